@@ -1,0 +1,164 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Gang is anything that wants resources together: roles x replicas. It is made
+// by controllers and is the scheduler's only input.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Attempt",type=integer,JSONPath=`.status.attempt`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Gang struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   GangSpec   `json:"spec"`
+	Status GangStatus `json:"status,omitempty"`
+}
+
+// GangList is a list of Gangs.
+//
+// +kubebuilder:object:root=true
+type GangList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Gang `json:"items"`
+}
+
+// GangSpec is what is wanted together.
+type GangSpec struct {
+	// Roles are the gang's parts.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=name
+	Roles []GangRole `json:"roles"`
+	// Rendezvous is the framework whose variables members receive.
+	//
+	// +kubebuilder:default=None
+	Rendezvous Framework `json:"rendezvous,omitempty"`
+	// Restart says what is started again when a member fails.
+	//
+	// +kubebuilder:default=Member
+	Restart RestartScope `json:"restart,omitempty"`
+	// DoneWhen names the roles that must all succeed for the gang to succeed;
+	// the others are then stopped.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	DoneWhen []string `json:"doneWhen"`
+	// BackoffLimit is how many failures are restarted before the gang fails.
+	BackoffLimit int32 `json:"backoffLimit,omitempty"`
+	// Queue is the queue that the gang is charged to.
+	Queue string `json:"queue,omitempty"`
+	// Suspend stops the gang and frees what it holds.
+	Suspend bool `json:"suspend,omitempty"`
+	// Stop, when set, ends the gang as failed with this reason: a deadline
+	// passed.
+	Stop string `json:"stop,omitempty"`
+}
+
+// RestartScope is what is started again when a member fails.
+//
+// +kubebuilder:validation:Enum=Member;Gang
+type RestartScope string
+
+// The restart scopes.
+const (
+	// RestartScopeMember starts the failed member again where it was.
+	RestartScopeMember RestartScope = "Member"
+	// RestartScopeGang stops every member and plans the gang again.
+	RestartScopeGang RestartScope = "Gang"
+)
+
+// GangRole is one part of a gang.
+type GangRole struct {
+	// Name is the role's name.
+	Name string `json:"name"`
+	// Replicas is the number of members.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	Replicas int32 `json:"replicas"`
+	// GPUs is the number of GPUs of each member.
+	GPUs *resource.Quantity `json:"gpus,omitempty"`
+	// GPUModels are the models that will do, in order of preference.
+	GPUModels []string `json:"gpuModels,omitempty"`
+	// RestartPolicy says whether a failed member is started again.
+	//
+	// +kubebuilder:default=OnFailure
+	RestartPolicy RestartPolicy `json:"restartPolicy,omitempty"`
+	// Template is the pod of each member.
+	//
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	Template corev1.PodTemplateSpec `json:"template"`
+}
+
+// GangPhase is where in its life a gang is.
+type GangPhase string
+
+// The phases. Planned to Draining hold resources.
+const (
+	GangPending   GangPhase = "Pending"
+	GangPlanned   GangPhase = "Planned"
+	GangStarting  GangPhase = "Starting"
+	GangRunning   GangPhase = "Running"
+	GangDraining  GangPhase = "Draining"
+	GangSuspended GangPhase = "Suspended"
+	GangSucceeded GangPhase = "Succeeded"
+	GangFailed    GangPhase = "Failed"
+)
+
+// GangStatus is what is known of the gang.
+type GangStatus struct {
+	// Phase is where in its life the gang is.
+	Phase GangPhase `json:"phase,omitempty"`
+	// Message is the coarse reason, in words.
+	Message string `json:"message,omitempty"`
+	// Attempt counts Placements, from 1. 0: never placed.
+	Attempt int32 `json:"attempt,omitempty"`
+	// Restarts counts failures that were restarted.
+	Restarts int32 `json:"restarts,omitempty"`
+	// NotBefore is the earliest time of the next attempt, after a failure.
+	NotBefore *metav1.Time `json:"notBefore,omitempty"`
+	// Outcome is set once the gang is to end, before its members are gone:
+	// Succeeded or Failed. It never changes once set.
+	Outcome GangPhase `json:"outcome,omitempty"`
+	// Done lists the members that ended successfully and must not run again,
+	// as role-index.
+	//
+	// +listType=set
+	Done []string `json:"done,omitempty"`
+	// Counted lists the UIDs of ended pods whose usage and failure are
+	// already in the sums below, so that nothing is counted twice.
+	//
+	// +listType=set
+	Counted []string `json:"counted,omitempty"`
+	// Roles are counts by role.
+	//
+	// +listType=map
+	// +listMapKey=name
+	Roles []RoleStatus `json:"roles,omitempty"`
+	// StartTime is when the first member started.
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// FinishTime is when the outcome was decided.
+	FinishTime *metav1.Time `json:"finishTime,omitempty"`
+	// LastWorkerTime is when the last member of the DoneWhen roles ended.
+	LastWorkerTime *metav1.MicroTime `json:"lastWorkerTime,omitempty"`
+	// DrainedTime is when the last member was gone.
+	DrainedTime *metav1.MicroTime `json:"drainedTime,omitempty"`
+	// GPUSeconds is GPUs x seconds held by ended members.
+	GPUSeconds resource.Quantity `json:"gpuSeconds,omitempty"`
+	// CPUSeconds is CPU time used by ended members.
+	CPUSeconds resource.Quantity `json:"cpuSeconds,omitempty"`
+}

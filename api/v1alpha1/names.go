@@ -1,0 +1,134 @@
+package v1alpha1
+
+// Labels and annotations that Muster sets or reads. All of them are part of
+// the API: tools may rely on them.
+const (
+	// LabelJob names, on a Gang, a Placement, a pod, a Service or a claim, the
+	// TrainingJob that it belongs to.
+	LabelJob = "muster.dev/job"
+	// LabelGang names, on a Placement and a pod, the Gang that it belongs to.
+	LabelGang = "muster.dev/gang"
+	// LabelRole is the role of a member pod: "worker", "ps", ...
+	LabelRole = "muster.dev/role"
+	// LabelIndex is the index of a member pod within its role, from 0.
+	LabelIndex = "muster.dev/index"
+	// LabelAttempt is the attempt of the Gang that a pod or Placement is of,
+	// from 1.
+	LabelAttempt = "muster.dev/attempt"
+
+	// AnnotationGPUs is, on a pod, the comma-separated UUIDs of the GPUs it
+	// has been given. The scheduler writes it; the node obeys it. Absent and
+	// empty mean no GPU.
+	AnnotationGPUs = "muster.dev/gpus"
+	// AnnotationGPUModels is, on a hand-written pod, a comma-separated list of
+	// GPU models that it accepts, in order of preference.
+	AnnotationGPUModels = "muster.dev/gpu-models"
+	// AnnotationPort is, on a member pod, the TCP port that the member must
+	// listen on for its peers.
+	AnnotationPort = "muster.dev/port"
+	// AnnotationEpoch is, on a member pod, the scheduler's epoch that planned
+	// it.
+	AnnotationEpoch = "muster.dev/epoch"
+	// AnnotationInventory is, on a Node, the JSON encoding of
+	// [NodeInventory].
+	AnnotationInventory = "muster.dev/inventory"
+	// AnnotationSubmitter is, on a TrainingJob, who created it, as the CLI
+	// knows it: user@host.
+	AnnotationSubmitter = "muster.dev/submitter"
+
+	// LabelGPUModel is, on a Node, the model of its GPUs when all are alike:
+	// the label that NVIDIA's feature discovery sets, so that ordinary node
+	// selectors work.
+	LabelGPUModel = "nvidia.com/gpu.product"
+
+	// ResourceGPU is the extended resource by which pods ask for whole GPUs.
+	ResourceGPU = "nvidia.com/gpu"
+
+	// PodRoot is the folder below which Muster mounts what a member needs:
+	// PodRoot/code, PodRoot/env, PodRoot/checkpoints, PodRoot/logs. A node
+	// without mount namespaces relocates it: there the environment variable
+	// MUSTER_ROOT holds the real folder, and mount paths and working
+	// directories below PodRoot are read as relative to it.
+	PodRoot = "/muster"
+	// EnvRoot is the environment variable that holds the real path of
+	// PodRoot in a container. It is always the first variable.
+	EnvRoot = "MUSTER_ROOT"
+
+	// CodeDriver is the ephemeral CSI driver name of a volume that holds a
+	// writable copy of a code snapshot. Attribute "snapshot": the snapshot's
+	// digest. Members of one job on one node share one copy: attribute "job",
+	// the job's UID.
+	CodeDriver = "code.muster.dev"
+	// EnvironmentDriver is the ephemeral CSI driver name of a volume that
+	// holds a prepared Python environment, read-only. Attribute "key": the
+	// environment's content key; or "path": a folder on the node.
+	EnvironmentDriver = "environment.muster.dev"
+
+	// ConditionPodUsage is the type of the pod condition by which a node
+	// reports what a finished pod used; its message is JSON, [PodUsage].
+	ConditionPodUsage = "muster.dev/Usage"
+
+	// SchedulerName is the scheduler that pods name to be bound by Muster.
+	SchedulerName = "muster"
+
+	// DefaultPort is the port of a member that has an address of its own.
+	DefaultPort = 2222
+)
+
+// PodUsage is what one pod used over its life, as measured by the node.
+type PodUsage struct {
+	// CPUSeconds is user plus system time of the whole process tree.
+	CPUSeconds float64 `json:"cpuSeconds"`
+	// GPUSeconds is GPUs held x seconds held, from the first container's
+	// start to the last one's end.
+	GPUSeconds float64 `json:"gpuSeconds"`
+	// MaxMemoryBytes is the largest resident set of one process.
+	MaxMemoryBytes int64 `json:"maxMemoryBytes,omitempty"`
+}
+
+// NodeInventory is what a node tells the scheduler beyond its allocatable
+// resources.
+type NodeInventory struct {
+	// HostPorts is set where pods share the node's network: members are then
+	// given a port each, from this range.
+	HostPorts *PortRange `json:"hostPorts,omitempty"`
+	// GPUs lists the node's GPUs in the order of their indices.
+	GPUs []GPUDevice `json:"gpus,omitempty"`
+	// Quarantined lists processes that the node found running and cannot
+	// match to a pod. Their GPUs stay held.
+	Quarantined []string `json:"quarantined,omitempty"`
+}
+
+// PortRange is a range of TCP ports, both ends included.
+type PortRange struct {
+	First int32 `json:"first"`
+	Last  int32 `json:"last"`
+}
+
+// GPUDevice is one GPU of a node.
+type GPUDevice struct {
+	// Index is the GPU's index as its driver counts.
+	Index int `json:"index"`
+	// UUID identifies the GPU machine-wide.
+	UUID string `json:"uuid"`
+	// Model is the short model name that users write: A100, H100, H200.
+	Model string `json:"model"`
+	// Product is the driver's full product name.
+	Product string `json:"product,omitempty"`
+	// MemoryMiB is the size of its memory.
+	MemoryMiB int64 `json:"memoryMiB"`
+	// Simulated is true for a GPU that was declared and does not exist.
+	Simulated bool `json:"simulated,omitempty"`
+	// Unhealthy says why the GPU must not be given out; empty if it may.
+	Unhealthy string `json:"unhealthy,omitempty"`
+	// Foreign lists processes that use the GPU and are not Muster's.
+	Foreign []ForeignProcess `json:"foreign,omitempty"`
+}
+
+// ForeignProcess is a process on a GPU that Muster did not start.
+type ForeignProcess struct {
+	PID       int    `json:"pid"`
+	User      string `json:"user,omitempty"`
+	Command   string `json:"command,omitempty"`
+	MemoryMiB int64  `json:"memoryMiB,omitempty"`
+}

@@ -1,0 +1,70 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Placement is the journal of one attempt to run a Gang: the whole plan in one
+// small immutable object, written before any pod exists. While it exists it
+// holds what it names. It is named <gang>-<attempt>.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:printcolumn:name="Gang",type=string,JSONPath=`.spec.gang`
+// +kubebuilder:printcolumn:name="Attempt",type=integer,JSONPath=`.spec.attempt`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Placement struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is the plan. It cannot be changed.
+	//
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a placement cannot be changed"
+	Spec PlacementSpec `json:"spec"`
+}
+
+// PlacementList is a list of Placements.
+//
+// +kubebuilder:object:root=true
+type PlacementList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Placement `json:"items"`
+}
+
+// PlacementSpec is a plan.
+type PlacementSpec struct {
+	// Gang is the name of the gang, in the same namespace.
+	Gang string `json:"gang"`
+	// GangUID is the gang's UID, so that a gang made anew under the same name
+	// is not mistaken for it.
+	GangUID types.UID `json:"gangUID"`
+	// Attempt counts the gang's placements, from 1.
+	Attempt int32 `json:"attempt"`
+	// Epoch is the scheduler's epoch when it planned.
+	Epoch int64 `json:"epoch"`
+	// Nodes is the table that members index into.
+	//
+	// +kubebuilder:validation:MaxItems=1000
+	Nodes []string `json:"nodes"`
+	// Members is one entry per member.
+	//
+	// +kubebuilder:validation:MaxItems=16000
+	Members []PlacedMember `json:"members"`
+}
+
+// PlacedMember is where one member goes.
+type PlacedMember struct {
+	// Role is the member's role.
+	Role string `json:"role"`
+	// Index is its index in the role.
+	Index int32 `json:"index"`
+	// Node indexes the table of nodes.
+	Node int32 `json:"node"`
+	// GPUs are the UUIDs of its GPUs.
+	//
+	// +kubebuilder:validation:MaxItems=1024
+	GPUs []string `json:"gpus,omitempty"`
+	// Port is the TCP port that the member listens on for its peers.
+	Port int32 `json:"port"`
+}

@@ -1,0 +1,385 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TrainingJob is distributed training: roles with replicas, code, environment,
+// volumes and a success policy. All of its members start together or none
+// does.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=tj;trainingjobs,categories=all
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`
+// +kubebuilder:printcolumn:name="GPUs",type=integer,JSONPath=`.status.gpus`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.message`,priority=0
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 48",message="the name may have at most 48 characters, because member names are made from it"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="the name must start with a letter and consist of lower-case letters, digits and '-', because it becomes a host name"
+type TrainingJob struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   TrainingJobSpec   `json:"spec"`
+	Status TrainingJobStatus `json:"status,omitempty"`
+}
+
+// TrainingJobList is a list of TrainingJobs.
+//
+// +kubebuilder:object:root=true
+type TrainingJobList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []TrainingJob `json:"items"`
+}
+
+// Framework decides which rendezvous variables members receive.
+//
+// +kubebuilder:validation:Enum=TensorFlow;PyTorch;None
+type Framework string
+
+// The frameworks.
+const (
+	// FrameworkTensorFlow injects TF_CONFIG, and the PS_HOSTS and
+	// WORKER_HOSTS that classic scripts take as flags.
+	FrameworkTensorFlow Framework = "TensorFlow"
+	// FrameworkPyTorch injects MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK and
+	// torchrun's PET_* variables.
+	FrameworkPyTorch Framework = "PyTorch"
+	// FrameworkNone injects no framework variables, only ROLE and INDEX and
+	// the host lists.
+	FrameworkNone Framework = "None"
+)
+
+// TrainingJobSpec is what the user asks for.
+//
+// +kubebuilder:validation:XValidation:rule="self.framework != 'TensorFlow' || !self.roles.exists(r, r.name == 'ps') || self.roles.exists(r, r.name == 'worker' || r.name == 'chief')",message="roles: parameter servers (ps) without workers: add a role named worker (or chief)"
+// +kubebuilder:validation:XValidation:rule="!self.roles.exists(r, r.name == 'chief' && has(r.replicas) && r.replicas != 1)",message="roles: chief must have exactly 1 replica"
+// +kubebuilder:validation:XValidation:rule="!(has(self.environment) && has(self.environment.image) && size(self.environment.image) > 0 && (has(self.environment.requirements) || has(self.environment.path)))",message="environment: give one of requirements, path and image, not several"
+type TrainingJobSpec struct {
+	// Framework decides which rendezvous variables members receive.
+	//
+	// +kubebuilder:default=None
+	Framework Framework `json:"framework,omitempty"`
+
+	// Roles are the parts of the job; each becomes replicas pods.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=name
+	Roles []Role `json:"roles"`
+
+	// Code is made available to every member as its working directory.
+	Code *Code `json:"code,omitempty"`
+
+	// Environment is the Python environment of every member. Default: the
+	// python3 of the machine.
+	Environment *Environment `json:"environment,omitempty"`
+
+	// Volumes are shared by all members.
+	//
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=map
+	// +listMapKey=name
+	Volumes []JobVolume `json:"volumes,omitempty"`
+
+	// Checkpoints is the folder that survives restarts and pods; every member
+	// finds it in the variable MUSTER_CHECKPOINT_DIR, and a folder for
+	// TensorBoard events and the like beside it in MUSTER_LOG_DIR. Default: a
+	// new claim of 10Gi.
+	Checkpoints *Checkpoints `json:"checkpoints,omitempty"`
+
+	// Env is added to every member's environment.
+	//
+	// +kubebuilder:validation:MaxItems=256
+	Env []corev1.EnvVar `json:"env,omitempty"`
+
+	// Queue is the queue that the job is charged to. Default: "default".
+	//
+	// +kubebuilder:validation:MaxLength=63
+	Queue string `json:"queue,omitempty"`
+
+	// Suspend stops the job and frees everything it holds; set it back to
+	// false to run again, from the last checkpoint if the script saves any.
+	Suspend bool `json:"suspend,omitempty"`
+
+	// BackoffLimit is how many times members may fail and be restarted before
+	// the job fails. Counted over the whole job.
+	//
+	// +kubebuilder:default=6
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
+
+	// ActiveDeadlineSeconds is how long the job may run, from its first
+	// member's start, before it is stopped and fails. Default: no limit.
+	//
+	// +kubebuilder:validation:Minimum=1
+	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
+
+	// TTLSecondsAfterFinished is how long a finished job is kept before it is
+	// deleted with its logs. Default: until it is deleted by hand.
+	//
+	// +kubebuilder:validation:Minimum=0
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+}
+
+// RestartPolicy says when a member that ended is started again.
+//
+// +kubebuilder:validation:Enum=Never;OnFailure
+type RestartPolicy string
+
+// The restart policies.
+const (
+	// RestartNever fails the job when a member of the role fails.
+	RestartNever RestartPolicy = "Never"
+	// RestartOnFailure starts a member that failed again, with back-off, on
+	// the same GPUs. For PyTorch the whole gang starts again, because
+	// collective communication does not survive the loss of a rank.
+	RestartOnFailure RestartPolicy = "OnFailure"
+)
+
+// Role is one part of a job.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.script) || !has(self.command)",message="give command or script, not both"
+// +kubebuilder:validation:XValidation:rule="has(self.script) || has(self.command) || has(self.template)",message="give a command (a list of words) or a script (a Python file in the code folder)"
+type Role struct {
+	// Name is the role's name. The names chief, worker, ps and evaluator have
+	// the meaning that TensorFlow gives them; any other name is allowed.
+	//
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=32
+	Name string `json:"name"`
+
+	// Replicas is the number of members of this role.
+	//
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// Command is the program and its arguments. $(VAR) is expanded.
+	//
+	// +kubebuilder:validation:MaxItems=256
+	Command []string `json:"command,omitempty"`
+
+	// Script is a Python file, relative to the code folder, run with the
+	// environment's python.
+	//
+	// +kubebuilder:validation:MaxLength=1024
+	Script string `json:"script,omitempty"`
+
+	// Args are the arguments of command or script. $(VAR) is expanded.
+	//
+	// +kubebuilder:validation:MaxItems=256
+	Args []string `json:"args,omitempty"`
+
+	// GPUs is the number of GPUs of each member. Default: 0.
+	//
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 1024 : (isQuantity(self) && quantity(self).isInteger() && quantity(self).sign() >= 0 && quantity(self).asInteger() <= 1024)",message="gpus must be a whole number of GPUs for each member, such as 0, 1 or 2, at most 1024"
+	GPUs *resource.Quantity `json:"gpus,omitempty"`
+
+	// GPUModels are the GPU models that will do, in order of preference: A100,
+	// H100. Default: any.
+	//
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=64
+	GPUModels []string `json:"gpuModels,omitempty"`
+
+	// Resources are CPU and memory of each member; requests default to 100m
+	// CPU and 128Mi.
+	Resources corev1.ResourceRequirements `json:"resources,omitempty"`
+
+	// RestartPolicy says when a member that ended is started again.
+	//
+	// +kubebuilder:default=OnFailure
+	RestartPolicy RestartPolicy `json:"restartPolicy,omitempty"`
+
+	// Env is added to the members' environment, after the job's.
+	//
+	// +kubebuilder:validation:MaxItems=256
+	Env []corev1.EnvVar `json:"env,omitempty"`
+
+	// Template is anything else that a pod may carry: the fields above are
+	// laid over it. Its first container is the member's.
+	//
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
+}
+
+// Code is what a job runs. Give one of snapshot and url.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.snapshot) != has(self.url)",message="code: give one of snapshot (made by muster run) and url"
+type Code struct {
+	// Snapshot is the digest of a stored code snapshot.
+	//
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
+	Snapshot string `json:"snapshot,omitempty"`
+
+	// URL is where a script is fetched from, once, before the job is
+	// scheduled. http and https.
+	//
+	// +kubebuilder:validation:Pattern=`^https?://`
+	// +kubebuilder:validation:MaxLength=4096
+	URL string `json:"url,omitempty"`
+}
+
+// Environment is a Python environment. Give one of requirements, path and
+// image.
+type Environment struct {
+	// Requirements is the text of a requirements.txt. It is installed into a
+	// virtual environment once and cached by content.
+	//
+	// +kubebuilder:validation:MaxLength=65536
+	Requirements string `json:"requirements,omitempty"`
+
+	// Python is the Python version to use with requirements: "3", "3.11".
+	// Default: the machine's python3.
+	//
+	// +kubebuilder:validation:Pattern=`^3(\.[0-9]+)?$`
+	Python string `json:"python,omitempty"`
+
+	// Path is the folder of an existing virtual or conda environment on the
+	// machine.
+	//
+	// +kubebuilder:validation:Pattern=`^/`
+	// +kubebuilder:validation:MaxLength=4096
+	Path string `json:"path,omitempty"`
+
+	// Image is a container image.
+	//
+	// +kubebuilder:validation:MaxLength=1024
+	Image string `json:"image,omitempty"`
+}
+
+// JobVolume is a folder that all members share. Give one of size and claim.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.size) != has(self.claim)",message="volume: give one of size (a new claim) and claim (an existing one)"
+type JobVolume struct {
+	// Name is the volume's name within the job.
+	//
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=40
+	Name string `json:"name"`
+	// Size asks for a new claim of this size; it is deleted with the job.
+	Size *resource.Quantity `json:"size,omitempty"`
+	// Claim names an existing PersistentVolumeClaim.
+	//
+	// +kubebuilder:validation:MaxLength=253
+	Claim string `json:"claim,omitempty"`
+	// MountPath is where members find it; a relative path is below the
+	// working directory.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	MountPath string `json:"mountPath"`
+	// ReadOnly mounts it read-only.
+	ReadOnly bool `json:"readOnly,omitempty"`
+}
+
+// Checkpoints says where the folder that survives restarts comes from.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.size) && has(self.claim))",message="checkpoints: give one of size and claim"
+type Checkpoints struct {
+	// Size of the new claim; it is deleted with the job. Default: 10Gi.
+	Size *resource.Quantity `json:"size,omitempty"`
+	// Claim names an existing claim, so that a later job can go on where this
+	// one stopped.
+	//
+	// +kubebuilder:validation:MaxLength=253
+	Claim string `json:"claim,omitempty"`
+}
+
+// JobPhase is where in its life a job is.
+type JobPhase string
+
+// The phases, in order.
+const (
+	// JobPreparing: the code is being fetched or the environment built. No GPU
+	// is held.
+	JobPreparing JobPhase = "Preparing"
+	// JobWaiting: the gang does not fit yet; status.message says why.
+	JobWaiting JobPhase = "Waiting"
+	// JobStarting: placed; pods are being started.
+	JobStarting JobPhase = "Starting"
+	// JobRunning: every member has started.
+	JobRunning JobPhase = "Running"
+	// JobSuspended: stopped by spec.suspend; nothing is held.
+	JobSuspended JobPhase = "Suspended"
+	// JobSucceeded: the success policy held.
+	JobSucceeded JobPhase = "Succeeded"
+	// JobFailed: status.message says why.
+	JobFailed JobPhase = "Failed"
+)
+
+// Conditions of a TrainingJob.
+const (
+	// ConditionPrepared is true once code and environment are ready.
+	ConditionPrepared = "Prepared"
+	// ConditionScheduled is true while a Placement holds the gang's resources.
+	ConditionScheduled = "Scheduled"
+	// ConditionFinished is true once the job succeeded or failed; its reason
+	// says which.
+	ConditionFinished = "Finished"
+)
+
+// TrainingJobStatus is what is known of the job.
+type TrainingJobStatus struct {
+	// Phase is where in its life the job is.
+	Phase JobPhase `json:"phase,omitempty"`
+	// Message says in words why the job is in this phase.
+	Message string `json:"message,omitempty"`
+	// Ready is "running/wanted" members.
+	Ready string `json:"ready,omitempty"`
+	// GPUs is how many GPUs the whole gang asks for.
+	GPUs int64 `json:"gpus,omitempty"`
+	// Roles are counts by role.
+	//
+	// +listType=map
+	// +listMapKey=name
+	Roles []RoleStatus `json:"roles,omitempty"`
+	// StartTime is when the first member started.
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// FinishTime is when the job succeeded or failed.
+	FinishTime *metav1.Time `json:"finishTime,omitempty"`
+	// DrainedTime is when the last process of the job was gone.
+	DrainedTime *metav1.MicroTime `json:"drainedTime,omitempty"`
+	// LastWorkerTime is when the last member that the success policy waits
+	// for ended.
+	LastWorkerTime *metav1.MicroTime `json:"lastWorkerTime,omitempty"`
+	// Restarts counts members that failed and were started again.
+	Restarts int32 `json:"restarts,omitempty"`
+	// GPUSeconds is GPUs held x seconds held so far, of ended members.
+	GPUSeconds resource.Quantity `json:"gpuSeconds,omitempty"`
+	// CPUSeconds is CPU time used by ended members.
+	CPUSeconds resource.Quantity `json:"cpuSeconds,omitempty"`
+	// CodeSnapshot is the digest of the code that runs.
+	CodeSnapshot string `json:"codeSnapshot,omitempty"`
+	// EnvironmentKey is the content key of the environment that runs.
+	EnvironmentKey string `json:"environmentKey,omitempty"`
+	// Conditions are Prepared, Scheduled and Finished.
+	//
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// ObservedGeneration is the generation of the spec that this status is of.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// RoleStatus counts the members of one role.
+type RoleStatus struct {
+	Name      string `json:"name"`
+	Wanted    int32  `json:"wanted"`
+	Pending   int32  `json:"pending"`
+	Running   int32  `json:"running"`
+	Succeeded int32  `json:"succeeded"`
+	Failed    int32  `json:"failed"`
+}
