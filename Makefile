@@ -1,0 +1,79 @@
+# What each target does is printed by `make help`.
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+TOOLS    := .cache/tools
+GOLANGCI := $(TOOLS)/golangci-lint-v2.15.0
+CONTROLLER_GEN := $(TOOLS)/controller-gen-v0.23.0
+GOTESTSUM := $(TOOLS)/gotestsum-v1.13.0
+
+# NVML needs cgo; without a C compiler Muster reads nvidia-smi instead.
+ifneq ($(shell command -v gcc 2>/dev/null),)
+  export CGO_ENABLED := 1
+  TAGS := nvml
+  RACE := -race
+else
+  export CGO_ENABLED := 0
+  TAGS :=
+  RACE :=
+endif
+
+# Everything that does not link the API server: builds and tests in seconds.
+UNIT := $(shell go list ./... 2>/dev/null | grep -v -E '/internal/(controlplane|cli/up)$$|/cmd/muster$$')
+
+.PHONY: help build shim test test-unit test-embedded test-e2e lint verify generate bench chaos quickstart clean test-deps
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
+
+build: shim ## bin/muster, with its shim inside
+	@hack/build "$(TAGS)" "$(VERSION)"
+
+shim: internal/node/shim/bin/muster-shim
+internal/node/shim/bin/muster-shim: $(wildcard cmd/muster-shim/*.go internal/node/shim/*.go internal/node/shim/*/*.go internal/node/process/*.go)
+	@echo "muster: building the shim (static, one per container)"
+	@CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o $@ ./cmd/muster-shim
+
+quickstart: build ## build, start Muster in the background, run distributed TensorFlow
+	@hack/quickstart
+
+test: test-unit test-embedded test-e2e ## everything
+
+test-unit: shim $(GOTESTSUM) ## seconds; no API server
+	@hack/gotest "$(GOTESTSUM)" unit $(RACE) $(UNIT)
+
+test-embedded: shim $(GOTESTSUM) ## against a real kube-apiserver and etcd
+	@hack/gotest "$(GOTESTSUM)" embedded -tags embedded ./internal/controlplane/...
+
+test-e2e: build test-deps $(GOTESTSUM) ## the product as a person runs it: muster up, TensorFlow, PyTorch, kubectl
+	@hack/gotest "$(GOTESTSUM)" e2e -tags e2e -count=1 -timeout 40m ./test/e2e/...
+
+test-deps:
+	@hack/test-deps
+
+lint: $(GOLANGCI) ## the walls of the design and the linters, without exceptions
+	@$(GOLANGCI) run --allow-parallel-runners
+
+generate: $(CONTROLLER_GEN) ## deep copies and CRDs from the API types
+	@$(CONTROLLER_GEN) object paths=./api/v1alpha1
+	@$(CONTROLLER_GEN) crd:maxDescLen=400 paths=./api/v1alpha1 output:crd:dir=config/crd
+
+verify: generate ## generated files and go.mod are up to date
+	@go mod tidy -diff >/dev/null || { echo "verify: go.mod is not tidy: run 'go mod tidy'" >&2; exit 1; }
+	@git diff --exit-code --stat -- api config/crd || { echo "verify: generated files differ: run 'make generate' and commit" >&2; exit 1; }
+
+bench: build ## the figures of the README, beside what they are compared with
+	@hack/gotest "" bench -tags e2e -count=1 -timeout 60m -run '^TestBench' ./benchmarks/...
+
+chaos: build ## hundreds of kill -9 at random moments, watched from outside
+	@MUSTER_CHAOS_KILLS=$${MUSTER_CHAOS_KILLS:-200} go test -tags e2e -count=1 -timeout 120m -v -run '^TestChaos' ./test/e2e/...
+
+clean: ## remove what was built; caches stay
+	@rm -rf bin internal/node/shim/bin/muster-shim
+
+$(GOLANGCI):
+	@hack/install-tool $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+$(CONTROLLER_GEN):
+	@hack/install-tool $@ sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
+$(GOTESTSUM):
+	@hack/install-tool $@ gotest.tools/gotestsum@v1.13.0

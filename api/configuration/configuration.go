@@ -1,0 +1,107 @@
+package configuration
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// The version and kind that a configuration file must name.
+const (
+	APIVersion = "config.muster.dev/v1alpha1"
+	Kind       = "Embedded"
+)
+
+// Tier says how pods are kept apart on the machine.
+type Tier string
+
+// The tiers. TierAuto takes the strongest that the machine allows.
+const (
+	TierAuto     Tier = "auto"
+	TierPlain    Tier = "plain"
+	TierIsolated Tier = "isolated"
+)
+
+// Embedded configures `muster up`. Every field may be left out.
+type Embedded struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+
+	// Port is the API server's port on the loopback address. Default: the port
+	// used last time, else 6443, else any free one.
+	Port int `json:"port,omitempty"`
+	// Tier says how pods are kept apart. Default: auto.
+	Tier Tier `json:"tier,omitempty"`
+	// SimulateGPUs declares pretend GPUs: 8xA100. Default: the real ones.
+	SimulateGPUs string `json:"simulateGPUs,omitempty"`
+	// HostPorts is the range from which members get ports in the plain tier.
+	// Default: 20000-29999.
+	HostPorts *PortRange `json:"hostPorts,omitempty"`
+	// Images maps image names, which may end in *, to what runs instead: the
+	// folder of a virtual or conda environment, or "host" for the machine's
+	// own programs.
+	Images map[string]string `json:"images,omitempty"`
+}
+
+// PortRange is a range of TCP ports, both ends included.
+type PortRange struct {
+	First int32 `json:"first"`
+	Last  int32 `json:"last"`
+}
+
+// Default returns the configuration of a machine without a file.
+func Default() Embedded {
+	return Embedded{APIVersion: APIVersion, Kind: Kind, Tier: TierAuto, HostPorts: &PortRange{First: 20000, Last: 29999}}
+}
+
+// Load reads the file, lays it over the defaults and checks it. A missing file
+// is not an error unless required.
+func Load(path string, required bool) (Embedded, error) {
+	c := Default()
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && !required {
+		return c, nil
+	}
+	if err != nil {
+		return c, fmt.Errorf("reading the configuration: %w", err)
+	}
+	if err := yaml.UnmarshalStrict(data, &c); err != nil {
+		return c, fmt.Errorf("reading the configuration %s: %w", path, err)
+	}
+	if err := c.Validate(); err != nil {
+		return c, fmt.Errorf("reading the configuration %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// Validate returns an error that names the first field that cannot be, with
+// what was given and what is allowed.
+func (c Embedded) Validate() error {
+	if c.APIVersion != APIVersion || c.Kind != Kind {
+		return fmt.Errorf("apiVersion %q, kind %q: expected apiVersion: %s and kind: %s", c.APIVersion, c.Kind, APIVersion, Kind)
+	}
+	if c.Port < 0 || c.Port > 65535 {
+		return fmt.Errorf("port %d: allowed are 1 to 65535, and 0 for any", c.Port)
+	}
+	if !slices.Contains([]Tier{TierAuto, TierPlain, TierIsolated}, c.Tier) {
+		return fmt.Errorf("tier %q: allowed are %s, %s and %s", c.Tier, TierAuto, TierPlain, TierIsolated)
+	}
+	if r := c.HostPorts; r == nil || r.First < 1024 || r.Last > 65535 || r.First > r.Last {
+		return fmt.Errorf("hostPorts %+v: give first and last between 1024 and 65535, first not above last", r)
+	}
+	for image, target := range c.Images {
+		if strings.Contains(strings.TrimSuffix(image, "*"), "*") {
+			return fmt.Errorf("images: %q: a * may stand only at the end", image)
+		}
+		if target != "host" && !filepath.IsAbs(target) {
+			return fmt.Errorf("images: %q: %q is neither an absolute folder of an environment nor host", image, target)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package configuration
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestLoad(t *testing.T) {
+	const head = "apiVersion: config.muster.dev/v1alpha1\nkind: Embedded\n"
+	for _, c := range []struct {
+		name, file string
+		want       func(*Embedded)
+		err        string
+	}{
+		{"defaults", head, func(*Embedded) {}, ""},
+		{"everything", head + "port: 7000\ntier: plain\nsimulateGPUs: 8xA100\nhostPorts: {first: 30000, last: 30010}\nimages: {\"tf/*\": /opt/tf, a: host}\n", func(c *Embedded) {
+			c.Port, c.Tier, c.SimulateGPUs = 7000, TierPlain, "8xA100"
+			c.HostPorts = &PortRange{30000, 30010}
+			c.Images = map[string]string{"tf/*": "/opt/tf", "a": "host"}
+		}, ""},
+		{"a field misspelt", head + "prot: 1\n", nil, `unknown field "prot"`},
+		{"no kind", "port: 1\n", func(c *Embedded) { c.Port = 1 }, ""},
+		{"other kind", "apiVersion: v1\nkind: Pod\n", nil, "expected apiVersion: config.muster.dev/v1alpha1"},
+		{"port", head + "port: 70000\n", nil, "allowed are 1 to 65535"},
+		{"tier", head + "tier: strong\n", nil, "allowed are auto, plain and isolated"},
+		{"ports", head + "hostPorts: {first: 9, last: 3}\n", nil, "first not above last"},
+		{"image star", head + "images: {\"a*b\": host}\n", nil, "only at the end"},
+		{"image target", head + "images: {a: venv}\n", nil, "neither an absolute folder"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "config.yaml")
+			if err := os.WriteFile(path, []byte(c.file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got, err := Load(path, true)
+			if c.err != "" {
+				if err == nil || !strings.Contains(err.Error(), c.err) {
+					t.Fatalf("got error %v, want one with %q", err, c.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := Default()
+			c.want(&want)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestLoadMissing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "none.yaml")
+	if _, err := Load(path, false); err != nil {
+		t.Errorf("not required: %v", err)
+	}
+	if _, err := Load(path, true); err == nil {
+		t.Error("required: no error")
+	}
+}

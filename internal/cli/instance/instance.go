@@ -1,0 +1,177 @@
+package instance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Phase is how far an instance has come.
+type Phase string
+
+// The phases.
+const (
+	Starting Phase = "Starting"
+	Ready    Phase = "Ready"
+	Stopping Phase = "Stopping"
+	Stopped  Phase = "Stopped"
+	Failed   Phase = "Failed"
+)
+
+// State is what a running instance says of itself, kept in
+// <home>/status.json.
+type State struct {
+	// PID and BootTicks identify the process: a process id alone may have been
+	// given to another since.
+	PID       int    `json:"pid"`
+	BootTicks string `json:"bootTicks"`
+	Phase     Phase  `json:"phase"`
+	// Error says why the phase is Failed.
+	Error   string    `json:"error,omitempty"`
+	Version string    `json:"version"`
+	Started time.Time `json:"started"`
+	// ReadySeconds is how long the start took.
+	ReadySeconds float64 `json:"readySeconds,omitempty"`
+	Server       string  `json:"server,omitempty"`
+	Node         string  `json:"node,omitempty"`
+	Tier         string  `json:"tier,omitempty"`
+	// TierReason says why it is not the stronger one.
+	TierReason string `json:"tierReason,omitempty"`
+	GPUSource  string `json:"gpuSource,omitempty"`
+	// Adopted counts the containers that were running before this start.
+	Adopted int `json:"adopted,omitempty"`
+}
+
+// Home is a data folder.
+type Home string
+
+func (h Home) file() string { return filepath.Join(string(h), "status.json") }
+
+// Log is the file that a detached instance writes to.
+func (h Home) Log() string { return filepath.Join(string(h), "muster.log") }
+
+// Config is the configuration file.
+func (h Home) Config() string { return filepath.Join(string(h), "config.yaml") }
+
+// Kubeconfig is the file by which clients find the API server.
+func (h Home) Kubeconfig() string { return filepath.Join(string(h), "kubeconfig") }
+
+// Write stores the state, atomically, with this process's identity.
+func (h Home) Write(s State) error {
+	s.PID = os.Getpid()
+	s.BootTicks = bootTicks(s.PID)
+	data, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding the state: %w", err)
+	}
+	tmp := h.file() + ".new"
+	if err := os.WriteFile(tmp, append(data, '\n'), 0o600); err != nil {
+		return fmt.Errorf("writing the state: %w", err)
+	}
+	if err := os.Rename(tmp, h.file()); err != nil {
+		return fmt.Errorf("writing the state: %w", err)
+	}
+	return nil
+}
+
+// Read returns the state last written, and whether its process lives. No state
+// is no error: the zero State, false.
+func (h Home) Read() (State, bool, error) {
+	data, err := os.ReadFile(h.file())
+	if errors.Is(err, fs.ErrNotExist) {
+		return State{}, false, nil
+	}
+	if err != nil {
+		return State{}, false, fmt.Errorf("reading the state: %w", err)
+	}
+	var s State
+	if err := json.Unmarshal(data, &s); err != nil {
+		return State{}, false, fmt.Errorf("reading the state %s: %w", h.file(), err)
+	}
+	alive := s.BootTicks != "" && bootTicks(s.PID) == s.BootTicks
+	return s, alive, nil
+}
+
+// Wait returns the state once done says so of it, or an error once ctx ends.
+func (h Home) Wait(ctx context.Context, done func(s State, alive bool) bool) (State, error) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		s, alive, err := h.Read()
+		if err != nil {
+			return s, err
+		}
+		if done(s, alive) {
+			return s, nil
+		}
+		select {
+		case <-ctx.Done():
+			return s, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// Stop asks the instance to stop and waits until its process is gone, however
+// long that takes until ctx ends. It reports whether there was one.
+func (h Home) Stop(ctx context.Context) (bool, error) {
+	s, alive, err := h.Read()
+	if err != nil || !alive {
+		return false, err
+	}
+	pidfd, err := unix.PidfdOpen(s.PID, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return false, nil
+	}
+	if err != nil {
+		return true, fmt.Errorf("opening process %d: %w", s.PID, err)
+	}
+	defer func() { _ = unix.Close(pidfd) }()
+	// The descriptor is of the process that has the pid now; make sure that it
+	// still is the one that wrote the state.
+	if bootTicks(s.PID) != s.BootTicks {
+		return false, nil
+	}
+	if err := unix.PidfdSendSignal(pidfd, unix.SIGTERM, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return true, fmt.Errorf("asking process %d to stop: %w", s.PID, err)
+	}
+	for ctx.Err() == nil {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 100)
+		if n > 0 {
+			return true, nil
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return true, fmt.Errorf("waiting for process %d: %w", s.PID, err)
+		}
+	}
+	return true, fmt.Errorf("waiting for process %d to end: %w", s.PID, ctx.Err())
+}
+
+// bootTicks returns when the process started, in clock ticks since boot, with
+// the boot's id; empty if there is no such process or it is a zombie.
+func bootTicks(pid int) string {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return ""
+	}
+	// Fields are counted after the command, which may hold spaces.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 20 || fields[0][0] == 'Z' {
+		return ""
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(boot)) + "/" + string(fields[19])
+}

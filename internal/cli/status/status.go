@@ -1,0 +1,237 @@
+// Package status is the command `muster status`.
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/instance"
+	"github.com/muster-dev/muster/internal/cli/output"
+	"github.com/muster-dev/muster/internal/cli/terminal"
+)
+
+// Report is what `muster status -o json` prints.
+type Report struct {
+	Home  string         `json:"home"`
+	Alive bool           `json:"alive"`
+	State instance.State `json:"state"`
+	// Error says why the rest is missing.
+	Error string       `json:"error,omitempty"`
+	Nodes []NodeReport `json:"nodes,omitempty"`
+	// Jobs counts jobs by phase.
+	Jobs map[v1alpha1.JobPhase]int `json:"jobs,omitempty"`
+}
+
+// NodeReport is one node.
+type NodeReport struct {
+	Name        string                  `json:"name"`
+	Ready       bool                    `json:"ready"`
+	Tier        string                  `json:"tier,omitempty"`
+	CPU         string                  `json:"cpu"`
+	Memory      string                  `json:"memory"`
+	GPUs        []v1alpha1.GPUDevice    `json:"gpus,omitempty"`
+	HostPorts   *v1alpha1.PortRange     `json:"hostPorts,omitempty"`
+	Quarantined []string                `json:"quarantined,omitempty"`
+	Pods        map[corev1.PodPhase]int `json:"pods,omitempty"`
+}
+
+type options struct {
+	factory *connection.Factory
+	format  *output.Format
+}
+
+// New returns the command.
+func New(f *connection.Factory) *cobra.Command {
+	o := &options{factory: f}
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Say whether Muster runs here, and how it is",
+		Long: `Says whether Muster runs on this machine, how its node is kept apart (tier),
+which GPUs it has, what runs, and what it found running that it does not know.
+
+Exit code 3 where no Muster is running.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+	o.format = output.Flag(cmd, output.JSON, output.YAML)
+	return cmd
+}
+
+func (o *options) run(ctx context.Context) error {
+	if err := o.format.Validate(output.JSON, output.YAML); err != nil {
+		return err
+	}
+	report, err := o.read(ctx)
+	if err != nil {
+		return err
+	}
+	if *o.format != output.Human {
+		err = output.Print(o.factory.Streams.Out, *o.format, report)
+	} else {
+		err = o.print(report)
+	}
+	if err == nil && !report.Alive {
+		return exit.With(exit.Missing, nil)
+	}
+	return err
+}
+
+func (o *options) read(ctx context.Context) (Report, error) {
+	dir, err := o.factory.Home()
+	if err != nil {
+		return Report{}, err
+	}
+	r := Report{Home: dir}
+	if r.State, r.Alive, err = instance.Home(dir).Read(); err != nil || !r.Alive {
+		return r, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := o.readCluster(ctx, &r); err != nil {
+		r.Error = err.Error()
+	}
+	return r, nil
+}
+
+func (o *options) readCluster(ctx context.Context, r *Report) error {
+	api, err := o.factory.Client()
+	if err != nil {
+		return err
+	}
+	var nodes corev1.NodeList
+	var pods corev1.PodList
+	var jobs v1alpha1.TrainingJobList
+	if err := api.List(ctx, &nodes); err != nil {
+		return fmt.Errorf("listing nodes: %w", err)
+	}
+	if err := api.List(ctx, &pods); err != nil {
+		return fmt.Errorf("listing pods: %w", err)
+	}
+	if err := api.List(ctx, &jobs); err != nil {
+		return fmt.Errorf("listing jobs: %w", err)
+	}
+	for i := range nodes.Items {
+		r.Nodes = append(r.Nodes, describeNode(&nodes.Items[i], pods.Items))
+	}
+	r.Jobs = map[v1alpha1.JobPhase]int{}
+	for _, job := range jobs.Items {
+		r.Jobs[job.Status.Phase]++
+	}
+	return nil
+}
+
+func describeNode(node *corev1.Node, pods []corev1.Pod) NodeReport {
+	n := NodeReport{
+		Name: node.Name, Tier: node.Labels["muster.dev/tier"],
+		CPU: node.Status.Capacity.Cpu().String(), Memory: node.Status.Capacity.Memory().String(),
+		Pods: map[corev1.PodPhase]int{},
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			n.Ready = c.Status == corev1.ConditionTrue
+		}
+	}
+	// An annotation that cannot be read shows as a node without GPUs.
+	var inventory v1alpha1.NodeInventory
+	if json.Unmarshal([]byte(node.Annotations[v1alpha1.AnnotationInventory]), &inventory) == nil {
+		n.GPUs, n.HostPorts, n.Quarantined = inventory.GPUs, inventory.HostPorts, inventory.Quarantined
+	}
+	for _, pod := range pods {
+		if pod.Spec.NodeName == node.Name {
+			n.Pods[pod.Status.Phase]++
+		}
+	}
+	return n
+}
+
+func (o *options) print(r Report) error {
+	out, style := o.factory.Streams.Out, o.factory.Streams.OutStyle()
+	table := terminal.NewTable()
+	if !r.Alive {
+		word := "not running"
+		if r.State.Phase == instance.Failed {
+			word = "not running; the last start failed: " + r.State.Error
+		}
+		table.Row("muster", word).Row("home", r.Home).Row("start it", "muster up --detach")
+		return table.Write(out, style, "")
+	}
+	table.Row("muster", fmt.Sprintf("%s, version %s, process %d, up %s", r.State.Phase, r.State.Version, r.State.PID, time.Since(r.State.Started).Round(time.Second)))
+	if r.State.Phase == instance.Ready {
+		table.Paint(1, terminal.Green)
+	}
+	table.Row("server", r.State.Server).Row("home", r.Home)
+	if r.Error != "" {
+		table.Row("trouble", r.Error).Paint(1, terminal.Red)
+	}
+	for _, n := range r.Nodes {
+		n.rows(table, r.State)
+	}
+	if len(r.Nodes) > 0 {
+		table.Row("jobs", counts(r.Jobs, v1alpha1.JobRunning, v1alpha1.JobStarting, v1alpha1.JobWaiting, v1alpha1.JobPreparing, v1alpha1.JobSuspended, v1alpha1.JobSucceeded, v1alpha1.JobFailed))
+	}
+	return table.Write(out, style, "")
+}
+
+func (n NodeReport) rows(table *terminal.Table, state instance.State) {
+	ready := "ready"
+	if !n.Ready {
+		ready = "not ready"
+	}
+	table.Row("node", fmt.Sprintf("%s, %s, %s CPUs, %s", n.Name, ready, n.CPU, n.Memory))
+	tier := n.Tier
+	if state.TierReason != "" {
+		tier += " (" + state.TierReason + ")"
+	}
+	table.Row("tier", tier)
+	gpus := "none"
+	if len(n.GPUs) > 0 {
+		gpus = gpuWords(n.GPUs)
+	}
+	table.Row("GPUs", gpus)
+	table.Row("pods", counts(n.Pods, corev1.PodRunning, corev1.PodPending, corev1.PodSucceeded, corev1.PodFailed))
+	for _, unknown := range n.Quarantined {
+		table.Row("unknown", unknown).Paint(1, terminal.Yellow)
+	}
+}
+
+// gpuWords is "2 x A100, 6 x H100 (simulated)".
+func gpuWords(devices []v1alpha1.GPUDevice) string {
+	var order []string
+	count := map[string]int{}
+	for _, d := range devices {
+		name := d.Model
+		if d.Simulated {
+			name += " (simulated)"
+		}
+		if count[name] == 0 {
+			order = append(order, name)
+		}
+		count[name]++
+	}
+	for i, name := range order {
+		order[i] = fmt.Sprintf("%d x %s", count[name], name)
+	}
+	return strings.Join(order, ", ")
+}
+
+func counts[P ~string](by map[P]int, phases ...P) string {
+	var words []string
+	for _, phase := range phases {
+		if n := by[phase]; n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", n, strings.ToLower(string(phase))))
+		}
+	}
+	if len(words) == 0 {
+		return "none"
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,214 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// Muster is one that runs in a data folder of its own.
+type Muster struct {
+	// Home is the data folder.
+	Home string
+	// Args are the arguments of `muster up`.
+	Args []string
+	// Client reads and writes its objects.
+	Client client.WithWatch
+}
+
+// Result is how a command ended.
+type Result struct {
+	Stdout, Stderr string
+	Code           int
+	Took           time.Duration
+}
+
+// Root is the repository's folder.
+func Root() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		panic(err) // a process without a working directory runs no test
+	}
+	for ; dir != "/"; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+	}
+	return "."
+}
+
+// Binary is the muster that `make build` made.
+func Binary() string { return filepath.Join(Root(), "bin", "muster") }
+
+// Up starts Muster in home, in the background, and waits until it is ready.
+func Up(ctx context.Context, home string, args ...string) (*Muster, error) {
+	m := &Muster{Home: home, Args: args}
+	return m, m.Start(ctx)
+}
+
+// Start starts it again after it was stopped or killed.
+func (m *Muster) Start(ctx context.Context) error {
+	r := m.Run(ctx, append([]string{"up", "--detach"}, m.Args...)...)
+	if r.Code != 0 {
+		return fmt.Errorf("muster up: exit code %d\n%s%s", r.Code, r.Stderr, m.logTail())
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", m.Kubeconfig())
+	if err != nil {
+		return fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	config.QPS = -1
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	m.Client, err = client.NewWithWatch(config, client.Options{Scheme: scheme})
+	return err
+}
+
+// Kubeconfig is the path of the kubeconfig that it wrote.
+func (m *Muster) Kubeconfig() string { return filepath.Join(m.Home, "kubeconfig") }
+
+func (m *Muster) logTail() string {
+	data, err := os.ReadFile(filepath.Join(m.Home, "muster.log"))
+	if err != nil {
+		return ""
+	}
+	return string(data[max(0, len(data)-4000):])
+}
+
+// Command returns the command `muster args` for this data folder.
+func (m *Muster) Command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, Binary(), args...)
+	cmd.Env = append(os.Environ(), "MUSTER_HOME="+m.Home, "KUBECONFIG=")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 20 * time.Second
+	return cmd
+}
+
+// Run runs `muster args` to its end.
+func (m *Muster) Run(ctx context.Context, args ...string) Result {
+	return run(m.Command(ctx, args...))
+}
+
+// RunIn runs `muster args` in a folder.
+func (m *Muster) RunIn(ctx context.Context, dir string, args ...string) Result {
+	cmd := m.Command(ctx, args...)
+	cmd.Dir = dir
+	return run(cmd)
+}
+
+// Kubectl runs kubectl with this Muster's kubeconfig; stdin may be empty.
+func (m *Muster) Kubectl(ctx context.Context, stdin string, args ...string) Result {
+	cmd := exec.CommandContext(ctx, filepath.Join(Root(), ".cache", "tools", "kubectl"), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+m.Kubeconfig())
+	cmd.Stdin = strings.NewReader(stdin)
+	return run(cmd)
+}
+
+func run(cmd *exec.Cmd) Result {
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	start := time.Now()
+	err := cmd.Run()
+	r := Result{Stdout: out.String(), Stderr: errs.String(), Took: time.Since(start)}
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		r.Code = exit.ExitCode()
+	case err != nil:
+		r.Code = -1
+		r.Stderr += err.Error()
+	}
+	return r
+}
+
+// Down deletes everything that runs, stops Muster and returns an error if any
+// process of its containers is left.
+func (m *Muster) Down(ctx context.Context) error {
+	var errs []error
+	if m.Client != nil {
+		errs = append(errs, m.deleteAll(ctx))
+	}
+	if r := m.Run(ctx, "down"); r.Code != 0 {
+		errs = append(errs, fmt.Errorf("muster down: %s", r.Stderr))
+	}
+	left := Processes(m.Home)
+	for _, p := range left {
+		errs = append(errs, fmt.Errorf("left running: %s", p))
+		_ = p.Kill()
+	}
+	return errors.Join(errs...)
+}
+
+func (m *Muster) deleteAll(ctx context.Context) error {
+	var errs []error
+	var namespaces corev1.NamespaceList
+	if err := m.Client.List(ctx, &namespaces); err != nil {
+		return fmt.Errorf("listing namespaces: %w", err)
+	}
+	for _, ns := range namespaces.Items {
+		if strings.HasPrefix(ns.Name, "kube-") {
+			continue
+		}
+		r := m.Kubectl(ctx, "", "delete", "trainingjobs,deployments,statefulsets,jobs,cronjobs,pods", "--all", "-n", ns.Name, "--wait=true", "--timeout=60s")
+		if r.Code != 0 && !strings.Contains(r.Stderr, "not found") {
+			errs = append(errs, fmt.Errorf("deleting what runs in %s: %s", ns.Name, r.Stderr))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Namespace makes a namespace for one test, deleted with it.
+func (m *Muster) Namespace(t testing.TB) string {
+	t.Helper()
+	ns := &corev1.Namespace{}
+	ns.GenerateName = "t-"
+	if err := m.Client.Create(context.Background(), ns); err != nil {
+		t.Fatalf("creating a namespace: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+		defer cancel()
+		if r := m.Kubectl(ctx, "", "delete", "namespace", ns.Name, "--timeout=80s"); r.Code != 0 {
+			t.Errorf("deleting the namespace: %s", r.Stderr)
+		}
+	})
+	return ns.Name
+}
+
+// Eventually waits until check returns nil, looking whenever something may
+// have changed and at least every 20 ms, and fails the test with its last
+// error after timeout.
+func Eventually(t testing.TB, timeout time.Duration, what string, check func() error) {
+	t.Helper()
+	deadline := time.NewTimer(timeout)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-deadline.C:
+			t.Fatalf("%s, after %s: %v", what, timeout, err)
+		case <-tick.C:
+		}
+	}
+}
