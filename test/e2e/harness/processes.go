@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -82,4 +84,44 @@ func variables(path string) []string {
 		return nil
 	}
 	return strings.Split(strings.TrimRight(string(data), "\x00"), "\x00")
+}
+
+// own returns the processes of Muster itself, not of its containers: every
+// process that runs bin/muster with this home.
+func (m *Muster) own() []int {
+	commands, _ := filepath.Glob("/proc/[0-9]*/exe")
+	var pids []int
+	for _, link := range commands {
+		exe, err := os.Readlink(link)
+		if err != nil || strings.TrimSuffix(exe, " (deleted)") != Binary() {
+			continue
+		}
+		dir := filepath.Dir(link)
+		for _, variable := range variables(dir + "/environ") {
+			if variable == "MUSTER_HOME="+m.Home {
+				pid, _ := strconv.Atoi(filepath.Base(dir))
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// Kill9 kills every process of Muster itself, the control plane's included, and
+// waits until they are gone. What is training goes on.
+func (m *Muster) Kill9(t testing.TB) {
+	t.Helper()
+	pids := m.own()
+	if len(pids) == 0 {
+		t.Fatal("no muster process was found to kill")
+	}
+	for _, pid := range pids {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+	Eventually(t, 20*time.Second, "waiting until muster is gone", func() error {
+		if left := m.own(); len(left) > 0 {
+			return fmt.Errorf("still there: %v", left)
+		}
+		return nil
+	})
 }

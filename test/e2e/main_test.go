@@ -1,0 +1,117 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/muster-dev/muster/test/e2e/harness"
+)
+
+// tiers are the Musters that tests share, one for each tier.
+var tiers = []*tier{
+	{name: "plain", args: []string{"--tier", "plain", "--simulate-gpus", "4xA100,2xH100"}},
+	{name: "isolated", args: []string{"--tier", "isolated", "--simulate-gpus", "4xA100,2xH100"}},
+}
+
+type tier struct {
+	name string
+	args []string
+
+	once   sync.Once
+	muster *harness.Muster
+	err    error
+}
+
+// start returns the tier's Muster, started when first asked for.
+func (x *tier) start(t testing.TB) *harness.Muster {
+	t.Helper()
+	x.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		defer cancel()
+		home, err := os.MkdirTemp("", "muster-"+x.name+"-")
+		if err != nil {
+			x.err = err
+			return
+		}
+		x.muster, x.err = harness.Up(ctx, home, x.args...)
+	})
+	if x.err != nil {
+		t.Fatalf("starting the %s tier: %v", x.name, x.err)
+	}
+	return x.muster
+}
+
+// TestMain stops the shared Musters at the end and fails the run if one of
+// them left a process behind.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, x := range tiers {
+		if x.muster == nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		if err := x.muster.Down(ctx); err != nil {
+			fmt.Printf("stopping the %s tier: %v\n", x.name, err)
+			code = 1
+		}
+		cancel()
+		_ = os.RemoveAll(x.muster.Home)
+	}
+	os.Exit(code)
+}
+
+// eachTier runs the test in both tiers.
+func eachTier(t *testing.T, test func(t *testing.T, m *harness.Muster)) {
+	t.Helper()
+	for _, x := range tiers {
+		t.Run(x.name, func(t *testing.T) { test(t, x.start(t)) })
+	}
+}
+
+// isolated returns the Muster of the isolated tier.
+func isolated(t testing.TB) *harness.Muster { return tiers[1].start(t) }
+
+// folder makes a code folder with these files.
+func folder(t testing.TB, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// deadline is a context that ends with the test or after d.
+func deadline(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// expect fails the test unless the command ended with code and said each of
+// the words.
+func expect(t testing.TB, r harness.Result, code int, words ...string) {
+	t.Helper()
+	if r.Code != code {
+		t.Fatalf("exit code %d, want %d\nstdout: %s\nstderr: %s", r.Code, code, r.Stdout, r.Stderr)
+	}
+	for _, word := range words {
+		if !strings.Contains(r.Stdout+r.Stderr, word) {
+			t.Errorf("nothing says %q\nstdout: %s\nstderr: %s", word, r.Stdout, r.Stderr)
+		}
+	}
+}

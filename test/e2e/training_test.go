@@ -1,0 +1,178 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/test/e2e/harness"
+)
+
+func example(name string) string { return filepath.Join(harness.Root(), "examples", name) }
+
+// TestTensorFlow is the job of `make quickstart` in both tiers: 2 parameter
+// servers and 3 workers, between-graph, on real images, in an environment
+// built from requirements.
+func TestTensorFlow(t *testing.T) {
+	eachTier(t, func(t *testing.T, m *harness.Muster) {
+		ns := m.Namespace(t)
+		ctx := deadline(t, 10*time.Minute)
+		r := m.RunIn(ctx, example("quickstart"), "-n", ns, "run", "--name", "digits", "--workers", "3", "--ps", "2", "--gpus", "1",
+			"--requirements", "requirements.txt", "--", "python", "train.py", "--steps", "1500")
+		expect(t, r, 0, "worker-0", "ps-1", "accuracy")
+		accuracy := lastFloat(t, r.Stdout, `accuracy ([0-9.]+)`)
+		if accuracy < 0.8 {
+			t.Errorf("accuracy %v, want at least 0.8", accuracy)
+		}
+		j := waitPhase(t, m, ns, "digits", v1alpha1.JobSucceeded)
+		if gone := j.Status.DrainedTime.Sub(j.Status.LastWorkerTime.Time); gone > time.Second || gone < 0 {
+			t.Errorf("parameter servers were gone %s after the last worker's end, want at most 1s", gone)
+		}
+		if j.Status.GPUSeconds.AsApproximateFloat64() <= 0 || j.Status.CPUSeconds.AsApproximateFloat64() <= 0 {
+			t.Errorf("GPU-seconds %v, CPU-seconds %v: want both above 0", j.Status.GPUSeconds, j.Status.CPUSeconds)
+		}
+		nothingLeft(t, m, ns)
+		// The logs outlive the pods of the parameter servers.
+		expect(t, m.Run(ctx, "-n", ns, "logs", "digits", "--role", "ps"), 0, "is up")
+		// A second run builds nothing.
+		start := time.Now()
+		expect(t, m.RunIn(ctx, example("quickstart"), "-n", ns, "run", "--name", "second", "--detach", "--requirements", "requirements.txt", "--", "python", "-c", "pass"), 0)
+		waitPhase(t, m, ns, "second", v1alpha1.JobSucceeded)
+		if took := time.Since(start); took > 15*time.Second {
+			t.Errorf("a second job in the same environment took %s", took)
+		}
+	})
+}
+
+// TestTensorFlowSurvivesTheLossOfMembers kills the chief, another worker and a
+// parameter server while they train: the step after each restart is not below
+// the last one saved.
+func TestTensorFlowSurvivesTheLossOfMembers(t *testing.T) {
+	eachTier(t, func(t *testing.T, m *harness.Muster) {
+		ns := m.Namespace(t)
+		ctx := deadline(t, 10*time.Minute)
+		expect(t, m.RunIn(ctx, example("quickstart"), "-n", ns, "run", "--name", "lossy", "--workers", "2", "--ps", "1", "--detach",
+			"--requirements", "requirements.txt", "--", "python", "train.py",
+			"--steps", "1200", "--save-every", "50", "--report-every", "20", "--step-seconds", "0.02"), 0)
+		for i, member := range []string{"worker-0", "worker-1", "ps-0"} {
+			saved := waitSaved(t, m, ns, "lossy", 50*(i+1))
+			killMember(t, m, ns, "lossy-"+member)
+			waitSaved(t, m, ns, "lossy", saved+100)
+		}
+		j := waitPhase(t, m, ns, "lossy", v1alpha1.JobSucceeded)
+		if j.Status.Restarts < 3 {
+			t.Errorf("%d restarts, want at least the 3 that were forced", j.Status.Restarts)
+		}
+		first := regexp.MustCompile(`first step: (\d+)`).FindAllStringSubmatch(m.Run(ctx, "-n", ns, "logs", "lossy", "--role", "worker").Stdout, -1)
+		if len(first) == 0 {
+			t.Fatal("no worker said its first step")
+		}
+		if step, _ := strconv.Atoi(first[len(first)-1][1]); step < 50 {
+			t.Errorf("a restarted worker began at step %d, below the last one saved", step)
+		}
+		nothingLeft(t, m, ns)
+	})
+}
+
+// waitSaved waits until a checkpoint of at least this step is saved, and
+// returns its step.
+func waitSaved(t *testing.T, m *harness.Muster, ns, name string, step int) (saved int) {
+	t.Helper()
+	harness.Eventually(t, 3*time.Minute, fmt.Sprintf("waiting for a checkpoint of step %d", step), func() error {
+		files, _ := filepath.Glob(filepath.Join(m.Home, "volumes", ns, name+"-checkpoints-*", "checkpoints", "checkpoint"))
+		if len(files) != 1 {
+			j := job(t, m, ns, name)
+			return fmt.Errorf("%d checkpoint folders; the job is %s: %s", len(files), j.Status.Phase, j.Status.Message)
+		}
+		data, err := os.ReadFile(files[0])
+		if err != nil {
+			return err
+		}
+		match := regexp.MustCompile(`model_checkpoint_path: "model.ckpt-(\d+)"`).FindSubmatch(data)
+		if match == nil {
+			return fmt.Errorf("no step in %s", data)
+		}
+		if saved, _ = strconv.Atoi(string(match[1])); saved < step {
+			return fmt.Errorf("step %d", saved)
+		}
+		return nil
+	})
+	return saved
+}
+
+// killMember sends SIGKILL to the processes of a member, from outside.
+func killMember(t *testing.T, m *harness.Muster, ns, name string) {
+	t.Helper()
+	var pod corev1.Pod
+	if err := m.Client.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: name}, &pod); err != nil {
+		t.Fatal(err)
+	}
+	killed := 0
+	for _, p := range harness.Processes(m.Home) {
+		if strings.HasPrefix(p.Container, string(pod.UID)+"/") && !p.Shim {
+			if p.Kill() == nil {
+				killed++
+			}
+		}
+	}
+	if killed == 0 {
+		t.Fatalf("no process of %s was found to kill", name)
+	}
+}
+
+// nothingLeft fails the test unless no process of the namespace's pods is
+// left, as /proc has it, and every GPU can be had at once.
+func nothingLeft(t *testing.T, m *harness.Muster, ns string) {
+	t.Helper()
+	var pods corev1.PodList
+	if err := m.Client.List(t.Context(), &pods, client.InNamespace(ns)); err != nil {
+		t.Fatal(err)
+	}
+	uids := map[string]string{}
+	for _, pod := range pods.Items {
+		uids[string(pod.UID)] = pod.Name
+	}
+	for _, p := range harness.Processes(m.Home) {
+		uid, _, _ := strings.Cut(p.Container, "/")
+		if name, ok := uids[uid]; ok {
+			t.Errorf("left of %s: %s", name, p)
+		}
+	}
+}
+
+func lastFloat(t *testing.T, text, pattern string) float64 {
+	t.Helper()
+	all := regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1)
+	if len(all) == 0 {
+		t.Fatalf("nothing matches %s in\n%s", pattern, text)
+	}
+	value, err := strconv.ParseFloat(strings.TrimRight(all[len(all)-1][1], "."), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// TestPyTorch runs an all-reduce of 4 ranks with gloo.
+func TestPyTorch(t *testing.T) {
+	if err := exec.Command("/usr/bin/python3", "-c", "import torch.distributed").Run(); err != nil {
+		t.Skip("/usr/bin/python3 has no PyTorch: install Debian's python3-torch")
+	}
+	eachTier(t, func(t *testing.T, m *harness.Muster) {
+		ns := m.Namespace(t)
+		r := m.RunIn(deadline(t, 3*time.Minute), example("pytorch"), "-n", ns, "run", "--nodes", "4", "--", "/usr/bin/python3", "train.py")
+		expect(t, r, 0, "rank 0 of 4", "rank 3 of 4")
+	})
+}
