@@ -1,0 +1,156 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/muster-dev/muster/internal/cli/instance"
+	"github.com/muster-dev/muster/internal/node/gpu"
+	"github.com/muster-dev/muster/internal/node/network"
+	"github.com/muster-dev/muster/internal/node/process"
+)
+
+// tier says which tier `muster up` takes.
+func tier(ctx context.Context) Finding {
+	f := Finding{Check: "tier", Verdict: Good, Says: "isolated: pods have processes, mounts and addresses of their own"}
+	able, reason := isolation(ctx)
+	if able {
+		able, reason = network.Available()
+	}
+	if !able {
+		f.Verdict = Limited
+		f.Says = "plain: pods share this machine's network and files, because " + reason
+		f.Fix = "run muster as root on the machine itself for the isolated tier; docs/tiers.md says what each guarantees"
+	}
+	return f
+}
+
+// isolation asks a runtime in a folder that is thrown away.
+func isolation(ctx context.Context) (bool, string) {
+	dir, err := os.MkdirTemp("", "muster-doctor-")
+	if err != nil {
+		return false, err.Error()
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	runtime, err := process.New(process.Options{Root: dir})
+	if err != nil {
+		return false, err.Error()
+	}
+	return runtime.IsolationAvailable(ctx)
+}
+
+// limits says whether memory and CPU limits can be kept.
+func limits() Finding {
+	if able, reason := process.LimitsAvailable(); !able {
+		return Finding{"limits", Limited, "memory and CPU limits cannot be kept: " + reason, "pods that ask for limits are refused; leave them out, or run muster as root where cgroups can be written"}
+	}
+	return Finding{"limits", Good, "memory and CPU limits are kept by cgroups (isolated tier)", ""}
+}
+
+// gpus lists the GPUs and who uses them.
+func gpus(ctx context.Context, home instance.Home) Finding {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	f := Finding{Check: "GPUs", Verdict: Good}
+	source, err := gpu.Open(ctx, gpu.Options{Scope: string(home)})
+	if err != nil {
+		return Finding{"GPUs", Limited, err.Error(), "jobs without GPUs run; mend the driver for the others"}
+	}
+	defer func() { _ = source.Close() }()
+	devices, err := source.Devices(ctx)
+	if err != nil {
+		return Finding{"GPUs", Limited, err.Error(), "jobs without GPUs run; mend the driver for the others"}
+	}
+	if len(devices) == 0 {
+		return Finding{"GPUs", Limited, "none: " + gpu.Explain(ctx), "to try things out, declare pretend ones: muster up --simulate-gpus 8xA100"}
+	}
+	words := make([]string, len(devices))
+	for i, d := range devices {
+		words[i] = fmt.Sprintf("%d: %s, %d MiB", d.Index, d.Product, d.MemoryMiB)
+		if d.Unhealthy != "" {
+			words[i] += " (" + d.Unhealthy + ")"
+			f.Verdict = Limited
+		}
+	}
+	f.Says = strings.Join(words, "; ") + " (read through " + source.Name() + ")"
+	return f
+}
+
+// python looks for what environments are built with.
+func python(ctx context.Context) Finding {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	path, err := exec.LookPath("python3")
+	if err != nil {
+		return Finding{"Python", Limited, "no python3 in $PATH", "install Python 3.9 or later, or give every job an environment with --python"}
+	}
+	out, err := exec.CommandContext(ctx, path, "-c", "import sys, venv, ensurepip; print('.'.join(map(str, sys.version_info[:3])))").CombinedOutput()
+	if err != nil {
+		return Finding{"Python", Limited, fmt.Sprintf("%s cannot make virtual environments: %s", path, lastLine(out)), "on Debian: apt install python3-venv"}
+	}
+	return Finding{"Python", Good, fmt.Sprintf("%s, version %s", path, strings.TrimSpace(string(out))), ""}
+}
+
+func lastLine(out []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return lines[len(lines)-1]
+}
+
+// Free space below which `up` warns, in bytes.
+const littleSpace = 5 << 30
+
+// disk looks at the file system of the data folder.
+func disk(dir string) Finding {
+	for {
+		if _, err := os.Stat(dir); err == nil {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return Finding{"disk", Bad, fmt.Sprintf("%s cannot be looked at: %v", dir, err), "choose another data folder with --home"}
+	}
+	free := int64(fs.Bavail) * fs.Bsize
+	says := fmt.Sprintf("%.1f GiB free in %s", float64(free)/(1<<30), dir)
+	switch {
+	case unix.Access(dir, unix.W_OK) != nil:
+		return Finding{"disk", Bad, dir + " cannot be written", "choose another data folder with --home"}
+	case free < littleSpace:
+		return Finding{"disk", Limited, says, "environments and checkpoints take gigabytes: free some, or choose another data folder with --home"}
+	}
+	return Finding{"disk", Good, says, ""}
+}
+
+// port looks whether the API server's usual port is free, or Muster's own.
+func port(ctx context.Context, home instance.Home) Finding {
+	if s, alive, err := home.Read(); err == nil && alive {
+		return Finding{"port", Good, "muster serves on " + s.Server, ""}
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:6443")
+	if err != nil {
+		if errors.Is(err, unix.EADDRINUSE) {
+			return Finding{"port", Good, "6443 is taken by another program; muster up takes another one", ""}
+		}
+		return Finding{"port", Bad, err.Error(), "muster must be able to listen on 127.0.0.1"}
+	}
+	_ = listener.Close()
+	return Finding{"port", Good, "6443 is free", ""}
+}
+
+// names looks whether other machines' names are needed: only the loopback is.
+func names() Finding {
+	if addresses, err := net.DefaultResolver.LookupHost(context.Background(), "localhost"); err != nil || len(addresses) == 0 {
+		return Finding{"names", Limited, "localhost does not resolve", "add \"127.0.0.1 localhost\" to /etc/hosts"}
+	}
+	return Finding{"names", Good, "localhost resolves", ""}
+}

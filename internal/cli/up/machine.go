@@ -1,0 +1,314 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/muster-dev/muster/api/configuration"
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/instance"
+	"github.com/muster-dev/muster/internal/controlplane"
+	"github.com/muster-dev/muster/internal/environment"
+	"github.com/muster-dev/muster/internal/environment/source"
+	"github.com/muster-dev/muster/internal/node"
+	"github.com/muster-dev/muster/internal/node/gpu"
+	"github.com/muster-dev/muster/internal/node/network"
+	"github.com/muster-dev/muster/internal/node/process"
+	"github.com/muster-dev/muster/internal/node/shim"
+)
+
+// stopTimeout bounds an orderly stop.
+const stopTimeout = 30 * time.Second
+
+// machine is one embedded Muster.
+type machine struct {
+	home         instance.Home
+	config       configuration.Embedded
+	version      string
+	say          func(format string, args ...any)
+	startTimeout time.Duration
+
+	log   *slog.Logger
+	state instance.State
+	began time.Time
+
+	plane   *controlplane.ControlPlane
+	gpus    gpu.Source
+	runtime *process.Runtime
+	network *network.Network
+	tier    node.Tier
+	store   *source.Store
+	fetcher *source.Fetcher
+	builder *environment.Builder
+}
+
+// run starts everything, waits until ctx ends or a part fails, and stops
+// everything. What is training goes on.
+func (m *machine) run(ctx context.Context) (err error) {
+	m.began = time.Now()
+	release, err := controlplane.Lock(string(m.home))
+	if err != nil {
+		return err
+	}
+	defer release()
+	m.state = instance.State{Phase: instance.Starting, Version: m.version, Started: m.began}
+	if err := m.home.Write(m.state); err != nil {
+		return err
+	}
+	defer func() {
+		m.state.Phase = instance.Stopped
+		if err != nil {
+			m.state.Phase, m.state.Error = instance.Failed, err.Error()
+		}
+		err = errors.Join(err, m.home.Write(m.state))
+	}()
+	m.openLog()
+	// 1. What does not need one another, side by side.
+	if err := m.prepare(ctx); err != nil {
+		return errors.Join(err, m.close())
+	}
+	// 2. What needs the API server.
+	err = m.serve(ctx)
+	m.say("stopping; what is training goes on")
+	return errors.Join(err, m.close())
+}
+
+// openLog sends everything that libraries log to this process's standard
+// error, which is the log file of a detached Muster: warnings and errors only.
+func (m *machine) openLog() {
+	handler := slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})
+	m.log = slog.New(handler)
+	klog.SetSlogLogger(m.log)
+	ctrl.SetLogger(logr.FromSlogHandler(handler))
+}
+
+func (m *machine) prepare(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, m.startTimeout, errNotReady)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		m.plane, err = controlplane.Start(ctx, controlplane.Options{DataDir: string(m.home), Port: m.config.Port, Log: sentences(m.say)})
+		if err == nil {
+			m.state.Server = m.plane.RESTConfig().Host
+			m.say("control plane ready after %.1f s on %s", time.Since(m.began).Seconds(), m.state.Server)
+		}
+		return err
+	})
+	group.Go(func() (err error) {
+		m.gpus, err = gpu.Open(ctx, gpu.Options{Simulate: m.config.SimulateGPUs, Scope: string(m.home)})
+		return err
+	})
+	group.Go(func() error { return m.prepareRuntime(ctx) })
+	group.Go(func() error { return m.prepareStores() })
+	return group.Wait()
+}
+
+func (m *machine) prepareRuntime(ctx context.Context) error {
+	path, err := shim.Extract(m.path("bin"))
+	if err != nil {
+		return err
+	}
+	if m.runtime, err = process.New(process.Options{Root: m.path("pods"), Shim: path}); err != nil {
+		return err
+	}
+	m.tier, m.state.TierReason, err = chooseTier(ctx, m.config.Tier, m.runtime)
+	return err
+}
+
+func (m *machine) prepareStores() (err error) {
+	if m.store, err = source.Open(m.path("code")); err != nil {
+		return err
+	}
+	if m.fetcher, err = source.NewFetcher(source.FetcherOptions{Store: m.store}); err != nil {
+		return err
+	}
+	m.builder, err = environment.New(environment.Options{Dir: m.path("environments"), Log: m.log})
+	return err
+}
+
+// serve runs the node and the controllers until ctx ends or one of them fails.
+func (m *machine) serve(ctx context.Context) error {
+	n, err := m.makeNode(ctx)
+	if err != nil {
+		return err
+	}
+	manager, err := m.makeManager()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return named("the node", n.Run(ctx)) })
+	group.Go(func() error { return named("the controllers", manager.Start(ctx)) })
+	group.Go(func() error { return named("the environment builder", m.builder.Run(ctx)) })
+	group.Go(func() error { return named("the fetcher of scripts", m.fetcher.Run(ctx)) })
+	group.Go(func() error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-m.plane.Done():
+			return named("the control plane", m.plane.Err())
+		}
+	})
+	group.Go(func() error { return m.announce(ctx, n) })
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// announce says that everything is ready, once it is.
+func (m *machine) announce(ctx context.Context, n *node.Node) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-n.Ready():
+	}
+	m.state.Phase = instance.Ready
+	m.state.ReadySeconds = time.Since(m.began).Seconds()
+	m.state.Node, m.state.Tier, m.state.GPUSource = nodeName(), string(m.tier), m.gpus.Name()
+	m.state.Adopted = n.AdoptedCount()
+	if err := m.home.Write(m.state); err != nil {
+		return err
+	}
+	if m.state.Adopted > 0 {
+		m.say("found %d container(s) that were running, and took charge of them again", m.state.Adopted)
+	}
+	m.say("ready in %.1f s: %s tier%s", m.state.ReadySeconds, m.tier, because(m.state.TierReason))
+	return nil
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
+}
+
+func (m *machine) makeNode(ctx context.Context) (*node.Node, error) {
+	credentials := m.plane.NodeCredentials()
+	memory, _ := process.LimitsAvailable()
+	config := node.Config{
+		Name: nodeName(), DataDir: string(m.home), REST: m.plane.RESTConfig(), Tier: m.tier,
+		Runtime: m.runtime, GPUs: m.gpus, Images: m.config.Images, Environments: m.builder, Code: m.store,
+		HostPorts:    v1alpha1.PortRange{First: m.config.HostPorts.First, Last: m.config.HostPorts.Last},
+		Serving:      &credentials.Certificate,
+		ClientCAs:    credentials.ClientCAs,
+		ClientName:   credentials.ClientName,
+		MemoryLimits: memory, CPULimits: memory,
+		Log: m.log,
+	}
+	if m.tier == node.Isolated {
+		if err := m.openNetwork(ctx); err != nil {
+			return nil, err
+		}
+		config.Network = m.network
+	}
+	return node.New(config)
+}
+
+func (m *machine) openNetwork(ctx context.Context) error {
+	services, err := netip.ParsePrefix(m.plane.ServiceCIDR())
+	if err != nil {
+		return fmt.Errorf("reading the service range: %w", err)
+	}
+	server, err := url.Parse(m.plane.RESTConfig().Host)
+	if err != nil {
+		return fmt.Errorf("reading the server's address: %w", err)
+	}
+	address, err := netip.ParseAddrPort(server.Host)
+	if err != nil {
+		return fmt.Errorf("reading the server's address: %w", err)
+	}
+	m.network, err = network.Open(ctx, network.Options{StateDir: m.path("network"), ServiceCIDR: services, APIServer: address})
+	if err != nil {
+		return err
+	}
+	for _, note := range m.network.Notes() {
+		m.say("%s", note)
+	}
+	return nil
+}
+
+// close stops what prepare and serve started, in the opposite order.
+func (m *machine) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	var errs []error
+	if m.network != nil {
+		errs = append(errs, m.network.Close())
+	}
+	if m.gpus != nil {
+		errs = append(errs, m.gpus.Close())
+	}
+	if m.plane != nil {
+		errs = append(errs, m.plane.Stop(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+func (m *machine) path(name string) string { return filepath.Join(string(m.home), name) }
+
+// named says which part an error is of.
+func named(part string, err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", part, err)
+}
+
+// nodeName is the machine's host name as a Kubernetes name.
+func nodeName() string {
+	name, err := os.Hostname()
+	if err != nil || name == "" {
+		return "localhost"
+	}
+	return kubernetesName(name)
+}
+
+// kubernetesName makes a DNS subdomain of a host name: lower case, and every
+// other character than letters, digits, '.' and '-' a '-'.
+func kubernetesName(host string) string {
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.', r == '-':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r - 'A' + 'a'
+		default:
+			return '-'
+		}
+	}, host)
+	if name = strings.Trim(name, "-."); name == "" {
+		return "localhost"
+	}
+	return name
+}
+
+// sentences is a writer that says each line.
+type sentences func(format string, args ...any)
+
+// Write says the lines in p.
+func (say sentences) Write(p []byte) (int, error) {
+	for line := range strings.Lines(string(p)) {
+		say("%s", strings.TrimRight(line, "\n"))
+	}
+	return len(p), nil
+}
+
+var _ io.Writer = sentences(nil)

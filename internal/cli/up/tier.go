@@ -1,0 +1,31 @@
+package up
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/muster-dev/muster/api/configuration"
+	"github.com/muster-dev/muster/internal/node"
+	"github.com/muster-dev/muster/internal/node/network"
+	"github.com/muster-dev/muster/internal/node/process"
+)
+
+// chooseTier returns the tier, and why it is not the stronger one. Asking for
+// what the machine cannot do is an error, never a silent step down.
+func chooseTier(ctx context.Context, asked configuration.Tier, runtime *process.Runtime) (node.Tier, string, error) {
+	if asked == configuration.TierPlain {
+		return node.Plain, "as configured", nil
+	}
+	able, reason := runtime.IsolationAvailable(ctx)
+	if able {
+		able, reason = network.Available()
+	}
+	switch {
+	case able:
+		return node.Isolated, "", nil
+	case asked == configuration.TierIsolated:
+		return "", "", fmt.Errorf("the isolated tier cannot be had on this machine: %s; leave out tier: isolated to run in the plain tier, and see \"muster doctor\"", reason)
+	default:
+		return node.Plain, reason, nil
+	}
+}

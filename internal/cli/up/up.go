@@ -1,0 +1,159 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-dev/muster/api/configuration"
+	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/instance"
+	"github.com/muster-dev/muster/internal/cli/version"
+)
+
+type options struct {
+	factory *connection.Factory
+
+	config   string
+	port     int
+	tier     string
+	simulate string
+	detach   bool
+	timeout  time.Duration
+}
+
+// New returns the command.
+func New(f *connection.Factory) *cobra.Command {
+	o := &options{factory: f}
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start Muster on this machine",
+		Long: `Starts Muster: a Kubernetes API server with its storage and controllers, and a
+node that runs pods as processes of this machine. Everything is kept in one data
+folder, ~/.muster unless --home or $MUSTER_HOME says otherwise; it may be killed
+at any time and started again.
+
+Only the loopback address is listened on. kubectl works with the kubeconfig in
+the data folder.
+
+Settings are read from config.yaml in the data folder; flags win.`,
+		Example: "  muster up\n  muster up --detach\n  muster up --simulate-gpus 8xA100",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.config, "config", "", "configuration file (default config.yaml in the data folder)")
+	flags.IntVar(&o.port, "port", 0, "port of the API server on 127.0.0.1 (default: as last time, else 6443, else any free one)")
+	flags.StringVar(&o.tier, "tier", "", "how pods are kept apart: auto, plain or isolated (default auto)")
+	flags.StringVar(&o.simulate, "simulate-gpus", "", "declare pretend GPUs, such as 8xA100 or 4xA100,2xH100")
+	flags.BoolVarP(&o.detach, "detach", "d", false, "start in the background and return once it is ready")
+	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long to wait until it is ready")
+	return cmd
+}
+
+// settings reads the configuration file and lays the flags over it.
+func (o *options) settings(cmd *cobra.Command, home instance.Home) (configuration.Embedded, error) {
+	path, named := o.config, o.config != ""
+	if !named {
+		path = home.Config()
+	}
+	c, err := configuration.Load(path, named)
+	if err != nil {
+		return c, exit.With(exit.Misuse, err)
+	}
+	if cmd.Flags().Changed("port") {
+		c.Port = o.port
+	}
+	if cmd.Flags().Changed("tier") {
+		c.Tier = configuration.Tier(o.tier)
+	}
+	if cmd.Flags().Changed("simulate-gpus") {
+		c.SimulateGPUs = o.simulate
+	}
+	if err := c.Validate(); err != nil {
+		return c, exit.With(exit.Misuse, err)
+	}
+	return c, nil
+}
+
+func (o *options) run(cmd *cobra.Command) error {
+	dir, err := o.factory.Home()
+	if err != nil {
+		return err
+	}
+	home := instance.Home(dir)
+	config, err := o.settings(cmd, home)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("making the data folder (choose another with --home): %w", err)
+	}
+	if o.detach {
+		return o.background(cmd.Context(), home)
+	}
+	// A stop that is asked for twice happens at once: the second signal finds
+	// the handler gone.
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	go func() { <-ctx.Done(); stop() }()
+	m := &machine{home: home, config: config, version: version.Version, say: o.say, startTimeout: o.timeout}
+	return m.run(ctx)
+}
+
+// say tells the user something, a sentence a line.
+func (o *options) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(o.factory.Streams.Err, "muster: "+format+"\n", args...)
+}
+
+// welcome is what a person may do next.
+func (o *options) welcome(home instance.Home, s instance.State) {
+	o.say("ready in %.1f s: %s tier, log in %s", s.ReadySeconds, s.Tier, shorten(home.Log()))
+	o.say("try: muster run -- python train.py    look: muster status, muster top    stop: muster down")
+	o.say("kubectl: export KUBECONFIG=%s", shorten(home.Kubeconfig()))
+}
+
+// shorten writes the user's home folder as ~.
+func shorten(path string) string {
+	if user, err := os.UserHomeDir(); err == nil && user != "/" {
+		if rest, ok := strings.CutPrefix(path, user+string(filepath.Separator)); ok {
+			return "~/" + rest
+		}
+	}
+	return path
+}
+
+var errNotReady = errors.New("it was not ready in time")
+
+// waitReady waits until the instance is ready, or reports why it will not be.
+func (o *options) waitReady(ctx context.Context, home instance.Home, pid int, ended <-chan struct{}) (instance.State, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, errNotReady)
+	defer cancel()
+	s, err := home.Wait(ctx, func(s instance.State, _ bool) bool {
+		select {
+		case <-ended:
+			return true
+		default:
+			return s.PID == pid && (s.Phase == instance.Ready || s.Phase == instance.Failed)
+		}
+	})
+	switch {
+	case err != nil:
+		return s, fmt.Errorf("waiting for Muster to be ready (its log is %s): %w", home.Log(), context.Cause(ctx))
+	case s.PID == pid && s.Phase == instance.Ready:
+		return s, nil
+	case s.PID == pid && s.Error != "":
+		return s, errors.New(s.Error)
+	default:
+		return s, fmt.Errorf("muster ended before it was ready: see %s", home.Log())
+	}
+}
