@@ -71,7 +71,7 @@ func gpus(ctx context.Context, home instance.Home) Finding {
 		return Finding{"GPUs", Limited, err.Error(), "jobs without GPUs run; mend the driver for the others"}
 	}
 	if len(devices) == 0 {
-		return Finding{"GPUs", Limited, "none: " + gpu.Explain(ctx), "to try things out, declare pretend ones: muster up --simulate-gpus 8xA100"}
+		return noGPUs(gpu.Explain(ctx, gpu.Options{}))
 	}
 	words := make([]string, len(devices))
 	for i, d := range devices {
@@ -83,6 +83,22 @@ func gpus(ctx context.Context, home instance.Home) Finding {
 	}
 	f.Says = strings.Join(words, "; ") + " (read through " + source.Name() + ")"
 	return f
+}
+
+// noGPUs says what is missing on the way to GPUs.
+func noGPUs(looked []gpu.Finding) Finding {
+	var missing, advice []string
+	for _, one := range looked {
+		if one.OK {
+			continue
+		}
+		missing = append(missing, one.Subject+": "+one.Detail)
+		if one.Advice != "" {
+			advice = append(advice, one.Advice)
+		}
+	}
+	advice = append(advice, "To try things out, declare pretend ones: muster up --simulate-gpus 8xA100")
+	return Finding{"GPUs", Limited, "none. " + strings.Join(missing, " "), strings.Join(advice, " ")}
 }
 
 // python looks for what environments are built with.

@@ -43,8 +43,9 @@ type options struct {
 func New(f *connection.Factory) *cobra.Command {
 	o := &options{factory: f}
 	cmd := &cobra.Command{
-		Use:   "doctor",
-		Short: "Say what this machine allows, why, and what is missing",
+		Use:     "doctor",
+		GroupID: "machine",
+		Short:   "Say what this machine allows, why, and what is missing",
 		Long: `Looks at the machine and says which tier pods run in and why, and what is
 missing for GPUs, Python, limits, disk and ports. Changes nothing.
 

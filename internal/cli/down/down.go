@@ -24,8 +24,9 @@ type options struct {
 func New(f *connection.Factory) *cobra.Command {
 	o := &options{factory: f}
 	cmd := &cobra.Command{
-		Use:   "down",
-		Short: "Stop Muster; training goes on and is found again by the next up",
+		Use:     "down",
+		GroupID: "machine",
+		Short:   "Stop Muster; training goes on and is found again by the next up",
 		Long: `Stops Muster: the controllers, the node and the control plane.
 
 What is training goes on: every container belongs to a small process of its own

@@ -48,8 +48,6 @@ type State struct {
 	// TierReason says why it is not the stronger one.
 	TierReason string `json:"tierReason,omitempty"`
 	GPUSource  string `json:"gpuSource,omitempty"`
-	// Adopted counts the containers that were running before this start.
-	Adopted int `json:"adopted,omitempty"`
 }
 
 // Home is a data folder.

@@ -53,8 +53,9 @@ type options struct {
 func New(f *connection.Factory) *cobra.Command {
 	o := &options{factory: f}
 	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Say whether Muster runs here, and how it is",
+		Use:     "status",
+		GroupID: "machine",
+		Short:   "Say whether Muster runs here, and how it is",
 		Long: `Says whether Muster runs on this machine, how its node is kept apart (tier),
 which GPUs it has, what runs, and what it found running that it does not know.
 

@@ -153,6 +153,16 @@ func (m *machine) serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
+	if m.network != nil {
+		dns, err := network.ServeDNS(ctx, network.DNSOptions{
+			Listen: netip.AddrPortFrom(m.network.Gateway(), 53), Resolver: n.Directory(),
+			Local: []netip.Prefix{m.network.PodCIDR(), m.network.ServiceCIDR()},
+		})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = dns.Close() }()
+	}
 	group.Go(func() error { return named("the node", n.Run(ctx)) })
 	group.Go(func() error { return named("the controllers", manager.Start(ctx)) })
 	group.Go(func() error { return named("the environment builder", m.builder.Run(ctx)) })
@@ -182,12 +192,8 @@ func (m *machine) announce(ctx context.Context, n *node.Node) error {
 	m.state.Phase = instance.Ready
 	m.state.ReadySeconds = time.Since(m.began).Seconds()
 	m.state.Node, m.state.Tier, m.state.GPUSource = nodeName(), string(m.tier), m.gpus.Name()
-	m.state.Adopted = n.AdoptedCount()
 	if err := m.home.Write(m.state); err != nil {
 		return err
-	}
-	if m.state.Adopted > 0 {
-		m.say("found %d container(s) that were running, and took charge of them again", m.state.Adopted)
 	}
 	m.say("ready in %.1f s: %s tier%s", m.state.ReadySeconds, m.tier, because(m.state.TierReason))
 	return nil

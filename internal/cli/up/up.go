@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +15,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/instance"
-	"github.com/muster-dev/muster/internal/cli/version"
 )
 
 type options struct {
@@ -35,8 +32,9 @@ type options struct {
 func New(f *connection.Factory) *cobra.Command {
 	o := &options{factory: f}
 	cmd := &cobra.Command{
-		Use:   "up",
-		Short: "Start Muster on this machine",
+		Use:     "up",
+		GroupID: "machine",
+		Short:   "Start Muster on this machine",
 		Long: `Starts Muster: a Kubernetes API server with its storage and controllers, and a
 node that runs pods as processes of this machine. Everything is kept in one data
 folder, ~/.muster unless --home or $MUSTER_HOME says otherwise; it may be killed
@@ -101,13 +99,8 @@ func (o *options) run(cmd *cobra.Command) error {
 	if o.detach {
 		return o.background(cmd.Context(), home)
 	}
-	// A stop that is asked for twice happens at once: the second signal finds
-	// the handler gone.
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	go func() { <-ctx.Done(); stop() }()
-	m := &machine{home: home, config: config, version: version.Version, say: o.say, startTimeout: o.timeout}
-	return m.run(ctx)
+	m := &machine{home: home, config: config, version: o.factory.Version, say: o.say, startTimeout: o.timeout}
+	return m.run(cmd.Context())
 }
 
 // say tells the user something, a sentence a line.

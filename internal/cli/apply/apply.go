@@ -1,0 +1,197 @@
+// Package apply is the command `muster apply`: server-side apply of manifests
+// of any kind.
+package apply
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/output"
+	"github.com/muster-dev/muster/internal/cli/refusal"
+	"github.com/muster-dev/muster/internal/cli/terminal"
+)
+
+var formats = []output.Format{output.Name, output.YAML, output.JSON}
+
+type options struct {
+	factory *connection.Factory
+	format  *output.Format
+	files   []string
+	dryRun  bool
+	force   bool
+}
+
+// New returns the command.
+func New(f *connection.Factory) *cobra.Command {
+	o := &options{factory: f}
+	cmd := &cobra.Command{
+		Use:   "apply -f FILE",
+		Short: "Create or change objects as manifests say",
+		Long: `Creates the objects of a manifest, or changes those that exist to what it says.
+Any kind and several documents a file; a folder stands for the .yaml, .yml and
+.json files in it, - for standard input. The fields of other programs are left
+alone.`,
+		Example: `  muster apply -f job.yaml
+  muster run --dry-run -o yaml -- python train.py | muster apply -f -`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			return o.run(cmd.Context())
+		},
+	}
+	o.format = output.Flag(cmd, formats...)
+	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of manifests, - for standard input; repeatable")
+	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "let the server check everything and change nothing")
+	cmd.Flags().BoolVar(&o.force, "force-conflicts", false, "take over fields that another program set")
+	return cmd
+}
+
+func (o *options) validate() error {
+	if len(o.files) == 0 {
+		return exit.Usage("nothing to apply: give -f FILE, or -f - for standard input")
+	}
+	return o.format.Validate(formats...)
+}
+
+func (o *options) run(ctx context.Context) error {
+	documents, err := read(o.factory.Streams.In, o.files)
+	if err != nil {
+		return err
+	}
+	client, err := o.factory.Dynamic()
+	if err != nil {
+		return err
+	}
+	var applied []any
+	for _, document := range documents {
+		after, word, err := o.apply(ctx, client, document)
+		if err != nil {
+			return err
+		}
+		if err := o.report(after, word); err != nil {
+			return err
+		}
+		applied = append(applied, after.Object)
+	}
+	switch {
+	case *o.format != output.YAML && *o.format != output.JSON:
+		return nil
+	case len(applied) == 1:
+		return output.Print(o.factory.Streams.Out, *o.format, applied[0])
+	}
+	return output.Print(o.factory.Streams.Out, *o.format, map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{}, "items": applied})
+}
+
+// apply brings one document to the server, and says what that did.
+func (o *options) apply(ctx context.Context, client dynamic.Interface, d document) (after *unstructured.Unstructured, word string, err error) {
+	resource, err := o.resource(client, d)
+	if err != nil {
+		return nil, "", err
+	}
+	name := d.object.GetName()
+	before, err := resource.Get(ctx, name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, "", fmt.Errorf("%s: reading %s: %w", d.at, name, o.factory.Explain(err))
+	}
+	existed := err == nil
+	patch := metav1.ApplyOptions{FieldManager: connection.FieldOwner, Force: o.force}
+	if o.dryRun {
+		patch.DryRun = []string{metav1.DryRunAll}
+	}
+	after, err = resource.Apply(ctx, name, d.object, patch)
+	if err != nil {
+		return nil, "", o.refused(d, err)
+	}
+	unstructured.RemoveNestedField(after.Object, "metadata", "managedFields")
+	switch {
+	case !existed:
+		return after, "created", nil
+	case before.GetResourceVersion() == after.GetResourceVersion():
+		return after, "unchanged", nil
+	}
+	return after, "configured", nil
+}
+
+// resource finds where the server keeps the document's kind. A kind that an
+// earlier document defined is found on the second look.
+func (o *options) resource(client dynamic.Interface, d document) (dynamic.ResourceInterface, error) {
+	gvk := d.object.GroupVersionKind()
+	mapper, err := o.factory.Mapper()
+	if err != nil {
+		return nil, err
+	}
+	mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		o.factory.Rediscover()
+		if mapper, err = o.factory.Mapper(); err != nil {
+			return nil, err
+		}
+		mapping, err = mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	}
+	if meta.IsNoMatchError(err) {
+		return nil, exit.NotFound("%s: the server knows no kind %s of %s", d.at, gvk.Kind, gvk.GroupVersion())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: asking the server for its kinds: %w", d.at, o.factory.Explain(err))
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		return client.Resource(mapping.Resource), nil
+	}
+	namespace := d.object.GetNamespace()
+	if namespace == "" {
+		if namespace, err = o.factory.Namespace(); err != nil {
+			return nil, err
+		}
+		d.object.SetNamespace(namespace)
+	}
+	return client.Resource(mapping.Resource).Namespace(namespace), nil
+}
+
+// refused makes sentences of the server's refusal.
+func (o *options) refused(d document, err error) error {
+	subject := fmt.Sprintf("%s: %s %s", d.at, d.object.GetKind(), d.object.GetName())
+	if apierrors.IsConflict(err) {
+		return fmt.Errorf("%s: another program set some of these fields (%w); --force-conflicts takes them over", subject, err)
+	}
+	if explained := refusal.Explain(subject, err); explained.Error() != err.Error() {
+		return explained
+	}
+	return fmt.Errorf("%s: %w", subject, o.factory.Explain(err))
+}
+
+// report prints one line about a document.
+func (o *options) report(after *unstructured.Unstructured, word string) error {
+	reference := output.Reference(after.GroupVersionKind().GroupKind(), after.GetName())
+	streams := o.factory.Streams
+	switch *o.format {
+	case output.Human:
+	case output.Name:
+		_, err := fmt.Fprintln(streams.Out, reference)
+		return err
+	default:
+		return nil
+	}
+	colour := terminal.Green
+	if word == "unchanged" {
+		colour = terminal.Dim
+	}
+	note := ""
+	if o.dryRun {
+		note = " (dry run: nothing was changed)"
+	}
+	_, err := fmt.Fprintf(streams.Out, "%s %s%s\n", reference, streams.OutStyle().Paint(colour, word), note)
+	return err
+}

@@ -1,0 +1,173 @@
+package apply
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/muster-dev/muster/internal/cli/exit"
+)
+
+// document is one object of a manifest.
+type document struct {
+	// at says where it stands: "job.yaml" or "job.yaml, document 2".
+	at     string
+	object *unstructured.Unstructured
+}
+
+// read reads all manifests before anything is applied, so that a mistake in
+// the last one leaves nothing half done.
+func read(stdin io.Reader, paths []string) ([]document, error) {
+	var documents []document
+	for _, path := range paths {
+		files, err := expand(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			text, err := readFile(stdin, file)
+			if err != nil {
+				return nil, err
+			}
+			found, err := parse(file, text)
+			if err != nil {
+				return nil, err
+			}
+			documents = append(documents, found...)
+		}
+	}
+	if len(documents) == 0 {
+		return nil, exit.Usage("nothing to apply: %s holds no objects", strings.Join(paths, ", "))
+	}
+	return documents, nil
+}
+
+// expand lists the manifests of a folder; a file stands for itself.
+func expand(path string) ([]string, error) {
+	if path == "-" {
+		return []string{path}, nil
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, exit.NotFound("-f %s: there is no such file", path)
+	case err != nil:
+		return nil, fmt.Errorf("reading the manifests: %w", err)
+	case !info.IsDir():
+		return []string{path}, nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the manifests: %w", err)
+	}
+	var files []string
+	for _, entry := range entries {
+		if !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(entry.Name())) {
+			files = append(files, filepath.Join(path, entry.Name()))
+		}
+	}
+	return files, nil
+}
+
+func readFile(stdin io.Reader, path string) ([]byte, error) {
+	if path == "-" {
+		text, err := io.ReadAll(stdin)
+		if err != nil {
+			return nil, fmt.Errorf("reading the standard input: %w", err)
+		}
+		return text, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the manifests: %w", err)
+	}
+	return text, nil
+}
+
+// parse takes a file apart. Lists become their items.
+func parse(path string, text []byte) ([]document, error) {
+	if path == "-" {
+		path = "standard input"
+	}
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	var documents []document
+	for number := 1; ; number++ {
+		part, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", path, err)
+		}
+		var tree map[string]any
+		if err := yaml.UnmarshalStrict(part, &tree); err != nil {
+			return nil, exit.Usage("%s, document %d: this is no object in YAML or JSON: %s", path, number, grievance(err))
+		}
+		if len(tree) == 0 {
+			number--
+			continue
+		}
+		object := &unstructured.Unstructured{Object: tree}
+		at := fmt.Sprintf("%s, document %d", path, number)
+		if object.IsList() && strings.HasSuffix(object.GetKind(), "List") {
+			items, err := object.ToList()
+			if err != nil {
+				return nil, exit.Usage("%s: %v", at, err)
+			}
+			for i := range items.Items {
+				documents = append(documents, document{at: fmt.Sprintf("%s, item %d", at, i+1), object: &items.Items[i]})
+			}
+			continue
+		}
+		documents = append(documents, document{at: at, object: object})
+	}
+	if len(documents) == 1 {
+		documents[0].at = path
+	}
+	for _, d := range documents {
+		if err := d.check(); err != nil {
+			return nil, err
+		}
+	}
+	return documents, nil
+}
+
+// grievance is what a YAML parser complains about, on one line and without its
+// own vocabulary.
+func grievance(err error) string {
+	words := strings.Join(strings.Fields(err.Error()), " ")
+	if _, kind, found := strings.Cut(words, "json: cannot unmarshal "); found {
+		kind, _, _ = strings.Cut(kind, " ")
+		return "it is of type " + kind
+	}
+	for _, prefix := range []string{"error converting YAML to JSON: ", "yaml: ", "unmarshal errors: "} {
+		words = strings.TrimPrefix(words, prefix)
+	}
+	return words
+}
+
+// check refuses what cannot be an object, before the server is asked.
+func (d document) check() error {
+	switch {
+	case d.object.GetAPIVersion() == "":
+		return exit.Usage("%s: apiVersion is missing: a training job's is muster.dev/v1alpha1", d.at)
+	case d.object.GetKind() == "":
+		return exit.Usage("%s: kind is missing: give TrainingJob, Pod, Deployment or the like", d.at)
+	case d.object.GetName() == "" && d.object.GetGenerateName() != "":
+		return exit.Usage("%s: metadata.generateName cannot be applied: give metadata.name", d.at)
+	case d.object.GetName() == "":
+		return exit.Usage("%s: metadata.name is missing", d.at)
+	}
+	return nil
+}

@@ -1,0 +1,50 @@
+// Package completion is the command `muster completion`: the script by which a
+// shell completes muster's commands, flags and job names.
+package completion
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/suggestion"
+)
+
+var shells = []string{"bash", "zsh", "fish", "powershell"}
+
+// New returns the command.
+func New(f *connection.Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:   "completion SHELL",
+		Short: "Print the completion script of a shell: " + strings.Join(shells, ", "),
+		Long:  "Prints the script by which a shell completes muster's commands, flags and job names.",
+		Example: `  source <(muster completion bash)                            # for this shell
+  muster completion bash > /etc/bash_completion.d/muster      # for good
+  muster completion zsh > "${fpath[1]}/_muster"
+  muster completion fish > ~/.config/fish/completions/muster.fish`,
+		ValidArgs:             shells,
+		DisableFlagsInUseLine: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return exit.Usage("for which shell? Give one of %s", strings.Join(shells, ", "))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root, out := cmd.Root(), f.Streams.Out
+			switch args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(out, true)
+			case "zsh":
+				return root.GenZshCompletion(out)
+			case "fish":
+				return root.GenFishCompletion(out, true)
+			case "powershell":
+				return root.GenPowerShellCompletionWithDesc(out)
+			}
+			return exit.Usage("completion %s: there is %s%s", args[0], strings.Join(shells, ", "), suggestion.Phrase(args[0], shells))
+		},
+	}
+}

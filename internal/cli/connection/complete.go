@@ -1,0 +1,56 @@
+package connection
+
+import (
+	"context"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// completionPatience is how long a shell waits for proposals.
+const completionPatience = 2 * time.Second
+
+// CompleteJobs lists the names of the training jobs that are not among args:
+// proposals for the shell. Errors propose nothing.
+func (f *Factory) CompleteJobs(ctx context.Context, args []string) []string {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionPatience)
+	defer cancel()
+	namespace, err := f.Namespace()
+	if err != nil {
+		return nil
+	}
+	reader, err := f.Client()
+	if err != nil {
+		return nil
+	}
+	var jobs v1alpha1.TrainingJobList
+	if err := reader.List(ctx, &jobs, client.InNamespace(namespace)); err != nil {
+		return nil
+	}
+	taken := map[string]bool{}
+	for _, arg := range args {
+		taken[arg] = true
+	}
+	var names []string
+	for i := range jobs.Items {
+		if name := jobs.Items[i].Name; !taken[name] {
+			names = append(names, name+"\t"+string(jobs.Items[i].Status.Phase))
+		}
+	}
+	return names
+}
+
+// CompleteObjects proposes kinds and training jobs for the first of a
+// command's arguments, and training jobs for the later ones.
+func (f *Factory) CompleteObjects(ctx context.Context, args []string) []string {
+	names := f.CompleteJobs(ctx, args)
+	if len(args) == 0 {
+		names = append(names, "trainingjobs", "gangs", "placements", "pods", "nodes", "events", "services", "persistentvolumeclaims")
+	}
+	return names
+}

@@ -1,0 +1,63 @@
+package connection
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/terminal"
+)
+
+// noMuster says that there is no Muster, where was looked, and what to do.
+func noMuster(own, kubeconfig string) error {
+	looked := own
+	if kubeconfig != "" {
+		looked += " and $" + EnvKubeconfig + " = " + kubeconfig
+	}
+	return exit.NotFound("no Muster is running here (looked in %s): start one with `muster up`", looked)
+}
+
+// Explain turns an error of a client into one that says what to do: nobody
+// answers, or the credentials are refused. Other errors are returned as they
+// are.
+func (f *Factory) Explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	f.mu.Lock()
+	config, origin := f.config, f.source
+	f.mu.Unlock()
+	if config == nil {
+		return err
+	}
+	if network, ok := errors.AsType[*net.OpError](err); ok && network.Op == "dial" {
+		if origin.named == "" {
+			return exit.NotFound("no Muster is running here (looked in %s; nobody answers at %s): start one with `muster up`",
+				filepath.Dir(origin.path()), config.Host)
+		}
+		return exit.NotFound("nobody answers at %s (from %s %s): %w", config.Host, origin.named, strings.Join(origin.files, ", "), network)
+	}
+	if apierrors.IsUnauthorized(err) {
+		return fmt.Errorf("the server at %s does not accept the credentials of %s: is it the kubeconfig of another Muster, or of an older data folder?", config.Host, origin.path())
+	}
+	return err
+}
+
+func emptyConfig() *clientcmdapi.Config { return clientcmdapi.NewConfig() }
+
+// warnings prints the server's warnings on standard error.
+type warnings struct{ streams terminal.Streams }
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (w warnings) HandleWarningHeader(code int, _, message string) {
+	if code != 299 || message == "" {
+		return
+	}
+	_, _ = fmt.Fprintln(w.streams.Err, w.streams.ErrStyle().Paint(terminal.Yellow, "warning:")+" "+message)
+}

@@ -1,0 +1,115 @@
+package cp
+
+import (
+	"archive/tar"
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParsePlace(t *testing.T) {
+	for text, want := range map[string]place{
+		"mnist/worker-0:model.h5": {job: "mnist", member: "worker-0", path: "model.h5"},
+		"mnist:/muster/logs":      {job: "mnist", path: "/muster/logs"},
+		"mnist/worker-0:":         {job: "mnist", member: "worker-0"},
+		"data.csv":                {path: "data.csv"},
+		"./odd:name":              {path: "./odd:name"},
+		"/odd:name":               {path: "/odd:name"},
+		"a/b/c:d":                 {path: "a/b/c:d"},
+		":x":                      {path: ":x"},
+	} {
+		if diff := cmp.Diff(want, parsePlace(text), cmp.AllowUnexported(place{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+func TestPackAndUnpack(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{"a": "one", "sub/b": "two"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(from, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(from, name), []byte(text), 0o640); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("sub/b", filepath.Join(from, "link")); err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	if err := pack(t.Context(), &packed, from, "."); err != nil {
+		t.Fatal(err)
+	}
+	var notes strings.Builder
+	if err := unpack(&packed, filepath.Join(to, "new"), "", &notes); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"a": "one", "sub/b": "two", "link": "two"} {
+		got, err := os.ReadFile(filepath.Join(to, "new", name))
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if notes.Len() > 0 {
+		t.Errorf("notes: %s", notes.String())
+	}
+}
+
+// Whatever a member sends, nothing is written outside of the folder.
+func TestUnpackStaysInside(t *testing.T) {
+	file := func(name string) *tar.Header {
+		return &tar.Header{Name: name, Typeflag: tar.TypeReg, Size: 4, Mode: 0o644}
+	}
+	for _, test := range []struct {
+		name    string
+		headers []*tar.Header
+		fails   bool
+		note    string
+	}{
+		{"parent", []*tar.Header{file("../evil")}, true, ""},
+		{"parent within", []*tar.Header{file("a/../../evil")}, true, ""},
+		{"absolute", []*tar.Header{file("/evil")}, true, ""},
+		{"link out", []*tar.Header{{Name: "out", Typeflag: tar.TypeSymlink, Linkname: "/"}, file("out/evil")}, false, "left out: out"},
+		{"relative link out", []*tar.Header{{Name: "out", Typeflag: tar.TypeSymlink, Linkname: ".."}, file("out/evil")}, false, "left out: out"},
+		{"hard link out", []*tar.Header{{Name: "out", Typeflag: tar.TypeLink, Linkname: "../secret"}}, true, ""},
+		{"device", []*tar.Header{{Name: "null", Typeflag: tar.TypeChar}}, false, "left out: null"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var packed bytes.Buffer
+			archive := tar.NewWriter(&packed)
+			for _, header := range test.headers {
+				if err := archive.WriteHeader(header); err != nil {
+					t.Fatal(err)
+				}
+				if header.Size > 0 {
+					if _, err := archive.Write([]byte("evil")); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if err := archive.Close(); err != nil {
+				t.Fatal(err)
+			}
+			around := t.TempDir()
+			if err := os.WriteFile(filepath.Join(around, "secret"), []byte("x"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var notes strings.Builder
+			err := unpack(&packed, filepath.Join(around, "to"), "", &notes)
+			if (err != nil) != test.fails {
+				t.Errorf("error %v", err)
+			}
+			if !strings.Contains(notes.String(), test.note) {
+				t.Errorf("notes %q, want %q", notes.String(), test.note)
+			}
+			if _, err := os.Lstat(filepath.Join(around, "evil")); err == nil {
+				t.Error("written outside of the folder")
+			}
+		})
+	}
+}

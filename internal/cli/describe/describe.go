@@ -1,0 +1,103 @@
+// Package describe is the command `muster describe`: everything about one
+// object on one page. A training job has a page of its own; other kinds have
+// kubectl's.
+package describe
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	kubectl "k8s.io/kubectl/pkg/describe"
+
+	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/kind"
+)
+
+// New returns the command.
+func New(f *connection.Factory) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "describe [KIND] NAME...",
+		Short: "Show everything about a training job, or another object",
+		Long: `Shows a training job on one page: how it is and why, its roles and members with
+their nodes, GPUs and ports, times, use of GPUs, environment, code and events.
+Objects of other kinds are shown the way kubectl does.`,
+		Example: `  muster describe mnist
+  muster describe pod mnist-worker-0
+  muster describe node/gpu1`,
+		Args: cobra.ArbitraryArgs,
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return f.CompleteObjects(cmd.Context(), args), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return exit.Usage("describe what? Give a training job's name; `muster get` lists them")
+			}
+			return run(cmd.Context(), f, args)
+		},
+	}
+	return cmd
+}
+
+func run(ctx context.Context, f *connection.Factory, args []string) error {
+	mapper, err := f.Mapper()
+	if err != nil {
+		return err
+	}
+	wanted, err := kind.Parse(mapper, args)
+	if err != nil {
+		return err
+	}
+	namespace, err := f.Namespace()
+	if err != nil {
+		return err
+	}
+	first := true
+	for _, one := range wanted {
+		if len(one.Names) == 0 {
+			return exit.Usage("describe which of the %s? Give its name", one.Mapping.Resource.Resource)
+		}
+		for _, name := range one.Names {
+			if !first {
+				_, _ = fmt.Fprintln(f.Streams.Out)
+			}
+			first = false
+			if err := describe(ctx, f, one, namespace, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func describe(ctx context.Context, f *connection.Factory, one kind.Wanted, namespace, name string) error {
+	if one.Mapping.GroupVersionKind.GroupKind() == kind.TrainingJobs {
+		reader, err := f.Client()
+		if err != nil {
+			return err
+		}
+		seen, err := observe(ctx, reader, namespace, name)
+		if err != nil {
+			return err
+		}
+		return seen.write(f.Streams.Out, f.Streams.OutStyle())
+	}
+	describer, err := kubectl.Describer(f, one.Mapping)
+	if err != nil {
+		return fmt.Errorf("describing %s: %w", one.Mapping.Resource.Resource, err)
+	}
+	if !one.Namespaced() {
+		namespace = ""
+	}
+	text, err := describer.Describe(namespace, name, kubectl.DescriberSettings{ShowEvents: true, ChunkSize: 500})
+	if err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	_, err = io.WriteString(f.Streams.Out, text)
+	return err
+}

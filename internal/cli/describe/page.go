@@ -1,0 +1,306 @@
+package describe
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/member"
+	"github.com/muster-dev/muster/internal/cli/removal"
+	"github.com/muster-dev/muster/internal/cli/terminal"
+)
+
+// write prints the page.
+func (p *page) write(out io.Writer, style terminal.Style) error {
+	var text strings.Builder
+	status := p.job.Status
+	phase := string(status.Phase)
+	if phase == "" {
+		phase = "Accepted"
+	}
+	fmt.Fprintf(&text, "%s  %s", style.Paint(terminal.Bold, p.job.Name), style.Phase(phase, phase))
+	if status.Message != "" {
+		fmt.Fprintf(&text, ": %s", status.Message)
+	}
+	text.WriteString("\n\n")
+	steps := []func(io.Writer, terminal.Style) error{p.facts, p.roles, p.members, p.recent}
+	for _, step := range steps {
+		if err := step(&text, style); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+// facts are the job's single values.
+func (p *page) facts(out io.Writer, style terminal.Style) error {
+	job, status := p.job, p.job.Status
+	table := terminal.NewTable()
+	add := func(name, value string) {
+		if value != "" {
+			table.Row(name, value)
+		}
+	}
+	add("Namespace", job.Namespace)
+	add("Framework", string(job.Spec.Framework))
+	add("Queue", job.Spec.Queue)
+	add("Submitted", p.ago(&job.CreationTimestamp)+by(job))
+	add("Started", p.ago(status.StartTime))
+	add("Finished", p.ago(status.FinishTime))
+	if status.StartTime != nil {
+		end := p.now
+		if status.FinishTime != nil {
+			end = status.FinishTime.Time
+		}
+		add("Ran", terminal.Span(end.Sub(status.StartTime.Time)))
+	}
+	if status.LastWorkerTime != nil && status.DrainedTime != nil {
+		add("All gone", terminal.Span(status.DrainedTime.Sub(status.LastWorkerTime.Time))+" after the last worker's end")
+	}
+	if job.Spec.ActiveDeadlineSeconds != nil {
+		add("Time limit", terminal.Span(time.Duration(*job.Spec.ActiveDeadlineSeconds)*time.Second))
+	}
+	if status.StartTime != nil {
+		add("GPU seconds", fmt.Sprintf("%.1f of ended members", status.GPUSeconds.AsApproximateFloat64()))
+		add("CPU seconds", fmt.Sprintf("%.1f of ended members", status.CPUSeconds.AsApproximateFloat64()))
+	}
+	limit := int32(6)
+	if job.Spec.BackoffLimit != nil {
+		limit = *job.Spec.BackoffLimit
+	}
+	add("Restarts", fmt.Sprintf("%d of at most %d", status.Restarts, limit))
+	add("Environment", environment(job))
+	add("Code", code(job))
+	for _, volume := range job.Spec.Volumes {
+		from := "claim " + volume.Claim
+		if volume.Size != nil {
+			from = "new, " + volume.Size.String()
+		}
+		add("Volume", volume.MountPath+" ("+from+")")
+	}
+	add("Checkpoints", checkpoints(job))
+	return table.Write(out, style, "")
+}
+
+func by(job *v1alpha1.TrainingJob) string {
+	if who := job.Annotations[v1alpha1.AnnotationSubmitter]; who != "" {
+		return " by " + who
+	}
+	return ""
+}
+
+func (p *page) ago(at *metav1.Time) string {
+	if at == nil || at.IsZero() {
+		return ""
+	}
+	return at.Local().Format("2006-01-02 15:04:05") + " (" + terminal.Span(p.now.Sub(at.Time).Truncate(time.Second)) + " ago)"
+}
+
+func environment(job *v1alpha1.TrainingJob) string {
+	spec := job.Spec.Environment
+	version := ""
+	if spec != nil && spec.Python != "" {
+		version = ", Python " + spec.Python
+	}
+	switch {
+	case spec == nil:
+		return "the machine's own Python"
+	case spec.Image != "":
+		return "image " + spec.Image
+	case spec.Path != "":
+		return spec.Path
+	case spec.Requirements != "":
+		lines := 0
+		for line := range strings.Lines(spec.Requirements) {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+				lines++
+			}
+		}
+		key := ""
+		if job.Status.EnvironmentKey != "" {
+			key = ", key " + short(job.Status.EnvironmentKey)
+		}
+		return terminal.Count(int64(lines), "requirement") + version + key
+	}
+	return strings.TrimPrefix(version, ", ")
+}
+
+func code(job *v1alpha1.TrainingJob) string {
+	digest := job.Status.CodeSnapshot
+	switch {
+	case job.Spec.Code == nil:
+		return ""
+	case job.Spec.Code.URL != "" && digest != "":
+		return job.Spec.Code.URL + " (" + short(digest) + ")"
+	case job.Spec.Code.URL != "":
+		return job.Spec.Code.URL
+	}
+	return "snapshot " + short(job.Spec.Code.Snapshot)
+}
+
+func checkpoints(job *v1alpha1.TrainingJob) string {
+	spec := job.Spec.Checkpoints
+	switch {
+	case spec != nil && spec.Claim != "":
+		return "claim " + spec.Claim
+	case spec != nil && spec.Size != nil:
+		return "new claim of " + spec.Size.String()
+	}
+	return "new claim of 10Gi"
+}
+
+// short shortens a digest to what people compare.
+func short(digest string) string {
+	prefix, hex, found := strings.Cut(digest, ":")
+	if !found {
+		return digest[:min(12, len(digest))]
+	}
+	return prefix + ":" + hex[:min(12, len(hex))]
+}
+
+// roles is the table of what was asked for and how it stands.
+func (p *page) roles(out io.Writer, style terminal.Style) error {
+	table := terminal.NewTable("ROLE", "WANTED", "PENDING", "RUNNING", "SUCCEEDED", "FAILED", "GPUS EACH", "RUNS")
+	for _, role := range p.job.Spec.Roles {
+		counts := v1alpha1.RoleStatus{Wanted: 1}
+		if role.Replicas != nil {
+			counts.Wanted = *role.Replicas
+		}
+		for _, known := range p.job.Status.Roles {
+			if known.Name == role.Name {
+				counts = known
+			}
+		}
+		gpus := "0"
+		if role.GPUs != nil {
+			gpus = role.GPUs.String()
+		}
+		if len(role.GPUModels) > 0 {
+			gpus += " " + strings.Join(role.GPUModels, " or ")
+		}
+		table.Row(role.Name, fmt.Sprint(counts.Wanted), fmt.Sprint(counts.Pending), fmt.Sprint(counts.Running),
+			fmt.Sprint(counts.Succeeded), fmt.Sprint(counts.Failed), gpus, program(role))
+	}
+	return section(out, style, table)
+}
+
+// program is a role's command on one line.
+func program(role v1alpha1.Role) string {
+	words := slices.Concat(role.Command, role.Args)
+	if role.Script != "" {
+		words = append([]string{role.Script}, role.Args...)
+	}
+	line := strings.Join(words, " ")
+	if runes := []rune(line); len(runes) > 60 {
+		line = string(runes[:59]) + "…"
+	}
+	return line
+}
+
+// members is the table of the job's pods.
+func (p *page) members(out io.Writer, style terminal.Style) error {
+	table := terminal.NewTable("MEMBER", "STATE", "NODE", "GPUS", "PORT", "AGE", "NOTE")
+	for i := range p.pods {
+		pod := &p.pods[i]
+		m, _ := member.OfPod(pod)
+		state, note := State(pod)
+		table.Row(m.String(), state, pod.Spec.NodeName, p.devices(pod), pod.Annotations[v1alpha1.AnnotationPort],
+			terminal.Span(p.now.Sub(pod.CreationTimestamp.Time).Truncate(time.Second)), note)
+		table.Paint(1, phaseColour(state))
+	}
+	if table.Len() == 0 {
+		return nil
+	}
+	return section(out, style, table)
+}
+
+func phaseColour(state string) terminal.Colour {
+	switch state {
+	case "Running":
+		return terminal.Green
+	case "Succeeded":
+		return terminal.Blue
+	case "Pending", "Ending":
+		return terminal.Yellow
+	}
+	return terminal.Red
+}
+
+// State is a pod's state in one word, and what else there is to say.
+func State(pod *corev1.Pod) (state, note string) {
+	state, note = string(pod.Status.Phase), pod.Status.Message
+	if pod.Status.Reason != "" {
+		state = pod.Status.Reason
+	}
+	for _, container := range pod.Status.ContainerStatuses {
+		switch {
+		case container.State.Terminated != nil && container.State.Terminated.ExitCode != 0:
+			ended := container.State.Terminated
+			if ended.Reason != "" && ended.Reason != "Error" {
+				state = ended.Reason
+			}
+			note = strings.TrimSpace(fmt.Sprintf("exit code %d %s", ended.ExitCode, firstLine(ended.Message)))
+		case container.State.Waiting != nil && container.State.Waiting.Message != "":
+			note = container.State.Waiting.Message
+		}
+	}
+	if pod.DeletionTimestamp != nil {
+		state = "Ending"
+	}
+	if state == "" {
+		state = "Pending"
+	}
+	return state, firstLine(note)
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return line
+}
+
+// devices are a pod's GPUs, by index and model where their node tells.
+func (p *page) devices(pod *corev1.Pod) string {
+	var names []string
+	for _, uuid := range removal.GPUs(pod) {
+		gpu, known := p.gpus[uuid]
+		switch {
+		case !known:
+			names = append(names, uuid)
+		case gpu.Simulated:
+			names = append(names, fmt.Sprintf("%d (%s, simulated)", gpu.Index, gpu.Model))
+		default:
+			names = append(names, fmt.Sprintf("%d (%s)", gpu.Index, gpu.Model))
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// recent is the table of events.
+func (p *page) recent(out io.Writer, style terminal.Style) error {
+	table := terminal.NewTable("SINCE", "EVENT", "OF", "WHAT")
+	for i := range p.events {
+		event := &p.events[i]
+		table.Row(terminal.Span(p.now.Sub(eventTime(event)).Truncate(time.Second)), event.Reason, event.InvolvedObject.Name, firstLine(event.Message))
+		if event.Type == corev1.EventTypeWarning {
+			table.Paint(1, terminal.Yellow)
+		}
+	}
+	if table.Len() == 0 {
+		return nil
+	}
+	return section(out, style, table)
+}
+
+func section(out io.Writer, style terminal.Style, table *terminal.Table) error {
+	if _, err := fmt.Fprintln(out); err != nil {
+		return err
+	}
+	return table.Write(out, style, "")
+}

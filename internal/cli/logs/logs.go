@@ -1,0 +1,248 @@
+// Package logs is the command `muster logs`: what a job's members wrote, also
+// those that are gone.
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/member"
+	"github.com/muster-dev/muster/internal/cli/suggestion"
+	"github.com/muster-dev/muster/internal/cli/transcript"
+)
+
+type options struct {
+	factory    *connection.Factory
+	follow     bool
+	role       string
+	index      int
+	since      string
+	tail       int64
+	timestamps bool
+	previous   bool
+
+	job    string
+	member string
+	from   time.Time
+}
+
+// New returns the command.
+func New(f *connection.Factory) *cobra.Command {
+	o := &options{factory: f}
+	cmd := &cobra.Command{
+		Use:   "logs JOB [MEMBER]",
+		Short: "Print what a job's members write, or wrote",
+		Long: `Prints the output of all members of a training job, merged by time, each line
+after its member's name; a job with one member needs no names. Members that are
+gone are read from the archive in the data folder. With -f it goes on until the
+job has ended, and ends with the exit code that muster run would have.`,
+		Example: `  muster logs -f mnist
+  muster logs mnist worker-0 --tail 20
+  muster logs mnist --role ps --since 10m`,
+		Args: usage(cobra.RangeArgs(1, 2), "logs of which job? Give its name, and a member's if only that is wanted: muster logs JOB [MEMBER]"),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return f.CompleteJobs(cmd.Context(), args), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.complete(args, cmd.Flags().Changed("index")); err != nil {
+				return err
+			}
+			return o.run(cmd.Context())
+		},
+	}
+	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on until the job has ended")
+	cmd.Flags().StringVar(&o.role, "role", "", "only members of this role")
+	cmd.Flags().IntVar(&o.index, "index", -1, "only members of this index in their role")
+	cmd.Flags().StringVar(&o.since, "since", "", "only what is younger: 10m, 2h, or a time: 2006-01-02T15:04:05Z")
+	cmd.Flags().Int64Var(&o.tail, "tail", -1, "only the last lines of each member; -1 for all")
+	cmd.Flags().BoolVar(&o.timestamps, "timestamps", false, "begin every line with its time")
+	cmd.Flags().BoolVarP(&o.previous, "previous", "p", false, "what members wrote before they were last restarted")
+	return cmd
+}
+
+// usage makes a check of arguments say what is missing.
+func usage(check cobra.PositionalArgs, words string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if check(cmd, args) != nil {
+			return exit.Usage("%s", words)
+		}
+		return nil
+	}
+}
+
+func (o *options) complete(args []string, indexGiven bool) error {
+	o.job = args[0]
+	if len(args) == 2 {
+		o.member = args[1]
+	}
+	switch {
+	case o.member != "" && (o.role != "" || indexGiven):
+		return exit.Usage("a member (%s) and --role or --index say the same thing in two ways: give one", o.member)
+	case indexGiven && o.index < 0:
+		return exit.Usage("--index %d: members are counted from 0", o.index)
+	case o.tail < -1:
+		return exit.Usage("--tail %d: give a number of lines, or -1 for all", o.tail)
+	case o.follow && o.previous:
+		return exit.Usage("--previous and --follow do not go together: what is over cannot be followed")
+	}
+	if o.member != "" {
+		m, ok := member.Parse(o.job, o.member)
+		if !ok {
+			return exit.Usage("%s: a member is named by role and index, such as worker-0", o.member)
+		}
+		o.role, o.index = m.Role, m.Index
+	}
+	var err error
+	o.from, err = parseSince(o.since, time.Now())
+	return err
+}
+
+// parseSince reads a duration before now, or a time.
+func parseSince(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, nil
+	}
+	span, err := time.ParseDuration(text)
+	if err != nil || span <= 0 {
+		return time.Time{}, exit.Usage("--since %s: give a duration such as 10m, or a time such as %s", text, now.UTC().Format(time.RFC3339))
+	}
+	return now.Add(-span), nil
+}
+
+// want reports whether the user asked for the member.
+func (o *options) want(m member.Member) bool {
+	return (o.role == "" || m.Role == o.role) && (o.index < 0 || m.Index == o.index)
+}
+
+func (o *options) run(ctx context.Context) error {
+	server, err := o.factory.Client()
+	if err != nil {
+		return err
+	}
+	namespace, err := o.factory.Namespace()
+	if err != nil {
+		return err
+	}
+	home, err := o.factory.Home()
+	if err != nil {
+		return err
+	}
+	set, err := o.factory.Clientset()
+	if err != nil {
+		return err
+	}
+	job, err := member.Job(ctx, server, namespace, o.job)
+	if err != nil {
+		return err
+	}
+	members, err := o.chosen(job)
+	if err != nil {
+		return err
+	}
+	source, archive := transcript.Server{Set: set}, transcript.ArchiveOf(home, job)
+	printer := transcript.NewPrinter(o.factory.Streams.Out, o.factory.Streams.OutStyle(), members, o.timestamps)
+	if o.follow && !ended(job) {
+		attendance := transcript.Attendance{
+			Client: server, Source: source, Archive: archive, Printer: printer, Job: job, Want: o.want, Since: o.from, Tail: o.tail,
+			Lost: func(err error) {
+				_, _ = fmt.Fprintf(o.factory.Streams.Err, "Lost contact, trying again: %v\n", err)
+			},
+		}
+		outcome, err := attendance.Follow(ctx)
+		return o.end(ctx, outcome, err)
+	}
+	pods, err := member.Pods(ctx, server, namespace, job.Name)
+	if err != nil {
+		return err
+	}
+	replay := transcript.Replay{Source: source, Archive: archive, Printer: printer, Job: job.Name, Pods: pods, Want: o.want, Since: o.from, Tail: o.tail, Previous: o.previous}
+	shown, err := replay.Run(ctx)
+	if err != nil {
+		return err
+	}
+	if shown == 0 {
+		return o.none(job)
+	}
+	if !o.follow {
+		return nil
+	}
+	outcome := transcript.Outcome{Job: job, ExitCodes: map[member.Member]int32{}}
+	for i := range pods {
+		outcome.Learn(&pods[i])
+	}
+	return o.end(ctx, outcome, nil)
+}
+
+func ended(job *v1alpha1.TrainingJob) bool {
+	return job.Status.Phase == v1alpha1.JobSucceeded || job.Status.Phase == v1alpha1.JobFailed
+}
+
+// chosen lists the members that are wanted; none is an error.
+func (o *options) chosen(job *v1alpha1.TrainingJob) ([]member.Member, error) {
+	var chosen []member.Member
+	var names []string
+	for _, m := range member.Of(job) {
+		names = append(names, m.String())
+		if o.want(m) {
+			chosen = append(chosen, m)
+		}
+	}
+	if len(chosen) > 0 {
+		return chosen, nil
+	}
+	wanted := o.role
+	if o.index >= 0 {
+		wanted += "-" + strconv.Itoa(o.index)
+	}
+	if len(names) > 8 {
+		names = append(names[:8], "…")
+	}
+	return nil, exit.NotFound("%s has no member %s%s; it has %v", job.Name, wanted, suggestion.Phrase(wanted, names), names)
+}
+
+// none says why there is no output yet.
+func (o *options) none(job *v1alpha1.TrainingJob) error {
+	phase := job.Status.Phase
+	if phase == "" {
+		phase = "accepted"
+	}
+	words := fmt.Sprintf("%s has written nothing yet; it is %s", job.Name, phase)
+	if job.Status.Message != "" {
+		words += ": " + job.Status.Message
+	}
+	if o.previous {
+		words = job.Name + ": no earlier output is kept; no member was restarted"
+	}
+	_, err := fmt.Fprintln(o.factory.Streams.Err, words)
+	return err
+}
+
+// end turns how the job ended into the command's exit code.
+func (o *options) end(ctx context.Context, outcome transcript.Outcome, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return err
+	case outcome.Deleted && !ended(outcome.Job):
+		return exit.With(exit.Failure, errors.New(o.job+" was deleted before it had ended"))
+	}
+	if code := outcome.Code(); code != exit.OK {
+		return exit.With(code, fmt.Errorf("%s failed: %s", o.job, outcome.Job.Status.Message))
+	}
+	return nil
+}

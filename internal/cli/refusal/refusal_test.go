@@ -1,0 +1,69 @@
+package refusal
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestSentences(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		cause metav1.StatusCause
+		want  string
+	}{
+		{"minimum", metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "spec.roles[0].replicas", Message: "Invalid value: -1: spec.roles[0].replicas in body should be greater than or equal to 1"},
+			"spec.roles[0].replicas: -1 is not allowed: it must be greater than or equal to 1"},
+		{"enumeration", metav1.StatusCause{Type: metav1.CauseTypeFieldValueNotSupported, Field: "spec.framework", Message: `Unsupported value: "Tensorflow": supported values: "TensorFlow", "PyTorch", "None"`},
+			`spec.framework: "Tensorflow" is not allowed; allowed are "TensorFlow", "PyTorch", "None"`},
+		{"type", metav1.StatusCause{Type: metav1.CauseTypeTypeInvalid, Field: "spec.roles[0].replicas", Message: `Invalid value: "string": spec.roles[0].replicas in body must be of type integer: "string"`},
+			"spec.roles[0].replicas: given is a value of type string; it must be of type integer"},
+		{"pattern", metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "spec.code.url", Message: `Invalid value: "ftp://a": spec.code.url in body should match '^https?://'`},
+			`spec.code.url: "ftp://a" is not allowed: it must match '^https?://'`},
+		{"rule about a scalar", metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "spec.roles[0].gpus", Message: `Invalid value: "two": gpus must be a whole number of GPUs`},
+			`spec.roles[0].gpus: "two": gpus must be a whole number of GPUs`},
+		{"rule about an object", metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "spec", Message: `Invalid value: "object": roles: parameter servers (ps) without workers: add a role named worker (or chief)`},
+			"spec: roles: parameter servers (ps) without workers: add a role named worker (or chief)"},
+		{"rule about the whole", metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "<nil>", Message: `Invalid value: {"apiVersion":"x"}: the name may have at most 48 characters`},
+			`the name may have at most 48 characters`},
+		{"required", metav1.StatusCause{Type: metav1.CauseTypeFieldValueRequired, Field: "spec.roles", Message: "Required value"},
+			"spec.roles: must be given"},
+		{"duplicate", metav1.StatusCause{Type: metav1.CauseTypeFieldValueDuplicate, Field: "spec.roles[1]", Message: `Duplicate value: {"name":"worker"}`},
+			`spec.roles[1]: {"name":"worker"} is given twice`},
+		{"unknown words", metav1.StatusCause{Type: "Odd", Field: "spec", Message: "something odd"}, "spec: something odd"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			status := metav1.Status{Reason: metav1.StatusReasonInvalid, Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{test.cause, test.cause}}}
+			if diff := cmp.Diff([]string{test.want}, Sentences(status)); diff != "" {
+				t.Errorf("sentences (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestExplain(t *testing.T) {
+	undeclared := &apierrors.StatusError{ErrStatus: metav1.Status{
+		Message: `failed to create typed patch object (default/a; muster.dev/v1alpha1, Kind=TrainingJob): errors:
+  .spec.roles[name="worker"].gpu: field not declared in schema
+  .spec.workers: field not declared in schema`,
+	}}
+	got := Explain("job.yaml", undeclared)
+	want := "job.yaml has 2 mistakes:\n  spec.roles[name=\"worker\"].gpu: there is no such field\n  spec.workers: there is no such field"
+	if got.Error() != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if !errors.Is(got, undeclared) {
+		t.Error("the server's error is lost")
+	}
+	strict := &apierrors.StatusError{ErrStatus: metav1.Status{Message: `strict decoding error: unknown field "spec.rolls"`}}
+	if got := Explain("a", strict).Error(); got != "a: spec.rolls: there is no such field" {
+		t.Errorf("got %q", got)
+	}
+	other := errors.New("no connection")
+	if got := Explain("a", other); !errors.Is(got, other) || got.Error() != other.Error() {
+		t.Errorf("another error became %q", got)
+	}
+}

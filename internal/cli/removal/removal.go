@@ -1,0 +1,123 @@
+// Package removal owns deleting a job and waiting until nothing of it is left:
+// no pod, so no process and no GPU.
+//
+// It must not know any command, nor how a node stops processes.
+package removal
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/member"
+)
+
+// pollEvery is how often the server is asked what is left.
+const pollEvery = 100 * time.Millisecond
+
+// Left is what of a job is still there.
+type Left struct {
+	// Object is true while the job itself exists.
+	Object bool
+	// Members are those whose pods exist, in order.
+	Members []string
+	// Running is how many of them have not ended.
+	Running int
+	// GPUs is how many GPUs those that have not ended hold.
+	GPUs int
+}
+
+// None reports whether nothing is left.
+func (l Left) None() bool { return !l.Object && len(l.Members) == 0 }
+
+// Delete asks for the job's end. A job that is not there is the error of the
+// server, not found.
+func Delete(ctx context.Context, c client.Client, job *v1alpha1.TrainingJob) error {
+	options := []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationBackground)}
+	if job.UID != "" {
+		options = append(options, client.Preconditions{UID: &job.UID})
+	}
+	if err := c.Delete(ctx, job, options...); err != nil {
+		return fmt.Errorf("deleting %s: %w", job.Name, err)
+	}
+	return nil
+}
+
+// Wait returns once nothing of the job is left, telling seen what is, again
+// and again.
+func Wait(ctx context.Context, c client.Client, job *v1alpha1.TrainingJob, seen func(Left)) error {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		left, err := Look(ctx, c, job)
+		if err != nil {
+			return err
+		}
+		seen(left)
+		if left.None() {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// Look returns what is left of the job now.
+func Look(ctx context.Context, c client.Client, job *v1alpha1.TrainingJob) (Left, error) {
+	var left Left
+	var now v1alpha1.TrainingJob
+	err := c.Get(ctx, client.ObjectKeyFromObject(job), &now)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return left, fmt.Errorf("looking for %s: %w", job.Name, err)
+	}
+	left.Object = err == nil && (job.UID == "" || now.UID == job.UID)
+	if err == nil && !left.Object {
+		// Another job bears the name by now: its pods are not ours to wait for.
+		return left, nil
+	}
+	pods, err := member.Pods(ctx, c, job.Namespace, job.Name)
+	if err != nil {
+		return left, err
+	}
+	for i := range pods {
+		m, _ := member.OfPod(&pods[i])
+		left.Members = append(left.Members, m.String())
+		if phase := pods[i].Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
+			left.Running++
+			left.GPUs += len(GPUs(&pods[i]))
+		}
+	}
+	slices.Sort(left.Members)
+	return left, nil
+}
+
+// GPUs lists the UUIDs of the GPUs that a pod was given.
+func GPUs(pod *corev1.Pod) []string {
+	list := pod.Annotations[v1alpha1.AnnotationGPUs]
+	if list == "" {
+		return nil
+	}
+	return strings.Split(list, ",")
+}
+
+// String says what is left in words.
+func (l Left) String() string {
+	switch {
+	case len(l.Members) == 0:
+		return "tidying up"
+	case len(l.Members) > 4:
+		return fmt.Sprintf("%d members are ending", len(l.Members))
+	}
+	return strings.Join(l.Members, ", ") + " ending"
+}

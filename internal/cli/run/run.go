@@ -1,0 +1,212 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/output"
+	"github.com/muster-dev/muster/internal/cli/refusal"
+	"github.com/muster-dev/muster/internal/cli/terminal"
+)
+
+var formats = []output.Format{output.YAML, output.JSON, output.Name}
+
+type options struct {
+	factory *connection.Factory
+	format  *output.Format
+	flags   Flags
+	detach  bool
+	dryRun  bool
+	numbers numbers
+}
+
+// numbers are the flags for which 0 and "not given" differ.
+type numbers struct{ workers, ps, nodes, backoff int }
+
+// New returns the command.
+func New(f *connection.Factory) *cobra.Command {
+	o := &options{factory: f}
+	cmd := &cobra.Command{
+		Use:   "run [flags] [--] command [args...]",
+		Short: "Run a script or command on GPUs, alone or distributed",
+		Long: `Runs a command in a snapshot of this folder, on as many members and GPUs as
+asked for, streams what they write and ends with the script's exit code.
+
+All members start together or none does; while the job waits it holds no GPU,
+and says why it waits. ^C stops the job and waits until its GPUs are free; a
+second ^C leaves at once. Roles of TensorFlow find TF_CONFIG, those of PyTorch
+what torch.distributed and torchrun read. In the command, $(PS_HOSTS),
+$(WORKER_HOSTS), $(ROLE) and $(INDEX) are replaced, for scripts that take them
+as flags.`,
+		Example: `  muster run --gpus 1 -- python train.py --epochs 5
+  muster run --workers 3 --ps 2 --script train.py --requirements requirements.txt
+  muster run --nodes 4 --gpus H100:8 --max-time 4h -- torchrun train.py
+  muster run --workers 2 --ps 1 -- python old.py '--ps_hosts=$(PS_HOSTS)' '--worker_hosts=$(WORKER_HOSTS)' '--job_name=$(ROLE)' '--task_index=$(INDEX)'
+  muster run --dry-run -o yaml -- python train.py > job.yaml && muster apply -f job.yaml`,
+		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.complete(cmd.Flags(), args)
+			if err := o.validate(); err != nil {
+				return err
+			}
+			return o.run(cmd.Context())
+		},
+	}
+	o.format = output.Flag(cmd, formats...)
+	o.addFlags(cmd.Flags())
+	_ = cmd.RegisterFlagCompletionFunc("framework", cobra.FixedCompletions([]string{"TensorFlow", "PyTorch", "None"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (o *options) addFlags(flags *pflag.FlagSet) {
+	// Everything after the command belongs to it, with -- or without.
+	flags.SetInterspersed(false)
+	flags.StringVar(&o.flags.Name, "name", "", "name of the job (default: the script's or folder's, and a random end)")
+	flags.IntVar(&o.numbers.workers, "workers", 0, "number of workers; implies --framework TensorFlow")
+	flags.IntVar(&o.numbers.ps, "ps", 0, "number of parameter servers; they get no GPU")
+	flags.BoolVar(&o.flags.Chief, "chief", false, "add a chief; the job succeeds when it does")
+	flags.BoolVar(&o.flags.Evaluator, "evaluator", false, "add an evaluator; it gets no GPU")
+	flags.IntVar(&o.numbers.nodes, "nodes", 0, "number of equal members; implies --framework PyTorch")
+	flags.StringVar(&o.flags.GPUs, "gpus", "", "GPUs of each worker: a number, or models and a number: 2, A100:2, A100,H100:2")
+	flags.StringVar(&o.flags.CPUs, "cpus", "", "CPUs that each member needs: 4, 500m (default 100m)")
+	flags.StringVar(&o.flags.Memory, "memory", "", "memory that each member needs: 16Gi (default 128Mi)")
+	flags.StringVar(&o.flags.Framework, "framework", "", "TensorFlow, PyTorch or None (default: as --workers and --nodes imply)")
+	flags.StringVarP(&o.flags.Requirements, "requirements", "r", "", "requirements file to install into an environment of its own, built once and cached")
+	flags.StringVar(&o.flags.Python, "python", "", "folder of a virtual or conda environment, or a version for --requirements: 3.11")
+	flags.StringVar(&o.flags.Image, "image", "", "container image to run in")
+	flags.StringVar(&o.flags.Script, "script", "", "Python or shell script to run: a file, or a URL; the words after -- are its arguments")
+	flags.StringVar(&o.flags.Code, "code", "", "folder that the members get a copy of, or none (default: the script's, else this folder)")
+	flags.StringArrayVar(&o.flags.Volumes, "volume", nil, "folder that members share: SIZE:PATH for a new one, CLAIM:PATH for an existing claim; repeatable")
+	flags.StringVar(&o.flags.Queue, "queue", "", "queue that the job is charged to")
+	flags.StringArrayVarP(&o.flags.Env, "env", "e", nil, "variable for every member: NAME=VALUE, or NAME for this shell's; repeatable")
+	flags.StringVar(&o.flags.MaxTime, "max-time", "", "stop the job after this long: 90m, 4h, 2d12h")
+	flags.IntVar(&o.numbers.backoff, "backoff-limit", 0, "failures that are restarted before the job fails (default 6; 0 for a single member)")
+	flags.StringVar(&o.flags.Checkpoints, "checkpoints", "", "claim that holds the checkpoints, so that a later job can go on; or the size of a new one (default 10Gi)")
+	flags.BoolVarP(&o.detach, "detach", "d", false, "return once the job is accepted")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "print the TrainingJob and run nothing")
+}
+
+// complete takes over what only the flag set knows: what was given at all.
+func (o *options) complete(flags *pflag.FlagSet, args []string) {
+	given := func(name string, value int) *int {
+		if !flags.Changed(name) {
+			return nil
+		}
+		return &value
+	}
+	o.flags.Workers = given("workers", o.numbers.workers)
+	o.flags.PS = given("ps", o.numbers.ps)
+	o.flags.Nodes = given("nodes", o.numbers.nodes)
+	o.flags.BackoffLimit = given("backoff-limit", o.numbers.backoff)
+	o.flags.Command = args
+	if o.dryRun && *o.format == output.Human {
+		*o.format = output.YAML
+	}
+	// An object on standard output and the members' words do not mix.
+	o.detach = o.detach || *o.format != output.Human
+}
+
+func (o *options) validate() error {
+	if err := o.format.Validate(formats...); err != nil {
+		return err
+	}
+	return o.flags.check()
+}
+
+func (o *options) run(ctx context.Context) error {
+	in, err := o.prepare()
+	if err != nil {
+		return err
+	}
+	if _, err := Build(o.flags, in); err != nil {
+		return err
+	}
+	var server client.WithWatch
+	if !o.dryRun {
+		// Before any work is done, so that its absence is told at once.
+		if server, err = o.factory.Client(); err != nil {
+			return err
+		}
+	}
+	if in.Snapshot, err = o.snapshot(ctx); err != nil {
+		return err
+	}
+	job, err := Build(o.flags, in)
+	if err != nil {
+		return err
+	}
+	if o.dryRun {
+		return o.print(job)
+	}
+	if err := o.create(ctx, server, job); err != nil {
+		return err
+	}
+	switch {
+	case *o.format != output.Human:
+		return o.print(job)
+	case o.detach:
+		return o.farewell(job)
+	}
+	return o.attend(ctx, server, job)
+}
+
+// create asks for the job. The server's refusal becomes sentences.
+func (o *options) create(ctx context.Context, server client.Client, job *v1alpha1.TrainingJob) error {
+	err := server.Create(ctx, job, &client.CreateOptions{Raw: &metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return o.exists(ctx, server, job)
+	case meetsNoKind(err):
+		return fmt.Errorf("this server knows no training jobs (%w): is it a Muster? Start one with `muster up`", err)
+	case err != nil:
+		return refusal.Explain("the training job "+job.Name, o.factory.Explain(err))
+	}
+	return nil
+}
+
+func meetsNoKind(err error) bool {
+	return apierrors.IsNotFound(err) && strings.Contains(err.Error(), "the server could not find the requested resource")
+}
+
+// exists says what bears the name already, and what to do.
+func (o *options) exists(ctx context.Context, server client.Client, job *v1alpha1.TrainingJob) error {
+	state := ""
+	var other v1alpha1.TrainingJob
+	if err := server.Get(ctx, client.ObjectKeyFromObject(job), &other); err == nil && other.Status.Phase != "" {
+		state = " (" + string(other.Status.Phase) + ")"
+	}
+	return exit.With(exit.Failure, fmt.Errorf("a training job named %s exists already in namespace %s%s: give another --name, or delete it with `muster delete %s`",
+		job.Name, job.Namespace, state, job.Name))
+}
+
+// print writes the job in the chosen format.
+func (o *options) print(job *v1alpha1.TrainingJob) error {
+	if *o.format == output.Name {
+		_, err := fmt.Fprintln(o.factory.Streams.Out, output.Reference(v1alpha1.GroupVersion.WithKind("TrainingJob").GroupKind(), job.Name))
+		return err
+	}
+	job.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("TrainingJob"))
+	tree, err := output.Manifest(job)
+	if err != nil {
+		return err
+	}
+	return output.Print(o.factory.Streams.Out, *o.format, tree)
+}
+
+// farewell names the job and what to do next.
+func (o *options) farewell(job *v1alpha1.TrainingJob) error {
+	style := o.factory.Streams.OutStyle()
+	_, err := fmt.Fprintf(o.factory.Streams.Out, "%s\n\n  muster logs -f %[2]s    its output\n  muster why %[2]s        what it waits for\n  muster delete %[2]s     stop it and free its GPUs\n",
+		style.Paint(terminal.Bold, job.Name), job.Name)
+	return err
+}

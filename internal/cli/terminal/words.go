@@ -1,0 +1,44 @@
+package terminal
+
+import (
+	"fmt"
+	"time"
+)
+
+// Size64 returns a number of bytes in words: "312 B", "4.2 MiB".
+func Size64(bytes int64) string {
+	if bytes < 1024 {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	value, units := float64(bytes)/1024, "KMGTPE"
+	for len(units) > 1 && value >= 1024 {
+		value, units = value/1024, units[1:]
+	}
+	return fmt.Sprintf("%.1f %ciB", value, units[0])
+}
+
+// Span returns a duration in words, with the two units that matter: "85 ms",
+// "4.2 s", "3m 12s", "2h 5m", "4d 3h".
+func Span(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "-" + Span(-d)
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%dm %ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh %dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd %dh", int(d.Hours())/24, int(d.Hours())%24)
+}
+
+// Count returns "1 worker" or "3 workers".
+func Count(number int64, noun string) string {
+	if number == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", number, noun)
+}

@@ -1,0 +1,135 @@
+package top
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/output"
+	"github.com/muster-dev/muster/internal/cli/terminal"
+	"github.com/muster-dev/muster/internal/node/gpu"
+)
+
+// refreshEvery is how often -w looks again.
+const refreshEvery = 2 * time.Second
+
+// sampler measures the GPUs of this machine.
+type sampler interface {
+	Sample(ctx context.Context) ([]gpu.Sample, error)
+	Close() error
+}
+
+type options struct {
+	factory *connection.Factory
+	format  *output.Format
+	watch   bool
+}
+
+// New returns the command.
+func New(f *connection.Factory) *cobra.Command {
+	o := &options{factory: f}
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "Show nodes, GPUs, how busy they are and who holds them",
+		Long: `Shows every node with its GPUs: how busy each is, and which member of which job
+holds it, or whose process, where it is not Muster's. How busy a GPU is can be
+seen on the machine that it is in.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return exit.Usage("top takes no arguments; `muster describe %s` shows one job", args[0])
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			return o.run(cmd.Context())
+		},
+	}
+	o.format = output.Flag(cmd, output.JSON, output.YAML)
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "look again every two seconds")
+	return cmd
+}
+
+func (o *options) validate() error {
+	if o.watch && *o.format != output.Human {
+		return exit.Usage("-w and -o %s do not go together: a document cannot be refreshed", *o.format)
+	}
+	return o.format.Validate(output.JSON, output.YAML)
+}
+
+func (o *options) run(ctx context.Context) error {
+	server, err := o.factory.Client()
+	if err != nil {
+		return err
+	}
+	// A machine without GPUs, or a Muster elsewhere: nothing to measure.
+	var local sampler
+	if opened, err := gpu.Open(ctx, gpu.Options{}); err == nil {
+		local = opened
+		defer func() { _ = opened.Close() }()
+	}
+	streams := o.factory.Streams
+	for {
+		report, err := look(ctx, server, local)
+		if err != nil {
+			return err
+		}
+		if *o.format != output.Human {
+			return output.Print(streams.Out, *o.format, report)
+		}
+		var text bytes.Buffer
+		if o.watch && terminal.Is(streams.Out) {
+			text.WriteString("\x1b[H\x1b[2J")
+		}
+		if err := report.write(&text, streams.OutStyle(), time.Now()); err != nil {
+			return err
+		}
+		if _, err := streams.Out.Write(text.Bytes()); err != nil {
+			return err
+		}
+		if !o.watch {
+			return nil
+		}
+		timer := time.NewTimer(refreshEvery)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C:
+		}
+		if !terminal.Is(streams.Out) {
+			_, _ = fmt.Fprintln(streams.Out)
+		}
+	}
+}
+
+// look reads nodes and pods, and measures what is here.
+func look(ctx context.Context, reader client.Reader, local sampler) (Report, error) {
+	var nodes corev1.NodeList
+	if err := reader.List(ctx, &nodes); err != nil {
+		return Report{}, fmt.Errorf("listing the nodes: %w", err)
+	}
+	var pods corev1.PodList
+	if err := reader.List(ctx, &pods); err != nil {
+		return Report{}, fmt.Errorf("listing the pods: %w", err)
+	}
+	measures := map[string]Measure{}
+	if local != nil {
+		// What cannot be measured is left blank: the rest is still worth showing.
+		samples, _ := local.Sample(ctx)
+		for _, sample := range samples {
+			measures[sample.UUID] = Measure{UtilizationPercent: sample.UtilizationPercent, MemoryUsedMiB: sample.MemoryUsedMiB}
+		}
+	}
+	return Build(nodes.Items, pods.Items, measures), nil
+}

@@ -1,0 +1,65 @@
+package top
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/terminal"
+)
+
+const inventory = `{"gpus":[
+ {"index":1,"uuid":"GPU-b","model":"A100","memoryMiB":81920,"foreign":[{"pid":4711,"user":"ada","command":"python notebook.py"}]},
+ {"index":0,"uuid":"GPU-a","model":"A100","memoryMiB":81920},
+ {"index":2,"uuid":"GPU-c","model":"A100","memoryMiB":81920},
+ {"index":3,"uuid":"GPU-d","model":"A100","memoryMiB":81920,"unhealthy":"XID 79"}],"quarantined":["pid 9 python"]}`
+
+func TestReport(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	node := corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "box", Annotations: map[string]string{v1alpha1.AnnotationInventory: inventory}},
+		Status: corev1.NodeStatus{
+			Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourceMemory: resource.MustParse("64Gi")},
+			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		},
+	}
+	pod := func(index, gpus string, phase corev1.PodPhase) corev1.Pod {
+		return corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "vision", Name: "mnist-worker-" + index, CreationTimestamp: metav1.NewTime(now.Add(-90 * time.Minute)),
+				Labels:      map[string]string{v1alpha1.LabelJob: "mnist", v1alpha1.LabelRole: "worker", v1alpha1.LabelIndex: index},
+				Annotations: map[string]string{v1alpha1.AnnotationGPUs: gpus},
+			},
+			Spec: corev1.PodSpec{NodeName: "box", Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("1Gi")},
+			}}}},
+			Status: corev1.PodStatus{Phase: phase},
+		}
+	}
+	pods := []corev1.Pod{pod("0", "GPU-a", corev1.PodRunning), pod("1", "GPU-c", corev1.PodSucceeded)}
+	report := Build([]corev1.Node{node}, pods, map[string]Measure{"GPU-a": {UtilizationPercent: 97, MemoryUsedMiB: 1024}})
+	var text strings.Builder
+	if err := report.write(&text, terminal.Coloured(false), now); err != nil {
+		t.Fatal(err)
+	}
+	want := `NODE  STATE  CPUS       MEMORY              GPUS    PODS
+box   Ready  0.5 of 16  1.0 GiB of 64.0 GiB  2 of 4  1
+
+NODE  GPU  MODEL  BUSY  MEMORY               HELD BY                                                 SINCE
+box   0    A100   97%   1.0 GiB of 80.0 GiB  vision/mnist worker-0                                   1h 30m
+box   1    A100         80.0 GiB             process 4711 of ada (python notebook.py), not Muster's
+box   2    A100         80.0 GiB             free
+box   3    A100         80.0 GiB             not given out: XID 79
+box: left running, unknown to this Muster: pid 9 python
+`
+	want = strings.Replace(want, "MEMORY              GPUS", "MEMORY               GPUS", 1)
+	if diff := cmp.Diff(want, text.String()); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
+	}
+}

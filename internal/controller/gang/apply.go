@@ -1,0 +1,267 @@
+package gang
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// creation is what came of making pods.
+type creation struct {
+	// invalid are the API server's words on a pod that it will never take.
+	invalid string
+	// forbidden are its words on one that it does not take now: a quota.
+	forbidden string
+	// taken names a pod that is not the gang's and has a member's name.
+	taken string
+	// transient are errors after which the same is tried again.
+	transient []error
+}
+
+// create makes the pods of members side by side.
+func (c *Controller) create(ctx context.Context, o observed, members []v1alpha1.PlacedMember) creation {
+	var out creation
+	if len(members) == 0 {
+		return out
+	}
+	peers := table(o.gang, o.placement, func(name string) *corev1.Node { return c.node(ctx, name) })
+	var mu sync.Mutex
+	each(c.options.InFlight, len(members), func(i int) {
+		pod, err := newPod(o.gang, o.placement, members[i], peers)
+		if err != nil {
+			mu.Lock()
+			out.invalid = err.Error()
+			mu.Unlock()
+			return
+		}
+		err = c.createPod(ctx, o.gang.UID, pod)
+		mu.Lock()
+		defer mu.Unlock()
+		out.add(pod.Name, err)
+	})
+	return out
+}
+
+// errTaken is a name that another pod has.
+var errTaken = errors.New("the name is taken")
+
+func (out *creation) add(name string, err error) {
+	switch {
+	case err == nil, apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+	case errors.Is(err, errTaken):
+		out.taken = name
+		out.transient = append(out.transient, err)
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		out.invalid = err.Error()
+	case apierrors.IsForbidden(err):
+		out.forbidden = err.Error()
+	default:
+		out.transient = append(out.transient, err)
+	}
+}
+
+// createPod makes one pod. One that exists already is as good, if it is of the
+// same attempt.
+func (c *Controller) createPod(ctx context.Context, gang types.UID, pod *corev1.Pod) error {
+	want := pod.DeepCopy()
+	err := c.options.Client.Create(ctx, pod)
+	if err == nil {
+		return nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating pod %s/%s: %w", want.Namespace, want.Name, err)
+	}
+	have := &corev1.Pod{}
+	if err := c.options.Live.Get(ctx, client.ObjectKeyFromObject(want), have); err != nil {
+		return fmt.Errorf("reading pod %s/%s, which exists already: %w", want.Namespace, want.Name, err)
+	}
+	if owner := metav1.GetControllerOfNoCopy(have); owner != nil && owner.UID == gang {
+		return nil // the cache will show it
+	}
+	return fmt.Errorf("creating pod %s/%s: %w", want.Namespace, want.Name, errTaken)
+}
+
+// refineStatus enters what came of making pods into the status.
+func refineStatus(o observed, s *v1alpha1.GangStatus, made creation) {
+	switch {
+	case s.Outcome != "":
+	case made.invalid != "":
+		o.end(s, v1alpha1.GangFailed, "the API server refuses a member's pod: "+made.invalid)
+	case made.forbidden != "":
+		refused(s)
+		n := refusals(s)
+		if n >= maxRefusals {
+			o.end(s, v1alpha1.GangFailed, "the API server refuses a member's pod again and again: "+made.forbidden)
+			return
+		}
+		o.stop(s, backoff(refusalBackoff, n), "the API server refuses a member's pod: %s", made.forbidden)
+	case made.taken != "":
+		s.Message = fmt.Sprintf("a pod named %s exists and is not this gang's; delete it, or give the job another name", made.taken)
+	}
+}
+
+// remove deletes pods side by side, each only as the one that was seen.
+func (c *Controller) remove(ctx context.Context, pods []*corev1.Pod) error {
+	errs := make([]error, len(pods))
+	each(c.options.InFlight, len(pods), func(i int) {
+		p := pods[i]
+		err := c.options.Client.Delete(ctx, p.DeepCopy(), client.Preconditions{UID: &p.UID})
+		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			errs[i] = fmt.Errorf("deleting pod %s/%s: %w", p.Namespace, p.Name, err)
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// each calls do for 0 to n-1, at most width at once, and waits for all.
+func each(width, n int, do func(int)) {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, width)
+	for i := range n {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			do(i)
+		})
+	}
+	wg.Wait()
+}
+
+// release gives back every placement of one gang's life, provided that past
+// the cache no pod of it is left but those to keep. It returns false if one
+// is.
+func (c *Controller) release(ctx context.Context, namespace, name string, uid types.UID, keep func(*corev1.Pod) bool) (bool, error) {
+	pods, err := podsOf(ctx, c.options.Live, live(name), namespace, name, uid)
+	if err != nil {
+		return false, err
+	}
+	if slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return !keep(p) }) {
+		return false, nil
+	}
+	placements, err := placementsOf(ctx, c.options.Live, live(name), namespace, name)
+	if err != nil {
+		return false, err
+	}
+	for i := range placements {
+		if placements[i].Spec.GangUID != uid {
+			continue
+		}
+		if err := c.dropPlacement(ctx, &placements[i]); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// dropPlacement deletes a placement and lets it go.
+func (c *Controller) dropPlacement(ctx context.Context, p *v1alpha1.Placement) error {
+	if p.DeletionTimestamp == nil {
+		err := c.options.Client.Delete(ctx, p.DeepCopy(), client.Preconditions{UID: &p.UID})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("deleting placement %s/%s: %w", p.Namespace, p.Name, err)
+		}
+	}
+	if !controllerutil.ContainsFinalizer(p, Finalizer) {
+		return nil
+	}
+	before := p.DeepCopy()
+	controllerutil.RemoveFinalizer(p, Finalizer)
+	if err := c.options.Client.Patch(ctx, p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("releasing placement %s/%s: %w", p.Namespace, p.Name, err)
+	}
+	return nil
+}
+
+// releaseStrangers gives back placements under the name of a gang that are of
+// an earlier gang, once none of its pods runs.
+func (c *Controller) releaseStrangers(ctx context.Context, key types.NamespacedName, g *v1alpha1.Gang) error {
+	placements, err := placementsOf(ctx, c.options.Client, cached(key.Name), key.Namespace, key.Name)
+	if err != nil {
+		return err
+	}
+	for i := range placements {
+		uid := placements[i].Spec.GangUID
+		if g != nil && uid == g.UID {
+			continue
+		}
+		if g == nil {
+			// The cache of gangs may be the one that is behind.
+			have := &v1alpha1.Gang{}
+			err := c.options.Live.Get(ctx, key, have)
+			if err == nil && have.UID == uid {
+				continue
+			}
+			if client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("reading gang %s: %w", key, err)
+			}
+		}
+		if _, err := c.release(ctx, key.Namespace, key.Name, uid, ended); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tombstones are the pods of a gang that were deleted and are not counted yet.
+func (c *Controller) tombstones(key types.NamespacedName, uid types.UID) []*corev1.Pod {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []*corev1.Pod
+	for _, p := range c.gone[key] {
+		if owner := metav1.GetControllerOfNoCopy(p); owner != nil && owner.UID == uid {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
+	return out
+}
+
+// buried remembers a deleted pod until its usage is counted.
+func (c *Controller) buried(p *corev1.Pod) {
+	if !ended(p) {
+		return
+	}
+	key := types.NamespacedName{Namespace: p.Namespace, Name: p.Labels[v1alpha1.LabelGang]}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gone[key] == nil {
+		c.gone[key] = map[types.UID]*corev1.Pod{}
+	}
+	c.gone[key][p.UID] = p
+}
+
+// counted forgets the deleted pods that a status now contains.
+func (c *Controller) counted(o observed) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := client.ObjectKeyFromObject(o.gang)
+	for _, p := range o.gone {
+		delete(c.gone[key], p.UID)
+	}
+	if len(c.gone[key]) == 0 {
+		delete(c.gone, key)
+	}
+}
+
+// forget drops what was kept for a gang that is no more.
+func (c *Controller) forget(key types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.gone, key)
+	delete(c.written, key)
+}

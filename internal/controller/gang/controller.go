@@ -1,0 +1,271 @@
+package gang
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// Finalizer keeps a Gang, and each of its Placements, until nothing of it is
+// left. Whoever makes a Gang may set it, which saves a write; else the
+// controller does.
+const Finalizer = "muster.dev/gang"
+
+// Options are what the controller needs.
+type Options struct {
+	// Client reads from the informer cache and writes to the API server
+	// (a manager's GetClient). Its rate limit bounds everything: give it none.
+	Client client.Client
+	// Live reads past the cache (a manager's GetAPIReader).
+	Live client.Reader
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
+	// Log receives what no caller can. Default: discarded.
+	Log logr.Logger
+	// Concurrency is how many gangs are reconciled at once. Default: 16.
+	Concurrency int
+	// InFlight bounds the pod writes of one gang in flight. Default: 64.
+	InFlight int
+}
+
+// Controller reconciles Gangs.
+type Controller struct {
+	options Options
+
+	mu sync.Mutex
+	// written are the gangs as this controller last wrote them: the cache may
+	// lag behind.
+	written map[types.NamespacedName]version
+	// gone are pods as they were when they were deleted, until their usage is
+	// counted.
+	gone map[types.NamespacedName]map[types.UID]*corev1.Pod
+}
+
+// version is one state of one gang.
+type version struct {
+	uid      types.UID
+	resource string
+}
+
+// soon is the pause before something is looked at again that another write, or
+// the cache, must show first.
+const soon = 20 * time.Millisecond
+
+// New returns a controller; it does nothing until it is set up with a manager,
+// or its Reconcile is called.
+func New(options Options) *Controller {
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	if options.Log.GetSink() == nil {
+		options.Log = logr.Discard()
+	}
+	if options.Concurrency <= 0 {
+		options.Concurrency = 16
+	}
+	if options.InFlight <= 0 {
+		options.InFlight = 64
+	}
+	return &Controller{
+		options: options, written: map[types.NamespacedName]version{},
+		gone: map[types.NamespacedName]map[types.UID]*corev1.Pod{},
+	}
+}
+
+// Reconcile reads one gang and all that belongs to it, decides, and writes.
+func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	// 1. Read.
+	g, err := c.read(ctx, req.NamespacedName)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	o, err := c.observe(ctx, req.NamespacedName, g)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	// 2. What gangs of the same name left behind.
+	if err := c.releaseStrangers(ctx, req.NamespacedName, g); err != nil {
+		return ctrl.Result{}, err
+	}
+	if g == nil {
+		c.forget(req.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	// 3. A gang that could vanish under its pods must not get any.
+	if g.DeletionTimestamp == nil && !controllerutil.ContainsFinalizer(g, Finalizer) {
+		if err := c.patch(ctx, g, func(g *v1alpha1.Gang) { controllerutil.AddFinalizer(g, Finalizer) }); err != nil {
+			return c.outcome(0, err)
+		}
+	}
+	// 4. Decide, and do it.
+	return c.outcome(c.apply(ctx, o, decide(o)))
+}
+
+// outcome maps what came of a reconciliation to what happens next: a write
+// that lost a race is repeated on what the winner wrote.
+func (c *Controller) outcome(after time.Duration, err error) (ctrl.Result, error) {
+	switch {
+	case err == nil:
+		return ctrl.Result{RequeueAfter: after}, nil
+	case apierrors.IsConflict(err):
+		return ctrl.Result{RequeueAfter: 5 * time.Millisecond}, nil
+	case apierrors.IsNotFound(err):
+		return ctrl.Result{RequeueAfter: soon}, nil
+	}
+	return ctrl.Result{}, err
+}
+
+// read returns the gang, at least as new as this controller last wrote it, or
+// nil if it is no more.
+func (c *Controller) read(ctx context.Context, key types.NamespacedName) (*v1alpha1.Gang, error) {
+	g := &v1alpha1.Gang{}
+	err := c.options.Client.Get(ctx, key, g)
+	if err == nil && c.isBehind(g) {
+		g = &v1alpha1.Gang{}
+		err = c.options.Live.Get(ctx, key, g)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading gang %s: %w", key, err)
+	}
+	return g, nil
+}
+
+// isBehind reports whether the gang is older than what was last written.
+func (c *Controller) isBehind(g *v1alpha1.Gang) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := c.written[client.ObjectKeyFromObject(g)]
+	if last.uid != g.UID || last.resource == g.ResourceVersion {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(g.ResourceVersion, last.resource)
+	return err != nil || order < 0
+}
+
+// observe gathers what belongs to the gang.
+func (c *Controller) observe(ctx context.Context, key types.NamespacedName, g *v1alpha1.Gang) (observed, error) {
+	if g == nil {
+		return observed{}, nil
+	}
+	o := observed{gang: g, now: c.options.Now()}
+	pods, err := podsOf(ctx, c.options.Client, cached(g.Name), g.Namespace, g.Name, g.UID)
+	if err != nil {
+		return o, err
+	}
+	o.pods = pods
+	placements, err := placementsOf(ctx, c.options.Client, cached(g.Name), g.Namespace, g.Name)
+	if err != nil {
+		return o, err
+	}
+	o.placement = newest(placements, g.UID)
+	if holds(g) && (o.placement == nil || o.placement.Spec.Attempt < g.Status.Attempt) {
+		// The gang knows a placement that the cache does not show.
+		if placements, err = placementsOf(ctx, c.options.Live, live(g.Name), g.Namespace, g.Name); err != nil {
+			return o, err
+		}
+		o.placement = newest(placements, g.UID)
+	}
+	o.gone = c.tombstones(key, g.UID)
+	o.nodeExists = func(name string) bool { return c.node(ctx, name) != nil }
+	return o, nil
+}
+
+// node reads a node from the cache; nil if there is none.
+func (c *Controller) node(ctx context.Context, name string) *corev1.Node {
+	n := &corev1.Node{}
+	err := c.options.Client.Get(ctx, types.NamespacedName{Name: name}, n)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return n
+}
+
+// apply does what was decided, in the order that a crash may interrupt.
+func (c *Controller) apply(ctx context.Context, o observed, d decision) (time.Duration, error) {
+	g := o.gang
+	status := d.status
+	// 1. Make what is missing: it is journalled already.
+	made := c.create(ctx, o, d.create)
+	refineStatus(o, &status, made)
+	// 2. Give back: only what an earlier, durable decision ended.
+	released := false
+	if d.release {
+		empty, err := c.release(ctx, g.Namespace, g.Name, g.UID, d.keep)
+		if err != nil {
+			return 0, err
+		}
+		if released = empty; released {
+			status = d.released
+		} else {
+			d.after = soon // the cache lags behind; it will show what is left
+		}
+	}
+	// 3. The one write of the status.
+	if (!released || !d.gone) && !equality.Semantic.DeepEqual(g.Status, status) {
+		if err := c.patchStatus(ctx, g, status); err != nil {
+			return 0, err
+		}
+	}
+	c.counted(o)
+	// 4. Remove what the status says is to go.
+	if err := c.remove(ctx, d.remove); err != nil {
+		return 0, err
+	}
+	// 5. Let a deleted gang go.
+	if released && d.gone && controllerutil.ContainsFinalizer(g, Finalizer) {
+		err := c.patch(ctx, g, func(g *v1alpha1.Gang) { controllerutil.RemoveFinalizer(g, Finalizer) })
+		if client.IgnoreNotFound(err) != nil {
+			return 0, err
+		}
+		return 0, nil
+	}
+	return d.after, errors.Join(made.transient...)
+}
+
+// patch changes a gang's metadata and notes the version written.
+func (c *Controller) patch(ctx context.Context, g *v1alpha1.Gang, change func(*v1alpha1.Gang)) error {
+	before := g.DeepCopy()
+	change(g)
+	err := c.options.Client.Patch(ctx, g, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err != nil {
+		return fmt.Errorf("writing gang %s/%s: %w", g.Namespace, g.Name, err)
+	}
+	c.wrote(g)
+	return nil
+}
+
+// patchStatus writes the status on top of the version that was read, and of no
+// other.
+func (c *Controller) patchStatus(ctx context.Context, g *v1alpha1.Gang, status v1alpha1.GangStatus) error {
+	before := g.DeepCopy()
+	g.Status = status
+	err := c.options.Client.Status().Patch(ctx, g, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err != nil {
+		return fmt.Errorf("writing the status of gang %s/%s: %w", g.Namespace, g.Name, err)
+	}
+	c.wrote(g)
+	return nil
+}
+
+func (c *Controller) wrote(g *v1alpha1.Gang) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.written[client.ObjectKeyFromObject(g)] = version{g.UID, g.ResourceVersion}
+}

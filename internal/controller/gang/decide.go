@@ -1,0 +1,295 @@
+package gang
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// The limits of trying again.
+const (
+	restartBackoff = time.Second
+	refusalBackoff = 2 * time.Second
+	// maxRefusals is how many attempts in a row nodes may refuse before the
+	// gang fails.
+	maxRefusals = 8
+)
+
+// observed is everything a decision about one gang depends on.
+type observed struct {
+	gang *v1alpha1.Gang
+	// placement is the gang's newest; nil if there is none.
+	placement *v1alpha1.Placement
+	// pods are the gang's pods.
+	pods []*corev1.Pod
+	// gone are pods that were deleted since, as they last were.
+	gone []*corev1.Pod
+	// nodeExists reports whether a node is still there.
+	nodeExists func(name string) bool
+	now        time.Time
+}
+
+// decision is what is to be done, in the order of the fields.
+type decision struct {
+	// create are the members whose pods are to be made.
+	create []v1alpha1.PlacedMember
+	// release asks to give the placement back if, past the cache, no pod is
+	// left but those of keep. Then released is the status, else status.
+	release  bool
+	keep     func(*corev1.Pod) bool
+	released v1alpha1.GangStatus
+	// status is to be written before anything is removed.
+	status v1alpha1.GangStatus
+	// remove are the pods to be deleted.
+	remove []*corev1.Pod
+	// gone is true once a deleted gang holds nothing more.
+	gone bool
+	// after is when to look again; 0: when something changes.
+	after time.Duration
+}
+
+// decide is the whole policy: what to do about a gang as it is seen.
+func decide(o observed) decision {
+	d := decision{status: *o.gang.Status.DeepCopy()}
+	s := &d.status
+	if s.Phase == "" {
+		s.Phase = v1alpha1.GangPending
+	}
+	// 1. Add up what has ended, each pod once.
+	live := o.attemptIsLive()
+	failed := o.count(s, live)
+	o.countRoles(s)
+
+	// 2. What ends the gang, the strongest first.
+	switch {
+	case o.gang.DeletionTimestamp != nil:
+		return o.drain(d, "")
+	case s.Outcome != "":
+		return o.drain(d, s.Outcome)
+	case o.succeeded(s):
+		o.end(s, v1alpha1.GangSucceeded, "")
+		return o.drain(d, s.Outcome)
+	case o.gang.Spec.Stop != "":
+		o.end(s, v1alpha1.GangFailed, o.gang.Spec.Stop)
+		return o.drain(d, s.Outcome)
+	}
+	// 3. What ends the attempt.
+	if s.Phase == v1alpha1.GangDraining || o.gang.Spec.Suspend {
+		return o.suspendOrDrain(d)
+	}
+	if !live {
+		return o.withoutPlacement(d)
+	}
+	o.accept(s)
+	if o.stopAttempt(s, failed) {
+		return o.drain(d, s.Outcome)
+	}
+	// 4. What keeps it going.
+	return o.advance(d)
+}
+
+// attemptIsLive reports whether there is a placement to act on. One that the
+// cache still shows after it was given back is not.
+func (o observed) attemptIsLive() bool {
+	if o.placement == nil {
+		return false
+	}
+	s := o.gang.Status
+	switch s.Phase {
+	case "", v1alpha1.GangPending, v1alpha1.GangSuspended, v1alpha1.GangSucceeded, v1alpha1.GangFailed:
+		return o.placement.Spec.Attempt > s.Attempt
+	}
+	return o.placement.Spec.Attempt >= s.Attempt
+}
+
+// accept takes on a new placement.
+func (o observed) accept(s *v1alpha1.GangStatus) {
+	if o.placement.Spec.Attempt > s.Attempt {
+		s.Attempt = o.placement.Spec.Attempt
+		s.Phase = v1alpha1.GangPlanned
+		s.Message = ""
+		s.NotBefore = nil
+	}
+}
+
+// count adds ended pods to the sums, each once, notes which members are done,
+// and returns the pods that failed in the live attempt and were not counted
+// before.
+func (o observed) count(s *v1alpha1.GangStatus, live bool) []*corev1.Pod {
+	var failed []*corev1.Pod
+	for _, p := range slices.Concat(o.pods, o.gone) {
+		if !ended(p) || slices.Contains(s.Counted, string(p.UID)) {
+			continue
+		}
+		s.Counted = append(s.Counted, string(p.UID))
+		u := usage(p)
+		addSeconds(&s.GPUSeconds, u.GPUSeconds)
+		addSeconds(&s.CPUSeconds, u.CPUSeconds)
+		current := live && o.placement.Spec.Attempt == attemptOf(p) && s.Phase != v1alpha1.GangDraining && s.Outcome == ""
+		if slices.Contains(o.gang.Spec.DoneWhen, p.Labels[v1alpha1.LabelRole]) && s.Outcome == "" {
+			if at := endTime(p, o.now); s.LastWorkerTime == nil || at.After(s.LastWorkerTime.Time) {
+				s.LastWorkerTime = &metav1.MicroTime{Time: at}
+			}
+		}
+		switch {
+		case finished(p) && (current || o.gang.Spec.Restart != v1alpha1.RestartScopeGang) && s.Outcome == "":
+			if name := nameOf(p); !slices.Contains(s.Done, name) {
+				s.Done = append(s.Done, name)
+			}
+		case current && p.Status.Phase == corev1.PodFailed && p.DeletionTimestamp == nil:
+			failed = append(failed, p)
+		}
+	}
+	return failed
+}
+
+// countRoles counts members by role and notes the first start.
+func (o observed) countRoles(s *v1alpha1.GangStatus) {
+	s.Roles = nil
+	for i := range o.gang.Spec.Roles {
+		r := &o.gang.Spec.Roles[i]
+		c := v1alpha1.RoleStatus{Name: r.Name, Wanted: r.Replicas}
+		for n := range r.Replicas {
+			if slices.Contains(s.Done, memberName(r.Name, n)) {
+				c.Succeeded++
+			}
+		}
+		for _, p := range o.pods {
+			if p.Labels[v1alpha1.LabelRole] != r.Name || slices.Contains(s.Done, nameOf(p)) {
+				continue
+			}
+			switch p.Status.Phase {
+			case corev1.PodRunning:
+				c.Running++
+			case corev1.PodFailed:
+				c.Failed++
+			case corev1.PodSucceeded:
+				c.Succeeded++
+			default:
+				c.Pending++
+			}
+		}
+		s.Roles = append(s.Roles, c)
+	}
+	for _, p := range o.pods {
+		if at := p.Status.StartTime; at != nil && p.Status.Phase != corev1.PodPending && (s.StartTime == nil || at.Before(s.StartTime)) {
+			s.StartTime = at.DeepCopy()
+		}
+	}
+}
+
+// succeeded reports whether every member that the gang waits for is done.
+func (o observed) succeeded(s *v1alpha1.GangStatus) bool {
+	for _, name := range o.gang.Spec.DoneWhen {
+		r := roleOf(o.gang, name)
+		if r == nil {
+			return false
+		}
+		for n := range r.Replicas {
+			if !slices.Contains(s.Done, memberName(name, n)) {
+				return false
+			}
+		}
+	}
+	return len(o.gang.Spec.DoneWhen) > 0
+}
+
+// end decides the outcome, once.
+func (o observed) end(s *v1alpha1.GangStatus, outcome v1alpha1.GangPhase, message string) {
+	at := metav1.NewTime(o.now)
+	s.Outcome, s.FinishTime, s.Message, s.NotBefore = outcome, &at, message, nil
+	s.Phase = v1alpha1.GangDraining
+}
+
+// withoutPlacement is the life of a gang that holds nothing: it waits to be
+// placed. Pods that are left without a placement are stopped.
+func (o observed) withoutPlacement(d decision) decision {
+	s := &d.status
+	switch s.Phase {
+	case v1alpha1.GangPending:
+	case v1alpha1.GangSuspended:
+		s.Phase, s.Message = v1alpha1.GangPending, ""
+	default:
+		s.Message = "its placement is gone; the members that are left are stopped"
+		s.Phase = v1alpha1.GangDraining
+		return o.drain(d, "")
+	}
+	for _, p := range o.pods {
+		if !ended(p) && p.DeletionTimestamp == nil && attemptOf(p) <= s.Attempt {
+			d.remove = append(d.remove, p)
+		}
+	}
+	return d
+}
+
+// advance makes the members that are missing and says how far the attempt is.
+func (o observed) advance(d decision) decision {
+	s := &d.status
+	byName := map[string]*corev1.Pod{}
+	for _, p := range o.pods {
+		byName[nameOf(p)] = p
+	}
+	missing, running, exist, wanted := []v1alpha1.PlacedMember{}, 0, 0, 0
+	for _, m := range o.placement.Spec.Members {
+		name := memberName(m.Role, m.Index)
+		if slices.Contains(s.Done, name) {
+			continue
+		}
+		wanted++
+		p := byName[name]
+		switch {
+		case p == nil:
+			missing = append(missing, m)
+			continue
+		case p.DeletionTimestamp != nil:
+		case p.Status.Phase == corev1.PodFailed || attemptOf(p) != s.Attempt:
+			d.remove = append(d.remove, p) // counted above: it is started again
+		case p.Status.Phase == corev1.PodRunning:
+			running++
+		}
+		exist++
+	}
+	switch {
+	case running == wanted:
+		s.Phase, s.NotBefore = v1alpha1.GangRunning, nil
+		accepted(s)
+	case exist > 0 || s.Phase != v1alpha1.GangPlanned:
+		s.Phase = v1alpha1.GangStarting
+	}
+	if len(missing) == 0 {
+		return d
+	}
+	if s.NotBefore != nil && o.now.Before(s.NotBefore.Time) {
+		d.after = s.NotBefore.Sub(o.now)
+		return d
+	}
+	d.create = missing
+	s.Phase = v1alpha1.GangStarting
+	return d
+}
+
+// left says what message an attempt's end leaves.
+func (o observed) left(s *v1alpha1.GangStatus) string {
+	if o.gang.Spec.Suspend {
+		return "suspended; set suspend to false to run again"
+	}
+	return s.Message
+}
+
+// stop ends the attempt, not the gang; it is planned again after a while.
+func (o observed) stop(s *v1alpha1.GangStatus, wait time.Duration, format string, args ...any) {
+	s.Message = fmt.Sprintf(format, args...)
+	s.Phase = v1alpha1.GangDraining
+	s.NotBefore = nil
+	if wait > 0 {
+		s.NotBefore = inAWhile(o.now, wait)
+	}
+	if o.gang.Spec.Restart == v1alpha1.RestartScopeGang {
+		s.Done = nil // all members of a collective start again together
+	}
+}

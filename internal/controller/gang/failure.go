@@ -1,0 +1,116 @@
+package gang
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// stopAttempt applies the failure policy to the pods that failed since the
+// last decision and to members that vanished. It returns true if the attempt
+// ends; the status then says whether the gang ends with it. Otherwise failed
+// members are started again where they were.
+func (o observed) stopAttempt(s *v1alpha1.GangStatus, failed []*corev1.Pod) bool {
+	// 1. The plan itself is taken back.
+	if o.placement.DeletionTimestamp != nil {
+		o.stop(s, 0, "its placement was deleted; it is planned again")
+		return true
+	}
+	// 2. A node did not take a member: nothing failed, the plan was wrong.
+	for _, p := range failed {
+		if p.Status.Reason == reasonRefused {
+			return o.refuse(s, p)
+		}
+	}
+	// 3. Members that failed.
+	for _, p := range failed {
+		if o.fail(s, p) {
+			return true
+		}
+	}
+	// 4. Members that vanished without having ended.
+	return o.vanished(s)
+}
+
+// refuse gives the whole attempt back; too many in a row end the gang.
+func (o observed) refuse(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
+	refused(s)
+	words := p.Status.Message
+	if words == "" {
+		words = "the node gave no reason"
+	}
+	n := refusals(s)
+	if n >= maxRefusals {
+		o.end(s, v1alpha1.GangFailed, "node "+p.Spec.NodeName+" refused "+nameOf(p)+" again and again: "+words)
+		return true
+	}
+	o.stop(s, backoff(refusalBackoff, n), "node %s refused %s: %s", p.Spec.NodeName, nameOf(p), words)
+	return true
+}
+
+// fail counts one failure. It returns true if the attempt ends.
+func (o observed) fail(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
+	role := roleOf(o.gang, p.Labels[v1alpha1.LabelRole])
+	text := failureText(p)
+	switch {
+	case role != nil && role.RestartPolicy == v1alpha1.RestartNever:
+		o.end(s, v1alpha1.GangFailed, text+"; its role is not restarted (restartPolicy Never)")
+		return true
+	case s.Restarts >= o.gang.Spec.BackoffLimit:
+		o.end(s, v1alpha1.GangFailed, text+limitText(s.Restarts))
+		return true
+	}
+	s.Restarts++
+	wait := backoff(restartBackoff, s.Restarts)
+	if o.gang.Spec.Restart == v1alpha1.RestartScopeGang {
+		o.stop(s, wait, "%s; all members are started again (restart %d of %d)", text, s.Restarts, o.gang.Spec.BackoffLimit)
+		return true
+	}
+	s.NotBefore = inAWhile(o.now, wait)
+	s.Message = ""
+	return false
+}
+
+func limitText(restarts int32) string {
+	switch restarts {
+	case 0:
+		return " (backoffLimit allows no restart)"
+	case 1:
+		return " after 1 restart, which is all that backoffLimit allows"
+	}
+	return " after as many restarts as backoffLimit allows"
+}
+
+// vanished deals with members whose pods were deleted by someone else. A
+// member alone is made again where it was, unless its node is gone; a
+// collective starts again as a whole, which counts as a failure.
+func (o observed) vanished(s *v1alpha1.GangStatus) bool {
+	present := map[string]bool{}
+	for _, p := range o.pods {
+		present[nameOf(p)] = true
+	}
+	for _, m := range o.placement.Spec.Members {
+		name := memberName(m.Role, m.Index)
+		if present[name] || slices.Contains(s.Done, name) || m.Node < 0 || int(m.Node) >= len(o.placement.Spec.Nodes) {
+			continue
+		}
+		if node := o.placement.Spec.Nodes[m.Node]; !o.nodeExists(node) {
+			o.stop(s, 0, "node %s is gone, and with it %s; the gang is planned again", node, name)
+			return true
+		}
+		if o.gang.Status.Phase != v1alpha1.GangRunning || o.gang.Spec.Restart != v1alpha1.RestartScopeGang {
+			continue
+		}
+		if s.Restarts >= o.gang.Spec.BackoffLimit {
+			o.end(s, v1alpha1.GangFailed, name+" was deleted from outside"+limitText(s.Restarts))
+			return true
+		}
+		s.Restarts++
+		o.stop(s, backoff(restartBackoff, s.Restarts), "%s was deleted from outside; all members are started again (restart %d of %d)",
+			name, s.Restarts, o.gang.Spec.BackoffLimit)
+		return true
+	}
+	return false
+}

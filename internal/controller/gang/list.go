@@ -1,0 +1,81 @@
+package gang
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// indexGang is the cache's index of pods and placements by the label of their
+// gang.
+const indexGang = "metadata.labels." + v1alpha1.LabelGang
+
+// indexByGang is the function of that index.
+func indexByGang(o client.Object) []string {
+	if gang := o.GetLabels()[v1alpha1.LabelGang]; gang != "" {
+		return []string{gang}
+	}
+	return nil
+}
+
+// cached selects what belongs to a gang from the cache, without copies: what
+// is read this way must not be changed.
+func cached(gang string) []client.ListOption {
+	return []client.ListOption{client.MatchingFields{indexGang: gang}, client.UnsafeDisableDeepCopy}
+}
+
+// live selects the same from the API server.
+func live(gang string) []client.ListOption {
+	return []client.ListOption{client.MatchingLabels{v1alpha1.LabelGang: gang}}
+}
+
+// podsOf lists the pods that a gang controls.
+func podsOf(ctx context.Context, r client.Reader, which []client.ListOption, namespace, gang string, uid types.UID) ([]*corev1.Pod, error) {
+	list := &corev1.PodList{}
+	if err := r.List(ctx, list, append(which, client.InNamespace(namespace))...); err != nil {
+		return nil, fmt.Errorf("listing the pods of gang %s/%s: %w", namespace, gang, err)
+	}
+	var out []*corev1.Pod
+	for i := range list.Items {
+		if owner := metav1.GetControllerOfNoCopy(&list.Items[i]); owner != nil && owner.UID == uid {
+			out = append(out, &list.Items[i])
+		}
+	}
+	return out, nil
+}
+
+// placementsOf lists the placements under a gang's name.
+func placementsOf(ctx context.Context, r client.Reader, which []client.ListOption, namespace, gang string) ([]v1alpha1.Placement, error) {
+	list := &v1alpha1.PlacementList{}
+	if err := r.List(ctx, list, append(which, client.InNamespace(namespace))...); err != nil {
+		return nil, fmt.Errorf("listing the placements of gang %s/%s: %w", namespace, gang, err)
+	}
+	return list.Items, nil
+}
+
+// newest is the last placement of one gang's life, nil if there is none.
+func newest(placements []v1alpha1.Placement, uid types.UID) *v1alpha1.Placement {
+	var out *v1alpha1.Placement
+	for i := range placements {
+		p := &placements[i]
+		if p.Spec.GangUID == uid && (out == nil || out.Spec.Attempt < p.Spec.Attempt) {
+			out = p
+		}
+	}
+	return out
+}
+
+// holds reports whether the gang's status says that it has a placement.
+func holds(g *v1alpha1.Gang) bool {
+	switch g.Status.Phase {
+	case v1alpha1.GangPlanned, v1alpha1.GangStarting, v1alpha1.GangRunning:
+		return true
+	}
+	return false
+}

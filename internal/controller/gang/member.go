@@ -1,0 +1,173 @@
+package gang
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// reasonRefused is the reason of a pod that its node did not take.
+const reasonRefused = "Refused"
+
+// memberName is role-index, as in status.done.
+func memberName(role string, index int32) string {
+	return role + "-" + strconv.Itoa(int(index))
+}
+
+// nameOf is the member that a pod is of.
+func nameOf(p *corev1.Pod) string {
+	return p.Labels[v1alpha1.LabelRole] + "-" + p.Labels[v1alpha1.LabelIndex]
+}
+
+// attemptOf is the attempt that a pod is of, 0 if it does not say.
+func attemptOf(p *corev1.Pod) int32 {
+	n, err := strconv.ParseInt(p.Labels[v1alpha1.LabelAttempt], 10, 32)
+	if err != nil {
+		return 0
+	}
+	return int32(n)
+}
+
+// ended reports whether a pod's processes are gone for good.
+func ended(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// finished reports whether a pod succeeded by itself: one that was being
+// deleted may have ended well only because it was told to stop.
+func finished(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded && p.DeletionTimestamp == nil
+}
+
+// usage is what an ended pod used: the node's measurement, or where there is
+// none the time its containers ran.
+func usage(p *corev1.Pod) v1alpha1.PodUsage {
+	for _, c := range p.Status.Conditions {
+		var u v1alpha1.PodUsage
+		if c.Type == v1alpha1.ConditionPodUsage && json.Unmarshal([]byte(c.Message), &u) == nil {
+			return u
+		}
+	}
+	var from, to time.Time
+	for _, c := range p.Status.ContainerStatuses {
+		t := c.State.Terminated
+		if t == nil || t.StartedAt.IsZero() {
+			continue
+		}
+		if from.IsZero() || t.StartedAt.Time.Before(from) {
+			from = t.StartedAt.Time
+		}
+		if t.FinishedAt.After(to) {
+			to = t.FinishedAt.Time
+		}
+	}
+	gpus := 0
+	if text := p.Annotations[v1alpha1.AnnotationGPUs]; text != "" {
+		gpus = len(strings.Split(text, ","))
+	}
+	if from.IsZero() || to.Before(from) {
+		return v1alpha1.PodUsage{}
+	}
+	return v1alpha1.PodUsage{GPUSeconds: float64(gpus) * to.Sub(from).Seconds()}
+}
+
+func addSeconds(q *resource.Quantity, seconds float64) {
+	q.Add(*resource.NewMilliQuantity(int64(seconds*1000), resource.DecimalSI))
+}
+
+// endTime is when a pod ended, as well as is known: its own time has whole
+// seconds, so the moment of seeing it is better where the two are close.
+func endTime(p *corev1.Pod, now time.Time) time.Time {
+	var at time.Time
+	for _, c := range p.Status.ContainerStatuses {
+		if t := c.State.Terminated; t != nil && t.FinishedAt.After(at) {
+			at = t.FinishedAt.Time
+		}
+	}
+	if at.IsZero() || now.Sub(at) < 2*time.Second {
+		return now
+	}
+	return at
+}
+
+// failureText says how a pod failed.
+func failureText(p *corev1.Pod) string {
+	text := nameOf(p) + " failed"
+	statuses := slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses)
+	for _, c := range statuses {
+		t := c.State.Terminated
+		if t == nil || t.ExitCode == 0 {
+			continue
+		}
+		if t.Signal != 0 {
+			text = fmt.Sprintf("%s was ended by signal %d", nameOf(p), t.Signal)
+		} else {
+			text = fmt.Sprintf("%s ended with exit code %d", nameOf(p), t.ExitCode)
+		}
+		if t.Reason != "" && t.Reason != "Error" {
+			text += " (" + t.Reason + ")"
+		}
+		if t.Message != "" {
+			text += ": " + strings.TrimSpace(t.Message)
+		}
+		break
+	}
+	if p.Status.Reason != "" {
+		text += " (" + p.Status.Reason + ")"
+	}
+	if p.Status.Message != "" {
+		text += ": " + p.Status.Message
+	}
+	return text
+}
+
+// refusedPrefix marks, in status.counted, the attempts that a node refused.
+const refusedPrefix = "refused:"
+
+// refusals counts the attempts in a row that were refused.
+func refusals(s *v1alpha1.GangStatus) int32 {
+	var n int32
+	for _, c := range s.Counted {
+		if strings.HasPrefix(c, refusedPrefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// refused notes that the present attempt was refused.
+func refused(s *v1alpha1.GangStatus) {
+	mark := refusedPrefix + strconv.Itoa(int(s.Attempt))
+	if !slices.Contains(s.Counted, mark) {
+		s.Counted = append(s.Counted, mark)
+	}
+}
+
+// accepted forgets the refusals: every member of an attempt runs.
+func accepted(s *v1alpha1.GangStatus) {
+	s.Counted = slices.DeleteFunc(s.Counted, func(c string) bool { return strings.HasPrefix(c, refusedPrefix) })
+}
+
+// backoff is base, doubled for each one after the first, at most a minute.
+func backoff(base time.Duration, nth int32) time.Duration {
+	d := base
+	for ; nth > 1 && d < time.Minute; nth-- {
+		d *= 2
+	}
+	return min(d, time.Minute)
+}
+
+// inAWhile is a time in the future, in the whole seconds that the API keeps.
+func inAWhile(now time.Time, d time.Duration) *metav1.Time {
+	t := metav1.NewTime(now.Add(d).Round(time.Second))
+	return &t
+}

@@ -1,0 +1,171 @@
+package gang
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/rendezvous"
+)
+
+// podName is the name of a member's pod.
+func podName(gang, role string, index int32) string {
+	return fmt.Sprintf("%s-%s-%d", gang, role, index)
+}
+
+// hostname is the host name of a pod: its name, shortened where a host name
+// may not be as long.
+func hostname(pod string) string {
+	const longest = 63
+	if len(pod) <= longest {
+		return pod
+	}
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(pod))
+	return fmt.Sprintf("%s-%08x", strings.TrimRight(pod[:longest-9], "-"), sum.Sum32())
+}
+
+// sharesPorts reports whether pods on the node share its network.
+func sharesPorts(n *corev1.Node) bool {
+	var inventory v1alpha1.NodeInventory
+	if n == nil || json.Unmarshal([]byte(n.Annotations[v1alpha1.AnnotationInventory]), &inventory) != nil {
+		return false
+	}
+	return inventory.HostPorts != nil
+}
+
+// table is how the members of a placement reach one another: over the
+// loopback where all are on one node and share its network, else by name.
+func table(g *v1alpha1.Gang, p *v1alpha1.Placement, node func(string) *corev1.Node) rendezvous.Gang {
+	local := len(p.Spec.Nodes) == 1 && sharesPorts(node(p.Spec.Nodes[0]))
+	out := rendezvous.Gang{Name: g.Name, Framework: g.Spec.Rendezvous}
+	gpus := map[string]int{}
+	for i := range g.Spec.Roles {
+		if q := g.Spec.Roles[i].GPUs; q != nil {
+			gpus[g.Spec.Roles[i].Name] = int(q.Value())
+		}
+	}
+	for _, m := range p.Spec.Members {
+		host := "127.0.0.1"
+		if !local {
+			host = fmt.Sprintf("%s.%s.%s.svc", hostname(podName(g.Name, m.Role, m.Index)), g.Name, g.Namespace)
+		}
+		out.Members = append(out.Members, rendezvous.Member{Role: m.Role, Index: m.Index, Host: host, Port: m.Port, GPUs: gpus[m.Role]})
+	}
+	return out
+}
+
+// newPod makes the pod of one member of a placement.
+func newPod(g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.PlacedMember, peers rendezvous.Gang) (*corev1.Pod, error) {
+	role := roleOf(g, m.Role)
+	if role == nil || m.Node < 0 || int(m.Node) >= len(p.Spec.Nodes) {
+		return nil, fmt.Errorf("making the pod of %s-%d: placement %s does not fit its gang", m.Role, m.Index, p.Name)
+	}
+	vars, err := peers.Render(m.Role, m.Index)
+	if err != nil {
+		return nil, err
+	}
+	name := podName(g.Name, m.Role, m.Index)
+	t := role.Template.DeepCopy()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: g.Namespace, Name: name, Labels: t.Labels, Annotations: t.Annotations,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(g, v1alpha1.GroupVersion.WithKind("Gang"))},
+		},
+		Spec: t.Spec,
+	}
+	mark(pod, g, p, m)
+	s := &pod.Spec
+	s.NodeName = p.Spec.Nodes[m.Node]
+	s.SchedulerName = v1alpha1.SchedulerName
+	s.RestartPolicy = corev1.RestartPolicyNever
+	s.Hostname, s.Subdomain = hostname(name), g.Name
+	if s.AutomountServiceAccountToken == nil {
+		no := false
+		s.AutomountServiceAccountToken = &no
+	}
+	if role.GPUs != nil && !role.GPUs.IsZero() && len(s.Containers) > 0 {
+		setGPUs(&s.Containers[0].Resources.Requests, *role.GPUs)
+		setGPUs(&s.Containers[0].Resources.Limits, *role.GPUs)
+	}
+	for i := range s.Containers {
+		s.Containers[i].Env = environment(vars, s.Containers[i].Env)
+	}
+	for i := range s.InitContainers {
+		s.InitContainers[i].Env = environment(vars, s.InitContainers[i].Env)
+	}
+	return pod, nil
+}
+
+// mark sets the labels and annotations by which everyone knows a member.
+func mark(pod *corev1.Pod, g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.PlacedMember) {
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Labels[v1alpha1.LabelGang] = g.Name
+	pod.Labels[v1alpha1.LabelRole] = m.Role
+	pod.Labels[v1alpha1.LabelIndex] = strconv.Itoa(int(m.Index))
+	pod.Labels[v1alpha1.LabelAttempt] = strconv.Itoa(int(p.Spec.Attempt))
+	if job := g.Labels[v1alpha1.LabelJob]; job != "" {
+		pod.Labels[v1alpha1.LabelJob] = job
+	}
+	delete(pod.Annotations, v1alpha1.AnnotationGPUs)
+	if len(m.GPUs) > 0 {
+		pod.Annotations[v1alpha1.AnnotationGPUs] = strings.Join(m.GPUs, ",")
+	}
+	pod.Annotations[v1alpha1.AnnotationPort] = strconv.Itoa(int(m.Port))
+	pod.Annotations[v1alpha1.AnnotationEpoch] = strconv.FormatInt(p.Spec.Epoch, 10)
+}
+
+func setGPUs(list *corev1.ResourceList, n resource.Quantity) {
+	if *list == nil {
+		*list = corev1.ResourceList{}
+	}
+	(*list)[v1alpha1.ResourceGPU] = n
+}
+
+// environment puts the rendezvous variables before a container's own, so that
+// those may refer to them, and MUSTER_ROOT before everything. What the
+// container sets itself is its own.
+func environment(vars, own []corev1.EnvVar) []corev1.EnvVar {
+	names := map[string]bool{}
+	root := corev1.EnvVar{Name: v1alpha1.EnvRoot, Value: v1alpha1.PodRoot}
+	for _, v := range own {
+		names[v.Name] = true
+		if v.Name == v1alpha1.EnvRoot {
+			root = v
+		}
+	}
+	out := make([]corev1.EnvVar, 0, 1+len(vars)+len(own))
+	out = append(out, root)
+	for _, v := range vars {
+		if !names[v.Name] {
+			out = append(out, v)
+		}
+	}
+	for _, v := range own {
+		if v.Name != v1alpha1.EnvRoot {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func roleOf(g *v1alpha1.Gang, name string) *v1alpha1.GangRole {
+	i := slices.IndexFunc(g.Spec.Roles, func(r v1alpha1.GangRole) bool { return r.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &g.Spec.Roles[i]
+}

@@ -1,0 +1,69 @@
+package gang
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// SetupWithManager registers the controller and what it watches: gangs, and by
+// their label the placements and pods of each.
+func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
+	for _, kind := range []client.Object{&corev1.Pod{}, &v1alpha1.Placement{}} {
+		if err := mgr.GetFieldIndexer().IndexField(context.Background(), kind, indexGang, indexByGang); err != nil {
+			return fmt.Errorf("setting up the gang controller: indexing %T: %w", kind, err)
+		}
+	}
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("gang").
+		For(&v1alpha1.Gang{}).
+		Watches(&v1alpha1.Placement{}, handler.EnqueueRequestsFromMapFunc(byLabel)).
+		Watches(&corev1.Pod{}, handler.Funcs{
+			CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { enqueue(q, e.Object) },
+			UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { enqueue(q, e.ObjectNew) },
+			DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
+				if p, ok := e.Object.(*corev1.Pod); ok && p.Labels[v1alpha1.LabelGang] != "" {
+					c.buried(p)
+				}
+				enqueue(q, e.Object)
+			},
+		}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: c.options.Concurrency}).
+		Complete(c)
+	if err != nil {
+		return fmt.Errorf("setting up the gang controller: %w", err)
+	}
+	return nil
+}
+
+// request names the gang that an object belongs to.
+func request(o client.Object) (reconcile.Request, bool) {
+	gang := o.GetLabels()[v1alpha1.LabelGang]
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: gang}}, gang != ""
+}
+
+func enqueue(q queue, o client.Object) {
+	if r, ok := request(o); ok {
+		q.Add(r)
+	}
+}
+
+func byLabel(_ context.Context, o client.Object) []reconcile.Request {
+	if r, ok := request(o); ok {
+		return []reconcile.Request{r}
+	}
+	return nil
+}

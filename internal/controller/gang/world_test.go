@@ -1,0 +1,341 @@
+package gang
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clienttesting "k8s.io/client-go/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/snapshot"
+)
+
+// kubeletFinalizer stands for the grace period: a deleted pod stays until the
+// simulated kubelet has stopped it.
+const kubeletFinalizer = "test.muster.dev/kubelet"
+
+// fault says what happens to the nth write.
+type fault struct {
+	at int
+	// done: the write happens although its answer is lost.
+	done bool
+	// crash: the controller's process ends at this write.
+	crash bool
+}
+
+// errLost is the answer to a write that fails.
+var errLost = errors.New("connection lost")
+
+// world is an API server in memory with a planner, a kubelet and the garbage
+// collector, all moved step by step, and the controller under test, whose
+// writes fail as told.
+type world struct {
+	t     *testing.T
+	api   client.WithWatch
+	ctl   *Controller
+	clock time.Time
+	fault fault
+	count int
+	dead  bool
+	key   types.NamespacedName
+	uids  int
+	// exits are what members do instead of running on, by pod name.
+	exits map[string]corev1.PodStatus
+}
+
+// testScheme is made once: making it takes longer than most tests.
+var testScheme = sync.OnceValues(func() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	return s, errors.Join(clientgoscheme.AddToScheme(s), v1alpha1.AddToScheme(s))
+})
+
+func newWorld(t *testing.T, f fault) *world {
+	t.Helper()
+	w := &world{
+		t: t, clock: time.Date(2026, 5, 4, 14, 0, 0, 0, time.UTC), fault: f,
+		key: types.NamespacedName{Namespace: "vision", Name: "resnet"}, exits: map[string]corev1.PodStatus{},
+	}
+	scheme, err := testScheme()
+	w.must(err)
+	tracker := clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())
+	w.api = fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).
+		WithStatusSubresource(&v1alpha1.Gang{}, &corev1.Pod{}).
+		WithIndex(&corev1.Pod{}, indexGang, indexByGang).
+		WithIndex(&v1alpha1.Placement{}, indexGang, indexByGang).Build()
+	w.must(w.api.Create(t.Context(), testNode(4)))
+	w.boot()
+	return w
+}
+
+func testNode(gpus int) *corev1.Node {
+	inventory := v1alpha1.NodeInventory{HostPorts: &v1alpha1.PortRange{First: 20000, Last: 20099}}
+	for i := range gpus {
+		inventory.GPUs = append(inventory.GPUs, v1alpha1.GPUDevice{Index: i, UUID: fmt.Sprintf("GPU-%d", i), Model: "A100"})
+	}
+	text, _ := json.Marshal(inventory)
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "here", Annotations: map[string]string{v1alpha1.AnnotationInventory: string(text)}},
+		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourcePods: resource.MustParse("110"),
+		}},
+	}
+}
+
+// boot starts the controller anew, without memory.
+func (w *world) boot() {
+	w.dead = false
+	c := interceptor.NewClient(w.api, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			return w.write(func() error {
+				if p, ok := o.(*corev1.Pod); ok {
+					w.uids++
+					p.UID = types.UID(fmt.Sprintf("pod-%d", w.uids))
+					controllerutil.AddFinalizer(p, kubeletFinalizer)
+				}
+				return c.Create(ctx, o, opts...)
+			})
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			return w.write(func() error { return c.Delete(ctx, o, opts...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			return w.write(func() error { return c.Patch(ctx, o, p, opts...) })
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			return w.write(func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
+		},
+	})
+	w.ctl = New(Options{Client: c, Live: c, Now: func() time.Time { return w.clock }, InFlight: 1})
+}
+
+// write performs one write, or fails it as told.
+func (w *world) write(do func() error) error {
+	if w.dead {
+		return errLost
+	}
+	w.count++
+	if w.count != w.fault.at {
+		return do()
+	}
+	if w.fault.done {
+		_ = do()
+	}
+	w.dead = w.fault.crash
+	return errLost
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// round moves everything by one step and a second, and checks what must always
+// hold.
+func (w *world) round() {
+	w.t.Helper()
+	ctx := w.t.Context()
+	w.plan(ctx)
+	_, _ = w.ctl.Reconcile(ctx, ctrl.Request{NamespacedName: w.key})
+	if w.dead {
+		w.boot()
+	}
+	w.check(ctx)
+	w.kubelet(ctx)
+	w.collect(ctx)
+	w.clock = w.clock.Add(time.Second)
+	w.check(ctx)
+}
+
+// plan does what the scheduling loop does.
+func (w *world) plan(ctx context.Context) {
+	w.t.Helper()
+	s, err := snapshot.Take(ctx, w.api, w.clock)
+	w.must(err)
+	for _, plan := range scheduling.Decide(s).Plans {
+		p := &v1alpha1.Placement{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: plan.Namespace, Name: fmt.Sprintf("%s-%d", plan.Name, plan.Attempt), UID: types.UID(fmt.Sprintf("placement-%d", plan.Attempt)),
+				Labels: map[string]string{v1alpha1.LabelGang: plan.Name}, Finalizers: []string{Finalizer},
+			},
+			Spec: v1alpha1.PlacementSpec{Gang: plan.Name, GangUID: types.UID(plan.UID), Attempt: plan.Attempt, Epoch: 1, Nodes: []string{"here"}},
+		}
+		for _, m := range plan.Members {
+			p.Spec.Members = append(p.Spec.Members, v1alpha1.PlacedMember{Role: m.Role, Index: m.Index, GPUs: m.GPUs, Port: m.Port})
+		}
+		w.must(w.api.Create(ctx, p))
+	}
+}
+
+// kubelet starts what is new, ends what is told to, and lets deleted pods go.
+func (w *world) kubelet(ctx context.Context) {
+	w.t.Helper()
+	for _, p := range w.pods(ctx) {
+		if p.DeletionTimestamp != nil {
+			if !ended(&p) {
+				p.Status.Phase = corev1.PodFailed
+				w.must(w.api.Status().Update(ctx, &p))
+			}
+			w.ctl.buried(p.DeepCopy())
+			controllerutil.RemoveFinalizer(&p, kubeletFinalizer)
+			w.must(w.api.Update(ctx, &p))
+			continue
+		}
+		exit, told := w.exits[p.Name]
+		switch {
+		case p.Status.Phase == "" || p.Status.Phase == corev1.PodPending:
+			at := metav1.NewTime(w.clock)
+			p.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &at}
+		case p.Status.Phase == corev1.PodRunning && told:
+			delete(w.exits, p.Name)
+			p.Status = *exit.DeepCopy()
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+				Type: v1alpha1.ConditionPodUsage, Status: corev1.ConditionTrue, Message: `{"cpuSeconds":2,"gpuSeconds":3}`,
+			})
+		default:
+			continue
+		}
+		w.must(w.api.Status().Update(ctx, &p))
+	}
+}
+
+// collect is the garbage collector: dependants of a gang that is gone, or that
+// is deleted in the foreground, are deleted.
+func (w *world) collect(ctx context.Context) {
+	w.t.Helper()
+	g := w.gang(ctx)
+	if g != nil && !slices.Contains(g.Finalizers, metav1.FinalizerDeleteDependents) {
+		return
+	}
+	if g != nil && g.DeletionTimestamp == nil {
+		return
+	}
+	left := 0
+	for _, p := range w.pods(ctx) {
+		left++
+		w.must(client.IgnoreNotFound(w.api.Delete(ctx, &p)))
+	}
+	for _, p := range w.placements(ctx) {
+		left++
+		w.must(client.IgnoreNotFound(w.api.Delete(ctx, &p)))
+	}
+	if g != nil && left == 0 {
+		controllerutil.RemoveFinalizer(g, metav1.FinalizerDeleteDependents)
+		w.must(w.api.Update(ctx, g))
+	}
+}
+
+// check asserts what holds at every instant: no GPU twice, and all pods that
+// run are of one attempt.
+func (w *world) check(ctx context.Context) {
+	w.t.Helper()
+	s, err := snapshot.Take(ctx, w.api, w.clock)
+	w.must(err)
+	if twice := scheduling.NewLedger(s).Twice(); len(twice) > 0 {
+		w.t.Fatalf("GPUs are held twice: %v", twice)
+	}
+	attempts := map[int32]bool{}
+	for _, p := range w.pods(ctx) {
+		if !ended(&p) {
+			attempts[attemptOf(&p)] = true
+		}
+	}
+	if len(attempts) > 1 {
+		w.t.Fatalf("members of several attempts run together: %v", attempts)
+	}
+}
+
+func (w *world) gang(ctx context.Context) *v1alpha1.Gang {
+	w.t.Helper()
+	g := &v1alpha1.Gang{}
+	err := w.api.Get(ctx, w.key, g)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	w.must(err)
+	return g
+}
+
+func (w *world) pods(ctx context.Context) []corev1.Pod {
+	w.t.Helper()
+	list := &corev1.PodList{}
+	w.must(w.api.List(ctx, list))
+	return list.Items
+}
+
+func (w *world) placements(ctx context.Context) []v1alpha1.Placement {
+	w.t.Helper()
+	list := &v1alpha1.PlacementList{}
+	w.must(w.api.List(ctx, list))
+	return list.Items
+}
+
+// until makes rounds until a condition holds.
+func (w *world) until(what string, holds func() bool) {
+	w.t.Helper()
+	for range 100 {
+		if holds() {
+			return
+		}
+		w.round()
+	}
+	g := w.gang(w.t.Context())
+	if g == nil {
+		w.t.Fatalf("never: %s; the gang is gone", what)
+	}
+	w.t.Fatalf("never: %s; the gang's status is %+v", what, g.Status)
+}
+
+func (w *world) phase(want v1alpha1.GangPhase) {
+	w.t.Helper()
+	w.until("phase "+string(want), func() bool {
+		g := w.gang(w.t.Context())
+		return g != nil && g.Status.Phase == want
+	})
+}
+
+// change edits the gang as its owner would.
+func (w *world) change(edit func(*v1alpha1.Gang)) {
+	w.t.Helper()
+	g := w.gang(w.t.Context())
+	edit(g)
+	w.must(w.api.Update(w.t.Context(), g))
+}
+
+// testGang is 1 parameter server and 2 workers with a GPU each.
+func testGang() *v1alpha1.Gang {
+	one := resource.MustParse("1")
+	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "muster.dev/host"}}}}
+	return &v1alpha1.Gang{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: "resnet", UID: "gang-1", Labels: map[string]string{v1alpha1.LabelJob: "resnet"}},
+		Spec: v1alpha1.GangSpec{
+			Roles: []v1alpha1.GangRole{
+				{Name: "ps", Replicas: 1, RestartPolicy: v1alpha1.RestartOnFailure, Template: template},
+				{Name: "worker", Replicas: 2, GPUs: &one, RestartPolicy: v1alpha1.RestartOnFailure, Template: template},
+			},
+			Rendezvous: v1alpha1.FrameworkTensorFlow, Restart: v1alpha1.RestartScopeMember,
+			DoneWhen: []string{"worker"}, BackoffLimit: 3,
+		},
+	}
+}

@@ -1,0 +1,107 @@
+package trainingjob
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// maxHostName is the longest name of a host, and so of a member.
+const maxHostName = 63
+
+// check finds what the API's own validation cannot see and what no member
+// could start with. It returns a sentence, or nothing.
+func check(job *v1alpha1.TrainingJob) string {
+	for i := range job.Spec.Roles {
+		if problem := checkRole(job, &job.Spec.Roles[i]); problem != "" {
+			return fmt.Sprintf("role %s: %s", job.Spec.Roles[i].Name, problem)
+		}
+	}
+	for _, v := range job.Spec.Volumes {
+		clean := path.Clean(v.MountPath)
+		if !path.IsAbs(clean) && (clean == ".." || strings.HasPrefix(clean, "../") || clean == ".") {
+			return fmt.Sprintf("volume %s: the mountPath %q is not below the working directory; name a folder inside it, such as data", v.Name, v.MountPath)
+		}
+		if v.Size != nil && v.Name == checkpointsName && checkpointClaim(job) != nil {
+			return "volume checkpoints: the name is taken by the job's checkpoint folder; choose another"
+		}
+	}
+	return checkEnv("env", job.Spec.Env)
+}
+
+func checkRole(job *v1alpha1.TrainingJob, role *v1alpha1.Role) string {
+	longest := fmt.Sprintf("%s-%s-%d", job.Name, role.Name, replicas(role)-1)
+	if len(longest) > maxHostName {
+		return fmt.Sprintf("the member %s would have a name of %d characters, and a host name may have %d; shorten the job's or the role's name", longest, len(longest), maxHostName)
+	}
+	if len(role.Command) == 0 && role.Script == "" && (role.Template == nil || len(role.Template.Spec.Containers) == 0) {
+		return "give a command (a list of words) or a script (a Python file in the code folder)"
+	}
+	if script := scriptOf(job, role); script != "" && !path.IsAbs(script) && job.Spec.Code == nil && image(job, role) == hostImage {
+		return fmt.Sprintf("the script %s is looked for in the code folder, and the job has no code; give code.snapshot (muster run does) or code.url", script)
+	}
+	if problem := checkEnv("env", role.Env); problem != "" {
+		return problem
+	}
+	_, problem := gpus(role)
+	return problem
+}
+
+func checkEnv(where string, env []corev1.EnvVar) string {
+	for i := range env {
+		if env[i].Name == v1alpha1.EnvRoot {
+			return fmt.Sprintf("%s: %s is set by Muster and cannot be changed; remove it", where, v1alpha1.EnvRoot)
+		}
+	}
+	return ""
+}
+
+// gpus is how many GPUs each member of the role wants. People who know
+// Kubernetes ask for them among the resources; both must say the same.
+func gpus(role *v1alpha1.Role) (*resource.Quantity, string) {
+	wants := map[string]resource.Quantity{}
+	if role.GPUs != nil {
+		wants["gpus"] = *role.GPUs
+	}
+	sources := []struct {
+		name string
+		list corev1.ResourceList
+	}{{"resources.limits", role.Resources.Limits}, {"resources.requests", role.Resources.Requests}}
+	if role.Template != nil && len(role.Template.Spec.Containers) > 0 {
+		r := role.Template.Spec.Containers[0].Resources
+		sources = append(sources, struct {
+			name string
+			list corev1.ResourceList
+		}{"template limits", r.Limits}, struct {
+			name string
+			list corev1.ResourceList
+		}{"template requests", r.Requests})
+	}
+	for _, s := range sources {
+		if q, ok := s.list[v1alpha1.ResourceGPU]; ok {
+			wants[s.name] = q
+		}
+	}
+	var first *resource.Quantity
+	var firstName string
+	for _, name := range []string{"gpus", "resources.limits", "resources.requests", "template limits", "template requests"} {
+		q, ok := wants[name]
+		if !ok {
+			continue
+		}
+		if q.Sign() < 0 || q.MilliValue()%1000 != 0 {
+			return nil, fmt.Sprintf("%s asks for %s GPUs; give a whole number, 0 or more", name, q.String())
+		}
+		if first == nil {
+			first, firstName = &q, name
+		} else if first.Cmp(q) != 0 {
+			return nil, fmt.Sprintf("%s asks for %s GPUs and %s for %s; a GPU is held for as long as a member runs, so there is one number: write gpus: %s", firstName, first.String(), name, q.String(), first.String())
+		}
+	}
+	return first, ""
+}

@@ -1,0 +1,266 @@
+package trainingjob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	crsource "sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/environment"
+	"github.com/muster-dev/muster/internal/environment/source"
+)
+
+// Sources makes code ready.
+type Sources interface {
+	// Ensure answers, without blocking, how far the fetch of url for owner
+	// has come.
+	Ensure(owner, url string) source.State
+	// Has reports whether a snapshot is stored.
+	Has(digest string) bool
+	// Contains reports whether a stored snapshot holds a file.
+	Contains(digest, path string) (bool, error)
+	// Changes tells when Ensure may have a new answer.
+	Changes() <-chan string
+}
+
+// Environments makes Python environments ready.
+type Environments interface {
+	// Ensure answers, without blocking, how the request stands.
+	Ensure(environment.Request) environment.State
+	// Changes tells when Ensure may have a new answer.
+	Changes() <-chan string
+}
+
+// Deps is what the controller works with. Sources and Environments are
+// required.
+type Deps struct {
+	Sources      Sources
+	Environments Environments
+	// Now is the clock. Default: [time.Now].
+	Now func() time.Time
+}
+
+// Controller reconciles TrainingJobs.
+type Controller struct {
+	deps     Deps
+	client   client.Client
+	recorder events.EventRecorder
+}
+
+// New returns the controller; [Controller.SetupWithManager] gives it to a
+// manager.
+func New(deps Deps) *Controller {
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	return &Controller{deps: deps}
+}
+
+// concurrency is how many jobs are worked on at once: a job costs a few writes
+// of some milliseconds each, and a thousand may be submitted together.
+const concurrency = 32
+
+// SetupWithManager adds the controller, and the watch for changes of code and
+// environments, to the manager.
+func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
+	c.client = mgr.GetClient()
+	c.recorder = mgr.GetEventRecorder("muster-trainingjob")
+	changed := make(chan event.GenericEvent)
+	err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		c.forward(ctx, changed)
+		return nil
+	}))
+	if err != nil {
+		return fmt.Errorf("setting up the TrainingJob controller: %w", err)
+	}
+	// What is named for a job is that job's business, even where it belongs
+	// to somebody else: it stands in the way until it is gone.
+	named := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
+	})
+	labelled := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		if name := o.GetLabels()[v1alpha1.LabelJob]; name != "" {
+			return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
+		}
+		return nil
+	})
+	err = ctrl.NewControllerManagedBy(mgr).
+		Named("trainingjob").
+		For(&v1alpha1.TrainingJob{}).
+		Watches(&v1alpha1.Gang{}, named).
+		Watches(&corev1.Service{}, labelled, builder.OnlyMetadata).
+		Watches(&corev1.PersistentVolumeClaim{}, labelled).
+		WatchesRawSource(crsource.Channel(changed, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
+		Complete(c)
+	if err != nil {
+		return fmt.Errorf("setting up the TrainingJob controller: %w", err)
+	}
+	return nil
+}
+
+// forward wakes every job that is being prepared when code or an environment
+// changes. Which of them waits for which is not asked: a job may have been
+// told to wait a moment ago and not yet say so in the cache.
+func (c *Controller) forward(ctx context.Context, out chan<- event.GenericEvent) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.deps.Sources.Changes():
+		case <-c.deps.Environments.Changes():
+		}
+		var jobs v1alpha1.TrainingJobList
+		if err := c.client.List(ctx, &jobs); err != nil {
+			continue // the cache is stopping; every job is looked at again when it starts
+		}
+		for i := range jobs.Items {
+			job := &jobs.Items[i]
+			if job.Status.Phase != "" && job.Status.Phase != v1alpha1.JobPreparing {
+				continue
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case out <- event.GenericEvent{Object: job}:
+			}
+		}
+	}
+}
+
+// Reconcile brings one job a step further.
+func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
+	// 1. Read everything.
+	job := &v1alpha1.TrainingJob{}
+	if err := c.client.Get(ctx, req.NamespacedName, job); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !job.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil // what it owns goes with it
+	}
+	seen, err := c.observe(ctx, job)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	// 2. Decide.
+	d := decide(seen)
+	// 3. Last of all, whatever happens: say how the job stands.
+	defer func() {
+		err = errors.Join(err, c.report(ctx, job, &d))
+		if apierrors.IsConflict(err) {
+			// The job changed while it was looked at: look again.
+			result, err = ctrl.Result{RequeueAfter: time.Millisecond}, nil
+		}
+	}()
+	// 4. Do it.
+	if err := c.apply(ctx, job, d); err != nil {
+		d.refused(seen, err)
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: d.lookAgain}, nil
+}
+
+// observe reads what belongs to the job, and asks for code and environment if
+// it needs them now.
+func (c *Controller) observe(ctx context.Context, job *v1alpha1.TrainingJob) (observed, error) {
+	seen := observed{now: c.deps.Now(), job: job, claims: map[string]*corev1.PersistentVolumeClaim{}}
+	gang, service := &v1alpha1.Gang{}, serviceMeta()
+	key := client.ObjectKeyFromObject(job)
+	if err := c.client.Get(ctx, key, gang); err == nil {
+		seen.gang = gang
+	} else if !apierrors.IsNotFound(err) {
+		return seen, fmt.Errorf("reading the job's gang: %w", err)
+	}
+	if err := c.client.Get(ctx, key, service); err == nil {
+		seen.service = service
+	} else if !apierrors.IsNotFound(err) {
+		return seen, fmt.Errorf("reading the job's service: %w", err)
+	}
+	for _, want := range claimsOf(job) {
+		claim := &corev1.PersistentVolumeClaim{}
+		if err := c.client.Get(ctx, client.ObjectKeyFromObject(want), claim); err == nil {
+			seen.claims[claim.Name] = claim
+		} else if !apierrors.IsNotFound(err) {
+			return seen, fmt.Errorf("reading the job's claims: %w", err)
+		}
+	}
+	if seen.needsPreparation() {
+		seen.prepared = c.prepare(job)
+	}
+	return seen, nil
+}
+
+// apply carries out what was decided. Everything that is to be created is
+// created at the same time: none needs another to exist.
+func (c *Controller) apply(ctx context.Context, job *v1alpha1.TrainingJob, d decision) error {
+	if d.deleteJob {
+		err := c.client.Delete(ctx, job, client.Preconditions{UID: &job.UID})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("deleting the finished job: %w", err)
+		}
+		return nil
+	}
+	if d.patchGang != nil {
+		if err := c.client.Patch(ctx, d.patchGang.to, client.MergeFrom(d.patchGang.from)); err != nil {
+			return fmt.Errorf("changing the gang: %w", err)
+		}
+	}
+	errs := make([]error, len(d.create))
+	var wg sync.WaitGroup
+	for i, object := range d.create {
+		wg.Go(func() {
+			if err := c.client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+				errs[i] = fmt.Errorf("creating %s: %w", describe(object), err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// report writes the status if it changed, and then tells of what happened.
+func (c *Controller) report(ctx context.Context, job *v1alpha1.TrainingJob, d *decision) error {
+	if d.deleteJob || apiequality.Semantic.DeepEqual(job.Status, d.status) {
+		return nil
+	}
+	after := job.DeepCopy()
+	after.Status = d.status
+	patch := client.MergeFromWithOptions(job, client.MergeFromWithOptimisticLock{})
+	if err := c.client.Status().Patch(ctx, after, patch); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	for _, e := range happened(job, &d.status) {
+		c.recorder.Eventf(job, nil, e.kind, e.reason, e.action, "%s", e.note)
+	}
+	return nil
+}
+
+func describe(o client.Object) string {
+	kind := "an object"
+	switch o.(type) {
+	case *v1alpha1.Gang:
+		kind = "the gang"
+	case *corev1.Service:
+		kind = "the service"
+	case *corev1.PersistentVolumeClaim:
+		kind = "the claim"
+	}
+	return kind + " " + o.GetName()
+}

@@ -1,0 +1,61 @@
+package trainingjob
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"sort"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// AnnotationSpec is, on a gang, a fingerprint of each part of the job's spec
+// that the gang was made from and cannot follow afterwards.
+const AnnotationSpec = "muster.dev/job-spec"
+
+// prints is a fingerprint by field.
+type prints map[string]string
+
+// fingerprints covers what cannot change once members may be running. Suspend,
+// deadline, time to live and the back-off limit can.
+func fingerprints(spec *v1alpha1.TrainingJobSpec) prints {
+	fields := map[string]any{
+		"framework": spec.Framework, "roles": spec.Roles, "code": spec.Code, "environment": spec.Environment,
+		"volumes": spec.Volumes, "checkpoints": spec.Checkpoints, "env": spec.Env, "queue": spec.Queue,
+	}
+	out := prints{}
+	for name, value := range fields {
+		data, err := json.Marshal(value)
+		if err != nil {
+			continue // API types can always be encoded
+		}
+		sum := sha256.Sum256(data)
+		out[name] = hex.EncodeToString(sum[:6])
+	}
+	return out
+}
+
+func (p prints) encode() string {
+	data, err := json.Marshal(p)
+	if err != nil {
+		return "" // a map of strings can always be encoded
+	}
+	return string(data)
+}
+
+// drifted names the fields in which the job is no longer what its gang was
+// made from.
+func drifted(job *v1alpha1.TrainingJob, gang *v1alpha1.Gang) []string {
+	var made prints
+	if json.Unmarshal([]byte(gang.Annotations[AnnotationSpec]), &made) != nil {
+		return nil
+	}
+	var out []string
+	for name, now := range fingerprints(&job.Spec) {
+		if made[name] != now {
+			out = append(out, name)
+		}
+	}
+	sort.Strings(out)
+	return out
+}

@@ -1,0 +1,305 @@
+package trainingjob
+
+import (
+	"path"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/environment/source"
+)
+
+const (
+	// hostImage is the image name that means the machine's own Python.
+	hostImage = "muster.dev/host"
+	// mainContainer is the member's container where the template names none.
+	mainContainer = "main"
+
+	codeDir        = v1alpha1.PodRoot + "/code"
+	environmentDir = v1alpha1.PodRoot + "/env"
+	checkpointsDir = v1alpha1.PodRoot + "/checkpoints"
+	logsDir        = v1alpha1.PodRoot + "/logs"
+
+	// Pod volume names begin with this, so that they do not meet those of the
+	// user's template.
+	volumePrefix = "muster-"
+)
+
+// defaultRequests are what a member asks for that says nothing.
+var defaultRequests = corev1.ResourceList{
+	corev1.ResourceCPU:    resource.MustParse("100m"),
+	corev1.ResourceMemory: resource.MustParse("128Mi"),
+}
+
+// defaultBackoffLimit is how many failures are restarted.
+const defaultBackoffLimit = 6
+
+// gangFor is the gang that runs the job with what was prepared for it.
+func gangFor(job *v1alpha1.TrainingJob, p preparation) *v1alpha1.Gang {
+	gang := &v1alpha1.Gang{
+		ObjectMeta: owned(job, job.Name),
+		Spec: v1alpha1.GangSpec{
+			Rendezvous:   framework(job),
+			Restart:      restartScope(job),
+			DoneWhen:     doneWhen(job),
+			BackoffLimit: backoffLimit(job),
+			Queue:        queue(job),
+			Suspend:      job.Spec.Suspend,
+		},
+	}
+	gang.Annotations = map[string]string{AnnotationSpec: fingerprints(&job.Spec).encode()}
+	for i := range job.Spec.Roles {
+		role := &job.Spec.Roles[i]
+		wants, _ := gpus(role) // checked before
+		policy := role.RestartPolicy
+		if policy == "" {
+			policy = v1alpha1.RestartOnFailure
+		}
+		gang.Spec.Roles = append(gang.Spec.Roles, v1alpha1.GangRole{
+			Name: role.Name, Replicas: replicas(role), GPUs: wants, GPUModels: role.GPUModels,
+			RestartPolicy: policy, Template: templateFor(job, role, p),
+		})
+	}
+	return gang
+}
+
+// doneWhen is the success policy: the chief's success where there is a chief;
+// else that of every role but the parameter servers and the evaluator, which
+// never end by themselves; and where those are all there is, of all roles.
+func doneWhen(job *v1alpha1.TrainingJob) []string {
+	var working, all []string
+	for i := range job.Spec.Roles {
+		switch name := job.Spec.Roles[i].Name; name {
+		case "chief":
+			return []string{name}
+		case "ps", "evaluator":
+			all = append(all, name)
+		default:
+			working, all = append(working, name), append(all, name)
+		}
+	}
+	if len(working) == 0 {
+		return all
+	}
+	return working
+}
+
+// restartScope says what a failure takes along: collective communication does
+// not survive the loss of a rank.
+func restartScope(job *v1alpha1.TrainingJob) v1alpha1.RestartScope {
+	if job.Spec.Framework == v1alpha1.FrameworkPyTorch {
+		return v1alpha1.RestartScopeGang
+	}
+	return v1alpha1.RestartScopeMember
+}
+
+func framework(job *v1alpha1.TrainingJob) v1alpha1.Framework {
+	if job.Spec.Framework == "" {
+		return v1alpha1.FrameworkNone
+	}
+	return job.Spec.Framework
+}
+
+func backoffLimit(job *v1alpha1.TrainingJob) int32 {
+	if job.Spec.BackoffLimit == nil {
+		return defaultBackoffLimit
+	}
+	return *job.Spec.BackoffLimit
+}
+
+func queue(job *v1alpha1.TrainingJob) string {
+	if job.Spec.Queue == "" {
+		return "default"
+	}
+	return job.Spec.Queue
+}
+
+func replicas(role *v1alpha1.Role) int32 {
+	if role.Replicas == nil {
+		return 1
+	}
+	return *role.Replicas
+}
+
+// image is what the role's members run on.
+func image(job *v1alpha1.TrainingJob, role *v1alpha1.Role) string {
+	if env := job.Spec.Environment; env != nil && env.Image != "" {
+		return env.Image
+	}
+	if role.Template != nil && len(role.Template.Spec.Containers) > 0 && role.Template.Spec.Containers[0].Image != "" {
+		return role.Template.Spec.Containers[0].Image
+	}
+	return hostImage
+}
+
+// scriptOf is the role's script as a path; a script that is named by the URL
+// that it is fetched from is the file that it is fetched into.
+func scriptOf(job *v1alpha1.TrainingJob, role *v1alpha1.Role) string {
+	if strings.HasPrefix(role.Script, "http://") || strings.HasPrefix(role.Script, "https://") {
+		return source.FileName(role.Script)
+	}
+	if code := job.Spec.Code; code != nil && code.URL != "" && role.Script == "" && len(role.Command) == 0 && role.Template == nil {
+		return source.FileName(code.URL)
+	}
+	return role.Script
+}
+
+// python is the interpreter's name: an environment has a python, a machine
+// often only a python3.
+func python(job *v1alpha1.TrainingJob, role *v1alpha1.Role, p preparation) string {
+	if p.environment != "" || image(job, role) != hostImage {
+		return "python"
+	}
+	return "python3"
+}
+
+// templateFor is the pod of each of the role's members: the role's fields laid
+// over its template.
+func templateFor(job *v1alpha1.TrainingJob, role *v1alpha1.Role, p preparation) corev1.PodTemplateSpec {
+	template := corev1.PodTemplateSpec{}
+	if role.Template != nil {
+		template = *role.Template.DeepCopy()
+	}
+	if template.Labels == nil {
+		template.Labels = map[string]string{}
+	}
+	template.Labels[v1alpha1.LabelJob] = job.Name
+	pod := &template.Spec
+	pod.RestartPolicy = corev1.RestartPolicyNever // the gang restarts its members
+	if pod.EnableServiceLinks == nil {
+		pod.EnableServiceLinks = new(bool)
+	}
+	if len(pod.Containers) == 0 {
+		pod.Containers = []corev1.Container{{}}
+	}
+	main := &pod.Containers[0]
+	if main.Name == "" {
+		main.Name = mainContainer
+	}
+	main.Image = image(job, role)
+	if script := scriptOf(job, role); script != "" {
+		main.Command, main.Args = []string{python(job, role, p), script}, nil
+	}
+	if len(role.Command) > 0 {
+		main.Command, main.Args = role.Command, nil
+	}
+	if len(role.Args) > 0 {
+		main.Args = role.Args
+	}
+	if job.Spec.Code != nil || main.WorkingDir == "" {
+		main.WorkingDir = codeDir
+	}
+	main.Env = envFor(job, role, main.Env)
+	main.Resources = resourcesFor(role, main.Resources)
+	volumesFor(job, p, pod, main)
+	return template
+}
+
+// envFor is the member's environment, in the order in which later variables
+// may refer to earlier ones: Muster's, the template's, the job's, the role's.
+// A variable that is given twice has its last value, in its last place.
+func envFor(job *v1alpha1.TrainingJob, role *v1alpha1.Role, template []corev1.EnvVar) []corev1.EnvVar {
+	below := func(dir string) string {
+		return "$(" + v1alpha1.EnvRoot + ")" + strings.TrimPrefix(dir, v1alpha1.PodRoot)
+	}
+	all := []corev1.EnvVar{
+		{Name: v1alpha1.EnvRoot, Value: v1alpha1.PodRoot},
+		{Name: "MUSTER_JOB", Value: job.Name},
+		{Name: "MUSTER_CODE_DIR", Value: below(codeDir)},
+		{Name: "MUSTER_CHECKPOINT_DIR", Value: below(checkpointsDir)},
+		{Name: "MUSTER_LOG_DIR", Value: below(logsDir)},
+		{Name: "PYTHONUNBUFFERED", Value: "1"},
+	}
+	all = append(all, template...)
+	all = append(all, job.Spec.Env...)
+	all = append(all, role.Env...)
+	last := map[string]int{}
+	for i := range all {
+		if all[i].Name != v1alpha1.EnvRoot || i == 0 {
+			last[all[i].Name] = i
+		}
+	}
+	out := make([]corev1.EnvVar, 0, len(all))
+	for i := range all {
+		if at, ok := last[all[i].Name]; ok && at == i {
+			out = append(out, all[i])
+		}
+	}
+	return out
+}
+
+// resourcesFor is CPU and memory. GPUs are the gang role's: which ones, and so
+// whether the member gets any, is the scheduler's plan.
+func resourcesFor(role *v1alpha1.Role, template corev1.ResourceRequirements) corev1.ResourceRequirements {
+	out := corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Claims: append(template.Claims, role.Resources.Claims...)}
+	limits := corev1.ResourceList{}
+	for _, list := range []corev1.ResourceList{template.Limits, role.Resources.Limits} {
+		for name, q := range list {
+			limits[name] = q
+		}
+	}
+	for _, list := range []corev1.ResourceList{template.Requests, role.Resources.Requests} {
+		for name, q := range list {
+			out.Requests[name] = q
+		}
+	}
+	for name, q := range defaultRequests {
+		_, requested := out.Requests[name]
+		_, limited := limits[name] // which counts as the request
+		if !requested && !limited {
+			out.Requests[name] = q
+		}
+	}
+	delete(limits, v1alpha1.ResourceGPU)
+	delete(out.Requests, v1alpha1.ResourceGPU)
+	if len(limits) > 0 {
+		out.Limits = limits
+	}
+	return out
+}
+
+// volumesFor mounts code, environment, checkpoints and the job's volumes.
+func volumesFor(job *v1alpha1.TrainingJob, p preparation, pod *corev1.PodSpec, main *corev1.Container) {
+	add := func(name string, from corev1.VolumeSource, mounts ...corev1.VolumeMount) {
+		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: volumePrefix + name, VolumeSource: from})
+		for _, m := range mounts {
+			m.Name = volumePrefix + name
+			main.VolumeMounts = append(main.VolumeMounts, m)
+		}
+	}
+	// 1. The code; a job without any works in an empty folder.
+	code := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+	if p.code != "" {
+		code = inline(v1alpha1.CodeDriver, false, map[string]string{"snapshot": p.code, "job": string(job.UID)})
+	}
+	add("code", code, corev1.VolumeMount{MountPath: codeDir})
+	// 2. The environment.
+	switch {
+	case p.environmentPath != "":
+		add("env", inline(v1alpha1.EnvironmentDriver, true, map[string]string{"path": p.environmentPath}), corev1.VolumeMount{MountPath: environmentDir, ReadOnly: true})
+	case p.environment != "":
+		add("env", inline(v1alpha1.EnvironmentDriver, true, map[string]string{"key": p.environment}), corev1.VolumeMount{MountPath: environmentDir, ReadOnly: true})
+	}
+	// 3. What survives restarts.
+	add("checkpoints", claimed(checkpointClaimName(job), false),
+		corev1.VolumeMount{MountPath: checkpointsDir, SubPath: "checkpoints"}, corev1.VolumeMount{MountPath: logsDir, SubPath: "logs"})
+	// 4. The job's volumes.
+	for i := range job.Spec.Volumes {
+		v := &job.Spec.Volumes[i]
+		at := path.Clean(v.MountPath)
+		if !path.IsAbs(at) {
+			at = path.Join(main.WorkingDir, at)
+		}
+		add("volume-"+v.Name, claimed(volumeClaimName(job, v), v.ReadOnly), corev1.VolumeMount{MountPath: at, ReadOnly: v.ReadOnly})
+	}
+}
+
+func inline(driver string, readOnly bool, attributes map[string]string) corev1.VolumeSource {
+	return corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: driver, ReadOnly: &readOnly, VolumeAttributes: attributes}}
+}
+
+func claimed(name string, readOnly bool) corev1.VolumeSource {
+	return corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name, ReadOnly: readOnly}}
+}

@@ -1,0 +1,275 @@
+package trainingjob
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// Conditions that this controller sets beside those of the API package.
+const (
+	// ConditionSuspended is true while spec.suspend holds the job, and false
+	// from its resumption on; it is absent from a job that never was.
+	ConditionSuspended = "Suspended"
+	// ConditionCurrent is false where the spec was changed after the gang was
+	// made, in fields that a running gang cannot follow; its message names
+	// them. It is absent from a job whose spec was never changed so.
+	ConditionCurrent = "Current"
+)
+
+// The reasons of the Stalled kind: somebody has to do something.
+const reasonStalled = "Stalled"
+
+// statusFor is the job's status, from what was observed alone. blocked says
+// what is in the way, if anything is.
+func statusFor(o observed, blocked string) v1alpha1.TrainingJobStatus {
+	s := o.job.Status.DeepCopy()
+	s.ObservedGeneration = o.job.Generation
+	s.GPUs, s.Roles = wanted(o.job, s.Roles)
+	gang := o.ours()
+	switch {
+	case finished(o.job):
+		mirror(s, gang)
+	case gang != nil:
+		mirror(s, gang)
+		followGang(s, o, gang)
+	case o.job.Spec.Suspend:
+		s.Phase, s.Message = v1alpha1.JobSuspended, "suspended before it was started; set suspend to false to start it"
+	case blocked != "":
+		s.Phase, s.Message = v1alpha1.JobWaiting, blocked
+	case o.prepared.failure != "":
+		s.CodeSnapshot, s.EnvironmentKey = o.prepared.code, o.prepared.environment
+		finish(s, o, v1alpha1.JobFailed, o.prepared.failure)
+	case !o.prepared.ready():
+		s.CodeSnapshot, s.EnvironmentKey = o.prepared.code, o.prepared.environment
+		s.Phase, s.Message = v1alpha1.JobPreparing, o.prepared.message
+	default:
+		s.CodeSnapshot, s.EnvironmentKey = o.prepared.code, o.prepared.environment
+		s.Phase, s.Message = v1alpha1.JobWaiting, "waiting to be scheduled"
+	}
+	s.Ready = ready(s.Roles)
+	setConditions(s, o, gang, blocked)
+	return *s
+}
+
+// mirror copies what the gang counts.
+func mirror(s *v1alpha1.TrainingJobStatus, gang *v1alpha1.Gang) {
+	if gang == nil {
+		return
+	}
+	g := &gang.Status
+	byName := map[string]v1alpha1.RoleStatus{}
+	for _, r := range g.Roles {
+		byName[r.Name] = r
+	}
+	for i := range s.Roles {
+		if r, ok := byName[s.Roles[i].Name]; ok {
+			s.Roles[i] = r
+		}
+	}
+	if g.StartTime != nil && s.StartTime == nil {
+		s.StartTime = g.StartTime.DeepCopy()
+	}
+	s.LastWorkerTime, s.DrainedTime = g.LastWorkerTime.DeepCopy(), g.DrainedTime.DeepCopy()
+	s.Restarts = g.Restarts
+	s.GPUSeconds, s.CPUSeconds = g.GPUSeconds.DeepCopy(), g.CPUSeconds.DeepCopy()
+}
+
+// followGang puts the gang's phase into the job's terms.
+func followGang(s *v1alpha1.TrainingJobStatus, o observed, gang *v1alpha1.Gang) {
+	message := gang.Status.Message
+	say := func(phase v1alpha1.JobPhase, otherwise string) {
+		s.Phase, s.Message = phase, message
+		if message == "" {
+			s.Message = otherwise
+		}
+	}
+	outcome := gang.Status.Outcome
+	if outcome == "" {
+		outcome = gang.Status.Phase
+	}
+	switch outcome {
+	case v1alpha1.GangSucceeded:
+		say(v1alpha1.JobSucceeded, "every "+strings.Join(gang.Spec.DoneWhen, " and ")+" succeeded")
+		finish(s, o, s.Phase, s.Message)
+		return
+	case v1alpha1.GangFailed:
+		say(v1alpha1.JobFailed, "a member failed")
+		finish(s, o, s.Phase, s.Message)
+		return
+	}
+	switch phase := gang.Status.Phase; {
+	case !gang.DeletionTimestamp.IsZero():
+		s.Phase, s.Message = v1alpha1.JobWaiting, "its gang is being deleted; it will be made anew"
+	case phase == v1alpha1.GangSuspended:
+		say(v1alpha1.JobSuspended, "suspended; set suspend to false to go on")
+	case phase == v1alpha1.GangDraining && o.job.Spec.Suspend:
+		say(v1alpha1.JobRunning, "suspending: its members are being stopped")
+	case phase == v1alpha1.GangDraining:
+		say(v1alpha1.JobWaiting, "its members are being stopped, to be started anew")
+	case phase == v1alpha1.GangPlanned, phase == v1alpha1.GangStarting:
+		say(v1alpha1.JobStarting, "its members are being started")
+	case phase == v1alpha1.GangRunning:
+		say(v1alpha1.JobRunning, "")
+	default:
+		say(v1alpha1.JobWaiting, "waiting to be scheduled")
+	}
+}
+
+// finish writes down the job's end, once and for all.
+func finish(s *v1alpha1.TrainingJobStatus, o observed, phase v1alpha1.JobPhase, message string) {
+	s.Phase, s.Message = phase, message
+	if s.FinishTime == nil {
+		at := metav1.NewTime(o.now)
+		if gang := o.ours(); gang != nil && gang.Status.FinishTime != nil {
+			at = *gang.Status.FinishTime
+		}
+		s.FinishTime = &at
+	}
+	setCondition(s, o, v1alpha1.ConditionFinished, true, string(phase), message)
+}
+
+// setConditions is where conditions are set, save for that of the end.
+func setConditions(s *v1alpha1.TrainingJobStatus, o observed, gang *v1alpha1.Gang, blocked string) {
+	over := s.Phase == v1alpha1.JobSucceeded || s.Phase == v1alpha1.JobFailed
+	// Prepared.
+	switch {
+	case gang != nil || o.needsPreparation() && o.prepared.ready():
+		setCondition(s, o, v1alpha1.ConditionPrepared, true, "Ready", "code and environment are ready")
+	case o.needsPreparation() && o.prepared.failure != "":
+		setCondition(s, o, v1alpha1.ConditionPrepared, false, "Failed", o.prepared.failure)
+	case o.needsPreparation():
+		setCondition(s, o, v1alpha1.ConditionPrepared, false, "Preparing", o.prepared.message)
+	}
+	// Scheduled.
+	switch {
+	case gang != nil && holding(gang):
+		setCondition(s, o, v1alpha1.ConditionScheduled, true, "Placed", "a placement holds its resources")
+	case over:
+		setCondition(s, o, v1alpha1.ConditionScheduled, false, "Ended", "it holds nothing any more")
+	case blocked != "" && !strings.HasPrefix(blocked, "waiting"):
+		setCondition(s, o, v1alpha1.ConditionScheduled, false, reasonStalled, blocked)
+	case s.Phase == v1alpha1.JobSuspended:
+		setCondition(s, o, v1alpha1.ConditionScheduled, false, "Suspended", s.Message)
+	default:
+		setCondition(s, o, v1alpha1.ConditionScheduled, false, string(s.Phase), s.Message)
+	}
+	// Suspended.
+	if o.job.Spec.Suspend && !over {
+		setCondition(s, o, ConditionSuspended, true, "Suspended", "suspended by spec.suspend")
+	} else if meta.FindStatusCondition(s.Conditions, ConditionSuspended) != nil {
+		setCondition(s, o, ConditionSuspended, false, "Resumed", "not suspended")
+	}
+	// Current.
+	if gang == nil || over {
+		return
+	}
+	if fields := drifted(o.job, gang); len(fields) > 0 {
+		setCondition(s, o, ConditionCurrent, false, "SpecChanged", fmt.Sprintf(
+			"%s changed after the job was started, and the job runs as it was; delete it and create it anew to run it as it is now", strings.Join(fields, ", ")))
+	} else if meta.FindStatusCondition(s.Conditions, ConditionCurrent) != nil {
+		setCondition(s, o, ConditionCurrent, true, "AsStarted", "the job runs as its spec says")
+	}
+}
+
+// maxConditionMessage is the API's bound on a condition's message.
+const maxConditionMessage = 32768
+
+func setCondition(s *v1alpha1.TrainingJobStatus, o observed, kind string, holds bool, reason, message string) {
+	status := metav1.ConditionFalse
+	if holds {
+		status = metav1.ConditionTrue
+	}
+	if len(message) > maxConditionMessage {
+		message = strings.ToValidUTF8(message[:maxConditionMessage], "")
+	}
+	// A condition that stays as it is keeps its time: SetStatusCondition
+	// takes the time given only where the status changes.
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: message,
+		ObservedGeneration: o.job.Generation, LastTransitionTime: metav1.NewTime(o.now),
+	})
+}
+
+// holding reports whether a placement holds something for the gang.
+func holding(gang *v1alpha1.Gang) bool {
+	switch gang.Status.Phase {
+	case v1alpha1.GangPlanned, v1alpha1.GangStarting, v1alpha1.GangRunning, v1alpha1.GangDraining:
+		return true
+	}
+	return false
+}
+
+// wanted is what the spec asks for: the number of GPUs and, for each role, of
+// members, keeping the counts that are known.
+func wanted(job *v1alpha1.TrainingJob, known []v1alpha1.RoleStatus) (int64, []v1alpha1.RoleStatus) {
+	var total int64
+	roles := make([]v1alpha1.RoleStatus, 0, len(job.Spec.Roles))
+	for i := range job.Spec.Roles {
+		role := &job.Spec.Roles[i]
+		if q, problem := gpus(role); q != nil && problem == "" {
+			total += q.Value() * int64(replicas(role))
+		}
+		status := v1alpha1.RoleStatus{Name: role.Name, Pending: replicas(role)}
+		for _, k := range known {
+			if k.Name == role.Name {
+				status = k
+			}
+		}
+		status.Wanted = replicas(role)
+		roles = append(roles, status)
+	}
+	return total, roles
+}
+
+// ready is "running/wanted".
+func ready(roles []v1alpha1.RoleStatus) string {
+	var running, wanted int32
+	for i := range roles {
+		running += roles[i].Running
+		wanted += roles[i].Wanted
+	}
+	return fmt.Sprintf("%d/%d", running, wanted)
+}
+
+// news is an event to be told.
+type news struct{ kind, reason, action, note string }
+
+// happened compares a job with its new status: the few things that are worth
+// an event.
+func happened(job *v1alpha1.TrainingJob, after *v1alpha1.TrainingJobStatus) []news {
+	before := &job.Status
+	var out []news
+	if before.StartTime == nil && after.StartTime != nil {
+		out = append(out, news{corev1.EventTypeNormal, "Started", "Start", fmt.Sprintf("its first member started; %s members run", after.Ready)})
+	}
+	if after.Restarts > before.Restarts {
+		out = append(out, news{corev1.EventTypeWarning, "Restarted", "Restart", fmt.Sprintf("%d failures have been restarted so far", after.Restarts)})
+	}
+	if meta.IsStatusConditionFalse(after.Conditions, ConditionCurrent) && !meta.IsStatusConditionFalse(before.Conditions, ConditionCurrent) {
+		out = append(out, news{corev1.EventTypeWarning, "SpecChanged", "Follow", meta.FindStatusCondition(after.Conditions, ConditionCurrent).Message})
+	}
+	if before.Phase != after.Phase {
+		switch after.Phase {
+		case v1alpha1.JobSucceeded:
+			out = append(out, news{corev1.EventTypeNormal, "Succeeded", "Finish", short(after.Message)})
+		case v1alpha1.JobFailed:
+			out = append(out, news{corev1.EventTypeWarning, "Failed", "Finish", short(after.Message)})
+		}
+	}
+	return out
+}
+
+// short fits a message into an event.
+func short(message string) string {
+	const most = 1000
+	if len(message) <= most {
+		return message
+	}
+	return strings.ToValidUTF8(message[:most], "") + "..."
+}

@@ -1,0 +1,228 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/muster-dev/muster/internal/controlplane/contract"
+	"github.com/muster-dev/muster/internal/controlplane/pki"
+)
+
+// ControlPlane is a running control plane: etcd, kube-apiserver and upstream's
+// controllers.
+type ControlPlane struct {
+	options  Options
+	order    contract.Order
+	listener *net.TCPListener
+	admin    *rest.Config
+	node     NodeCredentials
+
+	stopOnce sync.Once
+	stopping chan struct{}
+	done     chan struct{}
+	// current and err are the supervising goroutine's until done is closed.
+	mu      sync.Mutex
+	current *child
+	err     error
+}
+
+// Start starts the control plane and returns once the API server is ready,
+// Muster's own kinds are served and the built-in objects exist. ctx bounds the
+// start alone: afterwards the control plane runs until [ControlPlane.Stop], or
+// until this process ends, in whatever way. The caller holds the data folder's
+// lock ([Lock]).
+//
+// Errors say what to do: a port that is taken, a disk that is full or
+// read-only, data that cannot be read. Data is never removed.
+func Start(ctx context.Context, o Options) (*ControlPlane, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	c, err := prepare(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := rotate(o.logFile()); err != nil {
+		return nil, errors.Join(err, c.listener.Close())
+	}
+	torn := tornLogs(o.DataDir)
+	c.current, err = spawn(ctx, o, c.order, c.listener)
+	if err != nil {
+		return nil, errors.Join(err, c.listener.Close())
+	}
+	if err := c.awaitReady(ctx); err != nil {
+		return nil, err
+	}
+	if now := tornLogs(o.DataDir); len(now) > len(torn) {
+		o.note(fmt.Sprintf("the end of etcd's log could not be read, as happens when the machine loses power, and was cut off; the log as it was is kept as %s", now[len(now)-1]))
+	}
+	go c.supervise()
+	return c, nil
+}
+
+// prepare does all that comes before the child: folders, disk, range, port,
+// certificates, files.
+func prepare(ctx context.Context, o Options) (*ControlPlane, error) {
+	for _, dir := range []string{o.DataDir, filepath.Join(o.DataDir, "etcd"), socketDir(o.DataDir)} {
+		err := os.MkdirAll(dir, 0o700)
+		if err == nil {
+			err = os.Chmod(dir, 0o700)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("preparing the data folder: %w", explain(err, o.DataDir))
+		}
+	}
+	if err := checkDisk(o.DataDir, minFree); err != nil {
+		return nil, err
+	}
+	last, err := loadSettings(o.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	used, err := machineRanges()
+	if err != nil {
+		return nil, err
+	}
+	chosen, note, err := last.chooseRange(o.ServiceCIDR, used)
+	if err != nil {
+		return nil, err
+	}
+	o.note(note)
+	serviceIP, err := firstAddress(chosen)
+	if err != nil {
+		return nil, err
+	}
+	set, err := pki.Ensure(filepath.Join(o.DataDir, "pki"), serviceIP, time.Now())
+	if err != nil {
+		return nil, explain(err, o.DataDir)
+	}
+	listener, note, err := listen(ctx, o.Port, last.Port)
+	if err != nil {
+		return nil, err
+	}
+	o.note(note)
+	c := &ControlPlane{options: o, order: o.order(chosen), listener: listener, stopping: make(chan struct{}), done: make(chan struct{})}
+	if err := c.equip(set, chosen); err != nil {
+		return nil, errors.Join(explain(err, o.DataDir), listener.Close())
+	}
+	return c, nil
+}
+
+// equip makes the credentials and writes the files that name the port.
+func (c *ControlPlane) equip(set *pki.Set, serviceRange string) error {
+	port := c.listener.Addr().(*net.TCPAddr).Port
+	var err error
+	if c.admin, err = restConfig(set, pki.Admin, fmt.Sprintf("https://127.0.0.1:%d", port)); err != nil {
+		return err
+	}
+	if c.node, err = nodeCredentials(set); err != nil {
+		return err
+	}
+	if err := writeFiles(c.options, c.order, set, c.admin); err != nil {
+		return err
+	}
+	return settings{Port: port, ServiceCIDR: serviceRange}.save(c.options.DataDir)
+}
+
+// rotate sets the last run's log aside.
+func rotate(path string) error {
+	if err := os.Rename(path, path+".1"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("setting the last run's log aside: %w", err)
+	}
+	return nil
+}
+
+// awaitReady waits until the first child is ready and has the manifests. After
+// an error nothing runs any more.
+func (c *ControlPlane) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ended := errors.New("the control plane's process ended")
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-c.current.exited:
+			cancel(ended)
+		case <-ctx.Done():
+		}
+	}()
+	err := c.furnish(ctx)
+	cause := context.Cause(ctx)
+	cancel(nil)
+	<-watched
+	if err == nil {
+		return nil
+	}
+	if errors.Is(cause, ended) {
+		err = c.current.cause(c.options)
+	} else {
+		c.current.kill() // Nothing is stored yet that a kill could lose.
+	}
+	return errors.Join(fmt.Errorf("starting the control plane: %w", err), c.listener.Close())
+}
+
+// RESTConfig is the administrator's way to the API server, without a client's
+// rate limit. The caller owns the copy.
+func (c *ControlPlane) RESTConfig() *rest.Config { return rest.CopyConfig(c.admin) }
+
+// Kubeconfig is the path of a kubeconfig for kubectl, context "muster",
+// readable by its owner alone.
+func (c *ControlPlane) Kubeconfig() string { return c.options.kubeconfig() }
+
+// ServiceCIDR is the range of ClusterIPs.
+func (c *ControlPlane) ServiceCIDR() string { return c.order.ServiceCIDR }
+
+// NodeCredentials are for the node's kubelet API.
+func (c *ControlPlane) NodeCredentials() NodeCredentials { return c.node }
+
+// PID is the process id of the child that runs now, or ran last.
+func (c *ControlPlane) PID() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.current.cmd.Process.Pid
+}
+
+// Done is closed when the control plane has ended: by Stop, or because its
+// process died more often than it was worth starting again. [ControlPlane.Err]
+// tells which.
+func (c *ControlPlane) Done() <-chan struct{} { return c.done }
+
+// Err is nil until Done is closed and after an orderly stop; else it says why
+// the control plane ended, with the end of its log, and what to do.
+func (c *ControlPlane) Err() error {
+	select {
+	case <-c.done:
+		return c.err
+	default:
+		return nil
+	}
+}
+
+// Stop stops the control plane in order, and kills it when ctx ends first;
+// nothing that was stored is lost either way. It waits for the end, and may be
+// called more than once.
+func (c *ControlPlane) Stop(ctx context.Context) error {
+	c.stopOnce.Do(func() { close(c.stopping) })
+	c.mu.Lock()
+	running := c.current
+	c.mu.Unlock()
+	err := running.stop(ctx)
+	<-c.done
+	return err
+}
+
+func (o Options) note(sentence string) {
+	if sentence != "" {
+		_, _ = fmt.Fprintln(o.Log, sentence)
+	}
+}

@@ -1,0 +1,263 @@
+//go:build embedded
+
+package controlplane_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/muster-dev/muster/internal/controlplane"
+	"github.com/muster-dev/muster/internal/controlplane/contract"
+	"github.com/muster-dev/muster/internal/controlplane/upstream"
+)
+
+// supervisorVerb makes the test binary a supervisor that can be killed.
+const supervisorVerb = "supervisor"
+
+// The test binary is its own child, as the product's binary is.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		var err error
+		switch os.Args[1] {
+		case contract.Verb:
+			err = upstream.RunChild(context.Background(), os.Args[2:])
+		case supervisorVerb:
+			err = superviseUntilKilled(os.Args[2])
+		default:
+			os.Exit(m.Run())
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "Error:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// superviseUntilKilled starts a control plane, prints its child's process id
+// and waits for whatever comes.
+func superviseUntilKilled(dir string) error {
+	release, err := controlplane.Lock(dir)
+	if err != nil {
+		return err
+	}
+	defer release()
+	c, err := controlplane.Start(context.Background(), controlplane.Options{DataDir: dir})
+	if err != nil {
+		return err
+	}
+	fmt.Println(c.PID())
+	<-c.Done()
+	return c.Err()
+}
+
+// patience bounds everything in these tests that must happen.
+const patience = time.Minute
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// start starts a control plane that ends with the test.
+func start(t *testing.T, o controlplane.Options) *controlplane.ControlPlane {
+	t.Helper()
+	c, err := controlplane.Start(within(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, c) })
+	return c
+}
+
+func stop(t *testing.T, c *controlplane.ControlPlane) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := c.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func client(t *testing.T, c *controlplane.ControlPlane) *kubernetes.Clientset {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(c.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// eventually waits until check returns nil.
+func eventually(t *testing.T, check func(ctx context.Context) error) {
+	t.Helper()
+	ctx := within(t)
+	for {
+		err := check(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatal(err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func configMap(name string, size int) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Data:       map[string]string{"data": strings.Repeat("x", size)},
+	}
+}
+
+func mustCreate(t *testing.T, api *kubernetes.Clientset, object *corev1.ConfigMap) {
+	t.Helper()
+	if _, err := api.CoreV1().ConfigMaps("default").Create(within(t), object, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustHave(t *testing.T, api *kubernetes.Clientset, name string) {
+	t.Helper()
+	if _, err := api.CoreV1().ConfigMaps("default").Get(within(t), name, metav1.GetOptions{}); err != nil {
+		t.Errorf("what was acknowledged before is gone: %v", err)
+	}
+}
+
+// notes collects what Start tells the user.
+type notes struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (n *notes) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.Write(p)
+}
+
+func (n *notes) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.String()
+}
+
+func TestKilledChildIsReplacedAndKeepsObjects(t *testing.T) {
+	t.Parallel()
+	said := &notes{}
+	c := start(t, controlplane.Options{DataDir: t.TempDir(), Log: said})
+	api := client(t, c)
+	mustCreate(t, api, configMap("before", 10))
+	killed := c.PID()
+	if err := syscall.Kill(killed, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func(ctx context.Context) error {
+		_, err := api.CoreV1().ConfigMaps("default").Get(ctx, "before", metav1.GetOptions{})
+		return err
+	})
+	if c.PID() == killed {
+		t.Error("the answer came from the process that was killed")
+	}
+	if !strings.Contains(said.String(), "starting it again, 1 of 5") {
+		t.Errorf("the user was told %q, which does not say that the control plane died", said)
+	}
+	if c.Err() != nil {
+		t.Errorf("Err() = %v while it runs", c.Err())
+	}
+}
+
+func TestChildThatKeepsDyingIsGivenUp(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	broken := filepath.Join(dir, "broken")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := fmt.Sprintf("if [ -e %s ]; then echo 'panic: the sky fell' >&2; exit 3; fi; exec %s %s", broken, self, contract.Verb)
+	c := start(t, controlplane.Options{DataDir: dir, Executable: []string{"/bin/sh", "-c", script}})
+	if err := os.WriteFile(broken, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(c.PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-c.Done():
+	case <-within(t).Done():
+		t.Fatal("it goes on trying")
+	}
+	if err := c.Err(); err == nil || !strings.Contains(err.Error(), "the sky fell") || !strings.Contains(err.Error(), "died 6 times") {
+		t.Errorf("Err() = %v: it must tell how often the process died, and its last words", err)
+	}
+}
+
+func TestChildEndsWithKilledParent(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent := exec.Command(self, supervisorVerb, dir)
+	parent.Stderr = os.Stderr
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := controlplane.Lock(dir); err == nil || !strings.Contains(err.Error(), strconv.Itoa(parent.Process.Pid)) {
+		t.Errorf("Lock() = %v, which does not name process %d, which has it", err, parent.Process.Pid)
+	}
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = parent.Wait()
+	// At once: the new one has to wait until the orphan has let go.
+	c := start(t, controlplane.Options{DataDir: dir})
+	if err := syscall.Kill(pid, 0); err == nil && c.PID() != pid {
+		state, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if !strings.Contains(string(state), ") Z ") {
+			t.Errorf("process %d outlived its supervisor: %s", pid, state)
+		}
+	}
+}
+
+func TestBare(t *testing.T) {
+	t.Parallel()
+	c := start(t, controlplane.Options{DataDir: t.TempDir(), Bare: true})
+	if _, err := client(t, c).CoreV1().Namespaces().Get(within(t), "muster-system", metav1.GetOptions{}); err == nil {
+		t.Error("the bare control plane has Muster's objects")
+	}
+}

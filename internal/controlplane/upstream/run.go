@@ -1,0 +1,189 @@
+package upstream
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
+
+	"github.com/muster-dev/muster/internal/controlplane/contract"
+)
+
+// stopPatience bounds an orderly stop of the controllers and the API server;
+// etcd is closed in any case.
+const stopPatience = 8 * time.Second
+
+// RunChild is the body of the hidden verb: it runs what the order on standard
+// input asks for, until standard input ends or ctx does. args are the verb's
+// arguments; it takes none. It may be called once in a process, which must end
+// soon after it returns.
+func RunChild(ctx context.Context, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s takes no arguments, got %q: it is started by muster itself", contract.Verb, args)
+	}
+	stdin := bufio.NewReader(os.Stdin)
+	order, err := readOrder(stdin)
+	if err != nil {
+		return err
+	}
+	syscall.CloseOnExec(contract.ListenerFD)
+	syscall.CloseOnExec(contract.ReportFD)
+	syscall.CloseOnExec(contract.LockFD)
+	reports := &reporter{to: os.NewFile(contract.ReportFD, "reports")}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { // Ends with the process: a read cannot be interrupted.
+		_, _ = io.Copy(io.Discard, stdin)
+		stop()
+	}()
+	tuneStart()
+	watcher := watchLog(ctx, order.Log)
+	defer watcher.Wait()
+	defer stop()
+	return run(ctx, order, reports)
+}
+
+func readOrder(from *bufio.Reader) (contract.Order, error) {
+	var order contract.Order
+	line, err := from.ReadBytes('\n')
+	if err != nil {
+		return order, fmt.Errorf("reading the order from standard input: %w: %s is started by muster itself, not by hand", err, contract.Verb)
+	}
+	if err := json.Unmarshal(line, &order); err != nil {
+		return order, fmt.Errorf("decoding the order from standard input: %w", err)
+	}
+	return order, nil
+}
+
+// run is a procedure: 1. etcd is started, 2. the API server is put together
+// meanwhile, 3. it serves, 4. once it is ready the controllers start, 5. at the
+// end everything stops in the opposite order.
+func run(ctx context.Context, order contract.Order, reports *reporter) error {
+	defer klog.Flush()
+	listener, err := net.FileListener(os.NewFile(contract.ListenerFD, "listener"))
+	if err != nil {
+		return reports.fail(contract.StageAPIServer, fmt.Errorf("taking over the API server's socket: %w", err))
+	}
+	reports.reached(contract.StageEtcd)
+	store, err := startEtcd(order, reports)
+	if err != nil {
+		return reports.fail(contract.StageEtcd, err)
+	}
+	defer store.Close()
+
+	serverCtx, stopServer := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServer()
+	group, controllerCtx := errgroup.WithContext(ctx)
+	ready := make(chan struct{})
+	group.Go(func() error {
+		// The server goes on until the controllers have said goodbye.
+		err := serveAPI(serverCtx, order, listener, func() { close(ready) })
+		if err == nil && serverCtx.Err() == nil {
+			err = errors.New("kube-apiserver ended by itself")
+		}
+		return reports.fail(contract.StageAPIServer, err)
+	})
+	group.Go(func() error {
+		defer stopServer()
+		select {
+		case <-store.Server.ReadyNotify():
+			reports.reached(contract.StageAPIServer)
+		case err := <-store.Err():
+			return reports.fail(contract.StageEtcd, err)
+		case <-controllerCtx.Done():
+			return nil
+		}
+		select {
+		case <-ready:
+			reports.reached(contract.StageControllers)
+		case <-controllerCtx.Done():
+			return nil
+		}
+		tuneIdle(controllerCtx, group)
+		if order.Bare {
+			<-controllerCtx.Done()
+			return nil
+		}
+		return reports.fail(contract.StageControllers, runControllers(controllerCtx, order))
+	})
+	return settle(controllerCtx, group)
+}
+
+// settle waits for the group, but after the context's end only so long.
+func settle(ctx context.Context, group *errgroup.Group) error {
+	ended := make(chan error, 1)
+	go func() { ended <- group.Wait() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(stopPatience):
+		klog.InfoS("Stopping took too long; closing etcd under the running servers", "patience", stopPatience)
+		return nil
+	}
+}
+
+const (
+	// While the servers put themselves together the garbage collector stays
+	// out of the way; afterwards memory is dearer than time. Percents of the
+	// live heap.
+	gcAtStart = 400
+	gcAtWork  = 50
+	// settled is how long after readiness the controllers have filled their
+	// caches, too.
+	settled = 5 * time.Second
+)
+
+func tuneStart() { debug.SetGCPercent(gcAtStart) }
+
+// tuneIdle gives back what the start needed.
+func tuneIdle(ctx context.Context, group *errgroup.Group) {
+	debug.SetGCPercent(gcAtWork)
+	group.Go(func() error {
+		select {
+		case <-time.After(settled):
+			debug.FreeOSMemory()
+		case <-ctx.Done():
+		}
+		return nil
+	})
+}
+
+// reporter writes reports to the supervisor.
+type reporter struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (r *reporter) send(report contract.Report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// The supervisor may be gone; then so is the reader.
+	_ = json.NewEncoder(r.to).Encode(report)
+}
+
+func (r *reporter) reached(stage contract.Stage) { r.send(contract.Report{Stage: stage}) }
+
+// fail reports err, if there is one, and returns it with its stage.
+func (r *reporter) fail(stage contract.Stage, err error) error {
+	if err == nil {
+		return nil
+	}
+	r.send(contract.Report{Stage: stage, Error: err.Error()})
+	return fmt.Errorf("running %s: %w", stage, err)
+}

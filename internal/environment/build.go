@@ -1,0 +1,258 @@
+package environment
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The content of an environment's home.
+const (
+	venvDir          = "venv"
+	markerFile       = ".ready"
+	requirementsFile = "requirements.txt"
+	freezeFile       = "lock"
+	logFile          = "build.log"
+	buildLock        = ".building"
+)
+
+// lockPoll is how often another process's build is looked at.
+const lockPoll = 200 * time.Millisecond
+
+// build is one environment being built.
+type build struct {
+	home, key    string
+	python       interpreter
+	requirements string
+	tell         func(State)
+	now          func() time.Time
+
+	held  *os.File // the lock; the installer inherits it
+	log   *os.File
+	total int
+}
+
+func (b *build) path() string { return filepath.Join(b.home, venvDir) }
+
+func (b *build) say(format string, args ...any) {
+	b.tell(State{Phase: Building, Key: b.key, Message: fmt.Sprintf(format, args...)})
+}
+
+// run builds the environment at its final place, since virtual environments
+// hold their own path and cannot be moved.
+func (b *build) run(ctx context.Context) error {
+	// 1. One builder a key, whichever process asks.
+	if err := os.MkdirAll(b.home, 0o755); err != nil {
+		return fmt.Errorf("making room for the environment: %w", full(err))
+	}
+	if err := b.lock(ctx); err != nil {
+		return err
+	}
+	defer func() { _ = b.held.Close() }()
+	if _, ok := readyAt(b.home); ok {
+		return nil // somebody else built it meanwhile
+	}
+	// 2. Away with what an interrupted or failed build left.
+	for _, name := range []string{markerFile, venvDir} {
+		if err := os.RemoveAll(filepath.Join(b.home, name)); err != nil {
+			return fmt.Errorf("removing an unfinished environment: %w", err)
+		}
+	}
+	if err := b.install(ctx); err != nil {
+		_ = os.RemoveAll(b.path())
+		return err
+	}
+	// 3. Everything on disk before the marker says so.
+	b.say("making the environment last on disk")
+	return b.mark()
+}
+
+// install makes the virtual environment and puts the packages in.
+func (b *build) install(ctx context.Context) error {
+	file := filepath.Join(b.home, requirementsFile)
+	// The file may hold a password of an index.
+	if err := os.WriteFile(file, []byte(b.requirements), 0o600); err != nil {
+		return fmt.Errorf("writing the requirements: %w", full(err))
+	}
+	log, err := os.OpenFile(filepath.Join(b.home, logFile), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("opening the build's log: %w", full(err))
+	}
+	b.log = log
+	defer func() { _ = log.Close() }()
+
+	b.say("making a virtual environment with Python %s", b.python.Version)
+	words := &pipWords{}
+	if err := b.command(ctx, words.line, b.python.Executable, "-m", "venv", b.path()); err != nil {
+		return venvError(err, words, b.python)
+	}
+	pip := []string{filepath.Join(b.path(), "bin", "python"), "-m", "pip", "--disable-pip-version-check", "--no-input"}
+	if b.requirements != "" {
+		watch := &pipProgress{tell: func(message string, done, total int) {
+			b.total = total
+			b.tell(State{Phase: Building, Key: b.key, Message: message, Done: done, Total: total})
+		}, installed: func() int { return countInstalled(b.path()) }}
+		words = &pipWords{}
+		stop := watch.start(ctx)
+		err := b.command(ctx, func(line string) { words.line(line); watch.line(line) },
+			append(pip, "install", "--progress-bar", "off", "--no-color", "-r", file)...)
+		stop()
+		if err != nil {
+			return fmt.Errorf("installing the requirements: %s", words.explain(err))
+		}
+	}
+	var frozen strings.Builder
+	if err := b.command(ctx, func(line string) { frozen.WriteString(line + "\n") }, append(pip, "freeze", "--all")...); err != nil {
+		return fmt.Errorf("listing what was installed: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(b.home, freezeFile), []byte(mask(frozen.String())), 0o644); err != nil {
+		return fmt.Errorf("writing what was installed: %w", full(err))
+	}
+	return nil
+}
+
+// command runs a program and hands over its lines. The program ends with us:
+// if we are killed, the kernel kills it, and until it is gone it holds the
+// lock, so that nobody builds over it.
+func (b *build) command(ctx context.Context, line func(string), argv ...string) error {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = append(pythonEnviron(os.Environ()), "PIP_NO_INPUT=1")
+	cmd.Dir = b.home
+	cmd.ExtraFiles = []*os.File{b.held}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 2 * time.Second
+	read, write, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("starting %s: %w", argv[0], err)
+	}
+	defer func() { _ = read.Close() }()
+	cmd.Stdout, cmd.Stderr = write, write
+
+	ended := make(chan error, 1)
+	started := make(chan error, 1)
+	go func() {
+		// The kernel takes the end of the thread that started a program for
+		// the end of its parent.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		_ = write.Close()
+		started <- err
+		if err == nil {
+			ended <- cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return fmt.Errorf("starting %s: %w", argv[0], err)
+	}
+	lines := bufio.NewScanner(io.TeeReader(read, &masked{out: b.log}))
+	lines.Buffer(make([]byte, 0, 64<<10), 1<<20)
+	scanned := make(chan struct{})
+	go func() {
+		defer close(scanned)
+		for lines.Scan() {
+			line(strings.TrimRight(lines.Text(), "\r"))
+		}
+		_, _ = io.Copy(io.Discard, read)
+	}()
+	err = <-ended
+	// A grandchild may still hold the pipe; what it has to say is of no use.
+	_ = read.SetReadDeadline(time.Now().Add(2 * time.Second))
+	<-scanned
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// masked writes lines to a log without the passwords in them.
+type masked struct {
+	out     io.Writer
+	partial string
+}
+
+func (m *masked) Write(p []byte) (int, error) {
+	m.partial += string(p)
+	if i := strings.LastIndexByte(m.partial, '\n'); i >= 0 {
+		_, err := io.WriteString(m.out, mask(m.partial[:i+1]))
+		m.partial = m.partial[i+1:]
+		return len(p), err
+	}
+	return len(p), nil
+}
+
+// lock waits for the key's lock.
+func (b *build) lock(ctx context.Context) error {
+	f, err := os.OpenFile(filepath.Join(b.home, buildLock), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return fmt.Errorf("locking the environment: %w", full(err))
+	}
+	ticker := time.NewTicker(lockPoll)
+	defer ticker.Stop()
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			b.held = f
+			return nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			_ = f.Close()
+			return fmt.Errorf("locking the environment: %w", err)
+		}
+		b.say("another process is building this environment; waiting for it")
+		select {
+		case <-ctx.Done():
+			_ = f.Close()
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// mark writes the marker, after all else has reached the disk.
+func (b *build) mark() error {
+	dir, err := os.Open(b.home)
+	if err != nil {
+		return fmt.Errorf("finishing the environment: %w", err)
+	}
+	defer func() { _ = dir.Close() }()
+	if err := unix.Syncfs(int(dir.Fd())); err != nil {
+		return fmt.Errorf("finishing the environment: %w", full(err))
+	}
+	data, err := json.Marshal(marker{Path: b.path(), Python: b.python.Version, Created: b.now().UTC()})
+	if err != nil {
+		return fmt.Errorf("finishing the environment: %w", err)
+	}
+	temp := filepath.Join(b.home, markerFile+".new")
+	if err := os.WriteFile(temp, data, 0o644); err != nil {
+		return fmt.Errorf("finishing the environment: %w", full(err))
+	}
+	if err := os.Rename(temp, filepath.Join(b.home, markerFile)); err != nil {
+		return fmt.Errorf("finishing the environment: %w", full(err))
+	}
+	return nil
+}
+
+// full says what to do about a disk that is full or read-only.
+func full(err error) error {
+	switch {
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		return fmt.Errorf("the disk that holds Muster's data folder is full; free some space and try again: %w", err)
+	case errors.Is(err, unix.EROFS):
+		return fmt.Errorf("the disk that holds Muster's data folder is read-only: %w", err)
+	}
+	return err
+}

@@ -1,0 +1,275 @@
+package environment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/muster-dev/muster/internal/environment/notice"
+)
+
+// Options set up a [Builder]. Dir is required.
+type Options struct {
+	// Dir is where environments are kept; it is made where it is missing.
+	Dir string
+	// SearchPath is where interpreters are looked for, as in PATH. Default:
+	// PATH.
+	SearchPath string
+	// Now is the clock. Default: [time.Now].
+	Now func() time.Time
+	// Log hears of builds. Default: nobody.
+	Log *slog.Logger
+}
+
+// Builder makes environments and keeps them.
+type Builder struct {
+	opts  Options
+	board *notice.Board
+	todo  *notice.Board // requests to look at
+
+	mu     sync.Mutex
+	orders map[string]*order // by request
+	one    chan struct{}     // held by the one build
+}
+
+// order is one request and how it stands.
+type order struct {
+	request Request
+	state   State
+	// open is true while it is queued or being worked on.
+	open bool
+	// failures counts failures in a row; retryAt is when asking tries again.
+	failures int
+	retryAt  time.Time
+}
+
+const (
+	// lookers is how many requests are looked at, not built, at once.
+	lookers = 4
+	// firstRetry is how long a failure stands before asking tries again; it
+	// doubles up to lastRetry.
+	firstRetry = 10 * time.Second
+	lastRetry  = 10 * time.Minute
+)
+
+// New returns a builder; nothing is built until [Builder.Run].
+func New(opts Options) (*Builder, error) {
+	dir, err := filepath.Abs(opts.Dir)
+	if opts.Dir == "" || err != nil {
+		return nil, fmt.Errorf("keeping environments: %q is not a folder", opts.Dir)
+	}
+	opts.Dir = dir
+	if opts.SearchPath == "" {
+		opts.SearchPath = os.Getenv("PATH")
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("keeping environments: %w", err)
+	}
+	return &Builder{opts: opts, board: notice.New(), todo: notice.New(), orders: map[string]*order{}, one: make(chan struct{}, 1)}, nil
+}
+
+// Ensure answers, without blocking, how the request stands, and begins to see
+// to it if need be. An environment that is ready stays ready for as long as it
+// is on disk. One that failed is tried again when it is asked for again, after
+// a pause that doubles with each failure.
+func (b *Builder) Ensure(r Request) State {
+	id := r.ID()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	o := b.orders[id]
+	switch {
+	case o == nil:
+		o = &order{request: r}
+		b.orders[id] = o
+	case o.open:
+		return o.state
+	case o.state.Phase == Ready && executable(filepath.Join(o.state.Path, "bin", "python")):
+		return o.state
+	case o.state.Phase == Failed && b.opts.Now().Before(o.retryAt):
+		return o.state
+	}
+	o.open = true
+	o.state = State{Phase: Building, Key: o.state.Key, Message: "waiting to be looked at"}
+	b.todo.Post(id)
+	return o.state
+}
+
+// Changes tells for which request, by [Request.ID], or by its environment's
+// key once that is known, [Builder.Ensure] has a new answer.
+func (b *Builder) Changes() <-chan string { return b.board.Changes() }
+
+// Path is the folder of the environment with the given key, which must be
+// ready. It works for environments built by any process, and for existing ones
+// that this builder has looked at.
+func (b *Builder) Path(key string) (string, error) {
+	if path, ok := b.ready(key); ok {
+		return path, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, o := range b.orders {
+		if o.request.Path != "" && o.state.Key == key && o.state.Phase == Ready {
+			return o.state.Path, nil
+		}
+	}
+	return "", fmt.Errorf("environment %s is not ready on this machine", key)
+}
+
+// Run builds what is asked for, until ctx ends and everything it started has
+// ended.
+func (b *Builder) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { b.board.Run(ctx) })
+	wg.Go(func() { b.todo.Run(ctx) })
+	for range lookers {
+		wg.Go(func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case id := <-b.todo.Changes():
+					b.see(ctx, id)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return nil
+}
+
+// see sees one order through.
+func (b *Builder) see(ctx context.Context, id string) {
+	b.mu.Lock()
+	o := b.orders[id]
+	request := o.request
+	b.mu.Unlock()
+	tell := func(s State) { b.tell(id, s, false) }
+	state, err := b.provide(ctx, request, tell)
+	if ctx.Err() != nil {
+		return // Muster is stopping: the next one starts over
+	}
+	if err != nil {
+		b.opts.Log.Warn("an environment could not be made", "key", state.Key, "err", mask(err.Error()))
+		state = State{Phase: Failed, Key: state.Key, Message: mask(err.Error())}
+	}
+	b.tell(id, state, true)
+}
+
+// provide makes the environment, or finds it made.
+func (b *Builder) provide(ctx context.Context, r Request, tell func(State)) (State, error) {
+	if r.Path != "" {
+		if r.Requirements != "" || r.Python != "" {
+			return State{}, errors.New("give requirements or the path of an environment, not both")
+		}
+		path := filepath.Clean(r.Path)
+		if !filepath.IsAbs(path) {
+			return State{}, fmt.Errorf("the environment's path %q must begin with /", r.Path)
+		}
+		found, err := existing(ctx, path)
+		if err != nil {
+			return State{}, err
+		}
+		return State{Phase: Ready, Key: found.existingKey(path), Path: path, Message: "Python " + found.Version + " at " + path}, nil
+	}
+	text, err := normalise(r.Requirements)
+	if err != nil {
+		return State{}, err
+	}
+	python, err := find(ctx, r.Python, b.opts.SearchPath)
+	if err != nil {
+		return State{}, err
+	}
+	key := python.key(text)
+	if path, ok := b.ready(key); ok {
+		return State{Phase: Ready, Key: key, Path: path, Message: "ready, Python " + python.Version}, nil
+	}
+	select {
+	case b.one <- struct{}{}:
+	default:
+		tell(State{Phase: Building, Key: key, Message: "waiting for another environment to be built"})
+		select {
+		case b.one <- struct{}{}:
+		case <-ctx.Done():
+			return State{Key: key}, ctx.Err()
+		}
+	}
+	defer func() { <-b.one }()
+	started := b.opts.Now()
+	build := &build{home: b.home(key), key: key, python: python, requirements: text, tell: tell, now: b.opts.Now}
+	if err := build.run(ctx); err != nil {
+		return State{Key: key}, err
+	}
+	b.opts.Log.Info("built an environment", "key", key, "python", python.Version, "took", b.opts.Now().Sub(started).Round(time.Millisecond))
+	return State{Phase: Ready, Key: key, Path: build.path(), Message: "ready, Python " + python.Version, Done: build.total, Total: build.total}, nil
+}
+
+// tell notes how an order stands and lets the listener know.
+func (b *Builder) tell(id string, s State, done bool) {
+	b.mu.Lock()
+	o := b.orders[id]
+	changed := o.state != s
+	o.state, o.open = s, !done
+	switch {
+	case done && s.Phase == Failed:
+		pause := min(firstRetry<<min(o.failures, 10), lastRetry)
+		o.failures++
+		o.retryAt = b.opts.Now().Add(pause)
+	case done:
+		o.failures = 0
+	}
+	b.mu.Unlock()
+	if !changed {
+		return
+	}
+	if s.Key != "" {
+		b.board.Post(s.Key)
+		return
+	}
+	b.board.Post(id)
+}
+
+// home is the folder of a key: the environment itself in "venv", and beside it
+// the requirements, what was installed, the log of the build and the marker.
+func (b *Builder) home(key string) string { return filepath.Join(b.opts.Dir, key) }
+
+// marker is written when an environment is complete.
+type marker struct {
+	// Path is where it was built: environments cannot be moved.
+	Path    string    `json:"path"`
+	Python  string    `json:"python"`
+	Created time.Time `json:"created"`
+}
+
+// ready reports whether an environment is complete, and where it is.
+func (b *Builder) ready(key string) (string, bool) {
+	if key == "" || strings.ContainsAny(key, `/\.`) {
+		return "", false
+	}
+	return readyAt(b.home(key))
+}
+
+func readyAt(home string) (string, bool) {
+	data, err := os.ReadFile(filepath.Join(home, markerFile))
+	if err != nil {
+		return "", false
+	}
+	var m marker
+	path := filepath.Join(home, venvDir)
+	if json.Unmarshal(data, &m) != nil || m.Path != path {
+		return "", false
+	}
+	return path, executable(filepath.Join(path, "bin", "python"))
+}

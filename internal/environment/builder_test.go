@@ -1,0 +1,307 @@
+package environment
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// running is a builder with its Run under way.
+type running struct {
+	*Builder
+	log  *bytes.Buffer
+	stop func()
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (r *running) advance(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.now = r.now.Add(d)
+}
+
+func start(t *testing.T, opts Options) *running {
+	t.Helper()
+	r := &running{log: &bytes.Buffer{}, now: time.Unix(1_700_000_000, 0)}
+	if opts.Dir == "" {
+		opts.Dir = filepath.Join(t.TempDir(), "environments")
+	}
+	opts.Log = slog.New(slog.NewTextHandler(r.log, nil))
+	opts.Now = func() time.Time {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.now
+	}
+	b, err := New(opts)
+	must(t, err)
+	r.Builder = b
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = b.Run(ctx) })
+	r.stop = func() {
+		cancel()
+		wg.Wait()
+	}
+	t.Cleanup(r.stop)
+	return r
+}
+
+// settled asks until the request is ready or has failed.
+func (r *running) settled(t *testing.T, request Request) (State, []State) {
+	t.Helper()
+	deadline := time.After(2 * time.Minute)
+	var seen []State
+	for {
+		s := r.Ensure(request)
+		seen = append(seen, s)
+		if s.Phase != Building {
+			return s, seen
+		}
+		select {
+		case <-r.Changes():
+		case <-deadline:
+			t.Fatalf("still %+v", s)
+		}
+	}
+}
+
+func TestBuildOnceAndKeep(t *testing.T) {
+	r := start(t, Options{})
+	request := Request{Requirements: "six==1.16.0 # small\n"}
+	got, seen := r.settled(t, request)
+	if got.Phase != Ready {
+		t.Fatalf("%+v", got)
+	}
+	if seen[0].Phase != Building {
+		t.Errorf("the first answer is %+v", seen[0])
+	}
+	out, err := exec.CommandContext(t.Context(), filepath.Join(got.Path, "bin", "python"), "-c", "import six; print(six.__version__)").CombinedOutput()
+	if err != nil || strings.TrimSpace(string(out)) != "1.16.0" {
+		t.Fatalf("%s, %v", out, err)
+	}
+	home := filepath.Dir(got.Path)
+	frozen, err := os.ReadFile(filepath.Join(home, freezeFile))
+	if err != nil || !strings.Contains(string(frozen), "six==1.16.0") {
+		t.Errorf("%s, %v", frozen, err)
+	}
+	if path, err := r.Path(got.Key); err != nil || path != got.Path {
+		t.Errorf("Path: %q, %v", path, err)
+	}
+	if _, err := r.Path("../../etc"); err == nil {
+		t.Error("Path takes anything")
+	}
+
+	// Another process, other comments: the same environment, not built again.
+	before, err := os.Stat(filepath.Join(home, markerFile))
+	must(t, err)
+	r.stop()
+	r = start(t, Options{Dir: r.opts.Dir})
+	again, _ := r.settled(t, Request{Requirements: "# other words\nsix==1.16.0"})
+	after, err := os.Stat(filepath.Join(home, markerFile))
+	must(t, err)
+	if again.Key != got.Key || again.Path != got.Path || !after.ModTime().Equal(before.ModTime()) {
+		t.Errorf("%+v, marker %v then %v", again, before.ModTime(), after.ModTime())
+	}
+
+	// A build that was interrupted has no marker, and is begun anew.
+	must(t, os.Remove(filepath.Join(home, markerFile)))
+	must(t, os.RemoveAll(filepath.Join(got.Path, "lib")))
+	if _, err := r.Path(got.Key); err == nil {
+		t.Error("ready without its marker")
+	}
+	r.stop()
+	r = start(t, Options{Dir: r.opts.Dir})
+	healed, _ := r.settled(t, request)
+	if healed.Phase != Ready || countInstalled(healed.Path) == 0 {
+		t.Errorf("%+v", healed)
+	}
+}
+
+func TestUnresolvableRequirementsInTheInstallersWords(t *testing.T) {
+	// An index that knows nothing, so that nothing is asked of the network.
+	index := httptest.NewServer(http.NotFoundHandler())
+	defer index.Close()
+	address := strings.Replace(index.URL, "http://", "http://user:hush@", 1)
+	r := start(t, Options{})
+	request := Request{Requirements: "--index-url " + address + "\nno-such-package-here==99.9\n"}
+	got, _ := r.settled(t, request)
+	if got.Phase != Failed || !strings.Contains(got.Message, "No matching distribution found for no-such-package-here==99.9") {
+		t.Fatalf("%+v", got)
+	}
+	// Asked again at once, the failure stands; after a while it is tried anew.
+	if again := r.Ensure(request); again != got {
+		t.Errorf("%+v", again)
+	}
+	r.advance(firstRetry + time.Second)
+	if again := r.Ensure(request); again.Phase != Building {
+		t.Errorf("%+v", again)
+	}
+	r.stop()
+	home := r.home(got.Key)
+	if _, err := os.Stat(filepath.Join(home, venvDir)); !os.IsNotExist(err) {
+		t.Errorf("the failed environment is still there: %v", err)
+	}
+	said, err := os.ReadFile(filepath.Join(home, logFile))
+	must(t, err)
+	if strings.Contains(string(said)+r.log.String()+got.Message, "hush") {
+		t.Errorf("the password is in the logs:\n%s\n%s\n%s", said, r.log, got.Message)
+	}
+}
+
+func TestOneBuilderAKey(t *testing.T) {
+	r := start(t, Options{})
+	python, err := find(t.Context(), "", os.Getenv("PATH"))
+	must(t, err)
+	key := python.key("")
+	must(t, os.MkdirAll(r.home(key), 0o755))
+	held, err := os.Create(filepath.Join(r.home(key), buildLock))
+	must(t, err)
+	must(t, unix.Flock(int(held.Fd()), unix.LOCK_EX))
+	request := Request{Python: "3"}
+	deadline := time.After(20 * time.Second)
+	for s := r.Ensure(request); !strings.Contains(s.Message, "another process"); s = r.Ensure(request) {
+		select {
+		case <-r.Changes():
+		case <-deadline:
+			t.Fatalf("%+v", s)
+		}
+	}
+	// The other one finishes.
+	other := &build{home: r.home(key), key: key, python: python, tell: func(State) {}, now: time.Now}
+	must(t, os.MkdirAll(filepath.Join(other.path(), "bin"), 0o755))
+	must(t, os.Symlink(python.Executable, filepath.Join(other.path(), "bin", "python")))
+	must(t, other.mark())
+	must(t, held.Close())
+	got, _ := r.settled(t, request)
+	if got.Phase != Ready || got.Key != key {
+		t.Errorf("%+v", got)
+	}
+	if entries, _ := os.ReadDir(filepath.Join(got.Path, "bin")); len(entries) != 1 {
+		t.Error("it was built over")
+	}
+}
+
+func TestStoppingEndsTheInstaller(t *testing.T) {
+	// An index that never answers holds the installer up.
+	reached := make(chan struct{}, 10)
+	index := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		reached <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer index.Close()
+	r := start(t, Options{})
+	r.Ensure(Request{Requirements: "-i " + index.URL + "\nsix==1.16.0"})
+	select {
+	case <-reached:
+	case <-time.After(time.Minute):
+		t.Fatal("the installer never asked")
+	}
+	began := time.Now()
+	r.stop()
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("stopping took %s", took)
+	}
+	homes, err := os.ReadDir(r.opts.Dir)
+	must(t, err)
+	lock, err := os.Open(filepath.Join(r.opts.Dir, homes[0].Name(), buildLock))
+	must(t, err)
+	defer func() { _ = lock.Close() }()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		t.Errorf("the installer still holds its lock: %v", err)
+	}
+}
+
+// script writes an executable file.
+func script(t *testing.T, path, text string) {
+	t.Helper()
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755))
+}
+
+func TestExistingEnvironment(t *testing.T) {
+	python, err := find(t.Context(), "", os.Getenv("PATH"))
+	must(t, err)
+	good := filepath.Join(t.TempDir(), "venv")
+	if out, err := exec.CommandContext(t.Context(), python.Executable, "-m", "venv", "--without-pip", good).CombinedOutput(); err != nil {
+		t.Fatalf("%s %v", out, err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(file, nil, 0o644))
+	broken, strange := t.TempDir(), t.TempDir()
+	script(t, filepath.Join(broken, "bin/python"), "echo cannot open libpython >&2; exit 1")
+	script(t, filepath.Join(strange, "bin/python"), "echo hello")
+	r := start(t, Options{})
+	for name, c := range map[string]struct {
+		request Request
+		want    string
+	}{
+		"good":     {Request{Path: good + "/"}, ""},
+		"missing":  {Request{Path: "/no/such/env"}, "no such file"},
+		"a file":   {Request{Path: file}, "is a file"},
+		"empty":    {Request{Path: t.TempDir()}, "holds no bin/python"},
+		"broken":   {Request{Path: broken}, "cannot open libpython"},
+		"strange":  {Request{Path: strange}, "does not answer like a Python"},
+		"both":     {Request{Path: good, Requirements: "six"}, "not both"},
+		"relative": {Request{Path: "venv"}, "must begin with /"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, _ := r.settled(t, c.request)
+			if c.want != "" {
+				if got.Phase != Failed || !strings.Contains(got.Message, c.want) {
+					t.Errorf("%+v", got)
+				}
+				return
+			}
+			if got.Phase != Ready || got.Path != good || !strings.HasPrefix(got.Key, "path-") {
+				t.Errorf("%+v", got)
+			}
+			if path, err := r.Path(got.Key); err != nil || path != good {
+				t.Errorf("%q %v", path, err)
+			}
+		})
+	}
+}
+
+func TestFindPython(t *testing.T) {
+	dir := t.TempDir()
+	fake := func(version string) string {
+		return fmt.Sprintf(`echo '{"executable":"/fake/%s","version":"%s","implementation":"cpython x","platform":"p","prefix":"/"}'`, version, version)
+	}
+	script(t, filepath.Join(dir, "a", "python3"), fake("3.9.2"))
+	script(t, filepath.Join(dir, "a", "python3.11"), "echo 'not installed' >&2; exit 127") // a shim
+	script(t, filepath.Join(dir, "b", "python3.11"), fake("3.11.7"))
+	search := filepath.Join(dir, "a") + ":" + filepath.Join(dir, "b") + ":relative"
+	for wanted, want := range map[string]string{"": "3.9.2", "3": "3.9.2", "3.11": "3.11.7", "3.9": "3.9.2"} {
+		got, err := find(t.Context(), wanted, search)
+		if err != nil || got.Version != want {
+			t.Errorf("%q: %+v %v", wanted, got, err)
+		}
+	}
+	if _, err := find(t.Context(), "3.1", search); err == nil || !strings.Contains(err.Error(), "no Python 3.1 on this machine, only 3.9.2") {
+		t.Errorf("3.1: %v", err)
+	}
+	if _, err := find(t.Context(), "", t.TempDir()); err == nil || !strings.Contains(err.Error(), "there is no Python 3 on this machine") {
+		t.Errorf("none: %v", err)
+	}
+}

@@ -1,0 +1,19 @@
+// Package environment turns requirements into Python environments: built once,
+// kept by content, ready before anything is scheduled.
+//
+// Vocabulary:
+//
+//   - A request is what a job says: the text of a requirements.txt and a Python
+//     version, or the folder of an environment that exists.
+//   - A key names an environment by what it is made of: the normalised
+//     requirements and the exact interpreter. Equal keys are one environment.
+//   - An environment is ready when its marker lies beside it. The marker is
+//     written last: what a crash leaves has none and is built anew.
+//
+// [Builder.Ensure] never blocks: it answers with the state as it is and sees
+// to the rest in the background; [Builder.Changes] tells when to ask again.
+// One environment is built at a time, and one key is built by one process at a
+// time, whichever program asks.
+//
+// It knows neither Kubernetes nor jobs.
+package environment

@@ -1,0 +1,171 @@
+package environment
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// probeTimeout bounds the start of an interpreter: network file systems can
+// take their time.
+const probeTimeout = 30 * time.Second
+
+// interpreter is a Python as it describes itself.
+type interpreter struct {
+	// Executable is its real path, behind version managers' shims.
+	Executable string `json:"executable"`
+	// Version is the full version: "3.11.7".
+	Version string `json:"version"`
+	// Implementation is "cpython", "pypy", with its ABI.
+	Implementation string `json:"implementation"`
+	// Platform is the platform tag: "linux-x86_64".
+	Platform string `json:"platform"`
+	// Prefix is where it is installed.
+	Prefix string `json:"prefix"`
+}
+
+// describe is the program by which an interpreter describes itself.
+const describe = `import sys, sysconfig, platform, json
+print(json.dumps({
+  "executable": sys.executable, "version": platform.python_version(),
+  "implementation": sys.implementation.name + " " + str(sysconfig.get_config_var("SOABI") or ""),
+  "platform": sysconfig.get_platform(), "prefix": sys.prefix}))`
+
+// probe starts an interpreter and has it describe itself.
+func probe(ctx context.Context, python string) (interpreter, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, python, "-I", "-c", describe)
+	cmd.Env = pythonEnviron(os.Environ())
+	cmd.WaitDelay = time.Second
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if ctx.Err() != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return interpreter{}, fmt.Errorf("starting %s: no answer within %s", python, probeTimeout)
+	}
+	if err != nil {
+		return interpreter{}, fmt.Errorf("starting %s: %w: %s", python, err, lastLines(stderr.String(), 3))
+	}
+	var found interpreter
+	if err := json.Unmarshal(out, &found); err != nil || found.Version == "" {
+		return interpreter{}, fmt.Errorf("starting %s: it does not answer like a Python", python)
+	}
+	if found.Executable == "" {
+		found.Executable = python
+	}
+	return found, nil
+}
+
+// find looks for an interpreter of the wanted version ("", "3", "3.11") in the
+// folders of a search path.
+func find(ctx context.Context, wanted, searchPath string) (interpreter, error) {
+	if wanted == "" {
+		wanted = "3"
+	}
+	names := []string{"python" + wanted, "python3", "python"}
+	var seen []string
+	for _, name := range names {
+		for _, dir := range filepath.SplitList(searchPath) {
+			path := filepath.Join(dir, name)
+			if !filepath.IsAbs(path) || !executable(path) {
+				continue
+			}
+			found, err := probe(ctx, path)
+			if ctx.Err() != nil {
+				return interpreter{}, ctx.Err()
+			}
+			if err != nil {
+				continue // a version manager's shim of a version that is not there
+			}
+			if found.Version == wanted || strings.HasPrefix(found.Version, wanted+".") {
+				return found, nil
+			}
+			seen = append(seen, found.Version)
+		}
+	}
+	if len(seen) == 0 {
+		return interpreter{}, fmt.Errorf("there is no Python %s on this machine (looked for %s in %s); install it, for example with: apt install python3 python3-venv", wanted, strings.Join(unique(names), " and "), searchPath)
+	}
+	return interpreter{}, fmt.Errorf("there is no Python %s on this machine, only %s; install it, or ask for one that is there", wanted, strings.Join(unique(seen), " and "))
+}
+
+// key names the environment that these requirements make with this
+// interpreter.
+func (p interpreter) key(requirements string) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{"environment/1", p.Version, p.Implementation, p.Platform, requirements}, "\x00")))
+	return hex.EncodeToString(sum[:])
+}
+
+// existingKey names an environment that somebody else made.
+func (p interpreter) existingKey(path string) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{"existing/1", p.Version, p.Implementation, p.Platform, path}, "\x00")))
+	return "path-" + hex.EncodeToString(sum[:16])
+}
+
+// existing looks at an environment that somebody else made.
+func existing(ctx context.Context, path string) (interpreter, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return interpreter{}, fmt.Errorf("looking at the environment: %w; give the folder of a virtual or conda environment", err)
+	case !info.IsDir():
+		return interpreter{}, fmt.Errorf("looking at the environment: %s is a file; give the folder of a virtual or conda environment, the one that holds bin/python", path)
+	}
+	python := filepath.Join(path, "bin", "python")
+	if !executable(python) {
+		return interpreter{}, fmt.Errorf("looking at the environment: %s holds no bin/python; give the folder of a virtual or conda environment", path)
+	}
+	found, err := probe(ctx, python)
+	if err != nil {
+		return interpreter{}, fmt.Errorf("looking at the environment %s: %w", path, err)
+	}
+	if !strings.HasPrefix(found.Version, "3.") {
+		return interpreter{}, fmt.Errorf("looking at the environment %s: it holds Python %s, and Python 3 is needed", path, found.Version)
+	}
+	return found, nil
+}
+
+// pythonEnviron leaves out what would make one Python load another's modules.
+func pythonEnviron(environ []string) []string {
+	out := make([]string, 0, len(environ)+2)
+	for _, v := range environ {
+		name, _, _ := strings.Cut(v, "=")
+		switch name {
+		case "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__", "PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_REQUIRE_VIRTUALENV":
+			continue
+		}
+		out = append(out, v)
+	}
+	return append(out, "PYTHONNOUSERSITE=1", "PYTHONUNBUFFERED=1")
+}
+
+func executable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}
+
+func unique(in []string) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, s := range in {
+		if !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

@@ -1,0 +1,117 @@
+package environment
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestNormalise(t *testing.T) {
+	const hash = "--hash=sha256:0000000000000000000000000000000000000000000000000000000000000000"
+	for name, c := range map[string]struct{ in, want, problem string }{
+		"comments, spaces, order":   {in: "\ufeff# top\r\nnumpy  >= 1.2 # why\r\n\r\n  six==1.16.0\n", want: "numpy >= 1.2\nsix==1.16.0\n"},
+		"a hash is no comment":      {in: "a @ https://x.test/a.zip#egg=a", want: "a @ https://x.test/a.zip#egg=a\n"},
+		"continued":                 {in: "six==1.16.0 \\\n    " + hash + "\n", want: "six==1.16.0 " + hash + "\n"},
+		"continued into nothing":    {in: "six \\", problem: "nothing follows"},
+		"index":                     {in: "--index-url https://u:p@x.test/simple\n-i https://x.test\n--extra-index-url=https://y.test\nsix", want: "--index-url https://u:p@x.test/simple\n-i https://x.test\n--extra-index-url=https://y.test\nsix\n"},
+		"markers and extras":        {in: `uvicorn[standard]>=0.1 ; python_version < "3.12"`, want: "uvicorn[standard]>=0.1 ; python_version < \"3.12\"\n"},
+		"repository":                {in: "pkg @ git+https://x.test/a/b.git@v1", want: "pkg @ git+https://x.test/a/b.git@v1\n"},
+		"wheel by address":          {in: "https://x.test/a-1-py3-none-any.whl", want: "https://x.test/a-1-py3-none-any.whl\n"},
+		"editable":                  {in: "six\n-e .", problem: `line 2: "-e ." installs from a folder`},
+		"editable, long":            {in: "--editable=./x", problem: "installs from a folder"},
+		"other file":                {in: "-r other.txt", problem: "copy its lines here"},
+		"other file, joined":        {in: "-rother.txt", problem: "copy its lines here"},
+		"constraints":               {in: "-c c.txt", problem: "write the versions here"},
+		"relative":                  {in: "./pkg", problem: "refers to a file"},
+		"above":                     {in: "../pkg", problem: "refers to a file"},
+		"absolute":                  {in: "/opt/pkg", problem: "refers to a file"},
+		"home":                      {in: "~/pkg", problem: "refers to a file"},
+		"folder":                    {in: "libs/pkg", problem: "refers to a file"},
+		"wheel":                     {in: "a-1-py3-none-any.whl", problem: "refers to a file"},
+		"file address":              {in: "a @ file:///opt/a", problem: "refers to a file"},
+		"file repository":           {in: "a @ git+file:///opt/a", problem: "refers to a file"},
+		"named folder":              {in: "a @ ./a", problem: "refers to a file"},
+		"named folder, no spaces":   {in: "a@file:///opt/a", problem: "refers to a file"},
+		"links in a folder":         {in: "--find-links ./wheels", problem: "refers to a folder"},
+		"links on the net":          {in: "-f https://x.test/whl", want: "-f https://x.test/whl\n"},
+		"unknown option":            {in: "--target /tmp/x", problem: `the option "--target" is not allowed`},
+		"password in a bad line":    {in: "-r https://u:secret@x.test/r.txt", problem: "https://****@x.test/r.txt"},
+		"nothing":                   {in: "\n# none\n", want: ""},
+		"version with a local part": {in: "torch==2.1.0+cpu", want: "torch==2.1.0+cpu\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := normalise(c.in)
+			if c.problem == "" {
+				if err != nil || got != c.want {
+					t.Errorf("%q, %v", got, err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), c.problem) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%v lacks %q", err, c.problem)
+			}
+		})
+	}
+}
+
+func TestMask(t *testing.T) {
+	for in, want := range map[string]string{
+		"Looking in indexes: https://user:p@x.test/simple, https://y.test": "Looking in indexes: https://****@x.test/simple, https://y.test",
+		"git+https://token@x.test/a.git":                                   "git+https://****@x.test/a.git",
+		"https://u:%zz@x.test/a":                                           "https://****@x.test/a",
+		"nothing to hide at https://y.test/a@v1":                           "nothing to hide at https://y.test/a@v1",
+	} {
+		if got := mask(in); got != want {
+			t.Errorf("%q becomes %q", in, got)
+		}
+	}
+}
+
+func TestInstallersOwnWords(t *testing.T) {
+	for name, c := range map[string]struct {
+		lines string
+		want  string
+	}{
+		"no such version": {"Collecting six==99\nERROR: Could not find a version that satisfies the requirement six==99 (from versions: 1.0)\nERROR: No matching distribution found for six==99\n[notice] A new release of pip",
+			"ERROR: Could not find a version that satisfies the requirement six==99 (from versions: 1.0)\nERROR: No matching distribution found for six==99"},
+		"conflict": {"ERROR: Cannot install a==1 and b==2 because these package versions have conflicting dependencies.\n\nThe conflict is caused by:\n    a 1 depends on c<2\n    b 2 depends on c>=2\n",
+			"ERROR: Cannot install a==1 and b==2 because these package versions have conflicting dependencies.\nThe conflict is caused by:\na 1 depends on c<2\nb 2 depends on c>=2"},
+		"silent": {"something odd", "something odd"},
+	} {
+		w := &pipWords{}
+		for line := range strings.SplitSeq(c.lines, "\n") {
+			w.line(line)
+		}
+		if got := w.explain(nil); got != c.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+func TestInstallersProgress(t *testing.T) {
+	type told struct {
+		message     string
+		done, total int
+	}
+	var last told
+	installed := 2
+	p := &pipProgress{tell: func(m string, d, n int) { last = told{m, d, n} }, installed: func() int { return installed }}
+	for _, step := range []struct {
+		line string
+		want told
+	}{
+		{"Collecting numpy>=1", told{"resolving requirements: numpy>=1 (1 packages so far)", 0, 0}},
+		{"  Downloading https://u:p@x.test/numpy-2-cp311.whl (16.8 MB)", told{"downloading numpy-2-cp311.whl (16.8 MB)", 0, 0}},
+		{"Building wheels for collected packages: slow", told{"compiling slow", 0, 0}},
+		{"Installing collected packages: a, b, c", told{"installing 3 packages", 0, 3}},
+	} {
+		p.line(step.line)
+		if last != step.want {
+			t.Errorf("%q: %+v", step.line, last)
+		}
+	}
+	installed = 4
+	p.count()
+	if last != (told{"installing packages: 2 of 3", 2, 3}) {
+		t.Errorf("%+v", last)
+	}
+}

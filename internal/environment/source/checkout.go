@@ -1,0 +1,171 @@
+package source
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+)
+
+// ErrDamaged is returned, wrapped, for a snapshot whose content is no longer
+// what its name says.
+var ErrDamaged = errors.New("damaged on disk")
+
+// Checkout lays the snapshot out as the new folder dst: all of it or, on an
+// error or a crash, none of it. Modes and symbolic links are as they were, and
+// every byte is checked. The parent of dst must exist; dst itself must not,
+// or be an empty folder: else the error wraps [fs.ErrExist].
+//
+// The copy may be lost with the power: whoever finds one from an earlier boot
+// of the machine makes it anew.
+func (s *Store) Checkout(ctx context.Context, digest, dst string) error {
+	t, err := s.readTree(digest)
+	if err != nil {
+		return err
+	}
+	unlock, err := s.share()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := removeAbandoned(dst); err != nil {
+		return fmt.Errorf("laying out code at %s: %w", dst, err)
+	}
+	temp, err := os.MkdirTemp(filepath.Dir(dst), abandonedPrefix(dst))
+	if err != nil {
+		return fmt.Errorf("laying out code at %s: %w", dst, full(err))
+	}
+	defer func() { _ = os.RemoveAll(temp) }()
+	hold, err := os.Open(temp)
+	if err != nil {
+		return fmt.Errorf("laying out code at %s: %w", dst, err)
+	}
+	defer func() { _ = hold.Close() }()
+	if err := unix.Flock(int(hold.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("laying out code at %s: %w", dst, err)
+	}
+	if err := s.layOut(ctx, t, temp); err != nil {
+		return fmt.Errorf("laying out code snapshot %s at %s: %w", digest, dst, err)
+	}
+	if err := os.Rename(temp, dst); err != nil {
+		if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
+			return fmt.Errorf("laying out code: %s: %w", dst, fs.ErrExist)
+		}
+		return fmt.Errorf("laying out code: %w", err)
+	}
+	return nil
+}
+
+// layOut writes a tree's content into an empty folder.
+func (s *Store) layOut(ctx context.Context, t *tree, dir string) error {
+	// 1. Folders, open to us until all is inside.
+	for i := range t.Entries {
+		if e := &t.Entries[i]; e.Type == typeFolder {
+			if err := os.MkdirAll(filepath.Join(dir, filepath.FromSlash(e.Path)), 0o700); err != nil {
+				return full(err)
+			}
+		}
+	}
+	// 2. Files.
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(readers)
+	for i := range t.Entries {
+		e := &t.Entries[i]
+		if e.Type != typeFile {
+			continue
+		}
+		group.Go(func() error {
+			if err := within.Err(); err != nil {
+				return err
+			}
+			return s.copyBlob(e, filepath.Join(dir, filepath.FromSlash(e.Path)))
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	// 3. Links, once nothing is written through a path any more.
+	for i := range t.Entries {
+		if e := &t.Entries[i]; e.Type == typeLink {
+			if err := os.Symlink(e.Target, filepath.Join(dir, filepath.FromSlash(e.Path))); err != nil {
+				return full(err)
+			}
+		}
+	}
+	// 4. The folders' own modes, the deepest first.
+	for i := len(t.Entries) - 1; i >= 0; i-- {
+		if e := &t.Entries[i]; e.Type == typeFolder {
+			if err := os.Chmod(filepath.Join(dir, filepath.FromSlash(e.Path)), fs.FileMode(e.Mode)); err != nil {
+				return err
+			}
+		}
+	}
+	return os.Chmod(dir, 0o755)
+}
+
+// copyBlob writes one file and checks its content on the way.
+func (s *Store) copyBlob(e *entry, dst string) error {
+	source := s.path(blobsDir, e.Hash)
+	in, err := os.Open(source)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the content of %s is missing: %w", e.Path, ErrDamaged)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	out, err := os.OpenFile(dst, os.O_CREATE|os.O_EXCL|os.O_WRONLY|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return full(err)
+	}
+	hasher := sha256.New()
+	_, err = io.Copy(io.MultiWriter(out, hasher), in)
+	if err == nil {
+		err = out.Chmod(fs.FileMode(e.Mode))
+	}
+	if err = errors.Join(err, out.Close()); err != nil {
+		return full(err)
+	}
+	if hex.EncodeToString(hasher.Sum(nil)) != e.Hash {
+		// Out of the way, so that the next snapshot of the same code mends it.
+		_ = os.Remove(source)
+		return fmt.Errorf("the content of %s: %w; submit the job again from its folder", e.Path, ErrDamaged)
+	}
+	return nil
+}
+
+// abandonedPrefix begins the names of unfinished checkouts of dst.
+func abandonedPrefix(dst string) string { return "." + filepath.Base(dst) + ".checkout-" }
+
+// removeAbandoned removes unfinished checkouts whose maker is gone: a maker
+// holds a lock on its folder.
+func removeAbandoned(dst string) error {
+	entries, err := os.ReadDir(filepath.Dir(dst))
+	if err != nil {
+		return err
+	}
+	prefix := abandonedPrefix(dst)
+	for _, e := range entries {
+		if len(e.Name()) <= len(prefix) || e.Name()[:len(prefix)] != prefix || !e.IsDir() {
+			continue
+		}
+		path := filepath.Join(filepath.Dir(dst), e.Name())
+		f, err := os.Open(path)
+		if err != nil {
+			continue // gone meanwhile
+		}
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			_ = os.RemoveAll(path)
+		}
+		_ = f.Close()
+	}
+	return nil
+}

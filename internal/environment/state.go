@@ -1,0 +1,56 @@
+package environment
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// Request is the environment that somebody wants. Give requirements, or a
+// Python version, or both; or the path of an environment that exists.
+type Request struct {
+	// Requirements is the text of a requirements.txt. References to other
+	// files are refused.
+	Requirements string
+	// Python is a version of Python: "3", "3.11". Default: the machine's
+	// python3.
+	Python string
+	// Path is the folder of an existing virtual or conda environment.
+	Path string
+}
+
+// Phase is how far a request has come.
+type Phase string
+
+// The phases.
+const (
+	// Building: queued, being checked or being built; the message says which.
+	Building Phase = "Building"
+	// Ready: the environment may be used.
+	Ready Phase = "Ready"
+	// Failed: the message says why. Asking again tries again, after a while.
+	Failed Phase = "Failed"
+)
+
+// State is what is known of a request.
+type State struct {
+	Phase Phase
+	// Key is the environment's content key. Empty until the interpreter has
+	// been looked at.
+	Key string
+	// Path is the environment's folder, with bin/python in it, once it is
+	// ready.
+	Path string
+	// Message says in words what is going on, or what went wrong: of a build
+	// that failed, the installer's own words.
+	Message string
+	// Done and Total count packages installed. Total is 0 until the resolver
+	// has found out how many there are.
+	Done, Total int
+}
+
+// ID names the request in what [Builder.Changes] tells before its key is
+// known.
+func (r Request) ID() string {
+	sum := sha256.Sum256([]byte(r.Requirements + "\x00" + r.Python + "\x00" + r.Path))
+	return "request-" + hex.EncodeToString(sum[:16])
+}

@@ -1,0 +1,146 @@
+package admission
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Refusal says which field of a pod the node cannot honour, and why.
+type Refusal struct {
+	// Field is the path of the field, as in spec.containers[0].image.
+	Field string
+	// Message says what was given, why it cannot be honoured and what to do.
+	Message string
+}
+
+// Error is the refusal as one sentence.
+func (r *Refusal) Error() string { return r.Field + ": " + r.Message }
+
+// GPU is what admission must know of one of the node's GPUs.
+type GPU struct {
+	// Holder names the pod or process that has the GPU; empty: it is free.
+	Holder string
+	// Unhealthy says why it must not be given out; empty: it may.
+	Unhealthy string
+}
+
+// Facts is what admission must know of the node.
+type Facts struct {
+	// Isolated is true where pods have namespaces of their own.
+	Isolated bool
+	// Root is true where the node may run processes as any user.
+	Root bool
+	// UID and GID are the node's own user and group.
+	UID, GID int64
+	// MemoryLimits and CPULimits say whether the node can enforce them.
+	MemoryLimits, CPULimits bool
+	// GPUs are the node's GPUs by UUID.
+	GPUs map[string]GPU
+	// PortHolder names who listens on a port of the host, and is empty when
+	// nobody does. Protocol is TCP, UDP or SCTP.
+	PortHolder func(protocol corev1.Protocol, port int32) string
+	// Images maps image patterns to environment folders, or "host".
+	Images map[string]string
+}
+
+// Admit returns why the node cannot run the pod as it is written, or nil.
+func Admit(pod *corev1.Pod, facts Facts) *Refusal {
+	c := &check{pod: pod, facts: facts}
+	steps := []func(){c.unknown, c.spec, c.podSecurity, c.volumes, c.containers, c.gpus}
+	for _, step := range steps {
+		if step(); c.refusal != nil {
+			return c.refusal
+		}
+	}
+	return nil
+}
+
+// check accumulates the first refusal.
+type check struct {
+	pod     *corev1.Pod
+	facts   Facts
+	refusal *Refusal
+}
+
+// refuse records the first refusal.
+func (c *check) refuse(field, format string, args ...any) {
+	if c.refusal == nil {
+		c.refusal = &Refusal{Field: field, Message: fmt.Sprintf(format, args...)}
+	}
+}
+
+// refuseIf records a refusal when the condition holds.
+func (c *check) refuseIf(condition bool, field, format string, args ...any) {
+	if condition {
+		c.refuse(field, format, args...)
+	}
+}
+
+const (
+	needsIsolation = "needs the isolated tier, and this node runs in the plain tier (see muster doctor); remove it"
+	notHere        = "is not implemented by this node, which runs pods as processes; remove it"
+)
+
+// spec checks the pod's own fields, apart from security, volumes and
+// containers.
+func (c *check) spec() {
+	s, plain := &c.pod.Spec, !c.facts.Isolated
+	c.refuseIf(len(s.EphemeralContainers) > 0, "spec.ephemeralContainers", "%s; kubectl exec works", notHere)
+	c.refuseIf(s.HostPID && !plain, "spec.hostPID", "true cannot be honoured: a pod has a process namespace of its own here; remove it")
+	c.refuseIf(s.HostIPC && !plain, "spec.hostIPC", "true cannot be honoured: a pod has an IPC namespace of its own here; remove it")
+	c.refuseIf(isTrue(s.ShareProcessNamespace) && !plain, "spec.shareProcessNamespace",
+		"true cannot be honoured: every container has a process namespace of its own here; remove it")
+	c.refuseIf(s.RuntimeClassName != nil && *s.RuntimeClassName != "", "spec.runtimeClassName", "%s", notHere)
+	c.refuseIf(len(s.Overhead) > 0, "spec.overhead", "%s", notHere)
+	c.refuseIf(s.OS != nil && s.OS.Name != corev1.Linux, "spec.os.name", "must be linux")
+	c.refuseIf(s.HostUsers != nil && !*s.HostUsers, "spec.hostUsers", "false asks for a user namespace, which %s", notHere)
+	c.refuseIf(len(s.ResourceClaims) > 0, "spec.resourceClaims", "%s", notHere)
+	c.refuseIf(s.Resources != nil, "spec.resources", "pod-level resources are not implemented by this node; set them on the containers")
+	c.refuseIf(isTrue(s.SetHostnameAsFQDN), "spec.setHostnameAsFQDN", "%s", notHere)
+	c.refuseIf(plain && len(s.HostAliases) > 0, "spec.hostAliases", needsIsolation)
+	c.refuseIf(plain && s.HostnameOverride != nil, "spec.hostnameOverride", needsIsolation)
+	c.refuseIf(plain && s.DNSConfig != nil, "spec.dnsConfig", needsIsolation)
+	c.refuseIf(plain && s.DNSPolicy == corev1.DNSNone, "spec.dnsPolicy", "None "+needsIsolation)
+}
+
+// podSecurity checks the pod's security context.
+func (c *check) podSecurity() {
+	s := c.pod.Spec.SecurityContext
+	if s == nil {
+		return
+	}
+	const at = "spec.securityContext."
+	c.refuseIf(s.SELinuxOptions != nil, at+"seLinuxOptions", "%s", notHere)
+	c.refuseIf(s.WindowsOptions != nil, at+"windowsOptions", "%s", notHere)
+	c.refuseIf(len(s.SupplementalGroups) > 0, at+"supplementalGroups", "%s", notHere)
+	c.refuseIf(s.FSGroup != nil, at+"fsGroup", "%s", notHere)
+	c.refuseIf(len(s.Sysctls) > 0, at+"sysctls", "%s", notHere)
+	c.seccomp(at+"seccompProfile", s.SeccompProfile)
+	c.appArmor(at+"appArmorProfile", s.AppArmorProfile)
+}
+
+func (c *check) seccomp(field string, p *corev1.SeccompProfile) {
+	c.refuseIf(p != nil && p.Type != corev1.SeccompProfileTypeUnconfined, field, "only Unconfined can be honoured: processes run unconfined here; remove it")
+}
+
+func (c *check) appArmor(field string, p *corev1.AppArmorProfile) {
+	c.refuseIf(p != nil && p.Type != corev1.AppArmorProfileTypeUnconfined, field, "only Unconfined can be honoured: processes run unconfined here; remove it")
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+// allContainers calls f for every init and ordinary container with its field
+// path.
+func (c *check) allContainers(f func(at string, ctr *corev1.Container, init bool)) {
+	for i := range c.pod.Spec.InitContainers {
+		f(fmt.Sprintf("spec.initContainers[%d].", i), &c.pod.Spec.InitContainers[i], true)
+	}
+	for i := range c.pod.Spec.Containers {
+		f(fmt.Sprintf("spec.containers[%d].", i), &c.pod.Spec.Containers[i], false)
+	}
+}
+
+// join names alternatives for a message.
+func join(words []string) string { return strings.Join(words, ", ") }

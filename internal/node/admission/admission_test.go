@@ -1,0 +1,234 @@
+package admission
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// pod is an admissible pod, changed by the edits.
+func pod(edits ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}},
+		Spec: corev1.PodSpec{
+			Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+			Containers: []corev1.Container{{
+				Name: "main", Image: HostImage, Command: []string{"python3"},
+				VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "/muster/v"}},
+			}},
+		},
+	}
+	for _, edit := range edits {
+		edit(p)
+	}
+	return p
+}
+
+func first(f func(*corev1.Container)) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { f(&p.Spec.Containers[0]) }
+}
+
+func mount(f func(*corev1.VolumeMount)) func(*corev1.Pod) {
+	return first(func(c *corev1.Container) { f(&c.VolumeMounts[0]) })
+}
+
+func source(s corev1.VolumeSource) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.Volumes[0].VolumeSource = s }
+}
+
+func limit(name corev1.ResourceName, amount string) func(*corev1.Pod) {
+	return first(func(c *corev1.Container) {
+		c.Resources.Limits = corev1.ResourceList{name: resource.MustParse(amount)}
+	})
+}
+
+func security(s corev1.SecurityContext) func(*corev1.Pod) {
+	return first(func(c *corev1.Container) { c.SecurityContext = &s })
+}
+
+func gpus(annotation, amount string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Annotations[v1alpha1.AnnotationGPUs] = annotation
+		limit(v1alpha1.ResourceGPU, amount)(p)
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func plain() Facts {
+	return Facts{
+		Root: true,
+		GPUs: map[string]GPU{"a": {}, "b": {Holder: "pod x/y"}, "c": {Unhealthy: "it fell off the bus"}},
+		PortHolder: func(_ corev1.Protocol, port int32) string {
+			if port == 80 {
+				return "process 7 (nginx)"
+			}
+			return ""
+		},
+		Images: map[string]string{"tensorflow/*": "/venvs/tf"},
+	}
+}
+
+func isolated() Facts {
+	f := plain()
+	f.Isolated, f.MemoryLimits, f.CPULimits = true, true, true
+	return f
+}
+
+func TestAdmit(t *testing.T) {
+	const c = "spec.containers[0]."
+	cases := []struct {
+		name            string
+		edit            func(*corev1.Pod)
+		plain, isolated string // the refused field; empty: admitted
+	}{
+		{"as it is", func(*corev1.Pod) {}, "", ""},
+		{"ephemeral containers", func(p *corev1.Pod) { p.Spec.EphemeralContainers = make([]corev1.EphemeralContainer, 1) }, "spec.ephemeralContainers", "spec.ephemeralContainers"},
+		{"hostPID", func(p *corev1.Pod) { p.Spec.HostPID = true }, "", "spec.hostPID"},
+		{"hostIPC", func(p *corev1.Pod) { p.Spec.HostIPC = true }, "", "spec.hostIPC"},
+		{"shared processes", func(p *corev1.Pod) { p.Spec.ShareProcessNamespace = ptr(true) }, "", "spec.shareProcessNamespace"},
+		{"host aliases", func(p *corev1.Pod) { p.Spec.HostAliases = make([]corev1.HostAlias, 1) }, "spec.hostAliases", ""},
+		{"DNS", func(p *corev1.Pod) { p.Spec.DNSConfig = &corev1.PodDNSConfig{} }, "spec.dnsConfig", ""},
+		{"runtime class", func(p *corev1.Pod) { p.Spec.RuntimeClassName = ptr("gvisor") }, "spec.runtimeClassName", "spec.runtimeClassName"},
+		{"resource claims", func(p *corev1.Pod) { p.Spec.ResourceClaims = make([]corev1.PodResourceClaim, 1) }, "spec.resourceClaims", "spec.resourceClaims"},
+		{"a field nobody knows", func(p *corev1.Pod) { p.Spec.EvictionResponders = make([]corev1.EvictionResponder, 1) }, "spec.evictionResponders", "spec.evictionResponders"},
+		{"fsGroup", func(p *corev1.Pod) { p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: ptr(int64(1))} }, "spec.securityContext.fsGroup", "spec.securityContext.fsGroup"},
+		{"seccomp default", func(p *corev1.Pod) {
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
+		}, "spec.securityContext.seccompProfile", "spec.securityContext.seccompProfile"},
+		{"privileged", security(corev1.SecurityContext{Privileged: ptr(true)}), c + "securityContext.privileged", c + "securityContext.privileged"},
+		{"not privileged", security(corev1.SecurityContext{Privileged: ptr(false), AllowPrivilegeEscalation: ptr(true)}), "", ""},
+		{"capabilities", security(corev1.SecurityContext{Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}), c + "securityContext.capabilities", c + "securityContext.capabilities"},
+		{"another user", security(corev1.SecurityContext{RunAsUser: ptr(int64(1000)), RunAsNonRoot: ptr(true)}), "", ""},
+		{"not root, as root", security(corev1.SecurityContext{RunAsNonRoot: ptr(true)}), c + "securityContext.runAsNonRoot", c + "securityContext.runAsNonRoot"},
+		{"an image", first(func(c *corev1.Container) { c.Image = "nginx:1" }), c + "image", c + "image"},
+		{"a mapped image", first(func(c *corev1.Container) { c.Image = "docker.io/tensorflow/tensorflow:2" }), "", ""},
+		{"no command", first(func(c *corev1.Container) { c.Command = nil }), c + "command", c + "command"},
+		{"memory limit", limit("memory", "1Gi"), c + "resources.limits.memory", ""},
+		{"CPU limit", limit("cpu", "1"), c + "resources.limits.cpu", ""},
+		{"disk limit", limit("ephemeral-storage", "1Gi"), c + "resources.limits.ephemeral-storage", c + "resources.limits.ephemeral-storage"},
+		{"unknown resource", limit("example.com/fpga", "1"), c + "resources.limits.example.com/fpga", c + "resources.limits.example.com/fpga"},
+		{"absolute mount", mount(func(m *corev1.VolumeMount) { m.MountPath = "/data" }), c + "volumeMounts[0].mountPath", ""},
+		{"relative mount", mount(func(m *corev1.VolumeMount) { m.MountPath = "data" }), "", ""},
+		{"mount outside", mount(func(m *corev1.VolumeMount) { m.MountPath = "../data" }), c + "volumeMounts[0].mountPath", c + "volumeMounts[0].mountPath"},
+		{"read-only", mount(func(m *corev1.VolumeMount) { m.ReadOnly = true }), c + "volumeMounts[0].readOnly", ""},
+		{"propagation", mount(func(m *corev1.VolumeMount) { m.MountPropagation = ptr(corev1.MountPropagationBidirectional) }), c + "volumeMounts[0].mountPropagation", c + "volumeMounts[0].mountPropagation"},
+		{"NFS", source(corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}), "spec.volumes[0].nfs", "spec.volumes[0].nfs"},
+		{"memory folder", source(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}), "spec.volumes[0].emptyDir.medium", ""},
+		{"another driver", source(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "nfs.csi"}}), "spec.volumes[0].csi.driver", "spec.volumes[0].csi.driver"},
+		{"gRPC probe", first(func(c *corev1.Container) {
+			c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{}}}
+		}), c + "livenessProbe.grpc", c + "livenessProbe.grpc"},
+		{"a port", first(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 2222}} }), "", ""},
+		{"a taken port", first(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 80}} }), c + "ports[0].containerPort", ""},
+		{"a host port", first(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 81, HostPort: 81}} }), "", c + "ports[0].hostPort"},
+		{"a taken member port", func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationPort] = "80" }, "metadata.annotations[muster.dev/port]", ""},
+		{"a GPU", gpus("a", "1"), "", ""},
+		{"a held GPU", gpus("b", "1"), "metadata.annotations[muster.dev/gpus]", "metadata.annotations[muster.dev/gpus]"},
+		{"a broken GPU", gpus("c", "1"), "metadata.annotations[muster.dev/gpus]", "metadata.annotations[muster.dev/gpus]"},
+		{"a GPU elsewhere", gpus("z", "1"), "metadata.annotations[muster.dev/gpus]", "metadata.annotations[muster.dev/gpus]"},
+		{"a GPU twice", gpus("a,a", "2"), "metadata.annotations[muster.dev/gpus]", "metadata.annotations[muster.dev/gpus]"},
+		{"too few GPUs named", gpus("", "1"), "metadata.annotations[muster.dev/gpus]", "metadata.annotations[muster.dev/gpus]"},
+		{"file key", first(func(c *corev1.Container) {
+			c.Env = []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{}}}}
+		}), "", ""},
+	}
+	for _, test := range cases {
+		t.Run(test.name, func(t *testing.T) {
+			for tier, facts := range map[string]Facts{"plain": plain(), "isolated": isolated()} {
+				want := test.plain
+				if tier == "isolated" {
+					want = test.isolated
+				}
+				got := ""
+				if r := Admit(pod(test.edit), facts); r != nil {
+					got = r.Field
+				}
+				if test.name == "file key" {
+					want = "spec.containers[0].env[0].valueFrom.fileKeyRef"
+				}
+				if got != want {
+					t.Errorf("%s: refused %q, want %q", tier, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestAutomaticTokenIsAdmitted(t *testing.T) {
+	p := pod(func(p *corev1.Pod) {
+		p.Spec.Volumes[0] = corev1.Volume{Name: "kube-api-access-x1", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}
+		p.Spec.Containers[0].VolumeMounts[0] = corev1.VolumeMount{Name: "kube-api-access-x1", MountPath: TokenPath, ReadOnly: true}
+	})
+	if r := Admit(p, plain()); r != nil {
+		t.Error(r)
+	}
+}
+
+// TestKnownFieldsExist keeps the list of known fields free of names that the
+// API does not have.
+func TestKnownFieldsExist(t *testing.T) {
+	for typ, fields := range known {
+		for name := range fields {
+			if _, ok := typ.FieldByName(name); !ok {
+				t.Errorf("%s has no field %s", typ, name)
+			}
+		}
+	}
+	if !inspect(reflect.TypeFor[[]corev1.Container]()) {
+		t.Error("containers are not looked into")
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	images := map[string]string{"tensorflow/*": "/any", "tensorflow/tensorflow:2*": "/two", "python:3.11": "host", "busybox": "/box"}
+	cases := []struct {
+		image, folder string
+		ok            bool
+	}{
+		{HostImage, "", true},
+		{"tensorflow/tensorflow:1.15", "/any", true},
+		{"docker.io/tensorflow/tensorflow:2.16-gpu", "/two", true},
+		{"python:3.11", "", true},
+		{"docker.io/library/python:3.11", "", true},
+		{"python:3.12", "", false},
+		{"busybox", "/box", true},
+		{"busybox:latest", "", false},
+	}
+	for _, c := range cases {
+		if folder, ok := Environment(images, c.image); folder != c.folder || ok != c.ok {
+			t.Errorf("%s: got %q %v, want %q %v", c.image, folder, ok, c.folder, c.ok)
+		}
+	}
+}
+
+func TestAssign(t *testing.T) {
+	p := pod(gpus("a,b,c", "1"), func(p *corev1.Pod) {
+		second := p.Spec.Containers[0]
+		second.Name = "second"
+		second.Resources.Limits = corev1.ResourceList{v1alpha1.ResourceGPU: resource.MustParse("2")}
+		third := corev1.Container{Name: "third"}
+		p.Spec.Containers = append(p.Spec.Containers, second, third)
+		p.Spec.InitContainers = []corev1.Container{{Name: "init", Resources: second.Resources}}
+	})
+	want := map[string][]string{"init": {"a", "b"}, "main": {"a"}, "second": {"b", "c"}}
+	if diff := cmp.Diff(want, Assign(p)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestMessagesSayWhatToDo(t *testing.T) {
+	r := Admit(pod(mount(func(m *corev1.VolumeMount) { m.MountPath = "/data" })), plain())
+	for _, word := range []string{"/data", "/muster", "$MUSTER_ROOT"} {
+		if !strings.Contains(r.Error(), word) {
+			t.Errorf("%q does not mention %s", r, word)
+		}
+	}
+}

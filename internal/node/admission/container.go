@@ -1,0 +1,213 @@
+package admission
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// containers checks every container.
+func (c *check) containers() {
+	c.allContainers(func(at string, ctr *corev1.Container, init bool) {
+		c.container(at, ctr, init)
+		c.security(at+"securityContext.", ctr.SecurityContext)
+		c.user(at, ctr)
+		c.resources(at+"resources.", ctr)
+		c.handlers(at, ctr)
+		for i := range ctr.VolumeMounts {
+			c.mount(fmt.Sprintf("%svolumeMounts[%d].", at, i), &ctr.VolumeMounts[i])
+		}
+		for i := range ctr.Ports {
+			c.port(fmt.Sprintf("%sports[%d].", at, i), &ctr.Ports[i])
+		}
+	})
+	c.memberPort()
+}
+
+func (c *check) container(at string, ctr *corev1.Container, init bool) {
+	sidecar := ctr.RestartPolicy != nil && *ctr.RestartPolicy == corev1.ContainerRestartPolicyAlways
+	c.refuseIf(ctr.RestartPolicy != nil && (!init || !sidecar), at+"restartPolicy",
+		"only Always on an init container can be honoured; remove it")
+	c.refuseIf(len(ctr.RestartPolicyRules) > 0, at+"restartPolicyRules", "%s", notHere)
+	c.refuseIf(len(ctr.VolumeDevices) > 0, at+"volumeDevices", "%s", notHere)
+	if _, ok := Environment(c.facts.Images, ctr.Image); !ok {
+		c.refuse(at+"image", "this node cannot run the image %q: it runs pods as processes of this machine. "+
+			"Use %s for the machine's own Python, or map the image to an environment in Muster's configuration, "+
+			"as in images: {%q: /path/of/a/venv} or {%q: host}", ctr.Image, HostImage, ctr.Image, ctr.Image)
+	}
+	c.refuseIf(len(ctr.Command) == 0, at+"command",
+		"is empty, and the image %q has no entry point here; give the command to run", ctr.Image)
+	last := ctr.TerminationMessagePath
+	c.refuseIf(!c.facts.Isolated && last != "" && last != corev1.TerminationMessagePathDefault && !Below(path.Clean(last), v1alpha1.PodRoot),
+		at+"terminationMessagePath", "%q is a path of the whole machine in the plain tier; use one below %s, which the container finds in $%s",
+		last, v1alpha1.PodRoot, v1alpha1.EnvRoot)
+}
+
+func (c *check) security(at string, s *corev1.SecurityContext) {
+	if s == nil {
+		return
+	}
+	c.refuseIf(isTrue(s.Privileged), at+"privileged", "true %s", notHere)
+	c.refuseIf(s.Capabilities != nil && len(s.Capabilities.Add)+len(s.Capabilities.Drop) > 0, at+"capabilities", "%s", notHere)
+	c.refuseIf(s.SELinuxOptions != nil, at+"seLinuxOptions", "%s", notHere)
+	c.refuseIf(s.WindowsOptions != nil, at+"windowsOptions", "%s", notHere)
+	c.refuseIf(isTrue(s.ReadOnlyRootFilesystem), at+"readOnlyRootFilesystem", "true %s", notHere)
+	c.refuseIf(s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation, at+"allowPrivilegeEscalation", "false %s", notHere)
+	c.refuseIf(s.ProcMount != nil && *s.ProcMount != corev1.DefaultProcMount, at+"procMount", "only Default can be honoured; remove it")
+	c.seccomp(at+"seccompProfile", s.SeccompProfile)
+	c.appArmor(at+"appArmorProfile", s.AppArmorProfile)
+}
+
+// user checks that the node may run the container as the user it asks for.
+func (c *check) user(at string, ctr *corev1.Container) {
+	uid, gid := User(c.pod, ctr)
+	if uid != nil && !c.facts.Root {
+		c.refuseIf(*uid != c.facts.UID, at+"securityContext.runAsUser",
+			"%d cannot be honoured: this node is not root and runs everything as user %d; remove it", *uid, c.facts.UID)
+	}
+	if gid != nil && !c.facts.Root {
+		c.refuseIf(*gid != c.facts.GID, at+"securityContext.runAsGroup",
+			"%d cannot be honoured: this node is not root and runs everything as group %d; remove it", *gid, c.facts.GID)
+	}
+	if nonRoot(c.pod, ctr) {
+		effective := c.facts.UID
+		if uid != nil {
+			effective = *uid
+		}
+		c.refuseIf(effective == 0, at+"securityContext.runAsNonRoot", "true, and the container would run as root: set runAsUser")
+	}
+}
+
+// User is the user and group that a container asks for: its own, else the
+// pod's, else nil for the node's.
+func User(pod *corev1.Pod, ctr *corev1.Container) (uid, gid *int64) {
+	if s := pod.Spec.SecurityContext; s != nil {
+		uid, gid = s.RunAsUser, s.RunAsGroup
+	}
+	if s := ctr.SecurityContext; s != nil {
+		if s.RunAsUser != nil {
+			uid = s.RunAsUser
+		}
+		if s.RunAsGroup != nil {
+			gid = s.RunAsGroup
+		}
+	}
+	return uid, gid
+}
+
+func nonRoot(pod *corev1.Pod, ctr *corev1.Container) bool {
+	if s := ctr.SecurityContext; s != nil && s.RunAsNonRoot != nil {
+		return *s.RunAsNonRoot
+	}
+	return pod.Spec.SecurityContext != nil && isTrue(pod.Spec.SecurityContext.RunAsNonRoot)
+}
+
+// resources checks that every resource exists and every limit can be kept.
+func (c *check) resources(at string, ctr *corev1.Container) {
+	c.refuseIf(len(ctr.Resources.Claims) > 0, at+"claims", "%s", notHere)
+	for _, name := range sortedNames(ctr.Resources.Limits) {
+		field := at + "limits." + string(name)
+		switch name {
+		case corev1.ResourceMemory:
+			c.refuseIf(!c.facts.MemoryLimits, field, "this node cannot enforce a memory limit (see muster doctor); remove the limit and keep the request")
+		case corev1.ResourceCPU:
+			c.refuseIf(!c.facts.CPULimits, field, "this node cannot enforce a CPU limit (see muster doctor); remove the limit and keep the request")
+		case corev1.ResourceEphemeralStorage:
+			c.refuse(field, "this node cannot enforce a limit on local files; remove the limit and keep the request")
+		case v1alpha1.ResourceGPU:
+		default:
+			c.refuse(field, "this node has no such resource")
+		}
+	}
+	for _, name := range sortedNames(ctr.Resources.Requests) {
+		switch name {
+		case corev1.ResourceMemory, corev1.ResourceCPU, corev1.ResourceEphemeralStorage, v1alpha1.ResourceGPU:
+		default:
+			c.refuse(at+"requests."+string(name), "this node has no such resource")
+		}
+	}
+}
+
+// handlers checks probes and hooks.
+func (c *check) handlers(at string, ctr *corev1.Container) {
+	for _, p := range []struct {
+		name  string
+		probe *corev1.Probe
+	}{{"livenessProbe", ctr.LivenessProbe}, {"readinessProbe", ctr.ReadinessProbe}, {"startupProbe", ctr.StartupProbe}} {
+		c.refuseIf(p.probe != nil && p.probe.GRPC != nil, at+p.name+".grpc", "use exec, httpGet or tcpSocket: gRPC probes are not implemented by this node")
+	}
+	if l := ctr.Lifecycle; l != nil && l.StopSignal != nil {
+		c.refuseIf(*l.StopSignal != corev1.SIGTERM, at+"lifecycle.stopSignal", "%s cannot be honoured: containers are stopped with SIGTERM; remove it", *l.StopSignal)
+	}
+}
+
+// mount checks one volume mount.
+func (c *check) mount(at string, m *corev1.VolumeMount) {
+	c.refuseIf(m.RecursiveReadOnly != nil && *m.RecursiveReadOnly != corev1.RecursiveReadOnlyDisabled, at+"recursiveReadOnly", "%s", notHere)
+	c.refuseIf(m.MountPropagation != nil && *m.MountPropagation != corev1.MountPropagationNone, at+"mountPropagation", "%s", notHere)
+	c.refuseIf(len(m.BindMountOptions) > 0, at+"bindMountOptions", "%s", notHere)
+	clean := path.Clean(m.MountPath)
+	c.refuseIf(clean == ".." || strings.HasPrefix(clean, "../"), at+"mountPath", "%q leaves the working directory", m.MountPath)
+	if c.facts.Isolated {
+		c.refuseIf(clean == "/", at+"mountPath", "a volume cannot be mounted at /")
+		return
+	}
+	if path.IsAbs(clean) && !Below(clean, v1alpha1.PodRoot) && !AutomaticToken(c.pod, m) {
+		c.refuse(at+"mountPath", "%q cannot be mounted: pods share the machine's file system in the plain tier. "+
+			"Mount it below %s (the container finds that folder in $%s), or give a path relative to the working directory",
+			m.MountPath, v1alpha1.PodRoot, v1alpha1.EnvRoot)
+	}
+	c.refuseIf(m.ReadOnly && writable(c.pod, m.Name), at+"readOnly",
+		"true cannot be enforced in the plain tier; remove it")
+}
+
+// writable is true for a volume whose files a container could change.
+func writable(pod *corev1.Pod, name string) bool {
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if v.Name == name {
+			return v.HostPath != nil || v.EmptyDir != nil || v.PersistentVolumeClaim != nil ||
+				(v.CSI != nil && v.CSI.Driver == v1alpha1.CodeDriver)
+		}
+	}
+	return false
+}
+
+// port checks one declared port.
+func (c *check) port(at string, p *corev1.ContainerPort) {
+	shared := !c.facts.Isolated || c.pod.Spec.HostNetwork
+	if !shared {
+		c.refuseIf(p.HostPort != 0, at+"hostPort", "%d cannot be honoured: pods have addresses of their own here; use a Service, kubectl port-forward or hostNetwork: true", p.HostPort)
+		return
+	}
+	c.refuseIf(p.HostPort != 0 && p.HostPort != p.ContainerPort, at+"hostPort",
+		"%d cannot be mapped to %d: the pod shares the machine's network; make them equal", p.HostPort, p.ContainerPort)
+	c.refuseIf(p.HostIP != "" && p.HostIP != "0.0.0.0", at+"hostIP", "%s", notHere)
+	c.free(at+"containerPort", p.Protocol, p.ContainerPort)
+}
+
+// memberPort checks the port that the scheduler gave a member.
+func (c *check) memberPort() {
+	if c.facts.Isolated && !c.pod.Spec.HostNetwork {
+		return
+	}
+	if port := MemberPort(c.pod); port != 0 {
+		c.free("metadata.annotations["+v1alpha1.AnnotationPort+"]", corev1.ProtocolTCP, port)
+	}
+}
+
+func (c *check) free(field string, protocol corev1.Protocol, port int32) {
+	if c.facts.PortHolder == nil || port == 0 {
+		return
+	}
+	if protocol == "" {
+		protocol = corev1.ProtocolTCP
+	}
+	if holder := c.facts.PortHolder(protocol, port); holder != "" {
+		c.refuse(field, "port %d is taken by %s; pods share the machine's network here, so choose another port or stop it", port, holder)
+	}
+}

@@ -1,0 +1,135 @@
+package admission
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// volumes checks the kinds of volumes.
+func (c *check) volumes() {
+	for i := range c.pod.Spec.Volumes {
+		c.volume(fmt.Sprintf("spec.volumes[%d].", i), &c.pod.Spec.Volumes[i])
+	}
+}
+
+func (c *check) volume(at string, v *corev1.Volume) {
+	if e := v.EmptyDir; e != nil {
+		memory := e.Medium == corev1.StorageMediumMemory
+		c.refuseIf(!memory && e.Medium != corev1.StorageMediumDefault, at+"emptyDir.medium", "%q is not implemented by this node; use Memory or none", e.Medium)
+		c.refuseIf(memory && !c.facts.Isolated, at+"emptyDir.medium", "Memory "+needsIsolation)
+		c.refuseIf(!memory && e.SizeLimit != nil && !e.SizeLimit.IsZero(), at+"emptyDir.sizeLimit", "this node cannot enforce a size limit on a folder of its disk; remove it")
+	}
+	if v.CSI != nil {
+		c.csi(at+"csi.", v.CSI)
+	}
+}
+
+func (c *check) csi(at string, csi *corev1.CSIVolumeSource) {
+	attributes := csi.VolumeAttributes
+	switch csi.Driver {
+	case v1alpha1.CodeDriver:
+		c.refuseIf(attributes["snapshot"] == "", at+"volumeAttributes", "needs snapshot, the digest of a code snapshot")
+		c.refuseIf(strings.ContainsAny(attributes["job"], "/.") || len(attributes["job"]) > 128, at+"volumeAttributes", "job %q is not a UID", attributes["job"])
+	case v1alpha1.EnvironmentDriver:
+		key, folder := attributes["key"], attributes["path"]
+		c.refuseIf((key == "") == (folder == ""), at+"volumeAttributes", "needs one of key and path")
+		c.refuseIf(folder != "" && !path.IsAbs(folder), at+"volumeAttributes", "path %q must be absolute", folder)
+	default:
+		c.refuse(at+"driver", "%q is not implemented by this node; it has %s and %s", csi.Driver, v1alpha1.CodeDriver, v1alpha1.EnvironmentDriver)
+	}
+}
+
+// Below is true when a clean path is a folder or lies inside it.
+func Below(clean, folder string) bool {
+	return clean == folder || strings.HasPrefix(clean, folder+"/")
+}
+
+// TokenPath is where the API server mounts a service account's token into
+// every pod.
+const TokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// AutomaticToken is true for the mount that the API server adds to every pod
+// for its service account's token. It is not the user's wish, so the plain
+// tier relocates it instead of refusing every pod.
+func AutomaticToken(pod *corev1.Pod, m *corev1.VolumeMount) bool {
+	if path.Clean(m.MountPath) != TokenPath || !strings.HasPrefix(m.Name, "kube-api-access-") {
+		return false
+	}
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name && v.Projected != nil })
+}
+
+// MemberPort is the port that the scheduler gave a member of a gang; 0: none.
+func MemberPort(pod *corev1.Pod) int32 {
+	port, err := strconv.ParseInt(pod.Annotations[v1alpha1.AnnotationPort], 10, 32)
+	if err != nil || port < 0 || port > 65535 {
+		return 0
+	}
+	return int32(port)
+}
+
+// HostImage names the machine itself as an image: its own Python.
+const HostImage = "muster.dev/host"
+
+// HostEnvironment is the value by which a mapping names the machine itself.
+const HostEnvironment = "host"
+
+// Environment is what an image stands for on this node: a folder with a
+// virtual or conda environment, or empty for the machine itself. Patterns are
+// image names in which * stands for any characters; the longest pattern that
+// matches counts. The second result is false when the image is not mapped.
+func Environment(images map[string]string, image string) (string, bool) {
+	if image == HostImage || strings.HasPrefix(image, HostImage+":") {
+		return "", true
+	}
+	best, folder := "", ""
+	for pattern, value := range images {
+		if matches(pattern, image) && (best == "" || len(pattern) > len(best) || (len(pattern) == len(best) && pattern < best)) {
+			best, folder = pattern, value
+		}
+	}
+	if folder == HostEnvironment {
+		folder = ""
+	}
+	return folder, best != ""
+}
+
+// matches compares an image with a pattern, in full and without the default
+// registry's name.
+func matches(pattern, image string) bool {
+	short := strings.TrimPrefix(strings.TrimPrefix(image, "docker.io/"), "library/")
+	for _, name := range []string{image, short} {
+		if glob(pattern, name) {
+			return true
+		}
+		if !strings.Contains(path.Base(name), ":") && glob(pattern, name+":latest") {
+			return true
+		}
+	}
+	return false
+}
+
+// glob matches s against a pattern in which * stands for any characters.
+func glob(pattern, s string) bool {
+	head, rest, star := strings.Cut(pattern, "*")
+	if !star {
+		return pattern == s
+	}
+	if !strings.HasPrefix(s, head) {
+		return false
+	}
+	for s = s[len(head):]; ; s = s[1:] {
+		if glob(rest, s) {
+			return true
+		}
+		if s == "" {
+			return false
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package node
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/muster-dev/muster/internal/node/process"
+)
+
+// fate is what becomes of a pod's processes that an earlier muster left.
+type fate int
+
+const (
+	// fateAdopt: the pod is there; its worker takes them over.
+	fateAdopt fate = iota
+	// fateRemove: the pod was deleted meanwhile; they are stopped.
+	fateRemove
+	// fateQuarantine: nobody can tell; they are left running.
+	fateQuarantine
+)
+
+// classify decides the fate of a pod folder. Listed says whether a list of the
+// API's pods at the revision, of the cluster, has a pod of this UID. The
+// record is nil where none could be read.
+func classify(r *record, cluster types.UID, revision string, listed bool) fate {
+	if listed {
+		return fateAdopt
+	}
+	if r == nil || cluster == "" || r.Cluster != cluster {
+		return fateQuarantine
+	}
+	order, err := resourceversion.CompareResourceVersion(revision, r.ResourceVersion)
+	if err != nil || order < 0 {
+		// The database went back in time: it was restored from a copy.
+		return fateQuarantine
+	}
+	return fateRemove
+}
+
+// leftover is what an earlier muster left of a pod.
+type leftover struct {
+	record    *record
+	processes []*process.Process
+}
+
+func (l *leftover) name() string {
+	if l.record == nil {
+		return "unknown"
+	}
+	return l.record.Namespace + "/" + l.record.Name
+}
+
+// inherit finds what an earlier muster left, and holds the GPUs of what still
+// runs before anything else may take them.
+func (n *Node) inherit(ctx context.Context) error {
+	processes, err := n.config.Runtime.Adopt(ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		n.config.Log.Warn("looking for containers of an earlier run", "error", err)
+	}
+	records, err := readRecords(n.config.podsDir())
+	if err != nil {
+		n.config.Log.Warn("looking for pods of an earlier run", "error", err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for uid, r := range records {
+		n.inherited[uid] = &leftover{record: r}
+	}
+	for _, p := range processes {
+		uid := types.UID(p.Spec().PodUID)
+		l := n.inherited[uid]
+		if l == nil {
+			l = &leftover{}
+			n.inherited[uid] = l
+		}
+		l.processes = append(l.processes, p)
+	}
+	for uid, l := range n.inherited {
+		if l.record != nil && slices.ContainsFunc(l.processes, live) {
+			n.ledger.quarantine(uid, l.name(), l.record.GPUs)
+		}
+	}
+	return nil
+}
+
+// disinherit decides what becomes of what no pod has claimed.
+func (n *Node) disinherit(ctx context.Context) {
+	n.mu.Lock()
+	rest := n.inherited
+	n.inherited = map[types.UID]*leftover{}
+	n.mu.Unlock()
+	revision := n.pods.LastSyncResourceVersion()
+	for uid, l := range rest {
+		alive := slices.ContainsFunc(l.processes, live)
+		switch f := classify(l.record, n.cluster, revision, false); {
+		case f == fateRemove:
+			n.config.Log.Info("ending a pod that was deleted meanwhile", "pod", l.name())
+			n.tasks.Go(func() { n.stopAll(ctx, l.record, l.processes) })
+		case alive:
+			n.config.Log.Warn("quarantining processes of a pod that this cluster does not know", "pod", l.name(), "uid", string(uid))
+			n.tasks.Go(func() { n.quarantine(ctx, uid, l) })
+		}
+	}
+}
+
+// quarantine shows and holds what a leftover runs until it has ended.
+func (n *Node) quarantine(ctx context.Context, uid types.UID, l *leftover) {
+	q := quarantined{name: l.name(), uid: uid}
+	if l.record != nil {
+		q.gpus = l.record.GPUs
+	}
+	for _, p := range l.processes {
+		if live(p) {
+			q.pids = append(q.pids, p.PID())
+		}
+	}
+	n.inventory.quarantine(q)
+	for _, p := range l.processes {
+		select {
+		case <-p.Done():
+		case <-ctx.Done():
+			return
+		}
+	}
+	n.ledger.release(uid)
+	n.inventory.unquarantine(uid)
+}

@@ -1,0 +1,164 @@
+package node
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/node/gpu"
+	"github.com/muster-dev/muster/internal/node/network"
+	"github.com/muster-dev/muster/internal/node/process"
+	"github.com/muster-dev/muster/internal/node/volume"
+)
+
+// Tier is how far pods are kept apart.
+type Tier string
+
+// The tiers.
+const (
+	// Plain: pods share the machine's namespaces.
+	Plain Tier = "plain"
+	// Isolated: pods have namespaces, and addresses, of their own.
+	Isolated Tier = "isolated"
+)
+
+// LabelTier is the Node label that holds the tier.
+const LabelTier = "muster.dev/tier"
+
+// PodNetwork is the pod network as the node uses it; *network.Network is one.
+type PodNetwork interface {
+	AddPod(uid string) (network.Pod, error)
+	RemovePod(uid string) error
+	Pods() []network.Pod
+	SetServices(services []network.Service) error
+	Gateway() netip.Addr
+	PodCIDR() netip.Prefix
+}
+
+// Config is what a Node needs.
+type Config struct {
+	// Name is the Node object's name. Required.
+	Name string
+	// DataDir is Muster's data folder. Required. The node uses pods/, jobs/
+	// and archive/ in it.
+	DataDir string
+	// REST is how the API server is reached; set QPS to -1. Required.
+	REST *rest.Config
+	// Tier is how far pods are kept apart. Default: Plain.
+	Tier Tier
+	// Runtime runs containers; its root is <DataDir>/pods. Required.
+	Runtime *process.Runtime
+	// Network gives pods addresses. Required in the isolated tier, nil in the
+	// plain one (a nil interface, not a nil *network.Network).
+	Network PodNetwork
+	// GPUs finds the machine's GPUs. Nil: there are none.
+	GPUs gpu.Source
+	// HostPorts are the ports that members are given in the plain tier.
+	// Default: 20000 to 29999.
+	HostPorts v1alpha1.PortRange
+	// Images maps image patterns to environment folders, or "host".
+	Images map[string]string
+	// Environments serves environment volumes. Nil: there are none.
+	Environments volume.Environments
+	// Code serves code volumes. Nil: there are none.
+	Code volume.Code
+	// Serving is the certificate of the kubelet API, valid for 127.0.0.1.
+	// Without one the API is not served.
+	Serving *tls.Certificate
+	// ClientCAs sign the certificate by which the API server shows itself to
+	// the kubelet API. Required with Serving.
+	ClientCAs *x509.CertPool
+	// ClientName is the common name that this certificate must bear. Empty:
+	// any.
+	ClientName string
+	// APIPort is the kubelet API's TCP port on 127.0.0.1. 0: a free one.
+	APIPort int
+	// HostIP is the machine's address in Node and pod status. Default: the
+	// gateway of the pod network, else the address of the default route.
+	HostIP string
+	// Reserved is kept back from what pods may request.
+	Reserved corev1.ResourceList
+	// MemoryLimits and CPULimits say that the Runtime can enforce them; see
+	// process.LimitsAvailable. They count in the isolated tier.
+	MemoryLimits, CPULimits bool
+	// Log takes what a person may need to know. Default: nothing.
+	Log *slog.Logger
+	// Clock is the time in all decisions. Default: the machine's.
+	Clock clock.WithTicker
+}
+
+// complete checks the configuration and fills in the defaults.
+func (c *Config) complete() error {
+	if errs := validation.IsDNS1123Subdomain(c.Name); len(errs) > 0 {
+		return fmt.Errorf("node name %q: %s", c.Name, errs[0])
+	}
+	if !filepath.IsAbs(c.DataDir) {
+		return fmt.Errorf("data folder %q: must be an absolute path", c.DataDir)
+	}
+	if c.Runtime == nil {
+		return errors.New("the node needs a runtime")
+	}
+	if c.Tier == "" {
+		c.Tier = Plain
+	}
+	if (c.Tier == Isolated) != (c.Network != nil) {
+		return fmt.Errorf("tier %s: a pod network is needed in the isolated tier, and only there", c.Tier)
+	}
+	if c.Serving != nil && c.ClientCAs == nil {
+		return errors.New("the kubelet API needs ClientCAs, or anybody could run commands in pods")
+	}
+	if c.HostPorts == (v1alpha1.PortRange{}) {
+		c.HostPorts = v1alpha1.PortRange{First: 20000, Last: 29999}
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	if c.HostIP == "" {
+		c.HostIP = hostIP(c.Network)
+	}
+	return nil
+}
+
+// hostIP is the address by which pods and people reach this machine.
+func hostIP(pods PodNetwork) string {
+	if pods != nil {
+		return pods.Gateway().String()
+	}
+	// Connecting a UDP socket sends nothing; it makes the kernel choose the
+	// address of the route. The target is a documentation address.
+	if conn, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 9}); err == nil {
+		defer func() { _ = conn.Close() }()
+		if local, ok := conn.LocalAddr().(*net.UDPAddr); ok && !local.IP.IsLoopback() {
+			return local.IP.String()
+		}
+	}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return "127.0.0.1"
+	}
+	for _, a := range addresses {
+		if prefix, ok := a.(*net.IPNet); ok && prefix.IP.To4() != nil && prefix.IP.IsGlobalUnicast() {
+			return prefix.IP.String()
+		}
+	}
+	return "127.0.0.1"
+}
+
+func (c *Config) podsDir() string { return filepath.Join(c.DataDir, "pods") }
+func (c *Config) jobsDir() string { return filepath.Join(c.DataDir, "jobs") }
+
+func (c *Config) archiveDir() string { return filepath.Join(c.DataDir, "archive") }

@@ -1,0 +1,68 @@
+package gpu
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxCommand is how much of a command line is told.
+const maxCommand = 200
+
+// describe fills in who owns a process and what it runs, as far as /proc at
+// root tells. The command already known stays where /proc tells none: the
+// process may be in another container, or gone.
+func describe(root string, p Process) Process {
+	dir := filepath.Join(root, strconv.Itoa(p.PID))
+	var stat unix.Stat_t
+	if err := unix.Stat(dir, &stat); err == nil {
+		p.User = userName(stat.Uid)
+	}
+	if raw, err := os.ReadFile(filepath.Join(dir, "cmdline")); err == nil && len(raw) > 0 {
+		p.Command = string(bytes.ReplaceAll(bytes.TrimRight(raw, "\x00"), []byte{0}, []byte{' '}))
+	} else if raw, err := os.ReadFile(filepath.Join(dir, "comm")); err == nil {
+		p.Command = strings.TrimSpace(string(raw))
+	}
+	p.Command = printable(p.Command)
+	return p
+}
+
+// printable cuts a command line to size and keeps what would move a cursor or
+// colour a terminal out of it: it is somebody else's text.
+func printable(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if strconv.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.ToValidUTF8(s, "?"))
+	if runes := []rune(s); len(runes) > maxCommand {
+		return string(runes[:maxCommand-1]) + "…"
+	}
+	return s
+}
+
+func userName(uid uint32) string {
+	id := strconv.FormatUint(uint64(uid), 10)
+	if u, err := user.LookupId(id); err == nil {
+		return u.Username
+	}
+	return fmt.Sprint(id)
+}
+
+// sortProcesses orders by PID and joins entries of one process: the driver
+// tells a process that computes and draws twice.
+func sortProcesses(list []Process) []Process {
+	slices.SortStableFunc(list, func(a, b Process) int {
+		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(b.MemoryMiB, a.MemoryMiB))
+	})
+	return slices.CompactFunc(list, func(a, b Process) bool { return a.PID == b.PID })
+}

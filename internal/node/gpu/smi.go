@@ -1,0 +1,232 @@
+package gpu
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// procRoot is where processes and the driver describe themselves.
+	procRoot = "/proc"
+	// smiTimeout bounds one call of nvidia-smi. Without the persistence daemon
+	// the driver initializes every device for it, a second or so each.
+	smiTimeout = 20 * time.Second
+	// migReason is why a partitioned device is not given out.
+	migReason = "it is partitioned (MIG is on), and only whole GPUs are given out; \"nvidia-smi -mig 0\" as root switches that off"
+)
+
+// The columns that are asked for. Names come last, because they may contain
+// commas.
+var (
+	gpuColumns     = []string{"index", "uuid", "pci.bus_id", "memory.total", "memory.used", "utilization.gpu", "power.draw", "temperature.gpu", "mig.mode.current", "name"}
+	processColumns = []string{"gpu_uuid", "pid", "used_memory", "process_name"}
+)
+
+// smi asks the nvidia-smi program.
+type smi struct {
+	path string
+	proc string
+}
+
+func openSMI(ctx context.Context) (Source, error) {
+	path, err := exec.LookPath("nvidia-smi")
+	if err != nil {
+		return nil, fmt.Errorf("looking for nvidia-smi: %w", err)
+	}
+	s := &smi{path: path, proc: procRoot}
+	if _, err := s.Devices(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *smi) Name() string { return "nvidia-smi" }
+
+func (s *smi) Close() error { return nil }
+
+func (s *smi) Devices(ctx context.Context) ([]Device, error) {
+	rows, err := s.gpus(ctx)
+	if err != nil {
+		return nil, err
+	}
+	devices := make([]Device, 0, len(rows))
+	for _, r := range rows {
+		r.device.Node = s.node(r.bus)
+		devices = append(devices, accessible(r.device))
+	}
+	return devices, nil
+}
+
+func (s *smi) Sample(ctx context.Context) ([]Sample, error) {
+	rows, err := s.gpus(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.run(ctx, "--query-compute-apps="+strings.Join(processColumns, ","))
+	if err != nil {
+		return nil, err
+	}
+	processes := parseProcesses(out)
+	samples := make([]Sample, 0, len(rows))
+	for _, r := range rows {
+		for _, p := range processes[r.sample.UUID] {
+			r.sample.Processes = append(r.sample.Processes, describe(s.proc, p))
+		}
+		r.sample.Processes = sortProcesses(r.sample.Processes)
+		samples = append(samples, r.sample)
+	}
+	return samples, nil
+}
+
+func (s *smi) gpus(ctx context.Context) ([]gpuRow, error) {
+	out, err := s.run(ctx, "--query-gpu="+strings.Join(gpuColumns, ","))
+	if err != nil {
+		return nil, err
+	}
+	return parseGPUs(out)
+}
+
+// run calls the program with a query and gives its table.
+func (s *smi) run(ctx context.Context, query string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, smiTimeout)
+	defer cancel()
+	command := exec.CommandContext(ctx, s.path, query, "--format=csv,noheader,nounits")
+	command.Env = append(os.Environ(), "LC_ALL=C")
+	// A driver that hangs holds the program in the kernel: do not wait for it.
+	command.WaitDelay = time.Second
+	var out, complaint bytes.Buffer
+	command.Stdout, command.Stderr = &out, &complaint
+	err := command.Run()
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return "", fmt.Errorf("running nvidia-smi: it gave no answer in %v; the driver may hang: %w", smiTimeout, ctx.Err())
+	case err != nil:
+		said := cmp.Or(strings.TrimSpace(complaint.String()), strings.TrimSpace(out.String()))
+		return "", fmt.Errorf("running nvidia-smi: %w: %s", err, printable(strings.Join(strings.Fields(said), " ")))
+	}
+	return out.String(), nil
+}
+
+// gpuRow is one line of nvidia-smi's table.
+type gpuRow struct {
+	device Device
+	sample Sample
+	bus    string
+}
+
+// parseGPUs reads the table of gpuColumns. Figures that the driver does not
+// give ("[N/A]") are 0. A line that is not one is an error: half a list would
+// look like devices that are gone.
+func parseGPUs(out string) ([]gpuRow, error) {
+	var rows []gpuRow
+	for line := range strings.Lines(out) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "No devices were found") {
+			continue
+		}
+		f := split(line, len(gpuColumns))
+		if len(f) != len(gpuColumns) {
+			return nil, fmt.Errorf("reading the list of nvidia-smi: the line %q has %d columns; %d were asked for", printable(line), len(f), len(gpuColumns))
+		}
+		index, err := strconv.Atoi(f[0])
+		if err != nil || !strings.HasPrefix(f[1], "GPU-") {
+			return nil, fmt.Errorf("reading the list of nvidia-smi: the line %q begins with no index and UUID", printable(line))
+		}
+		d := Device{Index: index, UUID: f[1], Product: printable(f[9]), Model: ModelName(f[9]), MemoryMiB: int64(number(f[3]))}
+		switch {
+		case f[8] == "Enabled":
+			d.Unhealthy = migReason
+		case d.MemoryMiB == 0:
+			d.Unhealthy = fmt.Sprintf("the driver does not give its memory size (%s)", printable(f[3]))
+		}
+		rows = append(rows, gpuRow{device: d, bus: f[2], sample: Sample{UUID: d.UUID, MemoryUsedMiB: int64(number(f[4])),
+			UtilizationPercent: int(number(f[5])), PowerWatts: int(number(f[6])), TemperatureC: int(number(f[7]))}})
+	}
+	slices.SortFunc(rows, func(a, b gpuRow) int { return cmp.Compare(a.device.Index, b.device.Index) })
+	return rows, nil
+}
+
+// parseProcesses reads the table of processColumns, by UUID of the device. A
+// line without a PID says nothing and is left out.
+func parseProcesses(out string) map[string][]Process {
+	processes := map[string][]Process{}
+	for line := range strings.Lines(out) {
+		f := split(strings.TrimSpace(line), len(processColumns))
+		if len(f) != len(processColumns) {
+			continue
+		}
+		pid, err := strconv.Atoi(f[1])
+		if err != nil || pid <= 0 {
+			continue
+		}
+		p := Process{PID: pid, MemoryMiB: int64(number(f[2]))}
+		if !strings.HasPrefix(f[3], "[") {
+			p.Command = f[3]
+		}
+		processes[f[0]] = append(processes[f[0]], p)
+	}
+	return processes
+}
+
+func split(line string, columns int) []string {
+	fields := strings.SplitN(line, ",", columns)
+	for i := range fields {
+		fields[i] = strings.TrimSpace(fields[i])
+	}
+	return fields
+}
+
+// number is a figure, rounded, or 0 where the driver gives words instead, such
+// as [N/A], [Not Supported] or [Unknown Error].
+func number(s string) float64 {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsNaN(v) || v < 0 || v > math.MaxInt32 {
+		return 0
+	}
+	return math.Round(v)
+}
+
+// node finds the device file of the device at a PCI address, which the driver
+// tells in /proc: its number need not be the index.
+func (s *smi) node(bus string) string {
+	// nvidia-smi writes an eight-digit domain in capitals, the kernel four
+	// digits in small letters.
+	bus = strings.ToLower(bus)
+	if domain, rest, ok := strings.Cut(bus, ":"); ok && len(domain) == 8 {
+		bus = domain[4:] + ":" + rest
+	}
+	raw, err := os.ReadFile(filepath.Join(s.proc, "driver/nvidia/gpus", filepath.Base(bus), "information"))
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(raw)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "Device Minor" {
+			return "/dev/nvidia" + strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// accessible marks a device unhealthy whose file this user may not use.
+func accessible(d Device) Device {
+	if d.Node == "" || d.Unhealthy != "" {
+		return d
+	}
+	if err := unix.Access(d.Node, unix.R_OK|unix.W_OK); err != nil {
+		d.Unhealthy = fmt.Sprintf("%s cannot be used: %v", d.Node, err)
+	}
+	return d
+}

@@ -1,0 +1,368 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/node/admission"
+	"github.com/muster-dev/muster/internal/node/expansion"
+	"github.com/muster-dev/muster/internal/node/gpu"
+	"github.com/muster-dev/muster/internal/node/network"
+	"github.com/muster-dev/muster/internal/node/process"
+	"github.com/muster-dev/muster/internal/node/volume"
+)
+
+const (
+	// lockTries is how often a GPU's lock is tried before the pod is refused:
+	// a shim that has just ended may still hold it.
+	lockTries = 20
+	lockPause = 100 * time.Millisecond
+)
+
+// launch starts a unit's next attempt and records what came of it.
+func (w *worker) launch(u *unit) {
+	now := w.node.config.Clock.Now()
+	spec, err := w.spec(u)
+	if err != nil {
+		u.wait = waiting{reason: reasonConfigError, message: err.Error()}
+		u.notBefore = now.Add(retryEvery)
+		w.watchObjects()
+		return
+	}
+	p, err := w.node.config.Runtime.Start(w.ctx, spec)
+	var refused *process.StartError
+	switch {
+	case err == nil:
+		if w.start.IsZero() {
+			w.start = now
+		}
+		u.begin(p)
+		w.node.live.add(p)
+		w.attend(u, false)
+		w.prune(u)
+	case w.ctx.Err() != nil:
+		u.notBefore = now.Add(retryEvery)
+	case errors.As(err, &refused) && refused.Reason == process.ReasonLockHeld:
+		u.lockTries++
+		u.notBefore = now.Add(lockPause)
+		if u.lockTries >= lockTries {
+			w.fail(reasonRefused, fmt.Sprintf("container %s: a GPU is taken: %s", u.spec.Name, refused.Message))
+		}
+	case errors.As(err, &refused):
+		u.next = spec.Restart + 1
+		u.wait = waiting{}
+		u.conclude(spec.ID, process.Exit{Code: refused.Code, StartedAt: now, FinishedAt: now, Reason: refused.Reason, Err: refused.Message})
+	default:
+		u.wait = waiting{reason: reasonCreateError, message: err.Error()}
+		u.notBefore = now.Add(retryEvery)
+	}
+}
+
+// watchObjects wakes the worker when a ConfigMap or Secret changes.
+func (w *worker) watchObjects() {
+	changed := w.node.objects.changed()
+	w.task(func() {
+		select {
+		case <-changed:
+			w.post(func() {
+				for _, u := range w.units {
+					if u.wait.reason == reasonConfigError {
+						u.notBefore = time.Time{}
+					}
+				}
+			})
+		case <-w.ctx.Done():
+		case <-w.node.config.Clock.After(retryEvery):
+		}
+	})
+}
+
+// spec says what a unit's next attempt runs.
+func (w *worker) spec(u *unit) (process.Spec, error) {
+	pod := w.podNow()
+	isolated := w.node.config.Tier == Isolated
+	root := w.node.podRoot(w.uid)
+	seen := root
+	if isolated {
+		seen = v1alpha1.PodRoot
+	}
+	variables, err := w.variables(pod, u, seen)
+	if err != nil {
+		return process.Spec{}, err
+	}
+	view, err := volume.See(volume.Request{
+		Pod: pod, Container: u.spec, Volumes: w.place.volumes, Root: root, Isolated: isolated, Expand: variables.Expand,
+	})
+	if err != nil {
+		return process.Spec{}, err
+	}
+	s := process.Spec{
+		ID:        fmt.Sprintf("%s/%s/%d", w.uid, u.spec.Name, u.next),
+		PodUID:    string(w.uid),
+		Container: u.spec.Name,
+		Restart:   u.next,
+		Argv:      variables.ExpandAll(append(append([]string{}, u.spec.Command...), u.spec.Args...)),
+		Dir:       view.Dir,
+		TTY:       u.spec.TTY,
+		Stdin:     u.spec.Stdin,
+		StdinOnce: u.spec.StdinOnce,
+		Labels:    map[string]string{"namespace": pod.Namespace, "name": pod.Name},
+	}
+	setUser(&s, pod, u.spec)
+	w.activate(variables, view, u)
+	s.Locks = w.gpus(variables, u, &s, isolated)
+	if isolated {
+		if err := w.isolate(&s, pod, u, view); err != nil {
+			return process.Spec{}, err
+		}
+		s.Limits = w.limits(u.spec)
+	}
+	s.TerminationMessagePath, err = w.terminationPath(&s, u)
+	s.Env = variables.List()
+	return s, err
+}
+
+// inherited are the variables that containers have from the node, since their
+// image is this machine.
+var inherited = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH"}
+
+func (w *worker) variables(pod *corev1.Pod, u *unit, root string) (*expansion.Variables, error) {
+	v, err := expansion.Environment(expansion.Input{
+		Pod: pod, Container: u.spec, Root: root,
+		Services:    w.node.directory.Variables(pod),
+		Allocatable: w.node.allocatable(),
+		Lookup:      volume.Lookup(w.ctx, w.node.objects, pod.Namespace),
+	})
+	if err != nil {
+		return nil, err
+	}
+	uid, _ := admission.User(pod, u.spec)
+	for _, name := range inherited {
+		if value, ok := os.LookupEnv(name); ok && (uid == nil || (name != "HOME" && name != "USER" && name != "LOGNAME")) {
+			v.Default(name, value)
+		}
+	}
+	v.Default("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+	v.Default("HOSTNAME", hostname(pod))
+	if uid != nil {
+		if account, err := user.LookupId(strconv.FormatInt(*uid, 10)); err == nil {
+			v.Default("HOME", account.HomeDir)
+			v.Default("USER", account.Username)
+		}
+		v.Default("HOME", "/")
+	}
+	return v, nil
+}
+
+// hostname is the pod's own host name.
+func hostname(pod *corev1.Pod) string {
+	switch {
+	case pod.Spec.HostnameOverride != nil:
+		return *pod.Spec.HostnameOverride
+	case pod.Spec.Hostname != "":
+		return pod.Spec.Hostname
+	}
+	return pod.Name
+}
+
+func setUser(s *process.Spec, pod *corev1.Pod, ctr *corev1.Container) {
+	uid, gid := admission.User(pod, ctr)
+	if uid != nil && int64(os.Geteuid()) != *uid {
+		value := uint32(*uid)
+		s.UID = &value
+	}
+	if gid != nil && int64(os.Getegid()) != *gid {
+		value := uint32(*gid)
+		s.GID = &value
+	}
+}
+
+// activate puts the container into its Python environment: the one mounted, or
+// the one that its image stands for.
+func (w *worker) activate(v *expansion.Variables, view volume.View, u *unit) {
+	folder := view.Environment
+	if folder == "" {
+		folder, _ = admission.Environment(w.node.config.Images, u.spec.Image)
+	}
+	if folder != "" {
+		expansion.Activate(v, folder)
+	}
+}
+
+// gpus shows the container its GPUs and no others, and returns their locks.
+func (w *worker) gpus(v *expansion.Variables, u *unit, s *process.Spec, isolated bool) []string {
+	var own []gpu.Device
+	var locks, nodes []string
+	for _, d := range w.node.inventory.devices() {
+		for _, uuid := range u.gpus {
+			if d.UUID == uuid {
+				own = append(own, d)
+				locks = append(locks, gpu.LockPath(uuid))
+				if d.Node != "" {
+					nodes = append(nodes, d.Node)
+				}
+			}
+		}
+	}
+	for _, pair := range gpu.Environ(own) {
+		name, value, _ := strings.Cut(pair, "=")
+		v.Set(name, value)
+	}
+	if isolated {
+		s.Isolation = &process.Isolation{HideGPUs: true, GPUDeviceNodes: nodes}
+	}
+	return locks
+}
+
+// isolate gives the container the pod's network and files of its own.
+func (w *worker) isolate(s *process.Spec, pod *corev1.Pod, u *unit, view volume.View) error {
+	if s.Isolation == nil {
+		s.Isolation = &process.Isolation{}
+	}
+	s.Isolation.Mounts = view.Mounts
+	if pod.Spec.HostNetwork {
+		return nil
+	}
+	s.Isolation.NetNS, s.Isolation.Hostname = w.place.netNS, hostname(pod)
+	names, err := w.names(pod)
+	if err != nil {
+		return err
+	}
+	for _, m := range names {
+		if !mountsAt(u.spec, m.Target) {
+			s.Isolation.Mounts = append(s.Isolation.Mounts, m)
+		}
+	}
+	return nil
+}
+
+func mountsAt(ctr *corev1.Container, target string) bool {
+	for _, m := range ctr.VolumeMounts {
+		if filepath.Clean(m.MountPath) == target {
+			return true
+		}
+	}
+	return false
+}
+
+// names writes the pod's hosts file and resolver configuration.
+func (w *worker) names(pod *corev1.Pod) ([]process.Mount, error) {
+	folder := filepath.Join(w.node.config.podsDir(), string(w.uid), "etc")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return nil, fmt.Errorf("making the pod's name files: %w", err)
+	}
+	files := map[string][]byte{
+		"hosts":       network.HostsFile(hostEntries(pod, w.place.ip)),
+		"resolv.conf": w.node.resolvConf(pod),
+	}
+	var mounts []process.Mount
+	for _, name := range []string{"hosts", "resolv.conf"} {
+		if files[name] == nil {
+			continue
+		}
+		file := filepath.Join(folder, name)
+		if err := os.WriteFile(file, files[name], 0o644); err != nil {
+			return nil, fmt.Errorf("writing the pod's %s: %w", name, err)
+		}
+		mounts = append(mounts, process.Mount{Source: file, Target: "/etc/" + name})
+	}
+	return mounts, nil
+}
+
+// limits are what the container may use, where the machine enforces it.
+func (w *worker) limits(ctr *corev1.Container) *process.Limits {
+	if !w.node.config.MemoryLimits && !w.node.config.CPULimits {
+		return nil
+	}
+	l := &process.Limits{
+		CPURequestMillis: ctr.Resources.Requests.Cpu().MilliValue(),
+	}
+	if w.node.config.MemoryLimits {
+		l.MemoryBytes = ctr.Resources.Limits.Memory().Value()
+	}
+	if w.node.config.CPULimits {
+		l.CPUMillis = ctr.Resources.Limits.Cpu().MilliValue()
+	}
+	return l
+}
+
+// terminationPath is where the container leaves its last words. In the plain
+// tier only a path below the pod's root can be the container's own; the
+// default is a path of the machine that all would share.
+func (w *worker) terminationPath(s *process.Spec, u *unit) (string, error) {
+	target := path.Clean(u.spec.TerminationMessagePath)
+	if u.spec.TerminationMessagePath == "" {
+		target = corev1.TerminationMessagePathDefault
+	}
+	if s.Isolation == nil {
+		if !admission.Below(target, v1alpha1.PodRoot) {
+			return "", nil
+		}
+		inside := path.Join(w.node.podRoot(w.uid), strings.TrimPrefix(target, v1alpha1.PodRoot))
+		return inside, os.MkdirAll(filepath.Dir(inside), 0o755)
+	}
+	folder := filepath.Join(w.node.config.podsDir(), string(w.uid), "termination")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", fmt.Errorf("making the termination message: %w", err)
+	}
+	file := filepath.Join(folder, fmt.Sprintf("%s.%d", u.spec.Name, u.next))
+	if err := os.WriteFile(file, nil, 0o666); err != nil {
+		return "", fmt.Errorf("making the termination message: %w", err)
+	}
+	if err := os.Chmod(file, 0o666); err != nil {
+		return "", fmt.Errorf("making the termination message: %w", err)
+	}
+	s.Isolation.Mounts = append(s.Isolation.Mounts, process.Mount{Source: file, Target: target})
+	return target, nil
+}
+
+// prune removes the folders of attempts but the last two, and keeps what they
+// used in the record.
+func (w *worker) prune(u *unit) {
+	for len(u.kept) > 1 {
+		p := u.kept[0]
+		exit := p.Exit()
+		next := *w.record
+		next.Past.CPUSeconds += exit.CPUSeconds
+		next.Past.MaxRSSBytes = max(next.Past.MaxRSSBytes, exit.MaxRSSBytes)
+		if next.Past.Started.IsZero() || exit.StartedAt.Before(next.Past.Started) {
+			next.Past.Started = exit.StartedAt
+		}
+		if err := next.write(w.node.config.podsDir()); err != nil {
+			w.log.Warn("removing an old attempt", "error", err)
+			return
+		}
+		*w.record = next
+		u.kept = u.kept[1:]
+		if err := p.Remove(); err != nil {
+			w.log.Warn("removing an old attempt", "error", err)
+		}
+	}
+}
+
+// lastWords reads the end of a container's output, as the message of one that
+// failed without leaving any.
+func (w *worker) lastWords(p *process.Process) string {
+	const lines, most = 80, 2048
+	r, err := p.Logs(w.ctx, process.LogQuery{Tail: lines})
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = r.Close() }()
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return ""
+	}
+	return string(data[max(0, len(data)-most):])
+}

@@ -1,0 +1,144 @@
+package node
+
+import (
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-dev/muster/internal/node/admission"
+)
+
+// port is a port of the machine.
+type port struct {
+	protocol corev1.Protocol
+	number   int32
+}
+
+// holding is what one pod holds.
+type holding struct {
+	name   string
+	gpus   []string
+	ports  []port
+	ending bool
+}
+
+// ledger says which pod holds which GPUs and ports of the machine. Its methods
+// may be called concurrently.
+type ledger struct {
+	mu      sync.Mutex
+	held    map[types.UID]*holding
+	changed chan struct{}
+}
+
+func newLedger() *ledger {
+	return &ledger{held: map[types.UID]*holding{}, changed: make(chan struct{})}
+}
+
+// take calls admit with who holds what, and, if it returns no refusal, gives
+// the pod what it names. Where the refusal may be due to a pod that is just
+// ending, retry is a channel that closes at the next change.
+func (l *ledger) take(pod *corev1.Pod, shared bool, admit func(gpus map[string]string, ports map[port]string) *admission.Refusal) (refusal *admission.Refusal, retry <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	gpus, ports := map[string]string{}, map[port]string{}
+	ending := false
+	wanted := holdingOf(pod, shared)
+	for uid, h := range l.held {
+		if uid == pod.UID {
+			continue
+		}
+		for _, g := range h.gpus {
+			gpus[g] = h.name
+		}
+		for _, p := range h.ports {
+			ports[p] = h.name
+		}
+		ending = ending || (h.ending && h.overlaps(wanted))
+	}
+	if refusal = admit(gpus, ports); refusal != nil {
+		if ending {
+			return refusal, l.changed
+		}
+		return refusal, nil
+	}
+	l.held[pod.UID] = wanted
+	return nil, nil
+}
+
+// overlaps is true when both hold the same GPU or port.
+func (h *holding) overlaps(other *holding) bool {
+	for _, g := range h.gpus {
+		for _, o := range other.gpus {
+			if g == o {
+				return true
+			}
+		}
+	}
+	for _, p := range h.ports {
+		for _, o := range other.ports {
+			if p == o {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hold records what a pod holds without asking: it runs already.
+func (l *ledger) hold(pod *corev1.Pod, shared bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held[pod.UID] = holdingOf(pod, shared)
+}
+
+// quarantine records GPUs that nobody may use.
+func (l *ledger) quarantine(uid types.UID, name string, gpus []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held[uid] = &holding{name: "the quarantined pod " + name, gpus: gpus}
+}
+
+// end marks that a pod's holdings will be free soon.
+func (l *ledger) end(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h := l.held[uid]; h != nil {
+		h.ending = true
+	}
+}
+
+// release frees what a pod holds.
+func (l *ledger) release(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.held[uid]; ok {
+		delete(l.held, uid)
+		close(l.changed)
+		l.changed = make(chan struct{})
+	}
+}
+
+// holdingOf is what a pod asks to hold. Shared: it uses the machine's ports.
+func holdingOf(pod *corev1.Pod, shared bool) *holding {
+	h := &holding{name: fmt.Sprintf("pod %s/%s", pod.Namespace, pod.Name), gpus: admission.GPUs(pod)}
+	if !shared {
+		return h
+	}
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			for _, p := range list[i].Ports {
+				protocol := p.Protocol
+				if protocol == "" {
+					protocol = corev1.ProtocolTCP
+				}
+				h.ports = append(h.ports, port{protocol: protocol, number: p.ContainerPort})
+			}
+		}
+	}
+	if number := admission.MemberPort(pod); number != 0 {
+		h.ports = append(h.ports, port{protocol: corev1.ProtocolTCP, number: number})
+	}
+	return h
+}

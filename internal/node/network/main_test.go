@@ -1,0 +1,237 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// insideEnv marks the test process that runs in namespaces of its own.
+const insideEnv = "MUSTER_NETWORK_TEST_INSIDE"
+
+// TestMain runs the tests again in a network and a mount namespace of their
+// own: that is the machine they see, and the real one is never touched.
+func TestMain(m *testing.M) {
+	switch {
+	case os.Getenv(insideEnv) != "":
+		if err := furnishMachine(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(m.Run())
+	case os.Geteuid() != 0:
+		// The tests that need no namespace run, the others say why they do not.
+		os.Exit(m.Run())
+	}
+	os.Exit(runInside())
+}
+
+// runInside gives the exit code of the tests inside. Stopped tests stop
+// inside, too.
+func runInside() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	command := exec.CommandContext(ctx, "/proc/self/exe", os.Args[1:]...)
+	command.Env = append(os.Environ(), insideEnv+"=1")
+	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
+	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	if err := command.Run(); err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			return exit.ExitCode()
+		}
+		fmt.Fprintln(os.Stderr, "running the tests in namespaces of their own:", err)
+		return 1
+	}
+	return 0
+}
+
+// furnishMachine makes /run private and switches the loopback interface on.
+func furnishMachine() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("making mounts private: %w", err)
+	}
+	if err := unix.Mount("tmpfs", "/run", "tmpfs", 0, ""); err != nil {
+		return fmt.Errorf("mounting /run: %w", err)
+	}
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	return netlink.LinkSetUp(lo)
+}
+
+// machine skips a test where it cannot have a machine of its own.
+func machine(t testing.TB) {
+	t.Helper()
+	if os.Getenv(insideEnv) == "" {
+		t.Skip("a pod network needs root")
+	}
+}
+
+var testServices = netip.MustParsePrefix("10.200.0.0/16")
+
+func testOptions(t testing.TB) Options {
+	t.Helper()
+	machine(t)
+	return Options{ServiceCIDR: testServices, StateDir: filepath.Join(t.TempDir(), "state")}
+}
+
+// open opens a network that is destroyed with the test.
+func open(t testing.TB, options Options) *Network {
+	t.Helper()
+	n, err := Open(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Destroy(); err != nil && !errors.Is(err, errClosed) {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+func add(t testing.TB, n *Network, uid string) Pod {
+	t.Helper()
+	pod, err := n.AddPod(uid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+// inside runs f in the namespace.
+func inside(t testing.TB, path string, f func() error) {
+	t.Helper()
+	if err := inNamespace(path, func(*namespace) error { return f() }); err != nil {
+		t.Error(err)
+	}
+}
+
+// serve answers every TCP connection at the address in the namespace with the
+// name and the address that the connection came from. An empty path is the
+// machine.
+func serve(t testing.TB, path, address, name string) netip.AddrPort {
+	t.Helper()
+	var listener net.Listener
+	listen := func(*namespace) (err error) {
+		listener, err = new(net.ListenConfig).Listen(t.Context(), "tcp4", address)
+		return err
+	}
+	err := listen(nil)
+	if path != "" {
+		if err == nil {
+			_ = listener.Close()
+		}
+		err = inNamespace(path, listen)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			from, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
+			_, _ = io.WriteString(conn, name+" "+from)
+			_ = conn.Close()
+		}
+	}()
+	t.Cleanup(func() { _ = listener.Close(); <-done })
+	return netip.MustParseAddrPort(listener.Addr().String())
+}
+
+// serveUDP is the same for UDP.
+func serveUDP(t testing.TB, path, address, name string) {
+	t.Helper()
+	var packets net.PacketConn
+	err := inNamespace(path, func(*namespace) (err error) {
+		packets, err = new(net.ListenConfig).ListenPacket(t.Context(), "udp4", address)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		buffer := make([]byte, 512)
+		for {
+			_, from, err := packets.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			_, _ = packets.WriteTo([]byte(name), from)
+		}
+	}()
+	t.Cleanup(func() { _ = packets.Close(); <-done })
+}
+
+// ask connects from the namespace and gives what the other side says.
+func ask(path, address string) (string, error) { return askFor(path, address, 2*time.Second) }
+
+func askFor(path, address string, patience time.Duration) (string, error) {
+	var said string
+	call := func(*namespace) error {
+		conn, err := (&net.Dialer{Timeout: patience}).Dial("tcp4", address)
+		if err != nil {
+			return err
+		}
+		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+			return err
+		}
+		raw, err := io.ReadAll(conn)
+		said = string(raw)
+		return errors.Join(err, conn.Close())
+	}
+	if path == "" {
+		return said, call(nil)
+	}
+	return said, inNamespace(path, call)
+}
+
+// says fails unless the answer begins with what is wanted.
+func says(t testing.TB, path, address, want string) {
+	t.Helper()
+	got, err := ask(path, address)
+	if err != nil || !strings.HasPrefix(got, want) {
+		t.Errorf("asking %s from %q gave %q, %v; want %q", address, filepath.Base(path), got, err, want)
+	}
+}
+
+// refuses fails unless connecting is refused, and at once.
+func refuses(t testing.TB, path, address string) {
+	t.Helper()
+	start := time.Now()
+	_, err := ask(path, address)
+	if !errors.Is(err, unix.ECONNREFUSED) || time.Since(start) > 500*time.Millisecond {
+		t.Errorf("asking %s from %q gave %v after %v; want a refusal at once", address, filepath.Base(path), err, time.Since(start))
+	}
+}
+
+// unreachable fails if connecting works. What works takes microseconds.
+func unreachable(t testing.TB, path, address string) {
+	t.Helper()
+	if said, err := askFor(path, address, 150*time.Millisecond); err == nil {
+		t.Errorf("asking %s from %q gave %q; nothing should be reachable there", address, filepath.Base(path), said)
+	}
+}

@@ -1,0 +1,123 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// objects reads what containers are made of: from informers' caches, and from
+// the API for what is not in them yet.
+type objects struct {
+	client     kubernetes.Interface
+	configMaps corelisters.ConfigMapLister
+	secrets    corelisters.SecretLister
+	claims     corelisters.PersistentVolumeClaimLister
+	volumes    corelisters.PersistentVolumeLister
+	synced     []cache.InformerSynced
+
+	mu    sync.Mutex
+	event chan struct{}
+}
+
+func newObjects(client kubernetes.Interface, factory informers.SharedInformerFactory) *objects {
+	core := factory.Core().V1()
+	o := &objects{
+		client:     client,
+		configMaps: core.ConfigMaps().Lister(), secrets: core.Secrets().Lister(),
+		claims: core.PersistentVolumeClaims().Lister(), volumes: core.PersistentVolumes().Lister(),
+		event: make(chan struct{}),
+	}
+	notify := cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { o.notify() },
+		UpdateFunc: func(any, any) { o.notify() },
+		DeleteFunc: func(any) { o.notify() },
+	}
+	for _, informer := range []cache.SharedIndexInformer{
+		core.ConfigMaps().Informer(), core.Secrets().Informer(),
+		core.PersistentVolumeClaims().Informer(), core.PersistentVolumes().Informer(),
+	} {
+		// The error is that of an informer that was stopped already.
+		if _, err := informer.AddEventHandler(notify); err == nil {
+			o.synced = append(o.synced, informer.HasSynced)
+		}
+	}
+	return o
+}
+
+// changed returns a channel that closes when one of the objects changes.
+func (o *objects) changed() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.event
+}
+
+func (o *objects) notify() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	close(o.event)
+	o.event = make(chan struct{})
+}
+
+// ConfigMap reads a ConfigMap.
+func (o *objects) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
+	m, err := o.configMaps.ConfigMaps(namespace).Get(name)
+	if apierrors.IsNotFound(err) {
+		return o.client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+	}
+	return m, err
+}
+
+// Secret reads a Secret.
+func (o *objects) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	s, err := o.secrets.Secrets(namespace).Get(name)
+	if apierrors.IsNotFound(err) {
+		return o.client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+	}
+	return s, err
+}
+
+// Claim reads a claim and the volume it is bound to.
+func (o *objects) Claim(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
+	claim, err := o.claims.PersistentVolumeClaims(namespace).Get(name)
+	if apierrors.IsNotFound(err) || (err == nil && claim.Status.Phase != corev1.ClaimBound) {
+		claim, err = o.client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
+	}
+	if err != nil || claim.Spec.VolumeName == "" {
+		return claim, nil, err
+	}
+	volume, err := o.volumes.Get(claim.Spec.VolumeName)
+	if apierrors.IsNotFound(err) {
+		volume, err = o.client.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
+	}
+	return claim, volume, err
+}
+
+// Token asks for a token that is valid while the pod exists.
+func (o *objects) Token(ctx context.Context, pod *corev1.Pod, audience string, seconds int64) (string, time.Time, error) {
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		ExpirationSeconds: &seconds,
+		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+	}}
+	if audience != "" {
+		request.Spec.Audiences = []string{audience}
+	}
+	account := pod.Spec.ServiceAccountName
+	if account == "" {
+		account = "default"
+	}
+	answer, err := o.client.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	return answer.Status.Token, answer.Status.ExpirationTimestamp.Time, nil
+}

@@ -1,0 +1,258 @@
+package node
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/node/admission"
+	"github.com/muster-dev/muster/internal/node/volume"
+)
+
+// place is what a pod has on this machine before its containers start.
+type place struct {
+	volumes map[string]volume.Volume
+	ip      string
+	netNS   string
+}
+
+const (
+	// refreshEvery is how often volumes are brought up to date.
+	refreshEvery = time.Minute
+	// retryEvery is how long to wait for an event that says that something
+	// missing may be there now.
+	retryEvery = 2 * time.Second
+	// patience is how long a pod waits for a GPU or port that another pod is
+	// just giving back.
+	patience = 30 * time.Second
+)
+
+// shared is true for a pod that uses the machine's network.
+func (n *Node) shared(pod *corev1.Pod) bool {
+	return n.config.Tier == Plain || pod.Spec.HostNetwork
+}
+
+// prepareOrRefresh starts the task that prepares the pod, or the one that
+// brings its volumes up to date.
+func (w *worker) prepareOrRefresh(now time.Time) {
+	if w.preparing != nil || w.settled || w.outcome != "" || w.ending() {
+		return
+	}
+	if w.place != nil && (w.refreshAt.IsZero() || now.Before(w.refreshAt)) {
+		return
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	w.preparing = cancel
+	pod, known := w.podNow(), w.place
+	fresh := w.record == nil
+	w.task(func() {
+		defer cancel()
+		if known != nil {
+			_, err := w.node.volumes.Prepare(ctx, pod)
+			w.post(func() { w.refreshed(err) })
+			return
+		}
+		w.prepare(ctx, pod, fresh)
+	})
+}
+
+// podNow is the pod as its containers may see it, addresses included.
+func (w *worker) podNow() *corev1.Pod {
+	pod := w.pod.DeepCopy()
+	pod.Status.HostIP = w.node.config.HostIP
+	pod.Status.HostIPs = []corev1.HostIP{{IP: w.node.config.HostIP}}
+	if w.place != nil {
+		pod.Status.PodIP, pod.Status.PodIPs = w.place.ip, []corev1.PodIP{{IP: w.place.ip}}
+	}
+	return pod
+}
+
+func (w *worker) refreshed(err error) {
+	w.preparing = nil
+	w.refreshAt = w.node.config.Clock.Now().Add(refreshEvery)
+	if err != nil {
+		w.log.Warn("bringing volumes up to date", "error", err)
+	}
+}
+
+// prepare makes everything that containers need, in a task.
+//
+//  1. Admit the pod, unless it was admitted before.
+//  2. Record it, before anything of it exists.
+//  3. Give it an address.
+//  4. Make its volumes; wait for what they are made of.
+func (w *worker) prepare(ctx context.Context, pod *corev1.Pod, fresh bool) {
+	if fresh {
+		if refusal := w.node.admit(ctx, pod); refusal != nil {
+			w.post(func() {
+				w.preparing = nil
+				if !w.ending() {
+					w.fail(reasonRefused, refusal.Error())
+				}
+			})
+			return
+		}
+		r := w.node.newRecord(ctx, pod)
+		if !w.insist(ctx, reasonCreateError, func() error { return r.write(w.node.config.podsDir()) }) {
+			return
+		}
+		w.job.Store(&r.Job)
+		w.post(func() { w.record = r })
+	}
+	p := &place{ip: w.node.config.HostIP}
+	ok := w.insist(ctx, reasonCreateError, func() (err error) {
+		if err = os.MkdirAll(w.node.podRoot(pod.UID), 0o755); err != nil {
+			return err
+		}
+		if w.node.shared(pod) {
+			return nil
+		}
+		given, err := w.node.config.Network.AddPod(string(pod.UID))
+		if err == nil {
+			p.ip, p.netNS = given.IP.String(), given.NetNS
+		}
+		return err
+	})
+	if !ok {
+		return
+	}
+	pod.Status.PodIP, pod.Status.PodIPs = p.ip, []corev1.PodIP{{IP: p.ip}}
+	ok = w.insist(ctx, reasonCreating, func() (err error) {
+		p.volumes, err = w.node.volumes.Prepare(ctx, pod)
+		return err
+	})
+	if !ok {
+		return
+	}
+	w.post(func() { w.prepared(p) })
+}
+
+// prepared takes over what prepare made.
+func (w *worker) prepared(p *place) {
+	w.preparing, w.place = nil, p
+	for _, u := range w.units {
+		if u.proc == nil && u.last == nil {
+			u.wait = waiting{}
+		}
+	}
+	if volume.Changing(w.pod) {
+		w.refreshAt = w.node.config.Clock.Now().Add(refreshEvery)
+	}
+	w.node.directory.Address(w.pod, p.ip)
+}
+
+// insist repeats f until it succeeds, telling why it does not, and returns
+// false when ctx ends before that.
+func (w *worker) insist(ctx context.Context, reason string, f func() error) bool {
+	told := ""
+	for {
+		changed := w.node.objects.changed()
+		err := f()
+		if err == nil {
+			return true
+		}
+		if ctx.Err() == nil && err.Error() != told {
+			told = err.Error()
+			w.post(func() { w.trouble(reason, err) })
+		}
+		select {
+		case <-ctx.Done():
+			w.post(func() { w.preparing = nil })
+			return false
+		case <-changed:
+		case <-w.node.config.Clock.After(retryEvery):
+		}
+	}
+}
+
+// trouble shows why the containers do not start.
+func (w *worker) trouble(reason string, err error) {
+	w.log.Info("waiting to start", "reason", err)
+	for _, u := range w.units {
+		if u.proc == nil && u.last == nil {
+			u.wait = waiting{reason: reason, message: err.Error()}
+		}
+	}
+}
+
+// admit decides whether the pod can run here and, if so, gives it what it
+// names. It waits for what another pod is just giving back.
+func (n *Node) admit(ctx context.Context, pod *corev1.Pod) *admission.Refusal {
+	deadline := n.config.Clock.After(patience)
+	for {
+		refusal, retry := n.tryAdmit(pod)
+		if refusal == nil || retry == nil {
+			return refusal
+		}
+		select {
+		case <-retry:
+		case <-deadline:
+			return refusal
+		case <-ctx.Done():
+			return refusal
+		}
+	}
+}
+
+func (n *Node) tryAdmit(pod *corev1.Pod) (*admission.Refusal, <-chan struct{}) {
+	shared := n.shared(pod)
+	listening := listeners{}
+	if shared && len(holdingOf(pod, true).ports) > 0 {
+		listening = readListeners()
+	}
+	facts := admission.Facts{
+		Isolated: n.config.Tier == Isolated,
+		Root:     os.Geteuid() == 0,
+		UID:      int64(os.Geteuid()), GID: int64(os.Getegid()),
+		MemoryLimits: n.config.Tier == Isolated && n.config.MemoryLimits,
+		CPULimits:    n.config.Tier == Isolated && n.config.CPULimits,
+		Images:       n.config.Images,
+		GPUs:         map[string]admission.GPU{},
+	}
+	devices := n.inventory.devices()
+	return n.ledger.take(pod, shared, func(gpus map[string]string, ports map[port]string) *admission.Refusal {
+		for _, d := range devices {
+			facts.GPUs[d.UUID] = admission.GPU{Holder: gpus[d.UUID], Unhealthy: d.Unhealthy}
+		}
+		facts.PortHolder = func(protocol corev1.Protocol, number int32) string {
+			if holder := ports[port{protocol: protocol, number: number}]; holder != "" {
+				return holder
+			}
+			return listening.holder(protocol, number)
+		}
+		return admission.Admit(pod, facts)
+	})
+}
+
+// newRecord describes a pod for the next muster.
+func (n *Node) newRecord(ctx context.Context, pod *corev1.Pod) *record {
+	return &record{
+		Cluster: n.cluster, ResourceVersion: pod.ResourceVersion,
+		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name,
+		Job: n.jobOf(ctx, pod), GPUs: admission.GPUs(pod),
+	}
+}
+
+// jobOf is the UID of the TrainingJob that a pod belongs to; empty: none.
+func (n *Node) jobOf(ctx context.Context, pod *corev1.Pod) types.UID {
+	name := pod.Labels[v1alpha1.LabelJob]
+	if name == "" {
+		return ""
+	}
+	for i := range pod.Spec.Volumes {
+		if csi := pod.Spec.Volumes[i].CSI; csi != nil && csi.Driver == v1alpha1.CodeDriver && csi.VolumeAttributes["job"] != "" {
+			return types.UID(csi.VolumeAttributes["job"])
+		}
+	}
+	return n.jobs.uid(ctx, pod.Namespace, name)
+}
+
+// podRoot is the real folder of v1alpha1.PodRoot for a pod.
+func (n *Node) podRoot(uid types.UID) string {
+	return filepath.Join(n.config.podsDir(), string(uid), "root")
+}

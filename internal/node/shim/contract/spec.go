@@ -1,0 +1,179 @@
+package contract
+
+import "time"
+
+// Spec says what one container runs and how. It is stored as spec.json in the
+// container's folder, readable by its owner alone since Env may hold secrets.
+type Spec struct {
+	// ID is unique among all containers of a machine:
+	// "<pod uid>/<container>/<restart>".
+	ID string `json:"id"`
+	// PodUID is the first part of the ID.
+	PodUID string `json:"podUID"`
+	// Container is the second part of the ID.
+	Container string `json:"container"`
+	// Restart is the third part of the ID, from 0.
+	Restart int `json:"restart"`
+
+	// Argv is the command and its arguments. A command without a slash is
+	// looked up in the PATH of Env; one with a slash may be relative to Dir.
+	Argv []string `json:"argv"`
+	// Env is the whole environment ("NAME=value"), to which the shim adds
+	// IDVariable.
+	Env []string `json:"env,omitempty"`
+	// Dir is the working directory as the command sees it. Empty: "/".
+	Dir string `json:"dir,omitempty"`
+	// UID is the user to run as. Nil: the user who runs muster.
+	UID *uint32 `json:"uid,omitempty"`
+	// GID is the group to run as. Nil: the group who runs muster.
+	GID *uint32 `json:"gid,omitempty"`
+	// Groups are the supplementary groups, honoured where UID or GID is set.
+	Groups []uint32 `json:"groups,omitempty"`
+
+	// TTY gives the command a terminal of its own: one stream, stdout.
+	TTY bool `json:"tty,omitempty"`
+	// Stdin keeps the standard input open for Attach. False: /dev/null.
+	Stdin bool `json:"stdin,omitempty"`
+	// StdinOnce closes the standard input when the first attached input ends.
+	StdinOnce bool `json:"stdinOnce,omitempty"`
+
+	// Isolation gives the container namespaces of its own. Nil: the plain tier.
+	Isolation *Isolation `json:"isolation,omitempty"`
+	// Limits bounds what the container may use. Nil: no limits.
+	Limits *Limits `json:"limits,omitempty"`
+	// Log bounds the disk that the container's output takes.
+	Log LogLimits `json:"log"`
+	// Locks are files that the shim locks exclusively before the command
+	// starts, and until the whole tree has ended. They are created where
+	// missing, and while they are held they name their holder.
+	Locks []string `json:"locks,omitempty"`
+	// Labels are the caller's own, kept for adoption.
+	Labels map[string]string `json:"labels,omitempty"`
+	// TerminationMessagePath is a file, as the command sees it, whose last
+	// MessageLimit bytes become Exit.Message. Empty: none.
+	TerminationMessagePath string `json:"terminationMessagePath,omitempty"`
+}
+
+// Isolation gives a container mount, process, host name and IPC namespaces of
+// its own. Paths of the host stay what they are, and nothing is created there.
+type Isolation struct {
+	// NetNS is the path of the network namespace to join. Empty: the host's.
+	NetNS string `json:"netNS,omitempty"`
+	// Hostname is the host name seen inside. Empty: the host's.
+	Hostname string `json:"hostname,omitempty"`
+	// Mounts are laid over the host's tree, outer targets before inner ones.
+	Mounts []Mount `json:"mounts,omitempty"`
+	// HideGPUs leaves out the device nodes of all GPUs (/dev/nvidia0, ...) that
+	// GPUDeviceNodes does not name.
+	HideGPUs bool `json:"hideGPUs,omitempty"`
+	// GPUDeviceNodes are the device nodes of the container's own GPUs.
+	GPUDeviceNodes []string `json:"gpuDeviceNodes,omitempty"`
+}
+
+// Mount is one folder or file laid over the host's tree.
+type Mount struct {
+	// Source is a path of the host. Ignored where Tmpfs is set.
+	Source string `json:"source,omitempty"`
+	// Target is the absolute path inside. It is created, for this container
+	// alone, where it does not exist.
+	Target string `json:"target"`
+	// ReadOnly refuses writes, below Source's own mounts too.
+	ReadOnly bool `json:"readOnly,omitempty"`
+	// Tmpfs mounts an empty file system in memory.
+	Tmpfs bool `json:"tmpfs,omitempty"`
+	// SizeBytes bounds a tmpfs. 0: the kernel's default, half of the memory.
+	SizeBytes int64 `json:"sizeBytes,omitempty"`
+}
+
+// Limits bounds what a container may use, through control groups.
+type Limits struct {
+	// MemoryBytes is the most memory, without swap. 0: no limit.
+	MemoryBytes int64 `json:"memoryBytes,omitempty"`
+	// CPUMillis is the most CPU time, in thousandths of a CPU. 0: no limit.
+	CPUMillis int64 `json:"cpuMillis,omitempty"`
+	// CPURequestMillis is the share when CPUs are scarce, in thousandths of a
+	// CPU. 0: the least share.
+	CPURequestMillis int64 `json:"cpuRequestMillis,omitempty"`
+	// PIDs is the most processes and threads. 0: no limit.
+	PIDs int64 `json:"pids,omitempty"`
+	// Parent is the control group, relative to the root of each hierarchy,
+	// under which the container's own is made. Empty: "muster".
+	Parent string `json:"parent,omitempty"`
+}
+
+// LogLimits bounds the disk that a container's output takes: about MaxBytes
+// times MaxFiles. The oldest output goes first.
+type LogLimits struct {
+	// MaxBytes is the size at which a new file begins. 0: DefaultLogBytes.
+	MaxBytes int64 `json:"maxBytes,omitempty"`
+	// MaxFiles is the number of files kept. 0: DefaultLogFiles.
+	MaxFiles int `json:"maxFiles,omitempty"`
+}
+
+// Bounds and defaults.
+const (
+	// DefaultLogBytes is the size of one log file.
+	DefaultLogBytes = 10 << 20
+	// DefaultLogFiles is the number of log files of a container.
+	DefaultLogFiles = 5
+	// MessageLimit is the most bytes of a termination message.
+	MessageLimit = 4096
+	// IDVariable is the environment variable that every process of a
+	// container carries: the container's ID.
+	IDVariable = "MUSTER_CONTAINER_ID"
+)
+
+// Exit is how a container ended. It is stored as exit.json once no process of
+// the tree is left.
+type Exit struct {
+	// Code is the exit code: 128 + Signal where a signal ended the main
+	// process, 126, 127 or 128 where it could not start.
+	Code int `json:"code"`
+	// Signal is the signal that ended the main process. 0: it exited.
+	Signal int `json:"signal,omitempty"`
+	// OOMKilled says that the kernel ended a process of the tree because the
+	// memory limit was reached, and that the main process did not succeed.
+	OOMKilled bool `json:"oomKilled,omitempty"`
+	// StartedAt is when the command was executed. Zero: never.
+	StartedAt time.Time `json:"startedAt"`
+	// FinishedAt is when the main process ended.
+	FinishedAt time.Time `json:"finishedAt"`
+	// CPUSeconds is the CPU time of the whole tree.
+	CPUSeconds float64 `json:"cpuSeconds"`
+	// MaxRSSBytes is the resident memory of the tree's largest process at its
+	// largest.
+	MaxRSSBytes int64 `json:"maxRSSBytes"`
+	// Message is what the command left at TerminationMessagePath.
+	Message string `json:"message,omitempty"`
+	// Reason is empty unless Err is set.
+	Reason Reason `json:"reason,omitempty"`
+	// Err says why the command could not start, or how its end was lost.
+	Err string `json:"err,omitempty"`
+}
+
+// Reason says in one word why a container has no exit code of its own.
+type Reason string
+
+// The reasons.
+const (
+	// ReasonNotFound: the command does not exist.
+	ReasonNotFound Reason = "NotFound"
+	// ReasonNotExecutable: the command exists and cannot be executed.
+	ReasonNotExecutable Reason = "NotExecutable"
+	// ReasonDirectory: the working directory is missing or no directory.
+	ReasonDirectory Reason = "Directory"
+	// ReasonUser: the user or group cannot be taken on.
+	ReasonUser Reason = "User"
+	// ReasonLockHeld: another holds one of the Locks.
+	ReasonLockHeld Reason = "LockHeld"
+	// ReasonIsolation: namespaces or mounts could not be made.
+	ReasonIsolation Reason = "Isolation"
+	// ReasonLimits: the limits could not be set.
+	ReasonLimits Reason = "Limits"
+	// ReasonShimLost: the shim was killed, or the machine restarted.
+	ReasonShimLost Reason = "ShimLost"
+	// ReasonNeverStarted: muster ended before the command was started.
+	ReasonNeverStarted Reason = "NeverStarted"
+	// ReasonInternal: anything else.
+	ReasonInternal Reason = "Internal"
+)

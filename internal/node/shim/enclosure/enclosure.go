@@ -1,0 +1,258 @@
+package enclosure
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/muster-dev/muster/internal/node/shim/contract"
+)
+
+// Options says what to build and where.
+type Options struct {
+	// State is the container's folder, as an absolute path of the host.
+	State string
+	// Isolation says what is laid over the host's tree.
+	Isolation contract.Isolation
+	// MessagePath is created where it lies in the private /dev. Empty: none.
+	MessagePath string
+}
+
+// tree is a root under construction.
+type tree struct {
+	Options
+	root string
+	// private are the mounts, by the kernel's number, that are writable and the
+	// container's own: what is missing there is simply created.
+	private map[string]bool
+	// host lists the host's mount points, outermost first.
+	host     []string
+	overlays int
+}
+
+// Enter builds the tree and makes it the root of the calling process. It must
+// run in a fresh mount and process namespace, as its first process.
+func Enter(o Options) error {
+	t := &tree{Options: o, root: filepath.Join(o.State, contract.RootFolder), private: map[string]bool{}}
+	steps := []struct {
+		what string
+		do   func() error
+	}{
+		// 1. Nothing that is mounted from here on may reach the host.
+		{"detaching the mounts from the host's", func() error {
+			return unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, "")
+		}},
+		// 2. The new root shows the host's tree.
+		{"reading the host's mounts", t.readMounts},
+		{"making the new root", t.makeRoot},
+		{"mounting /proc", func() error {
+			return unix.Mount("proc", t.root+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+		}},
+		{"making /dev", t.makeDev},
+		// 3. The container's mounts lie over it.
+		{"", t.mountAll},
+		// 4. It becomes the root.
+		{"moving to the new root", t.pivot},
+	}
+	if o.Isolation.Hostname != "" {
+		if err := unix.Sethostname([]byte(o.Isolation.Hostname)); err != nil {
+			return fmt.Errorf("setting the host name %q: %w", o.Isolation.Hostname, err)
+		}
+	}
+	for _, s := range steps {
+		if err := s.do(); err != nil {
+			if s.what == "" {
+				return err
+			}
+			return fmt.Errorf("%s: %w", s.what, err)
+		}
+	}
+	return nil
+}
+
+func (t *tree) makeRoot() error {
+	if err := os.MkdirAll(t.root, 0o700); err != nil {
+		return err
+	}
+	if err := unix.Mount("muster", t.root, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {
+		return err
+	}
+	if err := t.own(t.root); err != nil {
+		return err
+	}
+	if err := bindEntries("/", t.root, "proc", "dev"); err != nil {
+		return err
+	}
+	for _, name := range []string{"proc", "dev"} {
+		if err := os.Mkdir(filepath.Join(t.root, name), 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bindEntries lays each entry of the host's folder from into the empty folder
+// to, with everything that is mounted below it.
+func bindEntries(from, to string, except ...string) error {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if slices.Contains(except, e.Name()) {
+			continue
+		}
+		source, target := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
+		switch {
+		case e.Type()&os.ModeSymlink != 0:
+			link, err := os.Readlink(source)
+			if err != nil {
+				continue // gone meanwhile
+			}
+			if err := os.Symlink(link, target); err != nil {
+				return err
+			}
+			continue
+		case e.IsDir():
+			err = os.Mkdir(target, 0o755)
+		default:
+			err = os.WriteFile(target, nil, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+		if err := bind(source, target); err != nil && !os.IsNotExist(err) && !errors.Is(err, unix.EACCES) {
+			return fmt.Errorf("binding %s: %w", source, err)
+		}
+	}
+	return nil
+}
+
+func bind(source, target string) error {
+	return unix.Mount(source, target, "", unix.MS_BIND|unix.MS_REC, "")
+}
+
+// mountAll lays the container's mounts over the tree, outer ones first.
+func (t *tree) mountAll() error {
+	mounts := slices.Clone(t.Isolation.Mounts)
+	slices.SortStableFunc(mounts, func(a, b contract.Mount) int {
+		return strings.Count(filepath.Clean(a.Target), "/") - strings.Count(filepath.Clean(b.Target), "/")
+	})
+	targets := make([]string, len(mounts))
+	for i, m := range mounts {
+		if !filepath.IsAbs(m.Target) || filepath.Clean(m.Target) == "/" {
+			return fmt.Errorf("mounting at %q: the target must be an absolute path below /", m.Target)
+		}
+		target, err := t.mount(m)
+		if err != nil {
+			return fmt.Errorf("mounting %s at %s: %w", describe(m), m.Target, err)
+		}
+		targets[i] = target
+	}
+	return t.protect(mounts, targets)
+}
+
+// protect refuses writes to read-only mounts, with what came along with their
+// sources. It comes last, so that inner targets could still be created; inner
+// mounts of the container's keep their own say.
+func (t *tree) protect(mounts []contract.Mount, targets []string) error {
+	if !slices.ContainsFunc(mounts, func(m contract.Mount) bool { return m.ReadOnly }) {
+		return nil
+	}
+	points, err := mountPoints()
+	if err != nil {
+		return fmt.Errorf("reading the mounts: %w", err)
+	}
+	for _, point := range points {
+		// The innermost of the container's mounts that the point belongs to;
+		// of several at one place, the last.
+		owner := -1
+		for i, target := range targets {
+			if within(point, target) && (owner < 0 || len(target) >= len(targets[owner])) {
+				owner = i
+			}
+		}
+		if owner < 0 || !mounts[owner].ReadOnly {
+			continue
+		}
+		if err := makeReadOnly(point); err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("making %s read-only: %w", strings.TrimPrefix(point, t.root), err)
+		}
+	}
+	return nil
+}
+
+func describe(m contract.Mount) string {
+	if m.Tmpfs {
+		return "a tmpfs"
+	}
+	return m.Source
+}
+
+func (t *tree) mount(m contract.Mount) (target string, err error) {
+	isDir := true
+	if !m.Tmpfs {
+		info, err := os.Stat(m.Source)
+		if err != nil {
+			return "", err
+		}
+		isDir = info.IsDir()
+	}
+	if target, err = t.ensure(m.Target, isDir); err != nil {
+		return "", err
+	}
+	if m.Tmpfs {
+		options := "mode=1777"
+		if m.SizeBytes > 0 {
+			options += fmt.Sprintf(",size=%d", m.SizeBytes)
+		}
+		err = unix.Mount("tmpfs", target, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options)
+	} else {
+		err = bind(m.Source, target)
+	}
+	if err == nil && isDir && (m.Tmpfs || ownVolume(m)) {
+		err = t.own(target)
+	}
+	return target, err
+}
+
+// ownVolume says whether a mount's source may have folders created in it for
+// mounts further inside: only where it is writable and not a part of the
+// host's tree shown at its own place.
+func ownVolume(m contract.Mount) bool {
+	return !m.ReadOnly && filepath.Clean(m.Source) != filepath.Clean(m.Target)
+}
+
+// makeReadOnly refuses writes to the one mount at a mount point.
+func makeReadOnly(target string) error {
+	err := unix.MountSetattr(unix.AT_FDCWD, target, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+	if err == nil || !errors.Is(err, unix.ENOSYS) {
+		return err
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(target, &fs); err != nil {
+		return err
+	}
+	// The flags that a remount may not drop, as they stand.
+	const kept = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOATIME | unix.MS_NODIRATIME | unix.MS_RELATIME
+	return unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|uintptr(fs.Flags)&kept, "")
+}
+
+// pivot makes the new root the root of this process and lets go of the old.
+func (t *tree) pivot() error {
+	if err := unix.Chdir(t.root); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return err
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return err
+	}
+	return unix.Chdir("/")
+}

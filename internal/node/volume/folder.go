@@ -1,0 +1,222 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// emptyDir makes the pod's own folder, in memory if it asks for that.
+func emptyDir(folder string, source *corev1.EmptyDirVolumeSource) (Volume, error) {
+	mode := os.FileMode(0o777)
+	if source.Mode != nil {
+		mode = os.FileMode(*source.Mode) & os.ModePerm
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return Volume{}, err
+	}
+	if source.Medium == corev1.StorageMediumMemory {
+		if err := memory(folder, source); err != nil {
+			return Volume{}, err
+		}
+	}
+	// MkdirAll is subject to the umask; any user of the pod may write.
+	return Volume{Path: folder}, os.Chmod(folder, mode)
+}
+
+// memory mounts a file system in memory over the folder, once.
+func memory(folder string, source *corev1.EmptyDirVolumeSource) error {
+	if mounted(folder) {
+		return nil
+	}
+	options := "mode=0777"
+	if source.SizeLimit != nil && !source.SizeLimit.IsZero() {
+		options += fmt.Sprintf(",size=%d", source.SizeLimit.Value())
+	}
+	if err := unix.Mount("tmpfs", folder, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+		return fmt.Errorf("mounting a file system in memory: %w", err)
+	}
+	return nil
+}
+
+// mounted is true for a folder that is on another device than its parent.
+func mounted(folder string) bool {
+	var own, parent unix.Stat_t
+	if unix.Stat(folder, &own) != nil || unix.Stat(filepath.Dir(folder), &parent) != nil {
+		return false
+	}
+	return own.Dev != parent.Dev
+}
+
+func unmount(folder string) error {
+	// A link, and what is not there, is no mount of ours.
+	var own unix.Stat_t
+	if unix.Lstat(folder, &own) != nil || own.Mode&unix.S_IFMT != unix.S_IFDIR || !mounted(folder) {
+		return nil
+	}
+	if err := unix.Unmount(folder, unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("unmounting %s: %w", folder, err)
+	}
+	return nil
+}
+
+// hostPath checks, and for some types creates, a path of the machine.
+func hostPath(source *corev1.HostPathVolumeSource) (Volume, error) {
+	kind := corev1.HostPathUnset
+	if source.Type != nil {
+		kind = *source.Type
+	}
+	path := source.Path
+	switch kind {
+	case corev1.HostPathDirectoryOrCreate:
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			return Volume{}, err
+		}
+	case corev1.HostPathFileOrCreate:
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o644)
+		if err != nil {
+			return Volume{}, err
+		}
+		if err := f.Close(); err != nil {
+			return Volume{}, err
+		}
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return Volume{}, err
+	}
+	if want, ok := hostPathTypes[kind]; ok && !want(info.Mode()) {
+		return Volume{}, fmt.Errorf("%s is not of the type %s", path, kind)
+	}
+	return Volume{Path: path}, nil
+}
+
+var hostPathTypes = map[corev1.HostPathType]func(os.FileMode) bool{
+	corev1.HostPathDirectory:         os.FileMode.IsDir,
+	corev1.HostPathDirectoryOrCreate: os.FileMode.IsDir,
+	corev1.HostPathFile:              os.FileMode.IsRegular,
+	corev1.HostPathFileOrCreate:      os.FileMode.IsRegular,
+	corev1.HostPathSocket:            func(m os.FileMode) bool { return m&os.ModeSocket != 0 },
+	corev1.HostPathCharDev:           func(m os.FileMode) bool { return m&os.ModeCharDevice != 0 },
+	corev1.HostPathBlockDev: func(m os.FileMode) bool {
+		return m&os.ModeDevice != 0 && m&os.ModeCharDevice == 0
+	},
+}
+
+// claim finds the folder behind a claim, which must be bound.
+func (m *Manager) claim(ctx context.Context, namespace string, source *corev1.PersistentVolumeClaimVolumeSource) (Volume, error) {
+	claim, pv, err := m.config.Objects.Claim(ctx, namespace, source.ClaimName)
+	if err != nil {
+		return Volume{}, fmt.Errorf("reading claim %q: %w", source.ClaimName, err)
+	}
+	if claim.DeletionTimestamp != nil {
+		return Volume{}, fmt.Errorf("the claim %q is being deleted", source.ClaimName)
+	}
+	if claim.Status.Phase != corev1.ClaimBound || pv == nil {
+		return Volume{}, fmt.Errorf("waiting for the claim %q to be bound to a volume", source.ClaimName)
+	}
+	var v Volume
+	switch {
+	case pv.Spec.HostPath != nil:
+		v, err = hostPath(pv.Spec.HostPath)
+	case pv.Spec.Local != nil:
+		v, err = hostPath(&corev1.HostPathVolumeSource{Path: pv.Spec.Local.Path})
+	default:
+		return Volume{}, fmt.Errorf("the volume %q behind the claim %q is neither hostPath nor local, the two kinds this node implements", pv.Name, source.ClaimName)
+	}
+	v.ReadOnly = source.ReadOnly
+	return v, err
+}
+
+// csi serves the node's own two drivers.
+func (m *Manager) csi(ctx context.Context, folder string, source *corev1.CSIVolumeSource) (Volume, error) {
+	attributes := source.VolumeAttributes
+	switch source.Driver {
+	case v1alpha1.CodeDriver:
+		return m.code(ctx, folder, attributes["snapshot"], attributes["job"])
+	case v1alpha1.EnvironmentDriver:
+		path := attributes["path"]
+		if key := attributes["key"]; key != "" {
+			if m.config.Environments == nil {
+				return Volume{}, errors.New("this node serves no environments")
+			}
+			var err error
+			if path, err = m.config.Environments.Path(key); err != nil {
+				return Volume{}, fmt.Errorf("finding environment %s: %w", key, err)
+			}
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return Volume{}, err
+		}
+		if !info.IsDir() {
+			return Volume{}, fmt.Errorf("the environment %s is not a folder", path)
+		}
+		return Volume{Path: path, ReadOnly: true, Environment: true}, nil
+	}
+	return Volume{}, fmt.Errorf("the driver %q is not one of this node's", source.Driver)
+}
+
+// code checks a snapshot out, once for all members of a job.
+func (m *Manager) code(ctx context.Context, folder, digest, job string) (Volume, error) {
+	if m.config.Code == nil {
+		return Volume{}, errors.New("this node serves no code")
+	}
+	if job != "" {
+		folder = filepath.Join(m.config.JobsDir, job, "code", strings.ReplaceAll(digest, ":", "-"))
+	}
+	done, err := m.lockCheckout(ctx, folder)
+	if err != nil {
+		return Volume{}, err
+	}
+	defer done()
+	if _, err := os.Stat(folder); err == nil {
+		return Volume{Path: folder}, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
+		return Volume{}, err
+	}
+	// A checkout that was interrupted leaves only the temporary folder.
+	unfinished := folder + ".unfinished"
+	if err := os.RemoveAll(unfinished); err != nil {
+		return Volume{}, err
+	}
+	if err := m.config.Code.Checkout(ctx, digest, unfinished); err != nil {
+		return Volume{}, fmt.Errorf("checking out code %s: %w", digest, err)
+	}
+	return Volume{Path: folder}, os.Rename(unfinished, folder)
+}
+
+// lockCheckout lets one caller at a time work on a folder; the others wait and
+// find it made.
+func (m *Manager) lockCheckout(ctx context.Context, folder string) (release func(), err error) {
+	for {
+		m.mu.Lock()
+		busy, taken := m.checkouts[folder]
+		if !taken {
+			mine := make(chan struct{})
+			m.checkouts[folder] = mine
+			m.mu.Unlock()
+			return func() {
+				m.mu.Lock()
+				delete(m.checkouts, folder)
+				m.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		m.mu.Unlock()
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}

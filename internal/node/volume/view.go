@@ -1,0 +1,176 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/node/admission"
+	"github.com/muster-dev/muster/internal/node/process"
+)
+
+// View is how one container sees its pod's volumes.
+type View struct {
+	// Root is what MUSTER_ROOT is in the container.
+	Root string
+	// Dir is the container's working directory, as it sees it.
+	Dir string
+	// Mounts are laid over the host's tree; the isolated tier only.
+	Mounts []process.Mount
+	// Environment is the folder, as the container sees it, of the Python
+	// environment mounted at v1alpha1.PodRoot/env; empty: none.
+	Environment string
+}
+
+// Request asks for a container's view.
+type Request struct {
+	Pod       *corev1.Pod
+	Container *corev1.Container
+	Volumes   map[string]Volume
+	// Root is the real folder that stands for v1alpha1.PodRoot. It exists.
+	Root string
+	// Isolated is true where the container has mounts of its own.
+	Isolated bool
+	// Expand replaces variables, for subPathExpr.
+	Expand func(string) string
+}
+
+// See makes a container's view: it creates sub-paths, and, in the plain tier,
+// links below the pod's root.
+func See(r Request) (View, error) {
+	view := View{Root: r.Root}
+	if r.Isolated {
+		view.Root = v1alpha1.PodRoot
+		view.Mounts = []process.Mount{{Source: r.Root, Target: v1alpha1.PodRoot}}
+	}
+	view.Dir = inside(view.Root, r.Container.WorkingDir)
+	if view.Dir == "" {
+		view.Dir = view.Root
+	}
+	// Outer mounts come before the ones inside them.
+	mounts := slices.Clone(r.Container.VolumeMounts)
+	slices.SortStableFunc(mounts, func(a, b corev1.VolumeMount) int {
+		return depth(r.target(&view, &a)) - depth(r.target(&view, &b))
+	})
+	for i := range mounts {
+		if err := r.mount(&view, &mounts[i]); err != nil {
+			return View{}, fmt.Errorf("mounting volume %q at %s: %w", mounts[i].Name, mounts[i].MountPath, err)
+		}
+	}
+	return view, nil
+}
+
+func depth(p string) int { return strings.Count(path.Clean(p), "/") }
+
+// inside moves a path below v1alpha1.PodRoot to where the root really is.
+func inside(root, p string) string {
+	if p == "" {
+		return ""
+	}
+	clean := path.Clean(p)
+	if admission.Below(clean, v1alpha1.PodRoot) {
+		return path.Join(root, strings.TrimPrefix(clean, v1alpha1.PodRoot))
+	}
+	if !path.IsAbs(clean) {
+		return path.Join(root, clean)
+	}
+	return clean
+}
+
+func (r *Request) mount(view *View, m *corev1.VolumeMount) error {
+	v, ok := r.Volumes[m.Name]
+	if !ok {
+		return errors.New("the pod has no such volume")
+	}
+	source, err := r.source(v, m)
+	if err != nil {
+		return err
+	}
+	target := r.target(view, m)
+	if v.Environment && path.Clean(m.MountPath) == path.Join(v1alpha1.PodRoot, "env") {
+		// A virtual environment knows its own path, so it is used where it
+		// really lies; the mount is there for those who look for it.
+		view.Environment = source
+	}
+	if r.Isolated {
+		view.Mounts = append(view.Mounts, process.Mount{Source: source, Target: target, ReadOnly: v.ReadOnly || m.ReadOnly})
+		return nil
+	}
+	return place(source, target)
+}
+
+// target is where the container sees the mount.
+func (r *Request) target(view *View, m *corev1.VolumeMount) string {
+	clean := path.Clean(m.MountPath)
+	switch {
+	case !path.IsAbs(clean):
+		return path.Join(view.Dir, clean)
+	case !r.Isolated && admission.AutomaticToken(r.Pod, m):
+		return path.Join(view.Root, "serviceaccount")
+	}
+	return inside(view.Root, clean)
+}
+
+// source is the folder or file to mount: the volume or a path in it, which is
+// created as a folder if it is not there.
+func (r *Request) source(v Volume, m *corev1.VolumeMount) (string, error) {
+	sub := m.SubPath
+	if m.SubPathExpr != "" {
+		sub = r.Expand(m.SubPathExpr)
+	}
+	if sub == "" {
+		return v.Path, nil
+	}
+	if path.IsAbs(sub) || !filepath.IsLocal(sub) {
+		return "", fmt.Errorf("the subPath %q leaves the volume", sub)
+	}
+	// os.Root refuses links that lead outside.
+	root, err := os.OpenRoot(v.Path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = root.Close() }()
+	if _, err := root.Stat(sub); errors.Is(err, os.ErrNotExist) && !v.ReadOnly {
+		if err := root.MkdirAll(sub, 0o755); err != nil {
+			return "", fmt.Errorf("making the subPath %q: %w", sub, err)
+		}
+	} else if err != nil {
+		return "", fmt.Errorf("reading the subPath %q: %w", sub, err)
+	}
+	real, err := filepath.EvalSymlinks(filepath.Join(v.Path, sub))
+	if err != nil {
+		return "", err
+	}
+	base, err := filepath.EvalSymlinks(v.Path)
+	if err != nil {
+		return "", err
+	}
+	if !admission.Below(real, base) {
+		return "", fmt.Errorf("the subPath %q leads outside the volume", sub)
+	}
+	return real, nil
+}
+
+// place makes target a link to source. A link that is there already and leads
+// to the same place is left, since the members of a job share their code
+// folder.
+func place(source, target string) error {
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return err
+	}
+	err := os.Symlink(source, target)
+	if !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	if existing, err := os.Readlink(target); err == nil && existing == source {
+		return nil
+	}
+	return fmt.Errorf("%s exists already; choose another mountPath", target)
+}

@@ -1,0 +1,175 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-dev/muster/internal/node/expansion"
+)
+
+// Volume is one volume of a pod as it lies on this machine.
+type Volume struct {
+	// Path is its folder, or its file for some host paths.
+	Path string
+	// ReadOnly is true where containers must not write.
+	ReadOnly bool
+	// Environment is true for a Python environment.
+	Environment bool
+}
+
+// Objects reads what volumes are made of. Errors for what is not there satisfy
+// apierrors.IsNotFound.
+type Objects interface {
+	ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
+	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+	// Claim returns a claim and the volume it is bound to, nil if it is not.
+	Claim(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error)
+	// Token asks for a service account token bound to the pod.
+	Token(ctx context.Context, pod *corev1.Pod, audience string, seconds int64) (token string, expires time.Time, err error)
+}
+
+// Environments knows the folders of prepared environments by content key.
+type Environments interface {
+	Path(key string) (string, error)
+}
+
+// Code makes writable copies of stored code snapshots.
+type Code interface {
+	Checkout(ctx context.Context, digest, dir string) error
+}
+
+// Config is what a Manager needs.
+type Config struct {
+	// PodsDir holds one folder a pod, named by its UID.
+	PodsDir string
+	// JobsDir holds what members of a job share, by the job's UID.
+	JobsDir string
+	// Objects reads the API.
+	Objects Objects
+	// Environments serves environment volumes; nil: there are none.
+	Environments Environments
+	// Code serves code volumes; nil: there are none.
+	Code Code
+	// Allocatable is what limits that are not set count as.
+	Allocatable corev1.ResourceList
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Manager prepares volumes. Its methods may be called concurrently for
+// different pods.
+type Manager struct {
+	config Config
+
+	mu        sync.Mutex
+	tokens    map[tokenKey]heldToken
+	checkouts map[string]chan struct{}
+}
+
+// New returns a Manager.
+func New(config Config) *Manager {
+	return &Manager{config: config, tokens: map[tokenKey]heldToken{}, checkouts: map[string]chan struct{}{}}
+}
+
+// Prepare makes every volume of a pod exist and returns them by name. An error
+// joins what is missing; what could be prepared is.
+func (m *Manager) Prepare(ctx context.Context, pod *corev1.Pod) (map[string]Volume, error) {
+	var errs []error
+	volumes := map[string]Volume{}
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		prepared, err := m.prepare(ctx, pod, v)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("preparing volume %q: %w", v.Name, err))
+			continue
+		}
+		volumes[v.Name] = prepared
+	}
+	return volumes, errors.Join(errs...)
+}
+
+// Changing is true for a pod with volumes whose content may change while the
+// pod runs, so that Prepare must be repeated now and then.
+func Changing(pod *corev1.Pod) bool {
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *Manager) prepare(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (Volume, error) {
+	folder := filepath.Join(m.config.PodsDir, string(pod.UID), "volumes", v.Name)
+	switch {
+	case v.EmptyDir != nil:
+		return emptyDir(folder, v.EmptyDir)
+	case v.HostPath != nil:
+		return hostPath(v.HostPath)
+	case v.PersistentVolumeClaim != nil:
+		return m.claim(ctx, pod.Namespace, v.PersistentVolumeClaim)
+	case v.CSI != nil:
+		return m.csi(ctx, folder, v.CSI)
+	}
+	files, err := m.payload(ctx, pod, v)
+	if err != nil {
+		return Volume{}, err
+	}
+	return Volume{Path: folder, ReadOnly: true}, replace(folder, files)
+}
+
+// Forget drops what is kept in memory for a pod, and unmounts what was mounted
+// for it, so that its folder can be removed.
+func (m *Manager) Forget(uid types.UID) error {
+	m.mu.Lock()
+	for key := range m.tokens {
+		if key.pod == uid {
+			delete(m.tokens, key)
+		}
+	}
+	m.mu.Unlock()
+	folder := filepath.Join(m.config.PodsDir, string(uid), "volumes")
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the pod's volumes: %w", err)
+	}
+	var errs []error
+	for _, entry := range entries {
+		errs = append(errs, unmount(filepath.Join(folder, entry.Name())))
+	}
+	return errors.Join(errs...)
+}
+
+// lookup reads a pod's ConfigMaps and Secrets.
+type lookup struct {
+	ctx       context.Context
+	objects   Objects
+	namespace string
+}
+
+// Lookup returns what expansion needs to read the objects of a namespace.
+func Lookup(ctx context.Context, objects Objects, namespace string) expansion.Lookup {
+	return lookup{ctx: ctx, objects: objects, namespace: namespace}
+}
+
+// ConfigMap reads a ConfigMap.
+func (l lookup) ConfigMap(name string) (*corev1.ConfigMap, error) {
+	return l.objects.ConfigMap(l.ctx, l.namespace, name)
+}
+
+// Secret reads a Secret.
+func (l lookup) Secret(name string) (*corev1.Secret, error) {
+	return l.objects.Secret(l.ctx, l.namespace, name)
+}

@@ -1,0 +1,323 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/node/process"
+)
+
+// objects is an API in memory.
+type objects struct {
+	configMaps map[string]*corev1.ConfigMap
+	claim      *corev1.PersistentVolumeClaim
+	pv         *corev1.PersistentVolume
+	tokens     atomic.Int32
+	expires    time.Time
+}
+
+func missing(name string) error {
+	return apierrors.NewNotFound(schema.GroupResource{Resource: "things"}, name)
+}
+
+func (o *objects) ConfigMap(_ context.Context, _, name string) (*corev1.ConfigMap, error) {
+	if m := o.configMaps[name]; m != nil {
+		return m, nil
+	}
+	return nil, missing(name)
+}
+
+func (o *objects) Secret(_ context.Context, _, name string) (*corev1.Secret, error) {
+	return nil, missing(name)
+}
+
+func (o *objects) Claim(_ context.Context, _, name string) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
+	if o.claim == nil {
+		return nil, nil, missing(name)
+	}
+	return o.claim, o.pv, nil
+}
+
+func (o *objects) Token(context.Context, *corev1.Pod, string, int64) (string, time.Time, error) {
+	o.tokens.Add(1)
+	return "token", o.expires, nil
+}
+
+func newManager(t *testing.T, o *objects, edit func(*Config)) *Manager {
+	t.Helper()
+	c := Config{PodsDir: t.TempDir(), JobsDir: t.TempDir(), Objects: o, Now: time.Now}
+	if edit != nil {
+		edit(&c)
+	}
+	return New(c)
+}
+
+func podWith(source corev1.VolumeSource) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default", UID: "u", Labels: map[string]string{"a": "b"}},
+		Spec:       corev1.PodSpec{Volumes: []corev1.Volume{{Name: "v", VolumeSource: source}}},
+	}
+}
+
+// tree reads the visible files of a folder.
+func tree(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	names, err := filepath.Glob(filepath.Join(folder, "[^.]*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[filepath.Base(name)] = string(data)
+	}
+	return out
+}
+
+func TestConfigMapFollowsChanges(t *testing.T) {
+	o := &objects{configMaps: map[string]*corev1.ConfigMap{"cm": {Data: map[string]string{"a": "1", "b": "2"}}}}
+	m := newManager(t, o, nil)
+	pod := podWith(corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "cm"}}})
+	for _, data := range []map[string]string{{"a": "1", "b": "2"}, {"a": "1", "b": "2"}, {"a": "3", "c": "4"}} {
+		o.configMaps["cm"] = &corev1.ConfigMap{Data: data}
+		volumes, err := m.Prepare(t.Context(), pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(data, tree(t, volumes["v"].Path)); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+func TestItemsModesAndOptional(t *testing.T) {
+	o := &objects{configMaps: map[string]*corev1.ConfigMap{"cm": {Data: map[string]string{"a": "1"}}}}
+	m, yes, mode := newManager(t, o, nil), true, int32(0o400)
+	ref := func(name string) corev1.LocalObjectReference { return corev1.LocalObjectReference{Name: name} }
+	cases := []struct {
+		name   string
+		source corev1.ConfigMapVolumeSource
+		want   map[string]string
+		fails  bool
+	}{
+		{"items", corev1.ConfigMapVolumeSource{LocalObjectReference: ref("cm"), Items: []corev1.KeyToPath{{Key: "a", Path: "x", Mode: &mode}}}, map[string]string{"x": "1"}, false},
+		{"missing key", corev1.ConfigMapVolumeSource{LocalObjectReference: ref("cm"), Items: []corev1.KeyToPath{{Key: "z", Path: "x"}}}, nil, true},
+		{"missing", corev1.ConfigMapVolumeSource{LocalObjectReference: ref("none")}, nil, true},
+		{"optional", corev1.ConfigMapVolumeSource{LocalObjectReference: ref("none"), Optional: &yes}, map[string]string{}, false},
+		{"escaping", corev1.ConfigMapVolumeSource{LocalObjectReference: ref("cm"), Items: []corev1.KeyToPath{{Key: "a", Path: "../x"}}}, nil, true},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			volumes, err := m.Prepare(t.Context(), podWith(corev1.VolumeSource{ConfigMap: &c.source}))
+			if (err != nil) != c.fails {
+				t.Fatalf("got %v", err)
+			}
+			if err == nil {
+				if diff := cmp.Diff(c.want, tree(t, volumes["v"].Path)); diff != "" {
+					t.Error(diff)
+				}
+			}
+		})
+	}
+}
+
+func TestTokenIsRenewed(t *testing.T) {
+	now := time.Now()
+	o := &objects{expires: now.Add(time.Hour)}
+	m := newManager(t, o, func(c *Config) { c.Now = func() time.Time { return now } })
+	pod := podWith(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}},
+	}}})
+	for _, step := range []struct {
+		pass time.Duration
+		want int32
+	}{{0, 1}, {40 * time.Minute, 1}, {10 * time.Minute, 2}} {
+		now = now.Add(step.pass)
+		o.expires = now.Add(time.Hour)
+		if _, err := m.Prepare(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		if got := o.tokens.Load(); got != step.want {
+			t.Errorf("after %v: asked for %d tokens, want %d", step.pass, got, step.want)
+		}
+	}
+}
+
+func TestClaim(t *testing.T) {
+	folder := t.TempDir()
+	o := &objects{}
+	m := newManager(t, o, nil)
+	pod := podWith(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}})
+	if _, err := m.Prepare(t.Context(), pod); err == nil {
+		t.Error("a claim that is missing")
+	}
+	o.claim = &corev1.PersistentVolumeClaim{}
+	if _, err := m.Prepare(t.Context(), pod); err == nil {
+		t.Error("a claim that is not bound")
+	}
+	o.claim.Status.Phase = corev1.ClaimBound
+	o.pv = &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: folder}}}}
+	volumes, err := m.Prepare(t.Context(), pod)
+	if err != nil || volumes["v"].Path != folder {
+		t.Errorf("got %v, %v", volumes, err)
+	}
+}
+
+func TestHostPathTypes(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cases := []struct {
+		path string
+		kind corev1.HostPathType
+		ok   bool
+	}{
+		{folder, corev1.HostPathUnset, true}, {folder, corev1.HostPathDirectory, true}, {folder, corev1.HostPathFile, false},
+		{file, corev1.HostPathFile, true}, {file, corev1.HostPathDirectory, false}, {file, corev1.HostPathSocket, false},
+		{filepath.Join(folder, "new"), corev1.HostPathDirectoryOrCreate, true},
+		{filepath.Join(folder, "newfile"), corev1.HostPathFileOrCreate, true},
+		{filepath.Join(folder, "none"), corev1.HostPathDirectory, false},
+		{"/dev/null", corev1.HostPathCharDev, true},
+	}
+	for _, c := range cases {
+		if _, err := hostPath(&corev1.HostPathVolumeSource{Path: c.path, Type: &c.kind}); (err == nil) != c.ok {
+			t.Errorf("%s as %s: %v", c.path, c.kind, err)
+		}
+	}
+}
+
+// slowCode counts checkouts.
+type slowCode struct {
+	count atomic.Int32
+	fail  atomic.Bool
+}
+
+func (s *slowCode) Checkout(_ context.Context, _, dir string) error {
+	s.count.Add(1)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if s.fail.Load() {
+		return errors.New("broken")
+	}
+	return os.WriteFile(filepath.Join(dir, "f"), nil, 0o600)
+}
+
+func TestCodeIsCheckedOutOnce(t *testing.T) {
+	code := &slowCode{}
+	m := newManager(t, &objects{}, func(c *Config) { c.Code = code })
+	source := corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: v1alpha1.CodeDriver, VolumeAttributes: map[string]string{"snapshot": "sha256:ab", "job": "j"}}}
+	code.fail.Store(true)
+	if _, err := m.Prepare(t.Context(), podWith(source)); err == nil {
+		t.Fatal("a checkout that fails")
+	}
+	code.fail.Store(false)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			volumes, err := m.Prepare(t.Context(), podWith(source))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if _, err := os.Stat(filepath.Join(volumes["v"].Path, "f")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if got := code.count.Load(); got != 2 {
+		t.Errorf("%d checkouts, want the failed one and one more", got)
+	}
+}
+
+func TestSubPathStaysInside(t *testing.T) {
+	volume, outside := t.TempDir(), t.TempDir()
+	if err := os.Symlink(outside, filepath.Join(volume, "link")); err != nil {
+		t.Fatal(err)
+	}
+	see := func(sub string) (View, error) {
+		return See(Request{
+			Pod:       &corev1.Pod{},
+			Container: &corev1.Container{VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "/muster/data", SubPath: sub}}},
+			Volumes:   map[string]Volume{"v": {Path: volume}},
+			Root:      t.TempDir(), Isolated: true,
+			Expand: func(s string) string { return s },
+		})
+	}
+	for _, sub := range []string{"link", "link/deeper", "../x", "/etc"} {
+		if _, err := see(sub); err == nil {
+			t.Errorf("the subPath %q leads outside and was accepted", sub)
+		}
+	}
+	view, err := see("a/b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{v1alpha1.PodRoot, v1alpha1.PodRoot + "/data"}
+	var got []string
+	for _, m := range view.Mounts {
+		got = append(got, m.Target)
+	}
+	if diff := cmp.Diff(want, got); diff != "" || view.Mounts[1].Source != filepath.Join(volume, "a", "b") {
+		t.Error(diff, view.Mounts)
+	}
+}
+
+func TestViews(t *testing.T) {
+	code, data := t.TempDir(), t.TempDir()
+	volumes := map[string]Volume{"code": {Path: code}, "data": {Path: data}, "env": {Path: "/venv", ReadOnly: true, Environment: true}}
+	ctr := &corev1.Container{WorkingDir: "/muster/code", VolumeMounts: []corev1.VolumeMount{
+		{Name: "data", MountPath: "data"}, {Name: "code", MountPath: "/muster/code"}, {Name: "env", MountPath: "/muster/env"},
+	}}
+	t.Run("plain", func(t *testing.T) {
+		root := t.TempDir()
+		for range 2 { // the second time after a restart
+			view, err := See(Request{Pod: &corev1.Pod{}, Container: ctr, Volumes: volumes, Root: root})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(View{Root: root, Dir: filepath.Join(root, "code"), Environment: "/venv"}, view); diff != "" {
+				t.Error(diff)
+			}
+		}
+		for link, want := range map[string]string{filepath.Join(root, "code"): code, filepath.Join(code, "data"): data} {
+			if got, err := os.Readlink(link); err != nil || got != want {
+				t.Errorf("%s leads to %q, %v; want %s", link, got, err, want)
+			}
+		}
+	})
+	t.Run("isolated", func(t *testing.T) {
+		view, err := See(Request{Pod: &corev1.Pod{}, Container: ctr, Volumes: volumes, Root: "/r", Isolated: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := View{Root: "/muster", Dir: "/muster/code", Environment: "/venv", Mounts: []process.Mount{
+			{Source: "/r", Target: "/muster"},
+			{Source: code, Target: "/muster/code"},
+			{Source: "/venv", Target: "/muster/env", ReadOnly: true},
+			{Source: data, Target: "/muster/code/data"},
+		}}
+		if diff := cmp.Diff(want, view); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

@@ -1,0 +1,332 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-dev/muster/internal/node/admission"
+	"github.com/muster-dev/muster/internal/node/process"
+)
+
+// quiet is how long a pod that only starts says nothing, so that an ordinary
+// start costs one status write and not two.
+const quiet = 500 * time.Millisecond
+
+// worker owns one pod. All fields below the mailbox are touched by its
+// goroutine alone.
+type worker struct {
+	node *Node
+	uid  types.UID
+	log  *slog.Logger
+
+	mu     sync.Mutex
+	posted []func()
+	signal chan struct{} // of capacity 1
+	done   chan struct{} // closed when run has returned
+
+	namespace, name string
+	job             atomic.Pointer[types.UID] // the TrainingJob; nil: not known yet
+
+	ctx    context.Context // ends with the worker
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+
+	pod    *corev1.Pod
+	gone   bool // the API has it no longer
+	record *record
+	units  []*unit
+	writer *writer
+
+	born      time.Time
+	start     time.Time
+	place     *place // nil until prepared
+	preparing context.CancelFunc
+	refreshAt time.Time
+	settled   bool // the API had it ended when it was first seen
+	outcome   corev1.PodPhase
+	over      bool
+	reason    string
+	message   string
+	sent      *corev1.PodStatus
+	acked     *corev1.PodStatus
+	finishing bool
+	finished  bool
+}
+
+func newWorker(n *Node, pod *corev1.Pod, r *record, processes []*process.Process) *worker {
+	w := &worker{
+		node: n, uid: pod.UID, pod: pod, record: r,
+		log:       n.config.Log.With("pod", pod.Namespace+"/"+pod.Name, "uid", string(pod.UID)),
+		namespace: pod.Namespace, name: pod.Name,
+		signal: make(chan struct{}, 1), done: make(chan struct{}),
+		born: n.config.Clock.Now(),
+	}
+	w.units = newUnits(pod, admission.Assign(pod))
+	if r != nil {
+		w.job.Store(&r.Job)
+	}
+	w.restore(processes)
+	return w
+}
+
+// post runs f in the worker's goroutine, soon.
+func (w *worker) post(f func()) {
+	w.mu.Lock()
+	w.posted = append(w.posted, f)
+	w.mu.Unlock()
+	select {
+	case w.signal <- struct{}{}:
+	default:
+	}
+}
+
+// ask runs f in the worker's goroutine and waits for it. It returns false when
+// the worker is gone or ctx ends.
+func (w *worker) ask(ctx context.Context, f func()) bool {
+	answered := make(chan struct{})
+	w.post(func() { f(); close(answered) })
+	select {
+	case <-answered:
+		return true
+	case <-w.done:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// task runs f in a goroutine that the worker waits for.
+func (w *worker) task(f func()) { w.tasks.Go(f) }
+
+// see tells the worker of the pod's present state in the API.
+func (w *worker) see(pod *corev1.Pod) { w.post(func() { w.pod = pod }) }
+
+// vanish tells the worker that the API has the pod no longer.
+func (w *worker) vanish() { w.post(func() { w.gone = true }) }
+
+// run works until the pod is gone, with all that was its, or ctx ends.
+// Containers that run then go on running.
+func (w *worker) run(ctx context.Context) {
+	defer close(w.done)
+	w.ctx, w.cancel = context.WithCancel(ctx)
+	defer w.tasks.Wait()
+	defer w.cancel()
+	w.writer = &writer{
+		pods: w.node.clients.Core.CoreV1().Pods(w.pod.Namespace), name: w.pod.Name, uid: w.uid,
+		inbox:  make(chan corev1.PodStatus, 1),
+		acked:  func(s corev1.PodStatus) { w.post(func() { w.acked = &s }) },
+		absent: w.vanish,
+		failed: func(err error) { w.log.Warn("writing the pod's status", "error", err) },
+	}
+	w.task(func() { w.writer.run(w.ctx) })
+	for _, u := range w.units {
+		if u.proc != nil {
+			w.attend(u, true)
+		}
+	}
+	for {
+		wake := w.step()
+		if w.finished {
+			return
+		}
+		if !w.wait(wake) {
+			return
+		}
+	}
+}
+
+// wait sleeps until something is posted or the time has come, and takes the
+// posts. It returns false when ctx has ended.
+func (w *worker) wait(wake time.Time) bool {
+	var alarm <-chan time.Time
+	if !wake.IsZero() {
+		timer := w.node.config.Clock.NewTimer(wake.Sub(w.node.config.Clock.Now()))
+		defer timer.Stop()
+		alarm = timer.C()
+	}
+	select {
+	case <-w.ctx.Done():
+		return false
+	case <-w.signal:
+	case <-alarm:
+	}
+	w.mu.Lock()
+	posted := w.posted
+	w.posted = nil
+	w.mu.Unlock()
+	for _, f := range posted {
+		f()
+	}
+	return w.ctx.Err() == nil
+}
+
+// step looks at everything, does what is next, and returns when to look again
+// if nothing happens before.
+//
+//  1. Notice that the pod's time is up.
+//  2. Prepare what containers need, or bring it up to date.
+//  3. Decide, start and stop.
+//  4. Free what an ended pod held.
+//  5. Report.
+//  6. Remove what is left of a deleted pod.
+func (w *worker) step() time.Time {
+	now := w.node.config.Clock.Now()
+	wake := w.deadline(now)
+	w.prepareOrRefresh(now)
+	wake = earlier(wake, w.refreshAt)
+	for {
+		d := decide(w.view())
+		if d.outcome != "" && w.outcome == "" && !w.ending() {
+			w.outcome = d.outcome
+		}
+		wake = earlier(wake, d.wake)
+		for _, i := range d.stop {
+			w.stop(w.units[i], w.grace())
+		}
+		if d.over && !w.over {
+			w.outcome, w.over = d.outcome, true
+			w.node.ledger.release(w.uid)
+		}
+		if len(d.start) == 0 {
+			break
+		}
+		for _, i := range d.start {
+			w.launch(w.units[i])
+		}
+	}
+	if w.ending() {
+		w.node.ledger.end(w.uid)
+		if w.preparing != nil {
+			w.preparing()
+		}
+	}
+	wake = earlier(wake, w.report(now))
+	w.finish()
+	return wake
+}
+
+// earlier is the earlier of two times, of which zero means never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
+}
+
+// ending is true for a pod that is to end whatever its containers do.
+func (w *worker) ending() bool {
+	return w.gone || w.pod.DeletionTimestamp != nil || w.reason != ""
+}
+
+func (w *worker) view() view {
+	v := view{
+		policy:   w.pod.Spec.RestartPolicy,
+		prepared: w.place != nil,
+		ending:   w.ending(),
+		doomed:   w.reason != "",
+		outcome:  w.outcome,
+		now:      w.node.config.Clock.Now(),
+	}
+	for _, u := range w.units {
+		v.units = append(v.units, u.view())
+	}
+	return v
+}
+
+// deadline ends a pod that has run for too long, and returns when that is.
+func (w *worker) deadline(now time.Time) time.Time {
+	seconds := w.pod.Spec.ActiveDeadlineSeconds
+	if seconds == nil || w.start.IsZero() || w.ending() || w.outcome != "" {
+		return time.Time{}
+	}
+	end := w.start.Add(time.Duration(*seconds) * time.Second)
+	if end.After(now) {
+		return end
+	}
+	w.fail(reasonDeadline, "the pod was active for longer than its activeDeadlineSeconds")
+	return time.Time{}
+}
+
+// fail ends the pod as a whole.
+func (w *worker) fail(reason, message string) {
+	if w.reason == "" {
+		w.reason, w.message = reason, message
+	}
+}
+
+// report hands a status that changed to the writer. It returns when to look
+// again where it waits before it says anything.
+func (w *worker) report(now time.Time) time.Time {
+	if w.settled || w.gone {
+		return time.Time{}
+	}
+	if !w.over && !w.telling() {
+		if speak := w.born.Add(quiet); now.Before(speak) {
+			return speak
+		}
+	}
+	if w.start.IsZero() {
+		w.start = now
+	}
+	f := facts{
+		pod: w.pod, units: w.units, hostIP: w.node.config.HostIP, start: w.start, now: now,
+		outcome: w.outcome, over: w.over, reason: w.reason, message: w.message,
+	}
+	if w.place != nil {
+		f.podIP = w.place.ip
+	}
+	if w.over && w.record != nil {
+		u := usage(w.units, w.record.Past, len(w.record.GPUs))
+		f.usage = &u
+	}
+	s := status(f)
+	if w.sent != nil && sameStatus(s, *w.sent) {
+		return time.Time{}
+	}
+	w.sent = &s
+	w.writer.put(s)
+	return time.Time{}
+}
+
+// telling is true once there is something to say.
+func (w *worker) telling() bool {
+	for _, u := range w.units {
+		if u.next > 0 || u.last != nil || u.wait.reason != "" {
+			return true
+		}
+	}
+	return w.reason != ""
+}
+
+// sameStatus compares without the times of conditions.
+func sameStatus(a, b corev1.PodStatus) bool {
+	return equality.Semantic.DeepEqual(timeless(a), timeless(b))
+}
+
+func timeless(s corev1.PodStatus) corev1.PodStatus {
+	s = *s.DeepCopy()
+	for i := range s.Conditions {
+		s.Conditions[i].LastTransitionTime = metav1.Time{}
+	}
+	return s
+}
+
+// grace is how long containers have to end.
+func (w *worker) grace() time.Duration {
+	switch {
+	case w.gone:
+		return 0
+	case w.pod.DeletionTimestamp != nil && w.pod.DeletionGracePeriodSeconds != nil:
+		return time.Duration(*w.pod.DeletionGracePeriodSeconds) * time.Second
+	case w.pod.Spec.TerminationGracePeriodSeconds != nil:
+		return time.Duration(*w.pod.Spec.TerminationGracePeriodSeconds) * time.Second
+	}
+	return 30 * time.Second
+}

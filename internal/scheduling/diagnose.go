@@ -1,0 +1,353 @@
+package scheduling
+
+import (
+	"sort"
+	"strings"
+)
+
+// resourceGPU names GPUs in reasons.
+const resourceGPU = "gpu"
+
+// diagnosis gathers what a request that did not fit is compared with.
+type diagnosis struct {
+	req    *Request
+	snap   Snapshot
+	left   *house
+	ledger *Ledger
+	nodes  []*Node
+	single bool
+}
+
+// diagnose says why a request does not fit: first what could never be, then
+// what others hold, then how the rest lies.
+func diagnose(req *Request, s Snapshot, left *house, ledger *Ledger) Reason {
+	if len(s.Nodes) == 0 {
+		return NoNodes{}
+	}
+	d := &diagnosis{req: req, snap: s, left: left, ledger: ledger, single: len(s.Nodes) == 1}
+	for _, r := range left.rooms {
+		d.nodes = append(d.nodes, r.node)
+	}
+	checks := []func() Reason{d.allowed, d.models, d.gpusEver, d.resourcesEver, d.gpusNow, d.resourcesNow, d.ports}
+	for _, check := range checks {
+		if reason := check(); reason != nil {
+			return reason
+		}
+	}
+	return d.scattered()
+}
+
+// members is how many members of a role are still to run.
+func members(r *Role) int64 { return int64(r.Replicas) - int64(len(r.Done)) }
+
+// allowed finds a role that no node takes.
+func (d *diagnosis) allowed() Reason {
+	for i := range d.req.Roles {
+		var refusals []NodeRefusal
+		for _, n := range d.nodes {
+			why := n.refuses(d.req.Roles[i])
+			if why == "" {
+				refusals = nil
+				break
+			}
+			refusals = append(refusals, NodeRefusal{Node: n.Name, Why: why})
+		}
+		if refusals != nil {
+			return NoNodeAllows{Role: d.req.Roles[i].Name, Nodes: refusals}
+		}
+	}
+	return nil
+}
+
+// models finds a role whose models no node has.
+func (d *diagnosis) models() Reason {
+	for i := range d.req.Roles {
+		r := &d.req.Roles[i]
+		if r.GPUs == 0 || d.count(r, func(*Device) bool { return true }) > 0 {
+			continue
+		}
+		return NoSuchModel{Models: r.Models, Have: d.have(), Single: d.single}
+	}
+	return nil
+}
+
+// count counts the devices that would do for a role, on nodes that take it.
+func (d *diagnosis) count(r *Role, which func(*Device) bool) int64 {
+	var n int64
+	for _, node := range d.nodes {
+		if node.refuses(*r) != "" {
+			continue
+		}
+		for i := range node.Devices {
+			if dev := &node.Devices[i]; r.accepts(*dev) && which(dev) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// have lists the models there are.
+func (d *diagnosis) have() []ModelCount {
+	counts := map[string]int{}
+	for _, n := range d.nodes {
+		for _, dev := range n.Devices {
+			counts[dev.Model]++
+		}
+	}
+	var out []ModelCount
+	for _, model := range sortedKeys(counts) {
+		out = append(out, ModelCount{Model: model, Count: counts[model]})
+	}
+	return out
+}
+
+// demand is what roles that accept the same models need together.
+type demand struct {
+	roles []*Role
+	need  int64
+}
+
+// demands groups the roles that need GPUs by the models they accept, in the
+// order of the roles.
+func (d *diagnosis) demands() []*demand {
+	byModels := map[string]*demand{}
+	var out []*demand
+	for i := range d.req.Roles {
+		r := &d.req.Roles[i]
+		if r.GPUs == 0 || members(r) == 0 {
+			continue
+		}
+		sorted := append([]string{}, r.Models...)
+		sort.Strings(sorted)
+		key := strings.ToLower(strings.Join(sorted, "\x00"))
+		if byModels[key] == nil {
+			byModels[key] = &demand{}
+			out = append(out, byModels[key])
+		}
+		byModels[key].roles = append(byModels[key].roles, r)
+		byModels[key].need += int64(r.GPUs) * members(r)
+	}
+	return out
+}
+
+// gpusEver finds more GPUs asked for than there are.
+func (d *diagnosis) gpusEver() Reason {
+	for i := range d.req.Roles {
+		r := &d.req.Roles[i]
+		if r.GPUs == 0 || members(r) == 0 {
+			continue
+		}
+		most := d.most(r, func(n *Node) []*Device { return pointers(n.Devices) })
+		if most < int64(r.GPUs) {
+			return TooLarge{Resource: resourceGPU, Models: r.Models, Role: r.Name, Need: int64(r.GPUs), Have: most, Single: d.single}
+		}
+	}
+	for _, g := range d.demands() {
+		have := d.count(g.roles[0], func(*Device) bool { return true })
+		if have < g.need {
+			return TooLarge{Resource: resourceGPU, Models: g.roles[0].Models, Need: g.need, Have: have, Single: d.single}
+		}
+	}
+	return nil
+}
+
+func pointers(devices []Device) []*Device {
+	out := make([]*Device, len(devices))
+	for i := range devices {
+		out[i] = &devices[i]
+	}
+	return out
+}
+
+// most is the largest number of devices of one model that will do on one node
+// that takes the role.
+func (d *diagnosis) most(r *Role, devices func(*Node) []*Device) int64 {
+	var most int64
+	for _, n := range d.nodes {
+		if n.refuses(*r) != "" {
+			continue
+		}
+		byModel := map[string]int64{}
+		for _, dev := range devices(n) {
+			if r.accepts(*dev) {
+				model := strings.ToLower(dev.Model)
+				byModel[model]++
+				most = max(most, byModel[model])
+			}
+		}
+	}
+	return most
+}
+
+// resourcesEver finds more CPU, memory or the like asked for than there is.
+func (d *diagnosis) resourcesEver() Reason {
+	for i := range d.req.Roles {
+		r := &d.req.Roles[i]
+		if members(r) == 0 {
+			continue
+		}
+		name, have, fits := "", int64(0), false
+		for _, n := range d.nodes {
+			if n.refuses(*r) != "" {
+				continue
+			}
+			short := n.Allocatable.short(r.Resources)
+			if short == "" {
+				fits = true
+				break
+			}
+			name, have = short, max(have, n.Allocatable.amount(short))
+		}
+		if !fits {
+			return TooLarge{Resource: name, Role: r.Name, Need: r.Resources.amount(name), Have: have, Single: d.single}
+		}
+	}
+	need, have := d.need(), Resources{}
+	for _, n := range d.nodes {
+		have = have.plus(n.Allocatable)
+	}
+	if short := have.short(need); short != "" {
+		return TooLarge{Resource: short, Need: need.amount(short), Have: have.amount(short), Single: d.single}
+	}
+	return nil
+}
+
+// need is the sum of what all members ask for beside GPUs.
+func (d *diagnosis) need() Resources {
+	var sum Resources
+	for i := range d.req.Roles {
+		for range members(&d.req.Roles[i]) {
+			sum = sum.plus(d.req.Roles[i].Resources)
+		}
+	}
+	return sum
+}
+
+// gpusNow finds GPUs that exist and are not free.
+func (d *diagnosis) gpusNow() Reason {
+	for _, g := range d.demands() {
+		r := g.roles[0]
+		free := d.count(r, func(dev *Device) bool {
+			_, held := d.ledger.Holder(dev.UUID)
+			return dev.usable() && !held
+		})
+		if free >= g.need {
+			continue
+		}
+		reason := ShortOfGPUs{Need: int(g.need), Models: r.Models, Free: int(free), Single: d.single}
+		d.holders(r, &reason)
+		return reason
+	}
+	return nil
+}
+
+// holders fills in who has the devices that would do for a role.
+func (d *diagnosis) holders(r *Role, reason *ShortOfGPUs) {
+	byKey := map[string]*GPUHolder{}
+	d.count(r, func(dev *Device) bool {
+		h, held := d.ledger.Holder(dev.UUID)
+		switch {
+		case held:
+			key := h.String()
+			if h.Pod {
+				key = "pod " + key
+			}
+			if byKey[key] == nil {
+				byKey[key] = &GPUHolder{Key: h.Key, Pod: h.Pod, Since: h.Since}
+			}
+			byKey[key].Count++
+			if h.Since < byKey[key].Since {
+				byKey[key].Since = h.Since
+			}
+		case len(dev.Foreign) > 0:
+			reason.Foreign = append(reason.Foreign, GPUForeign{UUID: dev.UUID, Process: dev.Foreign[0]})
+		case dev.Unhealthy != "":
+			reason.Unhealthy = append(reason.Unhealthy, GPUUnhealthy{UUID: dev.UUID, Why: dev.Unhealthy})
+		}
+		return true
+	})
+	for _, key := range sortedKeys(byKey) {
+		reason.Holders = append(reason.Holders, *byKey[key])
+	}
+	sort.SliceStable(reason.Holders, func(i, j int) bool { return reason.Holders[i].Since < reason.Holders[j].Since })
+	sort.Slice(reason.Foreign, func(i, j int) bool { return reason.Foreign[i].UUID < reason.Foreign[j].UUID })
+	sort.Slice(reason.Unhealthy, func(i, j int) bool { return reason.Unhealthy[i].UUID < reason.Unhealthy[j].UUID })
+}
+
+// resourcesNow finds CPU, memory or the like that exists and is not free.
+func (d *diagnosis) resourcesNow() Reason {
+	need, free := d.need(), Resources{}
+	for _, r := range d.left.rooms {
+		free = free.plus(r.free)
+	}
+	short := free.short(need)
+	if short == "" {
+		return nil
+	}
+	amounts := map[string]int64{}
+	keys := map[string]Key{}
+	for _, h := range d.ledger.holdings {
+		if amount := h.Resources.amount(short); amount > 0 {
+			amounts[h.String()] += amount
+			keys[h.String()] = h.Key
+		}
+	}
+	names := sortedKeys(amounts)
+	sort.SliceStable(names, func(i, j int) bool { return amounts[names[i]] > amounts[names[j]] })
+	reason := ShortOfResource{Resource: short, Need: need.amount(short), Free: free.amount(short), Single: d.single}
+	for _, name := range names {
+		reason.Holders = append(reason.Holders, keys[name])
+	}
+	return reason
+}
+
+// ports finds ports that are missing.
+func (d *diagnosis) ports() Reason {
+	for i := range d.req.Roles {
+		fixed := d.req.Roles[i].FixedPorts
+		if len(fixed) == 0 {
+			continue
+		}
+		anywhere := false
+		for _, r := range d.left.rooms {
+			anywhere = anywhere || r.hasPorts(fixed)
+		}
+		if !anywhere {
+			return ShortOfPorts{Fixed: fixed}
+		}
+	}
+	if d.req.Pod {
+		return nil
+	}
+	var need, free int
+	for i := range d.req.Roles {
+		need += int(d.req.Roles[i].Replicas)
+	}
+	for _, r := range d.left.rooms {
+		if r.node.Ports == nil {
+			return nil
+		}
+		for p := r.node.Ports.First; p <= r.node.Ports.Last; p++ {
+			if !r.ports[p] {
+				free++
+			}
+		}
+	}
+	if free < need {
+		return ShortOfPorts{Need: need, Free: free}
+	}
+	return nil
+}
+
+// scattered is what is left: enough in all, but not where it is needed. It
+// names the role with the largest members.
+func (d *diagnosis) scattered() Reason {
+	r := &d.req.Roles[largestFirst(d.req)[0]]
+	free := map[string][]*Device{}
+	for _, room := range d.left.rooms {
+		free[room.node.Name] = room.gpus
+	}
+	most := d.most(r, func(n *Node) []*Device { return free[n.Name] })
+	return Scattered{Role: r.Name, GPUs: int(r.GPUs), Models: r.Models, Most: int(most)}
+}

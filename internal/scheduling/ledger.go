@@ -1,0 +1,129 @@
+package scheduling
+
+import "sort"
+
+// Holding is what one member or pod holds on one node.
+type Holding struct {
+	// Key names the gang, or the pod that is in none.
+	Key
+	// Pod is true for a pod that is in no gang's journal.
+	Pod bool
+	// Role and Index are the member's place in the gang.
+	Role  string
+	Index int32
+	// Node is where it is.
+	Node string
+	// Since is when it began.
+	Since Instant
+	// GPUs are the UUIDs of the GPUs it holds.
+	GPUs []string
+	// Ports are the node's ports it holds.
+	Ports []int32
+	// Resources is what it holds beside GPUs.
+	Resources Resources
+}
+
+// Ledger is the sum of what is held: every member of every placement that has
+// not ended, and every pod beside them. It has no memory of its own.
+type Ledger struct {
+	holdings []Holding
+	devices  map[string][]int
+}
+
+// memberKey names a member of a gang's life.
+type memberKey struct {
+	gang  string
+	role  string
+	index int32
+}
+
+// NewLedger adds up what the snapshot's placements and pods hold. A member's
+// pod is counted with its placement, once; a pod that the journal does not
+// know, or no longer counts, counts by itself until it has ended.
+func NewLedger(s Snapshot) *Ledger {
+	l := &Ledger{devices: map[string][]int{}}
+	counted := map[memberKey]bool{}
+	for _, p := range s.Placements {
+		for _, m := range p.Members {
+			if m.Released {
+				continue
+			}
+			counted[memberKey{p.UID, m.Role, m.Index}] = true
+			l.add(Holding{
+				Key: p.Gang, Role: m.Role, Index: m.Index, Node: m.Node, Since: p.Created,
+				GPUs: m.GPUs, Ports: portList(m.Port), Resources: m.Resources,
+			})
+		}
+	}
+	for _, p := range s.Pods {
+		if p.Ended || (p.Gang != "" && counted[memberKey{p.Gang, p.Role, p.Index}]) {
+			continue
+		}
+		l.add(Holding{
+			Key: p.Key, Pod: true, Role: p.Role, Index: p.Index, Node: p.Node, Since: p.Since,
+			GPUs: p.GPUs, Ports: p.Ports, Resources: p.Resources,
+		})
+	}
+	return l
+}
+
+func portList(port int32) []int32 {
+	if port == 0 {
+		return nil
+	}
+	return []int32{port}
+}
+
+func (l *Ledger) add(h Holding) {
+	for _, uuid := range h.GPUs {
+		l.devices[uuid] = append(l.devices[uuid], len(l.holdings))
+	}
+	l.holdings = append(l.holdings, h)
+}
+
+// Holder returns who holds the GPU with this UUID.
+func (l *Ledger) Holder(uuid string) (Holding, bool) {
+	held := l.devices[uuid]
+	if len(held) == 0 {
+		return Holding{}, false
+	}
+	return l.holdings[held[0]], true
+}
+
+// Twice returns the UUIDs of GPUs that more than one holding names, sorted.
+// There are none unless something other than this package gave them out.
+func (l *Ledger) Twice() []string {
+	var out []string
+	for uuid, held := range l.devices {
+		if len(held) > 1 {
+			out = append(out, uuid)
+		}
+	}
+	sort.Strings(out)
+	return out
+}
+
+// Holdings returns all holdings, ordered by node, key, role and index.
+func (l *Ledger) Holdings() []Holding {
+	out := append([]Holding{}, l.holdings...)
+	sort.Slice(out, func(i, j int) bool {
+		a, b := out[i], out[j]
+		switch {
+		case a.Node != b.Node:
+			return a.Node < b.Node
+		case a.Key != b.Key:
+			return a.before(b.Key)
+		case a.Role != b.Role:
+			return a.Role < b.Role
+		}
+		return a.Index < b.Index
+	})
+	return out
+}
+
+func (k Key) before(o Key) bool {
+	if k.Namespace != o.Namespace {
+		return k.Namespace < o.Namespace
+	}
+	return k.Name < o.Name
+}

@@ -1,0 +1,269 @@
+package scheduling
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Code names a kind of reason, for programs.
+type Code string
+
+// The kinds of reasons.
+const (
+	CodeSuspended  Code = "Suspended"
+	CodeDraining   Code = "Draining"
+	CodeCoolingOff Code = "CoolingOff"
+	CodeRefused    Code = "Refused"
+	CodePlaced     Code = "Placed"
+	CodeFinished   Code = "Finished"
+	CodeFits       Code = "Fits"
+	CodeNoNodes    Code = "NoNodes"
+	CodeNoNodeFor  Code = "NoNodeAllows"
+	CodeNoModel    Code = "NoSuchModel"
+	CodeTooLarge   Code = "TooLarge"
+	CodeGPUs       Code = "ShortOfGPUs"
+	CodeResource   Code = "ShortOfResource"
+	CodePorts      Code = "ShortOfPorts"
+	CodeScattered  Code = "Scattered"
+)
+
+// Reason is why a request is where it is.
+type Reason interface {
+	// Code names the kind.
+	Code() Code
+	// Render says it in one sentence without a full stop. The clock writes
+	// the times in it.
+	Render(Clock) string
+}
+
+// Suspended means that its owner wants it stopped.
+type Suspended struct{}
+
+// Draining means that what the last attempt started is being removed.
+type Draining struct{}
+
+// CoolingOff means that the last attempt failed a moment ago.
+type CoolingOff struct {
+	// Until is when the next attempt may be made.
+	Until Instant
+}
+
+// Refused means that the API server would not accept its pods.
+type Refused struct {
+	// Words are the API server's.
+	Words string
+}
+
+// Placed means that it holds what it asked for.
+type Placed struct {
+	// Since is when the plan was journalled.
+	Since Instant
+	// Attempt counts its plans.
+	Attempt int32
+}
+
+// Finished means that its outcome is decided.
+type Finished struct{}
+
+// Fits means that everything it needs is free.
+type Fits struct{}
+
+// NoNodes means that there is no node at all.
+type NoNodes struct{}
+
+// NodeRefusal is why one node does not take a role.
+type NodeRefusal struct {
+	Node string
+	Why  string
+}
+
+// NoNodeAllows means that no node takes members of a role, whatever is free.
+type NoNodeAllows struct {
+	Role  string
+	Nodes []NodeRefusal
+}
+
+// ModelCount is how many devices of a model there are.
+type ModelCount struct {
+	Model string
+	Count int
+}
+
+// NoSuchModel means that no node has a GPU of a model that would do.
+type NoSuchModel struct {
+	// Models are those that would do; empty means any.
+	Models []string
+	// Have is what there is.
+	Have []ModelCount
+	// Single is true where there is one node.
+	Single bool
+}
+
+// TooLarge means that more is asked for than there is, even if everything were free.
+type TooLarge struct {
+	// Resource is "gpu", "cpu", "memory" or another resource's name.
+	Resource string
+	// Models are the GPU models that would do.
+	Models []string
+	// Role is the role of which each member asks for Need on one node; empty
+	// if Need is the sum of all members.
+	Role string
+	// Need is what is asked for; Have the most there is. CPU in thousandths,
+	// memory in bytes.
+	Need, Have int64
+	// Single is true where there is one node.
+	Single bool
+}
+
+// GPUHolder is who holds some of the GPUs that are missing.
+type GPUHolder struct {
+	Key
+	// Pod is true for a pod that is in no gang.
+	Pod bool
+	// Count is how many of them.
+	Count int
+	// Since is when it began.
+	Since Instant
+}
+
+// GPUForeign is a GPU with a process on it that Muster did not start.
+type GPUForeign struct {
+	UUID    string
+	Process Process
+}
+
+// GPUUnhealthy is a GPU that is not given out.
+type GPUUnhealthy struct {
+	UUID string
+	Why  string
+}
+
+// ShortOfGPUs means that the GPUs exist and are not free.
+type ShortOfGPUs struct {
+	// Need is how many are needed at once.
+	Need int
+	// Models are those that would do; empty means any.
+	Models []string
+	// Free is how many are free.
+	Free int
+	// Holders have the others, the longest holding first.
+	Holders []GPUHolder
+	// Foreign are those with processes that are not Muster's.
+	Foreign []GPUForeign
+	// Unhealthy are those that are out of order.
+	Unhealthy []GPUUnhealthy
+	// Single is true where there is one node.
+	Single bool
+}
+
+// ShortOfResource means that CPU, memory or the like exists and is not free.
+type ShortOfResource struct {
+	// Resource is "cpu", "memory", "pods" or another resource's name.
+	Resource string
+	// Need and Free are sums. CPU in thousandths, memory in bytes.
+	Need, Free int64
+	// Holders have the most of it, the largest first.
+	Holders []Key
+	// Single is true where there is one node.
+	Single bool
+}
+
+// ShortOfPorts means that too few ports are free on the nodes.
+type ShortOfPorts struct {
+	// Need is how many members need one; Free how many are free.
+	Need, Free int
+	// Fixed are ports of the node that a member asks for and another has.
+	Fixed []int32
+}
+
+// Scattered means that enough is free in all, but not on one node for each member.
+type Scattered struct {
+	// Role is the role whose members find no room.
+	Role string
+	// GPUs and Models are what each needs.
+	GPUs   int
+	Models []string
+	// Most is the most GPUs free on one node.
+	Most int
+}
+
+// Code is CodeSuspended.
+func (Suspended) Code() Code { return CodeSuspended }
+
+// Code is CodeDraining.
+func (Draining) Code() Code { return CodeDraining }
+
+// Code is CodeCoolingOff.
+func (CoolingOff) Code() Code { return CodeCoolingOff }
+
+// Code is CodeRefused.
+func (Refused) Code() Code { return CodeRefused }
+
+// Code is CodePlaced.
+func (Placed) Code() Code { return CodePlaced }
+
+// Code is CodeFinished.
+func (Finished) Code() Code { return CodeFinished }
+
+// Code is CodeFits.
+func (Fits) Code() Code { return CodeFits }
+
+// Code is CodeNoNodes.
+func (NoNodes) Code() Code { return CodeNoNodes }
+
+// Code is CodeNoNodeFor.
+func (NoNodeAllows) Code() Code { return CodeNoNodeFor }
+
+// Code is CodeNoModel.
+func (NoSuchModel) Code() Code { return CodeNoModel }
+
+// Code is CodeTooLarge.
+func (TooLarge) Code() Code { return CodeTooLarge }
+
+// Code is CodeGPUs.
+func (ShortOfGPUs) Code() Code { return CodeGPUs }
+
+// Code is CodeResource.
+func (ShortOfResource) Code() Code { return CodeResource }
+
+// Code is CodePorts.
+func (ShortOfPorts) Code() Code { return CodePorts }
+
+// Code is CodeScattered.
+func (Scattered) Code() Code { return CodeScattered }
+
+// wantText names what is wanted: "4 A100 or H100", "1 GPU", "3 GPUs".
+func wantText(n int64, models []string) string {
+	switch {
+	case len(models) > 0:
+		return fmt.Sprintf("%d %s", n, strings.Join(models, " or "))
+	case n == 1:
+		return "1 GPU"
+	}
+	return fmt.Sprintf("%d GPUs", n)
+}
+
+// amountText writes an amount of a resource for people.
+func amountText(resource string, amount int64) string {
+	switch resource {
+	case resourceCPU:
+		if amount%1000 == 0 {
+			return fmt.Sprintf("%d CPU", amount/1000)
+		}
+		return fmt.Sprintf("%.3g CPU", float64(amount)/1000)
+	case resourceMemory:
+		return bytesText(amount) + " of memory"
+	case resourcePods:
+		return fmt.Sprintf("%d pods", amount)
+	}
+	return fmt.Sprintf("%d %s", amount, resource)
+}
+
+func bytesText(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	value, unit := float64(n), 0
+	for (value >= 1024 || value <= -1024) && unit < len(units)-1 {
+		value, unit = value/1024, unit+1
+	}
+	return fmt.Sprintf("%.4g %s", value, units[unit])
+}

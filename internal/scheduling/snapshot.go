@@ -1,0 +1,256 @@
+package scheduling
+
+// Instant is a point in time, in nanoseconds since the Unix epoch. 0 means
+// unknown.
+type Instant int64
+
+// Clock writes an instant the way its reader's wall clock shows it.
+type Clock func(Instant) string
+
+// Snapshot is everything a decision depends on. The order of its lists does
+// not matter.
+type Snapshot struct {
+	// Now is the time of the decision.
+	Now Instant
+	// Nodes are the nodes.
+	Nodes []Node
+	// Requests are the gangs that are not finished and the pods that are not
+	// bound. Those that are placed already are recognised by Placements.
+	Requests []Request
+	// Placements are the journalled plans.
+	Placements []Placement
+	// Pods are the pods that are on a node, members of gangs or not.
+	Pods []Pod
+}
+
+// Node is a machine.
+type Node struct {
+	// Name identifies it.
+	Name string
+	// Labels are matched by selectors.
+	Labels map[string]string
+	// Taints keep off what does not tolerate them.
+	Taints []Taint
+	// Unschedulable is true for a cordoned node.
+	Unschedulable bool
+	// NotReady says why the node takes no pods; empty if it does.
+	NotReady string
+	// Allocatable is what pods may use in all.
+	Allocatable Resources
+	// Ports is the range from which members are given a port each; nil where
+	// every pod has an address of its own.
+	Ports *PortRange
+	// Devices are the node's GPUs.
+	Devices []Device
+}
+
+// PortRange is a range of TCP ports, both ends included.
+type PortRange struct {
+	First, Last int32
+}
+
+// size is the number of ports in the range.
+func (r PortRange) size() int32 { return r.Last - r.First + 1 }
+
+// Device is one GPU.
+type Device struct {
+	// UUID identifies it among all devices.
+	UUID string
+	// Index is its position on the node.
+	Index int
+	// Model is the short name that users write.
+	Model string
+	// Unhealthy says why it must not be given out; empty if it may.
+	Unhealthy string
+	// Foreign are the processes on it that are not Muster's. A device that
+	// has any is not given out.
+	Foreign []Process
+}
+
+// Process is a process on a device that Muster did not start.
+type Process struct {
+	PID     int
+	User    string
+	Command string
+}
+
+// Taint keeps off pods that do not tolerate it.
+type Taint struct {
+	Key, Value, Effect string
+}
+
+// Toleration accepts taints. An empty Key accepts all keys, an empty Effect
+// all effects. Exists ignores Value.
+type Toleration struct {
+	Key, Value, Effect string
+	Exists             bool
+}
+
+// Expression is one condition on a node's labels. Operator is one of In,
+// NotIn, Exists, DoesNotExist, Gt and Lt. Field compares the node's name
+// instead of a label.
+type Expression struct {
+	Key      string
+	Operator string
+	Values   []string
+	Field    bool
+}
+
+// Key names a request.
+type Key struct {
+	Namespace, Name string
+}
+
+// String is namespace/name.
+func (k Key) String() string { return k.Namespace + "/" + k.Name }
+
+// Request is anything that wants resources together.
+type Request struct {
+	Key
+	// UID tells requests of the same name apart.
+	UID string
+	// Pod is true for a lone pod; it is not given a port.
+	Pod bool
+	// Priority orders requests; the highest goes first.
+	Priority int32
+	// Created orders requests of one priority.
+	Created Instant
+	// Attempt counts the plans that were made for it before.
+	Attempt int32
+	// Suspended is true while its owner wants it stopped.
+	Suspended bool
+	// Draining is true while what an earlier plan started is being removed.
+	Draining bool
+	// Finished is true once its outcome is decided.
+	Finished bool
+	// NotBefore is the earliest time of the next attempt.
+	NotBefore Instant
+	// Refused is what the API server said when it was asked whether it would
+	// accept the pods; empty if it would.
+	Refused string
+	// Roles are its parts.
+	Roles []Role
+}
+
+// Role is one part of a request.
+type Role struct {
+	// Name is the role's name.
+	Name string
+	// Replicas is the number of members, indexed from 0.
+	Replicas int32
+	// Done are the indices that ended successfully: they are given an address
+	// and nothing else.
+	Done []int32
+	// GPUs is the number of GPUs of each member, all of one model.
+	GPUs int32
+	// Models are the models that will do, in order of preference. Empty: any.
+	Models []string
+	// Resources is what each member asks for beside GPUs.
+	Resources Resources
+	// FixedPorts are ports of the node that each member needs for itself.
+	FixedPorts []int32
+	// NodeLabels must all be on the node.
+	NodeLabels map[string]string
+	// NodeTerms are alternatives, each a list of conditions that must all
+	// hold. Empty: any node.
+	NodeTerms [][]Expression
+	// Tolerations accept taints.
+	Tolerations []Toleration
+}
+
+// done reports whether the member with this index ended successfully.
+func (r Role) done(index int32) bool {
+	for _, d := range r.Done {
+		if d == index {
+			return true
+		}
+	}
+	return false
+}
+
+// Placement is a journalled plan.
+type Placement struct {
+	// Gang is whose plan it is.
+	Gang Key
+	// UID is the gang's UID.
+	UID string
+	// Attempt counts the gang's plans, from 1.
+	Attempt int32
+	// Created is when it was journalled.
+	Created Instant
+	// Members are the plan.
+	Members []PlacedMember
+}
+
+// PlacedMember is one row of a journalled plan.
+type PlacedMember struct {
+	// Assignment is what the member was given.
+	Assignment
+	// Resources is what it asks for beside GPUs.
+	Resources Resources
+	// Released is true once the member has ended and will not run again: it
+	// holds nothing more.
+	Released bool
+}
+
+// Pod is a pod on a node.
+type Pod struct {
+	Key
+	// UID tells pods of the same name apart.
+	UID string
+	// Gang is the UID of the gang that it is a member of; empty if none.
+	Gang string
+	// Role and Index are its place in the gang.
+	Role  string
+	Index int32
+	// Node is where it is.
+	Node string
+	// Since is when it began to hold what it holds.
+	Since Instant
+	// GPUs are the UUIDs of its GPUs.
+	GPUs []string
+	// Ports are the node's ports that it uses.
+	Ports []int32
+	// Resources is what it asks for beside GPUs.
+	Resources Resources
+	// Ended is true once its processes are gone: it holds nothing more.
+	Ended bool
+}
+
+// Assignment is what one member is given.
+type Assignment struct {
+	// Role and Index name the member.
+	Role  string
+	Index int32
+	// Node is where it goes.
+	Node string
+	// GPUs are the UUIDs of its GPUs.
+	GPUs []string
+	// Port is the node's port that it listens on; 0 where it has an address
+	// of its own.
+	Port int32
+}
+
+// Plan is where every member of a request goes.
+type Plan struct {
+	Key
+	// UID is the request's UID.
+	UID string
+	// Pod is true for a lone pod.
+	Pod bool
+	// Attempt counts the request's plans, from 1.
+	Attempt int32
+	// Members has one entry a member, in the order of roles and indices.
+	Members []Assignment
+}
+
+// Waiting is a request that stays where it is, and why.
+type Waiting struct {
+	Key
+	// UID is the request's UID.
+	UID string
+	// Pod is true for a lone pod.
+	Pod bool
+	// Reason says what it waits for.
+	Reason Reason
+}

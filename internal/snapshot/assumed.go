@@ -1,0 +1,113 @@
+package snapshot
+
+import (
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// assumed counts writes before the watch has shown them. A write is assumed
+// before it is sent, and no longer once the watch shows its object in any
+// state, or the API server has definitely refused it.
+//
+// A pass must copy what is assumed before it lists the cache: an object that
+// moves from here to the cache in between is then seen twice, never not at
+// all.
+type assumed struct {
+	mu         sync.Mutex
+	placements map[types.NamespacedName]*v1alpha1.Placement
+	bindings   map[types.UID]*corev1.Pod
+	highest    map[types.UID]int32
+}
+
+func newAssumed() *assumed {
+	return &assumed{
+		placements: map[types.NamespacedName]*v1alpha1.Placement{},
+		bindings:   map[types.UID]*corev1.Pod{},
+		highest:    map[types.UID]int32{},
+	}
+}
+
+// copied is what was assumed at one moment.
+type copied struct {
+	placements map[types.NamespacedName]*v1alpha1.Placement
+	bindings   map[types.UID]*corev1.Pod
+	highest    map[types.UID]int32
+}
+
+func (a *assumed) copy() copied {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := copied{
+		placements: make(map[types.NamespacedName]*v1alpha1.Placement, len(a.placements)),
+		bindings:   make(map[types.UID]*corev1.Pod, len(a.bindings)),
+		highest:    make(map[types.UID]int32, len(a.highest)),
+	}
+	for k, v := range a.placements {
+		c.placements[k] = v
+	}
+	for k, v := range a.bindings {
+		c.bindings[k] = v
+	}
+	for k, v := range a.highest {
+		c.highest[k] = v
+	}
+	return c
+}
+
+func keyOf(p *v1alpha1.Placement) types.NamespacedName {
+	return types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
+}
+
+// placement assumes that a Placement exists.
+func (a *assumed) placement(p *v1alpha1.Placement) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.placements[keyOf(p)] = p
+}
+
+// noPlacement takes back an assumption: the Placement was refused.
+func (a *assumed) noPlacement(p *v1alpha1.Placement) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if have := a.placements[keyOf(p)]; have != nil && have.Spec.GangUID == p.Spec.GangUID && have.Spec.Attempt == p.Spec.Attempt {
+		delete(a.placements, keyOf(p))
+	}
+}
+
+// seen notes that the watch showed a Placement, whatever happened to it.
+func (a *assumed) seen(p *v1alpha1.Placement) {
+	a.noPlacement(p)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.highest[p.Spec.GangUID] = max(a.highest[p.Spec.GangUID], p.Spec.Attempt)
+}
+
+// forget drops what was kept for gangs that are no more.
+func (a *assumed) forget(alive map[types.UID]bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for uid := range a.highest {
+		if !alive[uid] {
+			delete(a.highest, uid)
+		}
+	}
+}
+
+// binding assumes that a pod, given with its node and GPUs, is bound.
+func (a *assumed) binding(p *corev1.Pod) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.bindings[p.UID] = p
+}
+
+// noBinding takes back an assumption: the pod is bound in the cache, is gone,
+// or the binding was refused.
+func (a *assumed) noBinding(uid types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.bindings, uid)
+}

@@ -1,0 +1,224 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/scheduling"
+)
+
+// node turns a Node into the core's. An inventory that cannot be read makes
+// the node not ready, saying so, because its GPUs are not known.
+func node(n *corev1.Node) scheduling.Node {
+	out := scheduling.Node{
+		Name:          n.Name,
+		Labels:        n.Labels,
+		Unschedulable: n.Spec.Unschedulable,
+		NotReady:      notReady(n),
+		Allocatable:   amounts(n.Status.Allocatable),
+	}
+	for _, t := range n.Spec.Taints {
+		out.Taints = append(out.Taints, scheduling.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
+	}
+	text := n.Annotations[v1alpha1.AnnotationInventory]
+	if text == "" {
+		return out
+	}
+	var inventory v1alpha1.NodeInventory
+	if err := json.Unmarshal([]byte(text), &inventory); err != nil {
+		out.NotReady = fmt.Sprintf("its annotation %s cannot be read: %v", v1alpha1.AnnotationInventory, err)
+		return out
+	}
+	if p := inventory.HostPorts; p != nil && p.Last >= p.First {
+		out.Ports = &scheduling.PortRange{First: p.First, Last: p.Last}
+	}
+	for _, g := range inventory.GPUs {
+		d := scheduling.Device{UUID: g.UUID, Index: g.Index, Model: g.Model, Unhealthy: g.Unhealthy}
+		for _, f := range g.Foreign {
+			d.Foreign = append(d.Foreign, scheduling.Process{PID: f.PID, User: f.User, Command: f.Command})
+		}
+		out.Devices = append(out.Devices, d)
+	}
+	return out
+}
+
+// notReady says why the node's Ready condition does not hold. A node that has
+// none yet is taken as it is.
+func notReady(n *corev1.Node) string {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+			if c.Message != "" {
+				return c.Message
+			}
+			return "its Ready condition is " + string(c.Status)
+		}
+	}
+	return ""
+}
+
+// amounts turns a resource list into the core's, without GPUs.
+func amounts(list corev1.ResourceList) scheduling.Resources {
+	out := scheduling.Resources{}
+	for name, q := range list {
+		switch name {
+		case corev1.ResourceCPU:
+			out.MilliCPU = q.MilliValue()
+		case corev1.ResourceMemory:
+			out.Memory = q.Value()
+		case corev1.ResourcePods:
+			out.Pods = q.Value()
+		case v1alpha1.ResourceGPU:
+		default:
+			if out.Other == nil {
+				out.Other = map[string]int64{}
+			}
+			out.Other[string(name)] = q.Value()
+		}
+	}
+	return out
+}
+
+// requests is what a pod asks for in all: the larger of its containers' sum
+// and each init container (with the restartable ones before it), plus the
+// overhead. One pod is counted as one.
+func requests(spec *corev1.PodSpec) (scheduling.Resources, int32) {
+	sum := corev1.ResourceList{}
+	for i := range spec.Containers {
+		add(sum, containerRequests(&spec.Containers[i]))
+	}
+	beside, most := corev1.ResourceList{}, corev1.ResourceList{}
+	for i := range spec.InitContainers {
+		c := &spec.InitContainers[i]
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			add(beside, containerRequests(c))
+			raise(most, beside)
+			continue
+		}
+		now := beside.DeepCopy()
+		add(now, containerRequests(c))
+		raise(most, now)
+	}
+	add(sum, beside)
+	raise(sum, most)
+	if spec.Resources != nil {
+		for name, q := range spec.Resources.Requests {
+			sum[name] = q
+		}
+	}
+	add(sum, spec.Overhead)
+	gpus := sum[v1alpha1.ResourceGPU]
+	out := amounts(sum)
+	out.Pods = 1
+	return out, int32(gpus.Value())
+}
+
+// containerRequests are a container's requests; what has only a limit asks
+// for that.
+func containerRequests(c *corev1.Container) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for name, q := range c.Resources.Limits {
+		out[name] = q
+	}
+	for name, q := range c.Resources.Requests {
+		out[name] = q
+	}
+	return out
+}
+
+func add(sum, more corev1.ResourceList) {
+	for name, q := range more {
+		have, ok := sum[name]
+		if !ok {
+			have = resource.Quantity{}
+		}
+		have.Add(q)
+		sum[name] = have
+	}
+}
+
+func raise(least, to corev1.ResourceList) {
+	for name, q := range to {
+		if have, ok := least[name]; !ok || have.Cmp(q) < 0 {
+			least[name] = q
+		}
+	}
+}
+
+// role turns a pod's wishes into one role of the core.
+func role(name string, replicas int32, spec *corev1.PodSpec, models []string) scheduling.Role {
+	res, gpus := requests(spec)
+	out := scheduling.Role{
+		Name: name, Replicas: replicas, GPUs: gpus, Models: models, Resources: res,
+		NodeLabels: spec.NodeSelector, FixedPorts: hostPorts(spec),
+	}
+	for _, t := range spec.Tolerations {
+		out.Tolerations = append(out.Tolerations, scheduling.Toleration{
+			Key: t.Key, Value: t.Value, Effect: string(t.Effect), Exists: t.Operator == corev1.TolerationOpExists,
+		})
+	}
+	if a := spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+			out.NodeTerms = append(out.NodeTerms, append(expressions(term.MatchExpressions, false), expressions(term.MatchFields, true)...))
+		}
+	}
+	return out
+}
+
+func expressions(list []corev1.NodeSelectorRequirement, field bool) []scheduling.Expression {
+	var out []scheduling.Expression
+	for _, e := range list {
+		out = append(out, scheduling.Expression{Key: e.Key, Operator: string(e.Operator), Values: e.Values, Field: field})
+	}
+	return out
+}
+
+// hostPorts are the node's ports that a pod names.
+func hostPorts(spec *corev1.PodSpec) []int32 {
+	var out []int32
+	for _, list := range [][]corev1.Container{spec.Containers, spec.InitContainers} {
+		for i := range list {
+			for _, p := range list[i].Ports {
+				if p.HostPort != 0 && !slices.Contains(out, p.HostPort) {
+					out = append(out, p.HostPort)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// containerPorts are all ports that a pod declares: on a node whose network it
+// shares, these are the node's.
+func containerPorts(spec *corev1.PodSpec) []int32 {
+	out := hostPorts(spec)
+	for i := range spec.Containers {
+		for _, p := range spec.Containers[i].Ports {
+			if !slices.Contains(out, p.ContainerPort) {
+				out = append(out, p.ContainerPort)
+			}
+		}
+	}
+	return out
+}
+
+// words splits a comma-separated annotation.
+func words(text string) []string {
+	var out []string
+	for _, w := range strings.Split(text, ",") {
+		if w = strings.TrimSpace(w); w != "" {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// ended reports whether a pod's processes are gone for good.
+func ended(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}

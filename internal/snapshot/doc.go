@@ -1,0 +1,17 @@
+// Package snapshot stands between the API server and the decision core: it
+// shows nodes, pods, gangs and placements to package scheduling as one
+// Snapshot, and turns the plans that come back into API writes.
+//
+// Vocabulary: a pass is one round of read, decide and write; to assume is to
+// count a write before the watch has shown it; the epoch is a number that
+// grows with every start of the scheduler and is stamped on all it writes; a
+// foreign pod is one that no gang made and that names this scheduler.
+//
+// The creation of a Placement is the commit point of a plan: before it nothing
+// is held, after it everything is. It carries the finalizer [Finalizer], which
+// the gang's controller takes off once nothing of the attempt is left, so that
+// no deletion from elsewhere frees what a pod still has.
+//
+// The package decides nothing about gangs after they are placed and knows
+// nothing of how pods run.
+package snapshot

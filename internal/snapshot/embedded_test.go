@@ -1,0 +1,366 @@
+//go:build embedded
+
+package snapshot_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/controller/gang"
+	"github.com/muster-dev/muster/internal/controlplane"
+	"github.com/muster-dev/muster/internal/controlplane/contract"
+	"github.com/muster-dev/muster/internal/controlplane/upstream"
+	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/snapshot"
+)
+
+// The test binary is its own control plane child, as the product's binary is.
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	if len(os.Args) > 1 && os.Args[1] == contract.Verb {
+		if err := upstream.RunChild(context.Background(), os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, "Error:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// stage is a real API server with the loop, the gang controller and a
+// simulated kubelet.
+type stage struct {
+	t   *testing.T
+	api client.Client
+}
+
+// kubelet runs pods that exist on paper only: it says that they run as soon as
+// they appear, and lets them go as soon as they are deleted.
+type kubelet struct {
+	api   client.Client
+	wg    sync.WaitGroup
+	slots chan struct{}
+}
+
+func (k *kubelet) shown(obj any) {
+	p, ok := obj.(*corev1.Pod)
+	if !ok || p.Spec.NodeName != "here" {
+		return
+	}
+	p = p.DeepCopy()
+	k.wg.Go(func() {
+		k.slots <- struct{}{}
+		defer func() { <-k.slots }()
+		ctx := context.Background()
+		switch {
+		case p.DeletionTimestamp != nil:
+			_ = k.api.Delete(ctx, p, client.GracePeriodSeconds(0))
+		case p.Status.Phase == corev1.PodPending && p.Status.StartTime == nil:
+			now := metav1.Now()
+			p.Status.Phase, p.Status.StartTime = corev1.PodRunning, &now
+			_ = k.api.Status().Update(ctx, p)
+		}
+	})
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	starting, started := context.WithTimeout(ctx, time.Minute)
+	defer started()
+	plane, err := controlplane.Start(starting, controlplane.Options{DataDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		wg.Wait()
+		stopping, stopped := context.WithTimeout(context.Background(), time.Minute)
+		defer stopped()
+		if err := plane.Stop(stopping); err != nil {
+			t.Error(err)
+		}
+	})
+	mgr, loop, k := wire(t, ctx, plane.RESTConfig())
+	wg.Go(func() {
+		if err := mgr.Start(ctx); err != nil {
+			t.Error(err)
+		}
+		k.wg.Wait()
+	})
+	select {
+	case <-loop.Ready():
+	case <-starting.Done():
+		t.Fatal("the loop is not ready")
+	}
+	s := &stage{t: t, api: k.api}
+	s.makeNode(ctx)
+	return s
+}
+
+// wire puts a manager together as the product does.
+func wire(t *testing.T, ctx context.Context, config *rest.Config) (ctrl.Manager, *snapshot.Loop, *kubelet) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loop, err := snapshot.NewLoop(snapshot.Options{Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(), DefaultScheduler: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := mgr.Add(loop); err != nil {
+		t.Fatal(err)
+	}
+	if err := gang.New(gang.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}).SetupWithManager(mgr); err != nil {
+		t.Fatal(err)
+	}
+	direct, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &kubelet{api: direct, slots: make(chan struct{}, 32)}
+	informer, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: k.shown, UpdateFunc: func(_, o any) { k.shown(o) },
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return mgr, loop, k
+}
+
+func (s *stage) makeNode(ctx context.Context) {
+	s.t.Helper()
+	inventory := v1alpha1.NodeInventory{HostPorts: &v1alpha1.PortRange{First: 20000, Last: 29999}}
+	for i := range 8 {
+		inventory.GPUs = append(inventory.GPUs, v1alpha1.GPUDevice{Index: i, UUID: fmt.Sprintf("GPU-%d", i), Model: "A100"})
+	}
+	text, _ := json.Marshal(inventory)
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "here", Annotations: map[string]string{v1alpha1.AnnotationInventory: string(text)}}}
+	if err := s.api.Create(ctx, n); err != nil {
+		s.t.Fatal(err)
+	}
+	n.Status = corev1.NodeStatus{
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()}},
+		Allocatable: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"),
+			corev1.ResourcePods: resource.MustParse("1000"), v1alpha1.ResourceGPU: resource.MustParse("8"),
+		},
+	}
+	n.Status.Capacity = n.Status.Allocatable
+	if err := s.api.Status().Update(ctx, n); err != nil {
+		s.t.Fatal(err)
+	}
+	s.eventually("a node without taints", func() bool {
+		return s.api.Get(ctx, client.ObjectKey{Name: "here"}, n) == nil && len(n.Spec.Taints) == 0
+	})
+	s.eventually("the default service account", func() bool {
+		return s.api.Get(ctx, client.ObjectKey{Namespace: "default", Name: "default"}, &corev1.ServiceAccount{}) == nil
+	})
+}
+
+func (s *stage) eventually(what string, holds func() bool) {
+	s.t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(30 * time.Second)
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			s.t.Fatalf("not after 30 s: %s", what)
+		}
+	}
+}
+
+func (s *stage) submit(name string, workers int32, gpus string) *v1alpha1.Gang {
+	s.t.Helper()
+	q := resource.MustParse(gpus)
+	g := &v1alpha1.Gang{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Finalizers: []string{gang.Finalizer}},
+		Spec: v1alpha1.GangSpec{DoneWhen: []string{"worker"}, Roles: []v1alpha1.GangRole{{
+			Name: "worker", Replicas: workers, GPUs: &q,
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "muster.dev/host"}}}},
+		}}},
+	}
+	if err := s.api.Create(s.t.Context(), g); err != nil {
+		s.t.Fatal(err)
+	}
+	return g
+}
+
+func (s *stage) gang(name string) *v1alpha1.Gang {
+	s.t.Helper()
+	g := &v1alpha1.Gang{}
+	err := s.api.Get(s.t.Context(), client.ObjectKey{Namespace: "default", Name: name}, g)
+	if client.IgnoreNotFound(err) != nil {
+		s.t.Fatal(err)
+	}
+	if err != nil {
+		return nil
+	}
+	return g
+}
+
+func (s *stage) running(name string) {
+	s.t.Helper()
+	s.eventually(name+" running", func() bool { return s.gang(name).Status.Phase == v1alpha1.GangRunning })
+}
+
+func (s *stage) pods(name string) []corev1.Pod {
+	s.t.Helper()
+	list := &corev1.PodList{}
+	if err := s.api.List(s.t.Context(), list, client.MatchingLabels{v1alpha1.LabelGang: name}); err != nil {
+		s.t.Fatal(err)
+	}
+	return list.Items
+}
+
+func (s *stage) remove(name string, policy metav1.DeletionPropagation) {
+	s.t.Helper()
+	if err := s.api.Delete(s.t.Context(), s.gang(name), client.PropagationPolicy(policy)); err != nil {
+		s.t.Fatal(err)
+	}
+	s.eventually("nothing left of "+name, func() bool {
+		list := &v1alpha1.PlacementList{}
+		return s.gang(name) == nil && len(s.pods(name)) == 0 &&
+			s.api.List(s.t.Context(), list, client.MatchingLabels{v1alpha1.LabelGang: name}) == nil && len(list.Items) == 0
+	})
+}
+
+// TestAgainstTheRealThing runs whole lives of gangs over a real API server.
+func TestAgainstTheRealThing(t *testing.T) {
+	s := newStage(t)
+	for _, tt := range []struct {
+		members int32
+		gpus    string
+	}{{5, "1"}, {5, "1"}, {5, "1"}, {100, "0"}, {100, "0"}} {
+		begin := time.Now()
+		s.submit("speed", tt.members, tt.gpus)
+		s.eventually("pods", func() bool { return len(s.pods("speed")) == int(tt.members) })
+		made := time.Since(begin)
+		s.running("speed")
+		t.Logf("%d members: submit to pods created %s, to running %s", tt.members, made, time.Since(begin))
+		if g := s.gang("speed"); g.Status.Attempt != 1 || g.Status.Restarts != 0 {
+			t.Errorf("not placed at once: %+v", g.Status)
+		}
+		begin = time.Now()
+		s.remove("speed", metav1.DeletePropagationForeground)
+		t.Logf("%d members: deleted in %s", tt.members, time.Since(begin))
+	}
+	t.Run("the next gang takes over", func(t *testing.T) { s.handover(t) })
+	t.Run("a foreign pod", func(t *testing.T) { s.foreign(t) })
+	t.Run("a thousand submits at once", func(t *testing.T) { s.thousand(t) })
+}
+
+func (s *stage) handover(t *testing.T) {
+	s.submit("first", 4, "2")
+	s.running("first")
+	s.submit("second", 1, "8")
+	s.eventually("a reason", func() bool { return s.gang("second").Status.Message != "" })
+	t.Log(s.gang("second").Status.Message)
+	if reason, err := snapshot.Explain(t.Context(), s.api, "default", "second"); err != nil || reason.Code() != scheduling.CodeGPUs {
+		t.Errorf("explained: %v, %v", reason, err)
+	}
+	pods := s.pods("first")
+	begin := time.Now()
+	for i := range pods {
+		s.eventually("a member ended", func() bool {
+			p := &corev1.Pod{}
+			if err := s.api.Get(t.Context(), client.ObjectKeyFromObject(&pods[i]), p); err != nil {
+				t.Fatal(err)
+			}
+			p.Status.Phase = corev1.PodSucceeded
+			return !apierrors.IsConflict(s.api.Status().Update(t.Context(), p))
+		})
+	}
+	s.eventually("the next pod", func() bool { return len(s.pods("second")) == 1 })
+	t.Logf("first of 4 members ended to next gang's pod created: %s", time.Since(begin))
+	s.eventually("success", func() bool { return s.gang("first").Status.Phase == v1alpha1.GangSucceeded })
+	s.remove("first", metav1.DeletePropagationBackground)
+	s.remove("second", metav1.DeletePropagationBackground)
+}
+
+func (s *stage) foreign(t *testing.T) {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foreign"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "x", Resources: corev1.ResourceRequirements{
+			Limits: corev1.ResourceList{v1alpha1.ResourceGPU: resource.MustParse("2")},
+		}}}},
+	}
+	if err := s.api.Create(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("bound", func() bool {
+		return s.api.Get(t.Context(), client.ObjectKeyFromObject(p), p) == nil && p.Spec.NodeName == "here"
+	})
+	if len(p.Annotations[v1alpha1.AnnotationGPUs]) != len("GPU-0,GPU-1") {
+		t.Errorf("annotations %v", p.Annotations)
+	}
+	if err := s.api.Delete(t.Context(), p, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *stage) thousand(t *testing.T) {
+	begin := time.Now()
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 32)
+	for i := range 1000 {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			s.submit(fmt.Sprintf("many-%d", i), 1, "1")
+		})
+	}
+	wg.Wait()
+	t.Logf("1000 gangs submitted in %s", time.Since(begin))
+	s.eventually("8 placed", func() bool {
+		list := &v1alpha1.PlacementList{}
+		return s.api.List(t.Context(), list) == nil && len(list.Items) == 8
+	})
+	s.eventually("each has a reason", func() bool {
+		list := &v1alpha1.GangList{}
+		if err := s.api.List(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, g := range list.Items {
+			if g.Status.Message != "" {
+				n++
+			}
+		}
+		return n == 992
+	})
+	t.Logf("8 placed and 992 told why not after %s", time.Since(begin))
+}

@@ -1,0 +1,176 @@
+package snapshot
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/scheduling"
+)
+
+// The back-off of asking again after a refusal: at first short, because the
+// service account of a new namespace takes a moment to appear.
+const (
+	firstAsk = 50 * time.Millisecond
+	lastAsk  = 5 * time.Second
+)
+
+// lessons are the answers to dry runs, one for each gang and generation.
+type lessons struct {
+	client client.Client
+	// wake is called when an answer is in, and when it is time to ask again.
+	wake func()
+	// slots bounds the questions in flight.
+	slots chan struct{}
+
+	mu    sync.Mutex
+	known map[types.UID]*lesson
+	wg    sync.WaitGroup
+}
+
+// lesson is one answer, or the wait for it.
+type lesson struct {
+	generation int64
+	answer     learned
+	ready      bool
+	asking     bool
+	delay      time.Duration
+	again      time.Time
+}
+
+func newLessons(c client.Client, wake func(), concurrency int) *lessons {
+	return &lessons{client: c, wake: wake, slots: make(chan struct{}, concurrency), known: map[types.UID]*lesson{}}
+}
+
+// look returns what is known of a gang's pods, and asks if nothing is. It does
+// not block.
+func (l *lessons) look(ctx context.Context, g *v1alpha1.Gang, now time.Time) (learned, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := l.known[g.UID]
+	if k == nil || k.generation != g.Generation {
+		k = &lesson{generation: g.Generation, delay: firstAsk}
+		l.known[g.UID] = k
+	}
+	due := !k.ready || (k.answer.refused != "" && !k.answer.invalid && !now.Before(k.again))
+	if due && !k.asking && !now.Before(k.again) {
+		k.asking = true
+		l.wg.Add(1)
+		go l.ask(ctx, g.DeepCopy(), k)
+	}
+	return k.answer, k.ready
+}
+
+// forget drops the answers for gangs that are no more.
+func (l *lessons) forget(alive map[types.UID]bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for uid, k := range l.known {
+		if !alive[uid] && !k.asking {
+			delete(l.known, uid)
+		}
+	}
+}
+
+// wait returns once no question is in flight.
+func (l *lessons) wait() { l.wg.Wait() }
+
+// ask makes one dry run for each role and records what came of it.
+func (l *lessons) ask(ctx context.Context, g *v1alpha1.Gang, k *lesson) {
+	defer l.wg.Done()
+	answers := make([]*corev1.Pod, len(g.Spec.Roles))
+	errs := make([]error, len(g.Spec.Roles))
+	var wg sync.WaitGroup
+	for i := range g.Spec.Roles {
+		wg.Go(func() {
+			l.slots <- struct{}{}
+			defer func() { <-l.slots }()
+			answers[i] = sample(g, &g.Spec.Roles[i])
+			errs[i] = l.client.Create(ctx, answers[i], client.DryRunAll)
+		})
+	}
+	wg.Wait()
+	answer, known := learn(g, answers, errs)
+
+	l.mu.Lock()
+	k.asking = false
+	if known {
+		k.answer, k.ready = answer, true
+	}
+	if !known || (answer.refused != "" && !answer.invalid) {
+		k.again = time.Now().Add(k.delay)
+		time.AfterFunc(k.delay+time.Millisecond, l.wake)
+		k.delay = min(2*k.delay, lastAsk)
+	}
+	l.mu.Unlock()
+	l.wake()
+}
+
+// learn turns the answers into roles. It is false if the API server gave none.
+func learn(g *v1alpha1.Gang, pods []*corev1.Pod, errs []error) (learned, bool) {
+	var out learned
+	for i, err := range errs {
+		r := &g.Spec.Roles[i]
+		switch {
+		case err == nil:
+			out.roles = append(out.roles, roleOf(r, &pods[i].Spec))
+		case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
+			return learned{refused: "role " + r.Name + ": " + err.Error(), invalid: true}, true
+		case apierrors.IsForbidden(err) || apierrors.IsNotFound(err):
+			out.refused = "role " + r.Name + ": " + err.Error()
+		default:
+			return learned{}, false
+		}
+	}
+	return out, true
+}
+
+// sample is a pod of a role, as it will be made but for its place.
+func sample(g *v1alpha1.Gang, r *v1alpha1.GangRole) *corev1.Pod {
+	t := r.Template.DeepCopy()
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: g.Namespace, GenerateName: g.Name + "-" + r.Name + "-", Labels: t.Labels, Annotations: t.Annotations,
+	}, Spec: t.Spec}
+	p.Spec.NodeName = ""
+	p.Spec.SchedulerName = v1alpha1.SchedulerName
+	p.Spec.RestartPolicy = corev1.RestartPolicyNever
+	if n := gpus(r); n > 0 && len(p.Spec.Containers) > 0 {
+		c := &p.Spec.Containers[0]
+		setGPUs(&c.Resources.Requests, n)
+		setGPUs(&c.Resources.Limits, n)
+	}
+	return p
+}
+
+func setGPUs(list *corev1.ResourceList, n int64) {
+	if *list == nil {
+		*list = corev1.ResourceList{}
+	}
+	(*list)[v1alpha1.ResourceGPU] = *resource.NewQuantity(n, resource.DecimalSI)
+}
+
+// gpus is the number of GPUs of each member of a role.
+func gpus(r *v1alpha1.GangRole) int64 {
+	if r.GPUs == nil {
+		return 0
+	}
+	return r.GPUs.Value()
+}
+
+// roleOf turns a role and the pod that the API server would make of it into
+// the core's. The role's own word on GPUs is the one that counts.
+func roleOf(r *v1alpha1.GangRole, spec *corev1.PodSpec) scheduling.Role {
+	out := role(r.Name, r.Replicas, spec, r.GPUModels)
+	if r.GPUs != nil {
+		out.GPUs = int32(gpus(r))
+	}
+	return out
+}

@@ -1,0 +1,283 @@
+package snapshot
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/scheduling"
+)
+
+// Loop runs passes: whenever something that matters has changed, it reads the
+// cache, decides, and writes what came of it.
+type Loop struct {
+	options Options
+	assumed *assumed
+	lessons *lessons
+
+	wake  chan struct{}
+	ready chan struct{}
+	slots chan struct{}
+	wg    sync.WaitGroup
+	epoch int64
+
+	mu sync.Mutex
+	// told is what each waiting gang or pod was last told, by UID, and at
+	// which of its versions.
+	told map[types.UID]string
+	// nodes are the nodes as last read, by name.
+	nodes map[string]readNode
+}
+
+// readNode is a node as the core sees it, at one resource version.
+type readNode struct {
+	version string
+	node    scheduling.Node
+}
+
+// NewLoop returns a loop that does nothing until it is run.
+func NewLoop(options Options) (*Loop, error) {
+	o, err := options.complete()
+	if err != nil {
+		return nil, err
+	}
+	l := &Loop{
+		options: o, assumed: newAssumed(),
+		wake: make(chan struct{}, 1), ready: make(chan struct{}), slots: make(chan struct{}, o.Concurrency),
+		told: map[types.UID]string{}, nodes: map[string]readNode{},
+	}
+	l.lessons = newLessons(o.Client, l.trigger, o.Concurrency)
+	return l, nil
+}
+
+// Ready is closed once the loop has its epoch, its caches are filled and it
+// makes passes.
+func (l *Loop) Ready() <-chan struct{} { return l.ready }
+
+// Start is [Loop.Run], by the name that a manager calls it.
+func (l *Loop) Start(ctx context.Context) error { return l.Run(ctx) }
+
+// Run makes passes until the context ends and every write in flight has
+// returned. It fails if it cannot start; it can be run once.
+func (l *Loop) Run(ctx context.Context) error {
+	// 1. Watch, and wait until everything there is has been seen.
+	if err := l.watch(ctx); err != nil {
+		return err
+	}
+	// 2. A number of our own, before anything is written.
+	epoch, err := nextEpoch(ctx, l.options.Client, l.options.Live, l.options.Namespace, l.options.Identity, l.options.Now())
+	if err != nil {
+		return err
+	}
+	l.epoch = epoch
+	// 3. Passes.
+	close(l.ready)
+	defer l.lessons.wait()
+	defer l.wg.Wait()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.wake:
+		case <-timer.C:
+		}
+		begin := time.Now()
+		next, err := l.pass(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		l.rest(ctx, time.Since(begin))
+		timer.Stop()
+		if !next.IsZero() {
+			timer.Reset(max(time.Millisecond, next.Sub(l.options.Now())))
+		}
+	}
+}
+
+// rest pauses for as long as the last pass took, so that a storm of events
+// leaves half of a core to others. A short pass needs no rest.
+func (l *Loop) rest(ctx context.Context, took time.Duration) {
+	if took < 2*time.Millisecond {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(min(took, 50*time.Millisecond)):
+	}
+}
+
+// trigger asks for a pass. Requests that come during a pass become one.
+func (l *Loop) trigger() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// pass reads, decides and starts the writes. It returns when the next pass is
+// due even if nothing happens; zero if never.
+func (l *Loop) pass(ctx context.Context) (time.Time, error) {
+	now := l.options.Now()
+	// 1. Read.
+	w, err := l.read(ctx, now)
+	if err != nil {
+		return time.Time{}, err
+	}
+	s := w.snapshot(now)
+	// 2. Decide.
+	result := scheduling.Decide(s)
+	// 3. Assume and write, in the background and side by side.
+	byUID := find(w)
+	for _, plan := range result.Plans {
+		uid := types.UID(plan.UID)
+		if plan.Pod {
+			l.bind(ctx, byUID.pods[uid], plan)
+		} else {
+			l.place(ctx, byUID.gangs[uid], plan)
+		}
+	}
+	// 4. Say why the others wait.
+	next := l.explain(ctx, result.Waiting, byUID, now)
+	l.forget(byUID)
+	return next, nil
+}
+
+// objects finds what requests were made of.
+type objects struct {
+	gangs map[types.UID]*v1alpha1.Gang
+	pods  map[types.UID]*corev1.Pod
+}
+
+func find(w world) objects {
+	out := objects{gangs: map[types.UID]*v1alpha1.Gang{}, pods: map[types.UID]*corev1.Pod{}}
+	for i := range w.gangs {
+		out.gangs[w.gangs[i].UID] = &w.gangs[i]
+	}
+	for i := range w.pods {
+		if w.pods[i].Spec.NodeName == "" {
+			out.pods[w.pods[i].UID] = &w.pods[i]
+		}
+	}
+	return out
+}
+
+// forget drops what is kept for gangs and pods that are no more.
+func (l *Loop) forget(o objects) {
+	alive := make(map[types.UID]bool, len(o.gangs)+len(o.pods))
+	for uid := range o.gangs {
+		alive[uid] = true
+	}
+	l.lessons.forget(alive)
+	l.assumed.forget(alive)
+	for uid := range o.pods {
+		alive[uid] = true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for uid := range l.told {
+		if !alive[uid] {
+			delete(l.told, uid)
+		}
+	}
+}
+
+// read takes the world from the cache and lays over it what is assumed.
+func (l *Loop) read(ctx context.Context, now time.Time) (world, error) {
+	ahead := l.assumed.copy() // before the lists: see assumed
+	w := world{
+		learn:   func(g *v1alpha1.Gang) (learned, bool) { return l.lessons.look(ctx, g, now) },
+		mine:    l.mine,
+		highest: ahead.highest,
+	}
+	nodes, gangs, placements, pods := &corev1.NodeList{}, &v1alpha1.GangList{}, &v1alpha1.PlacementList{}, &corev1.PodList{}
+	classes := &schedulingv1.PriorityClassList{}
+	for _, list := range []client.ObjectList{nodes, gangs, placements, pods, classes} {
+		if err := l.options.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return world{}, fmt.Errorf("listing %T from the cache: %w", list, err)
+		}
+	}
+	w.nodes = l.readNodes(nodes.Items)
+	w.gangs, w.priority = gangs.Items, priorities(classes.Items)
+	w.placements = overlayPlacements(placements.Items, ahead.placements)
+	w.pods = overlayPods(pods.Items, ahead.bindings)
+	return w, nil
+}
+
+// readNodes turns nodes into the core's, decoding each version once.
+func (l *Loop) readNodes(items []corev1.Node) []scheduling.Node {
+	out := make([]scheduling.Node, 0, len(items))
+	known := make(map[string]readNode, len(items))
+	for i := range items {
+		n := &items[i]
+		read, ok := l.nodes[n.Name]
+		if !ok || read.version != n.ResourceVersion || n.ResourceVersion == "" {
+			read = readNode{version: n.ResourceVersion, node: node(n)}
+		}
+		known[n.Name] = read
+		out = append(out, read.node)
+	}
+	l.nodes = known
+	return out
+}
+
+// priorities looks up the value of a priority class; the empty name is the
+// cluster's default.
+func priorities(classes []schedulingv1.PriorityClass) func(string) int32 {
+	values := map[string]int32{}
+	for i := range classes {
+		values[classes[i].Name] = classes[i].Value
+		if classes[i].GlobalDefault {
+			values[""] = classes[i].Value
+		}
+	}
+	return func(name string) int32 { return values[name] }
+}
+
+func overlayPlacements(items []v1alpha1.Placement, ahead map[types.NamespacedName]*v1alpha1.Placement) []v1alpha1.Placement {
+	out := make([]v1alpha1.Placement, 0, len(items)+len(ahead))
+	for i := range items {
+		if p := ahead[keyOf(&items[i])]; p != nil && p.Spec.GangUID == items[i].Spec.GangUID && p.Spec.Attempt == items[i].Spec.Attempt {
+			delete(ahead, keyOf(&items[i]))
+		}
+		out = append(out, items[i])
+	}
+	for _, p := range ahead {
+		out = append(out, *p)
+	}
+	return out
+}
+
+func overlayPods(items []corev1.Pod, ahead map[types.UID]*corev1.Pod) []corev1.Pod {
+	out := make([]corev1.Pod, 0, len(items))
+	for i := range items {
+		if p := ahead[items[i].UID]; p != nil && items[i].Spec.NodeName == "" {
+			out = append(out, *p)
+			continue
+		}
+		out = append(out, items[i])
+	}
+	return out
+}
+
+// mine reports whether an unbound pod waits for this scheduler.
+func (l *Loop) mine(p *corev1.Pod) bool {
+	return foreign(p, l.options.DefaultScheduler)
+}
+
+func foreign(p *corev1.Pod, defaultToo bool) bool {
+	name := p.Spec.SchedulerName
+	ours := name == v1alpha1.SchedulerName || (defaultToo && name == corev1.DefaultSchedulerName)
+	return ours && p.DeletionTimestamp == nil && !ended(p) && len(p.Spec.SchedulingGates) == 0
+}

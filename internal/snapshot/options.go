@@ -1,0 +1,82 @@
+package snapshot
+
+import (
+	"errors"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/internal/scheduling"
+)
+
+// Finalizer keeps a Gang or a Placement until nothing of it is left.
+const Finalizer = "muster.dev/gang"
+
+// Options are what a Loop needs.
+type Options struct {
+	// Cache is the informer cache; whoever made it starts it.
+	Cache cache.Cache
+	// Client writes. Its rate limit bounds everything: give it none.
+	Client client.Client
+	// Live reads past the cache, from the API server itself.
+	Live client.Reader
+	// Namespace is where the epoch is kept; created if absent. Default:
+	// muster-system.
+	Namespace string
+	// Identity names this process in the epoch's lease. Default: "muster".
+	Identity string
+	// DefaultScheduler makes the loop bind pods of default-scheduler too,
+	// where there is no other scheduler.
+	DefaultScheduler bool
+	// Location is the time zone of the times in messages. Default: local.
+	Location *time.Location
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
+	// Log receives what no caller can: errors of writes made in the
+	// background. Default: discarded.
+	Log logr.Logger
+	// Concurrency bounds the writes in flight. Default: 64.
+	Concurrency int
+}
+
+// complete fills in the defaults, or says what is missing.
+func (o Options) complete() (Options, error) {
+	if o.Cache == nil || o.Client == nil || o.Live == nil {
+		return o, errors.New("making the scheduling loop: Cache, Client and Live must be given")
+	}
+	if o.Namespace == "" {
+		o.Namespace = "muster-system"
+	}
+	if o.Identity == "" {
+		o.Identity = "muster"
+	}
+	if o.Location == nil {
+		o.Location = time.Local
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log.GetSink() == nil {
+		o.Log = logr.Discard()
+	}
+	if o.Concurrency <= 0 {
+		o.Concurrency = 64
+	}
+	return o, nil
+}
+
+// Clock returns the clock by which reasons are rendered in a time zone: the
+// time of day for today, else with the date. Now is the moment of reading.
+func Clock(now time.Time, loc *time.Location) scheduling.Clock {
+	return func(at scheduling.Instant) string {
+		t := time.Unix(0, int64(at)).In(loc)
+		ty, tm, td := t.Date()
+		ny, nm, nd := now.In(loc).Date()
+		if ty == ny && tm == nm && td == nd {
+			return t.Format("15:04")
+		}
+		return t.Format("2006-01-02 15:04")
+	}
+}

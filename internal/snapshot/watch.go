@@ -1,0 +1,94 @@
+package snapshot
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// watch registers what triggers a pass and waits until everything that exists
+// has been shown to it once.
+func (l *Loop) watch(ctx context.Context) error {
+	kinds := []client.Object{&corev1.Node{}, &v1alpha1.Gang{}, &v1alpha1.Placement{}, &corev1.Pod{}, &schedulingv1.PriorityClass{}}
+	var synced []toolscache.InformerSynced
+	for _, kind := range kinds {
+		informer, err := l.options.Cache.GetInformer(ctx, kind)
+		if err != nil {
+			return fmt.Errorf("watching %T: %w", kind, err)
+		}
+		handle, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc:    func(obj any) { l.shown(nil, obj) },
+			UpdateFunc: l.shown,
+			DeleteFunc: l.gone,
+		})
+		if err != nil {
+			return fmt.Errorf("watching %T: %w", kind, err)
+		}
+		synced = append(synced, handle.HasSynced)
+	}
+	if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
+		return fmt.Errorf("filling the scheduler's cache: %w", context.Cause(ctx))
+	}
+	return nil
+}
+
+// shown handles an object that the watch added or changed.
+func (l *Loop) shown(before, after any) {
+	switch obj := after.(type) {
+	case *v1alpha1.Placement:
+		l.assumed.seen(obj)
+	case *corev1.Pod:
+		if obj.Spec.NodeName != "" {
+			l.assumed.noBinding(obj.UID)
+		}
+	}
+	if before == nil || matters(before, after) {
+		l.trigger()
+	}
+}
+
+// gone handles an object that was deleted.
+func (l *Loop) gone(obj any) {
+	if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = last.Obj
+	}
+	switch obj := obj.(type) {
+	case *v1alpha1.Placement:
+		l.assumed.seen(obj)
+	case *corev1.Pod:
+		l.assumed.noBinding(obj.UID)
+	}
+	l.trigger()
+}
+
+// matters reports whether a change can change a decision: heartbeats, probes
+// and messages cannot.
+func matters(before, after any) bool {
+	switch b := after.(type) {
+	case *corev1.Node:
+		a := before.(*corev1.Node)
+		return a.Spec.Unschedulable != b.Spec.Unschedulable || notReady(a) != notReady(b) ||
+			a.Annotations[v1alpha1.AnnotationInventory] != b.Annotations[v1alpha1.AnnotationInventory] ||
+			!equality.Semantic.DeepEqual(a.Labels, b.Labels) || !equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints) ||
+			!equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable)
+	case *v1alpha1.Gang:
+		a := before.(*v1alpha1.Gang)
+		return a.Generation != b.Generation || a.Status.Phase != b.Status.Phase || a.Status.Outcome != b.Status.Outcome ||
+			a.Status.Attempt != b.Status.Attempt || !a.Status.NotBefore.Equal(b.Status.NotBefore) ||
+			len(a.Status.Done) != len(b.Status.Done) || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil)
+	case *corev1.Pod:
+		a := before.(*corev1.Pod)
+		return a.Spec.NodeName != b.Spec.NodeName || ended(a) != ended(b) || a.UID != b.UID ||
+			len(a.Spec.SchedulingGates) != len(b.Spec.SchedulingGates) || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil) ||
+			a.Annotations[v1alpha1.AnnotationGPUs] != b.Annotations[v1alpha1.AnnotationGPUs] ||
+			a.Annotations[v1alpha1.AnnotationGPUModels] != b.Annotations[v1alpha1.AnnotationGPUModels]
+	}
+	return true
+}

@@ -1,0 +1,240 @@
+package snapshot
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/scheduling"
+)
+
+// world is what the API server showed, before it is turned into a Snapshot.
+type world struct {
+	nodes      []scheduling.Node
+	gangs      []v1alpha1.Gang
+	placements []v1alpha1.Placement
+	pods       []corev1.Pod
+	// priority returns the value of a priority class.
+	priority func(class string) int32
+	// learn returns the roles of a gang as the API server would make them, or
+	// false while that is not known.
+	learn func(*v1alpha1.Gang) (learned, bool)
+	// mine reports whether an unbound pod is this scheduler's to bind.
+	mine func(*corev1.Pod) bool
+	// highest is the highest attempt seen of each gang, which its status may
+	// not show yet.
+	highest map[types.UID]int32
+}
+
+// learned is what the API server would make of a gang's pods.
+type learned struct {
+	roles []scheduling.Role
+	// refused is what it said if it would not accept them.
+	refused string
+	// invalid is true if it never will.
+	invalid bool
+}
+
+// memberOf names a member of a gang's life.
+type memberOf struct {
+	gang  types.UID
+	role  string
+	index string
+}
+
+// snapshot shows the world to the core at one time.
+func (w world) snapshot(now time.Time) scheduling.Snapshot {
+	s := scheduling.Snapshot{Now: instant(now), Nodes: w.nodes}
+	shared := map[string]bool{}
+	for _, n := range w.nodes {
+		shared[n.Name] = n.Ports != nil
+	}
+	gangs := map[types.UID]*v1alpha1.Gang{}
+	for i := range w.gangs {
+		gangs[w.gangs[i].UID] = &w.gangs[i]
+	}
+	members := map[memberOf]*corev1.Pod{}
+	for i := range w.pods {
+		p := &w.pods[i]
+		if gang := gangOf(p); gang != "" {
+			members[memberOf{gang, p.Labels[v1alpha1.LabelRole], p.Labels[v1alpha1.LabelIndex]}] = p
+		}
+		switch {
+		case p.Spec.NodeName != "":
+			s.Pods = append(s.Pods, pod(p, shared[p.Spec.NodeName]))
+		case w.mine(p):
+			s.Requests = append(s.Requests, w.podRequest(p))
+		}
+	}
+	placed := map[types.UID]bool{}
+	for i := range w.placements {
+		p := &w.placements[i]
+		placed[p.Spec.GangUID] = true
+		s.Placements = append(s.Placements, w.placement(p, gangs[p.Spec.GangUID], members, shared))
+	}
+	for i := range w.gangs {
+		if req, ok := w.gangRequest(&w.gangs[i], placed[w.gangs[i].UID]); ok {
+			s.Requests = append(s.Requests, req)
+		}
+	}
+	return s
+}
+
+// instant turns a time into the core's.
+func instant(t time.Time) scheduling.Instant {
+	if t.IsZero() {
+		return 0
+	}
+	return scheduling.Instant(t.UnixNano())
+}
+
+// gangOf returns the UID of the gang that made a pod.
+func gangOf(p *corev1.Pod) types.UID {
+	if owner := metav1.GetControllerOfNoCopy(p); owner != nil && owner.Kind == "Gang" {
+		return owner.UID
+	}
+	return ""
+}
+
+// pod turns a pod that is on a node into the core's.
+func pod(p *corev1.Pod, shared bool) scheduling.Pod {
+	res, _ := requests(&p.Spec)
+	since := p.CreationTimestamp.Time
+	if p.Status.StartTime != nil {
+		since = p.Status.StartTime.Time
+	}
+	ports := hostPorts(&p.Spec)
+	if shared {
+		ports = containerPorts(&p.Spec)
+	}
+	return scheduling.Pod{
+		Key: scheduling.Key{Namespace: p.Namespace, Name: p.Name}, UID: string(p.UID),
+		Gang: string(gangOf(p)), Role: p.Labels[v1alpha1.LabelRole], Index: index(p.Labels[v1alpha1.LabelIndex]),
+		Node: p.Spec.NodeName, Since: instant(since), GPUs: words(p.Annotations[v1alpha1.AnnotationGPUs]),
+		Ports: ports, Resources: res, Ended: ended(p),
+	}
+}
+
+func index(text string) int32 {
+	var n int32
+	for _, c := range text {
+		if c < '0' || c > '9' || n > 1<<20 {
+			return -1
+		}
+		n = n*10 + (c - '0')
+	}
+	return n
+}
+
+// podRequest turns a foreign pod that waits for a node into the core's.
+func (w world) podRequest(p *corev1.Pod) scheduling.Request {
+	priority := int32(0)
+	if p.Spec.Priority != nil {
+		priority = *p.Spec.Priority
+	}
+	return scheduling.Request{
+		Key: scheduling.Key{Namespace: p.Namespace, Name: p.Name}, UID: string(p.UID), Pod: true,
+		Priority: priority, Created: instant(p.CreationTimestamp.Time),
+		Roles: []scheduling.Role{role("pod", 1, &p.Spec, words(p.Annotations[v1alpha1.AnnotationGPUModels]))},
+	}
+}
+
+// gangRequest turns a gang into the core's. It is false for a gang that is
+// being deleted, or of which too little is known yet.
+func (w world) gangRequest(g *v1alpha1.Gang, placed bool) (scheduling.Request, bool) {
+	if g.DeletionTimestamp != nil && !placed {
+		return scheduling.Request{}, false
+	}
+	req := scheduling.Request{
+		Key: scheduling.Key{Namespace: g.Namespace, Name: g.Name}, UID: string(g.UID),
+		Created: instant(g.CreationTimestamp.Time), Attempt: g.Status.Attempt,
+		Suspended: g.Spec.Suspend, Finished: g.Status.Outcome != "", Draining: draining(g) || w.highest[g.UID] > g.Status.Attempt,
+	}
+	if g.Status.NotBefore != nil {
+		req.NotBefore = instant(g.Status.NotBefore.Time)
+	}
+	for i := range g.Spec.Roles {
+		spec := &g.Spec.Roles[i].Template.Spec
+		if p := spec.Priority; p != nil {
+			req.Priority = max(req.Priority, *p)
+		} else {
+			req.Priority = max(req.Priority, w.priority(spec.PriorityClassName))
+		}
+	}
+	if placed || req.Finished || req.Suspended {
+		return req, true
+	}
+	known, ok := w.learn(g)
+	if !ok {
+		return req, false
+	}
+	req.Refused = known.refused
+	req.Roles = slices.Clone(known.roles)
+	for i := range req.Roles {
+		for n := range req.Roles[i].Replicas {
+			if slices.Contains(g.Status.Done, fmt.Sprintf("%s-%d", req.Roles[i].Name, n)) {
+				req.Roles[i].Done = append(req.Roles[i].Done, n)
+			}
+		}
+	}
+	return req, true
+}
+
+// draining reports whether an earlier attempt has not been given back yet, as
+// the gang's controller recorded it.
+func draining(g *v1alpha1.Gang) bool {
+	switch g.Status.Phase {
+	case "", v1alpha1.GangPending, v1alpha1.GangSuspended:
+		return false
+	}
+	return true
+}
+
+// placement turns a Placement into the core's. A member has released what it
+// holds once its pod succeeded by itself, or ended in an attempt that is being
+// ended; one that failed or was deleted otherwise is started again in the same
+// place, and holds it.
+func (w world) placement(p *v1alpha1.Placement, g *v1alpha1.Gang, members map[memberOf]*corev1.Pod, shared map[string]bool) scheduling.Placement {
+	out := scheduling.Placement{
+		Gang: scheduling.Key{Namespace: p.Namespace, Name: p.Spec.Gang}, UID: string(p.Spec.GangUID),
+		Attempt: p.Spec.Attempt, Created: instant(p.CreationTimestamp.Time),
+	}
+	over := g == nil || g.DeletionTimestamp != nil || g.Status.Outcome != "" ||
+		(g.Status.Phase == v1alpha1.GangDraining && g.Status.Attempt >= p.Spec.Attempt)
+	resources := map[string]scheduling.Resources{}
+	if g != nil {
+		for i := range g.Spec.Roles {
+			resources[g.Spec.Roles[i].Name], _ = requests(&g.Spec.Roles[i].Template.Spec)
+		}
+	}
+	for _, m := range p.Spec.Members {
+		member := memberOf{p.Spec.GangUID, m.Role, fmt.Sprint(m.Index)}
+		mp := members[member]
+		placed := scheduling.PlacedMember{
+			Assignment: scheduling.Assignment{Role: m.Role, Index: m.Index, GPUs: m.GPUs},
+			Resources:  resources[m.Role],
+		}
+		if int(m.Node) < len(p.Spec.Nodes) && m.Node >= 0 {
+			placed.Node = p.Spec.Nodes[m.Node]
+		}
+		if shared[placed.Node] {
+			placed.Port = m.Port
+		}
+		switch {
+		case mp != nil && !ended(mp):
+			placed.Resources, _ = requests(&mp.Spec)
+		case mp != nil:
+			byItself := mp.Status.Phase == corev1.PodSucceeded && mp.DeletionTimestamp == nil
+			placed.Released = over || byItself || slices.Contains(g.Status.Done, m.Role+"-"+member.index)
+		case g != nil:
+			placed.Released = slices.Contains(g.Status.Done, m.Role+"-"+member.index)
+		}
+		out.Members = append(out.Members, placed)
+	}
+	return out
+}

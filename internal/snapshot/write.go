@@ -1,0 +1,222 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/scheduling"
+)
+
+// again is how long after a write that did not hold the next pass is made.
+const again = 20 * time.Millisecond
+
+// errStale is a plan for a gang that is no longer as it was planned.
+var errStale = errors.New("the gang has changed since it was planned")
+
+// background runs a write beside the passes, a bounded number at once.
+func (l *Loop) background(ctx context.Context, write func()) {
+	l.wg.Go(func() {
+		select {
+		case l.slots <- struct{}{}:
+			defer func() { <-l.slots }()
+			write()
+		case <-ctx.Done():
+		}
+	})
+}
+
+// later asks for a pass after a moment.
+func (l *Loop) later() { time.AfterFunc(again, l.trigger) }
+
+// placementOf is the journal entry of a plan.
+func placementOf(g *v1alpha1.Gang, plan scheduling.Plan, epoch int64, now time.Time) *v1alpha1.Placement {
+	yes := true
+	p := &v1alpha1.Placement{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: g.Namespace, Name: fmt.Sprintf("%s-%d", g.Name, plan.Attempt),
+			CreationTimestamp: metav1.NewTime(now),
+			Labels:            map[string]string{v1alpha1.LabelGang: g.Name, v1alpha1.LabelAttempt: strconv.Itoa(int(plan.Attempt))},
+			Finalizers:        []string{Finalizer},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: v1alpha1.GroupVersion.String(), Kind: "Gang", Name: g.Name, UID: g.UID,
+				Controller: &yes, BlockOwnerDeletion: &yes,
+			}},
+		},
+		Spec: v1alpha1.PlacementSpec{Gang: g.Name, GangUID: g.UID, Attempt: plan.Attempt, Epoch: epoch},
+	}
+	if job := g.Labels[v1alpha1.LabelJob]; job != "" {
+		p.Labels[v1alpha1.LabelJob] = job
+	}
+	rows := map[string]int32{}
+	for _, m := range plan.Members {
+		row, ok := rows[m.Node]
+		if !ok {
+			row = int32(len(p.Spec.Nodes))
+			rows[m.Node] = row
+			p.Spec.Nodes = append(p.Spec.Nodes, m.Node)
+		}
+		port := m.Port
+		if port == 0 {
+			port = v1alpha1.DefaultPort
+		}
+		p.Spec.Members = append(p.Spec.Members, v1alpha1.PlacedMember{Role: m.Role, Index: m.Index, Node: row, GPUs: m.GPUs, Port: port})
+	}
+	return p
+}
+
+// place journals a plan. It is assumed at once and taken back if the API
+// server definitely refuses it.
+func (l *Loop) place(ctx context.Context, g *v1alpha1.Gang, plan scheduling.Plan) {
+	p := placementOf(g, plan, l.epoch, l.options.Now())
+	l.assumed.placement(p)
+	generation := g.Generation
+	l.background(ctx, func() {
+		err := l.createPlacement(ctx, p.DeepCopy(), generation)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		l.assumed.noPlacement(p)
+		l.later()
+		if !errors.Is(err, errStale) {
+			l.options.Log.Error(err, "the plan was not journalled and is made again", "gang", plan.String(), "attempt", plan.Attempt)
+		}
+	})
+}
+
+// createPlacement writes the journal entry if the gang, read past the cache,
+// is still the one that was planned. An error that leaves open whether the
+// write happened is answered with the same write again, because another plan
+// must not be made while the first may still appear.
+func (l *Loop) createPlacement(ctx context.Context, p *v1alpha1.Placement, generation int64) error {
+	for wait := again; ; wait = min(2*wait, time.Second) {
+		err := l.fresh(ctx, p, generation)
+		if err == nil {
+			err = l.options.Client.Create(ctx, p.DeepCopy())
+		}
+		switch {
+		case err == nil, errors.Is(err, errStale):
+			return err
+		case apierrors.IsAlreadyExists(err):
+			return l.adopt(ctx, p)
+		case definite(err):
+			return fmt.Errorf("creating placement %s/%s: %w", p.Namespace, p.Name, err)
+		}
+		l.options.Log.Error(err, "writing a placement; it is written again", "placement", p.Namespace+"/"+p.Name)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// definite reports whether the API server itself said no: then the write has
+// not happened and will not.
+func definite(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) ||
+		apierrors.IsBadRequest(err) || apierrors.IsConflict(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsUnauthorized(err)
+}
+
+// fresh checks with the API server that the gang still wants this attempt.
+func (l *Loop) fresh(ctx context.Context, p *v1alpha1.Placement, generation int64) error {
+	g := &v1alpha1.Gang{}
+	err := l.options.Live.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: p.Spec.Gang}, g)
+	switch {
+	case apierrors.IsNotFound(err):
+		return errStale
+	case err != nil:
+		return err
+	case g.UID != p.Spec.GangUID, g.DeletionTimestamp != nil, g.Generation != generation,
+		g.Status.Attempt+1 != p.Spec.Attempt, g.Status.Outcome != "", draining(g):
+		return errStale
+	}
+	return nil
+}
+
+// adopt takes the Placement that exists under this name for the plan if it is
+// of the same gang: an earlier write arrived after all.
+func (l *Loop) adopt(ctx context.Context, p *v1alpha1.Placement) error {
+	have := &v1alpha1.Placement{}
+	if err := l.options.Live.Get(ctx, keyOf(p), have); err != nil {
+		return fmt.Errorf("reading placement %s/%s, which exists already: %w", p.Namespace, p.Name, err)
+	}
+	if have.Spec.GangUID != p.Spec.GangUID {
+		return errStale
+	}
+	l.assumed.placement(have)
+	// The watch may have shown it before it was assumed; a pass finds out.
+	if err := l.options.Cache.Get(ctx, keyOf(p), &v1alpha1.Placement{}); err == nil {
+		l.assumed.noPlacement(have)
+	}
+	l.later()
+	return nil
+}
+
+// bind binds a foreign pod. It is assumed at once and taken back if the API
+// server definitely refuses it.
+func (l *Loop) bind(ctx context.Context, p *corev1.Pod, plan scheduling.Plan) {
+	to := plan.Members[0]
+	bound := p.DeepCopy()
+	bound.Spec.NodeName = to.Node
+	if bound.Annotations == nil {
+		bound.Annotations = map[string]string{}
+	}
+	annotations := map[string]string{v1alpha1.AnnotationEpoch: strconv.FormatInt(l.epoch, 10)}
+	if len(to.GPUs) > 0 {
+		annotations[v1alpha1.AnnotationGPUs] = strings.Join(to.GPUs, ",")
+	}
+	for k, v := range annotations {
+		bound.Annotations[k] = v
+	}
+	l.assumed.binding(bound)
+	binding := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, Annotations: annotations},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: to.Node},
+	}
+	l.background(ctx, func() {
+		if err := l.createBinding(ctx, bound, binding); err != nil && ctx.Err() == nil {
+			l.assumed.noBinding(p.UID)
+			l.later()
+			if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+				l.options.Log.Error(err, "the pod was not bound and is planned again", "pod", plan.String())
+			}
+		}
+	})
+}
+
+// createBinding writes the binding until the API server has said yes or no. A
+// conflict after an unclear answer is looked into: the pod may have been
+// bound as it was meant to.
+func (l *Loop) createBinding(ctx context.Context, p *corev1.Pod, binding *corev1.Binding) error {
+	for wait := again; ; wait = min(2*wait, time.Second) {
+		err := l.options.Client.SubResource("binding").Create(ctx, p.DeepCopy(), binding.DeepCopy())
+		if err == nil {
+			return nil
+		}
+		if apierrors.IsConflict(err) {
+			have := &corev1.Pod{}
+			if e := l.options.Live.Get(ctx, client.ObjectKeyFromObject(p), have); e == nil && have.UID == p.UID &&
+				have.Spec.NodeName == p.Spec.NodeName && have.Annotations[v1alpha1.AnnotationGPUs] == p.Annotations[v1alpha1.AnnotationGPUs] {
+				return nil
+			}
+		}
+		if definite(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
