@@ -182,7 +182,8 @@ type Role struct {
 	// GPUs is the number of GPUs of each member. Default: 0.
 	//
 	// +kubebuilder:validation:XIntOrString
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 1024 : (isQuantity(self) && quantity(self).isInteger() && quantity(self).sign() >= 0 && quantity(self).asInteger() <= 1024)",message="gpus must be a whole number of GPUs for each member, such as 0, 1 or 2, at most 1024"
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 1024 : (isQuantity(self) && quantity(self).isInteger() && !quantity(self).isLessThan(quantity('0')) && !quantity(self).isGreaterThan(quantity('1024')))",message="gpus must be a whole number of GPUs for each member, such as 0, 1 or 2, at most 1024"
 	GPUs *resource.Quantity `json:"gpus,omitempty"`
 
 	// GPUModels are the GPU models that will do, in order of preference: A100,

@@ -101,6 +101,12 @@ gives every GPU back the moment the work ends.
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)
 	f.AddFlags(root.PersistentFlags())
+	// Ours, so that none that a library declares for the whole program is
+	// taken over in its place.
+	root.PersistentFlags().Bool("version", false, "print the version")
+	_ = root.PersistentFlags().MarkHidden("version")
+	root.Version = f.Version
+	root.SetVersionTemplate("muster {{.Version}}\n")
 	root.AddGroup(
 		&cobra.Group{ID: "run", Title: "Run jobs:"},
 		&cobra.Group{ID: "look", Title: "Look at them:"},

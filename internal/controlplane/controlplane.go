@@ -166,7 +166,7 @@ func (c *ControlPlane) awaitReady(ctx context.Context) error {
 	if errors.Is(cause, ended) {
 		err = c.current.cause(c.options)
 	} else {
-		c.current.kill() // Nothing is stored yet that a kill could lose.
+		c.current.kill() // It loses nothing that was stored.
 	}
 	return errors.Join(fmt.Errorf("starting the control plane: %w", err), c.listener.Close())
 }

@@ -16,12 +16,7 @@ func TestDecide(t *testing.T) {
 	as := func(k kind, u unitView) unitView { u.kind = k; return u }
 	backingOff := failed
 	backingOff.notBefore = later
-	type want struct {
-		start, stop []int
-		outcome     corev1.PodPhase
-		over        bool
-		wake        time.Time
-	}
+	type want = decision
 	cases := []struct {
 		name string
 		view view
@@ -57,9 +52,7 @@ func TestDecide(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			c.view.now = now
-			d := decide(c.view)
-			got := want{d.start, d.stop, d.outcome, d.over, d.wake}
-			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(want{})); diff != "" {
+			if diff := cmp.Diff(c.want, decide(c.view), cmp.AllowUnexported(want{})); diff != "" {
 				t.Error(diff)
 			}
 		})

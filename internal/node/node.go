@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/muster-dev/muster/internal/node/admission"
 	"github.com/muster-dev/muster/internal/node/archive"
 	"github.com/muster-dev/muster/internal/node/directory"
 	"github.com/muster-dev/muster/internal/node/volume"
@@ -277,8 +278,15 @@ func (n *Node) see(ctx context.Context, pod *corev1.Pod) {
 		r, left = l.record, *l
 		delete(n.inherited, pod.UID)
 	}
+	if r == nil && len(left.processes) > 0 {
+		// It was admitted once; its record is lost, and its job's name with it.
+		r = &record{Cluster: n.cluster, ResourceVersion: pod.ResourceVersion, UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, GPUs: admission.GPUs(pod)}
+		if err := r.write(n.config.podsDir()); err != nil {
+			n.config.Log.Warn("writing a pod's record anew", "error", err)
+		}
+	}
 	w := newWorker(n, pod, r, left.processes)
-	if len(left.processes) > 0 && !w.settled {
+	if r != nil && !w.settled {
 		n.ledger.hold(pod, n.shared(pod))
 	}
 	if !w.settled {

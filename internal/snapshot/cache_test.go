@@ -228,7 +228,7 @@ func testGang(name string, workers int32, gpus string) *v1alpha1.Gang {
 	q := resource.MustParse(gpus)
 	return &v1alpha1.Gang{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: name, UID: types.UID("uid-" + name), Generation: 1},
-		Status: v1alpha1.GangStatus{Phase: v1alpha1.GangPending},
+		Status:     v1alpha1.GangStatus{Phase: v1alpha1.GangPending},
 		Spec: v1alpha1.GangSpec{DoneWhen: []string{"worker"}, Roles: []v1alpha1.GangRole{{
 			Name: "worker", Replicas: workers, GPUs: &q,
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}}},

@@ -19,8 +19,9 @@ import (
 // The back-off of asking again after a refusal: at first short, because the
 // service account of a new namespace takes a moment to appear.
 const (
-	firstAsk = 50 * time.Millisecond
-	lastAsk  = 5 * time.Second
+	firstAsk  = 50 * time.Millisecond
+	lastAsk   = 5 * time.Second
+	quickAsks = 20
 )
 
 // lessons are the answers to dry runs, one for each gang and generation.
@@ -43,6 +44,7 @@ type lesson struct {
 	ready      bool
 	asking     bool
 	delay      time.Duration
+	asked      int
 	again      time.Time
 }
 
@@ -108,7 +110,9 @@ func (l *lessons) ask(ctx context.Context, g *v1alpha1.Gang, k *lesson) {
 	if !known || (answer.refused != "" && !answer.invalid) {
 		k.again = time.Now().Add(k.delay)
 		time.AfterFunc(k.delay+time.Millisecond, l.wake)
-		k.delay = min(2*k.delay, lastAsk)
+		if k.asked++; k.asked > quickAsks {
+			k.delay = min(2*k.delay, lastAsk)
+		}
 	}
 	l.mu.Unlock()
 	l.wake()

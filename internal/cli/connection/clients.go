@@ -164,7 +164,7 @@ func (f *Factory) restMapper() (meta.RESTMapper, error) {
 		return nil, err
 	}
 	deferred := restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(found), found, nil)
-	f.made.mapper = meta.FirstHitRESTMapper{MultiRESTMapper: meta.MultiRESTMapper{known(), deferred}}
+	f.made.mapper = meta.FirstHitRESTMapper{MultiRESTMapper: meta.MultiRESTMapper{known(), &reached{RESTMapper: deferred, discovery: found}}}
 	return f.made.mapper, nil
 }
 
@@ -192,6 +192,30 @@ func (f *Factory) discoveryClient() (discovery.CachedDiscoveryInterface, error) 
 	}
 	f.made.discovery = memory.NewMemCacheClient(plain)
 	return f.made.discovery, nil
+}
+
+// reached asks the server for its version before it asks for its kinds: on a
+// server that is away, the libraries below would write to standard error what
+// the user is told anyway.
+type reached struct {
+	meta.RESTMapper
+	discovery discovery.ServerVersionInterface
+}
+
+// KindFor implements meta.RESTMapper.
+func (r *reached) KindFor(resource schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+	if _, err := r.discovery.ServerVersion(); err != nil {
+		return schema.GroupVersionKind{}, err
+	}
+	return r.RESTMapper.KindFor(resource)
+}
+
+// RESTMapping implements meta.RESTMapper.
+func (r *reached) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	if _, err := r.discovery.ServerVersion(); err != nil {
+		return nil, err
+	}
+	return r.RESTMapper.RESTMapping(kind, versions...)
 }
 
 // known maps the kinds that every server of Muster has. Only full names and

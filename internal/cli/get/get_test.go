@@ -35,6 +35,8 @@ func serve(t *testing.T) (home string, asked *[]string) {
 			_, _ = fmt.Fprint(w, table)
 		case r.URL.Path == jobs+"/mnist":
 			_, _ = fmt.Fprint(w, `{"apiVersion":"muster.dev/v1alpha1","kind":"TrainingJob","metadata":{"name":"mnist","managedFields":[{"manager":"x"}]}}`)
+		case r.URL.Path == "/version":
+			_, _ = fmt.Fprint(w, `{"gitVersion":"v1.37.1"}`)
 		case r.URL.Path == "/api" || r.URL.Path == "/apis":
 			_, _ = fmt.Fprint(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
 		default:

@@ -257,7 +257,12 @@ func (m *machine) close() error {
 	defer cancel()
 	var errs []error
 	if m.network != nil {
-		errs = append(errs, m.network.Close())
+		// Without pods nobody needs the bridge: leave the machine as it was.
+		leave := m.network.Close
+		if len(m.network.Pods()) == 0 {
+			leave = m.network.Destroy
+		}
+		errs = append(errs, leave())
 	}
 	if m.gpus != nil {
 		errs = append(errs, m.gpus.Close())

@@ -204,6 +204,9 @@ func (w *world) kubelet(ctx context.Context) {
 		}
 		exit, told := w.exits[p.Name]
 		switch {
+		case told && exit.Reason == reasonRefused: // never runs
+			delete(w.exits, p.Name)
+			p.Status = *exit.DeepCopy()
 		case p.Status.Phase == "" || p.Status.Phase == corev1.PodPending:
 			at := metav1.NewTime(w.clock)
 			p.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &at}

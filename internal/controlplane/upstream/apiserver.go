@@ -64,7 +64,6 @@ func musterFlags(order contract.Order) []string {
 		"--max-mutating-requests-inflight=0",
 		"--runtime-config=" + strings.Join(absentAPIs, "=false,") + "=false",
 		"--disable-admission-plugins=" + strings.Join(absentAdmission, ","),
-		"--watch-cache-sizes=",
 	}
 }
 

@@ -43,9 +43,10 @@ func (m *management) Close() error {
 	return nil
 }
 
-// each calls f for every device by index. A device that has no handle, because
-// it fell off its bus, is passed as an error: it must not hide the others.
-func (m *management) each(ctx context.Context, f func(index int, d nvml.Device, lost error) error) error {
+// each calls f for every device by index. A device without a handle, because it
+// fell off its bus, has no UUID and so no identity to show: it is left out, and
+// does not hide the others.
+func (m *management) each(ctx context.Context, f func(index int, d nvml.Device) error) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	count, code := m.library.DeviceGetCount()
@@ -57,11 +58,10 @@ func (m *management) each(ctx context.Context, f func(index int, d nvml.Device, 
 			return fmt.Errorf("asking NVML: %w", err)
 		}
 		device, code := m.library.DeviceGetHandleByIndex(i)
-		var lost error
 		if code != nvml.SUCCESS {
-			lost = code
+			continue
 		}
-		if err := f(i, device, lost); err != nil {
+		if err := f(i, device); err != nil {
 			return err
 		}
 	}
@@ -70,11 +70,7 @@ func (m *management) each(ctx context.Context, f func(index int, d nvml.Device, 
 
 func (m *management) Devices(ctx context.Context) ([]Device, error) {
 	var devices []Device
-	err := m.each(ctx, func(index int, handle nvml.Device, lost error) error {
-		if lost != nil {
-			// Without a handle there is no UUID, and so no identity to show.
-			return nil
-		}
+	err := m.each(ctx, func(index int, handle nvml.Device) error {
 		d := Device{Index: index}
 		var code nvml.Return
 		if d.UUID, code = handle.GetUUID(); code != nvml.SUCCESS {
@@ -106,10 +102,7 @@ func (m *management) Devices(ctx context.Context) ([]Device, error) {
 
 func (m *management) Sample(ctx context.Context) ([]Sample, error) {
 	var samples []Sample
-	err := m.each(ctx, func(index int, handle nvml.Device, lost error) error {
-		if lost != nil {
-			return nil
-		}
+	err := m.each(ctx, func(index int, handle nvml.Device) error {
 		uuid, code := handle.GetUUID()
 		if code != nvml.SUCCESS {
 			return fmt.Errorf("asking GPU %d for its UUID: %w", index, code)

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,27 +109,6 @@ func oneWay(t *testing.T, path string) {
 	if got := string(buffer[:n]); err != nil || got != "machine" {
 		t.Errorf("the first packet on the machine's loopback came from the %q, %v", got, err)
 	}
-}
-
-// redirects counts the ICMP redirects that the calling thread's namespace
-// received.
-func redirects() (string, error) {
-	raw, err := os.ReadFile("/proc/thread-self/net/snmp")
-	if err != nil {
-		return "", err
-	}
-	var names []string
-	for line := range strings.Lines(string(raw)) {
-		fields := strings.Fields(line)
-		if fields[0] != "Icmp:" {
-			continue
-		}
-		if i := slices.Index(names, "InRedirects"); i >= 0 {
-			return fields[i], nil
-		}
-		names = fields
-	}
-	return "", errors.New("the kernel does not count redirects")
 }
 
 // machineState lists what a network could leave behind.

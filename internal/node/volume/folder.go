@@ -56,10 +56,16 @@ func mounted(folder string) bool {
 	return own.Dev != parent.Dev
 }
 
+// unmount takes away what memory mounted over the folder, if anything. A link,
+// and what is not there, is no mount of ours.
 func unmount(folder string) error {
-	// A link, and what is not there, is no mount of ours.
 	var own unix.Stat_t
-	if unix.Lstat(folder, &own) != nil || own.Mode&unix.S_IFMT != unix.S_IFDIR || !mounted(folder) {
+	if err := unix.Lstat(folder, &own); errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("reading %s: %w", folder, err)
+	}
+	if own.Mode&unix.S_IFMT != unix.S_IFDIR || !mounted(folder) {
 		return nil
 	}
 	if err := unix.Unmount(folder, unix.MNT_DETACH); err != nil {

@@ -1,0 +1,67 @@
+package terminal
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTable(t *testing.T) {
+	table := NewTable("NAME", "STATE", "NOTE")
+	table.Row("größe", "Running", "").Paint(1, Green)
+	table.Row("b", "", "x")
+	var plain, coloured strings.Builder
+	if err := table.Write(&plain, Coloured(false), "  "); err != nil {
+		t.Fatal(err)
+	}
+	if err := table.Write(&coloured, Coloured(true), ""); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("  NAME   STATE    NOTE\n  größe  Running\n  b               x\n", plain.String()); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(coloured.String(), "größe  \x1b[32mRunning\x1b[0m\n") {
+		t.Errorf("coloured: %q", coloured.String())
+	}
+}
+
+func TestWords(t *testing.T) {
+	for span, want := range map[time.Duration]string{
+		85 * time.Millisecond: "85 ms", 4200 * time.Millisecond: "4.2 s", 192 * time.Second: "3m 12s",
+		125 * time.Minute: "2h 5m", 99 * time.Hour: "4d 3h", -time.Minute: "-1m 0s",
+	} {
+		if got := Span(span); got != want {
+			t.Errorf("Span(%d) = %q, want %q", span, got, want)
+		}
+	}
+	for size, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 80 << 30: "80.0 GiB"} {
+		if got := Size64(size); got != want {
+			t.Errorf("Size64(%d) = %q, want %q", size, got, want)
+		}
+	}
+}
+
+func TestQuickProgressShowsNothing(t *testing.T) {
+	var out bytes.Buffer
+	progress := NewProgress(&out, "Copying", Bytes)
+	progress.Set(1, 2)
+	progress.Say("now")
+	progress.Stop()
+	progress.Stop()
+	if out.Len() > 0 {
+		t.Errorf("shown: %q", out.String())
+	}
+	if got, want := progress.line(), "Copying: 1 B of 2 B, now"; got != want {
+		t.Errorf("line %q, want %q", got, want)
+	}
+}
+
+func TestBuffersAreNoTerminals(t *testing.T) {
+	streams := Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}
+	if Is(streams.Out) || streams.OutStyle() != Coloured(false) {
+		t.Error("a buffer is taken for a terminal")
+	}
+}

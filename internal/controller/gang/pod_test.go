@@ -1,0 +1,101 @@
+package gang
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+func testPlacement() *v1alpha1.Placement {
+	return &v1alpha1.Placement{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: "resnet-2"},
+		Spec: v1alpha1.PlacementSpec{
+			Gang: "resnet", GangUID: "gang-1", Attempt: 2, Epoch: 7, Nodes: []string{"here"},
+			Members: []v1alpha1.PlacedMember{
+				{Role: "ps", Port: 20000},
+				{Role: "worker", Port: 20001, GPUs: []string{"GPU-0"}},
+				{Role: "worker", Index: 1, Port: 20002, GPUs: []string{"GPU-1", "GPU-2"}},
+			},
+		},
+	}
+}
+
+func TestNewPod(t *testing.T) {
+	g, p := testGang(), testPlacement()
+	g.Spec.Roles[1].Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "DIR", Value: "$(MUSTER_ROOT)/x"}, {Name: "INDEX", Value: "mine"}}
+	node := testNode(4)
+	pod, err := newPod(g, p, p.Spec.Members[2], table(g, p, func(string) *corev1.Node { return node }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLabels := map[string]string{
+		v1alpha1.LabelGang: "resnet", v1alpha1.LabelJob: "resnet", v1alpha1.LabelRole: "worker",
+		v1alpha1.LabelIndex: "1", v1alpha1.LabelAttempt: "2",
+	}
+	wantAnnotations := map[string]string{v1alpha1.AnnotationGPUs: "GPU-1,GPU-2", v1alpha1.AnnotationPort: "20002", v1alpha1.AnnotationEpoch: "7"}
+	if diff := cmp.Diff(wantLabels, pod.Labels) + cmp.Diff(wantAnnotations, pod.Annotations); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	s := pod.Spec
+	if pod.Name != "resnet-worker-1" || s.Hostname != "resnet-worker-1" || s.Subdomain != "resnet" || s.NodeName != "here" ||
+		s.SchedulerName != v1alpha1.SchedulerName || s.RestartPolicy != corev1.RestartPolicyNever || *s.AutomountServiceAccountToken {
+		t.Errorf("pod %s: %+v", pod.Name, s)
+	}
+	limit, request := s.Containers[0].Resources.Limits[v1alpha1.ResourceGPU], s.Containers[0].Resources.Requests[v1alpha1.ResourceGPU]
+	if limit.Value() != 1 || request.Value() != 1 {
+		t.Errorf("GPUs: limit %s, request %s", limit.String(), request.String())
+	}
+	var names []string
+	for _, v := range s.Containers[0].Env {
+		names = append(names, v.Name)
+	}
+	if diff := cmp.Diff([]string{"MUSTER_ROOT", "ROLE", "PS_HOSTS", "WORKER_HOSTS", "TF_CONFIG", "DIR", "INDEX"}, names); diff != "" {
+		t.Errorf("variables (-want +got):\n%s", diff)
+	}
+	if len(g.Spec.Roles[1].Template.Labels) != 0 {
+		t.Error("the gang's template was changed")
+	}
+}
+
+func TestPeersByName(t *testing.T) {
+	g, p := testGang(), testPlacement()
+	peers := table(g, p, func(string) *corev1.Node { return &corev1.Node{} })
+	if got := peers.Members[1].Host; got != "resnet-worker-0.resnet.vision.svc" {
+		t.Errorf("host %q", got)
+	}
+	if got := table(g, p, func(string) *corev1.Node { return testNode(1) }).Members[1].Host; got != "127.0.0.1" {
+		t.Errorf("host on a shared network %q", got)
+	}
+}
+
+func TestHostname(t *testing.T) {
+	long := strings.Repeat("x", 80)
+	if got := hostname(long); len(got) != 63 || got == hostname(long+"y") {
+		t.Errorf("hostname %q", got)
+	}
+}
+
+func TestFailureText(t *testing.T) {
+	pod := func(status corev1.PodStatus) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelRole: "worker", v1alpha1.LabelIndex: "1"}}, Status: status}
+	}
+	terminated := func(s corev1.ContainerStateTerminated) corev1.PodStatus {
+		return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &s}}}}
+	}
+	tests := map[string]corev1.PodStatus{
+		"worker-1 ended with exit code 3":                  terminated(corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}),
+		"worker-1 ended with exit code 137 (OOMKilled)":    terminated(corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}),
+		"worker-1 was ended by signal 9":                   terminated(corev1.ContainerStateTerminated{ExitCode: 137, Signal: 9}),
+		"worker-1 failed (Evicted): the node ran out of x": {Reason: "Evicted", Message: "the node ran out of x"},
+	}
+	for want, status := range tests {
+		if got := failureText(pod(status)); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package node
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/node/gpu"
+)
+
+// simulated opens pretend GPUs of the test's own.
+func simulated(t *testing.T, what string) gpu.Source {
+	t.Helper()
+	source, err := gpu.Open(t.Context(), gpu.Options{Simulate: what, Scope: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := source.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return source
+}
+
+// inventoryOf reads what the Node object says.
+func (w *world) inventoryOf() v1alpha1.NodeInventory {
+	w.t.Helper()
+	node, err := w.client.CoreV1().Nodes().Get(w.t.Context(), nodeName, metav1.GetOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var i v1alpha1.NodeInventory
+	if err := json.Unmarshal([]byte(node.Annotations[v1alpha1.AnnotationInventory]), &i); err != nil {
+		w.t.Fatal(err)
+	}
+	return i
+}
+
+func withGPUs(uuids ...string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Annotations[v1alpha1.AnnotationGPUs] = strings.Join(uuids, ",")
+		p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{v1alpha1.ResourceGPU: *resource.NewQuantity(int64(len(uuids)), resource.DecimalSI)}
+	}
+}
+
+const untilEnd = `echo "$MUSTER_GPUS" > gpus; while ! test -f end; do sleep 0.02; done`
+
+func TestGPUsAreHeldOnce(t *testing.T) {
+	source := simulated(t, "2xA100")
+	w := newWorld(t, func(c *Config) { c.GPUs = source })
+	devices := w.inventoryOf().GPUs
+	if len(devices) != 2 || devices[0].Model != "A100" || w.inventoryOf().HostPorts == nil {
+		t.Fatalf("got %+v", w.inventoryOf())
+	}
+	node, err := w.client.CoreV1().Nodes().Get(t.Context(), nodeName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q := node.Status.Allocatable[v1alpha1.ResourceGPU]; q.Value() != 2 {
+		t.Errorf("allocatable GPUs: %v", q.Value())
+	}
+	w.create(newPod("has", untilEnd).with(withGPUs(devices[0].UUID)))
+	w.await("has", "run", inPhase(corev1.PodRunning))
+	if got := waitFile(t, w.dir("has")+"/root/gpus"); got == "" {
+		t.Error("the pod sees no GPU")
+	}
+	w.create(newPod("wants", "exit 0").with(withGPUs(devices[0].UUID)))
+	if pod := w.await("wants", "end", ended); pod.Status.Reason != "Refused" || !strings.Contains(pod.Status.Message, "default/has") {
+		t.Errorf("got %s: %s", pod.Status.Reason, pod.Status.Message)
+	}
+	touch(t, w.dir("has")+"/root/end")
+	pod := w.await("has", "end", ended)
+	var use v1alpha1.PodUsage
+	if err := json.Unmarshal([]byte(condition(pod, v1alpha1.ConditionPodUsage).Message), &use); err != nil || use.GPUSeconds <= 0 {
+		t.Errorf("got %+v, %v", use, err)
+	}
+	// Free the moment the first has ended.
+	w.create(newPod("next", "exit 0").with(withGPUs(devices[0].UUID)))
+	if pod := w.await("next", "end", ended); pod.Status.Phase != corev1.PodSucceeded {
+		t.Errorf("got %+v", pod.Status)
+	}
+}
+
+func TestQuarantine(t *testing.T) {
+	source := simulated(t, "1xA100")
+	w := newWorld(t, func(c *Config) { c.GPUs = source })
+	uuid := w.inventoryOf().GPUs[0].UUID
+	w.create(newPod("stray", untilEnd).with(withGPUs(uuid)))
+	w.await("stray", "run", inPhase(corev1.PodRunning))
+	w.stop()
+	// Another database: the pod is unknown, and the cluster is another one.
+	namespaces := w.client.CoreV1().Namespaces()
+	if err := namespaces.Delete(t.Context(), metav1.NamespaceSystem, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "another"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.client.CoreV1().Pods("default").Delete(t.Context(), "stray", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	poll(t, "the quarantine to be shown", func() bool { return len(w.inventoryOf().Quarantined) == 1 })
+	if i := w.inventoryOf(); !strings.Contains(i.Quarantined[0], "default/stray") || i.GPUs[0].Unhealthy == "" {
+		t.Errorf("got %+v", i)
+	}
+	w.create(newPod("wants", "exit 0").with(withGPUs(uuid)))
+	if pod := w.await("wants", "end", ended); pod.Status.Reason != "Refused" {
+		t.Errorf("got %+v", pod.Status)
+	}
+	touch(t, w.dir("stray")+"/root/end")
+	poll(t, "the quarantine to end", func() bool { return len(w.inventoryOf().Quarantined) == 0 })
+}
+
+func TestForeigners(t *testing.T) {
+	samples := []gpu.Sample{{UUID: "a", Processes: []gpu.Process{{PID: 1}, {PID: 2}, {PID: 3}, {PID: 4}}}, {UUID: "b"}}
+	got := foreigners(samples, map[int]bool{1: true}, map[int]bool{2: true}, func(pid int) bool { return pid != 3 })
+	if diff := cmp.Diff(map[string][]gpu.Process{"a": {{PID: 4}}}, got); diff != "" {
+		t.Error(diff)
+	}
+}
