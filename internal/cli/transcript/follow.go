@@ -85,6 +85,7 @@ type session struct {
 
 	// Only the loop touches these.
 	reading int
+	swept   bool
 	outcome Outcome
 	tracks  map[types.UID]*track
 	tails   map[member.Member]<-chan struct{}
@@ -148,10 +149,51 @@ func (s *session) loop(ctx context.Context) error {
 			defer timer.Stop()
 			patience = timer.C
 		}
-		if s.drained() && s.reading == 0 {
+		if !s.drained() || s.reading > 0 {
+			continue
+		}
+		if s.swept {
+			return nil
+		}
+		if err := s.sweep(ctx); err != nil {
+			return err
+		}
+		if s.reading == 0 {
 			return nil
 		}
 	}
+}
+
+// sweep looks once more, after the job's end, for pods that nobody has told of
+// yet: news of the job and of its pods come by different ways, and a pod may
+// have come and gone between two looks.
+func (s *session) sweep(ctx context.Context) error {
+	s.swept = true
+	pods, err := member.Pods(ctx, s.Client, s.Job.Namespace, s.Job.Name)
+	if err != nil {
+		return err
+	}
+	for i := range pods {
+		s.pod(ctx, change{object: &pods[i]})
+	}
+	seen := map[string]bool{}
+	for _, t := range s.tracks {
+		pod, _, _ := t.state()
+		seen[pod.Name] = true
+	}
+	archived, err := s.Archive.Pods()
+	if err != nil {
+		return fmt.Errorf("reading the archive of %s: %w", s.Job.Name, err)
+	}
+	for _, name := range archived {
+		m, ok := member.Parse(s.Job.Name, name)
+		if !ok || seen[name] || s.Want != nil && !s.Want(m) {
+			continue
+		}
+		gone := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Job.Namespace, Name: name, UID: types.UID("archived/" + name)}}
+		s.begin(ctx, m, &track{pod: gone, gone: true, wake: make(chan struct{})})
+	}
+	return nil
 }
 
 // job takes in a change of the job, and reports whether it is the one that is
@@ -206,8 +248,12 @@ func (s *session) pod(ctx context.Context, c change) {
 	for _, older := range s.tracks {
 		older.replacedBy(pod)
 	}
-	t := &track{pod: pod, wake: make(chan struct{})}
-	s.tracks[pod.UID] = t
+	s.begin(ctx, m, &track{pod: pod, wake: make(chan struct{})})
+}
+
+// begin starts to read a pod's output, after that of the member's earlier pod.
+func (s *session) begin(ctx context.Context, m member.Member, t *track) {
+	s.tracks[t.pod.UID] = t
 	if s.cursors[m] == nil {
 		s.cursors[m] = &cursor{at: s.Since}
 	}

@@ -297,6 +297,18 @@ func TestFollowRestartedMember(t *testing.T) {
 	}
 }
 
+// A pod that came and went before anybody looked is read from the archive.
+func TestFollowUnseenPod(t *testing.T) {
+	j := job(1)
+	w := newWorld(t, j)
+	wait := follow(t, w, j, &openings{}, kept{"mnist-worker-0": said("1 quick")})
+	w.ready()
+	w.status(finish(j, v1alpha1.JobSucceeded))
+	if _, text, err := wait(); err != nil || text != "quick\n" {
+		t.Errorf("output %q, error %v", text, err)
+	}
+}
+
 func TestFollowDeletedJob(t *testing.T) {
 	j := job(1)
 	w := newWorld(t, j)
