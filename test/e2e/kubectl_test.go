@@ -117,7 +117,7 @@ func TestHandWrittenManifests(t *testing.T) {
 	expect(t, kubectl("wait", "--for=condition=complete", "--timeout=90s", "job/worker-0", "job/worker-1"), 0)
 	expect(t, kubectl("logs", "job/worker-0"), 0, "got ps-0", "got ps-1")
 	expect(t, kubectl("get", "pods", "-o", "wide"), 0, "Completed", "Running")
-	expect(t, kubectl("describe", "pod", "-l", "app=ps-0"), 0, "serving", "Ready") // container's command and conditions
+	expect(t, kubectl("describe", "pod", "-l", "app=ps-0"), 0, "python3", "Ready")
 	expect(t, kubectl("exec", "deploy/ps-0", "--", "cat", "/etc/token/key"), 0, "s3cret")
 	expect(t, kubectl("exec", "deploy/ps-0", "--", "sh", "-c", "exit 5"), 5)
 	if files, _ := filepath.Glob(filepath.Join(m.Home, "volumes", ns, "data-*", "done-*")); len(files) != 2 {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -42,11 +44,13 @@ func TestRunHoldsItsGPUsAndGivesThemBack(t *testing.T) {
 		if n := strings.Count(r.Stdout, "GPU-sim-"); n != 2 {
 			t.Errorf("the script saw %d GPUs, want 2: %s", n, r.Stdout)
 		}
-		// All six at once fit only if the two came back.
-		r = m.RunIn(deadline(t, 60*time.Second), dir, "-n", ns, "run", "--workers", "1", "--gpus", "6", "--", "sh", "a.sh")
-		if r.Code == 0 {
-			t.Error("a member got six GPUs of two models; one member's GPUs are of one model")
-		}
+		// All four A100 at once fit only if what was held came back.
+		r = m.RunIn(deadline(t, 60*time.Second), dir, "-n", ns, "run", "--gpus", "A100:4", "--", "sh", "a.sh")
+		expect(t, r, 0)
+		// A member's GPUs are of one model, and there are not six of any.
+		ctx := deadline(t, 60*time.Second)
+		expect(t, m.RunIn(ctx, dir, "-n", ns, "run", "--name", "six", "--gpus", "6", "--detach", "--", "sh", "a.sh"), 0)
+		waitPhase(t, m, ns, "six", v1alpha1.JobWaiting)
 	})
 }
 
@@ -85,9 +89,17 @@ func TestStoppingSparesNobody(t *testing.T) {
 	eachTier(t, func(t *testing.T, m *harness.Muster) {
 		ns := m.Namespace(t)
 		mark := fmt.Sprintf("987%d", time.Now().UnixNano()%1e6)
-		dir := folder(t, map[string]string{"a.sh": "trap '' TERM\nsetsid sh -c 'trap \"\" TERM; sleep " + mark + " & sleep " + mark + "' &\n(trap '' TERM; sleep " + mark + ")&\nwhile :; do sleep 1; done\n"})
+		script := "trap '' TERM\nsetsid sh -c 'trap \"\" TERM; sleep " + mark + " & sleep " + mark + "' &\n(trap '' TERM; sleep " + mark + ")&\nwhile :; do sleep 1; done\n"
 		ctx := deadline(t, 90*time.Second)
-		expect(t, m.RunIn(ctx, dir, "-n", ns, "run", "--name", "stubborn", "--gpus", "1", "--detach", "--", "sh", "a.sh"), 0)
+		grace := int64(3)
+		stubborn := &v1alpha1.TrainingJob{}
+		stubborn.Name, stubborn.Namespace = "stubborn", ns
+		gpu := resource.MustParse("1")
+		stubborn.Spec.Roles = []v1alpha1.Role{{Name: "worker", Command: []string{"sh", "-c", script}, GPUs: &gpu,
+			Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &grace}}}}
+		if err := m.Client.Create(ctx, stubborn); err != nil {
+			t.Fatal(err)
+		}
 		waitPhase(t, m, ns, "stubborn", v1alpha1.JobRunning)
 		sleepers := func() (n int) {
 			for _, p := range harness.Processes(m.Home) {

@@ -100,7 +100,7 @@ func waitSaved(t *testing.T, m *harness.Muster, ns, name string, step int) (save
 		if err != nil {
 			return err
 		}
-		match := regexp.MustCompile(`model_checkpoint_path: "model.ckpt-(\d+)"`).FindSubmatch(data)
+		match := regexp.MustCompile(`^model_checkpoint_path: ".*model.ckpt-(\d+)"`).FindSubmatch(data)
 		if match == nil {
 			return fmt.Errorf("no step in %s", data)
 		}

@@ -60,6 +60,7 @@ func TestEnvironment(t *testing.T) {
 		failing string
 	}{
 		{"root first", corev1.Container{Env: []corev1.EnvVar{{Name: "D", Value: "$(MUSTER_ROOT)/x"}}}, []string{"MUSTER_ROOT=/r", "S=1", "D=/r/x"}, ""},
+		{"root is the node's", corev1.Container{Env: []corev1.EnvVar{{Name: "MUSTER_ROOT", Value: "/muster"}, {Name: "D", Value: "$(MUSTER_ROOT)/x"}}}, []string{"MUSTER_ROOT=/r", "S=1", "D=/r/x"}, ""},
 		{"order", corev1.Container{Env: []corev1.EnvVar{{Name: "A", Value: "$(B)"}, {Name: "B", Value: "2"}, {Name: "C", Value: "$(B)"}}}, []string{"MUSTER_ROOT=/r", "S=1", "A=$(B)", "B=2", "C=2"}, ""},
 		{"from", corev1.Container{EnvFrom: []corev1.EnvFromSource{
 			{Prefix: "X_", ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: ref("cm")}},

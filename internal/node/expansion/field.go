@@ -151,8 +151,9 @@ type Input struct {
 }
 
 // Environment builds the variables of a container: MUSTER_ROOT, those of
-// Services, envFrom, env. An error names the variable and says what is
-// missing.
+// Services, envFrom, env. MUSTER_ROOT is the node's to say, whatever value the
+// pod carries for nodes that mount PodRoot. An error names the variable and
+// says what is missing.
 func Environment(in Input) (*Variables, error) {
 	v := &Variables{}
 	v.Set(v1alpha1.EnvRoot, in.Root)
@@ -165,8 +166,12 @@ func Environment(in Input) (*Variables, error) {
 			return nil, err
 		}
 	}
+	v.Set(v1alpha1.EnvRoot, in.Root)
 	for i := range in.Container.Env {
 		e := &in.Container.Env[i]
+		if e.Name == v1alpha1.EnvRoot {
+			continue
+		}
 		if e.ValueFrom == nil {
 			v.Set(e.Name, v.Expand(e.Value))
 			continue

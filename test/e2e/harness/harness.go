@@ -12,11 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
@@ -76,6 +78,7 @@ func (m *Muster) Start(ctx context.Context) error {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return err
 	}
+	log.SetLogger(logr.Discard())
 	m.Client, err = client.NewWithWatch(config, client.Options{Scheme: scheme})
 	return err
 }
@@ -181,10 +184,18 @@ func (m *Muster) Namespace(t testing.TB) string {
 	if err := m.Client.Create(context.Background(), ns); err != nil {
 		t.Fatalf("creating a namespace: %v", err)
 	}
+	// Bare pods are refused until the namespace's account is there.
+	Eventually(t, 20*time.Second, "waiting for the default service account", func() error {
+		return m.Client.Get(t.Context(), client.ObjectKey{Namespace: ns.Name, Name: "default"}, &corev1.ServiceAccount{})
+	})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 		defer cancel()
-		if r := m.Kubectl(ctx, "", "delete", "namespace", ns.Name, "--timeout=80s"); r.Code != 0 {
+		if r := m.Run(ctx, "-n", ns.Name, "delete", "--all"); r.Code != 0 {
+			t.Errorf("deleting the jobs: %s", r.Stderr)
+		}
+		// The namespace controller looks again only after many seconds.
+		if r := m.Kubectl(ctx, "", "delete", "namespace", ns.Name, "--wait=false"); r.Code != 0 {
 			t.Errorf("deleting the namespace: %s", r.Stderr)
 		}
 	})
