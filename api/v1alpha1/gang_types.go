@@ -129,6 +129,12 @@ type GangStatus struct {
 	Attempt int32 `json:"attempt,omitempty"`
 	// Restarts counts failures that were restarted.
 	Restarts int32 `json:"restarts,omitempty"`
+	// Refusals counts the attempts in a row that nodes or the API server
+	// refused for what may pass. It is 0 again once every member runs; too
+	// many end the gang.
+	//
+	// +optional
+	Refusals int32 `json:"refusals,omitempty"`
 	// NotBefore is the earliest time of the next attempt, after a failure.
 	NotBefore *metav1.Time `json:"notBefore,omitempty"`
 	// Outcome is set once the gang is to end, before its members are gone:

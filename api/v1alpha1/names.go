@@ -68,6 +68,21 @@ const (
 	// reports what a finished pod used; its message is JSON, [PodUsage].
 	ConditionPodUsage = "muster.dev/Usage"
 
+	// GangFinalizer keeps a Gang, and each of its Placements, until nothing of
+	// it is left. Whoever makes a Gang may set it, which saves a write; else
+	// the Gang's controller does.
+	GangFinalizer = "muster.dev/gang"
+
+	// ReasonRefused is the reason of a failed pod that its node did not take
+	// for what may pass: a port or a GPU is in use. Nothing of it has run; it
+	// may be tried again, there or elsewhere.
+	ReasonRefused = "Refused"
+	// ReasonUnsupported is the reason of a failed pod that its node did not
+	// take for what stays as it is until the pod's spec or the node's
+	// configuration is changed: an image that is not mapped, a field that the
+	// node cannot honour. Nothing of it has run; trying again is of no use.
+	ReasonUnsupported = "Unsupported"
+
 	// SchedulerName is the scheduler that pods name to be bound by Muster.
 	SchedulerName = "muster"
 

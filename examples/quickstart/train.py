@@ -19,7 +19,9 @@ import pathlib
 import sys
 import time
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# Before TensorFlow is imported: only its errors are of interest here.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
 import numpy as np
 import tensorflow as tf
@@ -118,14 +120,14 @@ def work(server, cluster, index, args):
     with tf1.device(device):
         x, y, loss, correct, step, train = build(x_train.shape[1], args.hidden)
     order = np.random.default_rng(index)
-    reported, now, accuracy = 0, 0, 0.0
+    reported, now, accuracy = None, 0, 0.0
     with open_session(server, chief, args) as run:
         while not run.should_stop():
             batch = order.integers(0, len(x_train), args.batch)
             _, value, now = run.run([train, loss, step], {x: x_train[batch], y: y_train[batch]})
-            if reported == 0:
+            if reported is None:
                 print(f"first step: {now}", flush=True)
-            if reported == 0 or now >= min(reported + args.report_every, args.steps):
+            if reported is None or now >= min(reported + args.report_every, args.steps):
                 evaluate = lambda step_context: step_context.session.run(correct, {x: x_test, y: y_test})
                 reported, accuracy = now, run.run_step_fn(evaluate)
                 print(f"step {now}/{args.steps}  loss {value:.3f}  accuracy {accuracy:.3f}", flush=True)
@@ -148,6 +150,7 @@ def main():
     config = json.loads(os.environ["TF_CONFIG"])
     task, index = config["task"]["type"], config["task"]["index"]
     tf1.disable_eager_execution()
+    tf.get_logger().setLevel("ERROR")
     cluster = tf.train.ClusterSpec(config["cluster"])
     threads = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=2)
     server = tf1.train.Server(cluster, job_name=task, task_index=index, config=threads)

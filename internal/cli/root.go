@@ -127,8 +127,26 @@ gives every GPU back the moment the work ends.
 		root.AddCommand(cmd)
 	}
 	root.AddCommand(exitCodes(f))
+	for _, cmd := range root.Commands() {
+		checkWords(cmd)
+	}
 	root.SetHelpCommandGroupID("other")
 	return root
+}
+
+// checkWords makes words that a command does not take an error of exit code 2.
+func checkWords(cmd *cobra.Command) {
+	check := cmd.Args
+	if check == nil {
+		return
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		err := check(cmd, args)
+		if code, say := exit.Of(err); code != exit.Failure || !say {
+			return err
+		}
+		return exit.Usage("%s: what is %q? `%s --help` shows what it takes", cmd.CommandPath(), strings.Join(args, " "), cmd.CommandPath())
+	}
 }
 
 // unknownCommand names the commands that are near.

@@ -107,6 +107,7 @@ func (w *worker) spec(u *unit) (process.Spec, error) {
 	if err != nil {
 		return process.Spec{}, err
 	}
+	variables.Map(view.Resolve)
 	s := process.Spec{
 		ID:        fmt.Sprintf("%s/%s/%d", w.uid, u.spec.Name, u.next),
 		PodUID:    string(w.uid),

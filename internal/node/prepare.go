@@ -92,7 +92,7 @@ func (w *worker) prepare(ctx context.Context, pod *corev1.Pod, fresh bool) {
 			w.post(func() {
 				w.preparing = nil
 				if !w.ending() {
-					w.fail(reasonRefused, refusal.Error())
+					w.fail(refusalReason(refusal), refusal.Error())
 				}
 			})
 			return
@@ -180,13 +180,21 @@ func (w *worker) trouble(reason string, err error) {
 	}
 }
 
+// refusalReason is the pod's reason after a refusal.
+func refusalReason(r *admission.Refusal) string {
+	if r.Passing {
+		return reasonRefused
+	}
+	return reasonUnsupported
+}
+
 // admit decides whether the pod can run here and, if so, gives it what it
 // names. It waits for what another pod is just giving back.
 func (n *Node) admit(ctx context.Context, pod *corev1.Pod) *admission.Refusal {
 	deadline := n.config.Clock.After(patience)
 	for {
 		refusal, retry := n.tryAdmit(pod)
-		if refusal == nil || retry == nil {
+		if refusal == nil || retry == nil || !refusal.Passing {
 			return refusal
 		}
 		select {

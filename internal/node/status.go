@@ -60,7 +60,7 @@ func status(f facts) corev1.PodStatus {
 			s.InitContainerStatuses = append(s.InitContainerStatuses, c)
 		}
 	}
-	if f.reason == reasonRefused {
+	if f.reason == reasonRefused || f.reason == reasonUnsupported {
 		s.InitContainerStatuses, s.ContainerStatuses = nil, nil
 	}
 	s.Conditions = conditions(f, s.Phase, initialized)

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/node/process"
 )
 
@@ -22,7 +23,8 @@ const (
 	reasonConfigError  = "CreateContainerConfigError"
 	reasonCreateError  = "CreateContainerError"
 	reasonCrashLoop    = "CrashLoopBackOff"
-	reasonRefused      = "Refused"
+	reasonRefused      = v1alpha1.ReasonRefused
+	reasonUnsupported  = v1alpha1.ReasonUnsupported
 	reasonDeadline     = "DeadlineExceeded"
 	reasonHookError    = "PostStartHookError"
 	reasonUnhealthy    = "Unhealthy"

@@ -8,9 +8,9 @@
 // foreign pod is one that no gang made and that names this scheduler.
 //
 // The creation of a Placement is the commit point of a plan: before it nothing
-// is held, after it everything is. It carries the finalizer [Finalizer], which
-// the gang's controller takes off once nothing of the attempt is left, so that
-// no deletion from elsewhere frees what a pod still has.
+// is held, after it everything is. It carries [v1alpha1.GangFinalizer], which the
+// gang's controller takes off once nothing of the attempt is left, so that no
+// deletion from elsewhere frees what a pod still has.
 //
 // The package decides nothing about gangs after they are placed and knows
 // nothing of how pods run.

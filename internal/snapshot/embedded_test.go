@@ -207,7 +207,7 @@ func (s *stage) submit(name string, workers int32, gpus string) *v1alpha1.Gang {
 	s.t.Helper()
 	q := resource.MustParse(gpus)
 	g := &v1alpha1.Gang{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Finalizers: []string{gang.Finalizer}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Finalizers: []string{v1alpha1.GangFinalizer}},
 		Spec: v1alpha1.GangSpec{DoneWhen: []string{"worker"}, Roles: []v1alpha1.GangRole{{
 			Name: "worker", Replicas: workers, GPUs: &q,
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "muster.dev/host"}}}},

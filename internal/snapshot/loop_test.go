@@ -26,7 +26,7 @@ func TestPlacesAndExplains(t *testing.T) {
 	eventually(t, "a placement", func() bool {
 		return api.Get(t.Context(), client.ObjectKey{Namespace: "vision", Name: "first-1"}, first) == nil
 	})
-	if len(first.Spec.Members) != 2 || first.Spec.Epoch != 1 || first.Spec.Nodes[0] != "here" || first.Finalizers[0] != Finalizer ||
+	if len(first.Spec.Members) != 2 || first.Spec.Epoch != 1 || first.Spec.Nodes[0] != "here" || first.Finalizers[0] != v1alpha1.GangFinalizer ||
 		first.OwnerReferences[0].UID != "uid-first" || first.Spec.Members[0].Port < 20000 {
 		t.Errorf("placement %+v", first)
 	}

@@ -11,9 +11,6 @@ import (
 	"github.com/muster-dev/muster/internal/scheduling"
 )
 
-// Finalizer keeps a Gang or a Placement until nothing of it is left.
-const Finalizer = "muster.dev/gang"
-
 // Options are what a Loop needs.
 type Options struct {
 	// Cache is the informer cache; whoever made it starts it.

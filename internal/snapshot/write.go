@@ -46,7 +46,7 @@ func placementOf(g *v1alpha1.Gang, plan scheduling.Plan, epoch int64, now time.T
 			Namespace: g.Namespace, Name: fmt.Sprintf("%s-%d", g.Name, plan.Attempt),
 			CreationTimestamp: metav1.NewTime(now),
 			Labels:            map[string]string{v1alpha1.LabelGang: g.Name, v1alpha1.LabelAttempt: strconv.Itoa(int(plan.Attempt))},
-			Finalizers:        []string{Finalizer},
+			Finalizers:        []string{v1alpha1.GangFinalizer},
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: v1alpha1.GroupVersion.String(), Kind: "Gang", Name: g.Name, UID: g.UID,
 				Controller: &yes, BlockOwnerDeletion: &yes,

@@ -3,6 +3,7 @@
 package completion
 
 import (
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,7 +37,11 @@ func New(f *connection.Factory) *cobra.Command {
 			root, out := cmd.Root(), f.Streams.Out
 			switch args[0] {
 			case "bash":
-				return root.GenBashCompletionV2(out, true)
+				if err := root.GenBashCompletionV2(out, true); err != nil {
+					return err
+				}
+				_, err := io.WriteString(out, bashWords)
+				return err
 			case "zsh":
 				return root.GenZshCompletion(out)
 			case "fish":
@@ -48,3 +53,27 @@ func New(f *connection.Factory) *cobra.Command {
 		},
 	}
 }
+
+// bashWords is for a bash without the package bash-completion, which tells the
+// script which words are typed: bash splits them at '=' and ':' too.
+const bashWords = `
+if ! declare -F _get_comp_words_by_ref >/dev/null && ! declare -F _init_completion >/dev/null; then
+    __muster_init_completion()
+    {
+        local i joined=""
+        COMPREPLY=() words=() cword=0
+        for i in "${!COMP_WORDS[@]}"; do
+            if [[ $i -gt 0 && ( ${COMP_WORDS[i]} == [=:]* || -n $joined ) ]]; then
+                words[${#words[@]}-1]+=${COMP_WORDS[i]}
+            else
+                words+=("${COMP_WORDS[i]}")
+            fi
+            joined=""
+            [[ ${COMP_WORDS[i]} == *[=:] && $i -lt $COMP_CWORD ]] && joined=1
+            [[ $i -eq $COMP_CWORD ]] && cword=$((${#words[@]} - 1))
+        done
+        cur=${words[cword]}
+        prev=${words[cword > 0 ? cword - 1 : 0]}
+    }
+fi
+`

@@ -59,7 +59,7 @@ func (p *page) facts(out io.Writer, style terminal.Style) error {
 		if status.FinishTime != nil {
 			end = status.FinishTime.Time
 		}
-		add("Ran", terminal.Span(end.Sub(status.StartTime.Time)))
+		add("Ran", terminal.WholeSpan(end.Sub(status.StartTime.Time)))
 	}
 	if status.LastWorkerTime != nil && status.DrainedTime != nil {
 		add("All gone", terminal.Span(status.DrainedTime.Sub(status.LastWorkerTime.Time))+" after the last worker's end")

@@ -17,6 +17,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/gpu"
 	"github.com/muster-dev/muster/internal/node/network"
 	"github.com/muster-dev/muster/internal/node/process"
+	"github.com/muster-dev/muster/internal/node/shim"
 )
 
 // tier says which tier `muster up` takes.
@@ -41,7 +42,11 @@ func isolation(ctx context.Context) (bool, string) {
 		return false, err.Error()
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	runtime, err := process.New(process.Options{Root: dir})
+	path, err := shim.Extract(filepath.Join(dir, "bin"))
+	if err != nil {
+		return false, err.Error()
+	}
+	runtime, err := process.New(process.Options{Root: filepath.Join(dir, "pods"), Shim: path})
 	if err != nil {
 		return false, err.Error()
 	}
@@ -93,7 +98,7 @@ func noGPUs(looked []gpu.Finding) Finding {
 			continue
 		}
 		missing = append(missing, one.Subject+": "+one.Detail)
-		if one.Advice != "" {
+		if one.Advice != "" && !strings.Contains(one.Advice, "--simulate-gpus") {
 			advice = append(advice, one.Advice)
 		}
 	}

@@ -152,6 +152,9 @@ func (t *tables) print(table *metav1.Table) error {
 		}
 		table.Rows[i].Object = runtime.RawExtension{Object: metadata}
 	}
+	if width, _, ok := terminal.Size(t.out); ok && *t.options.format != output.Wide {
+		fit(table, width)
+	}
 	var text bytes.Buffer
 	writer := printers.GetNewTabWriter(&text)
 	printer := printers.NewTablePrinter(printers.PrintOptions{

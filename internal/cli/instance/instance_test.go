@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"os/signal"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -41,7 +43,11 @@ func TestMain(m *testing.M) {
 		if err := Home(dir).Write(State{Phase: Ready}); err != nil {
 			os.Exit(2)
 		}
-		select {}
+		// Waiting for nothing at all would be a deadlock to Go's runtime.
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		<-ctx.Done()
+		stop()
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }

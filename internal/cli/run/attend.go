@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,7 +29,7 @@ func (o *options) attend(ctx context.Context, server client.WithWatch, job *v1al
 		return err
 	}
 	streams := o.factory.Streams
-	announcer := &announcer{out: streams.Err, style: streams.ErrStyle(), terminal: terminal.Is(streams.Err)}
+	announcer := newAnnouncer(streams.Err, streams.ErrStyle())
 	defer announcer.quiet()
 	announcer.begin(job)
 	attendance := transcript.Attendance{
@@ -93,107 +91,4 @@ func (o *options) stop(ctx context.Context, server client.Client, job *v1alpha1.
 	}
 	_, _ = fmt.Fprintf(streams.Err, "Stopped %s: %s.\n", job.Name, freed)
 	return exit.With(exit.Interrupted, nil)
-}
-
-// announcer tells on standard error which phase a job is in, and why.
-type announcer struct {
-	mu       sync.Mutex
-	out      io.Writer
-	style    terminal.Style
-	terminal bool
-	phase    v1alpha1.JobPhase
-	message  string
-	restarts int32
-	progress *terminal.Progress
-	started  time.Time
-}
-
-func (a *announcer) begin(job *v1alpha1.TrainingJob) {
-	a.started = time.Now()
-	a.say(terminal.Bold, job.Name, "accepted")
-}
-
-func (a *announcer) say(colour terminal.Colour, word, rest string) {
-	if rest != "" {
-		word, rest = word+":", " "+rest
-	}
-	_, _ = fmt.Fprintln(a.out, a.style.Paint(colour, word)+rest)
-}
-
-// changed tells of a new phase, or a new reason to be in it.
-func (a *announcer) changed(job *v1alpha1.TrainingJob) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	status := job.Status
-	if status.Restarts > a.restarts {
-		a.restarts = status.Restarts
-		a.hide()
-		a.say(terminal.Yellow, "Restarted", fmt.Sprintf("%s so far; %s", terminal.Count(int64(status.Restarts), "failure"), status.Message))
-	}
-	if status.Phase == "" || status.Phase == a.phase && status.Message == a.message {
-		return
-	}
-	same := status.Phase == a.phase
-	a.phase, a.message = status.Phase, status.Message
-	switch status.Phase {
-	case v1alpha1.JobPreparing, v1alpha1.JobWaiting, v1alpha1.JobStarting:
-		// On a terminal one line is kept up to date; elsewhere it is written
-		// when it changes, at most every few seconds while preparing.
-		if a.terminal || status.Phase == v1alpha1.JobPreparing {
-			a.show(same)
-			return
-		}
-		a.say(terminal.Yellow, string(status.Phase), status.Message)
-	case v1alpha1.JobRunning:
-		a.hide()
-		if !same {
-			a.say(terminal.Green, "Running", describeStart(job))
-		}
-	case v1alpha1.JobSuspended:
-		a.hide()
-		a.say(terminal.Yellow, "Suspended", status.Message)
-	default:
-		a.hide()
-	}
-}
-
-func describeStart(job *v1alpha1.TrainingJob) string {
-	members := int64(len(member.Of(job)))
-	if job.Status.GPUs > 0 {
-		return terminal.Count(members, "member") + " on " + terminal.Count(job.Status.GPUs, "GPU")
-	}
-	return terminal.Count(members, "member")
-}
-
-// show keeps a line of progress with the phase and its reason.
-func (a *announcer) show(same bool) {
-	if !same {
-		a.hide()
-	}
-	if a.progress == nil {
-		a.progress = terminal.NewProgress(a.out, string(a.phase), terminal.Things)
-	}
-	a.progress.Say(a.message)
-}
-
-func (a *announcer) hide() {
-	if a.progress != nil {
-		a.progress.Stop()
-		a.progress = nil
-	}
-}
-
-// lost tells that the server is away.
-func (a *announcer) lost(err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.hide()
-	a.say(terminal.Yellow, "Lost contact", fmt.Sprintf("trying again; the job goes on meanwhile (%v)", err))
-}
-
-// quiet takes any progress off the screen. It may be called more than once.
-func (a *announcer) quiet() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.hide()
 }

@@ -3,7 +3,9 @@ package run
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -20,7 +22,7 @@ func summarize(out io.Writer, style terminal.Style, job *v1alpha1.TrainingJob) {
 	}
 	headline := style.Paint(colour, strings.ToLower(string(status.Phase)))
 	if status.StartTime != nil && status.FinishTime != nil {
-		headline += " after " + terminal.Span(status.FinishTime.Sub(status.StartTime.Time))
+		headline += " " + lasted(status.FinishTime.Sub(status.StartTime.Time))
 	}
 	_, _ = fmt.Fprintf(out, "\n%s %s\n", style.Paint(terminal.Bold, job.Name), headline)
 	if status.Phase == v1alpha1.JobFailed && status.Message != "" {
@@ -30,19 +32,33 @@ func summarize(out io.Writer, style terminal.Style, job *v1alpha1.TrainingJob) {
 	if status.Restarts > 0 {
 		table.Row("restarts", fmt.Sprint(status.Restarts))
 	}
-	if status.GPUs > 0 {
-		table.Row("GPU time", seconds(status.GPUSeconds))
-	}
 	if status.StartTime != nil {
+		gpuTime := seconds(status.GPUSeconds)
+		if status.GPUs == 0 {
+			gpuTime += ", no GPU was asked for"
+		}
+		table.Row("GPU time", gpuTime)
 		table.Row("CPU time", seconds(status.CPUSeconds))
 	}
 	if status.LastWorkerTime != nil && status.DrainedTime != nil {
-		table.Row("all gone", terminal.Span(status.DrainedTime.Sub(status.LastWorkerTime.Time))+" after the last worker's end")
+		gone := terminal.Span(status.DrainedTime.Sub(status.LastWorkerTime.Time)) + " after the last worker's end"
+		if slices.ContainsFunc(job.Spec.Roles, func(role v1alpha1.Role) bool { return role.Name == "ps" }) {
+			gone += ", parameter servers too"
+		}
+		table.Row("all gone", gone)
 	}
 	if status.StartTime != nil {
 		table.Row("checkpoints", checkpoints(job))
 	}
 	_ = table.Write(out, style, "  ")
+}
+
+// lasted says how long a job ran. Its times are whole seconds.
+func lasted(span time.Duration) string {
+	if span < time.Second {
+		return "in " + terminal.WholeSpan(span)
+	}
+	return "after " + terminal.WholeSpan(span)
 }
 
 // seconds writes a quantity of seconds: "84.2 s", and in hours where that says

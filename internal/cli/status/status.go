@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
@@ -165,7 +166,7 @@ func (o *options) print(r Report) error {
 		table.Row("muster", word).Row("home", r.Home).Row("start it", "muster up --detach")
 		return table.Write(out, style, "")
 	}
-	table.Row("muster", fmt.Sprintf("%s, version %s, process %d, up %s", r.State.Phase, r.State.Version, r.State.PID, time.Since(r.State.Started).Round(time.Second)))
+	table.Row("muster", fmt.Sprintf("%s, version %s, process %d, up %s", r.State.Phase, r.State.Version, r.State.PID, terminal.Span(time.Since(r.State.Started).Truncate(time.Second))))
 	if r.State.Phase == instance.Ready {
 		table.Paint(1, terminal.Green)
 	}
@@ -187,7 +188,7 @@ func (n NodeReport) rows(table *terminal.Table, state instance.State) {
 	if !n.Ready {
 		ready = "not ready"
 	}
-	table.Row("node", fmt.Sprintf("%s, %s, %s CPUs, %s", n.Name, ready, n.CPU, n.Memory))
+	table.Row("node", fmt.Sprintf("%s, %s, %s CPUs, %s", n.Name, ready, n.CPU, memory(n.Memory)))
 	tier := n.Tier
 	if state.TierReason != "" {
 		tier += " (" + state.TierReason + ")"
@@ -202,6 +203,15 @@ func (n NodeReport) rows(table *terminal.Table, state instance.State) {
 	for _, unknown := range n.Quarantined {
 		table.Row("unknown", unknown).Paint(1, terminal.Yellow)
 	}
+}
+
+// memory writes a quantity of bytes in words: "23.5 GiB".
+func memory(quantity string) string {
+	amount, err := resource.ParseQuantity(quantity)
+	if err != nil {
+		return quantity
+	}
+	return terminal.Size64(amount.Value())
 }
 
 // gpuWords is "2 x A100, 6 x H100 (simulated)".

@@ -37,6 +37,18 @@ func TestWords(t *testing.T) {
 			t.Errorf("Span(%d) = %q, want %q", span, got, want)
 		}
 	}
+	for span, want := range map[time.Duration]string{
+		0: "under 1 s", 999 * time.Millisecond: "under 1 s", time.Second: "1 s", 27 * time.Second: "27 s", 192 * time.Second: "3m 12s",
+	} {
+		if got := WholeSpan(span); got != want {
+			t.Errorf("WholeSpan(%s) = %q, want %q", span, got, want)
+		}
+	}
+	for text, want := range map[string]string{"größe": "größe", "größer": "größ…", "ab cdefg": "ab c…", "abc defg": "abc…"} {
+		if got := Shorten(text, 5); got != want {
+			t.Errorf("Shorten(%q, 5) = %q, want %q", text, got, want)
+		}
+	}
 	for size, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 80 << 30: "80.0 GiB"} {
 		if got := Size64(size); got != want {
 			t.Errorf("Size64(%d) = %q, want %q", size, got, want)

@@ -2,7 +2,9 @@ package terminal
 
 import (
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Size64 returns a number of bytes in words: "312 B", "4.2 MiB".
@@ -33,6 +35,27 @@ func Span(d time.Duration) string {
 		return fmt.Sprintf("%dh %dm", int(d.Hours()), int(d.Minutes())%60)
 	}
 	return fmt.Sprintf("%dd %dh", int(d.Hours())/24, int(d.Hours())%24)
+}
+
+// WholeSpan returns a duration in words where it is known to the second only:
+// "under 1 s", "27 s", "3m 12s".
+func WholeSpan(d time.Duration) string {
+	switch {
+	case d >= 0 && d < time.Second:
+		return "under 1 s"
+	case d >= 0 && d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	}
+	return Span(d)
+}
+
+// Shorten returns text in at most width characters, with an ellipsis where
+// something is left out.
+func Shorten(text string, width int) string {
+	if width < 1 || utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	return strings.TrimRight(string([]rune(text)[:width-1]), " ") + "…"
 }
 
 // Count returns "1 worker" or "3 workers".

@@ -100,13 +100,12 @@ func refineStatus(o observed, s *v1alpha1.GangStatus, made creation) {
 	case made.invalid != "":
 		o.end(s, v1alpha1.GangFailed, "the API server refuses a member's pod: "+made.invalid)
 	case made.forbidden != "":
-		refused(s)
-		n := refusals(s)
-		if n >= maxRefusals {
+		s.Refusals++
+		if s.Refusals >= maxRefusals {
 			o.end(s, v1alpha1.GangFailed, "the API server refuses a member's pod again and again: "+made.forbidden)
 			return
 		}
-		o.stop(s, backoff(refusalBackoff, n), "the API server refuses a member's pod: %s", made.forbidden)
+		o.stop(s, backoff(refusalBackoff, s.Refusals), "the API server refuses a member's pod: %s", made.forbidden)
 	case made.taken != "":
 		s.Message = fmt.Sprintf("a pod named %s exists and is not this gang's; delete it, or give the job another name", made.taken)
 	}
@@ -176,11 +175,11 @@ func (c *Controller) dropPlacement(ctx context.Context, p *v1alpha1.Placement) e
 			return fmt.Errorf("deleting placement %s/%s: %w", p.Namespace, p.Name, err)
 		}
 	}
-	if !controllerutil.ContainsFinalizer(p, Finalizer) {
+	if !controllerutil.ContainsFinalizer(p, v1alpha1.GangFinalizer) {
 		return nil
 	}
 	before := p.DeepCopy()
-	controllerutil.RemoveFinalizer(p, Finalizer)
+	controllerutil.RemoveFinalizer(p, v1alpha1.GangFinalizer)
 	if err := c.options.Client.Patch(ctx, p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("releasing placement %s/%s: %w", p.Namespace, p.Name, err)
 	}

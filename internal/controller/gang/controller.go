@@ -20,11 +20,6 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
-// Finalizer keeps a Gang, and each of its Placements, until nothing of it is
-// left. Whoever makes a Gang may set it, which saves a write; else the
-// controller does.
-const Finalizer = "muster.dev/gang"
-
 // Options are what the controller needs.
 type Options struct {
 	// Client reads from the informer cache and writes to the API server
@@ -106,8 +101,8 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	// 3. A gang that could vanish under its pods must not get any.
-	if g.DeletionTimestamp == nil && !controllerutil.ContainsFinalizer(g, Finalizer) {
-		if err := c.patch(ctx, g, func(g *v1alpha1.Gang) { controllerutil.AddFinalizer(g, Finalizer) }); err != nil {
+	if g.DeletionTimestamp == nil && !controllerutil.ContainsFinalizer(g, v1alpha1.GangFinalizer) {
+		if err := c.patch(ctx, g, func(g *v1alpha1.Gang) { controllerutil.AddFinalizer(g, v1alpha1.GangFinalizer) }); err != nil {
 			return c.outcome(0, err)
 		}
 	}
@@ -229,8 +224,8 @@ func (c *Controller) apply(ctx context.Context, o observed, d decision) (time.Du
 		return 0, err
 	}
 	// 5. Let a deleted gang go.
-	if released && d.gone && controllerutil.ContainsFinalizer(g, Finalizer) {
-		err := c.patch(ctx, g, func(g *v1alpha1.Gang) { controllerutil.RemoveFinalizer(g, Finalizer) })
+	if released && d.gone && controllerutil.ContainsFinalizer(g, v1alpha1.GangFinalizer) {
+		err := c.patch(ctx, g, func(g *v1alpha1.Gang) { controllerutil.RemoveFinalizer(g, v1alpha1.GangFinalizer) })
 		if client.IgnoreNotFound(err) != nil {
 			return 0, err
 		}

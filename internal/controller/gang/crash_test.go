@@ -18,7 +18,8 @@ var (
 	fails    = corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{
 		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}},
 	}}}
-	refusesIt = corev1.PodStatus{Phase: corev1.PodFailed, Reason: reasonRefused, Message: "port 20003 is taken"}
+	cannotRun = corev1.PodStatus{Phase: corev1.PodFailed, Reason: v1alpha1.ReasonUnsupported, Message: "this node cannot run the image"}
+	refusesIt = corev1.PodStatus{Phase: corev1.PodFailed, Reason: v1alpha1.ReasonRefused, Message: "port 20003 is taken"}
 )
 
 // flows are the lives of a gang that must survive a fault at every write.
@@ -55,8 +56,16 @@ var flows = map[string]func(w *world){
 		w.until("second attempt", func() bool { return w.gang(w.t.Context()).Status.Attempt == 2 })
 		w.phase(v1alpha1.GangRunning)
 		w.holdsAll()
-		if g := w.gang(w.t.Context()); g.Status.Restarts != 0 || refusals(&g.Status) != 0 {
+		if g := w.gang(w.t.Context()); g.Status.Restarts != 0 || g.Status.Refusals != 0 {
 			w.t.Fatalf("a refusal was counted as a failure: %+v", g.Status)
+		}
+	},
+	"unsupported": func(w *world) {
+		w.exits["resnet-worker-1"] = cannotRun
+		w.phase(v1alpha1.GangFailed)
+		w.holdsNothing()
+		if g := w.gang(w.t.Context()); g.Status.Attempt != 1 || g.Status.Restarts != 0 || g.Status.DrainedTime == nil {
+			w.t.Fatalf("after what no node can run: %+v", g.Status)
 		}
 	},
 	"success": func(w *world) {
@@ -89,7 +98,24 @@ var flows = map[string]func(w *world){
 		w.holdsNothing()
 		if g := w.gang(w.t.Context()); g.Status.Message != "the deadline of 4h passed" {
 			w.t.Fatalf("message %q", g.Status.Message)
+		} else if g.Status.DrainedTime == nil || g.Status.LastWorkerTime == nil {
+			w.t.Fatalf("no times of the end: %+v", g.Status)
 		}
+	},
+	"stop before the start": func(w *world) {
+		w.change(func(g *v1alpha1.Gang) { g.Spec.Stop = "the deadline of 4h passed" })
+		w.phase(v1alpha1.GangFailed)
+		w.holdsNothing()
+		if g := w.gang(w.t.Context()); g.Status.DrainedTime == nil {
+			w.t.Fatalf("no time of the end: %+v", g.Status)
+		}
+	},
+	"made with its finalizer": func(w *world) {
+		w.change(func(g *v1alpha1.Gang) { g.Finalizers = []string{v1alpha1.GangFinalizer} })
+		w.phase(v1alpha1.GangRunning)
+		w.holdsAll()
+		w.must(w.api.Delete(w.t.Context(), w.gang(w.t.Context())))
+		w.leavesNothing()
 	},
 	"delete while starting": func(w *world) {
 		w.until("pods", func() bool { return len(w.pods(w.t.Context())) > 0 })

@@ -15,8 +15,8 @@ import (
 const (
 	restartBackoff = time.Second
 	refusalBackoff = 2 * time.Second
-	// maxRefusals is how many attempts in a row nodes may refuse before the
-	// gang fails.
+	// maxRefusals is how many attempts in a row may be refused for what may
+	// pass before the gang fails. What does not pass ends it at once.
 	maxRefusals = 8
 )
 
@@ -131,7 +131,7 @@ func (o observed) count(s *v1alpha1.GangStatus, live bool) []*corev1.Pod {
 		addSeconds(&s.GPUSeconds, u.GPUSeconds)
 		addSeconds(&s.CPUSeconds, u.CPUSeconds)
 		current := live && o.placement.Spec.Attempt == attemptOf(p) && s.Phase != v1alpha1.GangDraining && s.Outcome == ""
-		if slices.Contains(o.gang.Spec.DoneWhen, p.Labels[v1alpha1.LabelRole]) && s.Outcome == "" {
+		if slices.Contains(o.gang.Spec.DoneWhen, p.Labels[v1alpha1.LabelRole]) && s.Outcome != v1alpha1.GangSucceeded {
 			if at := endTime(p, o.now); s.LastWorkerTime == nil || at.After(s.LastWorkerTime.Time) {
 				s.LastWorkerTime = &metav1.MicroTime{Time: at}
 			}
@@ -257,7 +257,7 @@ func (o observed) advance(d decision) decision {
 	switch {
 	case running == wanted:
 		s.Phase, s.NotBefore = v1alpha1.GangRunning, nil
-		accepted(s)
+		s.Refusals = 0
 	case exist > 0 || s.Phase != v1alpha1.GangPlanned:
 		s.Phase = v1alpha1.GangStarting
 	}

@@ -2,7 +2,6 @@ package gang
 
 import (
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -89,6 +88,9 @@ func (o observed) afterRelease(s *v1alpha1.GangStatus, outcome v1alpha1.GangPhas
 		if s.DrainedTime == nil {
 			s.DrainedTime = &at
 		}
+		if s.LastWorkerTime == nil && s.StartTime != nil {
+			s.LastWorkerTime = &at // they were gone before their end was seen
+		}
 	case o.gang.Spec.Suspend:
 		s.Phase = v1alpha1.GangSuspended
 		s.Message = o.left(s)
@@ -100,7 +102,5 @@ func (o observed) afterRelease(s *v1alpha1.GangStatus, outcome v1alpha1.GangPhas
 	for _, p := range o.pods {
 		exist[string(p.UID)] = true
 	}
-	s.Counted = slices.DeleteFunc(s.Counted, func(c string) bool {
-		return !exist[c] && !strings.HasPrefix(c, refusedPrefix)
-	})
+	s.Counted = slices.DeleteFunc(s.Counted, func(uid string) bool { return !exist[uid] })
 }

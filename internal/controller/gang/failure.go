@@ -12,42 +12,56 @@ import (
 // last decision and to members that vanished. It returns true if the attempt
 // ends; the status then says whether the gang ends with it. Otherwise failed
 // members are started again where they were.
+//
+// One node that can never run a member ends the gang, also where others might:
+// the scheduler does not know why a node refused, and would choose it again.
 func (o observed) stopAttempt(s *v1alpha1.GangStatus, failed []*corev1.Pod) bool {
 	// 1. The plan itself is taken back.
 	if o.placement.DeletionTimestamp != nil {
 		o.stop(s, 0, "its placement was deleted; it is planned again")
 		return true
 	}
-	// 2. A node did not take a member: nothing failed, the plan was wrong.
+	// 2. A node can never run a member as it is written.
 	for _, p := range failed {
-		if p.Status.Reason == reasonRefused {
+		if p.Status.Reason == v1alpha1.ReasonUnsupported {
+			o.end(s, v1alpha1.GangFailed, "node "+p.Spec.NodeName+" cannot run "+nameOf(p)+": "+nodeWords(p))
+			return true
+		}
+	}
+	// 3. A node did not take a member now: nothing failed, the plan was wrong.
+	for _, p := range failed {
+		if p.Status.Reason == v1alpha1.ReasonRefused {
 			return o.refuse(s, p)
 		}
 	}
-	// 3. Members that failed.
+	// 4. Members that failed.
 	for _, p := range failed {
 		if o.fail(s, p) {
 			return true
 		}
 	}
-	// 4. Members that vanished without having ended.
+	// 5. Members that vanished without having ended.
 	return o.vanished(s)
 }
 
-// refuse gives the whole attempt back; too many in a row end the gang.
+// refuse gives the whole attempt back, to be planned again after a while; too
+// many in a row end the gang.
 func (o observed) refuse(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
-	refused(s)
-	words := p.Status.Message
-	if words == "" {
-		words = "the node gave no reason"
-	}
-	n := refusals(s)
-	if n >= maxRefusals {
-		o.end(s, v1alpha1.GangFailed, "node "+p.Spec.NodeName+" refused "+nameOf(p)+" again and again: "+words)
+	s.Refusals++
+	if s.Refusals >= maxRefusals {
+		o.end(s, v1alpha1.GangFailed, "node "+p.Spec.NodeName+" refused "+nameOf(p)+" again and again: "+nodeWords(p))
 		return true
 	}
-	o.stop(s, backoff(refusalBackoff, n), "node %s refused %s: %s", p.Spec.NodeName, nameOf(p), words)
+	o.stop(s, backoff(refusalBackoff, s.Refusals), "node %s refused %s: %s", p.Spec.NodeName, nameOf(p), nodeWords(p))
 	return true
+}
+
+// nodeWords is why a node did not take a pod.
+func nodeWords(p *corev1.Pod) string {
+	if p.Status.Message == "" {
+		return "the node gave no reason"
+	}
+	return p.Status.Message
 }
 
 // fail counts one failure. It returns true if the attempt ends.

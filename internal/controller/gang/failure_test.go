@@ -31,6 +31,10 @@ func TestFailurePolicy(t *testing.T) {
 			exit: fails, times: 2, want: "worker-1 ended with exit code 3 after 1 restart, which is all that backoffLimit allows",
 		},
 		{
+			name: "what no node can run", edit: func(*v1alpha1.Gang) {},
+			exit: cannotRun, times: 1, want: "node here cannot run worker-1: this node cannot run the image",
+		},
+		{
 			name: "refused again and again", edit: func(*v1alpha1.Gang) {},
 			exit: refusesIt, times: maxRefusals, want: "node here refused worker-1 again and again: port 20003 is taken",
 		},

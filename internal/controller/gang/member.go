@@ -15,9 +15,6 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
-// reasonRefused is the reason of a pod that its node did not take.
-const reasonRefused = "Refused"
-
 // memberName is role-index, as in status.done.
 func memberName(role string, index int32) string {
 	return role + "-" + strconv.Itoa(int(index))
@@ -128,33 +125,6 @@ func failureText(p *corev1.Pod) string {
 		text += ": " + p.Status.Message
 	}
 	return text
-}
-
-// refusedPrefix marks, in status.counted, the attempts that a node refused.
-const refusedPrefix = "refused:"
-
-// refusals counts the attempts in a row that were refused.
-func refusals(s *v1alpha1.GangStatus) int32 {
-	var n int32
-	for _, c := range s.Counted {
-		if strings.HasPrefix(c, refusedPrefix) {
-			n++
-		}
-	}
-	return n
-}
-
-// refused notes that the present attempt was refused.
-func refused(s *v1alpha1.GangStatus) {
-	mark := refusedPrefix + strconv.Itoa(int(s.Attempt))
-	if !slices.Contains(s.Counted, mark) {
-		s.Counted = append(s.Counted, mark)
-	}
-}
-
-// accepted forgets the refusals: every member of an attempt runs.
-func accepted(s *v1alpha1.GangStatus) {
-	s.Counted = slices.DeleteFunc(s.Counted, func(c string) bool { return strings.HasPrefix(c, refusedPrefix) })
 }
 
 // backoff is base, doubled for each one after the first, at most a minute.

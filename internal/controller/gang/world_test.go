@@ -177,7 +177,7 @@ func (w *world) plan(ctx context.Context) {
 		p := &v1alpha1.Placement{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: plan.Namespace, Name: fmt.Sprintf("%s-%d", plan.Name, plan.Attempt), UID: types.UID(fmt.Sprintf("placement-%d", plan.Attempt)),
-				Labels: map[string]string{v1alpha1.LabelGang: plan.Name}, Finalizers: []string{Finalizer},
+				Labels: map[string]string{v1alpha1.LabelGang: plan.Name}, Finalizers: []string{v1alpha1.GangFinalizer},
 			},
 			Spec: v1alpha1.PlacementSpec{Gang: plan.Name, GangUID: types.UID(plan.UID), Attempt: plan.Attempt, Epoch: 1, Nodes: []string{"here"}},
 		}
@@ -204,7 +204,7 @@ func (w *world) kubelet(ctx context.Context) {
 		}
 		exit, told := w.exits[p.Name]
 		switch {
-		case told && exit.Reason == reasonRefused: // never runs
+		case told && (exit.Reason == v1alpha1.ReasonRefused || exit.Reason == v1alpha1.ReasonUnsupported): // never runs
 			delete(w.exits, p.Name)
 			p.Status = *exit.DeepCopy()
 		case p.Status.Phase == "" || p.Status.Phase == corev1.PodPending:

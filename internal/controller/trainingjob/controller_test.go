@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,7 +86,7 @@ func TestPreparationFailuresAreTheJobs(t *testing.T) {
 			must(t, w.Create(t.Context(), j.TrainingJob))
 			w.settle("a")
 			got := w.job("a")
-			if got.Status.Phase != v1alpha1.JobFailed || !strings.Contains(got.Status.Message, c.want) || condition(got, v1alpha1.ConditionFinished) != "True Failed" ||
+			if got.Status.Phase != v1alpha1.JobFailed || !strings.Contains(got.Status.Message, c.want) || condition(got, v1alpha1.ConditionFinished) != "True Failed" || got.Status.DrainedTime == nil ||
 				got.Status.FinishTime == nil || w.objects() != "0 gangs, 0 services, 0 claims" {
 				t.Errorf("%s %+v", w.objects(), got.Status)
 			}
@@ -212,7 +213,7 @@ func TestDeadline(t *testing.T) {
 	w.now = start.Add(10 * time.Minute)
 	result, err := w.reconcile("a")
 	must(t, err)
-	if result.RequeueAfter != 50*time.Minute || w.gang("a").Spec.Stop != "" {
+	if result.RequeueAfter != 50*time.Minute+precision || w.gang("a").Spec.Stop != "" {
 		t.Errorf("%v %q", result, w.gang("a").Spec.Stop)
 	}
 	// A night's suspension is not held against it.
@@ -225,10 +226,40 @@ func TestDeadline(t *testing.T) {
 	if stop := w.gang("a").Spec.Stop; stop != "" {
 		t.Fatalf("stopped: %s", stop)
 	}
-	w.now = start.Add(11 * time.Hour)
+	w.now = start.Add(11*time.Hour + precision)
 	w.settle("a")
 	if stop := w.gang("a").Spec.Stop; stop != "stopped: it ran for longer than its limit of 1h0m0s (activeDeadlineSeconds: 3600)" {
 		t.Errorf("%q", stop)
+	}
+	w.gangIs("a", func(s *v1alpha1.GangStatus) {
+		s.Phase, s.Outcome, s.Message = v1alpha1.GangDraining, v1alpha1.GangFailed, w.gang("a").Spec.Stop
+	})
+	w.settle("a")
+	if got := condition(w.job("a"), v1alpha1.ConditionFinished); got != "True DeadlineExceeded" {
+		t.Error(got)
+	}
+	gone := metav1.NewMicroTime(start.Add(12 * time.Hour).Local())
+	w.gangIs("a", func(s *v1alpha1.GangStatus) {
+		s.Phase, s.DrainedTime, s.LastWorkerTime = v1alpha1.GangFailed, &gone, &gone
+	})
+	w.settle("a")
+	if j := w.job("a"); !j.Status.DrainedTime.Equal(&gone) || !j.Status.LastWorkerTime.Equal(&gone) || condition(j, v1alpha1.ConditionFinished) != "True DeadlineExceeded" {
+		t.Errorf("%+v", j.Status)
+	}
+}
+
+func TestFailureBeforeTheDeadlineIsNotTheDeadlines(t *testing.T) {
+	w := newWorld(t, newJob("a").role("worker", 1, "train.py").TrainingJob)
+	w.settle("a")
+	if f := w.gang("a").Finalizers; !slices.Equal(f, []string{v1alpha1.GangFinalizer}) {
+		t.Errorf("finalizers %v", f)
+	}
+	w.gangIs("a", func(s *v1alpha1.GangStatus) {
+		s.Phase, s.Outcome, s.Message = v1alpha1.GangFailed, v1alpha1.GangFailed, "worker-0 ended with exit code 3"
+	})
+	w.settle("a")
+	if got := condition(w.job("a"), v1alpha1.ConditionFinished); got != "True Failed" {
+		t.Error(got)
 	}
 }
 

@@ -25,8 +25,12 @@ func deadline(job *v1alpha1.TrainingJob, gang *v1alpha1.Gang) (time.Time, bool) 
 	if resumed := meta.FindStatusCondition(job.Status.Conditions, ConditionSuspended); resumed != nil && resumed.LastTransitionTime.After(from) {
 		from = resumed.LastTransitionTime.Time
 	}
-	return from.Add(time.Duration(*limit) * time.Second), true
+	return from.Add(time.Duration(*limit)*time.Second + precision), true
 }
+
+// precision is that of the times above, which are rounded down: no job is
+// stopped before it had all of its time.
+const precision = time.Second
 
 // overdue is the reason that the job is stopped with.
 func overdue(job *v1alpha1.TrainingJob) string {

@@ -49,6 +49,7 @@ func gangFor(job *v1alpha1.TrainingJob, p preparation) *v1alpha1.Gang {
 			Suspend:      job.Spec.Suspend,
 		},
 	}
+	gang.Finalizers = []string{v1alpha1.GangFinalizer}
 	gang.Annotations = map[string]string{AnnotationSpec: fingerprints(&job.Spec).encode()}
 	for i := range job.Spec.Roles {
 		role := &job.Spec.Roles[i]

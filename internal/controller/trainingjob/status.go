@@ -22,8 +22,14 @@ const (
 	ConditionCurrent = "Current"
 )
 
-// The reasons of the Stalled kind: somebody has to do something.
-const reasonStalled = "Stalled"
+const (
+	// reasonStalled is the reason of the Stalled kind: somebody has to do
+	// something.
+	reasonStalled = "Stalled"
+	// reasonDeadline is the reason of the end of a job that its time limit
+	// stopped.
+	reasonDeadline = "DeadlineExceeded"
+)
 
 // statusFor is the job's status, from what was observed alone. blocked says
 // what is in the way, if anything is.
@@ -101,6 +107,9 @@ func followGang(s *v1alpha1.TrainingJobStatus, o observed, gang *v1alpha1.Gang) 
 	case v1alpha1.GangFailed:
 		say(v1alpha1.JobFailed, "a member failed")
 		finish(s, o, s.Phase, s.Message)
+		if stopped(gang) {
+			setCondition(s, o, v1alpha1.ConditionFinished, true, reasonDeadline, s.Message)
+		}
 		return
 	}
 	switch phase := gang.Status.Phase; {
@@ -121,6 +130,12 @@ func followGang(s *v1alpha1.TrainingJobStatus, o observed, gang *v1alpha1.Gang) 
 	}
 }
 
+// stopped reports whether the gang failed because it was told to stop, and not
+// by itself before that.
+func stopped(gang *v1alpha1.Gang) bool {
+	return gang.Spec.Stop != "" && gang.Status.Message == gang.Spec.Stop
+}
+
 // finish writes down the job's end, once and for all.
 func finish(s *v1alpha1.TrainingJobStatus, o observed, phase v1alpha1.JobPhase, message string) {
 	s.Phase, s.Message = phase, message
@@ -130,6 +145,9 @@ func finish(s *v1alpha1.TrainingJobStatus, o observed, phase v1alpha1.JobPhase, 
 			at = *gang.Status.FinishTime
 		}
 		s.FinishTime = &at
+	}
+	if o.ours() == nil && s.DrainedTime == nil {
+		s.DrainedTime = &metav1.MicroTime{Time: o.now} // there is nothing to drain
 	}
 	setCondition(s, o, v1alpha1.ConditionFinished, true, string(phase), message)
 }

@@ -13,6 +13,9 @@ type Refusal struct {
 	Field string
 	// Message says what was given, why it cannot be honoured and what to do.
 	Message string
+	// Passing is true for what may be otherwise in a while, without anybody
+	// changing the pod or the node's configuration: something is in use.
+	Passing bool
 }
 
 // Error is the refusal as one sentence.
@@ -45,29 +48,37 @@ type Facts struct {
 	Images map[string]string
 }
 
-// Admit returns why the node cannot run the pod as it is written, or nil.
+// Admit returns why the node cannot run the pod as it is written, or nil. Of
+// several reasons, one that does not pass comes first.
 func Admit(pod *corev1.Pod, facts Facts) *Refusal {
 	c := &check{pod: pod, facts: facts}
 	steps := []func(){c.unknown, c.spec, c.podSecurity, c.volumes, c.containers, c.gpus}
 	for _, step := range steps {
-		if step(); c.refusal != nil {
+		if step(); c.refusal != nil && !c.refusal.Passing {
 			return c.refusal
 		}
 	}
-	return nil
+	return c.refusal
 }
 
-// check accumulates the first refusal.
+// check accumulates the first refusal, or the first that does not pass.
 type check struct {
 	pod     *corev1.Pod
 	facts   Facts
 	refusal *Refusal
 }
 
-// refuse records the first refusal.
+// refuse records a refusal that does not pass, unless there is one.
 func (c *check) refuse(field, format string, args ...any) {
-	if c.refusal == nil {
+	if c.refusal == nil || c.refusal.Passing {
 		c.refusal = &Refusal{Field: field, Message: fmt.Sprintf(format, args...)}
+	}
+}
+
+// refuseForNow records a refusal that may pass, unless there is any.
+func (c *check) refuseForNow(field, format string, args ...any) {
+	if c.refusal == nil {
+		c.refusal = &Refusal{Field: field, Message: fmt.Sprintf(format, args...), Passing: true}
 	}
 }
 

@@ -162,6 +162,44 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
+// TestPassing tells what may be free again in a while from what stays, and
+// names the latter first.
+func TestPassing(t *testing.T) {
+	port := first(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 80}} })
+	image := first(func(c *corev1.Container) { c.Image = "nginx:1" })
+	cases := []struct {
+		name    string
+		edit    func(*corev1.Pod)
+		passing bool
+		field   string
+	}{
+		{"a taken port", port, true, "spec.containers[0].ports[0].containerPort"},
+		{"a held GPU", gpus("b", "1"), true, "metadata.annotations[muster.dev/gpus]"},
+		{"a broken GPU", gpus("c", "1"), true, "metadata.annotations[muster.dev/gpus]"},
+		{"a GPU elsewhere", gpus("z", "1"), true, "metadata.annotations[muster.dev/gpus]"},
+		{"a GPU twice", gpus("a,a", "2"), false, "metadata.annotations[muster.dev/gpus]"},
+		{"an image", image, false, "spec.containers[0].image"},
+		{"a memory limit", limit("memory", "1Gi"), false, "spec.containers[0].resources.limits.memory"},
+		{"an absolute mount", mount(func(m *corev1.VolumeMount) { m.MountPath = "/data" }), false, "spec.containers[0].volumeMounts[0].mountPath"},
+		{"a taken port and then an image", func(p *corev1.Pod) {
+			port(p)
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "second", Image: "nginx:1", Command: []string{"true"}})
+		}, false, "spec.containers[1].image"},
+		{"a taken port and then too few GPUs", func(p *corev1.Pod) {
+			port(p)
+			gpus("", "1")(p)
+		}, false, "metadata.annotations[muster.dev/gpus]"},
+	}
+	for _, test := range cases {
+		t.Run(test.name, func(t *testing.T) {
+			r := Admit(pod(test.edit), plain())
+			if r == nil || r.Passing != test.passing || r.Field != test.field {
+				t.Errorf("got %+v, want passing %v and %s", r, test.passing, test.field)
+			}
+		})
+	}
+}
+
 func TestAutomaticTokenIsAdmitted(t *testing.T) {
 	p := pod(func(p *corev1.Pod) {
 		p.Spec.Volumes[0] = corev1.Volume{Name: "kube-api-access-x1", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}

@@ -208,6 +208,6 @@ func (c *check) free(field string, protocol corev1.Protocol, port int32) {
 		protocol = corev1.ProtocolTCP
 	}
 	if holder := c.facts.PortHolder(protocol, port); holder != "" {
-		c.refuse(field, "port %d is taken by %s; pods share the machine's network here, so choose another port or stop it", port, holder)
+		c.refuseForNow(field, "port %d is taken by %s; pods share the machine's network here, so choose another port or stop it", port, holder)
 	}
 }

@@ -27,11 +27,11 @@ func (c *check) gpus() {
 		case seen[uuid]:
 			c.refuse(field, "names GPU %s twice", uuid)
 		case !here:
-			c.refuse(field, "this node has no GPU %s; it has %s", uuid, orNone(slices.Sorted(maps.Keys(c.facts.GPUs))))
+			c.refuseForNow(field, "this node has no GPU %s; it has %s", uuid, orNone(slices.Sorted(maps.Keys(c.facts.GPUs))))
 		case gpu.Unhealthy != "":
-			c.refuse(field, "GPU %s must not be used: %s", uuid, gpu.Unhealthy)
+			c.refuseForNow(field, "GPU %s must not be used: %s", uuid, gpu.Unhealthy)
 		case gpu.Holder != "":
-			c.refuse(field, "GPU %s is held by %s", uuid, gpu.Holder)
+			c.refuseForNow(field, "GPU %s is held by %s", uuid, gpu.Holder)
 		}
 		seen[uuid] = true
 	}

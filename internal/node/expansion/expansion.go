@@ -81,6 +81,13 @@ func (v *Variables) Default(name, value string) {
 	}
 }
 
+// Map replaces every value by what f makes of it.
+func (v *Variables) Map(f func(value string) string) {
+	for name, value := range v.values {
+		v.values[name] = f(value)
+	}
+}
+
 // Expand replaces references to these variables.
 func (v *Variables) Expand(s string) string { return Expand(s, v.Get) }
 

@@ -27,6 +27,27 @@ type View struct {
 	// Environment is the folder, as the container sees it, of the Python
 	// environment mounted at v1alpha1.PodRoot/env; empty: none.
 	Environment string
+	// Links are the mounts of the plain tier, each a link in the pod's own
+	// folder. What outlives the pod must name where they lead instead.
+	Links []Link
+}
+
+// Link is a mount in the plain tier.
+type Link struct {
+	// At is where the container was told to look; To is the real folder.
+	At, To string
+}
+
+// Resolve returns a value that is a path through one of the links as the path
+// that outlives the pod, and any other value as it is. Frameworks record the
+// absolute paths they are given: a TensorFlow checkpoint names its files so.
+func (v View) Resolve(value string) string {
+	for _, link := range v.Links {
+		if rest, ok := strings.CutPrefix(value, link.At); ok && (rest == "" || rest[0] == '/') {
+			return link.To + rest
+		}
+	}
+	return value
 }
 
 // Request asks for a container's view.
@@ -103,6 +124,7 @@ func (r *Request) mount(view *View, m *corev1.VolumeMount) error {
 		view.Mounts = append(view.Mounts, process.Mount{Source: source, Target: target, ReadOnly: v.ReadOnly || m.ReadOnly})
 		return nil
 	}
+	view.Links = append(view.Links, Link{At: target, To: source})
 	return place(source, target)
 }
 

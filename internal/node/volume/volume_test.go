@@ -295,7 +295,9 @@ func TestViews(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(View{Root: root, Dir: filepath.Join(root, "code"), Environment: "/venv"}, view); diff != "" {
+			if diff := cmp.Diff(View{Root: root, Dir: filepath.Join(root, "code"), Environment: "/venv", Links: []Link{
+				{At: filepath.Join(root, "code"), To: code}, {At: filepath.Join(root, "env"), To: "/venv"}, {At: filepath.Join(root, "code", "data"), To: data},
+			}}, view); diff != "" {
 				t.Error(diff)
 			}
 		}

@@ -127,20 +127,29 @@ func (m *Muster) Kill9(t testing.TB) {
 }
 
 // ResidentMB is the resident memory of Muster's own processes, shims left out,
-// in MB (10^6 bytes); pages that several processes share count once each.
+// in MB (10^6 bytes). They run one binary, whose pages are in memory once: the
+// private memory of all of them and the mapped files of the largest are added.
 func (m *Muster) ResidentMB() float64 {
-	var total float64
+	var private, files float64
 	for _, pid := range m.own() {
-		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(data)) {
-			if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-				kib, _ := strconv.ParseFloat(strings.Fields(rest)[0], 64)
-				total += kib * 1024 / 1e6
-			}
+		own := resident(pid)
+		private += own["RssAnon"] + own["RssShmem"]
+		files = max(files, own["RssFile"])
+	}
+	return (private + files) * 1024 / 1e6
+}
+
+// resident returns the kinds of resident memory of a process, in KiB.
+func resident(pid int) map[string]float64 {
+	sizes := map[string]float64{}
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return sizes // it has ended
+	}
+	for line := range strings.Lines(string(data)) {
+		if name, rest, ok := strings.Cut(line, ":"); ok && strings.HasPrefix(name, "Rss") {
+			sizes[name], _ = strconv.ParseFloat(strings.Fields(rest)[0], 64)
 		}
 	}
-	return total
+	return sizes
 }
