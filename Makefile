@@ -22,7 +22,7 @@ endif
 # Everything that does not link the API server: builds and tests in seconds.
 UNIT := $(shell go list ./... 2>/dev/null | grep -v -E '/internal/(controlplane|cli/up)$$|/cmd/muster$$')
 
-.PHONY: help build shim test test-unit test-embedded test-e2e lint verify generate bench chaos quickstart clean test-deps
+.PHONY: help build shim test test-unit test-race test-embedded test-e2e lint verify generate bench chaos quickstart clean test-deps
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
@@ -40,10 +40,13 @@ quickstart: build ## build, start Muster in the background, run distributed Tens
 test: test-unit test-embedded test-e2e ## everything
 
 test-unit: shim $(GOTESTSUM) ## seconds; no API server
-	@hack/gotest "$(GOTESTSUM)" unit $(RACE) $(UNIT)
+	@hack/gotest "$(GOTESTSUM)" unit $(UNIT)
+
+test-race: shim $(GOTESTSUM) ## the same under the race detector: minutes
+	@hack/gotest "$(GOTESTSUM)" race $(RACE) -timeout 30m $(UNIT)
 
 test-embedded: shim $(GOTESTSUM) ## against a real kube-apiserver and etcd
-	@hack/gotest "$(GOTESTSUM)" embedded -tags embedded ./internal/controlplane/...
+	@hack/gotest "$(GOTESTSUM)" embedded -tags embedded ./internal/controlplane ./internal/snapshot
 
 test-e2e: build test-deps $(GOTESTSUM) ## the product as a person runs it: muster up, TensorFlow, PyTorch, kubectl
 	@hack/gotest "$(GOTESTSUM)" e2e -tags e2e -count=1 -timeout 40m ./test/e2e/...

@@ -43,6 +43,20 @@ func (w *worker) finish() {
 	})
 }
 
+// disconnect gives the pod's address back once its last process is gone: a pod
+// that has ended may stay in the API for days.
+func (w *worker) disconnect() {
+	if !w.over || w.disconnected || w.node.config.Network == nil {
+		return
+	}
+	w.disconnected = true
+	w.task(func() {
+		if err := w.node.config.Network.RemovePod(string(w.uid)); err != nil {
+			w.log.Warn("giving back the pod's address", "error", err)
+		}
+	})
+}
+
 // deletePod deletes the pod object, and tries until it is gone or the worker
 // ends.
 func (w *worker) deletePod() bool {

@@ -86,10 +86,12 @@ func (o *objects) Secret(ctx context.Context, namespace, name string) (*corev1.S
 	return s, err
 }
 
-// Claim reads a claim and the volume it is bound to.
+// Claim reads a claim and the volume it is bound to. A claim that the watch
+// shows unbound is not asked for again: the watch says when it is bound, and
+// with many pods waiting, each asking at every change would stop the server.
 func (o *objects) Claim(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
 	claim, err := o.claims.PersistentVolumeClaims(namespace).Get(name)
-	if apierrors.IsNotFound(err) || (err == nil && claim.Status.Phase != corev1.ClaimBound) {
+	if apierrors.IsNotFound(err) {
 		claim, err = o.client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
 	}
 	if err != nil || claim.Spec.VolumeName == "" {

@@ -45,20 +45,21 @@ type worker struct {
 	units  []*unit
 	writer *writer
 
-	born      time.Time
-	start     time.Time
-	place     *place // nil until prepared
-	preparing context.CancelFunc
-	refreshAt time.Time
-	settled   bool // the API had it ended when it was first seen
-	outcome   corev1.PodPhase
-	over      bool
-	reason    string
-	message   string
-	sent      *corev1.PodStatus
-	acked     *corev1.PodStatus
-	finishing bool
-	finished  bool
+	born         time.Time
+	start        time.Time
+	place        *place // nil until prepared
+	preparing    context.CancelFunc
+	refreshAt    time.Time
+	settled      bool // the API had it ended when it was first seen
+	disconnected bool // its address was given back
+	outcome      corev1.PodPhase
+	over         bool
+	reason       string
+	message      string
+	sent         *corev1.PodStatus
+	acked        *corev1.PodStatus
+	finishing    bool
+	finished     bool
 }
 
 func newWorker(n *Node, pod *corev1.Pod, r *record, processes []*process.Process) *worker {
@@ -208,6 +209,7 @@ func (w *worker) step() time.Time {
 		}
 	}
 	wake = earlier(wake, w.report(now))
+	w.disconnect()
 	w.finish()
 	return wake
 }

@@ -3,11 +3,15 @@
 package e2e
 
 import (
+	"archive/zip"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,6 +38,7 @@ func own(t testing.TB, args ...string) *harness.Muster {
 		defer cancel()
 		if err := m.Down(ctx); err != nil {
 			t.Error(err)
+			m.Abandon()
 		}
 	})
 	if err != nil {
@@ -60,7 +65,7 @@ func TestAPortThatIsTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	port := fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
 	refusesToStart(t, t.TempDir(), []string{"--port", port}, port, "taken")
 }
@@ -131,7 +136,7 @@ func TestCorruptedData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	garbage := make([]byte, 64<<10)
 	for i := range garbage {
 		garbage[i] = byte(i*7 + 13)
@@ -221,17 +226,47 @@ func tiny(name string) *v1alpha1.TrainingJob {
 	}
 }
 
-// slow is a requirements file whose installation takes a while, because pip
-// builds a package whose setup sleeps until release exists.
+// slow is a requirements file whose one package is served only once release
+// exists.
 func slow(t testing.TB, release string) (requirements string) {
 	t.Helper()
-	dir := folder(t, map[string]string{
-		"setup.py":         "import os, time\nwhile not os.path.exists(" + fmt.Sprintf("%q", release) + "): time.sleep(0.05)\nfrom setuptools import setup\nsetup(name='slowly', version='1', py_modules=['slowly'])\n",
-		"slowly.py":        "WORD = 'built at last'\n",
-		"requirements.txt": "",
-	})
-	requirements = filepath.Join(dir, "requirements.txt")
-	if err := os.WriteFile(requirements, []byte("slowly @ file://"+dir+"\n"), 0o644); err != nil {
+	var wheel bytes.Buffer
+	archive := zip.NewWriter(&wheel)
+	const info = "slowly-1.dist-info/"
+	for name, text := range map[string]string{
+		"slowly.py":       "WORD = 'built at last'\n",
+		info + "METADATA": "Metadata-Version: 2.1\nName: slowly\nVersion: 1\n",
+		info + "WHEEL":    "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+		info + "RECORD":   "slowly.py,,\n" + info + "METADATA,,\n" + info + "WHEEL,,\n" + info + "RECORD,,\n",
+	} {
+		w, err := archive.Create(name)
+		if err == nil {
+			_, err = w.Write([]byte(text))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for tick := time.NewTicker(50 * time.Millisecond); ; {
+			if _, err := os.Stat(release); err == nil {
+				_, _ = w.Write(wheel.Bytes())
+				return
+			}
+			select {
+			case <-tick.C:
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	requirements = filepath.Join(t.TempDir(), "requirements.txt")
+	text := "slowly @ " + server.URL + "/slowly-1-py3-none-any.whl\n"
+	if err := os.WriteFile(requirements, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return requirements

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,9 +19,6 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/test/e2e/harness"
 )
-
-// small are the flags of a job that takes next to nothing.
-var small = []string{"--cpus", "1m", "--memory", "1Mi"}
 
 // submit runs a job in the background: flags, "--", and its command.
 func submit(t testing.TB, m *harness.Muster, ns, name string, args ...string) {
@@ -103,6 +101,7 @@ func TestMaxTimeEndsTheJob(t *testing.T) {
 		if r.Took < 3*time.Second || r.Took > 20*time.Second {
 			t.Errorf("it took %s, want little more than 3s", r.Took)
 		}
+		t.Logf("it took %s", r.Took)
 		waitGone(t, m, time.Second, seconds)
 		waitPhase(t, m, ns, "late", v1alpha1.JobFailed)
 		expect(t, m.Run(ctx, "-n", ns, "logs", "-f", "late"), 124)
@@ -125,7 +124,7 @@ func TestTimeToLiveLeavesNothing(t *testing.T) {
 	harness.Eventually(t, 30*time.Second, "waiting until nothing is left", func() error {
 		err := m.Client.Get(ctx, client.ObjectKey{Namespace: ns, Name: "brief"}, &v1alpha1.TrainingJob{})
 		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("reading the job says %v, want not found", err)
+			return fmt.Errorf("the job is there: %w", errors.Join(err, errors.New("want it not found")))
 		}
 		if left := objectsLeft(ctx, m, ns); len(left) > 0 {
 			return fmt.Errorf("left: %v", left)

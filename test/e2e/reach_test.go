@@ -310,7 +310,7 @@ func TestKubectlWatchesAndAttaches(t *testing.T) {
 	jobs, pods := begin(t, kubectl("get", "tj", "-w")), begin(t, kubectl("get", "pods", "-w"))
 	next(t, jobs, "Running")
 	next(t, pods, "Running")
-	attach := m.Kubectl(withTimeout(t, ctx, 5*time.Second), "", "-n", ns, "attach", "seen-worker-0")
+	attach := m.Kubectl(withTimeout(ctx, t, 5*time.Second), "", "-n", ns, "attach", "seen-worker-0")
 	if attach.Code != 0 && strings.TrimSpace(attach.Stderr) == "" {
 		t.Errorf("attach ended with exit code %d and no word", attach.Code)
 	}
@@ -322,7 +322,7 @@ func TestKubectlWatchesAndAttaches(t *testing.T) {
 	next(t, pods, "Completed")
 }
 
-func withTimeout(t testing.TB, ctx context.Context, d time.Duration) context.Context {
+func withTimeout(ctx context.Context, t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	t.Cleanup(cancel)
 	return ctx

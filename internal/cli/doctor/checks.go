@@ -58,7 +58,7 @@ func limits() Finding {
 	if able, reason := process.LimitsAvailable(); !able {
 		return Finding{"limits", Limited, "memory and CPU limits cannot be kept: " + reason, "pods that ask for limits are refused; leave them out, or run muster as root where cgroups can be written"}
 	}
-	return Finding{"limits", Good, "memory and CPU limits are kept by cgroups (isolated tier)", ""}
+	return Finding{"limits", Good, "memory and CPU limits are kept by cgroups", ""}
 }
 
 // gpus lists the GPUs and who uses them.

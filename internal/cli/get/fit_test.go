@@ -13,8 +13,8 @@ func TestFit(t *testing.T) {
 		want  string
 	}{
 		"room enough":        {80, "no node has a GPU, and none will"},
-		"shortened":          {50, "no node has a GPU, an…"},
-		"never to nothing":   {10, "no node has a G…"},
+		"shortened":          {50, "no node has a GPU,..."},
+		"never to nothing":   {10, "no node has a..."},
 		"to the last column": {60, "no node has a GPU, and none will"},
 	} {
 		t.Run(name, func(t *testing.T) {

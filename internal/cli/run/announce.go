@@ -1,8 +1,10 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
 	"time"
 
@@ -147,7 +149,11 @@ func (a *announcer) lost(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.hide()
-	a.say(terminal.Yellow, "Lost contact", fmt.Sprintf("trying again; the job goes on meanwhile (%v)", err))
+	why := err.Error()
+	if network, ok := errors.AsType[*net.OpError](err); ok && network.Op == "dial" && network.Addr != nil {
+		why = "nobody answers at " + network.Addr.String() + ": `muster up --detach` starts Muster again"
+	}
+	a.say(terminal.Yellow, "Lost contact", fmt.Sprintf("trying again; the job goes on meanwhile (%s)", why))
 }
 
 // quiet takes any progress off the screen. It may be called more than once.

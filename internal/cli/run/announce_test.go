@@ -2,6 +2,9 @@ package run
 
 import (
 	"bytes"
+	"errors"
+	"net"
+	"net/url"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,5 +61,21 @@ func TestAnnouncerTellsOnlyWhatLasts(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestAnnouncerTellsOfLostContact(t *testing.T) {
+	dial := &url.Error{Op: "Get", URL: "https://127.0.0.1:6443/apis/muster.dev", Err: &net.OpError{
+		Op: "dial", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6443}, Err: errors.New("connection refused"),
+	}}
+	for err, want := range map[error]string{
+		dial:                   "Lost contact: trying again; the job goes on meanwhile (nobody answers at 127.0.0.1:6443: `muster up --detach` starts Muster again)\n",
+		errors.New("too slow"): "Lost contact: trying again; the job goes on meanwhile (too slow)\n",
+	} {
+		var out bytes.Buffer
+		newAnnouncer(&out, terminal.Coloured(false)).lost(err)
+		if diff := cmp.Diff(want, out.String()); diff != "" {
+			t.Errorf("told of %v (-want +got):\n%s", err, diff)
+		}
 	}
 }

@@ -26,7 +26,7 @@ func summarize(out io.Writer, style terminal.Style, job *v1alpha1.TrainingJob) {
 	}
 	_, _ = fmt.Fprintf(out, "\n%s %s\n", style.Paint(terminal.Bold, job.Name), headline)
 	if status.Phase == v1alpha1.JobFailed && status.Message != "" {
-		_, _ = fmt.Fprintf(out, "  %s\n", status.Message)
+		_, _ = fmt.Fprintf(out, "  %s\n", strings.ReplaceAll(strings.TrimSpace(status.Message), "\n", "\n  "))
 	}
 	table := terminal.NewTable()
 	if status.Restarts > 0 {

@@ -53,8 +53,8 @@ j failed after 2h 0m
 		},
 		"never started": {
 			nil,
-			v1alpha1.TrainingJobStatus{Phase: v1alpha1.JobFailed, Message: "no such requirement", FinishTime: at(0)},
-			"\nj failed\n  no such requirement\n",
+			v1alpha1.TrainingJobStatus{Phase: v1alpha1.JobFailed, Message: "no such requirement\nat all", FinishTime: at(0)},
+			"\nj failed\n  no such requirement\n  at all\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -47,7 +47,7 @@ func (s Style) Phase(word, text string) string {
 		return s.Paint(Green, text)
 	case "Succeeded", "Completed":
 		return s.Paint(Blue, text)
-	case "Failed", "Error", "NotReady", "OOMKilled", "Refused":
+	case "Failed", "Error", "NotReady", "OOMKilled", "Refused", "Unsupported":
 		return s.Paint(Red, text)
 	case "Waiting", "Pending", "Suspended", "Preparing", "Starting", "Planned", "Draining", "Terminating":
 		return s.Paint(Yellow, text)

@@ -49,13 +49,18 @@ func WholeSpan(d time.Duration) string {
 	return Span(d)
 }
 
-// Shorten returns text in at most width characters, with an ellipsis where
-// something is left out.
+// ellipsis stands for what is left out. It is ASCII: the printer of tables
+// counts bytes.
+const ellipsis = "..."
+
+// Shorten returns text in at most width characters (at least 4), with "..."
+// where something is left out.
 func Shorten(text string, width int) string {
-	if width < 1 || utf8.RuneCountInString(text) <= width {
+	width = max(width, len(ellipsis)+1)
+	if utf8.RuneCountInString(text) <= width {
 		return text
 	}
-	return strings.TrimRight(string([]rune(text)[:width-1]), " ") + "…"
+	return strings.TrimRight(string([]rune(text)[:width-len(ellipsis)]), " ") + ellipsis
 }
 
 // Count returns "1 worker" or "3 workers".

@@ -126,6 +126,17 @@ func (m *Muster) Kill9(t testing.TB) {
 	})
 }
 
+// Abandon kills every process of Muster and of its containers: for a Muster
+// that could not be stopped in order, so that it is not left on the machine.
+func (m *Muster) Abandon() {
+	for _, pid := range m.own() {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+	for _, p := range Processes(m.Home) {
+		_ = p.Kill()
+	}
+}
+
 // ResidentMB is the resident memory of Muster's own processes, shims left out,
 // in MB (10^6 bytes). They run one binary, whose pages are in memory once: the
 // private memory of all of them and the mapped files of the largest are added.
