@@ -205,7 +205,7 @@ func checkKubelet(t *testing.T, c *controlplane.ControlPlane, api *kubernetes.Cl
 		t.Fatal(err)
 	}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, "from ", r.URL.Path)
+		_, _ = fmt.Fprint(w, "from ", r.URL.Path)
 	})}
 	go func() { _ = server.Serve(tls.NewListener(plain, c.NodeCredentials().TLSConfig())) }()
 	defer func() { _ = server.Close() }()

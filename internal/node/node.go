@@ -108,7 +108,9 @@ func newNode(config Config, c clients) (*Node, error) {
 	}))
 	n.pods = mine.Core().V1().Pods().Informer()
 	all := informers.NewSharedInformerFactory(c.Core, 0)
-	n.objects = newObjects(c.Core, all)
+	if n.objects, err = newObjects(c.Core, all); err != nil {
+		return nil, err
+	}
 	services, slices := all.Core().V1().Services(), all.Discovery().V1().EndpointSlices()
 	n.directory = directory.New(services.Lister(), slices.Lister())
 	for _, informer := range []cache.SharedIndexInformer{services.Informer(), slices.Informer()} {

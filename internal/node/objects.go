@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -25,17 +26,23 @@ type objects struct {
 	volumes    corelisters.PersistentVolumeLister
 	synced     []cache.InformerSynced
 
+	byClaim    cache.Indexer
+
 	mu    sync.Mutex
 	event chan struct{}
 }
 
-func newObjects(client kubernetes.Interface, factory informers.SharedInformerFactory) *objects {
+func newObjects(client kubernetes.Interface, factory informers.SharedInformerFactory) (*objects, error) {
 	core := factory.Core().V1()
 	o := &objects{
 		client:     client,
 		configMaps: core.ConfigMaps().Lister(), secrets: core.Secrets().Lister(),
 		claims: core.PersistentVolumeClaims().Lister(), volumes: core.PersistentVolumes().Lister(),
 		event: make(chan struct{}),
+	}
+	o.byClaim = core.PersistentVolumes().Informer().GetIndexer()
+	if err := o.byClaim.AddIndexers(cache.Indexers{claimIndex: claimUID}); err != nil {
+		return nil, fmt.Errorf("indexing volumes: %w", err)
 	}
 	notify := cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { o.notify() },
@@ -51,7 +58,7 @@ func newObjects(client kubernetes.Interface, factory informers.SharedInformerFac
 			o.synced = append(o.synced, informer.HasSynced)
 		}
 	}
-	return o
+	return o, nil
 }
 
 // changed returns a channel that closes when one of the objects changes.
@@ -94,14 +101,40 @@ func (o *objects) Claim(ctx context.Context, namespace, name string) (*corev1.Pe
 	if apierrors.IsNotFound(err) {
 		claim, err = o.client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
 	}
-	if err != nil || claim.Spec.VolumeName == "" {
-		return claim, nil, err
+	if err != nil {
+		return nil, nil, err
+	}
+	if claim.Spec.VolumeName == "" {
+		return claim, o.promised(claim), nil
 	}
 	volume, err := o.volumes.Get(claim.Spec.VolumeName)
 	if apierrors.IsNotFound(err) {
 		volume, err = o.client.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
 	}
 	return claim, volume, err
+}
+
+// promised returns the volume that names this very claim as its own, nil if
+// there is none. Nobody else can have it; that the binder says so on the claim,
+// too, is not worth waiting for.
+func (o *objects) promised(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
+	found, err := o.byClaim.ByIndex(claimIndex, string(claim.UID))
+	if err != nil || len(found) != 1 {
+		return nil
+	}
+	volume, _ := found[0].(*corev1.PersistentVolume)
+	return volume
+}
+
+// claimIndex finds volumes by the UID of the claim that they are for.
+const claimIndex = "claim"
+
+func claimUID(object any) ([]string, error) {
+	volume, ok := object.(*corev1.PersistentVolume)
+	if !ok || volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID == "" {
+		return nil, nil
+	}
+	return []string{string(volume.Spec.ClaimRef.UID)}, nil
 }
 
 // Token asks for a token that is valid while the pod exists.

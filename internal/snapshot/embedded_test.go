@@ -102,7 +102,7 @@ func newStage(t *testing.T) *stage {
 			t.Error(err)
 		}
 	})
-	mgr, loop, k := wire(t, ctx, plane.RESTConfig())
+	mgr, loop, k := wire(ctx, t, plane.RESTConfig())
 	wg.Go(func() {
 		if err := mgr.Start(ctx); err != nil {
 			t.Error(err)
@@ -120,7 +120,7 @@ func newStage(t *testing.T) *stage {
 }
 
 // wire puts a manager together as the product does.
-func wire(t *testing.T, ctx context.Context, config *rest.Config) (ctrl.Manager, *snapshot.Loop, *kubelet) {
+func wire(ctx context.Context, t *testing.T, config *rest.Config) (ctrl.Manager, *snapshot.Loop, *kubelet) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {

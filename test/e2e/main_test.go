@@ -36,7 +36,8 @@ func (x *tier) start(t testing.TB) *harness.Muster {
 	x.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
-		home, err := os.MkdirTemp("", "muster-"+x.name+"-")
+		// It outlives the test that happens to be the first.
+		home, err := os.MkdirTemp("", "muster-"+x.name+"-") //nolint:usetesting // see above
 		if err != nil {
 			x.err = err
 			return

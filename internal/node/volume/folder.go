@@ -117,7 +117,8 @@ var hostPathTypes = map[corev1.HostPathType]func(os.FileMode) bool{
 	},
 }
 
-// claim finds the folder behind a claim, which must be bound.
+// claim finds the folder behind a claim, which must be bound, or have a volume
+// that names it as its claim.
 func (m *Manager) claim(ctx context.Context, namespace string, source *corev1.PersistentVolumeClaimVolumeSource) (Volume, error) {
 	claim, pv, err := m.config.Objects.Claim(ctx, namespace, source.ClaimName)
 	if err != nil {
@@ -126,7 +127,8 @@ func (m *Manager) claim(ctx context.Context, namespace string, source *corev1.Pe
 	if claim.DeletionTimestamp != nil {
 		return Volume{}, fmt.Errorf("the claim %q is being deleted", source.ClaimName)
 	}
-	if claim.Status.Phase != corev1.ClaimBound || pv == nil {
+	promised := pv != nil && pv.Spec.ClaimRef != nil && claim.UID != "" && pv.Spec.ClaimRef.UID == claim.UID
+	if pv == nil || claim.Status.Phase != corev1.ClaimBound && !promised {
 		return Volume{}, fmt.Errorf("waiting for the claim %q to be bound to a volume", source.ClaimName)
 	}
 	var v Volume

@@ -177,6 +177,16 @@ func TestClaim(t *testing.T) {
 	if err != nil || volumes["v"].Path != folder {
 		t.Errorf("got %v, %v", volumes, err)
 	}
+	// Not bound yet, and the volume is another claim's; then this one's.
+	o.claim.Status.Phase, o.claim.UID = corev1.ClaimPending, "mine"
+	o.pv.Spec.ClaimRef = &corev1.ObjectReference{UID: "other"}
+	if _, err := m.Prepare(t.Context(), pod); err == nil {
+		t.Error("a volume of another claim")
+	}
+	o.pv.Spec.ClaimRef.UID = "mine"
+	if _, err := m.Prepare(t.Context(), pod); err != nil {
+		t.Errorf("a volume that names the claim: %v", err)
+	}
 }
 
 func TestHostPathTypes(t *testing.T) {
