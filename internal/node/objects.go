@@ -26,7 +26,7 @@ type objects struct {
 	volumes    corelisters.PersistentVolumeLister
 	synced     []cache.InformerSynced
 
-	byClaim    cache.Indexer
+	byClaim cache.Indexer
 
 	mu    sync.Mutex
 	event chan struct{}
