@@ -153,6 +153,7 @@ type entryReader struct {
 	reader *bufio.Reader
 	line   []byte // the beginning of a line whose end is not written yet
 	last   bool   // this file is complete: a newer one exists
+	missed int    // files that were dropped before they could be read, not told yet
 
 	mu     sync.Mutex // guards file against close
 	closed bool
@@ -241,6 +242,9 @@ var errNothingYet = errors.New("nothing yet")
 // may be.
 func (r *entryReader) next(wait bool) (contract.Entry, error) {
 	for {
+		if e, ok := r.gap(); ok {
+			return e, nil
+		}
 		if r.file != nil {
 			part, err := r.reader.ReadSlice('\n')
 			if len(r.line) > 0 || err != nil {
@@ -297,10 +301,25 @@ func (r *entryReader) advance() (bool, error) {
 		r.last = true
 		return true, nil
 	}
-	if err := r.open(numbers[i]); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	read := r.number
+	switch err := r.open(numbers[i]); {
+	case err == nil:
+		r.missed += numbers[i] - read - 1
+	case !errors.Is(err, fs.ErrNotExist):
 		return false, err
 	}
 	return true, nil
+}
+
+// gap says, once, that output was lost to the reader: the log is bounded, and
+// who writes faster than is read drops the oldest of it.
+func (r *entryReader) gap() (contract.Entry, bool) {
+	if r.missed == 0 {
+		return contract.Entry{}, false
+	}
+	text := fmt.Sprintf("[muster: output is missing here: %d log file(s) were dropped before they could be read]", r.missed)
+	r.missed = 0
+	return contract.Entry{Time: time.Now(), Stream: contract.Stderr, Text: []byte(text)}, true
 }
 
 // await waits for new output.

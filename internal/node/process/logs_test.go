@@ -3,6 +3,7 @@ package process
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/muster-dev/muster/internal/node/shim/contract"
 )
@@ -174,6 +177,38 @@ func TestFollow(t *testing.T) {
 			t.Errorf("read %q", got)
 		}
 	})
+}
+
+// TestAGapIsTold drops files that a slow reader has not come to yet.
+func TestAGapIsTold(t *testing.T) {
+	dir := writeLog(t, 1, []contract.Entry{line(1, "a")}, []contract.Entry{line(2, "b")}, []contract.Entry{line(3, "c")}, []contract.Entry{line(4, "d")})
+	r, err := openEntries(dir, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.close() }()
+	var got []string
+	for {
+		e, err := r.next(true)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, string(e.Text))
+		if len(got) == 1 {
+			for _, number := range []int{2, 3} {
+				if err := os.Remove(filepath.Join(dir, contract.LogName(number))); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	want := []string{"a", "[muster: output is missing here: 2 log file(s) were dropped before they could be read]", "d"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestFollowEndsWithItsReader(t *testing.T) {
