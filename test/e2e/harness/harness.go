@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -31,6 +33,27 @@ type Muster struct {
 	Args []string
 	// Client reads and writes its objects.
 	Client client.WithWatch
+
+	http   *http.Client
+	server string
+}
+
+// Readyz returns an error until the API server's /readyz says that everything
+// is ready.
+func (m *Muster) Readyz(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.server+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := m.http.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("/readyz answers %s", answer.Status)
+	}
+	return nil
 }
 
 // Result is how a command ended.
@@ -79,6 +102,10 @@ func (m *Muster) Start(ctx context.Context) error {
 		return err
 	}
 	log.SetLogger(logr.Discard())
+	if m.http, err = rest.HTTPClientFor(config); err != nil {
+		return err
+	}
+	m.server = config.Host
 	m.Client, err = client.NewWithWatch(config, client.Options{Scheme: scheme})
 	return err
 }
