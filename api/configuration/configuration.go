@@ -47,6 +47,20 @@ type Embedded struct {
 	// folder of a virtual or conda environment, or "host" for the machine's
 	// own programs.
 	Images map[string]string `json:"images,omitempty"`
+	// Retention says how long what nobody refers to any more is kept in the
+	// data folder.
+	Retention Retention `json:"retention"`
+}
+
+// Retention is how long after its last use a thing is kept that no job and no
+// pod refers to. A duration is written as hours, minutes and seconds: 336h. 0:
+// for ever.
+type Retention struct {
+	// Code is for code snapshots. Default: 336h, 14 days.
+	Code Duration `json:"code"`
+	// Environments is for Python environments that were built. Default: 336h,
+	// 14 days.
+	Environments Duration `json:"environments"`
 }
 
 // PortRange is a range of TCP ports, both ends included.
@@ -57,7 +71,8 @@ type PortRange struct {
 
 // Default returns the configuration of a machine without a file.
 func Default() Embedded {
-	return Embedded{APIVersion: APIVersion, Kind: Kind, Tier: TierAuto, HostPorts: &PortRange{First: 20000, Last: 29999}}
+	return Embedded{APIVersion: APIVersion, Kind: Kind, Tier: TierAuto, HostPorts: &PortRange{First: 20000, Last: 29999},
+		Retention: Retention{Code: defaultRetention, Environments: defaultRetention}}
 }
 
 // Load reads the file, lays it over the defaults and checks it. A missing file
@@ -101,6 +116,14 @@ func (c Embedded) Validate() error {
 		}
 		if target != "host" && !filepath.IsAbs(target) {
 			return fmt.Errorf("images: %q: %q is neither an absolute folder of an environment nor host", image, target)
+		}
+	}
+	for _, kept := range []struct {
+		name string
+		time Duration
+	}{{"code", c.Retention.Code}, {"environments", c.Retention.Environments}} {
+		if kept.time < 0 {
+			return fmt.Errorf("retention: %s: %s: give a time such as 336h, or 0 to keep them for ever", kept.name, kept.time)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -17,9 +18,10 @@ func TestLoad(t *testing.T) {
 		err        string
 	}{
 		{"defaults", head, func(*Embedded) {}, ""},
-		{"everything", head + "port: 7000\ntier: plain\nsimulateGPUs: 8xA100\nhostPorts: {first: 30000, last: 30010}\nimages: {\"tf/*\": /opt/tf, a: host}\n", func(c *Embedded) {
+		{"everything", head + "port: 7000\ntier: plain\nsimulateGPUs: 8xA100\nhostPorts: {first: 30000, last: 30010}\nimages: {\"tf/*\": /opt/tf, a: host}\nretention: {code: 0, environments: 1h30m}\n", func(c *Embedded) {
 			c.Port, c.Tier, c.SimulateGPUs = 7000, TierPlain, "8xA100"
 			c.HostPorts = &PortRange{30000, 30010}
+			c.Retention = Retention{Code: 0, Environments: Duration(90 * time.Minute)}
 			c.Images = map[string]string{"tf/*": "/opt/tf", "a": "host"}
 		}, ""},
 		{"a field misspelt", head + "prot: 1\n", nil, `unknown field "prot"`},
@@ -28,6 +30,10 @@ func TestLoad(t *testing.T) {
 		{"port", head + "port: 70000\n", nil, "allowed are 1 to 65535"},
 		{"tier", head + "tier: strong\n", nil, "allowed are auto, plain and isolated"},
 		{"ports", head + "hostPorts: {first: 9, last: 3}\n", nil, "first not above last"},
+		{"one of two retentions", head + "retention: {code: 24h}\n", func(c *Embedded) { c.Retention.Code = Duration(24 * time.Hour) }, ""},
+		{"retention in days", head + "retention: {code: 14d}\n", nil, `"14d" is not a time: give hours, minutes or seconds, such as 336h`},
+		{"retention as a number", head + "retention: {code: 14}\n", nil, "14 is not a time: give hours"},
+		{"retention below nothing", head + "retention: {environments: -1h}\n", nil, "retention: environments: -1h0m0s: give a time such as 336h, or 0"},
 		{"image star", head + "images: {\"a*b\": host}\n", nil, "only at the end"},
 		{"image target", head + "images: {a: venv}\n", nil, "neither an absolute folder"},
 	} {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/signal"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/get"
 	"github.com/muster-dev/muster/internal/cli/logs"
+	"github.com/muster-dev/muster/internal/cli/prune"
 	"github.com/muster-dev/muster/internal/cli/resume"
 	"github.com/muster-dev/muster/internal/cli/run"
 	"github.com/muster-dev/muster/internal/cli/shell"
@@ -51,8 +53,12 @@ func Execute(ctx context.Context, args []string, streams terminal.Streams, more 
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if ctx.Err() != nil && err != nil {
-		if code, _ := exit.Of(err); code == exit.Failure {
-			// The ^C is what went wrong, whatever it broke.
+		if _, said := errors.AsType[*exit.Error](err); !said {
+			// The ^C is what went wrong, whatever it broke. The terminal
+			// echoed it: what comes next begins on a line of its own.
+			if terminal.Is(streams.Err) {
+				_, _ = fmt.Fprintln(streams.Err)
+			}
 			return exit.Interrupted
 		}
 	}
@@ -70,7 +76,7 @@ var verbs = map[string][]Verb{
 	"run":    {run.New, apply.New, suspend.New, resume.New, delete.New},
 	"look":   {get.New, describe.New, logs.New, why.New, top.New},
 	"inside": {shell.New, cp.New},
-	"other":  {completion.New, version.New},
+	"other":  {completion.New, prune.New, version.New},
 }
 
 // New returns the root command with its own verbs and those that are added.
@@ -131,7 +137,26 @@ gives every GPU back the moment the work ends.
 		checkWords(cmd)
 	}
 	root.SetHelpCommandGroupID("other")
+	root.InitDefaultHelpCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "help" {
+			explainTopics(root, cmd)
+		}
+	}
 	return root
+}
+
+// explainTopics makes a topic that help does not have an error.
+func explainTopics(root, help *cobra.Command) {
+	help.Run = nil
+	help.RunE = func(_ *cobra.Command, args []string) error {
+		topic, rest, err := root.Find(args)
+		if err != nil || len(args) > 0 && len(rest) > 0 && topic == root {
+			return unknownCommand(root, args[0])
+		}
+		topic.InitDefaultHelpFlag()
+		return topic.Help()
+	}
 }
 
 // checkWords makes words that a command does not take an error of exit code 2.
@@ -160,7 +185,7 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 
 // flagError makes a misspelt flag an error of exit code 2.
 func flagError(cmd *cobra.Command, err error) error {
-	return exit.Usage("%s: %s%s\n`%s --help` lists the flags", cmd.CommandPath(), strings.TrimSpace(err.Error()), nearFlag(cmd, err), cmd.CommandPath())
+	return exit.Usage("%s: %s%s\n`%s --help` lists the flags", cmd.CommandPath(), flagWords(cmd, err), nearFlag(cmd, err), cmd.CommandPath())
 }
 
 // exitCodes is the help topic about exit codes.

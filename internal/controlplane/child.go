@@ -22,7 +22,7 @@ import (
 // child is one process that upstream runs in.
 type child struct {
 	cmd    *exec.Cmd
-	stdin  io.Closer
+	stdin  io.WriteCloser
 	exited chan struct{}
 
 	mu    sync.Mutex
@@ -119,6 +119,8 @@ func (c *child) kill() {
 
 // stop asks the process to end in order, and kills it when ctx ends first.
 func (c *child) stop(ctx context.Context) error {
+	// Errors mean that the child has ended, which is what is wanted.
+	_, _ = io.WriteString(c.stdin, contract.Stop+"\n")
 	_ = c.stdin.Close()
 	select {
 	case <-c.exited:
@@ -146,30 +148,9 @@ func (c *child) cause(o Options) error {
 		return err
 	}
 	if stage == contract.StageEtcd {
-		return etcdTrouble(o, fault)
+		return etcdTrouble(o, fault, tail)
 	}
 	return fmt.Errorf("%s ended: %s (%s)\nIts last words, from %s:\n%s", stage, fault, c.cmd.ProcessState, o.logFile(), indent(lastLines(tail, 12)))
-}
-
-// etcdTrouble says what to do when etcd cannot read its data.
-func etcdTrouble(o Options, fault string) error {
-	dir := filepath.Join(o.DataDir, "etcd")
-	changed := "Nothing was changed there."
-	if copies := tornLogs(o.DataDir); len(copies) > 0 {
-		changed = fmt.Sprintf("etcd cut off what it could not read; the log as it was is kept as %s.", strings.Join(copies, ", "))
-	}
-	return fmt.Errorf("etcd's data in %s cannot be used: %s\n%s Restore that folder from a backup, or begin with an empty cluster by moving it away:\n  mv %s %s.broken\nThe log is %s",
-		dir, fault, changed, dir, dir, o.logFile())
-}
-
-// tornLogs are the copies that etcd makes of a write-ahead log whose end it
-// cannot read, before it cuts that off and goes on.
-func tornLogs(dataDir string) []string {
-	copies, err := filepath.Glob(filepath.Join(dataDir, "etcd", "member", "wal", "*.broken"))
-	if err != nil {
-		return nil
-	}
-	return copies
 }
 
 // diskTrouble recognises the system's words for a disk that does not take

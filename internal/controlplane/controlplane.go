@@ -105,6 +105,11 @@ func prepare(ctx context.Context, o Options) (*ControlPlane, error) {
 	if err != nil {
 		return nil, explain(err, o.DataDir)
 	}
+	// The child of a supervisor that was killed has the port, too, until it
+	// ends: without the wait the port would be given up for another.
+	if err := awaitOrphan(ctx, o.DataDir); err != nil {
+		return nil, err
+	}
 	listener, note, err := listen(ctx, o.Port, last.Port)
 	if err != nil {
 		return nil, err

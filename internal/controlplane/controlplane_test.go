@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/muster-dev/muster/config"
 )
@@ -50,11 +53,11 @@ func TestOptions(t *testing.T) {
 
 func TestLock(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
-	release, err := Lock(dir)
+	release, err := Lock(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = Lock(dir)
+	_, err = Lock(t.Context(), dir)
 	want := &LockedError{DataDir: dir, PID: os.Getpid()}
 	var got *LockedError
 	if !errors.As(err, &got) || *got != *want {
@@ -64,11 +67,38 @@ func TestLock(t *testing.T) {
 		t.Errorf("%v does not name the holder", want)
 	}
 	release()
-	release, err = Lock(dir)
+	release, err = Lock(t.Context(), dir)
 	if err != nil {
 		t.Fatal("after release: ", err)
 	}
 	release()
+}
+
+// A holder that was killed is waited for; one that lives is not.
+func TestEnding(t *testing.T) {
+	zombie := exec.Command("/bin/true")
+	if err := zombie.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// Its end is seen, and it is not reaped.
+	if err := unix.Waitid(unix.P_PID, zombie.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
+	if !ending(zombie.Process.Pid) {
+		t.Error("a zombie is taken for a living process")
+	}
+	if err := zombie.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name string
+		pid  int
+		want bool
+	}{{"gone", zombie.Process.Pid, true}, {"not known yet", 0, true}, {"alive", os.Getpid(), false}} {
+		if got := ending(test.pid); got != test.want {
+			t.Errorf("%s: ending(%d) = %v, want %v", test.name, test.pid, got, test.want)
+		}
+	}
 }
 
 func TestParseRoutes(t *testing.T) {
@@ -208,6 +238,54 @@ func TestNoExecutable(t *testing.T) {
 	_, err := Start(t.Context(), Options{DataDir: t.TempDir(), Executable: []string{"/nonexistent"}})
 	if err == nil || !strings.Contains(err.Error(), "/nonexistent") {
 		t.Errorf("Start() = %v", err)
+	}
+}
+
+func TestDamagedFile(t *testing.T) {
+	const log = "0000000000000001-00000000000003e8.wal"
+	dir := t.TempDir()
+	for _, name := range []string{"wal/" + log, "snap/db"} {
+		path := filepath.Join(dir, "member", name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	database := filepath.Join(dir, "member", "snap", "db")
+	for _, test := range []struct{ name, fault, tail, want string }{
+		{"the log", "damaged at byte 4096 of " + log + ": crc mismatch", "", filepath.Join(dir, "member", "wal", log)},
+		{"a log that is not there", "cannot read 0000000000000009-0000000000000009.wal", "", ""},
+		{"the database by name", "failed to open database; path: " + database, "", database},
+		{"the database by who gave up", "panic: assertion failed: page 7", "goroutine 1 [running]:\ngo.etcd.io/bbolt.(*DB).page(...)", database},
+		{"nobody knows", "panic: no such thing", "goroutine 1 [running]:\nmain.main()", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := damagedFile(dir, test.fault, []byte(test.tail)); got != test.want {
+				t.Errorf("damagedFile() = %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestHeldBack(t *testing.T) {
+	now := time.Date(2030, 1, 1, 0, 0, 10, 0, time.UTC)
+	for _, test := range []struct {
+		name, since, status string
+		want                bool
+	}{
+		{"just established", "2030-01-01T00:00:09Z", "True", true},
+		{"long established", "2030-01-01T00:00:08Z", "True", false},
+		{"not established", "2030-01-01T00:00:09Z", "False", false},
+		{"no time", "", "True", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			crd := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": []any{
+				map[string]any{"type": "NamesAccepted", "status": "True", "lastTransitionTime": "2030-01-01T00:00:09Z"},
+				map[string]any{"type": "Established", "status": test.status, "lastTransitionTime": test.since},
+			}}}}
+			if got := heldBack(crd, now); got != test.want {
+				t.Errorf("heldBack() = %v, want %v", got, test.want)
+			}
+		})
 	}
 }
 

@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 // superviseUntilKilled starts a control plane, prints its child's process id
 // and waits for whatever comes.
 func superviseUntilKilled(dir string) error {
-	release, err := controlplane.Lock(dir)
+	release, err := controlplane.Lock(context.Background(), dir)
 	if err != nil {
 		return err
 	}
@@ -237,21 +237,42 @@ func TestChildEndsWithKilledParent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := controlplane.Lock(dir); err == nil || !strings.Contains(err.Error(), strconv.Itoa(parent.Process.Pid)) {
+	if _, err := controlplane.Lock(t.Context(), dir); err == nil || !strings.Contains(err.Error(), strconv.Itoa(parent.Process.Pid)) {
 		t.Errorf("Lock() = %v, which does not name process %d, which has it", err, parent.Process.Pid)
 	}
+	port := settingsOf(t, dir)
+	killed := time.Now()
 	if err := parent.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = parent.Wait()
-	// At once: the new one has to wait until the orphan has let go.
+	// At once: what the kernel has not taken back yet is waited for.
+	release, err := controlplane.Lock(within(t), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
 	c := start(t, controlplane.Options{DataDir: dir})
+	t.Logf("ready %s after the kill", time.Since(killed))
+	_ = parent.Wait()
+	if got := settingsOf(t, dir); got != port {
+		t.Errorf("the settings are %s, were %s: the orphan's port was taken for somebody else's", got, port)
+	}
 	if err := syscall.Kill(pid, 0); err == nil && c.PID() != pid {
 		state, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if !strings.Contains(string(state), ") Z ") {
 			t.Errorf("process %d outlived its supervisor: %s", pid, state)
 		}
 	}
+}
+
+// settingsOf is what the next start of a data folder keeps to: port and range.
+func settingsOf(t *testing.T, dir string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "control-plane.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }
 
 func TestBare(t *testing.T) {

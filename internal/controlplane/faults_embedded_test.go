@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -98,22 +99,39 @@ func TestCorruptData(t *testing.T) {
 	if err != nil || len(logs) == 0 {
 		t.Fatal("no write-ahead log: ", err)
 	}
-	for name, path := range map[string]string{"write-ahead log": logs[0], "database": filepath.Join(member, "snap", "db")} {
-		t.Run(name, func(t *testing.T) {
+	database := filepath.Join(member, "snap", "db")
+	garble := func(from, size int) func([]byte) []byte {
+		return func(data []byte) []byte {
+			for i := from; i < min(len(data), from+size); i++ {
+				data[i] ^= 0x5a
+			}
+			return data
+		}
+	}
+	for _, test := range []struct {
+		name, path string
+		damage     func([]byte) []byte
+	}{
+		{"the log's beginning", logs[0], garble(0, 64<<10)},
+		{"a byte in the log", logs[0], garble(20_000, 1)},
+		{"an empty log", logs[0], func([]byte) []byte { return nil }},
+		{"the database's beginning", database, garble(0, 64<<10)},
+		{"the database's pages", database, garble(8<<10, 1<<20)},
+		{"an empty database", database, func([]byte) []byte { return []byte("x") }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := test.path
 			good, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
 			}
-			bad := append([]byte{}, good...)
-			for i := range min(len(bad), 64<<10) {
-				bad[i] ^= 0x5a
-			}
+			bad := test.damage(slices.Clone(good))
 			if err := os.WriteFile(path, bad, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			before := fingerprint(t, filepath.Join(dir, "etcd"))
 			refused(t, controlplane.Options{DataDir: dir, Bare: true},
-				"etcd's data in "+filepath.Join(dir, "etcd"), "Restore that folder", "mv ", "control-plane.log")
+				"etcd's file "+path+" cannot be used", "restore the whole folder", "mv "+filepath.Join(dir, "etcd"), "control-plane.log")
 			after := fingerprint(t, filepath.Join(dir, "etcd"))
 			for file, sum := range before {
 				if after[file] != sum && after[file+".broken"] != sum {

@@ -30,21 +30,74 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("the data folder %s is in use by %s: stop it with `muster down`, or give another folder", e.DataDir, holder)
 }
 
+// lockPatience is how long Lock waits for a holder that is on its way out: a
+// process that was killed keeps its locks until the kernel has taken it apart.
+const (
+	lockPatience = 5 * time.Second
+	lockInterval = 5 * time.Millisecond
+)
+
 // Lock takes the data folder for this process, creating it if need be, until
 // release is called or the process ends. If another process has it, the error
-// is a [LockedError].
-func Lock(dataDir string) (release func(), err error) {
+// is a [LockedError]; for one that was killed and is not quite gone it waits.
+func Lock(ctx context.Context, dataDir string) (release func(), err error) {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the data folder: %w", explain(err, dataDir))
 	}
-	f, err := flock(filepath.Join(dataDir, "lock"))
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, &LockedError{DataDir: dataDir, PID: lockHolder(filepath.Join(dataDir, "lock"))}
+	ctx, cancel := context.WithTimeout(ctx, lockPatience)
+	defer cancel()
+	tick := time.NewTicker(lockInterval)
+	defer tick.Stop()
+	path := filepath.Join(dataDir, "lock")
+	for {
+		f, err := flock(path)
+		if err == nil {
+			return func() { _ = f.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("locking the data folder: %w", explain(err, dataDir))
+		}
+		pid := lockHolder(path)
+		if !ending(pid) {
+			return nil, &LockedError{DataDir: dataDir, PID: pid}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, &LockedError{DataDir: dataDir, PID: pid}
+		}
 	}
+}
+
+// ending reports whether a process is gone, was killed, or is being taken
+// apart: the lock that it has will be free in a moment. The holder that has not
+// written its id yet is not known, and looked at again.
+func ending(pid int) bool {
+	if pid <= 0 {
+		return true
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return nil, fmt.Errorf("locking the data folder: %w", explain(err, dataDir))
+		return true
 	}
-	return func() { _ = f.Close() }, nil
+	memory := false
+	for line := range strings.Lines(string(status)) {
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		switch name {
+		case "State":
+			if value != "" && strings.ContainsRune("ZX", rune(value[0])) {
+				return true
+			}
+		case "VmSize":
+			memory = true
+		case "SigPnd", "ShdPnd":
+			if pending, err := strconv.ParseUint(value, 16, 64); err == nil && pending&(1<<(uint(unix.SIGKILL)-1)) != 0 {
+				return true
+			}
+		}
+	}
+	return !memory // It is given back before the files are closed.
 }
 
 // flock opens and locks a file and writes this process's id into it. The lock
@@ -85,10 +138,21 @@ func lockHolder(path string) int {
 }
 
 const (
-	// A child whose supervisor was killed stops within seconds.
+	// A child whose supervisor was killed ends at once, unless its disk is very
+	// slow.
 	orphanPatience = 15 * time.Second
-	orphanInterval = 50 * time.Millisecond
+	orphanInterval = 10 * time.Millisecond
 )
+
+// awaitOrphan waits until the child of a supervisor that was killed has ended.
+// The caller holds the data folder's lock, so that no other can follow.
+func awaitOrphan(ctx context.Context, dataDir string) error {
+	f, err := lockChild(ctx, dataDir)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
 
 // lockChild takes the lock that the child process will inherit and hold as
 // long as it lives. If the child of a supervisor that was killed is still

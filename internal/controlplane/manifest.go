@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -237,83 +236,11 @@ func install(ctx context.Context, client dynamic.Interface, m manifest) error {
 	if err != nil || m.resource != crdResource {
 		return err
 	}
-	if err := awaitEstablished(ctx, objects, there); err != nil {
+	if there, err = awaitEstablished(ctx, objects, there); err != nil {
+		return err
+	}
+	if err := releaseCreations(ctx, objects, there, time.Now()); err != nil {
 		return err
 	}
 	return awaitServed(ctx, client, there)
-}
-
-// awaitEstablished watches a custom kind's definition, from the state crd on,
-// until the API server says that it serves it.
-func awaitEstablished(ctx context.Context, definitions dynamic.ResourceInterface, crd *unstructured.Unstructured) error {
-	for !established(crd) {
-		changes, err := definitions.Watch(ctx, metav1.ListOptions{
-			FieldSelector:   "metadata.name=" + crd.GetName(),
-			ResourceVersion: crd.GetResourceVersion(),
-		})
-		if err != nil {
-			return fmt.Errorf("watching %s: %w", crd.GetName(), err)
-		}
-		for event := range changes.ResultChan() {
-			next, ok := event.Object.(*unstructured.Unstructured)
-			if event.Type == watch.Error || !ok {
-				break
-			}
-			if crd = next; established(crd) {
-				break
-			}
-		}
-		changes.Stop()
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("waiting for %s to be served: %w", crd.GetName(), context.Cause(ctx))
-		}
-	}
-	return nil
-}
-
-func established(crd *unstructured.Unstructured) bool {
-	conditions, _, err := unstructured.NestedSlice(crd.Object, "status", "conditions")
-	if err != nil {
-		return false
-	}
-	for _, entry := range conditions {
-		condition, ok := entry.(map[string]any)
-		if ok && condition["type"] == "Established" && condition["status"] == "True" {
-			return true
-		}
-	}
-	return false
-}
-
-// awaitServed waits until a list of the custom kind is answered: being
-// established and being routed to are two moments.
-func awaitServed(ctx context.Context, client dynamic.Interface, crd *unstructured.Unstructured) error {
-	group, _, err := unstructured.NestedString(crd.Object, "spec", "group")
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", crd.GetName(), err)
-	}
-	plural, _, err := unstructured.NestedString(crd.Object, "spec", "names", "plural")
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", crd.GetName(), err)
-	}
-	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", crd.GetName(), err)
-	}
-	for _, entry := range versions {
-		version, ok := entry.(map[string]any)
-		if !ok || version["served"] != true {
-			continue
-		}
-		name, _ := version["name"].(string)
-		resource := schema.GroupVersionResource{Group: group, Version: name, Resource: plural}
-		err := retry(ctx, fmt.Sprintf("waiting for %s to be served", crd.GetName()), func(ctx context.Context) error {
-			_, err := client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -19,8 +19,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -42,6 +44,8 @@ func TestControlPlane(t *testing.T) {
 	t.Logf("first start: %s", time.Since(begin))
 	api := client(t, c)
 
+	// First, for what it looks at is over after two seconds.
+	t.Run("the first job is taken at once", func(t *testing.T) { checkFirstCreation(t, c) })
 	t.Run("custom kinds are found at once", func(t *testing.T) { checkKinds(t, c) })
 	t.Run("built-in objects", func(t *testing.T) { checkBuiltin(t, api) })
 	t.Run("files are the owner's", func(t *testing.T) { checkModes(t, dir) })
@@ -60,6 +64,31 @@ func TestControlPlane(t *testing.T) {
 	t.Logf("second start: %s", time.Since(begin))
 	checkKinds(t, c)
 	mustHave(t, client(t, c), "kept")
+}
+
+// checkFirstCreation: the API server would make the first objects of a new kind
+// wait for two seconds.
+func checkFirstCreation(t *testing.T, c *controlplane.ControlPlane) {
+	t.Helper()
+	api, err := dynamic.NewForConfig(c.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "muster.dev/v1alpha1", "kind": "TrainingJob",
+		"metadata": map[string]any{"name": "first"},
+		"spec":     map[string]any{"roles": []any{map[string]any{"name": "worker", "command": []any{"true"}}}},
+	}}
+	jobs := api.Resource(schema.GroupVersionResource{Group: "muster.dev", Version: "v1alpha1", Resource: "trainingjobs"}).Namespace("default")
+	begin := time.Now()
+	if _, err := jobs.Create(within(t), job, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(begin)
+	t.Logf("the first TrainingJob was taken in %s", took)
+	if took > time.Second { // 10 ms, but the machine may be busy.
+		t.Errorf("the first TrainingJob was taken after %s, which is upstream's wait for other API servers", took)
+	}
 }
 
 func checkKinds(t *testing.T, c *controlplane.ControlPlane) {

@@ -26,6 +26,8 @@ const (
 	freezeFile       = "lock"
 	logFile          = "build.log"
 	buildLock        = ".building"
+	reserveFile      = ".reserved"
+	useFile          = ".used"
 )
 
 // lockPoll is how often another process's build is looked at.
@@ -54,14 +56,12 @@ func (b *build) say(format string, args ...any) {
 // hold their own path and cannot be moved.
 func (b *build) run(ctx context.Context) error {
 	// 1. One builder a key, whichever process asks.
-	if err := os.MkdirAll(b.home, 0o755); err != nil {
-		return fmt.Errorf("making room for the environment: %w", full(err))
-	}
 	if err := b.lock(ctx); err != nil {
 		return err
 	}
 	defer func() { _ = b.held.Close() }()
 	if _, ok := readyAt(b.home); ok {
+		note(b.home, reserveFile, b.now())
 		return nil // somebody else built it meanwhile
 	}
 	// 2. Away with what an interrupted or failed build left.
@@ -194,28 +194,26 @@ func (m *masked) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// lock waits for the key's lock.
+// lock waits for the key's lock, in a folder that is the key's: it may have
+// been pruned while it was waited for.
 func (b *build) lock(ctx context.Context) error {
-	f, err := os.OpenFile(filepath.Join(b.home, buildLock), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return fmt.Errorf("locking the environment: %w", full(err))
-	}
 	ticker := time.NewTicker(lockPoll)
 	defer ticker.Stop()
 	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err := os.MkdirAll(b.home, 0o755); err != nil {
+			return fmt.Errorf("making room for the environment: %w", full(err))
+		}
+		f, err := lockHome(b.home, unix.LOCK_EX)
 		if err == nil {
 			b.held = f
 			return nil
 		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			_ = f.Close()
-			return fmt.Errorf("locking the environment: %w", err)
+		if !errors.Is(err, errBusy) {
+			return fmt.Errorf("locking the environment: %w", full(err))
 		}
-		b.say("another process is building this environment; waiting for it")
+		b.say("another process is at work on this environment; waiting for it")
 		select {
 		case <-ctx.Done():
-			_ = f.Close()
 			return ctx.Err()
 		case <-ticker.C:
 		}

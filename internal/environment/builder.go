@@ -85,6 +85,9 @@ func New(opts Options) (*Builder, error) {
 // to it if need be. An environment that is ready stays ready for as long as it
 // is on disk. One that failed is tried again when it is asked for again, after
 // a pause that doubles with each failure.
+//
+// The answer that an environment is ready reserves it: it stays for the grace
+// period of package retention, in which whoever asked may come to refer to it.
 func (b *Builder) Ensure(r Request) State {
 	id := r.ID()
 	b.mu.Lock()
@@ -96,7 +99,7 @@ func (b *Builder) Ensure(r Request) State {
 		b.orders[id] = o
 	case o.open:
 		return o.state
-	case o.state.Phase == Ready && executable(filepath.Join(o.state.Path, "bin", "python")):
+	case o.state.Phase == Ready && b.stillThere(o):
 		return o.state
 	case o.state.Phase == Failed && b.opts.Now().Before(o.retryAt):
 		return o.state
@@ -111,11 +114,22 @@ func (b *Builder) Ensure(r Request) State {
 // key once that is known, [Builder.Ensure] has a new answer.
 func (b *Builder) Changes() <-chan string { return b.board.Changes() }
 
+// stillThere reports whether an environment that was ready still is, and reserves
+// it. Those that somebody else made are not ours to remove.
+func (b *Builder) stillThere(o *order) bool {
+	if o.request.Path != "" {
+		return executable(filepath.Join(o.state.Path, "bin", "python"))
+	}
+	_, ok := reserve(b.home(o.state.Key), b.opts.Now())
+	return ok
+}
+
 // Path is the folder of the environment with the given key, which must be
-// ready. It works for environments built by any process, and for existing ones
+// ready; it counts as used now. It works for environments built by any process, and for existing ones
 // that this builder has looked at.
 func (b *Builder) Path(key string) (string, error) {
 	if path, ok := b.ready(key); ok {
+		note(b.home(key), useFile, b.opts.Now())
 		return path, nil
 	}
 	b.mu.Lock()
@@ -193,7 +207,7 @@ func (b *Builder) provide(ctx context.Context, r Request, tell func(State)) (Sta
 		return State{}, err
 	}
 	key := python.key(text)
-	if path, ok := b.ready(key); ok {
+	if path, ok := reserve(b.home(key), b.opts.Now()); ok {
 		return State{Phase: Ready, Key: key, Path: path, Message: "ready, Python " + python.Version}, nil
 	}
 	select {
@@ -242,7 +256,8 @@ func (b *Builder) tell(id string, s State, done bool) {
 }
 
 // home is the folder of a key: the environment itself in "venv", and beside it
-// the requirements, what was installed, the log of the build and the marker.
+// the requirements, what was installed, the log of the build, the marker, and
+// notes of when it was last reserved and used.
 func (b *Builder) home(key string) string { return filepath.Join(b.opts.Dir, key) }
 
 // marker is written when an environment is complete.

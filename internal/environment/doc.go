@@ -9,6 +9,9 @@
 //     requirements and the exact interpreter. Equal keys are one environment.
 //   - An environment is ready when its marker lies beside it. The marker is
 //     written last: what a crash leaves has none and is built anew.
+//   - To prune is to remove the environments that may go, by a rule of package
+//     retention. Who reserves one holds its lock shared, who builds or removes it
+//     holds it alone, whichever process they are.
 //
 // [Builder.Ensure] never blocks: it answers with the state as it is and sees
 // to the rest in the background; [Builder.Changes] tells when to ask again.

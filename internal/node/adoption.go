@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/muster-dev/muster/internal/node/network"
 	"github.com/muster-dev/muster/internal/node/process"
 )
 
@@ -105,6 +106,31 @@ func (n *Node) disinherit(ctx context.Context) {
 		case alive:
 			n.config.Log.Warn("quarantining processes of a pod that this cluster does not know", "pod", l.name(), "uid", string(uid))
 			n.tasks.Go(func() { n.quarantine(ctx, uid, l) })
+		}
+	}
+	n.disconnectStrangers(rest)
+}
+
+// disconnectStrangers gives back the addresses of pods of which nothing else
+// is known: their folders were deleted. What runs in them keeps them.
+func (n *Node) disconnectStrangers(rest map[types.UID]*leftover) {
+	if n.config.Network == nil {
+		return
+	}
+	for _, place := range n.config.Network.Pods() {
+		uid := types.UID(place.UID)
+		n.mu.Lock()
+		known := n.workers[uid] != nil || rest[uid] != nil
+		n.mu.Unlock()
+		if known {
+			continue
+		}
+		if pids, err := network.Inhabitants(place.NetNS); err == nil && len(pids) > 0 {
+			n.config.Log.Warn("processes run in the network of a pod of which nothing else is known; end them to get its address back", "uid", place.UID, "processes", pids)
+			continue
+		}
+		if err := n.config.Network.RemovePod(place.UID); err != nil {
+			n.config.Log.Warn("giving back the address of a pod of which nothing else is known", "uid", place.UID, "error", err)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/node/gpu"
+	"github.com/muster-dev/muster/internal/node/rig"
 )
 
 // simulated opens pretend GPUs of the test's own.
@@ -50,7 +51,11 @@ func withGPUs(uuids ...string) func(*corev1.Pod) {
 	}
 }
 
-const untilEnd = `echo "$MUSTER_GPUS" > gpus; while ! test -f end; do sleep 0.02; done`
+// holdsGPUs is a script that tells its GPUs and runs until its end is opened.
+func holdsGPUs(t *testing.T) (script string, gpus, end *rig.Pipe) {
+	gpus, end = rig.NewPipe(t), rig.NewPipe(t)
+	return gpus.Say(`"$MUSTER_GPUS"`) + "; " + end.Await(), gpus, end
+}
 
 func TestGPUsAreHeldOnce(t *testing.T) {
 	source := simulated(t, "2xA100")
@@ -66,16 +71,17 @@ func TestGPUsAreHeldOnce(t *testing.T) {
 	if q := node.Status.Allocatable[v1alpha1.ResourceGPU]; q.Value() != 2 {
 		t.Errorf("allocatable GPUs: %v", q.Value())
 	}
-	w.create(newPod("has", untilEnd).with(withGPUs(devices[0].UUID)))
+	script, gpus, end := holdsGPUs(t)
+	w.create(newPod("has", script).with(withGPUs(devices[0].UUID)))
 	w.await("has", "run", inPhase(corev1.PodRunning))
-	if got := waitFile(t, w.dir("has")+"/root/gpus"); got == "" {
+	if got := gpus.Hear(); got == "" {
 		t.Error("the pod sees no GPU")
 	}
 	w.create(newPod("wants", "exit 0").with(withGPUs(devices[0].UUID)))
 	if pod := w.await("wants", "end", ended); pod.Status.Reason != "Refused" || !strings.Contains(pod.Status.Message, "default/has") {
 		t.Errorf("got %s: %s", pod.Status.Reason, pod.Status.Message)
 	}
-	touch(t, w.dir("has")+"/root/end")
+	end.Open()
 	pod := w.await("has", "end", ended)
 	var use v1alpha1.PodUsage
 	if err := json.Unmarshal([]byte(condition(pod, v1alpha1.ConditionPodUsage).Message), &use); err != nil || use.GPUSeconds <= 0 {
@@ -92,7 +98,8 @@ func TestQuarantine(t *testing.T) {
 	source := simulated(t, "1xA100")
 	w := newWorld(t, func(c *Config) { c.GPUs = source })
 	uuid := w.inventoryOf().GPUs[0].UUID
-	w.create(newPod("stray", untilEnd).with(withGPUs(uuid)))
+	script, _, end := holdsGPUs(t)
+	w.create(newPod("stray", script).with(withGPUs(uuid)))
 	w.await("stray", "run", inPhase(corev1.PodRunning))
 	w.stop()
 	// Another database: the pod is unknown, and the cluster is another one.
@@ -107,7 +114,7 @@ func TestQuarantine(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.start()
-	poll(t, "the quarantine to be shown", func() bool { return len(w.inventoryOf().Quarantined) == 1 })
+	w.until("the quarantine to be shown", func() bool { return len(w.inventoryOf().Quarantined) == 1 })
 	if i := w.inventoryOf(); !strings.Contains(i.Quarantined[0], "default/stray") || i.GPUs[0].Unhealthy == "" {
 		t.Errorf("got %+v", i)
 	}
@@ -115,8 +122,8 @@ func TestQuarantine(t *testing.T) {
 	if pod := w.await("wants", "end", ended); pod.Status.Reason != "Refused" {
 		t.Errorf("got %+v", pod.Status)
 	}
-	touch(t, w.dir("stray")+"/root/end")
-	poll(t, "the quarantine to end", func() bool { return len(w.inventoryOf().Quarantined) == 0 })
+	end.Open()
+	w.until("the quarantine to end", func() bool { return len(w.inventoryOf().Quarantined) == 0 })
 }
 
 func TestForeigners(t *testing.T) {

@@ -3,44 +3,28 @@ package node
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 
 	"github.com/muster-dev/muster/internal/node/process"
+	"github.com/muster-dev/muster/internal/node/rig"
 )
 
-// shimBinary is built once for all tests.
-var shimBinary string
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "shim")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	shimBinary = filepath.Join(dir, "muster-shim")
-	build := exec.Command("go", "build", "-trimpath", "-o", shimBinary, "github.com/muster-dev/muster/cmd/muster-shim")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building the shim: %v\n%s", err, out)
-		os.Exit(1)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
+// TestMain runs the tests on a machine of their own: some have pod networks.
+func TestMain(m *testing.M) { os.Exit(rig.RunAlone(m)) }
 
 // world is a node with a fake API and a real runtime.
 type world struct {
@@ -51,6 +35,9 @@ type world struct {
 	config func(*Config)
 	node   *Node
 	stop   func()
+
+	mu      sync.Mutex
+	changed chan struct{} // closed when a pod or a node has changed
 }
 
 const nodeName = "here"
@@ -58,17 +45,18 @@ const nodeName = "here"
 // newWorld starts a node. Edit changes its configuration.
 func newWorld(t testing.TB, edit func(*Config), objects ...*corev1.ConfigMap) *world {
 	t.Helper()
-	w := &world{t: t, data: t.TempDir(), id: rand.Text()[:8], config: edit}
+	w := &world{t: t, data: t.TempDir(), id: rand.Text()[:8], config: edit, changed: make(chan struct{})}
 	w.client = fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "cluster"}})
 	for _, o := range objects {
 		if _, err := w.client.CoreV1().ConfigMaps(o.Namespace).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
+	w.watch()
 	w.start()
 	t.Cleanup(func() {
 		w.stop()
-		r, err := process.New(process.Options{Root: filepath.Join(w.data, "pods"), Shim: shimBinary})
+		r, err := process.New(process.Options{Root: filepath.Join(w.data, "pods"), Shim: rig.Shim(t)})
 		if err != nil {
 			t.Error(err)
 			return
@@ -87,10 +75,55 @@ func newWorld(t testing.TB, edit func(*Config), objects ...*corev1.ConfigMap) *w
 	return w
 }
 
+// watch notes when a pod or a node of the API changes, until the test ends.
+func (w *world) watch() {
+	w.t.Helper()
+	pods, err := w.client.CoreV1().Pods(metav1.NamespaceAll).Watch(w.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	nodes, err := w.client.CoreV1().Nodes().Watch(w.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, watcher := range []watch.Interface{pods, nodes} {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for range watcher.ResultChan() {
+				w.mu.Lock()
+				close(w.changed)
+				w.changed = make(chan struct{})
+				w.mu.Unlock()
+			}
+		}()
+		w.t.Cleanup(func() { watcher.Stop(); <-done })
+	}
+}
+
+// until returns once a condition on the API's pods and nodes holds.
+func (w *world) until(what string, holds func() bool) {
+	w.t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		w.mu.Lock()
+		changed := w.changed
+		w.mu.Unlock()
+		if holds() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			w.t.Fatalf("waited 20 s for %s", what)
+		}
+	}
+}
+
 // start runs a node over the world's folder and API.
 func (w *world) start() {
 	w.t.Helper()
-	r, err := process.New(process.Options{Root: filepath.Join(w.data, "pods"), Shim: shimBinary})
+	r, err := process.New(process.Options{Root: filepath.Join(w.data, "pods"), Shim: rig.Shim(w.t)})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -180,35 +213,47 @@ func (w *world) dir(uid string) string { return filepath.Join(w.data, "pods", w.
 // await returns the pod once it satisfies the condition.
 func (w *world) await(name, what string, condition func(*corev1.Pod) bool) *corev1.Pod {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	for {
-		pod, err := w.client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
+	var pod *corev1.Pod
+	defer func() {
+		if w.t.Failed() && pod != nil {
+			w.t.Logf("pod %s: %+v", name, pod.Status)
+		}
+	}()
+	w.until("pod "+name+" to "+what, func() bool {
+		var err error
+		if pod, err = w.client.CoreV1().Pods("default").Get(context.Background(), name, metav1.GetOptions{}); err != nil {
 			w.t.Fatalf("waiting for pod %s to %s: %v", name, what, err)
 		}
-		if condition(pod) {
-			return pod
-		}
-		select {
-		case <-ctx.Done():
-			w.t.Fatalf("pod %s did not %s within 20 s: %+v", name, what, pod.Status)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
+		return condition(pod)
+	})
+	return pod
 }
 
 // awaitGone waits until the API has the pod no longer.
 func (w *world) awaitGone(name string) {
 	w.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	w.until("pod "+name+" to be gone", func() bool {
 		_, err := w.client.CoreV1().Pods("default").Get(context.Background(), name, metav1.GetOptions{})
-		if err != nil {
-			return
+		return apierrors.IsNotFound(err)
+	})
+}
+
+// awaitRemoved waits until nothing is left here of the pod that was made with
+// a UID and is deleted.
+func (w *world) awaitRemoved(uid string) {
+	w.t.Helper()
+	w.node.mu.Lock()
+	worker := w.node.workers[types.UID(w.id+"-"+uid)]
+	w.node.mu.Unlock()
+	if worker != nil {
+		select {
+		case <-worker.done:
+		case <-time.After(20 * time.Second):
+			w.t.Fatalf("pod %s was not removed within 20 s", uid)
 		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("pod %s was there after 20 s", name)
-		}
+	}
+	if _, err := os.Stat(w.dir(uid)); !os.IsNotExist(err) {
+		w.t.Errorf("the folder of pod %s is still there: %v", uid, err)
 	}
 }
 

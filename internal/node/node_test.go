@@ -20,6 +20,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/node/process"
+	"github.com/muster-dev/muster/internal/node/rig"
 )
 
 func TestPodsEnd(t *testing.T) {
@@ -78,16 +79,14 @@ func TestUnsupported(t *testing.T) {
 func TestDeletionEndsTheTree(t *testing.T) {
 	w := newWorld(t, nil)
 	// A grandchild in a session of its own, all of them deaf to SIGTERM.
-	w.create(newPod("deaf", `trap "" TERM; setsid sh -c 'trap "" TERM; echo $$$$ > "$MUSTER_ROOT/child"; while :; do sleep 1; done' & echo $$$$ > "$MUSTER_ROOT/parent"; while :; do sleep 1; done`))
+	parent, child := rig.NewPipe(t), rig.NewPipe(t)
+	w.create(newPod("deaf", `trap "" TERM; setsid sh -c 'trap "" TERM; `+child.Say("$$$$")+`; while :; do sleep 1; done' & `+parent.Say("$$$$")+`; while :; do sleep 1; done`))
 	w.await("deaf", "run", inPhase(corev1.PodRunning))
-	root := filepath.Join(w.dir("deaf"), "root")
-	var pids []string
-	for _, name := range []string{"parent", "child"} {
-		pid := waitFile(t, filepath.Join(root, name))
+	pids := []string{parent.Hear(), child.Hear()}
+	for _, pid := range pids {
 		if _, err := os.Stat("/proc/" + pid); err != nil {
 			t.Fatalf("process %q does not run", pid)
 		}
-		pids = append(pids, pid)
 	}
 	w.terminate("deaf", 1)
 	w.awaitGone("deaf")
@@ -96,10 +95,7 @@ func TestDeletionEndsTheTree(t *testing.T) {
 			t.Errorf("process %s still runs", pid)
 		}
 	}
-	poll(t, "the pod's folder to go", func() bool {
-		_, err := os.Stat(filepath.Dir(root))
-		return os.IsNotExist(err)
-	})
+	w.awaitRemoved("deaf")
 }
 
 func TestInitContainersAndRestart(t *testing.T) {
@@ -192,8 +188,10 @@ func TestProbesAndHooks(t *testing.T) {
 func TestAdoption(t *testing.T) {
 	w := newWorld(t, nil)
 	const pods = 20
+	var ends [pods]*rig.Pipe
 	for i := range pods {
-		w.create(newPod(fmt.Sprintf("long-%d", i), `echo begun; while ! test -f "$MUSTER_ROOT/end"; do sleep 0.05; done; exit 5`))
+		ends[i] = rig.NewPipe(t)
+		w.create(newPod(fmt.Sprintf("long-%d", i), "echo begun; "+ends[i].Await()+"; exit 5"))
 	}
 	started := map[string]metav1.Time{}
 	for i := range pods {
@@ -202,10 +200,7 @@ func TestAdoption(t *testing.T) {
 	}
 	w.stop()
 	// One ends while no muster runs.
-	end := func(i int) {
-		touch(t, filepath.Join(w.dir(fmt.Sprintf("long-%d", i)), "root", "end"))
-	}
-	end(0)
+	ends[0].Open()
 	begin := time.Now()
 	w.start()
 	if took := time.Since(begin); took > 5*time.Second {
@@ -213,7 +208,7 @@ func TestAdoption(t *testing.T) {
 	}
 	for i := range pods {
 		if i > 0 {
-			end(i)
+			ends[i].Open()
 		}
 		name := fmt.Sprintf("long-%d", i)
 		pod := w.await(name, "end", ended)
@@ -237,17 +232,15 @@ func TestSameNameNewPod(t *testing.T) {
 	if !strings.HasSuffix(string(pod.UID), "twin-2") || pod.Status.Phase != corev1.PodSucceeded {
 		t.Errorf("got %s %s", pod.UID, pod.Status.Phase)
 	}
-	poll(t, "the first twin's folder to go", func() bool {
-		_, err := os.Stat(w.dir("twin"))
-		return os.IsNotExist(err)
-	})
+	w.awaitRemoved("twin")
 }
 
 func TestStatusWrites(t *testing.T) {
 	w := newWorld(t, nil)
-	w.create(newPod("few", `while ! test -f "$MUSTER_ROOT/end"; do sleep 0.02; done`))
+	end := rig.NewPipe(t)
+	w.create(newPod("few", end.Await()))
 	w.await("few", "run", inPhase(corev1.PodRunning))
-	touch(t, filepath.Join(w.dir("few"), "root", "end"))
+	end.Open()
 	w.await("few", "end", ended)
 	writes := 0
 	for _, a := range w.client.Actions() {
@@ -292,10 +285,7 @@ func TestArchive(t *testing.T) {
 		if err := w.client.CoreV1().Pods("default").Delete(t.Context(), "member", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		poll(t, "the pod's folder to go", func() bool {
-			_, err := os.Stat(w.dir(uid))
-			return os.IsNotExist(err)
-		})
+		w.awaitRemoved(uid)
 	}
 	entries, err := w.node.Archive().List("default", "job-uid")
 	if err != nil {
@@ -326,36 +316,8 @@ func TestHundredPods(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	poll(t, "all folders to go", func() bool {
-		entries, err := os.ReadDir(filepath.Join(w.data, "pods"))
-		return err == nil && len(entries) == 0
-	})
-}
-
-func poll(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited 20 s for %s", what)
-		}
-	}
-}
-
-func waitFile(t *testing.T, path string) string {
-	t.Helper()
-	var data []byte
-	poll(t, path, func() bool {
-		var err error
-		data, err = os.ReadFile(path)
-		return err == nil && strings.HasSuffix(string(data), "\n")
-	})
-	return strings.TrimSpace(string(data))
-}
-
-func touch(t *testing.T, path string) {
-	t.Helper()
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
+	for i := range pods {
+		w.awaitRemoved(fmt.Sprintf("p-%d", i))
 	}
 }
 

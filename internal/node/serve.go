@@ -4,16 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
-	"runtime"
 	"strconv"
 
-	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/muster-dev/muster/internal/node/kubelet"
+	"github.com/muster-dev/muster/internal/node/network"
 	"github.com/muster-dev/muster/internal/node/process"
 )
 
@@ -122,38 +120,7 @@ func (a api) Dial(ctx context.Context, namespace, name string, port int32) (net.
 		var d net.Dialer
 		return d.DialContext(ctx, "tcp4", address)
 	}
-	return dialIn(ctx, netNS, address)
-}
-
-// dialIn connects from inside a network namespace.
-func dialIn(ctx context.Context, netNS, address string) (net.Conn, error) {
-	type result struct {
-		conn net.Conn
-		err  error
-	}
-	results := make(chan result, 1)
-	go func() {
-		// The thread is in the other namespace afterwards. It stays locked, so
-		// that it ends with this goroutine and nobody else runs on it.
-		runtime.LockOSThread()
-		ns, err := os.Open(netNS)
-		if err != nil {
-			results <- result{err: fmt.Errorf("opening the pod's network: %w", err)}
-			return
-		}
-		defer func() { _ = ns.Close() }()
-		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-			results <- result{err: fmt.Errorf("entering the pod's network: %w", err)}
-			return
-		}
-		// A literal address and one network family: the socket is made by this
-		// goroutine itself.
-		var d net.Dialer
-		conn, err := d.DialContext(ctx, "tcp4", address)
-		results <- result{conn: conn, err: err}
-	}()
-	r := <-results
-	return r.conn, r.err
+	return network.Dial(ctx, netNS, address)
 }
 
 // List returns all pods.

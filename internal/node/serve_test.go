@@ -23,8 +23,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/client-go/transport/spdy"
 	utilexec "k8s.io/utils/exec"
+
+	"github.com/muster-dev/muster/internal/node/rig"
 )
 
 // authority signs certificates.
@@ -76,39 +80,69 @@ func (a *authority) pair(t *testing.T, name string) (certPEM, keyPEM []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
 }
 
-func TestKubeletAPI(t *testing.T) {
+// apiServer is the API server as the kubelet API knows it.
+type apiServer struct {
+	t     *testing.T
+	ca    *authority
+	caPEM []byte
+}
+
+func newAPIServer(t *testing.T) *apiServer {
+	t.Helper()
 	ca := newAuthority(t)
-	caPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw})
-	serving, err := tls.X509KeyPair(ca.pair(t, "node"))
+	return &apiServer{t: t, ca: ca, caPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw})}
+}
+
+// trust makes a node serve its kubelet API, to this server alone.
+func (s *apiServer) trust(c *Config) {
+	serving, err := tls.X509KeyPair(s.ca.pair(s.t, "node"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(s.ca.cert)
+	c.Serving, c.ClientCAs, c.ClientName = &serving, pool, "apiserver"
+}
+
+// client is how somebody of that name reaches the node.
+func (s *apiServer) client(w *world, name string) *rest.Config {
+	cert, key := s.ca.pair(s.t, name)
+	return &rest.Config{Host: fmt.Sprintf("https://127.0.0.1:%d", w.node.apiPort), TLSClientConfig: rest.TLSClientConfig{CAData: s.caPEM, CertData: cert, KeyData: key}}
+}
+
+// stream makes a request that takes over the connection.
+func stream(t *testing.T, server *rest.Config, path string, query url.Values, o remotecommand.StreamOptions) error {
+	t.Helper()
+	target, err := url.Parse(server.Host + path + "?" + query.Encode())
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool := x509.NewCertPool()
-	pool.AddCert(ca.cert)
-	w := newWorld(t, func(c *Config) { c.Serving, c.ClientCAs, c.ClientName = &serving, pool, "apiserver" })
-	base := fmt.Sprintf("https://127.0.0.1:%d", w.node.apiPort)
-	config := func(name string) *rest.Config {
-		cert, key := ca.pair(t, name)
-		return &rest.Config{Host: base, TLSClientConfig: rest.TLSClientConfig{CAData: caPEM, CertData: cert, KeyData: key}}
+	executor, err := remotecommand.NewSPDYExecutor(server, http.MethodPost, target)
+	if err != nil {
+		t.Fatal(err)
 	}
-	server := config("apiserver")
-	w.create(newPod("talks", `test -f again || { touch again; echo before; exit 1; }; echo one; echo two; while ! test -f end; do sleep 0.02; done; echo three`).restart(corev1.RestartPolicyOnFailure))
+	return executor.StreamWithContext(t.Context(), o)
+}
+
+func TestKubeletAPI(t *testing.T) {
+	api := newAPIServer(t)
+	w := newWorld(t, api.trust)
+	server := api.client(w, "apiserver")
+	end := rig.NewPipe(t)
+	w.create(newPod("talks", `test -f again || { touch again; echo before; exit 1; }; echo one; echo two; `+end.Await()+`; echo three`).restart(corev1.RestartPolicyOnFailure))
 	w.await("talks", "run again", func(p *corev1.Pod) bool {
 		return p.Status.Phase == corev1.PodRunning && p.Status.ContainerStatuses[0].RestartCount == 1 && p.Status.ContainerStatuses[0].State.Running != nil
 	})
 
 	t.Run("strangers get nothing", func(t *testing.T) {
-		for _, stranger := range []*rest.Config{config("somebody"), {Host: base, TLSClientConfig: rest.TLSClientConfig{CAData: caPEM}}} {
+		for _, stranger := range []*rest.Config{api.client(w, "somebody"), {Host: server.Host, TLSClientConfig: rest.TLSClientConfig{CAData: api.caPEM}}} {
 			if answer, err := get(t, stranger, "/pods"); err == nil {
 				t.Errorf("got %q", answer)
 			}
 		}
 	})
 	t.Run("logs", func(t *testing.T) {
-		poll(t, "output", func() bool {
-			out, err := get(t, server, "/containerLogs/default/talks/main")
-			return err == nil && out == "one\ntwo\n"
-		})
+		followUntil(t, server, "/containerLogs/default/talks/main?follow=true", "one\ntwo\n")
 		for query, want := range map[string]string{"?tailLines=1": "two\n", "?tailLines=0": "", "?limitBytes=5": "one\nt", "?previous=true": "before\n"} {
 			if got, err := get(t, server, "/containerLogs/default/talks/main"+query); err != nil || got != want {
 				t.Errorf("%s: got %q, %v; want %q", query, got, err, want)
@@ -123,16 +157,8 @@ func TestKubeletAPI(t *testing.T) {
 	t.Run("exec", func(t *testing.T) {
 		for code, script := range map[int]string{0: `cat; echo "$MUSTER_ROOT" >&2`, 3: "exit 3"} {
 			var out, errs bytes.Buffer
-			query := url.Values{"command": {"/bin/sh", "-c", script}, "input": {"1"}, "output": {"1"}, "error": {"1"}}
-			target, err := url.Parse(base + "/exec/default/talks/main?" + query.Encode())
-			if err != nil {
-				t.Fatal(err)
-			}
-			executor, err := remotecommand.NewSPDYExecutor(server, http.MethodPost, target)
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = executor.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: strings.NewReader("hello"), Stdout: &out, Stderr: &errs})
+			err := stream(t, server, "/exec/default/talks/main", url.Values{"command": {"/bin/sh", "-c", script}, "input": {"1"}, "output": {"1"}, "error": {"1"}},
+				remotecommand.StreamOptions{Stdin: strings.NewReader("hello"), Stdout: &out, Stderr: &errs})
 			var exit utilexec.ExitError
 			if code == 0 && (err != nil || out.String() != "hello" || !strings.Contains(errs.String(), w.data)) {
 				t.Errorf("got %q, %q, %v", out.String(), errs.String(), err)
@@ -143,7 +169,7 @@ func TestKubeletAPI(t *testing.T) {
 		}
 	})
 	t.Run("follow", func(t *testing.T) {
-		touch(t, w.dir("talks")+"/root/end")
+		end.Open()
 		if got, err := get(t, server, "/containerLogs/default/talks/main?follow=true"); err != nil || got != "one\ntwo\nthree\n" {
 			t.Errorf("got %q, %v", got, err)
 		}
@@ -153,6 +179,143 @@ func TestKubeletAPI(t *testing.T) {
 			t.Errorf("got %q, %v", got, err)
 		}
 	})
+}
+
+// TestAttach: what is typed reaches the main process, and its output, from
+// then on, whoever attached.
+func TestAttach(t *testing.T) {
+	api := newAPIServer(t)
+	eachTier(t, api.trust, func(t *testing.T, w *world) {
+		server := api.client(w, "apiserver")
+		w.create(newPod("listens", `while read -r line; do echo "got $line"; echo "noted $line" >&2; done; echo end`).with(func(p *corev1.Pod) {
+			p.Spec.Containers[0].Stdin, p.Spec.Containers[0].StdinOnce = true, true
+		}))
+		w.await("listens", "run", inPhase(corev1.PodRunning))
+		var out, errs bytes.Buffer
+		err := stream(t, server, "/attach/default/listens/main", url.Values{"input": {"1"}, "output": {"1"}, "error": {"1"}},
+			remotecommand.StreamOptions{Stdin: strings.NewReader("one\ntwo\n"), Stdout: &out, Stderr: &errs})
+		if err != nil || out.String() != "got one\ngot two\nend\n" || errs.String() != "noted one\nnoted two\n" {
+			t.Errorf("got %q, %q, %v", out.String(), errs.String(), err)
+		}
+		if pod := w.await("listens", "end", ended); pod.Status.Phase != corev1.PodSucceeded {
+			t.Errorf("got %+v", pod.Status)
+		}
+
+		w.create(newPod("types", `read -r line; tty >/dev/null && echo "terminal $line"`).with(func(p *corev1.Pod) {
+			p.Spec.Containers[0].Stdin, p.Spec.Containers[0].TTY = true, true
+		}))
+		w.await("types", "run", inPhase(corev1.PodRunning))
+		out.Reset()
+		err = stream(t, server, "/attach/default/types/main", url.Values{"input": {"1"}, "output": {"1"}, "tty": {"1"}},
+			remotecommand.StreamOptions{Stdin: strings.NewReader("hello\n"), Stdout: &out, Tty: true})
+		if err != nil || !strings.Contains(out.String(), "terminal hello\r\n") {
+			t.Errorf("got %q, %v", out.String(), err)
+		}
+	})
+}
+
+// TestPortForward: a port of the pod's own loopback is reached, in its own
+// network where it has one.
+func TestPortForward(t *testing.T) {
+	api := newAPIServer(t)
+	eachTier(t, api.trust, func(t *testing.T, w *world) {
+		server := api.client(w, "apiserver")
+		listening := rig.NewPipe(t)
+		w.create(newPod("serves", "").with(func(p *corev1.Pod) {
+			p.Spec.Containers[0].Command = []string{"python3", "-c", `
+import socket, sys
+s = socket.create_server(("127.0.0.1", 0))
+with open(sys.argv[1], "w") as f: f.write("%d\n" % s.getsockname()[1])
+while True:
+    c, _ = s.accept()
+    text = b""
+    while (more := c.recv(1024)): text += more
+    c.sendall(b"heard " + text)
+    c.close()
+`, listening.Path()}
+		}))
+		port := listening.Hear()
+		transport, upgrader, err := spdy.RoundTripperFor(server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target, err := url.Parse(server.Host + "/portForward/default/serves")
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop, ready := make(chan struct{}), make(chan struct{})
+		forwarder, err := portforward.New(spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, target), []string{"0:" + port}, stop, ready, io.Discard, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- forwarder.ForwardPorts() }()
+		select {
+		case <-ready:
+		case err := <-done:
+			t.Fatal("forwarding ended: ", err)
+		}
+		ports, err := forwarder.GetPorts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		near := fmt.Sprintf("127.0.0.1:%d", ports[0].Local)
+		if got, err := say(near, "hello"); got != "heard hello" {
+			t.Errorf("got %q, %v", got, err)
+		}
+		// In the isolated tier the machine itself has nothing on that port.
+		if _, err := say("127.0.0.1:"+port, "hello"); (err == nil) != (w.node.config.Tier == Plain) {
+			t.Errorf("on the machine's own port: %v", err)
+		}
+		close(stop)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// say sends a text over TCP, and returns the answer.
+func say(address, text string) (string, error) {
+	conn, err := net.DialTimeout("tcp4", address, 5*time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(conn, text); err != nil {
+		return "", err
+	}
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(conn)
+	return string(answer), err
+}
+
+// followUntil reads a path that does not end until it has brought a text.
+func followUntil(t *testing.T, config *rest.Config, path, want string) {
+	t.Helper()
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, config.Host+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	got := make([]byte, len(want))
+	if n, err := io.ReadFull(response.Body, got); err != nil || string(got) != want {
+		t.Fatalf("%s brought %q, %v; want %q", path, got[:n], err, want)
+	}
 }
 
 // get reads a path; an answer other than 200 is an error.

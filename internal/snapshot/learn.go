@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"regexp"
 	"sync"
 	"time"
 
@@ -127,14 +128,21 @@ func learn(g *v1alpha1.Gang, pods []*corev1.Pod, errs []error) (learned, bool) {
 		case err == nil:
 			out.roles = append(out.roles, roleOf(r, &pods[i].Spec))
 		case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
-			return learned{refused: "role " + r.Name + ": " + err.Error(), invalid: true}, true
+			return learned{refused: "role " + r.Name + ": " + withoutSample(err.Error(), pods[i]), invalid: true}, true
 		case apierrors.IsForbidden(err) || apierrors.IsNotFound(err):
-			out.refused = "role " + r.Name + ": " + err.Error()
+			out.refused = "role " + r.Name + ": " + withoutSample(err.Error(), pods[i])
 		default:
 			return learned{}, false
 		}
 	}
 	return out, true
+}
+
+// withoutSample takes the sample pod's name, which nobody knows and which is
+// another each time, out of what the API server said of it.
+func withoutSample(words string, p *corev1.Pod) string {
+	quoted := regexp.MustCompile(`(pods )?"` + regexp.QuoteMeta(p.GenerateName) + `[^"]*" is `)
+	return quoted.ReplaceAllString(words, "its pods are ")
 }
 
 // sample is a pod of a role, as it will be made but for its place.

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -165,5 +166,13 @@ func TestEpochGrows(t *testing.T) {
 		if err != nil || got != want {
 			t.Fatalf("epoch %d, %v; want %d", got, err, want)
 		}
+	}
+}
+
+func TestWithoutSample(t *testing.T) {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "mnist-worker-"}}
+	words := withoutSample(`pods "mnist-worker-x7k2p" is forbidden: exceeded quota: team`, p)
+	if want := "its pods are forbidden: exceeded quota: team"; words != want {
+		t.Errorf("got %q, want %q", words, want)
 	}
 }

@@ -4,9 +4,6 @@ package e2e
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -67,46 +64,6 @@ func sleeping(m *harness.Muster) map[int]bool {
 		}
 	}
 	return pids
-}
-
-// TestChaos kills Muster at random moments while gangs come and go, and looks
-// from outside: no half gang after the settling time, no device given twice,
-// no process that belongs to nobody. MUSTER_CHAOS_KILLS says how many kills;
-// default 3.
-func TestChaos(t *testing.T) {
-	kills := 3
-	if n, err := strconv.Atoi(os.Getenv("MUSTER_CHAOS_KILLS")); err == nil {
-		kills = n
-	}
-	m := isolated(t)
-	ns := m.Namespace(t)
-	ctx := deadline(t, time.Duration(kills+4)*time.Minute)
-	dir := folder(t, map[string]string{"a": ""})
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
-	for round := range kills {
-		name := fmt.Sprintf("c%d", round)
-		r := m.RunIn(ctx, dir, "-n", ns, "run", "--name", name, "--workers", "3", "--gpus", "1", "--ps", "1", "--cpus", "10m", "--memory", "16Mi", "--detach", "--", "sh", "-c", `case "$ROLE" in ps) sleep 1000;; *) sleep 2;; esac`)
-		expect(t, r, 0)
-		wait := time.NewTimer(time.Duration(random.IntN(2500)) * time.Millisecond)
-		<-wait.C
-		noDeviceTwice(t, m)
-		m.Kill9(t)
-		if err := m.Start(ctx); err != nil {
-			t.Fatal(err)
-		}
-		waitPhase(t, m, ns, name, v1alpha1.JobSucceeded)
-		harness.Eventually(t, 20*time.Second, "waiting until nothing is left of "+name, func() error {
-			for _, p := range harness.Processes(m.Home) {
-				if !p.Shim && strings.Contains(p.Command, "sleep") {
-					return fmt.Errorf("%s", p)
-				}
-			}
-			return nil
-		})
-		expect(t, m.Run(ctx, "-n", ns, "delete", name), 0)
-	}
 }
 
 // noDeviceTwice fails the test if two live pods name the same GPU.

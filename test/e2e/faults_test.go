@@ -336,13 +336,31 @@ func TestFewerGPUsThanAreHeld(t *testing.T) {
 	waitPhase(t, m, "default", "next", v1alpha1.JobWaiting)
 	expect(t, m.Run(ctx, "why", "next"), 0, "holds")
 	noDeviceTwice(t, m)
+	const gone = "3 GPUs that default/holds worker-0 holds are no longer there (GPU-sim-"
+	expect(t, m.Run(ctx, "status"), 0, gone)
+	expect(t, m.Run(ctx, "doctor"), 0, "GPUs held", gone, "delete the job")
+	if r := m.Run(ctx, "top"); strings.Count(r.Stdout, "gone ") != 3 || strings.Count(r.Stdout, "default/holds worker-0; no longer there: GPU-sim-") != 3 {
+		t.Errorf("top does not name the three GPUs that are held and gone: %s", r.Stdout)
+	}
 	var report struct {
-		Nodes []struct{ GPUs []json.RawMessage }
+		Nodes []struct {
+			GPUs     []json.RawMessage
+			GoneGPUs []struct {
+				UUID   string
+				Holder struct{ Namespace, Job, Member string }
+			}
+		}
 	}
 	r := m.Run(ctx, "status", "-o", "json")
 	if err := json.Unmarshal([]byte(r.Stdout), &report); err != nil || len(report.Nodes) != 1 || len(report.Nodes[0].GPUs) != 1 {
 		t.Errorf("status says %s (%v), want one node with one GPU", r.Stdout, err)
 	}
+	if len(report.Nodes) != 1 || len(report.Nodes[0].GoneGPUs) != 3 || report.Nodes[0].GoneGPUs[0].Holder.Job != "holds" {
+		t.Errorf("status -o json does not name the three GPUs that are held and gone: %s", r.Stdout)
+	}
 	expect(t, m.Run(ctx, "delete", "holds"), 0)
 	waitPhase(t, m, "default", "next", v1alpha1.JobSucceeded)
+	if r := m.Run(ctx, "status"); strings.Contains(r.Stdout, "no longer there") {
+		t.Errorf("status names GPUs that nobody holds any more: %s", r.Stdout)
+	}
 }

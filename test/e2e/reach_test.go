@@ -5,18 +5,21 @@ package e2e
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -270,12 +273,91 @@ func TestEveryFormat(t *testing.T) {
 	expect(t, m.Run(ctx, "-n", ns, "delete", "seen", "waits"), 0)
 }
 
+// TestDoctorWhereNoneRuns holds each line of doctor against what the machine
+// is seen to be from here.
 func TestDoctorWhereNoneRuns(t *testing.T) {
 	m := &harness.Muster{Home: t.TempDir()}
-	r := m.Run(deadline(t, 30*time.Second), "doctor")
-	expect(t, r, 0, "isolated", "Python")
+	r := m.Run(deadline(t, 60*time.Second), "doctor", "-o", "json")
+	expect(t, r, 0)
+	var findings []struct{ Check, Verdict, Says, Fix string }
+	if err := json.Unmarshal([]byte(r.Stdout), &findings); err != nil {
+		t.Fatalf("reading %s: %v", r.Stdout, err)
+	}
+	wanted := doctored(t, m.Home)
+	text := m.Run(deadline(t, 60*time.Second), "doctor")
+	expect(t, text, 0)
+	lines := strings.Split(text.Stdout, "\n")
+	for i, want := range wanted {
+		if i >= len(findings) || findings[i].Check != want.check {
+			t.Fatalf("finding %d is not of %s: %s", i, want.check, r.Stdout)
+		}
+		f := findings[i]
+		if f.Verdict != want.verdict || !regexp.MustCompile(want.says).MatchString(f.Says) || !strings.Contains(f.Fix, want.fix) || (f.Fix == "") != (want.fix == "") {
+			t.Errorf("%s: %+v, want %s, words that match %q and advice with %q", want.check, f, want.verdict, want.says, want.fix)
+		}
+		line := slices.IndexFunc(lines, func(line string) bool {
+			fields := strings.Fields(line)
+			return len(fields) > 1 && fields[0] == f.Verdict && fields[1] == f.Check
+		})
+		if line < 0 || !regexp.MustCompile(want.says+`$`).MatchString(strings.TrimSpace(lines[line])) {
+			t.Errorf("%s: no line of %q says what is meant", want.check, lines)
+			continue
+		}
+		if f.Fix != "" && strings.TrimSpace(lines[line+1]) != "-> "+f.Fix {
+			t.Errorf("%s: the advice %q is not in the line below: %q", want.check, f.Fix, lines[line+1])
+		}
+	}
+	if len(findings) != len(wanted) {
+		t.Errorf("%d findings, want %d: %s", len(findings), len(wanted), r.Stdout)
+	}
 	if files, _ := filepath.Glob(filepath.Join(m.Home, "*")); len(files) > 0 {
 		t.Errorf("doctor made %v", files)
+	}
+}
+
+// diagnosis is what doctor must find: says is a pattern for the whole sentence,
+// fix a part of the advice, "" for none.
+type diagnosis struct{ check, verdict, says, fix string }
+
+// doctored is what doctor must say of this machine: one where e2e tests run,
+// as root, with cgroups and Python, and with or without GPUs.
+func doctored(t *testing.T, home string) []diagnosis {
+	t.Helper()
+	version, err := exec.CommandContext(t.Context(), "python3", "-c", "import sys; print(sys.executable); print('.'.join(map(str, sys.version_info[:3])))").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(home, &fs); err != nil {
+		t.Fatal(err)
+	}
+	disk := diagnosis{"disk", "ok", `[\d.]+ GiB free in ` + regexp.QuoteMeta(home), ""}
+	if int64(fs.Bavail)*fs.Bsize < 5<<30 {
+		disk.verdict, disk.fix = "limited", "free some"
+	}
+	port := diagnosis{"port", "ok", "6443 is free", ""}
+	if listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:6443"); err == nil {
+		_ = listener.Close()
+	} else {
+		port.says = "6443 is taken by another program; muster up takes another one"
+	}
+	gpus := diagnosis{"GPUs", "limited", `none; hardware: .*driver: .*device files: .*nvidia-smi: .*GPUs: there are none to give out`, "muster up --simulate-gpus 8xA100"}
+	if _, err := os.Stat("/proc/driver/nvidia/version"); err == nil {
+		gpus = diagnosis{"GPUs", "ok", `0: .* MiB.*\(read through .*\)`, ""}
+	}
+	lines := strings.Fields(string(version))
+	return []diagnosis{
+		{"tier", "ok", "isolated: pods have processes, mounts and addresses of their own", ""},
+		{"limits", "ok", "memory and CPU limits are kept by cgroups", ""},
+		gpus,
+		{"Python", "ok", regexp.QuoteMeta(python + ", version " + lines[len(lines)-1]), ""},
+		disk,
+		port,
+		{"names", "ok", "localhost resolves", ""},
 	}
 }
 
@@ -306,26 +388,24 @@ func TestKubectlWatchesAndAttaches(t *testing.T) {
 		return cmd
 	}
 	release := filepath.Join(t.TempDir(), "release")
-	submit(t, m, ns, "seen", "--", "sh", "-c", `while [ ! -e `+release+` ]; do sleep 0.05; done; echo done`)
+	submit(t, m, ns, "seen", "--", "sh", "-c", `n=0; while [ ! -e `+release+` ]; do n=$((n+1)); echo written $n; sleep 0.05; done; echo the last word`)
 	jobs, pods := begin(t, kubectl("get", "tj", "-w")), begin(t, kubectl("get", "pods", "-w"))
 	next(t, jobs, "Running")
 	next(t, pods, "Running")
-	attach := m.Kubectl(withTimeout(ctx, t, 5*time.Second), "", "-n", ns, "attach", "seen-worker-0")
-	if attach.Code != 0 && strings.TrimSpace(attach.Stderr) == "" {
-		t.Errorf("attach ended with exit code %d and no word", attach.Code)
-	}
-	t.Logf("attach: exit code %d %s", attach.Code, attach.Stderr)
+	attach := kubectl("attach", "seen-worker-0")
+	attached := begin(t, attach)
+	next(t, attached, "written ")
 	if err := os.WriteFile(release, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	next(t, jobs, "Succeeded")
 	next(t, pods, "Completed")
-}
-
-func withTimeout(ctx context.Context, t testing.TB, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(ctx, d)
-	t.Cleanup(cancel)
-	return ctx
+	next(t, attached, "the last word")
+	for range attached {
+	}
+	if err := attach.Wait(); err != nil {
+		t.Errorf("attach ended with %v, want exit code 0 as the program ended", err)
+	}
 }
 
 // TestTooMuchMemoryIsSaid allocates 200 MB with a limit of 64 MiB.

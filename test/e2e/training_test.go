@@ -176,3 +176,35 @@ func TestPyTorch(t *testing.T) {
 		expect(t, r, 0, "rank 0 of 4", "rank 3 of 4")
 	})
 }
+
+// reduce is a script that torchrun starts once a node: every rank adds its own
+// number, and all must come to the same sum.
+const reduce = `import os
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+total = torch.tensor([float(rank + 1)])
+dist.all_reduce(total)
+print(f"rank {rank} of {world} of run {os.environ['TORCHELASTIC_RUN_ID']}: sum {total.item():g}", flush=True)
+`
+
+// TestTorchrun has torchrun find its nodes by the variables that Muster sets,
+// and nothing on its command line: 2 nodes with 1 process each.
+func TestTorchrun(t *testing.T) {
+	if err := exec.Command("/usr/bin/python3", "-c", "import torch.distributed.run").Run(); err != nil {
+		t.Skip("/usr/bin/python3 has no PyTorch: install Debian's python3-torch")
+	}
+	eachTier(t, func(t *testing.T, m *harness.Muster) {
+		ns := m.Namespace(t)
+		// Under Python 3.11 PyTorch 1.13 understands neither "redirect nothing",
+		// its default, nor "everything": only standard output is kept in a file,
+		// and shown too.
+		r := m.RunIn(deadline(t, 3*time.Minute), folder(t, map[string]string{"reduce.py": reduce}), "-n", ns, "run", "--name", "elastic", "--nodes", "2",
+			"--framework", "PyTorch", "--backoff-limit", "0", "--env", "PET_REDIRECTS=0:1", "--env", "PET_TEE=0:1", "--", "/usr/bin/python3", "-m", "torch.distributed.run", "reduce.py")
+		expect(t, r, 0, "rank 0 of 2 of run elastic: sum 3", "rank 1 of 2 of run elastic: sum 3")
+		waitPhase(t, m, ns, "elastic", v1alpha1.JobSucceeded)
+		nothingLeft(t, m, ns)
+	})
+}

@@ -258,3 +258,13 @@ func (f *Factory) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 	}
 	return loader
 }
+
+// Reach returns a client and the namespace that the command acts in.
+func (f *Factory) Reach() (client.WithWatch, string, error) {
+	server, err := f.Client()
+	if err != nil {
+		return nil, "", err
+	}
+	namespace, err := f.Namespace()
+	return server, namespace, err
+}

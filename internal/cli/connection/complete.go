@@ -4,9 +4,11 @@ import (
 	"context"
 	"time"
 
+	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/exit"
 )
 
 // completionPatience is how long a shell waits for proposals.
@@ -53,4 +55,18 @@ func (f *Factory) CompleteObjects(ctx context.Context, args []string) []string {
 		names = append(names, "trainingjobs", "gangs", "placements", "pods", "nodes", "events", "services", "persistentvolumeclaims")
 	}
 	return names
+}
+
+// TakeJobs makes the names of training jobs, at least one, the arguments of
+// cmd. Without any the question is the error, as in "suspend which job?".
+func (f *Factory) TakeJobs(cmd *cobra.Command, question string) {
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return exit.Usage("%s Give its name; `muster get` lists them", question)
+		}
+		return nil
+	}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return f.CompleteJobs(cmd.Context(), args), cobra.ShellCompDirectiveNoFileComp
+	}
 }

@@ -134,11 +134,7 @@ func run(ctx context.Context, f *connection.Factory, from, to place) error {
 
 // reach finds the member.
 func reach(ctx context.Context, f *connection.Factory, end place) (*machine, error) {
-	server, err := f.Client()
-	if err != nil {
-		return nil, err
-	}
-	namespace, err := f.Namespace()
+	server, namespace, err := f.Reach()
 	if err != nil {
 		return nil, err
 	}

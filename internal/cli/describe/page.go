@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/device"
 	"github.com/muster-dev/muster/internal/cli/member"
-	"github.com/muster-dev/muster/internal/cli/removal"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 )
 
@@ -268,7 +268,7 @@ func firstLine(text string) string {
 // devices are a pod's GPUs, by index and model where their node tells.
 func (p *page) devices(pod *corev1.Pod) string {
 	var names []string
-	for _, uuid := range removal.GPUs(pod) {
+	for _, uuid := range device.Of(pod) {
 		gpu, known := p.gpus[uuid]
 		switch {
 		case !known:

@@ -12,7 +12,10 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
 
+	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/device"
 	"github.com/muster-dev/muster/internal/cli/instance"
 	"github.com/muster-dev/muster/internal/node/gpu"
 	"github.com/muster-dev/muster/internal/node/network"
@@ -90,6 +93,33 @@ func gpus(ctx context.Context, home instance.Home) Finding {
 	return f
 }
 
+// held looks whether pods of the Muster that runs here hold GPUs that are no
+// longer in its node. There is nothing to say where none does.
+func held(ctx context.Context, factory *connection.Factory, home instance.Home) []Finding {
+	if _, alive, err := home.Read(); err != nil || !alive {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var nodes corev1.NodeList
+	var pods corev1.PodList
+	server, err := factory.Client()
+	if err == nil {
+		err = errors.Join(server.List(ctx, &nodes), server.List(ctx, &pods))
+	}
+	if err != nil {
+		return []Finding{{"server", Limited, fmt.Sprintf("the Muster that runs here does not say what it holds: %v", err), "look into its log: muster.log in the data folder"}}
+	}
+	var findings []Finding
+	for i := range nodes.Items {
+		for _, words := range device.Words(device.GoneFrom(&nodes.Items[i], pods.Items)) {
+			findings = append(findings, Finding{"GPUs held", Limited, words,
+				"bring them back (`muster top` shows what is there), or delete the job: until it ends it goes on as it can"})
+		}
+	}
+	return findings
+}
+
 // noGPUs says what is missing on the way to GPUs.
 func noGPUs(looked []gpu.Finding) Finding {
 	var missing, advice []string
@@ -103,7 +133,7 @@ func noGPUs(looked []gpu.Finding) Finding {
 		}
 	}
 	advice = append(advice, "To try things out, declare pretend ones: muster up --simulate-gpus 8xA100")
-	return Finding{"GPUs", Limited, "none. " + strings.Join(missing, " "), strings.Join(advice, " ")}
+	return Finding{"GPUs", Limited, "none; " + strings.TrimSuffix(strings.Join(missing, " "), "."), strings.Join(advice, " ")}
 }
 
 // python looks for what environments are built with.
@@ -169,8 +199,8 @@ func port(ctx context.Context, home instance.Home) Finding {
 }
 
 // names looks whether other machines' names are needed: only the loopback is.
-func names() Finding {
-	if addresses, err := net.DefaultResolver.LookupHost(context.Background(), "localhost"); err != nil || len(addresses) == 0 {
+func names(ctx context.Context) Finding {
+	if addresses, err := net.DefaultResolver.LookupHost(ctx, "localhost"); err != nil || len(addresses) == 0 {
 		return Finding{"names", Limited, "localhost does not resolve", "add \"127.0.0.1 localhost\" to /etc/hosts"}
 	}
 	return Finding{"names", Good, "localhost resolves", ""}

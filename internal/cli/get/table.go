@@ -40,6 +40,15 @@ type tables struct {
 	rows    int
 	columns []metav1.TableColumnDefinition
 	printed bool
+	// text is what writer lays out; the writer remembers the widths of the
+	// columns from one table of a watch to the next.
+	text   bytes.Buffer
+	writer interface {
+		io.Writer
+		Flush() error
+	}
+	// shown is the last row of each object in a watch.
+	shown map[string]string
 }
 
 // codec decodes the server's tables.
@@ -155,17 +164,19 @@ func (t *tables) print(table *metav1.Table) error {
 	if width, _, ok := terminal.Size(t.out); ok && *t.options.format != output.Wide {
 		fit(table, width)
 	}
-	var text bytes.Buffer
-	writer := printers.GetNewTabWriter(&text)
+	t.text.Reset()
+	if t.writer == nil {
+		t.writer = printers.GetNewTabWriter(&t.text)
+	}
 	printer := printers.NewTablePrinter(printers.PrintOptions{
 		NoHeaders: t.options.noHeaders || t.printed, Wide: *t.options.format == output.Wide,
 		WithNamespace: t.options.all && t.wanted.Namespaced(), ShowLabels: t.options.labels,
 		WithKind: t.several, Kind: t.wanted.Mapping.GroupVersionKind.GroupKind(),
 	})
-	if err := printer.PrintObj(table, writer); err != nil {
+	if err := printer.PrintObj(table, t.writer); err != nil {
 		return fmt.Errorf("laying out the table: %w", err)
 	}
-	if err := writer.Flush(); err != nil {
+	if err := t.writer.Flush(); err != nil {
 		return err
 	}
 	if t.several && !t.first && !t.printed {
@@ -174,7 +185,7 @@ func (t *tables) print(table *metav1.Table) error {
 		}
 	}
 	t.printed = true
-	_, err := io.WriteString(t.out, paintPhases(t.style, text.String()))
+	_, err := io.WriteString(t.out, paintPhases(t.style, t.text.String()))
 	return err
 }
 
@@ -223,7 +234,7 @@ func (t *tables) watch(ctx context.Context, client *rest.RESTClient) error {
 		if err := json.Unmarshal(raw, table); err != nil {
 			return fmt.Errorf("reading the server's table: %w", err)
 		}
-		if err := t.print(table); err != nil {
+		if err := t.printNews(table); err != nil {
 			return err
 		}
 		following := options
@@ -260,8 +271,56 @@ func (t *tables) changes(ctx context.Context, request *rest.Request) error {
 		if err := json.Unmarshal(event.Object.Raw, table); err != nil {
 			return fmt.Errorf("reading the server's table: %w", err)
 		}
-		if err := t.print(table); err != nil {
+		if event.Type == string(watch.Deleted) {
+			clear(t.shown)
+		}
+		if err := t.printNews(table); err != nil {
 			return err
 		}
 	}
+}
+
+// printNews prints those rows of a watch that differ from what was printed of
+// the object last: much of what changes in an object is in no column.
+func (t *tables) printNews(table *metav1.Table) error {
+	if len(table.ColumnDefinitions) == 0 {
+		table.ColumnDefinitions = t.columns
+	}
+	t.columns = table.ColumnDefinitions
+	if t.shown == nil {
+		t.shown = map[string]string{}
+	}
+	var news []metav1.TableRow
+	for i := range table.Rows {
+		metadata, err := rowMetadata(&table.Rows[i])
+		if err != nil {
+			return err
+		}
+		key, cells := metadata.Namespace+"/"+metadata.Name, t.cells(table, i)
+		if last, ok := t.shown[key]; !ok || last != cells {
+			news = append(news, table.Rows[i])
+		}
+		t.shown[key] = cells
+	}
+	table.Rows = news
+	return t.print(table)
+}
+
+// cells is what the columns that are shown say, without ages, which change by
+// themselves.
+func (t *tables) cells(table *metav1.Table, row int) string {
+	var text strings.Builder
+	for column, definition := range table.ColumnDefinitions {
+		if definition.Name == "Age" || definition.Priority > 0 && *t.options.format != output.Wide || column >= len(table.Rows[row].Cells) {
+			continue
+		}
+		_, _ = fmt.Fprintf(&text, "%v\x00", table.Rows[row].Cells[column])
+	}
+	if t.options.labels {
+		metadata, err := rowMetadata(&table.Rows[row])
+		if err == nil {
+			_, _ = fmt.Fprint(&text, metadata.Labels)
+		}
+	}
+	return text.String()
 }

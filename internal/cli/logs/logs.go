@@ -15,7 +15,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/member"
-	"github.com/muster-dev/muster/internal/cli/suggestion"
 	"github.com/muster-dev/muster/internal/cli/transcript"
 )
 
@@ -82,9 +81,9 @@ func usage(check cobra.PositionalArgs, words string) cobra.PositionalArgs {
 }
 
 func (o *options) complete(args []string, indexGiven bool) error {
-	o.job = args[0]
-	if len(args) == 2 {
-		o.member = args[1]
+	var err error
+	if o.job, o.member, err = member.Words(args); err != nil {
+		return err
 	}
 	switch {
 	case o.member != "" && (o.role != "" || indexGiven):
@@ -103,7 +102,6 @@ func (o *options) complete(args []string, indexGiven bool) error {
 		}
 		o.role, o.index = m.Role, m.Index
 	}
-	var err error
 	o.from, err = parseSince(o.since, time.Now())
 	return err
 }
@@ -129,11 +127,7 @@ func (o *options) want(m member.Member) bool {
 }
 
 func (o *options) run(ctx context.Context) error {
-	server, err := o.factory.Client()
-	if err != nil {
-		return err
-	}
-	namespace, err := o.factory.Namespace()
+	server, namespace, err := o.factory.Reach()
 	if err != nil {
 		return err
 	}
@@ -208,10 +202,7 @@ func (o *options) chosen(job *v1alpha1.TrainingJob) ([]member.Member, error) {
 	if o.index >= 0 {
 		wanted += "-" + strconv.Itoa(o.index)
 	}
-	if len(names) > 8 {
-		names = append(names[:8], "…")
-	}
-	return nil, exit.NotFound("%s has no member %s%s; it has %v", job.Name, wanted, suggestion.Phrase(wanted, names), names)
+	return nil, member.None(job.Name, wanted, names)
 }
 
 // none says why there is no output yet.

@@ -154,5 +154,33 @@ func Choose(pods []corev1.Pod, job, word string) (*corev1.Pod, error) {
 	case word == "":
 		return nil, exit.NotFound("none of the members of %s runs now (%s)", job, strings.Join(names, ", "))
 	}
-	return nil, exit.NotFound("%s has no member %s%s; it has %s", job, word, suggestion.Phrase(word, names), strings.Join(names, ", "))
+	return nil, None(job, word, names)
+}
+
+// shown is how many members a message names.
+const shown = 8
+
+// None is the error, of exit code 3, that a job has no member as word names
+// it, but these.
+func None(job, word string, names []string) error {
+	has := names
+	if len(has) > shown {
+		has = append(has[:shown:shown], fmt.Sprintf("and %d more", len(names)-shown))
+	}
+	return exit.NotFound("%s has no member %s: it has %s%s", job, word, strings.Join(has, ", "), suggestion.Phrase(word, names))
+}
+
+// Words reads the words that name a job and perhaps a member of it: "mnist",
+// "mnist worker-0" or "mnist/worker-0". There must be one or two.
+func Words(words []string) (job, member string, err error) {
+	job, member, joined := strings.Cut(words[0], "/")
+	switch {
+	case joined && (job == "" || member == "" || strings.Contains(member, "/")):
+		return "", "", exit.Usage("%s: give a job and a member, such as mnist/worker-0", words[0])
+	case joined && len(words) == 2:
+		return "", "", exit.Usage("%s names a member already: leave %s out", words[0], words[1])
+	case len(words) == 2:
+		member = words[1]
+	}
+	return job, member, nil
 }

@@ -33,6 +33,13 @@ func Explain(name string, err error) error {
 	return &refused{words: words, err: err}
 }
 
+// NoNamespace reports whether the server refused an object because the
+// namespace that it is for does not exist.
+func NoNamespace(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && apierrors.IsNotFound(err) && status.ErrStatus.Details != nil && status.ErrStatus.Details.Kind == "namespaces"
+}
+
 // refused says words and remembers the error they come from.
 type refused struct {
 	words string

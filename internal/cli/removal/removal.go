@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/device"
 	"github.com/muster-dev/muster/internal/cli/member"
 )
 
@@ -95,20 +96,11 @@ func Look(ctx context.Context, c client.Client, job *v1alpha1.TrainingJob) (Left
 		left.Members = append(left.Members, m.String())
 		if phase := pods[i].Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
 			left.Running++
-			left.GPUs += len(GPUs(&pods[i]))
+			left.GPUs += len(device.Of(&pods[i]))
 		}
 	}
 	slices.Sort(left.Members)
 	return left, nil
-}
-
-// GPUs lists the UUIDs of the GPUs that a pod was given.
-func GPUs(pod *corev1.Pod) []string {
-	list := pod.Annotations[v1alpha1.AnnotationGPUs]
-	if list == "" {
-		return nil
-	}
-	return strings.Split(list, ",")
 }
 
 // String says what is left in words.

@@ -9,36 +9,24 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/muster-dev/muster/internal/cli/connection"
-	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/suspension"
 )
 
 // New returns the command.
 func New(f *connection.Factory) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "resume JOB...",
 		Short:   "Start suspended training jobs again",
 		Long:    "Starts suspended training jobs again as soon as what they need is free.",
 		Example: "  muster resume mnist",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return exit.Usage("resume which job? Give its name; `muster get` lists them")
-			}
-			return nil
-		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return f.CompleteJobs(cmd.Context(), args), cobra.ShellCompDirectiveNoFileComp
-		},
-		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), f, args) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), f, args) },
 	}
+	f.TakeJobs(cmd, "resume which job?")
+	return cmd
 }
 
 func run(ctx context.Context, f *connection.Factory, names []string) error {
-	server, err := f.Client()
-	if err != nil {
-		return err
-	}
-	namespace, err := f.Namespace()
+	server, namespace, err := f.Reach()
 	if err != nil {
 		return err
 	}

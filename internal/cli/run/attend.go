@@ -32,6 +32,7 @@ func (o *options) attend(ctx context.Context, server client.WithWatch, job *v1al
 	announcer := newAnnouncer(streams.Err, streams.ErrStyle())
 	defer announcer.quiet()
 	announcer.begin(job)
+	o.adviseGPUs(ctx, server, job)
 	attendance := transcript.Attendance{
 		Client: server, Source: transcript.Server{Set: set}, Archive: transcript.ArchiveOf(home, job),
 		Printer: transcript.NewPrinter(streams.Out, streams.OutStyle(), member.Of(job), false),
@@ -67,7 +68,11 @@ func (o *options) stop(ctx context.Context, server client.Client, job *v1alpha1.
 	ctx, cancel := context.WithTimeout(ctx, stopPatience)
 	defer cancel()
 	streams := o.factory.Streams
-	_, _ = fmt.Fprintf(streams.Err, "\nStopping %s and waiting until its GPUs are free (^C again leaves at once; it stops all the same).\n", job.Name)
+	until := "it is gone"
+	if wantsGPUs(job) {
+		until = "its GPUs are free"
+	}
+	_, _ = fmt.Fprintf(streams.Err, "\nStopping %s and waiting until %s (^C again leaves at once; it stops all the same).\n", job.Name, until)
 	if err := removal.Delete(ctx, server, job); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return exit.With(exit.Interrupted, o.factory.Explain(err))
 	}

@@ -13,11 +13,16 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/suggestion"
+	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/environment/source"
 )
 
 // maxName is the longest name of a job: member names are made from it.
 const maxName = 48
+
+// leastMemory is the least that --memory may be, in bytes: less is a unit that
+// was forgotten.
+const leastMemory = 1 << 20
 
 var (
 	nameShape     = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
@@ -148,6 +153,9 @@ func parseRequests(cpus, memory string) (corev1.ResourceList, error) {
 		}
 		if quantity.Sign() <= 0 {
 			return nil, exit.Usage("%s %s: give more than nothing, such as %s", one.flag, one.text, one.example)
+		}
+		if one.name == corev1.ResourceMemory && quantity.Value() < leastMemory {
+			return nil, exit.Usage("%s %s: that is %s, too little for any process: give a unit, such as %s", one.flag, one.text, terminal.Count(quantity.Value(), "byte"), one.example)
 		}
 		requests[one.name] = quantity
 	}

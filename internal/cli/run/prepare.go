@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strings"
@@ -113,6 +114,10 @@ func scriptIn(folder, script string) (string, error) {
 // checkCommand refuses a command whose script is not there: it would only be
 // found out once GPUs are held.
 func checkCommand(folder string, command []string) error {
+	if len(command) > 0 && forgotten(folder, command[0]) {
+		return exit.Usage("%s: this is a script, not a program: give --script %s, or its interpreter, as in `muster run -- python %s`",
+			command[0], command[0], command[0])
+	}
 	script := scriptOf("", command)
 	if script == "" || filepath.IsAbs(script) || strings.Contains(script, "$(") {
 		return nil
@@ -122,6 +127,19 @@ func checkCommand(folder string, command []string) error {
 		return exit.NotFound("%s: there is no such file in the code folder %s%s", script, folder, nearby(path))
 	}
 	return nil
+}
+
+// forgotten reports whether a command begins with a script of the code folder
+// that would not be found as a program.
+func forgotten(folder, program string) bool {
+	if strings.Contains(program, "/") || !strings.HasSuffix(program, ".py") {
+		return false
+	}
+	if _, err := exec.LookPath(program); err == nil {
+		return false
+	}
+	info, err := os.Stat(filepath.Join(folder, program))
+	return err == nil && info.Mode().IsRegular()
 }
 
 // nearby proposes the name in path's folder that is nearest to it.

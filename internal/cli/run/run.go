@@ -109,6 +109,11 @@ func (o *options) complete(flags *pflag.FlagSet, args []string) {
 	o.flags.Nodes = given("nodes", o.numbers.nodes)
 	o.flags.BackoffLimit = given("backoff-limit", o.numbers.backoff)
 	o.flags.Command = args
+	flags.Visit(func(flag *pflag.Flag) {
+		if flag.Value.Type() == "string" && flag.Value.String() == "" {
+			o.flags.empty = append(o.flags.empty, "--"+flag.Name)
+		}
+	})
 	if o.dryRun && *o.format == output.Human {
 		*o.format = output.YAML
 	}
@@ -155,7 +160,9 @@ func (o *options) run(ctx context.Context) error {
 	case *o.format != output.Human:
 		return o.print(job)
 	case o.detach:
-		return o.farewell(job)
+		err := o.farewell(job)
+		o.adviseGPUs(ctx, server, job)
+		return err
 	}
 	return o.attend(ctx, server, job)
 }
@@ -168,6 +175,8 @@ func (o *options) create(ctx context.Context, server client.Client, job *v1alpha
 		return o.exists(ctx, server, job)
 	case meetsNoKind(err):
 		return fmt.Errorf("this server knows no training jobs (%w): is it a Muster? Start one with `muster up`", err)
+	case refusal.NoNamespace(err):
+		return exit.NotFound("there is no namespace %s: `muster get namespaces` lists those there are", job.Namespace)
 	case err != nil:
 		return refusal.Explain("the training job "+job.Name, o.factory.Explain(err))
 	}

@@ -38,6 +38,10 @@ type Flags struct {
 	BackoffLimit *int
 	Checkpoints  string
 	Command      []string
+
+	// empty are the flags that were given without a value, as an unset
+	// variable of a shell leaves them.
+	empty []string
 }
 
 // Inputs are what the flags do not say: what was found on this machine.
@@ -117,6 +121,9 @@ func isURL(script string) bool {
 
 // check refuses combinations that make no sense.
 func (f *Flags) check() error {
+	if len(f.empty) > 0 {
+		return exit.Usage("%s: its value is empty: is a variable of your shell not set? Leave the flag out, or give it a value", strings.Join(f.empty, ", "))
+	}
 	switch {
 	case f.Nodes != nil && (f.Workers != nil || f.PS != nil):
 		return exit.Usage("--nodes and --workers/--ps say the same thing in two ways: --nodes N is for PyTorch (N equal members), --workers and --ps for TensorFlow; give one")

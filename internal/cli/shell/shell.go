@@ -4,11 +4,10 @@ package shell
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/remotecommand"
@@ -38,6 +37,7 @@ func New(f *connection.Factory) *cobra.Command {
 GPUs. Without a member's name, the first that runs. With a command after --, it
 runs that and ends with its exit code.`,
 		Example: `  muster shell mnist
+  muster shell mnist/worker-1
   muster shell mnist worker-1 -- nvidia-smi`,
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
@@ -69,18 +69,19 @@ func (o *options) complete(args []string, dash int) error {
 	case dash >= 0 && len(o.command) == 0:
 		return exit.Usage("the command after -- is empty")
 	}
-	o.job = before[0]
-	if len(before) == 2 {
-		o.member = before[1]
-	}
-	if len(o.command) == 0 {
-		o.command = []string{"/bin/sh", "-c", "command -v bash >/dev/null && exec bash || exec sh"}
-	}
-	return nil
+	var err error
+	o.job, o.member, err = member.Words(before)
+	return err
+}
+
+// interactive is the command of a shell where none is given. A terminal has a
+// kind, without which neither colours nor full-screen programs work.
+func interactive(term string) []string {
+	return []string{"/bin/sh", "-c", `[ -z "$1" ] || export TERM="$1"; command -v bash >/dev/null && exec bash || exec sh`, "sh", term}
 }
 
 func (o *options) run(ctx context.Context) error {
-	server, err := o.factory.Client()
+	server, namespace, err := o.factory.Reach()
 	if err != nil {
 		return err
 	}
@@ -89,10 +90,6 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	set, err := o.factory.Clientset()
-	if err != nil {
-		return err
-	}
-	namespace, err := o.factory.Namespace()
 	if err != nil {
 		return err
 	}
@@ -108,9 +105,13 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	streams := o.factory.Streams
+	if len(o.command) == 0 {
+		o.command = interactive(o.factory.Getenv("TERM"))
+	}
+	said := &counter{Writer: streams.Err}
 	command := remote.Command{
 		Namespace: namespace, Pod: pod.Name, Container: member.Container(pod), Argv: o.command,
-		Stdin: streams.In, Stdout: streams.Out, Stderr: streams.Err,
+		Stdin: streams.In, Stdout: streams.Out, Stderr: said,
 		TTY: terminal.Is(streams.In) && terminal.Is(streams.Out),
 	}
 	if command.TTY {
@@ -127,24 +128,55 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if code != 0 {
-		return exit.With(exit.Code(code), nil)
+	return ended(pod.Name, command, code, said.bytes)
+}
+
+// ended turns a command's exit code into the error that carries it. Of a
+// program that could not be started nobody has said anything.
+func ended(pod string, command remote.Command, code int, said int64) error {
+	switch {
+	case code == 0:
+		return nil
+	case code == notFound && said == 0 && !command.TTY:
+		return exit.With(exit.Code(code), fmt.Errorf("%s: there is no such program in %s", command.Argv[0], pod))
+	case code == notExecutable && said == 0 && !command.TTY:
+		return exit.With(exit.Code(code), fmt.Errorf("%s cannot be executed in %s", command.Argv[0], pod))
 	}
-	return nil
+	return exit.With(exit.Code(code), nil)
+}
+
+// The exit codes of a program that could not be started, as shells have them.
+const (
+	notExecutable = 126
+	notFound      = 127
+)
+
+// counter counts what passes through it, in bytes.
+type counter struct {
+	io.Writer
+	bytes int64
+}
+
+// Write implements io.Writer.
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	c.bytes += int64(n)
+	return n, err
 }
 
 // sizes tells the size of the terminal each time it changes.
 type sizes struct {
 	out     io.Writer
-	signals chan os.Signal
+	signals <-chan os.Signal
+	ignore  func()
 	quit    chan struct{}
 	once    sync.Once
 	first   bool
 }
 
 func watchSize(out io.Writer) *sizes {
-	s := &sizes{out: out, signals: make(chan os.Signal, 1), quit: make(chan struct{}), first: true}
-	signal.Notify(s.signals, syscall.SIGWINCH)
+	s := &sizes{out: out, quit: make(chan struct{}), first: true}
+	s.signals, s.ignore = terminal.Resized()
 	return s
 }
 
@@ -166,6 +198,6 @@ func (s *sizes) Next() *remotecommand.TerminalSize {
 }
 
 func (s *sizes) stop() {
-	signal.Stop(s.signals)
+	s.ignore()
 	s.once.Do(func() { close(s.quit) })
 }

@@ -3,7 +3,6 @@ package status
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/device"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/instance"
 	"github.com/muster-dev/muster/internal/cli/output"
@@ -40,6 +40,7 @@ type NodeReport struct {
 	CPU         string                  `json:"cpu"`
 	Memory      string                  `json:"memory"`
 	GPUs        []v1alpha1.GPUDevice    `json:"gpus,omitempty"`
+	GoneGPUs    []device.Gone           `json:"goneGPUs,omitempty"`
 	HostPorts   *v1alpha1.PortRange     `json:"hostPorts,omitempty"`
 	Quarantined []string                `json:"quarantined,omitempty"`
 	Pods        map[corev1.PodPhase]int `json:"pods,omitempty"`
@@ -143,10 +144,9 @@ func describeNode(node *corev1.Node, pods []corev1.Pod) NodeReport {
 		}
 	}
 	// An annotation that cannot be read shows as a node without GPUs.
-	var inventory v1alpha1.NodeInventory
-	if json.Unmarshal([]byte(node.Annotations[v1alpha1.AnnotationInventory]), &inventory) == nil {
-		n.GPUs, n.HostPorts, n.Quarantined = inventory.GPUs, inventory.HostPorts, inventory.Quarantined
-	}
+	inventory, _ := device.Inventory(node)
+	n.GPUs, n.HostPorts, n.Quarantined = inventory.GPUs, inventory.HostPorts, inventory.Quarantined
+	n.GoneGPUs = device.GoneFrom(node, pods)
 	for _, pod := range pods {
 		if pod.Spec.NodeName == node.Name {
 			n.Pods[pod.Status.Phase]++
@@ -199,6 +199,9 @@ func (n NodeReport) rows(table *terminal.Table, state instance.State) {
 		gpus = gpuWords(n.GPUs)
 	}
 	table.Row("GPUs", gpus)
+	for _, words := range device.Words(n.GoneGPUs) {
+		table.Row("GPUs gone", words).Paint(1, terminal.Red)
+	}
 	table.Row("pods", counts(n.Pods, corev1.PodRunning, corev1.PodPending, corev1.PodSucceeded, corev1.PodFailed))
 	for _, unknown := range n.Quarantined {
 		table.Row("unknown", unknown).Paint(1, terminal.Yellow)

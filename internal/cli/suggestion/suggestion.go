@@ -7,11 +7,12 @@ package suggestion
 import "strings"
 
 // Nearest returns the candidate that word was most likely meant to be, or ""
-// where none is near: more than a third of its letters, and at least two,
-// would have to change. Case and order of candidates do not matter; of two
+// where none is near: more than a third of its letters, and more than two or
+// all of them, would have to change. Case and order of candidates do not matter; of two
 // that are equally near, the one that sorts first wins.
 func Nearest(word string, candidates []string) string {
-	best, distance := "", max(2, len([]rune(word))/3)+1
+	letters := len([]rune(word))
+	best, distance := "", min(max(2, letters/3)+1, max(letters, 1))
 	for _, candidate := range candidates {
 		d := edits([]rune(strings.ToLower(word)), []rune(strings.ToLower(candidate)))
 		if d < distance || d == distance && best != "" && candidate < best {

@@ -3,7 +3,7 @@ package suggestion
 import "testing"
 
 func TestNearest(t *testing.T) {
-	files := []string{"train.py", "model.py", "README.md", "data.py"}
+	files := []string{"train.py", "model.py", "README.md", "data.py", "q"}
 	for _, test := range []struct{ word, want string }{
 		{"trian.py", "train.py"},
 		{"train.p", "train.py"},
@@ -11,6 +11,8 @@ func TestNearest(t *testing.T) {
 		{"modle.py", "model.py"},
 		{"completely-else.txt", ""},
 		{"x", ""},
+		{"ab", ""},
+		{"qq", "q"},
 		{"", ""},
 	} {
 		if got := Nearest(test.word, files); got != test.want {

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/muster-dev/muster/internal/cli/connection"
-	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/removal"
 	"github.com/muster-dev/muster/internal/cli/suspension"
 	"github.com/muster-dev/muster/internal/cli/terminal"
@@ -25,27 +24,15 @@ func New(f *connection.Factory) *cobra.Command {
 jobs, their volumes and their checkpoints. muster resume starts them again,
 from the last checkpoint if the script saves any.`,
 		Example: "  muster suspend mnist",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return exit.Usage("suspend which job? Give its name; `muster get` lists them")
-			}
-			return nil
-		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return f.CompleteJobs(cmd.Context(), args), cobra.ShellCompDirectiveNoFileComp
-		},
-		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), f, args, noWait) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), f, args, noWait) },
 	}
+	f.TakeJobs(cmd, "suspend which job?")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return at once; they stop all the same")
 	return cmd
 }
 
 func run(ctx context.Context, f *connection.Factory, names []string, noWait bool) error {
-	server, err := f.Client()
-	if err != nil {
-		return err
-	}
-	namespace, err := f.Namespace()
+	server, namespace, err := f.Reach()
 	if err != nil {
 		return err
 	}

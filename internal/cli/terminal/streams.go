@@ -17,15 +17,15 @@ type Streams struct {
 	Err io.Writer
 	// NoColor forbids colour whatever the streams are.
 	NoColor bool
+	// Dumb says that the terminal knows no escape sequences at all.
+	Dumb bool
 }
 
 // Standard returns the streams of this process. The environment variables
 // NO_COLOR (set and not empty) and TERM=dumb forbid colour.
 func Standard() Streams {
-	return Streams{
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		NoColor: os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb",
-	}
+	dumb := os.Getenv("TERM") == "dumb"
+	return Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, NoColor: os.Getenv("NO_COLOR") != "" || dumb, Dumb: dumb}
 }
 
 // descriptor is anything with a file descriptor, such as *os.File.

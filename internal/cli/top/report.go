@@ -2,15 +2,12 @@ package top
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/cli/member"
-	"github.com/muster-dev/muster/internal/cli/removal"
+	"github.com/muster-dev/muster/internal/cli/device"
 )
 
 // Report is what `muster top -o json` prints.
@@ -31,6 +28,8 @@ type Node struct {
 	// Pods is how many pods have not ended.
 	Pods int   `json:"pods"`
 	GPUs []GPU `json:"gpus,omitempty"`
+	// GoneGPUs are held by pods and no longer in the node.
+	GoneGPUs []device.Gone `json:"goneGPUs,omitempty"`
 	// Quarantined are processes that the node found and knows nothing of.
 	Quarantined []string `json:"quarantined,omitempty"`
 }
@@ -43,17 +42,7 @@ type GPU struct {
 	// MemoryUsedMiB is absent where this machine cannot measure it.
 	MemoryUsedMiB *int64 `json:"memoryUsedMiB,omitempty"`
 	// Holder is the pod that holds it; absent if none does.
-	Holder *Holder `json:"holder,omitempty"`
-}
-
-// Holder is the pod that holds a GPU.
-type Holder struct {
-	Namespace string `json:"namespace"`
-	// Job and Member are empty for a pod that is no member of a job.
-	Job    string    `json:"job,omitempty"`
-	Member string    `json:"member,omitempty"`
-	Pod    string    `json:"pod"`
-	Since  time.Time `json:"since"`
+	Holder *device.Holder `json:"holder,omitempty"`
 }
 
 // Measure is what was measured of one GPU.
@@ -64,7 +53,7 @@ type Measure struct {
 
 // Build makes the report from nodes, pods and, by UUID, what was measured.
 func Build(nodes []corev1.Node, pods []corev1.Pod, measures map[string]Measure) Report {
-	holders := map[string]*Holder{}
+	holders := map[string]*device.Holder{}
 	type sums struct {
 		cpus   float64
 		memory int64
@@ -73,7 +62,7 @@ func Build(nodes []corev1.Node, pods []corev1.Pod, measures map[string]Measure) 
 	used := map[string]*sums{}
 	for i := range pods {
 		pod := &pods[i]
-		if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if !device.Holds(pod) {
 			continue
 		}
 		sum := used[pod.Spec.NodeName]
@@ -86,8 +75,9 @@ func Build(nodes []corev1.Node, pods []corev1.Pod, measures map[string]Measure) 
 			sum.cpus += container.Resources.Requests.Cpu().AsApproximateFloat64()
 			sum.memory += container.Resources.Requests.Memory().Value()
 		}
-		for _, uuid := range removal.GPUs(pod) {
-			holders[uuid] = holderOf(pod)
+		holder := device.HolderOf(pod)
+		for _, uuid := range device.Of(pod) {
+			holders[uuid] = &holder
 		}
 	}
 	report := Report{Nodes: []Node{}}
@@ -100,11 +90,11 @@ func Build(nodes []corev1.Node, pods []corev1.Pod, measures map[string]Measure) 
 		if sum := used[node.Name]; sum != nil {
 			row.CPUsRequested, row.MemoryRequested, row.Pods = sum.cpus, sum.memory, sum.pods
 		}
-		inventory := inventoryOf(node)
-		row.Quarantined = inventory.Quarantined
-		for _, device := range inventory.GPUs {
-			gpu := GPU{GPUDevice: device, Holder: holders[device.UUID]}
-			if measure, ok := measures[device.UUID]; ok {
+		inventory, _ := device.Inventory(node)
+		row.Quarantined, row.GoneGPUs = inventory.Quarantined, device.GoneFrom(node, pods)
+		for _, one := range inventory.GPUs {
+			gpu := GPU{GPUDevice: one, Holder: holders[one.UUID]}
+			if measure, ok := measures[one.UUID]; ok {
 				gpu.Utilization, gpu.MemoryUsedMiB = &measure.UtilizationPercent, &measure.MemoryUsedMiB
 			}
 			row.GPUs = append(row.GPUs, gpu)
@@ -114,27 +104,6 @@ func Build(nodes []corev1.Node, pods []corev1.Pod, measures map[string]Measure) 
 	}
 	slices.SortFunc(report.Nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 	return report
-}
-
-func holderOf(pod *corev1.Pod) *Holder {
-	holder := &Holder{Namespace: pod.Namespace, Pod: pod.Name, Since: pod.CreationTimestamp.Time}
-	if pod.Status.StartTime != nil {
-		holder.Since = pod.Status.StartTime.Time
-	}
-	if m, ok := member.OfPod(pod); ok {
-		holder.Job, holder.Member = pod.Labels[v1alpha1.LabelJob], m.String()
-	}
-	return holder
-}
-
-// inventoryOf reads what a node tells of its GPUs. One that tells nothing, or
-// nonsense, has none.
-func inventoryOf(node *corev1.Node) v1alpha1.NodeInventory {
-	var inventory v1alpha1.NodeInventory
-	if json.Unmarshal([]byte(node.Annotations[v1alpha1.AnnotationInventory]), &inventory) != nil {
-		return v1alpha1.NodeInventory{}
-	}
-	return inventory
 }
 
 func ready(node *corev1.Node) bool {

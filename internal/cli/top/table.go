@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-dev/muster/internal/cli/device"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 )
 
@@ -21,6 +22,9 @@ func (r Report) write(out io.Writer, style terminal.Style, now time.Time) error 
 				held++
 			}
 			gpu.rows(devices, node.Name, now)
+		}
+		for _, gone := range node.GoneGPUs {
+			devices.Row(node.Name, "gone", "", "", "", gone.Holder.String()+"; no longer there: "+gone.UUID, since(gone.Holder, now)).Paint(5, terminal.Red)
 		}
 		state, colour := "Ready", terminal.Green
 		if !node.Ready {
@@ -54,6 +58,11 @@ func (r Report) write(out io.Writer, style terminal.Style, now time.Time) error 
 	return nil
 }
 
+// since is how long a holder has been holding.
+func since(holder device.Holder, now time.Time) string {
+	return terminal.Span(now.Sub(holder.Since).Truncate(time.Second))
+}
+
 // rows adds a GPU's line, and one for each further holder.
 func (g GPU) rows(table *terminal.Table, node string, now time.Time) {
 	model := g.Model
@@ -78,11 +87,7 @@ func (g GPU) rows(table *terminal.Table, node string, now time.Time) {
 		table.Paint(5, colour)
 	}
 	if g.Holder != nil {
-		name := g.Holder.Namespace + "/" + g.Holder.Pod
-		if g.Holder.Job != "" {
-			name = g.Holder.Namespace + "/" + g.Holder.Job + " " + g.Holder.Member
-		}
-		add(name, terminal.Span(now.Sub(g.Holder.Since).Truncate(time.Second)), terminal.Green)
+		add(g.Holder.String(), since(*g.Holder, now), terminal.Green)
 	}
 	for _, process := range g.Foreign {
 		words := []string{fmt.Sprintf("process %d", process.PID)}

@@ -1,9 +1,9 @@
 package top
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,37 +78,57 @@ func (o *options) run(ctx context.Context) error {
 		local = opened
 		defer func() { _ = opened.Close() }()
 	}
+	if o.watch {
+		return o.refresh(ctx, server, local)
+	}
+	report, err := look(ctx, server, local)
+	if err != nil {
+		return err
+	}
 	streams := o.factory.Streams
+	if *o.format != output.Human {
+		return output.Print(streams.Out, *o.format, report)
+	}
+	return report.write(streams.Out, streams.OutStyle(), time.Now())
+}
+
+// refresh shows the report again and again until ctx ends: in one place on a
+// terminal, one below the other elsewhere.
+func (o *options) refresh(ctx context.Context, server client.Reader, local sampler) error {
+	streams := o.factory.Streams
+	draw := func(page string) error {
+		_, err := fmt.Fprintln(streams.Out, page)
+		return err
+	}
+	if terminal.Is(streams.Out) && !streams.Dumb {
+		screen := terminal.NewScreen(streams.Out)
+		defer screen.Close()
+		draw = screen.Draw
+	}
+	resized, stop := terminal.Resized()
+	defer stop()
+	tick := time.NewTicker(refreshEvery)
+	defer tick.Stop()
 	for {
 		report, err := look(ctx, server, local)
+		if ctx.Err() != nil {
+			return exit.With(exit.Interrupted, nil)
+		}
 		if err != nil {
 			return err
 		}
-		if *o.format != output.Human {
-			return output.Print(streams.Out, *o.format, report)
-		}
-		var text bytes.Buffer
-		if o.watch && terminal.Is(streams.Out) {
-			text.WriteString("\x1b[H\x1b[2J")
-		}
-		if err := report.write(&text, streams.OutStyle(), time.Now()); err != nil {
+		var page strings.Builder
+		if err := report.write(&page, streams.OutStyle(), time.Now()); err != nil {
 			return err
 		}
-		if _, err := streams.Out.Write(text.Bytes()); err != nil {
+		if err := draw(page.String()); err != nil {
 			return err
 		}
-		if !o.watch {
-			return nil
-		}
-		timer := time.NewTimer(refreshEvery)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
-		}
-		if !terminal.Is(streams.Out) {
-			_, _ = fmt.Fprintln(streams.Out)
+			return exit.With(exit.Interrupted, nil)
+		case <-resized:
+		case <-tick.C:
 		}
 	}
 }

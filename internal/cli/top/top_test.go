@@ -42,7 +42,7 @@ func TestReport(t *testing.T) {
 			Status: corev1.PodStatus{Phase: phase},
 		}
 	}
-	pods := []corev1.Pod{pod("0", "GPU-a", corev1.PodRunning), pod("1", "GPU-c", corev1.PodSucceeded)}
+	pods := []corev1.Pod{pod("0", "GPU-a,GPU-x", corev1.PodRunning), pod("1", "GPU-c", corev1.PodSucceeded)}
 	report := Build([]corev1.Node{node}, pods, map[string]Measure{"GPU-a": {UtilizationPercent: 97, MemoryUsedMiB: 1024}})
 	var text strings.Builder
 	if err := report.write(&text, terminal.Coloured(false), now); err != nil {
@@ -51,11 +51,12 @@ func TestReport(t *testing.T) {
 	want := `NODE  STATE  CPUS       MEMORY              GPUS    PODS
 box   Ready  0.5 of 16  1.0 GiB of 64.0 GiB  2 of 4  1
 
-NODE  GPU  MODEL  BUSY  MEMORY               HELD BY                                                 SINCE
-box   0    A100   97%   1.0 GiB of 80.0 GiB  vision/mnist worker-0                                   1h 30m
-box   1    A100         80.0 GiB             process 4711 of ada (python notebook.py), not Muster's
-box   2    A100         80.0 GiB             free
-box   3    A100         80.0 GiB             not given out: XID 79
+NODE  GPU   MODEL  BUSY  MEMORY               HELD BY                                                 SINCE
+box   0     A100   97%   1.0 GiB of 80.0 GiB  vision/mnist worker-0                                   1h 30m
+box   1     A100         80.0 GiB             process 4711 of ada (python notebook.py), not Muster's
+box   2     A100         80.0 GiB             free
+box   3     A100         80.0 GiB             not given out: XID 79
+box   gone                                    vision/mnist worker-0; no longer there: GPU-x           1h 30m
 box: left running, unknown to this Muster: pid 9 python
 `
 	want = strings.Replace(want, "MEMORY              GPUS", "MEMORY               GPUS", 1)

@@ -6,10 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 	"syscall"
+	"time"
 
-	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/instance"
 	"github.com/muster-dev/muster/internal/controlplane"
 )
@@ -20,15 +19,10 @@ const maxLog = 16 << 20
 // background starts the same command in a session of its own, without
 // --detach, and returns once it is ready.
 func (o *options) background(ctx context.Context, home instance.Home) error {
-	if s, alive, err := home.Read(); err != nil {
-		return err
-	} else if alive {
-		return exit.With(exit.Failure, fmt.Errorf("muster is already running in %s (process %d, %s): \"muster status\" tells more, \"muster down\" stops it", home, s.PID, strings.ToLower(string(s.Phase))))
-	}
-	// Who else holds the lock has no state yet, or is being stopped.
-	release, err := controlplane.Lock(string(home))
+	// Nothing is started only to find that the folder is taken.
+	release, err := controlplane.Lock(ctx, string(home))
 	if err != nil {
-		return err
+		return taken(home, o.command, time.Now(), err)
 	}
 	release()
 	log, err := openLog(home)

@@ -36,7 +36,9 @@ const stopTimeout = 30 * time.Second
 
 // machine is one embedded Muster.
 type machine struct {
-	home         instance.Home
+	home instance.Home
+	// command is how muster is called for this data folder.
+	command      string
 	config       configuration.Embedded
 	version      string
 	say          func(format string, args ...any)
@@ -60,9 +62,9 @@ type machine struct {
 // everything. What is training goes on.
 func (m *machine) run(ctx context.Context) (err error) {
 	m.began = time.Now()
-	release, err := controlplane.Lock(string(m.home))
+	release, err := controlplane.Lock(ctx, string(m.home))
 	if err != nil {
-		return err
+		return taken(m.home, m.command, time.Now(), err)
 	}
 	defer release()
 	m.state = instance.State{Phase: instance.Starting, Version: m.version, Started: m.began}
@@ -84,7 +86,8 @@ func (m *machine) run(ctx context.Context) (err error) {
 	// 2. What needs the API server.
 	err = m.serve(ctx)
 	m.say("stopping; what is training goes on")
-	return errors.Join(err, m.close())
+	m.state.Phase = instance.Stopping
+	return errors.Join(err, m.home.Write(m.state), m.close())
 }
 
 // openLog sends everything that libraries log to this process's standard
@@ -150,6 +153,10 @@ func (m *machine) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	keeper, err := m.makeKeeper()
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
@@ -175,6 +182,7 @@ func (m *machine) serve(ctx context.Context) error {
 			return named("the control plane", m.plane.Err())
 		}
 	})
+	group.Go(func() error { return named("the upkeep of code and environments", keeper.Run(ctx, n.Ready())) })
 	group.Go(func() error { return m.announce(ctx, n) })
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err

@@ -19,6 +19,8 @@ import (
 
 type options struct {
 	factory *connection.Factory
+	// command is how muster is called for the same data folder.
+	command string
 
 	config   string
 	port     int
@@ -96,10 +98,14 @@ func (o *options) run(cmd *cobra.Command) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("making the data folder (choose another with --home): %w", err)
 	}
+	o.command = "muster"
+	if cmd.Flags().Changed("home") {
+		o.command += " --home " + dir
+	}
 	if o.detach {
 		return o.background(cmd.Context(), home)
 	}
-	m := &machine{home: home, config: config, version: o.factory.Version, say: o.say, startTimeout: o.timeout}
+	m := &machine{home: home, command: o.command, config: config, version: o.factory.Version, say: o.say, startTimeout: o.timeout}
 	return m.run(cmd.Context())
 }
 
@@ -111,7 +117,7 @@ func (o *options) say(format string, args ...any) {
 // welcome is what a person may do next.
 func (o *options) welcome(home instance.Home, s instance.State) {
 	o.say("ready in %.1f s: %s tier, log in %s", s.ReadySeconds, s.Tier, shorten(home.Log()))
-	o.say("try: muster run -- python train.py    look: muster status, muster top    stop: muster down")
+	o.say("try: %[1]s run -- python train.py    look: %[1]s status, %[1]s top    stop: %[1]s down", o.command)
 	o.say("kubectl: export KUBECONFIG=%s", shorten(home.Kubeconfig()))
 }
 

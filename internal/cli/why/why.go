@@ -73,11 +73,7 @@ holds the rest since when. The answer is computed now, from what is free now.`,
 }
 
 func run(ctx context.Context, f *connection.Factory, format output.Format, name string) error {
-	reader, err := f.Client()
-	if err != nil {
-		return err
-	}
-	namespace, err := f.Namespace()
+	reader, namespace, err := f.Reach()
 	if err != nil {
 		return err
 	}

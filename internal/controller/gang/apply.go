@@ -64,12 +64,20 @@ func (out *creation) add(name string, err error) {
 		out.taken = name
 		out.transient = append(out.transient, err)
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		out.invalid = err.Error()
+		out.invalid = words(err)
 	case apierrors.IsForbidden(err):
-		out.forbidden = err.Error()
+		out.forbidden = words(err)
 	default:
 		out.transient = append(out.transient, err)
 	}
+}
+
+// words are what the API server said, without what this program added.
+func words(err error) string {
+	if said := apierrors.APIStatus(nil); errors.As(err, &said) {
+		return said.Status().Message
+	}
+	return err.Error()
 }
 
 // createPod makes one pod. One that exists already is as good, if it is of the
@@ -98,16 +106,14 @@ func refineStatus(o observed, s *v1alpha1.GangStatus, made creation) {
 	switch {
 	case s.Outcome != "":
 	case made.invalid != "":
-		o.end(s, v1alpha1.GangFailed, "the API server refuses a member's pod: "+made.invalid)
+		o.end(s, v1alpha1.GangFailed, "it cannot be started as it is written: "+made.invalid)
 	case made.forbidden != "":
-		s.Refusals++
-		if s.Refusals >= maxRefusals {
-			o.end(s, v1alpha1.GangFailed, "the API server refuses a member's pod again and again: "+made.forbidden)
-			return
-		}
-		o.stop(s, backoff(refusalBackoff, s.Refusals), "the API server refuses a member's pod: %s", made.forbidden)
+		// A quota may grow, or others may leave room in it: this is tried
+		// again for as long as it takes.
+		s.Refusals = min(s.Refusals+1, maxForbidden)
+		o.stop(s, backoff(refusalBackoff, s.Refusals), "it is not allowed to start now: %s", made.forbidden)
 	case made.taken != "":
-		s.Message = fmt.Sprintf("a pod named %s exists and is not this gang's; delete it, or give the job another name", made.taken)
+		s.Message = fmt.Sprintf("a pod named %s exists that is not this job's; delete it, or give the job another name", made.taken)
 	}
 }
 
@@ -244,7 +250,8 @@ func (c *Controller) buried(p *corev1.Pod) {
 	c.gone[key][p.UID] = p
 }
 
-// counted forgets the deleted pods that a status now contains.
+// counted forgets the deleted pods and the changed quota that a status now
+// heeds.
 func (c *Controller) counted(o observed) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -255,6 +262,9 @@ func (c *Controller) counted(o observed) {
 	if len(c.gone[key]) == 0 {
 		delete(c.gone, key)
 	}
+	if o.allowed {
+		delete(c.allowed, key)
+	}
 }
 
 // forget drops what was kept for a gang that is no more.
@@ -263,4 +273,5 @@ func (c *Controller) forget(key types.NamespacedName) {
 	defer c.mu.Unlock()
 	delete(c.gone, key)
 	delete(c.written, key)
+	delete(c.allowed, key)
 }

@@ -48,6 +48,8 @@ type Controller struct {
 	// gone are pods as they were when they were deleted, until their usage is
 	// counted.
 	gone map[types.NamespacedName]map[types.UID]*corev1.Pod
+	// allowed are the gangs whose quota was changed and that do not know it.
+	allowed map[types.NamespacedName]bool
 }
 
 // version is one state of one gang.
@@ -77,7 +79,7 @@ func New(options Options) *Controller {
 	}
 	return &Controller{
 		options: options, written: map[types.NamespacedName]version{},
-		gone: map[types.NamespacedName]map[types.UID]*corev1.Pod{},
+		gone: map[types.NamespacedName]map[types.UID]*corev1.Pod{}, allowed: map[types.NamespacedName]bool{},
 	}
 }
 
@@ -177,7 +179,7 @@ func (c *Controller) observe(ctx context.Context, key types.NamespacedName, g *v
 		}
 		o.placement = newest(placements, g.UID)
 	}
-	o.gone = c.tombstones(key, g.UID)
+	o.gone, o.allowed = c.tombstones(key, g.UID), c.isAllowed(key)
 	o.nodeExists = func(name string) bool { return c.node(ctx, name) != nil }
 	return o, nil
 }

@@ -18,6 +18,9 @@ const (
 	// maxRefusals is how many attempts in a row may be refused for what may
 	// pass before the gang fails. What does not pass ends it at once.
 	maxRefusals = 8
+	// maxForbidden is how many refusals a quota may count: its back-off is a
+	// minute by then, and nodes still have tries left.
+	maxForbidden = 6
 )
 
 // observed is everything a decision about one gang depends on.
@@ -31,7 +34,10 @@ type observed struct {
 	gone []*corev1.Pod
 	// nodeExists reports whether a node is still there.
 	nodeExists func(name string) bool
-	now        time.Time
+	// allowed is true where a quota of the namespace was changed since the
+	// gang was last refused.
+	allowed bool
+	now     time.Time
 }
 
 // decision is what is to be done, in the order of the fields.
@@ -64,6 +70,9 @@ func decide(o observed) decision {
 	live := o.attemptIsLive()
 	failed := o.count(s, live)
 	o.countRoles(s)
+	if waits := s.Phase == v1alpha1.GangPending || s.Phase == v1alpha1.GangDraining; waits && o.allowed && s.Refusals > 0 {
+		s.NotBefore = nil
+	}
 
 	// 2. What ends the gang, the strongest first.
 	switch {
@@ -177,7 +186,7 @@ func (o observed) countRoles(s *v1alpha1.GangStatus) {
 		s.Roles = append(s.Roles, c)
 	}
 	for _, p := range o.pods {
-		if at := p.Status.StartTime; at != nil && p.Status.Phase != corev1.PodPending && (s.StartTime == nil || at.Before(s.StartTime)) {
+		if at := startTime(p); at != nil && p.Status.Phase != corev1.PodPending && (s.StartTime == nil || at.Before(s.StartTime)) {
 			s.StartTime = at.DeepCopy()
 		}
 	}
@@ -215,7 +224,7 @@ func (o observed) withoutPlacement(d decision) decision {
 	case v1alpha1.GangSuspended:
 		s.Phase, s.Message = v1alpha1.GangPending, ""
 	default:
-		s.Message = "its placement is gone; the members that are left are stopped"
+		s.Message = "its place on the nodes was taken away from outside; what still runs is stopped"
 		s.Phase = v1alpha1.GangDraining
 		return o.drain(d, "")
 	}

@@ -17,14 +17,14 @@ func (o observed) suspendOrDrain(d decision) decision {
 	}
 	if o.placement != nil && o.attemptIsLive() {
 		s.Attempt = max(s.Attempt, o.placement.Spec.Attempt)
-		o.stop(s, 0, "suspended; the members are being stopped")
+		o.stop(s, 0, "suspended; what runs is being stopped")
 		return o.drain(d, "")
 	}
 	if s.Phase == v1alpha1.GangPending || s.Phase == v1alpha1.GangSuspended {
 		s.Phase, s.Message = v1alpha1.GangSuspended, o.left(s)
 		return d
 	}
-	o.stop(s, 0, "suspended; the members are being stopped")
+	o.stop(s, 0, "suspended; what runs is being stopped")
 	return o.drain(d, "")
 }
 

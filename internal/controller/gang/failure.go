@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,13 +19,13 @@ import (
 func (o observed) stopAttempt(s *v1alpha1.GangStatus, failed []*corev1.Pod) bool {
 	// 1. The plan itself is taken back.
 	if o.placement.DeletionTimestamp != nil {
-		o.stop(s, 0, "its placement was deleted; it is planned again")
+		o.stop(s, 0, "its place on the nodes was taken away from outside; it waits for another")
 		return true
 	}
 	// 2. A node can never run a member as it is written.
 	for _, p := range failed {
 		if p.Status.Reason == v1alpha1.ReasonUnsupported {
-			o.end(s, v1alpha1.GangFailed, "node "+p.Spec.NodeName+" cannot run "+nameOf(p)+": "+nodeWords(p))
+			o.end(s, v1alpha1.GangFailed, "node "+p.Spec.NodeName+" cannot run "+called(o.gang, nameOf(p))+": "+nodeWords(p))
 			return true
 		}
 	}
@@ -49,10 +50,10 @@ func (o observed) stopAttempt(s *v1alpha1.GangStatus, failed []*corev1.Pod) bool
 func (o observed) refuse(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
 	s.Refusals++
 	if s.Refusals >= maxRefusals {
-		o.end(s, v1alpha1.GangFailed, "node "+p.Spec.NodeName+" refused "+nameOf(p)+" again and again: "+nodeWords(p))
+		o.end(s, v1alpha1.GangFailed, "node "+p.Spec.NodeName+" refused "+called(o.gang, nameOf(p))+" again and again: "+nodeWords(p))
 		return true
 	}
-	o.stop(s, backoff(refusalBackoff, s.Refusals), "node %s refused %s: %s", p.Spec.NodeName, nameOf(p), nodeWords(p))
+	o.stop(s, backoff(refusalBackoff, s.Refusals), "node %s refused %s: %s", p.Spec.NodeName, called(o.gang, nameOf(p)), nodeWords(p))
 	return true
 }
 
@@ -67,10 +68,10 @@ func nodeWords(p *corev1.Pod) string {
 // fail counts one failure. It returns true if the attempt ends.
 func (o observed) fail(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
 	role := roleOf(o.gang, p.Labels[v1alpha1.LabelRole])
-	text := failureText(p)
+	text := failureText(called(o.gang, nameOf(p)), p)
 	switch {
 	case role != nil && role.RestartPolicy == v1alpha1.RestartNever:
-		o.end(s, v1alpha1.GangFailed, text+"; its role is not restarted (restartPolicy Never)")
+		o.end(s, v1alpha1.GangFailed, text+notRestarted(o.gang))
 		return true
 	case s.Restarts >= o.gang.Spec.BackoffLimit:
 		o.end(s, v1alpha1.GangFailed, text+limitText(s.Restarts))
@@ -79,7 +80,7 @@ func (o observed) fail(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
 	s.Restarts++
 	wait := backoff(restartBackoff, s.Restarts)
 	if o.gang.Spec.Restart == v1alpha1.RestartScopeGang {
-		o.stop(s, wait, "%s; all members are started again (restart %d of %d)", text, s.Restarts, o.gang.Spec.BackoffLimit)
+		o.stop(s, wait, "%s; %s started again (restart %d of %d)", text, everyone(o.gang), s.Restarts, o.gang.Spec.BackoffLimit)
 		return true
 	}
 	s.NotBefore = inAWhile(o.now, wait)
@@ -87,14 +88,31 @@ func (o observed) fail(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
 	return false
 }
 
+// notRestarted is why a failure is the end of a gang whose role is not to be
+// restarted.
+func notRestarted(g *v1alpha1.Gang) string {
+	if alone(g) {
+		return "; it is not to be restarted"
+	}
+	return "; its role is not to be restarted"
+}
+
+// everyone is the subject of what happens to all members together.
+func everyone(g *v1alpha1.Gang) string {
+	if alone(g) {
+		return "it is"
+	}
+	return "all members are"
+}
+
 func limitText(restarts int32) string {
 	switch restarts {
 	case 0:
-		return " (backoffLimit allows no restart)"
+		return "; no restart is allowed"
 	case 1:
-		return " after 1 restart, which is all that backoffLimit allows"
+		return " after 1 restart, which is all that is allowed"
 	}
-	return " after as many restarts as backoffLimit allows"
+	return fmt.Sprintf(" after all %d restarts that are allowed", restarts)
 }
 
 // vanished deals with members whose pods were deleted by someone else. A
@@ -111,19 +129,19 @@ func (o observed) vanished(s *v1alpha1.GangStatus) bool {
 			continue
 		}
 		if node := o.placement.Spec.Nodes[m.Node]; !o.nodeExists(node) {
-			o.stop(s, 0, "node %s is gone, and with it %s; the gang is planned again", node, name)
+			o.stop(s, 0, "node %s, which ran %s, is gone; another place is looked for", node, called(o.gang, name))
 			return true
 		}
 		if o.gang.Status.Phase != v1alpha1.GangRunning || o.gang.Spec.Restart != v1alpha1.RestartScopeGang {
 			continue
 		}
 		if s.Restarts >= o.gang.Spec.BackoffLimit {
-			o.end(s, v1alpha1.GangFailed, name+" was deleted from outside"+limitText(s.Restarts))
+			o.end(s, v1alpha1.GangFailed, called(o.gang, name)+" was deleted from outside"+limitText(s.Restarts))
 			return true
 		}
 		s.Restarts++
-		o.stop(s, backoff(restartBackoff, s.Restarts), "%s was deleted from outside; all members are started again (restart %d of %d)",
-			name, s.Restarts, o.gang.Spec.BackoffLimit)
+		o.stop(s, backoff(restartBackoff, s.Restarts), "%s was deleted from outside; %s started again (restart %d of %d)",
+			called(o.gang, name), everyone(o.gang), s.Restarts, o.gang.Spec.BackoffLimit)
 		return true
 	}
 	return false

@@ -25,6 +25,20 @@ func nameOf(p *corev1.Pod) string {
 	return p.Labels[v1alpha1.LabelRole] + "-" + p.Labels[v1alpha1.LabelIndex]
 }
 
+// alone reports whether a gang has a single member.
+func alone(g *v1alpha1.Gang) bool {
+	return len(g.Spec.Roles) == 1 && g.Spec.Roles[0].Replicas == 1
+}
+
+// called is what messages call a member. Who runs one script never heard of
+// members: it is the job itself.
+func called(g *v1alpha1.Gang, name string) string {
+	if alone(g) {
+		return "it"
+	}
+	return name
+}
+
 // attemptOf is the attempt that a pod is of, 0 if it does not say.
 func attemptOf(p *corev1.Pod) int32 {
 	n, err := strconv.ParseInt(p.Labels[v1alpha1.LabelAttempt], 10, 32)
@@ -96,9 +110,33 @@ func endTime(p *corev1.Pod, now time.Time) time.Time {
 	return at
 }
 
-// failureText says how a pod failed.
-func failureText(p *corev1.Pod) string {
-	text := nameOf(p) + " failed"
+// startTime is when a pod's first main container started; where no container
+// says, when the node took the pod. Making volumes and running init containers
+// lies between the two, and is no time of the member's.
+func startTime(p *corev1.Pod) *metav1.Time {
+	var first *metav1.Time
+	for i := range p.Status.ContainerStatuses {
+		c := &p.Status.ContainerStatuses[i]
+		var at *metav1.Time
+		switch {
+		case c.State.Running != nil:
+			at = &c.State.Running.StartedAt
+		case c.State.Terminated != nil:
+			at = &c.State.Terminated.StartedAt
+		}
+		if !at.IsZero() && (first == nil || at.Before(first)) {
+			first = at
+		}
+	}
+	if first == nil {
+		return p.Status.StartTime
+	}
+	return first
+}
+
+// failureText says how a pod failed, of what messages call it.
+func failureText(who string, p *corev1.Pod) string {
+	text := who + " failed"
 	statuses := slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses)
 	for _, c := range statuses {
 		t := c.State.Terminated
@@ -106,9 +144,9 @@ func failureText(p *corev1.Pod) string {
 			continue
 		}
 		if t.Signal != 0 {
-			text = fmt.Sprintf("%s was ended by signal %d", nameOf(p), t.Signal)
+			text = fmt.Sprintf("%s was ended by signal %d", who, t.Signal)
 		} else {
-			text = fmt.Sprintf("%s ended with exit code %d", nameOf(p), t.ExitCode)
+			text = fmt.Sprintf("%s ended with exit code %d", who, t.ExitCode)
 		}
 		if t.Reason != "" && t.Reason != "Error" {
 			text += " (" + t.Reason + ")"

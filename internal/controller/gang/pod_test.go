@@ -3,6 +3,7 @@ package gang
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -81,9 +82,6 @@ func TestHostname(t *testing.T) {
 }
 
 func TestFailureText(t *testing.T) {
-	pod := func(status corev1.PodStatus) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelRole: "worker", v1alpha1.LabelIndex: "1"}}, Status: status}
-	}
 	terminated := func(s corev1.ContainerStateTerminated) corev1.PodStatus {
 		return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &s}}}}
 	}
@@ -94,8 +92,33 @@ func TestFailureText(t *testing.T) {
 		"worker-1 failed (Evicted): the node ran out of x": {Reason: "Evicted", Message: "the node ran out of x"},
 	}
 	for want, status := range tests {
-		if got := failureText(pod(status)); got != want {
+		if got := failureText("worker-1", &corev1.Pod{Status: status}); got != want {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestStartTime(t *testing.T) {
+	at := func(seconds int) metav1.Time {
+		return metav1.NewTime(time.Date(2026, 5, 4, 14, 0, seconds, 0, time.UTC))
+	}
+	taken := at(0)
+	running := corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(5)}}}
+	done := corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: at(3)}}}
+	waiting := corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}}
+	for name, c := range map[string]struct {
+		containers []corev1.ContainerStatus
+		want       metav1.Time
+	}{
+		"nothing said":        {nil, taken},
+		"not started":         {[]corev1.ContainerStatus{waiting}, taken},
+		"running":             {[]corev1.ContainerStatus{running}, at(5)},
+		"the first of two":    {[]corev1.ContainerStatus{running, done, waiting}, at(3)},
+		"ended without times": {[]corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}, taken},
+	} {
+		pod := &corev1.Pod{Status: corev1.PodStatus{StartTime: &taken, ContainerStatuses: c.containers}}
+		if got := startTime(pod); !got.Equal(&c.want) {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -19,8 +20,8 @@ import (
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// SetupWithManager registers the controller and what it watches: gangs, and by
-// their label the placements and pods of each.
+// SetupWithManager registers the controller and what it watches: gangs, by
+// their label the placements and pods of each, and quotas.
 func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 	for _, kind := range []client.Object{&corev1.Pod{}, &v1alpha1.Placement{}} {
 		if err := mgr.GetFieldIndexer().IndexField(context.Background(), kind, indexGang, indexByGang); err != nil {
@@ -41,12 +42,51 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 				enqueue(q, e.Object)
 			},
 		}).
+		Watches(&corev1.ResourceQuota{}, handler.Funcs{
+			UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+				before, ok := e.ObjectOld.(*corev1.ResourceQuota)
+				after, too := e.ObjectNew.(*corev1.ResourceQuota)
+				// What is used of it changes with every pod, also with those
+				// of an attempt that is refused: not a reason to try again.
+				if ok && too && !equality.Semantic.DeepEqual(before.Status.Hard, after.Status.Hard) {
+					c.allow(ctx, q, after.Namespace)
+				}
+			},
+			DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { c.allow(ctx, q, e.Object.GetNamespace()) },
+		}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: c.options.Concurrency}).
 		Complete(c)
 	if err != nil {
 		return fmt.Errorf("setting up the gang controller: %w", err)
 	}
 	return nil
+}
+
+// allow lets the gangs of a namespace that were refused try again at once: its
+// quota was changed.
+func (c *Controller) allow(ctx context.Context, q queue, namespace string) {
+	gangs := &v1alpha1.GangList{}
+	if err := c.options.Client.List(ctx, gangs, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return // the cache is stopping; without this they try again after their back-off
+	}
+	for i := range gangs.Items {
+		g := &gangs.Items[i]
+		if g.Status.Refusals == 0 || g.Status.NotBefore == nil {
+			continue
+		}
+		key := client.ObjectKeyFromObject(g)
+		c.mu.Lock()
+		c.allowed[key] = true
+		c.mu.Unlock()
+		q.Add(reconcile.Request{NamespacedName: key})
+	}
+}
+
+// isAllowed reports whether a gang's quota was changed since it was refused.
+func (c *Controller) isAllowed(key types.NamespacedName) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.allowed[key]
 }
 
 // request names the gang that an object belongs to.

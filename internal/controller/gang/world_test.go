@@ -61,6 +61,8 @@ type world struct {
 	uids  int
 	// exits are what members do instead of running on, by pod name.
 	exits map[string]corev1.PodStatus
+	// forbidden names the pod that a quota has no room for, if there is one.
+	forbidden string
 }
 
 // testScheme is made once: making it takes longer than most tests.
@@ -78,10 +80,8 @@ func newWorld(t *testing.T, f fault) *world {
 	scheme, err := testScheme()
 	w.must(err)
 	tracker := clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())
-	w.api = fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).
-		WithStatusSubresource(&v1alpha1.Gang{}, &corev1.Pod{}).
-		WithIndex(&corev1.Pod{}, indexGang, indexByGang).
-		WithIndex(&v1alpha1.Placement{}, indexGang, indexByGang).Build()
+	w.api = reader{tracker, scheme}.over(fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).
+		WithStatusSubresource(&v1alpha1.Gang{}, &corev1.Pod{}).Build())
 	w.must(w.api.Create(t.Context(), testNode(4)))
 	w.boot()
 	return w
@@ -108,6 +108,9 @@ func (w *world) boot() {
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			return w.write(func() error {
 				if p, ok := o.(*corev1.Pod); ok {
+					if p.Name == w.forbidden {
+						return apierrors.NewForbidden(corev1.Resource("pods"), p.Name, errors.New("exceeded quota: small"))
+					}
 					w.uids++
 					p.UID = types.UID(fmt.Sprintf("pod-%d", w.uids))
 					controllerutil.AddFinalizer(p, kubeletFinalizer)

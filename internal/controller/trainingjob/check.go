@@ -25,7 +25,7 @@ func check(job *v1alpha1.TrainingJob) string {
 	for _, v := range job.Spec.Volumes {
 		clean := path.Clean(v.MountPath)
 		if !path.IsAbs(clean) && (clean == ".." || strings.HasPrefix(clean, "../") || clean == ".") {
-			return fmt.Sprintf("volume %s: the mountPath %q is not below the working directory; name a folder inside it, such as data", v.Name, v.MountPath)
+			return fmt.Sprintf("volume %s: the path %q is not below the working directory; name a folder inside it, such as data", v.Name, v.MountPath)
 		}
 		if v.Size != nil && v.Name == checkpointsName && checkpointClaim(job) != nil {
 			return "volume checkpoints: the name is taken by the job's checkpoint folder; choose another"
@@ -37,7 +37,7 @@ func check(job *v1alpha1.TrainingJob) string {
 func checkRole(job *v1alpha1.TrainingJob, role *v1alpha1.Role) string {
 	longest := fmt.Sprintf("%s-%s-%d", job.Name, role.Name, replicas(role)-1)
 	if len(longest) > maxHostName {
-		return fmt.Sprintf("the member %s would have a name of %d characters, and a host name may have %d; shorten the job's or the role's name", longest, len(longest), maxHostName)
+		return fmt.Sprintf("%s would have %d characters, and a host name may have %d; shorten the job's or the role's name", longest, len(longest), maxHostName)
 	}
 	if len(role.Command) == 0 && role.Script == "" && (role.Template == nil || len(role.Template.Spec.Containers) == 0) {
 		return "give a command (a list of words) or a script (a Python file in the code folder)"
@@ -100,7 +100,7 @@ func gpus(role *v1alpha1.Role) (*resource.Quantity, string) {
 		if first == nil {
 			first, firstName = &q, name
 		} else if first.Cmp(q) != 0 {
-			return nil, fmt.Sprintf("%s asks for %s GPUs and %s for %s; a GPU is held for as long as a member runs, so there is one number: write gpus: %s", firstName, first.String(), name, q.String(), first.String())
+			return nil, fmt.Sprintf("%s asks for %s GPUs and %s for %s; a GPU is held for as long as the process runs, so there is one number: write gpus: %s", firstName, first.String(), name, q.String(), first.String())
 		}
 	}
 	return first, ""

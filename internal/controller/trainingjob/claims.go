@@ -31,6 +31,15 @@ func claimsOf(job *v1alpha1.TrainingJob) []*corev1.PersistentVolumeClaim {
 
 // checkpointClaim is the size of the checkpoints' claim; nil where the user
 // names one.
+//
+// Every job gets a claim, also one of a single member that is not restarted
+// and names no framework. What a script writes to MUSTER_CHECKPOINT_DIR must
+// be there after a suspension, after the loss of a node, and once the job has
+// ended, for all of which its pod may be gone; whether it writes there is not
+// known before it did; and a folder that survives for some jobs only is found
+// out by losing a model. The claim costs no waiting, because its folder is made
+// while the gang is scheduled, and no disk, because its size is not reserved;
+// it goes with the job.
 func checkpointClaim(job *v1alpha1.TrainingJob) *resource.Quantity {
 	switch c := job.Spec.Checkpoints; {
 	case c == nil:

@@ -77,6 +77,11 @@ func New(deps Deps) *Controller {
 // of some milliseconds each, and a thousand may be submitted together.
 const concurrency = 32
 
+// forbiddenRetry is when something that the API server did not allow is tried
+// again: a quota may have changed. Errors are tried again too, but after a
+// pause that grows to many minutes.
+const forbiddenRetry = 5 * time.Second
+
 // SetupWithManager adds the controller, and the watch for changes of code and
 // environments, to the manager.
 func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
@@ -172,6 +177,9 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	// 4. Do it.
 	if err := c.apply(ctx, job, d); err != nil {
 		d.refused(seen, err)
+		if apierrors.IsForbidden(err) {
+			return ctrl.Result{RequeueAfter: forbiddenRetry}, nil
+		}
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: d.lookAgain}, nil

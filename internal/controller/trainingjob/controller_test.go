@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -169,6 +170,58 @@ func TestStatusFollowsTheGang(t *testing.T) {
 	}
 }
 
+// TestWordsForASingleMember are those of who runs one script, and knows of no
+// gang, placement or members.
+func TestWordsForASingleMember(t *testing.T) {
+	w := newWorld(t, newJob("a").role("worker", 1, "train.py").TrainingJob)
+	w.settle("a")
+	for _, step := range []struct {
+		gang    func(*v1alpha1.GangStatus)
+		message string
+	}{
+		{func(s *v1alpha1.GangStatus) { s.Phase = v1alpha1.GangPlanned }, "it is being started"},
+		{func(s *v1alpha1.GangStatus) {
+			s.Phase, s.StartTime = v1alpha1.GangRunning, &metav1.Time{Time: start}
+		}, ""},
+		{func(s *v1alpha1.GangStatus) { s.Phase = v1alpha1.GangDraining }, "it is being stopped, to be started anew"},
+		{func(s *v1alpha1.GangStatus) { s.Outcome = v1alpha1.GangSucceeded }, "it ended with exit code 0"},
+	} {
+		w.gangIs("a", step.gang)
+		w.settle("a")
+		if got := w.job("a").Status.Message; got != step.message {
+			t.Errorf("%q, want %q", got, step.message)
+		}
+	}
+	said := strings.Join(w.told(), "\n")
+	for _, c := range w.job("a").Status.Conditions {
+		said += "\n" + c.Message
+	}
+	for _, word := range []string{"gang", "placement", "member"} {
+		if strings.Contains(strings.ToLower(said), word) {
+			t.Errorf("%s in %s", word, said)
+		}
+	}
+}
+
+func TestWordsForSuccess(t *testing.T) {
+	for want, roles := range map[string][]v1alpha1.GangRole{
+		"it ended with exit code 0":             {{Name: "worker", Replicas: 1}},
+		"the chief succeeded":                   {{Name: "chief", Replicas: 1}, {Name: "ps", Replicas: 2}},
+		"every worker succeeded":                {{Name: "worker", Replicas: 3}, {Name: "ps", Replicas: 2}},
+		"every actor and the learner succeeded": {{Name: "actor", Replicas: 3}, {Name: "learner", Replicas: 1}},
+	} {
+		gang := &v1alpha1.Gang{Spec: v1alpha1.GangSpec{Roles: roles}}
+		for i := range roles {
+			if roles[i].Name != "ps" {
+				gang.Spec.DoneWhen = append(gang.Spec.DoneWhen, roles[i].Name)
+			}
+		}
+		if got := success(gang); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestGangThatFails(t *testing.T) {
 	w := newWorld(t, newJob("a").role("worker", 1, "train.py").TrainingJob)
 	w.settle("a")
@@ -226,7 +279,13 @@ func TestDeadline(t *testing.T) {
 	if stop := w.gang("a").Spec.Stop; stop != "" {
 		t.Fatalf("stopped: %s", stop)
 	}
-	w.now = start.Add(11*time.Hour + precision)
+	w.now = start.Add(11*time.Hour - 1)
+	result, err = w.reconcile("a")
+	must(t, err)
+	if result.RequeueAfter != 1 || w.gang("a").Spec.Stop != "" {
+		t.Errorf("%v %q", result, w.gang("a").Spec.Stop)
+	}
+	w.now = start.Add(11 * time.Hour)
 	w.settle("a")
 	if stop := w.gang("a").Spec.Stop; stop != "stopped: it ran for longer than its limit of 1h0m0s (activeDeadlineSeconds: 3600)" {
 		t.Errorf("%q", stop)
@@ -245,6 +304,63 @@ func TestDeadline(t *testing.T) {
 	w.settle("a")
 	if j := w.job("a"); !j.Status.DrainedTime.Equal(&gone) || !j.Status.LastWorkerTime.Equal(&gone) || condition(j, v1alpha1.ConditionFinished) != "True DeadlineExceeded" {
 		t.Errorf("%+v", j.Status)
+	}
+}
+
+// TestDeadlineIsKeptToTheMoment has the start seen at different times after the
+// whole second that the API keeps of it, and Muster restarted before the end.
+func TestDeadlineIsKeptToTheMoment(t *testing.T) {
+	for name, c := range map[string]struct{ seen, stop time.Duration }{
+		"seen in the same second": {300 * time.Millisecond, 10*time.Second + 300*time.Millisecond},
+		"seen a second later":     {time.Second, 11 * time.Second},
+		"seen much later":         {7 * time.Second, 11 * time.Second},
+		"seen after the end":      {time.Minute, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			limit := int64(10)
+			w := newWorld(t, newJob("a").role("worker", 1, "train.py").with(func(s *v1alpha1.TrainingJobSpec) { s.ActiveDeadlineSeconds = &limit }).TrainingJob)
+			w.settle("a")
+			w.gangIs("a", func(s *v1alpha1.GangStatus) { s.Phase, s.StartTime = v1alpha1.GangRunning, &metav1.Time{Time: start} })
+			w.now = start.Add(c.seen)
+			result, err := w.reconcile("a")
+			must(t, err)
+			if result.RequeueAfter != c.stop-c.seen {
+				t.Errorf("it is looked at again in %s, want %s", result.RequeueAfter, c.stop-c.seen)
+			}
+			w.controller = &Controller{deps: w.controller.deps, client: w.Client, recorder: w.events}
+			w.now = start.Add(max(c.stop-1, c.seen))
+			w.settle("a")
+			if stop := w.gang("a").Spec.Stop; stop != "" && c.stop > c.seen {
+				t.Errorf("stopped before its time: %s", stop)
+			}
+			w.now = start.Add(c.stop)
+			w.settle("a")
+			if w.gang("a").Spec.Stop == "" {
+				t.Error("not stopped in time")
+			}
+		})
+	}
+}
+
+// TestDeadlineFollowsTheSpec changes the limit of a job that runs.
+func TestDeadlineFollowsTheSpec(t *testing.T) {
+	w := newWorld(t, newJob("a").role("worker", 1, "train.py").TrainingJob)
+	w.settle("a")
+	w.gangIs("a", func(s *v1alpha1.GangStatus) { s.Phase, s.StartTime = v1alpha1.GangRunning, &metav1.Time{Time: start} })
+	w.settle("a")
+	if noted, ok := w.gang("a").Annotations[AnnotationSince]; ok {
+		t.Errorf("the start %s is noted of a job without a limit", noted)
+	}
+	for _, c := range []struct {
+		limit int64
+		wait  time.Duration
+	}{{3600, time.Hour}, {60, time.Minute}, {math.MaxInt64, math.MaxInt64 / time.Second * time.Second}} {
+		w.change("a", func(s *v1alpha1.TrainingJobSpec) { s.ActiveDeadlineSeconds = &c.limit })
+		result, err := w.reconcile("a")
+		must(t, err)
+		if result.RequeueAfter != c.wait || w.gang("a").Spec.Stop != "" {
+			t.Errorf("limit %d: looked at again in %s, want %s; stop %q", c.limit, result.RequeueAfter, c.wait, w.gang("a").Spec.Stop)
+		}
 	}
 }
 
@@ -301,8 +417,8 @@ func TestWhatIsInTheWay(t *testing.T) {
 		"a stranger's gang":      {&v1alpha1.Gang{ObjectMeta: stranger}, "a Gang named a exists that is not this job's; delete it (kubectl -n vision delete gang a)", "False Stalled"},
 		"a stranger's service":   {&corev1.Service{ObjectMeta: stranger}, "a Service named a exists", "False Stalled"},
 		"a stranger's claim":     {&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: "a-checkpoints"}}, "a PersistentVolumeClaim named a-checkpoints exists", "False Stalled"},
-		"an earlier job's gang":  {&v1alpha1.Gang{ObjectMeta: owned(earlier.TrainingJob, "a")}, "waiting for the Gang a of an earlier job of this name to be removed", "False Waiting"},
-		"a gang that is leaving": {&v1alpha1.Gang{ObjectMeta: ending}, "its gang is being deleted; it will be made anew", "False Waiting"},
+		"an earlier job's gang":  {&v1alpha1.Gang{ObjectMeta: owned(earlier.TrainingJob, "a")}, "waiting until an earlier job of this name is gone; its Gang a is still there", "False Waiting"},
+		"a gang that is leaving": {&v1alpha1.Gang{ObjectMeta: ending}, "what runs it was deleted from outside; it is started anew once that is gone", "False Waiting"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, newJob("a").role("worker", 1, "train.py").TrainingJob, c.object)
@@ -372,8 +488,8 @@ func TestRefusedByTheServer(t *testing.T) {
 			}
 			return nil
 		}
-		if _, err := w.reconcile("a"); err == nil {
-			t.Error("no error, so no retry")
+		if result, err := w.reconcile("a"); err == nil && result.RequeueAfter != forbiddenRetry {
+			t.Errorf("no error, so no retry: %+v", result)
 		}
 		if j := w.job("a"); j.Status.Phase != c.phase || !strings.Contains(j.Status.Message, c.want) {
 			t.Errorf("%+v", j.Status)
@@ -387,7 +503,9 @@ func TestEveryWriteInTurnFails(t *testing.T) {
 	broken := errors.New("connection reset by peer")
 	live := func(t *testing.T, n int) (writes int, end string) {
 		ttl := int32(0)
-		w := newWorld(t, newJob("a").role("chief", 1, "train.py").role("ps", 1, "ps.py").requirements("x").TrainingJob)
+		limit := int64(3600)
+		w := newWorld(t, newJob("a").role("chief", 1, "train.py").role("ps", 1, "ps.py").requirements("x").
+			with(func(s *v1alpha1.TrainingJobSpec) { s.ActiveDeadlineSeconds = &limit }).TrainingJob)
 		w.fail = func(string, client.Object) error {
 			writes++
 			if writes == n+1 {

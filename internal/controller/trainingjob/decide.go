@@ -99,7 +99,8 @@ func missing(o observed) []client.Object {
 	return out
 }
 
-// steer passes on to the gang what may change while it runs.
+// steer passes on to the gang what may change while it runs, and stops it once
+// its time is over.
 func steer(o observed, gang *v1alpha1.Gang) (*gangPatch, time.Duration) {
 	if ended(gang) {
 		return nil, 0
@@ -108,13 +109,16 @@ func steer(o observed, gang *v1alpha1.Gang) (*gangPatch, time.Duration) {
 	to.Spec.Suspend = o.job.Spec.Suspend
 	to.Spec.BackoffLimit = backoffLimit(o.job)
 	var wait time.Duration
-	if at, ok := deadline(o.job, gang); ok && gang.Spec.Stop == "" {
+	from, counts := since(o, gang)
+	note(to, from, counts)
+	if counts && gang.Spec.Stop == "" {
 		var over bool
-		if over, wait = due(o.now, at); over {
+		if over, wait = due(o.now, from.Add(limit(o.job))); over {
 			to.Spec.Stop = overdue(o.job)
 		}
 	}
-	if to.Spec.Suspend == gang.Spec.Suspend && to.Spec.Stop == gang.Spec.Stop && to.Spec.BackoffLimit == gang.Spec.BackoffLimit {
+	if to.Spec.Suspend == gang.Spec.Suspend && to.Spec.Stop == gang.Spec.Stop && to.Spec.BackoffLimit == gang.Spec.BackoffLimit &&
+		to.Annotations[AnnotationSince] == gang.Annotations[AnnotationSince] {
 		return nil, wait
 	}
 	return &gangPatch{from: gang, to: to}, wait
@@ -143,10 +147,10 @@ func obstacle(o observed) string {
 		name := f.object.GetName()
 		switch {
 		case !f.object.GetDeletionTimestamp().IsZero():
-			return fmt.Sprintf("waiting for the %s %s of an earlier run to be gone", f.kind, name)
+			return fmt.Sprintf("waiting until an earlier run is gone; its %s %s is still there", f.kind, name)
 		case belongs(o.job, f.object):
 		case ofEarlier(o.job, f.object):
-			return fmt.Sprintf("waiting for the %s %s of an earlier job of this name to be removed", f.kind, name)
+			return fmt.Sprintf("waiting until an earlier job of this name is gone; its %s %s is still there", f.kind, name)
 		default:
 			return fmt.Sprintf("a %s named %s exists that is not this job's; delete it (kubectl -n %s delete %s %s), %s", f.kind, name, o.job.Namespace, f.verb, name, f.advice)
 		}

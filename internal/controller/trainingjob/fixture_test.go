@@ -2,6 +2,7 @@ package trainingjob
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -122,11 +123,16 @@ type world struct {
 	fail func(verb string, o client.Object) error
 }
 
+// testScheme is made once: making it takes longer than most tests.
+var testScheme = sync.OnceValues(func() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	return s, errors.Join(clientgoscheme.AddToScheme(s), v1alpha1.AddToScheme(s))
+})
+
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	must(t, clientgoscheme.AddToScheme(scheme))
-	must(t, v1alpha1.AddToScheme(scheme))
+	scheme, err := testScheme()
+	must(t, err)
 	w := &world{t: t, makers: newMakers(), events: events.NewFakeRecorder(100), now: start}
 	uids := 0
 	var mu sync.Mutex

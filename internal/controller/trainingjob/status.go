@@ -2,6 +2,7 @@ package trainingjob
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -101,33 +102,60 @@ func followGang(s *v1alpha1.TrainingJobStatus, o observed, gang *v1alpha1.Gang) 
 	}
 	switch outcome {
 	case v1alpha1.GangSucceeded:
-		say(v1alpha1.JobSucceeded, "every "+strings.Join(gang.Spec.DoneWhen, " and ")+" succeeded")
+		say(v1alpha1.JobSucceeded, success(gang))
 		finish(s, o, s.Phase, s.Message)
 		return
 	case v1alpha1.GangFailed:
-		say(v1alpha1.JobFailed, "a member failed")
+		say(v1alpha1.JobFailed, "it failed")
 		finish(s, o, s.Phase, s.Message)
 		if stopped(gang) {
 			setCondition(s, o, v1alpha1.ConditionFinished, true, reasonDeadline, s.Message)
 		}
 		return
 	}
+	its := "its members are"
+	if alone(o.job) {
+		its = "it is"
+	}
 	switch phase := gang.Status.Phase; {
 	case !gang.DeletionTimestamp.IsZero():
-		s.Phase, s.Message = v1alpha1.JobWaiting, "its gang is being deleted; it will be made anew"
+		s.Phase, s.Message = v1alpha1.JobWaiting, "what runs it was deleted from outside; it is started anew once that is gone"
 	case phase == v1alpha1.GangSuspended:
 		say(v1alpha1.JobSuspended, "suspended; set suspend to false to go on")
 	case phase == v1alpha1.GangDraining && o.job.Spec.Suspend:
-		say(v1alpha1.JobRunning, "suspending: its members are being stopped")
+		say(v1alpha1.JobRunning, "suspending: "+its+" being stopped")
 	case phase == v1alpha1.GangDraining:
-		say(v1alpha1.JobWaiting, "its members are being stopped, to be started anew")
+		say(v1alpha1.JobWaiting, its+" being stopped, to be started anew")
 	case phase == v1alpha1.GangPlanned, phase == v1alpha1.GangStarting:
-		say(v1alpha1.JobStarting, "its members are being started")
+		say(v1alpha1.JobStarting, its+" being started")
 	case phase == v1alpha1.GangRunning:
 		say(v1alpha1.JobRunning, "")
 	default:
 		say(v1alpha1.JobWaiting, "waiting to be scheduled")
 	}
+}
+
+// success says in words what the success policy found.
+func success(gang *v1alpha1.Gang) string {
+	if len(gang.Spec.Roles) == 1 && gang.Spec.Roles[0].Replicas == 1 {
+		return "it ended with exit code 0"
+	}
+	var who []string
+	for _, name := range gang.Spec.DoneWhen {
+		one := slices.ContainsFunc(gang.Spec.Roles, func(r v1alpha1.GangRole) bool { return r.Name == name && r.Replicas == 1 })
+		if one {
+			who = append(who, "the "+name)
+		} else {
+			who = append(who, "every "+name)
+		}
+	}
+	return strings.Join(who, " and ") + " succeeded"
+}
+
+// alone reports whether the job has a single member. Who runs one script never
+// heard of members: messages speak of the job itself.
+func alone(job *v1alpha1.TrainingJob) bool {
+	return len(job.Spec.Roles) == 1 && replicas(&job.Spec.Roles[0]) == 1
 }
 
 // stopped reports whether the gang failed because it was told to stop, and not
@@ -167,7 +195,7 @@ func setConditions(s *v1alpha1.TrainingJobStatus, o observed, gang *v1alpha1.Gan
 	// Scheduled.
 	switch {
 	case gang != nil && holding(gang):
-		setCondition(s, o, v1alpha1.ConditionScheduled, true, "Placed", "a placement holds its resources")
+		setCondition(s, o, v1alpha1.ConditionScheduled, true, "Placed", "its GPUs, CPUs and memory are held for it")
 	case over:
 		setCondition(s, o, v1alpha1.ConditionScheduled, false, "Ended", "it holds nothing any more")
 	case blocked != "" && !strings.HasPrefix(blocked, "waiting"):
@@ -264,7 +292,11 @@ func happened(job *v1alpha1.TrainingJob, after *v1alpha1.TrainingJobStatus) []ne
 	before := &job.Status
 	var out []news
 	if before.StartTime == nil && after.StartTime != nil {
-		out = append(out, news{corev1.EventTypeNormal, "Started", "Start", fmt.Sprintf("its first member started; %s members run", after.Ready)})
+		note := fmt.Sprintf("its first member started; %s members run", after.Ready)
+		if alone(job) {
+			note = "it started"
+		}
+		out = append(out, news{corev1.EventTypeNormal, "Started", "Start", note})
 	}
 	if after.Restarts > before.Restarts {
 		out = append(out, news{corev1.EventTypeWarning, "Restarted", "Restart", fmt.Sprintf("%d failures have been restarted so far", after.Restarts)})

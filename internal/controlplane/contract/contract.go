@@ -2,9 +2,9 @@
 // its child process say to each other, and nothing else.
 //
 // An [Order] goes from the supervisor to the child, once, as one line of JSON
-// on the child's standard input. The pipe then stays open: its end (the
-// supervisor closed it, or died in whatever way) tells the child to stop in
-// order. [Report]s come back as lines of JSON on descriptor [ReportFD]. The
+// on the child's standard input. The pipe then stays open. The line [Stop]
+// tells the child to stop in order; an end of the pipe without it means that
+// the supervisor died, in whatever way, and the child ends at once. [Report]s come back as lines of JSON on descriptor [ReportFD]. The
 // API server's listening socket is handed over as descriptor [ListenerFD], so
 // that the port is the supervisor's and stays taken while a child is replaced.
 //
@@ -27,6 +27,9 @@ const (
 
 // Verb is the hidden command of the binary that runs the child.
 const Verb = "control-plane"
+
+// Stop is the line on standard input that asks the child to stop in order.
+const Stop = "stop"
 
 // EtcdSocket is the name of etcd's socket, relative to the child's working
 // folder: a relative name stays below the 108 bytes that a socket address may

@@ -3,10 +3,8 @@ package upstream
 import (
 	"fmt"
 	"net/url"
-	"path/filepath"
 
 	"go.etcd.io/etcd/server/v3/embed"
-	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
@@ -57,24 +55,6 @@ func startEtcd(order contract.Order, reports *reporter) (*embed.Etcd, error) {
 		return nil, fmt.Errorf("starting etcd on %s: %w", cfg.Dir, err)
 	}
 	return store, nil
-}
-
-// checkLog reads etcd's write-ahead log before etcd does, which would "repair"
-// some kinds of damage by cutting off all that follows. A torn end, as a power
-// cut leaves it, is etcd's to mend.
-func checkLog(dir string) error {
-	logs := filepath.Join(dir, "member", "wal")
-	if !wal.Exist(logs) {
-		return nil
-	}
-	snapshots, err := wal.ValidSnapshotEntries(zap.NewNop(), logs)
-	if err != nil {
-		return fmt.Errorf("reading the write-ahead log in %s: %w", logs, err)
-	}
-	if len(snapshots) == 0 {
-		return fmt.Errorf("reading the write-ahead log in %s: its beginning is damaged", logs)
-	}
-	return nil
 }
 
 // etcdLogger writes warnings and worse to standard error, and tells the

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -25,9 +26,10 @@ import (
 const stopPatience = 8 * time.Second
 
 // RunChild is the body of the hidden verb: it runs what the order on standard
-// input asks for, until standard input ends or ctx does. args are the verb's
-// arguments; it takes none. It may be called once in a process, which must end
-// soon after it returns.
+// input asks for, until it is told to stop there or ctx ends. When standard
+// input ends without that, its supervisor is dead, and it ends the process.
+// args are the verb's arguments; it takes none. It may be called once in a
+// process, which must end soon after it returns.
 func RunChild(ctx context.Context, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("%s takes no arguments, got %q: it is started by muster itself", contract.Verb, args)
@@ -44,7 +46,13 @@ func RunChild(ctx context.Context, args []string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() { // Ends with the process: a read cannot be interrupted.
-		_, _ = io.Copy(io.Discard, stdin)
+		if !toldToStop(stdin) {
+			// The next supervisor waits for the data and the port. What was
+			// acknowledged is on disk; an orderly stop would only take longer.
+			klog.InfoS("The supervisor is gone; ending at once")
+			klog.Flush()
+			os.Exit(1)
+		}
 		stop()
 	}()
 	tuneStart()
@@ -64,6 +72,20 @@ func readOrder(from *bufio.Reader) (contract.Order, error) {
 		return order, fmt.Errorf("decoding the order from standard input: %w", err)
 	}
 	return order, nil
+}
+
+// toldToStop waits until the supervisor says that the child is to stop in
+// order, or is gone without having said so.
+func toldToStop(from *bufio.Reader) bool {
+	for {
+		line, err := from.ReadString('\n')
+		if strings.TrimSpace(line) == contract.Stop {
+			return true
+		}
+		if err != nil {
+			return false
+		}
+	}
 }
 
 // run is a procedure: 1. etcd is started, 2. the API server is put together

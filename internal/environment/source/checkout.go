@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
@@ -27,15 +29,16 @@ var ErrDamaged = errors.New("damaged on disk")
 // The copy may be lost with the power: whoever finds one from an earlier boot
 // of the machine makes it anew.
 func (s *Store) Checkout(ctx context.Context, digest, dst string) error {
-	t, err := s.readTree(digest)
-	if err != nil {
-		return err
-	}
 	unlock, err := s.share()
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	t, err := s.readTree(digest)
+	if err != nil {
+		return err
+	}
+	s.noteUse(strings.TrimPrefix(digest, digestPrefix), time.Now())
 	if err := removeAbandoned(dst); err != nil {
 		return fmt.Errorf("laying out code at %s: %w", dst, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -23,10 +24,12 @@ type brittleDisk struct {
 	dead  bool
 	// unsynced contents and names, by path.
 	contents, names map[string]bool
+	// removed are files whose removal is not synced, with what they held.
+	removed map[string][]byte
 }
 
 func newBrittleDisk(left int) *brittleDisk {
-	return &brittleDisk{left: left, contents: map[string]bool{}, names: map[string]bool{}}
+	return &brittleDisk{left: left, contents: map[string]bool{}, names: map[string]bool{}, removed: map[string][]byte{}}
 }
 
 // step is called before each operation; note is run if there is power.
@@ -68,8 +71,29 @@ func (d *brittleDisk) rename(from, to string) error {
 	})
 }
 
+func (d *brittleDisk) remove(path string) error {
+	return d.step(func() {
+		if data, err := os.ReadFile(path); err == nil {
+			d.removed[path] = data
+		}
+		_ = d.osDisk.remove(path)
+	})
+}
+
+func (d *brittleDisk) touch(path string, at time.Time) (err error) {
+	if gone := d.step(func() { err = d.osDisk.touch(path, at) }); gone != nil {
+		return gone
+	}
+	return err
+}
+
 func (d *brittleDisk) syncDir(path string) error {
 	return d.step(func() {
+		for name := range d.removed {
+			if filepath.Dir(name) == path {
+				delete(d.removed, name)
+			}
+		}
 		for name := range d.names {
 			if filepath.Dir(name) == path {
 				delete(d.names, name)
@@ -78,8 +102,14 @@ func (d *brittleDisk) syncDir(path string) error {
 	})
 }
 
-// lose carries out the loss of power.
-func (d *brittleDisk) lose(t *testing.T) {
+// lose carries out the loss of power. Of the files whose removal was not
+// synced, those come back that back says.
+func (d *brittleDisk) lose(t *testing.T, back func() bool) {
+	for path, data := range d.removed {
+		if back() {
+			must(t, os.WriteFile(path, data, 0o600))
+		}
+	}
 	for path := range d.contents {
 		if err := os.Truncate(path, 0); err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err)
@@ -145,7 +175,7 @@ func crashAt(t *testing.T, disk *brittleDisk, dir, older string) {
 	if disk.left >= 0 && !errors.Is(err, errPower) {
 		t.Fatalf("got %v", err)
 	}
-	disk.lose(t)
+	disk.lose(t, func() bool { return true })
 
 	// What was acknowledged is there, and a new snapshot is whole.
 	store, err = Open(home)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,6 +19,10 @@ type disk interface {
 	create(path string) (file, error)
 	// rename gives a file its final name, replacing what was there.
 	rename(from, to string) error
+	// remove removes a file; one that is not there is fine.
+	remove(path string) error
+	// touch sets a file's time.
+	touch(path string, at time.Time) error
 	// syncDir makes the names in a folder survive a loss of power.
 	syncDir(path string) error
 }
@@ -45,6 +50,15 @@ func (osDisk) create(path string) (file, error) {
 }
 
 func (osDisk) rename(from, to string) error { return os.Rename(from, to) }
+
+func (osDisk) remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (osDisk) touch(path string, at time.Time) error { return os.Chtimes(path, at, at) }
 
 func (osDisk) syncDir(path string) error {
 	d, err := os.Open(path)

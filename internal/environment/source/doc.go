@@ -12,11 +12,18 @@
 //     not read again.
 //   - A checkout is a private, writable copy of a snapshot.
 //   - A fetch turns a URL into a snapshot of one file.
+//   - To prune is to remove the snapshots that may go, by a rule of package
+//     retention, and the blobs that only they hold. A tree's time says when its
+//     snapshot was last reserved; the time of the file of the same name in uses/
+//     says when something last ran from it.
 //
 // What always holds: a tree is written after all of its blobs are on disk, and
-// every file reaches its name by a rename, so that a store that lost power or
-// was killed holds only whole snapshots and left-over temporary files, which
-// the next [Open] removes. Several processes may use one store at once.
+// removed for good before any of them is; every file reaches its name by a
+// rename. A store that lost power or was killed therefore holds only whole
+// snapshots, left-over temporary files, which the next [Open] removes, and
+// blobs that no tree names, which the next [Store.Prune] removes. Several
+// processes may use one store at once: who stores or lays out holds its lock
+// shared, who removes holds it alone.
 //
 // It knows neither Kubernetes nor jobs: who asks for a snapshot, and what runs
 // from it, is for others to know.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,6 +23,7 @@ type Store struct {
 const (
 	blobsDir = "blobs"
 	treesDir = "trees"
+	usesDir  = "uses"
 	indexDir = "index"
 	tempDir  = "tmp"
 	lockFile = "lock"
@@ -49,7 +51,7 @@ func open(dir string, d disk) (*Store, error) {
 	if err := os.MkdirAll(abs, 0o700); err != nil {
 		return nil, fmt.Errorf("opening the code store: %w", err)
 	}
-	for _, part := range []string{blobsDir, treesDir, indexDir, tempDir} {
+	for _, part := range []string{blobsDir, treesDir, usesDir, indexDir, tempDir} {
 		if err := d.mkdir(filepath.Join(abs, part)); err != nil {
 			return nil, fmt.Errorf("opening the code store: %w", err)
 		}
@@ -60,14 +62,24 @@ func open(dir string, d disk) (*Store, error) {
 	return s, nil
 }
 
-// Has reports whether the snapshot is stored, whole.
+// Has reports whether the snapshot is stored, whole, and reserves it: what was
+// found stays for the grace period, in which whoever asked may come to refer
+// to it. It waits for a [Store.Prune] that is removing just now.
 func (s *Store) Has(digest string) bool {
 	name, err := hexOf(digest)
 	if err != nil {
 		return false
 	}
-	info, err := os.Lstat(s.path(treesDir, name))
-	return err == nil && info.Mode().IsRegular()
+	if unlock, err := s.share(); err == nil {
+		defer unlock()
+	}
+	path := s.path(treesDir, name)
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	_ = s.disk.touch(path, time.Now()) // on a disk that cannot be written nothing is removed either
+	return true
 }
 
 // Contains reports whether the snapshot holds a file, or a symbolic link, at
@@ -133,6 +145,12 @@ func (s *Store) sweep() error {
 		return err
 	}
 	defer unlock()
+	return s.removeTemporary()
+}
+
+// removeTemporary removes what interrupted writers left. The store is held
+// against all others.
+func (s *Store) removeTemporary() error {
 	entries, err := os.ReadDir(filepath.Join(s.dir, tempDir))
 	if err != nil {
 		return err

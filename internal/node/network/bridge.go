@@ -2,6 +2,7 @@ package network
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -40,7 +42,7 @@ func (n *Network) owner() string {
 
 // chooseBridge finds the name: as asked for, as remembered, or the first that
 // is free.
-func (n *Network) chooseBridge(remembered *state) error {
+func (n *Network) chooseBridge(ctx context.Context, remembered *state) error {
 	names := []string{n.options.Bridge}
 	if n.options.Bridge == "" {
 		names = names[:0]
@@ -53,28 +55,63 @@ func (n *Network) chooseBridge(remembered *state) error {
 	}
 	var why error
 	for _, name := range names {
-		link, err := n.host.handle.LinkByName(name)
-		if errors.As(err, new(netlink.LinkNotFoundError)) {
+		reason, err := n.tryBridge(name)
+		for until := time.Now().Add(claimPatience); errors.Is(err, errClaimed) && time.Now().Before(until) && ctx.Err() == nil; {
+			// Another may be clearing it away, as that of nobody: a matter of
+			// milliseconds, after which the name is free.
+			select {
+			case <-ctx.Done():
+			case <-time.After(claimPoll):
+			}
+			reason, err = n.tryBridge(name)
+		}
+		if err != nil {
+			return fmt.Errorf("choosing the bridge: %w", err)
+		}
+		if reason == nil {
 			n.useBridge(name, remembered)
 			return nil
 		}
-		if err != nil {
-			return fmt.Errorf("looking for the bridge %s: %w", name, err)
-		}
-		ours, err := n.isOurs(link)
-		if err != nil {
-			return fmt.Errorf("looking at the bridge %s: %w", name, err)
-		}
-		if ours {
-			n.useBridge(name, remembered)
-			return nil
-		}
-		if why == nil {
-			why = fmt.Errorf("the interface %s exists and is not this network's (%s %q); choose another name for the bridge, or remove it",
-				name, link.Type(), link.Attrs().Alias)
-		}
+		why = cmp.Or(why, reason)
 	}
 	return fmt.Errorf("choosing the bridge: %w", why)
+}
+
+const (
+	// claimPatience is far beyond what removing a network takes.
+	claimPatience = 5 * time.Second
+	claimPoll     = 10 * time.Millisecond
+)
+
+// tryBridge claims a name that is free or this network's own already. The
+// reason says why it is neither; errClaimed, that it is this network's own and
+// another process has it open.
+func (n *Network) tryBridge(name string) (reason, err error) {
+	held, err := n.claimBridge(name)
+	if err != nil && !errors.Is(err, errClaimed) {
+		return nil, err
+	}
+	link, lookErr := n.host.handle.LinkByName(name)
+	switch {
+	case errors.As(lookErr, new(netlink.LinkNotFoundError)):
+		// Where another has the claim, it is just making the bridge.
+		n.claim = held
+		return err, nil
+	case lookErr != nil:
+		return nil, errors.Join(fmt.Errorf("looking for the bridge %s: %w", name, lookErr), held.withdraw())
+	}
+	ours, lookErr := n.isOurs(link)
+	switch {
+	case lookErr != nil:
+		return nil, errors.Join(fmt.Errorf("looking at the bridge %s: %w", name, lookErr), held.withdraw())
+	case !ours:
+		return fmt.Errorf("the interface %s exists and is not this network's (%s %q); choose another name for the bridge, or remove it",
+			name, link.Type(), link.Attrs().Alias), held.withdraw()
+	case err != nil && link.Attrs().Alias != "":
+		return nil, err
+	}
+	n.claim = held
+	return err, nil
 }
 
 // isOurs says whether a link is this network's bridge: one marked so, or one
@@ -92,7 +129,7 @@ func (n *Network) isOurs(link netlink.Link) (bool, error) {
 func (n *Network) useBridge(name string, remembered *state) {
 	n.options.Bridge, remembered.Bridge = name, name
 	if n.options.RunDir == "" {
-		n.options.RunDir = "/run/muster/" + name
+		n.options.RunDir = defaultRunDir(name)
 	}
 }
 
@@ -258,15 +295,25 @@ func (n *Network) uplinkMTU() int {
 
 // openUplinks lets answers from the world come back: the uplink must forward.
 // Where it did not, it may from now on, but for pods only; its name is
-// remembered and given back to be guarded.
+// remembered and given back to be guarded. So are those that forward because
+// of another network, which may go before this one.
 func (n *Network) openUplinks(remembered *state) ([]string, error) {
 	links, err := n.uplinks()
 	if err != nil {
 		return nil, err
 	}
+	tables, err := (&firewall{nsFD: n.host.fd()}).tables()
+	if err != nil {
+		return nil, err
+	}
+	// One that was left may have had the same bridge.
+	names := slices.Clone(tables[n.options.Bridge])
 	for _, link := range links {
-		name := link.Attrs().Name
-		if on, err := getSysctl("ipv4/conf/" + name + "/forwarding"); err != nil || on == "1" {
+		names = append(names, link.Attrs().Name)
+	}
+	for _, name := range names {
+		on, err := getSysctl("ipv4/conf/" + name + "/forwarding")
+		if err != nil || (on == "1" && !guards(tables, "", name)) {
 			continue
 		}
 		// Remembered first: a crash in between must not leave the uplink open
@@ -294,9 +341,20 @@ func (n *Network) forwardUplinks() {
 }
 
 // closeUplinks switches off again what forwardUplinks switched on.
-func (n *Network) closeUplinks() error {
-	var errs []error
-	for _, name := range n.firewall.guarded {
+func (n *Network) closeUplinks() error { return n.stopForwarding(n.firewall, n.firewall.guarded) }
+
+// stopForwarding switches forwarding off for uplinks that f guarded, except
+// where another network guards, and so needs, them, too.
+func (n *Network) stopForwarding(f *firewall, uplinks []string) error {
+	if len(uplinks) == 0 {
+		return nil
+	}
+	tables, err := f.tables()
+	errs := []error{err}
+	for _, name := range uplinks {
+		if guards(tables, f.bridge, name) {
+			continue
+		}
 		if _, err := getSysctl("ipv4/conf/" + name + "/forwarding"); err != nil {
 			continue
 		}

@@ -24,7 +24,8 @@
 // because a kernel drops packets that come in from its own address. Isolated
 // bridge ports would enforce the same, but drop rewritten packets where
 // bridge-nf-call-iptables is set. Neighbour entries are permanent on both
-// sides: no pod can claim another's address, and no first packet waits.
+// sides, and the bridge drops what a pod sends under any hardware or network
+// address but its own: no pod can claim another's, and no first packet waits.
 //
 // # What is reachable
 //
@@ -48,6 +49,14 @@
 // services last seen are in RunDir, because they must not. A namespace is kept
 // alive by a mount on a file: pods with mount namespaces of their own should
 // make their copy of the tree a slave (MS_SLAVE), so that it goes there, too.
+//
+// # What does not stay
+//
+// While a process has a network open it holds a claim on the bridge, which goes
+// with the process. A network without a claim, whose owner's folder was deleted
+// and in whose pods nothing runs, or whose owner's folder is there and which
+// has no pods, is nobody's: the next Open on the machine, whoever's it is,
+// removes it with all that belongs to it.
 //
 // A bridge has at most 1023 ports, so a machine has at most 1023 pods here.
 //

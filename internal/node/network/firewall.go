@@ -1,11 +1,13 @@
 package network
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -47,7 +49,13 @@ const (
 // largest attribute there is.
 const elementsPerMessage = 256
 
-func (f *firewall) tableName() string { return "muster_" + f.bridge }
+func (f *firewall) tableName() string { return tablePrefix + f.bridge }
+
+// tablePrefix begins the names of networks' tables; the bridge's follows.
+const tablePrefix = "muster_"
+
+// forwardChain is the chain with the rules that guard uplinks.
+const forwardChain = "forward"
 
 // connect opens a connection whose buffers hold a transaction of that many
 // messages.
@@ -80,6 +88,64 @@ func (f *firewall) apply(list []forwarding) error {
 	return nil
 }
 
+// tables lists the tables of all networks, by their bridges, each with the
+// uplinks that it guards.
+func (f *firewall) tables() (map[string][]string, error) {
+	conn, err := f.connect()
+	if err != nil {
+		return nil, fmt.Errorf("opening nftables: %w", err)
+	}
+	tables, err := conn.ListTablesOfFamily(nftables.TableFamilyIPv4)
+	if err != nil {
+		return nil, fmt.Errorf("listing nftables tables: %w", err)
+	}
+	found := map[string][]string{}
+	for _, table := range tables {
+		bridge, ok := strings.CutPrefix(table.Name, tablePrefix)
+		if !ok {
+			continue
+		}
+		rules, err := conn.GetRules(table, &nftables.Chain{Name: forwardChain, Table: table})
+		if errors.Is(err, unix.ENOENT) {
+			continue // it was removed meanwhile
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the nftables table %s: %w", table.Name, err)
+		}
+		found[bridge] = nil
+		for _, rule := range rules {
+			if uplink := guardedBy(rule); uplink != "" {
+				found[bridge] = append(found[bridge], uplink)
+			}
+		}
+	}
+	return found, nil
+}
+
+// guardedBy is the uplink that a rule of the forward chain guards: the one it
+// begins with. Empty: it is another kind of rule.
+func guardedBy(rule *nftables.Rule) string {
+	if len(rule.Exprs) < 2 {
+		return ""
+	}
+	meta, isMeta := rule.Exprs[0].(*expr.Meta)
+	compare, isCompare := rule.Exprs[1].(*expr.Cmp)
+	if !isMeta || !isCompare || meta.Key != expr.MetaKeyIIFNAME || compare.Op != expr.CmpOpEq {
+		return ""
+	}
+	return string(bytes.TrimRight(compare.Data, "\x00"))
+}
+
+// guards says whether a table other than that of the bridge guards the uplink.
+func guards(tables map[string][]string, except, uplink string) bool {
+	for bridge, guarded := range tables {
+		if bridge != except && slices.Contains(guarded, uplink) {
+			return true
+		}
+	}
+	return false
+}
+
 // remove deletes the table. It is no error if there is none.
 func (f *firewall) remove() error {
 	conn, err := f.connect()
@@ -108,9 +174,11 @@ func (f *firewall) guardRules(b *builder) {
 		b.rule(guard, inIsNot(f.bridge), inIsNot("lo"), destinationIn(prefix), drop())
 	}
 
-	forward := b.chain("forward", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter)
+	forward := b.chain(forwardChain, nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter)
 	for _, uplink := range f.guarded {
-		b.rule(forward, inIs(uplink), outIsNot(f.bridge), drop())
+		// Answers to another network's pods pass: a drop here would be final,
+		// whatever that network's own rules say.
+		b.rule(forward, inIs(uplink), outIsNot(f.bridge), notMasqueraded(), drop())
 	}
 	output := b.chain("output", nftables.ChainTypeFilter, nftables.ChainHookOutput, nftables.ChainPriorityFilter)
 	for _, chain := range []*nftables.Chain{forward, output} {

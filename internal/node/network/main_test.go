@@ -1,84 +1,38 @@
 package network
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/muster-dev/muster/internal/node/rig"
 )
 
-// insideEnv marks the test process that runs in namespaces of its own.
-const insideEnv = "MUSTER_NETWORK_TEST_INSIDE"
-
-// TestMain runs the tests again in a network and a mount namespace of their
-// own: that is the machine they see, and the real one is never touched.
+// TestMain runs the tests on a machine of their own.
 func TestMain(m *testing.M) {
-	switch {
-	case os.Getenv(insideEnv) != "":
-		if err := furnishMachine(); err != nil {
+	if state := os.Getenv(holdEnv); state != "" {
+		if err := holdNetwork(state); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-		os.Exit(m.Run())
-	case os.Geteuid() != 0:
-		// The tests that need no namespace run, the others say why they do not.
-		os.Exit(m.Run())
+		os.Exit(0)
 	}
-	os.Exit(runInside())
-}
-
-// runInside gives the exit code of the tests inside. Stopped tests stop
-// inside, too.
-func runInside() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	command := exec.CommandContext(ctx, "/proc/self/exe", os.Args[1:]...)
-	command.Env = append(os.Environ(), insideEnv+"=1")
-	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
-	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
-	if err := command.Run(); err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			return exit.ExitCode()
-		}
-		fmt.Fprintln(os.Stderr, "running the tests in namespaces of their own:", err)
-		return 1
-	}
-	return 0
-}
-
-// furnishMachine makes /run private and switches the loopback interface on.
-func furnishMachine() error {
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("making mounts private: %w", err)
-	}
-	if err := unix.Mount("tmpfs", "/run", "tmpfs", 0, ""); err != nil {
-		return fmt.Errorf("mounting /run: %w", err)
-	}
-	lo, err := netlink.LinkByName("lo")
-	if err != nil {
-		return err
-	}
-	return netlink.LinkSetUp(lo)
+	os.Exit(rig.RunAlone(m))
 }
 
 // machine skips a test where it cannot have a machine of its own.
 func machine(t testing.TB) {
 	t.Helper()
-	if os.Getenv(insideEnv) == "" {
+	if !rig.Alone() {
 		t.Skip("a pod network needs root")
 	}
 }

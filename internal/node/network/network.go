@@ -17,9 +17,11 @@ import (
 type Network struct {
 	options  Options
 	host     *namespace
+	claim    *claim
 	bridge   int
 	mac      hardwareAddr
 	firewall *firewall
+	senders  *senders // nil: the kernel cannot
 	sweeper  *sweeper
 	notes    []string
 
@@ -45,7 +47,7 @@ func Open(ctx context.Context, options Options) (*Network, error) {
 	}
 	n := &Network{options: options, host: host, entries: map[string]*entry{}}
 	if err := n.open(ctx); err != nil {
-		return nil, errors.Join(err, host.close())
+		return nil, errors.Join(err, n.claim.withdraw(), host.close())
 	}
 	return n, nil
 }
@@ -59,8 +61,10 @@ func (n *Network) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// 2. The bridge, and what it needs of the kernel.
-	if err := n.chooseBridge(&remembered); err != nil {
+	// 2. The bridge, and what it needs of the kernel. What others left for good
+	//    goes first: its name and range may be the ones wanted.
+	n.reclaimBridges()
+	if err := n.chooseBridge(ctx, &remembered); err != nil {
 		return err
 	}
 	if err := n.choosePodCIDR(ctx, &remembered); err != nil {
@@ -89,12 +93,33 @@ func (n *Network) open(ctx context.Context) error {
 		return err
 	}
 	n.forwardUplinks()
+	n.removeTables()
 	if err := n.admitPods(); err != nil {
 		return err
 	}
 	// 4. The pods that are there.
 	n.pool = newAddresses(n.options.PodCIDR)
-	return n.adopt()
+	if err := n.adopt(); err != nil {
+		return err
+	}
+	return n.restrainPods()
+}
+
+// restrainPods keeps the pods that are there, and those to come, to their own
+// addresses, where the kernel can.
+func (n *Network) restrainPods() error {
+	links := map[string]Pod{}
+	for uid, e := range n.entries {
+		links[n.linkName(uid)] = e.pod
+	}
+	s := newSenders(n.firewall)
+	err := s.replace(links)
+	if errors.Is(err, errNoSenders) {
+		n.notes = append(n.notes, "A process that is root in its pod can send with another pod's address: this kernel has no nf_tables for bridges (module nf_tables, CONFIG_NF_TABLES_BRIDGE).")
+		return nil
+	}
+	n.senders = s
+	return err
 }
 
 // Gateway is the machine's address as pods see it, and where their name server
@@ -129,7 +154,10 @@ func (n *Network) Pods() []Pod {
 }
 
 // servicesPath is where the services last set are kept for the next Open.
-func (n *Network) servicesPath() string { return filepath.Join(n.options.RunDir, "services.json") }
+func (n *Network) servicesPath() string { return filepath.Join(n.options.RunDir, servicesFile) }
+
+// servicesFile is in RunDir.
+const servicesFile = "services.json"
 
 // SetServices replaces all services by these, in one step, if they differ
 // from those in place. Without error all of them work; with an error those
@@ -202,7 +230,7 @@ func (n *Network) Close() error {
 	if closed {
 		return nil
 	}
-	return n.host.close()
+	return errors.Join(n.claim.withdraw(), n.host.close())
 }
 
 // Destroy removes the pods' namespaces, the bridge, the rules and what was
@@ -224,7 +252,7 @@ func (n *Network) Destroy() error {
 		removals.Go(func() { errs[i] = n.RemovePod(uid) })
 	}
 	removals.Wait()
-	errs = append(errs, n.removeBridge(), n.firewall.withdraw(), n.closeUplinks(), n.firewall.remove(),
+	errs = append(errs, n.removeBridge(), n.firewall.withdraw(), n.closeUplinks(), n.firewall.remove(), newSenders(n.firewall).remove(),
 		removeAll(n.servicesPath(), n.namespaces(), n.options.RunDir, statePath(n.options.StateDir)), n.Close())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("destroying the network: %w", err)

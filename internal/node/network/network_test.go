@@ -1,6 +1,8 @@
 package network
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -306,9 +308,20 @@ func TestRestart(t *testing.T) {
 
 func TestRestartWithAnotherRange(t *testing.T) {
 	options := testOptions(t)
-	first := open(t, options)
+	first, err := Open(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
 	a, b := add(t, first, "a"), add(t, first, "b")
 	serve(t, a.NetNS, "0.0.0.0:8080", "a")
+	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := Open(soon, options); !errors.Is(err, errClaimed) {
+		t.Errorf("opening a network that is open gave %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
 	options.PodCIDR = netip.MustParsePrefix("10.33.0.0/16")
 	if _, err := Open(t.Context(), options); err == nil || !strings.Contains(err.Error(), "is not in 10.33.0.0/16") {
 		t.Errorf("another range under living pods gave %v", err)
@@ -323,10 +336,6 @@ func TestRestartWithAnotherRange(t *testing.T) {
 	if second.PodCIDR() != first.PodCIDR() || len(second.Pods()) != 2 {
 		t.Errorf("the range %v became %v, with the pods %v", first.PodCIDR(), second.PodCIDR(), second.Pods())
 	}
-	if err := second.Destroy(); err != nil {
-		t.Fatal(err)
-	}
-	first.closed = true // its network is gone
 }
 
 func TestTwoNetworks(t *testing.T) {

@@ -80,7 +80,10 @@ func (n *Network) linkName(uid string) string { return linkPrefix + digest(n.opt
 
 const linkPrefix = "mu"
 
-func (n *Network) namespaces() string { return filepath.Join(n.options.RunDir, "netns") }
+func (n *Network) namespaces() string { return filepath.Join(n.options.RunDir, namespacesFolder) }
+
+// namespacesFolder is in RunDir.
+const namespacesFolder = "netns"
 
 func (n *Network) namespacePath(uid string) string { return filepath.Join(n.namespaces(), uid) }
 
@@ -195,6 +198,11 @@ func (n *Network) build(pod Pod) error {
 		if err != nil {
 			return err
 		}
+		if n.senders != nil {
+			if err := n.senders.admit(link.Attrs().Name, pod); err != nil {
+				return err
+			}
+		}
 		if err := n.furnish(ns.handle, pod); err != nil {
 			return err
 		}
@@ -279,6 +287,12 @@ func (n *Network) furnish(inside *netlink.Handle, pod Pod) error {
 	if err := withoutIPv6(podLink); err != nil {
 		return err
 	}
+	// The way to another pod is by the gateway, whoever says otherwise.
+	for _, name := range []string{"all", podLink} {
+		if err := setSysctl("ipv4/conf/"+name+"/accept_redirects", "0"); err != nil {
+			return err
+		}
+	}
 	link, err := inside.LinkByName(podLink)
 	if err != nil {
 		return fmt.Errorf("looking for the pod's %s: %w", podLink, err)
@@ -312,6 +326,9 @@ func (n *Network) tearDown(pod Pod) error {
 		errs = append(errs, n.sweeper.remove(link))
 	} else if !errors.As(err, new(netlink.LinkNotFoundError)) {
 		errs = append(errs, fmt.Errorf("looking for the pod's link: %w", err))
+	}
+	if n.senders != nil {
+		errs = append(errs, n.senders.forget(n.linkName(pod.UID), pod))
 	}
 	if err := n.host.handle.NeighDel(neighbour(n.bridge, pod.IP)); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENODEV) {
 		errs = append(errs, fmt.Errorf("withdrawing the pod's address: %w", err))

@@ -108,17 +108,26 @@ func icmpTypeIs(kind byte) []expr.Any {
 }
 
 // rewritten holds for connections whose destination was rewritten.
-func rewritten() []expr.Any {
+func rewritten() []expr.Any { return connectionHas(expr.CmpOpNeq, destinationRewritten) }
+
+// notMasqueraded holds for connections whose source was not rewritten.
+func notMasqueraded() []expr.Any { return connectionHas(expr.CmpOpEq, sourceRewritten) }
+
+// connectionHas compares a flag of the connection with zero.
+func connectionHas(op expr.CmpOp, flag uint32) []expr.Any {
 	return []expr.Any{
 		&expr.Ct{Key: expr.CtKeySTATUS, Register: reg0},
 		&expr.Bitwise{SourceRegister: reg0, DestRegister: reg0, Len: 4,
-			Mask: binary.NativeEndian.AppendUint32(nil, destinationRewritten), Xor: make([]byte, 4)},
-		&expr.Cmp{Op: expr.CmpOpNeq, Register: reg0, Data: make([]byte, 4)},
+			Mask: binary.NativeEndian.AppendUint32(nil, flag), Xor: make([]byte, 4)},
+		&expr.Cmp{Op: op, Register: reg0, Data: make([]byte, 4)},
 	}
 }
 
-// destinationRewritten is the kernel's IPS_DST_NAT.
-const destinationRewritten = 1 << 5
+// The kernel's IPS_SRC_NAT and IPS_DST_NAT.
+const (
+	sourceRewritten      = 1 << 4
+	destinationRewritten = 1 << 5
+)
 
 // lookupPair holds for packets whose source and destination are in the set.
 func lookupPair(set *nftables.Set) []expr.Any {

@@ -19,13 +19,15 @@ import (
 const answerFor = 2 * time.Second
 
 // Adopt returns every container under the root, live ones and ended ones, in
-// the order of their IDs. Call it once, before any Start. The error joins what
+// the order of their IDs. Call it once, before any Start. Control groups of
+// containers whose folders were deleted are removed. The error joins what
 // is wrong with single folders and is not fatal.
 func (r *Runtime) Adopt(ctx context.Context) ([]*Process, error) {
 	folders, err := filepath.Glob(filepath.Join(escapeGlob(r.root), "*", containersFolder, "*", "*"))
 	if err != nil {
 		return nil, fmt.Errorf("looking for containers: %w", err)
 	}
+	sweepGroups(r.hierarchies, defaultParent, time.Now())
 	var all []*Process
 	var errs []error
 	for _, dir := range folders {

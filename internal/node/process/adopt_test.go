@@ -43,7 +43,7 @@ func TestAdopt(t *testing.T) {
 		ended := start(t, r, shell("exit 3", tier, labels))
 		unseen := start(t, r, shell("sleep 0.2; exit 4", tier, labels))
 		wait(t, ended)
-		eventually(t, "the first line", func() bool { return output(t, lives) == "one\n" })
+		follow(t, lives, "one\n")
 		r.Close()
 		// One ends while nobody watches.
 		eventually(t, "an exit on record", func() bool {
@@ -103,7 +103,7 @@ var labels1 = map[string]string{"pod": "default/a"}
 func TestStopDeadlineOutlivesTheRuntime(t *testing.T) {
 	r := newRuntime(t)
 	p := start(t, r, shell("trap '' TERM; echo up; while true; do sleep 0.01; done"))
-	eventually(t, "it is up", func() bool { return output(t, p) == "up\n" })
+	follow(t, p, "up\n")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	_ = p.Stop(ctx, 200*time.Millisecond)

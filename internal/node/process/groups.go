@@ -27,12 +27,17 @@ type hierarchies struct {
 }
 
 func readHierarchies() hierarchies {
-	h := hierarchies{legacy: map[string]string{}}
 	data, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		return h
+		return hierarchies{}
 	}
-	for line := range strings.Lines(string(data)) {
+	return hierarchiesOf(string(data))
+}
+
+// hierarchiesOf finds them in a mountinfo file.
+func hierarchiesOf(mountinfo string) hierarchies {
+	h := hierarchies{legacy: map[string]string{}}
+	for line := range strings.Lines(mountinfo) {
 		// "... mount-point options [optional fields] - type source super-options"
 		before, after, ok := strings.Cut(line, " - ")
 		fields, tail := strings.Fields(before), strings.Fields(after)
@@ -144,7 +149,11 @@ func makeGroups(h hierarchies, s Spec) (groups []contract.Group, err error) {
 			return groups, fmt.Errorf("a %s limit cannot be set: this machine offers no %s control group", set.controller, set.controller)
 		}
 		path := filepath.Join(mount, parent, name)
-		if err := os.MkdirAll(path, 0o755); err != nil {
+		err := os.MkdirAll(path, 0o755)
+		if err == nil {
+			err = stamp(path)
+		}
+		if err != nil {
 			return groups, fmt.Errorf("a %s limit cannot be set: %w", set.controller, err)
 		}
 		groups = append(groups, contract.Group{Path: path, Memory: set.controller == "memory"})
@@ -189,7 +198,48 @@ func makeUnified(mount, parent, name string, controllers []string) (string, erro
 			return "", fmt.Errorf("limits cannot be set: making a control group: %w", err)
 		}
 	}
+	if err := stamp(path); err != nil {
+		return "", fmt.Errorf("limits cannot be set: dating a control group: %w", err)
+	}
 	return path, nil
+}
+
+// stamp dates a control group's folder. Left to itself, it bears the time at
+// which the kernel happened to look at it last.
+func stamp(path string) error {
+	now := time.Now()
+	return os.Chtimes(path, now, now)
+}
+
+// abandoned is the age at which a control group that nothing lives in is
+// nobody's: a container enters its own within moments of making it.
+const abandoned = 10 * time.Minute
+
+// sweepGroups removes the control groups that containers left whose folders
+// were deleted before anybody could. The kernel refuses to remove those that
+// something lives in, whoever's they are.
+func sweepGroups(h hierarchies, parent string, now time.Time) {
+	mounts := []string{h.unified}
+	for _, mount := range h.legacy {
+		mounts = append(mounts, mount)
+	}
+	slices.Sort(mounts)
+	for _, mount := range slices.Compact(mounts) {
+		if mount == "" {
+			continue
+		}
+		folder := filepath.Join(mount, parent)
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			continue // no container ever had a group there
+		}
+		for _, e := range entries {
+			info, err := e.Info()
+			if err == nil && e.IsDir() && now.Sub(info.ModTime()) > abandoned {
+				_ = unix.Rmdir(filepath.Join(folder, e.Name()))
+			}
+		}
+	}
 }
 
 func writeGroup(path string, files [][2]string) error {
@@ -229,8 +279,9 @@ func removeGroups(groups []contract.Group) error {
 
 // LimitsAvailable says whether this machine lets Limits be set, and if not,
 // why. It tries.
-func LimitsAvailable() (ok bool, reason string) {
-	h := readHierarchies()
+func LimitsAvailable() (ok bool, reason string) { return limitsAvailable(readHierarchies()) }
+
+func limitsAvailable(h hierarchies) (ok bool, reason string) {
 	needed := []string{"memory", "cpu", "pids"}
 	if h.offers(needed) {
 		name := fmt.Sprintf("probe-%d", os.Getpid())

@@ -151,7 +151,7 @@ func TestNetworkNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := start(t, newRuntime(t), shell("readlink /proc/self/ns/net; exec sleep 600", func(s *Spec) { s.Isolation = &Isolation{NetNS: path} }))
-	eventually(t, "it is inside", func() bool { return output(t, p) == want+"\n" })
+	follow(t, p, want+"\n")
 	var out strings.Builder
 	if _, err := p.Exec(t.Context(), ExecOptions{Argv: []string{"readlink", "/proc/self/ns/net"}, Stdout: &out}); err != nil || out.String() != want+"\n" {
 		t.Errorf("Exec = %v, in %q, want %q", err, out.String(), want)

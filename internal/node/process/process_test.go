@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,28 +16,11 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/muster-dev/muster/internal/node/rig"
 )
 
-// shimBinary is built once for all tests.
-var shimBinary string
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "shim")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	shimBinary = filepath.Join(dir, "muster-shim")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", shimBinary, "github.com/muster-dev/muster/cmd/muster-shim")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building the shim: %v\n%s", err, out)
-		os.Exit(1)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(rig.Run(m)) }
 
 // newRuntime returns a Runtime over a folder of the test's own. What still
 // runs when the test ends is killed.
@@ -50,13 +32,13 @@ func newRuntime(t testing.TB) *Runtime {
 // openRuntime is newRuntime over a given folder.
 func openRuntime(t testing.TB, root string) *Runtime {
 	t.Helper()
-	r, err := New(Options{Root: root, Shim: shimBinary})
+	r, err := New(Options{Root: root, Shim: rig.Shim(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		r.Close()
-		again, err := New(Options{Root: root, Shim: shimBinary})
+		again, err := New(Options{Root: root, Shim: rig.Shim(t)})
 		if err != nil {
 			t.Error(err)
 			return
@@ -140,7 +122,9 @@ func wait(t testing.TB, p *Process) Exit {
 	return p.Exit()
 }
 
-// eventually polls until a condition holds.
+// eventually polls until a condition holds that is in the kernel's hands alone:
+// what /proc shows, or a file that nobody is asked to write. What a process of
+// the test's own does is waited for with a rig.Pipe, its output with follow.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
@@ -164,6 +148,22 @@ func readLogs(t testing.TB, p *Process, q LogQuery) string {
 		t.Fatal(err)
 	}
 	return string(data)
+}
+
+// follow waits until the container's output begins with a text.
+func follow(t testing.TB, p *Process, want string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	r, err := p.Logs(ctx, LogQuery{Tail: -1, Follow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	got := make([]byte, len(want))
+	if n, err := io.ReadFull(r, got); err != nil || string(got) != want {
+		t.Fatalf("the output begins with %q, %v; want %q", got[:n], err, want)
+	}
 }
 
 func output(t testing.TB, p *Process) string {
@@ -357,7 +357,7 @@ func TestPythonObeysSIGTERM(t *testing.T) {
 		p := start(t, newRuntime(t), shell("", tier, func(s *Spec) {
 			s.Argv = []string{"python3", "-u", "-c", "import time; print('up'); time.sleep(600)"}
 		}))
-		eventually(t, "python is up", func() bool { return output(t, p) == "up\n" })
+		follow(t, p, "up\n")
 		began := time.Now()
 		if err := p.Stop(t.Context(), time.Minute); err != nil {
 			t.Fatal(err)
@@ -374,11 +374,11 @@ func TestPythonObeysSIGTERM(t *testing.T) {
 func TestSignalAndStopDeadline(t *testing.T) {
 	r := newRuntime(t)
 	p := start(t, r, shell("trap 'echo usr1' USR1; trap 'echo term' TERM; echo up; while true; do sleep 0.01; done"))
-	eventually(t, "it is up", func() bool { return output(t, p) == "up\n" })
+	follow(t, p, "up\n")
 	if err := p.Signal(t.Context(), syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the signal is seen", func() bool { return output(t, p) == "up\nusr1\n" })
+	follow(t, p, "up\nusr1\n")
 	// A later deadline changes nothing, an earlier one does.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()

@@ -77,8 +77,14 @@ func Root() string {
 	return "."
 }
 
-// Binary is the muster that `make build` made.
-func Binary() string { return filepath.Join(Root(), "bin", "muster") }
+// Binary is the muster that is tested: the one that $MUSTER_BINARY names, by
+// its absolute path, else the one that `make build` made.
+func Binary() string {
+	if named := os.Getenv("MUSTER_BINARY"); named != "" {
+		return named
+	}
+	return filepath.Join(Root(), "bin", "muster")
+}
 
 // Up starts Muster in home, in the background, and waits until it is ready.
 func Up(ctx context.Context, home string, args ...string) (*Muster, error) {

@@ -41,8 +41,7 @@ type spawnAnswer struct {
 func (s *supervisor) startSpawner(netns int) *startError {
 	s.spawner = make(chan spawnRequest)
 	ready := make(chan *startError)
-	go func() {
-		runtime.LockOSThread()
+	offFirstThread(func() {
 		err := s.placeThread(netns)
 		ready <- err
 		for err == nil {
@@ -50,16 +49,35 @@ func (s *supervisor) startSpawner(netns int) *startError {
 			pid, err := s.fork(r.command, r.exited)
 			r.answer <- spawnAnswer{pid, err}
 		}
-	}()
+	})
 	return <-ready
+}
+
+// offFirstThread runs f in a goroutine that has a thread of its own, but not
+// the process's first one, which stands for the whole process in memory groups
+// and in /proc.
+func offFirstThread(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() != os.Getpid() {
+			f()
+			return
+		}
+		// As long as this goroutine holds the first thread, no other is put
+		// there.
+		placed := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			close(placed)
+			f()
+		}()
+		<-placed
+		runtime.UnlockOSThread()
+	}()
 }
 
 // placeThread moves the calling thread to where its children are to be.
 func (s *supervisor) placeThread(netns int) *startError {
-	if unix.Gettid() == os.Getpid() {
-		// The first thread stands for the whole process in memory groups.
-		return fault(contract.ReasonInternal, "starting the spawner: it is on the first thread")
-	}
 	if netns >= 0 {
 		if err := unix.Setns(netns, unix.CLONE_NEWNET); err != nil {
 			return fault(contract.ReasonIsolation, "joining the network namespace %s: %v", s.spec.Isolation.NetNS, err)
@@ -193,7 +211,7 @@ func lookUp(c command) (string, *startError) {
 	if firstErr != nil {
 		return "", firstErr
 	}
-	return "", fault(contract.ReasonNotFound, "command not found: %q is in none of the folders of PATH (%s)", name, list)
+	return "", fault(contract.ReasonNotFound, "command not found: %q is in none of the folders of PATH; is it installed in this environment?", name)
 }
 
 func checkFile(name, path string) *startError {

@@ -1,0 +1,130 @@
+package device
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/member"
+	"github.com/muster-dev/muster/internal/cli/terminal"
+)
+
+// Holder is the pod that holds a GPU.
+type Holder struct {
+	Namespace string `json:"namespace"`
+	// Job and Member are empty for a pod that is no member of a job.
+	Job    string    `json:"job,omitempty"`
+	Member string    `json:"member,omitempty"`
+	Pod    string    `json:"pod"`
+	Since  time.Time `json:"since"`
+}
+
+// String is "vision/mnist worker-0", or the pod's namespace and name.
+func (h Holder) String() string {
+	if h.Job != "" {
+		return h.Namespace + "/" + h.Job + " " + h.Member
+	}
+	return h.Namespace + "/" + h.Pod
+}
+
+// HolderOf describes a pod as the holder of its GPUs.
+func HolderOf(pod *corev1.Pod) Holder {
+	holder := Holder{Namespace: pod.Namespace, Pod: pod.Name, Since: pod.CreationTimestamp.Time}
+	if pod.Status.StartTime != nil {
+		holder.Since = pod.Status.StartTime.Time
+	}
+	if m, ok := member.OfPod(pod); ok {
+		holder.Job, holder.Member = pod.Labels[v1alpha1.LabelJob], m.String()
+	}
+	return holder
+}
+
+// Of lists the UUIDs of the GPUs that a pod was given.
+func Of(pod *corev1.Pod) []string {
+	list := pod.Annotations[v1alpha1.AnnotationGPUs]
+	if list == "" {
+		return nil
+	}
+	return strings.Split(list, ",")
+}
+
+// Holds reports whether a pod is on a node and has not ended: until then it
+// holds what it was given.
+func Holds(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// Inventory reads what a node tells of its GPUs. told is false for one that
+// tells nothing, or nonsense: it is not known to have none.
+func Inventory(node *corev1.Node) (inventory v1alpha1.NodeInventory, told bool) {
+	if json.Unmarshal([]byte(node.Annotations[v1alpha1.AnnotationInventory]), &inventory) != nil {
+		return v1alpha1.NodeInventory{}, false
+	}
+	return inventory, true
+}
+
+// Gone is a GPU that a pod holds and that its node no longer has: a GPU that
+// failed or was taken out, or one that is no longer declared.
+type Gone struct {
+	// UUID identifies the GPU.
+	UUID string `json:"uuid"`
+	// Holder is the pod that was given it.
+	Holder Holder `json:"holder"`
+}
+
+// GoneFrom lists the GPUs of a node's pods that the node does not have,
+// ordered by holder; none for a node that tells nothing of its GPUs.
+func GoneFrom(node *corev1.Node, pods []corev1.Pod) []Gone {
+	inventory, told := Inventory(node)
+	if !told {
+		return nil
+	}
+	has := map[string]bool{}
+	for _, device := range inventory.GPUs {
+		has[device.UUID] = true
+	}
+	var gone []Gone
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Spec.NodeName != node.Name || !Holds(pod) {
+			continue
+		}
+		for _, uuid := range Of(pod) {
+			if !has[uuid] {
+				gone = append(gone, Gone{UUID: uuid, Holder: HolderOf(pod)})
+			}
+		}
+	}
+	slices.SortFunc(gone, func(a, b Gone) int {
+		return cmp.Or(cmp.Compare(a.Holder.String(), b.Holder.String()), cmp.Compare(a.UUID, b.UUID))
+	})
+	return gone
+}
+
+// Words says which GPUs are gone and who holds them, a sentence a holder:
+// "3 GPUs that vision/mnist worker-0 holds are no longer there (GPU-1, ...)".
+func Words(gone []Gone) []string {
+	var sentences []string
+	for start := 0; start < len(gone); {
+		holder, end := gone[start].Holder.String(), start
+		var uuids []string
+		for end < len(gone) && gone[end].Holder.String() == holder {
+			uuids = append(uuids, gone[end].UUID)
+			end++
+		}
+		verb := "are"
+		if len(uuids) == 1 {
+			verb = "is"
+		}
+		sentences = append(sentences, fmt.Sprintf("%s that %s holds %s no longer there (%s)",
+			terminal.Count(int64(len(uuids)), "GPU"), holder, verb, strings.Join(uuids, ", ")))
+		start = end
+	}
+	return sentences
+}

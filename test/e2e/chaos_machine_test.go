@@ -1,0 +1,126 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/muster-dev/muster/test/e2e/harness"
+)
+
+// gpuLocks is where the locks of a machine's GPUs are: one file a device,
+// locked as long as a container has it.
+const gpuLocks = "/tmp/.muster-gpu"
+
+// process is one as /proc has it.
+type process struct {
+	pid     int
+	command []string
+	// environment is what it was started with, NAME=value.
+	environment []string
+}
+
+func (p process) String() string {
+	return fmt.Sprintf("pid %d (%s) %s", p.pid, p.variable("MUSTER_CONTAINER_ID"), strings.Join(p.command, " "))
+}
+
+func (p process) variable(name string) string {
+	for _, variable := range p.environment {
+		if value, ok := strings.CutPrefix(variable, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// withVariable returns the processes of the machine that were started with a
+// variable, NAME=value. Zombies have none.
+func withVariable(variable string) []process {
+	folders, _ := filepath.Glob("/proc/[0-9]*")
+	var found []process
+	for _, folder := range folders {
+		environment := strings.Split(content(folder+"/environ"), "\x00")
+		if !slices.Contains(environment, variable) {
+			continue
+		}
+		pid, _ := strconv.Atoi(filepath.Base(folder))
+		command := strings.Split(strings.TrimRight(content(folder+"/cmdline"), "\x00"), "\x00")
+		found = append(found, process{pid: pid, command: command, environment: environment})
+	}
+	return found
+}
+
+// content is a file's, or empty if it is gone.
+func content(path string) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
+
+// servers returns the processes of a Muster itself that run these verbs.
+func servers(m *harness.Muster, verbs ...string) []process {
+	return slices.DeleteFunc(withVariable("MUSTER_HOME="+m.Home), func(p process) bool {
+		exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.pid))
+		return err != nil || strings.TrimSuffix(exe, " (deleted)") != harness.Binary() ||
+			len(p.command) < 2 || !slices.Contains(verbs, p.command[1])
+	})
+}
+
+// file names a file as the kernel's table of locks does.
+type file struct {
+	major, minor uint32
+	inode        uint64
+}
+
+// locked returns the files with a flock on them, each with a process that has
+// it, from /proc/locks.
+func locked() (map[file]int, error) {
+	table, err := os.Open("/proc/locks")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = table.Close() }()
+	held := map[file]int{}
+	for lines := bufio.NewScanner(table); lines.Scan(); {
+		// 2: FLOCK  ADVISORY  WRITE 9831 fe:00:10740257 0 EOF
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 6 || fields[1] != "FLOCK" {
+			continue // of another kind, or one that waits
+		}
+		var at file
+		if _, err := fmt.Sscanf(fields[5], "%x:%x:%d", &at.major, &at.minor, &at.inode); err != nil {
+			return nil, fmt.Errorf("reading /proc/locks: %q: %w", lines.Text(), err)
+		}
+		held[at], _ = strconv.Atoi(fields[4])
+	}
+	return held, nil
+}
+
+// gpusHeld returns an error if one of the devices' locks is held.
+func gpusHeld(devices []string) error {
+	held, err := locked()
+	if err != nil {
+		return err
+	}
+	for _, device := range devices {
+		path := filepath.Join(gpuLocks, device+".lock")
+		var stat unix.Stat_t
+		if err := unix.Stat(path, &stat); err != nil {
+			return fmt.Errorf("looking for the lock %s: %w", path, err)
+		}
+		if pid, taken := held[file{major: unix.Major(stat.Dev), minor: unix.Minor(stat.Dev), inode: stat.Ino}]; taken {
+			return fmt.Errorf("%s is held by process %d", path, pid)
+		}
+	}
+	return nil
+}
