@@ -22,7 +22,7 @@ endif
 # Everything that does not link the API server: builds and tests in seconds.
 UNIT := $(shell go list ./... 2>/dev/null | grep -v -E '/internal/(controlplane|cli/up)$$|/cmd/muster$$')
 
-.PHONY: help build shim test test-unit test-race test-embedded test-e2e lint verify generate bench chaos quickstart clean test-deps
+.PHONY: help build shim test test-unit test-race test-embedded test-e2e lint verify generate bench bench-scheduler chaos quickstart clean test-deps
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
@@ -46,7 +46,7 @@ test-race: shim $(GOTESTSUM) ## the same under the race detector: minutes
 	@hack/gotest "$(GOTESTSUM)" race $(RACE) -timeout 30m $(UNIT)
 
 test-embedded: shim $(GOTESTSUM) ## against a real kube-apiserver and etcd
-	@hack/gotest "$(GOTESTSUM)" embedded -tags embedded ./internal/controlplane ./internal/snapshot
+	@hack/gotest "$(GOTESTSUM)" embedded -tags embedded ./internal/controlplane ./internal/snapshot ./internal/cli/queue ./internal/cli/pause
 
 test-e2e: build test-deps $(GOTESTSUM) ## the product as a person runs it: muster up, TensorFlow, PyTorch, kubectl
 	@hack/gotest "$(GOTESTSUM)" e2e -tags e2e -count=1 -timeout 40m ./test/e2e/...
@@ -68,7 +68,11 @@ verify: generate ## generated files and go.mod are up to date
 bench: build ## the figures of the README, beside what they are compared with
 	@hack/gotest "" bench -tags e2e -count=1 -timeout 60m -run '^TestBench' ./benchmarks/...
 
-chaos: build ## hundreds of kill -9 at random moments, watched from outside
+bench-scheduler: ## the scheduler's figures on real traces ($MUSTER_TRACES), beside targets and published figures
+	@go test -tags traces -count=1 -timeout 30m -run 'TestPublished|TestPhillyProtocol' ./internal/simulate/...
+	@go run ./benchmarks/scheduler
+
+chaos: build ## hundreds of kill -9 in each tier, watched from outside: half an hour
 	@MUSTER_CHAOS_KILLS=$${MUSTER_CHAOS_KILLS:-200} go test -tags e2e -count=1 -timeout 120m -v -run '^TestChaos' ./test/e2e/...
 
 clean: ## remove what was built; caches stay

@@ -57,8 +57,30 @@ type GangSpec struct {
 	DoneWhen []string `json:"doneWhen"`
 	// BackoffLimit is how many failures are restarted before the gang fails.
 	BackoffLimit int32 `json:"backoffLimit,omitempty"`
-	// Queue is the queue that the gang is charged to.
+	// Queue is the queue that the gang is charged to. Default: "default".
 	Queue string `json:"queue,omitempty"`
+	// ExpectedRunTime is how long the owner thinks that the gang runs, in all
+	// its attempts. It orders the queue and holds nobody to anything.
+	//
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s)){1,4}$') && duration(self) >= duration('1s')",message="give a duration of at least a second, such as 90m, 2h or 2h30m"
+	// +optional
+	ExpectedRunTime *metav1.Duration `json:"expectedRunTime,omitempty"`
+	// TimeLimit is for how long the gang runs before its owner sets stop. Unset:
+	// no limit. It is what is known of the run time; nothing is stopped by it.
+	//
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s)){1,4}$') && duration(self) >= duration('1s')",message="give a duration of at least a second, such as 90m, 2h or 2h30m"
+	// +optional
+	TimeLimit *metav1.Duration `json:"timeLimit,omitempty"`
+	// Resumable says that the work goes on from its last checkpoint when it is
+	// started again. Only such work may be evicted for the sake of shorter
+	// work.
+	//
+	// +optional
+	Resumable bool `json:"resumable,omitempty"`
 	// Suspend stops the gang and frees what it holds.
 	Suspend bool `json:"suspend,omitempty"`
 	// Stop, when set, ends the gang as failed with this reason: a deadline
@@ -135,6 +157,41 @@ type GangStatus struct {
 	//
 	// +optional
 	Refusals int32 `json:"refusals,omitempty"`
+	// Evictions counts attempts that were stopped to make room for others.
+	// They are no failures.
+	//
+	// +optional
+	Evictions int32 `json:"evictions,omitempty"`
+	// EvictedFor is what the last eviction made room for, as namespace/name.
+	//
+	// +optional
+	EvictedFor string `json:"evictedFor,omitempty"`
+	// EvictedTime is when the gang was evicted. It is set until every member
+	// runs again, or the gang is suspended.
+	//
+	// +optional
+	EvictedTime *metav1.MicroTime `json:"evictedTime,omitempty"`
+	// AwaySeconds is for how long the gang was kept from running by evictions,
+	// from each to the moment when every member ran again. It begins at 0 again
+	// when the gang is suspended.
+	//
+	// +optional
+	AwaySeconds int64 `json:"awaySeconds,omitempty"`
+	// AllStartedTime is when every member of the present attempt ran for the
+	// first time. Unset: not yet, or nothing is placed.
+	//
+	// +optional
+	AllStartedTime *metav1.MicroTime `json:"allStartedTime,omitempty"`
+	// RanSeconds is for how long all members ran in earlier attempts: the sum
+	// of the times from allStartedTime to the decision to end the attempt. Once
+	// the outcome is decided it is the whole run time.
+	//
+	// +optional
+	RanSeconds int64 `json:"ranSeconds,omitempty"`
+	// SavedTime is when the work was last saved. Unset where it is not known.
+	//
+	// +optional
+	SavedTime *metav1.MicroTime `json:"savedTime,omitempty"`
 	// NotBefore is the earliest time of the next attempt, after a failure.
 	NotBefore *metav1.Time `json:"notBefore,omitempty"`
 	// Outcome is set once the gang is to end, before its members are gone:

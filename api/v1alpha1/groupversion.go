@@ -16,6 +16,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&TrainingJob{}, &TrainingJobList{},
 		&Gang{}, &GangList{},
 		&Placement{}, &PlacementList{},
+		&Queue{}, &QueueList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -32,9 +32,24 @@ const (
 	// AnnotationInventory is, on a Node, the JSON encoding of
 	// [NodeInventory].
 	AnnotationInventory = "muster.dev/inventory"
-	// AnnotationSubmitter is, on a TrainingJob, who created it, as the CLI
-	// knows it: user@host.
+	// AnnotationSubmitter is, on a TrainingJob and its Gang, who created it, as
+	// the CLI knows it: user@host. The part before the @ is the user.
 	AnnotationSubmitter = "muster.dev/submitter"
+	// AnnotationEvict is, on a Gang, the scheduler's order to stop an attempt
+	// so that another gang has room: "<attempt> <namespace>/<name>", of which
+	// the latter says for whom. The gang's controller obeys it once, while that
+	// attempt holds a placement; the order of an earlier attempt, and what
+	// cannot be read, mean nothing.
+	AnnotationEvict = "muster.dev/evict"
+	// AnnotationRelease is, on a Gang, a person's order to give back what an
+	// attempt holds without waiting for its members: "<attempt> <who>". Pods
+	// are deleted without a grace period; their processes may still be there.
+	AnnotationRelease = "muster.dev/release"
+	// AnnotationPaused is, on the namespace [SystemNamespace], the mark that
+	// nothing new is to be started anywhere: "<who> <when> <why>", when in
+	// RFC 3339, why in any words or none. On a Queue that is stopped it says the
+	// same of the queue; there spec.stopped alone has an effect.
+	AnnotationPaused = "muster.dev/paused"
 
 	// LabelGPUModel is, on a Node, the model of its GPUs when all are alike:
 	// the label that NVIDIA's feature discovery sets, so that ordinary node
@@ -82,6 +97,9 @@ const (
 	// configuration is changed: an image that is not mapped, a field that the
 	// node cannot honour. Nothing of it has run; trying again is of no use.
 	ReasonUnsupported = "Unsupported"
+
+	// SystemNamespace is the namespace of what belongs to Muster itself.
+	SystemNamespace = "muster-system"
 
 	// SchedulerName is the scheduler that pods name to be bound by Muster.
 	SchedulerName = "muster"

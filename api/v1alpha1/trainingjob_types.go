@@ -16,6 +16,8 @@ import (
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`
 // +kubebuilder:printcolumn:name="GPUs",type=integer,JSONPath=`.status.gpus`
+// +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=`.spec.queue`,priority=1
+// +kubebuilder:printcolumn:name="Evictions",type=integer,JSONPath=`.status.evictions`,priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.message`,priority=0
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 48",message="the name may have at most 48 characters, because member names are made from it"
@@ -104,6 +106,33 @@ type TrainingJobSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	Queue string `json:"queue,omitempty"`
 
+	// PriorityClassName names the PriorityClass of every member: of two jobs
+	// that wait in a queue, the one of the higher priority starts first.
+	// Default: the cluster's default class, else 0.
+	//
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+
+	// ExpectedRunTime is how long you think that the job runs: 90m, 2h. It is
+	// used to order what waits, and never stops the job; a guess that is wrong
+	// by a factor of two costs little. Default: what is known of like jobs.
+	//
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s)){1,4}$') && duration(self) >= duration('1s')",message="give a duration of at least a second, such as 90m, 2h or 2h30m"
+	// +optional
+	ExpectedRunTime *metav1.Duration `json:"expectedRunTime,omitempty"`
+
+	// Resumable says that the job goes on from its last checkpoint when it is
+	// started again. Such a job may be stopped to make room for shorter work:
+	// its members get SIGTERM and their grace period (30 seconds, or the
+	// template's terminationGracePeriodSeconds) to save what they have in
+	// MUSTER_CHECKPOINT_DIR, and it starts again when there is room.
+	//
+	// +optional
+	Resumable bool `json:"resumable,omitempty"`
+
 	// Suspend stops the job and frees everything it holds; set it back to
 	// false to run again, from the last checkpoint if the script saves any.
 	Suspend bool `json:"suspend,omitempty"`
@@ -117,7 +146,8 @@ type TrainingJobSpec struct {
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
 
 	// ActiveDeadlineSeconds is how long the job may run, from its first
-	// member's start, before it is stopped and fails. Default: no limit.
+	// member's start, before it is stopped and fails. Time for which it was
+	// evicted does not count. Default: no limit.
 	//
 	// +kubebuilder:validation:Minimum=1
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
@@ -327,6 +357,10 @@ const (
 	ConditionPrepared = "Prepared"
 	// ConditionScheduled is true while a Placement holds the gang's resources.
 	ConditionScheduled = "Scheduled"
+	// ConditionEvicted is true from when the job was stopped to make room for
+	// another until all its members run again; its message says for whom. It is
+	// absent from a job that never was.
+	ConditionEvicted = "Evicted"
 	// ConditionFinished is true once the job succeeded or failed; its reason
 	// says which.
 	ConditionFinished = "Finished"
@@ -358,6 +392,14 @@ type TrainingJobStatus struct {
 	LastWorkerTime *metav1.MicroTime `json:"lastWorkerTime,omitempty"`
 	// Restarts counts members that failed and were started again.
 	Restarts int32 `json:"restarts,omitempty"`
+	// Evictions counts how often the job was stopped to make room for others.
+	//
+	// +optional
+	Evictions int32 `json:"evictions,omitempty"`
+	// EvictedFor is what the last eviction made room for, as namespace/name.
+	//
+	// +optional
+	EvictedFor string `json:"evictedFor,omitempty"`
 	// GPUSeconds is GPUs held x seconds held so far, of ended members.
 	GPUSeconds resource.Quantity `json:"gpuSeconds,omitempty"`
 	// CPUSeconds is CPU time used by ended members.
@@ -366,7 +408,7 @@ type TrainingJobStatus struct {
 	CodeSnapshot string `json:"codeSnapshot,omitempty"`
 	// EnvironmentKey is the content key of the environment that runs.
 	EnvironmentKey string `json:"environmentKey,omitempty"`
-	// Conditions are Prepared, Scheduled and Finished.
+	// Conditions are Prepared, Scheduled, Evicted and Finished, and others.
 	//
 	// +listType=map
 	// +listMapKey=type

@@ -10,9 +10,11 @@
 //	kind        how users name kinds and objects
 //	member      how users name the members of a job
 //	output      -o
+//	person      who types
 //	refusal     the server's refusals, in sentences
 //	remote      commands inside members
 //	removal     deleting a job and waiting until it is gone
+//	standstill  pause and unpause
 //	suggestion  did you mean
 //	suspension  suspend and resume
 //	terminal    colour, tables, progress

@@ -20,13 +20,19 @@ import (
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/get"
 	"github.com/muster-dev/muster/internal/cli/logs"
+	"github.com/muster-dev/muster/internal/cli/pause"
+	"github.com/muster-dev/muster/internal/cli/plan"
 	"github.com/muster-dev/muster/internal/cli/prune"
+	"github.com/muster-dev/muster/internal/cli/queue"
+	"github.com/muster-dev/muster/internal/cli/release"
 	"github.com/muster-dev/muster/internal/cli/resume"
 	"github.com/muster-dev/muster/internal/cli/run"
 	"github.com/muster-dev/muster/internal/cli/shell"
+	"github.com/muster-dev/muster/internal/cli/simulate"
 	"github.com/muster-dev/muster/internal/cli/suspend"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/cli/top"
+	"github.com/muster-dev/muster/internal/cli/unpause"
 	"github.com/muster-dev/muster/internal/cli/version"
 	"github.com/muster-dev/muster/internal/cli/why"
 )
@@ -73,10 +79,10 @@ func Execute(ctx context.Context, args []string, streams terminal.Streams, more 
 
 // verbs are the package's own, in the order of the groups that help shows.
 var verbs = map[string][]Verb{
-	"run":    {run.New, apply.New, suspend.New, resume.New, delete.New},
-	"look":   {get.New, describe.New, logs.New, why.New, top.New},
+	"run":    {run.New, apply.New, suspend.New, resume.New, release.New, delete.New},
+	"look":   {get.New, describe.New, logs.New, why.New, plan.New, top.New},
 	"inside": {shell.New, cp.New},
-	"other":  {completion.New, prune.New, version.New},
+	"other":  {completion.New, pause.New, unpause.New, prune.New, queue.New, simulate.New, version.New},
 }
 
 // New returns the root command with its own verbs and those that are added.

@@ -1,48 +1,90 @@
 package scheduling
 
-import "sort"
+import "encoding/binary"
 
 // Result is what a decision comes to: for every request that is not placed and
 // not finished, a plan or a reason.
 type Result struct {
 	// Plans are to be journalled, in the order in which they were made.
 	Plans []Plan
+	// Evictions are what is to be stopped so that others can start.
+	Evictions []Eviction
 	// Waiting are the others, in their order.
 	Waiting []Waiting
 }
 
 // Decide plans every request that fits, in order, on what is left by all that
-// is held and by the plans before it. It changes nothing in the snapshot.
-func Decide(s Snapshot) Result {
-	// 1. What is held, and by whom.
-	ledger := NewLedger(s)
-	left := newHouse(s.Nodes, ledger)
-	placed := placements(s)
+// is held and by the plans before it, and says why the others wait. It changes
+// nothing in the snapshot.
+func Decide(s Snapshot) Result { return NewCore(Options{}).Pass(s) }
 
-	// 2. In order, each on what the ones before it left.
+// Pass makes the core agree with a snapshot, decides, and says why what waits
+// does. While starting is paused nothing is planned and nothing evicted.
+func (c *Core) Pass(s Snapshot) Result {
+	c.Sync(s)
 	var result Result
-	for _, req := range inOrder(s.Requests) {
-		if _, here := placed[req.UID]; here || req.Finished {
-			continue
-		}
-		if reason := notNow(req, s.Now); reason != nil {
-			result.Waiting = append(result.Waiting, req.waiting(reason))
-			continue
-		}
-		members, trial := left.fit(req)
-		if members == nil {
-			reason := diagnose(req, s, left, ledger)
-			result.Waiting = append(result.Waiting, req.waiting(reason))
-			continue
-		}
-		// 3. What was planned is held from now on.
-		trial.commit()
-		hold(ledger, req, members, s.Now)
-		result.Plans = append(result.Plans, Plan{
-			Key: req.Key, UID: req.UID, Pod: req.Pod, Attempt: req.Attempt + 1, Members: members,
-		})
+	if s.Paused == "" {
+		result = c.Decide(s.Now)
 	}
+	result.Waiting = c.reasons(s)
 	return result
+}
+
+// inFull is for how many waiting requests the whole reason is worked out in a
+// pass. Those behind them share the reason of the first that asks for the same
+// in the same queue.
+const inFull = 32
+
+// reasons says why what waits does, in the order of turns.
+func (c *Core) reasons(s Snapshot) []Waiting {
+	var out []Waiting
+	var left *house
+	alike := map[string]Reason{}
+	for i, e := range c.considered() {
+		reason := notNow(&e.req, s.Now)
+		switch {
+		case reason != nil:
+		case s.Paused != "":
+			reason = Paused{Words: s.Paused}
+		default:
+			key := e.likeness()
+			if i >= inFull && alike[key] != nil {
+				reason = alike[key]
+				break
+			}
+			if left == nil {
+				left = c.house()
+			}
+			reason = c.reason(e, s.Now, left)
+			alike[key] = reason
+		}
+		out = append(out, e.req.waiting(reason))
+	}
+	return out
+}
+
+// likeness is equal for entries that ask for the same in the same queue.
+func (e *entry) likeness() string {
+	key := make([]byte, 0, 64)
+	key = append(key, e.req.Queue...)
+	for i, k := range e.asks {
+		key = binary.AppendVarint(key, int64(k))
+		key = binary.AppendVarint(key, members(&e.req.Roles[i]))
+		for _, p := range e.req.Roles[i].FixedPorts {
+			key = binary.AppendVarint(key, int64(p))
+		}
+	}
+	return string(key)
+}
+
+// load tells a new core all that is in a snapshot.
+func load(s Snapshot) *Core {
+	c := NewCore(Options{})
+	for _, e := range s.Ended {
+		c.Observe(e.Evidence, e.Ran)
+	}
+	c.Sync(s)
+	return c
 }
 
 func (r *Request) waiting(reason Reason) Waiting {
@@ -61,27 +103,6 @@ func placements(s Snapshot) map[string]*Placement {
 	return out
 }
 
-// inOrder sorts requests: the highest priority, then the oldest, then by name.
-func inOrder(requests []Request) []*Request {
-	out := make([]*Request, len(requests))
-	for i := range requests {
-		out[i] = &requests[i]
-	}
-	sort.Slice(out, func(i, j int) bool {
-		a, b := out[i], out[j]
-		switch {
-		case a.Priority != b.Priority:
-			return a.Priority > b.Priority
-		case a.Created != b.Created:
-			return a.Created < b.Created
-		case a.Key != b.Key:
-			return a.before(b.Key)
-		}
-		return a.UID < b.UID
-	})
-	return out
-}
-
 // notNow returns why a request is not to be planned whatever is free, or nil.
 func notNow(req *Request, now Instant) Reason {
 	switch {
@@ -95,24 +116,6 @@ func notNow(req *Request, now Instant) Reason {
 		return CoolingOff{Until: req.NotBefore}
 	}
 	return nil
-}
-
-// hold enters a plan in the ledger, so that later reasons name it.
-func hold(l *Ledger, req *Request, members []Assignment, now Instant) {
-	roles := map[string]*Role{}
-	for i := range req.Roles {
-		roles[req.Roles[i].Name] = &req.Roles[i]
-	}
-	for _, m := range members {
-		role := roles[m.Role]
-		if role.done(m.Index) {
-			continue
-		}
-		l.add(Holding{
-			Key: req.Key, Pod: req.Pod, Role: m.Role, Index: m.Index, Node: m.Node, Since: now,
-			GPUs: m.GPUs, Ports: append(portList(m.Port), role.FixedPorts...), Resources: role.Resources,
-		})
-	}
 }
 
 // Explain says where the named gang stands: why it waits, since when it is

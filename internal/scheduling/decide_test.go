@@ -211,7 +211,7 @@ func TestReasons(t *testing.T) {
 			name: "no GPU at all",
 			snap: Snapshot{Nodes: []Node{testNode("here", "", 0)}},
 			req:  gang("g").role("worker", 1, 1).obj(),
-			want: "no node has a GPU; this machine has no GPU",
+			want: "this machine has no GPU",
 		},
 		{
 			name: "more on one node than any has",
@@ -235,7 +235,7 @@ func TestReasons(t *testing.T) {
 			name: "CPU that others hold",
 			snap: Snapshot{Nodes: []Node{testNode("here", "A100", 8)}, Placements: []Placement{held}},
 			req:  gang("g").role("worker", 1, 0).with(func(r *Request) { r.Roles[0].Resources.MilliCPU = 12000 }).obj(),
-			want: "needs 12 CPU at once; 8 CPU free, the rest is held by vision/resnet",
+			want: "needs 12 CPUs at once; 8 CPUs free, the rest is held by vision/resnet",
 		},
 		{
 			name: "memory that no machine has",

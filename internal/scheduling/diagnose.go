@@ -1,6 +1,8 @@
 package scheduling
 
 import (
+	"cmp"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -11,20 +13,18 @@ const resourceGPU = "gpu"
 // diagnosis gathers what a request that did not fit is compared with.
 type diagnosis struct {
 	req    *Request
-	snap   Snapshot
 	left   *house
-	ledger *Ledger
 	nodes  []*Node
 	single bool
 }
 
-// diagnose says why a request does not fit: first what could never be, then
+// compare says why a request does not fit: first what could never be, then
 // what others hold, then how the rest lies.
-func diagnose(req *Request, s Snapshot, left *house, ledger *Ledger) Reason {
-	if len(s.Nodes) == 0 {
+func compare(req *Request, left *house) Reason {
+	if len(left.rooms) == 0 {
 		return NoNodes{}
 	}
-	d := &diagnosis{req: req, snap: s, left: left, ledger: ledger, single: len(s.Nodes) == 1}
+	d := &diagnosis{req: req, left: left, single: len(left.rooms) == 1}
 	for _, r := range left.rooms {
 		d.nodes = append(d.nodes, r.node)
 	}
@@ -63,7 +63,7 @@ func (d *diagnosis) allowed() Reason {
 func (d *diagnosis) models() Reason {
 	for i := range d.req.Roles {
 		r := &d.req.Roles[i]
-		if r.GPUs == 0 || d.count(r, func(*Device) bool { return true }) > 0 {
+		if r.GPUs == 0 || d.count(r, func(*room, *Device) bool { return true }) > 0 {
 			continue
 		}
 		return NoSuchModel{Models: r.Models, Have: d.have(), Single: d.single}
@@ -72,14 +72,14 @@ func (d *diagnosis) models() Reason {
 }
 
 // count counts the devices that would do for a role, on nodes that take it.
-func (d *diagnosis) count(r *Role, which func(*Device) bool) int64 {
+func (d *diagnosis) count(r *Role, which func(*room, *Device) bool) int64 {
 	var n int64
-	for _, node := range d.nodes {
-		if node.refuses(*r) != "" {
+	for _, room := range d.left.rooms {
+		if room.node.refuses(*r) != "" {
 			continue
 		}
-		for i := range node.Devices {
-			if dev := &node.Devices[i]; r.accepts(*dev) && which(dev) {
+		for i := range room.node.Devices {
+			if dev := &room.node.Devices[i]; r.accepts(*dev) && which(room, dev) {
 				n++
 			}
 		}
@@ -144,7 +144,7 @@ func (d *diagnosis) gpusEver() Reason {
 		}
 	}
 	for _, g := range d.demands() {
-		have := d.count(g.roles[0], func(*Device) bool { return true })
+		have := d.count(g.roles[0], func(*room, *Device) bool { return true })
 		if have < g.need {
 			return TooLarge{Resource: resourceGPU, Models: g.roles[0].Models, Need: g.need, Have: have, Single: d.single}
 		}
@@ -228,10 +228,7 @@ func (d *diagnosis) need() Resources {
 func (d *diagnosis) gpusNow() Reason {
 	for _, g := range d.demands() {
 		r := g.roles[0]
-		free := d.count(r, func(dev *Device) bool {
-			_, held := d.ledger.Holder(dev.UUID)
-			return dev.usable() && !held
-		})
+		free := d.count(r, func(room *room, dev *Device) bool { return dev.usable() && room.tenants[dev.UUID] == nil })
 		if free >= g.need {
 			continue
 		}
@@ -244,22 +241,24 @@ func (d *diagnosis) gpusNow() Reason {
 
 // holders fills in who has the devices that would do for a role.
 func (d *diagnosis) holders(r *Role, reason *ShortOfGPUs) {
-	byKey := map[string]*GPUHolder{}
-	d.count(r, func(dev *Device) bool {
-		h, held := d.ledger.Holder(dev.UUID)
+	type name struct {
+		Key
+		pod bool
+	}
+	at := map[name]int{}
+	d.count(r, func(room *room, dev *Device) bool {
+		who := room.tenants[dev.UUID]
 		switch {
-		case held:
-			key := h.String()
-			if h.Pod {
-				key = "pod " + key
+		case who != nil:
+			i, known := at[name{who.Key, who.pod}]
+			if !known {
+				i = len(reason.Holders)
+				at[name{who.Key, who.pod}] = i
+				reason.Holders = append(reason.Holders, GPUHolder{Key: who.Key, Pod: who.pod, Since: who.since})
 			}
-			if byKey[key] == nil {
-				byKey[key] = &GPUHolder{Key: h.Key, Pod: h.Pod, Since: h.Since}
-			}
-			byKey[key].Count++
-			if h.Since < byKey[key].Since {
-				byKey[key].Since = h.Since
-			}
+			h := &reason.Holders[i]
+			h.Count++
+			h.Since = min(h.Since, who.since)
 		case len(dev.Foreign) > 0:
 			reason.Foreign = append(reason.Foreign, GPUForeign{UUID: dev.UUID, Process: dev.Foreign[0]})
 		case dev.Unhealthy != "":
@@ -267,10 +266,9 @@ func (d *diagnosis) holders(r *Role, reason *ShortOfGPUs) {
 		}
 		return true
 	})
-	for _, key := range sortedKeys(byKey) {
-		reason.Holders = append(reason.Holders, *byKey[key])
-	}
-	sort.SliceStable(reason.Holders, func(i, j int) bool { return reason.Holders[i].Since < reason.Holders[j].Since })
+	slices.SortFunc(reason.Holders, func(a, b GPUHolder) int {
+		return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), truth(a.Pod)-truth(b.Pod))
+	})
 	sort.Slice(reason.Foreign, func(i, j int) bool { return reason.Foreign[i].UUID < reason.Foreign[j].UUID })
 	sort.Slice(reason.Unhealthy, func(i, j int) bool { return reason.Unhealthy[i].UUID < reason.Unhealthy[j].UUID })
 }
@@ -287,8 +285,8 @@ func (d *diagnosis) resourcesNow() Reason {
 	}
 	amounts := map[string]int64{}
 	keys := map[string]Key{}
-	for _, h := range d.ledger.holdings {
-		if amount := h.Resources.amount(short); amount > 0 {
+	for _, h := range d.left.tenants {
+		if amount := h.resources.amount(short); amount > 0 {
 			amounts[h.String()] += amount
 			keys[h.String()] = h.Key
 		}
@@ -350,4 +348,12 @@ func (d *diagnosis) scattered() Reason {
 	}
 	most := d.most(r, func(n *Node) []*Device { return free[n.Name] })
 	return Scattered{Role: r.Name, GPUs: int(r.GPUs), Models: r.Models, Most: int(most)}
+}
+
+// truth is 1 for true.
+func truth(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

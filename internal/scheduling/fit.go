@@ -2,71 +2,321 @@ package scheduling
 
 import (
 	"hash/fnv"
+	"slices"
 	"sort"
+
+	"github.com/muster-dev/muster/internal/scheduling/placement"
 )
 
-// room is what is left on one node.
-type room struct {
-	node  *Node
-	free  Resources
-	gpus  []*Device
-	ports map[int32]bool
+// fit is one attempt to place a whole request. What it takes is held at once,
+// under a mark of the cluster, and given back unless it is kept.
+type fit struct {
+	core  *Core
+	entry *entry
+	// avoid are the nodes that are not to be used.
+	avoid *placement.NodeSet
+	held  []held
+	mark  placement.Mark
 }
 
-// copy returns a room that can be filled without changing this one.
-func (r *room) copy() *room {
-	ports := make(map[int32]bool, len(r.ports)+8)
-	for p := range r.ports {
-		ports[p] = true
+// place places all members of an entry on what is free outside the nodes to
+// avoid, or nothing. What it takes is held until keep or back.
+func (c *Core) place(e *entry, avoid *placement.NodeSet) (*fit, bool) {
+	c.denied = false
+	if c.cannotFit(e, avoid) {
+		return nil, false
 	}
-	return &room{node: r.node, free: r.free, gpus: append([]*Device{}, r.gpus...), ports: ports}
-}
-
-// house is what is left everywhere, the nodes in the order of their names.
-type house struct {
-	rooms []*room
-}
-
-// newHouse subtracts what the ledger holds from what the nodes have.
-func newHouse(nodes []Node, l *Ledger) *house {
-	h := &house{}
-	byName := map[string]*room{}
-	for i := range nodes {
-		n := &nodes[i]
-		r := &room{node: n, free: n.Allocatable, ports: map[int32]bool{}}
-		for d := range n.Devices {
-			if _, held := l.devices[n.Devices[d].UUID]; !held && n.Devices[d].usable() {
-				r.gpus = append(r.gpus, &n.Devices[d])
-			}
+	orders := [2][]int{c.scarceFirst(e), largestFirst(&e.req)}
+	for i, order := range orders {
+		if i == 1 && slices.Equal(order, orders[0]) {
+			break
 		}
-		sort.Slice(r.gpus, func(i, j int) bool { return r.gpus[i].Index < r.gpus[j].Index })
-		byName[n.Name] = r
-		h.rooms = append(h.rooms, r)
+		f := &fit{core: c, entry: e, avoid: avoid, mark: c.cluster.Mark()}
+		if f.all(order) && f.ports() {
+			if c.admitsSeats(f) {
+				return f, true
+			}
+			c.denied = true
+		}
+		f.back()
 	}
-	sort.Slice(h.rooms, func(i, j int) bool { return h.rooms[i].node.Name < h.rooms[j].node.Name })
-	for _, held := range l.holdings {
-		r := byName[held.Node]
-		if r == nil {
+	return nil, false
+}
+
+// cannotFit says, without looking at nodes, that the request has no room.
+func (c *Core) cannotFit(e *entry, avoid *placement.NodeSet) bool {
+	scope := placement.Scope{Avoid: avoid}
+	for i := range e.asks {
+		if n := members(&e.req.Roles[i]); n > 0 && c.cluster.CannotFit(e.asks[i], int(n), scope) {
+			return true
+		}
+	}
+	return false
+}
+
+// all places all roles, in this order.
+func (f *fit) all(order []int) bool {
+	for _, i := range order {
+		if !f.role(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// role places the members of one role that are not done, as many together on
+// a node as there is room for: half as many where all of them find none, and
+// so on.
+func (f *fit) role(i int) bool {
+	r := &f.entry.req.Roles[i]
+	var todo []int32
+	for index := range r.Replicas {
+		if !r.done(index) {
+			todo = append(todo, index)
+		}
+	}
+	chunk := f.core.chunk(r, len(todo))
+	for len(todo) > 0 {
+		chunk = min(chunk, len(todo))
+		if chunk == 1 {
+			if !f.members(r, f.entry.asks[i], todo[:1]) {
+				return false
+			}
+			todo = todo[1:]
 			continue
 		}
-		r.free = r.free.minus(held.Resources)
-		for _, p := range held.Ports {
-			r.ports[p] = true
+		if f.together(r, f.entry.asks[i], todo[:chunk]) {
+			todo = todo[chunk:]
+			continue
+		}
+		chunk = (chunk + 1) / 2
+	}
+	return true
+}
+
+// chunk is how many members of a role are tried together at first: as many as
+// the node with the most devices could have. Members without GPUs are placed
+// one by one, and so are those that need ports of the node, of which no two
+// fit on one.
+func (c *Core) chunk(r *Role, n int) int {
+	if r.GPUs == 0 || len(r.FixedPorts) > 0 {
+		return 1
+	}
+	return max(1, min(n, c.largest/int(r.GPUs)))
+}
+
+// together places several members on the node that is best for all of them.
+func (f *fit) together(r *Role, one placement.Class, todo []int32) bool {
+	all := f.core.ask(r, int64(len(todo)))
+	id, ok := f.core.cluster.Best(all, placement.Scope{Avoid: f.avoid})
+	if !ok {
+		return false
+	}
+	for _, index := range todo {
+		seat, ok := f.core.cluster.PlaceOn(one, id)
+		if !ok {
+			// Not one of them has another model's GPUs, so this cannot be.
+			return false
+		}
+		f.hold(r, index, seat)
+	}
+	return true
+}
+
+// members places members one by one.
+func (f *fit) members(r *Role, class placement.Class, todo []int32) bool {
+	for _, index := range todo {
+		avoid := f.avoid
+		if len(r.FixedPorts) > 0 {
+			avoid = f.core.busy(r.FixedPorts, avoid)
+		}
+		seat, ok := f.core.cluster.Place(class, placement.Scope{Avoid: avoid})
+		if !ok {
+			return false
+		}
+		f.hold(r, index, seat)
+	}
+	return true
+}
+
+func (f *fit) hold(r *Role, index int32, seat placement.Seat) {
+	h := held{role: r.Name, index: index, site: f.core.sites[seat.Node], seats: []placement.Seat{seat}, resources: r.Resources}
+	f.core.holdPorts(&h, r.FixedPorts)
+	f.held = append(f.held, h)
+}
+
+// busy are the nodes to avoid and those where one of the ports is taken.
+func (c *Core) busy(ports []int32, avoid *placement.NodeSet) *placement.NodeSet {
+	out := &placement.NodeSet{}
+	for _, s := range c.sites {
+		if !c.known(s) {
+			continue
+		}
+		taken := avoid.Has(s.id)
+		for _, p := range ports {
+			taken = taken || s.ports[p] > 0
+		}
+		if taken {
+			out.Add(s.id)
 		}
 	}
-	return h
+	return out
 }
 
-// trial fills rooms for one request; nothing of it counts before commit.
-type trial struct {
-	house   *house
-	rooms   map[int]*room
-	request *Request
-	cursor  int32
+// nodes are those on which anything was taken.
+func (f *fit) nodes() []placement.NodeID {
+	var out []placement.NodeID
+	for i := range f.held {
+		if id := f.held[i].site.id; !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
-func (h *house) try(req *Request) *trial {
-	return &trial{house: h, rooms: map[int]*room{}, request: req, cursor: portStart(req)}
+// back gives back all that was taken.
+func (f *fit) back() {
+	for i := range f.held {
+		f.held[i].freePorts()
+	}
+	f.held = nil
+	f.core.cluster.Undo(f.mark)
+}
+
+func (h *held) freePorts() {
+	for _, p := range h.ports {
+		if h.site.ports[p]--; h.site.ports[p] <= 0 {
+			delete(h.site.ports, p)
+		}
+	}
+	h.ports = nil
+}
+
+// keep makes what was taken the entry's, and returns it as assignments, in the
+// order of roles and indices.
+func (f *fit) keep(now Instant) []Assignment {
+	e, c := f.entry, f.core
+	c.cluster.Keep(f.mark)
+	c.remove(e)
+	e.placed, e.since, e.saved = true, now, 0
+	e.attempt = e.req.Attempt + 1
+	for _, h := range f.held {
+		c.join(e, h)
+	}
+	c.insertRunning(e)
+	return f.assignments()
+}
+
+// assignments are what was taken. Members that are done are given an address
+// on the first node of the plan, and hold nothing there.
+func (f *fit) assignments() []Assignment {
+	byMember := make(map[memberKey]*held, len(f.held))
+	first := ""
+	for i := range f.held {
+		byMember[memberKey{role: f.held[i].role, index: f.held[i].index}] = &f.held[i]
+	}
+	var out []Assignment
+	for i := range f.entry.req.Roles {
+		r := &f.entry.req.Roles[i]
+		for index := range r.Replicas {
+			a := Assignment{Role: r.Name, Index: index}
+			if h := byMember[memberKey{role: r.Name, index: index}]; h != nil {
+				a.Node = h.site.node.Name
+				if len(h.ports) > len(r.FixedPorts) {
+					a.Port = h.ports[len(h.ports)-1]
+				}
+				if r.GPUs > 0 {
+					a.GPUs = f.core.cluster.SeatDevices(h.seats[0], nil)
+				}
+				if first == "" {
+					first = a.Node
+				}
+			}
+			out = append(out, a)
+		}
+	}
+	f.address(out, first)
+	return out
+}
+
+// address gives the members that are done a node, and a port where their peers
+// would look for one.
+func (f *fit) address(out []Assignment, first string) {
+	if first == "" {
+		first = f.core.firstNode()
+	}
+	for i := range out {
+		if out[i].Node == "" {
+			out[i].Node = first
+		}
+	}
+	if f.entry.req.Pod {
+		return
+	}
+	cursor := portStart(&f.entry.req)
+	used := map[int32]bool{}
+	for _, a := range out {
+		if a.Node == first {
+			used[a.Port] = true
+		}
+	}
+	s := f.core.nodes[first]
+	if s == nil || s.node.Ports == nil {
+		return
+	}
+	for i := range out {
+		if out[i].Port != 0 || out[i].Node != first {
+			continue
+		}
+		if p, ok := s.port(&cursor, used); ok {
+			out[i].Port, used[p] = p, true
+		}
+	}
+}
+
+// firstNode is the node whose name sorts first; empty if there is none.
+func (c *Core) firstNode() string {
+	first := ""
+	for name := range c.nodes {
+		if first == "" || name < first {
+			first = name
+		}
+	}
+	return first
+}
+
+// ports gives every member of a gang a port of its own where its node shares
+// its ports.
+func (f *fit) ports() bool {
+	if f.entry.req.Pod {
+		return true
+	}
+	cursor := portStart(&f.entry.req)
+	for i := range f.held {
+		h := &f.held[i]
+		if h.site.node.Ports == nil {
+			continue
+		}
+		p, ok := h.site.port(&cursor, nil)
+		if !ok {
+			return false
+		}
+		f.core.holdPorts(h, []int32{p})
+	}
+	return true
+}
+
+// port is the next port of the node that is free, after the last one taken.
+func (s *site) port(cursor *int32, used map[int32]bool) (int32, bool) {
+	ports := *s.node.Ports
+	for range ports.size() {
+		p := ports.First + *cursor%ports.size()
+		*cursor = (*cursor + 1) & 0x7fffffff
+		if s.ports[p] == 0 && !used[p] {
+			return p, true
+		}
+	}
+	return 0, false
 }
 
 // portStart is where the search for ports begins: a place of the request's
@@ -82,181 +332,23 @@ func portStart(req *Request) int32 {
 	return int32((sum.Sum32() + uint32(req.Attempt)*members) & 0x7fffffff)
 }
 
-// room returns the room as the trial sees it.
-func (t *trial) room(i int) *room {
-	if r, touched := t.rooms[i]; touched {
-		return r
+// scarceFirst orders roles by how many members of each would find room alone,
+// those with GPUs first, then by size.
+func (c *Core) scarceFirst(e *entry) []int {
+	order := largestFirst(&e.req)
+	if len(order) == 1 {
+		return order
 	}
-	return t.house.rooms[i]
-}
-
-// take returns the room for changing.
-func (t *trial) take(i int) *room {
-	if _, touched := t.rooms[i]; !touched {
-		t.rooms[i] = t.house.rooms[i].copy()
+	room := make([]int, len(e.asks))
+	for i, k := range e.asks {
+		room[i] = c.cluster.Room(k, placement.Scope{}, 1<<20)
 	}
-	return t.rooms[i]
-}
-
-// commit makes the trial count.
-func (t *trial) commit() {
-	for i, r := range t.rooms {
-		t.house.rooms[i] = r
-	}
-}
-
-// fit plans the whole request on what is left, or returns nil. Roles that the
-// fewest devices can serve go first; if that leaves no room for the rest, the
-// largest go first.
-func (h *house) fit(req *Request) ([]Assignment, *trial) {
-	for _, order := range [][]int{h.scarceFirst(req), largestFirst(req)} {
-		t := h.try(req)
-		placed := make([][]Assignment, len(req.Roles))
-		whole := true
-		for _, i := range order {
-			if placed[i] = t.role(&req.Roles[i]); placed[i] == nil {
-				whole = false
-				break
-			}
-		}
-		if !whole {
-			continue
-		}
-		var out []Assignment
-		for _, list := range placed {
-			out = append(out, list...)
-		}
-		t.address(out)
-		if out = t.withPorts(out); out != nil {
-			return out, t
-		}
-	}
-	return nil, nil
-}
-
-// role places all members of one role, or returns nil. Members that are done
-// are left without a node; address gives them one.
-func (t *trial) role(r *Role) []Assignment {
-	out := make([]Assignment, 0, r.Replicas)
-	allowed := make([]bool, len(t.house.rooms))
-	for i, room := range t.house.rooms {
-		allowed[i] = room.node.refuses(*r) == ""
-	}
-	for index := range r.Replicas {
-		if r.done(index) {
-			out = append(out, Assignment{Role: r.Name, Index: index})
-			continue
-		}
-		best := t.best(r, allowed)
-		if best.room < 0 {
-			return nil
-		}
-		room := t.take(best.room)
-		room.free = room.free.minus(r.Resources)
-		for _, p := range r.FixedPorts {
-			room.ports[p] = true
-		}
-		out = append(out, Assignment{Role: r.Name, Index: index, Node: room.node.Name, GPUs: room.takeGPUs(best.model, r.GPUs)})
-	}
-	return out
-}
-
-// takeGPUs takes the first n devices of a model.
-func (r *room) takeGPUs(model string, n int32) []string {
-	if n == 0 {
-		return nil
-	}
-	var taken []string
-	rest := r.gpus[:0:0]
-	for _, d := range r.gpus {
-		if int32(len(taken)) < n && d.is(model) {
-			taken = append(taken, d.UUID)
-			continue
-		}
-		rest = append(rest, d)
-	}
-	r.gpus = rest
-	return taken
-}
-
-// address gives the members that are done the first node of the plan: their
-// peers still need an address in the table, but they hold nothing there.
-func (t *trial) address(out []Assignment) {
-	first := ""
-	for _, a := range out {
-		if a.Node != "" {
-			first = a.Node
-			break
-		}
-	}
-	if first == "" && len(t.house.rooms) > 0 {
-		first = t.house.rooms[0].node.Name
-	}
-	for i := range out {
-		if out[i].Node == "" {
-			out[i].Node = first
-		}
-	}
-}
-
-// withPorts gives every member of a gang a port of its own where its node
-// shares its ports, or returns nil if there are too few.
-func (t *trial) withPorts(out []Assignment) []Assignment {
-	if t.request.Pod {
-		return out
-	}
-	byName := map[string]int{}
-	for i, r := range t.house.rooms {
-		byName[r.node.Name] = i
-	}
-	for i := range out {
-		at, known := byName[out[i].Node]
-		if !known || t.house.rooms[at].node.Ports == nil {
-			continue
-		}
-		port, ok := t.port(t.take(at))
-		if !ok {
-			return nil
-		}
-		out[i].Port = port
-	}
-	return out
-}
-
-// port takes the next free port of the room after the last one taken.
-func (t *trial) port(r *room) (int32, bool) {
-	ports := *r.node.Ports
-	for range ports.size() {
-		p := ports.First + t.cursor%ports.size()
-		t.cursor = (t.cursor + 1) & 0x7fffffff
-		if !r.ports[p] {
-			r.ports[p] = true
-			return p, true
-		}
-	}
-	return 0, false
-}
-
-// scarceFirst orders roles by how many devices could serve them, then by
-// size.
-func (h *house) scarceFirst(req *Request) []int {
-	serve := make([]int, len(req.Roles))
-	for i, r := range req.Roles {
-		for _, room := range h.rooms {
-			for _, d := range room.gpus {
-				if r.accepts(*d) {
-					serve[i]++
-				}
-			}
-		}
-	}
-	order := largestFirst(req)
 	sort.SliceStable(order, func(a, b int) bool {
 		i, j := order[a], order[b]
-		if gi, gj := req.Roles[i].GPUs > 0, req.Roles[j].GPUs > 0; gi != gj {
+		if gi, gj := e.req.Roles[i].GPUs > 0, e.req.Roles[j].GPUs > 0; gi != gj {
 			return gi
 		}
-		return serve[i] < serve[j]
+		return room[i] < room[j]
 	})
 	return order
 }
@@ -266,6 +358,9 @@ func largestFirst(req *Request) []int {
 	order := make([]int, len(req.Roles))
 	for i := range order {
 		order[i] = i
+	}
+	if len(order) == 1 {
+		return order
 	}
 	sort.SliceStable(order, func(a, b int) bool {
 		i, j := &req.Roles[order[a]], &req.Roles[order[b]]

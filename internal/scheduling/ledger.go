@@ -21,6 +21,8 @@ type Holding struct {
 	Ports []int32
 	// Resources is what it holds beside GPUs.
 	Resources Resources
+	// uid is the UID of the gang, or of the pod.
+	uid string
 }
 
 // Ledger is the sum of what is held: every member of every placement that has
@@ -51,7 +53,7 @@ func NewLedger(s Snapshot) *Ledger {
 			counted[memberKey{p.UID, m.Role, m.Index}] = true
 			l.add(Holding{
 				Key: p.Gang, Role: m.Role, Index: m.Index, Node: m.Node, Since: p.Created,
-				GPUs: m.GPUs, Ports: portList(m.Port), Resources: m.Resources,
+				GPUs: m.GPUs, Ports: portList(m.Port), Resources: m.Resources, uid: p.UID,
 			})
 		}
 	}
@@ -61,7 +63,7 @@ func NewLedger(s Snapshot) *Ledger {
 		}
 		l.add(Holding{
 			Key: p.Key, Pod: true, Role: p.Role, Index: p.Index, Node: p.Node, Since: p.Since,
-			GPUs: p.GPUs, Ports: p.Ports, Resources: p.Resources,
+			GPUs: p.GPUs, Ports: p.Ports, Resources: p.Resources, uid: p.UID,
 		})
 	}
 	return l

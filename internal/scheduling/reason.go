@@ -25,6 +25,10 @@ const (
 	CodeResource   Code = "ShortOfResource"
 	CodePorts      Code = "ShortOfPorts"
 	CodeScattered  Code = "Scattered"
+	CodeQueue      Code = "BlockedByQueue"
+	CodeKeptFree   Code = "KeptFree"
+	CodeMakingRoom Code = "MakingRoom"
+	CodePaused     Code = "Paused"
 )
 
 // Reason is why a request is where it is.
@@ -187,6 +191,99 @@ type Scattered struct {
 	Most int
 }
 
+// QueueRule is what keeps a queue from taking something.
+type QueueRule string
+
+// The rules of queues.
+const (
+	// RuleMissing: there is no such queue.
+	RuleMissing QueueRule = "missing"
+	// RuleGone: the queue was deleted.
+	RuleGone QueueRule = "gone"
+	// RuleStopped: the queue is stopped.
+	RuleStopped QueueRule = "stopped"
+	// RuleLimit: it would be more than the queue's limit.
+	RuleLimit QueueRule = "limit"
+	// RuleBorrowing: it would be more than the queue is guaranteed, and the
+	// queue may not borrow.
+	RuleBorrowing QueueRule = "borrowing"
+	// RuleReserved: what is free is kept for queues that do not lend it.
+	RuleReserved QueueRule = "reserved"
+	// RuleCapacity: there is no more of it.
+	RuleCapacity QueueRule = "capacity"
+)
+
+// BlockedByQueue means that its queue, or one above it, may not take it.
+type BlockedByQueue struct {
+	// Queue is where the rule is.
+	Queue string
+	// Rule is what keeps it.
+	Rule QueueRule
+	// Resource is of what there is too little: "gpu", "cpu", "memory" or a GPU
+	// model. It and all below are empty where the rule is of no amount.
+	Resource string
+	// Allowed is the most the queue may use, Used what it uses, Asked what is
+	// asked for, and Missing what is too much. GPUs and CPU in thousandths,
+	// memory in bytes.
+	Allowed, Used, Asked, Missing int64
+	// Holders have what the queue uses, the largest first.
+	Holders []QueueHolder
+	// Borrowers are the queues that use more than they are guaranteed, those
+	// nearest to it first.
+	Borrowers []QueueBorrower
+}
+
+// QueueHolder is who holds some of what a queue uses.
+type QueueHolder struct {
+	Key
+	// Pod is true for a pod that is in no gang.
+	Pod bool
+	// Amount is how much, in the unit of the resource.
+	Amount int64
+	// Since is when it began.
+	Since Instant
+}
+
+// QueueBorrower is a queue that uses more than it is guaranteed.
+type QueueBorrower struct {
+	Queue string
+	// Amount is how much more, in the unit of the resource.
+	Amount int64
+}
+
+// KeptFree means that there is room for it, on nodes that are kept free for
+// another, which has waited for too long.
+type KeptFree struct {
+	// For is whom they are kept free for.
+	For Key
+	// Until is when that one is expected to start there.
+	Until Instant
+}
+
+// MakingRoom means that others were told to make room for it.
+type MakingRoom struct {
+	// Victims are those that are still there.
+	Victims []Key
+}
+
+// Paused means that nothing is started for the time being.
+type Paused struct {
+	// Words say who paused it and why.
+	Words string
+}
+
+// Code is CodeQueue.
+func (BlockedByQueue) Code() Code { return CodeQueue }
+
+// Code is CodeKeptFree.
+func (KeptFree) Code() Code { return CodeKeptFree }
+
+// Code is CodeMakingRoom.
+func (MakingRoom) Code() Code { return CodeMakingRoom }
+
+// Code is CodePaused.
+func (Paused) Code() Code { return CodePaused }
+
 // Code is CodeSuspended.
 func (Suspended) Code() Code { return CodeSuspended }
 
@@ -247,10 +344,10 @@ func wantText(n int64, models []string) string {
 func amountText(resource string, amount int64) string {
 	switch resource {
 	case resourceCPU:
-		if amount%1000 == 0 {
-			return fmt.Sprintf("%d CPU", amount/1000)
+		if amount == 1000 {
+			return "1 CPU"
 		}
-		return fmt.Sprintf("%.3g CPU", float64(amount)/1000)
+		return fmt.Sprintf("%.4g CPUs", float64(amount)/1000)
 	case resourceMemory:
 		return bytesText(amount) + " of memory"
 	case resourcePods:

@@ -3,6 +3,8 @@ package scheduling
 import (
 	"fmt"
 	"strings"
+
+	"github.com/muster-dev/muster/internal/scheduling/estimate"
 )
 
 // shown is how many holders or nodes a sentence names before it counts the
@@ -59,6 +61,9 @@ func (r NoSuchModel) Render(Clock) string {
 	what := "a GPU"
 	if len(r.Models) > 0 {
 		what = article(r.Models[0]) + " " + strings.Join(r.Models, " or ")
+	}
+	if len(r.Have) == 0 && r.Single {
+		return "this machine has no GPU"
 	}
 	if len(r.Have) == 0 {
 		return fmt.Sprintf("no node has %s; %s no GPU", what, where)
@@ -224,4 +229,218 @@ func Coarse(r Reason, clock Clock) string {
 		return fmt.Sprintf("each %s finds no node with enough free", r.Role)
 	}
 	return r.Render(clock)
+}
+
+// Render says it in words.
+func (r BlockedByQueue) Render(clock Clock) string {
+	switch r.Rule {
+	case RuleMissing:
+		return fmt.Sprintf("there is no queue %s; create it, or name another", r.Queue)
+	case RuleGone:
+		return fmt.Sprintf("queue %s was deleted; create it again, or name another", r.Queue)
+	case RuleStopped:
+		return fmt.Sprintf("queue %s is stopped: nothing new starts in it", r.Queue)
+	}
+	amount := func(n int64) string { return queueAmount(r.Resource, n) }
+	var text string
+	switch r.Rule {
+	case RuleBorrowing:
+		text = fmt.Sprintf("queue %s may not borrow: it is guaranteed %s and uses %s, and this asks for %s",
+			r.Queue, amount(r.Allowed), amount(r.Used), amount(r.Asked))
+	case RuleReserved:
+		text = fmt.Sprintf("what is free is kept for queues that do not lend it; queue %s is short of %s, and this asks for %s",
+			r.Queue, amount(r.Missing), amount(r.Asked))
+	default:
+		text = fmt.Sprintf("queue %s may use %s and uses %s, and this asks for %s", r.Queue, amount(r.Allowed), amount(r.Used), amount(r.Asked))
+	}
+	for i, h := range r.Holders {
+		if i == shown {
+			text += fmt.Sprintf(", and %d more", len(r.Holders)-shown)
+			break
+		}
+		lead := ", "
+		if i == 0 {
+			lead = "; held by "
+		}
+		text += fmt.Sprintf("%s%s (%s", lead, h.Key, amount(h.Amount))
+		if h.Since != 0 {
+			text += " since " + clock(h.Since)
+		}
+		text += ")"
+	}
+	for i, b := range r.Borrowers {
+		if i == shown {
+			break
+		}
+		lead := ", queue "
+		if i == 0 {
+			lead = "; borrowed by queue "
+		}
+		text += fmt.Sprintf("%s%s: %s", lead, b.Queue, amount(b.Amount))
+	}
+	return text
+}
+
+// queueAmount writes an amount of what queues count: GPUs and CPU in
+// thousandths, memory in bytes.
+func queueAmount(resource string, n int64) string {
+	switch resource {
+	case resourceCPU, resourceMemory:
+		return amountText(resource, n)
+	case resourceGPU:
+		if n == 1000 {
+			return "1 GPU"
+		}
+		return fmt.Sprintf("%.4g GPUs", float64(n)/1000)
+	}
+	return fmt.Sprintf("%.4g %s", float64(n)/1000, resource)
+}
+
+// Render says it in words.
+func (r KeptFree) Render(clock Clock) string {
+	return fmt.Sprintf("there is room, but it is kept free for %s, which has waited for too long and is expected to start there by %s", r.For, clock(r.Until))
+}
+
+// Render says it in words.
+func (r MakingRoom) Render(Clock) string {
+	if len(r.Victims) == 0 {
+		return "others have made room for it; it is about to start"
+	}
+	return namesText(r.Victims) + " " + areText(len(r.Victims)) + " stopping to make room for it"
+}
+
+// Render says it in words.
+func (Paused) Render(Clock) string { return "nothing new is started, because scheduling is paused" }
+
+// namesText names a few and counts the rest.
+func namesText(keys []Key) string {
+	var names []string
+	for i, k := range keys {
+		if i == shown {
+			names = append(names, fmt.Sprintf("%d more", len(keys)-shown))
+			break
+		}
+		names = append(names, k.String())
+	}
+	if len(names) == 1 {
+		return names[0]
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
+func areText(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+// Render says it in words.
+func (a FewerGPUs) Render(Clock) string {
+	return fmt.Sprintf("ask for %s for each %s instead of %d", wantText(int64(a.To), a.Models), a.Role, a.From)
+}
+
+// Render says it in words.
+func (a FewerMembers) Render(Clock) string {
+	return fmt.Sprintf("ask for %d %s instead of %d", a.To, plural(int64(a.To), a.Role), a.From)
+}
+
+// Render says it in words.
+func (a SmallerMembers) Render(Clock) string {
+	return fmt.Sprintf("ask for %d %s with %s each instead of %d with %d", a.ToMembers, plural(int64(a.ToMembers), a.Role),
+		wantText(int64(a.ToGPUs), nil), a.Members, a.GPUs)
+}
+
+// Render says it in words.
+func (a OtherModel) Render(Clock) string {
+	return fmt.Sprintf("also allow %s for %s, beside %s", a.Also, a.Role, strings.Join(a.Models, " and "))
+}
+
+// Render says it in words.
+func (a LessOfResource) Render(Clock) string {
+	return fmt.Sprintf("ask for %s for each %s instead of %s", amountText(a.Resource, a.To), a.Role, amountText(a.Resource, a.From))
+}
+
+// Render says it in words.
+func (a ShorterTime) Render(Clock) string {
+	return fmt.Sprintf("if it takes less than %s, declare so: there is room until %s starts", spanText(a.Within), a.For)
+}
+
+// Render says it in words.
+func (a QueueHasRoomLater) Render(clock Clock) string {
+	verb := "use"
+	if a.Borrow {
+		verb = "borrow"
+	}
+	return fmt.Sprintf("queue %s may %s %s more after %s %s, about %s", a.Queue, verb, queueAmount(a.Resource, a.Amount),
+		namesText(a.After), endText(len(a.After)), clock(a.At))
+}
+
+func endText(n int) string {
+	if n == 1 {
+		return "ends"
+	}
+	return "end"
+}
+
+// spanText writes a length of time for people: "40 min", "3 h", "2 days".
+func spanText(d estimate.Span) string {
+	switch {
+	case d < 2*estimate.Hour:
+		return fmt.Sprintf("%d min", max(1, int64(d/estimate.Minute)))
+	case d < 48*estimate.Hour:
+		return fmt.Sprintf("%d h", int64(d/estimate.Hour))
+	}
+	return fmt.Sprintf("%d days", int64(d/(24*estimate.Hour)))
+}
+
+// Render says it in words.
+func (p Position) Render() string {
+	if p.Place == 1 {
+		return fmt.Sprintf("first of %d that wait", p.Of)
+	}
+	var parts []string
+	add := func(n int, what string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	add(p.Priority, "of higher priority")
+	add(p.Overdue, "waited too long")
+	add(p.Shorter, "shorter")
+	add(p.Older, "older")
+	add(p.Owed, "whose queue or user has had less")
+	return fmt.Sprintf("number %d of %d that wait; ahead: %s", p.Place, p.Of, strings.Join(parts, ", "))
+}
+
+// Render says it in words.
+func (x Expected) Render(clock Clock) string {
+	return fmt.Sprintf("between %s and %s (%s)", clock(x.From), clock(x.To), basisText(x.Basis))
+}
+
+func basisText(b estimate.Basis) string {
+	switch b {
+	case estimate.BasisDeclared:
+		return "from the run times that were declared"
+	case estimate.BasisHistory:
+		return "from what these jobs took before"
+	case estimate.BasisLimit:
+		return "from their time limits"
+	}
+	return "a guess: nothing is known of how long these jobs run"
+}
+
+// Render says it in words.
+func (t Tenure) Render(clock Clock) string {
+	switch {
+	case t.MakingRoom != 0:
+		return "told at " + clock(t.MakingRoom) + " to make room for others"
+	case t.Never:
+		return "keeps what it has until it ends"
+	}
+	text := "may be stopped for more important work or for a queue that is guaranteed its share"
+	if t.ForShorter {
+		text = "may be stopped for shorter work, and goes on from where it was saved"
+	}
+	return text + ", from " + clock(t.SafeUntil) + " on"
 }

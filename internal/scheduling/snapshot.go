@@ -1,8 +1,19 @@
 package scheduling
 
+import (
+	"github.com/muster-dev/muster/internal/scheduling/estimate"
+	"github.com/muster-dev/muster/internal/scheduling/queue"
+)
+
 // Instant is a point in time, in nanoseconds since the Unix epoch. 0 means
 // unknown.
 type Instant int64
+
+// add returns the instant that lies d later.
+func (t Instant) add(d estimate.Span) Instant { return t + Instant(d) }
+
+// since returns how long ago an earlier instant was; never less than 0.
+func (t Instant) since(earlier Instant) estimate.Span { return max(0, estimate.Span(t-earlier)) }
 
 // Clock writes an instant the way its reader's wall clock shows it.
 type Clock func(Instant) string
@@ -14,6 +25,14 @@ type Snapshot struct {
 	Now Instant
 	// Nodes are the nodes.
 	Nodes []Node
+	// Queues are the queues; without any, there is one that owns everything.
+	Queues []queue.Spec
+	// Paused says who wants nothing new to be started, and since when; empty if
+	// nobody does.
+	Paused string
+	// Ended is work that succeeded before, the first to end first, for a core
+	// that is new and has to learn from it.
+	Ended []Ended
 	// Requests are the gangs that are not finished and the pods that are not
 	// bound. Those that are placed already are recognised by Placements.
 	Requests []Request
@@ -21,6 +40,13 @@ type Snapshot struct {
 	Placements []Placement
 	// Pods are the pods that are on a node, members of gangs or not.
 	Pods []Pod
+}
+
+// Ended is work that succeeded.
+type Ended struct {
+	// Evidence is what was known of it, and Ran for how long it ran in all.
+	Evidence estimate.Evidence
+	Ran      estimate.Span
 }
 
 // Node is a machine.
@@ -128,6 +154,20 @@ type Request struct {
 	// Refused is what the API server said when it was asked whether it would
 	// accept the pods; empty if it would.
 	Refused string
+	// Queue is the queue that it is charged to; empty means the default one.
+	Queue string
+	// User is whose it is; empty where nobody is known.
+	User string
+	// Evidence is what is known of how long it will run, in all its attempts.
+	Evidence estimate.Evidence
+	// Ran is for how long it has run in the attempts before this one.
+	Ran estimate.Span
+	// Resumes is true for work that goes on from where it was last saved when
+	// it is started again. Only such work is ever evicted for the sake of
+	// shorter work.
+	Resumes bool
+	// Evictions counts how often it was evicted.
+	Evictions int32
 	// Roles are its parts.
 	Roles []Role
 }
@@ -178,6 +218,8 @@ type Placement struct {
 	Attempt int32
 	// Created is when it was journalled.
 	Created Instant
+	// Saved is when its work was last saved in this attempt; 0: not yet.
+	Saved Instant
 	// Members are the plan.
 	Members []PlacedMember
 }

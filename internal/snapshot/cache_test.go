@@ -101,6 +101,8 @@ func newTestCache(t *testing.T, api client.WithWatch) *testCache {
 		&v1alpha1.Gang{}:              func() client.ObjectList { return &v1alpha1.GangList{} },
 		&v1alpha1.Placement{}:         func() client.ObjectList { return &v1alpha1.PlacementList{} },
 		&schedulingv1.PriorityClass{}: func() client.ObjectList { return &schedulingv1.PriorityClassList{} },
+		&v1alpha1.Queue{}:             func() client.ObjectList { return &v1alpha1.QueueList{} },
+		&corev1.Namespace{}:           func() client.ObjectList { return &corev1.NamespaceList{} },
 	}
 	for kind, list := range lists {
 		lw := &toolscache.ListWatch{
@@ -158,6 +160,10 @@ func (c *testCache) List(_ context.Context, list client.ObjectList, _ ...client.
 	case *v1alpha1.PlacementList:
 		fill(c, &l.Items)
 	case *schedulingv1.PriorityClassList:
+		fill(c, &l.Items)
+	case *v1alpha1.QueueList:
+		fill(c, &l.Items)
+	case *corev1.NamespaceList:
 		fill(c, &l.Items)
 	}
 	return nil

@@ -15,6 +15,8 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/scheduling/estimate"
+	"github.com/muster-dev/muster/internal/scheduling/queue/manifest"
 )
 
 // inFull is how many waiting gangs have the whole reason in their status. The
@@ -161,14 +163,15 @@ func Explain(ctx context.Context, r client.Reader, namespace, name string) (sche
 // waiting too.
 func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snapshot, error) {
 	nodes, gangs, placements, pods := &corev1.NodeList{}, &v1alpha1.GangList{}, &v1alpha1.PlacementList{}, &corev1.PodList{}
-	classes := &schedulingv1.PriorityClassList{}
-	for _, list := range []client.ObjectList{nodes, gangs, placements, pods, classes} {
+	classes, queues, namespaces := &schedulingv1.PriorityClassList{}, &v1alpha1.QueueList{}, &corev1.NamespaceList{}
+	for _, list := range []client.ObjectList{nodes, gangs, placements, pods, classes, queues, namespaces} {
 		if err := r.List(ctx, list); err != nil {
 			return scheduling.Snapshot{}, fmt.Errorf("listing %T: %w", list, err)
 		}
 	}
 	w := world{
 		gangs: gangs.Items, placements: placements.Items, pods: pods.Items, priority: priorities(classes.Items),
+		queues: manifest.Specs(queues.Items), paused: paused(namespaces.Items),
 		mine: func(p *corev1.Pod) bool { return foreign(p, true) },
 		learn: func(g *v1alpha1.Gang) (learned, bool) {
 			var out learned
@@ -182,5 +185,9 @@ func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snaps
 	for i := range nodes.Items {
 		w.nodes = append(w.nodes, node(&nodes.Items[i]))
 	}
-	return w.snapshot(now), nil
+	s := w.snapshot(now)
+	for _, g := range newHistory().news(w.gangs) {
+		s.Ended = append(s.Ended, scheduling.Ended{Evidence: evidence(g), Ran: estimate.Span(g.Status.RanSeconds) * estimate.Second})
+	}
+	return s, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/scheduling/queue/manifest"
 )
 
 // Loop runs passes: whenever something that matters has changed, it reads the
@@ -21,6 +22,12 @@ type Loop struct {
 	options Options
 	assumed *assumed
 	lessons *lessons
+
+	// core and history are used by passes alone.
+	core    *scheduling.Core
+	history *history
+	// queuesTold is when the status of the queues was written last.
+	queuesTold time.Time
 
 	wake  chan struct{}
 	ready chan struct{}
@@ -49,7 +56,7 @@ func NewLoop(options Options) (*Loop, error) {
 		return nil, err
 	}
 	l := &Loop{
-		options: o, assumed: newAssumed(),
+		options: o, assumed: newAssumed(), core: scheduling.NewCore(scheduling.Options{}), history: newHistory(),
 		wake: make(chan struct{}, 1), ready: make(chan struct{}), slots: make(chan struct{}, o.Concurrency),
 		told: map[types.UID]string{}, nodes: map[string]readNode{},
 	}
@@ -136,8 +143,9 @@ func (l *Loop) pass(ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	}
 	s := w.snapshot(now)
+	l.history.learn(w.gangs, l.core)
 	// 2. Decide.
-	result := scheduling.Decide(s)
+	result := l.core.Pass(s)
 	// 3. Assume and write, in the background and side by side.
 	byUID := find(w)
 	for _, plan := range result.Plans {
@@ -148,10 +156,24 @@ func (l *Loop) pass(ctx context.Context) (time.Time, error) {
 			l.place(ctx, byUID.gangs[uid], plan)
 		}
 	}
+	for _, e := range result.Evictions {
+		l.evict(ctx, byUID.gangs[types.UID(e.UID)], e)
+	}
 	// 4. Say why the others wait.
 	next := l.explain(ctx, result.Waiting, byUID, now)
 	l.forget(byUID)
-	return next, nil
+	if wake := l.core.Wake(s.Now); wake != 0 {
+		next = sooner(next, time.Unix(0, int64(wake)))
+	}
+	return sooner(next, l.tellQueues(ctx, w.queueObjects, now)), nil
+}
+
+// sooner is the earlier of two times, of which a zero one does not count.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // objects finds what requests were made of.
@@ -180,6 +202,7 @@ func (l *Loop) forget(o objects) {
 		alive[uid] = true
 	}
 	l.lessons.forget(alive)
+	l.history.forget(alive)
 	l.assumed.forget(alive)
 	for uid := range o.pods {
 		alive[uid] = true
@@ -202,17 +225,28 @@ func (l *Loop) read(ctx context.Context, now time.Time) (world, error) {
 		highest: ahead.highest,
 	}
 	nodes, gangs, placements, pods := &corev1.NodeList{}, &v1alpha1.GangList{}, &v1alpha1.PlacementList{}, &corev1.PodList{}
-	classes := &schedulingv1.PriorityClassList{}
-	for _, list := range []client.ObjectList{nodes, gangs, placements, pods, classes} {
+	classes, queues, namespaces := &schedulingv1.PriorityClassList{}, &v1alpha1.QueueList{}, &corev1.NamespaceList{}
+	for _, list := range []client.ObjectList{nodes, gangs, placements, pods, classes, queues, namespaces} {
 		if err := l.options.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return world{}, fmt.Errorf("listing %T from the cache: %w", list, err)
 		}
 	}
 	w.nodes = l.readNodes(nodes.Items)
 	w.gangs, w.priority = gangs.Items, priorities(classes.Items)
+	w.queueObjects, w.queues, w.paused = queues.Items, manifest.Specs(queues.Items), paused(namespaces.Items)
 	w.placements = overlayPlacements(placements.Items, ahead.placements)
 	w.pods = overlayPods(pods.Items, ahead.bindings)
 	return w, nil
+}
+
+// paused is what the mark on Muster's namespace says; empty if there is none.
+func paused(namespaces []corev1.Namespace) string {
+	for i := range namespaces {
+		if namespaces[i].Name == v1alpha1.SystemNamespace {
+			return namespaces[i].Annotations[v1alpha1.AnnotationPaused]
+		}
+	}
+	return ""
 }
 
 // readNodes turns nodes into the core's, decoding each version once.

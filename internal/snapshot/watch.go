@@ -16,7 +16,7 @@ import (
 // watch registers what triggers a pass and waits until everything that exists
 // has been shown to it once.
 func (l *Loop) watch(ctx context.Context) error {
-	kinds := []client.Object{&corev1.Node{}, &v1alpha1.Gang{}, &v1alpha1.Placement{}, &corev1.Pod{}, &schedulingv1.PriorityClass{}}
+	kinds := []client.Object{&corev1.Node{}, &v1alpha1.Gang{}, &v1alpha1.Placement{}, &corev1.Pod{}, &schedulingv1.PriorityClass{}, &v1alpha1.Queue{}, &corev1.Namespace{}}
 	var synced []toolscache.InformerSynced
 	for _, kind := range kinds {
 		informer, err := l.options.Cache.GetInformer(ctx, kind)
@@ -83,6 +83,10 @@ func matters(before, after any) bool {
 		return a.Generation != b.Generation || a.Status.Phase != b.Status.Phase || a.Status.Outcome != b.Status.Outcome ||
 			a.Status.Attempt != b.Status.Attempt || !a.Status.NotBefore.Equal(b.Status.NotBefore) ||
 			len(a.Status.Done) != len(b.Status.Done) || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil)
+	case *v1alpha1.Queue:
+		return before.(*v1alpha1.Queue).Generation != b.Generation
+	case *corev1.Namespace:
+		return b.Name == v1alpha1.SystemNamespace && before.(*corev1.Namespace).Annotations[v1alpha1.AnnotationPaused] != b.Annotations[v1alpha1.AnnotationPaused]
 	case *corev1.Pod:
 		a := before.(*corev1.Pod)
 		return a.Spec.NodeName != b.Spec.NodeName || ended(a) != ended(b) || a.UID != b.UID ||

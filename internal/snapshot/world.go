@@ -11,6 +11,8 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/scheduling/estimate"
+	"github.com/muster-dev/muster/internal/scheduling/queue"
 )
 
 // world is what the API server showed, before it is turned into a Snapshot.
@@ -19,6 +21,11 @@ type world struct {
 	gangs      []v1alpha1.Gang
 	placements []v1alpha1.Placement
 	pods       []corev1.Pod
+	// queues are the queues that are configured; paused says who wants nothing
+	// new to be started.
+	queues       []queue.Spec
+	queueObjects []v1alpha1.Queue
+	paused       string
 	// priority returns the value of a priority class.
 	priority func(class string) int32
 	// learn returns the roles of a gang as the API server would make them, or
@@ -49,7 +56,7 @@ type memberOf struct {
 
 // snapshot shows the world to the core at one time.
 func (w world) snapshot(now time.Time) scheduling.Snapshot {
-	s := scheduling.Snapshot{Now: instant(now), Nodes: w.nodes}
+	s := scheduling.Snapshot{Now: instant(now), Nodes: w.nodes, Queues: w.queues, Paused: w.paused}
 	shared := map[string]bool{}
 	for _, n := range w.nodes {
 		shared[n.Name] = n.Ports != nil
@@ -153,6 +160,8 @@ func (w world) gangRequest(g *v1alpha1.Gang, placed bool) (scheduling.Request, b
 	req := scheduling.Request{
 		Key: scheduling.Key{Namespace: g.Namespace, Name: g.Name}, UID: string(g.UID),
 		Created: instant(g.CreationTimestamp.Time), Attempt: g.Status.Attempt,
+		Queue: g.Spec.Queue, User: user(g), Evidence: evidence(g), Resumes: g.Spec.Resumable,
+		Ran: estimate.Span(g.Status.RanSeconds) * estimate.Second, Evictions: g.Status.Evictions,
 		Suspended: g.Spec.Suspend, Finished: g.Status.Outcome != "", Draining: draining(g) || w.highest[g.UID] > g.Status.Attempt,
 	}
 	if g.Status.NotBefore != nil {
@@ -203,6 +212,9 @@ func (w world) placement(p *v1alpha1.Placement, g *v1alpha1.Gang, members map[me
 	out := scheduling.Placement{
 		Gang: scheduling.Key{Namespace: p.Namespace, Name: p.Spec.Gang}, UID: string(p.Spec.GangUID),
 		Attempt: p.Spec.Attempt, Created: instant(p.CreationTimestamp.Time),
+	}
+	if g != nil && g.Status.SavedTime != nil {
+		out.Saved = instant(g.Status.SavedTime.Time)
 	}
 	over := g == nil || g.DeletionTimestamp != nil || g.Status.Outcome != "" ||
 		(g.Status.Phase == v1alpha1.GangDraining && g.Status.Attempt >= p.Spec.Attempt)

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -219,4 +221,27 @@ func (l *Loop) createBinding(ctx context.Context, p *corev1.Pod, binding *corev1
 		case <-time.After(wait):
 		}
 	}
+}
+
+// evict orders a gang's attempt to end, so that another has room. The order is
+// an annotation: the gang's controller obeys it once.
+func (l *Loop) evict(ctx context.Context, g *v1alpha1.Gang, e scheduling.Eviction) {
+	if g == nil {
+		return
+	}
+	// The UID in the patch is a precondition: a new gang of that name is spared.
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": g.UID, "annotations": map[string]string{v1alpha1.AnnotationEvict: fmt.Sprintf("%d %s", e.Attempt, e.For)},
+	}})
+	if err != nil {
+		l.options.Log.Error(err, "writing the order to make room", "gang", e.String())
+		return
+	}
+	target := &v1alpha1.Gang{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: g.Name}}
+	l.background(ctx, func() {
+		err := l.options.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch))
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
+			l.options.Log.Error(err, "ordering a gang to make room; it is ordered again if that is still needed", "gang", e.String(), "for", e.For.String())
+		}
+	})
 }

@@ -175,6 +175,13 @@ func TestPortForwardAndFollow(t *testing.T) {
 		port := freePort(t)
 		expect(t, m.Kubectl(ctx, fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: c, image: muster.dev/host, command: [sh, -c, "echo up; exec python3 -u -m http.server %d"]}]}}`, port), "apply", "-n", ns, "-f", "-"), 0)
 		expect(t, m.Kubectl(ctx, "", "wait", "-n", ns, "--for=condition=Ready", "pod/web", "--timeout=30s"), 0)
+		// kubectl gives up for good at the first connection that is refused.
+		harness.Eventually(t, 30*time.Second, "the server in the pod listening", func() error {
+			if r := m.Kubectl(ctx, "", "logs", "-n", ns, "web"); !strings.Contains(r.Stdout, "Serving HTTP") {
+				return fmt.Errorf("got %q %s", r.Stdout, r.Stderr)
+			}
+			return nil
+		})
 		forward := exec.CommandContext(ctx, filepath.Join(harness.Root(), ".cache", "tools", "kubectl"), "port-forward", "-n", ns, "pod/web", fmt.Sprintf(":%d", port))
 		forward.Env = append(os.Environ(), "KUBECONFIG="+m.Kubeconfig())
 		out, err := forward.StdoutPipe()

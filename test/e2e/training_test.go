@@ -65,7 +65,7 @@ func TestTensorFlowSurvivesTheLossOfMembers(t *testing.T) {
 		ctx := deadline(t, 10*time.Minute)
 		expect(t, m.RunIn(ctx, example("quickstart"), "-n", ns, "run", "--name", "lossy", "--workers", "2", "--ps", "1", "--detach",
 			"--requirements", "requirements.txt", "--", "python", "train.py",
-			"--steps", "1200", "--save-every", "50", "--report-every", "20", "--step-seconds", "0.02"), 0)
+			"--steps", "3000", "--save-every", "50", "--report-every", "20", "--step-seconds", "0.02"), 0)
 		for i, member := range []string{"worker-0", "worker-1", "ps-0"} {
 			saved := waitSaved(t, m, ns, "lossy", 50*(i+1))
 			killMember(t, m, ns, "lossy-"+member)

@@ -48,11 +48,12 @@ func TestPage(t *testing.T) {
 			Roles: []v1alpha1.Role{
 				{Name: "worker", Replicas: &three, GPUs: &two, GPUModels: []string{"A100"}, Script: "train.py", Args: []string{"--lr=1"}},
 			},
+			Queue: "vision", PriorityClassName: "urgent", Resumable: true, ExpectedRunTime: &metav1.Duration{Duration: 2 * time.Hour},
 			Code:        &v1alpha1.Code{Snapshot: "sha256:" + strings.Repeat("ab", 32)},
 			Environment: &v1alpha1.Environment{Requirements: "numpy\n# comment\ntensorflow\n", Python: "3.11"},
 		},
 		Status: v1alpha1.TrainingJobStatus{
-			Phase: v1alpha1.JobRunning, Message: "all members run",
+			Phase: v1alpha1.JobRunning, Message: "all members run", Evictions: 1, EvictedFor: "vision/resnet",
 			Roles: []v1alpha1.RoleStatus{{Name: "worker", Wanted: 3, Running: 1, Failed: 2}},
 		},
 	}
@@ -90,8 +91,13 @@ func TestPage(t *testing.T) {
 
 Namespace    default
 Framework    TensorFlow
+Queue        vision
+Priority     urgent
 Submitted    ` + created.Local().Format("2006-01-02 15:04:05") + ` (1h 0m ago) by ada@box
+Expected     to run for 2h 0m
+Resumable    yes: it may be stopped to make room, and goes on from its last checkpoint
 Restarts     0 of at most 6
+Evictions    1, for vision/resnet
 Environment  2 requirements, Python 3.11
 Code         snapshot sha256:abababababab
 Checkpoints  new claim of 10Gi
@@ -108,6 +114,18 @@ SINCE  EVENT       OF              WHAT
 	want = strings.Replace(strings.Replace(want, "GPUS                            PORT", "GPUS                           PORT", 1), "simulated)   2222", "simulated)  2222", 1)
 	if diff := cmp.Diff(want, text.String()); diff != "" {
 		t.Errorf("page (-want +got):\n%s", diff)
+	}
+}
+
+func TestEvictions(t *testing.T) {
+	for want, status := range map[string]v1alpha1.TrainingJobStatus{
+		"":                      {},
+		"1, for vision/resnet":  {Evictions: 1, EvictedFor: "vision/resnet"},
+		"3, the last for nlp/b": {Evictions: 3, EvictedFor: "nlp/b"},
+	} {
+		if got := evictions(status); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

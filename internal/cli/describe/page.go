@@ -51,6 +51,7 @@ func (p *page) facts(out io.Writer, style terminal.Style) error {
 	add("Namespace", job.Namespace)
 	add("Framework", string(job.Spec.Framework))
 	add("Queue", job.Spec.Queue)
+	add("Priority", job.Spec.PriorityClassName)
 	add("Submitted", p.ago(&job.CreationTimestamp)+by(job))
 	add("Started", p.ago(status.StartTime))
 	add("Finished", p.ago(status.FinishTime))
@@ -67,6 +68,12 @@ func (p *page) facts(out io.Writer, style terminal.Style) error {
 	if job.Spec.ActiveDeadlineSeconds != nil {
 		add("Time limit", terminal.Span(time.Duration(*job.Spec.ActiveDeadlineSeconds)*time.Second))
 	}
+	if job.Spec.ExpectedRunTime != nil {
+		add("Expected", "to run for "+terminal.Span(job.Spec.ExpectedRunTime.Duration))
+	}
+	if job.Spec.Resumable {
+		add("Resumable", "yes: it may be stopped to make room, and goes on from its last checkpoint")
+	}
 	if status.StartTime != nil {
 		add("GPU seconds", fmt.Sprintf("%.1f of ended members", status.GPUSeconds.AsApproximateFloat64()))
 		add("CPU seconds", fmt.Sprintf("%.1f of ended members", status.CPUSeconds.AsApproximateFloat64()))
@@ -76,6 +83,7 @@ func (p *page) facts(out io.Writer, style terminal.Style) error {
 		limit = *job.Spec.BackoffLimit
 	}
 	add("Restarts", fmt.Sprintf("%d of at most %d", status.Restarts, limit))
+	add("Evictions", evictions(status))
 	add("Environment", environment(job))
 	add("Code", code(job))
 	for _, volume := range job.Spec.Volumes {
@@ -87,6 +95,18 @@ func (p *page) facts(out io.Writer, style terminal.Style) error {
 	}
 	add("Checkpoints", checkpoints(job))
 	return table.Write(out, style, "")
+}
+
+// evictions is how often the job made room, and for whom the last time: "1, for
+// vision/resnet"; "" for a job that never did.
+func evictions(status v1alpha1.TrainingJobStatus) string {
+	switch status.Evictions {
+	case 0:
+		return ""
+	case 1:
+		return "1, for " + status.EvictedFor
+	}
+	return fmt.Sprintf("%d, the last for %s", status.Evictions, status.EvictedFor)
 }
 
 func by(job *v1alpha1.TrainingJob) string {

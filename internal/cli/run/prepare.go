@@ -8,11 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strings"
 
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/person"
 	"github.com/muster-dev/muster/internal/cli/suggestion"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/environment/source"
@@ -27,7 +27,7 @@ const noCode = "none"
 
 // prepare reads what the flags refer to, everything but the code itself.
 func (o *options) prepare() (Inputs, error) {
-	in := Inputs{Namespace: o.factory.NamespaceOr("default"), Submitter: submitter(), Suffix: suffix(), Getenv: os.LookupEnv}
+	in := Inputs{Namespace: o.factory.NamespaceOr("default"), Submitter: person.Name(), Suffix: suffix(), Getenv: os.LookupEnv}
 	var err error
 	if in.Requirements, err = readRequirements(o.flags.Requirements); err != nil {
 		return in, err
@@ -212,19 +212,6 @@ func (o *options) snapshot(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("%w (a folder with only the code is given by --code FOLDER; a job that needs no files, by --code none)", err)
 	}
 	return result.Digest, nil
-}
-
-// submitter is user@host.
-func submitter() string {
-	name := os.Getenv("USER")
-	if current, err := user.Current(); err == nil {
-		name = current.Username
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		return name
-	}
-	return name + "@" + host
 }
 
 // suffix is five random letters and digits.

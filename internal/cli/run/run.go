@@ -47,10 +47,18 @@ and says why it waits. ^C stops the job and waits until its GPUs are free; a
 second ^C leaves at once. Roles of TensorFlow find TF_CONFIG, those of PyTorch
 what torch.distributed and torchrun read. In the command, $(PS_HOSTS),
 $(WORKER_HOSTS), $(ROLE) and $(INDEX) are replaced, for scripts that take them
-as flags.`,
+as flags.
+
+With --resumable you say that the script saves its state in the folder
+$MUSTER_CHECKPOINT_DIR and goes on from there when it is started again. Such a
+job may be stopped to make room for shorter work: its members get SIGTERM and 30
+seconds to save what they have, and it starts again, by itself, when there is
+room. That is no failure and uses up no restart. Jobs without it are not stopped
+for shorter work.`,
 		Example: `  muster run --gpus 1 -- python train.py --epochs 5
   muster run --workers 3 --ps 2 --script train.py --requirements requirements.txt
   muster run --nodes 4 --gpus H100:8 --max-time 4h -- torchrun train.py
+  muster run --gpus 1 --queue vision --expect 2h --resumable -- python train.py
   muster run --workers 2 --ps 1 -- python old.py '--ps_hosts=$(PS_HOSTS)' '--worker_hosts=$(WORKER_HOSTS)' '--job_name=$(ROLE)' '--task_index=$(INDEX)'
   muster run --dry-run -o yaml -- python train.py > job.yaml && muster apply -f job.yaml`,
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
@@ -64,6 +72,7 @@ as flags.`,
 	}
 	o.format = output.Flag(cmd, formats...)
 	o.addFlags(cmd.Flags())
+	completeStanding(cmd, f)
 	_ = cmd.RegisterFlagCompletionFunc("framework", cobra.FixedCompletions([]string{"TensorFlow", "PyTorch", "None"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -87,7 +96,10 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.flags.Script, "script", "", "Python or shell script to run: a file, or a URL; the words after -- are its arguments")
 	flags.StringVar(&o.flags.Code, "code", "", "folder that the members get a copy of, or none (default: the script's, else this folder)")
 	flags.StringArrayVar(&o.flags.Volumes, "volume", nil, "folder that members share: SIZE:PATH for a new one, CLAIM:PATH for an existing claim; repeatable")
-	flags.StringVar(&o.flags.Queue, "queue", "", "queue that the job is charged to")
+	flags.StringVar(&o.flags.Queue, "queue", "", "queue that the job is charged to (default \"default\")")
+	flags.StringVar(&o.flags.Priority, "priority", "", "priority class: of jobs that wait in a queue, the one of the higher class starts first")
+	flags.StringVar(&o.flags.Expect, "expect", "", "how long you think it runs: 90m, 2h, 2d12h; orders what waits, and stops nothing")
+	flags.BoolVar(&o.flags.Resumable, "resumable", false, "it goes on from its last checkpoint when started again, so it may be stopped for a while to make room")
 	flags.StringArrayVarP(&o.flags.Env, "env", "e", nil, "variable for every member: NAME=VALUE, or NAME for this shell's; repeatable")
 	flags.StringVar(&o.flags.MaxTime, "max-time", "", "stop the job after this long: 90m, 4h, 2d12h")
 	flags.IntVar(&o.numbers.backoff, "backoff-limit", 0, "failures that are restarted before the job fails (default 6; 0 for a single member)")
@@ -156,6 +168,7 @@ func (o *options) run(ctx context.Context) error {
 	if err := o.create(ctx, server, job); err != nil {
 		return err
 	}
+	o.adviseStanding(ctx, server, job)
 	switch {
 	case *o.format != output.Human:
 		return o.print(job)

@@ -33,6 +33,9 @@ type Flags struct {
 	Code         string
 	Volumes      []string
 	Queue        string
+	Priority     string
+	Expect       string
+	Resumable    bool
 	Env          []string
 	MaxTime      string
 	BackoffLimit *int
@@ -104,7 +107,10 @@ func Build(flags Flags, in Inputs) (*v1alpha1.TrainingJob, error) {
 	if spec.ActiveDeadlineSeconds, err = parseMaxTime(flags.MaxTime); err != nil {
 		return nil, err
 	}
-	spec.Queue = flags.Queue
+	if spec.ExpectedRunTime, err = flags.parseExpect(); err != nil {
+		return nil, err
+	}
+	spec.Queue, spec.PriorityClassName, spec.Resumable = flags.Queue, flags.Priority, flags.Resumable
 	spec.Code = flags.code(in)
 	spec.Environment = flags.environment(in)
 	if flags.BackoffLimit != nil {
@@ -269,30 +275,39 @@ func (f *Flags) environment(in Inputs) *v1alpha1.Environment {
 	return &made
 }
 
-// parseMaxTime reads "4h", "90m", "1d" or "2d12h".
+// parseMaxTime reads --max-time, in seconds; nil: no limit.
 func parseMaxTime(text string) (*int64, error) {
 	if text == "" {
 		return nil, nil
 	}
+	span, err := parseSpan("--max-time", text)
+	if err != nil {
+		return nil, err
+	}
+	seconds := int64(span / time.Second)
+	return &seconds, nil
+}
+
+// parseSpan reads "4h", "90m", "1d" or "2d12h", to whole seconds.
+func parseSpan(flag, text string) (time.Duration, error) {
 	var total time.Duration
 	rest := text
 	if days, after, found := strings.Cut(text, "d"); found {
 		var number int
 		if _, err := fmt.Sscanf(days+"\n", "%d\n", &number); err != nil || number > 36500 {
-			return nil, exit.Usage("--max-time %s: give a duration such as 90m, 4h or 2d12h", text)
+			return 0, exit.Usage("%s %s: give a duration such as 90m, 4h or 2d12h", flag, text)
 		}
 		total, rest = time.Duration(number)*24*time.Hour, after
 	}
 	if rest != "" {
 		more, err := time.ParseDuration(rest)
 		if err != nil {
-			return nil, exit.Usage("--max-time %s: give a duration such as 90m, 4h or 2d12h", text)
+			return 0, exit.Usage("%s %s: give a duration such as 90m, 4h or 2d12h", flag, text)
 		}
 		total += more
 	}
 	if total < time.Second {
-		return nil, exit.Usage("--max-time %s: give at least one second", text)
+		return 0, exit.Usage("%s %s: give at least one second", flag, text)
 	}
-	seconds := int64(total / time.Second)
-	return &seconds, nil
+	return total.Truncate(time.Second), nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/instance"
 	"github.com/muster-dev/muster/internal/cli/output"
+	"github.com/muster-dev/muster/internal/cli/standstill"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 )
 
@@ -30,6 +31,8 @@ type Report struct {
 	Nodes []NodeReport `json:"nodes,omitempty"`
 	// Jobs counts jobs by phase.
 	Jobs map[v1alpha1.JobPhase]int `json:"jobs,omitempty"`
+	// Paused is the pause of all scheduling, if there is one.
+	Paused *standstill.Standstill `json:"paused,omitempty"`
 }
 
 // NodeReport is one node.
@@ -122,6 +125,9 @@ func (o *options) readCluster(ctx context.Context, r *Report) error {
 	if err := api.List(ctx, &jobs); err != nil {
 		return fmt.Errorf("listing jobs: %w", err)
 	}
+	if r.Paused, err = standstill.Everywhere(ctx, api); err != nil {
+		return err
+	}
 	for i := range nodes.Items {
 		r.Nodes = append(r.Nodes, describeNode(&nodes.Items[i], pods.Items))
 	}
@@ -173,6 +179,9 @@ func (o *options) print(r Report) error {
 	table.Row("server", r.State.Server).Row("home", r.Home)
 	if r.Error != "" {
 		table.Row("trouble", r.Error).Paint(1, terminal.Red)
+	}
+	if r.Paused != nil {
+		table.Row("paused", r.Paused.String()+" (`"+r.Paused.Remedy()+"` ends it)").Paint(1, terminal.Yellow)
 	}
 	for _, n := range r.Nodes {
 		n.rows(table, r.State)

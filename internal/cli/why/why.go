@@ -5,6 +5,7 @@ package why
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,15 +16,17 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/explanation"
 	"github.com/muster-dev/muster/internal/cli/member"
 	"github.com/muster-dev/muster/internal/cli/output"
+	"github.com/muster-dev/muster/internal/cli/standstill"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/snapshot"
 )
 
-// explain computes a gang's reason from the state of the cluster now.
-type explain func(ctx context.Context, reader client.Reader, namespace, name string) (scheduling.Reason, error)
+// explain accounts for a gang from the state of the cluster now.
+type explain func(ctx context.Context, reader client.Reader, namespace, name string) (scheduling.Explanation, error)
 
 // Answer is what `muster why -o json` prints.
 type Answer struct {
@@ -38,6 +41,12 @@ type Answer struct {
 	Reason string `json:"reason"`
 	// Details are the reason's figures.
 	Details any `json:"details,omitempty"`
+	// Document is its turn, when it is expected to start, and what would start
+	// it sooner.
+	explanation.Document
+	// Paused are the pauses that keep the job from starting, whatever else
+	// does.
+	Paused []standstill.Standstill `json:"paused,omitempty"`
 }
 
 // New returns the command.
@@ -47,7 +56,10 @@ func New(f *connection.Factory) *cobra.Command {
 		Use:   "why JOB",
 		Short: "Say why a training job waits, or is where it is",
 		Long: `Says what a training job waits for: what it needs at once, what is free, and who
-holds the rest since when. The answer is computed now, from what is free now.`,
+holds the rest since when; its place in the order of turns, when it is expected
+to start, and the smallest changes that would start it now. Of a job that runs
+it says since when, and whether it may have to make room for others. The answer
+is computed now, from what is free now.`,
 		Example: "  muster why mnist",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -77,16 +89,30 @@ func run(ctx context.Context, f *connection.Factory, format output.Format, name 
 	if err != nil {
 		return err
 	}
-	answer, err := ask(ctx, reader, snapshot.Explain, namespace, name)
+	answer, err := ask(ctx, reader, explanation.Of, namespace, name)
 	if err != nil {
 		return err
 	}
 	if format != output.Human {
 		return output.Print(f.Streams.Out, format, answer)
 	}
-	style := f.Streams.OutStyle()
-	_, err = fmt.Fprintf(f.Streams.Out, "%s %s: %s\n", style.Paint(terminal.Bold, answer.Job), style.Phase(string(answer.Phase), string(answer.Phase)), answer.Reason)
-	return err
+	return answer.write(f.Streams.Out, f.Streams.OutStyle())
+}
+
+// write puts the answer into lines.
+func (a Answer) write(out io.Writer, style terminal.Style) error {
+	if _, err := fmt.Fprintf(out, "%s %s: %s\n", style.Paint(terminal.Bold, a.Job), style.Phase(string(a.Phase), string(a.Phase)), a.Reason); err != nil {
+		return err
+	}
+	if err := a.Write(out); err != nil {
+		return err
+	}
+	for _, pause := range a.Paused {
+		if _, err := fmt.Fprintf(out, "Nothing new starts: %s (`%s` ends it)\n", pause, pause.Remedy()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ask answers for one job. Only while a job is to be placed does the scheduler
@@ -100,12 +126,20 @@ func ask(ctx context.Context, reader client.Reader, explain explain, namespace, 
 	switch job.Status.Phase {
 	case v1alpha1.JobPreparing, v1alpha1.JobSucceeded, v1alpha1.JobFailed:
 	default:
-		reason, err := explain(ctx, reader, namespace, name)
+		x, err := explain(ctx, reader, namespace, name)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return Answer{}, fmt.Errorf("explaining %s: %w", name, err)
 		}
 		if err == nil {
-			answer.Code, answer.Reason, answer.Details = string(reason.Code()), reason.Render(snapshot.Clock(time.Now(), time.Local)), reason
+			clock := snapshot.Clock(time.Now(), time.Local)
+			answer.Code, answer.Reason, answer.Details = string(x.Reason.Code()), x.Reason.Render(clock), x.Reason
+			answer.Document = explanation.New(x, clock)
+		}
+	}
+	switch job.Status.Phase {
+	case "", v1alpha1.JobPreparing, v1alpha1.JobWaiting:
+		if answer.Paused, err = standstill.Of(ctx, reader, job.Spec.Queue); err != nil {
+			return Answer{}, err
 		}
 	}
 	if answer.Phase == "" {

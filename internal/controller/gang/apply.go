@@ -101,7 +101,8 @@ func (c *Controller) createPod(ctx context.Context, gang types.UID, pod *corev1.
 	return fmt.Errorf("creating pod %s/%s: %w", want.Namespace, want.Name, errTaken)
 }
 
-// refineStatus enters what came of making pods into the status.
+// refineStatus enters what came of making pods into the status, and adds up
+// the run time if the attempt ends with what was decided or with that.
 func refineStatus(o observed, s *v1alpha1.GangStatus, made creation) {
 	switch {
 	case s.Outcome != "":
@@ -115,14 +116,20 @@ func refineStatus(o observed, s *v1alpha1.GangStatus, made creation) {
 	case made.taken != "":
 		s.Message = fmt.Sprintf("a pod named %s exists that is not this job's; delete it, or give the job another name", made.taken)
 	}
+	o.tally(s)
 }
 
-// remove deletes pods side by side, each only as the one that was seen.
-func (c *Controller) remove(ctx context.Context, pods []*corev1.Pod) error {
+// remove deletes pods side by side, each only as the one that was seen; by
+// force, without waiting for its node.
+func (c *Controller) remove(ctx context.Context, pods []*corev1.Pod, force bool) error {
 	errs := make([]error, len(pods))
 	each(c.options.InFlight, len(pods), func(i int) {
 		p := pods[i]
-		err := c.options.Client.Delete(ctx, p.DeepCopy(), client.Preconditions{UID: &p.UID})
+		options := []client.DeleteOption{client.Preconditions{UID: &p.UID}}
+		if force {
+			options = append(options, client.GracePeriodSeconds(0))
+		}
+		err := c.options.Client.Delete(ctx, p.DeepCopy(), options...)
 		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 			errs[i] = fmt.Errorf("deleting pod %s/%s: %w", p.Namespace, p.Name, err)
 		}

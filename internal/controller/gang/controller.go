@@ -222,7 +222,7 @@ func (c *Controller) apply(ctx context.Context, o observed, d decision) (time.Du
 	}
 	c.counted(o)
 	// 4. Remove what the status says is to go.
-	if err := c.remove(ctx, d.remove); err != nil {
+	if err := c.remove(ctx, d.remove, d.force); err != nil {
 		return 0, err
 	}
 	// 5. Let a deleted gang go.

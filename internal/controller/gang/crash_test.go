@@ -2,6 +2,7 @@ package gang
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -199,7 +200,9 @@ func (w *world) leavesNothing() {
 // in which that write can fail: refused, done with its answer lost, and with
 // the process ending before or after it.
 func TestEveryWriteMayFail(t *testing.T) {
-	for name, flow := range flows {
+	all := maps.Clone(flows)
+	maps.Copy(all, orders)
+	for name, flow := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			clean := newWorld(t, fault{})

@@ -51,8 +51,9 @@ type decision struct {
 	released v1alpha1.GangStatus
 	// status is to be written before anything is removed.
 	status v1alpha1.GangStatus
-	// remove are the pods to be deleted.
+	// remove are the pods to be deleted; force gives them no grace period.
 	remove []*corev1.Pod
+	force  bool
 	// gone is true once a deleted gang holds nothing more.
 	gone bool
 	// after is when to look again; 0: when something changes.
@@ -95,7 +96,7 @@ func decide(o observed) decision {
 		return o.withoutPlacement(d)
 	}
 	o.accept(s)
-	if o.stopAttempt(s, failed) {
+	if o.stopAttempt(s, failed) || o.evict(s) || o.giveUp(s) {
 		return o.drain(d, s.Outcome)
 	}
 	// 4. What keeps it going.
@@ -119,6 +120,7 @@ func (o observed) attemptIsLive() bool {
 // accept takes on a new placement.
 func (o observed) accept(s *v1alpha1.GangStatus) {
 	if o.placement.Spec.Attempt > s.Attempt {
+		o.bank(s)
 		s.Attempt = o.placement.Spec.Attempt
 		s.Phase = v1alpha1.GangPlanned
 		s.Message = ""
@@ -146,7 +148,7 @@ func (o observed) count(s *v1alpha1.GangStatus, live bool) []*corev1.Pod {
 			}
 		}
 		switch {
-		case finished(p) && (current || o.gang.Spec.Restart != v1alpha1.RestartScopeGang) && s.Outcome == "":
+		case finished(p) && (current || evicting(s) || o.gang.Spec.Restart != v1alpha1.RestartScopeGang) && s.Outcome == "":
 			if name := nameOf(p); !slices.Contains(s.Done, name) {
 				s.Done = append(s.Done, name)
 			}
@@ -212,6 +214,7 @@ func (o observed) succeeded(s *v1alpha1.GangStatus) bool {
 func (o observed) end(s *v1alpha1.GangStatus, outcome v1alpha1.GangPhase, message string) {
 	at := metav1.NewTime(o.now)
 	s.Outcome, s.FinishTime, s.Message, s.NotBefore = outcome, &at, message, nil
+	s.EvictedTime = nil
 	s.Phase = v1alpha1.GangDraining
 }
 
@@ -267,6 +270,7 @@ func (o observed) advance(d decision) decision {
 	case running == wanted:
 		s.Phase, s.NotBefore = v1alpha1.GangRunning, nil
 		s.Refusals = 0
+		o.started(s)
 	case exist > 0 || s.Phase != v1alpha1.GangPlanned:
 		s.Phase = v1alpha1.GangStarting
 	}
@@ -280,14 +284,6 @@ func (o observed) advance(d decision) decision {
 	d.create = missing
 	s.Phase = v1alpha1.GangStarting
 	return d
-}
-
-// left says what message an attempt's end leaves.
-func (o observed) left(s *v1alpha1.GangStatus) string {
-	if o.gang.Spec.Suspend {
-		return "suspended; set suspend to false to run again"
-	}
-	return s.Message
 }
 
 // stop ends the attempt, not the gang; it is planned again after a while.

@@ -5,7 +5,9 @@
 // Vocabulary: a member is a role and an index; its pod is named
 // <gang>-<role>-<index>; an attempt is the life of one Placement; to drain is
 // to stop the members of an attempt and then release its Placement; a member
-// that is done ended successfully and does not run again.
+// that is done ended successfully and does not run again; to evict is to drain
+// an attempt on the scheduler's order, so that another gang has room; to
+// release by force is to give an attempt back without waiting for its members.
 //
 // The life of an attempt is durable before it has effects: that an attempt
 // drains, that the outcome is decided and that a failure was counted is

@@ -21,11 +21,17 @@ func (o observed) suspendOrDrain(d decision) decision {
 		return o.drain(d, "")
 	}
 	if s.Phase == v1alpha1.GangPending || s.Phase == v1alpha1.GangSuspended {
-		s.Phase, s.Message = v1alpha1.GangSuspended, o.left(s)
+		suspended(s)
 		return d
 	}
 	o.stop(s, 0, "suspended; what runs is being stopped")
 	return o.drain(d, "")
+}
+
+// suspended is the status of a gang that is suspended and holds nothing.
+func suspended(s *v1alpha1.GangStatus) {
+	s.Phase, s.Message = v1alpha1.GangSuspended, "suspended; set suspend to false to run again"
+	s.EvictedTime, s.AwaySeconds = nil, 0
 }
 
 // drain stops every member that must not stay, and asks for the release once
@@ -45,18 +51,19 @@ func (o observed) drain(d decision, outcome v1alpha1.GangPhase) decision {
 		case outcome != "":
 			return ended(p)
 		}
-		return ended(p) && slices.Contains(s.Done, nameOf(p))
+		return ended(p) && slices.Contains(s.Done, nameOf(p)) && o.gang.Spec.Restart != v1alpha1.RestartScopeGang
 	}
 	if o.placement != nil {
 		s.Attempt = max(s.Attempt, o.placement.Spec.Attempt)
 	}
+	d.force = o.forced(s)
 	left := 0
 	for _, p := range o.pods {
 		if d.keep(p) {
 			continue
 		}
 		left++
-		if p.DeletionTimestamp == nil {
+		if p.DeletionTimestamp == nil || d.force {
 			d.remove = append(d.remove, p)
 		}
 	}
@@ -92,10 +99,12 @@ func (o observed) afterRelease(s *v1alpha1.GangStatus, outcome v1alpha1.GangPhas
 			s.LastWorkerTime = &at // they were gone before their end was seen
 		}
 	case o.gang.Spec.Suspend:
-		s.Phase = v1alpha1.GangSuspended
-		s.Message = o.left(s)
+		suspended(s)
 	default:
 		s.Phase = v1alpha1.GangPending
+	}
+	if o.gang.Spec.Restart == v1alpha1.RestartScopeGang && outcome == "" {
+		s.Done = nil // all members of a collective start again together
 	}
 	// UIDs of pods that no longer exist need not be remembered.
 	exist := map[string]bool{}

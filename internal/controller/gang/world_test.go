@@ -61,6 +61,8 @@ type world struct {
 	uids  int
 	// exits are what members do instead of running on, by pod name.
 	exits map[string]corev1.PodStatus
+	// stuck are pods that no kubelet lets go any more.
+	stuck map[string]bool
 	// forbidden names the pod that a quota has no room for, if there is one.
 	forbidden string
 }
@@ -75,7 +77,7 @@ func newWorld(t *testing.T, f fault) *world {
 	t.Helper()
 	w := &world{
 		t: t, clock: time.Date(2026, 5, 4, 14, 0, 0, 0, time.UTC), fault: f,
-		key: types.NamespacedName{Namespace: "vision", Name: "resnet"}, exits: map[string]corev1.PodStatus{},
+		key: types.NamespacedName{Namespace: "vision", Name: "resnet"}, exits: map[string]corev1.PodStatus{}, stuck: map[string]bool{},
 	}
 	scheme, err := testScheme()
 	w.must(err)
@@ -119,7 +121,12 @@ func (w *world) boot() {
 			})
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-			return w.write(func() error { return c.Delete(ctx, o, opts...) })
+			return w.write(func() error {
+				if pod, ok := o.(*corev1.Pod); ok && byForce(opts) {
+					return w.vanish(ctx, pod)
+				}
+				return c.Delete(ctx, o, opts...)
+			})
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			return w.write(func() error { return c.Patch(ctx, o, p, opts...) })
@@ -129,6 +136,30 @@ func (w *world) boot() {
 		},
 	})
 	w.ctl = New(Options{Client: c, Live: c, Now: func() time.Time { return w.clock }, InFlight: 1})
+}
+
+// byForce reports whether a deletion leaves no grace period.
+func byForce(opts []client.DeleteOption) bool {
+	options := client.DeleteOptions{}
+	options.ApplyOptions(opts)
+	return options.GracePeriodSeconds != nil && *options.GracePeriodSeconds == 0
+}
+
+// vanish removes a pod at once, whatever its kubelet does.
+func (w *world) vanish(ctx context.Context, pod *corev1.Pod) error {
+	now := &corev1.Pod{}
+	if err := w.api.Get(ctx, client.ObjectKeyFromObject(pod), now); err != nil {
+		return err
+	}
+	delete(w.stuck, now.Name)
+	controllerutil.RemoveFinalizer(now, kubeletFinalizer)
+	if now.DeletionTimestamp != nil {
+		return w.api.Update(ctx, now)
+	}
+	if err := w.api.Update(ctx, now); err != nil {
+		return err
+	}
+	return w.api.Delete(ctx, now)
 }
 
 // write performs one write, or fails it as told.
@@ -195,6 +226,9 @@ func (w *world) plan(ctx context.Context) {
 func (w *world) kubelet(ctx context.Context) {
 	w.t.Helper()
 	for _, p := range w.pods(ctx) {
+		if w.stuck[p.Name] {
+			continue
+		}
 		if p.DeletionTimestamp != nil {
 			if !ended(&p) {
 				p.Status.Phase = corev1.PodFailed

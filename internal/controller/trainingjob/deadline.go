@@ -20,7 +20,8 @@ const precision = time.Second
 
 // since is the moment from which the job's time limit counts, and whether there
 // is one yet: the first member's start or, after a suspension, the resumption.
-// Time in which the job was not allowed to run is not held against it.
+// Time in which the job was not allowed to run is not held against it; that of
+// evictions is added by [away].
 //
 // The first look at the gang after that moment is taken for it, and noted by
 // [note]: the gang's controller tells of a start within milliseconds. A look
@@ -45,6 +46,12 @@ func since(o observed, gang *v1alpha1.Gang) (time.Time, bool) {
 		return latest, true
 	}
 	return o.now, true
+}
+
+// away is for how long the job was kept from running by evictions since its
+// time limit began to count. While it is, the limit rests.
+func away(gang *v1alpha1.Gang) time.Duration {
+	return time.Duration(min(gang.Status.AwaySeconds, int64(math.MaxInt64/time.Second))) * time.Second
 }
 
 // note writes the moment from which the time limit counts on the gang, or

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,17 +109,17 @@ func steer(o observed, gang *v1alpha1.Gang) (*gangPatch, time.Duration) {
 	to := gang.DeepCopy()
 	to.Spec.Suspend = o.job.Spec.Suspend
 	to.Spec.BackoffLimit = backoffLimit(o.job)
+	forecast(&to.Spec, o.job)
 	var wait time.Duration
 	from, counts := since(o, gang)
 	note(to, from, counts)
-	if counts && gang.Spec.Stop == "" {
+	if counts && gang.Spec.Stop == "" && gang.Status.EvictedTime == nil {
 		var over bool
-		if over, wait = due(o.now, from.Add(limit(o.job))); over {
+		if over, wait = due(o.now, from.Add(away(gang)).Add(limit(o.job))); over {
 			to.Spec.Stop = overdue(o.job)
 		}
 	}
-	if to.Spec.Suspend == gang.Spec.Suspend && to.Spec.Stop == gang.Spec.Stop && to.Spec.BackoffLimit == gang.Spec.BackoffLimit &&
-		to.Annotations[AnnotationSince] == gang.Annotations[AnnotationSince] {
+	if apiequality.Semantic.DeepEqual(to.Spec, gang.Spec) && to.Annotations[AnnotationSince] == gang.Annotations[AnnotationSince] {
 		return nil, wait
 	}
 	return &gangPatch{from: gang, to: to}, wait

@@ -17,11 +17,13 @@ const AnnotationSpec = "muster.dev/job-spec"
 type prints map[string]string
 
 // fingerprints covers what cannot change once members may be running. Suspend,
-// deadline, time to live and the back-off limit can.
+// deadline, time to live, the back-off limit and what is said of the run time
+// can.
 func fingerprints(spec *v1alpha1.TrainingJobSpec) prints {
 	fields := map[string]any{
 		"framework": spec.Framework, "roles": spec.Roles, "code": spec.Code, "environment": spec.Environment,
 		"volumes": spec.Volumes, "checkpoints": spec.Checkpoints, "env": spec.Env, "queue": spec.Queue,
+		"priorityClassName": spec.PriorityClassName,
 	}
 	out := prints{}
 	for name, value := range fields {
@@ -52,7 +54,8 @@ func drifted(job *v1alpha1.TrainingJob, gang *v1alpha1.Gang) []string {
 	}
 	var out []string
 	for name, now := range fingerprints(&job.Spec) {
-		if made[name] != now {
+		// A gang that an earlier version made has no fingerprint of newer fields.
+		if was, known := made[name]; known && was != now {
 			out = append(out, name)
 		}
 	}

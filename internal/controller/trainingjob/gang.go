@@ -3,9 +3,11 @@ package trainingjob
 import (
 	"path"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/environment/source"
@@ -49,8 +51,12 @@ func gangFor(job *v1alpha1.TrainingJob, p preparation) *v1alpha1.Gang {
 			Suspend:      job.Spec.Suspend,
 		},
 	}
+	forecast(&gang.Spec, job)
 	gang.Finalizers = []string{v1alpha1.GangFinalizer}
 	gang.Annotations = map[string]string{AnnotationSpec: fingerprints(&job.Spec).encode()}
+	if who := job.Annotations[v1alpha1.AnnotationSubmitter]; who != "" {
+		gang.Annotations[v1alpha1.AnnotationSubmitter] = who
+	}
 	for i := range job.Spec.Roles {
 		role := &job.Spec.Roles[i]
 		wants, _ := gpus(role) // checked before
@@ -64,6 +70,23 @@ func gangFor(job *v1alpha1.TrainingJob, p preparation) *v1alpha1.Gang {
 		})
 	}
 	return gang
+}
+
+// longestLimit is the longest time limit that a gang is told of: what is longer
+// is all the same to whoever plans.
+const longestLimit = 99999 * time.Hour
+
+// forecast passes on what is said of how long the job will run, and whether it
+// may be stopped for the sake of shorter work. All of it may change while the
+// gang runs.
+func forecast(spec *v1alpha1.GangSpec, job *v1alpha1.TrainingJob) {
+	spec.ExpectedRunTime, spec.TimeLimit, spec.Resumable = nil, nil, job.Spec.Resumable
+	if d := job.Spec.ExpectedRunTime; d != nil {
+		spec.ExpectedRunTime = &metav1.Duration{Duration: d.Duration}
+	}
+	if job.Spec.ActiveDeadlineSeconds != nil {
+		spec.TimeLimit = &metav1.Duration{Duration: min(limit(job), longestLimit)}
+	}
 }
 
 // doneWhen is the success policy: the chief's success where there is a chief;
@@ -169,6 +192,10 @@ func templateFor(job *v1alpha1.TrainingJob, role *v1alpha1.Role, p preparation) 
 	template.Labels[v1alpha1.LabelJob] = job.Name
 	pod := &template.Spec
 	pod.RestartPolicy = corev1.RestartPolicyNever // the gang restarts its members
+	if job.Spec.PriorityClassName != "" {
+		// What a template says of it belongs to another class.
+		pod.PriorityClassName, pod.Priority, pod.PreemptionPolicy = job.Spec.PriorityClassName, nil, nil
+	}
 	if pod.EnableServiceLinks == nil {
 		pod.EnableServiceLinks = new(bool)
 	}

@@ -84,6 +84,7 @@ func mirror(s *v1alpha1.TrainingJobStatus, gang *v1alpha1.Gang) {
 	}
 	s.LastWorkerTime, s.DrainedTime = g.LastWorkerTime.DeepCopy(), g.DrainedTime.DeepCopy()
 	s.Restarts = g.Restarts
+	s.Evictions, s.EvictedFor = g.Evictions, g.EvictedFor
 	s.GPUSeconds, s.CPUSeconds = g.GPUSeconds.DeepCopy(), g.CPUSeconds.DeepCopy()
 }
 
@@ -205,6 +206,12 @@ func setConditions(s *v1alpha1.TrainingJobStatus, o observed, gang *v1alpha1.Gan
 	default:
 		setCondition(s, o, v1alpha1.ConditionScheduled, false, string(s.Phase), s.Message)
 	}
+	// Evicted.
+	if gang != nil && gang.Status.EvictedTime != nil && !over {
+		setCondition(s, o, v1alpha1.ConditionEvicted, true, "MakesRoom", "stopped to make room for "+s.EvictedFor+"; it is started again when there is room")
+	} else if meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionEvicted) != nil {
+		setCondition(s, o, v1alpha1.ConditionEvicted, false, "NotEvicted", "it is not kept from running")
+	}
 	// Suspended.
 	if o.job.Spec.Suspend && !over {
 		setCondition(s, o, ConditionSuspended, true, "Suspended", "suspended by spec.suspend")
@@ -300,6 +307,9 @@ func happened(job *v1alpha1.TrainingJob, after *v1alpha1.TrainingJobStatus) []ne
 	}
 	if after.Restarts > before.Restarts {
 		out = append(out, news{corev1.EventTypeWarning, "Restarted", "Restart", fmt.Sprintf("%d failures have been restarted so far", after.Restarts)})
+	}
+	if after.Evictions > before.Evictions {
+		out = append(out, news{corev1.EventTypeNormal, "Evicted", "Evict", short("it is stopped to make room for " + after.EvictedFor + ", and started again when there is room")})
 	}
 	if meta.IsStatusConditionFalse(after.Conditions, ConditionCurrent) && !meta.IsStatusConditionFalse(before.Conditions, ConditionCurrent) {
 		out = append(out, news{corev1.EventTypeWarning, "SpecChanged", "Follow", meta.FindStatusCondition(after.Conditions, ConditionCurrent).Message})

@@ -1,0 +1,149 @@
+// Package explanation owns how an explanation of the scheduler is shown: as a
+// document for programs and as lines for people.
+//
+// It must not know any command.
+package explanation
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/snapshot"
+)
+
+// Document is an explanation for programs.
+type Document struct {
+	// Position is the place in the order of turns; absent unless it waits.
+	Position *Position `json:"position,omitempty"`
+	// Expected is when it will start; absent where that cannot be said.
+	Expected *Expected `json:"expected,omitempty"`
+	// Advice are the smallest changes with which it would start now, and what
+	// it may have later as it is.
+	Advice []Advice `json:"advice,omitempty"`
+	// Tenure is for how long it keeps what it has; absent unless it is placed.
+	Tenure *Tenure `json:"tenure,omitempty"`
+}
+
+// Position is a place in the order of turns.
+type Position struct {
+	// Place counts from 1, Of how many wait.
+	Place int `json:"place"`
+	Of    int `json:"of"`
+	// How many of those ahead are there because their priority is higher, they
+	// have waited for too long, they are shorter, they are older, or their
+	// queue or user has had less.
+	Priority int    `json:"higherPriority,omitempty"`
+	Overdue  int    `json:"overdue,omitempty"`
+	Shorter  int    `json:"shorter,omitempty"`
+	Older    int    `json:"older,omitempty"`
+	Owed     int    `json:"hadLess,omitempty"`
+	Text     string `json:"text"`
+}
+
+// Expected is the range in which it starts in four of five cases.
+type Expected struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+	// Basis is "declared", "history", "limit" or "guess".
+	Basis string `json:"basis"`
+	Text  string `json:"text"`
+}
+
+// Advice is a change, or what will come by itself.
+type Advice struct {
+	// Code names the kind.
+	Code string `json:"code"`
+	Text string `json:"text"`
+	// Details are its figures.
+	Details any `json:"details"`
+}
+
+// Tenure is whether it may have to make room for others.
+type Tenure struct {
+	// MakingRoom is since when it has to go; absent if it has not.
+	MakingRoom *time.Time `json:"makingRoomSince,omitempty"`
+	// SafeUntil is before when it is not stopped, whatever comes.
+	SafeUntil time.Time `json:"safeUntil"`
+	// ForShorter says that it may be stopped for shorter work.
+	ForShorter bool `json:"mayBeStoppedForShorterWork"`
+	// Evictions is how often it was stopped for others already.
+	Evictions int32  `json:"evictions"`
+	Text      string `json:"text"`
+}
+
+// New makes the document of an explanation.
+func New(x scheduling.Explanation, clock scheduling.Clock) Document {
+	var d Document
+	if p := x.Position; p != nil {
+		d.Position = &Position{
+			Place: p.Place, Of: p.Of, Priority: p.Priority, Overdue: p.Overdue, Shorter: p.Shorter, Older: p.Older, Owed: p.Owed,
+			Text: p.Render(),
+		}
+	}
+	if e := x.Expected; e != nil {
+		d.Expected = &Expected{From: moment(e.From), To: moment(e.To), Basis: string(e.Basis), Text: e.Render(clock)}
+	}
+	for _, a := range x.Advice {
+		d.Advice = append(d.Advice, Advice{Code: string(a.Code()), Text: a.Render(clock), Details: a})
+	}
+	if t := x.Tenure; t != nil {
+		d.Tenure = &Tenure{SafeUntil: moment(t.SafeUntil), ForShorter: t.ForShorter, Evictions: t.Evictions, Text: t.Render(clock)}
+		if t.MakingRoom != 0 {
+			since := moment(t.MakingRoom)
+			d.Tenure.MakingRoom = &since
+		}
+	}
+	return d
+}
+
+func moment(t scheduling.Instant) time.Time {
+	return time.Unix(0, int64(t)).UTC().Truncate(time.Second)
+}
+
+// Write puts the document into lines.
+func (d Document) Write(out io.Writer) error {
+	var lines []string
+	if d.Position != nil {
+		lines = append(lines, "Turn:     "+d.Position.Text)
+	}
+	if d.Expected != nil {
+		lines = append(lines, "Expected: "+d.Expected.Text)
+	}
+	if d.Tenure != nil {
+		lines = append(lines, "It "+d.Tenure.Text)
+	}
+	for i, a := range d.Advice {
+		lead := "          or: "
+		if i == 0 {
+			lead = "Sooner:   "
+		}
+		lines = append(lines, lead+a.Text)
+	}
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(out, "  "+line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Of explains the named gang from lists made now. The error is NotFound where
+// there is no such gang.
+func Of(ctx context.Context, reader client.Reader, namespace, name string) (scheduling.Explanation, error) {
+	s, err := snapshot.Take(ctx, reader, time.Now())
+	if err != nil {
+		return scheduling.Explanation{}, err
+	}
+	x, ok := scheduling.Account(s, scheduling.Key{Namespace: namespace, Name: name}, false)
+	if !ok {
+		return x, apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("gangs").GroupResource(), name)
+	}
+	return x, nil
+}

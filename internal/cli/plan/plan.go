@@ -1,0 +1,224 @@
+// Package plan is the command `muster plan`: where and when a training job
+// would start, without creating it.
+package plan
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/explanation"
+	"github.com/muster-dev/muster/internal/cli/output"
+	"github.com/muster-dev/muster/internal/cli/refusal"
+	"github.com/muster-dev/muster/internal/cli/terminal"
+	"github.com/muster-dev/muster/internal/controller/trainingjob"
+	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/snapshot"
+)
+
+// Answer is what `muster plan -o json` prints.
+type Answer struct {
+	// Job is the training job's name.
+	Job string `json:"job"`
+	// Starts is true if it would start at once.
+	Starts bool `json:"starts"`
+	// Members are where its members would go, if it would.
+	Members []Member `json:"members,omitempty"`
+	// Evictions are what would have to make room for it.
+	Evictions []Eviction `json:"evictions,omitempty"`
+	// Code names the kind of reason, for programs.
+	Code string `json:"code"`
+	// Reason is the reason in a sentence.
+	Reason string `json:"reason"`
+	// Details are the reason's figures.
+	Details any `json:"details,omitempty"`
+	// Document is its turn, when it is expected to start, and what would start
+	// it sooner.
+	explanation.Document
+}
+
+// Member is where a member would go.
+type Member struct {
+	Role  string   `json:"role"`
+	Index int32    `json:"index"`
+	Node  string   `json:"node"`
+	GPUs  []string `json:"gpus,omitempty"`
+}
+
+// Eviction is what would have to make room.
+type Eviction struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Cause is why that is right.
+	Cause string `json:"cause"`
+	// LostSeconds is by how much its work would be thrown back.
+	LostSeconds int64 `json:"lostSeconds"`
+}
+
+type options struct {
+	factory *connection.Factory
+	format  *output.Format
+	file    string
+}
+
+// New returns the command.
+func New(f *connection.Factory) *cobra.Command {
+	o := &options{factory: f}
+	cmd := &cobra.Command{
+		Use:   "plan -f FILE",
+		Short: "Say where and when a training job would start",
+		Long: `Says where a training job would start now, and what would have to make room for
+it; or why it would wait, when it could be expected to start, and the smallest
+changes with which it would start at once. Nothing is created and nothing is
+kept free.`,
+		Example: `  muster plan -f job.yaml
+  muster run --dry-run -o yaml --gpus 4 -- python train.py | muster plan -f -`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.file == "" {
+				return exit.Usage("plan what? Give a training job: muster plan -f job.yaml")
+			}
+			if err := o.format.Validate(output.JSON, output.YAML); err != nil {
+				return err
+			}
+			return o.run(cmd.Context())
+		},
+	}
+	o.format = output.Flag(cmd, output.JSON, output.YAML)
+	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with a training job, - for standard input")
+	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
+	return cmd
+}
+
+func (o *options) run(ctx context.Context) error {
+	job, err := read(o.factory.Streams.In, o.file)
+	if err != nil {
+		return err
+	}
+	server, namespace, err := o.factory.Reach()
+	if err != nil {
+		return err
+	}
+	if job.Namespace == "" {
+		job.Namespace = namespace
+	}
+	answer, err := plan(ctx, server, job, time.Now())
+	if err != nil {
+		return err
+	}
+	if *o.format != output.Human {
+		return output.Print(o.factory.Streams.Out, *o.format, answer)
+	}
+	return answer.write(o.factory.Streams.Out, o.factory.Streams.OutStyle())
+}
+
+// plan decides on what is there now and the job.
+func plan(ctx context.Context, server client.Client, job *v1alpha1.TrainingJob, now time.Time) (Answer, error) {
+	// 1. The server fills in what is left open, and says what it would refuse.
+	// A job of that name may be there already: what would a changed one get?
+	checked := job.DeepCopy()
+	switch err := server.Create(ctx, checked, client.DryRunAll); {
+	case apierrors.IsAlreadyExists(err):
+		checked = job.DeepCopy()
+	case err != nil:
+		return Answer{}, refusal.Explain(job.Name, err)
+	}
+	gang, problem := trainingjob.Planned(checked)
+	if problem != "" {
+		return Answer{}, exit.Usage("%s would fail: %s", job.Name, problem)
+	}
+	gang.UID, gang.CreationTimestamp = uid, metav1.NewTime(now)
+	// 2. The world as it is, with it.
+	s, err := snapshot.Take(ctx, &joined{Reader: server, gang: gang}, now)
+	if err != nil {
+		return Answer{}, err
+	}
+	preview, ok := scheduling.NewCore(scheduling.Options{}).Preview(s, uid)
+	if !ok {
+		return Answer{}, fmt.Errorf("planning %s: the scheduler knows too little of it yet", job.Name)
+	}
+	return answerOf(job.Name, preview, snapshot.Clock(now, time.Local)), nil
+}
+
+// uid stands for the UID that the gang does not have yet.
+const uid = "planned"
+
+// joined shows one gang more than there is, in the place of one of its name.
+type joined struct {
+	client.Reader
+	gang *v1alpha1.Gang
+}
+
+// List implements [client.Reader].
+func (j *joined) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if err := j.Reader.List(ctx, list, opts...); err != nil {
+		return err
+	}
+	if gangs, ok := list.(*v1alpha1.GangList); ok {
+		gangs.Items = slices.DeleteFunc(gangs.Items, func(g v1alpha1.Gang) bool {
+			return g.Namespace == j.gang.Namespace && g.Name == j.gang.Name && (g.Status.Phase == "" || g.Status.Phase == v1alpha1.GangPending)
+		})
+		gangs.Items = append(gangs.Items, *j.gang)
+	}
+	return nil
+}
+
+// answerOf puts a preview into the answer's terms.
+func answerOf(job string, p scheduling.Preview, clock scheduling.Clock) Answer {
+	a := Answer{
+		Job: job, Starts: p.Plan != nil, Code: string(p.Reason.Code()), Reason: p.Reason.Render(clock), Details: p.Reason,
+		Document: explanation.New(p.Explanation, clock),
+	}
+	if p.Plan != nil {
+		for _, m := range p.Plan.Members {
+			a.Members = append(a.Members, Member{Role: m.Role, Index: m.Index, Node: m.Node, GPUs: m.GPUs})
+		}
+	}
+	for _, e := range p.Evictions {
+		a.Evictions = append(a.Evictions, Eviction{
+			Namespace: e.Namespace, Name: e.Name, Cause: string(e.Cause), LostSeconds: int64(time.Duration(e.Lost) / time.Second),
+		})
+	}
+	return a
+}
+
+// write puts the answer into lines.
+func (a Answer) write(out io.Writer, style terminal.Style) error {
+	head := style.Paint(terminal.Bold, a.Job)
+	if !a.Starts {
+		if _, err := fmt.Fprintf(out, "%s would wait: %s\n", head, a.Reason); err != nil {
+			return err
+		}
+		for _, e := range a.Evictions {
+			if _, err := fmt.Fprintf(out, "  Stopped for it: %s/%s, which would lose %s of work\n", e.Namespace, e.Name,
+				terminal.Span(time.Duration(e.LostSeconds)*time.Second)); err != nil {
+				return err
+			}
+		}
+		return a.Write(out)
+	}
+	if _, err := fmt.Fprintf(out, "%s would start now\n", head); err != nil {
+		return err
+	}
+	table := terminal.NewTable("MEMBER", "NODE", "GPUS")
+	for _, m := range a.Members {
+		gpus := "-"
+		if len(m.GPUs) > 0 {
+			gpus = strings.Join(m.GPUs, ",")
+		}
+		table.Row(fmt.Sprintf("%s-%d", m.Role, m.Index), m.Node, gpus)
+	}
+	return table.Write(out, style, "  ")
+}

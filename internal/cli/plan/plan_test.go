@@ -1,0 +1,115 @@
+package plan
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/queue/sample"
+	"github.com/muster-dev/muster/internal/cli/terminal"
+)
+
+const manifest = `apiVersion: muster.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: mnist, namespace: default}
+spec:
+  roles:
+  - name: worker
+    replicas: REPLICAS
+    gpus: 1
+    command: [python, train.py]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: beside}
+`
+
+func job(t *testing.T, replicas string) *v1alpha1.TrainingJob {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "job.yaml")
+	if err := os.WriteFile(path, []byte(strings.Replace(manifest, "REPLICAS", replicas, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	job, err := read(nil, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return job
+}
+
+// One GPU of eight is free: one member starts, three wait and are told what
+// would start; and nothing is created.
+func TestPlan(t *testing.T) {
+	box := sample.Box()
+	box.Status.Allocatable = corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourcePods: resource.MustParse("110"),
+	}
+	objects := []client.Object{box}
+	for _, more := range [][]client.Object{
+		sample.Work("scan", "", "ada", 0, 3, v1alpha1.GangRunning), sample.Work("sweep", "", "bob", 3, 4, v1alpha1.GangRunning),
+	} {
+		objects = append(objects, more...)
+	}
+	server := sample.World(t, objects...)
+	for replicas, want := range map[string][]string{
+		"1": {"mnist would start now\n", "worker-0", "box"},
+		"3": {"mnist would wait: ", "Sooner:   ask for 1 worker instead of 3"},
+	} {
+		answer, err := plan(t.Context(), server, job(t, replicas), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		if err := answer.write(&text, terminal.Coloured(false)); err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range want {
+			if !strings.Contains(text.String(), part) {
+				t.Errorf("%s replicas: %q is missing in:\n%s", replicas, part, &text)
+			}
+		}
+		encoded, err := json.Marshal(answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{`"starts":` + map[bool]string{true: "true", false: "false"}[replicas == "1"], `"code":`, `"reason":`} {
+			if !strings.Contains(string(encoded), part) {
+				t.Errorf("%s is missing in %s", part, encoded)
+			}
+		}
+	}
+	var jobs v1alpha1.TrainingJobList
+	if err := server.List(t.Context(), &jobs); err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range jobs.Items {
+		if one.Name == "mnist" {
+			t.Error("the job was created")
+		}
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"kind: ConfigMap\n":   "holds no training job",
+		"kind: TrainingJob\n": "metadata.name is missing",
+		"kind: [\n":           "no object in YAML",
+		"kind: TrainingJob\nspec: {rolls: []}\nmetadata: {name: a}\n":      "no training job",
+		"kind: TrainingJob\nmetadata: {name: a}\n---\nkind: TrainingJob\n": "several",
+	} {
+		if _, err := read(strings.NewReader(text), "-"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, not %q", text, err, want)
+		}
+	}
+	if _, err := read(nil, filepath.Join(t.TempDir(), "none.yaml")); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Error(err)
+	}
+}

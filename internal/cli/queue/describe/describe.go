@@ -1,0 +1,62 @@
+// Package describe is the command `muster queue describe`: everything about one
+// queue on one page.
+package describe
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/queue/survey"
+	"github.com/muster-dev/muster/internal/cli/terminal"
+)
+
+// New returns the command.
+func New(f *connection.Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:   "describe QUEUE...",
+		Short: "Show a queue: its terms, who uses it, what it may borrow from whom",
+		Long: `Shows a queue on one page: its terms, what it uses and could still take of each
+class, what it may borrow and whose that is, who borrows what it may claim, its
+users and its jobs, and what in it cannot be honoured.`,
+		Example: "  muster queue describe vision",
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return survey.Complete(cmd.Context(), f, args), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return exit.Usage("describe which queue? Give its name; `muster queue list` lists them")
+			}
+			server, err := f.Client()
+			if err != nil {
+				return err
+			}
+			return run(cmd.Context(), server, f.Streams, args)
+		},
+	}
+}
+
+func run(ctx context.Context, reader client.Reader, streams terminal.Streams, names []string) error {
+	now, err := survey.Read(ctx, reader)
+	if err != nil {
+		return err
+	}
+	for i, name := range names {
+		q, ok := now.Tree.Find(name)
+		if !ok {
+			return now.Missing(name)
+		}
+		if i > 0 {
+			_, _ = fmt.Fprintln(streams.Out)
+		}
+		p := &page{now: now, queue: q, name: now.Tree.Name(q)}
+		if err := p.write(streams.Out, streams.OutStyle()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

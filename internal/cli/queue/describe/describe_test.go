@@ -1,0 +1,59 @@
+package describe
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/queue/sample"
+)
+
+func TestPage(t *testing.T) {
+	streams, out, _ := sample.Streams()
+	if err := run(t.Context(), sample.Team(t), streams, []string{"ocr"}); err != nil {
+		t.Fatal(err)
+	}
+	want := `ocr  open
+
+Parent         vision
+Jobs           1 running, 0 waiting
+Share          12.5% of the cluster above its guarantee, by weight
+Weight         1
+Borrowing      allowed
+Reclaim        from any borrower (as the queue above)
+User fairness  on
+
+CLASS   GUARANTEED  USED  BORROWED  LIMIT  CAN TAKE
+gpu     1           3     2         -      1 more
+A100    0           3     2         -      1 more
+cpu     0           6     6         -      50 more
+memory  0           24Gi  24Gi      -      456Gi more
+
+CLASS  AMOUNT  BORROWING
+gpu    1       may borrow from vision, which leaves it idle
+gpu    4       borrowed by default
+
+USER  HOLDS                           RUNNING  WAITING
+ada   gpu=3,A100=3,cpu=6,memory=24Gi  1        0
+
+JOB           USER  STATE  AMOUNT
+default/scan  ada   runs   gpu=3,A100=3,cpu=6,memory=24Gi
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestNamesThatAreNot(t *testing.T) {
+	streams, out, _ := sample.Streams()
+	world := sample.Team(t)
+	err := run(t.Context(), world, streams, []string{"vison"})
+	if code, _ := exit.Of(err); code != exit.Missing || !strings.Contains(err.Error(), "did you mean vision?") {
+		t.Errorf("error: %v", err)
+	}
+	if err := run(t.Context(), world, streams, []string{"default"}); err != nil || !strings.Contains(out.String(), "implied") {
+		t.Errorf("default: %v\n%s", err, out)
+	}
+}

@@ -1,0 +1,71 @@
+package list
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/output"
+	"github.com/muster-dev/muster/internal/cli/queue/sample"
+)
+
+func TestTree(t *testing.T) {
+	world := sample.Team(t)
+	for format, want := range map[output.Format]string{
+		output.Human: `
+QUEUE    GUARANTEED  USED          BORROWED      LIMIT  WAITING  NOTE
+batch    gpu=2       -             -             -      0        stopped
+default  -           gpu=4,A100=4  gpu=4,A100=4  -      0        implied
+vision   gpu=4       gpu=3,A100=3  -             gpu=6  1
+├─ maps  gpu=2       -             -             -      1
+└─ ocr   gpu=1       gpu=3,A100=3  gpu=2,A100=2  -      0
+`,
+		output.Name: "queue.muster.dev/batch\nqueue.muster.dev/maps\nqueue.muster.dev/ocr\nqueue.muster.dev/vision\n",
+	} {
+		streams, out, _ := sample.Streams()
+		if err := run(t.Context(), world, streams, format); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(strings.TrimPrefix(want, "\n"), out.String()); diff != "" {
+			t.Errorf("-o %q (-want +got):\n%s", format, diff)
+		}
+	}
+}
+
+func TestDocuments(t *testing.T) {
+	streams, out, _ := sample.Streams()
+	if err := run(t.Context(), sample.Team(t), streams, output.JSON); err != nil {
+		t.Fatal(err)
+	}
+	var list v1alpha1.QueueList
+	if err := json.Unmarshal(out.Bytes(), &list); err != nil {
+		t.Fatal(err)
+	}
+	vision := list.Items[3]
+	used := vision.Status.Used["gpu"]
+	if vision.Name != "vision" || used.Value() != 3 || vision.Status.Waiting != 1 || vision.Status.Running != 1 {
+		t.Errorf("vision: %+v", vision.Status)
+	}
+}
+
+func TestWideAndInvalid(t *testing.T) {
+	world := sample.World(t, sample.Box(), sample.Queue("ocr", "vison", "9", nil))
+	objects := sample.Work("lost", "gone", "eve", 0, 1, v1alpha1.GangRunning)
+	for _, object := range objects {
+		if err := world.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	streams, out, _ := sample.Streams()
+	if err := run(t.Context(), world, streams, output.Wide); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"invalid: parent; see muster queue describe ocr", "deleted; its jobs are still here", "gpu=1,A100=1,cpu=2,memory=8Gi", "6.2%"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, out)
+		}
+	}
+}

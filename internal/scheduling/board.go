@@ -1,0 +1,226 @@
+package scheduling
+
+import (
+	"slices"
+
+	"github.com/muster-dev/muster/internal/scheduling/placement"
+)
+
+// board is what the nodes have free, in plain counters, for scenarios: GPUs of
+// a node count as alike, and ports are not counted. Nodes are in buckets by
+// how many GPUs are free.
+type board struct {
+	nodes []slot
+	// largest is the most GPUs that a node has.
+	largest int
+	// buckets are nodes by group and free GPUs, group by group.
+	groups  []uint64
+	buckets [][]int32
+}
+
+// slot is a node of a board.
+type slot struct {
+	milli       int64
+	cpu, memory int64
+	group       int16 // -1: not used
+	kept        bool
+	bucket      int16 // -1: in none
+	place       int32 // in its bucket
+}
+
+// build copies what is free now.
+func (b *board) build(c *Core, kinds *kindTable) {
+	b.largest = c.largest
+	b.nodes = make([]slot, len(c.sites))
+	groups := map[uint64]int16{}
+	for i, s := range c.sites {
+		b.nodes[i].group, b.nodes[i].bucket = -1, -1
+		if s == nil || c.nodes[s.node.Name] != s {
+			continue
+		}
+		bits := kinds.served(&s.node)
+		if bits == 0 {
+			continue
+		}
+		g, known := groups[bits]
+		if !known {
+			g = int16(len(b.groups))
+			groups[bits] = g
+			b.groups = append(b.groups, bits)
+		}
+		n := &b.nodes[i]
+		n.group = g
+		n.cpu, n.memory = s.node.Allocatable.MilliCPU, s.node.Allocatable.Memory
+		for d := range s.node.Devices {
+			if s.node.Devices[d].usable() {
+				n.milli += placement.Whole
+			}
+		}
+		n.milli -= s.milli
+		for _, e := range s.here {
+			for k := range e.held {
+				if h := &e.held[k]; h.site == s {
+					n.cpu -= h.resources.MilliCPU
+					n.memory -= h.resources.Memory
+				}
+			}
+		}
+	}
+	b.buckets = make([][]int32, len(b.groups)*(b.largest+1))
+	for i := range b.nodes {
+		b.enter(int32(i))
+	}
+}
+
+// served are the kinds that a node takes.
+func (t *kindTable) served(n *Node) uint64 {
+	var bits uint64
+	for at, r := range t.roles {
+		if n.refuses(*r) != "" || r.GPUs > 0 && !slices.ContainsFunc(n.Devices, func(d Device) bool { return d.usable() && r.accepts(d) }) {
+			continue
+		}
+		bits |= 1 << at
+	}
+	return bits
+}
+
+func (b *board) clone() board {
+	out := *b
+	out.nodes = slices.Clone(b.nodes)
+	out.buckets = make([][]int32, len(b.buckets))
+	for i, bucket := range b.buckets {
+		out.buckets[i] = slices.Clone(bucket)
+	}
+	return out
+}
+
+// enter puts a node into its bucket.
+func (b *board) enter(id int32) {
+	n := &b.nodes[id]
+	if n.group < 0 || n.kept {
+		return
+	}
+	free := min(b.largest, int(max(0, n.milli)/placement.Whole))
+	n.bucket = n.group*int16(b.largest+1) + int16(free)
+	n.place = int32(len(b.buckets[n.bucket]))
+	b.buckets[n.bucket] = append(b.buckets[n.bucket], id)
+}
+
+// exit takes a node out of its bucket.
+func (b *board) exit(id int32) {
+	n := &b.nodes[id]
+	if n.bucket < 0 {
+		return
+	}
+	bucket := b.buckets[n.bucket]
+	last := bucket[len(bucket)-1]
+	bucket[n.place] = last
+	b.nodes[last].place = n.place
+	b.buckets[n.bucket] = bucket[:len(bucket)-1]
+	n.bucket = -1
+}
+
+// keep takes nodes out of common use, or gives them back to it.
+func (b *board) keep(ids []int32, kept bool) {
+	for _, id := range ids {
+		b.exit(id)
+		b.nodes[id].kept = kept
+		b.enter(id)
+	}
+}
+
+func (b *board) give(s stall) { b.move(s, 1) }
+func (b *board) take(s stall) { b.move(s, -1) }
+
+func (b *board) move(s stall, sign int64) {
+	n := &b.nodes[s.node]
+	n.cpu += sign * s.cpu
+	n.memory += sign * s.memory
+	if s.milli == 0 {
+		return
+	}
+	b.exit(s.node)
+	n.milli += sign * s.milli
+	b.enter(s.node)
+}
+
+// mayFit says quickly that lots have no room.
+func (b *board) mayFit(lots []lot) bool {
+	for i := range lots {
+		l := &lots[i]
+		each := int((l.milli + placement.Whole - 1) / placement.Whole)
+		if each == 0 {
+			continue
+		}
+		room := 0
+		for g, bits := range b.groups {
+			if bits&l.kind == 0 {
+				continue
+			}
+			for free := b.largest; free >= each && room < l.members; free-- {
+				room += len(b.buckets[g*(b.largest+1)+free]) * (free / each)
+			}
+		}
+		if room < l.members {
+			return false
+		}
+	}
+	return true
+}
+
+// place takes room for all lots, or none, and appends what it took.
+func (b *board) place(lots []lot, into []stall) ([]stall, bool) {
+	if !b.mayFit(lots) {
+		return into, false
+	}
+	for i := range lots {
+		l := &lots[i]
+		chunk := l.largestChunk
+		for left := l.members; left > 0; {
+			chunk = min(chunk, left)
+			id := b.best(l, chunk)
+			if id < 0 {
+				if chunk == 1 {
+					for _, s := range into {
+						b.give(s)
+					}
+					return into[:0], false
+				}
+				chunk = (chunk + 1) / 2
+				continue
+			}
+			n := int64(chunk)
+			s := stall{node: id, milli: n * l.milli, cpu: n * l.cpu, memory: n * l.memory}
+			b.take(s)
+			into = append(into, s)
+			left -= chunk
+		}
+	}
+	return into, true
+}
+
+// looked is how many nodes of a bucket are looked at for CPU and memory.
+const looked = 256
+
+// best is the node with the fewest free GPUs on which a chunk has room, or -1.
+func (b *board) best(l *lot, chunk int) int32 {
+	n := int64(chunk)
+	each := int((n*l.milli + placement.Whole - 1) / placement.Whole)
+	for free := each; free <= b.largest; free++ {
+		for g, bits := range b.groups {
+			if bits&l.kind == 0 {
+				continue
+			}
+			bucket := b.buckets[g*(b.largest+1)+free]
+			for k, id := range bucket {
+				if k == looked {
+					break
+				}
+				if s := &b.nodes[id]; (l.cpu == 0 || s.cpu >= n*l.cpu) && (l.memory == 0 || s.memory >= n*l.memory) {
+					return id
+				}
+			}
+		}
+	}
+	return -1
+}

@@ -1,0 +1,110 @@
+package scheduling
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/muster-dev/muster/internal/scheduling/placement"
+)
+
+// chance is how one node can be made to have room for members of an entry.
+type chance struct {
+	site    *site
+	victims []*entry
+	price   float64
+	fits    int
+}
+
+// chances are the nodes that can be made to have room, the cheapest first.
+func (c *Core) chances(s *search, now Instant) []chance {
+	role := &s.for_.req.Roles[0]
+	per := c.chunk(role, int(members(role)))
+	var out []chance
+	for _, at := range c.sites {
+		if !c.known(at) || s.avoid.Has(at.id) {
+			continue
+		}
+		if ch, ok := c.chance(s, at, now, per); ok {
+			out = append(out, ch)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b chance) int {
+		return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.site.node.Name, b.site.node.Name))
+	})
+	return out
+}
+
+// chance works out whom a node would lose for so many members.
+func (c *Core) chance(s *search, at *site, now Instant, per int) (chance, bool) {
+	want := int64(per) * int64(s.for_.req.Roles[0].GPUs) * placement.Whole
+	free := int64(len(at.node.Devices))*placement.Whole - at.milli
+	// 1. Quickly: would everything that may go suffice?
+	most := free
+	for _, v := range at.here {
+		if c.mayGo(v, s, now) {
+			most += v.milliAt(at)
+		}
+	}
+	if most < want {
+		return chance{}, false
+	}
+	ch := chance{site: at, fits: per}
+	if free < want {
+		free = c.choose(&ch, s, now, free, want)
+	}
+	// 3. What would be left over is a price, too: the node that fits best.
+	ch.price += float64(free - want)
+	return ch, true
+}
+
+// choose takes the cheapest victims of a node until what is free suffices,
+// without those that turn out not to be needed. It returns what is free then.
+func (c *Core) choose(ch *chance, s *search, now Instant, free, want int64) int64 {
+	at := ch.site
+	for _, v := range at.here {
+		if c.mayGo(v, s, now) {
+			ch.victims = append(ch.victims, v)
+		}
+	}
+	slices.SortStableFunc(ch.victims, func(a, b *entry) int {
+		return cmp.Or(
+			cmp.Compare(a.req.Priority, b.req.Priority)*boolToInt(s.cause == ForPriority),
+			cmp.Compare(c.price(a, s, now), c.price(b, s, now)))
+	})
+	n := 0
+	for ; free < want; n++ {
+		free += ch.victims[n].milliAt(at)
+	}
+	ch.victims = slices.DeleteFunc(ch.victims[:n], func(v *entry) bool {
+		if m := v.milliAt(at); free-m >= want {
+			free -= m
+			return true
+		}
+		return false
+	})
+	for _, v := range ch.victims {
+		ch.price += c.price(v, s, now) * placement.Whole
+	}
+	return free
+}
+
+func boolToInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// milliAt is what an entry holds of a node's devices.
+func (e *entry) milliAt(s *site) int64 {
+	if len(e.held) == 1 {
+		return e.held[0].milli()
+	}
+	var sum int64
+	for i := range e.held {
+		if e.held[i].site == s {
+			sum += e.held[i].milli()
+		}
+	}
+	return sum
+}

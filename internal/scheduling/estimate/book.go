@@ -1,0 +1,201 @@
+package estimate
+
+// Evidence is what is known of a piece of work before it ends. Zero values
+// mean "not known".
+type Evidence struct {
+	// Like names groups of like work, the most specific first: a user's jobs
+	// of that name and size, the user's jobs, the queue's jobs.
+	Like []string
+	// Declared is how long its owner says it will run.
+	Declared Span
+	// Limit is after how long it is stopped, whatever it does.
+	Limit Span
+}
+
+// said is what the owner said of the run time, and whether anything.
+func (e Evidence) said() (Span, bool) {
+	switch {
+	case e.Declared > 0 && e.Limit > 0:
+		return min(e.Declared, e.Limit), true
+	case e.Declared > 0:
+		return e.Declared, true
+	}
+	return e.Limit, e.Limit > 0
+}
+
+// How much is remembered and how strongly the wider group counts.
+const (
+	// memory is after how many observations of a group the old ones begin to
+	// fade: counts are halved when there are twice as many.
+	memory = 1000
+	// prior is how many observations the next wider group is worth.
+	prior = 10
+	// maxGroups bounds the number of groups; further ones are not remembered.
+	maxGroups = 1 << 16
+)
+
+// Book is what was learned from work that has ended. The zero value has
+// learned nothing. It is used by one goroutine at a time.
+type Book struct {
+	times   map[string]*counts
+	ratios  map[string]*counts
+	all     counts
+	allSaid counts
+	version int
+}
+
+// counts are observations by bucket.
+type counts struct {
+	w weights
+	n float64
+}
+
+func (c *counts) add(i int) {
+	c.w[i]++
+	c.n++
+	if c.n >= 2*memory {
+		for k := range c.w {
+			c.w[k] /= 2
+		}
+		c.n /= 2
+	}
+}
+
+// over mixes the counts over a wider distribution, which sums to one.
+func (c *counts) over(wide *weights) weights {
+	var out weights
+	total := c.n + prior
+	for i := range out {
+		out[i] = (c.w[i] + prior*wide[i]) / total
+	}
+	return out
+}
+
+// Version changes with every observation: an estimate made at the same version
+// from the same evidence is the same.
+func (b *Book) Version() int { return b.version }
+
+// Observe enters work that ended by itself after having run for so long in
+// all. Work that was stopped tells only that it would have run longer, and is
+// not to be entered.
+func (b *Book) Observe(e Evidence, ran Span) {
+	if ran < 0 {
+		return
+	}
+	b.version++
+	if b.times == nil {
+		b.times, b.ratios = map[string]*counts{}, map[string]*counts{}
+	}
+	at := bucket(ran)
+	b.all.add(at)
+	for _, group := range e.Like {
+		if c := remember(b.times, group); c != nil {
+			c.add(at)
+		}
+	}
+	said, ok := e.said()
+	if !ok {
+		return
+	}
+	at = ratioBucket(ran, said)
+	b.allSaid.add(at)
+	for _, group := range e.Like {
+		if c := remember(b.ratios, group); c != nil {
+			c.add(at)
+		}
+	}
+}
+
+func remember(groups map[string]*counts, name string) *counts {
+	c := groups[name]
+	if c == nil && len(groups) < maxGroups {
+		c = &counts{}
+		groups[name] = c
+	}
+	return c
+}
+
+// unity is the bucket of a ratio of one: run times up to 2^unity/2 times
+// shorter and up to 2^(size-unity)/2 times longer than declared are told
+// apart.
+const unity = size / 2
+
+// ratioBucket is where a ratio of run time to declaration falls: each bucket
+// is a factor of the square root of two, and bucket unity ends at one.
+func ratioBucket(ran, said Span) int {
+	return min(size-1, max(0, bucket(ran)-bucket(said)+unity))
+}
+
+// Estimate is the distribution of the whole run time.
+func (b *Book) Estimate(e Evidence) Estimate {
+	if said, ok := e.said(); ok {
+		return b.calibrated(e, said)
+	}
+	wide := guess()
+	w := b.all.over(&wide)
+	for i := len(e.Like) - 1; i >= 0; i-- {
+		if c := b.times[e.Like[i]]; c != nil {
+			w = c.over(&w)
+		}
+	}
+	return Estimate{w: w}
+}
+
+// calibrated reads a declaration by what declarations came to.
+func (b *Book) calibrated(e Evidence, said Span) Estimate {
+	wide := trust()
+	r := b.allSaid.over(&wide)
+	for i := len(e.Like) - 1; i >= 0; i-- {
+		if c := b.ratios[e.Like[i]]; c != nil {
+			r = c.over(&r)
+		}
+	}
+	// Shift the ratios to the declared time; what falls off the grid stays at
+	// its ends, and what is beyond the limit cannot be.
+	var out Estimate
+	last := size - 1
+	if e.Limit > 0 {
+		last = bucket(e.Limit)
+	}
+	shift := bucket(said) - unity
+	for i := range r {
+		out.w[min(last, max(0, i+shift))] += r[i]
+	}
+	return out
+}
+
+// trust is what a declaration is taken to mean before anything was learned:
+// most work ends well within what was declared, by a factor of up to sixteen;
+// little runs longer.
+func trust() weights {
+	var w weights
+	for i := range w {
+		switch {
+		case i > unity-8 && i <= unity:
+			w[i] = 1
+		case i > unity && i <= unity+6, i > unity-16 && i <= unity-8:
+			w[i] = 0.1
+		}
+	}
+	return normalised(w)
+}
+
+// guess is what is taken of work of which nothing is known: anything from a
+// minute to a week is as likely in each bucket.
+func guess() weights {
+	var w weights
+	for i := range w {
+		if edges[i] > Minute && edges[i] <= 10*24*Hour {
+			w[i] = 1
+		}
+	}
+	return normalised(w)
+}
+
+func normalised(w weights) weights {
+	s := w.sum()
+	for i := range w {
+		w[i] /= s
+	}
+	return w
+}

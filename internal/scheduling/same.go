@@ -1,0 +1,48 @@
+package scheduling
+
+import (
+	"maps"
+	"slices"
+)
+
+// same reports that nothing of what a node is has changed.
+func (n *Node) same(o *Node) bool {
+	return n.Name == o.Name && maps.Equal(n.Labels, o.Labels) && slices.Equal(n.Taints, o.Taints) &&
+		n.Unschedulable == o.Unschedulable && n.NotReady == o.NotReady && n.Allocatable.same(o.Allocatable) &&
+		(n.Ports == nil) == (o.Ports == nil) && (n.Ports == nil || *n.Ports == *o.Ports) &&
+		slices.EqualFunc(n.Devices, o.Devices, Device.same)
+}
+
+func (d Device) same(o Device) bool {
+	return d.UUID == o.UUID && d.Index == o.Index && d.Model == o.Model && d.Unhealthy == o.Unhealthy && slices.Equal(d.Foreign, o.Foreign)
+}
+
+func (r Resources) same(o Resources) bool {
+	return r.MilliCPU == o.MilliCPU && r.Memory == o.Memory && r.Pods == o.Pods && maps.Equal(r.Other, o.Other)
+}
+
+// same reports that nothing of what a request is has changed.
+func (r *Request) same(o *Request) bool {
+	return r.Key == o.Key && r.UID == o.UID && r.Pod == o.Pod && r.Priority == o.Priority && r.Created == o.Created &&
+		r.Attempt == o.Attempt && r.Suspended == o.Suspended && r.Draining == o.Draining && r.Finished == o.Finished &&
+		r.NotBefore == o.NotBefore && r.Refused == o.Refused && r.Queue == o.Queue && r.User == o.User &&
+		slices.Equal(r.Evidence.Like, o.Evidence.Like) && r.Evidence.Declared == o.Evidence.Declared && r.Evidence.Limit == o.Evidence.Limit &&
+		r.Ran == o.Ran && r.Resumes == o.Resumes && r.Evictions == o.Evictions && slices.EqualFunc(r.Roles, o.Roles, Role.same)
+}
+
+func (r Role) same(o Role) bool {
+	return r.Name == o.Name && r.Replicas == o.Replicas && slices.Equal(r.Done, o.Done) && r.GPUs == o.GPUs &&
+		slices.Equal(r.Models, o.Models) && r.Resources.same(o.Resources) && slices.Equal(r.FixedPorts, o.FixedPorts) &&
+		maps.Equal(r.NodeLabels, o.NodeLabels) && slices.EqualFunc(r.NodeTerms, o.NodeTerms, sameTerm) && slices.Equal(r.Tolerations, o.Tolerations)
+}
+
+func sameTerm(a, b []Expression) bool {
+	return slices.EqualFunc(a, b, func(x, y Expression) bool {
+		return x.Key == y.Key && x.Operator == y.Operator && x.Field == y.Field && slices.Equal(x.Values, y.Values)
+	})
+}
+
+func (h Holding) same(o Holding) bool {
+	return h.Key == o.Key && h.Pod == o.Pod && h.Role == o.Role && h.Index == o.Index && h.Node == o.Node && h.Since == o.Since &&
+		slices.Equal(h.GPUs, o.GPUs) && slices.Equal(h.Ports, o.Ports) && h.Resources.same(o.Resources) && h.uid == o.uid
+}
