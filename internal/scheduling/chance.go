@@ -17,7 +17,7 @@ type chance struct {
 
 // chances are the nodes that can be made to have room, the cheapest first.
 func (c *Core) chances(s *search, now Instant) []chance {
-	role := &s.for_.req.Roles[0]
+	role := &s.wants.req.Roles[0]
 	per := c.chunk(role, int(members(role)))
 	var out []chance
 	for _, at := range c.sites {
@@ -36,7 +36,7 @@ func (c *Core) chances(s *search, now Instant) []chance {
 
 // chance works out whom a node would lose for so many members.
 func (c *Core) chance(s *search, at *site, now Instant, per int) (chance, bool) {
-	want := int64(per) * int64(s.for_.req.Roles[0].GPUs) * placement.Whole
+	want := int64(per) * int64(s.wants.req.Roles[0].GPUs) * placement.Whole
 	free := int64(len(at.node.Devices))*placement.Whole - at.milli
 	// 1. Quickly: would everything that may go suffice?
 	most := free
@@ -66,11 +66,7 @@ func (c *Core) choose(ch *chance, s *search, now Instant, free, want int64) int6
 			ch.victims = append(ch.victims, v)
 		}
 	}
-	slices.SortStableFunc(ch.victims, func(a, b *entry) int {
-		return cmp.Or(
-			cmp.Compare(a.req.Priority, b.req.Priority)*boolToInt(s.cause == ForPriority),
-			cmp.Compare(c.price(a, s, now), c.price(b, s, now)))
-	})
+	slices.SortStableFunc(ch.victims, func(a, b *entry) int { return c.byPrice(a, b, s, now) })
 	n := 0
 	for ; free < want; n++ {
 		free += ch.victims[n].milliAt(at)
@@ -86,13 +82,6 @@ func (c *Core) choose(ch *chance, s *search, now Instant, free, want int64) int6
 		ch.price += c.price(v, s, now) * placement.Whole
 	}
 	return free
-}
-
-func boolToInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // milliAt is what an entry holds of a node's devices.

@@ -35,7 +35,8 @@ func (c *Core) Pass(s Snapshot) Result {
 // in the same queue.
 const inFull = 32
 
-// reasons says why what waits does, in the order of turns.
+// reasons says why what waits does: the more important first, then the shorter,
+// then the older.
 func (c *Core) reasons(s Snapshot) []Waiting {
 	var out []Waiting
 	var left *house
@@ -116,37 +117,4 @@ func notNow(req *Request, now Instant) Reason {
 		return CoolingOff{Until: req.NotBefore}
 	}
 	return nil
-}
-
-// Explain says where the named gang stands: why it waits, since when it is
-// placed, or that it fits now. It is false if the snapshot has no such gang.
-func Explain(s Snapshot, key Key) (Reason, bool) {
-	return explain(s, key, false)
-}
-
-// ExplainPod is [Explain] for a lone pod.
-func ExplainPod(s Snapshot, key Key) (Reason, bool) {
-	return explain(s, key, true)
-}
-
-func explain(s Snapshot, key Key, pod bool) (Reason, bool) {
-	for i := range s.Requests {
-		req := &s.Requests[i]
-		if req.Key != key || req.Pod != pod {
-			continue
-		}
-		if p := placements(s)[req.UID]; p != nil {
-			return Placed{Since: p.Created, Attempt: p.Attempt}, true
-		}
-		if req.Finished {
-			return Finished{}, true
-		}
-		for _, w := range Decide(s).Waiting {
-			if w.UID == req.UID {
-				return w.Reason, true
-			}
-		}
-		return Fits{}, true
-	}
-	return nil, false
 }

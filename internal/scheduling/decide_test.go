@@ -290,7 +290,8 @@ func TestReasons(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.snap.Requests = append(tt.snap.Requests, tt.req)
-			reason, ok := Explain(tt.snap, tt.req.Key)
+			x, ok := Account(tt.snap, tt.req.Key, false)
+			reason := x.Reason
 			if !ok {
 				t.Fatal("not found")
 			}

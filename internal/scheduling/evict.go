@@ -99,7 +99,7 @@ func (c *Core) evictions(now Instant, result *Result) {
 
 // search is a search for victims.
 type search struct {
-	for_  *entry
+	wants *entry
 	cause Cause
 	// avoid are the nodes that are not to be used.
 	avoid *placement.NodeSet
@@ -132,11 +132,11 @@ func (c *Core) leastImportant(now Instant) map[queue.Queue]int32 {
 func (c *Core) entitlement(e *entry, least map[queue.Queue]int32) *search {
 	if !c.free4all() {
 		if from := c.tree.Reclaimable(e.queue, e.ask, nil); len(from) > 0 {
-			return &search{for_: e, cause: ForGuarantee, from: from}
+			return &search{wants: e, cause: ForGuarantee, from: from}
 		}
 	}
 	if priority, some := least[e.queue]; some && priority < e.req.Priority {
-		return &search{for_: e, cause: ForPriority}
+		return &search{wants: e, cause: ForPriority}
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func (c *Core) entitlement(e *entry, least map[queue.Queue]int32) *search {
 func (c *Core) gainful(e *entry, now Instant, cause Cause, gain float64) *search {
 	need := e.estimate.Mean(e.req.Ran)
 	aged := float64(need) / (1 + float64(e.waited(now))/float64(max(need, 15*estimate.Minute)))
-	return &search{for_: e, cause: cause, gain: gain, need: estimate.Span(aged)}
+	return &search{wants: e, cause: cause, gain: gain, need: estimate.Span(aged)}
 }
 
 // mayGo reports that a running entry may be evicted in this search: gangs
@@ -167,14 +167,14 @@ func (c *Core) mayGo(v *entry, s *search, now Instant) bool {
 	}
 	switch s.cause {
 	case ForPriority:
-		return v.queue == s.for_.queue && v.req.Priority < s.for_.req.Priority
+		return v.queue == s.wants.queue && v.req.Priority < s.wants.req.Priority
 	case ForGuarantee:
-		if c.tree.ReclaimsFrom(s.for_.queue) == queue.ReclaimLowerPriority && v.req.Priority >= s.for_.req.Priority {
+		if c.tree.ReclaimsFrom(s.wants.queue) == queue.ReclaimLowerPriority && v.req.Priority >= s.wants.req.Priority {
 			return false
 		}
 		return s.from == nil || owes(v, s.from)
 	}
-	if !v.req.Resumes || v.req.Priority > s.for_.req.Priority || v.queue != s.for_.queue || len(v.held) != 1 {
+	if !v.req.Resumes || v.req.Priority > s.wants.req.Priority || v.queue != s.wants.queue || len(v.held) != 1 {
 		return false
 	}
 	if v.req.Evictions >= c.options.MaxEvictions {
@@ -231,7 +231,7 @@ func owes(v *entry, from []queue.Source) bool {
 // has room: it is tried first. Of those whose eviction turns out not to be
 // needed none is evicted.
 func (c *Core) evictFor(s *search, now Instant, result *Result) {
-	e := s.for_
+	e := s.wants
 	if e.placed {
 		return
 	}
@@ -267,7 +267,7 @@ func (c *Core) evictFor(s *search, now Instant, result *Result) {
 // requests of one role with GPUs. It returns whom that takes, the dearest
 // first; nil if they do not suffice.
 func (c *Core) onNodes(s *search, now Instant) []*entry {
-	e := s.for_
+	e := s.wants
 	if len(e.asks) != 1 || e.req.Roles[0].GPUs == 0 || len(e.req.Roles[0].FixedPorts) > 0 {
 		return nil
 	}
@@ -345,24 +345,27 @@ func (c *Core) anywhere(s *search, now Instant) []*entry {
 // lawful reports that a guarantee allows to take back from an entry, after what
 // was taken back already: not what no queue above its guarantee holds.
 func (c *Core) lawful(v *entry, s *search) bool {
-	c.sources = c.tree.Reclaimable(s.for_.queue, s.for_.ask, c.sources[:0])
+	c.sources = c.tree.Reclaimable(s.wants.queue, s.wants.ask, c.sources[:0])
 	return owes(v, c.sources)
 }
 
-// dearestFirst puts candidates in order; where it is for priority, those of
-// higher priority are the dearer.
+// byPrice orders victims: where it is for priority the less important first,
+// then the cheaper.
+func (c *Core) byPrice(a, b *entry, s *search, now Instant) int {
+	if s.cause == ForPriority && a.req.Priority != b.req.Priority {
+		return cmp.Compare(a.req.Priority, b.req.Priority)
+	}
+	return cmp.Compare(c.price(a, s, now), c.price(b, s, now))
+}
+
+// dearestFirst puts candidates in order.
 func (c *Core) dearestFirst(list []*entry, s *search, now Instant) {
-	slices.SortFunc(list, func(a, b *entry) int {
-		return cmp.Or(
-			cmp.Compare(b.req.Priority, a.req.Priority)*boolToInt(s.cause == ForPriority),
-			cmp.Compare(c.price(b, s, now), c.price(a, s, now)),
-			byUID(a, b))
-	})
+	slices.SortFunc(list, func(a, b *entry) int { return cmp.Or(c.byPrice(b, a, s, now), byUID(a, b)) })
 }
 
 // hasRoom reports that the entry of a search has room as things are.
 func (c *Core) hasRoom(s *search) bool {
-	f, ok := c.place(s.for_, s.avoid)
+	f, ok := c.place(s.wants, s.avoid)
 	if ok {
 		f.back()
 	}
@@ -378,7 +381,7 @@ func (c *Core) fewest(s *search, victims *[]*entry) ([]placement.NodeID, bool) {
 	for _, v := range *victims {
 		c.lift(v)
 	}
-	f, ok := c.place(s.for_, s.avoid)
+	f, ok := c.place(s.wants, s.avoid)
 	if !ok {
 		return nil, false
 	}
@@ -494,7 +497,7 @@ func (c *Core) avoidFor(e *entry) *placement.NodeSet {
 // evict says that an entry is to go. Where that is instant, it waits again.
 func (c *Core) evict(v *entry, s *search, now Instant, result *Result) {
 	result.Evictions = append(result.Evictions, Eviction{
-		Key: v.req.Key, UID: v.req.UID, Attempt: v.attempt, For: s.for_.req.Key, Cause: s.cause, Lost: c.lost(v, now),
+		Key: v.req.Key, UID: v.req.UID, Attempt: v.attempt, For: s.wants.req.Key, Cause: s.cause, Lost: c.lost(v, now),
 	})
 	if !c.options.Instantly {
 		v.toldAt = now

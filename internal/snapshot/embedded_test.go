@@ -289,8 +289,13 @@ func (s *stage) handover(t *testing.T) {
 	s.submit("second", 1, "8")
 	s.eventually("a reason", func() bool { return s.gang("second").Status.Message != "" })
 	t.Log(s.gang("second").Status.Message)
-	if reason, err := snapshot.Explain(t.Context(), s.api, "default", "second"); err != nil || reason.Code() != scheduling.CodeGPUs {
-		t.Errorf("explained: %v, %v", reason, err)
+	taken, err := snapshot.Take(t.Context(), s.api, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, ok := scheduling.Account(taken, scheduling.Key{Namespace: "default", Name: "second"}, false)
+	if !ok || x.Reason.Code() != scheduling.CodeGPUs {
+		t.Errorf("explained: %+v, %v", x, ok)
 	}
 	pods := s.pods("first")
 	begin := time.Now()

@@ -143,21 +143,6 @@ func (l *Loop) tellPod(ctx context.Context, p *corev1.Pod, text string) {
 	})
 }
 
-// Explain says where the named gang stands, from lists made now. The reader
-// needs no cache. Requests are those of the templates, without what admission
-// would add. The error is NotFound where there is no such gang.
-func Explain(ctx context.Context, r client.Reader, namespace, name string) (scheduling.Reason, error) {
-	s, err := Take(ctx, r, time.Now())
-	if err != nil {
-		return nil, err
-	}
-	reason, ok := scheduling.Explain(s, scheduling.Key{Namespace: namespace, Name: name})
-	if !ok {
-		return nil, apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("gangs").GroupResource(), name)
-	}
-	return reason, nil
-}
-
 // Take returns a Snapshot from lists made now, for whoever explains or shows
 // the state without running the loop. Pods of default-scheduler count as
 // waiting too.

@@ -42,12 +42,16 @@ func TestPlacesAndExplains(t *testing.T) {
 	if !strings.HasPrefix(second.Status.Message, "needs 3 GPUs at once; 2 are free here, 2 are held by vision/first") {
 		t.Errorf("message %q", second.Status.Message)
 	}
-	reason, err := Explain(t.Context(), api, "vision", "second")
-	if err != nil || reason.Code() != scheduling.CodeGPUs {
-		t.Errorf("explained: %v, %v", reason, err)
+	taken, err := Take(t.Context(), api, time.Now())
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := Explain(t.Context(), api, "vision", "third"); !apierrors.IsNotFound(err) {
-		t.Errorf("a gang that does not exist: %v", err)
+	x, ok := scheduling.Account(taken, scheduling.Key{Namespace: "vision", Name: "second"}, false)
+	if !ok || x.Reason.Code() != scheduling.CodeGPUs {
+		t.Errorf("explained: %+v, %v", x, ok)
+	}
+	if _, ok := scheduling.Account(taken, scheduling.Key{Namespace: "vision", Name: "third"}, false); ok {
+		t.Error("a gang that does not exist is explained")
 	}
 }
 

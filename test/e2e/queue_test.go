@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -13,29 +12,11 @@ import (
 	"github.com/muster-dev/muster/test/e2e/harness"
 )
 
-// alone starts a Muster for one test, whose queues and pauses are nobody else's
-// concern.
-func alone(t *testing.T, args ...string) *harness.Muster {
-	t.Helper()
-	m, err := harness.Up(deadline(t, 2*time.Minute), t.TempDir(), args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-		defer cancel()
-		if err := m.Down(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	return m
-}
-
 // TestQueuesBorrowAndReclaim: a queue borrows what its sibling leaves; when the
 // sibling wants its guarantee, the borrower makes room, waits, and runs again
 // when there is room again. Nothing is counted as a failure.
 func TestQueuesBorrowAndReclaim(t *testing.T) {
-	m := alone(t, "--tier", "plain", "--simulate-gpus", "4xA100")
+	m := own(t, "--tier", "plain", "--simulate-gpus", "4xA100")
 	ns := m.Namespace(t)
 	ctx := deadline(t, 3*time.Minute)
 	dir := folder(t, map[string]string{"a": ""})
@@ -84,7 +65,7 @@ func TestQueuesBorrowAndReclaim(t *testing.T) {
 // TestPause: nothing new starts while starting is paused, what runs goes on,
 // and everything says so.
 func TestPause(t *testing.T) {
-	m := alone(t, "--tier", "plain", "--simulate-gpus", "2xA100")
+	m := own(t, "--tier", "plain", "--simulate-gpus", "2xA100")
 	ns := m.Namespace(t)
 	ctx := deadline(t, 2*time.Minute)
 	dir := folder(t, map[string]string{"a": ""})
@@ -109,7 +90,7 @@ func TestPause(t *testing.T) {
 // TestAQueueThatIsNot: the job waits and says so, and starts when the queue is
 // made.
 func TestAQueueThatIsNot(t *testing.T) {
-	m := alone(t, "--tier", "plain", "--simulate-gpus", "2xA100")
+	m := own(t, "--tier", "plain", "--simulate-gpus", "2xA100")
 	ns := m.Namespace(t)
 	ctx := deadline(t, 2*time.Minute)
 	dir := folder(t, map[string]string{"a": ""})
