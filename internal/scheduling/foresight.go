@@ -23,10 +23,11 @@ type Expected struct {
 type Foresight struct {
 	// open are the forecasts that have not come true yet, by UID.
 	open map[string]forecast
-	// all and alike count ratios of true to foreseen waits: of all, and by size
-	// and how many were ahead.
+	// all, kin and alike count ratios of true to foreseen waits: of all, by size
+	// and length, and by how many were ahead besides.
 	all   ratios
-	alike [sizes][crowds]ratios
+	kin   [sizes][lengths]ratios
+	alike [sizes][lengths][crowds]ratios
 	// drift is by how much the margin is narrower than it would be if what was
 	// learned held for ever.
 	drift float64
@@ -36,8 +37,8 @@ type Foresight struct {
 type forecast struct {
 	at   Instant
 	wait estimate.Span
-	// size and ahead are what it is compared with.
-	size, ahead int
+	// like is what it is compared with.
+	like category
 	// from and to are the range that was given.
 	from, to Instant
 }
@@ -62,8 +63,8 @@ func (f *Foresight) Forecast(c *Core, uid string, now Instant) (Expected, bool) 
 		return Expected{}, false
 	}
 	middle := max(aWhile, starts[len(starts)/2].since(now))
-	size, ahead := c.sizeOf(e), aheadClass(o.target.order)
-	low, high := f.spread(size, ahead)
+	like := category{size: c.sizeOf(e), length: lengthOf(e), ahead: aheadClass(o.target.order)}
+	low, high := f.spread(like)
 	x := Expected{Basis: o.basis}
 	x.From = min(now.add(scaled(middle, low)), max(now.add(aWhile), starts[len(starts)/10]))
 	x.To = max(now.add(scaled(middle, high)), starts[len(starts)-1-len(starts)/10])
@@ -71,7 +72,7 @@ func (f *Foresight) Forecast(c *Core, uid string, now Instant) (Expected, bool) 
 		f.open = map[string]forecast{}
 	}
 	if _, known := f.open[uid]; !known && len(f.open) < maxOpen {
-		f.open[uid] = forecast{at: now, wait: middle, size: size, ahead: ahead, from: x.From, to: x.To}
+		f.open[uid] = forecast{at: now, wait: middle, like: like, from: x.From, to: x.To}
 	}
 	return x, true
 }
@@ -86,7 +87,8 @@ func (f *Foresight) Started(uid string, at Instant) {
 	wait := max(aWhile, at.since(open.at))
 	i := ratioOf(wait, open.wait)
 	f.all.add(i)
-	f.alike[open.size][open.ahead].add(i)
+	f.kin[open.like.size][open.like.length].add(i)
+	f.alike[open.like.size][open.like.length][open.like.ahead].add(i)
 	// What was learned holds only as long as the work stays alike: every miss
 	// widens the ranges to come a little, every hit narrows them by a quarter of
 	// that, so that a little more than four of five are hits in the long run.
@@ -100,12 +102,30 @@ func (f *Foresight) Started(uid string, at Instant) {
 // How fast the margin follows misses and hits, and how far.
 const (
 	drifting = 0.002
-	drifts   = 0.07
+	drifts   = 0.05
 )
+
+// category is by what requests are compared that wait in the same way.
+type category struct{ size, length, ahead int }
 
 // sizes is how many sizes of requests are told apart: up to one GPU, less than
 // a node, and a node or more.
 const sizes = 3
+
+// lengths is how many lengths of requests are told apart: up to half an hour,
+// up to two hours, and longer. What comes later overtakes the longer, and
+// nobody knows yet what comes.
+const lengths = 3
+
+func lengthOf(e *entry) int {
+	switch half := lengthClass(estimate.Hour / 2); {
+	case e.length <= half:
+		return 0
+	case e.length <= half+2:
+		return 1
+	}
+	return 2
+}
 
 func (c *Core) sizeOf(e *entry) int {
 	switch {
@@ -196,13 +216,17 @@ var unlearned = func() [ratioBuckets]float64 {
 	return w
 }()
 
-// margin is the part of all cases that lies below the range, and above it.
-const margin = 0.1
+// margin is the part of the cases learned from that lies below the range, and
+// above it. It is less than a tenth because requests that wait at the same time
+// share their fate: what comes true for one was often learned from one wave,
+// and comes true in the next for fewer.
+const margin = 0.06
 
 // spread is between which multiples of what was foreseen the wait lies.
-func (f *Foresight) spread(size, ahead int) (low, high float64) {
+func (f *Foresight) spread(l category) (low, high float64) {
 	w := f.all.over(&unlearned)
-	w = f.alike[size][ahead].over(&w)
+	w = f.kin[l.size][l.length].over(&w)
+	w = f.alike[l.size][l.length][l.ahead].over(&w)
 	out := margin - f.drift
 	return quantileOf(&w, out), quantileOf(&w, 1-out)
 }
