@@ -119,9 +119,10 @@ func (c *Core) deviceModel(s *site, row int) string {
 	return ""
 }
 
-// admits reports whether an entry's queue may take what it asks for.
+// admits reports whether an entry's queue, and the quotas of its namespace, may
+// take what it asks for.
 func (c *Core) admits(e *entry) bool {
-	if e.lost {
+	if e.lost || c.overQuota(e) != nil {
 		return false
 	}
 	if c.free4all() {

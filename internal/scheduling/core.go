@@ -95,6 +95,9 @@ type Core struct {
 	oneUser   string
 	manyUsers bool
 
+	// quotas are those of each namespace that has any.
+	quotas map[string][]*quota
+
 	reserved *placement.NodeSet
 	promises []promise
 	// nominations are for what others were told to make room for.

@@ -42,7 +42,7 @@ func (c *Core) reasons(s Snapshot) []Waiting {
 	var left *house
 	alike := map[string]Reason{}
 	for i, e := range c.considered() {
-		reason := notNow(&e.req, s.Now)
+		reason := c.notNow(e, s.Now)
 		switch {
 		case reason != nil:
 		case s.Paused != "":

@@ -66,6 +66,10 @@ func (c *Core) ExplainBy(f *Foresight, uid string, now Instant) (Explanation, bo
 		return Explanation{Reason: Placed{Since: e.since, Attempt: e.attempt}, Tenure: c.tenure(e)}, true
 	}
 	x := Explanation{Reason: c.reason(e, now, nil)}
+	if x.Reason.Code() == CodeQuota {
+		x.Advice = c.advise(e, now, x.Reason)
+		return x, true
+	}
 	if x.Reason.Code() == CodeFits || c.notNow(e, now) != nil || e.lost {
 		return x, true
 	}

@@ -134,7 +134,17 @@ func (c *Core) overdue(now Instant) {
 }
 
 // notNow returns why a request is not to be planned whatever is free, or nil.
-func (c *Core) notNow(e *entry, now Instant) Reason { return notNow(&e.req, now) }
+func (c *Core) notNow(e *entry, now Instant) Reason {
+	reason := notNow(&e.req, now)
+	if reason == nil || reason.Code() == CodeRefused {
+		// A quota that is full makes the API server refuse, too, and is named
+		// with its figures.
+		if over := c.overQuota(e); over != nil {
+			return over
+		}
+	}
+	return reason
+}
 
 // start places an entry outside the nodes that are kept free.
 func (c *Core) start(e *entry, now Instant, result *Result) bool {
@@ -148,6 +158,7 @@ func (c *Core) start(e *entry, now Instant, result *Result) bool {
 
 func (c *Core) plan(f *fit, now Instant, result *Result) {
 	e := f.entry
+	c.spend(e)
 	result.Plans = append(result.Plans, Plan{
 		Key: e.req.Key, UID: e.req.UID, Pod: e.req.Pod, Attempt: e.req.Attempt + 1, Members: f.keep(now),
 	})

@@ -29,6 +29,7 @@ const (
 	CodeKeptFree   Code = "KeptFree"
 	CodeMakingRoom Code = "MakingRoom"
 	CodePaused     Code = "Paused"
+	CodeQuota      Code = "OverQuota"
 )
 
 // Reason is why a request is where it is.
@@ -251,6 +252,22 @@ type QueueBorrower struct {
 	Amount int64
 }
 
+// OverQuota means that its pods would be more than a quota of its namespace
+// allows.
+type OverQuota struct {
+	// Quota is the quota.
+	Quota Key
+	// Resource is by the name that the quota has for it.
+	Resource string
+	// Hard is what is allowed, Used what others use, Asked what is asked for.
+	// CPU in thousandths, memory in bytes.
+	Hard, Used, Asked int64
+	// Uncounted is true while the API server has not counted what is used.
+	Uncounted bool
+	// Holders have what is used, the largest first, where that is known.
+	Holders []QueueHolder
+}
+
 // KeptFree means that there is room for it, on nodes that are kept free for
 // another, which has waited for too long.
 type KeptFree struct {
@@ -274,6 +291,9 @@ type Paused struct {
 
 // Code is CodeQueue.
 func (BlockedByQueue) Code() Code { return CodeQueue }
+
+// Code is CodeQuota.
+func (OverQuota) Code() Code { return CodeQuota }
 
 // Code is CodeKeptFree.
 func (KeptFree) Code() Code { return CodeKeptFree }

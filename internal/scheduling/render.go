@@ -225,6 +225,12 @@ func Coarse(r Reason, clock Clock) string {
 		return fmt.Sprintf("needs %s at once; not enough is free", amountText(r.Resource, r.Need))
 	case ShortOfPorts:
 		return fmt.Sprintf("needs %d ports at once; not enough are free", r.Need)
+	case OverQuota:
+		r.Holders = nil
+		if !r.Uncounted && r.Asked <= r.Hard {
+			return fmt.Sprintf("this asks for %s, and less is left of quota %s of namespace %s%s", quotaAmount(r.Resource, r.Asked), r.Quota.Name, r.Quota.Namespace, kindText(r.Resource))
+		}
+		return r.Render(clock)
 	case Scattered:
 		return fmt.Sprintf("each %s finds no node with enough free", r.Role)
 	}
@@ -253,21 +259,7 @@ func (r BlockedByQueue) Render(clock Clock) string {
 	default:
 		text = fmt.Sprintf("queue %s may use %s and uses %s, and this asks for %s", r.Queue, amount(r.Allowed), amount(r.Used), amount(r.Asked))
 	}
-	for i, h := range r.Holders {
-		if i == shown {
-			text += fmt.Sprintf(", and %d more", len(r.Holders)-shown)
-			break
-		}
-		lead := ", "
-		if i == 0 {
-			lead = "; held by "
-		}
-		text += fmt.Sprintf("%s%s (%s", lead, h.Key, amount(h.Amount))
-		if h.Since != 0 {
-			text += " since " + clock(h.Since)
-		}
-		text += ")"
-	}
+	text += heldText(r.Holders, amount, clock)
 	for i, b := range r.Borrowers {
 		if i == shown {
 			break
@@ -279,6 +271,71 @@ func (r BlockedByQueue) Render(clock Clock) string {
 		text += fmt.Sprintf("%s%s: %s", lead, b.Queue, amount(b.Amount))
 	}
 	return text
+}
+
+// heldText names who holds most of something, and counts the rest.
+func heldText(holders []QueueHolder, amount func(int64) string, clock Clock) string {
+	var text string
+	for i, h := range holders {
+		if i == shown {
+			return text + fmt.Sprintf(", and %d more", len(holders)-shown)
+		}
+		lead := ", "
+		if i == 0 {
+			lead = "; held by "
+		}
+		text += fmt.Sprintf("%s%s (%s", lead, h.Key, amount(h.Amount))
+		if h.Since != 0 {
+			text += " since " + clock(h.Since)
+		}
+		text += ")"
+	}
+	return text
+}
+
+// Render says it in words.
+func (r OverQuota) Render(clock Clock) string {
+	name := fmt.Sprintf("quota %s of namespace %s", r.Quota.Name, r.Quota.Namespace)
+	amount := func(n int64) string { return quotaAmount(r.Resource, n) }
+	switch {
+	case r.Uncounted:
+		return fmt.Sprintf("%s is new or was changed; waiting until the API server has counted what is used of %s", name, r.Resource)
+	case r.Asked > r.Hard:
+		return fmt.Sprintf("impossible now: this asks for %s, and %s allows %s in all%s; ask for less, or have the quota raised",
+			amount(r.Asked), name, amount(r.Hard), kindText(r.Resource))
+	}
+	return fmt.Sprintf("%s allows %s%s, of which %s used, and this asks for %s", name, amount(r.Hard), kindText(r.Resource), usedText(amount(r.Used)), amount(r.Asked)) +
+		heldText(r.Holders, amount, clock)
+}
+
+// kindText tells requests from limits.
+func kindText(resource string) string {
+	if name, _, some := strings.Cut(resource, "."); some && (name == "requests" || name == "limits") {
+		return " (" + resource + ")"
+	}
+	return ""
+}
+
+// usedText says that so much is, or are, used.
+func usedText(amount string) string {
+	if strings.HasPrefix(amount, "1 ") || strings.HasSuffix(amount, " of memory") {
+		return amount + " is"
+	}
+	return amount + " are"
+}
+
+// quotaAmount writes an amount of what quotas count.
+func quotaAmount(resource string, n int64) string {
+	name := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(resource, "requests."), "limits."), "count/")
+	switch {
+	case name == quotaGPU:
+		return wantText(n, nil)
+	case name == resourcePods && n == 1:
+		return "1 pod"
+	case name == "ephemeral-storage" || strings.HasPrefix(name, "hugepages-"):
+		return bytesText(n) + " of " + name
+	}
+	return amountText(name, n)
 }
 
 // queueAmount writes an amount of what queues count: GPUs and CPU in

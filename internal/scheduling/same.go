@@ -33,7 +33,12 @@ func (r *Request) same(o *Request) bool {
 func (r Role) same(o Role) bool {
 	return r.Name == o.Name && r.Replicas == o.Replicas && slices.Equal(r.Done, o.Done) && r.GPUs == o.GPUs &&
 		slices.Equal(r.Models, o.Models) && r.Resources.same(o.Resources) && slices.Equal(r.FixedPorts, o.FixedPorts) &&
-		maps.Equal(r.NodeLabels, o.NodeLabels) && slices.EqualFunc(r.NodeTerms, o.NodeTerms, sameTerm) && slices.Equal(r.Tolerations, o.Tolerations)
+		maps.Equal(r.NodeLabels, o.NodeLabels) && slices.EqualFunc(r.NodeTerms, o.NodeTerms, sameTerm) && slices.Equal(r.Tolerations, o.Tolerations) &&
+		r.Counted.same(o.Counted)
+}
+
+func (c Counted) same(o Counted) bool {
+	return c.Limits.same(o.Limits) && c.Terminating == o.Terminating && c.BestEffort == o.BestEffort && c.PriorityClass == o.PriorityClass
 }
 
 func sameTerm(a, b []Expression) bool {

@@ -27,6 +27,9 @@ type Snapshot struct {
 	Nodes []Node
 	// Queues are the queues; without any, there is one that owns everything.
 	Queues []queue.Spec
+	// Quotas are what the namespaces allow. Namespaces that have none allow
+	// everything.
+	Quotas []Quota
 	// Paused says who wants nothing new to be started, and since when; empty if
 	// nobody does.
 	Paused string
@@ -196,6 +199,8 @@ type Role struct {
 	NodeTerms [][]Expression
 	// Tolerations accept taints.
 	Tolerations []Toleration
+	// Counted is what quotas ask of it beside its resources.
+	Counted Counted
 }
 
 // done reports whether the member with this index ended successfully.

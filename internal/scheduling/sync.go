@@ -13,6 +13,7 @@ func (c *Core) Sync(s Snapshot) *Ledger {
 		c.SetQueues(s.Queues)
 	}
 	c.syncNodes(s.Nodes)
+	c.SetQuotas(s.Quotas)
 	ledger := NewLedger(s)
 	placed := placements(s)
 	held := map[string][]Holding{}

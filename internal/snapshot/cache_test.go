@@ -103,6 +103,7 @@ func newTestCache(t *testing.T, api client.WithWatch) *testCache {
 		&schedulingv1.PriorityClass{}: func() client.ObjectList { return &schedulingv1.PriorityClassList{} },
 		&v1alpha1.Queue{}:             func() client.ObjectList { return &v1alpha1.QueueList{} },
 		&corev1.Namespace{}:           func() client.ObjectList { return &corev1.NamespaceList{} },
+		&corev1.ResourceQuota{}:       func() client.ObjectList { return &corev1.ResourceQuotaList{} },
 	}
 	for kind, list := range lists {
 		lw := &toolscache.ListWatch{
@@ -164,6 +165,8 @@ func (c *testCache) List(_ context.Context, list client.ObjectList, _ ...client.
 	case *v1alpha1.QueueList:
 		fill(c, &l.Items)
 	case *corev1.NamespaceList:
+		fill(c, &l.Items)
+	case *corev1.ResourceQuotaList:
 		fill(c, &l.Items)
 	}
 	return nil

@@ -88,24 +88,7 @@ func amounts(list corev1.ResourceList) scheduling.Resources {
 // and each init container (with the restartable ones before it), plus the
 // overhead. One pod is counted as one.
 func requests(spec *corev1.PodSpec) (scheduling.Resources, int32) {
-	sum := corev1.ResourceList{}
-	for i := range spec.Containers {
-		add(sum, containerRequests(&spec.Containers[i]))
-	}
-	beside, most := corev1.ResourceList{}, corev1.ResourceList{}
-	for i := range spec.InitContainers {
-		c := &spec.InitContainers[i]
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			add(beside, containerRequests(c))
-			raise(most, beside)
-			continue
-		}
-		now := beside.DeepCopy()
-		add(now, containerRequests(c))
-		raise(most, now)
-	}
-	add(sum, beside)
-	raise(sum, most)
+	sum := total(spec, containerRequests)
 	if spec.Resources != nil {
 		for name, q := range spec.Resources.Requests {
 			sum[name] = q
@@ -116,6 +99,29 @@ func requests(spec *corev1.PodSpec) (scheduling.Resources, int32) {
 	out := amounts(sum)
 	out.Pods = 1
 	return out, int32(gpus.Value())
+}
+
+// total is what the containers of a pod come to, of what each has.
+func total(spec *corev1.PodSpec, of func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
+	sum := corev1.ResourceList{}
+	for i := range spec.Containers {
+		add(sum, of(&spec.Containers[i]))
+	}
+	beside, most := corev1.ResourceList{}, corev1.ResourceList{}
+	for i := range spec.InitContainers {
+		c := &spec.InitContainers[i]
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			add(beside, of(c))
+			raise(most, beside)
+			continue
+		}
+		now := beside.DeepCopy()
+		add(now, of(c))
+		raise(most, now)
+	}
+	add(sum, beside)
+	raise(sum, most)
+	return sum
 }
 
 // containerRequests are a container's requests; what has only a limit asks
@@ -155,7 +161,7 @@ func role(name string, replicas int32, spec *corev1.PodSpec, models []string) sc
 	res, gpus := requests(spec)
 	out := scheduling.Role{
 		Name: name, Replicas: replicas, GPUs: gpus, Models: models, Resources: res,
-		NodeLabels: spec.NodeSelector, FixedPorts: hostPorts(spec),
+		NodeLabels: spec.NodeSelector, FixedPorts: hostPorts(spec), Counted: counted(spec),
 	}
 	for _, t := range spec.Tolerations {
 		out.Tolerations = append(out.Tolerations, scheduling.Toleration{

@@ -50,14 +50,15 @@ func TestMain(m *testing.M) {
 // stage is a real API server with the loop, the gang controller and a
 // simulated kubelet.
 type stage struct {
-	t   *testing.T
-	api client.Client
+	t       *testing.T
+	api     client.Client
+	watcher client.WithWatch
 }
 
 // kubelet runs pods that exist on paper only: it says that they run as soon as
 // they appear, and lets them go as soon as they are deleted.
 type kubelet struct {
-	api   client.Client
+	api   client.WithWatch
 	wg    sync.WaitGroup
 	slots chan struct{}
 }
@@ -114,7 +115,7 @@ func newStage(t *testing.T) *stage {
 	case <-starting.Done():
 		t.Fatal("the loop is not ready")
 	}
-	s := &stage{t: t, api: k.api}
+	s := &stage{t: t, api: k.api, watcher: k.api}
 	s.makeNode(ctx)
 	return s
 }
@@ -142,7 +143,7 @@ func wire(ctx context.Context, t *testing.T, config *rest.Config) (ctrl.Manager,
 	if err := gang.New(gang.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}).SetupWithManager(mgr); err != nil {
 		t.Fatal(err)
 	}
-	direct, err := client.New(config, client.Options{Scheme: scheme})
+	direct, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}

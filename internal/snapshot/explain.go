@@ -149,7 +149,8 @@ func (l *Loop) tellPod(ctx context.Context, p *corev1.Pod, text string) {
 func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snapshot, error) {
 	nodes, gangs, placements, pods := &corev1.NodeList{}, &v1alpha1.GangList{}, &v1alpha1.PlacementList{}, &corev1.PodList{}
 	classes, queues, namespaces := &schedulingv1.PriorityClassList{}, &v1alpha1.QueueList{}, &corev1.NamespaceList{}
-	for _, list := range []client.ObjectList{nodes, gangs, placements, pods, classes, queues, namespaces} {
+	quotas := &corev1.ResourceQuotaList{}
+	for _, list := range []client.ObjectList{nodes, gangs, placements, pods, classes, queues, namespaces, quotas} {
 		if err := r.List(ctx, list); err != nil {
 			return scheduling.Snapshot{}, fmt.Errorf("listing %T: %w", list, err)
 		}
@@ -157,6 +158,7 @@ func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snaps
 	w := world{
 		gangs: gangs.Items, placements: placements.Items, pods: pods.Items, priority: priorities(classes.Items),
 		queues: manifest.Specs(queues.Items), paused: paused(namespaces.Items),
+		quotas: quotas.Items, counted: podRole,
 		mine: func(p *corev1.Pod) bool { return foreign(p, true) },
 		learn: func(g *v1alpha1.Gang) (learned, bool) {
 			var out learned

@@ -83,6 +83,17 @@ func (l *lessons) forget(alive map[types.UID]bool) {
 	}
 }
 
+// hurry asks again soon for what was refused: what refused it has changed.
+func (l *lessons) hurry() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, k := range l.known {
+		if k.answer.refused != "" && !k.answer.invalid {
+			k.again, k.delay, k.asked = time.Time{}, firstAsk, 0
+		}
+	}
+}
+
 // wait returns once no question is in flight.
 func (l *lessons) wait() { l.wg.Wait() }
 
@@ -131,6 +142,8 @@ func learn(g *v1alpha1.Gang, pods []*corev1.Pod, errs []error) (learned, bool) {
 			return learned{refused: "role " + r.Name + ": " + withoutSample(err.Error(), pods[i]), invalid: true}, true
 		case apierrors.IsForbidden(err) || apierrors.IsNotFound(err):
 			out.refused = "role " + r.Name + ": " + withoutSample(err.Error(), pods[i])
+			// As it is written: a quota that it would break can be named by it.
+			out.roles = append(out.roles, roleOf(r, &sample(g, r).Spec))
 		default:
 			return learned{}, false
 		}

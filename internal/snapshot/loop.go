@@ -26,6 +26,8 @@ type Loop struct {
 	// core and history are used by passes alone.
 	core    *scheduling.Core
 	history *history
+	// pods are those of namespaces with quotas.
+	pods headcount
 	// queuesTold is when the status of the queues was written last.
 	queuesTold time.Time
 
@@ -222,11 +224,13 @@ func (l *Loop) read(ctx context.Context, now time.Time) (world, error) {
 	w := world{
 		learn:   func(g *v1alpha1.Gang) (learned, bool) { return l.lessons.look(ctx, g, now) },
 		mine:    l.mine,
-		highest: ahead.highest,
+		highest: ahead.highest, counted: l.pods.role,
 	}
+	l.pods.begin()
 	nodes, gangs, placements, pods := &corev1.NodeList{}, &v1alpha1.GangList{}, &v1alpha1.PlacementList{}, &corev1.PodList{}
 	classes, queues, namespaces := &schedulingv1.PriorityClassList{}, &v1alpha1.QueueList{}, &corev1.NamespaceList{}
-	for _, list := range []client.ObjectList{nodes, gangs, placements, pods, classes, queues, namespaces} {
+	quotas := &corev1.ResourceQuotaList{}
+	for _, list := range []client.ObjectList{nodes, gangs, placements, pods, classes, queues, namespaces, quotas} {
 		if err := l.options.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return world{}, fmt.Errorf("listing %T from the cache: %w", list, err)
 		}
@@ -234,6 +238,7 @@ func (l *Loop) read(ctx context.Context, now time.Time) (world, error) {
 	w.nodes = l.readNodes(nodes.Items)
 	w.gangs, w.priority = gangs.Items, priorities(classes.Items)
 	w.queueObjects, w.queues, w.paused = queues.Items, manifest.Specs(queues.Items), paused(namespaces.Items)
+	w.quotas = quotas.Items
 	w.placements = overlayPlacements(placements.Items, ahead.placements)
 	w.pods = overlayPods(pods.Items, ahead.bindings)
 	return w, nil

@@ -16,7 +16,7 @@ import (
 // watch registers what triggers a pass and waits until everything that exists
 // has been shown to it once.
 func (l *Loop) watch(ctx context.Context) error {
-	kinds := []client.Object{&corev1.Node{}, &v1alpha1.Gang{}, &v1alpha1.Placement{}, &corev1.Pod{}, &schedulingv1.PriorityClass{}, &v1alpha1.Queue{}, &corev1.Namespace{}}
+	kinds := []client.Object{&corev1.Node{}, &v1alpha1.Gang{}, &v1alpha1.Placement{}, &corev1.Pod{}, &schedulingv1.PriorityClass{}, &v1alpha1.Queue{}, &corev1.Namespace{}, &corev1.ResourceQuota{}}
 	var synced []toolscache.InformerSynced
 	for _, kind := range kinds {
 		informer, err := l.options.Cache.GetInformer(ctx, kind)
@@ -50,6 +50,9 @@ func (l *Loop) shown(before, after any) {
 		}
 	}
 	if before == nil || matters(before, after) {
+		if _, quota := after.(*corev1.ResourceQuota); quota {
+			l.lessons.hurry()
+		}
 		l.trigger()
 	}
 }
@@ -85,6 +88,9 @@ func matters(before, after any) bool {
 			len(a.Status.Done) != len(b.Status.Done) || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil)
 	case *v1alpha1.Queue:
 		return before.(*v1alpha1.Queue).Generation != b.Generation
+	case *corev1.ResourceQuota:
+		a := before.(*corev1.ResourceQuota)
+		return a.Generation != b.Generation || !equality.Semantic.DeepEqual(a.Spec, b.Spec) || !equality.Semantic.DeepEqual(a.Status, b.Status)
 	case *corev1.Namespace:
 		return b.Name == v1alpha1.SystemNamespace && before.(*corev1.Namespace).Annotations[v1alpha1.AnnotationPaused] != b.Annotations[v1alpha1.AnnotationPaused]
 	case *corev1.Pod:

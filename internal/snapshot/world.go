@@ -26,6 +26,10 @@ type world struct {
 	queues       []queue.Spec
 	queueObjects []v1alpha1.Queue
 	paused       string
+	// quotas are what the namespaces allow, and counted turns a pod into a role
+	// as they count it.
+	quotas  []corev1.ResourceQuota
+	counted func(*corev1.Pod) scheduling.Role
 	// priority returns the value of a priority class.
 	priority func(class string) int32
 	// learn returns the roles of a gang as the API server would make them, or
@@ -84,6 +88,7 @@ func (w world) snapshot(now time.Time) scheduling.Snapshot {
 		placed[p.Spec.GangUID] = true
 		s.Placements = append(s.Placements, w.placement(p, gangs[p.Spec.GangUID], members, shared))
 	}
+	s.Quotas = w.quotasOf(&s, gangs, members)
 	for i := range w.gangs {
 		if req, ok := w.gangRequest(&w.gangs[i], placed[w.gangs[i].UID]); ok {
 			s.Requests = append(s.Requests, req)
@@ -216,8 +221,7 @@ func (w world) placement(p *v1alpha1.Placement, g *v1alpha1.Gang, members map[me
 	if g != nil && g.Status.SavedTime != nil {
 		out.Saved = instant(g.Status.SavedTime.Time)
 	}
-	over := g == nil || g.DeletionTimestamp != nil || g.Status.Outcome != "" ||
-		(g.Status.Phase == v1alpha1.GangDraining && g.Status.Attempt >= p.Spec.Attempt)
+	over := over(g, p.Spec.Attempt)
 	resources := map[string]scheduling.Resources{}
 	if g != nil {
 		for i := range g.Spec.Roles {

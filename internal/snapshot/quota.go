@@ -1,0 +1,214 @@
+package snapshot
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/scheduling"
+)
+
+// quotasOf turns the quotas of all namespaces into the core's. What is used of
+// them is what the API server has counted, or the pods that are there, if these
+// are more already; and the members of live placements that have no pod yet.
+// Neither cache is ahead of the other for certain: of two that lag, the sum is
+// never too small.
+func (w world) quotasOf(s *scheduling.Snapshot, gangs map[types.UID]*v1alpha1.Gang, members map[memberOf]*corev1.Pod) []scheduling.Quota {
+	if len(w.quotas) == 0 {
+		return nil
+	}
+	in := map[string]bool{}
+	for i := range w.quotas {
+		in[w.quotas[i].Namespace] = true
+	}
+	c := census{alive: map[string][]scheduling.Role{}, ended: map[string][]scheduling.Role{}, coming: map[string][]scheduling.Role{}}
+	for i := range w.pods {
+		p := &w.pods[i]
+		switch {
+		case !in[p.Namespace]:
+		case ended(p):
+			c.ended[p.Namespace] = append(c.ended[p.Namespace], w.counted(p))
+		default:
+			c.alive[p.Namespace] = append(c.alive[p.Namespace], w.counted(p))
+		}
+	}
+	for i := range s.Placements {
+		p := &s.Placements[i]
+		g := gangs[types.UID(p.UID)]
+		if !in[p.Gang.Namespace] || over(g, p.Attempt) {
+			continue
+		}
+		for k := range p.Members {
+			m := &p.Members[k]
+			pod := members[memberOf{types.UID(p.UID), m.Role, fmt.Sprint(m.Index)}]
+			if !m.Released && (pod == nil || ended(pod)) {
+				c.coming[p.Gang.Namespace] = append(c.coming[p.Gang.Namespace], w.roleNamed(g, m.Role))
+			}
+		}
+	}
+	var out []scheduling.Quota
+	for i := range w.quotas {
+		if q, understood := c.quota(&w.quotas[i]); understood {
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+// census are the pods that count, as roles, by namespace.
+type census struct{ alive, ended, coming map[string][]scheduling.Role }
+
+// quota turns one quota into the core's. It is false if its scopes are not
+// understood: the API server alone can then say what it counts.
+func (c census) quota(q *corev1.ResourceQuota) (scheduling.Quota, bool) {
+	out := scheduling.Quota{Key: scheduling.Key{Namespace: q.Namespace, Name: q.Name}}
+	var understood bool
+	if out.Scopes, understood = scopes(&q.Spec); !understood {
+		return out, false
+	}
+	for _, name := range sortedNames(q.Spec.Hard) {
+		if !counts(name) {
+			continue
+		}
+		hard, known := q.Status.Hard[name]
+		used, counted := q.Status.Used[name]
+		t := scheduling.QuotaTerm{Resource: string(name), Hard: amount(name, hard), Used: amount(name, used)}
+		t.Uncounted = !known || !counted
+		if !known {
+			t.Hard = amount(name, q.Spec.Hard[name])
+		}
+		sum := func(roles []scheduling.Role) (n int64) {
+			for i := range roles {
+				n += out.Of(&roles[i], t.Resource)
+			}
+			return n
+		}
+		there := sum(c.alive[q.Namespace])
+		if name == "count/pods" {
+			there += sum(c.ended[q.Namespace])
+		}
+		t.Used = max(t.Used, there) + sum(c.coming[q.Namespace])
+		out.Terms = append(out.Terms, t)
+	}
+	return out, len(out.Terms) > 0
+}
+
+// counts reports whether pods count for a resource of a quota.
+func counts(name corev1.ResourceName) bool {
+	text := string(name)
+	switch name {
+	case corev1.ResourcePods, corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, "count/pods":
+		return true
+	case corev1.ResourceRequestsStorage:
+		return false // of claims
+	}
+	for _, prefix := range []string{"requests.", "limits.", "hugepages-"} {
+		if strings.HasPrefix(text, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// amount is a quantity in the core's unit.
+func amount(name corev1.ResourceName, q resource.Quantity) int64 {
+	if text := string(name); text == "cpu" || strings.HasSuffix(text, ".cpu") {
+		return q.MilliValue()
+	}
+	return q.Value()
+}
+
+func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
+	out := make([]corev1.ResourceName, 0, len(list))
+	for name := range list {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// scopes are the conditions of a quota; false if one is not understood.
+func scopes(spec *corev1.ResourceQuotaSpec) ([]scheduling.QuotaScope, bool) {
+	var out []scheduling.QuotaScope
+	for _, s := range spec.Scopes {
+		out = append(out, scheduling.QuotaScope{Kind: scheduling.ScopeKind(s)})
+	}
+	if spec.ScopeSelector != nil {
+		for _, e := range spec.ScopeSelector.MatchExpressions {
+			out = append(out, scheduling.QuotaScope{Kind: scheduling.ScopeKind(e.ScopeName), Operator: string(e.Operator), Values: e.Values})
+		}
+	}
+	for _, s := range out {
+		switch s.Kind {
+		case scheduling.ScopeTerminating, scheduling.ScopeNotTerminating, scheduling.ScopeBestEffort,
+			scheduling.ScopeNotBestEffort, scheduling.ScopePriorityClass:
+		default:
+			return nil, false
+		}
+	}
+	return out, true
+}
+
+// counted is what quotas ask of a pod beside its requests.
+func counted(spec *corev1.PodSpec) scheduling.Counted {
+	limits := total(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits })
+	asked := total(spec, containerRequests)
+	out := scheduling.Counted{
+		Limits: amounts(limits), Terminating: spec.ActiveDeadlineSeconds != nil, PriorityClass: spec.PriorityClassName,
+	}
+	out.BestEffort = true
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if q := asked[name]; !q.IsZero() {
+			out.BestEffort = false
+		}
+	}
+	return out
+}
+
+// podRole is a pod as a role of one member, as quotas count it.
+func podRole(p *corev1.Pod) scheduling.Role { return role("pod", 1, &p.Spec, nil) }
+
+// roleNamed is a role of a gang as the API server makes its pods, or as it is
+// written while that is not known.
+func (w world) roleNamed(g *v1alpha1.Gang, name string) scheduling.Role {
+	known, _ := w.learn(g)
+	for _, r := range known.roles {
+		if r.Name == name {
+			return r
+		}
+	}
+	for i := range g.Spec.Roles {
+		if r := &g.Spec.Roles[i]; r.Name == name {
+			return roleOf(r, &sample(g, r).Spec)
+		}
+	}
+	return scheduling.Role{}
+}
+
+// over reports that an attempt of a gang makes no more pods.
+func over(g *v1alpha1.Gang, attempt int32) bool {
+	return g == nil || g.DeletionTimestamp != nil || g.Status.Outcome != "" ||
+		(g.Status.Phase == v1alpha1.GangDraining && g.Status.Attempt >= attempt)
+}
+
+// headcount remembers the pods of namespaces with quotas as roles: what quotas
+// count of a pod stays what it was made with.
+type headcount struct{ known, next map[types.UID]scheduling.Role }
+
+// begin starts a pass: what the last one did not ask for is forgotten.
+func (h *headcount) begin() { h.known, h.next = h.next, map[types.UID]scheduling.Role{} }
+
+// role is a pod as a role.
+func (h *headcount) role(p *corev1.Pod) scheduling.Role {
+	r, ok := h.known[p.UID]
+	if !ok {
+		r = podRole(p)
+	}
+	h.next[p.UID] = r
+	return r
+}
