@@ -48,6 +48,9 @@ type State struct {
 	// TierReason says why it is not the stronger one.
 	TierReason string `json:"tierReason,omitempty"`
 	GPUSource  string `json:"gpuSource,omitempty"`
+	// Settings is the configuration file that was named at the start; empty if
+	// none was.
+	Settings string `json:"settings,omitempty"`
 }
 
 // Home is a data folder.

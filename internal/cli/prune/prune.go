@@ -30,6 +30,7 @@ type options struct {
 	format  *output.Format
 	now     func() time.Time
 
+	config    string
 	olderThan time.Duration
 	request   upkeep.Request
 }
@@ -44,13 +45,15 @@ func newCommand(f *connection.Factory, now func() time.Time) *cobra.Command {
 		Short: "Remove code snapshots and environments that nobody uses",
 		Long: `Removes code snapshots and built environments from the data folder that no job
 and no pod refers to and that were last used longer ago than the retention in
-config.yaml (14 days unless it says otherwise), and says how much space that
-freed. muster up does the same once a day.
+the configuration (14 days unless it says otherwise), and says how much space
+that freed. muster up does the same once a day. The configuration is the file
+that --config names, else the one that the last muster up named, else
+config.yaml in the data folder.
 
 What a job or a running process uses is never removed, and neither is what was
 stored, built or asked for within the last hour, since a job that names it may
 be on its way. If it cannot be found out what is in use, nothing is removed.`,
-		Example: "  muster prune --dry-run\n  muster prune --older-than 0s",
+		Example: "  muster prune --dry-run\n  muster prune --older-than 0s\n  muster prune --config other.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.complete(cmd); err != nil {
@@ -60,7 +63,8 @@ be on its way. If it cannot be found out what is in use, nothing is removed.`,
 		},
 	}
 	o.format = output.Flag(cmd, formats...)
-	cmd.Flags().DurationVar(&o.olderThan, "older-than", 0, "remove what was last used longer ago than this, such as 48h or 0s (default: the retention in config.yaml)")
+	cmd.Flags().StringVar(&o.config, "config", "", "configuration file (default: that of the last muster up)")
+	cmd.Flags().DurationVar(&o.olderThan, "older-than", 0, "remove what was last used longer ago than this, such as 48h or 0s (default: the retention in the configuration)")
 	cmd.Flags().BoolVar(&o.request.DryRun, "dry-run", false, "only say what would go")
 	_ = cmd.RegisterFlagCompletionFunc("older-than", cobra.FixedCompletions([]string{"0s", "24h", "168h", "336h"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -91,7 +95,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config, err := configuration.Load(instance.Home(home).Config(), false)
+	config, err := o.settings(instance.Home(home))
 	if err != nil {
 		return exit.With(exit.Misuse, err)
 	}
@@ -120,6 +124,26 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	return own.Explain(pruning)
+}
+
+// settings reads the configuration: the file that was named here, or at the
+// last start, must be there.
+func (o *options) settings(home instance.Home) (configuration.Embedded, error) {
+	if o.config != "" {
+		return configuration.Load(o.config, true)
+	}
+	state, _, err := home.Read()
+	if err != nil {
+		return configuration.Embedded{}, err
+	}
+	if state.Settings == "" {
+		return configuration.Load(home.Config(), false)
+	}
+	config, err := configuration.Load(state.Settings, true)
+	if err != nil {
+		return config, fmt.Errorf("%w (the last muster up named that file; give another with --config)", err)
+	}
+	return config, nil
 }
 
 // ownServer finds the server of the data folder, whatever else the environment

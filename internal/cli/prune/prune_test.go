@@ -19,6 +19,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/instance"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/environment/source"
 )
@@ -142,7 +143,7 @@ func TestPrune(t *testing.T) {
 		{name: "everything, within the grace period", age: 10 * time.Minute, args: []string{"--older-than", "0s"}, there: "c0 c1 e0 e1",
 			says: []string{"kept for now: 1 code snapshot that nobody uses", "kept for now: 1 environment that nobody uses, stored or asked for within the last hour"}},
 		{name: "as the configuration says", age: 25 * time.Hour, file: "retention: {code: 24h, environments: 0}\n", there: "c0 e0 e1",
-			says: []string{"removed 1 code snapshot and 0 environments", "environments are kept for ever, as config.yaml says"}},
+			says: []string{"removed 1 code snapshot and 0 environments", "environments are kept for ever, as the configuration says"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newMachine(t)
@@ -159,6 +160,53 @@ func TestPrune(t *testing.T) {
 				if !strings.Contains(out, word) {
 					t.Errorf("nothing says %q:\n%s", word, out)
 				}
+			}
+		})
+	}
+}
+
+// TestPruneByTheConfiguration that was named here, or else at the start.
+func TestPruneByTheConfiguration(t *testing.T) {
+	file := func(t *testing.T, code string) string {
+		path := filepath.Join(t.TempDir(), "other.yaml")
+		must(t, os.WriteFile(path, []byte("apiVersion: config.muster.dev/v1alpha1\nkind: Embedded\nretention: {code: "+code+", environments: 0}\n"), 0o600))
+		return path
+	}
+	for _, c := range []struct {
+		name        string
+		named, last string // a retention, or a file that is not there
+		there, says string
+	}{
+		{name: "none named", there: "c0 c1 e0 e1"},
+		{name: "named here", named: "24h", there: "c0 e0 e1"},
+		{name: "named at the start", last: "24h", there: "c0 e0 e1"},
+		{name: "both", last: "24h", named: "48h", there: "c0 c1 e0 e1"},
+		{name: "named here and not there", named: "none", there: "c0 c1 e0 e1", says: "reading the configuration: open "},
+		{name: "named at the start and not there any more", last: "none", there: "c0 c1 e0 e1", says: "give another with --config"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newMachine(t)
+			m.now = m.now.Add(30 * time.Hour)
+			path := func(retention string) string {
+				if retention == "none" {
+					return filepath.Join(t.TempDir(), "none.yaml")
+				}
+				return file(t, retention)
+			}
+			if c.last != "" {
+				must(t, instance.Home(m.home).Write(instance.State{Phase: instance.Ready, Settings: path(c.last)}))
+			}
+			var args []string
+			if c.named != "" {
+				args = []string{"--config", path(c.named)}
+			}
+			_, err := m.run(t.Context(), args...)
+			code, _ := exit.Of(err)
+			if c.says == "" && err != nil || c.says != "" && (code != exit.Misuse || !strings.Contains(err.Error(), c.says)) {
+				t.Errorf("code %d, error %v, want %q", code, err, c.says)
+			}
+			if got := m.there(t); got != c.there {
+				t.Errorf("there are %s, want %s", got, c.there)
 			}
 		})
 	}

@@ -84,7 +84,7 @@ func (o *options) lines(report upkeep.Report) []string {
 	}{{"code snapshot", report.Code}, {"environment", report.Environments}} {
 		switch {
 		case kind.part.Forever:
-			lines = append(lines, kind.noun+"s are kept for ever, as config.yaml says; --older-than removes them all the same")
+			lines = append(lines, kind.noun+"s are kept for ever, as the configuration says; --older-than removes them all the same")
 		case kind.part.Recent > 0:
 			lines = append(lines, fmt.Sprintf("kept for now: %s that nobody uses, stored or asked for within the last hour",
 				terminal.Count(int64(kind.part.Recent), kind.noun)))

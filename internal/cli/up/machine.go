@@ -38,8 +38,10 @@ const stopTimeout = 30 * time.Second
 type machine struct {
 	home instance.Home
 	// command is how muster is called for this data folder.
-	command      string
-	config       configuration.Embedded
+	command string
+	config  configuration.Embedded
+	// settings is the configuration file that was named; empty if none was.
+	settings     string
 	version      string
 	say          func(format string, args ...any)
 	startTimeout time.Duration
@@ -67,7 +69,7 @@ func (m *machine) run(ctx context.Context) (err error) {
 		return taken(m.home, m.command, time.Now(), err)
 	}
 	defer release()
-	m.state = instance.State{Phase: instance.Starting, Version: m.version, Started: m.began}
+	m.state = instance.State{Phase: instance.Starting, Version: m.version, Started: m.began, Settings: m.settings}
 	if err := m.home.Write(m.state); err != nil {
 		return err
 	}

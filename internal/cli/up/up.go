@@ -105,7 +105,12 @@ func (o *options) run(cmd *cobra.Command) error {
 	if o.detach {
 		return o.background(cmd.Context(), home)
 	}
-	m := &machine{home: home, command: o.command, config: config, version: o.factory.Version, say: o.say, startTimeout: o.timeout}
+	if o.config != "" {
+		if o.config, err = filepath.Abs(o.config); err != nil {
+			return fmt.Errorf("finding the configuration file: %w", err)
+		}
+	}
+	m := &machine{home: home, settings: o.config, command: o.command, config: config, version: o.factory.Version, say: o.say, startTimeout: o.timeout}
 	return m.run(cmd.Context())
 }
 
