@@ -105,9 +105,14 @@ func quotaRequests(name string) string { return "requests." + name }
 // What is planned in a pass counts for what follows in it, and the smallest
 // change that is advised starts the gang.
 func TestQuotasCountWhatIsPlanned(t *testing.T) {
-	s := Snapshot{Nodes: []Node{testNode("here", "A100", 8)}, Quotas: []Quota{quotaOf("q", QuotaTerm{Resource: "pods", Hard: 5})}}
+	t.Run("in turn", func(t *testing.T) { countsWhatIsPlanned(t, 0) })
+	t.Run("overdue", func(t *testing.T) { countsWhatIsPlanned(t, Instant(1000*estimate.Hour)) })
+}
+
+func countsWhatIsPlanned(t *testing.T, now Instant) {
+	s := Snapshot{Now: now, Nodes: []Node{testNode("here", "A100", 8)}, Quotas: []Quota{quotaOf("q", QuotaTerm{Resource: "pods", Hard: 5})}}
 	for i := range 4 {
-		s.Requests = append(s.Requests, gang(fmt.Sprintf("g%d", i)).role("worker", 2, 1).obj())
+		s.Requests = append(s.Requests, gang(fmt.Sprintf("g%d", i)).role("worker", 2, 0).obj())
 	}
 	result := Decide(s)
 	if len(result.Plans) != 2 || len(result.Waiting) != 2 {
@@ -136,7 +141,7 @@ func TestQuotasAlwaysHold(t *testing.T) {
 			s := newSim(t, seed)
 			rng := rand.New(rand.NewPCG(seed, 2))
 			if seed%2 == 1 {
-				s.snap.Now = Instant(7 * estimate.Hour) // all are overdue
+				s.snap.Now = Instant(1000 * estimate.Hour) // all are overdue
 			}
 			hard := map[string]int64{}
 			for range 12 {
