@@ -102,6 +102,8 @@ const (
 )
 
 // GangRole is one part of a gang.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.gpuMemory) || !has(self.gpus) || (type(self.gpus) == string && isQuantity(self.gpus) && quantity(self.gpus).isGreaterThan(quantity('0')) && quantity(self.gpus).isLessThan(quantity('1')))",message="gpuMemory is memory of one GPU: leave gpus out, or give a share below one GPU, such as gpus: 250m"
 type GangRole struct {
 	// Name is the role's name.
 	Name string `json:"name"`
@@ -110,8 +112,20 @@ type GangRole struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	Replicas int32 `json:"replicas"`
-	// GPUs is the number of GPUs of each member.
+	// GPUs is the number of GPUs of each member, or a share below one GPU.
+	//
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 1024 : (isQuantity(self) && !quantity(self).isLessThan(quantity('0')) && !quantity(self).isGreaterThan(quantity('1024')) && (quantity(self).isInteger() || self.matches('^([1-9][0-9]{0,2}m|0?[.][0-9]{1,3})$')))",message="gpus must be a whole number of GPUs for each member, such as 0, 1 or 2, at most 1024, or a share below one GPU, such as 250m or \"0.25\""
 	GPUs *resource.Quantity `json:"gpus,omitempty"`
+	// GPUMemory is how much memory of one GPU each member gets. Unset: whole
+	// GPUs, or a share's part of the memory.
+	//
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isInteger() && !quantity(string(self)).isLessThan(quantity('1Mi')) && !quantity(string(self)).isGreaterThan(quantity('4Ti'))",message="gpuMemory must be an amount of memory of one GPU, from 1Mi to 4Ti, such as 8Gi"
+	// +optional
+	GPUMemory *resource.Quantity `json:"gpuMemory,omitempty"`
 	// GPUModels are the models that will do, in order of preference.
 	GPUModels []string `json:"gpuModels,omitempty"`
 	// RestartPolicy says whether a failed member is started again.

@@ -20,6 +20,11 @@ const (
 	// has been given. The scheduler writes it; the node obeys it. Absent and
 	// empty mean no GPU.
 	AnnotationGPUs = "muster.dev/gpus"
+	// AnnotationGPUShare is, on a pod that has a part of a GPU, how much: the
+	// JSON encoding of [GPUShare]. The scheduler writes it beside
+	// AnnotationGPUs, which then names one GPU. Absent: the GPUs are wholly the
+	// pod's.
+	AnnotationGPUShare = "muster.dev/gpu-share"
 	// AnnotationGPUModels is, on a hand-written pod, a comma-separated list of
 	// GPU models that it accepts, in order of preference.
 	AnnotationGPUModels = "muster.dev/gpu-models"
@@ -58,6 +63,12 @@ const (
 
 	// ResourceGPU is the extended resource by which pods ask for whole GPUs.
 	ResourceGPU = "nvidia.com/gpu"
+	// ResourceGPUMilli and ResourceGPUMemory are the extended resources by
+	// which a container asks for a part of one GPU: thousandths of it, from 1 to
+	// 999, and bytes of its memory. One container of a pod may, by either or
+	// both, and not beside ResourceGPU.
+	ResourceGPUMilli  = "muster.dev/gpu-milli"
+	ResourceGPUMemory = "muster.dev/gpu-memory"
 
 	// PodRoot is the folder below which Muster mounts what a member needs:
 	// PodRoot/code, PodRoot/env, PodRoot/checkpoints, PodRoot/logs. A node
@@ -82,6 +93,10 @@ const (
 	// ConditionPodUsage is the type of the pod condition by which a node
 	// reports what a finished pod used; its message is JSON, [PodUsage].
 	ConditionPodUsage = "muster.dev/Usage"
+	// ConditionGPUShare is the type of the pod condition by which a node says
+	// whether the pod's share of a GPU is enforced: True, or False and why not.
+	// Its message is in words, beginning with the share.
+	ConditionGPUShare = "muster.dev/GPUShareEnforced"
 
 	// GangFinalizer keeps a Gang, and each of its Placements, until nothing of
 	// it is left. Whoever makes a Gang may set it, which saves a write; else

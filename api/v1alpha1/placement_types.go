@@ -65,6 +65,25 @@ type PlacedMember struct {
 	//
 	// +kubebuilder:validation:MaxItems=1024
 	GPUs []string `json:"gpus,omitempty"`
+	// Share is how much it was given of its GPU. Unset: its GPUs are wholly
+	// its own.
+	//
+	// +optional
+	Share *GPUShare `json:"share,omitempty"`
 	// Port is the TCP port that the member listens on for its peers.
 	Port int32 `json:"port"`
+}
+
+// GPUShare is a part of one GPU.
+type GPUShare struct {
+	// Milli is how much of the GPU, in thousandths.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	Milli int32 `json:"milli,omitempty"`
+	// MemoryMiB is how much of its memory. 0: the size of the GPU's memory is
+	// not known.
+	//
+	// +kubebuilder:validation:Minimum=0
+	MemoryMiB int64 `json:"memoryMiB,omitempty"`
 }

@@ -178,6 +178,7 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.script) || !has(self.command)",message="give command or script, not both"
 // +kubebuilder:validation:XValidation:rule="has(self.script) || has(self.command) || has(self.template)",message="give a command (a list of words) or a script (a Python file in the code folder)"
+// +kubebuilder:validation:XValidation:rule="!has(self.gpuMemory) || !has(self.gpus) || (type(self.gpus) == string && isQuantity(self.gpus) && quantity(self.gpus).isGreaterThan(quantity('0')) && quantity(self.gpus).isLessThan(quantity('1')))",message="gpuMemory is memory of one GPU: leave gpus out, or give a share below one GPU, such as gpus: 250m"
 type Role struct {
 	// Name is the role's name. The names chief, worker, ps and evaluator have
 	// the meaning that TensorFlow gives them; any other name is allowed.
@@ -209,12 +210,24 @@ type Role struct {
 	// +kubebuilder:validation:MaxItems=256
 	Args []string `json:"args,omitempty"`
 
-	// GPUs is the number of GPUs of each member. Default: 0.
+	// GPUs is the number of GPUs of each member, or a share of one: 250m and
+	// "0.25" are a quarter of a GPU, with a quarter of its memory unless
+	// gpuMemory says otherwise. Default: 0.
 	//
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 1024 : (isQuantity(self) && quantity(self).isInteger() && !quantity(self).isLessThan(quantity('0')) && !quantity(self).isGreaterThan(quantity('1024')))",message="gpus must be a whole number of GPUs for each member, such as 0, 1 or 2, at most 1024"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 1024 : (isQuantity(self) && !quantity(self).isLessThan(quantity('0')) && !quantity(self).isGreaterThan(quantity('1024')) && (quantity(self).isInteger() || self.matches('^([1-9][0-9]{0,2}m|0?[.][0-9]{1,3})$')))",message="gpus must be a whole number of GPUs for each member, such as 0, 1 or 2, at most 1024, or a share below one GPU, such as 250m or \"0.25\""
 	GPUs *resource.Quantity `json:"gpus,omitempty"`
+
+	// GPUMemory is how much memory of one GPU each member gets: 8Gi. The same
+	// part of the GPU itself goes with it unless gpus is a share of its own.
+	// Unset: whole GPUs, or a share's part of the memory.
+	//
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isInteger() && !quantity(string(self)).isLessThan(quantity('1Mi')) && !quantity(string(self)).isGreaterThan(quantity('4Ti'))",message="gpuMemory must be an amount of memory of one GPU, from 1Mi to 4Ti, such as 8Gi"
+	// +optional
+	GPUMemory *resource.Quantity `json:"gpuMemory,omitempty"`
 
 	// GPUModels are the GPU models that will do, in order of preference: A100,
 	// H100. Default: any.
@@ -374,7 +387,8 @@ type TrainingJobStatus struct {
 	Message string `json:"message,omitempty"`
 	// Ready is "running/wanted" members.
 	Ready string `json:"ready,omitempty"`
-	// GPUs is how many GPUs the whole gang asks for.
+	// GPUs is how many GPUs the whole gang asks for; shares add up to whole
+	// ones, rounded up.
 	GPUs int64 `json:"gpus,omitempty"`
 	// Roles are counts by role.
 	//
@@ -425,4 +439,10 @@ type RoleStatus struct {
 	Running   int32  `json:"running"`
 	Succeeded int32  `json:"succeeded"`
 	Failed    int32  `json:"failed"`
+	// GPUShare says, for a role whose members have a share of a GPU, how much
+	// that is and whether it is enforced where they run: "250m (20480 MiB), not
+	// enforced: no MPS daemon runs". Empty until a node has said.
+	//
+	// +optional
+	GPUShare string `json:"gpuShare,omitempty"`
 }

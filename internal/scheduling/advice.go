@@ -185,7 +185,7 @@ func (c *Core) copied(e *entry, req Request) *entry {
 	out := &entry{req: req, estimate: e.estimate, learned: e.learned, length: e.length, dueAt: e.dueAt}
 	for i := range req.Roles {
 		out.asks = append(out.asks, c.ask(&req.Roles[i], 1))
-		out.gpus += placement.Whole * int64(req.Roles[i].GPUs) * members(&req.Roles[i])
+		out.gpus += c.milli(&req.Roles[i]) * members(&req.Roles[i])
 	}
 	c.enrol(out)
 	return out
@@ -237,6 +237,7 @@ func (t *trial) role(i int) []Advice {
 		}
 		out = append(out, t.split(i)...)
 	}
+	out = append(out, t.shares(i)...)
 	out = append(out, t.models(i)...)
 	return append(out, t.amounts(i)...)
 }
@@ -260,7 +261,7 @@ func (t *trial) split(i int) []Advice {
 // models tries every model that there is beside those that are allowed.
 func (t *trial) models(i int) []Advice {
 	r := &t.entry.req.Roles[i]
-	if len(r.Models) == 0 || r.GPUs == 0 {
+	if len(r.Models) == 0 || !r.wantsGPU() {
 		return nil
 	}
 	var names []string

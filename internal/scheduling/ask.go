@@ -12,6 +12,7 @@ import (
 func (c *Core) ask(r *Role, n int64) placement.Class {
 	ask := resourcesAsk(r.Resources, n)
 	ask.GPUs = int(int64(r.GPUs) * n)
+	ask.ShareMilli, ask.ShareMiB = r.Share.Milli, r.Share.MiB
 	for _, m := range r.Models {
 		ask.Models = append(ask.Models, strings.ToLower(m))
 	}

@@ -76,7 +76,7 @@ func (b *board) build(c *Core, kinds *kindTable) {
 func (t *kindTable) served(n *Node) uint64 {
 	var bits uint64
 	for at, r := range t.roles {
-		if n.refuses(*r) != "" || r.GPUs > 0 && !slices.ContainsFunc(n.Devices, func(d Device) bool { return d.usable() && r.accepts(d) }) {
+		if n.refuses(*r) != "" || r.wantsGPU() && !slices.ContainsFunc(n.Devices, func(d Device) bool { return d.usable() && r.accepts(d) }) {
 			continue
 		}
 		bits |= 1 << at
@@ -148,9 +148,9 @@ func (b *board) move(s stall, sign int64) {
 func (b *board) mayFit(lots []lot) bool {
 	for i := range lots {
 		l := &lots[i]
-		each := int((l.milli + placement.Whole - 1) / placement.Whole)
+		each := int(l.milli / placement.Whole)
 		if each == 0 {
-			continue
+			continue // no GPU, or a part of one
 		}
 		room := 0
 		for g, bits := range b.groups {
@@ -205,7 +205,7 @@ const looked = 256
 // best is the node with the fewest free GPUs on which a chunk has room, or -1.
 func (b *board) best(l *lot, chunk int) int32 {
 	n := int64(chunk)
-	each := int((n*l.milli + placement.Whole - 1) / placement.Whole)
+	each := int(n * l.milli / placement.Whole)
 	for free := each; free <= b.largest; free++ {
 		for g, bits := range b.groups {
 			if bits&l.kind == 0 {
@@ -216,7 +216,7 @@ func (b *board) best(l *lot, chunk int) int32 {
 				if k == looked {
 					break
 				}
-				if s := &b.nodes[id]; (l.cpu == 0 || s.cpu >= n*l.cpu) && (l.memory == 0 || s.memory >= n*l.memory) {
+				if s := &b.nodes[id]; (l.milli == 0 || s.milli >= n*l.milli) && (l.cpu == 0 || s.cpu >= n*l.cpu) && (l.memory == 0 || s.memory >= n*l.memory) {
 					return id
 				}
 			}

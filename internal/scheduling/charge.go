@@ -85,7 +85,7 @@ func (c *Core) enrol(e *entry) {
 		if len(r.Models) == 1 {
 			model = r.Models[0]
 		}
-		c.tree.Classes().AddGPUs(e.ask, model, int64(r.GPUs)*placement.Whole*n)
+		c.tree.Classes().AddGPUs(e.ask, model, c.milli(r)*n)
 	}
 }
 

@@ -77,6 +77,8 @@ type Core struct {
 	// many nodes have so many.
 	largest int
 	sizes   []int
+	// memories is the largest memory of a GPU of each model, in MiB.
+	memories map[string]int64
 	// have is what all nodes have in the tree's classes.
 	have queue.Vector
 	// version changes with the nodes and the queues: with what can ever fit.
@@ -164,6 +166,9 @@ type entry struct {
 	saved    Instant
 	held     []held
 
+	// crowded is true where it could not be seated on a device that it holds,
+	// because another was still seated there.
+	crowded bool
 	// absent are the nodes where it holds something and that are not known.
 	absent []string
 	// judged is the version as of which possible says whether it could start
@@ -205,7 +210,7 @@ func NewCore(o Options) *Core {
 	c := &Core{
 		options: o.complete(), cluster: placement.New(placement.Options{}),
 		rules: map[string]bool{}, nodes: map[string]*site{}, entries: map[string]*entry{},
-		reserved: &placement.NodeSet{},
+		reserved: &placement.NodeSet{}, memories: map[string]int64{},
 	}
 	c.tree, _ = queue.Build(nil, queue.Options{})
 	c.have = c.tree.Classes().Zero()
@@ -245,6 +250,9 @@ func (c *Core) SetNode(n Node) {
 	for _, d := range spec.Devices {
 		if !slices.Contains(c.models, d.Model) {
 			c.models, fresh = append(c.models, d.Model), true
+		}
+		if d.MemoryMiB > c.memories[d.Model] {
+			c.memories[d.Model], fresh = d.MemoryMiB, true
 		}
 	}
 	if fresh {
@@ -309,7 +317,7 @@ func nodeSpec(n *Node) placement.NodeSpec {
 		}
 		seen[d.UUID] = true
 		spec.Devices = append(spec.Devices, placement.DeviceSpec{
-			UUID: d.UUID, Model: strings.ToLower(d.Model), Blocked: !d.usable(),
+			UUID: d.UUID, Model: strings.ToLower(d.Model), MemoryMiB: clamp(d.MemoryMiB), Blocked: !d.usable(),
 		})
 	}
 	return spec
@@ -336,7 +344,7 @@ func (c *Core) SetRequest(r Request) {
 		for i := range r.Roles {
 			role := &r.Roles[i]
 			e.asks = append(e.asks, c.ask(role, 1))
-			e.gpus += placement.Whole * int64(role.GPUs) * members(role)
+			e.gpus += c.milli(role) * members(role)
 		}
 	}
 	c.enrol(e)
@@ -419,7 +427,13 @@ func (c *Core) take(e *entry, a Assignment, r Resources) {
 	}
 	seat(resourcesAsk(r, 1))
 	for _, uuid := range a.GPUs {
-		seat(placement.Ask{GPUs: 1}, uuid)
+		seats := len(h.seats)
+		if a.Share.some() {
+			c.takeShare(&h, uuid, a.Share)
+		} else {
+			seat(placement.Ask{GPUs: 1}, uuid)
+		}
+		e.crowded = e.crowded || len(h.seats) == seats
 	}
 	c.holdPorts(&h, portList(a.Port))
 	c.join(e, h)

@@ -111,6 +111,8 @@ func notNow(req *Request, now Instant) Reason {
 		return Suspended{}
 	case req.Draining:
 		return Draining{}
+	case req.Invalid != "":
+		return Invalid{Words: req.Invalid}
 	case req.Refused != "":
 		return Refused{Words: req.Refused}
 	case req.NotBefore > now:

@@ -28,7 +28,7 @@ func compare(req *Request, left *house) Reason {
 	for _, r := range left.rooms {
 		d.nodes = append(d.nodes, r.node)
 	}
-	checks := []func() Reason{d.allowed, d.models, d.gpusEver, d.resourcesEver, d.gpusNow, d.resourcesNow, d.ports}
+	checks := []func() Reason{d.allowed, d.models, d.gpusEver, d.sharesEver, d.resourcesEver, d.gpusNow, d.sharesNow, d.resourcesNow, d.ports}
 	for _, check := range checks {
 		if reason := check(); reason != nil {
 			return reason
@@ -63,7 +63,7 @@ func (d *diagnosis) allowed() Reason {
 func (d *diagnosis) models() Reason {
 	for i := range d.req.Roles {
 		r := &d.req.Roles[i]
-		if r.GPUs == 0 || d.count(r, func(*room, *Device) bool { return true }) > 0 {
+		if !r.wantsGPU() || d.count(r, func(*room, *Device) bool { return true }) > 0 {
 			continue
 		}
 		return NoSuchModel{Models: r.Models, Have: d.have(), Single: d.single}
@@ -228,7 +228,7 @@ func (d *diagnosis) need() Resources {
 func (d *diagnosis) gpusNow() Reason {
 	for _, g := range d.demands() {
 		r := g.roles[0]
-		free := d.count(r, func(room *room, dev *Device) bool { return dev.usable() && room.tenants[dev.UUID] == nil })
+		free := d.count(r, func(room *room, dev *Device) bool { return dev.usable() && len(room.tenants[dev.UUID]) == 0 })
 		if free >= g.need {
 			continue
 		}
@@ -241,24 +241,15 @@ func (d *diagnosis) gpusNow() Reason {
 
 // holders fills in who has the devices that would do for a role.
 func (d *diagnosis) holders(r *Role, reason *ShortOfGPUs) {
-	type name struct {
-		Key
-		pod bool
-	}
-	at := map[name]int{}
 	d.count(r, func(room *room, dev *Device) bool {
 		who := room.tenants[dev.UUID]
 		switch {
-		case who != nil:
-			i, known := at[name{who.Key, who.pod}]
-			if !known {
-				i = len(reason.Holders)
-				at[name{who.Key, who.pod}] = i
-				reason.Holders = append(reason.Holders, GPUHolder{Key: who.Key, Pod: who.pod, Since: who.since})
+		case len(who) > 0:
+			for _, p := range who {
+				var h *GPUHolder
+				reason.Holders, h = holds(reason.Holders, p)
+				h.tenancy(p)
 			}
-			h := &reason.Holders[i]
-			h.Count++
-			h.Since = min(h.Since, who.since)
 		case len(dev.Foreign) > 0:
 			reason.Foreign = append(reason.Foreign, GPUForeign{UUID: dev.UUID, Process: dev.Foreign[0]})
 		case dev.Unhealthy != "":

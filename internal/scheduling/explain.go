@@ -87,7 +87,7 @@ func (c *Core) ExplainBy(f *Foresight, uid string, now Instant) (Explanation, bo
 // queues stay as they are.
 func mayCome(r Reason) bool {
 	switch r := r.(type) {
-	case NoNodes, NoNodeAllows, NoSuchModel, TooLarge, Paused:
+	case NoNodes, NoNodeAllows, NoSuchModel, TooLarge, ShareTooLarge, Invalid, Paused:
 		return false
 	case BlockedByQueue:
 		return r.Resource != "" && r.Asked <= r.Allowed

@@ -225,8 +225,8 @@ func (f *fit) assignments() []Assignment {
 				if len(h.ports) > len(r.FixedPorts) {
 					a.Port = h.ports[len(h.ports)-1]
 				}
-				if r.GPUs > 0 {
-					a.GPUs = f.core.cluster.SeatDevices(h.seats[0], nil)
+				if r.wantsGPU() {
+					a.GPUs, a.Share = f.core.cluster.SeatDevices(h.seats[0], nil), given(h.seats[0], r)
 				}
 				if first == "" {
 					first = a.Node
@@ -345,7 +345,7 @@ func (c *Core) scarceFirst(e *entry) []int {
 	}
 	sort.SliceStable(order, func(a, b int) bool {
 		i, j := order[a], order[b]
-		if gi, gj := e.req.Roles[i].GPUs > 0, e.req.Roles[j].GPUs > 0; gi != gj {
+		if gi, gj := e.req.Roles[i].wantsGPU(), e.req.Roles[j].wantsGPU(); gi != gj {
 			return gi
 		}
 		return room[i] < room[j]
@@ -367,6 +367,10 @@ func largestFirst(req *Request) []int {
 		switch {
 		case i.GPUs != j.GPUs:
 			return i.GPUs > j.GPUs
+		case i.Share.Milli != j.Share.Milli:
+			return i.Share.Milli > j.Share.Milli
+		case i.Share.MiB != j.Share.MiB:
+			return i.Share.MiB > j.Share.MiB
 		case i.Resources.MilliCPU != j.Resources.MilliCPU:
 			return i.Resources.MilliCPU > j.Resources.MilliCPU
 		}

@@ -154,7 +154,7 @@ type kindTable struct {
 
 func (t *kindTable) bit(r *Role) uint64 {
 	name := ruleName(r) + "\x00" + strings.ToLower(strings.Join(r.Models, "\x00"))
-	if r.GPUs == 0 {
+	if !r.wantsGPU() {
 		name = ruleName(r)
 	}
 	if bit, ok := t.byName[name]; ok {
@@ -178,7 +178,7 @@ func (t *kindTable) lots(e *entry) []lot {
 			continue
 		}
 		out = append(out, lot{
-			members: n, milli: int64(r.GPUs) * placement.Whole, cpu: max(0, r.Resources.MilliCPU), memory: max(0, r.Resources.Memory),
+			members: n, milli: t.core.milli(r), cpu: max(0, r.Resources.MilliCPU), memory: max(0, r.Resources.Memory),
 			kind: t.bit(r), largestChunk: t.core.chunk(r, n),
 		})
 	}

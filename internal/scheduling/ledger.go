@@ -1,6 +1,10 @@
 package scheduling
 
-import "sort"
+import (
+	"sort"
+
+	"github.com/muster-dev/muster/internal/scheduling/placement"
+)
 
 // Holding is what one member or pod holds on one node.
 type Holding struct {
@@ -15,8 +19,10 @@ type Holding struct {
 	Node string
 	// Since is when it began.
 	Since Instant
-	// GPUs are the UUIDs of the GPUs it holds.
-	GPUs []string
+	// GPUs are the UUIDs of the GPUs it holds; Share is how much of the one,
+	// where that is not all.
+	GPUs  []string
+	Share Share
 	// Ports are the node's ports it holds.
 	Ports []int32
 	// Resources is what it holds beside GPUs.
@@ -30,6 +36,8 @@ type Holding struct {
 type Ledger struct {
 	holdings []Holding
 	devices  map[string][]int
+	// memory is the size of each device's memory, in MiB; 0: not known.
+	memory map[string]int64
 }
 
 // memberKey names a member of a gang's life.
@@ -43,7 +51,12 @@ type memberKey struct {
 // pod is counted with its placement, once; a pod that the journal does not
 // know, or no longer counts, counts by itself until it has ended.
 func NewLedger(s Snapshot) *Ledger {
-	l := &Ledger{devices: map[string][]int{}}
+	l := &Ledger{devices: map[string][]int{}, memory: map[string]int64{}}
+	for i := range s.Nodes {
+		for _, d := range s.Nodes[i].Devices {
+			l.memory[d.UUID] = d.MemoryMiB
+		}
+	}
 	counted := map[memberKey]bool{}
 	for _, p := range s.Placements {
 		for _, m := range p.Members {
@@ -53,7 +66,7 @@ func NewLedger(s Snapshot) *Ledger {
 			counted[memberKey{p.UID, m.Role, m.Index}] = true
 			l.add(Holding{
 				Key: p.Gang, Role: m.Role, Index: m.Index, Node: m.Node, Since: p.Created,
-				GPUs: m.GPUs, Ports: portList(m.Port), Resources: m.Resources, uid: p.UID,
+				GPUs: m.GPUs, Share: m.Share, Ports: portList(m.Port), Resources: m.Resources, uid: p.UID,
 			})
 		}
 	}
@@ -63,7 +76,7 @@ func NewLedger(s Snapshot) *Ledger {
 		}
 		l.add(Holding{
 			Key: p.Key, Pod: true, Role: p.Role, Index: p.Index, Node: p.Node, Since: p.Since,
-			GPUs: p.GPUs, Ports: p.Ports, Resources: p.Resources, uid: p.UID,
+			GPUs: p.GPUs, Share: p.Share, Ports: p.Ports, Resources: p.Resources, uid: p.UID,
 		})
 	}
 	return l
@@ -83,7 +96,8 @@ func (l *Ledger) add(h Holding) {
 	l.holdings = append(l.holdings, h)
 }
 
-// Holder returns who holds the GPU with this UUID.
+// Holder returns who holds the GPU with this UUID, or a part of it; of several
+// one that the journal names first.
 func (l *Ledger) Holder(uuid string) (Holding, bool) {
 	held := l.devices[uuid]
 	if len(held) == 0 {
@@ -92,12 +106,28 @@ func (l *Ledger) Holder(uuid string) (Holding, bool) {
 	return l.holdings[held[0]], true
 }
 
-// Twice returns the UUIDs of GPUs that more than one holding names, sorted.
-// There are none unless something other than this package gave them out.
+// Held is how much is given out of the GPU with this UUID, in thousandths and,
+// of shares, in MiB.
+func (l *Ledger) Held(uuid string) Share {
+	var sum Share
+	for _, i := range l.devices[uuid] {
+		if s := l.holdings[i].Share; s.some() {
+			sum.Milli, sum.MiB = sum.Milli+s.Milli, sum.MiB+s.MiB
+		} else {
+			sum.Milli += placement.Whole
+		}
+	}
+	return sum
+}
+
+// Twice returns the UUIDs of GPUs of which more is given out than there is,
+// sorted. There are none unless something other than this package gave them
+// out.
 func (l *Ledger) Twice() []string {
 	var out []string
-	for uuid, held := range l.devices {
-		if len(held) > 1 {
+	for uuid := range l.devices {
+		held, memory := l.Held(uuid), l.memory[uuid]
+		if held.Milli > placement.Whole || memory > 0 && held.MiB > memory {
 			out = append(out, uuid)
 		}
 	}

@@ -125,8 +125,10 @@ type GPUHolder struct {
 	Key
 	// Pod is true for a pod that is in no gang.
 	Pod bool
-	// Count is how many of them.
+	// Count is how many of them it has for itself, Share what it has of others
+	// in all.
 	Count int
+	Share Share
 	// Since is when it began.
 	Since Instant
 }

@@ -121,20 +121,24 @@ func (r ShortOfGPUs) Render(clock Clock) string {
 		parts = append(parts, fmt.Sprintf("%d are free%s", r.Free, here))
 	}
 	held := false
-	by := func(n int, who string) {
+	by := func(n int, share Share, who string) {
+		amount := fmt.Sprint(n)
+		if share.some() {
+			amount = share.like(Share{Milli: 1})
+		}
 		verb := ""
 		if !held {
 			verb, held = " are held", true
-			if n == 1 {
+			if n == 1 || share.some() {
 				verb = " is held"
 			}
 		}
-		parts = append(parts, fmt.Sprintf("%d%s by %s", n, verb, who))
+		parts = append(parts, fmt.Sprintf("%s%s by %s", amount, verb, who))
 	}
 	rest := 0
 	for i, h := range r.Holders {
 		if i >= shown {
-			rest += h.Count
+			rest += max(1, h.Count)
 			continue
 		}
 		who := h.String()
@@ -144,13 +148,18 @@ func (r ShortOfGPUs) Render(clock Clock) string {
 		if h.Since != 0 {
 			who += " since " + clock(h.Since)
 		}
-		by(h.Count, who)
+		if h.Count > 0 {
+			by(h.Count, Share{}, who)
+		}
+		if h.Share.some() {
+			by(0, h.Share, who)
+		}
 	}
 	if rest > 0 {
-		by(rest, "others")
+		by(rest, Share{}, "others")
 	}
 	for _, f := range r.Foreign {
-		by(1, f.text())
+		by(1, Share{}, f.text())
 	}
 	for _, u := range r.Unhealthy {
 		parts = append(parts, fmt.Sprintf("1 is out of order (%s)", u.Why))
@@ -221,6 +230,8 @@ func Coarse(r Reason, clock Clock) string {
 	switch r := r.(type) {
 	case ShortOfGPUs:
 		return fmt.Sprintf("needs %s at once; not enough are free", wantText(int64(r.Need), r.Models))
+	case ShortOfShare:
+		return r.need() + "; not enough is free"
 	case ShortOfResource:
 		return fmt.Sprintf("needs %s at once; not enough is free", amountText(r.Resource, r.Need))
 	case ShortOfPorts:

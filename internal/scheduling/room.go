@@ -20,8 +20,14 @@ type room struct {
 	free  Resources
 	gpus  []*Device
 	ports map[int32]bool
-	// tenants hold devices, by UUID.
-	tenants map[string]*tenant
+	// tenants hold devices or parts of them, by UUID.
+	tenants map[string][]portion
+}
+
+// portion is how much a tenant has of a device.
+type portion struct {
+	*tenant
+	share Share
 }
 
 // hasPorts reports that none of the ports is taken.
@@ -48,7 +54,7 @@ func (c *Core) house() *house {
 		if s == nil || c.nodes[s.node.Name] != s {
 			continue
 		}
-		r := &room{node: &s.node, free: s.node.Allocatable, ports: make(map[int32]bool, len(s.ports)), tenants: make(map[string]*tenant, len(s.node.Devices))}
+		r := &room{node: &s.node, free: s.node.Allocatable, ports: make(map[int32]bool, len(s.ports)), tenants: make(map[string][]portion, len(s.node.Devices))}
 		for p := range s.ports {
 			r.ports[p] = true
 		}
@@ -70,20 +76,14 @@ func (c *Core) lodge(h *house, r *room, e *entry, held *held) {
 	who := &tenant{Key: e.req.Key, pod: e.req.Pod, since: e.since, resources: held.resources}
 	h.tenants = append(h.tenants, who)
 	r.free = r.free.minus(held.resources)
-	var uuids []string
-	for _, s := range held.seats {
-		uuids = c.cluster.SeatDevices(s, uuids)
-	}
-	for _, uuid := range uuids {
-		r.tenants[uuid] = who
-	}
+	c.lodgeSeats(r, who, held.seats)
 }
 
 // tidy finds the free devices, and puts the nodes in order.
 func (h *house) tidy() {
 	for _, r := range h.rooms {
 		for d := range r.node.Devices {
-			if dev := &r.node.Devices[d]; dev.usable() && r.tenants[dev.UUID] == nil {
+			if dev := &r.node.Devices[d]; dev.usable() && len(r.tenants[dev.UUID]) == 0 {
 				r.gpus = append(r.gpus, dev)
 			}
 		}

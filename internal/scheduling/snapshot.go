@@ -89,6 +89,8 @@ type Device struct {
 	Index int
 	// Model is the short name that users write.
 	Model string
+	// MemoryMiB is the size of its memory; 0 where it is not known.
+	MemoryMiB int64
 	// Unhealthy says why it must not be given out; empty if it may.
 	Unhealthy string
 	// Foreign are the processes on it that are not Muster's. A device that
@@ -157,6 +159,8 @@ type Request struct {
 	// Refused is what the API server said when it was asked whether it would
 	// accept the pods; empty if it would.
 	Refused string
+	// Invalid says why what it asks for can never be given; empty if it can.
+	Invalid string
 	// Queue is the queue that it is charged to; empty means the default one.
 	Queue string
 	// User is whose it is; empty where nobody is known.
@@ -186,6 +190,8 @@ type Role struct {
 	Done []int32
 	// GPUs is the number of GPUs of each member, all of one model.
 	GPUs int32
+	// Share is how much of one GPU each member needs, where GPUs is 0.
+	Share Share
 	// Models are the models that will do, in order of preference. Empty: any.
 	Models []string
 	// Resources is what each member asks for beside GPUs.
@@ -254,8 +260,10 @@ type Pod struct {
 	Node string
 	// Since is when it began to hold what it holds.
 	Since Instant
-	// GPUs are the UUIDs of its GPUs.
-	GPUs []string
+	// GPUs are the UUIDs of its GPUs; Share is how much it has of the one, where
+	// that is not all.
+	GPUs  []string
+	Share Share
 	// Ports are the node's ports that it uses.
 	Ports []int32
 	// Resources is what it asks for beside GPUs.
@@ -271,8 +279,10 @@ type Assignment struct {
 	Index int32
 	// Node is where it goes.
 	Node string
-	// GPUs are the UUIDs of its GPUs.
-	GPUs []string
+	// GPUs are the UUIDs of its GPUs; Share is how much it has of the one, where
+	// that is not all.
+	GPUs  []string
+	Share Share
 	// Port is the node's port that it listens on; 0 where it has an address
 	// of its own.
 	Port int32

@@ -49,6 +49,11 @@ func (c *Core) Sync(s Snapshot) *Ledger {
 	}) {
 		c.adopt(uid, nil, placed[uid])
 	}
+	// 4. What found a device held by one that has given it back since.
+	for _, uid := range chosen(c.entries, func(_ string, e *entry) bool { return e.crowded }) {
+		c.adopt(uid, held[uid], placed[uid])
+		c.entries[uid].crowded = false
+	}
 	return ledger
 }
 
@@ -111,6 +116,7 @@ func (c *Core) adopt(uid string, holdings []Holding, p *Placement) {
 	favoured := e.favoured > 0 && p != nil && e.attempt == p.Attempt
 	c.free(e)
 	c.remove(e)
+	e.crowded = false
 	if len(holdings) == 0 && p == nil {
 		c.insert(e)
 		return
@@ -124,7 +130,7 @@ func (c *Core) adopt(uid string, holdings []Holding, p *Placement) {
 	}
 	for _, h := range holdings {
 		before := len(e.held)
-		c.take(e, Assignment{Role: h.Role, Index: h.Index, Node: h.Node, GPUs: h.GPUs}, h.Resources)
+		c.take(e, Assignment{Role: h.Role, Index: h.Index, Node: h.Node, GPUs: h.GPUs, Share: h.Share}, h.Resources)
 		if len(e.held) > before {
 			c.holdPorts(&e.held[before], h.Ports)
 			c.holdPorts(&e.held[before], e.fixedPorts(&h))
