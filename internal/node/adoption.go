@@ -84,7 +84,7 @@ func (n *Node) inherit(ctx context.Context) error {
 	}
 	for uid, l := range n.inherited {
 		if l.record != nil && slices.ContainsFunc(l.processes, live) {
-			n.ledger.quarantine(uid, l.name(), l.record.GPUs)
+			n.ledger.quarantine(uid, l.name(), l.record.GPUs, l.record.Share)
 		}
 	}
 	return nil

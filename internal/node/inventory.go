@@ -144,7 +144,7 @@ func (i *inventory) refresh(ctx context.Context) error {
 func foreigners(samples []gpu.Sample, before, after map[int]bool, alive func(pid int) bool) map[string][]gpu.Process {
 	out := map[string][]gpu.Process{}
 	for _, s := range samples {
-		for _, p := range s.Processes {
+		for _, p := range s.UsedByOthers() {
 			if !before[p.PID] && !after[p.PID] && alive(p.PID) {
 				out[s.UUID] = append(out[s.UUID], p)
 			}

@@ -209,7 +209,11 @@ func (w *worker) gpus(v *expansion.Variables, u *unit, s *process.Spec, isolated
 		for _, uuid := range u.gpus {
 			if d.UUID == uuid {
 				own = append(own, d)
-				locks = append(locks, gpu.LockPath(uuid))
+				if part := admission.ShareOf(w.pod); part == (admission.Share{}) {
+					locks = append(locks, gpu.LockPath(uuid))
+				} else {
+					w.share(v, s, d, isolated)
+				}
 				if d.Node != "" {
 					nodes = append(nodes, d.Node)
 				}

@@ -18,8 +18,10 @@ type port struct {
 
 // holding is what one pod holds.
 type holding struct {
-	name   string
-	gpus   []string
+	name string
+	gpus []string
+	// share is how much it holds of its GPU; the zero value: its GPUs wholly.
+	share  admission.Share
 	ports  []port
 	ending bool
 }
@@ -39,10 +41,10 @@ func newLedger() *ledger {
 // take calls admit with who holds what, and, if it returns no refusal, gives
 // the pod what it names. Where the refusal may be due to a pod that is just
 // ending, retry is a channel that closes at the next change.
-func (l *ledger) take(pod *corev1.Pod, shared bool, admit func(gpus map[string]string, ports map[port]string) *admission.Refusal) (refusal *admission.Refusal, retry <-chan struct{}) {
+func (l *ledger) take(pod *corev1.Pod, shared bool, admit func(gpus map[string]admission.Use, ports map[port]string) *admission.Refusal) (refusal *admission.Refusal, retry <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	gpus, ports := map[string]string{}, map[port]string{}
+	gpus, ports := map[string]admission.Use{}, map[port]string{}
 	ending := false
 	wanted := holdingOf(pod, shared)
 	for uid, h := range l.held {
@@ -50,7 +52,9 @@ func (l *ledger) take(pod *corev1.Pod, shared bool, admit func(gpus map[string]s
 			continue
 		}
 		for _, g := range h.gpus {
-			gpus[g] = h.name
+			use := gpus[g]
+			use.Add(h.name, h.share)
+			gpus[g] = use
 		}
 		for _, p := range h.ports {
 			ports[p] = h.name
@@ -94,10 +98,10 @@ func (l *ledger) hold(pod *corev1.Pod, shared bool) {
 }
 
 // quarantine records GPUs that nobody may use.
-func (l *ledger) quarantine(uid types.UID, name string, gpus []string) {
+func (l *ledger) quarantine(uid types.UID, name string, gpus []string, share admission.Share) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.held[uid] = &holding{name: "the quarantined pod " + name, gpus: gpus}
+	l.held[uid] = &holding{name: "the quarantined pod " + name, gpus: gpus, share: share}
 }
 
 // end marks that a pod's holdings will be free soon.
@@ -122,7 +126,7 @@ func (l *ledger) release(uid types.UID) {
 
 // holdingOf is what a pod asks to hold. Shared: it uses the machine's ports.
 func holdingOf(pod *corev1.Pod, shared bool) *holding {
-	h := &holding{name: fmt.Sprintf("pod %s/%s", pod.Namespace, pod.Name), gpus: admission.GPUs(pod)}
+	h := &holding{name: fmt.Sprintf("pod %s/%s", pod.Namespace, pod.Name), gpus: admission.GPUs(pod), share: admission.ShareOf(pod)}
 	if !shared {
 		return h
 	}

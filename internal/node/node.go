@@ -282,7 +282,7 @@ func (n *Node) see(ctx context.Context, pod *corev1.Pod) {
 	}
 	if r == nil && len(left.processes) > 0 {
 		// It was admitted once; its record is lost, and its job's name with it.
-		r = &record{Cluster: n.cluster, ResourceVersion: pod.ResourceVersion, UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, GPUs: admission.GPUs(pod)}
+		r = &record{Cluster: n.cluster, ResourceVersion: pod.ResourceVersion, UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, GPUs: admission.GPUs(pod), Share: admission.ShareOf(pod)}
 		if err := r.write(n.config.podsDir()); err != nil {
 			n.config.Log.Warn("writing a pod's record anew", "error", err)
 		}

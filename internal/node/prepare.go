@@ -223,9 +223,9 @@ func (n *Node) tryAdmit(pod *corev1.Pod) (*admission.Refusal, <-chan struct{}) {
 		GPUs:         map[string]admission.GPU{},
 	}
 	devices := n.inventory.devices()
-	return n.ledger.take(pod, shared, func(gpus map[string]string, ports map[port]string) *admission.Refusal {
+	return n.ledger.take(pod, shared, func(gpus map[string]admission.Use, ports map[port]string) *admission.Refusal {
 		for _, d := range devices {
-			facts.GPUs[d.UUID] = admission.GPU{Holder: gpus[d.UUID], Unhealthy: d.Unhealthy}
+			facts.GPUs[d.UUID] = admission.GPU{Use: gpus[d.UUID], MemoryMiB: d.MemoryMiB, Unhealthy: d.Unhealthy}
 		}
 		facts.PortHolder = func(protocol corev1.Protocol, number int32) string {
 			if holder := ports[port{protocol: protocol, number: number}]; holder != "" {
@@ -242,7 +242,7 @@ func (n *Node) newRecord(ctx context.Context, pod *corev1.Pod) *record {
 	return &record{
 		Cluster: n.cluster, ResourceVersion: pod.ResourceVersion,
 		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name,
-		Job: n.jobOf(ctx, pod), GPUs: admission.GPUs(pod),
+		Job: n.jobOf(ctx, pod), GPUs: admission.GPUs(pod), Share: admission.ShareOf(pod),
 	}
 }
 

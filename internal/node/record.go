@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-dev/muster/internal/node/admission"
 )
 
 // recordName is the file in a pod's folder that the next muster recognises
@@ -30,8 +32,18 @@ type record struct {
 	Job types.UID `json:"job,omitempty"`
 	// GPUs are the UUIDs that the pod holds.
 	GPUs []string `json:"gpus,omitempty"`
+	// Share is how much it holds of its GPU; the zero value: its GPUs wholly.
+	Share admission.Share `json:"share,omitzero"`
 	// Past is what removed attempts used.
 	Past past `json:"past"`
+}
+
+// held is how many GPUs the pod holds, a part of one being that part.
+func (r *record) held() float64 {
+	if r.Share.Milli > 0 {
+		return float64(r.Share.Milli) / 1000
+	}
+	return float64(len(r.GPUs))
 }
 
 // past sums up attempts whose folders are gone.

@@ -26,6 +26,9 @@ type facts struct {
 	// reason and message explain a pod that failed as a whole, or waits.
 	reason, message string
 	usage           *v1alpha1.PodUsage
+	// share is whether the pod's share of a GPU is enforced; nil: it has none,
+	// or nothing was started with it yet.
+	share *corev1.PodCondition
 }
 
 // status computes a pod's status. Transition times of conditions that did not
@@ -202,6 +205,9 @@ func conditions(f facts, phase corev1.PodPhase, initialized bool) []corev1.PodCo
 			set = append(set, corev1.PodCondition{Type: v1alpha1.ConditionPodUsage, Status: corev1.ConditionTrue, Reason: "Measured", Message: string(data)})
 		}
 	}
+	if f.share != nil {
+		set = append(set, corev1.PodCondition{Type: f.share.Type, Status: f.share.Status, Reason: f.share.Reason, Message: f.share.Message})
+	}
 	now := metav1.NewTime(f.now)
 	for i := range set {
 		set[i].LastTransitionTime = now
@@ -240,7 +246,7 @@ func condition(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition 
 
 // usage sums up what a pod used: CPU of all attempts, GPUs from the first
 // start to the last end.
-func usage(units []*unit, earlier past, gpus int) v1alpha1.PodUsage {
+func usage(units []*unit, earlier past, gpus float64) v1alpha1.PodUsage {
 	out := v1alpha1.PodUsage{CPUSeconds: earlier.CPUSeconds, MaxMemoryBytes: earlier.MaxRSSBytes}
 	first, last := earlier.Started, time.Time{}
 	for _, u := range units {
@@ -257,7 +263,7 @@ func usage(units []*unit, earlier past, gpus int) v1alpha1.PodUsage {
 		}
 	}
 	if !first.IsZero() && last.After(first) {
-		out.GPUSeconds = float64(gpus) * last.Sub(first).Seconds()
+		out.GPUSeconds = gpus * last.Sub(first).Seconds()
 	}
 	return out
 }

@@ -58,8 +58,11 @@ type worker struct {
 	message      string
 	sent         *corev1.PodStatus
 	acked        *corev1.PodStatus
-	finishing    bool
-	finished     bool
+	// enforcement is whether the pod's share of a GPU is enforced, once a
+	// container was started with it.
+	enforcement *corev1.PodCondition
+	finishing   bool
+	finished    bool
 }
 
 func newWorker(n *Node, pod *corev1.Pod, r *record, processes []*process.Process) *worker {
@@ -279,13 +282,13 @@ func (w *worker) report(now time.Time) time.Time {
 	}
 	f := facts{
 		pod: w.pod, units: w.units, hostIP: w.node.config.HostIP, start: w.start, now: now,
-		outcome: w.outcome, over: w.over, reason: w.reason, message: w.message,
+		outcome: w.outcome, over: w.over, reason: w.reason, message: w.message, share: w.enforced(),
 	}
 	if w.place != nil {
 		f.podIP = w.place.ip
 	}
 	if w.over && w.record != nil {
-		u := usage(w.units, w.record.Past, len(w.record.GPUs))
+		u := usage(w.units, w.record.Past, w.record.held())
 		f.usage = &u
 	}
 	s := status(f)

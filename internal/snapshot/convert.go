@@ -39,7 +39,7 @@ func node(n *corev1.Node) scheduling.Node {
 		out.Ports = &scheduling.PortRange{First: p.First, Last: p.Last}
 	}
 	for _, g := range inventory.GPUs {
-		d := scheduling.Device{UUID: g.UUID, Index: g.Index, Model: g.Model, Unhealthy: g.Unhealthy}
+		d := scheduling.Device{UUID: g.UUID, Index: g.Index, Model: g.Model, MemoryMiB: g.MemoryMiB, Unhealthy: g.Unhealthy}
 		for _, f := range g.Foreign {
 			d.Foreign = append(d.Foreign, scheduling.Process{PID: f.PID, User: f.User, Command: f.Command})
 		}
@@ -73,7 +73,7 @@ func amounts(list corev1.ResourceList) scheduling.Resources {
 			out.Memory = q.Value()
 		case corev1.ResourcePods:
 			out.Pods = q.Value()
-		case v1alpha1.ResourceGPU:
+		case v1alpha1.ResourceGPU, v1alpha1.ResourceGPUMilli, v1alpha1.ResourceGPUMemory:
 		default:
 			if out.Other == nil {
 				out.Other = map[string]int64{}
@@ -159,8 +159,9 @@ func raise(least, to corev1.ResourceList) {
 // role turns a pod's wishes into one role of the core.
 func role(name string, replicas int32, spec *corev1.PodSpec, models []string) scheduling.Role {
 	res, gpus := requests(spec)
+	share, _ := podShare(spec)
 	out := scheduling.Role{
-		Name: name, Replicas: replicas, GPUs: gpus, Models: models, Resources: res,
+		Name: name, Replicas: replicas, GPUs: gpus, Share: share, Models: models, Resources: res,
 		NodeLabels: spec.NodeSelector, FixedPorts: hostPorts(spec), Counted: counted(spec),
 	}
 	for _, t := range spec.Tolerations {

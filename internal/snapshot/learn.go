@@ -167,10 +167,18 @@ func sample(g *v1alpha1.Gang, r *v1alpha1.GangRole) *corev1.Pod {
 	p.Spec.NodeName = ""
 	p.Spec.SchedulerName = v1alpha1.SchedulerName
 	p.Spec.RestartPolicy = corev1.RestartPolicyNever
-	if n := gpus(r); n > 0 && len(p.Spec.Containers) > 0 {
-		c := &p.Spec.Containers[0]
-		setGPUs(&c.Resources.Requests, n)
-		setGPUs(&c.Resources.Limits, n)
+	if len(p.Spec.Containers) == 0 {
+		return p
+	}
+	n, share, _ := wants(r)
+	c := &p.Spec.Containers[0]
+	for _, list := range []*corev1.ResourceList{&c.Resources.Requests, &c.Resources.Limits} {
+		switch {
+		case n > 0:
+			setGPUs(list, int64(n))
+		case share != scheduling.Share{}:
+			setShare(list, share)
+		}
 	}
 	return p
 }
@@ -182,20 +190,22 @@ func setGPUs(list *corev1.ResourceList, n int64) {
 	(*list)[v1alpha1.ResourceGPU] = *resource.NewQuantity(n, resource.DecimalSI)
 }
 
-// gpus is the number of GPUs of each member of a role.
+// gpus is the number of GPUs of each member of a role, a part of one counting
+// as one.
 func gpus(r *v1alpha1.GangRole) int64 {
-	if r.GPUs == nil {
-		return 0
+	n, share, _ := wants(r)
+	if share != (scheduling.Share{}) {
+		return 1
 	}
-	return r.GPUs.Value()
+	return int64(n)
 }
 
 // roleOf turns a role and the pod that the API server would make of it into
 // the core's. The role's own word on GPUs is the one that counts.
 func roleOf(r *v1alpha1.GangRole, spec *corev1.PodSpec) scheduling.Role {
 	out := role(r.Name, r.Replicas, spec, r.GPUModels)
-	if r.GPUs != nil {
-		out.GPUs = int32(gpus(r))
+	if r.GPUs != nil || r.GPUMemory != nil {
+		out.GPUs, out.Share, _ = wants(r)
 	}
 	return out
 }

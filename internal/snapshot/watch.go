@@ -98,6 +98,7 @@ func matters(before, after any) bool {
 		return a.Spec.NodeName != b.Spec.NodeName || ended(a) != ended(b) || a.UID != b.UID ||
 			len(a.Spec.SchedulingGates) != len(b.Spec.SchedulingGates) || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil) ||
 			a.Annotations[v1alpha1.AnnotationGPUs] != b.Annotations[v1alpha1.AnnotationGPUs] ||
+			a.Annotations[v1alpha1.AnnotationGPUShare] != b.Annotations[v1alpha1.AnnotationGPUShare] ||
 			a.Annotations[v1alpha1.AnnotationGPUModels] != b.Annotations[v1alpha1.AnnotationGPUModels]
 	}
 	return true

@@ -127,7 +127,7 @@ func pod(p *corev1.Pod, shared bool) scheduling.Pod {
 	return scheduling.Pod{
 		Key: scheduling.Key{Namespace: p.Namespace, Name: p.Name}, UID: string(p.UID),
 		Gang: string(gangOf(p)), Role: p.Labels[v1alpha1.LabelRole], Index: index(p.Labels[v1alpha1.LabelIndex]),
-		Node: p.Spec.NodeName, Since: instant(since), GPUs: words(p.Annotations[v1alpha1.AnnotationGPUs]),
+		Node: p.Spec.NodeName, Since: instant(since), GPUs: words(p.Annotations[v1alpha1.AnnotationGPUs]), Share: shareOf(p),
 		Ports: ports, Resources: res, Ended: ended(p),
 	}
 }
@@ -149,8 +149,9 @@ func (w world) podRequest(p *corev1.Pod) scheduling.Request {
 	if p.Spec.Priority != nil {
 		priority = *p.Spec.Priority
 	}
+	_, invalid := podShare(&p.Spec)
 	return scheduling.Request{
-		Key: scheduling.Key{Namespace: p.Namespace, Name: p.Name}, UID: string(p.UID), Pod: true,
+		Key: scheduling.Key{Namespace: p.Namespace, Name: p.Name}, UID: string(p.UID), Pod: true, Invalid: invalid,
 		Priority: priority, Created: instant(p.CreationTimestamp.Time),
 		Roles: []scheduling.Role{role("pod", 1, &p.Spec, words(p.Annotations[v1alpha1.AnnotationGPUModels]))},
 	}
@@ -188,6 +189,11 @@ func (w world) gangRequest(g *v1alpha1.Gang, placed bool) (scheduling.Request, b
 		return req, false
 	}
 	req.Refused = known.refused
+	for i := range g.Spec.Roles {
+		if _, _, invalid := wants(&g.Spec.Roles[i]); invalid != "" {
+			req.Invalid = "role " + g.Spec.Roles[i].Name + ": " + invalid
+		}
+	}
 	req.Roles = slices.Clone(known.roles)
 	for i := range req.Roles {
 		for n := range req.Roles[i].Replicas {
@@ -232,7 +238,7 @@ func (w world) placement(p *v1alpha1.Placement, g *v1alpha1.Gang, members map[me
 		member := memberOf{p.Spec.GangUID, m.Role, fmt.Sprint(m.Index)}
 		mp := members[member]
 		placed := scheduling.PlacedMember{
-			Assignment: scheduling.Assignment{Role: m.Role, Index: m.Index, GPUs: m.GPUs},
+			Assignment: scheduling.Assignment{Role: m.Role, Index: m.Index, GPUs: m.GPUs, Share: given(m.Share)},
 			Resources:  resources[m.Role],
 		}
 		if int(m.Node) < len(p.Spec.Nodes) && m.Node >= 0 {

@@ -71,7 +71,7 @@ func placementOf(g *v1alpha1.Gang, plan scheduling.Plan, epoch int64, now time.T
 		if port == 0 {
 			port = v1alpha1.DefaultPort
 		}
-		p.Spec.Members = append(p.Spec.Members, v1alpha1.PlacedMember{Role: m.Role, Index: m.Index, Node: row, GPUs: m.GPUs, Port: port})
+		p.Spec.Members = append(p.Spec.Members, v1alpha1.PlacedMember{Role: m.Role, Index: m.Index, Node: row, GPUs: m.GPUs, Share: journalled(m.Share), Port: port})
 	}
 	return p
 }
@@ -177,6 +177,9 @@ func (l *Loop) bind(ctx context.Context, p *corev1.Pod, plan scheduling.Plan) {
 	if len(to.GPUs) > 0 {
 		annotations[v1alpha1.AnnotationGPUs] = strings.Join(to.GPUs, ",")
 	}
+	if to.Share != (scheduling.Share{}) {
+		annotations[v1alpha1.AnnotationGPUShare] = shareText(to.Share)
+	}
 	for k, v := range annotations {
 		bound.Annotations[k] = v
 	}
@@ -208,7 +211,8 @@ func (l *Loop) createBinding(ctx context.Context, p *corev1.Pod, binding *corev1
 		if apierrors.IsConflict(err) {
 			have := &corev1.Pod{}
 			if e := l.options.Live.Get(ctx, client.ObjectKeyFromObject(p), have); e == nil && have.UID == p.UID &&
-				have.Spec.NodeName == p.Spec.NodeName && have.Annotations[v1alpha1.AnnotationGPUs] == p.Annotations[v1alpha1.AnnotationGPUs] {
+				have.Spec.NodeName == p.Spec.NodeName && have.Annotations[v1alpha1.AnnotationGPUs] == p.Annotations[v1alpha1.AnnotationGPUs] &&
+				have.Annotations[v1alpha1.AnnotationGPUShare] == p.Annotations[v1alpha1.AnnotationGPUShare] {
 				return nil
 			}
 		}

@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -161,6 +162,10 @@ func (o observed) count(s *v1alpha1.GangStatus, live bool) []*corev1.Pod {
 
 // countRoles counts members by role and notes the first start.
 func (o observed) countRoles(s *v1alpha1.GangStatus) {
+	said := map[string]string{}
+	for i := range s.Roles {
+		said[s.Roles[i].Name] = s.Roles[i].GPUShare
+	}
 	s.Roles = nil
 	for i := range o.gang.Spec.Roles {
 		r := &o.gang.Spec.Roles[i]
@@ -185,6 +190,7 @@ func (o observed) countRoles(s *v1alpha1.GangStatus) {
 				c.Pending++
 			}
 		}
+		c.GPUShare = cmp.Or(shareText(o.pods, r.Name), said[r.Name])
 		s.Roles = append(s.Roles, c)
 	}
 	for _, p := range o.pods {

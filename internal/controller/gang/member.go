@@ -81,14 +81,10 @@ func usage(p *corev1.Pod) v1alpha1.PodUsage {
 			to = t.FinishedAt.Time
 		}
 	}
-	gpus := 0
-	if text := p.Annotations[v1alpha1.AnnotationGPUs]; text != "" {
-		gpus = len(strings.Split(text, ","))
-	}
 	if from.IsZero() || to.Before(from) {
 		return v1alpha1.PodUsage{}
 	}
-	return v1alpha1.PodUsage{GPUSeconds: float64(gpus) * to.Sub(from).Seconds()}
+	return v1alpha1.PodUsage{GPUSeconds: gpusOf(p) * to.Sub(from).Seconds()}
 }
 
 func addSeconds(q *resource.Quantity, seconds float64) {

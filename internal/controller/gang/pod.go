@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -83,6 +82,9 @@ func newPod(g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.PlacedMember, pe
 		Spec: t.Spec,
 	}
 	mark(pod, g, p, m)
+	if err := markShare(pod, m); err != nil {
+		return nil, fmt.Errorf("making the pod of %s-%d: writing its share: %w", m.Role, m.Index, err)
+	}
 	s := &pod.Spec
 	s.NodeName = p.Spec.Nodes[m.Node]
 	s.SchedulerName = v1alpha1.SchedulerName
@@ -92,9 +94,8 @@ func newPod(g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.PlacedMember, pe
 		no := false
 		s.AutomountServiceAccountToken = &no
 	}
-	if role.GPUs != nil && !role.GPUs.IsZero() && len(s.Containers) > 0 {
-		setGPUs(&s.Containers[0].Resources.Requests, *role.GPUs)
-		setGPUs(&s.Containers[0].Resources.Limits, *role.GPUs)
+	if len(s.Containers) > 0 {
+		setRequest(&s.Containers[0], role)
 	}
 	for i := range s.Containers {
 		s.Containers[i].Env = environment(vars, s.Containers[i].Env)
@@ -126,13 +127,6 @@ func mark(pod *corev1.Pod, g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.P
 	}
 	pod.Annotations[v1alpha1.AnnotationPort] = strconv.Itoa(int(m.Port))
 	pod.Annotations[v1alpha1.AnnotationEpoch] = strconv.FormatInt(p.Spec.Epoch, 10)
-}
-
-func setGPUs(list *corev1.ResourceList, n resource.Quantity) {
-	if *list == nil {
-		*list = corev1.ResourceList{}
-	}
-	(*list)[v1alpha1.ResourceGPU] = n
 }
 
 // environment puts the rendezvous variables before a container's own, so that

@@ -83,6 +83,14 @@ func gpus(role *v1alpha1.Role) (*resource.Quantity, string) {
 		}{"template requests", r.Requests})
 	}
 	for _, s := range sources {
+		for _, own := range []struct {
+			name  corev1.ResourceName
+			field string
+		}{{v1alpha1.ResourceGPUMilli, "gpus: 250m"}, {v1alpha1.ResourceGPUMemory, "gpuMemory: 8Gi"}} {
+			if _, ok := s.list[own.name]; ok {
+				return nil, fmt.Sprintf("%s: %s is for pods written by hand; write it as the role's own field, as in %s", s.name, own.name, own.field)
+			}
+		}
 		if q, ok := s.list[v1alpha1.ResourceGPU]; ok {
 			wants[s.name] = q
 		}
@@ -94,14 +102,17 @@ func gpus(role *v1alpha1.Role) (*resource.Quantity, string) {
 		if !ok {
 			continue
 		}
-		if q.Sign() < 0 || q.MilliValue()%1000 != 0 {
-			return nil, fmt.Sprintf("%s asks for %s GPUs; give a whole number, 0 or more", name, q.String())
+		if share := q.Sign() > 0 && q.MilliValue() < 1000; q.Sign() < 0 || (!share && q.MilliValue()%1000 != 0) {
+			return nil, fmt.Sprintf("%s asks for %s GPUs; give a whole number, 0 or more, or a share below one GPU, such as 250m", name, q.String())
 		}
 		if first == nil {
 			first, firstName = &q, name
 		} else if first.Cmp(q) != 0 {
 			return nil, fmt.Sprintf("%s asks for %s GPUs and %s for %s; a GPU is held for as long as the process runs, so there is one number: write gpus: %s", firstName, first.String(), name, q.String(), first.String())
 		}
+	}
+	if first != nil && role.GPUMemory != nil && first.Sign() > 0 && first.MilliValue() >= 1000 {
+		return nil, fmt.Sprintf("%s asks for %s whole GPUs and gpuMemory for %s of one; leave one of them out, or give a share below one GPU, such as gpus: 250m", firstName, first.String(), role.GPUMemory)
 	}
 	return first, ""
 }

@@ -65,7 +65,7 @@ func gangFor(job *v1alpha1.TrainingJob, p preparation) *v1alpha1.Gang {
 			policy = v1alpha1.RestartOnFailure
 		}
 		gang.Spec.Roles = append(gang.Spec.Roles, v1alpha1.GangRole{
-			Name: role.Name, Replicas: replicas(role), GPUs: wants, GPUModels: role.GPUModels,
+			Name: role.Name, Replicas: replicas(role), GPUs: wants, GPUMemory: role.GPUMemory, GPUModels: role.GPUModels,
 			RestartPolicy: policy, Template: templateFor(job, role, p),
 		})
 	}
@@ -280,8 +280,10 @@ func resourcesFor(role *v1alpha1.Role, template corev1.ResourceRequirements) cor
 			out.Requests[name] = q
 		}
 	}
-	delete(limits, v1alpha1.ResourceGPU)
-	delete(out.Requests, v1alpha1.ResourceGPU)
+	for _, name := range []corev1.ResourceName{v1alpha1.ResourceGPU, v1alpha1.ResourceGPUMilli, v1alpha1.ResourceGPUMemory} {
+		delete(limits, name)
+		delete(out.Requests, name)
+	}
 	if len(limits) > 0 {
 		out.Limits = limits
 	}

@@ -261,12 +261,17 @@ func holding(gang *v1alpha1.Gang) bool {
 // wanted is what the spec asks for: the number of GPUs and, for each role, of
 // members, keeping the counts that are known.
 func wanted(job *v1alpha1.TrainingJob, known []v1alpha1.RoleStatus) (int64, []v1alpha1.RoleStatus) {
-	var total int64
+	var milli int64
 	roles := make([]v1alpha1.RoleStatus, 0, len(job.Spec.Roles))
 	for i := range job.Spec.Roles {
 		role := &job.Spec.Roles[i]
-		if q, problem := gpus(role); q != nil && problem == "" {
-			total += q.Value() * int64(replicas(role))
+		switch q, problem := gpus(role); {
+		case problem != "":
+		case q != nil && !q.IsZero():
+			milli += q.MilliValue() * int64(replicas(role))
+		case role.GPUMemory != nil:
+			// How much of a GPU that is, its memory decides: at least something.
+			milli += int64(replicas(role))
 		}
 		status := v1alpha1.RoleStatus{Name: role.Name, Pending: replicas(role)}
 		for _, k := range known {
@@ -277,7 +282,7 @@ func wanted(job *v1alpha1.TrainingJob, known []v1alpha1.RoleStatus) (int64, []v1
 		status.Wanted = replicas(role)
 		roles = append(roles, status)
 	}
-	return total, roles
+	return (milli + 999) / 1000, roles
 }
 
 // ready is "running/wanted".

@@ -23,8 +23,10 @@ func (r *Refusal) Error() string { return r.Field + ": " + r.Message }
 
 // GPU is what admission must know of one of the node's GPUs.
 type GPU struct {
-	// Holder names the pod or process that has the GPU; empty: it is free.
-	Holder string
+	// Use is what other pods have of it.
+	Use Use
+	// MemoryMiB is the size of its memory; 0: not known.
+	MemoryMiB int64
 	// Unhealthy says why it must not be given out; empty: it may.
 	Unhealthy string
 }
@@ -52,7 +54,7 @@ type Facts struct {
 // several reasons, one that does not pass comes first.
 func Admit(pod *corev1.Pod, facts Facts) *Refusal {
 	c := &check{pod: pod, facts: facts}
-	steps := []func(){c.unknown, c.spec, c.podSecurity, c.volumes, c.containers, c.gpus}
+	steps := []func(){c.unknown, c.spec, c.podSecurity, c.volumes, c.containers, c.share, c.gpus}
 	for _, step := range steps {
 		if step(); c.refusal != nil && !c.refusal.Passing {
 			return c.refusal

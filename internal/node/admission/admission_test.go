@@ -65,7 +65,7 @@ func ptr[T any](v T) *T { return &v }
 func plain() Facts {
 	return Facts{
 		Root: true,
-		GPUs: map[string]GPU{"a": {}, "b": {Holder: "pod x/y"}, "c": {Unhealthy: "it fell off the bus"}},
+		GPUs: map[string]GPU{"a": {}, "b": {Use: Use{Holders: []string{"pod x/y"}, Share: Share{Milli: 1000}}}, "c": {Unhealthy: "it fell off the bus"}},
 		PortHolder: func(_ corev1.Protocol, port int32) string {
 			if port == 80 {
 				return "process 7 (nginx)"

@@ -118,14 +118,15 @@ func (c *check) resources(at string, ctr *corev1.Container) {
 			c.refuseIf(!c.facts.CPULimits, field, "this node cannot enforce a CPU limit (see muster doctor); remove the limit and keep the request")
 		case corev1.ResourceEphemeralStorage:
 			c.refuse(field, "this node cannot enforce a limit on local files; remove the limit and keep the request")
-		case v1alpha1.ResourceGPU:
+		case v1alpha1.ResourceGPU, v1alpha1.ResourceGPUMilli, v1alpha1.ResourceGPUMemory:
 		default:
 			c.refuse(field, "this node has no such resource")
 		}
 	}
 	for _, name := range sortedNames(ctr.Resources.Requests) {
 		switch name {
-		case corev1.ResourceMemory, corev1.ResourceCPU, corev1.ResourceEphemeralStorage, v1alpha1.ResourceGPU:
+		case corev1.ResourceMemory, corev1.ResourceCPU, corev1.ResourceEphemeralStorage,
+			v1alpha1.ResourceGPU, v1alpha1.ResourceGPUMilli, v1alpha1.ResourceGPUMemory:
 		default:
 			c.refuse(at+"requests."+string(name), "this node has no such resource")
 		}

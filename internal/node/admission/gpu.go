@@ -16,7 +16,11 @@ import (
 func (c *check) gpus() {
 	const field = "metadata.annotations[" + v1alpha1.AnnotationGPUs + "]"
 	named := GPUs(c.pod)
-	if wanted := wantedGPUs(c.pod); int64(len(named)) != wanted {
+	wanted := wantedGPUs(c.pod)
+	if ShareOf(c.pod) != (Share{}) {
+		wanted = 1
+	}
+	if int64(len(named)) != wanted {
 		c.refuse(field, "names %d GPUs and the pod asks for %d by %s. The scheduler writes the annotation: "+
 			"leave nodeName empty and set schedulerName: %s", len(named), wanted, v1alpha1.ResourceGPU, v1alpha1.SchedulerName)
 	}
@@ -30,8 +34,8 @@ func (c *check) gpus() {
 			c.refuseForNow(field, "this node has no GPU %s; it has %s", uuid, orNone(slices.Sorted(maps.Keys(c.facts.GPUs))))
 		case gpu.Unhealthy != "":
 			c.refuseForNow(field, "GPU %s must not be used: %s", uuid, gpu.Unhealthy)
-		case gpu.Holder != "":
-			c.refuseForNow(field, "GPU %s is held by %s", uuid, gpu.Holder)
+		default:
+			c.freeGPU(field, uuid, gpu)
 		}
 		seen[uuid] = true
 	}
@@ -52,8 +56,19 @@ func GPUs(pod *corev1.Pod) []string {
 // Assign divides a pod's GPUs among its containers: ordinary containers in
 // order, each as many as its limit. Init containers run before the others and
 // take theirs from the front; sidecars take theirs as ordinary containers do.
+// A part of a GPU is the one container's that asks for it.
 func Assign(pod *corev1.Pod) map[string][]string {
 	named, out := GPUs(pod), map[string][]string{}
+	if ShareOf(pod) != (Share{}) {
+		for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+			for i := range list {
+				if asksForShare(&list[i]) {
+					out[list[i].Name] = named
+				}
+			}
+		}
+		return out
+	}
 	take := func(from []string, ctr *corev1.Container) []string {
 		n := min(int(limitGPUs(ctr)), len(from))
 		if n > 0 {

@@ -21,6 +21,19 @@
 // ends. The files are never removed: a removed file could be locked by one
 // process and made anew by another.
 //
+// Containers that have parts of one device share its lock: they hold it shared,
+// and a file beside it that names their Muster's lock group (LockGroup). Who
+// wants the whole device is kept off by the first, another Muster that gives out
+// parts of it by the second.
+//
+// # Shares
+//
+// A Share is a part of one device: thousandths of it and MiB of its memory. No
+// driver keeps a process to its part by itself. What there is: variables that
+// frameworks read, which bind whoever reads them, and NVIDIA's Multi-Process
+// Service (MPS), by which an allocation beyond a process's limit fails and its
+// neighbours go on. Enforcement says which it is, and never claims more.
+//
 // # What it must not know
 //
 // Pods, placements and Kubernetes. It reports devices and processes; whose a

@@ -207,8 +207,12 @@ func (s *Survey) placed(gang *v1alpha1.Gang, p *v1alpha1.Placement, models map[s
 		if slices.Contains(gang.Status.Done, fmt.Sprintf("%s-%d", m.Role, m.Index)) {
 			continue
 		}
+		milli := int64(1000)
+		if m.Share != nil {
+			milli = int64(m.Share.Milli)
+		}
 		for _, uuid := range m.GPUs {
-			s.Tree.Classes().AddGPUs(held, models[uuid], 1000)
+			s.Tree.Classes().AddGPUs(held, models[uuid], milli)
 		}
 	}
 	for i := range gang.Spec.Roles {

@@ -47,6 +47,12 @@ type Spec struct {
 	// starts, and until the whole tree has ended. They are created where
 	// missing, and while they are held they name their holder.
 	Locks []string `json:"locks,omitempty"`
+	// SharedLocks are files of the same kind that containers of one LockGroup
+	// hold together: neither who locks one exclusively nor another group gets
+	// it meanwhile.
+	SharedLocks []string `json:"sharedLocks,omitempty"`
+	// LockGroup names the group, in letters, digits and dashes.
+	LockGroup string `json:"lockGroup,omitempty"`
 	// Labels are the caller's own, kept for adoption.
 	Labels map[string]string `json:"labels,omitempty"`
 	// TerminationMessagePath is a file, as the command sees it, whose last

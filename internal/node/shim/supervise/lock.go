@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -19,33 +20,119 @@ const (
 	lockEvery = 10 * time.Millisecond
 )
 
-// lock takes all the locks, in their order, and writes into each who holds it.
+// lock takes all the locks, in their order.
 func (s *supervisor) lock() *startError {
 	until := time.Now().Add(lockFor)
 	for _, path := range s.spec.Locks {
-		file, err := openLock(path)
-		if err != nil {
-			return fault(contract.ReasonInternal, "opening the lock %s: %v", path, err)
+		if failed := s.lockAlone(path, until); failed != nil {
+			return failed
 		}
-		for {
-			err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-			if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(until) {
-				break
-			}
-			time.Sleep(lockEvery)
+	}
+	for _, path := range s.spec.SharedLocks {
+		if failed := s.lockTogether(path, s.spec.LockGroup, until); failed != nil {
+			return failed
 		}
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return fault(contract.ReasonLockHeld, "the lock %s is held by %s", path, holder(path))
-		}
-		if err != nil {
-			return fault(contract.ReasonInternal, "locking %s: %v", path, err)
-		}
-		_ = file.Truncate(0)
-		_, _ = file.WriteAt(fmt.Appendf(nil, "container %s, process %d, user %d, since %s\n",
-			s.spec.ID, s.order.HostPID, os.Getuid(), time.Now().UTC().Format(time.RFC3339)), 0)
-		s.locks = append(s.locks, file)
 	}
 	return nil
+}
+
+// lockAlone takes a lock for this container alone, and writes into it who
+// holds it.
+func (s *supervisor) lockAlone(path string, until time.Time) *startError {
+	file, failed := s.flock(path, unix.LOCK_EX, until)
+	if failed != nil {
+		return failed
+	}
+	_ = file.Truncate(0)
+	_, _ = file.WriteAt(fmt.Appendf(nil, "container %s, process %d, user %d, since %s\n",
+		s.spec.ID, s.order.HostPID, os.Getuid(), time.Now().UTC().Format(time.RFC3339)), 0)
+	s.locks = append(s.locks, file)
+	return nil
+}
+
+// lockTogether takes a lock together with others of the same group.
+//
+//  1. The lock itself, shared: whoever wants it alone is kept off.
+//  2. The group's own file, shared: it says that the group is here.
+//  3. No other group is here. Two that arrive at once see each other, and both
+//     try again.
+//
+// What it locked is given back where any of this fails.
+func (s *supervisor) lockTogether(path, group string, until time.Time) *startError {
+	for {
+		main, failed := s.flock(path, unix.LOCK_SH, until)
+		if failed != nil {
+			return failed
+		}
+		own := path + groupMark + group
+		mark, failed := s.flock(own, unix.LOCK_SH, until)
+		if failed != nil {
+			_ = main.Close()
+			return failed
+		}
+		if !otherGroup(path, own) {
+			_ = main.Truncate(0)
+			_, _ = main.WriteAt([]byte("containers of one Muster that have parts of it\n"), 0)
+			s.shared = append(s.shared, main, mark)
+			return nil
+		}
+		_, _ = main.Close(), mark.Close()
+		if time.Now().After(until) {
+			return fault(contract.ReasonLockHeld, "the lock %s is shared by containers of another Muster", path)
+		}
+		time.Sleep(lockEvery)
+	}
+}
+
+// groupMark stands between a lock's name and a group's.
+const groupMark = ".shared-"
+
+// otherGroup reports that another group shares the lock.
+func otherGroup(path, own string) bool {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return true // better nobody than two
+	}
+	for _, entry := range entries {
+		each := filepath.Join(filepath.Dir(path), entry.Name())
+		if each == own || !strings.HasPrefix(each, path+groupMark) {
+			continue
+		}
+		file, err := openLock(each)
+		if err != nil {
+			continue
+		}
+		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		_ = file.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return true
+		}
+	}
+	return false
+}
+
+// flock opens a lock and takes it, trying again until the time is up.
+func (s *supervisor) flock(path string, how int, until time.Time) (*os.File, *startError) {
+	file, err := openLock(path)
+	if err != nil {
+		return nil, fault(contract.ReasonInternal, "opening the lock %s: %v", path, err)
+	}
+	for {
+		err = unix.Flock(int(file.Fd()), how|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(until) {
+			break
+		}
+		time.Sleep(lockEvery)
+	}
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		_ = file.Close()
+		return nil, fault(contract.ReasonLockHeld, "the lock %s is held by %s", path, holder(path))
+	case err != nil:
+		_ = file.Close()
+		return nil, fault(contract.ReasonInternal, "locking %s: %v", path, err)
+	}
+	return file, nil
 }
 
 // openLock opens a lock that all users of the machine share. The folder may be

@@ -210,6 +210,9 @@ func (s *supervisor) finish() error {
 	for _, l := range s.locks {
 		release(l)
 	}
+	for _, l := range s.shared {
+		_ = l.Close() // others may hold it still
+	}
 	file, err := s.record()
 	if err != nil {
 		err = fmt.Errorf("recording the exit: %w", err)

@@ -21,6 +21,7 @@ type supervisor struct {
 	listener *conn
 	groups   []groupFolder
 	locks    []*os.File
+	shared   []*os.File
 	journal  *journal
 	spawner  chan spawnRequest
 	pumps    sync.WaitGroup

@@ -1,0 +1,140 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/scheduling"
+)
+
+// The units of parts of GPUs.
+const (
+	wholeMilli = 1000
+	mib        = 1 << 20
+)
+
+// mibOf is an amount of memory in MiB, rounded up.
+func mibOf(q resource.Quantity) int64 { return max(0, (q.Value()+mib-1)/mib) }
+
+// wants is what a role asks for of GPUs: so many whole ones, or a part of one.
+// What cannot be had at all, such as one and a half, is said in words.
+func wants(r *v1alpha1.GangRole) (gpus int32, share scheduling.Share, invalid string) {
+	if r.GPUMemory != nil {
+		share.MiB = mibOf(*r.GPUMemory)
+	}
+	if r.GPUs != nil {
+		switch milli := r.GPUs.MilliValue(); {
+		case milli > 0 && milli < wholeMilli:
+			share.Milli = milli
+		case milli%wholeMilli != 0:
+			return 0, share, fmt.Sprintf("gpus: %s is neither whole GPUs nor a share: a share is below one GPU, such as 250m, or ask for whole GPUs", r.GPUs)
+		case share.MiB > 0 && milli > 0:
+			return 0, share, fmt.Sprintf("gpus: %s with gpuMemory: gpuMemory is memory of one GPU; leave gpus out, or give a share below one GPU, such as 250m", r.GPUs)
+		default:
+			gpus = int32(min(milli/wholeMilli, 1<<20))
+		}
+	}
+	return gpus, share, ""
+}
+
+// podShare is the part of a GPU that a pod's containers ask for. What can never
+// be given is said in words.
+func podShare(spec *corev1.PodSpec) (share scheduling.Share, invalid string) {
+	askers := 0
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			asked := containerRequests(&list[i])
+			milli, hasMilli := asked[v1alpha1.ResourceGPUMilli]
+			memory, hasMemory := asked[v1alpha1.ResourceGPUMemory]
+			if hasMilli && milli.Sign() == 0 {
+				hasMilli = false
+			}
+			if hasMemory && memory.Sign() == 0 {
+				hasMemory = false
+			}
+			if !hasMilli && !hasMemory {
+				continue
+			}
+			askers++
+			whole := asked[v1alpha1.ResourceGPU]
+			share = scheduling.Share{Milli: milli.Value(), MiB: mibOf(memory)}
+			switch {
+			case whole.Sign() > 0:
+				return share, fmt.Sprintf("container %s asks for whole GPUs (%s) and for a part of one (%s, %s); give one or the other",
+					list[i].Name, v1alpha1.ResourceGPU, v1alpha1.ResourceGPUMilli, v1alpha1.ResourceGPUMemory)
+			case share.Milli < 0 || share.Milli >= wholeMilli:
+				return share, fmt.Sprintf("container %s asks for %s: %s; a share is from 1 to 999 thousandths of one GPU, and a whole one is %s: 1",
+					list[i].Name, v1alpha1.ResourceGPUMilli, milli.String(), v1alpha1.ResourceGPU)
+			case askers > 1:
+				return share, fmt.Sprintf("several containers ask for a part of a GPU (%s, %s); one container of a pod may", v1alpha1.ResourceGPUMilli, v1alpha1.ResourceGPUMemory)
+			}
+		}
+	}
+	if askers > 0 && wholeGPUs(spec) {
+		return share, fmt.Sprintf("the pod asks for whole GPUs (%s) and for a part of one (%s, %s); give one or the other",
+			v1alpha1.ResourceGPU, v1alpha1.ResourceGPUMilli, v1alpha1.ResourceGPUMemory)
+	}
+	return share, ""
+}
+
+// wholeGPUs reports that a container of the pod asks for whole GPUs.
+func wholeGPUs(spec *corev1.PodSpec) bool {
+	_, gpus := requests(spec)
+	return gpus > 0
+}
+
+// given is the share of a placed member.
+func given(s *v1alpha1.GPUShare) scheduling.Share {
+	if s == nil {
+		return scheduling.Share{}
+	}
+	return scheduling.Share{Milli: int64(s.Milli), MiB: s.MemoryMiB}
+}
+
+// shareOf is the share that the scheduler wrote to a pod. An annotation that
+// cannot be read counts as the whole GPU: nothing is given out twice by it.
+func shareOf(p *corev1.Pod) scheduling.Share {
+	text := p.Annotations[v1alpha1.AnnotationGPUShare]
+	if text == "" {
+		return scheduling.Share{}
+	}
+	var s v1alpha1.GPUShare
+	if json.Unmarshal([]byte(text), &s) != nil || s.Milli < 0 || s.MemoryMiB < 0 {
+		return scheduling.Share{}
+	}
+	return given(&s)
+}
+
+// journalled is a share as a Placement and a pod have it; nil for none.
+func journalled(s scheduling.Share) *v1alpha1.GPUShare {
+	if s == (scheduling.Share{}) {
+		return nil
+	}
+	return &v1alpha1.GPUShare{Milli: int32(s.Milli), MemoryMiB: s.MiB}
+}
+
+// shareText is a share as the annotation of a pod.
+func shareText(s scheduling.Share) string {
+	text, err := json.Marshal(journalled(s))
+	if err != nil {
+		return "" // two integers are always JSON
+	}
+	return string(text)
+}
+
+// setShare asks for a part of a GPU the way a container does.
+func setShare(list *corev1.ResourceList, s scheduling.Share) {
+	if *list == nil {
+		*list = corev1.ResourceList{}
+	}
+	if s.Milli > 0 {
+		(*list)[v1alpha1.ResourceGPUMilli] = *resource.NewQuantity(s.Milli, resource.DecimalSI)
+	}
+	if s.MiB > 0 {
+		(*list)[v1alpha1.ResourceGPUMemory] = *resource.NewQuantity(s.MiB*mib, resource.BinarySI)
+	}
+}
