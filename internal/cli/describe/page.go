@@ -198,17 +198,31 @@ func (p *page) roles(out io.Writer, style terminal.Style) error {
 				counts = known
 			}
 		}
-		gpus := "0"
-		if role.GPUs != nil {
-			gpus = role.GPUs.String()
-		}
+		gpus := device.Asked(&role)
 		if len(role.GPUModels) > 0 {
 			gpus += " " + strings.Join(role.GPUModels, " or ")
 		}
 		table.Row(role.Name, fmt.Sprint(counts.Wanted), fmt.Sprint(counts.Pending), fmt.Sprint(counts.Running),
 			fmt.Sprint(counts.Succeeded), fmt.Sprint(counts.Failed), gpus, program(role))
 	}
-	return section(out, style, table)
+	if err := section(out, style, table); err != nil {
+		return err
+	}
+	return p.shares(out)
+}
+
+// shares says of every role that has a part of a GPU how much that is and
+// whether it is enforced.
+func (p *page) shares(out io.Writer) error {
+	for _, role := range p.job.Status.Roles {
+		if role.GPUShare == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(out, "\nGPU share of %s: %s\n", role.Name, role.GPUShare); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // program is a role's command on one line.
@@ -288,6 +302,10 @@ func firstLine(text string) string {
 // devices are a pod's GPUs, by index and model where their node tells.
 func (p *page) devices(pod *corev1.Pod) string {
 	var names []string
+	part := ""
+	if text := device.HolderOf(pod).ShareText(); text != "" {
+		part = text + " of "
+	}
 	for _, uuid := range device.Of(pod) {
 		gpu, known := p.gpus[uuid]
 		switch {
@@ -299,7 +317,7 @@ func (p *page) devices(pod *corev1.Pod) string {
 			names = append(names, fmt.Sprintf("%d (%s)", gpu.Index, gpu.Model))
 		}
 	}
-	return strings.Join(names, ", ")
+	return part + strings.Join(names, ", ")
 }
 
 // recent is the table of events.

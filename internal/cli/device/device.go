@@ -23,6 +23,50 @@ type Holder struct {
 	Member string    `json:"member,omitempty"`
 	Pod    string    `json:"pod"`
 	Since  time.Time `json:"since"`
+	// Share is how much it has of the GPU; absent: all of it.
+	Share *v1alpha1.GPUShare `json:"share,omitempty"`
+}
+
+// ShareText is how much of a GPU the holder has: "250m, 20 GiB"; empty for all
+// of it.
+func (h Holder) ShareText() string {
+	switch {
+	case h.Share == nil:
+		return ""
+	case h.Share.MemoryMiB == 0:
+		return fmt.Sprintf("%dm", h.Share.Milli)
+	}
+	return fmt.Sprintf("%dm, %s", h.Share.Milli, terminal.Size64(h.Share.MemoryMiB<<20))
+}
+
+// Asked is what each member of a role asks for of GPUs: "2", "250m", "8Gi of
+// memory", "250m with 8Gi of memory", "0".
+func Asked(role *v1alpha1.Role) string {
+	switch {
+	case role.GPUMemory != nil && role.GPUs != nil && role.GPUs.Sign() > 0:
+		return role.GPUs.String() + " with " + role.GPUMemory.String() + " of memory"
+	case role.GPUMemory != nil:
+		return role.GPUMemory.String() + " of memory"
+	case role.GPUs != nil:
+		return role.GPUs.String()
+	}
+	return "0"
+}
+
+// Shares reports that the members of a role ask for a part of a GPU.
+func Shares(role *v1alpha1.Role) bool {
+	return role.GPUMemory != nil || role.GPUs != nil && role.GPUs.Sign() > 0 && role.GPUs.MilliValue() < 1000
+}
+
+// ShareOf is how much of its GPU a pod was given; nil: its GPUs are wholly its
+// own.
+func ShareOf(pod *corev1.Pod) *v1alpha1.GPUShare {
+	var share v1alpha1.GPUShare
+	text := pod.Annotations[v1alpha1.AnnotationGPUShare]
+	if text == "" || json.Unmarshal([]byte(text), &share) != nil {
+		return nil
+	}
+	return &share
 }
 
 // String is "vision/mnist worker-0", or the pod's namespace and name.
@@ -35,7 +79,7 @@ func (h Holder) String() string {
 
 // HolderOf describes a pod as the holder of its GPUs.
 func HolderOf(pod *corev1.Pod) Holder {
-	holder := Holder{Namespace: pod.Namespace, Pod: pod.Name, Since: pod.CreationTimestamp.Time}
+	holder := Holder{Namespace: pod.Namespace, Pod: pod.Name, Since: pod.CreationTimestamp.Time, Share: ShareOf(pod)}
 	if pod.Status.StartTime != nil {
 		holder.Since = pod.Status.StartTime.Time
 	}

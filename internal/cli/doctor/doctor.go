@@ -66,7 +66,9 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	home := instance.Home(dir)
-	findings := []Finding{tier(ctx), limits(), gpus(ctx, home)}
+	kept := tier(ctx)
+	findings := []Finding{kept, limits(), gpus(ctx, home)}
+	findings = append(findings, shares(ctx, home, kept.Verdict == Good)...)
 	findings = append(findings, held(ctx, o.factory, home)...)
 	findings = append(findings, python(ctx), disk(dir), port(ctx, home), names(ctx))
 	if *o.format != output.Human {

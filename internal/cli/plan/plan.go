@@ -17,6 +17,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/device"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/explanation"
 	"github.com/muster-dev/muster/internal/cli/output"
@@ -54,6 +55,8 @@ type Member struct {
 	Index int32    `json:"index"`
 	Node  string   `json:"node"`
 	GPUs  []string `json:"gpus,omitempty"`
+	// Share is how much of the GPU; absent: all of it.
+	Share *v1alpha1.GPUShare `json:"share,omitempty"`
 }
 
 // Eviction is what would have to make room.
@@ -183,7 +186,11 @@ func answerOf(job string, p scheduling.Preview, clock scheduling.Clock) Answer {
 	}
 	if p.Plan != nil {
 		for _, m := range p.Plan.Members {
-			a.Members = append(a.Members, Member{Role: m.Role, Index: m.Index, Node: m.Node, GPUs: m.GPUs})
+			one := Member{Role: m.Role, Index: m.Index, Node: m.Node, GPUs: m.GPUs}
+			if m.Share != (scheduling.Share{}) {
+				one.Share = &v1alpha1.GPUShare{Milli: int32(m.Share.Milli), MemoryMiB: m.Share.MiB}
+			}
+			a.Members = append(a.Members, one)
 		}
 	}
 	for _, e := range p.Evictions {
@@ -217,6 +224,9 @@ func (a Answer) write(out io.Writer, style terminal.Style) error {
 		gpus := "-"
 		if len(m.GPUs) > 0 {
 			gpus = strings.Join(m.GPUs, ",")
+			if text := (device.Holder{Share: m.Share}).ShareText(); text != "" {
+				gpus = text + " of " + gpus
+			}
 		}
 		table.Row(fmt.Sprintf("%s-%d", m.Role, m.Index), m.Node, gpus)
 	}

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/device"
 	"github.com/muster-dev/muster/internal/cli/member"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 )
@@ -92,6 +94,18 @@ func (a *announcer) changed(job *v1alpha1.TrainingJob) {
 
 func describeStart(job *v1alpha1.TrainingJob) string {
 	members := int64(len(member.Of(job)))
+	for i := range job.Spec.Roles {
+		if role := &job.Spec.Roles[i]; device.Shares(role) {
+			words := terminal.Count(members, "member") + " on " + device.Asked(role) + " of a GPU"
+			if members > 1 {
+				words += " each"
+			}
+			if role.GPUMemory != nil {
+				words = strings.Replace(words, " of memory of a GPU", " of a GPU's memory", 1)
+			}
+			return words
+		}
+	}
 	if job.Status.GPUs > 0 {
 		return terminal.Count(members, "member") + " on " + terminal.Count(job.Status.GPUs, "GPU")
 	}

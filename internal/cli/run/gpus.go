@@ -53,7 +53,7 @@ func gpuAdvice(job *v1alpha1.TrainingJob, nodes []corev1.Node) string {
 
 func wantsGPUs(job *v1alpha1.TrainingJob) bool {
 	for _, role := range job.Spec.Roles {
-		if role.GPUs != nil && role.GPUs.Sign() > 0 {
+		if role.GPUs != nil && role.GPUs.Sign() > 0 || role.GPUMemory != nil {
 			return true
 		}
 	}

@@ -24,11 +24,15 @@ const maxName = 48
 // was forgotten.
 const leastMemory = 1 << 20
 
+// mostGPUMemory is the most that --gpu-memory may be, in bytes.
+const mostGPUMemory = 4 << 40
+
 var (
 	nameShape     = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
 	unsafeInName  = regexp.MustCompile(`[^a-z0-9]+`)
 	variableShape = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 	claimShape    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
+	shareShape    = regexp.MustCompile(`^([0-9]+m|[0-9]*\.[0-9]+)$`)
 	versionShape  = regexp.MustCompile(`^3(\.[0-9]+)?$`)
 )
 
@@ -104,7 +108,8 @@ func parseFramework(text string) (v1alpha1.Framework, error) {
 	return "", exit.Usage("--framework %s: there is TensorFlow, PyTorch and None%s", text, suggestion.Phrase(text, names))
 }
 
-// parseGPUs reads "2", "A100:2" or "A100,H100:2". nil: none asked for.
+// parseGPUs reads "2", "A100:2", "A100,H100:2" and shares of one GPU: "250m",
+// "0.25", "A100:250m". nil: none asked for.
 func parseGPUs(text string) (*resource.Quantity, []string, error) {
 	if text == "" {
 		return nil, nil, nil
@@ -121,12 +126,13 @@ func parseGPUs(text string) (*resource.Quantity, []string, error) {
 			models = append(models, model)
 		}
 	}
+	if share, given, err := parseShare(text, count); given || err != nil {
+		return share, models, err
+	}
 	number, err := strconv.Atoi(count)
 	switch {
-	case err != nil && strings.ContainsAny(count, ".m/"):
-		return nil, nil, exit.Usage("--gpus %s: a member gets whole GPUs: give a number such as 1 or 2, or a model and a number, such as A100:2", text)
 	case err != nil:
-		return nil, nil, exit.Usage("--gpus %s: give a number of GPUs, such as 1 or 2, or a model and a number, such as A100:2", text)
+		return nil, nil, exit.Usage("--gpus %s: give a number of GPUs, such as 1 or 2, a share of one, such as 250m or 0.25, or models and a number, such as A100:2", text)
 	case number < 0 || number > 1024:
 		return nil, nil, exit.Usage("--gpus %s: the number of GPUs of each member is from 0 to 1024", text)
 	case number == 0 && len(models) > 0:
@@ -135,6 +141,50 @@ func parseGPUs(text string) (*resource.Quantity, []string, error) {
 		return nil, nil, nil
 	}
 	return resource.NewQuantity(int64(number), resource.DecimalSI), models, nil
+}
+
+// parseShare reads a share of one GPU, "250m" or "0.25"; false for what is not
+// written like one.
+func parseShare(text, count string) (*resource.Quantity, bool, error) {
+	if !shareShape.MatchString(count) {
+		return nil, false, nil
+	}
+	share, err := resource.ParseQuantity(count)
+	whole := *resource.NewQuantity(1, resource.DecimalSI)
+	switch exact := *resource.NewMilliQuantity(share.MilliValue(), resource.DecimalSI); {
+	case err != nil:
+		return nil, false, exit.Usage("--gpus %s: give a share of one GPU such as 250m or 0.25", text)
+	case share.Sign() == 0:
+		return nil, false, exit.Usage("--gpus %s: a share is from 1m to 999m of one GPU", text)
+	case share.Cmp(whole) == 0:
+		return &whole, true, nil
+	case share.Cmp(whole) > 0:
+		return nil, false, exit.Usage("--gpus %s: a share is below one GPU, such as 250m or 0.25, or ask for whole GPUs, such as 2", text)
+	case exact.Cmp(share) != 0:
+		return nil, false, exit.Usage("--gpus %s: a share is in thousandths of one GPU: from 1m to 999m, or 0.001 to 0.999", text)
+	default:
+		return &exact, true, nil
+	}
+}
+
+// parseGPUMemory reads --gpu-memory, so much memory of one GPU; nil: nothing
+// said of it.
+func parseGPUMemory(text string, gpus *resource.Quantity) (*resource.Quantity, error) {
+	if text == "" {
+		return nil, nil
+	}
+	memory, err := resource.ParseQuantity(text)
+	switch {
+	case err != nil:
+		return nil, exit.Usage("--gpu-memory %s: give an amount of one GPU's memory, such as 8Gi or 500Mi", text)
+	case memory.Value() < leastMemory:
+		return nil, exit.Usage("--gpu-memory %s: that is %s, too little for any process: give a unit, such as 8Gi or 500Mi", text, terminal.Count(memory.Value(), "byte"))
+	case memory.Value() > mostGPUMemory:
+		return nil, exit.Usage("--gpu-memory %s: no GPU has so much: give an amount of one GPU's memory, such as 8Gi", text)
+	case gpus != nil && gpus.MilliValue() >= 1000:
+		return nil, exit.Usage("--gpus %s with --gpu-memory %s: --gpu-memory is memory of one GPU: leave --gpus out, or give a share, such as --gpus 250m", gpus, text)
+	}
+	return &memory, nil
 }
 
 // parseRequests reads --cpus and --memory.

@@ -58,6 +58,8 @@ for shorter work.`,
 		Example: `  muster run --gpus 1 -- python train.py --epochs 5
   muster run --workers 3 --ps 2 --script train.py --requirements requirements.txt
   muster run --nodes 4 --gpus H100:8 --max-time 4h -- torchrun train.py
+  muster run --gpus 250m -- python small.py
+  muster run --gpu-memory 8Gi -- python small.py
   muster run --gpus 1 --queue vision --expect 2h --resumable -- python train.py
   muster run --workers 2 --ps 1 -- python old.py '--ps_hosts=$(PS_HOSTS)' '--worker_hosts=$(WORKER_HOSTS)' '--job_name=$(ROLE)' '--task_index=$(INDEX)'
   muster run --dry-run -o yaml -- python train.py > job.yaml && muster apply -f job.yaml`,
@@ -86,7 +88,8 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.flags.Chief, "chief", false, "add a chief; the job succeeds when it does")
 	flags.BoolVar(&o.flags.Evaluator, "evaluator", false, "add an evaluator; it gets no GPU")
 	flags.IntVar(&o.numbers.nodes, "nodes", 0, "number of equal members; implies --framework PyTorch")
-	flags.StringVar(&o.flags.GPUs, "gpus", "", "GPUs of each worker: a number, or models and a number: 2, A100:2, A100,H100:2")
+	flags.StringVar(&o.flags.GPUs, "gpus", "", "GPUs of each worker: a number, or models and a number: 2, A100:2, A100,H100:2; or a share of one: 250m, 0.25, A100:250m")
+	flags.StringVar(&o.flags.GPUMemory, "gpu-memory", "", "memory of one GPU that each worker gets, and the same part of the GPU: 8Gi; with --gpus 250m both are given")
 	flags.StringVar(&o.flags.CPUs, "cpus", "", "CPUs that each member needs: 4, 500m (default 100m)")
 	flags.StringVar(&o.flags.Memory, "memory", "", "memory that each member needs: 16Gi (default 128Mi)")
 	flags.StringVar(&o.flags.Framework, "framework", "", "TensorFlow, PyTorch or None (default: as --workers and --nodes imply)")

@@ -23,6 +23,7 @@ type Flags struct {
 	Chief        bool
 	Evaluator    bool
 	GPUs         string
+	GPUMemory    string
 	CPUs         string
 	Memory       string
 	Framework    string
@@ -196,6 +197,10 @@ func (f *Flags) roles(in Inputs) ([]v1alpha1.Role, error) {
 	if err != nil {
 		return nil, err
 	}
+	gpuMemory, err := parseGPUMemory(f.GPUMemory, gpus)
+	if err != nil {
+		return nil, err
+	}
 	requests, err := parseRequests(f.CPUs, f.Memory)
 	if err != nil {
 		return nil, err
@@ -207,8 +212,8 @@ func (f *Flags) roles(in Inputs) ([]v1alpha1.Role, error) {
 		}
 		count := int32(replicas)
 		role := v1alpha1.Role{Name: name, Replicas: &count, Resources: corev1.ResourceRequirements{Requests: requests}}
-		if trains && gpus != nil {
-			role.GPUs, role.GPUModels = gpus, models
+		if trains && (gpus != nil || gpuMemory != nil) {
+			role.GPUs, role.GPUMemory, role.GPUModels = gpus, gpuMemory, models
 		}
 		f.program(in, &role)
 		roles = append(roles, role)

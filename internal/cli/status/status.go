@@ -2,8 +2,10 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,16 +39,26 @@ type Report struct {
 
 // NodeReport is one node.
 type NodeReport struct {
-	Name        string                  `json:"name"`
-	Ready       bool                    `json:"ready"`
-	Tier        string                  `json:"tier,omitempty"`
-	CPU         string                  `json:"cpu"`
-	Memory      string                  `json:"memory"`
-	GPUs        []v1alpha1.GPUDevice    `json:"gpus,omitempty"`
-	GoneGPUs    []device.Gone           `json:"goneGPUs,omitempty"`
+	Name     string               `json:"name"`
+	Ready    bool                 `json:"ready"`
+	Tier     string               `json:"tier,omitempty"`
+	CPU      string               `json:"cpu"`
+	Memory   string               `json:"memory"`
+	GPUs     []v1alpha1.GPUDevice `json:"gpus,omitempty"`
+	GoneGPUs []device.Gone        `json:"goneGPUs,omitempty"`
+	// Shared are the GPUs of which pods hold parts.
+	Shared      []SharedGPU             `json:"shared,omitempty"`
 	HostPorts   *v1alpha1.PortRange     `json:"hostPorts,omitempty"`
 	Quarantined []string                `json:"quarantined,omitempty"`
 	Pods        map[corev1.PodPhase]int `json:"pods,omitempty"`
+}
+
+// SharedGPU is a GPU of which pods hold parts.
+type SharedGPU struct {
+	Index int    `json:"index"`
+	UUID  string `json:"uuid"`
+	// Holders are ordered by when they began.
+	Holders []device.Holder `json:"holders"`
 }
 
 type options struct {
@@ -153,12 +165,42 @@ func describeNode(node *corev1.Node, pods []corev1.Pod) NodeReport {
 	inventory, _ := device.Inventory(node)
 	n.GPUs, n.HostPorts, n.Quarantined = inventory.GPUs, inventory.HostPorts, inventory.Quarantined
 	n.GoneGPUs = device.GoneFrom(node, pods)
+	n.Shared = shared(n.GPUs, pods)
 	for _, pod := range pods {
 		if pod.Spec.NodeName == node.Name {
 			n.Pods[pod.Status.Phase]++
 		}
 	}
 	return n
+}
+
+// shared are those of the GPUs of which pods hold parts.
+func shared(gpus []v1alpha1.GPUDevice, pods []corev1.Pod) []SharedGPU {
+	var out []SharedGPU
+	for _, gpu := range gpus {
+		one := SharedGPU{Index: gpu.Index, UUID: gpu.UUID}
+		for i := range pods {
+			if holder := device.HolderOf(&pods[i]); holder.Share != nil && device.Holds(&pods[i]) && slices.Contains(device.Of(&pods[i]), gpu.UUID) {
+				one.Holders = append(one.Holders, holder)
+			}
+		}
+		slices.SortFunc(one.Holders, func(a, b device.Holder) int {
+			return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.String(), b.String()))
+		})
+		if len(one.Holders) > 0 {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// words is "0: vision/a worker-0 (500m, 40 GiB), vision/b worker-0 (250m, 20 GiB)".
+func (g SharedGPU) words() string {
+	words := make([]string, len(g.Holders))
+	for i, h := range g.Holders {
+		words[i] = h.String() + " (" + h.ShareText() + ")"
+	}
+	return fmt.Sprintf("%d: %s", g.Index, strings.Join(words, ", "))
 }
 
 func (o *options) print(r Report) error {
@@ -208,6 +250,9 @@ func (n NodeReport) rows(table *terminal.Table, state instance.State) {
 		gpus = gpuWords(n.GPUs)
 	}
 	table.Row("GPUs", gpus)
+	for _, gpu := range n.Shared {
+		table.Row("GPU shared", gpu.words())
+	}
 	for _, words := range device.Words(n.GoneGPUs) {
 		table.Row("GPUs gone", words).Paint(1, terminal.Red)
 	}

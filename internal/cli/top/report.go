@@ -41,8 +41,11 @@ type GPU struct {
 	Utilization *int `json:"utilization,omitempty"`
 	// MemoryUsedMiB is absent where this machine cannot measure it.
 	MemoryUsedMiB *int64 `json:"memoryUsedMiB,omitempty"`
-	// Holder is the pod that holds it; absent if none does.
+	// Holder is the pod that holds it; absent if none does, or parts of it are
+	// held.
 	Holder *device.Holder `json:"holder,omitempty"`
+	// Sharers are the pods that hold parts of it, the longest holding first.
+	Sharers []device.Holder `json:"sharers,omitempty"`
 }
 
 // Measure is what was measured of one GPU.
@@ -54,6 +57,7 @@ type Measure struct {
 // Build makes the report from nodes, pods and, by UUID, what was measured.
 func Build(nodes []corev1.Node, pods []corev1.Pod, measures map[string]Measure) Report {
 	holders := map[string]*device.Holder{}
+	sharers := map[string][]device.Holder{}
 	type sums struct {
 		cpus   float64
 		memory int64
@@ -77,7 +81,11 @@ func Build(nodes []corev1.Node, pods []corev1.Pod, measures map[string]Measure) 
 		}
 		holder := device.HolderOf(pod)
 		for _, uuid := range device.Of(pod) {
-			holders[uuid] = &holder
+			if holder.Share != nil {
+				sharers[uuid] = append(sharers[uuid], holder)
+			} else {
+				holders[uuid] = &holder
+			}
 		}
 	}
 	report := Report{Nodes: []Node{}}
@@ -93,7 +101,10 @@ func Build(nodes []corev1.Node, pods []corev1.Pod, measures map[string]Measure) 
 		inventory, _ := device.Inventory(node)
 		row.Quarantined, row.GoneGPUs = inventory.Quarantined, device.GoneFrom(node, pods)
 		for _, one := range inventory.GPUs {
-			gpu := GPU{GPUDevice: one, Holder: holders[one.UUID]}
+			gpu := GPU{GPUDevice: one, Holder: holders[one.UUID], Sharers: sharers[one.UUID]}
+			slices.SortFunc(gpu.Sharers, func(a, b device.Holder) int {
+				return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.String(), b.String()))
+			})
 			if measure, ok := measures[one.UUID]; ok {
 				gpu.Utilization, gpu.MemoryUsedMiB = &measure.UtilizationPercent, &measure.MemoryUsedMiB
 			}

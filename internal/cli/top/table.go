@@ -18,7 +18,7 @@ func (r Report) write(out io.Writer, style terminal.Style, now time.Time) error 
 	for _, node := range r.Nodes {
 		held := 0
 		for _, gpu := range node.GPUs {
-			if gpu.Holder != nil || len(gpu.Foreign) > 0 {
+			if gpu.Holder != nil || len(gpu.Sharers) > 0 || len(gpu.Foreign) > 0 {
 				held++
 			}
 			gpu.rows(devices, node.Name, now)
@@ -88,6 +88,9 @@ func (g GPU) rows(table *terminal.Table, node string, now time.Time) {
 	}
 	if g.Holder != nil {
 		add(g.Holder.String(), since(*g.Holder, now), terminal.Green)
+	}
+	for _, sharer := range g.Sharers {
+		add(sharer.String()+" ("+sharer.ShareText()+")", since(sharer, now), terminal.Green)
 	}
 	for _, process := range g.Foreign {
 		words := []string{fmt.Sprintf("process %d", process.PID)}

@@ -166,7 +166,15 @@ func TestCheck(t *testing.T) {
 		"volume called checkpoints": {func(s *v1alpha1.TrainingJobSpec) {
 			s.Volumes = []v1alpha1.JobVolume{{Name: "checkpoints", Size: quantity("1Gi"), MountPath: "x"}}
 		}, "taken by the job's checkpoint folder"},
-		"half a GPU": {func(s *v1alpha1.TrainingJobSpec) { s.Roles[0].GPUs = quantity("500m") }, "a whole number"},
+		"half a GPU":     {func(s *v1alpha1.TrainingJobSpec) { s.Roles[0].GPUs = quantity("500m") }, ""},
+		"memory of one":  {func(s *v1alpha1.TrainingJobSpec) { s.Roles[0].GPUMemory = quantity("8Gi") }, ""},
+		"one and a half": {func(s *v1alpha1.TrainingJobSpec) { s.Roles[0].GPUs = quantity("1500m") }, "a share below one GPU, such as 250m"},
+		"whole GPUs and memory": {func(s *v1alpha1.TrainingJobSpec) {
+			s.Roles[0].GPUs, s.Roles[0].GPUMemory = quantity("2"), quantity("8Gi")
+		}, "leave one of them out"},
+		"a pod's own share": {func(s *v1alpha1.TrainingJobSpec) {
+			s.Roles[0].Resources.Limits = corev1.ResourceList{v1alpha1.ResourceGPUMilli: *quantity("250")}
+		}, "as the role's own field, as in gpus: 250m"},
 		"unequal GPUs": {func(s *v1alpha1.TrainingJobSpec) {
 			s.Roles[0].Resources = corev1.ResourceRequirements{
 				Limits:   corev1.ResourceList{v1alpha1.ResourceGPU: *quantity("2")},
