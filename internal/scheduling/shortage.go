@@ -30,8 +30,9 @@ type ShortOfShare struct {
 	// and Fits for how many there is room.
 	Role          string
 	Members, Fits int64
-	// Share is what each needs of a GPU, Models are those that would do; no
-	// models means any.
+	// Share is what each needs of a GPU: what was asked for, and what comes with
+	// it where that is what is short. Models are those that would do; no models
+	// means any.
 	Share  Share
 	Models []string
 	// Freest is what is free of the GPU with the most free.
@@ -116,6 +117,7 @@ func (d *diagnosis) sharesNow() Reason {
 			continue
 		}
 		reason := ShortOfShare{Role: r.Name, Members: members(r), Share: r.Share, Models: r.Models, None: true}
+		var whole Share // what the share comes to on the freest
 		d.count(r, func(room *room, dev *Device) bool {
 			free, usable := left[room][dev.UUID]
 			part, ok := r.Share.portionOf(dev)
@@ -123,12 +125,16 @@ func (d *diagnosis) sharesNow() Reason {
 				reason.None = false
 				reason.Fits += free.times(part)
 				if freer(free, reason.Freest, r.Share) {
-					reason.Freest = free
+					reason.Freest, whole = free, part
 				}
 			}
 			return true
 		})
 		if reason.Fits < reason.Members {
+			if reason.Fits == 0 && reason.Freest.Milli >= r.Share.Milli && reason.Freest.MiB >= r.Share.MiB {
+				// What comes with what was asked for is short.
+				reason.Share = whole
+			}
 			var who ShortOfGPUs
 			d.holders(r, &who)
 			reason.Holders, reason.Foreign, reason.Unhealthy = who.Holders, who.Foreign, who.Unhealthy

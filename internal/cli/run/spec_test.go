@@ -1,6 +1,7 @@
 package run
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -200,8 +201,15 @@ func TestRefusals(t *testing.T) {
 		{Flags{GPUs: "two"}, "--gpus two: give a number of GPUs"},
 		{Flags{GPUs: "H100:-1"}, "--gpus H100:-1: the number of GPUs of each member is from 0 to 1024"},
 		{Flags{GPUs: "-1"}, "from 0 to 1024"},
-		{Flags{GPUs: "0.5"}, "whole GPUs"},
-		{Flags{GPUs: "250m"}, "whole GPUs"},
+		{Flags{GPUs: "1500m"}, "--gpus 1500m: a share is below one GPU, such as 250m or 0.25, or ask for whole GPUs, such as 2"},
+		{Flags{GPUs: "A100:1.5"}, "--gpus A100:1.5: a share is below one GPU"},
+		{Flags{GPUs: "0.0005"}, "--gpus 0.0005: a share is in thousandths"},
+		{Flags{GPUs: "0m"}, "--gpus 0m: a share is from 1m to 999m"},
+		{Flags{GPUs: "1/4"}, "--gpus 1/4: give a number of GPUs, such as 1 or 2, a share of one"},
+		{Flags{GPUMemory: "much"}, "--gpu-memory much: give an amount"},
+		{Flags{GPUMemory: "8"}, "--gpu-memory 8: that is 8 bytes"},
+		{Flags{GPUMemory: "5Ti"}, "--gpu-memory 5Ti: no GPU has so much"},
+		{Flags{GPUs: "1", GPUMemory: "8Gi"}, "--gpus 1 with --gpu-memory 8Gi"},
 		{Flags{GPUs: ":2"}, "give models and a number"},
 		{Flags{GPUs: "H100:0"}, "makes no sense"},
 		{Flags{GPUs: "2000000000000000000000"}, "--gpus 2000000000000000000000"},
@@ -275,5 +283,43 @@ func TestManifestRoundTrip(t *testing.T) {
 		if strings.Contains(string(text), unwanted) {
 			t.Errorf("the manifest says %q:\n%s", unwanted, text)
 		}
+	}
+}
+
+func TestShares(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		flags        Flags
+		gpus, memory string
+		models       []string
+	}{
+		{"thousandths", Flags{GPUs: "250m"}, "250m", "", nil},
+		{"a fraction", Flags{GPUs: "0.25"}, "250m", "", nil},
+		{"without a nought", Flags{GPUs: ".5"}, "500m", "", nil},
+		{"of a model", Flags{GPUs: "A100,H100:125m"}, "125m", "", []string{"A100", "H100"}},
+		{"a whole in thousandths", Flags{GPUs: "1000m"}, "1", "", nil},
+		{"memory", Flags{GPUMemory: "8Gi"}, "", "8Gi", nil},
+		{"both", Flags{GPUs: "250m", GPUMemory: "8Gi"}, "250m", "8Gi", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.flags.Command, c.flags.Workers, c.flags.PS = train, pointer(1), pointer(1)
+			job, err := Build(c.flags, inputs())
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := func(q *resource.Quantity) string {
+				if q == nil {
+					return ""
+				}
+				return q.String()
+			}
+			worker, ps := job.Spec.Roles[0], job.Spec.Roles[1]
+			if text(worker.GPUs) != c.gpus || text(worker.GPUMemory) != c.memory || !slices.Equal(worker.GPUModels, c.models) {
+				t.Errorf("got %s, %s of %v", text(worker.GPUs), text(worker.GPUMemory), worker.GPUModels)
+			}
+			if ps.GPUs != nil || ps.GPUMemory != nil {
+				t.Error("the parameter server gets a part of a GPU")
+			}
+		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -23,6 +24,34 @@ func testPlacement() *v1alpha1.Placement {
 				{Role: "worker", Index: 1, Port: 20002, GPUs: []string{"GPU-1", "GPU-2"}},
 			},
 		},
+	}
+}
+
+// TestNewPodWithAShare asks for the part of a GPU that the role wants, and says
+// which part the member was given.
+func TestNewPodWithAShare(t *testing.T) {
+	g, p := testGang(), testPlacement()
+	milli, memory := resource.MustParse("250m"), resource.MustParse("8Gi")
+	g.Spec.Roles[1].GPUs, g.Spec.Roles[1].GPUMemory = &milli, &memory
+	p.Spec.Members[1].Share = &v1alpha1.GPUShare{Milli: 250, MemoryMiB: 8192}
+	pod, err := newPod(g, p, p.Spec.Members[1], table(g, p, func(string) *corev1.Node { return nil }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := pod.Spec.Containers[0].Resources.Limits
+	share, bytes := limits[v1alpha1.ResourceGPUMilli], limits[v1alpha1.ResourceGPUMemory]
+	if _, whole := limits[v1alpha1.ResourceGPU]; whole || share.Value() != 250 || bytes.Value() != 8<<30 {
+		t.Errorf("it asks for %v", limits)
+	}
+	requests := pod.Spec.Containers[0].Resources.Requests
+	if q := requests[v1alpha1.ResourceGPUMilli]; q.Cmp(share) != 0 {
+		t.Errorf("it requests %v", requests)
+	}
+	if got := pod.Annotations[v1alpha1.AnnotationGPUShare]; got != `{"milli":250,"memoryMiB":8192}` || pod.Annotations[v1alpha1.AnnotationGPUs] != "GPU-0" {
+		t.Errorf("it was given %s of %s", got, pod.Annotations[v1alpha1.AnnotationGPUs])
+	}
+	if got := gpusOf(pod); got != 0.25 {
+		t.Errorf("that counts as %v GPUs", got)
 	}
 }
 

@@ -443,6 +443,47 @@ func TestLocks(t *testing.T) {
 	})
 }
 
+// TestSharedLocks: containers of one group hold a lock together, until the last
+// has ended; another group, and who wants it alone, get it after that.
+func TestSharedLocks(t *testing.T) {
+	lock := filepath.Join(t.TempDir(), "gpu-0")
+	alone := func(s *Spec) { s.Locks = []string{lock} }
+	of := func(group string) func(*Spec) {
+		return func(s *Spec) { s.SharedLocks, s.LockGroup = []string{lock}, group }
+	}
+	r := newRuntime(t)
+	refused := func(what string, edit func(*Spec)) {
+		t.Helper()
+		_, err := r.Start(t.Context(), shell("true", edit))
+		var no *StartError
+		if !errors.As(err, &no) || no.Reason != ReasonLockHeld {
+			t.Errorf("%s: Start = %v, want that the lock is held", what, err)
+		}
+	}
+	one := start(t, r, shell("exec sleep 600", of("a")))
+	two := start(t, r, shell("exec sleep 600", of("a")))
+	refused("another group", of("b"))
+	refused("alone", alone)
+	if err := one.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	refused("another group, one having ended", of("b"))
+	refused("alone, one having ended", alone)
+	if err := two.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other := start(t, r, shell("exec sleep 600", of("b")))
+	refused("the first group", of("a"))
+	if err := other.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	last := start(t, r, shell("exec sleep 600", alone))
+	refused("a group beside who has it alone", of("a"))
+	if err := last.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestTerminationMessageAndEnvironment(t *testing.T) {
 	eachTier(t, func(t *testing.T, tier func(*Spec)) {
 		file := filepath.Join(t.TempDir(), "message")
