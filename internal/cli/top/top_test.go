@@ -64,3 +64,32 @@ box: left running, unknown to this Muster: pid 9 python
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
 }
+
+// TestSharedGPU lists all who have parts of a GPU, and how much.
+func TestSharedGPU(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "box", Annotations: map[string]string{
+		v1alpha1.AnnotationInventory: `{"gpus":[{"index":0,"uuid":"GPU-a","model":"A100","memoryMiB":40960}]}`,
+	}}}
+	var pods []corev1.Pod
+	for i, share := range []string{`{"milli":500,"memoryMiB":20480}`, `{"milli":250}`} {
+		pods = append(pods, corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "vision", Name: []string{"one", "two"}[i], CreationTimestamp: metav1.NewTime(now.Add(time.Duration(-i) * time.Minute)),
+				Annotations: map[string]string{v1alpha1.AnnotationGPUs: "GPU-a", v1alpha1.AnnotationGPUShare: share},
+			},
+			Spec: corev1.PodSpec{NodeName: "box"}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		})
+	}
+	var text strings.Builder
+	if err := Build([]corev1.Node{node}, pods, nil).write(&text, terminal.Coloured(false), now); err != nil {
+		t.Fatal(err)
+	}
+	want := `NODE  GPU  MODEL  BUSY  MEMORY    HELD BY                      SINCE
+box   0    A100         40.0 GiB  vision/two (250m)            1m 0s
+                                  vision/one (500m, 20.0 GiB)  0 ms
+`
+	if _, got, _ := strings.Cut(text.String(), "\n\n"); got != want {
+		t.Errorf("report (-want +got):\n%s", cmp.Diff(want, got))
+	}
+}

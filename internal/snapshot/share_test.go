@@ -1,0 +1,121 @@
+package snapshot
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/scheduling"
+)
+
+func quantity(text string) *resource.Quantity {
+	if text == "" {
+		return nil
+	}
+	q := resource.MustParse(text)
+	return &q
+}
+
+func TestWants(t *testing.T) {
+	for _, c := range []struct {
+		name, gpus, memory string
+		want               int32
+		share              scheduling.Share
+		says               string
+	}{
+		{"nothing", "", "", 0, scheduling.Share{}, ""},
+		{"whole", "2", "", 2, scheduling.Share{}, ""},
+		{"a whole in thousandths", "1000m", "", 1, scheduling.Share{}, ""},
+		{"none", "0", "", 0, scheduling.Share{}, ""},
+		{"a share", "250m", "", 0, scheduling.Share{Milli: 250}, ""},
+		{"the least", "1m", "", 0, scheduling.Share{Milli: 1}, ""},
+		{"memory", "", "8Gi", 0, scheduling.Share{MiB: 8192}, ""},
+		{"memory, rounded up", "", "1M", 0, scheduling.Share{MiB: 1}, ""},
+		{"both", "250m", "8Gi", 0, scheduling.Share{Milli: 250, MiB: 8192}, ""},
+		{"one and a half", "1500m", "", 0, scheduling.Share{}, "a share is below one GPU"},
+		{"whole and memory", "1", "8Gi", 0, scheduling.Share{}, "gpuMemory is memory of one GPU"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			gpus, share, says := wants(&v1alpha1.GangRole{GPUs: quantity(c.gpus), GPUMemory: quantity(c.memory)})
+			if c.says != "" {
+				if !strings.Contains(says, c.says) {
+					t.Errorf("says %q, want %q", says, c.says)
+				}
+				return
+			}
+			if gpus != c.want || share != c.share || says != "" {
+				t.Errorf("got %d, %+v, %q", gpus, share, says)
+			}
+		})
+	}
+}
+
+func TestPodShare(t *testing.T) {
+	container := func(limits ...string) corev1.Container {
+		list := corev1.ResourceList{}
+		for i := 0; i < len(limits); i += 2 {
+			list[corev1.ResourceName(limits[i])] = resource.MustParse(limits[i+1])
+		}
+		return corev1.Container{Name: "c", Resources: corev1.ResourceRequirements{Limits: list}}
+	}
+	const milli, memory, whole = v1alpha1.ResourceGPUMilli, v1alpha1.ResourceGPUMemory, v1alpha1.ResourceGPU
+	for _, c := range []struct {
+		name       string
+		containers []corev1.Container
+		share      scheduling.Share
+		says       string
+	}{
+		{"nothing", []corev1.Container{container("cpu", "1")}, scheduling.Share{}, ""},
+		{"a share of nothing", []corev1.Container{container(milli, "0", whole, "1")}, scheduling.Share{}, ""},
+		{"thousandths", []corev1.Container{container(milli, "250"), container()}, scheduling.Share{Milli: 250}, ""},
+		{"memory", []corev1.Container{container(memory, "8Gi")}, scheduling.Share{MiB: 8192}, ""},
+		{"both", []corev1.Container{container(milli, "250", memory, "8Gi")}, scheduling.Share{Milli: 250, MiB: 8192}, ""},
+		{"too much", []corev1.Container{container(milli, "1000")}, scheduling.Share{}, "from 1 to 999"},
+		{"whole beside it", []corev1.Container{container(milli, "250", whole, "1")}, scheduling.Share{}, "give one or the other"},
+		{"whole in another container", []corev1.Container{container(whole, "1"), container(milli, "250")}, scheduling.Share{}, "give one or the other"},
+		{"two containers", []corev1.Container{container(milli, "250"), container(memory, "1Gi")}, scheduling.Share{}, "one container of a pod may"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: c.containers}}
+			req := (world{}).podRequest(pod)
+			if c.says != "" {
+				if !strings.Contains(req.Invalid, c.says) {
+					t.Errorf("says %q, want %q", req.Invalid, c.says)
+				}
+				return
+			}
+			if role := req.Roles[0]; req.Invalid != "" || role.Share != c.share || len(role.Resources.Other) > 0 {
+				t.Errorf("got %q, %+v", req.Invalid, role)
+			}
+		})
+	}
+}
+
+// TestSharesComeBack: what the journal and a pod's annotation say is what the
+// core is shown, and the other way round.
+func TestSharesComeBack(t *testing.T) {
+	share := scheduling.Share{Milli: 250, MiB: 10240}
+	g := &v1alpha1.Gang{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "u"}}
+	plan := scheduling.Plan{Attempt: 1, Members: []scheduling.Assignment{
+		{Role: "a", Node: "n", GPUs: []string{"x"}, Share: share}, {Role: "b", Node: "n", GPUs: []string{"y"}},
+	}}
+	p := placementOf(g, plan, 1, metav1.Now().Time)
+	members := (world{}).placement(p, g, nil, nil).Members
+	if members[0].Share != share || members[1].Share != (scheduling.Share{}) || p.Spec.Members[1].Share != nil {
+		t.Errorf("got %+v", members)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationGPUShare: shareText(share)}}}
+	if got := shareOf(pod); got != share {
+		t.Errorf("got %+v", got)
+	}
+	for _, text := range []string{"", "half", `{"milli":-1}`} {
+		pod.Annotations[v1alpha1.AnnotationGPUShare] = text
+		if got := shareOf(pod); got != (scheduling.Share{}) {
+			t.Errorf("%q is read as %+v; want the whole GPU", text, got)
+		}
+	}
+}
