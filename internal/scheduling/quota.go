@@ -22,7 +22,7 @@ type Quota struct {
 // QuotaTerm is the amount of one resource that a quota allows.
 type QuotaTerm struct {
 	// Resource is by the name that the quota has for it: "pods", "count/pods",
-	// "requests.cpu", "limits.memory", "requests.muster.dev/gpu" and the like.
+	// "requests.cpu", "limits.memory", "requests.nvidia.com/gpu" and the like.
 	Resource string
 	// Hard is what is allowed, Used what there is of it, what is placed and has
 	// no pods yet included. CPU in thousandths, memory in bytes.
@@ -106,14 +106,24 @@ func (q *Quota) Of(r *Role, resource string) int64 {
 		return max(0, r.Counted.Limits.amount(name))
 	}
 	name := strings.TrimPrefix(resource, "requests.")
-	if name == quotaGPU {
+	switch name {
+	case quotaGPU:
 		return int64(r.GPUs)
+	case quotaMilli:
+		return r.Share.Milli
+	case quotaGPUMemory:
+		return r.Share.MiB << 20
 	}
 	return max(0, r.Resources.amount(name))
 }
 
-// quotaGPU is the name of GPUs in quotas.
-const quotaGPU = "muster.dev/gpu"
+// The names of GPUs and of what is asked for of parts of them, as the API server
+// counts them in quotas.
+const (
+	quotaGPU       = "nvidia.com/gpu"
+	quotaMilli     = "muster.dev/gpu-milli"
+	quotaGPUMemory = "muster.dev/gpu-memory"
+)
 
 // need is what the members of a request that are still to run count for.
 func (q *Quota) need(req *Request, resource string) int64 {
@@ -213,7 +223,7 @@ func (c *Core) quotaHolders(q *quota, resource string) []QueueHolder {
 		var sum int64
 		for i := range e.held {
 			h := &e.held[i]
-			sum += q.Of(&Role{GPUs: int32(h.milli() / placement.Whole), Resources: h.resources}, resource)
+			sum += q.Of(&Role{GPUs: int32(h.milli() / placement.Whole), Share: c.asked(e, h), Resources: h.resources}, resource)
 		}
 		if sum > 0 {
 			out = append(out, QueueHolder{Key: e.req.Key, Pod: e.req.Pod, Amount: sum, Since: e.since})

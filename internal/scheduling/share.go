@@ -49,6 +49,22 @@ func (c *Core) milli(r *Role) int64 {
 	return (r.Share.MiB*placement.Whole + most - 1) / most
 }
 
+// asked is the part of a GPU that a member which holds something asked for; what
+// is not known of its role any more counts as it was given.
+func (c *Core) asked(e *entry, h *held) Share {
+	for i := range e.req.Roles {
+		if e.req.Roles[i].Name == h.role {
+			return e.req.Roles[i].Share
+		}
+	}
+	for _, s := range h.seats {
+		if s.Devices != 0 && s.Milli < placement.Whole {
+			return Share{Milli: int64(s.Milli), MiB: s.MiB}
+		}
+	}
+	return Share{}
+}
+
 // given is what a seat has of each of its devices; no share if that is all.
 func given(s placement.Seat, r *Role) Share {
 	if !r.Share.some() {

@@ -183,6 +183,19 @@ func TestSharesAreCharged(t *testing.T) {
 	}
 }
 
+// A quota on thousandths or memory of GPUs counts what is asked for.
+func TestSharesInQuotas(t *testing.T) {
+	q := Quota{Key: Key{"vision", "q"}}
+	r := Role{Share: Share{Milli: 250, MiB: 8192}}
+	for resource, want := range map[string]int64{
+		"requests.muster.dev/gpu-milli": 250, "requests.muster.dev/gpu-memory": 8 << 30, "requests.nvidia.com/gpu": 0,
+	} {
+		if got := q.Of(&r, resource); got != want {
+			t.Errorf("%s counts %d; want %d", resource, got, want)
+		}
+	}
+}
+
 // sharedWorld is a random cluster of which GPUs are asked for in every way.
 type sharedWorld struct {
 	*sim

@@ -22,7 +22,7 @@ func TestQuotas(t *testing.T) {
 	quota := &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "team"},
 		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
-			corev1.ResourcePods: resource.MustParse("3"), "requests.muster.dev/gpu": resource.MustParse("5"),
+			corev1.ResourcePods: resource.MustParse("3"), "requests.nvidia.com/gpu": resource.MustParse("5"),
 		}},
 	}
 	if err := s.api.Create(t.Context(), quota); err != nil {
@@ -70,7 +70,7 @@ func TestQuotas(t *testing.T) {
 		if err := s.api.Get(t.Context(), client.ObjectKeyFromObject(quota), quota); err != nil {
 			t.Fatal(err)
 		}
-		quota.Spec.Hard[corev1.ResourcePods], quota.Spec.Hard["requests.muster.dev/gpu"] = resource.MustParse("6"), resource.MustParse("6")
+		quota.Spec.Hard[corev1.ResourcePods], quota.Spec.Hard["requests.nvidia.com/gpu"] = resource.MustParse("6"), resource.MustParse("6")
 		return s.api.Update(t.Context(), quota) == nil
 	})
 	s.running("large")
