@@ -26,6 +26,7 @@ type facts struct {
 	// reason and message explain a pod that failed as a whole, or waits.
 	reason, message string
 	usage           *v1alpha1.PodUsage
+	progress        *v1alpha1.PodProgress
 }
 
 // status computes a pod's status. Transition times of conditions that did not
@@ -201,6 +202,9 @@ func conditions(f facts, phase corev1.PodPhase, initialized bool) []corev1.PodCo
 		if data, err := json.Marshal(f.usage); err == nil {
 			set = append(set, corev1.PodCondition{Type: v1alpha1.ConditionPodUsage, Status: corev1.ConditionTrue, Reason: "Measured", Message: string(data)})
 		}
+	}
+	if f.progress != nil {
+		set = append(set, progressCondition(f.progress))
 	}
 	now := metav1.NewTime(f.now)
 	for i := range set {

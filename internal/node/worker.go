@@ -58,6 +58,7 @@ type worker struct {
 	message      string
 	sent         *corev1.PodStatus
 	acked        *corev1.PodStatus
+	watching     *watching // nil: nothing is observed, or not yet
 	finishing    bool
 	finished     bool
 }
@@ -208,6 +209,7 @@ func (w *worker) step() time.Time {
 			w.preparing()
 		}
 	}
+	wake = earlier(wake, w.watch())
 	wake = earlier(wake, w.report(now))
 	w.disconnect()
 	w.finish()
@@ -288,6 +290,7 @@ func (w *worker) report(now time.Time) time.Time {
 		u := usage(w.units, w.record.Past, len(w.record.GPUs))
 		f.usage = &u
 	}
+	f.progress = w.shownProgress()
 	s := status(f)
 	if w.sent != nil && sameStatus(s, *w.sent) {
 		return time.Time{}
