@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// maxPoints is how many reports of an attempt are kept. When there are
-	// more, every second one is dropped, but for the first and the latest.
+	// maxPoints is how many reports of an attempt are kept.
 	maxPoints = 8
 	// least is the member whose progress counts where none of those reports
 	// whose report is the gang's: whoever is the least far.
@@ -111,16 +110,18 @@ func lastReport(p *v1alpha1.Progress) time.Time {
 	return p.ObservedTime.Time
 }
 
-// thin keeps the number of points within its bound, spread over all of them.
+// thin keeps the number of points within its bound, spread over the run time:
+// of those between the first and the latest the one goes whose neighbours are
+// the closest. Reports of long ago are what later ones are tested by.
 func thin(points []v1alpha1.ProgressPoint) []v1alpha1.ProgressPoint {
-	if len(points) <= maxPoints {
-		return points
-	}
-	var out []v1alpha1.ProgressPoint
-	for i, p := range points {
-		if i%2 == 0 || i == len(points)-1 {
-			out = append(out, p)
+	for len(points) > maxPoints {
+		drop := 1
+		for i := 2; i+1 < len(points); i++ {
+			if points[i+1].RanSeconds-points[i-1].RanSeconds < points[drop+1].RanSeconds-points[drop-1].RanSeconds {
+				drop = i
+			}
 		}
+		points = slices.Delete(points, drop, drop+1)
 	}
-	return out
+	return points
 }

@@ -118,19 +118,18 @@ func (r Reports) overrun() float64 {
 	return most
 }
 
-// ratioOfClaim compares what the reports let expect when the work was about half
-// reported with what remained in truth.
-func (r Reports) ratioOfClaim(ran Span) (at int, settled, ok bool) {
+// ratiosOfClaims compare what reports let expect with what remained in truth:
+// about halfway through them, early and settled ones apart.
+func (r Reports) ratiosOfClaims(ran Span, each func(at int, settled bool)) {
 	r = r.lawful()
-	if len(r) == 0 {
-		return 0, false, false
+	var told [2]bool
+	for n := len(r)/2 + 1; n <= len(r); n++ {
+		c, ok := r[:n].claim()
+		if kind := kindOf(c.settled); ok && !told[kind] && ran >= c.at && c.left >= first {
+			told[kind] = true
+			each(ratioBucket(ran-c.at, c.left), c.settled)
+		}
 	}
-	r = r[:len(r)/2+1]
-	c, ok := r.claim()
-	if !ok || ran < c.at || c.left < first {
-		return 0, false, false
-	}
-	return ratioBucket(ran-c.at, c.left), c.settled, true
 }
 
 // claimed is how the true remaining times relate to those reckoned from
@@ -209,18 +208,16 @@ func kindOf(settled bool) int {
 
 // observeClaims enters how the reports of work that has ended came true.
 func (b *Book) observeClaims(e Evidence, ran Span) {
-	at, settled, ok := e.Reports.ratioOfClaim(ran)
-	if !ok {
-		return
-	}
-	kind := &b.claims[kindOf(settled)]
-	kind.all.add(at)
-	if kind.groups == nil {
-		kind.groups = map[string]*counts{}
-	}
-	for _, group := range e.Like {
-		if c := remember(kind.groups, group); c != nil {
-			c.add(at)
+	e.Reports.ratiosOfClaims(ran, func(at int, settled bool) {
+		kind := &b.claims[kindOf(settled)]
+		kind.all.add(at)
+		if kind.groups == nil {
+			kind.groups = map[string]*counts{}
 		}
-	}
+		for _, group := range e.Like {
+			if c := remember(kind.groups, group); c != nil {
+				c.add(at)
+			}
+		}
+	})
 }
