@@ -117,3 +117,43 @@ func TestNonsenseIsIgnoredInWords(t *testing.T) {
 		expect(t, m.Run(ctx, "-n", ns, "delete", "odd"), 0)
 	})
 }
+
+// TestASaveCountsOnceItIsComplete: a file that is being written is no save,
+// however long nothing is added to it; it is one as soon as it is closed.
+func TestASaveCountsOnceItIsComplete(t *testing.T) {
+	eachTier(t, func(t *testing.T, m *harness.Muster) {
+		ns, ctx, seconds := m.Namespace(t), deadline(t, 2*time.Minute), mark()
+		sign := filepath.Join(t.TempDir(), "sign")
+		await := func(n int) string { return fmt.Sprintf("while ! test -e %s%d; do sleep 0.1; done; ", sign, n) }
+		script := `exec 3>"$MUSTER_CHECKPOINT_DIR/model.pt"; echo half >&3; echo 0.5 > "$MUSTER_PROGRESS"; ` + await(1) +
+			`echo 0.9 > "$MUSTER_PROGRESS"; ` + await(2) + `exec 3>&-; sleep ` + seconds
+		submit(t, m, ns, "slow", "--", "sh", "-c", script)
+		begin := func(n int) {
+			if err := os.WriteFile(fmt.Sprintf("%s%d", sign, n), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for n, percent := range []string{"50%", "90%"} {
+			if n > 0 {
+				begin(n)
+			}
+			harness.Eventually(t, 40*time.Second, "waiting until it is looked at", func() error {
+				if p := job(t, m, ns, "slow").Status.Progress; p == nil || p.Percent != percent {
+					return fmt.Errorf("it is at %+v", p)
+				}
+				return nil
+			})
+		}
+		if at := job(t, m, ns, "slow").Status.SavedTime; at != nil {
+			t.Errorf("half a file counts as saved at %v", at)
+		}
+		begin(2)
+		harness.Eventually(t, 40*time.Second, "waiting until the save is seen", func() error {
+			if job(t, m, ns, "slow").Status.SavedTime == nil {
+				return fmt.Errorf("it is not")
+			}
+			return nil
+		})
+		expect(t, m.Run(ctx, "-n", ns, "delete", "slow"), 0)
+	})
+}
