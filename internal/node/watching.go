@@ -114,6 +114,7 @@ func (w *worker) beginWatching() {
 	w.watching = v
 	w.node.savers.add(w.uid, o.Checkpoints)
 	o.PIDs = func() []int { return w.node.live.pidsOf(w.node.savers.with(o.Checkpoints)) }
+	o.Others = func() bool { return w.node.savers.leftToOthers(w.uid, o.Checkpoints) }
 	w.task(func() {
 		defer w.node.savers.remove(w.uid)
 		w.look(progress.New(o), v)
@@ -130,6 +131,9 @@ func (w *worker) look(o *progress.Observer, v *watching) {
 		case <-w.ctx.Done():
 			return
 		case orderly := <-v.end:
+			// Members of a job that are still there go on looking; of those that
+			// end together the last one looks.
+			w.node.savers.remove(w.uid)
 			s := o.Last(clock.Now(), orderly)
 			w.post(func() { v.known, v.over = s, true })
 			return
@@ -314,6 +318,20 @@ func (s *savers) remove(pod types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.folders, pod)
+}
+
+// leftToOthers says whether a pod leaves a folder to others: to the first, by
+// UID, of those that save there.
+func (s *savers) leftToOthers(pod types.UID, folder string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, here := s.folders[pod]
+	for other, f := range s.folders {
+		if f == folder && other != pod && (!here || other < pod) {
+			return true
+		}
+	}
+	return false
 }
 
 // with tells the pods that save in a folder from others.

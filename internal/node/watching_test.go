@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -141,5 +143,33 @@ func TestWhatIsWorthAWrite(t *testing.T) {
 		if got := worthTelling(tt.before, tt.after, tt.since); got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
+	}
+}
+
+// Of the pods that save in one folder one looks at it; of those that end, the
+// last.
+func TestWhoLooksAtAFolder(t *testing.T) {
+	s := newSavers()
+	for _, pod := range []types.UID{"b", "a", "c"} {
+		s.add(pod, "/saves")
+	}
+	s.add("0", "/other")
+	want := func(looks ...types.UID) {
+		t.Helper()
+		for _, pod := range []types.UID{"a", "b", "c"} {
+			if got := !s.leftToOthers(pod, "/saves"); got != slices.Contains(looks, pod) {
+				t.Errorf("%s looks: %v", pod, got)
+			}
+		}
+	}
+	want("a")
+	s.remove("a")
+	want("b")
+	s.remove("c")
+	want("b")
+	s.remove("b")
+	want("a", "b", "c") // whoever is asked last
+	if s.leftToOthers("0", "/other") {
+		t.Error("one who is alone does not look")
 	}
 }

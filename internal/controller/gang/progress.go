@@ -25,15 +25,19 @@ const (
 // All members of a job work on the same, so that one report is the gang's: the
 // chief's, else that of worker 0, else that of the first member of a role that
 // the gang waits for; and where none of them reports, the least that any other
-// does. Whoever saved last saved for all.
+// does. Whoever saved last saved for all; where
+// members say themselves when they saved, what was seen of the others does not
+// count.
 func (o observed) followProgress(s *v1alpha1.GangStatus) {
 	reports := map[string]v1alpha1.PodProgress{}
-	for _, p := range slices.Concat(o.pods, o.gone) {
+	all := slices.Concat(o.pods, o.gone)
+	says := slices.ContainsFunc(all, func(p *corev1.Pod) bool { r, _ := progressOf(p); return r.SaysSaved })
+	for _, p := range all {
 		r, ok := progressOf(p)
 		if !ok {
 			continue
 		}
-		if at := r.SavedTime; at != nil && !at.After(o.now.Add(time.Minute)) && (s.SavedTime == nil || at.After(s.SavedTime.Time)) {
+		if at := r.SavedTime; r.SaysSaved == says && at != nil && !at.After(o.now.Add(time.Minute)) && (s.SavedTime == nil || at.After(s.SavedTime.Time)) {
 			s.SavedTime = at.DeepCopy()
 		}
 		if r.DoneMillionths != nil && r.ReportTime != nil && attemptOf(p) == s.Attempt {

@@ -2,6 +2,7 @@ package gang
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,5 +116,18 @@ func TestSavedTimeIsTheNewestOfAll(t *testing.T) {
 	o.followProgress(&s)
 	if !s.SavedTime.Equal(&metav1.MicroTime{Time: epoch.Add(50 * time.Second)}) {
 		t.Errorf("it went back, or into the future: %v", s.SavedTime)
+	}
+}
+
+// Where a member says itself when it saved, what was seen of others is nothing.
+func TestWhoSaysThatItSavedWins(t *testing.T) {
+	epoch := time.Unix(1_700_000_000, 0)
+	says := reporting("worker", "0", "1", 100, 1, 30)
+	says.Status.Conditions[0].Message = strings.Replace(says.Status.Conditions[0].Message, "{", `{"saysSaved":true,`, 1)
+	o := observed{gang: &v1alpha1.Gang{}, now: epoch.Add(time.Hour), pods: []*corev1.Pod{says, reporting("worker", "1", "1", -1, 0, 50)}}
+	s := v1alpha1.GangStatus{Attempt: 1}
+	o.followProgress(&s)
+	if !s.SavedTime.Equal(&metav1.MicroTime{Time: epoch.Add(30 * time.Second)}) {
+		t.Errorf("got %v", s.SavedTime)
 	}
 }

@@ -45,6 +45,9 @@ type Options struct {
 	Checkpoints string
 	// PIDs lists the processes that may write there.
 	PIDs func() []int
+	// Others says whether somebody else looks at that folder now, so that this
+	// observer need not. Nil: nobody does.
+	Others func() bool
 	// Known is what an earlier observer of the same pod found.
 	Known State
 }
@@ -81,7 +84,7 @@ func (o *Observer) Close() { o.walk.close() }
 // and returns false when there is no more time for that.
 func (o *Observer) Look(now time.Time, pause func(time.Duration) bool) State {
 	o.listen(now, pause)
-	if o.options.Checkpoints == "" || o.state.SaysSaved {
+	if o.idle() {
 		return o.state
 	}
 	f, err := o.walk.look(now)
@@ -99,7 +102,7 @@ func (o *Observer) Look(now time.Time, pause func(time.Duration) bool) State {
 // told to; else what was written in its last seconds may be a part of something.
 func (o *Observer) Last(now time.Time, orderly bool) State {
 	o.listen(now, nil)
-	if o.options.Checkpoints == "" || o.state.SaysSaved {
+	if o.idle() {
 		return o.state
 	}
 	o.walk.close()
@@ -117,6 +120,11 @@ func (o *Observer) Last(now time.Time, orderly bool) State {
 	_, at := f.newestOf(func(_ inode, x file) bool { return !x.at.After(before) })
 	o.state.Saved = later(o.state.Saved, at)
 	return o.state
+}
+
+// idle reports that the folder is not to be looked at.
+func (o *Observer) idle() bool {
+	return o.options.Checkpoints == "" || o.state.SaysSaved || o.options.Others != nil && o.options.Others()
 }
 
 // listen takes in what the pod reports.
