@@ -202,10 +202,15 @@ type GangStatus struct {
 	//
 	// +optional
 	RanSeconds int64 `json:"ranSeconds,omitempty"`
-	// SavedTime is when the work was last saved. Unset where it is not known.
+	// SavedTime is when the work was last saved, in whichever attempt, by the
+	// member that saved last. Unset where it is not known.
 	//
 	// +optional
 	SavedTime *metav1.MicroTime `json:"savedTime,omitempty"`
+	// Progress is how far the work is. Unset: no member has said so.
+	//
+	// +optional
+	Progress *Progress `json:"progress,omitempty"`
 	// NotBefore is the earliest time of the next attempt, after a failure.
 	NotBefore *metav1.Time `json:"notBefore,omitempty"`
 	// Outcome is set once the gang is to end, before its members are gone:

@@ -79,6 +79,15 @@ const (
 	// EnvRoot is the environment variable that holds the real path of
 	// PodRoot in a container. It is always the first variable.
 	EnvRoot = "MUSTER_ROOT"
+	// CheckpointsPath is where a member finds the folder that survives pods.
+	// What is saved there is noticed by the node.
+	CheckpointsPath = PodRoot + "/checkpoints"
+	// ProgressPath is the file in which a member may say how far it is; its
+	// folder is the pod's own and anybody in the pod may write there.
+	ProgressPath = PodRoot + "/progress/report"
+	// EnvProgress is the environment variable that holds the real path of
+	// ProgressPath in a container.
+	EnvProgress = "MUSTER_PROGRESS"
 
 	// CodeDriver is the ephemeral CSI driver name of a volume that holds a
 	// writable copy of a code snapshot. Attribute "snapshot": the snapshot's
@@ -97,6 +106,11 @@ const (
 	// whether the pod's share of a GPU is enforced: True, or False and why not.
 	// Its message is in words, beginning with the share.
 	ConditionGPUShare = "muster.dev/GPUShareEnforced"
+	// ConditionPodProgress is the type of the pod condition by which a node
+	// says how far a pod is and when its work was last saved; its message is
+	// JSON, [PodProgress]. It is False while what the pod reports cannot be
+	// read.
+	ConditionPodProgress = "muster.dev/Progress"
 
 	// GangFinalizer keeps a Gang, and each of its Placements, until nothing of
 	// it is left. Whoever makes a Gang may set it, which saves a write; else

@@ -16,7 +16,9 @@ import (
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`
 // +kubebuilder:printcolumn:name="GPUs",type=integer,JSONPath=`.status.gpus`
+// +kubebuilder:printcolumn:name="Done",type=string,JSONPath=`.status.progress.percent`
 // +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=`.spec.queue`,priority=1
+// +kubebuilder:printcolumn:name="Saved",type=date,JSONPath=`.status.savedTime`,priority=1
 // +kubebuilder:printcolumn:name="Evictions",type=integer,JSONPath=`.status.evictions`,priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.message`,priority=0
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -414,6 +416,16 @@ type TrainingJobStatus struct {
 	//
 	// +optional
 	EvictedFor string `json:"evictedFor,omitempty"`
+	// SavedTime is when the work was last saved in the checkpoint folder.
+	// Unset where it is not known.
+	//
+	// +optional
+	SavedTime *metav1.MicroTime `json:"savedTime,omitempty"`
+	// Progress is how far the work is, as its members report it in the file
+	// that MUSTER_PROGRESS names. Unset: none has said so.
+	//
+	// +optional
+	Progress *Progress `json:"progress,omitempty"`
 	// GPUSeconds is GPUs held x seconds held so far, of ended members.
 	GPUSeconds resource.Quantity `json:"gpuSeconds,omitempty"`
 	// CPUSeconds is CPU time used by ended members.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -73,6 +74,10 @@ type Config struct {
 	Environments volume.Environments
 	// Code serves code volumes. Nil: there are none.
 	Code volume.Code
+	// LookEvery is how often each pod is asked how far it is and when its work
+	// was saved, and how often at most that is written to the API. Default:
+	// 15 s.
+	LookEvery time.Duration
 	// Serving is the certificate of the kubelet API, valid for 127.0.0.1.
 	// Without one the API is not served.
 	Serving *tls.Certificate
@@ -120,6 +125,9 @@ func (c *Config) complete() error {
 	}
 	if c.HostPorts == (v1alpha1.PortRange{}) {
 		c.HostPorts = v1alpha1.PortRange{First: 20000, Last: 29999}
+	}
+	if c.LookEvery <= 0 {
+		c.LookEvery = lookEvery
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -20,7 +20,7 @@ import (
 // knows how they ended. It runs as a task, at most once at a time.
 func (w *worker) finish() {
 	deleting := w.gone || w.pod.DeletionTimestamp != nil
-	if !w.over || !deleting || w.finishing || w.finished || w.preparing != nil {
+	if !w.over || !deleting || w.finishing || w.finished || w.preparing != nil || w.stillWatching() {
 		return
 	}
 	told := w.gone || w.settled || (w.sent != nil && w.acked != nil && sameStatus(*w.sent, *w.acked))

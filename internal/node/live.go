@@ -27,6 +27,23 @@ func (r *registry) remove(p *process.Process) {
 	delete(r.set, p)
 }
 
+// pidsOf are the numbers of all processes of the wanted pods' trees.
+func (r *registry) pidsOf(wanted func(pod string) bool) []int {
+	r.mu.Lock()
+	var list []*process.Process
+	for p := range r.set {
+		if wanted(p.Spec().PodUID) {
+			list = append(list, p)
+		}
+	}
+	r.mu.Unlock()
+	var pids []int
+	for _, p := range list {
+		pids = append(pids, p.PIDs()...)
+	}
+	return pids
+}
+
 // pids are the numbers of all processes of all trees.
 func (r *registry) pids() map[int]bool {
 	r.mu.Lock()

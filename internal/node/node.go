@@ -46,6 +46,7 @@ type Node struct {
 	ledger    *ledger
 	live      *registry
 	inventory *inventory
+	savers    *savers
 
 	started  time.Time
 	capacity corev1.ResourceList
@@ -97,7 +98,7 @@ func newNode(config Config, c clients) (*Node, error) {
 	n := &Node{
 		config: config, clients: c, capacity: capacity, started: config.Clock.Now(),
 		archive: archive.New(config.archiveDir()),
-		ledger:  newLedger(), live: newRegistry(),
+		ledger:  newLedger(), live: newRegistry(), savers: newSavers(),
 		adopted: make(chan struct{}), ready: make(chan struct{}),
 		workers: map[types.UID]*worker{}, inherited: map[types.UID]*leftover{},
 	}

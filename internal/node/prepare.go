@@ -109,8 +109,8 @@ func (w *worker) prepare(ctx context.Context, pod *corev1.Pod, fresh bool) {
 		if err = os.MkdirAll(w.node.podRoot(pod.UID), 0o755); err != nil {
 			return err
 		}
-		if w.node.shared(pod) {
-			return nil
+		if err = makeReportFolder(w.node.podRoot(pod.UID), pod); err != nil || w.node.shared(pod) {
+			return err
 		}
 		given, err := w.node.config.Network.AddPod(string(pod.UID))
 		if err == nil {

@@ -28,7 +28,8 @@ type facts struct {
 	usage           *v1alpha1.PodUsage
 	// share is whether the pod's share of a GPU is enforced; nil: it has none,
 	// or nothing was started with it yet.
-	share *corev1.PodCondition
+	share    *corev1.PodCondition
+	progress *v1alpha1.PodProgress
 }
 
 // status computes a pod's status. Transition times of conditions that did not
@@ -207,6 +208,9 @@ func conditions(f facts, phase corev1.PodPhase, initialized bool) []corev1.PodCo
 	}
 	if f.share != nil {
 		set = append(set, corev1.PodCondition{Type: f.share.Type, Status: f.share.Status, Reason: f.share.Reason, Message: f.share.Message})
+	}
+	if f.progress != nil {
+		set = append(set, progressCondition(f.progress))
 	}
 	now := metav1.NewTime(f.now)
 	for i := range set {

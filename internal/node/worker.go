@@ -61,6 +61,7 @@ type worker struct {
 	// enforcement is whether the pod's share of a GPU is enforced, once a
 	// container was started with it.
 	enforcement *corev1.PodCondition
+	watching    *watching // nil: nothing is observed, or not yet
 	finishing   bool
 	finished    bool
 }
@@ -211,6 +212,7 @@ func (w *worker) step() time.Time {
 			w.preparing()
 		}
 	}
+	wake = earlier(wake, w.watch())
 	wake = earlier(wake, w.report(now))
 	w.disconnect()
 	w.finish()
@@ -291,6 +293,7 @@ func (w *worker) report(now time.Time) time.Time {
 		u := usage(w.units, w.record.Past, w.record.held())
 		f.usage = &u
 	}
+	f.progress = w.shownProgress()
 	s := status(f)
 	if w.sent != nil && sameStatus(s, *w.sent) {
 		return time.Time{}

@@ -197,13 +197,16 @@ func (c *Core) left(v *entry, now Instant) estimate.Span {
 }
 
 // price is what evicting an entry costs. For the entitled it is the GPU time
-// that is lost; else its GPUs, divided by the time for which they are gained.
+// that is lost; else its GPUs, divided by the time for which they are gained,
+// the dearer the more it has not saved: of two that have as long to go, the one
+// goes that saved last.
 func (c *Core) price(v *entry, s *search, now Instant) float64 {
 	switch s.cause {
 	case ForPriority, ForGuarantee:
 		return float64(v.gpus+1) * float64(c.lost(v, now))
 	}
-	return float64(v.gpus) * float64(estimate.Hour) / float64(c.left(v, now)+1)
+	unsaved := float64(c.lost(v, now) - c.options.Restart)
+	return float64(v.gpus) * (float64(estimate.Hour) + max(1, c.options.Gain)*unsaved) / float64(c.left(v, now)+1)
 }
 
 // lost is by how much evicting an entry throws its work back: all it ran in

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/muster-dev/muster/internal/scheduling/estimate"
 	"github.com/muster-dev/muster/internal/scheduling/queue"
 )
 
@@ -20,6 +21,9 @@ type Explanation struct {
 	Advice []Advice
 	// Tenure is for how long it keeps what it has; nil unless it is placed.
 	Tenure *Tenure
+	// Ends is when it is expected to end; nil unless it is placed and something
+	// is known of how long it runs.
+	Ends *Expected
 }
 
 // Position is a place in the order of turns.
@@ -63,7 +67,7 @@ func (c *Core) ExplainBy(f *Foresight, uid string, now Instant) (Explanation, bo
 		return Explanation{}, false
 	}
 	if e.placed {
-		return Explanation{Reason: Placed{Since: e.since, Attempt: e.attempt}, Tenure: c.tenure(e)}, true
+		return Explanation{Reason: Placed{Since: e.since, Attempt: e.attempt}, Tenure: c.tenure(e), Ends: c.ends(e, now)}, true
 	}
 	x := Explanation{Reason: c.reason(e, now, nil)}
 	if x.Reason.Code() == CodeQuota {
@@ -81,6 +85,18 @@ func (c *Core) ExplainBy(f *Foresight, uid string, now Instant) (Explanation, bo
 	}
 	x.Advice = c.advise(e, now, x.Reason)
 	return x, true
+}
+
+// ends is when a placed entry is expected to end, in four of five cases.
+func (c *Core) ends(e *entry, now Instant) *Expected {
+	basis := c.book.Basis(e.req.Evidence)
+	if e.req.Pod || basis == estimate.BasisGuess {
+		return nil
+	}
+	age := e.age(now)
+	return &Expected{
+		From: now.add(e.estimate.Quantile(age, margin)), To: now.add(e.estimate.Quantile(age, 1-margin)), Basis: basis,
+	}
 }
 
 // mayCome reports that what a request waits for may come while the nodes and

@@ -231,7 +231,7 @@ func (o *outlook) starts() []Instant {
 // basisOf is what most of the ends so far are known from; the firmer of two
 // that are as many.
 func (c *course) basisOf() estimate.Basis {
-	bases := [...]estimate.Basis{estimate.BasisDeclared, estimate.BasisHistory, estimate.BasisLimit, estimate.BasisGuess}
+	bases := [...]estimate.Basis{estimate.BasisProgress, estimate.BasisDeclared, estimate.BasisHistory, estimate.BasisLimit, estimate.BasisGuess}
 	var count [len(bases)]int
 	for i := range c.active {
 		if c.gone[i] {

@@ -488,6 +488,8 @@ func (x Expected) Render(clock Clock) string {
 
 func basisText(b estimate.Basis) string {
 	switch b {
+	case estimate.BasisProgress:
+		return "from the progress that is reported"
 	case estimate.BasisDeclared:
 		return "from the run times that were declared"
 	case estimate.BasisHistory:

@@ -27,6 +27,7 @@ func (r *Request) same(o *Request) bool {
 		r.Attempt == o.Attempt && r.Suspended == o.Suspended && r.Draining == o.Draining && r.Finished == o.Finished &&
 		r.NotBefore == o.NotBefore && r.Refused == o.Refused && r.Invalid == o.Invalid && r.Queue == o.Queue && r.User == o.User &&
 		slices.Equal(r.Evidence.Like, o.Evidence.Like) && r.Evidence.Declared == o.Evidence.Declared && r.Evidence.Limit == o.Evidence.Limit &&
+		slices.Equal(r.Evidence.Reports, o.Evidence.Reports) &&
 		r.Ran == o.Ran && r.Resumes == o.Resumes && r.Evictions == o.Evictions && slices.EqualFunc(r.Roles, o.Roles, Role.same)
 }
 

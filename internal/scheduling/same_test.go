@@ -68,6 +68,8 @@ func fill(v reflect.Value) {
 		v.SetString("x")
 	case reflect.Bool:
 		v.SetBool(true)
+	case reflect.Float64:
+		v.SetFloat(0.7)
 	default:
 		v.SetInt(7)
 	}
@@ -102,6 +104,11 @@ func leaves(v reflect.Value, change int) int {
 		n++
 		if change == 0 {
 			v.SetBool(false)
+		}
+	case reflect.Float64:
+		n++
+		if change == 0 {
+			v.SetFloat(0.8)
 		}
 	default:
 		n++

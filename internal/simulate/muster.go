@@ -81,15 +81,20 @@ func (m *muster) Arrive(_ Micros, job *Job, ran Micros) {
 		return
 	}
 	m.jobs[uid(job)] = job
+	m.core.SetRequest(m.request(job))
+}
+
+// request is a job in the core's terms.
+func (m *muster) request(job *Job) scheduling.Request {
 	role := scheduling.Role{Name: "worker", Replicas: 1, GPUs: int32(job.GPUs)}
 	if m.cluster.WholeNodes {
 		nodes, each := m.cluster.Shape(job.GPUs)
 		role.Replicas, role.GPUs = int32(nodes), int32(each)
 	}
-	m.core.SetRequest(scheduling.Request{
+	return scheduling.Request{
 		Key: scheduling.Key{Namespace: job.Queue, Name: uid(job)}, UID: uid(job), Created: instant(job.Submit),
 		User: job.User, Evidence: evidence(job), Resumes: true, Roles: []scheduling.Role{role},
-	})
+	}
 }
 
 // Finish implements [Policy].

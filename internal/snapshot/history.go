@@ -73,12 +73,25 @@ func evidence(g *v1alpha1.Gang) estimate.Evidence {
 	if g.Spec.TimeLimit != nil {
 		e.Limit = estimate.Span(g.Spec.TimeLimit.Duration)
 	}
+	e.Reports = reports(g.Status.Progress)
 	size := sizeClass(g)
 	if u := user(g); u != "" {
 		e.Like = append(e.Like, "name/"+u+"/"+g.Spec.Queue+"/"+stem(g.Name)+"/"+size, "user/"+u+"/"+g.Spec.Queue+"/"+size)
 	}
 	e.Like = append(e.Like, "queue/"+g.Spec.Queue+"/"+size, "size/"+size)
 	return e
+}
+
+// reports are how far a gang said that it is, in the core's terms.
+func reports(p *v1alpha1.Progress) estimate.Reports {
+	if p == nil {
+		return nil
+	}
+	out := make(estimate.Reports, 0, len(p.Points))
+	for _, x := range p.Points {
+		out = append(out, estimate.Point{Ran: estimate.Span(x.RanSeconds) * estimate.Second, Done: float64(x.DoneMillionths) / v1alpha1.Whole})
+	}
+	return out
 }
 
 // sizeClass tells gangs without GPUs, with one, with few and with eight or more

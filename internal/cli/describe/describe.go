@@ -82,6 +82,7 @@ func describe(ctx context.Context, f *connection.Factory, one kind.Wanted, names
 		if err != nil {
 			return err
 		}
+		seen.ends = ends(ctx, reader, seen.job)
 		return seen.write(f.Streams.Out, f.Streams.OutStyle())
 	}
 	describer, err := kubectl.Describer(f, one.Mapping)

@@ -24,6 +24,8 @@ type page struct {
 	// gpus are the GPUs of the nodes, by UUID.
 	gpus map[string]v1alpha1.GPUDevice
 	now  time.Time
+	// ends is when the job is expected to end, in words; "" where nobody knows.
+	ends string
 }
 
 // observe reads what the page of a job needs.

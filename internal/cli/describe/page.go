@@ -71,6 +71,10 @@ func (p *page) facts(out io.Writer, style terminal.Style) error {
 	if job.Spec.ExpectedRunTime != nil {
 		add("Expected", "to run for "+terminal.Span(job.Spec.ExpectedRunTime.Duration))
 	}
+	add("Progress", p.progress())
+	add("Reports", p.misunderstood())
+	add("Ends", p.ends)
+	add("Last saved", p.saved())
 	if job.Spec.Resumable {
 		add("Resumable", "yes: it may be stopped to make room, and goes on from its last checkpoint")
 	}

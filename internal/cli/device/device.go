@@ -25,6 +25,8 @@ type Holder struct {
 	Since  time.Time `json:"since"`
 	// Share is how much it has of the GPU; absent: all of it.
 	Share *v1alpha1.GPUShare `json:"share,omitempty"`
+	// Done is how far the pod says that it is: "42%"; empty if it does not.
+	Done string `json:"done,omitempty"`
 }
 
 // ShareText is how much of a GPU the holder has: "250m, 20 GiB"; empty for all
@@ -86,7 +88,22 @@ func HolderOf(pod *corev1.Pod) Holder {
 	if m, ok := member.OfPod(pod); ok {
 		holder.Job, holder.Member = pod.Labels[v1alpha1.LabelJob], m.String()
 	}
+	if p, ok := Progress(pod); ok && p.DoneMillionths != nil {
+		holder.Done = fmt.Sprintf("%d%%", *p.DoneMillionths*100/v1alpha1.Whole)
+	}
 	return holder
+}
+
+// Progress is what a pod's node says of how far the pod is; false if it says
+// nothing.
+func Progress(pod *corev1.Pod) (v1alpha1.PodProgress, bool) {
+	var p v1alpha1.PodProgress
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == v1alpha1.ConditionPodProgress && json.Unmarshal([]byte(c.Message), &p) == nil {
+			return p, true
+		}
+	}
+	return v1alpha1.PodProgress{}, false
 }
 
 // Of lists the UUIDs of the GPUs that a pod was given.

@@ -29,6 +29,9 @@ type Document struct {
 	Advice []Advice `json:"advice,omitempty"`
 	// Tenure is for how long it keeps what it has; absent unless it is placed.
 	Tenure *Tenure `json:"tenure,omitempty"`
+	// Ends is when it is expected to end; absent unless it is placed and
+	// something is known of how long it runs.
+	Ends *Expected `json:"ends,omitempty"`
 }
 
 // Position is a place in the order of turns.
@@ -47,11 +50,11 @@ type Position struct {
 	Text     string `json:"text"`
 }
 
-// Expected is the range in which it starts in four of five cases.
+// Expected is the range in which it starts, or ends, in four of five cases.
 type Expected struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
-	// Basis is "declared", "history", "limit" or "guess".
+	// Basis is "progress", "declared", "history", "limit" or "guess".
 	Basis string `json:"basis"`
 	Text  string `json:"text"`
 }
@@ -90,6 +93,9 @@ func New(x scheduling.Explanation, clock scheduling.Clock) Document {
 	if e := x.Expected; e != nil {
 		d.Expected = &Expected{From: moment(e.From), To: moment(e.To), Basis: string(e.Basis), Text: e.Render(clock)}
 	}
+	if e := x.Ends; e != nil {
+		d.Ends = &Expected{From: moment(e.From), To: moment(e.To), Basis: string(e.Basis), Text: e.Render(clock)}
+	}
 	for _, a := range x.Advice {
 		d.Advice = append(d.Advice, Advice{Code: string(a.Code()), Text: a.Render(clock), Details: a})
 	}
@@ -115,6 +121,9 @@ func (d Document) Write(out io.Writer) error {
 	}
 	if d.Expected != nil {
 		lines = append(lines, "Expected: "+d.Expected.Text)
+	}
+	if d.Ends != nil {
+		lines = append(lines, "Ends:     "+d.Ends.Text)
 	}
 	if d.Tenure != nil {
 		lines = append(lines, "It "+d.Tenure.Text)

@@ -87,7 +87,11 @@ func (g GPU) rows(table *terminal.Table, node string, now time.Time) {
 		table.Paint(5, colour)
 	}
 	if g.Holder != nil {
-		add(g.Holder.String(), since(*g.Holder, now), terminal.Green)
+		holder := g.Holder.String()
+		if g.Holder.Done != "" {
+			holder += ", " + g.Holder.Done + " done"
+		}
+		add(holder, since(*g.Holder, now), terminal.Green)
 	}
 	for _, sharer := range g.Sharers {
 		add(sharer.String()+" ("+sharer.ShareText()+")", since(sharer, now), terminal.Green)

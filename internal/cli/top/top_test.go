@@ -42,7 +42,9 @@ func TestReport(t *testing.T) {
 			Status: corev1.PodStatus{Phase: phase},
 		}
 	}
-	pods := []corev1.Pod{pod("0", "GPU-a,GPU-x", corev1.PodRunning), pod("1", "GPU-c", corev1.PodSucceeded)}
+	far := pod("0", "GPU-a,GPU-x", corev1.PodRunning)
+	far.Status.Conditions = []corev1.PodCondition{{Type: v1alpha1.ConditionPodProgress, Message: `{"doneMillionths":425000}`}}
+	pods := []corev1.Pod{far, pod("1", "GPU-c", corev1.PodSucceeded)}
 	report := Build([]corev1.Node{node}, pods, map[string]Measure{"GPU-a": {UtilizationPercent: 97, MemoryUsedMiB: 1024}})
 	var text strings.Builder
 	if err := report.write(&text, terminal.Coloured(false), now); err != nil {
@@ -52,7 +54,7 @@ func TestReport(t *testing.T) {
 box   Ready  0.5 of 16  1.0 GiB of 64.0 GiB  2 of 4  1
 
 NODE  GPU   MODEL  BUSY  MEMORY               HELD BY                                                 SINCE
-box   0     A100   97%   1.0 GiB of 80.0 GiB  vision/mnist worker-0                                   1h 30m
+box   0     A100   97%   1.0 GiB of 80.0 GiB  vision/mnist worker-0, 42% done                         1h 30m
 box   1     A100         80.0 GiB             process 4711 of ada (python notebook.py), not Muster's
 box   2     A100         80.0 GiB             free
 box   3     A100         80.0 GiB             not given out: XID 79

@@ -72,6 +72,7 @@ func decide(o observed) decision {
 	live := o.attemptIsLive()
 	failed := o.count(s, live)
 	o.countRoles(s)
+	o.followProgress(s)
 	if waits := s.Phase == v1alpha1.GangPending || s.Phase == v1alpha1.GangDraining; waits && o.allowed && s.Refusals > 0 {
 		s.NotBefore = nil
 	}

@@ -21,7 +21,7 @@ const (
 
 	codeDir        = v1alpha1.PodRoot + "/code"
 	environmentDir = v1alpha1.PodRoot + "/env"
-	checkpointsDir = v1alpha1.PodRoot + "/checkpoints"
+	checkpointsDir = v1alpha1.CheckpointsPath
 	logsDir        = v1alpha1.PodRoot + "/logs"
 
 	// Pod volume names begin with this, so that they do not meet those of the
@@ -238,6 +238,7 @@ func envFor(job *v1alpha1.TrainingJob, role *v1alpha1.Role, template []corev1.En
 		{Name: "MUSTER_CODE_DIR", Value: below(codeDir)},
 		{Name: "MUSTER_CHECKPOINT_DIR", Value: below(checkpointsDir)},
 		{Name: "MUSTER_LOG_DIR", Value: below(logsDir)},
+		{Name: v1alpha1.EnvProgress, Value: below(v1alpha1.ProgressPath)},
 		{Name: "PYTHONUNBUFFERED", Value: "1"},
 	}
 	all = append(all, template...)

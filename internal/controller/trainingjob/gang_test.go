@@ -62,6 +62,7 @@ func TestGangOfATensorFlowJob(t *testing.T) {
 				{Name: "MUSTER_CODE_DIR", Value: "$(MUSTER_ROOT)/code"},
 				{Name: "MUSTER_CHECKPOINT_DIR", Value: "$(MUSTER_ROOT)/checkpoints"},
 				{Name: "MUSTER_LOG_DIR", Value: "$(MUSTER_ROOT)/logs"},
+				{Name: "MUSTER_PROGRESS", Value: "$(MUSTER_ROOT)/progress/report"},
 				{Name: "PYTHONUNBUFFERED", Value: "1"},
 				{Name: "B", Value: "job"},
 				{Name: "A", Value: "role"},
@@ -122,7 +123,7 @@ func TestTemplateIsLaidUnder(t *testing.T) {
 	if main.Name != "trainer" || main.Image != "pytorch/pytorch:2" || main.WorkingDir != "/work" || len(main.Args) != 0 || main.Command[0] != "torchrun" {
 		t.Errorf("%+v", main)
 	}
-	if main.Env[0].Value != "/muster" || main.Env[len(main.Env)-1].Name != "T" || len(main.Env) != 7 {
+	if main.Env[0].Value != "/muster" || main.Env[len(main.Env)-1].Name != "T" || len(main.Env) != 8 {
 		t.Errorf("%+v", main.Env)
 	}
 	if _, ok := main.Resources.Limits[v1alpha1.ResourceGPU]; ok || main.Resources.Limits.Cpu().String() != "2" {

@@ -85,6 +85,7 @@ func mirror(s *v1alpha1.TrainingJobStatus, gang *v1alpha1.Gang) {
 	s.LastWorkerTime, s.DrainedTime = g.LastWorkerTime.DeepCopy(), g.DrainedTime.DeepCopy()
 	s.Restarts = g.Restarts
 	s.Evictions, s.EvictedFor = g.Evictions, g.EvictedFor
+	s.SavedTime, s.Progress = g.SavedTime.DeepCopy(), g.Progress.DeepCopy()
 	s.GPUSeconds, s.CPUSeconds = g.GPUSeconds.DeepCopy(), g.CPUSeconds.DeepCopy()
 }
 

@@ -5,6 +5,8 @@ type Basis string
 
 // The bases, the firmest first.
 const (
+	// BasisProgress: how far the work reports that it is.
+	BasisProgress Basis = "progress"
 	// BasisDeclared: what the owner declared, read by what declarations came to.
 	BasisDeclared Basis = "declared"
 	// BasisHistory: what like work took before.
@@ -17,6 +19,9 @@ const (
 
 // Basis says what an estimate from this evidence rests on.
 func (b *Book) Basis(e Evidence) Basis {
+	if c, ok := e.Reports.claim(); ok && c.weight >= earlyWeight/2 {
+		return BasisProgress
+	}
 	switch {
 	case e.Declared > 0:
 		return BasisDeclared

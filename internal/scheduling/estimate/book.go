@@ -10,6 +10,9 @@ type Evidence struct {
 	Declared Span
 	// Limit is after how long it is stopped, whatever it does.
 	Limit Span
+	// Reports are how far it said that it is, in its present attempt, or in the
+	// last one while it waits.
+	Reports Reports
 }
 
 // said is what the owner said of the run time, and whether anything.
@@ -41,6 +44,8 @@ type Book struct {
 	ratios  map[string]*counts
 	all     counts
 	allSaid counts
+	// claims are how reports of progress came true: early ones, and settled ones.
+	claims  [2]claims
 	version int
 }
 
@@ -93,6 +98,7 @@ func (b *Book) Observe(e Evidence, ran Span) {
 			c.add(at)
 		}
 	}
+	b.observeClaims(e, ran)
 	said, ok := e.said()
 	if !ok {
 		return
@@ -126,8 +132,18 @@ func ratioBucket(ran, said Span) int {
 	return min(size-1, max(0, bucket(ran)-bucket(said)+unity))
 }
 
-// Estimate is the distribution of the whole run time.
+// Estimate is the distribution of the whole run time: by what the work reports
+// of itself, as far as that goes, and by what is known without.
 func (b *Book) Estimate(e Evidence) Estimate {
+	out := b.unreported(e)
+	if len(e.Reports) > 0 {
+		return b.progressed(e, out)
+	}
+	return out
+}
+
+// unreported is the estimate without what the work reports of itself.
+func (b *Book) unreported(e Evidence) Estimate {
 	if said, ok := e.said(); ok {
 		return b.calibrated(e, said)
 	}

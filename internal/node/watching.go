@@ -1,0 +1,348 @@
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/node/progress"
+)
+
+const (
+	// lookEvery is the default of Config.LookEvery.
+	lookEvery = 15 * time.Second
+	// lastLook is how long the removal of an ended pod waits for the last look
+	// at what it saved, should the folder not answer.
+	lastLook = 10 * time.Second
+)
+
+// What of a pod's progress is worth a write at the next look; less is written
+// once a minute.
+const (
+	worthDone  = v1alpha1.Whole / 100
+	worthSaved = 30 * time.Second
+	worthTime  = time.Minute
+)
+
+// watching is the observation of how one pod is getting on. Only its worker
+// touches it.
+type watching struct {
+	// since is when the pod was first seen to run: what was saved before that
+	// is no news of it.
+	since time.Time
+	// end receives, once, that no process is left, and whether it ended in an
+	// orderly way; over is true once that was looked at, and giveUp when that is
+	// no longer waited for.
+	end    chan bool
+	ended  bool
+	over   bool
+	giveUp time.Time
+	// known is what was last seen, and shown what the API is told, since at.
+	known progress.State
+	shown *v1alpha1.PodProgress
+	at    time.Time
+}
+
+// watch begins to observe a pod once it runs, and looks a last time once
+// nothing of it is left. It returns when that is no longer waited for.
+func (w *worker) watch() time.Time {
+	if w.settled || w.place == nil {
+		return time.Time{}
+	}
+	if w.watching == nil && !w.over && w.ran() {
+		w.beginWatching()
+	}
+	if v := w.watching; v != nil && w.over && !v.ended {
+		v.ended, v.giveUp = true, w.node.config.Clock.Now().Add(lastLook)
+		v.end <- w.orderly()
+	}
+	if w.stillWatching() {
+		return w.watching.giveUp
+	}
+	return time.Time{}
+}
+
+// ran is true once a container has started.
+func (w *worker) ran() bool {
+	return slices.ContainsFunc(w.units, func(u *unit) bool { return u.proc != nil })
+}
+
+// orderly is true for a pod of which no container was cut short: each ended
+// well, or by itself after the pod was told to end.
+func (w *worker) orderly() bool {
+	told := w.gone || w.pod.DeletionTimestamp != nil
+	for _, u := range w.units {
+		if u.last == nil || u.last.exit.Code == 0 {
+			continue
+		}
+		killed := u.last.exit.Signal == int(syscall.SIGKILL) || u.last.exit.Code == 128+int(syscall.SIGKILL)
+		if !told || killed {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *worker) beginWatching() {
+	o := progress.Options{Root: w.node.podRoot(w.uid), Checkpoints: w.checkpoints(), Known: known(w.pod)}
+	if reports(w.pod) {
+		o.Report = strings.TrimPrefix(v1alpha1.ProgressPath, v1alpha1.PodRoot+"/")
+	}
+	if o.Report == "" && o.Checkpoints == "" {
+		return
+	}
+	v := &watching{end: make(chan bool, 1), known: o.Known, since: w.node.config.Clock.Now()}
+	for _, u := range w.units {
+		if u.proc != nil && !u.proc.StartedAt().IsZero() && u.proc.StartedAt().Before(v.since) {
+			v.since = u.proc.StartedAt()
+		}
+	}
+	v.shown = asPodProgress(o.Known, v.since)
+	w.watching = v
+	w.node.savers.add(w.uid, o.Checkpoints)
+	o.PIDs = func() []int { return w.node.live.pidsOf(w.node.savers.with(o.Checkpoints)) }
+	o.Others = func() bool { return w.node.savers.leftToOthers(w.uid, o.Checkpoints) }
+	w.task(func() {
+		defer w.node.savers.remove(w.uid)
+		w.look(progress.New(o), v)
+	})
+}
+
+// look looks again and again, until the pod has ended or the worker ends.
+func (w *worker) look(o *progress.Observer, v *watching) {
+	defer o.Close()
+	clock := w.node.config.Clock
+	next := clock.After(min(quietStart, w.node.config.LookEvery))
+	for {
+		select {
+		case <-w.ctx.Done():
+			return
+		case orderly := <-v.end:
+			// Members of a job that are still there go on looking; of those that
+			// end together the last one looks.
+			w.node.savers.remove(w.uid)
+			s := o.Last(clock.Now(), orderly)
+			w.post(func() { v.known, v.over = s, true })
+			return
+		case <-next:
+		}
+		s := o.Look(clock.Now(), func(d time.Duration) bool {
+			select {
+			case <-clock.After(d):
+				return true
+			case <-w.ctx.Done():
+				return false
+			}
+		})
+		w.post(func() { v.known = s })
+		next = clock.After(w.node.config.LookEvery)
+	}
+}
+
+// quietStart is when a pod is first looked at, after its start.
+const quietStart = 5 * time.Second
+
+// stillWatching is true while the last look at an ended pod is awaited.
+func (w *worker) stillWatching() bool {
+	v := w.watching
+	return v != nil && !v.over && w.node.config.Clock.Now().Before(v.giveUp)
+}
+
+// shownProgress is what the API is to be told now: what is known, where that
+// says enough that is new, or the pod is over.
+func (w *worker) shownProgress() *v1alpha1.PodProgress {
+	v := w.watching
+	if v == nil {
+		return nil
+	}
+	now := w.node.config.Clock.Now()
+	next := asPodProgress(v.known, v.since)
+	if next != nil && (v.over || now.Sub(v.at) >= w.node.config.LookEvery*9/10 && worthTelling(v.shown, next, now.Sub(v.at))) {
+		v.shown, v.at = next, now
+	}
+	return v.shown
+}
+
+// worthTelling says whether a pod's progress is worth a write, so long after
+// the last one.
+func worthTelling(before, after *v1alpha1.PodProgress, since time.Duration) bool {
+	if before == nil || before.Problem != after.Problem || (before.DoneMillionths == nil) != (after.DoneMillionths == nil) || (before.SavedTime == nil) != (after.SavedTime == nil) {
+		return true
+	}
+	if after.DoneMillionths != nil {
+		moved := *after.DoneMillionths - *before.DoneMillionths
+		if moved >= worthDone || moved < 0 || moved > 0 && (since >= worthTime || *after.DoneMillionths == v1alpha1.Whole) {
+			return true
+		}
+	}
+	if after.SavedTime == nil {
+		return false
+	}
+	later := after.SavedTime.Sub(before.SavedTime.Time)
+	return later >= worthSaved || later > 0 && since >= worthTime
+}
+
+// asPodProgress puts what is known into the API's terms; nil: nothing. What
+// was saved before the pod ran is not its own.
+func asPodProgress(s progress.State, since time.Time) *v1alpha1.PodProgress {
+	p := &v1alpha1.PodProgress{Problem: s.Problem, SaysSaved: s.SaysSaved}
+	if s.Said {
+		done := progress.Millionths(s.Done)
+		p.DoneMillionths, p.ReportTime = &done, microTime(s.Reported)
+	}
+	if s.Saved.After(since) {
+		p.SavedTime = microTime(s.Saved)
+	}
+	if p.DoneMillionths == nil && p.SavedTime == nil && p.Problem == "" {
+		return nil
+	}
+	return p
+}
+
+func microTime(t time.Time) *metav1.MicroTime {
+	at := metav1.NewMicroTime(t.UTC().Truncate(time.Microsecond))
+	return &at
+}
+
+// known is what the API was told of a pod by an earlier muster.
+func known(pod *corev1.Pod) progress.State {
+	var p v1alpha1.PodProgress
+	c := condition(pod, v1alpha1.ConditionPodProgress)
+	if c == nil || json.Unmarshal([]byte(c.Message), &p) != nil {
+		return progress.State{}
+	}
+	s := progress.State{SaysSaved: p.SaysSaved, Problem: p.Problem}
+	if p.DoneMillionths != nil && p.ReportTime != nil {
+		s.Said, s.Done, s.Reported = true, math.Min(1, math.Max(0, float64(*p.DoneMillionths)/v1alpha1.Whole)), p.ReportTime.Time
+	}
+	if p.SavedTime != nil {
+		s.Saved = p.SavedTime.Time
+	}
+	return s
+}
+
+// progressCondition is the condition that tells of a pod's progress.
+func progressCondition(p *v1alpha1.PodProgress) corev1.PodCondition {
+	c := corev1.PodCondition{Type: v1alpha1.ConditionPodProgress, Status: corev1.ConditionTrue, Reason: "Observed"}
+	if p.Problem != "" {
+		c.Status, c.Reason = corev1.ConditionFalse, "NotUnderstood"
+	}
+	if data, err := json.Marshal(p); err == nil {
+		c.Message = string(data)
+	}
+	return c
+}
+
+// reports is true for a pod with a container that was told where to report.
+func reports(pod *corev1.Pod) bool {
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if slices.ContainsFunc(list[i].Env, func(v corev1.EnvVar) bool { return v.Name == v1alpha1.EnvProgress }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// makeReportFolder makes the folder in which a pod may report. Any user of the
+// pod may write there.
+func makeReportFolder(root string, pod *corev1.Pod) error {
+	if !reports(pod) {
+		return nil
+	}
+	folder := filepath.Join(root, filepath.Dir(strings.TrimPrefix(v1alpha1.ProgressPath, v1alpha1.PodRoot)))
+	if err := os.Mkdir(folder, 0o777); err != nil {
+		if os.IsExist(err) {
+			return nil
+		}
+		return fmt.Errorf("making the folder for progress: %w", err)
+	}
+	// Mkdir is subject to the umask.
+	if err := os.Chmod(folder, 0o777); err != nil {
+		return fmt.Errorf("opening the folder for progress: %w", err)
+	}
+	return nil
+}
+
+// checkpoints is the real folder that a container of the pod has at
+// v1alpha1.CheckpointsPath; empty: none has any.
+func (w *worker) checkpoints() string {
+	for _, u := range w.units {
+		for _, m := range u.spec.VolumeMounts {
+			if path.Clean(m.MountPath) != v1alpha1.CheckpointsPath || m.ReadOnly || m.SubPathExpr != "" {
+				continue
+			}
+			v, ok := w.place.volumes[m.Name]
+			switch {
+			case !ok || v.ReadOnly:
+			case m.SubPath == "":
+				return v.Path
+			case filepath.IsLocal(m.SubPath):
+				return filepath.Join(v.Path, m.SubPath)
+			}
+		}
+	}
+	return ""
+}
+
+// savers knows which pods save in which folder: members of a job share one. Its
+// methods may be called concurrently.
+type savers struct {
+	mu      sync.Mutex
+	folders map[types.UID]string
+}
+
+func newSavers() *savers { return &savers{folders: map[types.UID]string{}} }
+
+func (s *savers) add(pod types.UID, folder string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.folders[pod] = folder
+}
+
+func (s *savers) remove(pod types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.folders, pod)
+}
+
+// leftToOthers says whether a pod leaves a folder to others: to the first, by
+// UID, of those that save there.
+func (s *savers) leftToOthers(pod types.UID, folder string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, here := s.folders[pod]
+	for other, f := range s.folders {
+		if f == folder && other != pod && (!here || other < pod) {
+			return true
+		}
+	}
+	return false
+}
+
+// with tells the pods that save in a folder from others.
+func (s *savers) with(folder string) func(pod string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pods := map[string]bool{}
+	for pod, f := range s.folders {
+		if f == folder && folder != "" {
+			pods[string(pod)] = true
+		}
+	}
+	return func(pod string) bool { return pods[pod] }
+}

@@ -1,0 +1,175 @@
+package node
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	k8stesting "k8s.io/client-go/testing"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/node/rig"
+)
+
+// trainee is a pod with a folder for checkpoints that may report.
+func trainee(name, script, checkpoints string) *podBuilder {
+	return newPod(name, script).with(func(p *corev1.Pod) {
+		p.Spec.Volumes = []corev1.Volume{{Name: "saves", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: checkpoints}}}}
+		c := &p.Spec.Containers[0]
+		c.VolumeMounts = []corev1.VolumeMount{{Name: "saves", MountPath: v1alpha1.CheckpointsPath, SubPath: "job"}}
+		c.Env = []corev1.EnvVar{{Name: v1alpha1.EnvRoot, Value: v1alpha1.PodRoot}, {Name: v1alpha1.EnvProgress, Value: "$(MUSTER_ROOT)/progress/report"}}
+	})
+}
+
+func progressOf(p *corev1.Pod) v1alpha1.PodProgress {
+	var out v1alpha1.PodProgress
+	if c := condition(p, v1alpha1.ConditionPodProgress); c != nil {
+		_ = json.Unmarshal([]byte(c.Message), &out)
+	}
+	return out
+}
+
+func hasDone(millionths int64) func(*corev1.Pod) bool {
+	return func(p *corev1.Pod) bool {
+		done := progressOf(p).DoneMillionths
+		return done != nil && *done == millionths
+	}
+}
+
+func quick(c *Config) { c.LookEvery = 50 * time.Millisecond }
+
+// What a pod reports comes up, with words where it is nonsense, also when
+// muster was away meanwhile; and what it knew is not forgotten.
+func TestAPodReports(t *testing.T) {
+	w := newWorld(t, quick)
+	folder := t.TempDir()
+	next, last := rig.NewPipe(t), rig.NewPipe(t)
+	w.create(trainee("reports", `printf 0.25 > "$MUSTER_PROGRESS"; `+next.Await()+`; printf '{"done":7}' > "$MUSTER_PROGRESS"; `+last.Await()+`; printf '0.75 saved' > "$MUSTER_PROGRESS"`, folder))
+	w.await("reports", "say that a quarter is done", hasDone(250000))
+	next.Open()
+	pod := w.await("reports", "say that it says nonsense", func(p *corev1.Pod) bool { return progressOf(p).Problem != "" })
+	if c := condition(pod, v1alpha1.ConditionPodProgress); c.Status != corev1.ConditionFalse || !strings.Contains(progressOf(pod).Problem, "7 is not from 0 to 1") || !hasDone(250000)(pod) {
+		t.Errorf("got %+v", c)
+	}
+	w.stop()
+	w.start()
+	last.Open()
+	pod = w.await("reports", "end", func(p *corev1.Pod) bool { return ended(p) && hasDone(750000)(p) })
+	got := progressOf(pod)
+	if got.Problem != "" || !got.SaysSaved || got.SavedTime == nil || time.Since(got.SavedTime.Time) > time.Minute {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// What is saved after SIGTERM counts, though the pod is gone at once.
+func TestASaveDuringTheNoticeCounts(t *testing.T) {
+	w := newWorld(t, quick)
+	folder := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(folder, "job"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	before := filepath.Join(folder, "job", "before.pt")
+	if err := os.WriteFile(before, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(before, time.Now(), time.Now().Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	said := rig.NewPipe(t)
+	w.create(trainee("notice", `trap 'echo state > "$MUSTER_ROOT/checkpoints/model.pt"; exit 1' TERM; `+said.Say("1")+`; while :; do sleep 0.05; done`, folder))
+	pod := w.await("notice", "run", inPhase(corev1.PodRunning))
+	said.Hear()
+	if got := progressOf(pod); got.SavedTime != nil {
+		t.Errorf("what an earlier attempt saved counts as its own: %+v", got)
+	}
+	begin := time.Now()
+	w.terminate("notice", 10)
+	w.awaitGone("notice")
+	if took := time.Since(begin); took > 3*time.Second {
+		t.Errorf("it was gone after %v", took)
+	}
+	var told []string
+	for _, a := range w.client.Actions() {
+		if p, ok := a.(k8stesting.PatchAction); ok && strings.Contains(string(p.GetPatch()), `savedTime`) {
+			told = append(told, string(p.GetPatch()))
+		}
+	}
+	if len(told) == 0 {
+		t.Error("nobody was told that it saved")
+	}
+	if _, err := os.Stat(filepath.Join(folder, "job", "model.pt")); err != nil {
+		t.Error(err)
+	}
+}
+
+// A pod that says the same again and again costs no writes.
+func TestWhatIsWorthAWrite(t *testing.T) {
+	at := func(seconds int) time.Time { return time.Unix(1_700_000_000+int64(seconds), 0) }
+	make := func(done int64, saved int) *v1alpha1.PodProgress {
+		p := &v1alpha1.PodProgress{}
+		if done >= 0 {
+			p.DoneMillionths, p.ReportTime = &done, microTime(at(0))
+		}
+		if saved >= 0 {
+			p.SavedTime = microTime(at(saved))
+		}
+		return p
+	}
+	tests := []struct {
+		name          string
+		before, after *v1alpha1.PodProgress
+		since         time.Duration
+		want          bool
+	}{
+		{"the first word", nil, make(0, -1), time.Hour, true},
+		{"the same", make(100, 5), make(100, 5), time.Hour, false},
+		{"a little", make(100, -1), make(200, -1), 15 * time.Second, false},
+		{"a little, a minute later", make(100, -1), make(200, -1), time.Minute, true},
+		{"a hundredth", make(100, -1), make(10_100, -1), 15 * time.Second, true},
+		{"the last bit", make(999_999, -1), make(1_000_000, -1), 15 * time.Second, true},
+		{"back", make(500_000, -1), make(499_000, -1), 15 * time.Second, true},
+		{"the first save", make(100, -1), make(100, 5), 15 * time.Second, true},
+		{"saved again at once", make(100, 5), make(100, 6), 15 * time.Second, false},
+		{"saved again", make(100, 5), make(100, 50), 15 * time.Second, true},
+		{"a problem", make(100, 5), &v1alpha1.PodProgress{DoneMillionths: make(100, 5).DoneMillionths, SavedTime: make(1, 5).SavedTime, Problem: "x"}, 0, true},
+	}
+	for _, tt := range tests {
+		if got := worthTelling(tt.before, tt.after, tt.since); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Of the pods that save in one folder one looks at it; of those that end, the
+// last.
+func TestWhoLooksAtAFolder(t *testing.T) {
+	s := newSavers()
+	for _, pod := range []types.UID{"b", "a", "c"} {
+		s.add(pod, "/saves")
+	}
+	s.add("0", "/other")
+	want := func(looks ...types.UID) {
+		t.Helper()
+		for _, pod := range []types.UID{"a", "b", "c"} {
+			if got := !s.leftToOthers(pod, "/saves"); got != slices.Contains(looks, pod) {
+				t.Errorf("%s looks: %v", pod, got)
+			}
+		}
+	}
+	want("a")
+	s.remove("a")
+	want("b")
+	s.remove("c")
+	want("b")
+	s.remove("b")
+	want("a", "b", "c") // whoever is asked last
+	if s.leftToOthers("0", "/other") {
+		t.Error("one who is alone does not look")
+	}
+}
