@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/queue/sample"
 )
@@ -43,6 +45,20 @@ default/scan  ada   runs   gpu=3,A100=3,cpu=6,memory=24Gi
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// One person at two machines is one user, as the scheduler counts.
+func TestUsers(t *testing.T) {
+	objects := []client.Object{sample.Box()}
+	objects = append(objects, sample.Work("scan", "", "ada@box", 0, 3, v1alpha1.GangRunning)...)
+	objects = append(objects, sample.Work("tiles", "", "ada@lab", 3, 2, v1alpha1.GangRunning)...)
+	streams, out, _ := sample.Streams()
+	if err := run(t.Context(), sample.World(t, objects...), streams, []string{"default"}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "\nada   gpu=5,A100=5,cpu=10,memory=40Gi  2        0\n") || strings.Contains(out.String(), "@") {
+		t.Errorf("described:\n%s", out)
 	}
 }
 

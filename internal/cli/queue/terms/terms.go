@@ -205,7 +205,7 @@ func Check(s *survey.Survey, object *v1alpha1.Queue) (warnings []string, err err
 		p.Words = ""
 		known[p] = true
 	}
-	_, problems := queue.Build(append(specs, manifest.Spec(object)), queue.Options{Models: s.Models})
+	tree, problems := queue.Build(append(specs, manifest.Spec(object)), queue.Options{Models: s.Models})
 	var errs []error
 	for _, p := range problems {
 		alike := p
@@ -225,6 +225,9 @@ func Check(s *survey.Survey, object *v1alpha1.Queue) (warnings []string, err err
 			}
 			warnings = append(warnings, fmt.Sprintf("no node has a GPU of model %s (there are %s)%s", class, strings.Join(s.Models, ", "), suggestion.Phrase(class, s.Models)))
 		}
+	}
+	if over := s.Overcommitted(tree); len(over) > 0 && len(object.Spec.Guaranteed) > 0 {
+		warnings = append(warnings, "the queues are guaranteed more than the nodes have, by "+strings.Join(over, ", ")+": not all of them can have their guarantee at the same time")
 	}
 	return warnings, errors.Join(errs...)
 }
