@@ -54,14 +54,20 @@ type Work struct {
 	gang v1alpha1.Gang
 }
 
-// Overcommitted says of which classes the queues of a tree are guaranteed more
-// than all nodes have: "4 gpu".
-func (s *Survey) Overcommitted(tree *queue.Tree) []string {
+// Overcommitted says by how much, "4 gpu", the queues of a tree that is to come
+// are guaranteed more than all nodes have, of the classes that are named and
+// where it is more than it is now.
+func (s *Survey) Overcommitted(tree *queue.Tree, named v1alpha1.ResourceAmounts) []string {
 	classes := tree.Classes()
 	tree.SetCapacity(capacity(classes, s.nodes))
 	var out []string
 	for c := range queue.Class(classes.Len()) {
-		if over := tree.Overcommitted(c); over > 0 {
+		over, before := tree.Overcommitted(c), int64(0)
+		if now, known := s.Tree.Classes().Find(classes.Name(c)); known {
+			before = s.Tree.Overcommitted(now)
+		}
+		_, given := named[classes.Name(c)]
+		if given && over > before {
 			out = append(out, classes.Format(c, over)+" "+classes.Name(c))
 		}
 	}
