@@ -22,7 +22,7 @@ type Quota struct {
 // QuotaTerm is the amount of one resource that a quota allows.
 type QuotaTerm struct {
 	// Resource is by the name that the quota has for it: "pods", "count/pods",
-	// "requests.cpu", "limits.memory", "requests.muster.dev/gpu" and the like.
+	// "requests.cpu", "limits.memory", "requests.nvidia.com/gpu" and the like.
 	Resource string
 	// Hard is what is allowed, Used what there is of it, what is placed and has
 	// no pods yet included. CPU in thousandths, memory in bytes.
@@ -113,7 +113,7 @@ func (q *Quota) Of(r *Role, resource string) int64 {
 }
 
 // quotaGPU is the name of GPUs in quotas.
-const quotaGPU = "muster.dev/gpu"
+const quotaGPU = "nvidia.com/gpu"
 
 // need is what the members of a request that are still to run count for.
 func (q *Quota) need(req *Request, resource string) int64 {

@@ -36,7 +36,7 @@ func TestQuotas(t *testing.T) {
 		},
 		{
 			name: "more GPUs than there will ever be", quotas: []Quota{quotaOf("gpus", QuotaTerm{Resource: quotaRequests(quotaGPU), Hard: 3})},
-			want: "impossible now: this asks for 4 GPUs, and quota gpus of namespace vision allows 3 GPUs in all (requests.muster.dev/gpu); ask for less, or have the quota raised",
+			want: "impossible now: this asks for 4 GPUs, and quota gpus of namespace vision allows 3 GPUs in all (requests.nvidia.com/gpu); ask for less, or have the quota raised",
 		},
 		{
 			name: "what can never be is named first", quotas: []Quota{

@@ -50,7 +50,7 @@ func (p *page) state() (string, terminal.Colour) {
 	object := p.now.Object(p.name)
 	switch {
 	case p.now.Tree.Gone(p.queue):
-		return "deleted; its jobs are still here: create it again, or move them", terminal.Red
+		return "not there, though jobs name it: create it, or move them (muster queue move JOB --to QUEUE)", terminal.Red
 	case len(p.now.Of(p.name)) > 0:
 		return "invalid", terminal.Red
 	case object == nil:
