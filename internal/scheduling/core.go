@@ -118,6 +118,7 @@ type Core struct {
 	due     []*entry
 	scratch []*entry
 	sources []queue.Source
+	wants   []placement.Want
 	// lifted are the ports that were given back for a while, and depth how
 	// often that was begun and not ended.
 	lifted []portOf

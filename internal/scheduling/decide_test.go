@@ -217,13 +217,13 @@ func TestReasons(t *testing.T) {
 			name: "more on one node than any has",
 			snap: Snapshot{Nodes: []Node{testNode("a", "A100", 4), testNode("b", "A100", 8)}},
 			req:  gang("g").role("worker", 1, 16, "A100").obj(),
-			want: "each worker needs 16 A100 on one node; the largest node has 8 A100",
+			want: "impossible now: each worker needs 16 A100 on one node; the largest node has 8 A100",
 		},
 		{
 			name: "more than the machine has",
 			snap: Snapshot{Nodes: []Node{testNode("here", "A100", 8)}},
 			req:  gang("g").role("worker", 3, 4, "A100").obj(),
-			want: "needs 12 A100 at once; this machine has 8 A100 in all",
+			want: "impossible now: needs 12 A100 at once; this machine has 8 A100 in all",
 		},
 		{
 			name: "out of order",
@@ -241,7 +241,7 @@ func TestReasons(t *testing.T) {
 			name: "memory that no machine has",
 			snap: Snapshot{Nodes: []Node{testNode("here", "A100", 8)}},
 			req:  gang("g").role("worker", 1, 0).with(func(r *Request) { r.Roles[0].Resources.Memory = 128 << 30 }).obj(),
-			want: "each worker needs 128 GiB of memory on one node; this machine has 64 GiB of memory",
+			want: "impossible now: each worker needs 128 GiB of memory on one node; this machine has 64 GiB of memory",
 		},
 		{
 			name: "ports",

@@ -77,8 +77,8 @@ func (c *Core) ExplainBy(f *Foresight, uid string, now Instant) (Explanation, bo
 	if x.Reason.Code() == CodeFits || c.notNow(e, now) != nil || e.lost {
 		return x, true
 	}
-	x.Position = c.position(e, now)
 	if mayCome(x.Reason) {
+		x.Position = c.position(e, now)
 		if expected, ok := f.Forecast(c, uid, now); ok {
 			x.Expected = &expected
 		}

@@ -46,12 +46,16 @@ func (c *Core) place(e *entry, avoid *placement.NodeSet) (*fit, bool) {
 // cannotFit says, without looking at nodes, that the request has no room.
 func (c *Core) cannotFit(e *entry, avoid *placement.NodeSet) bool {
 	scope := placement.Scope{Avoid: avoid}
+	c.wants = c.wants[:0]
 	for i := range e.asks {
-		if n := members(&e.req.Roles[i]); n > 0 && c.cluster.CannotFit(e.asks[i], int(n), scope) {
+		n := members(&e.req.Roles[i])
+		if n > 0 && c.cluster.CannotFit(e.asks[i], int(n), scope) {
 			return true
 		}
+		c.wants = append(c.wants, placement.Want{Class: e.asks[i], N: int(n)})
 	}
-	return false
+	// Several roles may each have room, and not all together.
+	return len(c.wants) > 1 && c.cluster.CannotFitAll(c.wants)
 }
 
 // all places all roles, in this order.

@@ -96,13 +96,13 @@ func (r TooLarge) Render(Clock) string {
 		if r.Single {
 			where = "this machine has"
 		}
-		return fmt.Sprintf("each %s needs %s on one node; %s %s", r.Role, amount(r.Need), where, amount(r.Have))
+		return fmt.Sprintf("impossible now: each %s needs %s on one node; %s %s", r.Role, amount(r.Need), where, amount(r.Have))
 	}
 	where := "the nodes have"
 	if r.Single {
 		where = "this machine has"
 	}
-	return fmt.Sprintf("needs %s at once; %s %s in all", amount(r.Need), where, amount(r.Have))
+	return fmt.Sprintf("impossible now: needs %s at once; %s %s in all", amount(r.Need), where, amount(r.Have))
 }
 
 // Render says it in words.

@@ -21,6 +21,8 @@ type Job struct {
 	// Limit is the run time that its owner declared; 0 if none. It may be
 	// wrong.
 	Limit Micros
+	// Row is its row in the file that it was read from; 0 where there is none.
+	Row int
 }
 
 // Share is a number of GPUs on one node.

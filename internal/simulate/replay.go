@@ -138,7 +138,11 @@ func validate(config Config, jobs []Job) error {
 		case job.GPUs < 1:
 			return fmt.Errorf("job %d asks for %d GPUs: allowed is 1 or more", i, job.GPUs)
 		case !config.Cluster.Fits(job.GPUs):
-			return fmt.Errorf("job %d asks for %d GPUs: it can never run on %d nodes of %d GPUs", i, job.GPUs, config.Cluster.Nodes, config.Cluster.GPUsPerNode)
+			where := fmt.Sprintf("job %d", i)
+			if job.Row > 0 {
+				where = fmt.Sprintf("the job in row %d", job.Row)
+			}
+			return fmt.Errorf("%s asks for %d GPUs: it can never run on %d nodes of %d GPUs; give more or larger nodes, or leave it out", where, job.GPUs, config.Cluster.Nodes, config.Cluster.GPUsPerNode)
 		}
 	}
 	return nil

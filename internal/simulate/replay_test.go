@@ -220,13 +220,14 @@ func TestReplayRefusesJobs(t *testing.T) {
 		cluster ClusterSpec
 		want    string
 	}{
-		"numbers":   {[]Job{{ID: 1, GPUs: 1}}, twoByFour, "job 0 is numbered 1"},
-		"order":     {list(job(5, 1, 1), job(4, 1, 1)), twoByFour, "job 1 is submitted at 4s, before job 0 at 5s"},
-		"negative":  {list(job(0, -1, 1)), twoByFour, "none may be negative"},
-		"no GPUs":   {list(job(0, 1, 0)), twoByFour, "job 0 asks for 0 GPUs"},
-		"too large": {list(job(0, 1, 9)), twoByFour, "job 0 asks for 9 GPUs: it can never run on 2 nodes of 4 GPUs"},
-		"no nodes":  {list(job(0, 1, 1)), ClusterSpec{GPUsPerNode: 8}, "a cluster of 0 nodes"},
-		"overflow":  {list(far), twoByFour, "beyond what time can count"},
+		"numbers":                {[]Job{{ID: 1, GPUs: 1}}, twoByFour, "job 0 is numbered 1"},
+		"order":                  {list(job(5, 1, 1), job(4, 1, 1)), twoByFour, "job 1 is submitted at 4s, before job 0 at 5s"},
+		"negative":               {list(job(0, -1, 1)), twoByFour, "none may be negative"},
+		"no GPUs":                {list(job(0, 1, 0)), twoByFour, "job 0 asks for 0 GPUs"},
+		"too large, from a file": {[]Job{{Run: 1, GPUs: 9, Row: 7}}, twoByFour, "the job in row 7 asks for 9 GPUs"},
+		"too large":              {list(job(0, 1, 9)), twoByFour, "job 0 asks for 9 GPUs: it can never run on 2 nodes of 4 GPUs"},
+		"no nodes":               {list(job(0, 1, 1)), ClusterSpec{GPUsPerNode: 8}, "a cluster of 0 nodes"},
+		"overflow":               {list(far), twoByFour, "beyond what time can count"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			policy, err := newFIFO(twoByFour, Options{})

@@ -11,6 +11,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/scheduling/estimate"
+	"github.com/muster-dev/muster/internal/scheduling/queue/manifest"
 )
 
 // history notes which gangs that have ended the core has learned from. After a
@@ -55,13 +56,6 @@ func (h *history) forget(alive map[types.UID]bool) {
 	}
 }
 
-// user is who submitted a gang: the part before the @ of its annotation, empty
-// if there is none.
-func user(g *v1alpha1.Gang) string {
-	name, _, _ := strings.Cut(g.Annotations[v1alpha1.AnnotationSubmitter], "@")
-	return name
-}
-
 // evidence is what is known of a gang's run time: what its owner says, and
 // which gangs are like it: the same user's of that name and size, the user's
 // of that size, the queue's, all.
@@ -75,7 +69,7 @@ func evidence(g *v1alpha1.Gang) estimate.Evidence {
 	}
 	e.Reports = reports(g.Status.Progress)
 	size := sizeClass(g)
-	if u := user(g); u != "" {
+	if u := manifest.User(g); u != "" {
 		e.Like = append(e.Like, "name/"+u+"/"+g.Spec.Queue+"/"+stem(g.Name)+"/"+size, "user/"+u+"/"+g.Spec.Queue+"/"+size)
 	}
 	e.Like = append(e.Like, "queue/"+g.Spec.Queue+"/"+size, "size/"+size)

@@ -70,16 +70,22 @@ func TestQuotas(t *testing.T) {
 		if err := s.api.Get(t.Context(), client.ObjectKeyFromObject(quota), quota); err != nil {
 			t.Fatal(err)
 		}
-		quota.Spec.Hard[corev1.ResourcePods], quota.Spec.Hard["requests.nvidia.com/gpu"] = resource.MustParse("6"), resource.MustParse("6")
+		quota.Spec.Hard[corev1.ResourcePods], quota.Spec.Hard["requests.nvidia.com/gpu"] = resource.MustParse("10"), resource.MustParse("6")
 		return s.api.Update(t.Context(), quota) == nil
 	})
 	s.running("large")
 	if g := s.gang("large"); g.Status.Attempt != 1 || g.Status.Refusals != 0 {
 		t.Errorf("not placed at once: %+v", g.Status)
 	}
-	// 5. Full: even one pod would be refused, and the quota is named all the same.
+	// 5. Full of GPUs, as the API server counts them: even one pod would be
+	// refused, and the quota is named all the same.
+	s.eventually("the API server's own count", func() bool {
+		err := s.api.Get(t.Context(), client.ObjectKeyFromObject(quota), quota)
+		used := quota.Status.Used["requests.nvidia.com/gpu"]
+		return err == nil && used.Value() == 6
+	})
 	s.submit("small", 1, "1")
-	says("small", "quota team of namespace default allows 6 pods, of which 6 pods are used")
+	says("small", "quota team of namespace default allows 6 GPUs (requests.nvidia.com/gpu), of which 6 GPUs are used")
 	s.remove("large", metav1.DeletePropagationBackground)
 	s.running("small")
 	// 6. Limits that a LimitRange gives the pods count as well.

@@ -4,6 +4,8 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -152,12 +154,30 @@ func TestGetOnATerminal(t *testing.T) {
 	expect(t, m.Run(deadline(t, 30*time.Second), "-n", ns, "delete", "a-name-that-is-long"), 0)
 }
 
+// hideGPUs makes this a machine without GPUs for what the test starts: the
+// driver's library, and its program, are found first where they do not work.
+func hideGPUs(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"libnvidia-ml.so.1": strings.Repeat("this is no library\n", 100),
+		"nvidia-smi":        "#!/bin/sh\necho 'No devices were found' >&2\nexit 6\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("LD_LIBRARY_PATH", dir+":"+os.Getenv("LD_LIBRARY_PATH"))
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+}
+
 // TestRunWithoutAnyGPU says at once why nothing happens and which ways out
 // there are, on a terminal and elsewhere; ^C deletes the job.
 func TestRunWithoutAnyGPU(t *testing.T) {
+	hideGPUs(t)
 	m := own(t, "--tier", "plain")
 	if gpus := m.Run(deadline(t, 30*time.Second), "top", "-o", "json"); strings.Contains(gpus.Stdout, `"uuid"`) {
-		t.Skip("this machine has GPUs: the test is for one that has none")
+		t.Fatalf("this machine's GPUs are not hidden:\n%s", gpus.Stdout)
 	}
 	x := onTerminal(t, m, "run", "--name", "wants", "--code", "none", "--gpus", "1", "--", "true")
 	x.Expect("accepted")

@@ -14,24 +14,27 @@ import (
 // completionPatience is how long a shell waits for proposals.
 const completionPatience = 2 * time.Second
 
-// CompleteJobs lists the names of the training jobs that are not among args:
-// proposals for the shell. Errors propose nothing.
-func (f *Factory) CompleteJobs(ctx context.Context, args []string) []string {
+// Propose fills a list from the server, for proposals, if that is possible
+// while a shell waits.
+func (f *Factory) Propose(ctx context.Context, list client.ObjectList, options ...client.ListOption) bool {
 	if ctx == nil {
 		ctx = context.Background()
 	}
 	ctx, cancel := context.WithTimeout(ctx, completionPatience)
 	defer cancel()
+	reader, err := f.Client()
+	return err == nil && reader.List(ctx, list, options...) == nil
+}
+
+// CompleteJobs lists the names of the training jobs that are not among args:
+// proposals for the shell. Errors propose nothing.
+func (f *Factory) CompleteJobs(ctx context.Context, args []string) []string {
 	namespace, err := f.Namespace()
 	if err != nil {
 		return nil
 	}
-	reader, err := f.Client()
-	if err != nil {
-		return nil
-	}
 	var jobs v1alpha1.TrainingJobList
-	if err := reader.List(ctx, &jobs, client.InNamespace(namespace)); err != nil {
+	if !f.Propose(ctx, &jobs, client.InNamespace(namespace)) {
 		return nil
 	}
 	taken := map[string]bool{}

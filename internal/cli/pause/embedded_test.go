@@ -3,10 +3,7 @@
 package pause_test
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,85 +14,38 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/cli"
-	"github.com/muster-dev/muster/internal/cli/connection"
-	"github.com/muster-dev/muster/internal/cli/terminal"
-	"github.com/muster-dev/muster/internal/controlplane"
-	"github.com/muster-dev/muster/internal/controlplane/contract"
-	"github.com/muster-dev/muster/internal/controlplane/upstream"
+	"github.com/muster-dev/muster/internal/cli/rehearsal"
 )
 
 // The test binary is the control plane's child, as the product's binary is.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == contract.Verb {
-		if err := upstream.RunChild(context.Background(), os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, "Error:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { rehearsal.Main(m) }
 
 // TestOrdersToTheScheduler runs the verbs by which people steer the scheduler,
 // and the rules of the fields that it reads, against a real API server.
 func TestOrdersToTheScheduler(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	c, err := controlplane.Start(ctx, controlplane.Options{DataDir: t.TempDir()})
-	if err != nil {
+	server := rehearsal.Start(t)
+	urgent := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 100}
+	if err := server.Client.Create(t.Context(), urgent); err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		if err := c.Stop(context.WithoutCancel(ctx)); err != nil {
-			t.Error(err)
-		}
-	}()
-	scheme, err := connection.Scheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := client.New(c.RESTConfig(), client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 100}); err != nil {
-		t.Fatal(err)
-	}
-	t.Run("verbs", func(t *testing.T) { checkVerbs(t, c.Kubeconfig()) })
-	t.Run("durations", func(t *testing.T) { checkDurations(ctx, t, server) })
+	t.Run("verbs", func(t *testing.T) { server.Run(t, verbs) })
+	t.Run("durations", func(t *testing.T) { checkDurations(t.Context(), t, server.Client) })
 }
 
-func checkVerbs(t *testing.T, kubeconfig string) {
-	for _, step := range []struct {
-		args string
-		code int
-		says string
-	}{
-		{"pause --queue vision", 3, "there is no queue vision"},
-		{"pause --reason switches", 0, "scheduling paused: what runs goes on"},
-		{"pause", 0, "already: scheduling is paused since "},
-		{"pause --queue default", 0, "queue default stopped"},
-		{"run --detach --name mnist --code none --queue visoin --priority urgnt --expect 2h --max-time 30d --resumable -- true", 0, "there is no queue visoin: the job waits until there is"},
-		{"why mnist", 0, ": switches (`muster unpause` ends it)"},
-		{"run --detach --name two --code none --priority urgnt -- true", 0, "there is no priority class urgnt (did you mean urgent?)"},
-		{"get -o wide", 0, "EVICTIONS"},
-		{"describe mnist", 0, "to run for 2h 0m"},
-		{"release mnist --force --yes", 3, "mnist holds nothing"},
-		{"unpause", 0, "still: queue default is stopped since "},
-		{"unpause --queue default", 0, "queue default goes on"},
-		{"why two", 0, "two Accepted"},
-	} {
-		var out bytes.Buffer
-		args := append(strings.Split(step.args, " "), "--kubeconfig", kubeconfig)
-		if cut := strings.Index(step.args, " -- "); cut >= 0 { // what comes after is the job's
-			args = append(strings.Split(step.args[:cut], " "), "--kubeconfig", kubeconfig, "--", step.args[cut+4:])
-		}
-		code := cli.Execute(t.Context(), args, terminal.Streams{In: &bytes.Buffer{}, Out: &out, Err: &out, NoColor: true})
-		if int(code) != step.code || !strings.Contains(out.String(), step.says) {
-			t.Errorf("muster %s: code %d, want %d and %q:\n%s", step.args, code, step.code, step.says, &out)
-		}
-	}
+var verbs = []rehearsal.Step{
+	{Args: "pause --queue vision", Code: 3, Says: "there is no queue vision"},
+	{Args: "pause --reason switches", Says: "scheduling paused: what runs goes on"},
+	{Args: "pause", Says: "already: scheduling is paused since "},
+	{Args: "pause --queue default", Says: "queue default stopped"},
+	{Args: "run --detach --name mnist --code none --queue visoin --priority urgnt --expect 2h --max-time 30d --resumable -- true", Says: "there is no queue visoin: the job waits until there is"},
+	{Args: "why mnist", Says: ": switches (`muster unpause` ends it)"},
+	{Args: "run --detach --name two --code none --priority urgnt -- true", Says: "there is no priority class urgnt (did you mean urgent?)"},
+	{Args: "get -o wide", Says: "EVICTIONS"},
+	{Args: "describe mnist", Says: "to run for 2h 0m"},
+	{Args: "release mnist --force --yes", Code: 3, Says: "mnist holds nothing"},
+	{Args: "unpause", Says: "still: queue default is stopped since "},
+	{Args: "unpause --queue default", Says: "queue default goes on"},
+	{Args: "why two", Says: "two Accepted"},
 }
 
 // What a Go program could not read back, the API server does not take: one

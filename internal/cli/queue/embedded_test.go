@@ -3,102 +3,56 @@
 package queue_test
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"os"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/cli"
-	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/refusal"
-	"github.com/muster-dev/muster/internal/cli/terminal"
-	"github.com/muster-dev/muster/internal/controlplane"
-	"github.com/muster-dev/muster/internal/controlplane/contract"
-	"github.com/muster-dev/muster/internal/controlplane/upstream"
+	"github.com/muster-dev/muster/internal/cli/rehearsal"
 )
 
 // The test binary is the control plane's child, as the product's binary is.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == contract.Verb {
-		if err := upstream.RunChild(context.Background(), os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, "Error:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { rehearsal.Main(m) }
 
 // TestQueues runs the verbs, and the rules of the kind, against a real API
 // server.
 func TestQueues(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	c, err := controlplane.Start(ctx, controlplane.Options{DataDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := c.Stop(context.WithoutCancel(ctx)); err != nil {
-			t.Error(err)
-		}
-	}()
-	scheme, err := connection.Scheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := client.New(c.RESTConfig(), client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Run("verbs", func(t *testing.T) { checkVerbs(t, c.Kubeconfig()) })
-	t.Run("rules", func(t *testing.T) { checkRules(ctx, t, server) })
+	server := rehearsal.Start(t)
+	t.Run("verbs", func(t *testing.T) { server.Run(t, verbs) })
+	t.Run("rules", func(t *testing.T) { checkRules(t.Context(), t, server.Client) })
 }
 
-func checkVerbs(t *testing.T, kubeconfig string) {
-	for _, step := range []struct {
-		args string
-		code int
-		says string
-	}{
-		{"queue list", 0, "default  -           -     -         -      0        implied"},
-		{"queue create vision --guaranteed cpu=4,memory=1Gi --limit cpu=8 --weight 2", 0, "queue vision created"},
-		{"queue create vision", 1, "there is a queue vision already"},
-		{"q create ocr --parent vision --guaranteed cpu=2", 0, "queue ocr created"},
-		{"queue create maps --parent vison", 3, "did you mean vision?"},
-		{"queue create maps --borrowing=false", 1, "borrowing: Never needs guaranteed"},
-		{"queue edit ocr --guaranteed cpu=8", 1, "its children are guaranteed"},
-		{"queue edit ocr --guaranteed cpu=1 --stopped", 0, "queue ocr changed"},
-		{"queue edit ocr --stopped", 0, "queue ocr unchanged"},
-		{"queue list -o name", 0, "queue.muster.dev/ocr\nqueue.muster.dev/vision\n"},
-		{"queue list -o yaml", 0, "stopped: true"},
-		{"queue ls", 0, "└─ ocr   cpu=1"},
-		{"queue describe ocr", 0, "Parent         vision"},
-		{"get queues", 0, "vision"},
-		{"get mq vision", 0, "vision"},
-		{"queue delete vision", 1, "ocr is below it"},
-		{"queue delete vision ocr", 0, "queue vision deleted\nqueue ocr deleted\n"},
-		{"queue lits", 2, "did you mean muster queue list?"},
-		{"queue delete", 2, "delete which queue?"},
-		{"queue edit", 2, "edit which queue?"},
-		{"queue describe", 2, "describe which queue?"},
-		{"queue list now", 2, "list takes no arguments"},
-	} {
-		var out, errs bytes.Buffer
-		code := cli.Execute(t.Context(), append(strings.Fields(step.args), "--kubeconfig", kubeconfig),
-			terminal.Streams{In: &bytes.Buffer{}, Out: &out, Err: &errs, NoColor: true})
-		if said := out.String() + errs.String(); int(code) != step.code || !strings.Contains(said, step.says) {
-			t.Errorf("muster %s: code %d, want %d and %q:\n%s", step.args, code, step.code, step.says, said)
-		}
-	}
+var verbs = []rehearsal.Step{
+	{Args: "queue list", Says: "default  -           -     -         -      0        implied"},
+	{Args: "queue create vision --guaranteed cpu=4,memory=1Gi --limit cpu=8 --weight 2", Says: "queue vision created"},
+	{Args: "queue create vision", Code: 1, Says: "there is a queue vision already"},
+	{Args: "q create ocr --parent vision --guaranteed cpu=2", Says: "queue ocr created"},
+	{Args: "queue create maps --parent vison", Code: 3, Says: "did you mean vision?"},
+	{Args: "queue create maps --borrowing=false", Code: 1, Says: "borrowing: Never needs guaranteed"},
+	{Args: "queue edit ocr --guaranteed cpu=8", Code: 1, Says: "its children are guaranteed"},
+	{Args: "queue edit ocr --guaranteed cpu=1 --stopped", Says: "queue ocr changed"},
+	{Args: "queue edit ocr --stopped", Says: "queue ocr unchanged"},
+	{Args: "queue list -o name", Says: "queue.muster.dev/ocr\nqueue.muster.dev/vision\n"},
+	{Args: "queue list -o yaml", Says: "stopped: true"},
+	{Args: "queue ls", Says: "└─ ocr   cpu=1"},
+	{Args: "queue describe ocr", Says: "Parent         vision"},
+	{Args: "get queues", Says: "vision"},
+	{Args: "get mq vision", Says: "vision"},
+	{Args: "queue delete vision", Code: 1, Says: "ocr is below it"},
+	{Args: "queue delete vision ocr", Says: "queue vision deleted\nqueue ocr deleted\n"},
+	{Args: "queue move", Code: 2, Says: "move which job?"},
+	{Args: "queue move mnist", Code: 2, Says: "move to which queue? Give --to QUEUE"},
+	{Args: "queue move mnist --to vison", Code: 3, Says: "there is no queue vison"},
+	{Args: "queue move mnist --to default", Code: 3, Says: "mnist"},
+	{Args: "queue lits", Code: 2, Says: "did you mean muster queue list?"},
+	{Args: "queue delete", Code: 2, Says: "delete which queue?"},
+	{Args: "queue edit", Code: 2, Says: "edit which queue?"},
+	{Args: "queue describe", Code: 2, Says: "describe which queue?"},
+	{Args: "queue list now", Code: 2, Says: "list takes no arguments"},
 }
 
 func checkRules(ctx context.Context, t *testing.T, server client.Client) {

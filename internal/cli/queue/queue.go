@@ -13,6 +13,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/queue/describe"
 	"github.com/muster-dev/muster/internal/cli/queue/edit"
 	"github.com/muster-dev/muster/internal/cli/queue/list"
+	"github.com/muster-dev/muster/internal/cli/queue/move"
 )
 
 // New returns the command.
@@ -20,7 +21,7 @@ func New(f *connection.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "queue",
 		Aliases: []string{"queues", "q"},
-		Short:   "Share the cluster between teams: create, list, describe, edit, delete queues",
+		Short:   "Share the cluster between teams: create, list, describe, edit, delete queues, move jobs",
 		Long: `Queues share the cluster between teams. Each is guaranteed amounts of GPUs, CPU
 and memory that it can have whenever it wants, may borrow what others leave
 idle, and takes its own back when it needs it. Queues form a tree.
@@ -45,6 +46,6 @@ Classes of resources are cpu, memory, gpu (of any model), and every GPU model.`,
 			return exit.Usage("muster queue %s: there is no such command%s", args[0], hint)
 		},
 	}
-	cmd.AddCommand(create.New(f), list.New(f), describe.New(f), edit.New(f), delete.New(f))
+	cmd.AddCommand(create.New(f), list.New(f), describe.New(f), edit.New(f), delete.New(f), move.New(f))
 	return cmd
 }

@@ -66,10 +66,7 @@ func (o *options) adviseStanding(ctx context.Context, reader client.Reader, job 
 
 // queueAdvice is what to say of the queue that a job names; "" if it is there.
 func queueAdvice(name string, queues []v1alpha1.Queue) string {
-	names := []string{v1alpha1.DefaultQueue}
-	for i := range queues {
-		names = append(names, queues[i].Name)
-	}
+	names := survey.Named(queues)
 	if slices.Contains(names, name) {
 		return ""
 	}
@@ -98,34 +95,16 @@ func inBrackets(word string, names []string) string {
 // completeStanding proposes the queues and priority classes that there are.
 func completeStanding(cmd *cobra.Command, f *connection.Factory) {
 	_ = cmd.RegisterFlagCompletionFunc("queue", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		names := survey.Complete(cmd.Context(), f, nil)
-		if !slices.Contains(names, v1alpha1.DefaultQueue) {
-			names = append(names, v1alpha1.DefaultQueue)
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
+		return survey.CompleteAny(cmd.Context(), f), cobra.ShellCompDirectiveNoFileComp
 	})
 	_ = cmd.RegisterFlagCompletionFunc("priority", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return priorityNames(cmd.Context(), f), cobra.ShellCompDirectiveNoFileComp
 	})
 }
 
-// completionPatience is how long a shell waits for proposals.
-const completionPatience = 2 * time.Second
-
 func priorityNames(ctx context.Context, f *connection.Factory) []string {
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	ctx, cancel := context.WithTimeout(ctx, completionPatience)
-	defer cancel()
-	reader, err := f.Client()
-	if err != nil {
-		return nil
-	}
 	var classes schedulingv1.PriorityClassList
-	if err := reader.List(ctx, &classes); err != nil {
-		return nil
-	}
+	f.Propose(ctx, &classes)
 	names := make([]string, len(classes.Items))
 	for i := range classes.Items {
 		names[i] = fmt.Sprintf("%s\t%d", classes.Items[i].Name, classes.Items[i].Value)

@@ -170,6 +170,9 @@ var belongs = []struct {
 
 func (o *options) validate(cmd *cobra.Command) error {
 	traces := []string{philly, openb, synthetic}
+	if _, err := os.Stat(o.trace); err == nil && !slices.Contains(traces, o.trace) {
+		return exit.Usage("--trace %[1]s: name the kind of trace, and the file by --file: --trace philly --file %[1]s; kinds are %[2]s", o.trace, strings.Join(traces, ", "))
+	}
 	if !slices.Contains(traces, o.trace) {
 		return exit.Usage("--trace %s: there is no such trace; allowed are %s%s", o.trace, strings.Join(traces, ", "), suggestion.Phrase(o.trace, traces))
 	}

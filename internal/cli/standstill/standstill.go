@@ -17,8 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/cli/exit"
-	"github.com/muster-dev/muster/internal/cli/suggestion"
+	"github.com/muster-dev/muster/internal/cli/queue/survey"
 )
 
 // Standstill is one mark.
@@ -234,15 +233,13 @@ func find(ctx context.Context, reader client.Reader, name string) (*v1alpha1.Que
 	if err := reader.List(ctx, &queues); err != nil {
 		return nil, fmt.Errorf("listing the queues: %w", err)
 	}
-	names := []string{v1alpha1.DefaultQueue}
 	for i := range queues.Items {
 		if queues.Items[i].Name == name {
 			return &queues.Items[i], nil
 		}
-		names = append(names, queues.Items[i].Name)
 	}
-	if name == v1alpha1.DefaultQueue {
-		return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}}, nil
+	if err := survey.Missing(name, queues.Items); err != nil {
+		return nil, err
 	}
-	return nil, exit.NotFound("there is no queue %s%s", name, suggestion.Phrase(name, names))
+	return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}}, nil
 }

@@ -253,7 +253,7 @@ func (m *machine) openNetwork(ctx context.Context) error {
 	}
 	m.network, err = network.Open(ctx, network.Options{StateDir: m.path("network"), ServiceCIDR: services, APIServer: address})
 	if err != nil {
-		return err
+		return occupied(m.command, err)
 	}
 	for _, note := range m.network.Notes() {
 		m.say("%s", note)

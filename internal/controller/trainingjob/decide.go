@@ -110,6 +110,9 @@ func steer(o observed, gang *v1alpha1.Gang) (*gangPatch, time.Duration) {
 	to.Spec.Suspend = o.job.Spec.Suspend
 	to.Spec.BackoffLimit = backoffLimit(o.job)
 	forecast(&to.Spec, o.job)
+	if placeless(gang) && queueOf(gang) != queue(o.job) {
+		to.Spec.Queue = queue(o.job)
+	}
 	var wait time.Duration
 	from, counts := since(o, gang)
 	note(to, from, counts)

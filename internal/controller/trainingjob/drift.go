@@ -1,6 +1,7 @@
 package trainingjob
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -18,11 +19,11 @@ type prints map[string]string
 
 // fingerprints covers what cannot change once members may be running. Suspend,
 // deadline, time to live, the back-off limit and what is said of the run time
-// can.
+// can; the queue can while nothing is placed.
 func fingerprints(spec *v1alpha1.TrainingJobSpec) prints {
 	fields := map[string]any{
 		"framework": spec.Framework, "roles": spec.Roles, "code": spec.Code, "environment": spec.Environment,
-		"volumes": spec.Volumes, "checkpoints": spec.Checkpoints, "env": spec.Env, "queue": spec.Queue,
+		"volumes": spec.Volumes, "checkpoints": spec.Checkpoints, "env": spec.Env,
 		"priorityClassName": spec.PriorityClassName,
 	}
 	out := prints{}
@@ -59,6 +60,22 @@ func drifted(job *v1alpha1.TrainingJob, gang *v1alpha1.Gang) []string {
 			out = append(out, name)
 		}
 	}
+	if queueOf(gang) != queue(job) && !placeless(gang) {
+		out = append(out, "queue")
+	}
 	sort.Strings(out)
 	return out
+}
+
+// queueOf is the queue that a gang is charged to.
+func queueOf(gang *v1alpha1.Gang) string { return cmp.Or(gang.Spec.Queue, v1alpha1.DefaultQueue) }
+
+// placeless reports that a gang holds nothing and so may still change its
+// queue.
+func placeless(gang *v1alpha1.Gang) bool {
+	switch gang.Status.Phase {
+	case "", v1alpha1.GangPending, v1alpha1.GangSuspended:
+		return true
+	}
+	return false
 }

@@ -55,6 +55,46 @@ func TestForecastIsPassedOn(t *testing.T) {
 	}
 }
 
+// A job that holds nothing moves to the queue that it names; one that runs says
+// that it stays, and moves once it waits again.
+func TestWaitingJobMoves(t *testing.T) {
+	w := newWorld(t, newJob("a").role("worker", 1, "train.py").TrainingJob)
+	w.settle("a")
+	move := func(to string) {
+		w.change("a", func(s *v1alpha1.TrainingJobSpec) { s.Queue = to })
+		w.settle("a")
+	}
+	expect := func(when, queue, current string) {
+		t.Helper()
+		if got := w.gang("a").Spec.Queue; got != queue {
+			t.Errorf("%s: in queue %s, want %s", when, got, queue)
+		}
+		if got := condition(w.job("a"), ConditionCurrent); got != current {
+			t.Errorf("%s: condition Current: %s, want %s", when, got, current)
+		}
+	}
+	move("vision")
+	expect("new", "vision", "absent")
+	w.gangIs("a", func(s *v1alpha1.GangStatus) { s.Phase = v1alpha1.GangPending })
+	move("speech")
+	expect("waiting", "speech", "absent")
+	for _, phase := range []v1alpha1.GangPhase{v1alpha1.GangPlanned, v1alpha1.GangStarting, v1alpha1.GangRunning, v1alpha1.GangDraining} {
+		w.gangIs("a", func(s *v1alpha1.GangStatus) { s.Phase = phase })
+		move("")
+		expect(string(phase), "speech", "False SpecChanged")
+	}
+	for _, c := range w.job("a").Status.Conditions {
+		if c.Type == ConditionCurrent && !strings.Contains(c.Message, "stays in queue speech until it waits again") {
+			t.Errorf("said: %s", c.Message)
+		}
+	}
+	w.gangIs("a", func(s *v1alpha1.GangStatus) { s.Phase = v1alpha1.GangSuspended })
+	w.settle("a")
+	expect("suspended", "default", "True AsStarted")
+	move("default")
+	expect("the default by name", "default", "True AsStarted")
+}
+
 // A job says that it was evicted, for whom, and when it no longer is.
 func TestEvictedJobSaysSo(t *testing.T) {
 	w := newWorld(t, newJob("a").role("worker", 2, "train.py").TrainingJob)

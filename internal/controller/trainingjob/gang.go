@@ -1,6 +1,7 @@
 package trainingjob
 
 import (
+	"cmp"
 	"path"
 	"strings"
 	"time"
@@ -134,10 +135,7 @@ func backoffLimit(job *v1alpha1.TrainingJob) int32 {
 }
 
 func queue(job *v1alpha1.TrainingJob) string {
-	if job.Spec.Queue == "" {
-		return "default"
-	}
-	return job.Spec.Queue
+	return cmp.Or(job.Spec.Queue, v1alpha1.DefaultQueue)
 }
 
 func replicas(role *v1alpha1.Role) int32 {

@@ -203,6 +203,10 @@ func TestDrift(t *testing.T) {
 	}
 	j.Spec.Roles[0].Args = []string{"x"}
 	j.Spec.Queue = "other"
+	if got := fmt.Sprint(drifted(j.TrainingJob, gang)); got != "[roles]" {
+		t.Errorf("%v", got)
+	}
+	gang.Status.Phase = v1alpha1.GangRunning
 	if got := fmt.Sprint(drifted(j.TrainingJob, gang)); got != "[queue roles]" {
 		t.Errorf("%v", got)
 	}

@@ -224,11 +224,18 @@ func setConditions(s *v1alpha1.TrainingJobStatus, o observed, gang *v1alpha1.Gan
 		return
 	}
 	if fields := drifted(o.job, gang); len(fields) > 0 {
-		setCondition(s, o, ConditionCurrent, false, "SpecChanged", fmt.Sprintf(
-			"%s changed after the job was started, and the job runs as it was; delete it and create it anew to run it as it is now", strings.Join(fields, ", ")))
+		setCondition(s, o, ConditionCurrent, false, "SpecChanged", driftWords(fields, gang))
 	} else if meta.FindStatusCondition(s.Conditions, ConditionCurrent) != nil {
 		setCondition(s, o, ConditionCurrent, true, "AsStarted", "the job runs as its spec says")
 	}
+}
+
+// driftWords say what the job does not follow, and what to do.
+func driftWords(fields []string, gang *v1alpha1.Gang) string {
+	if len(fields) == 1 && fields[0] == "queue" {
+		return fmt.Sprintf("a job moves to another queue only while it holds nothing: it stays in queue %s until it waits again; muster suspend and muster resume make it", queueOf(gang))
+	}
+	return strings.Join(fields, ", ") + " changed after the job was started, and the job runs as it was; delete it and create it anew to run it as it is now"
 }
 
 // maxConditionMessage is the API's bound on a condition's message.

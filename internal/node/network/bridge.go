@@ -145,7 +145,7 @@ func (n *Network) choosePodCIDR(ctx context.Context, remembered *state) error {
 		return fmt.Errorf("choosing the pods' addresses: %w", err)
 	}
 	if u, clash := overlapping(n.options.ServiceCIDR, used); clash {
-		return fmt.Errorf("checking the service range %v: the machine uses %v itself; choose another range", n.options.ServiceCIDR, u)
+		return n.occupied(u)
 	}
 	wanted := n.options.PodCIDR
 	if wanted.IsValid() {

@@ -358,6 +358,34 @@ func TestTwoNetworks(t *testing.T) {
 	}
 }
 
+// A range of services that the machine uses already is refused, and who has it
+// is said.
+func TestServiceRangeIsOccupied(t *testing.T) {
+	machine(t)
+	first := testOptions(t)
+	open(t, first)
+	options := testOptions(t)
+	options.Bridge, options.ServiceCIDR = "", first.ServiceCIDR
+	n, err := Open(t.Context(), options)
+	var occupied *OccupiedError
+	if !errors.As(err, &occupied) || !occupied.Other || occupied.StateDir != first.StateDir || occupied.Range != first.ServiceCIDR {
+		t.Fatalf("opened %v, error %v", n, err)
+	}
+	options.ServiceCIDR = netip.MustParsePrefix("10.77.0.0/16")
+	vpn := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "vpn0"}}
+	if err := errors.Join(netlink.LinkAdd(vpn), netlink.LinkSetUp(vpn)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = netlink.LinkDel(vpn) })
+	route := &netlink.Route{LinkIndex: vpn.Index, Dst: ipNet(netip.MustParsePrefix("10.76.0.0/14")), Scope: netlink.SCOPE_LINK}
+	if err := netlink.RouteAdd(route); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = Open(t.Context(), options); !errors.As(err, &occupied) || occupied.Interface != "vpn0" || occupied.Other {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestDestroy(t *testing.T) {
 	before := machineState(t)
 	n := open(t, testOptions(t))

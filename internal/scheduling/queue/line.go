@@ -127,15 +127,6 @@ func (l *Line) Next() (Entry, bool) {
 	return e, true
 }
 
-// Peek returns what Next would, and leaves it in the line.
-func (l *Line) Peek() (Entry, bool) {
-	if l.left == 0 {
-		return Entry{}, false
-	}
-	l.refresh()
-	return l.entries[l.first[0]], true
-}
-
 // refresh brings the order up to date with what was charged since.
 func (l *Line) refresh() {
 	if l.stale {

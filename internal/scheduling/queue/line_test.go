@@ -77,7 +77,7 @@ func TestYesterdayCounts(t *testing.T) {
 	line := tree.Line()
 	line.Add(Entry{Ref: 1, Queue: tree.must("a"), Created: 1, User: tree.User("u"), Ask: tree.gpus(1000)})
 	line.Add(Entry{Ref: 2, Queue: tree.must("b"), Created: 2, User: tree.User("u"), Ask: tree.gpus(1000)})
-	if e, _ := line.Peek(); e.Ref != 2 || line.Len() != 2 {
+	if e, _ := line.Next(); e.Ref != 2 || line.Len() != 1 {
 		t.Errorf("%d goes first", e.Ref)
 	}
 }

@@ -41,15 +41,8 @@ func (t *Tree) above(row int, c Class) float64 {
 	return (max(0, float64(t.used[i])-g) + max(0, t.decayed[i]-g)) / 2
 }
 
-// UserShare is a user's share of the cluster by what the user has in the queue
+// userShare is a user's share of the cluster by what the user has in the queue
 // itself, without the queues below.
-func (t *Tree) UserShare(q Queue, u User) float64 {
-	if r, ok := t.records[recordKey{int32(t.leaf(q)), u}]; ok {
-		return t.userShare(int(r))
-	}
-	return 0
-}
-
 func (t *Tree) userShare(r int) float64 {
 	t.settleRecord(r)
 	row := r * t.classes.Len()

@@ -1,9 +1,6 @@
 package queue
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // recordKey is a user in a leaf.
 type recordKey struct {
@@ -44,9 +41,6 @@ func (t *Tree) User(name string) User {
 	t.userName = append(t.userName, name)
 	return u
 }
-
-// UserName returns a user's name.
-func (t *Tree) UserName(u User) string { return t.userName[u] }
 
 // record returns the record of a user in a leaf, a new one if there is none.
 func (t *Tree) record(leaf int, u User) int32 {
@@ -213,33 +207,6 @@ func (t *Tree) Seed(q Queue, u User, usage []float64, as int64) {
 	if t.line != nil {
 		t.line.stale = true
 	}
-}
-
-// UserUsage is what one user has in one queue.
-type UserUsage struct {
-	// User is whose it is.
-	User User
-	// Held is what the user holds now, of each class.
-	Held Vector
-	// Decayed is the user's decayed usage at the tree's moment.
-	Decayed []float64
-}
-
-// Users returns what users have in a queue itself, without the queues below,
-// in the order of their names.
-func (t *Tree) Users(q Queue) []UserUsage {
-	leaf, width := int32(t.leaf(q)), t.classes.Len()
-	var out []UserUsage
-	for r, key := range t.keys {
-		if key.leaf != leaf {
-			continue
-		}
-		t.settleRecord(r)
-		row := r * width
-		out = append(out, UserUsage{key.user, slices.Clone(t.held[row : row+width]), slices.Clone(t.lately[row : row+width])})
-	}
-	slices.SortFunc(out, func(a, b UserUsage) int { return cmp.Compare(t.userName[a.User], t.userName[b.User]) })
-	return out
 }
 
 // Carry takes what is charged and remembered in another tree over into this

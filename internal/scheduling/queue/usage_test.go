@@ -322,8 +322,9 @@ func TestDecay(t *testing.T) {
 	if got := tree.Decayed(a, GPU); math.Abs(got-1000) > 1e-9 || tree.Now() != 3000 {
 		t.Errorf("half of 8 GPUs, halved twice: %g at %d", got, tree.Now())
 	}
-	if users := tree.Users(a); len(users) != 1 || math.Abs(users[0].Decayed[GPU]-1000) > 1e-9 || tree.UserName(users[0].User) != "u" {
-		t.Errorf("users: %+v", users)
+	record := int(tree.records[recordKey{int32(tree.leaf(a)), u}])
+	if share := tree.userShare(record); math.Abs(tree.lately[record*tree.classes.Len()+int(GPU)]-1000) > 1e-9 {
+		t.Errorf("the user: %v, share %v", tree.lately, share)
 	}
 }
 

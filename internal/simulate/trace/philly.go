@@ -123,6 +123,7 @@ func phillyRow(table *Table) (at time.Time, job simulate.Job, err error) {
 		Submit: simulate.Micros(at.UnixMicro()),
 		Run:    simulate.Micros(math.Round(seconds * 1e6)),
 		GPUs:   gpus,
+		Row:    table.Row(),
 	}, nil
 }
 

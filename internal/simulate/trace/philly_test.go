@@ -33,30 +33,30 @@ func TestReadPhilly(t *testing.T) {
 		"as it comes": {
 			text: header + "2017-10-09 00:00:10,90.0,1,90.0,a\n2017-10-09 00:01:00,0.5,8,4.0,b\n",
 			want: []simulate.Job{
-				{ID: 0, Submit: 0, Run: 90 * s, GPUs: 1, Queue: "a"},
-				{ID: 1, Submit: 50 * s, Run: s / 2, GPUs: 8, Queue: "b"},
+				{ID: 0, Submit: 0, Run: 90 * s, GPUs: 1, Queue: "a", Row: 2},
+				{ID: 1, Submit: 50 * s, Run: s / 2, GPUs: 8, Queue: "b", Row: 3},
 			},
 		},
 		"unordered, equal times as in the file": {
 			text: header + "2017-10-09 00:00:30,3,1,,c\n2017-10-09 00:00:10,1,1,,a\n2017-10-09 00:00:30,4,1,,d\n2017-10-09 00:00:10,2,1,,b\n",
 			want: []simulate.Job{
-				{ID: 0, Submit: 0, Run: 1 * s, GPUs: 1, Queue: "a"},
-				{ID: 1, Submit: 0, Run: 2 * s, GPUs: 1, Queue: "b"},
-				{ID: 2, Submit: 20 * s, Run: 3 * s, GPUs: 1, Queue: "c"},
-				{ID: 3, Submit: 20 * s, Run: 4 * s, GPUs: 1, Queue: "d"},
+				{ID: 0, Submit: 0, Run: 1 * s, GPUs: 1, Queue: "a", Row: 3},
+				{ID: 1, Submit: 0, Run: 2 * s, GPUs: 1, Queue: "b", Row: 5},
+				{ID: 2, Submit: 20 * s, Run: 3 * s, GPUs: 1, Queue: "c", Row: 2},
+				{ID: 3, Submit: 20 * s, Run: 4 * s, GPUs: 1, Queue: "d", Row: 4},
 			},
 		},
 		"a window counts from its beginning and without its end": {
 			text:   header + "2017-10-08 23:59:59,1,1,,a\n2017-10-09 00:00:00,2,1,,a\n2017-10-09 23:59:59,3,1,,a\n2017-10-10 00:00:00,4,1,,a\n",
 			window: Window{From: day("2017-10-09"), To: day("2017-10-10")},
 			want: []simulate.Job{
-				{ID: 0, Submit: 0, Run: 2 * s, GPUs: 1, Queue: "a"},
-				{ID: 1, Submit: simulate.Day - s, Run: 3 * s, GPUs: 1, Queue: "a"},
+				{ID: 0, Submit: 0, Run: 2 * s, GPUs: 1, Queue: "a", Row: 3},
+				{ID: 1, Submit: simulate.Day - s, Run: 3 * s, GPUs: 1, Queue: "a", Row: 4},
 			},
 		},
 		"columns in another order, others beside them, a mark and line ends of Windows": {
 			text: "\ufeffcluster,user,num_gpus,timestamp,duration\r\na,x,2,2017-10-09 00:00:00,5\r\n",
-			want: []simulate.Job{{ID: 0, Run: 5 * s, GPUs: 2, Queue: "a"}},
+			want: []simulate.Job{{ID: 0, Run: 5 * s, GPUs: 2, Queue: "a", Row: 2}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

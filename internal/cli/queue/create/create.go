@@ -77,7 +77,7 @@ func (o *options) complete(cmd *cobra.Command, flags *terms.Flags, args []string
 		return nil, exit.Usage("one queue at a time: what is %q?", args[1])
 	}
 	if len(validation.IsDNS1123Label(args[0])) > 0 {
-		return nil, exit.Usage("%s is no name for a queue: give up to 63 lower-case letters, digits and '-'", args[0])
+		return nil, exit.Usage("%q is no name for a queue: give up to 63 lower-case letters, digits and '-'", args[0])
 	}
 	object := &v1alpha1.Queue{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Queue"},

@@ -48,6 +48,7 @@ spec:
 		{args: "a b", says: `what is "b"?`},
 		{args: "My_Queue", says: "no name for a queue"},
 		{args: "a --guaranteed gpus=8", says: "did you mean gpu=8?"},
+		{args: "a --guaranteed gpu=99999999999999999999", says: "the amount is too large; give at most 1000000000000000"},
 		{args: "a --guaranteed memroy=8Gi", says: "did you mean memory=8Gi?"},
 		{args: "a --guaranteed gpu=-1", says: "cannot be negative"},
 		{args: "a --limit gpu=many", says: `"many" is no amount`},

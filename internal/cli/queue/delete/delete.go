@@ -81,7 +81,7 @@ func (o *options) run(ctx context.Context, server client.Client, names []string)
 		case object != nil:
 			objects = append(objects, object)
 			if used := inUse(now, name, chosen); used != "" && !o.force {
-				errs = append(errs, exit.With(exit.Failure, fmt.Errorf("queue %s is not deleted: %s; move or end them first, or give --force", name, used)))
+				errs = append(errs, exit.With(exit.Failure, fmt.Errorf("queue %s is not deleted: %s; move jobs away first (muster queue move JOB --to QUEUE), or end them, give queues below another parent (muster queue edit), or give --force", name, used)))
 			}
 		case o.ignore:
 		case name == queue.Default:

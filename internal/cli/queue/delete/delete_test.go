@@ -24,7 +24,7 @@ func TestDelete(t *testing.T) {
 	}{
 		{name: "an empty one", names: []string{"batch"}, out: "queue batch deleted\n", left: []string{"maps", "ocr", "vision"}},
 		{name: "one that jobs run in", names: []string{"batch", "ocr"}, code: exit.Failure, says: "queue ocr is not deleted: default/scan runs in it"},
-		{name: "one that jobs wait in", names: []string{"maps"}, code: exit.Failure, says: "default/tiles waits in it; move or end them first, or give --force"},
+		{name: "one that jobs wait in", names: []string{"maps"}, code: exit.Failure, says: "default/tiles waits in it; move jobs away first (muster queue move JOB --to QUEUE)"},
 		{name: "one with queues below", names: []string{"vision"}, code: exit.Failure, says: "maps, ocr are below it"},
 		{name: "all the same", names: []string{"ocr"}, force: true, out: "queue ocr deleted\n", says: "what runs goes on", left: []string{"batch", "maps", "vision"}},
 		{name: "misspelt", names: []string{"batch", "vison"}, code: exit.Missing, says: "there is no queue vison; did you mean vision?"},

@@ -1,18 +1,22 @@
 package describe
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/queue/sample"
 )
 
 func TestPage(t *testing.T) {
 	streams, out, _ := sample.Streams()
-	if err := run(t.Context(), sample.Team(t), streams, []string{"ocr"}); err != nil {
+	if err := run(t.Context(), sample.Team(t), streams, output.Human, []string{"ocr"}); err != nil {
 		t.Fatal(err)
 	}
 	want := `ocr  open
@@ -46,14 +50,51 @@ default/scan  ada   runs   gpu=3,A100=3,cpu=6,memory=24Gi
 	}
 }
 
+func TestDocument(t *testing.T) {
+	streams, out, _ := sample.Streams()
+	if err := run(t.Context(), sample.Team(t), streams, output.JSON, []string{"vision"}); err != nil {
+		t.Fatal(err)
+	}
+	var got Document
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	take := got.CanTake["A100"]
+	if got.Name != "vision" || len(got.Children) != 2 || got.Running != 1 || got.Waiting != 1 || take.String() != "1" || got.Jobs != nil {
+		t.Errorf("%+v", got)
+	}
+	out.Reset()
+	if err := run(t.Context(), sample.Team(t), streams, output.JSON, []string{"ocr", "default"}); err != nil {
+		t.Fatal(err)
+	}
+	var two []Document
+	if err := json.Unmarshal(out.Bytes(), &two); err != nil || len(two) != 2 || len(two[0].Jobs) != 1 || !two[0].Jobs[0].Runs || two[0].Users[0].Name != "ada" {
+		t.Errorf("%+v, error %v", two, err)
+	}
+}
+
+// One person at two machines is one user, as the scheduler counts.
+func TestUsers(t *testing.T) {
+	objects := []client.Object{sample.Box()}
+	objects = append(objects, sample.Work("scan", "", "ada@box", 0, 3, v1alpha1.GangRunning)...)
+	objects = append(objects, sample.Work("tiles", "", "ada@lab", 3, 2, v1alpha1.GangRunning)...)
+	streams, out, _ := sample.Streams()
+	if err := run(t.Context(), sample.World(t, objects...), streams, output.Human, []string{"default"}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "\nada   gpu=5,A100=5,cpu=10,memory=40Gi  2        0\n") || strings.Contains(out.String(), "@") {
+		t.Errorf("described:\n%s", out)
+	}
+}
+
 func TestNamesThatAreNot(t *testing.T) {
 	streams, out, _ := sample.Streams()
 	world := sample.Team(t)
-	err := run(t.Context(), world, streams, []string{"vison"})
+	err := run(t.Context(), world, streams, output.Human, []string{"vison"})
 	if code, _ := exit.Of(err); code != exit.Missing || !strings.Contains(err.Error(), "did you mean vision?") {
 		t.Errorf("error: %v", err)
 	}
-	if err := run(t.Context(), world, streams, []string{"default"}); err != nil || !strings.Contains(out.String(), "implied") {
+	if err := run(t.Context(), world, streams, output.Human, []string{"default"}); err != nil || !strings.Contains(out.String(), "implied") {
 		t.Errorf("default: %v\n%s", err, out)
 	}
 }

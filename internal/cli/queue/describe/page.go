@@ -50,7 +50,7 @@ func (p *page) state() (string, terminal.Colour) {
 	object := p.now.Object(p.name)
 	switch {
 	case p.now.Tree.Gone(p.queue):
-		return "deleted; its jobs are still here: create it again, or move them", terminal.Red
+		return "not there, though jobs name it: create it, or move them (muster queue move JOB --to QUEUE)", terminal.Red
 	case len(p.now.Of(p.name)) > 0:
 		return "invalid", terminal.Red
 	case object == nil:
@@ -78,7 +78,11 @@ func (p *page) facts() *terminal.Table {
 		table.Row("Children", strings.Join(names, ", "))
 	}
 	running, waiting := p.now.Count(p.queue)
-	table.Row("Jobs", fmt.Sprintf("%d running, %d waiting", running, waiting))
+	jobs := fmt.Sprintf("%d running, %d waiting", running, waiting)
+	if len(tree.Children(p.queue, nil)) > 0 {
+		jobs += ", those of the queues below included"
+	}
+	table.Row("Jobs", jobs)
 	table.Row("Share", fmt.Sprintf("%.1f%% of the cluster above its guarantee, by weight", 100*tree.Share(p.queue)))
 	if object := p.now.Object(p.name); object != nil {
 		terms(table, manifest.Spec(object), object.Spec.Preemption, tree.ReclaimsFrom(p.queue))
@@ -115,7 +119,7 @@ func (p *page) classes() *terminal.Table {
 			text = write(limit)
 		}
 		room := "any amount"
-		if free := tree.Room(p.queue, c); free < math.MaxInt64 {
+		if free := p.room(c); free < math.MaxInt64 {
 			room = write(free) + " more"
 		}
 		if tree.Gone(p.queue) {
@@ -124,6 +128,19 @@ func (p *page) classes() *terminal.Table {
 		table.Row(tree.Classes().Name(c), write(tree.Guaranteed(p.queue, c)), write(tree.Used(p.queue, c)), write(tree.Borrowed(p.queue, c)), text, room)
 	}
 	return table
+}
+
+// room is how much more of a class the queue could take; MaxInt64 if nothing
+// limits it. A GPU of a model counts as a GPU as well.
+func (p *page) room(c queue.Class) int64 {
+	switch free := p.now.Tree.Room(p.queue, c); {
+	case p.now.Tree.Gone(p.queue):
+		return 0
+	case c > queue.GPU:
+		return min(free, p.now.Tree.Room(p.queue, queue.GPU))
+	default:
+		return free
+	}
 }
 
 // loans are what the queue may borrow from whom, and who borrows.
@@ -168,9 +185,9 @@ func (p *page) matters(c queue.Class) bool {
 	return false
 }
 
-// users is who holds what in the queue itself.
-func (p *page) users() *terminal.Table {
-	table, tree := terminal.NewTable("USER", "HOLDS", "RUNNING", "WAITING"), p.now.Tree
+// counts are the users of the queue itself, in the order of their jobs, and how
+// many jobs of each run and wait.
+func (p *page) counts() ([]string, map[string]*[2]int) {
 	counts := map[string]*[2]int{}
 	var order []string
 	for i := range p.now.Work {
@@ -188,6 +205,13 @@ func (p *page) users() *terminal.Table {
 		}
 		counts[work.User][at]++
 	}
+	return order, counts
+}
+
+// users is who holds what in the queue itself.
+func (p *page) users() *terminal.Table {
+	table, tree := terminal.NewTable("USER", "HOLDS", "RUNNING", "WAITING"), p.now.Tree
+	order, counts := p.counts()
 	for _, user := range order {
 		u := tree.User(user)
 		held := survey.Amounts(tree.Classes(), func(c queue.Class) int64 { return tree.Held(p.queue, u, c) }, nil)

@@ -33,17 +33,22 @@ func TestEdit(t *testing.T) {
 	}{
 		{name: "a change", queue: "ocr", by: guarantee("2"), want: "2"},
 		{name: "more than the parent has", queue: "ocr", by: guarantee("3"), code: exit.Failure, says: "queue vision, guaranteed.gpu: 4 is less than the 5", want: "1"},
+		{name: "more than there is", queue: "batch", by: guarantee("6"), says: "warning: the queues are guaranteed more than the nodes have, by 2 gpu", want: "1"},
 		{name: "no such queue", queue: "orc", by: guarantee("3"), code: exit.Missing, says: "did you mean ocr?", want: "1"},
 		{name: "the implied one", queue: "default", by: guarantee("3"), code: exit.Missing, says: "muster queue create default", want: "1"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			world := sample.Team(t)
-			streams, _, _ := sample.Streams()
+			streams, _, errs := sample.Streams()
 			o := &options{streams: streams, getenv: os.Getenv}
 			err := o.run(t.Context(), world, tt.queue, tt.by)
-			if code, _ := exit.Of(err); code != tt.code || err != nil && !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("error: %v", err)
+			said := errs.String()
+			if err != nil {
+				said += err.Error()
+			}
+			if code, _ := exit.Of(err); code != tt.code || !strings.Contains(said, tt.says) || tt.says == "" && said != "" {
+				t.Errorf("code %d, said %q", code, said)
 			}
 			var ocr v1alpha1.Queue
 			if err := world.Get(t.Context(), client.ObjectKey{Name: "ocr"}, &ocr); err != nil {

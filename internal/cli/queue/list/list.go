@@ -180,7 +180,7 @@ func (p *page) note(q queue.Queue, name string) (string, terminal.Colour) {
 	problems := p.now.Of(name)
 	switch {
 	case p.now.Tree.Gone(q):
-		return "deleted; its jobs are still here", terminal.Red
+		return "not there; jobs name it", terminal.Red
 	case len(problems) > 0:
 		return fmt.Sprintf("invalid: %s; see muster queue describe %s", problems[0].Field, name), terminal.Red
 	case object == nil:

@@ -63,7 +63,7 @@ func TestWideAndInvalid(t *testing.T) {
 	if err := run(t.Context(), world, streams, output.Wide); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"invalid: parent; see muster queue describe ocr", "deleted; its jobs are still here", "gpu=1,A100=1,cpu=2,memory=8Gi", "6.2%"} {
+	for _, want := range []string{"invalid: parent; see muster queue describe ocr", "not there; jobs name it", "gpu=1,A100=1,cpu=2,memory=8Gi", "6.2%"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, out)
 		}

@@ -61,8 +61,8 @@ func Team(t testing.TB) client.WithWatch {
 		Queue("batch", "", "2", func(s *v1alpha1.QueueSpec) { s.Stopped = true }),
 	}
 	for _, more := range [][]client.Object{
-		Work("scan", "ocr", "ada", 0, 3, v1alpha1.GangRunning), Work("sweep", "", "bob", 3, 4, v1alpha1.GangRunning),
-		Work("tiles", "maps", "ada", 0, 2, v1alpha1.GangPending), Work("old", "maps", "eve", 0, 2, v1alpha1.GangSucceeded),
+		Work("scan", "ocr", "ada@box", 0, 3, v1alpha1.GangRunning), Work("sweep", "", "bob", 3, 4, v1alpha1.GangRunning),
+		Work("tiles", "maps", "ada@lab", 0, 2, v1alpha1.GangPending), Work("old", "maps", "eve", 0, 2, v1alpha1.GangSucceeded),
 	} {
 		objects = append(objects, more...)
 	}

@@ -17,9 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/cli/connection"
-	"github.com/muster-dev/muster/internal/cli/exit"
-	"github.com/muster-dev/muster/internal/cli/suggestion"
 	"github.com/muster-dev/muster/internal/scheduling/queue"
 	"github.com/muster-dev/muster/internal/scheduling/queue/manifest"
 )
@@ -37,6 +34,8 @@ type Survey struct {
 	Work []Work
 	// Models are the GPU models that the nodes have.
 	Models []string
+
+	nodes []corev1.Node
 }
 
 // Work is one gang that has not ended.
@@ -45,7 +44,7 @@ type Work struct {
 	Name string
 	// Queue is the queue's name.
 	Queue string
-	// User is who submitted it, as far as is known.
+	// User is whom it is charged to, as far as is known.
 	User string
 	// Holds is true if it holds what it asks for; else it waits.
 	Holds bool
@@ -55,22 +54,41 @@ type Work struct {
 	gang v1alpha1.Gang
 }
 
+// Overcommitted says by how much, "4 gpu", the queues of a tree that is to come
+// are guaranteed more than all nodes have, of the classes that are named and
+// where it is more than it is now.
+func (s *Survey) Overcommitted(tree *queue.Tree, named v1alpha1.ResourceAmounts) []string {
+	classes := tree.Classes()
+	tree.SetCapacity(capacity(classes, s.nodes))
+	var out []string
+	for c := range queue.Class(classes.Len()) {
+		over, before := tree.Overcommitted(c), int64(0)
+		if now, known := s.Tree.Classes().Find(classes.Name(c)); known {
+			before = s.Tree.Overcommitted(now)
+		}
+		_, given := named[classes.Name(c)]
+		if given && over > before {
+			out = append(out, classes.Format(c, over)+" "+classes.Name(c))
+		}
+	}
+	return out
+}
+
 // Read looks at queues, work and nodes.
 func Read(ctx context.Context, reader client.Reader) (*Survey, error) {
 	var queues v1alpha1.QueueList
 	var gangs v1alpha1.GangList
-	var jobs v1alpha1.TrainingJobList
 	var placements v1alpha1.PlacementList
 	var nodes corev1.NodeList
 	for _, one := range []struct {
 		what string
 		list client.ObjectList
-	}{{"queues", &queues}, {"gangs", &gangs}, {"training jobs", &jobs}, {"placements", &placements}, {"nodes", &nodes}} {
+	}{{"queues", &queues}, {"gangs", &gangs}, {"placements", &placements}, {"nodes", &nodes}} {
 		if err := reader.List(ctx, one.list); err != nil {
 			return nil, fmt.Errorf("listing the %s: %w", one.what, err)
 		}
 	}
-	s := &Survey{Objects: queues.Items}
+	s := &Survey{Objects: queues.Items, nodes: nodes.Items}
 	slices.SortFunc(s.Objects, func(a, b v1alpha1.Queue) int { return strings.Compare(a.Name, b.Name) })
 	models := inventory(nodes.Items)
 	for _, model := range models {
@@ -78,7 +96,7 @@ func Read(ctx context.Context, reader client.Reader) (*Survey, error) {
 	}
 	slices.Sort(s.Models)
 	s.Models = slices.Compact(s.Models)
-	s.gather(gangs.Items, jobs.Items)
+	s.gather(gangs.Items)
 	s.Tree, s.Problems = queue.Build(append(manifest.Specs(s.Objects), s.gone()...), queue.Options{Models: s.Models})
 	s.Tree.Advance(time.Now().UnixNano())
 	s.Tree.SetCapacity(capacity(s.Tree.Classes(), nodes.Items))
@@ -120,15 +138,10 @@ func capacity(classes *queue.Classes, nodes []corev1.Node) queue.Vector {
 }
 
 // gather finds the work that has not ended.
-func (s *Survey) gather(gangs []v1alpha1.Gang, jobs []v1alpha1.TrainingJob) {
-	users := map[string]string{}
-	for i := range jobs {
-		users[jobs[i].Namespace+"/"+jobs[i].Name] = jobs[i].Annotations[v1alpha1.AnnotationSubmitter]
-	}
+func (s *Survey) gather(gangs []v1alpha1.Gang) {
 	for i := range gangs {
 		gang := &gangs[i]
-		work := Work{Name: gang.Namespace + "/" + gang.Name, Queue: cmp.Or(gang.Spec.Queue, queue.Default), gang: *gang}
-		work.User = users[gang.Namespace+"/"+cmp.Or(gang.Labels[v1alpha1.LabelJob], gang.Name)]
+		work := Work{Name: gang.Namespace + "/" + gang.Name, Queue: cmp.Or(gang.Spec.Queue, queue.Default), User: manifest.User(gang), gang: *gang}
 		switch gang.Status.Phase {
 		case v1alpha1.GangSucceeded, v1alpha1.GangFailed, v1alpha1.GangSuspended:
 			continue
@@ -270,19 +283,10 @@ func (s *Survey) Object(name string) *v1alpha1.Queue {
 }
 
 // Names lists the queues that exist, the default one among them.
-func (s *Survey) Names() []string {
-	names := []string{queue.Default}
-	for i := range s.Objects {
-		names = append(names, s.Objects[i].Name)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
+func (s *Survey) Names() []string { return Named(s.Objects) }
 
 // Missing is the error for a queue that does not exist.
-func (s *Survey) Missing(name string) error {
-	return exit.NotFound("there is no queue %s%s", name, suggestion.Phrase(name, s.Names()))
-}
+func (s *Survey) Missing(name string) error { return Missing(name, s.Objects) }
 
 // Of lists the problems of one queue.
 func (s *Survey) Of(name string) []queue.Problem {
@@ -311,32 +315,4 @@ func Amounts(classes *queue.Classes, amount func(queue.Class) int64, show func(q
 		return "-"
 	}
 	return strings.Join(parts, ",")
-}
-
-// completionPatience is how long a shell waits for proposals.
-const completionPatience = 2 * time.Second
-
-// Complete proposes the names of queues that are not among args; errors
-// propose nothing.
-func Complete(ctx context.Context, f *connection.Factory, args []string) []string {
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	ctx, cancel := context.WithTimeout(ctx, completionPatience)
-	defer cancel()
-	reader, err := f.Client()
-	if err != nil {
-		return nil
-	}
-	var queues v1alpha1.QueueList
-	if err := reader.List(ctx, &queues); err != nil {
-		return nil
-	}
-	var names []string
-	for i := range queues.Items {
-		if name := queues.Items[i].Name; !slices.Contains(args, name) {
-			names = append(names, name)
-		}
-	}
-	return names
 }

@@ -34,6 +34,15 @@ type Flags struct {
 // names are the flags, so that a command can tell whether any was given.
 var names = []string{"parent", "guaranteed", "limit", "lending-limit", "weight", "borrowing", "reclaim", "min-run-time", "user-fairness", "stopped"}
 
+// largest is the most that a flag may give of a class; what counts ends a
+// little above it.
+func largest(class string) int64 {
+	if class == queue.NameMemory {
+		return 1_000_000_000_000_000_000
+	}
+	return 1_000_000_000_000_000
+}
+
 // reclaims are the words for reclaim policies.
 var reclaims = map[string]v1alpha1.ReclaimPolicy{"any": v1alpha1.ReclaimAny, "lower-priority": v1alpha1.ReclaimLowerPriority, "never": v1alpha1.ReclaimNever}
 
@@ -181,6 +190,8 @@ func amounts(flag string, words []string, into *v1alpha1.ResourceAmounts) error 
 			return exit.Usage("%s %s: %q is no amount; give one such as 8, 500m or 512Gi", flag, word, text)
 		case quantity.Sign() < 0:
 			return exit.Usage("%s %s: an amount cannot be negative; give 0 or more", flag, word)
+		case quantity.CmpInt64(largest(class)) > 0:
+			return exit.Usage("%s %s: the amount is too large; give at most %d", flag, word, largest(class))
 		}
 		if *into == nil {
 			*into = v1alpha1.ResourceAmounts{}
@@ -205,7 +216,7 @@ func Check(s *survey.Survey, object *v1alpha1.Queue) (warnings []string, err err
 		p.Words = ""
 		known[p] = true
 	}
-	_, problems := queue.Build(append(specs, manifest.Spec(object)), queue.Options{Models: s.Models})
+	tree, problems := queue.Build(append(specs, manifest.Spec(object)), queue.Options{Models: s.Models})
 	var errs []error
 	for _, p := range problems {
 		alike := p
@@ -225,6 +236,9 @@ func Check(s *survey.Survey, object *v1alpha1.Queue) (warnings []string, err err
 			}
 			warnings = append(warnings, fmt.Sprintf("no node has a GPU of model %s (there are %s)%s", class, strings.Join(s.Models, ", "), suggestion.Phrase(class, s.Models)))
 		}
+	}
+	if over := s.Overcommitted(tree, object.Spec.Guaranteed); len(over) > 0 && len(errs) == 0 {
+		warnings = append(warnings, "the queues are guaranteed more than the nodes have, by "+strings.Join(over, ", ")+": not all of them can have their guarantee at the same time")
 	}
 	return warnings, errors.Join(errs...)
 }

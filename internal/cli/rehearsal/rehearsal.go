@@ -1,0 +1,99 @@
+//go:build embedded
+
+package rehearsal
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/internal/cli"
+	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/terminal"
+	"github.com/muster-dev/muster/internal/controlplane"
+	"github.com/muster-dev/muster/internal/controlplane/contract"
+	"github.com/muster-dev/muster/internal/controlplane/upstream"
+)
+
+// Main is a test binary's TestMain: the binary is the control plane's child, as
+// the product's is, and else runs its tests.
+func Main(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == contract.Verb {
+		if err := upstream.RunChild(context.Background(), os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, "Error:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// Server is an API server with Muster's kinds and nobody who acts on them.
+type Server struct {
+	// Client talks to it.
+	Client client.Client
+
+	kubeconfig string
+}
+
+// Start starts one, which ends with the test.
+func Start(t *testing.T) *Server {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	plane, err := controlplane.Start(ctx, controlplane.Options{DataDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := plane.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	scheme, err := connection.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{kubeconfig: plane.Kubeconfig()}
+	if s.Client, err = client.New(plane.RESTConfig(), client.Options{Scheme: scheme}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Step is one command line, and what is expected of it.
+type Step struct {
+	// Args are the words after muster, parted by spaces.
+	Args string
+	// Code is the exit code.
+	Code int
+	// Says is part of what it writes, to standard output or error.
+	Says string
+}
+
+// Run runs command lines one after the other.
+func (s *Server) Run(t *testing.T, steps []Step) {
+	t.Helper()
+	for _, step := range steps {
+		args := strings.Fields(step.Args)
+		at := slices.Index(args, "--") // what comes after is the job's
+		if at < 0 {
+			at = len(args)
+		}
+		args = slices.Insert(args, at, "--kubeconfig", s.kubeconfig)
+		var out, errs bytes.Buffer
+		code := cli.Execute(t.Context(), args, terminal.Streams{In: &bytes.Buffer{}, Out: &out, Err: &errs, NoColor: true})
+		if said := out.String() + errs.String(); int(code) != step.Code || !strings.Contains(said, step.Says) {
+			t.Errorf("muster %s: code %d, want %d and %q:\n%s", step.Args, code, step.Code, step.Says, said)
+		}
+	}
+}
