@@ -121,6 +121,9 @@ type Core struct {
 	lifted []portOf
 	depth  int
 	blocks []queue.Block
+	// domains and rows are scratch.
+	domains []placement.DomainID
+	rows    []placement.NodeID
 }
 
 // site is a node and what the tables of package placement do not keep.
@@ -295,7 +298,7 @@ func (c *Core) known(s *site) bool { return s != nil && c.nodes[s.node.Name] == 
 func nodeSpec(n *Node) placement.NodeSpec {
 	spec := placement.NodeSpec{
 		Name: n.Name, MilliCPU: clamp(n.Allocatable.MilliCPU), MemoryBytes: clamp(n.Allocatable.Memory),
-		Pods: clamp(n.Allocatable.Pods), Facts: n,
+		Pods: clamp(n.Allocatable.Pods), Facts: n, Domains: n.Domains.path(),
 	}
 	for _, name := range sortedKeys(n.Allocatable.Other) {
 		spec.Other = append(spec.Other, placement.Amount{Name: name, Value: clamp(n.Allocatable.Other[name])})

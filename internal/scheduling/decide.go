@@ -68,9 +68,15 @@ func (c *Core) reasons(s Snapshot) []Waiting {
 func (e *entry) likeness() string {
 	key := make([]byte, 0, 64)
 	key = append(key, e.req.Queue...)
+	key = append(key, '/')
+	key = append(key, e.req.Topology.Within...)
+	key = append(key, byte(truth(e.req.Topology.Required)))
 	for i, k := range e.asks {
 		key = binary.AppendVarint(key, int64(k))
 		key = binary.AppendVarint(key, members(&e.req.Roles[i]))
+		if s := e.req.Roles[i].Spread; s.Over != "" {
+			key = append(append(key, s.Over...), byte(truth(s.Required)))
+		}
 		for _, p := range e.req.Roles[i].FixedPorts {
 			key = binary.AppendVarint(key, int64(p))
 		}

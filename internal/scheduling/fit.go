@@ -15,8 +15,12 @@ type fit struct {
 	entry *entry
 	// avoid are the nodes that are not to be used.
 	avoid *placement.NodeSet
-	held  []held
-	mark  placement.Mark
+	// domain is where all members are to be. What is to be spread as far as
+	// there is room is so if evenly is true.
+	domain placement.DomainID
+	evenly bool
+	held   []held
+	mark   placement.Mark
 }
 
 // place places all members of an entry on what is free outside the nodes to
@@ -26,12 +30,21 @@ func (c *Core) place(e *entry, avoid *placement.NodeSet) (*fit, bool) {
 	if c.cannotFit(e, avoid) {
 		return nil, false
 	}
-	orders := [2][]int{c.scarceFirst(e), largestFirst(&e.req)}
+	if e.req.anywhere() {
+		return c.placeIn(e, avoid, placement.NoDomain, false)
+	}
+	return c.placeByTopology(e, avoid)
+}
+
+// placeIn is place in one domain, with roles spread as far as there is room, or
+// not.
+func (c *Core) placeIn(e *entry, avoid *placement.NodeSet, domain placement.DomainID, evenly bool) (*fit, bool) {
+	orders := [2][]int{c.scarceFirst(e, domain), largestFirst(&e.req)}
 	for i, order := range orders {
 		if i == 1 && slices.Equal(order, orders[0]) {
 			break
 		}
-		f := &fit{core: c, entry: e, avoid: avoid, mark: c.cluster.Mark()}
+		f := &fit{core: c, entry: e, avoid: avoid, domain: domain, evenly: evenly, mark: c.cluster.Mark()}
 		if f.all(order) && f.ports() {
 			if c.admitsSeats(f) {
 				return f, true
@@ -75,6 +88,9 @@ func (f *fit) role(i int) bool {
 			todo = append(todo, index)
 		}
 	}
+	if r.Spread.Over != "" && (r.Spread.Required || f.evenly) {
+		return f.spread(r, f.entry.asks[i], todo)
+	}
 	chunk := f.core.chunk(r, len(todo))
 	for len(todo) > 0 {
 		chunk = min(chunk, len(todo))
@@ -108,7 +124,7 @@ func (c *Core) chunk(r *Role, n int) int {
 // together places several members on the node that is best for all of them.
 func (f *fit) together(r *Role, one placement.Class, todo []int32) bool {
 	all := f.core.ask(r, int64(len(todo)))
-	id, ok := f.core.cluster.Best(all, placement.Scope{Avoid: f.avoid})
+	id, ok := f.core.cluster.Best(all, placement.Scope{Domain: f.domain, Avoid: f.avoid})
 	if !ok {
 		return false
 	}
@@ -130,7 +146,7 @@ func (f *fit) members(r *Role, class placement.Class, todo []int32) bool {
 		if len(r.FixedPorts) > 0 {
 			avoid = f.core.busy(r.FixedPorts, avoid)
 		}
-		seat, ok := f.core.cluster.Place(class, placement.Scope{Avoid: avoid})
+		seat, ok := f.core.cluster.Place(class, placement.Scope{Domain: f.domain, Avoid: avoid})
 		if !ok {
 			return false
 		}
@@ -332,16 +348,16 @@ func portStart(req *Request) int32 {
 	return int32((sum.Sum32() + uint32(req.Attempt)*members) & 0x7fffffff)
 }
 
-// scarceFirst orders roles by how many members of each would find room alone,
-// those with GPUs first, then by size.
-func (c *Core) scarceFirst(e *entry) []int {
+// scarceFirst orders roles by how many members of each would find room alone
+// in the domain, those with GPUs first, then by size.
+func (c *Core) scarceFirst(e *entry, domain placement.DomainID) []int {
 	order := largestFirst(&e.req)
 	if len(order) == 1 {
 		return order
 	}
 	room := make([]int, len(e.asks))
 	for i, k := range e.asks {
-		room[i] = c.cluster.Room(k, placement.Scope{}, 1<<20)
+		room[i] = c.cluster.Room(k, placement.Scope{Domain: domain}, 1<<20)
 	}
 	sort.SliceStable(order, func(a, b int) bool {
 		i, j := order[a], order[b]

@@ -284,19 +284,20 @@ type failure struct {
 
 // hopeless reports that an entry like this one found no room in this pass.
 func (c *Core) hopeless(e *entry, list []failure) bool {
-	if !e.simple() {
-		return false
-	}
 	if e.gpus > 0 && c.cluster.Totals().FreeMilli == 0 {
 		return true
+	}
+	if !e.simple() {
+		return false
 	}
 	k := int(e.asks[0])
 	return k < len(list) && list[k].pass == c.pass && list[k].members <= members(&e.req.Roles[0])
 }
 
-// simple reports that an entry is of one role, without ports of the node.
+// simple reports that an entry is of one role, without ports of the node, and
+// that nothing is said of where its members are to be, together or apart.
 func (e *entry) simple() bool {
-	return len(e.asks) == 1 && len(e.req.Roles[0].FixedPorts) == 0
+	return len(e.asks) == 1 && len(e.req.Roles[0].FixedPorts) == 0 && e.req.anywhere()
 }
 
 // promise is a set of nodes that are kept free for an entry.

@@ -8,7 +8,7 @@ import (
 // same reports that nothing of what a node is has changed.
 func (n *Node) same(o *Node) bool {
 	return n.Name == o.Name && maps.Equal(n.Labels, o.Labels) && slices.Equal(n.Taints, o.Taints) &&
-		n.Unschedulable == o.Unschedulable && n.NotReady == o.NotReady && n.Allocatable.same(o.Allocatable) &&
+		n.Unschedulable == o.Unschedulable && n.Domains == o.Domains && n.NotReady == o.NotReady && n.Allocatable.same(o.Allocatable) &&
 		(n.Ports == nil) == (o.Ports == nil) && (n.Ports == nil || *n.Ports == *o.Ports) &&
 		slices.EqualFunc(n.Devices, o.Devices, Device.same)
 }
@@ -27,14 +27,15 @@ func (r *Request) same(o *Request) bool {
 		r.Attempt == o.Attempt && r.Suspended == o.Suspended && r.Draining == o.Draining && r.Finished == o.Finished &&
 		r.NotBefore == o.NotBefore && r.Refused == o.Refused && r.Queue == o.Queue && r.User == o.User &&
 		slices.Equal(r.Evidence.Like, o.Evidence.Like) && r.Evidence.Declared == o.Evidence.Declared && r.Evidence.Limit == o.Evidence.Limit &&
-		r.Ran == o.Ran && r.Resumes == o.Resumes && r.Evictions == o.Evictions && slices.EqualFunc(r.Roles, o.Roles, Role.same)
+		r.Ran == o.Ran && r.Resumes == o.Resumes && r.Evictions == o.Evictions && r.Topology == o.Topology && slices.EqualFunc(r.Roles, o.Roles, Role.same)
 }
 
 func (r Role) same(o Role) bool {
 	return r.Name == o.Name && r.Replicas == o.Replicas && slices.Equal(r.Done, o.Done) && r.GPUs == o.GPUs &&
 		slices.Equal(r.Models, o.Models) && r.Resources.same(o.Resources) && slices.Equal(r.FixedPorts, o.FixedPorts) &&
 		maps.Equal(r.NodeLabels, o.NodeLabels) && slices.EqualFunc(r.NodeTerms, o.NodeTerms, sameTerm) && slices.Equal(r.Tolerations, o.Tolerations) &&
-		r.Counted.same(o.Counted)
+		r.Counted.same(o.Counted) &&
+		r.Spread == o.Spread
 }
 
 func (c Counted) same(o Counted) bool {

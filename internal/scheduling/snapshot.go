@@ -66,6 +66,8 @@ type Node struct {
 	NotReady string
 	// Allocatable is what pods may use in all.
 	Allocatable Resources
+	// Domains are where it is in the topology.
+	Domains Domains
 	// Ports is the range from which members are given a port each; nil where
 	// every pod has an address of its own.
 	Ports *PortRange
@@ -171,6 +173,8 @@ type Request struct {
 	Resumes bool
 	// Evictions counts how often it was evicted.
 	Evictions int32
+	// Topology says where its members are to be together.
+	Topology Topology
 	// Roles are its parts.
 	Roles []Role
 }
@@ -201,6 +205,8 @@ type Role struct {
 	Tolerations []Toleration
 	// Counted is what quotas ask of it beside its resources.
 	Counted Counted
+	// Spread says how its members are to be apart.
+	Spread Spread
 }
 
 // done reports whether the member with this index ended successfully.
