@@ -87,8 +87,12 @@ func (c *Core) ExplainBy(f *Foresight, uid string, now Instant) (Explanation, bo
 // queues stay as they are.
 func mayCome(r Reason) bool {
 	switch r := r.(type) {
-	case NoNodes, NoNodeAllows, NoSuchModel, TooLarge, Paused:
+	case NoNodes, NoNodeAllows, NoSuchModel, TooLarge, Paused, NoDomain:
 		return false
+	case InDomain:
+		return !r.Ever
+	case TooFewDomains:
+		return !r.Ever
 	case BlockedByQueue:
 		return r.Resource != "" && r.Asked <= r.Allowed
 	}

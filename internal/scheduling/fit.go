@@ -115,7 +115,7 @@ func (f *fit) role(i int) bool {
 // one by one, and so are those that need ports of the node, of which no two
 // fit on one.
 func (c *Core) chunk(r *Role, n int) int {
-	if r.GPUs == 0 || len(r.FixedPorts) > 0 {
+	if r.GPUs == 0 || len(r.FixedPorts) > 0 || r.Spread.Required {
 		return 1
 	}
 	return max(1, min(n, c.largest/int(r.GPUs)))

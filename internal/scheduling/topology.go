@@ -133,6 +133,9 @@ func (c *Core) areas(e *entry, level Level, avoid *placement.NodeSet) []area {
 	for i, k := range e.asks {
 		wants[i] = placement.Want{Class: k, N: int(members(&e.req.Roles[i]))}
 	}
+	if level == LevelNode && e.gpus > int64(c.cluster.MostOnOne())*placement.Whole {
+		return nil
+	}
 	var out []area
 	for _, d := range c.domainsAt(level) {
 		if c.cluster.CannotFitIn(wants, d) || c.lacks(wants, d, avoid) {

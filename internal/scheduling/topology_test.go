@@ -355,3 +355,59 @@ func TestApartIsAsGoodAsCanBe(t *testing.T) {
 		}
 	}
 }
+
+// somewhere puts nodes and requests at random into a topology. It draws from a
+// source of its own, so that all else stays as it was.
+func somewhere(seed uint64, nodes []Node, requests []Request) {
+	rng := rand.New(rand.NewPCG(seed, 50))
+	if rng.IntN(3) == 0 {
+		return
+	}
+	for i := range nodes {
+		nodes[i].Domains = Domains{Zone: "z", Rack: []string{"r0", "r1", ""}[rng.IntN(3)]}
+	}
+	for i := range requests {
+		anyhow(rng, &requests[i])
+	}
+}
+
+// anyhow asks at random to be together or apart.
+func anyhow(rng *rand.Rand, r *Request) {
+	if rng.IntN(3) == 0 {
+		r.Topology = Topology{Within: randomLevel(rng), Required: rng.IntN(3) > 0}
+	}
+	for i := range r.Roles {
+		if rng.IntN(4) == 0 {
+			r.Roles[i].Spread = Spread{Over: randomLevel(rng), Required: rng.IntN(2) == 0}
+		}
+	}
+}
+
+// astray says where a plan is not where its request has to be; empty: nowhere.
+func astray(nodes []Node, r Request, p Plan) string {
+	s := Snapshot{Nodes: nodes}
+	live := p
+	live.Members = nil
+	for _, m := range p.Members {
+		at := slices.IndexFunc(r.Roles, func(r Role) bool { return r.Name == m.Role })
+		if !r.Roles[at].done(m.Index) {
+			live.Members = append(live.Members, m)
+		}
+	}
+	if t := r.Topology; t.Required && t.Within != "" {
+		if got := where(s, live, t.Within, ""); len(got) > 1 || got[""] > 0 {
+			return fmt.Sprintf("within one %s: %v", t.Within, got)
+		}
+	}
+	for _, role := range r.Roles {
+		if !role.Spread.Required || role.Spread.Over == "" {
+			continue
+		}
+		for domain, n := range where(s, live, role.Spread.Over, role.Name) {
+			if n > 1 || domain == "" {
+				return fmt.Sprintf("%d of %s in %s %q", n, role.Name, role.Spread.Over, domain)
+			}
+		}
+	}
+	return ""
+}

@@ -197,5 +197,8 @@ func roleOf(r *v1alpha1.GangRole, spec *corev1.PodSpec) scheduling.Role {
 	if r.GPUs != nil {
 		out.GPUs = int32(gpus(r))
 	}
+	if r.Spread != nil {
+		out.Spread = scheduling.Spread{Over: scheduling.Level(r.Spread.Over), Required: r.Spread.Required}
+	}
 	return out
 }

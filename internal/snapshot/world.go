@@ -187,7 +187,7 @@ func (w world) gangRequest(g *v1alpha1.Gang, placed bool) (scheduling.Request, b
 	if !ok {
 		return req, false
 	}
-	req.Refused = known.refused
+	req.Refused, req.Topology = known.refused, topology(g.Spec.Topology)
 	req.Roles = slices.Clone(known.roles)
 	for i := range req.Roles {
 		for n := range req.Roles[i].Replicas {

@@ -34,6 +34,10 @@ type Flags struct {
 	Volumes      []string
 	Queue        string
 	Priority     string
+	Within       string
+	Near         string
+	Apart        string
+	Spread       string
 	Expect       string
 	Resumable    bool
 	Env          []string
@@ -110,6 +114,9 @@ func Build(flags Flags, in Inputs) (*v1alpha1.TrainingJob, error) {
 	if spec.ExpectedRunTime, err = flags.parseExpect(); err != nil {
 		return nil, err
 	}
+	if spec.Topology, err = flags.topology(); err != nil {
+		return nil, err
+	}
 	spec.Queue, spec.PriorityClassName, spec.Resumable = flags.Queue, flags.Priority, flags.Resumable
 	spec.Code = flags.code(in)
 	spec.Environment = flags.environment(in)
@@ -169,6 +176,17 @@ func (f *Flags) check() error {
 	if f.Workers != nil && *f.Workers == 0 && !f.Chief {
 		return exit.Usage("--workers 0: a job needs at least one worker, or a --chief")
 	}
+	topology, err := f.topology()
+	if err != nil {
+		return err
+	}
+	spread, err := f.spread()
+	if err != nil {
+		return err
+	}
+	if err := checkTogether(topology, spread); err != nil {
+		return err
+	}
 	if f.BackoffLimit != nil && (*f.BackoffLimit < 0 || *f.BackoffLimit > 1000) {
 		return exit.Usage("--backoff-limit %d: give a whole number from 0 to 1000", *f.BackoffLimit)
 	}
@@ -200,6 +218,10 @@ func (f *Flags) roles(in Inputs) ([]v1alpha1.Role, error) {
 	if err != nil {
 		return nil, err
 	}
+	spread, err := f.spread()
+	if err != nil {
+		return nil, err
+	}
 	var roles []v1alpha1.Role
 	add := func(name string, replicas int, trains bool) {
 		if replicas == 0 {
@@ -209,6 +231,9 @@ func (f *Flags) roles(in Inputs) ([]v1alpha1.Role, error) {
 		role := v1alpha1.Role{Name: name, Replicas: &count, Resources: corev1.ResourceRequirements{Requests: requests}}
 		if trains && gpus != nil {
 			role.GPUs, role.GPUModels = gpus, models
+		}
+		if replicas > 1 {
+			role.Spread = spread.DeepCopy()
 		}
 		f.program(in, &role)
 		roles = append(roles, role)

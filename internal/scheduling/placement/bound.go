@@ -17,7 +17,7 @@ func (c *Cluster) CannotFit(k Class, n int, in Scope) bool {
 		return false
 	}
 	cl := &c.classes[k]
-	if in.Domain != NoDomain && !c.mayHold(cl, n, in.Domain) || c.bound(cl, n) < int64(n) {
+	if in.Domain != NoDomain && !mayHold(cl, n, c.DomainTotals(in.Domain)) || c.bound(cl, n) < int64(n) {
 		return true
 	}
 	t := &cl.table
@@ -36,6 +36,14 @@ func (c *Cluster) CannotFitAll(wants []Want) bool { return c.CannotFitIn(wants, 
 // now, from sums alone. False means that they may.
 func (c *Cluster) CannotFitIn(wants []Want, d DomainID) bool {
 	t := c.DomainTotals(d)
+	if d != NoDomain {
+		// Most domains that are too small are so for one of the wants.
+		for _, w := range wants {
+			if w.N > 0 && !mayHold(&c.classes[w.Class], w.N, t) {
+				return true
+			}
+		}
+	}
 	var cpu, memory, pods, milli, whole int64
 	for _, w := range wants {
 		if w.N <= 0 {
@@ -91,8 +99,8 @@ func (c *Cluster) bound(k *class, n int) int64 {
 }
 
 // mayHold says whether the sums of a domain allow n members of the class.
-func (c *Cluster) mayHold(k *class, n int, d DomainID) bool {
-	a, t := &k.ask, c.DomainTotals(d)
+func mayHold(k *class, n int, t Totals) bool {
+	a := &k.ask
 	limit := int64(n)
 	limit = atMost(limit, t.MilliCPU, a.MilliCPU)
 	limit = atMost(limit, t.MemoryBytes, a.MemoryBytes)
@@ -100,6 +108,20 @@ func (c *Cluster) mayHold(k *class, n int, d DomainID) bool {
 	limit = atMost(limit, t.WholeFree, int64(a.GPUs))
 	limit = atMost(limit, t.FreeMilli, a.ShareMilli)
 	return t.Nodes > 0 && limit >= int64(n)
+}
+
+// MostOnOne is an upper bound of the wholly free devices of one node.
+func (c *Cluster) MostOnOne() int {
+	sum := 0
+	for i := range c.models {
+		for free := MaxDevices; free > 0; free-- {
+			if c.models[i].whole[free] > 0 {
+				sum += free
+				break
+			}
+		}
+	}
+	return sum
 }
 
 // shareBound is an upper bound of the shares that the model's devices can take.

@@ -173,6 +173,31 @@ func (c *Cluster) BestOfEach(k Class, in Scope, depth int, dst []NodeID) []NodeI
 	cl := &c.classes[k]
 	c.refresh(cl)
 	t, from := &cl.table, len(dst)
+	switch {
+	case depth == 0:
+		for _, id := range c.nodesOf(in.Domain) {
+			if t.fit[id] > 0 && !in.Avoid.Has(id) {
+				dst = append(dst, id)
+			}
+		}
+	case in.Domain == NoDomain && depth <= len(c.levels):
+		for _, d := range c.levels[depth-1] {
+			if id := c.bestAmong(t, c.domains[d].nodes, in.Avoid); id >= 0 {
+				dst = append(dst, NodeID(id))
+			}
+		}
+	default:
+		dst = c.bestBelow(t, in, depth, dst)
+	}
+	slices.SortFunc(dst[from:], func(a, b NodeID) int {
+		return cmp.Or(cmp.Compare(t.score[b], t.score[a]), cmp.Compare(c.nodes[a].rank, c.nodes[b].rank))
+	})
+	return dst
+}
+
+// bestBelow appends the best node of each domain at that depth among the nodes
+// of another domain.
+func (c *Cluster) bestBelow(t *table, in Scope, depth int, dst []NodeID) []NodeID {
 	c.bestIn = slices.Grow(c.bestIn[:0], len(c.domains))[:len(c.domains)]
 	for i := range c.bestIn {
 		c.bestIn[i] = -1
@@ -181,12 +206,8 @@ func (c *Cluster) BestOfEach(k Class, in Scope, depth int, dst []NodeID) []NodeI
 		if t.fit[id] <= 0 || in.Avoid.Has(id) {
 			continue
 		}
-		if depth == 0 {
-			dst = append(dst, id)
-			continue
-		}
-		if d := c.NodeDomain(id, depth); d != NoDomain {
-			c.bestIn[d] = t.better(c, c.bestIn[d], int32(id))
+		if d := c.NodeDomain(id, depth); d != NoDomain && (c.bestIn[d] < 0 || t.score[id] > t.score[c.bestIn[d]]) {
+			c.bestIn[d] = int32(id)
 		}
 	}
 	for _, id := range c.bestIn {
@@ -194,10 +215,19 @@ func (c *Cluster) BestOfEach(k Class, in Scope, depth int, dst []NodeID) []NodeI
 			dst = append(dst, NodeID(id))
 		}
 	}
-	slices.SortFunc(dst[from:], func(a, b NodeID) int {
-		return cmp.Or(cmp.Compare(t.score[b], t.score[a]), cmp.Compare(c.nodes[a].rank, c.nodes[b].rank))
-	})
 	return dst
+}
+
+// bestAmong is the best of the nodes, or -1. They come by name: of those that
+// are alike, the first stays.
+func (c *Cluster) bestAmong(t *table, nodes []NodeID, avoid *NodeSet) int32 {
+	best := int32(-1)
+	for _, id := range nodes {
+		if t.fit[id] > 0 && (best < 0 || t.score[id] > t.score[best]) && !avoid.Has(id) {
+			best = int32(id)
+		}
+	}
+	return best
 }
 
 // NodeSet is a set of nodes.

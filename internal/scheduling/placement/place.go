@@ -71,13 +71,7 @@ func (c *Cluster) bestNode(k Class, in Scope) int32 {
 	if in.Domain == NoDomain {
 		return t.best(c, 1, in.Avoid)
 	}
-	best := int32(-1)
-	for _, id := range c.nodesOf(in.Domain) {
-		if t.fit[id] > 0 && !in.Avoid.Has(id) {
-			best = t.better(c, best, int32(id))
-		}
-	}
-	return best
+	return c.bestAmong(t, c.nodesOf(in.Domain), in.Avoid)
 }
 
 // anyNode is a node in the scope by the draw, or -1.
