@@ -5,6 +5,7 @@ package v1alpha1
 // LabelsOfLevel.
 //
 // +kubebuilder:validation:Enum=zone;rack;nvlink;node
+// +kubebuilder:validation:MaxLength=16
 type Level string
 
 // The levels, from the widest to the narrowest.

@@ -126,7 +126,7 @@ func TestPromiseIsOfOneRack(t *testing.T) {
 		c.SetNode(n)
 	}
 	for _, node := range []string{"r00-n00", "r01-n01"} {
-		r := gang("on-" + node).role("worker", 1, 4).with(func(r *Request) {
+		r := gang("on-"+node).role("worker", 1, 4).with(func(r *Request) {
 			r.Roles[0].NodeTerms = [][]Expression{{{Key: "metadata.name", Operator: "In", Values: []string{node}, Field: true}}}
 		}).obj()
 		c.SetRequest(r)

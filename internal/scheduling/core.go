@@ -77,6 +77,9 @@ type Core struct {
 	// many nodes have so many.
 	largest int
 	sizes   []int
+	// softTaints is how many nodes have taints that only keep off what finds
+	// room elsewhere.
+	softTaints int
 	// have is what all nodes have in the tree's classes.
 	have queue.Vector
 	// version changes with the nodes and the queues: with what can ever fit.
@@ -230,7 +233,7 @@ func (c *Core) SetNode(n Node) {
 	for int(id) >= len(c.sites) {
 		c.sites = append(c.sites, nil)
 	}
-	s := c.nodes[n.Name]
+	s, was := c.nodes[n.Name], 0
 	if s == nil {
 		// It may have been known before, and something may be held there since.
 		if s = c.sites[id]; s == nil || s.node.Name != n.Name {
@@ -240,8 +243,10 @@ func (c *Core) SetNode(n Node) {
 	} else {
 		c.stock(&s.node, -1)
 		c.size(len(s.node.Devices), -1)
+		was = s.node.soft()
 	}
 	s.id, s.node = id, n
+	c.countSoft(n.soft() - was)
 	c.sites[id] = s
 	c.size(len(n.Devices), +1)
 	fresh := false
@@ -284,6 +289,7 @@ func (c *Core) DropNode(name string) {
 	}
 	c.cluster.RemoveNode(name)
 	delete(c.nodes, name)
+	c.countSoft(-s.node.soft())
 	c.stock(&s.node, -1)
 	c.tree.SetCapacity(c.have)
 	c.size(len(s.node.Devices), -1)

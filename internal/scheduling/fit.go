@@ -112,10 +112,10 @@ func (f *fit) role(i int) bool {
 
 // chunk is how many members of a role are tried together at first: as many as
 // the node with the most devices could have. Members without GPUs are placed
-// one by one, and so are those that need ports of the node, of which no two
-// fit on one.
+// one by one, and so are those that like some nodes better, and those that need
+// ports of the node, of which no two fit on one.
 func (c *Core) chunk(r *Role, n int) int {
-	if r.GPUs == 0 || len(r.FixedPorts) > 0 || r.Spread.Required {
+	if r.GPUs == 0 || len(r.FixedPorts) > 0 || r.Spread.Required || len(r.Prefers) > 0 || c.softTaints > 0 {
 		return 1
 	}
 	return max(1, min(n, c.largest/int(r.GPUs)))

@@ -35,7 +35,7 @@ func (r Role) same(o Role) bool {
 		slices.Equal(r.Models, o.Models) && r.Resources.same(o.Resources) && slices.Equal(r.FixedPorts, o.FixedPorts) &&
 		maps.Equal(r.NodeLabels, o.NodeLabels) && slices.EqualFunc(r.NodeTerms, o.NodeTerms, sameTerm) && slices.Equal(r.Tolerations, o.Tolerations) &&
 		r.Counted.same(o.Counted) &&
-		r.Spread == o.Spread
+		r.Spread == o.Spread && slices.EqualFunc(r.Prefers, o.Prefers, func(x, y Preference) bool { return x.Weight == y.Weight && sameTerm(x.Term, y.Term) })
 }
 
 func (c Counted) same(o Counted) bool {

@@ -205,6 +205,8 @@ type Role struct {
 	Tolerations []Toleration
 	// Counted is what quotas ask of it beside its resources.
 	Counted Counted
+	// Prefers are terms whose nodes are liked better, wherever there is room.
+	Prefers []Preference
 	// Spread says how its members are to be apart.
 	Spread Spread
 }

@@ -174,6 +174,7 @@ func role(name string, replicas int32, spec *corev1.PodSpec, models []string) sc
 			out.NodeTerms = append(out.NodeTerms, append(expressions(term.MatchExpressions, false), expressions(term.MatchFields, true)...))
 		}
 	}
+	out.Prefers = preferences(spec)
 	return out
 }
 
