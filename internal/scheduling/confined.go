@@ -15,6 +15,8 @@ const (
 	CodeDomainTooSmall Code = "DomainTooSmall"
 	CodeDomainShort    Code = "DomainShort"
 	CodeTooFewDomains  Code = "TooFewDomains"
+	CodeKeptApart      Code = "KeptApart"
+	CodeUnsupported    Code = "Unsupported"
 )
 
 // NoDomain means that all members have to be within one domain of a level, and
@@ -46,6 +48,37 @@ type TooFewDomains struct {
 	Need, Have int
 	Ever       bool
 }
+
+// KeptApart means that there is room, but not where rules about other pods
+// allow it.
+type KeptApart struct {
+	// Fields are where its own rules are written; empty: the rules are those of
+	// others.
+	Fields []string
+}
+
+// Unsupported means that its pods ask for what Muster cannot honour.
+type Unsupported struct {
+	// Words name the field, and say what to do.
+	Words string
+}
+
+// Code is CodeKeptApart.
+func (KeptApart) Code() Code { return CodeKeptApart }
+
+// Code is CodeUnsupported.
+func (Unsupported) Code() Code { return CodeUnsupported }
+
+// Render says it in words.
+func (r KeptApart) Render(Clock) string {
+	if len(r.Fields) == 0 {
+		return "there is room, but only beside pods whose podAntiAffinity keeps it away"
+	}
+	return "there is room, but not where " + strings.Join(r.Fields, " and ") + " of its pods, or of pods that run, allow it"
+}
+
+// Render says it in words.
+func (r Unsupported) Render(Clock) string { return r.Words }
 
 // Code is CodeNoDomain.
 func (NoDomain) Code() Code { return CodeNoDomain }

@@ -122,8 +122,13 @@ type Core struct {
 	// lifted are the ports that were given back for a while, and depth how
 	// often that was begun and not ended.
 	lifted []portOf
+	away   []*entry
 	depth  int
-	blocks []queue.Block
+	// shunners is how much is held whose rules keep others off, and blind is
+	// true while such rules are not looked at.
+	shunners int
+	blind    bool
+	blocks   []queue.Block
 	// domains and rows are scratch.
 	domains []placement.DomainID
 	rows    []placement.NodeID
@@ -164,6 +169,8 @@ type entry struct {
 
 	placed  bool
 	attempt int32
+	// lifted is true while what it holds is given back for a while.
+	lifted bool
 	// favoured is how many milli GPUs it was started with out of order.
 	favoured int64
 	since    Instant
@@ -204,6 +211,8 @@ type held struct {
 	// charged with for all of it.
 	resources Resources
 	charged   queue.Vector
+	// kin is for rules about where others are; nil where there are none.
+	kin *kin
 }
 
 // NewCore returns a Core that knows nothing yet.
@@ -439,6 +448,7 @@ func (c *Core) join(e *entry, h held) {
 	h.charged = c.charge(&h)
 	c.tree.Charge(e.queue, e.user, h.charged)
 	e.held = append(e.held, h)
+	c.shunners += truth(h.kin.shunning())
 	h.site.milli += h.milli()
 	if at, found := slices.BinarySearchFunc(h.site.here, e, byUID); !found {
 		h.site.here = slices.Insert(h.site.here, at, e)
@@ -456,6 +466,7 @@ func (c *Core) holdPorts(h *held, ports []int32) {
 // release gives back what one member holds.
 func (c *Core) release(e *entry, h *held) {
 	h.site.milli -= h.milli()
+	c.shunners -= truth(h.kin.shunning())
 	c.tree.Refund(e.queue, e.user, h.charged)
 	for _, s := range h.seats {
 		c.cluster.Release(s)

@@ -49,6 +49,9 @@ func (c *Core) reasons(s Snapshot) []Waiting {
 			reason = Paused{Words: s.Paused}
 		default:
 			key := e.likeness()
+			if c.shunners > 0 || e.req.peers() {
+				key += "/" + e.req.UID
+			}
 			if i >= inFull && alike[key] != nil {
 				reason = alike[key]
 				break
@@ -119,6 +122,8 @@ func notNow(req *Request, now Instant) Reason {
 		return Draining{}
 	case req.Refused != "":
 		return Refused{Words: req.Refused}
+	case req.Unsupported != "":
+		return Unsupported{Words: req.Unsupported}
 	case req.NotBefore > now:
 		return CoolingOff{Until: req.NotBefore}
 	}

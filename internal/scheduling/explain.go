@@ -87,7 +87,7 @@ func (c *Core) ExplainBy(f *Foresight, uid string, now Instant) (Explanation, bo
 // queues stay as they are.
 func mayCome(r Reason) bool {
 	switch r := r.(type) {
-	case NoNodes, NoNodeAllows, NoSuchModel, TooLarge, Paused, NoDomain:
+	case NoNodes, NoNodeAllows, NoSuchModel, TooLarge, Paused, NoDomain, KeptApart:
 		return false
 	case InDomain:
 		return !r.Ever
@@ -121,6 +121,9 @@ func (c *Core) reason(e *entry, now Instant, left *house) Reason {
 		return r
 	}
 	if r, ok := c.roomFor(e, now); ok {
+		return r
+	}
+	if r := c.keptApart(e); r != nil {
 		return r
 	}
 	if left == nil {

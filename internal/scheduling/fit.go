@@ -20,7 +20,11 @@ type fit struct {
 	domain placement.DomainID
 	evenly bool
 	held   []held
-	mark   placement.Mark
+	// shunning is true once something is held whose rules keep others off;
+	// domains are those that a role with rules may be in, by level.
+	shunning bool
+	domains  map[Level][]placement.DomainID
+	mark     placement.Mark
 }
 
 // place places all members of an entry on what is free outside the nodes to
@@ -87,6 +91,15 @@ func (f *fit) role(i int) bool {
 		if !r.done(index) {
 			todo = append(todo, index)
 		}
+	}
+	if f.tied(r) {
+		f.domains = nil
+		if len(r.Peers) > 0 {
+			return f.amongPeers(i, todo)
+		}
+		outer := f.avoid
+		f.avoid = f.closedBy(r)
+		defer func() { f.avoid = outer }()
 	}
 	if r.Spread.Over != "" && (r.Spread.Required || f.evenly) {
 		return f.spread(r, f.entry.asks[i], todo)
@@ -156,7 +169,8 @@ func (f *fit) members(r *Role, class placement.Class, todo []int32) bool {
 }
 
 func (f *fit) hold(r *Role, index int32, seat placement.Seat) {
-	h := held{role: r.Name, index: index, site: f.core.sites[seat.Node], seats: []placement.Seat{seat}, resources: r.Resources}
+	h := held{role: r.Name, index: index, site: f.core.sites[seat.Node], seats: []placement.Seat{seat}, resources: r.Resources, kin: kinOf(f.entry.req.Namespace, r.Labels, r.Peers)}
+	f.shunning = f.shunning || h.kin.shunning()
 	f.core.holdPorts(&h, r.FixedPorts)
 	f.held = append(f.held, h)
 }

@@ -159,6 +159,9 @@ type Request struct {
 	// Refused is what the API server said when it was asked whether it would
 	// accept the pods; empty if it would.
 	Refused string
+	// Unsupported says what of its pods cannot be honoured, by field; empty if
+	// all can.
+	Unsupported string
 	// Queue is the queue that it is charged to; empty means the default one.
 	Queue string
 	// User is whose it is; empty where nobody is known.
@@ -209,6 +212,10 @@ type Role struct {
 	Prefers []Preference
 	// Spread says how its members are to be apart.
 	Spread Spread
+	// Labels are those of its members, and Peers are rules about where members
+	// are to be, given where others are.
+	Labels map[string]string
+	Peers  []Peers
 }
 
 // done reports whether the member with this index ended successfully.
@@ -243,6 +250,10 @@ type PlacedMember struct {
 	Assignment
 	// Resources is what it asks for beside GPUs.
 	Resources Resources
+	// Labels and Peers are those of the role, where anybody has rules about
+	// where others are.
+	Labels map[string]string
+	Peers  []Peers
 	// Released is true once the member has ended and will not run again: it
 	// holds nothing more.
 	Released bool
@@ -268,6 +279,10 @@ type Pod struct {
 	Ports []int32
 	// Resources is what it asks for beside GPUs.
 	Resources Resources
+	// Labels and Peers are the pod's, where anybody has rules about where
+	// others are.
+	Labels map[string]string
+	Peers  []Peers
 	// Ended is true once its processes are gone: it holds nothing more.
 	Ended bool
 }

@@ -78,12 +78,13 @@ func (d Domains) path() []string {
 // anywhere reports that nothing is said of where members are to be, together
 // or apart.
 func (r *Request) anywhere() bool {
-	return r.Topology.Within == "" && !slices.ContainsFunc(r.Roles, func(r Role) bool { return r.Spread.Over != "" })
+	return r.Topology.Within == "" && !r.peers() && !slices.ContainsFunc(r.Roles, func(r Role) bool { return r.Spread.Over != "" })
 }
 
-// evenly reports that a role is to be spread as far as there is room.
+// evenly reports that a role is to be spread as far as there is room, or has
+// other wishes of the kind.
 func (r *Request) evenly() bool {
-	return slices.ContainsFunc(r.Roles, func(r Role) bool { return r.Spread.Over != "" && !r.Spread.Required })
+	return r.wishes() || slices.ContainsFunc(r.Roles, func(r Role) bool { return r.Spread.Over != "" && !r.Spread.Required })
 }
 
 // placeByTopology places an entry in the domain that it asks for: of those with
