@@ -47,8 +47,8 @@ type Selector struct {
 	Terms []Expression
 }
 
-// matches reports whether one with these labels is meant.
-func (s *Selector) matches(namespace string, labels map[string]string) bool {
+// Matches reports whether one with these labels is meant.
+func (s *Selector) Matches(namespace string, labels map[string]string) bool {
 	if !s.Everywhere && !slices.Contains(s.Namespaces, namespace) {
 		return false
 	}
@@ -126,7 +126,7 @@ func (f *fit) each(do func(*held)) {
 func (f *fit) count(p *Peers) map[placement.DomainID]int32 {
 	counts := map[placement.DomainID]int32{}
 	f.each(func(h *held) {
-		if h.kin == nil || !p.Others.matches(h.kin.namespace, h.kin.labels) {
+		if h.kin == nil || !p.Others.Matches(h.kin.namespace, h.kin.labels) {
 			return
 		}
 		if d, ok := f.core.domainOf(h.site.id, p.Level); ok {
@@ -150,7 +150,7 @@ func (f *fit) closedBy(r *Role) *placement.NodeSet {
 			return
 		}
 		for i := range h.kin.shuns {
-			if p := &h.kin.shuns[i]; p.Others.matches(f.entry.req.Namespace, r.Labels) {
+			if p := &h.kin.shuns[i]; p.Others.Matches(f.entry.req.Namespace, r.Labels) {
 				if d, ok := f.core.domainOf(h.site.id, p.Level); ok {
 					f.close(out, d)
 				}
@@ -175,7 +175,7 @@ func (f *fit) amongPeers(i int, todo []int32) bool {
 	var rules []tie
 	for _, p := range r.Peers {
 		if p.Required || f.evenly {
-			rules = append(rules, tie{Peers: p, self: p.Others.matches(f.entry.req.Namespace, r.Labels), counts: f.count(&p)})
+			rules = append(rules, tie{Peers: p, self: p.Others.Matches(f.entry.req.Namespace, r.Labels), counts: f.count(&p)})
 		}
 	}
 	for k := range todo {

@@ -185,7 +185,7 @@ func lawfulOn(s Snapshot, n Node, r Request) bool {
 	labels := r.Roles[0].Labels
 	for _, p := range s.Pods {
 		for _, rule := range p.Peers {
-			if rule.Required && rule.Rule == PeersApart && rule.Others.matches("vision", labels) && same(p.Node, rule.Level) {
+			if rule.Required && rule.Rule == PeersApart && rule.Others.Matches("vision", labels) && same(p.Node, rule.Level) {
 				return false
 			}
 		}
@@ -202,7 +202,7 @@ func lawfulOn(s Snapshot, n Node, r Request) bool {
 		}
 		for _, p := range s.Pods {
 			for _, o := range s.Nodes {
-				if o.Name == p.Node && domainName(o, rule.Level) != "" && rule.Others.matches("vision", p.Labels) {
+				if o.Name == p.Node && domainName(o, rule.Level) != "" && rule.Others.Matches("vision", p.Labels) {
 					counts[domainName(o, rule.Level)]++
 				}
 			}
@@ -217,7 +217,7 @@ func lawfulOn(s Snapshot, n Node, r Request) bool {
 				least = min(least, k)
 			}
 			self := 0
-			if rule.Others.matches("vision", labels) {
+			if rule.Others.Matches("vision", labels) {
 				self = 1
 			}
 			if name == "" || counts[name]+self-least > 1 {
