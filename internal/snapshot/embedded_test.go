@@ -65,7 +65,7 @@ type kubelet struct {
 
 func (k *kubelet) shown(obj any) {
 	p, ok := obj.(*corev1.Pod)
-	if !ok || p.Spec.NodeName != "here" {
+	if !ok || p.Spec.NodeName == "" {
 		return
 	}
 	p = p.DeepCopy()
