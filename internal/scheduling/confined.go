@@ -110,20 +110,23 @@ func (l Level) label() string {
 	return ""
 }
 
+// impossible leads what cannot be while the nodes stay as they are.
+const impossible = "impossible now: "
+
 // Render says it in words.
 func (r NoDomain) Render(Clock) string {
-	return fmt.Sprintf("must be within one %s, and no node says in which it is; put the label %s on nodes, or do not require it",
+	return fmt.Sprintf(impossible+"must be within one %s, and no node says in which it is; put the label %s on nodes, or do not require it",
 		r.Level.noun(), r.Level.label())
 }
 
 // Render says it in words.
 func (r InDomain) Render(clock Clock) string {
-	one, has := "within one "+r.Level.noun(), "has the most free"
+	lead, one, has := "", "within one "+r.Level.noun(), "has the most free"
 	if r.Level == LevelNode {
 		one = "on one node"
 	}
 	if r.Ever {
-		has = "is the largest"
+		lead, has = impossible, "is the largest"
 	}
 	where := fmt.Sprintf("%s %s", r.Domain, has)
 	if r.Domains > 1 {
@@ -134,14 +137,14 @@ func (r InDomain) Render(clock Clock) string {
 	switch of := r.Of.(type) {
 	case ShortOfGPUs:
 		if _, have, found := strings.Cut(of.Render(clock), "; "); found {
-			return fmt.Sprintf("needs %s %s; %s: %s", wantText(int64(of.Need), of.Models), one, where, have)
+			return fmt.Sprintf("%sneeds %s %s; %s: %s", lead, wantText(int64(of.Need), of.Models), one, where, have)
 		}
 	case TooLarge:
 		if of.Role == "" && of.Resource == resourceGPU {
-			return fmt.Sprintf("needs %s %s; %s, with %s", wantText(of.Need, of.Models), one, where, wantText(of.Have, of.Models))
+			return fmt.Sprintf("%sneeds %s %s; %s, with %s", lead, wantText(of.Need, of.Models), one, where, wantText(of.Have, of.Models))
 		}
 	}
-	return fmt.Sprintf("must be %s; %s: %s", one, where, r.Of.Render(clock))
+	return fmt.Sprintf("%smust be %s; %s: %s", lead, one, where, r.Of.Render(clock))
 }
 
 // Render says it in words.
@@ -149,6 +152,9 @@ func (r TooFewDomains) Render(Clock) string {
 	rule := fmt.Sprintf("no two %s may be in one %s", plural(2, r.Role), r.Level.noun())
 	if r.Level == LevelNode {
 		rule = fmt.Sprintf("no two %s may be on one node", plural(2, r.Role))
+	}
+	if r.Ever {
+		rule = impossible + rule
 	}
 	if r.Ever && r.Have == 0 && r.Level != LevelNode {
 		return fmt.Sprintf("%s, and no node that would do says in which it is; put the label %s on nodes, or do not require it", rule, r.Level.label())

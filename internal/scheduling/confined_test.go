@@ -29,7 +29,7 @@ func TestTopologyInWords(t *testing.T) {
 			name: "no rack is so large", nodes: racks(2, 2, 4),
 			gang: gang("a").role("worker", 3, 4).within(LevelRack, true),
 			want: []string{
-				"needs 12 GPUs within one rack; of 2 racks r00 is the largest, with 8 GPUs",
+				"impossible now: needs 12 GPUs within one rack; of 2 racks r00 is the largest, with 8 GPUs",
 				"prefer one rack instead of requiring it (--near rack)",
 				"ask for 2 GPUs for each worker instead of 4",
 				"ask for 2 workers instead of 3",
@@ -47,7 +47,7 @@ func TestTopologyInWords(t *testing.T) {
 			name: "nobody says where it is", nodes: []Node{testNode("n", "A100", 8)},
 			gang: gang("a").role("worker", 1, 4).within(LevelRack, true),
 			want: []string{
-				"must be within one rack, and no node says in which it is; put the label muster.dev/rack on nodes, or do not require it",
+				"impossible now: must be within one rack, and no node says in which it is; put the label muster.dev/rack on nodes, or do not require it",
 				"prefer one rack instead of requiring it (--near rack)",
 			},
 		},
@@ -55,7 +55,7 @@ func TestTopologyInWords(t *testing.T) {
 			name: "one node", nodes: racks(1, 2, 4),
 			gang: gang("a").role("worker", 2, 4).within(LevelNode, true),
 			want: []string{
-				"needs 8 GPUs on one node; of 2 nodes r00-n00 is the largest, with 4 GPUs",
+				"impossible now: needs 8 GPUs on one node; of 2 nodes r00-n00 is the largest, with 4 GPUs",
 				"require one rack instead of one node (--within rack)",
 				"ask for 2 GPUs for each worker instead of 4",
 				"ask for 1 worker instead of 2",
@@ -65,7 +65,7 @@ func TestTopologyInWords(t *testing.T) {
 			name: "more members than nodes", nodes: racks(1, 2, 8),
 			gang: gang("a").role("worker", 3, 1).spread(LevelNode, true),
 			want: []string{
-				"no two workers may be on one node, and there are 3; only 2 nodes would do",
+				"impossible now: no two workers may be on one node, and there are 3; only 2 nodes would do",
 				"let workers share a node where there are too few (--spread node)",
 				"ask for 2 workers instead of 3",
 			},

@@ -29,7 +29,7 @@ func TestWithinOneRack(t *testing.T) {
 	run("racked", "--within", "rack")
 	waitPhase(t, m, ns, "racked", v1alpha1.JobWaiting)
 	harness.Eventually(t, 20*time.Second, "why it waits", func() error {
-		if message := job(t, m, ns, "racked").Status.Message; !strings.HasPrefix(message, "must be within one rack") {
+		if message := job(t, m, ns, "racked").Status.Message; !strings.HasPrefix(message, "impossible now: must be within one rack") {
 			return fmt.Errorf("its message is %q", message)
 		}
 		return nil
