@@ -245,18 +245,36 @@ func (d *diagnosis) within() Reason {
 	if len(parts) == 0 {
 		return NoDomain{Level: level}
 	}
-	all, ever := parts, true
-	if may := slices.DeleteFunc(slices.Clone(parts), func(p *diagnosis) bool { return p.ever() != nil }); len(may) > 0 {
-		parts, ever = may, false
+	// 1. Which are large enough, as far as can be told at once, and of those the
+	// one with the most free that is.
+	need := d.wanted()
+	var may []*diagnosis
+	for _, p := range parts {
+		if p.all, p.free = p.size(true), p.size(false); p.all >= need {
+			may = append(may, p)
+		}
 	}
-	best := slices.MaxFunc(parts, func(a, b *diagnosis) int {
-		return cmp.Or(cmp.Compare(a.size(ever), b.size(ever)), cmp.Compare(b.name, a.name))
-	})
-	of := best.ever()
-	if !ever {
-		of = best.now()
+	by := func(of func(*diagnosis) int64) func(a, b *diagnosis) int {
+		return func(a, b *diagnosis) int { return cmp.Or(cmp.Compare(of(b), of(a)), cmp.Compare(a.name, b.name)) }
 	}
-	return InDomain{Level: level, Domain: best.name, Domains: len(all), Ever: ever, Of: of}
+	slices.SortStableFunc(may, by(func(p *diagnosis) int64 { return p.free }))
+	for _, p := range may {
+		if p.ever() == nil {
+			return InDomain{Level: level, Domain: p.name, Domains: len(parts), Of: p.now()}
+		}
+	}
+	// 2. None is: the largest.
+	best := slices.MinFunc(parts, by(func(p *diagnosis) int64 { return p.all }))
+	return InDomain{Level: level, Domain: best.name, Domains: len(parts), Ever: true, Of: best.ever()}
+}
+
+// wanted is how many GPUs of the first kind that is asked for are needed; where
+// none is, how much CPU.
+func (d *diagnosis) wanted() int64 {
+	if demands := d.demands(); len(demands) > 0 {
+		return demands[0].need
+	}
+	return d.need().MilliCPU
 }
 
 // size is how many GPUs that would do there are, or are free; where none is
@@ -301,6 +319,9 @@ func (d *diagnosis) apart(ever bool, will func(*Role, *room) bool) Reason {
 		for _, room := range d.left.rooms {
 			if key, _ := room.node.domain(r.Spread.Over); key != "" && room.node.refuses(*r) == "" && will(r, room) {
 				have[key] = true
+			}
+			if len(have) >= int(members(r)) {
+				break
 			}
 		}
 		if need := int(members(r)); len(have) < need {

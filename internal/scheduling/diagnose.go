@@ -18,6 +18,8 @@ type diagnosis struct {
 	single bool
 	// name is that of the domain that is looked at; empty: the whole cluster.
 	name string
+	// all and free are what there is of what is wanted first; see size.
+	all, free int64
 }
 
 // compare says why a request does not fit: first what could never be, then

@@ -42,3 +42,33 @@ func BenchmarkTopology(b *testing.B) {
 		c.Drop("uid-g")
 	}
 }
+
+// Why a gang waits that has to be in one rack, on one node or apart, on 5,000
+// nodes that are full.
+func BenchmarkTopologyReason(b *testing.B) {
+	s := benchSnapshot(5000, 8)
+	for i, n := range racks(100, benchNodes/100, 8) {
+		s.Nodes[i].Domains = n.Domains
+	}
+	c := load(s)
+	left := c.house()
+	for _, bench := range []struct {
+		name string
+		gang *requestBuilder
+	}{
+		{"within a rack", gang("g").role("worker", 100, 4).within(LevelRack, true)},
+		{"within a node", gang("g").role("worker", 2, 4).within(LevelNode, true)},
+		{"one a node", gang("g").role("worker", 1000, 4).spread(LevelNode, true)},
+	} {
+		c.SetRequest(bench.gang.obj())
+		e := c.entries["uid-g"]
+		b.Run(bench.name, func(b *testing.B) {
+			for b.Loop() {
+				if c.reason(e, s.Now, left) == nil {
+					b.Fatal("it has no reason")
+				}
+			}
+		})
+		c.Drop("uid-g")
+	}
+}
