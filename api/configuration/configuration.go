@@ -47,6 +47,10 @@ type Embedded struct {
 	// folder of a virtual or conda environment, or "host" for the machine's
 	// own programs.
 	Images map[string]string `json:"images,omitempty"`
+	// NodeLabels are put on this machine's Node, beside those that Muster sets
+	// itself: for node selectors, and to say where the machine is:
+	// topology.kubernetes.io/zone, muster.dev/rack, muster.dev/nvlink-domain.
+	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
 	// Retention says how long what nobody refers to any more is kept in the
 	// data folder.
 	Retention Retention `json:"retention"`
@@ -117,6 +121,9 @@ func (c Embedded) Validate() error {
 		if target != "host" && !filepath.IsAbs(target) {
 			return fmt.Errorf("images: %q: %q is neither an absolute folder of an environment nor host", image, target)
 		}
+	}
+	if err := checkLabels(c.NodeLabels); err != nil {
+		return err
 	}
 	for _, kept := range []struct {
 		name string

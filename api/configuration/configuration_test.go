@@ -34,6 +34,12 @@ func TestLoad(t *testing.T) {
 		{"retention in days", head + "retention: {code: 14d}\n", nil, `"14d" is not a time: give hours, minutes or seconds, such as 336h`},
 		{"retention as a number", head + "retention: {code: 14}\n", nil, "14 is not a time: give hours"},
 		{"retention below nothing", head + "retention: {environments: -1h}\n", nil, "retention: environments: -1h0m0s: give a time such as 336h, or 0"},
+		{"labels", head + "nodeLabels: {muster.dev/rack: r07, team: a}\n", func(c *Embedded) {
+			c.NodeLabels = map[string]string{"muster.dev/rack": "r07", "team": "a"}
+		}, ""},
+		{"label key", head + "nodeLabels: {\"a b\": c}\n", nil, `"a b" is no key of a label`},
+		{"label value", head + "nodeLabels: {muster.dev/rack: \"r 7\"}\n", nil, `muster.dev/rack: "r 7" is no value of a label`},
+		{"label of Muster", head + "nodeLabels: {kubernetes.io/hostname: c}\n", nil, "is set by Muster itself"},
 		{"image star", head + "images: {\"a*b\": host}\n", nil, "only at the end"},
 		{"image target", head + "images: {a: venv}\n", nil, "neither an absolute folder"},
 	} {

@@ -33,6 +33,8 @@ type GangList struct {
 }
 
 // GangSpec is what is wanted together.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.topology) || !has(self.topology.required) || !self.topology.required || self.roles.all(r, !has(r.spread) || !has(r.spread.required) || !r.spread.required || r.replicas < 2 || (r.spread.over == 'node' && self.topology.within != 'node') || (r.spread.over == 'nvlink' && self.topology.within in ['zone', 'rack']) || (r.spread.over == 'rack' && self.topology.within == 'zone'))",message="topology asks for all members within one domain and spread for no two of a role in one: spread over a narrower level than topology.within (from wide to narrow: zone, rack, nvlink, node), or do not require both"
 type GangSpec struct {
 	// Roles are the gang's parts.
 	//
@@ -81,6 +83,10 @@ type GangSpec struct {
 	//
 	// +optional
 	Resumable bool `json:"resumable,omitempty"`
+	// Topology says where the members are to be together. Default: anywhere.
+	//
+	// +optional
+	Topology *Topology `json:"topology,omitempty"`
 	// Suspend stops the gang and frees what it holds.
 	Suspend bool `json:"suspend,omitempty"`
 	// Stop, when set, ends the gang as failed with this reason: a deadline
@@ -128,6 +134,10 @@ type GangRole struct {
 	GPUMemory *resource.Quantity `json:"gpuMemory,omitempty"`
 	// GPUModels are the models that will do, in order of preference.
 	GPUModels []string `json:"gpuModels,omitempty"`
+	// Spread says how the members are to be apart. Default: it is all the same.
+	//
+	// +optional
+	Spread *Spread `json:"spread,omitempty"`
 	// RestartPolicy says whether a failed member is started again.
 	//
 	// +kubebuilder:default=OnFailure

@@ -34,6 +34,9 @@ const (
 	// AnnotationEpoch is, on a member pod, the scheduler's epoch that planned
 	// it.
 	AnnotationEpoch = "muster.dev/epoch"
+	// AnnotationNodeLabels is, on a Node, the keys of the labels that its
+	// configuration put there, sorted and separated by commas.
+	AnnotationNodeLabels = "muster.dev/node-labels"
 	// AnnotationInventory is, on a Node, the JSON encoding of
 	// [NodeInventory].
 	AnnotationInventory = "muster.dev/inventory"

@@ -64,6 +64,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.framework != 'TensorFlow' || !self.roles.exists(r, r.name == 'ps') || self.roles.exists(r, r.name == 'worker' || r.name == 'chief')",message="roles: parameter servers (ps) without workers: add a role named worker (or chief)"
 // +kubebuilder:validation:XValidation:rule="!self.roles.exists(r, r.name == 'chief' && has(r.replicas) && r.replicas != 1)",message="roles: chief must have exactly 1 replica"
 // +kubebuilder:validation:XValidation:rule="!(has(self.environment) && has(self.environment.image) && size(self.environment.image) > 0 && (has(self.environment.requirements) || has(self.environment.path)))",message="environment: give one of requirements, path and image, not several"
+// +kubebuilder:validation:XValidation:rule="!has(self.topology) || !has(self.topology.required) || !self.topology.required || self.roles.all(r, !has(r.spread) || !has(r.spread.required) || !r.spread.required || !has(r.replicas) || r.replicas < 2 || (r.spread.over == 'node' && self.topology.within != 'node') || (r.spread.over == 'nvlink' && self.topology.within in ['zone', 'rack']) || (r.spread.over == 'rack' && self.topology.within == 'zone'))",message="topology asks for all members within one domain and spread for no two of a role in one: spread over a narrower level than topology.within (from wide to narrow: zone, rack, nvlink, node), or do not require both"
 type TrainingJobSpec struct {
 	// Framework decides which rendezvous variables members receive.
 	//
@@ -115,6 +116,12 @@ type TrainingJobSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
+
+	// Topology says where the members are to be together: within one rack, for
+	// example. Default: anywhere.
+	//
+	// +optional
+	Topology *Topology `json:"topology,omitempty"`
 
 	// ExpectedRunTime is how long you think that the job runs: 90m, 2h. It is
 	// used to order what waits, and never stops the job; a guess that is wrong
@@ -237,6 +244,12 @@ type Role struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=64
 	GPUModels []string `json:"gpuModels,omitempty"`
+
+	// Spread says how the members of this role are to be apart from each
+	// other. Default: it is all the same.
+	//
+	// +optional
+	Spread *Spread `json:"spread,omitempty"`
 
 	// Resources are CPU and memory of each member; requests default to 100m
 	// CPU and 128Mi.

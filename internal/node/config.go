@@ -68,6 +68,9 @@ type Config struct {
 	// HostPorts are the ports that members are given in the plain tier.
 	// Default: 20000 to 29999.
 	HostPorts v1alpha1.PortRange
+	// Labels are put on the Node beside the node's own. Those of an earlier
+	// registration that are not among them any more are removed.
+	Labels map[string]string
 	// Images maps image patterns to environment folders, or "host".
 	Images map[string]string
 	// Environments serves environment volumes. Nil: there are none.

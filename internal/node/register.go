@@ -6,8 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -86,9 +88,15 @@ func (n *Node) metadata() (metav1.ObjectMeta, error) {
 	if product := n.product(); product != "" {
 		labels[v1alpha1.LabelGPUModel] = product
 	}
+	for key, value := range n.config.Labels {
+		labels[key] = value
+	}
 	return metav1.ObjectMeta{
 		Name: n.config.Name, Labels: labels,
-		Annotations: map[string]string{v1alpha1.AnnotationInventory: inventory},
+		Annotations: map[string]string{
+			v1alpha1.AnnotationInventory:  inventory,
+			v1alpha1.AnnotationNodeLabels: strings.Join(slices.Sorted(maps.Keys(n.config.Labels)), ","),
+		},
 	}, nil
 }
 
@@ -112,7 +120,16 @@ func (n *Node) product() string {
 }
 
 func (n *Node) patchMetadata(ctx context.Context, metadata metav1.ObjectMeta) error {
+	have, err := n.clients.Core.CoreV1().Nodes().Get(ctx, n.config.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading the node: %w", err)
+	}
 	labels := map[string]any{v1alpha1.LabelGPUModel: nil}
+	for key := range strings.SplitSeq(have.Annotations[v1alpha1.AnnotationNodeLabels], ",") {
+		if key != "" {
+			labels[key] = nil // of an earlier configuration
+		}
+	}
 	for key, value := range metadata.Labels {
 		labels[key] = value
 	}

@@ -133,6 +133,7 @@ func (c *Core) advise(e *entry, now Instant, why Reason) []Advice {
 	}
 	t := &trial{core: c, entry: e, now: now}
 	defer t.forget()
+	out = append(out, t.topology()...)
 	for i := range e.req.Roles {
 		if members(&e.req.Roles[i]) > 0 {
 			out = append(out, t.role(i)...)
@@ -151,9 +152,15 @@ type trial struct {
 
 // starts reports whether the entry would start now with a change.
 func (t *trial) starts(i int, change func(*Role)) bool {
+	return t.startsWith(func(r *Request) { change(&r.Roles[i]) })
+}
+
+// startsWith reports whether the entry would start now with a change of the
+// whole request.
+func (t *trial) startsWith(change func(*Request)) bool {
 	copied := t.entry.req
 	copied.Roles = slices.Clone(copied.Roles)
-	change(&copied.Roles[i])
+	change(&copied)
 	e := t.core.copied(t.entry, copied)
 	for k, class := range e.asks {
 		if k >= len(t.entry.asks) || class != t.entry.asks[k] {

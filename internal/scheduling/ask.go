@@ -17,7 +17,7 @@ func (c *Core) ask(r *Role, n int64) placement.Class {
 		ask.Models = append(ask.Models, strings.ToLower(m))
 	}
 	ask.InOrder = len(ask.Models) > 1
-	ask.Rule = c.rule(r)
+	ask.Rule, ask.Leaning = c.rule(r), c.leaning(r)
 	class, err := c.cluster.Class(ask)
 	if err != nil {
 		// More than any node may have: a class that fits nowhere.

@@ -16,6 +16,9 @@ type board struct {
 	// buckets are nodes by group and free GPUs, group by group.
 	groups  []uint64
 	buckets [][]int32
+	// confines are the nodes' domains, where somebody has to be in one, or
+	// apart.
+	confines *confines
 }
 
 // slot is a node of a board.

@@ -34,6 +34,59 @@ func (c *Core) chances(s *search, now Instant) []chance {
 	return out
 }
 
+// suffice are the first of the chances that have room for all members together;
+// nil if all do not. Where members have to be in one domain, they are those of
+// the domain in which that is cheapest; where no two may be in one, one of each.
+func (c *Core) suffice(e *entry, chances []chance) []chance {
+	need := int(members(&e.req.Roles[0]))
+	within, apart := e.req.Topology, e.req.Roles[0].Spread
+	if !within.Required && !apart.Required {
+		for i := range chances {
+			if need -= chances[i].fits; need <= 0 {
+				return chances[:i+1]
+			}
+		}
+		return nil
+	}
+	type part struct {
+		chances []chance
+		used    map[placement.DomainID]bool
+		fits    int
+		price   float64
+	}
+	parts := map[placement.DomainID]*part{}
+	var best *part
+	for _, ch := range chances {
+		in, known := placement.NoDomain, true
+		if within.Required {
+			in, known = c.domainOf(ch.site.id, within.Within)
+		}
+		p := parts[in]
+		if p == nil {
+			p = &part{used: map[placement.DomainID]bool{}}
+			parts[in] = p
+		}
+		if !known || p.fits >= need {
+			continue
+		}
+		if apart.Required {
+			d, some := c.domainOf(ch.site.id, apart.Over)
+			if !some || p.used[d] {
+				continue
+			}
+			p.used[d] = true
+		}
+		p.chances, p.fits, p.price = append(p.chances, ch), p.fits+ch.fits, p.price+ch.price
+		if p.fits >= need && (best == nil || p.price < best.price) {
+			best = p
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return best.chances
+}
+
 // chance works out whom a node would lose for so many members.
 func (c *Core) chance(s *search, at *site, now Instant, per int) (chance, bool) {
 	want := int64(per) * int64(s.wants.req.Roles[0].GPUs) * placement.Whole

@@ -79,6 +79,9 @@ type Core struct {
 	sizes   []int
 	// memories is the largest memory of a GPU of each model, in MiB.
 	memories map[string]int64
+	// softTaints is how many nodes have taints that only keep off what finds
+	// room elsewhere.
+	softTaints int
 	// have is what all nodes have in the tree's classes.
 	have queue.Vector
 	// version changes with the nodes and the queues: with what can ever fit.
@@ -122,8 +125,16 @@ type Core struct {
 	// lifted are the ports that were given back for a while, and depth how
 	// often that was begun and not ended.
 	lifted []portOf
+	away   []*entry
 	depth  int
-	blocks []queue.Block
+	// shunners is how much is held whose rules keep others off, and blind is
+	// true while such rules are not looked at.
+	shunners int
+	blind    bool
+	blocks   []queue.Block
+	// domains and rows are scratch.
+	domains []placement.DomainID
+	rows    []placement.NodeID
 }
 
 // site is a node and what the tables of package placement do not keep.
@@ -161,6 +172,8 @@ type entry struct {
 
 	placed  bool
 	attempt int32
+	// lifted is true while what it holds is given back for a while.
+	lifted bool
 	// favoured is how many milli GPUs it was started with out of order.
 	favoured int64
 	since    Instant
@@ -204,6 +217,8 @@ type held struct {
 	// charged with for all of it.
 	resources Resources
 	charged   queue.Vector
+	// kin is for rules about where others are; nil where there are none.
+	kin *kin
 }
 
 // NewCore returns a Core that knows nothing yet.
@@ -233,7 +248,7 @@ func (c *Core) SetNode(n Node) {
 	for int(id) >= len(c.sites) {
 		c.sites = append(c.sites, nil)
 	}
-	s := c.nodes[n.Name]
+	s, was := c.nodes[n.Name], 0
 	if s == nil {
 		// It may have been known before, and something may be held there since.
 		if s = c.sites[id]; s == nil || s.node.Name != n.Name {
@@ -243,8 +258,10 @@ func (c *Core) SetNode(n Node) {
 	} else {
 		c.stock(&s.node, -1)
 		c.size(len(s.node.Devices), -1)
+		was = s.node.soft()
 	}
 	s.id, s.node = id, n
+	c.countSoft(n.soft() - was)
 	c.sites[id] = s
 	c.size(len(n.Devices), +1)
 	fresh := false
@@ -290,6 +307,7 @@ func (c *Core) DropNode(name string) {
 	}
 	c.cluster.RemoveNode(name)
 	delete(c.nodes, name)
+	c.countSoft(-s.node.soft())
 	c.stock(&s.node, -1)
 	c.tree.SetCapacity(c.have)
 	c.size(len(s.node.Devices), -1)
@@ -304,7 +322,7 @@ func (c *Core) known(s *site) bool { return s != nil && c.nodes[s.node.Name] == 
 func nodeSpec(n *Node) placement.NodeSpec {
 	spec := placement.NodeSpec{
 		Name: n.Name, MilliCPU: clamp(n.Allocatable.MilliCPU), MemoryBytes: clamp(n.Allocatable.Memory),
-		Pods: clamp(n.Allocatable.Pods), Facts: n,
+		Pods: clamp(n.Allocatable.Pods), Facts: n, Domains: n.Domains.path(),
 	}
 	for _, name := range sortedKeys(n.Allocatable.Other) {
 		spec.Other = append(spec.Other, placement.Amount{Name: name, Value: clamp(n.Allocatable.Other[name])})
@@ -445,6 +463,7 @@ func (c *Core) join(e *entry, h held) {
 	h.charged = c.charge(&h)
 	c.tree.Charge(e.queue, e.user, h.charged)
 	e.held = append(e.held, h)
+	c.shunners += truth(h.kin.shunning())
 	h.site.milli += h.milli()
 	if at, found := slices.BinarySearchFunc(h.site.here, e, byUID); !found {
 		h.site.here = slices.Insert(h.site.here, at, e)
@@ -462,6 +481,7 @@ func (c *Core) holdPorts(h *held, ports []int32) {
 // release gives back what one member holds.
 func (c *Core) release(e *entry, h *held) {
 	h.site.milli -= h.milli()
+	c.shunners -= truth(h.kin.shunning())
 	c.tree.Refund(e.queue, e.user, h.charged)
 	for _, s := range h.seats {
 		c.cluster.Release(s)

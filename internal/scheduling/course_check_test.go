@@ -38,6 +38,9 @@ func (s *stage) whole() {
 		if at != len(p.Members) {
 			s.failf("%s: %d members planned, %d wanted", p.Key, len(p.Members), at)
 		}
+		if where := astray(s.Nodes, s.jobs[p.UID].req, p); where != "" {
+			s.failf("%s has to be %s", p.Key, where)
+		}
 	}
 }
 

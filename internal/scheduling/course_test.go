@@ -303,6 +303,13 @@ func newEpisode(seed uint64) episode {
 		}
 		t.Events = append(t.Events, h)
 	}
+	somewhere(seed, t.Nodes, nil)
+	places := rand.New(rand.NewPCG(seed, 52))
+	for i := range t.Events {
+		if places.IntN(2) == 0 {
+			anyhow(places, &t.Events[i].Request)
+		}
+	}
 	return t
 }
 

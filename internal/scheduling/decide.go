@@ -49,6 +49,9 @@ func (c *Core) reasons(s Snapshot) []Waiting {
 			reason = Paused{Words: s.Paused}
 		default:
 			key := e.likeness()
+			if c.shunners > 0 || e.req.peers() {
+				key += "/" + e.req.UID
+			}
 			if i >= inFull && alike[key] != nil {
 				reason = alike[key]
 				break
@@ -68,9 +71,15 @@ func (c *Core) reasons(s Snapshot) []Waiting {
 func (e *entry) likeness() string {
 	key := make([]byte, 0, 64)
 	key = append(key, e.req.Queue...)
+	key = append(key, '/')
+	key = append(key, e.req.Topology.Within...)
+	key = append(key, byte(truth(e.req.Topology.Required)))
 	for i, k := range e.asks {
 		key = binary.AppendVarint(key, int64(k))
 		key = binary.AppendVarint(key, members(&e.req.Roles[i]))
+		if s := e.req.Roles[i].Spread; s.Over != "" {
+			key = append(append(key, s.Over...), byte(truth(s.Required)))
+		}
 		for _, p := range e.req.Roles[i].FixedPorts {
 			key = binary.AppendVarint(key, int64(p))
 		}
@@ -115,6 +124,8 @@ func notNow(req *Request, now Instant) Reason {
 		return Invalid{Words: req.Invalid}
 	case req.Refused != "":
 		return Refused{Words: req.Refused}
+	case req.Unsupported != "":
+		return Unsupported{Words: req.Unsupported}
 	case req.NotBefore > now:
 		return CoolingOff{Until: req.NotBefore}
 	}

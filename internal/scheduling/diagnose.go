@@ -16,6 +16,10 @@ type diagnosis struct {
 	left   *house
 	nodes  []*Node
 	single bool
+	// name is that of the domain that is looked at; empty: the whole cluster.
+	name string
+	// all and free are what there is of what is wanted first; see size.
+	all, free int64
 }
 
 // compare says why a request does not fit: first what could never be, then
@@ -28,13 +32,34 @@ func compare(req *Request, left *house) Reason {
 	for _, r := range left.rooms {
 		d.nodes = append(d.nodes, r.node)
 	}
-	checks := []func() Reason{d.allowed, d.models, d.gpusEver, d.sharesEver, d.resourcesEver, d.gpusNow, d.sharesNow, d.resourcesNow, d.ports}
+	if reason := d.ever(); reason != nil {
+		return reason
+	}
+	if reason := d.within(); reason != nil {
+		return reason
+	}
+	return d.now()
+}
+
+// ever finds what keeps the request from running even if nothing else ran, or
+// nil.
+func (d *diagnosis) ever() Reason {
+	return firstOf(d.allowed, d.models, d.gpusEver, d.sharesEver, d.resourcesEver, d.apartEver)
+}
+
+// now says what is missing, or how it lies.
+func (d *diagnosis) now() Reason {
+	return firstOf(d.gpusNow, d.sharesNow, d.resourcesNow, d.ports, d.apartNow, d.scattered)
+}
+
+// firstOf is the first reason that one of the checks finds, or nil.
+func firstOf(checks ...func() Reason) Reason {
 	for _, check := range checks {
 		if reason := check(); reason != nil {
 			return reason
 		}
 	}
-	return d.scattered()
+	return nil
 }
 
 // members is how many members of a role are still to run.
@@ -165,16 +190,22 @@ func pointers(devices []Device) []*Device {
 func (d *diagnosis) most(r *Role, devices func(*Node) []*Device) int64 {
 	var most int64
 	for _, n := range d.nodes {
-		if n.refuses(*r) != "" {
-			continue
+		if n.refuses(*r) == "" {
+			most = max(most, d.mostOn(r, devices(n)))
 		}
-		byModel := map[string]int64{}
-		for _, dev := range devices(n) {
-			if r.accepts(*dev) {
-				model := strings.ToLower(dev.Model)
-				byModel[model]++
-				most = max(most, byModel[model])
-			}
+	}
+	return most
+}
+
+// mostOn is how many of the devices are of the one model that will do of which
+// there are the most.
+func (d *diagnosis) mostOn(r *Role, devices []*Device) (most int64) {
+	byModel := map[string]int64{}
+	for _, dev := range devices {
+		if r.accepts(*dev) {
+			model := strings.ToLower(dev.Model)
+			byModel[model]++
+			most = max(most, byModel[model])
 		}
 	}
 	return most

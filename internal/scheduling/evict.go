@@ -274,15 +274,8 @@ func (c *Core) onNodes(s *search, now Instant) []*entry {
 	if len(e.asks) != 1 || e.req.Roles[0].GPUs == 0 || len(e.req.Roles[0].FixedPorts) > 0 {
 		return nil
 	}
-	chances := c.chances(s, now)
-	missing := int(members(&e.req.Roles[0]))
-	for i := range chances {
-		if missing -= chances[i].fits; missing <= 0 {
-			chances = chances[:i+1]
-			break
-		}
-	}
-	if missing > 0 {
+	chances := c.suffice(e, c.chances(s, now))
+	if chances == nil {
 		return nil
 	}
 	victims := distinct(chances)

@@ -103,8 +103,12 @@ func (c *Core) ends(e *entry, now Instant) *Expected {
 // queues stay as they are.
 func mayCome(r Reason) bool {
 	switch r := r.(type) {
-	case NoNodes, NoNodeAllows, NoSuchModel, TooLarge, ShareTooLarge, Invalid, Paused:
+	case NoNodes, NoNodeAllows, NoSuchModel, TooLarge, ShareTooLarge, Invalid, Paused, NoDomain, KeptApart:
 		return false
+	case InDomain:
+		return !r.Ever
+	case TooFewDomains:
+		return !r.Ever
 	case BlockedByQueue:
 		return r.Resource != "" && r.Asked <= r.Allowed
 	}
@@ -133,6 +137,9 @@ func (c *Core) reason(e *entry, now Instant, left *house) Reason {
 		return r
 	}
 	if r, ok := c.roomFor(e, now); ok {
+		return r
+	}
+	if r := c.keptApart(e); r != nil {
 		return r
 	}
 	if left == nil {

@@ -51,6 +51,7 @@ func busyWorld(seed uint64) Snapshot {
 		}
 		s.Requests = append(s.Requests, b.obj())
 	}
+	somewhere(seed, s.Nodes, s.Requests)
 	// What the first decision starts runs; the rest waits for the second.
 	for _, plan := range Decide(s).Plans {
 		s.Placements = append(s.Placements, journal(s, plan))
@@ -112,7 +113,9 @@ func TestEveryWaitIsExplained(t *testing.T) {
 			t.Fatalf("seed %d: explaining changed\n%s\ninto\n%s", seed, before, after)
 		}
 	}
-	for _, code := range []Code{CodeGPUs, CodeQueue, CodeScattered, CodeResource, CodeFewerGPUs, CodeFewerMembers, CodeLess, CodeOtherModel, CodeLater} {
+	for _, code := range []Code{CodeGPUs, CodeQueue, CodeScattered, CodeResource, CodeFewerGPUs, CodeFewerMembers, CodeLess, CodeOtherModel, CodeLater,
+		CodeDomainShort, CodeDomainTooSmall, CodeTooFewDomains, CodeWider, CodeTogether,
+	} {
 		if codes[code] == 0 {
 			t.Errorf("none of the worlds came to %s: %v", code, codes)
 		}
@@ -195,6 +198,16 @@ func applied(a Advice) (change, smaller func(*Request)) {
 		change = role(a.Role, func(r *Role) { r.Replicas, r.GPUs = a.ToMembers, a.ToGPUs })
 	case OtherModel:
 		change = role(a.Role, func(r *Role) { r.Models = append(slices.Clone(r.Models), a.Also) })
+	case WiderDomain:
+		change = func(r *Request) { r.Topology.Within, r.Topology.Required = a.To, true }
+		if a.To == "" {
+			change = func(r *Request) { r.Topology.Required = false }
+		}
+		if tried := a.From.wider(); tried[1] != a.To {
+			smaller = func(r *Request) { r.Topology.Within = tried[slices.Index(tried, a.To)-1] }
+		}
+	case MayShareDomain:
+		change = role(a.Role, func(r *Role) { r.Spread.Required = false })
 	case LessOfResource:
 		set := func(amount int64) func(*Request) {
 			return role(a.Role, func(r *Role) {

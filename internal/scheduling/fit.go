@@ -15,8 +15,16 @@ type fit struct {
 	entry *entry
 	// avoid are the nodes that are not to be used.
 	avoid *placement.NodeSet
-	held  []held
-	mark  placement.Mark
+	// domain is where all members are to be. What is to be spread as far as
+	// there is room is so if evenly is true.
+	domain placement.DomainID
+	evenly bool
+	held   []held
+	// shunning is true once something is held whose rules keep others off;
+	// domains are those that a role with rules may be in, by level.
+	shunning bool
+	domains  map[Level][]placement.DomainID
+	mark     placement.Mark
 }
 
 // place places all members of an entry on what is free outside the nodes to
@@ -26,12 +34,21 @@ func (c *Core) place(e *entry, avoid *placement.NodeSet) (*fit, bool) {
 	if c.cannotFit(e, avoid) {
 		return nil, false
 	}
-	orders := [2][]int{c.scarceFirst(e), largestFirst(&e.req)}
+	if e.req.anywhere() {
+		return c.placeIn(e, avoid, placement.NoDomain, false)
+	}
+	return c.placeByTopology(e, avoid)
+}
+
+// placeIn is place in one domain, with roles spread as far as there is room, or
+// not.
+func (c *Core) placeIn(e *entry, avoid *placement.NodeSet, domain placement.DomainID, evenly bool) (*fit, bool) {
+	orders := [2][]int{c.scarceFirst(e, domain), largestFirst(&e.req)}
 	for i, order := range orders {
 		if i == 1 && slices.Equal(order, orders[0]) {
 			break
 		}
-		f := &fit{core: c, entry: e, avoid: avoid, mark: c.cluster.Mark()}
+		f := &fit{core: c, entry: e, avoid: avoid, domain: domain, evenly: evenly, mark: c.cluster.Mark()}
 		if f.all(order) && f.ports() {
 			if c.admitsSeats(f) {
 				return f, true
@@ -79,6 +96,18 @@ func (f *fit) role(i int) bool {
 			todo = append(todo, index)
 		}
 	}
+	if f.tied(r) {
+		f.domains = nil
+		if len(r.Peers) > 0 {
+			return f.amongPeers(i, todo)
+		}
+		outer := f.avoid
+		f.avoid = f.closedBy(r)
+		defer func() { f.avoid = outer }()
+	}
+	if r.Spread.Over != "" && (r.Spread.Required || f.evenly) {
+		return f.spread(r, f.entry.asks[i], todo)
+	}
 	chunk := f.core.chunk(r, len(todo))
 	for len(todo) > 0 {
 		chunk = min(chunk, len(todo))
@@ -100,10 +129,10 @@ func (f *fit) role(i int) bool {
 
 // chunk is how many members of a role are tried together at first: as many as
 // the node with the most devices could have. Members without GPUs are placed
-// one by one, and so are those that need ports of the node, of which no two
-// fit on one.
+// one by one, and so are those that like some nodes better, and those that need
+// ports of the node, of which no two fit on one.
 func (c *Core) chunk(r *Role, n int) int {
-	if r.GPUs == 0 || len(r.FixedPorts) > 0 {
+	if r.GPUs == 0 || len(r.FixedPorts) > 0 || r.Spread.Required || len(r.Prefers) > 0 || c.softTaints > 0 {
 		return 1
 	}
 	return max(1, min(n, c.largest/int(r.GPUs)))
@@ -112,7 +141,7 @@ func (c *Core) chunk(r *Role, n int) int {
 // together places several members on the node that is best for all of them.
 func (f *fit) together(r *Role, one placement.Class, todo []int32) bool {
 	all := f.core.ask(r, int64(len(todo)))
-	id, ok := f.core.cluster.Best(all, placement.Scope{Avoid: f.avoid})
+	id, ok := f.core.cluster.Best(all, placement.Scope{Domain: f.domain, Avoid: f.avoid})
 	if !ok {
 		return false
 	}
@@ -134,7 +163,7 @@ func (f *fit) members(r *Role, class placement.Class, todo []int32) bool {
 		if len(r.FixedPorts) > 0 {
 			avoid = f.core.busy(r.FixedPorts, avoid)
 		}
-		seat, ok := f.core.cluster.Place(class, placement.Scope{Avoid: avoid})
+		seat, ok := f.core.cluster.Place(class, placement.Scope{Domain: f.domain, Avoid: avoid})
 		if !ok {
 			return false
 		}
@@ -144,7 +173,8 @@ func (f *fit) members(r *Role, class placement.Class, todo []int32) bool {
 }
 
 func (f *fit) hold(r *Role, index int32, seat placement.Seat) {
-	h := held{role: r.Name, index: index, site: f.core.sites[seat.Node], seats: []placement.Seat{seat}, resources: r.Resources}
+	h := held{role: r.Name, index: index, site: f.core.sites[seat.Node], seats: []placement.Seat{seat}, resources: r.Resources, kin: kinOf(f.entry.req.Namespace, r.Labels, r.Peers)}
+	f.shunning = f.shunning || h.kin.shunning()
 	f.core.holdPorts(&h, r.FixedPorts)
 	f.held = append(f.held, h)
 }
@@ -336,16 +366,16 @@ func portStart(req *Request) int32 {
 	return int32((sum.Sum32() + uint32(req.Attempt)*members) & 0x7fffffff)
 }
 
-// scarceFirst orders roles by how many members of each would find room alone,
-// those with GPUs first, then by size.
-func (c *Core) scarceFirst(e *entry) []int {
+// scarceFirst orders roles by how many members of each would find room alone
+// in the domain, those with GPUs first, then by size.
+func (c *Core) scarceFirst(e *entry, domain placement.DomainID) []int {
 	order := largestFirst(&e.req)
 	if len(order) == 1 {
 		return order
 	}
 	room := make([]int, len(e.asks))
 	for i, k := range e.asks {
-		room[i] = c.cluster.Room(k, placement.Scope{}, 1<<20)
+		room[i] = c.cluster.Room(k, placement.Scope{Domain: domain}, 1<<20)
 	}
 	sort.SliceStable(order, func(a, b int) bool {
 		i, j := order[a], order[b]

@@ -48,12 +48,14 @@ type lot struct {
 	cpu, memory  int64
 	kind         uint64 // the bit of the nodes that take it
 	largestChunk int
+	apart        Level // of which no two members may be in one domain
 }
 
 // shape is a way to ask: entries of one shape find room or not together.
 type shape struct {
-	lots []lot
-	line []*pending // in order
+	lots   []lot
+	within Level      // of which all have to be in one domain
+	line   []*pending // in order
 }
 
 // pending is a waiting entry.
@@ -96,7 +98,11 @@ func (c *Core) newOutlook(target *entry, now Instant) *outlook {
 	for i, e := range c.inTurn(now) {
 		p := &pending{entry: e, order: i, number: i, wide: c.wide(e)}
 		lots := kinds.lots(e)
-		key := shapeKey(lots)
+		within := Level("")
+		if e.req.Topology.Required {
+			within = e.req.Topology.Within
+		}
+		key := shapeKey(lots) + string(within)
 		if o.queues {
 			key += "/" + e.req.Queue
 		}
@@ -104,7 +110,7 @@ func (c *Core) newOutlook(target *entry, now Instant) *outlook {
 		if !known {
 			at = len(o.shapes)
 			shapes[key] = at
-			o.shapes = append(o.shapes, shape{lots: lots})
+			o.shapes = append(o.shapes, shape{lots: lots, within: within})
 		}
 		p.shape = at
 		o.shapes[at].line = append(o.shapes[at].line, p)
@@ -118,6 +124,9 @@ func (c *Core) newOutlook(target *entry, now Instant) *outlook {
 		o.scenarios = scenariosCrowd
 	}
 	o.board.build(c, kinds)
+	if slices.ContainsFunc(o.shapes, func(s shape) bool { return s.confined() }) {
+		o.board.confines = newConfines(c)
+	}
 	for i, e := range c.running {
 		r := occupant{entry: e, number: i, likely: now.add(e.estimate.Quantile(e.age(now), likely))}
 		for k := range e.held {
@@ -177,8 +186,12 @@ func (t *kindTable) lots(e *entry) []lot {
 		if n <= 0 {
 			continue
 		}
+		apart := Level("")
+		if r.Spread.Required {
+			apart = r.Spread.Over
+		}
 		out = append(out, lot{
-			members: n, milli: t.core.milli(r), cpu: max(0, r.Resources.MilliCPU), memory: max(0, r.Resources.Memory),
+			apart: apart, members: n, milli: t.core.milli(r), cpu: max(0, r.Resources.MilliCPU), memory: max(0, r.Resources.Memory),
 			kind: t.bit(r), largestChunk: t.core.chunk(r, n),
 		})
 	}
@@ -194,6 +207,8 @@ func shapeKey(lots []lot) string {
 				v >>= 8
 			}
 		}
+		b.WriteString(string(l.apart))
+		b.WriteByte('|')
 	}
 	return b.String()
 }
@@ -450,7 +465,7 @@ func (c *course) place(p *pending) bool {
 	}
 	c.starts = c.starts[:0]
 	var ok bool
-	c.starts, ok = c.board.place(c.shapes[p.shape].lots, c.starts)
+	c.starts, ok = c.board.fit(&c.shapes[p.shape], c.starts)
 	return ok
 }
 
@@ -463,7 +478,7 @@ func (c *course) squeeze(p *pending) bool {
 	c.board.keep(c.kept.nodes, false)
 	c.starts = c.starts[:0]
 	var ok bool
-	c.starts, ok = c.board.place(c.shapes[p.shape].lots, c.starts)
+	c.starts, ok = c.board.fit(&c.shapes[p.shape], c.starts)
 	c.board.keep(c.kept.nodes, true)
 	return ok
 }
@@ -494,7 +509,7 @@ func (c *course) reserve(p *pending) {
 		c.board.keep(c.kept.nodes, false)
 		c.kept = reservation{}
 	}
-	lots := c.shapes[p.shape].lots
+	shape := &c.shapes[p.shape]
 	c.scratch = append(c.scratch[:0], c.likely...)
 	ends := c.scratch
 	c.lifted = c.lifted[:0]
@@ -507,10 +522,10 @@ func (c *course) reserve(p *pending) {
 		for _, s := range c.active[next.number].seats {
 			c.board.give(s)
 		}
-		if !c.board.mayFit(lots) {
+		if !c.board.mayFit(shape.lots) {
 			continue
 		}
-		seats, ok := c.board.place(lots, nil)
+		seats, ok := c.board.fit(shape, nil)
 		if !ok {
 			continue
 		}

@@ -27,6 +27,9 @@ type Holding struct {
 	Ports []int32
 	// Resources is what it holds beside GPUs.
 	Resources Resources
+	// Labels and Peers are for rules about where others are.
+	Labels map[string]string
+	Peers  []Peers
 	// uid is the UID of the gang, or of the pod.
 	uid string
 }
@@ -66,7 +69,7 @@ func NewLedger(s Snapshot) *Ledger {
 			counted[memberKey{p.UID, m.Role, m.Index}] = true
 			l.add(Holding{
 				Key: p.Gang, Role: m.Role, Index: m.Index, Node: m.Node, Since: p.Created,
-				GPUs: m.GPUs, Share: m.Share, Ports: portList(m.Port), Resources: m.Resources, uid: p.UID,
+				GPUs: m.GPUs, Share: m.Share, Ports: portList(m.Port), Resources: m.Resources, Labels: m.Labels, Peers: m.Peers, uid: p.UID,
 			})
 		}
 	}
@@ -76,7 +79,7 @@ func NewLedger(s Snapshot) *Ledger {
 		}
 		l.add(Holding{
 			Key: p.Key, Pod: true, Role: p.Role, Index: p.Index, Node: p.Node, Since: p.Since,
-			GPUs: p.GPUs, Share: p.Share, Ports: p.Ports, Resources: p.Resources, uid: p.UID,
+			GPUs: p.GPUs, Share: p.Share, Ports: p.Ports, Resources: p.Resources, Labels: p.Labels, Peers: p.Peers, uid: p.UID,
 		})
 	}
 	return l

@@ -20,7 +20,7 @@ func (n Node) refuses(r Role) string {
 		return "is cordoned"
 	}
 	for _, taint := range n.Taints {
-		if taint.Effect == "PreferNoSchedule" || tolerated(taint, r.Tolerations) {
+		if taint.Effect == preferNot || tolerated(taint, r.Tolerations) {
 			continue
 		}
 		return fmt.Sprintf("has the taint %s, which is not tolerated", taint.text())

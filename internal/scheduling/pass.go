@@ -263,7 +263,7 @@ const likely = 0.75
 // pass. It is not so if only its queue was in the way, or it alone may use
 // some of the nodes.
 func (c *Core) fail(e *entry, list []failure) []failure {
-	if !e.simple() || c.denied || len(c.nominations) > 0 && c.nominated(e) {
+	if !e.simple() || c.shunners > 0 || c.denied || len(c.nominations) > 0 && c.nominated(e) {
 		return list
 	}
 	k, n := int(e.asks[0]), members(&e.req.Roles[0])
@@ -284,19 +284,20 @@ type failure struct {
 
 // hopeless reports that an entry like this one found no room in this pass.
 func (c *Core) hopeless(e *entry, list []failure) bool {
-	if !e.simple() {
-		return false
-	}
 	if e.gpus > 0 && c.cluster.Totals().FreeMilli == 0 {
 		return true
+	}
+	if !e.simple() || c.shunners > 0 {
+		return false
 	}
 	k := int(e.asks[0])
 	return k < len(list) && list[k].pass == c.pass && list[k].members <= members(&e.req.Roles[0])
 }
 
-// simple reports that an entry is of one role, without ports of the node.
+// simple reports that an entry is of one role, without ports of the node, and
+// that nothing is said of where its members are to be, together or apart.
 func (e *entry) simple() bool {
-	return len(e.asks) == 1 && len(e.req.Roles[0].FixedPorts) == 0
+	return len(e.asks) == 1 && len(e.req.Roles[0].FixedPorts) == 0 && e.req.anywhere()
 }
 
 // promise is a set of nodes that are kept free for an entry.
@@ -434,8 +435,12 @@ func (c *Core) inTheWay(e *entry) []queue.Block {
 // puts them back.
 func (c *Core) lifting() func() {
 	c.depth++
-	mark, charged, ports := c.cluster.Mark(), c.tree.Mark(), len(c.lifted)
+	mark, charged, ports, away := c.cluster.Mark(), c.tree.Mark(), len(c.lifted), len(c.away)
 	return func() {
+		for _, e := range c.away[away:] {
+			e.lifted = false
+		}
+		c.away = c.away[:away]
 		for _, p := range c.lifted[ports:] {
 			p.site.ports[p.port]++
 		}
@@ -451,6 +456,7 @@ func (c *Core) lifting() func() {
 // lift gives back the seats and charges of an entry, and its ports, while
 // lifting.
 func (c *Core) lift(e *entry) {
+	e.lifted, c.away = true, append(c.away, e)
 	for i := range e.held {
 		for _, s := range e.held[i].seats {
 			c.cluster.Release(s)

@@ -14,10 +14,12 @@ type sim struct {
 	rng  *rand.Rand
 	snap Snapshot
 	next int
+	// places draws where requests are to be, so that all else stays as it was.
+	places *rand.Rand
 }
 
 func newSim(t *testing.T, seed uint64) *sim {
-	s := &sim{t: t, rng: rand.New(rand.NewPCG(seed, 1))}
+	s := &sim{t: t, rng: rand.New(rand.NewPCG(seed, 1)), places: rand.New(rand.NewPCG(seed, 51))}
 	models := []string{"A100", "H100", "V100"}
 	for i := range 1 + s.rng.IntN(4) {
 		n := testNode(fmt.Sprintf("n%d", i), models[s.rng.IntN(len(models))], s.rng.IntN(9))
@@ -36,6 +38,7 @@ func newSim(t *testing.T, seed uint64) *sim {
 		}
 		s.snap.Nodes = append(s.snap.Nodes, n)
 	}
+	somewhere(seed, s.snap.Nodes, nil)
 	return s
 }
 
@@ -53,6 +56,7 @@ func (s *sim) arrive() {
 		b.r.Pod, b.r.Roles = true, b.r.Roles[:1]
 		b.r.Roles[0].Replicas = 1
 	}
+	anyhow(s.places, &b.r)
 	s.snap.Requests = append(s.snap.Requests, b.obj())
 }
 
@@ -149,6 +153,9 @@ func (s *sim) whole(plan Plan) {
 	}
 	if at != len(plan.Members) {
 		s.t.Fatalf("%d members planned, %d wanted", len(plan.Members), at)
+	}
+	if where := astray(s.snap.Nodes, req, plan); where != "" {
+		s.t.Fatalf("%s has to be %s", plan.Key, where)
 	}
 }
 

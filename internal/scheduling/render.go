@@ -244,6 +244,8 @@ func Coarse(r Reason, clock Clock) string {
 		return r.Render(clock)
 	case Scattered:
 		return fmt.Sprintf("each %s finds no node with enough free", r.Role)
+	case InDomain:
+		return r.coarse(clock)
 	}
 	return r.Render(clock)
 }

@@ -10,6 +10,7 @@ type tenant struct {
 	Key
 	pod   bool
 	since Instant
+	room  *room
 	// resources is what it holds beside GPUs.
 	resources Resources
 }
@@ -73,7 +74,7 @@ func (c *Core) house() *house {
 
 // lodge enters what one member holds on a node.
 func (c *Core) lodge(h *house, r *room, e *entry, held *held) {
-	who := &tenant{Key: e.req.Key, pod: e.req.Pod, since: e.since, resources: held.resources}
+	who := &tenant{Key: e.req.Key, pod: e.req.Pod, since: e.since, room: r, resources: held.resources}
 	h.tenants = append(h.tenants, who)
 	r.free = r.free.minus(held.resources)
 	c.lodgeSeats(r, who, held.seats)

@@ -66,6 +66,8 @@ type Node struct {
 	NotReady string
 	// Allocatable is what pods may use in all.
 	Allocatable Resources
+	// Domains are where it is in the topology.
+	Domains Domains
 	// Ports is the range from which members are given a port each; nil where
 	// every pod has an address of its own.
 	Ports *PortRange
@@ -161,6 +163,9 @@ type Request struct {
 	Refused string
 	// Invalid says why what it asks for can never be given; empty if it can.
 	Invalid string
+	// Unsupported says what of its pods cannot be honoured, by field; empty if
+	// all can.
+	Unsupported string
 	// Queue is the queue that it is charged to; empty means the default one.
 	Queue string
 	// User is whose it is; empty where nobody is known.
@@ -175,6 +180,8 @@ type Request struct {
 	Resumes bool
 	// Evictions counts how often it was evicted.
 	Evictions int32
+	// Topology says where its members are to be together.
+	Topology Topology
 	// Roles are its parts.
 	Roles []Role
 }
@@ -207,6 +214,14 @@ type Role struct {
 	Tolerations []Toleration
 	// Counted is what quotas ask of it beside its resources.
 	Counted Counted
+	// Prefers are terms whose nodes are liked better, wherever there is room.
+	Prefers []Preference
+	// Spread says how its members are to be apart.
+	Spread Spread
+	// Labels are those of its members, and Peers are rules about where members
+	// are to be, given where others are.
+	Labels map[string]string
+	Peers  []Peers
 }
 
 // done reports whether the member with this index ended successfully.
@@ -241,6 +256,10 @@ type PlacedMember struct {
 	Assignment
 	// Resources is what it asks for beside GPUs.
 	Resources Resources
+	// Labels and Peers are those of the role, where anybody has rules about
+	// where others are.
+	Labels map[string]string
+	Peers  []Peers
 	// Released is true once the member has ended and will not run again: it
 	// holds nothing more.
 	Released bool
@@ -268,6 +287,10 @@ type Pod struct {
 	Ports []int32
 	// Resources is what it asks for beside GPUs.
 	Resources Resources
+	// Labels and Peers are the pod's, where anybody has rules about where
+	// others are.
+	Labels map[string]string
+	Peers  []Peers
 	// Ended is true once its processes are gone: it holds nothing more.
 	Ended bool
 }

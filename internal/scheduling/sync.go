@@ -134,6 +134,8 @@ func (c *Core) adopt(uid string, holdings []Holding, p *Placement) {
 		if len(e.held) > before {
 			c.holdPorts(&e.held[before], h.Ports)
 			c.holdPorts(&e.held[before], e.fixedPorts(&h))
+			e.held[before].kin = kinOf(h.Namespace, h.Labels, h.Peers)
+			c.shunners += truth(e.held[before].kin.shunning())
 		}
 	}
 	if e.gpus == 0 {

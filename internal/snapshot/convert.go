@@ -22,6 +22,7 @@ func node(n *corev1.Node) scheduling.Node {
 		Unschedulable: n.Spec.Unschedulable,
 		NotReady:      notReady(n),
 		Allocatable:   amounts(n.Status.Allocatable),
+		Domains:       domains(n.Labels),
 	}
 	for _, t := range n.Spec.Taints {
 		out.Taints = append(out.Taints, scheduling.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
@@ -174,6 +175,7 @@ func role(name string, replicas int32, spec *corev1.PodSpec, models []string) sc
 			out.NodeTerms = append(out.NodeTerms, append(expressions(term.MatchExpressions, false), expressions(term.MatchFields, true)...))
 		}
 	}
+	out.Prefers = preferences(spec)
 	return out
 }
 

@@ -65,7 +65,7 @@ type kubelet struct {
 
 func (k *kubelet) shown(obj any) {
 	p, ok := obj.(*corev1.Pod)
-	if !ok || p.Spec.NodeName != "here" {
+	if !ok || p.Spec.NodeName == "" {
 		return
 	}
 	p = p.DeepCopy()
@@ -162,12 +162,21 @@ func wire(ctx context.Context, t *testing.T, config *rest.Config) (ctrl.Manager,
 
 func (s *stage) makeNode(ctx context.Context) {
 	s.t.Helper()
+	s.addNode(ctx, "here", "GPU", 8, nil)
+	s.eventually("the default service account", func() bool {
+		return s.api.Get(ctx, client.ObjectKey{Namespace: "default", Name: "default"}, &corev1.ServiceAccount{}) == nil
+	})
+}
+
+// addNode makes a node with so many GPUs, whose UUIDs begin as given.
+func (s *stage) addNode(ctx context.Context, name, uuid string, gpus int, labels map[string]string) {
+	s.t.Helper()
 	inventory := v1alpha1.NodeInventory{HostPorts: &v1alpha1.PortRange{First: 20000, Last: 29999}}
-	for i := range 8 {
-		inventory.GPUs = append(inventory.GPUs, v1alpha1.GPUDevice{Index: i, UUID: fmt.Sprintf("GPU-%d", i), Model: "A100"})
+	for i := range gpus {
+		inventory.GPUs = append(inventory.GPUs, v1alpha1.GPUDevice{Index: i, UUID: fmt.Sprintf("%s-%d", uuid, i), Model: "A100"})
 	}
 	text, _ := json.Marshal(inventory)
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "here", Annotations: map[string]string{v1alpha1.AnnotationInventory: string(text)}}}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{v1alpha1.AnnotationInventory: string(text)}}}
 	if err := s.api.Create(ctx, n); err != nil {
 		s.t.Fatal(err)
 	}
@@ -175,7 +184,7 @@ func (s *stage) makeNode(ctx context.Context) {
 		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()}},
 		Allocatable: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"),
-			corev1.ResourcePods: resource.MustParse("1000"), v1alpha1.ResourceGPU: resource.MustParse("8"),
+			corev1.ResourcePods: resource.MustParse("1000"), v1alpha1.ResourceGPU: *resource.NewQuantity(int64(gpus), resource.DecimalSI),
 		},
 	}
 	n.Status.Capacity = n.Status.Allocatable
@@ -183,10 +192,7 @@ func (s *stage) makeNode(ctx context.Context) {
 		s.t.Fatal(err)
 	}
 	s.eventually("a node without taints", func() bool {
-		return s.api.Get(ctx, client.ObjectKey{Name: "here"}, n) == nil && len(n.Spec.Taints) == 0
-	})
-	s.eventually("the default service account", func() bool {
-		return s.api.Get(ctx, client.ObjectKey{Namespace: "default", Name: "default"}, &corev1.ServiceAccount{}) == nil
+		return s.api.Get(ctx, client.ObjectKey{Name: name}, n) == nil && len(n.Spec.Taints) == 0
 	})
 }
 

@@ -164,7 +164,11 @@ func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snaps
 			var out learned
 			for i := range g.Spec.Roles {
 				r := &g.Spec.Roles[i]
-				out.roles = append(out.roles, roleOf(r, &sample(g, r).Spec))
+				role, problem := tiedRole(g, r, &sample(g, r).Spec)
+				out.roles = append(out.roles, role)
+				if out.unsupported == "" {
+					out.unsupported = problem
+				}
 			}
 			return out, true
 		},

@@ -137,7 +137,11 @@ func learn(g *v1alpha1.Gang, pods []*corev1.Pod, errs []error) (learned, bool) {
 		r := &g.Spec.Roles[i]
 		switch {
 		case err == nil:
-			out.roles = append(out.roles, roleOf(r, &pods[i].Spec))
+			role, problem := tiedRole(g, r, &pods[i].Spec)
+			if problem != "" {
+				return learned{unsupported: problem, invalid: true}, true
+			}
+			out.roles = append(out.roles, role)
 		case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
 			return learned{refused: "role " + r.Name + ": " + withoutSample(err.Error(), pods[i]), invalid: true}, true
 		case apierrors.IsForbidden(err) || apierrors.IsNotFound(err):
@@ -206,6 +210,9 @@ func roleOf(r *v1alpha1.GangRole, spec *corev1.PodSpec) scheduling.Role {
 	out := role(r.Name, r.Replicas, spec, r.GPUModels)
 	if r.GPUs != nil || r.GPUMemory != nil {
 		out.GPUs, out.Share, _ = wants(r)
+	}
+	if r.Spread != nil {
+		out.Spread = scheduling.Spread{Over: scheduling.Level(r.Spread.Over), Required: r.Spread.Required}
 	}
 	return out
 }

@@ -41,6 +41,8 @@ type world struct {
 	// highest is the highest attempt seen of each gang, which its status may
 	// not show yet.
 	highest map[types.UID]int32
+	// tied is true if anything has rules about where others are.
+	tied bool
 }
 
 // learned is what the API server would make of a gang's pods.
@@ -48,7 +50,10 @@ type learned struct {
 	roles []scheduling.Role
 	// refused is what it said if it would not accept them.
 	refused string
-	// invalid is true if it never will.
+	// unsupported is what of the pods cannot be honoured, by field; empty if all
+	// can.
+	unsupported string
+	// invalid is true if it never will, or they never can.
 	invalid bool
 }
 
@@ -62,6 +67,7 @@ type memberOf struct {
 // snapshot shows the world to the core at one time.
 func (w world) snapshot(now time.Time) scheduling.Snapshot {
 	s := scheduling.Snapshot{Now: instant(now), Nodes: w.nodes, Queues: w.queues, Paused: w.paused}
+	w.tied = w.anyTied()
 	shared := map[string]bool{}
 	for _, n := range w.nodes {
 		shared[n.Name] = n.Ports != nil
@@ -79,6 +85,9 @@ func (w world) snapshot(now time.Time) scheduling.Snapshot {
 		switch {
 		case p.Spec.NodeName != "":
 			s.Pods = append(s.Pods, pod(p, shared[p.Spec.NodeName]))
+			if w.tied {
+				tiePod(&s.Pods[len(s.Pods)-1], p)
+			}
 		case w.mine(p):
 			s.Requests = append(s.Requests, w.podRequest(p))
 		}
@@ -151,11 +160,16 @@ func (w world) podRequest(p *corev1.Pod) scheduling.Request {
 		priority = *p.Spec.Priority
 	}
 	_, invalid := podShare(&p.Spec)
-	return scheduling.Request{
+	req := scheduling.Request{
 		Key: scheduling.Key{Namespace: p.Namespace, Name: p.Name}, UID: string(p.UID), Pod: true, Invalid: invalid,
 		Priority: priority, Created: instant(p.CreationTimestamp.Time),
 		Roles: []scheduling.Role{role("pod", 1, &p.Spec, words(p.Annotations[v1alpha1.AnnotationGPUModels]))},
 	}
+	if w.tied {
+		req.Roles[0].Labels = p.Labels
+		req.Roles[0].Peers, req.Unsupported = peersOf(p.Namespace, p.Labels, &p.Spec)
+	}
+	return req
 }
 
 // gangRequest turns a gang into the core's. It is false for a gang that is
@@ -189,7 +203,7 @@ func (w world) gangRequest(g *v1alpha1.Gang, placed bool) (scheduling.Request, b
 	if !ok {
 		return req, false
 	}
-	req.Refused = known.refused
+	req.Refused, req.Unsupported, req.Topology = known.refused, known.unsupported, topology(g.Spec.Topology)
 	for i := range g.Spec.Roles {
 		if _, _, invalid := wants(&g.Spec.Roles[i]); invalid != "" {
 			req.Invalid = "role " + g.Spec.Roles[i].Name + ": " + invalid
@@ -197,6 +211,9 @@ func (w world) gangRequest(g *v1alpha1.Gang, placed bool) (scheduling.Request, b
 	}
 	req.Roles = slices.Clone(known.roles)
 	for i := range req.Roles {
+		if !w.tied {
+			req.Roles[i].Labels = nil
+		}
 		for n := range req.Roles[i].Replicas {
 			if slices.Contains(g.Status.Done, fmt.Sprintf("%s-%d", req.Roles[i].Name, n)) {
 				req.Roles[i].Done = append(req.Roles[i].Done, n)
@@ -258,6 +275,9 @@ func (w world) placement(p *v1alpha1.Placement, g *v1alpha1.Gang, members map[me
 			placed.Released = slices.Contains(g.Status.Done, m.Role+"-"+member.index)
 		}
 		out.Members = append(out.Members, placed)
+	}
+	if w.tied {
+		tiePlacement(&out, g)
 	}
 	return out
 }

@@ -60,6 +60,7 @@ for shorter work.`,
   muster run --nodes 4 --gpus H100:8 --max-time 4h -- torchrun train.py
   muster run --gpus 250m -- python small.py
   muster run --gpu-memory 8Gi -- python small.py
+  muster run --nodes 4 --gpus H100:8 --within rack -- torchrun train.py
   muster run --gpus 1 --queue vision --expect 2h --resumable -- python train.py
   muster run --workers 2 --ps 1 -- python old.py '--ps_hosts=$(PS_HOSTS)' '--worker_hosts=$(WORKER_HOSTS)' '--job_name=$(ROLE)' '--task_index=$(INDEX)'
   muster run --dry-run -o yaml -- python train.py > job.yaml && muster apply -f job.yaml`,
@@ -75,6 +76,9 @@ for shorter work.`,
 	o.format = output.Flag(cmd, formats...)
 	o.addFlags(cmd.Flags())
 	completeStanding(cmd, f)
+	for _, flag := range []string{"within", "near", "apart", "spread"} {
+		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(levelNames(), cobra.ShellCompDirectiveNoFileComp))
+	}
 	_ = cmd.RegisterFlagCompletionFunc("framework", cobra.FixedCompletions([]string{"TensorFlow", "PyTorch", "None"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -101,6 +105,10 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&o.flags.Volumes, "volume", nil, "folder that members share: SIZE:PATH for a new one, CLAIM:PATH for an existing claim; repeatable")
 	flags.StringVar(&o.flags.Queue, "queue", "", "queue that the job is charged to (default \"default\")")
 	flags.StringVar(&o.flags.Priority, "priority", "", "priority class: of jobs that wait in a queue, the one of the higher class starts first")
+	flags.StringVar(&o.flags.Within, "within", "", "all members must be in one zone, rack, nvlink (NVLink domain) or node; wait until one has room")
+	flags.StringVar(&o.flags.Near, "near", "", "all members in one zone, rack, nvlink or node if one has room, else as near as there is room")
+	flags.StringVar(&o.flags.Apart, "apart", "", "no two members of a role may be in one node, nvlink, rack or zone")
+	flags.StringVar(&o.flags.Spread, "spread", "", "members of a role in as many nodes, nvlinks, racks or zones as have room")
 	flags.StringVar(&o.flags.Expect, "expect", "", "how long you think it runs: 90m, 2h, 2d12h; orders what waits, and stops nothing")
 	flags.BoolVar(&o.flags.Resumable, "resumable", false, "it goes on from its last checkpoint when started again, so it may be stopped for a while to make room")
 	flags.StringArrayVarP(&o.flags.Env, "env", "e", nil, "variable for every member: NAME=VALUE, or NAME for this shell's; repeatable")

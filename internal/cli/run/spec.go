@@ -35,6 +35,10 @@ type Flags struct {
 	Volumes      []string
 	Queue        string
 	Priority     string
+	Within       string
+	Near         string
+	Apart        string
+	Spread       string
 	Expect       string
 	Resumable    bool
 	Env          []string
@@ -111,6 +115,9 @@ func Build(flags Flags, in Inputs) (*v1alpha1.TrainingJob, error) {
 	if spec.ExpectedRunTime, err = flags.parseExpect(); err != nil {
 		return nil, err
 	}
+	if spec.Topology, err = flags.topology(); err != nil {
+		return nil, err
+	}
 	spec.Queue, spec.PriorityClassName, spec.Resumable = flags.Queue, flags.Priority, flags.Resumable
 	spec.Code = flags.code(in)
 	spec.Environment = flags.environment(in)
@@ -170,6 +177,17 @@ func (f *Flags) check() error {
 	if f.Workers != nil && *f.Workers == 0 && !f.Chief {
 		return exit.Usage("--workers 0: a job needs at least one worker, or a --chief")
 	}
+	topology, err := f.topology()
+	if err != nil {
+		return err
+	}
+	spread, err := f.spread()
+	if err != nil {
+		return err
+	}
+	if err := checkTogether(topology, spread); err != nil {
+		return err
+	}
 	if f.BackoffLimit != nil && (*f.BackoffLimit < 0 || *f.BackoffLimit > 1000) {
 		return exit.Usage("--backoff-limit %d: give a whole number from 0 to 1000", *f.BackoffLimit)
 	}
@@ -205,6 +223,10 @@ func (f *Flags) roles(in Inputs) ([]v1alpha1.Role, error) {
 	if err != nil {
 		return nil, err
 	}
+	spread, err := f.spread()
+	if err != nil {
+		return nil, err
+	}
 	var roles []v1alpha1.Role
 	add := func(name string, replicas int, trains bool) {
 		if replicas == 0 {
@@ -214,6 +236,9 @@ func (f *Flags) roles(in Inputs) ([]v1alpha1.Role, error) {
 		role := v1alpha1.Role{Name: name, Replicas: &count, Resources: corev1.ResourceRequirements{Requests: requests}}
 		if trains && (gpus != nil || gpuMemory != nil) {
 			role.GPUs, role.GPUMemory, role.GPUModels = gpus, gpuMemory, models
+		}
+		if replicas > 1 {
+			role.Spread = spread.DeepCopy()
 		}
 		f.program(in, &role)
 		roles = append(roles, role)

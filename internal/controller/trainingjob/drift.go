@@ -24,7 +24,7 @@ func fingerprints(spec *v1alpha1.TrainingJobSpec) prints {
 	fields := map[string]any{
 		"framework": spec.Framework, "roles": spec.Roles, "code": spec.Code, "environment": spec.Environment,
 		"volumes": spec.Volumes, "checkpoints": spec.Checkpoints, "env": spec.Env,
-		"priorityClassName": spec.PriorityClassName,
+		"priorityClassName": spec.PriorityClassName, "topology": spec.Topology,
 	}
 	out := prints{}
 	for name, value := range fields {

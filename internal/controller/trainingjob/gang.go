@@ -49,6 +49,7 @@ func gangFor(job *v1alpha1.TrainingJob, p preparation) *v1alpha1.Gang {
 			DoneWhen:     doneWhen(job),
 			BackoffLimit: backoffLimit(job),
 			Queue:        queue(job),
+			Topology:     job.Spec.Topology.DeepCopy(),
 			Suspend:      job.Spec.Suspend,
 		},
 	}
@@ -66,7 +67,7 @@ func gangFor(job *v1alpha1.TrainingJob, p preparation) *v1alpha1.Gang {
 			policy = v1alpha1.RestartOnFailure
 		}
 		gang.Spec.Roles = append(gang.Spec.Roles, v1alpha1.GangRole{
-			Name: role.Name, Replicas: replicas(role), GPUs: wants, GPUMemory: role.GPUMemory, GPUModels: role.GPUModels,
+			Name: role.Name, Replicas: replicas(role), GPUs: wants, GPUMemory: role.GPUMemory, GPUModels: role.GPUModels, Spread: role.Spread.DeepCopy(),
 			RestartPolicy: policy, Template: templateFor(job, role, p),
 		})
 	}

@@ -38,6 +38,8 @@ func TestGangOfATensorFlowJob(t *testing.T) {
 		worker := &s.Roles[1]
 		worker.Args = []string{"--epochs=2"}
 		worker.GPUs, worker.GPUModels = quantity("2"), []string{"A100"}
+		worker.Spread = &v1alpha1.Spread{Over: v1alpha1.LevelNode, Required: true}
+		s.Topology = &v1alpha1.Topology{Within: v1alpha1.LevelRack}
 		worker.Env = []corev1.EnvVar{{Name: "A", Value: "role"}}
 		worker.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: *quantity("4Gi")}
 	})
@@ -49,6 +51,9 @@ func TestGangOfATensorFlowJob(t *testing.T) {
 	worker := gang.Spec.Roles[1]
 	if worker.Replicas != 3 || worker.GPUs.Value() != 2 || worker.GPUModels[0] != "A100" || worker.RestartPolicy != v1alpha1.RestartOnFailure {
 		t.Errorf("%+v", worker)
+	}
+	if gang.Spec.Topology == nil || gang.Spec.Topology.Within != v1alpha1.LevelRack || worker.Spread == nil || !worker.Spread.Required || gang.Spec.Roles[0].Spread != nil {
+		t.Errorf("within %+v, spread %+v and %+v", gang.Spec.Topology, worker.Spread, gang.Spec.Roles[0].Spread)
 	}
 	yes, no := true, false
 	want := corev1.PodSpec{

@@ -83,6 +83,9 @@ type Ask struct {
 	// eligible; asks with the same Rule share its answers. Empty means every
 	// node is eligible.
 	Rule string
+	// Leaning names the function that says how gladly a node is taken. Empty:
+	// one like the other.
+	Leaning string
 	// Policy orders the nodes.
 	Policy Policy
 }
@@ -157,7 +160,11 @@ func (a *Ask) key() string {
 		b = strconv.AppendQuote(b, m)
 	}
 	b = append(b, '|')
-	return string(strconv.AppendQuote(b, a.Rule))
+	b = strconv.AppendQuote(b, a.Rule)
+	if a.Leaning != "" {
+		b = strconv.AppendQuote(append(b, '|'), a.Leaning)
+	}
+	return string(b)
 }
 
 // sortedAmounts are the amounts that are not zero, by name.

@@ -17,7 +17,7 @@ func (c *Cluster) CannotFit(k Class, n int, in Scope) bool {
 		return false
 	}
 	cl := &c.classes[k]
-	if c.bound(cl, n) < int64(n) {
+	if in.Domain != NoDomain && !mayHold(cl, n, c.DomainTotals(in.Domain)) || c.bound(cl, n) < int64(n) {
 		return true
 	}
 	t := &cl.table
@@ -30,13 +30,26 @@ func (c *Cluster) CannotFit(k Class, n int, in Scope) bool {
 
 // CannotFitAll says whether the wants together surely do not fit in the
 // cluster now. False means that they may.
-func (c *Cluster) CannotFitAll(wants []Want) bool {
+func (c *Cluster) CannotFitAll(wants []Want) bool { return c.CannotFitIn(wants, NoDomain) }
+
+// CannotFitIn says whether the wants together surely do not fit in the domain
+// now, from sums alone. False means that they may.
+func (c *Cluster) CannotFitIn(wants []Want, d DomainID) bool {
+	t := c.DomainTotals(d)
+	if d != NoDomain {
+		// Most domains that are too small are so for one of the wants.
+		for _, w := range wants {
+			if w.N > 0 && !mayHold(&c.classes[w.Class], w.N, t) {
+				return true
+			}
+		}
+	}
 	var cpu, memory, pods, milli, whole int64
 	for _, w := range wants {
 		if w.N <= 0 {
 			continue
 		}
-		if c.CannotFit(w.Class, w.N, Scope{}) {
+		if c.CannotFit(w.Class, w.N, Scope{Domain: d}) {
 			return true
 		}
 		// No product overflows: each member fits the sums, as was just asked.
@@ -46,7 +59,6 @@ func (c *Cluster) CannotFitAll(wants []Want) bool {
 		pods += n * a.Pods
 		whole += n * int64(a.GPUs)
 		milli += n * (int64(a.GPUs)*Whole + a.ShareMilli)
-		t := &c.total
 		if cpu > t.MilliCPU || memory > t.MemoryBytes || pods > t.Pods || whole > t.WholeFree || milli > t.FreeMilli {
 			return true
 		}
@@ -84,6 +96,32 @@ func (c *Cluster) bound(k *class, n int) int64 {
 		}
 	}
 	return min(limit, room)
+}
+
+// mayHold says whether the sums of a domain allow n members of the class.
+func mayHold(k *class, n int, t Totals) bool {
+	a := &k.ask
+	limit := int64(n)
+	limit = atMost(limit, t.MilliCPU, a.MilliCPU)
+	limit = atMost(limit, t.MemoryBytes, a.MemoryBytes)
+	limit = atMost(limit, t.Pods, a.Pods)
+	limit = atMost(limit, t.WholeFree, int64(a.GPUs))
+	limit = atMost(limit, t.FreeMilli, a.ShareMilli)
+	return t.Nodes > 0 && limit >= int64(n)
+}
+
+// MostOnOne is an upper bound of the wholly free devices of one node.
+func (c *Cluster) MostOnOne() int {
+	sum := 0
+	for i := range c.models {
+		for free := MaxDevices; free > 0; free-- {
+			if c.models[i].whole[free] > 0 {
+				sum += free
+				break
+			}
+		}
+	}
+	return sum
 }
 
 // shareBound is an upper bound of the shares that the model's devices can take.
@@ -278,10 +316,7 @@ func pickObstacle(empty bool, a, b Obstacle) Obstacle {
 // class from each. It looks at every node.
 func (c *Cluster) Obstacles(k Class, in Scope) [Obstacles]int {
 	var count [Obstacles]int
-	nodes := c.byRank
-	if in.Domain != NoDomain {
-		nodes = c.domains[in.Domain].nodes
-	}
+	nodes := c.nodesOf(in.Domain)
 	for _, id := range nodes {
 		if c.nodes[id].present && !in.Avoid.Has(id) {
 			count[c.Shortfall(k, id).Obstacle]++

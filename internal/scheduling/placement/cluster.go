@@ -26,11 +26,15 @@ type Cluster struct {
 	resources []string
 	domains   []domain
 	byPath    map[string]DomainID
+	levels    [][]DomainID // by depth, by path
 
 	classes []class
 	byKey   map[string]Class
 	rules   []rule
 	byRule  map[string]int
+
+	leanings  []leaning
+	byLeaning map[string]int
 
 	work  workload
 	total Totals
@@ -48,8 +52,9 @@ type Cluster struct {
 	retiring []NodeID
 	draw     draws
 	// shape and cells are scratch.
-	shape shape
-	cells []tally
+	shape  shape
+	cells  []tally
+	bestIn []int32
 }
 
 // model is a row of the GPU models.
@@ -77,13 +82,14 @@ type Totals struct {
 // New is a cluster without nodes, with the built-in workload.
 func New(o Options) *Cluster {
 	c := &Cluster{
-		byName:  map[string]NodeID{},
-		byModel: map[string]int16{},
-		byPath:  map[string]DomainID{},
-		byKey:   map[string]Class{},
-		byRule:  map[string]int{},
-		domains: []domain{{}},
-		draw:    draws{state: o.Seed},
+		byName:    map[string]NodeID{},
+		byModel:   map[string]int16{},
+		byPath:    map[string]DomainID{},
+		byKey:     map[string]Class{},
+		byRule:    map[string]int{},
+		byLeaning: map[string]int{},
+		domains:   []domain{{}},
+		draw:      draws{state: o.Seed},
 	}
 	c.useDefaultWorkload()
 	return c
@@ -140,17 +146,30 @@ func (c *Cluster) account(n *node, sign int64) {
 	if !n.present || n.blocked {
 		return
 	}
-	t := &c.total
-	t.Nodes += int(sign)
-	t.MilliCPU += sign * max(0, n.cpu)
-	t.MemoryBytes += sign * max(0, n.memory)
-	t.Pods += sign * max(0, n.pods)
-	c.accountDevices(n, int32(sign))
+	t := Totals{Nodes: 1, MilliCPU: max(0, n.cpu), MemoryBytes: max(0, n.memory), Pods: max(0, n.pods)}
+	c.accountDevices(n, int32(sign), &t)
+	c.total.add(&t, sign)
+	for _, d := range n.domains {
+		if d != NoDomain {
+			c.domains[d].total.add(&t, sign)
+		}
+	}
 }
 
-// accountDevices is account for the devices of a row.
-func (c *Cluster) accountDevices(n *node, sign int32) {
-	t := &c.total
+// add adds what a node has (sign +1), or takes it away (sign -1).
+func (t *Totals) add(n *Totals, sign int64) {
+	t.Nodes += int(sign) * n.Nodes
+	t.MilliCPU += sign * n.MilliCPU
+	t.MemoryBytes += sign * n.MemoryBytes
+	t.Pods += sign * n.Pods
+	t.Devices += sign * n.Devices
+	t.WholeFree += sign * n.WholeFree
+	t.FreeMilli += sign * n.FreeMilli
+}
+
+// accountDevices is account for the devices of a row: it changes the
+// histograms, and adds to the row's own sums.
+func (c *Cluster) accountDevices(n *node, sign int32, t *Totals) {
 	for _, kind := range n.kinds {
 		m := &c.models[kind]
 		whole := 0
@@ -163,15 +182,32 @@ func (c *Cluster) accountDevices(n *node, sign int32) {
 			if d.free > 0 {
 				m.memory += int64(sign) * max(0, d.freeMiB)
 			}
-			t.Devices += int64(sign)
-			t.FreeMilli += int64(sign) * int64(d.free)
+			t.Devices++
+			t.FreeMilli += int64(d.free)
 			if d.free == Whole {
 				whole++
 			}
 		}
 		m.whole[whole] += sign
-		t.WholeFree += int64(sign) * int64(whole)
+		t.WholeFree += int64(whole)
 	}
+}
+
+// sum is what one node has left, nothing where nothing new may be placed.
+func (c *Cluster) sum(n *node) Totals {
+	if !n.present || n.blocked {
+		return Totals{}
+	}
+	t := Totals{Nodes: 1, MilliCPU: max(0, n.cpu), MemoryBytes: max(0, n.memory), Pods: max(0, n.pods)}
+	for u := n.usable; u != 0; u &= u - 1 {
+		d := &n.devices[bits.TrailingZeros64(u)]
+		t.Devices++
+		t.FreeMilli += int64(d.free)
+		if d.free == Whole {
+			t.WholeFree++
+		}
+	}
+	return t
 }
 
 // Class is a kind of ask. Classes are numbered from 0 in the order in which
@@ -233,6 +269,7 @@ func (c *Cluster) eligible(r int, id NodeID) bool {
 type class struct {
 	ask    Ask
 	rule   int // -1: none
+	lean   int // -1: none
 	models modelSet
 	other  []need
 	table  table
@@ -261,7 +298,15 @@ func (c *Cluster) Class(a Ask) (Class, error) {
 		}
 		r = i
 	}
-	k := class{ask: a, rule: r, models: newModelSet(a.Models, a.InOrder)}
+	lean := -1
+	if a.Leaning != "" {
+		i, ok := c.byLeaning[a.Leaning]
+		if !ok {
+			return 0, fmt.Errorf("ask: leaning %q is not defined; SetLeaning defines it", a.Leaning)
+		}
+		lean = i
+	}
+	k := class{ask: a, rule: r, lean: lean, models: newModelSet(a.Models, a.InOrder)}
 	k.ask.Models = slices.Clone(a.Models)
 	k.ask.Other = sortedAmounts(a.Other)
 	for _, o := range k.ask.Other {

@@ -71,21 +71,12 @@ func (c *Cluster) bestNode(k Class, in Scope) int32 {
 	if in.Domain == NoDomain {
 		return t.best(c, 1, in.Avoid)
 	}
-	best := int32(-1)
-	for _, id := range c.domains[in.Domain].nodes {
-		if t.fit[id] > 0 && !in.Avoid.Has(id) {
-			best = t.better(c, best, int32(id))
-		}
-	}
-	return best
+	return c.bestAmong(t, c.nodesOf(in.Domain), in.Avoid)
 }
 
 // anyNode is a node in the scope by the draw, or -1.
 func (c *Cluster) anyNode(t *table, in Scope) int32 {
-	nodes := c.byRank
-	if in.Domain != NoDomain {
-		nodes = c.domains[in.Domain].nodes
-	}
+	nodes := c.nodesOf(in.Domain)
 	count := 0
 	for _, id := range nodes {
 		if t.fit[id] > 0 && !in.Avoid.Has(id) {
@@ -140,10 +131,7 @@ func (c *Cluster) Room(k Class, in Scope, atMost int) int {
 	if in.Domain == NoDomain && in.Avoid.Len() == 0 {
 		return int(min(t.room, int64(atMost)))
 	}
-	nodes := c.byRank
-	if in.Domain != NoDomain {
-		nodes = c.domains[in.Domain].nodes
-	}
+	nodes := c.nodesOf(in.Domain)
 	room := int64(0)
 	for _, id := range nodes {
 		if room >= int64(atMost) {

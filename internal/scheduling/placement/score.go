@@ -13,9 +13,20 @@ type choice struct {
 	score   int64
 }
 
-// Bits of a score under the policy Muster, from the top: how wanted the model
-// is, then what the seat does to the node.
-const tierBits = 48
+// Bits of a score, from the top: how wanted the model is, how wanted the node
+// is, then, under the policy Muster, what the seat does to the node.
+const (
+	tierBits  = 48
+	modelBits = 57
+	// maxTier is how many models are told apart by how wanted they are.
+	maxTier = 62
+)
+
+// MostLeaning is the most that a Leaning may say, for and against a node.
+const MostLeaning = 255
+
+// unwanted is what a model of that tier loses.
+func unwanted(tier int16) int64 { return int64(min(tier, maxTier)) << modelBits }
 
 // choose finds the best devices of a node on which the class fits. It depends
 // on the ask, the node's row and the workload alone.
@@ -72,7 +83,7 @@ func (c *Cluster) chooseWhole(k *class, n *node) choice {
 			ch.score--
 		}
 	}
-	ch.score -= int64(k.models.tier[kind]) << tierBits
+	ch.score -= unwanted(k.models.tier[kind])
 	return ch
 }
 
@@ -108,12 +119,12 @@ func (c *Cluster) chooseShare(k *class, n *node) choice {
 		default:
 			ch.score = c.own(k, n, ch.devices, milli)
 		}
-		ch.score -= int64(tier) << tierBits
+		ch.score -= unwanted(tier)
 		if ch.score > best.score {
 			best = ch
 		}
 	}
-	lost := int64(k.models.tier[n.devices[bits.TrailingZeros64(best.devices)].model]) << tierBits
+	lost := unwanted(k.models.tier[n.devices[bits.TrailingZeros64(best.devices)].model])
 	switch k.ask.Policy {
 	case BestFit:
 		best.score = bestFit(k, n, int64(best.milli)) - lost

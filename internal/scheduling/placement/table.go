@@ -100,7 +100,7 @@ func (c *Cluster) score(k *class, id NodeID) {
 	t.winner[t.leaves+int(id)] = -1
 	if fit > 0 {
 		t.winner[t.leaves+int(id)] = int32(id)
-		t.score[id] = c.scoreOf(k, n)
+		t.score[id] = c.scoreOf(k, n) + c.lean(k, id)
 	}
 }
 
