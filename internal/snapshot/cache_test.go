@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -71,6 +72,9 @@ func bindAsServer(ctx context.Context, c client.Client, _ string, o client.Objec
 	p := &corev1.Pod{}
 	if err := c.Get(ctx, client.ObjectKeyFromObject(o), p); err != nil {
 		return err
+	}
+	if b.ResourceVersion != "" && b.ResourceVersion != p.ResourceVersion || p.Spec.NodeName != "" {
+		return apierrors.NewConflict(corev1.Resource("pods/binding"), p.Name, errors.New("the pod has changed"))
 	}
 	p.Spec.NodeName = b.Target.Name
 	if p.Annotations == nil {

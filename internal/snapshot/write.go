@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/fencing"
 	"github.com/muster-dev/muster/internal/scheduling"
 )
 
@@ -79,7 +80,7 @@ func placementOf(g *v1alpha1.Gang, plan scheduling.Plan, epoch int64, now time.T
 // place journals a plan. It is assumed at once and taken back if the API
 // server definitely refuses it.
 func (l *Loop) place(ctx context.Context, g *v1alpha1.Gang, plan scheduling.Plan) {
-	p := placementOf(g, plan, l.epoch, l.options.Now())
+	p := placementOf(g, plan, l.epoch.Load(), l.options.Now())
 	l.assumed.placement(p)
 	generation := g.Generation
 	l.background(ctx, func() {
@@ -103,10 +104,10 @@ func (l *Loop) createPlacement(ctx context.Context, p *v1alpha1.Placement, gener
 	for wait := again; ; wait = min(2*wait, time.Second) {
 		err := l.fresh(ctx, p, generation)
 		if err == nil {
-			err = l.options.Client.Create(ctx, p.DeepCopy())
+			err = l.bounded(ctx, func(ctx context.Context) error { return l.options.Client.Create(ctx, p.DeepCopy()) })
 		}
 		switch {
-		case err == nil, errors.Is(err, errStale):
+		case err == nil, errors.Is(err, errStale), errors.Is(err, fencing.ErrDeposed):
 			return err
 		case apierrors.IsAlreadyExists(err):
 			return l.adopt(ctx, p)
@@ -129,8 +130,19 @@ func definite(err error) bool {
 		apierrors.IsBadRequest(err) || apierrors.IsConflict(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsUnauthorized(err)
 }
 
-// fresh checks with the API server that the gang still wants this attempt.
+// bounded gives a write no more time than a successor waits.
+func (l *Loop) bounded(ctx context.Context, write func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, l.fence.LongestRequest())
+	defer cancel()
+	return write(ctx)
+}
+
+// fresh checks with the API server that the gang still wants this attempt, and
+// that this loop may still write.
 func (l *Loop) fresh(ctx context.Context, p *v1alpha1.Placement, generation int64) error {
+	if err := l.mayWrite(ctx); err != nil {
+		return err
+	}
 	g := &v1alpha1.Gang{}
 	err := l.options.Live.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: p.Spec.Gang}, g)
 	switch {
@@ -145,14 +157,15 @@ func (l *Loop) fresh(ctx context.Context, p *v1alpha1.Placement, generation int6
 	return nil
 }
 
-// adopt takes the Placement that exists under this name for the plan if it is
-// of the same gang: an earlier write arrived after all.
+// adopt takes the Placement that exists under this name for the plan if this
+// loop wrote it for the same gang: an earlier write arrived after all. One that
+// another scheduler wrote too late is undone first, and the gang planned again.
 func (l *Loop) adopt(ctx context.Context, p *v1alpha1.Placement) error {
 	have := &v1alpha1.Placement{}
 	if err := l.options.Live.Get(ctx, keyOf(p), have); err != nil {
 		return fmt.Errorf("reading placement %s/%s, which exists already: %w", p.Namespace, p.Name, err)
 	}
-	if have.Spec.GangUID != p.Spec.GangUID {
+	if have.Spec.GangUID != p.Spec.GangUID || !fencing.Mine(l.epoch.Load(), fencing.Of(have)) {
 		return errStale
 	}
 	l.assumed.placement(have)
@@ -173,7 +186,7 @@ func (l *Loop) bind(ctx context.Context, p *corev1.Pod, plan scheduling.Plan) {
 	if bound.Annotations == nil {
 		bound.Annotations = map[string]string{}
 	}
-	annotations := map[string]string{v1alpha1.AnnotationEpoch: strconv.FormatInt(l.epoch, 10)}
+	annotations := map[string]string{v1alpha1.AnnotationEpoch: fencing.Text(l.epoch.Load())}
 	if len(to.GPUs) > 0 {
 		annotations[v1alpha1.AnnotationGPUs] = strings.Join(to.GPUs, ",")
 	}
@@ -182,14 +195,16 @@ func (l *Loop) bind(ctx context.Context, p *corev1.Pod, plan scheduling.Plan) {
 	}
 	l.assumed.binding(bound)
 	binding := &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, Annotations: annotations},
+		// The version is a precondition: whoever takes over stamps the pod, and
+		// a binding that comes later fails.
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion, Annotations: annotations},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: to.Node},
 	}
 	l.background(ctx, func() {
 		if err := l.createBinding(ctx, bound, binding); err != nil && ctx.Err() == nil {
 			l.assumed.noBinding(p.UID)
 			l.later()
-			if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !errors.Is(err, fencing.ErrDeposed) {
 				l.options.Log.Error(err, "the pod was not bound and is planned again", "pod", plan.String())
 			}
 		}
@@ -201,9 +216,14 @@ func (l *Loop) bind(ctx context.Context, p *corev1.Pod, plan scheduling.Plan) {
 // bound as it was meant to.
 func (l *Loop) createBinding(ctx context.Context, p *corev1.Pod, binding *corev1.Binding) error {
 	for wait := again; ; wait = min(2*wait, time.Second) {
-		err := l.options.Client.SubResource("binding").Create(ctx, p.DeepCopy(), binding.DeepCopy())
+		err := l.mayWrite(ctx) // after the pod was seen: see package fencing
 		if err == nil {
-			return nil
+			err = l.bounded(ctx, func(ctx context.Context) error {
+				return l.options.Client.SubResource("binding").Create(ctx, p.DeepCopy(), binding.DeepCopy())
+			})
+		}
+		if err == nil || errors.Is(err, fencing.ErrDeposed) {
+			return err
 		}
 		if apierrors.IsConflict(err) {
 			have := &corev1.Pod{}
@@ -239,8 +259,11 @@ func (l *Loop) evict(ctx context.Context, g *v1alpha1.Gang, e scheduling.Evictio
 	}
 	target := &v1alpha1.Gang{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: g.Name}}
 	l.background(ctx, func() {
-		err := l.options.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch))
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
+		err := l.mayWrite(ctx)
+		if err == nil {
+			err = l.options.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch))
+		}
+		if err != nil && !errors.Is(err, fencing.ErrDeposed) && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
 			l.options.Log.Error(err, "ordering a gang to make room; it is ordered again if that is still needed", "gang", e.String(), "for", e.For.String())
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/fencing"
 	"github.com/muster-dev/muster/internal/rendezvous"
 )
 
@@ -125,7 +126,8 @@ func mark(pod *corev1.Pod, g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.P
 		pod.Annotations[v1alpha1.AnnotationGPUs] = strings.Join(m.GPUs, ",")
 	}
 	pod.Annotations[v1alpha1.AnnotationPort] = strconv.Itoa(int(m.Port))
-	pod.Annotations[v1alpha1.AnnotationEpoch] = strconv.FormatInt(p.Spec.Epoch, 10)
+	pod.Annotations[v1alpha1.AnnotationEpoch] = fencing.Text(fencing.Of(p))
+	pod.Annotations[v1alpha1.AnnotationPlacement] = fencing.Origin(p)
 }
 
 func setGPUs(list *corev1.ResourceList, n resource.Quantity) {
