@@ -121,7 +121,26 @@ func MayRun(from, exists string, marked bool) bool {
 	return exists != "" && from == exists && !marked
 }
 
-// Burns reports whether an attempt number must be passed over when the
-// Placement of a late attempt is undone: no two Placements that anyone may
-// have seen bear the same one.
+// Burns reports whether an attempt number must be passed over before the
+// Placement of a late attempt is undone: no two Placements that anyone may have
+// seen bear the same one. Holds: the gang has accepted an attempt, and it is
+// not given back yet.
 func Burns(attempt, late int32, holds bool) bool { return !holds && late > attempt }
+
+// Spent reports whether a Placement is of an attempt that was given back
+// already: a write that came twice. It starts nothing, and is undone.
+func Spent(attempt, late int32, holds bool) bool { return !holds && late <= attempt }
+
+// Starts reports whether members of a Placement may be made, as far as its
+// gang is concerned. The gang must be read, past any cache, after the Placement
+// was seen.
+func Starts(attempt, placed int32, holds bool) bool {
+	if holds {
+		return placed == attempt
+	}
+	return placed > attempt
+}
+
+// Drops reports whether a scheduler may forget a plan that its gang no longer
+// wants: not while a write of it may still be under way.
+func Drops(unclear bool) bool { return !unclear }
