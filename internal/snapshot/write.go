@@ -98,12 +98,18 @@ func (l *Loop) place(ctx context.Context, g *v1alpha1.Gang, plan scheduling.Plan
 
 // createPlacement writes the journal entry if the gang, read past the cache,
 // is still the one that was planned. An error that leaves open whether the
-// write happened is answered with the same write again, because another plan
-// must not be made while the first may still appear.
+// write happened is answered with the same write again, whatever the gang wants
+// by then: another plan must not be made while the first may still appear, and
+// a Placement that nobody wants any more is given back in the ordinary way.
 func (l *Loop) createPlacement(ctx context.Context, p *v1alpha1.Placement, generation int64) error {
+	unclear := false
 	for wait := again; ; wait = min(2*wait, time.Second) {
-		err := l.fresh(ctx, p, generation)
-		if err == nil {
+		err := l.mayWrite(ctx)
+		if err == nil && fencing.Drops(unclear) {
+			err = l.fresh(ctx, p, generation)
+		}
+		sent := err == nil
+		if sent {
 			err = l.bounded(ctx, func(ctx context.Context) error { return l.options.Client.Create(ctx, p.DeepCopy()) })
 		}
 		switch {
@@ -111,9 +117,10 @@ func (l *Loop) createPlacement(ctx context.Context, p *v1alpha1.Placement, gener
 			return err
 		case apierrors.IsAlreadyExists(err):
 			return l.adopt(ctx, p)
-		case definite(err):
+		case hopeless(err), definite(err) && fencing.Drops(unclear):
 			return fmt.Errorf("creating placement %s/%s: %w", p.Namespace, p.Name, err)
 		}
+		unclear = unclear || sent && !definite(err)
 		l.options.Log.Error(err, "writing a placement; it is written again", "placement", p.Namespace+"/"+p.Name)
 		select {
 		case <-ctx.Done():
@@ -123,11 +130,16 @@ func (l *Loop) createPlacement(ctx context.Context, p *v1alpha1.Placement, gener
 	}
 }
 
+// hopeless reports whether the API server refuses what was sent for what it
+// is: then no earlier request of the same can have happened either.
+func hopeless(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err)
+}
+
 // definite reports whether the API server itself said no: then the write has
 // not happened and will not.
 func definite(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) ||
-		apierrors.IsBadRequest(err) || apierrors.IsConflict(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsUnauthorized(err)
+	return hopeless(err) || apierrors.IsForbidden(err) || apierrors.IsConflict(err) || apierrors.IsUnauthorized(err)
 }
 
 // bounded gives a write no more time than a successor waits.
@@ -137,12 +149,8 @@ func (l *Loop) bounded(ctx context.Context, write func(context.Context) error) e
 	return write(ctx)
 }
 
-// fresh checks with the API server that the gang still wants this attempt, and
-// that this loop may still write.
+// fresh checks with the API server that the gang still wants this attempt.
 func (l *Loop) fresh(ctx context.Context, p *v1alpha1.Placement, generation int64) error {
-	if err := l.mayWrite(ctx); err != nil {
-		return err
-	}
 	g := &v1alpha1.Gang{}
 	err := l.options.Live.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: p.Spec.Gang}, g)
 	switch {

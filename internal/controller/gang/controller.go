@@ -67,6 +67,11 @@ type version struct {
 // the cache, must show first.
 const soon = 20 * time.Millisecond
 
+// undecided is the pause before a gang is looked at again of which a scheduler
+// that takes over has not adopted a placement yet; it is also looked at when
+// that happens.
+const undecided = 200 * time.Millisecond
+
 // New returns a controller; it does nothing until it is set up with a manager,
 // or its Reconcile is called.
 func New(options Options) *Controller {
@@ -118,11 +123,11 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 	}
 	// 4. What was planned too late is undone; what may be is waited for.
-	if len(o.void) > 0 {
-		return c.outcome(soon, c.undo(ctx, g, o.void))
+	if len(o.late) > 0 {
+		return c.outcome(soon, c.undo(ctx, g, o.late))
 	}
 	if o.undecided && g.DeletionTimestamp == nil && g.Status.Outcome == "" {
-		return ctrl.Result{RequeueAfter: soon}, nil
+		return ctrl.Result{RequeueAfter: undecided}, nil
 	}
 	// 5. Decide, and do it.
 	return c.outcome(c.apply(ctx, o, decide(o)))
