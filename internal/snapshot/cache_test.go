@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -146,11 +147,13 @@ func (c *testCache) GetInformerForKind(context.Context, schema.GroupVersionKind,
 }
 
 // Get reads from the informer, as the real cache does.
-func (c *testCache) Get(ctx context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
-	if _, ok, _ := c.informers[fmt.Sprintf("%T", o)].GetStore().GetByKey(key.String()); !ok {
+func (c *testCache) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	item, ok, _ := c.informers[fmt.Sprintf("%T", o)].GetStore().GetByKey(key.String())
+	if !ok {
 		return errors.New("not in the cache")
 	}
-	return c.api.Get(ctx, key, o)
+	reflect.ValueOf(o).Elem().Set(reflect.ValueOf(item.(client.Object).DeepCopyObject()).Elem())
+	return nil
 }
 
 // List reads from the informers, as the real cache does.

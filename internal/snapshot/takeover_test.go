@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -41,7 +42,9 @@ func earlier(t *testing.T, api client.Client, times int) {
 }
 
 func TestTakeoverAdopts(t *testing.T) {
-	api := testAPI(t, interceptor.Funcs{}, testNode(2), testGang("old", 1, "1"), testGang("void", 1, "1"), testPod("waits", "2"))
+	waits := testPod("waits", "2")
+	waits.CreationTimestamp = metav1.Now() // one that waited for long is kept a node free for
+	api := testAPI(t, interceptor.Funcs{}, testNode(2), testGang("old", 1, "1"), testGang("void", 1, "1"), waits)
 	earlier(t, api, 3)
 	for _, p := range []*v1alpha1.Placement{written("old", 1, 3, "GPU-0"), written("void", 1, 2, "GPU-1")} {
 		if err := api.Create(t.Context(), p); err != nil {
