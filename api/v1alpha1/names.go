@@ -31,12 +31,18 @@ const (
 	// AnnotationPort is, on a member pod, the TCP port that the member must
 	// listen on for its peers.
 	AnnotationPort = "muster.dev/port"
-	// AnnotationEpoch is, on a member pod, the scheduler's epoch that planned
-	// it.
+	// AnnotationEpoch is, on a member pod, the epoch of the Placement that it
+	// was made from; on a Placement and on a pod that waits to be bound, the
+	// epoch of the scheduler that adopted it last; on a bound one, that of the
+	// scheduler that bound it.
 	AnnotationEpoch = "muster.dev/epoch"
 	// AnnotationNodeLabels is, on a Node, the keys of the labels that its
 	// configuration put there, sorted and separated by commas.
 	AnnotationNodeLabels = "muster.dev/node-labels"
+	// AnnotationPlacement is, on a member pod, the Placement that it was made
+	// from: "<name> <uid>". A node starts the pod only while that Placement
+	// exists and is not being given back.
+	AnnotationPlacement = "muster.dev/placement"
 	// AnnotationInventory is, on a Node, the JSON encoding of
 	// [NodeInventory].
 	AnnotationInventory = "muster.dev/inventory"

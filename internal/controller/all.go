@@ -24,6 +24,9 @@ type Deps struct {
 	// DefaultScheduler makes Muster bind every unbound pod, where there is no
 	// other scheduler.
 	DefaultScheduler bool
+	// Alone says that no other scheduler can be alive, because this process
+	// holds the lock of the machine: it need not wait for one at the start.
+	Alone bool
 	// Log receives what no caller can.
 	Log logr.Logger
 }
@@ -32,7 +35,7 @@ type Deps struct {
 func Setup(mgr ctrl.Manager, d Deps) error {
 	scheduler, err := snapshot.NewLoop(snapshot.Options{
 		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
-		DefaultScheduler: d.DefaultScheduler, Log: d.Log.WithName("scheduler"),
+		DefaultScheduler: d.DefaultScheduler, Alone: d.Alone, Log: d.Log.WithName("scheduler"),
 	})
 	if err != nil {
 		return err

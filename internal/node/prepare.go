@@ -82,13 +82,24 @@ func (w *worker) refreshed(err error) {
 
 // prepare makes everything that containers need, in a task.
 //
-//  1. Admit the pod, unless it was admitted before.
+//  1. Admit the pod, unless it was admitted before or came too late.
 //  2. Record it, before anything of it exists.
 //  3. Give it an address.
 //  4. Make its volumes; wait for what they are made of.
 func (w *worker) prepare(ctx context.Context, pod *corev1.Pod, fresh bool) {
 	if fresh {
-		if refusal := w.node.admit(ctx, pod); refusal != nil {
+		var refusal *admission.Refusal
+		stands := func() (err error) {
+			refusal, err = w.node.originStands(ctx, pod)
+			return err
+		}
+		if !w.insist(ctx, reasonCreating, stands) {
+			return
+		}
+		if refusal == nil {
+			refusal = w.node.admit(ctx, pod)
+		}
+		if refusal != nil {
 			w.post(func() {
 				w.preparing = nil
 				if !w.ending() {

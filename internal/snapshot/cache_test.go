@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -71,6 +73,9 @@ func bindAsServer(ctx context.Context, c client.Client, _ string, o client.Objec
 	p := &corev1.Pod{}
 	if err := c.Get(ctx, client.ObjectKeyFromObject(o), p); err != nil {
 		return err
+	}
+	if b.ResourceVersion != "" && b.ResourceVersion != p.ResourceVersion || p.Spec.NodeName != "" {
+		return apierrors.NewConflict(corev1.Resource("pods/binding"), p.Name, errors.New("the pod has changed"))
 	}
 	p.Spec.NodeName = b.Target.Name
 	if p.Annotations == nil {
@@ -142,11 +147,13 @@ func (c *testCache) GetInformerForKind(context.Context, schema.GroupVersionKind,
 }
 
 // Get reads from the informer, as the real cache does.
-func (c *testCache) Get(ctx context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
-	if _, ok, _ := c.informers[fmt.Sprintf("%T", o)].GetStore().GetByKey(key.String()); !ok {
+func (c *testCache) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	item, ok, _ := c.informers[fmt.Sprintf("%T", o)].GetStore().GetByKey(key.String())
+	if !ok {
 		return errors.New("not in the cache")
 	}
-	return c.api.Get(ctx, key, o)
+	reflect.ValueOf(o).Elem().Set(reflect.ValueOf(item.(client.Object).DeepCopyObject()).Elem())
+	return nil
 }
 
 // List reads from the informers, as the real cache does.

@@ -4,8 +4,9 @@
 //
 // Vocabulary: a pass is one round of read, decide and write; to assume is to
 // count a write before the watch has shown it; the epoch is a number that
-// grows with every start of the scheduler and is stamped on all it writes; a
-// foreign pod is one that no gang made and that names this scheduler.
+// grows with every start of the scheduler and is stamped on all it writes;
+// to take over is what package fencing calls so, and comes before the first
+// pass; a foreign pod is one that no gang made and that names this scheduler.
 //
 // The creation of a Placement is the commit point of a plan: before it nothing
 // is held, after it everything is. It carries [v1alpha1.GangFinalizer], which the

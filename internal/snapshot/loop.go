@@ -2,8 +2,10 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/fencing"
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/scheduling/queue/manifest"
 )
@@ -35,7 +38,11 @@ type Loop struct {
 	ready chan struct{}
 	slots chan struct{}
 	wg    sync.WaitGroup
-	epoch int64
+	fence *fencing.Fence
+	// epoch is this loop's own, 0 until it has taken over.
+	epoch atomic.Int64
+	// standDown ends the loop: another scheduler has taken over.
+	standDown context.CancelCauseFunc
 
 	mu sync.Mutex
 	// told is what each waiting gang or pod was last told, by UID, and at
@@ -62,6 +69,10 @@ func NewLoop(options Options) (*Loop, error) {
 		wake: make(chan struct{}, 1), ready: make(chan struct{}), slots: make(chan struct{}, o.Concurrency),
 		told: map[types.UID]string{}, nodes: map[string]readNode{},
 	}
+	l.fence = fencing.New(fencing.Options{
+		Client: o.Client, Live: o.Live, Namespace: o.Namespace, Identity: o.Identity, Alone: o.Alone,
+		Duration: o.LeaseDuration, LongestRequest: o.LongestRequest, Now: o.Now,
+	})
 	l.lessons = newLessons(o.Client, l.trigger, o.Concurrency)
 	return l, nil
 }
@@ -74,22 +85,47 @@ func (l *Loop) Ready() <-chan struct{} { return l.ready }
 func (l *Loop) Start(ctx context.Context) error { return l.Run(ctx) }
 
 // Run makes passes until the context ends and every write in flight has
-// returned. It fails if it cannot start; it can be run once.
-func (l *Loop) Run(ctx context.Context) error {
+// returned. It fails if it cannot start, and with [fencing.ErrDeposed] once
+// another scheduler has taken over; it can be run once. Several loops may run
+// on one API server: all but one of them wait.
+func (l *Loop) Run(ctx context.Context) (err error) {
+	ctx, l.standDown = context.WithCancelCause(ctx)
+	defer l.standDown(nil)
 	// 1. Watch, and wait until everything there is has been seen.
 	if err := l.watch(ctx); err != nil {
 		return err
 	}
-	// 2. A number of our own, before anything is written.
-	epoch, err := nextEpoch(ctx, l.options.Client, l.options.Live, l.options.Namespace, l.options.Identity, l.options.Now())
-	if err != nil {
+	// 2. Be the one that plans.
+	defer func() { err = l.leave(ctx, err) }()
+	if err := l.takeOver(ctx); err != nil {
 		return err
 	}
-	l.epoch = epoch
 	// 3. Passes.
 	close(l.ready)
-	defer l.lessons.wait()
-	defer l.wg.Wait()
+	return l.passes(ctx)
+}
+
+// leave waits for what is under way and lets a successor begin at once. It
+// returns why this loop stands down, if it does.
+func (l *Loop) leave(ctx context.Context, err error) error {
+	l.standDown(err)
+	l.wg.Wait()
+	l.lessons.wait()
+	if cause := context.Cause(ctx); errors.Is(cause, fencing.ErrDeposed) {
+		return cause
+	}
+	if !l.options.Alone && l.fence.Epoch() != 0 {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.fence.LongestRequest())
+		defer cancel()
+		if err := l.fence.Release(ctx); err != nil && !errors.Is(err, fencing.ErrDeposed) {
+			l.options.Log.Error(err, "letting a successor begin at once; it waits for the lease to run out")
+		}
+	}
+	return err
+}
+
+// passes makes passes until the context ends.
+func (l *Loop) passes(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -239,7 +275,7 @@ func (l *Loop) read(ctx context.Context, now time.Time) (world, error) {
 	w.gangs, w.priority = gangs.Items, priorities(classes.Items)
 	w.queueObjects, w.queues, w.paused = queues.Items, manifest.Specs(queues.Items), paused(namespaces.Items)
 	w.quotas = quotas.Items
-	w.placements = overlayPlacements(placements.Items, ahead.placements)
+	w.placements = overlayPlacements(l.counting(ctx, placements.Items), ahead.placements)
 	w.pods = overlayPods(pods.Items, ahead.bindings)
 	return w, nil
 }

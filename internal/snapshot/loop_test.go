@@ -163,16 +163,6 @@ func TestRefusedPods(t *testing.T) {
 	}
 }
 
-func TestEpochGrows(t *testing.T) {
-	api := testAPI(t, interceptor.Funcs{})
-	for want := int64(1); want <= 3; want++ {
-		got, err := nextEpoch(t.Context(), api, api, "muster-system", "me", time.Unix(0, 0))
-		if err != nil || got != want {
-			t.Fatalf("epoch %d, %v; want %d", got, err, want)
-		}
-	}
-}
-
 func TestWithoutSample(t *testing.T) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "mnist-worker-"}}
 	words := withoutSample(`pods "mnist-worker-x7k2p" is forbidden: exceeded quota: team`, p)

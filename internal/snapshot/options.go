@@ -24,6 +24,16 @@ type Options struct {
 	Namespace string
 	// Identity names this process in the epoch's lease. Default: "muster".
 	Identity string
+	// Alone says that no other loop can be alive: this process holds the lock
+	// of the machine. Then nothing is waited for at the start. Safety does not
+	// depend on it.
+	Alone bool
+	// LeaseDuration is for how long another loop waits after this one's last
+	// sign of life. Default: 15 s; at least a second.
+	LeaseDuration time.Duration
+	// LongestRequest bounds each write, and is waited out by another loop that
+	// takes over. Default: 10 s.
+	LongestRequest time.Duration
 	// DefaultScheduler makes the loop bind pods of default-scheduler too,
 	// where there is no other scheduler.
 	DefaultScheduler bool

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/fencing"
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/scheduling/estimate"
 	"github.com/muster-dev/muster/internal/scheduling/queue"
@@ -95,6 +96,9 @@ func (w world) snapshot(now time.Time) scheduling.Snapshot {
 	placed := map[types.UID]bool{}
 	for i := range w.placements {
 		p := &w.placements[i]
+		if g := gangs[p.Spec.GangUID]; g != nil && fencing.Spent(g.Status.Attempt, p.Spec.Attempt, draining(g)) {
+			continue // given back, whatever the cache still shows
+		}
 		placed[p.Spec.GangUID] = true
 		s.Placements = append(s.Placements, w.placement(p, gangs[p.Spec.GangUID], members, shared))
 	}

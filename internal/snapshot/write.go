@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/fencing"
 	"github.com/muster-dev/muster/internal/scheduling"
 )
 
@@ -79,7 +80,7 @@ func placementOf(g *v1alpha1.Gang, plan scheduling.Plan, epoch int64, now time.T
 // place journals a plan. It is assumed at once and taken back if the API
 // server definitely refuses it.
 func (l *Loop) place(ctx context.Context, g *v1alpha1.Gang, plan scheduling.Plan) {
-	p := placementOf(g, plan, l.epoch, l.options.Now())
+	p := placementOf(g, plan, l.epoch.Load(), l.options.Now())
 	l.assumed.placement(p)
 	generation := g.Generation
 	l.background(ctx, func() {
@@ -97,22 +98,29 @@ func (l *Loop) place(ctx context.Context, g *v1alpha1.Gang, plan scheduling.Plan
 
 // createPlacement writes the journal entry if the gang, read past the cache,
 // is still the one that was planned. An error that leaves open whether the
-// write happened is answered with the same write again, because another plan
-// must not be made while the first may still appear.
+// write happened is answered with the same write again, whatever the gang wants
+// by then: another plan must not be made while the first may still appear, and
+// a Placement that nobody wants any more is given back in the ordinary way.
 func (l *Loop) createPlacement(ctx context.Context, p *v1alpha1.Placement, generation int64) error {
+	unclear := false
 	for wait := again; ; wait = min(2*wait, time.Second) {
-		err := l.fresh(ctx, p, generation)
-		if err == nil {
-			err = l.options.Client.Create(ctx, p.DeepCopy())
+		err := l.mayWrite(ctx)
+		if err == nil && fencing.Drops(unclear) {
+			err = l.fresh(ctx, p, generation)
+		}
+		sent := err == nil
+		if sent {
+			err = l.bounded(ctx, func(ctx context.Context) error { return l.options.Client.Create(ctx, p.DeepCopy()) })
 		}
 		switch {
-		case err == nil, errors.Is(err, errStale):
+		case err == nil, errors.Is(err, errStale), errors.Is(err, fencing.ErrDeposed):
 			return err
 		case apierrors.IsAlreadyExists(err):
 			return l.adopt(ctx, p)
-		case definite(err):
+		case hopeless(err), definite(err) && fencing.Drops(unclear):
 			return fmt.Errorf("creating placement %s/%s: %w", p.Namespace, p.Name, err)
 		}
+		unclear = unclear || sent && !definite(err)
 		l.options.Log.Error(err, "writing a placement; it is written again", "placement", p.Namespace+"/"+p.Name)
 		select {
 		case <-ctx.Done():
@@ -122,11 +130,23 @@ func (l *Loop) createPlacement(ctx context.Context, p *v1alpha1.Placement, gener
 	}
 }
 
+// hopeless reports whether the API server refuses what was sent for what it
+// is: then no earlier request of the same can have happened either.
+func hopeless(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err)
+}
+
 // definite reports whether the API server itself said no: then the write has
 // not happened and will not.
 func definite(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) ||
-		apierrors.IsBadRequest(err) || apierrors.IsConflict(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsUnauthorized(err)
+	return hopeless(err) || apierrors.IsForbidden(err) || apierrors.IsConflict(err) || apierrors.IsUnauthorized(err)
+}
+
+// bounded gives a write no more time than a successor waits.
+func (l *Loop) bounded(ctx context.Context, write func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, l.fence.LongestRequest())
+	defer cancel()
+	return write(ctx)
 }
 
 // fresh checks with the API server that the gang still wants this attempt.
@@ -145,14 +165,15 @@ func (l *Loop) fresh(ctx context.Context, p *v1alpha1.Placement, generation int6
 	return nil
 }
 
-// adopt takes the Placement that exists under this name for the plan if it is
-// of the same gang: an earlier write arrived after all.
+// adopt takes the Placement that exists under this name for the plan if this
+// loop wrote it for the same gang: an earlier write arrived after all. One that
+// another scheduler wrote too late is undone first, and the gang planned again.
 func (l *Loop) adopt(ctx context.Context, p *v1alpha1.Placement) error {
 	have := &v1alpha1.Placement{}
 	if err := l.options.Live.Get(ctx, keyOf(p), have); err != nil {
 		return fmt.Errorf("reading placement %s/%s, which exists already: %w", p.Namespace, p.Name, err)
 	}
-	if have.Spec.GangUID != p.Spec.GangUID {
+	if have.Spec.GangUID != p.Spec.GangUID || !fencing.Mine(l.epoch.Load(), fencing.Of(have)) {
 		return errStale
 	}
 	l.assumed.placement(have)
@@ -173,7 +194,7 @@ func (l *Loop) bind(ctx context.Context, p *corev1.Pod, plan scheduling.Plan) {
 	if bound.Annotations == nil {
 		bound.Annotations = map[string]string{}
 	}
-	annotations := map[string]string{v1alpha1.AnnotationEpoch: strconv.FormatInt(l.epoch, 10)}
+	annotations := map[string]string{v1alpha1.AnnotationEpoch: fencing.Text(l.epoch.Load())}
 	if len(to.GPUs) > 0 {
 		annotations[v1alpha1.AnnotationGPUs] = strings.Join(to.GPUs, ",")
 	}
@@ -185,14 +206,16 @@ func (l *Loop) bind(ctx context.Context, p *corev1.Pod, plan scheduling.Plan) {
 	}
 	l.assumed.binding(bound)
 	binding := &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, Annotations: annotations},
+		// The version is a precondition: whoever takes over stamps the pod, and
+		// a binding that comes later fails.
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion, Annotations: annotations},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: to.Node},
 	}
 	l.background(ctx, func() {
 		if err := l.createBinding(ctx, bound, binding); err != nil && ctx.Err() == nil {
 			l.assumed.noBinding(p.UID)
 			l.later()
-			if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !errors.Is(err, fencing.ErrDeposed) {
 				l.options.Log.Error(err, "the pod was not bound and is planned again", "pod", plan.String())
 			}
 		}
@@ -204,9 +227,14 @@ func (l *Loop) bind(ctx context.Context, p *corev1.Pod, plan scheduling.Plan) {
 // bound as it was meant to.
 func (l *Loop) createBinding(ctx context.Context, p *corev1.Pod, binding *corev1.Binding) error {
 	for wait := again; ; wait = min(2*wait, time.Second) {
-		err := l.options.Client.SubResource("binding").Create(ctx, p.DeepCopy(), binding.DeepCopy())
+		err := l.mayWrite(ctx) // after the pod was seen: see package fencing
 		if err == nil {
-			return nil
+			err = l.bounded(ctx, func(ctx context.Context) error {
+				return l.options.Client.SubResource("binding").Create(ctx, p.DeepCopy(), binding.DeepCopy())
+			})
+		}
+		if err == nil || errors.Is(err, fencing.ErrDeposed) {
+			return err
 		}
 		if apierrors.IsConflict(err) {
 			have := &corev1.Pod{}
@@ -243,8 +271,11 @@ func (l *Loop) evict(ctx context.Context, g *v1alpha1.Gang, e scheduling.Evictio
 	}
 	target := &v1alpha1.Gang{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: g.Name}}
 	l.background(ctx, func() {
-		err := l.options.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch))
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
+		err := l.mayWrite(ctx)
+		if err == nil {
+			err = l.options.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch))
+		}
+		if err != nil && !errors.Is(err, fencing.ErrDeposed) && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
 			l.options.Log.Error(err, "ordering a gang to make room; it is ordered again if that is still needed", "gang", e.String(), "for", e.For.String())
 		}
 	})

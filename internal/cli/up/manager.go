@@ -52,6 +52,7 @@ func (m *machine) makeManager() (manager.Manager, error) {
 		VolumesDir:       m.path("volumes"),
 		NodeName:         nodeName(),
 		DefaultScheduler: true,
+		Alone:            true, // the home is locked
 		Log:              logger,
 	})
 	return mgr, err

@@ -2,6 +2,7 @@ package gang
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/fencing"
 )
 
 // creation is what came of making pods.
@@ -154,46 +156,66 @@ func each(width, n int, do func(int)) {
 // release gives back every placement of one gang's life, provided that past
 // the cache no pod of it is left but those to keep. It returns false if one
 // is.
+//
+// They are marked first, and the pods listed after that: a pod that is made
+// later, by a request that was under way, finds the mark and is not started.
 func (c *Controller) release(ctx context.Context, namespace, name string, uid types.UID, keep func(*corev1.Pod) bool) (bool, error) {
+	// 1. Mark.
+	all, err := placementsOf(ctx, c.options.Live, live(name), namespace, name)
+	if err != nil {
+		return false, err
+	}
+	mine := slices.DeleteFunc(all, func(p v1alpha1.Placement) bool { return p.Spec.GangUID != uid })
+	for i := range mine {
+		if fencing.Release(mine[i].DeletionTimestamp != nil, 0) != fencing.Mark {
+			continue
+		}
+		if err := c.markPlacement(ctx, &mine[i]); err != nil {
+			return false, err
+		}
+	}
+	// 2. Look.
 	pods, err := podsOf(ctx, c.options.Live, live(name), namespace, name, uid)
 	if err != nil {
 		return false, err
 	}
-	if slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return !keep(p) }) {
+	left := len(slices.DeleteFunc(pods, keep))
+	// 3. Free.
+	if fencing.Release(true, left) != fencing.Free {
 		return false, nil
 	}
-	placements, err := placementsOf(ctx, c.options.Live, live(name), namespace, name)
-	if err != nil {
-		return false, err
-	}
-	for i := range placements {
-		if placements[i].Spec.GangUID != uid {
-			continue
-		}
-		if err := c.dropPlacement(ctx, &placements[i]); err != nil {
+	for i := range mine {
+		if err := c.freePlacement(ctx, &mine[i]); err != nil {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// dropPlacement deletes a placement and lets it go.
-func (c *Controller) dropPlacement(ctx context.Context, p *v1alpha1.Placement) error {
-	if p.DeletionTimestamp == nil {
-		err := c.options.Client.Delete(ctx, p.DeepCopy(), client.Preconditions{UID: &p.UID})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("deleting placement %s/%s: %w", p.Namespace, p.Name, err)
-		}
+// markPlacement says that nothing of a placement may start any more. It stays
+// until it is freed.
+func (c *Controller) markPlacement(ctx context.Context, p *v1alpha1.Placement) error {
+	err := c.options.Client.Delete(ctx, p.DeepCopy(), client.Preconditions{UID: &p.UID})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting placement %s/%s: %w", p.Namespace, p.Name, err)
 	}
+	return nil
+}
+
+// freePlacement lets a marked placement go, with all that it held. The UID is
+// a precondition: another of the same name stays.
+func (c *Controller) freePlacement(ctx context.Context, p *v1alpha1.Placement) error {
 	if !controllerutil.ContainsFinalizer(p, v1alpha1.GangFinalizer) {
 		return nil
 	}
-	before := p.DeepCopy()
-	controllerutil.RemoveFinalizer(p, v1alpha1.GangFinalizer)
-	if err := c.options.Client.Patch(ctx, p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+	rest := slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == v1alpha1.GangFinalizer })
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.UID, "finalizers": rest}})
+	if err != nil {
+		return fmt.Errorf("releasing placement %s/%s: %w", p.Namespace, p.Name, err)
+	}
+	target := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}
+	err = c.options.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch))
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("releasing placement %s/%s: %w", p.Namespace, p.Name, err)
 	}
 	return nil
@@ -280,5 +302,6 @@ func (c *Controller) forget(key types.NamespacedName) {
 	defer c.mu.Unlock()
 	delete(c.gone, key)
 	delete(c.written, key)
+	delete(c.valid, key)
 	delete(c.allowed, key)
 }

@@ -35,6 +35,9 @@ type Options struct {
 	Concurrency int
 	// InFlight bounds the pod writes of one gang in flight. Default: 64.
 	InFlight int
+	// FenceNamespace is where the scheduler's epoch is kept. Default:
+	// muster-system.
+	FenceNamespace string
 }
 
 // Controller reconciles Gangs.
@@ -50,6 +53,8 @@ type Controller struct {
 	gone map[types.NamespacedName]map[types.UID]*corev1.Pod
 	// allowed are the gangs whose quota was changed and that do not know it.
 	allowed map[types.NamespacedName]bool
+	// valid are placements, by UID, that every later scheduler will adopt.
+	valid map[types.NamespacedName]map[types.UID]bool
 }
 
 // version is one state of one gang.
@@ -61,6 +66,11 @@ type version struct {
 // soon is the pause before something is looked at again that another write, or
 // the cache, must show first.
 const soon = 20 * time.Millisecond
+
+// undecided is the pause before a gang is looked at again of which a scheduler
+// that takes over has not adopted a placement yet; it is also looked at when
+// that happens.
+const undecided = 200 * time.Millisecond
 
 // New returns a controller; it does nothing until it is set up with a manager,
 // or its Reconcile is called.
@@ -74,12 +84,16 @@ func New(options Options) *Controller {
 	if options.Concurrency <= 0 {
 		options.Concurrency = 16
 	}
+	if options.FenceNamespace == "" {
+		options.FenceNamespace = v1alpha1.SystemNamespace
+	}
 	if options.InFlight <= 0 {
 		options.InFlight = 64
 	}
 	return &Controller{
 		options: options, written: map[types.NamespacedName]version{},
 		gone: map[types.NamespacedName]map[types.UID]*corev1.Pod{}, allowed: map[types.NamespacedName]bool{},
+		valid: map[types.NamespacedName]map[types.UID]bool{},
 	}
 }
 
@@ -108,7 +122,14 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return c.outcome(0, err)
 		}
 	}
-	// 4. Decide, and do it.
+	// 4. What was planned too late is undone; what may be is waited for.
+	if len(o.late) > 0 {
+		return c.outcome(soon, c.undo(ctx, g, o.late))
+	}
+	if o.undecided && g.DeletionTimestamp == nil && g.Status.Outcome == "" {
+		return ctrl.Result{RequeueAfter: undecided}, nil
+	}
+	// 5. Decide, and do it.
 	return c.outcome(c.apply(ctx, o, decide(o)))
 }
 
@@ -171,10 +192,16 @@ func (c *Controller) observe(ctx context.Context, key types.NamespacedName, g *v
 	if err != nil {
 		return o, err
 	}
+	if placements, err = c.judge(ctx, key, &o, placements); err != nil {
+		return o, err
+	}
 	o.placement = newest(placements, g.UID)
 	if holds(g) && (o.placement == nil || o.placement.Spec.Attempt < g.Status.Attempt) {
 		// The gang knows a placement that the cache does not show.
 		if placements, err = placementsOf(ctx, c.options.Live, live(g.Name), g.Namespace, g.Name); err != nil {
+			return o, err
+		}
+		if placements, err = c.judge(ctx, key, &o, placements); err != nil {
 			return o, err
 		}
 		o.placement = newest(placements, g.UID)

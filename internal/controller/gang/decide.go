@@ -29,6 +29,12 @@ type observed struct {
 	gang *v1alpha1.Gang
 	// placement is the gang's newest; nil if there is none.
 	placement *v1alpha1.Placement
+	// late are placements that a scheduler wrote after it had been replaced, or
+	// that came a second time after their attempt was given back.
+	late []*v1alpha1.Placement
+	// undecided is true while a scheduler that takes over has not said whether
+	// a placement of the gang is void.
+	undecided bool
 	// pods are the gang's pods.
 	pods []*corev1.Pod
 	// gone are pods that were deleted since, as they last were.

@@ -6,14 +6,16 @@
 // <gang>-<role>-<index>; an attempt is the life of one Placement; to drain is
 // to stop the members of an attempt and then release its Placement; a member
 // that is done ended successfully and does not run again; to evict is to drain
-// an attempt on the scheduler's order, so that another gang has room; to
-// release by force is to give an attempt back without waiting for its members.
+// an attempt on the scheduler's order, so that another gang has room; late is a
+// Placement that a scheduler wrote after it was replaced, or that arrived
+// twice; to release by force is to give an attempt back without waiting for its
+// members.
 //
 // The life of an attempt is durable before it has effects: that an attempt
 // drains, that the outcome is decided and that a failure was counted is
 // written to the gang's status first; only then are pods deleted. A Placement
-// is released last, after a read past the cache has shown that no pod is left
-// that holds anything. So a crash between any two writes leaves a state that
+// is released last: marked first, and freed after a read past the cache has
+// shown that no pod is left that holds anything. So a crash between any two writes leaves a state that
 // the next reconciliation finishes.
 //
 // decide.go and its neighbours are pure; controller.go reads and writes. The

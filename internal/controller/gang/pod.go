@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/fencing"
 	"github.com/muster-dev/muster/internal/rendezvous"
 )
 
@@ -126,7 +127,8 @@ func mark(pod *corev1.Pod, g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.P
 		pod.Annotations[v1alpha1.AnnotationGPUs] = strings.Join(m.GPUs, ",")
 	}
 	pod.Annotations[v1alpha1.AnnotationPort] = strconv.Itoa(int(m.Port))
-	pod.Annotations[v1alpha1.AnnotationEpoch] = strconv.FormatInt(p.Spec.Epoch, 10)
+	pod.Annotations[v1alpha1.AnnotationEpoch] = fencing.Text(fencing.Of(p))
+	pod.Annotations[v1alpha1.AnnotationPlacement] = fencing.Origin(p)
 }
 
 // environment puts the rendezvous variables before a container's own, so that

@@ -15,7 +15,7 @@ import (
 
 func testPlacement() *v1alpha1.Placement {
 	return &v1alpha1.Placement{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: "resnet-2"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: "resnet-2", UID: "placement-uid"},
 		Spec: v1alpha1.PlacementSpec{
 			Gang: "resnet", GangUID: "gang-1", Attempt: 2, Epoch: 7, Nodes: []string{"here"},
 			Members: []v1alpha1.PlacedMember{
@@ -67,7 +67,7 @@ func TestNewPod(t *testing.T) {
 		v1alpha1.LabelGang: "resnet", v1alpha1.LabelJob: "resnet", v1alpha1.LabelRole: "worker",
 		v1alpha1.LabelIndex: "1", v1alpha1.LabelAttempt: "2",
 	}
-	wantAnnotations := map[string]string{v1alpha1.AnnotationGPUs: "GPU-1,GPU-2", v1alpha1.AnnotationPort: "20002", v1alpha1.AnnotationEpoch: "7"}
+	wantAnnotations := map[string]string{v1alpha1.AnnotationGPUs: "GPU-1,GPU-2", v1alpha1.AnnotationPort: "20002", v1alpha1.AnnotationEpoch: "7", v1alpha1.AnnotationPlacement: "resnet-2 placement-uid"}
 	if diff := cmp.Diff(wantLabels, pod.Labels) + cmp.Diff(wantAnnotations, pod.Annotations); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

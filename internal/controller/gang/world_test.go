@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -26,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/fencing"
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/snapshot"
 )
@@ -85,8 +87,25 @@ func newWorld(t *testing.T, f fault) *world {
 	w.api = reader{tracker, scheme}.over(fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).
 		WithStatusSubresource(&v1alpha1.Gang{}, &corev1.Pod{}).Build())
 	w.must(w.api.Create(t.Context(), testNode(4)))
+	_, err = w.fence().Take(t.Context(), 0)
+	w.must(err)
+	w.settle(1)
 	w.boot()
 	return w
+}
+
+// fence is the scheduler's, which another scheduler takes each time.
+func (w *world) fence() *fencing.Fence {
+	return fencing.New(fencing.Options{Client: w.api, Live: w.api, Alone: true})
+}
+
+// settle finishes the takeover of an epoch.
+func (w *world) settle(epoch int64) {
+	w.t.Helper()
+	lease := &coordinationv1.Lease{}
+	w.must(w.api.Get(w.t.Context(), client.ObjectKey{Namespace: v1alpha1.SystemNamespace, Name: "muster-scheduler-epoch"}, lease))
+	lease.Annotations = map[string]string{"muster.dev/settled-epoch": fencing.Text(epoch)}
+	w.must(w.api.Update(w.t.Context(), lease))
 }
 
 func testNode(gpus int) *corev1.Node {

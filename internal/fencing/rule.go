@@ -1,0 +1,146 @@
+package fencing
+
+// State is what the fence says at one moment. The zero State is a fence that
+// nobody has taken yet.
+type State struct {
+	// Epoch counts takeovers; the scheduler that made the last one leads.
+	Epoch int64
+	// Settled is the last epoch whose takeover was finished. What existed
+	// then carries a stamp of at least Settled.
+	Settled int64
+}
+
+// Verdict is what becomes of something that a scheduler wrote.
+type Verdict int
+
+// The verdicts on what carries an epoch.
+const (
+	// Valid: every later scheduler will find it, and adopt it.
+	Valid Verdict = iota
+	// Undecided: a takeover is under way. Whoever takes over adopts it;
+	// everyone else waits.
+	Undecided
+	// Void: it was written too late to be adopted, and is undone.
+	Void
+	// Ahead: the fence was read before it was written, and must be read again.
+	Ahead
+)
+
+// String is the verdict as a word.
+func (v Verdict) String() string {
+	return [...]string{"valid", "undecided", "void", "ahead"}[v]
+}
+
+// Judge returns the verdict on what carries an epoch: the higher of the one
+// that it was written with and its stamp. Valid holds if it was seen before
+// the fence was read; Void holds if it was read, past any cache, after the
+// fence was.
+func (s State) Judge(epoch int64) Verdict {
+	switch {
+	case epoch > s.Epoch:
+		return Ahead
+	case epoch == s.Epoch:
+		return Valid
+	case epoch >= s.Settled:
+		return Undecided
+	}
+	return Void
+}
+
+// Leads reports whether the scheduler of an epoch may still write: nobody has
+// taken over from it, and its own takeover is finished.
+func (s State) Leads(epoch int64) bool {
+	return s.Epoch == epoch && s.Settled == epoch
+}
+
+// Deposes reports whether another scheduler has taken over from that of an
+// epoch. A fence that was made anew counts as one.
+func (s State) Deposes(epoch int64) bool { return s.Epoch != epoch }
+
+// Next is the fence after a takeover, given the highest epoch that anything is
+// known to carry. Nothing is settled by it.
+func (s State) Next(seen int64) State {
+	return State{Epoch: max(s.Epoch, seen) + 1, Settled: s.Settled}
+}
+
+// Settle is the fence once the scheduler of an epoch has adopted everything.
+// It is false where another has taken over meanwhile: then nothing changes.
+func (s State) Settle(epoch int64) (State, bool) {
+	if s.Deposes(epoch) {
+		return s, false
+	}
+	return State{Epoch: epoch, Settled: epoch}, true
+}
+
+// Adopts reports whether a scheduler that takes over, with the fence as it
+// left it, stamps what it listed after that. What is void, it leaves to be
+// undone; what is valid bears its stamp already.
+func (s State) Adopts(epoch int64) bool { return s.Judge(epoch) == Undecided }
+
+// Counts reports whether the scheduler of a settled epoch counts what a
+// Placement names as held. What is void never starts, and holds nothing.
+func Counts(mine, epoch int64) bool {
+	return State{Epoch: mine, Settled: mine}.Judge(epoch) != Void
+}
+
+// Mine reports whether what exists under the name that the scheduler of an
+// epoch wanted to write is its own earlier write, whose answer was lost.
+func Mine(mine, epoch int64) bool { return mine == epoch }
+
+// Step is what is to be done next to give a Placement back.
+type Step int
+
+// The steps, in their order.
+const (
+	// Mark: let nothing of the Placement start any more.
+	Mark Step = iota
+	// Wait: until its members are gone.
+	Wait
+	// Free: let the Placement go.
+	Free
+)
+
+// Release returns the next step of giving a Placement back. Members are those
+// found past any cache after it was seen that the Placement is marked; so a
+// member that is made later is refused by its node, which looks for the mark
+// after it has seen the member.
+func Release(marked bool, members int) Step {
+	switch {
+	case !marked:
+		return Mark
+	case members > 0:
+		return Wait
+	}
+	return Free
+}
+
+// MayRun reports whether a node may start a member: the Placement that it was
+// made from, by UID, is the one that exists now, and is not being given back.
+// The Placement must be read, past any cache, after the member was seen.
+func MayRun(from, exists string, marked bool) bool {
+	return exists != "" && from == exists && !marked
+}
+
+// Burns reports whether an attempt number must be passed over before the
+// Placement of a late attempt is undone: no two Placements that anyone may have
+// seen bear the same one. Holds: the gang has accepted an attempt, and it is
+// not given back yet.
+func Burns(attempt, late int32, holds bool) bool { return !holds && late > attempt }
+
+// Spent reports whether a Placement is of an attempt that was given back
+// already: a write that came twice. It starts nothing, and is undone.
+func Spent(attempt, late int32, holds bool) bool { return !holds && late <= attempt }
+
+// Starts reports whether members of a Placement may be made, as far as its
+// gang is concerned. The gang must be read, past any cache, after the Placement
+// was seen.
+func Starts(attempt, placed int32, holds bool) bool {
+	if holds {
+		return placed == attempt
+	}
+	return placed > attempt
+}
+
+// Drops reports whether a scheduler may forget a plan that its gang no longer
+// wants: not while a write of it may still be under way.
+func Drops(unclear bool) bool { return !unclear }

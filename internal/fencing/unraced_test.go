@@ -1,0 +1,5 @@
+//go:build !race
+
+package fencing_test
+
+const raced = false

@@ -1,0 +1,42 @@
+package node
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/fencing"
+	"github.com/muster-dev/muster/internal/node/admission"
+)
+
+var placements = v1alpha1.GroupVersion.WithResource("placements")
+
+// originStands returns a refusal for a member whose Placement was given back
+// before the pod was made: a write that came late. The Placement is read past
+// any cache, after the pod was seen: whoever gives it back marks it, and looks
+// for pods after that.
+func (n *Node) originStands(ctx context.Context, pod *corev1.Pod) (*admission.Refusal, error) {
+	name, from, ok := fencing.ParseOrigin(pod.Annotations[v1alpha1.AnnotationPlacement])
+	if !ok {
+		return nil, nil // not made of a Placement
+	}
+	have, err := n.clients.Metadata.Resource(placements).Namespace(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		have, err = &metav1.PartialObjectMetadata{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading placement %s/%s, of which the pod was made: %w", pod.Namespace, name, err)
+	}
+	if fencing.MayRun(string(from), string(have.UID), have.DeletionTimestamp != nil) {
+		return nil, nil
+	}
+	return &admission.Refusal{
+		Field:   "metadata.annotations[" + v1alpha1.AnnotationPlacement + "]",
+		Message: fmt.Sprintf("the placement %s with UID %s, of which this pod was made, has been given back; the gang's next attempt makes a pod of its own", name, from),
+		Passing: true,
+	}, nil
+}
