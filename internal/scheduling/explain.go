@@ -134,7 +134,8 @@ func (c *Core) nomination(e *entry) Reason {
 		var out MakingRoom
 		for _, v := range c.running {
 			onNode := func(h held) bool { return slices.Contains(c.nominations[i].nodes, h.site.id) }
-			if v.toldAt != 0 && slices.ContainsFunc(v.held, onNode) {
+			goes := func(h held) bool { return (v.toldAt != 0 || h.leaving) && onNode(h) }
+			if slices.ContainsFunc(v.held, goes) {
 				out.Victims = append(out.Victims, v.req.Key)
 			}
 		}

@@ -27,11 +27,11 @@ func (r *Request) same(o *Request) bool {
 		r.Attempt == o.Attempt && r.Suspended == o.Suspended && r.Draining == o.Draining && r.Finished == o.Finished &&
 		r.NotBefore == o.NotBefore && r.Refused == o.Refused && r.Queue == o.Queue && r.User == o.User &&
 		slices.Equal(r.Evidence.Like, o.Evidence.Like) && r.Evidence.Declared == o.Evidence.Declared && r.Evidence.Limit == o.Evidence.Limit &&
-		r.Ran == o.Ran && r.Resumes == o.Resumes && r.Evictions == o.Evictions && slices.EqualFunc(r.Roles, o.Roles, Role.same)
+		r.Ran == o.Ran && r.Resumes == o.Resumes && r.Evictions == o.Evictions && r.Grows == o.Grows && slices.EqualFunc(r.Roles, o.Roles, Role.same)
 }
 
 func (r Role) same(o Role) bool {
-	return r.Name == o.Name && r.Replicas == o.Replicas && slices.Equal(r.Done, o.Done) && r.GPUs == o.GPUs &&
+	return r.Name == o.Name && r.Replicas == o.Replicas && r.Min == o.Min && slices.Equal(r.Done, o.Done) && r.GPUs == o.GPUs &&
 		slices.Equal(r.Models, o.Models) && r.Resources.same(o.Resources) && slices.Equal(r.FixedPorts, o.FixedPorts) &&
 		maps.Equal(r.NodeLabels, o.NodeLabels) && slices.EqualFunc(r.NodeTerms, o.NodeTerms, sameTerm) && slices.Equal(r.Tolerations, o.Tolerations) &&
 		r.Counted.same(o.Counted)
@@ -49,5 +49,6 @@ func sameTerm(a, b []Expression) bool {
 
 func (h Holding) same(o Holding) bool {
 	return h.Key == o.Key && h.Pod == o.Pod && h.Role == o.Role && h.Index == o.Index && h.Node == o.Node && h.Since == o.Since &&
-		slices.Equal(h.GPUs, o.GPUs) && slices.Equal(h.Ports, o.Ports) && h.Resources.same(o.Resources) && h.uid == o.uid
+		slices.Equal(h.GPUs, o.GPUs) && slices.Equal(h.Ports, o.Ports) && h.Resources.same(o.Resources) && h.uid == o.uid &&
+		h.Extra == o.Extra && h.Leaving == o.Leaving && h.journal == o.journal
 }

@@ -33,6 +33,7 @@ func (c *Core) Sync(s Snapshot) *Ledger {
 			c.entries[r.UID].source = r
 		}
 	}
+	c.wishes(&s, placed, present)
 	for _, uid := range chosen(c.entries, func(uid string, _ *entry) bool {
 		return !present[uid] && len(held[uid]) == 0 && placed[uid] == nil
 	}) {
@@ -68,7 +69,7 @@ func chosen[V any](m map[string]V, wanted func(string, V) bool) []string {
 // notes when its work was saved.
 func (c *Core) settled(uid string, holdings []Holding, p *Placement) bool {
 	e := c.entries[uid]
-	if e == nil || !e.placed || p == nil && len(holdings) == 0 || p != nil && e.attempt != p.Attempt {
+	if e == nil || !e.placed || e.unseen || p == nil && len(holdings) == 0 || p != nil && e.attempt != p.Attempt {
 		return false
 	}
 	back := slices.ContainsFunc(e.absent, func(node string) bool { return c.nodes[node] != nil })
@@ -115,7 +116,7 @@ func (c *Core) adopt(uid string, holdings []Holding, p *Placement) {
 		c.insert(e)
 		return
 	}
-	e.placed, e.holdings = true, holdings
+	e.placed, e.unseen, e.holdings = true, false, holdings
 	switch {
 	case p != nil:
 		e.attempt, e.since = p.Attempt, p.Created
@@ -126,6 +127,7 @@ func (c *Core) adopt(uid string, holdings []Holding, p *Placement) {
 		before := len(e.held)
 		c.take(e, Assignment{Role: h.Role, Index: h.Index, Node: h.Node, GPUs: h.GPUs}, h.Resources)
 		if len(e.held) > before {
+			c.enter(e, &e.held[before], &h)
 			c.holdPorts(&e.held[before], h.Ports)
 			c.holdPorts(&e.held[before], e.fixedPorts(&h))
 		}
