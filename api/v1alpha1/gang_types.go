@@ -238,8 +238,9 @@ type GangStatus struct {
 	// +listType=set
 	Done []string `json:"done,omitempty"`
 	// Counted lists the UIDs of ended pods whose usage and failure are
-	// already in the sums below, and of the Placements of replicas that were
-	// given back and are counted, so that nothing is counted twice.
+	// already in the sums below, and as placement/UID those of the Placements
+	// of replicas that were given back and are counted, so that nothing is
+	// counted twice.
 	//
 	// +listType=set
 	Counted []string `json:"counted,omitempty"`

@@ -45,6 +45,10 @@ const (
 	// gang's minimum, for whom the scheduler ordered it back:
 	// "<namespace>/<name>". The order itself is the Placement's deletion.
 	AnnotationGiveBack = "muster.dev/give-back"
+	// AnnotationRecalled marks, on such a Placement, that the gang's controller
+	// itself took it back: its node did not take the pod, or another Placement
+	// names the same member.
+	AnnotationRecalled = "muster.dev/recalled"
 	// AnnotationPlacement is, on a member pod that was added to an elastic gang,
 	// the name of its Placement.
 	AnnotationPlacement = "muster.dev/placement"

@@ -11,7 +11,7 @@ import (
 //
 // Each replica that an elastic gang is given beyond its minimum has a small
 // Placement of its own, of the same attempt, that says what it extends; it is
-// named <gang>-<attempt>-<role>-<index>-<epoch>-<number>. Deleting it is the
+// named <gang>-<attempt>.<role>-<index>.<epoch>-<number>. Deleting it is the
 // order to give the replica back; the gang's controller lets it go once the
 // replica's pod is gone.
 //

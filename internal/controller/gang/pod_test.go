@@ -30,7 +30,7 @@ func TestNewPod(t *testing.T) {
 	g, p := testGang(), testPlacement()
 	g.Spec.Roles[1].Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "DIR", Value: "$(MUSTER_ROOT)/x"}, {Name: "INDEX", Value: "mine"}}
 	node := testNode(4)
-	pod, err := newPod(g, p, p.Spec.Members[2], table(g, p, func(string) *corev1.Node { return node }))
+	pod, err := newPod(g, p, p.Spec.Members[2], table(g, membersOf(p), func(string) *corev1.Node { return node }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,11 +65,11 @@ func TestNewPod(t *testing.T) {
 
 func TestPeersByName(t *testing.T) {
 	g, p := testGang(), testPlacement()
-	peers := table(g, p, func(string) *corev1.Node { return &corev1.Node{} })
+	peers := table(g, membersOf(p), func(string) *corev1.Node { return &corev1.Node{} })
 	if got := peers.Members[1].Host; got != "resnet-worker-0.resnet.vision.svc" {
 		t.Errorf("host %q", got)
 	}
-	if got := table(g, p, func(string) *corev1.Node { return testNode(1) }).Members[1].Host; got != "127.0.0.1" {
+	if got := table(g, membersOf(p), func(string) *corev1.Node { return testNode(1) }).Members[1].Host; got != "127.0.0.1" {
 		t.Errorf("host on a shared network %q", got)
 	}
 }
@@ -121,4 +121,13 @@ func TestStartTime(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
+}
+
+// membersOf are the members of one placement.
+func membersOf(p *v1alpha1.Placement) []place {
+	var out []place
+	for _, m := range p.Spec.Members {
+		out = append(out, place{p, m})
+	}
+	return out
 }
