@@ -65,7 +65,7 @@ func gangFor(job *v1alpha1.TrainingJob, p preparation) *v1alpha1.Gang {
 			policy = v1alpha1.RestartOnFailure
 		}
 		gang.Spec.Roles = append(gang.Spec.Roles, v1alpha1.GangRole{
-			Name: role.Name, Replicas: replicas(role), GPUs: wants, GPUModels: role.GPUModels,
+			Name: role.Name, Replicas: replicas(role), MinReplicas: role.MinReplicas, GPUs: wants, GPUModels: role.GPUModels,
 			RestartPolicy: policy, Template: templateFor(job, role, p),
 		})
 	}
