@@ -120,7 +120,7 @@ type Core struct {
 	sources []queue.Source
 	// raised are the members that were given back for a while, and yielding
 	// marks the classes for which that gave no room in this pass.
-	raised   []*held
+	raised   []extra
 	yielding []failure
 	// lifted are the ports that were given back for a while, and depth how
 	// often that was begun and not ended.

@@ -45,7 +45,7 @@ func (c *Core) giveBack(now Instant, result *Result) {
 	c.yielding = c.yielding[:0]
 	tried := 0
 	try := func(e *entry) {
-		if e.placed || c.notNow(e, now) != nil || c.nominated(e) || c.barred(e) || c.heldBack(e, now) || c.hopelessEven(e) {
+		if e.placed || c.mustWait(e, now) || c.nominated(e) || c.barred(e) || c.heldBack(e, now) || c.hopelessEven(e) {
 			return
 		}
 		tried++
@@ -66,6 +66,33 @@ func (c *Core) giveBack(now Instant, result *Result) {
 	for e := next(); e != nil && tried < yieldAttempts; e = next() {
 		try(e)
 	}
+}
+
+// mustWait reports that an entry is not to be planned whatever is given back. A
+// quota that is full of what is beyond a minimum is none of it.
+func (c *Core) mustWait(e *entry, now Instant) bool {
+	reason := c.notNow(e, now)
+	if over, is := reason.(OverQuota); is {
+		return over.Asked > over.Hard
+	}
+	return reason != nil
+}
+
+// raisedUse is what replicas beyond a minimum count for in a quota that are
+// given back for a while.
+func (c *Core) raisedUse(q *quota, resource string) int64 {
+	var sum int64
+	for _, x := range c.raised {
+		if !x.held.extra || x.entry.req.Namespace != q.Namespace {
+			continue
+		}
+		for i := range x.entry.req.Roles {
+			if r := &x.entry.req.Roles[i]; r.Name == x.held.role {
+				sum += q.Of(r, resource)
+			}
+		}
+	}
+	return sum
 }
 
 // hopelessEven reports that an entry like this one found no room in this pass,

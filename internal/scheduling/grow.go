@@ -95,10 +95,15 @@ func (c *Core) growBy(e *entry, closed *placement.NodeSet, now Instant, result *
 		if !ok {
 			continue
 		}
-		f, ok := c.place(e.oneMore(i, index), closed)
+		one := e.oneMore(i, index)
+		if c.overQuota(one) != nil {
+			continue
+		}
+		f, ok := c.place(one, closed)
 		if !ok {
 			continue
 		}
+		c.spend(one)
 		result.Growths = append(result.Growths, f.extend(e, now)...)
 		return true
 	}

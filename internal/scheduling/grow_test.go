@@ -27,6 +27,8 @@ type journalled struct {
 	core *Core
 	snap Snapshot
 	next int
+	// pods is how many pods a quota allows; 0: there is none.
+	pods int64
 	// told is what was decided last.
 	told Result
 }
@@ -44,6 +46,10 @@ func (j *journalled) ask(r Request) {
 // pass decides, and writes what came of it.
 func (j *journalled) pass() Result {
 	j.t.Helper()
+	if j.pods > 0 {
+		used := int64(len(NewLedger(j.snap).Holdings()))
+		j.snap.Quotas = []Quota{quotaOf("small", QuotaTerm{Resource: "pods", Hard: j.pods, Used: used})}
+	}
 	// The core compares with what it was shown: show it other memory.
 	j.snap.Requests = slices.Clone(j.snap.Requests)
 	j.told = j.core.Pass(j.snap)
@@ -343,6 +349,27 @@ func TestGrowthKeepsToTheLimitOfItsQueue(t *testing.T) {
 	}
 	j.rest()
 	j.want("the limit is shared", map[string]int{"sweep": 1, "new": 2})
+}
+
+// The same holds of a quota of its namespace.
+func TestGrowthKeepsToQuotas(t *testing.T) {
+	j := newJournalled(t, testNode("a", "A100", 8))
+	j.pods = 3
+	j.ask(gang("sweep").role("worker", 8, 1).elastic(1).obj())
+	j.rest()
+	j.want("as many as the quota allows", map[string]int{"sweep": 3})
+	j.ask(gang("more").role("worker", 3, 1).obj())
+	j.rest()
+	j.want("nothing is given back in vain", map[string]int{"sweep": 3, "more": 0})
+	// The API server refuses while the quota is full.
+	j.ask(gang("new").role("worker", 2, 1).with(func(r *Request) { r.Refused = "exceeded quota" }).obj())
+	if r := j.pass(); len(r.GiveBacks) != 2 {
+		t.Fatalf("for the quota: %+v", r)
+	}
+	j.leave()
+	j.request("uid-new").Refused = ""
+	j.rest()
+	j.want("the quota is shared", map[string]int{"sweep": 1, "new": 2})
 }
 
 // What is idle is shared out fairly: to the queue with the smaller share, and

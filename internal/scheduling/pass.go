@@ -451,9 +451,9 @@ func (c *Core) lifting() func() {
 	c.depth++
 	mark, charged, ports, raised := c.cluster.Mark(), c.tree.Mark(), len(c.lifted), len(c.raised)
 	return func() {
-		for _, h := range c.raised[raised:] {
-			h.up = false
-			h.site.milli += h.milli()
+		for _, x := range c.raised[raised:] {
+			x.held.up = false
+			x.held.site.milli += x.held.milli()
 		}
 		c.raised = c.raised[:raised]
 		for _, p := range c.lifted[ports:] {
@@ -483,7 +483,7 @@ func (c *Core) raise(e *entry, h *held) {
 	}
 	h.up = true
 	h.site.milli -= h.milli()
-	c.raised = append(c.raised, h)
+	c.raised = append(c.raised, extra{e, h})
 	for _, s := range h.seats {
 		c.cluster.Release(s)
 	}

@@ -12,6 +12,9 @@ func wishOf(uid string) string { return uid + "+" }
 // patience begins when they are first seen. What was planned for one is shown
 // by the snapshot, or taken back.
 func (c *Core) wishes(s *Snapshot, placed map[string]*Placement, present map[string]bool) {
+	if !slices.ContainsFunc(s.Requests, func(r Request) bool { return r.Grows }) {
+		return
+	}
 	journalled := map[string][]*Placement{}
 	for i := range s.Placements {
 		p := &s.Placements[i]
