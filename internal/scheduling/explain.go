@@ -20,6 +20,8 @@ type Explanation struct {
 	Advice []Advice
 	// Tenure is for how long it keeps what it has; nil unless it is placed.
 	Tenure *Tenure
+	// Size is how many members it has; nil unless it is placed and elastic.
+	Size *Size
 }
 
 // Position is a place in the order of turns.
@@ -63,7 +65,7 @@ func (c *Core) ExplainBy(f *Foresight, uid string, now Instant) (Explanation, bo
 		return Explanation{}, false
 	}
 	if e.placed {
-		return Explanation{Reason: Placed{Since: e.since, Attempt: e.attempt}, Tenure: c.tenure(e)}, true
+		return Explanation{Reason: Placed{Since: e.since, Attempt: e.attempt}, Tenure: c.tenure(e), Size: c.sizeOfGang(e, now)}, true
 	}
 	x := Explanation{Reason: c.reason(e, now, nil)}
 	if x.Reason.Code() == CodeQuota {

@@ -259,6 +259,18 @@ func (c *Core) order(back []extra, to *entry, result *Result) {
 	}
 }
 
+// unordered finds orders to give back that were not written after all, and looks
+// anew for room for those that they were for.
+func (c *Core) unordered(e *entry, holdings []Holding) {
+	for i := range e.held {
+		h := &e.held[i]
+		stays := func(o Holding) bool { return o.journal == h.journal && o.Extra && !o.Leaving }
+		if h.leaving && slices.ContainsFunc(holdings, stays) {
+			c.nominations = slices.DeleteFunc(c.nominations, func(p promise) bool { return slices.Contains(p.nodes, h.site.id) })
+		}
+	}
+}
+
 // giveAtOnce takes replicas away without waiting for them to end.
 func (c *Core) giveAtOnce(back []extra) {
 	for _, x := range back {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -176,6 +177,12 @@ func TestElasticGangsGrowIntoWhatIsIdle(t *testing.T) {
 	}
 	j.rest()
 	j.want("at rest", map[string]int{"sweep": 4})
+	x, _ := j.core.Explain("uid-sweep", j.snap.Now)
+	if x.Size == nil || x.Size.Has != 4 || x.Size.Least != 1 || x.Size.Most != 8 || x.Size.Why == nil {
+		t.Errorf("explained as %+v", x.Size)
+	} else if words := x.Size.Render(clock); !strings.HasPrefix(words, "4 of 1..8; for another one: ") {
+		t.Errorf("in words: %s", words)
+	}
 	// One that is done makes room for the next index.
 	j.done("sweep", 1)
 	if r := j.pass(); len(r.Growths) != 1 || r.Growths[0].Member.Index != 4 {

@@ -109,6 +109,7 @@ func (c *Core) adopt(uid string, holdings []Holding, p *Placement) {
 	if p != nil {
 		e.saved = p.Saved
 	}
+	c.unordered(e, holdings)
 	favoured := e.favoured > 0 && p != nil && e.attempt == p.Attempt
 	c.free(e)
 	c.remove(e)

@@ -65,6 +65,7 @@ func TestAnElasticJobGrowsAndMakesRoom(t *testing.T) {
 	if want := []string{"worker-2 for " + ns + "/bert", "worker-3 for " + ns + "/bert"}; !slices.Equal(back, want) || j.Status.Shrunk != 2 {
 		t.Errorf("given back %v, %d in all, want %v", back, j.Status.Shrunk, want)
 	}
+	expect(t, m.Run(ctx, "-n", ns, "why", "sweep"), 0, "Members:  2 of 1..4; for another one: ", ns+"/bert")
 	expect(t, m.Run(ctx, "-n", ns, "describe", "sweep"), 0, "1..4", "worker-3 is stopped to make room for "+ns+"/bert")
 
 	// 2. It ends: the first grows again.
