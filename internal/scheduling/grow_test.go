@@ -258,6 +258,25 @@ func TestExactlyAsManyAreGivenBackAsAreNeeded(t *testing.T) {
 	}
 }
 
+// Room of which a part is free already is kept for whom it is made.
+func TestNothingGrowsIntoRoomThatIsBeingMade(t *testing.T) {
+	j := newJournalled(t, testNode("a", "A100", 4))
+	j.ask(gang("sweep").role("worker", 8, 1).elastic(1).obj())
+	j.rest()
+	j.ask(gang("new").role("worker", 2, 1).obj())
+	if r := j.pass(); len(r.GiveBacks) != 2 {
+		t.Fatalf("%+v", r)
+	}
+	first := slices.IndexFunc(j.snap.Placements, func(p Placement) bool { return p.Leaving })
+	j.snap.Placements = slices.Delete(j.snap.Placements, first, first+1)
+	if r := j.pass(); len(r.Growths)+len(r.GiveBacks)+len(r.Plans) > 0 {
+		t.Errorf("while one of two has gone: %+v", r)
+	}
+	j.leave()
+	j.rest()
+	j.want("side by side", map[string]int{"sweep": 2, "new": 2})
+}
+
 // A Muster that is started again while replicas leave neither orders more nor
 // loses whom they leave for.
 func TestGiveBacksAreNotOrderedAgainByANewCore(t *testing.T) {

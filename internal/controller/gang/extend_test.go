@@ -321,3 +321,33 @@ func TestAnExtensionThatIsTornOut(t *testing.T) {
 	})
 	w.runs(2)
 }
+
+// What the cache does not show may still be there: an extension is let go only
+// if the API server has no pod of it, but one of a member that is done.
+func TestAnExtensionIsLetGoPastTheCache(t *testing.T) {
+	w := newWorld(t, fault{})
+	w.must(w.api.Create(t.Context(), elasticGang()))
+	w.runs(4)
+	ctx := t.Context()
+	last := func() []*v1alpha1.Placement {
+		for _, p := range w.placements(ctx) {
+			if p.Spec.Extends != "" && p.Spec.Members[0].Index == 3 {
+				return []*v1alpha1.Placement{&p}
+			}
+		}
+		return nil
+	}
+	gone, err := w.ctl.letGo(ctx, w.gang(ctx), last())
+	if gone || err != nil || last() == nil {
+		t.Fatalf("let go although its pod runs: %v, %v", gone, err)
+	}
+	w.setPods(succeeds, "resnet-worker-3")
+	g := w.gang(ctx)
+	if gone, err = w.ctl.letGo(ctx, g, last()); gone || err != nil {
+		t.Fatalf("let go although nobody has noted that it is done: %v, %v", gone, err)
+	}
+	g.Status.Done = append(g.Status.Done, "worker-3")
+	if gone, err = w.ctl.letGo(ctx, g, last()); !gone || err != nil || last() != nil {
+		t.Fatalf("not let go: %v, %v", gone, err)
+	}
+}
