@@ -35,6 +35,7 @@ type GangList struct {
 // GangSpec is what is wanted together.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.topology) || !has(self.topology.required) || !self.topology.required || self.roles.all(r, !has(r.spread) || !has(r.spread.required) || !r.spread.required || r.replicas < 2 || (r.spread.over == 'node' && self.topology.within != 'node') || (r.spread.over == 'nvlink' && self.topology.within in ['zone', 'rack']) || (r.spread.over == 'rack' && self.topology.within == 'zone'))",message="topology asks for all members within one domain and spread for no two of a role in one: spread over a narrower level than topology.within (from wide to narrow: zone, rack, nvlink, node), or do not require both"
+// +kubebuilder:validation:XValidation:rule="self.roles.all(r, !has(r.minReplicas) || r.minReplicas == r.replicas) || ((!has(self.rendezvous) || self.rendezvous == 'None') && (!has(self.restart) || self.restart == 'Member'))",message="roles: minReplicas below replicas needs rendezvous None and restart Member: members of TensorFlow and PyTorch are told of one another when they start, and cannot come and go"
 type GangSpec struct {
 	// Roles are the gang's parts.
 	//
@@ -110,6 +111,7 @@ const (
 // GangRole is one part of a gang.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.gpuMemory) || !has(self.gpus) || (type(self.gpus) == string && isQuantity(self.gpus) && quantity(self.gpus).isGreaterThan(quantity('0')) && quantity(self.gpus).isLessThan(quantity('1')))",message="gpuMemory is memory of one GPU: leave gpus out, or give a share below one GPU, such as gpus: 250m"
+// +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || self.minReplicas <= self.replicas",message="minReplicas must be from 1 to replicas: with how many members the role starts, of how many it has at most"
 type GangRole struct {
 	// Name is the role's name.
 	Name string `json:"name"`
@@ -118,6 +120,14 @@ type GangRole struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	Replicas int32 `json:"replicas"`
+	// MinReplicas is with how many members the role starts, and the number that
+	// it is entitled to, of those that are not done. Further ones, the lowest
+	// indices first, are added while there is room that nobody waits for, and
+	// given back first. Every index must succeed in the end. Unset: replicas.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	MinReplicas *int32 `json:"minReplicas,omitempty"`
 	// GPUs is the number of GPUs of each member, or a share below one GPU.
 	//
 	// +kubebuilder:validation:XIntOrString
@@ -221,6 +231,29 @@ type GangStatus struct {
 	//
 	// +optional
 	Progress *Progress `json:"progress,omitempty"`
+	// Shrunk counts replicas beyond the minimum that were given back because
+	// somebody was entitled to their room. They are no failures, and run again
+	// later.
+	//
+	// +optional
+	Shrunk int32 `json:"shrunk,omitempty"`
+	// GivenBack names the last of them, the latest last, and for whom:
+	// "worker-3 for nlp/bert". At most 16.
+	//
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=atomic
+	// +optional
+	GivenBack []string `json:"givenBack,omitempty"`
+	// GrowRefusals counts the further replicas in a row that a node or the API
+	// server did not take. It is 0 again once one runs.
+	//
+	// +optional
+	GrowRefusals int32 `json:"growRefusals,omitempty"`
+	// GrowNotBefore is the earliest time at which another replica is added,
+	// after one was not taken.
+	//
+	// +optional
+	GrowNotBefore *metav1.Time `json:"growNotBefore,omitempty"`
 	// NotBefore is the earliest time of the next attempt, after a failure.
 	NotBefore *metav1.Time `json:"notBefore,omitempty"`
 	// Outcome is set once the gang is to end, before its members are gone:
@@ -232,7 +265,9 @@ type GangStatus struct {
 	// +listType=set
 	Done []string `json:"done,omitempty"`
 	// Counted lists the UIDs of ended pods whose usage and failure are
-	// already in the sums below, so that nothing is counted twice.
+	// already in the sums below, and as placement/UID those of the Placements
+	// of replicas that were given back and are counted, so that nothing is
+	// counted twice.
 	//
 	// +listType=set
 	Counted []string `json:"counted,omitempty"`

@@ -55,6 +55,17 @@ const (
 	// attempt holds a placement; the order of an earlier attempt, and what
 	// cannot be read, mean nothing.
 	AnnotationEvict = "muster.dev/evict"
+	// AnnotationGiveBack is, on the Placement of a replica beyond an elastic
+	// gang's minimum, for whom the scheduler ordered it back:
+	// "<namespace>/<name>". The order itself is the Placement's deletion.
+	AnnotationGiveBack = "muster.dev/give-back"
+	// AnnotationRecalled marks, on such a Placement, that the gang's controller
+	// itself took it back: its node did not take the pod, or another Placement
+	// names the same member.
+	AnnotationRecalled = "muster.dev/recalled"
+	// AnnotationExtension is, on a member pod that was added to an elastic gang,
+	// the name of the Placement that added it.
+	AnnotationExtension = "muster.dev/extension"
 	// AnnotationRelease is, on a Gang, a person's order to give back what an
 	// attempt holds without waiting for its members: "<attempt> <who>". Pods
 	// are deleted without a grace period; their processes may still be there.

@@ -9,6 +9,12 @@ import (
 // small immutable object, written before any pod exists. While it exists it
 // holds what it names. It is named <gang>-<attempt>.
 //
+// Each replica that an elastic gang is given beyond its minimum has a small
+// Placement of its own, of the same attempt, that says what it extends; it is
+// named <gang>-<attempt>.<role>-<index>.<epoch>-<number>. Deleting it is the
+// order to give the replica back; the gang's controller lets it go once the
+// replica's pod is gone.
+//
 // +kubebuilder:object:root=true
 // +kubebuilder:printcolumn:name="Gang",type=string,JSONPath=`.spec.gang`
 // +kubebuilder:printcolumn:name="Attempt",type=integer,JSONPath=`.spec.attempt`
@@ -43,6 +49,12 @@ type PlacementSpec struct {
 	Attempt int32 `json:"attempt"`
 	// Epoch is the scheduler's epoch when it planned.
 	Epoch int64 `json:"epoch"`
+	// Extends is the name of the Placement that this one adds a replica to.
+	// Empty for that of the attempt itself.
+	//
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Extends string `json:"extends,omitempty"`
 	// Nodes is the table that members index into.
 	//
 	// +kubebuilder:validation:MaxItems=1000

@@ -65,6 +65,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!self.roles.exists(r, r.name == 'chief' && has(r.replicas) && r.replicas != 1)",message="roles: chief must have exactly 1 replica"
 // +kubebuilder:validation:XValidation:rule="!(has(self.environment) && has(self.environment.image) && size(self.environment.image) > 0 && (has(self.environment.requirements) || has(self.environment.path)))",message="environment: give one of requirements, path and image, not several"
 // +kubebuilder:validation:XValidation:rule="!has(self.topology) || !has(self.topology.required) || !self.topology.required || self.roles.all(r, !has(r.spread) || !has(r.spread.required) || !r.spread.required || !has(r.replicas) || r.replicas < 2 || (r.spread.over == 'node' && self.topology.within != 'node') || (r.spread.over == 'nvlink' && self.topology.within in ['zone', 'rack']) || (r.spread.over == 'rack' && self.topology.within == 'zone'))",message="topology asks for all members within one domain and spread for no two of a role in one: spread over a narrower level than topology.within (from wide to narrow: zone, rack, nvlink, node), or do not require both"
+// +kubebuilder:validation:XValidation:rule="self.roles.all(r, !has(r.minReplicas) || (has(r.replicas) ? r.replicas : 1) == r.minReplicas) || !has(self.framework) || self.framework == 'None'",message="roles: minReplicas below replicas (a job that grows and shrinks) needs framework None: members of TensorFlow and PyTorch are told of one another when they start, and cannot come and go"
 type TrainingJobSpec struct {
 	// Framework decides which rendezvous variables members receive.
 	//
@@ -186,6 +187,7 @@ const (
 // Role is one part of a job.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.script) || !has(self.command)",message="give command or script, not both"
+// +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || self.minReplicas <= (has(self.replicas) ? self.replicas : 1)",message="minReplicas must be from 1 to replicas: with how many members the role starts, of how many it has at most"
 // +kubebuilder:validation:XValidation:rule="has(self.script) || has(self.command) || has(self.template)",message="give a command (a list of words) or a script (a Python file in the code folder)"
 // +kubebuilder:validation:XValidation:rule="!has(self.gpuMemory) || !has(self.gpus) || (type(self.gpus) == string && isQuantity(self.gpus) && quantity(self.gpus).isGreaterThan(quantity('0')) && quantity(self.gpus).isLessThan(quantity('1')))",message="gpuMemory is memory of one GPU: leave gpus out, or give a share below one GPU, such as gpus: 250m"
 type Role struct {
@@ -202,6 +204,19 @@ type Role struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	Replicas *int32 `json:"replicas,omitempty"`
+
+	// MinReplicas is with how many members the role starts: all of these
+	// together, or none. Further ones, the lowest indices first, are added one
+	// by one while there is room that nobody waits for, and are given back first
+	// when somebody is entitled to it: such a member gets SIGTERM and its grace
+	// period (30 seconds, or the template's terminationGracePeriodSeconds) and
+	// runs again later. Every index must succeed in the end; one that finds
+	// nothing left to do exits with 0. Needs framework None. Default: replicas.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	MinReplicas *int32 `json:"minReplicas,omitempty"`
 
 	// Command is the program and its arguments. $(VAR) is expanded.
 	//
@@ -400,10 +415,10 @@ type TrainingJobStatus struct {
 	Phase JobPhase `json:"phase,omitempty"`
 	// Message says in words why the job is in this phase.
 	Message string `json:"message,omitempty"`
-	// Ready is "running/wanted" members.
+	// Ready is "running/wanted" members; "3 of 1..8" where a role is elastic.
 	Ready string `json:"ready,omitempty"`
 	// GPUs is how many GPUs the whole gang asks for; shares add up to whole
-	// ones, rounded up.
+	// ones, rounded up. Where a role is elastic, all of its replicas count.
 	GPUs int64 `json:"gpus,omitempty"`
 	// Roles are counts by role.
 	//
@@ -439,6 +454,18 @@ type TrainingJobStatus struct {
 	//
 	// +optional
 	Progress *Progress `json:"progress,omitempty"`
+	// Shrunk counts members of elastic roles that were given back because
+	// somebody was entitled to their room; they run again later.
+	//
+	// +optional
+	Shrunk int32 `json:"shrunk,omitempty"`
+	// GivenBack names the last of them, the latest last, and for whom:
+	// "worker-3 for nlp/bert". At most 16.
+	//
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=atomic
+	// +optional
+	GivenBack []string `json:"givenBack,omitempty"`
 	// GPUSeconds is GPUs held x seconds held so far, of ended members.
 	GPUSeconds resource.Quantity `json:"gpuSeconds,omitempty"`
 	// CPUSeconds is CPU time used by ended members.
@@ -470,4 +497,14 @@ type RoleStatus struct {
 	//
 	// +optional
 	GPUShare string `json:"gpuShare,omitempty"`
+	// Min is with how many members an elastic role starts; wanted is then the
+	// most that it may have. 0: the role is not elastic.
+	//
+	// +optional
+	Min int32 `json:"min,omitempty"`
+	// Shrunk counts members of an elastic role that were given back because
+	// somebody was entitled to their room.
+	//
+	// +optional
+	Shrunk int32 `json:"shrunk,omitempty"`
 }

@@ -238,9 +238,10 @@ func (t *trial) role(i int) []Advice {
 		out = append(out, FewerGPUs{Role: r.Name, From: r.GPUs, To: int32(k), Models: r.Models})
 	}
 	if len(r.Done) == 0 && r.Replicas > 1 {
-		k := most(int64(r.Replicas), func(k int64) bool { return t.starts(i, func(r *Role) { r.Replicas = int32(k) }) })
+		from := int32(members(r))
+		k := most(int64(from), func(k int64) bool { return t.starts(i, func(r *Role) { r.Replicas = int32(k) }) })
 		if k > 0 {
-			out = append(out, FewerMembers{Role: r.Name, From: r.Replicas, To: int32(k)})
+			out = append(out, FewerMembers{Role: r.Name, From: from, To: int32(k)})
 		}
 		out = append(out, t.split(i)...)
 	}
@@ -253,6 +254,9 @@ func (t *trial) role(i int) []Advice {
 // members already is known to be able to.
 func (t *trial) split(i int) []Advice {
 	r := &t.entry.req.Roles[i]
+	if r.elastic() {
+		return nil
+	}
 	for parts := int32(2); parts <= r.GPUs; parts++ {
 		if r.GPUs%parts != 0 {
 			continue

@@ -62,7 +62,7 @@ func (b *board) build(c *Core, kinds *kindTable) {
 		n.milli -= s.milli
 		for _, e := range s.here {
 			for k := range e.held {
-				if h := &e.held[k]; h.site == s {
+				if h := &e.held[k]; h.site == s && !h.up {
 					n.cpu -= h.resources.MilliCPU
 					n.memory -= h.resources.Memory
 				}

@@ -139,12 +139,12 @@ func (c *Core) choose(ch *chance, s *search, now Instant, free, want int64) int6
 
 // milliAt is what an entry holds of a node's devices.
 func (e *entry) milliAt(s *site) int64 {
-	if len(e.held) == 1 {
+	if len(e.held) == 1 && !e.held[0].up {
 		return e.held[0].milli()
 	}
 	var sum int64
 	for i := range e.held {
-		if e.held[i].site == s {
+		if e.held[i].site == s && !e.held[i].up {
 			sum += e.held[i].milli()
 		}
 	}

@@ -120,12 +120,17 @@ type Core struct {
 	denied  bool
 	due     []*entry
 	scratch []*entry
+	// extras counts the replicas beyond the minimum that are held.
+	extras  int
 	sources []queue.Source
 	wants   []placement.Want
+	// raised are the members that were given back for a while, and yielding
+	// marks the classes for which that gave no room in this pass.
+	raised   []extra
+	yielding []failure
 	// lifted are the ports that were given back for a while, and depth how
 	// often that was begun and not ended.
 	lifted []portOf
-	away   []*entry
 	depth  int
 	// shunners is how much is held whose rules keep others off, and blind is
 	// true while such rules are not looked at.
@@ -172,13 +177,18 @@ type entry struct {
 
 	placed  bool
 	attempt int32
-	// lifted is true while what it holds is given back for a while.
-	lifted bool
+	// unseen is true while it holds what no snapshot has shown, or was ordered
+	// to give back what none has shown to leave.
+	unseen bool
 	// favoured is how many milli GPUs it was started with out of order.
 	favoured int64
 	since    Instant
 	saved    Instant
 	held     []held
+	// extras is how many of those are beyond the minimum of an elastic gang, and
+	// busy are the members that have a place in the journal, held or not.
+	extras int
+	busy   map[memberKey]bool
 
 	// crowded is true where it could not be seated on a device that it holds,
 	// because another was still seated there.
@@ -219,6 +229,13 @@ type held struct {
 	charged   queue.Vector
 	// kin is for rules about where others are; nil where there are none.
 	kin *kin
+	// extra is true for a replica beyond the minimum; it began at since, is in
+	// the journal's entry of this UID, and is leaving once it was ordered back.
+	extra, leaving bool
+	since          Instant
+	journal        string
+	// up is true while it is given back for a while.
+	up bool
 }
 
 // NewCore returns a Core that knows nothing yet.
@@ -464,6 +481,10 @@ func (c *Core) join(e *entry, h held) {
 	c.tree.Charge(e.queue, e.user, h.charged)
 	e.held = append(e.held, h)
 	c.shunners += truth(h.kin.shunning())
+	if h.extra {
+		e.extras++
+		c.extras++
+	}
 	h.site.milli += h.milli()
 	if at, found := slices.BinarySearchFunc(h.site.here, e, byUID); !found {
 		h.site.here = slices.Insert(h.site.here, at, e)
@@ -482,6 +503,11 @@ func (c *Core) holdPorts(h *held, ports []int32) {
 func (c *Core) release(e *entry, h *held) {
 	h.site.milli -= h.milli()
 	c.shunners -= truth(h.kin.shunning())
+	if h.extra {
+		e.extras--
+		c.extras--
+		h.extra = false
+	}
 	c.tree.Refund(e.queue, e.user, h.charged)
 	for _, s := range h.seats {
 		c.cluster.Release(s)

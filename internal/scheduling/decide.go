@@ -9,6 +9,11 @@ type Result struct {
 	Plans []Plan
 	// Evictions are what is to be stopped so that others can start.
 	Evictions []Eviction
+	// Growths are further replicas of elastic gangs that are placed, each to be
+	// journalled by itself.
+	Growths []Growth
+	// GiveBacks are replicas of elastic gangs that are to be given back.
+	GiveBacks []GiveBack
 	// Waiting are the others, in their order.
 	Waiting []Waiting
 }
@@ -42,6 +47,9 @@ func (c *Core) reasons(s Snapshot) []Waiting {
 	var left *house
 	alike := map[string]Reason{}
 	for i, e := range c.considered() {
+		if e.req.extends != "" {
+			continue // it is placed, and waits for a part of it
+		}
 		reason := c.notNow(e, s.Now)
 		switch {
 		case reason != nil:
@@ -101,11 +109,15 @@ func (r *Request) waiting(reason Reason) Waiting {
 	return Waiting{Key: r.Key, UID: r.UID, Pod: r.Pod, Reason: reason}
 }
 
-// placements returns the newest placement of each request.
+// placements returns the newest placement of each request, without those that
+// extend one.
 func placements(s Snapshot) map[string]*Placement {
 	out := map[string]*Placement{}
 	for i := range s.Placements {
 		p := &s.Placements[i]
+		if p.Extends {
+			continue
+		}
 		if have := out[p.UID]; have == nil || have.Attempt < p.Attempt {
 			out[p.UID] = p
 		}

@@ -62,8 +62,15 @@ func firstOf(checks ...func() Reason) Reason {
 	return nil
 }
 
-// members is how many members of a role are still to run.
-func members(r *Role) int64 { return int64(r.Replicas) - int64(len(r.Done)) }
+// members is how many members of a role are to start together: all that are
+// not done, of an elastic role as many of those as its minimum says.
+func members(r *Role) int64 {
+	undone := int64(r.Replicas) - int64(len(r.Done))
+	if r.elastic() {
+		return min(int64(r.Min), undone)
+	}
+	return undone
+}
 
 // allowed finds a role that no node takes.
 func (d *diagnosis) allowed() Reason {
@@ -342,7 +349,11 @@ func (d *diagnosis) ports() Reason {
 	}
 	var need, free int
 	for i := range d.req.Roles {
-		need += int(d.req.Roles[i].Replicas)
+		if r := &d.req.Roles[i]; r.elastic() {
+			need += int(members(r))
+		} else {
+			need += int(r.Replicas)
+		}
 	}
 	for _, r := range d.left.rooms {
 		if r.node.Ports == nil {

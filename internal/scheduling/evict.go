@@ -162,7 +162,7 @@ func (c *Core) mayGo(v *entry, s *search, now Instant) bool {
 	if own := estimate.Span(c.tree.MinRunTime(v.queue)); own > 0 && s.cause == ForGuarantee {
 		least = own
 	}
-	if v.req.Pod || v.leaving(now) || now.since(v.since) < least {
+	if v.req.Pod || v.leaving(now) || now.since(v.since) < least || v.req.UID == s.wants.req.extends {
 		return false
 	}
 	switch s.cause {
@@ -239,18 +239,19 @@ func (c *Core) evictFor(s *search, now Instant, result *Result) {
 		return
 	}
 	s.avoid = c.avoidFor(e)
-	victims := c.onNodes(s, now)
-	if victims == nil && s.entitled() {
-		victims = c.anywhere(s, now)
-	}
-	if victims == nil {
+	victims := c.victims(s, now)
+	if len(victims) == 0 {
 		return
 	}
-	nodes, ok := c.fewest(s, &victims)
-	if !ok || len(victims) == 0 || !s.entitled() && !c.afford(victims, now) {
+	back, nodes, ok := c.beside(s, victims)
+	if !ok || !s.entitled() && !c.afford(victims, now) {
 		return
 	}
 	limits := c.inTheWay(e)
+	c.order(back, e, result)
+	if c.options.Instantly {
+		c.giveAtOnce(back)
+	}
 	for _, v := range victims {
 		c.evict(v, s, now, result)
 	}
@@ -264,6 +265,45 @@ func (c *Core) evictFor(s *search, now Instant, result *Result) {
 			c.favour(e)
 		}
 	}
+}
+
+// victims are whom it takes for the entry of a search to have room, what is
+// beyond the minimum of others being given back; none if that does not help.
+func (c *Core) victims(s *search, now Instant) []*entry {
+	defer c.lifting()()
+	c.raiseExtras()
+	victims := c.onNodes(s, now)
+	if victims == nil && s.entitled() {
+		victims = c.anywhere(s, now)
+	}
+	if victims == nil || !c.fewest(s, &victims) {
+		return nil
+	}
+	return victims
+}
+
+// beside finds which replicas beyond a minimum have to go beside the victims,
+// and the nodes that the entry then would be on.
+func (c *Core) beside(s *search, victims []*entry) (back []extra, nodes []placement.NodeID, ok bool) {
+	defer c.lifting()()
+	for _, v := range victims {
+		c.lift(v)
+	}
+	gone, may := c.yielders(s.wants)
+	ours := func(x extra) bool { return x.held.up }
+	may, gone = slices.DeleteFunc(may, ours), slices.DeleteFunc(gone, ours)
+	if back, ok = c.fewestBack(gone, may, func() bool { return c.hasRoom(s) }); !ok {
+		return nil, nil, false
+	}
+	c.raiseAll(gone)
+	c.raiseAll(back)
+	f, ok := c.place(s.wants, s.avoid)
+	if !ok {
+		return nil, nil, false
+	}
+	nodes = f.nodes()
+	f.back()
+	return back, nodes, true
 }
 
 // onNodes looks for the nodes that can be cleared at the least price, for
@@ -369,27 +409,24 @@ func (c *Core) hasRoom(s *search) bool {
 }
 
 // fewest leaves out, the dearest first, those without whom there is room as
-// well, and returns the nodes that the entry then would be on; false if there
-// is no room even so.
-func (c *Core) fewest(s *search, victims *[]*entry) ([]placement.NodeID, bool) {
+// well; false if there is no room even so.
+func (c *Core) fewest(s *search, victims *[]*entry) bool {
 	defer c.lifting()()
-	*victims = c.thin(s, *victims)
-	for _, v := range *victims {
-		c.lift(v)
-	}
-	f, ok := c.place(s.wants, s.avoid)
-	if !ok {
-		return nil, false
-	}
-	nodes := f.nodes()
-	f.back()
-	return nodes, true
+	*victims = thin(c, *victims, func() bool { return c.hasRoom(s) }, c.liftAll)
+	c.liftAll(*victims)
+	return c.hasRoom(s)
 }
 
-// thin returns those of a part of the victims that are needed, all others being
-// lifted or not as they will be.
-func (c *Core) thin(s *search, part []*entry) []*entry {
-	if len(part) == 0 || c.hasRoom(s) {
+func (c *Core) liftAll(list []*entry) {
+	for _, v := range list {
+		c.lift(v)
+	}
+}
+
+// thin returns those of a part of what may go that are needed for there to be
+// room, all others being lifted or not as they will be.
+func thin[T any](c *Core, part []T, room func() bool, lift func([]T)) []T {
+	if len(part) == 0 || room() {
 		return nil
 	}
 	if len(part) == 1 {
@@ -397,16 +434,12 @@ func (c *Core) thin(s *search, part []*entry) []*entry {
 	}
 	half := len(part) / 2
 	restore := c.lifting()
-	for _, v := range part[half:] {
-		c.lift(v)
-	}
-	kept := slices.Clone(c.thin(s, part[:half]))
+	lift(part[half:])
+	kept := slices.Clone(thin(c, part[:half], room, lift))
 	restore()
 	restore = c.lifting()
-	for _, v := range kept {
-		c.lift(v)
-	}
-	kept = append(kept, c.thin(s, part[half:])...)
+	lift(kept)
+	kept = append(kept, thin(c, part[half:], room, lift)...)
 	restore()
 	return kept
 }

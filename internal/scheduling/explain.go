@@ -24,6 +24,8 @@ type Explanation struct {
 	// Ends is when it is expected to end; nil unless it is placed and something
 	// is known of how long it runs.
 	Ends *Expected
+	// Size is how many members it has; nil unless it is placed and elastic.
+	Size *Size
 }
 
 // Position is a place in the order of turns.
@@ -67,7 +69,7 @@ func (c *Core) ExplainBy(f *Foresight, uid string, now Instant) (Explanation, bo
 		return Explanation{}, false
 	}
 	if e.placed {
-		return Explanation{Reason: Placed{Since: e.since, Attempt: e.attempt}, Tenure: c.tenure(e), Ends: c.ends(e, now)}, true
+		return Explanation{Reason: Placed{Since: e.since, Attempt: e.attempt}, Tenure: c.tenure(e), Ends: c.ends(e, now), Size: c.sizeOfGang(e, now)}, true
 	}
 	x := Explanation{Reason: c.reason(e, now, nil)}
 	if x.Reason.Code() == CodeQuota {
@@ -157,7 +159,8 @@ func (c *Core) nomination(e *entry) Reason {
 		var out MakingRoom
 		for _, v := range c.running {
 			onNode := func(h held) bool { return slices.Contains(c.nominations[i].nodes, h.site.id) }
-			if v.toldAt != 0 && slices.ContainsFunc(v.held, onNode) {
+			goes := func(h held) bool { return (v.toldAt != 0 || h.leaving) && onNode(h) }
+			if slices.ContainsFunc(v.held, goes) {
 				out.Victims = append(out.Victims, v.req.Key)
 			}
 		}

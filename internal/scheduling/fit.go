@@ -96,6 +96,7 @@ func (f *fit) role(i int) bool {
 			todo = append(todo, index)
 		}
 	}
+	todo = todo[:members(r)]
 	if f.tied(r) {
 		f.domains = nil
 		if len(r.Peers) > 0 {
@@ -232,7 +233,7 @@ func (f *fit) keep(now Instant) []Assignment {
 	e, c := f.entry, f.core
 	c.cluster.Keep(f.mark)
 	c.remove(e)
-	e.placed, e.since, e.saved = true, now, 0
+	e.placed, e.unseen, e.since, e.saved = true, true, now, 0
 	e.attempt = e.req.Attempt + 1
 	for _, h := range f.held {
 		c.join(e, h)
@@ -254,7 +255,11 @@ func (f *fit) assignments() []Assignment {
 		r := &f.entry.req.Roles[i]
 		for index := range r.Replicas {
 			a := Assignment{Role: r.Name, Index: index}
-			if h := byMember[memberKey{role: r.Name, index: index}]; h != nil {
+			h := byMember[memberKey{role: r.Name, index: index}]
+			if h == nil && r.elastic() {
+				continue // it is not of the minimum, and nobody looks for it
+			}
+			if h != nil {
 				a.Node = h.site.node.Name
 				if len(h.ports) > len(r.FixedPorts) {
 					a.Port = h.ports[len(h.ports)-1]

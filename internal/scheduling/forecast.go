@@ -131,6 +131,9 @@ func (c *Core) newOutlook(target *entry, now Instant) *outlook {
 		r := occupant{entry: e, number: i, likely: now.add(e.estimate.Quantile(e.age(now), likely))}
 		for k := range e.held {
 			h := &e.held[k]
+			if h.up {
+				continue
+			}
 			r.seats = append(r.seats, stall{node: int32(h.site.id), milli: h.milli(), cpu: h.resources.MilliCPU, memory: h.resources.Memory})
 			if o.queues {
 				r.charges = append(r.charges, h.charged)

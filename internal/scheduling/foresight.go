@@ -54,6 +54,9 @@ func (f *Foresight) Forecast(c *Core, uid string, now Instant) (Expected, bool) 
 	if e == nil || e.placed || c.notNow(e, now) != nil || e.lost {
 		return Expected{}, false
 	}
+	// What is beyond a minimum is given back to whoever waits.
+	defer c.lifting()()
+	c.raiseExtras()
 	o := c.newOutlook(e, now)
 	if o.target == nil {
 		return Expected{}, false

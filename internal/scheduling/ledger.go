@@ -30,6 +30,12 @@ type Holding struct {
 	// Labels and Peers are for rules about where others are.
 	Labels map[string]string
 	Peers  []Peers
+	// Extra is true for a replica beyond the minimum of an elastic gang, and
+	// Leaving once it was ordered back.
+	Extra, Leaving bool
+	// journal is the UID of the journal's entry of a replica beyond the minimum;
+	// empty while it is only assumed.
+	journal string
 	// uid is the UID of the gang, or of the pod.
 	uid string
 }
@@ -70,6 +76,7 @@ func NewLedger(s Snapshot) *Ledger {
 			l.add(Holding{
 				Key: p.Gang, Role: m.Role, Index: m.Index, Node: m.Node, Since: p.Created,
 				GPUs: m.GPUs, Share: m.Share, Ports: portList(m.Port), Resources: m.Resources, Labels: m.Labels, Peers: m.Peers, uid: p.UID,
+				Extra: p.Extends, Leaving: p.Leaving, journal: p.Journal,
 			})
 		}
 	}

@@ -46,8 +46,11 @@ func (c *Core) Decide(now Instant) Result {
 			c.startOr(e, now, &result)
 		}
 	}
-	// 3. Room made by evictions.
+	// 3. Room made by replicas beyond a minimum, and by evictions.
+	c.giveBack(now, &result)
 	c.evictions(now, &result)
+	// 4. What nobody waits for goes to those that can use more.
+	c.grow(now, &result)
 	return result
 }
 
@@ -70,6 +73,11 @@ func (c *Core) Wake(now Instant) Instant {
 	}
 	if len(c.waiting) > 0 {
 		earlier(now.add(c.options.MinRun))
+	}
+	for _, e := range c.running {
+		if e.req.Grows {
+			earlier(e.req.NotBefore)
+		}
 	}
 	return next
 }
@@ -159,6 +167,10 @@ func (c *Core) start(e *entry, now Instant, result *Result) bool {
 func (c *Core) plan(f *fit, now Instant, result *Result) {
 	e := f.entry
 	c.spend(e)
+	if e.req.extends != "" {
+		c.planWish(f, now, result)
+		return
+	}
 	result.Plans = append(result.Plans, Plan{
 		Key: e.req.Key, UID: e.req.UID, Pod: e.req.Pod, Attempt: e.req.Attempt + 1, Members: f.keep(now),
 	})
@@ -371,6 +383,7 @@ func (c *Core) insist(p *promise, now Instant) bool {
 	}
 	limits := c.inTheWay(p.entry)
 	defer c.lifting()()
+	c.raiseExtras()
 	at := now.add(estimate.Minute)
 	for _, end := range c.endings(now) {
 		if slices.ContainsFunc(end.entry.held, func(h held) bool { return slices.Contains(p.nodes, h.site.id) }) {
@@ -395,10 +408,12 @@ type ending struct {
 
 // promise works out where and when an entry would have room first: what runs
 // is taken to end in the order of its expected ends, one after the other,
-// until the entry fits; then all is put back.
+// until the entry fits; then all is put back. What replicas beyond a minimum
+// hold is free for it at once.
 func (c *Core) promise(e *entry, now Instant) (promise, bool) {
 	ends, limits := c.endings(now), c.inTheWay(e)
 	defer c.lifting()()
+	c.raiseExtras()
 	for i, step := 0, 1; i < len(ends); {
 		upTo := min(len(ends), i+step)
 		for ; i < upTo; i++ {
@@ -435,12 +450,13 @@ func (c *Core) inTheWay(e *entry) []queue.Block {
 // puts them back.
 func (c *Core) lifting() func() {
 	c.depth++
-	mark, charged, ports, away := c.cluster.Mark(), c.tree.Mark(), len(c.lifted), len(c.away)
+	mark, charged, ports, raised := c.cluster.Mark(), c.tree.Mark(), len(c.lifted), len(c.raised)
 	return func() {
-		for _, e := range c.away[away:] {
-			e.lifted = false
+		for _, x := range c.raised[raised:] {
+			x.held.up = false
+			x.held.site.milli += x.held.milli()
 		}
-		c.away = c.away[:away]
+		c.raised = c.raised[:raised]
 		for _, p := range c.lifted[ports:] {
 			p.site.ports[p.port]++
 		}
@@ -456,21 +472,30 @@ func (c *Core) lifting() func() {
 // lift gives back the seats and charges of an entry, and its ports, while
 // lifting.
 func (c *Core) lift(e *entry) {
-	e.lifted, c.away = true, append(c.away, e)
 	for i := range e.held {
-		for _, s := range e.held[i].seats {
-			c.cluster.Release(s)
+		c.raise(e, &e.held[i])
+	}
+}
+
+// raise does the same with one member, once.
+func (c *Core) raise(e *entry, h *held) {
+	if h.up {
+		return
+	}
+	h.up = true
+	h.site.milli -= h.milli()
+	c.raised = append(c.raised, extra{e, h})
+	for _, s := range h.seats {
+		c.cluster.Release(s)
+	}
+	if !c.free4all() {
+		c.tree.Refund(e.queue, e.user, h.charged)
+	}
+	for _, p := range h.ports {
+		if h.site.ports[p]--; h.site.ports[p] <= 0 {
+			delete(h.site.ports, p)
 		}
-		if !c.free4all() {
-			c.tree.Refund(e.queue, e.user, e.held[i].charged)
-		}
-		for _, p := range e.held[i].ports {
-			s := e.held[i].site
-			if s.ports[p]--; s.ports[p] <= 0 {
-				delete(s.ports, p)
-			}
-			c.lifted = append(c.lifted, portOf{s, p})
-		}
+		c.lifted = append(c.lifted, portOf{h.site, p})
 	}
 }
 

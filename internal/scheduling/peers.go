@@ -110,11 +110,10 @@ func (f *fit) tied(r *Role) bool {
 // each calls do for all that is held, by others and by this attempt itself.
 func (f *fit) each(do func(*held)) {
 	for _, e := range f.core.running {
-		if e.lifted {
-			continue
-		}
 		for i := range e.held {
-			do(&e.held[i])
+			if h := &e.held[i]; !h.up {
+				do(h)
+			}
 		}
 	}
 	for i := range f.held {

@@ -185,7 +185,7 @@ func (c *Core) overQuota(e *entry) Reason {
 			if need == 0 {
 				continue
 			}
-			out := OverQuota{Quota: q.Key, Resource: t.Resource, Hard: t.Hard, Used: t.Used + q.planned[i] + c.nominatedUse(q, t.Resource, e), Asked: need, Uncounted: t.Uncounted}
+			out := OverQuota{Quota: q.Key, Resource: t.Resource, Hard: t.Hard, Used: t.Used + q.planned[i] + c.nominatedUse(q, t.Resource, e) - c.raisedUse(q, t.Resource), Asked: need, Uncounted: t.Uncounted}
 			switch {
 			case !t.Uncounted && need > t.Hard:
 				return out

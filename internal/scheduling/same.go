@@ -28,11 +28,11 @@ func (r *Request) same(o *Request) bool {
 		r.NotBefore == o.NotBefore && r.Refused == o.Refused && r.Invalid == o.Invalid && r.Unsupported == o.Unsupported && r.Queue == o.Queue && r.User == o.User &&
 		slices.Equal(r.Evidence.Like, o.Evidence.Like) && r.Evidence.Declared == o.Evidence.Declared && r.Evidence.Limit == o.Evidence.Limit &&
 		slices.Equal(r.Evidence.Reports, o.Evidence.Reports) &&
-		r.Ran == o.Ran && r.Resumes == o.Resumes && r.Evictions == o.Evictions && r.Topology == o.Topology && slices.EqualFunc(r.Roles, o.Roles, Role.same)
+		r.Ran == o.Ran && r.Resumes == o.Resumes && r.Evictions == o.Evictions && r.Topology == o.Topology && r.Grows == o.Grows && slices.EqualFunc(r.Roles, o.Roles, Role.same)
 }
 
 func (r Role) same(o Role) bool {
-	return r.Name == o.Name && r.Replicas == o.Replicas && slices.Equal(r.Done, o.Done) && r.GPUs == o.GPUs && r.Share == o.Share &&
+	return r.Name == o.Name && r.Replicas == o.Replicas && r.Min == o.Min && slices.Equal(r.Done, o.Done) && r.GPUs == o.GPUs && r.Share == o.Share &&
 		slices.Equal(r.Models, o.Models) && r.Resources.same(o.Resources) && slices.Equal(r.FixedPorts, o.FixedPorts) &&
 		maps.Equal(r.NodeLabels, o.NodeLabels) && slices.EqualFunc(r.NodeTerms, o.NodeTerms, sameTerm) && slices.Equal(r.Tolerations, o.Tolerations) &&
 		r.Counted.same(o.Counted) &&
@@ -53,7 +53,8 @@ func sameTerm(a, b []Expression) bool {
 func (h Holding) same(o Holding) bool {
 	return h.Key == o.Key && h.Pod == o.Pod && h.Role == o.Role && h.Index == o.Index && h.Node == o.Node && h.Since == o.Since &&
 		slices.Equal(h.GPUs, o.GPUs) && h.Share == o.Share && slices.Equal(h.Ports, o.Ports) && h.Resources.same(o.Resources) &&
-		maps.Equal(h.Labels, o.Labels) && slices.EqualFunc(h.Peers, o.Peers, Peers.same) && h.uid == o.uid
+		maps.Equal(h.Labels, o.Labels) && slices.EqualFunc(h.Peers, o.Peers, Peers.same) && h.uid == o.uid &&
+		h.Extra == o.Extra && h.Leaving == o.Leaving && h.journal == o.journal
 }
 
 func (p Peers) same(o Peers) bool {

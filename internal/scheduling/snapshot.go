@@ -182,8 +182,14 @@ type Request struct {
 	Evictions int32
 	// Topology says where its members are to be together.
 	Topology Topology
-	// Roles are its parts.
+	// Roles are its parts. Of what is placed they are given only if it is
+	// elastic.
 	Roles []Role
+	// Grows is true for an elastic gang whose attempt is under way and is not to
+	// end: it may be given further replicas, from NotBefore on.
+	Grows bool
+	// extends is the UID of the placed gang that this is a wish of.
+	extends string
 }
 
 // Role is one part of a request.
@@ -192,6 +198,10 @@ type Role struct {
 	Name string
 	// Replicas is the number of members, indexed from 0.
 	Replicas int32
+	// Min is with how many members, of those that are not done, an elastic role
+	// starts; what it has beyond them it gives back first. 0, or Replicas: it is
+	// not elastic.
+	Min int32
 	// Done are the indices that ended successfully: they are given an address
 	// and nothing else.
 	Done []int32
@@ -248,6 +258,14 @@ type Placement struct {
 	Saved Instant
 	// Members are the plan.
 	Members []PlacedMember
+	// Extends is true for replicas beyond the minimum of an elastic gang, in the
+	// attempt that a placement of the same number began.
+	Extends bool
+	// Journal is the UID of the journal's entry, where it extends an attempt;
+	// empty while the entry is only assumed.
+	Journal string
+	// Leaving is true once what it names was ordered back.
+	Leaving bool
 }
 
 // PlacedMember is one row of a journalled plan.

@@ -18,6 +18,9 @@ type Standing struct {
 func (c *Core) Standing() Standing {
 	s := Standing{Tree: c.tree, Running: map[string]int32{}, Waiting: map[string]int32{}}
 	for _, e := range c.waiting {
+		if e.req.extends != "" {
+			continue
+		}
 		s.Waiting[c.queueName(e)]++
 	}
 	for _, e := range c.running {

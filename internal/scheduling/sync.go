@@ -33,6 +33,7 @@ func (c *Core) Sync(s Snapshot) *Ledger {
 			c.entries[r.UID].source = r
 		}
 	}
+	c.wishes(&s, placed, present)
 	for _, uid := range chosen(c.entries, func(uid string, _ *entry) bool {
 		return !present[uid] && len(held[uid]) == 0 && placed[uid] == nil
 	}) {
@@ -73,7 +74,7 @@ func chosen[V any](m map[string]V, wanted func(string, V) bool) []string {
 // notes when its work was saved.
 func (c *Core) settled(uid string, holdings []Holding, p *Placement) bool {
 	e := c.entries[uid]
-	if e == nil || !e.placed || p == nil && len(holdings) == 0 || p != nil && e.attempt != p.Attempt {
+	if e == nil || !e.placed || e.unseen || p == nil && len(holdings) == 0 || p != nil && e.attempt != p.Attempt {
 		return false
 	}
 	back := slices.ContainsFunc(e.absent, func(node string) bool { return c.nodes[node] != nil })
@@ -113,6 +114,7 @@ func (c *Core) adopt(uid string, holdings []Holding, p *Placement) {
 	if p != nil {
 		e.saved = p.Saved
 	}
+	c.unordered(e, holdings)
 	favoured := e.favoured > 0 && p != nil && e.attempt == p.Attempt
 	c.free(e)
 	c.remove(e)
@@ -121,7 +123,7 @@ func (c *Core) adopt(uid string, holdings []Holding, p *Placement) {
 		c.insert(e)
 		return
 	}
-	e.placed, e.holdings = true, holdings
+	e.placed, e.unseen, e.holdings = true, false, holdings
 	switch {
 	case p != nil:
 		e.attempt, e.since = p.Attempt, p.Created
@@ -132,6 +134,7 @@ func (c *Core) adopt(uid string, holdings []Holding, p *Placement) {
 		before := len(e.held)
 		c.take(e, Assignment{Role: h.Role, Index: h.Index, Node: h.Node, GPUs: h.GPUs, Share: h.Share}, h.Resources)
 		if len(e.held) > before {
+			c.enter(e, &e.held[before], &h)
 			c.holdPorts(&e.held[before], h.Ports)
 			c.holdPorts(&e.held[before], e.fixedPorts(&h))
 			e.held[before].kin = kinOf(h.Namespace, h.Labels, h.Peers)

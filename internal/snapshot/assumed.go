@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"maps"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,8 @@ type assumed struct {
 	placements map[types.NamespacedName]*v1alpha1.Placement
 	bindings   map[types.UID]*corev1.Pod
 	highest    map[types.UID]int32
+	// leaving are the placements that were ordered back.
+	leaving map[types.UID]bool
 }
 
 func newAssumed() *assumed {
@@ -28,6 +31,7 @@ func newAssumed() *assumed {
 		placements: map[types.NamespacedName]*v1alpha1.Placement{},
 		bindings:   map[types.UID]*corev1.Pod{},
 		highest:    map[types.UID]int32{},
+		leaving:    map[types.UID]bool{},
 	}
 }
 
@@ -36,6 +40,7 @@ type copied struct {
 	placements map[types.NamespacedName]*v1alpha1.Placement
 	bindings   map[types.UID]*corev1.Pod
 	highest    map[types.UID]int32
+	leaving    map[types.UID]bool
 }
 
 func (a *assumed) copy() copied {
@@ -45,6 +50,7 @@ func (a *assumed) copy() copied {
 		placements: make(map[types.NamespacedName]*v1alpha1.Placement, len(a.placements)),
 		bindings:   make(map[types.UID]*corev1.Pod, len(a.bindings)),
 		highest:    make(map[types.UID]int32, len(a.highest)),
+		leaving:    maps.Clone(a.leaving),
 	}
 	for k, v := range a.placements {
 		c.placements[k] = v
@@ -83,6 +89,9 @@ func (a *assumed) seen(p *v1alpha1.Placement) {
 	a.noPlacement(p)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if p.DeletionTimestamp != nil {
+		delete(a.leaving, p.UID)
+	}
 	a.highest[p.Spec.GangUID] = max(a.highest[p.Spec.GangUID], p.Spec.Attempt)
 }
 

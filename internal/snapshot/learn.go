@@ -208,6 +208,9 @@ func gpus(r *v1alpha1.GangRole) int64 {
 // the core's. The role's own word on GPUs is the one that counts.
 func roleOf(r *v1alpha1.GangRole, spec *corev1.PodSpec) scheduling.Role {
 	out := role(r.Name, r.Replicas, spec, r.GPUModels)
+	if r.MinReplicas != nil {
+		out.Min = *r.MinReplicas
+	}
 	if r.GPUs != nil || r.GPUMemory != nil {
 		out.GPUs, out.Share, _ = wants(r)
 	}

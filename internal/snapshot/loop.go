@@ -43,6 +43,9 @@ type Loop struct {
 	epoch atomic.Int64
 	// standDown ends the loop: another scheduler has taken over.
 	standDown context.CancelCauseFunc
+	// grown counts the replicas that were added, for the names of their
+	// placements. It is used by passes alone.
+	grown int64
 
 	mu sync.Mutex
 	// told is what each waiting gang or pod was last told, by UID, and at
@@ -194,6 +197,7 @@ func (l *Loop) pass(ctx context.Context) (time.Time, error) {
 			l.place(ctx, byUID.gangs[uid], plan)
 		}
 	}
+	l.resize(ctx, w, byUID, result)
 	for _, e := range result.Evictions {
 		l.evict(ctx, byUID.gangs[types.UID(e.UID)], e)
 	}
@@ -261,6 +265,7 @@ func (l *Loop) read(ctx context.Context, now time.Time) (world, error) {
 		learn:   func(g *v1alpha1.Gang) (learned, bool) { return l.lessons.look(ctx, g, now) },
 		mine:    l.mine,
 		highest: ahead.highest, counted: l.pods.role,
+		leaving: ahead.leaving,
 	}
 	l.pods.begin()
 	nodes, gangs, placements, pods := &corev1.NodeList{}, &v1alpha1.GangList{}, &v1alpha1.PlacementList{}, &corev1.PodList{}

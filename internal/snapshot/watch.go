@@ -65,6 +65,7 @@ func (l *Loop) gone(obj any) {
 	switch obj := obj.(type) {
 	case *v1alpha1.Placement:
 		l.assumed.seen(obj)
+		l.assumed.left(obj.UID)
 	case *corev1.Pod:
 		l.assumed.noBinding(obj.UID)
 	}
@@ -84,7 +85,8 @@ func matters(before, after any) bool {
 	case *v1alpha1.Gang:
 		a := before.(*v1alpha1.Gang)
 		return a.Generation != b.Generation || a.Status.Phase != b.Status.Phase || a.Status.Outcome != b.Status.Outcome ||
-			a.Status.Attempt != b.Status.Attempt || !a.Status.NotBefore.Equal(b.Status.NotBefore) ||
+			a.Status.Attempt != b.Status.Attempt || !a.Status.NotBefore.Equal(b.Status.NotBefore) || !a.Status.GrowNotBefore.Equal(b.Status.GrowNotBefore) ||
+			(a.Status.AllStartedTime == nil) != (b.Status.AllStartedTime == nil) ||
 			len(a.Status.Done) != len(b.Status.Done) || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil)
 	case *v1alpha1.Queue:
 		return before.(*v1alpha1.Queue).Generation != b.Generation

@@ -44,6 +44,9 @@ type world struct {
 	highest map[types.UID]int32
 	// tied is true if anything has rules about where others are.
 	tied bool
+	// leaving are the placements that were ordered back, which they may not show
+	// yet.
+	leaving map[types.UID]bool
 }
 
 // learned is what the API server would make of a gang's pods.
@@ -200,12 +203,15 @@ func (w world) gangRequest(g *v1alpha1.Gang, placed bool) (scheduling.Request, b
 			req.Priority = max(req.Priority, w.priority(spec.PriorityClassName))
 		}
 	}
-	if placed || req.Finished || req.Suspended {
+	if placed && !elastic(g) || req.Finished || req.Suspended {
 		return req, true
 	}
 	known, ok := w.learn(g)
 	if !ok {
-		return req, false
+		return req, placed
+	}
+	if placed {
+		growing(&req, g)
 	}
 	req.Refused, req.Unsupported, req.Topology = known.refused, known.unsupported, topology(g.Spec.Topology)
 	for i := range g.Spec.Roles {
@@ -246,10 +252,14 @@ func (w world) placement(p *v1alpha1.Placement, g *v1alpha1.Gang, members map[me
 		Gang: scheduling.Key{Namespace: p.Namespace, Name: p.Spec.Gang}, UID: string(p.Spec.GangUID),
 		Attempt: p.Spec.Attempt, Created: instant(p.CreationTimestamp.Time),
 	}
+	if p.Spec.Extends != "" {
+		out.Extends, out.Journal = true, string(p.UID)
+		out.Leaving = p.DeletionTimestamp != nil || w.leaving[p.UID]
+	}
 	if g != nil && g.Status.SavedTime != nil {
 		out.Saved = instant(g.Status.SavedTime.Time)
 	}
-	over := over(g, p.Spec.Attempt)
+	over := over(g, p.Spec.Attempt) || p.Spec.Extends != "" && p.DeletionTimestamp != nil
 	resources := map[string]scheduling.Resources{}
 	if g != nil {
 		for i := range g.Spec.Roles {

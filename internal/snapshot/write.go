@@ -158,6 +158,8 @@ func (l *Loop) fresh(ctx context.Context, p *v1alpha1.Placement, generation int6
 		return errStale
 	case err != nil:
 		return err
+	case p.Spec.Extends != "":
+		return freshGrowth(g, p, generation)
 	case g.UID != p.Spec.GangUID, g.DeletionTimestamp != nil, g.Generation != generation,
 		g.Status.Attempt+1 != p.Spec.Attempt, g.Status.Outcome != "", draining(g):
 		return errStale

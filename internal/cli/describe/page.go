@@ -206,7 +206,11 @@ func (p *page) roles(out io.Writer, style terminal.Style) error {
 		if len(role.GPUModels) > 0 {
 			gpus += " " + strings.Join(role.GPUModels, " or ")
 		}
-		table.Row(role.Name, fmt.Sprint(counts.Wanted), fmt.Sprint(counts.Pending), fmt.Sprint(counts.Running),
+		wanted := fmt.Sprint(counts.Wanted)
+		if role.MinReplicas != nil && *role.MinReplicas < counts.Wanted {
+			wanted = fmt.Sprintf("%d..%d", *role.MinReplicas, counts.Wanted)
+		}
+		table.Row(role.Name, wanted, fmt.Sprint(counts.Pending), fmt.Sprint(counts.Running),
 			fmt.Sprint(counts.Succeeded), fmt.Sprint(counts.Failed), gpus, program(role))
 	}
 	if err := section(out, style, table); err != nil {

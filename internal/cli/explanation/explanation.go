@@ -32,6 +32,21 @@ type Document struct {
 	// Ends is when it is expected to end; absent unless it is placed and
 	// something is known of how long it runs.
 	Ends *Expected `json:"ends,omitempty"`
+	// Size is how many members it has; absent unless it is placed and elastic.
+	Size *Size `json:"size,omitempty"`
+}
+
+// Size is how many members an elastic job that is placed has.
+type Size struct {
+	// Has is how many stay; Least is with how many it starts, and Most how many
+	// it may have. Leaving is how many make room for others.
+	Has     int32 `json:"has"`
+	Least   int32 `json:"least"`
+	Most    int32 `json:"most"`
+	Leaving int32 `json:"leaving,omitempty"`
+	// Code names the kind of why it is not given another; absent if it has all.
+	Code string `json:"code,omitempty"`
+	Text string `json:"text"`
 }
 
 // Position is a place in the order of turns.
@@ -99,6 +114,12 @@ func New(x scheduling.Explanation, clock scheduling.Clock) Document {
 	for _, a := range x.Advice {
 		d.Advice = append(d.Advice, Advice{Code: string(a.Code()), Text: a.Render(clock), Details: a})
 	}
+	if s := x.Size; s != nil {
+		d.Size = &Size{Has: s.Has, Least: s.Least, Most: s.Most, Leaving: s.Leaving, Text: s.Render(clock)}
+		if s.Why != nil {
+			d.Size.Code = string(s.Why.Code())
+		}
+	}
 	if t := x.Tenure; t != nil {
 		d.Tenure = &Tenure{SafeUntil: moment(t.SafeUntil), ForShorter: t.ForShorter, Evictions: t.Evictions, Text: t.Render(clock)}
 		if t.MakingRoom != 0 {
@@ -124,6 +145,9 @@ func (d Document) Write(out io.Writer) error {
 	}
 	if d.Ends != nil {
 		lines = append(lines, "Ends:     "+d.Ends.Text)
+	}
+	if d.Size != nil {
+		lines = append(lines, "Members:  "+d.Size.Text)
 	}
 	if d.Tenure != nil {
 		lines = append(lines, "It "+d.Tenure.Text)

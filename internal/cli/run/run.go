@@ -31,7 +31,10 @@ type options struct {
 }
 
 // numbers are the flags for which 0 and "not given" differ.
-type numbers struct{ workers, ps, nodes, backoff int }
+type numbers struct {
+	workers            workers
+	ps, nodes, backoff int
+}
 
 // New returns the command.
 func New(f *connection.Factory) *cobra.Command {
@@ -54,7 +57,13 @@ $MUSTER_CHECKPOINT_DIR and goes on from there when it is started again. Such a
 job may be stopped to make room for shorter work: its members get SIGTERM and 30
 seconds to save what they have, and it starts again, by itself, when there is
 room. That is no failure and uses up no restart. Jobs without it are not stopped
-for shorter work.`,
+for shorter work.
+
+With --workers 1..8 the job starts on one worker and is given more, one by one,
+while there are GPUs that nobody waits for; they are given back first. A worker
+that is given back gets SIGTERM and 30 seconds, and runs again later, with the
+same $(INDEX). Every index has to succeed in the end; one that finds nothing
+left to do exits with 0 at once.`,
 		Example: `  muster run --gpus 1 -- python train.py --epochs 5
   muster run --workers 3 --ps 2 --script train.py --requirements requirements.txt
   muster run --nodes 4 --gpus H100:8 --max-time 4h -- torchrun train.py
@@ -62,6 +71,7 @@ for shorter work.`,
   muster run --gpu-memory 8Gi -- python small.py
   muster run --nodes 4 --gpus H100:8 --within rack -- torchrun train.py
   muster run --gpus 1 --queue vision --expect 2h --resumable -- python train.py
+  muster run --workers 1..8 --gpus 1 -- python sweep.py
   muster run --workers 2 --ps 1 -- python old.py '--ps_hosts=$(PS_HOSTS)' '--worker_hosts=$(WORKER_HOSTS)' '--job_name=$(ROLE)' '--task_index=$(INDEX)'
   muster run --dry-run -o yaml -- python train.py > job.yaml && muster apply -f job.yaml`,
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
@@ -87,7 +97,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	// Everything after the command belongs to it, with -- or without.
 	flags.SetInterspersed(false)
 	flags.StringVar(&o.flags.Name, "name", "", "name of the job (default: the script's or folder's, and a random end)")
-	flags.IntVar(&o.numbers.workers, "workers", 0, "number of workers; implies --framework TensorFlow")
+	flags.Var(&o.numbers.workers, "workers", "number of workers; implies --framework TensorFlow. MIN..MAX: start with MIN, and use idle GPUs for more, up to MAX; implies None")
 	flags.IntVar(&o.numbers.ps, "ps", 0, "number of parameter servers; they get no GPU")
 	flags.BoolVar(&o.flags.Chief, "chief", false, "add a chief; the job succeeds when it does")
 	flags.BoolVar(&o.flags.Evaluator, "evaluator", false, "add an evaluator; it gets no GPU")
@@ -127,7 +137,10 @@ func (o *options) complete(flags *pflag.FlagSet, args []string) {
 		}
 		return &value
 	}
-	o.flags.Workers = given("workers", o.numbers.workers)
+	o.flags.Workers, o.flags.MinWorkers = given("workers", o.numbers.workers.most), nil
+	if o.numbers.workers.ranged {
+		o.flags.MinWorkers = &o.numbers.workers.least
+	}
 	o.flags.PS = given("ps", o.numbers.ps)
 	o.flags.Nodes = given("nodes", o.numbers.nodes)
 	o.flags.BackoffLimit = given("backoff-limit", o.numbers.backoff)

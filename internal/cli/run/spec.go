@@ -18,6 +18,7 @@ import (
 type Flags struct {
 	Name         string
 	Workers      *int
+	MinWorkers   *int // with how many it starts, if a range was given
 	PS           *int
 	Nodes        *int
 	Chief        bool
@@ -174,6 +175,9 @@ func (f *Flags) check() error {
 			return exit.Usage("%s %d: give a whole number from %d to 1000", count.flag, *count.value, count.least)
 		}
 	}
+	if err := f.checkRange(); err != nil {
+		return err
+	}
 	if f.Workers != nil && *f.Workers == 0 && !f.Chief {
 		return exit.Usage("--workers 0: a job needs at least one worker, or a --chief")
 	}
@@ -202,6 +206,8 @@ func (f *Flags) framework() (v1alpha1.Framework, error) {
 	switch {
 	case f.Nodes != nil:
 		return v1alpha1.FrameworkPyTorch, nil
+	case f.MinWorkers != nil:
+		return v1alpha1.FrameworkNone, nil
 	case f.Workers != nil, f.PS != nil, f.Chief:
 		return v1alpha1.FrameworkTensorFlow, nil
 	}
@@ -251,6 +257,7 @@ func (f *Flags) roles(in Inputs) ([]v1alpha1.Role, error) {
 		add("worker", *f.Nodes, true)
 	case f.Workers != nil:
 		add("worker", *f.Workers, true)
+		f.stretch(roles)
 	case !f.Chief:
 		add("worker", 1, true)
 	}

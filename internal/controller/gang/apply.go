@@ -28,20 +28,24 @@ type creation struct {
 	forbidden string
 	// taken names a pod that is not the gang's and has a member's name.
 	taken string
+	// refused are the extensions whose pods the API server does not take, and
+	// why are its words on the last of them.
+	refused []*v1alpha1.Placement
+	why     string
 	// transient are errors after which the same is tried again.
 	transient []error
 }
 
 // create makes the pods of members side by side.
-func (c *Controller) create(ctx context.Context, o observed, members []v1alpha1.PlacedMember) creation {
+func (c *Controller) create(ctx context.Context, o observed, s *v1alpha1.GangStatus, members []place) creation {
 	var out creation
 	if len(members) == 0 {
 		return out
 	}
-	peers := table(o.gang, o.placement, func(name string) *corev1.Node { return c.node(ctx, name) })
+	peers := table(o.gang, o.peers(s), func(name string) *corev1.Node { return c.node(ctx, name) })
 	var mu sync.Mutex
 	each(c.options.InFlight, len(members), func(i int) {
-		pod, err := newPod(o.gang, o.placement, members[i], peers)
+		pod, err := newPod(o.gang, members[i].placement, members[i].member, peers)
 		if err != nil {
 			mu.Lock()
 			out.invalid = err.Error()
@@ -51,6 +55,9 @@ func (c *Controller) create(ctx context.Context, o observed, members []v1alpha1.
 		err = c.createPod(ctx, o.gang.UID, pod)
 		mu.Lock()
 		defer mu.Unlock()
+		if members[i].placement != o.placement && out.extra(members[i].placement, err) {
+			return
+		}
 		out.add(pod.Name, err)
 	})
 	return out
@@ -72,6 +79,19 @@ func (out *creation) add(name string, err error) {
 	default:
 		out.transient = append(out.transient, err)
 	}
+}
+
+// extra notes an extension whose pod cannot be made, without which the gang
+// goes on. It returns false for what is tried again.
+func (out *creation) extra(p *v1alpha1.Placement, err error) bool {
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return false
+	}
+	if !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) && !apierrors.IsForbidden(err) && !errors.Is(err, errTaken) {
+		return false
+	}
+	out.refused, out.why = append(out.refused, p), words(err)
+	return true
 }
 
 // words are what the API server said, without what this program added.
@@ -117,6 +137,10 @@ func refineStatus(o observed, s *v1alpha1.GangStatus, made creation) {
 		o.stop(s, backoff(refusalBackoff, s.Refusals), "it is not allowed to start now: %s", made.forbidden)
 	case made.taken != "":
 		s.Message = fmt.Sprintf("a pod named %s exists that is not this job's; delete it, or give the job another name", made.taken)
+	}
+	if len(made.refused) > 0 && holdsNow(s) {
+		m := made.refused[0].Spec.Members[0]
+		o.growLater(s, "a further member, "+memberName(m.Role, m.Index)+", cannot be started: "+made.why)
 	}
 	o.tally(s)
 }

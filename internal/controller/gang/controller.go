@@ -195,8 +195,8 @@ func (c *Controller) observe(ctx context.Context, key types.NamespacedName, g *v
 	if placements, err = c.judge(ctx, key, &o, placements); err != nil {
 		return o, err
 	}
-	o.placement = newest(placements, g.UID)
-	if holds(g) && (o.placement == nil || o.placement.Spec.Attempt < g.Status.Attempt) {
+	o.placement, o.extensions = newest(placements, g.UID), extending(placements, g.UID)
+	if holds(g) && (o.placement == nil || o.placement.Spec.Attempt < g.Status.Attempt) || o.strayed() {
 		// The gang knows a placement that the cache does not show.
 		if placements, err = placementsOf(ctx, c.options.Live, live(g.Name), g.Namespace, g.Name); err != nil {
 			return o, err
@@ -204,7 +204,7 @@ func (c *Controller) observe(ctx context.Context, key types.NamespacedName, g *v
 		if placements, err = c.judge(ctx, key, &o, placements); err != nil {
 			return o, err
 		}
-		o.placement = newest(placements, g.UID)
+		o.placement, o.extensions = newest(placements, g.UID), extending(placements, g.UID)
 	}
 	o.gone, o.allowed = c.tombstones(key, g.UID), c.isAllowed(key)
 	o.nodeExists = func(name string) bool { return c.node(ctx, name) != nil }
@@ -226,7 +226,7 @@ func (c *Controller) apply(ctx context.Context, o observed, d decision) (time.Du
 	g := o.gang
 	status := d.status
 	// 1. Make what is missing: it is journalled already.
-	made := c.create(ctx, o, d.create)
+	made := c.create(ctx, o, &status, d.create)
 	refineStatus(o, &status, made)
 	// 2. Give back: only what an earlier, durable decision ended.
 	released := false
@@ -249,8 +249,19 @@ func (c *Controller) apply(ctx context.Context, o observed, d decision) (time.Du
 	}
 	c.counted(o)
 	// 4. Remove what the status says is to go.
+	if released {
+		d.recall, d.drop = nil, nil
+	}
+	if err := c.recall(ctx, append(d.recall, made.refused...)); err != nil {
+		return 0, err
+	}
 	if err := c.remove(ctx, d.remove, d.force); err != nil {
 		return 0, err
+	}
+	if gone, err := c.letGo(ctx, g, d.drop); err != nil {
+		return 0, err
+	} else if !gone {
+		d.after = soon
 	}
 	// 5. Let a deleted gang go.
 	if released && d.gone && controllerutil.ContainsFinalizer(g, v1alpha1.GangFinalizer) {

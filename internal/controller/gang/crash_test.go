@@ -202,6 +202,10 @@ func (w *world) leavesNothing() {
 func TestEveryWriteMayFail(t *testing.T) {
 	all := maps.Clone(flows)
 	maps.Copy(all, orders)
+	everyWriteMayFail(t, all, testGang)
+}
+
+func everyWriteMayFail(t *testing.T, all map[string]func(w *world), testGang func() *v1alpha1.Gang) {
 	for name, flow := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -35,6 +35,9 @@ type observed struct {
 	// undecided is true while a scheduler that takes over has not said whether
 	// a placement of the gang is void.
 	undecided bool
+	// extensions are the placements of further replicas of an elastic gang, of
+	// whatever attempt.
+	extensions []*v1alpha1.Placement
 	// pods are the gang's pods.
 	pods []*corev1.Pod
 	// gone are pods that were deleted since, as they last were.
@@ -50,7 +53,7 @@ type observed struct {
 // decision is what is to be done, in the order of the fields.
 type decision struct {
 	// create are the members whose pods are to be made.
-	create []v1alpha1.PlacedMember
+	create []place
 	// release asks to give the placement back if, past the cache, no pod is
 	// left but those of keep. Then released is the status, else status.
 	release  bool
@@ -61,6 +64,9 @@ type decision struct {
 	// remove are the pods to be deleted; force gives them no grace period.
 	remove []*corev1.Pod
 	force  bool
+	// recall are extensions to be ordered back, and drop those to be let go if,
+	// past the cache, they have no pod.
+	recall, drop []*v1alpha1.Placement
 	// gone is true once a deleted gang holds nothing more.
 	gone bool
 	// after is when to look again; 0: when something changes.
@@ -69,6 +75,13 @@ type decision struct {
 
 // decide is the whole policy: what to do about a gang as it is seen.
 func decide(o observed) decision {
+	d := o.course()
+	o.shrink(&d)
+	return d
+}
+
+// course decides about the attempt as a whole.
+func (o observed) course() decision {
 	d := decision{status: *o.gang.Status.DeepCopy()}
 	s := &d.status
 	if s.Phase == "" {
@@ -104,6 +117,7 @@ func decide(o observed) decision {
 		return o.withoutPlacement(d)
 	}
 	o.accept(s)
+	failed = o.extras(s, failed)
 	if o.stopAttempt(s, failed) || o.evict(s) || o.giveUp(s) {
 		return o.drain(d, s.Outcome)
 	}
@@ -169,14 +183,19 @@ func (o observed) count(s *v1alpha1.GangStatus, live bool) []*corev1.Pod {
 
 // countRoles counts members by role and notes the first start.
 func (o observed) countRoles(s *v1alpha1.GangStatus) {
-	said := map[string]string{}
-	for i := range s.Roles {
-		said[s.Roles[i].Name] = s.Roles[i].GPUShare
-	}
+	before := s.Roles
 	s.Roles = nil
 	for i := range o.gang.Spec.Roles {
 		r := &o.gang.Spec.Roles[i]
 		c := v1alpha1.RoleStatus{Name: r.Name, Wanted: r.Replicas}
+		if elastic(r) {
+			c.Min = *r.MinReplicas
+		}
+		for k := range before {
+			if before[k].Name == r.Name {
+				c.Shrunk, c.GPUShare = before[k].Shrunk, before[k].GPUShare
+			}
+		}
 		for n := range r.Replicas {
 			if slices.Contains(s.Done, memberName(r.Name, n)) {
 				c.Succeeded++
@@ -197,7 +216,7 @@ func (o observed) countRoles(s *v1alpha1.GangStatus) {
 				c.Pending++
 			}
 		}
-		c.GPUShare = cmp.Or(shareText(o.pods, r.Name), said[r.Name])
+		c.GPUShare = cmp.Or(shareText(o.pods, r.Name), c.GPUShare)
 		s.Roles = append(s.Roles, c)
 	}
 	for _, p := range o.pods {
@@ -259,14 +278,10 @@ func (o observed) advance(d decision) decision {
 	for _, p := range o.pods {
 		byName[nameOf(p)] = p
 	}
-	missing, running, exist, wanted := []v1alpha1.PlacedMember{}, 0, 0, 0
-	for _, m := range o.placement.Spec.Members {
-		name := memberName(m.Role, m.Index)
-		if slices.Contains(s.Done, name) {
-			continue
-		}
-		wanted++
-		p := byName[name]
+	missing, running, exist := []place{}, map[string]int{}, 0
+	places := o.places(s)
+	for _, m := range places {
+		p := byName[memberName(m.member.Role, m.member.Index)]
 		switch {
 		case p == nil:
 			missing = append(missing, m)
@@ -275,15 +290,23 @@ func (o observed) advance(d decision) decision {
 		case p.Status.Phase == corev1.PodFailed || attemptOf(p) != s.Attempt:
 			d.remove = append(d.remove, p) // counted above: it is started again
 		case p.Status.Phase == corev1.PodRunning:
-			running++
+			running[m.member.Role]++
+			if m.placement != o.placement {
+				grown(s, m.placement)
+			}
 		}
 		exist++
 	}
+	if s.Message == waitsForRoom {
+		s.Message = ""
+	}
 	switch {
-	case running == wanted:
+	case o.complete(s, running):
 		s.Phase, s.NotBefore = v1alpha1.GangRunning, nil
 		s.Refusals = 0
 		o.started(s)
+	case len(places) == 0:
+		s.Phase, s.Message = v1alpha1.GangStarting, waitsForRoom
 	case exist > 0 || s.Phase != v1alpha1.GangPlanned:
 		s.Phase = v1alpha1.GangStarting
 	}
@@ -295,7 +318,9 @@ func (o observed) advance(d decision) decision {
 		return d
 	}
 	d.create = missing
-	s.Phase = v1alpha1.GangStarting
+	if !o.complete(s, running) {
+		s.Phase = v1alpha1.GangStarting
+	}
 	return d
 }
 

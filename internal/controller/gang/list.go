@@ -3,6 +3,7 @@ package gang
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,16 +60,39 @@ func placementsOf(ctx context.Context, r client.Reader, which []client.ListOptio
 	return list.Items, nil
 }
 
-// newest is the last placement of one gang's life, nil if there is none.
+// newest is the last placement of an attempt of one gang's life, nil if there is
+// none.
 func newest(placements []v1alpha1.Placement, uid types.UID) *v1alpha1.Placement {
 	var out *v1alpha1.Placement
 	for i := range placements {
 		p := &placements[i]
-		if p.Spec.GangUID == uid && (out == nil || out.Spec.Attempt < p.Spec.Attempt) {
+		if p.Spec.GangUID == uid && p.Spec.Extends == "" && (out == nil || out.Spec.Attempt < p.Spec.Attempt) {
 			out = p
 		}
 	}
 	return out
+}
+
+// extending are the placements of further replicas of one gang's life.
+func extending(placements []v1alpha1.Placement, uid types.UID) []*v1alpha1.Placement {
+	var out []*v1alpha1.Placement
+	for i := range placements {
+		if p := &placements[i]; p.Spec.GangUID == uid && p.Spec.Extends != "" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// strayed reports whether a pod names a placement that is not known.
+func (o observed) strayed() bool {
+	for _, pod := range o.pods {
+		name := pod.Annotations[v1alpha1.AnnotationExtension]
+		if name != "" && !ended(pod) && !slices.ContainsFunc(o.extensions, func(p *v1alpha1.Placement) bool { return p.Name == name }) {
+			return true
+		}
+	}
+	return false
 }
 
 // holds reports whether the gang's status says that it has a placement.

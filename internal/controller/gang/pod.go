@@ -42,10 +42,10 @@ func sharesPorts(n *corev1.Node) bool {
 	return inventory.HostPorts != nil
 }
 
-// table is how the members of a placement reach one another: over the
-// loopback where all are on one node and share its network, else by name.
-func table(g *v1alpha1.Gang, p *v1alpha1.Placement, node func(string) *corev1.Node) rendezvous.Gang {
-	local := len(p.Spec.Nodes) == 1 && sharesPorts(node(p.Spec.Nodes[0]))
+// table is how the members of an attempt reach one another: over the loopback
+// where all are on one node and share its network, else by name.
+func table(g *v1alpha1.Gang, members []place, node func(string) *corev1.Node) rendezvous.Gang {
+	local := oneNode(members, node)
 	out := rendezvous.Gang{Name: g.Name, Framework: g.Spec.Rendezvous}
 	gpus := map[string]int{}
 	for i := range g.Spec.Roles {
@@ -53,7 +53,8 @@ func table(g *v1alpha1.Gang, p *v1alpha1.Placement, node func(string) *corev1.No
 			gpus[g.Spec.Roles[i].Name] = int(q.Value())
 		}
 	}
-	for _, m := range p.Spec.Members {
+	for i := range members {
+		m := members[i].member
 		host := "127.0.0.1"
 		if !local {
 			host = fmt.Sprintf("%s.%s.%s.svc", hostname(podName(g.Name, m.Role, m.Index)), g.Name, g.Namespace)
@@ -61,6 +62,20 @@ func table(g *v1alpha1.Gang, p *v1alpha1.Placement, node func(string) *corev1.No
 		out.Members = append(out.Members, rendezvous.Member{Role: m.Role, Index: m.Index, Host: host, Port: m.Port, GPUs: gpus[m.Role]})
 	}
 	return out
+}
+
+// oneNode reports whether all members are on one node that shares its network.
+func oneNode(members []place, node func(string) *corev1.Node) bool {
+	name := ""
+	for i := range members {
+		for _, n := range members[i].placement.Spec.Nodes {
+			if name != "" && n != name {
+				return false
+			}
+			name = n
+		}
+	}
+	return name != "" && sharesPorts(node(name))
 }
 
 // newPod makes the pod of one member of a placement.
@@ -121,6 +136,10 @@ func mark(pod *corev1.Pod, g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.P
 	pod.Labels[v1alpha1.LabelAttempt] = strconv.Itoa(int(p.Spec.Attempt))
 	if job := g.Labels[v1alpha1.LabelJob]; job != "" {
 		pod.Labels[v1alpha1.LabelJob] = job
+	}
+	delete(pod.Annotations, v1alpha1.AnnotationExtension)
+	if p.Spec.Extends != "" {
+		pod.Annotations[v1alpha1.AnnotationExtension] = p.Name
 	}
 	delete(pod.Annotations, v1alpha1.AnnotationGPUs)
 	if len(m.GPUs) > 0 {

@@ -34,7 +34,7 @@ func TestNewPodWithAShare(t *testing.T) {
 	milli, memory := resource.MustParse("250m"), resource.MustParse("8Gi")
 	g.Spec.Roles[1].GPUs, g.Spec.Roles[1].GPUMemory = &milli, &memory
 	p.Spec.Members[1].Share = &v1alpha1.GPUShare{Milli: 250, MemoryMiB: 8192}
-	pod, err := newPod(g, p, p.Spec.Members[1], table(g, p, func(string) *corev1.Node { return nil }))
+	pod, err := newPod(g, p, p.Spec.Members[1], table(g, membersOf(p), func(string) *corev1.Node { return nil }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestNewPod(t *testing.T) {
 	g, p := testGang(), testPlacement()
 	g.Spec.Roles[1].Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "DIR", Value: "$(MUSTER_ROOT)/x"}, {Name: "INDEX", Value: "mine"}}
 	node := testNode(4)
-	pod, err := newPod(g, p, p.Spec.Members[2], table(g, p, func(string) *corev1.Node { return node }))
+	pod, err := newPod(g, p, p.Spec.Members[2], table(g, membersOf(p), func(string) *corev1.Node { return node }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,11 +94,11 @@ func TestNewPod(t *testing.T) {
 
 func TestPeersByName(t *testing.T) {
 	g, p := testGang(), testPlacement()
-	peers := table(g, p, func(string) *corev1.Node { return &corev1.Node{} })
+	peers := table(g, membersOf(p), func(string) *corev1.Node { return &corev1.Node{} })
 	if got := peers.Members[1].Host; got != "resnet-worker-0.resnet.vision.svc" {
 		t.Errorf("host %q", got)
 	}
-	if got := table(g, p, func(string) *corev1.Node { return testNode(1) }).Members[1].Host; got != "127.0.0.1" {
+	if got := table(g, membersOf(p), func(string) *corev1.Node { return testNode(1) }).Members[1].Host; got != "127.0.0.1" {
 		t.Errorf("host on a shared network %q", got)
 	}
 }
@@ -150,4 +150,13 @@ func TestStartTime(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
+}
+
+// membersOf are the members of one placement.
+func membersOf(p *v1alpha1.Placement) []place {
+	var out []place
+	for _, m := range p.Spec.Members {
+		out = append(out, place{p, m})
+	}
+	return out
 }

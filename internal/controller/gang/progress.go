@@ -14,9 +14,9 @@ import (
 const (
 	// maxPoints is how many reports of an attempt are kept.
 	maxPoints = 8
-	// least is the member whose progress counts where none of those reports
+	// farthestBack is the member whose progress counts where none of those reports
 	// whose report is the gang's: whoever is the least far.
-	least = "least"
+	farthestBack = "least"
 )
 
 // followProgress notes how far the gang is and when its work was last saved,
@@ -77,7 +77,7 @@ func (o observed) spokesman(reports map[string]v1alpha1.PodProgress) (string, v1
 			out = r
 		}
 	}
-	return least, out, out.DoneMillionths != nil
+	return farthestBack, out, out.DoneMillionths != nil
 }
 
 // note takes in a report. One of another attempt or of another member than the

@@ -43,7 +43,7 @@ func TestWhoseReportCounts(t *testing.T) {
 		{"the chief", []*corev1.Pod{reporting("worker", "0", "1", 100, 1, 0), reporting("chief", "0", "1", 300, 1, 0)}, "chief-0", 300},
 		{"worker 0", []*corev1.Pod{reporting("worker", "1", "1", 100, 1, 0), reporting("worker", "0", "1", 300, 1, 0)}, "worker-0", 300},
 		{"the first that is waited for", []*corev1.Pod{reporting("trainer", "1", "1", 100, 1, 0), reporting("trainer", "0", "1", 300, 1, 0)}, "trainer-0", 300},
-		{"the least", []*corev1.Pod{reporting("worker", "2", "1", 300, 1, 0), reporting("worker", "1", "1", 200, 1, 0)}, least, 200},
+		{"the least", []*corev1.Pod{reporting("worker", "2", "1", 300, 1, 0), reporting("worker", "1", "1", 200, 1, 0)}, farthestBack, 200},
 		{"not that of an earlier attempt", []*corev1.Pod{reporting("worker", "0", "0", 900, 1, 0)}, "", 0},
 		{"no nonsense", []*corev1.Pod{reporting("worker", "0", "1", 7_000_000, 1, 0)}, "", 0},
 	}

@@ -226,10 +226,12 @@ func (w *world) plan(ctx context.Context) {
 	w.t.Helper()
 	s, err := snapshot.Take(ctx, w.api, w.clock)
 	w.must(err)
-	for _, plan := range scheduling.Decide(s).Plans {
+	result := scheduling.Decide(s)
+	w.resize(ctx, result)
+	for _, plan := range result.Plans {
 		p := &v1alpha1.Placement{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: plan.Namespace, Name: fmt.Sprintf("%s-%d", plan.Name, plan.Attempt), UID: types.UID(fmt.Sprintf("placement-%d", plan.Attempt)),
+				Namespace: plan.Namespace, Name: fmt.Sprintf("%s-%d", plan.Name, plan.Attempt), UID: types.UID(fmt.Sprintf("placement-%s-%d", plan.Name, plan.Attempt)),
 				Labels: map[string]string{v1alpha1.LabelGang: plan.Name}, Finalizers: []string{v1alpha1.GangFinalizer},
 			},
 			Spec: v1alpha1.PlacementSpec{Gang: plan.Name, GangUID: types.UID(plan.UID), Attempt: plan.Attempt, Epoch: 1, Nodes: []string{"here"}},

@@ -67,7 +67,7 @@ func gangFor(job *v1alpha1.TrainingJob, p preparation) *v1alpha1.Gang {
 			policy = v1alpha1.RestartOnFailure
 		}
 		gang.Spec.Roles = append(gang.Spec.Roles, v1alpha1.GangRole{
-			Name: role.Name, Replicas: replicas(role), GPUs: wants, GPUMemory: role.GPUMemory, GPUModels: role.GPUModels, Spread: role.Spread.DeepCopy(),
+			Name: role.Name, Replicas: replicas(role), MinReplicas: role.MinReplicas, GPUs: wants, GPUMemory: role.GPUMemory, GPUModels: role.GPUModels, Spread: role.Spread.DeepCopy(),
 			RestartPolicy: policy, Template: templateFor(job, role, p),
 		})
 	}

@@ -86,6 +86,7 @@ func mirror(s *v1alpha1.TrainingJobStatus, gang *v1alpha1.Gang) {
 	s.Restarts = g.Restarts
 	s.Evictions, s.EvictedFor = g.Evictions, g.EvictedFor
 	s.SavedTime, s.Progress = g.SavedTime.DeepCopy(), g.Progress.DeepCopy()
+	s.Shrunk, s.GivenBack = g.Shrunk, slices.Clone(g.GivenBack)
 	s.GPUSeconds, s.CPUSeconds = g.GPUSeconds.DeepCopy(), g.CPUSeconds.DeepCopy()
 }
 
@@ -287,18 +288,30 @@ func wanted(job *v1alpha1.TrainingJob, known []v1alpha1.RoleStatus) (int64, []v1
 				status = k
 			}
 		}
-		status.Wanted = replicas(role)
+		status.Wanted, status.Min = replicas(role), 0
+		if least := role.MinReplicas; least != nil && *least < status.Wanted {
+			status.Min = *least
+		}
 		roles = append(roles, status)
 	}
 	return (milli + 999) / 1000, roles
 }
 
-// ready is "running/wanted".
+// ready is "running/wanted"; where a role may have more than it starts with,
+// "running of min..wanted".
 func ready(roles []v1alpha1.RoleStatus) string {
-	var running, wanted int32
+	var running, least, wanted int32
 	for i := range roles {
 		running += roles[i].Running
 		wanted += roles[i].Wanted
+		if roles[i].Min > 0 {
+			least += roles[i].Min
+		} else {
+			least += roles[i].Wanted
+		}
+	}
+	if least < wanted {
+		return fmt.Sprintf("%d of %d..%d", running, least, wanted)
 	}
 	return fmt.Sprintf("%d/%d", running, wanted)
 }
@@ -324,6 +337,9 @@ func happened(job *v1alpha1.TrainingJob, after *v1alpha1.TrainingJobStatus) []ne
 	if after.Evictions > before.Evictions {
 		out = append(out, news{corev1.EventTypeNormal, "Evicted", "Evict", short("it is stopped to make room for " + after.EvictedFor + ", and started again when there is room")})
 	}
+	for i := max(0, len(after.GivenBack)-int(after.Shrunk-before.Shrunk)); after.Shrunk > before.Shrunk && i < len(after.GivenBack); i++ {
+		out = append(out, news{corev1.EventTypeNormal, "Shrunk", "GiveBack", short(givenBack(after.GivenBack[i]))})
+	}
 	if meta.IsStatusConditionFalse(after.Conditions, ConditionCurrent) && !meta.IsStatusConditionFalse(before.Conditions, ConditionCurrent) {
 		out = append(out, news{corev1.EventTypeWarning, "SpecChanged", "Follow", meta.FindStatusCondition(after.Conditions, ConditionCurrent).Message})
 	}
@@ -336,6 +352,12 @@ func happened(job *v1alpha1.TrainingJob, after *v1alpha1.TrainingJobStatus) []ne
 		}
 	}
 	return out
+}
+
+// givenBack says in words what "worker-3 for nlp/bert" means.
+func givenBack(entry string) string {
+	who, whom, _ := strings.Cut(entry, " for ")
+	return who + " is stopped to make room for " + whom + ", and runs again when there is room"
 }
 
 // short fits a message into an event.

@@ -1,0 +1,155 @@
+package snapshot
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/scheduling"
+)
+
+// elastic reports whether a gang may have more members than it starts with.
+func elastic(g *v1alpha1.Gang) bool {
+	for i := range g.Spec.Roles {
+		if r := &g.Spec.Roles[i]; r.MinReplicas != nil && *r.MinReplicas < r.Replicas {
+			return true
+		}
+	}
+	return false
+}
+
+// growing says whether, and from when on, a placed gang may be given further
+// replicas.
+func growing(req *scheduling.Request, g *v1alpha1.Gang) {
+	req.Grows, req.NotBefore = underWay(g), 0
+	if at := g.Status.GrowNotBefore; at != nil {
+		req.NotBefore = instant(at.Time)
+	}
+}
+
+// underWay reports whether a gang's attempt has started and is not to end, as
+// far as the gang shows it.
+func underWay(g *v1alpha1.Gang) bool {
+	s := &g.Status
+	if g.DeletionTimestamp != nil || g.Spec.Suspend || g.Spec.Stop != "" || s.Outcome != "" || s.AllStartedTime == nil {
+		return false
+	}
+	for _, order := range []string{v1alpha1.AnnotationEvict, v1alpha1.AnnotationRelease} {
+		if strings.HasPrefix(g.Annotations[order], fmt.Sprintf("%d ", s.Attempt)) {
+			return false
+		}
+	}
+	return s.Phase == v1alpha1.GangStarting || s.Phase == v1alpha1.GangRunning
+}
+
+// freshGrowth checks that a gang, as the API server has it, is still in the
+// attempt that is to grow.
+func freshGrowth(g *v1alpha1.Gang, p *v1alpha1.Placement, generation int64) error {
+	if g.UID != p.Spec.GangUID || g.Generation != generation || g.Status.Attempt != p.Spec.Attempt || !underWay(g) {
+		return errStale
+	}
+	return nil
+}
+
+// resize writes what was decided about gangs that are placed: the replicas that
+// they are given, and those that they are to give back.
+func (l *Loop) resize(ctx context.Context, w world, o objects, result scheduling.Result) {
+	for _, growth := range result.Growths {
+		if g := o.gangs[types.UID(growth.UID)]; g != nil {
+			l.grow(ctx, g, growth)
+		}
+	}
+	if len(result.GiveBacks) == 0 {
+		return
+	}
+	byUID := make(map[types.UID]*v1alpha1.Placement, len(w.placements))
+	for i := range w.placements {
+		byUID[w.placements[i].UID] = &w.placements[i]
+	}
+	for _, b := range result.GiveBacks {
+		if p := byUID[types.UID(b.Journal)]; p != nil && p.UID != "" {
+			l.giveBack(ctx, p, b)
+		}
+	}
+}
+
+// grow journals one more replica. It is assumed at once and taken back if the
+// API server definitely refuses it, or the attempt is not under way any more.
+func (l *Loop) grow(ctx context.Context, g *v1alpha1.Gang, growth scheduling.Growth) {
+	plan := scheduling.Plan{Key: growth.Key, UID: growth.UID, Attempt: growth.Attempt, Members: []scheduling.Assignment{growth.Member}}
+	p := placementOf(g, plan, l.epoch.Load(), l.options.Now())
+	// A name is never used twice, so that an entry that is gone is not taken for
+	// one that is still to be seen.
+	l.grown++
+	p.Spec.Extends = p.Name
+	p.Name = fmt.Sprintf("%s.%s-%d.%d-%d", p.Name, growth.Member.Role, growth.Member.Index, l.epoch.Load(), l.grown)
+	l.assumed.placement(p)
+	generation := g.Generation
+	l.background(ctx, func() {
+		err := l.createPlacement(ctx, p.DeepCopy(), generation)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		l.assumed.noPlacement(p)
+		l.later()
+		if !errors.Is(err, errStale) {
+			l.options.Log.Error(err, "a further replica was not journalled", "gang", growth.String(), "attempt", growth.Attempt,
+				"role", growth.Member.Role, "index", growth.Member.Index)
+		}
+	})
+}
+
+// giveBack orders a replica back: its placement is told for whom, and deleted.
+// The gang's controller lets it go once the replica's pod is gone.
+func (l *Loop) giveBack(ctx context.Context, p *v1alpha1.Placement, b scheduling.GiveBack) {
+	// The UID in the patch is a precondition.
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": p.UID, "annotations": map[string]string{v1alpha1.AnnotationGiveBack: b.For.String()},
+	}})
+	if err != nil {
+		l.options.Log.Error(err, "writing the order to give a replica back", "placement", p.Name)
+		return
+	}
+	target := &v1alpha1.Placement{}
+	target.Namespace, target.Name = p.Namespace, p.Name
+	uid := p.UID
+	l.assumed.leaves(uid)
+	l.background(ctx, func() {
+		err := l.options.Client.Patch(ctx, target.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+		if err == nil {
+			err = l.options.Client.Delete(ctx, target.DeepCopy(), client.Preconditions{UID: &uid})
+		}
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		// Whether it was written or not: the next pass sees, and orders it again
+		// if it is still needed.
+		l.assumed.left(uid)
+		l.later()
+		if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			l.options.Log.Error(err, "ordering a replica back; it is ordered again if that is still needed", "gang", b.String(), "for", b.For.String())
+		}
+	})
+}
+
+// leaves assumes that a placement was ordered back.
+func (a *assumed) leaves(uid types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.leaving[uid] = true
+}
+
+// left takes that back: the placement shows it, is gone, or was not ordered
+// back after all.
+func (a *assumed) left(uid types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.leaving, uid)
+}
