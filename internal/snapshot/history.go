@@ -69,7 +69,7 @@ func evidence(g *v1alpha1.Gang) estimate.Evidence {
 	}
 	e.Reports = reports(g.Status.Progress)
 	size := sizeClass(g)
-	if u := manifest.User(g); u != "" {
+	if u := manifest.User(g.Annotations); u != "" {
 		e.Like = append(e.Like, "name/"+u+"/"+g.Spec.Queue+"/"+stem(g.Name)+"/"+size, "user/"+u+"/"+g.Spec.Queue+"/"+size)
 	}
 	e.Like = append(e.Like, "queue/"+g.Spec.Queue+"/"+size, "size/"+size)

@@ -188,7 +188,7 @@ func (w world) gangRequest(g *v1alpha1.Gang, placed bool) (scheduling.Request, b
 	req := scheduling.Request{
 		Key: scheduling.Key{Namespace: g.Namespace, Name: g.Name}, UID: string(g.UID),
 		Created: instant(g.CreationTimestamp.Time), Attempt: g.Status.Attempt,
-		Queue: g.Spec.Queue, User: manifest.User(g), Evidence: evidence(g), Resumes: g.Spec.Resumable,
+		Queue: g.Spec.Queue, User: manifest.User(g.Annotations), Evidence: evidence(g), Resumes: g.Spec.Resumable,
 		Ran: estimate.Span(g.Status.RanSeconds) * estimate.Second, Evictions: g.Status.Evictions,
 		Suspended: g.Spec.Suspend, Finished: g.Status.Outcome != "", Draining: draining(g) || w.highest[g.UID] > g.Status.Attempt,
 	}

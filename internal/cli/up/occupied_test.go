@@ -35,7 +35,7 @@ func TestOccupied(t *testing.T) {
 		}
 	}
 	other := errors.New("no netlink")
-	if err := occupied("muster", other); err != other {
+	if err := occupied("muster", other); !errors.Is(err, other) || err.Error() != other.Error() {
 		t.Errorf("another error became %v", err)
 	}
 }

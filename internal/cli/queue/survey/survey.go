@@ -141,7 +141,7 @@ func capacity(classes *queue.Classes, nodes []corev1.Node) queue.Vector {
 func (s *Survey) gather(gangs []v1alpha1.Gang) {
 	for i := range gangs {
 		gang := &gangs[i]
-		work := Work{Name: gang.Namespace + "/" + gang.Name, Queue: cmp.Or(gang.Spec.Queue, queue.Default), User: manifest.User(gang), gang: *gang}
+		work := Work{Name: gang.Namespace + "/" + gang.Name, Queue: cmp.Or(gang.Spec.Queue, queue.Default), User: manifest.User(gang.Annotations), gang: *gang}
 		switch gang.Status.Phase {
 		case v1alpha1.GangSucceeded, v1alpha1.GangFailed, v1alpha1.GangSuspended:
 			continue
