@@ -110,6 +110,27 @@ containers: [{name: c, image: muster.dev/host, command: [sleep, "600"], resource
 	says("too-much", share, `"milli":401`)
 }
 
+// TestShareInTheIsolatedTier plans a share, runs it, and plans another beside
+// it on the same GPU.
+func TestShareInTheIsolatedTier(t *testing.T) {
+	m := isolated(t)
+	ns, ctx, seconds := m.Namespace(t), deadline(t, 90*time.Second), mark()
+	manifest := filepath.Join(folder(t, map[string]string{"job.yaml": "apiVersion: muster.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: planned}\n" +
+		"spec: {roles: [{name: worker, gpus: '0.25', gpuModels: [H100], command: ['true']}]}\n"}), "job.yaml")
+	r := m.Run(ctx, "-n", ns, "plan", "-f", manifest)
+	expect(t, r, 0, "planned would start now", "250m, 20.0 GiB of GPU-sim-")
+	submit(t, m, ns, "small", "--gpus", "H100:250m", "--", "sleep", seconds)
+	j := waitPhase(t, m, ns, "small", v1alpha1.JobRunning)
+	if got := j.Status.Roles[0].GPUShare; !strings.HasPrefix(got, "250m (20480 MiB), not enforced: ") {
+		t.Errorf("the status says %q", got)
+	}
+	if after := m.Run(ctx, "-n", ns, "plan", "-f", manifest); after.Stdout != r.Stdout {
+		t.Errorf("beside it, it would go elsewhere:\n%s\n%s", r.Stdout, after.Stdout)
+	}
+	expect(t, m.Run(ctx, "-n", ns, "delete", "small"), 0)
+	waitGone(t, m, 10*time.Second, seconds)
+}
+
 // TestBadShares are refused by the command line and by the API, with words.
 func TestBadShares(t *testing.T) {
 	m := isolated(t)
