@@ -126,7 +126,7 @@ func TestASaveCountsOnceItIsComplete(t *testing.T) {
 		sign := filepath.Join(t.TempDir(), "sign")
 		await := func(n int) string { return fmt.Sprintf("while ! test -e %s%d; do sleep 0.1; done; ", sign, n) }
 		script := `exec 3>"$MUSTER_CHECKPOINT_DIR/model.pt"; echo half >&3; echo 0.5 > "$MUSTER_PROGRESS"; ` + await(1) +
-			`echo 0.9 > "$MUSTER_PROGRESS"; ` + await(2) + `exec 3>&-; sleep ` + seconds
+			`echo 0.9 > "$MUSTER_PROGRESS"; ` + await(2) + `echo rest >&3; exec 3>&-; sleep ` + seconds
 		submit(t, m, ns, "slow", "--", "sh", "-c", script)
 		begin := func(n int) {
 			if err := os.WriteFile(fmt.Sprintf("%s%d", sign, n), nil, 0o600); err != nil {
