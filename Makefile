@@ -22,7 +22,7 @@ endif
 # Everything that does not link the API server: builds and tests in seconds.
 UNIT := $(shell go list ./... 2>/dev/null | grep -v -E '/internal/(controlplane|cli/up)$$|/cmd/muster$$')
 
-.PHONY: help build shim test test-unit test-race test-embedded test-e2e lint verify generate bench bench-scheduler chaos quickstart clean test-deps
+.PHONY: help build shim test test-unit test-exhaustive test-race test-embedded test-e2e lint verify generate bench bench-scheduler chaos quickstart clean test-deps
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
@@ -37,10 +37,13 @@ internal/node/shim/bin/muster-shim: $(wildcard cmd/muster-shim/*.go internal/nod
 quickstart: build ## build, start Muster in the background, run distributed TensorFlow
 	@hack/quickstart
 
-test: test-unit test-embedded test-e2e ## everything
+test: test-unit test-exhaustive test-embedded test-e2e ## everything
 
-test-unit: shim $(GOTESTSUM) ## seconds; no API server
-	@hack/gotest "$(GOTESTSUM)" unit $(UNIT)
+test-unit: shim $(GOTESTSUM) ## the quick ones; no API server
+	@hack/gotest "$(GOTESTSUM)" unit -short $(UNIT)
+
+test-exhaustive: $(GOTESTSUM) ## every write failing in every way, every order of events of the fence: minutes
+	@hack/gotest "$(GOTESTSUM)" exhaustive -run '^TestEvery' ./internal/controller/... ./internal/fencing
 
 test-race: shim $(GOTESTSUM) ## the same under the race detector: minutes
 	@hack/gotest "$(GOTESTSUM)" race $(RACE) -timeout 30m $(UNIT)

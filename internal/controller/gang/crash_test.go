@@ -205,6 +205,17 @@ func TestEveryWriteMayFail(t *testing.T) {
 	everyWriteMayFail(t, all, testGang)
 }
 
+// faults are the ways in which a write fails: before or after it was made, told
+// or with the controller's death. In short tests each write fails in one of
+// them, in turn.
+func faults(at int) []fault {
+	all := []fault{{at: at}, {at: at, done: true}, {at: at, crash: true}, {at: at, done: true, crash: true}}
+	if testing.Short() {
+		return all[at%len(all) : at%len(all)+1]
+	}
+	return all
+}
+
 func everyWriteMayFail(t *testing.T, all map[string]func(w *world), testGang func() *v1alpha1.Gang) {
 	for name, flow := range all {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +224,7 @@ func everyWriteMayFail(t *testing.T, all map[string]func(w *world), testGang fun
 			clean.must(clean.api.Create(t.Context(), testGang()))
 			flow(clean)
 			for at := 1; at <= clean.count; at++ {
-				for _, f := range []fault{{at: at}, {at: at, done: true}, {at: at, crash: true}, {at: at, done: true, crash: true}} {
+				for _, f := range faults(at) {
 					t.Run(fmt.Sprintf("write %d of %d, done %v, crash %v", at, clean.count, f.done, f.crash), func(t *testing.T) {
 						w := newWorld(t, f)
 						w.must(w.api.Create(t.Context(), testGang()))
