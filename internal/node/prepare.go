@@ -40,7 +40,7 @@ func (n *Node) shared(pod *corev1.Pod) bool {
 // prepareOrRefresh starts the task that prepares the pod, or the one that
 // brings its volumes up to date.
 func (w *worker) prepareOrRefresh(now time.Time) {
-	if w.preparing != nil || w.settled || w.outcome != "" || w.ending() {
+	if !w.mayPrepare() {
 		return
 	}
 	if w.place != nil && (w.refreshAt.IsZero() || now.Before(w.refreshAt)) {
@@ -59,6 +59,21 @@ func (w *worker) prepareOrRefresh(now time.Time) {
 		}
 		w.prepare(ctx, pod, fresh)
 	})
+}
+
+// mayPrepare reports that what containers need may be made or brought up to
+// date: nothing of it is under way, and containers may still want it.
+func (w *worker) mayPrepare() bool {
+	return w.preparing == nil && !w.settled && w.outcome == "" && !w.ending()
+}
+
+// refreshDue is when volumes are to be brought up to date; zero: not as things
+// are.
+func (w *worker) refreshDue() time.Time {
+	if !w.mayPrepare() {
+		return time.Time{}
+	}
+	return w.refreshAt
 }
 
 // podNow is the pod as its containers may see it, addresses included.

@@ -185,7 +185,7 @@ func (w *worker) step() time.Time {
 	now := w.node.config.Clock.Now()
 	wake := w.deadline(now)
 	w.prepareOrRefresh(now)
-	wake = earlier(wake, w.refreshAt)
+	wake = earlier(wake, w.refreshDue())
 	for {
 		d := decide(w.view())
 		if d.outcome != "" && w.outcome == "" && !w.ending() {
