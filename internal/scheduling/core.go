@@ -121,6 +121,8 @@ type Core struct {
 	lifted []portOf
 	depth  int
 	blocks []queue.Block
+	// lacking are the UIDs of the entries that lack something that they hold.
+	lacking map[string]bool
 }
 
 // site is a node and what the tables of package placement do not keep.
@@ -164,8 +166,12 @@ type entry struct {
 	saved    Instant
 	held     []held
 
-	// absent are the nodes where it holds something and that are not known.
-	absent []string
+	// journalled is true where a placement says what it holds, and not pods
+	// alone.
+	journalled bool
+	// lacks is what it holds and could not be given here: the node or the
+	// device is not known, or another holds it.
+	lacks []want
 	// judged is the version as of which possible says whether it could start
 	// if nothing else ran.
 	judged   uint64
@@ -179,6 +185,11 @@ type entry struct {
 	// leftFor is the expected remaining run time at leftAt.
 	leftFor estimate.Span
 	leftAt  Instant
+}
+
+// want is a device, or with an empty UUID all that is held on a node.
+type want struct {
+	node, uuid string
 }
 
 // portOf is a port of a node.
@@ -205,7 +216,7 @@ func NewCore(o Options) *Core {
 	c := &Core{
 		options: o.complete(), cluster: placement.New(placement.Options{}),
 		rules: map[string]bool{}, nodes: map[string]*site{}, entries: map[string]*entry{},
-		reserved: &placement.NodeSet{},
+		reserved: &placement.NodeSet{}, lacking: map[string]bool{},
 	}
 	c.tree, _ = queue.Build(nil, queue.Options{})
 	c.have = c.tree.Classes().Zero()
@@ -378,16 +389,22 @@ func (c *Core) free(e *entry) {
 	if !e.placed {
 		return
 	}
-	for i := range e.held {
-		c.release(e, &e.held[i])
-	}
-	e.held, e.absent = e.held[:0], nil
+	c.giveUp(e)
 	e.placed, e.toldAt, e.missed, e.promisedAt = false, 0, 0, 0
 	c.favoured -= e.favoured
 	e.favoured = 0
 	if at, found := slices.BinarySearchFunc(c.running, e, byUID); found {
 		c.running = slices.Delete(c.running, at, at+1)
 	}
+}
+
+// giveUp releases all that an entry was given.
+func (c *Core) giveUp(e *entry) {
+	for i := range e.held {
+		c.release(e, &e.held[i])
+	}
+	e.held, e.lacks = e.held[:0], nil
+	delete(c.lacking, e.req.UID)
 }
 
 func byUID(a, b *entry) int { return strings.Compare(a.req.UID, b.req.UID) }
@@ -399,12 +416,12 @@ func (c *Core) insertRunning(e *entry) {
 	}
 }
 
-// take notes what a member holds already. Devices that are not known, or that
-// another holds too, are left out: the ledger reports those.
+// take notes what a member holds already. What is not known here, or what
+// another holds too, is left out until it can be given: see mend.
 func (c *Core) take(e *entry, a Assignment, r Resources) {
 	s := c.nodes[a.Node]
 	if s == nil {
-		e.absent = append(e.absent, a.Node)
+		c.lack(e, want{node: a.Node})
 		return
 	}
 	h := held{role: a.Role, index: a.Index, site: s, resources: r}
@@ -413,8 +430,13 @@ func (c *Core) take(e *entry, a Assignment, r Resources) {
 		if err != nil {
 			return
 		}
-		if got, err := c.cluster.Take(class, s.id, devices...); err == nil {
+		got, err := c.cluster.Take(class, s.id, devices...)
+		if err == nil {
 			h.seats = append(h.seats, got)
+			return
+		}
+		for _, uuid := range devices {
+			c.lack(e, want{node: a.Node, uuid: uuid})
 		}
 	}
 	seat(resourcesAsk(r, 1))
@@ -423,6 +445,12 @@ func (c *Core) take(e *entry, a Assignment, r Resources) {
 	}
 	c.holdPorts(&h, portList(a.Port))
 	c.join(e, h)
+}
+
+// lack notes that an entry was not given what it holds.
+func (c *Core) lack(e *entry, w want) {
+	e.lacks = append(e.lacks, w)
+	c.lacking[e.req.UID] = true
 }
 
 // join adds to what an entry holds.

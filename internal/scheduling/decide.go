@@ -26,7 +26,7 @@ func (c *Core) Pass(s Snapshot) Result {
 	if s.Paused == "" {
 		result = c.Decide(s.Now)
 	}
-	result.Waiting = c.reasons(s)
+	result.Waiting = c.Reasons(s.Now, s.Paused)
 	return result
 }
 
@@ -35,18 +35,19 @@ func (c *Core) Pass(s Snapshot) Result {
 // in the same queue.
 const inFull = 32
 
-// reasons says why what waits does: the more important first, then the shorter,
-// then the older.
-func (c *Core) reasons(s Snapshot) []Waiting {
+// Reasons says why what waits does: the more important first, then the shorter,
+// then the older. It is meant to be asked after Decide, and costs what all that
+// waits and all nodes cost. Paused is as in [Snapshot].
+func (c *Core) Reasons(now Instant, paused string) []Waiting {
 	var out []Waiting
 	var left *house
 	alike := map[string]Reason{}
 	for i, e := range c.considered() {
-		reason := c.notNow(e, s.Now)
+		reason := c.notNow(e, now)
 		switch {
 		case reason != nil:
-		case s.Paused != "":
-			reason = Paused{Words: s.Paused}
+		case paused != "":
+			reason = Paused{Words: paused}
 		default:
 			key := e.likeness()
 			if i >= inFull && alike[key] != nil {
@@ -56,7 +57,7 @@ func (c *Core) reasons(s Snapshot) []Waiting {
 			if left == nil {
 				left = c.house()
 			}
-			reason = c.reason(e, s.Now, left)
+			reason = c.reason(e, now, left)
 			alike[key] = reason
 		}
 		out = append(out, e.req.waiting(reason))

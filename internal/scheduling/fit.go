@@ -199,6 +199,7 @@ func (f *fit) keep(now Instant) []Assignment {
 	c.cluster.Keep(f.mark)
 	c.remove(e)
 	e.placed, e.since, e.saved = true, now, 0
+	e.journalled, e.holdings = false, nil // not yet
 	e.attempt = e.req.Attempt + 1
 	for _, h := range f.held {
 		c.join(e, h)

@@ -1,0 +1,170 @@
+package scheduling
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+)
+
+// Update is what has changed since a core was told last.
+type Update struct {
+	// Part shows the nodes that are new or different, and all that there is of
+	// the requests and pods that About names. Its queues and quotas count if they
+	// changed.
+	Part Snapshot
+	// NodesGone are the names of nodes that are no more.
+	NodesGone []string
+	// QueuesChanged is true if Part has the queues, and QuotasChanged if it has
+	// the quotas.
+	QueuesChanged, QuotasChanged bool
+	// About are the UIDs of the requests and pods of which anything may have
+	// changed: what Part does not show of them is no more. A gang and the pods
+	// of its members are named together, and everything that was planned since
+	// the last update is named.
+	About []string
+}
+
+// Apply tells the core what has changed: afterwards it is as if it had been
+// shown the whole snapshot with [Core.Sync]. It costs what has changed.
+func (c *Core) Apply(u Update) {
+	if u.QueuesChanged {
+		c.setQueues(u.Part.Queues)
+	}
+	if u.QuotasChanged {
+		c.SetQuotas(u.Part.Quotas)
+	}
+	for i := range u.Part.Nodes {
+		n := &u.Part.Nodes[i]
+		if have := c.nodes[n.Name]; have == nil || !have.node.same(n) {
+			c.SetNode(*n)
+		}
+	}
+	for _, name := range u.NodesGone {
+		c.DropNode(name)
+	}
+	c.agree(u.Part, u.About)
+}
+
+// mend gives entries what they hold and could not be given when they were
+// shown: a node or a device is known by now, or free. Of several that hold one
+// device, which only happens if something else gave it out, the one whose UID
+// sorts first is given it, in whatever order they were shown.
+func (c *Core) mend() {
+	if len(c.lacking) == 0 {
+		return
+	}
+	var again []*entry
+	for _, uid := range sortedKeys(c.lacking) {
+		e := c.entries[uid]
+		for _, w := range e.lacks {
+			s := c.nodes[w.node]
+			switch {
+			case s == nil:
+			case w.uuid == "":
+				again = append(again, e)
+			default:
+				if holder, some := c.holderOf(s, w.uuid); !some && s.hasDevice(w.uuid) {
+					again = append(again, e)
+				} else if some && byUID(e, holder) < 0 {
+					again = append(again, e, holder)
+				}
+			}
+		}
+	}
+	slices.SortFunc(again, byUID)
+	again = slices.Compact(again)
+	for _, e := range again {
+		c.giveUp(e)
+	}
+	for _, e := range again {
+		c.takeAll(e)
+	}
+}
+
+// holderOf is who was given a device.
+func (c *Core) holderOf(s *site, uuid string) (*entry, bool) {
+	for _, e := range s.here {
+		for i := range e.held {
+			if e.held[i].site != s {
+				continue
+			}
+			for _, seat := range e.held[i].seats {
+				if slices.Contains(c.cluster.SeatDevices(seat, nil), uuid) {
+					return e, true
+				}
+			}
+		}
+	}
+	return nil, false
+}
+
+// hasDevice reports that a node has a device.
+func (s *site) hasDevice(uuid string) bool {
+	return slices.ContainsFunc(s.node.Devices, func(d Device) bool { return d.UUID == uuid })
+}
+
+// Differences are what [Core.Sync] would have to change for the core to agree
+// with a snapshot, in words, at most so many; none if it agrees.
+func (c *Core) Differences(s Snapshot, most int) []string {
+	var out []string
+	say := func(format string, args ...any) {
+		if len(out) < most {
+			out = append(out, fmt.Sprintf(format, args...))
+		}
+	}
+	if !reflect.DeepEqual(c.specs, s.Queues) {
+		say("the queues are others")
+	}
+	names := make(map[string]bool, len(s.Nodes))
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		names[n.Name] = true
+		if have := c.nodes[n.Name]; have == nil {
+			say("node %s is not known", n.Name)
+		} else if !have.node.same(n) {
+			say("node %s is different", n.Name)
+		}
+	}
+	for _, name := range sortedKeys(c.nodes) {
+		if !names[name] {
+			say("node %s is no more", name)
+		}
+	}
+	c.differences(s, say)
+	return out
+}
+
+// differences compares requests and what is held.
+func (c *Core) differences(s Snapshot, say func(string, ...any)) {
+	placed, held, shown := placements(s), map[string][]Holding{}, map[string]*Request{}
+	for _, h := range NewLedger(s).Holdings() {
+		held[h.uid] = append(held[h.uid], h)
+	}
+	for i := range s.Requests {
+		if r := &s.Requests[i]; !r.Finished || placed[r.UID] != nil {
+			shown[r.UID] = r
+		}
+	}
+	about := make([]string, 0, len(c.entries))
+	for uid := range c.entries {
+		about = append(about, uid)
+	}
+	for _, uid := range everyone(about, s, held) {
+		e, r, p := c.entries[uid], shown[uid], placed[uid]
+		switch {
+		case e == nil && (r != nil || len(held[uid]) > 0):
+			say("%s is not known", uid)
+		case e == nil:
+		case r == nil && len(held[uid]) == 0 && p == nil:
+			say("%s (%s) is no more", uid, e.req.Key)
+		case r != nil && (e.source == nil || !e.source.same(r)):
+			say("%s (%s) is different", uid, e.req.Key)
+		case e.placed != (p != nil || len(held[uid]) > 0):
+			say("%s (%s) is placed: %t here", uid, e.req.Key, e.placed)
+		case e.placed && (e.journalled != (p != nil) || p != nil && (e.attempt != p.Attempt || e.saved != p.Saved)):
+			say("%s (%s) has another placement", uid, e.req.Key)
+		case e.placed && !slices.EqualFunc(e.holdings, held[uid], Holding.same):
+			say("%s (%s) holds something else", uid, e.req.Key)
+		}
+	}
+}
