@@ -52,7 +52,8 @@ func (c *Core) Decide(now Instant) Result {
 }
 
 // Wake is when the next decision may differ though nothing happens: somebody's
-// patience is over, or nodes that are kept free are not any more. 0: never.
+// patience or time to wait is over, or nodes that are kept free are not any
+// more. 0: never.
 func (c *Core) Wake(now Instant) Instant {
 	var next Instant
 	earlier := func(at Instant) {
@@ -62,6 +63,7 @@ func (c *Core) Wake(now Instant) Instant {
 	}
 	for _, e := range c.waiting {
 		earlier(e.dueAt)
+		earlier(e.req.NotBefore)
 	}
 	for _, list := range [][]promise{c.nominations, c.promises} {
 		for i := range list {

@@ -115,6 +115,9 @@ func (c *Core) Differences(s Snapshot, most int) []string {
 	if !reflect.DeepEqual(c.specs, s.Queues) {
 		say("the queues are others")
 	}
+	if !reflect.DeepEqual(c.quotaList(), sortedQuotas(s.Quotas)) {
+		say("the quotas are others")
+	}
 	names := make(map[string]bool, len(s.Nodes))
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -131,6 +134,23 @@ func (c *Core) Differences(s Snapshot, most int) []string {
 		}
 	}
 	c.differences(s, say)
+	return out
+}
+
+// quotaList are the quotas, in order.
+func (c *Core) quotaList() []Quota {
+	var out []Quota
+	for _, list := range c.quotas {
+		for _, q := range list {
+			out = append(out, q.Quota)
+		}
+	}
+	return sortedQuotas(out)
+}
+
+func sortedQuotas(list []Quota) []Quota {
+	out := append([]Quota{}, list...)
+	slices.SortFunc(out, func(a, b Quota) int { return compareKeys(a.Key, b.Key) })
 	return out
 }
 
@@ -164,7 +184,7 @@ func (c *Core) differences(s Snapshot, say func(string, ...any)) {
 		case e.placed && (e.journalled != (p != nil) || p != nil && (e.attempt != p.Attempt || e.saved != p.Saved)):
 			say("%s (%s) has another placement", uid, e.req.Key)
 		case e.placed && !slices.EqualFunc(e.holdings, held[uid], Holding.same):
-			say("%s (%s) holds something else", uid, e.req.Key)
+			say("%s (%s) holds something else: %+v, %+v", uid, e.req.Key, e.holdings, held[uid])
 		}
 	}
 }

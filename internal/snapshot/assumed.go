@@ -13,18 +13,24 @@ import (
 // before it is sent, and no longer once the watch shows its object in any
 // state, or the API server has definitely refused it.
 //
-// A pass must copy what is assumed before it lists the cache: an object that
-// moves from here to the cache in between is then seen twice, never not at
-// all.
+// A pass must copy what is assumed before it takes what the watch showed, and
+// the watch must show an object to the mirror before it is no longer assumed: an
+// object that moves from here to there in between is then seen twice, never not
+// at all.
 type assumed struct {
+	// touch is called with the UID of the gang or pod of which something else
+	// is assumed than before.
+	touch func(types.UID)
+
 	mu         sync.Mutex
 	placements map[types.NamespacedName]*v1alpha1.Placement
 	bindings   map[types.UID]*corev1.Pod
 	highest    map[types.UID]int32
 }
 
-func newAssumed() *assumed {
+func newAssumed(touch func(types.UID)) *assumed {
 	return &assumed{
+		touch:      touch,
 		placements: map[types.NamespacedName]*v1alpha1.Placement{},
 		bindings:   map[types.UID]*corev1.Pod{},
 		highest:    map[types.UID]int32{},
@@ -64,6 +70,7 @@ func keyOf(p *v1alpha1.Placement) types.NamespacedName {
 
 // placement assumes that a Placement exists.
 func (a *assumed) placement(p *v1alpha1.Placement) {
+	defer a.touch(p.Spec.GangUID)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.placements[keyOf(p)] = p
@@ -75,6 +82,7 @@ func (a *assumed) noPlacement(p *v1alpha1.Placement) {
 	defer a.mu.Unlock()
 	if have := a.placements[keyOf(p)]; have != nil && have.Spec.GangUID == p.Spec.GangUID && have.Spec.Attempt == p.Spec.Attempt {
 		delete(a.placements, keyOf(p))
+		defer a.touch(p.Spec.GangUID)
 	}
 }
 
@@ -83,22 +91,22 @@ func (a *assumed) seen(p *v1alpha1.Placement) {
 	a.noPlacement(p)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if p.Spec.Attempt > a.highest[p.Spec.GangUID] {
+		defer a.touch(p.Spec.GangUID)
+	}
 	a.highest[p.Spec.GangUID] = max(a.highest[p.Spec.GangUID], p.Spec.Attempt)
 }
 
-// forget drops what was kept for gangs that are no more.
-func (a *assumed) forget(alive map[types.UID]bool) {
+// forget drops what was kept for a gang that is no more.
+func (a *assumed) forget(gang types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for uid := range a.highest {
-		if !alive[uid] {
-			delete(a.highest, uid)
-		}
-	}
+	delete(a.highest, gang)
 }
 
 // binding assumes that a pod, given with its node and GPUs, is bound.
 func (a *assumed) binding(p *corev1.Pod) {
+	defer a.touch(p.UID)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.bindings[p.UID] = p
@@ -109,5 +117,8 @@ func (a *assumed) binding(p *corev1.Pod) {
 func (a *assumed) noBinding(uid types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.bindings, uid)
+	if a.bindings[uid] != nil {
+		delete(a.bindings, uid)
+		defer a.touch(uid)
+	}
 }

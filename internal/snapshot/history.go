@@ -46,14 +46,8 @@ func (h *history) news(gangs []v1alpha1.Gang) []*v1alpha1.Gang {
 	return news
 }
 
-// forget drops what is noted of gangs that are no more.
-func (h *history) forget(alive map[types.UID]bool) {
-	for uid := range h.learned {
-		if !alive[uid] {
-			delete(h.learned, uid)
-		}
-	}
-}
+// forget drops what is noted of a gang that is no more.
+func (h *history) forget(gang types.UID) { delete(h.learned, gang) }
 
 // user is who submitted a gang: the part before the @ of its annotation, empty
 // if there is none.

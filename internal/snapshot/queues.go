@@ -26,7 +26,8 @@ const (
 // tellQueues writes how the queues stand into their status, where that has
 // changed and was not written a moment ago. It returns when it wants to be
 // called again, zero if not.
-func (l *Loop) tellQueues(ctx context.Context, queues []v1alpha1.Queue, now time.Time) time.Time {
+func (l *Loop) tellQueues(ctx context.Context, now time.Time) time.Time {
+	queues := l.mirror.queueObjects()
 	if len(queues) == 0 {
 		return time.Time{}
 	}
@@ -35,8 +36,8 @@ func (l *Loop) tellQueues(ctx context.Context, queues []v1alpha1.Queue, now time
 	}
 	l.queuesTold = now
 	standing := l.core.Standing()
-	for i := range queues {
-		before := queues[i].DeepCopy()
+	for _, q := range queues {
+		before := q.DeepCopy()
 		after := before.DeepCopy()
 		stand(after, standing, now)
 		if equality.Semantic.DeepEqual(before.Status, after.Status) {

@@ -21,11 +21,13 @@ type world struct {
 	gangs      []v1alpha1.Gang
 	placements []v1alpha1.Placement
 	pods       []corev1.Pod
+	// shared says of each node whether its pods share its ports; nil: nodes say
+	// so.
+	shared map[string]bool
 	// queues are the queues that are configured; paused says who wants nothing
 	// new to be started.
-	queues       []queue.Spec
-	queueObjects []v1alpha1.Queue
-	paused       string
+	queues []queue.Spec
+	paused string
 	// quotas are what the namespaces allow, and counted turns a pod into a role
 	// as they count it.
 	quotas  []corev1.ResourceQuota
@@ -61,9 +63,12 @@ type memberOf struct {
 // snapshot shows the world to the core at one time.
 func (w world) snapshot(now time.Time) scheduling.Snapshot {
 	s := scheduling.Snapshot{Now: instant(now), Nodes: w.nodes, Queues: w.queues, Paused: w.paused}
-	shared := map[string]bool{}
-	for _, n := range w.nodes {
-		shared[n.Name] = n.Ports != nil
+	shared := w.shared
+	if shared == nil {
+		shared = make(map[string]bool, len(w.nodes))
+		for _, n := range w.nodes {
+			shared[n.Name] = n.Ports != nil
+		}
 	}
 	gangs := map[types.UID]*v1alpha1.Gang{}
 	for i := range w.gangs {
