@@ -35,7 +35,7 @@ func (b *board) build(c *Core, kinds *kindTable) {
 	groups := map[uint64]int16{}
 	for i, s := range c.sites {
 		b.nodes[i].group, b.nodes[i].bucket = -1, -1
-		if s == nil || c.nodes[s.node.Name] != s {
+		if !c.known(s) {
 			continue
 		}
 		bits := kinds.served(&s.node)

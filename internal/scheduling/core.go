@@ -81,6 +81,9 @@ type Core struct {
 	have queue.Vector
 	// version changes with the nodes and the queues: with what can ever fit.
 	version uint64
+	// byName are the nodes in the order of their names, as of byNameAt.
+	byName   []*site
+	byNameAt uint64
 	// favoured is what was started out of order holds, in milli GPUs.
 	favoured int64
 
@@ -129,6 +132,7 @@ type Core struct {
 type site struct {
 	id    placement.NodeID
 	node  Node
+	there bool // the node is known
 	ports map[int32]int
 	// milli is the sum of what is held of the node's devices.
 	milli int64
@@ -249,7 +253,7 @@ func (c *Core) SetNode(n Node) {
 		c.stock(&s.node, -1)
 		c.size(len(s.node.Devices), -1)
 	}
-	s.id, s.node = id, n
+	s.id, s.node, s.there = id, n, true
 	c.sites[id] = s
 	c.size(len(n.Devices), +1)
 	fresh := false
@@ -292,6 +296,7 @@ func (c *Core) DropNode(name string) {
 	}
 	c.cluster.RemoveNode(name)
 	delete(c.nodes, name)
+	s.there = false
 	c.stock(&s.node, -1)
 	c.tree.SetCapacity(c.have)
 	c.size(len(s.node.Devices), -1)
@@ -299,7 +304,7 @@ func (c *Core) DropNode(name string) {
 }
 
 // known reports that a site is of a node that is there.
-func (c *Core) known(s *site) bool { return s != nil && c.nodes[s.node.Name] == s }
+func (c *Core) known(s *site) bool { return s != nil && s.there }
 
 // nodeSpec is the node in the terms of package placement. Amounts out of
 // range are brought into it.

@@ -3,6 +3,8 @@ package scheduling
 import (
 	"cmp"
 	"slices"
+
+	"github.com/muster-dev/muster/internal/scheduling/placement"
 )
 
 // tenant is who holds something.
@@ -18,51 +20,76 @@ type tenant struct {
 type room struct {
 	node  *Node
 	free  Resources
-	gpus  []*Device
-	ports map[int32]bool
-	// tenants hold devices, by UUID.
-	tenants map[string]*tenant
+	ports map[int32]int
+	// tenants hold the devices of the node, in its order; nil: nobody does.
+	tenants []*tenant
 }
 
 // hasPorts reports that none of the ports is taken.
 func (r *room) hasPorts(ports []int32) bool {
 	for _, p := range ports {
-		if r.ports[p] {
+		if r.ports[p] > 0 {
 			return false
 		}
 	}
 	return true
 }
 
+// isFree reports that a device of the node may be given out.
+func (r *room) isFree(device int) bool {
+	return r.tenants[device] == nil && r.node.Devices[device].usable()
+}
+
 // house is what is left everywhere, the nodes in the order of their names: what
 // a request that did not fit is compared with.
 type house struct {
-	rooms   []*room
+	rooms   []room
 	tenants []*tenant
+	// sums are what was counted, by kind of device.
+	sums map[string]*sum
+	// has and left are what all nodes have, and what they have left.
+	has, left Resources
+	counted   bool
 }
 
 // house subtracts what the entries hold from what the nodes have.
 func (c *Core) house() *house {
-	h := &house{}
-	for _, s := range c.sites {
-		if s == nil || c.nodes[s.node.Name] != s {
-			continue
-		}
-		r := &room{node: &s.node, free: s.node.Allocatable, ports: make(map[int32]bool, len(s.ports)), tenants: make(map[string]*tenant, len(s.node.Devices))}
-		for p := range s.ports {
-			r.ports[p] = true
-		}
+	sites := c.inOrder()
+	h := &house{rooms: make([]room, len(sites)), sums: map[string]*sum{}}
+	devices := 0
+	for _, s := range sites {
+		devices += len(s.node.Devices)
+	}
+	tenants := make([]*tenant, devices)
+	for i, s := range sites {
+		n := len(s.node.Devices)
+		r := &h.rooms[i]
+		*r = room{node: &s.node, free: s.node.Allocatable, ports: s.ports, tenants: tenants[:n:n]}
+		tenants = tenants[n:]
 		for _, e := range s.here {
-			for i := range e.held {
-				if e.held[i].site == s {
-					c.lodge(h, r, e, &e.held[i])
+			for k := range e.held {
+				if e.held[k].site == s {
+					c.lodge(h, r, e, &e.held[k])
 				}
 			}
 		}
-		h.rooms = append(h.rooms, r)
 	}
-	h.tidy()
 	return h
+}
+
+// inOrder are the nodes in the order of their names.
+func (c *Core) inOrder() []*site {
+	if c.byNameAt == c.version+1 {
+		return c.byName
+	}
+	c.byName, c.byNameAt = c.byName[:0], c.version+1
+	for _, s := range c.sites {
+		if c.known(s) {
+			c.byName = append(c.byName, s)
+		}
+	}
+	slices.SortFunc(c.byName, func(a, b *site) int { return cmp.Compare(a.node.Name, b.node.Name) })
+	return c.byName
 }
 
 // lodge enters what one member holds on a node.
@@ -70,24 +97,23 @@ func (c *Core) lodge(h *house, r *room, e *entry, held *held) {
 	who := &tenant{Key: e.req.Key, pod: e.req.Pod, since: e.since, resources: held.resources}
 	h.tenants = append(h.tenants, who)
 	r.free = r.free.minus(held.resources)
-	var uuids []string
+	var few [placement.MaxDevices]string
 	for _, s := range held.seats {
-		uuids = c.cluster.SeatDevices(s, uuids)
-	}
-	for _, uuid := range uuids {
-		r.tenants[uuid] = who
+		for _, uuid := range c.cluster.SeatDevices(s, few[:0]) {
+			if d := slices.IndexFunc(r.node.Devices, func(d Device) bool { return d.UUID == uuid }); d >= 0 {
+				r.tenants[d] = who
+			}
+		}
 	}
 }
 
-// tidy finds the free devices, and puts the nodes in order.
-func (h *house) tidy() {
-	for _, r := range h.rooms {
-		for d := range r.node.Devices {
-			if dev := &r.node.Devices[d]; dev.usable() && r.tenants[dev.UUID] == nil {
-				r.gpus = append(r.gpus, dev)
-			}
-		}
-		slices.SortStableFunc(r.gpus, func(a, b *Device) int { return cmp.Compare(a.Index, b.Index) })
+// count adds up what all nodes have.
+func (h *house) count() {
+	if h.counted {
+		return
 	}
-	slices.SortFunc(h.rooms, func(a, b *room) int { return cmp.Compare(a.node.Name, b.node.Name) })
+	for i := range h.rooms {
+		h.has, h.left = h.has.plus(h.rooms[i].node.Allocatable), h.left.plus(h.rooms[i].free)
+	}
+	h.counted = true
 }

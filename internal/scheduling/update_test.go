@@ -305,9 +305,9 @@ func free(c *Core) string {
 	h := c.house()
 	for _, r := range h.rooms {
 		out += fmt.Sprintf("%s %+v ports %d:", r.node.Name, r.free, len(r.ports))
-		for _, uuid := range sortedKeys(r.tenants) {
-			if c.nodes[r.node.Name].hasDevice(uuid) {
-				out += " " + uuid + "=" + r.tenants[uuid].String()
+		for i, dev := range r.node.Devices {
+			if who := r.tenants[i]; who != nil {
+				out += " " + dev.UUID + "=" + who.String()
 			}
 		}
 		out += "\n"
@@ -349,7 +349,7 @@ func TestHeldLater(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := NewCore(Options{})
 			tt.tell(c)
-			if who := c.house().rooms[0].tenants["n-0"]; who == nil || who.String() != tt.want {
+			if who := c.house().rooms[0].tenants[0]; who == nil || who.String() != tt.want {
 				t.Errorf("held by %v, want %s", who, tt.want)
 			}
 			c.SetRequest(gang("g").role("w", 1, 1).obj())

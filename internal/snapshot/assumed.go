@@ -41,7 +41,20 @@ func newAssumed(touch func(types.UID)) *assumed {
 type copied struct {
 	placements map[types.NamespacedName]*v1alpha1.Placement
 	bindings   map[types.UID]*corev1.Pod
-	highest    map[types.UID]int32
+}
+
+// highestOf are the highest attempts seen of some gangs. Unlike what is
+// assumed it may be read at any time: it only grows.
+func (a *assumed) highestOf(gangs []v1alpha1.Gang) map[types.UID]int32 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := make(map[types.UID]int32, len(gangs))
+	for i := range gangs {
+		if highest, ok := a.highest[gangs[i].UID]; ok {
+			out[gangs[i].UID] = highest
+		}
+	}
+	return out
 }
 
 func (a *assumed) copy() copied {
@@ -50,16 +63,12 @@ func (a *assumed) copy() copied {
 	c := copied{
 		placements: make(map[types.NamespacedName]*v1alpha1.Placement, len(a.placements)),
 		bindings:   make(map[types.UID]*corev1.Pod, len(a.bindings)),
-		highest:    make(map[types.UID]int32, len(a.highest)),
 	}
 	for k, v := range a.placements {
 		c.placements[k] = v
 	}
 	for k, v := range a.bindings {
 		c.bindings[k] = v
-	}
-	for k, v := range a.highest {
-		c.highest[k] = v
 	}
 	return c
 }

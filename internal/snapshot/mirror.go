@@ -246,7 +246,7 @@ func (m *mirror) take(ahead copied, all bool) taken {
 	m.dirty = newDirt()
 	t := taken{queuesChanged: d.queues || all}
 	t.fresh = d.all || d.queues || len(d.nodes)+len(d.units)+len(d.pods) > 0
-	t.priority, t.paused, t.highest, t.shared = priorities(dereferenced(values(m.classes))), m.paused, ahead.highest, m.shared
+	t.priority, t.paused, t.shared = priorities(dereferenced(values(m.classes))), m.paused, m.shared
 	// 1. Nodes.
 	if all {
 		for name := range m.nodes {

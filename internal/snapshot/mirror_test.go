@@ -319,7 +319,7 @@ func (s *store) listed() scheduling.Snapshot {
 	ahead := s.loop.assumed.copy()
 	w := world{
 		learn: func(g *v1alpha1.Gang) (learned, bool) { return asWritten(g), true },
-		mine:  s.loop.mine, highest: ahead.highest, priority: priorities(dereferenced(values(s.classes))),
+		mine:  s.loop.mine, highest: s.loop.assumed.highestOf(dereferenced(values(s.gangs))), priority: priorities(dereferenced(values(s.classes))),
 		gangs: dereferenced(values(s.gangs)), placements: dereferenced(values(s.placements)),
 		queues: manifest.Specs(dereferenced(values(s.queues))), quotas: dereferenced(values(s.quotas)), counted: podRole,
 	}

@@ -46,7 +46,7 @@ func (l *Loop) take(ctx context.Context, now time.Time, all bool) taken {
 	ahead := l.assumed.copy() // before the objects: see assumed
 	t := l.mirror.take(ahead, all)
 	t.learn = func(g *v1alpha1.Gang) (learned, bool) { return l.learn(ctx, g, now) }
-	t.mine = l.mine
+	t.mine, t.highest = l.mine, l.assumed.highestOf(t.gangs)
 	return t
 }
 
