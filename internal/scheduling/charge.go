@@ -200,4 +200,4 @@ func (c *Core) turns() func() *entry {
 
 // turn orders an entry among those of its user: the shorter work, by class,
 // then the older, by milliseconds.
-func (e *entry) turn() int64 { return int64(e.length)<<48 | int64(max(0, e.req.Created)/1_000_000) }
+func (e *entry) turn() int64 { return int64(e.length)<<48 | int64(max(0, e.created())/1_000_000) }

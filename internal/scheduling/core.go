@@ -168,7 +168,11 @@ type entry struct {
 	favoured int64
 	since    Instant
 	saved    Instant
-	held     []held
+	// skew is by how much the clock was set while it was known, late by how
+	// much of that since it was placed, and after by how much since its work was
+	// saved: see [Core.Shift].
+	skew, late, after estimate.Span
+	held              []held
 
 	// journalled is true where a placement says what it holds, and not pods
 	// alone.
@@ -346,6 +350,9 @@ func (c *Core) SetRequest(r Request) {
 	for i := range e.held {
 		c.tree.Refund(e.queue, e.user, e.held[i].charged)
 	}
+	if e.source != nil && e.source.NotBefore == r.NotBefore {
+		r.NotBefore = e.req.NotBefore // on the clock as it is now
+	}
 	e.req, e.judged = r, 0
 	if !e.placed || len(r.Roles) > 0 {
 		e.asks, e.gpus = e.asks[:0], 0
@@ -396,6 +403,7 @@ func (c *Core) free(e *entry) {
 	}
 	c.giveUp(e)
 	e.placed, e.toldAt, e.missed, e.promisedAt = false, 0, 0, 0
+	e.late, e.after = 0, 0
 	c.favoured -= e.favoured
 	e.favoured = 0
 	if at, found := slices.BinarySearchFunc(c.running, e, byUID); found {

@@ -98,7 +98,7 @@ func mayCome(r Reason) bool {
 // tenure says whether a placed entry may have to make room.
 func (c *Core) tenure(e *entry) *Tenure {
 	t := &Tenure{
-		MakingRoom: e.toldAt, SafeUntil: e.since.add(c.options.MinRun), Evictions: e.req.Evictions, Never: e.req.Pod,
+		MakingRoom: e.toldAt, SafeUntil: e.began().add(c.options.MinRun), Evictions: e.req.Evictions, Never: e.req.Pod,
 	}
 	t.ForShorter = !e.req.Pod && e.req.Resumes && len(e.held) == 1 && e.req.Evictions < c.options.MaxEvictions && c.options.Gain >= 0
 	return t
@@ -272,7 +272,7 @@ func (c *Core) position(e *entry, now Instant) *Position {
 			p.Overdue++
 		case o.length < e.length:
 			p.Shorter++
-		case o.length == e.length && o.req.Created <= e.req.Created:
+		case o.length == e.length && o.created() <= e.created():
 			p.Older++
 		default:
 			p.Owed++

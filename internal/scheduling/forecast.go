@@ -371,7 +371,7 @@ func (c *course) mature() {
 	c.later = c.later[n:]
 	slices.SortStableFunc(c.due, func(a, b *pending) int {
 		return cmp.Or(cmp.Compare(b.entry.req.Priority, a.entry.req.Priority), truth(b.wide)-truth(a.wide),
-			cmp.Compare(a.entry.req.Created, b.entry.req.Created), cmp.Compare(a.order, b.order))
+			cmp.Compare(a.entry.created(), b.entry.created()), cmp.Compare(a.order, b.order))
 	})
 }
 

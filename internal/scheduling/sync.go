@@ -103,7 +103,7 @@ func (c *Core) settled(uid string, holdings []Holding, p *Placement) bool {
 		return false
 	}
 	if p != nil {
-		e.saved = p.Saved
+		e.save(p.Saved)
 	}
 	return true
 }
@@ -134,10 +134,13 @@ func (c *Core) adopt(uid string, holdings []Holding, p *Placement) {
 		c.learn(e)
 	}
 	if p != nil {
-		e.saved = p.Saved
+		e.save(p.Saved)
 	}
 	goesOn := e.placed && p != nil && e.attempt == p.Attempt
-	favoured, toldAt := goesOn && e.favoured > 0, e.toldAt
+	if p == nil && len(holdings) > 0 {
+		goesOn = e.placed && !e.journalled && e.since == holdings[0].Since
+	}
+	favoured, toldAt, late, after := goesOn && e.favoured > 0, e.toldAt, e.late, e.after
 	c.free(e)
 	c.remove(e)
 	if len(holdings) == 0 && p == nil {
@@ -146,7 +149,7 @@ func (c *Core) adopt(uid string, holdings []Holding, p *Placement) {
 	}
 	e.placed, e.journalled, e.holdings = true, p != nil, holdings
 	if goesOn {
-		e.toldAt = toldAt
+		e.toldAt, e.late, e.after = toldAt, late, after
 	}
 	switch {
 	case p != nil:
