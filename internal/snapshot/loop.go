@@ -31,6 +31,7 @@ type Loop struct {
 	// checked is when what the core knows was last compared with all there is.
 	checked time.Time
 	reasons reasons
+	pace    pace
 	// quotas are what namespaces allow, and headcounts their pods.
 	quotas     map[string][]scheduling.Quota
 	headcounts map[string]*headcount
@@ -112,7 +113,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		l.rest(ctx, time.Since(begin))
 		timer.Stop()
 		if !next.IsZero() {
-			timer.Reset(max(time.Millisecond, next.Sub(l.options.Now())))
+			timer.Reset(min(lookEvery, max(time.Millisecond, next.Sub(l.options.Now()))))
 		}
 	}
 }
@@ -141,6 +142,7 @@ func (l *Loop) trigger() {
 // when the next pass is due even if nothing happens; zero if never.
 func (l *Loop) pass(ctx context.Context) (time.Time, error) {
 	now := l.options.Now()
+	l.watchClock(now)
 	// 1. Tell what changed.
 	paused := l.tell(ctx, now)
 	l.reasons.due = true

@@ -63,7 +63,7 @@ func stand(q *v1alpha1.Queue, s scheduling.Standing, now time.Time) {
 	status.Used = manifest.Quantities(classes, func(c queue.Class) int64 { return s.Tree.Used(id, c) })
 	status.Borrowed = manifest.Quantities(classes, func(c queue.Class) int64 { return s.Tree.Borrowed(id, c) })
 	status.Running, status.Waiting = count(s.Tree, id, s.Running), count(s.Tree, id, s.Waiting)
-	if status.DecayedAt == nil || now.Sub(status.DecayedAt.Time) >= decayEvery {
+	if status.DecayedAt == nil || now.Sub(status.DecayedAt.Time).Abs() >= decayEvery {
 		at := metav1.NewTime(now.Truncate(time.Second))
 		status.DecayedAt = &at
 		status.DecayedUsage = manifest.Quantities(classes, func(c queue.Class) int64 { return int64(s.Tree.Decayed(id, c)) })
