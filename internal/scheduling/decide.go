@@ -86,6 +86,7 @@ func load(s Snapshot) *Core {
 		c.Observe(e.Evidence, e.Ran)
 	}
 	c.Sync(s)
+	c.Recall(s.Usage, s.Now)
 	return c
 }
 

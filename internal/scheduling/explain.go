@@ -319,6 +319,7 @@ func (c *Core) Preview(s Snapshot, uid string) (Preview, bool) {
 		return Preview{Explanation: Explanation{Reason: Finished{}}}, true
 	}
 	c.Sync(s)
+	c.Recall(s.Usage, s.Now)
 	e := c.entries[uid]
 	if e == nil {
 		return Preview{}, false

@@ -216,6 +216,7 @@ func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snaps
 		w.nodes = append(w.nodes, node(&nodes.Items[i]))
 	}
 	s := w.snapshot(now)
+	s.Usage = memories(queues.Items)
 	for _, g := range newHistory().news(w.gangs) {
 		s.Ended = append(s.Ended, scheduling.Ended{Evidence: evidence(g), Ran: estimate.Span(g.Status.RanSeconds) * estimate.Second})
 	}

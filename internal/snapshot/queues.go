@@ -53,6 +53,20 @@ func (l *Loop) tellQueues(ctx context.Context, now time.Time) time.Time {
 	return time.Time{}
 }
 
+// memories are what the status of queues says of their usage.
+func memories(queues []v1alpha1.Queue) []queue.Recollection {
+	var out []queue.Recollection
+	for i := range queues {
+		if s := &queues[i].Status; s.DecayedAt != nil {
+			out = append(out, queue.Recollection{
+				Queue: queues[i].Name, At: int64(instant(s.DecayedAt.Time)),
+				Used: manifest.Amounts(s.Used), Decayed: manifest.Amounts(s.DecayedUsage),
+			})
+		}
+	}
+	return out
+}
+
 // stand fills in a queue's status.
 func stand(q *v1alpha1.Queue, s scheduling.Standing, now time.Time) {
 	id, ok := s.Tree.Find(q.Name)

@@ -26,6 +26,7 @@ func (l *Loop) tell(ctx context.Context, now time.Time) (paused string) {
 		l.core.Apply(update)
 	} else {
 		l.core.Sync(update.Part)
+		l.core.Recall(memories(dereferenced(l.mirror.queueObjects())), instant(now))
 		l.begun, l.checked = true, now
 	}
 	l.history.learn(t.gangs, l.core)
