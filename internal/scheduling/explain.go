@@ -325,7 +325,7 @@ func (c *Core) Preview(s Snapshot, uid string) (Preview, bool) {
 		return Preview{}, false
 	}
 	if e.placed {
-		x, ok := c.Explain(uid, s.Now)
+		x, ok := c.ExplainBy(NewForesight(s.Calibration), uid, s.Now)
 		return Preview{Explanation: x}, ok
 	}
 	if r := c.notNow(e, s.Now); r == nil && s.Paused != "" {
@@ -345,6 +345,6 @@ func (c *Core) Preview(s Snapshot, uid string) (Preview, bool) {
 		}
 	}
 	var ok bool
-	out.Explanation, ok = c.Explain(uid, s.Now)
+	out.Explanation, ok = c.ExplainBy(NewForesight(s.Calibration), uid, s.Now)
 	return out, ok
 }

@@ -36,6 +36,8 @@ type Snapshot struct {
 	// Usage is what was written down of the usage of queues, for a core that is
 	// new.
 	Usage []queue.Recollection
+	// Calibration is what was learned from forecasts before.
+	Calibration Calibration
 	// Ended is work that succeeded before, the first to end first, for a core
 	// that is new and has to learn from it.
 	Ended []Ended

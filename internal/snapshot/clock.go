@@ -46,5 +46,6 @@ func (l *Loop) watchClock(now time.Time) {
 	}
 	l.options.Log.Info("the clock was set, or the machine slept; nothing counts as having waited or run longer by that", "by", by.String())
 	l.core.Shift(estimate.Span(by))
+	l.foresight.Shift(estimate.Span(by))
 	l.checked, l.queuesTold, l.reasons.last = l.checked.Add(by), l.queuesTold.Add(by), l.reasons.last.Add(by)
 }

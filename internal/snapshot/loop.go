@@ -32,6 +32,8 @@ type Loop struct {
 	checked time.Time
 	reasons reasons
 	pace    pace
+	// foresight learns from how forecasts came true.
+	foresight foresight
 	// quotas are what namespaces allow, and headcounts their pods.
 	quotas     map[string][]scheduling.Quota
 	headcounts map[string]*headcount
@@ -58,7 +60,7 @@ func NewLoop(options Options) (*Loop, error) {
 	l := &Loop{
 		options: o, mirror: newMirror(), core: scheduling.NewCore(scheduling.Options{}), history: newHistory(),
 		wake: make(chan struct{}, 1), ready: make(chan struct{}), slots: make(chan struct{}, o.Concurrency),
-		told: map[types.UID]telling{}, quotas: map[string][]scheduling.Quota{}, headcounts: map[string]*headcount{},
+		told: map[types.UID]telling{}, foresight: foresight{Foresight: &scheduling.Foresight{}, asked: map[string]bool{}}, quotas: map[string][]scheduling.Quota{}, headcounts: map[string]*headcount{},
 	}
 	l.assumed = newAssumed(l.mirror.touch)
 	l.lessons = newLessons(o.Client, func(gang types.UID) {
@@ -89,6 +91,9 @@ func (l *Loop) Run(ctx context.Context) error {
 		return err
 	}
 	l.epoch = epoch
+	if err := l.recallForesight(ctx); err != nil {
+		return err
+	}
 	// 3. Passes.
 	close(l.ready)
 	defer l.lessons.wait()
@@ -154,6 +159,7 @@ func (l *Loop) pass(ctx context.Context) (time.Time, error) {
 	// 3. Assume and write, in the background and side by side.
 	for _, plan := range result.Plans {
 		l.carryOut(ctx, plan)
+		l.foresight.started(plan.UID, now)
 	}
 	for _, e := range result.Evictions {
 		l.evict(ctx, l.mirror.gang(types.UID(e.UID)), e)
@@ -162,6 +168,10 @@ func (l *Loop) pass(ctx context.Context) (time.Time, error) {
 	next := l.explain(ctx, paused, now)
 	if wake := l.core.Wake(instant(now)); wake != 0 {
 		next = sooner(next, time.Unix(0, int64(wake)))
+	}
+	// 5. Learn, when there is nothing else to do.
+	if len(result.Plans) == 0 {
+		next = sooner(next, l.foresee(ctx, now))
 	}
 	return sooner(next, l.tellQueues(ctx, now)), nil
 }

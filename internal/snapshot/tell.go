@@ -77,6 +77,7 @@ func (l *Loop) forget(uid types.UID) {
 	l.lessons.forget(uid)
 	l.history.forget(uid)
 	l.assumed.forget(uid)
+	l.foresight.forget(string(uid))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.told, uid)
