@@ -2,8 +2,10 @@
 // shows nodes, pods, gangs and placements to package scheduling as one
 // Snapshot, and turns the plans that come back into API writes.
 //
-// Vocabulary: a pass is one round of read, decide and write; to assume is to
-// count a write before the watch has shown it; the epoch is a number that
+// Vocabulary: a pass is one round of telling the core what changed, decisions
+// and writes; a unit is what changes together, a gang with its placements and
+// pods or a lone pod; the mirror keeps what the watch showed of them; to assume
+// is to count a write before the watch has shown it; the epoch is a number that
 // grows with every start of the scheduler and is stamped on all it writes; a
 // foreign pod is one that no gang made and that names this scheduler.
 //
