@@ -26,9 +26,11 @@ const inFull = 32
 
 // How much of the time reasons may take, and how often one object is told
 // another one: reasons are worked out for all that waits at once, after passes
-// but not after every one of them where that takes long.
+// but not after every one of them where that takes long; nothing waits longer
+// than reasonsWait for them.
 const (
 	reasonsPart = 20
+	reasonsWait = time.Second
 	retellEvery = 5 * time.Second
 )
 
@@ -56,7 +58,7 @@ func (l *Loop) explain(ctx context.Context, paused string, now time.Time) time.T
 	if !l.reasons.due {
 		return time.Time{}
 	}
-	if next := l.reasons.last.Add(reasonsPart * l.reasons.took); now.Before(next) && !now.Before(l.reasons.last) {
+	if next := l.reasons.last.Add(min(reasonsWait, reasonsPart*l.reasons.took)); now.Before(next) && !now.Before(l.reasons.last) {
 		return next
 	}
 	began := time.Now()
