@@ -59,22 +59,18 @@ func freshGrowth(g *v1alpha1.Gang, p *v1alpha1.Placement, generation int64) erro
 }
 
 // resize writes what was decided about gangs that are placed: the replicas that
-// they are given, and those that they are to give back.
-func (l *Loop) resize(ctx context.Context, w world, o objects, result scheduling.Result) {
+// they are given, and those that they are to give back. Whatever comes of it,
+// the core is told of them in the next pass.
+func (l *Loop) resize(ctx context.Context, result scheduling.Result) {
 	for _, growth := range result.Growths {
-		if g := o.gangs[types.UID(growth.UID)]; g != nil {
+		l.mirror.touch(types.UID(growth.UID))
+		if g := l.mirror.gang(types.UID(growth.UID)); g != nil {
 			l.grow(ctx, g, growth)
 		}
 	}
-	if len(result.GiveBacks) == 0 {
-		return
-	}
-	byUID := make(map[types.UID]*v1alpha1.Placement, len(w.placements))
-	for i := range w.placements {
-		byUID[w.placements[i].UID] = &w.placements[i]
-	}
 	for _, b := range result.GiveBacks {
-		if p := byUID[types.UID(b.Journal)]; p != nil && p.UID != "" {
+		l.mirror.touch(types.UID(b.UID))
+		if p := l.mirror.placement(types.UID(b.UID), types.UID(b.Journal)); p != nil {
 			l.giveBack(ctx, p, b)
 		}
 	}
@@ -120,7 +116,7 @@ func (l *Loop) giveBack(ctx context.Context, p *v1alpha1.Placement, b scheduling
 	target := &v1alpha1.Placement{}
 	target.Namespace, target.Name = p.Namespace, p.Name
 	uid := p.UID
-	l.assumed.leaves(uid)
+	l.assumed.leaves(uid, p.Spec.GangUID)
 	l.background(ctx, func() {
 		err := l.options.Client.Patch(ctx, target.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
 		if err == nil {
@@ -139,11 +135,12 @@ func (l *Loop) giveBack(ctx context.Context, p *v1alpha1.Placement, b scheduling
 	})
 }
 
-// leaves assumes that a placement was ordered back.
-func (a *assumed) leaves(uid types.UID) {
+// leaves assumes that a placement of a gang was ordered back.
+func (a *assumed) leaves(uid, gang types.UID) {
+	defer a.touch(gang)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.leaving[uid] = true
+	a.leaving[uid] = gang
 }
 
 // left takes that back: the placement shows it, is gone, or was not ordered
@@ -151,5 +148,8 @@ func (a *assumed) leaves(uid types.UID) {
 func (a *assumed) left(uid types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.leaving, uid)
+	if gang, leaves := a.leaving[uid]; leaves {
+		delete(a.leaving, uid)
+		defer a.touch(gang)
+	}
 }
