@@ -15,7 +15,8 @@ type Update struct {
 	// NodesGone are the names of nodes that are no more.
 	NodesGone []string
 	// QueuesChanged is true if Part has the queues, and QuotasChanged if it has
-	// the quotas.
+	// the quotas: also if they are the same, once anything was planned that they
+	// count.
 	QueuesChanged, QuotasChanged bool
 	// About are the UIDs of the requests and pods of which anything may have
 	// changed: what Part does not show of them is no more. A gang and the pods

@@ -21,13 +21,15 @@ type river struct {
 	next  int
 	about map[string]bool
 	nodes map[string]bool
-	// queues is true if the queues changed.
-	queues bool
+	// queues is true if the queues changed, and quotas if the quotas did.
+	queues, quotas bool
+	// varied is true if all kinds of requests come, and not whole GPUs alone.
+	varied bool
 }
 
 func newRiver(t *testing.T, seed uint64) *river {
 	v := &river{t: t, rng: rand.New(rand.NewPCG(seed, 7)), about: map[string]bool{}, nodes: map[string]bool{}}
-	v.s.Now = Instant(100 * estimate.Hour)
+	v.s.Now, v.varied = Instant(100*estimate.Hour), seed%3 > 0
 	for range 2 + v.rng.IntN(4) {
 		v.node()
 	}
@@ -44,6 +46,9 @@ func (v *river) node() {
 	name := fmt.Sprintf("n%d", v.rng.IntN(6))
 	n := testNode(name, riverModels[v.rng.IntN(2)], v.rng.IntN(9))
 	n.Unschedulable = v.rng.IntN(6) == 0
+	if v.varied {
+		v.locate(&n)
+	}
 	v.nodes[name] = true
 	if at := slices.IndexFunc(v.s.Nodes, func(o Node) bool { return o.Name == name }); at >= 0 {
 		v.s.Nodes[at] = n
@@ -79,6 +84,9 @@ func (v *river) arrive() {
 	if v.rng.IntN(5) == 0 {
 		r.Pod, r.Roles[0].Replicas = true, 1
 	}
+	if v.varied {
+		v.vary(&r)
+	}
 	v.s.Requests = append(v.s.Requests, r)
 	v.about[r.UID] = true
 }
@@ -90,7 +98,7 @@ func (v *river) alter() {
 	}
 	at := v.rng.IntN(len(v.s.Requests))
 	r := v.s.Requests[at]
-	switch v.rng.IntN(5) {
+	switch v.rng.IntN(9) {
 	case 0:
 		r.Suspended = !r.Suspended
 	case 1:
@@ -101,6 +109,12 @@ func (v *river) alter() {
 		r.Finished = true
 	case 4:
 		r.Draining = !r.Draining
+	case 5, 6:
+		r.Grows = v.varied && !r.Grows
+	case 7:
+		v.finish(&r)
+	case 8:
+		r.Evidence.Reports = estimate.Reports{{Ran: estimate.Hour, Done: v.rng.Float64()}}
 	}
 	v.s.Requests = slices.Clone(v.s.Requests)
 	v.s.Requests[at] = r
@@ -147,7 +161,11 @@ func (v *river) intrude() {
 		return
 	}
 	v.next++
-	p := Pod{Key: Key{"other", fmt.Sprint("p", v.next)}, UID: fmt.Sprintf("%cod-%d", 'a'+v.rng.IntN(26), v.next), Node: n.Name, Since: v.s.Now,
+	part := Share{}
+	if v.varied {
+		part.Milli = int64(100 * v.rng.IntN(8))
+	}
+	p := Pod{Key: Key{"other", fmt.Sprint("p", v.next)}, Share: part, UID: fmt.Sprintf("%cod-%d", 'a'+v.rng.IntN(26), v.next), Node: n.Name, Since: v.s.Now,
 		GPUs: []string{n.Devices[v.rng.IntN(len(n.Devices))].UUID}, Resources: Resources{MilliCPU: 10, Pods: 1}}
 	v.s.Pods = append(v.s.Pods, p)
 	v.about[p.UID] = true
@@ -164,17 +182,21 @@ func (v *river) journal(result Result) {
 		if r := v.s.Requests[at]; r.Pod {
 			m := plan.Members[0]
 			v.s.Requests = slices.Delete(slices.Clone(v.s.Requests), at, at+1)
-			v.s.Pods = append(v.s.Pods, Pod{Key: plan.Key, UID: plan.UID, Node: m.Node, Since: v.s.Now, GPUs: m.GPUs, Resources: r.Roles[0].Resources})
+			v.s.Pods = append(v.s.Pods, Pod{
+				Key: plan.Key, UID: plan.UID, Node: m.Node, Since: v.s.Now, GPUs: m.GPUs, Share: m.Share, Resources: r.Roles[0].Resources,
+				Labels: r.Roles[0].Labels, Peers: r.Roles[0].Peers,
+			})
 			continue
 		}
-		v.s.Placements = append(v.s.Placements, journal(v.s, plan))
+		v.s.Placements = append(v.s.Placements, v.written(plan))
 	}
+	v.resize(result)
 }
 
 // update is what changed since it was last called.
 func (v *river) update() Update {
-	u := Update{About: sortedKeys(v.about), QueuesChanged: v.queues}
-	u.Part.Now, u.Part.Queues = v.s.Now, v.s.Queues
+	u := Update{About: sortedKeys(v.about), QueuesChanged: v.queues, QuotasChanged: v.quotas || len(v.s.Quotas) > 0}
+	u.Part.Now, u.Part.Queues, u.Part.Quotas = v.s.Now, v.s.Queues, v.s.Quotas
 	for _, n := range v.s.Nodes {
 		if v.nodes[n.Name] {
 			u.Part.Nodes = append(u.Part.Nodes, n)
@@ -197,7 +219,7 @@ func (v *river) update() Update {
 			u.Part.Pods = append(u.Part.Pods, p)
 		}
 	}
-	v.about, v.nodes, v.queues = map[string]bool{}, map[string]bool{}, false
+	v.about, v.nodes, v.queues, v.quotas = map[string]bool{}, map[string]bool{}, false, false
 	return u
 }
 
@@ -219,6 +241,8 @@ func (v *river) flow() {
 		v.requeue()
 	case 4:
 		v.intrude()
+	case 5:
+		v.allow()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -79,13 +80,8 @@ func (l *Loop) resize(ctx context.Context, result scheduling.Result) {
 // grow journals one more replica. It is assumed at once and taken back if the
 // API server definitely refuses it, or the attempt is not under way any more.
 func (l *Loop) grow(ctx context.Context, g *v1alpha1.Gang, growth scheduling.Growth) {
-	plan := scheduling.Plan{Key: growth.Key, UID: growth.UID, Attempt: growth.Attempt, Members: []scheduling.Assignment{growth.Member}}
-	p := placementOf(g, plan, l.epoch.Load(), l.options.Now())
-	// A name is never used twice, so that an entry that is gone is not taken for
-	// one that is still to be seen.
 	l.grown++
-	p.Spec.Extends = p.Name
-	p.Name = fmt.Sprintf("%s.%s-%d.%d-%d", p.Name, growth.Member.Role, growth.Member.Index, l.epoch.Load(), l.grown)
+	p := extensionOf(g, growth, l.epoch.Load(), l.grown, l.options.Now())
 	l.assumed.placement(p)
 	generation := g.Generation
 	l.background(ctx, func() {
@@ -100,6 +96,17 @@ func (l *Loop) grow(ctx context.Context, g *v1alpha1.Gang, growth scheduling.Gro
 				"role", growth.Member.Role, "index", growth.Member.Index)
 		}
 	})
+}
+
+// extensionOf is the journal entry of one more replica. Its name is never used
+// twice, so that an entry that is gone is not taken for one that is still to be
+// seen.
+func extensionOf(g *v1alpha1.Gang, growth scheduling.Growth, epoch, number int64, now time.Time) *v1alpha1.Placement {
+	plan := scheduling.Plan{Key: growth.Key, UID: growth.UID, Attempt: growth.Attempt, Members: []scheduling.Assignment{growth.Member}}
+	p := placementOf(g, plan, epoch, now)
+	p.Spec.Extends = p.Name
+	p.Name = fmt.Sprintf("%s.%s-%d.%d-%d", p.Name, growth.Member.Role, growth.Member.Index, epoch, number)
+	return p
 }
 
 // giveBack orders a replica back: its placement is told for whom, and deleted.

@@ -39,8 +39,13 @@ type store struct {
 	classes    map[string]*schedulingv1.PriorityClass
 	quotas     map[string]*corev1.ResourceQuota
 	namespace  *corev1.Namespace
-	// sent are writes of plans that have not arrived yet.
-	sent []*v1alpha1.Placement
+	// sent are writes of plans that have not arrived yet, and ordered what was
+	// ordered back and does not show that yet.
+	sent, ordered []*v1alpha1.Placement
+	// varied is true if there are all kinds of gangs, and not whole GPUs alone.
+	varied bool
+	// grown and givenBack count replicas.
+	grown, givenBack int
 }
 
 func newStore(t *testing.T, seed uint64) *store {
@@ -53,7 +58,8 @@ func newStore(t *testing.T, seed uint64) *store {
 	loop.epoch.Store(1)
 	loop.learn = func(_ context.Context, g *v1alpha1.Gang, _ time.Time) (learned, bool) { return asWritten(g), true }
 	s := &store{
-		t: t, rng: rand.New(rand.NewPCG(seed, 3)), loop: loop, now: time.Unix(1_700_000_000, 0),
+		varied: seed%3 > 0,
+		t:      t, rng: rand.New(rand.NewPCG(seed, 3)), loop: loop, now: time.Unix(1_700_000_000, 0),
 		nodes: map[string]*corev1.Node{}, gangs: map[string]*v1alpha1.Gang{}, placements: map[string]*v1alpha1.Placement{},
 		pods: map[string]*corev1.Pod{}, queues: map[string]*v1alpha1.Queue{}, classes: map[string]*schedulingv1.PriorityClass{}, quotas: map[string]*corev1.ResourceQuota{},
 		namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SystemNamespace}},
@@ -122,6 +128,9 @@ func (s *store) node() {
 	}
 	n.Annotations[v1alpha1.AnnotationInventory] = string(text)
 	n.Spec.Unschedulable = s.rng.IntN(5) == 0
+	if s.varied {
+		s.locate(n)
+	}
 	put(s, s.nodes, n)
 }
 
@@ -133,6 +142,9 @@ func (s *store) arrive() {
 	g.Spec.Resumable = s.rng.IntN(2) == 0
 	g.Spec.Roles[0].Template.Spec.PriorityClassName = []string{"", "high"}[s.rng.IntN(2)]
 	g.Annotations = map[string]string{v1alpha1.AnnotationSubmitter: []string{"ann@x", "bob@x"}[s.rng.IntN(2)]}
+	if s.varied {
+		s.vary(g)
+	}
 	put(s, s.gangs, g)
 }
 
@@ -147,7 +159,7 @@ func (s *store) alter() {
 		g.Spec.Suspend = !g.Spec.Suspend
 		g.Generation++
 	case 1:
-		g.Status.Phase, g.Status.Attempt = v1alpha1.GangRunning, s.attempt(g)
+		s.begin(g)
 	case 2:
 		g.Status.Phase = v1alpha1.GangDraining
 	case 3:
@@ -221,6 +233,9 @@ func (s *store) foreign() {
 		s.next++
 		o := testPod(fmt.Sprint("p", s.next), fmt.Sprint(s.rng.IntN(2)))
 		o.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 20000 + int32(s.rng.IntN(3))}}
+		if o.Labels = map[string]string{"app": "a"}; s.varied && s.rng.IntN(12) == 0 {
+			o.Spec.Affinity = apart("b")
+		}
 		o.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 		if s.rng.IntN(3) == 0 {
 			o.Spec.SchedulerName, o.Spec.NodeName = "another", fmt.Sprint("n", s.rng.IntN(5))
@@ -294,7 +309,10 @@ func (s *store) arriveWrites() {
 	s.sent = slices.DeleteFunc(s.sent, func(p *v1alpha1.Placement) bool {
 		switch s.rng.IntN(4) {
 		case 0, 1:
-			put(s, s.placements, p.DeepCopy())
+			arrived := p.DeepCopy()
+			s.next++
+			arrived.UID = types.UID(fmt.Sprint("uid-placement-", s.next))
+			put(s, s.placements, arrived)
 			return true
 		case 2:
 			s.loop.assumed.noPlacement(p)
@@ -308,7 +326,14 @@ func (s *store) arriveWrites() {
 func (s *store) flow() {
 	s.now = s.now.Add(time.Duration(s.rng.IntN(7200)) * time.Second)
 	s.arriveWrites()
+	s.obey()
 	happenings := []func(){s.arrive, s.arrive, s.alter, s.alter, s.members, s.members, s.members, s.foreign, s.node, s.settings, s.end}
+	if s.varied {
+		happenings = append(happenings, s.start, s.start)
+	}
+	if s.varied && s.rng.IntN(8) == 0 {
+		happenings = append(happenings, s.late)
+	}
 	for range s.rng.IntN(8) {
 		happenings[s.rng.IntN(len(happenings))]()
 	}
@@ -323,7 +348,9 @@ func (s *store) listed() scheduling.Snapshot {
 		mine:  s.loop.mine, highest: s.loop.assumed.highestOf(dereferenced(values(s.gangs))), priority: priorities(dereferenced(values(s.classes))),
 		gangs: dereferenced(values(s.gangs)), placements: dereferenced(values(s.placements)),
 		queues: manifest.Specs(dereferenced(values(s.queues))), quotas: dereferenced(values(s.quotas)), counted: podRole,
+		leaving: ahead.leaving,
 	}
+	w.placements = slices.DeleteFunc(w.placements, func(p v1alpha1.Placement) bool { return !s.loop.counts(&p) })
 	for _, n := range values(s.nodes) {
 		w.nodes = append(w.nodes, node(n))
 	}
@@ -334,7 +361,7 @@ func (s *store) listed() scheduling.Snapshot {
 		w.pods = append(w.pods, *p)
 	}
 	for _, p := range ahead.placements {
-		if s.placements[p.Namespace+"/"+p.Name] == nil {
+		if shown := s.placements[p.Namespace+"/"+p.Name]; shown == nil || !s.loop.counts(shown) {
 			w.placements = append(w.placements, *p)
 		}
 	}
@@ -371,6 +398,7 @@ func (s *store) carryOut(plans []scheduling.Plan) {
 // A loop that was told of one event after the other decides and explains, to
 // the byte, like a core that is shown all objects each time.
 func TestEventsLikeLists(t *testing.T) {
+	grown, givenBack := 0, 0
 	for seed := range uint64(150) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			s := newStore(t, seed)
@@ -389,11 +417,10 @@ func TestEventsLikeLists(t *testing.T) {
 				}
 				at := instant(s.now)
 				var texts [2]string
-				var plans []scheduling.Plan
+				var result scheduling.Result
 				for i, core := range []*scheduling.Core{s.loop.core, twin} {
-					result := core.Decide(at)
+					result = core.Decide(at)
 					result.Waiting = core.Reasons(at, "")
-					plans = result.Plans
 					text, err := json.Marshal(result)
 					if err != nil {
 						t.Fatal(err)
@@ -403,9 +430,14 @@ func TestEventsLikeLists(t *testing.T) {
 				if texts[0] != texts[1] {
 					t.Fatalf("step %d:\nby events %s\nby lists  %s", step, texts[0], texts[1])
 				}
-				s.carryOut(plans)
+				s.carryOut(result.Plans)
+				s.resize(result)
 			}
+			grown, givenBack = grown+s.grown, givenBack+s.givenBack
 		})
+	}
+	if grown < 200 || givenBack < 20 {
+		t.Errorf("%d replicas were added and %d given back: the gangs are hardly elastic", grown, givenBack)
 	}
 }
 
@@ -419,7 +451,9 @@ func TestCheck(t *testing.T) {
 		if err := s.loop.check(t.Context(), s.now); err != nil {
 			t.Fatal(err)
 		}
-		s.carryOut(s.loop.core.Decide(instant(s.now)).Plans)
+		result := s.loop.core.Decide(instant(s.now))
+		s.carryOut(result.Plans)
+		s.resize(result)
 	}
 	s.loop.tell(t.Context(), s.now)
 	g := testGang("missed", 1, "1")
