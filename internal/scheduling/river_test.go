@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// locate puts a node into a rack, and tells the memory of its GPUs; both depend
-// on its name alone.
+// locate puts a node into a rack, and tells the memory of its GPUs, which does
+// not change.
 func (v *river) locate(n *Node) {
 	at := int64(n.Name[len(n.Name)-1] - '0')
 	*n = gigabytes(*n, at%3*40)
-	if at < 5 {
-		n.Domains = Domains{Zone: fmt.Sprint("z", at/3), Rack: fmt.Sprint("r", at/2)}
+	if rack := v.rng.IntN(4); rack > 0 {
+		n.Domains = Domains{Zone: fmt.Sprint("z", rack/2), Rack: fmt.Sprint("r", rack)}
 	}
 }
 

@@ -323,7 +323,8 @@ func TestToldLikeNew(t *testing.T) {
 	}
 }
 
-// free is what the nodes of a core have left, and who holds which devices.
+// free is what the nodes of a core have left, who holds which devices, and what
+// is beyond a minimum.
 func free(c *Core) string {
 	out := ""
 	h := c.house()
@@ -335,6 +336,13 @@ func free(c *Core) string {
 			}
 		}
 		out += "\n"
+	}
+	for _, e := range c.running {
+		for i := range e.held {
+			if h := &e.held[i]; h.extra && c.known(h.site) {
+				out += fmt.Sprintln(e.req.Key, h.role, h.index, h.journal, "leaving", h.leaving)
+			}
+		}
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -106,17 +107,22 @@ func (s *store) resize(result scheduling.Result) {
 	s.grown += len(result.Growths)
 }
 
-// obey lets orders to give back arrive, or be refused.
+// obey lets orders to give back arrive, be refused, or be on their way still.
 func (s *store) obey() {
-	for _, p := range s.ordered {
-		if s.placements[p.Namespace+"/"+p.Name] == nil || s.rng.IntN(3) == 0 {
+	s.ordered = slices.DeleteFunc(s.ordered, func(p *v1alpha1.Placement) bool {
+		gone := s.placements[p.Namespace+"/"+p.Name] == nil
+		switch at := metav1.NewTime(s.now.Truncate(time.Second)); s.rng.IntN(3) {
+		case 0:
+			return gone
+		case 1:
 			s.loop.assumed.left(p.UID)
-			continue
+		case 2:
+			if !gone {
+				leaving := p.DeepCopy()
+				leaving.DeletionTimestamp = &at
+				put(s, s.placements, leaving)
+			}
 		}
-		leaving := p.DeepCopy()
-		at := metav1.NewTime(s.now.Truncate(time.Second))
-		leaving.DeletionTimestamp = &at
-		put(s, s.placements, leaving)
-	}
-	s.ordered = nil
+		return true
+	})
 }
