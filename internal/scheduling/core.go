@@ -167,6 +167,8 @@ type entry struct {
 	source   *Request
 	holdings []Holding
 	asks     []placement.Class // by role
+	// host is the placed gang that it is one more member of; nil if it is none.
+	host *entry
 	// queue and user are whom it is charged to, with ask; lost is true where
 	// its queue does not exist.
 	queue queue.Queue

@@ -107,6 +107,9 @@ func (f *fit) role(i int) bool {
 		defer func() { f.avoid = outer }()
 	}
 	if r.Spread.Over != "" && (r.Spread.Required || f.evenly) {
+		outer := f.avoid
+		f.avoid = f.besides(r)
+		defer func() { f.avoid = outer }()
 		return f.spread(r, f.entry.asks[i], todo)
 	}
 	chunk := f.core.chunk(r, len(todo))

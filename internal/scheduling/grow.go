@@ -95,7 +95,7 @@ func (c *Core) growBy(e *entry, closed *placement.NodeSet, now Instant, result *
 		if !ok {
 			continue
 		}
-		one := e.oneMore(i, index)
+		one := c.oneMore(e, i, index)
 		if c.overQuota(one) != nil {
 			continue
 		}
@@ -138,15 +138,15 @@ func (e *entry) has(role string, index int32) bool {
 }
 
 // oneMore is an entry that asks for one member of a role of another.
-func (e *entry) oneMore(role int, index int32) *entry {
+func (c *Core) oneMore(e *entry, role int, index int32) *entry {
 	r := e.req.Roles[role]
 	r.Replicas, r.Min, r.Done = index+1, 0, make([]int32, 0, index)
 	for i := range index {
 		r.Done = append(r.Done, i)
 	}
-	one := &entry{req: e.req, asks: e.asks[role : role+1], queue: e.queue, user: e.user}
+	one := &entry{req: e.req, asks: e.asks[role : role+1], queue: e.queue, user: e.user, host: e}
 	one.req.Roles = []Role{r}
-	one.gpus = placement.Whole * int64(r.GPUs)
+	one.gpus = c.milli(&r)
 	return one
 }
 

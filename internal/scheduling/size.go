@@ -63,7 +63,7 @@ func (c *Core) whyNoMore(e *entry, now Instant) Reason {
 		if !ok || !e.req.Roles[i].elastic() {
 			continue
 		}
-		one := e.oneMore(i, index)
+		one := c.oneMore(e, i, index)
 		one.req.Draining = false
 		c.enrol(one)
 		return c.reason(one, now, nil)

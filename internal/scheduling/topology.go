@@ -138,7 +138,7 @@ func (c *Core) areas(e *entry, level Level, avoid *placement.NodeSet) []area {
 		return nil
 	}
 	var out []area
-	for _, d := range c.domainsAt(level) {
+	for _, d := range c.domainsFor(e, level) {
 		if c.cluster.CannotFitIn(wants, d) || c.lacks(wants, d, avoid) {
 			continue
 		}
@@ -151,6 +151,15 @@ func (c *Core) areas(e *entry, level Level, avoid *placement.NodeSet) []area {
 		return cmp.Or(truth(a.spoilt)-truth(b.spoilt), cmp.Compare(a.tier, b.tier), cmp.Compare(a.free, b.free), cmp.Compare(a.cpu, b.cpu))
 	})
 	return out
+}
+
+// domainsFor are the domains of a level in which an entry may be: the one where
+// the gang is already to which it adds members, or else all.
+func (c *Core) domainsFor(e *entry, level Level) []placement.DomainID {
+	if d, ok := c.home(e, level); ok {
+		return []placement.DomainID{d}
+	}
+	return c.domainsAt(level)
 }
 
 // domainsAt are the domains of a level, by path; the list is good until the

@@ -48,7 +48,7 @@ func (r *reporting) Arrive(now Micros, job *Job, ran Micros) {
 	}
 }
 
-func (r *reporting) Finish(now Micros, job *Job, ran Micros) {
+func (r *reporting) Finish(_ Micros, job *Job, ran Micros) {
 	delete(r.since, job.ID)
 	e := evidence(job)
 	e.Reports = r.reports[job.ID]

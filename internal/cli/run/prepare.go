@@ -204,7 +204,7 @@ func (o *options) snapshot(ctx context.Context) (string, error) {
 	}
 	progress := terminal.NewProgress(o.factory.Streams.Err, "Storing the code", terminal.Bytes)
 	defer progress.Stop()
-	result, err := store.Snapshot(ctx, folder, source.Options{Progress: func(p source.Progress) {
+	result, err := store.Snapshot(ctx, folder, source.Options{Without: home, Progress: func(p source.Progress) {
 		progress.Set(p.Bytes, p.TotalBytes)
 		progress.Say(fmt.Sprintf("file %d of %d", p.Files, p.TotalFiles))
 	}})

@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +17,7 @@ import (
 // it.
 func latePlacement(attempt int32, epoch int64) *v1alpha1.Placement {
 	p := testPlacement()
-	p.Name, p.UID = "resnet-"+string(rune('0'+attempt)), types.UID("late-"+fencing.Text(epoch))
+	p.Name, p.UID = "resnet-"+strconv.Itoa(int(attempt)), types.UID("late-"+fencing.Text(epoch))
 	p.Spec.Attempt, p.Spec.Epoch = attempt, epoch
 	p.Labels = map[string]string{v1alpha1.LabelGang: "resnet"}
 	p.Finalizers = []string{v1alpha1.GangFinalizer}

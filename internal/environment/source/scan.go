@@ -48,6 +48,11 @@ func scan(ctx context.Context, name string, opts Options) (*scanned, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking for the code: %w", err)
 	}
+	if opts.Without != "" {
+		if opts.Without, err = filepath.EvalSymlinks(opts.Without); err != nil {
+			return nil, fmt.Errorf("looking for what is not code: %w", err)
+		}
+	}
 	w := &walk{ctx: ctx, limits: opts, found: &scanned{root: root, tree: tree{Version: treeVersion}}}
 	switch {
 	case info.IsDir():
@@ -120,6 +125,10 @@ func (w *walk) entry(parent, rel string, e fs.DirEntry, ignore rules) error {
 	}
 	switch e.Type() {
 	case fs.ModeDir:
+		if abs == w.limits.Without {
+			w.skip(rel, "Muster's own data")
+			return nil
+		}
 		return w.folder(abs, rel, ignore)
 	case fs.ModeSymlink:
 		return w.link(abs, rel)

@@ -30,6 +30,9 @@ type Options struct {
 	MaxBytes int64
 	// MaxFiles is the largest number of files. Default: [DefaultMaxFiles].
 	MaxFiles int
+	// Without is a folder that is never code, wherever it lies: Muster's own
+	// data. Empty: none.
+	Without string
 	// Progress, when set, is called after each file, by one goroutine at a
 	// time.
 	Progress func(Progress)

@@ -286,6 +286,23 @@ func TestIgnoreRulesOfTheRepositoryAbove(t *testing.T) {
 	}
 }
 
+// TestOwnDataIsNoCode leaves out Muster's data that lies in the folder of the
+// code, also where it is named by another path.
+func TestOwnDataIsNoCode(t *testing.T) {
+	dir := files(t, map[string]string{"train.py": "", "home/etcd/wal": "", "sub/home/x.py": ""})
+	other := filepath.Join(t.TempDir(), "link")
+	must(t, os.Symlink(dir, other))
+	store := newStore(t)
+	result, err := store.Snapshot(t.Context(), dir, Options{Without: filepath.Join(other, "home")})
+	must(t, err)
+	if diff := cmp.Diff([]string{"sub/home/x.py", "train.py"}, paths(t, store, result.Digest)); diff != "" {
+		t.Error(diff)
+	}
+	if len(result.Skipped) != 1 || result.Skipped[0].Path != "home" {
+		t.Errorf("left out: %+v", result.Skipped)
+	}
+}
+
 func TestSingleFile(t *testing.T) {
 	dir := files(t, map[string]string{"train.py": "print(1)", "other.py": ""})
 	store := newStore(t)
