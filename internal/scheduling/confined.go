@@ -281,11 +281,11 @@ func (d *diagnosis) wanted() int64 {
 // wanted, how much CPU.
 func (d *diagnosis) size(all bool) int64 {
 	if demands := d.demands(); len(demands) > 0 {
-		if sum := d.left.sum(demands[0].roles[0]); all {
+		sum := d.left.sum(demands[0].roles[0])
+		if all {
 			return sum.all
-		} else {
-			return sum.free
 		}
+		return sum.free
 	}
 	if d.left.count(); all {
 		return d.left.has.MilliCPU

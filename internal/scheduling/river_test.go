@@ -25,6 +25,9 @@ func (v *river) vary(r *Request) {
 		role.GPUs, role.Share = 0, Share{MiB: 1 + v.rng.Int64N(40<<10)}
 	case 2:
 		anyhow(v.rng, r)
+		if !r.Pod && v.rng.IntN(2) == 0 {
+			role.Min = 1 + v.rng.Int32N(role.Replicas)
+		}
 	case 3:
 		role.Labels = map[string]string{"app": []string{"a", "b"}[v.rng.IntN(2)]}
 		role.Peers = []Peers{{
