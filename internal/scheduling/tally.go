@@ -114,8 +114,8 @@ func (h *house) tell(r *Role) *sum {
 		dev, who := &room.node.Devices[d], room.tenants[d]
 		for _, p := range who {
 			if p.tenant != last {
-				known := false
-				if row, known = at[name{p.Key, p.pod}]; !known {
+				have, known := at[name{p.Key, p.pod}]
+				if row = have; !known {
 					row = len(s.holders)
 					at[name{p.Key, p.pod}] = row
 					s.holders = append(s.holders, GPUHolder{Key: p.Key, Pod: p.pod, Since: p.since})

@@ -124,15 +124,14 @@ func (v *river) alter() {
 // leave ends members, attempts, gangs and pods.
 func (v *river) leave() {
 	v.s.Placements = slices.DeleteFunc(slices.Clone(v.s.Placements), func(p Placement) bool {
-		switch v.rng.IntN(6) {
-		case 0:
-			v.about[p.UID] = true
-			if v.rng.IntN(2) == 0 {
-				v.s.Requests = slices.DeleteFunc(slices.Clone(v.s.Requests), func(r Request) bool { return r.UID == p.UID })
-			}
-			return true
+		if v.rng.IntN(6) > 0 {
+			return false
 		}
-		return false
+		v.about[p.UID] = true
+		if v.rng.IntN(2) == 0 {
+			v.s.Requests = slices.DeleteFunc(slices.Clone(v.s.Requests), func(r Request) bool { return r.UID == p.UID })
+		}
+		return true
 	})
 	for i := range v.s.Placements {
 		if p := &v.s.Placements[i]; v.rng.IntN(6) == 0 {

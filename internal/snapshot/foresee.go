@@ -69,10 +69,10 @@ func calibration(ctx context.Context, r client.Reader, namespace string) (schedu
 		return scheduling.Calibration{}, fmt.Errorf("reading configmap %s/%s: %w", namespace, calibrationName, err)
 	}
 	var out scheduling.Calibration
-	if json.Unmarshal([]byte(kept.Data[calibrationKey]), &out) != nil {
-		return scheduling.Calibration{}, nil
+	if text := []byte(kept.Data[calibrationKey]); json.Valid(text) && json.Unmarshal(text, &out) == nil {
+		return out, nil
 	}
-	return out, nil
+	return scheduling.Calibration{}, nil
 }
 
 // foresee makes a forecast for one request that waits, if there is time for it.

@@ -114,7 +114,8 @@ func (l *Loop) Run(ctx context.Context) (err error) {
 	}
 	// 3. Passes.
 	close(l.ready)
-	return l.passes(ctx)
+	l.passes(ctx)
+	return nil
 }
 
 // leave waits for what is under way and lets a successor begin at once. It
@@ -137,24 +138,18 @@ func (l *Loop) leave(ctx context.Context, err error) error {
 }
 
 // passes makes passes until the context ends.
-func (l *Loop) passes(ctx context.Context) error {
+func (l *Loop) passes(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-l.wake:
 		case <-timer.C:
 		}
 		begin := time.Now()
-		next, err := l.pass(ctx)
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
-		}
+		next := l.pass(ctx)
 		l.rest(ctx, time.Since(begin))
 		timer.Stop()
 		if !next.IsZero() {
@@ -185,7 +180,7 @@ func (l *Loop) trigger() {
 
 // pass tells the core what changed, decides and starts the writes. It returns
 // when the next pass is due even if nothing happens; zero if never.
-func (l *Loop) pass(ctx context.Context) (time.Time, error) {
+func (l *Loop) pass(ctx context.Context) time.Time {
 	now := l.options.Now()
 	l.watchClock(now)
 	// 1. Tell what changed.
@@ -214,7 +209,7 @@ func (l *Loop) pass(ctx context.Context) (time.Time, error) {
 	if len(result.Plans) == 0 {
 		next = sooner(next, l.foresee(ctx, now))
 	}
-	return sooner(next, l.tellQueues(ctx, now)), nil
+	return sooner(next, l.tellQueues(ctx, now))
 }
 
 // carryOut writes a plan. Whatever comes of it, the core is told of it in the

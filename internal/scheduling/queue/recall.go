@@ -62,23 +62,23 @@ func (t *Tree) remember(q Queue, usage []float64) {
 	leaf, width := t.leaf(q), t.classes.Len()
 	nobody := t.record(leaf, t.User(""))
 	for r, key := range t.keys {
-		if int(key.leaf) == int(leaf) {
+		if int(key.leaf) == leaf {
 			t.settleRecord(r)
 		}
 	}
-	t.settleNode(int(leaf))
+	t.settleNode(leaf)
 	for c := range width {
-		want, have := max(0, usage[c]), max(0, t.decayed[int(leaf)*width+c])
+		want, have := max(0, usage[c]), max(0, t.decayed[leaf*width+c])
 		if want > have {
 			t.lately[int(nobody)*width+c] += want - have
 		} else {
 			for r, key := range t.keys {
-				if int(key.leaf) == int(leaf) && have > 0 {
+				if int(key.leaf) == leaf && have > 0 {
 					t.lately[r*width+c] *= want / have
 				}
 			}
 		}
-		for at := int(leaf); at >= 0; at = int(t.nodes[at].parent) {
+		for at := leaf; at >= 0; at = int(t.nodes[at].parent) {
 			t.settleNode(at)
 			t.decayed[at*width+c] = max(0, t.decayed[at*width+c]+want-have)
 		}
