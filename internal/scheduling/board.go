@@ -1,6 +1,7 @@
 package scheduling
 
 import (
+	"math"
 	"slices"
 
 	"github.com/muster-dev/muster/internal/scheduling/placement"
@@ -19,6 +20,34 @@ type board struct {
 	// confines are the nodes' domains, where somebody has to be in one, or
 	// apart.
 	confines *confines
+	// rooms are what lots can be asked for, and counts how many members of such
+	// lots there is room for, as of counted, a number of changes.
+	rooms   []roomKey
+	counts  []int
+	counted int
+	changes int
+}
+
+// roomKey is what decides, on a board, how many members there is room for:
+// which nodes will do, and how many GPUs each member needs.
+type roomKey struct {
+	kind uint64
+	each int
+}
+
+// number finds, or adds, the number of a lot's room; -1 for lots without GPUs,
+// or with parts of one.
+func (b *board) number(l *lot) int {
+	key := roomKey{l.kind, int(l.milli / placement.Whole)}
+	if key.each == 0 {
+		return -1
+	}
+	at := slices.Index(b.rooms, key)
+	if at < 0 {
+		at = len(b.rooms)
+		b.rooms = append(b.rooms, key)
+	}
+	return at
 }
 
 // slot is a node of a board.
@@ -38,7 +67,7 @@ func (b *board) build(c *Core, kinds *kindTable) {
 	groups := map[uint64]int16{}
 	for i, s := range c.sites {
 		b.nodes[i].group, b.nodes[i].bucket = -1, -1
-		if s == nil || c.nodes[s.node.Name] != s {
+		if !c.known(s) {
 			continue
 		}
 		bits := kinds.served(&s.node)
@@ -89,7 +118,7 @@ func (t *kindTable) served(n *Node) uint64 {
 
 func (b *board) clone() board {
 	out := *b
-	out.nodes = slices.Clone(b.nodes)
+	out.nodes, out.counts, out.counted = slices.Clone(b.nodes), make([]int, len(b.rooms)), -1
 	out.buckets = make([][]int32, len(b.buckets))
 	for i, bucket := range b.buckets {
 		out.buckets[i] = slices.Clone(bucket)
@@ -106,6 +135,7 @@ func (b *board) enter(id int32) {
 	free := min(b.largest, int(max(0, n.milli)/placement.Whole))
 	n.bucket = n.group*int16(b.largest+1) + int16(free)
 	n.place = int32(len(b.buckets[n.bucket]))
+	b.changes++
 	b.buckets[n.bucket] = append(b.buckets[n.bucket], id)
 }
 
@@ -115,6 +145,7 @@ func (b *board) exit(id int32) {
 	if n.bucket < 0 {
 		return
 	}
+	b.changes++
 	bucket := b.buckets[n.bucket]
 	last := bucket[len(bucket)-1]
 	bucket[n.place] = last
@@ -147,24 +178,46 @@ func (b *board) move(s stall, sign int64) {
 	b.enter(s.node)
 }
 
+// count is for how many members there is room, up to so many.
+func (b *board) count(key roomKey, upTo int) int {
+	room := 0
+	for g, bits := range b.groups {
+		if bits&key.kind == 0 {
+			continue
+		}
+		for free := b.largest; free >= key.each && room < upTo; free-- {
+			room += len(b.buckets[g*(b.largest+1)+free]) * (free / key.each)
+		}
+	}
+	return room
+}
+
 // mayFit says quickly that lots have no room.
 func (b *board) mayFit(lots []lot) bool {
 	for i := range lots {
-		l := &lots[i]
-		each := int(l.milli / placement.Whole)
-		if each == 0 {
-			continue // no GPU, or a part of one
+		if l := &lots[i]; l.room >= 0 && b.count(b.rooms[l.room], l.members) < l.members {
+			return false
 		}
-		room := 0
-		for g, bits := range b.groups {
-			if bits&l.kind == 0 {
-				continue
-			}
-			for free := b.largest; free >= each && room < l.members; free-- {
-				room += len(b.buckets[g*(b.largest+1)+free]) * (free / each)
-			}
-		}
-		if room < l.members {
+	}
+	return true
+}
+
+// recount counts all rooms, if anything changed, so that fits can be asked for
+// many lots.
+func (b *board) recount() {
+	if b.counted == b.changes {
+		return
+	}
+	for i, key := range b.rooms {
+		b.counts[i] = b.count(key, math.MaxInt)
+	}
+	b.counted = b.changes
+}
+
+// fits is mayFit as of the last recount.
+func (b *board) fits(lots []lot) bool {
+	for i := range lots {
+		if l := &lots[i]; l.room >= 0 && b.counts[l.room] < l.members {
 			return false
 		}
 	}

@@ -16,6 +16,13 @@ func (c *Core) SetQueues(specs []queue.Spec) []queue.Problem {
 	return c.rebuild()
 }
 
+// Recall brings back what was written down of the usage of queues. It is meant
+// for a core that was shown everything for the first time.
+func (c *Core) Recall(usage []queue.Recollection, now Instant) {
+	c.tree.Advance(int64(now))
+	c.tree.Recall(usage)
+}
+
 // rebuild makes the tree of queues anew, because the queues or the models of
 // the nodes have changed, and enters again what is charged.
 func (c *Core) rebuild() []queue.Problem {
@@ -200,4 +207,4 @@ func (c *Core) turns() func() *entry {
 
 // turn orders an entry among those of its user: the shorter work, by class,
 // then the older, by milliseconds.
-func (e *entry) turn() int64 { return int64(e.length)<<48 | int64(max(0, e.req.Created)/1_000_000) }
+func (e *entry) turn() int64 { return int64(e.length)<<48 | int64(max(0, e.created())/1_000_000) }

@@ -211,7 +211,8 @@ func (n *Node) domain(l Level) (key, name string) {
 func (d *diagnosis) parts() (parts []*diagnosis) {
 	byKey := map[string]*diagnosis{}
 	ofRoom := map[*room]*diagnosis{}
-	for _, r := range d.left.rooms {
+	for i := range d.left.rooms {
+		r := &d.left.rooms[i]
 		key, name := r.node.domain(d.req.Topology.Within)
 		if key == "" {
 			continue
@@ -222,8 +223,7 @@ func (d *diagnosis) parts() (parts []*diagnosis) {
 			byKey[key] = p
 			parts = append(parts, p)
 		}
-		p.left.rooms = append(p.left.rooms, r)
-		p.nodes = append(p.nodes, r.node)
+		p.left.rooms = append(p.left.rooms, *r)
 		ofRoom[r] = p
 	}
 	for _, t := range d.left.tenants {
@@ -281,31 +281,32 @@ func (d *diagnosis) wanted() int64 {
 // wanted, how much CPU.
 func (d *diagnosis) size(all bool) int64 {
 	if demands := d.demands(); len(demands) > 0 {
-		return d.count(demands[0].roles[0], func(r *room, dev *Device) bool { return all || dev.usable() && r.tenants[dev.UUID] == nil })
-	}
-	var sum int64
-	for _, r := range d.left.rooms {
+		sum := d.left.sum(demands[0].roles[0])
 		if all {
-			sum += r.node.Allocatable.MilliCPU
-		} else {
-			sum += r.free.MilliCPU
+			return sum.all
 		}
+		return sum.free
 	}
-	return sum
+	if d.left.count(); all {
+		return d.left.has.MilliCPU
+	}
+	return d.left.left.MilliCPU
 }
 
 // apartEver finds a role of which no two members may be in one domain, and that
 // has more members than there are domains that would do.
 func (d *diagnosis) apartEver() Reason {
 	return d.apart(true, func(r *Role, room *room) bool {
-		return d.mostOn(r, pointers(room.node.Devices)) >= int64(r.GPUs) && room.node.Allocatable.short(r.Resources) == ""
+		most, _ := room.most(r)
+		return most >= int64(r.GPUs) && room.node.Allocatable.short(r.Resources) == ""
 	})
 }
 
 // apartNow is apartEver with what is free.
 func (d *diagnosis) apartNow() Reason {
 	return d.apart(false, func(r *Role, room *room) bool {
-		return d.mostOn(r, room.gpus) >= int64(r.GPUs) && room.free.short(r.Resources) == "" && room.hasPorts(r.FixedPorts)
+		_, most := room.most(r)
+		return most >= int64(r.GPUs) && room.free.short(r.Resources) == "" && room.hasPorts(r.FixedPorts)
 	})
 }
 
@@ -316,7 +317,8 @@ func (d *diagnosis) apart(ever bool, will func(*Role, *room) bool) Reason {
 			continue
 		}
 		have := map[string]bool{}
-		for _, room := range d.left.rooms {
+		for i := range d.left.rooms {
+			room := &d.left.rooms[i]
 			if key, _ := room.node.domain(r.Spread.Over); key != "" && room.node.refuses(*r) == "" && will(r, room) {
 				have[key] = true
 			}

@@ -86,6 +86,9 @@ type Core struct {
 	have queue.Vector
 	// version changes with the nodes and the queues: with what can ever fit.
 	version uint64
+	// byName are the nodes in the order of their names, as of byNameAt.
+	byName   []*site
+	byNameAt uint64
 	// favoured is what was started out of order holds, in milli GPUs.
 	favoured int64
 
@@ -137,6 +140,8 @@ type Core struct {
 	shunners int
 	blind    bool
 	blocks   []queue.Block
+	// lacking are the UIDs of the entries that lack something that they hold.
+	lacking map[string]bool
 	// domains and rows are scratch.
 	domains []placement.DomainID
 	rows    []placement.NodeID
@@ -146,6 +151,7 @@ type Core struct {
 type site struct {
 	id    placement.NodeID
 	node  Node
+	there bool // the node is known
 	ports map[int32]int
 	// milli is the sum of what is held of the node's devices.
 	milli int64
@@ -186,17 +192,22 @@ type entry struct {
 	favoured int64
 	since    Instant
 	saved    Instant
-	held     []held
+	// skew is by how much the clock was set while it was known, late by how
+	// much of that since it was placed, and after by how much since its work was
+	// saved: see [Core.Shift].
+	skew, late, after estimate.Span
+	held              []held
 	// extras is how many of those are beyond the minimum of an elastic gang, and
 	// busy are the members that have a place in the journal, held or not.
 	extras int
 	busy   map[memberKey]bool
 
-	// crowded is true where it could not be seated on a device that it holds,
-	// because another was still seated there.
-	crowded bool
-	// absent are the nodes where it holds something and that are not known.
-	absent []string
+	// journalled is true where a placement says what it holds, and not pods
+	// alone.
+	journalled bool
+	// lacks is what it holds and could not be given here: the node or the
+	// device is not known, or another holds it.
+	lacks []want
 	// judged is the version as of which possible says whether it could start
 	// if nothing else ran.
 	judged   uint64
@@ -210,6 +221,13 @@ type entry struct {
 	// leftFor is the expected remaining run time at leftAt.
 	leftFor estimate.Span
 	leftAt  Instant
+}
+
+// want is a device or a part of it, or with an empty UUID all that is held on a
+// node.
+type want struct {
+	node, uuid string
+	share      Share
 }
 
 // portOf is a port of a node.
@@ -245,7 +263,7 @@ func NewCore(o Options) *Core {
 	c := &Core{
 		options: o.complete(), cluster: placement.New(placement.Options{}),
 		rules: map[string]bool{}, nodes: map[string]*site{}, entries: map[string]*entry{},
-		reserved: &placement.NodeSet{}, memories: map[string]int64{},
+		reserved: &placement.NodeSet{}, memories: map[string]int64{}, lacking: map[string]bool{},
 	}
 	c.tree, _ = queue.Build(nil, queue.Options{})
 	c.have = c.tree.Classes().Zero()
@@ -279,7 +297,7 @@ func (c *Core) SetNode(n Node) {
 		c.size(len(s.node.Devices), -1)
 		was = s.node.soft()
 	}
-	s.id, s.node = id, n
+	s.id, s.node, s.there = id, n, true
 	c.countSoft(n.soft() - was)
 	c.sites[id] = s
 	c.size(len(n.Devices), +1)
@@ -326,6 +344,7 @@ func (c *Core) DropNode(name string) {
 	}
 	c.cluster.RemoveNode(name)
 	delete(c.nodes, name)
+	s.there = false
 	c.countSoft(-s.node.soft())
 	c.stock(&s.node, -1)
 	c.tree.SetCapacity(c.have)
@@ -334,7 +353,7 @@ func (c *Core) DropNode(name string) {
 }
 
 // known reports that a site is of a node that is there.
-func (c *Core) known(s *site) bool { return s != nil && c.nodes[s.node.Name] == s }
+func (c *Core) known(s *site) bool { return s != nil && s.there }
 
 // nodeSpec is the node in the terms of package placement. Amounts out of
 // range are brought into it.
@@ -375,6 +394,9 @@ func (c *Core) SetRequest(r Request) {
 	}
 	for i := range e.held {
 		c.tree.Refund(e.queue, e.user, e.held[i].charged)
+	}
+	if e.source != nil && e.source.NotBefore == r.NotBefore {
+		r.NotBefore = e.req.NotBefore // on the clock as it is now
 	}
 	e.req, e.judged = r, 0
 	if !e.placed || len(r.Roles) > 0 {
@@ -424,16 +446,23 @@ func (c *Core) free(e *entry) {
 	if !e.placed {
 		return
 	}
-	for i := range e.held {
-		c.release(e, &e.held[i])
-	}
-	e.held, e.absent = e.held[:0], nil
+	c.giveUp(e)
 	e.placed, e.toldAt, e.missed, e.promisedAt = false, 0, 0, 0
+	e.late, e.after = 0, 0
 	c.favoured -= e.favoured
 	e.favoured = 0
 	if at, found := slices.BinarySearchFunc(c.running, e, byUID); found {
 		c.running = slices.Delete(c.running, at, at+1)
 	}
+}
+
+// giveUp releases all that an entry was given.
+func (c *Core) giveUp(e *entry) {
+	for i := range e.held {
+		c.release(e, &e.held[i])
+	}
+	e.held, e.lacks = e.held[:0], nil
+	delete(c.lacking, e.req.UID)
 }
 
 func byUID(a, b *entry) int { return strings.Compare(a.req.UID, b.req.UID) }
@@ -445,36 +474,53 @@ func (c *Core) insertRunning(e *entry) {
 	}
 }
 
-// take notes what a member holds already. Devices that are not known, or that
-// another holds too, are left out: the ledger reports those.
+// take notes what a member holds already. What is not known here, or what
+// another holds too, is left out until it can be given: see mend.
 func (c *Core) take(e *entry, a Assignment, r Resources) {
 	s := c.nodes[a.Node]
 	if s == nil {
-		e.absent = append(e.absent, a.Node)
+		c.lack(e, want{node: a.Node})
 		return
 	}
 	h := held{role: a.Role, index: a.Index, site: s, resources: r}
-	seat := func(ask placement.Ask, devices ...string) {
-		class, err := c.cluster.Class(ask)
-		if err != nil {
-			return
-		}
-		if got, err := c.cluster.Take(class, s.id, devices...); err == nil {
-			h.seats = append(h.seats, got)
-		}
+	if seat, ok := c.seat(resourcesAsk(r, 1), s.id); ok {
+		h.seats = append(h.seats, seat)
 	}
-	seat(resourcesAsk(r, 1))
 	for _, uuid := range a.GPUs {
-		seats := len(h.seats)
-		if a.Share.some() {
-			c.takeShare(&h, uuid, a.Share)
+		if seat, ok := c.seatOn(s.id, uuid, a.Share); ok {
+			h.seats = append(h.seats, seat)
 		} else {
-			seat(placement.Ask{GPUs: 1}, uuid)
+			c.lack(e, want{node: a.Node, uuid: uuid, share: a.Share})
 		}
-		e.crowded = e.crowded || len(h.seats) == seats
 	}
 	c.holdPorts(&h, portList(a.Port))
 	c.join(e, h)
+}
+
+// seat takes what is asked for on a node, and of its devices those that are
+// named. It is false where that is not free.
+func (c *Core) seat(ask placement.Ask, on placement.NodeID, devices ...string) (placement.Seat, bool) {
+	class, err := c.cluster.Class(ask)
+	if err != nil {
+		return placement.Seat{}, false
+	}
+	seat, err := c.cluster.Take(class, on, devices...)
+	return seat, err == nil
+}
+
+// seatOn takes a device of a node, or a part of it. It is false where that is
+// not free.
+func (c *Core) seatOn(on placement.NodeID, uuid string, part Share) (placement.Seat, bool) {
+	if part.some() {
+		return c.seatShare(on, uuid, part)
+	}
+	return c.seat(placement.Ask{GPUs: 1}, on, uuid)
+}
+
+// lack notes that an entry was not given what it holds.
+func (c *Core) lack(e *entry, w want) {
+	e.lacks = append(e.lacks, w)
+	c.lacking[e.req.UID] = true
 }
 
 // join adds to what an entry holds.

@@ -31,7 +31,7 @@ func (c *Core) Pass(s Snapshot) Result {
 	if s.Paused == "" {
 		result = c.Decide(s.Now)
 	}
-	result.Waiting = c.reasons(s)
+	result.Waiting = c.Reasons(s.Now, s.Paused)
 	return result
 }
 
@@ -40,9 +40,10 @@ func (c *Core) Pass(s Snapshot) Result {
 // in the same queue.
 const inFull = 32
 
-// reasons says why what waits does: the more important first, then the shorter,
-// then the older.
-func (c *Core) reasons(s Snapshot) []Waiting {
+// Reasons says why what waits does: the more important first, then the shorter,
+// then the older. It is meant to be asked after Decide, and costs what all that
+// waits and all nodes cost. Paused is as in [Snapshot].
+func (c *Core) Reasons(now Instant, paused string) []Waiting {
 	var out []Waiting
 	var left *house
 	alike := map[string]Reason{}
@@ -50,11 +51,11 @@ func (c *Core) reasons(s Snapshot) []Waiting {
 		if e.req.extends != "" {
 			continue // it is placed, and waits for a part of it
 		}
-		reason := c.notNow(e, s.Now)
+		reason := c.notNow(e, now)
 		switch {
 		case reason != nil:
-		case s.Paused != "":
-			reason = Paused{Words: s.Paused}
+		case paused != "":
+			reason = Paused{Words: paused}
 		default:
 			key := e.likeness()
 			if c.shunners > 0 || e.req.peers() {
@@ -67,7 +68,7 @@ func (c *Core) reasons(s Snapshot) []Waiting {
 			if left == nil {
 				left = c.house()
 			}
-			reason = c.reason(e, s.Now, left)
+			reason = c.reason(e, now, left)
 			alike[key] = reason
 		}
 		out = append(out, e.req.waiting(reason))
@@ -102,6 +103,7 @@ func load(s Snapshot) *Core {
 		c.Observe(e.Evidence, e.Ran)
 	}
 	c.Sync(s)
+	c.Recall(s.Usage, s.Now)
 	return c
 }
 

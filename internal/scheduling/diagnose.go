@@ -1,8 +1,6 @@
 package scheduling
 
 import (
-	"cmp"
-	"slices"
 	"sort"
 	"strings"
 )
@@ -14,7 +12,6 @@ const resourceGPU = "gpu"
 type diagnosis struct {
 	req    *Request
 	left   *house
-	nodes  []*Node
 	single bool
 	// name is that of the domain that is looked at; empty: the whole cluster.
 	name string
@@ -29,9 +26,6 @@ func compare(req *Request, left *house) Reason {
 		return NoNodes{}
 	}
 	d := &diagnosis{req: req, left: left, single: len(left.rooms) == 1}
-	for _, r := range left.rooms {
-		d.nodes = append(d.nodes, r.node)
-	}
 	if reason := d.ever(); reason != nil {
 		return reason
 	}
@@ -76,7 +70,8 @@ func members(r *Role) int64 {
 func (d *diagnosis) allowed() Reason {
 	for i := range d.req.Roles {
 		var refusals []NodeRefusal
-		for _, n := range d.nodes {
+		for k := range d.left.rooms {
+			n := d.left.rooms[k].node
 			why := n.refuses(d.req.Roles[i])
 			if why == "" {
 				refusals = nil
@@ -95,7 +90,7 @@ func (d *diagnosis) allowed() Reason {
 func (d *diagnosis) models() Reason {
 	for i := range d.req.Roles {
 		r := &d.req.Roles[i]
-		if !r.wantsGPU() || d.count(r, func(*room, *Device) bool { return true }) > 0 {
+		if !r.wantsGPU() || d.left.sum(r).all > 0 {
 			continue
 		}
 		return NoSuchModel{Models: r.Models, Have: d.have(), Single: d.single}
@@ -103,27 +98,11 @@ func (d *diagnosis) models() Reason {
 	return nil
 }
 
-// count counts the devices that would do for a role, on nodes that take it.
-func (d *diagnosis) count(r *Role, which func(*room, *Device) bool) int64 {
-	var n int64
-	for _, room := range d.left.rooms {
-		if room.node.refuses(*r) != "" {
-			continue
-		}
-		for i := range room.node.Devices {
-			if dev := &room.node.Devices[i]; r.accepts(*dev) && which(room, dev) {
-				n++
-			}
-		}
-	}
-	return n
-}
-
 // have lists the models there are.
 func (d *diagnosis) have() []ModelCount {
 	counts := map[string]int{}
-	for _, n := range d.nodes {
-		for _, dev := range n.Devices {
+	for i := range d.left.rooms {
+		for _, dev := range d.left.rooms[i].node.Devices {
 			counts[dev.Model]++
 		}
 	}
@@ -170,52 +149,18 @@ func (d *diagnosis) gpusEver() Reason {
 		if r.GPUs == 0 || members(r) == 0 {
 			continue
 		}
-		most := d.most(r, func(n *Node) []*Device { return pointers(n.Devices) })
+		most := d.left.sum(r).most
 		if most < int64(r.GPUs) {
 			return TooLarge{Resource: resourceGPU, Models: r.Models, Role: r.Name, Need: int64(r.GPUs), Have: most, Single: d.single}
 		}
 	}
 	for _, g := range d.demands() {
-		have := d.count(g.roles[0], func(*room, *Device) bool { return true })
+		have := d.left.sum(g.roles[0]).all
 		if have < g.need {
 			return TooLarge{Resource: resourceGPU, Models: g.roles[0].Models, Need: g.need, Have: have, Single: d.single}
 		}
 	}
 	return nil
-}
-
-func pointers(devices []Device) []*Device {
-	out := make([]*Device, len(devices))
-	for i := range devices {
-		out[i] = &devices[i]
-	}
-	return out
-}
-
-// most is the largest number of devices of one model that will do on one node
-// that takes the role.
-func (d *diagnosis) most(r *Role, devices func(*Node) []*Device) int64 {
-	var most int64
-	for _, n := range d.nodes {
-		if n.refuses(*r) == "" {
-			most = max(most, d.mostOn(r, devices(n)))
-		}
-	}
-	return most
-}
-
-// mostOn is how many of the devices are of the one model that will do of which
-// there are the most.
-func (d *diagnosis) mostOn(r *Role, devices []*Device) (most int64) {
-	byModel := map[string]int64{}
-	for _, dev := range devices {
-		if r.accepts(*dev) {
-			model := strings.ToLower(dev.Model)
-			byModel[model]++
-			most = max(most, byModel[model])
-		}
-	}
-	return most
 }
 
 // resourcesEver finds more CPU, memory or the like asked for than there is.
@@ -226,7 +171,8 @@ func (d *diagnosis) resourcesEver() Reason {
 			continue
 		}
 		name, have, fits := "", int64(0), false
-		for _, n := range d.nodes {
+		for k := range d.left.rooms {
+			n := d.left.rooms[k].node
 			if n.refuses(*r) != "" {
 				continue
 			}
@@ -241,10 +187,8 @@ func (d *diagnosis) resourcesEver() Reason {
 			return TooLarge{Resource: name, Role: r.Name, Need: r.Resources.amount(name), Have: have, Single: d.single}
 		}
 	}
-	need, have := d.need(), Resources{}
-	for _, n := range d.nodes {
-		have = have.plus(n.Allocatable)
-	}
+	d.left.count()
+	need, have := d.need(), d.left.has
 	if short := have.short(need); short != "" {
 		return TooLarge{Resource: short, Need: need.amount(short), Have: have.amount(short), Single: d.single}
 	}
@@ -255,9 +199,7 @@ func (d *diagnosis) resourcesEver() Reason {
 func (d *diagnosis) need() Resources {
 	var sum Resources
 	for i := range d.req.Roles {
-		for range members(&d.req.Roles[i]) {
-			sum = sum.plus(d.req.Roles[i].Resources)
-		}
+		sum = sum.plus(d.req.Roles[i].Resources.times(members(&d.req.Roles[i])))
 	}
 	return sum
 }
@@ -266,48 +208,23 @@ func (d *diagnosis) need() Resources {
 func (d *diagnosis) gpusNow() Reason {
 	for _, g := range d.demands() {
 		r := g.roles[0]
-		free := d.count(r, func(room *room, dev *Device) bool { return dev.usable() && len(room.tenants[dev.UUID]) == 0 })
+		free := d.left.sum(r).free
 		if free >= g.need {
 			continue
 		}
-		reason := ShortOfGPUs{Need: int(g.need), Models: r.Models, Free: int(free), Single: d.single}
-		d.holders(r, &reason)
-		return reason
+		told := d.left.tell(r)
+		return ShortOfGPUs{
+			Need: int(g.need), Models: r.Models, Free: int(free), Single: d.single,
+			Holders: told.holders, Foreign: told.foreign, Unhealthy: told.unhealthy,
+		}
 	}
 	return nil
 }
 
-// holders fills in who has the devices that would do for a role.
-func (d *diagnosis) holders(r *Role, reason *ShortOfGPUs) {
-	d.count(r, func(room *room, dev *Device) bool {
-		who := room.tenants[dev.UUID]
-		switch {
-		case len(who) > 0:
-			for _, p := range who {
-				var h *GPUHolder
-				reason.Holders, h = holds(reason.Holders, p)
-				h.tenancy(p)
-			}
-		case len(dev.Foreign) > 0:
-			reason.Foreign = append(reason.Foreign, GPUForeign{UUID: dev.UUID, Process: dev.Foreign[0]})
-		case dev.Unhealthy != "":
-			reason.Unhealthy = append(reason.Unhealthy, GPUUnhealthy{UUID: dev.UUID, Why: dev.Unhealthy})
-		}
-		return true
-	})
-	slices.SortFunc(reason.Holders, func(a, b GPUHolder) int {
-		return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), truth(a.Pod)-truth(b.Pod))
-	})
-	sort.Slice(reason.Foreign, func(i, j int) bool { return reason.Foreign[i].UUID < reason.Foreign[j].UUID })
-	sort.Slice(reason.Unhealthy, func(i, j int) bool { return reason.Unhealthy[i].UUID < reason.Unhealthy[j].UUID })
-}
-
 // resourcesNow finds CPU, memory or the like that exists and is not free.
 func (d *diagnosis) resourcesNow() Reason {
-	need, free := d.need(), Resources{}
-	for _, r := range d.left.rooms {
-		free = free.plus(r.free)
-	}
+	d.left.count()
+	need, free := d.need(), d.left.left
 	short := free.short(need)
 	if short == "" {
 		return nil
@@ -337,8 +254,8 @@ func (d *diagnosis) ports() Reason {
 			continue
 		}
 		anywhere := false
-		for _, r := range d.left.rooms {
-			anywhere = anywhere || r.hasPorts(fixed)
+		for k := range d.left.rooms {
+			anywhere = anywhere || d.left.rooms[k].hasPorts(fixed)
 		}
 		if !anywhere {
 			return ShortOfPorts{Fixed: fixed}
@@ -355,14 +272,18 @@ func (d *diagnosis) ports() Reason {
 			need += int(r.Replicas)
 		}
 	}
-	for _, r := range d.left.rooms {
+	for i := range d.left.rooms {
+		r := &d.left.rooms[i]
 		if r.node.Ports == nil {
 			return nil
 		}
-		for p := r.node.Ports.First; p <= r.node.Ports.Last; p++ {
-			if !r.ports[p] {
+		for p := r.node.Ports.First; p <= r.node.Ports.Last && free < need; p++ {
+			if r.ports[p] == 0 {
 				free++
 			}
+		}
+		if free >= need {
+			return nil
 		}
 	}
 	if free < need {
@@ -375,12 +296,7 @@ func (d *diagnosis) ports() Reason {
 // names the role with the largest members.
 func (d *diagnosis) scattered() Reason {
 	r := &d.req.Roles[largestFirst(d.req)[0]]
-	free := map[string][]*Device{}
-	for _, room := range d.left.rooms {
-		free[room.node.Name] = room.gpus
-	}
-	most := d.most(r, func(n *Node) []*Device { return free[n.Name] })
-	return Scattered{Role: r.Name, GPUs: int(r.GPUs), Models: r.Models, Most: int(most)}
+	return Scattered{Role: r.Name, GPUs: int(r.GPUs), Models: r.Models, Most: int(d.left.sum(r).mostFree)}
 }
 
 // truth is 1 for true.

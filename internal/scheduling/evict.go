@@ -162,7 +162,7 @@ func (c *Core) mayGo(v *entry, s *search, now Instant) bool {
 	if own := estimate.Span(c.tree.MinRunTime(v.queue)); own > 0 && s.cause == ForGuarantee {
 		least = own
 	}
-	if v.req.Pod || v.leaving(now) || now.since(v.since) < least || v.req.UID == s.wants.req.extends {
+	if v.req.Pod || v.leaving(now) || now.since(v.began()) < least || v.req.UID == s.wants.req.extends {
 		return false
 	}
 	switch s.cause {
@@ -218,7 +218,7 @@ func (c *Core) lost(v *entry, now Instant) estimate.Span {
 	case !v.req.Resumes:
 		return v.age(now) + c.options.Restart
 	}
-	return now.since(max(v.saved, v.since)) + c.options.Restart
+	return now.since(max(v.savedAt(), v.began())) + c.options.Restart
 }
 
 // owes reports that an entry holds something that may be taken back.

@@ -120,7 +120,7 @@ func mayCome(r Reason) bool {
 // tenure says whether a placed entry may have to make room.
 func (c *Core) tenure(e *entry) *Tenure {
 	t := &Tenure{
-		MakingRoom: e.toldAt, SafeUntil: e.since.add(c.options.MinRun), Evictions: e.req.Evictions, Never: e.req.Pod,
+		MakingRoom: e.toldAt, SafeUntil: e.began().add(c.options.MinRun), Evictions: e.req.Evictions, Never: e.req.Pod,
 	}
 	t.ForShorter = !e.req.Pod && e.req.Resumes && len(e.held) == 1 && e.req.Evictions < c.options.MaxEvictions && c.options.Gain >= 0
 	return t
@@ -298,7 +298,7 @@ func (c *Core) position(e *entry, now Instant) *Position {
 			p.Overdue++
 		case o.length < e.length:
 			p.Shorter++
-		case o.length == e.length && o.req.Created <= e.req.Created:
+		case o.length == e.length && o.created() <= e.created():
 			p.Older++
 		default:
 			p.Owed++
@@ -345,12 +345,13 @@ func (c *Core) Preview(s Snapshot, uid string) (Preview, bool) {
 		return Preview{Explanation: Explanation{Reason: Finished{}}}, true
 	}
 	c.Sync(s)
+	c.Recall(s.Usage, s.Now)
 	e := c.entries[uid]
 	if e == nil {
 		return Preview{}, false
 	}
 	if e.placed {
-		x, ok := c.Explain(uid, s.Now)
+		x, ok := c.ExplainBy(NewForesight(s.Calibration), uid, s.Now)
 		return Preview{Explanation: x}, ok
 	}
 	if r := c.notNow(e, s.Now); r == nil && s.Paused != "" {
@@ -370,6 +371,6 @@ func (c *Core) Preview(s Snapshot, uid string) (Preview, bool) {
 		}
 	}
 	var ok bool
-	out.Explanation, ok = c.Explain(uid, s.Now)
+	out.Explanation, ok = c.ExplainBy(NewForesight(s.Calibration), uid, s.Now)
 	return out, ok
 }

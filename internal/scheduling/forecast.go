@@ -30,6 +30,7 @@ type outlook struct {
 	waiting []*pending // in the order of their turns
 	shapes  []shape
 	running []occupant
+	likely  endHeap // when the core takes the running to end
 	board   board
 	// mayFavour is how much work that was started out of order may hold.
 	favoured int64
@@ -49,6 +50,7 @@ type lot struct {
 	kind         uint64 // the bit of the nodes that take it
 	largestChunk int
 	apart        Level // of which no two members may be in one domain
+	room         int   // its number on the board
 }
 
 // shape is a way to ask: entries of one shape find room or not together.
@@ -65,6 +67,8 @@ type pending struct {
 	order  int
 	wide   bool
 	number int // for its quantiles
+	// likely is within what time the core takes it to end once it has started.
+	likely estimate.Span
 }
 
 // occupant is a running entry.
@@ -96,7 +100,7 @@ func (c *Core) newOutlook(target *entry, now Instant) *outlook {
 	kinds := &kindTable{core: c, byName: map[string]uint64{}}
 	shapes := map[string]int{}
 	for i, e := range c.inTurn(now) {
-		p := &pending{entry: e, order: i, number: i, wide: c.wide(e)}
+		p := &pending{entry: e, order: i, number: i, wide: c.wide(e), likely: e.estimate.Quantile(e.req.Ran, likely)}
 		lots := kinds.lots(e)
 		within := Level("")
 		if e.req.Topology.Required {
@@ -110,6 +114,9 @@ func (c *Core) newOutlook(target *entry, now Instant) *outlook {
 		if !known {
 			at = len(o.shapes)
 			shapes[key] = at
+			for k := range lots {
+				lots[k].room = o.board.number(&lots[k])
+			}
 			o.shapes = append(o.shapes, shape{lots: lots, within: within})
 		}
 		p.shape = at
@@ -140,7 +147,9 @@ func (c *Core) newOutlook(target *entry, now Instant) *outlook {
 			}
 		}
 		o.running = append(o.running, r)
+		o.likely = append(o.likely, end{at: r.likely, number: i})
 	}
+	o.likely.order()
 	return o
 }
 
@@ -279,7 +288,7 @@ type course struct {
 	lifted   []int
 	cursor   []int // by shape: the first that has not started
 	begun    []bool
-	failed   []bool // by shape: has no room in this pass
+	heads    []*pending // those that are tried in a pass
 	due      []*pending
 	later    []*pending // by dueAt
 	favoured int64
@@ -297,12 +306,16 @@ type reservation struct {
 
 func newCourse(o *outlook, scenario int) *course {
 	c := &course{outlook: o, scenario: scenario, at: o.now, board: o.board.clone(), favoured: o.favoured}
-	c.cursor, c.begun, c.failed = make([]int, len(o.shapes)), make([]bool, len(o.waiting)), make([]bool, len(o.shapes))
-	for _, r := range o.running {
-		age := r.entry.age(o.now)
-		left := r.entry.estimate.Quantile(age, quantile(scenario, o.scenarios, r.number, 0))
-		c.join(r, o.now.add(max(estimate.Second, left)), r.entry.favoured)
+	c.cursor, c.begun = make([]int, len(o.shapes)), make([]bool, len(o.waiting))
+	c.ends, c.gone, c.favours = make(endHeap, 0, 2*len(o.running)), make([]bool, len(o.running)), make([]int64, len(o.running))
+	for i := range o.running {
+		e := o.running[i].entry
+		left := e.estimate.Quantile(e.age(o.now), quantile(scenario, o.scenarios, o.running[i].number, 0))
+		c.ends = append(c.ends, end{at: o.now.add(max(estimate.Second, left)), number: i})
+		c.favours[i] = e.favoured
 	}
+	c.ends.order()
+	c.active, c.likely = slices.Clone(o.running), slices.Clone(o.likely)
 	c.later = slices.Clone(o.waiting)
 	slices.SortStableFunc(c.later, func(a, b *pending) int { return cmp.Compare(a.entry.dueAt, b.entry.dueAt) })
 	return c
@@ -376,7 +389,7 @@ func (c *course) mature() {
 	c.later = c.later[n:]
 	slices.SortStableFunc(c.due, func(a, b *pending) int {
 		return cmp.Or(cmp.Compare(b.entry.req.Priority, a.entry.req.Priority), truth(b.wide)-truth(a.wide),
-			cmp.Compare(a.entry.req.Created, b.entry.req.Created), cmp.Compare(a.order, b.order))
+			cmp.Compare(a.entry.created(), b.entry.created()), cmp.Compare(a.order, b.order))
 	})
 }
 
@@ -410,47 +423,60 @@ func (c *course) pass() {
 		c.board.keep(c.kept.nodes, false)
 		c.kept = reservation{}
 	}
-	failed := c.failed
-	clear(failed)
-	for {
-		p := c.first(failed)
-		if p == nil {
-			return
-		}
-		if c.admits(p) && (c.place(p) || c.squeeze(p)) {
-			c.begin(p, false)
-			if p == c.target {
-				return
-			}
+	c.candidates()
+	for i := 0; i < len(c.heads); i++ {
+		p := c.heads[i]
+		if !c.admits(p) || !c.place(p) && !c.squeeze(p) {
 			continue
 		}
-		failed[p.shape] = true
+		c.begin(p, false)
+		if p == c.target {
+			return
+		}
+		if next := c.head(p.shape); next != nil && c.mayStart(next) {
+			at, _ := slices.BinarySearchFunc(c.heads[i+1:], next, inOrder)
+			c.heads = slices.Insert(c.heads, i+1+at, next)
+		}
 	}
 }
 
-// first is the first in turn of all shapes that may have room.
-func (c *course) first(failed []bool) *pending {
-	var best *pending
+func inOrder(a, b *pending) int { return cmp.Compare(a.order, b.order) }
+
+// candidates collects the first of every shape that may have room, in order of
+// their turns.
+func (c *course) candidates() {
+	c.board.recount()
+	c.heads = c.heads[:0]
 	for i := range c.shapes {
-		if failed[i] {
-			continue
+		if p := c.head(i); p != nil && c.mayStart(p) {
+			c.heads = append(c.heads, p)
 		}
-		s := &c.shapes[i]
-		at := c.cursor[i]
-		for at < len(s.line) && c.begun[s.line[at].order] {
-			at++
-		}
-		c.cursor[i] = at
-		if at == len(s.line) || best != nil && best.order < s.line[at].order {
-			continue
-		}
-		if !c.board.mayFit(s.lots) && c.kept.owner == nil {
-			failed[i] = true
-			continue
-		}
-		best = s.line[at]
 	}
-	return best
+	slices.SortFunc(c.heads, inOrder)
+}
+
+// head is the first of a shape that has not started, or nil.
+func (c *course) head(shape int) *pending {
+	line, at := c.shapes[shape].line, c.cursor[shape]
+	for at < len(line) && c.begun[line[at].order] {
+		at++
+	}
+	c.cursor[shape] = at
+	if at == len(line) {
+		return nil
+	}
+	return line[at]
+}
+
+// mayStart says quickly that an entry has no room, as of the last count.
+func (c *course) mayStart(p *pending) bool {
+	return c.board.fits(c.shapes[p.shape].lots) || c.mayJoin(p)
+}
+
+// mayJoin reports that an entry is expected to be gone before nodes that are
+// kept free are needed.
+func (c *course) mayJoin(p *pending) bool {
+	return c.kept.owner != nil && c.kept.owner != p && c.at.add(p.likely) <= c.kept.at
 }
 
 func (c *course) admits(p *pending) bool {
@@ -475,7 +501,7 @@ func (c *course) place(p *pending) bool {
 // squeeze finds room on nodes that are kept free, for what is expected to be
 // gone in time.
 func (c *course) squeeze(p *pending) bool {
-	if c.kept.owner == nil || c.kept.owner == p || c.at.add(p.entry.estimate.Quantile(p.entry.req.Ran, likely)) > c.kept.at {
+	if !c.mayJoin(p) {
 		return false
 	}
 	c.board.keep(c.kept.nodes, false)
@@ -489,7 +515,7 @@ func (c *course) squeeze(p *pending) bool {
 // begin lets an entry run on what place found.
 func (c *course) begin(p *pending, favoured bool) {
 	c.begun[p.order] = true
-	r := occupant{entry: p.entry, seats: slices.Clone(c.starts), likely: c.at.add(p.entry.estimate.Quantile(p.entry.req.Ran, likely))}
+	r := occupant{entry: p.entry, seats: slices.Clone(c.starts), likely: c.at.add(p.likely)}
 	run := max(estimate.Second, p.entry.estimate.Quantile(p.entry.req.Ran, quantile(c.scenario, c.scenarios, p.number, 0.37)))
 	var favour int64
 	if favoured {
@@ -576,21 +602,33 @@ func (h *endHeap) pop() end {
 	s := *h
 	top, last := s[0], len(s)-1
 	s[0] = s[last]
-	s = s[:last]
-	for i := 0; ; {
+	*h = s[:last]
+	h.sink(0)
+	return top
+}
+
+// order makes a heap of what was appended in any order.
+func (h *endHeap) order() {
+	for i := len(*h)/2 - 1; i >= 0; i-- {
+		h.sink(i)
+	}
+}
+
+// sink moves an end down to its place.
+func (h *endHeap) sink(i int) {
+	s := *h
+	for {
 		child := 2*i + 1
-		if child >= last {
-			break
+		if child >= len(s) {
+			return
 		}
-		if child+1 < last && s[child+1].before(s[child]) {
+		if child+1 < len(s) && s[child+1].before(s[child]) {
 			child++
 		}
 		if !s[child].before(s[i]) {
-			break
+			return
 		}
 		s[i], s[child] = s[child], s[i]
 		i = child
 	}
-	*h = s
-	return top
 }

@@ -148,7 +148,7 @@ func (l *Ledger) Twice() []string {
 // Holdings returns all holdings, ordered by node, key, role and index.
 func (l *Ledger) Holdings() []Holding {
 	out := append([]Holding{}, l.holdings...)
-	sort.Slice(out, func(i, j int) bool {
+	sort.SliceStable(out, func(i, j int) bool {
 		a, b := out[i], out[j]
 		switch {
 		case a.Node != b.Node:
@@ -157,8 +157,10 @@ func (l *Ledger) Holdings() []Holding {
 			return a.before(b.Key)
 		case a.Role != b.Role:
 			return a.Role < b.Role
+		case a.Index != b.Index:
+			return a.Index < b.Index
 		}
-		return a.Index < b.Index
+		return a.Since < b.Since
 	})
 	return out
 }

@@ -107,3 +107,9 @@ func (d Device) is(model string) bool { return strings.EqualFold(d.Model, model)
 // usable says why the device cannot be given out whatever happens to gangs,
 // and "" if it can.
 func (d Device) usable() bool { return d.Unhealthy == "" && len(d.Foreign) == 0 }
+
+// device is the place of a device among those of the node; below 0: it is none
+// of them.
+func (n *Node) device(uuid string) int {
+	return slices.IndexFunc(n.Devices, func(d Device) bool { return d.UUID == uuid })
+}

@@ -32,7 +32,7 @@ func (c *Core) learn(e *entry) {
 	e.learned, e.leftAt = c.book.Version(), 0
 	left := e.estimate.Mean(e.req.Ran)
 	e.length = lengthClass(left)
-	e.dueAt = e.req.Created.add(e.req.Ran + c.dueAfter(e, left))
+	e.dueAt = e.created().add(e.req.Ran + c.dueAfter(e, left))
 }
 
 // dueAfter is how long an entry waits, in all, before it may go first. Work
@@ -58,7 +58,7 @@ func (e *entry) before(o *entry) int {
 	return cmp.Or(
 		cmp.Compare(o.req.Priority, e.req.Priority),
 		cmp.Compare(e.length, o.length),
-		cmp.Compare(e.req.Created, o.req.Created),
+		cmp.Compare(e.created(), o.created()),
 		strings.Compare(e.req.Namespace, o.req.Namespace),
 		strings.Compare(e.req.Name, o.req.Name),
 		strings.Compare(e.req.UID, o.req.UID),
@@ -109,10 +109,10 @@ func (e *entry) age(now Instant) estimate.Span {
 	if !e.placed {
 		return e.req.Ran
 	}
-	return e.req.Ran + now.since(e.since)
+	return e.req.Ran + now.since(e.began())
 }
 
 // waited is for how long an entry has waited, in all.
 func (e *entry) waited(now Instant) estimate.Span {
-	return max(0, now.since(e.req.Created)-e.req.Ran)
+	return max(0, now.since(e.created())-e.req.Ran)
 }

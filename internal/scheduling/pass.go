@@ -55,7 +55,8 @@ func (c *Core) Decide(now Instant) Result {
 }
 
 // Wake is when the next decision may differ though nothing happens: somebody's
-// patience is over, or nodes that are kept free are not any more. 0: never.
+// patience or time to wait is over, or nodes that are kept free are not any
+// more. 0: never.
 func (c *Core) Wake(now Instant) Instant {
 	var next Instant
 	earlier := func(at Instant) {
@@ -65,6 +66,7 @@ func (c *Core) Wake(now Instant) Instant {
 	}
 	for _, e := range c.waiting {
 		earlier(e.dueAt)
+		earlier(e.req.NotBefore)
 	}
 	for _, list := range [][]promise{c.nominations, c.promises} {
 		for i := range list {
@@ -129,7 +131,7 @@ func (c *Core) overdue(now Instant) {
 	c.judge(c.due)
 	c.due = slices.DeleteFunc(c.due, func(e *entry) bool { return !e.possible })
 	slices.SortFunc(c.due, func(a, b *entry) int {
-		return cmp.Or(cmp.Compare(b.req.Priority, a.req.Priority), c.widest(a, b, now), cmp.Compare(a.req.Created, b.req.Created), a.before(b))
+		return cmp.Or(cmp.Compare(b.req.Priority, a.req.Priority), c.widest(a, b, now), cmp.Compare(a.created(), b.created()), a.before(b))
 	})
 	var gpus int64
 	for i, e := range c.due {
@@ -534,7 +536,7 @@ func (c *Core) endings(now Instant) []ending {
 // widest orders what needs at least a whole node, or has waited twice as long
 // as it should, before the rest.
 func (c *Core) widest(a, b *entry, now Instant) int {
-	dire := func(e *entry) bool { return c.wide(e) || now.since(e.dueAt) > e.dueAt.since(e.req.Created) }
+	dire := func(e *entry) bool { return c.wide(e) || now.since(e.dueAt) > e.dueAt.since(e.created()) }
 	return first(dire(a), dire(b))
 }
 

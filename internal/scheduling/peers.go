@@ -107,11 +107,13 @@ func (f *fit) tied(r *Role) bool {
 	return !f.core.blind && (len(r.Peers) > 0 || f.core.shunners > 0 || f.shunning)
 }
 
-// each calls do for all that is held, by others and by this attempt itself.
+// each calls do for all that is held, by others and by this attempt itself, on
+// nodes that are known: a core that was told of a node before it went must not
+// find others there that a new one does not.
 func (f *fit) each(do func(*held)) {
 	for _, e := range f.core.running {
 		for i := range e.held {
-			if h := &e.held[i]; !h.up {
+			if h := &e.held[i]; !h.up && f.core.known(h.site) {
 				do(h)
 			}
 		}

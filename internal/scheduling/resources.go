@@ -24,6 +24,18 @@ func (r Resources) minus(o Resources) Resources {
 	return r.combine(o, -1)
 }
 
+// times returns n times the amount.
+func (r Resources) times(n int64) Resources {
+	out := Resources{MilliCPU: n * r.MilliCPU, Memory: n * r.Memory, Pods: n * r.Pods}
+	if len(r.Other) > 0 {
+		out.Other = make(map[string]int64, len(r.Other))
+		for name, amount := range r.Other {
+			out.Other[name] = n * amount
+		}
+	}
+	return out
+}
+
 func (r Resources) combine(o Resources, sign int64) Resources {
 	out := Resources{
 		MilliCPU: r.MilliCPU + sign*o.MilliCPU,

@@ -2,7 +2,6 @@ package scheduling
 
 import (
 	"fmt"
-	"math/bits"
 	"strings"
 
 	"github.com/muster-dev/muster/internal/scheduling/placement"
@@ -73,52 +72,45 @@ func given(s placement.Seat, r *Role) Share {
 	return Share{Milli: int64(s.Milli), MiB: s.MiB}
 }
 
-// takeShare seats somebody who has a part of a device already, exactly as it
+// seatShare seats somebody who has a part of a device already, exactly as it
 // was given; where the device tells another size of its memory since, by the
-// thousandths alone.
-func (c *Core) takeShare(h *held, uuid string, s Share) {
+// thousandths alone. It is false where that is not free.
+func (c *Core) seatShare(on placement.NodeID, uuid string, s Share) (placement.Seat, bool) {
 	asks := []placement.Ask{{ShareMilli: s.Milli, ShareMiB: s.MiB}, {ShareMilli: s.Milli}}
 	if s.Milli >= placement.Whole {
 		asks = []placement.Ask{{ShareMiB: s.MiB}, {GPUs: 1}}
 	}
 	for _, ask := range asks {
-		class, err := c.cluster.Class(ask)
-		if err != nil {
-			continue
-		}
-		if seat, err := c.cluster.Take(class, h.site.id, uuid); err == nil {
-			h.seats = append(h.seats, seat)
-			return
+		if seat, ok := c.seat(ask, on, uuid); ok {
+			return seat, true
 		}
 	}
+	return placement.Seat{}, false
 }
 
-// left is what is free of every device of a node that may be given out.
-func (r *room) left() map[string]Share {
-	out := make(map[string]Share, len(r.node.Devices))
-	for i := range r.node.Devices {
-		d := &r.node.Devices[i]
-		if !d.usable() {
-			continue
-		}
-		free := Share{Milli: placement.Whole, MiB: d.MemoryMiB}
-		for _, u := range r.tenants[d.UUID] {
-			free.Milli -= u.share.Milli
-			free.MiB -= u.share.MiB
-		}
-		out[d.UUID] = Share{Milli: max(0, free.Milli), MiB: max(0, free.MiB)}
+// left is what is free of a device of the node; false if it may not be given
+// out.
+func (r *room) left(device int) (Share, bool) {
+	d := &r.node.Devices[device]
+	if !d.usable() {
+		return Share{}, false
 	}
-	return out
+	free := Share{Milli: placement.Whole, MiB: d.MemoryMiB}
+	for _, u := range r.tenants[device] {
+		free.Milli -= u.share.Milli
+		free.MiB -= u.share.MiB
+	}
+	return Share{Milli: max(0, free.Milli), MiB: max(0, free.MiB)}, true
 }
 
 // lodgeSeats enters whose the devices of a member's seats are.
 func (c *Core) lodgeSeats(r *room, who *tenant, seats []placement.Seat) {
+	var few [placement.MaxDevices]string
 	for _, s := range seats {
-		for m := s.Devices; m != 0; m &= m - 1 {
-			one := placement.Seat{Node: s.Node, Devices: 1 << bits.TrailingZeros64(m)}
-			for _, uuid := range c.cluster.SeatDevices(one, nil) {
-				share := Share{Milli: int64(s.Milli), MiB: s.MiB}
-				r.tenants[uuid] = append(r.tenants[uuid], portion{tenant: who, share: share})
+		share := Share{Milli: int64(s.Milli), MiB: s.MiB}
+		for _, uuid := range c.cluster.SeatDevices(s, few[:0]) {
+			if d := r.node.device(uuid); d >= 0 {
+				r.tenants[d] = append(r.tenants[d], portion{tenant: who, share: share})
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package scheduling
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/muster-dev/muster/internal/scheduling/placement"
@@ -91,12 +90,12 @@ func (d *diagnosis) sharesEver() Reason {
 			continue
 		}
 		reason := ShareTooLarge{Role: r.Name, Members: members(r), Share: r.Share, Models: r.Models}
-		d.count(r, func(_ *room, dev *Device) bool {
+		d.left.each(r, func(room *room, at int) {
+			dev := &room.node.Devices[at]
 			reason.Most = max(reason.Most, dev.MemoryMiB)
 			if part, ok := r.Share.portionOf(dev); ok {
 				reason.Fits += Share{Milli: placement.Whole, MiB: dev.MemoryMiB}.times(part)
 			}
-			return true
 		})
 		if reason.Fits < reason.Members {
 			return reason
@@ -107,10 +106,6 @@ func (d *diagnosis) sharesEver() Reason {
 
 // sharesNow finds a role whose members' parts are not free.
 func (d *diagnosis) sharesNow() Reason {
-	left := make(map[*room]map[string]Share, len(d.left.rooms))
-	for _, r := range d.left.rooms {
-		left[r] = r.left()
-	}
 	for i := range d.req.Roles {
 		r := &d.req.Roles[i]
 		if !r.Share.some() || members(r) == 0 {
@@ -118,9 +113,9 @@ func (d *diagnosis) sharesNow() Reason {
 		}
 		reason := ShortOfShare{Role: r.Name, Members: members(r), Share: r.Share, Models: r.Models, None: true}
 		var whole Share // what the share comes to on the freest
-		d.count(r, func(room *room, dev *Device) bool {
-			free, usable := left[room][dev.UUID]
-			part, ok := r.Share.portionOf(dev)
+		d.left.each(r, func(room *room, at int) {
+			free, usable := room.left(at)
+			part, ok := r.Share.portionOf(&room.node.Devices[at])
 			if usable && ok {
 				reason.None = false
 				reason.Fits += free.times(part)
@@ -128,16 +123,14 @@ func (d *diagnosis) sharesNow() Reason {
 					reason.Freest, whole = free, part
 				}
 			}
-			return true
 		})
 		if reason.Fits < reason.Members {
 			if reason.Fits == 0 && reason.Freest.Milli >= r.Share.Milli && reason.Freest.MiB >= r.Share.MiB {
 				// What comes with what was asked for is short.
 				reason.Share = whole
 			}
-			var who ShortOfGPUs
-			d.holders(r, &who)
-			reason.Holders, reason.Foreign, reason.Unhealthy = who.Holders, who.Foreign, who.Unhealthy
+			told := d.left.tell(r)
+			reason.Holders, reason.Foreign, reason.Unhealthy = told.holders, told.foreign, told.unhealthy
 			return reason
 		}
 	}
@@ -269,14 +262,4 @@ func (h *GPUHolder) tenancy(p portion) {
 		h.Share.MiB += p.share.MiB
 	}
 	h.Since = min(h.Since, p.since)
-}
-
-// holds finds a holder in a list, or adds it.
-func holds(list []GPUHolder, p portion) ([]GPUHolder, *GPUHolder) {
-	at := slices.IndexFunc(list, func(h GPUHolder) bool { return h.Key == p.Key && h.Pod == p.pod })
-	if at < 0 {
-		at = len(list)
-		list = append(list, GPUHolder{Key: p.Key, Pod: p.pod, Since: p.since})
-	}
-	return list, &list[at]
 }

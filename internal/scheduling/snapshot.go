@@ -33,6 +33,11 @@ type Snapshot struct {
 	// Paused says who wants nothing new to be started, and since when; empty if
 	// nobody does.
 	Paused string
+	// Usage is what was written down of the usage of queues, for a core that is
+	// new.
+	Usage []queue.Recollection
+	// Calibration is what was learned from forecasts before.
+	Calibration Calibration
 	// Ended is work that succeeded before, the first to end first, for a core
 	// that is new and has to learn from it.
 	Ended []Ended

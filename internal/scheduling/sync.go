@@ -3,23 +3,42 @@ package scheduling
 import (
 	"reflect"
 	"slices"
+
+	"github.com/muster-dev/muster/internal/scheduling/queue"
 )
 
 // Sync makes the core agree with a snapshot: what is new or different is told
 // to it, what is not there any more is dropped. What it decided and the
 // snapshot does not show is taken back. It returns the snapshot's ledger.
 func (c *Core) Sync(s Snapshot) *Ledger {
-	if !reflect.DeepEqual(c.specs, s.Queues) {
-		c.SetQueues(s.Queues)
-	}
+	c.setQueues(s.Queues)
 	c.syncNodes(s.Nodes)
 	c.SetQuotas(s.Quotas)
+	about := make([]string, 0, len(c.entries)+len(s.Requests))
+	for uid := range c.entries {
+		about = append(about, uid)
+	}
+	return c.agree(s, about)
+}
+
+// setQueues replaces the queues if they are others.
+func (c *Core) setQueues(specs []queue.Spec) {
+	if !reflect.DeepEqual(c.specs, specs) {
+		c.SetQueues(specs)
+	}
+}
+
+// agree makes what is known of some requests and pods agree with a snapshot:
+// of those that are named, and of all that the snapshot shows. It returns the
+// snapshot's ledger.
+func (c *Core) agree(s Snapshot, about []string) *Ledger {
 	ledger := NewLedger(s)
 	placed := placements(s)
 	held := map[string][]Holding{}
 	for _, h := range ledger.Holdings() {
 		held[h.uid] = append(held[h.uid], h)
 	}
+	about = c.withWishes(everyone(about, s, held))
 	// 1. Requests, and what became of those that are gone.
 	present := make(map[string]bool, len(s.Requests))
 	for i := range s.Requests {
@@ -30,44 +49,48 @@ func (c *Core) Sync(s Snapshot) *Ledger {
 		present[r.UID] = true
 		if e := c.entries[r.UID]; e == nil || e.source == nil || !e.source.same(r) {
 			c.SetRequest(*r)
-			c.entries[r.UID].source = r
+			own := *r
+			c.entries[r.UID].source = &own
 		}
 	}
 	c.wishes(&s, placed, present)
-	for _, uid := range chosen(c.entries, func(uid string, _ *entry) bool {
-		return !present[uid] && len(held[uid]) == 0 && placed[uid] == nil
-	}) {
-		c.Drop(uid)
+	for _, uid := range about {
+		if !present[uid] && len(held[uid]) == 0 && placed[uid] == nil {
+			c.Drop(uid)
+		}
 	}
 	// 2. What is held, in a fixed order.
-	for _, uid := range chosen(held, func(uid string, h []Holding) bool { return !c.settled(uid, h, placed[uid]) }) {
-		c.adopt(uid, held[uid], placed[uid])
+	for _, uid := range about {
+		if len(held[uid]) > 0 && !c.settled(uid, held[uid], placed[uid]) {
+			c.adopt(uid, held[uid], placed[uid])
+		}
 	}
 	// 3. What is held no more. A placement of which all members have ended
 	// holds nothing, and yet its request is not planned again.
-	for _, uid := range chosen(c.entries, func(uid string, e *entry) bool {
-		return len(held[uid]) == 0 && (e.placed || placed[uid] != nil) && !c.settled(uid, nil, placed[uid])
-	}) {
-		c.adopt(uid, nil, placed[uid])
+	for _, uid := range about {
+		e := c.entries[uid]
+		if e != nil && len(held[uid]) == 0 && (e.placed || placed[uid] != nil) && !c.settled(uid, nil, placed[uid]) {
+			c.adopt(uid, nil, placed[uid])
+		}
 	}
-	// 4. What found a device held by one that has given it back since.
-	for _, uid := range chosen(c.entries, func(_ string, e *entry) bool { return e.crowded }) {
-		c.adopt(uid, held[uid], placed[uid])
-		c.entries[uid].crowded = false
-	}
+	// 4. What some could not be given when they were shown.
+	c.mend()
 	return ledger
 }
 
-// chosen are the keys that are wanted, sorted.
-func chosen[V any](m map[string]V, wanted func(string, V) bool) []string {
-	var out []string
-	for key, value := range m {
-		if wanted(key, value) {
-			out = append(out, key)
-		}
+// everyone are the UIDs that are named or shown, sorted, each once.
+func everyone(about []string, s Snapshot, held map[string][]Holding) []string {
+	for i := range s.Requests {
+		about = append(about, s.Requests[i].UID)
 	}
-	slices.Sort(out)
-	return out
+	for i := range s.Placements {
+		about = append(about, s.Placements[i].UID)
+	}
+	for uid := range held {
+		about = append(about, uid)
+	}
+	slices.Sort(about)
+	return slices.Compact(about)
 }
 
 // settled reports that an entry holds what the ledger says already; it then
@@ -77,12 +100,11 @@ func (c *Core) settled(uid string, holdings []Holding, p *Placement) bool {
 	if e == nil || !e.placed || e.unseen || p == nil && len(holdings) == 0 || p != nil && e.attempt != p.Attempt {
 		return false
 	}
-	back := slices.ContainsFunc(e.absent, func(node string) bool { return c.nodes[node] != nil })
-	if back || !slices.EqualFunc(e.holdings, holdings, Holding.same) {
+	if e.journalled != (p != nil) || !slices.EqualFunc(e.holdings, holdings, Holding.same) {
 		return false
 	}
 	if p != nil {
-		e.saved = p.Saved
+		e.save(p.Saved)
 	}
 	return true
 }
@@ -110,27 +132,43 @@ func (c *Core) adopt(uid string, holdings []Holding, p *Placement) {
 		e = &entry{req: Request{Key: holdings[0].Key, UID: uid, Pod: holdings[0].Pod}}
 		c.entries[uid] = e
 		c.enrol(e)
+		c.learn(e)
 	}
 	if p != nil {
-		e.saved = p.Saved
+		e.save(p.Saved)
 	}
 	c.unordered(e, holdings)
-	favoured := e.favoured > 0 && p != nil && e.attempt == p.Attempt
+	goesOn := e.placed && p != nil && e.attempt == p.Attempt
+	if p == nil && len(holdings) > 0 {
+		goesOn = e.placed && !e.journalled && e.since == holdings[0].Since
+	}
+	favoured, toldAt, late, after := goesOn && e.favoured > 0, e.toldAt, e.late, e.after
 	c.free(e)
 	c.remove(e)
-	e.crowded = false
 	if len(holdings) == 0 && p == nil {
 		c.insert(e)
 		return
 	}
-	e.placed, e.unseen, e.holdings = true, false, holdings
+	e.placed, e.unseen, e.journalled, e.holdings = true, false, p != nil, holdings
+	if goesOn {
+		e.toldAt, e.late, e.after = toldAt, late, after
+	}
 	switch {
 	case p != nil:
 		e.attempt, e.since = p.Attempt, p.Created
 	default:
 		e.since = holdings[0].Since
 	}
-	for _, h := range holdings {
+	c.takeAll(e)
+	if favoured {
+		c.favour(e)
+	}
+	c.insertRunning(e)
+}
+
+// takeAll gives an entry all that it is known to hold.
+func (c *Core) takeAll(e *entry) {
+	for _, h := range e.holdings {
 		before := len(e.held)
 		c.take(e, Assignment{Role: h.Role, Index: h.Index, Node: h.Node, GPUs: h.GPUs, Share: h.Share}, h.Resources)
 		if len(e.held) > before {
@@ -145,13 +183,6 @@ func (c *Core) adopt(uid string, holdings []Holding, p *Placement) {
 		for i := range e.held {
 			e.gpus += e.held[i].milli()
 		}
-	}
-	if favoured {
-		c.favour(e)
-	}
-	at, found := slices.BinarySearchFunc(c.running, e, byUID)
-	if !found {
-		c.running = slices.Insert(c.running, at, e)
 	}
 }
 

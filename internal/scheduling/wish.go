@@ -1,6 +1,9 @@
 package scheduling
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // wishOf is the UID under which what a placed gang is entitled to, and does not
 // have, waits.
@@ -12,21 +15,15 @@ func wishOf(uid string) string { return uid + "+" }
 // patience begins when they are first seen. What was planned for one is shown
 // by the snapshot, or taken back.
 func (c *Core) wishes(s *Snapshot, placed map[string]*Placement, present map[string]bool) {
-	if !slices.ContainsFunc(s.Requests, func(r Request) bool { return r.Grows }) {
-		return
-	}
-	journalled := map[string][]*Placement{}
-	for i := range s.Placements {
-		p := &s.Placements[i]
-		journalled[p.UID] = append(journalled[p.UID], p)
-	}
+	journal := journals(s, placed)
 	for i := range s.Requests {
 		r := &s.Requests[i]
 		e := c.entries[r.UID]
-		if e == nil || e.source == nil || len(r.Roles) == 0 || placed[r.UID] == nil {
+		if e == nil || e.source == nil || journal[r.UID] == nil {
 			continue
 		}
-		live := e.read(journalled[r.UID], placed[r.UID].Attempt)
+		var live map[string]int32
+		e.busy, live = read(journal[r.UID], placed[r.UID].Attempt)
 		want, some := e.wish(live, s.Now)
 		uid := wishOf(r.UID)
 		have := c.entries[uid]
@@ -46,24 +43,57 @@ func (c *Core) wishes(s *Snapshot, placed map[string]*Placement, present map[str
 	}
 }
 
-// read notes which members have a place in the journal of an attempt, and
+// withWishes adds, to UIDs, those of the wishes of the gangs among them.
+func (c *Core) withWishes(uids []string) []string {
+	for _, uid := range uids {
+		if wish := wishOf(uid); c.entries[wish] != nil {
+			uids = append(uids, wish)
+		}
+	}
+	slices.Sort(uids)
+	return slices.Compact(uids)
+}
+
+// journals are all placements of each gang that is placed and elastic.
+func journals(s *Snapshot, placed map[string]*Placement) map[string][]*Placement {
+	var out map[string][]*Placement
+	for i := range s.Requests {
+		if r := &s.Requests[i]; len(r.Roles) > 0 && placed[r.UID] != nil {
+			if out == nil {
+				out = map[string][]*Placement{}
+			}
+			out[r.UID] = []*Placement{}
+		}
+	}
+	if out == nil {
+		return nil
+	}
+	for i := range s.Placements {
+		p := &s.Placements[i]
+		if list, some := out[p.UID]; some {
+			out[p.UID] = append(list, p)
+		}
+	}
+	return out
+}
+
+// read finds which members have a place in the journal of an attempt, and
 // counts, by role, those that hold it and were not ordered back.
-func (e *entry) read(journal []*Placement, attempt int32) map[string]int32 {
-	live := map[string]int32{}
-	e.busy = map[memberKey]bool{}
+func read(journal []*Placement, attempt int32) (busy map[memberKey]bool, live map[string]int32) {
+	busy, live = map[memberKey]bool{}, map[string]int32{}
 	for _, p := range journal {
 		if p.Attempt != attempt {
 			continue
 		}
 		for i := range p.Members {
 			m := &p.Members[i]
-			e.busy[memberKey{role: m.Role, index: m.Index}] = true
+			busy[memberKey{role: m.Role, index: m.Index}] = true
 			if !m.Released && !p.Leaving {
 				live[m.Role]++
 			}
 		}
 	}
-	return live
+	return busy, live
 }
 
 // wish is what an entry that is placed is entitled to and does not have.
@@ -92,6 +122,22 @@ func (e *entry) wish(live map[string]int32, now Instant) (Request, bool) {
 		}
 	}
 	return w, len(w.Roles) > 0
+}
+
+// knowsWish reports that what is known of a placed gang's journal, and of what
+// it is entitled to, agrees with a snapshot.
+func (c *Core) knowsWish(e *entry, journal []*Placement, attempt int32, now Instant) bool {
+	busy, live := read(journal, attempt)
+	if !maps.Equal(e.busy, busy) {
+		return false
+	}
+	want, some := e.wish(live, now)
+	have := c.entries[wishOf(e.req.UID)]
+	if !some || have == nil {
+		return some == (have != nil)
+	}
+	want.Created = have.req.Created
+	return !have.placed && have.req.same(&want)
 }
 
 // planWish plans what a placed gang is entitled to, as further replicas of it.

@@ -44,9 +44,12 @@ func tied(spec *corev1.PodSpec) bool {
 // the core.
 func (w *world) anyTied() bool {
 	return slices.ContainsFunc(w.pods, func(p corev1.Pod) bool { return tied(&p.Spec) }) ||
-		slices.ContainsFunc(w.gangs, func(g v1alpha1.Gang) bool {
-			return slices.ContainsFunc(g.Spec.Roles, func(r v1alpha1.GangRole) bool { return tied(&r.Template.Spec) })
-		})
+		slices.ContainsFunc(w.gangs, func(g v1alpha1.Gang) bool { return tiedGang(&g) })
+}
+
+// tiedGang reports that pods of a gang have rules about where others are.
+func tiedGang(g *v1alpha1.Gang) bool {
+	return slices.ContainsFunc(g.Spec.Roles, func(r v1alpha1.GangRole) bool { return tied(&r.Template.Spec) })
 }
 
 // peersOf are a pod's rules about where others are. The problem names the first

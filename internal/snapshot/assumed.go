@@ -14,24 +14,35 @@ import (
 // before it is sent, and no longer once the watch shows its object in any
 // state, or the API server has definitely refused it.
 //
-// A pass must copy what is assumed before it lists the cache: an object that
-// moves from here to the cache in between is then seen twice, never not at
-// all.
+// A pass must copy what is assumed before it takes what the watch showed, and
+// the watch must show an object to the mirror before it is no longer assumed: an
+// object that moves from here to there in between is then seen twice, never not
+// at all.
 type assumed struct {
+	// changed is called with the UID of the gang or pod of which something else
+	// is assumed than before.
+	changed func(types.UID)
+
 	mu         sync.Mutex
 	placements map[types.NamespacedName]*v1alpha1.Placement
 	bindings   map[types.UID]*corev1.Pod
 	highest    map[types.UID]int32
-	// leaving are the placements that were ordered back.
-	leaving map[types.UID]bool
+	// leaving are the placements that were ordered back, and their gangs.
+	leaving map[types.UID]types.UID
+
+	// sinceMu guards since, the UIDs of which something else is assumed since
+	// all was copied last.
+	sinceMu sync.Mutex
+	since   []types.UID
 }
 
-func newAssumed() *assumed {
+func newAssumed(changed func(types.UID)) *assumed {
 	return &assumed{
+		changed:    changed,
 		placements: map[types.NamespacedName]*v1alpha1.Placement{},
 		bindings:   map[types.UID]*corev1.Pod{},
 		highest:    map[types.UID]int32{},
-		leaving:    map[types.UID]bool{},
+		leaving:    map[types.UID]types.UID{},
 	}
 }
 
@@ -39,17 +50,48 @@ func newAssumed() *assumed {
 type copied struct {
 	placements map[types.NamespacedName]*v1alpha1.Placement
 	bindings   map[types.UID]*corev1.Pod
-	highest    map[types.UID]int32
-	leaving    map[types.UID]bool
+	leaving    map[types.UID]types.UID
+}
+
+// highestOf are the highest attempts seen of some gangs. Unlike what is
+// assumed it may be read at any time: it only grows.
+func (a *assumed) highestOf(gangs []v1alpha1.Gang) map[types.UID]int32 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := make(map[types.UID]int32, len(gangs))
+	for i := range gangs {
+		if highest, ok := a.highest[gangs[i].UID]; ok {
+			out[gangs[i].UID] = highest
+		}
+	}
+	return out
+}
+
+// touch says that something else is assumed of a gang or pod than before.
+func (a *assumed) touch(uid types.UID) {
+	a.sinceMu.Lock()
+	a.since = append(a.since, uid)
+	a.sinceMu.Unlock()
+	a.changed(uid)
+}
+
+// sinceCopied are the gangs and pods of which something else may be assumed than
+// what was copied last says.
+func (a *assumed) sinceCopied() []types.UID {
+	a.sinceMu.Lock()
+	defer a.sinceMu.Unlock()
+	out := a.since
+	a.since = nil
+	return out
 }
 
 func (a *assumed) copy() copied {
+	a.sinceCopied()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := copied{
 		placements: make(map[types.NamespacedName]*v1alpha1.Placement, len(a.placements)),
 		bindings:   make(map[types.UID]*corev1.Pod, len(a.bindings)),
-		highest:    make(map[types.UID]int32, len(a.highest)),
 		leaving:    maps.Clone(a.leaving),
 	}
 	for k, v := range a.placements {
@@ -57,9 +99,6 @@ func (a *assumed) copy() copied {
 	}
 	for k, v := range a.bindings {
 		c.bindings[k] = v
-	}
-	for k, v := range a.highest {
-		c.highest[k] = v
 	}
 	return c
 }
@@ -70,6 +109,7 @@ func keyOf(p *v1alpha1.Placement) types.NamespacedName {
 
 // placement assumes that a Placement exists.
 func (a *assumed) placement(p *v1alpha1.Placement) {
+	defer a.touch(p.Spec.GangUID)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.placements[keyOf(p)] = p
@@ -81,6 +121,7 @@ func (a *assumed) noPlacement(p *v1alpha1.Placement) {
 	defer a.mu.Unlock()
 	if have := a.placements[keyOf(p)]; have != nil && have.Spec.GangUID == p.Spec.GangUID && have.Spec.Attempt == p.Spec.Attempt {
 		delete(a.placements, keyOf(p))
+		defer a.touch(p.Spec.GangUID)
 	}
 }
 
@@ -92,22 +133,22 @@ func (a *assumed) seen(p *v1alpha1.Placement) {
 	if p.DeletionTimestamp != nil {
 		delete(a.leaving, p.UID)
 	}
+	if p.Spec.Attempt > a.highest[p.Spec.GangUID] {
+		defer a.touch(p.Spec.GangUID)
+	}
 	a.highest[p.Spec.GangUID] = max(a.highest[p.Spec.GangUID], p.Spec.Attempt)
 }
 
-// forget drops what was kept for gangs that are no more.
-func (a *assumed) forget(alive map[types.UID]bool) {
+// forget drops what was kept for a gang that is no more.
+func (a *assumed) forget(gang types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for uid := range a.highest {
-		if !alive[uid] {
-			delete(a.highest, uid)
-		}
-	}
+	delete(a.highest, gang)
 }
 
 // binding assumes that a pod, given with its node and GPUs, is bound.
 func (a *assumed) binding(p *corev1.Pod) {
+	defer a.touch(p.UID)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.bindings[p.UID] = p
@@ -118,5 +159,8 @@ func (a *assumed) binding(p *corev1.Pod) {
 func (a *assumed) noBinding(uid types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.bindings, uid)
+	if a.bindings[uid] != nil {
+		delete(a.bindings, uid)
+		defer a.touch(uid)
+	}
 }

@@ -2,11 +2,13 @@
 // shows nodes, pods, gangs and placements to package scheduling as one
 // Snapshot, and turns the plans that come back into API writes.
 //
-// Vocabulary: a pass is one round of read, decide and write; to assume is to
-// count a write before the watch has shown it; the epoch is a number that
-// grows with every start of the scheduler and is stamped on all it writes;
-// to take over is what package fencing calls so, and comes before the first
-// pass; a foreign pod is one that no gang made and that names this scheduler.
+// Vocabulary: a pass is one round of telling the core what changed, decisions
+// and writes; a unit is what changes together, a gang with its placements and
+// pods or a lone pod; the mirror keeps what the watch showed of them; to assume
+// is to count a write before the watch has shown it; the epoch is a number that
+// grows with every start of the scheduler and is stamped on all it writes; to
+// take over is what package fencing calls so, and comes before the first pass; a
+// foreign pod is one that no gang made and that names this scheduler.
 //
 // The creation of a Placement is the commit point of a plan: before it nothing
 // is held, after it everything is. It carries [v1alpha1.GangFinalizer], which the

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -59,22 +60,18 @@ func freshGrowth(g *v1alpha1.Gang, p *v1alpha1.Placement, generation int64) erro
 }
 
 // resize writes what was decided about gangs that are placed: the replicas that
-// they are given, and those that they are to give back.
-func (l *Loop) resize(ctx context.Context, w world, o objects, result scheduling.Result) {
+// they are given, and those that they are to give back. Whatever comes of it,
+// the core is told of them in the next pass.
+func (l *Loop) resize(ctx context.Context, result scheduling.Result) {
 	for _, growth := range result.Growths {
-		if g := o.gangs[types.UID(growth.UID)]; g != nil {
+		l.mirror.touch(types.UID(growth.UID))
+		if g := l.mirror.gang(types.UID(growth.UID)); g != nil {
 			l.grow(ctx, g, growth)
 		}
 	}
-	if len(result.GiveBacks) == 0 {
-		return
-	}
-	byUID := make(map[types.UID]*v1alpha1.Placement, len(w.placements))
-	for i := range w.placements {
-		byUID[w.placements[i].UID] = &w.placements[i]
-	}
 	for _, b := range result.GiveBacks {
-		if p := byUID[types.UID(b.Journal)]; p != nil && p.UID != "" {
+		l.mirror.touch(types.UID(b.UID))
+		if p := l.mirror.placement(types.UID(b.UID), types.UID(b.Journal)); p != nil {
 			l.giveBack(ctx, p, b)
 		}
 	}
@@ -83,13 +80,8 @@ func (l *Loop) resize(ctx context.Context, w world, o objects, result scheduling
 // grow journals one more replica. It is assumed at once and taken back if the
 // API server definitely refuses it, or the attempt is not under way any more.
 func (l *Loop) grow(ctx context.Context, g *v1alpha1.Gang, growth scheduling.Growth) {
-	plan := scheduling.Plan{Key: growth.Key, UID: growth.UID, Attempt: growth.Attempt, Members: []scheduling.Assignment{growth.Member}}
-	p := placementOf(g, plan, l.epoch.Load(), l.options.Now())
-	// A name is never used twice, so that an entry that is gone is not taken for
-	// one that is still to be seen.
 	l.grown++
-	p.Spec.Extends = p.Name
-	p.Name = fmt.Sprintf("%s.%s-%d.%d-%d", p.Name, growth.Member.Role, growth.Member.Index, l.epoch.Load(), l.grown)
+	p := extensionOf(g, growth, l.epoch.Load(), l.grown, l.options.Now())
 	l.assumed.placement(p)
 	generation := g.Generation
 	l.background(ctx, func() {
@@ -106,6 +98,17 @@ func (l *Loop) grow(ctx context.Context, g *v1alpha1.Gang, growth scheduling.Gro
 	})
 }
 
+// extensionOf is the journal entry of one more replica. Its name is never used
+// twice, so that an entry that is gone is not taken for one that is still to be
+// seen.
+func extensionOf(g *v1alpha1.Gang, growth scheduling.Growth, epoch, number int64, now time.Time) *v1alpha1.Placement {
+	plan := scheduling.Plan{Key: growth.Key, UID: growth.UID, Attempt: growth.Attempt, Members: []scheduling.Assignment{growth.Member}}
+	p := placementOf(g, plan, epoch, now)
+	p.Spec.Extends = p.Name
+	p.Name = fmt.Sprintf("%s.%s-%d.%d-%d", p.Name, growth.Member.Role, growth.Member.Index, epoch, number)
+	return p
+}
+
 // giveBack orders a replica back: its placement is told for whom, and deleted.
 // The gang's controller lets it go once the replica's pod is gone.
 func (l *Loop) giveBack(ctx context.Context, p *v1alpha1.Placement, b scheduling.GiveBack) {
@@ -120,7 +123,7 @@ func (l *Loop) giveBack(ctx context.Context, p *v1alpha1.Placement, b scheduling
 	target := &v1alpha1.Placement{}
 	target.Namespace, target.Name = p.Namespace, p.Name
 	uid := p.UID
-	l.assumed.leaves(uid)
+	l.assumed.leaves(uid, p.Spec.GangUID)
 	l.background(ctx, func() {
 		err := l.options.Client.Patch(ctx, target.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
 		if err == nil {
@@ -139,11 +142,12 @@ func (l *Loop) giveBack(ctx context.Context, p *v1alpha1.Placement, b scheduling
 	})
 }
 
-// leaves assumes that a placement was ordered back.
-func (a *assumed) leaves(uid types.UID) {
+// leaves assumes that a placement of a gang was ordered back.
+func (a *assumed) leaves(uid, gang types.UID) {
+	defer a.touch(gang)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.leaving[uid] = true
+	a.leaving[uid] = gang
 }
 
 // left takes that back: the placement shows it, is gone, or was not ordered
@@ -151,5 +155,8 @@ func (a *assumed) leaves(uid types.UID) {
 func (a *assumed) left(uid types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.leaving, uid)
+	if gang, leaves := a.leaving[uid]; leaves {
+		delete(a.leaving, uid)
+		defer a.touch(gang)
+	}
 }

@@ -24,54 +24,95 @@ import (
 // them, and only name what they need.
 const inFull = 32
 
-// explain tells every waiting gang and pod why it waits, if it does not know.
-// It returns when the first of those that cool off is due.
-func (l *Loop) explain(ctx context.Context, waiting []scheduling.Waiting, o objects, now time.Time) time.Time {
+// How much of the time reasons may take, and how often one object is told
+// another one: reasons are worked out for all that waits at once, after passes
+// but not after every one of them where that takes long; nothing waits longer
+// than reasonsWait for them.
+const (
+	reasonsPart = 20
+	reasonsWait = time.Second
+	retellEvery = 5 * time.Second
+)
+
+// telling is what a waiting gang or pod was told.
+type telling struct {
+	// said is the object's version and the words.
+	said string
+	at   time.Time
+}
+
+// reasons are the rounds in which all that waits is told why.
+type reasons struct {
+	// due is true if anything may have changed since the last round.
+	due bool
+	// last is when the last round was, and took how long it took.
+	last time.Time
+	took time.Duration
+}
+
+// explain tells every waiting gang and pod why it waits, if it does not know
+// and was not told a moment ago. A round of this is put off while the last one
+// is not long enough ago. It returns when it wants to be called again; zero if
+// not.
+func (l *Loop) explain(ctx context.Context, paused string, now time.Time) time.Time {
+	if !l.reasons.due {
+		return time.Time{}
+	}
+	if next := l.reasons.last.Add(min(reasonsWait, reasonsPart*l.reasons.took)); now.Before(next) && !now.Before(l.reasons.last) {
+		return next
+	}
+	began := time.Now()
+	next := l.round(ctx, l.core.Reasons(instant(now), paused), now)
+	l.reasons = reasons{due: !next.IsZero(), last: now, took: time.Since(began)}
+	return next
+}
+
+// round tells why each of these waits. It returns when those can be told that
+// were told something else a moment ago.
+func (l *Loop) round(ctx context.Context, waiting []scheduling.Waiting, now time.Time) time.Time {
 	clock := Clock(now, l.options.Location)
-	var next scheduling.Instant
+	var next time.Time
 	for i, w := range waiting {
+		switch w.Reason.(type) {
+		case scheduling.Suspended, scheduling.Draining, scheduling.CoolingOff:
+			if !w.Pod {
+				continue // the gang's controller says so itself, or why the last attempt failed
+			}
+		}
 		text := scheduling.Coarse(w.Reason, clock)
 		if i < inFull {
 			text = w.Reason.Render(clock)
 		}
 		uid := types.UID(w.UID)
 		if w.Pod {
-			l.tellPod(ctx, o.pods[uid], text)
-			continue
+			next = sooner(next, l.tellPod(ctx, l.mirror.pod(uid), text, now))
+		} else {
+			next = sooner(next, l.tellGang(ctx, l.mirror.gang(uid), text, now))
 		}
-		switch r := w.Reason.(type) {
-		case scheduling.Suspended, scheduling.Draining:
-			continue // the gang's controller says so itself
-		case scheduling.CoolingOff:
-			if next == 0 || r.Until < next {
-				next = r.Until
-			}
-			continue // its message is why the last attempt failed
-		}
-		l.tellGang(ctx, o.gangs[uid], text, now)
 	}
-	if next == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, int64(next))
+	return next
 }
 
 // news reports whether a text is new to an object as it was read, and notes
-// that it is told.
-func (l *Loop) news(object client.Object, has, text string) bool {
+// that it is told. Of what was told something else a moment ago it returns when
+// it may be told.
+func (l *Loop) news(object client.Object, has, text string, now time.Time) (bool, time.Time) {
 	uid := object.GetUID()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	before, known := l.told[uid]
 	if has == text {
-		delete(l.told, uid)
-		return false
+		return false, time.Time{}
 	}
 	said := object.GetResourceVersion() + " " + text
-	if l.told[uid] == said {
-		return false
+	if before.said == said {
+		return false, time.Time{}
 	}
-	l.told[uid] = said
-	return true
+	if next := before.at.Add(retellEvery); known && now.Before(next) && !now.Before(before.at) {
+		return false, next
+	}
+	l.told[uid] = telling{said: said, at: now}
+	return true, time.Time{}
 }
 
 // untold makes a text news again after it could not be written.
@@ -79,18 +120,23 @@ func (l *Loop) untold(uid types.UID) {
 	l.mu.Lock()
 	delete(l.told, uid)
 	l.mu.Unlock()
+	l.mirror.touch(uid)
 	l.later()
 }
 
 // tellGang writes the reason into the gang's status. A gang whose pods the API
 // server will never accept fails here, in its words.
-func (l *Loop) tellGang(ctx context.Context, g *v1alpha1.Gang, text string, now time.Time) {
-	known, _ := l.lessons.look(ctx, g, now)
-	if g.Status.Phase == "" && !known.invalid {
-		return // its controller is about to write; telling it then saves a conflict
+func (l *Loop) tellGang(ctx context.Context, g *v1alpha1.Gang, text string, now time.Time) (later time.Time) {
+	if g == nil {
+		return later
 	}
-	if !l.news(g, g.Status.Message, text) {
-		return
+	known, _ := l.learn(ctx, g, now)
+	if g.Status.Phase == "" && !known.invalid {
+		return later // its controller is about to write; telling it then saves a conflict
+	}
+	news, later := l.news(g, g.Status.Message, text, now)
+	if !news {
+		return later
 	}
 	before := g.DeepCopy()
 	after := before.DeepCopy()
@@ -111,23 +157,28 @@ func (l *Loop) tellGang(ctx context.Context, g *v1alpha1.Gang, text string, now 
 			l.untold(before.UID)
 		}
 	})
+	return later
 }
 
 // tellPod writes the reason into the pod's PodScheduled condition.
-func (l *Loop) tellPod(ctx context.Context, p *corev1.Pod, text string) {
+func (l *Loop) tellPod(ctx context.Context, p *corev1.Pod, text string, now time.Time) (later time.Time) {
+	if p == nil {
+		return later
+	}
 	has := ""
 	at := slices.IndexFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
 	if at >= 0 {
 		has = p.Status.Conditions[at].Message
 	}
-	if !l.news(p, has, text) {
-		return
+	news, later := l.news(p, has, text, now)
+	if !news {
+		return later
 	}
 	before := p.DeepCopy()
 	after := before.DeepCopy()
 	condition := corev1.PodCondition{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
-		Message: text, LastTransitionTime: metav1.NewTime(l.options.Now()),
+		Message: text, LastTransitionTime: metav1.NewTime(now),
 	}
 	if at >= 0 {
 		after.Status.Conditions[at] = condition
@@ -141,6 +192,7 @@ func (l *Loop) tellPod(ctx context.Context, p *corev1.Pod, text string) {
 			l.untold(before.UID)
 		}
 	})
+	return later
 }
 
 // Take returns a Snapshot from lists made now, for whoever explains or shows
@@ -159,24 +211,18 @@ func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snaps
 		gangs: gangs.Items, placements: placements.Items, pods: pods.Items, priority: priorities(classes.Items),
 		queues: manifest.Specs(queues.Items), paused: paused(namespaces.Items),
 		quotas: quotas.Items, counted: podRole,
-		mine: func(p *corev1.Pod) bool { return foreign(p, true) },
-		learn: func(g *v1alpha1.Gang) (learned, bool) {
-			var out learned
-			for i := range g.Spec.Roles {
-				r := &g.Spec.Roles[i]
-				role, problem := tiedRole(g, r, &sample(g, r).Spec)
-				out.roles = append(out.roles, role)
-				if out.unsupported == "" {
-					out.unsupported = problem
-				}
-			}
-			return out, true
-		},
+		mine:  func(p *corev1.Pod) bool { return foreign(p, true) },
+		learn: func(g *v1alpha1.Gang) (learned, bool) { return asWritten(g), true },
 	}
 	for i := range nodes.Items {
 		w.nodes = append(w.nodes, node(&nodes.Items[i]))
 	}
 	s := w.snapshot(now)
+	s.Usage = memories(queues.Items)
+	var err error
+	if s.Calibration, err = calibration(ctx, r, v1alpha1.SystemNamespace); err != nil {
+		return scheduling.Snapshot{}, err
+	}
 	for _, g := range newHistory().news(w.gangs) {
 		s.Ended = append(s.Ended, scheduling.Ended{Evidence: evidence(g), Ran: estimate.Span(g.Status.RanSeconds) * estimate.Second})
 	}

@@ -47,14 +47,8 @@ func (h *history) news(gangs []v1alpha1.Gang) []*v1alpha1.Gang {
 	return news
 }
 
-// forget drops what is noted of gangs that are no more.
-func (h *history) forget(alive map[types.UID]bool) {
-	for uid := range h.learned {
-		if !alive[uid] {
-			delete(h.learned, uid)
-		}
-	}
-}
+// forget drops what is noted of a gang that is no more.
+func (h *history) forget(gang types.UID) { delete(h.learned, gang) }
 
 // evidence is what is known of a gang's run time: what its owner says, and
 // which gangs are like it: the same user's of that name and size, the user's

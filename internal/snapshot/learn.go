@@ -28,8 +28,9 @@ const (
 // lessons are the answers to dry runs, one for each gang and generation.
 type lessons struct {
 	client client.Client
-	// wake is called when an answer is in, and when it is time to ask again.
-	wake func()
+	// wake is called with a gang's UID when an answer is in, and when it is time
+	// to ask again.
+	wake func(types.UID)
 	// slots bounds the questions in flight.
 	slots chan struct{}
 
@@ -49,7 +50,7 @@ type lesson struct {
 	again      time.Time
 }
 
-func newLessons(c client.Client, wake func(), concurrency int) *lessons {
+func newLessons(c client.Client, wake func(types.UID), concurrency int) *lessons {
 	return &lessons{client: c, wake: wake, slots: make(chan struct{}, concurrency), known: map[types.UID]*lesson{}}
 }
 
@@ -72,25 +73,26 @@ func (l *lessons) look(ctx context.Context, g *v1alpha1.Gang, now time.Time) (le
 	return k.answer, k.ready
 }
 
-// forget drops the answers for gangs that are no more.
-func (l *lessons) forget(alive map[types.UID]bool) {
+// forget drops the answer for a gang that is no more.
+func (l *lessons) forget(gang types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for uid, k := range l.known {
-		if !alive[uid] && !k.asking {
-			delete(l.known, uid)
-		}
-	}
+	delete(l.known, gang)
 }
 
 // hurry asks again soon for what was refused: what refused it has changed.
 func (l *lessons) hurry() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, k := range l.known {
+	var refused []types.UID
+	for gang, k := range l.known {
 		if k.answer.refused != "" && !k.answer.invalid {
 			k.again, k.delay, k.asked = time.Time{}, firstAsk, 0
+			refused = append(refused, gang)
 		}
+	}
+	l.mu.Unlock()
+	for _, gang := range refused {
+		l.wake(gang)
 	}
 }
 
@@ -121,13 +123,13 @@ func (l *lessons) ask(ctx context.Context, g *v1alpha1.Gang, k *lesson) {
 	}
 	if !known || (answer.refused != "" && !answer.invalid) {
 		k.again = time.Now().Add(k.delay)
-		time.AfterFunc(k.delay+time.Millisecond, l.wake)
+		time.AfterFunc(k.delay+time.Millisecond, func() { l.wake(g.UID) })
 		if k.asked++; k.asked > quickAsks {
 			k.delay = min(2*k.delay, lastAsk)
 		}
 	}
 	l.mu.Unlock()
-	l.wake()
+	l.wake(g.UID)
 }
 
 // learn turns the answers into roles. It is false if the API server gave none.
@@ -160,6 +162,21 @@ func learn(g *v1alpha1.Gang, pods []*corev1.Pod, errs []error) (learned, bool) {
 func withoutSample(words string, p *corev1.Pod) string {
 	quoted := regexp.MustCompile(`(pods )?"` + regexp.QuoteMeta(p.GenerateName) + `[^"]*" is `)
 	return quoted.ReplaceAllString(words, "its pods are ")
+}
+
+// asWritten are a gang's roles as they are written, without the API server's
+// word on them.
+func asWritten(g *v1alpha1.Gang) learned {
+	var out learned
+	for i := range g.Spec.Roles {
+		r := &g.Spec.Roles[i]
+		role, problem := tiedRole(g, r, &sample(g, r).Spec)
+		out.roles = append(out.roles, role)
+		if out.unsupported == "" {
+			out.unsupported = problem
+		}
+	}
+	return out
 }
 
 // sample is a pod of a role, as it will be made but for its place.

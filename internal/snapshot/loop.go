@@ -3,7 +3,6 @@ package snapshot
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,26 +10,36 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/fencing"
 	"github.com/muster-dev/muster/internal/scheduling"
-	"github.com/muster-dev/muster/internal/scheduling/queue/manifest"
 )
 
 // Loop runs passes: whenever something that matters has changed, it reads the
 // cache, decides, and writes what came of it.
 type Loop struct {
 	options Options
+	mirror  *mirror
 	assumed *assumed
 	lessons *lessons
+	// learn is what is known of a gang's pods: see [lessons.look].
+	learn func(ctx context.Context, g *v1alpha1.Gang, now time.Time) (learned, bool)
 
 	// core and history are used by passes alone.
 	core    *scheduling.Core
 	history *history
-	// pods are those of namespaces with quotas.
-	pods headcount
+	// begun is true once the core was shown everything.
+	begun bool
+	// checked is when what the core knows was last compared with all there is.
+	checked time.Time
+	reasons reasons
+	pace    pace
+	// foresight learns from how forecasts came true.
+	foresight foresight
+	// quotas are what namespaces allow, and headcounts their pods.
+	quotas     map[string][]scheduling.Quota
+	headcounts map[string]*headcount
 	// queuesTold is when the status of the queues was written last.
 	queuesTold time.Time
 
@@ -48,17 +57,8 @@ type Loop struct {
 	grown int64
 
 	mu sync.Mutex
-	// told is what each waiting gang or pod was last told, by UID, and at
-	// which of its versions.
-	told map[types.UID]string
-	// nodes are the nodes as last read, by name.
-	nodes map[string]readNode
-}
-
-// readNode is a node as the core sees it, at one resource version.
-type readNode struct {
-	version string
-	node    scheduling.Node
+	// told is what each waiting gang or pod was last told, by UID.
+	told map[types.UID]telling
 }
 
 // NewLoop returns a loop that does nothing until it is run.
@@ -68,15 +68,21 @@ func NewLoop(options Options) (*Loop, error) {
 		return nil, err
 	}
 	l := &Loop{
-		options: o, assumed: newAssumed(), core: scheduling.NewCore(scheduling.Options{}), history: newHistory(),
+		options: o, mirror: newMirror(), core: scheduling.NewCore(scheduling.Options{}), history: newHistory(),
 		wake: make(chan struct{}, 1), ready: make(chan struct{}), slots: make(chan struct{}, o.Concurrency),
-		told: map[types.UID]string{}, nodes: map[string]readNode{},
+		told: map[types.UID]telling{}, foresight: foresight{Foresight: &scheduling.Foresight{}, asked: map[string]bool{}}, quotas: map[string][]scheduling.Quota{}, headcounts: map[string]*headcount{},
 	}
 	l.fence = fencing.New(fencing.Options{
 		Client: o.Client, Live: o.Live, Namespace: o.Namespace, Identity: o.Identity, Alone: o.Alone,
 		Duration: o.LeaseDuration, LongestRequest: o.LongestRequest, Now: o.Now,
 	})
-	l.lessons = newLessons(o.Client, l.trigger, o.Concurrency)
+	l.mirror.counts = l.counts
+	l.assumed = newAssumed(l.mirror.touch)
+	l.lessons = newLessons(o.Client, func(gang types.UID) {
+		l.mirror.touch(gang)
+		l.trigger()
+	}, o.Concurrency)
+	l.learn = l.lessons.look
 	return l, nil
 }
 
@@ -103,9 +109,13 @@ func (l *Loop) Run(ctx context.Context) (err error) {
 	if err := l.takeOver(ctx); err != nil {
 		return err
 	}
+	if err := l.recallForesight(ctx); err != nil {
+		return err
+	}
 	// 3. Passes.
 	close(l.ready)
-	return l.passes(ctx)
+	l.passes(ctx)
+	return nil
 }
 
 // leave waits for what is under way and lets a successor begin at once. It
@@ -128,28 +138,22 @@ func (l *Loop) leave(ctx context.Context, err error) error {
 }
 
 // passes makes passes until the context ends.
-func (l *Loop) passes(ctx context.Context) error {
+func (l *Loop) passes(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-l.wake:
 		case <-timer.C:
 		}
 		begin := time.Now()
-		next, err := l.pass(ctx)
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
-		}
+		next := l.pass(ctx)
 		l.rest(ctx, time.Since(begin))
 		timer.Stop()
 		if !next.IsZero() {
-			timer.Reset(max(time.Millisecond, next.Sub(l.options.Now())))
+			timer.Reset(min(lookEvery, max(time.Millisecond, next.Sub(l.options.Now()))))
 		}
 	}
 }
@@ -174,40 +178,52 @@ func (l *Loop) trigger() {
 	}
 }
 
-// pass reads, decides and starts the writes. It returns when the next pass is
-// due even if nothing happens; zero if never.
-func (l *Loop) pass(ctx context.Context) (time.Time, error) {
+// pass tells the core what changed, decides and starts the writes. It returns
+// when the next pass is due even if nothing happens; zero if never.
+func (l *Loop) pass(ctx context.Context) time.Time {
 	now := l.options.Now()
-	// 1. Read.
-	w, err := l.read(ctx, now)
-	if err != nil {
-		return time.Time{}, err
-	}
-	s := w.snapshot(now)
-	l.history.learn(w.gangs, l.core)
+	l.watchClock(now)
+	// 1. Tell what changed.
+	paused := l.tell(ctx, now)
+	l.reasons.due = true
 	// 2. Decide.
-	result := l.core.Pass(s)
-	// 3. Assume and write, in the background and side by side.
-	byUID := find(w)
-	for _, plan := range result.Plans {
-		uid := types.UID(plan.UID)
-		if plan.Pod {
-			l.bind(ctx, byUID.pods[uid], plan)
-		} else {
-			l.place(ctx, byUID.gangs[uid], plan)
-		}
+	var result scheduling.Result
+	if paused == "" {
+		result = l.core.Decide(instant(now))
 	}
-	l.resize(ctx, w, byUID, result)
+	// 3. Assume and write, in the background and side by side.
+	for _, plan := range result.Plans {
+		l.carryOut(ctx, plan)
+		l.foresight.started(plan.UID, now)
+	}
+	l.resize(ctx, result)
 	for _, e := range result.Evictions {
-		l.evict(ctx, byUID.gangs[types.UID(e.UID)], e)
+		l.evict(ctx, l.mirror.gang(types.UID(e.UID)), e)
 	}
 	// 4. Say why the others wait.
-	next := l.explain(ctx, result.Waiting, byUID, now)
-	l.forget(byUID)
-	if wake := l.core.Wake(s.Now); wake != 0 {
+	next := l.explain(ctx, paused, now)
+	if wake := l.core.Wake(instant(now)); wake != 0 {
 		next = sooner(next, time.Unix(0, int64(wake)))
 	}
-	return sooner(next, l.tellQueues(ctx, w.queueObjects, now)), nil
+	// 5. Learn, when there is nothing else to do.
+	if len(result.Plans) == 0 {
+		next = sooner(next, l.foresee(ctx, now))
+	}
+	return sooner(next, l.tellQueues(ctx, now))
+}
+
+// carryOut writes a plan. Whatever comes of it, the core is told of it in the
+// next pass.
+func (l *Loop) carryOut(ctx context.Context, plan scheduling.Plan) {
+	uid := types.UID(plan.UID)
+	l.mirror.touch(uid)
+	if plan.Pod {
+		if p := l.mirror.pod(uid); p != nil {
+			l.bind(ctx, p, plan)
+		}
+	} else if g := l.mirror.gang(uid); g != nil {
+		l.place(ctx, g, plan)
+	}
 }
 
 // sooner is the earlier of two times, of which a zero one does not count.
@@ -218,73 +234,6 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// objects finds what requests were made of.
-type objects struct {
-	gangs map[types.UID]*v1alpha1.Gang
-	pods  map[types.UID]*corev1.Pod
-}
-
-func find(w world) objects {
-	out := objects{gangs: map[types.UID]*v1alpha1.Gang{}, pods: map[types.UID]*corev1.Pod{}}
-	for i := range w.gangs {
-		out.gangs[w.gangs[i].UID] = &w.gangs[i]
-	}
-	for i := range w.pods {
-		if w.pods[i].Spec.NodeName == "" {
-			out.pods[w.pods[i].UID] = &w.pods[i]
-		}
-	}
-	return out
-}
-
-// forget drops what is kept for gangs and pods that are no more.
-func (l *Loop) forget(o objects) {
-	alive := make(map[types.UID]bool, len(o.gangs)+len(o.pods))
-	for uid := range o.gangs {
-		alive[uid] = true
-	}
-	l.lessons.forget(alive)
-	l.history.forget(alive)
-	l.assumed.forget(alive)
-	for uid := range o.pods {
-		alive[uid] = true
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for uid := range l.told {
-		if !alive[uid] {
-			delete(l.told, uid)
-		}
-	}
-}
-
-// read takes the world from the cache and lays over it what is assumed.
-func (l *Loop) read(ctx context.Context, now time.Time) (world, error) {
-	ahead := l.assumed.copy() // before the lists: see assumed
-	w := world{
-		learn:   func(g *v1alpha1.Gang) (learned, bool) { return l.lessons.look(ctx, g, now) },
-		mine:    l.mine,
-		highest: ahead.highest, counted: l.pods.role,
-		leaving: ahead.leaving,
-	}
-	l.pods.begin()
-	nodes, gangs, placements, pods := &corev1.NodeList{}, &v1alpha1.GangList{}, &v1alpha1.PlacementList{}, &corev1.PodList{}
-	classes, queues, namespaces := &schedulingv1.PriorityClassList{}, &v1alpha1.QueueList{}, &corev1.NamespaceList{}
-	quotas := &corev1.ResourceQuotaList{}
-	for _, list := range []client.ObjectList{nodes, gangs, placements, pods, classes, queues, namespaces, quotas} {
-		if err := l.options.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return world{}, fmt.Errorf("listing %T from the cache: %w", list, err)
-		}
-	}
-	w.nodes = l.readNodes(nodes.Items)
-	w.gangs, w.priority = gangs.Items, priorities(classes.Items)
-	w.queueObjects, w.queues, w.paused = queues.Items, manifest.Specs(queues.Items), paused(namespaces.Items)
-	w.quotas = quotas.Items
-	w.placements = overlayPlacements(l.counting(ctx, placements.Items), ahead.placements)
-	w.pods = overlayPods(pods.Items, ahead.bindings)
-	return w, nil
-}
-
 // paused is what the mark on Muster's namespace says; empty if there is none.
 func paused(namespaces []corev1.Namespace) string {
 	for i := range namespaces {
@@ -293,23 +242,6 @@ func paused(namespaces []corev1.Namespace) string {
 		}
 	}
 	return ""
-}
-
-// readNodes turns nodes into the core's, decoding each version once.
-func (l *Loop) readNodes(items []corev1.Node) []scheduling.Node {
-	out := make([]scheduling.Node, 0, len(items))
-	known := make(map[string]readNode, len(items))
-	for i := range items {
-		n := &items[i]
-		read, ok := l.nodes[n.Name]
-		if !ok || read.version != n.ResourceVersion || n.ResourceVersion == "" {
-			read = readNode{version: n.ResourceVersion, node: node(n)}
-		}
-		known[n.Name] = read
-		out = append(out, read.node)
-	}
-	l.nodes = known
-	return out
 }
 
 // priorities looks up the value of a priority class; the empty name is the
@@ -323,32 +255,6 @@ func priorities(classes []schedulingv1.PriorityClass) func(string) int32 {
 		}
 	}
 	return func(name string) int32 { return values[name] }
-}
-
-func overlayPlacements(items []v1alpha1.Placement, ahead map[types.NamespacedName]*v1alpha1.Placement) []v1alpha1.Placement {
-	out := make([]v1alpha1.Placement, 0, len(items)+len(ahead))
-	for i := range items {
-		if p := ahead[keyOf(&items[i])]; p != nil && p.Spec.GangUID == items[i].Spec.GangUID && p.Spec.Attempt == items[i].Spec.Attempt {
-			delete(ahead, keyOf(&items[i]))
-		}
-		out = append(out, items[i])
-	}
-	for _, p := range ahead {
-		out = append(out, *p)
-	}
-	return out
-}
-
-func overlayPods(items []corev1.Pod, ahead map[types.UID]*corev1.Pod) []corev1.Pod {
-	out := make([]corev1.Pod, 0, len(items))
-	for i := range items {
-		if p := ahead[items[i].UID]; p != nil && items[i].Spec.NodeName == "" {
-			out = append(out, *p)
-			continue
-		}
-		out = append(out, items[i])
-	}
-	return out
 }
 
 // mine reports whether an unbound pod waits for this scheduler.

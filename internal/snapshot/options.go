@@ -41,6 +41,10 @@ type Options struct {
 	Location *time.Location
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
+	// Passed is how much time has passed since some moment, by a clock that
+	// nobody sets; with Now it tells time that passed from a clock that was set.
+	// Default: the system's monotonic clock; if Now is given, Now.
+	Passed func() time.Duration
 	// Log receives what no caller can: errors of writes made in the
 	// background. Default: discarded.
 	Log logr.Logger
@@ -61,6 +65,15 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.Location == nil {
 		o.Location = time.Local
+	}
+	if o.Passed == nil {
+		begin, now := time.Now(), o.Now
+		if now == nil {
+			now = time.Now
+		} else {
+			begin = now()
+		}
+		o.Passed = func() time.Duration { return now().Sub(begin) }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

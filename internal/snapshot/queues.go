@@ -26,7 +26,8 @@ const (
 // tellQueues writes how the queues stand into their status, where that has
 // changed and was not written a moment ago. It returns when it wants to be
 // called again, zero if not.
-func (l *Loop) tellQueues(ctx context.Context, queues []v1alpha1.Queue, now time.Time) time.Time {
+func (l *Loop) tellQueues(ctx context.Context, now time.Time) time.Time {
+	queues := l.mirror.queueObjects()
 	if len(queues) == 0 {
 		return time.Time{}
 	}
@@ -35,8 +36,8 @@ func (l *Loop) tellQueues(ctx context.Context, queues []v1alpha1.Queue, now time
 	}
 	l.queuesTold = now
 	standing := l.core.Standing()
-	for i := range queues {
-		before := queues[i].DeepCopy()
+	for _, q := range queues {
+		before := q.DeepCopy()
 		after := before.DeepCopy()
 		stand(after, standing, now)
 		if equality.Semantic.DeepEqual(before.Status, after.Status) {
@@ -52,6 +53,20 @@ func (l *Loop) tellQueues(ctx context.Context, queues []v1alpha1.Queue, now time
 	return time.Time{}
 }
 
+// memories are what the status of queues says of their usage.
+func memories(queues []v1alpha1.Queue) []queue.Recollection {
+	var out []queue.Recollection
+	for i := range queues {
+		if s := &queues[i].Status; s.DecayedAt != nil {
+			out = append(out, queue.Recollection{
+				Queue: queues[i].Name, At: int64(instant(s.DecayedAt.Time)),
+				Used: manifest.Amounts(s.Used), Decayed: manifest.Amounts(s.DecayedUsage),
+			})
+		}
+	}
+	return out
+}
+
 // stand fills in a queue's status.
 func stand(q *v1alpha1.Queue, s scheduling.Standing, now time.Time) {
 	id, ok := s.Tree.Find(q.Name)
@@ -62,7 +77,7 @@ func stand(q *v1alpha1.Queue, s scheduling.Standing, now time.Time) {
 	status.Used = manifest.Quantities(classes, func(c queue.Class) int64 { return s.Tree.Used(id, c) })
 	status.Borrowed = manifest.Quantities(classes, func(c queue.Class) int64 { return s.Tree.Borrowed(id, c) })
 	status.Running, status.Waiting = count(s.Tree, id, s.Running), count(s.Tree, id, s.Waiting)
-	if status.DecayedAt == nil || now.Sub(status.DecayedAt.Time) >= decayEvery {
+	if status.DecayedAt == nil || now.Sub(status.DecayedAt.Time).Abs() >= decayEvery {
 		at := metav1.NewTime(now.Truncate(time.Second))
 		status.DecayedAt = &at
 		status.DecayedUsage = manifest.Quantities(classes, func(c queue.Class) int64 { return int64(s.Tree.Decayed(id, c)) })

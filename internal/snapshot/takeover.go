@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -295,20 +296,16 @@ func (l *Loop) mayWrite(ctx context.Context) error {
 	return err
 }
 
-// counting are the Placements that hold something: those that are not void. A
-// Placement of a later epoch says that another scheduler may have taken over.
-func (l *Loop) counting(ctx context.Context, items []v1alpha1.Placement) []v1alpha1.Placement {
-	mine, ahead := l.epoch.Load(), false
-	out := make([]v1alpha1.Placement, 0, len(items))
-	for i := range items {
-		epoch := fencing.Of(&items[i])
-		ahead = ahead || epoch > mine
-		if fencing.Counts(mine, epoch) {
-			out = append(out, items[i])
-		}
-	}
-	if ahead {
+// counts reports whether a Placement holds something: it is not void.
+func (l *Loop) counts(p *v1alpha1.Placement) bool {
+	return fencing.Counts(l.epoch.Load(), fencing.Of(p))
+}
+
+// heed looks at Placements for one of a later epoch, which says that another
+// scheduler may have taken over.
+func (l *Loop) heed(ctx context.Context, items []v1alpha1.Placement) {
+	mine := l.epoch.Load()
+	if slices.ContainsFunc(items, func(p v1alpha1.Placement) bool { return fencing.Of(&p) > mine }) {
 		l.background(ctx, func() { _ = l.mayWrite(ctx) })
 	}
-	return out
 }

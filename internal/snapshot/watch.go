@@ -41,6 +41,18 @@ func (l *Loop) watch(ctx context.Context) error {
 
 // shown handles an object that the watch added or changed.
 func (l *Loop) shown(before, after any) {
+	old, had := before.(client.Object)
+	object, ok := after.(client.Object)
+	if !ok {
+		return
+	}
+	if had && old.GetUID() != object.GetUID() {
+		l.gone(old)
+		before = nil
+	}
+	if before == nil || old.GetResourceVersion() != object.GetResourceVersion() || object.GetResourceVersion() == "" {
+		l.mirror.shown(object)
+	}
 	switch obj := after.(type) {
 	case *v1alpha1.Placement:
 		l.assumed.seen(obj)
@@ -61,6 +73,9 @@ func (l *Loop) shown(before, after any) {
 func (l *Loop) gone(obj any) {
 	if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = last.Obj
+	}
+	if object, ok := obj.(client.Object); ok {
+		l.mirror.gone(object)
 	}
 	switch obj := obj.(type) {
 	case *v1alpha1.Placement:

@@ -23,11 +23,13 @@ type world struct {
 	gangs      []v1alpha1.Gang
 	placements []v1alpha1.Placement
 	pods       []corev1.Pod
+	// shared says of each node whether its pods share its ports; nil: nodes say
+	// so.
+	shared map[string]bool
 	// queues are the queues that are configured; paused says who wants nothing
 	// new to be started.
-	queues       []queue.Spec
-	queueObjects []v1alpha1.Queue
-	paused       string
+	queues []queue.Spec
+	paused string
 	// quotas are what the namespaces allow, and counted turns a pod into a role
 	// as they count it.
 	quotas  []corev1.ResourceQuota
@@ -42,11 +44,12 @@ type world struct {
 	// highest is the highest attempt seen of each gang, which its status may
 	// not show yet.
 	highest map[types.UID]int32
-	// tied is true if anything has rules about where others are.
+	// tied is true if anything has rules about where others are, here or beside
+	// what is shown here.
 	tied bool
 	// leaving are the placements that were ordered back, which they may not show
-	// yet.
-	leaving map[types.UID]bool
+	// yet, and their gangs.
+	leaving map[types.UID]types.UID
 }
 
 // learned is what the API server would make of a gang's pods.
@@ -71,10 +74,13 @@ type memberOf struct {
 // snapshot shows the world to the core at one time.
 func (w world) snapshot(now time.Time) scheduling.Snapshot {
 	s := scheduling.Snapshot{Now: instant(now), Nodes: w.nodes, Queues: w.queues, Paused: w.paused}
-	w.tied = w.anyTied()
-	shared := map[string]bool{}
-	for _, n := range w.nodes {
-		shared[n.Name] = n.Ports != nil
+	w.tied = w.tied || w.anyTied()
+	shared := w.shared
+	if shared == nil {
+		shared = make(map[string]bool, len(w.nodes))
+		for _, n := range w.nodes {
+			shared[n.Name] = n.Ports != nil
+		}
 	}
 	gangs := map[types.UID]*v1alpha1.Gang{}
 	for i := range w.gangs {
@@ -254,7 +260,7 @@ func (w world) placement(p *v1alpha1.Placement, g *v1alpha1.Gang, members map[me
 	}
 	if p.Spec.Extends != "" {
 		out.Extends, out.Journal = true, string(p.UID)
-		out.Leaving = p.DeletionTimestamp != nil || w.leaving[p.UID]
+		out.Leaving = p.DeletionTimestamp != nil || w.leaving[p.UID] != ""
 	}
 	if g != nil && g.Status.SavedTime != nil {
 		out.Saved = instant(g.Status.SavedTime.Time)

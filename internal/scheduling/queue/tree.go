@@ -221,6 +221,21 @@ func (t *Tree) Advance(now int64) {
 	}
 }
 
+// Shift sets the clock by which the tree's moment is told: so much later, or
+// earlier if it is negative, without time having passed.
+func (t *Tree) Shift(by int64) {
+	t.now += by
+	for i := range t.settledAt {
+		t.settledAt[i] += by
+	}
+	for r := range t.heldAt {
+		t.heldAt[r] += by
+	}
+	if t.line != nil {
+		t.line.stale = true
+	}
+}
+
 // Now is the tree's moment.
 func (t *Tree) Now() int64 { return t.now }
 

@@ -1,0 +1,451 @@
+package snapshot
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/scheduling/queue/manifest"
+)
+
+// mirror keeps the objects that decisions depend on, as the watch showed them
+// last, and notes what changed since it was last taken. The objects belong to
+// the cache and are not changed.
+//
+// What belongs together changes together: a unit is a gang with its placements
+// and the pods of its members, or a pod that no gang made. It goes by the UID
+// of the gang, or of the pod.
+type mirror struct {
+	mu         sync.Mutex
+	nodes      map[string]*corev1.Node
+	gangs      map[types.UID]*v1alpha1.Gang
+	placements map[types.NamespacedName]*v1alpha1.Placement
+	pods       map[types.UID]*corev1.Pod
+	queues     map[string]*v1alpha1.Queue
+	classes    map[string]*schedulingv1.PriorityClass
+	quotas     map[types.NamespacedName]*corev1.ResourceQuota
+	paused     string
+	// counts reports whether a Placement holds something: it is not void.
+	counts func(*v1alpha1.Placement) bool
+	// tied are the UIDs of the gangs and pods that have rules about where others
+	// are, and ties is whether there were any when that was last taken: only then
+	// labels are shown to the core.
+	tied map[types.UID]bool
+	ties bool
+	// journal and members are the placements and the pods of each gang.
+	journal map[types.UID]map[types.NamespacedName]*v1alpha1.Placement
+	members map[types.UID]map[types.UID]*corev1.Pod
+
+	dirty dirt
+	// shared says of each node whether its pods share its ports. It is for the
+	// one who takes alone.
+	shared map[string]bool
+}
+
+// dirt is what has changed.
+type dirt struct {
+	nodes map[string]bool
+	units map[types.UID]bool
+	// pods are UIDs of pods, also of such as are gone.
+	pods map[types.UID]bool
+	// spaces are namespaces in which anything changed that quotas count.
+	spaces map[string]bool
+	queues bool
+	// all is true if every unit is to be looked at again.
+	all bool
+}
+
+func newDirt() dirt {
+	return dirt{nodes: map[string]bool{}, units: map[types.UID]bool{}, pods: map[types.UID]bool{}, spaces: map[string]bool{}}
+}
+
+func newMirror() *mirror {
+	return &mirror{
+		nodes: map[string]*corev1.Node{}, gangs: map[types.UID]*v1alpha1.Gang{}, placements: map[types.NamespacedName]*v1alpha1.Placement{},
+		pods: map[types.UID]*corev1.Pod{}, queues: map[string]*v1alpha1.Queue{}, classes: map[string]*schedulingv1.PriorityClass{},
+		quotas:  map[types.NamespacedName]*corev1.ResourceQuota{},
+		counts:  func(*v1alpha1.Placement) bool { return true },
+		tied:    map[types.UID]bool{},
+		journal: map[types.UID]map[types.NamespacedName]*v1alpha1.Placement{}, members: map[types.UID]map[types.UID]*corev1.Pod{},
+		dirty: newDirt(), shared: map[string]bool{},
+	}
+}
+
+// touch notes that something that is not the watch's changed for a unit: what
+// is assumed of it, or what the API server said of its pods.
+func (m *mirror) touch(unit types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dirty.units[unit] = true
+}
+
+// shown takes over an object that was added or changed.
+func (m *mirror) shown(object client.Object) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dirty.spaces[object.GetNamespace()] = true
+	switch o := object.(type) {
+	case *corev1.ResourceQuota:
+		m.quotas[client.ObjectKeyFromObject(o)] = o
+	case *corev1.Node:
+		m.nodes[o.Name], m.dirty.nodes[o.Name] = o, true
+	case *v1alpha1.Gang:
+		m.gangs[o.UID], m.dirty.units[o.UID] = o, true
+		m.tie(o.UID, tiedGang(o))
+	case *v1alpha1.Placement:
+		if old := m.placements[keyOf(o)]; old != nil && old.Spec.GangUID != o.Spec.GangUID {
+			m.lostPlacement(old)
+		}
+		m.placements[keyOf(o)] = o
+		into(m.journal, o.Spec.GangUID, keyOf(o), o)
+		m.dirty.units[o.Spec.GangUID] = true
+	case *corev1.Pod:
+		if old := m.pods[o.UID]; old != nil && gangOf(old) != gangOf(o) {
+			outOf(m.members, gangOf(old), o.UID)
+			m.dirtyPod(old)
+		}
+		m.pods[o.UID] = o
+		m.tie(o.UID, tied(&o.Spec))
+		m.dirtyPod(o)
+		if gang := gangOf(o); gang != "" {
+			into(m.members, gang, o.UID, o)
+		}
+	case *v1alpha1.Queue:
+		m.queues[o.Name], m.dirty.queues = o, true
+	case *schedulingv1.PriorityClass:
+		m.classes[o.Name], m.dirty.all = o, true
+	case *corev1.Namespace:
+		if o.Name == v1alpha1.SystemNamespace {
+			m.paused = o.Annotations[v1alpha1.AnnotationPaused]
+		}
+	}
+}
+
+// gone lets go of an object that was deleted.
+func (m *mirror) gone(object client.Object) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dirty.spaces[object.GetNamespace()] = true
+	switch o := object.(type) {
+	case *corev1.ResourceQuota:
+		delete(m.quotas, client.ObjectKeyFromObject(o))
+	case *corev1.Node:
+		delete(m.nodes, o.Name)
+		m.dirty.nodes[o.Name] = true
+	case *v1alpha1.Gang:
+		delete(m.gangs, o.UID)
+		m.tie(o.UID, false)
+		m.dirty.units[o.UID] = true
+	case *v1alpha1.Placement:
+		m.lostPlacement(o)
+	case *corev1.Pod:
+		delete(m.pods, o.UID)
+		m.tie(o.UID, false)
+		m.dirtyPod(o)
+		outOf(m.members, gangOf(o), o.UID)
+	case *v1alpha1.Queue:
+		delete(m.queues, o.Name)
+		m.dirty.queues = true
+	case *schedulingv1.PriorityClass:
+		delete(m.classes, o.Name)
+		m.dirty.all = true
+	case *corev1.Namespace:
+		if o.Name == v1alpha1.SystemNamespace {
+			m.paused = ""
+		}
+	}
+}
+
+// tie notes whether a gang or pod has rules about where others are.
+func (m *mirror) tie(uid types.UID, tied bool) {
+	if tied {
+		m.tied[uid] = true
+	} else {
+		delete(m.tied, uid)
+	}
+}
+
+func (m *mirror) lostPlacement(p *v1alpha1.Placement) {
+	delete(m.placements, keyOf(p))
+	outOf(m.journal, p.Spec.GangUID, keyOf(p))
+	m.dirty.units[p.Spec.GangUID] = true
+}
+
+func (m *mirror) dirtyPod(p *corev1.Pod) {
+	m.dirty.pods[p.UID] = true
+	m.dirty.units[unitOf(p)] = true
+}
+
+// unitOf is the unit that a pod belongs to.
+func unitOf(p *corev1.Pod) types.UID {
+	if gang := gangOf(p); gang != "" {
+		return gang
+	}
+	return p.UID
+}
+
+// into puts a value into one of several maps.
+func into[A, B comparable, V any](maps map[A]map[B]V, a A, b B, value V) {
+	if maps[a] == nil {
+		maps[a] = map[B]V{}
+	}
+	maps[a][b] = value
+}
+
+// outOf takes a value out of one of several maps.
+func outOf[A, B comparable, V any](maps map[A]map[B]V, a A, b B) {
+	delete(maps[a], b)
+	if len(maps[a]) == 0 {
+		delete(maps, a)
+	}
+}
+
+// gang returns the gang with this UID, or nil.
+func (m *mirror) gang(uid types.UID) *v1alpha1.Gang {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.gangs[uid]
+}
+
+// placement returns the Placement of a gang with this UID, or nil.
+func (m *mirror) placement(gang, uid types.UID) *v1alpha1.Placement {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.journal[gang] {
+		if p.UID == uid && uid != "" {
+			return p
+		}
+	}
+	return nil
+}
+
+// pod returns the pod with this UID, or nil.
+func (m *mirror) pod(uid types.UID) *corev1.Pod {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.pods[uid]
+}
+
+// queueObjects are the queues, in order of their names.
+func (m *mirror) queueObjects() []*v1alpha1.Queue {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return values(m.queues)
+}
+
+// values are what a map holds, in the order of its keys.
+func values[K cmp.Ordered, V any](from map[K]V) []V {
+	out := make([]V, 0, len(from))
+	for _, key := range slices.Sorted(maps.Keys(from)) {
+		out = append(out, from[key])
+	}
+	return out
+}
+
+// taken is what has changed, as objects.
+type taken struct {
+	world
+	// nodesGone are the names of nodes that are no more.
+	nodesGone []string
+	// about are the UIDs of all requests and pods that the world shows or no
+	// longer has.
+	about []string
+	// written are the placements of the world that are not only assumed, with
+	// those that are void.
+	written []v1alpha1.Placement
+	// ended are the units of which the gang, or the pod, is gone.
+	ended         []types.UID
+	queuesChanged bool
+	// censuses are all that quotas count, by namespace, where that changed;
+	// spaces are those namespaces, with those that have no quota.
+	censuses map[string]*world
+	spaces   []string
+	// fresh is true if anything had changed since it was last taken.
+	fresh bool
+}
+
+// take returns what has changed since it was last called, with what is assumed
+// laid over it; with all, everything there is. What is assumed must have been
+// copied before: see assumed.
+func (m *mirror) take(ahead copied, all bool) taken {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := m.dirty
+	m.dirty = newDirt()
+	t := taken{queuesChanged: d.queues || all}
+	t.fresh = d.all || d.queues || len(d.nodes)+len(d.units)+len(d.pods) > 0
+	t.priority, t.paused, t.shared = priorities(dereferenced(values(m.classes))), m.paused, m.shared
+	t.leaving = ahead.leaving
+	// 1. Nodes.
+	if all {
+		for name := range m.nodes {
+			d.nodes[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.nodes)) {
+		if n := m.nodes[name]; n != nil {
+			t.nodes = append(t.nodes, node(n))
+		} else {
+			t.nodesGone = append(t.nodesGone, name)
+		}
+	}
+	// 2. Units.
+	if t.tied = len(m.tied) > 0; t.tied != m.ties {
+		m.ties, d.all = t.tied, true
+	}
+	if all || d.all {
+		m.dirtyAll(&d, ahead)
+	}
+	m.dirtyByPorts(&d, t.nodes, t.nodesGone, ahead)
+	for unit := range d.units {
+		d.pods[unit] = true
+		if p := m.pods[unit]; p != nil && unitOf(p) != unit {
+			delete(d.units, unit)
+			d.units[unitOf(p)], d.pods[unitOf(p)] = true, true
+		}
+	}
+	m.units(&t, slices.Sorted(maps.Keys(d.units)), ahead)
+	for i := range t.pods {
+		d.pods[t.pods[i].UID] = true
+	}
+	for _, uid := range slices.Sorted(maps.Keys(d.pods)) {
+		t.about = append(t.about, string(uid))
+	}
+	m.census(&t, &d, ahead, all)
+	// 3. Queues.
+	if t.queuesChanged {
+		t.queues = manifest.Specs(dereferenced(values(m.queues)))
+	}
+	return t
+}
+
+// dirtyAll names every unit.
+func (m *mirror) dirtyAll(d *dirt, ahead copied) {
+	for uid := range m.gangs {
+		d.units[uid] = true
+	}
+	for uid := range m.journal {
+		d.units[uid] = true
+	}
+	for _, p := range ahead.placements {
+		d.units[p.Spec.GangUID] = true
+	}
+	for _, p := range m.pods {
+		d.units[unitOf(p)] = true
+	}
+}
+
+// dirtyByPorts names the units on nodes of which it changed whether pods share
+// their ports: what such units hold there is counted otherwise.
+func (m *mirror) dirtyByPorts(d *dirt, nodes []scheduling.Node, gone []string, ahead copied) {
+	changed := map[string]bool{}
+	for _, n := range nodes {
+		if shares := n.Ports != nil; shares != m.shared[n.Name] {
+			m.shared[n.Name], changed[n.Name] = shares, true
+		}
+	}
+	for _, name := range gone {
+		if m.shared[name] {
+			changed[name] = true
+		}
+		delete(m.shared, name)
+	}
+	if len(changed) == 0 {
+		return
+	}
+	for _, placements := range []map[types.NamespacedName]*v1alpha1.Placement{m.placements, ahead.placements} {
+		for _, p := range placements {
+			if slices.ContainsFunc(p.Spec.Nodes, func(name string) bool { return changed[name] }) {
+				d.units[p.Spec.GangUID] = true
+			}
+		}
+	}
+	for _, pods := range []map[types.UID]*corev1.Pod{m.pods, ahead.bindings} {
+		for _, p := range pods {
+			if changed[p.Spec.NodeName] {
+				d.units[unitOf(p)] = true
+			}
+		}
+	}
+}
+
+// units collects the objects of units.
+func (m *mirror) units(t *taken, units []types.UID, ahead copied) {
+	planned := map[types.UID][]*v1alpha1.Placement{}
+	for _, p := range ahead.placements {
+		planned[p.Spec.GangUID] = append(planned[p.Spec.GangUID], p)
+	}
+	add := func(p *corev1.Pod) {
+		t.pods = append(t.pods, *ahead.asBound(p))
+	}
+	for _, uid := range units {
+		if g := m.gangs[uid]; g != nil {
+			t.gangs = append(t.gangs, *g)
+		}
+		for _, p := range m.journal[uid] {
+			t.written = append(t.written, *p)
+			if m.counts(p) {
+				t.placements = append(t.placements, *p)
+			}
+		}
+		for _, p := range planned[uid] {
+			if !m.shows(p) {
+				t.placements = append(t.placements, *p)
+			}
+		}
+		for _, p := range m.members[uid] {
+			add(p)
+		}
+		p := m.pods[uid]
+		if p != nil {
+			add(p)
+		} else if m.gangs[uid] == nil {
+			t.ended = append(t.ended, uid)
+		}
+	}
+}
+
+// shows reports that the watch showed a Placement that is assumed, and that
+// counts.
+func (m *mirror) shows(p *v1alpha1.Placement) bool {
+	have := m.placements[keyOf(p)]
+	return have != nil && m.counts(have) && have.Spec.GangUID == p.Spec.GangUID && have.Spec.Attempt == p.Spec.Attempt
+}
+
+// asBound is a pod as it is, or as it is assumed to be bound.
+func (c copied) asBound(p *corev1.Pod) *corev1.Pod {
+	if bound := c.bindings[p.UID]; bound != nil && p.Spec.NodeName == "" {
+		return bound
+	}
+	return p
+}
+
+// byName orders names of objects.
+func byName(a, b types.NamespacedName) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// update turns what has changed into what the core is told.
+func (t *taken) update(now time.Time) scheduling.Update {
+	return scheduling.Update{
+		Part: t.snapshot(now), NodesGone: t.nodesGone, QueuesChanged: t.queuesChanged, About: t.about,
+	}
+}
+
+// dereferenced are the values behind pointers.
+func dereferenced[T any](pointers []*T) []T {
+	out := make([]T, len(pointers))
+	for i := range pointers {
+		out[i] = *pointers[i]
+	}
+	return out
+}
