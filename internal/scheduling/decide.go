@@ -134,12 +134,10 @@ func notNow(req *Request, now Instant) Reason {
 		return Suspended{}
 	case req.Draining:
 		return Draining{}
-	case req.Invalid != "":
-		return Invalid{Words: req.Invalid}
-	case req.Refused != "":
-		return Refused{Words: req.Refused}
 	case req.Unsupported != "":
 		return Unsupported{Words: req.Unsupported}
+	case req.Refused != "":
+		return Refused{Words: req.Refused}
 	case req.NotBefore > now:
 		return CoolingOff{Until: req.NotBefore}
 	}

@@ -105,7 +105,7 @@ func (c *Core) ends(e *entry, now Instant) *Expected {
 // queues stay as they are.
 func mayCome(r Reason) bool {
 	switch r := r.(type) {
-	case NoNodes, NoNodeAllows, NoSuchModel, TooLarge, ShareTooLarge, Invalid, Paused, NoDomain, KeptApart:
+	case NoNodes, NoNodeAllows, NoSuchModel, TooLarge, ShareTooLarge, Unsupported, Paused, NoDomain, KeptApart:
 		return false
 	case InDomain:
 		return !r.Ever

@@ -35,7 +35,7 @@ func (v *river) vary(r *Request) {
 			Required: v.rng.IntN(2) == 0, Skew: 1, Others: app([]string{"a", "b"}[v.rng.IntN(2)]), Field: "spec",
 		}}
 	case 4:
-		r.Invalid = []string{"", "too small"}[v.rng.IntN(2)]
+		r.Unsupported = []string{"", "too small"}[v.rng.IntN(2)]
 		r.Unsupported = "spec"
 	default:
 		if !r.Pod {

@@ -122,7 +122,7 @@ func TestMemoryOfUnknownSize(t *testing.T) {
 
 func TestInvalidIsSaidAndNeverPlanned(t *testing.T) {
 	s := Snapshot{Nodes: []Node{testNode("here", "A100", 1)}}
-	s.Requests = []Request{gang("a").role("pod", 1, 0).with(func(r *Request) { r.Pod, r.Invalid = true, "a share is below one GPU" }).obj()}
+	s.Requests = []Request{gang("a").role("pod", 1, 0).with(func(r *Request) { r.Pod, r.Unsupported = true, "a share is below one GPU" }).obj()}
 	result := Decide(s)
 	if len(result.Plans) > 0 || result.Waiting[0].Reason.Render(clock) != "a share is below one GPU" {
 		t.Errorf("got %+v", result)

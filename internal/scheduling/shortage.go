@@ -10,17 +10,10 @@ import (
 
 // The kinds of reasons and advice that are about parts of GPUs.
 const (
-	CodeInvalid       Code = "Invalid"
 	CodeShare         Code = "ShortOfShare"
 	CodeShareTooLarge Code = "ShareTooLarge"
 	CodeLessShare     Code = "SmallerShare"
 )
-
-// Invalid means that what it asks for can never be given, whatever there is.
-type Invalid struct {
-	// Words say why, and what to do.
-	Words string
-}
 
 // ShortOfShare means that there are GPUs that would do, and that too little is
 // free of each of them.
@@ -68,9 +61,6 @@ type SmallerShare struct {
 	// Models are those that would do; empty means any.
 	Models []string
 }
-
-// Code is CodeInvalid.
-func (Invalid) Code() Code { return CodeInvalid }
 
 // Code is CodeShare.
 func (ShortOfShare) Code() Code { return CodeShare }
@@ -163,9 +153,6 @@ func (t *trial) shares(i int) []Advice {
 	try(r.Share.MiB, func(s *Share, to int64) { s.MiB = to })
 	return out
 }
-
-// Render says it in words.
-func (r Invalid) Render(Clock) string { return r.Words }
 
 // Render says it in words.
 func (r ShortOfShare) Render(clock Clock) string {

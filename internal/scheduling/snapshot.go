@@ -166,10 +166,8 @@ type Request struct {
 	// Refused is what the API server said when it was asked whether it would
 	// accept the pods; empty if it would.
 	Refused string
-	// Invalid says why what it asks for can never be given; empty if it can.
-	Invalid string
-	// Unsupported says what of its pods cannot be honoured, by field; empty if
-	// all can.
+	// Unsupported says what of it can never be honoured, by field, and what to do;
+	// empty if all can.
 	Unsupported string
 	// Queue is the queue that it is charged to; empty means the default one.
 	Queue string

@@ -83,13 +83,13 @@ func TestPodShare(t *testing.T) {
 			pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: c.containers}}
 			req := (world{}).podRequest(pod)
 			if c.says != "" {
-				if !strings.Contains(req.Invalid, c.says) {
-					t.Errorf("says %q, want %q", req.Invalid, c.says)
+				if !strings.Contains(req.Unsupported, c.says) {
+					t.Errorf("says %q, want %q", req.Unsupported, c.says)
 				}
 				return
 			}
-			if role := req.Roles[0]; req.Invalid != "" || role.Share != c.share || len(role.Resources.Other) > 0 {
-				t.Errorf("got %q, %+v", req.Invalid, role)
+			if role := req.Roles[0]; req.Unsupported != "" || role.Share != c.share || len(role.Resources.Other) > 0 {
+				t.Errorf("got %q, %+v", req.Unsupported, role)
 			}
 		})
 	}

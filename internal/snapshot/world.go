@@ -172,15 +172,18 @@ func (w world) podRequest(p *corev1.Pod) scheduling.Request {
 	if p.Spec.Priority != nil {
 		priority = *p.Spec.Priority
 	}
-	_, invalid := podShare(&p.Spec)
+	_, unsupported := podShare(&p.Spec)
 	req := scheduling.Request{
-		Key: scheduling.Key{Namespace: p.Namespace, Name: p.Name}, UID: string(p.UID), Pod: true, Invalid: invalid,
+		Key: scheduling.Key{Namespace: p.Namespace, Name: p.Name}, UID: string(p.UID), Pod: true, Unsupported: unsupported,
 		Priority: priority, Created: instant(p.CreationTimestamp.Time),
 		Roles: []scheduling.Role{role("pod", 1, &p.Spec, words(p.Annotations[v1alpha1.AnnotationGPUModels]))},
 	}
 	if w.tied {
 		req.Roles[0].Labels = p.Labels
-		req.Roles[0].Peers, req.Unsupported = peersOf(p.Namespace, p.Labels, &p.Spec)
+		var problem string
+		if req.Roles[0].Peers, problem = peersOf(p.Namespace, p.Labels, &p.Spec); problem != "" {
+			req.Unsupported = problem
+		}
 	}
 	return req
 }
@@ -222,7 +225,7 @@ func (w world) gangRequest(g *v1alpha1.Gang, placed bool) (scheduling.Request, b
 	req.Refused, req.Unsupported, req.Topology = known.refused, known.unsupported, topology(g.Spec.Topology)
 	for i := range g.Spec.Roles {
 		if _, _, invalid := wants(&g.Spec.Roles[i]); invalid != "" {
-			req.Invalid = "role " + g.Spec.Roles[i].Name + ": " + invalid
+			req.Unsupported = "role " + g.Spec.Roles[i].Name + ": " + invalid
 		}
 	}
 	req.Roles = slices.Clone(known.roles)
