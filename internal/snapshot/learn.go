@@ -80,6 +80,18 @@ func (l *lessons) forget(gang types.UID) {
 	delete(l.known, gang)
 }
 
+// asking reports that a gang's first answer is still on its way.
+func (l *lessons) asking() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, k := range l.known {
+		if k.asking && !k.ready && k.asked == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // hurry asks again soon for what was refused: what refused it has changed.
 func (l *lessons) hurry() {
 	l.mu.Lock()

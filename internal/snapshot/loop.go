@@ -29,8 +29,11 @@ type Loop struct {
 	// core and history are used by passes alone.
 	core    *scheduling.Core
 	history *history
-	// begun is true once the core was shown everything.
-	begun bool
+	// begun is true once the core was shown everything; heard once it is known
+	// what all that waits asks for, or hearUntil has come.
+	begun     bool
+	heard     bool
+	hearUntil time.Time
 	// checked is when what the core knows was last compared with all there is.
 	checked time.Time
 	reasons reasons
@@ -186,6 +189,9 @@ func (l *Loop) pass(ctx context.Context) time.Time {
 	// 1. Tell what changed.
 	paused := l.tell(ctx, now)
 	l.reasons.due = true
+	if l.newHere(now) {
+		return l.hearUntil
+	}
 	// 2. Decide.
 	var result scheduling.Result
 	if paused == "" {
@@ -210,6 +216,24 @@ func (l *Loop) pass(ctx context.Context) time.Time {
 		next = sooner(next, l.foresee(ctx, now))
 	}
 	return sooner(next, l.tellQueues(ctx, now))
+}
+
+// hearFor is for how long a scheduler that is new waits to hear what waiting
+// gangs ask for.
+const hearFor = 2 * time.Second
+
+// newHere reports that the loop has just begun and has not heard yet what all
+// that waits asks for: it would give to those that it heard of first, or to
+// members beyond a minimum, what is due to others.
+func (l *Loop) newHere(now time.Time) bool {
+	if l.heard {
+		return false
+	}
+	if l.hearUntil.IsZero() {
+		l.hearUntil = now.Add(hearFor)
+	}
+	l.heard = !l.lessons.asking() || !now.Before(l.hearUntil)
+	return !l.heard
 }
 
 // carryOut writes a plan. Whatever comes of it, the core is told of it in the

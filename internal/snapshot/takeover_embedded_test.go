@@ -16,8 +16,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -127,6 +129,8 @@ type duel struct {
 	// held are GPUs by the pod that runs on them; begun counts starts by gang.
 	held  map[string]string
 	begun map[string]int
+	// entered are the pods that were started.
+	entered map[types.UID]bool
 	// short makes pods end at once.
 	short atomic.Bool
 }
@@ -137,7 +141,7 @@ func newDuel(t *testing.T) *duel {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &duel{config: plane.RESTConfig(), held: map[string]string{}, begun: map[string]int{}}
+	d := &duel{config: plane.RESTConfig(), held: map[string]string{}, begun: map[string]int{}, entered: map[types.UID]bool{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(func() {
 		cancel()
@@ -247,18 +251,38 @@ func (d *duel) node(ctx context.Context, o any) {
 		p.Status.StartTime, p.Status.Phase = &now, corev1.PodRunning
 		if !d.stands(ctx, p) {
 			p.Status.Phase, p.Status.Reason = corev1.PodFailed, v1alpha1.ReasonRefused
-		} else {
-			d.enter(p)
+		} else if !d.enter(p) {
+			return
 		}
-		if d.api.Status().Update(ctx, p) != nil {
+		if !d.tell(ctx, p) {
 			return
 		}
 		if p.Status.Phase == corev1.PodRunning && d.short.Load() {
 			d.leave(p)
 			p.Status.Phase = corev1.PodSucceeded
-			_ = d.api.Status().Update(ctx, p)
+			d.tell(ctx, p)
 		}
 	})
+}
+
+// tell writes a pod's status until it is written; false if the pod is gone.
+func (d *duel) tell(ctx context.Context, p *corev1.Pod) bool {
+	status := p.Status
+	for ctx.Err() == nil {
+		p.Status = status
+		err := d.api.Status().Update(ctx, p)
+		if err == nil {
+			return true
+		}
+		have := &corev1.Pod{}
+		if err := d.api.Get(ctx, client.ObjectKeyFromObject(p), have); apierrors.IsNotFound(err) || err == nil && have.UID != p.UID {
+			d.leave(p)
+			return false
+		} else if err == nil {
+			*p = *have
+		}
+	}
+	return false
 }
 
 func (d *duel) stands(ctx context.Context, p *corev1.Pod) bool {
@@ -271,10 +295,14 @@ func (d *duel) stands(ctx context.Context, p *corev1.Pod) bool {
 	return fencing.MayRun(string(from), string(have.UID), have.DeletionTimestamp != nil)
 }
 
-// enter notes that a pod runs. No GPU may be held by another.
-func (d *duel) enter(p *corev1.Pod) {
+// enter notes that a pod runs, once. No GPU may be held by another.
+func (d *duel) enter(p *corev1.Pod) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.entered[p.UID] {
+		return false // an event that is behind
+	}
+	d.entered[p.UID] = true
 	d.begun[p.Labels[v1alpha1.LabelGang]]++
 	for _, g := range strings.Split(p.Annotations[v1alpha1.AnnotationGPUs], ",") {
 		if other := d.held[g]; g != "" && other != "" && other != string(p.UID) {
@@ -282,6 +310,7 @@ func (d *duel) enter(p *corev1.Pod) {
 		}
 		d.held[g] = string(p.UID)
 	}
+	return true
 }
 
 func (d *duel) leave(p *corev1.Pod) {
