@@ -88,6 +88,7 @@ func (p *page) facts(out io.Writer, style terminal.Style) error {
 	}
 	add("Restarts", fmt.Sprintf("%d of at most %d", status.Restarts, limit))
 	add("Evictions", evictions(status))
+	add("Given back", givenBack(status))
 	add("Environment", environment(job))
 	add("Code", code(job))
 	for _, volume := range job.Spec.Volumes {
@@ -99,6 +100,16 @@ func (p *page) facts(out io.Writer, style terminal.Style) error {
 	}
 	add("Checkpoints", checkpoints(job))
 	return table.Write(out, style, "")
+}
+
+// givenBack is which members made room for others, the latest last; empty if
+// none did.
+func givenBack(status v1alpha1.TrainingJobStatus) string {
+	names := strings.Join(status.GivenBack, ", ")
+	if more := int(status.Shrunk) - len(status.GivenBack); more > 0 {
+		return fmt.Sprintf("%d members, the last: %s", status.Shrunk, names)
+	}
+	return names
 }
 
 // evictions is how often the job made room, and for whom the last time: "1, for
