@@ -69,11 +69,31 @@ func content(path string) string {
 
 // servers returns the processes of a Muster itself that run these verbs.
 func servers(m *harness.Muster, verbs ...string) []process {
-	return slices.DeleteFunc(withVariable("MUSTER_HOME="+m.Home), func(p process) bool {
+	all := slices.DeleteFunc(withVariable("MUSTER_HOME="+m.Home), func(p process) bool {
 		exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.pid))
 		return err != nil || strings.TrimSuffix(exe, " (deleted)") != harness.Binary() ||
 			len(p.command) < 2 || !slices.Contains(verbs, p.command[1])
 	})
+	// A child that has not become another program yet looks like its parent.
+	return slices.DeleteFunc(slices.Clone(all), func(p process) bool {
+		parent := parentOf(p.pid)
+		return slices.ContainsFunc(all, func(o process) bool { return o.pid == parent && slices.Equal(o.command, p.command) })
+	})
+}
+
+// parentOf is the process that started another; 0 if that has ended.
+func parentOf(pid int) int {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	// pid (name) state parent: the name may hold anything.
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if len(fields) < 2 {
+		return 0
+	}
+	parent, _ := strconv.Atoi(fields[1])
+	return parent
 }
 
 // file names a file as the kernel's table of locks does.
