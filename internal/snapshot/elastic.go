@@ -3,7 +3,6 @@ package snapshot
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -77,25 +76,10 @@ func (l *Loop) resize(ctx context.Context, result scheduling.Result) {
 	}
 }
 
-// grow journals one more replica. It is assumed at once and taken back if the
-// API server definitely refuses it, or the attempt is not under way any more.
+// grow journals one more replica.
 func (l *Loop) grow(ctx context.Context, g *v1alpha1.Gang, growth scheduling.Growth) {
 	l.grown++
-	p := extensionOf(g, growth, l.epoch.Load(), l.grown, l.options.Now())
-	l.assumed.placement(p)
-	generation := g.Generation
-	l.background(ctx, func() {
-		err := l.createPlacement(ctx, p.DeepCopy(), generation)
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		l.assumed.noPlacement(p)
-		l.later()
-		if !errors.Is(err, errStale) {
-			l.options.Log.Error(err, "a further replica was not journalled", "gang", growth.String(), "attempt", growth.Attempt,
-				"role", growth.Member.Role, "index", growth.Member.Index)
-		}
-	})
+	l.journal(ctx, g, extensionOf(g, growth, l.epoch.Load(), l.grown, l.options.Now()))
 }
 
 // extensionOf is the journal entry of one more replica. Its name is never used

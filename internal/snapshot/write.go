@@ -77,10 +77,14 @@ func placementOf(g *v1alpha1.Gang, plan scheduling.Plan, epoch int64, now time.T
 	return p
 }
 
-// place journals a plan. It is assumed at once and taken back if the API
-// server definitely refuses it.
+// place journals a plan.
 func (l *Loop) place(ctx context.Context, g *v1alpha1.Gang, plan scheduling.Plan) {
-	p := placementOf(g, plan, l.epoch.Load(), l.options.Now())
+	l.journal(ctx, g, placementOf(g, plan, l.epoch.Load(), l.options.Now()))
+}
+
+// journal writes a Placement. It is assumed at once and taken back if the API
+// server definitely refuses it, or the gang does not want it any more.
+func (l *Loop) journal(ctx context.Context, g *v1alpha1.Gang, p *v1alpha1.Placement) {
 	l.assumed.placement(p)
 	generation := g.Generation
 	l.background(ctx, func() {
@@ -91,7 +95,7 @@ func (l *Loop) place(ctx context.Context, g *v1alpha1.Gang, plan scheduling.Plan
 		l.assumed.noPlacement(p)
 		l.later()
 		if !errors.Is(err, errStale) {
-			l.options.Log.Error(err, "the plan was not journalled and is made again", "gang", plan.String(), "attempt", plan.Attempt)
+			l.options.Log.Error(err, "the plan was not journalled and is made again", "placement", p.Namespace+"/"+p.Name)
 		}
 	})
 }
