@@ -361,7 +361,7 @@ type JobVolume struct {
 
 // Checkpoints says where the folder that survives restarts comes from.
 //
-// +kubebuilder:validation:XValidation:rule="!(has(self.size) && has(self.claim))",message="checkpoints: give one of size and claim"
+// +kubebuilder:validation:XValidation:rule="[has(self.size), has(self.claim), has(self.none) && self.none].filter(x, x).size() <= 1",message="checkpoints: give one of size, claim and none"
 type Checkpoints struct {
 	// Size of the new claim; it is deleted with the job. Default: 10Gi.
 	Size *resource.Quantity `json:"size,omitempty"`
@@ -370,6 +370,12 @@ type Checkpoints struct {
 	//
 	// +kubebuilder:validation:MaxLength=253
 	Claim string `json:"claim,omitempty"`
+	// None is for a job that keeps nothing: there is no such folder, and
+	// MUSTER_CHECKPOINT_DIR and MUSTER_LOG_DIR are not set. What is written
+	// elsewhere is lost with each member.
+	//
+	// +optional
+	None bool `json:"none,omitempty"`
 }
 
 // JobPhase is where in its life a job is.

@@ -290,19 +290,22 @@ func parseEnv(texts []string, getenv func(string) (string, bool)) ([]corev1.EnvV
 	return variables, nil
 }
 
-// parseCheckpoints reads a claim's name, or a size.
+// parseCheckpoints reads a claim's name, a size, or none.
 func parseCheckpoints(text string) (*v1alpha1.Checkpoints, error) {
-	if text == "" {
+	switch text {
+	case "":
 		return nil, nil
+	case "none":
+		return &v1alpha1.Checkpoints{None: true}, nil
 	}
 	if size, err := resource.ParseQuantity(text); err == nil {
 		if size.Sign() <= 0 {
-			return nil, exit.Usage("--checkpoints %s: give a size above 0, such as 50Gi, or the name of a claim", text)
+			return nil, exit.Usage("--checkpoints %s: give a size above 0, such as 50Gi, the name of a claim, or none", text)
 		}
 		return &v1alpha1.Checkpoints{Size: &size}, nil
 	}
 	if !claimShape.MatchString(text) {
-		return nil, exit.Usage("--checkpoints %s: give the name of a claim, or the size of a new one, such as 50Gi", text)
+		return nil, exit.Usage("--checkpoints %s: give the name of a claim, the size of a new one, such as 50Gi, or none", text)
 	}
 	return &v1alpha1.Checkpoints{Claim: text}, nil
 }

@@ -124,7 +124,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&o.flags.Env, "env", "e", nil, "variable for every member: NAME=VALUE, or NAME for this shell's; repeatable")
 	flags.StringVar(&o.flags.MaxTime, "max-time", "", "stop the job after this long: 90m, 4h, 2d12h")
 	flags.IntVar(&o.numbers.backoff, "backoff-limit", 0, "failures that are restarted before the job fails (default 6; 0 for a single member)")
-	flags.StringVar(&o.flags.Checkpoints, "checkpoints", "", "claim that holds the checkpoints, so that a later job can go on; or the size of a new one (default 10Gi)")
+	flags.StringVar(&o.flags.Checkpoints, "checkpoints", "", "claim that holds the checkpoints, so that a later job can go on; or the size of a new one (default 10Gi); or none")
 	flags.BoolVarP(&o.detach, "detach", "d", false, "return once the job is accepted")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print the TrainingJob and run nothing")
 }

@@ -233,6 +233,7 @@ func TestRefusals(t *testing.T) {
 		{Flags{Expect: "5000d"}, "--expect 5000d: give at most 4166 days"},
 		{Flags{Expect: "5h", MaxTime: "4h"}, "stopped before it is expected to end"},
 		{Flags{Checkpoints: "A_B"}, "--checkpoints A_B"},
+		{Flags{Checkpoints: "0"}, "give a size above 0"},
 		{Flags{Script: "https://example.com/"}, "names no file"},
 		{Flags{Script: "https://example.com/a.py", Code: "."}, "all the code there is"},
 	} {

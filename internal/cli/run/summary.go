@@ -74,7 +74,10 @@ func seconds(quantity resource.Quantity) string {
 
 // checkpoints says where they are, and how long.
 func checkpoints(job *v1alpha1.TrainingJob) string {
-	if job.Spec.Checkpoints != nil && job.Spec.Checkpoints.Claim != "" {
+	switch c := job.Spec.Checkpoints; {
+	case c != nil && c.None:
+		return "none: nothing was kept"
+	case c != nil && c.Claim != "":
 		return "claim " + job.Spec.Checkpoints.Claim + " (kept: --checkpoints " + job.Spec.Checkpoints.Claim + " goes on from there)"
 	}
 	return "claim " + job.Name + "-checkpoints, until the job is deleted"

@@ -27,6 +27,9 @@ func check(job *v1alpha1.TrainingJob) string {
 		if !path.IsAbs(clean) && (clean == ".." || strings.HasPrefix(clean, "../") || clean == ".") {
 			return fmt.Sprintf("volume %s: the path %q is not below the working directory; name a folder inside it, such as data", v.Name, v.MountPath)
 		}
+		if !path.IsAbs(clean) && bringsItsOwn(job) {
+			return fmt.Sprintf("volume %s: the path %q is relative, and where the commands of an image run is not known; give an absolute path", v.Name, v.MountPath)
+		}
 		if v.Size != nil && v.Name == checkpointsName && checkpointClaim(job) != nil {
 			return "volume checkpoints: the name is taken by the job's checkpoint folder; choose another"
 		}

@@ -29,10 +29,15 @@ func claimsOf(job *v1alpha1.TrainingJob) []*corev1.PersistentVolumeClaim {
 	return out
 }
 
+// keepsNothing reports whether the job wants no folder that survives its pods.
+func keepsNothing(job *v1alpha1.TrainingJob) bool {
+	return job.Spec.Checkpoints != nil && job.Spec.Checkpoints.None
+}
+
 // checkpointClaim is the size of the checkpoints' claim; nil where the user
-// names one.
+// names one or wants none.
 //
-// Every job gets a claim, also one of a single member that is not restarted
+// Unless its owner says otherwise every job gets a claim, also one of a single member that is not restarted
 // and names no framework. What a script writes to MUSTER_CHECKPOINT_DIR must
 // be there after a suspension, after the loss of a node, and once the job has
 // ended, for all of which its pod may be gone; whether it writes there is not
@@ -44,7 +49,7 @@ func checkpointClaim(job *v1alpha1.TrainingJob) *resource.Quantity {
 	switch c := job.Spec.Checkpoints; {
 	case c == nil:
 		return &defaultCheckpoints
-	case c.Claim != "":
+	case c.Claim != "", c.None:
 		return nil
 	case c.Size != nil:
 		return c.Size

@@ -215,13 +215,19 @@ func templateFor(job *v1alpha1.TrainingJob, role *v1alpha1.Role, p preparation) 
 	if len(role.Args) > 0 {
 		main.Args = role.Args
 	}
-	if job.Spec.Code != nil || main.WorkingDir == "" {
+	if job.Spec.Code != nil || main.WorkingDir == "" && !bringsItsOwn(job) {
 		main.WorkingDir = codeDir
 	}
 	main.Env = envFor(job, role, main.Env)
 	main.Resources = resourcesFor(role, main.Resources)
 	volumesFor(job, p, pod, main)
 	return template
+}
+
+// bringsItsOwn reports that the job's code is in its image, which then says
+// where its commands run.
+func bringsItsOwn(job *v1alpha1.TrainingJob) bool {
+	return job.Spec.Code == nil && job.Spec.Environment != nil && job.Spec.Environment.Image != ""
 }
 
 // envFor is the member's environment, in the order in which later variables
@@ -235,11 +241,11 @@ func envFor(job *v1alpha1.TrainingJob, role *v1alpha1.Role, template []corev1.En
 		{Name: v1alpha1.EnvRoot, Value: v1alpha1.PodRoot},
 		{Name: "MUSTER_JOB", Value: job.Name},
 		{Name: "MUSTER_CODE_DIR", Value: below(codeDir)},
-		{Name: "MUSTER_CHECKPOINT_DIR", Value: below(checkpointsDir)},
-		{Name: "MUSTER_LOG_DIR", Value: below(logsDir)},
-		{Name: v1alpha1.EnvProgress, Value: below(v1alpha1.ProgressPath)},
-		{Name: "PYTHONUNBUFFERED", Value: "1"},
 	}
+	if !keepsNothing(job) {
+		all = append(all, corev1.EnvVar{Name: "MUSTER_CHECKPOINT_DIR", Value: below(checkpointsDir)}, corev1.EnvVar{Name: "MUSTER_LOG_DIR", Value: below(logsDir)})
+	}
+	all = append(all, corev1.EnvVar{Name: v1alpha1.EnvProgress, Value: below(v1alpha1.ProgressPath)}, corev1.EnvVar{Name: "PYTHONUNBUFFERED", Value: "1"})
 	all = append(all, template...)
 	all = append(all, job.Spec.Env...)
 	all = append(all, role.Env...)
@@ -313,8 +319,10 @@ func volumesFor(job *v1alpha1.TrainingJob, p preparation, pod *corev1.PodSpec, m
 		add("env", inline(v1alpha1.EnvironmentDriver, true, map[string]string{"key": p.environment}), corev1.VolumeMount{MountPath: environmentDir, ReadOnly: true})
 	}
 	// 3. What survives restarts.
-	add("checkpoints", claimed(checkpointClaimName(job), false),
-		corev1.VolumeMount{MountPath: checkpointsDir, SubPath: "checkpoints"}, corev1.VolumeMount{MountPath: logsDir, SubPath: "logs"})
+	if !keepsNothing(job) {
+		add("checkpoints", claimed(checkpointClaimName(job), false),
+			corev1.VolumeMount{MountPath: checkpointsDir, SubPath: "checkpoints"}, corev1.VolumeMount{MountPath: logsDir, SubPath: "logs"})
+	}
 	// 4. The job's volumes.
 	for i := range job.Spec.Volumes {
 		v := &job.Spec.Volumes[i]

@@ -145,6 +145,52 @@ func TestTemplateIsLaidUnder(t *testing.T) {
 	}
 }
 
+func TestAJobThatKeepsNothing(t *testing.T) {
+	j := newJob("a").role("worker", 1, "").with(func(s *v1alpha1.TrainingJobSpec) {
+		s.Roles[0].Command = []string{"true"}
+		s.Checkpoints = &v1alpha1.Checkpoints{None: true}
+	})
+	if claims := claimsOf(j.TrainingJob); len(claims) != 0 {
+		t.Errorf("claims are made: %v", claims)
+	}
+	pod := gangFor(j.TrainingJob, preparation{}).Spec.Roles[0].Template.Spec
+	for _, v := range pod.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			t.Errorf("claim %s is mounted", v.PersistentVolumeClaim.ClaimName)
+		}
+	}
+	for _, v := range pod.Containers[0].Env {
+		if v.Name == "MUSTER_CHECKPOINT_DIR" || v.Name == "MUSTER_LOG_DIR" {
+			t.Errorf("%s is set to %s, where nothing is kept", v.Name, v.Value)
+		}
+	}
+}
+
+func TestWhereCommandsRun(t *testing.T) {
+	image := &v1alpha1.Environment{Image: "pytorch/pytorch:2"}
+	code := &v1alpha1.Code{Snapshot: "0123"}
+	for _, test := range []struct {
+		name        string
+		environment *v1alpha1.Environment
+		code        *v1alpha1.Code
+		want        string
+	}{
+		{"the machine's own", nil, nil, "/muster/code"},
+		{"an image with code in it", image, nil, ""},
+		{"an image, and code", image, code, "/muster/code"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			j := newJob("a").role("worker", 1, "").with(func(s *v1alpha1.TrainingJobSpec) {
+				s.Roles[0].Command = []string{"true"}
+				s.Environment, s.Code = test.environment, test.code
+			})
+			if got := gangFor(j.TrainingJob, preparation{}).Spec.Roles[0].Template.Spec.Containers[0].WorkingDir; got != test.want {
+				t.Errorf("in %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
 func TestScriptByURL(t *testing.T) {
 	const url = "https://host.test/a/train.py?raw=1"
 	for script, want := range map[string]string{url: "train.py", "train.py": "train.py"} {
