@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// job is a TrainingJob of one pod with one GPU.
+func job(name string) *v1alpha1.TrainingJob {
+	one := int32(1)
+	return &v1alpha1.TrainingJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: v1alpha1.TrainingJobSpec{
+			Roles: []v1alpha1.Role{{
+				Name: "worker", Replicas: &one, GPUs: resource.NewQuantity(1, resource.DecimalSI), Command: []string{"/pause"},
+			}},
+			Environment: &v1alpha1.Environment{Image: "pause"},
+			Checkpoints: &v1alpha1.Checkpoints{None: true},
+		},
+	}
+}
+
+// lives measures 10,000 TrainingJobs of one pod from the first submission until
+// the last has succeeded.
+func (b *bench) lives(ctx context.Context) error {
+	n, nodes := 10000/b.scale, 500/b.scale
+	var took time.Duration
+	var writes writes
+	err := b.with(ctx, planeOptions{}, func(p *plane) error {
+		if err := p.fleet(ctx, nodes, 8); err != nil {
+			return err
+		}
+		s, err := b.serve(ctx, p, "probe")
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+		defer cancel()
+		kubelets, err := p.pretend(ctx, true)
+		if err != nil {
+			return errors.Join(err, s.kill())
+		}
+		before, err := p.writes(ctx)
+		if err != nil {
+			return errors.Join(err, s.kill())
+		}
+		began := time.Now()
+		ended := make(chan error, 1)
+		go func() { ended <- p.untilSucceeded(ctx, n) }()
+		if err := each(n, func(i int) error { return p.gangs.Create(ctx, job(fmt.Sprintf("job-%d", i))) }); err != nil {
+			return errors.Join(fmt.Errorf("submitting: %w", err), s.kill())
+		}
+		select {
+		case err = <-ended:
+		case err = <-kubelets.fail:
+		}
+		took = time.Since(began)
+		if err != nil {
+			return errors.Join(err, s.kill(), errors.New(tail(s.log)))
+		}
+		after, err := p.writes(ctx)
+		if err != nil {
+			return errors.Join(err, s.kill())
+		}
+		writes = after.since(before)
+		cancel()
+		<-kubelets.done
+		return s.stop(context.WithoutCancel(ctx))
+	})
+	if err != nil {
+		return err
+	}
+	rate := float64(n) / took.Seconds()
+	b.table.check(fmt.Sprintf("%d TrainingJobs of one pod, whole life, pods pretended", n), fmt.Sprintf("%.0f/s", rate), ">= 100/s", rate >= 100, fmt.Sprintf("%s; a job: %s", seconds(took), writes.each(n)))
+	return nil
+}
+
+// untilSucceeded waits until n TrainingJobs have succeeded.
+func (p *plane) untilSucceeded(ctx context.Context, n int) error {
+	w, err := p.gangs.Watch(ctx, &v1alpha1.TrainingJobList{}, client.InNamespace(namespace))
+	if err != nil {
+		return fmt.Errorf("watching jobs: %w", err)
+	}
+	defer w.Stop()
+	done := make(map[string]bool, n)
+	for len(done) < n {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %d jobs, of which %d have ended: %w", n, len(done), ctx.Err())
+		case e, ok := <-w.ResultChan():
+			if !ok {
+				return fmt.Errorf("the watch of jobs ended when %d of %d had ended", len(done), n)
+			}
+			j, isJob := e.Object.(*v1alpha1.TrainingJob)
+			switch {
+			case !isJob:
+			case j.Status.Phase == v1alpha1.JobFailed:
+				return fmt.Errorf("job %s failed: %s", j.Name, j.Status.Message)
+			case j.Status.Phase == v1alpha1.JobSucceeded:
+				done[j.Name] = true
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"time"
+)
+
+// bench is what all measurements share.
+type bench struct {
+	// muster is the program that is measured.
+	muster string
+	// scale divides the sizes, for a quick look; 1 for figures.
+	scale int
+	table table
+}
+
+// part is one measurement.
+type part struct {
+	title   string
+	measure func(context.Context) error
+}
+
+func main() {
+	if err := measure(); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "bench-cluster:", err)
+		os.Exit(1)
+	}
+}
+
+// measure measures what is asked for and prints the table, up to what fails.
+func measure() error {
+	b := &bench{}
+	only := flag.String("only", "", "measure the parts whose title this regular expression matches")
+	flag.IntVar(&b.scale, "scale", 1, "divide sizes by this, for a quick look")
+	flag.StringVar(&b.muster, "muster", filepath.Join("bin", "muster"), "the program")
+	flag.Parse()
+	match, err := regexp.Compile(*only)
+	if err != nil {
+		return fmt.Errorf("reading -only: %w", err)
+	}
+	if b.scale < 1 {
+		return fmt.Errorf("-scale is %d: give 1 or more", b.scale)
+	}
+	if b.muster, err = filepath.Abs(b.muster); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	err = b.run(ctx, match)
+	return errors.Join(err, b.table.write(os.Stdout))
+}
+
+// run does the measurements; those before one that fails are kept.
+func (b *bench) run(ctx context.Context, match *regexp.Regexp) error {
+	for _, p := range []part{
+		{"one gang of 1,000 x 4 GPUs", b.oneGang},
+		{"4,000 gangs of one GPU", b.manyGangs},
+		{"10,000 jobs of one pod", b.lives},
+		{"reclaim of 250 pods of 8 GPUs", b.reclaim},
+		{"restart and reasons on 5,000 nodes", b.restart},
+	} {
+		if !match.MatchString(p.title) {
+			continue
+		}
+		began := time.Now()
+		_, _ = fmt.Fprintf(os.Stderr, "bench-cluster: %s\n", p.title)
+		if err := p.measure(ctx); err != nil {
+			return fmt.Errorf("%s: %w", p.title, err)
+		}
+		_, _ = fmt.Fprintf(os.Stderr, "bench-cluster: %s took %.1f s\n", p.title, time.Since(began).Seconds())
+	}
+	return nil
+}

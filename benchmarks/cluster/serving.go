@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// serving is a `muster serve` that runs beside a plane.
+type serving struct {
+	cmd  *exec.Cmd
+	done chan error
+	log  string
+}
+
+// serve starts Muster and waits until it has placed a gang of one member.
+func (b *bench) serve(ctx context.Context, p *plane, probe string) (*serving, error) {
+	s, err := b.start(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.probe(ctx, probe); err != nil {
+		return nil, errors.Join(err, s.kill(), fmt.Errorf("muster serve said: %s", tail(s.log)))
+	}
+	return s, nil
+}
+
+// start starts Muster and waits for nothing.
+func (b *bench) start(ctx context.Context, p *plane) (*serving, error) {
+	s := &serving{log: filepath.Join(p.dir, fmt.Sprintf("serve-%d.log", time.Now().UnixNano())), done: make(chan error, 1)}
+	log, err := os.Create(s.log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = log.Close() }()
+	s.cmd = exec.CommandContext(ctx, b.muster, "serve", "--kubeconfig", p.kubeconfig)
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting muster serve: %w", err)
+	}
+	go func() { s.done <- s.cmd.Wait() }()
+	return s, nil
+}
+
+// probe waits until a gang of one member is placed, and removes it.
+func (p *plane) probe(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	c, err := p.count(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.stop()
+	if err := p.gangs.Create(ctx, gang(name, 1, 1)); err != nil {
+		return fmt.Errorf("making a gang to see whether Muster is ready: %w", err)
+	}
+	of := func(t watch.EventType, pod *corev1.Pod) bool { return onNode(t, pod) && pod.Labels["muster.dev/gang"] == name }
+	if _, err := c.until(ctx, 1, of); err != nil {
+		return err
+	}
+	return p.removeGangs(ctx, name)
+}
+
+// stop asks it to end and waits.
+func (s *serving) stop(ctx context.Context) error {
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("stopping muster serve: %w", err)
+	}
+	select {
+	case err := <-s.done:
+		if err != nil {
+			return fmt.Errorf("muster serve ended: %w: %s", err, tail(s.log))
+		}
+		return nil
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), s.kill())
+	}
+}
+
+// kill ends it at once.
+func (s *serving) kill() error {
+	if err := s.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("killing muster serve: %w", err)
+	}
+	<-s.done
+	return nil
+}
+
+// tail is the end of a log.
+func tail(path string) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data[max(0, len(data)-2000):])
+}
