@@ -48,7 +48,9 @@ func (c *counter) until(ctx context.Context, n int, is func(watch.EventType, *co
 func (c *counter) stop() { c.watcher.Stop() }
 
 // onNode is true of a pod that has its node.
-func onNode(t watch.EventType, p *corev1.Pod) bool { return t != watch.Deleted && p.Spec.NodeName != "" }
+func onNode(t watch.EventType, p *corev1.Pod) bool {
+	return t != watch.Deleted && p.Spec.NodeName != ""
+}
 
 // leaving is true of a pod that was told to go.
 func leaving(t watch.EventType, p *corev1.Pod) bool {

@@ -64,7 +64,9 @@ func (p *plane) probe(ctx context.Context, name string) error {
 	if err := p.gangs.Create(ctx, gang(name, 1, 1)); err != nil {
 		return fmt.Errorf("making a gang to see whether Muster is ready: %w", err)
 	}
-	of := func(t watch.EventType, pod *corev1.Pod) bool { return onNode(t, pod) && pod.Labels["muster.dev/gang"] == name }
+	of := func(t watch.EventType, pod *corev1.Pod) bool {
+		return onNode(t, pod) && pod.Labels["muster.dev/gang"] == name
+	}
 	if _, err := c.until(ctx, 1, of); err != nil {
 		return err
 	}
