@@ -81,6 +81,25 @@ const (
 	// selectors work.
 	LabelGPUModel = "nvidia.com/gpu.product"
 
+	// LabelGPUMemory is, on a Node, the size of the memory of each of its GPUs,
+	// in MiB; NVIDIA's feature discovery sets it, too.
+	LabelGPUMemory = "nvidia.com/gpu.memory"
+	// LabelModel and LabelMemory say the same on a Node where nothing discovers
+	// it, or where people want another name: the model as jobs name it, and MiB.
+	// They win.
+	LabelModel  = "muster.dev/gpu-model"
+	LabelMemory = "muster.dev/gpu-memory"
+
+	// LabelOwned is "true" on a Node of a cluster whose GPUs Muster alone gives
+	// out. TaintOwned keeps pods of others off it; Muster takes that taint for
+	// none.
+	LabelOwned = "muster.dev/owned"
+	TaintOwned = "muster.dev/owned"
+	// AnnotationGPUResources is, on the namespace [SystemNamespace], the extended
+	// resources that count GPUs on this cluster, separated by commas, so that
+	// those who only look know them. Absent: [ResourceGPU].
+	AnnotationGPUResources = "muster.dev/gpu-resources"
+
 	// ResourceGPU is the extended resource by which pods ask for whole GPUs.
 	ResourceGPU = "nvidia.com/gpu"
 	// ResourceGPUMilli and ResourceGPUMemory are the extended resources by
@@ -152,6 +171,11 @@ const (
 
 	// SchedulerName is the scheduler that pods name to be bound by Muster.
 	SchedulerName = "muster"
+
+	// HostImage is the image name that means the programs of the machine that a
+	// pod runs on, which only a Muster on one machine has. On a cluster another
+	// image takes its place, or the job is refused.
+	HostImage = "muster.dev/host"
 
 	// DefaultPort is the port of a member that has an address of its own.
 	DefaultPort = 2222

@@ -27,6 +27,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/release"
 	"github.com/muster-dev/muster/internal/cli/resume"
 	"github.com/muster-dev/muster/internal/cli/run"
+	"github.com/muster-dev/muster/internal/cli/serve"
 	"github.com/muster-dev/muster/internal/cli/shell"
 	"github.com/muster-dev/muster/internal/cli/simulate"
 	"github.com/muster-dev/muster/internal/cli/suspend"
@@ -79,10 +80,11 @@ func Execute(ctx context.Context, args []string, streams terminal.Streams, more 
 
 // verbs are the package's own, in the order of the groups that help shows.
 var verbs = map[string][]Verb{
-	"run":    {run.New, apply.New, suspend.New, resume.New, release.New, delete.New},
-	"look":   {get.New, describe.New, logs.New, why.New, plan.New, top.New},
-	"inside": {shell.New, cp.New},
-	"other":  {completion.New, pause.New, unpause.New, prune.New, queue.New, simulate.New, version.New},
+	"run":     {run.New, apply.New, suspend.New, resume.New, release.New, delete.New},
+	"look":    {get.New, describe.New, logs.New, why.New, plan.New, top.New},
+	"inside":  {shell.New, cp.New},
+	"cluster": {serve.New},
+	"other":   {completion.New, pause.New, unpause.New, prune.New, queue.New, simulate.New, version.New},
 }
 
 // New returns the root command with its own verbs and those that are added.
@@ -124,9 +126,10 @@ gives every GPU back the moment the work ends.
 		&cobra.Group{ID: "look", Title: "Look at them:"},
 		&cobra.Group{ID: "inside", Title: "Reach into them:"},
 		&cobra.Group{ID: "machine", Title: "Muster on this machine:"},
+		&cobra.Group{ID: "cluster", Title: "Muster on a cluster:"},
 		&cobra.Group{ID: "other", Title: "Other:"},
 	)
-	for _, group := range []string{"run", "look", "inside", "other"} {
+	for _, group := range []string{"run", "look", "inside", "cluster", "other"} {
 		for _, verb := range verbs[group] {
 			cmd := verb(f)
 			cmd.GroupID = group

@@ -2,8 +2,10 @@ package controller
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/muster-dev/muster/internal/controller/gang"
@@ -17,40 +19,61 @@ type Deps struct {
 	// Sources and Environments make code and environments ready.
 	Sources      trainingjob.Sources
 	Environments trainingjob.Environments
+	// HostImage is what members run in that name no image; empty: they are
+	// refused.
+	HostImage string
 	// VolumesDir is where the built-in StorageClass keeps volumes, on the node
-	// NodeName.
+	// NodeName. Empty: there is no such class.
 	VolumesDir string
 	NodeName   string
+	// GPUResources are the extended resources that count GPUs, on nodes that do
+	// not name theirs.
+	GPUResources []corev1.ResourceName
 	// DefaultScheduler makes Muster bind every unbound pod, where there is no
 	// other scheduler.
 	DefaultScheduler bool
 	// Alone says that no other scheduler can be alive, because this process
 	// holds the lock of the machine: it need not wait for one at the start.
 	Alone bool
+	// Identity names this process in the scheduler's lease, which is in
+	// Namespace and lasts for LeaseDuration.
+	Identity, Namespace string
+	LeaseDuration       time.Duration
 	// Log receives what no caller can.
 	Log logr.Logger
 }
 
+// Parts are those of what was set up that others ask something.
+type Parts struct {
+	Scheduler *snapshot.Loop
+}
+
 // Setup adds every controller, and the scheduler, to the manager.
-func Setup(mgr ctrl.Manager, d Deps) error {
+func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
 	scheduler, err := snapshot.NewLoop(snapshot.Options{
 		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
-		DefaultScheduler: d.DefaultScheduler, Alone: d.Alone, Log: d.Log.WithName("scheduler"),
+		Namespace: d.Namespace, Identity: d.Identity, LeaseDuration: d.LeaseDuration,
+		DefaultScheduler: d.DefaultScheduler, Alone: d.Alone, GPUResources: d.GPUResources, Log: d.Log.WithName("scheduler"),
 	})
 	if err != nil {
-		return err
+		return Parts{}, err
 	}
 	if err := mgr.Add(scheduler); err != nil {
-		return fmt.Errorf("adding the scheduler: %w", err)
+		return Parts{}, fmt.Errorf("adding the scheduler: %w", err)
 	}
-	for _, c := range []interface{ SetupWithManager(ctrl.Manager) error }{
-		trainingjob.New(trainingjob.Deps{Sources: d.Sources, Environments: d.Environments}),
-		gang.New(gang.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Log: d.Log.WithName("gang")}),
-		volumeclaim.New(volumeclaim.Deps{Dir: d.VolumesDir, Node: d.NodeName}),
-	} {
+	controllers := []interface{ SetupWithManager(ctrl.Manager) error }{
+		trainingjob.New(trainingjob.Deps{Sources: d.Sources, Environments: d.Environments, HostImage: d.HostImage}),
+		gang.New(gang.Options{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FenceNamespace: d.Namespace, GPUResources: d.GPUResources, Log: d.Log.WithName("gang"),
+		}),
+	}
+	if d.VolumesDir != "" {
+		controllers = append(controllers, volumeclaim.New(volumeclaim.Deps{Dir: d.VolumesDir, Node: d.NodeName}))
+	}
+	for _, c := range controllers {
 		if err := c.SetupWithManager(mgr); err != nil {
-			return err
+			return Parts{}, err
 		}
 	}
-	return nil
+	return Parts{Scheduler: scheduler}, nil
 }

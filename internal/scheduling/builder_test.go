@@ -14,6 +14,14 @@ func testNode(name, model string, gpus int) Node {
 	return n
 }
 
+// counting makes a node one that counts its devices.
+func counting(n *Node) {
+	n.Counts = true
+	for i := range n.Devices {
+		n.Devices[i] = Device{UUID: fmt.Sprint("counted-", i), Index: i, Model: n.Devices[0].Model, MemoryMiB: n.Devices[0].MemoryMiB}
+	}
+}
+
 // requestBuilder builds requests in few words.
 type requestBuilder struct{ r Request }
 

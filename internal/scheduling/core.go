@@ -140,6 +140,9 @@ type Core struct {
 	shunners int
 	blind    bool
 	blocks   []queue.Block
+	// stirred are the sites on which those that hold devices without a name may
+	// have to move, and renamed those whose devices have other names.
+	stirred, renamed map[*site]bool
 	// lacking are the UIDs of the entries that lack something that they hold.
 	lacking map[string]bool
 	// domains and rows are scratch.
@@ -153,8 +156,9 @@ type site struct {
 	node  Node
 	there bool // the node is known
 	ports map[int32]int
-	// milli is the sum of what is held of the node's devices.
-	milli int64
+	// milli is the sum of what is held of the node's devices, and loose how many
+	// of them are held without a name.
+	milli, loose int64
 	// here are the entries that hold something on the node, in order of their
 	// UIDs.
 	here []*entry
@@ -243,6 +247,10 @@ type held struct {
 	site  *site
 	seats []placement.Seat
 	ports []int32
+	// loose is how many devices it holds without a name, by the seats behind the
+	// first firm ones.
+	loose int32
+	firm  int
 	// resources is what it holds beside GPUs, charged what its queue is
 	// charged with for all of it.
 	resources Resources
@@ -264,6 +272,7 @@ func NewCore(o Options) *Core {
 		options: o.complete(), cluster: placement.New(placement.Options{}),
 		rules: map[string]bool{}, nodes: map[string]*site{}, entries: map[string]*entry{},
 		reserved: &placement.NodeSet{}, memories: map[string]int64{}, lacking: map[string]bool{},
+		stirred: map[*site]bool{}, renamed: map[*site]bool{},
 	}
 	c.tree, _ = queue.Build(nil, queue.Options{})
 	c.have = c.tree.Classes().Zero()
@@ -297,6 +306,7 @@ func (c *Core) SetNode(n Node) {
 		c.size(len(s.node.Devices), -1)
 		was = s.node.soft()
 	}
+	c.rename(s, &n)
 	s.id, s.node, s.there = id, n, true
 	c.countSoft(n.soft() - was)
 	c.sites[id] = s
@@ -476,7 +486,7 @@ func (c *Core) insertRunning(e *entry) {
 
 // take notes what a member holds already. What is not known here, or what
 // another holds too, is left out until it can be given: see mend.
-func (c *Core) take(e *entry, a Assignment, r Resources) {
+func (c *Core) take(e *entry, a Assignment, r Resources, loose int32) {
 	s := c.nodes[a.Node]
 	if s == nil {
 		c.lack(e, want{node: a.Node})
@@ -486,14 +496,22 @@ func (c *Core) take(e *entry, a Assignment, r Resources) {
 	if seat, ok := c.seat(resourcesAsk(r, 1), s.id); ok {
 		h.seats = append(h.seats, seat)
 	}
+	if !s.node.Counts {
+		loose = 0
+	} else if len(a.GPUs) > 0 {
+		c.unseat(s)
+	}
 	for _, uuid := range a.GPUs {
-		if seat, ok := c.seatOn(s.id, uuid, a.Share); ok {
+		if s.node.Counts && s.node.device(uuid) < 0 {
+			loose++
+		} else if seat, ok := c.seatOn(s.id, uuid, a.Share); ok {
 			h.seats = append(h.seats, seat)
 		} else {
 			c.lack(e, want{node: a.Node, uuid: uuid, share: a.Share})
 		}
 	}
 	c.holdPorts(&h, portList(a.Port))
+	h.loose, h.firm = loose, len(h.seats)
 	c.join(e, h)
 }
 
@@ -534,6 +552,10 @@ func (c *Core) join(e *entry, h held) {
 		c.extras++
 	}
 	h.site.milli += h.milli()
+	if h.loose > 0 {
+		h.site.loose += int64(h.loose)
+		c.stirred[h.site] = true
+	}
 	if at, found := slices.BinarySearchFunc(h.site.here, e, byUID); !found {
 		h.site.here = slices.Insert(h.site.here, at, e)
 	}
@@ -550,6 +572,10 @@ func (c *Core) holdPorts(h *held, ports []int32) {
 // release gives back what one member holds.
 func (c *Core) release(e *entry, h *held) {
 	h.site.milli -= h.milli()
+	if h.site.loose > 0 {
+		h.site.loose -= int64(h.loose)
+		c.stirred[h.site] = true
+	}
 	c.shunners -= truth(h.kin.shunning())
 	if h.extra {
 		e.extras--
@@ -565,7 +591,7 @@ func (c *Core) release(e *entry, h *held) {
 			delete(h.site.ports, p)
 		}
 	}
-	h.seats, h.ports = nil, nil
+	h.seats, h.ports, h.loose, h.firm = nil, nil, 0, 0
 	for i := range e.held {
 		if o := &e.held[i]; o != h && o.site == h.site && len(o.seats) > 0 {
 			return

@@ -23,6 +23,8 @@ type Holding struct {
 	// where that is not all.
 	GPUs  []string
 	Share Share
+	// Loose is how many more it holds of a node that counts its GPUs.
+	Loose int32
 	// Ports are the node's ports it holds.
 	Ports []int32
 	// Resources is what it holds beside GPUs.
@@ -44,10 +46,13 @@ type Holding struct {
 // not ended, and every pod beside them. It has no memory of its own.
 type Ledger struct {
 	holdings []Holding
-	devices  map[string][]int
+	devices  map[deviceKey][]int
 	// memory is the size of each device's memory, in MiB; 0: not known.
-	memory map[string]int64
+	memory map[deviceKey]int64
 }
+
+// deviceKey names a device among those of all nodes.
+type deviceKey struct{ node, uuid string }
 
 // memberKey names a member of a gang's life.
 type memberKey struct {
@@ -60,10 +65,10 @@ type memberKey struct {
 // pod is counted with its placement, once; a pod that the journal does not
 // know, or no longer counts, counts by itself until it has ended.
 func NewLedger(s Snapshot) *Ledger {
-	l := &Ledger{devices: map[string][]int{}, memory: map[string]int64{}}
+	l := &Ledger{devices: map[deviceKey][]int{}, memory: map[deviceKey]int64{}}
 	for i := range s.Nodes {
 		for _, d := range s.Nodes[i].Devices {
-			l.memory[d.UUID] = d.MemoryMiB
+			l.memory[deviceKey{s.Nodes[i].Name, d.UUID}] = d.MemoryMiB
 		}
 	}
 	counted := map[memberKey]bool{}
@@ -86,7 +91,7 @@ func NewLedger(s Snapshot) *Ledger {
 		}
 		l.add(Holding{
 			Key: p.Key, Pod: true, Role: p.Role, Index: p.Index, Node: p.Node, Since: p.Since,
-			GPUs: p.GPUs, Share: p.Share, Ports: p.Ports, Resources: p.Resources, Labels: p.Labels, Peers: p.Peers, uid: p.UID,
+			GPUs: p.GPUs, Share: p.Share, Loose: p.Loose, Ports: p.Ports, Resources: p.Resources, Labels: p.Labels, Peers: p.Peers, uid: p.UID,
 		})
 	}
 	return l
@@ -101,26 +106,27 @@ func portList(port int32) []int32 {
 
 func (l *Ledger) add(h Holding) {
 	for _, uuid := range h.GPUs {
-		l.devices[uuid] = append(l.devices[uuid], len(l.holdings))
+		key := deviceKey{h.Node, uuid}
+		l.devices[key] = append(l.devices[key], len(l.holdings))
 	}
 	l.holdings = append(l.holdings, h)
 }
 
-// Holder returns who holds the GPU with this UUID, or a part of it; of several
-// one that the journal names first.
-func (l *Ledger) Holder(uuid string) (Holding, bool) {
-	held := l.devices[uuid]
+// Holder returns who holds the GPU of a node with this UUID, or a part of it; of
+// several one that the journal names first.
+func (l *Ledger) Holder(node, uuid string) (Holding, bool) {
+	held := l.devices[deviceKey{node, uuid}]
 	if len(held) == 0 {
 		return Holding{}, false
 	}
 	return l.holdings[held[0]], true
 }
 
-// Held is how much is given out of the GPU with this UUID, in thousandths and,
-// of shares, in MiB.
-func (l *Ledger) Held(uuid string) Share {
+// Held is how much is given out of the GPU of a node with this UUID, in
+// thousandths and, of shares, in MiB.
+func (l *Ledger) Held(node, uuid string) Share {
 	var sum Share
-	for _, i := range l.devices[uuid] {
+	for _, i := range l.devices[deviceKey{node, uuid}] {
 		if s := l.holdings[i].Share; s.some() {
 			sum.Milli, sum.MiB = sum.Milli+s.Milli, sum.MiB+s.MiB
 		} else {
@@ -130,15 +136,15 @@ func (l *Ledger) Held(uuid string) Share {
 	return sum
 }
 
-// Twice returns the UUIDs of GPUs of which more is given out than there is,
+// Twice returns the GPUs of which more is given out than there is, as node/UUID,
 // sorted. There are none unless something other than this package gave them
 // out.
 func (l *Ledger) Twice() []string {
 	var out []string
-	for uuid := range l.devices {
-		held, memory := l.Held(uuid), l.memory[uuid]
+	for key := range l.devices {
+		held, memory := l.Held(key.node, key.uuid), l.memory[key]
 		if held.Milli > placement.Whole || memory > 0 && held.MiB > memory {
-			out = append(out, uuid)
+			out = append(out, key.node+"/"+key.uuid)
 		}
 	}
 	sort.Strings(out)

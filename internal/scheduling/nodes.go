@@ -18,6 +18,11 @@ func (n Node) refuses(r Role) string {
 		return "is not ready: " + n.NotReady
 	case n.Unschedulable && !tolerated(Taint{Key: taintUnschedulable, Effect: "NoSchedule"}, r.Tolerations):
 		return "is cordoned"
+	case n.Counts && r.Share.some():
+		return "only counts its GPUs and picks them itself: a part of one cannot be given there"
+	}
+	if at := slices.IndexFunc(r.Avoid, func(a Avoided) bool { return a.Node == n.Name }); at >= 0 {
+		return r.Avoid[at].Why
 	}
 	for _, taint := range n.Taints {
 		if taint.Effect == preferNot || tolerated(taint, r.Tolerations) {

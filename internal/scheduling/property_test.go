@@ -36,6 +36,9 @@ func newSim(t *testing.T, seed uint64) *sim {
 				n.Devices[d].Model = "T4"
 			}
 		}
+		if s.places.IntN(3) == 0 {
+			counting(&n)
+		}
 		s.snap.Nodes = append(s.snap.Nodes, n)
 	}
 	somewhere(seed, s.snap.Nodes, nil)
@@ -81,6 +84,33 @@ func (s *sim) leave() {
 		}
 	}
 	s.snap.Pods = pods
+	s.others()
+}
+
+// others puts pods of another scheduler on nodes that count their devices, as
+// many as a kubelet would take.
+func (s *sim) others() {
+	n := &s.snap.Nodes[s.places.IntN(len(s.snap.Nodes))]
+	free := len(n.Devices) - s.counted(n.Name)
+	if !n.Counts || free <= 0 {
+		return
+	}
+	s.next++
+	s.snap.Pods = append(s.snap.Pods, Pod{
+		Key: Key{"other", fmt.Sprint("p", s.next)}, UID: fmt.Sprintf("%c-%d", 'a'+s.places.IntN(26), s.next),
+		Node: n.Name, Loose: 1 + s.places.Int32N(int32(free)),
+	})
+}
+
+// counted is how many devices of a node are held, with names and without.
+func (s *sim) counted(node string) int {
+	sum := 0
+	for _, h := range NewLedger(s.snap).Holdings() {
+		if h.Node == node {
+			sum += len(h.GPUs) + int(h.Loose)
+		}
+	}
+	return sum
 }
 
 func (s *sim) drop(uid string) {
@@ -175,7 +205,7 @@ func (s *sim) sums() {
 				continue
 			}
 			for _, uuid := range m.GPUs {
-				want[uuid] = true
+				want[m.Node+"/"+uuid] = true
 			}
 			used[m.Node] = used[m.Node].plus(m.Resources)
 			if key := fmt.Sprint(m.Node, m.Port); m.Port != 0 {
@@ -188,7 +218,7 @@ func (s *sim) sums() {
 	}
 	for _, p := range s.snap.Pods {
 		for _, uuid := range p.GPUs {
-			want[uuid] = true
+			want[p.Node+"/"+uuid] = true
 		}
 		used[p.Node] = used[p.Node].plus(p.Resources)
 	}
@@ -196,9 +226,12 @@ func (s *sim) sums() {
 		if short := n.Allocatable.short(used[n.Name]); short != "" {
 			s.t.Fatalf("%s is overdrawn in %s", n.Name, short)
 		}
+		if held := s.counted(n.Name); n.Counts && held > len(n.Devices) {
+			s.t.Fatalf("%d devices of %s are held, and it has %d", held, n.Name, len(n.Devices))
+		}
 		for _, d := range n.Devices {
-			if _, held := l.Holder(d.UUID); held != want[d.UUID] {
-				s.t.Fatalf("the ledger says %v of %s, the placements %v", held, d.UUID, want[d.UUID])
+			if _, held := l.Holder(n.Name, d.UUID); held != want[n.Name+"/"+d.UUID] {
+				s.t.Fatalf("the ledger says %v of %s, the placements %v", held, d.UUID, want[n.Name+"/"+d.UUID])
 			}
 		}
 	}

@@ -10,7 +10,7 @@ func (n *Node) same(o *Node) bool {
 	return n.Name == o.Name && maps.Equal(n.Labels, o.Labels) && slices.Equal(n.Taints, o.Taints) &&
 		n.Unschedulable == o.Unschedulable && n.Domains == o.Domains && n.NotReady == o.NotReady && n.Allocatable.same(o.Allocatable) &&
 		(n.Ports == nil) == (o.Ports == nil) && (n.Ports == nil || *n.Ports == *o.Ports) &&
-		slices.EqualFunc(n.Devices, o.Devices, Device.same)
+		slices.EqualFunc(n.Devices, o.Devices, Device.same) && n.Counts == o.Counts && slices.Equal(n.Unowned, o.Unowned)
 }
 
 func (d Device) same(o Device) bool {
@@ -35,6 +35,7 @@ func (r Role) same(o Role) bool {
 	return r.Name == o.Name && r.Replicas == o.Replicas && r.Min == o.Min && slices.Equal(r.Done, o.Done) && r.GPUs == o.GPUs && r.Share == o.Share &&
 		slices.Equal(r.Models, o.Models) && r.Resources.same(o.Resources) && slices.Equal(r.FixedPorts, o.FixedPorts) &&
 		maps.Equal(r.NodeLabels, o.NodeLabels) && slices.EqualFunc(r.NodeTerms, o.NodeTerms, sameTerm) && slices.Equal(r.Tolerations, o.Tolerations) &&
+		slices.Equal(r.Avoid, o.Avoid) &&
 		r.Counted.same(o.Counted) &&
 		r.Spread == o.Spread && slices.EqualFunc(r.Prefers, o.Prefers, func(x, y Preference) bool { return x.Weight == y.Weight && sameTerm(x.Term, y.Term) }) &&
 		maps.Equal(r.Labels, o.Labels) && slices.EqualFunc(r.Peers, o.Peers, Peers.same)
@@ -52,7 +53,7 @@ func sameTerm(a, b []Expression) bool {
 
 func (h Holding) same(o Holding) bool {
 	return h.Key == o.Key && h.Pod == o.Pod && h.Role == o.Role && h.Index == o.Index && h.Node == o.Node && h.Since == o.Since &&
-		slices.Equal(h.GPUs, o.GPUs) && h.Share == o.Share && slices.Equal(h.Ports, o.Ports) && h.Resources.same(o.Resources) &&
+		slices.Equal(h.GPUs, o.GPUs) && h.Share == o.Share && h.Loose == o.Loose && slices.Equal(h.Ports, o.Ports) && h.Resources.same(o.Resources) &&
 		maps.Equal(h.Labels, o.Labels) && slices.EqualFunc(h.Peers, o.Peers, Peers.same) && h.uid == o.uid &&
 		h.Extra == o.Extra && h.Leaving == o.Leaving && h.journal == o.journal
 }

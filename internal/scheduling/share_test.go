@@ -98,8 +98,8 @@ func TestSharesOfOneDevice(t *testing.T) {
 				t.Fatalf("it waits: %s", result.Waiting[0].Reason.Render(clock))
 			}
 			m := result.Plans[0].Members[0]
-			if m.Share != c.share || len(m.GPUs) != 1 || before.Held(m.GPUs[0]).Milli != c.on {
-				t.Errorf("got %+v beside %+v; want %+v beside %dm", m, before.Held(m.GPUs[0]), c.share, c.on)
+			if m.Share != c.share || len(m.GPUs) != 1 || before.Held(m.Node, m.GPUs[0]).Milli != c.on {
+				t.Errorf("got %+v beside %+v; want %+v beside %dm", m, before.Held(m.Node, m.GPUs[0]), c.share, c.on)
 			}
 		})
 	}

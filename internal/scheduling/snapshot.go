@@ -76,8 +76,16 @@ type Node struct {
 	// Ports is the range from which members are given a port each; nil where
 	// every pod has an address of its own.
 	Ports *PortRange
-	// Devices are the node's GPUs.
+	// Devices are the node's GPUs that may be given out.
 	Devices []Device
+	// Counts is true for a node that only says how many GPUs it has, and picks
+	// them itself: the names of its devices are made up and its own, no part of
+	// one can be given, and what holds one without a name, or with a name that it
+	// does not have, holds any.
+	Counts bool
+	// Unowned are the GPUs that are not given out, because the node is not
+	// Muster's alone.
+	Unowned []ModelCount
 }
 
 // PortRange is a range of TCP ports, both ends included.
@@ -90,7 +98,7 @@ func (r PortRange) size() int32 { return r.Last - r.First + 1 }
 
 // Device is one GPU.
 type Device struct {
-	// UUID identifies it among all devices.
+	// UUID identifies it among the devices of its node.
 	UUID string
 	// Index is its position on the node.
 	Index int
@@ -225,6 +233,8 @@ type Role struct {
 	NodeTerms [][]Expression
 	// Tolerations accept taints.
 	Tolerations []Toleration
+	// Avoid are nodes that are not to be used for now.
+	Avoid []Avoided
 	// Counted is what quotas ask of it beside its resources.
 	Counted Counted
 	// Prefers are terms whose nodes are liked better, wherever there is room.
@@ -235,6 +245,12 @@ type Role struct {
 	// are to be, given where others are.
 	Labels map[string]string
 	Peers  []Peers
+}
+
+// Avoided is a node that is not to be used, and why, as in "refused it a moment
+// ago".
+type Avoided struct {
+	Node, Why string
 }
 
 // done reports whether the member with this index ended successfully.
@@ -304,6 +320,9 @@ type Pod struct {
 	// that is not all.
 	GPUs  []string
 	Share Share
+	// Loose is how many GPUs it has of a node that counts them, beside those that
+	// are named.
+	Loose int32
 	// Ports are the node's ports that it uses.
 	Ports []int32
 	// Resources is what it asks for beside GPUs.

@@ -73,8 +73,11 @@ func (c *Core) agree(s Snapshot, about []string) *Ledger {
 			c.adopt(uid, nil, placed[uid])
 		}
 	}
-	// 4. What some could not be given when they were shown.
+	// 4. What some could not be given when they were shown, and who holds devices
+	// that have no name.
+	c.retake()
 	c.mend()
+	c.settle()
 	return ledger
 }
 
@@ -170,7 +173,7 @@ func (c *Core) adopt(uid string, holdings []Holding, p *Placement) {
 func (c *Core) takeAll(e *entry) {
 	for _, h := range e.holdings {
 		before := len(e.held)
-		c.take(e, Assignment{Role: h.Role, Index: h.Index, Node: h.Node, GPUs: h.GPUs, Share: h.Share}, h.Resources)
+		c.take(e, Assignment{Role: h.Role, Index: h.Index, Node: h.Node, GPUs: h.GPUs, Share: h.Share}, h.Resources, h.Loose)
 		if len(e.held) > before {
 			c.enter(e, &e.held[before], &h)
 			c.holdPorts(&e.held[before], h.Ports)

@@ -48,6 +48,9 @@ func (v *river) node() {
 	n.Unschedulable = v.rng.IntN(6) == 0
 	if v.varied {
 		v.locate(&n)
+		if n.Name[len(n.Name)-1]%2 == 0 {
+			counting(&n)
+		}
 	}
 	v.nodes[name] = true
 	if at := slices.IndexFunc(v.s.Nodes, func(o Node) bool { return o.Name == name }); at >= 0 {
@@ -166,6 +169,9 @@ func (v *river) intrude() {
 	}
 	p := Pod{Key: Key{"other", fmt.Sprint("p", v.next)}, Share: part, UID: fmt.Sprintf("%cod-%d", 'a'+v.rng.IntN(26), v.next), Node: n.Name, Since: v.s.Now,
 		GPUs: []string{n.Devices[v.rng.IntN(len(n.Devices))].UUID}, Resources: Resources{MilliCPU: 10, Pods: 1}}
+	if n.Counts && v.rng.IntN(3) > 0 {
+		p.GPUs, p.Share, p.Loose = nil, Share{}, 1+v.rng.Int32N(3)
+	}
 	v.s.Pods = append(v.s.Pods, p)
 	v.about[p.UID] = true
 }

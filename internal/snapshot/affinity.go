@@ -184,8 +184,8 @@ func memberLabels(g *v1alpha1.Gang, r *v1alpha1.GangRole) map[string]string {
 
 // tiedRole is a role with its rules about where others are. The problem is what
 // of them cannot be honoured in a gang; empty if nothing is.
-func tiedRole(g *v1alpha1.Gang, r *v1alpha1.GangRole, spec *corev1.PodSpec) (out scheduling.Role, problem string) {
-	out = roleOf(r, spec)
+func (gr gpuResources) tiedRole(g *v1alpha1.Gang, r *v1alpha1.GangRole, spec *corev1.PodSpec) (out scheduling.Role, problem string) {
+	out = gr.roleOf(r, spec)
 	out.Labels = memberLabels(g, r)
 	out.Peers, problem = peersOf(g.Namespace, out.Labels, spec)
 	for _, p := range out.Peers {

@@ -110,16 +110,16 @@ func TestTiedRole(t *testing.T) {
 	r.Template.Labels = map[string]string{"app": "a"}
 	term := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}}
 	r.Template.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term}}}
-	if _, problem := tiedRole(g, r, &r.Template.Spec); !strings.Contains(problem, "say so by topology.within") {
+	if _, problem := gpuResources(nil).tiedRole(g, r, &r.Template.Spec); !strings.Contains(problem, "say so by topology.within") {
 		t.Errorf("near: %q", problem)
 	}
 	r.Template.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term}}}
-	role, problem := tiedRole(g, r, &r.Template.Spec)
+	role, problem := gpuResources(nil).tiedRole(g, r, &r.Template.Spec)
 	if problem != "" || len(role.Peers) != 1 || role.Labels[v1alpha1.LabelGang] != g.Name || role.Labels["app"] != "a" {
 		t.Errorf("apart: %q, %+v", problem, role)
 	}
 	r.Spread = &v1alpha1.Spread{Over: v1alpha1.LevelRack}
-	if _, problem := tiedRole(g, r, &r.Template.Spec); !strings.Contains(problem, "both say how members are to be apart") {
+	if _, problem := gpuResources(nil).tiedRole(g, r, &r.Template.Spec); !strings.Contains(problem, "both say how members are to be apart") {
 		t.Errorf("twice: %q", problem)
 	}
 }

@@ -71,7 +71,7 @@ func (l *Loop) countQuotas(t *taken, now time.Time) ([]scheduling.Quota, bool) {
 			continue
 		}
 		if l.headcounts[name] == nil {
-			l.headcounts[name] = &headcount{}
+			l.headcounts[name] = &headcount{gpus: l.options.GPUResources}
 		}
 		l.headcounts[name].begin()
 		w.counted, w.learn, w.mine = l.headcounts[name].role, t.learn, t.mine

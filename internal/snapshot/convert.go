@@ -15,20 +15,24 @@ import (
 
 // node turns a Node into the core's. An inventory that cannot be read makes
 // the node not ready, saying so, because its GPUs are not known.
-func node(n *corev1.Node) scheduling.Node {
+func (g gpuResources) node(n *corev1.Node) scheduling.Node {
 	out := scheduling.Node{
 		Name:          n.Name,
 		Labels:        n.Labels,
 		Unschedulable: n.Spec.Unschedulable,
 		NotReady:      notReady(n),
-		Allocatable:   amounts(n.Status.Allocatable),
+		Allocatable:   g.amounts(n.Status.Allocatable),
 		Domains:       domains(n.Labels),
 	}
 	for _, t := range n.Spec.Taints {
+		if t.Key == v1alpha1.TaintOwned && t.Effect == corev1.TaintEffectNoSchedule {
+			continue // it keeps others off
+		}
 		out.Taints = append(out.Taints, scheduling.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
 	}
 	text := n.Annotations[v1alpha1.AnnotationInventory]
 	if text == "" {
+		g.count(n, &out)
 		return out
 	}
 	var inventory v1alpha1.NodeInventory
@@ -39,9 +43,9 @@ func node(n *corev1.Node) scheduling.Node {
 	if p := inventory.HostPorts; p != nil && p.Last >= p.First {
 		out.Ports = &scheduling.PortRange{First: p.First, Last: p.Last}
 	}
-	for _, g := range inventory.GPUs {
-		d := scheduling.Device{UUID: g.UUID, Index: g.Index, Model: g.Model, MemoryMiB: g.MemoryMiB, Unhealthy: g.Unhealthy}
-		for _, f := range g.Foreign {
+	for _, listed := range inventory.GPUs {
+		d := scheduling.Device{UUID: listed.UUID, Index: listed.Index, Model: listed.Model, MemoryMiB: listed.MemoryMiB, Unhealthy: listed.Unhealthy}
+		for _, f := range listed.Foreign {
 			d.Foreign = append(d.Foreign, scheduling.Process{PID: f.PID, User: f.User, Command: f.Command})
 		}
 		out.Devices = append(out.Devices, d)
@@ -64,17 +68,17 @@ func notReady(n *corev1.Node) string {
 }
 
 // amounts turns a resource list into the core's, without GPUs.
-func amounts(list corev1.ResourceList) scheduling.Resources {
+func (g gpuResources) amounts(list corev1.ResourceList) scheduling.Resources {
 	out := scheduling.Resources{}
 	for name, q := range list {
-		switch name {
-		case corev1.ResourceCPU:
+		switch {
+		case name == corev1.ResourceCPU:
 			out.MilliCPU = q.MilliValue()
-		case corev1.ResourceMemory:
+		case name == corev1.ResourceMemory:
 			out.Memory = q.Value()
-		case corev1.ResourcePods:
+		case name == corev1.ResourcePods:
 			out.Pods = q.Value()
-		case v1alpha1.ResourceGPU, v1alpha1.ResourceGPUMilli, v1alpha1.ResourceGPUMemory:
+		case g.has(name), name == v1alpha1.ResourceGPUMilli, name == v1alpha1.ResourceGPUMemory:
 		default:
 			if out.Other == nil {
 				out.Other = map[string]int64{}
@@ -88,7 +92,7 @@ func amounts(list corev1.ResourceList) scheduling.Resources {
 // requests is what a pod asks for in all: the larger of its containers' sum
 // and each init container (with the restartable ones before it), plus the
 // overhead. One pod is counted as one.
-func requests(spec *corev1.PodSpec) (scheduling.Resources, int32) {
+func (g gpuResources) requests(spec *corev1.PodSpec) (scheduling.Resources, int32) {
 	sum := total(spec, containerRequests)
 	if spec.Resources != nil {
 		for name, q := range spec.Resources.Requests {
@@ -96,10 +100,9 @@ func requests(spec *corev1.PodSpec) (scheduling.Resources, int32) {
 		}
 	}
 	add(sum, spec.Overhead)
-	gpus := sum[v1alpha1.ResourceGPU]
-	out := amounts(sum)
+	out := g.amounts(sum)
 	out.Pods = 1
-	return out, int32(gpus.Value())
+	return out, g.sum(sum)
 }
 
 // total is what the containers of a pod come to, of what each has.
@@ -158,12 +161,12 @@ func raise(least, to corev1.ResourceList) {
 }
 
 // role turns a pod's wishes into one role of the core.
-func role(name string, replicas int32, spec *corev1.PodSpec, models []string) scheduling.Role {
-	res, gpus := requests(spec)
-	share, _ := podShare(spec)
+func (g gpuResources) role(name string, replicas int32, spec *corev1.PodSpec, models []string) scheduling.Role {
+	res, gpus := g.requests(spec)
+	share, _ := g.podShare(spec)
 	out := scheduling.Role{
 		Name: name, Replicas: replicas, GPUs: gpus, Share: share, Models: models, Resources: res,
-		NodeLabels: spec.NodeSelector, FixedPorts: hostPorts(spec), Counted: counted(spec),
+		NodeLabels: spec.NodeSelector, FixedPorts: hostPorts(spec), Counted: g.counted(spec),
 	}
 	for _, t := range spec.Tolerations {
 		out.Tolerations = append(out.Tolerations, scheduling.Toleration{

@@ -207,15 +207,17 @@ func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snaps
 			return scheduling.Snapshot{}, fmt.Errorf("listing %T: %w", list, err)
 		}
 	}
+	gpus := gpusOf(namespaces.Items)
 	w := world{
+		gpus:  gpus,
 		gangs: gangs.Items, placements: placements.Items, pods: pods.Items, priority: priorities(classes.Items),
 		queues: manifest.Specs(queues.Items), paused: paused(namespaces.Items),
-		quotas: quotas.Items, counted: podRole,
+		quotas: quotas.Items, counted: gpus.podRole,
 		mine:  func(p *corev1.Pod) bool { return foreign(p, true) },
-		learn: func(g *v1alpha1.Gang) (learned, bool) { return asWritten(g), true },
+		learn: func(g *v1alpha1.Gang) (learned, bool) { return gpus.asWritten(g), true },
 	}
 	for i := range nodes.Items {
-		w.nodes = append(w.nodes, node(&nodes.Items[i]))
+		w.nodes = append(w.nodes, gpus.node(&nodes.Items[i]))
 	}
 	s := w.snapshot(now)
 	s.Usage = memories(queues.Items)

@@ -28,6 +28,7 @@ const (
 // lessons are the answers to dry runs, one for each gang and generation.
 type lessons struct {
 	client client.Client
+	gpus   gpuResources
 	// wake is called with a gang's UID when an answer is in, and when it is time
 	// to ask again.
 	wake func(types.UID)
@@ -50,8 +51,8 @@ type lesson struct {
 	again      time.Time
 }
 
-func newLessons(c client.Client, wake func(types.UID), concurrency int) *lessons {
-	return &lessons{client: c, wake: wake, slots: make(chan struct{}, concurrency), known: map[types.UID]*lesson{}}
+func newLessons(c client.Client, gpus gpuResources, wake func(types.UID), concurrency int) *lessons {
+	return &lessons{client: c, gpus: gpus, wake: wake, slots: make(chan struct{}, concurrency), known: map[types.UID]*lesson{}}
 }
 
 // look returns what is known of a gang's pods, and asks if nothing is. It does
@@ -121,12 +122,12 @@ func (l *lessons) ask(ctx context.Context, g *v1alpha1.Gang, k *lesson) {
 		wg.Go(func() {
 			l.slots <- struct{}{}
 			defer func() { <-l.slots }()
-			answers[i] = sample(g, &g.Spec.Roles[i])
+			answers[i] = l.gpus.sample(g, &g.Spec.Roles[i])
 			errs[i] = l.client.Create(ctx, answers[i], client.DryRunAll)
 		})
 	}
 	wg.Wait()
-	answer, known := learn(g, answers, errs)
+	answer, known := l.gpus.learn(g, answers, errs)
 
 	l.mu.Lock()
 	k.asking = false
@@ -145,13 +146,13 @@ func (l *lessons) ask(ctx context.Context, g *v1alpha1.Gang, k *lesson) {
 }
 
 // learn turns the answers into roles. It is false if the API server gave none.
-func learn(g *v1alpha1.Gang, pods []*corev1.Pod, errs []error) (learned, bool) {
+func (gr gpuResources) learn(g *v1alpha1.Gang, pods []*corev1.Pod, errs []error) (learned, bool) {
 	var out learned
 	for i, err := range errs {
 		r := &g.Spec.Roles[i]
 		switch {
 		case err == nil:
-			role, problem := tiedRole(g, r, &pods[i].Spec)
+			role, problem := gr.tiedRole(g, r, &pods[i].Spec)
 			if problem != "" {
 				return learned{unsupported: problem, invalid: true}, true
 			}
@@ -161,7 +162,7 @@ func learn(g *v1alpha1.Gang, pods []*corev1.Pod, errs []error) (learned, bool) {
 		case apierrors.IsForbidden(err) || apierrors.IsNotFound(err):
 			out.refused = "role " + r.Name + ": " + withoutSample(err.Error(), pods[i])
 			// As it is written: a quota that it would break can be named by it.
-			out.roles = append(out.roles, roleOf(r, &sample(g, r).Spec))
+			out.roles = append(out.roles, gr.roleOf(r, &gr.sample(g, r).Spec))
 		default:
 			return learned{}, false
 		}
@@ -178,11 +179,11 @@ func withoutSample(words string, p *corev1.Pod) string {
 
 // asWritten are a gang's roles as they are written, without the API server's
 // word on them.
-func asWritten(g *v1alpha1.Gang) learned {
+func (gr gpuResources) asWritten(g *v1alpha1.Gang) learned {
 	var out learned
 	for i := range g.Spec.Roles {
 		r := &g.Spec.Roles[i]
-		role, problem := tiedRole(g, r, &sample(g, r).Spec)
+		role, problem := gr.tiedRole(g, r, &gr.sample(g, r).Spec)
 		out.roles = append(out.roles, role)
 		if out.unsupported == "" {
 			out.unsupported = problem
@@ -192,7 +193,7 @@ func asWritten(g *v1alpha1.Gang) learned {
 }
 
 // sample is a pod of a role, as it will be made but for its place.
-func sample(g *v1alpha1.Gang, r *v1alpha1.GangRole) *corev1.Pod {
+func (gr gpuResources) sample(g *v1alpha1.Gang, r *v1alpha1.GangRole) *corev1.Pod {
 	t := r.Template.DeepCopy()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: g.Namespace, GenerateName: g.Name + "-" + r.Name + "-", Labels: t.Labels, Annotations: t.Annotations,
@@ -208,7 +209,7 @@ func sample(g *v1alpha1.Gang, r *v1alpha1.GangRole) *corev1.Pod {
 	for _, list := range []*corev1.ResourceList{&c.Resources.Requests, &c.Resources.Limits} {
 		switch {
 		case n > 0:
-			setGPUs(list, int64(n))
+			setGPUs(list, gr.first(), int64(n))
 		case share != scheduling.Share{}:
 			setShare(list, share)
 		}
@@ -216,11 +217,11 @@ func sample(g *v1alpha1.Gang, r *v1alpha1.GangRole) *corev1.Pod {
 	return p
 }
 
-func setGPUs(list *corev1.ResourceList, n int64) {
+func setGPUs(list *corev1.ResourceList, name corev1.ResourceName, n int64) {
 	if *list == nil {
 		*list = corev1.ResourceList{}
 	}
-	(*list)[v1alpha1.ResourceGPU] = *resource.NewQuantity(n, resource.DecimalSI)
+	(*list)[name] = *resource.NewQuantity(n, resource.DecimalSI)
 }
 
 // gpus is the number of GPUs of each member of a role, a part of one counting
@@ -235,8 +236,8 @@ func gpus(r *v1alpha1.GangRole) int64 {
 
 // roleOf turns a role and the pod that the API server would make of it into
 // the core's. The role's own word on GPUs is the one that counts.
-func roleOf(r *v1alpha1.GangRole, spec *corev1.PodSpec) scheduling.Role {
-	out := role(r.Name, r.Replicas, spec, r.GPUModels)
+func (gr gpuResources) roleOf(r *v1alpha1.GangRole, spec *corev1.PodSpec) scheduling.Role {
+	out := gr.role(r.Name, r.Replicas, spec, r.GPUModels)
 	if r.MinReplicas != nil {
 		out.Min = *r.MinReplicas
 	}

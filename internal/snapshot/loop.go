@@ -79,9 +79,9 @@ func NewLoop(options Options) (*Loop, error) {
 		Client: o.Client, Live: o.Live, Namespace: o.Namespace, Identity: o.Identity, Alone: o.Alone,
 		Duration: o.LeaseDuration, LongestRequest: o.LongestRequest, Now: o.Now,
 	})
-	l.mirror.counts = l.counts
+	l.mirror.counts, l.mirror.gpus = l.counts, o.GPUResources
 	l.assumed = newAssumed(l.mirror.touch)
-	l.lessons = newLessons(o.Client, func(gang types.UID) {
+	l.lessons = newLessons(o.Client, o.GPUResources, func(gang types.UID) {
 		l.mirror.touch(gang)
 		l.trigger()
 	}, o.Concurrency)

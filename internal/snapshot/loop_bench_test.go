@@ -27,7 +27,9 @@ func benchLoop(b *testing.B) (*Loop, *objectsOf) {
 		b.Fatal(err)
 	}
 	loop.epoch.Store(1)
-	loop.learn = func(_ context.Context, g *v1alpha1.Gang, _ time.Time) (learned, bool) { return asWritten(g), true }
+	loop.learn = func(_ context.Context, g *v1alpha1.Gang, _ time.Time) (learned, bool) {
+		return gpuResources(nil).asWritten(g), true
+	}
 	o := &objectsOf{}
 	began := metav1.NewTime(time.Unix(1_700_000_000, 0))
 	for i := range 5000 {

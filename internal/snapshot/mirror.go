@@ -34,6 +34,8 @@ type mirror struct {
 	classes    map[string]*schedulingv1.PriorityClass
 	quotas     map[types.NamespacedName]*corev1.ResourceQuota
 	paused     string
+	// gpus are the resources that count GPUs.
+	gpus gpuResources
 	// counts reports whether a Placement holds something: it is not void.
 	counts func(*v1alpha1.Placement) bool
 	// tied are the UIDs of the gangs and pods that have rules about where others
@@ -284,7 +286,7 @@ func (m *mirror) take(ahead copied, all bool) taken {
 	t := taken{queuesChanged: d.queues || all}
 	t.fresh = d.all || d.queues || len(d.nodes)+len(d.units)+len(d.pods) > 0
 	t.priority, t.paused, t.shared = priorities(dereferenced(values(m.classes))), m.paused, m.shared
-	t.leaving = ahead.leaving
+	t.leaving, t.gpus = ahead.leaving, m.gpus
 	// 1. Nodes.
 	if all {
 		for name := range m.nodes {
@@ -293,7 +295,7 @@ func (m *mirror) take(ahead copied, all bool) taken {
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.nodes)) {
 		if n := m.nodes[name]; n != nil {
-			t.nodes = append(t.nodes, node(n))
+			t.nodes = append(t.nodes, m.gpus.node(n))
 		} else {
 			t.nodesGone = append(t.nodesGone, name)
 		}

@@ -56,7 +56,9 @@ func newStore(t *testing.T, seed uint64) *store {
 		t.Fatal(err)
 	}
 	loop.epoch.Store(1)
-	loop.learn = func(_ context.Context, g *v1alpha1.Gang, _ time.Time) (learned, bool) { return asWritten(g), true }
+	loop.learn = func(_ context.Context, g *v1alpha1.Gang, _ time.Time) (learned, bool) {
+		return gpuResources(nil).asWritten(g), true
+	}
 	s := &store{
 		varied: seed%3 > 0,
 		t:      t, rng: rand.New(rand.NewPCG(seed, 3)), loop: loop, now: time.Unix(1_700_000_000, 0),
@@ -344,15 +346,15 @@ func (s *store) flow() {
 func (s *store) listed() scheduling.Snapshot {
 	ahead := s.loop.assumed.copy()
 	w := world{
-		learn: func(g *v1alpha1.Gang) (learned, bool) { return asWritten(g), true },
+		learn: func(g *v1alpha1.Gang) (learned, bool) { return gpuResources(nil).asWritten(g), true },
 		mine:  s.loop.mine, highest: s.loop.assumed.highestOf(dereferenced(values(s.gangs))), priority: priorities(dereferenced(values(s.classes))),
 		gangs: dereferenced(values(s.gangs)), placements: dereferenced(values(s.placements)),
-		queues: manifest.Specs(dereferenced(values(s.queues))), quotas: dereferenced(values(s.quotas)), counted: podRole,
+		queues: manifest.Specs(dereferenced(values(s.queues))), quotas: dereferenced(values(s.quotas)), counted: gpuResources(nil).podRole,
 		leaving: ahead.leaving,
 	}
 	w.placements = slices.DeleteFunc(w.placements, func(p v1alpha1.Placement) bool { return !s.loop.counts(&p) })
 	for _, n := range values(s.nodes) {
-		w.nodes = append(w.nodes, node(n))
+		w.nodes = append(w.nodes, s.loop.mirror.gpus.node(n))
 	}
 	for _, p := range values(s.pods) {
 		if bound := ahead.bindings[p.UID]; bound != nil {

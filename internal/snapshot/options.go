@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,6 +35,9 @@ type Options struct {
 	// LongestRequest bounds each write, and is waited out by another loop that
 	// takes over. Default: 10 s.
 	LongestRequest time.Duration
+	// GPUResources are the extended resources that count GPUs on nodes that do
+	// not name theirs. Default: nvidia.com/gpu.
+	GPUResources []corev1.ResourceName
 	// DefaultScheduler makes the loop bind pods of default-scheduler too,
 	// where there is no other scheduler.
 	DefaultScheduler bool

@@ -155,11 +155,11 @@ func scopes(spec *corev1.ResourceQuotaSpec) ([]scheduling.QuotaScope, bool) {
 }
 
 // counted is what quotas ask of a pod beside its requests.
-func counted(spec *corev1.PodSpec) scheduling.Counted {
+func (g gpuResources) counted(spec *corev1.PodSpec) scheduling.Counted {
 	limits := total(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits })
 	asked := total(spec, containerRequests)
 	out := scheduling.Counted{
-		Limits: amounts(limits), Terminating: spec.ActiveDeadlineSeconds != nil, PriorityClass: spec.PriorityClassName,
+		Limits: g.amounts(limits), Terminating: spec.ActiveDeadlineSeconds != nil, PriorityClass: spec.PriorityClassName,
 	}
 	out.BestEffort = true
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
@@ -171,7 +171,7 @@ func counted(spec *corev1.PodSpec) scheduling.Counted {
 }
 
 // podRole is a pod as a role of one member, as quotas count it.
-func podRole(p *corev1.Pod) scheduling.Role { return role("pod", 1, &p.Spec, nil) }
+func (g gpuResources) podRole(p *corev1.Pod) scheduling.Role { return g.role("pod", 1, &p.Spec, nil) }
 
 // roleNamed is a role of a gang as the API server makes its pods, or as it is
 // written while that is not known.
@@ -184,7 +184,7 @@ func (w world) roleNamed(g *v1alpha1.Gang, name string) scheduling.Role {
 	}
 	for i := range g.Spec.Roles {
 		if r := &g.Spec.Roles[i]; r.Name == name {
-			return roleOf(r, &sample(g, r).Spec)
+			return w.gpus.roleOf(r, &w.gpus.sample(g, r).Spec)
 		}
 	}
 	return scheduling.Role{}
@@ -198,7 +198,10 @@ func over(g *v1alpha1.Gang, attempt int32) bool {
 
 // headcount remembers the pods of namespaces with quotas as roles: what quotas
 // count of a pod stays what it was made with.
-type headcount struct{ known, next map[types.UID]scheduling.Role }
+type headcount struct {
+	gpus        gpuResources
+	known, next map[types.UID]scheduling.Role
+}
 
 // begin starts a pass: what the last one did not ask for is forgotten.
 func (h *headcount) begin() { h.known, h.next = h.next, map[types.UID]scheduling.Role{} }
@@ -207,7 +210,7 @@ func (h *headcount) begin() { h.known, h.next = h.next, map[types.UID]scheduling
 func (h *headcount) role(p *corev1.Pod) scheduling.Role {
 	r, ok := h.known[p.UID]
 	if !ok {
-		r = podRole(p)
+		r = h.gpus.podRole(p)
 	}
 	h.next[p.UID] = r
 	return r

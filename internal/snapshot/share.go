@@ -43,7 +43,7 @@ func wants(r *v1alpha1.GangRole) (gpus int32, share scheduling.Share, invalid st
 
 // podShare is the part of a GPU that a pod's containers ask for. What can never
 // be given is said in words.
-func podShare(spec *corev1.PodSpec) (share scheduling.Share, invalid string) {
+func (g gpuResources) podShare(spec *corev1.PodSpec) (share scheduling.Share, invalid string) {
 	askers := 0
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
@@ -60,10 +60,10 @@ func podShare(spec *corev1.PodSpec) (share scheduling.Share, invalid string) {
 				continue
 			}
 			askers++
-			whole := asked[v1alpha1.ResourceGPU]
+			whole := g.sum(asked)
 			share = scheduling.Share{Milli: milli.Value(), MiB: mibOf(memory)}
 			switch {
-			case whole.Sign() > 0:
+			case whole > 0:
 				return share, fmt.Sprintf("container %s asks for whole GPUs (%s) and for a part of one (%s, %s); give one or the other",
 					list[i].Name, v1alpha1.ResourceGPU, v1alpha1.ResourceGPUMilli, v1alpha1.ResourceGPUMemory)
 			case share.Milli < 0 || share.Milli >= wholeMilli:
@@ -74,7 +74,7 @@ func podShare(spec *corev1.PodSpec) (share scheduling.Share, invalid string) {
 			}
 		}
 	}
-	if askers > 0 && wholeGPUs(spec) {
+	if askers > 0 && g.wholeGPUs(spec) {
 		return share, fmt.Sprintf("the pod asks for whole GPUs (%s) and for a part of one (%s, %s); give one or the other",
 			v1alpha1.ResourceGPU, v1alpha1.ResourceGPUMilli, v1alpha1.ResourceGPUMemory)
 	}
@@ -82,8 +82,8 @@ func podShare(spec *corev1.PodSpec) (share scheduling.Share, invalid string) {
 }
 
 // wholeGPUs reports that a container of the pod asks for whole GPUs.
-func wholeGPUs(spec *corev1.PodSpec) bool {
-	_, gpus := requests(spec)
+func (g gpuResources) wholeGPUs(spec *corev1.PodSpec) bool {
+	_, gpus := g.requests(spec)
 	return gpus > 0
 }
 

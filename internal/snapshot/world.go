@@ -19,7 +19,9 @@ import (
 
 // world is what the API server showed, before it is turned into a Snapshot.
 type world struct {
-	nodes      []scheduling.Node
+	nodes []scheduling.Node
+	// gpus are the resources that count GPUs.
+	gpus       gpuResources
 	gangs      []v1alpha1.Gang
 	placements []v1alpha1.Placement
 	pods       []corev1.Pod
@@ -94,7 +96,7 @@ func (w world) snapshot(now time.Time) scheduling.Snapshot {
 		}
 		switch {
 		case p.Spec.NodeName != "":
-			s.Pods = append(s.Pods, pod(p, shared[p.Spec.NodeName]))
+			s.Pods = append(s.Pods, w.gpus.pod(p, shared[p.Spec.NodeName]))
 			if w.tied {
 				tiePod(&s.Pods[len(s.Pods)-1], p)
 			}
@@ -137,8 +139,9 @@ func gangOf(p *corev1.Pod) types.UID {
 }
 
 // pod turns a pod that is on a node into the core's.
-func pod(p *corev1.Pod, shared bool) scheduling.Pod {
-	res, _ := requests(&p.Spec)
+func (g gpuResources) pod(p *corev1.Pod, shared bool) scheduling.Pod {
+	res, gpus := g.requests(&p.Spec)
+	named, share := words(p.Annotations[v1alpha1.AnnotationGPUs]), shareOf(p)
 	since := p.CreationTimestamp.Time
 	if p.Status.StartTime != nil {
 		since = p.Status.StartTime.Time
@@ -150,7 +153,7 @@ func pod(p *corev1.Pod, shared bool) scheduling.Pod {
 	return scheduling.Pod{
 		Key: scheduling.Key{Namespace: p.Namespace, Name: p.Name}, UID: string(p.UID),
 		Gang: string(gangOf(p)), Role: p.Labels[v1alpha1.LabelRole], Index: index(p.Labels[v1alpha1.LabelIndex]),
-		Node: p.Spec.NodeName, Since: instant(since), GPUs: words(p.Annotations[v1alpha1.AnnotationGPUs]), Share: shareOf(p),
+		Node: p.Spec.NodeName, Since: instant(since), GPUs: named, Share: share, Loose: max(0, gpus-int32(len(named))),
 		Ports: ports, Resources: res, Ended: ended(p),
 	}
 }
@@ -172,11 +175,11 @@ func (w world) podRequest(p *corev1.Pod) scheduling.Request {
 	if p.Spec.Priority != nil {
 		priority = *p.Spec.Priority
 	}
-	_, unsupported := podShare(&p.Spec)
+	_, unsupported := w.gpus.podShare(&p.Spec)
 	req := scheduling.Request{
 		Key: scheduling.Key{Namespace: p.Namespace, Name: p.Name}, UID: string(p.UID), Pod: true, Unsupported: unsupported,
 		Priority: priority, Created: instant(p.CreationTimestamp.Time),
-		Roles: []scheduling.Role{role("pod", 1, &p.Spec, words(p.Annotations[v1alpha1.AnnotationGPUModels]))},
+		Roles: []scheduling.Role{w.gpus.role("pod", 1, &p.Spec, words(p.Annotations[v1alpha1.AnnotationGPUModels]))},
 	}
 	if w.tied {
 		req.Roles[0].Labels = p.Labels
@@ -272,7 +275,7 @@ func (w world) placement(p *v1alpha1.Placement, g *v1alpha1.Gang, members map[me
 	resources := map[string]scheduling.Resources{}
 	if g != nil {
 		for i := range g.Spec.Roles {
-			resources[g.Spec.Roles[i].Name], _ = requests(&g.Spec.Roles[i].Template.Spec)
+			resources[g.Spec.Roles[i].Name], _ = w.gpus.requests(&g.Spec.Roles[i].Template.Spec)
 		}
 	}
 	for _, m := range p.Spec.Members {
@@ -290,7 +293,7 @@ func (w world) placement(p *v1alpha1.Placement, g *v1alpha1.Gang, members map[me
 		}
 		switch {
 		case mp != nil && !ended(mp):
-			placed.Resources, _ = requests(&mp.Spec)
+			placed.Resources, _ = w.gpus.requests(&mp.Spec)
 		case mp != nil:
 			byItself := mp.Status.Phase == corev1.PodSucceeded && mp.DeletionTimestamp == nil
 			placed.Released = over || byItself || slices.Contains(g.Status.Done, m.Role+"-"+member.index)

@@ -70,7 +70,7 @@ func TestWhoHolds(t *testing.T) {
 				w.pods = []corev1.Pod{*p}
 			}
 			l := scheduling.NewLedger(w.snapshot(time.Unix(1, 0)))
-			if _, held := l.Holder("GPU-0"); held == tt.free {
+			if _, held := l.Holder("here", "GPU-0"); held == tt.free {
 				t.Errorf("held is %v", held)
 			}
 			if len(l.Twice()) > 0 {
@@ -108,7 +108,7 @@ func TestRequests(t *testing.T) {
 		},
 		Overhead: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")},
 	}
-	got, gpus := requests(spec)
+	got, gpus := gpuResources(nil).requests(spec)
 	if got.MilliCPU != 6100 || gpus != 3 || got.Pods != 1 {
 		t.Errorf("%+v and %d GPUs; the init container beside the sidecar needs the most", got, gpus)
 	}
@@ -117,7 +117,7 @@ func TestRequests(t *testing.T) {
 func TestUnreadableInventory(t *testing.T) {
 	n := testNode(1)
 	n.Annotations[v1alpha1.AnnotationInventory] = "{"
-	if got := node(n); got.NotReady == "" || len(got.Devices) != 0 {
+	if got := gpuResources(nil).node(n); got.NotReady == "" || len(got.Devices) != 0 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -64,6 +64,10 @@ func (f *Factory) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace (default: the kubeconfig's, else \"default\")")
 }
 
+// Named reports whether the user said on the command line which Muster or which
+// cluster is meant.
+func (f *Factory) Named() bool { return f.kubeconfig != "" || f.context != "" || f.home != "" }
+
 // Home returns the data folder as an absolute path. It need not exist.
 func (f *Factory) Home() (string, error) {
 	home := f.home

@@ -151,7 +151,7 @@ func (m *machine) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	manager, err := m.makeManager()
+	controllers, err := m.makeManager()
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (m *machine) serve(ctx context.Context) error {
 		defer func() { _ = dns.Close() }()
 	}
 	group.Go(func() error { return named("the node", n.Run(ctx)) })
-	group.Go(func() error { return named("the controllers", manager.Start(ctx)) })
+	group.Go(func() error { return named("the controllers", controllers.Start(ctx)) })
 	group.Go(func() error { return named("the environment builder", m.builder.Run(ctx)) })
 	group.Go(func() error { return named("the fetcher of scripts", m.fetcher.Run(ctx)) })
 	group.Go(func() error {

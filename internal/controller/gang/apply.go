@@ -45,7 +45,7 @@ func (c *Controller) create(ctx context.Context, o observed, s *v1alpha1.GangSta
 	peers := table(o.gang, o.peers(s), func(name string) *corev1.Node { return c.node(ctx, name) })
 	var mu sync.Mutex
 	each(c.options.InFlight, len(members), func(i int) {
-		pod, err := newPod(o.gang, members[i].placement, members[i].member, peers)
+		pod, err := c.podOf(ctx, o.gang, &members[i], peers)
 		if err != nil {
 			mu.Lock()
 			out.invalid = err.Error()

@@ -35,6 +35,10 @@ type Options struct {
 	Concurrency int
 	// InFlight bounds the pod writes of one gang in flight. Default: 64.
 	InFlight int
+	// GPUResources are the extended resources by which GPUs are asked for, on
+	// nodes that do not name theirs; the first where no node says. Default:
+	// nvidia.com/gpu.
+	GPUResources []corev1.ResourceName
 	// FenceNamespace is where the scheduler's epoch is kept. Default:
 	// muster-system.
 	FenceNamespace string
@@ -83,6 +87,9 @@ func New(options Options) *Controller {
 	}
 	if options.Concurrency <= 0 {
 		options.Concurrency = 16
+	}
+	if len(options.GPUResources) == 0 {
+		options.GPUResources = []corev1.ResourceName{v1alpha1.ResourceGPU}
 	}
 	if options.FenceNamespace == "" {
 		options.FenceNamespace = v1alpha1.SystemNamespace

@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -78,8 +79,34 @@ func oneNode(members []place, node func(string) *corev1.Node) bool {
 	return name != "" && sharesPorts(node(name))
 }
 
-// newPod makes the pod of one member of a placement.
-func newPod(g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.PlacedMember, peers rendezvous.Gang) (*corev1.Pod, error) {
+// podOf makes the pod of one member, which asks for GPUs as its node has them.
+func (c *Controller) podOf(ctx context.Context, g *v1alpha1.Gang, m *place, peers rendezvous.Gang) (*corev1.Pod, error) {
+	var n *corev1.Node
+	if row := m.member.Node; len(m.member.GPUs) > 0 && row >= 0 && int(row) < len(m.placement.Spec.Nodes) {
+		n = c.node(ctx, m.placement.Spec.Nodes[row])
+	}
+	return newPod(g, m.placement, m.member, gpuResource(n, c.options.GPUResources), peers)
+}
+
+// gpuResource is the resource by which a node's GPUs are asked for: of those that
+// are known the first that it has, also while none of it is healthy.
+func gpuResource(n *corev1.Node, known []corev1.ResourceName) corev1.ResourceName {
+	if n == nil {
+		return known[0]
+	}
+	for _, list := range []corev1.ResourceList{n.Status.Allocatable, n.Status.Capacity} {
+		for _, name := range known {
+			if q := list[name]; q.Sign() > 0 {
+				return name
+			}
+		}
+	}
+	return known[0]
+}
+
+// newPod makes the pod of one member of a placement; gpus is the resource by
+// which it asks for GPUs.
+func newPod(g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.PlacedMember, gpus corev1.ResourceName, peers rendezvous.Gang) (*corev1.Pod, error) {
 	role := roleOf(g, m.Role)
 	if role == nil || m.Node < 0 || int(m.Node) >= len(p.Spec.Nodes) {
 		return nil, fmt.Errorf("making the pod of %s-%d: placement %s does not fit its gang", m.Role, m.Index, p.Name)
@@ -111,7 +138,7 @@ func newPod(g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.PlacedMember, pe
 		s.AutomountServiceAccountToken = &no
 	}
 	if len(s.Containers) > 0 {
-		setRequest(&s.Containers[0], role)
+		setRequest(&s.Containers[0], role, gpus)
 	}
 	for i := range s.Containers {
 		s.Containers[i].Env = environment(vars, s.Containers[i].Env)

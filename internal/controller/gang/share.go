@@ -16,14 +16,14 @@ const wholeMilli = 1000
 
 // setRequest makes a member's first container ask for the role's GPUs, or for
 // its part of one.
-func setRequest(c *corev1.Container, role *v1alpha1.GangRole) {
+func setRequest(c *corev1.Container, role *v1alpha1.GangRole, gpus corev1.ResourceName) {
 	share := role.GPUMemory != nil && role.GPUMemory.Sign() > 0
 	if role.GPUs != nil && !role.GPUs.IsZero() {
 		if milli := role.GPUs.MilliValue(); milli < wholeMilli {
 			share = true
 			ask(c, v1alpha1.ResourceGPUMilli, *resource.NewQuantity(milli, resource.DecimalSI))
 		} else {
-			ask(c, v1alpha1.ResourceGPU, *role.GPUs)
+			ask(c, gpus, *role.GPUs)
 		}
 	}
 	if share && role.GPUMemory != nil {

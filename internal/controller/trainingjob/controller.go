@@ -48,11 +48,15 @@ type Environments interface {
 	Changes() <-chan string
 }
 
-// Deps is what the controller works with. Sources and Environments are
-// required.
+// Deps is what the controller works with.
 type Deps struct {
+	// Sources and Environments make code and environments ready. Nil: there is
+	// no store for them, and jobs that need one are refused in words.
 	Sources      Sources
 	Environments Environments
+	// HostImage is what members run in that name no image. Empty: jobs that name
+	// none are refused in words.
+	HostImage string
 	// Now is the clock. Default: [time.Now].
 	Now func() time.Time
 }
@@ -125,12 +129,19 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 // changes. Which of them waits for which is not asked: a job may have been
 // told to wait a moment ago and not yet say so in the cache.
 func (c *Controller) forward(ctx context.Context, out chan<- event.GenericEvent) {
+	var code, environments <-chan string // nil, where there is no store: never
+	if c.deps.Sources != nil {
+		code = c.deps.Sources.Changes()
+	}
+	if c.deps.Environments != nil {
+		environments = c.deps.Environments.Changes()
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-c.deps.Sources.Changes():
-		case <-c.deps.Environments.Changes():
+		case <-code:
+		case <-environments:
 		}
 		var jobs v1alpha1.TrainingJobList
 		if err := c.client.List(ctx, &jobs); err != nil {

@@ -176,7 +176,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 				return c.SubResource(sub).Patch(ctx, o, p, opts...)
 			},
 		}).Build()
-	w.controller = New(Deps{Sources: fetches{w.makers}, Environments: w.makers, Now: func() time.Time { return w.now }})
+	w.controller = New(Deps{Sources: fetches{w.makers}, Environments: w.makers, HostImage: hostImage, Now: func() time.Time { return w.now }})
 	w.controller.client, w.controller.recorder = w.Client, w.events
 	return w
 }

@@ -16,7 +16,7 @@ import (
 
 const (
 	// hostImage is the image name that means the machine's own Python.
-	hostImage = "muster.dev/host"
+	hostImage = v1alpha1.HostImage
 	// mainContainer is the member's container where the template names none.
 	mainContainer = "main"
 
@@ -172,7 +172,7 @@ func scriptOf(job *v1alpha1.TrainingJob, role *v1alpha1.Role) string {
 // python is the interpreter's name: an environment has a python, a machine
 // often only a python3.
 func python(job *v1alpha1.TrainingJob, role *v1alpha1.Role, p preparation) string {
-	if p.environment != "" || image(job, role) != hostImage {
+	if p.environment != "" || p.image(job, role) != hostImage {
 		return "python"
 	}
 	return "python3"
@@ -205,7 +205,7 @@ func templateFor(job *v1alpha1.TrainingJob, role *v1alpha1.Role, p preparation) 
 	if main.Name == "" {
 		main.Name = mainContainer
 	}
-	main.Image = image(job, role)
+	main.Image = p.image(job, role)
 	if script := scriptOf(job, role); script != "" {
 		main.Command, main.Args = []string{python(job, role, p), script}, nil
 	}

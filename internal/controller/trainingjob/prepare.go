@@ -22,6 +22,17 @@ type preparation struct {
 	// environment is the content key of the environment; environmentPath is
 	// set where it is an existing one.
 	environment, environmentPath string
+	// hostImage is what members run in that name no image. Empty: the machine's
+	// own programs.
+	hostImage string
+}
+
+// image is what a role's members run in.
+func (p preparation) image(job *v1alpha1.TrainingJob, role *v1alpha1.Role) string {
+	if named := image(job, role); named != hostImage || p.hostImage == "" {
+		return named
+	}
+	return p.hostImage
 }
 
 func (p preparation) ready() bool { return p.failure == "" && p.message == "" }
@@ -36,7 +47,11 @@ func (c *Controller) prepare(job *v1alpha1.TrainingJob) preparation {
 	if problem := check(job); problem != "" {
 		return preparation{failure: problem}
 	}
+	if problem := c.lacks(job); problem != "" {
+		return preparation{failure: problem}
+	}
 	p := c.prepareCode(job)
+	p.hostImage = c.deps.HostImage
 	env := c.prepareEnvironment(job)
 	p.environment, p.environmentPath = env.environment, env.environmentPath
 	switch {
@@ -49,6 +64,33 @@ func (c *Controller) prepare(job *v1alpha1.TrainingJob) preparation {
 		p.message = env.message
 	}
 	return p
+}
+
+// lacks says what the job needs and this Muster does not have, and what will do
+// instead; empty if it has everything. Waiting would be of no use.
+func (c *Controller) lacks(job *v1alpha1.TrainingJob) string {
+	env := job.Spec.Environment
+	switch {
+	case job.Spec.Code != nil && c.deps.Sources == nil:
+		return v1alpha1.ReasonUnsupported + ": code: there is no store for code on this cluster yet; put the code into an image and name it" +
+			" (environment.image; muster run --image IMAGE --code none)"
+	case env != nil && env.Image == "" && c.deps.Environments == nil && env.Path != "":
+		return v1alpha1.ReasonUnsupported + ": environment.path: " + env.Path +
+			" is a folder of one machine, and this is a cluster; put the environment into an image and name it (environment.image; muster run --image IMAGE)"
+	case env != nil && env.Image == "" && c.deps.Environments == nil && (env.Requirements != "" || env.Python != ""):
+		return v1alpha1.ReasonUnsupported + ": environment: environments are not built from requirements on this cluster yet;" +
+			" install them into an image and name it (environment.image; muster run --image IMAGE)"
+	}
+	if c.deps.HostImage != "" {
+		return ""
+	}
+	for i := range job.Spec.Roles {
+		if role := &job.Spec.Roles[i]; image(job, role) == hostImage {
+			return v1alpha1.ReasonUnsupported + ": role " + role.Name + ": it names no image, and this cluster has none for such jobs; name one" +
+				" (environment.image; muster run --image IMAGE), or have one set for all (muster serve --default-image IMAGE)"
+		}
+	}
+	return ""
 }
 
 func (c *Controller) prepareCode(job *v1alpha1.TrainingJob) preparation {

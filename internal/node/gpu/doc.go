@@ -9,7 +9,7 @@
 // A Sample is what a device did at one moment: utilization, memory, power and
 // the processes on it. A product is the driver's name for a device, "NVIDIA
 // A100-SXM4-80GB"; a model is the short name people ask for, "A100" (see
-// ModelName for the rule). A scope is what keeps the simulated devices of two
+// product.Model for the rule). A scope is what keeps the simulated devices of two
 // Musters on one machine apart: their data folder.
 //
 // # Locks

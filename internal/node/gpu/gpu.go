@@ -11,7 +11,7 @@ type Device struct {
 	// UUID identifies the device machine-wide: "GPU-" and a UUID, or
 	// "GPU-sim-" and a hash for a simulated one.
 	UUID string
-	// Model is the short name people ask for, such as A100 (see ModelName).
+	// Model is the short name people ask for, such as A100 (see product.Model).
 	Model string
 	// Product is the driver's full name, such as "NVIDIA A100-SXM4-80GB".
 	Product string

@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/muster-dev/muster/internal/node/gpu/product"
 )
 
 // management asks the driver's own library.
@@ -79,7 +81,7 @@ func (m *management) Devices(ctx context.Context) ([]Device, error) {
 		if d.Product, code = handle.GetName(); code != nvml.SUCCESS {
 			d.Unhealthy = fmt.Sprintf("it does not give its name: %v", code)
 		}
-		d.Model = ModelName(d.Product)
+		d.Model = product.Model(d.Product)
 		if memory, code := handle.GetMemoryInfo(); code == nvml.SUCCESS {
 			d.MemoryMiB = int64(memory.Total >> 20)
 		} else {

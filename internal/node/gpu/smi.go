@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/muster-dev/muster/internal/node/gpu/product"
 )
 
 const (
@@ -145,7 +147,7 @@ func parseGPUs(out string) ([]gpuRow, error) {
 		if err != nil || !strings.HasPrefix(f[1], "GPU-") {
 			return nil, fmt.Errorf("reading the list of nvidia-smi: the line %q begins with no index and UUID", printable(line))
 		}
-		d := Device{Index: index, UUID: f[1], Product: printable(f[9]), Model: ModelName(f[9]), MemoryMiB: int64(number(f[3]))}
+		d := Device{Index: index, UUID: f[1], Product: printable(f[9]), Model: product.Model(f[9]), MemoryMiB: int64(number(f[3]))}
 		switch {
 		case f[8] == "Enabled":
 			d.Unhealthy = migReason

@@ -1,4 +1,8 @@
-package gpu
+// Package product makes the short name of a model, as people write it, of a
+// driver's product name or of the label that a cluster has for it.
+//
+// It must not know who asks.
+package product
 
 import (
 	"regexp"
@@ -18,7 +22,7 @@ var (
 	professional = regexp.MustCompile(`^A\d+$`)
 )
 
-// ModelName makes the short model name that people ask for of a driver's
+// Model makes the short model name that people ask for of a driver's
 // product name. The rule:
 //
 //  1. Split at blanks, hyphens and underscores, and write in capitals.
@@ -35,7 +39,7 @@ var (
 //
 // A name of which nothing is left gives its own capitals without blanks; an
 // empty name gives "GPU".
-func ModelName(product string) string {
+func Model(product string) string {
 	words := strings.FieldsFunc(strings.ToUpper(product), func(r rune) bool { return r == ' ' || r == '-' || r == '_' || r == '/' })
 	var left []string
 	ada := false

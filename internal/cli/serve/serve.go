@@ -1,0 +1,216 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/manager"
+)
+
+// options are what the flags say.
+type options struct {
+	factory *connection.Factory
+
+	image       string
+	gpus        []string
+	health      string
+	metrics     string
+	identity    string
+	lease       time.Duration
+	wait        time.Duration
+	verbose     bool
+	inCluster func() (*rest.Config, error)
+}
+
+// New returns the command.
+func New(f *connection.Factory) *cobra.Command {
+	o := &options{factory: f, inCluster: rest.InClusterConfig}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run Muster's controllers and scheduler on a Kubernetes cluster",
+		Long: `Runs Muster's controllers and its scheduler against a Kubernetes of version 1.34
+or later, which keeps all state. In a pod the pod's service account is used, else
+the kubeconfig that --kubeconfig or $KUBECONFIG names.
+
+Of several replicas one is elected, the others stand by; what runs on the cluster
+goes on while none does. An API server that does not answer is waited for.
+
+Ordinarily nobody types this: muster install has it run in the cluster.`,
+		Example: "  muster serve --kubeconfig admin.conf\n  muster serve --default-image python:3.13 --metrics :8080 --health :8081",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.image, "default-image", "", "image of jobs that name none (default: they are refused)")
+	flags.StringSliceVar(&o.gpus, "gpu-resource", []string{v1alpha1.ResourceGPU}, "extended resources that count GPUs; may be given several times")
+	flags.StringVar(&o.health, "health", "127.0.0.1:8081", "address of /healthz and /readyz, such as :8081 in a pod; 0 for none")
+	flags.StringVar(&o.metrics, "metrics", "127.0.0.1:8080", "address of /metrics, such as :8080 in a pod; 0 for none")
+	flags.StringVar(&o.identity, "identity", "", "name of this replica in leases (default: the host's name and the process id)")
+	flags.DurationVar(&o.lease, "lease", 15*time.Second, "for how long other replicas wait after this one's last sign of life")
+	flags.DurationVar(&o.wait, "wait", 5*time.Minute, "how long to wait at the start for an API server that does not answer")
+	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log what is done, and not warnings and errors alone")
+	return cmd
+}
+
+// check refuses flags that make no sense.
+func (o *options) check() error {
+	for _, name := range o.gpus {
+		if problems := validation.IsQualifiedName(name); len(problems) > 0 || !strings.Contains(name, "/") {
+			return exit.Usage("--gpu-resource %s: give the name of an extended resource, such as %s or amd.com/gpu", name, v1alpha1.ResourceGPU)
+		}
+	}
+	for flag, address := range map[string]string{"health": o.health, "metrics": o.metrics} {
+		if _, _, err := net.SplitHostPort(address); err != nil && address != "0" {
+			return exit.Usage("--%s %s: give host:port, such as 127.0.0.1:8080 or :8080, or 0 for none", flag, address)
+		}
+	}
+	if o.lease < time.Second {
+		return exit.Usage("--lease %s: give a second or more", o.lease)
+	}
+	if strings.ContainsAny(o.image, " \t\n") || o.image == v1alpha1.HostImage {
+		return exit.Usage("--default-image %q: give the name of an image that nodes can pull, such as python:3.13", o.image)
+	}
+	return nil
+}
+
+func (o *options) run(ctx context.Context) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	config, err := o.config()
+	if err != nil {
+		return err
+	}
+	log := o.openLog()
+	for {
+		// 1. Will this cluster do? Again after every end: it may have been
+		// upgraded, or be away.
+		if err := o.await(ctx, config, log); err != nil {
+			return err
+		}
+		// 2. Run, until told to stop or replaced.
+		err := o.serve(ctx, config, log)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, manager.ErrReplaced):
+			log.Warn("standing by again", "because", err)
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// config is the pod's own where there is a pod and nobody named another.
+func (o *options) config() (*rest.Config, error) {
+	config, err := o.inCluster()
+	switch {
+	case err == nil && !o.factory.Named():
+		config.QPS = -1
+		config.UserAgent = "muster/" + o.factory.Version
+		return config, nil
+	case err != nil && !errors.Is(err, rest.ErrNotInCluster) && !o.factory.Named():
+		return nil, fmt.Errorf("reading the pod's service account (does the pod mount its token?): %w", err)
+	}
+	return o.factory.RESTConfig()
+}
+
+// openLog sends what is logged to standard error, a line each.
+func (o *options) openLog() *slog.Logger {
+	level := slog.LevelWarn
+	if o.verbose {
+		level = slog.LevelInfo
+	}
+	log := slog.New(slog.NewTextHandler(o.factory.Streams.Err, &slog.HandlerOptions{Level: level}))
+	klog.SetSlogLogger(log)
+	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
+	return log
+}
+
+// serve runs one manager to its end.
+func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logger) error {
+	if err := o.noteResources(ctx, config); err != nil {
+		return err
+	}
+	m, err := manager.New(manager.Options{
+		REST: config, Log: log, HostImage: o.image, GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
+		HealthAddress: o.health, MetricsAddress: o.metrics, SeveralHere: true,
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		o.announce(ctx, m, config.Host)
+	}()
+	err = m.Start(ctx)
+	cancel()
+	<-done
+	return err
+}
+
+// announce says when this replica is elected, and when it schedules.
+func (o *options) announce(ctx context.Context, m *manager.Manager, host string) {
+	o.say("standing by at %s", host)
+	for _, step := range []struct {
+		reached <-chan struct{}
+		says    string
+	}{{m.Elected(), "elected: the controllers run"}, {m.Scheduling(), "scheduling"}} {
+		select {
+		case <-ctx.Done():
+			return
+		case <-step.reached:
+			o.say("%s", step.says)
+		}
+	}
+}
+
+// noteResources writes down which resources count GPUs, for commands that look
+// at the cluster and do not know what this one was told.
+func (o *options) noteResources(ctx context.Context, config *rest.Config) error {
+	scheme, err := manager.Scheme()
+	if err != nil {
+		return err
+	}
+	api, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	return note(ctx, api, strings.Join(o.gpus, ","))
+}
+
+// name is this replica's name in leases.
+func (o *options) name() string {
+	if o.identity != "" {
+		return o.identity
+	}
+	if pod := os.Getenv("POD_NAME"); pod != "" {
+		return pod
+	}
+	return ""
+}
+
+// say tells whoever runs this something, a sentence a line.
+func (o *options) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(o.factory.Streams.Err, "muster: "+format+"\n", args...)
+}

@@ -1,0 +1,251 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	upstream "sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/controller"
+	"github.com/muster-dev/muster/internal/controller/trainingjob"
+)
+
+// off is how a listener is told that it is not wanted.
+const off = "0"
+
+// leaseName is the lease by which replicas elect one of them. The scheduler's
+// own, by which it is fenced, is another.
+const leaseName = "muster-manager"
+
+// Options are what a Manager is made of.
+type Options struct {
+	// REST is how to reach the API server.
+	REST *rest.Config
+	// Log receives what no caller can.
+	Log *slog.Logger
+	// Sources and Environments make code and environments ready. Nil: there is
+	// no store for them, and jobs that need one are refused in words.
+	Sources      trainingjob.Sources
+	Environments trainingjob.Environments
+	// HostImage is what members run in that name no image. Empty: jobs that name
+	// none are refused in words.
+	HostImage string
+	// VolumesDir is where the built-in StorageClass keeps volumes, on the node
+	// NodeName. Empty: the cluster has StorageClasses of its own.
+	VolumesDir string
+	NodeName   string
+	// GPUResources are the extended resources that count GPUs, on nodes that do
+	// not name theirs; the first is what is asked for where no node says.
+	// Default: nvidia.com/gpu.
+	GPUResources []string
+	// DefaultScheduler makes Muster bind every unbound pod, where there is no
+	// other scheduler.
+	DefaultScheduler bool
+	// Alone says that no other scheduler can be alive, because this process
+	// holds the lock of the machine. It is not elected then, and waits for
+	// nobody.
+	Alone bool
+	// Identity names this process in leases. Default: the host's name and the
+	// process id.
+	Identity string
+	// Namespace is where the leases are. Default: muster-system.
+	Namespace string
+	// LeaseDuration is for how long the others wait after the elected one's last
+	// sign of life. Default: 15 s.
+	LeaseDuration time.Duration
+	// HealthAddress and MetricsAddress are what /healthz and /readyz, and
+	// /metrics, are served on, as host:port. Empty: nowhere.
+	HealthAddress, MetricsAddress string
+	// SeveralHere says that this process makes several managers, as tests and a
+	// process that was replaced do.
+	SeveralHere bool
+}
+
+func (o Options) complete() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if len(o.GPUResources) == 0 {
+		o.GPUResources = []string{v1alpha1.ResourceGPU}
+	}
+	if o.Identity == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "muster"
+		}
+		o.Identity = fmt.Sprintf("%s_%d", host, os.Getpid())
+	}
+	if o.Namespace == "" {
+		o.Namespace = v1alpha1.SystemNamespace
+	}
+	if o.LeaseDuration <= 0 {
+		o.LeaseDuration = 15 * time.Second
+	}
+	if o.HealthAddress == "" {
+		o.HealthAddress = off
+	}
+	if o.MetricsAddress == "" {
+		o.MetricsAddress = off
+	}
+	return o
+}
+
+// Manager is everything beside an API server, ready to be started once.
+type Manager struct {
+	inner upstream.Manager
+	parts controller.Parts
+	alone bool
+}
+
+// New makes the controllers and the scheduler. Nothing runs yet, and nothing is
+// asked of the API server but which kinds it serves.
+func New(o Options) (*Manager, error) {
+	o = o.complete()
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	logger := logr.FromSlogHandler(o.Log.Handler())
+	options := ctrl.Options{
+		Scheme:                 scheme,
+		Logger:                 logger,
+		Metrics:                metricsserver.Options{BindAddress: o.MetricsAddress},
+		HealthProbeBindAddress: o.HealthAddress,
+	}
+	options.Controller.SkipNameValidation = &o.SeveralHere
+	if !o.Alone {
+		o.elect(&options)
+	}
+	inner, err := ctrl.NewManager(o.REST, options)
+	if err != nil {
+		return nil, fmt.Errorf("making the controllers: %w", err)
+	}
+	parts, err := controller.Setup(inner, controller.Deps{
+		Sources:          o.Sources,
+		Environments:     o.Environments,
+		HostImage:        o.HostImage,
+		VolumesDir:       o.VolumesDir,
+		NodeName:         o.NodeName,
+		GPUResources:     resourceNames(o.GPUResources),
+		DefaultScheduler: o.DefaultScheduler,
+		Alone:            o.Alone,
+		Identity:         o.Identity,
+		Namespace:        o.Namespace,
+		LeaseDuration:    o.LeaseDuration,
+		Log:              logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	m := &Manager{inner: inner, parts: parts, alone: o.Alone}
+	return m, m.addChecks()
+}
+
+// elect has one of several replicas run at a time. A replica that is told to
+// stop lets the next begin at once.
+func (o Options) elect(options *ctrl.Options) {
+	renew, retry := o.LeaseDuration*2/3, o.LeaseDuration/8
+	options.LeaderElection = true
+	options.LeaderElectionID = leaseName
+	options.LeaderElectionNamespace = o.Namespace
+	options.LeaderElectionReleaseOnCancel = true
+	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &o.LeaseDuration, &renew, &retry
+}
+
+func resourceNames(names []string) []corev1.ResourceName {
+	out := make([]corev1.ResourceName, len(names))
+	for i, name := range names {
+		out[i] = corev1.ResourceName(name)
+	}
+	return out
+}
+
+// Scheme returns the kinds that are read and written: Kubernetes's own and
+// Muster's.
+func Scheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("registering the Kubernetes kinds: %w", err)
+	}
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("registering Muster's kinds: %w", err)
+	}
+	return scheme, nil
+}
+
+// Start runs until the context ends or a part fails. A manager that is not
+// alone waits first until it is elected; it fails with [ErrReplaced] once
+// another is.
+func (m *Manager) Start(ctx context.Context) error {
+	err := m.inner.Start(ctx)
+	if err != nil && ctx.Err() == nil && m.replaced(err) {
+		return errors.Join(ErrReplaced, err)
+	}
+	return err
+}
+
+// ErrReplaced is why a manager stands down that did not answer for long, or that
+// could not reach the API server: another one may run by now.
+var ErrReplaced = errors.New("another manager may have been elected: this one stands down")
+
+// Elected is closed once this manager is the one that runs; one that is alone
+// is at once.
+func (m *Manager) Elected() <-chan struct{} { return m.inner.Elected() }
+
+// Scheduling is closed once the scheduler has taken over and makes passes.
+func (m *Manager) Scheduling() <-chan struct{} { return m.parts.Scheduler.Ready() }
+
+// errNotReady is what /readyz says before the first contact with the API server.
+var errNotReady = errors.New("the cache is not filled yet")
+
+// addChecks serves the checks: alive is a process that answers; ready is one
+// whose cache was filled, elected or not, so that a replica that stands by
+// counts as well.
+func (m *Manager) addChecks() error {
+	begun := make(chan struct{})
+	if err := m.inner.Add(standby{begun}); err != nil {
+		return fmt.Errorf("adding the readiness check: %w", err)
+	}
+	if err := m.inner.AddHealthzCheck("alive", healthz.Ping); err != nil {
+		return fmt.Errorf("adding the health check: %w", err)
+	}
+	err := m.inner.AddReadyzCheck("cache", func(*http.Request) error {
+		select {
+		case <-begun:
+			return nil
+		default:
+			return errNotReady
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("adding the readiness check: %w", err)
+	}
+	return nil
+}
+
+// standby is started in every replica, elected or not, once its cache is filled.
+type standby struct{ begun chan struct{} }
+
+// Start notes that the manager has begun.
+func (s standby) Start(ctx context.Context) error {
+	close(s.begun)
+	<-ctx.Done()
+	return nil
+}
+
+// NeedLeaderElection says that a replica that stands by begins as well.
+func (s standby) NeedLeaderElection() bool { return false }

@@ -1,0 +1,117 @@
+package snapshot
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/node/gpu/product"
+	"github.com/muster-dev/muster/internal/scheduling"
+)
+
+// gpuResources are the extended resources by which GPUs are counted and asked
+// for; nil: that of NVIDIA alone.
+type gpuResources []corev1.ResourceName
+
+// names are the resources.
+func (g gpuResources) names() []corev1.ResourceName {
+	if len(g) == 0 {
+		return []corev1.ResourceName{v1alpha1.ResourceGPU}
+	}
+	return g
+}
+
+// first is the resource that is asked for where no node says which.
+func (g gpuResources) first() corev1.ResourceName { return g.names()[0] }
+
+// has reports whether a resource counts GPUs.
+func (g gpuResources) has(name corev1.ResourceName) bool {
+	return name == v1alpha1.ResourceGPU && len(g) == 0 || slices.Contains(g, name)
+}
+
+// sum is how many GPUs a list of amounts comes to.
+func (g gpuResources) sum(list corev1.ResourceList) int32 {
+	var n int64
+	for _, name := range g.names() {
+		q := list[name]
+		n += q.Value()
+	}
+	return int32(min(max(0, n), 1<<20))
+}
+
+// maxCounted is how many GPUs of a node are looked at, more than any has.
+const maxCounted = 64
+
+// count enters the GPUs of a node that only says how many it has: devices with
+// made-up names if the node is Muster's alone, else what others give out. All of
+// them are of one model, that of its labels. Of a node with several kinds of
+// GPUs the first of the resources counts.
+func (g gpuResources) count(n *corev1.Node, out *scheduling.Node) {
+	total, model := 0, modelOf(n.Labels)
+	for _, name := range g.names() {
+		if q, ok := n.Status.Allocatable[name]; ok && q.Sign() > 0 {
+			total = int(min(q.Value(), maxCounted))
+			break
+		}
+	}
+	owned := n.Labels[v1alpha1.LabelOwned] == "true"
+	out.Counts = owned
+	switch {
+	case total == 0:
+	case !owned:
+		out.Unowned = []scheduling.ModelCount{{Model: model, Count: total}}
+	default:
+		memory := memoryOf(n.Labels)
+		for i := range total {
+			out.Devices = append(out.Devices, scheduling.Device{UUID: fmt.Sprint(CountedPrefix, i), Index: i, Model: model, MemoryMiB: memory})
+		}
+	}
+}
+
+// CountedPrefix begins the made-up names of the GPUs of a node that counts them.
+// Such a name says how many a member has, not which: the kubelet picks those.
+const CountedPrefix = "counted-"
+
+// modelOf is the model of a node's GPUs as people write it: a slice of a GPU
+// that is given out as if it were one is named for what it is, A100-MIG-1G.5GB.
+func modelOf(labels map[string]string) string {
+	if own := labels[v1alpha1.LabelModel]; own != "" {
+		return own
+	}
+	name, slice, sliced := strings.Cut(labels[v1alpha1.LabelGPUModel], "-MIG-")
+	model := product.Model(name)
+	if sliced {
+		model += "-MIG-" + strings.ToUpper(slice)
+	}
+	return model
+}
+
+// memoryOf is the size of the memory of each of a node's GPUs in MiB; 0 where
+// nobody says.
+func memoryOf(labels map[string]string) int64 {
+	for _, key := range []string{v1alpha1.LabelMemory, v1alpha1.LabelGPUMemory} {
+		if mib, err := strconv.ParseInt(labels[key], 10, 64); err == nil && mib > 0 {
+			return mib
+		}
+	}
+	return 0
+}
+
+// gpusOf are the resources that count GPUs, as whoever runs the scheduler wrote
+// them down.
+func gpusOf(namespaces []corev1.Namespace) gpuResources {
+	for i := range namespaces {
+		if namespaces[i].Name == v1alpha1.SystemNamespace {
+			var out gpuResources
+			for _, name := range words(namespaces[i].Annotations[v1alpha1.AnnotationGPUResources]) {
+				out = append(out, corev1.ResourceName(name))
+			}
+			return out
+		}
+	}
+	return nil
+}
