@@ -93,7 +93,7 @@ func (d *diagnosis) models() Reason {
 		if !r.wantsGPU() || d.left.sum(r).all > 0 {
 			continue
 		}
-		return NoSuchModel{Models: r.Models, Have: d.have(), Single: d.single}
+		return NoSuchModel{Models: r.Models, Have: d.have(), Withheld: d.withheld(r), Single: d.single}
 	}
 	return nil
 }
@@ -151,13 +151,13 @@ func (d *diagnosis) gpusEver() Reason {
 		}
 		most := d.left.sum(r).most
 		if most < int64(r.GPUs) {
-			return TooLarge{Resource: resourceGPU, Models: r.Models, Role: r.Name, Need: int64(r.GPUs), Have: most, Single: d.single}
+			return TooLarge{Resource: resourceGPU, Models: r.Models, Role: r.Name, Need: int64(r.GPUs), Have: most, Withheld: d.withheld(r), Single: d.single}
 		}
 	}
 	for _, g := range d.demands() {
 		have := d.left.sum(g.roles[0]).all
 		if have < g.need {
-			return TooLarge{Resource: resourceGPU, Models: g.roles[0].Models, Need: g.need, Have: have, Single: d.single}
+			return TooLarge{Resource: resourceGPU, Models: g.roles[0].Models, Need: g.need, Have: have, Withheld: d.withheld(g.roles[0]), Single: d.single}
 		}
 	}
 	return nil
@@ -215,7 +215,7 @@ func (d *diagnosis) gpusNow() Reason {
 		told := d.left.tell(r)
 		return ShortOfGPUs{
 			Need: int(g.need), Models: r.Models, Free: int(free), Single: d.single,
-			Holders: told.holders, Foreign: told.foreign, Unhealthy: told.unhealthy,
+			Holders: told.holders, Foreign: told.foreign, Unhealthy: told.unhealthy, Withheld: d.withheld(r),
 		}
 	}
 	return nil

@@ -100,6 +100,8 @@ type NoSuchModel struct {
 	Models []string
 	// Have is what there is.
 	Have []ModelCount
+	// Withheld is what there would be besides.
+	Withheld []Withheld
 	// Single is true where there is one node.
 	Single bool
 }
@@ -116,6 +118,8 @@ type TooLarge struct {
 	// Need is what is asked for; Have the most there is. CPU in thousandths,
 	// memory in bytes.
 	Need, Have int64
+	// Withheld is what there would be besides.
+	Withheld []Withheld
 	// Single is true where there is one node.
 	Single bool
 }
@@ -159,6 +163,8 @@ type ShortOfGPUs struct {
 	Foreign []GPUForeign
 	// Unhealthy are those that are out of order.
 	Unhealthy []GPUUnhealthy
+	// Withheld is what there would be besides.
+	Withheld []Withheld
 	// Single is true where there is one node.
 	Single bool
 }

@@ -62,17 +62,22 @@ func (r NoSuchModel) Render(Clock) string {
 	if len(r.Models) > 0 {
 		what = article(r.Models[0]) + " " + strings.Join(r.Models, " or ")
 	}
-	if len(r.Have) == 0 && r.Single {
+	rest := withheldText(r.Withheld)
+	switch {
+	case len(r.Withheld) > 0 && r.Withheld[0].Counts:
+		return "no node has a GPU of which a part can be given" + rest
+	case len(r.Have) == 0 && len(r.Withheld) > 0:
+		return fmt.Sprintf("no node that is Muster's has %s", what) + rest
+	case len(r.Have) == 0 && r.Single:
 		return "this machine has no GPU"
-	}
-	if len(r.Have) == 0 {
+	case len(r.Have) == 0:
 		return fmt.Sprintf("no node has %s; %s no GPU", what, where)
 	}
 	var have []string
 	for _, m := range r.Have {
 		have = append(have, fmt.Sprintf("%d %s", m.Count, m.Model))
 	}
-	return fmt.Sprintf("no node has %s; %s %s", what, where, strings.Join(have, " and "))
+	return fmt.Sprintf("no node has %s; %s %s", what, where, strings.Join(have, " and ")) + rest
 }
 
 // article is "a" or "an", as the name of a model is spoken.
@@ -96,13 +101,13 @@ func (r TooLarge) Render(Clock) string {
 		if r.Single {
 			where = "this machine has"
 		}
-		return fmt.Sprintf("impossible now: each %s needs %s on one node; %s %s", r.Role, amount(r.Need), where, amount(r.Have))
+		return fmt.Sprintf("impossible now: each %s needs %s on one node; %s %s", r.Role, amount(r.Need), where, amount(r.Have)) + withheldText(r.Withheld)
 	}
 	where := "the nodes have"
 	if r.Single {
 		where = "this machine has"
 	}
-	return fmt.Sprintf("impossible now: needs %s at once; %s %s in all", amount(r.Need), where, amount(r.Have))
+	return fmt.Sprintf("impossible now: needs %s at once; %s %s in all", amount(r.Need), where, amount(r.Have)) + withheldText(r.Withheld)
 }
 
 // Render says it in words.
@@ -164,7 +169,7 @@ func (r ShortOfGPUs) Render(clock Clock) string {
 	for _, u := range r.Unhealthy {
 		parts = append(parts, fmt.Sprintf("1 is out of order (%s)", u.Why))
 	}
-	return fmt.Sprintf("needs %s at once; %s", wantText(int64(r.Need), r.Models), strings.Join(parts, ", "))
+	return fmt.Sprintf("needs %s at once; %s", wantText(int64(r.Need), r.Models), strings.Join(parts, ", ")) + withheldText(r.Withheld)
 }
 
 func (f GPUForeign) text() string {
