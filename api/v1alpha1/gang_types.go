@@ -78,6 +78,18 @@ type GangSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s)){1,4}$') && duration(self) >= duration('1s')",message="give a duration of at least a second, such as 90m, 2h or 2h30m"
 	// +optional
 	TimeLimit *metav1.Duration `json:"timeLimit,omitempty"`
+	// StartTimeout is how long a member may take from the creation of its pod
+	// until its containers run, without the time that its init containers run.
+	// After that the whole attempt is given back, with the node's words, and
+	// planned again without that node for a while; three times in a row end the
+	// gang. Where the node says that the image or the container's configuration
+	// is at fault, three minutes are enough. Default: 10m.
+	//
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s)){1,4}$') && duration(self) >= duration('1s')",message="give a duration of at least a second, such as 90m, 2h or 2h30m"
+	// +optional
+	StartTimeout *metav1.Duration `json:"startTimeout,omitempty"`
 	// Resumable says that the work goes on from its last checkpoint when it is
 	// started again. Only such work may be evicted for the sake of shorter
 	// work.
@@ -191,6 +203,19 @@ type GangStatus struct {
 	//
 	// +optional
 	Refusals int32 `json:"refusals,omitempty"`
+	// StartTimeouts counts the attempts in a row of which a member did not start
+	// in time. It is 0 again once every member runs; three end the gang.
+	//
+	// +optional
+	StartTimeouts int32 `json:"startTimeouts,omitempty"`
+	// Avoided are the nodes that did not take or did not start a member a while
+	// ago, and are not used for this gang for now.
+	//
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=node
+	// +optional
+	Avoided []AvoidedNode `json:"avoided,omitempty"`
 	// Evictions counts attempts that were stopped to make room for others.
 	// They are no failures.
 	//
@@ -288,4 +313,19 @@ type GangStatus struct {
 	GPUSeconds resource.Quantity `json:"gpuSeconds,omitempty"`
 	// CPUSeconds is CPU time used by ended members.
 	CPUSeconds resource.Quantity `json:"cpuSeconds,omitempty"`
+}
+
+// AvoidedNode is a node that cools off for one gang.
+type AvoidedNode struct {
+	// Node is its name.
+	//
+	// +kubebuilder:validation:MaxLength=253
+	Node string `json:"node"`
+	// Until is when it may be used again.
+	Until metav1.Time `json:"until"`
+	// Why is what the node said.
+	//
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	Why string `json:"why,omitempty"`
 }

@@ -134,6 +134,18 @@ type TrainingJobSpec struct {
 	// +optional
 	ExpectedRunTime *metav1.Duration `json:"expectedRunTime,omitempty"`
 
+	// StartTimeout is how long a member may take until its containers run, once
+	// it was given its place: pulling the image and mounting volumes, without the
+	// time that init containers run. After that everything is given back, with
+	// the node's words, and tried elsewhere; three times in a row fail the job.
+	// Default: 10m.
+	//
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s)){1,4}$') && duration(self) >= duration('1s')",message="give a duration of at least a second, such as 90m, 2h or 2h30m"
+	// +optional
+	StartTimeout *metav1.Duration `json:"startTimeout,omitempty"`
+
 	// Resumable says that the job goes on from its last checkpoint when it is
 	// started again. Such a job may be stopped to make room for shorter work:
 	// its members get SIGTERM and their grace period (30 seconds, or the

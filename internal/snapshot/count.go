@@ -115,3 +115,12 @@ func gpusOf(namespaces []corev1.Namespace) gpuResources {
 	}
 	return nil
 }
+
+// avoided are the nodes that cool off for a gang.
+func avoided(g *v1alpha1.Gang) []scheduling.Avoided {
+	var out []scheduling.Avoided
+	for _, a := range g.Status.Avoided {
+		out = append(out, scheduling.Avoided{Node: a.Node, Why: "cools off until " + a.Until.UTC().Format("15:04:05Z") + " after it did not take this: " + a.Why})
+	}
+	return out
+}

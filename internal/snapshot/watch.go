@@ -102,6 +102,7 @@ func matters(before, after any) bool {
 		return a.Generation != b.Generation || a.Status.Phase != b.Status.Phase || a.Status.Outcome != b.Status.Outcome ||
 			a.Status.Attempt != b.Status.Attempt || !a.Status.NotBefore.Equal(b.Status.NotBefore) || !a.Status.GrowNotBefore.Equal(b.Status.GrowNotBefore) ||
 			(a.Status.AllStartedTime == nil) != (b.Status.AllStartedTime == nil) ||
+			!equality.Semantic.DeepEqual(a.Status.Avoided, b.Status.Avoided) ||
 			len(a.Status.Done) != len(b.Status.Done) || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil)
 	case *v1alpha1.Queue:
 		return before.(*v1alpha1.Queue).Generation != b.Generation

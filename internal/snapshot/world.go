@@ -233,6 +233,7 @@ func (w world) gangRequest(g *v1alpha1.Gang, placed bool) (scheduling.Request, b
 	}
 	req.Roles = slices.Clone(known.roles)
 	for i := range req.Roles {
+		req.Roles[i].Avoid = avoided(g)
 		if !w.tied {
 			req.Roles[i].Labels = nil
 		}

@@ -48,6 +48,9 @@ type Options struct {
 type Controller struct {
 	options Options
 
+	// began is when this controller was made.
+	began time.Time
+
 	mu sync.Mutex
 	// written are the gangs as this controller last wrote them: the cache may
 	// lag behind.
@@ -98,7 +101,7 @@ func New(options Options) *Controller {
 		options.InFlight = 64
 	}
 	return &Controller{
-		options: options, written: map[types.NamespacedName]version{},
+		options: options, began: options.Now(), written: map[types.NamespacedName]version{},
 		gone: map[types.NamespacedName]map[types.UID]*corev1.Pod{}, allowed: map[types.NamespacedName]bool{},
 		valid: map[types.NamespacedName]map[types.UID]bool{},
 	}
@@ -189,7 +192,8 @@ func (c *Controller) observe(ctx context.Context, key types.NamespacedName, g *v
 	if g == nil {
 		return observed{}, nil
 	}
-	o := observed{gang: g, now: c.options.Now()}
+	o := observed{gang: g, now: c.options.Now(), began: c.began}
+	o.warning = func(p *corev1.Pod) string { return c.warning(ctx, p) }
 	pods, err := podsOf(ctx, c.options.Client, cached(g.Name), g.Namespace, g.Name, g.UID)
 	if err != nil {
 		return o, err

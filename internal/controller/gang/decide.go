@@ -47,6 +47,12 @@ type observed struct {
 	// allowed is true where a quota of the namespace was changed since the
 	// gang was last refused.
 	allowed bool
+	// began is when this controller began to watch: what happened before, nobody
+	// may have been there to do.
+	began time.Time
+	// warning is the last that a node said of a pod in an event; empty if nothing
+	// is known.
+	warning func(*corev1.Pod) string
 	now     time.Time
 }
 
@@ -87,6 +93,7 @@ func (o observed) course() decision {
 	if s.Phase == "" {
 		s.Phase = v1alpha1.GangPending
 	}
+	o.forgive(s)
 	// 1. Add up what has ended, each pod once.
 	live := o.attemptIsLive()
 	failed := o.count(s, live)
@@ -163,6 +170,9 @@ func (o observed) count(s *v1alpha1.GangStatus, live bool) []*corev1.Pod {
 		u := usage(p)
 		addSeconds(&s.GPUSeconds, u.GPUSeconds)
 		addSeconds(&s.CPUSeconds, u.CPUSeconds)
+		if kubeletRefused(p) {
+			o.avoid(s, p.Spec.NodeName, nodeWords(p))
+		}
 		current := live && o.placement.Spec.Attempt == attemptOf(p) && s.Phase != v1alpha1.GangDraining && s.Outcome == ""
 		if slices.Contains(o.gang.Spec.DoneWhen, p.Labels[v1alpha1.LabelRole]) && s.Outcome != v1alpha1.GangSucceeded {
 			if at := endTime(p, o.now); s.LastWorkerTime == nil || at.After(s.LastWorkerTime.Time) {
@@ -268,6 +278,7 @@ func (o observed) withoutPlacement(d decision) decision {
 			d.remove = append(d.remove, p)
 		}
 	}
+	d.after = o.nextForgiven(s)
 	return d
 }
 
@@ -303,13 +314,14 @@ func (o observed) advance(d decision) decision {
 	switch {
 	case o.complete(s, running):
 		s.Phase, s.NotBefore = v1alpha1.GangRunning, nil
-		s.Refusals = 0
+		s.Refusals, s.StartTimeouts = 0, 0
 		o.started(s)
 	case len(places) == 0:
 		s.Phase, s.Message = v1alpha1.GangStarting, waitsForRoom
 	case exist > 0 || s.Phase != v1alpha1.GangPlanned:
 		s.Phase = v1alpha1.GangStarting
 	}
+	d.after = o.nextStuck()
 	if len(missing) == 0 {
 		return d
 	}

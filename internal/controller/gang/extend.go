@@ -102,11 +102,12 @@ func (o observed) fits(p *v1alpha1.Placement) bool {
 // refused reports whether the node did not take the pod of an extension.
 func (o observed) refused(p *v1alpha1.Placement) bool {
 	pod := o.madeFrom(p)
-	return pod != nil && notTaken(pod)
+	return pod != nil && (neverRan(pod) || o.stuck(pod))
 }
 
-func notTaken(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodFailed && (p.Status.Reason == v1alpha1.ReasonRefused || p.Status.Reason == v1alpha1.ReasonUnsupported)
+// neverRan reports whether a node did not take a pod, for now or for good.
+func neverRan(p *corev1.Pod) bool {
+	return notTaken(p) || p.Status.Phase == corev1.PodFailed && p.Status.Reason == v1alpha1.ReasonUnsupported
 }
 
 // places are the members that have a place in the present attempt and are not
@@ -167,11 +168,17 @@ const waitsForRoom = "its first members are done; it waits for room for further 
 func (o observed) extras(s *v1alpha1.GangStatus, failed []*corev1.Pod) []*corev1.Pod {
 	var rest []*corev1.Pod
 	for _, p := range failed {
-		if p.Annotations[v1alpha1.AnnotationExtension] == "" || !notTaken(p) {
+		if p.Annotations[v1alpha1.AnnotationExtension] == "" || !neverRan(p) {
 			rest = append(rest, p)
 			continue
 		}
 		o.growLater(s, fmt.Sprintf("node %s did not take %s: %s", p.Spec.NodeName, nameOf(p), nodeWords(p)))
+	}
+	for _, p := range o.pods {
+		if p.Annotations[v1alpha1.AnnotationExtension] != "" && o.stuck(p) {
+			o.avoid(s, p.Spec.NodeName, o.startWords(p))
+			o.growLater(s, fmt.Sprintf("%s did not start on node %s within %s: %s", nameOf(p), p.Spec.NodeName, o.patience(p), o.startWords(p)))
+		}
 	}
 	return rest
 }

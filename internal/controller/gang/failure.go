@@ -31,9 +31,12 @@ func (o observed) stopAttempt(s *v1alpha1.GangStatus, failed []*corev1.Pod) bool
 	}
 	// 3. A node did not take a member now: nothing failed, the plan was wrong.
 	for _, p := range failed {
-		if p.Status.Reason == v1alpha1.ReasonRefused {
+		if notTaken(p) {
 			return o.refuse(s, p)
 		}
+	}
+	if p := o.stuckMember(s); p != nil {
+		return o.tooSlow(s, p)
 	}
 	// 4. Members that failed.
 	for _, p := range failed {
@@ -59,7 +62,12 @@ func (o observed) refuse(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
 
 // nodeWords is why a node did not take a pod.
 func nodeWords(p *corev1.Pod) string {
-	if p.Status.Message == "" {
+	switch {
+	case kubeletRefused(p) && p.Status.Message == "":
+		return p.Status.Reason
+	case kubeletRefused(p):
+		return p.Status.Reason + ": " + p.Status.Message
+	case p.Status.Message == "":
 		return "the node gave no reason"
 	}
 	return p.Status.Message

@@ -262,7 +262,12 @@ func (w *world) kubelet(ctx context.Context) {
 		}
 		exit, told := w.exits[p.Name]
 		switch {
-		case told && (exit.Reason == v1alpha1.ReasonRefused || exit.Reason == v1alpha1.ReasonUnsupported): // never runs
+		case told && exit.Phase == corev1.PodPending: // never starts
+			if len(p.Status.ContainerStatuses) > 0 {
+				continue
+			}
+			p.Status = *exit.DeepCopy()
+		case told && neverRan(&corev1.Pod{Status: exit}): // never runs
 			delete(w.exits, p.Name)
 			p.Status = *exit.DeepCopy()
 		case p.Status.Phase == "" || p.Status.Phase == corev1.PodPending:

@@ -82,7 +82,10 @@ const longestLimit = 99999 * time.Hour
 // may be stopped for the sake of shorter work. All of it may change while the
 // gang runs.
 func forecast(spec *v1alpha1.GangSpec, job *v1alpha1.TrainingJob) {
-	spec.ExpectedRunTime, spec.TimeLimit, spec.Resumable = nil, nil, job.Spec.Resumable
+	spec.ExpectedRunTime, spec.TimeLimit, spec.StartTimeout, spec.Resumable = nil, nil, nil, job.Spec.Resumable
+	if d := job.Spec.StartTimeout; d != nil {
+		spec.StartTimeout = &metav1.Duration{Duration: d.Duration}
+	}
 	if d := job.Spec.ExpectedRunTime; d != nil {
 		spec.ExpectedRunTime = &metav1.Duration{Duration: d.Duration}
 	}

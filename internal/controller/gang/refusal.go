@@ -1,0 +1,128 @@
+package gang
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// kubeletReasons are the reasons of a failed pod by which a kubelet says that it
+// did not take it, beside those that begin with outOf. They are those of its
+// admission (package lifecycle and the managers below cm), of its evictions and
+// of its shutdown.
+var kubeletReasons = []string{
+	"UnexpectedAdmissionError", "EmptyPodSharedPoolError", "TopologyAffinityError", "SMTAlignmentError",
+	"NodeAffinity", "NodeName", "NodePorts", "NodeUnschedulable", "TaintToleration", "VolumeAttachmentLimitExceeded",
+	"Preempting", "Evicted", "NodeShutdown", "Terminated",
+	"InvalidNodeInfo", "UnknownReason", "UnexpectedPredicateFailureType",
+	"PodOSSelectorNodeLabelDoesNotMatch", "PodOSNotSupported", "PodLevelResourcesNotSupported", "PodFeatureUnsupported",
+	"SupplementalGroupsPolicyNotSupported", "InitContainerRestartPolicyForbidden", "AppArmor", "SysctlForbidden",
+}
+
+// outOf begins a kubelet's reason for lack of a resource: OutOfcpu,
+// OutOfnvidia.com/gpu.
+const outOf = "OutOf"
+
+// kubeletRefused reports whether a kubelet did not take a pod, or put it out
+// before anything of it ran.
+func kubeletRefused(p *corev1.Pod) bool {
+	known := strings.HasPrefix(p.Status.Reason, outOf) || slices.Contains(kubeletReasons, p.Status.Reason)
+	return p.Status.Phase == corev1.PodFailed && known && !somethingRan(p)
+}
+
+// notTaken reports whether a node did not take a pod for what may pass there, or
+// does not hold elsewhere.
+func notTaken(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodFailed && p.Status.Reason == v1alpha1.ReasonRefused || kubeletRefused(p)
+}
+
+// somethingRan reports whether a container of the pod has ever started.
+func somethingRan(p *corev1.Pod) bool {
+	return slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool {
+		ended := func(s corev1.ContainerState) bool { return s.Terminated != nil && !s.Terminated.StartedAt.IsZero() }
+		return c.State.Running != nil || ended(c.State) || ended(c.LastTerminationState)
+	})
+}
+
+// coolOff is for how long a node that did not take a member is not used for the
+// gang, times the refusals in a row.
+const coolOff = time.Minute
+
+// maxAvoided is how many nodes are remembered, the last that were entered, and
+// maxWhy how many characters of what they said.
+const (
+	maxAvoided = 16
+	maxWhy     = 512
+)
+
+// avoid lets a node cool off: the next attempts are planned on others.
+func (o observed) avoid(s *v1alpha1.GangStatus, node, why string) {
+	if node == "" {
+		return
+	}
+	if len(why) > maxWhy {
+		why = strings.ToValidUTF8(why[:maxWhy-3], "") + "..."
+	}
+	nth := min(max(1, s.Refusals+s.StartTimeouts), 10)
+	s.Avoided = slices.DeleteFunc(slices.Clone(s.Avoided), func(a v1alpha1.AvoidedNode) bool { return a.Node == node })
+	s.Avoided = append(s.Avoided, v1alpha1.AvoidedNode{Node: node, Until: *inAWhile(o.now, time.Duration(nth)*coolOff), Why: why})
+	if n := len(s.Avoided) - maxAvoided; n > 0 {
+		s.Avoided = s.Avoided[n:]
+	}
+}
+
+// forgive lets nodes be used again that have cooled off.
+func (o observed) forgive(s *v1alpha1.GangStatus) {
+	if slices.ContainsFunc(s.Avoided, func(a v1alpha1.AvoidedNode) bool { return !o.now.Before(a.Until.Time) }) {
+		s.Avoided = slices.DeleteFunc(slices.Clone(s.Avoided), func(a v1alpha1.AvoidedNode) bool { return !o.now.Before(a.Until.Time) })
+	}
+	if len(s.Avoided) == 0 {
+		s.Avoided = nil
+	}
+}
+
+// nextForgiven is when the first of the nodes has cooled off; 0: there is none.
+func (o observed) nextForgiven(s *v1alpha1.GangStatus) time.Duration {
+	var next time.Duration
+	for _, a := range s.Avoided {
+		if wait := max(time.Millisecond, a.Until.Sub(o.now)); next == 0 || wait < next {
+			next = wait
+		}
+	}
+	return next
+}
+
+// warning is the last that was said of a pod in a warning; the events of a pod
+// are read only when it is given up.
+func (c *Controller) warning(ctx context.Context, p *corev1.Pod) string {
+	var list corev1.EventList
+	err := c.options.Live.List(ctx, &list, client.InNamespace(p.Namespace), client.MatchingFields{"involvedObject.uid": string(p.UID)})
+	if err != nil {
+		return "" // it is said without
+	}
+	var last *corev1.Event
+	for i := range list.Items {
+		if e := &list.Items[i]; e.Type == corev1.EventTypeWarning && (last == nil || seen(last).Before(seen(e))) {
+			last = e
+		}
+	}
+	if last == nil {
+		return ""
+	}
+	return last.Reason + ": " + strings.TrimSpace(last.Message)
+}
+
+// seen is when an event last happened.
+func seen(e *corev1.Event) *metav1.Time {
+	if !e.LastTimestamp.IsZero() {
+		return &e.LastTimestamp
+	}
+	return &metav1.Time{Time: e.EventTime.Time}
+}
