@@ -20,6 +20,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/get"
 	"github.com/muster-dev/muster/internal/cli/logs"
+	"github.com/muster-dev/muster/internal/cli/node"
 	"github.com/muster-dev/muster/internal/cli/pause"
 	"github.com/muster-dev/muster/internal/cli/plan"
 	"github.com/muster-dev/muster/internal/cli/prune"
@@ -83,7 +84,7 @@ var verbs = map[string][]Verb{
 	"run":     {run.New, apply.New, suspend.New, resume.New, release.New, delete.New},
 	"look":    {get.New, describe.New, logs.New, why.New, plan.New, top.New},
 	"inside":  {shell.New, cp.New},
-	"cluster": {serve.New},
+	"cluster": {node.New, serve.New},
 	"other":   {completion.New, pause.New, unpause.New, prune.New, queue.New, simulate.New, version.New},
 }
 
