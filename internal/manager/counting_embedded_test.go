@@ -45,7 +45,7 @@ func TestGangOnNodesThatCount(t *testing.T) {
 	s.awaitGang("second", "the reason", func(g *v1alpha1.Gang) bool { return strings.Contains(g.Status.Message, "1 is free") })
 	s.gang("part", 1, "500m")
 	s.awaitGang("part", "the reason of a part", func(g *v1alpha1.Gang) bool {
-		return strings.Contains(g.Status.Message, "only counts its GPUs") || strings.Contains(g.Status.Message, "a part of one cannot be given")
+		return strings.Contains(g.Status.Message, "no node has a GPU of which a part can be given")
 	})
 	s.gang("cpus", 1, "0")
 	if p := s.awaitPods("cpus", 1)[0]; p.Spec.NodeName != "cpu" {

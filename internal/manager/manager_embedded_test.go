@@ -85,9 +85,14 @@ type running struct {
 // run runs a manager as a cluster's, until it is stopped or the test ends.
 func (s *stage) run(name string) *running {
 	s.t.Helper()
-	m, err := manager.New(manager.Options{
-		REST: s.config, Identity: name, LeaseDuration: 3 * time.Second, SeveralHere: true,
-	})
+	return s.runWith(name, func(*manager.Options) {})
+}
+
+func (s *stage) runWith(name string, edit func(*manager.Options)) *running {
+	s.t.Helper()
+	o := manager.Options{REST: s.config, Identity: name, LeaseDuration: 3 * time.Second, SeveralHere: true}
+	edit(&o)
+	m, err := manager.New(o)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -218,3 +223,15 @@ func (s *stage) say(p *corev1.Pod, phase corev1.PodPhase, reason, message string
 		s.t.Fatal(err)
 	}
 }
+
+// letGo removes a pod that was told to end, as a kubelet does once it has.
+func (s *stage) letGo(p *corev1.Pod) {
+	s.t.Helper()
+	await(s, &corev1.PodList{}, "the end of "+p.Name, func(o *corev1.Pod) bool { return o.UID == p.UID && o.DeletionTimestamp != nil })
+	if err := s.api.Delete(s.t.Context(), p, client.GracePeriodSeconds(0)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// key names an object that is in no namespace.
+func key(name string) client.ObjectKey { return client.ObjectKey{Name: name} }

@@ -132,6 +132,9 @@ func (s *store) node() {
 	n.Spec.Unschedulable = s.rng.IntN(5) == 0
 	if s.varied {
 		s.locate(n)
+		if n.Name[len(n.Name)-1]%2 == 1 {
+			s.count(n, len(inventory.GPUs))
+		}
 	}
 	put(s, s.nodes, n)
 }
@@ -156,7 +159,12 @@ func (s *store) alter() {
 	if !ok {
 		return
 	}
-	switch s.rng.IntN(8) {
+	switch s.rng.IntN(9) {
+	case 8:
+		g.Status.Avoided = nil
+		if s.rng.IntN(2) == 0 {
+			g.Status.Avoided = []v1alpha1.AvoidedNode{{Node: fmt.Sprint("n", s.rng.IntN(5)), Until: metav1.NewTime(s.now), Why: "OutOfcpu"}}
+		}
 	case 0:
 		g.Spec.Suspend = !g.Spec.Suspend
 		g.Generation++

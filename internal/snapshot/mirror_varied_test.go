@@ -48,6 +48,17 @@ func (s *store) locate(n *corev1.Node) {
 	n.Labels = map[string]string{v1alpha1.LabelRack: fmt.Sprint("r", s.rng.IntN(2)), corev1.LabelTopologyZone: "z"}
 }
 
+// count makes a node one that only counts its GPUs, and mostly Muster's.
+func (s *store) count(n *corev1.Node, gpus int) {
+	delete(n.Annotations, v1alpha1.AnnotationInventory)
+	if s.rng.IntN(4) > 0 {
+		n.Labels[v1alpha1.LabelOwned] = "true"
+	}
+	n.Labels[v1alpha1.LabelGPUModel] = "NVIDIA-A100-SXM4-80GB"
+	n.Status.Allocatable = n.Status.Allocatable.DeepCopy()
+	n.Status.Allocatable[v1alpha1.ResourceGPU] = *resource.NewQuantity(int64(gpus), resource.DecimalSI)
+}
+
 // begin lets a gang's members all have started, so that it may grow, and report.
 func (s *store) begin(g *v1alpha1.Gang) {
 	at := metav1.NewMicroTime(s.now)
@@ -89,8 +100,12 @@ func (s *store) late() {
 func (s *store) resize(result scheduling.Result) {
 	for _, growth := range result.Growths {
 		s.loop.mirror.touch(types.UID(growth.UID))
+		g := s.loop.mirror.gang(types.UID(growth.UID))
+		if g == nil {
+			continue // it was deleted; its members hold their places still
+		}
 		s.next++
-		p := extensionOf(s.loop.mirror.gang(types.UID(growth.UID)), growth, 1, int64(s.next), s.now)
+		p := extensionOf(g, growth, 1, int64(s.next), s.now)
 		s.loop.assumed.placement(p)
 		s.sent = append(s.sent, p)
 	}
