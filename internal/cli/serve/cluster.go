@@ -151,6 +151,8 @@ var rights = []right{
 	{"create", "", "pods", "binding"}, {"patch", "", "pods", "status"},
 	{"list", "", "namespaces", ""}, {"list", "", "resourcequotas", ""},
 	{"create", "", "services", ""}, {"create", "", "persistentvolumeclaims", ""},
+	{"get", "", "persistentvolumeclaims", ""}, {"patch", "", "persistentvolumeclaims", ""}, {"list", "", "events", ""},
+	{"list", "storage.k8s.io", "storageclasses", ""},
 	{"list", "scheduling.k8s.io", "priorityclasses", ""},
 	{"create", "coordination.k8s.io", "leases", ""}, {"update", "coordination.k8s.io", "leases", ""},
 	{"create", "events.k8s.io", "events", ""},

@@ -28,14 +28,14 @@ import (
 type options struct {
 	factory *connection.Factory
 
-	image       string
-	gpus        []string
-	health      string
-	metrics     string
-	identity    string
-	lease       time.Duration
-	wait        time.Duration
-	verbose     bool
+	image     string
+	gpus      []string
+	health    string
+	metrics   string
+	identity  string
+	lease     time.Duration
+	wait      time.Duration
+	verbose   bool
 	inCluster func() (*rest.Config, error)
 }
 

@@ -42,6 +42,9 @@ func (c *Controller) create(ctx context.Context, o observed, s *v1alpha1.GangSta
 	if len(members) == 0 {
 		return out
 	}
+	if err := c.chooseNodes(ctx, o.gang, members); err != nil {
+		out.transient = append(out.transient, err)
+	}
 	peers := table(o.gang, o.peers(s), func(name string) *corev1.Node { return c.node(ctx, name) })
 	var mu sync.Mutex
 	each(c.options.InFlight, len(members), func(i int) {
