@@ -20,6 +20,10 @@ const (
 	// has been given. The scheduler writes it; the node obeys it. Absent and
 	// empty mean no GPU.
 	AnnotationGPUs = "muster.dev/gpus"
+	// CountedGPU begins the made-up UUIDs of the GPUs of a node that only counts
+	// them, counted-0 and so on: they say how many a pod has, not which; the
+	// kubelet picks those.
+	CountedGPU = "counted-"
 	// AnnotationGPUShare is, on a pod that has a part of a GPU, how much: the
 	// JSON encoding of [GPUShare]. The scheduler writes it beside
 	// AnnotationGPUs, which then names one GPU. Absent: the GPUs are wholly the

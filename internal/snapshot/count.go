@@ -67,14 +67,10 @@ func (g gpuResources) count(n *corev1.Node, out *scheduling.Node) {
 	default:
 		memory := memoryOf(n.Labels)
 		for i := range total {
-			out.Devices = append(out.Devices, scheduling.Device{UUID: fmt.Sprint(CountedPrefix, i), Index: i, Model: model, MemoryMiB: memory})
+			out.Devices = append(out.Devices, scheduling.Device{UUID: fmt.Sprint(v1alpha1.CountedGPU, i), Index: i, Model: model, MemoryMiB: memory})
 		}
 	}
 }
-
-// CountedPrefix begins the made-up names of the GPUs of a node that counts them.
-// Such a name says how many a member has, not which: the kubelet picks those.
-const CountedPrefix = "counted-"
 
 // modelOf is the model of a node's GPUs as people write it: a slice of a GPU
 // that is given out as if it were one is named for what it is, A100-MIG-1G.5GB.

@@ -325,6 +325,9 @@ func (p *page) devices(pod *corev1.Pod) string {
 	if text := device.HolderOf(pod).ShareText(); text != "" {
 		part = text + " of "
 	}
+	if words := device.Counted(device.Of(pod)); words != "" {
+		return words
+	}
 	for _, uuid := range device.Of(pod) {
 		gpu, known := p.gpus[uuid]
 		switch {

@@ -115,6 +115,15 @@ func Of(pod *corev1.Pod) []string {
 	return strings.Split(list, ",")
 }
 
+// Counted says in words what a pod has of a node that only counts its GPUs: how
+// many, and that the kubelet picked which; empty for GPUs that have names.
+func Counted(uuids []string) string {
+	if len(uuids) == 0 || !strings.HasPrefix(uuids[0], v1alpha1.CountedGPU) {
+		return ""
+	}
+	return fmt.Sprintf("%d (the kubelet picks which)", len(uuids))
+}
+
 // Holds reports whether a pod is on a node and has not ended: until then it
 // holds what it was given.
 func Holds(pod *corev1.Pod) bool {

@@ -147,6 +147,9 @@ func (h *held) devices(pod *corev1.Pod) string {
 			known[gpu.UUID] = gpu
 		}
 	}
+	if words := device.Counted(device.Of(pod)); words != "" {
+		return words
+	}
 	var names []string
 	for _, uuid := range device.Of(pod) {
 		name := uuid

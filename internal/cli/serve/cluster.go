@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/config"
 	"github.com/muster-dev/muster/internal/cli/exit"
 )
 
@@ -36,14 +37,17 @@ func refuse(format string, args ...any) error {
 
 // await looks whether the cluster will do. One that does not answer is asked
 // again, for as long as the flags say; it says so once.
-func (o *options) await(ctx context.Context, config *rest.Config, log *slog.Logger) error {
-	set, err := kubernetes.NewForConfig(config)
+func (o *options) await(ctx context.Context, to *rest.Config, log *slog.Logger) error {
+	set, err := kubernetes.NewForConfig(to)
 	if err != nil {
-		return fmt.Errorf("making a client for %s: %w", config.Host, err)
+		return fmt.Errorf("making a client for %s: %w", to.Host, err)
 	}
 	begun, told := time.Now(), false
 	for {
 		err := inspect(ctx, set)
+		if err == nil {
+			err = rightFields(set.Discovery().OpenAPIV3(), config.CRD)
+		}
 		var no refusal
 		switch {
 		case err == nil:
@@ -53,13 +57,13 @@ func (o *options) await(ctx context.Context, config *rest.Config, log *slog.Logg
 		case errors.As(err, &no):
 			return no.error
 		case time.Since(begun) > o.wait:
-			return fmt.Errorf("waiting for the API server at %s: it did not answer for %s (--wait): %w", config.Host, o.wait, err)
+			return fmt.Errorf("waiting for the API server at %s: it did not answer for %s (--wait): %w", to.Host, o.wait, err)
 		}
 		if !told {
-			o.say("the API server at %s does not answer; waiting up to %s for it (%v)", config.Host, o.wait, err)
+			o.say("the API server at %s does not answer; waiting up to %s for it (%v)", to.Host, o.wait, err)
 			told = true
 		}
-		log.Info("asking again", "server", config.Host, "error", err)
+		log.Info("asking again", "server", to.Host, "error", err)
 		select {
 		case <-ctx.Done():
 			return nil

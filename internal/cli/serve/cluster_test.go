@@ -2,8 +2,10 @@ package serve
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -112,6 +114,37 @@ func TestFlagsThatMakeNoSense(t *testing.T) {
 			edit(&o)
 			if err := o.check(); err == nil || !strings.HasPrefix(err.Error(), name) {
 				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+// An older server's kinds lack fields of this version, which are named.
+func TestFieldsThatAreMissing(t *testing.T) {
+	files := fstest.MapFS{"crd/gangs.yaml": {Data: []byte(`
+spec:
+  names: {kind: Gang}
+  versions:
+  - name: v1alpha1
+    schema:
+      openAPIV3Schema:
+        properties:
+          metadata: {properties: {x: {}}}
+          spec: {properties: {roles: {items: {properties: {name: {}, gpus: {}}}}, startTimeout: {}}}
+`)}}
+	for name, tt := range map[string]struct {
+		theirs string
+		want   []string
+	}{
+		"the same":     {`{"metadata": {}, "spec": {"properties": {"startTimeout": {}, "more": {}, "roles": {"items": {"properties": {"name": {}, "gpus": {}}}}}}}`, nil},
+		"older":        {`{"metadata": {}, "spec": {"properties": {"roles": {"items": {"properties": {"name": {}}}}}}}`, []string{"Gang.spec.roles[].gpus", "Gang.spec.startTimeout"}},
+		"without spec": {`{"metadata": {}}`, []string{"Gang.spec"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			document := `{"components": {"schemas": {"dev.muster.v1alpha1.Gang": {"properties": ` + tt.theirs + `}}}}`
+			got, err := lacking([]byte(document), files)
+			if err != nil || !slices.Equal(got, tt.want) {
+				t.Errorf("%v, %v; want %v", got, err, tt.want)
 			}
 		})
 	}
