@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -223,7 +224,7 @@ func (a Answer) write(out io.Writer, style terminal.Style) error {
 	for _, m := range a.Members {
 		gpus := "-"
 		if len(m.GPUs) > 0 {
-			gpus = strings.Join(m.GPUs, ",")
+			gpus = cmp.Or(device.Counted(m.GPUs), strings.Join(m.GPUs, ","))
 			if text := (device.Holder{Share: m.Share}).ShareText(); text != "" {
 				gpus = text + " of " + gpus
 			}
