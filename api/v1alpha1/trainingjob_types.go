@@ -61,7 +61,7 @@ const (
 
 // TrainingJobSpec is what the user asks for.
 //
-// +kubebuilder:validation:XValidation:rule="self.framework != 'TensorFlow' || !self.roles.exists(r, r.name == 'ps') || self.roles.exists(r, r.name == 'worker' || r.name == 'chief')",message="roles: parameter servers (ps) without workers: add a role named worker (or chief)"
+// +kubebuilder:validation:XValidation:rule="self.framework != 'TensorFlow' || !self.roles.exists(r, r.name == 'ps') || self.roles.exists(r, r.name in ['worker', 'chief', 'master'])",message="roles: parameter servers (ps) without workers: add a role named worker (or chief)"
 // +kubebuilder:validation:XValidation:rule="!self.roles.exists(r, r.name == 'chief' && has(r.replicas) && r.replicas != 1)",message="roles: chief must have exactly 1 replica"
 // +kubebuilder:validation:XValidation:rule="!(has(self.environment) && has(self.environment.image) && size(self.environment.image) > 0 && (has(self.environment.requirements) || has(self.environment.path)))",message="environment: give one of requirements, path and image, not several"
 // +kubebuilder:validation:XValidation:rule="!has(self.topology) || !has(self.topology.required) || !self.topology.required || self.roles.all(r, !has(r.spread) || !has(r.spread.required) || !r.spread.required || !has(r.replicas) || r.replicas < 2 || (r.spread.over == 'node' && self.topology.within != 'node') || (r.spread.over == 'nvlink' && self.topology.within in ['zone', 'rack']) || (r.spread.over == 'rack' && self.topology.within == 'zone'))",message="topology asks for all members within one domain and spread for no two of a role in one: spread over a narrower level than topology.within (from wide to narrow: zone, rack, nvlink, node), or do not require both"

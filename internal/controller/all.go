@@ -7,6 +7,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/muster-dev/muster/internal/controller/gang"
+	"github.com/muster-dev/muster/internal/controller/kubeflow"
 	"github.com/muster-dev/muster/internal/controller/trainingjob"
 	"github.com/muster-dev/muster/internal/controller/volumeclaim"
 	"github.com/muster-dev/muster/internal/snapshot"
@@ -46,6 +47,7 @@ func Setup(mgr ctrl.Manager, d Deps) error {
 	for _, c := range []interface{ SetupWithManager(ctrl.Manager) error }{
 		trainingjob.New(trainingjob.Deps{Sources: d.Sources, Environments: d.Environments}),
 		gang.New(gang.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Log: d.Log.WithName("gang")}),
+		kubeflow.New(kubeflow.Options{}),
 		volumeclaim.New(volumeclaim.Deps{Dir: d.VolumesDir, Node: d.NodeName}),
 	} {
 		if err := c.SetupWithManager(mgr); err != nil {

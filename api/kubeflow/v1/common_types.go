@@ -20,6 +20,12 @@ const (
 	LabelJobRole = "training.kubeflow.org/job-role"
 )
 
+// Labels of a job by which it names its queue, the first before the second.
+const (
+	LabelQueue      = "muster.dev/queue"
+	LabelKueueQueue = "kueue.x-k8s.io/queue-name"
+)
+
 // LabelDoor is, on the CustomResourceDefinition of a kind of this package,
 // [DoorOpen] where Muster runs the kind's jobs that name no manager. Our own
 // definitions carry it. On those of others it is for a person to set.
@@ -222,9 +228,12 @@ type JobStatus struct {
 	// Conditions are the states that the job was in, the newest last.
 	//
 	// +listType=atomic
-	Conditions []Condition `json:"conditions,omitempty"`
+	// +optional
+	Conditions []Condition `json:"conditions"`
 	// ReplicaStatuses are counts by replica type.
-	ReplicaStatuses map[ReplicaType]*ReplicaStatus `json:"replicaStatuses,omitempty"`
+	//
+	// +optional
+	ReplicaStatuses map[ReplicaType]*ReplicaStatus `json:"replicaStatuses"`
 	// StartTime is when the first pod started.
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 	// CompletionTime is when the job succeeded or failed.

@@ -56,7 +56,6 @@ func TestTheGangFollows(t *testing.T) {
 	}
 }
 
-
 // TestWorkingDirectory is the image's where there is one and no code.
 func TestWorkingDirectory(t *testing.T) {
 	for name, tt := range map[string]struct {
