@@ -41,7 +41,7 @@ type PyTorchJobList struct {
 
 // PyTorchJobSpec is what a PyTorchJob asks for.
 //
-// +kubebuilder:validation:XValidation:rule="(has(self.runPolicy) && has(self.runPolicy.managedBy) ? self.runPolicy.managedBy : ”) == (has(oldSelf.runPolicy) && has(oldSelf.runPolicy.managedBy) ? oldSelf.runPolicy.managedBy : ”)",message="runPolicy.managedBy cannot be changed: two controllers would run the job; delete it and create it anew"
+// +kubebuilder:validation:XValidation:rule="(has(self.runPolicy) && has(self.runPolicy.managedBy) ? self.runPolicy.managedBy : 'nobody') == (has(oldSelf.runPolicy) && has(oldSelf.runPolicy.managedBy) ? oldSelf.runPolicy.managedBy : 'nobody')",message="runPolicy.managedBy cannot be changed: two controllers would run the job; delete it and create it anew"
 // +kubebuilder:pruning:PreserveUnknownFields
 type PyTorchJobSpec struct {
 	// +optional

@@ -51,7 +51,7 @@ const (
 
 // TFJobSpec is what a TFJob asks for.
 //
-// +kubebuilder:validation:XValidation:rule="(has(self.runPolicy) && has(self.runPolicy.managedBy) ? self.runPolicy.managedBy : ”) == (has(oldSelf.runPolicy) && has(oldSelf.runPolicy.managedBy) ? oldSelf.runPolicy.managedBy : ”)",message="runPolicy.managedBy cannot be changed: two controllers would run the job; delete it and create it anew"
+// +kubebuilder:validation:XValidation:rule="(has(self.runPolicy) && has(self.runPolicy.managedBy) ? self.runPolicy.managedBy : 'nobody') == (has(oldSelf.runPolicy) && has(oldSelf.runPolicy.managedBy) ? oldSelf.runPolicy.managedBy : 'nobody')",message="runPolicy.managedBy cannot be changed: two controllers would run the job; delete it and create it anew"
 // +kubebuilder:pruning:PreserveUnknownFields
 type TFJobSpec struct {
 	// +optional
