@@ -314,3 +314,69 @@ func TestForeignJobsThatAreNotRun(t *testing.T) {
 	expect(t, r, 1, "managedBy cannot be changed")
 	expect(t, m.Kubectl(ctx, "", "-n", ns, "delete", "tfjob", "dist-mnist"), 0)
 }
+
+// trained is a TFJob that trains with TensorFlow, in an image that the
+// configuration maps to an environment.
+const trained = `
+apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata: {name: digits}
+spec:
+  successPolicy: AllWorkers
+  runPolicy: {cleanPodPolicy: All}
+  tfReplicaSpecs:
+    PS:
+      template: {spec: {containers: [{name: tensorflow, image: "tensorflow/tensorflow:2", command: [python, TRAIN, --steps, "600"]}]}}
+    Worker:
+      replicas: 2
+      restartPolicy: OnFailure
+      template:
+        spec:
+          containers:
+          - {name: tensorflow, image: "tensorflow/tensorflow:2", command: [python, TRAIN, --steps, "600"], resources: {limits: {nvidia.com/gpu: 1}}}
+`
+
+// TestTFJobTrains is one with the real TensorFlow: a parameter server and 2
+// workers that find one another by TF_CONFIG, and no pod left in the end.
+func TestTFJobTrains(t *testing.T) {
+	m := muster(t, tiers[0], "")
+	ns := m.Namespace(t)
+	ctx := deadline(t, 12*time.Minute)
+	// 1. An environment with TensorFlow, as any job makes one.
+	expect(t, m.RunIn(ctx, example("quickstart"), "-n", ns, "run", "--name", "environment", "--requirements", "requirements.txt", "--", "python", "-c", "pass"), 0)
+	key := job(t, m, ns, "environment").Status.EnvironmentKey
+	found, err := filepath.Glob(filepath.Join(m.Home, "environments", key, "venv"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("the environment %s is at %q, %v", key, found, err)
+	}
+	// 2. An image that means it.
+	if err := m.Down(ctx); err != nil {
+		t.Fatal(err)
+	}
+	text := "apiVersion: config.muster.dev/v1alpha1\nkind: Embedded\nimages: {\"tensorflow/*\": " + found[0] + "}\n"
+	if err := os.WriteFile(filepath.Join(m.Home, "config.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	// 3. The job.
+	manifest := strings.ReplaceAll(trained, "TRAIN", filepath.Join(example("quickstart"), "train.py"))
+	expect(t, m.Kubectl(ctx, manifest, "-n", ns, "apply", "-f", "-"), 0, "created")
+	status := waitCondition(t, m, "TFJob", ns, "digits", "Succeeded")
+	if got := status.ReplicaStatuses["Worker"].Succeeded; got != 2 {
+		t.Errorf("%d workers succeeded", got)
+	}
+	logs := m.Run(ctx, "-n", ns, "logs", "tfjob/digits")
+	expect(t, logs, 0, "worker-0", "accuracy")
+	if accuracy := lastFloat(t, logs.Stdout, `accuracy ([0-9.]+)`); accuracy < 0.5 {
+		t.Errorf("accuracy %v, want at least 0.5", accuracy)
+	}
+	harness.Eventually(t, 30*time.Second, "waiting for its pods to go", func() error {
+		var pods corev1.PodList
+		if err := m.Client.List(ctx, &pods, client.InNamespace(ns), client.MatchingLabels{kubeflowv1.LabelJobName: "digits"}); err != nil || len(pods.Items) > 0 {
+			return fmt.Errorf("%d pods are left, %v", len(pods.Items), err)
+		}
+		return nil
+	})
+}
