@@ -159,6 +159,18 @@ func waitCondition(t *testing.T, m *harness.Muster, kind, ns, name, want string)
 	return status
 }
 
+// waitDrained waits until the last member of a job that has ended is gone: the
+// outcome is told before.
+func waitDrained(t *testing.T, m *harness.Muster, ns, name string) {
+	t.Helper()
+	harness.Eventually(t, time.Minute, "waiting for the members of "+name+" to go", func() error {
+		if j := job(t, m, ns, name); j.Status.DrainedTime == nil {
+			return fmt.Errorf("it is %s: %s", j.Status.Phase, j.Status.Message)
+		}
+		return nil
+	})
+}
+
 // TestTFJob applies the manifest that people have: it runs, says so in its own
 // terms, and its parameter servers are stopped once worker 0 is done.
 func TestTFJob(t *testing.T) {
@@ -207,7 +219,7 @@ func TestTFJob(t *testing.T) {
 			if ps, workers := status.ReplicaStatuses["PS"], status.ReplicaStatuses["Worker"]; ps.Succeeded != 2 || ps.Active != 0 || workers.Succeeded != 4 || workers.Active != 0 || status.CompletionTime == nil {
 				t.Errorf("in the end: %+v, %+v, %+v", ps, workers, status)
 			}
-			waitPhase(t, m, ns, "dist-mnist", v1alpha1.JobSucceeded)
+			waitDrained(t, m, ns, "dist-mnist")
 			nothingLeft(t, m, ns)
 			words := []string{"worker 0 heard from ps 0", "worker 0 heard from ps 1"}
 			if x.name == "isolated" {
@@ -275,6 +287,7 @@ func TestPyTorchJob(t *testing.T) {
 		t.Errorf("master %+v", got)
 	}
 	expect(t, m.Run(ctx, "-n", ns, "logs", "pytorchjob/all-reduce", "--role", "master"), 0, "rank 0 of 3: sum 6")
+	waitDrained(t, m, ns, "all-reduce")
 	nothingLeft(t, m, ns)
 }
 
@@ -374,8 +387,11 @@ func TestTFJobTrains(t *testing.T) {
 	}
 	harness.Eventually(t, 30*time.Second, "waiting for its pods to go", func() error {
 		var pods corev1.PodList
-		if err := m.Client.List(ctx, &pods, client.InNamespace(ns), client.MatchingLabels{kubeflowv1.LabelJobName: "digits"}); err != nil || len(pods.Items) > 0 {
-			return fmt.Errorf("%d pods are left, %v", len(pods.Items), err)
+		if err := m.Client.List(ctx, &pods, client.InNamespace(ns), client.MatchingLabels{kubeflowv1.LabelJobName: "digits"}); err != nil {
+			return err
+		}
+		if len(pods.Items) > 0 {
+			return fmt.Errorf("%d pods are left", len(pods.Items))
 		}
 		return nil
 	})

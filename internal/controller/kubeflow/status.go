@@ -187,7 +187,8 @@ func (w *writer) say(kind kubeflowv1.ConditionType, status corev1.ConditionStatu
 			rest = append(rest, c)
 		}
 	}
-	w.status.Conditions = append(rest, next)
+	rest = append(rest, next)
+	w.status.Conditions = rest
 }
 
 // maxMessage bounds what is said in a condition or an event.
