@@ -9,3 +9,10 @@ import "embed"
 //
 //go:embed crd/*.yaml
 var CRD embed.FS
+
+// Kubeflow holds those of kinds that are not Muster's own and that it runs,
+// below "kubeflow". They are for servers that have none: a definition that is
+// there already belongs to somebody else and stays as it is.
+//
+//go:embed kubeflow/*.yaml
+var Kubeflow embed.FS

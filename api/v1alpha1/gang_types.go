@@ -52,12 +52,22 @@ type GangSpec struct {
 	//
 	// +kubebuilder:default=Member
 	Restart RestartScope `json:"restart,omitempty"`
-	// DoneWhen names the roles that must all succeed for the gang to succeed;
-	// the others are then stopped.
+	// DoneWhen names what must succeed for the gang to succeed: roles with all
+	// their members, or single members as role/index. What is left is then dealt
+	// with as cleanUp says.
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	DoneWhen []string `json:"doneWhen"`
+	// CleanUp says what happens to the members once the outcome is decided.
+	// Default: Running.
+	//
+	// +optional
+	CleanUp CleanUp `json:"cleanUp,omitempty"`
+	// SparseCluster makes TF_CONFIG name no more than a member has to know.
+	//
+	// +optional
+	SparseCluster bool `json:"sparseCluster,omitempty"`
 	// BackoffLimit is how many failures are restarted before the gang fails.
 	BackoffLimit int32 `json:"backoffLimit,omitempty"`
 	// Queue is the queue that the gang is charged to. Default: "default".
@@ -164,6 +174,21 @@ type GangRole struct {
 	//
 	// +kubebuilder:default=OnFailure
 	RestartPolicy RestartPolicy `json:"restartPolicy,omitempty"`
+	// PortName is the name of the port, among those of the template's first
+	// container, on which members listen for their peers. Unset: none of them.
+	//
+	// +optional
+	PortName string `json:"portName,omitempty"`
+	// IndexLabels are keys of labels by which each member's pod carries its
+	// index.
+	//
+	// +listType=set
+	// +optional
+	IndexLabels []string `json:"indexLabels,omitempty"`
+	// FirstLabels are labels of the pod of the member with index 0 alone.
+	//
+	// +optional
+	FirstLabels map[string]string `json:"firstLabels,omitempty"`
 	// Template is the pod of each member.
 	//
 	// +kubebuilder:pruning:PreserveUnknownFields

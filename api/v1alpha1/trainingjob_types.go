@@ -61,7 +61,7 @@ const (
 
 // TrainingJobSpec is what the user asks for.
 //
-// +kubebuilder:validation:XValidation:rule="self.framework != 'TensorFlow' || !self.roles.exists(r, r.name == 'ps') || self.roles.exists(r, r.name == 'worker' || r.name == 'chief')",message="roles: parameter servers (ps) without workers: add a role named worker (or chief)"
+// +kubebuilder:validation:XValidation:rule="self.framework != 'TensorFlow' || !self.roles.exists(r, r.name == 'ps') || self.roles.exists(r, r.name in ['worker', 'chief', 'master'])",message="roles: parameter servers (ps) without workers: add a role named worker (or chief)"
 // +kubebuilder:validation:XValidation:rule="!self.roles.exists(r, r.name == 'chief' && has(r.replicas) && r.replicas != 1)",message="roles: chief must have exactly 1 replica"
 // +kubebuilder:validation:XValidation:rule="!(has(self.environment) && has(self.environment.image) && size(self.environment.image) > 0 && (has(self.environment.requirements) || has(self.environment.path)))",message="environment: give one of requirements, path and image, not several"
 // +kubebuilder:validation:XValidation:rule="!has(self.topology) || !has(self.topology.required) || !self.topology.required || self.roles.all(r, !has(r.spread) || !has(r.spread.required) || !r.spread.required || !has(r.replicas) || r.replicas < 2 || (r.spread.over == 'node' && self.topology.within != 'node') || (r.spread.over == 'nvlink' && self.topology.within in ['zone', 'rack']) || (r.spread.over == 'rack' && self.topology.within == 'zone'))",message="topology asks for all members within one domain and spread for no two of a role in one: spread over a narrower level than topology.within (from wide to narrow: zone, rack, nvlink, node), or do not require both"
@@ -155,6 +155,29 @@ type TrainingJobSpec struct {
 	// +optional
 	Resumable bool `json:"resumable,omitempty"`
 
+	// DoneWhen names what must succeed for the job to succeed: roles, or single
+	// members as role/index: worker/0. Default: the chief where there is one,
+	// else every role but ps and evaluator.
+	//
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=48
+	// +listType=set
+	// +optional
+	DoneWhen []string `json:"doneWhen,omitempty"`
+
+	// CleanUp says what happens to the members once the job has succeeded or
+	// failed. Default: Running.
+	//
+	// +optional
+	CleanUp CleanUp `json:"cleanUp,omitempty"`
+
+	// SparseCluster makes TF_CONFIG of a worker name the parameter servers and
+	// itself alone, and that of a parameter server itself alone: for scripts
+	// that connect to nobody else. Needs framework TensorFlow.
+	//
+	// +optional
+	SparseCluster bool `json:"sparseCluster,omitempty"`
+
 	// Suspend stops the job and frees everything it holds; set it back to
 	// false to run again, from the last checkpoint if the script saves any.
 	Suspend bool `json:"suspend,omitempty"`
@@ -183,7 +206,7 @@ type TrainingJobSpec struct {
 
 // RestartPolicy says when a member that ended is started again.
 //
-// +kubebuilder:validation:Enum=Never;OnFailure
+// +kubebuilder:validation:Enum=Never;OnFailure;ExitCode
 type RestartPolicy string
 
 // The restart policies.
@@ -194,6 +217,27 @@ const (
 	// the same GPUs. For PyTorch the whole gang starts again, because
 	// collective communication does not survive the loss of a rank.
 	RestartOnFailure RestartPolicy = "OnFailure"
+	// RestartExitCode is RestartOnFailure for a member that a signal ended or
+	// that ended with an exit code from 128 on, and RestartNever for one that
+	// ended with an exit code from 1 to 127.
+	RestartExitCode RestartPolicy = "ExitCode"
+)
+
+// CleanUp is what happens to members once the outcome is decided.
+//
+// +kubebuilder:validation:Enum=Running;All;None
+type CleanUp string
+
+// The ways to clean up.
+const (
+	// CleanUpRunning stops members that still run, and keeps the pods of those
+	// that ended, with their logs.
+	CleanUpRunning CleanUp = "Running"
+	// CleanUpAll removes every pod.
+	CleanUpAll CleanUp = "All"
+	// CleanUpNone lets members that run go on until they end by themselves;
+	// they hold what they have until then.
+	CleanUpNone CleanUp = "None"
 )
 
 // Role is one part of a job.
@@ -291,6 +335,30 @@ type Role struct {
 	//
 	// +kubebuilder:validation:MaxItems=256
 	Env []corev1.EnvVar `json:"env,omitempty"`
+
+	// PortName is the name of the port, among those of the template's first
+	// container, on which members listen for their peers. Where members share
+	// their node's network each gets another number for it. Default: a port
+	// without a name, 2222 where members have addresses of their own.
+	//
+	// +kubebuilder:validation:MaxLength=15
+	// +optional
+	PortName string `json:"portName,omitempty"`
+
+	// IndexLabels are keys of labels by which each member's pod carries its
+	// index.
+	//
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MaxLength=317
+	// +listType=set
+	// +optional
+	IndexLabels []string `json:"indexLabels,omitempty"`
+
+	// FirstLabels are labels of the pod of the member with index 0 alone.
+	//
+	// +kubebuilder:validation:MaxProperties=8
+	// +optional
+	FirstLabels map[string]string `json:"firstLabels,omitempty"`
 
 	// Template is anything else that a pod may carry: the fields above are
 	// laid over it. Its first container is the member's.

@@ -213,6 +213,18 @@ func (in *GangRole) DeepCopyInto(out *GangRole) {
 		*out = new(Spread)
 		**out = **in
 	}
+	if in.IndexLabels != nil {
+		in, out := &in.IndexLabels, &out.IndexLabels
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.FirstLabels != nil {
+		in, out := &in.FirstLabels, &out.FirstLabels
+		*out = make(map[string]string, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	in.Template.DeepCopyInto(&out.Template)
 }
 
@@ -866,6 +878,18 @@ func (in *Role) DeepCopyInto(out *Role) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.IndexLabels != nil {
+		in, out := &in.IndexLabels, &out.IndexLabels
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.FirstLabels != nil {
+		in, out := &in.FirstLabels, &out.FirstLabels
+		*out = make(map[string]string, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	if in.Template != nil {
 		in, out := &in.Template, &out.Template
 		*out = new(corev1.PodTemplateSpec)
@@ -1040,6 +1064,11 @@ func (in *TrainingJobSpec) DeepCopyInto(out *TrainingJobSpec) {
 		in, out := &in.StartTimeout, &out.StartTimeout
 		*out = new(v1.Duration)
 		**out = **in
+	}
+	if in.DoneWhen != nil {
+		in, out := &in.DoneWhen, &out.DoneWhen
+		*out = make([]string, len(*in))
+		copy(*out, *in)
 	}
 	if in.BackoffLimit != nil {
 		in, out := &in.BackoffLimit, &out.BackoffLimit

@@ -9,6 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/muster-dev/muster/internal/controller/gang"
+	"github.com/muster-dev/muster/internal/controller/kubeflow"
 	"github.com/muster-dev/muster/internal/controller/trainingjob"
 	"github.com/muster-dev/muster/internal/controller/volumeclaim"
 	"github.com/muster-dev/muster/internal/snapshot"
@@ -67,6 +68,7 @@ func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FenceNamespace: d.Namespace, GPUResources: d.GPUResources, Log: d.Log.WithName("gang"),
 		}),
 	}
+	controllers = append(controllers, kubeflow.New(kubeflow.Options{}))
 	if d.VolumesDir != "" {
 		controllers = append(controllers, volumeclaim.New(volumeclaim.Deps{Dir: d.VolumesDir, Node: d.NodeName}))
 	}

@@ -62,7 +62,7 @@ func (c *ControlPlane) furnish(ctx context.Context) error {
 	if c.options.Bare {
 		return group.Wait()
 	}
-	manifests, err := readManifests(config.CRD, builtin)
+	manifests, err := furniture()
 	if err != nil {
 		return errors.Join(err, group.Wait())
 	}
@@ -76,6 +76,19 @@ func (c *ControlPlane) furnish(ctx context.Context) error {
 		group.Go(func() error { return install(ctx, client, manifest) })
 	}
 	return group.Wait()
+}
+
+// furniture is everything that must exist.
+func furniture() ([]manifest, error) {
+	own, err := readManifests(config.CRD, builtin)
+	if err != nil {
+		return nil, err
+	}
+	foreign, err := readManifests(config.Kubeflow)
+	for i := range foreign {
+		foreign[i].yields = true
+	}
+	return append(own, foreign...), err
 }
 
 // atOnce hides from a client the server's wish to be asked again later: while
@@ -148,6 +161,9 @@ type manifest struct {
 	object   *unstructured.Unstructured
 	resource schema.GroupVersionResource
 	hash     string
+	// yields is true for a manifest that leaves alone what somebody else made
+	// of its name.
+	yields bool
 }
 
 // readManifests reads every YAML document of every file.
@@ -221,6 +237,7 @@ func install(ctx context.Context, client dynamic.Interface, m manifest) error {
 		objects = client.Resource(m.resource).Namespace(namespace)
 	}
 	var there *unstructured.Unstructured
+	yielded := false
 	err := retry(ctx, fmt.Sprintf("creating %s %q", m.object.GetKind(), name), func(ctx context.Context) error {
 		var err error
 		there, err = objects.Get(ctx, name, metav1.GetOptions{})
@@ -230,10 +247,13 @@ func install(ctx context.Context, client dynamic.Interface, m manifest) error {
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
+		if yielded = err == nil && m.yields && there.GetAnnotations()[annotationManifest] == ""; yielded {
+			return nil
+		}
 		there, err = objects.Apply(ctx, name, m.object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 		return err
 	})
-	if err != nil || m.resource != crdResource {
+	if err != nil || yielded || m.resource != crdResource {
 		return err
 	}
 	if there, err = awaitEstablished(ctx, objects, there); err != nil {

@@ -48,6 +48,19 @@ type Gang struct {
 	Framework v1alpha1.Framework
 	// Members lists every member, in any order.
 	Members []Member
+	// Sparse makes TF_CONFIG of a worker name the parameter servers and itself
+	// alone, and that of a parameter server itself alone.
+	Sparse bool
+}
+
+// Port is the port of the member (role, index); false if there is none.
+func (g Gang) Port(role string, index int32) (int32, bool) {
+	for _, m := range g.Members {
+		if m.Role == role && m.Index == index {
+			return m.Port, true
+		}
+	}
+	return 0, false
 }
 
 // Render returns the variables of the member (role, index), in an order that
@@ -62,7 +75,11 @@ func (g Gang) Render(role string, index int32) ([]corev1.EnvVar, error) {
 	vars := general(table, me)
 	switch g.Framework {
 	case v1alpha1.FrameworkTensorFlow:
-		more, err := tensorFlow(table, me)
+		render := tensorFlow
+		if g.Sparse {
+			render = sparse
+		}
+		more, err := render(table, me)
 		if err != nil {
 			return nil, fmt.Errorf("rendering variables of gang %s: %w", g.Name, err)
 		}

@@ -58,7 +58,7 @@ func TestRender(t *testing.T) {
 				"PS_HOSTS":     "127.0.0.1:20000,127.0.0.1:20002",
 				"WORKER_HOSTS": "127.0.0.1:20001,127.0.0.1:20003,127.0.0.1:20004",
 				"TF_CONFIG": `{"cluster":{"ps":["127.0.0.1:20000","127.0.0.1:20002"],` +
-					`"worker":["127.0.0.1:20001","127.0.0.1:20003","127.0.0.1:20004"]},"task":{"type":"ps","index":1}}`,
+					`"worker":["127.0.0.1:20001","127.0.0.1:20003","127.0.0.1:20004"]},"task":{"type":"ps","index":1},"environment":"cloud"}`,
 			},
 		},
 		{
@@ -70,7 +70,7 @@ func TestRender(t *testing.T) {
 				"ROLE": "evaluator", "INDEX": "0",
 				"CHIEF_HOSTS": "127.0.0.1:20000", "WORKER_HOSTS": "127.0.0.1:20001", "PS_HOSTS": "",
 				"EVALUATOR_HOSTS": "127.0.0.1:20002",
-				"TF_CONFIG":       `{"cluster":{"chief":["127.0.0.1:20000"],"worker":["127.0.0.1:20001"]},"task":{"type":"evaluator","index":0}}`,
+				"TF_CONFIG":       `{"cluster":{"chief":["127.0.0.1:20000"],"worker":["127.0.0.1:20001"]},"task":{"type":"evaluator","index":0},"environment":"cloud"}`,
 			},
 		},
 		{
@@ -122,6 +122,45 @@ func TestRender(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.want, asMap(vars)); diff != "" {
 				t.Errorf("variables (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTFConfig(t *testing.T) {
+	tests := []struct {
+		name    string
+		sparse  bool
+		members []Member
+		role    string
+		index   int32
+		want    string
+	}{
+		{
+			name: "a master is called so in the cluster", members: members("master", "worker"), role: "master",
+			want: `{"cluster":{"master":["127.0.0.1:20000"],"worker":["127.0.0.1:20001"]},"task":{"type":"master","index":0},"environment":"cloud"}`,
+		},
+		{
+			name: "sparse: a worker knows the parameter servers and itself", sparse: true, members: members("ps", "worker", "worker"), role: "worker", index: 1,
+			want: `{"sparseCluster":{"worker":{"1":"127.0.0.1:20002"},"ps":["127.0.0.1:20000"]},"task":{"type":"worker","index":1}}`,
+		},
+		{
+			name: "sparse: a parameter server knows itself", sparse: true, members: members("ps", "ps", "worker"), role: "ps", index: 1,
+			want: `{"sparseCluster":{"worker":{},"ps":["127.0.0.1:20001"]},"task":{"type":"ps","index":1}}`,
+		},
+		{
+			name: "sparse: an evaluator reads the whole cluster", sparse: true, members: members("worker", "evaluator"), role: "evaluator",
+			want: `{"cluster":{"worker":["127.0.0.1:20000"]},"task":{"type":"evaluator","index":0},"environment":"cloud"}`,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			vars, err := Gang{Name: "g", Framework: v1alpha1.FrameworkTensorFlow, Members: tt.members, Sparse: tt.sparse}.Render(tt.role, tt.index)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, asMap(vars)["TF_CONFIG"]); diff != "" {
+				t.Errorf("TF_CONFIG (-want +got):\n%s", diff)
 			}
 		})
 	}

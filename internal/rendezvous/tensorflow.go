@@ -11,6 +11,22 @@ import (
 type tfConfig struct {
 	Cluster map[string][]string `json:"cluster"`
 	Task    tfTask              `json:"task"`
+	// Environment is "cloud": what reads it at all takes anything else for
+	// training on one machine.
+	Environment string `json:"environment"`
+}
+
+// sparseConfig is the value of TF_CONFIG of a member that knows no more than it
+// has to.
+type sparseConfig struct {
+	Cluster sparseCluster `json:"sparseCluster"`
+	Task    tfTask        `json:"task"`
+}
+
+// sparseCluster has the workers by index, because not all are there.
+type sparseCluster struct {
+	Worker map[int32]string `json:"worker"`
+	PS     []string         `json:"ps"`
 }
 
 // tfTask is the member's place in the cluster.
@@ -19,8 +35,9 @@ type tfTask struct {
 	Index int32  `json:"index"`
 }
 
-// tfClusterRoles are the task types that tf.distribute accepts in a cluster.
-var tfClusterRoles = []string{RoleChief, RoleWorker, RolePS}
+// tfClusterRoles are the task types that a cluster may have: those that
+// tf.distribute accepts, and master, as scripts for TensorFlow 1 call the chief.
+var tfClusterRoles = []string{RoleChief, RoleMaster, RoleWorker, RolePS}
 
 // tensorFlow returns TF_CONFIG, for members that TensorFlow has a task type
 // for; the others get nothing beyond the host lists.
@@ -36,7 +53,27 @@ func tensorFlow(t table, me Member) ([]corev1.EnvVar, error) {
 	if !known {
 		return nil, nil
 	}
-	value, err := json.Marshal(tfConfig{Cluster: cluster, Task: tfTask{Type: me.Role, Index: me.Index}})
+	value, err := json.Marshal(tfConfig{Cluster: cluster, Task: tfTask{Type: me.Role, Index: me.Index}, Environment: "cloud"})
+	if err != nil {
+		return nil, fmt.Errorf("encoding TF_CONFIG: %w", err)
+	}
+	return []corev1.EnvVar{{Name: "TF_CONFIG", Value: string(value)}}, nil
+}
+
+// sparse returns the TF_CONFIG of a member that connects to nobody but the
+// parameter servers.
+func sparse(t table, me Member) ([]corev1.EnvVar, error) {
+	cluster := sparseCluster{Worker: map[int32]string{}, PS: []string{}}
+	switch me.Role {
+	case RoleWorker:
+		cluster.PS = t.hosts(RolePS)
+		cluster.Worker[me.Index] = me.address()
+	case RolePS:
+		cluster.PS = []string{me.address()}
+	default:
+		return tensorFlow(t, me)
+	}
+	value, err := json.Marshal(sparseConfig{Cluster: cluster, Task: tfTask{Type: me.Role, Index: me.Index}})
 	if err != nil {
 		return nil, fmt.Errorf("encoding TF_CONFIG: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/kind"
 )
 
 // completionPatience is how long a shell waits for proposals.
@@ -66,6 +67,9 @@ func (f *Factory) TakeJobs(cmd *cobra.Command, question string) {
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return exit.Usage("%s Give its name; `muster get` lists them", question)
+		}
+		for i := range args {
+			args[i] = kind.Job(args[i])
 		}
 		return nil
 	}

@@ -10,12 +10,15 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/kind"
 	"github.com/muster-dev/muster/internal/cli/member"
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/removal"
@@ -68,11 +71,8 @@ func (o *options) validate(args []string) error {
 		return exit.Usage("names, --all and --selector do not go together: give one")
 	}
 	for i, arg := range args {
-		if kind, name, found := strings.Cut(arg, "/"); found {
-			if !strings.HasPrefix(kind, "trainingjob") && kind != "tj" {
-				return exit.Usage("%s: muster delete deletes training jobs; for other kinds use kubectl delete", arg)
-			}
-			args[i] = name
+		if args[i] = kind.Job(arg); strings.Contains(args[i], "/") {
+			return exit.Usage("%s: muster delete deletes training jobs; for other kinds use kubectl delete", arg)
 		}
 	}
 	return o.format.Validate(output.Name)
@@ -130,6 +130,12 @@ func (o *options) find(ctx context.Context, server client.Client, namespace stri
 	}
 	for _, name := range names {
 		job, err := member.Job(ctx, server, namespace, name)
+		if err != nil {
+			if foreign := member.Foreign(ctx, server, namespace, name); foreign != nil {
+				jobs = append(jobs, unmade(foreign))
+				continue
+			}
+		}
 		if code, _ := exit.Of(err); code == exit.Missing && o.ignore {
 			continue
 		}
@@ -139,6 +145,15 @@ func (o *options) find(ctx context.Context, server client.Client, namespace stri
 		jobs = append(jobs, job)
 	}
 	return jobs, nil
+}
+
+// unmade stands for the training job that was not made of a TFJob or
+// PyTorchJob, so that what is deleted is that.
+func unmade(foreign *unstructured.Unstructured) *v1alpha1.TrainingJob {
+	return &v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{
+		Namespace: foreign.GetNamespace(), Name: foreign.GetName(),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foreign, foreign.GroupVersionKind())},
+	}}
 }
 
 // wait returns once nothing of any job is left.

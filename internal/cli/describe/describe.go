@@ -9,8 +9,12 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubectl "k8s.io/kubectl/pkg/describe"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	kubeflowv1 "github.com/muster-dev/muster/api/kubeflow/v1"
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/kind"
@@ -72,12 +76,26 @@ func run(ctx context.Context, f *connection.Factory, args []string) error {
 	return nil
 }
 
+// runs reports whether the object is a job of a kind that is not Muster's own,
+// and a training job was made of it: its page tells more.
+func runs(ctx context.Context, reader client.Reader, one kind.Wanted, namespace, name string) bool {
+	if one.Mapping.GroupVersionKind.Group != kubeflowv1.GroupVersion.Group {
+		return false
+	}
+	job := &v1alpha1.TrainingJob{}
+	if reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, job) != nil {
+		return false
+	}
+	by := metav1.GetControllerOf(job)
+	return by != nil && by.Kind == one.Mapping.GroupVersionKind.Kind
+}
+
 func describe(ctx context.Context, f *connection.Factory, one kind.Wanted, namespace, name string) error {
-	if one.Mapping.GroupVersionKind.GroupKind() == kind.TrainingJobs {
-		reader, err := f.Client()
-		if err != nil {
-			return err
-		}
+	reader, err := f.Client()
+	if err != nil {
+		return err
+	}
+	if one.Mapping.GroupVersionKind.GroupKind() == kind.TrainingJobs || runs(ctx, reader, one, namespace, name) {
 		seen, err := observe(ctx, reader, namespace, name)
 		if err != nil {
 			return err

@@ -18,6 +18,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/kind"
 	"github.com/muster-dev/muster/internal/cli/suggestion"
 )
 
@@ -104,6 +105,9 @@ func Job(ctx context.Context, reader client.Reader, namespace, name string) (*v1
 	if !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("reading the training job %s: %w", name, err)
 	}
+	if foreign := Foreign(ctx, reader, namespace, name); foreign != nil {
+		return nil, exit.NotFound("the %s %s has no training job: %s", foreign.GetKind(), name, standing(foreign))
+	}
 	var jobs v1alpha1.TrainingJobList
 	if listErr := reader.List(ctx, &jobs, client.InNamespace(namespace)); listErr != nil {
 		return nil, exit.NotFound("there is no training job %s in namespace %s", name, namespace)
@@ -171,9 +175,10 @@ func None(job, word string, names []string) error {
 }
 
 // Words reads the words that name a job and perhaps a member of it: "mnist",
-// "mnist worker-0" or "mnist/worker-0". There must be one or two.
+// "mnist worker-0" or "mnist/worker-0", each perhaps after a kind: "tfjob/mnist".
+// There must be one or two.
 func Words(words []string) (job, member string, err error) {
-	job, member, joined := strings.Cut(words[0], "/")
+	job, member, joined := strings.Cut(kind.Job(words[0]), "/")
 	switch {
 	case joined && (job == "" || member == "" || strings.Contains(member, "/")):
 		return "", "", exit.Usage("%s: give a job and a member, such as mnist/worker-0", words[0])

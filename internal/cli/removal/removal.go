@@ -14,8 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	kubeflowv1 "github.com/muster-dev/muster/api/kubeflow/v1"
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/device"
 	"github.com/muster-dev/muster/internal/cli/member"
@@ -40,13 +42,29 @@ type Left struct {
 func (l Left) None() bool { return !l.Object && len(l.Members) == 0 }
 
 // Delete asks for the job's end. A job that is not there is the error of the
-// server, not found.
+// server, not found. One that was made of a TFJob or PyTorchJob ends with that,
+// which would make it anew.
 func Delete(ctx context.Context, c client.Client, job *v1alpha1.TrainingJob) error {
+	if by := metav1.GetControllerOf(job); by != nil && strings.HasPrefix(by.APIVersion, kubeflowv1.GroupVersion.Group+"/") {
+		owner := &unstructured.Unstructured{}
+		owner.SetAPIVersion(by.APIVersion)
+		owner.SetKind(by.Kind)
+		owner.SetNamespace(job.Namespace)
+		owner.SetName(by.Name)
+		err := c.Delete(ctx, owner, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &by.UID})
+		if err == nil || !apierrors.IsNotFound(err) {
+			return wrap(job, err)
+		}
+	}
 	options := []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationBackground)}
 	if job.UID != "" {
 		options = append(options, client.Preconditions{UID: &job.UID})
 	}
-	if err := c.Delete(ctx, job, options...); err != nil {
+	return wrap(job, c.Delete(ctx, job, options...))
+}
+
+func wrap(job *v1alpha1.TrainingJob, err error) error {
+	if err != nil {
 		return fmt.Errorf("deleting %s: %w", job.Name, err)
 	}
 	return nil

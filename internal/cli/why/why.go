@@ -17,6 +17,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/explanation"
+	"github.com/muster-dev/muster/internal/cli/kind"
 	"github.com/muster-dev/muster/internal/cli/member"
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/standstill"
@@ -77,7 +78,7 @@ is computed now, from what is free now.`,
 			if err := format.Validate(output.JSON, output.YAML); err != nil {
 				return err
 			}
-			return run(cmd.Context(), f, *format, args[0])
+			return run(cmd.Context(), f, *format, kind.Job(args[0]))
 		},
 	}
 	format = output.Flag(cmd, output.JSON, output.YAML)

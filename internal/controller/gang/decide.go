@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -174,7 +175,7 @@ func (o observed) count(s *v1alpha1.GangStatus, live bool) []*corev1.Pod {
 			o.avoid(s, p.Spec.NodeName, nodeWords(p))
 		}
 		current := live && o.placement.Spec.Attempt == attemptOf(p) && s.Phase != v1alpha1.GangDraining && s.Outcome == ""
-		if slices.Contains(o.gang.Spec.DoneWhen, p.Labels[v1alpha1.LabelRole]) && s.Outcome != v1alpha1.GangSucceeded {
+		if awaited(o.gang, p) && s.Outcome != v1alpha1.GangSucceeded {
 			if at := endTime(p, o.now); s.LastWorkerTime == nil || at.After(s.LastWorkerTime.Time) {
 				s.LastWorkerTime = &metav1.MicroTime{Time: at}
 			}
@@ -238,10 +239,17 @@ func (o observed) countRoles(s *v1alpha1.GangStatus) {
 
 // succeeded reports whether every member that the gang waits for is done.
 func (o observed) succeeded(s *v1alpha1.GangStatus) bool {
-	for _, name := range o.gang.Spec.DoneWhen {
+	for _, entry := range o.gang.Spec.DoneWhen {
+		name, only, single := strings.Cut(entry, "/")
 		r := roleOf(o.gang, name)
 		if r == nil {
 			return false
+		}
+		if single {
+			if !slices.Contains(s.Done, name+"-"+only) {
+				return false
+			}
+			continue
 		}
 		for n := range r.Replicas {
 			if !slices.Contains(s.Done, memberName(name, n)) {

@@ -49,7 +49,7 @@ func (o observed) drain(d decision, outcome v1alpha1.GangPhase) decision {
 		case deleted:
 			return false
 		case outcome != "":
-			return ended(p)
+			return ended(p) && o.gang.Spec.CleanUp != v1alpha1.CleanUpAll
 		}
 		return ended(p) && slices.Contains(s.Done, nameOf(p)) && o.gang.Spec.Restart != v1alpha1.RestartScopeGang
 	}
@@ -57,13 +57,14 @@ func (o observed) drain(d decision, outcome v1alpha1.GangPhase) decision {
 		s.Attempt = max(s.Attempt, o.placement.Spec.Attempt)
 	}
 	d.force = o.forced(s)
+	linger := o.gang.Spec.CleanUp == v1alpha1.CleanUpNone && outcome != "" && !deleted && !d.force
 	left := 0
 	for _, p := range o.pods {
 		if d.keep(p) {
 			continue
 		}
 		left++
-		if p.DeletionTimestamp == nil || d.force {
+		if !linger && (p.DeletionTimestamp == nil || d.force) {
 			d.remove = append(d.remove, p)
 		}
 	}

@@ -81,6 +81,9 @@ func (o observed) fail(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
 	case role != nil && role.RestartPolicy == v1alpha1.RestartNever:
 		o.end(s, v1alpha1.GangFailed, text+notRestarted(o.gang))
 		return true
+	case role != nil && role.RestartPolicy == v1alpha1.RestartExitCode && permanent(p):
+		o.end(s, v1alpha1.GangFailed, text+"; an exit code from 1 to 127 is not restarted (restartPolicy: ExitCode)")
+		return true
 	case s.Restarts >= o.gang.Spec.BackoffLimit:
 		o.end(s, v1alpha1.GangFailed, text+limitText(s.Restarts))
 		return true

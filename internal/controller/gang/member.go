@@ -25,6 +25,13 @@ func nameOf(p *corev1.Pod) string {
 	return p.Labels[v1alpha1.LabelRole] + "-" + p.Labels[v1alpha1.LabelIndex]
 }
 
+// awaited reports whether the gang's success waits for the member that a pod is
+// of.
+func awaited(g *v1alpha1.Gang, p *corev1.Pod) bool {
+	role := p.Labels[v1alpha1.LabelRole]
+	return slices.Contains(g.Spec.DoneWhen, role) || slices.Contains(g.Spec.DoneWhen, role+"/"+p.Labels[v1alpha1.LabelIndex])
+}
+
 // alone reports whether a gang has a single member.
 func alone(g *v1alpha1.Gang) bool {
 	return len(g.Spec.Roles) == 1 && g.Spec.Roles[0].Replicas == 1
@@ -159,6 +166,17 @@ func failureText(who string, p *corev1.Pod) string {
 		text += ": " + p.Status.Message
 	}
 	return text
+}
+
+// permanent reports whether a pod failed with an exit code that says that the
+// same would happen again: from 1 to 127. A signal ends with more.
+func permanent(p *corev1.Pod) bool {
+	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
+			return t.Signal == 0 && t.ExitCode > 0 && t.ExitCode < 128
+		}
+	}
+	return false
 }
 
 // backoff is base, doubled for each one after the first, at most a minute.

@@ -1,10 +1,12 @@
 package gang
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,7 +49,7 @@ func sharesPorts(n *corev1.Node) bool {
 // where all are on one node and share its network, else by name.
 func table(g *v1alpha1.Gang, members []place, node func(string) *corev1.Node) rendezvous.Gang {
 	local := oneNode(members, node)
-	out := rendezvous.Gang{Name: g.Name, Framework: g.Spec.Rendezvous}
+	out := rendezvous.Gang{Name: g.Name, Framework: g.Spec.Rendezvous, Sparse: g.Spec.SparseCluster}
 	gpus := map[string]int{}
 	for i := range g.Spec.Roles {
 		if q := g.Spec.Roles[i].GPUs; q != nil {
@@ -60,9 +62,36 @@ func table(g *v1alpha1.Gang, members []place, node func(string) *corev1.Node) re
 		if !local {
 			host = fmt.Sprintf("%s.%s.%s.svc", hostname(podName(g.Name, m.Role, m.Index)), g.Name, g.Namespace)
 		}
-		out.Members = append(out.Members, rendezvous.Member{Role: m.Role, Index: m.Index, Host: host, Port: m.Port, GPUs: gpus[m.Role]})
+		port := m.Port
+		if at := members[i].placement.Spec.Nodes; m.Node >= 0 && int(m.Node) < len(at) && !sharesPorts(node(at[m.Node])) {
+			port = cmp.Or(declaredPort(roleOf(g, m.Role)), port)
+		}
+		out.Members = append(out.Members, rendezvous.Member{Role: m.Role, Index: m.Index, Host: host, Port: port, GPUs: gpus[m.Role]})
 	}
 	return out
+}
+
+// declaredPort is the port that the role's template declares for its peers; 0 if
+// it declares none.
+func declaredPort(r *v1alpha1.GangRole) int32 {
+	if p := peerPort(r, &r.Template.Spec); p != nil {
+		return p.ContainerPort
+	}
+	return 0
+}
+
+// peerPort is the port, among those of a pod's first container, on which the
+// role's members listen for their peers; nil if there is none.
+func peerPort(r *v1alpha1.GangRole, s *corev1.PodSpec) *corev1.ContainerPort {
+	if r.PortName == "" || len(s.Containers) == 0 {
+		return nil
+	}
+	ports := s.Containers[0].Ports
+	i := slices.IndexFunc(ports, func(p corev1.ContainerPort) bool { return p.Name == r.PortName })
+	if i < 0 {
+		return nil
+	}
+	return &ports[i]
 }
 
 // oneNode reports whether all members are on one node that shares its network.
@@ -124,6 +153,9 @@ func newPod(g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.PlacedMember, gp
 		},
 		Spec: t.Spec,
 	}
+	if port, ok := peers.Port(m.Role, m.Index); ok {
+		m.Port = port
+	}
 	mark(pod, g, p, m)
 	if err := markShare(pod, m); err != nil {
 		return nil, fmt.Errorf("making the pod of %s-%d: writing its share: %w", m.Role, m.Index, err)
@@ -139,6 +171,9 @@ func newPod(g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.PlacedMember, gp
 	}
 	if len(s.Containers) > 0 {
 		setRequest(&s.Containers[0], role, gpus)
+	}
+	if port := peerPort(role, s); port != nil {
+		port.ContainerPort = m.Port
 	}
 	for i := range s.Containers {
 		s.Containers[i].Env = environment(vars, s.Containers[i].Env)
@@ -163,6 +198,14 @@ func mark(pod *corev1.Pod, g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.P
 	pod.Labels[v1alpha1.LabelAttempt] = strconv.Itoa(int(p.Spec.Attempt))
 	if job := g.Labels[v1alpha1.LabelJob]; job != "" {
 		pod.Labels[v1alpha1.LabelJob] = job
+	}
+	if role := roleOf(g, m.Role); role != nil {
+		for _, key := range role.IndexLabels {
+			pod.Labels[key] = strconv.Itoa(int(m.Index))
+		}
+		if m.Index == 0 {
+			maps.Copy(pod.Labels, role.FirstLabels)
+		}
 	}
 	delete(pod.Annotations, v1alpha1.AnnotationExtension)
 	if p.Spec.Extends != "" {

@@ -3,6 +3,8 @@ package trainingjob
 import (
 	"fmt"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +24,9 @@ func check(job *v1alpha1.TrainingJob) string {
 			return fmt.Sprintf("role %s: %s", job.Spec.Roles[i].Name, problem)
 		}
 	}
+	if problem := checkDoneWhen(job); problem != "" {
+		return problem
+	}
 	for _, v := range job.Spec.Volumes {
 		clean := path.Clean(v.MountPath)
 		if !path.IsAbs(clean) && (clean == ".." || strings.HasPrefix(clean, "../") || clean == ".") {
@@ -35,6 +40,21 @@ func check(job *v1alpha1.TrainingJob) string {
 		}
 	}
 	return checkEnv("env", job.Spec.Env)
+}
+
+// checkDoneWhen finds a success policy that could never hold.
+func checkDoneWhen(job *v1alpha1.TrainingJob) string {
+	for _, entry := range job.Spec.DoneWhen {
+		name, index, single := strings.Cut(entry, "/")
+		at := slices.IndexFunc(job.Spec.Roles, func(r v1alpha1.Role) bool { return r.Name == name })
+		if at < 0 {
+			return fmt.Sprintf("doneWhen: %s names a role that the job does not have; give one of its roles, or a member such as worker/0", entry)
+		}
+		if n, err := strconv.ParseInt(index, 10, 32); single && (err != nil || n < 0 || n >= int64(replicas(&job.Spec.Roles[at])) || strconv.FormatInt(n, 10) != index) {
+			return fmt.Sprintf("doneWhen: %s names a member that the job does not have; the members of %s are %s/0 to %s/%d", entry, name, name, name, replicas(&job.Spec.Roles[at])-1)
+		}
+	}
+	return ""
 }
 
 func checkRole(job *v1alpha1.TrainingJob, role *v1alpha1.Role) string {

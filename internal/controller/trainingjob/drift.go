@@ -25,6 +25,7 @@ func fingerprints(spec *v1alpha1.TrainingJobSpec) prints {
 		"framework": spec.Framework, "roles": spec.Roles, "code": spec.Code, "environment": spec.Environment,
 		"volumes": spec.Volumes, "checkpoints": spec.Checkpoints, "env": spec.Env,
 		"priorityClassName": spec.PriorityClassName, "topology": spec.Topology,
+		"doneWhen": spec.DoneWhen, "cleanUp": spec.CleanUp, "sparseCluster": spec.SparseCluster,
 	}
 	out := prints{}
 	for name, value := range fields {

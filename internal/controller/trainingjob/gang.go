@@ -48,9 +48,10 @@ func gangFor(job *v1alpha1.TrainingJob, p preparation) *v1alpha1.Gang {
 			Restart:      restartScope(job),
 			DoneWhen:     doneWhen(job),
 			BackoffLimit: backoffLimit(job),
-			Queue:        queue(job),
-			Topology:     job.Spec.Topology.DeepCopy(),
-			Suspend:      job.Spec.Suspend,
+			CleanUp:      job.Spec.CleanUp, SparseCluster: job.Spec.SparseCluster,
+			Queue:    queue(job),
+			Topology: job.Spec.Topology.DeepCopy(),
+			Suspend:  job.Spec.Suspend,
 		},
 	}
 	forecast(&gang.Spec, job)
@@ -68,7 +69,7 @@ func gangFor(job *v1alpha1.TrainingJob, p preparation) *v1alpha1.Gang {
 		}
 		gang.Spec.Roles = append(gang.Spec.Roles, v1alpha1.GangRole{
 			Name: role.Name, Replicas: replicas(role), MinReplicas: role.MinReplicas, GPUs: wants, GPUMemory: role.GPUMemory, GPUModels: role.GPUModels, Spread: role.Spread.DeepCopy(),
-			RestartPolicy: policy, Template: templateFor(job, role, p),
+			RestartPolicy: policy, PortName: role.PortName, IndexLabels: role.IndexLabels, FirstLabels: role.FirstLabels, Template: templateFor(job, role, p),
 		})
 	}
 	return gang
@@ -94,10 +95,13 @@ func forecast(spec *v1alpha1.GangSpec, job *v1alpha1.TrainingJob) {
 	}
 }
 
-// doneWhen is the success policy: the chief's success where there is a chief;
+// doneWhen is the success policy: what the job names; else the chief's success where there is a chief;
 // else that of every role but the parameter servers and the evaluator, which
 // never end by themselves; and where those are all there is, of all roles.
 func doneWhen(job *v1alpha1.TrainingJob) []string {
+	if len(job.Spec.DoneWhen) > 0 {
+		return job.Spec.DoneWhen
+	}
 	var working, all []string
 	for i := range job.Spec.Roles {
 		switch name := job.Spec.Roles[i].Name; name {
@@ -218,8 +222,8 @@ func templateFor(job *v1alpha1.TrainingJob, role *v1alpha1.Role, p preparation) 
 	if len(role.Args) > 0 {
 		main.Args = role.Args
 	}
-	if job.Spec.Code != nil || main.WorkingDir == "" && !bringsItsOwn(job) {
-		main.WorkingDir = codeDir
+	if job.Spec.Code != nil || main.WorkingDir == "" && main.Image == hostImage {
+		main.WorkingDir = codeDir // an image with the job's code in it has its own
 	}
 	main.Env = envFor(job, role, main.Env)
 	main.Resources = resourcesFor(role, main.Resources)

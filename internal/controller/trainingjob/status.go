@@ -145,6 +145,10 @@ func success(gang *v1alpha1.Gang) string {
 	}
 	var who []string
 	for _, name := range gang.Spec.DoneWhen {
+		if role, index, single := strings.Cut(name, "/"); single {
+			who = append(who, role+"-"+index)
+			continue
+		}
 		one := slices.ContainsFunc(gang.Spec.Roles, func(r v1alpha1.GangRole) bool { return r.Name == name && r.Replicas == 1 })
 		if one {
 			who = append(who, "the "+name)

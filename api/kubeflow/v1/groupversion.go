@@ -1,0 +1,24 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the API group and version of every kind in this package.
+var GroupVersion = schema.GroupVersion{Group: "kubeflow.org", Version: "v1"}
+
+// The kinds.
+const (
+	KindTFJob      = "TFJob"
+	KindPyTorchJob = "PyTorchJob"
+)
+
+// AddToScheme registers this package's kinds, so that a typed client can
+// encode and decode them.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion, &TFJob{}, &TFJobList{}, &PyTorchJob{}, &PyTorchJobList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}
