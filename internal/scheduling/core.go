@@ -142,6 +142,7 @@ type Core struct {
 	blocks   []queue.Block
 	// lacking are the UIDs of the entries that lack something that they hold.
 	lacking map[string]bool
+	usual   usual
 	// domains and rows are scratch.
 	domains []placement.DomainID
 	rows    []placement.NodeID
@@ -177,6 +178,8 @@ type entry struct {
 	lost  bool
 	// gpus is what it asks for in all, in milli.
 	gpus int64
+	// met is true once it was counted among what usually comes.
+	met bool
 
 	estimate estimate.Estimate
 	learned  int // version of the book
@@ -407,6 +410,7 @@ func (c *Core) SetRequest(r Request) {
 			e.gpus += c.milli(role) * members(role)
 		}
 	}
+	c.meet(e)
 	c.enrol(e)
 	for i := range e.held {
 		c.tree.Charge(e.queue, e.user, e.held[i].charged)

@@ -55,10 +55,13 @@ func TestPlacing(t *testing.T) {
 			want:  []string{"a", "h"},
 		},
 		{
-			name:  "best fit: the node where the fewest stay behind",
-			nodes: []Node{testNode("large", "A100", 8), testNode("small", "A100", 2)},
-			req:   gang("g").role("worker", 1, 2).obj(),
-			want:  []string{"small"},
+			name: "best fit: the node where the fewest stay behind",
+			nodes: []Node{
+				edited(testNode("large", "A100", 8), func(n *Node) { n.Allocatable = n.Allocatable.times(8) }),
+				testNode("small", "A100", 2),
+			},
+			req:  gang("g").role("worker", 1, 2).obj(),
+			want: []string{"small"},
 		},
 		{
 			name:  "members without GPUs keep off nodes with GPUs",

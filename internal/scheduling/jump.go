@@ -13,6 +13,8 @@ import "github.com/muster-dev/muster/internal/scheduling/estimate"
 func (c *Core) Shift(by estimate.Span) {
 	c.tree.Shift(int64(by))
 	c.budgetAt = moved(c.budgetAt, by)
+	u := &c.usual
+	u.newest, u.known, u.halvedAt = moved(u.newest, by), moved(u.known, by), moved(u.halvedAt, by)
 	for _, list := range [][]promise{c.nominations, c.promises} {
 		for i := range list {
 			list[i].at = moved(list[i].at, by)

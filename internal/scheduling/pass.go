@@ -16,6 +16,7 @@ func (c *Core) Decide(now Instant) Result {
 	var result Result
 	c.tree.Advance(int64(now))
 	c.relearn()
+	c.heed(now)
 	c.reserved.Clear()
 	c.renominate(now)
 	// 0. What others were told to make room for has that room before all else.
@@ -169,6 +170,7 @@ func (c *Core) start(e *entry, now Instant, result *Result) bool {
 func (c *Core) plan(f *fit, now Instant, result *Result) {
 	e := f.entry
 	c.spend(e)
+	c.usual.planned += e.gpus
 	if e.req.extends != "" {
 		c.planWish(f, now, result)
 		return

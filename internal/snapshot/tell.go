@@ -25,8 +25,10 @@ func (l *Loop) tell(ctx context.Context, now time.Time) (paused string) {
 	if l.begun {
 		l.core.Apply(update)
 	} else {
+		l.core.RecallMix(l.keeping.recalled.mix)
 		l.core.Sync(update.Part)
-		l.core.Recall(memories(dereferenced(l.mirror.queueObjects())), instant(now))
+		l.core.Recall(memories(dereferenced(l.mirror.queueObjects())), l.keeping.recalled.users, instant(now))
+		l.keeping.recalled = memory{}
 		l.begun, l.checked = true, now
 	}
 	l.history.learn(t.gangs, l.core)
