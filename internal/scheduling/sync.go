@@ -61,7 +61,7 @@ func (c *Core) agree(s Snapshot, about []string) *Ledger {
 	}
 	// 2. What is held, in a fixed order.
 	for _, uid := range about {
-		if len(held[uid]) > 0 && !c.settled(uid, held[uid], placed[uid]) {
+		if len(held[uid]) > 0 && !c.settled(uid, held[uid], placed[uid]) && !c.shrunk(uid, held[uid], placed[uid]) {
 			c.adopt(uid, held[uid], placed[uid])
 		}
 	}

@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"context"
 	"time"
 
 	"github.com/muster-dev/muster/internal/scheduling"
@@ -22,7 +21,7 @@ type foresight struct {
 
 // foresee makes a forecast for one request that waits, if there is time for it.
 // It returns when it wants to be called again; zero if nothing is left to do.
-func (l *Loop) foresee(ctx context.Context, now time.Time) time.Time {
+func (l *Loop) foresee(now time.Time) time.Time {
 	f := &l.foresight
 	if now.Before(f.next) {
 		return f.next

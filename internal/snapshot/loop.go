@@ -215,7 +215,7 @@ func (l *Loop) pass(ctx context.Context) time.Time {
 	// 5. Learn, when there is nothing else to do.
 	l.keep(ctx, now)
 	if len(result.Plans) == 0 {
-		next = sooner(next, l.foresee(ctx, now))
+		next = sooner(next, l.foresee(now))
 	}
 	return sooner(next, l.tellQueues(ctx, now))
 }

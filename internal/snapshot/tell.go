@@ -19,6 +19,11 @@ const checkEvery = 10 * time.Minute
 // tell tells the core what has changed since the last pass; all there is, the
 // first time. It returns who wants nothing new to be started, if anybody does.
 func (l *Loop) tell(ctx context.Context, now time.Time) (paused string) {
+	for _, at := range l.mirror.ended() {
+		if !l.begun || !l.core.Ended(string(at.gang), at.role, index(at.index)) {
+			l.mirror.touch(at.gang)
+		}
+	}
 	t := l.take(ctx, now, !l.begun)
 	update := t.update(now)
 	update.Part.Quotas, update.QuotasChanged = l.countQuotas(&t, now)
