@@ -105,6 +105,8 @@ type Core struct {
 
 	// quotas are those of each namespace that has any.
 	quotas map[string][]*quota
+	// claims are for whom quotas are kept, by namespace, as of the last decision.
+	claims map[string]*entry
 
 	reserved *placement.NodeSet
 	promises []promise

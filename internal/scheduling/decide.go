@@ -106,6 +106,7 @@ func load(s Snapshot) *Core {
 	c.Sync(s)
 	c.Recall(s.Usage, s.Users, s.Now)
 	c.heed(s.Now)
+	c.claim(s.Now)
 	return c
 }
 

@@ -19,6 +19,7 @@ func (c *Core) Decide(now Instant) Result {
 	c.heed(now)
 	c.reserved.Clear()
 	c.renominate(now)
+	c.claim(now)
 	// 0. What others were told to make room for has that room before all else.
 	for i := range c.nominations {
 		if e := c.nominations[i].entry; c.notNow(e, now) == nil && c.admits(e) {

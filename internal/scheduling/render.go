@@ -317,7 +317,11 @@ func (r OverQuota) Render(clock Clock) string {
 		return fmt.Sprintf("impossible now: this asks for %s, and %s allows %s in all%s; ask for less, or have the quota raised",
 			amount(r.Asked), name, amount(r.Hard), kindText(r.Resource))
 	}
-	return fmt.Sprintf("%s allows %s%s, of which %s used, and this asks for %s", name, amount(r.Hard), kindText(r.Resource), usedText(amount(r.Used)), amount(r.Asked)) +
+	kept := ""
+	if r.Kept > 0 {
+		kept = fmt.Sprintf(", and %s kept for %s, which has waited for too long", usedText(amount(r.Kept)), r.KeptFor)
+	}
+	return fmt.Sprintf("%s allows %s%s, of which %s used%s, and this asks for %s", name, amount(r.Hard), kindText(r.Resource), usedText(amount(r.Used)), kept, amount(r.Asked)) +
 		heldText(r.Holders, amount, clock)
 }
 
