@@ -206,6 +206,9 @@ type entry struct {
 	// busy are the members that have a place in the journal, held or not.
 	extras int
 	busy   map[memberKey]bool
+	// lates is by how much the clock was set since those beyond the minimum
+	// began; nil where it was not.
+	lates map[memberKey]estimate.Span
 
 	// journalled is true where a placement says what it holds, and not pods
 	// alone.
@@ -454,7 +457,7 @@ func (c *Core) free(e *entry) {
 	}
 	c.giveUp(e)
 	e.placed, e.toldAt, e.missed, e.promisedAt = false, 0, 0, 0
-	e.late, e.after = 0, 0
+	e.late, e.after, e.lates = 0, 0, nil
 	c.favoured -= e.favoured
 	e.favoured = 0
 	if at, found := slices.BinarySearchFunc(c.running, e, byUID); found {

@@ -142,7 +142,7 @@ func (c *Core) adopt(uid string, holdings []Holding, p *Placement) {
 	if p == nil && len(holdings) > 0 {
 		goesOn = e.placed && !e.journalled && e.since == holdings[0].Since
 	}
-	favoured, toldAt, late, after := goesOn && e.favoured > 0, e.toldAt, e.late, e.after
+	favoured, toldAt, late, after, lates := goesOn && e.favoured > 0, e.toldAt, e.late, e.after, e.lates
 	c.free(e)
 	c.remove(e)
 	if len(holdings) == 0 && p == nil {
@@ -151,7 +151,7 @@ func (c *Core) adopt(uid string, holdings []Holding, p *Placement) {
 	}
 	e.placed, e.unseen, e.journalled, e.holdings = true, false, p != nil, holdings
 	if goesOn {
-		e.toldAt, e.late, e.after = toldAt, late, after
+		e.toldAt, e.late, e.after, e.lates = toldAt, late, after, lates
 	}
 	switch {
 	case p != nil:
