@@ -208,13 +208,13 @@ func TestReasons(t *testing.T) {
 			name: "a model that no node has",
 			snap: Snapshot{Nodes: []Node{testNode("here", "A100", 8)}},
 			req:  gang("g").role("worker", 1, 1, "H100").obj(),
-			want: "no node has an H100; this machine has 8 A100",
+			want: "impossible now: no node has an H100; this machine has 8 A100",
 		},
 		{
 			name: "no GPU at all",
 			snap: Snapshot{Nodes: []Node{testNode("here", "", 0)}},
 			req:  gang("g").role("worker", 1, 1).obj(),
-			want: "this machine has no GPU",
+			want: "impossible now: this machine has no GPU",
 		},
 		{
 			name: "more on one node than any has",

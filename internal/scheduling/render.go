@@ -63,16 +63,16 @@ func (r NoSuchModel) Render(Clock) string {
 		what = article(r.Models[0]) + " " + strings.Join(r.Models, " or ")
 	}
 	if len(r.Have) == 0 && r.Single {
-		return "this machine has no GPU"
+		return impossible + "this machine has no GPU"
 	}
 	if len(r.Have) == 0 {
-		return fmt.Sprintf("no node has %s; %s no GPU", what, where)
+		return fmt.Sprintf(impossible+"no node has %s; %s no GPU", what, where)
 	}
 	var have []string
 	for _, m := range r.Have {
 		have = append(have, fmt.Sprintf("%d %s", m.Count, m.Model))
 	}
-	return fmt.Sprintf("no node has %s; %s %s", what, where, strings.Join(have, " and "))
+	return fmt.Sprintf(impossible+"no node has %s; %s %s", what, where, strings.Join(have, " and "))
 }
 
 // article is "a" or "an", as the name of a model is spoken.
@@ -96,13 +96,13 @@ func (r TooLarge) Render(Clock) string {
 		if r.Single {
 			where = "this machine has"
 		}
-		return fmt.Sprintf("impossible now: each %s needs %s on one node; %s %s", r.Role, amount(r.Need), where, amount(r.Have))
+		return fmt.Sprintf(impossible+"each %s needs %s on one node; %s %s", r.Role, amount(r.Need), where, amount(r.Have))
 	}
 	where := "the nodes have"
 	if r.Single {
 		where = "this machine has"
 	}
-	return fmt.Sprintf("impossible now: needs %s at once; %s %s in all", amount(r.Need), where, amount(r.Have))
+	return fmt.Sprintf(impossible+"needs %s at once; %s %s in all", amount(r.Need), where, amount(r.Have))
 }
 
 // Render says it in words.
@@ -314,7 +314,7 @@ func (r OverQuota) Render(clock Clock) string {
 	case r.Uncounted:
 		return fmt.Sprintf("%s is new or was changed; waiting until the API server has counted what is used of %s", name, r.Resource)
 	case r.Asked > r.Hard:
-		return fmt.Sprintf("impossible now: this asks for %s, and %s allows %s in all%s; ask for less, or have the quota raised",
+		return fmt.Sprintf(impossible+"this asks for %s, and %s allows %s in all%s; ask for less, or have the quota raised",
 			amount(r.Asked), name, amount(r.Hard), kindText(r.Resource))
 	}
 	kept := ""
@@ -489,7 +489,11 @@ func (p Position) Render() string {
 
 // Render says it in words.
 func (x Expected) Render(clock Clock) string {
-	return fmt.Sprintf("between %s and %s (%s)", clock(x.From), clock(x.To), basisText(x.Basis))
+	later := ""
+	if x.Later {
+		later = "; rules about other pods are left out and may make it later"
+	}
+	return fmt.Sprintf("between %s and %s (%s%s)", clock(x.From), clock(x.To), basisText(x.Basis), later)
 }
 
 func basisText(b estimate.Basis) string {

@@ -78,7 +78,7 @@ func TestSharesOfOneDevice(t *testing.T) {
 		{"more members than all devices have", nil, gang("m").role("worker", 5, 0).part(500, 0).obj(), Share{}, 0,
 			"needs 500m of a GPU for each of 5 workers at once; if everything were free there would be room for 4 of them"},
 		{"another model", nil, gang("m").role("worker", 1, 0, "H100").part(500, 0).obj(), Share{}, 0,
-			"no node has an H100; this machine has 2 A100"},
+			"impossible now: no node has an H100; this machine has 2 A100"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := run(t, Snapshot{Nodes: []Node{node}}, c.held...)
