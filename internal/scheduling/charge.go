@@ -16,11 +16,23 @@ func (c *Core) SetQueues(specs []queue.Spec) []queue.Problem {
 	return c.rebuild()
 }
 
-// Recall brings back what was written down of the usage of queues. It is meant
-// for a core that was shown everything for the first time.
-func (c *Core) Recall(usage []queue.Recollection, now Instant) {
+// Recall brings back what was written down of the usage of queues and users. It
+// is meant for a core that was shown everything for the first time.
+func (c *Core) Recall(usage []queue.Recollection, users queue.Users, now Instant) {
 	c.tree.Advance(int64(now))
+	c.tree.RecallUsers(users)
 	c.tree.Recall(usage)
+}
+
+// mostUsers is of how many users at most it is written down what they used
+// lately: that of the others is taken for nobody's after a restart.
+const mostUsers = 256
+
+// Users is what users used lately, to be kept and given to another core with
+// [Core.Recall].
+func (c *Core) Users(now Instant) queue.Users {
+	c.tree.Advance(int64(now))
+	return c.tree.Users(mostUsers)
 }
 
 // rebuild makes the tree of queues anew, because the queues or the models of

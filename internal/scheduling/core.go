@@ -105,6 +105,8 @@ type Core struct {
 
 	// quotas are those of each namespace that has any.
 	quotas map[string][]*quota
+	// claims are for whom quotas are kept, by namespace, as of the last decision.
+	claims map[string]*entry
 
 	reserved *placement.NodeSet
 	promises []promise
@@ -145,6 +147,7 @@ type Core struct {
 	stirred, renamed map[*site]bool
 	// lacking are the UIDs of the entries that lack something that they hold.
 	lacking map[string]bool
+	usual   usual
 	// domains and rows are scratch.
 	domains []placement.DomainID
 	rows    []placement.NodeID
@@ -181,6 +184,8 @@ type entry struct {
 	lost  bool
 	// gpus is what it asks for in all, in milli.
 	gpus int64
+	// met is true once it was counted among what usually comes.
+	met bool
 
 	estimate estimate.Estimate
 	learned  int // version of the book
@@ -205,6 +210,9 @@ type entry struct {
 	// busy are the members that have a place in the journal, held or not.
 	extras int
 	busy   map[memberKey]bool
+	// lates is by how much the clock was set since those beyond the minimum
+	// began; nil where it was not.
+	lates map[memberKey]estimate.Span
 
 	// journalled is true where a placement says what it holds, and not pods
 	// alone.
@@ -417,6 +425,7 @@ func (c *Core) SetRequest(r Request) {
 			e.gpus += c.milli(role) * members(role)
 		}
 	}
+	c.meet(e)
 	c.enrol(e)
 	for i := range e.held {
 		c.tree.Charge(e.queue, e.user, e.held[i].charged)
@@ -458,7 +467,7 @@ func (c *Core) free(e *entry) {
 	}
 	c.giveUp(e)
 	e.placed, e.toldAt, e.missed, e.promisedAt = false, 0, 0, 0
-	e.late, e.after = 0, 0
+	e.late, e.after, e.lates = 0, 0, nil
 	c.favoured -= e.favoured
 	e.favoured = 0
 	if at, found := slices.BinarySearchFunc(c.running, e, byUID); found {

@@ -102,8 +102,11 @@ func load(s Snapshot) *Core {
 	for _, e := range s.Ended {
 		c.Observe(e.Evidence, e.Ran)
 	}
+	c.RecallMix(s.Mix)
 	c.Sync(s)
-	c.Recall(s.Usage, s.Now)
+	c.Recall(s.Usage, s.Users, s.Now)
+	c.heed(s.Now)
+	c.claim(s.Now)
 	return c
 }
 

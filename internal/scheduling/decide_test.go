@@ -55,10 +55,13 @@ func TestPlacing(t *testing.T) {
 			want:  []string{"a", "h"},
 		},
 		{
-			name:  "best fit: the node where the fewest stay behind",
-			nodes: []Node{testNode("large", "A100", 8), testNode("small", "A100", 2)},
-			req:   gang("g").role("worker", 1, 2).obj(),
-			want:  []string{"small"},
+			name: "best fit: the node where the fewest stay behind",
+			nodes: []Node{
+				edited(testNode("large", "A100", 8), func(n *Node) { n.Allocatable = n.Allocatable.times(8) }),
+				testNode("small", "A100", 2),
+			},
+			req:  gang("g").role("worker", 1, 2).obj(),
+			want: []string{"small"},
 		},
 		{
 			name:  "members without GPUs keep off nodes with GPUs",
@@ -205,13 +208,13 @@ func TestReasons(t *testing.T) {
 			name: "a model that no node has",
 			snap: Snapshot{Nodes: []Node{testNode("here", "A100", 8)}},
 			req:  gang("g").role("worker", 1, 1, "H100").obj(),
-			want: "no node has an H100; this machine has 8 A100",
+			want: "impossible now: no node has an H100; this machine has 8 A100",
 		},
 		{
 			name: "no GPU at all",
 			snap: Snapshot{Nodes: []Node{testNode("here", "", 0)}},
 			req:  gang("g").role("worker", 1, 1).obj(),
-			want: "this machine has no GPU",
+			want: "impossible now: this machine has no GPU",
 		},
 		{
 			name: "more on one node than any has",

@@ -344,8 +344,9 @@ func (c *Core) Preview(s Snapshot, uid string) (Preview, bool) {
 	if s.Requests[at].Finished && placements(s)[uid] == nil {
 		return Preview{Explanation: Explanation{Reason: Finished{}}}, true
 	}
+	c.RecallMix(s.Mix)
 	c.Sync(s)
-	c.Recall(s.Usage, s.Now)
+	c.Recall(s.Usage, s.Users, s.Now)
 	e := c.entries[uid]
 	if e == nil {
 		return Preview{}, false

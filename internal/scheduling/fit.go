@@ -49,15 +49,25 @@ func (c *Core) placeIn(e *entry, avoid *placement.NodeSet, domain placement.Doma
 			break
 		}
 		f := &fit{core: c, entry: e, avoid: avoid, domain: domain, evenly: evenly, mark: c.cluster.Mark()}
-		if f.all(order) && f.ports() {
-			if c.admitsSeats(f) {
-				return f, true
-			}
-			c.denied = true
+		if f.all(order) && f.whole() {
+			return f, true
 		}
 		f.back()
 	}
 	return nil, false
+}
+
+// whole gives the members that were placed their ports, and reports that the
+// queue allows what they got.
+func (f *fit) whole() bool {
+	if !f.ports() {
+		return false
+	}
+	if !f.core.admitsSeats(f) {
+		f.core.denied = true
+		return false
+	}
+	return true
 }
 
 // cannotFit says, without looking at nodes, that the request has no room.
@@ -90,13 +100,7 @@ func (f *fit) all(order []int) bool {
 // so on.
 func (f *fit) role(i int) bool {
 	r := &f.entry.req.Roles[i]
-	var todo []int32
-	for index := range r.Replicas {
-		if !r.done(index) {
-			todo = append(todo, index)
-		}
-	}
-	todo = todo[:members(r)]
+	todo := r.todo()
 	if f.tied(r) {
 		f.domains = nil
 		if len(r.Peers) > 0 {
@@ -112,6 +116,23 @@ func (f *fit) role(i int) bool {
 		defer func() { f.avoid = outer }()
 		return f.spread(r, f.entry.asks[i], todo)
 	}
+	return f.pack(r, i, todo)
+}
+
+// todo are the members of a role that are to be placed.
+func (r *Role) todo() []int32 {
+	var todo []int32
+	for index := range r.Replicas {
+		if !r.done(index) {
+			todo = append(todo, index)
+		}
+	}
+	return todo[:members(r)]
+}
+
+// pack places members of a role, with this number, as many together on a node
+// as there is room for.
+func (f *fit) pack(r *Role, i int, todo []int32) bool {
 	chunk := f.core.chunk(r, len(todo))
 	for len(todo) > 0 {
 		chunk = min(chunk, len(todo))

@@ -15,6 +15,9 @@ type Expected struct {
 	// Basis is what the run times of most of the work that has to end before
 	// are known from.
 	Basis estimate.Basis
+	// Later is true where rules about other pods, which are left out, may make it
+	// later.
+	Later bool
 }
 
 // Foresight says when waiting requests will start, and learns from how that
@@ -68,7 +71,7 @@ func (f *Foresight) Forecast(c *Core, uid string, now Instant) (Expected, bool) 
 	middle := max(aWhile, starts[len(starts)/2].since(now))
 	like := category{size: c.sizeOf(e), length: lengthOf(e), ahead: aheadClass(o.target.order)}
 	low, high := f.spread(like)
-	x := Expected{Basis: o.basis}
+	x := Expected{Basis: o.basis, Later: e.req.peers() || c.shunners > 0}
 	x.From = min(now.add(scaled(middle, low)), max(now.add(aWhile), starts[len(starts)/10]))
 	x.To = max(now.add(scaled(middle, high)), starts[len(starts)-1-len(starts)/10])
 	if f.open == nil {

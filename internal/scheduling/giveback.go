@@ -172,7 +172,7 @@ func (c *Core) yielders(wants *entry) (gone, may []extra) {
 
 // olderFirst orders replicas by when they were added.
 func olderFirst(a, b extra) int {
-	return cmp.Or(cmp.Compare(a.held.since, b.held.since), cmp.Compare(a.held.index, b.held.index), strings.Compare(a.held.role, b.held.role))
+	return cmp.Or(cmp.Compare(a.entry.extraBegan(a.held), b.entry.extraBegan(b.held)), cmp.Compare(a.held.index, b.held.index), strings.Compare(a.held.role, b.held.role))
 }
 
 // beyond are the replicas that leave, and those that are more than the minimum

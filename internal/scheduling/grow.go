@@ -164,6 +164,7 @@ func (f *fit) extend(e *entry, now Instant) []Growth {
 	e.unseen = true
 	for _, h := range f.held {
 		h.extra, h.since = true, now
+		delete(e.lates, memberKey{role: h.role, index: h.index})
 		c.join(e, h)
 	}
 	return out

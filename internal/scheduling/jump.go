@@ -13,6 +13,8 @@ import "github.com/muster-dev/muster/internal/scheduling/estimate"
 func (c *Core) Shift(by estimate.Span) {
 	c.tree.Shift(int64(by))
 	c.budgetAt = moved(c.budgetAt, by)
+	u := &c.usual
+	u.newest, u.known, u.halvedAt = moved(u.newest, by), moved(u.known, by), moved(u.halvedAt, by)
 	for _, list := range [][]promise{c.nominations, c.promises} {
 		for i := range list {
 			list[i].at = moved(list[i].at, by)
@@ -26,6 +28,7 @@ func (c *Core) Shift(by estimate.Span) {
 		if e.placed {
 			e.late += by
 		}
+		e.shiftExtras(by)
 		if e.saved != 0 {
 			e.after += by
 		}
@@ -46,6 +49,25 @@ func (e *entry) created() Instant { return e.req.Created.add(e.skew) }
 // began is when a placed entry began to hold what it holds, on the clock as it
 // is now.
 func (e *entry) began() Instant { return e.since.add(e.late) }
+
+// shiftExtras moves when the members beyond the minimum began.
+func (e *entry) shiftExtras(by estimate.Span) {
+	for i := range e.held {
+		if !e.held[i].extra {
+			continue
+		}
+		if e.lates == nil {
+			e.lates = map[memberKey]estimate.Span{}
+		}
+		e.lates[memberKey{role: e.held[i].role, index: e.held[i].index}] += by
+	}
+}
+
+// extraBegan is when a member beyond the minimum began, on the clock as it is
+// now.
+func (e *entry) extraBegan(h *held) Instant {
+	return h.since.add(e.lates[memberKey{role: h.role, index: h.index}])
+}
 
 // savedAt is when its work was last saved, on the clock as it is now; 0: not
 // yet.

@@ -119,3 +119,34 @@ func TestClockRuns(t *testing.T) {
 		})
 	}
 }
+
+// Of the members beyond a minimum the youngest goes, also of those that were
+// added on either side of a moment at which the clock was set back.
+func TestYoungestGoesThoughTheClockIsSet(t *testing.T) {
+	c := NewCore(Options{})
+	c.SetNode(testNode("here", "A100", 4))
+	s := Snapshot{Nodes: []Node{testNode("here", "A100", 4)}, Now: Instant(100 * estimate.Hour)}
+	elastic := gang("elastic").role("w", 3, 1).obj()
+	elastic.Roles[0].Min, elastic.Grows = 1, true
+	s.Requests = []Request{elastic}
+	place := func(name string, index int32, at Instant, extends bool) {
+		s.Placements = append(s.Placements, Placement{
+			Gang: elastic.Key, UID: elastic.UID, Attempt: 1, Created: at, Extends: extends, Journal: name,
+			Members: []PlacedMember{{Assignment: Assignment{Role: "w", Index: index, Node: "here", GPUs: []string{fmt.Sprintf("here-%d", index)}}, Resources: elastic.Roles[0].Resources}},
+		})
+	}
+	place("", 0, s.Now, false)
+	place("old", 1, s.Now, true)
+	c.Sync(s)
+	c.Shift(-50 * estimate.Hour)
+	s.Now += Instant(-49 * estimate.Hour)
+	place("young", 2, s.Now, true)
+	other := gang("other").role("w", 1, 2).obj()
+	other.Created = s.Now
+	s.Requests = append(s.Requests, other)
+	c.Sync(s)
+	back := c.Decide(s.Now).GiveBacks
+	if len(back) != 1 || back[0].Journal != "young" {
+		t.Errorf("given back: %+v, want the young one", back)
+	}
+}

@@ -16,8 +16,10 @@ func (c *Core) Decide(now Instant) Result {
 	var result Result
 	c.tree.Advance(int64(now))
 	c.relearn()
+	c.heed(now)
 	c.reserved.Clear()
 	c.renominate(now)
+	c.claim(now)
 	// 0. What others were told to make room for has that room before all else.
 	for i := range c.nominations {
 		if e := c.nominations[i].entry; c.notNow(e, now) == nil && c.admits(e) {
@@ -169,6 +171,7 @@ func (c *Core) start(e *entry, now Instant, result *Result) bool {
 func (c *Core) plan(f *fit, now Instant, result *Result) {
 	e := f.entry
 	c.spend(e)
+	c.usual.planned += e.gpus
 	if e.req.extends != "" {
 		c.planWish(f, now, result)
 		return

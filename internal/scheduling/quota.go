@@ -186,10 +186,11 @@ func (c *Core) overQuota(e *entry) Reason {
 				continue
 			}
 			out := OverQuota{Quota: q.Key, Resource: t.Resource, Hard: t.Hard, Used: t.Used + q.planned[i] + c.nominatedUse(q, t.Resource, e) - c.raisedUse(q, t.Resource), Asked: need, Uncounted: t.Uncounted}
+			out.Kept, out.KeptFor = c.claimed(q, t.Resource, e)
 			switch {
 			case !t.Uncounted && need > t.Hard:
 				return out
-			case found == nil && (t.Uncounted || out.Used+need > t.Hard):
+			case found == nil && (t.Uncounted || out.Used+out.Kept+need > t.Hard):
 				out.Holders = c.quotaHolders(q, t.Resource)
 				found = out
 			}

@@ -202,3 +202,70 @@ func (s *sim) freed() {
 		s.t.Fatalf("a quota that is gone is remembered:\n%s\n%s", a, b)
 	}
 }
+
+// A large gang over a quota starts within a bound, however many small ones come
+// after it; those that leave it its share start meanwhile.
+func TestQuotaIsKeptForTheOverdue(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		hard     int64
+		priority int32
+		// starts is whether the large one starts; small is whether small ones do
+		// while it waits.
+		starts, small bool
+	}{
+		{name: "its share is kept", hard: 8, starts: true},
+		{name: "there is enough for others beside it", hard: 11, starts: true, small: true},
+		{name: "what is more important is not kept off", hard: 8, priority: 1, small: true},
+		{name: "it is more than is allowed", hard: 5, small: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, now := NewCore(Options{}), Instant(estimate.Hour)
+			c.SetNode(testNode("here", "A100", 16))
+			large := gang("large").role("worker", 6, 1).obj()
+			var running []string
+			small := 0
+			for i := range 200 {
+				now += Instant(estimate.Hour)
+				r := gang(fmt.Sprintf("small%03d", i)).role("worker", 1, 1).obj()
+				r.Created, r.Priority = now, tt.priority
+				c.SetRequest(r)
+				if i == 20 {
+					large.Created = now
+					c.SetRequest(large)
+				}
+				if len(running) > 0 && (i > 20 || int64(len(running)) == min(8, tt.hard)) {
+					c.Drop(running[0])
+					running = running[1:]
+				}
+				used := int64(0)
+				for _, e := range c.running {
+					used += int64(len(e.held))
+				}
+				c.SetQuotas([]Quota{quotaOf("q", QuotaTerm{Resource: "pods", Hard: tt.hard, Used: used})})
+				for _, p := range c.Decide(now).Plans {
+					if p.UID == large.UID {
+						if !tt.starts {
+							t.Fatalf("the large one starts at %d", i)
+						}
+						if i > 75 {
+							t.Fatalf("it starts after %d others have come", i)
+						}
+						return
+					}
+					if running = append(running, p.UID); i > 40 {
+						small++
+					}
+				}
+				for _, w := range c.Reasons(now, "") {
+					if text := w.Reason.Render(clock); i > 62 && tt.starts && w.UID != large.UID && !strings.Contains(text, "kept for vision/large") {
+						t.Fatalf("%s is told %q", w.Key, text)
+					}
+				}
+			}
+			if tt.starts || tt.small != (small > 0) {
+				t.Errorf("the large one has not started; %d small ones did", small)
+			}
+		})
+	}
+}

@@ -270,6 +270,9 @@ type OverQuota struct {
 	// Hard is what is allowed, Used what others use, Asked what is asked for.
 	// CPU in thousandths, memory in bytes.
 	Hard, Used, Asked int64
+	// Kept is how much of it is kept for KeptFor, which has waited for too long.
+	Kept    int64
+	KeptFor Key
 	// Uncounted is true while the API server has not counted what is used.
 	Uncounted bool
 	// Holders have what is used, the largest first, where that is known.

@@ -65,19 +65,19 @@ func (r NoSuchModel) Render(Clock) string {
 	rest := withheldText(r.Withheld)
 	switch {
 	case len(r.Withheld) > 0 && r.Withheld[0].Counts:
-		return "no node has a GPU of which a part can be given" + rest
+		return impossible + "no node has a GPU of which a part can be given" + rest
 	case len(r.Have) == 0 && len(r.Withheld) > 0:
-		return fmt.Sprintf("no node that is Muster's has %s", what) + rest
+		return fmt.Sprintf(impossible+"no node that is Muster's has %s", what) + rest
 	case len(r.Have) == 0 && r.Single:
-		return "this machine has no GPU"
+		return impossible + "this machine has no GPU"
 	case len(r.Have) == 0:
-		return fmt.Sprintf("no node has %s; %s no GPU", what, where)
+		return fmt.Sprintf(impossible+"no node has %s; %s no GPU", what, where)
 	}
 	var have []string
 	for _, m := range r.Have {
 		have = append(have, fmt.Sprintf("%d %s", m.Count, m.Model))
 	}
-	return fmt.Sprintf("no node has %s; %s %s", what, where, strings.Join(have, " and ")) + rest
+	return fmt.Sprintf(impossible+"no node has %s; %s %s", what, where, strings.Join(have, " and ")) + rest
 }
 
 // article is "a" or "an", as the name of a model is spoken.
@@ -101,13 +101,13 @@ func (r TooLarge) Render(Clock) string {
 		if r.Single {
 			where = "this machine has"
 		}
-		return fmt.Sprintf("impossible now: each %s needs %s on one node; %s %s", r.Role, amount(r.Need), where, amount(r.Have)) + withheldText(r.Withheld)
+		return fmt.Sprintf(impossible+"each %s needs %s on one node; %s %s", r.Role, amount(r.Need), where, amount(r.Have)) + withheldText(r.Withheld)
 	}
 	where := "the nodes have"
 	if r.Single {
 		where = "this machine has"
 	}
-	return fmt.Sprintf("impossible now: needs %s at once; %s %s in all", amount(r.Need), where, amount(r.Have)) + withheldText(r.Withheld)
+	return fmt.Sprintf(impossible+"needs %s at once; %s %s in all", amount(r.Need), where, amount(r.Have)) + withheldText(r.Withheld)
 }
 
 // Render says it in words.
@@ -319,10 +319,14 @@ func (r OverQuota) Render(clock Clock) string {
 	case r.Uncounted:
 		return fmt.Sprintf("%s is new or was changed; waiting until the API server has counted what is used of %s", name, r.Resource)
 	case r.Asked > r.Hard:
-		return fmt.Sprintf("impossible now: this asks for %s, and %s allows %s in all%s; ask for less, or have the quota raised",
+		return fmt.Sprintf(impossible+"this asks for %s, and %s allows %s in all%s; ask for less, or have the quota raised",
 			amount(r.Asked), name, amount(r.Hard), kindText(r.Resource))
 	}
-	return fmt.Sprintf("%s allows %s%s, of which %s used, and this asks for %s", name, amount(r.Hard), kindText(r.Resource), usedText(amount(r.Used)), amount(r.Asked)) +
+	kept := ""
+	if r.Kept > 0 {
+		kept = fmt.Sprintf(", and %s kept for %s, which has waited for too long", usedText(amount(r.Kept)), r.KeptFor)
+	}
+	return fmt.Sprintf("%s allows %s%s, of which %s used%s, and this asks for %s", name, amount(r.Hard), kindText(r.Resource), usedText(amount(r.Used)), kept, amount(r.Asked)) +
 		heldText(r.Holders, amount, clock)
 }
 
@@ -490,7 +494,11 @@ func (p Position) Render() string {
 
 // Render says it in words.
 func (x Expected) Render(clock Clock) string {
-	return fmt.Sprintf("between %s and %s (%s)", clock(x.From), clock(x.To), basisText(x.Basis))
+	later := ""
+	if x.Later {
+		later = "; rules about other pods are left out and may make it later"
+	}
+	return fmt.Sprintf("between %s and %s (%s%s)", clock(x.From), clock(x.To), basisText(x.Basis), later)
 }
 
 func basisText(b estimate.Basis) string {

@@ -64,7 +64,7 @@ func TestSharesOfOneDevice(t *testing.T) {
 		{"both as they are", nil, gang("m").role("worker", 1, 0).part(100, 30000).obj(), Share{100, 30000}, 0, ""},
 		{"all memory is the whole", nil, gang("m").role("worker", 1, 0).part(0, 40960).obj(), Share{1000, 40960}, 0, ""},
 		{"more memory than any has", nil, gang("m").role("worker", 1, 0).part(0, 40961).obj(), Share{}, 0,
-			"needs 40961 MiB of the memory of a GPU; the largest has 40 GiB"},
+			"impossible now: needs 40961 MiB of the memory of a GPU; the largest has 40 GiB"},
 		{"memory is short, not the GPU", []Request{gang("a").role("worker", 2, 0).part(100, 30720).obj()},
 			gang("m").role("worker", 1, 0).part(100, 20480).obj(), Share{}, 0,
 			"needs 100m of a GPU and 20 GiB of its memory; the freest has 900m and 10 GiB; held by vision/a (200m and 60 GiB)"},
@@ -76,9 +76,9 @@ func TestSharesOfOneDevice(t *testing.T) {
 		{"a whole one holds", []Request{gang("w").role("worker", 1, 2).obj()}, half("a"), Share{}, 0,
 			"needs 500m of a GPU; the freest has 0m; held by vision/w (2 GPUs)"},
 		{"more members than all devices have", nil, gang("m").role("worker", 5, 0).part(500, 0).obj(), Share{}, 0,
-			"needs 500m of a GPU for each of 5 workers at once; if everything were free there would be room for 4 of them"},
+			"impossible now: needs 500m of a GPU for each of 5 workers at once; if everything were free there would be room for 4 of them"},
 		{"another model", nil, gang("m").role("worker", 1, 0, "H100").part(500, 0).obj(), Share{}, 0,
-			"no node has an H100; this machine has 2 A100"},
+			"impossible now: no node has an H100; this machine has 2 A100"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := run(t, Snapshot{Nodes: []Node{node}}, c.held...)
@@ -114,7 +114,7 @@ func TestMemoryOfUnknownSize(t *testing.T) {
 		t.Fatalf("got %+v", s.Placements)
 	}
 	s.Requests = append(s.Requests, gang("m").role("worker", 1, 0).part(0, 1024).obj())
-	want := "needs 1 GiB of the memory of a GPU; no such GPU here tells how much memory it has"
+	want := "impossible now: needs 1 GiB of the memory of a GPU; no such GPU here tells how much memory it has"
 	if w := Decide(s).Waiting; len(w) != 1 || w[0].Reason.Render(clock) != want {
 		t.Errorf("got %+v; want %q", w, want)
 	}

@@ -215,7 +215,7 @@ func (h GPUHolder) shareText(asked Share, clock Clock) string {
 
 // Render says it in words.
 func (r ShareTooLarge) Render(Clock) string {
-	need := ShortOfShare{Role: r.Role, Members: r.Members, Share: r.Share, Models: r.Models}.need()
+	need := impossible + ShortOfShare{Role: r.Role, Members: r.Members, Share: r.Share, Models: r.Models}.need()
 	switch {
 	case r.Fits > 0:
 		return fmt.Sprintf("%s; if everything were free there would be room for %d of them", need, r.Fits)

@@ -33,9 +33,12 @@ type Snapshot struct {
 	// Paused says who wants nothing new to be started, and since when; empty if
 	// nobody does.
 	Paused string
-	// Usage is what was written down of the usage of queues, for a core that is
-	// new.
+	// Usage and Users are what was written down of the usage of queues and of
+	// users, for a core that is new.
 	Usage []queue.Recollection
+	Users queue.Users
+	// Mix is what was learned about what usually comes, for a core that is new.
+	Mix Mix
 	// Calibration is what was learned from forecasts before.
 	Calibration Calibration
 	// Ended is work that succeeded before, the first to end first, for a core

@@ -61,7 +61,7 @@ func (c *Core) agree(s Snapshot, about []string) *Ledger {
 	}
 	// 2. What is held, in a fixed order.
 	for _, uid := range about {
-		if len(held[uid]) > 0 && !c.settled(uid, held[uid], placed[uid]) {
+		if len(held[uid]) > 0 && !c.settled(uid, held[uid], placed[uid]) && !c.shrunk(uid, held[uid], placed[uid]) {
 			c.adopt(uid, held[uid], placed[uid])
 		}
 	}
@@ -145,7 +145,7 @@ func (c *Core) adopt(uid string, holdings []Holding, p *Placement) {
 	if p == nil && len(holdings) > 0 {
 		goesOn = e.placed && !e.journalled && e.since == holdings[0].Since
 	}
-	favoured, toldAt, late, after := goesOn && e.favoured > 0, e.toldAt, e.late, e.after
+	favoured, toldAt, late, after, lates := goesOn && e.favoured > 0, e.toldAt, e.late, e.after, e.lates
 	c.free(e)
 	c.remove(e)
 	if len(holdings) == 0 && p == nil {
@@ -154,7 +154,7 @@ func (c *Core) adopt(uid string, holdings []Holding, p *Placement) {
 	}
 	e.placed, e.unseen, e.journalled, e.holdings = true, false, p != nil, holdings
 	if goesOn {
-		e.toldAt, e.late, e.after = toldAt, late, after
+		e.toldAt, e.late, e.after, e.lates = toldAt, late, after, lates
 	}
 	switch {
 	case p != nil:

@@ -99,6 +99,9 @@ func (c *Core) placeByTopology(e *entry, avoid *placement.NodeSet) (*fit, bool) 
 	evenly := e.req.evenly()
 	for _, level := range tried {
 		for _, a := range c.areas(e, level, avoid) {
+			if f, ok := c.gather(e, avoid, a.domain, level); ok {
+				return f, true
+			}
 			if f, ok := c.placeIn(e, avoid, a.domain, true); ok {
 				return f, true
 			}

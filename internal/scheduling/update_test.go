@@ -297,7 +297,11 @@ func TestToldLikeNew(t *testing.T) {
 				v.s.Queues, v.queues = nil, false
 				told.Apply(v.update())
 				fresh := NewCore(Options{})
+				fresh.RecallMix(told.Mix())
 				fresh.Sync(v.s)
+				if a, b := fmt.Sprint(told.Mix()), fmt.Sprint(fresh.Mix()); a != b {
+					t.Fatalf("step %d: what usually comes is\ntold %s\nnew  %s", step, a, b)
+				}
 				for _, c := range []*Core{told, fresh} {
 					if diff := c.Differences(v.s, 5); diff != nil {
 						t.Fatalf("step %d: %v", step, diff)
@@ -305,6 +309,12 @@ func TestToldLikeNew(t *testing.T) {
 				}
 				if a, b := free(told), free(fresh); a != b {
 					t.Fatalf("step %d:\ntold %s\nnew  %s", step, a, b)
+				}
+				for _, c := range []*Core{told, fresh} {
+					// Now, and not when enough of it has changed.
+					if err := c.cluster.SetWorkload(c.usual.mix.Lesson()); err != nil {
+						t.Fatal(err)
+					}
 				}
 				for _, e := range told.waiting {
 					o := fresh.entries[e.req.UID]

@@ -221,10 +221,11 @@ func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snaps
 	}
 	s := w.snapshot(now)
 	s.Usage = memories(queues.Items)
-	var err error
-	if s.Calibration, err = calibration(ctx, r, v1alpha1.SystemNamespace); err != nil {
+	learned, err := recall(ctx, r, v1alpha1.SystemNamespace)
+	if err != nil {
 		return scheduling.Snapshot{}, err
 	}
+	s.Calibration, s.Mix, s.Users = learned.calibration, learned.mix, learned.users
 	for _, g := range newHistory().news(w.gangs) {
 		s.Ended = append(s.Ended, scheduling.Ended{Evidence: evidence(g), Ran: estimate.Span(g.Status.RanSeconds) * estimate.Second})
 	}

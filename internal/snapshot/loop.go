@@ -40,6 +40,7 @@ type Loop struct {
 	pace    pace
 	// foresight learns from how forecasts came true.
 	foresight foresight
+	keeping   keeping
 	// quotas are what namespaces allow, and headcounts their pods.
 	quotas     map[string][]scheduling.Quota
 	headcounts map[string]*headcount
@@ -112,7 +113,7 @@ func (l *Loop) Run(ctx context.Context) (err error) {
 	if err := l.takeOver(ctx); err != nil {
 		return err
 	}
-	if err := l.recallForesight(ctx); err != nil {
+	if err := l.remember(ctx); err != nil {
 		return err
 	}
 	// 3. Passes.
@@ -212,8 +213,9 @@ func (l *Loop) pass(ctx context.Context) time.Time {
 		next = sooner(next, time.Unix(0, int64(wake)))
 	}
 	// 5. Learn, when there is nothing else to do.
+	l.keep(ctx, now)
 	if len(result.Plans) == 0 {
-		next = sooner(next, l.foresee(ctx, now))
+		next = sooner(next, l.foresee(now))
 	}
 	return sooner(next, l.tellQueues(ctx, now))
 }

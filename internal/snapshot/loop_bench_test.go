@@ -58,6 +58,12 @@ func benchLoop(b *testing.B) (*Loop, *objectsOf) {
 	for _, p := range o.pods {
 		loop.shown(nil, p)
 	}
+	g, p := o.holdLarge()
+	loop.shown(nil, g)
+	loop.shown(nil, p)
+	for _, pod := range o.large {
+		loop.shown(nil, pod)
+	}
 	return loop, o
 }
 
@@ -67,6 +73,27 @@ type objectsOf struct {
 	gangs      []*v1alpha1.Gang
 	placements []*v1alpha1.Placement
 	pods       []*corev1.Pod
+	// large are the pods of a gang of 1,000 members.
+	large []*corev1.Pod
+}
+
+// holdLarge places a gang of 1,000 members without GPUs on all nodes.
+func (o *objectsOf) holdLarge() (*v1alpha1.Gang, *v1alpha1.Placement) {
+	g := testGang("large", 1000, "0")
+	g.Spec.Queue, g.Status.Phase, g.Status.Attempt = "", v1alpha1.GangRunning, 1
+	p := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: "large-1", UID: "large-1"}}
+	p.Spec = v1alpha1.PlacementSpec{Gang: g.Name, GangUID: g.UID, Attempt: 1, Epoch: 1}
+	for k := range int32(1000) {
+		p.Spec.Nodes = append(p.Spec.Nodes, o.nodes[k].Name)
+		p.Spec.Members = append(p.Spec.Members, v1alpha1.PlacedMember{Role: "worker", Index: k, Node: k})
+		pod := memberPod(g.UID)
+		pod.Namespace, pod.Name, pod.UID = g.Namespace, fmt.Sprintf("large-worker-%d", k), types.UID(fmt.Sprintf("large-%d", k))
+		pod.Labels[v1alpha1.LabelIndex] = fmt.Sprint(k)
+		pod.Generation, pod.Spec.NodeName, pod.Status.Phase = 1, o.nodes[k].Name, corev1.PodRunning
+		pod.Spec.Containers = g.Spec.Roles[0].Template.Spec.Containers
+		o.large = append(o.large, pod)
+	}
+	return g, p
 }
 
 func inventoryOf(node string, gpus int) string {
@@ -83,7 +110,7 @@ func inventoryOf(node string, gpus int) string {
 // hold places a gang on a node, with its pods.
 func (o *objectsOf) hold(g *v1alpha1.Gang, node string) {
 	p := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: g.Name + "-1", CreationTimestamp: g.CreationTimestamp}}
-	p.Spec = v1alpha1.PlacementSpec{Gang: g.Name, GangUID: g.UID, Attempt: 1, Nodes: []string{node}}
+	p.Spec = v1alpha1.PlacementSpec{Gang: g.Name, GangUID: g.UID, Attempt: 1, Epoch: 1, Nodes: []string{node}}
 	for k := range int32(4) {
 		gpus := []string{fmt.Sprintf("%s-%d", node, 2*k), fmt.Sprintf("%s-%d", node, 2*k+1)}
 		p.Spec.Members = append(p.Spec.Members, v1alpha1.PlacedMember{Role: "worker", Index: k, GPUs: gpus})
@@ -91,7 +118,7 @@ func (o *objectsOf) hold(g *v1alpha1.Gang, node string) {
 		pod.Namespace, pod.Name = g.Namespace, fmt.Sprintf("%s-worker-%d", g.Name, k)
 		pod.UID = types.UID(fmt.Sprintf("%s-%d", g.UID, k))
 		pod.Labels[v1alpha1.LabelIndex] = fmt.Sprint(k)
-		pod.Spec.NodeName, pod.Status.Phase = node, corev1.PodRunning
+		pod.Generation, pod.Spec.NodeName, pod.Status.Phase = 1, node, corev1.PodRunning
 		pod.Spec.Containers = []corev1.Container{{Name: "main", Resources: g.Spec.Roles[0].Template.Spec.Containers[0].Resources}}
 		o.pods = append(o.pods, pod)
 	}
@@ -126,6 +153,39 @@ func BenchmarkEventToDecision(b *testing.B) {
 			p := o.pods[9].DeepCopy()
 			p.ResourceVersion = fmt.Sprint(version)
 			loop.shown(o.pods[9], p)
+		}},
+		{"member ends", func() {
+			p := o.pods[9].DeepCopy()
+			p.ResourceVersion = fmt.Sprint(version)
+			if version%2 == 0 {
+				p.Status.Phase = corev1.PodSucceeded
+			}
+			loop.shown(o.pods[9], p)
+		}},
+		{"one of 1,000 members reports", func() {
+			p := o.large[version%1000].DeepCopy()
+			p.ResourceVersion = fmt.Sprint(version)
+			p.Status.Message = fmt.Sprint(version)
+			loop.shown(o.large[version%1000], p)
+		}},
+		{"one of 1,000 members comes or goes", func() {
+			if p := o.large[version/2%1000]; version%2 == 0 {
+				loop.gone(p)
+			} else {
+				loop.shown(nil, p)
+			}
+		}},
+		{"one of 1,000 members ends", func() {
+			// Each in turn; then all are back at once.
+			if version%1000 == 0 {
+				for _, p := range o.large {
+					loop.mirror.shown(p)
+				}
+				loop.tell(b.Context(), now)
+			}
+			p := o.large[version%1000].DeepCopy()
+			p.ResourceVersion, p.Status.Phase = fmt.Sprint(version), corev1.PodSucceeded
+			loop.shown(o.large[version%1000], p)
 		}},
 		{"gang arrives or goes", func() {
 			g := testGang("new", 2, "1")

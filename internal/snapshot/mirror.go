@@ -46,6 +46,8 @@ type mirror struct {
 	// journal and members are the placements and the pods of each gang.
 	journal map[types.UID]map[types.NamespacedName]*v1alpha1.Placement
 	members map[types.UID]map[types.UID]*corev1.Pod
+	// seatings are the members of placements that were looked for.
+	seatings map[types.NamespacedName]seating
 
 	dirty dirt
 	// shared says of each node whether its pods share its ports. It is for the
@@ -59,6 +61,9 @@ type dirt struct {
 	units map[types.UID]bool
 	// pods are UIDs of pods, also of such as are gone.
 	pods map[types.UID]bool
+	// ended are members that have ended since, of units of which it may be all
+	// that has changed.
+	ended []memberOf
 	// spaces are namespaces in which anything changed that quotas count.
 	spaces map[string]bool
 	queues bool
@@ -78,7 +83,7 @@ func newMirror() *mirror {
 		counts:  func(*v1alpha1.Placement) bool { return true },
 		tied:    map[types.UID]bool{},
 		journal: map[types.UID]map[types.NamespacedName]*v1alpha1.Placement{}, members: map[types.UID]map[types.UID]*corev1.Pod{},
-		dirty: newDirt(), shared: map[string]bool{},
+		seatings: map[types.NamespacedName]seating{}, dirty: newDirt(), shared: map[string]bool{},
 	}
 }
 
@@ -111,13 +116,19 @@ func (m *mirror) shown(object client.Object) {
 		into(m.journal, o.Spec.GangUID, keyOf(o), o)
 		m.dirty.units[o.Spec.GangUID] = true
 	case *corev1.Pod:
-		if old := m.pods[o.UID]; old != nil && gangOf(old) != gangOf(o) {
+		old := m.pods[o.UID]
+		if old != nil && gangOf(old) != gangOf(o) {
 			outOf(m.members, gangOf(old), o.UID)
 			m.dirtyPod(old)
 		}
+		switch m.effect(old, o) {
+		case ends:
+			m.dirty.ended = append(m.dirty.ended, memberOf{gangOf(o), o.Labels[v1alpha1.LabelRole], o.Labels[v1alpha1.LabelIndex]})
+		case unclear:
+			m.dirtyPod(o)
+		}
 		m.pods[o.UID] = o
 		m.tie(o.UID, tied(&o.Spec))
-		m.dirtyPod(o)
 		if gang := gangOf(o); gang != "" {
 			into(m.members, gang, o.UID, o)
 		}
@@ -150,9 +161,11 @@ func (m *mirror) gone(object client.Object) {
 	case *v1alpha1.Placement:
 		m.lostPlacement(o)
 	case *corev1.Pod:
+		if old := m.pods[o.UID]; old == nil || m.effect(old, nil) != silent {
+			m.dirtyPod(o)
+		}
 		delete(m.pods, o.UID)
 		m.tie(o.UID, false)
-		m.dirtyPod(o)
 		outOf(m.members, gangOf(o), o.UID)
 	case *v1alpha1.Queue:
 		delete(m.queues, o.Name)
@@ -178,6 +191,7 @@ func (m *mirror) tie(uid types.UID, tied bool) {
 
 func (m *mirror) lostPlacement(p *v1alpha1.Placement) {
 	delete(m.placements, keyOf(p))
+	delete(m.seatings, keyOf(p))
 	outOf(m.journal, p.Spec.GangUID, keyOf(p))
 	m.dirty.units[p.Spec.GangUID] = true
 }
@@ -275,6 +289,16 @@ type taken struct {
 	fresh bool
 }
 
+// ended takes the members that have ended since they were last taken, where the
+// rest of their gangs has not changed.
+func (m *mirror) ended() []memberOf {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := slices.DeleteFunc(m.dirty.ended, func(at memberOf) bool { return m.dirty.units[at.gang] })
+	m.dirty.ended = nil
+	return out
+}
+
 // take returns what has changed since it was last called, with what is assumed
 // laid over it; with all, everything there is. What is assumed must have been
 // copied before: see assumed.
@@ -283,6 +307,9 @@ func (m *mirror) take(ahead copied, all bool) taken {
 	defer m.mu.Unlock()
 	d := m.dirty
 	m.dirty = newDirt()
+	for _, at := range d.ended {
+		d.units[at.gang] = true // since the others were taken
+	}
 	t := taken{queuesChanged: d.queues || all}
 	t.fresh = d.all || d.queues || len(d.nodes)+len(d.units)+len(d.pods) > 0
 	t.priority, t.paused, t.shared = priorities(dereferenced(values(m.classes))), m.paused, m.shared

@@ -19,14 +19,21 @@ const checkEvery = 10 * time.Minute
 // tell tells the core what has changed since the last pass; all there is, the
 // first time. It returns who wants nothing new to be started, if anybody does.
 func (l *Loop) tell(ctx context.Context, now time.Time) (paused string) {
+	for _, at := range l.mirror.ended() {
+		if !l.begun || !l.core.Ended(string(at.gang), at.role, index(at.index)) {
+			l.mirror.touch(at.gang)
+		}
+	}
 	t := l.take(ctx, now, !l.begun)
 	update := t.update(now)
 	update.Part.Quotas, update.QuotasChanged = l.countQuotas(&t, now)
 	if l.begun {
 		l.core.Apply(update)
 	} else {
+		l.core.RecallMix(l.keeping.recalled.mix)
 		l.core.Sync(update.Part)
-		l.core.Recall(memories(dereferenced(l.mirror.queueObjects())), instant(now))
+		l.core.Recall(memories(dereferenced(l.mirror.queueObjects())), l.keeping.recalled.users, instant(now))
+		l.keeping.recalled = memory{}
 		l.begun, l.checked = true, now
 	}
 	l.history.learn(t.gangs, l.core)

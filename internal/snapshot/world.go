@@ -272,7 +272,7 @@ func (w world) placement(p *v1alpha1.Placement, g *v1alpha1.Gang, members map[me
 	if g != nil && g.Status.SavedTime != nil {
 		out.Saved = instant(g.Status.SavedTime.Time)
 	}
-	over := over(g, p.Spec.Attempt) || p.Spec.Extends != "" && p.DeletionTimestamp != nil
+	over := overFor(g, p)
 	resources := map[string]scheduling.Resources{}
 	if g != nil {
 		for i := range g.Spec.Roles {

@@ -36,7 +36,7 @@ func (p *page) progress() string {
 		return ""
 	}
 	text := bar(r.DoneMillionths) + " " + r.Percent
-	if r.ObservedTime != nil {
+	if r.ObservedTime != nil && p.job.Status.Phase != v1alpha1.JobSucceeded {
 		text += ", reported " + terminal.Span(max(0, p.now.Sub(r.ObservedTime.Time)).Truncate(time.Second)) + " ago"
 		switch {
 		case r.Member == "least":

@@ -71,6 +71,8 @@ type Expected struct {
 	To   time.Time `json:"to"`
 	// Basis is "progress", "declared", "history", "limit" or "guess".
 	Basis string `json:"basis"`
+	// Later is true where rules about other pods may make it later.
+	Later bool   `json:"mayBeLater,omitempty"`
 	Text  string `json:"text"`
 }
 
@@ -80,7 +82,7 @@ type Advice struct {
 	Code string `json:"code"`
 	Text string `json:"text"`
 	// Details are its figures.
-	Details any `json:"details"`
+	Details any `json:"details,omitempty"`
 }
 
 // Tenure is whether it may have to make room for others.
@@ -106,13 +108,13 @@ func New(x scheduling.Explanation, clock scheduling.Clock) Document {
 		}
 	}
 	if e := x.Expected; e != nil {
-		d.Expected = &Expected{From: moment(e.From), To: moment(e.To), Basis: string(e.Basis), Text: e.Render(clock)}
+		d.Expected = &Expected{From: moment(e.From), To: moment(e.To), Basis: string(e.Basis), Later: e.Later, Text: e.Render(clock)}
 	}
 	if e := x.Ends; e != nil {
 		d.Ends = &Expected{From: moment(e.From), To: moment(e.To), Basis: string(e.Basis), Text: e.Render(clock)}
 	}
 	for _, a := range x.Advice {
-		d.Advice = append(d.Advice, Advice{Code: string(a.Code()), Text: a.Render(clock), Details: a})
+		d.Advice = append(d.Advice, Advice{Code: string(a.Code()), Text: a.Render(clock), Details: Details(a)})
 	}
 	if s := x.Size; s != nil {
 		d.Size = &Size{Has: s.Has, Least: s.Least, Most: s.Most, Leaving: s.Leaving, Text: s.Render(clock)}

@@ -182,7 +182,7 @@ func (j *joined) List(ctx context.Context, list client.ObjectList, opts ...clien
 // answerOf puts a preview into the answer's terms.
 func answerOf(job string, p scheduling.Preview, clock scheduling.Clock) Answer {
 	a := Answer{
-		Job: job, Starts: p.Plan != nil, Code: string(p.Reason.Code()), Reason: p.Reason.Render(clock), Details: p.Reason,
+		Job: job, Starts: p.Plan != nil, Code: string(p.Reason.Code()), Reason: p.Reason.Render(clock), Details: explanation.Details(p.Reason),
 		Document: explanation.New(p.Explanation, clock),
 	}
 	if p.Plan != nil {

@@ -133,7 +133,7 @@ func ask(ctx context.Context, reader client.Reader, explain explain, namespace, 
 		}
 		if err == nil {
 			clock := snapshot.Clock(time.Now(), time.Local)
-			answer.Code, answer.Reason, answer.Details = string(x.Reason.Code()), x.Reason.Render(clock), x.Reason
+			answer.Code, answer.Reason, answer.Details = string(x.Reason.Code()), x.Reason.Render(clock), explanation.Details(x.Reason)
 			answer.Document = explanation.New(x, clock)
 		}
 	}

@@ -86,6 +86,10 @@ func mirror(s *v1alpha1.TrainingJobStatus, gang *v1alpha1.Gang) {
 	s.Restarts = g.Restarts
 	s.Evictions, s.EvictedFor = g.Evictions, g.EvictedFor
 	s.SavedTime, s.Progress = g.SavedTime.DeepCopy(), g.Progress.DeepCopy()
+	if g.Outcome == v1alpha1.GangSucceeded && s.Progress != nil {
+		// Whatever it said last: it may not have come to say that it was done.
+		s.Progress.Percent, s.Progress.DoneMillionths = "100%", v1alpha1.Whole
+	}
 	s.Shrunk, s.GivenBack = g.Shrunk, slices.Clone(g.GivenBack)
 	s.GPUSeconds, s.CPUSeconds = g.GPUSeconds.DeepCopy(), g.CPUSeconds.DeepCopy()
 }

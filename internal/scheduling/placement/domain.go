@@ -113,6 +113,19 @@ func (c *Cluster) DomainPath(d DomainID) []string {
 	return c.domains[d].path
 }
 
+// Inside reports that a domain is another, or a part of it.
+func (c *Cluster) Inside(d, outer DomainID) bool {
+	if d == outer || outer == NoDomain {
+		return true
+	}
+	if d < 0 || outer < 0 {
+		id, alone := d.alone()
+		return alone && outer > 0 && slices.Contains(c.nodes[id].domains, outer)
+	}
+	in, of := c.domains[d].path, c.domains[outer].path
+	return len(in) >= len(of) && slices.Equal(in[:len(of)], of)
+}
+
 // DomainNodes are the nodes in the domain, by name. They are not to be changed.
 func (c *Cluster) DomainNodes(d DomainID) []NodeID {
 	if d == NoDomain {

@@ -80,8 +80,9 @@ func (c *Cluster) typical(a *Ask, share int64) kind {
 		if k.milli == 0 {
 			largest := int64(0)
 			for i := range c.nodes {
-				for _, d := range c.nodes[i].devices {
-					largest = max(largest, d.memory)
+				n := &c.nodes[i]
+				for u := n.usable; n.present && u != 0; u &= u - 1 {
+					largest = max(largest, n.devices[bits.TrailingZeros64(u)].memory)
 				}
 			}
 			k.milli = Whole / 2

@@ -61,3 +61,54 @@ func TestRecall(t *testing.T) {
 		})
 	}
 }
+
+// What users used is remembered user by user, and a queue's own record has the
+// last word on what they had together.
+func TestRecallUsers(t *testing.T) {
+	day := grow(t).halfLife
+	specs := []Spec{{Name: "team"}, {Name: "a", Parent: "team"}}
+	before := grow(t, specs...)
+	a := before.must("a")
+	for i, name := range []string{"ann", "bob", "cem"} {
+		ask := before.Classes().Zero()
+		ask[GPU] = int64(1000 * (i + 1))
+		before.Charge(a, before.User(name), ask)
+	}
+	before.Advance(10 * day)
+	ask := before.Classes().Zero()
+	ask[GPU] = 2000
+	before.Refund(a, before.User("bob"), ask)
+	kept := before.Users(2)
+	if len(kept.Usage) != 2 || kept.Usage[0].User != "cem" || kept.Usage[1].User != "bob" || kept.Usage[1].Held["gpu"] != 0 {
+		t.Fatalf("kept %+v, want cem and bob, who no longer holds anything", kept)
+	}
+	tests := []struct {
+		name     string
+		queues   []Recollection
+		bob, all float64
+	}{
+		// After a half-life cem has 3,000 still, for it is held, and bob half.
+		{"users alone", nil, 999, 3998},
+		{"the queue had more, which is nobody's", []Recollection{{Queue: "a", At: 10 * day, Used: Amounts{"gpu": 3000}, Decayed: Amounts{"gpu": 7000}}}, 999, 5000},
+		{"the queue had less", []Recollection{{Queue: "a", At: 10 * day, Used: Amounts{"gpu": 0}, Decayed: Amounts{"gpu": 4000}}}, 999 * 2000. / 3998, 2000},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tree := grow(t, specs...)
+			q := tree.must("a")
+			ask := tree.Classes().Zero()
+			ask[GPU] = 3000
+			tree.Charge(q, tree.User("cem"), ask)
+			tree.Advance(11 * day)
+			tree.RecallUsers(kept)
+			tree.Recall(tt.queues)
+			r := tree.records[recordKey{int32(tree.leaf(q)), tree.User("bob")}]
+			if got := tree.lately[int(r)*tree.classes.Len()+int(GPU)]; math.Abs(got-tt.bob) > 2 {
+				t.Errorf("bob: %.0f, want %.0f", got, tt.bob)
+			}
+			if got := tree.Decayed(Root, GPU); math.Abs(got-tt.all) > 2 {
+				t.Errorf("all: %.0f, want %.0f", got, tt.all)
+			}
+		})
+	}
+}

@@ -102,13 +102,12 @@ type world struct {
 	c     *placement.Cluster
 	draw  stream
 	total int64 // of the cluster, in milli-GPU
-	// kinds are the distinct asks, of says which each pod makes, and seen
-	// counts those that arrived.
+	// kinds are the distinct asks, of says which each pod makes, and mix learns
+	// from those that arrived.
 	kinds   []kind
 	of      []int
 	classes []placement.Class
-	seen    []kind
-	lesson  int // arrivals at which it is learned next
+	mix     placement.Mix
 }
 
 // run is one run.
@@ -149,7 +148,7 @@ func (o *Options) run(ctx context.Context, seed uint64) (Row, error) {
 
 // world is the beginning of a run.
 func (o *Options) world(seed uint64) (*world, error) {
-	w := &world{o: o, draw: stream{seed}, lesson: firstLesson}
+	w := &world{o: o, draw: stream{seed}}
 	var err error
 	if w.c, w.total, err = o.cluster(&w.draw, seed); err != nil {
 		return nil, err
@@ -167,7 +166,6 @@ func (o *Options) world(seed uint64) (*world, error) {
 			return nil, err
 		}
 		w.classes = append(w.classes, k)
-		w.seen = append(w.seen, kind{ask: w.kinds[i].ask})
 	}
 	if o.Learning == FromTrace {
 		return w, w.c.SetWorkload(typical(w.kinds, o.cover()))
@@ -176,14 +174,8 @@ func (o *Options) world(seed uint64) (*world, error) {
 }
 
 const (
-	// firstLesson is after how many arrivals the mix is first learned from;
-	// further lessons follow whenever a quarter more has arrived.
-	firstLesson = 16
 	// weighEvery is after how many arrivals scarcity is weighed anew.
 	weighEvery = 200
-	// doubt is how many arrivals the built-in workload counts for, at least,
-	// while the mix is being learned; and at least one in a hundred.
-	doubt = 1600
 	// fgdCover is how many percent of the pods the typical kinds of FGD
 	// cover.
 	fgdCover = 95
@@ -200,19 +192,12 @@ func (o *Options) cover() int64 {
 // learn notes an arrival before it is placed, and from time to time tells the
 // placement what arrives.
 func (w *world) learn(before, kind int) error {
-	w.seen[kind].count++
-	if w.o.Learning == FromArrivals && before+1 == w.lesson {
-		w.lesson += w.lesson / 4
-		mix := typical(w.seen, w.o.cover())
-		for i := range mix {
-			mix[i].Share *= 100
+	if w.o.Learning == FromArrivals {
+		ask := w.kinds[kind].ask
+		ask.MemoryBytes = 0
+		if w.mix.Note(&ask, 1); w.mix.Due() {
+			return w.c.SetWorkload(w.mix.Lesson())
 		}
-		for _, d := range placement.DefaultWorkload() {
-			d.Ask.MemoryBytes = 0
-			d.Share *= int64(max(doubt, before)) / 100
-			mix = append(mix, d)
-		}
-		return w.c.SetWorkload(mix)
 	}
 	if w.o.Policy == placement.Muster && before%weighEvery == 0 {
 		w.c.Weigh()

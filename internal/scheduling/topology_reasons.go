@@ -144,7 +144,7 @@ func (r InDomain) Render(clock Clock) string {
 			return fmt.Sprintf("%sneeds %s %s; %s, with %s", lead, wantText(of.Need, of.Models), one, where, wantText(of.Have, of.Models))
 		}
 	}
-	return fmt.Sprintf("%smust be %s; %s: %s", lead, one, where, r.Of.Render(clock))
+	return fmt.Sprintf("%smust be %s; %s: %s", lead, one, where, strings.TrimPrefix(r.Of.Render(clock), impossible))
 }
 
 // Render says it in words.
