@@ -20,8 +20,8 @@ import (
 // startWithin is how long a start may take, programs already built.
 const startWithin = 2 * time.Minute
 
-// Cluster is a running one. Its methods may be called at the same time, but
-// for Stop.
+// Cluster is a running one. Its methods may be called at the same time; after
+// Stop only Stop.
 type Cluster struct {
 	// Nodes in the order of the options.
 	Nodes []*Node
@@ -34,6 +34,9 @@ type Cluster struct {
 	authority *authority
 	config    *rest.Config
 	client    kubernetes.Interface
+
+	stop    sync.Once
+	stopped error
 
 	mu       sync.Mutex
 	programs map[string]program
@@ -91,7 +94,7 @@ func (c *Cluster) start(ctx context.Context) error {
 	}
 	say("machines stand")
 	// 3. The API server, and meanwhile the runtimes.
-	images, err := c.writeImages()
+	images, err := c.writeImages(ctx)
 	if err != nil {
 		return err
 	}
@@ -161,13 +164,12 @@ func (c *Cluster) connect() error {
 	return nil
 }
 
-// writeImages writes the images of all nodes, once each, and returns the files
-// for each node.
-func (c *Cluster) writeImages() ([][]string, error) {
+// writeImages returns the files with the images of each node.
+func (c *Cluster) writeImages(ctx context.Context) ([][]string, error) {
 	if len(c.Nodes) == 0 {
 		return nil, nil
 	}
-	busybox, err := Busybox()
+	busybox, err := Busybox(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -176,17 +178,18 @@ func (c *Cluster) writeImages() ([][]string, error) {
 	for i, node := range c.Nodes {
 		for _, image := range append([]Image{pause(), busybox}, node.Images...) {
 			if written[image.Name] == "" {
-				path := c.path(fmt.Sprintf("image-%d.tar", len(written)))
-				if err := image.Write(path); err != nil {
+				if written[image.Name], err = image.cached(c.imageFolder()); err != nil {
 					return nil, err
 				}
-				written[image.Name] = path
 			}
 			files[i] = append(files[i], written[image.Name])
 		}
 	}
 	return files, nil
 }
+
+// imageFolder is where images are kept between runs.
+func (c *Cluster) imageFolder() string { return filepath.Join(filepath.Dir(c.bin), "images") }
 
 // path is a path in the cluster's folder.
 func (c *Cluster) path(elements ...string) string {
@@ -215,8 +218,13 @@ func (c *Cluster) Node(name string) *Node {
 
 // Stop ends all programs and containers at once, without waiting for anything
 // that they would do at their end, and removes everything that the cluster has
-// made on this machine.
+// made on this machine. A second call does nothing and returns the same.
 func (c *Cluster) Stop() error {
+	c.stop.Do(func() { c.stopped = c.end() })
+	return c.stopped
+}
+
+func (c *Cluster) end() error {
 	machines := []*machine{}
 	for _, node := range c.Nodes {
 		machines = append(machines, node.machine)

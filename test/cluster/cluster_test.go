@@ -168,20 +168,48 @@ func TestTwoKubeletsOneNetwork(t *testing.T) {
 	if first.Status.HostIP == second.Status.HostIP || first.Status.PodIP == second.Status.PodIP {
 		t.Fatalf("two nodes share an address: %v, %v", first.Status, second.Status)
 	}
-	// A pod reaches one on the other node by its address and through the
-	// Service by its name, and the API server by the Service that every
-	// cluster has.
-	create(t, c, pod("client", "node-1", 0, "/bin/sh", "-c", `
-		ask() { for i in $(seq 50); do wget -T 1 -qO- "$1" 2>/dev/null && return; sleep 0.2; done; echo "no answer from $1"; }
-		ask http://`+second.Status.PodIP+`:8080; ask http://web; ask http://`+c.Node("other").Address+`:8080
-		nc -w 5 -z kubernetes.default 443 && echo API`))
+	// A pod reaches one on the other node by its address, through the Service
+	// by its name and through the host port, and the API server by the Service
+	// that every cluster has.
+	python, err := cluster.Python(t.Context(), "/usr/bin/python3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Node("node-1").Import(t.Context(), python); err != nil {
+		t.Fatal(err)
+	}
+	client := pod("client", "node-1", 0, "python3", "-u", "-c", askAll,
+		"http://"+second.Status.PodIP+":8080", "http://web", "http://"+c.Node("other").Address+":8080")
+	client.Spec.Containers[0].Image = cluster.PythonImage
+	create(t, c, client)
 	await(t, c, "client", "done", func(pod *corev1.Pod) bool {
 		return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	})
-	if got, want := logs(t, c, "client"), strings.Repeat("server-other\n", 3)+"API\n"; got != want {
+	if got, want := logs(t, c, "client"), strings.Repeat("server-other\n", 3)+"API v1.37.1\n"; got != want {
 		t.Errorf("the client on the first node printed\n%s, want\n%s", got, want)
 	}
 }
+
+// askAll asks each address until it answers, since a Service leads somewhere
+// only once every party has heard of it; then the API server, as any program
+// in a pod does.
+const askAll = `
+import json, ssl, sys, time, urllib.request
+def ask(url, **options):
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return urllib.request.urlopen(url, timeout=2, **options).read().decode()
+        except OSError as error:
+            if time.monotonic() > deadline:
+                return f"{url}: {error}\n"
+            time.sleep(0.1)
+for url in sys.argv[1:]:
+    print(ask(url), end="")
+account = "/var/run/secrets/kubernetes.io/serviceaccount/"
+request = urllib.request.Request("https://kubernetes.default.svc/version", headers={"Authorization": "Bearer " + open(account + "token").read()})
+print("API", json.loads(ask(request, context=ssl.create_default_context(cafile=account + "ca.crt")))["gitVersion"])
+`
 
 func TestKubeletCountsGPUs(t *testing.T) {
 	c := start(t, cluster.Options{WithoutServices: true, Nodes: []cluster.NodeOptions{{GPUs: 2, Product: "Pretend-16GB", MemoryMiB: 16384}}})

@@ -111,7 +111,6 @@ func (c *Cluster) startManagers() error {
 func (c *Cluster) startDNS() error {
 	path := c.path("Corefile")
 	content := fmt.Sprintf(`.:53 {
-  bind %s
   errors
   kubernetes cluster.local in-addr.arpa {
     kubeconfig %s
@@ -119,7 +118,7 @@ func (c *Cluster) startDNS() error {
     ttl 1
   }
 }
-`, c.site.control(), c.authority.file(coreDNS+".kubeconfig"))
+`, c.authority.file(coreDNS+".kubeconfig"))
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		return fmt.Errorf("writing the configuration of CoreDNS: %w", err)
 	}

@@ -10,10 +10,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 )
 
 // Image is a container image made of files of this machine; there is no
@@ -43,37 +43,54 @@ type File struct {
 	Skip func(path string, entry fs.DirEntry) bool
 }
 
-// The images that every node has.
-const (
-	pauseImage = "muster.test/pause:1"
-	// BusyboxImage is the name of [Busybox].
-	BusyboxImage = "muster.test/busybox:1"
-)
-
-// Busybox is a small image with a shell and what belongs to it: one static
-// program, under all its names.
-func Busybox() (Image, error) {
-	// The program itself lists its names; a test's deadline covers it.
-	output, err := exec.Command("/bin/busybox", "--list").Output() //nolint:noctx
+// cached returns a file with the image in folder, and writes it if none is
+// there yet that was made of the very same files.
+func (i Image) cached(folder string) (string, error) {
+	key, err := i.fingerprint()
 	if err != nil {
-		return Image{}, fmt.Errorf("asking busybox for its names: %w", err)
+		return "", fmt.Errorf("looking at the files of the image %s: %w", i.Name, err)
 	}
-	image := Image{Name: BusyboxImage, Command: []string{"/bin/sh"}, Env: []string{"PATH=/bin"}}
-	image.Files = append(image.Files,
-		File{To: "/bin/busybox", From: "/bin/busybox"},
-		File{To: "/tmp"}, File{To: "/root"}, File{To: "/etc/passwd", Content: "root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n"},
-		File{To: "/etc/group", Content: "root:x:0:\nnogroup:x:65534:\n"})
-	for name := range strings.FieldsSeq(string(output)) {
-		if name != "busybox" {
-			image.Files = append(image.Files, File{To: "/bin/" + name, Link: "busybox"})
-		}
+	path := filepath.Join(folder, key+".tar")
+	now := time.Now()
+	if os.Chtimes(path, now, now) == nil {
+		return path, nil
 	}
-	return image, nil
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", fmt.Errorf("making the folder of images: %w", err)
+	}
+	work, err := os.MkdirTemp(folder, "tmp.")
+	if err != nil {
+		return "", fmt.Errorf("making a folder for the image %s: %w", i.Name, err)
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	if err := i.Write(filepath.Join(work, "image.tar")); err != nil {
+		return "", err
+	}
+	return path, os.Rename(filepath.Join(work, "image.tar"), path)
 }
 
-// pause is what holds a pod's namespaces.
-func pause() Image {
-	return Image{Name: pauseImage, Files: []File{{To: "/bin/busybox", From: "/bin/busybox"}}, Entrypoint: []string{"/bin/busybox", "sleep", "2147483647"}}
+// fingerprint is another one when the image would be, as far as names, sizes
+// and times of files tell.
+func (i Image) fingerprint() (string, error) {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q %q %q %q\n", i.Name, i.Env, i.Entrypoint, i.Command)
+	for _, file := range i.Files {
+		fmt.Fprintf(sum, "%q %q %q %q\n", file.To, file.From, file.Link, file.Content)
+		if file.From == "" {
+			continue
+		}
+		err := file.walk(func(path, to string, entry fs.DirEntry) error {
+			info, err := entry.Info()
+			if err == nil {
+				fmt.Fprintf(sum, "%q %d %d %s\n", to, info.Size(), info.ModTime().UnixNano(), info.Mode())
+			}
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:16], nil
 }
 
 // Write writes the image to path as a tar of an OCI layout, which

@@ -69,26 +69,33 @@ func (l *layerWriter) header(header *tar.Header, path string) error {
 
 // tree copies a file, or a folder with everything below.
 func (l *layerWriter) tree(file File) error {
+	return file.walk(func(path, to string, entry fs.DirEntry) error {
+		if entry.IsDir() {
+			return l.folder(to)
+		}
+		return l.copy(path, to)
+	})
+}
+
+// walk visits what the file stands for, with the places where it lies here and
+// in the image.
+func (f File) walk(visit func(path, to string, entry fs.DirEntry) error) error {
 	// What From itself is a link to is meant; links below stay links.
-	from, err := filepath.EvalSymlinks(file.From)
+	from, err := filepath.EvalSymlinks(f.From)
 	if err != nil {
-		return fmt.Errorf("looking for %s: %w", file.From, err)
+		return fmt.Errorf("looking for %s: %w", f.From, err)
 	}
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if file.Skip != nil && path != from && file.Skip(path, entry) {
+		if f.Skip != nil && path != from && f.Skip(path, entry) {
 			if entry.IsDir() {
 				return filepath.SkipDir
 			}
 			return nil
 		}
-		to := filepath.Join(file.To, strings.TrimPrefix(path, from))
-		if entry.IsDir() {
-			return l.folder(to)
-		}
-		return l.copy(path, to)
+		return visit(path, filepath.Join(f.To, strings.TrimPrefix(path, from)), entry)
 	})
 }
 

@@ -160,11 +160,10 @@ func (n *Node) Command(ctx context.Context, line ...string) *exec.Cmd {
 
 // Import makes an image known to the node.
 func (n *Node) Import(ctx context.Context, image Image) error {
-	path := n.path("image.tar")
-	if err := image.Write(path); err != nil {
+	path, err := image.cached(n.cluster.imageFolder())
+	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(path) }()
 	return n.importFile(ctx, path)
 }
 
