@@ -17,8 +17,9 @@ import (
 	"github.com/muster-dev/muster/test/cluster/wire"
 )
 
-// startWithin is how long a start may take, programs already built.
-const startWithin = 2 * time.Minute
+// startWithin is how long a start may take, programs already built: seconds,
+// but for large images.
+const startWithin = 5 * time.Minute
 
 // Cluster is a running one. Its methods may be called at the same time; after
 // Stop only Stop.

@@ -29,6 +29,9 @@ func start(t *testing.T, options cluster.Options) *cluster.Cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(c.Tails())
+		}
 		if err := c.Stop(); err != nil {
 			t.Error(err)
 		}

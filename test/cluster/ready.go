@@ -39,6 +39,9 @@ func (c *Cluster) await(ctx context.Context, what string, check func(context.Con
 	}
 }
 
+// Tails are the ends of the logs of all programs, for when a test fails.
+func (c *Cluster) Tails() string { return c.tails(c.Programs()) }
+
 func (c *Cluster) tails(names []string) string {
 	var all strings.Builder
 	for _, name := range names {

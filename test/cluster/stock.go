@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -77,16 +78,15 @@ func Python(ctx context.Context, interpreter string) (Image, error) {
 	// The real program lies where its libraries are looked for from; what is
 	// asked for as python3 is the interpreter that was named, so that a virtual
 	// environment is found.
-	image.Files = append(image.Files, File{To: about.Real, From: about.Real}, File{To: about.Library, From: about.Library, Skip: unneeded})
+	image.Files = append(image.Files, File{To: about.Real, From: about.Real}, File{To: about.Library, From: about.Library, Skip: about.unneeded})
 	native := []string{about.Real}
-	folders := []string{about.Library}
 	if about.Environment != "" {
 		image.Files = append(image.Files, File{To: about.Environment, From: about.Environment})
+		image.Files = append(image.Files, links(about.Environment+"/bin/python3", about)...)
 		image.Env = []string{"PATH=" + about.Environment + "/bin:/usr/bin"}
-		folders = append(folders, about.Environment)
 	}
-	for _, folder := range folders {
-		found, err := sharedObjects(folder)
+	for _, file := range image.Files {
+		found, err := sharedObjects(file)
 		if err != nil {
 			return image, err
 		}
@@ -129,19 +129,48 @@ func ask(ctx context.Context, interpreter string) (installation, error) {
 	return about, nil
 }
 
-// unneeded are large parts of the standard library that no program here uses.
-func unneeded(path string, entry fs.DirEntry) bool {
+// unneeded are large parts of the standard library that no program here uses,
+// and packages that a virtual environment does not see.
+func (i installation) unneeded(path string, entry fs.DirEntry) bool {
 	name := filepath.Base(path)
-	return entry.IsDir() && (name == "test" || name == "tests" || name == "idlelib" || name == "lib2to3" || strings.HasPrefix(name, "config-"))
+	if !entry.IsDir() {
+		return false
+	}
+	return name == "test" || name == "tests" || name == "idlelib" || name == "lib2to3" || strings.HasPrefix(name, "config-") ||
+		name == "site-packages" && i.Environment != ""
 }
 
-func sharedObjects(folder string) ([]string, error) {
+// links are the symbolic links on the way from an environment's interpreter to
+// the real program, outside the environment.
+func links(path string, about installation) []File {
+	var files []File
+	for path != about.Real {
+		target, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		if !strings.HasPrefix(path, about.Environment+"/") {
+			files = append(files, File{To: path, Link: target})
+		}
+		path = target
+	}
+	return files
+}
+
+// sharedObjects are those that a file of an image brings along.
+func sharedObjects(file File) ([]string, error) {
+	if file.From == "" {
+		return nil, nil
+	}
 	var found []string
-	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.Type().IsRegular() && (strings.HasSuffix(path, ".so") || strings.Contains(filepath.Base(path), ".so.")) {
+	err := file.walk(func(path, _ string, entry fs.DirEntry) error {
+		if entry.Type().IsRegular() && (strings.HasSuffix(path, ".so") || strings.Contains(filepath.Base(path), ".so.")) {
 			found = append(found, path)
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("looking for shared objects: %w", err)

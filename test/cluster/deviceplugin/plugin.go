@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// registerAgain is how long a kubelet that does not answer is left alone.
-	registerAgain = 200 * time.Millisecond
+	// lookAgain is how often it is looked whether the kubelet listens.
+	lookAgain = 100 * time.Millisecond
 	// askWithin is how soon a kubelet asks for the devices of a plugin that it
 	// has registered; one that does not has died in between.
 	askWithin = 10 * time.Second
@@ -45,12 +45,13 @@ type session struct {
 func (p *plugin) serve(ctx context.Context) error {
 	ctx, hungUp := context.WithCancel(ctx)
 	defer hungUp()
+	// A kubelet that starts clears the folder before it listens.
+	if !p.kubeletListens(ctx) {
+		return nil
+	}
 	path := filepath.Join(p.folder, p.socket())
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the socket of an earlier plugin: %w", err)
-	}
-	if err := os.MkdirAll(p.folder, 0o750); err != nil {
-		return fmt.Errorf("making the folder of plugins: %w", err)
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
 	if err != nil {
@@ -61,7 +62,7 @@ func (p *plugin) serve(ctx context.Context) error {
 	api.RegisterDevicePluginServer(server, &session{plugin: p, hungUp: hungUp, asked: asked})
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	if p.register(ctx, path) && wasAsked(ctx, asked) {
+	if p.register(ctx) == nil && wasAsked(ctx, asked) {
 		<-ctx.Done()
 	}
 	server.Stop()
@@ -71,21 +72,17 @@ func (p *plugin) serve(ctx context.Context) error {
 	return nil
 }
 
-// register tells the kubelet where the plugin listens, as often as it takes. A
-// kubelet that was still clearing its folder took the socket with it: then it
-// is for the next session, and false.
-func (p *plugin) register(ctx context.Context, path string) bool {
+// kubeletListens waits until it does; false if ctx ends before.
+func (p *plugin) kubeletListens(ctx context.Context) bool {
 	for ctx.Err() == nil {
-		err := p.registerOnce(ctx)
+		connection, err := (&net.Dialer{}).DialContext(ctx, "unix", p.kubelet())
 		if err == nil {
+			_ = connection.Close()
 			return true
-		}
-		if _, gone := os.Lstat(path); gone != nil {
-			return false
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(registerAgain):
+		case <-time.After(lookAgain):
 		}
 	}
 	return false
@@ -103,7 +100,8 @@ func wasAsked(ctx context.Context, asked <-chan struct{}) bool {
 	return false
 }
 
-func (p *plugin) registerOnce(ctx context.Context) error {
+// register tells the kubelet where the plugin listens.
+func (p *plugin) register(ctx context.Context) error {
 	connection, err := grpc.NewClient("unix://"+p.kubelet(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return fmt.Errorf("connecting with the kubelet: %w", err)
