@@ -72,17 +72,17 @@ func (i Image) cached(folder string) (string, error) {
 // fingerprint is another one when the image would be, as far as names, sizes
 // and times of files tell.
 func (i Image) fingerprint() (string, error) {
-	sum := sha256.New()
-	fmt.Fprintf(sum, "%q %q %q %q\n", i.Name, i.Env, i.Entrypoint, i.Command)
+	var all strings.Builder
+	fmt.Fprintf(&all, "%q %q %q %q\n", i.Name, i.Env, i.Entrypoint, i.Command)
 	for _, file := range i.Files {
-		fmt.Fprintf(sum, "%q %q %q %q\n", file.To, file.From, file.Link, file.Content)
+		fmt.Fprintf(&all, "%q %q %q %q\n", file.To, file.From, file.Link, file.Content)
 		if file.From == "" {
 			continue
 		}
-		err := file.walk(func(path, to string, entry fs.DirEntry) error {
+		err := file.walk(func(_, to string, entry fs.DirEntry) error {
 			info, err := entry.Info()
 			if err == nil {
-				fmt.Fprintf(sum, "%q %d %d %s\n", to, info.Size(), info.ModTime().UnixNano(), info.Mode())
+				fmt.Fprintf(&all, "%q %d %d %s\n", to, info.Size(), info.ModTime().UnixNano(), info.Mode())
 			}
 			return err
 		})
@@ -90,7 +90,8 @@ func (i Image) fingerprint() (string, error) {
 			return "", err
 		}
 	}
-	return hex.EncodeToString(sum.Sum(nil))[:16], nil
+	sum := sha256.Sum256([]byte(all.String()))
+	return hex.EncodeToString(sum[:8]), nil
 }
 
 // Write writes the image to path as a tar of an OCI layout, which

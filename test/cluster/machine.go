@@ -123,16 +123,15 @@ func (m *machine) hand(event wire.Event) {
 
 // order has one thing done. It waits for the answer, which comes at once: no
 // order waits for anything.
-func (m *machine) order(order wire.Order) (wire.Event, error) {
+func (m *machine) order(order wire.Order) error {
 	answer := make(chan wire.Event, 1)
 	if err := m.send(order, answer); err != nil {
-		return wire.Event{}, err
+		return err
 	}
-	event := <-answer
-	if event.Error != "" {
-		return event, fmt.Errorf("on %s: %s", m.name, event.Error)
+	if event := <-answer; event.Error != "" {
+		return fmt.Errorf("on %s: %s", m.name, event.Error)
 	}
-	return event, nil
+	return nil
 }
 
 func (m *machine) send(order wire.Order, answer chan wire.Event) error {
@@ -165,7 +164,7 @@ func (m *machine) start(run wire.Run) error {
 	if m.program(run.Name) != nil {
 		return fmt.Errorf("%s runs already on %s", run.Name, m.name)
 	}
-	_, err := m.order(wire.Order{Run: &run})
+	err := m.order(wire.Order{Run: &run})
 	if err != nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -200,8 +199,7 @@ func (m *machine) end(ctx context.Context, name string, signal syscall.Signal) e
 }
 
 func (m *machine) signal(name string, signal syscall.Signal) error {
-	_, err := m.order(wire.Order{Kill: &wire.Kill{Name: name, Signal: int(signal)}})
-	return err
+	return m.order(wire.Order{Kill: &wire.Kill{Name: name, Signal: int(signal)}})
 }
 
 // off ends the machine and everything on it, as if its plug were pulled.

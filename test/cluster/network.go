@@ -92,11 +92,10 @@ func (s site) linkUp(control *machine) error {
 	if err := netlink.LinkSetUp(link); err != nil {
 		return fmt.Errorf("bringing %s up: %w", s.link(), err)
 	}
-	if _, err := control.order(wire.Order{Bridge: &wire.Bridge{Name: "hub", Address: s.control() + "/24"}}); err != nil {
+	if err := control.order(wire.Order{Bridge: &wire.Bridge{Name: "hub", Address: s.control() + "/24"}}); err != nil {
 		return err
 	}
-	_, err = control.order(wire.Order{Link: &wire.Link{Name: "host", Master: "hub"}})
-	return err
+	return control.order(wire.Order{Link: &wire.Link{Name: "host", Master: "hub"}})
 }
 
 // unlink removes the host's end of a cluster's link at once; the kernel would,
@@ -126,19 +125,18 @@ func (s site) join(control *machine, nodes []*Node) error {
 		if err := netlink.LinkAdd(pair); err != nil {
 			return fmt.Errorf("linking %s with the control plane: %w", node.Name, err)
 		}
-		if _, err := control.order(wire.Order{Link: &wire.Link{Name: attrs.Name, Master: "hub"}}); err != nil {
+		if err := control.order(wire.Order{Link: &wire.Link{Name: attrs.Name, Master: "hub"}}); err != nil {
 			return err
 		}
 		// Nothing is behind the default route; but without one a process on
 		// the node cannot even try to reach a Service.
 		routes := s.routes(nodes, node)
 		routes["default"] = s.control()
-		if _, err := node.machine.order(wire.Order{Link: &wire.Link{Name: "eth0", Address: node.Address + "/24", Routes: routes}}); err != nil {
+		if err := node.machine.order(wire.Order{Link: &wire.Link{Name: "eth0", Address: node.Address + "/24", Routes: routes}}); err != nil {
 			return err
 		}
 	}
-	_, err := control.order(wire.Order{Link: &wire.Link{Name: "hub", Routes: s.routes(nodes, nil)}})
-	return err
+	return control.order(wire.Order{Link: &wire.Link{Name: "hub", Routes: s.routes(nodes, nil)}})
 }
 
 // routes lead to the pods of all nodes but one.

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/muster-dev/muster/test/cluster/wire"
 )
@@ -144,7 +145,16 @@ func (n *Node) runtimeSocket() string {
 }
 
 func (n *Node) runtimeAnswers(ctx context.Context) error {
-	connection, err := (&net.Dialer{}).DialContext(ctx, "unix", n.runtimeSocket())
+	return dial(ctx, "unix", n.runtimeSocket())
+}
+
+// kubeletAnswers is true of one that has found its runtime.
+func (n *Node) kubeletAnswers(ctx context.Context) error {
+	return dial(ctx, "tcp", net.JoinHostPort(n.Address, strconv.Itoa(kubeletPort)))
+}
+
+func dial(ctx context.Context, network, address string) error {
+	connection, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, network, address)
 	if err != nil {
 		return err
 	}

@@ -95,8 +95,9 @@ func (c *Cluster) Signal(name string, signal syscall.Signal) error {
 }
 
 // Restart starts a program again as it was started, after killing it if it
-// runs. It waits until the API server is ready again, whatever was restarted;
-// what nodes say of themselves takes longer, see [Cluster.Ready].
+// runs. It waits until etcd, the API server, containerd and kubelets answer; a
+// kubelet only starts where containerd runs, and nobody starts it again. What
+// nodes say of themselves takes longer: see [Cluster.Ready].
 func (c *Cluster) Restart(ctx context.Context, name string) error {
 	known, err := c.lookUp(name)
 	if err != nil {
@@ -108,10 +109,16 @@ func (c *Cluster) Restart(ctx context.Context, name string) error {
 	if err := known.on.start(known.run); err != nil {
 		return err
 	}
-	if !c.Runs(etcd) || !c.Runs(apiServer) {
-		return nil
+	node, short, onNode := strings.Cut(name, "/")
+	switch {
+	case name == apiServer, name == etcd && c.Runs(apiServer):
+		return c.await(ctx, "the API server to be ready again", c.apiReady, etcd, apiServer)
+	case onNode && short == containerd:
+		return c.await(ctx, name+" to answer again", c.Node(node).runtimeAnswers, name)
+	case onNode && short == kubelet:
+		return c.await(ctx, name+" to answer again", c.Node(node).kubeletAnswers, name)
 	}
-	return c.await(ctx, "the API server to be ready again", c.apiReady, etcd, apiServer)
+	return nil
 }
 
 func (c *Cluster) apiReady(ctx context.Context) error {

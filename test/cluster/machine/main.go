@@ -48,26 +48,24 @@ func run(orders io.Reader, events io.Writer) error {
 			return fmt.Errorf("reading an order: %w", err)
 		}
 		answer := wire.Event{Answer: order.ID}
-		pid, err := obey(programs, order)
-		if err != nil {
+		if err := obey(programs, order); err != nil {
 			answer.Error = err.Error()
 		}
-		answer.PID = pid
 		programs.tell(answer)
 	}
 	return lines.Err()
 }
 
-func obey(programs *programs, order wire.Order) (pid int, err error) {
+func obey(programs *programs, order wire.Order) error {
 	switch {
 	case order.Run != nil:
 		return programs.start(*order.Run)
 	case order.Kill != nil:
-		return 0, programs.signal(*order.Kill)
+		return programs.signal(*order.Kill)
 	case order.Link != nil:
-		return 0, setLink(*order.Link)
+		return setLink(*order.Link)
 	case order.Bridge != nil:
-		return 0, makeBridge(*order.Bridge)
+		return makeBridge(*order.Bridge)
 	}
-	return 0, errors.New("an order that asks for nothing known")
+	return errors.New("an order that asks for nothing known")
 }

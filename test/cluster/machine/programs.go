@@ -45,22 +45,22 @@ func (p *programs) write(event wire.Event) {
 	}
 }
 
-func (p *programs) start(run wire.Run) (int, error) {
+func (p *programs) start(run wire.Run) error {
 	log, err := os.OpenFile(run.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return 0, fmt.Errorf("opening the log of %s: %w", run.Name, err)
+		return fmt.Errorf("opening the log of %s: %w", run.Name, err)
 	}
 	defer func() { _ = log.Close() }()
 	null, err := os.Open(os.DevNull)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer func() { _ = null.Close() }()
 	// Held until the program has its name, so that it is not buried unnamed.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if pid, runs := p.byName[run.Name]; runs {
-		return 0, fmt.Errorf("%s runs already, as process %d", run.Name, pid)
+		return fmt.Errorf("%s runs already, as process %d", run.Name, pid)
 	}
 	pid, err := syscall.ForkExec(run.Line[0], run.Line, &syscall.ProcAttr{
 		Env:   run.Env,
@@ -68,10 +68,10 @@ func (p *programs) start(run wire.Run) (int, error) {
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
-		return 0, fmt.Errorf("starting %s: %w", run.Line[0], err)
+		return fmt.Errorf("starting %s: %w", run.Line[0], err)
 	}
 	p.byPID[pid], p.byName[run.Name] = run.Name, pid
-	return pid, nil
+	return nil
 }
 
 func (p *programs) signal(kill wire.Kill) error {

@@ -77,8 +77,6 @@ type Event struct {
 	Answer int `json:"answer"`
 	// Error says why an order could not be carried out.
 	Error string `json:",omitempty"`
-	// PID of the program that was started, in the machine.
-	PID int `json:",omitempty"`
 	// Ended is the name of a program that has ended, How how.
 	Ended string `json:",omitempty"`
 	How   string `json:",omitempty"`
