@@ -207,6 +207,10 @@ func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 // Client is the administrator's.
 func (c *Cluster) Client() kubernetes.Interface { return c.client }
 
+// HostAddress is this machine as the cluster's nodes and pods reach it, and
+// nobody else: where a test listens that serves something to them.
+func (c *Cluster) HostAddress() string { return c.site.host() }
+
 // Node returns a node by its name, nil if there is none.
 func (c *Cluster) Node(name string) *Node {
 	for _, node := range c.Nodes {

@@ -4,7 +4,10 @@ package cluster_test
 
 import (
 	"context"
+	"errors"
 	"io"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -173,7 +176,7 @@ func TestTwoKubeletsOneNetwork(t *testing.T) {
 	}
 	// A pod reaches one on the other node by its address, through the Service
 	// by its name and through the host port, and the API server by the Service
-	// that every cluster has.
+	// that every cluster has; and the test itself.
 	python, err := cluster.Python(t.Context(), "/usr/bin/python3")
 	if err != nil {
 		t.Fatal(err)
@@ -182,15 +185,35 @@ func TestTwoKubeletsOneNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := pod("client", "node-1", 0, "python3", "-u", "-c", askAll,
-		"http://"+second.Status.PodIP+":8080", "http://web", "http://"+c.Node("other").Address+":8080")
+		"http://"+second.Status.PodIP+":8080", "http://web", "http://"+c.Node("other").Address+":8080", "http://"+serve(t, c))
 	client.Spec.Containers[0].Image = cluster.PythonImage
 	create(t, c, client)
 	await(t, c, "client", "done", func(pod *corev1.Pod) bool {
 		return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	})
-	if got, want := logs(t, c, "client"), strings.Repeat("server-other\n", 3)+"API v1.37.1\n"; got != want {
+	if got, want := logs(t, c, "client"), strings.Repeat("server-other\n", 3)+"from the test\nAPI v1.37.1\n"; got != want {
 		t.Errorf("the client on the first node printed\n%s, want\n%s", got, want)
 	}
+}
+
+// serve answers pods from the test's own process; it returns where.
+func serve(t *testing.T, c *cluster.Cluster) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", c.HostAddress()+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(response http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(response, "from the test\n")
+	})}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		if err := errors.Join(server.Close(), <-served); !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String()
 }
 
 // askAll asks each address until it answers, since a Service leads somewhere

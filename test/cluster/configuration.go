@@ -47,7 +47,7 @@ func (n *Node) networkConfig() string {
     {"type": "portmap", "capabilities": {"portMappings": true}}
   ]
 }
-`, pods(n.number))
+`, n.cluster.site.pods(n.number))
 }
 
 // kubeletConfig is a normal kubelet's, but for what a shared disk and missing
@@ -105,7 +105,7 @@ mode: iptables
 clusterCIDR: %s
 oomScoreAdj: 0
 conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
-`, n.cluster.authority.file("kube-proxy.kubeconfig"), n.Name, podRange)
+`, n.cluster.authority.file("kube-proxy.kubeconfig"), n.Name, n.cluster.site.cidr())
 }
 
 // labels are the node's, as the kubelet's flag.

@@ -16,8 +16,9 @@
 // that. What the kernel does not clean up, folders and control groups, is swept
 // by the next Start.
 //
-// Nothing listens on an address that can be reached from outside: the host
-// reaches the control plane through one link of its own, at 10.x.0.2.
+// Nothing listens on an address that can be reached from outside. The host and
+// the cluster, pods included, reach one another through one link of their own:
+// the host is 10.x.0.1, the API server 10.x.0.2.
 //
 // The package must not know Muster: it is what a user has before installing
 // it. It needs root, Linux, and Debian's packages that hack/cluster-deps names.

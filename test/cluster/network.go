@@ -11,29 +11,27 @@ import (
 	"github.com/muster-dev/muster/test/cluster/wire"
 )
 
-// Addresses within a cluster. Its second byte is the only thing that differs
-// between clusters, and only it is seen on the host.
+// Addresses of Services are seen within a cluster alone, so that all clusters
+// have the same. Those of machines and pods are seen by the host, too.
 const (
 	services    = "10.96.0.0/16"
 	serviceIP   = "10.96.0.1"
-	podRange    = "10.244.0.0/16"
 	securePort  = 6443
 	kubeletPort = 10250
 	// The second bytes that are tried, in this order.
 	firstSite, lastSite = 100, 199
 )
 
-// site is the second byte of a cluster's addresses, 10.<site>.0.0/24.
+// site is the second byte of a cluster's addresses: 10.<site>.0.0/24 are those
+// of the host and of machines, 10.<site>.<number>.0/24 those of a node's pods.
 type site int
 
 func (s site) link() string           { return fmt.Sprintf("muster-c%d", int(s)) }
 func (s site) host() string           { return fmt.Sprintf("10.%d.0.1", int(s)) }
 func (s site) control() string        { return fmt.Sprintf("10.%d.0.2", int(s)) }
 func (s site) node(number int) string { return fmt.Sprintf("10.%d.0.%d", int(s), 10+number) }
-func (s site) cidr() string           { return fmt.Sprintf("10.%d.0.0/24", int(s)) }
-
-// pods is the range of the pods of a node, by its number from 1.
-func pods(number int) string { return fmt.Sprintf("10.244.%d.0/24", number) }
+func (s site) pods(number int) string { return fmt.Sprintf("10.%d.%d.0/24", int(s), number) }
+func (s site) cidr() string           { return fmt.Sprintf("10.%d.0.0/16", int(s)) }
 
 // settle links the host with the control plane's machine, at a site that
 // nothing on the host uses. The link's name is what two clusters that start at
@@ -58,7 +56,7 @@ func settle(control *machine) (site, error) {
 		}
 		return s, s.linkUp(control)
 	}
-	return 0, fmt.Errorf("no address is free for a cluster: each of 10.%d.0.0/24 to 10.%d.0.0/24 is routed somewhere on this machine", firstSite, lastSite)
+	return 0, fmt.Errorf("no address is free for a cluster: each of 10.%d.0.0/16 to 10.%d.0.0/16 is routed somewhere on this machine", firstSite, lastSite)
 }
 
 func taken(s site, routes []netlink.Route) bool {
@@ -136,7 +134,30 @@ func (s site) join(control *machine, nodes []*Node) error {
 			return err
 		}
 	}
-	return control.order(wire.Order{Link: &wire.Link{Name: "hub", Routes: s.routes(nodes, nil)}})
+	if err := control.order(wire.Order{Link: &wire.Link{Name: "hub", Routes: s.routes(nodes, nil)}}); err != nil {
+		return err
+	}
+	return s.routeFromHost(nodes)
+}
+
+// routeFromHost lets this machine and pods reach one another; the routes go
+// with the link.
+func (s site) routeFromHost(nodes []*Node) error {
+	link, err := netlink.LinkByName(s.link())
+	if err != nil {
+		return fmt.Errorf("looking for the link %s: %w", s.link(), err)
+	}
+	for _, node := range nodes {
+		_, pods, err := net.ParseCIDR(s.pods(node.number))
+		if err != nil {
+			return err
+		}
+		route := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: pods, Gw: net.ParseIP(node.Address)}
+		if err := netlink.RouteAdd(route); err != nil {
+			return fmt.Errorf("routing to the pods of %s: %w", node.Name, err)
+		}
+	}
+	return nil
 }
 
 // routes lead to the pods of all nodes but one.
@@ -144,7 +165,7 @@ func (s site) routes(nodes []*Node, but *Node) map[string]string {
 	routes := map[string]string{}
 	for _, node := range nodes {
 		if node != but {
-			routes[pods(node.number)] = node.Address
+			routes[s.pods(node.number)] = node.Address
 		}
 	}
 	return routes

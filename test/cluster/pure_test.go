@@ -46,6 +46,7 @@ func TestSiteTaken(t *testing.T) {
 		"the same":        {[]netlink.Route{route("10.100.0.0/24")}, true},
 		"all around it":   {[]netlink.Route{route("10.0.0.0/8")}, true},
 		"one address":     {[]netlink.Route{route("10.100.0.7/32")}, true},
+		"someone's pods":  {[]netlink.Route{route("10.100.3.0/24")}, true},
 		"a neighbour's":   {[]netlink.Route{route("10.101.0.0/24")}, false},
 		"far from it all": {[]netlink.Route{route("192.168.0.0/16")}, false},
 	} {
