@@ -93,6 +93,7 @@ func (c *Cluster) startManagers() error {
 			// At the 20 requests a second of its default it takes 6 seconds
 			// to start.
 			"--kube-api-qps=1000", "--kube-api-burst=2000",
+			"--flex-volume-plugin-dir=" + c.path("volume-plugins"), // else it makes a folder in /usr
 		}
 		if err := c.launch(c.control, controllers, slices.Concat(flags, c.gates(), c.options.Args[controllers])); err != nil {
 			return err

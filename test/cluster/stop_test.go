@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 	corev1 "k8s.io/api/core/v1"
 
@@ -110,7 +111,23 @@ func place(t *testing.T, kubeconfig, server string) (folder, link string) {
 	return filepath.Dir(filepath.Dir(kubeconfig)), "muster-c" + site
 }
 
+// usual are the places where Kubernetes keeps things on a machine that is not a
+// pretended one.
+func usual() []string {
+	var there []string
+	for _, path := range []string{
+		"/var/lib/kubelet", "/var/lib/containerd", "/var/lib/cni", "/var/log/pods", "/run/containerd", "/run/netns",
+		"/opt/containerd", "/opt/cni", "/etc/kubernetes", "/etc/cni", "/usr/libexec/kubernetes",
+	} {
+		if _, err := os.Stat(path); err == nil {
+			there = append(there, path)
+		}
+	}
+	return there
+}
+
 func TestStopLeavesNothing(t *testing.T) {
+	places := usual()
 	c, err := cluster.Start(t.Context(), cluster.Options{Nodes: []cluster.NodeOptions{{GPUs: 1}}, Log: t.Logf})
 	if err != nil {
 		t.Fatal(err)
@@ -135,6 +152,9 @@ func TestStopLeavesNothing(t *testing.T) {
 	}
 	if left := traces(t, folder, link); len(left) > 0 {
 		t.Errorf("left on the machine: %v", left)
+	}
+	if diff := cmp.Diff(places, usual()); diff != "" {
+		t.Errorf("folders of this machine (-before +after):\n%s", diff)
 	}
 }
 
