@@ -2,11 +2,13 @@ package node
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -21,6 +23,45 @@ const (
 	tcpListen = "0A"
 	udpBound  = "07"
 )
+
+// allFree reports that certainly nobody listens on any of these ports. It asks
+// for them without listening, and costs far less than the tables, of which the
+// kernel walks through every socket there may be.
+func allFree(ports []port) bool {
+	for _, p := range ports {
+		if !bindable(p, syscall.AF_INET, &syscall.SockaddrInet4{Port: int(p.number)}) || !bindable(p, syscall.AF_INET6, &syscall.SockaddrInet6{Port: int(p.number)}) {
+			return false
+		}
+	}
+	return true
+}
+
+// bindable reports whether a port can be had at every address of a family; also
+// where the machine has no such addresses.
+func bindable(p port, family int, address syscall.Sockaddr) bool {
+	kind := syscall.SOCK_STREAM
+	if p.protocol == corev1.ProtocolUDP {
+		kind = syscall.SOCK_DGRAM
+	}
+	fd, err := syscall.Socket(family, kind|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return errors.Is(err, syscall.EAFNOSUPPORT)
+	}
+	defer func() { _ = syscall.Close(fd) }()
+	if kind == syscall.SOCK_STREAM {
+		// Connections that linger are no listeners.
+		if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
+			return false
+		}
+	}
+	if family == syscall.AF_INET6 {
+		if err := syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, syscall.IPV6_V6ONLY, 1); err != nil {
+			return false
+		}
+	}
+	err = syscall.Bind(fd, address)
+	return err == nil || errors.Is(err, syscall.EADDRNOTAVAIL)
+}
 
 // readListeners reads the kernel's tables. What cannot be read is left out:
 // then the program finds out itself that its port is taken.

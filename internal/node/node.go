@@ -47,6 +47,8 @@ type Node struct {
 	live      *registry
 	inventory *inventory
 	savers    *savers
+	origins   origins
+	starts    starts
 
 	started  time.Time
 	capacity corev1.ResourceList

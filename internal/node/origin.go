@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/fencing"
@@ -18,13 +19,16 @@ var placements = v1alpha1.GroupVersion.WithResource("placements")
 // originStands returns a refusal for a member whose Placement was given back
 // before the pod was made: a write that came late. The Placement is read past
 // any cache, after the pod was seen: whoever gives it back marks it, and looks
-// for pods after that.
+// for pods after that. Pods that were seen before a read began share it.
 func (n *Node) originStands(ctx context.Context, pod *corev1.Pod) (*admission.Refusal, error) {
 	name, from, ok := fencing.ParseOrigin(pod.Annotations[v1alpha1.AnnotationPlacement])
 	if !ok {
 		return nil, nil // not made of a Placement
 	}
-	have, err := n.clients.Metadata.Resource(placements).Namespace(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+	key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
+	have, err := n.origins.read(ctx, key, func(ctx context.Context) (*metav1.PartialObjectMetadata, error) {
+		return n.clients.Metadata.Resource(placements).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+	})
 	if apierrors.IsNotFound(err) {
 		have, err = &metav1.PartialObjectMetadata{}, nil
 	}

@@ -236,7 +236,7 @@ func (n *Node) admit(ctx context.Context, pod *corev1.Pod) *admission.Refusal {
 func (n *Node) tryAdmit(pod *corev1.Pod) (*admission.Refusal, <-chan struct{}) {
 	shared := n.shared(pod)
 	listening := listeners{}
-	if shared && len(holdingOf(pod, true).ports) > 0 {
+	if shared && !allFree(holdingOf(pod, true).ports) {
 		listening = readListeners()
 	}
 	facts := admission.Facts{

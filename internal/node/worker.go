@@ -18,7 +18,7 @@ import (
 
 // quiet is how long a pod that only starts says nothing, so that an ordinary
 // start costs one status write and not two.
-const quiet = 500 * time.Millisecond
+const quiet = 2 * time.Second
 
 // worker owns one pod. All fields below the mailbox are touched by its
 // goroutine alone.
@@ -46,6 +46,8 @@ type worker struct {
 	writer *writer
 
 	born         time.Time
+	starting     bool      // counted among those on their way to a first process
+	tellBy       time.Time // when its first news is told at the latest
 	start        time.Time
 	place        *place // nil until prepared
 	preparing    context.CancelFunc
@@ -131,6 +133,14 @@ func (w *worker) run(ctx context.Context) {
 		failed: func(err error) { w.log.Warn("writing the pod's status", "error", err) },
 	}
 	w.task(func() { w.writer.run(w.ctx) })
+	if w.starting = w.record == nil && !w.settled; w.starting {
+		w.node.starts.begin()
+		defer func() {
+			if w.starting {
+				w.node.starts.end()
+			}
+		}()
+	}
 	for _, u := range w.units {
 		if u.proc != nil {
 			w.attend(u, true)
@@ -212,6 +222,7 @@ func (w *worker) step() time.Time {
 			w.preparing()
 		}
 	}
+	w.started(now)
 	wake = earlier(wake, w.watch())
 	wake = earlier(wake, w.report(now))
 	w.disconnect()
@@ -278,6 +289,9 @@ func (w *worker) report(now time.Time) time.Time {
 		if speak := w.born.Add(quiet); now.Before(speak) {
 			return speak
 		}
+	}
+	if later := w.held(now); !later.IsZero() {
+		return later
 	}
 	if w.start.IsZero() {
 		w.start = now

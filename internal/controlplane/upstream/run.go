@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
 
+	"github.com/muster-dev/muster/internal/controlplane/collector"
 	"github.com/muster-dev/muster/internal/controlplane/contract"
 )
 
@@ -55,7 +55,7 @@ func RunChild(ctx context.Context, args []string) error {
 		}
 		stop()
 	}()
-	tuneStart()
+	collector.Start()
 	watcher := watchLog(ctx, order.Log)
 	defer watcher.Wait()
 	defer stop()
@@ -132,7 +132,10 @@ func run(ctx context.Context, order contract.Order, reports *reporter) error {
 		case <-controllerCtx.Done():
 			return nil
 		}
-		tuneIdle(controllerCtx, group)
+		group.Go(func() error {
+			collector.Tend(controllerCtx, settled)
+			return nil
+		})
 		if order.Bare {
 			<-controllerCtx.Done()
 			return nil
@@ -160,31 +163,9 @@ func settle(ctx context.Context, group *errgroup.Group) error {
 	}
 }
 
-const (
-	// While the servers put themselves together the garbage collector stays
-	// out of the way; afterwards memory is dearer than time. Percents of the
-	// live heap.
-	gcAtStart = 400
-	gcAtWork  = 50
-	// settled is how long after readiness the controllers have filled their
-	// caches, too.
-	settled = 5 * time.Second
-)
-
-func tuneStart() { debug.SetGCPercent(gcAtStart) }
-
-// tuneIdle gives back what the start needed.
-func tuneIdle(ctx context.Context, group *errgroup.Group) {
-	debug.SetGCPercent(gcAtWork)
-	group.Go(func() error {
-		select {
-		case <-time.After(settled):
-			debug.FreeOSMemory()
-		case <-ctx.Done():
-		}
-		return nil
-	})
-}
+// settled is how long after readiness the controllers have filled their caches,
+// too.
+const settled = 2 * time.Second
 
 // reporter writes reports to the supervisor.
 type reporter struct {

@@ -1,0 +1,61 @@
+package node
+
+import (
+	"net"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestAllFree asks for ports that somebody has in every way there is: none may
+// pass for free that the kernel's tables name.
+func TestAllFree(t *testing.T) {
+	for _, tt := range []struct {
+		name, network, address string
+	}{
+		{"every address", "tcp", ":0"},
+		{"every address of IPv4", "tcp4", "0.0.0.0:0"},
+		{"one address of IPv4", "tcp4", "127.0.0.1:0"},
+		{"every address of IPv6", "tcp6", "[::]:0"},
+		{"one address of IPv6", "tcp6", "[::1]:0"},
+		{"UDP, every address", "udp", ":0"},
+		{"UDP, one address", "udp4", "127.0.0.1:0"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, release := hold(t, tt.network, tt.address)
+			if allFree([]port{p}) {
+				t.Errorf("%v passes for free", p)
+			}
+			if _, listed := readListeners()[p]; !listed {
+				t.Errorf("%v is not in the tables", p)
+			}
+			release()
+			if !allFree([]port{p}) {
+				t.Errorf("%v was let go and does not pass for free", p)
+			}
+		})
+	}
+	if !allFree(nil) {
+		t.Error("no ports are taken")
+	}
+}
+
+// hold takes a port that the system chooses.
+func hold(t *testing.T, network, address string) (port, func()) {
+	t.Helper()
+	if network[:3] == "udp" {
+		c, err := net.ListenPacket(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return port{protocol: corev1.ProtocolUDP, number: int32(c.LocalAddr().(*net.UDPAddr).Port)}, func() { _ = c.Close() }
+	}
+	l, err := net.Listen(network, address)
+	if err != nil {
+		if network == "tcp6" {
+			t.Skipf("this machine has no IPv6: %v", err)
+		}
+		t.Fatal(err)
+	}
+	return port{protocol: corev1.ProtocolTCP, number: int32(l.Addr().(*net.TCPAddr).Port)}, func() { _ = l.Close() }
+}
