@@ -27,6 +27,8 @@ type Deps struct {
 	// Alone says that no other scheduler can be alive, because this process
 	// holds the lock of the machine: it need not wait for one at the start.
 	Alone bool
+	// Observer is told how the scheduler does. Default: nobody.
+	Observer snapshot.Observer
 	// Log receives what no caller can.
 	Log logr.Logger
 }
@@ -35,7 +37,7 @@ type Deps struct {
 func Setup(mgr ctrl.Manager, d Deps) error {
 	scheduler, err := snapshot.NewLoop(snapshot.Options{
 		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
-		DefaultScheduler: d.DefaultScheduler, Alone: d.Alone, Log: d.Log.WithName("scheduler"),
+		DefaultScheduler: d.DefaultScheduler, Alone: d.Alone, Observer: d.Observer, Log: d.Log.WithName("scheduler"),
 	})
 	if err != nil {
 		return err
