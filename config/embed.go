@@ -1,6 +1,6 @@
-// Package config carries the generated manifests (CRDs) inside the binary, so
+// Package config carries manifests inside the binary: the generated CRDs, so
 // that `muster up` and `muster install` apply exactly what the repository
-// holds.
+// holds, and what monitoring needs.
 package config
 
 import "embed"
@@ -16,3 +16,9 @@ var CRD embed.FS
 //
 //go:embed kubeflow/*.yaml
 var Kubeflow embed.FS
+
+// Monitoring holds a dashboard for Grafana and alert rules for Prometheus,
+// below "monitoring".
+//
+//go:embed monitoring/*
+var Monitoring embed.FS

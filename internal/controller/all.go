@@ -40,6 +40,8 @@ type Deps struct {
 	// Namespace and lasts for LeaseDuration.
 	Identity, Namespace string
 	LeaseDuration       time.Duration
+	// Observer is told how the scheduler does. Default: nobody.
+	Observer snapshot.Observer
 	// Log receives what no caller can.
 	Log logr.Logger
 }
@@ -54,7 +56,7 @@ func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
 	scheduler, err := snapshot.NewLoop(snapshot.Options{
 		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Namespace: d.Namespace, Identity: d.Identity, LeaseDuration: d.LeaseDuration,
-		DefaultScheduler: d.DefaultScheduler, Alone: d.Alone, GPUResources: d.GPUResources, Log: d.Log.WithName("scheduler"),
+		DefaultScheduler: d.DefaultScheduler, Alone: d.Alone, GPUResources: d.GPUResources, Observer: d.Observer, Log: d.Log.WithName("scheduler"),
 	})
 	if err != nil {
 		return Parts{}, err

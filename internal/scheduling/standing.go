@@ -38,3 +38,10 @@ func (c *Core) queueName(e *entry) string {
 	}
 	return e.req.Queue
 }
+
+// Room is how many GPUs can be given out at all, and how much of them is free,
+// in thousandths of a GPU.
+func (c *Core) Room() (gpus, freeMilli int64) {
+	t := c.cluster.Totals()
+	return t.Devices, t.FreeMilli
+}

@@ -62,7 +62,9 @@ func (l *Loop) explain(ctx context.Context, paused string, now time.Time) time.T
 		return next
 	}
 	began := time.Now()
-	next := l.round(ctx, l.core.Reasons(instant(now), paused), now)
+	waiting := l.core.Reasons(instant(now), paused)
+	l.observeWaiting(waiting)
+	next := l.round(ctx, waiting, now)
 	l.reasons = reasons{due: !next.IsZero(), last: now, took: time.Since(began)}
 	return next
 }

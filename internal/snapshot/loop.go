@@ -154,7 +154,10 @@ func (l *Loop) passes(ctx context.Context) {
 		}
 		begin := time.Now()
 		next := l.pass(ctx)
-		l.rest(ctx, time.Since(begin))
+		took := time.Since(begin)
+		gpus, free := l.core.Room()
+		l.options.Observer.Passed(took, gpus, free)
+		l.rest(ctx, took)
 		timer.Stop()
 		if !next.IsZero() {
 			timer.Reset(min(lookEvery, max(time.Millisecond, next.Sub(l.options.Now()))))
@@ -207,6 +210,7 @@ func (l *Loop) pass(ctx context.Context) time.Time {
 	for _, e := range result.Evictions {
 		l.evict(ctx, l.mirror.gang(types.UID(e.UID)), e)
 	}
+	l.observe(result, now)
 	// 4. Say why the others wait.
 	next := l.explain(ctx, paused, now)
 	if wake := l.core.Wake(instant(now)); wake != 0 {

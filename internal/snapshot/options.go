@@ -54,7 +54,33 @@ type Options struct {
 	Log logr.Logger
 	// Concurrency bounds the writes in flight. Default: 64.
 	Concurrency int
+	// Observer is told how the loop does. Default: nobody.
+	Observer Observer
 }
+
+// Observer is told how a loop does. Its methods are called from passes and must
+// not block.
+type Observer interface {
+	// Passed: a pass was made, and took so long; writes are not in it. So many
+	// GPUs can be given out at all, and so much of them is free, in thousandths.
+	Passed(took time.Duration, gpus, freeMilli int64)
+	// Decided: n decisions of a kind were made: "plan", "eviction", "growth" or
+	// "return".
+	Decided(kind string, n int)
+	// Started: a gang or pod with so many whole GPUs was planned for the first
+	// time, after it had waited.
+	Started(queue string, gpus int64, waited time.Duration)
+	// Waiting: so many gangs and pods wait, by queue and kind of reason.
+	Waiting(now map[[2]string]int)
+}
+
+// nobody observes nothing.
+type nobody struct{}
+
+func (nobody) Passed(time.Duration, int64, int64)   {}
+func (nobody) Decided(string, int)                  {}
+func (nobody) Started(string, int64, time.Duration) {}
+func (nobody) Waiting(map[[2]string]int)            {}
 
 // complete fills in the defaults, or says what is missing.
 func (o Options) complete() (Options, error) {
@@ -87,6 +113,9 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.Concurrency <= 0 {
 		o.Concurrency = 64
+	}
+	if o.Observer == nil {
+		o.Observer = nobody{}
 	}
 	return o, nil
 }
