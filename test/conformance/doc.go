@@ -6,6 +6,6 @@
 // each tier that the machine allows; "cluster" starts a real Kubernetes.
 //
 // Vocabulary: a platform is one Muster, with four GPUs that are all alike and
-// an image in which there is a shell. How members run, and on how many nodes, a
+// an image in which there are a shell, bash and busybox. How members run, and on how many nodes, a
 // test cannot tell.
 package conformance

@@ -22,7 +22,7 @@ import (
 func TestMembersReachOneAnother(t *testing.T) {
 	ns := the.namespace(t)
 	serve := `cd "$MUSTER_ROOT" && mkdir -p www && echo "from ps $INDEX" > www/index.html && exec busybox httpd -f -p "$(echo "$PS_HOSTS" | cut -d, -f$((INDEX+1)) | sed "s/.*://")" -h www`
-	ask := `for host in $(echo "$PS_HOSTS" | tr , ' '); do until busybox wget -T 2 -q -O - "http://$host/"; do sleep 0.2; done; done; echo "TF_CONFIG=$TF_CONFIG"`
+	ask := `for host in $(echo "$PS_HOSTS" | tr , ' '); do until bash -c 'exec 3<>"/dev/tcp/${0%:*}/${0##*:}" && printf "GET / HTTP/1.0\\r\\n\\r\\n" >&3 && grep from <&3' "$host" 2>/dev/null; do sleep 0.2; done; done; echo "TF_CONFIG=$TF_CONFIG"`
 	the.submit(t, ns, "meet", fmt.Sprintf("{framework: TensorFlow, roles: [{name: ps, replicas: 2, command: %s}, {name: worker, replicas: 2, gpus: 1, command: %s}]}", command(serve), command(ask)))
 	the.until(t, ns, "meet", v1alpha1.JobSucceeded)
 	for i := range 2 {
@@ -124,7 +124,7 @@ func TestAMemberThatEndsFreesItsGPU(t *testing.T) {
 // as each asked for, and none twice on one node.
 func TestEveryMemberHasItsOwnGPUs(t *testing.T) {
 	ns := the.namespace(t)
-	the.submit(t, ns, "see", fmt.Sprintf("{roles: [{name: worker, replicas: 4, gpus: 1, command: %s}]}", command(`echo "devices=${CUDA_VISIBLE_DEVICES:-$NVIDIA_VISIBLE_DEVICES}"; `+hold)))
+	the.submit(t, ns, "see", fmt.Sprintf("{roles: [{name: worker, replicas: 4, gpus: 1, command: %s}]}", command(`echo "devices=${MUSTER_GPUS:-$NVIDIA_VISIBLE_DEVICES}"; `+hold)))
 	the.until(t, ns, "see", v1alpha1.JobRunning)
 	seen := map[string]string{}
 	for _, pod := range the.pods(t, ns, "see") {

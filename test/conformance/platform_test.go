@@ -24,7 +24,7 @@ import (
 type platform struct {
 	// kubeconfig is what its users have.
 	kubeconfig string
-	// image has a shell and busybox in it.
+	// image has a shell, bash and busybox in it.
 	image string
 	// absent is an image that cannot be had.
 	absent string
@@ -101,7 +101,7 @@ func embedded(ctx context.Context) (*platform, error) {
 // muster runs the CLI as a user of the platform.
 func (p *platform) muster(t testing.TB, args ...string) harness.Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, harness.Binary(), append([]string{"--kubeconfig", p.kubeconfig}, args...)...)
 	return harness.Finish(cmd)
@@ -110,7 +110,7 @@ func (p *platform) muster(t testing.TB, args ...string) harness.Result {
 // kubectl runs kubectl; stdin may be empty.
 func (p *platform) kubectl(t testing.TB, stdin string, args ...string) harness.Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(harness.Root(), ".cache", "tools", "kubectl"), append([]string{"--kubeconfig", p.kubeconfig}, args...)...)
 	cmd.Stdin = strings.NewReader(stdin)
