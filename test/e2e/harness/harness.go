@@ -138,14 +138,14 @@ func (m *Muster) Command(ctx context.Context, args ...string) *exec.Cmd {
 
 // Run runs `muster args` to its end.
 func (m *Muster) Run(ctx context.Context, args ...string) Result {
-	return run(m.Command(ctx, args...))
+	return Finish(m.Command(ctx, args...))
 }
 
 // RunIn runs `muster args` in a folder.
 func (m *Muster) RunIn(ctx context.Context, dir string, args ...string) Result {
 	cmd := m.Command(ctx, args...)
 	cmd.Dir = dir
-	return run(cmd)
+	return Finish(cmd)
 }
 
 // Kubectl runs kubectl with this Muster's kubeconfig; stdin may be empty.
@@ -153,10 +153,11 @@ func (m *Muster) Kubectl(ctx context.Context, stdin string, args ...string) Resu
 	cmd := exec.CommandContext(ctx, filepath.Join(Root(), ".cache", "tools", "kubectl"), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+m.Kubeconfig())
 	cmd.Stdin = strings.NewReader(stdin)
-	return run(cmd)
+	return Finish(cmd)
 }
 
-func run(cmd *exec.Cmd) Result {
+// Finish runs a command to its end.
+func Finish(cmd *exec.Cmd) Result {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	start := time.Now()

@@ -1,0 +1,156 @@
+//go:build conformance
+
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/test/e2e/harness"
+)
+
+// platform is one Muster, wherever it runs. It has four GPUs, all alike, and
+// nothing else runs on it.
+type platform struct {
+	// kubeconfig is what its users have.
+	kubeconfig string
+	// image has a shell, bash and busybox in it.
+	image string
+	// absent is an image that cannot be had.
+	absent string
+	// model is what users call its GPUs.
+	model string
+	api   client.WithWatch
+	core  kubernetes.Interface
+	stop  func(context.Context) error
+}
+
+// the is what is tested.
+var the *platform
+
+// platforms start what $MUSTER_PLATFORM names.
+var platforms = map[string]func(context.Context) (*platform, error){
+	"": embedded, "embedded": embedded,
+}
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	name := os.Getenv("MUSTER_PLATFORM")
+	start := platforms[name]
+	if start == nil {
+		fmt.Printf("MUSTER_PLATFORM is %q: there are embedded and cluster\n", name)
+		return 2
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	var err error
+	if the, err = start(ctx); err != nil {
+		fmt.Println("starting what is to be tested:", err)
+		return 1
+	}
+	code := m.Run()
+	ctx, cancel = context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	if err := the.stop(ctx); err != nil {
+		fmt.Println("stopping what was tested:", err)
+		code = 1
+	}
+	return code
+}
+
+// embedded starts `muster up` with pretended GPUs.
+func embedded(ctx context.Context) (*platform, error) {
+	home, err := os.MkdirTemp("", "muster-conformance-")
+	if err != nil {
+		return nil, err
+	}
+	settings := filepath.Join(home, "config.yaml")
+	text := "apiVersion: config.muster.dev/v1alpha1\nkind: Embedded\nimages: {\"conformance/busybox:*\": host}\n"
+	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	tier := os.Getenv("MUSTER_TIER")
+	if tier == "" {
+		tier = "isolated"
+	}
+	m, err := harness.Up(ctx, home, "--tier", tier, "--simulate-gpus", "4xA100")
+	if err != nil {
+		return nil, err
+	}
+	p := &platform{kubeconfig: m.Kubeconfig(), image: "conformance/busybox:1", absent: "conformance/absent:1", model: "A100"}
+	p.stop = func(ctx context.Context) error {
+		if err := m.Down(ctx); err != nil {
+			return err
+		}
+		return os.RemoveAll(home)
+	}
+	return p, p.connect()
+}
+
+// muster runs the CLI as a user of the platform.
+func (p *platform) muster(t testing.TB, args ...string) harness.Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, harness.Binary(), append([]string{"--kubeconfig", p.kubeconfig}, args...)...)
+	return harness.Finish(cmd)
+}
+
+// kubectl runs kubectl; stdin may be empty.
+func (p *platform) kubectl(t testing.TB, stdin string, args ...string) harness.Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(harness.Root(), ".cache", "tools", "kubectl"), append([]string{"--kubeconfig", p.kubeconfig}, args...)...)
+	cmd.Stdin = strings.NewReader(stdin)
+	return harness.Finish(cmd)
+}
+
+// namespace makes one for a test, which goes with it, and with it whatever the
+// test left there.
+func (p *platform) namespace(t testing.TB) string {
+	t.Helper()
+	ns := &corev1.Namespace{}
+	ns.GenerateName = "c-"
+	if err := p.api.Create(t.Context(), ns); err != nil {
+		t.Fatalf("making a namespace: %v", err)
+	}
+	harness.Eventually(t, 20*time.Second, "waiting for the default service account", func() error {
+		return p.api.Get(t.Context(), client.ObjectKey{Namespace: ns.Name, Name: "default"}, &corev1.ServiceAccount{})
+	})
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := p.api.Delete(ctx, ns); client.IgnoreNotFound(err) != nil {
+			t.Errorf("deleting the namespace: %v", err)
+		}
+		p.settle(ctx, t, ns.Name)
+	})
+	return ns.Name
+}
+
+// settle waits until no pod of the namespace holds anything, so that the next
+// test finds all GPUs free.
+func (p *platform) settle(ctx context.Context, t testing.TB, ns string) {
+	harness.Eventually(t, time.Minute, "waiting until nothing of "+ns+" runs", func() error {
+		var pods corev1.PodList
+		if err := p.api.List(ctx, &pods, client.InNamespace(ns)); err != nil {
+			return err
+		}
+		if len(pods.Items) > 0 {
+			return fmt.Errorf("%d pods are left, the first %s, %s", len(pods.Items), pods.Items[0].Name, pods.Items[0].Status.Phase)
+		}
+		return nil
+	})
+}
