@@ -179,10 +179,14 @@ type trial struct{ bare, muster, stock, native time.Duration }
 // trials is how often each figure is measured; the median is reported.
 const trials = 3
 
+// unlimited takes the limit of requests off kube-scheduler, which is 50 a
+// second by default.
+var unlimited = map[string][]string{"kube-scheduler": {"--kube-api-qps=100000", "--kube-api-burst=100000"}}
+
 func (b *bench) oneGangOn(ctx context.Context, nodes, gpus, members int) (trial, error) {
 	var t trial
 	var bare, muster, stock []time.Duration
-	err := b.with(ctx, planeOptions{scheduler: true}, func(p *plane) error {
+	err := b.with(ctx, planeOptions{scheduler: true, args: unlimited}, func(p *plane) error {
 		if err := p.fleet(ctx, nodes, gpus); err != nil {
 			return err
 		}

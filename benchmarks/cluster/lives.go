@@ -7,7 +7,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -86,7 +85,7 @@ func (b *bench) lives(ctx context.Context) error {
 
 // untilSucceeded waits until n TrainingJobs have succeeded.
 func (p *plane) untilSucceeded(ctx context.Context, n int) error {
-	w, err := p.gangs.Watch(ctx, &v1alpha1.TrainingJobList{}, client.InNamespace(namespace))
+	w, err := p.watch(ctx, &v1alpha1.TrainingJobList{})
 	if err != nil {
 		return fmt.Errorf("watching jobs: %w", err)
 	}

@@ -10,6 +10,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // bench is what all measurements share.
@@ -51,6 +55,8 @@ func measure() error {
 	if b.muster, err = filepath.Abs(b.muster); err != nil {
 		return err
 	}
+	log.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	err = b.run(ctx, match)

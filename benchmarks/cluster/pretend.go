@@ -23,9 +23,13 @@ type pretender struct {
 
 // pretend begins to act for every pod of the namespace until ctx ends.
 func (p *plane) pretend(ctx context.Context, ends bool) (*pretender, error) {
-	w, err := p.core.CoreV1().Pods(namespace).Watch(ctx, metav1.ListOptions{})
+	list, err := p.core.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
 		return nil, fmt.Errorf("beginning to act for the kubelets: %w", err)
+	}
+	w, err := p.watchPods(ctx, list.ResourceVersion)
+	if err != nil {
+		return nil, err
 	}
 	k := &pretender{ends: ends, fail: make(chan error, 1), done: make(chan struct{})}
 	go func() {

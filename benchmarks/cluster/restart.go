@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/watch"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
@@ -118,7 +117,7 @@ func (b *bench) again(ctx context.Context, p *plane, name string, began time.Tim
 // reason submits a gang for which there is no room and returns how long it took
 // until its status said so.
 func (p *plane) reason(ctx context.Context, members int32) (time.Duration, error) {
-	w, err := p.gangs.Watch(ctx, &v1alpha1.GangList{}, client.InNamespace(namespace))
+	w, err := p.watch(ctx, &v1alpha1.GangList{})
 	if err != nil {
 		return 0, fmt.Errorf("watching gangs: %w", err)
 	}

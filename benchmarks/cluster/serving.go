@@ -42,7 +42,7 @@ func (b *bench) start(ctx context.Context, p *plane) (*serving, error) {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }()
-	s.cmd = exec.CommandContext(ctx, b.muster, "serve", "--kubeconfig", p.kubeconfig)
+	s.cmd = exec.CommandContext(ctx, b.muster, "serve", "--kubeconfig", p.kubeconfig, "--health", "0", "--metrics", "0")
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {

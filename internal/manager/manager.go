@@ -130,9 +130,16 @@ func New(o Options) (*Manager, error) {
 	if !o.Alone {
 		o.elect(&options)
 	}
-	inner, err := ctrl.NewManager(o.REST, options)
+	recorder, rest, err := o.record()
+	if err != nil {
+		return nil, err
+	}
+	inner, err := ctrl.NewManager(rest, options)
 	if err != nil {
 		return nil, fmt.Errorf("making the controllers: %w", err)
+	}
+	if err := o.count(inner); err != nil {
+		return nil, err
 	}
 	parts, err := controller.Setup(inner, controller.Deps{
 		Sources:          o.Sources,
@@ -146,6 +153,7 @@ func New(o Options) (*Manager, error) {
 		Identity:         o.Identity,
 		Namespace:        o.Namespace,
 		LeaseDuration:    o.LeaseDuration,
+		Observer:         recorder,
 		Log:              logger,
 	})
 	if err != nil {

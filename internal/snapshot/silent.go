@@ -133,7 +133,7 @@ func (m *mirror) seat(g *v1alpha1.Gang, p *v1alpha1.Placement, member string, po
 		if at < 0 {
 			return out, false
 		}
-		out.resources, _ = requests(&g.Spec.Roles[at].Template.Spec)
+		out.resources, _ = m.gpus.requests(&g.Spec.Roles[at].Template.Spec)
 		out.released = done
 		if pod != nil {
 			byItself := pod.Status.Phase == corev1.PodSucceeded && pod.DeletionTimestamp == nil
@@ -144,7 +144,7 @@ func (m *mirror) seat(g *v1alpha1.Gang, p *v1alpha1.Placement, member string, po
 	if pod.Spec.NodeName == "" {
 		return seat{}, false
 	}
-	resources, _ := requests(&pod.Spec)
+	resources, _ := m.gpus.requests(&pod.Spec)
 	return seat{resources: resources}, true
 }
 
