@@ -17,6 +17,8 @@ const (
 	pauseImage = "muster.test/pause:1"
 	// BusyboxImage is the name of [Busybox].
 	BusyboxImage = "muster.test/busybox:1"
+	// ShellImage is the name of [Shell].
+	ShellImage = "muster.test/shell:1"
 	// PythonImage is the name of [Python].
 	PythonImage = "muster.test/python:1"
 )
@@ -37,6 +39,20 @@ func Busybox(ctx context.Context) (Image, error) {
 	image.Files = append(image.Files, accounts()...)
 	programs, err := busyboxFiles(ctx, "/bin", nil)
 	image.Files = append(image.Files, programs...)
+	return image, err
+}
+
+// Shell is [Busybox] and a bash, which can open connections to names.
+func Shell(ctx context.Context) (Image, error) {
+	const bash = "/bin/bash"
+	image, err := Busybox(ctx)
+	if err != nil {
+		return image, err
+	}
+	image.Name = ShellImage
+	libraries, err := libraries(ctx, []string{bash})
+	image.Files = append(image.Files, File{To: bash, From: bash})
+	image.Files = append(image.Files, libraries...)
 	return image, err
 }
 
