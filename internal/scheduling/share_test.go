@@ -285,8 +285,9 @@ func (w *sharedWorld) fits() {
 		w.t.Fatalf("given out beyond what there is: %v", twice)
 	}
 	milli, mib := map[string]int64{}, map[string]int64{}
-	count := func(gpus []string, s Share) {
+	count := func(node string, gpus []string, s Share) {
 		for _, uuid := range gpus {
+			uuid = node + "/" + uuid // the names of counted devices are their node's
 			if s == (Share{}) {
 				s = Share{Milli: 1000}
 			}
@@ -297,17 +298,17 @@ func (w *sharedWorld) fits() {
 	for _, p := range w.snap.Placements {
 		for _, m := range p.Members {
 			if !m.Released {
-				count(m.GPUs, m.Share)
+				count(m.Node, m.GPUs, m.Share)
 			}
 		}
 	}
 	for _, p := range w.snap.Pods {
-		count(p.GPUs, p.Share)
+		count(p.Node, p.GPUs, p.Share)
 	}
 	for _, n := range w.snap.Nodes {
 		for _, d := range n.Devices {
-			if milli[d.UUID] > 1000 || mib[d.UUID] > d.MemoryMiB {
-				w.t.Fatalf("%s with %d MiB gives %dm and %d MiB", d.UUID, d.MemoryMiB, milli[d.UUID], mib[d.UUID])
+			if key := n.Name + "/" + d.UUID; milli[key] > 1000 || mib[key] > d.MemoryMiB {
+				w.t.Fatalf("%s with %d MiB gives %dm and %d MiB", key, d.MemoryMiB, milli[key], mib[key])
 			}
 		}
 	}

@@ -53,7 +53,7 @@ func (o *options) await(ctx context.Context, to *rest.Config, log *slog.Logger) 
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
-			return nil
+			return err
 		case errors.As(err, &no):
 			return no.error
 		case time.Since(begun) > o.wait:
@@ -66,7 +66,7 @@ func (o *options) await(ctx context.Context, to *rest.Config, log *slog.Logger) 
 		log.Info("asking again", "server", to.Host, "error", err)
 		select {
 		case <-ctx.Done():
-			return nil
+			return ctx.Err()
 		case <-time.After(askAgain):
 		}
 	}

@@ -99,23 +99,23 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	log := o.openLog()
-	for {
+	for ctx.Err() == nil {
 		// 1. Will this cluster do? Again after every end: it may have been
 		// upgraded, or be away.
-		if err := o.await(ctx, config, log); err != nil {
-			return err
-		}
+		err := o.await(ctx, config, log)
 		// 2. Run, until told to stop or replaced.
-		err := o.serve(ctx, config, log)
+		if err == nil {
+			err = o.serve(ctx, config, log)
+		}
 		switch {
-		case ctx.Err() != nil:
-			return nil
+		case ctx.Err() != nil: // told to stop
 		case errors.Is(err, manager.ErrReplaced):
 			log.Warn("standing by again", "because", err)
 		case err != nil:
 			return err
 		}
 	}
+	return nil
 }
 
 // config is the pod's own where there is a pod and nobody named another.
