@@ -62,11 +62,11 @@ lint: $(GOLANGCI) ## the walls of the design and the linters, without exceptions
 
 generate: $(CONTROLLER_GEN) ## deep copies and CRDs from the API types
 	@$(CONTROLLER_GEN) object paths=./api/v1alpha1
-	@$(CONTROLLER_GEN) crd:maxDescLen=400 paths=./api/v1alpha1 output:crd:dir=config/crd
+	@$(CONTROLLER_GEN) crd:maxDescLen=400 paths=./api/v1alpha1 output:crd:dir=charts/muster/crd
 
 verify: generate ## generated files and go.mod are up to date
 	@go mod tidy -diff >/dev/null || { echo "verify: go.mod is not tidy: run 'go mod tidy'" >&2; exit 1; }
-	@git diff --exit-code --stat -- api config/crd || { echo "verify: generated files differ: run 'make generate' and commit" >&2; exit 1; }
+	@git diff --exit-code --stat -- api charts/muster/crd || { echo "verify: generated files differ: run 'make generate' and commit" >&2; exit 1; }
 
 bench: build ## the figures of the README, beside what they are compared with
 	@hack/gotest "" bench -tags e2e -count=1 -timeout 60m -run '^TestBench' ./benchmarks/...

@@ -19,6 +19,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/describe"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/get"
+	"github.com/muster-dev/muster/internal/cli/install"
 	"github.com/muster-dev/muster/internal/cli/logs"
 	"github.com/muster-dev/muster/internal/cli/pause"
 	"github.com/muster-dev/muster/internal/cli/plan"
@@ -32,6 +33,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/suspend"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/cli/top"
+	"github.com/muster-dev/muster/internal/cli/uninstall"
 	"github.com/muster-dev/muster/internal/cli/unpause"
 	"github.com/muster-dev/muster/internal/cli/version"
 	"github.com/muster-dev/muster/internal/cli/why"
@@ -83,6 +85,8 @@ var verbs = map[string][]Verb{
 	"look":   {get.New, describe.New, logs.New, why.New, plan.New, top.New},
 	"inside": {shell.New, cp.New},
 	"other":  {completion.New, pause.New, unpause.New, prune.New, queue.New, simulate.New, version.New},
+	// Muster on a Kubernetes of yours.
+	"cluster": {install.New, uninstall.New},
 }
 
 // New returns the root command with its own verbs and those that are added.
@@ -124,9 +128,10 @@ gives every GPU back the moment the work ends.
 		&cobra.Group{ID: "look", Title: "Look at them:"},
 		&cobra.Group{ID: "inside", Title: "Reach into them:"},
 		&cobra.Group{ID: "machine", Title: "Muster on this machine:"},
+		&cobra.Group{ID: "cluster", Title: "Muster on a Kubernetes cluster:"},
 		&cobra.Group{ID: "other", Title: "Other:"},
 	)
-	for _, group := range []string{"run", "look", "inside", "other"} {
+	for _, group := range []string{"run", "look", "inside", "cluster", "other"} {
 		for _, verb := range verbs[group] {
 			cmd := verb(f)
 			cmd.GroupID = group

@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/muster-dev/muster/config"
+	"github.com/muster-dev/muster/charts"
 )
 
 const (
@@ -62,7 +62,7 @@ func (c *ControlPlane) furnish(ctx context.Context) error {
 	if c.options.Bare {
 		return group.Wait()
 	}
-	manifests, err := readManifests(config.CRD, builtin)
+	manifests, err := readManifests(charts.CRD, builtin)
 	if err != nil {
 		return errors.Join(err, group.Wait())
 	}
