@@ -91,18 +91,38 @@ func pause(ctx context.Context) error {
 	}
 }
 
-// awaitServed waits until the server serves new kinds.
+// awaitServed waits until the server serves new kinds, and tells clients so.
 func (c *Cluster) awaitServed(ctx context.Context, crds []*unstructured.Unstructured) error {
 	for _, crd := range crds {
 		err := wait.PollUntilContextTimeout(ctx, pollEvery, servedWithin, true, func(ctx context.Context) (bool, error) {
 			there, err := c.get(ctx, crd)
-			return err == nil && there != nil && established(there), nil
+			return err == nil && there != nil && established(there) && c.told(there), nil
 		})
 		if err != nil {
 			return fmt.Errorf("waiting until the server serves %s: %w", crd.GetName(), err)
 		}
 	}
 	return nil
+}
+
+// told reports whether the server lists a CRD's kind, in every version that it
+// serves.
+func (c *Cluster) told(crd *unstructured.Unstructured) bool {
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for _, v := range versions {
+		version, ok := v.(map[string]any)
+		if served, _ := version["served"].(bool); !ok || !served {
+			continue
+		}
+		name, _ := version["name"].(string)
+		list, err := c.set.Discovery().ServerResourcesForGroupVersion(group + "/" + name)
+		if err != nil || !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == plural }) {
+			return false
+		}
+	}
+	return true
 }
 
 // prunable are the kinds of which what is ours goes once it is no longer
