@@ -35,6 +35,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/top"
 	"github.com/muster-dev/muster/internal/cli/uninstall"
 	"github.com/muster-dev/muster/internal/cli/unpause"
+	"github.com/muster-dev/muster/internal/cli/user"
 	"github.com/muster-dev/muster/internal/cli/version"
 	"github.com/muster-dev/muster/internal/cli/why"
 )
@@ -86,7 +87,7 @@ var verbs = map[string][]Verb{
 	"inside": {shell.New, cp.New},
 	"other":  {completion.New, pause.New, unpause.New, prune.New, queue.New, simulate.New, version.New},
 	// Muster on a Kubernetes of yours.
-	"cluster": {install.New, uninstall.New},
+	"cluster": {install.New, uninstall.New, user.New},
 }
 
 // New returns the root command with its own verbs and those that are added.

@@ -32,6 +32,11 @@ system:serviceaccount:{{ .Release.Namespace }}:muster-manager
 {{- concat $users .Values.policies.exemptUsers | toJson -}}
 {{- end }}
 
+{{/* The resources that are GPUs, or parts of them, as a list in CEL. */}}
+{{- define "muster.gpus" -}}
+{{- concat .Values.gpuResources (list "muster.dev/gpu-milli" "muster.dev/gpu-memory") | toJson | replace "\"" "'" -}}
+{{- end }}
+
 {{/* Cluster machinery that deletes, collects and lets go on others' behalf. */}}
 {{- define "muster.machinery" -}}
 request.userInfo.username == 'system:kube-controller-manager' || request.userInfo.username in ['system:serviceaccount:kube-system:generic-garbage-collector', 'system:serviceaccount:kube-system:namespace-controller']

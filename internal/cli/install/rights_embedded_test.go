@@ -12,12 +12,10 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,7 +78,10 @@ func TestRightsSuffice(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	create(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000})
+	server.Run(t, []rehearsal.Step{
+		{Args: "queue edit default --min-run-time 1s", Says: "default"},
+		{Args: "queue create vision --guaranteed gpu=8", Says: "vision"},
+	})
 	reaches := func(name string, phase v1alpha1.JobPhase) {
 		t.Helper()
 		job := &v1alpha1.TrainingJob{}
@@ -92,8 +93,7 @@ func TestRightsSuffice(t *testing.T) {
 	// 1. One that grows, with checkpoints; then one that may have its room.
 	create(trainingJob("elastic", 4, 8, ""))
 	reaches("elastic", v1alpha1.JobRunning)
-	ranForAnHour(ctx, t, server.Client, "elastic")
-	create(trainingJob("urgent", 8, 8, "urgent"))
+	create(trainingJob("urgent", 8, 8, "vision"))
 	reaches("urgent", v1alpha1.JobRunning)
 	rehearsal.Eventually(t, "elastic is evicted", func(ctx context.Context) bool {
 		g := &v1alpha1.Gang{}
@@ -138,21 +138,6 @@ func TestRightsSuffice(t *testing.T) {
 	for _, said := range noted.all() {
 		t.Errorf("forbidden: %s", said)
 	}
-}
-
-// ranForAnHour makes a gang one that has run for long enough to be evicted.
-func ranForAnHour(ctx context.Context, t *testing.T, server client.Client, name string) {
-	t.Helper()
-	g := &v1alpha1.Gang{}
-	rehearsal.Eventually(t, name+" has started", func(ctx context.Context) bool {
-		if server.Get(ctx, client.ObjectKey{Namespace: "default", Name: name}, g) != nil || g.Status.AllStartedTime == nil {
-			return false
-		}
-		from := g.DeepCopy()
-		at := metav1.NewMicroTime(g.Status.AllStartedTime.Add(-time.Hour))
-		g.Status.AllStartedTime = &at
-		return server.Status().Patch(ctx, g, client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{})) == nil
-	})
 }
 
 // asManager is a configuration with the service account's token, which notes
@@ -324,10 +309,10 @@ func endPods(ctx context.Context, t *testing.T, server client.Client, job string
 }
 
 // trainingJob is a job of workers with a GPU each.
-func trainingJob(name string, least, most int32, priority string) *v1alpha1.TrainingJob {
+func trainingJob(name string, least, most int32, queue string) *v1alpha1.TrainingJob {
 	gpu := resource.MustParse("1")
 	job := &v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
-	job.Spec.PriorityClassName = priority
+	job.Spec.Queue = queue
 	job.Spec.Roles = []v1alpha1.Role{{Name: "worker", Replicas: &most, GPUs: &gpu, Command: []string{"true"}}}
 	if least < most {
 		job.Spec.Roles[0].MinReplicas = &least

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -43,6 +44,20 @@ func StartCluster(t *testing.T) *Server {
 		})
 	}
 	return s
+}
+
+// As is the same server as somebody else meets it, by their kubeconfig.
+func (s *Server) As(t *testing.T, kubeconfig string) *Server {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := &Server{Config: config, Kubeconfig: kubeconfig}
+	if other.Client, err = client.NewWithWatch(config, client.Options{Scheme: s.Client.Scheme(), Mapper: s.Client.RESTMapper()}); err != nil {
+		t.Fatal(err)
+	}
+	return other
 }
 
 // Eventually waits until something is true, for a minute at most.

@@ -44,6 +44,9 @@ type Server struct {
 	Config *rest.Config
 	// Kubeconfig is a file that says the same.
 	Kubeconfig string
+	// Verbs are those that the whole program alone links, where they are asked
+	// for.
+	Verbs []cli.Verb
 }
 
 // Start starts one, which ends with the test.
@@ -94,7 +97,7 @@ func (s *Server) Run(t *testing.T, steps []Step) {
 		}
 		args = slices.Insert(args, at, "--kubeconfig", s.Kubeconfig)
 		var out, errs bytes.Buffer
-		code := cli.Execute(t.Context(), args, terminal.Streams{In: &bytes.Buffer{}, Out: &out, Err: &errs, NoColor: true})
+		code := cli.Execute(t.Context(), args, terminal.Streams{In: &bytes.Buffer{}, Out: &out, Err: &errs, NoColor: true}, s.Verbs...)
 		if said := out.String() + errs.String(); int(code) != step.Code || !strings.Contains(said, step.Says) {
 			t.Errorf("muster %s: code %d, want %d and %q:\n%s", step.Args, code, step.Code, step.Says, said)
 		}
