@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -69,7 +70,7 @@ func TestRightsSuffice(t *testing.T) {
 	server := rehearsal.StartCluster(t)
 	server.Run(t, []rehearsal.Step{{Args: "install --no-wait --set manager.replicas=0", Says: "is applied"}})
 	ctx := t.Context()
-	noted := runAsManager(t, server)
+	noted, _ := runAsManager(t, server)
 	makeNode(ctx, t, server.Client, "one", 8)
 	startPods(t, server.Client)
 	create := func(o client.Object) {
@@ -159,17 +160,20 @@ func asManager(t *testing.T, server *rehearsal.Server) (*rest.Config, *refused) 
 	return config, noted
 }
 
-// runAsManager runs everything that the manager does beside the API server.
-func runAsManager(t *testing.T, server *rehearsal.Server) *refused {
+// runAsManager runs everything that the manager does beside the API server,
+// until the test ends or stop is called.
+func runAsManager(t *testing.T, server *rehearsal.Server) (noted *refused, stop func()) {
 	t.Helper()
 	ctrl.SetLogger(logr.Discard())
-	config, noted := asManager(t, server)
+	config, watched := asManager(t, server)
 	scheme, err := connection.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
+	yes := true // this process sets up controllers of the same names again
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+		Controller: controllerconfig.Controller{SkipNameValidation: &yes},
+		Scheme:     scheme, Metrics: metricsserver.Options{BindAddress: "0"},
 		LeaderElection: true, LeaderElectionID: "muster-manager", LeaderElectionNamespace: v1alpha1.SystemNamespace,
 		LeaderElectionReleaseOnCancel: true,
 	})
@@ -208,11 +212,12 @@ func runAsManager(t *testing.T, server *rehearsal.Server) *refused {
 			}
 		})
 	}
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		wg.Wait()
 	})
-	return noted
+	t.Cleanup(stop)
+	return watched, stop
 }
 
 // sources is the fetcher and the store as the controllers see them.
