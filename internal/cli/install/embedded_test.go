@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/person"
 	"github.com/muster-dev/muster/internal/cli/rehearsal"
 )
 
@@ -77,6 +78,9 @@ func TestRefusals(t *testing.T) {
 	embedded.Run(t, []rehearsal.Step{
 		{Args: "install --no-wait", Code: 1, Says: "this is an embedded Muster"},
 		{Args: "uninstall --yes --purge", Code: 1, Says: "this is an embedded Muster"},
+		{Args: "run --detach --name mnist --code none -- true", Says: "mnist"},
+		// The API server of an embedded Muster knows everybody by one name.
+		{Args: "describe mnist", Says: person.Name()},
 	})
 	server := rehearsal.StartCluster(t)
 	ctx := t.Context()

@@ -14,6 +14,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -51,6 +52,42 @@ func TestPolicies(t *testing.T) {
 				t.Run(name, func(t *testing.T) { c.try(t, server) })
 			}
 		})
+	}
+	t.Run("without stamps", func(t *testing.T) { withoutStamps(t, server) })
+}
+
+// withoutStamps takes the stamps away, as servers before 1.36 are, and tries
+// what holds then.
+func withoutStamps(t *testing.T, server *rehearsal.Server) {
+	t.Helper()
+	binding := &unstructured.Unstructured{}
+	binding.SetAPIVersion("admissionregistration.k8s.io/v1")
+	binding.SetKind("MutatingAdmissionPolicyBinding")
+	binding.SetName("muster-submitter")
+	if err := server.Client.Delete(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	rehearsal.Eventually(t, "nothing is stamped", func(context.Context) bool {
+		unstamped := job("vision", nil)
+		return policyCase{as: ada, object: unstamped}.attempt(t, server) == nil && unstamped.Annotations[v1alpha1.AnnotationSubmitter] == ""
+	})
+	named := func(who, authenticated string) *v1alpha1.TrainingJob {
+		annotations := map[string]string{v1alpha1.AnnotationSubmitter: who}
+		if authenticated != "" {
+			annotations[v1alpha1.AnnotationAuthenticated] = authenticated
+		}
+		return job("vision", annotations)
+	}
+	for name, c := range map[string]policyCase{
+		"no name":                          {as: ada, object: job("vision", nil)},
+		"one's own name":                   {as: ada, object: named(ada, "true")},
+		"one's own name, not marked":       {as: ada, object: named(ada, ""), says: "and you are ada@example.com"},
+		"another's name":                   {as: ada, object: named("eve@example.com", "true"), says: "says eve@example.com, and you are ada@example.com"},
+		"another's name, not marked":       {as: ada, object: named("eve", ""), says: "and you are ada@example.com"},
+		"an administrator is held, too":    {object: named("eve@example.com", "true"), says: "and you are muster-admin"},
+		"another's name written by Muster": {as: manager, groups: []string{"system:masters"}, object: named("eve@example.com", "true")},
+	} {
+		t.Run(name, func(t *testing.T) { c.try(t, server) })
 	}
 }
 
