@@ -49,7 +49,7 @@ test-race: shim $(GOTESTSUM) ## the same under the race detector: minutes
 	@hack/gotest "$(GOTESTSUM)" race $(RACE) -timeout 30m $(UNIT)
 
 test-embedded: shim $(GOTESTSUM) ## against a real kube-apiserver and etcd
-	@hack/gotest "$(GOTESTSUM)" embedded -tags embedded ./internal/controlplane ./internal/snapshot ./internal/manager ./internal/cli/queue ./internal/cli/pause ./internal/cli/serve ./internal/cli/node
+	@hack/gotest "$(GOTESTSUM)" embedded -tags embedded ./internal/controlplane ./internal/snapshot ./internal/manager ./internal/cli/queue ./internal/cli/pause ./internal/cli/serve ./internal/cli/node ./internal/cli/install ./internal/cli/user ./internal/cli/doctor
 
 test-e2e: build test-deps $(GOTESTSUM) ## the product as a person runs it: muster up, TensorFlow, PyTorch, kubectl
 	@hack/gotest "$(GOTESTSUM)" e2e -tags e2e -count=1 -timeout 40m ./test/e2e/...
@@ -68,12 +68,12 @@ lint: $(GOLANGCI) ## the walls of the design and the linters, without exceptions
 
 generate: $(CONTROLLER_GEN) ## deep copies and CRDs from the API types
 	@$(CONTROLLER_GEN) object paths=./api/v1alpha1 paths=./api/kubeflow/v1
-	@$(CONTROLLER_GEN) crd:maxDescLen=400 paths=./api/v1alpha1 output:crd:dir=config/crd
+	@$(CONTROLLER_GEN) crd:maxDescLen=400 paths=./api/v1alpha1 output:crd:dir=charts/muster/crd
 	@$(CONTROLLER_GEN) crd:maxDescLen=400 paths=./api/kubeflow/v1 output:crd:dir=config/kubeflow
 
 verify: generate ## generated files and go.mod are up to date
 	@go mod tidy -diff >/dev/null || { echo "verify: go.mod is not tidy: run 'go mod tidy'" >&2; exit 1; }
-	@git diff --exit-code --stat -- api config || { echo "verify: generated files differ: run 'make generate' and commit" >&2; exit 1; }
+	@git diff --exit-code --stat -- api config charts/muster/crd || { echo "verify: generated files differ: run 'make generate' and commit" >&2; exit 1; }
 
 bench: build ## the figures of the README, beside what they are compared with
 	@hack/gotest "" bench -tags e2e -count=1 -timeout 60m -run '^TestBench' ./benchmarks/...

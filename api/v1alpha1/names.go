@@ -50,9 +50,18 @@ const (
 	// AnnotationInventory is, on a Node, the JSON encoding of
 	// [NodeInventory].
 	AnnotationInventory = "muster.dev/inventory"
-	// AnnotationSubmitter is, on a TrainingJob and its Gang, who created it, as
-	// the CLI knows it: user@host. The part before the @ is the user.
+	// AnnotationSubmitter is, on a TrainingJob and its Gang, who created it. On
+	// embedded Muster the CLI says so: user@host, of which the part before the @
+	// is the user. On a cluster it is the name by which the API server knows
+	// them, whole; see AnnotationAuthenticated.
 	AnnotationSubmitter = "muster.dev/submitter"
+	// AnnotationAuthenticated, "true" beside AnnotationSubmitter, says that the
+	// name is the one that the API server authenticated: policies of the
+	// installation stamp both, or refuse any other name.
+	AnnotationAuthenticated = "muster.dev/submitter-authenticated"
+	// AnnotationQueue is, on a Namespace, the queue of the jobs in it that name
+	// none.
+	AnnotationQueue = "muster.dev/queue"
 	// AnnotationEvict is, on a Gang, the scheduler's order to stop an attempt
 	// so that another gang has room: "<attempt> <namespace>/<name>", of which
 	// the latter says for whom. The gang's controller obeys it once, while that

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/config"
+	"github.com/muster-dev/muster/charts"
 	"github.com/muster-dev/muster/test/cluster"
 )
 
@@ -72,12 +72,12 @@ func (b *bench) with(ctx context.Context, o planeOptions, do func(*plane) error)
 
 // furnish makes Muster's kinds, and the account that pods are admitted with.
 func (p *plane) furnish(ctx context.Context) error {
-	files, err := fs.Glob(config.CRD, "crd/*.yaml")
+	files, err := fs.Glob(charts.CRD, "muster/crd/*.yaml")
 	if err != nil {
 		return err
 	}
 	for _, file := range files {
-		data, err := config.CRD.ReadFile(file)
+		data, err := charts.CRD.ReadFile(file)
 		if err != nil {
 			return err
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/describe"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/get"
+	"github.com/muster-dev/muster/internal/cli/install"
 	"github.com/muster-dev/muster/internal/cli/logs"
 	"github.com/muster-dev/muster/internal/cli/node"
 	"github.com/muster-dev/muster/internal/cli/pause"
@@ -34,7 +35,9 @@ import (
 	"github.com/muster-dev/muster/internal/cli/suspend"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/cli/top"
+	"github.com/muster-dev/muster/internal/cli/uninstall"
 	"github.com/muster-dev/muster/internal/cli/unpause"
+	"github.com/muster-dev/muster/internal/cli/user"
 	"github.com/muster-dev/muster/internal/cli/version"
 	"github.com/muster-dev/muster/internal/cli/why"
 )
@@ -84,7 +87,7 @@ var verbs = map[string][]Verb{
 	"run":     {run.New, apply.New, suspend.New, resume.New, release.New, delete.New},
 	"look":    {get.New, describe.New, logs.New, why.New, plan.New, top.New},
 	"inside":  {shell.New, cp.New},
-	"cluster": {node.New, serve.New},
+	"cluster": {install.New, uninstall.New, node.New, user.New, serve.New},
 	"other":   {completion.New, pause.New, unpause.New, prune.New, queue.New, simulate.New, version.New},
 }
 

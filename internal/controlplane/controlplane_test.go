@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/muster-dev/muster/config"
+	"github.com/muster-dev/muster/charts"
 )
 
 func TestOptions(t *testing.T) {
@@ -290,7 +290,7 @@ func TestHeldBack(t *testing.T) {
 }
 
 func TestManifests(t *testing.T) {
-	first, err := readManifests(config.CRD, builtin)
+	first, err := readManifests(charts.CRD, builtin)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +306,7 @@ func TestManifests(t *testing.T) {
 			t.Errorf("%s is missing among %v", want, names)
 		}
 	}
-	second, err := readManifests(config.CRD, builtin)
+	second, err := readManifests(charts.CRD, builtin)
 	if err != nil || second[0].hash != first[0].hash {
 		t.Errorf("the same manifest has two hashes, or %v", err)
 	}

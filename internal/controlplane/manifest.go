@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/muster-dev/muster/charts"
 	"github.com/muster-dev/muster/config"
 )
 
@@ -80,7 +81,7 @@ func (c *ControlPlane) furnish(ctx context.Context) error {
 
 // furniture is everything that must exist.
 func furniture() ([]manifest, error) {
-	own, err := readManifests(config.CRD, builtin)
+	own, err := readManifests(charts.CRD, builtin)
 	if err != nil {
 		return nil, err
 	}

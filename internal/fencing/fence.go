@@ -149,14 +149,10 @@ func (f *Fence) tryTake(ctx context.Context, seen int64) (State, error) {
 	lease := &coordinationv1.Lease{}
 	err := f.options.Live.Get(ctx, f.key(), lease)
 	if apierrors.IsNotFound(err) {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.options.Namespace}}
-		if err := f.options.Client.Create(ctx, ns); err != nil && !apierrors.IsAlreadyExists(err) {
-			return State{}, fmt.Errorf("creating namespace %s: %w", f.options.Namespace, err)
-		}
 		next := State{}.Next(seen)
 		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: f.options.Namespace, Name: leaseName}}
 		f.hold(lease, next)
-		return next, f.options.Client.Create(ctx, lease)
+		return next, f.create(ctx, lease)
 	}
 	if err != nil {
 		return State{}, err
@@ -168,6 +164,20 @@ func (f *Fence) tryTake(ctx context.Context, seen int64) (State, error) {
 	next := s.Next(seen)
 	f.hold(lease, next)
 	return next, f.options.Client.Update(ctx, lease)
+}
+
+// create makes the Lease, and its namespace only if that is missing: where
+// Muster was installed it is there, and a scheduler may not make any.
+func (f *Fence) create(ctx context.Context, lease *coordinationv1.Lease) error {
+	err := f.options.Client.Create(ctx, lease.DeepCopy())
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.options.Namespace}}
+	if err := f.options.Client.Create(ctx, ns); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating namespace %s: %w", f.options.Namespace, err)
+	}
+	return f.options.Client.Create(ctx, lease)
 }
 
 // hold enters this scheduler into the Lease.

@@ -113,6 +113,13 @@ func (f *Factory) NamespaceOr(fallback string) string {
 	return fallback
 }
 
+// Elsewhere reports whether the user named a kubeconfig, by flag or variable,
+// so that it is not the Muster of the data folder that is meant.
+func (f *Factory) Elsewhere() bool {
+	origin, err := f.find()
+	return err == nil && origin.named != ""
+}
+
 // RESTConfig returns how to reach the server, without a request rate limit.
 // The error is of exit code 3 where no Muster is running.
 func (f *Factory) RESTConfig() (*rest.Config, error) {

@@ -45,9 +45,13 @@ func New(f *connection.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "doctor",
 		GroupID: "machine",
-		Short:   "Say what this machine allows, why, and what is missing",
+		Short:   "Say what this machine, or a cluster, allows, why, and what is missing",
 		Long: `Looks at the machine and says which tier pods run in and why, and what is
 missing for GPUs, Python, limits, disk and ports. Changes nothing.
+
+With --kubeconfig or $KUBECONFIG it looks at that cluster instead: its version,
+Muster's kinds and manager, drivers, device plugins and models of GPUs, other
+schedulers on Muster's nodes, storage and clocks.
 
 Exit code 1 where something keeps Muster from working.`,
 		Args: cobra.NoArgs,
@@ -61,6 +65,13 @@ func (o *options) run(ctx context.Context) error {
 	if err := o.format.Validate(output.JSON, output.YAML); err != nil {
 		return err
 	}
+	if o.factory.Elsewhere() {
+		findings, err := elsewhere(ctx, o.factory)
+		if err != nil {
+			return err
+		}
+		return o.tell(findings)
+	}
 	dir, err := o.factory.Home()
 	if err != nil {
 		return err
@@ -71,6 +82,11 @@ func (o *options) run(ctx context.Context) error {
 	findings = append(findings, shares(ctx, home, kept.Verdict == Good)...)
 	findings = append(findings, held(ctx, o.factory, home)...)
 	findings = append(findings, python(ctx), disk(dir), port(ctx, home), names(ctx))
+	return o.tell(findings)
+}
+
+// tell prints findings; a bad one is exit code 1.
+func (o *options) tell(findings []Finding) (err error) {
 	if *o.format != output.Human {
 		err = output.Print(o.factory.Streams.Out, *o.format, findings)
 	} else {

@@ -194,6 +194,10 @@ func (o *options) scope(one kind.Wanted) string {
 
 // explain makes the server's "not found" a sentence.
 func (o *options) explain(one kind.Wanted, name string, err error) error {
+	if apierrors.IsForbidden(err) {
+		// The client of tables does not read what the server says of it.
+		return fmt.Errorf("reading %s: forbidden: you may not in namespace %q; -n names another", one.Mapping.Resource.Resource, o.scope(one))
+	}
 	if !apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading %s: %w", one.Mapping.Resource.Resource, err)
 	}

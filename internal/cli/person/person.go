@@ -5,9 +5,27 @@
 package person
 
 import (
+	"context"
 	"os"
 	"os/user"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// everybody is whom the API server of an embedded Muster takes everybody for.
+const everybody = "muster-admin"
+
+// Authenticated returns the name by which the API server knows whoever types;
+// false where it knows everybody by the same name, or does not say.
+func Authenticated(ctx context.Context, server client.Client) (string, bool) {
+	review := &authenticationv1.SelfSubjectReview{}
+	if err := server.Create(ctx, review); err != nil {
+		return "", false
+	}
+	name := review.Status.UserInfo.Username
+	return name, name != "" && name != everybody
+}
 
 // Name returns user@host, or the user alone where the host has no name.
 func Name() string {

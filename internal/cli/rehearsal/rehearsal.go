@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/internal/cli"
@@ -37,10 +38,15 @@ func Main(m *testing.M) {
 
 // Server is an API server with Muster's kinds and nobody who acts on them.
 type Server struct {
-	// Client talks to it.
-	Client client.Client
-
-	kubeconfig string
+	// Client talks to it, as an administrator.
+	Client client.WithWatch
+	// Config is how to reach it, as the same.
+	Config *rest.Config
+	// Kubeconfig is a file that says the same.
+	Kubeconfig string
+	// Verbs are those that the whole program alone links, where they are asked
+	// for.
+	Verbs []cli.Verb
 }
 
 // Start starts one, which ends with the test.
@@ -63,8 +69,8 @@ func Start(t *testing.T) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{kubeconfig: plane.Kubeconfig()}
-	if s.Client, err = client.New(plane.RESTConfig(), client.Options{Scheme: scheme}); err != nil {
+	s := &Server{Kubeconfig: plane.Kubeconfig(), Config: plane.RESTConfig()}
+	if s.Client, err = client.NewWithWatch(plane.RESTConfig(), client.Options{Scheme: scheme}); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -92,9 +98,9 @@ func (s *Server) Run(t *testing.T, steps []Step) {
 		if at < 0 {
 			at = len(args)
 		}
-		args = slices.Insert(args, at, "--kubeconfig", s.kubeconfig)
+		args = slices.Insert(args, at, "--kubeconfig", s.Kubeconfig)
 		var out, errs bytes.Buffer
-		code := cli.Execute(t.Context(), args, terminal.Streams{In: &bytes.Buffer{}, Out: &out, Err: &errs, NoColor: true})
+		code := cli.Execute(t.Context(), args, terminal.Streams{In: &bytes.Buffer{}, Out: &out, Err: &errs, NoColor: true}, s.Verbs...)
 		if said := out.String() + errs.String(); int(code) != step.Code || !strings.Contains(said, step.Says) {
 			t.Errorf("muster %s: code %d, want %d and %q:\n%s", step.Args, code, step.Code, step.Says, said)
 		}

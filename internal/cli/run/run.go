@@ -15,6 +15,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/output"
+	"github.com/muster-dev/muster/internal/cli/person"
 	"github.com/muster-dev/muster/internal/cli/refusal"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 )
@@ -206,6 +207,10 @@ func (o *options) run(ctx context.Context) error {
 
 // create asks for the job. The server's refusal becomes sentences.
 func (o *options) create(ctx context.Context, server client.Client, job *v1alpha1.TrainingJob) error {
+	if who, known := person.Authenticated(ctx, server); known {
+		metav1.SetMetaDataAnnotation(&job.ObjectMeta, v1alpha1.AnnotationSubmitter, who)
+		metav1.SetMetaDataAnnotation(&job.ObjectMeta, v1alpha1.AnnotationAuthenticated, "true")
+	}
 	err := server.Create(ctx, job, &client.CreateOptions{Raw: &metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}})
 	switch {
 	case apierrors.IsAlreadyExists(err):

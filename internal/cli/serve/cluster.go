@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/config"
+	"github.com/muster-dev/muster/charts"
 	"github.com/muster-dev/muster/internal/cli/exit"
 )
 
@@ -46,7 +46,7 @@ func (o *options) await(ctx context.Context, to *rest.Config, log *slog.Logger) 
 	for {
 		err := inspect(ctx, set)
 		if err == nil {
-			err = rightFields(set.Discovery().OpenAPIV3(), config.CRD)
+			err = rightFields(set.Discovery().OpenAPIV3(), charts.CRD)
 		}
 		var no refusal
 		switch {

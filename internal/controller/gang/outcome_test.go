@@ -109,7 +109,7 @@ func TestRestartByExitCode(t *testing.T) {
 		{"127 is permanent", exited(127, 0), "worker-1 ended with exit code 127; an exit code from 1 to 127 is not restarted (restartPolicy: ExitCode)"},
 		{"128 is tried again", exited(128, 0), ""},
 		{"a signal is tried again", exited(137, 9), ""},
-		{"a pod that says nothing is tried again", corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}, ""},
+		{"a pod that says nothing is tried again", corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded"}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t, fault{})

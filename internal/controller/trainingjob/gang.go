@@ -57,8 +57,10 @@ func gangFor(job *v1alpha1.TrainingJob, p preparation) *v1alpha1.Gang {
 	forecast(&gang.Spec, job)
 	gang.Finalizers = []string{v1alpha1.GangFinalizer}
 	gang.Annotations = map[string]string{AnnotationSpec: fingerprints(&job.Spec).encode()}
-	if who := job.Annotations[v1alpha1.AnnotationSubmitter]; who != "" {
-		gang.Annotations[v1alpha1.AnnotationSubmitter] = who
+	for _, key := range []string{v1alpha1.AnnotationSubmitter, v1alpha1.AnnotationAuthenticated} {
+		if said := job.Annotations[key]; said != "" {
+			gang.Annotations[key] = said
+		}
 	}
 	for i := range job.Spec.Roles {
 		role := &job.Spec.Roles[i]

@@ -1,0 +1,21 @@
+// Package charts carries the Helm chart inside the binary, so that `muster
+// install` applies, and `muster up` takes its kinds from, exactly what the
+// repository holds and Helm would install.
+//
+// The generated CRDs (`make generate`) lie in the chart and nowhere else.
+//
+// It must not know how a chart is rendered.
+package charts
+
+import "embed"
+
+// Muster is the chart, below "muster".
+//
+//go:embed all:muster
+var Muster embed.FS
+
+// CRD holds the CustomResourceDefinitions, one YAML file a kind, below
+// "muster/crd".
+//
+//go:embed muster/crd/*.yaml
+var CRD embed.FS

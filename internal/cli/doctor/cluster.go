@@ -1,0 +1,129 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/version"
+	"github.com/muster-dev/muster/internal/installation"
+)
+
+// scene is what there is on a cluster, as far as checks ask.
+type scene struct {
+	here    string // this program's version
+	server  installation.Server
+	manager installation.Manager
+	kinds   []installation.Kind
+	nodes   []corev1.Node
+	pods    []corev1.Pod
+	slices  []resourcev1.ResourceSlice
+	classes []storagev1.StorageClass
+	beats   []coordinationv1.Lease
+	clock   clocks
+}
+
+// clocks are two clocks at one moment.
+type clocks struct {
+	here, server time.Time
+	// within is how long it took to ask: the comparison is no better.
+	within time.Duration
+}
+
+// elsewhere looks at a cluster. What cannot be read is a finding, and what
+// depends on it is not judged.
+func elsewhere(ctx context.Context, f *connection.Factory) ([]Finding, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	config, err := f.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := installation.Connect(config)
+	if err != nil {
+		return nil, err
+	}
+	s := scene{here: version.Client().Version}
+	if s.server, err = cluster.Server(ctx); err != nil {
+		return nil, err
+	}
+	findings := []Finding{judgeServer(s)}
+	look := func(check string, judge func(scene) []Finding, read ...func() error) {
+		for _, one := range read {
+			if err := one(); err != nil {
+				findings = append(findings, Finding{check, Limited, err.Error(), "look with rights to read it, as an administrator"})
+				return
+			}
+		}
+		findings = append(findings, judge(s)...)
+	}
+	server, err := f.Client()
+	if err != nil {
+		return nil, err
+	}
+	list := func(into client.ObjectList, what string, options ...client.ListOption) func() error {
+		return func() error {
+			if err := server.List(ctx, into, options...); err != nil {
+				return fmt.Errorf("listing %s: %w", what, err)
+			}
+			return nil
+		}
+	}
+	look("kinds", judgeKinds, func() (err error) { s.kinds, err = cluster.Kinds(ctx); return err })
+	look("manager", judgeManager, func() (err error) { s.manager, err = cluster.Manager(ctx); return err })
+	var nodes corev1.NodeList
+	var pods corev1.PodList
+	var parts resourcev1.ResourceSliceList
+	var classes storagev1.StorageClassList
+	var beats coordinationv1.LeaseList
+	look("GPUs", judgeGPUs, list(&nodes, "the nodes"), list(&parts, "the resource slices"), func() error {
+		s.nodes, s.slices = nodes.Items, parts.Items
+		return nil
+	})
+	look("other schedulers", judgeSchedulers, list(&pods, "the pods"), func() error { s.pods = pods.Items; return nil })
+	look("storage", judgeStorage, list(&classes, "the storage classes"), func() error { s.classes = classes.Items; return nil })
+	look("clocks", judgeClocks,
+		func() (err error) { s.clock, err = compareClocks(ctx, config); return err },
+		list(&beats, "the signs of life of nodes", client.InNamespace(corev1.NamespaceNodeLease)),
+		func() error { s.beats = beats.Items; return nil })
+	return findings, nil
+}
+
+// compareClocks asks the API server for the time.
+func compareClocks(ctx context.Context, config *rest.Config) (clocks, error) {
+	caller, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return clocks{}, fmt.Errorf("making a client: %w", err)
+	}
+	host, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return clocks{}, fmt.Errorf("reading the server's address: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, host.JoinPath("version").String(), nil)
+	if err != nil {
+		return clocks{}, fmt.Errorf("asking the server for the time: %w", err)
+	}
+	before := time.Now()
+	response, err := caller.Do(request)
+	if err != nil {
+		return clocks{}, fmt.Errorf("asking the server for the time: %w", err)
+	}
+	_ = response.Body.Close()
+	c := clocks{here: before.Add(time.Since(before) / 2), within: time.Since(before)}
+	if c.server, err = http.ParseTime(response.Header.Get("Date")); err != nil {
+		return clocks{}, errors.New("the server does not say what time it is (no Date in its answer): is a proxy between?")
+	}
+	// It says whole seconds: on the average half a second is missing.
+	c.server = c.server.Add(time.Second / 2)
+	return c, nil
+}

@@ -1,0 +1,105 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/installation"
+)
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// gpuNode is a ready node with so many GPUs and labels, as key=value.
+func gpuNode(name string, gpus int64, labels ...string) corev1.Node {
+	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
+	for _, l := range labels {
+		key, value, _ := strings.Cut(l, "=")
+		n.Labels[key] = value
+	}
+	if gpus > 0 {
+		n.Status.Allocatable = corev1.ResourceList{v1alpha1.ResourceGPU: *resource.NewQuantity(gpus, resource.DecimalSI)}
+	}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return n
+}
+
+func gpuPod(name, node, scheduler string, change ...func(*corev1.Pod)) corev1.Pod {
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name}, Spec: corev1.PodSpec{
+		NodeName: node, SchedulerName: scheduler,
+		Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{v1alpha1.ResourceGPU: resource.MustParse("1")}}}},
+	}}
+	for _, c := range change {
+		c(&p)
+	}
+	return p
+}
+
+func beat(name string, at time.Time) coordinationv1.Lease {
+	t := metav1.NewMicroTime(at)
+	return coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: &t}}
+}
+
+func TestClusterChecks(t *testing.T) {
+	const known = "nvidia.com/gpu.product=A100"
+	const memory = "nvidia.com/gpu.memory=81920"
+	const owned = "muster.dev/owned=true"
+	node := "one"
+	agreed := clocks{here: noon, server: noon, within: 10 * time.Millisecond}
+	class := func(name, isDefault string) storagev1.StorageClass {
+		return storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": isDefault}}}
+	}
+	kind := func(owner installation.Owner, losses, lacks []string) scene {
+		return scene{kinds: []installation.Kind{{Name: "gangs.muster.dev", Owner: owner, Version: "v1", Losses: losses, Lacks: lacks}}}
+	}
+	for name, c := range map[string]struct {
+		judge   func(scene) []Finding
+		scene   scene
+		verdict Verdict
+		says    string
+		fix     string
+	}{
+		"GPUs owned":         {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 8, known, memory, owned)}}, Good, "Muster has one", ""},
+		"GPUs of nobody":     {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 8, known, memory)}}, Limited, "none of which is Muster's", "muster node add"},
+		"no GPU":             {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 0)}}, Limited, "no node has GPUs", "device plugin"},
+		"no driver":          {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 0, "nvidia.com/gpu.present=true")}}, Limited, "GPUs that nobody counts: one", "device plugin"},
+		"no model":           {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 8, owned)}}, Limited, "model or memory", "kubectl label node"},
+		"a DRA driver":       {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 0, owned)}, slices: []resourcev1.ResourceSlice{{Spec: resourcev1.ResourceSliceSpec{Driver: "gpu.example.com", NodeName: &node}}}}, Good, "Muster has one", ""},
+		"nobody else":        {judgeSchedulers, scene{nodes: []corev1.Node{gpuNode("one", 8, owned), gpuNode("two", 8)}, pods: []corev1.Pod{gpuPod("ours", "one", "muster"), gpuPod("a", "two", "default-scheduler")}}, Good, "nobody else", ""},
+		"somebody else":      {judgeSchedulers, scene{nodes: []corev1.Node{gpuNode("one", 8, owned)}, pods: []corev1.Pod{gpuPod("a", "one", "volcano")}}, Limited, "team/a on one (by volcano)", "spec.schedulerName"},
+		"somebody who ended": {judgeSchedulers, scene{nodes: []corev1.Node{gpuNode("one", 8, owned)}, pods: []corev1.Pod{gpuPod("a", "one", "volcano", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })}}, Good, "nobody else", ""},
+		"a default class":    {judgeStorage, scene{classes: []storagev1.StorageClass{class("slow", "false"), class("nfs", "true")}}, Good, "nfs", ""},
+		"no default class":   {judgeStorage, scene{classes: []storagev1.StorageClass{class("nfs", "false")}}, Limited, "no StorageClass is the default", "kubectl annotate storageclass nfs"},
+		"no class":           {judgeStorage, scene{}, Limited, "there is no StorageClass", "CSI driver"},
+		"clocks agree":       {judgeClocks, scene{clock: agreed, nodes: []corev1.Node{gpuNode("one", 0)}, beats: []coordinationv1.Lease{beat("one", noon.Add(-9*time.Second))}}, Good, "agree", ""},
+		"a node ahead":       {judgeClocks, scene{clock: agreed, nodes: []corev1.Node{gpuNode("one", 0)}, beats: []coordinationv1.Lease{beat("one", noon.Add(30*time.Second))}}, Limited, "one is 30s ahead", "chrony"},
+		"a node behind":      {judgeClocks, scene{clock: agreed, nodes: []corev1.Node{gpuNode("one", 0)}, beats: []coordinationv1.Lease{beat("one", noon.Add(-time.Hour))}}, Limited, "one is 1h0m0s behind", "chrony"},
+		"here behind":        {judgeClocks, scene{clock: clocks{here: noon.Add(-time.Minute), server: noon}}, Limited, "this machine's clock is 1m0s behind", "this machine's clock"},
+		"no kinds":           {judgeKinds, kind(installation.Nobody, nil, nil), Bad, "missing: gangs", "muster install"},
+		"foreign kinds":      {judgeKinds, kind(installation.Foreign, nil, nil), Bad, "somebody else", "never overwrites"},
+		"older kinds":        {judgeKinds, kind(installation.Ours, nil, []string{"v1alpha1 spec.a"}), Limited, "older than this program", "muster install"},
+		"newer kinds":        {judgeKinds, kind(installation.Ours, []string{"v1alpha1 spec.a"}, nil), Good, "newer than this program", ""},
+		"kinds":              {judgeKinds, kind(installation.Ours, nil, nil), Good, "as this program knows them", ""},
+		"no manager":         {judgeManager, scene{}, Bad, "not installed", "muster install"},
+		"no replica":         {judgeManager, scene{manager: installation.Manager{Version: "v1"}}, Bad, "scaled to no replica", "replicas=2"},
+		"no manager ready":   {judgeManager, scene{manager: installation.Manager{Version: "v1", Wanted: 2, Trouble: "ImagePullBackOff"}}, Bad, "ImagePullBackOff", "describe pods"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			findings := c.judge(c.scene)
+			for _, f := range findings {
+				if f.Verdict == c.verdict && strings.Contains(f.Says, c.says) && strings.Contains(f.Fix, c.fix) {
+					return
+				}
+			}
+			t.Errorf("%+v", findings)
+		})
+	}
+}

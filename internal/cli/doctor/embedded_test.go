@@ -1,0 +1,27 @@
+//go:build embedded
+
+package doctor_test
+
+import (
+	"testing"
+
+	"github.com/muster-dev/muster/internal/cli/doctor"
+	"github.com/muster-dev/muster/internal/cli/rehearsal"
+)
+
+// The test binary is the control plane's child, as the product's binary is.
+func TestMain(m *testing.M) { rehearsal.Main(m) }
+
+// TestDoctorOnACluster asks before and after an installation.
+func TestDoctorOnACluster(t *testing.T) {
+	server := rehearsal.StartCluster(t)
+	server.Verbs = append(server.Verbs, doctor.New)
+	server.Run(t, []rehearsal.Step{
+		{Args: "doctor", Code: 1, Says: "missing: gangs.muster.dev"},
+		{Args: "install --no-wait", Says: "is applied"},
+		{Args: "doctor", Code: 1, Says: "0 of 2 managers ready"},
+		{Args: "doctor -o json", Code: 1, Says: `"check": "clocks"`},
+		{Args: "doctor", Code: 1, Says: "as this program knows them"},
+		{Args: "doctor", Code: 1, Says: "no node has GPUs"},
+	})
+}

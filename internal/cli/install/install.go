@@ -1,0 +1,218 @@
+// Package install is the command `muster install`: puts Muster on a cluster, or
+// another version of it.
+package install
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"helm.sh/helm/v4/pkg/strvals"
+	"sigs.k8s.io/yaml"
+
+	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/output"
+	"github.com/muster-dev/muster/internal/cli/terminal"
+	"github.com/muster-dev/muster/internal/cli/version"
+	"github.com/muster-dev/muster/internal/installation"
+)
+
+type options struct {
+	factory *connection.Factory
+	format  *output.Format
+
+	files  []string
+	set    []string
+	dryRun bool
+	noWait bool
+	wait   time.Duration
+	// version is what is installed: that of this program.
+	version string
+}
+
+// New returns the command.
+func New(f *connection.Factory) *cobra.Command {
+	o := &options{factory: f, version: version.Client().Version}
+	cmd := &cobra.Command{
+		Use:   "install",
+		Short: "Put Muster on a Kubernetes cluster, or upgrade it there",
+		Long: `Puts Muster on the cluster that --kubeconfig, --context or $KUBECONFIG names: its
+kinds, rights, policies and the manager, into the namespace muster-system. What
+is applied is the chart charts/muster; --set and --values set what its
+values.yaml explains.
+
+Before anything is written it is found out whether you may, whether the server
+is new enough, and whether something of somebody else has one of the names.
+What runs on the cluster goes on, whichever version comes or goes. Done again
+it changes what has to be changed.
+
+Needs Kubernetes 1.34 or later. muster uninstall takes it away again.`,
+		Example: `  muster install --set image.repository=registry.example.com/muster
+  muster install --values muster.yaml --dry-run
+  muster install -o yaml > muster.yaml      # what would be applied; changes nothing`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&o.files, "values", nil, "file with values, as Helm reads it; several: the last wins")
+	flags.StringArrayVar(&o.set, "set", nil, "a value, such as manager.replicas=3; several")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would be done, and change nothing")
+	flags.BoolVar(&o.noWait, "no-wait", false, "return once everything is applied, ready or not")
+	flags.DurationVar(&o.wait, "timeout", 5*time.Minute, "for how long the manager is waited for")
+	o.format = output.Flag(cmd, output.YAML, output.JSON)
+	return cmd
+}
+
+func (o *options) run(ctx context.Context) error {
+	if err := o.format.Validate(output.YAML, output.JSON); err != nil {
+		return err
+	}
+	values, err := o.values()
+	if err != nil {
+		return err
+	}
+	if *o.format != output.Human {
+		return o.show(ctx, values)
+	}
+	cluster, err := o.connect()
+	if err != nil {
+		return err
+	}
+	plan, err := cluster.Prepare(ctx, o.version, values)
+	if err != nil {
+		return err
+	}
+	if len(plan.Refusals) > 0 {
+		return &installation.Refusal{Reasons: plan.Refusals}
+	}
+	if o.dryRun {
+		return o.foretell(plan)
+	}
+	return o.install(ctx, cluster, plan)
+}
+
+func (o *options) connect() (*installation.Cluster, error) {
+	config, err := o.factory.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	return installation.Connect(config)
+}
+
+// values are those of the files and of --set, in that order.
+func (o *options) values() (map[string]any, error) {
+	values := map[string]any{}
+	for _, file := range o.files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("reading --values: %w", err)
+		}
+		read := map[string]any{}
+		if err := yaml.Unmarshal(data, &read); err != nil {
+			return nil, exit.Usage("--values %s: %w", file, err)
+		}
+		merge(values, read)
+	}
+	for _, text := range o.set {
+		if err := strvals.ParseInto(text, values); err != nil {
+			return nil, exit.Usage("--set %s: %w; write it as name.name=value", text, err)
+		}
+	}
+	return values, nil
+}
+
+// merge sets in into what from says, map by map.
+func merge(into, from map[string]any) {
+	for key, value := range from {
+		inner, isMap := value.(map[string]any)
+		there, wasMap := into[key].(map[string]any)
+		if isMap && wasMap {
+			merged := maps.Clone(there)
+			merge(merged, inner)
+			into[key] = merged
+			continue
+		}
+		into[key] = value
+	}
+}
+
+// show prints what would be applied to this cluster, or, where there is none,
+// to any that is new enough.
+func (o *options) show(ctx context.Context, values map[string]any) error {
+	r := installation.Rendering{Version: o.version, Values: values}
+	if cluster, err := o.connect(); err == nil {
+		if server, err := cluster.Server(ctx); err == nil {
+			r.Kubernetes, r.Kinds = server.Version, server.Kinds
+		}
+	}
+	objects, err := installation.Render(r)
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if *o.format == output.YAML {
+			if _, err := fmt.Fprintln(o.factory.Streams.Out, "---"); err != nil {
+				return err
+			}
+		}
+		if err := output.Print(o.factory.Streams.Out, *o.format, object.Object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// foretell says what would be done.
+func (o *options) foretell(plan installation.Plan) error {
+	table := terminal.NewTable("ACTION", "OBJECT", "NOTE")
+	for _, s := range plan.Steps {
+		table.Row(string(s.Action), installation.Title(s.Object), s.Note)
+	}
+	if err := table.Write(o.factory.Streams.Out, o.factory.Streams.OutStyle(), ""); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(o.factory.Streams.Out, "%s on Kubernetes %s; nothing was changed (--dry-run)\n", o.headline(plan), plan.Server.Version)
+	return err
+}
+
+// headline says what an installation is: the first, an upgrade, a repetition.
+func (o *options) headline(plan installation.Plan) string {
+	switch was := plan.Was(); was {
+	case "":
+		return "Muster " + o.version
+	case o.version:
+		return "Muster " + o.version + " again"
+	default:
+		return "Muster " + o.version + " in place of " + was
+	}
+}
+
+func (o *options) install(ctx context.Context, cluster *installation.Cluster, plan installation.Plan) error {
+	streams := o.factory.Streams
+	say := func(format string, args ...any) { _, _ = fmt.Fprintf(streams.Err, format+"\n", args...) }
+	say("installing %s on Kubernetes %s", o.headline(plan), plan.Server.Version)
+	if err := cluster.Apply(ctx, plan, say); err != nil {
+		return err
+	}
+	o.factory.Rediscover()
+	changed := slices.ContainsFunc(plan.Steps, func(s installation.Step) bool { return s.Action != installation.Keep })
+	if o.noWait || !changed {
+		_, err := fmt.Fprintf(streams.Out, "%s is applied; muster doctor says when it is ready\n", o.headline(plan))
+		return err
+	}
+	waiting, cancel := context.WithTimeout(ctx, o.wait)
+	defer cancel()
+	progress := terminal.NewProgress(streams.Err, "Starting the manager", terminal.Things)
+	err := cluster.Await(waiting, progress.Say)
+	progress.Stop()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(streams.Out, "%s is ready\nNext: muster doctor; muster node add NODE; muster user add NAME\n", o.headline(plan))
+	return err
+}

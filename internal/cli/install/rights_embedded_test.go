@@ -1,0 +1,337 @@
+//go:build embedded
+
+package install_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/rehearsal"
+	"github.com/muster-dev/muster/internal/controller/gang"
+	"github.com/muster-dev/muster/internal/controller/trainingjob"
+	"github.com/muster-dev/muster/internal/environment"
+	"github.com/muster-dev/muster/internal/environment/source"
+	"github.com/muster-dev/muster/internal/snapshot"
+)
+
+// refused notes every answer by which the API server says that somebody may
+// not.
+type refused struct {
+	next http.RoundTripper
+	mu   sync.Mutex
+	said []string
+}
+
+func (r *refused) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := r.next.RoundTrip(request)
+	if err != nil || response.StatusCode != http.StatusForbidden {
+		return response, err
+	}
+	body, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.said = append(r.said, fmt.Sprintf("%s %s: %q", request.Method, request.URL.Path, body))
+	return response, err
+}
+
+func (r *refused) all() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.said)
+}
+
+// TestRightsSuffice runs the controllers and the scheduler with the rights of
+// the manager's service account and no others: jobs are placed, evicted, grown,
+// ended and removed, a foreign pod is bound, and nothing is ever forbidden.
+func TestRightsSuffice(t *testing.T) {
+	server := rehearsal.StartCluster(t)
+	server.Run(t, []rehearsal.Step{{Args: "install --no-wait --set manager.replicas=0", Says: "is applied"}})
+	ctx := t.Context()
+	noted, _ := runAsManager(t, server)
+	makeNode(ctx, t, server.Client, "one", 8)
+	startPods(t, server.Client)
+	create := func(o client.Object) {
+		t.Helper()
+		if err := server.Client.Create(ctx, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server.Run(t, []rehearsal.Step{
+		{Args: "queue edit default --min-run-time 1s", Says: "default"},
+		{Args: "queue create vision --guaranteed gpu=8", Says: "vision"},
+	})
+	reaches := func(name string, phase v1alpha1.JobPhase) {
+		t.Helper()
+		job := &v1alpha1.TrainingJob{}
+		rehearsal.Eventually(t, fmt.Sprintf("%s is %s", name, phase), func(ctx context.Context) bool {
+			err := server.Client.Get(ctx, client.ObjectKey{Namespace: "default", Name: name}, job)
+			return err == nil && job.Status.Phase == phase
+		})
+	}
+	// 1. One that grows, with checkpoints; then one that may have its room.
+	create(trainingJob("elastic", 4, 8, ""))
+	reaches("elastic", v1alpha1.JobRunning)
+	create(trainingJob("urgent", 8, 8, "vision"))
+	reaches("urgent", v1alpha1.JobRunning)
+	rehearsal.Eventually(t, "elastic is evicted", func(ctx context.Context) bool {
+		g := &v1alpha1.Gang{}
+		err := server.Client.Get(ctx, client.ObjectKey{Namespace: "default", Name: "elastic"}, g)
+		return err == nil && g.Status.Evictions > 0
+	})
+	// 2. The end of one is the room of the other.
+	endPods(ctx, t, server.Client, "urgent")
+	reaches("urgent", v1alpha1.JobSucceeded)
+	reaches("elastic", v1alpha1.JobRunning)
+	// 3. A pod that names Muster, at first without room.
+	pod := foreignPod("foreign", "8")
+	create(pod)
+	rehearsal.Eventually(t, "the foreign pod is told why it waits", func(ctx context.Context) bool {
+		if err := server.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+			return false
+		}
+		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled && c.Message != "" })
+	})
+	// 4. A job is deleted while it runs.
+	if err := server.Client.Delete(ctx, trainingJob("elastic", 4, 8, "")); err != nil {
+		t.Fatal(err)
+	}
+	rehearsal.Eventually(t, "the foreign pod is bound", func(ctx context.Context) bool {
+		return server.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod) == nil && pod.Spec.NodeName == "one"
+	})
+	rehearsal.Eventually(t, "the deleted job's placements are gone", func(ctx context.Context) bool {
+		left := &v1alpha1.PlacementList{}
+		return server.Client.List(ctx, left, client.MatchingLabels{v1alpha1.LabelGang: "elastic"}) == nil && len(left.Items) == 0
+	})
+	// 5. A job that goes by itself.
+	brief := trainingJob("brief", 1, 1, "")
+	seconds := int32(0)
+	brief.Spec.TTLSecondsAfterFinished = &seconds
+	brief.Spec.Roles[0].GPUs = nil
+	create(brief)
+	reaches("brief", v1alpha1.JobRunning)
+	endPods(ctx, t, server.Client, "brief")
+	rehearsal.Eventually(t, "the brief job is gone", func(ctx context.Context) bool {
+		return apierrors.IsNotFound(server.Client.Get(ctx, client.ObjectKeyFromObject(brief), brief))
+	})
+	for _, said := range noted.all() {
+		t.Errorf("forbidden: %s", said)
+	}
+}
+
+// asManager is a configuration with the service account's token, which notes
+// refusals.
+func asManager(t *testing.T, server *rehearsal.Server) (*rest.Config, *refused) {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.SystemNamespace, Name: "muster-manager"}}
+	token := &authenticationv1.TokenRequest{}
+	if err := server.Client.SubResource("token").Create(t.Context(), account, token); err != nil {
+		t.Fatal(err)
+	}
+	config := rest.AnonymousClientConfig(server.Config)
+	config.BearerToken, config.QPS = token.Status.Token, -1
+	noted := &refused{}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		noted.next = next
+		return noted
+	})
+	return config, noted
+}
+
+// runAsManager runs everything that the manager does beside the API server,
+// until the test ends or stop is called.
+func runAsManager(t *testing.T, server *rehearsal.Server) (noted *refused, stop func()) {
+	t.Helper()
+	ctrl.SetLogger(logr.Discard())
+	config, watched := asManager(t, server)
+	scheme, err := connection.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	yes := true // this process sets up controllers of the same names again
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Controller: controllerconfig.Controller{SkipNameValidation: &yes},
+		Scheme:     scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+		LeaderElection: true, LeaderElectionID: "muster-manager", LeaderElectionNamespace: v1alpha1.SystemNamespace,
+		LeaderElectionReleaseOnCancel: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loop, err := snapshot.NewLoop(snapshot.Options{Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := source.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fetcher, err := source.NewFetcher(source.FetcherOptions{Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	builder, err := environment.New(environment.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := trainingjob.New(trainingjob.Deps{Sources: sources{fetcher, store}, Environments: builder})
+	gangs := gang.New(gang.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader()})
+	for _, err := range []error{mgr.Add(loop), jobs.SetupWithManager(mgr), gangs.SetupWithManager(mgr)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for name, run := range map[string]func(context.Context) error{"the manager": mgr.Start, "the fetcher": fetcher.Run, "the builder": builder.Run} {
+		wg.Go(func() {
+			if err := run(ctx); err != nil && ctx.Err() == nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	stop = sync.OnceFunc(func() {
+		cancel()
+		wg.Wait()
+	})
+	t.Cleanup(stop)
+	return watched, stop
+}
+
+// sources is the fetcher and the store as the controllers see them.
+type sources struct {
+	*source.Fetcher
+	store *source.Store
+}
+
+func (s sources) Has(digest string) bool                     { return s.store.Has(digest) }
+func (s sources) Contains(digest, path string) (bool, error) { return s.store.Contains(digest, path) }
+
+// makeNode makes a node that says that it has GPUs.
+func makeNode(ctx context.Context, t *testing.T, server client.Client, name string, gpus int) {
+	t.Helper()
+	inventory := v1alpha1.NodeInventory{HostPorts: &v1alpha1.PortRange{First: 20000, Last: 29999}}
+	for i := range gpus {
+		inventory.GPUs = append(inventory.GPUs, v1alpha1.GPUDevice{Index: i, UUID: fmt.Sprintf("GPU-%s-%d", name, i), Model: "A100"})
+	}
+	text, err := json.Marshal(inventory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{"muster.dev/owned": "true"},
+		Annotations: map[string]string{v1alpha1.AnnotationInventory: string(text)},
+	}}
+	if err := server.Create(ctx, n); err != nil {
+		t.Fatal(err)
+	}
+	now, from := metav1.Now(), n.DeepCopy()
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: now, LastTransitionTime: now}}
+	n.Status.Allocatable = corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"),
+		corev1.ResourcePods: resource.MustParse("1000"), v1alpha1.ResourceGPU: *resource.NewQuantity(int64(gpus), resource.DecimalSI),
+	}
+	n.Status.Capacity = n.Status.Allocatable
+	if err := server.Status().Patch(ctx, n, client.MergeFrom(from)); err != nil {
+		t.Fatal(err)
+	}
+	rehearsal.Eventually(t, "the node is ready", func(ctx context.Context) bool {
+		return server.Get(ctx, client.ObjectKey{Name: name}, n) == nil && len(n.Spec.Taints) == 0
+	})
+}
+
+// startPods is a kubelet that runs pods on paper: each runs once it has a node,
+// and goes once it is deleted.
+func startPods(t *testing.T, server client.WithWatch) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	pods, err := server.Watch(ctx, &corev1.PodList{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for e := range pods.ResultChan() {
+			p, ok := e.Object.(*corev1.Pod)
+			if !ok || p.Spec.NodeName == "" {
+				continue
+			}
+			switch {
+			case p.DeletionTimestamp != nil:
+				_ = server.Delete(ctx, p, client.GracePeriodSeconds(0))
+			case p.Status.Phase == corev1.PodPending && p.Status.StartTime == nil:
+				now := metav1.Now()
+				p.Status.Phase, p.Status.StartTime = corev1.PodRunning, &now
+				_ = server.Status().Update(ctx, p)
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		pods.Stop()
+		<-done
+	})
+}
+
+// endPods says that the members of a job succeeded.
+func endPods(ctx context.Context, t *testing.T, server client.Client, job string) {
+	t.Helper()
+	var pods corev1.PodList
+	if err := server.List(ctx, &pods, client.MatchingLabels{v1alpha1.LabelGang: job}); err != nil || len(pods.Items) == 0 {
+		t.Fatal("the members of", job, err)
+	}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		from := p.DeepCopy()
+		p.Status.Phase = corev1.PodSucceeded
+		if err := server.Status().Patch(ctx, p, client.MergeFrom(from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// trainingJob is a job of workers with a GPU each.
+func trainingJob(name string, least, most int32, queue string) *v1alpha1.TrainingJob {
+	gpu := resource.MustParse("1")
+	job := &v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	job.Spec.Queue = queue
+	job.Spec.Roles = []v1alpha1.Role{{Name: "worker", Replicas: &most, GPUs: &gpu, Command: []string{"true"}}}
+	if least < most {
+		job.Spec.Roles[0].MinReplicas = &least
+	}
+	return job
+}
+
+// foreignPod is a pod that was not made from a gang and names Muster.
+func foreignPod(name, gpus string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: corev1.PodSpec{SchedulerName: "muster", Containers: []corev1.Container{{
+			Name: "main", Image: "busybox",
+			Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{v1alpha1.ResourceGPU: resource.MustParse(gpus)}},
+		}}},
+	}
+}

@@ -1,0 +1,217 @@
+package installation
+
+import (
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/muster-dev/muster/charts"
+)
+
+// stamping is the kind that servers have from 1.36 on.
+const stamping = "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
+
+func render(t *testing.T, r Rendering) []*unstructured.Unstructured {
+	t.Helper()
+	if r.Version == "" {
+		r.Version = "v1.2.3"
+	}
+	objects, err := Render(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+func find(objects []*unstructured.Unstructured, kind, name string) *unstructured.Unstructured {
+	for _, o := range objects {
+		if o.GetKind() == kind && o.GetName() == name {
+			return o
+		}
+	}
+	return nil
+}
+
+// The CRDs are those of the folder, but for what marks them as Muster's.
+func TestKindsAreTheGeneratedOnes(t *testing.T) {
+	objects := render(t, Rendering{})
+	files, err := fs.Glob(charts.CRD, "muster/crd/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		data, err := fs.ReadFile(charts.CRD, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]any{}
+		if err := yaml.Unmarshal(data, &want); err != nil {
+			t.Fatal(err)
+		}
+		got := find(objects, kindCRD, (&unstructured.Unstructured{Object: want}).GetName())
+		if got == nil {
+			t.Fatalf("%s is not rendered", file)
+		}
+		if keep := got.GetAnnotations()["helm.sh/resource-policy"]; keep != "keep" {
+			t.Errorf("%s: Helm would remove it", got.GetName())
+		}
+		if diff := cmp.Diff(normal(t, want["spec"]), normal(t, got.Object["spec"])); diff != "" {
+			t.Errorf("%s (-generated +rendered):\n%s", file, diff)
+		}
+	}
+}
+
+// normal is a value as YAML reads it back, so that kinds of numbers do not
+// matter.
+func normal(t *testing.T, v any) any {
+	t.Helper()
+	data, err := yaml.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out any
+	if err := yaml.Unmarshal(data, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestRenderedInOrder(t *testing.T) {
+	var kinds []string
+	for _, o := range render(t, Rendering{Kinds: []string{stamping}}) {
+		if len(kinds) == 0 || kinds[len(kinds)-1] != o.GetKind() {
+			kinds = append(kinds, o.GetKind())
+		}
+	}
+	want := []string{
+		"Namespace", kindCRD, "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
+		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+		"Queue", "Service", "PodDisruptionBudget", kindDeployment,
+	}
+	if diff := cmp.Diff(want, kinds); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestEverythingIsMarked(t *testing.T) {
+	for _, o := range render(t, Rendering{Version: "v1.2.3+dirty", Kinds: []string{stamping}}) {
+		if owner := ownerOf(o); owner != Ours {
+			t.Errorf("%s is of %q", Title(o), owner)
+		}
+		if v := o.GetLabels()[labelVersion]; v != "v1.2.3_dirty" {
+			t.Errorf("%s is of version %q", Title(o), v)
+		}
+	}
+}
+
+// No right is given by a star, and none that escapes the others.
+func TestRightsAreSpelledOut(t *testing.T) {
+	for _, o := range render(t, Rendering{}) {
+		if o.GetKind() != "ClusterRole" && o.GetKind() != "Role" {
+			continue
+		}
+		rules, _, err := unstructured.NestedSlice(o.Object, "rules")
+		if err != nil || len(rules) == 0 {
+			t.Fatal(Title(o), err)
+		}
+		for _, r := range rules {
+			rule := r.(map[string]any)
+			for _, part := range []string{"apiGroups", "resources", "verbs"} {
+				words, _, _ := unstructured.NestedStringSlice(rule, part)
+				for _, word := range words {
+					if strings.Contains(word, "*") || slices.Contains([]string{"escalate", "bind", "impersonate"}, word) {
+						t.Errorf("%s: %s %q", Title(o), part, word)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestValues(t *testing.T) {
+	for name, c := range map[string]struct {
+		values map[string]any
+		kinds  []string
+		want   string // part of the error; empty: none
+		absent string // kind/name
+		there  string
+	}{
+		"a server without stamps":  {absent: "MutatingAdmissionPolicy/muster-submitter", there: "ValidatingAdmissionPolicy/muster-submitter"},
+		"a server with stamps":     {kinds: []string{stamping}, there: "MutatingAdmissionPolicy/muster-submitter"},
+		"no policies":              {values: set("policies", "create", false), absent: "ValidatingAdmissionPolicy/muster-queues", there: "Deployment/muster-manager"},
+		"somebody else's kinds":    {values: set("crds", "install", false), absent: "CustomResourceDefinition/gangs.muster.dev"},
+		"an unknown value":         {values: map[string]any{"replica": 2}, want: "replica"},
+		"a value of another type":  {values: set("manager", "replicas", "two"), want: "replicas"},
+		"a name that is no name":   {values: set("policies", "exemptUsers", []any{"a' || true || 'b"}), want: "exemptUsers"},
+		"the namespace's standard": {values: set("namespace", "podSecurity", "baseline"), there: "Namespace/muster-system"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects, err := Render(Rendering{Version: "v1", Values: c.values, Kinds: c.kinds})
+			if c.want != "" {
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Fatalf("error %v, want one with %q", err, c.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			has := func(what string) bool {
+				kind, name, _ := strings.Cut(what, "/")
+				return find(objects, kind, name) != nil
+			}
+			if c.absent != "" && has(c.absent) || c.there != "" && !has(c.there) {
+				t.Errorf("absent %s: %v; there %s: %v", c.absent, !has(c.absent), c.there, has(c.there))
+			}
+		})
+	}
+}
+
+func set(group, name string, value any) map[string]any {
+	return map[string]any{group: map[string]any{name: value}}
+}
+
+func TestTooOld(t *testing.T) {
+	for name, c := range map[string]struct {
+		server Server
+		want   string
+	}{
+		"new enough":       {Server{Version: "v1.34.0"}, ""},
+		"a vendor's":       {Server{Version: "v1.35.2-gke.100+k3s1"}, ""},
+		"too old":          {Server{Version: "v1.30.4"}, "Kubernetes v1.30.4 and Muster needs 1.34"},
+		"nameless, recent": {Server{Version: "v0.0.0-master+$Format:%H$", Recent: true}, ""},
+		"nameless, old":    {Server{Version: "v0.0.0-master+$Format:%H$"}, "does not serve resource.k8s.io/v1"},
+		"nonsense":         {Server{Version: "new"}, "Muster needs Kubernetes 1.34"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tooOld(c.server); got == "" != (c.want == "") || !strings.Contains(got, c.want) {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestLosses(t *testing.T) {
+	ours := find(render(t, Rendering{}), kindCRD, "queues.muster.dev")
+	there := ours.DeepCopy()
+	if lost := losses(there, ours); len(lost) != 0 {
+		t.Errorf("of itself: %v", lost)
+	}
+	versions, _, _ := unstructured.NestedSlice(there.Object, "spec", "versions")
+	more := map[string]any{"type": "array", "items": map[string]any{"type": "object", "properties": map[string]any{"b": map[string]any{"type": "string"}}}}
+	if err := unstructured.SetNestedMap(versions[0].(map[string]any), more, "schema", "openAPIV3Schema", "properties", "spec", "properties", "a"); err != nil {
+		t.Fatal(err)
+	}
+	_ = unstructured.SetNestedSlice(there.Object, versions, "spec", "versions")
+	if diff := cmp.Diff([]string{"v1alpha1 spec.a", "v1alpha1 spec.a.b"}, losses(there, ours)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if lost := losses(ours, there); len(lost) != 0 {
+		t.Errorf("a newer one in its place loses %v", lost)
+	}
+}

@@ -1,0 +1,111 @@
+package tenant
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// LabelUser names, on a namespace and on what else a tenant has, the user whose
+// it is.
+const LabelUser = "muster.dev/user"
+
+// Tenant is somebody who uses Muster on a cluster.
+type Tenant struct {
+	// Name is that of the user, of their namespace and of their service
+	// account.
+	Name string
+	// Queue is the queue that they may use, and whose their jobs are unless
+	// they say otherwise.
+	Queue string
+	// Identity is the name by which the cluster knows them already, such as an
+	// address that an identity provider vouches for. Empty: they get a service
+	// account.
+	Identity string
+}
+
+func (t Tenant) labels() map[string]string {
+	return map[string]string{LabelUser: t.Name, "app.kubernetes.io/part-of": "muster"}
+}
+
+func (t Tenant) named(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: t.Name, Name: name, Labels: t.labels()}
+}
+
+// subject is whom the rights are given to.
+func (t Tenant) subject() []rbacv1.Subject {
+	if t.Identity != "" {
+		return []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: t.Identity}}
+	}
+	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: t.Name, Name: t.Name}}
+}
+
+// namespace is where everything of theirs is. Pods that reach for the machine
+// itself are refused in it: jobs are made into pods by Muster, which may more.
+func (t Tenant) namespace() *corev1.Namespace {
+	labels := t.labels()
+	labels["pod-security.kubernetes.io/enforce"] = "baseline"
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: t.Name, Labels: labels, Annotations: map[string]string{v1alpha1.AnnotationQueue: t.Queue},
+	}}
+}
+
+// objects are what a tenant has beside the namespace and the queue.
+func (t Tenant) objects() []client.Object {
+	role := func(kind, name string) rbacv1.RoleRef {
+		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}
+	}
+	out := []client.Object{
+		&rbacv1.RoleBinding{ObjectMeta: t.named("muster-user"), RoleRef: role("ClusterRole", "muster-user"), Subjects: t.subject()},
+		&rbacv1.Role{ObjectMeta: t.named("muster-queue"), Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"queues"}, ResourceNames: []string{t.Queue}, Verbs: []string{"use"},
+		}}},
+		&rbacv1.RoleBinding{ObjectMeta: t.named("muster-queue"), RoleRef: role("Role", "muster-queue"), Subjects: t.subject()},
+		t.names(),
+	}
+	if t.Identity == "" {
+		no := false
+		out = append(out, &corev1.ServiceAccount{ObjectMeta: t.named(t.Name), AutomountServiceAccountToken: &no})
+	}
+	return append(out, t.network()...)
+}
+
+// names is the right to know which queues and priorities there are.
+func (t Tenant) names() *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "muster-names-" + t.Name, Labels: t.labels()},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "muster-names"},
+		Subjects:   t.subject(),
+	}
+}
+
+// network closes the namespace, but for members of gangs among themselves and
+// the cluster's DNS. A policy cannot say "of the same gang"; within one
+// tenant's namespace all gangs are one tenant's.
+func (t Tenant) network() []client.Object {
+	members := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: v1alpha1.LabelGang, Operator: metav1.LabelSelectorOpExists}}}
+	peers := []networkingv1.NetworkPolicyPeer{{PodSelector: &members}}
+	both := []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
+	udp, tcp, port := corev1.ProtocolUDP, corev1.ProtocolTCP, intstr.FromInt32(53)
+	system := metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: metav1.NamespaceSystem}}
+	return []client.Object{
+		&networkingv1.NetworkPolicy{ObjectMeta: t.named("muster-closed"), Spec: networkingv1.NetworkPolicySpec{PolicyTypes: both}},
+		&networkingv1.NetworkPolicy{ObjectMeta: t.named("muster-gangs"), Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: members, PolicyTypes: both,
+			Ingress: []networkingv1.NetworkPolicyIngressRule{{From: peers}},
+			Egress:  []networkingv1.NetworkPolicyEgressRule{{To: peers}},
+		}},
+		&networkingv1.NetworkPolicy{ObjectMeta: t.named("muster-names"), Spec: networkingv1.NetworkPolicySpec{
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
+			Egress: []networkingv1.NetworkPolicyEgressRule{{
+				To:    []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &system}},
+				Ports: []networkingv1.NetworkPolicyPort{{Protocol: &udp, Port: &port}, {Protocol: &tcp, Port: &port}},
+			}},
+		}},
+	}
+}
