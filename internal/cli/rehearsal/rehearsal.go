@@ -76,9 +76,6 @@ func Start(t *testing.T) *Server {
 	return s
 }
 
-// Kubeconfig is the file by which a command reaches it.
-func (s *Server) Kubeconfig() string { return s.kubeconfig }
-
 // Step is one command line, and what is expected of it.
 type Step struct {
 	// Args are the words after muster, parted by spaces.

@@ -53,7 +53,7 @@ func TestServe(t *testing.T) {
 	out := &said{wait: map[string]chan struct{}{"muster: scheduling\n": scheduling}}
 	done := make(chan exit.Code, 1)
 	go func() {
-		args := []string{"serve", "--kubeconfig", server.Kubeconfig(), "--metrics", "0", "--health", "0", "--gpu-resource", "nvidia.com/gpu,amd.com/gpu"}
+		args := []string{"serve", "--kubeconfig", server.Kubeconfig, "--metrics", "0", "--health", "0", "--gpu-resource", "nvidia.com/gpu,amd.com/gpu"}
 		done <- cli.Execute(ctx, args, terminal.Streams{In: &bytes.Buffer{}, Out: &bytes.Buffer{}, Err: out, NoColor: true})
 	}()
 	select {
