@@ -69,11 +69,11 @@ lint: $(GOLANGCI) ## the walls of the design and the linters, without exceptions
 generate: $(CONTROLLER_GEN) ## deep copies and CRDs from the API types
 	@$(CONTROLLER_GEN) object paths=./api/v1alpha1 paths=./api/kubeflow/v1
 	@$(CONTROLLER_GEN) crd:maxDescLen=400 paths=./api/v1alpha1 output:crd:dir=charts/muster/crd
-	@$(CONTROLLER_GEN) crd:maxDescLen=400 paths=./api/kubeflow/v1 output:crd:dir=config/kubeflow
+	@$(CONTROLLER_GEN) crd:maxDescLen=400 paths=./api/kubeflow/v1 output:crd:dir=charts/muster/kubeflow
 
 verify: generate ## generated files and go.mod are up to date
 	@go mod tidy -diff >/dev/null || { echo "verify: go.mod is not tidy: run 'go mod tidy'" >&2; exit 1; }
-	@git diff --exit-code --stat -- api config charts/muster/crd || { echo "verify: generated files differ: run 'make generate' and commit" >&2; exit 1; }
+	@git diff --exit-code --stat -- api charts/muster/crd charts/muster/kubeflow || { echo "verify: generated files differ: run 'make generate' and commit" >&2; exit 1; }
 
 bench: build ## the figures of the README, beside what they are compared with
 	@hack/gotest "" bench -tags e2e -count=1 -timeout 60m -run '^TestBench' ./benchmarks/...

@@ -19,3 +19,10 @@ var Muster embed.FS
 //
 //go:embed muster/crd/*.yaml
 var CRD embed.FS
+
+// Kubeflow holds definitions of kinds that are not Muster's own and that it
+// runs, below "muster/kubeflow". They are for servers that have none: a
+// definition that is there already belongs to somebody else and stays as it is.
+//
+//go:embed muster/kubeflow/*.yaml
+var Kubeflow embed.FS

@@ -1,5 +1,5 @@
-// Package config carries manifests inside the binary: definitions of foreign
-// kinds, and what monitoring needs. Muster's own are in package charts.
+// Package config carries inside the binary what monitoring needs. What is
+// applied to a server is in package charts.
 package config
 
 import "embed"
@@ -9,10 +9,3 @@ import "embed"
 //
 //go:embed monitoring/*
 var Monitoring embed.FS
-
-// Kubeflow holds definitions of kinds that are not Muster's own and that it
-// runs, below "kubeflow". They are for servers that have none: a definition that
-// is there already belongs to somebody else and stays as it is.
-//
-//go:embed kubeflow/*.yaml
-var Kubeflow embed.FS

@@ -24,7 +24,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/muster-dev/muster/charts"
-	"github.com/muster-dev/muster/config"
 )
 
 const (
@@ -85,7 +84,7 @@ func furniture() ([]manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	foreign, err := readManifests(config.Kubeflow)
+	foreign, err := readManifests(charts.Kubeflow)
 	for i := range foreign {
 		foreign[i].yields = true
 	}

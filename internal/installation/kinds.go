@@ -3,6 +3,10 @@ package installation
 import (
 	"context"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
 // Kind is how one of Muster's kinds stands on a cluster.
@@ -23,7 +27,7 @@ func (c *Cluster) Kinds(ctx context.Context) ([]Kind, error) {
 	}
 	var out []Kind
 	for _, o := range objects {
-		if o.GetKind() != kindCRD {
+		if o.GetKind() != kindCRD || !isOwnKind(o) {
 			continue
 		}
 		there, err := c.get(ctx, o)
@@ -38,6 +42,12 @@ func (c *Cluster) Kinds(ctx context.Context) ([]Kind, error) {
 		out = append(out, k)
 	}
 	return out, nil
+}
+
+// isOwnKind reports that an object is none, or one of a kind that is Muster's
+// own. The others are defined where nobody else does.
+func isOwnKind(o *unstructured.Unstructured) bool {
+	return o.GetKind() != kindCRD || strings.HasSuffix(o.GetName(), "."+v1alpha1.GroupVersion.Group)
 }
 
 // TooOld says why a server is too old, and what to do; empty if it is not.

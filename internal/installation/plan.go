@@ -153,6 +153,8 @@ func stepFor(o, there *unstructured.Unstructured) (Step, string) {
 		s.Note = "it was there before and is labelled as Muster's"
 	case owner == Foreign && o.GetKind() == "Queue":
 		s.Action, s.Note = Keep, "somebody made it; it stays as it is"
+	case owner == Foreign && !isOwnKind(o):
+		s.Action, s.Note = Keep, "somebody else's definition; it stays as it is, and so do its jobs unless they say managedBy: muster.dev/kubeflow"
 	case owner == Foreign:
 		return s, fmt.Sprintf("%s is there and is not Muster's (its label %s is %q): rename or remove it; it is never overwritten",
 			Title(o), labelPartOf, there.GetLabels()[labelPartOf])

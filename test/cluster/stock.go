@@ -56,6 +56,15 @@ func Shell(ctx context.Context) (Image, error) {
 	return image, err
 }
 
+// Program is an image of one program of this machine, at the place to, and the
+// shared libraries that it needs.
+func Program(ctx context.Context, name, from, to string) (Image, error) {
+	image := Image{Name: name, Entrypoint: []string{to}, Files: append(accounts(), File{To: to, From: from})}
+	libraries, err := libraries(ctx, []string{from})
+	image.Files = append(image.Files, libraries...)
+	return image, err
+}
+
 // accounts are the few files that every image has in /etc.
 func accounts() []File {
 	return []File{
