@@ -51,7 +51,7 @@ func Shell(ctx context.Context) (Image, error) {
 	}
 	image.Name = ShellImage
 	libraries, err := libraries(ctx, []string{bash})
-	image.Files = append(image.Files, File{To: bash, From: bash})
+	image.Files = append(append(image.Files, usrMerged...), File{To: bash, From: bash})
 	image.Files = append(image.Files, libraries...)
 	return image, err
 }
@@ -59,11 +59,14 @@ func Shell(ctx context.Context) (Image, error) {
 // Program is an image of one program of this machine, at the place to, and the
 // shared libraries that it needs.
 func Program(ctx context.Context, name, from, to string) (Image, error) {
-	image := Image{Name: name, Entrypoint: []string{to}, Files: append(accounts(), File{To: to, From: from})}
+	image := Image{Name: name, Entrypoint: []string{to}, Files: append(append(accounts(), usrMerged...), File{To: to, From: from})}
 	libraries, err := libraries(ctx, []string{from})
 	image.Files = append(image.Files, libraries...)
 	return image, err
 }
+
+// usrMerged are the old places of libraries, which lie below /usr.
+var usrMerged = []File{{To: "/lib", Link: "usr/lib"}, {To: "/lib64", Link: "usr/lib64"}}
 
 // accounts are the few files that every image has in /etc.
 func accounts() []File {

@@ -39,7 +39,10 @@ func realKubernetes(ctx context.Context) (*platform, error) {
 		kubeconfig: started.Kubeconfig(), image: cluster.ShellImage, absent: "muster.test/absent:1", model: "A100",
 		stop: func(context.Context) error { return started.Stop() },
 	}
-	if err := errors.Join(p.connect(), p.install(ctx)); err != nil {
+	if err := p.install(ctx); err != nil {
+		return nil, errors.Join(err, started.Stop())
+	}
+	if err := p.connect(); err != nil {
 		return nil, errors.Join(err, started.Stop())
 	}
 	return p, nil
