@@ -22,7 +22,7 @@ endif
 # Everything that does not link the API server: builds and tests in seconds.
 UNIT := $(shell go list ./... 2>/dev/null | grep -v -E '/internal/(controlplane|cli/up)$$|/cmd/muster$$')
 
-.PHONY: help build shim test test-unit test-exhaustive test-race test-embedded test-e2e lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-cluster cluster-deps
+.PHONY: help build shim test test-unit test-exhaustive test-race test-embedded test-e2e lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-cluster test-conformance bench-cluster cluster-deps
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
@@ -56,6 +56,13 @@ test-e2e: build test-deps $(GOTESTSUM) ## the product as a person runs it: muste
 
 test-cluster: cluster-deps $(GOTESTSUM) ## a real Kubernetes on this machine: kubelets, containerd, pretend GPUs; wants root
 	@hack/gotest "$(GOTESTSUM)" cluster -tags cluster -count=1 -timeout 20m ./test/cluster/...
+
+test-conformance: build test-deps cluster-deps $(GOTESTSUM) ## one suite against embedded Muster and against a real Kubernetes; wants root
+	@hack/gotest "$(GOTESTSUM)" conformance-embedded -tags conformance -count=1 -timeout 20m ./test/conformance
+	@MUSTER_PLATFORM=cluster hack/gotest "$(GOTESTSUM)" conformance-cluster -tags conformance -count=1 -timeout 30m ./test/conformance
+
+bench-cluster: build cluster-deps ## with a real API server in the loop, beside the raw ceiling and kube-scheduler
+	@go run ./benchmarks/cluster $(ARGS)
 
 cluster-deps:
 	@hack/cluster-deps >/dev/null

@@ -174,7 +174,7 @@ func (b *bench) oneGang(ctx context.Context) error {
 }
 
 // trial is what one gang of members took.
-type trial struct{ bare, muster, stock, native time.Duration }
+type trial struct{ bare, muster, stock time.Duration }
 
 // trials is how often each figure is measured; the median is reported.
 const trials = 3
@@ -201,7 +201,7 @@ func (b *bench) oneGangOn(ctx context.Context, nodes, gpus, members int) (trial,
 			}
 			stock = append(stock, took)
 		}
-		s, err := b.serve(ctx, p, "probe")
+		s, err := b.serve(ctx, p)
 		if err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ func (b *bench) lives(ctx context.Context) error {
 		if err := p.fleet(ctx, nodes, 8); err != nil {
 			return err
 		}
-		s, err := b.serve(ctx, p, "probe")
+		s, err := b.serve(ctx, p)
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ func (b *bench) manyGangs(ctx context.Context) error {
 			return err
 		}
 		bare = append(bare, took)
-		s, err := b.serve(ctx, p, "probe")
+		s, err := b.serve(ctx, p)
 		if err != nil {
 			return err
 		}

@@ -41,7 +41,7 @@ func (b *bench) reclaim(ctx context.Context) error {
 				return fmt.Errorf("making queue %s: %w", q.Name, err)
 			}
 		}
-		s, err := b.serve(ctx, p, "probe")
+		s, err := b.serve(ctx, p)
 		if err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ func (b *bench) restart(ctx context.Context) error {
 		if err := p.fleet(ctx, nodes, 4); err != nil {
 			return err
 		}
-		s, err := b.serve(ctx, p, "probe")
+		s, err := b.serve(ctx, p)
 		if err != nil {
 			return err
 		}

@@ -23,12 +23,12 @@ type serving struct {
 }
 
 // serve starts Muster and waits until it has placed a gang of one member.
-func (b *bench) serve(ctx context.Context, p *plane, probe string) (*serving, error) {
+func (b *bench) serve(ctx context.Context, p *plane) (*serving, error) {
 	s, err := b.start(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.probe(ctx, probe); err != nil {
+	if err := p.probe(ctx); err != nil {
 		return nil, errors.Join(err, s.kill(), fmt.Errorf("muster serve said: %s", tail(s.log)))
 	}
 	return s, nil
@@ -53,7 +53,8 @@ func (b *bench) start(ctx context.Context, p *plane) (*serving, error) {
 }
 
 // probe waits until a gang of one member is placed, and removes it.
-func (p *plane) probe(ctx context.Context, name string) error {
+func (p *plane) probe(ctx context.Context) error {
+	const name = "probe"
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	c, err := p.count(ctx)
@@ -94,7 +95,7 @@ func (s *serving) kill() error {
 	if err := s.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("killing muster serve: %w", err)
 	}
-	<-s.done
+	_ = <-s.done // that it was killed is no news
 	return nil
 }
 

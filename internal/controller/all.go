@@ -23,6 +23,8 @@ type Deps struct {
 	// HostImage is what members run in that name no image; empty: they are
 	// refused.
 	HostImage string
+	// ShareProcesses has members not be the first process of their pod.
+	ShareProcesses bool
 	// VolumesDir is where the built-in StorageClass keeps volumes, on the node
 	// NodeName. Empty: there is no such class.
 	VolumesDir string
@@ -65,7 +67,7 @@ func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
 		return Parts{}, fmt.Errorf("adding the scheduler: %w", err)
 	}
 	controllers := []interface{ SetupWithManager(ctrl.Manager) error }{
-		trainingjob.New(trainingjob.Deps{Sources: d.Sources, Environments: d.Environments, HostImage: d.HostImage}),
+		trainingjob.New(trainingjob.Deps{Sources: d.Sources, Environments: d.Environments, HostImage: d.HostImage, ShareProcesses: d.ShareProcesses}),
 		gang.New(gang.Options{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FenceNamespace: d.Namespace, GPUResources: d.GPUResources, Log: d.Log.WithName("gang"),
 		}),

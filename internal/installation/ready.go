@@ -134,8 +134,8 @@ func (c *Cluster) Await(ctx context.Context, progress func(string)) error {
 
 // ignoreEnd is nil for an error of a context that ended: whoever waits says so.
 func ignoreEnd(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }

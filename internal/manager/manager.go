@@ -44,6 +44,9 @@ type Options struct {
 	// HostImage is what members run in that name no image. Empty: jobs that name
 	// none are refused in words.
 	HostImage string
+	// ShareProcesses has members not be the first process of their pod, where
+	// nothing else sees to that.
+	ShareProcesses bool
 	// VolumesDir is where the built-in StorageClass keeps volumes, on the node
 	// NodeName. Empty: the cluster has StorageClasses of its own.
 	VolumesDir string
@@ -145,6 +148,7 @@ func New(o Options) (*Manager, error) {
 		Sources:          o.Sources,
 		Environments:     o.Environments,
 		HostImage:        o.HostImage,
+		ShareProcesses:   o.ShareProcesses,
 		VolumesDir:       o.VolumesDir,
 		NodeName:         o.NodeName,
 		GPUResources:     resourceNames(o.GPUResources),

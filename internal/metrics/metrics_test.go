@@ -167,9 +167,9 @@ func TestHoldings(t *testing.T) {
 	}
 	h.add(got)
 	now = now.Add(8 * time.Second)
-	sums := h.add(map[by]float64{{"vision", "running"}: 1})
+	h.add(map[by]float64{{"vision", "running"}: 1})
 	now = now.Add(2 * time.Second)
-	sums = h.add(nil)
+	sums := h.add(nil)
 	if sums[by{"vision", "running"}] != 8*6.25+2 || sums[by{"default", "draining"}] != 32 {
 		t.Errorf("GPU seconds: %v", sums)
 	}

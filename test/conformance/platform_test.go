@@ -130,7 +130,7 @@ func (p *platform) namespace(t testing.TB) string {
 		return p.api.Get(t.Context(), client.ObjectKey{Namespace: ns.Name, Name: "default"}, &corev1.ServiceAccount{})
 	})
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
 		if err := p.api.Delete(ctx, ns); client.IgnoreNotFound(err) != nil {
 			t.Errorf("deleting the namespace: %v", err)
@@ -143,7 +143,7 @@ func (p *platform) namespace(t testing.TB) string {
 // settle waits until no pod of the namespace holds anything, so that the next
 // test finds all GPUs free.
 func (p *platform) settle(ctx context.Context, t testing.TB, ns string) {
-	harness.Eventually(t, time.Minute, "waiting until nothing of "+ns+" runs", func() error {
+	harness.Eventually(t, 2*time.Minute, "waiting until nothing of "+ns+" runs", func() error {
 		var pods corev1.PodList
 		if err := p.api.List(ctx, &pods, client.InNamespace(ns)); err != nil {
 			return err

@@ -126,7 +126,7 @@ func furnish(t *testing.T, server *rehearsal.Server) {
 		rehearsal.Eventually(t, "policies hold", func(context.Context) bool { return c.attempt(t, server) != nil })
 	}
 	stamped := job("vision", nil)
-	rehearsal.Eventually(t, "stamps are put", func(ctx context.Context) bool {
+	rehearsal.Eventually(t, "stamps are put", func(context.Context) bool {
 		return policyCase{as: ada, object: stamped}.attempt(t, server) == nil && stamped.Annotations[v1alpha1.AnnotationSubmitter] == ada
 	})
 }

@@ -150,7 +150,7 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 		return err
 	}
 	m, err := manager.New(manager.Options{
-		REST: config, Log: log, HostImage: o.image, GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
+		REST: config, Log: log, HostImage: o.image, ShareProcesses: true, GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
 		HealthAddress: o.health, MetricsAddress: o.metrics, SeveralHere: true,
 	})
 	if err != nil {

@@ -57,6 +57,11 @@ type Deps struct {
 	// HostImage is what members run in that name no image. Empty: jobs that name
 	// none are refused in words.
 	HostImage string
+	// ShareProcesses has the first process of a member's pod be another than the
+	// member's own, for nodes on which it would be that: as process 1 a program
+	// that does nothing about SIGTERM (Python, a shell) ignores it, and would
+	// only be killed once its grace period is over.
+	ShareProcesses bool
 	// Now is the clock. Default: [time.Now].
 	Now func() time.Time
 }

@@ -230,6 +230,10 @@ func templateFor(job *v1alpha1.TrainingJob, role *v1alpha1.Role, p preparation) 
 	main.Env = envFor(job, role, main.Env)
 	main.Resources = resourcesFor(role, main.Resources)
 	volumesFor(job, p, pod, main)
+	if p.shareProcesses && pod.ShareProcessNamespace == nil && len(pod.Containers) == 1 && !pod.HostPID {
+		yes := true
+		pod.ShareProcessNamespace = &yes
+	}
 	return template
 }
 

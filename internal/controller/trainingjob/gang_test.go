@@ -166,6 +166,34 @@ func TestAJobThatKeepsNothing(t *testing.T) {
 	}
 }
 
+// TestTheFirstProcess: a member alone in its pod is not process 1 of it where
+// nodes would make it that; beside others, or where the template says so, the
+// pod stays as it is.
+func TestTheFirstProcess(t *testing.T) {
+	no := false
+	for _, test := range []struct {
+		name     string
+		asked    bool
+		template *corev1.PodTemplateSpec
+		want     bool
+	}{
+		{"not asked for", false, nil, false},
+		{"alone", true, nil, true},
+		{"with a sidecar", true, &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}, {Name: "side"}}}}, false},
+		{"its owner says no", true, &corev1.PodTemplateSpec{Spec: corev1.PodSpec{ShareProcessNamespace: &no}}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			j := newJob("a").role("worker", 1, "").with(func(s *v1alpha1.TrainingJobSpec) {
+				s.Roles[0].Command, s.Roles[0].Template = []string{"true"}, test.template
+			})
+			pod := gangFor(j.TrainingJob, preparation{shareProcesses: test.asked}).Spec.Roles[0].Template.Spec
+			if got := pod.ShareProcessNamespace != nil && *pod.ShareProcessNamespace; got != test.want {
+				t.Errorf("shared processes: %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
 func TestWhereCommandsRun(t *testing.T) {
 	image := &v1alpha1.Environment{Image: "pytorch/pytorch:2"}
 	code := &v1alpha1.Code{Snapshot: "0123"}

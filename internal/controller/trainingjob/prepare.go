@@ -25,6 +25,8 @@ type preparation struct {
 	// hostImage is what members run in that name no image. Empty: the machine's
 	// own programs.
 	hostImage string
+	// shareProcesses gives members a first process that is not theirs.
+	shareProcesses bool
 }
 
 // image is what a role's members run in.
@@ -51,7 +53,7 @@ func (c *Controller) prepare(job *v1alpha1.TrainingJob) preparation {
 		return preparation{failure: problem}
 	}
 	p := c.prepareCode(job)
-	p.hostImage = c.deps.HostImage
+	p.hostImage, p.shareProcesses = c.deps.HostImage, c.deps.ShareProcesses
 	env := c.prepareEnvironment(job)
 	p.environment, p.environmentPath = env.environment, env.environmentPath
 	switch {
