@@ -95,7 +95,9 @@ func (s *serving) kill() error {
 	if err := s.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("killing muster serve: %w", err)
 	}
-	_ = <-s.done // that it was killed is no news
+	if err := <-s.done; err == nil {
+		return errors.New("muster serve ended by itself before it was killed")
+	}
 	return nil
 }
 

@@ -42,7 +42,7 @@ func realKubernetes(ctx context.Context) (*platform, error) {
 	if err := p.install(ctx); err != nil {
 		return nil, errors.Join(err, started.Stop())
 	}
-	if err := p.connect(); err != nil {
+	if err := p.connectOnceServed(ctx); err != nil {
 		return nil, errors.Join(err, started.Stop())
 	}
 	return p, nil

@@ -88,7 +88,7 @@ func TestATimeToLive(t *testing.T) {
 // holds nothing.
 func TestAnImageThatCannotBeHad(t *testing.T) {
 	ns := the.namespace(t)
-	the.submit(t, ns, "absent", fmt.Sprintf("{startTimeout: 10s, environment: {image: %q}, roles: [{name: worker, replicas: 2, gpus: 1, command: ['true']}]}", the.absent))
+	the.submit(t, ns, "absent", fmt.Sprintf("{startTimeout: 30s, environment: {image: %q}, roles: [{name: worker, replicas: 2, gpus: 1, command: ['true']}]}", the.absent))
 	the.says(t, ns, "absent", the.absent)
 	the.holding(t, ns, "four", 4, 1, "")
 	the.until(t, ns, "four", v1alpha1.JobRunning)

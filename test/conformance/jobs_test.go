@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"k8s.io/client-go/kubernetes"
@@ -41,6 +42,17 @@ func (p *platform) connect() error {
 	}
 	p.api, err = client.NewWithWatch(config, client.Options{Scheme: scheme})
 	return err
+}
+
+// connectOnceServed connects as soon as the server tells of Muster's kinds: a
+// moment after they were made.
+func (p *platform) connectOnceServed(ctx context.Context) error {
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		if err := p.connect(); err != nil {
+			return false, err
+		}
+		return p.api.List(ctx, &v1alpha1.TrainingJobList{}) == nil, nil
+	})
 }
 
 // hold runs until the test lets it go.
