@@ -131,7 +131,7 @@ func TestItGrowsAndGivesBack(t *testing.T) {
 func TestAPodThatNamesMuster(t *testing.T) {
 	ns := the.namespace(t)
 	manifest := fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: lone}, spec: {schedulerName: muster, restartPolicy: Never, terminationGracePeriodSeconds: 1,
-		containers: [{name: main, image: %q, command: [sleep, "100000"], resources: {limits: {nvidia.com/gpu: 3}}}]}}`, the.image)
+		containers: [{name: main, image: %q, command: [sleep, "100000"], resources: {limits: {nvidia.com/gpu: 2}}}]}}`, the.image)
 	if r := the.kubectl(t, manifest, "-n", ns, "apply", "-f", "-"); r.Code != 0 {
 		t.Fatal(r.Stderr)
 	}
@@ -145,15 +145,15 @@ func TestAPodThatNamesMuster(t *testing.T) {
 		}
 		return nil
 	})
-	the.holding(t, ns, "two", 2, 1, "")
-	the.says(t, ns, "two", "GPU")
-	if r := the.muster(t, "-n", ns, "why", "two"); !strings.Contains(r.Stdout, "lone") {
+	the.holding(t, ns, "rest", 3, 1, "")
+	the.says(t, ns, "rest", "GPU")
+	if r := the.muster(t, "-n", ns, "why", "rest"); !strings.Contains(r.Stdout, "lone") {
 		t.Errorf("muster why does not name the pod that holds what is missing: %s%s", r.Stdout, r.Stderr)
 	}
 	if r := the.kubectl(t, "", "-n", ns, "delete", "pod", "lone", "--wait=false"); r.Code != 0 {
 		t.Fatal(r.Stderr)
 	}
-	the.until(t, ns, "two", v1alpha1.JobRunning)
+	the.until(t, ns, "rest", v1alpha1.JobRunning)
 }
 
 // TestTheModelDecides: a model that nobody has is waited for in words; the one
