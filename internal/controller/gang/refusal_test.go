@@ -131,3 +131,14 @@ func TestImageThatIsNotThere(t *testing.T) {
 		t.Errorf("%d attempts; avoided %+v", s.Attempt, s.Avoided)
 	}
 }
+
+// A kubelet that pulls an image says only that it is creating the container;
+// the image is named all the same.
+func TestWhatIsBeingMadeNamesItsImage(t *testing.T) {
+	p := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
+		Name: "main", Image: "team/large:7", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}},
+	}}}}
+	if got, want := (observed{}).startWords(p), "ContainerCreating (image team/large:7)"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+}

@@ -148,7 +148,11 @@ func (o observed) startWords(p *corev1.Pod) string {
 	}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil && w.Reason != "" {
-			return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
+			text := strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
+			if c.Image != "" {
+				text += " (image " + c.Image + ")" // most often it is being pulled
+			}
+			return text
 		}
 	}
 	return "the node says nothing about it"
