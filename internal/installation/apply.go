@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
 // Say tells what is being done, one sentence at a time.
@@ -55,7 +59,32 @@ func (c *Cluster) Apply(ctx context.Context, p Plan, say Say) error {
 			kinds = nil
 		}
 	}
-	return c.awaitServed(ctx, kinds)
+	if err := c.awaitServed(ctx, kinds); err != nil {
+		return err
+	}
+	return c.awaitAdmitted(ctx)
+}
+
+// unready is how a server answers that has policies about a kind and has not
+// noticed the kind itself yet, for up to half a minute.
+const unready = "There can be a delay between when CustomResourceDefinitions are created"
+
+// awaitAdmitted waits until jobs can be submitted: nothing is created.
+func (c *Cluster) awaitAdmitted(ctx context.Context) error {
+	job := &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"name": "probe"},
+		"spec":     map[string]any{"roles": []any{map[string]any{"name": "worker", "command": []any{"true"}}}},
+	}}
+	job.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("TrainingJob"))
+	at := c.objects.Resource(v1alpha1.GroupVersion.WithResource("trainingjobs")).Namespace(v1alpha1.SystemNamespace)
+	err := wait.PollUntilContextTimeout(ctx, pollEvery, servedWithin, true, func(ctx context.Context) (bool, error) {
+		_, err := at.Create(ctx, job.DeepCopy(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil || !strings.Contains(err.Error(), unready), nil // any other answer is about the job
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until the server admits jobs: %w", err)
+	}
+	return nil
 }
 
 // apply makes one object as it is written. What others set of it is theirs
@@ -105,20 +134,27 @@ func (c *Cluster) awaitServed(ctx context.Context, crds []*unstructured.Unstruct
 	return nil
 }
 
-// told reports whether the server lists a CRD's kind, in every version that it
-// serves.
+// told reports whether the server lists a CRD's kind in every version that it
+// serves, in the list of all kinds, which clients read and which lags behind
+// those of single groups.
 func (c *Cluster) told(crd *unstructured.Unstructured) bool {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	_, all, err := c.set.Discovery().ServerGroupsAndResources()
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) { // of somebody else's group
+		return false
+	}
 	for _, v := range versions {
 		version, ok := v.(map[string]any)
 		if served, _ := version["served"].(bool); !ok || !served {
 			continue
 		}
 		name, _ := version["name"].(string)
-		list, err := c.set.Discovery().ServerResourcesForGroupVersion(group + "/" + name)
-		if err != nil || !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == plural }) {
+		listed := slices.ContainsFunc(all, func(list *metav1.APIResourceList) bool {
+			return list.GroupVersion == group+"/"+name && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == plural })
+		})
+		if !listed {
 			return false
 		}
 	}

@@ -109,8 +109,10 @@ func TestNonsenseIsIgnoredInWords(t *testing.T) {
 		}
 		waitPhase(t, m, ns, "odd", v1alpha1.JobSucceeded)
 		harness.Eventually(t, 10*time.Second, "waiting for what it said last", func() error {
-			if p := job(t, m, ns, "odd").Status.Progress; p == nil || p.DoneMillionths != 750_000 {
-				return fmt.Errorf("it is at %+v", p)
+			// What it said last stays beside it, as the last point.
+			p := job(t, m, ns, "odd").Status.Progress
+			if p == nil || p.DoneMillionths != 1_000_000 || len(p.Points) == 0 || p.Points[len(p.Points)-1].DoneMillionths != 750_000 {
+				return fmt.Errorf("it is at %+v, want 100 %% for its success after 75 %% that it said", p)
 			}
 			return nil
 		})

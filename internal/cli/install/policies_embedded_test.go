@@ -24,8 +24,8 @@ import (
 
 // The people of these tests.
 const (
-	ada     = "ada@example.com" // has the role edit, and queue vision, in namespace team
-	manager = "system:serviceaccount:muster-system:muster-manager"
+	ada            = "ada@example.com" // has the role edit, and queue vision, in namespace team
+	managerAccount = "system:serviceaccount:muster-system:muster-manager"
 )
 
 // policyCase is something that somebody does, and the answer.
@@ -85,7 +85,7 @@ func withoutStamps(t *testing.T, server *rehearsal.Server) {
 		"another's name":                   {as: ada, object: named("eve@example.com", "true"), says: "says eve@example.com, and you are ada@example.com"},
 		"another's name, not marked":       {as: ada, object: named("eve", ""), says: "and you are ada@example.com"},
 		"an administrator is held, too":    {object: named("eve@example.com", "true"), says: "and you are muster-admin"},
-		"another's name written by Muster": {as: manager, groups: []string{"system:masters"}, object: named("eve@example.com", "true")},
+		"another's name written by Muster": {as: managerAccount, groups: []string{"system:masters"}, object: named("eve@example.com", "true")},
 	} {
 		t.Run(name, func(t *testing.T) { c.try(t, server) })
 	}
@@ -232,7 +232,7 @@ func ownedNodes() map[string]policyCase {
 		"a node and a GPU":                 {as: ada, object: pod(placed, withGPU), says: "leave out spec.nodeName"},
 		"a node and a GPU under our name":  {as: ada, object: pod(placed, withGPU, ours), says: "leave out spec.nodeName"},
 		"a node without a GPU":             {as: ada, object: pod(placed)},
-		"a node and a GPU, by Muster":      {as: manager, groups: []string{"system:masters"}, object: pod(placed, withGPU, ours)},
+		"a node and a GPU, by Muster":      {as: managerAccount, groups: []string{"system:masters"}, object: pod(placed, withGPU, ours)},
 		"a DaemonSet's, by its controller": {as: daemons, groups: []string{"system:masters"}, object: pod(tolerating("muster.dev/owned"), withGPU, ofDaemonSet)},
 		"a DaemonSet's, by somebody":       {as: ada, object: pod(tolerating("muster.dev/owned"), ofDaemonSet), says: "set spec.schedulerName to muster"},
 		"the taint afterwards":             {as: ada, object: pod(), change: func(o client.Object) { tolerating("muster.dev/owned")(o.(*corev1.Pod)) }, says: "set spec.schedulerName to muster"},
@@ -308,20 +308,20 @@ func journal() map[string]policyCase {
 	}
 	return map[string]policyCase{
 		"a gang":                         {as: ada, object: g(), says: "written by Muster alone"},
-		"a gang, by Muster":              {as: manager, groups: []string{"system:masters"}, object: g()},
+		"a gang, by Muster":              {as: managerAccount, groups: []string{"system:masters"}, object: g()},
 		"a gang, by an administrator":    {object: g()},
 		"a gang's release":               {as: ada, object: g(), change: annotate(v1alpha1.AnnotationRelease)},
 		"a gang's eviction":              {as: ada, object: g(), change: annotate(v1alpha1.AnnotationEvict), says: "written by Muster alone"},
 		"a gang's size":                  {as: ada, object: g(), change: func(o client.Object) { o.(*v1alpha1.Gang).Spec.Roles[0].Replicas = 9 }, says: "written by Muster alone"},
 		"a gang's finalizer":             {as: ada, object: g(), change: func(o client.Object) { o.SetFinalizers([]string{"example.com/mine"}) }, says: "written by Muster alone"},
 		"a placement":                    {as: ada, object: placement.DeepCopy(), says: "written by Muster alone"},
-		"a placement, by Muster":         {as: manager, groups: []string{"system:masters"}, object: placement.DeepCopy()},
+		"a placement, by Muster":         {as: managerAccount, groups: []string{"system:masters"}, object: placement.DeepCopy()},
 		"a gang's claim":                 {as: ada, object: claim(map[string]string{v1alpha1.LabelGang: "a"}), says: "written by Muster alone"},
 		"one's own claim":                {as: ada, object: claim(nil)},
-		"a gang's claim, by Muster":      {as: manager, groups: []string{"system:masters"}, object: claim(map[string]string{v1alpha1.LabelGang: "a"})},
+		"a gang's claim, by Muster":      {as: managerAccount, groups: []string{"system:masters"}, object: claim(map[string]string{v1alpha1.LabelGang: "a"})},
 		"GPUs written on a pod":          {as: ada, object: pod(annotated(v1alpha1.AnnotationGPUs), ours), says: "written by Muster alone"},
 		"GPUs written later":             {as: ada, object: pod(ours), change: func(o client.Object) { annotated(v1alpha1.AnnotationGPUs)(o.(*corev1.Pod)) }, says: "written by Muster alone"},
-		"GPUs written by Muster":         {as: manager, groups: []string{"system:masters"}, object: pod(annotated(v1alpha1.AnnotationGPUs), ours)},
+		"GPUs written by Muster":         {as: managerAccount, groups: []string{"system:masters"}, object: pod(annotated(v1alpha1.AnnotationGPUs), ours)},
 		"a pod's models":                 {as: ada, object: pod(annotated(v1alpha1.AnnotationGPUModels), ours)},
 		"a claim becomes a gang's claim": {as: ada, object: claim(nil), change: func(o client.Object) { o.SetLabels(map[string]string{v1alpha1.LabelGang: "a"}) }, says: "written by Muster alone"},
 	}

@@ -22,17 +22,10 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/rehearsal"
-	"github.com/muster-dev/muster/internal/controller/gang"
-	"github.com/muster-dev/muster/internal/controller/trainingjob"
-	"github.com/muster-dev/muster/internal/environment"
-	"github.com/muster-dev/muster/internal/environment/source"
-	"github.com/muster-dev/muster/internal/snapshot"
+	"github.com/muster-dev/muster/internal/manager"
 )
 
 // refused notes every answer by which the API server says that somebody may
@@ -166,52 +159,17 @@ func runAsManager(t *testing.T, server *rehearsal.Server) (noted *refused, stop 
 	t.Helper()
 	ctrl.SetLogger(logr.Discard())
 	config, watched := asManager(t, server)
-	scheme, err := connection.Scheme()
+	m, err := manager.New(manager.Options{REST: config, HostImage: "busybox", SeveralHere: true, Identity: t.Name()})
 	if err != nil {
 		t.Fatal(err)
-	}
-	yes := true // this process sets up controllers of the same names again
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Controller: controllerconfig.Controller{SkipNameValidation: &yes},
-		Scheme:     scheme, Metrics: metricsserver.Options{BindAddress: "0"},
-		LeaderElection: true, LeaderElectionID: "muster-manager", LeaderElectionNamespace: v1alpha1.SystemNamespace,
-		LeaderElectionReleaseOnCancel: true,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	loop, err := snapshot.NewLoop(snapshot.Options{Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := source.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	fetcher, err := source.NewFetcher(source.FetcherOptions{Store: store})
-	if err != nil {
-		t.Fatal(err)
-	}
-	builder, err := environment.New(environment.Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	jobs := trainingjob.New(trainingjob.Deps{Sources: sources{fetcher, store}, Environments: builder})
-	gangs := gang.New(gang.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader()})
-	for _, err := range []error{mgr.Add(loop), jobs.SetupWithManager(mgr), gangs.SetupWithManager(mgr)} {
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	for name, run := range map[string]func(context.Context) error{"the manager": mgr.Start, "the fetcher": fetcher.Run, "the builder": builder.Run} {
-		wg.Go(func() {
-			if err := run(ctx); err != nil && ctx.Err() == nil {
-				t.Errorf("%s: %v", name, err)
-			}
-		})
-	}
+	wg.Go(func() {
+		if err := m.Start(ctx); err != nil && ctx.Err() == nil {
+			t.Errorf("the manager: %v", err)
+		}
+	})
 	stop = sync.OnceFunc(func() {
 		cancel()
 		wg.Wait()
@@ -219,15 +177,6 @@ func runAsManager(t *testing.T, server *rehearsal.Server) (noted *refused, stop 
 	t.Cleanup(stop)
 	return watched, stop
 }
-
-// sources is the fetcher and the store as the controllers see them.
-type sources struct {
-	*source.Fetcher
-	store *source.Store
-}
-
-func (s sources) Has(digest string) bool                     { return s.store.Has(digest) }
-func (s sources) Contains(digest, path string) (bool, error) { return s.store.Contains(digest, path) }
 
 // makeNode makes a node that says that it has GPUs.
 func makeNode(ctx context.Context, t *testing.T, server client.Client, name string, gpus int) {

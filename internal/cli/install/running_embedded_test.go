@@ -16,7 +16,7 @@ import (
 
 // TestJobsOutliveTheManager takes Muster away and puts it back while a job
 // runs: its pods are the same before and after, and its end is told by the
-// manager that came later. At last everything is removed although no manager
+// managerAccount that came later. At last everything is removed although no managerAccount
 // runs that could end a job.
 func TestJobsOutliveTheManager(t *testing.T) {
 	server := rehearsal.StartCluster(t)
@@ -58,7 +58,7 @@ func TestJobsOutliveTheManager(t *testing.T) {
 	}
 	rehearsal.Eventually(t, "bert runs", func(ctx context.Context) bool { return len(running(ctx, t, server.Client)) == 4 })
 	stop()
-	server.Run(t, []rehearsal.Step{{Args: "uninstall --yes --purge", Says: "no manager runs: deleted"}})
+	server.Run(t, []rehearsal.Step{{Args: "uninstall --yes --purge", Says: "no managerAccount runs: deleted"}})
 	if left := running(ctx, t, server.Client); len(left) != 0 {
 		t.Errorf("left: %v", left)
 	}
