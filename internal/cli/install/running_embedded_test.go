@@ -58,7 +58,7 @@ func TestJobsOutliveTheManager(t *testing.T) {
 	}
 	rehearsal.Eventually(t, "bert runs", func(ctx context.Context) bool { return len(running(ctx, t, server.Client)) == 4 })
 	stop()
-	server.Run(t, []rehearsal.Step{{Args: "uninstall --yes --purge", Says: "no managerAccount runs: deleted"}})
+	server.Run(t, []rehearsal.Step{{Args: "uninstall --yes --purge", Says: "no manager runs: deleted"}})
 	if left := running(ctx, t, server.Client); len(left) != 0 {
 		t.Errorf("left: %v", left)
 	}
