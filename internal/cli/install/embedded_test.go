@@ -52,7 +52,7 @@ func TestLife(t *testing.T) {
 		{Args: "install --no-wait --set policies.create=false", Says: "is applied"},
 		{Args: "install --dry-run", Says: "create  ValidatingAdmissionPolicy muster-queues"},
 		{Args: "install --no-wait", Says: "is applied"},
-		// No kubelet is here: the managerAccount never gets ready, and that is said.
+		// No kubelet is here: the manager never gets ready, and that is said.
 		{Args: "install --timeout 1s", Code: 1, Says: "0 of 2 managers ready"},
 	})
 	if err := server.Client.Create(ctx, &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "vision"}}); err != nil {

@@ -16,7 +16,7 @@ import (
 
 // TestJobsOutliveTheManager takes Muster away and puts it back while a job
 // runs: its pods are the same before and after, and its end is told by the
-// managerAccount that came later. At last everything is removed although no managerAccount
+// manager that came later. At last everything is removed although no manager
 // runs that could end a job.
 func TestJobsOutliveTheManager(t *testing.T) {
 	server := rehearsal.StartCluster(t)
