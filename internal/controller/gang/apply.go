@@ -56,6 +56,9 @@ func (c *Controller) create(ctx context.Context, o observed, s *v1alpha1.GangSta
 			return
 		}
 		err = c.createPod(ctx, o.gang.UID, pod)
+		if err == nil {
+			c.bear(client.ObjectKeyFromObject(o.gang), pod.Name, members[i].placement.UID)
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		if members[i].placement != o.placement && out.extra(members[i].placement, err) {
@@ -331,4 +334,5 @@ func (c *Controller) forget(key types.NamespacedName) {
 	delete(c.written, key)
 	delete(c.valid, key)
 	delete(c.allowed, key)
+	delete(c.born, key)
 }

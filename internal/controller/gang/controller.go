@@ -62,17 +62,25 @@ type Controller struct {
 	allowed map[types.NamespacedName]bool
 	// valid are placements, by UID, that every later scheduler will adopt.
 	valid map[types.NamespacedName]map[types.UID]bool
+	// born are the pods that were made and that the cache has not shown yet,
+	// by name.
+	born map[types.NamespacedName]map[string]birth
 }
 
 // version is one state of one gang.
 type version struct {
 	uid      types.UID
 	resource string
+	at       time.Time
 }
 
 // soon is the pause before something is looked at again that another write, or
 // the cache, must show first.
 const soon = 20 * time.Millisecond
+
+// countsEvery is how often a gang's status is written if nothing but its counts
+// of members changed.
+const countsEvery = 500 * time.Millisecond
 
 // undecided is the pause before a gang is looked at again of which a scheduler
 // that takes over has not adopted a placement yet; it is also looked at when
@@ -103,7 +111,7 @@ func New(options Options) *Controller {
 	return &Controller{
 		options: options, began: options.Now(), written: map[types.NamespacedName]version{},
 		gone: map[types.NamespacedName]map[types.UID]*corev1.Pod{}, allowed: map[types.NamespacedName]bool{},
-		valid: map[types.NamespacedName]map[types.UID]bool{},
+		valid: map[types.NamespacedName]map[types.UID]bool{}, born: map[types.NamespacedName]map[string]birth{},
 	}
 }
 
@@ -237,7 +245,11 @@ func (c *Controller) apply(ctx context.Context, o observed, d decision) (time.Du
 	g := o.gang
 	status := d.status
 	// 1. Make what is missing: it is journalled already.
-	made := c.create(ctx, o, &status, d.create)
+	missing, wait := c.unborn(o, d.create)
+	if wait > 0 && (d.after == 0 || wait < d.after) {
+		d.after = wait
+	}
+	made := c.create(ctx, o, &status, missing)
 	refineStatus(o, &status, made)
 	// 2. Give back: only what an earlier, durable decision ended.
 	released := false
@@ -253,12 +265,19 @@ func (c *Controller) apply(ctx context.Context, o observed, d decision) (time.Du
 		}
 	}
 	// 3. The one write of the status.
-	if (!released || !d.gone) && !equality.Semantic.DeepEqual(g.Status, status) {
+	switch wait := c.early(o, &status); {
+	case released && d.gone, equality.Semantic.DeepEqual(g.Status, status):
+		c.counted(o)
+	case wait > 0 && !d.ends() && !released:
+		if d.after == 0 || wait < d.after {
+			d.after = wait
+		}
+	default:
 		if err := c.patchStatus(ctx, g, status); err != nil {
 			return 0, err
 		}
+		c.counted(o)
 	}
-	c.counted(o)
 	// 4. Remove what the status says is to go.
 	if released {
 		d.recall, d.drop = nil, nil
@@ -283,6 +302,31 @@ func (c *Controller) apply(ctx context.Context, o observed, d decision) (time.Du
 		return 0, nil
 	}
 	return d.after, errors.Join(made.transient...)
+}
+
+// early returns for how long a status need not be written yet: it differs in
+// nothing but how many members run, and was written a moment ago. The members
+// of a large gang report one by one, and every write of its status is one of
+// its job's as well.
+func (c *Controller) early(o observed, status *v1alpha1.GangStatus) time.Duration {
+	c.mu.Lock()
+	last := c.written[client.ObjectKeyFromObject(o.gang)]
+	c.mu.Unlock()
+	if last.uid != o.gang.UID {
+		return 0
+	}
+	now := *status
+	now.Roles = o.gang.Status.Roles
+	if !equality.Semantic.DeepEqual(o.gang.Status, now) {
+		return 0
+	}
+	return countsEvery - o.now.Sub(last.at)
+}
+
+// ends reports whether something is to be taken away, which no status may lag
+// behind.
+func (d decision) ends() bool {
+	return len(d.remove)+len(d.recall)+len(d.drop) > 0
 }
 
 // patch changes a gang's metadata and notes the version written.
@@ -313,5 +357,5 @@ func (c *Controller) patchStatus(ctx context.Context, g *v1alpha1.Gang, status v
 func (c *Controller) wrote(g *v1alpha1.Gang) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.written[client.ObjectKeyFromObject(g)] = version{g.UID, g.ResourceVersion}
+	c.written[client.ObjectKeyFromObject(g)] = version{g.UID, g.ResourceVersion, c.options.Now()}
 }

@@ -38,6 +38,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 			DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
 				if p, ok := e.Object.(*corev1.Pod); ok && p.Labels[v1alpha1.LabelGang] != "" {
 					c.buried(p)
+					c.mourn(p)
 				}
 				enqueue(q, e.Object)
 			},

@@ -67,6 +67,8 @@ type world struct {
 	stuck map[string]bool
 	// forbidden names the pod that a quota has no room for, if there is one.
 	forbidden string
+	// blind: the cache shows no pods.
+	blind bool
 }
 
 // testScheme is made once: making it takes longer than most tests.
@@ -126,6 +128,12 @@ func testNode(gpus int) *corev1.Node {
 func (w *world) boot() {
 	w.dead = false
 	c := interceptor.NewClient(w.api, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, pods := list.(*corev1.PodList); pods && w.blind {
+				return nil
+			}
+			return c.List(ctx, list, opts...)
+		},
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			return w.write(func() error {
 				if p, ok := o.(*corev1.Pod); ok {
@@ -154,7 +162,7 @@ func (w *world) boot() {
 			return w.write(func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
 		},
 	})
-	w.ctl = New(Options{Client: c, Live: c, Now: func() time.Time { return w.clock }, InFlight: 1})
+	w.ctl = New(Options{Client: c, Live: w.api, Now: func() time.Time { return w.clock }, InFlight: 1})
 }
 
 // byForce reports whether a deletion leaves no grace period.
