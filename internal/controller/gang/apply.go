@@ -335,4 +335,5 @@ func (c *Controller) forget(key types.NamespacedName) {
 	delete(c.valid, key)
 	delete(c.allowed, key)
 	delete(c.born, key)
+	delete(c.unsaid, key)
 }
