@@ -18,9 +18,9 @@ import (
 // turn, at most newsWithin, and what comes meanwhile is written with it: where a
 // hundred gangs start and end each second, nobody reads that one is starting.
 const (
-	newsPerSecond = 25
+	newsPerSecond = 10
 	newsAtOnce    = 50
-	newsWithin    = 2 * time.Second
+	newsWithin    = 5 * time.Second
 )
 
 // countsEvery is how often a gang's status is written if nothing but its counts
