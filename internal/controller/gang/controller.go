@@ -274,14 +274,16 @@ func (c *Controller) apply(ctx context.Context, o observed, d decision) (time.Du
 	// 2. Give back: only what an earlier, durable decision ended.
 	released := false
 	if d.release {
-		empty, err := c.releaseOf(ctx, o, d)
+		held, empty, err := c.look(ctx, o, d)
 		if err != nil {
 			return 0, err
 		}
-		if released = empty; released {
-			status = d.released
-		} else {
+		if released = empty; !released {
 			d.after = soon // the cache lags behind; it will show what is left
+		} else if err := c.free(ctx, held); err != nil {
+			return 0, err
+		} else {
+			status = d.released
 		}
 	}
 	// 3. The one write of the status.

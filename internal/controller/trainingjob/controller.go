@@ -78,6 +78,8 @@ type Controller struct {
 	// each second.
 	unsaid map[types.NamespacedName]unsaid
 	news   *rate.Limiter
+	// events lets as many through of those that tell of nothing bad.
+	events *rate.Limiter
 }
 
 // New returns the controller; [Controller.SetupWithManager] gives it to a
@@ -86,7 +88,7 @@ func New(deps Deps) *Controller {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	return &Controller{deps: deps, unsaid: map[types.NamespacedName]unsaid{}, news: newNews()}
+	return &Controller{deps: deps, unsaid: map[types.NamespacedName]unsaid{}, news: newNews(), events: newNews()}
 }
 
 // concurrency is how many jobs are worked on at once: a job costs a few writes
@@ -288,6 +290,9 @@ func (c *Controller) report(ctx context.Context, job *v1alpha1.TrainingJob, d *d
 		return 0, client.IgnoreNotFound(err)
 	}
 	for _, e := range happened(job, &d.status) {
+		if e.kind == corev1.EventTypeNormal && !c.events.AllowN(c.deps.Now(), 1) {
+			continue // where so much happens, nobody reads that all is well
+		}
 		c.recorder.Eventf(job, nil, e.kind, e.reason, e.action, "%s", e.note)
 	}
 	return 0, nil
