@@ -128,6 +128,8 @@ const (
 	// MUSTER_ROOT holds the real folder, and mount paths and working
 	// directories below PodRoot are read as relative to it.
 	PodRoot = "/muster"
+	// EnvJob is the environment variable that holds the name of a member's job.
+	EnvJob = "MUSTER_JOB"
 	// EnvRoot is the environment variable that holds the real path of
 	// PodRoot in a container. It is always the first variable.
 	EnvRoot = "MUSTER_ROOT"

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
@@ -52,9 +52,13 @@ func (b *bench) lives(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(err, s.kill())
 		}
+		jobs, err := p.following(ctx, &v1alpha1.TrainingJobList{})
+		if err != nil {
+			return errors.Join(err, s.kill())
+		}
 		began := time.Now()
 		ended := make(chan error, 1)
-		go func() { ended <- p.untilSucceeded(ctx, n) }()
+		go func() { ended <- b.untilSucceeded(ctx, jobs, n) }()
 		if err := each(n, func(i int) error { return p.gangs.Create(ctx, job(fmt.Sprintf("job-%d", i))) }); err != nil {
 			return errors.Join(fmt.Errorf("submitting: %w", err), s.kill())
 		}
@@ -84,30 +88,24 @@ func (b *bench) lives(ctx context.Context) error {
 }
 
 // untilSucceeded waits until n TrainingJobs have succeeded.
-func (p *plane) untilSucceeded(ctx context.Context, n int) error {
-	w, err := p.watch(ctx, &v1alpha1.TrainingJobList{})
-	if err != nil {
-		return fmt.Errorf("watching jobs: %w", err)
-	}
-	defer w.Stop()
+func (b *bench) untilSucceeded(ctx context.Context, jobs *follower, n int) error {
+	var failed error
 	done := make(map[string]bool, n)
-	for len(done) < n {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %d jobs, of which %d have ended: %w", n, len(done), ctx.Err())
-		case e, ok := <-w.ResultChan():
-			if !ok {
-				return fmt.Errorf("the watch of jobs ended when %d of %d had ended", len(done), n)
-			}
-			j, isJob := e.Object.(*v1alpha1.TrainingJob)
-			switch {
-			case !isJob:
-			case j.Status.Phase == v1alpha1.JobFailed:
-				return fmt.Errorf("job %s failed: %s", j.Name, j.Status.Message)
-			case j.Status.Phase == v1alpha1.JobSucceeded:
-				done[j.Name] = true
+	err := jobs.follow(ctx, func(e watch.Event) bool {
+		j, isJob := e.Object.(*v1alpha1.TrainingJob)
+		switch {
+		case !isJob:
+		case j.Status.Phase == v1alpha1.JobFailed:
+			failed = fmt.Errorf("job %s failed: %s", j.Name, j.Status.Message)
+		case j.Status.Phase == v1alpha1.JobSucceeded:
+			if done[j.Name] = true; len(done)%max(1, n/10) == 0 {
+				b.say("%d jobs have succeeded", len(done))
 			}
 		}
+		return failed == nil && len(done) < n
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %d jobs, of which %d have ended: %w", n, len(done), err)
 	}
-	return nil
+	return failed
 }

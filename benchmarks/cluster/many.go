@@ -28,6 +28,7 @@ func (b *bench) manyGangs(ctx context.Context) error {
 			return err
 		}
 		bare = append(bare, took)
+		b.say("the bare writes %s", seconds(took))
 		s, err := b.serve(ctx, p)
 		if err != nil {
 			return err
@@ -36,13 +37,14 @@ func (b *bench) manyGangs(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		took, err = p.timed(ctx, n, func() error {
+		took, err = p.timed(ctx, n, created, func() error {
 			return each(n, func(i int) error { return p.gangs.Create(ctx, gang(fmt.Sprintf("one-%d", i), 1, 1)) })
 		})
 		if err != nil {
 			return errors.Join(fmt.Errorf("muster: %w", err), s.kill(), errors.New(tail(s.log)))
 		}
 		muster = append(muster, took)
+		b.say("Muster %s", seconds(took))
 		after, err := p.writes(ctx)
 		if err != nil {
 			return err

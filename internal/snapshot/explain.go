@@ -34,6 +34,10 @@ const (
 	retellEvery = 5 * time.Second
 )
 
+// firstWord is for how long the first word on a new gang is left to its
+// controller; times of creation have whole seconds.
+const firstWord = time.Second
+
 // telling is what a waiting gang or pod was told.
 type telling struct {
 	// said is the object's version and the words.
@@ -133,8 +137,8 @@ func (l *Loop) tellGang(ctx context.Context, g *v1alpha1.Gang, text string, now 
 		return later
 	}
 	known, _ := l.learn(ctx, g, now)
-	if g.Status.Phase == "" && !known.invalid {
-		return later // its controller is about to write; telling it then saves a conflict
+	if at := g.CreationTimestamp.Add(firstWord); g.Status.Phase == "" && !known.invalid && now.Before(at) {
+		return at // its controller is about to write; telling it then saves a conflict
 	}
 	news, later := l.news(g, g.Status.Message, text, now)
 	if !news {
@@ -143,6 +147,9 @@ func (l *Loop) tellGang(ctx context.Context, g *v1alpha1.Gang, text string, now 
 	before := g.DeepCopy()
 	after := before.DeepCopy()
 	after.Status.Message = text
+	if after.Status.Phase == "" {
+		after.Status.Phase = v1alpha1.GangPending
+	}
 	if known.invalid {
 		at := metav1.NewTime(now)
 		after.Status.Outcome, after.Status.FinishTime = v1alpha1.GangFailed, &at

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/fencing"
 )
 
 // creation is what came of making pods.
@@ -186,40 +185,12 @@ func each(width, n int, do func(int)) {
 // release gives back every placement of one gang's life, provided that past
 // the cache no pod of it is left but those to keep. It returns false if one
 // is.
-//
-// They are marked first, and the pods listed after that: a pod that is made
-// later, by a request that was under way, finds the mark and is not started.
 func (c *Controller) release(ctx context.Context, namespace, name string, uid types.UID, keep func(*corev1.Pod) bool) (bool, error) {
-	// 1. Mark.
-	all, err := placementsOf(ctx, c.options.Live, live(name), namespace, name)
-	if err != nil {
+	held, empty, err := c.lookAll(ctx, namespace, name, uid, keep)
+	if err != nil || !empty {
 		return false, err
 	}
-	mine := slices.DeleteFunc(all, func(p v1alpha1.Placement) bool { return p.Spec.GangUID != uid })
-	for i := range mine {
-		if fencing.Release(mine[i].DeletionTimestamp != nil, 0) != fencing.Mark {
-			continue
-		}
-		if err := c.markPlacement(ctx, &mine[i]); err != nil {
-			return false, err
-		}
-	}
-	// 2. Look.
-	pods, err := podsOf(ctx, c.options.Live, live(name), namespace, name, uid)
-	if err != nil {
-		return false, err
-	}
-	left := len(slices.DeleteFunc(pods, keep))
-	// 3. Free.
-	if fencing.Release(true, left) != fencing.Free {
-		return false, nil
-	}
-	for i := range mine {
-		if err := c.freePlacement(ctx, &mine[i]); err != nil {
-			return false, err
-		}
-	}
-	return true, nil
+	return true, c.free(ctx, held)
 }
 
 // markPlacement says that nothing of a placement may start any more. It stays
@@ -335,4 +306,5 @@ func (c *Controller) forget(key types.NamespacedName) {
 	delete(c.valid, key)
 	delete(c.allowed, key)
 	delete(c.born, key)
+	delete(c.unsaid, key)
 }

@@ -332,7 +332,7 @@ type news struct{ kind, reason, action, note string }
 func happened(job *v1alpha1.TrainingJob, after *v1alpha1.TrainingJobStatus) []news {
 	before := &job.Status
 	var out []news
-	if before.StartTime == nil && after.StartTime != nil {
+	if before.StartTime == nil && after.StartTime != nil && after.FinishTime == nil {
 		note := fmt.Sprintf("its first member started; %s members run", after.Ready)
 		if alone(job) {
 			note = "it started"
