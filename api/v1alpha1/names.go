@@ -122,6 +122,10 @@ const (
 	ResourceGPUMilli  = "muster.dev/gpu-milli"
 	ResourceGPUMemory = "muster.dev/gpu-memory"
 
+	// GPUClaim is the name, in a member pod's spec.resourceClaims, of the claim
+	// by which it gets its GPUs where a driver gives them.
+	GPUClaim = "muster-gpus"
+
 	// PodRoot is the folder below which Muster mounts what a member needs:
 	// PodRoot/code, PodRoot/env, PodRoot/checkpoints, PodRoot/logs. A node
 	// without mount namespaces relocates it: there the environment variable
