@@ -29,6 +29,9 @@ const (
 	// AnnotationGPUs, which then names one GPU. Absent: the GPUs are wholly the
 	// pod's.
 	AnnotationGPUShare = "muster.dev/gpu-share"
+	// AnnotationClaimed is, on a member pod that gets its GPUs by a claim, "true"
+	// once that is allocated.
+	AnnotationClaimed = "muster.dev/claimed"
 	// AnnotationGPUModels is, on a hand-written pod, a comma-separated list of
 	// GPU models that it accepts, in order of preference.
 	AnnotationGPUModels = "muster.dev/gpu-models"

@@ -88,8 +88,7 @@ type Node struct {
 	Counts bool
 	// Whole is true where no part of a device can be given.
 	Whole bool
-	// Claims is true where GPUs are given by claims, which a pod has to name when
-	// it is made: members do, a lone pod cannot.
+	// Claims is true where GPUs are given by claims, of which a pod gets one.
 	Claims bool
 	// Unowned are the GPUs that are not given out, because the node is not
 	// Muster's alone.
@@ -228,7 +227,8 @@ type Role struct {
 	GPUs int32
 	// Share is how much of one GPU each member needs, where GPUs is 0.
 	Share Share
-	// NoClaims is true of a lone pod, which gets no GPU where [Node.Claims].
+	// NoClaims is true of a pod of which several containers ask for GPUs: it gets
+	// none where [Node.Claims].
 	NoClaims bool
 	// Models are the models that will do, in order of preference. Empty: any.
 	Models []string

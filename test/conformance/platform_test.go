@@ -33,9 +33,9 @@ type platform struct {
 	// counts is true where a device plugin counts the GPUs: no part of one can be
 	// given there.
 	counts bool
-	api   client.WithWatch
-	core  kubernetes.Interface
-	stop  func(context.Context) error
+	api    client.WithWatch
+	core   kubernetes.Interface
+	stop   func(context.Context) error
 }
 
 // the is what is tested.

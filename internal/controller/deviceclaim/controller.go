@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/inventory"
 )
 
@@ -68,7 +69,11 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 		Named("deviceclaim").
 		For(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
 			p, ok := o.(*corev1.Pod)
-			return ok && claimName(p) != ""
+			if !ok {
+				return false
+			}
+			name, _ := claimName(p)
+			return name != ""
 		}))).
 		Owns(&resourcev1.ResourceClaim{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: width}).
@@ -85,14 +90,14 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := c.options.Client.Get(ctx, req.NamespacedName, pod); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	name := claimName(pod)
+	name, member := claimName(pod)
 	if name == "" || ended(pod) {
 		return reconcile.Result{}, nil
 	}
 	claim := &resourcev1.ResourceClaim{}
 	err := c.options.Client.Get(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: name}, claim)
 	switch {
-	case apierrors.IsNotFound(err) && pod.DeletionTimestamp != nil:
+	case apierrors.IsNotFound(err) && (pod.DeletionTimestamp != nil || !member):
 		return reconcile.Result{}, nil
 	case apierrors.IsNotFound(err):
 		if claim, err = c.make(ctx, pod, name); err != nil {
@@ -102,9 +107,15 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, fmt.Errorf("reading claim %s/%s: %w", pod.Namespace, name, err)
 	}
 	if inventory.Reserved(claim, pod.UID) {
+		if member {
+			err = c.wake(ctx, pod)
+		}
+		if err != nil {
+			return reconcile.Result{}, err
+		}
 		return reconcile.Result{}, c.passOn(ctx, pod, claim)
 	}
-	if pod.DeletionTimestamp != nil || claim.DeletionTimestamp != nil || !metav1.IsControlledBy(claim, pod) {
+	if !member || pod.DeletionTimestamp != nil || claim.DeletionTimestamp != nil || !metav1.IsControlledBy(claim, pod) {
 		return reconcile.Result{}, nil
 	}
 	return c.give(ctx, pod, claim)
@@ -158,7 +169,23 @@ func (c *Controller) give(ctx context.Context, pod *corev1.Pod, claim *resourcev
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("allocating claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{}, c.wake(ctx, pod)
+}
+
+// wake has the kubelet look at a pod whose claim is ready now. It may have
+// looked before that, and then looks again within its own time, a minute or so,
+// or at once if the pod changes.
+func (c *Controller) wake(ctx context.Context, pod *corev1.Pod) error {
+	if pod.Annotations[v1alpha1.AnnotationClaimed] != "" || pod.Status.Phase != corev1.PodPending || pod.DeletionTimestamp != nil {
+		return nil
+	}
+	patch := []byte(fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:"true"}}}`, pod.UID, v1alpha1.AnnotationClaimed))
+	target := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	err := c.options.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch))
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("waking the kubelet for pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
 }
 
 // passOn tells the pod what the driver said of its share.

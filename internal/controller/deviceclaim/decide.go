@@ -13,18 +13,25 @@ import (
 	"github.com/muster-dev/muster/internal/inventory"
 )
 
-// claimName is the name of the claim by which a member gets its GPUs; empty if
-// it has none.
-func claimName(p *corev1.Pod) string {
-	if p.Labels[v1alpha1.LabelGang] == "" || p.Spec.NodeName == "" {
-		return ""
+// claimName is the name of the claim by which a pod gets its GPUs; empty if it has
+// none. A member names it, and it is made here; that of a lone pod is made, and
+// named in its status, before it is bound.
+func claimName(p *corev1.Pod) (name string, member bool) {
+	if p.Spec.NodeName == "" || p.Spec.SchedulerName != v1alpha1.SchedulerName {
+		return "", false
+	}
+	if e := p.Status.ExtendedResourceClaimStatus; e != nil {
+		return e.ResourceClaimName, false
+	}
+	if p.Labels[v1alpha1.LabelGang] == "" {
+		return "", false
 	}
 	for i := range p.Spec.ResourceClaims {
 		if r := &p.Spec.ResourceClaims[i]; r.Name == v1alpha1.GPUClaim && r.ResourceClaimName != nil {
-			return *r.ResourceClaimName
+			return *r.ResourceClaimName, true
 		}
 	}
-	return ""
+	return "", false
 }
 
 func ended(p *corev1.Pod) bool {
