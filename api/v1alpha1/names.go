@@ -111,6 +111,9 @@ const (
 	// none.
 	LabelOwned = "muster.dev/owned"
 	TaintOwned = "muster.dev/owned"
+	// LabelAgent is "true" on a Node beside whose kubelet Muster's agent is wanted:
+	// as long as it is Muster's, or anything of Muster's has GPUs there.
+	LabelAgent = "muster.dev/agent"
 	// AnnotationGPUResources is, on the namespace [SystemNamespace], the extended
 	// resources that count GPUs on this cluster, separated by commas, so that
 	// those who only look know them. Absent: [ResourceGPU].

@@ -149,7 +149,9 @@ func TestPrepare(t *testing.T) {
 // by an agent that was started again meanwhile.
 func TestNeverTwice(t *testing.T) {
 	source, gpus := pretend(t, "2xA100:40Gi")
-	share := func(milli int32, mib int64) *v1alpha1.GPUShare { return &v1alpha1.GPUShare{Milli: milli, MemoryMiB: mib} }
+	share := func(milli int32, mib int64) *v1alpha1.GPUShare {
+		return &v1alpha1.GPUShare{Milli: milli, MemoryMiB: mib}
+	}
 	first := testDriver(t, source)
 	if _, err := prepared(t, first, allocated(t, "half", share(500, 20480), gpus[0])); err != nil {
 		t.Fatal(err)
