@@ -46,6 +46,9 @@ type wish struct {
 }
 
 func wishOf(p *corev1.Pod) (wish, error) {
+	if p.Annotations[v1alpha1.AnnotationGPUs] == "" {
+		return wish{}, fmt.Errorf("reading what pod %s/%s was given: it names a claim, and has no annotation %s", p.Namespace, p.Name, v1alpha1.AnnotationGPUs)
+	}
 	w := wish{ids: strings.Split(p.Annotations[v1alpha1.AnnotationGPUs], ",")}
 	text := p.Annotations[v1alpha1.AnnotationGPUShare]
 	if text == "" {
