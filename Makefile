@@ -57,9 +57,10 @@ test-e2e: build test-deps $(GOTESTSUM) ## the product as a person runs it: muste
 test-cluster: cluster-deps $(GOTESTSUM) ## a real Kubernetes on this machine: kubelets, containerd, pretend GPUs; wants root
 	@hack/gotest "$(GOTESTSUM)" cluster -tags cluster -count=1 -timeout 20m ./test/cluster/...
 
-test-conformance: build test-deps cluster-deps $(GOTESTSUM) ## one suite against embedded Muster and against a real Kubernetes; wants root
+test-conformance: build test-deps cluster-deps $(GOTESTSUM) ## one suite against embedded Muster and against a real Kubernetes, with a device plugin and with the agent; wants root
 	@hack/gotest "$(GOTESTSUM)" conformance-embedded -tags conformance -count=1 -timeout 20m ./test/conformance
 	@MUSTER_PLATFORM=cluster hack/gotest "$(GOTESTSUM)" conformance-cluster -tags conformance -count=1 -timeout 30m ./test/conformance
+	@MUSTER_PLATFORM=agent hack/gotest "$(GOTESTSUM)" conformance-agent -tags conformance -count=1 -timeout 30m ./test/conformance
 
 bench-cluster: build cluster-deps ## with a real API server in the loop, beside the raw ceiling and kube-scheduler
 	@go run ./benchmarks/cluster $(ARGS)

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	resourcev1 "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -73,7 +72,6 @@ func TestPartsAreTold(t *testing.T) {
 	const part = `[ "$MUSTER_GPU_MILLI $MUSTER_GPU_MEMORY_MIB $MUSTER_GPU_MEMORY_FRACTION" = "250 20480 0.25" ] && [ "$NVIDIA_VISIBLE_DEVICES" = void ] && case "$MUSTER_GPUS" in *,*) false;; GPU-sim-*=A100) true;; *) false;; esac`
 	the.submit(t, ns, "part", fmt.Sprintf("{roles: [{name: worker, gpus: 250m, command: %s}]}", command(part)))
 	the.until(t, ns, "part", v1alpha1.JobSucceeded)
-	spy(t, ns, "part")
 	const two = `[ -z "$MUSTER_GPU_MILLI" ] && case "$MUSTER_GPUS" in *,*,*) false;; GPU-sim-*=A100,GPU-sim-*=A100) true;; *) false;; esac`
 	the.submit(t, ns, "two", fmt.Sprintf("{roles: [{name: worker, gpus: 2, command: %s}]}", command(two)))
 	the.until(t, ns, "two", v1alpha1.JobSucceeded)
@@ -99,23 +97,4 @@ func TestNoClaimStays(t *testing.T) {
 	})
 	the.holding(t, ns, "next", 4, 1, "")
 	the.until(t, ns, "next", v1alpha1.JobRunning)
-}
-
-func spy(t *testing.T, ns, name string) {
-	for _, p := range the.pods(t, ns, name) {
-		t.Logf("%s created %s, %+v", p.Name, p.CreationTimestamp, p.ManagedFields)
-		for _, c := range p.Status.Conditions {
-			t.Logf("  %s %s %s", c.Type, c.Status, c.LastTransitionTime)
-		}
-		for _, c := range p.Status.ContainerStatuses {
-			t.Logf("  %+v", c.State)
-		}
-		for _, m := range p.ManagedFields {
-			t.Logf("  %s %s %s %s", m.Manager, m.Operation, m.Subresource, m.Time)
-		}
-	}
-	events, _ := the.core.CoreV1().Events(ns).List(t.Context(), metav1.ListOptions{})
-	for _, e := range events.Items {
-		t.Logf("  %s %s %s %s", e.FirstTimestamp, e.InvolvedObject.Name, e.Reason, e.Message)
-	}
 }
