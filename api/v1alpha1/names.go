@@ -29,6 +29,9 @@ const (
 	// AnnotationGPUs, which then names one GPU. Absent: the GPUs are wholly the
 	// pod's.
 	AnnotationGPUShare = "muster.dev/gpu-share"
+	// AnnotationClaimed is, on a member pod that gets its GPUs by a claim, "true"
+	// once that is allocated.
+	AnnotationClaimed = "muster.dev/claimed"
 	// AnnotationGPUModels is, on a hand-written pod, a comma-separated list of
 	// GPU models that it accepts, in order of preference.
 	AnnotationGPUModels = "muster.dev/gpu-models"
@@ -108,6 +111,9 @@ const (
 	// none.
 	LabelOwned = "muster.dev/owned"
 	TaintOwned = "muster.dev/owned"
+	// LabelAgent is "true" on a Node beside whose kubelet Muster's agent is wanted:
+	// as long as it is Muster's, or anything of Muster's has GPUs there.
+	LabelAgent = "muster.dev/agent"
 	// AnnotationGPUResources is, on the namespace [SystemNamespace], the extended
 	// resources that count GPUs on this cluster, separated by commas, so that
 	// those who only look know them. Absent: [ResourceGPU].
@@ -121,6 +127,10 @@ const (
 	// both, and not beside ResourceGPU.
 	ResourceGPUMilli  = "muster.dev/gpu-milli"
 	ResourceGPUMemory = "muster.dev/gpu-memory"
+
+	// GPUClaim is the name, in a member pod's spec.resourceClaims, of the claim
+	// by which it gets its GPUs where a driver gives them.
+	GPUClaim = "muster-gpus"
 
 	// PodRoot is the folder below which Muster mounts what a member needs:
 	// PodRoot/code, PodRoot/env, PodRoot/checkpoints, PodRoot/logs. A node

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/muster-dev/muster/internal/controller/deviceclaim"
 	"github.com/muster-dev/muster/internal/controller/gang"
 	"github.com/muster-dev/muster/internal/controller/kubeflow"
 	"github.com/muster-dev/muster/internal/controller/trainingjob"
@@ -72,7 +73,8 @@ func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FenceNamespace: d.Namespace, GPUResources: d.GPUResources, Log: d.Log.WithName("gang"),
 		}),
 	}
-	controllers = append(controllers, kubeflow.New(kubeflow.Options{}))
+	controllers = append(controllers, kubeflow.New(kubeflow.Options{}),
+		deviceclaim.New(deviceclaim.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}))
 	if d.VolumesDir != "" {
 		controllers = append(controllers, volumeclaim.New(volumeclaim.Deps{Dir: d.VolumesDir, Node: d.NodeName}))
 	}

@@ -11,10 +11,15 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	upstream "sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -123,7 +128,14 @@ func New(o Options) (*Manager, error) {
 		return nil, err
 	}
 	logger := logr.FromSlogHandler(o.Log.Handler())
+	ofGangs, err := labels.NewRequirement(v1alpha1.LabelGang, selection.Exists, nil)
+	if err != nil {
+		return nil, fmt.Errorf("selecting the claims of gangs: %w", err)
+	}
 	options := ctrl.Options{
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
+			&resourcev1.ResourceClaim{}: {Label: labels.NewSelector().Add(*ofGangs)},
+		}},
 		Scheme:                 scheme,
 		Logger:                 logger,
 		Metrics:                metricsserver.Options{BindAddress: o.MetricsAddress},

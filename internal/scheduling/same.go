@@ -10,7 +10,7 @@ func (n *Node) same(o *Node) bool {
 	return n.Name == o.Name && maps.Equal(n.Labels, o.Labels) && slices.Equal(n.Taints, o.Taints) &&
 		n.Unschedulable == o.Unschedulable && n.Domains == o.Domains && n.NotReady == o.NotReady && n.Allocatable.same(o.Allocatable) &&
 		(n.Ports == nil) == (o.Ports == nil) && (n.Ports == nil || *n.Ports == *o.Ports) &&
-		slices.EqualFunc(n.Devices, o.Devices, Device.same) && n.Counts == o.Counts && slices.Equal(n.Unowned, o.Unowned)
+		slices.EqualFunc(n.Devices, o.Devices, Device.same) && n.Counts == o.Counts && n.Whole == o.Whole && n.Claims == o.Claims && slices.Equal(n.Unowned, o.Unowned)
 }
 
 func (d Device) same(o Device) bool {
@@ -32,7 +32,7 @@ func (r *Request) same(o *Request) bool {
 }
 
 func (r Role) same(o Role) bool {
-	return r.Name == o.Name && r.Replicas == o.Replicas && r.Min == o.Min && slices.Equal(r.Done, o.Done) && r.GPUs == o.GPUs && r.Share == o.Share &&
+	return r.Name == o.Name && r.Replicas == o.Replicas && r.Min == o.Min && slices.Equal(r.Done, o.Done) && r.GPUs == o.GPUs && r.Share == o.Share && r.NoClaims == o.NoClaims &&
 		slices.Equal(r.Models, o.Models) && r.Resources.same(o.Resources) && slices.Equal(r.FixedPorts, o.FixedPorts) &&
 		maps.Equal(r.NodeLabels, o.NodeLabels) && slices.EqualFunc(r.NodeTerms, o.NodeTerms, sameTerm) && slices.Equal(r.Tolerations, o.Tolerations) &&
 		slices.Equal(r.Avoid, o.Avoid) &&

@@ -86,6 +86,10 @@ type Node struct {
 	// one can be given, and what holds one without a name, or with a name that it
 	// does not have, holds any.
 	Counts bool
+	// Whole is true where no part of a device can be given.
+	Whole bool
+	// Claims is true where GPUs are given by claims, of which a pod gets one.
+	Claims bool
 	// Unowned are the GPUs that are not given out, because the node is not
 	// Muster's alone.
 	Unowned []ModelCount
@@ -223,6 +227,9 @@ type Role struct {
 	GPUs int32
 	// Share is how much of one GPU each member needs, where GPUs is 0.
 	Share Share
+	// NoClaims is true of a pod of which several containers ask for GPUs: it gets
+	// none where [Node.Claims].
+	NoClaims bool
 	// Models are the models that will do, in order of preference. Empty: any.
 	Models []string
 	// Resources is what each member asks for beside GPUs.

@@ -7,15 +7,17 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/scheduling"
 )
 
-// node turns a Node into the core's. An inventory that cannot be read makes
-// the node not ready, saying so, because its GPUs are not known.
-func (g gpuResources) node(n *corev1.Node) scheduling.Node {
+// node turns a Node into the core's, with what its drivers say of its GPUs. An
+// inventory that cannot be read makes the node not ready, saying so, because its
+// GPUs are not known.
+func (g gpuResources) node(n *corev1.Node, parts ...*resourcev1.ResourceSlice) scheduling.Node {
 	out := scheduling.Node{
 		Name:          n.Name,
 		Labels:        n.Labels,
@@ -32,7 +34,9 @@ func (g gpuResources) node(n *corev1.Node) scheduling.Node {
 	}
 	text := n.Annotations[v1alpha1.AnnotationInventory]
 	if text == "" {
-		g.count(n, &out)
+		if !named(n, parts, &out) {
+			g.count(n, &out)
+		}
 		return out
 	}
 	var inventory v1alpha1.NodeInventory

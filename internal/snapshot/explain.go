@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -210,8 +211,8 @@ func (l *Loop) tellPod(ctx context.Context, p *corev1.Pod, text string, now time
 func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snapshot, error) {
 	nodes, gangs, placements, pods := &corev1.NodeList{}, &v1alpha1.GangList{}, &v1alpha1.PlacementList{}, &corev1.PodList{}
 	classes, queues, namespaces := &schedulingv1.PriorityClassList{}, &v1alpha1.QueueList{}, &corev1.NamespaceList{}
-	quotas := &corev1.ResourceQuotaList{}
-	for _, list := range []client.ObjectList{nodes, gangs, placements, pods, classes, queues, namespaces, quotas} {
+	quotas, parts := &corev1.ResourceQuotaList{}, &resourcev1.ResourceSliceList{}
+	for _, list := range []client.ObjectList{nodes, gangs, placements, pods, classes, queues, namespaces, quotas, parts} {
 		if err := r.List(ctx, list); err != nil {
 			return scheduling.Snapshot{}, fmt.Errorf("listing %T: %w", list, err)
 		}
@@ -225,8 +226,9 @@ func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snaps
 		mine:  func(p *corev1.Pod) bool { return foreign(p, true) },
 		learn: func(g *v1alpha1.Gang) (learned, bool) { return gpus.asWritten(g), true },
 	}
+	of := byNode(parts.Items)
 	for i := range nodes.Items {
-		w.nodes = append(w.nodes, gpus.node(&nodes.Items[i]))
+		w.nodes = append(w.nodes, gpus.node(&nodes.Items[i], of[nodes.Items[i].Name]...))
 	}
 	s := w.snapshot(now)
 	s.Usage = memories(queues.Items)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +28,7 @@ import (
 type mirror struct {
 	mu         sync.Mutex
 	nodes      map[string]*corev1.Node
+	parts      map[string]map[string]*resourcev1.ResourceSlice // by node and name
 	gangs      map[types.UID]*v1alpha1.Gang
 	placements map[types.NamespacedName]*v1alpha1.Placement
 	pods       map[types.UID]*corev1.Pod
@@ -77,7 +79,7 @@ func newDirt() dirt {
 
 func newMirror() *mirror {
 	return &mirror{
-		nodes: map[string]*corev1.Node{}, gangs: map[types.UID]*v1alpha1.Gang{}, placements: map[types.NamespacedName]*v1alpha1.Placement{},
+		nodes: map[string]*corev1.Node{}, parts: map[string]map[string]*resourcev1.ResourceSlice{}, gangs: map[types.UID]*v1alpha1.Gang{}, placements: map[types.NamespacedName]*v1alpha1.Placement{},
 		pods: map[types.UID]*corev1.Pod{}, queues: map[string]*v1alpha1.Queue{}, classes: map[string]*schedulingv1.PriorityClass{},
 		quotas:  map[types.NamespacedName]*corev1.ResourceQuota{},
 		counts:  func(*v1alpha1.Placement) bool { return true },
@@ -105,6 +107,9 @@ func (m *mirror) shown(object client.Object) {
 		m.quotas[client.ObjectKeyFromObject(o)] = o
 	case *corev1.Node:
 		m.nodes[o.Name], m.dirty.nodes[o.Name] = o, true
+	case *resourcev1.ResourceSlice:
+		into(m.parts, nodeOf(o), o.Name, o)
+		m.dirty.nodes[nodeOf(o)] = true
 	case *v1alpha1.Gang:
 		m.gangs[o.UID], m.dirty.units[o.UID] = o, true
 		m.tie(o.UID, tiedGang(o))
@@ -154,6 +159,9 @@ func (m *mirror) gone(object client.Object) {
 	case *corev1.Node:
 		delete(m.nodes, o.Name)
 		m.dirty.nodes[o.Name] = true
+	case *resourcev1.ResourceSlice:
+		outOf(m.parts, nodeOf(o), o.Name)
+		m.dirty.nodes[nodeOf(o)] = true
 	case *v1alpha1.Gang:
 		delete(m.gangs, o.UID)
 		m.tie(o.UID, false)
@@ -322,8 +330,8 @@ func (m *mirror) take(ahead copied, all bool) taken {
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.nodes)) {
 		if n := m.nodes[name]; n != nil {
-			t.nodes = append(t.nodes, m.gpus.node(n))
-		} else {
+			t.nodes = append(t.nodes, m.gpus.node(n, values(m.parts[name])...))
+		} else if name != "" {
 			t.nodesGone = append(t.nodesGone, name)
 		}
 	}

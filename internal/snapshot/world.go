@@ -181,6 +181,13 @@ func (w world) podRequest(p *corev1.Pod) scheduling.Request {
 		Priority: priority, Created: instant(p.CreationTimestamp.Time),
 		Roles: []scheduling.Role{w.gpus.role("pod", 1, &p.Spec, words(p.Annotations[v1alpha1.AnnotationGPUModels]))},
 	}
+	if len(p.Spec.ResourceClaims) > 0 && unsupported == "" {
+		req.Unsupported = "spec.resourceClaims: Muster gives out devices by its own claims; ask for GPUs in the resources of a container (limits: " + v1alpha1.ResourceGPU + ")"
+	}
+	if r := &req.Roles[0]; r.GPUs > 0 || r.Share != (scheduling.Share{}) {
+		_, _, only := w.gpus.asker(&p.Spec)
+		r.NoClaims = !only
+	}
 	if w.tied {
 		req.Roles[0].Labels = p.Labels
 		var problem string

@@ -223,8 +223,16 @@ func (l *Loop) bind(ctx context.Context, p *corev1.Pod, plan scheduling.Plan) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion, Annotations: annotations},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: to.Node},
 	}
+	gpus := l.mirror.gpusAt(to.Node, to.GPUs)
 	l.background(ctx, func() {
-		if err := l.createBinding(ctx, bound, binding); err != nil && ctx.Err() == nil {
+		var err error
+		if len(gpus) > 0 {
+			binding.ResourceVersion, err = l.claim(ctx, bound, gpus, journalled(to.Share))
+		}
+		if err == nil {
+			err = l.createBinding(ctx, bound, binding)
+		}
+		if err != nil && ctx.Err() == nil {
 			l.assumed.noBinding(p.UID)
 			l.later()
 			if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !errors.Is(err, fencing.ErrDeposed) {

@@ -32,9 +32,12 @@ type platform struct {
 	absent string
 	// model is what users call its GPUs.
 	model string
-	api   client.WithWatch
-	core  kubernetes.Interface
-	stop  func(context.Context) error
+	// counts is true where a device plugin counts the GPUs: no part of one can be
+	// given there.
+	counts bool
+	api    client.WithWatch
+	core   kubernetes.Interface
+	stop   func(context.Context) error
 	// storage makes the folder behind the next claim, where nothing else
 	// does.
 	storage func(testing.TB)
@@ -54,7 +57,7 @@ func run(m *testing.M) int {
 	name := os.Getenv("MUSTER_PLATFORM")
 	start := platforms[name]
 	if start == nil {
-		fmt.Printf("MUSTER_PLATFORM is %q: there are embedded and cluster\n", name)
+		fmt.Printf("MUSTER_PLATFORM is %q: there are embedded, cluster and agent\n", name)
 		return 2
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)

@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -129,6 +130,25 @@ func TestRightsSuffice(t *testing.T) {
 	rehearsal.Eventually(t, "the brief job is gone", func(ctx context.Context) bool {
 		return apierrors.IsNotFound(server.Client.Get(ctx, client.ObjectKeyFromObject(brief), brief))
 	})
+	// 6. A member and a pod that get their GPUs by claims.
+	nameGPUs(ctx, t, server.Client, "named", "H100", 2)
+	part, claimed := trainingJob("part", 1, 1, ""), resource.MustParse("250m")
+	part.Spec.Roles[0].GPUs, part.Spec.Roles[0].GPUModels = &claimed, []string{"H100"}
+	create(part)
+	lone := foreignPod("lone", "1")
+	lone.Annotations = map[string]string{v1alpha1.AnnotationGPUModels: "H100"}
+	create(lone)
+	rehearsal.Eventually(t, "both have allocated claims", func(ctx context.Context) bool {
+		claims := &resourcev1.ResourceClaimList{}
+		if err := server.Client.List(ctx, claims); err != nil || len(claims.Items) != 2 {
+			return false
+		}
+		return !slices.ContainsFunc(claims.Items, func(c resourcev1.ResourceClaim) bool { return len(c.Status.ReservedFor) == 0 })
+	})
+	rehearsal.Eventually(t, "the lone pod is bound", func(ctx context.Context) bool {
+		err := server.Client.Get(ctx, client.ObjectKeyFromObject(lone), lone)
+		return err == nil && lone.Spec.NodeName == "named" && lone.Status.ExtendedResourceClaimStatus != nil
+	})
 	for _, said := range noted.all() {
 		t.Errorf("forbidden: %s", said)
 	}
@@ -178,6 +198,29 @@ func runAsManager(t *testing.T, server *rehearsal.Server) (noted *refused, stop 
 	return watched, stop
 }
 
+// nameGPUs makes a node whose GPUs a driver names.
+func nameGPUs(ctx context.Context, t *testing.T, server client.Client, name, model string, gpus int) {
+	t.Helper()
+	yes := true
+	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourcev1.ResourceSliceSpec{
+		Driver: "gpu.muster.dev", NodeName: &name, Pool: resourcev1.ResourcePool{Name: name, ResourceSliceCount: 1},
+	}}
+	for i := range gpus {
+		uuid := fmt.Sprintf("GPU-%s-%d", name, i)
+		slice.Spec.Devices = append(slice.Spec.Devices, resourcev1.Device{
+			Name: fmt.Sprintf("gpu-%d", i), AllowMultipleAllocations: &yes,
+			Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"uuid": {StringValue: &uuid}, "model": {StringValue: &model}},
+			Capacity: map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{
+				"compute": {Value: resource.MustParse("1k")}, "memory": {Value: resource.MustParse("80Gi")},
+			},
+		})
+	}
+	if err := server.Create(ctx, slice); err != nil {
+		t.Fatal(err)
+	}
+	addNode(ctx, t, server, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"muster.dev/owned": "true"}}}, 0)
+}
+
 // makeNode makes a node that says that it has GPUs.
 func makeNode(ctx context.Context, t *testing.T, server client.Client, name string, gpus int) {
 	t.Helper()
@@ -189,10 +232,15 @@ func makeNode(ctx context.Context, t *testing.T, server client.Client, name stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+	addNode(ctx, t, server, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Labels: map[string]string{"muster.dev/owned": "true"},
 		Annotations: map[string]string{v1alpha1.AnnotationInventory: string(text)},
-	}}
+	}}, gpus)
+}
+
+// addNode makes a node that is ready.
+func addNode(ctx context.Context, t *testing.T, server client.Client, n *corev1.Node, gpus int) {
+	t.Helper()
 	if err := server.Create(ctx, n); err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +255,7 @@ func makeNode(ctx context.Context, t *testing.T, server client.Client, name stri
 		t.Fatal(err)
 	}
 	rehearsal.Eventually(t, "the node is ready", func(ctx context.Context) bool {
-		return server.Get(ctx, client.ObjectKey{Name: name}, n) == nil && len(n.Spec.Taints) == 0
+		return server.Get(ctx, client.ObjectKeyFromObject(n), n) == nil && len(n.Spec.Taints) == 0
 	})
 }
 

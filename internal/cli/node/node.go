@@ -10,6 +10,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/node/add"
+	"github.com/muster-dev/muster/internal/cli/node/agent"
 	"github.com/muster-dev/muster/internal/cli/node/list"
 	"github.com/muster-dev/muster/internal/cli/node/remove"
 )
@@ -41,6 +42,6 @@ On one machine (muster up) there is nothing to add.`,
 			return exit.Usage("muster node %s: there is no such command%s", args[0], hint)
 		},
 	}
-	cmd.AddCommand(add.New(f), remove.New(f), list.New(f))
+	cmd.AddCommand(add.New(f), remove.New(f), list.New(f), agent.New(f))
 	return cmd
 }

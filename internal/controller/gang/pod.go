@@ -114,7 +114,11 @@ func (c *Controller) podOf(ctx context.Context, g *v1alpha1.Gang, m *place, peer
 	if row := m.member.Node; len(m.member.GPUs) > 0 && row >= 0 && int(row) < len(m.placement.Spec.Nodes) {
 		n = c.node(ctx, m.placement.Spec.Nodes[row])
 	}
-	return newPod(g, m.placement, m.member, gpuResource(n, c.options.GPUResources), peers)
+	pod, err := newPod(g, m.placement, m.member, gpuResource(n, c.options.GPUResources), peers)
+	if err == nil {
+		claimGPUs(pod, n)
+	}
+	return pod, err
 }
 
 // gpuResource is the resource by which a node's GPUs are asked for: of those that
