@@ -114,6 +114,21 @@ const (
 	// LabelAgent is "true" on a Node beside whose kubelet Muster's agent is wanted:
 	// as long as it is Muster's, or anything of Muster's has GPUs there.
 	LabelAgent = "muster.dev/agent"
+	// TaintDrain is, on a Node, a person's order that Muster's work leave it: what
+	// has a member there is stopped, and started again elsewhere. Its value is
+	// the notice that members have, as a Go duration; empty: as long as each says
+	// itself. Its effect is NoSchedule.
+	TaintDrain = "muster.dev/drain"
+	// LabelGuarded is "true" on a pod of a gang of several members that nobody may
+	// evict by itself: a PodDisruptionBudget of its namespace, [GuardBudget],
+	// selects it. The label is taken off while the pod's node is cordoned or
+	// about to go.
+	LabelGuarded = "muster.dev/guarded"
+	// GuardBudget is the name of that PodDisruptionBudget.
+	GuardBudget = "muster-gangs"
+	// LabelPlaceholder is, on a pod that only asks the cluster's autoscaler for a
+	// node, the UID of the Gang for which it does. It never runs, and is no work.
+	LabelPlaceholder = "muster.dev/placeholder"
 	// AnnotationGPUResources is, on the namespace [SystemNamespace], the extended
 	// resources that count GPUs on this cluster, separated by commas, so that
 	// those who only look know them. Absent: [ResourceGPU].

@@ -58,7 +58,10 @@ func realKubernetes(ctx context.Context, agent bool) (*platform, error) {
 	}
 	p := &platform{
 		kubeconfig: started.Kubeconfig(), image: cluster.ShellImage, python: cluster.PythonImage, absent: "muster.test/absent:1", model: "A100",
-		counts: !agent, stop: func(context.Context) error { return started.Stop() },
+		counts: !agent, asks: true,
+		stop:    func(context.Context) error { return started.Stop() },
+		another: func(ctx context.Context) (*platform, error) { return realKubernetes(ctx, agent) },
+		vanish:  func(node string) error { return started.Node(node).Vanish() },
 	}
 	p.storage = p.folder
 	if err := p.install(ctx, agent); err != nil {
@@ -78,7 +81,7 @@ func (p *platform) install(ctx context.Context, agent bool) error {
 	}
 	for _, line := range []string{
 		"install --set image.repository=muster.test/muster --set image.tag=v1 --set manager.replicas=1 --set manager.resources.limits=null" +
-			" --set manager.nodeSelector.kubernetes\\.io/hostname=node-3 --set defaultQueue.subjects[0].kind=Group --set defaultQueue.subjects[0].name=system:authenticated" + more,
+			" --set manager.nodeSelector.kubernetes\\.io/hostname=node-3 --set autoscaler.enabled=true --set autoscaler.after=1s --set defaultQueue.subjects[0].kind=Group --set defaultQueue.subjects[0].name=system:authenticated" + more,
 		"node add node-1 node-2" + add,
 	} {
 		cmd := exec.CommandContext(ctx, harness.Binary(), append([]string{"--kubeconfig", p.kubeconfig}, strings.Fields(line)...)...)

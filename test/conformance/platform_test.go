@@ -35,9 +35,15 @@ type platform struct {
 	// counts is true where a device plugin counts the GPUs: no part of one can be
 	// given there.
 	counts bool
-	api    client.WithWatch
-	core   kubernetes.Interface
-	stop   func(context.Context) error
+	// asks is true where gangs that wait ask for nodes.
+	asks bool
+	// another starts another platform of the kind, and vanish pulls the plug of one
+	// of its nodes. Nil where a node that vanishes takes Muster along.
+	another func(context.Context) (*platform, error)
+	vanish  func(node string) error
+	api     client.WithWatch
+	core    kubernetes.Interface
+	stop    func(context.Context) error
 	// storage makes the folder behind the next claim, where nothing else
 	// does.
 	storage func(testing.TB)
