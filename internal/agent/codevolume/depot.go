@@ -17,6 +17,9 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
+// fetchWithin bounds one fetch, whoever waits for it.
+const fetchWithin = time.Hour
+
 // Fetcher lays a namespace's snapshot out as the new folder dst, all of it or
 // none, verified against its digest.
 type Fetcher interface {
@@ -96,16 +99,30 @@ func (d *depot) fetch(ctx context.Context, v volume) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("fetching code %s: %w", v.Digest, err)
 	}
-	_, err, _ := d.fetches.Do(path, func() (any, error) {
+	// Who asked first may give up before it is there, and asks again later: it is
+	// fetched to its end all the same.
+	life := context.WithoutCancel(ctx)
+	result := d.fetches.DoChan(path, func() (any, error) {
 		if d.touch(path) {
 			return nil, nil
 		}
+		ctx, cancel := context.WithTimeout(life, fetchWithin)
+		defer cancel()
 		began := d.now()
 		d.log.Info("fetching code", "namespace", v.Namespace, "digest", v.Digest)
 		err := d.fetcher.Fetch(ctx, v.Namespace, v.Digest, path)
-		d.log.Info("fetched code", "namespace", v.Namespace, "digest", v.Digest, "took", d.now().Sub(began), "error", err)
+		if err == nil {
+			d.log.Info("fetched code", "namespace", v.Namespace, "digest", v.Digest, "took", d.now().Sub(began))
+		}
 		return nil, err
 	})
+	var err error
+	select {
+	case r := <-result:
+		err = r.Err
+	case <-ctx.Done():
+		err = fmt.Errorf("it is still on its way: %w", ctx.Err())
+	}
 	if err != nil {
 		return fmt.Errorf("fetching code %s of namespace %s: %w", v.Digest, v.Namespace, err)
 	}

@@ -24,9 +24,20 @@ type shelf struct {
 	mu      sync.Mutex
 	fetched []string
 	fails   error
+	// slow, if not nil, is closed when a fetch may go on, which has begun once
+	// something was received from begun.
+	slow, begun chan struct{}
 }
 
-func (s *shelf) Fetch(_ context.Context, namespace, digest, dst string) error {
+func (s *shelf) Fetch(ctx context.Context, namespace, digest, dst string) error {
+	if s.slow != nil {
+		s.begun <- struct{}{}
+		select {
+		case <-s.slow:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fetched = append(s.fetched, namespace+" "+digest[:10])
@@ -226,6 +237,29 @@ func TestNoCode(t *testing.T) {
 	}
 	s.shelf.fails = nil
 	s.publish(s.request("a0", "team", "job-a"))
+	s.unpublish("a0")
+}
+
+// A kubelet that gives up and asks again finds what it asked for at first.
+func TestASlowFetch(t *testing.T) {
+	s := newStage(t)
+	s.shelf.slow, s.shelf.begun = make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan error, 1)
+	go func() {
+		_, err := s.server.NodePublishVolume(ctx, s.request("a0", "team", "job-a"))
+		first <- err
+	}()
+	<-s.shelf.begun
+	cancel()
+	if err := <-first; err == nil || !strings.Contains(err.Error(), "still on its way") {
+		t.Errorf("it says %v", err)
+	}
+	close(s.shelf.slow)
+	s.publish(s.request("a0", "team", "job-a"))
+	if n := s.shelf.times(); n != 1 {
+		t.Errorf("fetched %d times", n)
+	}
 	s.unpublish("a0")
 }
 

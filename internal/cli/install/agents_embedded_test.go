@@ -74,6 +74,7 @@ func agentOnClaim(t *testing.T, server *rehearsal.Server, agent kubernetes.Inter
 	t.Helper()
 	ctx, name := t.Context(), "of-"+node
 	claim := inventory.Claim(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "p", UID: "1", Labels: map[string]string{v1alpha1.LabelGang: "g"}}}, name, 1, nil)
+	claim.OwnerReferences = nil // which is not there: the claim would go
 	if err := server.Client.Create(ctx, claim); err != nil {
 		t.Fatal(err)
 	}
