@@ -34,6 +34,7 @@ func (b *bench) lives(ctx context.Context) error {
 	n, nodes := 10000/b.scale, 500/b.scale
 	var took time.Duration
 	var writes writes
+	var cpu time.Duration
 	err := b.with(ctx, planeOptions{}, func(p *plane) error {
 		if err := p.fleet(ctx, nodes, 8); err != nil {
 			return err
@@ -56,6 +57,10 @@ func (b *bench) lives(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(err, s.kill())
 		}
+		used, err := p.cpu()
+		if err != nil {
+			return errors.Join(err, s.kill())
+		}
 		began := time.Now()
 		ended := make(chan error, 1)
 		go func() { ended <- b.untilSucceeded(ctx, jobs, n) }()
@@ -70,6 +75,10 @@ func (b *bench) lives(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(err, s.kill(), errors.New(tail(s.log)))
 		}
+		if cpu, err = p.cpu(); err != nil {
+			return errors.Join(err, s.kill())
+		}
+		cpu -= used
 		after, err := p.writes(ctx)
 		if err != nil {
 			return errors.Join(err, s.kill())
@@ -83,7 +92,7 @@ func (b *bench) lives(ctx context.Context) error {
 		return err
 	}
 	rate := float64(n) / took.Seconds()
-	b.table.check(fmt.Sprintf("%d TrainingJobs of one pod, whole life, pods pretended", n), fmt.Sprintf("%.0f/s", rate), ">= 100/s", rate >= 100, fmt.Sprintf("%s; a job: %s", seconds(took), writes.each(n)))
+	b.table.check(fmt.Sprintf("%d TrainingJobs of one pod, whole life, pods pretended", n), fmt.Sprintf("%.0f/s", rate), ">= 100/s", rate >= 100, fmt.Sprintf("%s, %s of CPU time: at most %.0f/s on two cores; a job: %s", seconds(took), seconds(cpu), 2*float64(n)/cpu.Seconds(), writes.each(n)))
 	return nil
 }
 

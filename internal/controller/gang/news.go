@@ -20,7 +20,7 @@ import (
 const (
 	newsPerSecond = 10
 	newsAtOnce    = 50
-	newsWithin    = 5 * time.Second
+	newsWithin    = 30 * time.Second
 )
 
 // countsEvery is how often a gang's status is written if nothing but its counts

@@ -77,7 +77,10 @@ type Controller struct {
 	// unsaid is the news that is not written yet; news lets so much of it through
 	// each second.
 	unsaid map[types.NamespacedName]unsaid
-	news   *rate.Limiter
+	// made is when a gang was made that the cache has not shown yet, by its
+	// job's UID.
+	made map[types.UID]time.Time
+	news *rate.Limiter
 	// events lets as many through of those that tell of nothing bad.
 	events *rate.Limiter
 }
@@ -88,7 +91,7 @@ func New(deps Deps) *Controller {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	return &Controller{deps: deps, unsaid: map[types.NamespacedName]unsaid{}, news: newNews(), events: newNews()}
+	return &Controller{deps: deps, unsaid: map[types.NamespacedName]unsaid{}, made: map[types.UID]time.Time{}, news: newNews(), events: newNews()}
 }
 
 // concurrency is how many jobs are worked on at once: a job costs a few writes
@@ -212,6 +215,9 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		}
 		return ctrl.Result{}, err
 	}
+	if seen.gang == nil && c.hasJustMade(job.UID) {
+		d.lookAgain = showing // should it be gone before it was seen
+	}
 	return ctrl.Result{RequeueAfter: d.lookAgain}, nil
 }
 
@@ -223,6 +229,7 @@ func (c *Controller) observe(ctx context.Context, job *v1alpha1.TrainingJob) (ob
 	key := client.ObjectKeyFromObject(job)
 	if err := c.client.Get(ctx, key, gang); err == nil {
 		seen.gang = gang
+		c.shown(job.UID)
 	} else if !apierrors.IsNotFound(err) {
 		return seen, fmt.Errorf("reading the job's gang: %w", err)
 	}
@@ -263,11 +270,7 @@ func (c *Controller) apply(ctx context.Context, job *v1alpha1.TrainingJob, d dec
 	errs := make([]error, len(d.create))
 	var wg sync.WaitGroup
 	for i, object := range d.create {
-		wg.Go(func() {
-			if err := c.client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
-				errs[i] = fmt.Errorf("creating %s: %w", describe(object), err)
-			}
-		})
+		wg.Go(func() { errs[i] = c.create(ctx, job, object) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)

@@ -17,7 +17,7 @@ import (
 const (
 	newsPerSecond = 10
 	newsAtOnce    = 50
-	newsWithin    = 5 * time.Second
+	newsWithin    = 30 * time.Second
 )
 
 // unsaid is news of a job that waits until it is due.

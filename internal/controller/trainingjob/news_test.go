@@ -81,6 +81,7 @@ func TestNewsOfAJob(t *testing.T) {
 func TestNewsIsWrittenWhenItIsDue(t *testing.T) {
 	w := newWorld(t, plain())
 	w.controller.news = rate.NewLimiter(0, 0)
+	w.settle("a")
 	result, err := w.reconcile("a")
 	must(t, err)
 	if result.RequeueAfter != newsWithin || w.job("a").Status.Phase != "" {
@@ -114,5 +115,35 @@ func TestServiceIsForWhoIsToBeFound(t *testing.T) {
 				t.Errorf("named: %v, want %v", got, tt.named)
 			}
 		})
+	}
+}
+
+// A gang that was made and that the cache does not show yet is not made again,
+// until it should have been seen.
+func TestGangIsMadeOnceAlthoughTheCacheLags(t *testing.T) {
+	w := newWorld(t, plain())
+	made := 0
+	w.fail = func(verb string, o client.Object) error {
+		if _, is := o.(*v1alpha1.Gang); is && verb == "create" {
+			made++
+		}
+		return nil
+	}
+	w.settle("a")
+	// What the cache does not show is, for the controller, as if it were not.
+	g := w.gang("a")
+	g.Finalizers = nil
+	must(t, w.Update(t.Context(), g))
+	must(t, w.Delete(t.Context(), g))
+	w.controller.bear(w.job("a").UID)
+	result, err := w.reconcile("a")
+	must(t, err)
+	if made != 1 || result.RequeueAfter != showing {
+		t.Errorf("made %d times, looked at again after %s; want once and %s", made, result.RequeueAfter, showing)
+	}
+	w.now = w.now.Add(showing)
+	w.settle("a")
+	if made != 2 {
+		t.Errorf("made %d times once it should have been seen, want twice", made)
 	}
 }
