@@ -108,6 +108,18 @@ const (
 	// none.
 	LabelOwned = "muster.dev/owned"
 	TaintOwned = "muster.dev/owned"
+	// TaintDrain is, on a Node, a person's order that Muster's work leave it: what
+	// has a member there is stopped, and started again elsewhere. Its value is
+	// the notice that members have, as a Go duration; empty: as long as each says
+	// itself. Its effect is NoSchedule.
+	TaintDrain = "muster.dev/drain"
+	// LabelGuarded is "true" on a pod of a gang of several members that nobody may
+	// evict by itself: a PodDisruptionBudget of its namespace, [GuardBudget],
+	// selects it. The label is taken off while the pod's node is cordoned or
+	// about to go.
+	LabelGuarded = "muster.dev/guarded"
+	// GuardBudget is the name of that PodDisruptionBudget.
+	GuardBudget = "muster-gangs"
 	// AnnotationGPUResources is, on the namespace [SystemNamespace], the extended
 	// resources that count GPUs on this cluster, separated by commas, so that
 	// those who only look know them. Absent: [ResourceGPU].

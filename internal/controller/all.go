@@ -8,10 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/muster-dev/muster/internal/controller/disruption"
 	"github.com/muster-dev/muster/internal/controller/gang"
 	"github.com/muster-dev/muster/internal/controller/kubeflow"
 	"github.com/muster-dev/muster/internal/controller/trainingjob"
 	"github.com/muster-dev/muster/internal/controller/volumeclaim"
+	"github.com/muster-dev/muster/internal/departure"
 	"github.com/muster-dev/muster/internal/snapshot"
 )
 
@@ -44,6 +46,8 @@ type Deps struct {
 	LeaseDuration       time.Duration
 	// Observer is told how the scheduler does. Default: nobody.
 	Observer snapshot.Observer
+	// Signs tell that a node is about to go. Default: [departure.Known].
+	Signs departure.Signs
 	// Log receives what no caller can.
 	Log logr.Logger
 }
@@ -69,8 +73,9 @@ func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
 	controllers := []interface{ SetupWithManager(ctrl.Manager) error }{
 		trainingjob.New(trainingjob.Deps{Sources: d.Sources, Environments: d.Environments, HostImage: d.HostImage, ShareProcesses: d.ShareProcesses}),
 		gang.New(gang.Options{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FenceNamespace: d.Namespace, GPUResources: d.GPUResources, Log: d.Log.WithName("gang"),
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FenceNamespace: d.Namespace, GPUResources: d.GPUResources, Signs: d.Signs, Log: d.Log.WithName("gang"),
 		}),
+		disruption.New(disruption.Options{Signs: d.Signs}),
 	}
 	controllers = append(controllers, kubeflow.New(kubeflow.Options{}))
 	if d.VolumesDir != "" {

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-dev/muster/charts"
+	"github.com/muster-dev/muster/internal/departure"
 )
 
 // stamping is the kind that servers have from 1.36 on.
@@ -213,5 +214,30 @@ func TestLosses(t *testing.T) {
 	}
 	if lost := losses(ours, there); len(lost) != 0 {
 		t.Errorf("a newer one in its place loses %v", lost)
+	}
+}
+
+// The values list the signs that the program knows by itself.
+func TestSignsOfDepartureAreThoseKnown(t *testing.T) {
+	manager := find(render(t, Rendering{}), "Deployment", "muster-manager")
+	containers, _, err := unstructured.NestedSlice(manager.Object, "spec", "template", "spec", "containers")
+	if err != nil || len(containers) != 1 {
+		t.Fatal(containers, err)
+	}
+	args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
+	for _, arg := range args {
+		if sign, is := strings.CutPrefix(arg, "--departure-sign="); is {
+			got = append(got, sign)
+		}
+	}
+	for _, sign := range departure.Known() {
+		want = append(want, sign.String())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

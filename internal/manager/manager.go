@@ -22,6 +22,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/controller"
 	"github.com/muster-dev/muster/internal/controller/trainingjob"
+	"github.com/muster-dev/muster/internal/departure"
 )
 
 // off is how a listener is told that it is not wanted.
@@ -73,6 +74,8 @@ type Options struct {
 	// HealthAddress and MetricsAddress are what /healthz and /readyz, and
 	// /metrics, are served on, as host:port. Empty: nowhere.
 	HealthAddress, MetricsAddress string
+	// Signs tell that a node is about to go. Default: [departure.Known].
+	Signs departure.Signs
 	// SeveralHere says that this process makes several managers, as tests and a
 	// process that was replaced do.
 	SeveralHere bool
@@ -158,6 +161,7 @@ func New(o Options) (*Manager, error) {
 		Namespace:        o.Namespace,
 		LeaseDuration:    o.LeaseDuration,
 		Observer:         recorder,
+		Signs:            o.Signs,
 		Log:              logger,
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/departure"
 	"github.com/muster-dev/muster/internal/scheduling"
 )
 
@@ -53,9 +54,15 @@ func (g gpuResources) node(n *corev1.Node) scheduling.Node {
 	return out
 }
 
-// notReady says why the node's Ready condition does not hold. A node that has
-// none yet is taken as it is.
+// departures are the signs by which a node is about to go, whatever is tolerated.
+var departures = departure.Known()
+
+// notReady says why the node's Ready condition does not hold, or that it is about
+// to go. A node that has no such condition yet is taken as it is.
 func notReady(n *corev1.Node) string {
+	if d, leaves := departures.Of(n); leaves {
+		return "it " + d.Why
+	}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
 			if c.Message != "" {

@@ -21,6 +21,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/departure"
 	"github.com/muster-dev/muster/internal/manager"
 )
 
@@ -30,6 +31,7 @@ type options struct {
 
 	image     string
 	gpus      []string
+	signs     []string
 	health    string
 	metrics   string
 	identity  string
@@ -60,6 +62,7 @@ Ordinarily nobody types this: muster install has it run in the cluster.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.image, "default-image", "", "image of jobs that name none (default: they are refused)")
 	flags.StringSliceVar(&o.gpus, "gpu-resource", []string{v1alpha1.ResourceGPU}, "extended resources that count GPUs; may be given several times")
+	flags.StringSliceVar(&o.signs, "departure-sign", texts(departure.Known()), "by what on a node one can tell that it is about to go: KEY of a taint, or condition:TYPE/REASON, either with =DURATION for how long the machine is there for certain; may be given several times")
 	flags.StringVar(&o.health, "health", "127.0.0.1:8081", "address of /healthz and /readyz, such as :8081 in a pod; 0 for none")
 	flags.StringVar(&o.metrics, "metrics", "127.0.0.1:8080", "address of /metrics, such as :8080 in a pod; 0 for none")
 	flags.StringVar(&o.identity, "identity", "", "name of this replica in leases (default: the host's name and the process id)")
@@ -75,6 +78,9 @@ func (o *options) check() error {
 		if problems := validation.IsQualifiedName(name); len(problems) > 0 || !strings.Contains(name, "/") {
 			return exit.Usage("--gpu-resource %s: give the name of an extended resource, such as %s or amd.com/gpu", name, v1alpha1.ResourceGPU)
 		}
+	}
+	if _, err := readSigns(o.signs); err != nil {
+		return exit.Usage("--departure-sign: %v", err)
 	}
 	for flag, address := range map[string]string{"health": o.health, "metrics": o.metrics} {
 		if _, _, err := net.SplitHostPort(address); err != nil && address != "0" {
@@ -149,8 +155,12 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 	if err := o.noteResources(ctx, config); err != nil {
 		return err
 	}
+	signs, err := readSigns(o.signs)
+	if err != nil {
+		return err
+	}
 	m, err := manager.New(manager.Options{
-		REST: config, Log: log, HostImage: o.image, ShareProcesses: true, GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
+		REST: config, Log: log, Signs: signs, HostImage: o.image, ShareProcesses: true, GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
 		HealthAddress: o.health, MetricsAddress: o.metrics, SeveralHere: true,
 	})
 	if err != nil {
@@ -213,4 +223,26 @@ func (o *options) name() string {
 // say tells whoever runs this something, a sentence a line.
 func (o *options) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(o.factory.Streams.Err, "muster: "+format+"\n", args...)
+}
+
+// texts are signs as flags name them.
+func texts(signs departure.Signs) []string {
+	out := make([]string, len(signs))
+	for i := range signs {
+		out[i] = signs[i].String()
+	}
+	return out
+}
+
+// readSigns reads what flags name.
+func readSigns(names []string) (departure.Signs, error) {
+	out := departure.Signs{}
+	for _, name := range names {
+		sign, err := departure.Parse(name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, sign)
+	}
+	return out, nil
 }

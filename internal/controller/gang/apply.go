@@ -152,14 +152,19 @@ func refineStatus(o observed, s *v1alpha1.GangStatus, made creation) {
 }
 
 // remove deletes pods side by side, each only as the one that was seen; by
-// force, without waiting for its node.
-func (c *Controller) remove(ctx context.Context, pods []*corev1.Pod, force bool) error {
+// force, without waiting for its node, and with the notice that was decided.
+func (c *Controller) remove(ctx context.Context, d decision) error {
+	pods := d.remove
 	errs := make([]error, len(pods))
 	each(c.options.InFlight, len(pods), func(i int) {
 		p := pods[i]
 		options := []client.DeleteOption{client.Preconditions{UID: &p.UID}}
-		if force {
+		if d.force {
 			options = append(options, client.GracePeriodSeconds(0))
+		} else if d.notice != nil {
+			if seconds := d.notice(p); seconds != nil {
+				options = append(options, client.GracePeriodSeconds(*seconds))
+			}
 		}
 		err := c.options.Client.Delete(ctx, p.DeepCopy(), options...)
 		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
@@ -297,7 +302,7 @@ func (c *Controller) tombstones(key types.NamespacedName, uid types.UID) []*core
 
 // buried remembers a deleted pod until its usage is counted.
 func (c *Controller) buried(p *corev1.Pod) {
-	if !ended(p) {
+	if !ended(p) && !putOut(p) {
 		return
 	}
 	key := types.NamespacedName{Namespace: p.Namespace, Name: p.Labels[v1alpha1.LabelGang]}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/departure"
 )
 
 // Options are what the controller needs.
@@ -39,6 +40,8 @@ type Options struct {
 	// nodes that do not name theirs; the first where no node says. Default:
 	// nvidia.com/gpu.
 	GPUResources []corev1.ResourceName
+	// Signs tell that a node is about to go. Default: [departure.Known].
+	Signs departure.Signs
 	// FenceNamespace is where the scheduler's epoch is kept. Default:
 	// muster-system.
 	FenceNamespace string
@@ -104,6 +107,9 @@ func New(options Options) *Controller {
 	}
 	if options.FenceNamespace == "" {
 		options.FenceNamespace = v1alpha1.SystemNamespace
+	}
+	if options.Signs == nil {
+		options.Signs = departure.Known()
 	}
 	if options.InFlight <= 0 {
 		options.InFlight = 64
@@ -226,7 +232,7 @@ func (c *Controller) observe(ctx context.Context, key types.NamespacedName, g *v
 		o.placement, o.extensions = newest(placements, g.UID), extending(placements, g.UID)
 	}
 	o.gone, o.allowed = c.tombstones(key, g.UID), c.isAllowed(key)
-	o.nodeExists = func(name string) bool { return c.node(ctx, name) != nil }
+	o.node = func(name string) stands { return c.standing(ctx, name) }
 	return o, nil
 }
 
@@ -285,7 +291,7 @@ func (c *Controller) apply(ctx context.Context, o observed, d decision) (time.Du
 	if err := c.recall(ctx, append(d.recall, made.refused...)); err != nil {
 		return 0, err
 	}
-	if err := c.remove(ctx, d.remove, d.force); err != nil {
+	if err := c.remove(ctx, d); err != nil {
 		return 0, err
 	}
 	if gone, err := c.letGo(ctx, g, d.drop); err != nil {
