@@ -120,6 +120,9 @@ const (
 	LabelGuarded = "muster.dev/guarded"
 	// GuardBudget is the name of that PodDisruptionBudget.
 	GuardBudget = "muster-gangs"
+	// LabelPlaceholder is, on a pod that only asks the cluster's autoscaler for a
+	// node, the UID of the Gang for which it does. It never runs, and is no work.
+	LabelPlaceholder = "muster.dev/placeholder"
 	// AnnotationGPUResources is, on the namespace [SystemNamespace], the extended
 	// resources that count GPUs on this cluster, separated by commas, so that
 	// those who only look know them. Absent: [ResourceGPU].

@@ -8,9 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/controller/disruption"
 	"github.com/muster-dev/muster/internal/controller/gang"
 	"github.com/muster-dev/muster/internal/controller/kubeflow"
+	"github.com/muster-dev/muster/internal/controller/scaling"
 	"github.com/muster-dev/muster/internal/controller/trainingjob"
 	"github.com/muster-dev/muster/internal/controller/volumeclaim"
 	"github.com/muster-dev/muster/internal/departure"
@@ -48,6 +50,8 @@ type Deps struct {
 	Observer snapshot.Observer
 	// Signs tell that a node is about to go. Default: [departure.Known].
 	Signs departure.Signs
+	// Scaling has nodes asked for, of the cluster's autoscaler. Nil: they are not.
+	Scaling *scaling.Options
 	// Log receives what no caller can.
 	Log logr.Logger
 }
@@ -59,8 +63,17 @@ type Parts struct {
 
 // Setup adds every controller, and the scheduler, to the manager.
 func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
+	var scaler *scaling.Controller
+	var wanting func(waiting, wanting []*v1alpha1.Gang)
+	if d.Scaling != nil {
+		o := *d.Scaling
+		o.Namespace, o.GPUResources, o.Log = d.Namespace, d.GPUResources, d.Log.WithName("scaling")
+		scaler = scaling.New(o)
+		wanting = scaler.Tell
+	}
 	scheduler, err := snapshot.NewLoop(snapshot.Options{
-		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
+		Wanting: wanting,
+		Cache:   mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Namespace: d.Namespace, Identity: d.Identity, LeaseDuration: d.LeaseDuration,
 		DefaultScheduler: d.DefaultScheduler, Alone: d.Alone, GPUResources: d.GPUResources, Observer: d.Observer, Log: d.Log.WithName("scheduler"),
 	})
@@ -80,6 +93,9 @@ func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
 	controllers = append(controllers, kubeflow.New(kubeflow.Options{}))
 	if d.VolumesDir != "" {
 		controllers = append(controllers, volumeclaim.New(volumeclaim.Deps{Dir: d.VolumesDir, Node: d.NodeName}))
+	}
+	if scaler != nil {
+		controllers = append(controllers, scaler)
 	}
 	for _, c := range controllers {
 		if err := c.SetupWithManager(mgr); err != nil {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/controller"
+	"github.com/muster-dev/muster/internal/controller/scaling"
 	"github.com/muster-dev/muster/internal/controller/trainingjob"
 	"github.com/muster-dev/muster/internal/departure"
 )
@@ -76,6 +77,8 @@ type Options struct {
 	HealthAddress, MetricsAddress string
 	// Signs tell that a node is about to go. Default: [departure.Known].
 	Signs departure.Signs
+	// Scaling has nodes asked for, of the cluster's autoscaler. Nil: they are not.
+	Scaling *scaling.Options
 	// SeveralHere says that this process makes several managers, as tests and a
 	// process that was replaced do.
 	SeveralHere bool
@@ -162,6 +165,7 @@ func New(o Options) (*Manager, error) {
 		LeaseDuration:    o.LeaseDuration,
 		Observer:         recorder,
 		Signs:            o.Signs,
+		Scaling:          o.Scaling,
 		Log:              logger,
 	})
 	if err != nil {

@@ -38,6 +38,11 @@ func (n Node) refuses(r Role) string {
 	if len(r.NodeTerms) > 0 && !slices.ContainsFunc(r.NodeTerms, n.matches) {
 		return "does not match the node affinity"
 	}
+	for i := range r.Volumes {
+		if !slices.ContainsFunc(r.Volumes[i].Terms, n.matches) {
+			return "cannot use the volume of claim " + r.Volumes[i].Claim + ", which is tied to other nodes"
+		}
+	}
 	return ""
 }
 

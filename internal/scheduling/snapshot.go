@@ -202,6 +202,9 @@ type Request struct {
 	// Grows is true for an elastic gang whose attempt is under way and is not to
 	// end: it may be given further replicas, from NotBefore on.
 	Grows bool
+	// Asked is for how many of its members nodes were asked for, of whoever makes
+	// nodes; 0: nobody was asked.
+	Asked int32
 	// extends is the UID of the placed gang that this is a wish of.
 	extends string
 }
@@ -234,6 +237,8 @@ type Role struct {
 	// NodeTerms are alternatives, each a list of conditions that must all
 	// hold. Empty: any node.
 	NodeTerms [][]Expression
+	// Volumes are those that tie members to nodes.
+	Volumes []Volume
 	// Tolerations accept taints.
 	Tolerations []Toleration
 	// Avoid are nodes that are not to be used for now.
@@ -248,6 +253,14 @@ type Role struct {
 	// are to be, given where others are.
 	Labels map[string]string
 	Peers  []Peers
+}
+
+// Volume is a claim whose volume not every node can use.
+type Volume struct {
+	// Claim is the claim's name.
+	Claim string
+	// Terms are alternatives, as in NodeTerms.
+	Terms [][]Expression
 }
 
 // Avoided is a node that is not to be used, and why, as in "refused it a moment
@@ -376,4 +389,6 @@ type Waiting struct {
 	Pod bool
 	// Reason says what it waits for.
 	Reason Reason
+	// Asked is as in [Request].
+	Asked int32
 }

@@ -64,6 +64,7 @@ func (l *Loop) explain(ctx context.Context, paused string, now time.Time) time.T
 	began := time.Now()
 	waiting := l.core.Reasons(instant(now), paused)
 	l.observeWaiting(waiting)
+	l.want(waiting)
 	next := l.round(ctx, waiting, now)
 	l.reasons = reasons{due: !next.IsZero(), last: now, took: time.Since(began)}
 	return next
@@ -84,6 +85,9 @@ func (l *Loop) round(ctx context.Context, waiting []scheduling.Waiting, now time
 		text := scheduling.Coarse(w.Reason, clock)
 		if i < inFull {
 			text = w.Reason.Render(clock)
+		}
+		if w.Asked > 0 {
+			text += "; " + scheduling.AskedText(w.Asked)
 		}
 		uid := types.UID(w.UID)
 		if w.Pod {
@@ -203,8 +207,8 @@ func (l *Loop) tellPod(ctx context.Context, p *corev1.Pod, text string, now time
 func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snapshot, error) {
 	nodes, gangs, placements, pods := &corev1.NodeList{}, &v1alpha1.GangList{}, &v1alpha1.PlacementList{}, &corev1.PodList{}
 	classes, queues, namespaces := &schedulingv1.PriorityClassList{}, &v1alpha1.QueueList{}, &corev1.NamespaceList{}
-	quotas := &corev1.ResourceQuotaList{}
-	for _, list := range []client.ObjectList{nodes, gangs, placements, pods, classes, queues, namespaces, quotas} {
+	quotas, claims, volumes := &corev1.ResourceQuotaList{}, &corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}
+	for _, list := range []client.ObjectList{nodes, gangs, placements, pods, classes, queues, namespaces, quotas, claims, volumes} {
 		if err := r.List(ctx, list); err != nil {
 			return scheduling.Snapshot{}, fmt.Errorf("listing %T: %w", list, err)
 		}
@@ -217,6 +221,19 @@ func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snaps
 		quotas: quotas.Items, counted: gpus.podRole,
 		mine:  func(p *corev1.Pod) bool { return foreign(p, true) },
 		learn: func(g *v1alpha1.Gang) (learned, bool) { return gpus.asWritten(g), true },
+	}
+	w.asked = map[types.UID]int32{}
+	for i := range pods.Items {
+		if gang := standsFor(&pods.Items[i]); gang != "" {
+			w.asked[gang]++
+		}
+	}
+	w.anchors = newAnchors()
+	for i := range claims.Items {
+		w.anchors.claim(client.ObjectKeyFromObject(&claims.Items[i]), &claims.Items[i])
+	}
+	for i := range volumes.Items {
+		w.anchors.volume(volumes.Items[i].Name, &volumes.Items[i])
 	}
 	for i := range nodes.Items {
 		w.nodes = append(w.nodes, gpus.node(&nodes.Items[i]))

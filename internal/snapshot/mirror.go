@@ -49,6 +49,11 @@ type mirror struct {
 	// seatings are the members of placements that were looked for.
 	seatings map[types.NamespacedName]seating
 
+	// places are the placeholders of each gang.
+	places map[types.UID]map[types.UID]bool
+	// anchors say where the volumes of claims can be used.
+	anchors *anchors
+
 	dirty dirt
 	// shared says of each node whether its pods share its ports. It is for the
 	// one who takes alone.
@@ -83,7 +88,7 @@ func newMirror() *mirror {
 		counts:  func(*v1alpha1.Placement) bool { return true },
 		tied:    map[types.UID]bool{},
 		journal: map[types.UID]map[types.NamespacedName]*v1alpha1.Placement{}, members: map[types.UID]map[types.UID]*corev1.Pod{},
-		seatings: map[types.NamespacedName]seating{}, dirty: newDirt(), shared: map[string]bool{},
+		seatings: map[types.NamespacedName]seating{}, anchors: newAnchors(), places: map[types.UID]map[types.UID]bool{}, dirty: newDirt(), shared: map[string]bool{},
 	}
 }
 
@@ -99,7 +104,9 @@ func (m *mirror) touch(unit types.UID) {
 func (m *mirror) shown(object client.Object) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.dirty.spaces[object.GetNamespace()] = true
+	if !ofStorage(object) {
+		m.dirty.spaces[object.GetNamespace()] = true
+	}
 	switch o := object.(type) {
 	case *corev1.ResourceQuota:
 		m.quotas[client.ObjectKeyFromObject(o)] = o
@@ -108,6 +115,7 @@ func (m *mirror) shown(object client.Object) {
 	case *v1alpha1.Gang:
 		m.gangs[o.UID], m.dirty.units[o.UID] = o, true
 		m.tie(o.UID, tiedGang(o))
+		m.anchors.names(o.UID, claimsOf(o.Namespace, templates(o)...))
 	case *v1alpha1.Placement:
 		if old := m.placements[keyOf(o)]; old != nil && old.Spec.GangUID != o.Spec.GangUID {
 			m.lostPlacement(old)
@@ -116,6 +124,11 @@ func (m *mirror) shown(object client.Object) {
 		into(m.journal, o.Spec.GangUID, keyOf(o), o)
 		m.dirty.units[o.Spec.GangUID] = true
 	case *corev1.Pod:
+		if gang := standsFor(o); gang != "" {
+			into(m.places, gang, o.UID, true)
+			m.dirty.units[gang] = true
+			return
+		}
 		old := m.pods[o.UID]
 		if old != nil && gangOf(old) != gangOf(o) {
 			outOf(m.members, gangOf(old), o.UID)
@@ -129,9 +142,18 @@ func (m *mirror) shown(object client.Object) {
 		}
 		m.pods[o.UID] = o
 		m.tie(o.UID, tied(&o.Spec))
+		if o.Spec.NodeName == "" {
+			m.anchors.names(o.UID, claimsOf(o.Namespace, &o.Spec))
+		} else {
+			m.anchors.names(o.UID, nil)
+		}
 		if gang := gangOf(o); gang != "" {
 			into(m.members, gang, o.UID, o)
 		}
+	case *corev1.PersistentVolumeClaim:
+		maps.Copy(m.dirty.units, m.anchors.claim(client.ObjectKeyFromObject(o), o))
+	case *corev1.PersistentVolume:
+		maps.Copy(m.dirty.units, m.anchors.volume(o.Name, o))
 	case *v1alpha1.Queue:
 		m.queues[o.Name], m.dirty.queues = o, true
 	case *schedulingv1.PriorityClass:
@@ -147,7 +169,9 @@ func (m *mirror) shown(object client.Object) {
 func (m *mirror) gone(object client.Object) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.dirty.spaces[object.GetNamespace()] = true
+	if !ofStorage(object) {
+		m.dirty.spaces[object.GetNamespace()] = true
+	}
 	switch o := object.(type) {
 	case *corev1.ResourceQuota:
 		delete(m.quotas, client.ObjectKeyFromObject(o))
@@ -157,16 +181,27 @@ func (m *mirror) gone(object client.Object) {
 	case *v1alpha1.Gang:
 		delete(m.gangs, o.UID)
 		m.tie(o.UID, false)
+		m.anchors.names(o.UID, nil)
 		m.dirty.units[o.UID] = true
 	case *v1alpha1.Placement:
 		m.lostPlacement(o)
 	case *corev1.Pod:
+		if gang := standsFor(o); gang != "" {
+			outOf(m.places, gang, o.UID)
+			m.dirty.units[gang] = true
+			return
+		}
 		if old := m.pods[o.UID]; old == nil || m.effect(old, nil) != silent {
 			m.dirtyPod(o)
 		}
 		delete(m.pods, o.UID)
 		m.tie(o.UID, false)
+		m.anchors.names(o.UID, nil)
 		outOf(m.members, gangOf(o), o.UID)
+	case *corev1.PersistentVolumeClaim:
+		maps.Copy(m.dirty.units, m.anchors.claim(client.ObjectKeyFromObject(o), nil))
+	case *corev1.PersistentVolume:
+		maps.Copy(m.dirty.units, m.anchors.volume(o.Name, nil))
 	case *v1alpha1.Queue:
 		delete(m.queues, o.Name)
 		m.dirty.queues = true
@@ -343,6 +378,7 @@ func (m *mirror) take(ahead copied, all bool) taken {
 		}
 	}
 	m.units(&t, slices.Sorted(maps.Keys(d.units)), ahead)
+	t.anchors, t.asked = m.anchors.part(d.units), m.asked(d.units)
 	for i := range t.pods {
 		d.pods[t.pods[i].UID] = true
 	}

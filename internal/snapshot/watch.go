@@ -16,7 +16,8 @@ import (
 // watch registers what triggers a pass and waits until everything that exists
 // has been shown to it once.
 func (l *Loop) watch(ctx context.Context) error {
-	kinds := []client.Object{&corev1.Node{}, &v1alpha1.Gang{}, &v1alpha1.Placement{}, &corev1.Pod{}, &schedulingv1.PriorityClass{}, &v1alpha1.Queue{}, &corev1.Namespace{}, &corev1.ResourceQuota{}}
+	kinds := []client.Object{&corev1.Node{}, &v1alpha1.Gang{}, &v1alpha1.Placement{}, &corev1.Pod{}, &schedulingv1.PriorityClass{}, &v1alpha1.Queue{}, &corev1.Namespace{}, &corev1.ResourceQuota{},
+		&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}}
 	var synced []toolscache.InformerSynced
 	for _, kind := range kinds {
 		informer, err := l.options.Cache.GetInformer(ctx, kind)
@@ -61,7 +62,7 @@ func (l *Loop) shown(before, after any) {
 			l.assumed.noBinding(obj.UID)
 		}
 	}
-	if before == nil || matters(before, after) {
+	if before == nil && !idle(object) || before != nil && matters(before, after) {
 		if _, quota := after.(*corev1.ResourceQuota); quota {
 			l.lessons.hurry()
 		}
@@ -87,6 +88,13 @@ func (l *Loop) gone(obj any) {
 	l.trigger()
 }
 
+// idle reports whether an object that is new changes no decision: a claim that is
+// not bound yet.
+func idle(object client.Object) bool {
+	claim, is := object.(*corev1.PersistentVolumeClaim)
+	return is && claim.Spec.VolumeName == ""
+}
+
 // matters reports whether a change can change a decision: heartbeats, probes
 // and messages cannot.
 func matters(before, after any) bool {
@@ -109,6 +117,10 @@ func matters(before, after any) bool {
 	case *corev1.ResourceQuota:
 		a := before.(*corev1.ResourceQuota)
 		return a.Generation != b.Generation || !equality.Semantic.DeepEqual(a.Spec, b.Spec) || !equality.Semantic.DeepEqual(a.Status, b.Status)
+	case *corev1.PersistentVolumeClaim:
+		return before.(*corev1.PersistentVolumeClaim).Spec.VolumeName != b.Spec.VolumeName
+	case *corev1.PersistentVolume:
+		return !equality.Semantic.DeepEqual(affinityOf(before.(*corev1.PersistentVolume)), affinityOf(b))
 	case *corev1.Namespace:
 		return b.Name == v1alpha1.SystemNamespace && before.(*corev1.Namespace).Annotations[v1alpha1.AnnotationPaused] != b.Annotations[v1alpha1.AnnotationPaused]
 	case *corev1.Pod:
