@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/controller/disruption"
 	"github.com/muster-dev/muster/internal/controller/gang"
 	"github.com/muster-dev/muster/internal/controller/kubeflow"
@@ -50,8 +49,8 @@ type Deps struct {
 	Observer snapshot.Observer
 	// Signs tell that a node is about to go. Default: [departure.Known].
 	Signs departure.Signs
-	// Scaling has nodes asked for, of the cluster's autoscaler. Nil: they are not.
-	Scaling *scaling.Options
+	// Scaling says whether nodes are asked for, of the cluster's autoscaler.
+	Scaling scaling.Options
 	// Log receives what no caller can.
 	Log logr.Logger
 }
@@ -63,13 +62,11 @@ type Parts struct {
 
 // Setup adds every controller, and the scheduler, to the manager.
 func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
-	var scaler *scaling.Controller
-	var wanting func(waiting, wanting []*v1alpha1.Gang)
-	if d.Scaling != nil {
-		o := *d.Scaling
-		o.Namespace, o.GPUResources, o.Log = d.Namespace, d.GPUResources, d.Log.WithName("scaling")
-		scaler = scaling.New(o)
-		wanting = scaler.Tell
+	d.Scaling.Namespace, d.Scaling.GPUResources, d.Scaling.Log = d.Namespace, d.GPUResources, d.Log.WithName("scaling")
+	scaler := scaling.New(d.Scaling)
+	wanting := scaler.Tell
+	if !d.Scaling.On {
+		wanting = nil
 	}
 	scheduler, err := snapshot.NewLoop(snapshot.Options{
 		Wanting: wanting,
@@ -90,12 +87,9 @@ func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
 		}),
 		disruption.New(disruption.Options{Signs: d.Signs}),
 	}
-	controllers = append(controllers, kubeflow.New(kubeflow.Options{}))
+	controllers = append(controllers, kubeflow.New(kubeflow.Options{}), scaler)
 	if d.VolumesDir != "" {
 		controllers = append(controllers, volumeclaim.New(volumeclaim.Deps{Dir: d.VolumesDir, Node: d.NodeName}))
-	}
-	if scaler != nil {
-		controllers = append(controllers, scaler)
 	}
 	for _, c := range controllers {
 		if err := c.SetupWithManager(mgr); err != nil {

@@ -167,6 +167,7 @@ var prunable = []schema.GroupVersionKind{
 	{Group: "apps", Version: "v1", Kind: kindDeployment},
 	{Group: "apps", Version: "v1", Kind: "DaemonSet"},
 	{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
+	{Group: "scheduling.k8s.io", Version: "v1", Kind: "PriorityClass"},
 	{Version: "v1", Kind: "Service"},
 	{Version: "v1", Kind: "ServiceAccount"},
 	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicyBinding"},

@@ -77,8 +77,8 @@ type Options struct {
 	HealthAddress, MetricsAddress string
 	// Signs tell that a node is about to go. Default: [departure.Known].
 	Signs departure.Signs
-	// Scaling has nodes asked for, of the cluster's autoscaler. Nil: they are not.
-	Scaling *scaling.Options
+	// Scaling says whether nodes are asked for, of the cluster's autoscaler.
+	Scaling scaling.Options
 	// SeveralHere says that this process makes several managers, as tests and a
 	// process that was replaced do.
 	SeveralHere bool

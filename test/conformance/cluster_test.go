@@ -50,8 +50,10 @@ func realKubernetes(ctx context.Context) (*platform, error) {
 		return nil, err
 	}
 	p := &platform{
-		kubeconfig: started.Kubeconfig(), image: cluster.ShellImage, python: cluster.PythonImage, absent: "muster.test/absent:1", model: "A100",
-		stop: func(context.Context) error { return started.Stop() },
+		kubeconfig: started.Kubeconfig(), image: cluster.ShellImage, python: cluster.PythonImage, absent: "muster.test/absent:1", model: "A100", asks: true,
+		stop:    func(context.Context) error { return started.Stop() },
+		another: realKubernetes,
+		vanish:  func(node string) error { return started.Node(node).Vanish() },
 	}
 	p.storage = p.folder
 	if err := p.install(ctx); err != nil {
@@ -67,7 +69,7 @@ func realKubernetes(ctx context.Context) (*platform, error) {
 func (p *platform) install(ctx context.Context) error {
 	for _, line := range []string{
 		"install --set image.repository=muster.test/muster --set image.tag=v1 --set manager.replicas=1 --set manager.resources.limits=null" +
-			" --set manager.nodeSelector.kubernetes\\.io/hostname=node-3 --set defaultQueue.subjects[0].kind=Group --set defaultQueue.subjects[0].name=system:authenticated",
+			" --set manager.nodeSelector.kubernetes\\.io/hostname=node-3 --set autoscaler.enabled=true --set autoscaler.after=1s --set defaultQueue.subjects[0].kind=Group --set defaultQueue.subjects[0].name=system:authenticated",
 		"node add node-1 node-2",
 	} {
 		cmd := exec.CommandContext(ctx, harness.Binary(), append([]string{"--kubeconfig", p.kubeconfig}, strings.Fields(line)...)...)

@@ -5,6 +5,7 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -182,4 +183,133 @@ func TestAReclaimedMachine(t *testing.T) {
 	}
 	untaint()
 	the.again(t, ns, "spot")
+}
+
+// TestWhoWaitsAsksForNodes has a gang of five wait where there are four GPUs. Where
+// an autoscaler is asked, five pods stand for it as an autoscaler looks for them,
+// nobody binds them, they hold nothing, and they are gone with the wait. Elsewhere
+// there are none.
+func TestWhoWaitsAsksForNodes(t *testing.T) {
+	ns := the.namespace(t)
+	the.holding(t, ns, "five", 5, 1, "")
+	the.until(t, ns, "five", v1alpha1.JobWaiting)
+	if !the.asks {
+		the.says(t, ns, "five", "GPU")
+		if n := len(the.placeholders(t)); n != 0 {
+			t.Errorf("%d pods ask for nodes, and nobody is there to be asked", n)
+		}
+		return
+	}
+	the.says(t, ns, "five", "asked for nodes for its 5 members")
+	for _, pod := range the.standing(t, 5) {
+		if pod.Spec.Containers[0].Resources.Limits.Name(v1alpha1.ResourceGPU, "").Value() != 1 || pod.Spec.SchedulerName != v1alpha1.SchedulerName {
+			t.Errorf("%s asks for %v, of %s", pod.Name, pod.Spec.Containers[0].Resources, pod.Spec.SchedulerName)
+		}
+	}
+	if r := the.muster(t, "-n", ns, "why", "five"); r.Code != 0 || !strings.Contains(r.Stdout, "asked for nodes for its 5 members") {
+		t.Errorf("muster why: %d %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	// They hold nothing, and nobody runs them where there is room.
+	the.holding(t, ns, "four", 4, 1, "")
+	the.until(t, ns, "four", v1alpha1.JobRunning)
+	for _, pod := range the.standing(t, 5) {
+		if pod.Spec.NodeName != "" {
+			t.Errorf("%s was bound to %s", pod.Name, pod.Spec.NodeName)
+		}
+	}
+	if r := the.muster(t, "-n", ns, "delete", "five"); r.Code != 0 {
+		t.Fatal(r.Stderr)
+	}
+	the.standing(t, 0)
+	// What waits for others asks as well, and asks no more once it is placed.
+	the.holding(t, ns, "next", 2, 1, "")
+	the.standing(t, 2)
+	the.release(t, ns, "four", "worker", 0, 1, 2, 3)
+	the.until(t, ns, "next", v1alpha1.JobRunning)
+	the.standing(t, 0)
+}
+
+// placeholders are the pods that ask for nodes.
+func (p *platform) placeholders(t testing.TB) []corev1.Pod {
+	t.Helper()
+	var pods corev1.PodList
+	if err := p.api.List(t.Context(), &pods, client.HasLabels{v1alpha1.LabelPlaceholder}); err != nil {
+		t.Fatal(err)
+	}
+	return pods.Items
+}
+
+// standing waits until so many pods ask for nodes, as an autoscaler looks for
+// them: pending, and by their own word unschedulable.
+func (p *platform) standing(t testing.TB, n int) (pods []corev1.Pod) {
+	t.Helper()
+	harness.Eventually(t, within, fmt.Sprintf("waiting until %d pods ask for nodes", n), func() error {
+		if pods = p.placeholders(t); len(pods) != n {
+			return fmt.Errorf("%d pods ask for nodes", len(pods))
+		}
+		for _, pod := range pods {
+			told := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
+			})
+			if !told || pod.Status.Phase != corev1.PodPending {
+				return fmt.Errorf("%s is %s: %+v", pod.Name, pod.Status.Phase, pod.Status.Conditions)
+			}
+		}
+		return nil
+	})
+	return pods
+}
+
+// TestANodeThatVanishes pulls the plug of a node under a gang. What the gang has
+// stays held while nobody knows whether its members there still run; once the
+// node is gone for good the whole gang ends, and what it had is free only when no
+// pod of its is left.
+func TestANodeThatVanishes(t *testing.T) {
+	if the.another == nil {
+		return // there is one machine
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	p, err := the.another(ctx)
+	if err != nil {
+		t.Fatalf("starting another: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := p.stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	const ns = metav1.NamespaceDefault
+	pods := p.four(t, ns, "torn")
+	p.holding(t, ns, "next", 1, 1, "")
+	gone := pods[0].Spec.NodeName
+	if err := p.vanish(gone); err != nil {
+		t.Fatalf("pulling the plug of %s: %v", gone, err)
+	}
+	p.until(t, ns, "next", v1alpha1.JobWaiting)
+	if r := p.kubectl(t, "", "delete", "node", gone, "--wait=false"); r.Code != 0 {
+		t.Fatal(r.Stderr)
+	}
+	harness.Eventually(t, 3*time.Minute, "waiting until the gang has ended", func() error {
+		held := p.placements(t, ns)
+		left := 0
+		for _, pod := range p.pods(t, ns, "torn") {
+			if pod.Spec.NodeName == gone {
+				left++
+			}
+		}
+		// Read in this order, a pod that is left was there when that was counted.
+		if left > 0 && held == 0 {
+			t.Fatalf("%d members may run on %s, and nothing is held", left, gone)
+		}
+		if job := p.job(t, ns, "torn"); left > 0 || job.Status.Phase != v1alpha1.JobWaiting {
+			return fmt.Errorf("%d pods are left on %s; the job is %s: %s", left, gone, job.Status.Phase, job.Status.Message)
+		}
+		return nil
+	})
+	p.leaves(t, ns, "torn", pods, "its node "+gone+" is gone")
+	next := p.until(t, ns, "next", v1alpha1.JobRunning)
+	if live := p.pods(t, ns, "next"); len(live) != 1 || live[0].Spec.NodeName == gone {
+		t.Errorf("%s runs %d members", next.Name, len(live))
+	}
 }

@@ -32,9 +32,15 @@ type platform struct {
 	absent string
 	// model is what users call its GPUs.
 	model string
-	api   client.WithWatch
-	core  kubernetes.Interface
-	stop  func(context.Context) error
+	// asks is true where gangs that wait ask for nodes.
+	asks bool
+	// another starts another platform of the kind, and vanish pulls the plug of one
+	// of its nodes. Nil where a node that vanishes takes Muster along.
+	another func(context.Context) (*platform, error)
+	vanish  func(node string) error
+	api     client.WithWatch
+	core    kubernetes.Interface
+	stop    func(context.Context) error
 	// storage makes the folder behind the next claim, where nothing else
 	// does.
 	storage func(testing.TB)

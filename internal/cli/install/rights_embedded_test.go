@@ -12,19 +12,23 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/rehearsal"
+	"github.com/muster-dev/muster/internal/controller/scaling"
 	"github.com/muster-dev/muster/internal/manager"
 )
 
@@ -58,7 +62,8 @@ func (r *refused) all() []string {
 
 // TestRightsSuffice runs the controllers and the scheduler with the rights of
 // the manager's service account and no others: jobs are placed, evicted, grown,
-// ended and removed, a foreign pod is bound, and nothing is ever forbidden.
+// ended and removed, a node is drained, nodes are asked for, a foreign pod is
+// bound, and nothing is ever forbidden.
 func TestRightsSuffice(t *testing.T) {
 	server := rehearsal.StartCluster(t)
 	server.Run(t, []rehearsal.Step{{Args: "install --no-wait --set manager.replicas=0", Says: "is applied"}})
@@ -98,6 +103,9 @@ func TestRightsSuffice(t *testing.T) {
 	endPods(ctx, t, server.Client, "urgent")
 	reaches("urgent", v1alpha1.JobSucceeded)
 	reaches("elastic", v1alpha1.JobRunning)
+	drainUnder(t, server, "elastic")
+	reaches("elastic", v1alpha1.JobRunning)
+	askForNodes(t, server)
 	// 3. A pod that names Muster, at first without room.
 	pod := foreignPod("foreign", "8")
 	create(pod)
@@ -134,6 +142,71 @@ func TestRightsSuffice(t *testing.T) {
 	}
 }
 
+// drainUnder cordons the node under a job, whose members may be evicted then and
+// not before, and drains it.
+func drainUnder(t *testing.T, server *rehearsal.Server, job string) {
+	t.Helper()
+	guarded := func(want bool) {
+		t.Helper()
+		rehearsal.Eventually(t, fmt.Sprintf("members are guarded: %v", want), func(ctx context.Context) bool {
+			var pods corev1.PodList
+			if err := server.Client.List(ctx, &pods, client.MatchingLabels{v1alpha1.LabelGang: job}); err != nil || len(pods.Items) == 0 {
+				return false
+			}
+			return !slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return (p.Labels[v1alpha1.LabelGuarded] == "true") != want })
+		})
+	}
+	cordon := func(yes bool) {
+		t.Helper()
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
+		patch := fmt.Sprintf(`{"spec":{"unschedulable":%v}}`, yes)
+		if err := server.Client.Patch(t.Context(), n, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	guarded(true)
+	var pods corev1.PodList
+	if err := server.Client.List(t.Context(), &pods, client.MatchingLabels{v1alpha1.LabelGang: job}); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Client.SubResource("eviction").Create(t.Context(), &pods.Items[0], &policyv1.Eviction{}); !apierrors.IsTooManyRequests(err) {
+		t.Errorf("evicting a member: %v, want that its budget refuses it", err)
+	}
+	cordon(true)
+	guarded(false)
+	cordon(false)
+	guarded(true)
+	server.Run(t, []rehearsal.Step{{Args: "node drain one --no-wait", Says: "is being drained"}})
+	rehearsal.Eventually(t, job+" leaves its node", func(ctx context.Context) bool {
+		g := &v1alpha1.Gang{}
+		err := server.Client.Get(ctx, client.ObjectKey{Namespace: "default", Name: job}, g)
+		return err == nil && g.Status.EvictedFrom == "its node one is being drained (muster node drain)" && g.Status.Phase == v1alpha1.GangPending
+	})
+	server.Run(t, []rehearsal.Step{{Args: "node drain one --undo", Says: "takes work again"}})
+}
+
+// askForNodes has a job wait for more GPUs than there are.
+func askForNodes(t *testing.T, server *rehearsal.Server) {
+	t.Helper()
+	asked := func(n int) {
+		t.Helper()
+		rehearsal.Eventually(t, fmt.Sprintf("%d pods ask for nodes", n), func(ctx context.Context) bool {
+			var pods corev1.PodList
+			err := server.Client.List(ctx, &pods, client.InNamespace(v1alpha1.SystemNamespace), client.HasLabels{v1alpha1.LabelPlaceholder})
+			return err == nil && len(pods.Items) == n && !slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return len(p.Status.Conditions) == 0 || p.Spec.NodeName != "" })
+		})
+	}
+	job := trainingJob("more", 9, 9, "")
+	if err := server.Client.Create(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	asked(9)
+	if err := server.Client.Delete(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	asked(0)
+}
+
 // asManager is a configuration with the service account's token, which notes
 // refusals.
 func asManager(t *testing.T, server *rehearsal.Server) (*rest.Config, *refused) {
@@ -159,7 +232,7 @@ func runAsManager(t *testing.T, server *rehearsal.Server) (noted *refused, stop 
 	t.Helper()
 	ctrl.SetLogger(logr.Discard())
 	config, watched := asManager(t, server)
-	m, err := manager.New(manager.Options{REST: config, HostImage: "busybox", SeveralHere: true, Identity: t.Name()})
+	m, err := manager.New(manager.Options{REST: config, HostImage: "busybox", SeveralHere: true, Identity: t.Name(), Scaling: scaling.Options{On: true, After: 100 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,8 @@ import (
 
 // Options are what the controller needs.
 type Options struct {
+	// On has nodes asked for. Otherwise what was asked for before is taken back.
+	On bool
 	// After is for how long a gang has to want nodes before they are asked for.
 	// Default: 30 s.
 	After time.Duration
@@ -106,6 +108,9 @@ func (c *Controller) Tell(waiting, wanting []*v1alpha1.Gang) {
 // Start keeps placeholders until the context ends. They stay when it does: whoever
 // comes after finds them.
 func (c *Controller) Start(ctx context.Context) error {
+	if !c.options.On {
+		c.Tell(nil, nil) // nobody wants anything
+	}
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
