@@ -217,11 +217,12 @@ func setConditions(s *v1alpha1.TrainingJobStatus, o observed, gang *v1alpha1.Gan
 		setCondition(s, o, v1alpha1.ConditionScheduled, false, string(s.Phase), s.Message)
 	}
 	// Evicted.
-	if gang != nil && gang.Status.EvictedTime != nil && !over && gang.Status.EvictedFrom != "" {
+	switch away := gang != nil && gang.Status.EvictedTime != nil && !over; {
+	case away && gang.Status.EvictedFrom != "":
 		setCondition(s, o, v1alpha1.ConditionEvicted, true, reasonNodeLeaves, gang.Status.EvictedFrom+"; it is started again when there is room elsewhere")
-	} else if gang != nil && gang.Status.EvictedTime != nil && !over {
+	case away:
 		setCondition(s, o, v1alpha1.ConditionEvicted, true, "MakesRoom", "stopped to make room for "+s.EvictedFor+"; it is started again when there is room")
-	} else if meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionEvicted) != nil {
+	case meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionEvicted) != nil:
 		setCondition(s, o, v1alpha1.ConditionEvicted, false, "NotEvicted", "it is not kept from running")
 	}
 	// Suspended.
