@@ -313,3 +313,50 @@ func TestANodeThatVanishes(t *testing.T) {
 		t.Errorf("%s runs %d members", next.Name, len(live))
 	}
 }
+
+// TestAVolumeTiesToNodes has a claim whose volume can be used on one node alone,
+// and that node is not there: the gang waits and says so. Where there are several
+// nodes, it goes where its volume is.
+func TestAVolumeTiesToNodes(t *testing.T) {
+	ns := the.namespace(t)
+	volume := func(name, node string) {
+		t.Helper()
+		text := fmt.Sprintf(`[{apiVersion: v1, kind: PersistentVolume, metadata: {name: %[1]s}, spec: {
+  capacity: {storage: 1Gi}, accessModes: [ReadWriteMany], storageClassName: "", hostPath: {path: /tmp}, claimRef: {namespace: %[4]s, name: %[2]s},
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [%[3]s]}]}]}}}},
+ {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {namespace: %[4]s, name: %[2]s}, spec: {
+  accessModes: [ReadWriteMany], storageClassName: "", volumeName: %[1]s, resources: {requests: {storage: 1Gi}}}}]`, name+"-"+ns, name, node, ns)
+		if r := the.kubectl(t, "apiVersion: v1\nkind: List\nitems: "+text, "apply", "-f", "-"); r.Code != 0 {
+			t.Fatal(r.Stderr)
+		}
+		t.Cleanup(func() { the.kubectl(t, "", "delete", "pv", name+"-"+ns, "--wait=false") })
+		harness.Eventually(t, within, "waiting until the claim is bound", func() error {
+			var claim corev1.PersistentVolumeClaim
+			if err := the.api.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: name}, &claim); err != nil {
+				return err
+			}
+			if claim.Status.Phase != corev1.ClaimBound {
+				return fmt.Errorf("it is %s", claim.Status.Phase)
+			}
+			return nil
+		})
+	}
+	volume("far", "nowhere")
+	the.holding(t, ns, "tied", 1, 1, ", volumes: [{name: data, claim: far, mountPath: /data}]")
+	the.says(t, ns, "tied", "cannot use the volume of claim far, which is tied to other nodes")
+	if r := the.muster(t, "-n", ns, "why", "tied"); r.Code != 0 || !strings.Contains(r.Stdout, "claim far") {
+		t.Errorf("muster why: %d %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	if the.another == nil {
+		return // its one node mounts no folder of its own at an absolute path
+	}
+	for _, node := range []string{"node-2", "node-1"} {
+		name := "on-" + node
+		volume(name, node)
+		the.holding(t, ns, name, 1, 1, fmt.Sprintf(", volumes: [{name: data, claim: %s, mountPath: /data}]", name))
+		the.until(t, ns, name, v1alpha1.JobRunning)
+		if pods := the.pods(t, ns, name); len(pods) != 1 || pods[0].Spec.NodeName != node {
+			t.Errorf("%s runs on %s", name, pods[0].Spec.NodeName)
+		}
+	}
+}
