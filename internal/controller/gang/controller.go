@@ -54,6 +54,8 @@ type Controller struct {
 	// began is when this controller was made.
 	began time.Time
 
+	watched watched
+
 	mu sync.Mutex
 	// written are the gangs as this controller last wrote them: the cache may
 	// lag behind.
@@ -236,10 +238,10 @@ func (c *Controller) observe(ctx context.Context, key types.NamespacedName, g *v
 	return o, nil
 }
 
-// node reads a node from the cache; nil if there is none.
+// node reads a node from the cache, not to be changed; nil if there is none.
 func (c *Controller) node(ctx context.Context, name string) *corev1.Node {
 	n := &corev1.Node{}
-	err := c.options.Client.Get(ctx, types.NamespacedName{Name: name}, n)
+	err := c.options.Client.Get(ctx, types.NamespacedName{Name: name}, n, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

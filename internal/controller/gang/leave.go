@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -128,38 +129,41 @@ func putOutWords(p *corev1.Pod) string {
 	}
 }
 
-// notice is for how many seconds a pod may go on once it is told to stop; nil:
-// as long as it says itself.
-func (o observed) notice(p *corev1.Pod) *int64 {
-	var at []departure.Departure
+// notices returns for how many seconds each pod may go on once it is told to
+// stop; nil: as long as it says itself.
+func (o observed) notices() func(*corev1.Pod) *int64 {
+	type leaves struct {
+		node string
+		departure.Departure
+	}
+	var at []leaves
 	for _, name := range o.nodes() {
 		if n := o.node(name); n.leaves {
-			if name != p.Spec.NodeName {
-				n.Within = 0
+			at = append(at, leaves{name, n.Departure})
+		}
+	}
+	return func(p *corev1.Pod) *int64 {
+		own := corev1.DefaultTerminationGracePeriodSeconds * time.Second
+		if p.Spec.TerminationGracePeriodSeconds != nil {
+			own = time.Duration(*p.Spec.TerminationGracePeriodSeconds) * time.Second
+		}
+		given := own
+		for _, d := range at {
+			if d.Notice > 0 {
+				given = d.Notice
 			}
-			at = append(at, n.Departure)
 		}
-	}
-	own := corev1.DefaultTerminationGracePeriodSeconds * time.Second
-	if p.Spec.TerminationGracePeriodSeconds != nil {
-		own = time.Duration(*p.Spec.TerminationGracePeriodSeconds) * time.Second
-	}
-	given := own
-	for _, d := range at {
-		if d.Notice > 0 {
-			given = d.Notice
+		for _, d := range at {
+			if d.Within > 0 && d.node == p.Spec.NodeName {
+				given = min(given, d.Within)
+			}
 		}
-	}
-	for _, d := range at {
-		if d.Within > 0 {
-			given = min(given, d.Within)
+		if given == own {
+			return nil
 		}
+		seconds := max(1, int64(given/time.Second))
+		return &seconds
 	}
-	if given == own {
-		return nil
-	}
-	seconds := max(1, int64(given/time.Second))
-	return &seconds
 }
 
 // nodes are those of the attempt and of what extends it, each once.
@@ -175,8 +179,13 @@ func (o observed) nodes() []string {
 	return slices.Compact(out)
 }
 
-// standing is how a node is, as the cache shows it.
+// standing is how a node is. It is asked for every member whenever a gang is
+// looked at, and nearly all nodes stay: those that the watch has shown to stay are
+// not looked up.
 func (c *Controller) standing(ctx context.Context, name string) stands {
+	if c.watched.stays(name) {
+		return stands{there: true}
+	}
 	n := c.node(ctx, name)
 	if n == nil {
 		return stands{}
@@ -185,13 +194,40 @@ func (c *Controller) standing(ctx context.Context, name string) stands {
 	return stands{there: true, leaves: leaves, Departure: d}
 }
 
+// watched are the nodes that the watch has shown and that stay.
+type watched struct {
+	mu    sync.RWMutex
+	nodes map[string]bool
+}
+
+func (w *watched) stays(name string) bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.nodes[name]
+}
+
+// set notes whether a node is there and stays.
+func (w *watched) set(name string, stays bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !stays {
+		delete(w.nodes, name)
+		return
+	}
+	if w.nodes == nil {
+		w.nodes = map[string]bool{}
+	}
+	w.nodes[name] = true
+}
+
 // onNodes looks at the gangs of a node when it is to go, or is gone.
 func (c *Controller) onNodes() handler.Funcs {
 	signs := c.options.Signs
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
 			if n, ok := e.Object.(*corev1.Node); ok {
-				if _, leaves := signs.Of(n); leaves {
+				_, leaves := signs.Of(n)
+				if c.watched.set(n.Name, !leaves); leaves {
 					c.enqueueOf(ctx, q, n.Name)
 				}
 			}
@@ -204,11 +240,15 @@ func (c *Controller) onNodes() handler.Funcs {
 			}
 			was, left := signs.Of(before)
 			is, leaves := signs.Of(after)
+			c.watched.set(after.Name, !leaves)
 			if leaves && (!left || was != is) {
 				c.enqueueOf(ctx, q, after.Name)
 			}
 		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { c.enqueueOf(ctx, q, e.Object.GetName()) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			c.watched.set(e.Object.GetName(), false)
+			c.enqueueOf(ctx, q, e.Object.GetName())
+		},
 	}
 }
 

@@ -159,9 +159,43 @@ func TestNoticeOfANodeThatLeaves(t *testing.T) {
 			here.Spec.TerminationGracePeriodSeconds, there.Spec.TerminationGracePeriodSeconds = c.own, c.own
 			o := leaving(stands{there: true, leaves: true, Departure: c.at}, here, there)
 			for pod, want := range map[*corev1.Pod]*int64{here: c.here, there: c.want} {
-				if got := o.notice(pod); (got == nil) != (want == nil) || got != nil && *got != *want {
+				if got := o.notices()(pod); (got == nil) != (want == nil) || got != nil && *got != *want {
 					t.Errorf("%s: %v, want %v", pod.Spec.NodeName, got, want)
 				}
+			}
+		})
+	}
+}
+
+// Of an elastic gang only the replica that it can do without leaves.
+func TestAnExtraMemberLeavesByItself(t *testing.T) {
+	least := int32(1)
+	drained := stands{there: true, leaves: true, Departure: departure.Departure{Why: "is being drained"}}
+	running := corev1.PodStatus{Phase: corev1.PodRunning}
+	for name, c := range map[string]struct {
+		at    stands
+		extra *corev1.Pod
+		goes  bool
+	}{
+		"its node stays":      {stands{there: true}, memberPod("1", "there", running, false), false},
+		"its node is drained": {drained, memberPod("1", "there", running, false), true},
+		"it is evicted":       {stands{there: true}, memberPod("1", "there", evictedNow, true), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := leaving(c.at, memberPod("0", "here", running, false), c.extra)
+			o.gang.Spec.Roles[0].MinReplicas = &least
+			o.gang.Status.AllStartedTime = &metav1.MicroTime{Time: o.now}
+			o.placement.Spec.Nodes, o.placement.Spec.Members = []string{"here"}, o.placement.Spec.Members[:1]
+			c.extra.Annotations = map[string]string{v1alpha1.AnnotationExtension: "resnet-1-x"}
+			o.extensions = []*v1alpha1.Placement{{ObjectMeta: metav1.ObjectMeta{Name: "resnet-1-x", UID: "x"}, Spec: v1alpha1.PlacementSpec{
+				Attempt: 1, Extends: "resnet-1", Nodes: []string{"there"}, Members: []v1alpha1.PlacedMember{{Role: "worker", Index: 1}},
+			}}}
+			d := decide(o)
+			if d.status.Phase != v1alpha1.GangRunning || d.status.EvictedFrom != "" || d.status.Shrunk != 0 {
+				t.Errorf("the gang is %s: %+v", d.status.Phase, d.status)
+			}
+			if goes := len(d.recall) == 1; goes != c.goes {
+				t.Errorf("its placement is recalled: %v, want %v", goes, c.goes)
 			}
 		})
 	}

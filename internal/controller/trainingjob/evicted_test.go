@@ -146,7 +146,9 @@ func TestJobWhoseNodeLeftSaysSo(t *testing.T) {
 	if condition(j, v1alpha1.ConditionEvicted) != "True NodeLeaves" || j.Status.Restarts != 0 || j.Status.Evictions != 0 {
 		t.Errorf("%+v", j.Status)
 	}
-	w.gangIs("a", func(s *v1alpha1.GangStatus) { s.Phase, s.Message = v1alpha1.GangPending, "needs 4 A100 at once; 2 are free" })
+	w.gangIs("a", func(s *v1alpha1.GangStatus) {
+		s.Phase, s.Message = v1alpha1.GangPending, "needs 4 A100 at once; 2 are free"
+	})
 	w.settle("a")
 	w.gangIs("a", func(s *v1alpha1.GangStatus) { s.Phase, s.Message, s.EvictedTime = v1alpha1.GangRunning, "", nil })
 	w.settle("a")
