@@ -109,6 +109,9 @@ func newTestCache(t *testing.T, api client.WithWatch) *testCache {
 		&v1alpha1.Queue{}:             func() client.ObjectList { return &v1alpha1.QueueList{} },
 		&corev1.Namespace{}:           func() client.ObjectList { return &corev1.NamespaceList{} },
 		&corev1.ResourceQuota{}:       func() client.ObjectList { return &corev1.ResourceQuotaList{} },
+
+		&corev1.PersistentVolumeClaim{}: func() client.ObjectList { return &corev1.PersistentVolumeClaimList{} },
+		&corev1.PersistentVolume{}:      func() client.ObjectList { return &corev1.PersistentVolumeList{} },
 	}
 	for kind, list := range lists {
 		lw := &toolscache.ListWatch{
