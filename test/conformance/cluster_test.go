@@ -41,10 +41,16 @@ func realKubernetes(ctx context.Context) (*platform, error) {
 		return nil, err
 	}
 	python.Files = append(python.Files, cluster.File{To: quickstart(), From: quickstart()})
+	return startKubernetes(ctx, manager, shell, python)
+}
+
+// startKubernetes is the same with these images, of which the first has the
+// shell.
+func startKubernetes(ctx context.Context, manager cluster.Image, images ...cluster.Image) (*platform, error) {
 	const product = "NVIDIA-A100-SXM4-80GB"
-	gpu := cluster.NodeOptions{GPUs: 2, Product: product, Images: []cluster.Image{shell, python}}
+	gpu := cluster.NodeOptions{GPUs: 2, Product: product, Images: images}
 	started, err := cluster.Start(ctx, cluster.Options{
-		Scheduler: true, Nodes: []cluster.NodeOptions{gpu, gpu, {Images: []cluster.Image{shell, python, manager}}},
+		Scheduler: true, Nodes: []cluster.NodeOptions{gpu, gpu, {Images: append([]cluster.Image{manager}, images...)}},
 	})
 	if err != nil {
 		return nil, err
@@ -52,7 +58,7 @@ func realKubernetes(ctx context.Context) (*platform, error) {
 	p := &platform{
 		kubeconfig: started.Kubeconfig(), image: cluster.ShellImage, python: cluster.PythonImage, absent: "muster.test/absent:1", model: "A100", asks: true,
 		stop:    func(context.Context) error { return started.Stop() },
-		another: realKubernetes,
+		another: func(ctx context.Context) (*platform, error) { return startKubernetes(ctx, manager, images[0]) },
 		vanish:  func(node string) error { return started.Node(node).Vanish() },
 	}
 	p.storage = p.folder
