@@ -111,6 +111,9 @@ func newTestCache(t *testing.T, api client.WithWatch) *testCache {
 		&corev1.Namespace{}:           func() client.ObjectList { return &corev1.NamespaceList{} },
 		&corev1.ResourceQuota{}:       func() client.ObjectList { return &corev1.ResourceQuotaList{} },
 		&resourcev1.ResourceSlice{}:   func() client.ObjectList { return &resourcev1.ResourceSliceList{} },
+
+		&corev1.PersistentVolumeClaim{}: func() client.ObjectList { return &corev1.PersistentVolumeClaimList{} },
+		&corev1.PersistentVolume{}:      func() client.ObjectList { return &corev1.PersistentVolumeList{} },
 	}
 	for kind, list := range lists {
 		lw := &toolscache.ListWatch{

@@ -51,6 +51,9 @@ type mirror struct {
 	// seatings are the members of placements that were looked for.
 	seatings map[types.NamespacedName]seating
 
+	// departed are pods of each gang that went without a word: they are named when
+	// the gang is told of the next time, for it may be known with them.
+	departed map[types.UID]map[types.UID]bool
 	// places are the placeholders of each gang.
 	places map[types.UID]map[types.UID]bool
 	// anchors say where the volumes of claims can be used.
@@ -90,7 +93,7 @@ func newMirror() *mirror {
 		counts:  func(*v1alpha1.Placement) bool { return true },
 		tied:    map[types.UID]bool{},
 		journal: map[types.UID]map[types.NamespacedName]*v1alpha1.Placement{}, members: map[types.UID]map[types.UID]*corev1.Pod{},
-		seatings: map[types.NamespacedName]seating{}, anchors: newAnchors(), places: map[types.UID]map[types.UID]bool{}, dirty: newDirt(), shared: map[string]bool{},
+		seatings: map[types.NamespacedName]seating{}, anchors: newAnchors(), departed: map[types.UID]map[types.UID]bool{}, places: map[types.UID]map[types.UID]bool{}, dirty: newDirt(), shared: map[string]bool{},
 	}
 }
 
@@ -201,6 +204,8 @@ func (m *mirror) gone(object client.Object) {
 		}
 		if old := m.pods[o.UID]; old == nil || m.effect(old, nil) != silent {
 			m.dirtyPod(o)
+		} else {
+			into(m.departed, gangOf(o), o.UID, true)
 		}
 		delete(m.pods, o.UID)
 		m.tie(o.UID, false)
@@ -384,6 +389,10 @@ func (m *mirror) take(ahead copied, all bool) taken {
 			delete(d.units, unit)
 			d.units[unitOf(p)], d.pods[unitOf(p)] = true, true
 		}
+	}
+	for unit := range d.units {
+		maps.Copy(d.pods, m.departed[unit])
+		delete(m.departed, unit)
 	}
 	m.units(&t, slices.Sorted(maps.Keys(d.units)), ahead)
 	t.anchors, t.asked = m.anchors.part(d.units), m.asked(d.units)

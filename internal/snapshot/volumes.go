@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,8 @@ import (
 type anchors struct {
 	claims  map[types.NamespacedName]*corev1.PersistentVolumeClaim
 	volumes map[string]*corev1.PersistentVolume
+	// bound are the claims that name a volume as theirs.
+	bound map[string]map[types.NamespacedName]bool
 	// users are the units that name a claim, and named the claims that a unit
 	// names.
 	users map[types.NamespacedName]map[types.UID]bool
@@ -27,6 +30,7 @@ type anchors struct {
 func newAnchors() *anchors {
 	return &anchors{
 		claims: map[types.NamespacedName]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{},
+		bound: map[string]map[types.NamespacedName]bool{},
 		users: map[types.NamespacedName]map[types.UID]bool{}, named: map[types.UID][]types.NamespacedName{},
 	}
 }
@@ -75,10 +79,14 @@ func (a *anchors) names(unit types.UID, claims []types.NamespacedName) {
 // that may change where they can be.
 func (a *anchors) claim(key types.NamespacedName, c *corev1.PersistentVolumeClaim) map[types.UID]bool {
 	before := a.terms(key)
+	if old := a.claims[key]; old != nil {
+		outOf(a.bound, old.Spec.VolumeName, key)
+	}
 	if c == nil {
 		delete(a.claims, key)
 	} else {
 		a.claims[key] = c
+		into(a.bound, c.Spec.VolumeName, key, true)
 	}
 	if equality.Semantic.DeepEqual(before, a.terms(key)) {
 		return nil
@@ -97,16 +105,11 @@ func (a *anchors) volume(name string, v *corev1.PersistentVolume) map[types.UID]
 	if equality.Semantic.DeepEqual(affinityOf(old), affinityOf(v)) {
 		return nil
 	}
-	ref := (*corev1.ObjectReference)(nil)
-	if v != nil {
-		ref = v.Spec.ClaimRef
-	} else if old != nil {
-		ref = old.Spec.ClaimRef
+	out := map[types.UID]bool{}
+	for claim := range a.bound[name] {
+		maps.Copy(out, a.users[claim])
 	}
-	if ref == nil {
-		return nil
-	}
-	return a.users[types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}]
+	return out
 }
 
 // part is what is known of the claims that units name, to be read without a lock.

@@ -45,13 +45,19 @@ func realKubernetes(ctx context.Context, agent bool) (*platform, error) {
 		return nil, err
 	}
 	python.Files = append(python.Files, cluster.File{To: quickstart(), From: quickstart()})
+	return startKubernetes(ctx, agent, manager, shell, python)
+}
+
+// startKubernetes is the same with these images, of which the first has the
+// shell.
+func startKubernetes(ctx context.Context, agent bool, manager cluster.Image, images ...cluster.Image) (*platform, error) {
 	const product = "NVIDIA-A100-SXM4-80GB"
-	gpu := cluster.NodeOptions{GPUs: 2, Product: product, Images: []cluster.Image{shell, python}}
+	gpu := cluster.NodeOptions{GPUs: 2, Product: product, Images: images}
 	if agent {
-		gpu = cluster.NodeOptions{Images: []cluster.Image{shell, python, manager}}
+		gpu = cluster.NodeOptions{Images: append([]cluster.Image{manager}, images...)}
 	}
 	started, err := cluster.Start(ctx, cluster.Options{
-		Scheduler: true, Nodes: []cluster.NodeOptions{gpu, gpu, {Images: []cluster.Image{shell, python, manager}}},
+		Scheduler: true, Nodes: []cluster.NodeOptions{gpu, gpu, {Images: append([]cluster.Image{manager}, images...)}},
 	})
 	if err != nil {
 		return nil, err
@@ -60,7 +66,7 @@ func realKubernetes(ctx context.Context, agent bool) (*platform, error) {
 		kubeconfig: started.Kubeconfig(), image: cluster.ShellImage, python: cluster.PythonImage, absent: "muster.test/absent:1", model: "A100",
 		counts: !agent, asks: true,
 		stop:    func(context.Context) error { return started.Stop() },
-		another: func(ctx context.Context) (*platform, error) { return realKubernetes(ctx, agent) },
+		another: func(ctx context.Context) (*platform, error) { return startKubernetes(ctx, agent, manager, images[0]) },
 		vanish:  func(node string) error { return started.Node(node).Vanish() },
 	}
 	p.storage = p.folder
