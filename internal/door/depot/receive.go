@@ -162,11 +162,11 @@ func (d *Depot) contents(ctx context.Context, namespace string, archive *tar.Rea
 
 // put puts one content: a small one while the next is read.
 func (d *Depot) put(ctx context.Context, group *errgroup.Group, namespace string, c source.Content, in io.Reader) error {
-	at, in := key(namespace, blobs, c.Hash), newVerified(in, c)
+	at, content := key(namespace, blobs, c.Hash), newVerified(incoming{in}, c)
 	if c.Size > small {
-		return d.opts.Shelf.Put(ctx, at, c.Size, in)
+		return d.opts.Shelf.Put(ctx, at, c.Size, content)
 	}
-	data, err := io.ReadAll(in)
+	data, err := io.ReadAll(content)
 	if err != nil {
 		return fmt.Errorf("reading the content %s: %w", c.Hash, err)
 	}
@@ -222,6 +222,17 @@ func names(p *source.Parcel, missing map[string]int64) []string {
 		}
 	}
 	return out
+}
+
+// incoming is what is sent: where it breaks off, that is the sender's.
+type incoming struct{ in io.Reader }
+
+func (i incoming) Read(p []byte) (int, error) {
+	n, err := i.in.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("%w: it broke off: %w", ErrInvalid, err)
+	}
+	return n, err
 }
 
 // verified is a content that is read: its last bytes come only if all of it is
