@@ -73,6 +73,8 @@ type Options struct {
 	// HealthAddress and MetricsAddress are what /healthz and /readyz, and
 	// /metrics, are served on, as host:port. Empty: nowhere.
 	HealthAddress, MetricsAddress string
+	// Also adds further parts, which are started and stopped with the others.
+	Also func(upstream.Manager) error
 	// SeveralHere says that this process makes several managers, as tests and a
 	// process that was replaced do.
 	SeveralHere bool
@@ -162,6 +164,11 @@ func New(o Options) (*Manager, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if o.Also != nil {
+		if err := o.Also(inner); err != nil {
+			return nil, err
+		}
 	}
 	m := &Manager{inner: inner, parts: parts, alone: o.Alone}
 	return m, m.addChecks()

@@ -119,6 +119,9 @@ func (o *options) run(ctx context.Context) error {
 		job.Namespace = namespace
 	}
 	answer, err := plan(ctx, server, job, time.Now())
+	if apierrors.IsForbidden(err) {
+		answer, err = o.atDoor(ctx, job)
+	}
 	if err != nil {
 		return err
 	}
@@ -139,17 +142,49 @@ func plan(ctx context.Context, server client.Client, job *v1alpha1.TrainingJob, 
 	case err != nil:
 		return Answer{}, refusal.Explain(job.Name, err)
 	}
-	gang, problem := trainingjob.Planned(checked)
+	return decide(ctx, server, checked, now, func(s scheduling.Snapshot) scheduling.Snapshot { return s })
+}
+
+// atDoor has the manager answer somebody who may not look at the whole cluster.
+func (o *options) atDoor(ctx context.Context, job *v1alpha1.TrainingJob) (Answer, error) {
+	manager, err := o.factory.Visitor()
+	if err != nil {
+		return Answer{}, err
+	}
+	var answer Answer
+	err = manager.Ask(ctx, job.Namespace, "/plan", job, &answer)
+	return answer, err
+}
+
+// Seen answers for a job as somebody may see it who may see its namespace alone.
+// Nothing is believed of the job but what the server would take.
+func Seen(ctx context.Context, reader client.Reader, server client.Client, job *v1alpha1.TrainingJob) (Answer, error) {
+	checked := job.DeepCopy()
+	// Under another name: one of its own may be there already.
+	checked.ObjectMeta = metav1.ObjectMeta{Namespace: job.Namespace, GenerateName: "plan-", Labels: job.Labels}
+	if err := server.Create(ctx, checked, client.DryRunAll); err != nil {
+		return Answer{}, fmt.Errorf("checking %s: %w", job.Name, err)
+	}
+	checked.ObjectMeta = metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, Labels: job.Labels, Annotations: job.Annotations}
+	return decide(ctx, reader, checked, time.Now(), func(s scheduling.Snapshot) scheduling.Snapshot {
+		return snapshot.Redact(s, job.Namespace)
+	})
+}
+
+// decide decides on a job that the server would take, and what is there now as
+// whoever asks may see it.
+func decide(ctx context.Context, reader client.Reader, job *v1alpha1.TrainingJob, now time.Time, seen func(scheduling.Snapshot) scheduling.Snapshot) (Answer, error) {
+	gang, problem := trainingjob.Planned(job)
 	if problem != "" {
 		return Answer{}, exit.Usage("%s would fail: %s", job.Name, problem)
 	}
 	gang.UID, gang.CreationTimestamp = uid, metav1.NewTime(now)
 	// 2. The world as it is, with it.
-	s, err := snapshot.Take(ctx, &joined{Reader: server, gang: gang}, now)
+	s, err := snapshot.Take(ctx, &joined{Reader: reader, gang: gang}, now)
 	if err != nil {
 		return Answer{}, err
 	}
-	preview, ok := scheduling.NewCore(scheduling.Options{}).Preview(s, uid)
+	preview, ok := scheduling.NewCore(scheduling.Options{}).Preview(seen(s), uid)
 	if !ok {
 		return Answer{}, fmt.Errorf("planning %s: the scheduler knows too little of it yet", job.Name)
 	}
