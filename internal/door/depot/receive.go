@@ -130,8 +130,8 @@ func (d *Depot) contents(ctx context.Context, namespace string, archive *tar.Rea
 			if err != nil {
 				return fmt.Errorf("reading what was sent: %w: %w", ErrInvalid, err)
 			}
-			if within.Err() != nil {
-				return nil // a put failed: that is the error
+			if err := within.Err(); err != nil {
+				return err // a put failed: its error comes first
 			}
 			name := strings.TrimPrefix(h.Name, ContentPrefix)
 			size, wanted := missing[name]
