@@ -52,6 +52,7 @@ func realKubernetes(ctx context.Context) (*platform, error) {
 func (p *platform) install(ctx context.Context) error {
 	for _, line := range []string{
 		"install --set image.repository=muster.test/muster --set image.tag=v1 --set manager.replicas=1 --set manager.resources.limits=null" +
+			" --set manager.extraArgs[0]=--store-folder=/tmp/store" +
 			" --set manager.nodeSelector.kubernetes\\.io/hostname=node-3 --set defaultQueue.subjects[0].kind=Group --set defaultQueue.subjects[0].name=system:authenticated",
 		"node add node-1 node-2",
 	} {
