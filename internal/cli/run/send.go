@@ -2,18 +2,15 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/muster-dev/muster/internal/cli/terminal"
-	"github.com/muster-dev/muster/internal/door/visitor"
 )
 
 // send brings the snapshot to a cluster's manager, which keeps it for the nodes.
 // On embedded Muster it is where it is needed already.
 func (o *options) send(ctx context.Context, in Inputs) error {
-	if in.Snapshot == "" || o.dryRun || !o.factory.Elsewhere() {
+	if in.Snapshot == "" || o.dryRun || o.factory.Embedded() {
 		return nil
 	}
 	manager, err := o.factory.Visitor()
@@ -26,12 +23,7 @@ func (o *options) send(ctx context.Context, in Inputs) error {
 	}
 	progress := terminal.NewProgress(o.factory.Streams.Err, "Sending the code", terminal.Bytes)
 	defer progress.Stop()
-	_, err = manager.Send(ctx, in.Namespace, store, in.Snapshot, progress.Set)
-	var refused *visitor.Refused
-	switch {
-	case errors.As(err, &refused) && !refused.ByDoor && refused.Status == http.StatusNotFound:
-		return nil // an embedded Muster by its kubeconfig; where it is a cluster, the job is refused in words
-	case err != nil:
+	if _, err := manager.Send(ctx, in.Namespace, store, in.Snapshot, progress.Set); err != nil {
 		return fmt.Errorf("sending the code: %w", err)
 	}
 	return nil
