@@ -170,7 +170,16 @@ func strangers(t *testing.T, server, ada *rehearsal.Server) {
 // awaitDoor waits until the proxy finds the door.
 func awaitDoor(t *testing.T, s *rehearsal.Server) {
 	t.Helper()
-	rehearsal.Eventually(t, "the door answers", func(context.Context) bool { return knock(t, s, "ada", "nonsense") == 401 })
+	status := 0
+	defer func() {
+		if status != 401 {
+			t.Logf("the last answer was %d", status)
+		}
+	}()
+	rehearsal.Eventually(t, "the door answers", func(context.Context) bool {
+		status = knock(t, s, "ada", "nonsense")
+		return status == 401
+	})
 }
 
 func awaitPhase(t *testing.T, server client.Client, namespace, name string, want v1alpha1.JobPhase) {

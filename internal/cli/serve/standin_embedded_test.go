@@ -45,6 +45,10 @@ func standIn(t *testing.T, server client.Client) string {
 	if err := probe.Close(); err != nil {
 		t.Fatal(err)
 	}
+	// Endpoints are those of pods on nodes that there are.
+	if err := server.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}}); err != nil {
+		t.Fatal(err)
+	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: v1alpha1.SystemNamespace, Name: "muster-manager-0",

@@ -197,7 +197,7 @@ func (d *Depot) note(ctx context.Context, namespace, digest string) error {
 // Write writes a snapshot as one tar. One that turns out to be damaged is
 // removed, so that whoever submits the same code again mends it.
 func (d *Depot) Write(ctx context.Context, namespace string, p *source.Parcel, out io.Writer) error {
-	err := p.WriteTar(ctx, out, func(ctx context.Context, c source.Content) (io.ReadCloser, error) {
+	contents := readAhead(ctx, p.Sequence(), func(ctx context.Context, c source.Content) (io.ReadCloser, error) {
 		at := key(namespace, blobs, c.Hash)
 		in, err := d.opts.Shelf.Get(ctx, at)
 		if err != nil {
@@ -205,6 +205,8 @@ func (d *Depot) Write(ctx context.Context, namespace string, p *source.Parcel, o
 		}
 		return &checked{verified: newVerified(in, c), Closer: in, wrong: func() { _ = d.opts.Shelf.Delete(ctx, at) }}, nil
 	})
+	defer contents.stop()
+	err := p.WriteTar(ctx, out, contents.open)
 	if errors.Is(err, source.ErrDamaged) {
 		d.forget(namespace + "/" + p.Digest())
 		_ = d.opts.Shelf.Delete(ctx, key(namespace, trees, hashOf(p.Digest())))

@@ -5,11 +5,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -200,6 +202,57 @@ func TestWhatIsDamagedIsMendedByTheNextRun(t *testing.T) {
 	r.send("ada", p, 0, r.send("ada", p, 1)...)
 	r.must(r.depot.Write(t.Context(), "ada", p, io.Discard))
 }
+
+// far is a shelf on which nothing can be read unless several contents are asked
+// for at once.
+type far struct {
+	shelf.Shelf
+	mu    sync.Mutex
+	asked int
+	met   chan struct{}
+}
+
+func (f *far) Get(ctx context.Context, key string) (io.ReadCloser, error) {
+	if strings.Contains(key, "/"+blobs+"/") {
+		f.mu.Lock()
+		if f.asked++; f.asked == 3 {
+			close(f.met)
+		}
+		f.mu.Unlock()
+		select {
+		case <-f.met:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return f.Shelf.Get(ctx, key)
+}
+
+func TestContentsAreReadAhead(t *testing.T) {
+	r := newRig(t, Options{})
+	files := map[string]string{"large": strings.Repeat("l", small+1)}
+	for i := range 3 * atOnce {
+		files[fmt.Sprintf("f%02d", i)] = fmt.Sprint("content ", i)
+	}
+	p := r.code(files)
+	r.send("ada", p, 0, hashes(p)...)
+	r.depot.opts.Shelf = &far{Shelf: r.depot.opts.Shelf, met: make(chan struct{})}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var out bytes.Buffer
+	r.must(r.depot.Write(ctx, "ada", p, &out))
+	r.must(source.Unpack(ctx, &out, p.Digest(), filepath.Join(t.TempDir(), "code"), source.Limits{}))
+	// Who stops listening leaves nothing behind: Write returns once all is given up.
+	if err := r.depot.Write(ctx, "ada", p, failing{}); !errors.Is(err, errDeaf) {
+		t.Errorf("to nobody: %v", err)
+	}
+}
+
+var errDeaf = errors.New("nobody listens")
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errDeaf }
 
 func TestPrune(t *testing.T) {
 	const day = 24 * time.Hour

@@ -197,6 +197,18 @@ func (p *Parcel) Contents() []Content {
 	return out
 }
 
+// Sequence are the contents in the order in which [Parcel.WriteTar] asks for
+// them.
+func (p *Parcel) Sequence() []Content {
+	var out []Content
+	for i := range p.tree.Entries {
+		if e := &p.tree.Entries[i]; e.Type == typeFile {
+			out = append(out, Content{Hash: e.Hash, Size: e.Size})
+		}
+	}
+	return out
+}
+
 // Contains reports whether the snapshot holds a file, or a symbolic link, at
 // the slash-separated path.
 func (p *Parcel) Contains(path string) bool { return p.tree.contains(path) }
