@@ -118,9 +118,14 @@ func (o *options) run(ctx context.Context) error {
 	if job.Namespace == "" {
 		job.Namespace = namespace
 	}
-	answer, err := plan(ctx, server, job, time.Now())
+	checked, err := check(ctx, server, job)
+	if err != nil {
+		return err
+	}
+	answer, err := plan(ctx, server, checked, time.Now())
 	if apierrors.IsForbidden(err) {
-		answer, err = o.atDoor(ctx, job)
+		// Not everybody may look at nodes and at the jobs of others.
+		answer, err = o.atDoor(ctx, checked)
 	}
 	if err != nil {
 		return err
@@ -131,18 +136,22 @@ func (o *options) run(ctx context.Context) error {
 	return answer.write(o.factory.Streams.Out, o.factory.Streams.OutStyle())
 }
 
-// plan decides on what is there now and the job.
-func plan(ctx context.Context, server client.Client, job *v1alpha1.TrainingJob, now time.Time) (Answer, error) {
-	// 1. The server fills in what is left open, and says what it would refuse.
-	// A job of that name may be there already: what would a changed one get?
+// check has the server fill in what is left open, and say what it would refuse.
+// A job of that name may be there already: what would a changed one get?
+func check(ctx context.Context, server client.Client, job *v1alpha1.TrainingJob) (*v1alpha1.TrainingJob, error) {
 	checked := job.DeepCopy()
 	switch err := server.Create(ctx, checked, client.DryRunAll); {
 	case apierrors.IsAlreadyExists(err):
-		checked = job.DeepCopy()
+		return job, nil
 	case err != nil:
-		return Answer{}, refusal.Explain(job.Name, err)
+		return nil, refusal.Explain(job.Name, err)
 	}
-	return decide(ctx, server, checked, now, func(s scheduling.Snapshot) scheduling.Snapshot { return s })
+	return checked, nil
+}
+
+// plan decides on what is there now and a job that the server would take.
+func plan(ctx context.Context, reader client.Reader, job *v1alpha1.TrainingJob, now time.Time) (Answer, error) {
+	return decide(ctx, reader, job, now, func(s scheduling.Snapshot) scheduling.Snapshot { return s })
 }
 
 // atDoor has the manager answer somebody who may not look at the whole cluster.

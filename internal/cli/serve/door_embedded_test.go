@@ -32,13 +32,13 @@ func TestTheDoor(t *testing.T) {
 	t.Setenv("MUSTER_HOME", home)
 	write(t, filepath.Join(code, "train.py"), "print(1)\n")
 	write(t, filepath.Join(code, "lib", "same.py"), "pass\n")
-	ada, eve := filepath.Join(home, "ada.kubeconfig"), filepath.Join(home, "eve.kubeconfig")
+	ada, mallory := filepath.Join(home, "ada.kubeconfig"), filepath.Join(home, "mallory.kubeconfig")
 	server.Run(t, []rehearsal.Step{
 		{Args: "install --no-wait --set manager.replicas=0,namespace.podSecurity=privileged", Says: "is applied"},
 		{Args: "user add ada --lifetime 1h --file " + ada, Says: "ada"},
-		{Args: "user add eve --lifetime 1h --file " + eve, Says: "eve"},
+		{Args: "user add mallory --queue shared --lifetime 1h --file " + mallory, Says: "mallory"},
 	})
-	asAda, asEve := server.As(t, ada), server.As(t, eve)
+	asAda, asMallory := server.As(t, ada), server.As(t, mallory)
 	// 1. Before there is a manager that answers, that is said.
 	asAda.Run(t, []rehearsal.Step{{Args: "top", Code: 1, Says: "Muster's manager does not answer"}})
 	// 2. The manager, reached as a pod of it is.
@@ -48,9 +48,9 @@ func TestTheDoor(t *testing.T) {
 	giveGPUs(t, server.Client, "one", 4)
 	awaitDoor(t, asAda)
 	// 3. Code goes in once.
-	job := "run --detach --gpus 4 --code " + code + " --name "
-	asEve.Run(t, []rehearsal.Step{{Args: job + "covert -- python train.py", Says: "covert"}})
-	awaitPhase(t, server.Client, "eve", "covert", v1alpha1.JobStarting)
+	job := "run --detach --checkpoints none --gpus 4 --code " + code + " --name "
+	asMallory.Run(t, []rehearsal.Step{{Args: job + "covert -- python train.py", Says: "covert"}})
+	awaitPhase(t, server.Client, "mallory", "covert", v1alpha1.JobStarting)
 	asAda.Run(t, []rehearsal.Step{{Args: job + "mnist -- python train.py", Says: "mnist"}})
 	before := stored(t, store)
 	asAda.Run(t, []rehearsal.Step{{Args: job + "again -- python train.py", Says: "again"}})
@@ -62,8 +62,8 @@ func TestTheDoor(t *testing.T) {
 	t.Run("answers", func(t *testing.T) { asksWhy(t, asAda, home) })
 	// 5. What nobody may.
 	asAda.Run(t, []rehearsal.Step{
-		{Args: "why covert -n eve", Code: 1, Says: "forbidden"},
-		{Args: job + "x -n eve -- python train.py", Code: 1, Says: "may not speak for namespace eve"},
+		{Args: "why covert -n mallory", Code: 1, Says: "forbidden"},
+		{Args: job + "x -n mallory -- python train.py", Code: 1, Says: "may not speak for namespace mallory"},
 		{Args: "why nothing", Code: 3, Says: "nothing"},
 	})
 	strangers(t, server, asAda)
@@ -102,17 +102,17 @@ func stored(t *testing.T, dir string) string {
 	return strings.Join(out, "\n")
 }
 
-// asksWhy is what ada is told while eve has all GPUs.
+// asksWhy is what ada is told while mallory has all GPUs.
 func asksWhy(t *testing.T, ada *rehearsal.Server, dir string) {
 	manifest := filepath.Join(dir, "job.yaml")
 	said := map[string]string{}
 	for _, args := range []string{"why mnist", "why mnist -o json", "top", "top -o json", "plan -f " + manifest, "plan -o json -f " + manifest} {
 		if strings.HasSuffix(args, manifest) {
-			text := say(t, ada, "run --dry-run -o yaml --name planned --gpus 4 --code none -- true")
+			text := say(t, ada, "run --dry-run -o yaml --name planned --gpus 4 --checkpoints none --code none -- true")
 			write(t, manifest, text)
 		}
 		said[args] = say(t, ada, args)
-		for _, secret := range []string{"eve", "covert"} {
+		for _, secret := range []string{"mallory", "covert"} {
 			if strings.Contains(said[args], secret) {
 				t.Errorf("%s tells of %s:\n%s", args, secret, said[args])
 			}
@@ -157,7 +157,7 @@ func strangers(t *testing.T, server, ada *rehearsal.Server) {
 		"nonsense":                      {"nonsense", 401},
 		"for the API server":            {token("ada", v1alpha1.DoorAccount), 401},
 		"of another account":            {token("ada", "ada", v1alpha1.DoorAudience), 403},
-		"of another namespace":          {token("eve", v1alpha1.DoorAccount, v1alpha1.DoorAudience), 403},
+		"of another namespace":          {token("mallory", v1alpha1.DoorAccount, v1alpha1.DoorAudience), 403},
 		"of one's own":                  {token("ada", v1alpha1.DoorAccount, v1alpha1.DoorAudience), 200},
 		"of an account that could both": {token("ada", v1alpha1.DoorAccount, v1alpha1.DoorAudience, "https://kubernetes.default.svc.cluster.local"), 200},
 	} {
