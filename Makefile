@@ -22,7 +22,7 @@ endif
 # Everything that does not link the API server: builds and tests in seconds.
 UNIT := $(shell go list ./... 2>/dev/null | grep -v -E '/internal/(controlplane|cli/up)$$|/cmd/muster$$')
 
-.PHONY: help build shim test test-unit test-exhaustive test-race test-embedded test-e2e lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-cluster test-conformance bench-cluster cluster-deps
+.PHONY: help build shim test test-unit test-exhaustive test-race test-embedded test-e2e lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-cluster test-conformance test-chaos bench-cluster chaos-cluster cluster-deps
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
@@ -37,7 +37,7 @@ internal/node/shim/bin/muster-shim: $(wildcard cmd/muster-shim/*.go internal/nod
 quickstart: build ## build, start Muster in the background, run distributed TensorFlow
 	@hack/quickstart
 
-test: test-unit test-exhaustive test-embedded test-e2e ## everything
+test: test-unit test-exhaustive test-embedded test-e2e test-cluster test-conformance test-chaos ## everything
 
 test-unit: shim $(GOTESTSUM) ## the quick ones; no API server
 	@hack/gotest "$(GOTESTSUM)" unit -short $(UNIT)
@@ -60,6 +60,9 @@ test-cluster: cluster-deps $(GOTESTSUM) ## a real Kubernetes on this machine: ku
 test-conformance: build test-deps cluster-deps $(GOTESTSUM) ## one suite against embedded Muster and against a real Kubernetes; wants root
 	@hack/gotest "$(GOTESTSUM)" conformance-embedded -tags conformance -count=1 -timeout 20m ./test/conformance
 	@MUSTER_PLATFORM=cluster hack/gotest "$(GOTESTSUM)" conformance-cluster -tags conformance -count=1 -timeout 30m ./test/conformance
+
+test-chaos: build cluster-deps $(GOTESTSUM) ## a real Kubernetes whose parts are killed, and whose Muster is replaced, under jobs that run; wants root
+	@hack/gotest "$(GOTESTSUM)" chaos -tags chaos -count=1 -timeout 20m ./test/chaos
 
 bench-cluster: build cluster-deps ## with a real API server in the loop, beside the raw ceiling and kube-scheduler
 	@go run ./benchmarks/cluster $(ARGS)
@@ -91,6 +94,9 @@ bench-scheduler: ## the scheduler's figures on real traces ($MUSTER_TRACES), bes
 
 chaos: build ## hundreds of kill -9 in each tier, watched from outside: half an hour
 	@MUSTER_CHAOS_KILLS=$${MUSTER_CHAOS_KILLS:-200} go test -tags e2e -count=1 -timeout 120m -v -run '^TestChaos' ./test/e2e/...
+
+chaos-cluster: build cluster-deps ## the same for 200 gangs, with counts of what was seen: half an hour
+	@MUSTER_CHAOS_GANGS=$${MUSTER_CHAOS_GANGS:-200} go test -tags chaos -count=1 -timeout 120m -v -run '^TestChaos$$' ./test/chaos
 
 clean: ## remove what was built; caches stay
 	@rm -rf bin internal/node/shim/bin/muster-shim

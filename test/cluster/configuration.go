@@ -22,6 +22,8 @@ disabled_plugins = ["io.containerd.snapshotter.v1.blockfile", "io.containerd.sna
   snapshotter = "overlayfs"
   [plugins.'io.containerd.cri.v1.images'.pinned_images]
     sandbox = %q
+  [plugins.'io.containerd.cri.v1.images'.registry]
+    config_path = %q
 [plugins.'io.containerd.cri.v1.runtime']
   restrict_oom_score_adj = true
   [plugins.'io.containerd.cri.v1.runtime'.containerd]
@@ -33,8 +35,14 @@ disabled_plugins = ["io.containerd.snapshotter.v1.blockfile", "io.containerd.sna
   [plugins.'io.containerd.cri.v1.runtime'.cni]
     bin_dirs = ["/usr/lib/cni"]
     conf_dir = %q
-`, pauseImage, n.path("cni"))
+`, pauseImage, n.path("registry"), n.path("cni"))
 }
+
+// registryConfig sends whoever pulls an image to where nobody listens: it
+// fails at once, instead of after looking for names in a network that has
+// none.
+const registryConfig = `server = "http://127.0.0.1:9"
+`
 
 // networkConfig puts the node's pods on one bridge, whose range the other
 // nodes have a route to.

@@ -83,6 +83,9 @@ func (n *Node) startRuntime(ctx context.Context, images []string) error {
 	if err := n.write("containerd.toml", n.containerdConfig()); err != nil {
 		return err
 	}
+	if err := n.write("registry/_default/hosts.toml", registryConfig); err != nil {
+		return err
+	}
 	if err := n.write("cni/10-bridge.conflist", n.networkConfig()); err != nil {
 		return err
 	}
@@ -133,7 +136,11 @@ func (n *Node) startKubelet() error {
 }
 
 func (n *Node) write(name, content string) error {
-	if err := os.WriteFile(n.path(name), []byte(content), 0o600); err != nil {
+	err := os.MkdirAll(filepath.Dir(n.path(name)), 0o700)
+	if err == nil {
+		err = os.WriteFile(n.path(name), []byte(content), 0o600)
+	}
+	if err != nil {
 		return fmt.Errorf("configuring %s: %w", n.Name, err)
 	}
 	return nil
@@ -178,7 +185,7 @@ func (n *Node) Import(ctx context.Context, image Image) error {
 }
 
 func (n *Node) importFile(ctx context.Context, path string) error {
-	output, err := n.Command(ctx, n.cluster.bin+"/ctr", "--namespace", "k8s.io", "images", "import", path).CombinedOutput()
+	output, err := n.Command(ctx, n.cluster.bin+"/ctr", "--namespace", "k8s.io", "images", "import", "--discard-unpacked-layers", path).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("importing an image on %s: %w\n%s", n.Name, err, output)
 	}

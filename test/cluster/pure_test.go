@@ -64,6 +64,7 @@ func TestLibraryIn(t *testing.T) {
 		"\tlibm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x00007f)":     "/usr/lib/x86_64-linux-gnu/libm.so.6",
 		"\t/lib64/ld-linux-x86-64.so.2 (0x00007f)":                      "/usr/lib64/ld-linux-x86-64.so.2",
 		"\tlibpython3.so => /opt/python/lib/libpython3.so (0x00007f)":   "/opt/python/lib/libpython3.so",
+		"\tliba.so => /opt/a/b/../../lib/liba.so (0x00007f)":            "/opt/lib/liba.so",
 		"\tlibmissing.so => not found":                                  "",
 		"\tstatically linked":                                           "",
 		"/usr/lib/python3.11/lib-dynload/_ssl.cpython-311-x86_64.so:\n": "",

@@ -109,7 +109,7 @@ func Python(ctx context.Context, interpreter string) (Image, error) {
 	image.Files = append(image.Files, File{To: about.Real, From: about.Real}, File{To: about.Library, From: about.Library, Skip: about.unneeded})
 	native := []string{about.Real}
 	if about.Environment != "" {
-		image.Files = append(image.Files, File{To: about.Environment, From: about.Environment})
+		image.Files = append(image.Files, File{To: about.Environment, From: about.Environment, Skip: unneeded})
 		image.Files = append(image.Files, links(about.Environment+"/bin/python3", about)...)
 		image.Env = []string{"PATH=" + about.Environment + "/bin:/usr/bin"}
 	}
@@ -124,7 +124,12 @@ func Python(ctx context.Context, interpreter string) (Image, error) {
 	if err != nil {
 		return image, err
 	}
-	image.Files = append(image.Files, libraries...)
+	for _, library := range libraries {
+		// What lies in the environment is there already.
+		if about.Environment == "" || !strings.HasPrefix(library.From, about.Environment+"/") {
+			image.Files = append(image.Files, library)
+		}
+	}
 	if about.Real != "/usr/bin/python3" {
 		image.Files = append(image.Files, File{To: "/usr/bin/python3", Link: about.Real})
 	}
@@ -166,6 +171,12 @@ func (i installation) unneeded(path string, entry fs.DirEntry) bool {
 	}
 	return name == "test" || name == "tests" || name == "idlelib" || name == "lib2to3" || strings.HasPrefix(name, "config-") ||
 		name == "site-packages" && i.Environment != ""
+}
+
+// unneeded are large parts of packages that only building against them needs.
+func unneeded(path string, entry fs.DirEntry) bool {
+	name := filepath.Base(path)
+	return entry.IsDir() && (name == "include" || name == "tests" || name == "__pycache__")
 }
 
 // links are the symbolic links on the way from an environment's interpreter to
@@ -234,7 +245,7 @@ func libraryIn(line string) string {
 	if !strings.HasPrefix(line, "\t") || len(fields) < 2 || !strings.HasPrefix(fields[len(fields)-1], "(0x") {
 		return ""
 	}
-	path := fields[len(fields)-2]
+	path := filepath.Clean(fields[len(fields)-2])
 	for _, short := range []string{"/lib/", "/lib64/"} {
 		if strings.HasPrefix(path, short) {
 			return "/usr" + path

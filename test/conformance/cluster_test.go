@@ -7,7 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/muster-dev/muster/test/cluster"
 	"github.com/muster-dev/muster/test/e2e/harness"
@@ -27,18 +32,28 @@ func realKubernetes(ctx context.Context) (*platform, error) {
 	if err != nil {
 		return nil, err
 	}
+	tensorflow, err := environment(ctx)
+	if err != nil {
+		return nil, err
+	}
+	python, err := cluster.Python(ctx, filepath.Join(tensorflow, "bin", "python"))
+	if err != nil {
+		return nil, err
+	}
+	python.Files = append(python.Files, cluster.File{To: quickstart(), From: quickstart()})
 	const product = "NVIDIA-A100-SXM4-80GB"
-	gpu := cluster.NodeOptions{GPUs: 2, Product: product, Images: []cluster.Image{shell}}
+	gpu := cluster.NodeOptions{GPUs: 2, Product: product, Images: []cluster.Image{shell, python}}
 	started, err := cluster.Start(ctx, cluster.Options{
-		Scheduler: true, Nodes: []cluster.NodeOptions{gpu, gpu, {Images: []cluster.Image{shell, manager}}},
+		Scheduler: true, Nodes: []cluster.NodeOptions{gpu, gpu, {Images: []cluster.Image{shell, python, manager}}},
 	})
 	if err != nil {
 		return nil, err
 	}
 	p := &platform{
-		kubeconfig: started.Kubeconfig(), image: cluster.ShellImage, absent: "muster.test/absent:1", model: "A100",
+		kubeconfig: started.Kubeconfig(), image: cluster.ShellImage, python: cluster.PythonImage, absent: "muster.test/absent:1", model: "A100",
 		stop: func(context.Context) error { return started.Stop() },
 	}
+	p.storage = p.folder
 	if err := p.install(ctx); err != nil {
 		return nil, errors.Join(err, started.Stop())
 	}
@@ -62,4 +77,27 @@ func (p *platform) install(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// folder makes a volume of a folder of this machine, which all nodes see. It
+// stands for the network storage that a cluster has.
+func (p *platform) folder(t testing.TB) {
+	t.Helper()
+	volume := &corev1.PersistentVolume{}
+	volume.GenerateName = "folder-"
+	volume.Spec = corev1.PersistentVolumeSpec{
+		Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{
+			HostPath: &corev1.HostPathVolumeSource{Path: t.TempDir()},
+		},
+	}
+	if err := p.api.Create(t.Context(), volume); err != nil {
+		t.Fatalf("making a volume: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := p.api.Delete(context.Background(), volume); err != nil {
+			t.Errorf("deleting the volume: %v", err)
+		}
+	})
 }

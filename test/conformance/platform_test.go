@@ -26,6 +26,8 @@ type platform struct {
 	kubeconfig string
 	// image has a shell, bash and busybox in it.
 	image string
+	// python is an image with what the quickstart needs.
+	python string
 	// absent is an image that cannot be had.
 	absent string
 	// model is what users call its GPUs.
@@ -33,6 +35,9 @@ type platform struct {
 	api   client.WithWatch
 	core  kubernetes.Interface
 	stop  func(context.Context) error
+	// storage makes the folder behind the next claim, where nothing else
+	// does.
+	storage func(testing.TB)
 }
 
 // the is what is tested.
@@ -75,8 +80,12 @@ func embedded(ctx context.Context) (*platform, error) {
 	if err != nil {
 		return nil, err
 	}
+	tensorflow, err := environment(ctx)
+	if err != nil {
+		return nil, err
+	}
 	settings := filepath.Join(home, "config.yaml")
-	text := "apiVersion: config.muster.dev/v1alpha1\nkind: Embedded\nimages: {\"conformance/busybox:*\": host}\n"
+	text := fmt.Sprintf("apiVersion: config.muster.dev/v1alpha1\nkind: Embedded\nimages: {\"conformance/busybox:*\": host, \"conformance/python:*\": %q}\n", tensorflow)
 	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
@@ -88,7 +97,8 @@ func embedded(ctx context.Context) (*platform, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &platform{kubeconfig: m.Kubeconfig(), image: "conformance/busybox:1", absent: "conformance/absent:1", model: "A100"}
+	p := &platform{kubeconfig: m.Kubeconfig(), image: "conformance/busybox:1", python: "conformance/python:1", absent: "conformance/absent:1", model: "A100"}
+	p.storage = func(testing.TB) {} // Muster makes one
 	p.stop = func(ctx context.Context) error {
 		if err := m.Down(ctx); err != nil {
 			return err
