@@ -84,6 +84,8 @@ type Options struct {
 	Signs departure.Signs
 	// Scaling says whether nodes are asked for, of the cluster's autoscaler.
 	Scaling scaling.Options
+	// Also adds further parts, which are started and stopped with the others.
+	Also func(upstream.Manager) error
 	// SeveralHere says that this process makes several managers, as tests and a
 	// process that was replaced do.
 	SeveralHere bool
@@ -182,6 +184,11 @@ func New(o Options) (*Manager, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if o.Also != nil {
+		if err := o.Also(inner); err != nil {
+			return nil, err
+		}
 	}
 	m := &Manager{inner: inner, parts: parts, alone: o.Alone}
 	return m, m.addChecks()

@@ -68,8 +68,11 @@ func (t Tenant) objects() []client.Object {
 		&rbacv1.RoleBinding{ObjectMeta: t.named("muster-queue"), RoleRef: role("Role", "muster-queue"), Subjects: t.subject()},
 		t.names(),
 	}
+	no := false
+	// Its tokens speak for the namespace at the manager's door, and nowhere else:
+	// it has no rights.
+	out = append(out, &corev1.ServiceAccount{ObjectMeta: t.named(v1alpha1.DoorAccount), AutomountServiceAccountToken: &no})
 	if t.Identity == "" {
-		no := false
 		out = append(out, &corev1.ServiceAccount{ObjectMeta: t.named(t.Name), AutomountServiceAccountToken: &no})
 	}
 	return append(out, t.network()...)

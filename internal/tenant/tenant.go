@@ -153,6 +153,7 @@ func Remove(ctx context.Context, server client.Client, s Standing) (queueGone bo
 		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: t.names().Name}},
 		&rbacv1.RoleBinding{ObjectMeta: t.named("muster-user")},
 		&corev1.ServiceAccount{ObjectMeta: t.named(t.Name)},
+		&corev1.ServiceAccount{ObjectMeta: t.named(v1alpha1.DoorAccount)},
 		t.namespace(),
 	} {
 		if err := client.IgnoreNotFound(server.Delete(ctx, o)); err != nil {

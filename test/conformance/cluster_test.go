@@ -87,6 +87,7 @@ func (p *platform) install(ctx context.Context, agent bool) error {
 	}
 	for _, line := range []string{
 		"install --set image.repository=muster.test/muster --set image.tag=v1 --set manager.replicas=1 --set manager.resources.limits=null" +
+			" --set manager.extraArgs[0]=--store-folder=/tmp/store" +
 			" --set manager.nodeSelector.kubernetes\\.io/hostname=node-3 --set autoscaler.enabled=true --set autoscaler.after=1s --set defaultQueue.subjects[0].kind=Group --set defaultQueue.subjects[0].name=system:authenticated" + more,
 		"node add node-1 node-2" + add,
 	} {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/door/visitor"
 )
 
 // clients are made once, on first use. They share one pool of connections.
@@ -28,6 +29,7 @@ type clients struct {
 	dynamic   *dynamic.DynamicClient
 	discovery discovery.CachedDiscoveryInterface
 	mapper    meta.RESTMapper
+	visitor   *visitor.Visitor
 }
 
 // Scheme returns the kinds that typed clients know: Kubernetes's own and
@@ -257,6 +259,24 @@ func (f *Factory) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 		return clientcmd.NewDefaultClientConfig(*emptyConfig(), nil)
 	}
 	return loader
+}
+
+// Visitor returns the way to the door of a cluster's manager.
+func (f *Factory) Visitor() (*visitor.Visitor, error) {
+	api, err := f.Client()
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	config, connections, err := f.shared()
+	if err != nil {
+		return nil, err
+	}
+	if f.made.visitor == nil {
+		f.made.visitor, err = visitor.Through(config, connections, api)
+	}
+	return f.made.visitor, err
 }
 
 // Reach returns a client and the namespace that the command acts in.

@@ -120,6 +120,18 @@ func (f *Factory) Elsewhere() bool {
 	return err == nil && origin.named != ""
 }
 
+// Embedded reports whether it is an embedded Muster that is meant: that of the
+// data folder, or one whose kubeconfig, where it lies in its own data folder, the
+// user named.
+func (f *Factory) Embedded() bool {
+	origin, err := f.find()
+	if err != nil || origin.named == "" {
+		return err == nil
+	}
+	_, err = os.Stat(filepath.Join(filepath.Dir(origin.path()), "control-plane.json"))
+	return err == nil
+}
+
 // RESTConfig returns how to reach the server, without a request rate limit.
 // The error is of exit code 3 where no Muster is running.
 func (f *Factory) RESTConfig() (*rest.Config, error) {

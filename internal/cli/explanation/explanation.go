@@ -191,6 +191,19 @@ func Of(ctx context.Context, reader client.Reader, namespace, name string) (sche
 	if err != nil {
 		return scheduling.Explanation{}, err
 	}
+	return account(s, namespace, name)
+}
+
+// Seen explains it as somebody may see it who may see its namespace alone.
+func Seen(ctx context.Context, reader client.Reader, namespace, name string) (scheduling.Explanation, error) {
+	s, err := snapshot.Take(ctx, reader, time.Now())
+	if err != nil {
+		return scheduling.Explanation{}, err
+	}
+	return account(snapshot.Redact(s, namespace), namespace, name)
+}
+
+func account(s scheduling.Snapshot, namespace, name string) (scheduling.Explanation, error) {
 	x, ok := scheduling.Account(s, scheduling.Key{Namespace: namespace, Name: name}, false)
 	if !ok {
 		return x, apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("gangs").GroupResource(), name)

@@ -118,7 +118,15 @@ func (o *options) run(ctx context.Context) error {
 	if job.Namespace == "" {
 		job.Namespace = namespace
 	}
-	answer, err := plan(ctx, server, job, time.Now())
+	checked, err := check(ctx, server, job)
+	if err != nil {
+		return err
+	}
+	answer, err := plan(ctx, server, checked, time.Now())
+	if apierrors.IsForbidden(err) {
+		// Not everybody may look at nodes and at the jobs of others.
+		answer, err = o.atDoor(ctx, checked)
+	}
 	if err != nil {
 		return err
 	}
@@ -128,28 +136,64 @@ func (o *options) run(ctx context.Context) error {
 	return answer.write(o.factory.Streams.Out, o.factory.Streams.OutStyle())
 }
 
-// plan decides on what is there now and the job.
-func plan(ctx context.Context, server client.Client, job *v1alpha1.TrainingJob, now time.Time) (Answer, error) {
-	// 1. The server fills in what is left open, and says what it would refuse.
-	// A job of that name may be there already: what would a changed one get?
+// check has the server fill in what is left open, and say what it would refuse.
+// A job of that name may be there already: what would a changed one get?
+func check(ctx context.Context, server client.Client, job *v1alpha1.TrainingJob) (*v1alpha1.TrainingJob, error) {
 	checked := job.DeepCopy()
 	switch err := server.Create(ctx, checked, client.DryRunAll); {
 	case apierrors.IsAlreadyExists(err):
-		checked = job.DeepCopy()
+		return job, nil
 	case err != nil:
-		return Answer{}, refusal.Explain(job.Name, err)
+		return nil, refusal.Explain(job.Name, err)
 	}
-	gang, problem := trainingjob.Planned(checked)
+	return checked, nil
+}
+
+// plan decides on what is there now and a job that the server would take.
+func plan(ctx context.Context, reader client.Reader, job *v1alpha1.TrainingJob, now time.Time) (Answer, error) {
+	return decide(ctx, reader, job, now, func(s scheduling.Snapshot) scheduling.Snapshot { return s })
+}
+
+// atDoor has the manager answer somebody who may not look at the whole cluster.
+func (o *options) atDoor(ctx context.Context, job *v1alpha1.TrainingJob) (Answer, error) {
+	manager, err := o.factory.Visitor()
+	if err != nil {
+		return Answer{}, err
+	}
+	var answer Answer
+	err = manager.Ask(ctx, job.Namespace, "/plan", job, &answer)
+	return answer, err
+}
+
+// Seen answers for a job as somebody may see it who may see its namespace alone.
+// Nothing is believed of the job but what the server would take.
+func Seen(ctx context.Context, reader client.Reader, server client.Client, job *v1alpha1.TrainingJob) (Answer, error) {
+	checked := job.DeepCopy()
+	// Under another name: one of its own may be there already.
+	checked.ObjectMeta = metav1.ObjectMeta{Namespace: job.Namespace, GenerateName: "plan-", Labels: job.Labels}
+	if err := server.Create(ctx, checked, client.DryRunAll); err != nil {
+		return Answer{}, fmt.Errorf("checking %s: %w", job.Name, err)
+	}
+	checked.ObjectMeta = metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, Labels: job.Labels, Annotations: job.Annotations}
+	return decide(ctx, reader, checked, time.Now(), func(s scheduling.Snapshot) scheduling.Snapshot {
+		return snapshot.Redact(s, job.Namespace)
+	})
+}
+
+// decide decides on a job that the server would take, and what is there now as
+// whoever asks may see it.
+func decide(ctx context.Context, reader client.Reader, job *v1alpha1.TrainingJob, now time.Time, seen func(scheduling.Snapshot) scheduling.Snapshot) (Answer, error) {
+	gang, problem := trainingjob.Planned(job)
 	if problem != "" {
 		return Answer{}, exit.Usage("%s would fail: %s", job.Name, problem)
 	}
 	gang.UID, gang.CreationTimestamp = uid, metav1.NewTime(now)
 	// 2. The world as it is, with it.
-	s, err := snapshot.Take(ctx, &joined{Reader: server, gang: gang}, now)
+	s, err := snapshot.Take(ctx, &joined{Reader: reader, gang: gang}, now)
 	if err != nil {
 		return Answer{}, err
 	}
-	preview, ok := scheduling.NewCore(scheduling.Options{}).Preview(s, uid)
+	preview, ok := scheduling.NewCore(scheduling.Options{}).Preview(seen(s), uid)
 	if !ok {
 		return Answer{}, fmt.Errorf("planning %s: the scheduler knows too little of it yet", job.Name)
 	}

@@ -198,7 +198,7 @@ func (o *options) snapshot(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	store, err := source.Open(filepath.Join(home, "code"))
+	store, err := o.codeStore()
 	if err != nil {
 		return "", err
 	}
@@ -212,6 +212,17 @@ func (o *options) snapshot(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("%w (a folder with only the code is given by --code FOLDER; a job that needs no files, by --code none)", err)
 	}
 	return result.Digest, nil
+}
+
+// codeStore is the store of snapshots in the data folder. On the way to a
+// cluster it remembers what was read, so that what is unchanged is not read
+// again.
+func (o *options) codeStore() (*source.Store, error) {
+	home, err := o.factory.Home()
+	if err != nil {
+		return nil, err
+	}
+	return source.Open(filepath.Join(home, "code"))
 }
 
 // suffix is five random letters and digits.

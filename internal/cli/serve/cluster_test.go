@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -98,7 +99,7 @@ func TestWhatIsRefused(t *testing.T) {
 }
 
 func TestFlagsThatMakeNoSense(t *testing.T) {
-	good := options{factory: &connection.Factory{}, gpus: []string{"nvidia.com/gpu"}, health: "127.0.0.1:0", metrics: "0", lease: 15e9}
+	good := options{factory: &connection.Factory{}, gpus: []string{"nvidia.com/gpu"}, health: "127.0.0.1:0", metrics: "0", lease: 15e9, door: "0", store: store{quota: "20Gi", retention: time.Hour}}
 	if err := good.check(); err != nil {
 		t.Fatal(err)
 	}
@@ -108,6 +109,11 @@ func TestFlagsThatMakeNoSense(t *testing.T) {
 		"--gpu-resource gpu":                func(o *options) { o.gpus = []string{"gpu"} },
 		"--metrics 8080":                    func(o *options) { o.metrics = "8080" },
 		"--health x":                        func(o *options) { o.health = "x" },
+		"--door 8443":                       func(o *options) { o.door = "8443" },
+		"--store-folder and":                func(o *options) { o.store.folder, o.store.bucket.Endpoint = "/x", "https://s3.test" },
+		"--store-s3-endpoint and":           func(o *options) { o.store.bucket.Bucket = "x" },
+		"--store-quota 0":                   func(o *options) { o.store.quota = "0" },
+		"--store-retention 1s":              func(o *options) { o.store.retention = time.Second },
 		"--lease 10ms":                      func(o *options) { o.lease = 1e7 },
 		`--default-image "muster.dev/host"`: func(o *options) { o.image = "muster.dev/host" },
 	} {

@@ -17,12 +17,15 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	upstream "sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/controller/scaling"
+	"github.com/muster-dev/muster/internal/controller/trainingjob"
 	"github.com/muster-dev/muster/internal/departure"
+	"github.com/muster-dev/muster/internal/door/depot"
 	"github.com/muster-dev/muster/internal/manager"
 )
 
@@ -39,6 +42,8 @@ type options struct {
 	identity  string
 	lease     time.Duration
 	wait      time.Duration
+	door      string
+	store     store
 	verbose   bool
 	inCluster func() (*rest.Config, error)
 }
@@ -74,6 +79,8 @@ Ordinarily nobody types this: muster install has it run in the cluster.`,
 	flags.StringVar(&o.identity, "identity", "", "name of this replica in leases (default: the host's name and the process id)")
 	flags.DurationVar(&o.lease, "lease", 15*time.Second, "for how long other replicas wait after this one's last sign of life")
 	flags.DurationVar(&o.wait, "wait", 5*time.Minute, "how long to wait at the start for an API server that does not answer")
+	flags.StringVar(&o.door, "door", "0", "address of the door, by which code comes and goes and users ask, such as :8443 in a pod; 0 for none")
+	o.store.addFlags(flags)
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log what is done, and not warnings and errors alone")
 	return cmd
 }
@@ -88,13 +95,16 @@ func (o *options) check() error {
 	if _, err := readSigns(o.signs); err != nil {
 		return exit.Usage("--departure-sign: %v", err)
 	}
-	for flag, address := range map[string]string{"health": o.health, "metrics": o.metrics} {
+	for flag, address := range map[string]string{"health": o.health, "metrics": o.metrics, "door": o.door} {
 		if _, _, err := net.SplitHostPort(address); err != nil && address != "0" {
 			return exit.Usage("--%s %s: give host:port, such as 127.0.0.1:8080 or :8080, or 0 for none", flag, address)
 		}
 	}
 	if o.scaling.On && (o.scaling.After < time.Second || o.scaling.Most < 1) {
 		return exit.Usage("--autoscaler-after %s, --autoscaler-most %d: give a second or more, and 1 or more", o.scaling.After, o.scaling.Most)
+	}
+	if err := o.store.check(); err != nil {
+		return err
 	}
 	if o.lease < time.Second {
 		return exit.Usage("--lease %s: give a second or more", o.lease)
@@ -168,9 +178,20 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 	if err != nil {
 		return err
 	}
+	code, err := o.store.open()
+	if err != nil {
+		return err
+	}
+	var sources trainingjob.Sources
+	var library *depot.Sources
+	if code != nil {
+		library = code.Sources()
+		sources = library
+	}
 	m, err := manager.New(manager.Options{
-		REST: config, Log: log, Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
+		REST: config, Log: log, Sources: sources, Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
 		HealthAddress: o.health, MetricsAddress: o.metrics, SeveralHere: true,
+		Also: func(m upstream.Manager) error { return o.addDoor(m, code, library, log) },
 	})
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/internal/cli/connection"
@@ -79,9 +80,10 @@ func (o *options) run(ctx context.Context) error {
 		defer func() { _ = opened.Close() }()
 	}
 	if o.watch {
-		return o.refresh(ctx, server, local)
+		return o.refresh(ctx, o.sees(server, local))
 	}
-	report, err := look(ctx, server, local)
+	see := o.sees(server, local)
+	report, err := see(ctx)
 	if err != nil {
 		return err
 	}
@@ -94,7 +96,7 @@ func (o *options) run(ctx context.Context) error {
 
 // refresh shows the report again and again until ctx ends: in one place on a
 // terminal, one below the other elsewhere.
-func (o *options) refresh(ctx context.Context, server client.Reader, local sampler) error {
+func (o *options) refresh(ctx context.Context, see func(context.Context) (Report, error)) error {
 	streams := o.factory.Streams
 	draw := func(page string) error {
 		_, err := fmt.Fprintln(streams.Out, page)
@@ -110,7 +112,7 @@ func (o *options) refresh(ctx context.Context, server client.Reader, local sampl
 	tick := time.NewTicker(refreshEvery)
 	defer tick.Stop()
 	for {
-		report, err := look(ctx, server, local)
+		report, err := see(ctx)
 		if ctx.Err() != nil {
 			return exit.With(exit.Interrupted, nil)
 		}
@@ -130,6 +132,31 @@ func (o *options) refresh(ctx context.Context, server client.Reader, local sampl
 		case <-resized:
 		case <-tick.C:
 		}
+	}
+}
+
+// sees is how a report comes about: by looking, or for somebody who may not look
+// at nodes, by asking the manager.
+func (o *options) sees(server client.Reader, local sampler) func(context.Context) (Report, error) {
+	forbidden := false
+	return func(ctx context.Context) (Report, error) {
+		if !forbidden {
+			report, err := look(ctx, server, local)
+			if forbidden = apierrors.IsForbidden(err); !forbidden {
+				return report, err
+			}
+		}
+		manager, err := o.factory.Visitor()
+		if err != nil {
+			return Report{}, err
+		}
+		namespace, err := o.factory.Namespace()
+		if err != nil {
+			return Report{}, err
+		}
+		var report Report
+		err = manager.Ask(ctx, namespace, "/top", nil, &report)
+		return report, err
 	}
 }
 

@@ -13,10 +13,12 @@ type sources struct {
 }
 
 // Has reports whether a snapshot is stored.
-func (s sources) Has(digest string) bool { return s.store.Has(digest) }
+func (s sources) Has(_, digest string) (bool, error) { return s.store.Has(digest), nil }
 
 // Contains reports whether a stored snapshot holds a file.
-func (s sources) Contains(digest, path string) (bool, error) { return s.store.Contains(digest, path) }
+func (s sources) Contains(_, digest, path string) (bool, error) {
+	return s.store.Contains(digest, path)
+}
 
 // makeManager makes the controllers and the scheduler, ready to be started.
 func (m *machine) makeManager() (*manager.Manager, error) {

@@ -91,6 +91,11 @@ func run(ctx context.Context, f *connection.Factory, format output.Format, name 
 		return err
 	}
 	answer, err := ask(ctx, reader, explanation.Of, namespace, name)
+	if apierrors.IsForbidden(err) {
+		// Not everybody may look at nodes and at the jobs of others: the manager
+		// may, and says of them what the reason needs.
+		answer, err = atDoor(ctx, f, namespace, name)
+	}
 	if err != nil {
 		return err
 	}
@@ -98,6 +103,22 @@ func run(ctx context.Context, f *connection.Factory, format output.Format, name 
 		return output.Print(f.Streams.Out, format, answer)
 	}
 	return answer.write(f.Streams.Out, f.Streams.OutStyle())
+}
+
+// atDoor has the manager answer.
+func atDoor(ctx context.Context, f *connection.Factory, namespace, name string) (Answer, error) {
+	manager, err := f.Visitor()
+	if err != nil {
+		return Answer{}, err
+	}
+	var answer Answer
+	err = manager.Ask(ctx, namespace, "/why/"+name, nil, &answer)
+	return answer, err
+}
+
+// Seen answers for a job as somebody may see it who may see its namespace alone.
+func Seen(ctx context.Context, reader client.Reader, namespace, name string) (Answer, error) {
+	return ask(ctx, reader, explanation.Seen, namespace, name)
 }
 
 // write puts the answer into lines.

@@ -33,10 +33,11 @@ type Sources interface {
 	// Ensure answers, without blocking, how far the fetch of url for owner
 	// has come.
 	Ensure(owner, url string) source.State
-	// Has reports whether a snapshot is stored.
-	Has(digest string) bool
-	// Contains reports whether a stored snapshot holds a file.
-	Contains(digest, path string) (bool, error)
+	// Has reports whether a snapshot is stored for owner. The error says that
+	// this cannot be known just now; Changes tells when to ask again.
+	Has(owner, digest string) (bool, error)
+	// Contains reports whether a snapshot that is stored for owner holds a file.
+	Contains(owner, digest, path string) (bool, error)
 	// Changes tells when Ensure may have a new answer.
 	Changes() <-chan string
 }

@@ -70,6 +70,8 @@ type makers struct {
 	changes  chan string
 	asked    []environment.Request
 	owners   []string
+	// away is why the store does not answer.
+	away error
 }
 
 func newMakers() *makers {
@@ -100,9 +102,9 @@ func (m fetches) Ensure(owner, _ string) source.State {
 	return m.fetch
 }
 
-func (m fetches) Has(d string) bool { return m.snapshot[d] != nil }
+func (m fetches) Has(_, d string) (bool, error) { return m.snapshot[d] != nil, m.away }
 
-func (m fetches) Contains(d, path string) (bool, error) {
+func (m fetches) Contains(_, d, path string) (bool, error) {
 	for _, p := range m.snapshot[d] {
 		if p == path {
 			return true, nil

@@ -74,8 +74,8 @@ func (c *Controller) lacks(job *v1alpha1.TrainingJob) string {
 	env := job.Spec.Environment
 	switch {
 	case job.Spec.Code != nil && c.deps.Sources == nil:
-		return v1alpha1.ReasonUnsupported + ": code: there is no store for code on this cluster yet; put the code into an image and name it" +
-			" (environment.image; muster run --image IMAGE --code none)"
+		return v1alpha1.ReasonUnsupported + ": code: there is no store for code on this cluster; have one set (muster install --set store.persistentVolumeClaim=NAME, or store.s3)," +
+			" or put the code into an image and name it (environment.image; muster run --image IMAGE --code none)"
 	case env != nil && env.Image == "" && c.deps.Environments == nil && env.Path != "":
 		return v1alpha1.ReasonUnsupported + ": environment.path: " + env.Path +
 			" is a folder of one machine, and this is a cluster; put the environment into an image and name it (environment.image; muster run --image IMAGE)"
@@ -104,7 +104,7 @@ func (c *Controller) prepareCode(job *v1alpha1.TrainingJob) preparation {
 	if digest == "" {
 		// A snapshot that was made from this URL stays the job's code, also
 		// where the fetcher has forgotten it, or its server is gone.
-		if known := job.Status.CodeSnapshot; known != "" && job.Status.ObservedGeneration == job.Generation && c.deps.Sources.Has(known) {
+		if known := job.Status.CodeSnapshot; known != "" && job.Status.ObservedGeneration == job.Generation && c.has(job, known) {
 			digest = known
 		} else {
 			state := c.deps.Sources.Ensure(owner(job), code.URL)
@@ -117,7 +117,11 @@ func (c *Controller) prepareCode(job *v1alpha1.TrainingJob) preparation {
 			digest = state.Digest
 		}
 	}
-	if !c.deps.Sources.Has(digest) {
+	stored, err := c.deps.Sources.Has(owner(job), digest)
+	if err != nil {
+		return preparation{message: "code: " + err.Error() + "; trying again"}
+	}
+	if !stored {
 		return preparation{failure: fmt.Sprintf("code: the snapshot %s is not stored here; submit the job with muster run from the code's folder", digest)}
 	}
 	for i := range job.Spec.Roles {
@@ -125,7 +129,7 @@ func (c *Controller) prepareCode(job *v1alpha1.TrainingJob) preparation {
 		if script == "" || path.IsAbs(script) || strings.Contains(script, "$(") {
 			continue
 		}
-		found, err := c.deps.Sources.Contains(digest, script)
+		found, err := c.deps.Sources.Contains(owner(job), digest, script)
 		if err != nil {
 			return preparation{failure: "code: " + err.Error()}
 		}
@@ -134,6 +138,12 @@ func (c *Controller) prepareCode(job *v1alpha1.TrainingJob) preparation {
 		}
 	}
 	return preparation{code: digest}
+}
+
+// has reports whether a snapshot that was made before is still stored.
+func (c *Controller) has(job *v1alpha1.TrainingJob, digest string) bool {
+	stored, err := c.deps.Sources.Has(owner(job), digest)
+	return stored || err != nil
 }
 
 func (c *Controller) prepareEnvironment(job *v1alpha1.TrainingJob) preparation {

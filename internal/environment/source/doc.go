@@ -12,6 +12,9 @@
 //     not read again.
 //   - A checkout is a private, writable copy of a snapshot.
 //   - A fetch turns a URL into a snapshot of one file.
+//   - A parcel is a tree on its way between two stores, checked as that of
+//     somebody who need not be trusted. A snapshot travels as one tar, and is
+//     unpacked by whoever knows its digest.
 //   - To prune is to remove the snapshots that may go, by a rule of package
 //     retention, and the blobs that only they hold. A tree's time says when its
 //     snapshot was last reserved; the time of the file of the same name in uses/

@@ -90,19 +90,7 @@ func (s *Store) Contains(digest, path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	path = filepath.ToSlash(filepath.Clean(path))
-	for i := range tree.Entries {
-		if e := &tree.Entries[i]; e.Path == path && e.Type != typeFolder {
-			return true, nil
-		}
-	}
-	// Below a symbolic link to a folder a file may be reached by another name.
-	for i := range tree.Entries {
-		if e := &tree.Entries[i]; e.Type == typeLink && strings.HasPrefix(path, e.Path+"/") {
-			return true, nil
-		}
-	}
-	return false, nil
+	return tree.contains(path), nil
 }
 
 // path is where the content of the given hash lies: sharded by its first two

@@ -100,3 +100,20 @@ func safeHash(h string) bool {
 	_, err := hexOf(digestPrefix + h)
 	return err == nil
 }
+
+// contains reports whether there is a file, or a symbolic link, at a path.
+func (t *tree) contains(at string) bool {
+	at = path.Clean(at)
+	for i := range t.Entries {
+		if e := &t.Entries[i]; e.Path == at && e.Type != typeFolder {
+			return true
+		}
+	}
+	// Below a symbolic link to a folder a file may be reached by another name.
+	for i := range t.Entries {
+		if e := &t.Entries[i]; e.Type == typeLink && strings.HasPrefix(at, e.Path+"/") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,23 @@
+package v1alpha1
+
+// How the door of the manager is found, and who may come in: what it, those who
+// ask and the chart have to agree on.
+const (
+	// DoorHeader is the header that holds a caller's token.
+	DoorHeader = "X-Muster-Token"
+	// DoorMark is a header of every answer of the door: what lacks it is another's
+	// answer, such as that of the API server on the way.
+	DoorMark = "X-Muster-Door"
+	// DoorAudience is the audience of that token.
+	DoorAudience = "muster"
+	// DoorAccount is the service account whose tokens speak for its namespace.
+	DoorAccount = "muster-door"
+	// NodeAccount is the service account, in SystemNamespace, of agents on nodes.
+	NodeAccount = "muster-node"
+	// DoorService is the door's name where the API server proxies to services: the
+	// scheme, the Service and its port.
+	DoorService = "https:muster-manager:door"
+	// DoorName is the name that the door's certificates are for, and that of the
+	// ConfigMap in SystemNamespace that holds them.
+	DoorName = "muster-door"
+)

@@ -1,0 +1,176 @@
+package door
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/door/depot"
+)
+
+// Answers are what is told of the whole cluster, as a namespace may see it. What
+// is returned is sent as JSON. An error that has a status, as those of the API
+// server have, is told with it.
+type Answers interface {
+	// Why says why a job is where it is.
+	Why(ctx context.Context, namespace, job string) (any, error)
+	// Plan says where and when a job would start.
+	Plan(ctx context.Context, namespace string, job *v1alpha1.TrainingJob) (any, error)
+	// Top shows nodes, GPUs and who holds them.
+	Top(ctx context.Context, namespace string) (any, error)
+}
+
+// Options are what a Door is made of.
+type Options struct {
+	// Address is what it listens on, as host:port.
+	Address string
+	// API is asked who a token belongs to, and keeps the certificate for agents.
+	API client.Client
+	// Pods shows pods: which node's agent may read which code.
+	Pods client.Reader
+	// Namespace is that of the manager.
+	Namespace string
+	// Identity is this replica's name.
+	Identity string
+	// Code is where code is kept. Nil: nowhere, and whoever sends some is told
+	// what to set.
+	Code *depot.Depot
+	// Answers answers. Nil: nobody does.
+	Answers Answers
+	// Log hears of what no caller can be told.
+	Log *slog.Logger
+	// Now is the clock. Default: [time.Now].
+	Now func() time.Time
+}
+
+// Door is the server. It runs in every replica, elected or not.
+type Door struct {
+	opts      Options
+	reception *reception
+	keeper    *keeper
+	lanes     lanes
+	listener  net.Listener
+}
+
+// How long a request may take, and how large it may be.
+const (
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+	// stallTimeout is for how long nothing may arrive, or be taken.
+	stallTimeout = time.Minute
+	// longest is how long anything may take that moves code.
+	longest = time.Hour
+	// answerTimeout is how long an answer may take.
+	answerTimeout = 30 * time.Second
+	headerBytes   = 64 << 10
+	jobBytes      = 4 << 20
+)
+
+// New makes a door and begins to listen; nobody is served before
+// [Door.Start].
+func New(o Options) (*Door, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	d := &Door{opts: o, reception: newReception(o), keeper: &keeper{opts: o}, lanes: newLanes()}
+	var err error
+	if d.listener, err = net.Listen("tcp", o.Address); err != nil { //nolint:noctx // a local address
+		return nil, fmt.Errorf("opening the door: %w", err)
+	}
+	return d, nil
+}
+
+// Address is what it listens on.
+func (d *Door) Address() string { return d.listener.Addr().String() }
+
+// NeedLeaderElection says that every replica serves.
+func (d *Door) NeedLeaderElection() bool { return false }
+
+// Start serves until ctx ends and all that is under way is done, or 20 seconds
+// later.
+func (d *Door) Start(ctx context.Context) error {
+	if !d.keeper.begin(ctx) {
+		return d.listener.Close()
+	}
+	server := &http.Server{
+		Handler: d.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: d.keeper.certificate},
+		ErrorLog:  slog.NewLogLogger(d.opts.Log.Handler(), slog.LevelInfo),
+	}
+	done := make(chan error, 1)
+	go func() { done <- server.ServeTLS(d.listener, "", "") }()
+	renewed := make(chan struct{})
+	within, cancel := context.WithCancel(ctx)
+	go func() {
+		defer close(renewed)
+		d.keeper.run(within)
+	}()
+	defer func() {
+		cancel()
+		<-renewed
+	}()
+	select {
+	case err := <-done:
+		return fmt.Errorf("serving the door: %w", err)
+	case <-ctx.Done():
+	}
+	end, stop := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+	defer stop()
+	if err := server.Shutdown(end); err != nil {
+		_ = server.Close()
+	}
+	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving the door: %w", err)
+	}
+	return nil
+}
+
+// handler is everything that is answered.
+func (d *Door) handler() http.Handler {
+	mux := http.NewServeMux()
+	add := func(pattern string, l lane, serve func(http.ResponseWriter, *http.Request, Caller) error) {
+		mux.Handle(pattern, d.admit(l, serve))
+	}
+	const code = "/v1/namespaces/{namespace}/code/{digest}"
+	add("GET "+code, d.lanes.down, d.sendCode) // HEAD, too
+	add("PUT "+code, d.lanes.up, d.takeCode)
+	add("GET /v1/namespaces/{namespace}/why/{job}", d.lanes.answer, d.why)
+	add("POST /v1/namespaces/{namespace}/plan", d.lanes.answer, d.plan)
+	add("GET /v1/namespaces/{namespace}/top", d.lanes.answer, d.top)
+	// Whatever else is asked is answered only to those who say who they are.
+	add("/", d.lanes.answer, func(http.ResponseWriter, *http.Request, Caller) error {
+		return refuse(http.StatusNotFound, "the door has nothing of that name: is this program of another version than the cluster's? `muster version` says")
+	})
+	return mux
+}
+
+// admit lets in those who say who they are, a lane at a time.
+func (d *Door) admit(l lane, serve func(http.ResponseWriter, *http.Request, Caller) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(v1alpha1.DoorMark, "v1")
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		caller, err := d.reception.receive(r)
+		if err == nil {
+			err = l.in(r.Context())
+			if err == nil {
+				defer l.out()
+				err = serve(w, r, caller)
+			}
+		}
+		if err != nil {
+			d.tell(w, r, err)
+		}
+	})
+}

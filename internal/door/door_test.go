@@ -1,0 +1,308 @@
+package door
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/door/depot"
+	"github.com/muster-dev/muster/internal/door/shelf"
+	"github.com/muster-dev/muster/internal/door/visitor"
+	"github.com/muster-dev/muster/internal/environment/source"
+)
+
+// house is an open door, before an API server that knows a few tokens by heart.
+type house struct {
+	*testing.T
+	api     client.Client
+	reviews atomic.Int32
+	door    *Door
+	mine    *source.Store
+}
+
+// status is what the API server says of a token.
+func status(name string, audiences []string, extra map[string]authenticationv1.ExtraValue) authenticationv1.TokenReviewStatus {
+	return authenticationv1.TokenReviewStatus{
+		Authenticated: true, Audiences: audiences, User: authenticationv1.UserInfo{Username: name, Extra: extra},
+	}
+}
+
+var (
+	ours   = []string{v1alpha1.DoorAudience}
+	onNode = map[string]authenticationv1.ExtraValue{nodeExtra: {"node-1"}}
+	tokens = map[string]authenticationv1.TokenReviewStatus{
+		"ada":  status("system:serviceaccount:ada:muster-door", ours, nil),
+		"bob":  status("system:serviceaccount:bob:muster-door", ours, nil),
+		"node": status("system:serviceaccount:muster-system:muster-node", ours, onNode),
+	}
+)
+
+func open(t *testing.T, keeps bool) *house {
+	t.Helper()
+	h := &house{T: t}
+	scheme := runtime.NewScheme()
+	h.must(errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
+	h.api = fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			review, is := o.(*authenticationv1.TokenReview)
+			if !is {
+				return c.Create(ctx, o, opts...)
+			}
+			h.reviews.Add(1)
+			review.Status = tokens[review.Spec.Token]
+			return nil
+		},
+	}).Build()
+	options := Options{Address: "127.0.0.1:0", API: h.api, Pods: h.api, Namespace: "muster-system", Identity: "test_1", Answers: says{}}
+	if keeps {
+		folder, err := shelf.OpenFolder(t.TempDir())
+		h.must(err)
+		options.Code = depot.New(depot.Options{Shelf: folder})
+	}
+	var err error
+	h.door, err = New(options)
+	h.must(err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- h.door.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	h.mine, err = source.Open(filepath.Join(t.TempDir(), "code"))
+	h.must(err)
+	return h
+}
+
+func (h *house) must(err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+// as is somebody with a token.
+func (h *house) as(token string) *visitor.Visitor {
+	return visitor.Direct(visitor.DirectOptions{
+		Address: "https://" + h.door.Address(),
+		Token:   func(context.Context) (string, error) { return token, nil },
+		// As an agent that starts with the door: the certificate may not be there
+		// yet.
+		Certificates: func(ctx context.Context) ([]byte, error) {
+			tick := time.NewTicker(5 * time.Millisecond)
+			defer tick.Stop()
+			for {
+				there := &corev1.ConfigMap{}
+				if h.api.Get(ctx, client.ObjectKey{Namespace: "muster-system", Name: v1alpha1.DoorName}, there) == nil {
+					var all bytes.Buffer
+					for _, text := range there.Data {
+						all.WriteString(text)
+					}
+					return all.Bytes(), nil
+				}
+				select {
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				case <-tick.C:
+				}
+			}
+		},
+	})
+}
+
+func (h *house) code(text string) string {
+	h.Helper()
+	dir := h.TempDir()
+	h.must(os.WriteFile(filepath.Join(dir, "train.py"), []byte(text), 0o644))
+	h.must(os.WriteFile(filepath.Join(dir, "same.py"), []byte("same"), 0o644))
+	result, err := h.mine.Snapshot(h.Context(), dir, source.Options{})
+	h.must(err)
+	return result.Digest
+}
+
+// says answers with what it was asked.
+type says struct{}
+
+func (says) Why(_ context.Context, namespace, job string) (any, error) {
+	return map[string]string{"why": namespace + "/" + job}, nil
+}
+
+func (says) Plan(_ context.Context, namespace string, job *v1alpha1.TrainingJob) (any, error) {
+	return map[string]string{"plan": namespace + "/" + job.Name}, nil
+}
+
+func (says) Top(_ context.Context, namespace string) (any, error) {
+	return map[string]string{"top": namespace}, nil
+}
+
+func TestCodeGoesInOnceAndOutChecked(t *testing.T) {
+	h := open(t, true)
+	ada, digest := h.as("ada"), h.code("print(1)")
+	for i, want := range []int{2, 0} {
+		sent, err := ada.Send(t.Context(), "ada", h.mine, digest, nil)
+		if err != nil || sent.Contents != want {
+			t.Fatalf("run %d: %+v %v, want %d contents", i+1, sent, err, want)
+		}
+	}
+	if sent, err := ada.Send(t.Context(), "ada", h.mine, h.code("print(2)"), nil); err != nil || sent.Contents != 1 {
+		t.Errorf("after a change: %+v %v, want 1 content", sent, err)
+	}
+	dst := filepath.Join(t.TempDir(), "code")
+	h.must(ada.Fetch(t.Context(), "ada", digest, dst))
+	if text, err := os.ReadFile(filepath.Join(dst, "train.py")); err != nil || string(text) != "print(1)" {
+		t.Errorf("%q %v", text, err)
+	}
+	if got := h.reviews.Load(); got != 1 {
+		t.Errorf("the API server was asked %d times who this is", got)
+	}
+}
+
+func TestWhoMayWhat(t *testing.T) {
+	h := open(t, true)
+	digest := h.code("print(1)")
+	if _, err := h.as("ada").Send(t.Context(), "ada", h.mine, digest, nil); err != nil {
+		t.Fatal(err)
+	}
+	inline := corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: v1alpha1.CodeDriver, VolumeAttributes: map[string]string{"snapshot": digest}}}
+	for namespace, node := range map[string]string{"ada": "node-1", "bob": "node-2"} {
+		h.must(h.api.Create(t.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "member"},
+			Spec:       corev1.PodSpec{NodeName: node, Volumes: []corev1.Volume{{Name: "code", VolumeSource: inline}}},
+		}))
+	}
+	fetch := func(token, namespace, digest string) error {
+		return h.as(token).Fetch(t.Context(), namespace, digest, filepath.Join(t.TempDir(), "code"))
+	}
+	answer := func(token, namespace, path string) error {
+		var got map[string]string
+		return h.as(token).Ask(t.Context(), namespace, path, nil, &got)
+	}
+	other := h.code("print(2)")
+	for name, tt := range map[string]struct {
+		err    error
+		status int
+	}{
+		"one's own":                            {fetch("ada", "ada", digest), 0},
+		"another's":                            {fetch("bob", "ada", digest), 403},
+		"one's own, of which another has it":   {fetch("bob", "bob", digest), 404},
+		"a node's, that a pod on it names":     {fetch("node", "ada", digest), 0},
+		"no digest":                            {fetch("ada", "ada", "sha256:x"), 400},
+		"no token that the API server knows":   {fetch("forged", "ada", digest), 401},
+		"one's own answers":                    {answer("ada", "ada", "/why/job"), 0},
+		"one's own view":                       {answer("ada", "ada", "/top"), 0},
+		"another's answers":                    {answer("bob", "ada", "/why/job"), 403},
+		"another's view":                       {answer("bob", "ada", "/top"), 403},
+		"a node's answers":                     {answer("node", "ada", "/why/job"), 403},
+		"nothing of that name":                 {answer("ada", "ada", "/secrets"), 404},
+		"nothing of that name, without a name": {answer("forged", "ada", "/secrets"), 401},
+	} {
+		switch {
+		case tt.status == 0 && tt.err != nil, tt.status != 0 && !visitor.Is(tt.err, tt.status):
+			t.Errorf("%s: %v, want status %d", name, tt.err, tt.status)
+		}
+	}
+	// What a node has no pod for it does not get, at once: the agent is told to
+	// come again, which takes longer than a test should.
+	for name, get := range map[string][2]string{"of another node": {"bob", digest}, "that no pod names": {"ada", other}} {
+		if err := h.door.mayRead(t.Context(), Caller{Node: "node-1"}, get[0], get[1]); refusalOf(err).Status != http.StatusForbidden {
+			t.Errorf("a node's, %s: %v", name, err)
+		}
+	}
+	if _, err := h.as("bob").Send(t.Context(), "ada", h.mine, other, nil); !visitor.Is(err, 403) {
+		t.Errorf("sending into another's namespace: %v", err)
+	}
+	if _, err := h.as("node").Send(t.Context(), "ada", h.mine, other, nil); !visitor.Is(err, 403) {
+		t.Errorf("a node that sends: %v", err)
+	}
+}
+
+func TestWhoThisIs(t *testing.T) {
+	for name, tt := range map[string]struct {
+		status authenticationv1.TokenReviewStatus
+		want   Caller
+		says   string
+	}{
+		"a namespace's":        {tokens["ada"], Caller{Namespace: "ada"}, ""},
+		"a node's":             {tokens["node"], Caller{Node: "node-1"}, ""},
+		"nobody":               {authenticationv1.TokenReviewStatus{Audiences: ours}, Caller{}, "has ended"},
+		"the API server's own": {status("system:serviceaccount:ada:muster-door", []string{"https://kubernetes.default.svc"}, nil), Caller{}, "audience"},
+		"of no audience":       {status("system:serviceaccount:ada:muster-door", nil, nil), Caller{}, "audience"},
+		"another account":      {status("system:serviceaccount:ada:default", ours, nil), Caller{}, "may not use the door"},
+		"a person":             {status("muster-door", ours, nil), Caller{}, "may not use the door"},
+		"an agent elsewhere":   {status("system:serviceaccount:ada:muster-node", ours, onNode), Caller{}, "may not use the door"},
+		"an agent of no node":  {status("system:serviceaccount:muster-system:muster-node", ours, nil), Caller{}, "not bound to a pod"},
+	} {
+		v := judge(&tt.status, "muster-system")
+		if v.caller != tt.want || (v.err == nil) != (tt.says == "") || v.err != nil && !strings.Contains(v.err.Error(), tt.says) {
+			t.Errorf("%s: %+v %v, want %+v %q", name, v.caller, v.err, tt.want, tt.says)
+		}
+	}
+}
+
+func TestNoStoreSaysWhatToSet(t *testing.T) {
+	h := open(t, false)
+	digest := h.code("print(1)")
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "/", http.NoBody)
+	h.must(err)
+	request.SetPathValue("namespace", "ada")
+	request.SetPathValue("digest", digest)
+	err = h.door.takeCode(nil, request, Caller{Namespace: "ada"})
+	if refusal := refusalOf(err); refusal.Status != http.StatusServiceUnavailable || !strings.Contains(refusal.Text, "store.persistentVolumeClaim") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestPublish keeps what other replicas have published, while it is of use.
+func TestPublish(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	h := open(t, false)
+	replica := func(name string) *keeper {
+		return &keeper{opts: Options{API: h.api, Namespace: "elsewhere", Identity: name, Now: func() time.Time { return now }}}
+	}
+	names := func() string {
+		there := &corev1.ConfigMap{}
+		h.must(h.api.Get(t.Context(), client.ObjectKey{Namespace: "elsewhere", Name: v1alpha1.DoorName}, there))
+		var out []string
+		for _, name := range []string{"a.crt", "b.crt"} {
+			if text := there.Data[name]; text != "" {
+				out = append(out, name+":"+strings.Repeat("I", strings.Count(text, "BEGIN CERTIFICATE")))
+			}
+		}
+		return strings.Join(out, " ")
+	}
+	for _, step := range []struct {
+		who   string
+		later time.Duration
+		want  string
+	}{
+		{"a", 0, "a.crt:I"},
+		{"b", time.Hour, "a.crt:I b.crt:I"},
+		{"b", renewEvery, "a.crt:I b.crt:II"}, // the one before is still met
+		{"b", renewEvery, "b.crt:II"},
+	} {
+		now = now.Add(step.later)
+		h.must(replica(step.who).renew(t.Context()))
+		if got := names(); got != step.want {
+			t.Errorf("after %s: %s, want %s", step.who, got, step.want)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package door
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// Caller is who asks.
+type Caller struct {
+	// Namespace is the one that it speaks for. Empty: none.
+	Namespace string
+	// Node is the node whose agent it is. Empty: none's.
+	Node string
+}
+
+const (
+	// nodeExtra is what the API server says of a token that is bound to a pod:
+	// on which node that is.
+	nodeExtra = "authentication.kubernetes.io/node-name"
+
+	tokenBytes = 16 << 10
+	// trust is for how long a token that was reviewed is not reviewed again, and
+	// distrust is that of one that was refused.
+	trust, distrust = time.Minute, 10 * time.Second
+	// remembered is how many reviews are remembered.
+	remembered = 4096
+)
+
+// reception finds out who asks.
+type reception struct {
+	api       client.Client
+	namespace string
+	now       func() time.Time
+	reviews   lane
+
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]verdict
+}
+
+// verdict is what a review said. The token itself is not kept.
+type verdict struct {
+	caller Caller
+	err    error
+	until  time.Time
+}
+
+func newReception(o Options) *reception {
+	return &reception{
+		api: o.API, namespace: o.Namespace, now: o.Now, reviews: newLane(8),
+		known: map[[sha256.Size]byte]verdict{},
+	}
+}
+
+// receive finds out who sent a request.
+func (r *reception) receive(req *http.Request) (Caller, error) {
+	tokens := req.Header.Values(v1alpha1.DoorHeader)
+	// Whoever handles the request from here on has no use for it.
+	req.Header.Del(v1alpha1.DoorHeader)
+	if len(tokens) != 1 || tokens[0] == "" || len(tokens[0]) > tokenBytes {
+		return Caller{}, refuse(http.StatusUnauthorized, "the header %s is missing: it holds a token of a service account for the audience %q",
+			v1alpha1.DoorHeader, v1alpha1.DoorAudience)
+	}
+	id, now := sha256.Sum256([]byte(tokens[0])), r.now()
+	r.mu.Lock()
+	v, known := r.known[id]
+	r.mu.Unlock()
+	if known && now.Before(v.until) {
+		return v.caller, v.err
+	}
+	v, err := r.review(req.Context(), tokens[0])
+	if err != nil {
+		return Caller{}, err
+	}
+	v.until = now.Add(trust)
+	if v.err != nil {
+		v.until = now.Add(distrust)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.known) >= remembered {
+		clear(r.known)
+	}
+	r.known[id] = v
+	return v.caller, v.err
+}
+
+// review asks the API server. The error is that it could not be asked.
+func (r *reception) review(ctx context.Context, token string) (verdict, error) {
+	if err := r.reviews.in(ctx); err != nil {
+		return verdict{}, err
+	}
+	defer r.reviews.out()
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{v1alpha1.DoorAudience}}}
+	if err := r.api.Create(ctx, review); err != nil {
+		return verdict{}, fmt.Errorf("asking the API server who this is: %w", err)
+	}
+	return judge(&review.Status, r.namespace), nil
+}
+
+// judge says who a reviewed token belongs to. A server that knows no audiences
+// leaves them out: then it did not look at them.
+func judge(status *authenticationv1.TokenReviewStatus, system string) verdict {
+	if !status.Authenticated || !slices.Contains(status.Audiences, v1alpha1.DoorAudience) {
+		return verdict{err: refuse(http.StatusUnauthorized, "the token is not one for the audience %q, or has ended: ask for a new one", v1alpha1.DoorAudience)}
+	}
+	account, is := strings.CutPrefix(status.User.Username, "system:serviceaccount:")
+	namespace, name, _ := strings.Cut(account, ":")
+	switch {
+	case is && name == v1alpha1.DoorAccount:
+		return verdict{caller: Caller{Namespace: namespace}}
+	case is && name == v1alpha1.NodeAccount && namespace == system:
+		if on := status.User.Extra[nodeExtra]; len(on) == 1 && on[0] != "" {
+			return verdict{caller: Caller{Node: on[0]}}
+		}
+		return verdict{err: refuse(http.StatusForbidden, "the token of %s is not bound to a pod on a node: give the pod a projected token", account)}
+	}
+	return verdict{err: refuse(http.StatusForbidden, "%s may not use the door: a token of service account %s of a namespace speaks for that namespace",
+		status.User.Username, v1alpha1.DoorAccount)}
+}
+
+// speaksFor refuses callers that do not speak for a namespace.
+func (c Caller) speaksFor(namespace string) error {
+	switch {
+	case c.Namespace == namespace && namespace != "":
+		return nil
+	case c.Node != "":
+		return refuse(http.StatusForbidden, "the agent of node %s speaks for no namespace", c.Node)
+	}
+	return refuse(http.StatusForbidden, "this token speaks for namespace %s, and not for %s", c.Namespace, namespace)
+}

@@ -1,0 +1,105 @@
+package door
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/muster-dev/muster/internal/door/depot"
+	"github.com/muster-dev/muster/internal/environment/source"
+)
+
+// Refusal is an answer other than what was asked for.
+type Refusal struct {
+	// Status is that of HTTP.
+	Status int
+	// Text is a sentence for a person.
+	Text string
+	// RetryAfter is after when asking again makes sense; zero where it does not.
+	RetryAfter time.Duration
+}
+
+// Error implements error.
+func (r *Refusal) Error() string { return r.Text }
+
+func refuse(status int, format string, args ...any) *Refusal {
+	return &Refusal{Status: status, Text: fmt.Sprintf(format, args...)}
+}
+
+// trouble is the body of every answer that is not 2xx.
+type trouble struct {
+	Error   string   `json:"error"`
+	Missing []string `json:"missing,omitempty"`
+}
+
+// tell answers with an error. Once an answer has begun nothing can be told but
+// by breaking off.
+func (d *Door) tell(w http.ResponseWriter, r *http.Request, err error) {
+	var begun *begunError
+	if errors.As(err, &begun) {
+		d.opts.Log.Warn("an answer was broken off", "path", r.URL.Path, "error", begun.err)
+		panic(http.ErrAbortHandler)
+	}
+	if r.Context().Err() != nil {
+		return // nobody listens any more
+	}
+	refusal := refusalOf(err)
+	if refusal.Status >= http.StatusInternalServerError {
+		d.opts.Log.Warn("a request could not be answered", "method", r.Method, "path", r.URL.Path, "error", err)
+	}
+	if refusal.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(refusal.RetryAfter/time.Second)))
+	}
+	send(w, refusal.Status, trouble{Error: refusal.Text})
+}
+
+// refusalOf says with which status an error is told.
+func refusalOf(err error) *Refusal {
+	var refusal *Refusal
+	var large *http.MaxBytesError
+	var status apierrors.APIStatus
+	switch {
+	case errors.As(err, &refusal):
+		return refusal
+	case errors.As(err, &large):
+		return refuse(http.StatusRequestEntityTooLarge, "what was sent has more than %s", source.FormatBytes(large.Limit))
+	case errors.Is(err, source.ErrTooLarge):
+		return refuse(http.StatusRequestEntityTooLarge, "%v", err)
+	case errors.Is(err, depot.ErrQuota):
+		return refuse(http.StatusInsufficientStorage, "%v", err)
+	case errors.Is(err, depot.ErrInvalid):
+		return refuse(http.StatusBadRequest, "%v", err)
+	case errors.Is(err, depot.ErrNotStored):
+		return refuse(http.StatusNotFound, "%v", err)
+	case errors.Is(err, source.ErrDamaged):
+		return refuse(http.StatusInternalServerError, "%v; submit the job again from its folder", err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Refusal{Status: http.StatusServiceUnavailable, Text: "it took too long: try again in a moment", RetryAfter: 5 * time.Second}
+	case errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500 && !apierrors.IsForbidden(err):
+		return refuse(int(status.Status().Code), "%v", err)
+	}
+	return &Refusal{Status: http.StatusServiceUnavailable, Text: err.Error(), RetryAfter: 5 * time.Second}
+}
+
+// send answers with JSON.
+func send(w http.ResponseWriter, status int, body any) {
+	data, err := json.Marshal(body)
+	if err != nil {
+		status, data = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(data, '\n')) // nobody can be told
+}
+
+// begunError is what went wrong after an answer had begun.
+type begunError struct{ err error }
+
+func (b *begunError) Error() string { return b.err.Error() }
+func (b *begunError) Unwrap() error { return b.err }

@@ -1,0 +1,82 @@
+package door
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/door/depot"
+)
+
+const (
+	// firstUpkeep is how long after the election code is pruned first, and
+	// upkeepEvery how long after that again.
+	firstUpkeep = time.Minute
+	upkeepEvery = 24 * time.Hour
+)
+
+// Upkeep removes code that nobody needs any more, once a day, in the replica
+// that is elected.
+type Upkeep struct {
+	Code *depot.Depot
+	// Jobs shows training jobs and pods.
+	Jobs client.Reader
+	Log  *slog.Logger
+}
+
+// Start prunes until ctx ends.
+func (u *Upkeep) Start(ctx context.Context) error {
+	timer := time.NewTimer(firstUpkeep)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		pruned, err := u.prune(ctx)
+		if err != nil && ctx.Err() == nil {
+			u.Log.Warn("old code could not be removed", "error", err)
+		}
+		if pruned.Snapshots > 0 || pruned.Contents > 0 {
+			u.Log.Info("old code was removed", "snapshots", pruned.Snapshots, "contents", pruned.Contents, "bytes", pruned.Bytes)
+		}
+		timer.Reset(upkeepEvery)
+	}
+}
+
+// prune removes what no job and no pod names. If these cannot be read nothing is
+// removed.
+func (u *Upkeep) prune(ctx context.Context) (depot.Pruned, error) {
+	named := map[client.ObjectKey]bool{} // namespace and digest
+	var jobs v1alpha1.TrainingJobList
+	if err := u.Jobs.List(ctx, &jobs); err != nil {
+		return depot.Pruned{}, fmt.Errorf("listing the jobs that may need code: %w", err)
+	}
+	for i := range jobs.Items {
+		job := &jobs.Items[i]
+		if job.Spec.Code != nil {
+			named[client.ObjectKey{Namespace: job.Namespace, Name: job.Spec.Code.Snapshot}] = true
+		}
+		named[client.ObjectKey{Namespace: job.Namespace, Name: job.Status.CodeSnapshot}] = true
+	}
+	var pods corev1.PodList
+	if err := u.Jobs.List(ctx, &pods); err != nil {
+		return depot.Pruned{}, fmt.Errorf("listing the pods that may need code: %w", err)
+	}
+	for i := range pods.Items {
+		for _, v := range pods.Items[i].Spec.Volumes {
+			if v.CSI != nil && v.CSI.Driver == v1alpha1.CodeDriver {
+				named[client.ObjectKey{Namespace: pods.Items[i].Namespace, Name: v.CSI.VolumeAttributes["snapshot"]}] = true
+			}
+		}
+	}
+	return u.Code.Prune(ctx, func(namespace, digest string) bool {
+		return named[client.ObjectKey{Namespace: namespace, Name: digest}]
+	})
+}

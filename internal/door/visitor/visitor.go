@@ -1,0 +1,191 @@
+package visitor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// Visitor asks the door. Its methods may be called from several goroutines.
+type Visitor struct {
+	// base is the address that the paths of the door follow.
+	base string
+	http *http.Client
+	// token returns a token for a namespace; renew says that the last one was
+	// refused.
+	token func(ctx context.Context, namespace string, renew bool) (string, error)
+}
+
+// Refused is an answer of the door, or of the API server before it, that is not
+// what was asked for.
+type Refused struct {
+	// Status is that of HTTP.
+	Status int
+	// Text is a sentence for a person.
+	Text string
+	// Missing are contents that the door does not have.
+	Missing []string
+	// ByDoor is false where the request did not come as far as the door.
+	ByDoor bool
+
+	after time.Duration
+}
+
+// Error implements error.
+func (r *Refused) Error() string { return r.Text }
+
+// Is reports whether an error is a refusal with a status, by the door itself.
+func Is(err error, status int) bool {
+	var refused *Refused
+	return errors.As(err, &refused) && refused.ByDoor && refused.Status == status
+}
+
+const (
+	// tries is how often a busy door is asked.
+	tries = 6
+	// troubleBytes is how much of an error is read.
+	troubleBytes = 8 << 20
+)
+
+// request is what is asked.
+type request struct {
+	method, namespace string
+	// path follows /v1/namespaces/<namespace>.
+	path string
+	// body makes the body anew for each try; nil: none.
+	body func() (io.ReadCloser, error)
+	kind string
+}
+
+// knock asks until there is an answer other than that the door is busy. The
+// body of the answer has to be closed.
+func (v *Visitor) knock(ctx context.Context, r request) (*http.Response, error) {
+	renew := false
+	for try := 1; ; try++ {
+		answer, err := v.once(ctx, r, renew)
+		var refused *Refused
+		switch {
+		case err == nil:
+			return answer, nil
+		case !errors.As(err, &refused):
+			return nil, err
+		case refused.ByDoor && refused.Status == http.StatusUnauthorized && !renew:
+			renew = true
+			continue
+		case refused.after == 0 || try == tries:
+			return nil, err
+		}
+		timer := time.NewTimer(refused.after)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, err
+		case <-timer.C:
+		}
+	}
+}
+
+// once asks once.
+func (v *Visitor) once(ctx context.Context, r request, renew bool) (*http.Response, error) {
+	token, err := v.token(ctx, r.namespace, renew)
+	if err != nil {
+		return nil, err
+	}
+	var body io.ReadCloser
+	if r.body != nil {
+		if body, err = r.body(); err != nil {
+			return nil, err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, v.base+"/v1/namespaces/"+r.namespace+r.path, body)
+	if err != nil {
+		return nil, fmt.Errorf("asking Muster's manager: %w", err)
+	}
+	if r.kind != "" {
+		req.Header.Set("Content-Type", r.kind)
+	}
+	req.Header.Set(v1alpha1.DoorHeader, token)
+	answer, err := v.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("asking Muster's manager: %w", err)
+	}
+	if answer.StatusCode < 300 && answer.Header.Get(v1alpha1.DoorMark) != "" {
+		return answer, nil
+	}
+	defer func() { _ = answer.Body.Close() }()
+	return nil, refusalIn(answer)
+}
+
+// refusalIn reads what an answer says that is not what was asked for.
+func refusalIn(answer *http.Response) *Refused {
+	out := &Refused{Status: answer.StatusCode, ByDoor: answer.Header.Get(v1alpha1.DoorMark) != ""}
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, troubleBytes)) // what came will do
+	if !out.ByDoor {
+		var status struct {
+			Message string `json:"message"`
+		}
+		if json.Unmarshal(text, &status) != nil || status.Message == "" {
+			status.Message = strings.TrimSpace(string(text[:min(len(text), 200)]))
+		}
+		out.Text = onTheWay(answer.StatusCode, status.Message)
+		if answer.StatusCode == http.StatusServiceUnavailable || answer.StatusCode == http.StatusBadGateway {
+			out.after = 2 * time.Second
+		}
+		return out
+	}
+	var trouble struct {
+		Error   string   `json:"error"`
+		Missing []string `json:"missing"`
+	}
+	if json.Unmarshal(text, &trouble) != nil || trouble.Error == "" {
+		trouble.Error = "Muster's manager answers " + answer.Status
+	}
+	out.Text, out.Missing = trouble.Error, trouble.Missing
+	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		out.after = time.Duration(min(seconds, 60)) * time.Second
+	}
+	return out
+}
+
+// onTheWay says in words what kept a request from the door.
+func onTheWay(status int, message string) string {
+	switch status {
+	case http.StatusForbidden:
+		return "you may not ask Muster's manager: an administrator gives the right with `muster user add`, or binds the role muster-names to you (" + message + ")"
+	case http.StatusNotFound:
+		return "the cluster's Muster has no door to ask at: an administrator installs this version with `muster install` (" + message + ")"
+	case http.StatusServiceUnavailable, http.StatusBadGateway:
+		return "Muster's manager does not answer: does it run? `kubectl -n " + v1alpha1.SystemNamespace + " get pods` says (" + message + ")"
+	}
+	return fmt.Sprintf("asking Muster's manager: the API server answers %d: %s", status, message)
+}
+
+// Ask asks for an answer in JSON and decodes it.
+func (v *Visitor) Ask(ctx context.Context, namespace, path string, question, answer any) error {
+	r := request{method: http.MethodGet, namespace: namespace, path: path}
+	if question != nil {
+		text, err := json.Marshal(question)
+		if err != nil {
+			return fmt.Errorf("writing the question: %w", err)
+		}
+		r.method, r.kind = http.MethodPost, "application/json"
+		r.body = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(string(text))), nil }
+	}
+	got, err := v.knock(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = got.Body.Close() }()
+	if err := json.NewDecoder(got.Body).Decode(answer); err != nil {
+		return fmt.Errorf("reading the answer of Muster's manager: %w", err)
+	}
+	return nil
+}
