@@ -67,7 +67,10 @@ roles:
 	if learned, err := strconv.ParseFloat(accuracy[1], 64); err != nil || learned < 0.8 {
 		t.Errorf("it learned to be right in %s of all cases: %v", accuracy[1], err)
 	}
-	if left := the.pods(t, ns, "digits"); len(left) > 0 {
-		t.Errorf("%d pods run although it is done, the first %s", len(left), left[0].Name)
-	}
+	harness.Eventually(t, within, "waiting until the parameter servers are gone", func() error {
+		if left := the.pods(t, ns, "digits"); len(left) > 0 {
+			return fmt.Errorf("%d pods run although it is done, the first %s", len(left), left[0].Name)
+		}
+		return nil
+	})
 }
