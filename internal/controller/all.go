@@ -70,8 +70,8 @@ func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
 		wanting = nil
 	}
 	scheduler, err := snapshot.NewLoop(snapshot.Options{
-		Wanting: wanting,
-		Cache:   mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
+		Wanting: wanting, Signs: d.Signs,
+		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Namespace: d.Namespace, Identity: d.Identity, LeaseDuration: d.LeaseDuration,
 		DefaultScheduler: d.DefaultScheduler, Alone: d.Alone, GPUResources: d.GPUResources, Observer: d.Observer, Log: d.Log.WithName("scheduler"),
 	})

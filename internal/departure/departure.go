@@ -21,8 +21,6 @@ type Departure struct {
 	// Within is the most that a member on the node itself has, because the
 	// machine is gone after that; 0: no such bound.
 	Within time.Duration
-	// Silent is true where neither a cordon nor a taint keeps off what is new.
-	Silent bool
 }
 
 // Sign is what tells that a node is about to go.
@@ -135,12 +133,10 @@ func (s Signs) Of(n *corev1.Node) (Departure, bool) {
 			out, found = d, true
 		}
 	}
-	order, ordered := Ordered(n)
-	if ordered {
+	if order, ordered := Ordered(n); ordered {
 		order.Within = out.Within
 		out, found = order, true
 	}
-	out.Silent = found && !ordered && !n.Spec.Unschedulable && !slices.ContainsFunc(s, func(sign Sign) bool { return sign.Taint != "" && sign.on(n) })
 	return out, found
 }
 
@@ -199,8 +195,10 @@ func (s Sign) words() string {
 	switch {
 	case s.Taint == corev1.TaintNodeOutOfService:
 		return "is out of service"
-	case s.Condition != "":
+	case s.Reason != "":
 		return "is about to go: its condition " + s.Condition + " is true (" + s.Reason + ")"
+	case s.Condition != "":
+		return "is about to go: its condition " + s.Condition + " is true"
 	case s.Within > 0:
 		return "is being reclaimed: it has the taint " + s.Taint
 	}

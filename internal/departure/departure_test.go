@@ -47,7 +47,7 @@ func TestSignsOfANode(t *testing.T) {
 		"an order on a machine that goes": {node(true, after(time.Minute), nil, taint("aws-node-termination-handler/spot-itn", corev1.TaintEffectNoSchedule)),
 			&departure.Departure{Why: "is being drained (muster node drain)", Notice: time.Minute, Within: 110 * time.Second}},
 		"a condition": {node(false, nil, scheduled("PreemptScheduled", corev1.ConditionTrue)),
-			&departure.Departure{Why: "is about to go: its condition VMEventScheduled is true (PreemptScheduled)", Within: 25 * time.Second, Silent: true}},
+			&departure.Departure{Why: "is about to go: its condition VMEventScheduled is true (PreemptScheduled)", Within: 25 * time.Second}},
 		"a condition of another reason": {node(false, nil, scheduled("FreezeScheduled", corev1.ConditionTrue)), nil},
 		"a condition that is false":     {node(false, nil, scheduled("PreemptScheduled", corev1.ConditionFalse)), nil},
 	} {

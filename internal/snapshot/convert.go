@@ -58,15 +58,19 @@ func (g gpuResources) node(n *corev1.Node, parts ...*resourcev1.ResourceSlice) s
 	return out
 }
 
-// departures are the signs by which a node is about to go, whatever is tolerated.
-var departures = departure.Known()
-
-// notReady says why the node's Ready condition does not hold, or that it is about
-// to go. A node that has no such condition yet is taken as it is.
-func notReady(n *corev1.Node) string {
-	if d, leaves := departures.Of(n); leaves {
-		return "it " + d.Why
+// staying turns a Node into the core's. One that is about to go takes nothing,
+// whatever is tolerated there.
+func (g gpuResources) staying(n *corev1.Node, signs departure.Signs, parts ...*resourcev1.ResourceSlice) scheduling.Node {
+	out := g.node(n, parts...)
+	if d, leaves := signs.Of(n); leaves {
+		out.NotReady = "it " + d.Why
 	}
+	return out
+}
+
+// notReady says why the node's Ready condition does not hold. A node that has
+// none yet is taken as it is.
+func notReady(n *corev1.Node) string {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
 			if c.Message != "" {

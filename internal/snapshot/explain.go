@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/departure"
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/scheduling/estimate"
 	"github.com/muster-dev/muster/internal/scheduling/queue/manifest"
@@ -232,6 +233,7 @@ func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snaps
 		learn: func(g *v1alpha1.Gang) (learned, bool) { return gpus.asWritten(g), true },
 	}
 	of := byNode(parts.Items)
+	signs := departure.Known()
 	w.asked = map[types.UID]int32{}
 	for i := range pods.Items {
 		if gang := standsFor(&pods.Items[i]); gang != "" {
@@ -246,7 +248,7 @@ func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snaps
 		w.anchors.volume(volumes.Items[i].Name, &volumes.Items[i])
 	}
 	for i := range nodes.Items {
-		w.nodes = append(w.nodes, gpus.node(&nodes.Items[i], of[nodes.Items[i].Name]...))
+		w.nodes = append(w.nodes, gpus.staying(&nodes.Items[i], signs, of[nodes.Items[i].Name]...))
 	}
 	s := w.snapshot(now)
 	s.Usage = memories(queues.Items)

@@ -80,7 +80,7 @@ func NewLoop(options Options) (*Loop, error) {
 		Client: o.Client, Live: o.Live, Namespace: o.Namespace, Identity: o.Identity, Alone: o.Alone,
 		Duration: o.LeaseDuration, LongestRequest: o.LongestRequest, Now: o.Now,
 	})
-	l.mirror.counts, l.mirror.gpus = l.counts, o.GPUResources
+	l.mirror.counts, l.mirror.gpus, l.mirror.signs = l.counts, o.GPUResources, o.Signs
 	l.assumed = newAssumed(l.mirror.touch)
 	l.lessons = newLessons(o.Client, o.GPUResources, func(gang types.UID) {
 		l.mirror.touch(gang)

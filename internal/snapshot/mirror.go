@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/departure"
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/scheduling/queue/manifest"
 )
@@ -38,6 +39,8 @@ type mirror struct {
 	paused     string
 	// gpus are the resources that count GPUs.
 	gpus gpuResources
+	// signs tell that a node is about to go.
+	signs departure.Signs
 	// counts reports whether a Placement holds something: it is not void.
 	counts func(*v1alpha1.Placement) bool
 	// tied are the UIDs of the gangs and pods that have rules about where others
@@ -370,7 +373,7 @@ func (m *mirror) take(ahead copied, all bool) taken {
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.nodes)) {
 		if n := m.nodes[name]; n != nil {
-			t.nodes = append(t.nodes, m.gpus.node(n, values(m.parts[name])...))
+			t.nodes = append(t.nodes, m.gpus.staying(n, m.signs, values(m.parts[name])...))
 		} else if name != "" {
 			t.nodesGone = append(t.nodesGone, name)
 		}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/departure"
 	"github.com/muster-dev/muster/internal/scheduling"
 )
 
@@ -39,6 +40,9 @@ type Options struct {
 	// GPUResources are the extended resources that count GPUs on nodes that do
 	// not name theirs. Default: nvidia.com/gpu.
 	GPUResources []corev1.ResourceName
+	// Signs tell that a node is about to go, and takes nothing new. Default:
+	// [departure.Known].
+	Signs departure.Signs
 	// DefaultScheduler makes the loop bind pods of default-scheduler too,
 	// where there is no other scheduler.
 	DefaultScheduler bool
@@ -118,6 +122,9 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.Concurrency <= 0 {
 		o.Concurrency = 64
+	}
+	if o.Signs == nil {
+		o.Signs = departure.Known()
 	}
 	if o.Observer == nil {
 		o.Observer = nobody{}

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/muster-dev/muster/internal/departure"
 	"github.com/muster-dev/muster/internal/scheduling"
 )
 
@@ -111,5 +112,40 @@ func TestWhomAVolumeConcerns(t *testing.T) {
 	}
 	if len(a.named) != 1 || len(a.users) != 1 {
 		t.Errorf("what is gone is remembered: %v, %v", a.named, a.users)
+	}
+}
+
+// A node that is about to go takes nothing, whatever is tolerated; one that was
+// cordoned is left to the core.
+func TestANodeThatLeavesTakesNothing(t *testing.T) {
+	signs := departure.Signs{{Taint: "spot"}, {Condition: "Reclaimed"}}
+	for name, c := range map[string]struct {
+		edit func(*corev1.Node)
+		want string
+	}{
+		"like any": {func(*corev1.Node) {}, ""},
+		"cordoned": {func(n *corev1.Node) { n.Spec.Unschedulable = true }, ""},
+		"drained":  {func(n *corev1.Node) { departure.Order(n, 0) }, "it is being drained (muster node drain)"},
+		"a sign that is heeded": {func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "spot", Effect: corev1.TaintEffectNoSchedule}}
+		}, "it is being drained: it has the taint spot"},
+		"a sign that nobody heeds": {func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}
+		}, ""},
+		"a condition that is a sign": {func(n *corev1.Node) {
+			n.Status.Conditions = []corev1.NodeCondition{{Type: "Reclaimed", Status: corev1.ConditionTrue, Reason: "Spot"}}
+		}, "it is about to go: its condition Reclaimed is true"},
+		"a condition that is not true": {func(n *corev1.Node) {
+			n.Status.Conditions = []corev1.NodeCondition{{Type: "Reclaimed", Status: corev1.ConditionFalse}}
+		}, ""},
+	} {
+		before, after := &corev1.Node{}, &corev1.Node{}
+		c.edit(after)
+		if got := gpuResources(nil).staying(after, signs).NotReady; got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if c.want != "" && !matters(before, after) {
+			t.Errorf("%s: that does not matter", name)
+		}
 	}
 }

@@ -96,13 +96,28 @@ func idle(object client.Object) bool {
 	return is && claim.Spec.VolumeName == ""
 }
 
+// sameTruths reports whether the same conditions hold on a node: some say that it
+// is about to go.
+func sameTruths(a, b *corev1.Node) bool {
+	if len(a.Status.Conditions) != len(b.Status.Conditions) {
+		return false
+	}
+	for i := range a.Status.Conditions {
+		x, y := &a.Status.Conditions[i], &b.Status.Conditions[i]
+		if x.Type != y.Type || x.Status != y.Status || x.Reason != y.Reason {
+			return false
+		}
+	}
+	return true
+}
+
 // matters reports whether a change can change a decision: heartbeats, probes
 // and messages cannot.
 func matters(before, after any) bool {
 	switch b := after.(type) {
 	case *corev1.Node:
 		a := before.(*corev1.Node)
-		return a.Spec.Unschedulable != b.Spec.Unschedulable || notReady(a) != notReady(b) ||
+		return a.Spec.Unschedulable != b.Spec.Unschedulable || notReady(a) != notReady(b) || !sameTruths(a, b) ||
 			a.Annotations[v1alpha1.AnnotationInventory] != b.Annotations[v1alpha1.AnnotationInventory] ||
 			!equality.Semantic.DeepEqual(a.Labels, b.Labels) || !equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints) ||
 			!equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -46,6 +47,10 @@ func TestJobsOutliveTheManager(t *testing.T) {
 	server.Run(t, []rehearsal.Step{{Args: "uninstall --yes", Says: "1 jobs and 1 queues; of jobs that run, 4 pods go on"}})
 	if after := running(ctx, t, server.Client); !slices.Equal(before, after) {
 		t.Errorf("without Muster: %v, were %v", after, before)
+	}
+	var budgets policyv1.PodDisruptionBudgetList
+	if err := server.Client.List(ctx, &budgets, client.HasLabels{v1alpha1.LabelGuarded}); err != nil || len(budgets.Items) > 0 {
+		t.Errorf("%d budgets would keep nodes from being drained for ever: %v", len(budgets.Items), err)
 	}
 	server.Run(t, put)
 	_, stop = runAsManager(t, server)

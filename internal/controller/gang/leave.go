@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,15 +39,11 @@ func (o observed) leave(s *v1alpha1.GangStatus) bool {
 	if node == "" {
 		return false
 	}
-	if o.node(node).Silent {
-		o.avoid(s, node, why)
-	}
 	done := s.Done
 	o.stop(s, 0, "its node %s %s; it is started again when there is room elsewhere", node, why)
 	s.Done = done
-	s.EvictedFrom = "its node " + node + " " + why
-	if len(s.EvictedFrom) > maxWhy {
-		s.EvictedFrom = s.EvictedFrom[:maxWhy]
+	if s.EvictedFrom = "its node " + node + " " + why; len(s.EvictedFrom) > maxWhy {
+		s.EvictedFrom = strings.ToValidUTF8(s.EvictedFrom[:maxWhy], "")
 	}
 	if s.EvictedTime == nil {
 		s.EvictedTime = &metav1.MicroTime{Time: o.now}
