@@ -139,7 +139,7 @@ func (d *Door) Start(ctx context.Context) error {
 // handler is everything that is answered.
 func (d *Door) handler() http.Handler {
 	mux := http.NewServeMux()
-	add := func(pattern string, l lane, serve func(http.ResponseWriter, *http.Request, Caller) error) {
+	add := func(pattern string, l *lane, serve func(http.ResponseWriter, *http.Request, Caller) error) {
 		mux.Handle(pattern, d.admit(l, serve))
 	}
 	const code = "/v1/namespaces/{namespace}/code/{digest}"
@@ -156,16 +156,16 @@ func (d *Door) handler() http.Handler {
 }
 
 // admit lets in those who say who they are, a lane at a time.
-func (d *Door) admit(l lane, serve func(http.ResponseWriter, *http.Request, Caller) error) http.Handler {
+func (d *Door) admit(l *lane, serve func(http.ResponseWriter, *http.Request, Caller) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(v1alpha1.DoorMark, "v1")
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		caller, err := d.reception.receive(r)
 		if err == nil {
-			err = l.in(r.Context())
-			if err == nil {
-				defer l.out()
+			var out func()
+			if out, err = l.in(r.Context(), caller.Namespace+"/"+caller.Node); err == nil {
+				defer out()
 				err = serve(w, r, caller)
 			}
 		}
