@@ -242,7 +242,8 @@ type GangStatus struct {
 	// +optional
 	Avoided []AvoidedNode `json:"avoided,omitempty"`
 	// Evictions counts attempts that were stopped to make room for others.
-	// They are no failures.
+	// They are no failures. What a node that goes takes along is no failure,
+	// either, and is not counted here.
 	//
 	// +optional
 	Evictions int32 `json:"evictions,omitempty"`
@@ -250,6 +251,12 @@ type GangStatus struct {
 	//
 	// +optional
 	EvictedFor string `json:"evictedFor,omitempty"`
+	// EvictedFrom is why the last attempt was ended for the sake of a node that is
+	// about to go, in words; empty where the last eviction made room for somebody.
+	//
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	EvictedFrom string `json:"evictedFrom,omitempty"`
 	// EvictedTime is when the gang was evicted. It is set until every member
 	// runs again, or the gang is suspended.
 	//

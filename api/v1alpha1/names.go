@@ -29,6 +29,9 @@ const (
 	// AnnotationGPUs, which then names one GPU. Absent: the GPUs are wholly the
 	// pod's.
 	AnnotationGPUShare = "muster.dev/gpu-share"
+	// AnnotationClaimed is, on a member pod that gets its GPUs by a claim, "true"
+	// once that is allocated.
+	AnnotationClaimed = "muster.dev/claimed"
 	// AnnotationGPUModels is, on a hand-written pod, a comma-separated list of
 	// GPU models that it accepts, in order of preference.
 	AnnotationGPUModels = "muster.dev/gpu-models"
@@ -108,6 +111,24 @@ const (
 	// none.
 	LabelOwned = "muster.dev/owned"
 	TaintOwned = "muster.dev/owned"
+	// LabelAgent is "true" on a Node beside whose kubelet Muster's agent is wanted:
+	// as long as it is Muster's, or anything of Muster's has GPUs there.
+	LabelAgent = "muster.dev/agent"
+	// TaintDrain is, on a Node, a person's order that Muster's work leave it: what
+	// has a member there is stopped, and started again elsewhere. Its value is
+	// the notice that members have, as a Go duration; empty: as long as each says
+	// itself. Its effect is NoSchedule.
+	TaintDrain = "muster.dev/drain"
+	// LabelGuarded is "true" on a pod of a gang of several members that nobody may
+	// evict by itself: a PodDisruptionBudget of its namespace, [GuardBudget],
+	// selects it. The label is taken off while the pod's node is cordoned or
+	// about to go.
+	LabelGuarded = "muster.dev/guarded"
+	// GuardBudget is the name of that PodDisruptionBudget.
+	GuardBudget = "muster-gangs"
+	// LabelPlaceholder is, on a pod that only asks the cluster's autoscaler for a
+	// node, the UID of the Gang for which it does. It never runs, and is no work.
+	LabelPlaceholder = "muster.dev/placeholder"
 	// AnnotationGPUResources is, on the namespace [SystemNamespace], the extended
 	// resources that count GPUs on this cluster, separated by commas, so that
 	// those who only look know them. Absent: [ResourceGPU].
@@ -122,12 +143,18 @@ const (
 	ResourceGPUMilli  = "muster.dev/gpu-milli"
 	ResourceGPUMemory = "muster.dev/gpu-memory"
 
+	// GPUClaim is the name, in a member pod's spec.resourceClaims, of the claim
+	// by which it gets its GPUs where a driver gives them.
+	GPUClaim = "muster-gpus"
+
 	// PodRoot is the folder below which Muster mounts what a member needs:
 	// PodRoot/code, PodRoot/env, PodRoot/checkpoints, PodRoot/logs. A node
 	// without mount namespaces relocates it: there the environment variable
 	// MUSTER_ROOT holds the real folder, and mount paths and working
 	// directories below PodRoot are read as relative to it.
 	PodRoot = "/muster"
+	// EnvJob is the environment variable that holds the name of a member's job.
+	EnvJob = "MUSTER_JOB"
 	// EnvRoot is the environment variable that holds the real path of
 	// PodRoot in a container. It is always the first variable.
 	EnvRoot = "MUSTER_ROOT"

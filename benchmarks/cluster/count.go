@@ -1,89 +1,117 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"os"
+	"strings"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// counter watches pods.
-type counter struct{ watcher watch.Interface }
+// answer is one line of the API server's audit log: what it said yes or no to,
+// and when, to the microsecond.
+type answer struct {
+	Verb      string `json:"verb"`
+	ObjectRef struct {
+		Name        string `json:"name"`
+		Subresource string `json:"subresource"`
+	} `json:"objectRef"`
+	ResponseStatus struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+	RequestURI     string    `json:"requestURI"`
+	StageTimestamp time.Time `json:"stageTimestamp"`
+}
 
-// count begins to watch the pods of the namespace from now on.
-func (p *plane) count(ctx context.Context) (*counter, error) {
-	list, err := p.core.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 1})
+// counter tells when pods became what is asked for, by the times at which the
+// API server answered. A watch will not do: on a server that is as busy as it
+// can be, it lags by up to a second.
+type counter struct {
+	log *os.File
+	// rest is the beginning of a line whose end is not written yet.
+	rest []byte
+	// seen is when each pod became so, by name.
+	seen map[string]time.Time
+}
+
+// looking is how often the log is looked at. What is counted does not depend on
+// it: the times are the server's.
+const looking = 20 * time.Millisecond
+
+// count begins to count, from now on.
+func (p *plane) count() (*counter, error) {
+	log, err := os.Open(p.audit)
+	if errors.Is(err, os.ErrNotExist) {
+		log, err = os.OpenFile(p.audit, os.O_CREATE|os.O_RDONLY, 0o600) // nothing was audited yet
+	}
 	if err != nil {
 		return nil, fmt.Errorf("beginning to count pods: %w", err)
 	}
-	w, err := p.watchPods(ctx, list.ResourceVersion)
-	return &counter{watcher: w}, err
-}
-
-// watchPods watches the pods of the namespace from a version on. The server
-// ends the watch of who cannot follow for a moment; it is taken up again where
-// it ended.
-func (p *plane) watchPods(ctx context.Context, version string) (watch.Interface, error) {
-	return retried(ctx, version, func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-		return p.core.CoreV1().Pods(namespace).Watch(ctx, o)
-	})
-}
-
-// watch watches Muster's objects in the namespace from now on, likewise.
-func (p *plane) watch(ctx context.Context, kind client.ObjectList) (watch.Interface, error) {
-	if err := p.gangs.List(ctx, kind, client.InNamespace(namespace), client.Limit(1)); err != nil {
-		return nil, fmt.Errorf("beginning to watch %T: %w", kind, err)
+	if _, err := log.Seek(0, io.SeekEnd); err != nil {
+		return nil, errors.Join(fmt.Errorf("beginning to count pods: %w", err), log.Close())
 	}
-	return retried(ctx, kind.GetResourceVersion(), func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-		return p.gangs.Watch(ctx, kind, &client.ListOptions{Namespace: namespace, Raw: &o})
-	})
+	return &counter{log: log, seen: map[string]time.Time{}}, nil
 }
 
-func retried(ctx context.Context, version string, start cache.WatchFuncWithContext) (watch.Interface, error) {
-	w, err := watchtools.NewRetryWatcherWithContext(ctx, version, &cache.ListWatch{WatchFuncWithContext: start})
-	if err != nil {
-		return nil, fmt.Errorf("watching: %w", err)
-	}
-	return w, nil
-}
-
-// until returns when n different pods were what is asked for.
-func (c *counter) until(ctx context.Context, n int, is func(watch.EventType, *corev1.Pod) bool) (time.Time, error) {
-	seen := make(map[string]bool, n)
-	for len(seen) < n {
-		select {
-		case <-ctx.Done():
-			return time.Time{}, fmt.Errorf("waiting for %d pods, of which %d came: %w", n, len(seen), ctx.Err())
-		case e, ok := <-c.watcher.ResultChan():
-			if !ok {
-				return time.Time{}, fmt.Errorf("the watch of pods ended when %d of %d had come", len(seen), n)
+// until returns when n different pods were what is asked for: the moment at
+// which the server answered to the last of them.
+func (c *counter) until(ctx context.Context, n int, is func(*answer) bool) (time.Time, error) {
+	defer func() { _ = c.log.Close() }()
+	tick := time.NewTicker(looking)
+	defer tick.Stop()
+	var last time.Time
+	for {
+		data, err := io.ReadAll(c.log)
+		if err != nil {
+			return last, fmt.Errorf("reading the audit log: %w", err)
+		}
+		lines := bufio.NewReader(bytes.NewReader(append(c.rest, data...)))
+		for len(c.seen) < n {
+			line, err := lines.ReadBytes('\n')
+			if err != nil {
+				c.rest = line
+				break
 			}
-			if e.Type == watch.Error {
-				return time.Time{}, fmt.Errorf("watching pods, of which %d of %d had come: %w", len(seen), n, apierrors.FromObject(e.Object))
+			a := &answer{}
+			if err := json.Unmarshal(line, a); err != nil {
+				return last, fmt.Errorf("reading the audit log: %w", err)
 			}
-			if pod, isPod := e.Object.(*corev1.Pod); isPod && is(e.Type, pod) {
-				seen[string(pod.UID)] = true
+			if a.ResponseStatus.Code >= 300 || !is(a) || !c.seen[a.ObjectRef.Name].IsZero() {
+				continue
+			}
+			c.seen[a.ObjectRef.Name] = a.StageTimestamp
+			if a.StageTimestamp.After(last) {
+				last = a.StageTimestamp
 			}
 		}
+		if len(c.seen) >= n {
+			return last, nil
+		}
+		select {
+		case <-ctx.Done():
+			return last, fmt.Errorf("waiting for %d pods, of which %d came: %w", n, len(c.seen), context.Cause(ctx))
+		case <-tick.C:
+		}
 	}
-	return time.Now(), nil
 }
 
-func (c *counter) stop() { c.watcher.Stop() }
-
-// onNode is true of a pod that has its node.
-func onNode(t watch.EventType, p *corev1.Pod) bool {
-	return t != watch.Deleted && p.Spec.NodeName != ""
+// created is true of a pod that was made: in this benchmark with its node.
+func created(a *answer) bool {
+	return a.Verb == "create" && a.ObjectRef.Subresource == "" && !strings.Contains(a.RequestURI, "dryRun=")
 }
 
-// leaving is true of a pod that was told to go.
-func leaving(t watch.EventType, p *corev1.Pod) bool {
-	return t == watch.Deleted || p.DeletionTimestamp != nil
+// bound is true of a pod that was given its node after it was made.
+func bound(a *answer) bool { return a.Verb == "create" && a.ObjectRef.Subresource == "binding" }
+
+// deleted is true of a pod that was told to go.
+func deleted(a *answer) bool { return a.Verb == "delete" }
+
+// of is the same for the pods whose name begins so.
+func of(prefix string, is func(*answer) bool) func(*answer) bool {
+	return func(a *answer) bool { return strings.HasPrefix(a.ObjectRef.Name, prefix) && is(a) }
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -10,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // inFlight is how many requests whoever writes in bulk has under way.
@@ -37,10 +35,6 @@ func nodeName(i int) string { return fmt.Sprintf("node-%04d", i) }
 
 // fleet makes n nodes with so many GPUs each: ready, and without heartbeats.
 func (p *plane) fleet(ctx context.Context, n, gpus int) error {
-	untaint, err := json.Marshal(map[string]any{"spec": map[string]any{"taints": nil}})
-	if err != nil {
-		return err
-	}
 	return each(n, func(i int) error {
 		amounts := corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("128"), corev1.ResourceMemory: resource.MustParse("1Ti"),
@@ -58,11 +52,6 @@ func (p *plane) fleet(ctx context.Context, n, gpus int) error {
 		}
 		if _, err := p.core.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("making a node: %w", err)
-		}
-		// Admission marks every new node as not ready; there is nobody here to
-		// take that off again.
-		if _, err := p.core.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, untaint, metav1.PatchOptions{}); err != nil {
-			return fmt.Errorf("making a node schedulable: %w", err)
 		}
 		return nil
 	})

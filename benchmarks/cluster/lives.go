@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
@@ -34,6 +34,7 @@ func (b *bench) lives(ctx context.Context) error {
 	n, nodes := 10000/b.scale, 500/b.scale
 	var took time.Duration
 	var writes writes
+	var cpu time.Duration
 	err := b.with(ctx, planeOptions{}, func(p *plane) error {
 		if err := p.fleet(ctx, nodes, 8); err != nil {
 			return err
@@ -52,9 +53,17 @@ func (b *bench) lives(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(err, s.kill())
 		}
+		jobs, err := p.following(ctx, &v1alpha1.TrainingJobList{})
+		if err != nil {
+			return errors.Join(err, s.kill())
+		}
+		used, err := p.cpu()
+		if err != nil {
+			return errors.Join(err, s.kill())
+		}
 		began := time.Now()
 		ended := make(chan error, 1)
-		go func() { ended <- p.untilSucceeded(ctx, n) }()
+		go func() { ended <- b.untilSucceeded(ctx, jobs, n) }()
 		if err := each(n, func(i int) error { return p.gangs.Create(ctx, job(fmt.Sprintf("job-%d", i))) }); err != nil {
 			return errors.Join(fmt.Errorf("submitting: %w", err), s.kill())
 		}
@@ -66,6 +75,10 @@ func (b *bench) lives(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(err, s.kill(), errors.New(tail(s.log)))
 		}
+		if cpu, err = p.cpu(); err != nil {
+			return errors.Join(err, s.kill())
+		}
+		cpu -= used
 		after, err := p.writes(ctx)
 		if err != nil {
 			return errors.Join(err, s.kill())
@@ -79,35 +92,29 @@ func (b *bench) lives(ctx context.Context) error {
 		return err
 	}
 	rate := float64(n) / took.Seconds()
-	b.table.check(fmt.Sprintf("%d TrainingJobs of one pod, whole life, pods pretended", n), fmt.Sprintf("%.0f/s", rate), ">= 100/s", rate >= 100, fmt.Sprintf("%s; a job: %s", seconds(took), writes.each(n)))
+	b.table.check(fmt.Sprintf("%d TrainingJobs of one pod, whole life, pods pretended", n), fmt.Sprintf("%.0f/s", rate), ">= 100/s", rate >= 100, fmt.Sprintf("%s, %s of CPU time: at most %.0f/s on two cores; a job: %s", seconds(took), seconds(cpu), 2*float64(n)/cpu.Seconds(), writes.each(n)))
 	return nil
 }
 
 // untilSucceeded waits until n TrainingJobs have succeeded.
-func (p *plane) untilSucceeded(ctx context.Context, n int) error {
-	w, err := p.watch(ctx, &v1alpha1.TrainingJobList{})
-	if err != nil {
-		return fmt.Errorf("watching jobs: %w", err)
-	}
-	defer w.Stop()
+func (b *bench) untilSucceeded(ctx context.Context, jobs *follower, n int) error {
+	var failed error
 	done := make(map[string]bool, n)
-	for len(done) < n {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %d jobs, of which %d have ended: %w", n, len(done), ctx.Err())
-		case e, ok := <-w.ResultChan():
-			if !ok {
-				return fmt.Errorf("the watch of jobs ended when %d of %d had ended", len(done), n)
-			}
-			j, isJob := e.Object.(*v1alpha1.TrainingJob)
-			switch {
-			case !isJob:
-			case j.Status.Phase == v1alpha1.JobFailed:
-				return fmt.Errorf("job %s failed: %s", j.Name, j.Status.Message)
-			case j.Status.Phase == v1alpha1.JobSucceeded:
-				done[j.Name] = true
+	err := jobs.follow(ctx, func(e watch.Event) bool {
+		j, isJob := e.Object.(*v1alpha1.TrainingJob)
+		switch {
+		case !isJob:
+		case j.Status.Phase == v1alpha1.JobFailed:
+			failed = fmt.Errorf("job %s failed: %s", j.Name, j.Status.Message)
+		case j.Status.Phase == v1alpha1.JobSucceeded:
+			if done[j.Name] = true; len(done)%max(1, n/10) == 0 {
+				b.say("%d jobs have succeeded", len(done))
 			}
 		}
+		return failed == nil && len(done) < n
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %d jobs, of which %d have ended: %w", n, len(done), err)
 	}
-	return nil
+	return failed
 }

@@ -23,6 +23,13 @@ type bench struct {
 	// scale divides the sizes, for a quick look; 1 for figures.
 	scale int
 	table table
+	// began is when the first measurement did.
+	began time.Time
+}
+
+// say tells who waits how far it is.
+func (b *bench) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(os.Stderr, "bench-cluster: %4.0f s  %s\n", time.Since(b.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
 // part is one measurement.
@@ -40,7 +47,7 @@ func main() {
 
 // measure measures what is asked for and prints the table, up to what fails.
 func measure() error {
-	b := &bench{}
+	b := &bench{began: time.Now()}
 	only := flag.String("only", "", "measure the parts whose title this regular expression matches")
 	flag.IntVar(&b.scale, "scale", 1, "divide sizes by this, for a quick look")
 	flag.StringVar(&b.muster, "muster", filepath.Join("bin", "muster"), "the program")
@@ -76,11 +83,11 @@ func (b *bench) run(ctx context.Context, match *regexp.Regexp) error {
 			continue
 		}
 		began := time.Now()
-		_, _ = fmt.Fprintf(os.Stderr, "bench-cluster: %s\n", p.title)
+		b.say("%s", p.title)
 		if err := p.measure(ctx); err != nil {
 			return fmt.Errorf("%s: %w", p.title, err)
 		}
-		_, _ = fmt.Fprintf(os.Stderr, "bench-cluster: %s took %.1f s\n", p.title, time.Since(began).Seconds())
+		b.say("%s: measured in %.0f s", p.title, time.Since(began).Seconds())
 	}
 	return nil
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +30,13 @@ import (
 // namespace is where everything is submitted.
 const namespace = "default"
 
+const apiServer = "kube-apiserver"
+
+// apiFlags are further flags of the API server: it deletes many objects at once
+// side by side, and leaves new nodes without the mark of those that are not
+// ready, which there is nobody here to take off again.
+var apiFlags = []string{"--delete-collection-workers=64", "--disable-admission-plugins=TaintNodesByCondition"}
+
 // planeOptions say what runs in a plane beside etcd and the API server.
 type planeOptions struct {
 	// scheduler adds kube-scheduler, without a limit of requests.
@@ -42,7 +51,9 @@ type planeOptions struct {
 // upstream builds them, and no controllers, which would only take turns on the
 // same cores.
 type plane struct {
-	dir        string
+	dir string
+	// audit is where the API server writes down what it has answered.
+	audit      string
 	kubeconfig string
 	core       kubernetes.Interface
 	gangs      client.WithWatch
@@ -55,12 +66,23 @@ func (b *bench) with(ctx context.Context, o planeOptions, do func(*plane) error)
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	started, err := cluster.Start(ctx, cluster.Options{Scheduler: o.scheduler, WithoutControllers: true, WithoutServices: true, FeatureGates: o.gates, Args: o.args})
+	args := maps.Clone(o.args)
+	if args == nil {
+		args = map[string][]string{}
+	}
+	flags, audit, err := audited(dir)
+	if err != nil {
+		return err
+	}
+	args[apiServer] = slices.Concat(apiFlags, flags, args[apiServer])
+	began := time.Now()
+	started, err := cluster.Start(ctx, cluster.Options{Scheduler: o.scheduler, WithoutControllers: true, WithoutServices: true, FeatureGates: o.gates, Args: args})
 	if err != nil {
 		return fmt.Errorf("starting the API server: %w", err)
 	}
 	defer func() { err = errors.Join(err, started.Stop()) }()
-	p := &plane{dir: dir, kubeconfig: started.Kubeconfig()}
+	b.say("an API server with etcd stands after %s", seconds(time.Since(began)))
+	p := &plane{dir: dir, audit: audit, kubeconfig: started.Kubeconfig()}
 	if err := p.connect(started.Config()); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,15 +20,29 @@ type pretender struct {
 	ends bool
 	fail chan error
 	done chan struct{}
+	// began counts pods that were said to run.
+	began atomic.Int64
+}
+
+// caughtUp waits until n pods were said to run.
+func (k *pretender) caughtUp(ctx context.Context, n int) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for k.began.Load() < int64(n) {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting until %d pods run, of which %d do: %w", n, k.began.Load(), ctx.Err())
+		case err := <-k.fail:
+			return err
+		case <-tick.C:
+		}
+	}
+	return nil
 }
 
 // pretend begins to act for every pod of the namespace until ctx ends.
 func (p *plane) pretend(ctx context.Context, ends bool) (*pretender, error) {
-	list, err := p.core.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 1})
-	if err != nil {
-		return nil, fmt.Errorf("beginning to act for the kubelets: %w", err)
-	}
-	w, err := p.watchPods(ctx, list.ResourceVersion)
+	f, err := p.followingPods(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -35,27 +50,35 @@ func (p *plane) pretend(ctx context.Context, ends bool) (*pretender, error) {
 	go func() {
 		defer close(k.done)
 		slots := make(chan struct{}, inFlight)
-		for e := range w.ResultChan() {
+		err := f.follow(ctx, func(e watch.Event) bool {
 			pod, ok := e.Object.(*corev1.Pod)
-			if !ok || e.Type == watch.Deleted || pod.Spec.NodeName == "" {
-				continue
+			if !ok || e.Type == watch.Deleted {
+				return true
 			}
 			slots <- struct{}{}
 			go func() {
 				defer func() { <-slots }()
-				if err := k.act(ctx, p, pod); err != nil && ctx.Err() == nil {
-					select {
-					case k.fail <- err:
-					default:
-					}
-				}
+				k.failed(ctx, k.act(ctx, p, pod))
 			}()
-		}
+			return true
+		})
+		k.failed(ctx, err)
 		for range inFlight {
 			slots <- struct{}{}
 		}
 	}()
 	return k, nil
+}
+
+// failed passes the first error on, unless it is only that the end has come.
+func (k *pretender) failed(ctx context.Context, err error) {
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	select {
+	case k.fail <- err:
+	default:
+	}
 }
 
 // act does what a kubelet would do about a pod as it is seen.
@@ -64,6 +87,7 @@ func (k *pretender) act(ctx context.Context, p *plane, pod *corev1.Pod) error {
 	case pod.DeletionTimestamp != nil:
 		return p.finish(ctx, pod.Name)
 	case pod.Status.Phase == corev1.PodPending:
+		defer k.began.Add(1)
 		return p.say(ctx, pod, running(pod))
 	case pod.Status.Phase == corev1.PodRunning && k.ends:
 		return p.say(ctx, pod, succeeded(pod))

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
@@ -66,7 +64,7 @@ func (p *plane) reclaimed(ctx context.Context, n int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, err = p.timed(ctx, n, func() error {
+	_, err = p.timed(ctx, n, created, func() error {
 		return each(n, func(i int) error {
 			g := gang(fmt.Sprintf("borrower-%d", i), 1, 8)
 			g.Spec.Queue = "borrower"
@@ -76,11 +74,10 @@ func (p *plane) reclaimed(ctx context.Context, n int) (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("filling the fleet: %w", err)
 	}
-	c, err := p.count(ctx)
+	c, err := p.count()
 	if err != nil {
 		return 0, err
 	}
-	defer c.stop()
 	wait := time.NewTimer(grace)
 	defer wait.Stop()
 	select {
@@ -96,10 +93,7 @@ func (p *plane) reclaimed(ctx context.Context, n int) (time.Duration, error) {
 	if err := p.gangs.Create(ctx, g); err != nil {
 		return 0, err
 	}
-	of := func(t watch.EventType, pod *corev1.Pod) bool {
-		return leaving(t, pod) && pod.Labels[v1alpha1.LabelGang] != "owner"
-	}
-	last, err := c.until(ctx, n, of)
+	last, err := c.until(ctx, n, of("borrower-", deleted))
 	return last.Sub(began), err
 }
 

@@ -9,10 +9,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
-
-	"k8s.io/apimachinery/pkg/watch"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // serving is a `muster serve` that runs beside a plane.
@@ -31,6 +27,7 @@ func (b *bench) serve(ctx context.Context, p *plane) (*serving, error) {
 	if err := p.probe(ctx); err != nil {
 		return nil, errors.Join(err, s.kill(), fmt.Errorf("muster serve said: %s", tail(s.log)))
 	}
+	b.say("Muster has begun to place")
 	return s, nil
 }
 
@@ -57,18 +54,14 @@ func (p *plane) probe(ctx context.Context) error {
 	const name = "probe"
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	c, err := p.count(ctx)
+	c, err := p.count()
 	if err != nil {
 		return err
 	}
-	defer c.stop()
 	if err := p.gangs.Create(ctx, gang(name, 1, 1)); err != nil {
 		return fmt.Errorf("making a gang to see whether Muster is ready: %w", err)
 	}
-	of := func(t watch.EventType, pod *corev1.Pod) bool {
-		return onNode(t, pod) && pod.Labels["muster.dev/gang"] == name
-	}
-	if _, err := c.until(ctx, 1, of); err != nil {
+	if _, err := c.until(ctx, 1, of(name+"-", created)); err != nil {
 		return err
 	}
 	return p.removeGangs(ctx, name)

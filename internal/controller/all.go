@@ -8,10 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/muster-dev/muster/internal/controller/deviceclaim"
+	"github.com/muster-dev/muster/internal/controller/disruption"
 	"github.com/muster-dev/muster/internal/controller/gang"
 	"github.com/muster-dev/muster/internal/controller/kubeflow"
+	"github.com/muster-dev/muster/internal/controller/scaling"
 	"github.com/muster-dev/muster/internal/controller/trainingjob"
 	"github.com/muster-dev/muster/internal/controller/volumeclaim"
+	"github.com/muster-dev/muster/internal/departure"
 	"github.com/muster-dev/muster/internal/snapshot"
 )
 
@@ -44,6 +48,10 @@ type Deps struct {
 	LeaseDuration       time.Duration
 	// Observer is told how the scheduler does. Default: nobody.
 	Observer snapshot.Observer
+	// Signs tell that a node is about to go. Default: [departure.Known].
+	Signs departure.Signs
+	// Scaling says whether nodes are asked for, of the cluster's autoscaler.
+	Scaling scaling.Options
 	// Log receives what no caller can.
 	Log logr.Logger
 }
@@ -55,8 +63,15 @@ type Parts struct {
 
 // Setup adds every controller, and the scheduler, to the manager.
 func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
+	d.Scaling.Namespace, d.Scaling.GPUResources, d.Scaling.Log = d.Namespace, d.GPUResources, d.Log.WithName("scaling")
+	scaler := scaling.New(d.Scaling)
+	wanting := scaler.Tell
+	if !d.Scaling.On {
+		wanting = nil
+	}
 	scheduler, err := snapshot.NewLoop(snapshot.Options{
-		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
+		Wanting: wanting,
+		Cache:   mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Namespace: d.Namespace, Identity: d.Identity, LeaseDuration: d.LeaseDuration,
 		DefaultScheduler: d.DefaultScheduler, Alone: d.Alone, GPUResources: d.GPUResources, Observer: d.Observer, Log: d.Log.WithName("scheduler"),
 	})
@@ -69,10 +84,12 @@ func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
 	controllers := []interface{ SetupWithManager(ctrl.Manager) error }{
 		trainingjob.New(trainingjob.Deps{Sources: d.Sources, Environments: d.Environments, HostImage: d.HostImage, ShareProcesses: d.ShareProcesses}),
 		gang.New(gang.Options{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FenceNamespace: d.Namespace, GPUResources: d.GPUResources, Log: d.Log.WithName("gang"),
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FenceNamespace: d.Namespace, GPUResources: d.GPUResources, Signs: d.Signs, Log: d.Log.WithName("gang"),
 		}),
+		disruption.New(disruption.Options{Signs: d.Signs}),
 	}
-	controllers = append(controllers, kubeflow.New(kubeflow.Options{}))
+	controllers = append(controllers, kubeflow.New(kubeflow.Options{}), scaler,
+		deviceclaim.New(deviceclaim.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}))
 	if d.VolumesDir != "" {
 		controllers = append(controllers, volumeclaim.New(volumeclaim.Deps{Dir: d.VolumesDir, Node: d.NodeName}))
 	}

@@ -59,6 +59,8 @@ type Options struct {
 type Fence struct {
 	options Options
 	epoch   int64
+	// checks are the reads of Check.
+	checks *Sharing
 }
 
 // New returns a Fence that is not taken yet.
@@ -79,7 +81,7 @@ func New(o Options) *Fence {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Fence{options: o}
+	return &Fence{options: o, checks: NewSharing(o.Live, o.Namespace)}
 }
 
 // Epoch is the epoch of this scheduler; 0 before the first Take.
@@ -252,7 +254,7 @@ func (f *Fence) update(ctx context.Context, change func(*coordinationv1.Lease, S
 // Check returns nil if this scheduler may write what it planned from what it
 // has seen before, and [ErrDeposed] if another has taken over.
 func (f *Fence) Check(ctx context.Context) error {
-	s, err := Read(ctx, f.options.Live, f.options.Namespace)
+	s, err := f.checks.Read(ctx)
 	if err != nil {
 		return err
 	}

@@ -166,7 +166,9 @@ func (c *Cluster) told(crd *unstructured.Unstructured) bool {
 var prunable = []schema.GroupVersionKind{
 	{Group: "apps", Version: "v1", Kind: kindDeployment},
 	{Group: "apps", Version: "v1", Kind: "DaemonSet"},
+	{Group: "resource.k8s.io", Version: "v1", Kind: "DeviceClass"},
 	{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
+	{Group: "scheduling.k8s.io", Version: "v1", Kind: "PriorityClass"},
 	{Version: "v1", Kind: "Service"},
 	{Version: "v1", Kind: "ServiceAccount"},
 	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicyBinding"},

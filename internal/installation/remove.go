@@ -191,6 +191,9 @@ func (c *Cluster) Remove(ctx context.Context, r Removal, say Say) error {
 		}
 		say("removed %s", Title(o))
 	}
+	if err := c.clear(ctx); err != nil {
+		return err
+	}
 	for _, o := range r.Kinds {
 		if err := c.removeKind(ctx, o); err != nil {
 			return err
@@ -202,6 +205,27 @@ func (c *Cluster) Remove(ctx context.Context, r Removal, say Say) error {
 			return err
 		}
 		say("removed %s", Title(r.Namespace))
+	}
+	return nil
+}
+
+// clear removes what the manager made beside jobs and would be in the way without
+// it: budgets that keep members from being evicted, and pods that ask for nodes.
+// It comes after the manager's rights are gone, so that it makes none again.
+func (c *Cluster) clear(ctx context.Context) error {
+	budgets, err := c.set.PolicyV1().PodDisruptionBudgets("").List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelGuarded})
+	if err != nil {
+		return fmt.Errorf("listing the disruption budgets of jobs: %w", err)
+	}
+	for i := range budgets.Items {
+		b := &budgets.Items[i]
+		if err := c.set.PolicyV1().PodDisruptionBudgets(b.Namespace).Delete(ctx, b.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("removing the disruption budget %s/%s: %w", b.Namespace, b.Name, err)
+		}
+	}
+	err = c.set.CoreV1().Pods(v1alpha1.SystemNamespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: v1alpha1.LabelPlaceholder})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("removing the pods that ask for nodes: %w", err)
 	}
 	return nil
 }

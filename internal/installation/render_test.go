@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-dev/muster/charts"
+	"github.com/muster-dev/muster/internal/departure"
 )
 
 // stamping is the kind that servers have from 1.36 on.
@@ -148,6 +149,10 @@ func TestValues(t *testing.T) {
 		"an unknown value":         {values: map[string]any{"replica": 2}, want: "replica"},
 		"a value of another type":  {values: set("manager", "replicas", "two"), want: "replicas"},
 		"a name that is no name":   {values: set("policies", "exemptUsers", []any{"a' || true || 'b"}), want: "exemptUsers"},
+		"no agent":                 {absent: "DaemonSet/muster-node"},
+		"an agent":                 {values: set("agent", "create", true), there: "DaemonSet/muster-node"},
+		"an agent that mistypes":   {values: set("agent", "simulateGPUs", "8xA100; rm"), want: "simulateGPUs"},
+		"an agent's rights":        {values: set("agent", "create", true), there: "ValidatingAdmissionPolicy/muster-agents"},
 		"the namespace's standard": {values: set("namespace", "podSecurity", "baseline"), there: "Namespace/muster-system"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,6 +174,37 @@ func TestValues(t *testing.T) {
 				t.Errorf("absent %s: %v; there %s: %v", c.absent, !has(c.absent), c.there, has(c.there))
 			}
 		})
+	}
+}
+
+// An agent that only pretends has no more rights on its machine than folders of
+// the kubelet.
+func TestAgentsPrivileges(t *testing.T) {
+	for name, c := range map[string]struct {
+		agent      map[string]any
+		privileged bool
+	}{
+		"real GPUs":    {map[string]any{"create": true}, true},
+		"pretend GPUs": {map[string]any{"create": true, "simulateGPUs": "8xA100"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := render(t, Rendering{Values: map[string]any{"agent": c.agent}})
+			containers, _, err := unstructured.NestedSlice(find(objects, "DaemonSet", "muster-node").Object, "spec", "template", "spec", "containers")
+			if err != nil {
+				t.Fatal(err)
+			}
+			privileged, _, _ := unstructured.NestedBool(containers[0].(map[string]any), "securityContext", "privileged")
+			if privileged != c.privileged {
+				t.Errorf("privileged: %t", privileged)
+			}
+			standard := find(objects, "Namespace", "muster-system").GetLabels()["pod-security.kubernetes.io/enforce"]
+			if standard != "privileged" {
+				t.Errorf("its namespace is %s, which refuses folders of the machine", standard)
+			}
+		})
+	}
+	if standard := find(render(t, Rendering{}), "Namespace", "muster-system").GetLabels()["pod-security.kubernetes.io/enforce"]; standard != "restricted" {
+		t.Errorf("without agents the namespace is %s", standard)
 	}
 }
 
@@ -213,5 +249,30 @@ func TestLosses(t *testing.T) {
 	}
 	if lost := losses(ours, there); len(lost) != 0 {
 		t.Errorf("a newer one in its place loses %v", lost)
+	}
+}
+
+// The values list the signs that the program knows by itself.
+func TestSignsOfDepartureAreThoseKnown(t *testing.T) {
+	manager := find(render(t, Rendering{}), "Deployment", "muster-manager")
+	containers, _, err := unstructured.NestedSlice(manager.Object, "spec", "template", "spec", "containers")
+	if err != nil || len(containers) != 1 {
+		t.Fatal(containers, err)
+	}
+	args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
+	for _, arg := range args {
+		if sign, is := strings.CutPrefix(arg, "--departure-sign="); is {
+			got = append(got, sign)
+		}
+	}
+	for _, sign := range departure.Known() {
+		want = append(want, sign.String())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -11,17 +11,24 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	upstream "sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/controller"
+	"github.com/muster-dev/muster/internal/controller/scaling"
 	"github.com/muster-dev/muster/internal/controller/trainingjob"
+	"github.com/muster-dev/muster/internal/departure"
 )
 
 // off is how a listener is told that it is not wanted.
@@ -73,6 +80,10 @@ type Options struct {
 	// HealthAddress and MetricsAddress are what /healthz and /readyz, and
 	// /metrics, are served on, as host:port. Empty: nowhere.
 	HealthAddress, MetricsAddress string
+	// Signs tell that a node is about to go. Default: [departure.Known].
+	Signs departure.Signs
+	// Scaling says whether nodes are asked for, of the cluster's autoscaler.
+	Scaling scaling.Options
 	// Also adds further parts, which are started and stopped with the others.
 	Also func(upstream.Manager) error
 	// SeveralHere says that this process makes several managers, as tests and a
@@ -125,7 +136,14 @@ func New(o Options) (*Manager, error) {
 		return nil, err
 	}
 	logger := logr.FromSlogHandler(o.Log.Handler())
+	ofGangs, err := labels.NewRequirement(v1alpha1.LabelGang, selection.Exists, nil)
+	if err != nil {
+		return nil, fmt.Errorf("selecting the claims of gangs: %w", err)
+	}
 	options := ctrl.Options{
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
+			&resourcev1.ResourceClaim{}: {Label: labels.NewSelector().Add(*ofGangs)},
+		}},
 		Scheme:                 scheme,
 		Logger:                 logger,
 		Metrics:                metricsserver.Options{BindAddress: o.MetricsAddress},
@@ -160,6 +178,8 @@ func New(o Options) (*Manager, error) {
 		Namespace:        o.Namespace,
 		LeaseDuration:    o.LeaseDuration,
 		Observer:         recorder,
+		Signs:            o.Signs,
+		Scaling:          o.Scaling,
 		Log:              logger,
 	})
 	if err != nil {

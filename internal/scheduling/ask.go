@@ -43,7 +43,7 @@ func (c *Core) rule(r *Role) string {
 	name := ruleName(r)
 	if !c.rules[name] {
 		c.rules[name] = true
-		role := Role{NodeLabels: r.NodeLabels, NodeTerms: r.NodeTerms, Tolerations: r.Tolerations, Avoid: r.Avoid, Share: r.Share}
+		role := Role{NodeLabels: r.NodeLabels, NodeTerms: r.NodeTerms, Volumes: r.Volumes, Tolerations: r.Tolerations, Avoid: r.Avoid, Share: r.Share, NoClaims: r.NoClaims}
 		// The only errors are of an empty name and of no predicate.
 		_ = c.cluster.SetRule(name, func(_ string, facts any) bool {
 			n, ok := facts.(*Node)
@@ -55,12 +55,15 @@ func (c *Core) rule(r *Role) string {
 
 // ruleName spells out what the predicate depends on.
 func ruleName(r *Role) string {
-	if len(r.NodeLabels) == 0 && len(r.NodeTerms) == 0 && len(r.Tolerations) == 0 && len(r.Avoid) == 0 && !r.Share.some() {
+	if len(r.NodeLabels) == 0 && len(r.NodeTerms) == 0 && len(r.Volumes) == 0 && len(r.Tolerations) == 0 && len(r.Avoid) == 0 && !r.Share.some() && !r.NoClaims {
 		return "any"
 	}
 	var b strings.Builder
 	if r.Share.some() {
 		b.WriteString("part;")
+	}
+	if r.NoClaims {
+		b.WriteString("no claims;")
 	}
 	for _, a := range r.Avoid {
 		b.WriteString("-" + strconv.Quote(a.Node) + ";")
@@ -72,6 +75,15 @@ func ruleName(r *Role) string {
 		b.WriteByte('|')
 		for _, e := range term {
 			fmt.Fprintf(&b, "%q %q %q %t;", e.Key, e.Operator, e.Values, e.Field)
+		}
+	}
+	for i := range r.Volumes {
+		fmt.Fprintf(&b, "@%q", r.Volumes[i].Claim)
+		for _, term := range r.Volumes[i].Terms {
+			b.WriteByte('|')
+			for _, e := range term {
+				fmt.Fprintf(&b, "%q %q %q %t;", e.Key, e.Operator, e.Values, e.Field)
+			}
 		}
 	}
 	for _, t := range r.Tolerations {

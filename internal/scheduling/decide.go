@@ -111,7 +111,7 @@ func load(s Snapshot) *Core {
 }
 
 func (r *Request) waiting(reason Reason) Waiting {
-	return Waiting{Key: r.Key, UID: r.UID, Pod: r.Pod, Reason: reason}
+	return Waiting{Key: r.Key, UID: r.UID, Pod: r.Pod, Reason: reason, Asked: r.Asked}
 }
 
 // placements returns the newest placement of each request, without those that

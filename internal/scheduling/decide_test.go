@@ -105,6 +105,21 @@ func TestPlacing(t *testing.T) {
 			want: []string{"b"},
 		},
 		{
+			name: "volumes tie to nodes that can use all of them",
+			nodes: []Node{
+				edited(testNode("a", "A100", 1), func(n *Node) { n.Labels = map[string]string{"zone": "1"} }),
+				edited(testNode("b", "A100", 1), func(n *Node) { n.Labels = map[string]string{"zone": "2"} }),
+				edited(testNode("c", "A100", 1), func(n *Node) { n.Labels = map[string]string{"zone": "3"} }),
+			},
+			req: gang("g").role("worker", 1, 1).with(func(r *Request) {
+				in := func(zones ...string) [][]Expression {
+					return [][]Expression{{{Key: "zone", Operator: "In", Values: zones}}}
+				}
+				r.Roles[0].Volumes = []Volume{{Claim: "data", Terms: in("2", "3")}, {Claim: "code", Terms: in("1", "3")}}
+			}).obj(),
+			want: []string{"c"},
+		},
+		{
 			name:  "a member that is done gets an address and nothing else",
 			nodes: []Node{testNode("a", "A100", 1)},
 			req: gang("g").role("worker", 2, 1).with(func(r *Request) {

@@ -12,6 +12,8 @@ import (
 type Explanation struct {
 	// Reason is why it is where it is.
 	Reason Reason
+	// Asked is for how many of its members nodes were asked for; 0: for none.
+	Asked int32
 	// Position is its place in the order of turns; nil unless it waits.
 	Position *Position
 	// Expected is when it will start; nil where that cannot be said.
@@ -71,7 +73,7 @@ func (c *Core) ExplainBy(f *Foresight, uid string, now Instant) (Explanation, bo
 	if e.placed {
 		return Explanation{Reason: Placed{Since: e.since, Attempt: e.attempt}, Tenure: c.tenure(e), Ends: c.ends(e, now), Size: c.sizeOfGang(e, now)}, true
 	}
-	x := Explanation{Reason: c.reason(e, now, nil)}
+	x := Explanation{Reason: c.reason(e, now, nil), Asked: e.req.Asked}
 	if x.Reason.Code() == CodeQuota {
 		x.Advice = c.advise(e, now, x.Reason)
 		return x, true

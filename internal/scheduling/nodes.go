@@ -20,6 +20,10 @@ func (n Node) refuses(r Role) string {
 		return "is cordoned"
 	case n.Counts && r.Share.some():
 		return "only counts its GPUs and picks them itself: a part of one cannot be given there"
+	case n.Whole && r.Share.some():
+		return "gives whole GPUs only: a part of one cannot be given there"
+	case n.Claims && r.NoClaims:
+		return "gives GPUs by claims, to one container of a pod: have one ask for all of them"
 	}
 	if at := slices.IndexFunc(r.Avoid, func(a Avoided) bool { return a.Node == n.Name }); at >= 0 {
 		return r.Avoid[at].Why
@@ -37,6 +41,11 @@ func (n Node) refuses(r Role) string {
 	}
 	if len(r.NodeTerms) > 0 && !slices.ContainsFunc(r.NodeTerms, n.matches) {
 		return "does not match the node affinity"
+	}
+	for i := range r.Volumes {
+		if !slices.ContainsFunc(r.Volumes[i].Terms, n.matches) {
+			return "cannot use the volume of claim " + r.Volumes[i].Claim + ", which is tied to other nodes"
+		}
 	}
 	return ""
 }

@@ -10,7 +10,7 @@ func (n *Node) same(o *Node) bool {
 	return n.Name == o.Name && maps.Equal(n.Labels, o.Labels) && slices.Equal(n.Taints, o.Taints) &&
 		n.Unschedulable == o.Unschedulable && n.Domains == o.Domains && n.NotReady == o.NotReady && n.Allocatable.same(o.Allocatable) &&
 		(n.Ports == nil) == (o.Ports == nil) && (n.Ports == nil || *n.Ports == *o.Ports) &&
-		slices.EqualFunc(n.Devices, o.Devices, Device.same) && n.Counts == o.Counts && slices.Equal(n.Unowned, o.Unowned)
+		slices.EqualFunc(n.Devices, o.Devices, Device.same) && n.Counts == o.Counts && n.Whole == o.Whole && n.Claims == o.Claims && slices.Equal(n.Unowned, o.Unowned)
 }
 
 func (d Device) same(o Device) bool {
@@ -28,17 +28,21 @@ func (r *Request) same(o *Request) bool {
 		r.NotBefore == o.NotBefore && r.Refused == o.Refused && r.Unsupported == o.Unsupported && r.Queue == o.Queue && r.User == o.User &&
 		slices.Equal(r.Evidence.Like, o.Evidence.Like) && r.Evidence.Declared == o.Evidence.Declared && r.Evidence.Limit == o.Evidence.Limit &&
 		slices.Equal(r.Evidence.Reports, o.Evidence.Reports) &&
-		r.Ran == o.Ran && r.Resumes == o.Resumes && r.Evictions == o.Evictions && r.Topology == o.Topology && r.Grows == o.Grows && slices.EqualFunc(r.Roles, o.Roles, Role.same)
+		r.Ran == o.Ran && r.Resumes == o.Resumes && r.Evictions == o.Evictions && r.Topology == o.Topology && r.Grows == o.Grows && r.Asked == o.Asked && slices.EqualFunc(r.Roles, o.Roles, Role.same)
 }
 
 func (r Role) same(o Role) bool {
-	return r.Name == o.Name && r.Replicas == o.Replicas && r.Min == o.Min && slices.Equal(r.Done, o.Done) && r.GPUs == o.GPUs && r.Share == o.Share &&
+	return r.Name == o.Name && r.Replicas == o.Replicas && r.Min == o.Min && slices.Equal(r.Done, o.Done) && r.GPUs == o.GPUs && r.Share == o.Share && r.NoClaims == o.NoClaims &&
 		slices.Equal(r.Models, o.Models) && r.Resources.same(o.Resources) && slices.Equal(r.FixedPorts, o.FixedPorts) &&
-		maps.Equal(r.NodeLabels, o.NodeLabels) && slices.EqualFunc(r.NodeTerms, o.NodeTerms, sameTerm) && slices.Equal(r.Tolerations, o.Tolerations) &&
+		maps.Equal(r.NodeLabels, o.NodeLabels) && slices.EqualFunc(r.NodeTerms, o.NodeTerms, sameTerm) && slices.EqualFunc(r.Volumes, o.Volumes, Volume.same) && slices.Equal(r.Tolerations, o.Tolerations) &&
 		slices.Equal(r.Avoid, o.Avoid) &&
 		r.Counted.same(o.Counted) &&
 		r.Spread == o.Spread && slices.EqualFunc(r.Prefers, o.Prefers, func(x, y Preference) bool { return x.Weight == y.Weight && sameTerm(x.Term, y.Term) }) &&
 		maps.Equal(r.Labels, o.Labels) && slices.EqualFunc(r.Peers, o.Peers, Peers.same)
+}
+
+func (v Volume) same(o Volume) bool {
+	return v.Claim == o.Claim && slices.EqualFunc(v.Terms, o.Terms, sameTerm)
 }
 
 func (c Counted) same(o Counted) bool {

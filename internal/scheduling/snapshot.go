@@ -86,6 +86,10 @@ type Node struct {
 	// one can be given, and what holds one without a name, or with a name that it
 	// does not have, holds any.
 	Counts bool
+	// Whole is true where no part of a device can be given.
+	Whole bool
+	// Claims is true where GPUs are given by claims, of which a pod gets one.
+	Claims bool
 	// Unowned are the GPUs that are not given out, because the node is not
 	// Muster's alone.
 	Unowned []ModelCount
@@ -202,6 +206,9 @@ type Request struct {
 	// Grows is true for an elastic gang whose attempt is under way and is not to
 	// end: it may be given further replicas, from NotBefore on.
 	Grows bool
+	// Asked is for how many of its members nodes were asked for, of whoever makes
+	// nodes; 0: nobody was asked.
+	Asked int32
 	// extends is the UID of the placed gang that this is a wish of.
 	extends string
 }
@@ -223,6 +230,9 @@ type Role struct {
 	GPUs int32
 	// Share is how much of one GPU each member needs, where GPUs is 0.
 	Share Share
+	// NoClaims is true of a pod of which several containers ask for GPUs: it gets
+	// none where [Node.Claims].
+	NoClaims bool
 	// Models are the models that will do, in order of preference. Empty: any.
 	Models []string
 	// Resources is what each member asks for beside GPUs.
@@ -234,6 +244,8 @@ type Role struct {
 	// NodeTerms are alternatives, each a list of conditions that must all
 	// hold. Empty: any node.
 	NodeTerms [][]Expression
+	// Volumes are those that tie members to nodes.
+	Volumes []Volume
 	// Tolerations accept taints.
 	Tolerations []Toleration
 	// Avoid are nodes that are not to be used for now.
@@ -248,6 +260,14 @@ type Role struct {
 	// are to be, given where others are.
 	Labels map[string]string
 	Peers  []Peers
+}
+
+// Volume is a claim whose volume not every node can use.
+type Volume struct {
+	// Claim is the claim's name.
+	Claim string
+	// Terms are alternatives, as in NodeTerms.
+	Terms [][]Expression
 }
 
 // Avoided is a node that is not to be used, and why, as in "refused it a moment
@@ -376,4 +396,6 @@ type Waiting struct {
 	Pod bool
 	// Reason says what it waits for.
 	Reason Reason
+	// Asked is as in [Request].
+	Asked int32
 }

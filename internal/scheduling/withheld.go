@@ -11,8 +11,8 @@ type Withheld struct {
 	Node  string
 	Model string
 	Count int
-	// Counts is true where a part of a GPU is asked for, and the node only counts
-	// its GPUs; else the node is not Muster's alone.
+	// Counts is true where a part of a GPU is asked for, and the node gives whole
+	// ones only; else the node is not Muster's alone.
 	Counts bool
 }
 
@@ -24,7 +24,7 @@ func (d *diagnosis) withheld(r *Role) []Withheld {
 	var out []Withheld
 	for i := range d.left.rooms {
 		n := d.left.rooms[i].node
-		counting := n.Counts && r.Share.some() && len(n.Devices) > 0
+		counting := (n.Counts || n.Whole) && r.Share.some() && len(n.Devices) > 0
 		if !counting && len(n.Unowned) == 0 || n.refuses(whole) != "" {
 			continue
 		}
@@ -55,7 +55,7 @@ func withheldText(list []Withheld) string {
 		what, nodes = append(what, fmt.Sprintf("%d %s of node %s", w.Count, w.Model, w.Node)), append(nodes, w.Node)
 	}
 	if list[0].Counts {
-		return "; of the GPUs of these nodes the kubelet picks which one is given, and gives whole ones: " + strings.Join(what, ", ") + "; ask for whole GPUs"
+		return "; these nodes give whole GPUs only: " + strings.Join(what, ", ") + "; ask for whole GPUs"
 	}
 	return "; not Muster's to give out: " + strings.Join(what, ", ") + " (`muster node add " + strings.Join(nodes, " ") + "`)"
 }

@@ -65,3 +65,35 @@ func TestLooseDevices(t *testing.T) {
 		})
 	}
 }
+
+// Where GPUs are given by claims, a driver may give whole ones only, and several
+// containers of one pod cannot ask.
+func TestGPUsByClaims(t *testing.T) {
+	whole := testNode("whole", "A100", 2)
+	whole.Claims, whole.Whole = true, true
+	parts := testNode("parts", "H100", 2)
+	parts.Claims = true
+	share := func(r *Request) { r.Roles[0].Share = Share{Milli: 250} }
+	severally := func(r *Request) { r.Roles[0].NoClaims = true }
+	for name, c := range map[string]struct {
+		request Request
+		node    string
+		says    string
+	}{
+		"whole ones":                 {gang("a").role("w", 1, 1, "A100").obj(), "whole", ""},
+		"a part":                     {gang("a").role("w", 1, 0).with(share).obj(), "parts", ""},
+		"a part of what is whole":    {gang("a").role("w", 1, 0, "A100").with(share).obj(), "", "these nodes give whole GPUs only: 2 A100 of node whole"},
+		"several containers ask":     {gang("a").role("w", 1, 1, "H100").with(severally).obj(), "", "have one ask for all of them"},
+		"members of one, on the one": {gang("a").role("w", 4, 0, "H100").with(share).obj(), "parts", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result := Decide(Snapshot{Nodes: []Node{whole, parts}, Requests: []Request{c.request}})
+			switch {
+			case c.node != "" && (len(result.Plans) != 1 || result.Plans[0].Members[0].Node != c.node):
+				t.Errorf("plans %+v, waiting %+v", result.Plans, result.Waiting)
+			case c.node == "" && (len(result.Waiting) != 1 || !strings.Contains(result.Waiting[0].Reason.Render(clock), c.says)):
+				t.Errorf("plans %+v, waiting %+v", result.Plans, result.Waiting)
+			}
+		})
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -109,6 +110,10 @@ func newTestCache(t *testing.T, api client.WithWatch) *testCache {
 		&v1alpha1.Queue{}:             func() client.ObjectList { return &v1alpha1.QueueList{} },
 		&corev1.Namespace{}:           func() client.ObjectList { return &corev1.NamespaceList{} },
 		&corev1.ResourceQuota{}:       func() client.ObjectList { return &corev1.ResourceQuotaList{} },
+		&resourcev1.ResourceSlice{}:   func() client.ObjectList { return &resourcev1.ResourceSliceList{} },
+
+		&corev1.PersistentVolumeClaim{}: func() client.ObjectList { return &corev1.PersistentVolumeClaimList{} },
+		&corev1.PersistentVolume{}:      func() client.ObjectList { return &corev1.PersistentVolumeList{} },
 	}
 	for kind, list := range lists {
 		lw := &toolscache.ListWatch{
@@ -174,6 +179,8 @@ func (c *testCache) List(_ context.Context, list client.ObjectList, _ ...client.
 	case *corev1.NamespaceList:
 		fill(c, &l.Items)
 	case *corev1.ResourceQuotaList:
+		fill(c, &l.Items)
+	case *resourcev1.ResourceSliceList:
 		fill(c, &l.Items)
 	}
 	return nil

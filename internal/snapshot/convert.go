@@ -7,15 +7,18 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/departure"
 	"github.com/muster-dev/muster/internal/scheduling"
 )
 
-// node turns a Node into the core's. An inventory that cannot be read makes
-// the node not ready, saying so, because its GPUs are not known.
-func (g gpuResources) node(n *corev1.Node) scheduling.Node {
+// node turns a Node into the core's, with what its drivers say of its GPUs. An
+// inventory that cannot be read makes the node not ready, saying so, because its
+// GPUs are not known.
+func (g gpuResources) node(n *corev1.Node, parts ...*resourcev1.ResourceSlice) scheduling.Node {
 	out := scheduling.Node{
 		Name:          n.Name,
 		Labels:        n.Labels,
@@ -32,7 +35,9 @@ func (g gpuResources) node(n *corev1.Node) scheduling.Node {
 	}
 	text := n.Annotations[v1alpha1.AnnotationInventory]
 	if text == "" {
-		g.count(n, &out)
+		if !named(n, parts, &out) {
+			g.count(n, &out)
+		}
 		return out
 	}
 	var inventory v1alpha1.NodeInventory
@@ -53,9 +58,15 @@ func (g gpuResources) node(n *corev1.Node) scheduling.Node {
 	return out
 }
 
-// notReady says why the node's Ready condition does not hold. A node that has
-// none yet is taken as it is.
+// departures are the signs by which a node is about to go, whatever is tolerated.
+var departures = departure.Known()
+
+// notReady says why the node's Ready condition does not hold, or that it is about
+// to go. A node that has no such condition yet is taken as it is.
 func notReady(n *corev1.Node) string {
+	if d, leaves := departures.Of(n); leaves {
+		return "it " + d.Why
+	}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
 			if c.Message != "" {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +34,10 @@ const (
 	reasonsWait = time.Second
 	retellEvery = 5 * time.Second
 )
+
+// firstWord is for how long the first word on a new gang is left to its
+// controller; times of creation have whole seconds.
+const firstWord = time.Second
 
 // telling is what a waiting gang or pod was told.
 type telling struct {
@@ -64,6 +69,7 @@ func (l *Loop) explain(ctx context.Context, paused string, now time.Time) time.T
 	began := time.Now()
 	waiting := l.core.Reasons(instant(now), paused)
 	l.observeWaiting(waiting)
+	l.want(waiting)
 	next := l.round(ctx, waiting, now)
 	l.reasons = reasons{due: !next.IsZero(), last: now, took: time.Since(began)}
 	return next
@@ -84,6 +90,9 @@ func (l *Loop) round(ctx context.Context, waiting []scheduling.Waiting, now time
 		text := scheduling.Coarse(w.Reason, clock)
 		if i < inFull {
 			text = w.Reason.Render(clock)
+		}
+		if w.Asked > 0 {
+			text += "; " + scheduling.AskedText(w.Asked)
 		}
 		uid := types.UID(w.UID)
 		if w.Pod {
@@ -133,8 +142,8 @@ func (l *Loop) tellGang(ctx context.Context, g *v1alpha1.Gang, text string, now 
 		return later
 	}
 	known, _ := l.learn(ctx, g, now)
-	if g.Status.Phase == "" && !known.invalid {
-		return later // its controller is about to write; telling it then saves a conflict
+	if at := g.CreationTimestamp.Add(firstWord); g.Status.Phase == "" && !known.invalid && now.Before(at) {
+		return at // its controller is about to write; telling it then saves a conflict
 	}
 	news, later := l.news(g, g.Status.Message, text, now)
 	if !news {
@@ -143,6 +152,9 @@ func (l *Loop) tellGang(ctx context.Context, g *v1alpha1.Gang, text string, now 
 	before := g.DeepCopy()
 	after := before.DeepCopy()
 	after.Status.Message = text
+	if after.Status.Phase == "" {
+		after.Status.Phase = v1alpha1.GangPending
+	}
 	if known.invalid {
 		at := metav1.NewTime(now)
 		after.Status.Outcome, after.Status.FinishTime = v1alpha1.GangFailed, &at
@@ -203,8 +215,9 @@ func (l *Loop) tellPod(ctx context.Context, p *corev1.Pod, text string, now time
 func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snapshot, error) {
 	nodes, gangs, placements, pods := &corev1.NodeList{}, &v1alpha1.GangList{}, &v1alpha1.PlacementList{}, &corev1.PodList{}
 	classes, queues, namespaces := &schedulingv1.PriorityClassList{}, &v1alpha1.QueueList{}, &corev1.NamespaceList{}
-	quotas := &corev1.ResourceQuotaList{}
-	for _, list := range []client.ObjectList{nodes, gangs, placements, pods, classes, queues, namespaces, quotas} {
+	quotas, claims, volumes := &corev1.ResourceQuotaList{}, &corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}
+	parts := &resourcev1.ResourceSliceList{}
+	for _, list := range []client.ObjectList{nodes, gangs, placements, pods, classes, queues, namespaces, quotas, claims, volumes, parts} {
 		if err := r.List(ctx, list); err != nil {
 			return scheduling.Snapshot{}, fmt.Errorf("listing %T: %w", list, err)
 		}
@@ -218,8 +231,22 @@ func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snaps
 		mine:  func(p *corev1.Pod) bool { return foreign(p, true) },
 		learn: func(g *v1alpha1.Gang) (learned, bool) { return gpus.asWritten(g), true },
 	}
+	of := byNode(parts.Items)
+	w.asked = map[types.UID]int32{}
+	for i := range pods.Items {
+		if gang := standsFor(&pods.Items[i]); gang != "" {
+			w.asked[gang]++
+		}
+	}
+	w.anchors = newAnchors()
+	for i := range claims.Items {
+		w.anchors.claim(client.ObjectKeyFromObject(&claims.Items[i]), &claims.Items[i])
+	}
+	for i := range volumes.Items {
+		w.anchors.volume(volumes.Items[i].Name, &volumes.Items[i])
+	}
 	for i := range nodes.Items {
-		w.nodes = append(w.nodes, gpus.node(&nodes.Items[i]))
+		w.nodes = append(w.nodes, gpus.node(&nodes.Items[i], of[nodes.Items[i].Name]...))
 	}
 	s := w.snapshot(now)
 	s.Usage = memories(queues.Items)

@@ -37,6 +37,8 @@ type lessons struct {
 
 	mu    sync.Mutex
 	known map[types.UID]*lesson
+	// twins are the questions of the last seconds.
+	twins map[question]*twins
 	wg    sync.WaitGroup
 }
 
@@ -52,7 +54,7 @@ type lesson struct {
 }
 
 func newLessons(c client.Client, gpus gpuResources, wake func(types.UID), concurrency int) *lessons {
-	return &lessons{client: c, gpus: gpus, wake: wake, slots: make(chan struct{}, concurrency), known: map[types.UID]*lesson{}}
+	return &lessons{client: c, gpus: gpus, wake: wake, slots: make(chan struct{}, concurrency), known: map[types.UID]*lesson{}, twins: map[question]*twins{}}
 }
 
 // look returns what is known of a gang's pods, and asks if nothing is. It does
@@ -96,6 +98,7 @@ func (l *lessons) asking() bool {
 // hurry asks again soon for what was refused: what refused it has changed.
 func (l *lessons) hurry() {
 	l.mu.Lock()
+	clear(l.twins)
 	var refused []types.UID
 	for gang, k := range l.known {
 		if k.answer.refused != "" && !k.answer.invalid {
@@ -115,18 +118,7 @@ func (l *lessons) wait() { l.wg.Wait() }
 // ask makes one dry run for each role and records what came of it.
 func (l *lessons) ask(ctx context.Context, g *v1alpha1.Gang, k *lesson) {
 	defer l.wg.Done()
-	answers := make([]*corev1.Pod, len(g.Spec.Roles))
-	errs := make([]error, len(g.Spec.Roles))
-	var wg sync.WaitGroup
-	for i := range g.Spec.Roles {
-		wg.Go(func() {
-			l.slots <- struct{}{}
-			defer func() { <-l.slots }()
-			answers[i] = l.gpus.sample(g, &g.Spec.Roles[i])
-			errs[i] = l.client.Create(ctx, answers[i], client.DryRunAll)
-		})
-	}
-	wg.Wait()
+	answers, errs := l.dryRun(ctx, g)
 	answer, known := l.gpus.learn(g, answers, errs)
 
 	l.mu.Lock()

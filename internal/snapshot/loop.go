@@ -295,5 +295,5 @@ func (l *Loop) mine(p *corev1.Pod) bool {
 func foreign(p *corev1.Pod, defaultToo bool) bool {
 	name := p.Spec.SchedulerName
 	ours := name == v1alpha1.SchedulerName || (defaultToo && name == corev1.DefaultSchedulerName)
-	return ours && p.DeletionTimestamp == nil && !ended(p) && len(p.Spec.SchedulingGates) == 0
+	return ours && p.DeletionTimestamp == nil && standsFor(p) == "" && !ended(p) && len(p.Spec.SchedulingGates) == 0
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +28,7 @@ import (
 type mirror struct {
 	mu         sync.Mutex
 	nodes      map[string]*corev1.Node
+	parts      map[string]map[string]*resourcev1.ResourceSlice // by node and name
 	gangs      map[types.UID]*v1alpha1.Gang
 	placements map[types.NamespacedName]*v1alpha1.Placement
 	pods       map[types.UID]*corev1.Pod
@@ -48,6 +50,14 @@ type mirror struct {
 	members map[types.UID]map[types.UID]*corev1.Pod
 	// seatings are the members of placements that were looked for.
 	seatings map[types.NamespacedName]seating
+
+	// departed are pods of each gang that went without a word: they are named when
+	// the gang is told of the next time, for it may be known with them.
+	departed map[types.UID]map[types.UID]bool
+	// places are the placeholders of each gang.
+	places map[types.UID]map[types.UID]bool
+	// anchors say where the volumes of claims can be used.
+	anchors *anchors
 
 	dirty dirt
 	// shared says of each node whether its pods share its ports. It is for the
@@ -77,13 +87,13 @@ func newDirt() dirt {
 
 func newMirror() *mirror {
 	return &mirror{
-		nodes: map[string]*corev1.Node{}, gangs: map[types.UID]*v1alpha1.Gang{}, placements: map[types.NamespacedName]*v1alpha1.Placement{},
+		nodes: map[string]*corev1.Node{}, parts: map[string]map[string]*resourcev1.ResourceSlice{}, gangs: map[types.UID]*v1alpha1.Gang{}, placements: map[types.NamespacedName]*v1alpha1.Placement{},
 		pods: map[types.UID]*corev1.Pod{}, queues: map[string]*v1alpha1.Queue{}, classes: map[string]*schedulingv1.PriorityClass{},
 		quotas:  map[types.NamespacedName]*corev1.ResourceQuota{},
 		counts:  func(*v1alpha1.Placement) bool { return true },
 		tied:    map[types.UID]bool{},
 		journal: map[types.UID]map[types.NamespacedName]*v1alpha1.Placement{}, members: map[types.UID]map[types.UID]*corev1.Pod{},
-		seatings: map[types.NamespacedName]seating{}, dirty: newDirt(), shared: map[string]bool{},
+		seatings: map[types.NamespacedName]seating{}, anchors: newAnchors(), departed: map[types.UID]map[types.UID]bool{}, places: map[types.UID]map[types.UID]bool{}, dirty: newDirt(), shared: map[string]bool{},
 	}
 }
 
@@ -99,15 +109,21 @@ func (m *mirror) touch(unit types.UID) {
 func (m *mirror) shown(object client.Object) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.dirty.spaces[object.GetNamespace()] = true
+	if !ofStorage(object) {
+		m.dirty.spaces[object.GetNamespace()] = true
+	}
 	switch o := object.(type) {
 	case *corev1.ResourceQuota:
 		m.quotas[client.ObjectKeyFromObject(o)] = o
 	case *corev1.Node:
 		m.nodes[o.Name], m.dirty.nodes[o.Name] = o, true
+	case *resourcev1.ResourceSlice:
+		into(m.parts, nodeOf(o), o.Name, o)
+		m.dirty.nodes[nodeOf(o)] = true
 	case *v1alpha1.Gang:
 		m.gangs[o.UID], m.dirty.units[o.UID] = o, true
 		m.tie(o.UID, tiedGang(o))
+		m.anchors.names(o.UID, claimsOf(o.Namespace, templates(o)...))
 	case *v1alpha1.Placement:
 		if old := m.placements[keyOf(o)]; old != nil && old.Spec.GangUID != o.Spec.GangUID {
 			m.lostPlacement(old)
@@ -116,6 +132,11 @@ func (m *mirror) shown(object client.Object) {
 		into(m.journal, o.Spec.GangUID, keyOf(o), o)
 		m.dirty.units[o.Spec.GangUID] = true
 	case *corev1.Pod:
+		if gang := standsFor(o); gang != "" {
+			into(m.places, gang, o.UID, true)
+			m.dirty.units[gang] = true
+			return
+		}
 		old := m.pods[o.UID]
 		if old != nil && gangOf(old) != gangOf(o) {
 			outOf(m.members, gangOf(old), o.UID)
@@ -129,9 +150,18 @@ func (m *mirror) shown(object client.Object) {
 		}
 		m.pods[o.UID] = o
 		m.tie(o.UID, tied(&o.Spec))
+		if o.Spec.NodeName == "" {
+			m.anchors.names(o.UID, claimsOf(o.Namespace, &o.Spec))
+		} else {
+			m.anchors.names(o.UID, nil)
+		}
 		if gang := gangOf(o); gang != "" {
 			into(m.members, gang, o.UID, o)
 		}
+	case *corev1.PersistentVolumeClaim:
+		maps.Copy(m.dirty.units, m.anchors.claim(client.ObjectKeyFromObject(o), o))
+	case *corev1.PersistentVolume:
+		maps.Copy(m.dirty.units, m.anchors.volume(o.Name, o))
 	case *v1alpha1.Queue:
 		m.queues[o.Name], m.dirty.queues = o, true
 	case *schedulingv1.PriorityClass:
@@ -147,26 +177,44 @@ func (m *mirror) shown(object client.Object) {
 func (m *mirror) gone(object client.Object) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.dirty.spaces[object.GetNamespace()] = true
+	if !ofStorage(object) {
+		m.dirty.spaces[object.GetNamespace()] = true
+	}
 	switch o := object.(type) {
 	case *corev1.ResourceQuota:
 		delete(m.quotas, client.ObjectKeyFromObject(o))
 	case *corev1.Node:
 		delete(m.nodes, o.Name)
 		m.dirty.nodes[o.Name] = true
+	case *resourcev1.ResourceSlice:
+		outOf(m.parts, nodeOf(o), o.Name)
+		m.dirty.nodes[nodeOf(o)] = true
 	case *v1alpha1.Gang:
 		delete(m.gangs, o.UID)
 		m.tie(o.UID, false)
+		m.anchors.names(o.UID, nil)
 		m.dirty.units[o.UID] = true
 	case *v1alpha1.Placement:
 		m.lostPlacement(o)
 	case *corev1.Pod:
+		if gang := standsFor(o); gang != "" {
+			outOf(m.places, gang, o.UID)
+			m.dirty.units[gang] = true
+			return
+		}
 		if old := m.pods[o.UID]; old == nil || m.effect(old, nil) != silent {
 			m.dirtyPod(o)
+		} else {
+			into(m.departed, gangOf(o), o.UID, true)
 		}
 		delete(m.pods, o.UID)
 		m.tie(o.UID, false)
+		m.anchors.names(o.UID, nil)
 		outOf(m.members, gangOf(o), o.UID)
+	case *corev1.PersistentVolumeClaim:
+		maps.Copy(m.dirty.units, m.anchors.claim(client.ObjectKeyFromObject(o), nil))
+	case *corev1.PersistentVolume:
+		maps.Copy(m.dirty.units, m.anchors.volume(o.Name, nil))
 	case *v1alpha1.Queue:
 		delete(m.queues, o.Name)
 		m.dirty.queues = true
@@ -322,8 +370,8 @@ func (m *mirror) take(ahead copied, all bool) taken {
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.nodes)) {
 		if n := m.nodes[name]; n != nil {
-			t.nodes = append(t.nodes, m.gpus.node(n))
-		} else {
+			t.nodes = append(t.nodes, m.gpus.node(n, values(m.parts[name])...))
+		} else if name != "" {
 			t.nodesGone = append(t.nodesGone, name)
 		}
 	}
@@ -342,7 +390,12 @@ func (m *mirror) take(ahead copied, all bool) taken {
 			d.units[unitOf(p)], d.pods[unitOf(p)] = true, true
 		}
 	}
+	for unit := range d.units {
+		maps.Copy(d.pods, m.departed[unit])
+		delete(m.departed, unit)
+	}
 	m.units(&t, slices.Sorted(maps.Keys(d.units)), ahead)
+	t.anchors, t.asked = m.anchors.part(d.units), m.asked(d.units)
 	for i := range t.pods {
 		d.pods[t.pods[i].UID] = true
 	}

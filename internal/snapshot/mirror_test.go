@@ -39,6 +39,10 @@ type store struct {
 	classes    map[string]*schedulingv1.PriorityClass
 	quotas     map[string]*corev1.ResourceQuota
 	namespace  *corev1.Namespace
+	claims     map[string]*corev1.PersistentVolumeClaim
+	volumes    map[string]*corev1.PersistentVolume
+	// places are the pods that ask for nodes.
+	places map[string]*corev1.Pod
 	// sent are writes of plans that have not arrived yet, and ordered what was
 	// ordered back and does not show that yet.
 	sent, ordered []*v1alpha1.Placement
@@ -64,6 +68,7 @@ func newStore(t *testing.T, seed uint64) *store {
 		t:      t, rng: rand.New(rand.NewPCG(seed, 3)), loop: loop, now: time.Unix(1_700_000_000, 0),
 		nodes: map[string]*corev1.Node{}, gangs: map[string]*v1alpha1.Gang{}, placements: map[string]*v1alpha1.Placement{},
 		pods: map[string]*corev1.Pod{}, queues: map[string]*v1alpha1.Queue{}, classes: map[string]*schedulingv1.PriorityClass{}, quotas: map[string]*corev1.ResourceQuota{},
+		claims: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{}, places: map[string]*corev1.Pod{},
 		namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SystemNamespace}},
 	}
 	for range 3 {
@@ -150,6 +155,7 @@ func (s *store) arrive() {
 	if s.varied {
 		s.vary(g)
 	}
+	s.use(&g.Spec.Roles[0].Template.Spec)
 	put(s, s.gangs, g)
 }
 
@@ -250,6 +256,7 @@ func (s *store) foreign() {
 		if s.rng.IntN(3) == 0 {
 			o.Spec.SchedulerName, o.Spec.NodeName = "another", fmt.Sprint("n", s.rng.IntN(5))
 		}
+		s.use(&o.Spec)
 		put(s, s.pods, o)
 		return
 	}
@@ -337,7 +344,7 @@ func (s *store) flow() {
 	s.now = s.now.Add(time.Duration(s.rng.IntN(7200)) * time.Second)
 	s.arriveWrites()
 	s.obey()
-	happenings := []func(){s.arrive, s.arrive, s.alter, s.alter, s.members, s.members, s.members, s.foreign, s.node, s.settings, s.end}
+	happenings := []func(){s.arrive, s.arrive, s.alter, s.alter, s.members, s.members, s.members, s.foreign, s.node, s.settings, s.end, s.storage, s.askForNodes}
 	if s.varied {
 		happenings = append(happenings, s.start, s.start)
 	}
@@ -358,8 +365,9 @@ func (s *store) listed() scheduling.Snapshot {
 		mine:  s.loop.mine, highest: s.loop.assumed.highestOf(dereferenced(values(s.gangs))), priority: priorities(dereferenced(values(s.classes))),
 		gangs: dereferenced(values(s.gangs)), placements: dereferenced(values(s.placements)),
 		queues: manifest.Specs(dereferenced(values(s.queues))), quotas: dereferenced(values(s.quotas)), counted: gpuResources(nil).podRole,
-		leaving: ahead.leaving,
+		leaving: ahead.leaving, anchors: newAnchors(), asked: map[types.UID]int32{},
 	}
+	s.listStorage(&w)
 	w.placements = slices.DeleteFunc(w.placements, func(p v1alpha1.Placement) bool { return !s.loop.counts(&p) })
 	for _, n := range values(s.nodes) {
 		w.nodes = append(w.nodes, s.loop.mirror.gpus.node(n))

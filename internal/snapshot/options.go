@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/scheduling"
 )
 
@@ -56,6 +57,10 @@ type Options struct {
 	Concurrency int
 	// Observer is told how the loop does. Default: nobody.
 	Observer Observer
+	// Wanting is told which gangs wait, and which of them would start if nodes
+	// came, both in their order, whenever that was worked out. It must not block,
+	// and the gangs are not to be changed. Nil: nobody wants to know.
+	Wanting func(waiting, wanting []*v1alpha1.Gang)
 }
 
 // Observer is told how a loop does. Its methods are called from passes and must

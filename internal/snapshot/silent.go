@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -79,8 +80,18 @@ func (m *mirror) effect(before, after *corev1.Pod) effect {
 // before and after, for pods that are on a node.
 func alike(a, b *corev1.Pod) bool {
 	return a.UID == b.UID && gangOf(a) == gangOf(b) && a.Spec.NodeName != "" && a.Spec.NodeName == b.Spec.NodeName &&
-		sameMap(a.Labels, b.Labels) && sameMap(a.Annotations, b.Annotations) &&
+		sameMap(a.Labels, b.Labels) && sameMap(read(a.Annotations), read(b.Annotations)) &&
 		(a.Generation != 0 && a.Generation == b.Generation || equality.Semantic.DeepEqual(&a.Spec, &b.Spec))
+}
+
+// read are the annotations of a pod that anything depends on.
+func read(annotations map[string]string) map[string]string {
+	if _, some := annotations[v1alpha1.AnnotationClaimed]; !some {
+		return annotations
+	}
+	out := maps.Clone(annotations)
+	delete(out, v1alpha1.AnnotationClaimed)
+	return out
 }
 
 func sameMap(a, b map[string]string) bool {

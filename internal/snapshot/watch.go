@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -16,7 +17,8 @@ import (
 // watch registers what triggers a pass and waits until everything that exists
 // has been shown to it once.
 func (l *Loop) watch(ctx context.Context) error {
-	kinds := []client.Object{&corev1.Node{}, &v1alpha1.Gang{}, &v1alpha1.Placement{}, &corev1.Pod{}, &schedulingv1.PriorityClass{}, &v1alpha1.Queue{}, &corev1.Namespace{}, &corev1.ResourceQuota{}}
+	kinds := []client.Object{&corev1.Node{}, &v1alpha1.Gang{}, &v1alpha1.Placement{}, &corev1.Pod{}, &schedulingv1.PriorityClass{}, &v1alpha1.Queue{}, &corev1.Namespace{}, &corev1.ResourceQuota{},
+		&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &resourcev1.ResourceSlice{}}
 	var synced []toolscache.InformerSynced
 	for _, kind := range kinds {
 		informer, err := l.options.Cache.GetInformer(ctx, kind)
@@ -61,7 +63,7 @@ func (l *Loop) shown(before, after any) {
 			l.assumed.noBinding(obj.UID)
 		}
 	}
-	if before == nil || matters(before, after) {
+	if before == nil && !idle(object) || before != nil && matters(before, after) {
 		if _, quota := after.(*corev1.ResourceQuota); quota {
 			l.lessons.hurry()
 		}
@@ -87,6 +89,13 @@ func (l *Loop) gone(obj any) {
 	l.trigger()
 }
 
+// idle reports whether an object that is new changes no decision: a claim that is
+// not bound yet.
+func idle(object client.Object) bool {
+	claim, is := object.(*corev1.PersistentVolumeClaim)
+	return is && claim.Spec.VolumeName == ""
+}
+
 // matters reports whether a change can change a decision: heartbeats, probes
 // and messages cannot.
 func matters(before, after any) bool {
@@ -109,6 +118,12 @@ func matters(before, after any) bool {
 	case *corev1.ResourceQuota:
 		a := before.(*corev1.ResourceQuota)
 		return a.Generation != b.Generation || !equality.Semantic.DeepEqual(a.Spec, b.Spec) || !equality.Semantic.DeepEqual(a.Status, b.Status)
+	case *resourcev1.ResourceSlice:
+		return !equality.Semantic.DeepEqual(before.(*resourcev1.ResourceSlice).Spec, b.Spec)
+	case *corev1.PersistentVolumeClaim:
+		return before.(*corev1.PersistentVolumeClaim).Spec.VolumeName != b.Spec.VolumeName
+	case *corev1.PersistentVolume:
+		return !equality.Semantic.DeepEqual(affinityOf(before.(*corev1.PersistentVolume)), affinityOf(b))
 	case *corev1.Namespace:
 		return b.Name == v1alpha1.SystemNamespace && before.(*corev1.Namespace).Annotations[v1alpha1.AnnotationPaused] != b.Annotations[v1alpha1.AnnotationPaused]
 	case *corev1.Pod:

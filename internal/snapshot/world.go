@@ -49,6 +49,10 @@ type world struct {
 	// tied is true if anything has rules about where others are, here or beside
 	// what is shown here.
 	tied bool
+	// anchors say where the volumes of claims can be used.
+	anchors *anchors
+	// asked is for how many members of a gang nodes were asked for.
+	asked map[types.UID]int32
 	// leaving are the placements that were ordered back, which they may not show
 	// yet, and their gangs.
 	leaving map[types.UID]types.UID
@@ -181,6 +185,14 @@ func (w world) podRequest(p *corev1.Pod) scheduling.Request {
 		Priority: priority, Created: instant(p.CreationTimestamp.Time),
 		Roles: []scheduling.Role{w.gpus.role("pod", 1, &p.Spec, words(p.Annotations[v1alpha1.AnnotationGPUModels]))},
 	}
+	if len(p.Spec.ResourceClaims) > 0 && unsupported == "" {
+		req.Unsupported = "spec.resourceClaims: Muster gives out devices by its own claims; ask for GPUs in the resources of a container (limits: " + v1alpha1.ResourceGPU + ")"
+	}
+	if r := &req.Roles[0]; r.GPUs > 0 || r.Share != (scheduling.Share{}) {
+		_, _, only := w.gpus.asker(&p.Spec)
+		r.NoClaims = !only
+	}
+	req.Roles[0].Volumes = w.anchors.of(p.Namespace, &p.Spec)
 	if w.tied {
 		req.Roles[0].Labels = p.Labels
 		var problem string
@@ -202,6 +214,7 @@ func (w world) gangRequest(g *v1alpha1.Gang, placed bool) (scheduling.Request, b
 		Created: instant(g.CreationTimestamp.Time), Attempt: g.Status.Attempt,
 		Queue: g.Spec.Queue, User: manifest.User(g.Annotations), Evidence: evidence(g), Resumes: g.Spec.Resumable,
 		Ran: estimate.Span(g.Status.RanSeconds) * estimate.Second, Evictions: g.Status.Evictions,
+		Asked:     w.asked[g.UID],
 		Suspended: g.Spec.Suspend, Finished: g.Status.Outcome != "", Draining: draining(g) || w.highest[g.UID] > g.Status.Attempt,
 	}
 	if g.Status.NotBefore != nil {
@@ -234,6 +247,9 @@ func (w world) gangRequest(g *v1alpha1.Gang, placed bool) (scheduling.Request, b
 	req.Roles = slices.Clone(known.roles)
 	for i := range req.Roles {
 		req.Roles[i].Avoid = avoided(g)
+		if r := roleOf(g, req.Roles[i].Name); r != nil {
+			req.Roles[i].Volumes = w.anchors.of(g.Namespace, &r.Template.Spec)
+		}
 		if !w.tied {
 			req.Roles[i].Labels = nil
 		}
@@ -244,6 +260,16 @@ func (w world) gangRequest(g *v1alpha1.Gang, placed bool) (scheduling.Request, b
 		}
 	}
 	return req, true
+}
+
+// roleOf is a gang's role of this name, nil if there is none.
+func roleOf(g *v1alpha1.Gang, name string) *v1alpha1.GangRole {
+	for i := range g.Spec.Roles {
+		if g.Spec.Roles[i].Name == name {
+			return &g.Spec.Roles[i]
+		}
+	}
+	return nil
 }
 
 // draining reports whether an earlier attempt has not been given back yet, as

@@ -109,7 +109,7 @@ func (l *Loop) createPlacement(ctx context.Context, p *v1alpha1.Placement, gener
 	unclear := false
 	for wait := again; ; wait = min(2*wait, time.Second) {
 		err := l.mayWrite(ctx)
-		if err == nil && fencing.Drops(unclear) {
+		if err == nil && fencing.Drops(unclear) && afresh(p) {
 			err = l.fresh(ctx, p, generation)
 		}
 		sent := err == nil
@@ -152,6 +152,12 @@ func (l *Loop) bounded(ctx context.Context, write func(context.Context) error) e
 	defer cancel()
 	return write(ctx)
 }
+
+// afresh reports whether something of a gang may have been given back before a
+// Placement is written: then it must not be written for what the gang was. The
+// first attempt cannot have been, but by another scheduler, and then it is
+// spent; and a gang that is suspended or deleted meanwhile gives it back.
+func afresh(p *v1alpha1.Placement) bool { return p.Spec.Attempt > 1 || p.Spec.Extends != "" }
 
 // fresh checks with the API server that the gang still wants this attempt.
 func (l *Loop) fresh(ctx context.Context, p *v1alpha1.Placement, generation int64) error {
@@ -217,8 +223,16 @@ func (l *Loop) bind(ctx context.Context, p *corev1.Pod, plan scheduling.Plan) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion, Annotations: annotations},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: to.Node},
 	}
+	gpus := l.mirror.gpusAt(to.Node, to.GPUs)
 	l.background(ctx, func() {
-		if err := l.createBinding(ctx, bound, binding); err != nil && ctx.Err() == nil {
+		var err error
+		if len(gpus) > 0 {
+			binding.ResourceVersion, err = l.claim(ctx, bound, gpus, journalled(to.Share))
+		}
+		if err == nil {
+			err = l.createBinding(ctx, bound, binding)
+		}
+		if err != nil && ctx.Err() == nil {
 			l.assumed.noBinding(p.UID)
 			l.later()
 			if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !errors.Is(err, fencing.ErrDeposed) {

@@ -185,7 +185,7 @@ func (n *Node) Import(ctx context.Context, image Image) error {
 }
 
 func (n *Node) importFile(ctx context.Context, path string) error {
-	output, err := n.Command(ctx, n.cluster.bin+"/ctr", "--namespace", "k8s.io", "images", "import", "--discard-unpacked-layers", path).CombinedOutput()
+	output, err := n.Command(ctx, n.cluster.bin+"/ctr", "--namespace", "k8s.io", "images", "import", "--local", "--discard-unpacked-layers", path).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("importing an image on %s: %w\n%s", n.Name, err, output)
 	}

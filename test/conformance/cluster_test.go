@@ -18,12 +18,16 @@ import (
 	"github.com/muster-dev/muster/test/e2e/harness"
 )
 
-func init() { platforms["cluster"] = realKubernetes }
+func init() {
+	platforms["cluster"] = func(ctx context.Context) (*platform, error) { return realKubernetes(ctx, false) }
+	platforms["agent"] = func(ctx context.Context) (*platform, error) { return realKubernetes(ctx, true) }
+}
 
 // realKubernetes starts one with two nodes of two pretended GPUs each, beside
 // one without, and installs Muster on it as its users do: the chart, the manager
-// in a pod, and who owns the GPU nodes.
-func realKubernetes(ctx context.Context) (*platform, error) {
+// in a pod, and who owns the GPU nodes. The GPUs are named by Muster's agent, or
+// counted by a device plugin.
+func realKubernetes(ctx context.Context, agent bool) (*platform, error) {
 	shell, err := cluster.Shell(ctx)
 	if err != nil {
 		return nil, err
@@ -41,20 +45,32 @@ func realKubernetes(ctx context.Context) (*platform, error) {
 		return nil, err
 	}
 	python.Files = append(python.Files, cluster.File{To: quickstart(), From: quickstart()})
+	return startKubernetes(ctx, agent, manager, shell, python)
+}
+
+// startKubernetes is the same with these images, of which the first has the
+// shell.
+func startKubernetes(ctx context.Context, agent bool, manager cluster.Image, images ...cluster.Image) (*platform, error) {
 	const product = "NVIDIA-A100-SXM4-80GB"
-	gpu := cluster.NodeOptions{GPUs: 2, Product: product, Images: []cluster.Image{shell, python}}
+	gpu := cluster.NodeOptions{GPUs: 2, Product: product, Images: images}
+	if agent {
+		gpu = cluster.NodeOptions{Images: append([]cluster.Image{manager}, images...)}
+	}
 	started, err := cluster.Start(ctx, cluster.Options{
-		Scheduler: true, Nodes: []cluster.NodeOptions{gpu, gpu, {Images: []cluster.Image{shell, python, manager}}},
+		Scheduler: true, Nodes: []cluster.NodeOptions{gpu, gpu, {Images: append([]cluster.Image{manager}, images...)}},
 	})
 	if err != nil {
 		return nil, err
 	}
 	p := &platform{
 		kubeconfig: started.Kubeconfig(), image: cluster.ShellImage, python: cluster.PythonImage, absent: "muster.test/absent:1", model: "A100",
-		stop: func(context.Context) error { return started.Stop() },
+		counts: !agent, asks: true,
+		stop:    func(context.Context) error { return started.Stop() },
+		another: func(ctx context.Context) (*platform, error) { return startKubernetes(ctx, agent, manager, images[0]) },
+		vanish:  func(node string) error { return started.Node(node).Vanish() },
 	}
 	p.storage = p.folder
-	if err := p.install(ctx); err != nil {
+	if err := p.install(ctx, agent); err != nil {
 		return nil, errors.Join(err, started.Stop())
 	}
 	if err := p.connectOnceServed(ctx); err != nil {
@@ -64,12 +80,16 @@ func realKubernetes(ctx context.Context) (*platform, error) {
 }
 
 // install puts Muster on the cluster and gives it the nodes with GPUs.
-func (p *platform) install(ctx context.Context) error {
+func (p *platform) install(ctx context.Context, agent bool) error {
+	more, add := "", ""
+	if agent {
+		more, add = " --set agent.create=true --set agent.simulateGPUs=2xA100", " --force" // which the nodes show once they have the agent
+	}
 	for _, line := range []string{
 		"install --set image.repository=muster.test/muster --set image.tag=v1 --set manager.replicas=1 --set manager.resources.limits=null" +
 			" --set manager.extraArgs[0]=--store-folder=/tmp/store" +
-			" --set manager.nodeSelector.kubernetes\\.io/hostname=node-3 --set defaultQueue.subjects[0].kind=Group --set defaultQueue.subjects[0].name=system:authenticated",
-		"node add node-1 node-2",
+			" --set manager.nodeSelector.kubernetes\\.io/hostname=node-3 --set autoscaler.enabled=true --set autoscaler.after=1s --set defaultQueue.subjects[0].kind=Group --set defaultQueue.subjects[0].name=system:authenticated" + more,
+		"node add node-1 node-2" + add,
 	} {
 		cmd := exec.CommandContext(ctx, harness.Binary(), append([]string{"--kubeconfig", p.kubeconfig}, strings.Fields(line)...)...)
 		if r := harness.Finish(cmd); r.Code != 0 {

@@ -3,7 +3,8 @@
 // a real Kubernetes. A difference is a bug.
 //
 // $MUSTER_PLATFORM says against which: "embedded" (the default) starts one in
-// each tier that the machine allows; "cluster" starts a real Kubernetes.
+// each tier that the machine allows; "cluster" starts a real Kubernetes
+// whose GPUs a device plugin counts, "agent" one where Muster's agent names them.
 //
 // Vocabulary: a platform is one Muster, with four GPUs that are all alike and
 // an image in which there are a shell, bash and busybox. How members run, and on how many nodes, a

@@ -32,9 +32,18 @@ type platform struct {
 	absent string
 	// model is what users call its GPUs.
 	model string
-	api   client.WithWatch
-	core  kubernetes.Interface
-	stop  func(context.Context) error
+	// counts is true where a device plugin counts the GPUs: no part of one can be
+	// given there.
+	counts bool
+	// asks is true where gangs that wait ask for nodes.
+	asks bool
+	// another starts another platform of the kind, and vanish pulls the plug of one
+	// of its nodes. Nil where a node that vanishes takes Muster along.
+	another func(context.Context) (*platform, error)
+	vanish  func(node string) error
+	api     client.WithWatch
+	core    kubernetes.Interface
+	stop    func(context.Context) error
 	// storage makes the folder behind the next claim, where nothing else
 	// does.
 	storage func(testing.TB)
@@ -54,7 +63,7 @@ func run(m *testing.M) int {
 	name := os.Getenv("MUSTER_PLATFORM")
 	start := platforms[name]
 	if start == nil {
-		fmt.Printf("MUSTER_PLATFORM is %q: there are embedded and cluster\n", name)
+		fmt.Printf("MUSTER_PLATFORM is %q: there are embedded, cluster and agent\n", name)
 		return 2
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)

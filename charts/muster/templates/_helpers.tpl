@@ -39,7 +39,7 @@ system:serviceaccount:{{ .Release.Namespace }}:muster-manager
 
 {{/* Cluster machinery that deletes, collects and lets go on others' behalf. */}}
 {{- define "muster.machinery" -}}
-request.userInfo.username == 'system:kube-controller-manager' || request.userInfo.username in ['system:serviceaccount:kube-system:generic-garbage-collector', 'system:serviceaccount:kube-system:namespace-controller']
+request.userInfo.username == 'system:kube-controller-manager' || request.userInfo.username in ['system:serviceaccount:kube-system:generic-garbage-collector', 'system:serviceaccount:kube-system:namespace-controller', 'system:serviceaccount:kube-system:resource-claim-controller']
 {{- end }}
 
 {{/* A policy's binding: everywhere. */}}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/version"
 	"github.com/muster-dev/muster/internal/installation"
@@ -28,6 +30,7 @@ type scene struct {
 	nodes   []corev1.Node
 	pods    []corev1.Pod
 	slices  []resourcev1.ResourceSlice
+	daemons []appsv1.DaemonSet
 	classes []storagev1.StorageClass
 	beats   []coordinationv1.Lease
 	clock   clocks
@@ -90,6 +93,8 @@ func elsewhere(ctx context.Context, f *connection.Factory) ([]Finding, error) {
 		s.nodes, s.slices = nodes.Items, parts.Items
 		return nil
 	})
+	var daemons appsv1.DaemonSetList
+	look("node agent", judgeAgent, list(&daemons, "the agents", client.InNamespace(v1alpha1.SystemNamespace)), func() error { s.daemons = daemons.Items; return nil })
 	look("other schedulers", judgeSchedulers, list(&pods, "the pods"), func() error { s.pods = pods.Items; return nil })
 	look("storage", judgeStorage, list(&classes, "the storage classes"), func() error { s.classes = classes.Items; return nil })
 	look("clocks", judgeClocks,

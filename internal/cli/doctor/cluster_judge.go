@@ -87,7 +87,7 @@ func judgeGPUs(s scene) []Finding {
 			drivers[*spec.NodeName] = append(drivers[*spec.NodeName], spec.Driver)
 		}
 	}
-	var able, owned, bare, unnamed []string
+	var able, owned, bare, unnamed, twice []string
 	for i := range s.nodes {
 		n := &s.nodes[i]
 		count := n.Status.Allocatable[v1alpha1.ResourceGPU]
@@ -96,6 +96,9 @@ func judgeGPUs(s scene) []Finding {
 			able = append(able, n.Name)
 			if n.Labels[installation.LabelOwned] == "true" {
 				owned = append(owned, n.Name)
+			}
+			if gpus := slices.DeleteFunc(slices.Clone(drivers[n.Name]), notGPUs); len(gpus) > 1 || len(gpus) == 1 && count.Value() > 0 {
+				twice = append(twice, n.Name)
 			}
 			if len(drivers[n.Name]) == 0 && (n.Labels[v1alpha1.LabelGPUModel] == "" || n.Labels[labelGPUMemory] == "") {
 				unnamed = append(unnamed, n.Name)
@@ -117,11 +120,37 @@ func judgeGPUs(s scene) []Finding {
 	case len(able) > 0:
 		out = append(out, Finding{"GPUs", Good, fmt.Sprintf("%s with GPUs, of which Muster has %s", terminal.Count(int64(len(able)), "node"), some(owned)), ""})
 	}
+	if len(twice) > 0 {
+		out = append(out, Finding{"GPU owners", Limited, "the GPUs of nodes are given out twice, by a device plugin and a DRA driver or by two drivers: " + some(twice),
+			"keep one of them on each node; Muster uses the driver's, and what the plugin gives out beside it is not in its ledger"})
+	}
 	if len(unnamed) > 0 {
 		out = append(out, Finding{"GPU models", Limited, "model or memory of the GPUs is not known of " + some(unnamed),
 			"install GPU feature discovery, or label them: kubectl label node NODE nvidia.com/gpu.product=NVIDIA-A100-SXM4-80GB nvidia.com/gpu.memory=81920"})
 	}
 	return out
+}
+
+// notGPUs reports that a DRA driver gives out something else.
+func notGPUs(driver string) bool { return !strings.HasPrefix(driver, "gpu.") }
+
+// judgeAgent looks whether Muster's agent runs beside the kubelets that it is to
+// run beside; nothing is said where it is not wanted.
+func judgeAgent(s scene) []Finding {
+	const name = "node agent"
+	for i := range s.daemons {
+		if d := &s.daemons[i]; d.Name == "muster-node" {
+			want, have := d.Status.DesiredNumberScheduled, d.Status.NumberReady
+			switch {
+			case want == 0:
+				return []Finding{{name, Limited, "it is to run on Muster's nodes, and there are none", "muster node add --force NODE: a node shows its GPUs once the agent runs there"}}
+			case have < want:
+				return []Finding{{name, Limited, fmt.Sprintf("%d of %s ready", have, terminal.Count(int64(want), "agent")), "kubectl -n " + v1alpha1.SystemNamespace + " describe pods -l app.kubernetes.io/component=node says why"}}
+			}
+			return []Finding{{name, Good, fmt.Sprintf("%d of %s ready", have, terminal.Count(int64(want), "agent")), ""}}
+		}
+	}
+	return nil
 }
 
 // judgeSchedulers looks for pods with GPUs on Muster's nodes that somebody else

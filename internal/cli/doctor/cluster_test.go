@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -43,6 +44,10 @@ func gpuPod(name, node, scheduler string, change ...func(*corev1.Pod)) corev1.Po
 	return p
 }
 
+func agents(ready, wanted int32) appsv1.DaemonSet {
+	return appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "muster-node"}, Status: appsv1.DaemonSetStatus{NumberReady: ready, DesiredNumberScheduled: wanted}}
+}
+
 func beat(name string, at time.Time) coordinationv1.Lease {
 	t := metav1.NewMicroTime(at)
 	return coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: &t}}
@@ -73,6 +78,10 @@ func TestClusterChecks(t *testing.T) {
 		"no driver":          {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 0, "nvidia.com/gpu.present=true")}}, Limited, "GPUs that nobody counts: one", "device plugin"},
 		"no model":           {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 8, owned)}}, Limited, "model or memory", "kubectl label node"},
 		"a DRA driver":       {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 0, owned)}, slices: []resourcev1.ResourceSlice{{Spec: resourcev1.ResourceSliceSpec{Driver: "gpu.example.com", NodeName: &node}}}}, Good, "Muster has one", ""},
+		"two owners":         {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 8, owned)}, slices: []resourcev1.ResourceSlice{{Spec: resourcev1.ResourceSliceSpec{Driver: "gpu.muster.dev", NodeName: &node}}}}, Limited, "given out twice", "keep one"},
+		"agents ready":       {judgeAgent, scene{daemons: []appsv1.DaemonSet{agents(2, 2)}}, Good, "2 of 2 agents ready", ""},
+		"an agent missing":   {judgeAgent, scene{daemons: []appsv1.DaemonSet{agents(1, 2)}}, Limited, "1 of 2 agents ready", "describe pods"},
+		"agents nowhere":     {judgeAgent, scene{daemons: []appsv1.DaemonSet{agents(0, 0)}}, Limited, "there are none", "muster node add --force"},
 		"nobody else":        {judgeSchedulers, scene{nodes: []corev1.Node{gpuNode("one", 8, owned), gpuNode("two", 8)}, pods: []corev1.Pod{gpuPod("ours", "one", "muster"), gpuPod("a", "two", "default-scheduler")}}, Good, "nobody else", ""},
 		"somebody else":      {judgeSchedulers, scene{nodes: []corev1.Node{gpuNode("one", 8, owned)}, pods: []corev1.Pod{gpuPod("a", "one", "volcano")}}, Limited, "team/a on one (by volcano)", "spec.schedulerName"},
 		"somebody who ended": {judgeSchedulers, scene{nodes: []corev1.Node{gpuNode("one", 8, owned)}, pods: []corev1.Pod{gpuPod("a", "one", "volcano", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })}}, Good, "nobody else", ""},

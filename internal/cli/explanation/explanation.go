@@ -20,6 +20,8 @@ import (
 
 // Document is an explanation for programs.
 type Document struct {
+	// Asked is that nodes were asked for; absent where they were not.
+	Asked *Asked `json:"asked,omitempty"`
 	// Position is the place in the order of turns; absent unless it waits.
 	Position *Position `json:"position,omitempty"`
 	// Expected is when it will start; absent where that cannot be said.
@@ -65,6 +67,13 @@ type Position struct {
 	Text     string `json:"text"`
 }
 
+// Asked is that nodes were asked for, of the cluster's autoscaler.
+type Asked struct {
+	// Members is for how many.
+	Members int32  `json:"members"`
+	Text    string `json:"text"`
+}
+
 // Expected is the range in which it starts, or ends, in four of five cases.
 type Expected struct {
 	From time.Time `json:"from"`
@@ -101,6 +110,9 @@ type Tenure struct {
 // New makes the document of an explanation.
 func New(x scheduling.Explanation, clock scheduling.Clock) Document {
 	var d Document
+	if x.Asked > 0 {
+		d.Asked = &Asked{Members: x.Asked, Text: scheduling.AskedText(x.Asked)}
+	}
 	if p := x.Position; p != nil {
 		d.Position = &Position{
 			Place: p.Place, Of: p.Of, Priority: p.Priority, Overdue: p.Overdue, Shorter: p.Shorter, Older: p.Older, Owed: p.Owed,
@@ -139,6 +151,9 @@ func moment(t scheduling.Instant) time.Time {
 // Write puts the document into lines.
 func (d Document) Write(out io.Writer) error {
 	var lines []string
+	if d.Asked != nil {
+		lines = append(lines, "Nodes:    "+d.Asked.Text)
+	}
 	if d.Position != nil {
 		lines = append(lines, "Turn:     "+d.Position.Text)
 	}

@@ -42,7 +42,7 @@ type policyCase struct {
 // TestPolicies tries what each policy refuses, and what is like it and allowed.
 func TestPolicies(t *testing.T) {
 	server := rehearsal.StartCluster(t)
-	server.Run(t, []rehearsal.Step{{Args: "install --no-wait --set manager.replicas=0", Says: "is applied"}})
+	server.Run(t, []rehearsal.Step{{Args: "install --no-wait --set manager.replicas=0 --set agent.create=true", Says: "is applied"}})
 	furnish(t, server)
 	for name, cases := range map[string]map[string]policyCase{
 		"owned nodes": ownedNodes(), "submitter": submitters(), "queues": queueUsers(), "journal": journal(),
@@ -53,6 +53,7 @@ func TestPolicies(t *testing.T) {
 			}
 		})
 	}
+	t.Run("agents", func(t *testing.T) { agents(t, server) })
 	t.Run("without stamps", func(t *testing.T) { withoutStamps(t, server) })
 }
 

@@ -12,19 +12,24 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/rehearsal"
+	"github.com/muster-dev/muster/internal/controller/scaling"
 	"github.com/muster-dev/muster/internal/manager"
 )
 
@@ -58,7 +63,8 @@ func (r *refused) all() []string {
 
 // TestRightsSuffice runs the controllers and the scheduler with the rights of
 // the manager's service account and no others: jobs are placed, evicted, grown,
-// ended and removed, a foreign pod is bound, and nothing is ever forbidden.
+// ended and removed, a node is drained, nodes are asked for, a foreign pod is
+// bound, and nothing is ever forbidden.
 func TestRightsSuffice(t *testing.T) {
 	server := rehearsal.StartCluster(t)
 	server.Run(t, []rehearsal.Step{{Args: "install --no-wait --set manager.replicas=0", Says: "is applied"}})
@@ -98,6 +104,9 @@ func TestRightsSuffice(t *testing.T) {
 	endPods(ctx, t, server.Client, "urgent")
 	reaches("urgent", v1alpha1.JobSucceeded)
 	reaches("elastic", v1alpha1.JobRunning)
+	drainUnder(t, server, "elastic")
+	reaches("elastic", v1alpha1.JobRunning)
+	askForNodes(t, server)
 	// 3. A pod that names Muster, at first without room.
 	pod := foreignPod("foreign", "8")
 	create(pod)
@@ -129,9 +138,93 @@ func TestRightsSuffice(t *testing.T) {
 	rehearsal.Eventually(t, "the brief job is gone", func(ctx context.Context) bool {
 		return apierrors.IsNotFound(server.Client.Get(ctx, client.ObjectKeyFromObject(brief), brief))
 	})
+	// 6. A member and a pod that get their GPUs by claims.
+	nameGPUs(ctx, t, server.Client, "named", "H100", 2)
+	part, claimed := trainingJob("part", 1, 1, ""), resource.MustParse("250m")
+	part.Spec.Roles[0].GPUs, part.Spec.Roles[0].GPUModels = &claimed, []string{"H100"}
+	create(part)
+	lone := foreignPod("lone", "1")
+	lone.Annotations = map[string]string{v1alpha1.AnnotationGPUModels: "H100"}
+	create(lone)
+	rehearsal.Eventually(t, "both have allocated claims", func(ctx context.Context) bool {
+		claims := &resourcev1.ResourceClaimList{}
+		if err := server.Client.List(ctx, claims); err != nil || len(claims.Items) != 2 {
+			return false
+		}
+		return !slices.ContainsFunc(claims.Items, func(c resourcev1.ResourceClaim) bool { return len(c.Status.ReservedFor) == 0 })
+	})
+	rehearsal.Eventually(t, "the lone pod is bound", func(ctx context.Context) bool {
+		err := server.Client.Get(ctx, client.ObjectKeyFromObject(lone), lone)
+		return err == nil && lone.Spec.NodeName == "named" && lone.Status.ExtendedResourceClaimStatus != nil
+	})
 	for _, said := range noted.all() {
 		t.Errorf("forbidden: %s", said)
 	}
+}
+
+// drainUnder cordons the node under a job, whose members may be evicted then and
+// not before, and drains it.
+func drainUnder(t *testing.T, server *rehearsal.Server, job string) {
+	t.Helper()
+	guarded := func(want bool) {
+		t.Helper()
+		rehearsal.Eventually(t, fmt.Sprintf("members are guarded: %v", want), func(ctx context.Context) bool {
+			var pods corev1.PodList
+			if err := server.Client.List(ctx, &pods, client.MatchingLabels{v1alpha1.LabelGang: job}); err != nil || len(pods.Items) == 0 {
+				return false
+			}
+			return !slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return (p.Labels[v1alpha1.LabelGuarded] == "true") != want })
+		})
+	}
+	cordon := func(yes bool) {
+		t.Helper()
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
+		patch := fmt.Sprintf(`{"spec":{"unschedulable":%v}}`, yes)
+		if err := server.Client.Patch(t.Context(), n, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	guarded(true)
+	var pods corev1.PodList
+	if err := server.Client.List(t.Context(), &pods, client.MatchingLabels{v1alpha1.LabelGang: job}); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Client.SubResource("eviction").Create(t.Context(), &pods.Items[0], &policyv1.Eviction{}); !apierrors.IsTooManyRequests(err) {
+		t.Errorf("evicting a member: %v, want that its budget refuses it", err)
+	}
+	cordon(true)
+	guarded(false)
+	cordon(false)
+	guarded(true)
+	server.Run(t, []rehearsal.Step{{Args: "node drain one --no-wait", Says: "is being drained"}})
+	rehearsal.Eventually(t, job+" leaves its node", func(ctx context.Context) bool {
+		g := &v1alpha1.Gang{}
+		err := server.Client.Get(ctx, client.ObjectKey{Namespace: "default", Name: job}, g)
+		return err == nil && g.Status.EvictedFrom == "its node one is being drained (muster node drain)" && g.Status.Phase == v1alpha1.GangPending
+	})
+	server.Run(t, []rehearsal.Step{{Args: "node drain one --undo", Says: "takes work again"}})
+}
+
+// askForNodes has a job wait for more GPUs than there are.
+func askForNodes(t *testing.T, server *rehearsal.Server) {
+	t.Helper()
+	asked := func(n int) {
+		t.Helper()
+		rehearsal.Eventually(t, fmt.Sprintf("%d pods ask for nodes", n), func(ctx context.Context) bool {
+			var pods corev1.PodList
+			err := server.Client.List(ctx, &pods, client.InNamespace(v1alpha1.SystemNamespace), client.HasLabels{v1alpha1.LabelPlaceholder})
+			return err == nil && len(pods.Items) == n && !slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return len(p.Status.Conditions) == 0 || p.Spec.NodeName != "" })
+		})
+	}
+	job := trainingJob("more", 9, 9, "")
+	if err := server.Client.Create(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	asked(9)
+	if err := server.Client.Delete(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	asked(0)
 }
 
 // asManager is a configuration with the service account's token, which notes
@@ -159,7 +252,7 @@ func runAsManager(t *testing.T, server *rehearsal.Server) (noted *refused, stop 
 	t.Helper()
 	ctrl.SetLogger(logr.Discard())
 	config, watched := asManager(t, server)
-	m, err := manager.New(manager.Options{REST: config, HostImage: "busybox", SeveralHere: true, Identity: t.Name()})
+	m, err := manager.New(manager.Options{REST: config, HostImage: "busybox", SeveralHere: true, Identity: t.Name(), Scaling: scaling.Options{On: true, After: 100 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,6 +271,29 @@ func runAsManager(t *testing.T, server *rehearsal.Server) (noted *refused, stop 
 	return watched, stop
 }
 
+// nameGPUs makes a node whose GPUs a driver names.
+func nameGPUs(ctx context.Context, t *testing.T, server client.Client, name, model string, gpus int) {
+	t.Helper()
+	yes := true
+	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourcev1.ResourceSliceSpec{
+		Driver: "gpu.muster.dev", NodeName: &name, Pool: resourcev1.ResourcePool{Name: name, ResourceSliceCount: 1},
+	}}
+	for i := range gpus {
+		uuid := fmt.Sprintf("GPU-%s-%d", name, i)
+		slice.Spec.Devices = append(slice.Spec.Devices, resourcev1.Device{
+			Name: fmt.Sprintf("gpu-%d", i), AllowMultipleAllocations: &yes,
+			Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"uuid": {StringValue: &uuid}, "model": {StringValue: &model}},
+			Capacity: map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{
+				"compute": {Value: resource.MustParse("1k")}, "memory": {Value: resource.MustParse("80Gi")},
+			},
+		})
+	}
+	if err := server.Create(ctx, slice); err != nil {
+		t.Fatal(err)
+	}
+	addNode(ctx, t, server, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"muster.dev/owned": "true"}}}, 0)
+}
+
 // makeNode makes a node that says that it has GPUs.
 func makeNode(ctx context.Context, t *testing.T, server client.Client, name string, gpus int) {
 	t.Helper()
@@ -189,10 +305,15 @@ func makeNode(ctx context.Context, t *testing.T, server client.Client, name stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+	addNode(ctx, t, server, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Labels: map[string]string{"muster.dev/owned": "true"},
 		Annotations: map[string]string{v1alpha1.AnnotationInventory: string(text)},
-	}}
+	}}, gpus)
+}
+
+// addNode makes a node that is ready.
+func addNode(ctx context.Context, t *testing.T, server client.Client, n *corev1.Node, gpus int) {
+	t.Helper()
 	if err := server.Create(ctx, n); err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +328,7 @@ func makeNode(ctx context.Context, t *testing.T, server client.Client, name stri
 		t.Fatal(err)
 	}
 	rehearsal.Eventually(t, "the node is ready", func(ctx context.Context) bool {
-		return server.Get(ctx, client.ObjectKey{Name: name}, n) == nil && len(n.Spec.Taints) == 0
+		return server.Get(ctx, client.ObjectKeyFromObject(n), n) == nil && len(n.Spec.Taints) == 0
 	})
 }
 

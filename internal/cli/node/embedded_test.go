@@ -4,14 +4,17 @@ package node_test
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/rehearsal"
+	"github.com/muster-dev/muster/internal/departure"
 )
 
 // The test binary is the control plane's child, as the product's binary is.
@@ -53,6 +56,36 @@ func TestNodes(t *testing.T) {
 		if n.Labels[v1alpha1.LabelOwned] != "true" || len(n.Spec.Taints) == 0 {
 			t.Errorf("%s: labels %v, taints %v", name, n.Labels, n.Spec.Taints)
 		}
+	}
+	left := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bert-worker-0", Labels: map[string]string{
+		v1alpha1.LabelGang: "bert", v1alpha1.LabelRole: "worker", v1alpha1.LabelIndex: "0",
+	}}, Spec: *other.Spec.DeepCopy()}
+	left.Spec.Containers[0].Resources = corev1.ResourceRequirements{}
+	if err := server.Client.Create(t.Context(), left); err != nil {
+		t.Fatal(err)
+	}
+	server.Run(t, []rehearsal.Step{
+		{Args: "node drain", Code: 2, Says: "drain which node?"},
+		{Args: "node drain gpu-9", Code: 3, Says: "there is no node gpu-9"},
+		{Args: "node drain gpu-1 --undo --notice 5s", Code: 2, Says: "without --notice"},
+		{Args: "node drain gpu-1 --notice 5ms", Code: 2, Says: "give a second or more"},
+		{Args: "node drain gpu-1 --notice 90s --timeout 200ms", Code: 1, Says: "it is not drained after 200ms: left are default/bert (worker-0)"},
+		{Args: "node drain gpu-2", Says: "node gpu-2 drained"},
+	})
+	drained := &corev1.Node{}
+	if err := server.Client.Get(t.Context(), types.NamespacedName{Name: "gpu-1"}, drained); err != nil {
+		t.Fatal(err)
+	}
+	if d, ordered := departure.Ordered(drained); !ordered || d.Notice != 90*time.Second || !drained.Spec.Unschedulable {
+		t.Errorf("gpu-1 is ordered: %v, %+v; %+v", ordered, d, drained.Spec)
+	}
+	server.Run(t, []rehearsal.Step{
+		{Args: "node drain gpu-1 gpu-2 --undo", Says: "node gpu-1 takes work again"},
+		{Args: "node drain gpu-1 --no-wait -o json", Says: `"result": "ordered"`},
+		{Args: "node drain gpu-1 --undo", Says: "takes work again"},
+	})
+	if err := server.Client.Delete(t.Context(), left, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
 	}
 	place(t, server, "gpu-1")
 	server.Run(t, []rehearsal.Step{

@@ -10,6 +10,8 @@ import (
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/node/add"
+	"github.com/muster-dev/muster/internal/cli/node/agent"
+	"github.com/muster-dev/muster/internal/cli/node/drain"
 	"github.com/muster-dev/muster/internal/cli/node/list"
 	"github.com/muster-dev/muster/internal/cli/node/remove"
 )
@@ -19,7 +21,7 @@ func New(f *connection.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "node",
 		Aliases: []string{"nodes"},
-		Short:   "Say which nodes' GPUs are Muster's to give out: add, remove, list",
+		Short:   "Say which nodes' GPUs are Muster's to give out: add, remove, drain, list",
 		Long: `Two schedulers cannot give out the same GPUs. On a cluster Muster gives out those
 of nodes that are its own: muster node add labels them and taints them, so that
 nobody else's pods come there. Work without GPUs may go to any node.
@@ -27,7 +29,8 @@ nobody else's pods come there. Work without GPUs may go to any node.
 On one machine (muster up) there is nothing to add.`,
 		Example: `  muster node list
   muster node add gpu-1 gpu-2
-  muster node remove gpu-1 --wait`,
+  muster node remove gpu-1 --wait
+  muster node drain gpu-1`,
 		SuggestionsMinimumDistance: 2,
 		Args:                       cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,6 +44,6 @@ On one machine (muster up) there is nothing to add.`,
 			return exit.Usage("muster node %s: there is no such command%s", args[0], hint)
 		},
 	}
-	cmd.AddCommand(add.New(f), remove.New(f), list.New(f))
+	cmd.AddCommand(add.New(f), remove.New(f), drain.New(f), list.New(f), agent.New(f))
 	return cmd
 }

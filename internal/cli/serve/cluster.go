@@ -158,6 +158,7 @@ var rights = []right{
 	{"get", "", "persistentvolumeclaims", ""}, {"patch", "", "persistentvolumeclaims", ""}, {"list", "", "events", ""},
 	{"list", "storage.k8s.io", "storageclasses", ""},
 	{"list", "scheduling.k8s.io", "priorityclasses", ""},
+	{"list", "", "persistentvolumes", ""}, {"list", "policy", "poddisruptionbudgets", ""}, {"create", "policy", "poddisruptionbudgets", ""},
 	{"create", "coordination.k8s.io", "leases", ""}, {"update", "coordination.k8s.io", "leases", ""},
 	{"create", "events.k8s.io", "events", ""},
 	{"list", "muster.dev", "trainingjobs", ""}, {"patch", "muster.dev", "trainingjobs", "status"},

@@ -104,6 +104,8 @@ func TestFlagsThatMakeNoSense(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, edit := range map[string]func(*options){
+		"--autoscaler-after":                func(o *options) { o.scaling.On, o.scaling.Most = true, 1 },
+		"--departure-sign":                  func(o *options) { o.signs = []string{"spot=soon"} },
 		"--gpu-resource gpu":                func(o *options) { o.gpus = []string{"gpu"} },
 		"--metrics 8080":                    func(o *options) { o.metrics = "8080" },
 		"--health x":                        func(o *options) { o.health = "x" },

@@ -22,7 +22,9 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/controller/scaling"
 	"github.com/muster-dev/muster/internal/controller/trainingjob"
+	"github.com/muster-dev/muster/internal/departure"
 	"github.com/muster-dev/muster/internal/door/depot"
 	"github.com/muster-dev/muster/internal/manager"
 )
@@ -33,6 +35,8 @@ type options struct {
 
 	image     string
 	gpus      []string
+	signs     []string
+	scaling   scaling.Options
 	health    string
 	metrics   string
 	identity  string
@@ -65,6 +69,11 @@ Ordinarily nobody types this: muster install has it run in the cluster.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.image, "default-image", "", "image of jobs that name none (default: they are refused)")
 	flags.StringSliceVar(&o.gpus, "gpu-resource", []string{v1alpha1.ResourceGPU}, "extended resources that count GPUs; may be given several times")
+	flags.StringSliceVar(&o.signs, "departure-sign", texts(departure.Known()), "by what on a node one can tell that it is about to go: KEY of a taint, or condition:TYPE/REASON, either with =DURATION for how long the machine is there for certain; may be given several times")
+	flags.BoolVar(&o.scaling.On, "autoscaler", false, "ask the cluster's autoscaler for nodes, by pods that stand for the members of gangs that wait")
+	flags.DurationVar(&o.scaling.After, "autoscaler-after", 30*time.Second, "for how long a gang waits for nodes before they are asked for")
+	flags.IntVar(&o.scaling.Most, "autoscaler-most", 1000, "for how many members nodes are asked for at most at once")
+	flags.StringVar(&o.scaling.PriorityClass, "autoscaler-priority-class", "", "priority class of the pods that ask for nodes (default: the cluster's)")
 	flags.StringVar(&o.health, "health", "127.0.0.1:8081", "address of /healthz and /readyz, such as :8081 in a pod; 0 for none")
 	flags.StringVar(&o.metrics, "metrics", "127.0.0.1:8080", "address of /metrics, such as :8080 in a pod; 0 for none")
 	flags.StringVar(&o.identity, "identity", "", "name of this replica in leases (default: the host's name and the process id)")
@@ -83,10 +92,16 @@ func (o *options) check() error {
 			return exit.Usage("--gpu-resource %s: give the name of an extended resource, such as %s or amd.com/gpu", name, v1alpha1.ResourceGPU)
 		}
 	}
+	if _, err := readSigns(o.signs); err != nil {
+		return exit.Usage("--departure-sign: %v", err)
+	}
 	for flag, address := range map[string]string{"health": o.health, "metrics": o.metrics, "door": o.door} {
 		if _, _, err := net.SplitHostPort(address); err != nil && address != "0" {
 			return exit.Usage("--%s %s: give host:port, such as 127.0.0.1:8080 or :8080, or 0 for none", flag, address)
 		}
+	}
+	if o.scaling.On && (o.scaling.After < time.Second || o.scaling.Most < 1) {
+		return exit.Usage("--autoscaler-after %s, --autoscaler-most %d: give a second or more, and 1 or more", o.scaling.After, o.scaling.Most)
 	}
 	if err := o.store.check(); err != nil {
 		return err
@@ -159,6 +174,10 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 	if err := o.noteResources(ctx, config); err != nil {
 		return err
 	}
+	signs, err := readSigns(o.signs)
+	if err != nil {
+		return err
+	}
 	code, err := o.store.open()
 	if err != nil {
 		return err
@@ -170,7 +189,7 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 		sources = library
 	}
 	m, err := manager.New(manager.Options{
-		REST: config, Log: log, Sources: sources, HostImage: o.image, ShareProcesses: true, GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
+		REST: config, Log: log, Sources: sources, Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
 		HealthAddress: o.health, MetricsAddress: o.metrics, SeveralHere: true,
 		Also: func(m upstream.Manager) error { return o.addDoor(m, code, library, log) },
 	})
@@ -234,4 +253,26 @@ func (o *options) name() string {
 // say tells whoever runs this something, a sentence a line.
 func (o *options) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(o.factory.Streams.Err, "muster: "+format+"\n", args...)
+}
+
+// texts are signs as flags name them.
+func texts(signs departure.Signs) []string {
+	out := make([]string, len(signs))
+	for i := range signs {
+		out[i] = signs[i].String()
+	}
+	return out
+}
+
+// readSigns reads what flags name.
+func readSigns(names []string) (departure.Signs, error) {
+	out := departure.Signs{}
+	for _, name := range names {
+		sign, err := departure.Parse(name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, sign)
+	}
+	return out, nil
 }

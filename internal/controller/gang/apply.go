@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/fencing"
 )
 
 // creation is what came of making pods.
@@ -152,14 +151,19 @@ func refineStatus(o observed, s *v1alpha1.GangStatus, made creation) {
 }
 
 // remove deletes pods side by side, each only as the one that was seen; by
-// force, without waiting for its node.
-func (c *Controller) remove(ctx context.Context, pods []*corev1.Pod, force bool) error {
+// force, without waiting for its node, and with the notice that was decided.
+func (c *Controller) remove(ctx context.Context, d decision) error {
+	pods := d.remove
 	errs := make([]error, len(pods))
 	each(c.options.InFlight, len(pods), func(i int) {
 		p := pods[i]
 		options := []client.DeleteOption{client.Preconditions{UID: &p.UID}}
-		if force {
+		if d.force {
 			options = append(options, client.GracePeriodSeconds(0))
+		} else if d.notice != nil {
+			if seconds := d.notice(p); seconds != nil {
+				options = append(options, client.GracePeriodSeconds(*seconds))
+			}
 		}
 		err := c.options.Client.Delete(ctx, p.DeepCopy(), options...)
 		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
@@ -186,40 +190,12 @@ func each(width, n int, do func(int)) {
 // release gives back every placement of one gang's life, provided that past
 // the cache no pod of it is left but those to keep. It returns false if one
 // is.
-//
-// They are marked first, and the pods listed after that: a pod that is made
-// later, by a request that was under way, finds the mark and is not started.
 func (c *Controller) release(ctx context.Context, namespace, name string, uid types.UID, keep func(*corev1.Pod) bool) (bool, error) {
-	// 1. Mark.
-	all, err := placementsOf(ctx, c.options.Live, live(name), namespace, name)
-	if err != nil {
+	held, empty, err := c.lookAll(ctx, namespace, name, uid, keep)
+	if err != nil || !empty {
 		return false, err
 	}
-	mine := slices.DeleteFunc(all, func(p v1alpha1.Placement) bool { return p.Spec.GangUID != uid })
-	for i := range mine {
-		if fencing.Release(mine[i].DeletionTimestamp != nil, 0) != fencing.Mark {
-			continue
-		}
-		if err := c.markPlacement(ctx, &mine[i]); err != nil {
-			return false, err
-		}
-	}
-	// 2. Look.
-	pods, err := podsOf(ctx, c.options.Live, live(name), namespace, name, uid)
-	if err != nil {
-		return false, err
-	}
-	left := len(slices.DeleteFunc(pods, keep))
-	// 3. Free.
-	if fencing.Release(true, left) != fencing.Free {
-		return false, nil
-	}
-	for i := range mine {
-		if err := c.freePlacement(ctx, &mine[i]); err != nil {
-			return false, err
-		}
-	}
-	return true, nil
+	return true, c.free(ctx, held)
 }
 
 // markPlacement says that nothing of a placement may start any more. It stays
@@ -297,7 +273,7 @@ func (c *Controller) tombstones(key types.NamespacedName, uid types.UID) []*core
 
 // buried remembers a deleted pod until its usage is counted.
 func (c *Controller) buried(p *corev1.Pod) {
-	if !ended(p) {
+	if !ended(p) && !putOut(p) {
 		return
 	}
 	key := types.NamespacedName{Namespace: p.Namespace, Name: p.Labels[v1alpha1.LabelGang]}
@@ -335,4 +311,5 @@ func (c *Controller) forget(key types.NamespacedName) {
 	delete(c.valid, key)
 	delete(c.allowed, key)
 	delete(c.born, key)
+	delete(c.unsaid, key)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/departure"
+	"github.com/muster-dev/muster/internal/fencing"
 )
 
 // Options are what the controller needs.
@@ -31,7 +34,8 @@ type Options struct {
 	Now func() time.Time
 	// Log receives what no caller can. Default: discarded.
 	Log logr.Logger
-	// Concurrency is how many gangs are reconciled at once. Default: 16.
+	// Concurrency is how many gangs are reconciled at once, most of which wait
+	// for the API server. Default: 64.
 	Concurrency int
 	// InFlight bounds the pod writes of one gang in flight. Default: 64.
 	InFlight int
@@ -39,6 +43,8 @@ type Options struct {
 	// nodes that do not name theirs; the first where no node says. Default:
 	// nvidia.com/gpu.
 	GPUResources []corev1.ResourceName
+	// Signs tell that a node is about to go. Default: [departure.Known].
+	Signs departure.Signs
 	// FenceNamespace is where the scheduler's epoch is kept. Default:
 	// muster-system.
 	FenceNamespace string
@@ -51,10 +57,12 @@ type Controller struct {
 	// began is when this controller was made.
 	began time.Time
 
+	watched watched
+
 	mu sync.Mutex
 	// written are the gangs as this controller last wrote them: the cache may
 	// lag behind.
-	written map[types.NamespacedName]version
+	written map[types.NamespacedName]writing
 	// gone are pods as they were when they were deleted, until their usage is
 	// counted.
 	gone map[types.NamespacedName]map[types.UID]*corev1.Pod
@@ -65,6 +73,12 @@ type Controller struct {
 	// born are the pods that were made and that the cache has not shown yet,
 	// by name.
 	born map[types.NamespacedName]map[string]birth
+	// unsaid is the news that is not written yet.
+	unsaid map[types.NamespacedName]unsaid
+	// news lets so much of it through each second.
+	news *rate.Limiter
+	// fence reads the scheduler's epoch.
+	fence *fencing.Sharing
 }
 
 // version is one state of one gang.
@@ -74,13 +88,16 @@ type version struct {
 	at       time.Time
 }
 
+// writing is a gang as this controller wrote it last.
+type writing struct {
+	version
+	// gang is that, until the cache has shown it.
+	gang *v1alpha1.Gang
+}
+
 // soon is the pause before something is looked at again that another write, or
 // the cache, must show first.
 const soon = 20 * time.Millisecond
-
-// countsEvery is how often a gang's status is written if nothing but its counts
-// of members changed.
-const countsEvery = 500 * time.Millisecond
 
 // undecided is the pause before a gang is looked at again of which a scheduler
 // that takes over has not adopted a placement yet; it is also looked at when
@@ -97,7 +114,7 @@ func New(options Options) *Controller {
 		options.Log = logr.Discard()
 	}
 	if options.Concurrency <= 0 {
-		options.Concurrency = 16
+		options.Concurrency = 64
 	}
 	if len(options.GPUResources) == 0 {
 		options.GPUResources = []corev1.ResourceName{v1alpha1.ResourceGPU}
@@ -105,13 +122,17 @@ func New(options Options) *Controller {
 	if options.FenceNamespace == "" {
 		options.FenceNamespace = v1alpha1.SystemNamespace
 	}
+	if options.Signs == nil {
+		options.Signs = departure.Known()
+	}
 	if options.InFlight <= 0 {
 		options.InFlight = 64
 	}
 	return &Controller{
-		options: options, began: options.Now(), written: map[types.NamespacedName]version{},
+		options: options, began: options.Now(), written: map[types.NamespacedName]writing{},
 		gone: map[types.NamespacedName]map[types.UID]*corev1.Pod{}, allowed: map[types.NamespacedName]bool{},
 		valid: map[types.NamespacedName]map[types.UID]bool{}, born: map[types.NamespacedName]map[string]birth{},
+		unsaid: map[types.NamespacedName]unsaid{}, news: newNews(), fence: fencing.NewSharing(options.Live, options.FenceNamespace),
 	}
 }
 
@@ -148,7 +169,9 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: undecided}, nil
 	}
 	// 5. Decide, and do it.
-	return c.outcome(c.apply(ctx, o, decide(o)))
+	seen := o
+	seen.gang = c.ahead(g)
+	return c.outcome(c.apply(ctx, o, decide(seen)))
 }
 
 // outcome maps what came of a reconciliation to what happens next: a write
@@ -170,9 +193,8 @@ func (c *Controller) outcome(after time.Duration, err error) (ctrl.Result, error
 func (c *Controller) read(ctx context.Context, key types.NamespacedName) (*v1alpha1.Gang, error) {
 	g := &v1alpha1.Gang{}
 	err := c.options.Client.Get(ctx, key, g)
-	if err == nil && c.isBehind(g) {
-		g = &v1alpha1.Gang{}
-		err = c.options.Live.Get(ctx, key, g)
+	if err == nil {
+		g = c.newer(g)
 	}
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -183,16 +205,22 @@ func (c *Controller) read(ctx context.Context, key types.NamespacedName) (*v1alp
 	return g, nil
 }
 
-// isBehind reports whether the gang is older than what was last written.
-func (c *Controller) isBehind(g *v1alpha1.Gang) bool {
+// newer returns the gang as this controller last wrote it, if the cache lags
+// behind that.
+func (c *Controller) newer(g *v1alpha1.Gang) *v1alpha1.Gang {
+	key := client.ObjectKeyFromObject(g)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	last := c.written[client.ObjectKeyFromObject(g)]
-	if last.uid != g.UID || last.resource == g.ResourceVersion {
-		return false
+	last := c.written[key]
+	if last.gang == nil || last.uid != g.UID {
+		return g
 	}
 	order, err := resourceversion.CompareResourceVersion(g.ResourceVersion, last.resource)
-	return err != nil || order < 0
+	if err != nil || order < 0 {
+		return last.gang.DeepCopy()
+	}
+	c.written[key] = writing{version: last.version}
+	return g
 }
 
 // observe gathers what belongs to the gang.
@@ -226,14 +254,14 @@ func (c *Controller) observe(ctx context.Context, key types.NamespacedName, g *v
 		o.placement, o.extensions = newest(placements, g.UID), extending(placements, g.UID)
 	}
 	o.gone, o.allowed = c.tombstones(key, g.UID), c.isAllowed(key)
-	o.nodeExists = func(name string) bool { return c.node(ctx, name) != nil }
+	o.node = func(name string) stands { return c.standing(ctx, name) }
 	return o, nil
 }
 
-// node reads a node from the cache; nil if there is none.
+// node reads a node from the cache, not to be changed; nil if there is none.
 func (c *Controller) node(ctx context.Context, name string) *corev1.Node {
 	n := &corev1.Node{}
-	err := c.options.Client.Get(ctx, types.NamespacedName{Name: name}, n)
+	err := c.options.Client.Get(ctx, types.NamespacedName{Name: name}, n, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -254,29 +282,23 @@ func (c *Controller) apply(ctx context.Context, o observed, d decision) (time.Du
 	// 2. Give back: only what an earlier, durable decision ended.
 	released := false
 	if d.release {
-		empty, err := c.release(ctx, g.Namespace, g.Name, g.UID, d.keep)
+		held, empty, err := c.look(ctx, o, d)
 		if err != nil {
 			return 0, err
 		}
-		if released = empty; released {
-			status = d.released
-		} else {
+		if released = empty; !released {
 			d.after = soon // the cache lags behind; it will show what is left
+		} else if err := c.free(ctx, held); err != nil {
+			return 0, err
+		} else {
+			status = d.released
 		}
 	}
 	// 3. The one write of the status.
-	switch wait := c.early(o, &status); {
-	case released && d.gone, equality.Semantic.DeepEqual(g.Status, status):
-		c.counted(o)
-	case wait > 0 && !d.ends() && !released:
-		if d.after == 0 || wait < d.after {
-			d.after = wait
-		}
-	default:
-		if err := c.patchStatus(ctx, g, status); err != nil {
-			return 0, err
-		}
-		c.counted(o)
+	if wait, err := c.tell(ctx, o, status, released && d.gone, released || d.ends()); err != nil {
+		return 0, err
+	} else if wait > 0 && (d.after == 0 || wait < d.after) {
+		d.after = wait
 	}
 	// 4. Remove what the status says is to go.
 	if released {
@@ -285,7 +307,7 @@ func (c *Controller) apply(ctx context.Context, o observed, d decision) (time.Du
 	if err := c.recall(ctx, append(d.recall, made.refused...)); err != nil {
 		return 0, err
 	}
-	if err := c.remove(ctx, d.remove, d.force); err != nil {
+	if err := c.remove(ctx, d); err != nil {
 		return 0, err
 	}
 	if gone, err := c.letGo(ctx, g, d.drop); err != nil {
@@ -304,23 +326,25 @@ func (c *Controller) apply(ctx context.Context, o observed, d decision) (time.Du
 	return d.after, errors.Join(made.transient...)
 }
 
-// early returns for how long a status need not be written yet: it differs in
-// nothing but how many members run, and was written a moment ago. The members
-// of a large gang report one by one, and every write of its status is one of
-// its job's as well.
-func (c *Controller) early(o observed, status *v1alpha1.GangStatus) time.Duration {
-	c.mu.Lock()
-	last := c.written[client.ObjectKeyFromObject(o.gang)]
-	c.mu.Unlock()
-	if last.uid != o.gang.UID {
-		return 0
+// tell writes the status unless it is written already, is not worth it because
+// the gang goes, or is news that can wait unless it is owed now. It returns how
+// long.
+func (c *Controller) tell(ctx context.Context, o observed, status v1alpha1.GangStatus, goes, owed bool) (time.Duration, error) {
+	switch {
+	case goes, equality.Semantic.DeepEqual(o.gang.Status, status):
+		c.said(client.ObjectKeyFromObject(o.gang))
+	default:
+		if !owed {
+			if wait := c.early(o, &status); wait > 0 {
+				return wait, nil
+			}
+		}
+		if err := c.patchStatus(ctx, o.gang, status); err != nil {
+			return 0, err
+		}
 	}
-	now := *status
-	now.Roles = o.gang.Status.Roles
-	if !equality.Semantic.DeepEqual(o.gang.Status, now) {
-		return 0
-	}
-	return countsEvery - o.now.Sub(last.at)
+	c.counted(o)
+	return 0, nil
 }
 
 // ends reports whether something is to be taken away, which no status may lag
@@ -357,5 +381,7 @@ func (c *Controller) patchStatus(ctx context.Context, g *v1alpha1.Gang, status v
 func (c *Controller) wrote(g *v1alpha1.Gang) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.written[client.ObjectKeyFromObject(g)] = version{g.UID, g.ResourceVersion, c.options.Now()}
+	key := client.ObjectKeyFromObject(g)
+	c.written[key] = writing{version{g.UID, g.ResourceVersion, c.options.Now()}, g.DeepCopy()}
+	delete(c.unsaid, key)
 }

@@ -202,7 +202,16 @@ func (w *world) leavesNothing() {
 func TestEveryWriteMayFail(t *testing.T) {
 	all := maps.Clone(flows)
 	maps.Copy(all, orders)
-	everyWriteMayFail(t, all, testGang)
+	everyWriteMayFail(t, all, testGang, fault{})
+}
+
+// TestEveryWriteMayFailWhileNewsWaits is the same where there is so much news
+// that none of it is written at once: what is decided, and what is done in which
+// order, does not depend on that.
+func TestEveryWriteMayFailWhileNewsWaits(t *testing.T) {
+	all := maps.Clone(flows)
+	maps.Copy(all, orders)
+	everyWriteMayFail(t, all, testGang, fault{busy: true})
 }
 
 // faults are the ways in which a write fails: before or after it was made, told
@@ -216,15 +225,16 @@ func faults(at int) []fault {
 	return all
 }
 
-func everyWriteMayFail(t *testing.T, all map[string]func(w *world), testGang func() *v1alpha1.Gang) {
+func everyWriteMayFail(t *testing.T, all map[string]func(w *world), testGang func() *v1alpha1.Gang, in fault) {
 	for name, flow := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			clean := newWorld(t, fault{})
+			clean := newWorld(t, in)
 			clean.must(clean.api.Create(t.Context(), testGang()))
 			flow(clean)
 			for at := 1; at <= clean.count; at++ {
 				for _, f := range faults(at) {
+					f.busy = in.busy
 					t.Run(fmt.Sprintf("write %d of %d, done %v, crash %v", at, clean.count, f.done, f.crash), func(t *testing.T) {
 						w := newWorld(t, f)
 						w.must(w.api.Create(t.Context(), testGang()))

@@ -43,8 +43,8 @@ type observed struct {
 	pods []*corev1.Pod
 	// gone are pods that were deleted since, as they last were.
 	gone []*corev1.Pod
-	// nodeExists reports whether a node is still there.
-	nodeExists func(name string) bool
+	// node is how a node stands.
+	node func(name string) stands
 	// allowed is true where a quota of the namespace was changed since the
 	// gang was last refused.
 	allowed bool
@@ -68,9 +68,11 @@ type decision struct {
 	released v1alpha1.GangStatus
 	// status is to be written before anything is removed.
 	status v1alpha1.GangStatus
-	// remove are the pods to be deleted; force gives them no grace period.
+	// remove are the pods to be deleted; force gives them no grace period, notice
+	// the seconds of another than their own, nil for that.
 	remove []*corev1.Pod
 	force  bool
+	notice func(*corev1.Pod) *int64
 	// recall are extensions to be ordered back, and drop those to be let go if,
 	// past the cache, they have no pod.
 	recall, drop []*v1alpha1.Placement
@@ -126,7 +128,7 @@ func (o observed) course() decision {
 	}
 	o.accept(s)
 	failed = o.extras(s, failed)
-	if o.stopAttempt(s, failed) || o.evict(s) || o.giveUp(s) {
+	if o.leave(s) || o.stopAttempt(s, failed) || o.evict(s) || o.giveUp(s) {
 		return o.drain(d, s.Outcome)
 	}
 	// 4. What keeps it going.

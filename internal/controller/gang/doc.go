@@ -8,7 +8,8 @@
 // that is done ended successfully and does not run again; to evict is to drain
 // an attempt on the scheduler's order, so that another gang has room; late is a
 // Placement that a scheduler wrote after it was replaced, or that arrived
-// twice; to release by force is to give an attempt back without waiting for its
+// twice; a node leaves when it is about to go, and puts a member out that it, or
+// the cluster, ended already; to release by force is to give an attempt back without waiting for its
 // members.
 //
 // The life of an attempt is durable before it has effects: that an attempt

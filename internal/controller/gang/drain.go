@@ -56,7 +56,7 @@ func (o observed) drain(d decision, outcome v1alpha1.GangPhase) decision {
 	if o.placement != nil {
 		s.Attempt = max(s.Attempt, o.placement.Spec.Attempt)
 	}
-	d.force = o.forced(s)
+	d.force, d.notice = o.forced(s), o.notices()
 	linger := o.gang.Spec.CleanUp == v1alpha1.CleanUpNone && outcome != "" && !deleted && !d.force
 	left := 0
 	for _, p := range o.pods {

@@ -38,7 +38,7 @@ func (o observed) evict(s *v1alpha1.GangStatus) bool {
 	o.stop(s, 0, "makes room for %s; it is started again when there is room", whom)
 	s.Done = done
 	s.Evictions++
-	s.EvictedFor = whom
+	s.EvictedFor, s.EvictedFrom = whom, ""
 	if s.EvictedTime == nil {
 		s.EvictedTime = &metav1.MicroTime{Time: o.now}
 	}

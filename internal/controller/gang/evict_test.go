@@ -286,7 +286,7 @@ func TestEndWhileEvicted(t *testing.T) {
 			g := testGang()
 			g.Spec.Restart, g.Spec.BackoffLimit = v1alpha1.RestartScopeGang, 0
 			g.Status = v1alpha1.GangStatus{Phase: v1alpha1.GangDraining, Attempt: 2, Evictions: 1, EvictedTime: c.evicted}
-			o := observed{gang: g, placement: testPlacement(), now: now.Time, nodeExists: func(string) bool { return true }}
+			o := observed{gang: g, placement: testPlacement(), now: now.Time, node: func(string) stands { return stands{there: true} }}
 			for i, name := range []string{"0", "1"} {
 				p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 					Name: "resnet-worker-" + name, UID: types.UID("pod-" + name),

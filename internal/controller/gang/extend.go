@@ -86,7 +86,7 @@ func (o observed) staying(s *v1alpha1.GangStatus) []*v1alpha1.Placement {
 }
 
 // fits reports whether an extension names one member that the gang has, on a
-// node that is there or on which its pod is.
+// node that is there or on which its pod is, and that is not about to go.
 func (o observed) fits(p *v1alpha1.Placement) bool {
 	if len(p.Spec.Members) != 1 {
 		return false
@@ -96,13 +96,15 @@ func (o observed) fits(p *v1alpha1.Placement) bool {
 	if r == nil || !elastic(r) || m.Index < 0 || m.Index >= r.Replicas || m.Node < 0 || int(m.Node) >= len(p.Spec.Nodes) {
 		return false
 	}
-	return o.madeFrom(p) != nil || o.nodeExists(p.Spec.Nodes[m.Node])
+	at := o.node(p.Spec.Nodes[m.Node])
+	return !at.leaves && (o.madeFrom(p) != nil || at.there)
 }
 
-// refused reports whether the node did not take the pod of an extension.
+// refused reports whether the node did not take the pod of an extension, or put
+// it out.
 func (o observed) refused(p *v1alpha1.Placement) bool {
 	pod := o.madeFrom(p)
-	return pod != nil && (neverRan(pod) || o.stuck(pod))
+	return pod != nil && (neverRan(pod) || o.stuck(pod) || putOut(pod))
 }
 
 // neverRan reports whether a node did not take a pod, for now or for good.

@@ -242,7 +242,7 @@ var extensionFlows = map[string]func(w *world){
 }
 
 func TestEveryWriteMayFailOfAnElasticGang(t *testing.T) {
-	everyWriteMayFail(t, extensionFlows, elasticGang)
+	everyWriteMayFail(t, extensionFlows, elasticGang, fault{})
 }
 
 // A quota that has no room for a further member keeps none of the others from

@@ -139,7 +139,7 @@ func (o observed) vanished(s *v1alpha1.GangStatus) bool {
 		if present[name] || slices.Contains(s.Done, name) || m.Node < 0 || int(m.Node) >= len(o.placement.Spec.Nodes) {
 			continue
 		}
-		if node := o.placement.Spec.Nodes[m.Node]; !o.nodeExists(node) {
+		if node := o.placement.Spec.Nodes[m.Node]; !o.node(node).there {
 			o.stop(s, 0, "node %s, which ran %s, is gone; another place is looked for", node, called(o.gang, name))
 			return true
 		}

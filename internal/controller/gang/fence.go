@@ -47,7 +47,7 @@ func (c *Controller) verdict(ctx context.Context, key types.NamespacedName, g *v
 	if c.isValid(key, p.UID) && !spent {
 		return fencing.Valid, nil
 	}
-	state, err := fencing.Read(ctx, c.options.Live, c.options.FenceNamespace)
+	state, err := c.fence.Read(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("judging placement %s/%s: %w", p.Namespace, p.Name, err)
 	}

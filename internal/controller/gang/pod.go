@@ -114,7 +114,11 @@ func (c *Controller) podOf(ctx context.Context, g *v1alpha1.Gang, m *place, peer
 	if row := m.member.Node; len(m.member.GPUs) > 0 && row >= 0 && int(row) < len(m.placement.Spec.Nodes) {
 		n = c.node(ctx, m.placement.Spec.Nodes[row])
 	}
-	return newPod(g, m.placement, m.member, gpuResource(n, c.options.GPUResources), peers)
+	pod, err := newPod(g, m.placement, m.member, gpuResource(n, c.options.GPUResources), peers)
+	if err == nil {
+		claimGPUs(pod, n)
+	}
+	return pod, err
 }
 
 // gpuResource is the resource by which a node's GPUs are asked for: of those that
@@ -207,6 +211,8 @@ func mark(pod *corev1.Pod, g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.P
 			maps.Copy(pod.Labels, role.FirstLabels)
 		}
 	}
+	guard(pod, g)
+	hold(pod, len(m.GPUs) > 0 || several(g))
 	delete(pod.Annotations, v1alpha1.AnnotationExtension)
 	if p.Spec.Extends != "" {
 		pod.Annotations[v1alpha1.AnnotationExtension] = p.Name
@@ -218,6 +224,39 @@ func mark(pod *corev1.Pod, g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.P
 	pod.Annotations[v1alpha1.AnnotationPort] = strconv.Itoa(int(m.Port))
 	pod.Annotations[v1alpha1.AnnotationEpoch] = fencing.Text(fencing.Of(p))
 	pod.Annotations[v1alpha1.AnnotationPlacement] = fencing.Origin(p)
+}
+
+// guard keeps others from evicting a member that others of the gang need: a
+// budget of the namespace selects the label.
+func guard(pod *corev1.Pod, g *v1alpha1.Gang) {
+	delete(pod.Labels, v1alpha1.LabelGuarded)
+	if !several(g) {
+		return
+	}
+	pod.Labels[v1alpha1.LabelGuarded] = "true"
+}
+
+// several reports whether a gang has more than one member.
+func several(g *v1alpha1.Gang) bool { return !alone(g) }
+
+// The annotations by which autoscalers are kept from removing a node for the
+// sake of fewer nodes: those of Cluster Autoscaler and Karpenter.
+const (
+	annotationSafeToEvict  = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	annotationDoNotDisrupt = "karpenter.sh/do-not-disrupt"
+)
+
+// hold asks autoscalers to leave the node of a member alone where that would cost
+// work: it has GPUs, or others need it. What the template says stays.
+func hold(pod *corev1.Pod, costs bool) {
+	if !costs {
+		return
+	}
+	for key, value := range map[string]string{annotationSafeToEvict: "false", annotationDoNotDisrupt: "true"} {
+		if _, said := pod.Annotations[key]; !said {
+			pod.Annotations[key] = value
+		}
+	}
 }
 
 // environment puts the rendezvous variables before a container's own, so that

@@ -55,6 +55,27 @@ func TestNewPodWithAShare(t *testing.T) {
 	}
 }
 
+// Autoscalers may take the node of a member that costs nothing to start again,
+// and of one whose template says so.
+func TestWhomAutoscalersLeaveAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		costs bool
+		says  map[string]string
+		want  map[string]string
+	}{
+		"it has GPUs":          {true, map[string]string{}, map[string]string{annotationSafeToEvict: "false", annotationDoNotDisrupt: "true"}},
+		"its template says so": {true, map[string]string{annotationSafeToEvict: "true"}, map[string]string{annotationSafeToEvict: "true", annotationDoNotDisrupt: "true"}},
+		"alone, without a GPU": {false, map[string]string{}, map[string]string{}},
+	} {
+		pod := &corev1.Pod{}
+		pod.Annotations = c.says
+		hold(pod, c.costs)
+		if diff := cmp.Diff(c.want, pod.Annotations); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
 func TestNewPod(t *testing.T) {
 	g, p := testGang(), testPlacement()
 	g.Spec.Roles[1].Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "DIR", Value: "$(MUSTER_ROOT)/x"}, {Name: "INDEX", Value: "mine"}}
@@ -65,9 +86,10 @@ func TestNewPod(t *testing.T) {
 	}
 	wantLabels := map[string]string{
 		v1alpha1.LabelGang: "resnet", v1alpha1.LabelJob: "resnet", v1alpha1.LabelRole: "worker",
-		v1alpha1.LabelIndex: "1", v1alpha1.LabelAttempt: "2",
+		v1alpha1.LabelIndex: "1", v1alpha1.LabelAttempt: "2", v1alpha1.LabelGuarded: "true",
 	}
-	wantAnnotations := map[string]string{v1alpha1.AnnotationGPUs: "GPU-1,GPU-2", v1alpha1.AnnotationPort: "20002", v1alpha1.AnnotationEpoch: "7", v1alpha1.AnnotationPlacement: "resnet-2 placement-uid"}
+	wantAnnotations := map[string]string{v1alpha1.AnnotationGPUs: "GPU-1,GPU-2", v1alpha1.AnnotationPort: "20002", v1alpha1.AnnotationEpoch: "7", v1alpha1.AnnotationPlacement: "resnet-2 placement-uid",
+		"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
 	if diff := cmp.Diff(wantLabels, pod.Labels) + cmp.Diff(wantAnnotations, pod.Annotations); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -43,6 +43,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 				enqueue(q, e.Object)
 			},
 		}).
+		Watches(&corev1.Node{}, c.onNodes()).
 		Watches(&corev1.ResourceQuota{}, handler.Funcs{
 			UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 				before, ok := e.ObjectOld.(*corev1.ResourceQuota)

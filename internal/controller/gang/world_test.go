@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,6 +44,8 @@ type fault struct {
 	done bool
 	// crash: the controller's process ends at this write.
 	crash bool
+	// busy: there is so much news that it waits.
+	busy bool
 }
 
 // errLost is the answer to a write that fails.
@@ -163,6 +166,9 @@ func (w *world) boot() {
 		},
 	})
 	w.ctl = New(Options{Client: c, Live: w.api, Now: func() time.Time { return w.clock }, InFlight: 1})
+	if w.fault.busy {
+		w.ctl.news = rate.NewLimiter(0, 0)
+	}
 }
 
 // byForce reports whether a deletion leaves no grace period.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -72,6 +73,17 @@ type Controller struct {
 	deps     Deps
 	client   client.Client
 	recorder events.EventRecorder
+
+	mu sync.Mutex
+	// unsaid is the news that is not written yet; news lets so much of it through
+	// each second.
+	unsaid map[types.NamespacedName]unsaid
+	// made is when a gang was made that the cache has not shown yet, by its
+	// job's UID.
+	made map[types.UID]time.Time
+	news *rate.Limiter
+	// events lets as many through of those that tell of nothing bad.
+	events *rate.Limiter
 }
 
 // New returns the controller; [Controller.SetupWithManager] gives it to a
@@ -80,12 +92,12 @@ func New(deps Deps) *Controller {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	return &Controller{deps: deps}
+	return &Controller{deps: deps, unsaid: map[types.NamespacedName]unsaid{}, made: map[types.UID]time.Time{}, news: newNews(), events: newNews()}
 }
 
 // concurrency is how many jobs are worked on at once: a job costs a few writes
 // of some milliseconds each, and a thousand may be submitted together.
-const concurrency = 32
+const concurrency = 64
 
 // forbiddenRetry is when something that the API server did not allow is tried
 // again: a quota may have changed. Errors are tried again too, but after a
@@ -172,6 +184,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	// 1. Read everything.
 	job := &v1alpha1.TrainingJob{}
 	if err := c.client.Get(ctx, req.NamespacedName, job); err != nil {
+		c.said(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !job.DeletionTimestamp.IsZero() {
@@ -185,10 +198,14 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	d := decide(seen)
 	// 3. Last of all, whatever happens: say how the job stands.
 	defer func() {
-		err = errors.Join(err, c.report(ctx, job, &d))
+		wait, failed := c.report(ctx, job, &d)
+		err = errors.Join(err, failed)
 		if apierrors.IsConflict(err) {
 			// The job changed while it was looked at: look again.
 			result, err = ctrl.Result{RequeueAfter: time.Millisecond}, nil
+		}
+		if wait > 0 && (result.RequeueAfter == 0 || wait < result.RequeueAfter) {
+			result.RequeueAfter = wait
 		}
 	}()
 	// 4. Do it.
@@ -198,6 +215,9 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 			return ctrl.Result{RequeueAfter: forbiddenRetry}, nil
 		}
 		return ctrl.Result{}, err
+	}
+	if seen.gang == nil && c.hasJustMade(job.UID) {
+		d.lookAgain = showing // should it be gone before it was seen
 	}
 	return ctrl.Result{RequeueAfter: d.lookAgain}, nil
 }
@@ -210,6 +230,7 @@ func (c *Controller) observe(ctx context.Context, job *v1alpha1.TrainingJob) (ob
 	key := client.ObjectKeyFromObject(job)
 	if err := c.client.Get(ctx, key, gang); err == nil {
 		seen.gang = gang
+		c.shown(job.UID)
 	} else if !apierrors.IsNotFound(err) {
 		return seen, fmt.Errorf("reading the job's gang: %w", err)
 	}
@@ -250,31 +271,35 @@ func (c *Controller) apply(ctx context.Context, job *v1alpha1.TrainingJob, d dec
 	errs := make([]error, len(d.create))
 	var wg sync.WaitGroup
 	for i, object := range d.create {
-		wg.Go(func() {
-			if err := c.client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
-				errs[i] = fmt.Errorf("creating %s: %w", describe(object), err)
-			}
-		})
+		wg.Go(func() { errs[i] = c.create(ctx, job, object) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)
 }
 
-// report writes the status if it changed, and then tells of what happened.
-func (c *Controller) report(ctx context.Context, job *v1alpha1.TrainingJob, d *decision) error {
+// report writes the status if it changed, and then tells of what happened. It
+// returns for how long that can wait, if it can.
+func (c *Controller) report(ctx context.Context, job *v1alpha1.TrainingJob, d *decision) (time.Duration, error) {
 	if d.deleteJob || apiequality.Semantic.DeepEqual(job.Status, d.status) {
-		return nil
+		c.said(client.ObjectKeyFromObject(job))
+		return 0, nil
+	}
+	if wait := c.early(job, &d.status); wait > 0 {
+		return wait, nil
 	}
 	after := job.DeepCopy()
 	after.Status = d.status
 	patch := client.MergeFromWithOptions(job, client.MergeFromWithOptimisticLock{})
 	if err := c.client.Status().Patch(ctx, after, patch); err != nil {
-		return client.IgnoreNotFound(err)
+		return 0, client.IgnoreNotFound(err)
 	}
 	for _, e := range happened(job, &d.status) {
+		if e.kind == corev1.EventTypeNormal && !c.events.AllowN(c.deps.Now(), 1) {
+			continue // where so much happens, nobody reads that all is well
+		}
 		c.recorder.Eventf(job, nil, e.kind, e.reason, e.action, "%s", e.note)
 	}
-	return nil
+	return 0, nil
 }
 
 func describe(o client.Object) string {

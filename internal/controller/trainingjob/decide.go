@@ -94,7 +94,7 @@ func missing(o observed) []client.Object {
 			out = append(out, c)
 		}
 	}
-	if o.service == nil {
+	if o.service == nil && named(o.job) {
 		out = append(out, serviceFor(o.job))
 	}
 	return out
@@ -139,7 +139,7 @@ func obstacle(o observed) string {
 	if o.gang != nil {
 		all = append(all, found{o.gang, "Gang", "gang", "or give the job another name"})
 	}
-	if o.service != nil {
+	if o.service != nil && named(o.job) {
 		all = append(all, found{o.service, "Service", "service", "or give the job another name"})
 	}
 	for _, c := range claimsOf(o.job) {

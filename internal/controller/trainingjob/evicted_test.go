@@ -132,6 +132,35 @@ func TestEvictedJobSaysSo(t *testing.T) {
 	}
 }
 
+// A job says that its node left, once, and when it is back.
+func TestJobWhoseNodeLeftSaysSo(t *testing.T) {
+	w := newWorld(t, newJob("a").role("worker", 2, "train.py").TrainingJob)
+	w.settle("a")
+	w.gangIs("a", func(s *v1alpha1.GangStatus) { s.Phase, s.StartTime = v1alpha1.GangRunning, &metav1.Time{Time: start} })
+	w.settle("a")
+	w.gangIs("a", func(s *v1alpha1.GangStatus) {
+		s.Phase, s.EvictedFrom, s.EvictedTime = v1alpha1.GangDraining, "its node gpu-1 is being drained", micro(time.Hour)
+	})
+	w.settle("a")
+	j := w.job("a")
+	if condition(j, v1alpha1.ConditionEvicted) != "True NodeLeaves" || j.Status.Restarts != 0 || j.Status.Evictions != 0 {
+		t.Errorf("%+v", j.Status)
+	}
+	w.gangIs("a", func(s *v1alpha1.GangStatus) {
+		s.Phase, s.Message = v1alpha1.GangPending, "needs 4 A100 at once; 2 are free"
+	})
+	w.settle("a")
+	w.gangIs("a", func(s *v1alpha1.GangStatus) { s.Phase, s.Message, s.EvictedTime = v1alpha1.GangRunning, "", nil })
+	w.settle("a")
+	if j = w.job("a"); condition(j, v1alpha1.ConditionEvicted) != "False NotEvicted" {
+		t.Errorf("%+v", j.Status)
+	}
+	told := strings.Join(w.told(), "\n")
+	if strings.Count(told, " Evicted ") != 1 || !strings.Contains(told, "its node gpu-1 is being drained") {
+		t.Errorf("events:\n%s", told)
+	}
+}
+
 // The time for which a job was kept from running is not held against it.
 func TestDeadlineRestsWhileEvicted(t *testing.T) {
 	limit := int64(3600)

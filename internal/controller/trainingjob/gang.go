@@ -252,7 +252,7 @@ func envFor(job *v1alpha1.TrainingJob, role *v1alpha1.Role, template []corev1.En
 	}
 	all := []corev1.EnvVar{
 		{Name: v1alpha1.EnvRoot, Value: v1alpha1.PodRoot},
-		{Name: "MUSTER_JOB", Value: job.Name},
+		{Name: v1alpha1.EnvJob, Value: job.Name},
 		{Name: "MUSTER_CODE_DIR", Value: below(codeDir)},
 	}
 	if !keepsNothing(job) {

@@ -1,11 +1,26 @@
 package trainingjob
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
+
+// named reports whether anybody has to find the job's members by their names: a
+// job of a single member that meets nobody and names no port has no Service.
+func named(job *v1alpha1.TrainingJob) bool {
+	if !alone(job) || framework(job) != v1alpha1.FrameworkNone {
+		return true
+	}
+	role := &job.Spec.Roles[0]
+	if role.PortName != "" || len(role.IndexLabels)+len(role.FirstLabels) > 0 {
+		return true
+	}
+	return role.Template != nil && slices.ContainsFunc(role.Template.Spec.Containers, func(c corev1.Container) bool { return len(c.Ports) > 0 })
+}
 
 // serviceFor is the headless Service that gives members their names. Members
 // look for one another while they start, so they are published before they are

@@ -217,9 +217,12 @@ func setConditions(s *v1alpha1.TrainingJobStatus, o observed, gang *v1alpha1.Gan
 		setCondition(s, o, v1alpha1.ConditionScheduled, false, string(s.Phase), s.Message)
 	}
 	// Evicted.
-	if gang != nil && gang.Status.EvictedTime != nil && !over {
+	switch away := gang != nil && gang.Status.EvictedTime != nil && !over; {
+	case away && gang.Status.EvictedFrom != "":
+		setCondition(s, o, v1alpha1.ConditionEvicted, true, reasonNodeLeaves, gang.Status.EvictedFrom+"; it is started again when there is room elsewhere")
+	case away:
 		setCondition(s, o, v1alpha1.ConditionEvicted, true, "MakesRoom", "stopped to make room for "+s.EvictedFor+"; it is started again when there is room")
-	} else if meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionEvicted) != nil {
+	case meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionEvicted) != nil:
 		setCondition(s, o, v1alpha1.ConditionEvicted, false, "NotEvicted", "it is not kept from running")
 	}
 	// Suspended.
@@ -327,12 +330,21 @@ func ready(roles []v1alpha1.RoleStatus) string {
 // news is an event to be told.
 type news struct{ kind, reason, action, note string }
 
+// reasonNodeLeaves is the reason of a job that was evicted for the sake of a node.
+const reasonNodeLeaves = "NodeLeaves"
+
+// left reports whether a job does not run because a node of its left.
+func left(s *v1alpha1.TrainingJobStatus) bool {
+	c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionEvicted)
+	return c != nil && c.Status == metav1.ConditionTrue && c.Reason == reasonNodeLeaves
+}
+
 // happened compares a job with its new status: the few things that are worth
 // an event.
 func happened(job *v1alpha1.TrainingJob, after *v1alpha1.TrainingJobStatus) []news {
 	before := &job.Status
 	var out []news
-	if before.StartTime == nil && after.StartTime != nil {
+	if before.StartTime == nil && after.StartTime != nil && after.FinishTime == nil {
 		note := fmt.Sprintf("its first member started; %s members run", after.Ready)
 		if alone(job) {
 			note = "it started"
@@ -344,6 +356,9 @@ func happened(job *v1alpha1.TrainingJob, after *v1alpha1.TrainingJobStatus) []ne
 	}
 	if after.Evictions > before.Evictions {
 		out = append(out, news{corev1.EventTypeNormal, "Evicted", "Evict", short("it is stopped to make room for " + after.EvictedFor + ", and started again when there is room")})
+	}
+	if left(after) && !left(before) {
+		out = append(out, news{corev1.EventTypeNormal, "Evicted", "Evict", short(meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionEvicted).Message)})
 	}
 	for i := max(0, len(after.GivenBack)-int(after.Shrunk-before.Shrunk)); after.Shrunk > before.Shrunk && i < len(after.GivenBack); i++ {
 		out = append(out, news{corev1.EventTypeNormal, "Shrunk", "GiveBack", short(givenBack(after.GivenBack[i]))})

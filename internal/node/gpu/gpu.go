@@ -80,6 +80,12 @@ type Options struct {
 	// they stay the same over restarts and differ between two Musters of one
 	// machine. Default: the machine's host name alone.
 	Scope string
+	// Host enters the UUIDs of simulated devices beside Scope. Default: the
+	// machine's host name, which in a pod is the pod's and another each time.
+	Host string
+	// Root is where the files of the machine are that has the driver, for a
+	// process in a container. Default: its own root.
+	Root string
 	// LockDir is the folder of the machine-wide locks. Default: DefaultLockDir.
 	LockDir string
 }

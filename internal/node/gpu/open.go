@@ -32,13 +32,17 @@ func Open(ctx context.Context, options Options) (Source, error) {
 
 func find(ctx context.Context, options Options) (Source, error) {
 	if options.Simulate != "" {
-		host, err := os.Hostname()
-		if err != nil {
-			return nil, fmt.Errorf("naming the simulated GPUs: %w", err)
+		host := options.Host
+		if host == "" {
+			var err error
+			if host, err = os.Hostname(); err != nil {
+				return nil, fmt.Errorf("naming the simulated GPUs: %w", err)
+			}
 		}
 		return newSimulated(options.Simulate, host, options.Scope)
 	}
-	for _, open := range []func(context.Context) (Source, error){openNVML, openSMI} {
+	smi := func(ctx context.Context) (Source, error) { return openSMIIn(ctx, options.Root) }
+	for _, open := range []func(context.Context) (Source, error){openNVML, smi} {
 		source, err := open(ctx)
 		if err == nil {
 			return source, nil

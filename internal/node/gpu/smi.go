@@ -41,18 +41,36 @@ var (
 type smi struct {
 	path string
 	proc string
+	// root is what the program sees as its root; empty: what this one does.
+	root string
 }
 
-func openSMI(ctx context.Context) (Source, error) {
-	path, err := exec.LookPath("nvidia-smi")
+func openSMI(ctx context.Context) (Source, error) { return openSMIIn(ctx, "") }
+
+func openSMIIn(ctx context.Context, root string) (Source, error) {
+	path, err := findSMI(root)
 	if err != nil {
 		return nil, fmt.Errorf("looking for nvidia-smi: %w", err)
 	}
-	s := &smi{path: path, proc: procRoot}
+	s := &smi{path: path, proc: procRoot, root: root}
 	if _, err := s.Devices(ctx); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// findSMI finds the program: by $PATH, or where drivers put it below another
+// root, of which the path is then told.
+func findSMI(root string) (string, error) {
+	if root == "" {
+		return exec.LookPath("nvidia-smi")
+	}
+	for _, folder := range []string{"/usr/bin", "/usr/local/bin", "/usr/local/nvidia/bin", "/opt/bin"} {
+		if _, err := os.Stat(filepath.Join(root, folder, "nvidia-smi")); err == nil {
+			return filepath.Join(folder, "nvidia-smi"), nil
+		}
+	}
+	return "", fmt.Errorf("below %s: %w", root, exec.ErrNotFound)
 }
 
 func (s *smi) Name() string { return "nvidia-smi" }
@@ -107,6 +125,10 @@ func (s *smi) run(ctx context.Context, query string) (string, error) {
 	defer cancel()
 	command := exec.CommandContext(ctx, s.path, query, "--format=csv,noheader,nounits")
 	command.Env = append(os.Environ(), "LC_ALL=C")
+	if s.root != "" {
+		command.Path, command.Err, command.Dir = s.path, nil, "/"
+		command.SysProcAttr = &unix.SysProcAttr{Chroot: s.root}
+	}
 	// A driver that hangs holds the program in the kernel: do not wait for it.
 	command.WaitDelay = time.Second
 	var out, complaint bytes.Buffer

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/node/stock"
@@ -81,9 +82,9 @@ func (o *options) run(ctx context.Context, server client.Client, names []string)
 	}
 	for _, n := range nodes {
 		done := "added"
-		if n.Owned && n.Tainted {
+		if n.Owned && n.Tainted && n.Object.Labels[v1alpha1.LabelAgent] != "" {
 			done = "unchanged"
-		} else if err := stock.Mark(ctx, server, n.Object.Name, true, true); err != nil {
+		} else if err := stock.Mark(ctx, server, n.Object.Name, true, true, true); err != nil {
 			return err
 		}
 		if err := o.report(n, done); err != nil {

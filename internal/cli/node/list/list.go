@@ -102,6 +102,9 @@ func rowOf(n *stock.Node) Row {
 		r.Muster, r.Picks = "yes", "muster"
 	case n.Owned:
 		r.Muster, r.Picks = "yes", "kubelet"
+		if n.Claims {
+			r.Picks = "muster"
+		}
 	case n.Tainted:
 		r.Muster = "leaving"
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/node/stock"
@@ -91,7 +92,7 @@ func (o *options) run(ctx context.Context, server client.WithWatch, names []stri
 	// Nothing new comes there from now on; others stay off until it is free.
 	for _, n := range nodes {
 		if o.wait && n.Owned {
-			if err := stock.Mark(ctx, server, n.Object.Name, false, true); err != nil {
+			if err := stock.Mark(ctx, server, n.Object.Name, false, true, true); err != nil {
 				return err
 			}
 		}
@@ -113,9 +114,12 @@ func (o *options) giveBack(ctx context.Context, server client.WithWatch, n *stoc
 			return err
 		}
 	}
-	if !n.Owned && !n.Tainted {
+	// What goes on there by force needs the agent to its end; the next removal
+	// takes it away.
+	held := len(n.Holders) > 0 && !o.wait
+	if !n.Owned && !n.Tainted && (held || n.Object.Labels[v1alpha1.LabelAgent] == "") {
 		done = "unchanged"
-	} else if err := stock.Mark(ctx, server, name, false, false); err != nil {
+	} else if err := stock.Mark(ctx, server, name, false, false, held); err != nil {
 		return err
 	}
 	return o.report(n, done)

@@ -30,8 +30,9 @@ type Node struct {
 	// Object is the node itself.
 	Object corev1.Node
 	// Owned is true where it has Muster's label, Tainted where it keeps others
-	// off, and Names where it tells its GPUs itself.
-	Owned, Tainted, Names bool
+	// off, and Names where it tells its GPUs itself; Claims where a driver names
+	// them, so that Muster picks.
+	Owned, Tainted, Names, Claims bool
 	// GPUs is how many there are, of which Held are given out by Muster and
 	// Others somebody else's.
 	GPUs, Held, Others int
@@ -86,7 +87,7 @@ func Read(ctx context.Context, reader client.Reader) (*Stock, error) {
 
 // describe takes over what the scheduler knows of a node.
 func (n *Node) describe(known *scheduling.Node) {
-	n.NotReady = known.NotReady
+	n.NotReady, n.Claims = known.NotReady, known.Claims
 	var models []string
 	for _, d := range known.Devices {
 		models = append(models, d.Model)
@@ -139,7 +140,10 @@ func (s *Stock) Find(names []string) ([]*Node, error) {
 
 // Mark sets or removes the label and the taint of a node, on top of what it is
 // now.
-func Mark(ctx context.Context, server client.Client, name string, label, taint bool) error {
+//
+// The agent is wanted on a node as long as it has either, and on top of that if
+// agent is true: without it, what has GPUs by a claim there cannot end.
+func Mark(ctx context.Context, server client.Client, name string, label, taint, agent bool) error {
 	for {
 		n := &corev1.Node{}
 		if err := server.Get(ctx, client.ObjectKey{Name: name}, n); err != nil {
@@ -152,6 +156,10 @@ func Mark(ctx context.Context, server client.Client, name string, label, taint b
 		delete(n.Labels, v1alpha1.LabelOwned)
 		if label {
 			n.Labels[v1alpha1.LabelOwned] = "true"
+		}
+		delete(n.Labels, v1alpha1.LabelAgent)
+		if label || taint || agent {
+			n.Labels[v1alpha1.LabelAgent] = "true"
 		}
 		n.Spec.Taints = slices.DeleteFunc(slices.Clone(n.Spec.Taints), isTaint)
 		if taint {

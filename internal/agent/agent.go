@@ -1,0 +1,156 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+
+	"github.com/muster-dev/muster/internal/inventory"
+	"github.com/muster-dev/muster/internal/node/gpu"
+)
+
+// Options are what an agent needs.
+type Options struct {
+	// REST is how to reach the API server.
+	REST *rest.Config
+	// Node is the name of the node that it runs on.
+	Node string
+	// Simulate declares pretend GPUs instead of looking for real ones, such as
+	// "8xA100".
+	Simulate string
+	// Root is where the files of the machine are, whose driver is looked for, and
+	// whose libraries containers are given. Default: /.
+	Root string
+	// KubeletDir is the kubelet's folder. Default: /var/lib/kubelet.
+	KubeletDir string
+	// CDIDir is where the container runtime looks for descriptions of devices.
+	// Default: /var/run/cdi.
+	CDIDir string
+	// HealthAddress is what /healthz and /readyz are served on, as host:port.
+	// Empty: nowhere.
+	HealthAddress string
+	// Log receives what no caller can. Default: discarded.
+	Log *slog.Logger
+}
+
+// lookEvery is how often the node's GPUs are looked at again: one may have
+// failed.
+const lookEvery = 30 * time.Second
+
+func (o Options) complete() Options {
+	if o.KubeletDir == "" {
+		o.KubeletDir = "/var/lib/kubelet"
+	}
+	if o.CDIDir == "" {
+		o.CDIDir = kubeletplugin.DefaultCDIDir
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Run is an agent until the context ends. What it prepared stays prepared, and
+// the slices stay: the kubelet removes those of a driver that does not come
+// back.
+func Run(ctx context.Context, o Options) error {
+	o = o.complete()
+	data := filepath.Join(o.KubeletDir, "plugins", inventory.Driver)
+	for _, dir := range []string{data, o.CDIDir} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("making the agent's folders: %w", err)
+		}
+	}
+	source, err := gpu.Open(ctx, gpu.Options{Simulate: o.Simulate, Scope: "agent", Host: o.Node, Root: o.Root, LockDir: filepath.Join(data, "locks")})
+	if err != nil {
+		return fmt.Errorf("looking for the GPUs of node %s: %w", o.Node, err)
+	}
+	defer func() { _ = source.Close() }()
+	set, err := kubernetes.NewForConfig(o.REST)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	d, err := newDriver(ctx, o, source, set, data)
+	if err != nil {
+		return err
+	}
+	helper, err := kubeletplugin.Start(ctx, d,
+		kubeletplugin.DriverName(inventory.Driver), kubeletplugin.NodeName(o.Node), kubeletplugin.KubeClient(set),
+		kubeletplugin.RegistrarDirectoryPath(filepath.Join(o.KubeletDir, "plugins_registry")), kubeletplugin.PluginDataDirectoryPath(data),
+		kubeletplugin.HealthService(false))
+	if err != nil {
+		return fmt.Errorf("offering the driver to the kubelet: %w", err)
+	}
+	defer helper.Stop()
+	group, ctx := errgroup.WithContext(ctx)
+	if o.HealthAddress != "" {
+		group.Go(func() error {
+			return serveHealth(ctx, o.HealthAddress, func() bool { return helper.RegistrationStatus().GetPluginRegistered() })
+		})
+	}
+	group.Go(func() error { return d.publish(ctx, helper) })
+	return group.Wait()
+}
+
+// publish names the node's GPUs until the context ends, anew whenever they are
+// others.
+func (d *driver) publish(ctx context.Context, helper *kubeletplugin.Helper) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	var last []gpu.Device
+	for first := true; ; first = false {
+		devices, err := d.source.Devices(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			d.log.Error("looking at the GPUs; what was published stays", "error", err)
+		case first || !slices.Equal(devices, last):
+			d.see(devices)
+			if err := helper.PublishResources(ctx, resources(d.node, devices)); err != nil {
+				return fmt.Errorf("publishing the GPUs of node %s: %w", d.node, err)
+			}
+			d.log.Info("publishing", "node", d.node, "gpus", len(devices), "source", d.source.Name())
+			last = devices
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// serveHealth answers /healthz, and /readyz with yes once the kubelet knows the
+// driver.
+func serveHealth(ctx context.Context, address string, ready func() bool) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !ready() {
+			http.Error(w, "the kubelet does not know the driver yet", http.StatusServiceUnavailable)
+		}
+	})
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("listening for questions about health: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.Serve(listener); ctx.Err() == nil {
+		return fmt.Errorf("answering questions about health: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,251 @@
+package codevolume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// Options are what the driver needs.
+type Options struct {
+	// Node is the name of the node.
+	Node string
+	// KubeletDir is the kubelet's folder. Default: /var/lib/kubelet.
+	KubeletDir string
+	// Fetcher is where code comes from.
+	Fetcher Fetcher
+	// Keep is for how long a tree stays that nothing needs. Default: a day.
+	Keep time.Duration
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
+	// Log receives what no caller can, and what is fetched. Default: discarded.
+	Log *slog.Logger
+}
+
+// tidyEvery is how often what nobody needs is looked for.
+const tidyEvery = time.Hour
+
+// The attributes of a volume: ours, and those that the kubelet adds.
+const (
+	attributeSnapshot  = "snapshot"
+	attributeJob       = "job"
+	attributeNamespace = "csi.storage.k8s.io/pod.namespace"
+	attributePod       = "csi.storage.k8s.io/pod.uid"
+	attributeEphemeral = "csi.storage.k8s.io/ephemeral"
+)
+
+// Server is the driver.
+type Server struct {
+	csi.UnimplementedIdentityServer
+	csi.UnimplementedNodeServer
+	registerapi.UnimplementedRegistrationServer
+
+	options Options
+	depot   *depot
+}
+
+// New returns the driver; [Server.Run] offers it.
+func New(o Options) (*Server, error) {
+	if o.KubeletDir == "" {
+		o.KubeletDir = "/var/lib/kubelet"
+	}
+	if o.Keep == 0 {
+		o.Keep = 24 * time.Hour
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{options: o}
+	s.depot = &depot{dir: s.folder(), fetcher: o.Fetcher, keep: o.Keep, now: o.Now, log: o.Log}
+	return s, s.depot.prepare()
+}
+
+func (s *Server) folder() string {
+	return filepath.Join(s.options.KubeletDir, "plugins", v1alpha1.CodeDriver)
+}
+
+func (s *Server) socket() string { return filepath.Join(s.folder(), "csi.sock") }
+
+// Run serves the kubelet until the context ends. Volumes stay.
+func (s *Server) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return serve(ctx, s.socket(), func(g *grpc.Server) {
+			csi.RegisterIdentityServer(g, s)
+			csi.RegisterNodeServer(g, s)
+		})
+	})
+	group.Go(func() error {
+		path := filepath.Join(s.options.KubeletDir, "plugins_registry", v1alpha1.CodeDriver+"-reg.sock")
+		return serve(ctx, path, func(g *grpc.Server) { registerapi.RegisterRegistrationServer(g, s) })
+	})
+	group.Go(func() error {
+		tick := time.NewTicker(tidyEvery)
+		defer tick.Stop()
+		for {
+			if err := s.depot.tidy(); err != nil {
+				s.options.Log.Error("removing code that nobody needs; it is tried again", "error", err)
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+			}
+		}
+	})
+	return group.Wait()
+}
+
+// serve answers on a socket until the context ends; one that an earlier process
+// left is replaced.
+func serve(ctx context.Context, path string, register func(*grpc.Server)) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("replacing the socket of an earlier agent: %w", err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
+	if err != nil {
+		return fmt.Errorf("listening for the kubelet: %w", err)
+	}
+	server := grpc.NewServer()
+	register(server)
+	stop := context.AfterFunc(ctx, server.Stop)
+	defer stop()
+	if err := server.Serve(listener); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("answering the kubelet: %w", err)
+	}
+	return nil
+}
+
+// GetInfo tells the kubelet what is offered, and where.
+func (s *Server) GetInfo(context.Context, *registerapi.InfoRequest) (*registerapi.PluginInfo, error) {
+	return &registerapi.PluginInfo{Type: registerapi.CSIPlugin, Name: v1alpha1.CodeDriver, Endpoint: s.socket(), SupportedVersions: []string{"1.0.0"}}, nil
+}
+
+// NotifyRegistrationStatus hears whether the kubelet took it.
+func (s *Server) NotifyRegistrationStatus(_ context.Context, r *registerapi.RegistrationStatus) (*registerapi.RegistrationStatusResponse, error) {
+	if !r.PluginRegistered {
+		s.options.Log.Error("the kubelet does not take the driver "+v1alpha1.CodeDriver, "error", r.Error)
+	}
+	return &registerapi.RegistrationStatusResponse{}, nil
+}
+
+// GetPluginInfo is CSI's.
+func (s *Server) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+	return &csi.GetPluginInfoResponse{Name: v1alpha1.CodeDriver, VendorVersion: "1"}, nil
+}
+
+// GetPluginCapabilities is CSI's: none but the node's half.
+func (s *Server) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
+	return &csi.GetPluginCapabilitiesResponse{}, nil
+}
+
+// Probe is CSI's.
+func (s *Server) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
+	return &csi.ProbeResponse{}, nil
+}
+
+// NodeGetInfo is CSI's.
+func (s *Server) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
+	return &csi.NodeGetInfoResponse{NodeId: s.options.Node}, nil
+}
+
+// NodeGetCapabilities is CSI's: volumes are published, and that is all.
+func (s *Server) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+	return &csi.NodeGetCapabilitiesResponse{}, nil
+}
+
+// NodePublishVolume has a pod see its code. It may be asked for again.
+func (s *Server) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+	a := r.GetVolumeContext()
+	v := volume{Namespace: a[attributeNamespace], Digest: a[attributeSnapshot], Owner: a[attributeJob], Target: r.GetTargetPath()}
+	if v.Owner == "" {
+		v.Owner = a[attributePod]
+	}
+	err := v.check()
+	switch {
+	case !handles.MatchString(r.GetVolumeId()):
+		return nil, status.Errorf(codes.InvalidArgument, "the volume's id is %q: letters, digits, dots and dashes are expected", r.GetVolumeId())
+	case a[attributeEphemeral] != "true":
+		return nil, status.Errorf(codes.InvalidArgument, "%s has inline volumes of pods alone; there are no PersistentVolumes of it", v1alpha1.CodeDriver)
+	case err != nil:
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	if err := s.publish(ctx, r.GetVolumeId(), v, r.GetReadonly()); err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	return &csi.NodePublishVolumeResponse{}, nil
+}
+
+func (s *Server) publish(ctx context.Context, handle string, v volume, readOnly bool) error {
+	if mounted(v.Target) {
+		return nil
+	}
+	if err := s.depot.fetch(ctx, v); err != nil {
+		return err
+	}
+	checkout, err := s.depot.open(handle, v)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(v.Target, 0o755); err != nil {
+		return fmt.Errorf("making the volume's folder: %w", err)
+	}
+	if err := unix.Mount(checkout, v.Target, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("mounting %s at %s: %w", checkout, v.Target, err)
+	}
+	if readOnly {
+		if err := unix.Mount("", v.Target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+			return errors.Join(fmt.Errorf("making %s read-only: %w", v.Target, err), unix.Unmount(v.Target, unix.MNT_DETACH))
+		}
+	}
+	return nil
+}
+
+// NodeUnpublishVolume takes a pod's view of its code away. It may be asked for
+// again, also for what never was.
+func (s *Server) NodeUnpublishVolume(_ context.Context, r *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+	target, handle := r.GetTargetPath(), r.GetVolumeId()
+	if !handles.MatchString(handle) || !filepath.IsAbs(target) {
+		return nil, status.Errorf(codes.InvalidArgument, "the volume's id is %q and the target path %q: both are needed", handle, target)
+	}
+	if mounted(target) {
+		if err := unix.Unmount(target, 0); err != nil {
+			return nil, status.Errorf(codes.Internal, "unmounting %s: %v", target, err)
+		}
+	}
+	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, status.Errorf(codes.Internal, "removing the volume's folder: %v", err)
+	}
+	if err := s.depot.close(handle); err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	return &csi.NodeUnpublishVolumeResponse{}, nil
+}
+
+// mounted reports that something is mounted on a folder, also of the same disk.
+func mounted(path string) bool {
+	var here unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, &here); err != nil {
+		return false
+	}
+	return here.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0 && here.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+}

@@ -1,0 +1,149 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-dev/muster/internal/inventory"
+	"github.com/muster-dev/muster/internal/node/gpu"
+)
+
+// record is what a claim has of the node's GPUs.
+type record struct {
+	// Claim is its namespace and name.
+	Claim string `json:"claim"`
+	Parts []part `json:"parts"`
+}
+
+// part is how much of one GPU: thousandths, and MiB of its memory; 0: not known.
+type part struct {
+	UUID      string `json:"uuid"`
+	Milli     int64  `json:"milli"`
+	MemoryMiB int64  `json:"memoryMiB,omitempty"`
+}
+
+const wholeMilli = 1000
+
+// recordOf reads what a claim was given.
+func recordOf(claim *resourcev1.ResourceClaim, results []resourcev1.DeviceRequestAllocationResult, devices []gpu.Device) (record, error) {
+	out := record{Claim: claim.Namespace + "/" + claim.Name}
+	for i := range results {
+		r := &results[i]
+		d, ok := device(devices, r.Device)
+		switch {
+		case !ok:
+			return out, fmt.Errorf("it was given GPU %s, which this machine does not have", r.Device)
+		case d.Unhealthy != "":
+			return out, fmt.Errorf("it was given GPU %s, which must not be used: %s", d.UUID, d.Unhealthy)
+		}
+		p := part{UUID: d.UUID}
+		p.Milli, p.MemoryMiB = inventory.Part(r)
+		out.Parts = append(out.Parts, p)
+	}
+	return out, nil
+}
+
+// fits says what another claim still has of what this one was given.
+func (r record) fits(devices []gpu.Device, others []record) error {
+	for _, p := range r.Parts {
+		milli, memory, holders := p.Milli, p.MemoryMiB, []string{}
+		for _, other := range others {
+			for _, q := range other.Parts {
+				if q.UUID == p.UUID {
+					milli, memory, holders = milli+q.Milli, memory+q.MemoryMiB, append(holders, other.Claim)
+				}
+			}
+		}
+		size := int64(0)
+		for _, d := range devices {
+			if d.UUID == p.UUID {
+				size = d.MemoryMiB
+			}
+		}
+		if milli > wholeMilli || size > 0 && memory > size {
+			return fmt.Errorf("GPU %s is not free: containers of %s still have of it; it is tried again", p.UUID, strings.Join(holders, ", "))
+		}
+	}
+	return nil
+}
+
+// records are kept in a folder, a file for each claim.
+type records struct{ dir string }
+
+func (r records) prepare() error {
+	if err := os.MkdirAll(r.dir, 0o700); err != nil {
+		return fmt.Errorf("making the folder of records: %w", err)
+	}
+	return nil
+}
+
+func (r records) path(claim types.UID) string { return filepath.Join(r.dir, string(claim)+".json") }
+
+// but reads the records of all claims but one.
+func (r records) but(claim types.UID) ([]record, error) {
+	entries, err := os.ReadDir(r.dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading the folder of records: %w", err)
+	}
+	var out []record
+	for _, e := range entries {
+		if name := e.Name(); name == string(claim)+".json" || filepath.Ext(name) != ".json" {
+			continue
+		}
+		raw, err := os.ReadFile(filepath.Join(r.dir, e.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("reading what a claim has: %w", err)
+		}
+		var one record
+		if err := json.Unmarshal(raw, &one); err != nil {
+			return nil, fmt.Errorf("reading what a claim has, in %s: %w", e.Name(), err)
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+func (r records) write(claim types.UID, what record) error {
+	return replace(r.path(claim), what, 0o600)
+}
+
+func (r records) remove(claim types.UID) error { return gone(r.path(claim)) }
+
+// replace writes a file as JSON, whole or not at all, and so that it is there
+// after a crash of the machine.
+func replace(path string, what any, mode fs.FileMode) error {
+	raw, err := json.Marshal(what)
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // does nothing once it is renamed
+	_, err = f.Write(raw)
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
+}
+
+// gone removes a file that may be gone already.
+func gone(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package gang
+
+import (
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// What a status says is either owed, and written before anything is taken away
+// or given back, or it is news: how far an attempt has come that is journalled
+// anyway, and that pods and placements say again to whoever begins anew. News is
+// written at once as long as there is little of it. Beyond that it waits for its
+// turn, at most newsWithin, and what comes meanwhile is written with it: where a
+// hundred gangs start and end each second, nobody reads that one is starting.
+const (
+	newsPerSecond = 10
+	newsAtOnce    = 50
+	newsWithin    = 30 * time.Second
+)
+
+// countsEvery is how often a gang's status is written if nothing but its counts
+// of members changed.
+const countsEvery = 500 * time.Millisecond
+
+// untilMore is for how long the counts of a gang that has no members yet wait
+// for something else to be written with them.
+const untilMore = 10 * time.Minute
+
+// unsaid is news of a gang that waits.
+type unsaid struct {
+	// version is the gang that it was decided from.
+	version version
+	status  v1alpha1.GangStatus
+	// due is when it is written at the latest.
+	due time.Time
+}
+
+// ahead returns the gang as if all news were written, so that what is decided
+// does not depend on when that happens. Of a gang that somebody else wrote since,
+// everything is found out anew.
+func (c *Controller) ahead(g *v1alpha1.Gang) *v1alpha1.Gang {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	u, waits := c.unsaid[client.ObjectKeyFromObject(g)]
+	if !waits || u.version.uid != g.UID || u.version.resource != g.ResourceVersion {
+		return g
+	}
+	out := *g
+	out.Status = u.status
+	return &out
+}
+
+// early returns for how long a status need not be written yet, and remembers it
+// until then.
+func (c *Controller) early(o observed, status *v1alpha1.GangStatus) time.Duration {
+	key := client.ObjectKeyFromObject(o.gang)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	wait := time.Duration(0)
+	switch before := &o.gang.Status; {
+	case onlyCounts(before, status):
+		if len(o.pods) == 0 && len(before.Roles) == 0 {
+			wait = untilMore
+		} else if last := c.written[key]; last.uid == o.gang.UID {
+			// The members of a large gang report one by one, and every write of
+			// its status is one of its job's as well.
+			wait = countsEvery - o.now.Sub(last.at)
+		}
+	case isNews(before, status):
+		wait = c.turn(key, o)
+	}
+	if wait <= 0 {
+		delete(c.unsaid, key)
+		return 0
+	}
+	due := o.now.Add(wait)
+	if u, waits := c.unsaid[key]; waits && u.version.uid == o.gang.UID && u.due.Before(due) {
+		due = u.due
+	}
+	c.unsaid[key] = unsaid{version{o.gang.UID, o.gang.ResourceVersion, o.now}, *status, due}
+	return wait
+}
+
+// turn is when news of a gang is written: at once, or in as long as that.
+func (c *Controller) turn(key types.NamespacedName, o observed) time.Duration {
+	if u, waits := c.unsaid[key]; waits && u.version.uid == o.gang.UID {
+		return u.due.Sub(o.now)
+	}
+	turn := c.news.ReserveN(o.now, 1)
+	if !turn.OK() {
+		return newsWithin
+	}
+	wait := turn.DelayFrom(o.now)
+	if wait > newsWithin {
+		turn.CancelAt(o.now)
+		return newsWithin
+	}
+	return wait
+}
+
+// said forgets news that is written, or that is none any more.
+func (c *Controller) said(key types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.unsaid, key)
+}
+
+// onlyCounts reports whether statuses differ in nothing but how many members
+// there are.
+func onlyCounts(before, after *v1alpha1.GangStatus) bool {
+	now := *after
+	now.Roles = before.Roles
+	return equality.Semantic.DeepEqual(*before, now)
+}
+
+// isNews reports whether statuses differ only in how far an attempt has come.
+func isNews(before, after *v1alpha1.GangStatus) bool {
+	if !underWay(before.Phase) || !underWay(after.Phase) {
+		return false
+	}
+	now := *after
+	now.Roles, now.Phase, now.Attempt, now.Message = before.Roles, before.Phase, before.Attempt, before.Message
+	now.StartTime, now.AllStartedTime = before.StartTime, before.AllStartedTime
+	now.Refusals, now.StartTimeouts = before.Refusals, before.StartTimeouts
+	if after.NotBefore == nil && holdsNow(after) {
+		now.NotBefore = before.NotBefore
+	}
+	return equality.Semantic.DeepEqual(*before, now)
+}
+
+// underWay reports whether a gang in a phase waits, starts or runs.
+func underWay(p v1alpha1.GangPhase) bool {
+	switch p {
+	case "", v1alpha1.GangPending, v1alpha1.GangPlanned, v1alpha1.GangStarting, v1alpha1.GangRunning:
+		return true
+	}
+	return false
+}
+
+func newNews() *rate.Limiter { return rate.NewLimiter(newsPerSecond, newsAtOnce) }

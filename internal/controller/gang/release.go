@@ -1,0 +1,105 @@
+package gang
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/fencing"
+)
+
+// few is up to how many members are looked for by their names. A list by a label
+// costs the API server a look at every pod of the namespace.
+const few = 8
+
+// look marks what a gang that was observed holds, and returns it, and whether
+// past the cache no pod is left but those to keep: then it may be freed.
+func (c *Controller) look(ctx context.Context, o observed, d decision) ([]*v1alpha1.Placement, bool, error) {
+	g, p := o.gang, o.placement
+	if p == nil || p.Spec.Attempt != d.status.Attempt || len(o.extensions) > 0 || len(p.Spec.Members) > few || slices.ContainsFunc(g.Spec.Roles, func(r v1alpha1.GangRole) bool { return elastic(&r) }) {
+		return c.lookAll(ctx, g.Namespace, g.Name, g.UID, d.keep)
+	}
+	// Nothing but this placement is held: those of earlier attempts were given
+	// back before it was made, and one of them that comes late is spent.
+	if fencing.Release(p.DeletionTimestamp != nil, 0) == fencing.Mark {
+		if err := c.markPlacement(ctx, p); err != nil {
+			return nil, false, err
+		}
+	}
+	left := 0
+	for i := range p.Spec.Members {
+		pod, err := c.member(ctx, g, &p.Spec.Members[i])
+		if err != nil {
+			return nil, false, err
+		}
+		if pod != nil && !d.keep(pod) {
+			left++
+		}
+	}
+	return []*v1alpha1.Placement{p}, fencing.Release(true, left) == fencing.Free, nil
+}
+
+// lookAll does so for every placement of one gang's life, whatever the cache
+// knows of them.
+//
+// They are marked first, and the pods listed after that: a pod that is made
+// later, by a request that was under way, finds the mark and is not started.
+func (c *Controller) lookAll(ctx context.Context, namespace, name string, uid types.UID, keep func(*corev1.Pod) bool) ([]*v1alpha1.Placement, bool, error) {
+	all, err := placementsOf(ctx, c.options.Live, live(name), namespace, name)
+	if err != nil {
+		return nil, false, err
+	}
+	var held []*v1alpha1.Placement
+	for i := range all {
+		p := &all[i]
+		if p.Spec.GangUID != uid {
+			continue
+		}
+		held = append(held, p)
+		if fencing.Release(p.DeletionTimestamp != nil, 0) != fencing.Mark {
+			continue
+		}
+		if err := c.markPlacement(ctx, p); err != nil {
+			return nil, false, err
+		}
+	}
+	pods, err := podsOf(ctx, c.options.Live, live(name), namespace, name, uid)
+	if err != nil {
+		return nil, false, err
+	}
+	left := len(slices.DeleteFunc(pods, keep))
+	return held, fencing.Release(true, left) == fencing.Free, nil
+}
+
+// free lets marked placements go.
+func (c *Controller) free(ctx context.Context, held []*v1alpha1.Placement) error {
+	for _, p := range held {
+		if err := c.freePlacement(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// member reads a member's pod past the cache; nil if the gang has none.
+func (c *Controller) member(ctx context.Context, g *v1alpha1.Gang, m *v1alpha1.PlacedMember) (*corev1.Pod, error) {
+	key := types.NamespacedName{Namespace: g.Namespace, Name: podName(g.Name, m.Role, m.Index)}
+	pod := &corev1.Pod{}
+	err := c.options.Live.Get(ctx, key, pod)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading pod %s: %w", key, err)
+	}
+	if owner := metav1.GetControllerOfNoCopy(pod); owner == nil || owner.UID != g.UID {
+		return nil, nil
+	}
+	return pod, nil
+}

@@ -1,0 +1,100 @@
+//go:build conformance
+
+package conformance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/test/e2e/harness"
+)
+
+// TestPartsOfAGPU: members with a part of a GPU run beside one another on the
+// same one, know their part, and are in the one ledger with those that want it
+// for themselves. What is enforced is said.
+func TestPartsOfAGPU(t *testing.T) {
+	ns := the.namespace(t)
+	if the.counts {
+		the.submit(t, ns, "part", fmt.Sprintf("{roles: [{name: worker, gpus: 250m, command: %s}]}", command(hold)))
+		the.says(t, ns, "part", "no node has a GPU of which a part can be given")
+		return
+	}
+	the.submit(t, ns, "parts", fmt.Sprintf("{roles: [{name: worker, replicas: 2, gpus: 250m, command: %s}, {name: big, gpuMemory: 40Gi, command: %s}]}", command(hold), command(hold)))
+	job := the.until(t, ns, "parts", v1alpha1.JobRunning)
+	var on []string
+	for _, p := range the.pods(t, ns, "parts") {
+		on = append(on, p.Annotations[v1alpha1.AnnotationGPUs])
+	}
+	slices.Sort(on)
+	if on = slices.Compact(on); len(on) != 1 || strings.Contains(on[0], ",") {
+		t.Errorf("two quarters and a half are on %v, want one GPU", on)
+	}
+	harness.Eventually(t, within, "waiting until it is said what is enforced", func() error {
+		job = the.job(t, ns, "parts")
+		for _, r := range job.Status.Roles {
+			want := map[string]string{"worker": "250m (20480 MiB), not enforced: ", "big": "500m (40960 MiB), not enforced: "}[r.Name]
+			if !strings.HasPrefix(r.GPUShare, want) {
+				return fmt.Errorf("of %s it says %q, want %q", r.Name, r.GPUShare, want)
+			}
+		}
+		return nil
+	})
+	// The one ledger: three GPUs are left, and not four.
+	the.holding(t, ns, "four", 4, 1, "")
+	the.says(t, ns, "four", "GPU")
+	the.holding(t, ns, "three", 3, 1, "")
+	the.until(t, ns, "three", v1alpha1.JobRunning)
+	for _, p := range the.pods(t, ns, "three") {
+		if p.Annotations[v1alpha1.AnnotationGPUs] == on[0] {
+			t.Errorf("%s has %s to itself, of which others have parts", p.Name, on[0])
+		}
+	}
+	the.release(t, ns, "parts", "worker", 0, 1)
+	the.release(t, ns, "parts", "big", 0)
+	the.until(t, ns, "parts", v1alpha1.JobSucceeded)
+	the.release(t, ns, "three", "worker", 0, 1, 2)
+	the.until(t, ns, "four", v1alpha1.JobRunning)
+}
+
+// TestPartsAreTold: a container reads its part, and sees the GPUs that it was
+// given and no others.
+func TestPartsAreTold(t *testing.T) {
+	if the.counts {
+		t.Skip("the device plugin of this platform gives whole GPUs")
+	}
+	ns := the.namespace(t)
+	const part = `[ "$MUSTER_GPU_MILLI $MUSTER_GPU_MEMORY_MIB $MUSTER_GPU_MEMORY_FRACTION" = "250 20480 0.25" ] && [ "$NVIDIA_VISIBLE_DEVICES" = void ] && case "$MUSTER_GPUS" in *,*) false;; GPU-sim-*=A100) true;; *) false;; esac`
+	the.submit(t, ns, "part", fmt.Sprintf("{roles: [{name: worker, gpus: 250m, command: %s}]}", command(part)))
+	the.until(t, ns, "part", v1alpha1.JobSucceeded)
+	const two = `[ -z "$MUSTER_GPU_MILLI" ] && case "$MUSTER_GPUS" in *,*,*) false;; GPU-sim-*=A100,GPU-sim-*=A100) true;; *) false;; esac`
+	the.submit(t, ns, "two", fmt.Sprintf("{roles: [{name: worker, gpus: 2, command: %s}]}", command(two)))
+	the.until(t, ns, "two", v1alpha1.JobSucceeded)
+}
+
+// TestNoClaimStays: what members were given through claims goes with them.
+func TestNoClaimStays(t *testing.T) {
+	ns := the.namespace(t)
+	the.holding(t, ns, "goes", 4, 1, "")
+	the.until(t, ns, "goes", v1alpha1.JobRunning)
+	if r := the.muster(t, "-n", ns, "delete", "goes"); r.Code != 0 {
+		t.Fatalf("muster delete: %s%s", r.Stdout, r.Stderr)
+	}
+	harness.Eventually(t, within, "waiting until no claim is left", func() error {
+		var claims resourcev1.ResourceClaimList
+		if err := the.api.List(t.Context(), &claims, client.InNamespace(ns)); err != nil {
+			return err
+		}
+		if len(claims.Items) > 0 {
+			return fmt.Errorf("%d are left, such as %s", len(claims.Items), claims.Items[0].Name)
+		}
+		return nil
+	})
+	the.holding(t, ns, "next", 4, 1, "")
+	the.until(t, ns, "next", v1alpha1.JobRunning)
+}
