@@ -57,7 +57,9 @@ type Door struct {
 	reception *reception
 	keeper    *keeper
 	lanes     lanes
-	listener  net.Listener
+	// listens is closed once address is known.
+	listens chan struct{}
+	address string
 }
 
 // How long a request may take, and how large it may be.
@@ -74,25 +76,22 @@ const (
 	jobBytes      = 4 << 20
 )
 
-// New makes a door and begins to listen; nobody is served before
-// [Door.Start].
-func New(o Options) (*Door, error) {
+// New makes a door; [Door.Start] opens it.
+func New(o Options) *Door {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	d := &Door{opts: o, reception: newReception(o), keeper: &keeper{opts: o}, lanes: newLanes()}
-	var err error
-	if d.listener, err = net.Listen("tcp", o.Address); err != nil { //nolint:noctx // a local address
-		return nil, fmt.Errorf("opening the door: %w", err)
-	}
-	return d, nil
+	return &Door{opts: o, reception: newReception(o), keeper: &keeper{opts: o}, lanes: newLanes(), listens: make(chan struct{})}
 }
 
-// Address is what it listens on.
-func (d *Door) Address() string { return d.listener.Addr().String() }
+// Address is what it listens on, once it does: it waits until then.
+func (d *Door) Address() string {
+	<-d.listens
+	return d.address
+}
 
 // NeedLeaderElection says that every replica serves.
 func (d *Door) NeedLeaderElection() bool { return false }
@@ -100,8 +99,14 @@ func (d *Door) NeedLeaderElection() bool { return false }
 // Start serves until ctx ends and all that is under way is done, or 20 seconds
 // later.
 func (d *Door) Start(ctx context.Context) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", d.opts.Address)
+	if err != nil {
+		return fmt.Errorf("opening the door: %w", err)
+	}
+	d.address = listener.Addr().String()
+	close(d.listens)
 	if !d.keeper.begin(ctx) {
-		return d.listener.Close()
+		return listener.Close()
 	}
 	server := &http.Server{
 		Handler: d.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
@@ -109,7 +114,7 @@ func (d *Door) Start(ctx context.Context) error {
 		ErrorLog:  slog.NewLogLogger(d.opts.Log.Handler(), slog.LevelInfo),
 	}
 	done := make(chan error, 1)
-	go func() { done <- server.ServeTLS(d.listener, "", "") }()
+	go func() { done <- server.ServeTLS(listener, "", "") }()
 	renewed := make(chan struct{})
 	within, cancel := context.WithCancel(ctx)
 	go func() {
@@ -139,7 +144,7 @@ func (d *Door) Start(ctx context.Context) error {
 // handler is everything that is answered.
 func (d *Door) handler() http.Handler {
 	mux := http.NewServeMux()
-	add := func(pattern string, l lane, serve func(http.ResponseWriter, *http.Request, Caller) error) {
+	add := func(pattern string, l *lane, serve func(http.ResponseWriter, *http.Request, Caller) error) {
 		mux.Handle(pattern, d.admit(l, serve))
 	}
 	const code = "/v1/namespaces/{namespace}/code/{digest}"
@@ -156,16 +161,16 @@ func (d *Door) handler() http.Handler {
 }
 
 // admit lets in those who say who they are, a lane at a time.
-func (d *Door) admit(l lane, serve func(http.ResponseWriter, *http.Request, Caller) error) http.Handler {
+func (d *Door) admit(l *lane, serve func(http.ResponseWriter, *http.Request, Caller) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(v1alpha1.DoorMark, "v1")
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		caller, err := d.reception.receive(r)
 		if err == nil {
-			err = l.in(r.Context())
-			if err == nil {
-				defer l.out()
+			var out func()
+			if out, err = l.in(r.Context(), caller.Namespace+"/"+caller.Node); err == nil {
+				defer out()
 				err = serve(w, r, caller)
 			}
 		}

@@ -30,7 +30,7 @@ import (
 
 // house is an open door, before an API server that knows a few tokens by heart.
 type house struct {
-	*testing.T
+	testing.TB
 	api     client.Client
 	reviews atomic.Int32
 	door    *Door
@@ -54,9 +54,9 @@ var (
 	}
 )
 
-func open(t *testing.T, keeps bool) *house {
+func open(t testing.TB, keeps bool) *house {
 	t.Helper()
-	h := &house{T: t}
+	h := &house{TB: t}
 	scheme := runtime.NewScheme()
 	h.must(errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
 	h.api = fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
@@ -76,9 +76,7 @@ func open(t *testing.T, keeps bool) *house {
 		h.must(err)
 		options.Code = depot.New(depot.Options{Shelf: folder})
 	}
-	var err error
-	h.door, err = New(options)
-	h.must(err)
+	h.door = New(options)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- h.door.Start(ctx) }()
@@ -88,6 +86,7 @@ func open(t *testing.T, keeps bool) *house {
 			t.Error(err)
 		}
 	})
+	var err error
 	h.mine, err = source.Open(filepath.Join(t.TempDir(), "code"))
 	h.must(err)
 	return h

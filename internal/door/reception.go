@@ -42,7 +42,7 @@ type reception struct {
 	api       client.Client
 	namespace string
 	now       func() time.Time
-	reviews   lane
+	reviews   *lane
 
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]verdict
@@ -57,7 +57,7 @@ type verdict struct {
 
 func newReception(o Options) *reception {
 	return &reception{
-		api: o.API, namespace: o.Namespace, now: o.Now, reviews: newLane(8),
+		api: o.API, namespace: o.Namespace, now: o.Now, reviews: newLane(8, 8),
 		known: map[[sha256.Size]byte]verdict{},
 	}
 }
@@ -97,10 +97,11 @@ func (r *reception) receive(req *http.Request) (Caller, error) {
 
 // review asks the API server. The error is that it could not be asked.
 func (r *reception) review(ctx context.Context, token string) (verdict, error) {
-	if err := r.reviews.in(ctx); err != nil {
+	out, err := r.reviews.in(ctx, "")
+	if err != nil {
 		return verdict{}, err
 	}
-	defer r.reviews.out()
+	defer out()
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{v1alpha1.DoorAudience}}}

@@ -52,7 +52,7 @@ func TestATenantAtTheDoor(t *testing.T) {
 	the.until(t, others, "covert", v1alpha1.JobRunning)
 	// Twice, with the same code.
 	for _, name := range []string{"first", "second"} {
-		r := ada("run", "--detach", "--name", name, "--queue", "ada", "--gpus", "4", "--image", the.image, "--code", code, "--", "sh", "train.sh")
+		r := ada("run", "--detach", "--name", name, "--queue", "ada", "--gpus", "4", "--checkpoints", "none", "--image", the.image, "--code", code, "--", "sh", "train.sh")
 		if r.Code != 0 {
 			t.Fatalf("muster run with code, as a tenant: %s", r.Stderr)
 		}

@@ -31,14 +31,10 @@ func (o *options) addDoor(m upstream.Manager, code *depot.Depot, library *depot.
 		if err != nil {
 			return fmt.Errorf("making a client: %w", err)
 		}
-		open, err := door.New(door.Options{
+		parts = append(parts, door.New(door.Options{
 			Address: o.door, API: api, Pods: m.GetClient(), Namespace: v1alpha1.SystemNamespace, Identity: o.doorName(),
 			Code: code, Answers: answers{cache: m.GetClient(), api: api}, Log: log,
-		})
-		if err != nil {
-			return err
-		}
-		parts = append(parts, open)
+		}))
 	}
 	for _, part := range parts {
 		if err := m.Add(part); err != nil {

@@ -118,7 +118,7 @@ func asksWhy(t *testing.T, ada *rehearsal.Server, dir string) {
 			}
 		}
 	}
-	for args, want := range map[string]string{"why mnist": "4 GPUs", "top": "one", "plan -f " + manifest: "would wait", "why mnist -o json": `"place": 1`} {
+	for args, want := range map[string]string{"why mnist": "4 GPUs", "top": "one", "plan -f " + manifest: "would wait", "why mnist -o json": `"of": 2`} {
 		if !strings.Contains(said[args], want) {
 			t.Errorf("%s does not say %q:\n%s", args, want, said[args])
 		}

@@ -98,6 +98,22 @@ func TestPreparationFailuresAreTheJobs(t *testing.T) {
 	}
 }
 
+// TestAStoreThatDoesNotAnswer is waited for: it says nothing of the code.
+func TestAStoreThatDoesNotAnswer(t *testing.T) {
+	w := newWorld(t)
+	w.makers.away = errors.New("bucket code does not answer")
+	must(t, w.Create(t.Context(), newJob("a").role("worker", 1, "train.py").TrainingJob))
+	w.settle("a")
+	if got := w.job("a"); got.Status.Phase != v1alpha1.JobPreparing || !strings.Contains(got.Status.Message, "bucket code does not answer; trying again") {
+		t.Errorf("%s: %s", got.Status.Phase, got.Status.Message)
+	}
+	w.makers.away = nil
+	w.settle("a")
+	if got := w.job("a"); got.Status.Phase == v1alpha1.JobPreparing || got.Status.Phase == v1alpha1.JobFailed {
+		t.Errorf("once it answers: %s: %s", got.Status.Phase, got.Status.Message)
+	}
+}
+
 func TestURLIsFetchedOnceForAJob(t *testing.T) {
 	w := newWorld(t, newJob("a").role("worker", 1, "train.py").with(func(s *v1alpha1.TrainingJobSpec) { s.Code = &v1alpha1.Code{URL: "http://host.test/train.py"} }).requirements("x").TrainingJob)
 	w.makers.build = environment.State{Phase: environment.Building, Message: "building"}

@@ -76,8 +76,8 @@ const (
 	noteEvery = time.Hour
 	// remembered is how many snapshots are remembered, and how many bytes their
 	// lists may have.
-	remembered      = 256
-	rememberedBytes = 1 << 20
+	remembered      = 64
+	rememberedBytes = 256 << 10
 )
 
 // New returns a depot on a shelf.

@@ -46,8 +46,9 @@ type Limits struct {
 // ErrTooLarge is returned, wrapped, for a snapshot beyond the limits.
 var ErrTooLarge = errors.New("too large")
 
-// MaxListBytes is the largest encoded list of contents that is read.
-const MaxListBytes = 64 << 20
+// MaxListBytes is the largest encoded list of contents that is read: that of
+// [DefaultMaxFiles] with long names.
+const MaxListBytes = 16 << 20
 
 // Parcel returns the list of contents of a stored snapshot.
 func (s *Store) Parcel(digest string) (*Parcel, error) {
