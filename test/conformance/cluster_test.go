@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -90,11 +91,20 @@ const shelf = `{apiVersion: v1, kind: List, items: [
 func (p *platform) install(ctx context.Context, on *cluster.Cluster, agent bool) error {
 	more, add := " --set manager.extraArgs[0]=--store-folder=/tmp/store", ""
 	if agent {
+		// On the command line it would be no text.
+		values, err := os.CreateTemp("", "muster-conformance-")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = os.Remove(values.Name()) }()
+		if _, err = values.WriteString(`agent: {nodeSelector: {muster.dev/agent: "true"}}`); errors.Join(err, values.Close()) != nil {
+			return err
+		}
 		// The manager is not root, and Kubernetes makes no folder of its own for it.
 		if said, err := on.Node("node-3").Command(ctx, "mkdir", "-m", "777", "/var/lib/muster-store").CombinedOutput(); err != nil {
 			return fmt.Errorf("making a folder for code: %w: %s", err, said)
 		}
-		more = " --set agent.create=true --set agent.simulateGPUs=2xA100 --set agent.nodeSelector.muster\\.dev/agent=true --set store.persistentVolumeClaim=store"
+		more = " --set agent.create=true --set agent.simulateGPUs=2xA100 --values " + values.Name() + " --set store.persistentVolumeClaim=store"
 		add = " --force" // which the nodes show once they have the agent
 	}
 	base := "install --set image.repository=muster.test/muster --set image.tag=v1 --set manager.replicas=1 --set manager.resources.limits=null" +
