@@ -37,6 +37,10 @@ type Options struct {
 	// CDIDir is where the container runtime looks for descriptions of devices.
 	// Default: /var/run/cdi.
 	CDIDir string
+	// Door is the address of the manager's door, from which code of jobs is
+	// fetched, and DoorToken the file with this agent's token for it. Empty: code
+	// is not this agent's.
+	Door, DoorToken string
 	// HealthAddress is what /healthz and /readyz are served on, as host:port.
 	// Empty: nowhere.
 	HealthAddress string
@@ -85,6 +89,10 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	code, err := codeOf(o, set)
+	if err != nil {
+		return err
+	}
 	helper, err := kubeletplugin.Start(ctx, d,
 		kubeletplugin.DriverName(inventory.Driver), kubeletplugin.NodeName(o.Node), kubeletplugin.KubeClient(set),
 		kubeletplugin.RegistrarDirectoryPath(filepath.Join(o.KubeletDir, "plugins_registry")), kubeletplugin.PluginDataDirectoryPath(data),
@@ -100,6 +108,9 @@ func Run(ctx context.Context, o Options) error {
 		})
 	}
 	group.Go(func() error { return d.publish(ctx, helper) })
+	if code != nil {
+		group.Go(func() error { return code.Run(ctx) })
+	}
 	return group.Wait()
 }
 

@@ -167,6 +167,7 @@ var prunable = []schema.GroupVersionKind{
 	{Group: "apps", Version: "v1", Kind: kindDeployment},
 	{Group: "apps", Version: "v1", Kind: "DaemonSet"},
 	{Group: "resource.k8s.io", Version: "v1", Kind: "DeviceClass"},
+	{Group: "storage.k8s.io", Version: "v1", Kind: "CSIDriver"},
 	{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
 	{Group: "scheduling.k8s.io", Version: "v1", Kind: "PriorityClass"},
 	{Version: "v1", Kind: "Service"},

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -70,7 +71,7 @@ func startKubernetes(ctx context.Context, agent bool, manager cluster.Image, ima
 		vanish:  func(node string) error { return started.Node(node).Vanish() },
 	}
 	p.storage = p.folder
-	if err := p.install(ctx, agent); err != nil {
+	if err := p.install(ctx, started, agent); err != nil {
 		return nil, errors.Join(err, started.Stop())
 	}
 	if err := p.connectOnceServed(ctx); err != nil {
@@ -79,19 +80,46 @@ func startKubernetes(ctx context.Context, agent bool, manager cluster.Image, ima
 	return p, nil
 }
 
+// shelf is a volume on node-3 in which code is kept, and the claim for it.
+const shelf = `{apiVersion: v1, kind: List, items: [
+	{apiVersion: v1, kind: PersistentVolume, metadata: {name: store}, spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], storageClassName: "",
+		claimRef: {namespace: muster-system, name: store}, hostPath: {path: /var/lib/muster-store}}},
+	{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: store, namespace: muster-system}, spec: {accessModes: [ReadWriteOnce], storageClassName: "",
+		volumeName: store, resources: {requests: {storage: 1Gi}}}}]}`
+
 // install puts Muster on the cluster and gives it the nodes with GPUs.
-func (p *platform) install(ctx context.Context, agent bool) error {
-	more, add := "", ""
+func (p *platform) install(ctx context.Context, on *cluster.Cluster, agent bool) error {
+	more, add := " --set manager.extraArgs[0]=--store-folder=/tmp/store", ""
 	if agent {
-		more, add = " --set agent.create=true --set agent.simulateGPUs=2xA100", " --force" // which the nodes show once they have the agent
+		// On the command line it would be no text.
+		values, err := os.CreateTemp("", "muster-conformance-")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = os.Remove(values.Name()) }()
+		if _, err = values.WriteString(`agent: {nodeSelector: {muster.dev/agent: "true"}}`); errors.Join(err, values.Close()) != nil {
+			return err
+		}
+		// The manager is not root, and Kubernetes makes no folder of its own for it.
+		if said, err := on.Node("node-3").Command(ctx, "mkdir", "-m", "777", "/var/lib/muster-store").CombinedOutput(); err != nil {
+			return fmt.Errorf("making a folder for code: %w: %s", err, said)
+		}
+		more = " --set agent.create=true --set agent.simulateGPUs=2xA100 --values " + values.Name() + " --set store.persistentVolumeClaim=store"
+		add = " --force" // which the nodes show once they have the agent
 	}
-	for _, line := range []string{
-		"install --set image.repository=muster.test/muster --set image.tag=v1 --set manager.replicas=1 --set manager.resources.limits=null" +
-			" --set manager.extraArgs[0]=--store-folder=/tmp/store" +
-			" --set manager.nodeSelector.kubernetes\\.io/hostname=node-3 --set autoscaler.enabled=true --set autoscaler.after=1s --set defaultQueue.subjects[0].kind=Group --set defaultQueue.subjects[0].name=system:authenticated" + more,
-		"node add node-1 node-2" + add,
-	} {
+	base := "install --set image.repository=muster.test/muster --set image.tag=v1 --set manager.replicas=1 --set manager.resources.limits=null" +
+		" --set manager.nodeSelector.kubernetes\\.io/hostname=node-3 --set autoscaler.enabled=true --set autoscaler.after=1s --set defaultQueue.subjects[0].kind=Group --set defaultQueue.subjects[0].name=system:authenticated" + more
+	lines := []string{base, "node add node-1 node-2" + add}
+	if agent {
+		// The claim is in a namespace that comes with the installation.
+		lines = append([]string{base + " --no-wait", ""}, lines...)
+	}
+	for _, line := range lines {
 		cmd := exec.CommandContext(ctx, harness.Binary(), append([]string{"--kubeconfig", p.kubeconfig}, strings.Fields(line)...)...)
+		if line == "" {
+			cmd = exec.CommandContext(ctx, filepath.Join(harness.Root(), ".cache", "tools", "kubectl"), "--kubeconfig", p.kubeconfig, "apply", "-f", "-")
+			cmd.Stdin = strings.NewReader(shelf)
+		}
 		if r := harness.Finish(cmd); r.Code != 0 {
 			return fmt.Errorf("muster %s: %s%s", line, r.Stdout, r.Stderr)
 		}

@@ -54,3 +54,10 @@ spec:
   policyName: {{ .name }}
   validationActions: {{ toJson .root.Values.policies.validationActions }}
 {{- end }}
+
+{{/* Whether agents bring code to pods: where there is a store of it. */}}
+{{- define "muster.code" -}}
+{{- if and .Values.agent.create (or .Values.store.persistentVolumeClaim .Values.store.s3.endpoint) -}}
+yes
+{{- end -}}
+{{- end }}

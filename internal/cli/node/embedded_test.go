@@ -53,7 +53,7 @@ func TestNodes(t *testing.T) {
 		if err := server.Client.Get(t.Context(), types.NamespacedName{Name: name}, n); err != nil {
 			t.Fatal(err)
 		}
-		if n.Labels[v1alpha1.LabelOwned] != "true" || len(n.Spec.Taints) == 0 {
+		if n.Labels[v1alpha1.LabelOwned] != "true" || n.Labels[v1alpha1.LabelAgent] != "true" || len(n.Spec.Taints) == 0 {
 			t.Errorf("%s: labels %v, taints %v", name, n.Labels, n.Spec.Taints)
 		}
 	}
@@ -96,6 +96,16 @@ func TestNodes(t *testing.T) {
 		{Args: "node remove gpu-2 --wait -o json", Says: `"result": "removed"`},
 		{Args: "node remove gpu-2", Says: "node gpu-2 is not Muster's"},
 	})
+	// What was left on a node by force needs the agent there to its end.
+	for name, wanted := range map[string]string{"gpu-1": "true", "gpu-2": ""} {
+		n := &corev1.Node{}
+		if err := server.Client.Get(t.Context(), types.NamespacedName{Name: name}, n); err != nil {
+			t.Fatal(err)
+		}
+		if n.Labels[v1alpha1.LabelAgent] != wanted || n.Labels[v1alpha1.LabelOwned] != "" {
+			t.Errorf("%s, removed: labels %v", name, n.Labels)
+		}
+	}
 }
 
 func makeNode(t *testing.T, server *rehearsal.Server, name string, gpus int64, inventory string) {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
@@ -52,6 +53,8 @@ every node that is Muster's. There must be no device plugin for the same GPUs.`,
 	flags.StringVar(&o.agent.Root, "driver-root", "", "where the node's files are, with the GPU driver, for an agent in a container (default: /)")
 	flags.StringVar(&o.agent.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "the kubelet's folder")
 	flags.StringVar(&o.agent.CDIDir, "cdi-dir", "/var/run/cdi", "where the container runtime looks for descriptions of devices")
+	flags.StringVar(&o.agent.Door, "door", "", "address of the manager's door, from which code of jobs is fetched for pods of this node (default: code is not this agent's)")
+	flags.StringVar(&o.agent.DoorToken, "door-token", "", "file with this agent's token for the door")
 	flags.StringVar(&o.agent.HealthAddress, "health", "", "address of /healthz and /readyz, such as :8082 in a pod (default: none)")
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log what is done, and not warnings and errors alone")
 	return cmd
@@ -68,6 +71,9 @@ func (o *options) check() error {
 	}
 	if _, _, err := net.SplitHostPort(a.HealthAddress); err != nil && a.HealthAddress != "" {
 		return exit.Usage("--health %s: give host:port, such as 127.0.0.1:8082 or :8082", a.HealthAddress)
+	}
+	if (a.Door == "") != (a.DoorToken == "") || a.Door != "" && !strings.HasPrefix(a.Door, "https://") {
+		return exit.Usage("--door %q and --door-token %q go together: give an address that begins with https://, and a file", a.Door, a.DoorToken)
 	}
 	for flag, dir := range map[string]string{"kubelet-dir": a.KubeletDir, "cdi-dir": a.CDIDir} {
 		if !filepath.IsAbs(dir) {
