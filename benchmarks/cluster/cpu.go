@@ -65,16 +65,3 @@ func used(path string) (time.Duration, error) {
 	}
 	return time.Duration(sum) * time.Second / ticks, nil
 }
-
-// costing runs do and returns the CPU time that it cost.
-func (p *plane) costing(do func() error) (time.Duration, error) {
-	before, err := p.cpu()
-	if err != nil {
-		return 0, err
-	}
-	if err := do(); err != nil {
-		return 0, err
-	}
-	after, err := p.cpu()
-	return after - before, err
-}
