@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -47,8 +48,11 @@ func (p *plane) cpu() (time.Duration, error) {
 // the kernel.
 func used(path string) (time.Duration, error) {
 	data, err := os.ReadFile(path)
-	if err != nil {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 		return 0, nil // it has ended
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reading the CPU time of a process: %w", err)
 	}
 	// The name of the program, in brackets, may contain anything.
 	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
@@ -64,17 +68,4 @@ func used(path string) (time.Duration, error) {
 		sum += n
 	}
 	return time.Duration(sum) * time.Second / ticks, nil
-}
-
-// costing runs do and returns the CPU time that it cost.
-func (p *plane) costing(do func() error) (time.Duration, error) {
-	before, err := p.cpu()
-	if err != nil {
-		return 0, err
-	}
-	if err := do(); err != nil {
-		return 0, err
-	}
-	after, err := p.cpu()
-	return after - before, err
 }

@@ -70,8 +70,10 @@ func measure() error {
 	return errors.Join(err, b.table.write(os.Stdout))
 }
 
-// run does the measurements; those before one that fails are kept.
+// run does the measurements; one that fails does not keep the others from being
+// made.
 func (b *bench) run(ctx context.Context, match *regexp.Regexp) error {
+	var failed []error
 	for _, p := range []part{
 		{"one gang of 1,000 x 4 GPUs", b.oneGang},
 		{"4,000 gangs of one GPU", b.manyGangs},
@@ -79,15 +81,17 @@ func (b *bench) run(ctx context.Context, match *regexp.Regexp) error {
 		{"reclaim of 250 pods of 8 GPUs", b.reclaim},
 		{"restart and reasons on 5,000 nodes", b.restart},
 	} {
-		if !match.MatchString(p.title) {
+		if ctx.Err() != nil || !match.MatchString(p.title) {
 			continue
 		}
 		began := time.Now()
 		b.say("%s", p.title)
 		if err := p.measure(ctx); err != nil {
-			return fmt.Errorf("%s: %w", p.title, err)
+			b.say("%s: failed", p.title)
+			failed = append(failed, fmt.Errorf("%s: %w", p.title, err))
+			continue
 		}
 		b.say("%s: measured in %.0f s", p.title, time.Since(began).Seconds())
 	}
-	return nil
+	return errors.Join(failed...)
 }

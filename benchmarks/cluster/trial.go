@@ -24,15 +24,21 @@ func (p *plane) clear(ctx context.Context) error {
 	return nil
 }
 
+// spent is what a trial took: time, and CPU time of all that took part.
+type spent struct{ wall, cpu time.Duration }
+
 // timed runs one trial: begins to count, submits, and waits until n pods are on
-// their nodes, by being created or by being bound. It returns how long that
-// took.
-func (p *plane) timed(ctx context.Context, n int, is func(*answer) bool, submit func() error) (time.Duration, error) {
+// their nodes, by being created or by being bound.
+func (p *plane) timed(ctx context.Context, n int, is func(*answer) bool, submit func() error) (spent, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 5*time.Minute, errors.New("not within 5 minutes"))
 	defer cancel()
 	c, err := p.count()
 	if err != nil {
-		return 0, err
+		return spent{}, err
+	}
+	used, err := p.cpu()
+	if err != nil {
+		return spent{}, err
 	}
 	began, failed := time.Now(), make(chan error, 1)
 	go func() {
@@ -47,14 +53,15 @@ func (p *plane) timed(ctx context.Context, n int, is func(*answer) bool, submit 
 		cancel()
 	}
 	if err := errors.Join(<-failed, err); err != nil {
-		return 0, err
+		return spent{}, err
 	}
-	return last.Sub(began), nil
+	by, err := p.cpu()
+	return spent{last.Sub(began), by - used}, err
 }
 
 // submitted makes n pods with so many GPUs each, and returns how long it took
 // until all were on their nodes. They are removed again.
-func (p *plane) submitted(ctx context.Context, prefix string, n, gpus int, is func(*answer) bool, edit func(int, *corev1.Pod)) (time.Duration, error) {
+func (p *plane) submitted(ctx context.Context, prefix string, n, gpus int, is func(*answer) bool, edit func(int, *corev1.Pod)) (spent, error) {
 	took, err := p.timed(ctx, n, is, func() error {
 		return each(n, func(i int) error {
 			pod := member(fmt.Sprintf("%s-%d", prefix, i), gpus)
@@ -64,25 +71,25 @@ func (p *plane) submitted(ctx context.Context, prefix string, n, gpus int, is fu
 		})
 	})
 	if err != nil {
-		return 0, fmt.Errorf("the pods %s-*: %w", prefix, err)
+		return spent{}, fmt.Errorf("the pods %s-*: %w", prefix, err)
 	}
 	return took, p.clear(ctx)
 }
 
 // ceiling is the raw one: n pods, created with their nodes.
-func (p *plane) ceiling(ctx context.Context, n, gpus, nodes int) (time.Duration, error) {
+func (p *plane) ceiling(ctx context.Context, n, gpus, nodes int) (spent, error) {
 	return p.submitted(ctx, "bare", n, gpus, created, func(i int, pod *corev1.Pod) { pod.Spec.NodeName = nodeName(i % nodes) })
 }
 
 // stock is kube-scheduler without a gang's guarantee: n pods, created without
 // nodes.
-func (p *plane) stock(ctx context.Context, n, gpus int) (time.Duration, error) {
+func (p *plane) stock(ctx context.Context, n, gpus int) (spent, error) {
 	return p.submitted(ctx, "stock", n, gpus, bound, func(int, *corev1.Pod) {})
 }
 
 // native is kube-scheduler with its own gang scheduling: a PodGroup that needs
 // all of n pods, and the pods.
-func (p *plane) native(ctx context.Context, name string, n, gpus int) (time.Duration, error) {
+func (p *plane) native(ctx context.Context, name string, n, gpus int) (spent, error) {
 	group := &schedulingv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: schedulingv1beta1.PodGroupSpec{SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{
@@ -101,7 +108,7 @@ func (p *plane) native(ctx context.Context, name string, n, gpus int) (time.Dura
 		})
 	})
 	if err != nil {
-		return 0, fmt.Errorf("kube-scheduler's gang: %w", err)
+		return spent{}, fmt.Errorf("kube-scheduler's gang: %w", err)
 	}
 	return took, errors.Join(p.clear(ctx), client.IgnoreNotFound(p.gangs.Delete(ctx, group)))
 }

@@ -109,7 +109,7 @@ func (l *Loop) createPlacement(ctx context.Context, p *v1alpha1.Placement, gener
 	unclear := false
 	for wait := again; ; wait = min(2*wait, time.Second) {
 		err := l.mayWrite(ctx)
-		if err == nil && fencing.Drops(unclear) && afresh(p) {
+		if err == nil && fencing.Drops(unclear) {
 			err = l.fresh(ctx, p, generation)
 		}
 		sent := err == nil
@@ -152,12 +152,6 @@ func (l *Loop) bounded(ctx context.Context, write func(context.Context) error) e
 	defer cancel()
 	return write(ctx)
 }
-
-// afresh reports whether something of a gang may have been given back before a
-// Placement is written: then it must not be written for what the gang was. The
-// first attempt cannot have been, but by another scheduler, and then it is
-// spent; and a gang that is suspended or deleted meanwhile gives it back.
-func afresh(p *v1alpha1.Placement) bool { return p.Spec.Attempt > 1 || p.Spec.Extends != "" }
 
 // fresh checks with the API server that the gang still wants this attempt.
 func (l *Loop) fresh(ctx context.Context, p *v1alpha1.Placement, generation int64) error {

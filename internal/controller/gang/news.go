@@ -21,6 +21,9 @@ const (
 	newsPerSecond = 10
 	newsAtOnce    = 50
 	newsWithin    = 30 * time.Second
+	// runsWithin is for that all members run: from then on the scheduler counts
+	// for how long they have, and may stop them for others.
+	runsWithin = 2 * time.Second
 )
 
 // countsEvery is how often a gang's status is written if nothing but its counts
@@ -72,7 +75,11 @@ func (c *Controller) early(o observed, status *v1alpha1.GangStatus) time.Duratio
 			wait = countsEvery - o.now.Sub(last.at)
 		}
 	case isNews(before, status):
-		wait = c.turn(key, o)
+		within := newsWithin
+		if before.AllStartedTime == nil && status.AllStartedTime != nil {
+			within = runsWithin
+		}
+		wait = c.turn(key, o, within)
 	}
 	if wait <= 0 {
 		delete(c.unsaid, key)
@@ -87,18 +94,18 @@ func (c *Controller) early(o observed, status *v1alpha1.GangStatus) time.Duratio
 }
 
 // turn is when news of a gang is written: at once, or in as long as that.
-func (c *Controller) turn(key types.NamespacedName, o observed) time.Duration {
+func (c *Controller) turn(key types.NamespacedName, o observed, within time.Duration) time.Duration {
 	if u, waits := c.unsaid[key]; waits && u.version.uid == o.gang.UID {
-		return u.due.Sub(o.now)
+		return min(within, u.due.Sub(o.now))
 	}
 	turn := c.news.ReserveN(o.now, 1)
 	if !turn.OK() {
-		return newsWithin
+		return within
 	}
 	wait := turn.DelayFrom(o.now)
-	if wait > newsWithin {
+	if wait > within {
 		turn.CancelAt(o.now)
-		return newsWithin
+		return within
 	}
 	return wait
 }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -84,6 +85,18 @@ func TestNewsWaitsForItsTurn(t *testing.T) {
 	if d := wait("second", time.Second/2, starting); d != time.Second/2 {
 		t.Errorf("half a second later it waits for %s", d)
 	}
+	runs := func(s *v1alpha1.GangStatus) {
+		s.Phase, s.AllStartedTime = v1alpha1.GangRunning, &metav1.MicroTime{Time: w.clock}
+	}
+	w.ctl.news = rate.NewLimiter(0, 0)
+	wait("late", 0, starting)
+	if d := wait("late", time.Second, runs); d != runsWithin {
+		t.Errorf("that all run waits for %s, want %s", d, runsWithin)
+	}
+	if d := wait("late", 2*time.Second, runs); d != runsWithin-time.Second {
+		t.Errorf("a second later it waits for %s", d)
+	}
+	w.ctl.news = rate.NewLimiter(1, 1)
 	if d := wait("second", time.Second/2, func(s *v1alpha1.GangStatus) { s.Outcome, s.Phase = v1alpha1.GangFailed, v1alpha1.GangDraining }); d > 0 {
 		t.Errorf("how it ended waits for %s", d)
 	}

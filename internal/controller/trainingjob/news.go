@@ -18,6 +18,8 @@ const (
 	newsPerSecond = 10
 	newsAtOnce    = 50
 	newsWithin    = 30 * time.Second
+	// runsWithin is for that the job runs.
+	runsWithin = 5 * time.Second
 )
 
 // unsaid is news of a job that waits until it is due.
@@ -36,7 +38,11 @@ func (c *Controller) early(job *v1alpha1.TrainingJob, after *v1alpha1.TrainingJo
 	defer c.mu.Unlock()
 	wait := time.Duration(0)
 	if isNews(&job.Status, after) {
-		wait = c.turn(key, job.UID, now)
+		within := newsWithin
+		if after.Phase == v1alpha1.JobRunning {
+			within = runsWithin
+		}
+		wait = c.turn(key, job.UID, now, within)
 	}
 	if wait <= 0 {
 		delete(c.unsaid, key)
@@ -47,18 +53,18 @@ func (c *Controller) early(job *v1alpha1.TrainingJob, after *v1alpha1.TrainingJo
 }
 
 // turn is in how long it is a job's turn.
-func (c *Controller) turn(key types.NamespacedName, uid types.UID, now time.Time) time.Duration {
+func (c *Controller) turn(key types.NamespacedName, uid types.UID, now time.Time, within time.Duration) time.Duration {
 	if u, waits := c.unsaid[key]; waits && u.uid == uid {
-		return u.due.Sub(now)
+		return min(within, u.due.Sub(now))
 	}
 	turn := c.news.ReserveN(now, 1)
 	if !turn.OK() {
-		return newsWithin
+		return within
 	}
 	wait := turn.DelayFrom(now)
-	if wait > newsWithin {
+	if wait > within {
 		turn.CancelAt(now)
-		return newsWithin
+		return within
 	}
 	return wait
 }
