@@ -22,7 +22,7 @@ endif
 # Everything that does not link the API server: builds and tests in seconds.
 UNIT := $(shell go list ./... 2>/dev/null | grep -v -E '/internal/(controlplane|cli/up)$$|/cmd/muster$$')
 
-.PHONY: help build shim test test-unit test-exhaustive test-race test-embedded test-e2e lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-cluster test-conformance test-chaos bench-cluster chaos-cluster cluster-deps
+.PHONY: help build shim test test-unit test-exhaustive test-race test-embedded test-e2e lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-cluster test-kubernetes test-conformance test-chaos bench-cluster chaos-cluster cluster-deps
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
@@ -37,7 +37,7 @@ internal/node/shim/bin/muster-shim: $(wildcard cmd/muster-shim/*.go internal/nod
 quickstart: build ## build, start Muster in the background, run distributed TensorFlow
 	@hack/quickstart
 
-test: test-unit test-exhaustive test-embedded test-e2e test-cluster test-conformance test-chaos ## everything
+test: test-unit test-exhaustive test-embedded test-e2e test-kubernetes ## everything that lands with a change: see CONTRIBUTING.md for the longer ones
 
 test-unit: shim $(GOTESTSUM) ## the quick ones; no API server
 	@hack/gotest "$(GOTESTSUM)" unit -short $(UNIT)
@@ -56,6 +56,11 @@ test-e2e: build test-deps $(GOTESTSUM) ## the product as a person runs it: muste
 
 test-cluster: cluster-deps $(GOTESTSUM) ## a real Kubernetes on this machine: kubelets, containerd, pretend GPUs; wants root
 	@hack/gotest "$(GOTESTSUM)" cluster -tags cluster -count=1 -timeout 20m ./test/cluster/... ./benchmarks/cluster
+
+test-kubernetes: build test-deps cluster-deps $(GOTESTSUM) ## what of the following three belongs to every change, on a real Kubernetes; wants root
+	@MUSTER_PLATFORM=cluster hack/gotest "$(GOTESTSUM)" conformance-cluster -tags conformance -count=1 -timeout 30m -skip '^TestPartsAreTold$$' ./test/conformance
+	@MUSTER_PLATFORM=agent hack/gotest "$(GOTESTSUM)" conformance-agent -tags conformance -count=1 -timeout 20m -run 'Part|Claim|Code|OwnGPUs' ./test/conformance
+	@MUSTER_CHAOS_GANGS=12 hack/gotest "$(GOTESTSUM)" chaos -tags chaos -count=1 -timeout 20m ./test/chaos
 
 test-conformance: build test-deps cluster-deps $(GOTESTSUM) ## one suite against embedded Muster and against a real Kubernetes, with a device plugin and with the agent; wants root
 	@hack/gotest "$(GOTESTSUM)" conformance-embedded -tags conformance -count=1 -timeout 20m -skip '^TestATenantAtTheDoor$$' ./test/conformance

@@ -30,9 +30,12 @@ func TestUpgrade(t *testing.T) {
 		before := w.members(runs)
 
 		w.install(version)
-		if images := w.images(); len(images) != 1 || images["muster.test/muster:"+version] == 0 {
-			t.Errorf("managers of %v run, want %s alone", images, version)
-		}
+		harness.Eventually(t, patience, "waiting until the others have stopped", func() error {
+			if images := w.images(); len(images) != 1 || images["muster.test/muster:"+version] == 0 {
+				return fmt.Errorf("managers of %v run, want %s alone", images, version)
+			}
+			return nil
+		})
 		w.phase(runs, v1alpha1.JobRunning)
 		for name, uid := range w.members(runs) {
 			if before[name] != uid {
