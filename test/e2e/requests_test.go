@@ -78,7 +78,7 @@ func checkRequests(t *testing.T, asked map[string]int, took time.Duration, membe
 		"LIST pods":                   2 + per(time.Second),
 		// Upstream's controller counts guarded pods one by one, as they come and
 		// as they run.
-		"PUT poddisruptionbudgets/status": 2 * members,
+		"PUT poddisruptionbudgets/status": 3*members + 5,
 		"PATCH gangs":                     0,
 		"PATCH pods":                      0,
 	}
