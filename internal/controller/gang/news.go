@@ -89,8 +89,11 @@ func (c *Controller) early(o observed, status *v1alpha1.GangStatus) time.Duratio
 		return 0
 	}
 	due := o.now.Add(wait)
-	if u, waits := c.unsaid[key]; waits && u.version.uid == o.gang.UID && u.due.Before(due) {
-		due = u.due
+	if u, waits := c.unsaid[key]; waits && u.version.uid == o.gang.UID {
+		if u.due.Before(due) {
+			due = u.due
+		}
+		queued = queued || u.queued
 	}
 	c.unsaid[key] = unsaid{version{o.gang.UID, o.gang.ResourceVersion, o.now}, *status, due, queued}
 	return wait
