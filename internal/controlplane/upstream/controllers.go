@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
@@ -81,8 +84,24 @@ func runControllers(ctx context.Context, order contract.Order) error {
 	if err != nil {
 		return fmt.Errorf("configuring: %w", err)
 	}
+	if !healthy(ctx, config.Client.Discovery().RESTClient()) {
+		return nil
+	}
 	if err := controllers.Run(ctx, config.Complete()); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("running: %w", err)
 	}
 	return nil
 }
+
+// healthy waits until the whole of /healthz is well; it is false when ctx ended
+// before. Upstream's controllers give up after 10 s, and the first start's roles
+// take longer than that to be written when a thousand jobs are submitted
+// meanwhile.
+func healthy(ctx context.Context, api rest.Interface) bool {
+	return wait.PollUntilContextCancel(ctx, healthPeriod, true, func(ctx context.Context) (bool, error) {
+		return api.Get().AbsPath("/healthz").Do(ctx).Error() == nil, nil
+	}) == nil
+}
+
+// healthPeriod is how often the API server is asked while it starts.
+const healthPeriod = 100 * time.Millisecond
