@@ -88,6 +88,12 @@ func TestCountsAreWrittenNowAndThen(t *testing.T) {
 	if wait := after(0, count); wait != countsEvery {
 		t.Errorf("written after %s, want %s", wait, countsEvery)
 	}
+	if wait := after(0, func(s *v1alpha1.GangStatus) { s.Phase, s.Message = v1alpha1.GangStarting, "again" }); wait > 0 {
+		t.Errorf("news waits %s for counts that wait", wait)
+	}
+	if wait := after(0, count); wait != countsEvery {
+		t.Errorf("written after %s, want %s", wait, countsEvery)
+	}
 	if wait := after(countsEvery, count); wait > 0 {
 		t.Errorf("written after another %s", wait)
 	}

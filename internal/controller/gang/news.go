@@ -41,6 +41,9 @@ type unsaid struct {
 	status  v1alpha1.GangStatus
 	// due is when it is written at the latest.
 	due time.Time
+	// queued: it has a turn. Else it is counts alone, for which nothing else
+	// waits.
+	queued bool
 }
 
 // ahead returns the gang as if all news were written, so that what is decided
@@ -64,7 +67,7 @@ func (c *Controller) early(o observed, status *v1alpha1.GangStatus) time.Duratio
 	key := client.ObjectKeyFromObject(o.gang)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	wait := time.Duration(0)
+	wait, queued := time.Duration(0), false
 	switch before := &o.gang.Status; {
 	case onlyCounts(before, status):
 		if len(o.pods) == 0 && len(before.Roles) == 0 {
@@ -79,23 +82,26 @@ func (c *Controller) early(o observed, status *v1alpha1.GangStatus) time.Duratio
 		if before.AllStartedTime == nil && status.AllStartedTime != nil {
 			within = runsWithin
 		}
-		wait = c.turn(key, o, within)
+		wait, queued = c.turn(key, o, within), true
 	}
 	if wait <= 0 {
 		delete(c.unsaid, key)
 		return 0
 	}
 	due := o.now.Add(wait)
-	if u, waits := c.unsaid[key]; waits && u.version.uid == o.gang.UID && u.due.Before(due) {
-		due = u.due
+	if u, waits := c.unsaid[key]; waits && u.version.uid == o.gang.UID {
+		if u.due.Before(due) {
+			due = u.due
+		}
+		queued = queued || u.queued
 	}
-	c.unsaid[key] = unsaid{version{o.gang.UID, o.gang.ResourceVersion, o.now}, *status, due}
+	c.unsaid[key] = unsaid{version{o.gang.UID, o.gang.ResourceVersion, o.now}, *status, due, queued}
 	return wait
 }
 
 // turn is when news of a gang is written: at once, or in as long as that.
 func (c *Controller) turn(key types.NamespacedName, o observed, within time.Duration) time.Duration {
-	if u, waits := c.unsaid[key]; waits && u.version.uid == o.gang.UID {
+	if u, waits := c.unsaid[key]; waits && u.queued && u.version.uid == o.gang.UID {
 		return min(within, u.due.Sub(o.now))
 	}
 	turn := c.news.ReserveN(o.now, 1)
