@@ -183,6 +183,7 @@ func (s *stage) addNode(ctx context.Context, name, uuid string, gpus int, labels
 	if err := s.api.Create(ctx, n); err != nil {
 		s.t.Fatal(err)
 	}
+	bare := n.DeepCopy()
 	n.Status = corev1.NodeStatus{
 		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()}},
 		Allocatable: corev1.ResourceList{
@@ -191,7 +192,8 @@ func (s *stage) addNode(ctx context.Context, name, uuid string, gpus int, labels
 		},
 	}
 	n.Status.Capacity = n.Status.Allocatable
-	if err := s.api.Status().Update(ctx, n); err != nil {
+	// A patch, because upstream's controllers write to a new node, too.
+	if err := s.api.Status().Patch(ctx, n, client.MergeFrom(bare)); err != nil {
 		s.t.Fatal(err)
 	}
 	s.eventually("a node without taints", func() bool {
