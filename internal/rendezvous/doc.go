@@ -17,9 +17,10 @@
 //     that "torchrun (Elastic Launch)" gives its workers, and the PET_
 //     variables from which torchrun takes the defaults of its flags.
 //
-// Everything is a plain value, so $(PS_HOSTS) in a later variable, in command
-// or in args is expanded by Kubernetes' own rules, provided that these
-// variables come first.
+// What grows with the gang, the host:port lists and TensorFlow's cluster, is a
+// plain value, or a reference to one ConfigMap of the gang where copies would be
+// large. In both cases $(PS_HOSTS) in a later variable, in command or in args is
+// expanded by Kubernetes' own rules, provided that these variables come first.
 //
 // The package knows no pods and no nodes: who calls it decides the addresses.
 package rendezvous

@@ -9,7 +9,7 @@ import (
 // pyTorchRanks returns the members that have a rank, in the order of their
 // ranks: the chief (or master), then the workers. A gang of one role has the
 // ranks of that role, whatever its name.
-func pyTorchRanks(t table) []Member {
+func (t *Table) pyTorchRanks() []Member {
 	var ranks []Member
 	for _, role := range []string{RoleChief, RoleMaster, RoleWorker} {
 		ranks = append(ranks, t.byRole[role]...)
@@ -27,8 +27,8 @@ func pyTorchRanks(t table) []Member {
 // The rendezvous is torchrun's static one, on the master's port: ranks are
 // those of the table, and a lost member ends the run, which the gang then
 // starts again.
-func pyTorch(name string, t table, me Member) []corev1.EnvVar {
-	ranks := pyTorchRanks(t)
+func (t *Table) pyTorch(me Member) []corev1.EnvVar {
+	ranks := t.pyTorchRanks()
 	rank := -1
 	for i, m := range ranks {
 		if m.Role == me.Role && m.Index == me.Index {
@@ -67,6 +67,6 @@ func pyTorch(name string, t table, me Member) []corev1.EnvVar {
 		corev1.EnvVar{Name: "PET_MASTER_PORT", Value: port},
 		corev1.EnvVar{Name: "PET_RDZV_BACKEND", Value: "static"},
 		corev1.EnvVar{Name: "PET_RDZV_ENDPOINT", Value: master.address()},
-		corev1.EnvVar{Name: "PET_RDZV_ID", Value: name},
+		corev1.EnvVar{Name: "PET_RDZV_ID", Value: t.gang.Name},
 	)
 }

@@ -1,9 +1,11 @@
 package rendezvous
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"net"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,7 +42,7 @@ func (m Member) address() string {
 	return net.JoinHostPort(m.Host, strconv.Itoa(int(m.Port)))
 }
 
-// Gang is the table that all members share.
+// Gang is what all members share.
 type Gang struct {
 	// Name identifies the gang; torchrun takes it as the run's id.
 	Name string
@@ -53,79 +55,123 @@ type Gang struct {
 	Sparse bool
 }
 
-// Port is the port of the member (role, index); false if there is none.
-func (g Gang) Port(role string, index int32) (int32, bool) {
-	for _, m := range g.Members {
-		if m.Role == role && m.Index == index {
-			return m.Port, true
-		}
-	}
-	return 0, false
-}
-
-// Render returns the variables of the member (role, index), in an order that
-// depends on nothing but the table. It fails for a framework it does not know
-// and for a member that is not in the table.
-func (g Gang) Render(role string, index int32) ([]corev1.EnvVar, error) {
-	table := newTable(g.Members)
-	me, ok := table.find(role, index)
-	if !ok {
-		return nil, fmt.Errorf("rendering variables of gang %s: it has no member %s-%d", g.Name, role, index)
-	}
-	vars := general(table, me)
-	switch g.Framework {
-	case v1alpha1.FrameworkTensorFlow:
-		render := tensorFlow
-		if g.Sparse {
-			render = sparse
-		}
-		more, err := render(table, me)
-		if err != nil {
-			return nil, fmt.Errorf("rendering variables of gang %s: %w", g.Name, err)
-		}
-		vars = append(vars, more...)
-	case v1alpha1.FrameworkPyTorch:
-		vars = append(vars, pyTorch(g.Name, table, me)...)
-	case v1alpha1.FrameworkNone, "":
-	default:
-		return nil, fmt.Errorf("rendering variables of gang %s: framework %q is none of %s, %s and %s",
-			g.Name, g.Framework, v1alpha1.FrameworkTensorFlow, v1alpha1.FrameworkPyTorch, v1alpha1.FrameworkNone)
-	}
-	return vars, nil
-}
-
-// table is the members by role, each role in the order of its indices.
-type table struct {
+// Table is a gang's members by role, each role in the order of its indices, and
+// what is the same for all of them.
+type Table struct {
+	gang   Gang
 	roles  []string
 	byRole map[string][]Member
+	// lists are the host:port lists of the roles, and cluster is TensorFlow's, as
+	// JSON: they grow with the gang.
+	lists   []corev1.EnvVar
+	cluster string
+	// shared is the ConfigMap in which members find both; without one each has
+	// its own copy.
+	shared string
 }
 
-func newTable(members []Member) table {
-	t := table{byRole: map[string][]Member{}}
-	for _, m := range members {
+// NewTable prepares what members are told. It fails for a framework that it
+// does not know.
+func NewTable(g Gang) (*Table, error) {
+	t := &Table{gang: g, byRole: map[string][]Member{}}
+	for _, m := range g.Members {
 		if _, seen := t.byRole[m.Role]; !seen {
 			t.roles = append(t.roles, m.Role)
 		}
 		t.byRole[m.Role] = append(t.byRole[m.Role], m)
 	}
-	sort.Strings(t.roles)
+	slices.Sort(t.roles)
 	for _, list := range t.byRole {
-		sort.Slice(list, func(i, j int) bool { return list[i].Index < list[j].Index })
+		slices.SortFunc(list, func(a, b Member) int { return cmp.Compare(a.Index, b.Index) })
 	}
-	return t
+	t.lists = t.listed()
+	switch g.Framework {
+	case v1alpha1.FrameworkTensorFlow:
+		cluster, err := json.Marshal(t.tensorFlowCluster())
+		if err != nil {
+			return nil, fmt.Errorf("encoding the cluster of gang %s: %w", g.Name, err)
+		}
+		t.cluster = string(cluster)
+	case v1alpha1.FrameworkPyTorch, v1alpha1.FrameworkNone, "":
+	default:
+		return nil, fmt.Errorf("rendering variables of gang %s: framework %q is none of %s, %s and %s",
+			g.Name, g.Framework, v1alpha1.FrameworkTensorFlow, v1alpha1.FrameworkPyTorch, v1alpha1.FrameworkNone)
+	}
+	return t, nil
 }
 
-func (t table) find(role string, index int32) (Member, bool) {
-	for _, m := range t.byRole[role] {
-		if m.Index == index {
-			return m, true
-		}
+// Common returns what is the same for all members, by variable: the host:port
+// lists of the roles, and TensorFlow's cluster. It grows with the gang, and a
+// copy for each member with the gang's square.
+func (t *Table) Common() map[string]string {
+	out := make(map[string]string, len(t.lists)+1)
+	for _, v := range t.lists {
+		out[v.Name] = v.Value
 	}
-	return Member{}, false
+	if t.cluster != "" {
+		out[clusterVar] = t.cluster
+	}
+	return out
+}
+
+// Refer has members find what is common to them in a ConfigMap that holds what
+// Common returns.
+func (t *Table) Refer(configMap string) { t.shared = configMap }
+
+// tell returns a variable that is the same for all members.
+func (t *Table) tell(v corev1.EnvVar) corev1.EnvVar {
+	if t.shared == "" {
+		return v
+	}
+	key := &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: t.shared}, Key: v.Name}
+	return corev1.EnvVar{Name: v.Name, ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: key}}
+}
+
+// Render returns the variables of the member (role, index), in an order that
+// depends on nothing but the table. It fails for a member that is not in the
+// table.
+func (t *Table) Render(role string, index int32) ([]corev1.EnvVar, error) {
+	me, ok := t.find(role, index)
+	if !ok {
+		return nil, fmt.Errorf("rendering variables of gang %s: it has no member %s-%d", t.gang.Name, role, index)
+	}
+	vars := []corev1.EnvVar{
+		{Name: "ROLE", Value: me.Role},
+		{Name: "INDEX", Value: strconv.Itoa(int(me.Index))},
+	}
+	for _, v := range t.lists {
+		vars = append(vars, t.tell(v))
+	}
+	switch t.gang.Framework {
+	case v1alpha1.FrameworkTensorFlow:
+		more, err := t.tensorFlow(me)
+		if err != nil {
+			return nil, fmt.Errorf("rendering variables of gang %s: %w", t.gang.Name, err)
+		}
+		vars = append(vars, more...)
+	case v1alpha1.FrameworkPyTorch:
+		vars = append(vars, t.pyTorch(me)...)
+	}
+	return vars, nil
+}
+
+// Port is the port of the member (role, index); false if there is none.
+func (t *Table) Port(role string, index int32) (int32, bool) {
+	m, ok := t.find(role, index)
+	return m.Port, ok
+}
+
+func (t *Table) find(role string, index int32) (Member, bool) {
+	list := t.byRole[role]
+	i, found := slices.BinarySearchFunc(list, index, func(m Member, index int32) int { return cmp.Compare(m.Index, index) })
+	if !found {
+		return Member{}, false
+	}
+	return list[i], true
 }
 
 // hosts returns the host:port list of a role.
-func (t table) hosts(role string) []string {
+func (t *Table) hosts(role string) []string {
 	out := make([]string, 0, len(t.byRole[role]))
 	for _, m := range t.byRole[role] {
 		out = append(out, m.address())
@@ -133,21 +179,18 @@ func (t table) hosts(role string) []string {
 	return out
 }
 
-// general are the variables of every framework: who the member is, and the
-// addresses of each role. PS_HOSTS and WORKER_HOSTS are always there, empty
-// where there is no such role, so that $(PS_HOSTS) never stays as it is.
-func general(t table, me Member) []corev1.EnvVar {
-	vars := []corev1.EnvVar{
-		{Name: "ROLE", Value: me.Role},
-		{Name: "INDEX", Value: strconv.Itoa(int(me.Index))},
-	}
-	roles := append([]string{}, t.roles...)
+// listed are the addresses of each role. PS_HOSTS and WORKER_HOSTS are always
+// there, empty where there is no such role, so that $(PS_HOSTS) never stays as
+// it is.
+func (t *Table) listed() []corev1.EnvVar {
+	roles := slices.Clone(t.roles)
 	for _, always := range []string{RolePS, RoleWorker} {
 		if len(t.byRole[always]) == 0 {
 			roles = append(roles, always)
 		}
 	}
-	sort.Strings(roles)
+	slices.Sort(roles)
+	vars := make([]corev1.EnvVar, 0, len(roles))
 	for _, role := range roles {
 		name := strings.ToUpper(strings.ReplaceAll(role, "-", "_")) + "_HOSTS"
 		vars = append(vars, corev1.EnvVar{Name: name, Value: strings.Join(t.hosts(role), ",")})

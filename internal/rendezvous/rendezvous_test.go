@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/node/expansion"
 )
 
 // members builds rows "role index host:port".
@@ -19,6 +20,14 @@ func members(roles ...string) []Member {
 		counts[role]++
 	}
 	return out
+}
+
+func render(g Gang, role string, index int32) ([]corev1.EnvVar, error) {
+	table, err := NewTable(g)
+	if err != nil {
+		return nil, err
+	}
+	return table.Render(role, index)
 }
 
 func asMap(vars []corev1.EnvVar) map[string]string {
@@ -116,7 +125,7 @@ func TestRender(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			vars, err := Gang{Name: "resnet", Framework: tt.framework, Members: tt.members}.Render(tt.role, tt.index)
+			vars, err := render(Gang{Name: "resnet", Framework: tt.framework, Members: tt.members}, tt.role, tt.index)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -155,7 +164,7 @@ func TestTFConfig(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			vars, err := Gang{Name: "g", Framework: v1alpha1.FrameworkTensorFlow, Members: tt.members, Sparse: tt.sparse}.Render(tt.role, tt.index)
+			vars, err := render(Gang{Name: "g", Framework: v1alpha1.FrameworkTensorFlow, Members: tt.members, Sparse: tt.sparse}, tt.role, tt.index)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -173,8 +182,8 @@ func TestRenderIsStable(t *testing.T) {
 		reversed[i], reversed[j] = reversed[j], reversed[i]
 	}
 	for _, framework := range []v1alpha1.Framework{v1alpha1.FrameworkTensorFlow, v1alpha1.FrameworkPyTorch, v1alpha1.FrameworkNone} {
-		a, errA := Gang{Name: "g", Framework: framework, Members: table}.Render("worker", 1)
-		b, errB := Gang{Name: "g", Framework: framework, Members: reversed}.Render("worker", 1)
+		a, errA := render(Gang{Name: "g", Framework: framework, Members: table}, "worker", 1)
+		b, errB := render(Gang{Name: "g", Framework: framework, Members: reversed}, "worker", 1)
 		if errA != nil || errB != nil {
 			t.Fatal(errA, errB)
 		}
@@ -185,12 +194,67 @@ func TestRenderIsStable(t *testing.T) {
 }
 
 func TestRenderRefuses(t *testing.T) {
-	if _, err := (Gang{Name: "g", Framework: "Caffe", Members: members("worker")}).Render("worker", 0); err == nil ||
+	if _, err := render(Gang{Name: "g", Framework: "Caffe", Members: members("worker")}, "worker", 0); err == nil ||
 		!strings.Contains(err.Error(), `"Caffe" is none of TensorFlow, PyTorch and None`) {
 		t.Errorf("unknown framework: %v", err)
 	}
-	if _, err := (Gang{Name: "g", Members: members("worker")}).Render("worker", 1); err == nil ||
+	if _, err := render(Gang{Name: "g", Members: members("worker")}, "worker", 1); err == nil ||
 		!strings.Contains(err.Error(), "no member worker-1") {
 		t.Errorf("unknown member: %v", err)
 	}
+}
+
+// TestRefer has members read what is common from a ConfigMap: with its data in
+// place, by Kubernetes' rules, each must end up with the same values, and none
+// may carry a list itself.
+func TestRefer(t *testing.T) {
+	everybody := members("chief", "ps", "ps", "worker", "worker", "worker", "evaluator", "data")
+	for _, framework := range []v1alpha1.Framework{v1alpha1.FrameworkTensorFlow, v1alpha1.FrameworkPyTorch, v1alpha1.FrameworkNone} {
+		for _, sparse := range []bool{false, true} {
+			g := Gang{Name: "g", Framework: framework, Members: everybody, Sparse: sparse}
+			own, err := NewTable(g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shared, _ := NewTable(g)
+			shared.Refer("peers")
+			for _, m := range everybody {
+				want, err := own.Render(m.Role, m.Index)
+				if err != nil {
+					t.Fatal(err)
+				}
+				told, err := shared.Render(m.Role, m.Index)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := resolved(t, told, shared.Common())
+				delete(got, clusterVar)
+				if diff := cmp.Diff(asMap(want), got); diff != "" {
+					t.Errorf("%s-%d, %s, sparse %v (-own +shared):\n%s", m.Role, m.Index, framework, sparse, diff)
+				}
+			}
+		}
+	}
+}
+
+// resolved are variables as a kubelet sets them.
+func resolved(t *testing.T, vars []corev1.EnvVar, data map[string]string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, v := range vars {
+		if v.ValueFrom == nil {
+			if strings.HasSuffix(v.Name, "_HOSTS") {
+				t.Errorf("%s is a copy", v.Name)
+			}
+			out[v.Name] = expansion.Expand(v.Value, func(name string) (string, bool) { value, there := out[name]; return value, there })
+			continue
+		}
+		ref := v.ValueFrom.ConfigMapKeyRef
+		value, there := data[ref.Key]
+		if ref.Name != "peers" || !there {
+			t.Errorf("%s is to be found in %q of %q", v.Name, ref.Key, ref.Name)
+		}
+		out[v.Name] = value
+	}
+	return out
 }

@@ -3,18 +3,10 @@ package rendezvous
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
-
-// tfConfig is the value of TF_CONFIG.
-type tfConfig struct {
-	Cluster map[string][]string `json:"cluster"`
-	Task    tfTask              `json:"task"`
-	// Environment is "cloud": what reads it at all takes anything else for
-	// training on one machine.
-	Environment string `json:"environment"`
-}
 
 // sparseConfig is the value of TF_CONFIG of a member that knows no more than it
 // has to.
@@ -39,39 +31,52 @@ type tfTask struct {
 // tf.distribute accepts, and master, as scripts for TensorFlow 1 call the chief.
 var tfClusterRoles = []string{RoleChief, RoleMaster, RoleWorker, RolePS}
 
-// tensorFlow returns TF_CONFIG, for members that TensorFlow has a task type
-// for; the others get nothing beyond the host lists.
-func tensorFlow(t table, me Member) ([]corev1.EnvVar, error) {
+// clusterVar is where members find the cluster that their TF_CONFIG refers to,
+// if they have no copy of it. What they run need not know it.
+const clusterVar = "MUSTER_TF_CLUSTER"
+
+// tensorFlowCluster is what every TF_CONFIG says of the others.
+func (t *Table) tensorFlowCluster() map[string][]string {
 	cluster := map[string][]string{}
-	known := me.Role == RoleEvaluator
 	for _, role := range tfClusterRoles {
 		if hosts := t.hosts(role); len(hosts) > 0 {
 			cluster[role] = hosts
 		}
-		known = known || me.Role == role
 	}
-	if !known {
+	return cluster
+}
+
+// tensorFlow returns TF_CONFIG, for members that TensorFlow has a task type
+// for; the others get nothing beyond the host lists.
+func (t *Table) tensorFlow(me Member) ([]corev1.EnvVar, error) {
+	if t.gang.Sparse && (me.Role == RoleWorker || me.Role == RolePS) {
+		return t.sparse(me)
+	}
+	if me.Role != RoleEvaluator && !slices.Contains(tfClusterRoles, me.Role) {
 		return nil, nil
 	}
-	value, err := json.Marshal(tfConfig{Cluster: cluster, Task: tfTask{Type: me.Role, Index: me.Index}, Environment: "cloud"})
+	task, err := json.Marshal(tfTask{Type: me.Role, Index: me.Index})
 	if err != nil {
 		return nil, fmt.Errorf("encoding TF_CONFIG: %w", err)
 	}
-	return []corev1.EnvVar{{Name: "TF_CONFIG", Value: string(value)}}, nil
+	var vars []corev1.EnvVar
+	cluster := t.cluster
+	if t.shared != "" {
+		vars, cluster = append(vars, t.tell(corev1.EnvVar{Name: clusterVar})), "$("+clusterVar+")"
+	}
+	// The environment is "cloud": what reads it at all takes anything else for
+	// training on one machine.
+	value := fmt.Sprintf(`{"cluster":%s,"task":%s,"environment":"cloud"}`, cluster, task)
+	return append(vars, corev1.EnvVar{Name: "TF_CONFIG", Value: value}), nil
 }
 
-// sparse returns the TF_CONFIG of a member that connects to nobody but the
-// parameter servers.
-func sparse(t table, me Member) ([]corev1.EnvVar, error) {
-	cluster := sparseCluster{Worker: map[int32]string{}, PS: []string{}}
-	switch me.Role {
-	case RoleWorker:
+// sparse returns the TF_CONFIG of a worker or parameter server that connects to
+// nobody but the parameter servers.
+func (t *Table) sparse(me Member) ([]corev1.EnvVar, error) {
+	cluster := sparseCluster{Worker: map[int32]string{}, PS: []string{me.address()}}
+	if me.Role == RoleWorker {
 		cluster.PS = t.hosts(RolePS)
 		cluster.Worker[me.Index] = me.address()
-	case RolePS:
-		cluster.PS = []string{me.address()}
-	default:
-		return tensorFlow(t, me)
 	}
 	value, err := json.Marshal(sparseConfig{Cluster: cluster, Task: tfTask{Type: me.Role, Index: me.Index}})
 	if err != nil {

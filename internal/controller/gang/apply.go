@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/rendezvous"
 )
 
 // creation is what came of making pods.
@@ -44,7 +45,15 @@ func (c *Controller) create(ctx context.Context, o observed, s *v1alpha1.GangSta
 	if err := c.chooseNodes(ctx, o.gang, members); err != nil {
 		out.transient = append(out.transient, err)
 	}
-	peers := table(o.gang, o.peers(s), func(name string) *corev1.Node { return c.node(ctx, name) })
+	peers, err := rendezvous.NewTable(table(o.gang, o.peers(s), func(name string) *corev1.Node { return c.node(ctx, name) }))
+	if err != nil {
+		out.invalid = err.Error()
+		return out
+	}
+	if err := c.publish(ctx, o, peers); err != nil {
+		out.add("", err)
+		return out
+	}
 	var mu sync.Mutex
 	each(c.options.InFlight, len(members), func(i int) {
 		pod, err := c.podOf(ctx, o.gang, &members[i], peers)

@@ -39,6 +39,9 @@ type Options struct {
 	Concurrency int
 	// InFlight bounds the pod writes of one gang in flight. Default: 64.
 	InFlight int
+	// MostCopied is how many bytes of the members' addresses each pod may have a
+	// copy of; beyond it all of a gang's pods refer to one. Default: 4 KiB.
+	MostCopied int
 	// GPUResources are the extended resources by which GPUs are asked for, on
 	// nodes that do not name theirs; the first where no node says. Default:
 	// nvidia.com/gpu.
@@ -127,6 +130,9 @@ func New(options Options) *Controller {
 	}
 	if options.InFlight <= 0 {
 		options.InFlight = 64
+	}
+	if options.MostCopied <= 0 {
+		options.MostCopied = mostCopied
 	}
 	return &Controller{
 		options: options, began: options.Now(), written: map[types.NamespacedName]writing{},

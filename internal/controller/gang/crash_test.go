@@ -234,7 +234,7 @@ func everyWriteMayFail(t *testing.T, all map[string]func(w *world), testGang fun
 			flow(clean)
 			for at := 1; at <= clean.count; at++ {
 				for _, f := range faults(at) {
-					f.busy = in.busy
+					f.busy, f.shared = in.busy, in.shared
 					t.Run(fmt.Sprintf("write %d of %d, done %v, crash %v", at, clean.count, f.done, f.crash), func(t *testing.T) {
 						w := newWorld(t, f)
 						w.must(w.api.Create(t.Context(), testGang()))

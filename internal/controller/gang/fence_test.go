@@ -125,7 +125,8 @@ func TestReleaseMarksFirst(t *testing.T) {
 func (w *world) lateMember(p *v1alpha1.Placement) string {
 	w.t.Helper()
 	g := testGang()
-	pod, err := newPod(g, p, p.Spec.Members[0], v1alpha1.ResourceGPU, table(g, membersOf(p), func(name string) *corev1.Node { return w.ctl.node(w.t.Context(), name) }))
+	peers := told(w.t, table(g, membersOf(p), func(name string) *corev1.Node { return w.ctl.node(w.t.Context(), name) }))
+	pod, err := newPod(g, p, p.Spec.Members[0], v1alpha1.ResourceGPU, peers)
 	w.must(err)
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(g, v1alpha1.GroupVersion.WithKind("Gang"))}
 	w.must(w.api.Create(w.t.Context(), pod))

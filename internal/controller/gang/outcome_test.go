@@ -151,7 +151,7 @@ func TestNamedPort(t *testing.T) {
 			role := &g.Spec.Roles[1]
 			role.PortName = tt.port
 			role.Template.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "metrics", ContainerPort: 9090}, {Name: "peers", ContainerPort: 23456}}
-			peers := table(g, membersOf(p), func(string) *corev1.Node { return tt.node })
+			peers := told(t, table(g, membersOf(p), func(string) *corev1.Node { return tt.node }))
 			if got, _ := peers.Port("worker", 1); got != tt.want {
 				t.Errorf("peers look for it on %d, want %d", got, tt.want)
 			}
@@ -174,7 +174,7 @@ func TestLabelsByIndex(t *testing.T) {
 	g, p := testGang(), testPlacement()
 	role := &g.Spec.Roles[1]
 	role.IndexLabels, role.FirstLabels = []string{"team/index"}, map[string]string{"team/first": "yes"}
-	peers := table(g, membersOf(p), func(string) *corev1.Node { return testNode(4) })
+	peers := told(t, table(g, membersOf(p), func(string) *corev1.Node { return testNode(4) }))
 	for i, want := range map[int][2]string{0: {"", ""}, 1: {"0", "yes"}, 2: {"1", ""}} {
 		pod, err := newPod(g, p, p.Spec.Members[i], v1alpha1.ResourceGPU, peers)
 		if err != nil {

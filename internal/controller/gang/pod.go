@@ -109,7 +109,7 @@ func oneNode(members []place, node func(string) *corev1.Node) bool {
 }
 
 // podOf makes the pod of one member, which asks for GPUs as its node has them.
-func (c *Controller) podOf(ctx context.Context, g *v1alpha1.Gang, m *place, peers rendezvous.Gang) (*corev1.Pod, error) {
+func (c *Controller) podOf(ctx context.Context, g *v1alpha1.Gang, m *place, peers *rendezvous.Table) (*corev1.Pod, error) {
 	var n *corev1.Node
 	if row := m.member.Node; len(m.member.GPUs) > 0 && row >= 0 && int(row) < len(m.placement.Spec.Nodes) {
 		n = c.node(ctx, m.placement.Spec.Nodes[row])
@@ -139,7 +139,7 @@ func gpuResource(n *corev1.Node, known []corev1.ResourceName) corev1.ResourceNam
 
 // newPod makes the pod of one member of a placement; gpus is the resource by
 // which it asks for GPUs.
-func newPod(g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.PlacedMember, gpus corev1.ResourceName, peers rendezvous.Gang) (*corev1.Pod, error) {
+func newPod(g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.PlacedMember, gpus corev1.ResourceName, peers *rendezvous.Table) (*corev1.Pod, error) {
 	role := roleOf(g, m.Role)
 	if role == nil || m.Node < 0 || int(m.Node) >= len(p.Spec.Nodes) {
 		return nil, fmt.Errorf("making the pod of %s-%d: placement %s does not fit its gang", m.Role, m.Index, p.Name)

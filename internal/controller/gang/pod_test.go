@@ -34,7 +34,7 @@ func TestNewPodWithAShare(t *testing.T) {
 	milli, memory := resource.MustParse("250m"), resource.MustParse("8Gi")
 	g.Spec.Roles[1].GPUs, g.Spec.Roles[1].GPUMemory = &milli, &memory
 	p.Spec.Members[1].Share = &v1alpha1.GPUShare{Milli: 250, MemoryMiB: 8192}
-	pod, err := newPod(g, p, p.Spec.Members[1], v1alpha1.ResourceGPU, table(g, membersOf(p), func(string) *corev1.Node { return nil }))
+	pod, err := newPod(g, p, p.Spec.Members[1], v1alpha1.ResourceGPU, told(t, table(g, membersOf(p), func(string) *corev1.Node { return nil })))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestNewPod(t *testing.T) {
 	g, p := testGang(), testPlacement()
 	g.Spec.Roles[1].Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "DIR", Value: "$(MUSTER_ROOT)/x"}, {Name: "INDEX", Value: "mine"}}
 	node := testNode(4)
-	pod, err := newPod(g, p, p.Spec.Members[2], v1alpha1.ResourceGPU, table(g, membersOf(p), func(string) *corev1.Node { return node }))
+	pod, err := newPod(g, p, p.Spec.Members[2], v1alpha1.ResourceGPU, told(t, table(g, membersOf(p), func(string) *corev1.Node { return node })))
 	if err != nil {
 		t.Fatal(err)
 	}

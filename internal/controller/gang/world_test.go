@@ -46,6 +46,8 @@ type fault struct {
 	crash bool
 	// busy: there is so much news that it waits.
 	busy bool
+	// shared: the pods refer to one copy of the members' addresses.
+	shared bool
 }
 
 // errLost is the answer to a write that fails.
@@ -139,6 +141,9 @@ func (w *world) boot() {
 		},
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			return w.write(func() error {
+				if _, ok := o.(*corev1.ConfigMap); ok && w.forbidden == "maps" {
+					return apierrors.NewForbidden(corev1.Resource("configmaps"), o.GetName(), errors.New("exceeded quota: few maps"))
+				}
 				if p, ok := o.(*corev1.Pod); ok {
 					if p.Name == w.forbidden {
 						return apierrors.NewForbidden(corev1.Resource("pods"), p.Name, errors.New("exceeded quota: small"))
@@ -165,7 +170,11 @@ func (w *world) boot() {
 			return w.write(func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
 		},
 	})
-	w.ctl = New(Options{Client: c, Live: w.api, Now: func() time.Time { return w.clock }, InFlight: 1})
+	most := 0
+	if w.fault.shared {
+		most = 1
+	}
+	w.ctl = New(Options{Client: c, Live: w.api, Now: func() time.Time { return w.clock }, InFlight: 1, MostCopied: most})
 	if w.fault.busy {
 		w.ctl.news = rate.NewLimiter(0, 0)
 	}
