@@ -46,9 +46,7 @@ type Options struct {
 	// Duration is for how long this scheduler is left undisturbed after its
 	// last renewal. Default: 15 s; at least a second.
 	Duration time.Duration
-	// LongestRequest bounds each write of a scheduler. A successor waits for as
-	// long after the lease has run out, so that few writes come late. Default:
-	// 10 s.
+	// LongestRequest bounds each write of a scheduler. Default: 10 s.
 	LongestRequest time.Duration
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time

@@ -9,14 +9,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// lookEvery is the longest time between two looks at a Lease that is waited
-// for.
-const lookEvery = time.Second
+const (
+	// lookEvery is the longest time between two looks at a Lease that is waited
+	// for.
+	lookEvery = 500 * time.Millisecond
+	// underWay is for how long after a Lease has run out the last writes of its
+	// holder are let arrive. Those that take longer are void when they do.
+	underWay = time.Second
+)
 
 // waitOut returns once the present holder has let go of the Lease, or has not
-// renewed it for its duration and the longest request. Nothing that is
-// guaranteed depends on it: it keeps two live schedulers from taking turns, and
-// late writes from being many.
+// renewed it for its duration and the time that its last writes are given.
+// Nothing that is guaranteed depends on it: it keeps two live schedulers from
+// taking turns, and late writes from being many.
 func (f *Fence) waitOut(ctx context.Context) error {
 	if f.options.Alone {
 		return nil
@@ -52,7 +57,7 @@ func (f *Fence) over(lease *coordinationv1.Lease, now, since time.Time) bool {
 	if holder(lease) == "" || f.epoch != 0 && lease.Spec.LeaseTransitions != nil && int64(*lease.Spec.LeaseTransitions) == f.epoch {
 		return true // let go of, or this scheduler's own
 	}
-	wait := f.options.LongestRequest
+	wait := min(f.options.LongestRequest, underWay)
 	if s := lease.Spec.LeaseDurationSeconds; s != nil {
 		wait += time.Duration(*s) * time.Second
 	}

@@ -34,8 +34,7 @@ type Options struct {
 	// LeaseDuration is for how long another loop waits after this one's last
 	// sign of life. Default: 15 s; at least a second.
 	LeaseDuration time.Duration
-	// LongestRequest bounds each write, and is waited out by another loop that
-	// takes over. Default: 10 s.
+	// LongestRequest bounds each write. Default: 10 s.
 	LongestRequest time.Duration
 	// GPUResources are the extended resources that count GPUs on nodes that do
 	// not name theirs. Default: nvidia.com/gpu.

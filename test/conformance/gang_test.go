@@ -5,6 +5,7 @@ package conformance
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +48,52 @@ func TestMembersReachOneAnother(t *testing.T) {
 			t.Errorf("TF_CONFIG of worker %d: %s", i, text)
 		}
 	}
+}
+
+// TestManyMembersShareAddresses starts so many members that their addresses are
+// written once, in a ConfigMap that goes when nothing is held any more. Each
+// must be told what a few are told.
+func TestManyMembersShareAddresses(t *testing.T) {
+	ns := the.namespace(t)
+	name, n := "a-job-whose-name-is-as-long-as-some-people-like", 24
+	if p := os.Getenv("MUSTER_PLATFORM"); p == "" || p == "embedded" {
+		n = 150 // on one machine addresses are short
+	}
+	check := fmt.Sprintf(`test "$(echo "$WORKER_HOSTS" | tr , '\n' | wc -l)" = %d || exit 3; echo "TF_CONFIG=$TF_CONFIG"`, n)
+	the.submit(t, ns, name, fmt.Sprintf("{framework: TensorFlow, roles: [{name: worker, replicas: %d, resources: {requests: {cpu: 1m, memory: 1Mi}}, command: %s}]}", n, command(check)))
+	shared := func() int {
+		var maps corev1.ConfigMapList
+		if err := the.api.List(t.Context(), &maps, client.InNamespace(ns), client.MatchingLabels{v1alpha1.LabelGang: name}); err != nil {
+			t.Fatal(err)
+		}
+		return len(maps.Items)
+	}
+	harness.Eventually(t, within, "waiting until the addresses are written", func() error {
+		if got := shared(); got != 1 {
+			return fmt.Errorf("%d ConfigMaps", got)
+		}
+		return nil
+	})
+	the.until(t, ns, name, v1alpha1.JobSucceeded)
+	_, text, _ := strings.Cut(the.output(t, ns, name+"-worker-7"), "TF_CONFIG=")
+	var config struct {
+		Cluster map[string][]string `json:"cluster"`
+		Task    struct {
+			Index int `json:"index"`
+		} `json:"task"`
+	}
+	if err := json.Unmarshal([]byte(strings.TrimSpace(text)), &config); err != nil {
+		t.Fatalf("reading TF_CONFIG %q: %v", text, err)
+	}
+	if len(config.Cluster["worker"]) != n || config.Task.Index != 7 {
+		t.Errorf("TF_CONFIG of worker 7: %s", text)
+	}
+	harness.Eventually(t, within, "waiting until the addresses are gone", func() error {
+		if got := shared(); got != 0 {
+			return fmt.Errorf("%d ConfigMaps are left", got)
+		}
+		return nil
+	})
 }
 
 // TestAllOrNothing asks for one GPU more than there is: no pod is made, nothing
