@@ -47,6 +47,10 @@ type Embedded struct {
 	// folder of a virtual or conda environment, or "host" for the machine's
 	// own programs.
 	Images map[string]string `json:"images,omitempty"`
+	// Containerd is the socket of the containerd that pulls and unpacks the
+	// other images, or "none" if no image is to be run. Default:
+	// /run/containerd/containerd.sock.
+	Containerd string `json:"containerd,omitempty"`
 	// NodeLabels are put on this machine's Node, beside those that Muster sets
 	// itself: for node selectors, and to say where the machine is:
 	// topology.kubernetes.io/zone, muster.dev/rack, muster.dev/nvlink-domain.
@@ -67,6 +71,13 @@ type Retention struct {
 	Environments Duration `json:"environments"`
 }
 
+// Where containerd listens unless it is told otherwise, and the word for a
+// machine that is to run no images.
+const (
+	DefaultContainerd = "/run/containerd/containerd.sock"
+	NoContainerd      = "none"
+)
+
 // PortRange is a range of TCP ports, both ends included.
 type PortRange struct {
 	First int32 `json:"first"`
@@ -75,7 +86,7 @@ type PortRange struct {
 
 // Default returns the configuration of a machine without a file.
 func Default() Embedded {
-	return Embedded{APIVersion: APIVersion, Kind: Kind, Tier: TierAuto, HostPorts: &PortRange{First: 20000, Last: 29999},
+	return Embedded{APIVersion: APIVersion, Kind: Kind, Tier: TierAuto, Containerd: DefaultContainerd, HostPorts: &PortRange{First: 20000, Last: 29999},
 		Retention: Retention{Code: defaultRetention, Environments: defaultRetention}}
 }
 
@@ -121,6 +132,9 @@ func (c Embedded) Validate() error {
 		if target != "host" && !filepath.IsAbs(target) {
 			return fmt.Errorf("images: %q: %q is neither an absolute folder of an environment nor host", image, target)
 		}
+	}
+	if c.Containerd != NoContainerd && !filepath.IsAbs(c.Containerd) {
+		return fmt.Errorf("containerd: %q is neither the absolute path of containerd's socket nor %s", c.Containerd, NoContainerd)
 	}
 	if err := checkLabels(c.NodeLabels); err != nil {
 		return err

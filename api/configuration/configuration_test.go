@@ -41,6 +41,9 @@ func TestLoad(t *testing.T) {
 		{"label value", head + "nodeLabels: {muster.dev/rack: \"r 7\"}\n", nil, `muster.dev/rack: "r 7" is no value of a label`},
 		{"label of Muster", head + "nodeLabels: {kubernetes.io/hostname: c}\n", nil, "is set by Muster itself"},
 		{"image star", head + "images: {\"a*b\": host}\n", nil, "only at the end"},
+		{"containerd", head + "containerd: /run/k3s/containerd/containerd.sock\n", func(c *Embedded) { c.Containerd = "/run/k3s/containerd/containerd.sock" }, ""},
+		{"no containerd", head + "containerd: none\n", func(c *Embedded) { c.Containerd = NoContainerd }, ""},
+		{"containerd's socket", head + "containerd: containerd.sock\n", nil, "neither the absolute path of containerd's socket nor none"},
 		{"image target", head + "images: {a: venv}\n", nil, "neither an absolute folder"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

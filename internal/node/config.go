@@ -18,6 +18,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/node/gpu"
+	"github.com/muster-dev/muster/internal/node/image"
 	"github.com/muster-dev/muster/internal/node/network"
 	"github.com/muster-dev/muster/internal/node/process"
 	"github.com/muster-dev/muster/internal/node/volume"
@@ -73,6 +74,11 @@ type Config struct {
 	Labels map[string]string
 	// Images maps image patterns to environment folders, or "host".
 	Images map[string]string
+	// ImageStore has the other images pulled and unpacked. Nil: pods that name
+	// one are refused.
+	ImageStore *image.Store
+	// NoImages says why there is no ImageStore.
+	NoImages string
 	// Environments serves environment volumes. Nil: there are none.
 	Environments volume.Environments
 	// Code serves code volumes. Nil: there are none.

@@ -101,6 +101,9 @@ func (n *Node) archiveLogs(r *record, kept []*process.Process) {
 // remove takes away everything that the pod had on the machine.
 func (w *worker) remove() {
 	w.node.directory.Forget(w.uid)
+	if w.record != nil && w.record.Images {
+		w.node.releaseImages(w.ctx, w.uid)
+	}
 	if err := w.node.removePod(string(w.uid)); err != nil {
 		w.log.Warn("removing the pod", "error", err)
 	}
@@ -223,6 +226,9 @@ func (n *Node) stopAll(ctx context.Context, r *record, processes []*process.Proc
 		n.archiveLogs(r, processes)
 	}
 	n.ledger.release(r.UID)
+	if r.Images {
+		n.releaseImages(ctx, r.UID)
+	}
 	if err := n.removePod(string(r.UID)); err != nil {
 		n.config.Log.Warn("removing a deleted pod", "pod", r.Namespace+"/"+r.Name, "error", err)
 	}

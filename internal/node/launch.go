@@ -40,7 +40,7 @@ func (w *worker) launch(u *unit) {
 		w.watchObjects()
 		return
 	}
-	p, err := w.node.config.Runtime.Start(w.ctx, spec)
+	p, err := w.begin(spec, u)
 	var refused *process.StartError
 	switch {
 	case err == nil:
@@ -91,7 +91,8 @@ func (w *worker) watchObjects() {
 // spec says what a unit's next attempt runs.
 func (w *worker) spec(u *unit) (process.Spec, error) {
 	pod := w.podNow()
-	isolated := w.node.config.Tier == Isolated
+	img, imaged := w.images[u.spec.Name]
+	isolated := w.node.config.Tier == Isolated || imaged
 	root := w.node.podRoot(w.uid)
 	seen := root
 	if isolated {
@@ -103,6 +104,7 @@ func (w *worker) spec(u *unit) (process.Spec, error) {
 	}
 	view, err := volume.See(volume.Request{
 		Pod: pod, Container: u.spec, Volumes: w.place.volumes, Root: root, Isolated: isolated, Expand: variables.Expand,
+		Image: imaged, Dir: dirOf(imaged, img),
 	})
 	if err != nil {
 		return process.Spec{}, err
@@ -113,21 +115,28 @@ func (w *worker) spec(u *unit) (process.Spec, error) {
 		PodUID:    string(w.uid),
 		Container: u.spec.Name,
 		Restart:   u.next,
-		Argv:      variables.ExpandAll(append(append([]string{}, u.spec.Command...), u.spec.Args...)),
+		Argv:      variables.ExpandAll(argvOf(u.spec, img)),
 		Dir:       view.Dir,
 		TTY:       u.spec.TTY,
 		Stdin:     u.spec.Stdin,
 		StdinOnce: u.spec.StdinOnce,
 		Labels:    map[string]string{"namespace": pod.Namespace, "name": pod.Name},
 	}
-	setUser(&s, pod, u.spec)
+	if imaged && len(s.Argv) == 0 {
+		return process.Spec{}, fmt.Errorf("the image %s says of no program that it is to be run, and neither does the pod: set its command", img.Name)
+	}
+	if err := w.setUser(&s, pod, u.spec); err != nil {
+		return process.Spec{}, err
+	}
 	w.activate(variables, view, u)
 	s.Locks = w.gpus(variables, u, &s, isolated)
 	if isolated {
 		if err := w.isolate(&s, pod, u, view); err != nil {
 			return process.Spec{}, err
 		}
-		s.Limits = w.limits(u.spec)
+		if w.node.config.Tier == Isolated {
+			s.Limits = w.limits(u.spec)
+		}
 	}
 	s.TerminationMessagePath, err = w.terminationPath(&s, u)
 	s.Env = variables.List()
@@ -147,6 +156,10 @@ func (w *worker) variables(pod *corev1.Pod, u *unit, root string) (*expansion.Va
 	})
 	if err != nil {
 		return nil, err
+	}
+	if img, imaged := w.images[u.spec.Name]; imaged {
+		imageDefaults(v, img, hostname(pod))
+		return v, nil
 	}
 	uid, _ := admission.User(pod, u.spec)
 	for _, name := range inherited {
@@ -177,8 +190,12 @@ func hostname(pod *corev1.Pod) string {
 	return pod.Name
 }
 
-func setUser(s *process.Spec, pod *corev1.Pod, ctr *corev1.Container) {
+func (w *worker) setUser(s *process.Spec, pod *corev1.Pod, ctr *corev1.Container) (err error) {
 	uid, gid := admission.User(pod, ctr)
+	if img, imaged := w.images[ctr.Name]; imaged {
+		s.Account, err = accountOf(img, uid, gid, admission.NonRoot(pod, ctr))
+		return err
+	}
 	if uid != nil && int64(os.Geteuid()) != *uid {
 		value := uint32(*uid)
 		s.UID = &value
@@ -187,13 +204,14 @@ func setUser(s *process.Spec, pod *corev1.Pod, ctr *corev1.Container) {
 		value := uint32(*gid)
 		s.GID = &value
 	}
+	return nil
 }
 
 // activate puts the container into its Python environment: the one mounted, or
 // the one that its image stands for.
 func (w *worker) activate(v *expansion.Variables, view volume.View, u *unit) {
 	folder := view.Environment
-	if folder == "" {
+	if _, imaged := w.images[u.spec.Name]; folder == "" && !imaged {
 		folder, _ = admission.Environment(w.node.config.Images, u.spec.Image)
 	}
 	if folder != "" {
@@ -235,8 +253,12 @@ func (w *worker) isolate(s *process.Spec, pod *corev1.Pod, u *unit, view volume.
 	if s.Isolation == nil {
 		s.Isolation = &process.Isolation{}
 	}
+	_, imaged := w.images[u.spec.Name]
 	s.Isolation.Mounts = view.Mounts
-	if pod.Spec.HostNetwork {
+	if imaged {
+		s.Isolation.Mounts = append(s.Isolation.Mounts, w.imageMounts(pod, u)...)
+	}
+	if w.node.shared(pod) {
 		return nil
 	}
 	s.Isolation.NetNS, s.Isolation.Hostname = w.place.netNS, hostname(pod)

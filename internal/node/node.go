@@ -188,6 +188,7 @@ func (n *Node) Run(ctx context.Context) error {
 	n.tasks.Go(func() { n.heartbeat(ctx) })
 	n.tasks.Go(func() { n.inventory.run(ctx) })
 	n.tasks.Go(func() { n.jobs.run(ctx) })
+	n.tasks.Go(func() { n.keepImages(ctx) })
 	if n.config.Network != nil {
 		n.tasks.Go(func() {
 			n.directory.Program(ctx, n.config.Network.SetServices, func(err error) { n.config.Log.Warn("services", "error", err) })
@@ -285,7 +286,7 @@ func (n *Node) see(ctx context.Context, pod *corev1.Pod) {
 	}
 	if r == nil && len(left.processes) > 0 {
 		// It was admitted once; its record is lost, and its job's name with it.
-		r = &record{Cluster: n.cluster, ResourceVersion: pod.ResourceVersion, UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, GPUs: admission.GPUs(pod), Share: admission.ShareOf(pod)}
+		r = &record{Cluster: n.cluster, ResourceVersion: pod.ResourceVersion, UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, GPUs: admission.GPUs(pod), Share: admission.ShareOf(pod), Images: n.needsImages(pod)}
 		if err := r.write(n.config.podsDir()); err != nil {
 			n.config.Log.Warn("writing a pod's record anew", "error", err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/node/admission"
+	"github.com/muster-dev/muster/internal/node/image"
 	"github.com/muster-dev/muster/internal/node/volume"
 )
 
@@ -43,15 +44,20 @@ func (w *worker) prepareOrRefresh(now time.Time) {
 	if !w.mayPrepare() {
 		return
 	}
-	if w.place != nil && (w.refreshAt.IsZero() || now.Before(w.refreshAt)) {
+	fetch := w.place != nil && w.images == nil
+	if w.place != nil && !fetch && (w.refreshAt.IsZero() || now.Before(w.refreshAt)) {
 		return
 	}
 	ctx, cancel := context.WithCancel(w.ctx)
 	w.preparing = cancel
-	pod, known := w.podNow(), w.place
+	pod, known, adopted := w.podNow(), w.place, w.adopted
 	fresh := w.record == nil
 	w.task(func() {
 		defer cancel()
+		if fetch {
+			w.fetch(ctx, pod, !adopted)
+			return
+		}
 		if known != nil {
 			_, err := w.node.volumes.Prepare(ctx, pod)
 			w.post(func() { w.refreshed(err) })
@@ -161,6 +167,9 @@ func (w *worker) prepare(ctx context.Context, pod *corev1.Pod, fresh bool) {
 // prepared takes over what prepare made.
 func (w *worker) prepared(p *place) {
 	w.preparing, w.place = nil, p
+	if !w.node.needsImages(w.pod) {
+		w.images = map[string]image.Image{}
+	}
 	for _, u := range w.units {
 		if u.proc == nil && u.last == nil {
 			u.wait = waiting{}
@@ -248,6 +257,9 @@ func (n *Node) tryAdmit(pod *corev1.Pod) (*admission.Refusal, <-chan struct{}) {
 		Images:       n.config.Images,
 		GPUs:         map[string]admission.GPU{},
 	}
+	if n.needsImages(pod) {
+		facts.NoImages = n.noImages()
+	}
 	devices := n.inventory.devices()
 	return n.ledger.take(pod, shared, func(gpus map[string]admission.Use, ports map[port]string) *admission.Refusal {
 		for _, d := range devices {
@@ -268,7 +280,7 @@ func (n *Node) newRecord(ctx context.Context, pod *corev1.Pod) *record {
 	return &record{
 		Cluster: n.cluster, ResourceVersion: pod.ResourceVersion,
 		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name,
-		Job: n.jobOf(ctx, pod), GPUs: admission.GPUs(pod), Share: admission.ShareOf(pod),
+		Job: n.jobOf(ctx, pod), GPUs: admission.GPUs(pod), Share: admission.ShareOf(pod), Images: n.needsImages(pod),
 	}
 }
 

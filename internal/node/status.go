@@ -89,6 +89,7 @@ func containerStatus(u *unit, f facts, initialized bool) corev1.ContainerStatus 
 	c := corev1.ContainerStatus{
 		Name:         u.spec.Name,
 		Image:        u.spec.Image,
+		ImageID:      u.imageID,
 		RestartCount: int32(u.restarts()),
 	}
 	switch {

@@ -49,6 +49,8 @@ type unit struct {
 	kind kind
 	gpus []string
 
+	// imageID is the image that it runs in; empty: none, or not known yet.
+	imageID string
 	// next is the number of the next attempt.
 	next int
 	// proc is the attempt that runs now; nil: none does.

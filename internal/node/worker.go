@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/internal/node/admission"
+	"github.com/muster-dev/muster/internal/node/image"
 	"github.com/muster-dev/muster/internal/node/process"
 )
 
@@ -49,7 +50,9 @@ type worker struct {
 	starting     bool      // counted among those on their way to a first process
 	tellBy       time.Time // when its first news is told at the latest
 	start        time.Time
-	place        *place // nil until prepared
+	place        *place                 // nil until prepared
+	images       map[string]image.Image // by container; nil until all are here
+	adopted      bool                   // an earlier Muster had it
 	preparing    context.CancelFunc
 	refreshAt    time.Time
 	settled      bool // the API had it ended when it was first seen
@@ -77,6 +80,7 @@ func newWorker(n *Node, pod *corev1.Pod, r *record, processes []*process.Process
 		born: n.config.Clock.Now(),
 	}
 	w.units = newUnits(pod, admission.Assign(pod))
+	w.adopted = r != nil
 	if r != nil {
 		w.job.Store(&r.Job)
 	}
@@ -246,7 +250,7 @@ func (w *worker) ending() bool {
 func (w *worker) view() view {
 	v := view{
 		policy:   w.pod.Spec.RestartPolicy,
-		prepared: w.place != nil,
+		prepared: w.place != nil && w.images != nil,
 		ending:   w.ending(),
 		doomed:   w.reason != "",
 		outcome:  w.outcome,

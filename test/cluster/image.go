@@ -26,6 +26,8 @@ type Image struct {
 	Files []File
 	// Env, Entrypoint and Command are the image's defaults.
 	Env, Entrypoint, Command []string
+	// User and Dir are whom and where its programs run as; empty: root, and /.
+	User, Dir string
 }
 
 // File is a file, a folder with all that is in it, or a symbolic link.
@@ -73,7 +75,7 @@ func (i Image) cached(folder string) (string, error) {
 // and times of files tell.
 func (i Image) fingerprint() (string, error) {
 	var all strings.Builder
-	fmt.Fprintf(&all, "%q %q %q %q\n", i.Name, i.Env, i.Entrypoint, i.Command)
+	fmt.Fprintf(&all, "%q %q %q %q %q %q\n", i.Name, i.Env, i.Entrypoint, i.Command, i.User, i.Dir)
 	for _, file := range i.Files {
 		fmt.Fprintf(&all, "%q %q %q %q\n", file.To, file.From, file.Link, file.Content)
 		if file.From == "" {
@@ -141,7 +143,7 @@ func (i Image) layout(out *tar.Writer, layer io.Reader, blob descriptor) error {
 	}
 	config, err := putJSON(out, "application/vnd.oci.image.config.v1+json", map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux",
-		"config": map[string]any{"Env": i.Env, "Entrypoint": i.Entrypoint, "Cmd": i.Command},
+		"config": map[string]any{"Env": i.Env, "Entrypoint": i.Entrypoint, "Cmd": i.Command, "User": i.User, "WorkingDir": i.Dir},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{blob.Digest}},
 	})
 	if err != nil {

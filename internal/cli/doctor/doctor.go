@@ -47,7 +47,7 @@ func New(f *connection.Factory) *cobra.Command {
 		GroupID: "machine",
 		Short:   "Say what this machine, or a cluster, allows, why, and what is missing",
 		Long: `Looks at the machine and says which tier pods run in and why, and what is
-missing for GPUs, Python, limits, disk and ports. Changes nothing.
+missing for GPUs, images, Python, limits, disk and ports. Changes nothing.
 
 With --kubeconfig or $KUBECONFIG it looks at that cluster instead: its version,
 Muster's kinds and manager, drivers, device plugins and models of GPUs, other
@@ -78,7 +78,8 @@ func (o *options) run(ctx context.Context) error {
 	}
 	home := instance.Home(dir)
 	kept := tier(ctx)
-	findings := []Finding{kept, limits(), gpus(ctx, home)}
+	able, reason := isolation(ctx)
+	findings := []Finding{kept, limits(), images(ctx, home, able, reason), gpus(ctx, home)}
 	findings = append(findings, shares(ctx, home, kept.Verdict == Good)...)
 	findings = append(findings, held(ctx, o.factory, home)...)
 	findings = append(findings, python(ctx), disk(dir), port(ctx, home), names(ctx))

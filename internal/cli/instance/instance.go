@@ -48,6 +48,10 @@ type State struct {
 	// TierReason says why it is not the stronger one.
 	TierReason string `json:"tierReason,omitempty"`
 	GPUSource  string `json:"gpuSource,omitempty"`
+	// Images says what runs images, or why nothing does.
+	Images string `json:"images,omitempty"`
+	// Containerd is the socket of the containerd that was to do it, or none.
+	Containerd string `json:"containerd,omitempty"`
 	// Settings is the configuration file that was named at the start; empty if
 	// none was.
 	Settings string `json:"settings,omitempty"`

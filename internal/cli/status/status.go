@@ -256,6 +256,9 @@ func (n NodeReport) rows(table *terminal.Table, state instance.State) {
 	for _, words := range device.Words(n.GoneGPUs) {
 		table.Row("GPUs gone", words).Paint(1, terminal.Red)
 	}
+	if state.Images != "" {
+		table.Row("images", state.Images)
+	}
 	table.Row("pods", counts(n.Pods, corev1.PodRunning, corev1.PodPending, corev1.PodSucceeded, corev1.PodFailed))
 	for _, unknown := range n.Quarantined {
 		table.Row("unknown", unknown).Paint(1, terminal.Yellow)

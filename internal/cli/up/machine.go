@@ -26,6 +26,7 @@ import (
 	"github.com/muster-dev/muster/internal/environment/source"
 	"github.com/muster-dev/muster/internal/node"
 	"github.com/muster-dev/muster/internal/node/gpu"
+	"github.com/muster-dev/muster/internal/node/image"
 	"github.com/muster-dev/muster/internal/node/network"
 	"github.com/muster-dev/muster/internal/node/process"
 	"github.com/muster-dev/muster/internal/node/shim"
@@ -55,9 +56,12 @@ type machine struct {
 	runtime *process.Runtime
 	network *network.Network
 	tier    node.Tier
-	store   *source.Store
-	fetcher *source.Fetcher
-	builder *environment.Builder
+	images  *image.Store
+	// noImages says why there is no store of images.
+	noImages string
+	store    *source.Store
+	fetcher  *source.Fetcher
+	builder  *environment.Builder
 }
 
 // run starts everything, waits until ctx ends or a part fails, and stops
@@ -130,8 +134,10 @@ func (m *machine) prepareRuntime(ctx context.Context) error {
 	if m.runtime, err = process.New(process.Options{Root: m.path("pods"), Shim: path}); err != nil {
 		return err
 	}
-	m.tier, m.state.TierReason, err = chooseTier(ctx, m.config.Tier, m.runtime)
-	return err
+	if m.tier, m.state.TierReason, err = chooseTier(ctx, m.config.Tier, m.runtime); err != nil {
+		return err
+	}
+	return m.openImages(ctx)
 }
 
 func (m *machine) prepareStores() (err error) {
@@ -201,11 +207,15 @@ func (m *machine) announce(ctx context.Context, n *node.Node) error {
 	}
 	m.state.Phase = instance.Ready
 	m.state.ReadySeconds = time.Since(m.began).Seconds()
+	m.state.Images, m.state.Containerd = m.describeImages(ctx), m.config.Containerd
 	m.state.Node, m.state.Tier, m.state.GPUSource = nodeName(), string(m.tier), m.gpus.Name()
 	if err := m.home.Write(m.state); err != nil {
 		return err
 	}
 	m.say("ready in %.1f s: %s tier%s", m.state.ReadySeconds, m.tier, because(m.state.TierReason))
+	if m.asksForImages() {
+		m.say("images: %s", m.state.Images)
+	}
 	return nil
 }
 
@@ -222,6 +232,7 @@ func (m *machine) makeNode(ctx context.Context) (*node.Node, error) {
 	config := node.Config{
 		Name: nodeName(), DataDir: string(m.home), REST: m.plane.RESTConfig(), Tier: m.tier,
 		Runtime: m.runtime, GPUs: m.gpus, Images: m.config.Images, Environments: m.builder, Code: m.store,
+		ImageStore: m.images, NoImages: m.noImages,
 		Labels:       m.config.NodeLabels,
 		HostPorts:    v1alpha1.PortRange{First: m.config.HostPorts.First, Last: m.config.HostPorts.Last},
 		Serving:      &credentials.Certificate,
@@ -274,6 +285,9 @@ func (m *machine) close() error {
 			leave = m.network.Destroy
 		}
 		errs = append(errs, leave())
+	}
+	if m.images != nil {
+		errs = append(errs, m.images.Close())
 	}
 	if m.gpus != nil {
 		errs = append(errs, m.gpus.Close())

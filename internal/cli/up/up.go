@@ -26,6 +26,7 @@ type options struct {
 	port     int
 	tier     string
 	simulate string
+	socket   string
 	detach   bool
 	timeout  time.Duration
 }
@@ -55,6 +56,7 @@ Settings are read from config.yaml in the data folder; flags win.`,
 	flags.IntVar(&o.port, "port", 0, "port of the API server on 127.0.0.1 (default: as last time, else 6443, else any free one)")
 	flags.StringVar(&o.tier, "tier", "", "how pods are kept apart: auto, plain or isolated (default auto)")
 	flags.StringVar(&o.simulate, "simulate-gpus", "", "declare pretend GPUs, such as 8xA100 or 4xA100,2xH100")
+	flags.StringVar(&o.socket, "containerd", "", "socket of the containerd that pulls images, or none (default "+configuration.DefaultContainerd+")")
 	flags.BoolVarP(&o.detach, "detach", "d", false, "start in the background and return once it is ready")
 	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long to wait until it is ready")
 	return cmd
@@ -78,6 +80,9 @@ func (o *options) settings(cmd *cobra.Command, home instance.Home) (configuratio
 	}
 	if cmd.Flags().Changed("simulate-gpus") {
 		c.SimulateGPUs = o.simulate
+	}
+	if cmd.Flags().Changed("containerd") {
+		c.Containerd = o.socket
 	}
 	if err := c.Validate(); err != nil {
 		return c, exit.With(exit.Misuse, err)

@@ -48,6 +48,8 @@ type Facts struct {
 	PortHolder func(protocol corev1.Protocol, port int32) string
 	// Images maps image patterns to environment folders, or "host".
 	Images map[string]string
+	// NoImages says why other images cannot be run here; empty: they can.
+	NoImages string
 }
 
 // Admit returns why the node cannot run the pod as it is written, or nil. Of

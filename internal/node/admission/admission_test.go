@@ -72,7 +72,7 @@ func plain() Facts {
 			}
 			return ""
 		},
-		Images: map[string]string{"tensorflow/*": "/venvs/tf"},
+		Images: map[string]string{"tensorflow/*": "/venvs/tf"}, NoImages: "there is no containerd",
 	}
 }
 

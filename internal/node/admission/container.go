@@ -19,7 +19,7 @@ func (c *check) containers() {
 		c.resources(at+"resources.", ctr)
 		c.handlers(at, ctr)
 		for i := range ctr.VolumeMounts {
-			c.mount(fmt.Sprintf("%svolumeMounts[%d].", at, i), &ctr.VolumeMounts[i])
+			c.mount(fmt.Sprintf("%svolumeMounts[%d].", at, i), ctr, &ctr.VolumeMounts[i])
 		}
 		for i := range ctr.Ports {
 			c.port(fmt.Sprintf("%sports[%d].", at, i), &ctr.Ports[i])
@@ -34,17 +34,37 @@ func (c *check) container(at string, ctr *corev1.Container, init bool) {
 		"only Always on an init container can be honoured; remove it")
 	c.refuseIf(len(ctr.RestartPolicyRules) > 0, at+"restartPolicyRules", "%s", notHere)
 	c.refuseIf(len(ctr.VolumeDevices) > 0, at+"volumeDevices", "%s", notHere)
-	if _, ok := Environment(c.facts.Images, ctr.Image); !ok {
-		c.refuse(at+"image", "this node cannot run the image %q: it runs pods as processes of this machine. "+
-			"Use %s for the machine's own Python, or map the image to an environment in Muster's configuration, "+
-			"as in images: {%q: /path/of/a/venv} or {%q: host}", ctr.Image, HostImage, ctr.Image, ctr.Image)
-	}
-	c.refuseIf(len(ctr.Command) == 0, at+"command",
-		"is empty, and the image %q has no entry point here; give the command to run", ctr.Image)
+	c.image(at, ctr)
 	last := ctr.TerminationMessagePath
-	c.refuseIf(!c.facts.Isolated && last != "" && last != corev1.TerminationMessagePathDefault && !Below(path.Clean(last), v1alpha1.PodRoot),
+	c.refuseIf(!c.apart(ctr) && last != "" && last != corev1.TerminationMessagePathDefault && !Below(path.Clean(last), v1alpha1.PodRoot),
 		at+"terminationMessagePath", "%q is a path of the whole machine in the plain tier; use one below %s, which the container finds in $%s",
 		last, v1alpha1.PodRoot, v1alpha1.EnvRoot)
+}
+
+// image checks that what the container names can be run. An image that stands
+// for something on this machine has no command of its own.
+func (c *check) image(at string, ctr *corev1.Container) {
+	if !Imaged(c.facts.Images, ctr) {
+		c.refuseIf(len(ctr.Command) == 0, at+"command",
+			"is empty, and the image %q has no entry point here; give the command to run", ctr.Image)
+		return
+	}
+	why := c.facts.NoImages
+	c.refuseIf(why != "", at+"image", "this node cannot run the image %q: %s. "+
+		"Or use %s for the machine's own Python, or map the image to an environment in Muster's configuration, "+
+		"as in images: {%q: /path/of/a/venv} or {%q: host}", ctr.Image, why, HostImage, ctr.Image, ctr.Image)
+}
+
+// Imaged is true for a container that runs in the files of an image, and not
+// in those of this machine.
+func Imaged(images map[string]string, ctr *corev1.Container) bool {
+	_, here := Environment(images, ctr.Image)
+	return !here
+}
+
+// apart is true for a container that has a view of files of its own.
+func (c *check) apart(ctr *corev1.Container) bool {
+	return c.facts.Isolated || Imaged(c.facts.Images, ctr)
 }
 
 func (c *check) security(at string, s *corev1.SecurityContext) {
@@ -73,7 +93,7 @@ func (c *check) user(at string, ctr *corev1.Container) {
 		c.refuseIf(*gid != c.facts.GID, at+"securityContext.runAsGroup",
 			"%d cannot be honoured: this node is not root and runs everything as group %d; remove it", *gid, c.facts.GID)
 	}
-	if nonRoot(c.pod, ctr) {
+	if NonRoot(c.pod, ctr) && (uid != nil || !Imaged(c.facts.Images, ctr)) { // else the image says who it is
 		effective := c.facts.UID
 		if uid != nil {
 			effective = *uid
@@ -99,7 +119,8 @@ func User(pod *corev1.Pod, ctr *corev1.Container) (uid, gid *int64) {
 	return uid, gid
 }
 
-func nonRoot(pod *corev1.Pod, ctr *corev1.Container) bool {
+// NonRoot is true for a container that must not run as root.
+func NonRoot(pod *corev1.Pod, ctr *corev1.Container) bool {
 	if s := ctr.SecurityContext; s != nil && s.RunAsNonRoot != nil {
 		return *s.RunAsNonRoot
 	}
@@ -147,13 +168,13 @@ func (c *check) handlers(at string, ctr *corev1.Container) {
 }
 
 // mount checks one volume mount.
-func (c *check) mount(at string, m *corev1.VolumeMount) {
+func (c *check) mount(at string, ctr *corev1.Container, m *corev1.VolumeMount) {
 	c.refuseIf(m.RecursiveReadOnly != nil && *m.RecursiveReadOnly != corev1.RecursiveReadOnlyDisabled, at+"recursiveReadOnly", "%s", notHere)
 	c.refuseIf(m.MountPropagation != nil && *m.MountPropagation != corev1.MountPropagationNone, at+"mountPropagation", "%s", notHere)
 	c.refuseIf(len(m.BindMountOptions) > 0, at+"bindMountOptions", "%s", notHere)
 	clean := path.Clean(m.MountPath)
 	c.refuseIf(clean == ".." || strings.HasPrefix(clean, "../"), at+"mountPath", "%q leaves the working directory", m.MountPath)
-	if c.facts.Isolated {
+	if c.apart(ctr) {
 		c.refuseIf(clean == "/", at+"mountPath", "a volume cannot be mounted at /")
 		return
 	}

@@ -22,12 +22,13 @@
 // classes, resource claims, block devices, mount propagation, gRPC probes,
 // stop signals other than SIGTERM, per-container restart rules, volumes of
 // other kinds than the node implements, GPUs that are not there, not free or
-// not named.
+// not named, images where there is nothing that runs them.
 //
 // Refused in the plain tier, where processes share the machine's file system,
 // network and resources: absolute mount paths outside the pod's root,
 // read-only mounts of writable folders, memory and CPU limits, host names of
-// one's own by hostAliases or dnsConfig, ports that are taken.
+// one's own by hostAliases or dnsConfig, ports that are taken. A container in
+// an image has files of its own in that tier, too.
 //
 // Refused in the isolated tier: the host's process and IPC namespaces, host
 // ports without hostNetwork.

@@ -12,6 +12,8 @@ type (
 	Isolation = contract.Isolation
 	// Mount is one folder or file laid over the host's tree.
 	Mount = contract.Mount
+	// RootMount is a mount that makes a container's own tree.
+	RootMount = contract.RootMount
 	// Limits bounds what a container may use.
 	Limits = contract.Limits
 	// LogLimits bounds the disk that a container's output takes.

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -59,6 +60,10 @@ type Request struct {
 	Root string
 	// Isolated is true where the container has mounts of its own.
 	Isolated bool
+	// Image is true where it sees the files of an image and not the machine's.
+	Image bool
+	// Dir is the working directory of a container that names none; empty: Root.
+	Dir string
 	// Expand replaces variables, for subPathExpr.
 	Expand func(string) string
 }
@@ -73,7 +78,7 @@ func See(r Request) (View, error) {
 	}
 	view.Dir = inside(view.Root, r.Container.WorkingDir)
 	if view.Dir == "" {
-		view.Dir = view.Root
+		view.Dir = cmp.Or(r.Dir, view.Root)
 	}
 	// Outer mounts come before the ones inside them.
 	mounts := slices.Clone(r.Container.VolumeMounts)
@@ -119,6 +124,9 @@ func (r *Request) mount(view *View, m *corev1.VolumeMount) error {
 		// A virtual environment knows its own path, so it is used where it
 		// really lies; the mount is there for those who look for it.
 		view.Environment = source
+		if r.Image {
+			view.Environment = target
+		}
 	}
 	if r.Isolated {
 		view.Mounts = append(view.Mounts, process.Mount{Source: source, Target: target, ReadOnly: v.ReadOnly || m.ReadOnly})

@@ -29,6 +29,11 @@ type Spec struct {
 	GID *uint32 `json:"gid,omitempty"`
 	// Groups are the supplementary groups, honoured where UID or GID is set.
 	Groups []uint32 `json:"groups,omitempty"`
+	// Account is the user to run as in a tree of its own (Isolation.Root):
+	// "user" or "user:group", names or numbers, as that tree's /etc/passwd and
+	// /etc/group know them. Its groups and its home folder ($HOME, where Env has
+	// none) come from there, too. Set, UID, GID and Groups are not looked at.
+	Account string `json:"account,omitempty"`
 
 	// TTY gives the command a terminal of its own: one stream, stdout.
 	TTY bool `json:"tty,omitempty"`
@@ -63,11 +68,15 @@ type Spec struct {
 // Isolation gives a container mount, process, host name and IPC namespaces of
 // its own. Paths of the host stay what they are, and nothing is created there.
 type Isolation struct {
+	// Root is mounted, one after the other, as the tree that the container sees
+	// in the place of the host's. What it writes there is the container's alone,
+	// and goes with whoever made these mounts possible. Empty: the host's tree.
+	Root []RootMount `json:"root,omitempty"`
 	// NetNS is the path of the network namespace to join. Empty: the host's.
 	NetNS string `json:"netNS,omitempty"`
 	// Hostname is the host name seen inside. Empty: the host's.
 	Hostname string `json:"hostname,omitempty"`
-	// Mounts are laid over the host's tree, outer targets before inner ones.
+	// Mounts are laid over the tree, outer targets before inner ones.
 	Mounts []Mount `json:"mounts,omitempty"`
 	// HideGPUs leaves out the device nodes of all GPUs (/dev/nvidia0, ...) that
 	// GPUDeviceNodes does not name.
@@ -89,6 +98,16 @@ type Mount struct {
 	Tmpfs bool `json:"tmpfs,omitempty"`
 	// SizeBytes bounds a tmpfs. 0: the kernel's default, half of the memory.
 	SizeBytes int64 `json:"sizeBytes,omitempty"`
+}
+
+// RootMount is a mount as container runtimes describe it.
+type RootMount struct {
+	// Type is the file system's: overlay, bind, ...
+	Type string `json:"type"`
+	// Source is what is mounted, a path of the host or a word.
+	Source string `json:"source,omitempty"`
+	// Options are flags (ro, rbind) and what else the file system is told.
+	Options []string `json:"options,omitempty"`
 }
 
 // Limits bounds what a container may use, through control groups.

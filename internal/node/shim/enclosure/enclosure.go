@@ -47,7 +47,7 @@ func Enter(o Options) error {
 		{"detaching the mounts from the host's", func() error {
 			return unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, "")
 		}},
-		// 2. The new root shows the host's tree.
+		// 2. The new root shows the host's tree, or one of its own.
 		{"reading the host's mounts", t.readMounts},
 		{"making the new root", t.makeRoot},
 		{"mounting /proc", func() error {
@@ -78,6 +78,9 @@ func Enter(o Options) error {
 func (t *tree) makeRoot() error {
 	if err := os.MkdirAll(t.root, 0o700); err != nil {
 		return err
+	}
+	if t.ownTree() {
+		return t.mountRoot()
 	}
 	if err := unix.Mount("muster", t.root, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {
 		return err

@@ -124,7 +124,9 @@ func (t *tree) makeWritable(folder string) error {
 		return nil
 	}
 	inside := strings.TrimPrefix(folder, t.root)
-	if within(inside, "/run") {
+	if t.ownTree() {
+		err = t.overlay(folder, inside)
+	} else if within(inside, "/run") {
 		err = t.mirror(folder, inside)
 	} else if err = t.overlay(folder, inside); err != nil {
 		// The file system that holds the state may not carry an overlay.
@@ -231,7 +233,11 @@ func within(path, folder string) bool {
 }
 
 // readMounts lists the host's mount points before anything is added to them.
+// In a tree of its own none of them is seen.
 func (t *tree) readMounts() error {
+	if t.ownTree() {
+		return nil
+	}
 	points, err := mountPoints()
 	t.host = slices.DeleteFunc(points, func(p string) bool { return p == "/" })
 	return err

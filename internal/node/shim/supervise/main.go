@@ -112,6 +112,9 @@ func (s *supervisor) start(folder string) *startError {
 		if err != nil {
 			return fault(contract.ReasonIsolation, "isolating the container: %v", err)
 		}
+		if err := s.settle(); err != nil {
+			return err
+		}
 	} else if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fault(contract.ReasonInternal, "becoming the reaper of the tree: %v", err)
 	}

@@ -1,0 +1,228 @@
+//go:build cluster
+
+package node
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-dev/muster/internal/node/image"
+	"github.com/muster-dev/muster/internal/node/rig"
+	"github.com/muster-dev/muster/test/cluster"
+)
+
+const boxImage = "muster.test/box:1"
+
+// withImages starts a containerd that has boxImage and runs a test with a node
+// of each tier that uses it.
+func withImages(t *testing.T, test func(t *testing.T, w *world, r *cluster.Runtime)) {
+	if !rig.Alone() {
+		t.Skip("containerd needs root")
+	}
+	r, err := cluster.StartRuntime(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	box, err := cluster.Busybox(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	box.Name, box.User, box.Dir = boxImage, "nobody", "/srv"
+	box.Env, box.Entrypoint, box.Command = []string{"PATH=/bin", "FROM=image"}, []string{"sh", "-c"}, []string{"echo the command of the image"}
+	box.Files = append(box.Files, cluster.File{To: "/srv/only-here", Content: "only in the image\n"})
+	if err := r.Import(t.Context(), image.Namespace, box); err != nil {
+		t.Fatal(err)
+	}
+	eachTier(t, func(c *Config) {
+		var err error
+		if c.ImageStore, err = image.Open(image.Options{Socket: r.Socket, Owner: c.DataDir}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.ImageStore.Close() })
+	}, func(t *testing.T, w *world) { test(t, w, r) })
+}
+
+// boxed is a pod in boxImage; without a script it is the image's own command.
+func boxed(name, script string) *podBuilder {
+	return newPod(name, "").with(func(p *corev1.Pod) {
+		c := &p.Spec.Containers[0]
+		c.Image, c.Command = boxImage, nil
+		if script != "" {
+			c.Args = []string{script}
+		}
+		c.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+	})
+}
+
+func TestPodInAnImage(t *testing.T) {
+	withImages(t, func(t *testing.T, w *world, r *cluster.Runtime) {
+		zero := int64(0)
+		w.create(boxed("sees", `
+			set -e
+			test "$FROM" = image; test "$PWD" = /srv; test "$(id -u)" = 65534; test "$HOME" = /
+			test "$(cat only-here)" = "only in the image"
+			test ! -e /usr/share; test ! -e /var/lib/dpkg
+			test -s /etc/hosts; test -d /proc/self; test -c /dev/null; test -d /sys/class
+			test "$(cat /config/key)" = value
+			test "$MUSTER_ROOT" = /muster; test -d /muster
+			echo last words > /dev/termination-log
+			exit 7`).with(func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "config"}}}}}
+			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/config"}}
+		}))
+		w.create(boxed("owns", `
+			set -e
+			test "$(id -u)" = 0; test "$HOME" = /root; echo mine > /srv/written; grep -q ' /sys sysfs ro' /proc/mounts`).with(func(p *corev1.Pod) { p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &zero} }))
+		w.create(boxed("plain", ""))
+		if _, err := w.client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "config", Namespace: "default"}, Data: map[string]string{"key": "value"}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]struct {
+			code int32
+			says string
+		}{"sees": {7, "last words\n"}, "owns": {0, ""}, "plain": {0, ""}} {
+			pod := w.await(name, "end", ended)
+			if len(pod.Status.ContainerStatuses) == 0 {
+				t.Fatalf("pod %s: %s", name, pod.Status.Message)
+			}
+			c := pod.Status.ContainerStatuses[0]
+			if c.State.Terminated.ExitCode != want.code || c.State.Terminated.Message != want.says {
+				t.Errorf("pod %s ended with %+v, want code %d, %q", name, c.State.Terminated, want.code, want.says)
+			}
+			if !strings.HasPrefix(c.ImageID, "muster.test/box:1@sha256:") {
+				t.Errorf("pod %s says of its image %q", name, c.ImageID)
+			}
+		}
+		for _, name := range []string{"sees", "owns", "plain"} {
+			w.terminate(name, 0)
+			w.awaitGone(name)
+			w.awaitRemoved(name)
+		}
+		checkHeld(t, w, r)
+	})
+}
+
+// checkHeld compares what containerd keeps for the world's pods.
+func checkHeld(t *testing.T, w *world, r *cluster.Runtime, want ...string) {
+	t.Helper()
+	got, err := w.node.config.ImageStore.Holders(t.Context())
+	if err != nil || len(got) != len(want) {
+		t.Errorf("held by %v, %v, want %v", got, err, want)
+	}
+	list, err := r.Ctr(t.Context(), "--namespace", image.Namespace, "snapshots", "list")
+	if err != nil {
+		t.Error(err)
+	}
+	for line := range strings.Lines(list) {
+		if uid, ours := strings.CutPrefix(line, "muster/"+w.id+"-"); ours && len(want) == 0 {
+			t.Errorf("a tree is left: %s", uid)
+		}
+	}
+}
+
+// TestImageOutlivesMuster: what runs is adopted, and what nobody knows any more
+// is given back.
+func TestImageOutlivesMuster(t *testing.T) {
+	withImages(t, func(t *testing.T, w *world, r *cluster.Runtime) {
+		ends := rig.NewPipe(t)
+		w.create(boxed("stays", "read -r go < /ends/pipe; cat only-here; exit 3").with(func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: filepath.Dir(ends.Path())}}}}
+			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/ends"}}
+		}))
+		w.await("stays", "run", inPhase(corev1.PodRunning))
+		w.stop()
+		store := w.node.config.ImageStore
+		orphan := "orphan-" + w.id
+		got, err := store.Fetch(t.Context(), image.Request{Holder: orphan, Name: boxImage})
+		if err == nil {
+			_, err = store.Plant(t.Context(), orphan, orphan+"/main/0", got)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.start()
+		ends.Open()
+		pod := w.await("stays", "end", ended)
+		if c := pod.Status.ContainerStatuses[0]; c.State.Terminated.ExitCode != 3 || c.RestartCount != 0 {
+			t.Errorf("ended with %+v", c)
+		}
+		w.terminate("stays", 0)
+		w.awaitGone("stays")
+		w.awaitRemoved("stays")
+		deadline := time.Now().Add(20 * time.Second)
+		for holders := []string{orphan}; len(holders) > 0; time.Sleep(20 * time.Millisecond) {
+			if holders, err = store.Holders(t.Context()); err != nil || time.Now().After(deadline) {
+				t.Fatalf("still held by %v (%v)", holders, err)
+			}
+		}
+		checkHeld(t, w, r)
+	})
+}
+
+func TestImageThatCannotBe(t *testing.T) {
+	withImages(t, func(t *testing.T, w *world, _ *cluster.Runtime) {
+		change := func(name, named string, policy corev1.PullPolicy) *podBuilder {
+			return boxed(name, "true").with(func(p *corev1.Pod) {
+				p.Spec.Containers[0].Image, p.Spec.Containers[0].ImagePullPolicy = named, policy
+			})
+		}
+		w.create(change("never", "muster.test/none:1", corev1.PullNever))
+		w.create(change("unreachable", "127.0.0.1:9/none:1", corev1.PullIfNotPresent))
+		w.create(change("misspelt", "No/Image", ""))
+		for name, want := range map[string][2]string{
+			"never":       {"ErrImageNeverPull", "muster.test/none:1"},
+			"unreachable": {"ErrImagePull", "connection refused"},
+			"misspelt":    {"InvalidImageName", `"No/Image"`},
+		} {
+			pod := w.await(name, "wait", func(p *corev1.Pod) bool {
+				return len(p.Status.ContainerStatuses) > 0 && p.Status.ContainerStatuses[0].State.Waiting != nil &&
+					p.Status.ContainerStatuses[0].State.Waiting.Reason == want[0]
+			})
+			if said := pod.Status.ContainerStatuses[0].State.Waiting.Message; !strings.Contains(said, want[1]) {
+				t.Errorf("pod %s waits with %q, want %q", name, said, want[1])
+			}
+			w.terminate(name, 0)
+			w.awaitGone(name)
+		}
+	})
+}
+
+// TestImageEnds: a restart begins afresh, and what does not end is killed with
+// its tree.
+func TestImageEnds(t *testing.T) {
+	withImages(t, func(t *testing.T, w *world, r *cluster.Runtime) {
+		zero := int64(0)
+		asRoot := func(p *corev1.Pod) { p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &zero} }
+		w.create(boxed("again", "test -e /written && exit 0; echo x > /written; exit 1").with(asRoot).restart(corev1.RestartPolicyOnFailure))
+		pod := w.await("again", "start a third time", func(p *corev1.Pod) bool {
+			return len(p.Status.ContainerStatuses) > 0 && (p.Status.ContainerStatuses[0].RestartCount > 0 && p.Status.ContainerStatuses[0].State.Waiting != nil || ended(p))
+		})
+		if ended(pod) {
+			t.Error("a container that was started again sees what the one before it wrote")
+		}
+		w.create(boxed("stays", "trap '' TERM; while true; do sleep 0.1; done"))
+		w.await("stays", "run", inPhase(corev1.PodRunning))
+		begin := time.Now()
+		for _, name := range []string{"again", "stays"} {
+			w.terminate(name, 1)
+		}
+		for _, name := range []string{"again", "stays"} {
+			w.awaitGone(name)
+			w.awaitRemoved(name)
+		}
+		if took := time.Since(begin); took < time.Second || took > 15*time.Second {
+			t.Errorf("it took %s to end what has 1 s", took)
+		}
+		checkHeld(t, w, r)
+	})
+}

@@ -1,0 +1,152 @@
+package supervise
+
+import (
+	"bufio"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/muster-dev/muster/internal/node/shim/contract"
+)
+
+// settle makes what a container with a tree of its own finds there: its user
+// and its working directory. It runs once the tree is the root.
+func (s *supervisor) settle() *startError {
+	if s.spec.Isolation == nil || len(s.spec.Isolation.Root) == 0 {
+		return nil
+	}
+	if dir := s.spec.Dir; dir != "" {
+		// As other runtimes do; what is there and no folder is found later.
+		_ = os.MkdirAll(dir, 0o755)
+	}
+	if s.spec.Account == "" {
+		return nil
+	}
+	users, err := readTable("/etc/passwd")
+	if err != nil {
+		return fault(contract.ReasonUser, "reading the image's users: %v", err)
+	}
+	groups, err := readTable("/etc/group")
+	if err != nil {
+		return fault(contract.ReasonUser, "reading the image's groups: %v", err)
+	}
+	a, startErr := findAccount(s.spec.Account, users, groups)
+	if startErr != nil {
+		return startErr
+	}
+	s.spec.UID, s.spec.GID, s.spec.Groups = &a.uid, &a.gid, a.groups
+	if !slices.ContainsFunc(s.spec.Env, func(e string) bool { return strings.HasPrefix(e, "HOME=") }) {
+		s.spec.Env = append(s.spec.Env, "HOME="+a.home)
+	}
+	return nil
+}
+
+// readTable reads a file of lines with fields between colons. One that is not
+// there has none.
+func readTable(path string) ([][]string, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	var rows [][]string
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		if fields := strings.Split(strings.TrimSpace(lines.Text()), ":"); len(fields) > 2 {
+			rows = append(rows, fields)
+		}
+	}
+	return rows, lines.Err()
+}
+
+type account struct {
+	uid, gid uint32
+	groups   []uint32
+	home     string
+}
+
+// The fields of /etc/passwd and /etc/group.
+const (
+	fieldName    = 0
+	fieldNumber  = 2
+	fieldGroup   = 3 // of a user: the number of its group
+	fieldMembers = 3 // of a group: the names of its users
+	fieldHome    = 5
+)
+
+// findAccount looks up "user" or "user:group". Numbers need not be listed; a
+// user that is not has group 0 and no home folder but /.
+func findAccount(named string, users, groups [][]string) (account, *startError) {
+	user, group, withGroup := strings.Cut(named, ":")
+	a := account{home: "/"}
+	row := find(users, user)
+	number, isNumber := identity(user)
+	switch {
+	case row != nil:
+		uid, ok := identity(row[fieldNumber])
+		if !ok {
+			return a, fault(contract.ReasonUser, "the image's /etc/passwd gives the user %s the number %q", user, row[fieldNumber])
+		}
+		a.uid = uid
+		if len(row) > fieldHome && row[fieldHome] != "" {
+			a.home = row[fieldHome]
+		}
+		if len(row) > fieldGroup {
+			a.gid, _ = identity(row[fieldGroup])
+		}
+		a.groups = memberships(groups, row[fieldName])
+	case isNumber:
+		a.uid = number
+	default:
+		return a, fault(contract.ReasonUser, "the image's /etc/passwd has no user %q; give a number (securityContext.runAsUser)", user)
+	}
+	if withGroup && group != "" {
+		gid, ok := identity(group)
+		if row := find(groups, group); row != nil {
+			gid, ok = identity(row[fieldNumber])
+		}
+		if !ok {
+			return a, fault(contract.ReasonUser, "the image's /etc/group has no group %q; give a number (securityContext.runAsGroup)", group)
+		}
+		a.gid = gid
+	}
+	return a, nil
+}
+
+// find returns the row of a name, else of a number; nil: there is none.
+func find(rows [][]string, key string) []string {
+	for _, field := range []int{fieldName, fieldNumber} {
+		for _, row := range rows {
+			if row[field] == key {
+				return row
+			}
+		}
+	}
+	return nil
+}
+
+// memberships are the groups that list a user.
+func memberships(groups [][]string, user string) []uint32 {
+	var out []uint32
+	for _, row := range groups {
+		if len(row) <= fieldMembers || !slices.Contains(strings.Split(row[fieldMembers], ","), user) {
+			continue
+		}
+		if gid, ok := identity(row[fieldNumber]); ok {
+			out = append(out, gid)
+		}
+	}
+	return out
+}
+
+// identity reads a number of a user or a group.
+func identity(s string) (uint32, bool) {
+	n, err := strconv.ParseUint(s, 10, 31)
+	return uint32(n), err == nil
+}

@@ -1,0 +1,144 @@
+package cluster
+
+import (
+	"archive/tar"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// Registry serves images to whoever pulls them, over plain HTTP on the loopback
+// address.
+type Registry struct {
+	// Host is its name in references: 127.0.0.1:<port>.
+	Host string
+	// User and Password are asked for unless they are empty. Set them before
+	// anything is pulled.
+	User, Password string
+
+	server *httptest.Server
+
+	mu    sync.Mutex
+	blobs map[string][]byte     // by digest
+	tags  map[string]descriptor // by repository:tag
+	pulls map[string]int        // how often a manifest was asked for
+}
+
+// NewRegistry starts a registry without images.
+func NewRegistry() *Registry {
+	r := &Registry{blobs: map[string][]byte{}, tags: map[string]descriptor{}, pulls: map[string]int{}}
+	r.server = httptest.NewServer(r)
+	r.Host = r.server.Listener.Addr().String()
+	return r
+}
+
+// Close stops it.
+func (r *Registry) Close() { r.server.Close() }
+
+// Pulls is how often the manifest of repository:tag was asked for.
+func (r *Registry) Pulls(name string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pulls[name]
+}
+
+// Push makes an image known as <Host>/name, which has a tag.
+func (r *Registry) Push(name string, image Image) error {
+	folder, err := os.MkdirTemp("", "muster-registry-")
+	if err != nil {
+		return fmt.Errorf("making a folder for an image: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	path := filepath.Join(folder, "image.tar")
+	if err := image.Write(path); err != nil {
+		return err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("reading an image: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for in := tar.NewReader(file); ; {
+		header, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading an image: %w", err)
+		}
+		data, err := io.ReadAll(in)
+		if err != nil {
+			return fmt.Errorf("reading an image: %w", err)
+		}
+		if digest, ok := strings.CutPrefix(header.Name, "blobs/"); ok {
+			r.blobs[strings.Replace(digest, "/", ":", 1)] = data
+		}
+		if header.Name == "index.json" {
+			var index struct{ Manifests []descriptor }
+			if err := json.Unmarshal(data, &index); err != nil {
+				return fmt.Errorf("reading an image: %w", err)
+			}
+			r.tags[name] = index.Manifests[0]
+		}
+	}
+}
+
+// ServeHTTP answers as the distribution specification says.
+func (r *Registry) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	if r.User != "" {
+		if user, password, _ := request.BasicAuth(); user != r.User || password != r.Password {
+			w.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
+			refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", "authentication required")
+			return
+		}
+	}
+	path := strings.TrimPrefix(request.URL.Path, "/v2/")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if repository, reference, ok := strings.Cut(path, "/manifests/"); ok {
+		d, known := r.tags[repository+":"+reference]
+		if strings.HasPrefix(reference, "sha256:") {
+			d, known = descriptor{MediaType: "application/vnd.oci.image.manifest.v1+json", Digest: reference}, r.blobs[reference] != nil
+		} else {
+			r.pulls[repository+":"+reference]++
+		}
+		if !known {
+			refuse(w, http.StatusNotFound, "MANIFEST_UNKNOWN", "manifest unknown")
+			return
+		}
+		r.send(w, request, d)
+		return
+	}
+	if _, digest, ok := strings.Cut(path, "/blobs/"); ok && r.blobs[digest] != nil {
+		r.send(w, request, descriptor{MediaType: "application/octet-stream", Digest: digest})
+		return
+	}
+	if path != "" {
+		refuse(w, http.StatusNotFound, "BLOB_UNKNOWN", "blob unknown")
+	}
+}
+
+func (r *Registry) send(w http.ResponseWriter, request *http.Request, d descriptor) {
+	data := r.blobs[d.Digest]
+	w.Header().Set("Content-Type", d.MediaType)
+	w.Header().Set("Docker-Content-Digest", d.Digest)
+	w.Header().Set("Content-Length", fmt.Sprint(len(data)))
+	if request.Method != http.MethodHead {
+		_, _ = w.Write(data)
+	}
+}
+
+func refuse(w http.ResponseWriter, status int, code, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintf(w, `{"errors":[{"code":%q,"message":%q}]}`, code, message)
+}
