@@ -84,13 +84,17 @@ func TestPodInAnImage(t *testing.T) {
 			set -e
 			test "$(id -u)" = 0; test "$HOME" = /root; echo mine > /srv/written; grep -q ' /sys sysfs ro' /proc/mounts`).with(func(p *corev1.Pod) { p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &zero} }))
 		w.create(boxed("plain", ""))
+		w.create(boxed("sealed", "touch /muster/x /dev/shm/x && test -d /etc && ! touch /srv/x /x 2>/dev/null").with(func(p *corev1.Pod) {
+			yes := true
+			p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{RunAsUser: &zero, ReadOnlyRootFilesystem: &yes}
+		}))
 		if _, err := w.client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "config", Namespace: "default"}, Data: map[string]string{"key": "value"}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		for name, want := range map[string]struct {
 			code int32
 			says string
-		}{"sees": {7, "last words\n"}, "owns": {0, ""}, "plain": {0, ""}} {
+		}{"sees": {7, "last words\n"}, "owns": {0, ""}, "plain": {0, ""}, "sealed": {0, ""}} {
 			pod := w.await(name, "end", ended)
 			if len(pod.Status.ContainerStatuses) == 0 {
 				t.Fatalf("pod %s: %s", name, pod.Status.Message)
@@ -103,7 +107,7 @@ func TestPodInAnImage(t *testing.T) {
 				t.Errorf("pod %s says of its image %q", name, c.ImageID)
 			}
 		}
-		for _, name := range []string{"sees", "owns", "plain"} {
+		for _, name := range []string{"sees", "owns", "plain", "sealed"} {
 			w.terminate(name, 0)
 			w.awaitGone(name)
 			w.awaitRemoved(name)

@@ -170,6 +170,9 @@ func (w *worker) begin(s process.Spec, u *unit) (*process.Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c := u.spec.SecurityContext; c != nil && c.ReadOnlyRootFilesystem != nil {
+		s.Isolation.ReadOnlyRoot = *c.ReadOnlyRootFilesystem
+	}
 	for _, m := range mounts {
 		s.Isolation.Root = append(s.Isolation.Root, process.RootMount{Type: m.Type, Source: m.Source, Options: m.Options})
 	}

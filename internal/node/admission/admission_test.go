@@ -270,3 +270,49 @@ func TestMessagesSayWhatToDo(t *testing.T) {
 		}
 	}
 }
+
+// A container in an image has its own files in each tier, a command, and a
+// user; what else the tier has for all pods holds for it, too.
+func TestImages(t *testing.T) {
+	at := func(path string) func(*corev1.Pod) {
+		return first(func(c *corev1.Container) {
+			c.Image, c.Command = "nginx:1", nil
+			c.VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: path, ReadOnly: true}}
+		})
+	}
+	yes, zero := true, int64(0)
+	for _, c := range []struct {
+		name   string
+		edit   func(*corev1.Pod)
+		why    string
+		refuse string // the field
+	}{
+		{"a command of its own", first(func(c *corev1.Container) { c.Image, c.Command = "nginx:1", nil }), "", ""},
+		{"a mount anywhere", at("/data"), "", ""},
+		{"a mount over everything", at("/"), "", "spec.containers[0].volumeMounts[0].mountPath"},
+		{"its last words anywhere", first(func(c *corev1.Container) { c.Image, c.TerminationMessagePath = "nginx:1", "/tmp/last" }), "", ""},
+		{"not root, as the image says", func(p *corev1.Pod) {
+			p.Spec.Containers[0].Image = "nginx:1"
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: &yes}
+		}, "", ""},
+		{"not root, and root", func(p *corev1.Pod) {
+			p.Spec.Containers[0].Image = "nginx:1"
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &zero}
+		}, "", "spec.containers[0].securityContext.runAsNonRoot"},
+		{"read-only", first(func(c *corev1.Container) {
+			c.Image, c.SecurityContext = "nginx:1", &corev1.SecurityContext{ReadOnlyRootFilesystem: &yes}
+		}), "", ""},
+		{"no containerd", first(func(c *corev1.Container) { c.Image = "nginx:1" }), "there is no containerd", "spec.containers[0].image"},
+	} {
+		for _, isolated := range []bool{false, true} {
+			p := pod(c.edit)
+			refusal := Admit(p, Facts{Isolated: isolated, Root: true, NoImages: c.why})
+			switch {
+			case refusal == nil && c.refuse != "", refusal != nil && refusal.Field != c.refuse:
+				t.Errorf("%s (isolated: %v): refused %v, want the field %q", c.name, isolated, refusal, c.refuse)
+			case refusal != nil && !strings.Contains(refusal.Message, c.why):
+				t.Errorf("%s: %q does not say %q", c.name, refusal.Message, c.why)
+			}
+		}
+	}
+}

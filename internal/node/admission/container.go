@@ -14,7 +14,7 @@ import (
 func (c *check) containers() {
 	c.allContainers(func(at string, ctr *corev1.Container, init bool) {
 		c.container(at, ctr, init)
-		c.security(at+"securityContext.", ctr.SecurityContext)
+		c.security(at+"securityContext.", ctr, ctr.SecurityContext)
 		c.user(at, ctr)
 		c.resources(at+"resources.", ctr)
 		c.handlers(at, ctr)
@@ -67,7 +67,7 @@ func (c *check) apart(ctr *corev1.Container) bool {
 	return c.facts.Isolated || Imaged(c.facts.Images, ctr)
 }
 
-func (c *check) security(at string, s *corev1.SecurityContext) {
+func (c *check) security(at string, ctr *corev1.Container, s *corev1.SecurityContext) {
 	if s == nil {
 		return
 	}
@@ -75,7 +75,7 @@ func (c *check) security(at string, s *corev1.SecurityContext) {
 	c.refuseIf(s.Capabilities != nil && len(s.Capabilities.Add)+len(s.Capabilities.Drop) > 0, at+"capabilities", "%s", notHere)
 	c.refuseIf(s.SELinuxOptions != nil, at+"seLinuxOptions", "%s", notHere)
 	c.refuseIf(s.WindowsOptions != nil, at+"windowsOptions", "%s", notHere)
-	c.refuseIf(isTrue(s.ReadOnlyRootFilesystem), at+"readOnlyRootFilesystem", "true %s", notHere)
+	c.refuseIf(isTrue(s.ReadOnlyRootFilesystem) && !Imaged(c.facts.Images, ctr), at+"readOnlyRootFilesystem", "true %s", notHere)
 	c.refuseIf(s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation, at+"allowPrivilegeEscalation", "false %s", notHere)
 	c.refuseIf(s.ProcMount != nil && *s.ProcMount != corev1.DefaultProcMount, at+"procMount", "only Default can be honoured; remove it")
 	c.seccomp(at+"seccompProfile", s.SeccompProfile)

@@ -18,7 +18,7 @@
 // Always refused: ephemeral containers, privileged containers, added or
 // dropped capabilities, seccomp, AppArmor and SELinux profiles other than the
 // unconfined default, allowPrivilegeEscalation: false, read-only root file
-// systems, sysctls, fsGroup and supplemental groups, user namespaces, runtime
+// systems but of an image, sysctls, fsGroup and supplemental groups, user namespaces, runtime
 // classes, resource claims, block devices, mount propagation, gRPC probes,
 // stop signals other than SIGTERM, per-container restart rules, volumes of
 // other kinds than the node implements, GPUs that are not there, not free or

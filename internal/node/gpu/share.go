@@ -115,7 +115,7 @@ func Enforce(c Circumstances) Enforcement {
 	case c.Share.MemoryMiB == 0:
 		return not("the GPU does not tell how much memory it has")
 	case c.Isolated:
-		return not("MPS is not reached from the isolated tier")
+		return not("MPS is not reached from the isolated tier, nor from an image")
 	case c.MPS == nil:
 		return not("%s", c.NoMPS)
 	case c.OtherUser:

@@ -54,7 +54,7 @@ func TestEnforce(t *testing.T) {
 		{"all is well", func(*Circumstances) {}, "enforced by MPS, for each process"},
 		{"simulated", func(c *Circumstances) { c.Device.Simulated = true }, "not enforced: the GPU is simulated"},
 		{"memory not known", func(c *Circumstances) { c.Share.MemoryMiB = 0 }, "not enforced: the GPU does not tell how much memory it has"},
-		{"isolated", func(c *Circumstances) { c.Isolated = true }, "not enforced: MPS is not reached from the isolated tier"},
+		{"isolated", func(c *Circumstances) { c.Isolated = true }, "not enforced: MPS is not reached from the isolated tier, nor from an image"},
 		{"no daemon", func(c *Circumstances) { c.MPS, c.NoMPS = nil, "no MPS daemon runs" }, "not enforced: no MPS daemon runs"},
 		{"another user", func(c *Circumstances) { c.OtherUser = true }, "not enforced: the container runs as another user"},
 		{"its own limits", func(c *Circumstances) { c.Own = []string{"CUDA_MPS_PIPE_DIRECTORY"} }, "not enforced: the container sets CUDA_MPS_PIPE_DIRECTORY itself"},

@@ -75,14 +75,14 @@ func TestPick(t *testing.T) {
 		return spec.Descriptor{Digest: digest.FromString(os + architecture), Platform: &spec.Platform{OS: os, Architecture: architecture}}
 	}
 	all := []spec.Descriptor{on("windows", runtime.GOARCH), on("unknown", "unknown"), on("linux", "s390x"), on("linux", runtime.GOARCH)}
-	if got, err := pick(all, runtime.GOARCH); err != nil || got.Digest != all[3].Digest {
+	if got, err := pick(all); err != nil || got.Digest != all[3].Digest {
 		t.Errorf("got %v, %v", got, err)
 	}
-	_, err := pick(all[:3], runtime.GOARCH)
+	_, err := pick(all[:3])
 	if err == nil || ReasonOf(err) != NotUsable || !strings.HasSuffix(err.Error(), "it has windows/"+runtime.GOARCH+", linux/s390x") {
 		t.Errorf("got %v, want what there is instead", err)
 	}
-	if got, err := pick([]spec.Descriptor{{Digest: someDigest}}, runtime.GOARCH); err != nil || got.Digest != someDigest {
+	if got, err := pick([]spec.Descriptor{{Digest: someDigest}}); err != nil || got.Digest != someDigest {
 		t.Errorf("the only one: %v, %v", got, err)
 	}
 }

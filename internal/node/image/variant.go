@@ -42,7 +42,7 @@ func (s *Store) variant(ctx context.Context, target *types.Descriptor) (variant,
 			if err := s.read(ctx, digest, &list); err != nil {
 				return variant{}, err
 			}
-			next, err := pick(list.Manifests, runtime.GOARCH)
+			next, err := pick(list.Manifests)
 			if err != nil {
 				return variant{}, err
 			}
@@ -71,8 +71,8 @@ func (v variant) check() error {
 	return nil
 }
 
-// pick chooses, of several, the manifest for Linux on an architecture.
-func pick(all []spec.Descriptor, architecture string) (spec.Descriptor, error) {
+// pick chooses, of several, the manifest for Linux on this machine.
+func pick(all []spec.Descriptor) (spec.Descriptor, error) {
 	var have []string
 	for _, d := range all {
 		if d.Platform == nil {
@@ -81,14 +81,14 @@ func pick(all []spec.Descriptor, architecture string) (spec.Descriptor, error) {
 			}
 			continue
 		}
-		if d.Platform.OS == "linux" && d.Platform.Architecture == architecture {
+		if d.Platform.OS == "linux" && d.Platform.Architecture == runtime.GOARCH {
 			return d, nil
 		}
 		if d.Platform.OS != "unknown" { // signatures and the like
 			have = append(have, d.Platform.OS+"/"+d.Platform.Architecture)
 		}
 	}
-	return spec.Descriptor{}, &Fault{NotUsable, fmt.Errorf("it has no variant for linux/%s; it has %s", architecture, strings.Join(have, ", "))}
+	return spec.Descriptor{}, &Fault{NotUsable, fmt.Errorf("it has no variant for linux/%s; it has %s", runtime.GOARCH, strings.Join(have, ", "))}
 }
 
 // read reads a document that containerd has.

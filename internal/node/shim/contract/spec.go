@@ -72,6 +72,8 @@ type Isolation struct {
 	// in the place of the host's. What it writes there is the container's alone,
 	// and goes with whoever made these mounts possible. Empty: the host's tree.
 	Root []RootMount `json:"root,omitempty"`
+	// ReadOnlyRoot refuses writes to that tree, but for what is mounted in it.
+	ReadOnlyRoot bool `json:"readOnlyRoot,omitempty"`
 	// NetNS is the path of the network namespace to join. Empty: the host's.
 	NetNS string `json:"netNS,omitempty"`
 	// Hostname is the host name seen inside. Empty: the host's.

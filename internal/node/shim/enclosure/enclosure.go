@@ -56,6 +56,7 @@ func Enter(o Options) error {
 		{"making /dev", t.makeDev},
 		// 3. The container's mounts lie over it.
 		{"", t.mountAll},
+		{"making the tree read-only", t.seal},
 		// 4. It becomes the root.
 		{"moving to the new root", t.pivot},
 	}

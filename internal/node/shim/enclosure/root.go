@@ -72,6 +72,15 @@ func (t *tree) showSys() error {
 	return nil
 }
 
+// seal refuses writes to the container's own tree, once nothing needs to be
+// created there any more.
+func (t *tree) seal() error {
+	if !t.ownTree() || !t.Isolation.ReadOnlyRoot {
+		return nil
+	}
+	return makeReadOnly(t.root)
+}
+
 // mountFlags are the options that are flags and not the file system's own.
 var mountFlags = map[string]uintptr{
 	"ro": unix.MS_RDONLY, "nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC,
