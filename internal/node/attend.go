@@ -43,7 +43,7 @@ func (w *worker) attend(u *unit, adopted bool) {
 			exit.Message = w.lastWords(p)
 		}
 		w.post(func() { u.end(exit) })
-		w.fell(p)
+		w.removeRoot(p)
 	})
 	if u.hooked && u.spec.StartupProbe == nil && u.spec.LivenessProbe == nil && u.spec.ReadinessProbe == nil {
 		return

@@ -129,7 +129,7 @@ func checkHeld(t *testing.T, w *world, r *cluster.Runtime, want ...string) {
 	}
 	for line := range strings.Lines(list) {
 		if uid, ours := strings.CutPrefix(line, "muster/"+w.id+"-"); ours && len(want) == 0 {
-			t.Errorf("a tree is left: %s", uid)
+			t.Errorf("a root is left: %s", uid)
 		}
 	}
 }
@@ -149,7 +149,7 @@ func TestImageOutlivesMuster(t *testing.T) {
 		orphan := "orphan-" + w.id
 		got, err := store.Fetch(t.Context(), image.Request{Holder: orphan, Name: boxImage})
 		if err == nil {
-			_, err = store.Plant(t.Context(), orphan, orphan+"/main/0", got)
+			_, err = store.Root(t.Context(), orphan, orphan+"/main/0", got)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -202,7 +202,7 @@ func TestImageThatCannotBe(t *testing.T) {
 }
 
 // TestImageEnds: a restart begins afresh, and what does not end is killed with
-// its tree.
+// its root.
 func TestImageEnds(t *testing.T) {
 	withImages(t, func(t *testing.T, w *world, r *cluster.Runtime) {
 		zero := int64(0)

@@ -160,13 +160,13 @@ func (n *Node) pullCredentials(ctx context.Context, pod *corev1.Pod) []image.Cre
 	return out
 }
 
-// begin starts an attempt, in a tree of its image where it has one.
+// begin starts an attempt, in a root of its image where it has one.
 func (w *worker) begin(s process.Spec, u *unit) (*process.Process, error) {
 	img, imaged := w.images[u.spec.Name]
 	if !imaged {
 		return w.node.config.Runtime.Start(w.ctx, s)
 	}
-	mounts, err := w.node.config.ImageStore.Plant(w.ctx, string(w.uid), s.ID, img)
+	mounts, err := w.node.config.ImageStore.Root(w.ctx, string(w.uid), s.ID, img)
 	if err != nil {
 		return nil, err
 	}
@@ -178,18 +178,18 @@ func (w *worker) begin(s process.Spec, u *unit) (*process.Process, error) {
 	}
 	p, err := w.node.config.Runtime.Start(w.ctx, s)
 	if err != nil {
-		err = errors.Join(err, w.node.config.ImageStore.Fell(context.WithoutCancel(w.ctx), s.ID))
+		err = errors.Join(err, w.node.config.ImageStore.RemoveRoot(context.WithoutCancel(w.ctx), s.ID))
 	}
 	return p, err
 }
 
-// fell removes the tree of an attempt that has ended.
-func (w *worker) fell(p *process.Process) {
+// removeRoot removes the root of an attempt that has ended.
+func (w *worker) removeRoot(p *process.Process) {
 	iso := p.Spec().Isolation
 	if iso == nil || len(iso.Root) == 0 || w.node.config.ImageStore == nil {
 		return
 	}
-	if err := w.node.config.ImageStore.Fell(w.ctx, p.Spec().ID); err != nil && w.ctx.Err() == nil {
+	if err := w.node.config.ImageStore.RemoveRoot(w.ctx, p.Spec().ID); err != nil && w.ctx.Err() == nil {
 		w.log.Warn("an attempt has ended", "error", err) // the pod's end tries again
 	}
 }

@@ -34,7 +34,7 @@ type record struct {
 	GPUs []string `json:"gpus,omitempty"`
 	// Share is how much it holds of its GPU; the zero value: its GPUs wholly.
 	Share admission.Share `json:"share,omitzero"`
-	// Images is true for a pod with containers in images, which hold trees.
+	// Images is true for a pod with containers in images, which hold roots.
 	Images bool `json:"images,omitempty"`
 	// Past is what removed attempts used.
 	Past past `json:"past"`

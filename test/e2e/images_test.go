@@ -57,7 +57,7 @@ func TestImages(t *testing.T) {
 			left := func() error {
 				list, err := containerd.Ctr(ctx, "--namespace", "muster", "snapshots", "list")
 				if err == nil && strings.Contains(list, "muster/") {
-					err = fmt.Errorf("trees are left:\n%s", list)
+					err = fmt.Errorf("roots are left:\n%s", list)
 				}
 				return err
 			}

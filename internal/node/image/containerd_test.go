@@ -75,15 +75,15 @@ func TestImportedImage(t *testing.T) {
 	if got.Env[0] != "A=b" || got.Entrypoint[0] != "/entry" || got.Command[0] != "arg" || got.User != "7:8" || got.Dir != "/only" || !strings.HasPrefix(got.Digest, "sha256:") {
 		t.Errorf("the image is %+v", got)
 	}
-	// Unpacked, with the file, and each tree a layer of its own above it.
+	// Unpacked, with the file, and each root a layer of its own above it.
 	var uppers []string
 	for _, id := range []string{"uid/a/0", "uid/a/1", "uid/a/1"} { // the last was never used, and is made anew
-		mounts, err := s.Plant(ctx, "uid", id, got)
+		mounts, err := s.Root(ctx, "uid", id, got)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(mounts) != 1 || mounts[0].Type != "overlay" {
-			t.Fatalf("the tree of %s is %+v", id, mounts)
+			t.Fatalf("the root of %s is %+v", id, mounts)
 		}
 		uppers = append(uppers, option(mounts[0], "upperdir"))
 		data, err := os.ReadFile(filepath.Join(option(mounts[0], "lowerdir"), "only/here"))
@@ -94,11 +94,11 @@ func TestImportedImage(t *testing.T) {
 	if uppers[0] == uppers[1] {
 		t.Errorf("two containers write into %s", uppers[0])
 	}
-	if _, err := s.Plant(ctx, "uid", "other/a/0", got); err == nil {
-		t.Error("a pod made a tree of another")
+	if _, err := s.Root(ctx, "uid", "other/a/0", got); err == nil {
+		t.Error("a pod made a root of another")
 	}
 	// What ended goes, and so does the rest with the pod; the image stays.
-	if err := s.Fell(ctx, "uid/a/0"); err != nil {
+	if err := s.RemoveRoot(ctx, "uid/a/0"); err != nil {
 		t.Error(err)
 	}
 	checkHolders(t, s, "uid")
@@ -113,7 +113,7 @@ func TestImportedImage(t *testing.T) {
 		}
 	}
 	if list, err := r.Ctr(ctx, "--namespace", Namespace, "snapshots", "list"); err != nil || strings.Contains(list, "muster/uid") || !strings.Contains(list, "Committed") {
-		t.Errorf("containerd has %s, %v; want what was unpacked, and no tree", list, err)
+		t.Errorf("containerd has %s, %v; want what was unpacked, and no root", list, err)
 	}
 	if err := s.Release(ctx, "uid"); err != nil {
 		t.Errorf("releasing what holds nothing: %v", err)
@@ -179,7 +179,7 @@ func TestPull(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mounts, err := s.Plant(ctx, "uid", "uid/a/0", got)
+		mounts, err := s.Root(ctx, "uid", "uid/a/0", got)
 		if err != nil {
 			t.Fatal(err)
 		}

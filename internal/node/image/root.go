@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Mount is a part of a tree, as containerd describes it.
+// Mount is a part of a root, as containerd describes it.
 type Mount struct {
 	// Type is the file system's: overlay, bind, ...
 	Type string
@@ -29,8 +29,8 @@ const (
 
 func leaseOf(holder string) string { return "muster-" + holder }
 
-// treeKey is the name of a container's tree: "muster/<holder>/<container>/...".
-func treeKey(id string) string { return "muster/" + id }
+// rootKey is the name of a container's root: "muster/<holder>/<container>/...".
+func rootKey(id string) string { return "muster/" + id }
 
 // hold sees to it that there is something by which a pod holds what it has.
 func (s *Store) hold(ctx context.Context, holder string) error {
@@ -45,21 +45,21 @@ func (s *Store) hold(ctx context.Context, holder string) error {
 	return nil
 }
 
-// Plant makes a container's tree: the image, and a writable layer that is the
-// container's own. The ID must begin with the holder's name and a slash; a tree
+// Root makes a container's root: the image, and a writable layer that is the
+// container's own. The ID must begin with the holder's name and a slash; a root
 // of that ID that was never used is made anew.
-func (s *Store) Plant(ctx context.Context, holder, id string, of Image) ([]Mount, error) {
+func (s *Store) Root(ctx context.Context, holder, id string, of Image) ([]Mount, error) {
 	if !strings.HasPrefix(id, holder+"/") {
-		return nil, fmt.Errorf("making the tree of container %s: it is not one of %s", id, holder)
+		return nil, fmt.Errorf("making the root of container %s: it is not one of %s", id, holder)
 	}
-	if err := s.Fell(ctx, id); err != nil {
+	if err := s.RemoveRoot(ctx, id); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(in(ctx, leaseOf(holder)), answerWithin)
 	defer cancel()
-	made, err := s.snapshots.Prepare(ctx, &snapshots.PrepareSnapshotRequest{Snapshotter: snapshotter, Key: treeKey(id), Parent: of.chain})
+	made, err := s.snapshots.Prepare(ctx, &snapshots.PrepareSnapshotRequest{Snapshotter: snapshotter, Key: rootKey(id), Parent: of.chain})
 	if err != nil {
-		return nil, fmt.Errorf("making a tree of the image %s: %s", of.Name, words(err))
+		return nil, fmt.Errorf("making a root of the image %s: %s", of.Name, words(err))
 	}
 	var mounts []Mount
 	for _, m := range made.Mounts {
@@ -68,21 +68,21 @@ func (s *Store) Plant(ctx context.Context, holder, id string, of Image) ([]Mount
 	return mounts, nil
 }
 
-// Fell removes a container's tree with what was written there. One that is not
-// there is no error.
-func (s *Store) Fell(ctx context.Context, id string) error { return s.remove(ctx, treeKey(id)) }
+// RemoveRoot removes a container's root with what was written there. One that
+// is not there is no error.
+func (s *Store) RemoveRoot(ctx context.Context, id string) error { return s.remove(ctx, rootKey(id)) }
 
 func (s *Store) remove(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(in(ctx, ""), answerWithin)
 	defer cancel()
 	_, err := s.snapshots.Remove(ctx, &snapshots.RemoveSnapshotRequest{Snapshotter: snapshotter, Key: key})
 	if err != nil && !isCode(err, codes.NotFound) {
-		return fmt.Errorf("removing the tree of container %s: %s", strings.TrimPrefix(key, treeKey("")), words(err))
+		return fmt.Errorf("removing the root of container %s: %s", strings.TrimPrefix(key, rootKey("")), words(err))
 	}
 	return nil
 }
 
-// Release removes the trees of a pod whose containers have ended and lets go of
+// Release removes the roots of a pod whose containers have ended and lets go of
 // its images. One that holds nothing is no error. Images stay for the next.
 func (s *Store) Release(ctx context.Context, holder string) error {
 	ask, cancel := context.WithTimeout(in(ctx, ""), answerWithin)
@@ -96,7 +96,7 @@ func (s *Store) Release(ctx context.Context, holder string) error {
 	}
 	var errs []error
 	for _, r := range held.Resources {
-		if strings.HasPrefix(r.ID, treeKey(holder)+"/") {
+		if strings.HasPrefix(r.ID, rootKey(holder)+"/") {
 			errs = append(errs, s.remove(ctx, r.ID))
 		}
 	}
