@@ -69,6 +69,8 @@ type Retention struct {
 	// Environments is for Python environments that were built. Default: 336h,
 	// 14 days.
 	Environments Duration `json:"environments"`
+	// Images is for images that were pulled. Default: 336h, 14 days.
+	Images Duration `json:"images"`
 }
 
 // Where containerd listens unless it is told otherwise, and the word for a
@@ -87,7 +89,7 @@ type PortRange struct {
 // Default returns the configuration of a machine without a file.
 func Default() Embedded {
 	return Embedded{APIVersion: APIVersion, Kind: Kind, Tier: TierAuto, Containerd: DefaultContainerd, HostPorts: &PortRange{First: 20000, Last: 29999},
-		Retention: Retention{Code: defaultRetention, Environments: defaultRetention}}
+		Retention: Retention{Code: defaultRetention, Environments: defaultRetention, Images: defaultRetention}}
 }
 
 // Load reads the file, lays it over the defaults and checks it. A missing file
@@ -142,7 +144,7 @@ func (c Embedded) Validate() error {
 	for _, kept := range []struct {
 		name string
 		time Duration
-	}{{"code", c.Retention.Code}, {"environments", c.Retention.Environments}} {
+	}{{"code", c.Retention.Code}, {"environments", c.Retention.Environments}, {"images", c.Retention.Images}} {
 		if kept.time < 0 {
 			return fmt.Errorf("retention: %s: %s: give a time such as 336h, or 0 to keep them for ever", kept.name, kept.time)
 		}

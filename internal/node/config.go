@@ -79,6 +79,9 @@ type Config struct {
 	ImageStore *image.Store
 	// NoImages says why there is no ImageStore.
 	NoImages string
+	// ImageRetention is how long after its last use an image is kept that was
+	// pulled and that no pod names. 0: for ever.
+	ImageRetention time.Duration
 	// Environments serves environment volumes. Nil: there are none.
 	Environments volume.Environments
 	// Code serves code volumes. Nil: there are none.

@@ -213,6 +213,7 @@ func (n *Node) keepImages(ctx context.Context) {
 	}
 	for {
 		n.sweepImages(ctx)
+		n.expireImages(ctx)
 		select {
 		case <-ctx.Done():
 			return
@@ -239,6 +240,29 @@ func (n *Node) sweepImages(ctx context.Context) {
 		if _, err := os.Stat(filepath.Join(n.config.podsDir(), uid)); errors.Is(err, os.ErrNotExist) {
 			n.releaseImages(ctx, types.UID(uid))
 		}
+	}
+}
+
+// expireImages removes images that were pulled and that no pod has named for
+// long.
+func (n *Node) expireImages(ctx context.Context) {
+	if n.config.ImageRetention <= 0 || n.noImages() != "" {
+		return
+	}
+	var named []string
+	for _, object := range n.pods.GetStore().List() {
+		if pod, ok := object.(*corev1.Pod); ok {
+			for _, ctr := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+				named = append(named, ctr.Image)
+			}
+		}
+	}
+	removed, err := n.config.ImageStore.Expire(ctx, n.config.Clock.Now().Add(-n.config.ImageRetention), named)
+	if err != nil && ctx.Err() == nil {
+		n.config.Log.Warn("removing images that nobody has used for long", "error", err)
+	}
+	if len(removed) > 0 {
+		n.config.Log.Info("removed images that nobody has used for long", "images", removed)
 	}
 }
 

@@ -157,7 +157,7 @@ func absentImage(t *testing.T, m *harness.Muster, registry *cluster.Registry) {
 		roles: [{name: worker, replicas: 2, gpus: 1, command: ['true']}]}}`, name), "-n", ns, "apply", "-f", "-"), 0)
 	harness.Eventually(t, 60*time.Second, "waiting for the reason", func() error {
 		said := job(t, m, ns, "absent").Status.Message
-		for _, word := range []string{"ErrImagePull", name, "401 Unauthorized"} {
+		for _, word := range []string{"did not start", "within 3s", "ErrImagePull", name, "401 Unauthorized"} {
 			if !strings.Contains(said, word) {
 				return fmt.Errorf("nothing says %q: %s", word, said)
 			}

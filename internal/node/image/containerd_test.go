@@ -199,6 +199,74 @@ func TestPull(t *testing.T) {
 	}
 }
 
+// What was pulled and is not used any more goes, and with it what it was
+// unpacked to; what somebody imported stays.
+func TestPulledImagesExpire(t *testing.T) {
+	ctx := t.Context()
+	r, s := containerd(t)
+	begin := time.Now()
+	now := begin
+	s.now = func() time.Time { return now }
+	registry := cluster.NewRegistry()
+	defer registry.Close()
+	const imported = "muster.test/small:1"
+	if err := r.Import(ctx, Namespace, small(imported, "imported")); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{imported}
+	for _, tag := range []string{"old:1", "named:1", "fetched:1"} {
+		if err := registry.Push(tag, small("any", tag)); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, registry.Host+"/"+tag)
+	}
+	fetch := func(name string) {
+		t.Helper()
+		if _, err := s.Fetch(ctx, Request{Holder: "uid", Name: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range names {
+		fetch(name)
+	}
+	if err := s.Release(ctx, "uid"); err != nil {
+		t.Fatal(err)
+	}
+	expire := func(named ...string) []string {
+		t.Helper()
+		removed, err := s.Expire(ctx, now.Add(-24*time.Hour), named)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return removed
+	}
+	if removed := expire(); len(removed) > 0 {
+		t.Errorf("removed at once: %v", removed)
+	}
+	now = begin.Add(20 * time.Hour)
+	fetch(names[3])
+	if err := s.Release(ctx, "uid"); err != nil {
+		t.Fatal(err)
+	}
+	if removed := expire(names[2]); len(removed) > 0 {
+		t.Errorf("removed early: %v", removed)
+	}
+	now = begin.Add(30 * time.Hour)
+	if removed := expire(); !slices.Equal(removed, names[1:2]) {
+		t.Errorf("removed %v, want %v", removed, names[1:2])
+	}
+	list, err := r.Ctr(ctx, "--namespace", Namespace, "snapshots", "list")
+	if committed := strings.Count(list, "Committed"); err != nil || committed != 3 {
+		t.Errorf("%d images are unpacked, want 3 (%v)\n%s", committed, err, list)
+	}
+	for _, name := range names {
+		_, err := s.Fetch(ctx, Request{Holder: "uid", Name: name, Policy: PolicyNever})
+		if gone := ReasonOf(err) == NeverPulled && err != nil; gone != (name == names[1]) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // Members of a gang ask at once: one pulls, the others find it here.
 func TestPullOnce(t *testing.T) {
 	_, s := containerd(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"time"
 
 	images "github.com/containerd/containerd/api/services/images/v1"
 	transfer "github.com/containerd/containerd/api/services/transfer/v1"
@@ -117,6 +118,9 @@ func (s *Store) ready(ctx context.Context, holder, name string) (Image, error) {
 	if err != nil {
 		return Image{}, fmt.Errorf("unpacking the image %s: %w", name, err)
 	}
+	if err := s.note(ctx, found.Image); err != nil {
+		return Image{}, err
+	}
 	c := v.settings.Config
 	return Image{
 		Name: name, Digest: found.Image.Target.Digest, Env: c.Env, Entrypoint: c.Entrypoint, Command: c.Cmd,
@@ -142,7 +146,10 @@ func (s *Store) pull(ctx context.Context, full reference.Named, credentials []Cr
 	if err != nil {
 		return err
 	}
-	to, err := side(&sides.ImageStore{Name: full.String(), Platforms: []*types.Platform{{OS: "linux", Architecture: runtime.GOARCH}}})
+	to, err := side(&sides.ImageStore{
+		Name: full.String(), Labels: map[string]string{labelUsed: s.now().UTC().Format(time.RFC3339)},
+		Platforms: []*types.Platform{{OS: "linux", Architecture: runtime.GOARCH}},
+	})
 	if err != nil {
 		return err
 	}

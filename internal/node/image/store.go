@@ -46,6 +46,8 @@ type Options struct {
 	// Owner names the Muster whose pods hold images, such as its data folder:
 	// several may use one containerd.
 	Owner string
+	// Now is the clock. Default: the machine's.
+	Now func() time.Time
 }
 
 // Store has images pulled and unpacked by a containerd, which need not be there
@@ -53,6 +55,7 @@ type Options struct {
 // concurrently.
 type Store struct {
 	socket, owner string
+	now           func() time.Time
 	conn          *grpc.ClientConn
 
 	content   content.ContentClient
@@ -82,8 +85,11 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client of containerd: %w", err)
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	return &Store{
-		socket: o.Socket, owner: o.Owner, conn: conn,
+		socket: o.Socket, owner: o.Owner, now: o.Now, conn: conn,
 		content: content.NewContentClient(conn), diff: diff.NewDiffClient(conn), images: images.NewImagesClient(conn),
 		plugins: introspection.NewIntrospectionClient(conn), leases: leases.NewLeasesClient(conn),
 		snapshots: snapshots.NewSnapshotsClient(conn), streams: streaming.NewStreamingClient(conn),
