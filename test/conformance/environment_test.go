@@ -196,3 +196,41 @@ func TestEnvironmentThatCannotBeBuilt(t *testing.T) {
 		t.Errorf("%d placements hold something", n)
 	}
 }
+
+// TestEnvironmentOfATenant: somebody whose namespace is closed, and refuses what
+// reaches for the machine, has an environment built there; what another namespace
+// has of the same requirements is not theirs.
+func TestEnvironmentOfATenant(t *testing.T) {
+	if the.counts || the.vanish == nil {
+		t.Skip("this platform has no tenants, or no agent that brings environments to its nodes")
+	}
+	dir, open := t.TempDir(), make(chan struct{})
+	close(open)
+	line, fetched := the.packages(t, open)
+	kubeconfig, file := filepath.Join(dir, "eve.kubeconfig"), filepath.Join(dir, "requirements.txt")
+	if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := the.muster(t, "user", "add", "eve", "--lifetime", "1h", "--file", kubeconfig); r.Code != 0 {
+		t.Fatalf("muster user add: %s", r.Stderr)
+	}
+	t.Cleanup(func() {
+		if r := the.muster(t, "user", "remove", "eve", "--force", "--yes"); r.Code != 0 {
+			t.Errorf("muster user remove: %s", r.Stderr)
+		}
+	})
+	args := []string{"run", "--code", "none", "--checkpoints", "none", "--gpus", "1", "--image", the.python, "--requirements", file, "--", "python", "-c", "import slowly; print(slowly.WORD)"}
+	ns := the.namespace(t)
+	for i, who := range []platform{*the, {kubeconfig: kubeconfig}} {
+		line := args
+		if i == 0 {
+			line = append([]string{"-n", ns}, args...)
+		}
+		if r := who.muster(t, line...); r.Code != 0 || !strings.Contains(r.Stdout, "built once") {
+			t.Fatalf("exit code %d: %s%s", r.Code, r.Stdout, r.Stderr)
+		}
+		if n := fetched.Load(); n != int32(i)+1 {
+			t.Errorf("the package was fetched %d times, want %d", n, i+1)
+		}
+	}
+}
