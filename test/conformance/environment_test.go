@@ -179,6 +179,31 @@ func TestEnvironmentIsBuiltOnce(t *testing.T) {
 	})
 }
 
+// TestEnvironmentIsBuiltWhileMusterIsAway: manager and agents are replaced while a
+// build runs; what it makes is not made again.
+func TestEnvironmentIsBuiltWhileMusterIsAway(t *testing.T) {
+	if the.counts || the.vanish == nil {
+		t.Skip("no pods of Muster's bring environments to the nodes of this platform")
+	}
+	ns, open := the.namespace(t), make(chan struct{})
+	line, fetched := the.packages(t, open)
+	the.submit(t, ns, "one", fmt.Sprintf("{environment: %s, roles: [{name: worker, replicas: 2, gpus: 1, command: [python, -c, import slowly]}]}", the.environmentYAML(line)))
+	harness.Eventually(t, within, "waiting until the package is fetched", func() error {
+		if fetched.Load() == 0 {
+			return fmt.Errorf("job one says %q", the.job(t, ns, "one").Status.Message)
+		}
+		return nil
+	})
+	if r := the.kubectl(t, "", "-n", v1alpha1.SystemNamespace, "delete", "pods", "-l", "app.kubernetes.io/name=muster", "--wait=false"); r.Code != 0 {
+		t.Fatalf("replacing Muster's pods: %s", r.Stderr)
+	}
+	close(open)
+	the.until(t, ns, "one", v1alpha1.JobSucceeded)
+	if n := fetched.Load(); n != 1 {
+		t.Errorf("the package was fetched %d times", n)
+	}
+}
+
 // TestEnvironmentThatCannotBeBuilt fails the job with the installer's words, and
 // nothing is held.
 func TestEnvironmentThatCannotBeBuilt(t *testing.T) {

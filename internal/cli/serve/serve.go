@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -194,7 +195,11 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 		sources = library
 	}
 	var environments trainingjob.Environments
-	builder := o.builds.open(code)
+	quota, err := resource.ParseQuantity(o.store.quota)
+	if err != nil {
+		return err
+	}
+	builder := o.builds.open(code, quota.Value())
 	if builder != nil {
 		environments = builder
 	}

@@ -45,9 +45,9 @@ func (b *builds) check(stores bool) error {
 }
 
 // open opens the workshop; nil where nothing is built.
-func (b *builds) open(store *depot.Depot) *workshop.Workshop {
+func (b *builds) open(store *depot.Depot, most int64) *workshop.Workshop {
 	if !b.on || store == nil {
 		return nil
 	}
-	return workshop.New(workshop.Options{Store: store, NotStored: depot.ErrNotStored, Index: b.index, NodeSelector: b.nodes, Limit: b.limit})
+	return workshop.New(workshop.Options{Store: store, Most: most, NotStored: depot.ErrNotStored, Index: b.index, NodeSelector: b.nodes, Limit: b.limit})
 }

@@ -6,6 +6,7 @@ import json, os, platform, subprocess, sys, sysconfig
 FOLDER, WORDS = sys.argv[1:3]
 WANTED = os.environ.get("MUSTER_PYTHON", "")
 REQUIREMENTS = os.environ["MUSTER_REQUIREMENTS"]
+MOST = int(os.environ.get("MUSTER_MOST", "0"))
 PYTHON = os.path.join(FOLDER, "bin", "python")
 VERSION = platform.python_version()
 
@@ -58,6 +59,10 @@ if REQUIREMENTS.strip():
     code, words = run(*pip, "install", "--no-cache-dir", "--progress-bar", "off", "--no-color", "-r", listed)
     if code:
         fail("installing the requirements: " + words)
+
+size = sum(os.lstat(os.path.join(at, name)).st_size for at, _, names in os.walk(FOLDER) for name in names)
+if size > MOST > 0:
+    fail("the environment has %.1f GiB, and the store of this cluster takes %.1f GiB of a namespace: ask for less, or put the large packages into the image" % (size / 2**30, MOST / 2**30))
 
 note = os.path.join(FOLDER, ".muster-environment.json")
 with open(note + ".new", "w", encoding="utf-8") as out:

@@ -2,6 +2,7 @@ package workshop
 
 import (
 	_ "embed"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -80,7 +81,7 @@ func (o Options) podFor(job *v1alpha1.TrainingJob, b build) *corev1.Pod {
 func (o Options) variables(b build) []corev1.EnvVar {
 	out := []corev1.EnvVar{
 		{Name: "MUSTER_PROGRAM", Value: escaped(program)}, {Name: "MUSTER_REQUIREMENTS", Value: escaped(b.requirements)}, {Name: "MUSTER_PYTHON", Value: b.python},
-		{Name: "HOME", Value: "/tmp"}, {Name: "PIP_NO_INPUT", Value: "1"}, {Name: "PYTHONNOUSERSITE", Value: "1"},
+		{Name: "MUSTER_MOST", Value: strconv.FormatInt(o.Most, 10)}, {Name: "HOME", Value: "/tmp"}, {Name: "PIP_NO_INPUT", Value: "1"}, {Name: "PYTHONNOUSERSITE", Value: "1"},
 	}
 	if o.Index != "" {
 		out = append(out, corev1.EnvVar{Name: "PIP_INDEX_URL", Value: escaped(o.Index)})

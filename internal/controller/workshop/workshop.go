@@ -43,6 +43,8 @@ type Options struct {
 	Index string
 	// NodeSelector is that of builds: nodes without Muster's agent will not do.
 	NodeSelector map[string]string
+	// Most is how many bytes an environment may have. Default: no bound.
+	Most int64
 	// Limit is how long a build may take. Default: an hour.
 	Limit time.Duration
 	// Now is the clock. Default: [time.Now].

@@ -155,7 +155,7 @@ func TestARefusedBuild(t *testing.T) {
 
 // script runs what a build's container runs, with the machine's Python, in a
 // folder; it returns what would be the container's last words.
-func script(t *testing.T, requirements, python string) (folder, said string, err error) {
+func script(t *testing.T, requirements, python, most string) (folder, said string, err error) {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("there is no python3")
@@ -165,7 +165,7 @@ func script(t *testing.T, requirements, python string) (folder, said string, err
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", start, folder, last)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir(), "HOME=" + t.TempDir(), "PIP_NO_INDEX=1", "MUSTER_PROGRAM=" + program, "MUSTER_REQUIREMENTS=" + requirements, "MUSTER_PYTHON=" + python}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir(), "HOME=" + t.TempDir(), "PIP_NO_INDEX=1", "MUSTER_PROGRAM=" + program, "MUSTER_REQUIREMENTS=" + requirements, "MUSTER_PYTHON=" + python, "MUSTER_MOST=" + most}
 	out, err := cmd.CombinedOutput()
 	words, _ := os.ReadFile(last)
 	t.Logf("%s", out)
@@ -173,7 +173,7 @@ func script(t *testing.T, requirements, python string) (folder, said string, err
 }
 
 func TestTheProgram(t *testing.T) {
-	folder, _, err := script(t, "", "")
+	folder, _, err := script(t, "", "", "1000000000")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,12 +190,13 @@ func TestTheProgram(t *testing.T) {
 }
 
 func TestWhatTheProgramSaysOfFailure(t *testing.T) {
-	for name, c := range map[string]struct{ requirements, python, says string }{
-		"no such package": {"nothing-of-this-name==1.2", "", "No matching distribution found for nothing-of-this-name==1.2"},
-		"another Python":  {"", "3.1", "the job asks for 3.1"},
+	for name, c := range map[string]struct{ requirements, python, most, says string }{
+		"no such package": {"nothing-of-this-name==1.2", "", "0", "No matching distribution found for nothing-of-this-name==1.2"},
+		"another Python":  {"", "3.1", "0", "the job asks for 3.1"},
+		"too large":       {"", "", "10", "the store of this cluster takes 0.0 GiB of a namespace"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			folder, said, err := script(t, c.requirements, c.python)
+			folder, said, err := script(t, c.requirements, c.python, c.most)
 			if err == nil || !strings.Contains(said, c.says) {
 				t.Errorf("it ended with %v and said %q, want %q", err, said, c.says)
 			}

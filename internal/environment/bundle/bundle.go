@@ -17,6 +17,9 @@ const NoteFile = ".muster-environment.json"
 const (
 	// MaxNoteBytes is the size of the largest note that is read.
 	MaxNoteBytes = 64 << 10
+	// MaxBytes is the sum of the sizes of the largest environment that is packed,
+	// as its files say: one that is full of holes has no room elsewhere.
+	MaxBytes = 64 << 30
 	// maxSearchPath is that of the longest search path: variables of a container
 	// are bounded.
 	maxSearchPath = 16 << 10

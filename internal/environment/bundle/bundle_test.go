@@ -87,6 +87,11 @@ func TestUnfinishedBuilds(t *testing.T) {
 		"a path within": func(t *testing.T, _, note string) {
 			must(t, os.WriteFile(note, []byte(`{"python": "3.13", "searchPath": "bin"}`), 0o600))
 		},
+		"a file of holes": func(t *testing.T, dir, _ string) {
+			path := filepath.Join(dir, "holes")
+			must(t, os.WriteFile(path, nil, 0o600))
+			must(t, os.Truncate(path, MaxBytes+1))
+		},
 		"a socket": func(t *testing.T, dir, _ string) {
 			t.Chdir(dir) // the names of sockets are short
 			l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", "socket")

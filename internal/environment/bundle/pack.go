@@ -44,6 +44,7 @@ func Pack(ctx context.Context, folder, path string) (Packed, error) {
 type packing struct {
 	root *os.Root
 	out  *tar.Writer
+	size int64
 }
 
 func (p *packing) all(ctx context.Context) error {
@@ -84,6 +85,9 @@ func (p *packing) file(h *tar.Header, name string, info fs.FileInfo) error {
 	h.Typeflag, h.Size = tar.TypeReg, info.Size()
 	if info.Mode()&0o111 == 0 {
 		h.Mode = 0o644
+	}
+	if p.size += h.Size; p.size > MaxBytes {
+		return fmt.Errorf("at %s it has more than %d GiB", name, MaxBytes>>30)
 	}
 	if err := p.out.WriteHeader(h); err != nil {
 		return err
