@@ -129,6 +129,11 @@ const (
 	// LabelPlaceholder is, on a pod that only asks the cluster's autoscaler for a
 	// node, the UID of the Gang for which it does. It never runs, and is no work.
 	LabelPlaceholder = "muster.dev/placeholder"
+	// LabelBuild is, on a pod that builds an environment, the first 63 digits of its
+	// key. A tenant's network is open to packages for such pods.
+	LabelBuild = "muster.dev/build"
+	// AnnotationRefused is, on such a pod, why the store does not take what it made.
+	AnnotationRefused = "muster.dev/refused"
 	// AnnotationGPUResources is, on the namespace [SystemNamespace], the extended
 	// resources that count GPUs on this cluster, separated by commas, so that
 	// those who only look know them. Absent: [ResourceGPU].
@@ -175,7 +180,8 @@ const (
 	CodeDriver = "code.muster.dev"
 	// EnvironmentDriver is the ephemeral CSI driver name of a volume that
 	// holds a prepared Python environment, read-only. Attribute "key": the
-	// environment's content key; or "path": a folder on the node.
+	// environment's content key; or "path": a folder on the node. On a cluster
+	// attribute "build", "true": the empty folder in which it is to be built.
 	EnvironmentDriver = "environment.muster.dev"
 
 	// ConditionPodUsage is the type of the pod condition by which a node

@@ -63,7 +63,7 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="self.framework != 'TensorFlow' || !self.roles.exists(r, r.name == 'ps') || self.roles.exists(r, r.name in ['worker', 'chief', 'master'])",message="roles: parameter servers (ps) without workers: add a role named worker (or chief)"
 // +kubebuilder:validation:XValidation:rule="!self.roles.exists(r, r.name == 'chief' && has(r.replicas) && r.replicas != 1)",message="roles: chief must have exactly 1 replica"
-// +kubebuilder:validation:XValidation:rule="!(has(self.environment) && has(self.environment.image) && size(self.environment.image) > 0 && (has(self.environment.requirements) || has(self.environment.path)))",message="environment: give one of requirements, path and image, not several"
+// +kubebuilder:validation:XValidation:rule="!(has(self.environment) && has(self.environment.image) && size(self.environment.image) > 0 && has(self.environment.path))",message="environment: give one of path and image, not both"
 // +kubebuilder:validation:XValidation:rule="!has(self.topology) || !has(self.topology.required) || !self.topology.required || self.roles.all(r, !has(r.spread) || !has(r.spread.required) || !r.spread.required || !has(r.replicas) || r.replicas < 2 || (r.spread.over == 'node' && self.topology.within != 'node') || (r.spread.over == 'nvlink' && self.topology.within in ['zone', 'rack']) || (r.spread.over == 'rack' && self.topology.within == 'zone'))",message="topology asks for all members within one domain and spread for no two of a role in one: spread over a narrower level than topology.within (from wide to narrow: zone, rack, nvlink, node), or do not require both"
 // +kubebuilder:validation:XValidation:rule="self.roles.all(r, !has(r.minReplicas) || (has(r.replicas) ? r.replicas : 1) == r.minReplicas) || !has(self.framework) || self.framework == 'None'",message="roles: minReplicas below replicas (a job that grows and shrinks) needs framework None: members of TensorFlow and PyTorch are told of one another when they start, and cannot come and go"
 type TrainingJobSpec struct {
@@ -387,16 +387,17 @@ type Code struct {
 }
 
 // Environment is a Python environment. Give one of requirements, path and
-// image.
+// image; on a cluster requirements may go with an image.
 type Environment struct {
 	// Requirements is the text of a requirements.txt. It is installed into a
-	// virtual environment once and cached by content.
+	// virtual environment once and cached by content. On a cluster that is one for
+	// the Python of the job's image, and what the image has is seen in it.
 	//
 	// +kubebuilder:validation:MaxLength=65536
 	Requirements string `json:"requirements,omitempty"`
 
 	// Python is the Python version to use with requirements: "3", "3.11".
-	// Default: the machine's python3.
+	// Default: the machine's, or the image's, python3.
 	//
 	// +kubebuilder:validation:Pattern=`^3(\.[0-9]+)?$`
 	Python string `json:"python,omitempty"`

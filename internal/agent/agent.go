@@ -37,8 +37,8 @@ type Options struct {
 	// CDIDir is where the container runtime looks for descriptions of devices.
 	// Default: /var/run/cdi.
 	CDIDir string
-	// Door is the address of the manager's door, from which code of jobs is
-	// fetched, and DoorToken the file with this agent's token for it. Empty: code
+	// Door is the address of the manager's door, from which code and environments
+	// of jobs are fetched, and DoorToken the file with this agent's token for it. Empty: code
 	// is not this agent's.
 	Door, DoorToken string
 	// HealthAddress is what /healthz and /readyz are served on, as host:port.
@@ -89,7 +89,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	code, err := codeOf(o, set)
+	volumes, err := volumesOf(o, set)
 	if err != nil {
 		return err
 	}
@@ -108,8 +108,8 @@ func Run(ctx context.Context, o Options) error {
 		})
 	}
 	group.Go(func() error { return d.publish(ctx, helper) })
-	if code != nil {
-		group.Go(func() error { return code.Run(ctx) })
+	for _, one := range volumes {
+		group.Go(func() error { return one.Run(ctx) })
 	}
 	return group.Wait()
 }

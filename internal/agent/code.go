@@ -12,13 +12,14 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/agent/codevolume"
 	"github.com/muster-dev/muster/internal/door/visitor"
+	"github.com/muster-dev/muster/internal/environment/bundle"
 )
 
-// codeOf is the driver of volumes with code, which is fetched at the manager's
-// door; nil where that is not this agent's.
-func codeOf(o Options, set kubernetes.Interface) (*codevolume.Server, error) {
+// volumesOf are the drivers of volumes with code and with environments, which are
+// fetched at the manager's door; none where that is not this agent's.
+func volumesOf(o Options, set kubernetes.Interface) ([]*codevolume.Server, error) {
 	if o.Door == "" {
-		return nil, nil //nolint:nilnil // no door is no error
+		return nil, nil
 	}
 	door := visitor.Direct(visitor.DirectOptions{
 		Address: o.Door,
@@ -42,5 +43,25 @@ func codeOf(o Options, set kubernetes.Interface) (*codevolume.Server, error) {
 			return strings.TrimSpace(string(raw)), nil
 		},
 	})
-	return codevolume.New(codevolume.Options{Node: o.Node, KubeletDir: o.KubeletDir, Fetcher: door, Log: o.Log})
+	code, err := codevolume.New(codevolume.Options{Node: o.Node, KubeletDir: o.KubeletDir, Fetcher: door, Log: o.Log})
+	if err != nil {
+		return nil, err
+	}
+	environments, err := codevolume.New(codevolume.Options{
+		Node: o.Node, KubeletDir: o.KubeletDir, Fetcher: environmentsAt{door}, Keeper: environmentsAt{door}, Log: o.Log,
+	})
+	return []*codevolume.Server{code, environments}, err
+}
+
+// environmentsAt are those that the door has, by digests that are their keys.
+type environmentsAt struct{ door *visitor.Visitor }
+
+// Fetch lays an environment out.
+func (e environmentsAt) Fetch(ctx context.Context, namespace, digest, dst string) error {
+	return e.door.FetchEnvironment(ctx, namespace, strings.TrimPrefix(digest, "sha256:"), dst)
+}
+
+// Keep sends an environment.
+func (e environmentsAt) Keep(ctx context.Context, namespace, digest string, packed bundle.Packed, file string) error {
+	return e.door.SendEnvironment(ctx, namespace, strings.TrimPrefix(digest, "sha256:"), packed, file)
 }

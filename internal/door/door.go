@@ -150,6 +150,9 @@ func (d *Door) handler() http.Handler {
 	const code = "/v1/namespaces/{namespace}/code/{digest}"
 	add("GET "+code, d.lanes.down, d.sendCode) // HEAD, too
 	add("PUT "+code, d.lanes.up, d.takeCode)
+	const environment = "/v1/namespaces/{namespace}/environments/{key}"
+	add("GET "+environment, d.lanes.down, d.sendEnvironment) // HEAD, too
+	add("PUT "+environment, d.lanes.up, d.takeEnvironment)
 	add("GET /v1/namespaces/{namespace}/why/{job}", d.lanes.answer, d.why)
 	add("POST /v1/namespaces/{namespace}/plan", d.lanes.answer, d.plan)
 	add("GET /v1/namespaces/{namespace}/top", d.lanes.answer, d.top)

@@ -43,12 +43,15 @@ func (u *Upkeep) Start(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			u.Log.Warn("old code could not be removed", "error", err)
 		}
-		if pruned.Snapshots > 0 || pruned.Contents > 0 {
-			u.Log.Info("old code was removed", "snapshots", pruned.Snapshots, "contents", pruned.Contents, "bytes", pruned.Bytes)
+		if pruned != (depot.Pruned{}) {
+			u.Log.Info("old code was removed", "snapshots", pruned.Snapshots, "contents", pruned.Contents, "environments", pruned.Environments, "bytes", pruned.Bytes)
 		}
 		timer.Reset(upkeepEvery)
 	}
 }
+
+// attributes name, in a volume of a driver, what it holds.
+var attributes = map[string]string{v1alpha1.CodeDriver: "snapshot", v1alpha1.EnvironmentDriver: "key"}
 
 // prune removes what no job and no pod names. If these cannot be read nothing is
 // removed.
@@ -64,6 +67,7 @@ func (u *Upkeep) prune(ctx context.Context) (depot.Pruned, error) {
 			named[client.ObjectKey{Namespace: job.Namespace, Name: job.Spec.Code.Snapshot}] = true
 		}
 		named[client.ObjectKey{Namespace: job.Namespace, Name: job.Status.CodeSnapshot}] = true
+		named[client.ObjectKey{Namespace: job.Namespace, Name: job.Status.EnvironmentKey}] = true
 	}
 	var pods corev1.PodList
 	if err := u.Jobs.List(ctx, &pods); err != nil {
@@ -71,12 +75,12 @@ func (u *Upkeep) prune(ctx context.Context) (depot.Pruned, error) {
 	}
 	for i := range pods.Items {
 		for _, v := range pods.Items[i].Spec.Volumes {
-			if v.CSI != nil && v.CSI.Driver == v1alpha1.CodeDriver {
-				named[client.ObjectKey{Namespace: pods.Items[i].Namespace, Name: v.CSI.VolumeAttributes["snapshot"]}] = true
+			if v.CSI != nil {
+				named[client.ObjectKey{Namespace: pods.Items[i].Namespace, Name: v.CSI.VolumeAttributes[attributes[v.CSI.Driver]]}] = true
 			}
 		}
 	}
-	return u.Code.Prune(ctx, func(namespace, digest string) bool {
-		return named[client.ObjectKey{Namespace: namespace, Name: digest}]
+	return u.Code.Prune(ctx, func(namespace, name string) bool {
+		return named[client.ObjectKey{Namespace: namespace, Name: name}]
 	})
 }

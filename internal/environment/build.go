@@ -117,7 +117,7 @@ func (b *build) install(ctx context.Context) error {
 	if err := b.command(ctx, func(line string) { frozen.WriteString(line + "\n") }, append(pip, "freeze", "--all")...); err != nil {
 		return fmt.Errorf("listing what was installed: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(b.home, freezeFile), []byte(mask(frozen.String())), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(b.home, freezeFile), []byte(Mask(frozen.String())), 0o644); err != nil {
 		return fmt.Errorf("writing what was installed: %w", full(err))
 	}
 	return nil
@@ -187,7 +187,7 @@ type masked struct {
 func (m *masked) Write(p []byte) (int, error) {
 	m.partial += string(p)
 	if i := strings.LastIndexByte(m.partial, '\n'); i >= 0 {
-		_, err := io.WriteString(m.out, mask(m.partial[:i+1]))
+		_, err := io.WriteString(m.out, Mask(m.partial[:i+1]))
 		m.partial = m.partial[i+1:]
 		return len(p), err
 	}

@@ -176,14 +176,17 @@ func (b *Builder) see(ctx context.Context, id string) {
 		return // Muster is stopping: the next one starts over
 	}
 	if err != nil {
-		b.opts.Log.Warn("an environment could not be made", "key", state.Key, "err", mask(err.Error()))
-		state = State{Phase: Failed, Key: state.Key, Message: mask(err.Error())}
+		b.opts.Log.Warn("an environment could not be made", "key", state.Key, "err", Mask(err.Error()))
+		state = State{Phase: Failed, Key: state.Key, Message: Mask(err.Error())}
 	}
 	b.tell(id, state, true)
 }
 
 // provide makes the environment, or finds it made.
 func (b *Builder) provide(ctx context.Context, r Request, tell func(State)) (State, error) {
+	if r.Image != "" {
+		return State{}, fmt.Errorf("requirements are installed for this machine's own Python, and not in the image %s; give one of the two", r.Image)
+	}
 	if r.Path != "" {
 		if r.Requirements != "" || r.Python != "" {
 			return State{}, errors.New("give requirements or the path of an environment, not both")
@@ -198,7 +201,7 @@ func (b *Builder) provide(ctx context.Context, r Request, tell func(State)) (Sta
 		}
 		return State{Phase: Ready, Key: found.existingKey(path), Path: path, Message: "Python " + found.Version + " at " + path}, nil
 	}
-	text, err := normalise(r.Requirements)
+	text, err := Normalise(r.Requirements)
 	if err != nil {
 		return State{}, err
 	}

@@ -263,6 +263,7 @@ func TestExistingEnvironment(t *testing.T) {
 		"broken":   {Request{Path: broken}, "cannot open libpython"},
 		"strange":  {Request{Path: strange}, "does not answer like a Python"},
 		"both":     {Request{Path: good, Requirements: "six"}, "not both"},
+		"an image": {Request{Requirements: "six", Image: "tf:2"}, "not in the image tf:2"},
 		"relative": {Request{Path: "venv"}, "must begin with /"},
 	} {
 		t.Run(name, func(t *testing.T) {

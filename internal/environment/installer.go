@@ -37,13 +37,13 @@ func (p *pipProgress) line(text string) {
 	defer p.mu.Unlock()
 	if m := collecting.FindStringSubmatch(text); m != nil {
 		p.collected++
-		p.tell(fmt.Sprintf("resolving requirements: %s (%d packages so far)", mask(m[1]), p.collected), 0, 0)
+		p.tell(fmt.Sprintf("resolving requirements: %s (%d packages so far)", Mask(m[1]), p.collected), 0, 0)
 	} else if m := downloading.FindStringSubmatch(text); m != nil {
 		size := ""
 		if m[2] != "" {
 			size = " (" + m[2] + ")"
 		}
-		p.tell("downloading "+filepath.Base(mask(m[1]))+size, 0, 0)
+		p.tell("downloading "+filepath.Base(Mask(m[1]))+size, 0, 0)
 	} else if m := building.FindStringSubmatch(text); m != nil {
 		p.tell("compiling "+m[1], 0, 0)
 	} else if m := installing.FindStringSubmatch(text); m != nil {
@@ -140,7 +140,7 @@ func (w *pipWords) explain(err error) string {
 	if len(lines) == 0 {
 		lines = w.last
 	}
-	text := mask(strings.Join(lines, "\n"))
+	text := Mask(strings.Join(lines, "\n"))
 	if text == "" {
 		return err.Error()
 	}

@@ -18,11 +18,11 @@ var allowedOptions = map[string]bool{
 	"--require-hashes": true, "--pre": true, "--trusted-host": true, "--use-feature": true,
 }
 
-// normalise reads a requirements file and returns what matters in it: one
+// Normalise reads a requirements file and returns what matters in it: one
 // requirement or option a line, in order (the order of indexes counts),
 // without comments and with single spaces. It refuses lines that refer to
 // files.
-func normalise(text string) (string, error) {
+func Normalise(text string) (string, error) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	var out strings.Builder
@@ -70,15 +70,15 @@ func checkLine(line string) error {
 		}
 		switch {
 		case short == "-e" || name == "--editable":
-			return fmt.Errorf("%q installs from a folder; %s", mask(line), advice)
+			return fmt.Errorf("%q installs from a folder; %s", Mask(line), advice)
 		case short == "-r" || name == "--requirement":
-			return fmt.Errorf("%q includes another file; copy its lines here", mask(line))
+			return fmt.Errorf("%q includes another file; copy its lines here", Mask(line))
 		case short == "-c" || name == "--constraint":
-			return fmt.Errorf("%q reads another file; write the versions here", mask(line))
+			return fmt.Errorf("%q reads another file; write the versions here", Mask(line))
 		case !allowedOptions[short]:
 			return fmt.Errorf("the option %q is not allowed here; allowed are --index-url, --extra-index-url, --find-links, --no-index, --trusted-host, --no-binary, --only-binary, --prefer-binary, --pre, --require-hashes and --use-feature", name)
 		case (short == "-f" || name == "--find-links") && !remote(value):
-			return fmt.Errorf("%q refers to a folder; only http:// and https:// addresses mean the same on every machine", mask(line))
+			return fmt.Errorf("%q refers to a folder; only http:// and https:// addresses mean the same on every machine", Mask(line))
 		}
 		return nil
 	}
@@ -96,7 +96,7 @@ func checkLine(line string) error {
 	case strings.Contains(lower, "file:"), strings.HasPrefix(lower, "."), strings.HasPrefix(lower, "/"), strings.HasPrefix(lower, "~"),
 		strings.Contains(lower, "/") && !strings.Contains(lower, "://"),
 		strings.HasSuffix(lower, ".whl"), strings.HasSuffix(lower, ".tar.gz"), strings.HasSuffix(lower, ".zip"):
-		return fmt.Errorf("%q refers to a file; %s", mask(line), advice)
+		return fmt.Errorf("%q refers to a file; %s", Mask(line), advice)
 	}
 	return nil
 }
@@ -117,9 +117,9 @@ func remote(text string) bool {
 
 var address = regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s'"]+`)
 
-// mask takes passwords and tokens out of the addresses in a text, so that it
+// Mask takes passwords and tokens out of the addresses in a text, so that it
 // may be logged and shown.
-func mask(text string) string {
+func Mask(text string) string {
 	return address.ReplaceAllStringFunc(text, func(found string) string {
 		u, err := url.Parse(found)
 		if err != nil {

@@ -39,7 +39,7 @@ func TestNormalise(t *testing.T) {
 		"version with a local part": {in: "torch==2.1.0+cpu", want: "torch==2.1.0+cpu\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := normalise(c.in)
+			got, err := Normalise(c.in)
 			if c.problem == "" {
 				if err != nil || got != c.want {
 					t.Errorf("%q, %v", got, err)
@@ -60,7 +60,7 @@ func TestMask(t *testing.T) {
 		"https://u:%zz@x.test/a":                                           "https://****@x.test/a",
 		"nothing to hide at https://y.test/a@v1":                           "nothing to hide at https://y.test/a@v1",
 	} {
-		if got := mask(in); got != want {
+		if got := Mask(in); got != want {
 			t.Errorf("%q becomes %q", in, got)
 		}
 	}

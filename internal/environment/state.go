@@ -16,6 +16,9 @@ type Request struct {
 	Python string
 	// Path is the folder of an existing virtual or conda environment.
 	Path string
+	// Image is the container image whose Python is meant, beside requirements or a
+	// version. Empty: the machine's. A [Builder] makes none for images.
+	Image string
 }
 
 // Phase is how far a request has come.
@@ -40,6 +43,9 @@ type State struct {
 	// Path is the environment's folder, with bin/python in it, once it is
 	// ready.
 	Path string
+	// SearchPath is, once an environment for an image is ready, PATH as the image
+	// has it.
+	SearchPath string
 	// Message says in words what is going on, or what went wrong: of a build
 	// that failed, the installer's own words.
 	Message string
@@ -51,6 +57,6 @@ type State struct {
 // ID names the request in what [Builder.Changes] tells before its key is
 // known.
 func (r Request) ID() string {
-	sum := sha256.Sum256([]byte(r.Requirements + "\x00" + r.Python + "\x00" + r.Path))
+	sum := sha256.Sum256([]byte(r.Requirements + "\x00" + r.Python + "\x00" + r.Path + "\x00" + r.Image))
 	return "request-" + hex.EncodeToString(sum[:16])
 }

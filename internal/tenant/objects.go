@@ -87,8 +87,8 @@ func (t Tenant) names() *rbacv1.ClusterRoleBinding {
 	}
 }
 
-// network closes the namespace, but for members of gangs among themselves and
-// the cluster's DNS. A policy cannot say "of the same gang"; within one
+// network closes the namespace, but for members of gangs among themselves, the
+// cluster's DNS, and what builds of environments fetch. A policy cannot say "of the same gang"; within one
 // tenant's namespace all gangs are one tenant's.
 func (t Tenant) network() []client.Object {
 	members := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: v1alpha1.LabelGang, Operator: metav1.LabelSelectorOpExists}}}
@@ -103,6 +103,7 @@ func (t Tenant) network() []client.Object {
 			Ingress: []networkingv1.NetworkPolicyIngressRule{{From: peers}},
 			Egress:  []networkingv1.NetworkPolicyEgressRule{{To: peers}},
 		}},
+		t.packages(),
 		&networkingv1.NetworkPolicy{ObjectMeta: t.named("muster-names"), Spec: networkingv1.NetworkPolicySpec{
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
 			Egress: []networkingv1.NetworkPolicyEgressRule{{
@@ -111,4 +112,25 @@ func (t Tenant) network() []client.Object {
 			}},
 		}},
 	}
+}
+
+// packages lets pods by which Muster builds an environment reach the world's
+// indexes of packages, by HTTPS: what lies outside of networks that are private, or
+// of this link, such as the cluster's own and that of a cloud's metadata. Such pods
+// run what packages bring along. Nothing but Muster gives them their label.
+func (t Tenant) packages() client.Object {
+	tcp, https := corev1.ProtocolTCP, intstr.FromInt32(443)
+	return &networkingv1.NetworkPolicy{ObjectMeta: t.named("muster-builds"), Spec: networkingv1.NetworkPolicySpec{
+		PodSelector: metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: v1alpha1.LabelBuild, Operator: metav1.LabelSelectorOpExists}}},
+		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
+		Egress: []networkingv1.NetworkPolicyEgressRule{{
+			To: []networkingv1.NetworkPolicyPeer{
+				{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: []string{
+					"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16",
+				}}},
+				{IPBlock: &networkingv1.IPBlock{CIDR: "2000::/3"}},
+			},
+			Ports: []networkingv1.NetworkPolicyPort{{Protocol: &tcp, Port: &https}},
+		}},
+	}}
 }

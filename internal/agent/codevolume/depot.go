@@ -26,13 +26,17 @@ type Fetcher interface {
 	Fetch(ctx context.Context, namespace, digest, dst string) error
 }
 
-// depot is what a node keeps of code.
+// depot is what a node keeps of code, or of environments.
 type depot struct {
 	dir     string
 	fetcher Fetcher
-	keep    time.Duration
-	now     func() time.Time
-	log     *slog.Logger
+	// keeper takes what was built here. Nil: it is code.
+	keeper Keeper
+	// built has something whenever a build has ended.
+	built chan struct{}
+	keep  time.Duration
+	now   func() time.Time
+	log   *slog.Logger
 
 	fetches singleflight.Group
 	// mu is held while volumes come and go; not while code is fetched.
@@ -46,6 +50,9 @@ type volume struct {
 	// Owner is the job, or the pod of one that names none.
 	Owner  string `json:"owner"`
 	Target string `json:"target"`
+	// Build says that the pod builds the environment that the digest is the key
+	// of.
+	Build bool `json:"build,omitempty"`
 }
 
 var (
@@ -58,7 +65,7 @@ var (
 func (v volume) check() error {
 	switch {
 	case !digests.MatchString(v.Digest):
-		return fmt.Errorf("the attribute snapshot is %q: give the digest of a snapshot, sha256: and 64 hexadecimal digits", v.Digest)
+		return fmt.Errorf("the attribute says %q: give the digest of a snapshot (snapshot: sha256: and 64 hexadecimal digits) or the key of an environment (key: the digits alone)", v.Digest)
 	case !names.MatchString(v.Namespace):
 		return fmt.Errorf("the pod's namespace is %q: does the CSIDriver object say podInfoOnMount?", v.Namespace)
 	case !names.MatchString(v.Owner):
@@ -67,6 +74,14 @@ func (v volume) check() error {
 		return fmt.Errorf("the target path is %q: give a whole path", v.Target)
 	}
 	return nil
+}
+
+// what is kept here, for a person.
+func (d *depot) what() string {
+	if d.keeper != nil {
+		return "environment"
+	}
+	return "code"
 }
 
 func (v volume) hex() string { return strings.TrimPrefix(v.Digest, "sha256:") }
@@ -82,7 +97,7 @@ func (d *depot) checkout(v volume) string {
 func (d *depot) record(handle string) string { return filepath.Join(d.dir, "volumes", handle+".json") }
 
 func (d *depot) prepare() error {
-	for _, name := range []string{"trees", "checkouts", "volumes"} {
+	for _, name := range []string{"trees", "checkouts", "volumes", "builds", "outbox"} {
 		if err := os.MkdirAll(filepath.Join(d.dir, name), 0o700); err != nil {
 			return fmt.Errorf("making the folders of code: %w", err)
 		}
@@ -97,7 +112,7 @@ func (d *depot) fetch(ctx context.Context, v volume) error {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("fetching code %s: %w", v.Digest, err)
+		return fmt.Errorf("fetching %s %s: %w", d.what(), v.Digest, err)
 	}
 	// Who asked first may give up before it is there, and asks again later: it is
 	// fetched to its end all the same.
@@ -109,10 +124,10 @@ func (d *depot) fetch(ctx context.Context, v volume) error {
 		ctx, cancel := context.WithTimeout(life, fetchWithin)
 		defer cancel()
 		began := d.now()
-		d.log.Info("fetching code", "namespace", v.Namespace, "digest", v.Digest)
+		d.log.Info("fetching", "namespace", v.Namespace, "digest", v.Digest)
 		err := d.fetcher.Fetch(ctx, v.Namespace, v.Digest, path)
 		if err == nil {
-			d.log.Info("fetched code", "namespace", v.Namespace, "digest", v.Digest, "took", d.now().Sub(began))
+			d.log.Info("fetched", "namespace", v.Namespace, "digest", v.Digest, "took", d.now().Sub(began))
 		}
 		return nil, err
 	})
@@ -124,7 +139,7 @@ func (d *depot) fetch(ctx context.Context, v volume) error {
 		err = fmt.Errorf("it is still on its way: %w", ctx.Err())
 	}
 	if err != nil {
-		return fmt.Errorf("fetching code %s of namespace %s: %w", v.Digest, v.Namespace, err)
+		return fmt.Errorf("fetching %s %s of namespace %s: %w", d.what(), v.Digest, v.Namespace, err)
 	}
 	return nil
 }
@@ -135,8 +150,9 @@ func (d *depot) touch(path string) bool {
 	return os.Chtimes(path, now, now) == nil
 }
 
-// open makes a volume's checkout and records the volume. The tree must be
-// there.
+// open records a volume, and returns what it shows: of code a checkout, which it
+// makes; of an environment the tree itself, since nobody writes to it; of a build
+// a workbench. The tree must be there.
 func (d *depot) open(handle string, v volume) (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -146,6 +162,12 @@ func (d *depot) open(handle string, v volume) (string, error) {
 	}
 	if err := writeWhole(d.record(handle), raw); err != nil {
 		return "", fmt.Errorf("recording volume %s: %w", handle, err)
+	}
+	switch {
+	case v.Build:
+		return d.workbench(handle)
+	case d.keeper != nil:
+		return d.tree(v), nil
 	}
 	path := d.checkout(v)
 	if _, err := os.Stat(path); err == nil {
@@ -177,6 +199,9 @@ func (d *depot) close(handle string) error {
 	v, known := all[handle]
 	if !known {
 		return nil
+	}
+	if v.Build {
+		return d.finish(handle)
 	}
 	if err := os.Remove(d.record(handle)); err != nil {
 		return fmt.Errorf("forgetting volume %s: %w", handle, err)
@@ -236,7 +261,12 @@ func (d *depot) tidy() error {
 	needed := map[string]bool{}
 	for handle, v := range all {
 		if _, err := os.Stat(filepath.Dir(v.Target)); errors.Is(err, fs.ErrNotExist) {
-			if err := os.Remove(d.record(handle)); err != nil {
+			if v.Build {
+				err = d.finish(handle)
+			} else {
+				err = os.Remove(d.record(handle))
+			}
+			if err != nil {
 				return fmt.Errorf("forgetting volume %s: %w", handle, err)
 			}
 			delete(all, handle)
@@ -245,6 +275,11 @@ func (d *depot) tidy() error {
 		needed[d.tree(v)] = true
 	}
 	var errs []error
+	for _, path := range glob(d.dir, "builds", "*") {
+		if _, known := all[filepath.Base(path)]; !known {
+			errs = append(errs, os.RemoveAll(path))
+		}
+	}
 	for _, path := range glob(d.dir, "checkouts", "*") {
 		errs = append(errs, d.drop(path, all))
 	}

@@ -28,8 +28,13 @@ type Options struct {
 	Node string
 	// KubeletDir is the kubelet's folder. Default: /var/lib/kubelet.
 	KubeletDir string
-	// Fetcher is where code comes from.
+	// Fetcher is where code comes from, or environments.
 	Fetcher Fetcher
+	// Keeper is where environments go that were built here. With one the driver is
+	// environment.muster.dev, and its volumes hold environments: the digest is then
+	// the environment's key, with "sha256:" before it. Default: the driver is
+	// code.muster.dev.
+	Keeper Keeper
 	// Keep is for how long a tree stays that nothing needs. Default: a day.
 	Keep time.Duration
 	// Now is the clock. Default: time.Now.
@@ -44,6 +49,8 @@ const tidyEvery = time.Hour
 // The attributes of a volume: ours, and those that the kubelet adds.
 const (
 	attributeSnapshot  = "snapshot"
+	attributeKey       = "key"
+	attributeBuild     = "build"
 	attributeJob       = "job"
 	attributeNamespace = "csi.storage.k8s.io/pod.namespace"
 	attributePod       = "csi.storage.k8s.io/pod.uid"
@@ -75,12 +82,20 @@ func New(o Options) (*Server, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{options: o}
-	s.depot = &depot{dir: s.folder(), fetcher: o.Fetcher, keep: o.Keep, now: o.Now, log: o.Log}
+	s.depot = &depot{dir: s.folder(), fetcher: o.Fetcher, keeper: o.Keeper, keep: o.Keep, now: o.Now, log: o.Log, built: make(chan struct{}, 1)}
 	return s, s.depot.prepare()
 }
 
+// driver is the name under which kubelets and pods know it.
+func (s *Server) driver() string {
+	if s.options.Keeper != nil {
+		return v1alpha1.EnvironmentDriver
+	}
+	return v1alpha1.CodeDriver
+}
+
 func (s *Server) folder() string {
-	return filepath.Join(s.options.KubeletDir, "plugins", v1alpha1.CodeDriver)
+	return filepath.Join(s.options.KubeletDir, "plugins", s.driver())
 }
 
 func (s *Server) socket() string { return filepath.Join(s.folder(), "csi.sock") }
@@ -95,9 +110,15 @@ func (s *Server) Run(ctx context.Context) error {
 		})
 	})
 	group.Go(func() error {
-		path := filepath.Join(s.options.KubeletDir, "plugins_registry", v1alpha1.CodeDriver+"-reg.sock")
+		path := filepath.Join(s.options.KubeletDir, "plugins_registry", s.driver()+"-reg.sock")
 		return serve(ctx, path, func(g *grpc.Server) { registerapi.RegisterRegistrationServer(g, s) })
 	})
+	if s.options.Keeper != nil {
+		group.Go(func() error {
+			s.depot.deliver(ctx)
+			return nil
+		})
+	}
 	group.Go(func() error {
 		tick := time.NewTicker(tidyEvery)
 		defer tick.Stop()
@@ -137,20 +158,20 @@ func serve(ctx context.Context, path string, register func(*grpc.Server)) error 
 
 // GetInfo tells the kubelet what is offered, and where.
 func (s *Server) GetInfo(context.Context, *registerapi.InfoRequest) (*registerapi.PluginInfo, error) {
-	return &registerapi.PluginInfo{Type: registerapi.CSIPlugin, Name: v1alpha1.CodeDriver, Endpoint: s.socket(), SupportedVersions: []string{"1.0.0"}}, nil
+	return &registerapi.PluginInfo{Type: registerapi.CSIPlugin, Name: s.driver(), Endpoint: s.socket(), SupportedVersions: []string{"1.0.0"}}, nil
 }
 
 // NotifyRegistrationStatus hears whether the kubelet took it.
 func (s *Server) NotifyRegistrationStatus(_ context.Context, r *registerapi.RegistrationStatus) (*registerapi.RegistrationStatusResponse, error) {
 	if !r.PluginRegistered {
-		s.options.Log.Error("the kubelet does not take the driver "+v1alpha1.CodeDriver, "error", r.Error)
+		s.options.Log.Error("the kubelet does not take the driver "+s.driver(), "error", r.Error)
 	}
 	return &registerapi.RegistrationStatusResponse{}, nil
 }
 
 // GetPluginInfo is CSI's.
 func (s *Server) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
-	return &csi.GetPluginInfoResponse{Name: v1alpha1.CodeDriver, VendorVersion: "1"}, nil
+	return &csi.GetPluginInfoResponse{Name: s.driver(), VendorVersion: "1"}, nil
 }
 
 // GetPluginCapabilities is CSI's: none but the node's half.
@@ -177,6 +198,9 @@ func (s *Server) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRe
 func (s *Server) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
 	a := r.GetVolumeContext()
 	v := volume{Namespace: a[attributeNamespace], Digest: a[attributeSnapshot], Owner: a[attributeJob], Target: r.GetTargetPath()}
+	if s.options.Keeper != nil {
+		v.Digest, v.Build = "sha256:"+a[attributeKey], a[attributeBuild] == "true"
+	}
 	if v.Owner == "" {
 		v.Owner = a[attributePod]
 	}
@@ -185,11 +209,13 @@ func (s *Server) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolume
 	case !handles.MatchString(r.GetVolumeId()):
 		return nil, status.Errorf(codes.InvalidArgument, "the volume's id is %q: letters, digits, dots and dashes are expected", r.GetVolumeId())
 	case a[attributeEphemeral] != "true":
-		return nil, status.Errorf(codes.InvalidArgument, "%s has inline volumes of pods alone; there are no PersistentVolumes of it", v1alpha1.CodeDriver)
+		return nil, status.Errorf(codes.InvalidArgument, "%s has inline volumes of pods alone; there are no PersistentVolumes of it", s.driver())
 	case err != nil:
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	if err := s.publish(ctx, r.GetVolumeId(), v, r.GetReadonly()); err != nil {
+	// Members share an environment with others.
+	readOnly := r.GetReadonly() || s.options.Keeper != nil && !v.Build
+	if err := s.publish(ctx, r.GetVolumeId(), v, readOnly); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
 	return &csi.NodePublishVolumeResponse{}, nil
@@ -199,18 +225,20 @@ func (s *Server) publish(ctx context.Context, handle string, v volume, readOnly 
 	if mounted(v.Target) {
 		return nil
 	}
-	if err := s.depot.fetch(ctx, v); err != nil {
-		return err
+	if !v.Build {
+		if err := s.depot.fetch(ctx, v); err != nil {
+			return err
+		}
 	}
-	checkout, err := s.depot.open(handle, v)
+	shown, err := s.depot.open(handle, v)
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(v.Target, 0o755); err != nil {
 		return fmt.Errorf("making the volume's folder: %w", err)
 	}
-	if err := unix.Mount(checkout, v.Target, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("mounting %s at %s: %w", checkout, v.Target, err)
+	if err := unix.Mount(shown, v.Target, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("mounting %s at %s: %w", shown, v.Target, err)
 	}
 	if readOnly {
 		if err := unix.Mount("", v.Target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {

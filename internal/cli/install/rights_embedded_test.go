@@ -26,10 +26,14 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	upstream "sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/rehearsal"
 	"github.com/muster-dev/muster/internal/controller/scaling"
+	"github.com/muster-dev/muster/internal/controller/workshop"
+	"github.com/muster-dev/muster/internal/door/depot"
+	"github.com/muster-dev/muster/internal/door/shelf"
 	"github.com/muster-dev/muster/internal/manager"
 )
 
@@ -116,6 +120,7 @@ func TestRightsSuffice(t *testing.T) {
 		}
 		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled && c.Message != "" })
 	})
+	buildOnce(t, server)
 	// 4. A job is deleted while it runs.
 	if err := server.Client.Delete(ctx, trainingJob("elastic", 4, 8, "")); err != nil {
 		t.Fatal(err)
@@ -227,6 +232,38 @@ func askForNodes(t *testing.T, server *rehearsal.Server) {
 	asked(0)
 }
 
+// buildOnce has two jobs ask for one environment: its build finds a node, belongs
+// to both, and goes with them.
+func buildOnce(t *testing.T, server *rehearsal.Server) {
+	t.Helper()
+	var jobs []*v1alpha1.TrainingJob
+	for _, name := range []string{"first", "second"} {
+		job := trainingJob(name, 1, 1, "")
+		job.Spec.Environment = &v1alpha1.Environment{Requirements: "numpy"}
+		if err := server.Client.Create(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+		jobs = append(jobs, job)
+	}
+	builds := func(ctx context.Context) []corev1.Pod {
+		var pods corev1.PodList
+		if err := server.Client.List(ctx, &pods, client.HasLabels{v1alpha1.LabelBuild}); err != nil {
+			return nil
+		}
+		return pods.Items
+	}
+	rehearsal.Eventually(t, "one build of both jobs runs", func(ctx context.Context) bool {
+		pods := builds(ctx)
+		return len(pods) == 1 && len(pods[0].OwnerReferences) == 2 && pods[0].Status.Phase == corev1.PodRunning
+	})
+	for _, job := range jobs {
+		if err := server.Client.Delete(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rehearsal.Eventually(t, "the build goes with the jobs", func(ctx context.Context) bool { return len(builds(ctx)) == 0 })
+}
+
 // asManager is a configuration with the service account's token, which notes
 // refusals.
 func asManager(t *testing.T, server *rehearsal.Server) (*rest.Config, *refused) {
@@ -252,7 +289,15 @@ func runAsManager(t *testing.T, server *rehearsal.Server) (noted *refused, stop 
 	t.Helper()
 	ctrl.SetLogger(logr.Discard())
 	config, watched := asManager(t, server)
-	m, err := manager.New(manager.Options{REST: config, HostImage: "busybox", SeveralHere: true, Identity: t.Name(), Scaling: scaling.Options{On: true, After: 100 * time.Millisecond}})
+	folder, err := shelf.OpenFolder(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	shop := workshop.New(workshop.Options{Store: depot.New(depot.Options{Shelf: folder}), NotStored: depot.ErrNotStored})
+	m, err := manager.New(manager.Options{
+		REST: config, HostImage: "busybox", SeveralHere: true, Identity: t.Name(), Scaling: scaling.Options{On: true, After: 100 * time.Millisecond},
+		Environments: shop, Also: func(m upstream.Manager) error { return shop.SetupWithManager(m) },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

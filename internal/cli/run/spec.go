@@ -148,9 +148,7 @@ func (f *Flags) check() error {
 		return exit.Usage("--ps %d without workers: parameter servers serve workers; add --workers N", *f.PS)
 	case f.Evaluator && f.Workers == nil && !f.Chief:
 		return exit.Usage("--evaluator without workers: there is nothing to evaluate; add --workers N")
-	case f.Requirements != "" && f.Image != "":
-		return exit.Usage("--requirements and --image are two environments: give one")
-	case f.Python != "" && f.Image != "":
+	case f.Python != "" && f.Image != "" && (f.Requirements == "" || isFolder(f.Python)):
 		return exit.Usage("--python and --image are two environments: give one")
 	case f.Requirements != "" && isFolder(f.Python):
 		return exit.Usage("--requirements and --python %s are two environments: give one (or --python 3.11, the version to install the requirements into)", f.Python)

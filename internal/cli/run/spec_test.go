@@ -190,7 +190,6 @@ func TestRefusals(t *testing.T) {
 		{Flags{Nodes: pointer(2), Workers: pointer(2)}, "give one"},
 		{Flags{Nodes: pointer(2), Chief: true}, "go with --workers"},
 		{Flags{Evaluator: true}, "--evaluator without workers"},
-		{Flags{Requirements: "r.txt", Image: "x"}, "--requirements and --image are two environments"},
 		{Flags{Python: "/venv", Image: "x"}, "--python and --image are two environments"},
 		{Flags{Python: "/venv", Requirements: "r.txt"}, "--python 3.11, the version"},
 		{Flags{Workers: pointer(-1)}, "--workers -1: give a whole number from 0 to 1000"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -44,6 +45,7 @@ type options struct {
 	wait      time.Duration
 	door      string
 	store     store
+	builds    builds
 	verbose   bool
 	inCluster func() (*rest.Config, error)
 }
@@ -81,6 +83,7 @@ Ordinarily nobody types this: muster install has it run in the cluster.`,
 	flags.DurationVar(&o.wait, "wait", 5*time.Minute, "how long to wait at the start for an API server that does not answer")
 	flags.StringVar(&o.door, "door", "0", "address of the door, by which code comes and goes and users ask, such as :8443 in a pod; 0 for none")
 	o.store.addFlags(flags)
+	o.builds.addFlags(flags)
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log what is done, and not warnings and errors alone")
 	return cmd
 }
@@ -104,6 +107,9 @@ func (o *options) check() error {
 		return exit.Usage("--autoscaler-after %s, --autoscaler-most %d: give a second or more, and 1 or more", o.scaling.After, o.scaling.Most)
 	}
 	if err := o.store.check(); err != nil {
+		return err
+	}
+	if err := o.builds.check(o.store.folder != "" || o.store.bucket.Endpoint != ""); err != nil {
 		return err
 	}
 	if o.lease < time.Second {
@@ -188,10 +194,26 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 		library = code.Sources()
 		sources = library
 	}
+	var environments trainingjob.Environments
+	quota, err := resource.ParseQuantity(o.store.quota)
+	if err != nil {
+		return err
+	}
+	builder := o.builds.open(code, quota.Value())
+	if builder != nil {
+		environments = builder
+	}
 	m, err := manager.New(manager.Options{
-		REST: config, Log: log, Sources: sources, Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
+		REST: config, Log: log, Sources: sources, Environments: environments, Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
 		HealthAddress: o.health, MetricsAddress: o.metrics, SeveralHere: true,
-		Also: func(m upstream.Manager) error { return o.addDoor(m, code, library, log) },
+		Also: func(m upstream.Manager) error {
+			if builder != nil {
+				if err := builder.SetupWithManager(m); err != nil {
+					return err
+				}
+			}
+			return o.addDoor(m, code, library, log)
+		},
 	})
 	if err != nil {
 		return err

@@ -24,8 +24,8 @@ func (s *store) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.bucket.Endpoint, "store-s3-endpoint", "", "address of an S3 service in which code of jobs is kept: https://s3.example.com; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY say who asks")
 	flags.StringVar(&s.bucket.Bucket, "store-s3-bucket", "", "its bucket, which has to be there")
 	flags.StringVar(&s.bucket.Region, "store-s3-region", "", "its region (default: the service is asked)")
-	flags.StringVar(&s.quota, "store-quota", "20Gi", "how much code a namespace may keep")
-	flags.DurationVar(&s.retention, "store-retention", depot.DefaultRetention, "for how long code is kept that no job names and nobody has used")
+	flags.StringVar(&s.quota, "store-quota", "20Gi", "how much code and how many environments a namespace may keep, together")
+	flags.DurationVar(&s.retention, "store-retention", depot.DefaultRetention, "for how long code, and an environment, is kept that no job names and nobody has used")
 }
 
 func (s *store) check() error {

@@ -2,6 +2,7 @@ package up
 
 import (
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/environment/source"
 	"github.com/muster-dev/muster/internal/manager"
 )
@@ -20,13 +21,21 @@ func (s sources) Contains(_, digest, path string) (bool, error) {
 	return s.store.Contains(digest, path)
 }
 
+// environments are of this machine, whoever asks.
+type environments struct{ *environment.Builder }
+
+// Ensure answers how a request stands.
+func (e environments) Ensure(_ *v1alpha1.TrainingJob, r environment.Request) environment.State {
+	return e.Builder.Ensure(r)
+}
+
 // makeManager makes the controllers and the scheduler, ready to be started.
 func (m *machine) makeManager() (*manager.Manager, error) {
 	return manager.New(manager.Options{
 		REST:             m.plane.RESTConfig(),
 		Log:              m.log,
 		Sources:          sources{m.fetcher, m.store},
-		Environments:     m.builder,
+		Environments:     environments{m.builder},
 		HostImage:        v1alpha1.HostImage,
 		VolumesDir:       m.path("volumes"),
 		NodeName:         nodeName(),

@@ -44,8 +44,8 @@ type Sources interface {
 
 // Environments makes Python environments ready.
 type Environments interface {
-	// Ensure answers, without blocking, how the request stands.
-	Ensure(environment.Request) environment.State
+	// Ensure answers, without blocking for long, how what a job asks for stands.
+	Ensure(*v1alpha1.TrainingJob, environment.Request) environment.State
 	// Changes tells when Ensure may have a new answer.
 	Changes() <-chan string
 }

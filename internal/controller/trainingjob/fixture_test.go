@@ -85,7 +85,7 @@ func newMakers() *makers {
 
 func (m *makers) Changes() <-chan string { return m.changes }
 
-func (m *makers) Ensure(r environment.Request) environment.State {
+func (m *makers) Ensure(_ *v1alpha1.TrainingJob, r environment.Request) environment.State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asked = append(m.asked, r)

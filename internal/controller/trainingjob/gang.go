@@ -3,6 +3,7 @@ package trainingjob
 import (
 	"cmp"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -198,6 +199,7 @@ func templateFor(job *v1alpha1.TrainingJob, role *v1alpha1.Role, p preparation) 
 		template.Labels = map[string]string{}
 	}
 	template.Labels[v1alpha1.LabelJob] = job.Name
+	delete(template.Labels, v1alpha1.LabelBuild) // which opens the network
 	pod := &template.Spec
 	pod.RestartPolicy = corev1.RestartPolicyNever // the gang restarts its members
 	if job.Spec.PriorityClassName != "" {
@@ -227,7 +229,7 @@ func templateFor(job *v1alpha1.TrainingJob, role *v1alpha1.Role, p preparation) 
 	if job.Spec.Code != nil || main.WorkingDir == "" && main.Image == hostImage {
 		main.WorkingDir = codeDir // an image with the job's code in it has its own
 	}
-	main.Env = envFor(job, role, main.Env)
+	main.Env = activate(p, envFor(job, role, main.Env))
 	main.Resources = resourcesFor(role, main.Resources)
 	volumesFor(job, p, pod, main)
 	if p.shareProcesses && pod.ShareProcessNamespace == nil && len(pod.Containers) == 1 && !pod.HostPID {
@@ -275,6 +277,24 @@ func envFor(job *v1alpha1.TrainingJob, role *v1alpha1.Role, template []corev1.En
 		}
 	}
 	return out
+}
+
+// activate has the member use its environment, as a node does that starts members
+// itself: its programs come first in PATH, which is the image's unless somebody
+// set another.
+func activate(p preparation, env []corev1.EnvVar) []corev1.EnvVar {
+	if p.searchPath == "" {
+		return env
+	}
+	const bin = environmentDir + "/bin:"
+	for i := range env {
+		if env[i].Name == "PATH" && env[i].ValueFrom == nil {
+			env[i].Value = bin + env[i].Value
+			return env
+		}
+	}
+	// After the root, which is always the first.
+	return slices.Insert(env, 1, corev1.EnvVar{Name: "PATH", Value: bin + p.searchPath}, corev1.EnvVar{Name: "VIRTUAL_ENV", Value: environmentDir})
 }
 
 // resourcesFor is CPU and memory. GPUs are the gang role's: which ones, and so

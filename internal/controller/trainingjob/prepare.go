@@ -22,6 +22,9 @@ type preparation struct {
 	// environment is the content key of the environment; environmentPath is
 	// set where it is an existing one.
 	environment, environmentPath string
+	// searchPath is PATH of the members' image, where the environment is for one
+	// that this Muster does not start itself.
+	searchPath string
 	// hostImage is what members run in that name no image. Empty: the machine's
 	// own programs.
 	hostImage string
@@ -55,7 +58,7 @@ func (c *Controller) prepare(job *v1alpha1.TrainingJob) preparation {
 	p := c.prepareCode(job)
 	p.hostImage, p.shareProcesses = c.deps.HostImage, c.deps.ShareProcesses
 	env := c.prepareEnvironment(job)
-	p.environment, p.environmentPath = env.environment, env.environmentPath
+	p.environment, p.environmentPath, p.searchPath = env.environment, env.environmentPath, env.searchPath
 	switch {
 	case p.failure != "":
 	case env.failure != "":
@@ -79,9 +82,10 @@ func (c *Controller) lacks(job *v1alpha1.TrainingJob) string {
 	case env != nil && env.Image == "" && c.deps.Environments == nil && env.Path != "":
 		return v1alpha1.ReasonUnsupported + ": environment.path: " + env.Path +
 			" is a folder of one machine, and this is a cluster; put the environment into an image and name it (environment.image; muster run --image IMAGE)"
-	case env != nil && env.Image == "" && c.deps.Environments == nil && (env.Requirements != "" || env.Python != ""):
-		return v1alpha1.ReasonUnsupported + ": environment: environments are not built from requirements on this cluster yet;" +
-			" install them into an image and name it (environment.image; muster run --image IMAGE)"
+	case env != nil && c.deps.Environments == nil && (env.Requirements != "" || env.Image == "" && env.Python != ""):
+		return v1alpha1.ReasonUnsupported + ": environment: environments are not built from requirements on this cluster: that takes agents and a store" +
+			" (muster install --set agent.create=true --set store.persistentVolumeClaim=NAME, or store.s3);" +
+			" or install them into an image and name it (environment.image; muster run --image IMAGE)"
 	}
 	if c.deps.HostImage != "" {
 		return ""
@@ -148,11 +152,16 @@ func (c *Controller) has(job *v1alpha1.TrainingJob, digest string) bool {
 
 func (c *Controller) prepareEnvironment(job *v1alpha1.TrainingJob) preparation {
 	env := job.Spec.Environment
-	if env == nil || env.Image != "" || env.Requirements == "" && env.Path == "" && env.Python == "" {
+	if env == nil || env.Requirements == "" && (env.Image != "" || env.Path == "" && env.Python == "") {
 		return preparation{}
 	}
-	state := c.deps.Environments.Ensure(environment.Request{Requirements: env.Requirements, Python: env.Python, Path: env.Path})
-	p := preparation{environment: state.Key}
+	request := environment.Request{Requirements: env.Requirements, Python: env.Python, Path: env.Path}
+	var problem string
+	if request.Image, problem = c.imageFor(job); problem != "" {
+		return preparation{failure: problem}
+	}
+	state := c.deps.Environments.Ensure(job, request)
+	p := preparation{environment: state.Key, searchPath: state.SearchPath}
 	switch state.Phase {
 	case environment.Failed:
 		p.failure = "environment: " + state.Message
@@ -164,4 +173,24 @@ func (c *Controller) prepareEnvironment(job *v1alpha1.TrainingJob) preparation {
 		}
 	}
 	return p
+}
+
+// imageFor is the image whose Python the job's environment is for, or what is
+// wrong with it. Where members may run as the machine's own processes it is that
+// of the environment alone: which Python another image means is for the node.
+func (c *Controller) imageFor(job *v1alpha1.TrainingJob) (name, problem string) {
+	if c.deps.HostImage == hostImage {
+		return job.Spec.Environment.Image, ""
+	}
+	p := preparation{hostImage: c.deps.HostImage}
+	for i := range job.Spec.Roles {
+		switch named := p.image(job, &job.Spec.Roles[i]); {
+		case i == 0:
+			name = named
+		case named != name:
+			return "", fmt.Sprintf("environment: roles %s and %s run in different images (%s and %s), and an environment is for the Python of one: give them the same (environment.image; muster run --image IMAGE)",
+				job.Spec.Roles[0].Name, job.Spec.Roles[i].Name, name, named)
+		}
+	}
+	return name, ""
 }

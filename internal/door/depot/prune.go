@@ -12,8 +12,8 @@ import (
 
 // Pruned is what was removed.
 type Pruned struct {
-	Snapshots, Contents int
-	// Bytes is the size of those contents.
+	Snapshots, Contents, Environments int
+	// Bytes is the size of those contents and environments.
 	Bytes int64
 }
 
@@ -24,8 +24,9 @@ type stock struct {
 }
 
 // Prune removes what nobody needs. refers says whether a job of a namespace
-// names a snapshot; what is named counts as used.
-func (d *Depot) Prune(ctx context.Context, refers func(namespace, digest string) bool) (Pruned, error) {
+// names a snapshot, by its digest, or an environment, by its key; what is named
+// counts as used.
+func (d *Depot) Prune(ctx context.Context, refers func(namespace, name string) bool) (Pruned, error) {
 	all, err := d.stocktake(ctx)
 	if err != nil {
 		return Pruned{}, err
@@ -37,6 +38,7 @@ func (d *Depot) Prune(ctx context.Context, refers func(namespace, digest string)
 			problems = append(problems, fmt.Errorf("removing old code of namespace %s: %w", namespace, err))
 		}
 	}
+	problems = append(problems, d.pruneEnvironments(ctx, refers, &sum))
 	return sum, errors.Join(problems...)
 }
 

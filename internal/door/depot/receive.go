@@ -182,12 +182,14 @@ func (d *Depot) charge(ctx context.Context, namespace string, size int64) error 
 	d.mu.Unlock()
 	if !counted || now.Sub(u.counted) > believe {
 		u = usage{counted: now}
-		err := d.opts.Shelf.List(ctx, "code/"+namespace+"/"+blobs+"/", func(i shelf.Info) error {
-			u.bytes += i.Size
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("counting what namespace %s keeps: %w", namespace, err)
+		for _, prefix := range []string{"code/" + namespace + "/" + blobs + "/", environmentKey(namespace, bundles, "")} {
+			err := d.opts.Shelf.List(ctx, prefix, func(i shelf.Info) error {
+				u.bytes += i.Size
+				return nil
+			})
+			if err != nil {
+				return fmt.Errorf("counting what namespace %s keeps: %w", namespace, err)
+			}
 		}
 	}
 	d.mu.Lock()
@@ -197,7 +199,7 @@ func (d *Depot) charge(ctx context.Context, namespace string, size int64) error 
 	}
 	if u.bytes+size > d.opts.Quota {
 		d.used[namespace] = u
-		return fmt.Errorf("namespace %s keeps %s of code, and %s are allowed: %w; what no job names goes by itself after %d days",
+		return fmt.Errorf("namespace %s keeps %s of code and environments, and %s are allowed: %w; what no job names goes by itself after %d days",
 			namespace, source.FormatBytes(u.bytes), source.FormatBytes(d.opts.Quota), ErrQuota, int(d.opts.Retention.Hours()/24))
 	}
 	u.bytes += size

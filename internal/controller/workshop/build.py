@@ -1,0 +1,70 @@
+# Makes a virtual environment, on top of what the image has, in the folder that is
+# the first argument. Why it could not be made is written to the file that is the
+# second. The note, by which others know that all of it is there, comes last.
+import json, os, platform, subprocess, sys, sysconfig
+
+FOLDER, WORDS = sys.argv[1:3]
+WANTED = os.environ.get("MUSTER_PYTHON", "")
+REQUIREMENTS = os.environ["MUSTER_REQUIREMENTS"]
+MOST = int(os.environ.get("MUSTER_MOST", "0"))
+PYTHON = os.path.join(FOLDER, "bin", "python")
+VERSION = platform.python_version()
+
+
+def fail(text):
+    print(text, flush=True)
+    raw = text.encode("utf-8", "replace")[:2000].decode("utf-8", "ignore")
+    with open(WORDS, "w", encoding="utf-8") as out:
+        out.write(raw)
+    sys.exit(1)
+
+
+def run(*command):
+    """Runs a program and passes its words on; returns how it ended, and of its
+    words those that matter: from its first error on, or else the last."""
+    last, trouble = [], []
+    made = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True, errors="replace")
+    for line in made.stdout:
+        print(line, end="", flush=True)
+        line = line.strip()
+        if not line or line.startswith(("[notice]", "WARNING:", "note:", "hint:")):
+            continue
+        last = (last + [line])[-8:]
+        if trouble or line.lower().startswith("error:") or line.startswith("The conflict is caused by:"):
+            trouble = (trouble + [line])[:14]
+    return made.wait(), "\n".join(trouble or last)
+
+
+if WANTED and VERSION != WANTED and not VERSION.startswith(WANTED + "."):
+    fail("the image has Python %s, and the job asks for %s: name an image that has it, or leave the version out" % (VERSION, WANTED))
+
+code, words = run(sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", FOLDER)
+if code:
+    fail("making a virtual environment with the image's Python %s: %s" % (VERSION, words))
+if sys.prefix != sys.base_prefix:
+    # The image's Python is that of a virtual environment: what it has is seen, too.
+    libraries = sysconfig.get_path("purelib", "posix_prefix", vars={"base": FOLDER, "platbase": FOLDER})
+    with open(os.path.join(libraries, "muster_image.pth"), "w", encoding="utf-8") as out:
+        out.write(sysconfig.get_path("purelib") + "\n")
+
+pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "--no-input"]
+if subprocess.call(pip + ["--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+    code, words = run(PYTHON, "-m", "ensurepip")
+    if code:
+        fail("the image has neither pip nor ensurepip for its Python %s: install one into it, or name an image that has it\n%s" % (VERSION, words))
+if REQUIREMENTS.strip():
+    listed = os.path.join(os.environ.get("TMPDIR", "/tmp"), "requirements.txt")
+    with open(listed, "w", encoding="utf-8") as out:
+        out.write(REQUIREMENTS)
+    code, words = run(*pip, "install", "--no-cache-dir", "--progress-bar", "off", "--no-color", "-r", listed)
+    if code:
+        fail("installing the requirements: " + words)
+
+size = sum(os.lstat(os.path.join(at, name)).st_size for at, _, names in os.walk(FOLDER) for name in names)
+if size > MOST > 0:
+    fail("the environment has %.1f GiB, and the store of this cluster takes %.1f GiB of a namespace: ask for less, or put the large packages into the image" % (size / 2**30, MOST / 2**30))
+
+note = os.path.join(FOLDER, ".muster-environment.json")
+with open(note + ".new", "w", encoding="utf-8") as out:
+    json.dump({"python": VERSION, "searchPath": os.environ.get("PATH", "")}, out)
+os.rename(note + ".new", note)

@@ -1,0 +1,117 @@
+package workshop
+
+import (
+	_ "embed"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// program makes the environment; the image's own Python runs it.
+//
+//go:embed build.py
+var program string
+
+const (
+	// folder is where members find their environment, and so where it is built:
+	// environments know their own path.
+	folder = v1alpha1.PodRoot + "/env"
+	// words is the file from which a kubelet takes what a container says of its
+	// end.
+	words = corev1.TerminationMessagePathDefault
+	// container is the one of a build's pod.
+	container = "build"
+
+	scratch = "scratch"
+	bench   = "environment"
+)
+
+// start looks for the image's Python, and has it run the program.
+const start = `for python in ${MUSTER_PYTHON:+"python$MUSTER_PYTHON"} python3 python; do
+  if command -v "$python" >/dev/null 2>&1; then exec "$python" -c "$MUSTER_PROGRAM" "$0" "$1"; fi
+done
+echo "the image has no Python in $PATH: name one that has" >"$1"
+exit 1`
+
+// nameOf is a build's name.
+func nameOf(key string) string { return "build-" + key[:20] }
+
+// podFor is the pod that builds an environment for a job.
+func (o Options) podFor(job *v1alpha1.TrainingJob, b build) *corev1.Pod {
+	no := false
+	seconds := int64(o.Limit.Seconds())
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: job.Namespace, Name: nameOf(b.key), Labels: map[string]string{v1alpha1.LabelBuild: b.key[:63]},
+			OwnerReferences: []metav1.OwnerReference{ownerOf(job)},
+		},
+		Spec: corev1.PodSpec{
+			// Muster's nodes are for builds, too, where they have no others: they
+			// ask for no GPU.
+			SchedulerName: v1alpha1.SchedulerName, NodeSelector: o.NodeSelector, RestartPolicy: corev1.RestartPolicyNever,
+			ActiveDeadlineSeconds: &seconds, AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
+			Volumes: []corev1.Volume{
+				{Name: bench, VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{
+					Driver: v1alpha1.EnvironmentDriver, VolumeAttributes: map[string]string{"key": b.key, "build": "true"},
+				}}},
+				{Name: scratch, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+			},
+			Containers: []corev1.Container{{
+				Name: container, Image: b.image, Command: []string{"sh", "-c", start, folder, words}, Env: o.variables(b),
+				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+					corev1.ResourceCPU: resource.MustParse("250m"), corev1.ResourceMemory: resource.MustParse("512Mi"),
+				}},
+				TerminationMessagePath: words, TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+				WorkingDir: "/tmp",
+				VolumeMounts: []corev1.VolumeMount{
+					{Name: bench, MountPath: folder}, {Name: scratch, MountPath: "/tmp"},
+				},
+			}},
+		},
+	}
+	asMembers(job, &pod.Spec)
+	return pod
+}
+
+func (o Options) variables(b build) []corev1.EnvVar {
+	out := []corev1.EnvVar{
+		{Name: "MUSTER_PROGRAM", Value: escaped(program)}, {Name: "MUSTER_REQUIREMENTS", Value: escaped(b.requirements)}, {Name: "MUSTER_PYTHON", Value: b.python},
+		{Name: "MUSTER_MOST", Value: strconv.FormatInt(o.Most, 10)}, {Name: "HOME", Value: "/tmp"}, {Name: "PIP_NO_INPUT", Value: "1"}, {Name: "PYTHONNOUSERSITE", Value: "1"},
+	}
+	if o.Index != "" {
+		out = append(out, corev1.EnvVar{Name: "PIP_INDEX_URL", Value: escaped(o.Index)})
+	}
+	return out
+}
+
+// escaped keeps a kubelet from taking anything in a value for a reference to
+// another variable.
+func escaped(value string) string { return strings.ReplaceAll(value, "$", "$$") }
+
+// asMembers has the build run with the rights that the job's members have, from
+// an image that is pulled as theirs is.
+func asMembers(job *v1alpha1.TrainingJob, pod *corev1.PodSpec) {
+	for i := range job.Spec.Roles {
+		from := job.Spec.Roles[i].Template
+		if from == nil {
+			continue
+		}
+		pod.ImagePullSecrets, pod.SecurityContext = from.Spec.ImagePullSecrets, from.Spec.SecurityContext.DeepCopy()
+		if len(from.Spec.Containers) > 0 {
+			pod.Containers[0].ImagePullPolicy = from.Spec.Containers[0].ImagePullPolicy
+			pod.Containers[0].SecurityContext = from.Spec.Containers[0].SecurityContext.DeepCopy()
+		}
+		return
+	}
+}
+
+// ownerOf has the garbage collector take the build once no job is left that asked
+// for it.
+func ownerOf(job *v1alpha1.TrainingJob) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "TrainingJob", Name: job.Name, UID: job.UID}
+}

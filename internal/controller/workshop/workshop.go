@@ -1,0 +1,236 @@
+package workshop
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/environment"
+	"github.com/muster-dev/muster/internal/environment/bundle"
+	"github.com/muster-dev/muster/internal/environment/notice"
+)
+
+// Store knows which environments there are.
+type Store interface {
+	// Environment says what is known of a namespace's environment, and counts as
+	// use. The error wraps [ErrNotStored] where there is none.
+	Environment(ctx context.Context, namespace, key string) (bundle.Packed, error)
+}
+
+// Options are what a Workshop needs. Store and NotStored are required.
+type Options struct {
+	Store Store
+	// NotStored is what the store's errors wrap where it has no such environment.
+	NotStored error
+	// Index is the address of the index of packages that builds ask, where their
+	// requirements name none. Empty: pip's own.
+	Index string
+	// NodeSelector is that of builds: nodes without Muster's agent will not do.
+	NodeSelector map[string]string
+	// Most is how many bytes an environment may have. Default: no bound.
+	Most int64
+	// Limit is how long a build may take. Default: an hour.
+	Limit time.Duration
+	// Now is the clock. Default: [time.Now].
+	Now func() time.Time
+}
+
+// Workshop has environments built. It is asked for each job that is being
+// prepared, and tells when to ask again.
+type Workshop struct {
+	options Options
+	client  client.Client
+	board   *notice.Board
+	// waits says that somebody waits for what no watch shows: the store, or an API
+	// server that did not take a write.
+	waits atomic.Bool
+}
+
+// build is an environment that is asked for.
+type build struct {
+	key, image, python, requirements string
+}
+
+const (
+	// patience bounds what one question asks the store and the API server.
+	patience = 10 * time.Second
+	// lookAgain is the pause before the store is looked at again.
+	lookAgain = time.Second
+)
+
+// New returns a workshop, which does nothing until it is set up.
+func New(o Options) *Workshop {
+	if o.Limit <= 0 {
+		o.Limit = time.Hour
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Workshop{options: o, board: notice.New()}
+}
+
+// SetupWithManager has builds be watched, in the replica that is elected.
+func (w *Workshop) SetupWithManager(mgr ctrl.Manager) error {
+	w.client = mgr.GetClient()
+	if err := mgr.Add(manager.RunnableFunc(w.run)); err != nil {
+		return fmt.Errorf("setting up what builds environments: %w", err)
+	}
+	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[v1alpha1.LabelBuild] != "" })
+	err := ctrl.NewControllerManagedBy(mgr).Named("workshop").For(&corev1.Pod{}, builder.WithPredicates(ours)).Complete(w)
+	if err != nil {
+		return fmt.Errorf("setting up what builds environments: %w", err)
+	}
+	return nil
+}
+
+// Reconcile tells that a build is further.
+func (w *Workshop) Reconcile(_ context.Context, r ctrl.Request) (ctrl.Result, error) {
+	w.board.Post(r.String())
+	return ctrl.Result{}, nil
+}
+
+// run hands on news until ctx ends.
+func (w *Workshop) run(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.board.Run(ctx)
+	}()
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			<-done
+			return nil
+		case <-tick.C:
+			if w.waits.Swap(false) {
+				w.board.Post("the store")
+			}
+		}
+	}
+}
+
+// Changes tells when Ensure may have a new answer.
+func (w *Workshop) Changes() <-chan string { return w.board.Changes() }
+
+// Ensure answers how the environment of a job stands, and has it built if it is
+// not there. It asks the store and writes at most one pod, within seconds.
+func (w *Workshop) Ensure(job *v1alpha1.TrainingJob, r environment.Request) environment.State {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	b, err := order(r)
+	if err != nil {
+		return environment.State{Phase: environment.Failed, Message: environment.Mask(err.Error())}
+	}
+	packed, err := w.options.Store.Environment(ctx, job.Namespace, b.key)
+	switch {
+	case err == nil:
+		w.clear(ctx, job.Namespace, b)
+		return environment.State{Phase: environment.Ready, Key: b.key, SearchPath: packed.SearchPath, Message: "ready, Python " + packed.Python}
+	case !errors.Is(err, w.options.NotStored):
+		w.waits.Store(true)
+		return environment.State{Phase: environment.Building, Key: b.key, Message: err.Error() + "; trying again"}
+	}
+	pod, err := w.find(ctx, job.Namespace, b)
+	if err != nil {
+		w.waits.Store(true)
+		return environment.State{Phase: environment.Building, Key: b.key, Message: err.Error() + "; trying again"}
+	}
+	state, do := decide(observed{build: b, pod: pod, now: w.options.Now()})
+	if state.Phase == environment.Building && (pod == nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodPending) {
+		w.waits.Store(true) // time passes, which nobody tells
+	}
+	if err := w.act(ctx, job, b, pod, do); err != nil {
+		w.waits.Store(true)
+		state.Message = err.Error() + "; trying again"
+	}
+	return state
+}
+
+// order reads what is asked for.
+func order(r environment.Request) (build, error) {
+	if r.Path != "" {
+		return build{}, fmt.Errorf("path: %s is a folder of one machine, and this is a cluster; put the environment into an image and name it (environment.image; muster run --image IMAGE)", r.Path)
+	}
+	if r.Image == "" {
+		return build{}, errors.New("there is no image to install the requirements in: name one (environment.image; muster run --image IMAGE), or have one set for all (muster install --set defaultImage=IMAGE)")
+	}
+	text, err := environment.Normalise(r.Requirements)
+	if err != nil {
+		return build{}, err
+	}
+	sum := sha256.Sum256([]byte(strings.Join([]string{"image/1", r.Image, r.Python, text}, "\x00")))
+	return build{key: hex.EncodeToString(sum[:]), image: r.Image, python: r.Python, requirements: text}, nil
+}
+
+func (w *Workshop) find(ctx context.Context, namespace string, b build) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	err := w.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: nameOf(b.key)}, pod)
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // no build is no error
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading pod %s: %w", nameOf(b.key), err)
+	}
+	return pod, nil
+}
+
+// act does what was decided about a build's pod. One that goes on is the job's,
+// too, from here on.
+func (w *Workshop) act(ctx context.Context, job *v1alpha1.TrainingJob, b build, pod *corev1.Pod, do action) error {
+	switch {
+	case do == create:
+		err := w.client.Create(ctx, w.options.podFor(job, b))
+		if err != nil && !apierrors.IsAlreadyExists(err) { // another asked at the same time
+			return fmt.Errorf("making the pod that builds it: %w", err)
+		}
+	case do == remove:
+		return w.remove(ctx, pod)
+	case pod.DeletionTimestamp.IsZero() && builds(pod, b.key) && !owns(job, pod):
+		after := pod.DeepCopy()
+		after.OwnerReferences = append(after.OwnerReferences, ownerOf(job))
+		err := w.client.Patch(ctx, after, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}))
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("sharing the build, pod %s: %w", pod.Name, err)
+		}
+	}
+	return nil
+}
+
+// clear removes the build of what is stored.
+func (w *Workshop) clear(ctx context.Context, namespace string, b build) {
+	pod, err := w.find(ctx, namespace, b)
+	if err != nil || pod == nil || !builds(pod, b.key) || !pod.DeletionTimestamp.IsZero() {
+		return
+	}
+	_ = w.remove(ctx, pod) // else it goes with the jobs that asked for it
+}
+
+func (w *Workshop) remove(ctx context.Context, pod *corev1.Pod) error {
+	err := w.client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("removing an earlier build, pod %s: %w", pod.Name, err)
+	}
+	return nil
+}
+
+func owns(job *v1alpha1.TrainingJob, pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == job.UID })
+}

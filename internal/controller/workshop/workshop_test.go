@@ -1,0 +1,208 @@
+package workshop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/environment"
+	"github.com/muster-dev/muster/internal/environment/bundle"
+)
+
+var errNone = errors.New("not stored")
+
+// kept are environments that are stored, by namespace and key.
+type kept map[string]bundle.Packed
+
+func (k kept) Environment(_ context.Context, namespace, key string) (bundle.Packed, error) {
+	if p, is := k[namespace+"/"+key]; is {
+		return p, nil
+	}
+	return bundle.Packed{}, fmt.Errorf("environment %s: %w", key, errNone)
+}
+
+// stage is a workshop before an API server without controllers.
+type stage struct {
+	*testing.T
+	client.Client
+	shop   *Workshop
+	store  kept
+	now    time.Time
+	writes []string
+	fails  error
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{T: t, store: kept{}, now: noon}
+	note := func(verb string, o client.Object) error {
+		s.writes = append(s.writes, verb+" "+o.GetName()[:6])
+		return s.fails
+	}
+	s.Client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&corev1.Pod{}).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if err := note("create", o); err != nil {
+				return err
+			}
+			return c.Create(ctx, o, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			return errors.Join(note("patch", o), c.Patch(ctx, o, p, opts...))
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			return errors.Join(note("delete", o), c.Delete(ctx, o, opts...))
+		},
+	}).Build()
+	s.shop = New(Options{Store: s.store, NotStored: errNone, Index: "https://packages.test/simple", Now: func() time.Time { return s.now }})
+	s.shop.client = s.Client
+	return s
+}
+
+// asks has a job ask, and checks the answer and what was written because of it.
+func (s *stage) asks(job string, phase environment.Phase, says string, writes ...string) environment.State {
+	s.Helper()
+	s.writes = nil
+	state := s.shop.Ensure(aJob(job), environment.Request{Requirements: "numpy", Image: "python:3.13"})
+	if state.Phase != phase || !strings.Contains(state.Message, says) {
+		s.Errorf("%s is told %s: %q; want %s: %q", job, state.Phase, state.Message, phase, says)
+	}
+	if got, want := fmt.Sprint(s.writes), fmt.Sprint(writes); got != want && len(s.writes)+len(writes) > 0 {
+		s.Errorf("%s has %s written, want %s", job, got, want)
+	}
+	return state
+}
+
+func (s *stage) pod() *corev1.Pod {
+	s.Helper()
+	pod := &corev1.Pod{}
+	if err := s.Get(s.Context(), client.ObjectKey{Namespace: "vision", Name: nameOf(aBuild(s.T).key)}, pod); err != nil {
+		s.Fatal(err)
+	}
+	return pod
+}
+
+// Two jobs that ask at once have it built once, and both keep the build; what is
+// stored is built no more.
+func TestTwoJobsOneBuild(t *testing.T) {
+	s := newStage(t)
+	s.asks("a", environment.Building, "a pod is made", "create build-")
+	s.asks("a", environment.Building, "waits for a node")
+	s.asks("b", environment.Building, "waits for a node", "patch build-")
+	s.asks("b", environment.Building, "waits for a node")
+	pod := s.pod()
+	if len(pod.OwnerReferences) != 2 || pod.OwnerReferences[1].Name != "b" {
+		t.Errorf("it belongs to %+v", pod.OwnerReferences)
+	}
+	for _, list := range []corev1.ResourceList{pod.Spec.Containers[0].Resources.Requests, pod.Spec.Containers[0].Resources.Limits} {
+		if _, asks := list[v1alpha1.ResourceGPU]; asks {
+			t.Error("the build asks for a GPU")
+		}
+	}
+	if pod.Spec.AutomountServiceAccountToken == nil || *pod.Spec.AutomountServiceAccountToken {
+		t.Error("the build has a token")
+	}
+	s.store["vision/"+aBuild(t).key] = bundle.Packed{Note: bundle.Note{Python: "3.13.1", SearchPath: "/usr/bin"}}
+	if state := s.asks("a", environment.Ready, "Python 3.13.1", "delete build-"); state.SearchPath != "/usr/bin" || state.Key != aBuild(t).key {
+		t.Errorf("it is told %+v", state)
+	}
+	s.asks("c", environment.Ready, "Python 3.13.1")
+}
+
+func TestAFailureStandsForAWhile(t *testing.T) {
+	s := newStage(t)
+	s.asks("a", environment.Building, "a pod is made", "create build-")
+	pod := s.pod()
+	ends(corev1.PodFailed, 0, "ERROR: No matching distribution")(pod)
+	if err := s.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	s.asks("a", environment.Failed, "No matching distribution")
+	s.now = s.now.Add(time.Minute)
+	s.asks("b", environment.Building, "tried again", "delete build-")
+	s.asks("b", environment.Building, "a pod is made", "create build-")
+}
+
+// What the API server does not allow is told, and asked for again.
+func TestARefusedBuild(t *testing.T) {
+	s := newStage(t)
+	s.fails = errors.New("exceeded quota: pods")
+	s.asks("a", environment.Building, "exceeded quota: pods; trying again", "create build-")
+	if !s.shop.waits.Load() {
+		t.Error("nobody asks again")
+	}
+	s.fails = nil
+	s.asks("a", environment.Building, "a pod is made", "create build-")
+}
+
+// script runs what a build's container runs, with the machine's Python, in a
+// folder; it returns what would be the container's last words.
+func script(t *testing.T, requirements, python, most string) (folder, said string, err error) {
+	t.Helper()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("there is no python3")
+	}
+	folder = filepath.Join(t.TempDir(), "env")
+	last := filepath.Join(t.TempDir(), "words")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", start, folder, last)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir(), "HOME=" + t.TempDir(), "PIP_NO_INDEX=1", "MUSTER_PROGRAM=" + program, "MUSTER_REQUIREMENTS=" + requirements, "MUSTER_PYTHON=" + python, "MUSTER_MOST=" + most}
+	out, err := cmd.CombinedOutput()
+	words, _ := os.ReadFile(last)
+	t.Logf("%s", out)
+	return folder, string(words), err
+}
+
+func TestTheProgram(t *testing.T) {
+	folder, _, err := script(t, "", "", "1000000000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	note, err := bundle.ReadNote(folder)
+	// What stands for python3 may have put itself before it.
+	if err != nil || !strings.HasSuffix(note.SearchPath, os.Getenv("PATH")) {
+		t.Errorf("it notes %+v, %v", note, err)
+	}
+	raw, err := exec.CommandContext(t.Context(), filepath.Join(folder, "bin", "python"), "-c", `import json, sys; print(json.dumps([sys.prefix, sys.version.split()[0]]))`).Output()
+	var says []string
+	if err = errors.Join(err, json.Unmarshal(raw, &says)); err != nil || says[0] != folder || says[1] != note.Python {
+		t.Errorf("its Python says %v, %v", says, err)
+	}
+}
+
+func TestWhatTheProgramSaysOfFailure(t *testing.T) {
+	for name, c := range map[string]struct{ requirements, python, most, says string }{
+		"no such package": {"nothing-of-this-name==1.2", "", "0", "No matching distribution found for nothing-of-this-name==1.2"},
+		"another Python":  {"", "3.1", "0", "the job asks for 3.1"},
+		"too large":       {"", "", "10", "the store of this cluster takes 0.0 GiB of a namespace"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder, said, err := script(t, c.requirements, c.python, c.most)
+			if err == nil || !strings.Contains(said, c.says) {
+				t.Errorf("it ended with %v and said %q, want %q", err, said, c.says)
+			}
+			if _, err := bundle.ReadNote(folder); err == nil {
+				t.Error("it is noted as whole")
+			}
+		})
+	}
+}
