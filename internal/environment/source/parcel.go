@@ -43,6 +43,16 @@ type Limits struct {
 	MaxFiles int
 }
 
+func (l Limits) complete() Limits {
+	if l.MaxBytes == 0 {
+		l.MaxBytes = DefaultMaxBytes
+	}
+	if l.MaxFiles == 0 {
+		l.MaxFiles = DefaultMaxFiles
+	}
+	return l
+}
+
 // ErrTooLarge is returned, wrapped, for a snapshot beyond the limits.
 var ErrTooLarge = errors.New("too large")
 
@@ -139,12 +149,7 @@ func checkEntry(e *entry) error {
 }
 
 func (p *Parcel) fits(limits Limits) error {
-	if limits.MaxBytes == 0 {
-		limits.MaxBytes = DefaultMaxBytes
-	}
-	if limits.MaxFiles == 0 {
-		limits.MaxFiles = DefaultMaxFiles
-	}
+	limits = limits.complete()
 	if n := p.Files(); n > limits.MaxFiles {
 		return fmt.Errorf("it has %d files, and %d are allowed: %w", n, limits.MaxFiles, ErrTooLarge)
 	}
