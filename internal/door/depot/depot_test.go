@@ -71,13 +71,13 @@ func (r *rig) parcel(p *source.Parcel, hashes ...string) *bytes.Buffer {
 		_, err := w.Write(data)
 		r.must(err)
 	}
-	add(ListName, p.Encoded())
+	add(source.ListName, p.Encoded())
 	for _, hash := range hashes {
 		in, err := r.mine.Open(hash)
 		r.must(err)
 		data, err := io.ReadAll(in)
 		r.must(errors.Join(err, in.Close()))
-		add(ContentPrefix+hash, data)
+		add(source.ContentPrefix+hash, data)
 	}
 	r.must(w.Close())
 	return &out

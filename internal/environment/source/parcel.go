@@ -27,6 +27,16 @@ type Parcel struct {
 	tree   tree
 }
 
+// The names of what a snapshot consists of that is sent to another store as a
+// tar.
+const (
+	// ListName is its list, which comes first.
+	ListName = "tree"
+	// ContentPrefix begins the names of those of its contents that the other does
+	// not have; a hash follows.
+	ContentPrefix = "blobs/"
+)
+
 // Content is the content of one or several files of a snapshot.
 type Content struct {
 	// Hash is SHA-256, in hexadecimal digits.
