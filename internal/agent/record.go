@@ -117,8 +117,8 @@ func (r records) write(claim types.UID, what record) error {
 
 func (r records) remove(claim types.UID) error { return gone(r.path(claim)) }
 
-// replace writes a file as JSON, whole or not at all, and so that it is there
-// after a crash of the machine.
+// replace writes a file as JSON, whole or not at all, whatever crashes. After a
+// crash of the machine it may be the one before: no container is left then.
 func replace(path string, what any, mode fs.FileMode) error {
 	raw, err := json.Marshal(what)
 	if err != nil {

@@ -119,11 +119,28 @@ type steady struct {
 }
 
 func (s *steady) Write(p []byte) (int, error) {
-	if err := s.control.SetWriteDeadline(time.Now().Add(stallTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := within(s.control.SetWriteDeadline, stallTimeout); err != nil {
 		return 0, err
 	}
 	s.begun = true
-	return s.w.Write(p)
+	n, err := s.w.Write(p)
+	// How long the store takes for what comes next is not the taker's doing.
+	if cleared := within(s.control.SetWriteDeadline, 0); cleared != nil && err == nil {
+		err = cleared
+	}
+	return n, err
+}
+
+// within sets a deadline that much later, or none; what has none is fine.
+func within(set func(time.Time) error, timeout time.Duration) error {
+	at := time.Time{}
+	if timeout > 0 {
+		at = time.Now().Add(timeout)
+	}
+	if err := set(at); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
 }
 
 // arriving is a body that is given up once nothing of it comes for a while.
@@ -133,8 +150,14 @@ type arriving struct {
 }
 
 func (a *arriving) Read(p []byte) (int, error) {
-	if err := a.control.SetReadDeadline(time.Now().Add(stallTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := within(a.control.SetReadDeadline, stallTimeout); err != nil {
 		return 0, err
 	}
-	return a.in.Read(p)
+	n, err := a.in.Read(p)
+	// Over HTTP/2, by which the API server comes, a deadline that passes between
+	// two reads ends the body for good, however long the store takes there.
+	if cleared := within(a.control.SetReadDeadline, 0); cleared != nil && err == nil {
+		err = cleared
+	}
+	return n, err
 }

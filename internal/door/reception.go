@@ -35,6 +35,10 @@ const (
 	trust, distrust = time.Minute, 10 * time.Second
 	// remembered is how many reviews are remembered.
 	remembered = 4096
+	// reviewed is how many tokens are reviewed at once, and unknown how many
+	// requests wait for that: agents of all nodes may come at the same moment, and
+	// until then all of them are nobody.
+	reviewed, unknown = 8, 1024
 )
 
 // reception finds out who asks.
@@ -57,7 +61,7 @@ type verdict struct {
 
 func newReception(o Options) *reception {
 	return &reception{
-		api: o.API, namespace: o.Namespace, now: o.Now, reviews: newLane(8, 8),
+		api: o.API, namespace: o.Namespace, now: o.Now, reviews: newLane(reviewed, unknown),
 		known: map[[sha256.Size]byte]verdict{},
 	}
 }

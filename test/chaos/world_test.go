@@ -36,7 +36,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
 	w := &world{
 		T: t, random: rand.New(rand.NewPCG(seed, 0)), token: fmt.Sprintf("CHAOS=%d", seed), book: t.TempDir(),
-		jobs: map[string]bool{}, doomed: map[string]bool{}, killed: map[string]int{},
+		jobs: map[string]bool{}, doomed: map[string]bool{}, devices: map[string]bool{}, killed: map[string]int{},
 	}
 	shell, err := cluster.Shell(t.Context())
 	w.must(err)

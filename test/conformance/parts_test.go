@@ -82,18 +82,26 @@ func TestNoClaimStays(t *testing.T) {
 	ns := the.namespace(t)
 	the.holding(t, ns, "goes", 4, 1, "")
 	the.until(t, ns, "goes", v1alpha1.JobRunning)
+	claims := func() (n int, first string, err error) {
+		var list resourcev1.ResourceClaimList
+		if err := the.api.List(t.Context(), &list, client.InNamespace(ns)); err != nil || len(list.Items) == 0 {
+			return 0, "", err
+		}
+		return len(list.Items), list.Items[0].Name, nil
+	}
+	// Each member has one where an agent names the GPUs.
+	if n, _, err := claims(); err != nil || n != 4 && the.another != nil && !the.counts {
+		t.Errorf("four members have %d claims: %v", n, err)
+	}
 	if r := the.muster(t, "-n", ns, "delete", "goes"); r.Code != 0 {
 		t.Fatalf("muster delete: %s%s", r.Stdout, r.Stderr)
 	}
 	harness.Eventually(t, within, "waiting until no claim is left", func() error {
-		var claims resourcev1.ResourceClaimList
-		if err := the.api.List(t.Context(), &claims, client.InNamespace(ns)); err != nil {
-			return err
+		n, first, err := claims()
+		if err == nil && n > 0 {
+			err = fmt.Errorf("%d are left, such as %s", n, first)
 		}
-		if len(claims.Items) > 0 {
-			return fmt.Errorf("%d are left, such as %s", len(claims.Items), claims.Items[0].Name)
-		}
-		return nil
+		return err
 	})
 	the.holding(t, ns, "next", 4, 1, "")
 	the.until(t, ns, "next", v1alpha1.JobRunning)

@@ -20,42 +20,10 @@ import (
 // locked as long as a container has it.
 const gpuLocks = "/tmp/.muster-gpu"
 
-// process is one as /proc has it.
-type process struct {
-	pid     int
-	command []string
-	// environment is what it was started with, NAME=value.
-	environment []string
-}
-
-func (p process) String() string {
-	return fmt.Sprintf("pid %d (%s) %s", p.pid, p.variable("MUSTER_CONTAINER_ID"), strings.Join(p.command, " "))
-}
-
-func (p process) variable(name string) string {
-	for _, variable := range p.environment {
-		if value, ok := strings.CutPrefix(variable, name+"="); ok {
-			return value
-		}
-	}
-	return ""
-}
-
 // withVariable returns the processes of the machine that were started with a
-// variable, NAME=value. Zombies have none.
-func withVariable(variable string) []process {
-	folders, _ := filepath.Glob("/proc/[0-9]*")
-	var found []process
-	for _, folder := range folders {
-		environment := strings.Split(content(folder+"/environ"), "\x00")
-		if !slices.Contains(environment, variable) {
-			continue
-		}
-		pid, _ := strconv.Atoi(filepath.Base(folder))
-		command := strings.Split(strings.TrimRight(content(folder+"/cmdline"), "\x00"), "\x00")
-		found = append(found, process{pid: pid, command: command, environment: environment})
-	}
-	return found
+// variable, NAME=value.
+func withVariable(variable string) []harness.Started {
+	return harness.AllStarted(func(p harness.Started) bool { return slices.Contains(p.Environment, variable) })
 }
 
 // content is a file's, or empty if it is gone.
@@ -68,16 +36,16 @@ func content(path string) string {
 }
 
 // servers returns the processes of a Muster itself that run these verbs.
-func servers(m *harness.Muster, verbs ...string) []process {
-	all := slices.DeleteFunc(withVariable("MUSTER_HOME="+m.Home), func(p process) bool {
-		exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.pid))
+func servers(m *harness.Muster, verbs ...string) []harness.Started {
+	all := slices.DeleteFunc(withVariable("MUSTER_HOME="+m.Home), func(p harness.Started) bool {
+		exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.PID))
 		return err != nil || strings.TrimSuffix(exe, " (deleted)") != harness.Binary() ||
-			len(p.command) < 2 || !slices.Contains(verbs, p.command[1])
+			len(p.Command) < 2 || !slices.Contains(verbs, p.Command[1])
 	})
 	// A child that has not become another program yet looks like its parent.
-	return slices.DeleteFunc(slices.Clone(all), func(p process) bool {
-		parent := parentOf(p.pid)
-		return slices.ContainsFunc(all, func(o process) bool { return o.pid == parent && slices.Equal(o.command, p.command) })
+	return slices.DeleteFunc(slices.Clone(all), func(p harness.Started) bool {
+		parent := parentOf(p.PID)
+		return slices.ContainsFunc(all, func(o harness.Started) bool { return o.PID == parent && slices.Equal(o.Command, p.Command) })
 	})
 }
 

@@ -229,13 +229,13 @@ func (c *chaos) kill(target victim) {
 		c.Fatalf("killing %s: found %v", target, victims)
 	}
 	for _, p := range victims {
-		if err := unix.Kill(p.pid, unix.SIGKILL); err != nil {
+		if err := unix.Kill(p.PID, unix.SIGKILL); err != nil {
 			c.Fatalf("killing %s: %v", p, err)
 		}
 	}
 	harness.Eventually(c, chaosPatience, "waiting for the end of "+string(target), func() error {
 		for _, left := range servers(c.m, verbs...) {
-			if slices.ContainsFunc(victims, func(p process) bool { return p.pid == left.pid }) {
+			if slices.ContainsFunc(victims, func(p harness.Started) bool { return p.PID == left.PID }) {
 				return fmt.Errorf("%s", left)
 			}
 		}
@@ -382,13 +382,8 @@ func (c *chaos) nothingLeft() error {
 	for _, p := range harness.Processes(c.m.Home) {
 		return fmt.Errorf("a process is left: %s", p)
 	}
-	for _, list := range []client.ObjectList{&v1alpha1.TrainingJobList{}, &v1alpha1.GangList{}, &v1alpha1.PlacementList{}, &corev1.PodList{}} {
-		if err := c.m.Client.List(c.ctx, list, client.InNamespace(c.ns)); err != nil {
-			return err
-		}
-		if encoded := fmt.Sprintf("%+v", list); strings.Contains(encoded, "UID:") {
-			return fmt.Errorf("objects are left: %.2000s", encoded)
-		}
+	if err := harness.NoObjects(c.ctx, c.m.Client, c.ns, &v1alpha1.TrainingJobList{}, &v1alpha1.GangList{}, &v1alpha1.PlacementList{}, &corev1.PodList{}); err != nil {
+		return err
 	}
 	return gpusHeld(slices.Collect(maps.Keys(c.devices)))
 }
@@ -411,11 +406,11 @@ func ended(pod corev1.Pod) bool {
 // processes returns the processes that any job of this run has started, found
 // by a variable that every one of them inherits: whether Muster still knows
 // the pod or its folder plays no part.
-func (c *chaos) processes() []process { return withVariable(c.token) }
+func (c *chaos) processes() []harness.Started { return withVariable(c.token) }
 
 // podOf is the UID of the pod that a process was started for.
-func podOf(p process) types.UID {
-	uid, _, _ := strings.Cut(p.variable("MUSTER_CONTAINER_ID"), "/")
+func podOf(p harness.Started) types.UID {
+	uid, _, _ := strings.Cut(p.Variable("MUSTER_CONTAINER_ID"), "/")
 	return types.UID(uid)
 }
 
@@ -425,7 +420,7 @@ func (c *chaos) noDeviceTwice() {
 	c.Helper()
 	user := map[string]types.UID{}
 	for _, p := range c.processes() {
-		for entry := range strings.SplitSeq(p.variable("MUSTER_GPUS"), ",") {
+		for entry := range strings.SplitSeq(p.Variable("MUSTER_GPUS"), ",") {
 			device, _, ok := strings.Cut(entry, "=")
 			if !ok {
 				continue

@@ -5,7 +5,6 @@ package install_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -74,7 +73,7 @@ func TestRightsSuffice(t *testing.T) {
 	server.Run(t, []rehearsal.Step{{Args: "install --no-wait --set manager.replicas=0", Says: "is applied"}})
 	ctx := t.Context()
 	noted, _ := runAsManager(t, server)
-	makeNode(ctx, t, server.Client, "one", 8)
+	rehearsal.AddOwned(t, server.Client, "one", 8)
 	startPods(t, server.Client)
 	create := func(o client.Object) {
 		t.Helper()
@@ -336,45 +335,7 @@ func nameGPUs(ctx context.Context, t *testing.T, server client.Client, name, mod
 	if err := server.Create(ctx, slice); err != nil {
 		t.Fatal(err)
 	}
-	addNode(ctx, t, server, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"muster.dev/owned": "true"}}}, 0)
-}
-
-// makeNode makes a node that says that it has GPUs.
-func makeNode(ctx context.Context, t *testing.T, server client.Client, name string, gpus int) {
-	t.Helper()
-	inventory := v1alpha1.NodeInventory{HostPorts: &v1alpha1.PortRange{First: 20000, Last: 29999}}
-	for i := range gpus {
-		inventory.GPUs = append(inventory.GPUs, v1alpha1.GPUDevice{Index: i, UUID: fmt.Sprintf("GPU-%s-%d", name, i), Model: "A100"})
-	}
-	text, err := json.Marshal(inventory)
-	if err != nil {
-		t.Fatal(err)
-	}
-	addNode(ctx, t, server, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Labels: map[string]string{"muster.dev/owned": "true"},
-		Annotations: map[string]string{v1alpha1.AnnotationInventory: string(text)},
-	}}, gpus)
-}
-
-// addNode makes a node that is ready.
-func addNode(ctx context.Context, t *testing.T, server client.Client, n *corev1.Node, gpus int) {
-	t.Helper()
-	if err := server.Create(ctx, n); err != nil {
-		t.Fatal(err)
-	}
-	now, from := metav1.Now(), n.DeepCopy()
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: now, LastTransitionTime: now}}
-	n.Status.Allocatable = corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"),
-		corev1.ResourcePods: resource.MustParse("1000"), v1alpha1.ResourceGPU: *resource.NewQuantity(int64(gpus), resource.DecimalSI),
-	}
-	n.Status.Capacity = n.Status.Allocatable
-	if err := server.Status().Patch(ctx, n, client.MergeFrom(from)); err != nil {
-		t.Fatal(err)
-	}
-	rehearsal.Eventually(t, "the node is ready", func(ctx context.Context) bool {
-		return server.Get(ctx, client.ObjectKeyFromObject(n), n) == nil && len(n.Spec.Taints) == 0
-	})
+	rehearsal.AddNode(t, server, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"muster.dev/owned": "true"}}}, 0)
 }
 
 // startPods is a kubelet that runs pods on paper: each runs once it has a node,

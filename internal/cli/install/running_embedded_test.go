@@ -25,7 +25,7 @@ func TestJobsOutliveTheManager(t *testing.T) {
 	put := []rehearsal.Step{{Args: "install --no-wait --set manager.replicas=0", Says: "is applied"}}
 	server.Run(t, put)
 	_, stop := runAsManager(t, server)
-	makeNode(ctx, t, server.Client, "one", 8)
+	rehearsal.AddOwned(t, server.Client, "one", 8)
 	startPods(t, server.Client)
 	if err := server.Client.Create(ctx, trainingJob("mnist", 4, 4, "")); err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ func TestTheDoor(t *testing.T) {
 	address := standIn(t, server.Client)
 	store := t.TempDir()
 	serve(t, server, "--door", address, "--store-folder", store, "--default-image", "busybox")
-	giveGPUs(t, server.Client, "one", 4)
+	rehearsal.AddOwned(t, server.Client, "one", 4)
 	awaitDoor(t, asAda)
 	// 3. Code goes in once.
 	job := "run --detach --checkpoints none --gpus 4 --code " + code + " --name "

@@ -5,7 +5,6 @@ package serve_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -157,36 +155,4 @@ func knock(t *testing.T, s *rehearsal.Server, namespace, token string) int {
 	}
 	defer func() { _ = response.Body.Close() }()
 	return response.StatusCode
-}
-
-// giveGPUs makes a node of Muster's that names its GPUs.
-func giveGPUs(t *testing.T, server client.Client, name string, gpus int) {
-	t.Helper()
-	inventory := v1alpha1.NodeInventory{HostPorts: &v1alpha1.PortRange{First: 20000, Last: 29999}}
-	for i := range gpus {
-		inventory.GPUs = append(inventory.GPUs, v1alpha1.GPUDevice{Index: i, UUID: "GPU-" + strconv.Itoa(i), Model: "A100"})
-	}
-	text, err := json.Marshal(inventory)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Labels: map[string]string{"muster.dev/owned": "true"}, Annotations: map[string]string{v1alpha1.AnnotationInventory: string(text)},
-	}}
-	if err := server.Create(t.Context(), n); err != nil {
-		t.Fatal(err)
-	}
-	now, from := metav1.Now(), n.DeepCopy()
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: now, LastTransitionTime: now}}
-	n.Status.Allocatable = corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"),
-		corev1.ResourcePods: resource.MustParse("1000"), v1alpha1.ResourceGPU: *resource.NewQuantity(int64(gpus), resource.DecimalSI),
-	}
-	n.Status.Capacity = n.Status.Allocatable
-	if err := server.Status().Patch(t.Context(), n, client.MergeFrom(from)); err != nil {
-		t.Fatal(err)
-	}
-	rehearsal.Eventually(t, "the node is ready", func(ctx context.Context) bool {
-		return server.Get(ctx, client.ObjectKey{Name: name}, n) == nil && len(n.Spec.Taints) == 0
-	})
 }

@@ -37,6 +37,7 @@ type Sources interface {
 	// this cannot be known just now; Changes tells when to ask again.
 	Has(owner, digest string) (bool, error)
 	// Contains reports whether a snapshot that is stored for owner holds a file.
+	// An error that wraps [source.ErrAway] is as one of Has.
 	Contains(owner, digest, path string) (bool, error)
 	// Changes tells when Ensure may have a new answer.
 	Changes() <-chan string

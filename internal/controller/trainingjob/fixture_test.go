@@ -70,8 +70,9 @@ type makers struct {
 	changes  chan string
 	asked    []environment.Request
 	owners   []string
-	// away is why the store does not answer.
-	away error
+	// away is why the store does not answer, and unread why it does not say what
+	// is in a snapshot.
+	away, unread error
 }
 
 func newMakers() *makers {
@@ -105,6 +106,9 @@ func (m fetches) Ensure(owner, _ string) source.State {
 func (m fetches) Has(_, d string) (bool, error) { return m.snapshot[d] != nil, m.away }
 
 func (m fetches) Contains(_, d, path string) (bool, error) {
+	if m.unread != nil {
+		return false, m.unread
+	}
 	for _, p := range m.snapshot[d] {
 		if p == path {
 			return true, nil

@@ -1,6 +1,7 @@
 package trainingjob
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -134,6 +135,9 @@ func (c *Controller) prepareCode(job *v1alpha1.TrainingJob) preparation {
 			continue
 		}
 		found, err := c.deps.Sources.Contains(owner(job), digest, script)
+		if errors.Is(err, source.ErrAway) {
+			return preparation{message: "code: " + err.Error() + "; trying again"}
+		}
 		if err != nil {
 			return preparation{failure: "code: " + err.Error()}
 		}

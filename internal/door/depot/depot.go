@@ -2,6 +2,8 @@ package depot
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -165,7 +167,8 @@ func (d *Depot) remember(id string, k known) {
 	d.known[id] = k
 }
 
-// read reads a list from the shelf.
+// read reads a list from the shelf. One that is not what its name says is
+// removed.
 func (d *Depot) read(ctx context.Context, namespace, digest string) (*source.Parcel, error) {
 	in, err := d.opts.Shelf.Get(ctx, key(namespace, trees, hashOf(digest)))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -178,6 +181,11 @@ func (d *Depot) read(ctx context.Context, namespace, digest string) (*source.Par
 	data, err := io.ReadAll(io.LimitReader(in, source.MaxListBytes))
 	if err != nil {
 		return nil, fmt.Errorf("reading code snapshot %s: %w", digest, err)
+	}
+	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != hashOf(digest) {
+		// Out of the way, so that the next run of the same code mends it.
+		_ = d.opts.Shelf.Delete(ctx, key(namespace, trees, hashOf(digest)))
+		return nil, fmt.Errorf("code snapshot %s: its list of files is %w", digest, source.ErrDamaged)
 	}
 	p, err := source.ReadParcel(digest, data, d.opts.Limits)
 	if err != nil {

@@ -71,13 +71,13 @@ func (r *rig) parcel(p *source.Parcel, hashes ...string) *bytes.Buffer {
 		_, err := w.Write(data)
 		r.must(err)
 	}
-	add(ListName, p.Encoded())
+	add(source.ListName, p.Encoded())
 	for _, hash := range hashes {
 		in, err := r.mine.Open(hash)
 		r.must(err)
 		data, err := io.ReadAll(in)
 		r.must(errors.Join(err, in.Close()))
-		add(ContentPrefix+hash, data)
+		add(source.ContentPrefix+hash, data)
 	}
 	r.must(w.Close())
 	return &out
@@ -201,6 +201,45 @@ func TestWhatIsDamagedIsMendedByTheNextRun(t *testing.T) {
 	r.has("ada", p, false)
 	r.send("ada", p, 0, r.send("ada", p, 1)...)
 	r.must(r.depot.Write(t.Context(), "ada", p, io.Discard))
+}
+
+func TestADamagedListIsMendedByTheNextRun(t *testing.T) {
+	r := newRig(t, Options{})
+	p := r.code(map[string]string{"train.py": "print(1)"})
+	r.send("ada", p, 0, hashes(p)...)
+	r.must(os.WriteFile(filepath.Join(r.dir, filepath.FromSlash(key("ada", trees, hashOf(p.Digest())))), []byte("{}"), 0o600))
+	later := New(r.depot.opts) // which has not seen it yet
+	if _, err := later.Has(t.Context(), "ada", p.Digest()); !errors.Is(err, source.ErrDamaged) {
+		t.Fatalf("%v, want that it is damaged", err)
+	}
+	r.depot = later
+	r.has("ada", p, false)
+	r.send("ada", p, 0)
+	r.has("ada", p, true)
+}
+
+// mute is a shelf that does not answer.
+type mute struct{ shelf.Shelf }
+
+var errMute = errors.New("no route to the bucket")
+
+func (mute) Get(context.Context, string) (io.ReadCloser, error) { return nil, errMute }
+
+func TestAShelfThatDoesNotAnswerSaysNothingOfTheCode(t *testing.T) {
+	r := newRig(t, Options{})
+	p := r.code(map[string]string{"train.py": "print(1)"})
+	r.send("ada", p, 0, hashes(p)...)
+	there := New(r.depot.opts).Sources()
+	r.depot.opts.Shelf = mute{r.depot.opts.Shelf}
+	if _, err := New(r.depot.opts).Sources().Contains("ada/job", p.Digest(), "train.py"); !errors.Is(err, source.ErrAway) || !errors.Is(err, errMute) {
+		t.Errorf("of one that does not answer: %v", err)
+	}
+	if has, err := there.Contains("ada/job", p.Digest(), "train.py"); !has || err != nil {
+		t.Errorf("of one that does: %v %v", has, err)
+	}
+	if _, err := there.Contains("bob/job", p.Digest(), "train.py"); !errors.Is(err, ErrNotStored) || errors.Is(err, source.ErrAway) {
+		t.Errorf("of one that has none: %v", err)
+	}
 }
 
 // far is a shelf on which nothing can be read unless several contents are asked

@@ -28,14 +28,6 @@ const (
 	small = 1 << 20
 )
 
-// The names of what a snapshot that is sent consists of.
-const (
-	// ListName is its list, which comes first.
-	ListName = "tree"
-	// ContentPrefix begins the names of its contents; a hash follows.
-	ContentPrefix = "blobs/"
-)
-
 // Receive takes a snapshot that is sent: a tar of its list and any of its
 // contents. It returns the hashes of contents that are missing, sorted; what was
 // sent is kept. Where none is missing the snapshot is stored. The error wraps
@@ -72,8 +64,8 @@ func (d *Depot) list(archive *tar.Reader, digest string) (*source.Parcel, error)
 	if err != nil {
 		return nil, fmt.Errorf("reading what was sent: %w: %w", ErrInvalid, err)
 	}
-	if h.Name != ListName || h.Typeflag != tar.TypeReg {
-		return nil, fmt.Errorf("%w: it begins with %q and has to begin with its list, %q", ErrInvalid, h.Name, ListName)
+	if h.Name != source.ListName || h.Typeflag != tar.TypeReg {
+		return nil, fmt.Errorf("%w: it begins with %q and has to begin with its list, %q", ErrInvalid, h.Name, source.ListName)
 	}
 	if h.Size > source.MaxListBytes {
 		return nil, fmt.Errorf("its list has %s, and %s are allowed: %w", source.FormatBytes(h.Size), source.FormatBytes(source.MaxListBytes), source.ErrTooLarge)
@@ -133,7 +125,7 @@ func (d *Depot) contents(ctx context.Context, namespace string, archive *tar.Rea
 			if err := within.Err(); err != nil {
 				return err // a put failed: its error comes first
 			}
-			name := strings.TrimPrefix(h.Name, ContentPrefix)
+			name := strings.TrimPrefix(h.Name, source.ContentPrefix)
 			size, wanted := missing[name]
 			if !wanted {
 				continue // there already, or none of this snapshot's

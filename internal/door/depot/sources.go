@@ -2,6 +2,8 @@ package depot
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -47,14 +49,18 @@ func (s *Sources) Has(owner, digest string) (bool, error) {
 	return has, err
 }
 
-// Contains reports whether a stored snapshot holds a file.
+// Contains reports whether a stored snapshot holds a file. An error that wraps
+// [source.ErrAway] says that this cannot be known just now.
 func (s *Sources) Contains(owner, digest, path string) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
 	p, err := s.depot.Parcel(ctx, namespaceOf(owner), digest)
-	if err != nil {
-		s.failed.Store(true)
+	switch {
+	case errors.Is(err, ErrNotStored), errors.Is(err, source.ErrDamaged), errors.Is(err, ErrInvalid):
 		return false, err
+	case err != nil:
+		s.failed.Store(true)
+		return false, fmt.Errorf("%w: %w", source.ErrAway, err)
 	}
 	return p.Contains(path), nil
 }

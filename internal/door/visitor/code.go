@@ -122,7 +122,7 @@ func (s *sending) body(ctx context.Context) io.ReadCloser {
 func (s *sending) write(ctx context.Context, out io.Writer) error {
 	archive := tar.NewWriter(out)
 	data := s.parcel.Encoded()
-	if err := archive.WriteHeader(&tar.Header{Name: "tree", Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(data))}); err != nil {
+	if err := archive.WriteHeader(&tar.Header{Name: source.ListName, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(data))}); err != nil {
 		return err
 	}
 	if _, err := archive.Write(data); err != nil {
@@ -133,7 +133,7 @@ func (s *sending) write(ctx context.Context, out io.Writer) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := archive.WriteHeader(&tar.Header{Name: "blobs/" + c.Hash, Typeflag: tar.TypeReg, Mode: 0o600, Size: c.Size}); err != nil {
+		if err := archive.WriteHeader(&tar.Header{Name: source.ContentPrefix + c.Hash, Typeflag: tar.TypeReg, Mode: 0o600, Size: c.Size}); err != nil {
 			return err
 		}
 		if err := s.copy(archive, c); err != nil {

@@ -39,30 +39,40 @@ func (s *Store) Checkout(ctx context.Context, digest, dst string) error {
 		return err
 	}
 	s.noteUse(strings.TrimPrefix(digest, digestPrefix), time.Now())
+	if err := wholly(dst, func(temp string) error { return s.layOut(ctx, t, temp) }); err != nil {
+		return fmt.Errorf("laying out code snapshot %s at %s: %w", digest, dst, err)
+	}
+	return nil
+}
+
+// wholly has a folder filled beside dst, and gives it that name once it is: all
+// of it or none. What was begun there before, and never finished, goes first. If
+// dst is there, and not empty, the error wraps [fs.ErrExist].
+func wholly(dst string, fill func(temp string) error) error {
 	if err := removeAbandoned(dst); err != nil {
-		return fmt.Errorf("laying out code at %s: %w", dst, err)
+		return err
 	}
 	temp, err := os.MkdirTemp(filepath.Dir(dst), abandonedPrefix(dst))
 	if err != nil {
-		return fmt.Errorf("laying out code at %s: %w", dst, full(err))
+		return full(err)
 	}
 	defer func() { _ = os.RemoveAll(temp) }()
 	hold, err := os.Open(temp)
 	if err != nil {
-		return fmt.Errorf("laying out code at %s: %w", dst, err)
+		return err
 	}
 	defer func() { _ = hold.Close() }()
 	if err := unix.Flock(int(hold.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return fmt.Errorf("laying out code at %s: %w", dst, err)
+		return err
 	}
-	if err := s.layOut(ctx, t, temp); err != nil {
-		return fmt.Errorf("laying out code snapshot %s at %s: %w", digest, dst, err)
+	if err := fill(temp); err != nil {
+		return full(err)
 	}
 	if err := os.Rename(temp, dst); err != nil {
 		if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
-			return fmt.Errorf("laying out code: %s: %w", dst, fs.ErrExist)
+			return fmt.Errorf("%s: %w", dst, fs.ErrExist)
 		}
-		return fmt.Errorf("laying out code: %w", err)
+		return err
 	}
 	return nil
 }
@@ -103,15 +113,26 @@ func (s *Store) layOut(ctx context.Context, t *tree, dir string) error {
 			}
 		}
 	}
-	// 4. The folders' own modes, the deepest first.
+	// 4. The folders' own modes.
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	return t.close(root)
+}
+
+// close gives the folders of a tree that is laid out their own modes, the
+// deepest first.
+func (t *tree) close(root *os.Root) error {
 	for i := len(t.Entries) - 1; i >= 0; i-- {
 		if e := &t.Entries[i]; e.Type == typeFolder {
-			if err := os.Chmod(filepath.Join(dir, filepath.FromSlash(e.Path)), fs.FileMode(e.Mode)); err != nil {
+			if err := root.Chmod(filepath.FromSlash(e.Path), fs.FileMode(e.Mode)); err != nil {
 				return err
 			}
 		}
 	}
-	return os.Chmod(dir, 0o755)
+	return root.Chmod(".", 0o755)
 }
 
 // copyBlob writes one file and checks its content on the way.

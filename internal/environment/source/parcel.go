@@ -27,6 +27,16 @@ type Parcel struct {
 	tree   tree
 }
 
+// The names of what a snapshot consists of that is sent to another store as a
+// tar.
+const (
+	// ListName is its list, which comes first.
+	ListName = "tree"
+	// ContentPrefix begins the names of those of its contents that the other does
+	// not have; a hash follows.
+	ContentPrefix = "blobs/"
+)
+
 // Content is the content of one or several files of a snapshot.
 type Content struct {
 	// Hash is SHA-256, in hexadecimal digits.
@@ -41,6 +51,16 @@ type Limits struct {
 	MaxBytes int64
 	// MaxFiles is the largest number of files. Default: [DefaultMaxFiles].
 	MaxFiles int
+}
+
+func (l Limits) complete() Limits {
+	if l.MaxBytes == 0 {
+		l.MaxBytes = DefaultMaxBytes
+	}
+	if l.MaxFiles == 0 {
+		l.MaxFiles = DefaultMaxFiles
+	}
+	return l
 }
 
 // ErrTooLarge is returned, wrapped, for a snapshot beyond the limits.
@@ -139,12 +159,7 @@ func checkEntry(e *entry) error {
 }
 
 func (p *Parcel) fits(limits Limits) error {
-	if limits.MaxBytes == 0 {
-		limits.MaxBytes = DefaultMaxBytes
-	}
-	if limits.MaxFiles == 0 {
-		limits.MaxFiles = DefaultMaxFiles
-	}
+	limits = limits.complete()
 	if n := p.Files(); n > limits.MaxFiles {
 		return fmt.Errorf("it has %d files, and %d are allowed: %w", n, limits.MaxFiles, ErrTooLarge)
 	}

@@ -36,6 +36,10 @@ const digestPrefix = "sha256:"
 // hold.
 var ErrNotStored = errors.New("not stored here")
 
+// ErrAway is returned, wrapped, where it cannot be known just now what is
+// stored.
+var ErrAway = errors.New("the store of code does not answer")
+
 // Open opens the store in dir, makes it where there is none (readable by its
 // owner alone), and removes what an interrupted writer left.
 func Open(dir string) (*Store, error) {

@@ -74,7 +74,7 @@ func (s *Store) readTree(digest string) (*tree, error) {
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != name {
 		// Out of the way, so that the next snapshot of the same code mends it.
 		_ = os.Remove(s.path(treesDir, name))
-		return nil, fmt.Errorf("reading code snapshot %s: its list of files is damaged on disk; submit the job again from its folder", digest)
+		return nil, fmt.Errorf("reading code snapshot %s: its list of files is %w; submit the job again from its folder", digest, ErrDamaged)
 	}
 	var t tree
 	if err := json.Unmarshal(data, &t); err != nil {

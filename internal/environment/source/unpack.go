@@ -18,8 +18,8 @@ import (
 // [Parcel.WriteTar] wrote: all of it or, on an error, none of it. Nobody on the
 // way has to be trusted: what arrived is compared with the digest, wholly, and
 // nothing can be written outside dst. The parent of dst must exist; dst itself
-// must not: else the error wraps [fs.ErrExist]. A crash may leave a folder
-// beside dst whose name begins with a dot.
+// must not: else the error wraps [fs.ErrExist]. What a crash leaves beside dst
+// has a name that begins with a dot, and goes when dst is unpacked again.
 func Unpack(ctx context.Context, in io.Reader, digest, dst string, limits Limits) error {
 	if err := CheckDigest(digest); err != nil {
 		return err
@@ -27,15 +27,7 @@ func Unpack(ctx context.Context, in io.Reader, digest, dst string, limits Limits
 	if _, err := os.Lstat(dst); err == nil {
 		return fmt.Errorf("unpacking %s: %s: %w", digest, dst, fs.ErrExist)
 	}
-	temp, err := os.MkdirTemp(filepath.Dir(dst), abandonedPrefix(dst))
-	if err != nil {
-		return fmt.Errorf("unpacking %s: %w", digest, full(err))
-	}
-	defer func() { _ = os.RemoveAll(temp) }()
-	if err := unpackInto(ctx, in, digest, temp, limits); err != nil {
-		return fmt.Errorf("unpacking %s: %w", digest, full(err))
-	}
-	if err := os.Rename(temp, dst); err != nil {
+	if err := wholly(dst, func(temp string) error { return unpackInto(ctx, in, digest, temp, limits) }); err != nil {
 		return fmt.Errorf("unpacking %s: %w", digest, err)
 	}
 	return nil
@@ -56,13 +48,7 @@ func unpackInto(ctx context.Context, in io.Reader, digest, dir string, limits Li
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	if limits.MaxBytes == 0 {
-		limits.MaxBytes = DefaultMaxBytes
-	}
-	if limits.MaxFiles == 0 {
-		limits.MaxFiles = DefaultMaxFiles
-	}
-	u := &unpacking{root: root, limits: limits, tree: tree{Version: treeVersion}}
+	u := &unpacking{root: root, limits: limits.complete(), tree: tree{Version: treeVersion}}
 	// 1. Write what comes, and take down what it was.
 	archive := tar.NewReader(in)
 	for {
@@ -89,15 +75,8 @@ func unpackInto(ctx context.Context, in io.Reader, digest, dir string, limits Li
 	if digestPrefix+name != digest {
 		return errors.New("what arrived is another snapshot, or a part of this one")
 	}
-	// 3. The folders' own modes, the deepest first.
-	for i := len(u.tree.Entries) - 1; i >= 0; i-- {
-		if e := &u.tree.Entries[i]; e.Type == typeFolder {
-			if err := root.Chmod(filepath.FromSlash(e.Path), fs.FileMode(e.Mode)); err != nil {
-				return err
-			}
-		}
-	}
-	return os.Chmod(dir, 0o755)
+	// 3. The folders' own modes.
+	return u.tree.close(root)
 }
 
 func (u *unpacking) entry(h *tar.Header, content io.Reader) error {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/node/stock"
 	"github.com/muster-dev/muster/internal/cli/output"
-	"github.com/muster-dev/muster/internal/cli/suggestion"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/departure"
 )
@@ -144,46 +142,26 @@ func (o *options) find(ctx context.Context, server client.Reader, names []string
 		return fmt.Errorf("listing the nodes: %w", err)
 	}
 	var all []string
-	there := map[string]bool{}
 	for i := range nodes.Items {
 		all = append(all, nodes.Items[i].Name)
-		there[nodes.Items[i].Name] = true
 	}
-	for _, name := range names {
-		if !there[name] {
-			hint := suggestion.Phrase(name, all)
-			if hint == "" {
-				hint = "; `muster node list` lists them"
-			}
-			return exit.NotFound("there is no node %s%s", name, hint)
-		}
-	}
-	return nil
+	return stock.Known(all, names)
 }
 
 // order gives the order to drain a node, or takes it back, on top of what the
 // node is now.
 func (o *options) order(ctx context.Context, server client.Client, name string) error {
-	for {
-		n := &corev1.Node{}
-		if err := server.Get(ctx, client.ObjectKey{Name: name}, n); err != nil {
-			return fmt.Errorf("reading node %s: %w", name, err)
-		}
-		before := n.DeepCopy()
+	err := stock.Change(ctx, server, name, func(n *corev1.Node) {
 		if o.undo {
 			departure.Withdraw(n)
 		} else {
 			departure.Order(n, o.notice)
 		}
-		err := server.Patch(ctx, n, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-		if apierrors.IsConflict(err) && ctx.Err() == nil {
-			continue // a kubelet wrote something else meanwhile
-		}
-		if err != nil {
-			return fmt.Errorf("ordering the drain of node %s: %w", name, err)
-		}
-		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("ordering the drain of node %s: %w", name, err)
 	}
+	return nil
 }
 
 // Result is what was done to one node, as -o json prints it.

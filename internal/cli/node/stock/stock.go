@@ -126,16 +126,43 @@ func (s *Stock) Find(names []string) ([]*Node, error) {
 	for i := range s.Nodes {
 		all = append(all, s.Nodes[i].Object.Name)
 	}
+	if err := Known(all, names); err != nil {
+		return nil, err
+	}
 	for _, name := range names {
 		at := slices.Index(all, name)
-		if at < 0 {
-			return nil, exit.NotFound("there is no node %s%s", name, cmp.Or(suggestion.Phrase(name, all), "; `muster node list` lists them"))
-		}
 		if !slices.ContainsFunc(out, func(n *Node) bool { return n.Object.Name == name }) {
 			out = append(out, &s.Nodes[at])
 		}
 	}
 	return out, nil
+}
+
+// Known says which of these names none of all nodes has.
+func Known(all, names []string) error {
+	for _, name := range names {
+		if !slices.Contains(all, name) {
+			return exit.NotFound("there is no node %s%s", name, cmp.Or(suggestion.Phrase(name, all), "; `muster node list` lists them"))
+		}
+	}
+	return nil
+}
+
+// Change changes a node, on top of what it is now.
+func Change(ctx context.Context, server client.Client, name string, change func(*corev1.Node)) error {
+	for {
+		n := &corev1.Node{}
+		if err := server.Get(ctx, client.ObjectKey{Name: name}, n); err != nil {
+			return fmt.Errorf("reading node %s: %w", name, err)
+		}
+		before := n.DeepCopy()
+		change(n)
+		err := server.Patch(ctx, n, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		if apierrors.IsConflict(err) && ctx.Err() == nil {
+			continue // a kubelet wrote something else meanwhile
+		}
+		return err
+	}
 }
 
 // Mark sets or removes the label and the taint of a node, on top of what it is
@@ -144,12 +171,7 @@ func (s *Stock) Find(names []string) ([]*Node, error) {
 // The agent is wanted on a node as long as it has either, and on top of that if
 // agent is true: without it, what has GPUs by a claim there cannot end.
 func Mark(ctx context.Context, server client.Client, name string, label, taint, agent bool) error {
-	for {
-		n := &corev1.Node{}
-		if err := server.Get(ctx, client.ObjectKey{Name: name}, n); err != nil {
-			return fmt.Errorf("reading node %s: %w", name, err)
-		}
-		before := n.DeepCopy()
+	err := Change(ctx, server, name, func(n *corev1.Node) {
 		if n.Labels == nil {
 			n.Labels = map[string]string{}
 		}
@@ -165,15 +187,11 @@ func Mark(ctx context.Context, server client.Client, name string, label, taint, 
 		if taint {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: v1alpha1.TaintOwned, Effect: corev1.TaintEffectNoSchedule})
 		}
-		err := server.Patch(ctx, n, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-		if apierrors.IsConflict(err) && ctx.Err() == nil {
-			continue // a kubelet wrote something else meanwhile
-		}
-		if err != nil {
-			return fmt.Errorf("marking node %s: %w", name, err)
-		}
-		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("marking node %s: %w", name, err)
 	}
+	return nil
 }
 
 // Complete proposes names of nodes that are not among args.
