@@ -16,14 +16,6 @@ import (
 	"github.com/muster-dev/muster/internal/environment/source"
 )
 
-// The names of what an environment that is sent consists of.
-const (
-	// PackedName is what is said of it, which comes first.
-	PackedName = "packed"
-	// BundleName is its tar.
-	BundleName = "bundle"
-)
-
 // The parts of a namespace's environments, beside uses: an environment is there
 // once something is said of it.
 const (
@@ -114,7 +106,7 @@ func (d *Depot) ReceiveEnvironment(ctx context.Context, namespace, key string, i
 	}
 	// 2. The environment itself.
 	h, err := archive.Next()
-	if err != nil || h.Name != BundleName || h.Typeflag != tar.TypeReg || h.Size != packed.Size {
+	if err != nil || h.Name != bundle.TarName || h.Typeflag != tar.TypeReg || h.Size != packed.Size {
 		return fmt.Errorf("%w: a bundle of %d bytes has to follow: %w", ErrInvalid, packed.Size, err)
 	}
 	if err := d.charge(ctx, namespace, packed.Size); err != nil {
@@ -137,8 +129,8 @@ func readPacked(archive *tar.Reader) (bundle.Packed, []byte, error) {
 	if err != nil {
 		return bundle.Packed{}, nil, fmt.Errorf("reading what was sent: %w: %w", ErrInvalid, err)
 	}
-	if h.Name != PackedName || h.Typeflag != tar.TypeReg || h.Size > bundle.MaxNoteBytes {
-		return bundle.Packed{}, nil, fmt.Errorf("%w: it begins with %q and has to begin with what is said of it, %q", ErrInvalid, h.Name, PackedName)
+	if h.Name != bundle.PackedName || h.Typeflag != tar.TypeReg || h.Size > bundle.MaxNoteBytes {
+		return bundle.Packed{}, nil, fmt.Errorf("%w: it begins with %q and has to begin with what is said of it, %q", ErrInvalid, h.Name, bundle.PackedName)
 	}
 	sent, err := io.ReadAll(archive)
 	if err != nil {

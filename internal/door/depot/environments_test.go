@@ -33,7 +33,7 @@ func (r *rig) keeps(namespace string, p bundle.Packed, content string) error {
 	w := tar.NewWriter(&out)
 	text, err := json.Marshal(p)
 	r.must(err)
-	for _, e := range []struct{ name, data string }{{PackedName, string(text)}, {BundleName, content}} {
+	for _, e := range []struct{ name, data string }{{bundle.PackedName, string(text)}, {bundle.TarName, content}} {
 		r.must(w.WriteHeader(&tar.Header{Name: e.name, Typeflag: tar.TypeReg, Size: int64(len(e.data)), Mode: 0o600}))
 		_, err := io.WriteString(w, e.data)
 		r.must(err)

@@ -70,13 +70,13 @@ func environmentBody(packed bundle.Packed, file string) (io.ReadCloser, error) {
 
 func writeEnvironment(out io.Writer, text []byte, content io.Reader, size int64) error {
 	archive := tar.NewWriter(out)
-	if err := archive.WriteHeader(&tar.Header{Name: "packed", Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(text))}); err != nil {
+	if err := archive.WriteHeader(&tar.Header{Name: bundle.PackedName, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(text))}); err != nil {
 		return err
 	}
 	if _, err := archive.Write(text); err != nil {
 		return err
 	}
-	if err := archive.WriteHeader(&tar.Header{Name: "bundle", Typeflag: tar.TypeReg, Mode: 0o600, Size: size, Format: tar.FormatPAX}); err != nil {
+	if err := archive.WriteHeader(&tar.Header{Name: bundle.TarName, Typeflag: tar.TypeReg, Mode: 0o600, Size: size, Format: tar.FormatPAX}); err != nil {
 		return err
 	}
 	if _, err := io.CopyN(archive, content, size); err != nil {

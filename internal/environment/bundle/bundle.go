@@ -14,6 +14,14 @@ import (
 // NoteFile is the file, in the environment's folder, that holds its [Note].
 const NoteFile = ".muster-environment.json"
 
+// The names of what an environment consists of on its way to a store.
+const (
+	// PackedName is what is said of it, a [Packed] in JSON, which comes first.
+	PackedName = "packed"
+	// TarName is its tar.
+	TarName = "bundle"
+)
+
 const (
 	// MaxNoteBytes is the size of the largest note that is read.
 	MaxNoteBytes = 64 << 10
