@@ -302,6 +302,13 @@ func TestImages(t *testing.T) {
 		{"read-only", first(func(c *corev1.Container) {
 			c.Image, c.SecurityContext = "nginx:1", &corev1.SecurityContext{ReadOnlyRootFilesystem: &yes}
 		}), "", ""},
+		{"with an environment of this machine's", func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "env", VolumeSource: corev1.VolumeSource{
+				CSI: &corev1.CSIVolumeSource{Driver: v1alpha1.EnvironmentDriver, ReadOnly: &yes, VolumeAttributes: map[string]string{"key": "k"}},
+			}}}
+			p.Spec.Containers[0].Image = "nginx:1"
+			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "env", MountPath: v1alpha1.PodRoot + "/env", ReadOnly: true}}
+		}, "this machine's own Python", "spec.containers[0].volumeMounts[0]"},
 		{"no containerd", first(func(c *corev1.Container) { c.Image = "nginx:1" }), "there is no containerd", "spec.containers[0].image"},
 	} {
 		for _, isolated := range []bool{false, true} {

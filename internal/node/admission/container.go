@@ -3,6 +3,7 @@ package admission
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,10 +50,21 @@ func (c *check) image(at string, ctr *corev1.Container) {
 			"is empty, and the image %q has no entry point here; give the command to run", ctr.Image)
 		return
 	}
+	for i := range ctr.VolumeMounts {
+		c.refuseIf(c.environment(ctr.VolumeMounts[i].Name), fmt.Sprintf("%svolumeMounts[%d]", at, i),
+			"is an environment for this machine's own Python, and the image %q has another one; give one of the two", ctr.Image)
+	}
 	why := c.facts.NoImages
 	c.refuseIf(why != "", at+"image", "this node cannot run the image %q: %s. "+
 		"Or use %s for the machine's own Python, or map the image to an environment in Muster's configuration, "+
 		"as in images: {%q: /path/of/a/venv} or {%q: host}", ctr.Image, why, HostImage, ctr.Image, ctr.Image)
+}
+
+// environment is true for a volume of the pod that holds an environment.
+func (c *check) environment(name string) bool {
+	return slices.ContainsFunc(c.pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.Name == name && v.CSI != nil && v.CSI.Driver == v1alpha1.EnvironmentDriver
+	})
 }
 
 // Imaged is true for a container that runs in the files of an image, and not
