@@ -146,7 +146,7 @@ func serve(ctx context.Context, path string, register func(*grpc.Server)) error 
 	if err != nil {
 		return fmt.Errorf("listening for the kubelet: %w", err)
 	}
-	server := grpc.NewServer()
+	server := grpc.NewServer(grpc.UnaryInterceptor(newTurns().intercept))
 	register(server)
 	stop := context.AfterFunc(ctx, server.Stop)
 	defer stop()

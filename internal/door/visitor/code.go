@@ -39,11 +39,11 @@ func (v *Visitor) Send(ctx context.Context, namespace string, store *source.Stor
 		var refused *Refused
 		switch {
 		case err == nil:
-			return s.sent, nil
+			return s.sent, s.rest(ctx)
 		case !errors.As(err, &refused) || refused.Status != http.StatusConflict || !refused.ByDoor:
 			return Sent{}, err
 		}
-		if err := s.add(refused.Missing); err != nil {
+		if err := s.add(ctx, refused.Missing); err != nil {
 			return Sent{}, err
 		}
 	}
@@ -74,7 +74,7 @@ func (v *Visitor) Fetch(ctx context.Context, namespace, digest, dst string) erro
 func (v *Visitor) put(ctx context.Context, namespace string, s *sending) error {
 	answer, err := v.knock(ctx, request{
 		method: http.MethodPut, namespace: namespace, path: "/code/" + s.parcel.Digest(), kind: tarKind,
-		body: func() (io.ReadCloser, error) { return s.body(ctx), nil },
+		body: func() (io.ReadCloser, error) { return s.body(ctx) },
 	})
 	if err != nil {
 		return err
@@ -89,10 +89,29 @@ type sending struct {
 	contents []source.Content
 	progress func(done, total int64)
 	sent     Sent
+	// written is closed once the body that was made last is written, or given up.
+	written chan struct{}
+}
+
+// rest waits until nobody writes a body any more: the door may answer before it
+// has read one, and who writes it hears of that a moment later.
+func (s *sending) rest(ctx context.Context) error {
+	if s.written == nil {
+		return nil
+	}
+	select {
+	case <-s.written:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // add has contents be sent, too.
-func (s *sending) add(missing []string) error {
+func (s *sending) add(ctx context.Context, missing []string) error {
+	if err := s.rest(ctx); err != nil {
+		return err
+	}
 	wanted := map[string]bool{}
 	for _, hash := range missing {
 		wanted[hash] = true
@@ -113,10 +132,18 @@ func (s *sending) add(missing []string) error {
 }
 
 // body is the tar of the list and the contents, written while it is read.
-func (s *sending) body(ctx context.Context) io.ReadCloser {
+func (s *sending) body(ctx context.Context) (io.ReadCloser, error) {
+	if err := s.rest(ctx); err != nil {
+		return nil, err
+	}
 	in, out := io.Pipe()
-	go func() { _ = out.CloseWithError(s.write(ctx, out)) }() // ends with its reader
-	return in
+	written := make(chan struct{})
+	s.written = written
+	go func() { // ends with its reader
+		defer close(written)
+		_ = out.CloseWithError(s.write(ctx, out))
+	}()
+	return in, nil
 }
 
 func (s *sending) write(ctx context.Context, out io.Writer) error {
