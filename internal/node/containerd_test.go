@@ -134,15 +134,20 @@ func checkHeld(t *testing.T, w *world, r *cluster.Runtime, want ...string) {
 	}
 }
 
+// endsIn shows a pipe to a pod as /ends/pipe.
+func endsIn(pipe *rig.Pipe) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: filepath.Dir(pipe.Path())}}}}
+		p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/ends"}}
+	}
+}
+
 // TestImageOutlivesMuster: what runs is adopted, and what nobody knows any more
 // is given back.
 func TestImageOutlivesMuster(t *testing.T) {
 	withImages(t, func(t *testing.T, w *world, r *cluster.Runtime) {
 		ends := rig.NewPipe(t)
-		w.create(boxed("stays", "read -r go < /ends/pipe; cat only-here; exit 3").with(func(p *corev1.Pod) {
-			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: filepath.Dir(ends.Path())}}}}
-			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/ends"}}
-		}))
+		w.create(boxed("stays", "read -r go < /ends/pipe; cat only-here; exit 3").with(endsIn(ends)))
 		w.await("stays", "run", inPhase(corev1.PodRunning))
 		w.stop()
 		store := w.node.config.ImageStore
@@ -214,8 +219,9 @@ func TestImageEnds(t *testing.T) {
 		if ended(pod) {
 			t.Error("a container that was started again sees what the one before it wrote")
 		}
-		w.create(boxed("stays", "trap '' TERM; while true; do sleep 0.1; done"))
-		w.await("stays", "run", inPhase(corev1.PodRunning))
+		up := rig.NewPipe(t)
+		w.create(boxed("stays", "trap '' TERM; echo up > /ends/pipe; while true; do sleep 0.1; done").with(asRoot).with(endsIn(up)))
+		up.Hear()
 		begin := time.Now()
 		for _, name := range []string{"again", "stays"} {
 			w.terminate(name, 1)

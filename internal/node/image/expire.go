@@ -34,8 +34,10 @@ func (s *Store) note(ctx context.Context, i *images.Image) error {
 	}
 	ctx, cancel := context.WithTimeout(in(ctx, ""), answerWithin)
 	defer cancel()
+	// Of the target nothing is updated; containerd reads it all the same, and
+	// ends where there is none.
 	_, err := s.images.Update(ctx, &images.UpdateImageRequest{
-		Image:      &images.Image{Name: i.Name, Labels: map[string]string{labelUsed: s.now().UTC().Format(time.RFC3339)}},
+		Image:      &images.Image{Name: i.Name, Target: i.Target, Labels: map[string]string{labelUsed: s.now().UTC().Format(time.RFC3339)}},
 		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels." + labelUsed}},
 	})
 	if err != nil && !isCode(err, codes.NotFound) {
