@@ -10,6 +10,9 @@ const (
 	DoorMark = "X-Muster-Door"
 	// DoorAudience is the audience of that token.
 	DoorAudience = "muster"
+	// DoorReports is the path at which agents say how far the pods on their node
+	// are: JSON, [PodProgress] by the pod's UID.
+	DoorReports = "/v1/reports"
 	// DoorAccount is the service account whose tokens speak for its namespace.
 	DoorAccount = "muster-door"
 	// NodeAccount is the service account, in SystemNamespace, of agents on nodes.

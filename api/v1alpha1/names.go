@@ -172,6 +172,14 @@ const (
 	// EnvProgress is the environment variable that holds the real path of
 	// ProgressPath in a container.
 	EnvProgress = "MUSTER_PROGRESS"
+	// ProgressVolume is the name, in a member's pod on a cluster, of the empty
+	// folder at ProgressPath's place. Muster's agent looks into it on the node.
+	ProgressVolume = "muster-progress"
+	// AnnotationReports is "unread" on a member's pod where nobody looks into its
+	// ProgressVolume, because the cluster has no agents of Muster.
+	AnnotationReports = "muster.dev/reports"
+	// ReportsUnread is the value of AnnotationReports.
+	ReportsUnread = "unread"
 
 	// CodeDriver is the ephemeral CSI driver name of a volume that holds a
 	// writable copy of a code snapshot. Attribute "snapshot": the snapshot's

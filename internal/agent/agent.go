@@ -37,10 +37,13 @@ type Options struct {
 	// CDIDir is where the container runtime looks for descriptions of devices.
 	// Default: /var/run/cdi.
 	CDIDir string
-	// Door is the address of the manager's door, from which code and environments
-	// of jobs are fetched, and DoorToken the file with this agent's token for it. Empty: code
-	// is not this agent's.
+	// Door is the address of the manager's door, which is told how far pods say
+	// that they are, and DoorToken the file with this agent's token for it. Empty:
+	// what pods report is not read.
 	Door, DoorToken string
+	// Code has it bring pods the code and the environments of their jobs, fetched
+	// at the door.
+	Code bool
 	// HealthAddress is what /healthz and /readyz are served on, as host:port.
 	// Empty: nowhere.
 	HealthAddress string
@@ -89,9 +92,11 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	volumes, err := volumesOf(o, set)
-	if err != nil {
-		return err
+	var parts []func(context.Context) error
+	if o.Door != "" {
+		if parts, err = atTheDoor(o, set); err != nil {
+			return err
+		}
 	}
 	helper, err := kubeletplugin.Start(ctx, d,
 		kubeletplugin.DriverName(inventory.Driver), kubeletplugin.NodeName(o.Node), kubeletplugin.KubeClient(set),
@@ -108,8 +113,8 @@ func Run(ctx context.Context, o Options) error {
 		})
 	}
 	group.Go(func() error { return d.publish(ctx, helper) })
-	for _, one := range volumes {
-		group.Go(func() error { return one.Run(ctx) })
+	for _, part := range parts {
+		group.Go(func() error { return part(ctx) })
 	}
 	return group.Wait()
 }

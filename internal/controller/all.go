@@ -29,6 +29,8 @@ type Deps struct {
 	HostImage string
 	// ShareProcesses has members not be the first process of their pod.
 	ShareProcesses bool
+	// Reports is who reads how far members say that they are.
+	Reports trainingjob.Reports
 	// VolumesDir is where the built-in StorageClass keeps volumes, on the node
 	// NodeName. Empty: there is no such class.
 	VolumesDir string
@@ -82,7 +84,7 @@ func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
 		return Parts{}, fmt.Errorf("adding the scheduler: %w", err)
 	}
 	controllers := []interface{ SetupWithManager(ctrl.Manager) error }{
-		trainingjob.New(trainingjob.Deps{Sources: d.Sources, Environments: d.Environments, HostImage: d.HostImage, ShareProcesses: d.ShareProcesses}),
+		trainingjob.New(trainingjob.Deps{Sources: d.Sources, Environments: d.Environments, HostImage: d.HostImage, ShareProcesses: d.ShareProcesses, Reports: d.Reports}),
 		gang.New(gang.Options{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FenceNamespace: d.Namespace, GPUResources: d.GPUResources, Signs: d.Signs, Log: d.Log.WithName("gang"),
 		}),

@@ -16,8 +16,8 @@ import (
 )
 
 // noStore is what is told where code is kept nowhere.
-const noStore = "there is no store for code on this cluster: an administrator sets one with `muster install --set store.persistentVolumeClaim=NAME`" +
-	" or `--set store.s3.endpoint=...,store.s3.bucket=...,store.s3.secret=...`; until then put the code into an image and name it" +
+const noStore = "there is no store for code on this cluster: an administrator sets one with `muster install --set agent.create=true,store.persistentVolumeClaim=NAME`" +
+	" or `--set agent.create=true,store.s3.endpoint=...,store.s3.bucket=...,store.s3.secret=...`; until then put the code into an image and name it" +
 	" (muster run --image IMAGE --code none)"
 
 // sendCode answers with a snapshot, or to HEAD that it is there.

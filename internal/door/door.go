@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -26,6 +27,13 @@ type Answers interface {
 	Plan(ctx context.Context, namespace string, job *v1alpha1.TrainingJob) (any, error)
 	// Top shows nodes, GPUs and who holds them.
 	Top(ctx context.Context, namespace string) (any, error)
+}
+
+// Reports hears what agents say of how far the pods on their node are.
+type Reports interface {
+	// Take takes in what the agent of a node says of its pods, by UID. Pods that
+	// it should not speak of are left out.
+	Take(ctx context.Context, node string, said map[types.UID]v1alpha1.PodProgress) error
 }
 
 // Options are what a Door is made of.
@@ -45,6 +53,8 @@ type Options struct {
 	Code *depot.Depot
 	// Answers answers. Nil: nobody does.
 	Answers Answers
+	// Reports hears how far pods are. Nil: nobody does.
+	Reports Reports
 	// Log hears of what no caller can be told.
 	Log *slog.Logger
 	// Now is the clock. Default: [time.Now].
@@ -74,6 +84,7 @@ const (
 	answerTimeout = 30 * time.Second
 	headerBytes   = 64 << 10
 	jobBytes      = 4 << 20
+	reportBytes   = 1 << 20
 )
 
 // New makes a door; [Door.Start] opens it.
@@ -156,6 +167,7 @@ func (d *Door) handler() http.Handler {
 	add("GET /v1/namespaces/{namespace}/why/{job}", d.lanes.answer, d.why)
 	add("POST /v1/namespaces/{namespace}/plan", d.lanes.answer, d.plan)
 	add("GET /v1/namespaces/{namespace}/top", d.lanes.answer, d.top)
+	add("POST "+v1alpha1.DoorReports, d.lanes.report, d.takeReports)
 	// Whatever else is asked is answered only to those who say who they are.
 	add("/", d.lanes.answer, func(http.ResponseWriter, *http.Request, Caller) error {
 		return refuse(http.StatusNotFound, "the door has nothing of that name: is this program of another version than the cluster's? `muster version` says")

@@ -4,18 +4,22 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -35,6 +39,7 @@ type house struct {
 	reviews atomic.Int32
 	door    *Door
 	mine    *source.Store
+	reports *hears
 }
 
 // status is what the API server says of a token.
@@ -56,7 +61,7 @@ var (
 
 func open(t testing.TB, keeps bool) *house {
 	t.Helper()
-	h := &house{TB: t}
+	h := &house{TB: t, reports: &hears{said: map[string]map[types.UID]v1alpha1.PodProgress{}}}
 	scheme := runtime.NewScheme()
 	h.must(errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
 	h.api = fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
@@ -70,7 +75,7 @@ func open(t testing.TB, keeps bool) *house {
 			return nil
 		},
 	}).Build()
-	options := Options{Address: "127.0.0.1:0", API: h.api, Pods: h.api, Namespace: "muster-system", Identity: "test_1", Answers: says{}}
+	options := Options{Address: "127.0.0.1:0", API: h.api, Pods: h.api, Namespace: "muster-system", Identity: "test_1", Answers: says{}, Reports: h.reports}
 	if keeps {
 		folder, err := shelf.OpenFolder(t.TempDir())
 		h.must(err)
@@ -151,6 +156,51 @@ func (says) Plan(_ context.Context, namespace string, job *v1alpha1.TrainingJob)
 
 func (says) Top(_ context.Context, namespace string) (any, error) {
 	return map[string]string{"top": namespace}, nil
+}
+
+// hears keeps what agents say.
+type hears struct {
+	mu   sync.Mutex
+	said map[string]map[types.UID]v1alpha1.PodProgress
+}
+
+func (h *hears) Take(_ context.Context, node string, said map[types.UID]v1alpha1.PodProgress) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.said[node] = said
+	return nil
+}
+
+// How far pods are is said by agents, each in the name of its own node.
+func TestWhoSaysHowFarPodsAre(t *testing.T) {
+	h := open(t, false)
+	done := int64(250_000)
+	said := map[types.UID]v1alpha1.PodProgress{"pod": {DoneMillionths: &done}}
+	if err := h.as("node").Report(t.Context(), said); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]map[types.UID]v1alpha1.PodProgress{"node-1": said}, h.reports.said); diff != "" {
+		t.Errorf("heard (-said +heard):\n%s", diff)
+	}
+	many := map[types.UID]v1alpha1.PodProgress{}
+	for i := range 20_000 {
+		many[types.UID(fmt.Sprintf("%036d", i))] = v1alpha1.PodProgress{DoneMillionths: &done}
+	}
+	for name, tt := range map[string]struct {
+		err    error
+		status int
+	}{
+		"a tenant":                     {h.as("ada").Report(t.Context(), said), http.StatusForbidden},
+		"somebody forged":              {h.as("forged").Report(t.Context(), said), http.StatusUnauthorized},
+		"an agent that goes on and on": {h.as("node").Report(t.Context(), many), http.StatusRequestEntityTooLarge},
+	} {
+		if !visitor.Is(tt.err, tt.status) {
+			t.Errorf("%s: %v, want status %d", name, tt.err, tt.status)
+		}
+	}
+	if len(h.reports.said["node-1"]) != 1 {
+		t.Errorf("%d pods were heard of", len(h.reports.said["node-1"]))
+	}
 }
 
 func TestCodeGoesInOnceAndOutChecked(t *testing.T) {

@@ -32,10 +32,12 @@ type lanes struct {
 	down *lane
 	// answer is for looks at the whole cluster.
 	answer *lane
+	// report is for what agents say of pods, some writes each.
+	report *lane
 }
 
 func newLanes() lanes {
-	return lanes{up: newLane(6, 2), down: newLane(24, 8), answer: newLane(4, 2)}
+	return lanes{up: newLane(6, 2), down: newLane(24, 8), answer: newLane(4, 2), report: newLane(8, 1)}
 }
 
 // busy is what those are told who have to come again.

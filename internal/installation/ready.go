@@ -24,6 +24,9 @@ type Manager struct {
 	Version string
 	// Wanted, Updated and Available count replicas.
 	Wanted, Updated, Available int32
+	// Leaving counts replicas that are to go, or are being stopped: of the version
+	// before, or too many.
+	Leaving int32
 	// Trouble is why a replica does not run, in a few words; empty if none is
 	// known.
 	Trouble string
@@ -32,15 +35,22 @@ type Manager struct {
 }
 
 // Ready reports whether every replica is of the version that is to run, and
-// can work.
+// can work. Others may still be stopping.
 func (m Manager) Ready() bool {
 	return m.Version != "" && m.observed && m.Updated == m.Wanted && m.Available >= m.Wanted
 }
+
+// Alone reports that it is ready and no other replica is left: a change of
+// version is over.
+func (m Manager) Alone() bool { return m.Ready() && m.Leaving == 0 }
 
 func (m Manager) String() string {
 	words := fmt.Sprintf("%d of %d managers ready", m.Available, m.Wanted)
 	if m.Updated < m.Wanted {
 		words += fmt.Sprintf(", %d of the new version", m.Updated)
+	}
+	if m.Leaving > 0 {
+		words += fmt.Sprintf(", %d others still there", m.Leaving)
 	}
 	if m.Trouble != "" {
 		words += ": " + m.Trouble
@@ -58,18 +68,31 @@ func (c *Cluster) Manager(ctx context.Context) (Manager, error) {
 		return Manager{}, fmt.Errorf("reading the manager's Deployment: %w", err)
 	}
 	m := standingOf(d)
-	if m.Ready() {
-		return m, nil
-	}
 	selector := metav1.FormatLabelSelector(d.Spec.Selector)
 	pods, err := c.set.CoreV1().Pods(v1alpha1.SystemNamespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		return m, fmt.Errorf("listing the manager's pods: %w", err)
 	}
+	m.Leaving += leaving(pods.Items)
+	if m.Ready() {
+		return m, nil
+	}
 	if why := troubleOf(pods.Items); why != "" {
 		m.Trouble = why
 	}
 	return m, nil
+}
+
+// leaving counts the pods that are being stopped and have not ended.
+func leaving(pods []corev1.Pod) int32 {
+	n := int32(0)
+	for i := range pods {
+		p := &pods[i]
+		if p.DeletionTimestamp != nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+			n++
+		}
+	}
+	return n
 }
 
 func standingOf(d *appsv1.Deployment) Manager {
@@ -81,6 +104,8 @@ func standingOf(d *appsv1.Deployment) Manager {
 	if d.Spec.Replicas != nil {
 		m.Wanted = *d.Spec.Replicas
 	}
+	// Those that nobody has told to stop yet; the API shows the others as pods.
+	m.Leaving = max(0, d.Status.Replicas-min(m.Updated, m.Wanted))
 	for _, c := range d.Status.Conditions {
 		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
 			m.Trouble = c.Message
@@ -107,8 +132,9 @@ func troubleOf(pods []corev1.Pod) string {
 	return ""
 }
 
-// Await waits until the manager is ready and tells progress each time that it
-// changes. The error of a context that ends first says what is missing.
+// Await waits until the manager is ready and no replica of a version before it is
+// left, and tells progress each time that this changes. The error of a context
+// that ends first says what is missing.
 func (c *Cluster) Await(ctx context.Context, progress func(string)) error {
 	var last Manager
 	err := wait.PollUntilContextCancel(ctx, pollEvery, true, func(ctx context.Context) (bool, error) {
@@ -120,7 +146,7 @@ func (c *Cluster) Await(ctx context.Context, progress func(string)) error {
 			progress(m.String())
 		}
 		last = m
-		return m.Ready(), nil
+		return m.Alone(), nil
 	})
 	if err == nil {
 		return nil

@@ -153,6 +153,11 @@ func TestValues(t *testing.T) {
 		"an agent":                 {values: set("agent", "create", true), there: "DaemonSet/muster-node"},
 		"an agent that mistypes":   {values: set("agent", "simulateGPUs", "8xA100; rm"), want: "simulateGPUs"},
 		"an agent's rights":        {values: set("agent", "create", true), there: "ValidatingAdmissionPolicy/muster-agents"},
+		"code in two places":       {values: stored(map[string]any{"persistentVolumeClaim": "c", "s3": map[string]any{"endpoint": "https://s3", "bucket": "b"}}, true), want: "code is kept in one place"},
+		"half a bucket":            {values: stored(map[string]any{"s3": map[string]any{"bucket": "b"}}, true), want: "wants both an endpoint and a bucket"},
+		"a claim and no agent":     {values: stored(map[string]any{"persistentVolumeClaim": "c"}, false), want: "Set agent.create=true beside store"},
+		"a bucket and no agent":    {values: stored(map[string]any{"s3": map[string]any{"endpoint": "https://s3", "bucket": "b"}}, false), want: "Set agent.create=true beside store"},
+		"a claim and an agent":     {values: stored(map[string]any{"persistentVolumeClaim": "c"}, true), there: "CSIDriver/code.muster.dev"},
 		"the namespace's standard": {values: set("namespace", "podSecurity", "baseline"), there: "Namespace/muster-system"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -178,7 +183,7 @@ func TestValues(t *testing.T) {
 }
 
 // An agent that only pretends has no more rights on its machine than folders of
-// the kubelet.
+// the kubelet, of which it may read the pods'.
 func TestAgentsPrivileges(t *testing.T) {
 	for name, c := range map[string]struct {
 		agent      map[string]any
@@ -197,6 +202,11 @@ func TestAgentsPrivileges(t *testing.T) {
 			if privileged != c.privileged {
 				t.Errorf("privileged: %t", privileged)
 			}
+			for _, mount := range containers[0].(map[string]any)["volumeMounts"].([]any) {
+				if m := mount.(map[string]any); m["name"] == "pods" && m["readOnly"] != true {
+					t.Errorf("it may write into pods: %v", m)
+				}
+			}
 			standard := find(objects, "Namespace", "muster-system").GetLabels()["pod-security.kubernetes.io/enforce"]
 			if standard != "privileged" {
 				t.Errorf("its namespace is %s, which refuses folders of the machine", standard)
@@ -206,6 +216,11 @@ func TestAgentsPrivileges(t *testing.T) {
 	if standard := find(render(t, Rendering{}), "Namespace", "muster-system").GetLabels()["pod-security.kubernetes.io/enforce"]; standard != "restricted" {
 		t.Errorf("without agents the namespace is %s", standard)
 	}
+}
+
+// stored are values with a store of code, with agents or without.
+func stored(store map[string]any, agents bool) map[string]any {
+	return map[string]any{"store": store, "agent": map[string]any{"create": agents}}
 }
 
 func set(group, name string, value any) map[string]any {

@@ -54,6 +54,8 @@ type Options struct {
 	// ShareProcesses has members not be the first process of their pod, where
 	// nothing else sees to that.
 	ShareProcesses bool
+	// Reports is who reads how far members say that they are. Default: the node.
+	Reports trainingjob.Reports
 	// VolumesDir is where the built-in StorageClass keeps volumes, on the node
 	// NodeName. Empty: the cluster has StorageClasses of its own.
 	VolumesDir string
@@ -169,6 +171,7 @@ func New(o Options) (*Manager, error) {
 		Environments:     o.Environments,
 		HostImage:        o.HostImage,
 		ShareProcesses:   o.ShareProcesses,
+		Reports:          o.Reports,
 		VolumesDir:       o.VolumesDir,
 		NodeName:         o.NodeName,
 		GPUResources:     resourceNames(o.GPUResources),

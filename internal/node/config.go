@@ -181,4 +181,7 @@ func hostIP(pods PodNetwork) string {
 func (c *Config) podsDir() string { return filepath.Join(c.DataDir, "pods") }
 func (c *Config) jobsDir() string { return filepath.Join(c.DataDir, "jobs") }
 
+// volumesDir is where claims' folders are made, by their own controller.
+func (c *Config) volumesDir() string { return filepath.Join(c.DataDir, "volumes") }
+
 func (c *Config) archiveDir() string { return filepath.Join(c.DataDir, "archive") }

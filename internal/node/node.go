@@ -123,7 +123,7 @@ func newNode(config Config, c clients) (*Node, error) {
 	}
 	n.factories = []informers.SharedInformerFactory{mine, all}
 	n.volumes = volume.New(volume.Config{
-		PodsDir: config.podsDir(), JobsDir: config.jobsDir(), Objects: n.objects,
+		PodsDir: config.podsDir(), JobsDir: config.jobsDir(), VolumesDir: config.volumesDir(), Objects: n.objects,
 		Environments: config.Environments, Code: config.Code,
 		Allocatable: n.allocatable(), Now: config.Clock.Now,
 	})

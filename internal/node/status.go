@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/node/progress/bulletin"
 )
 
 // facts is what a pod's status is computed from.
@@ -211,7 +212,7 @@ func conditions(f facts, phase corev1.PodPhase, initialized bool) []corev1.PodCo
 		set = append(set, corev1.PodCondition{Type: f.share.Type, Status: f.share.Status, Reason: f.share.Reason, Message: f.share.Message})
 	}
 	if f.progress != nil {
-		set = append(set, progressCondition(f.progress))
+		set = append(set, bulletin.Condition(f.progress))
 	}
 	now := metav1.NewTime(f.now)
 	for i := range set {

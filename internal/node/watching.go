@@ -1,9 +1,7 @@
 package node
 
 import (
-	"encoding/json"
 	"fmt"
-	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -14,11 +12,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/node/progress"
+	"github.com/muster-dev/muster/internal/node/progress/bulletin"
 )
 
 const (
@@ -27,14 +25,6 @@ const (
 	// lastLook is how long the removal of an ended pod waits for the last look
 	// at what it saved, should the folder not answer.
 	lastLook = 10 * time.Second
-)
-
-// What of a pod's progress is worth a write at the next look; less is written
-// once a minute.
-const (
-	worthDone  = v1alpha1.Whole / 100
-	worthSaved = 30 * time.Second
-	worthTime  = time.Minute
 )
 
 // watching is the observation of how one pod is getting on. Only its worker
@@ -97,7 +87,7 @@ func (w *worker) orderly() bool {
 }
 
 func (w *worker) beginWatching() {
-	o := progress.Options{Root: w.node.podRoot(w.uid), Checkpoints: w.checkpoints(), Known: known(w.pod)}
+	o := progress.Options{Root: w.node.podRoot(w.uid), Checkpoints: w.checkpoints(), Known: bulletin.Known(w.pod)}
 	if reports(w.pod) {
 		o.Report = strings.TrimPrefix(v1alpha1.ProgressPath, v1alpha1.PodRoot+"/")
 	}
@@ -110,7 +100,7 @@ func (w *worker) beginWatching() {
 			v.since = u.proc.StartedAt()
 		}
 	}
-	v.shown = asPodProgress(o.Known, v.since)
+	v.shown = bulletin.Of(o.Known, v.since)
 	w.watching = v
 	w.node.savers.add(w.uid, o.Checkpoints)
 	o.PIDs = func() []int { return w.node.live.pidsOf(w.node.savers.with(o.Checkpoints)) }
@@ -169,81 +159,11 @@ func (w *worker) shownProgress() *v1alpha1.PodProgress {
 		return nil
 	}
 	now := w.node.config.Clock.Now()
-	next := asPodProgress(v.known, v.since)
-	if next != nil && (v.over || now.Sub(v.at) >= w.node.config.LookEvery*9/10 && worthTelling(v.shown, next, now.Sub(v.at))) {
+	next := bulletin.Of(v.known, v.since)
+	if next != nil && (v.over || now.Sub(v.at) >= w.node.config.LookEvery*9/10 && bulletin.Worth(v.shown, next, now.Sub(v.at))) {
 		v.shown, v.at = next, now
 	}
 	return v.shown
-}
-
-// worthTelling says whether a pod's progress is worth a write, so long after
-// the last one.
-func worthTelling(before, after *v1alpha1.PodProgress, since time.Duration) bool {
-	if before == nil || before.Problem != after.Problem || (before.DoneMillionths == nil) != (after.DoneMillionths == nil) || (before.SavedTime == nil) != (after.SavedTime == nil) {
-		return true
-	}
-	if after.DoneMillionths != nil {
-		moved := *after.DoneMillionths - *before.DoneMillionths
-		if moved >= worthDone || moved < 0 || moved > 0 && (since >= worthTime || *after.DoneMillionths == v1alpha1.Whole) {
-			return true
-		}
-	}
-	if after.SavedTime == nil {
-		return false
-	}
-	later := after.SavedTime.Sub(before.SavedTime.Time)
-	return later >= worthSaved || later > 0 && since >= worthTime
-}
-
-// asPodProgress puts what is known into the API's terms; nil: nothing. What
-// was saved before the pod ran is not its own.
-func asPodProgress(s progress.State, since time.Time) *v1alpha1.PodProgress {
-	p := &v1alpha1.PodProgress{Problem: s.Problem, SaysSaved: s.SaysSaved}
-	if s.Said {
-		done := progress.Millionths(s.Done)
-		p.DoneMillionths, p.ReportTime = &done, microTime(s.Reported)
-	}
-	if s.Saved.After(since) {
-		p.SavedTime = microTime(s.Saved)
-	}
-	if p.DoneMillionths == nil && p.SavedTime == nil && p.Problem == "" {
-		return nil
-	}
-	return p
-}
-
-func microTime(t time.Time) *metav1.MicroTime {
-	at := metav1.NewMicroTime(t.UTC().Truncate(time.Microsecond))
-	return &at
-}
-
-// known is what the API was told of a pod by an earlier muster.
-func known(pod *corev1.Pod) progress.State {
-	var p v1alpha1.PodProgress
-	c := condition(pod, v1alpha1.ConditionPodProgress)
-	if c == nil || json.Unmarshal([]byte(c.Message), &p) != nil {
-		return progress.State{}
-	}
-	s := progress.State{SaysSaved: p.SaysSaved, Problem: p.Problem}
-	if p.DoneMillionths != nil && p.ReportTime != nil {
-		s.Said, s.Done, s.Reported = true, math.Min(1, math.Max(0, float64(*p.DoneMillionths)/v1alpha1.Whole)), p.ReportTime.Time
-	}
-	if p.SavedTime != nil {
-		s.Saved = p.SavedTime.Time
-	}
-	return s
-}
-
-// progressCondition is the condition that tells of a pod's progress.
-func progressCondition(p *v1alpha1.PodProgress) corev1.PodCondition {
-	c := corev1.PodCondition{Type: v1alpha1.ConditionPodProgress, Status: corev1.ConditionTrue, Reason: "Observed"}
-	if p.Problem != "" {
-		c.Status, c.Reason = corev1.ConditionFalse, "NotUnderstood"
-	}
-	if data, err := json.Marshal(p); err == nil {
-		c.Message = string(data)
-	}
-	return c
 }
 
 // reports is true for a pod with a container that was told where to report.

@@ -108,44 +108,6 @@ func TestASaveDuringTheNoticeCounts(t *testing.T) {
 	}
 }
 
-// A pod that says the same again and again costs no writes.
-func TestWhatIsWorthAWrite(t *testing.T) {
-	at := func(seconds int) time.Time { return time.Unix(1_700_000_000+int64(seconds), 0) }
-	make := func(done int64, saved int) *v1alpha1.PodProgress {
-		p := &v1alpha1.PodProgress{}
-		if done >= 0 {
-			p.DoneMillionths, p.ReportTime = &done, microTime(at(0))
-		}
-		if saved >= 0 {
-			p.SavedTime = microTime(at(saved))
-		}
-		return p
-	}
-	tests := []struct {
-		name          string
-		before, after *v1alpha1.PodProgress
-		since         time.Duration
-		want          bool
-	}{
-		{"the first word", nil, make(0, -1), time.Hour, true},
-		{"the same", make(100, 5), make(100, 5), time.Hour, false},
-		{"a little", make(100, -1), make(200, -1), 15 * time.Second, false},
-		{"a little, a minute later", make(100, -1), make(200, -1), time.Minute, true},
-		{"a hundredth", make(100, -1), make(10_100, -1), 15 * time.Second, true},
-		{"the last bit", make(999_999, -1), make(1_000_000, -1), 15 * time.Second, true},
-		{"back", make(500_000, -1), make(499_000, -1), 15 * time.Second, true},
-		{"the first save", make(100, -1), make(100, 5), 15 * time.Second, true},
-		{"saved again at once", make(100, 5), make(100, 6), 15 * time.Second, false},
-		{"saved again", make(100, 5), make(100, 50), 15 * time.Second, true},
-		{"a problem", make(100, 5), &v1alpha1.PodProgress{DoneMillionths: make(100, 5).DoneMillionths, SavedTime: make(1, 5).SavedTime, Problem: "x"}, 0, true},
-	}
-	for _, tt := range tests {
-		if got := worthTelling(tt.before, tt.after, tt.since); got != tt.want {
-			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
-		}
-	}
-}
-
 // Of the pods that save in one folder one looks at it; of those that end, the
 // last.
 func TestWhoLooksAtAFolder(t *testing.T) {

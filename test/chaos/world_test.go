@@ -40,7 +40,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	}
 	shell, err := cluster.Shell(t.Context())
 	w.must(err)
-	on := []cluster.Image{}
+	on := []cluster.Image{shell} // members without GPUs come there, too
 	for _, tag := range []string{"v1", "v2"} {
 		image, err := cluster.Program(t.Context(), "muster.test/muster:"+tag, harness.Binary(), "/muster")
 		w.must(err)

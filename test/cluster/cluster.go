@@ -200,6 +200,10 @@ func (c *Cluster) path(elements ...string) string {
 // Kubeconfig is a file with which a client is the cluster's administrator.
 func (c *Cluster) Kubeconfig() string { return c.authority.file("admin.kubeconfig") }
 
+// EtcdFolder is where etcd's files are: for a copy while etcd does not run, or to
+// put one in their place.
+func (c *Cluster) EtcdFolder() string { return c.path("etcd") }
+
 // Config is a new configuration of the administrator, without a limit of
 // requests.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }

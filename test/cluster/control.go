@@ -53,7 +53,7 @@ func (c *Cluster) server() string { return fmt.Sprintf("https://%s:%d", c.site.c
 // startAPI starts etcd and the API server and waits until that is ready.
 func (c *Cluster) startAPI(ctx context.Context) error {
 	if err := c.launch(c.control, etcd, append([]string{
-		"--data-dir=" + c.path("etcd"), "--listen-client-urls=http://127.0.0.1:2379", "--advertise-client-urls=http://127.0.0.1:2379",
+		"--data-dir=" + c.EtcdFolder(), "--listen-client-urls=http://127.0.0.1:2379", "--advertise-client-urls=http://127.0.0.1:2379",
 		"--listen-peer-urls=http://127.0.0.1:2380", "--log-level=warn",
 	}, c.options.Args[etcd]...)); err != nil {
 		return err

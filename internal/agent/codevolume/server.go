@@ -241,11 +241,21 @@ func (s *Server) publish(ctx context.Context, handle string, v volume, readOnly 
 		return fmt.Errorf("mounting %s at %s: %w", shown, v.Target, err)
 	}
 	if readOnly {
-		if err := unix.Mount("", v.Target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		if err := unix.Mount("", v.Target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|restrictions(v.Target), ""); err != nil {
 			return errors.Join(fmt.Errorf("making %s read-only: %w", v.Target, err), unix.Unmount(v.Target, unix.MNT_DETACH))
 		}
 	}
 	return nil
+}
+
+// restrictions are those of the disk that a folder is on, which a mount of it
+// keeps: a remount takes away what it does not name.
+func restrictions(path string) uintptr {
+	var disk unix.Statfs_t
+	if unix.Statfs(path, &disk) != nil {
+		return 0
+	}
+	return uintptr(disk.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
 }
 
 // NodeUnpublishVolume takes a pod's view of its code away. It may be asked for

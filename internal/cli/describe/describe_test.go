@@ -129,6 +129,29 @@ func TestEvictions(t *testing.T) {
 	}
 }
 
+// Where nobody reads what members report, that is said; once somebody did, what
+// they said.
+func TestReportsThatNobodyReads(t *testing.T) {
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationReports: v1alpha1.ReportsUnread}}}
+	progress := &v1alpha1.Progress{Percent: "25%", DoneMillionths: 250_000}
+	for name, c := range map[string]struct {
+		pods     []corev1.Pod
+		progress *v1alpha1.Progress
+		want     string
+	}{
+		"somebody would read":         {[]corev1.Pod{{}}, nil, ""},
+		"nobody reads":                {[]corev1.Pod{{}, pod}, nil, "not read: the cluster has no agents of Muster"},
+		"an agent has come meanwhile": {[]corev1.Pod{pod}, progress, "25%"},
+		"the job has no pods":         {nil, nil, ""},
+	} {
+		p := &page{job: &v1alpha1.TrainingJob{}, pods: c.pods}
+		p.job.Status.Progress = c.progress
+		if got := p.progress(); got == "" != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: it says %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestNoSuchJob(t *testing.T) {
 	near := &v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "mnist"}}
 	_, err := observe(t.Context(), reader(t, near), "default", "mnits")

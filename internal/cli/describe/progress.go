@@ -33,7 +33,7 @@ func ends(ctx context.Context, reader client.Reader, job *v1alpha1.TrainingJob) 
 func (p *page) progress() string {
 	r := p.job.Status.Progress
 	if r == nil {
-		return ""
+		return p.unread()
 	}
 	text := bar(r.DoneMillionths) + " " + r.Percent
 	if r.ObservedTime != nil && p.job.Status.Phase != v1alpha1.JobSucceeded {
@@ -46,6 +46,16 @@ func (p *page) progress() string {
 		}
 	}
 	return text
+}
+
+// unread says that nobody reads what the job reports, where that is so.
+func (p *page) unread() string {
+	for i := range p.pods {
+		if p.pods[i].Annotations[v1alpha1.AnnotationReports] == v1alpha1.ReportsUnread {
+			return "what it reports is not read: the cluster has no agents of Muster (muster install --set agent.create=true)"
+		}
+	}
+	return ""
 }
 
 // bar draws a part of the whole.

@@ -30,6 +30,7 @@ func TestLife(t *testing.T) {
 		{Args: "uninstall --yes", Code: 3, Says: "there is nothing of Muster's"},
 		{Args: "install --set manager.replicas=many", Code: 1, Says: "manager/replicas"},
 		{Args: "install --set nonsense=1", Code: 1, Says: "nonsense"},
+		{Args: "install --set store.persistentVolumeClaim=code", Code: 1, Says: "Set agent.create=true beside store"},
 		{Args: "install --dry-run", Says: "nothing was changed"},
 		{Args: "install -o yaml", Says: "kind: MutatingAdmissionPolicy"},
 	})

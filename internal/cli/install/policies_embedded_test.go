@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	kubeflowv1 "github.com/muster-dev/muster/api/kubeflow/v1"
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/rehearsal"
 )
@@ -46,12 +47,16 @@ func TestPolicies(t *testing.T) {
 	furnish(t, server)
 	for name, cases := range map[string]map[string]policyCase{
 		"owned nodes": ownedNodes(), "submitter": submitters(), "queues": queueUsers(), "journal": journal(),
+		"TFJobs": foreignJobs(kubeflowv1.KindTFJob), "PyTorchJobs": foreignJobs(kubeflowv1.KindPyTorchJob),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for name, c := range cases {
 				t.Run(name, func(t *testing.T) { c.try(t, server) })
 			}
 		})
+	}
+	for _, kind := range []string{kubeflowv1.KindTFJob, kubeflowv1.KindPyTorchJob} {
+		t.Run("stamps of a "+kind, func(t *testing.T) { foreignStamps(t, server, kind) })
 	}
 	t.Run("agents", func(t *testing.T) { agents(t, server) })
 	t.Run("without stamps", func(t *testing.T) { withoutStamps(t, server) })
@@ -79,7 +84,17 @@ func withoutStamps(t *testing.T, server *rehearsal.Server) {
 		}
 		return job("vision", annotations)
 	}
+	tfJob := func(who string) *unstructured.Unstructured {
+		o := foreign(kubeflowv1.KindTFJob, map[string]string{kubeflowv1.LabelQueue: "vision"}, "")
+		if who != "" {
+			o.SetAnnotations(map[string]string{v1alpha1.AnnotationSubmitter: who, v1alpha1.AnnotationAuthenticated: "true"})
+		}
+		return o
+	}
 	for name, c := range map[string]policyCase{
+		"a TFJob's, no name":               {as: ada, object: tfJob("")},
+		"a TFJob's, one's own name":        {as: ada, object: tfJob(ada)},
+		"a TFJob's, another's name":        {as: ada, object: tfJob("eve@example.com"), says: "says eve@example.com, and you are ada@example.com"},
 		"no name":                          {as: ada, object: job("vision", nil)},
 		"one's own name":                   {as: ada, object: named(ada, "true")},
 		"one's own name, not marked":       {as: ada, object: named(ada, ""), says: "and you are ada@example.com"},

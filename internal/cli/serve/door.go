@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"net/http"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	upstream "sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/agent/hearing"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/plan"
 	"github.com/muster-dev/muster/internal/cli/top"
@@ -31,9 +33,12 @@ func (o *options) addDoor(m upstream.Manager, code *depot.Depot, library *depot.
 		if err != nil {
 			return fmt.Errorf("making a client: %w", err)
 		}
+		if err := m.GetFieldIndexer().IndexField(context.Background(), &corev1.Pod{}, hearing.ByNode, hearing.IndexByNode); err != nil {
+			return fmt.Errorf("indexing the pods that report: %w", err)
+		}
 		parts = append(parts, door.New(door.Options{
 			Address: o.door, API: api, Pods: m.GetClient(), Namespace: v1alpha1.SystemNamespace, Identity: o.doorName(),
-			Code: code, Answers: answers{cache: m.GetClient(), api: api}, Log: log,
+			Code: code, Answers: answers{cache: m.GetClient(), api: api}, Reports: &hearing.Scribe{Pods: m.GetClient(), API: api}, Log: log,
 		}))
 	}
 	for _, part := range parts {

@@ -19,10 +19,17 @@ import (
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/rehearsal"
 	"github.com/muster-dev/muster/internal/cli/terminal"
+	"github.com/muster-dev/muster/internal/node/rig"
 )
 
-// The test binary is the control plane's child, as the product's binary is.
-func TestMain(m *testing.M) { rehearsal.Main(m) }
+// The test binary is the control plane's child, as the product's binary is. Both
+// have to be where the manager's door has an address that is proxied to.
+func TestMain(m *testing.M) {
+	os.Exit(rig.RunReachable(func() int {
+		rehearsal.Main(m)
+		return 0 // it does not come back
+	}))
+}
 
 // said is standard error, and tells when something was said.
 type said struct {

@@ -46,6 +46,7 @@ type options struct {
 	door      string
 	store     store
 	builds    builds
+	agents    bool
 	verbose   bool
 	inCluster func() (*rest.Config, error)
 }
@@ -82,6 +83,7 @@ Ordinarily nobody types this: muster install has it run in the cluster.`,
 	flags.DurationVar(&o.lease, "lease", 15*time.Second, "for how long other replicas wait after this one's last sign of life")
 	flags.DurationVar(&o.wait, "wait", 5*time.Minute, "how long to wait at the start for an API server that does not answer")
 	flags.StringVar(&o.door, "door", "0", "address of the door, by which code comes and goes and users ask, such as :8443 in a pod; 0 for none")
+	flags.BoolVar(&o.agents, "agents", false, "agents of Muster run beside the kubelets (muster node agent): what members report of their progress is read by them")
 	o.store.addFlags(flags)
 	o.builds.addFlags(flags)
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log what is done, and not warnings and errors alone")
@@ -204,7 +206,7 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 		environments = builder
 	}
 	m, err := manager.New(manager.Options{
-		REST: config, Log: log, Sources: sources, Environments: environments, Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
+		REST: config, Log: log, Sources: sources, Environments: environments, Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, Reports: o.reports(), GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
 		HealthAddress: o.health, MetricsAddress: o.metrics, SeveralHere: true,
 		Also: func(m upstream.Manager) error {
 			if builder != nil {
@@ -229,6 +231,14 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 	cancel()
 	<-done
 	return err
+}
+
+// reports is who reads how far members say that they are.
+func (o *options) reports() trainingjob.Reports {
+	if o.agents {
+		return trainingjob.ReportsToAgent
+	}
+	return trainingjob.ReportsToNobody
 }
 
 // announce says when this replica is elected, and when it schedules.

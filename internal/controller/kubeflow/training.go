@@ -41,8 +41,10 @@ func (j *job) trainingJob() *v1alpha1.TrainingJob {
 		}
 	}
 	out.Annotations = map[string]string{AnnotationSpec: fingerprint(out.Spec)}
-	if who := j.Annotations[v1alpha1.AnnotationSubmitter]; who != "" {
-		out.Annotations[v1alpha1.AnnotationSubmitter] = who
+	for _, key := range []string{v1alpha1.AnnotationSubmitter, v1alpha1.AnnotationAuthenticated} {
+		if said := j.Annotations[key]; said != "" {
+			out.Annotations[key] = said
+		}
 	}
 	return out
 }

@@ -45,6 +45,19 @@ func TestTFJobBecomesATrainingJob(t *testing.T) {
 	}
 }
 
+// Who submitted a job, and that the API server says so, stays with what it
+// becomes: else one person would be two before a queue.
+func TestTheSubmitterStays(t *testing.T) {
+	j := read(t, mnist)
+	stamps := map[string]string{v1alpha1.AnnotationSubmitter: "ada@example.com", v1alpha1.AnnotationAuthenticated: "true"}
+	j.SetAnnotations(stamps)
+	got := j.trainingJob().Annotations
+	delete(got, AnnotationSpec)
+	if diff := cmp.Diff(stamps, got); diff != "" {
+		t.Errorf("(-said +passed on):\n%s", diff)
+	}
+}
+
 func TestSuccessAndFramework(t *testing.T) {
 	chief := with(t, mnist, "    PS:\n      replicas: 2", "    Chief:\n      replicas: 1")
 	alone := with(t, with(t, mnist, "replicas: 4", "replicas: 1"), "replicas: 2", "replicas: 0")

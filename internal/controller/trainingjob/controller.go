@@ -65,9 +65,25 @@ type Deps struct {
 	// that does nothing about SIGTERM (Python, a shell) ignores it, and would
 	// only be killed once its grace period is over.
 	ShareProcesses bool
+	// Reports is who reads how far members say that they are.
+	Reports Reports
 	// Now is the clock. Default: [time.Now].
 	Now func() time.Time
 }
+
+// Reports is who reads what members write into the file that MUSTER_PROGRESS
+// names.
+type Reports int
+
+const (
+	// ReportsToNode is the node, which makes the file's folder and reads it.
+	ReportsToNode Reports = iota
+	// ReportsToAgent is an agent beside the kubelet; the folder is a volume of the
+	// pod.
+	ReportsToAgent
+	// ReportsToNobody is nobody, though the pod has such a volume.
+	ReportsToNobody
+)
 
 // Controller reconciles TrainingJobs.
 type Controller struct {

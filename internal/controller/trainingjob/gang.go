@@ -232,6 +232,7 @@ func templateFor(job *v1alpha1.TrainingJob, role *v1alpha1.Role, p preparation) 
 	main.Env = activate(p, envFor(job, role, main.Env))
 	main.Resources = resourcesFor(role, main.Resources)
 	volumesFor(job, p, pod, main)
+	reportsFor(p.reports, &template, main)
 	if p.shareProcesses && pod.ShareProcessNamespace == nil && len(pod.Containers) == 1 && !pod.HostPID {
 		yes := true
 		pod.ShareProcessNamespace = &yes
@@ -364,6 +365,28 @@ func volumesFor(job *v1alpha1.TrainingJob, p preparation, pod *corev1.PodSpec, m
 			at = path.Join(main.WorkingDir, at)
 		}
 		add("volume-"+v.Name, claimed(volumeClaimName(job, v), v.ReadOnly), corev1.VolumeMount{MountPath: at, ReadOnly: v.ReadOnly})
+	}
+}
+
+// reportsFor gives a member the folder in which it says how far it is, where its
+// node makes none. What the user mounts there is left alone.
+func reportsFor(to Reports, template *corev1.PodTemplateSpec, main *corev1.Container) {
+	if to == ReportsToNode {
+		return
+	}
+	at := path.Dir(v1alpha1.ProgressPath)
+	if slices.ContainsFunc(main.VolumeMounts, func(m corev1.VolumeMount) bool { return path.Clean(m.MountPath) == at }) {
+		return
+	}
+	template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{
+		Name: v1alpha1.ProgressVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
+	})
+	main.VolumeMounts = append(main.VolumeMounts, corev1.VolumeMount{Name: v1alpha1.ProgressVolume, MountPath: at})
+	if to == ReportsToNobody {
+		if template.Annotations == nil {
+			template.Annotations = map[string]string{}
+		}
+		template.Annotations[v1alpha1.AnnotationReports] = v1alpha1.ReportsUnread
 	}
 }
 

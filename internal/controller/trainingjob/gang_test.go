@@ -2,6 +2,8 @@ package trainingjob
 
 import (
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -189,6 +191,51 @@ func TestTheFirstProcess(t *testing.T) {
 			pod := gangFor(j.TrainingJob, preparation{shareProcesses: test.asked}).Spec.Roles[0].Template.Spec
 			if got := pod.ShareProcessNamespace != nil && *pod.ShareProcessNamespace; got != test.want {
 				t.Errorf("shared processes: %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+// TestWhereMembersReport: where the node makes no folder for it the pod has one,
+// and it is noted on the pod if nobody will look there.
+func TestWhereMembersReport(t *testing.T) {
+	own := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		Volumes:    []corev1.Volume{{Name: "mine", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+		Containers: []corev1.Container{{VolumeMounts: []corev1.VolumeMount{{Name: "mine", MountPath: "/muster/progress/"}}}},
+	}}
+	for _, test := range []struct {
+		name     string
+		to       Reports
+		template *corev1.PodTemplateSpec
+		volume   string
+		unread   bool
+	}{
+		{"to a node of Muster's own", ReportsToNode, nil, "", false},
+		{"to an agent", ReportsToAgent, nil, v1alpha1.ProgressVolume, false},
+		{"to nobody", ReportsToNobody, nil, v1alpha1.ProgressVolume, true},
+		{"to a volume of the user's", ReportsToAgent, own, "mine", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			j := newJob("a").role("worker", 1, "").with(func(s *v1alpha1.TrainingJobSpec) {
+				s.Roles[0].Command, s.Roles[0].Template = []string{"true"}, test.template
+			})
+			template := gangFor(j.TrainingJob, preparation{reports: test.to}).Spec.Roles[0].Template
+			var volume string
+			for _, m := range template.Spec.Containers[0].VolumeMounts {
+				if path.Clean(m.MountPath) != path.Dir(v1alpha1.ProgressPath) {
+					continue
+				}
+				if volume != "" {
+					t.Errorf("%s and %s are both mounted there", volume, m.Name)
+				}
+				volume = m.Name
+			}
+			there := slices.ContainsFunc(template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume && v.EmptyDir != nil })
+			if volume != test.volume || there != (volume != "") {
+				t.Errorf("volume %q, which the pod has: %t; want %q", volume, there, test.volume)
+			}
+			if got := template.Annotations[v1alpha1.AnnotationReports] == v1alpha1.ReportsUnread; got != test.unread {
+				t.Errorf("noted as unread: %t, want %t", got, test.unread)
 			}
 		})
 	}

@@ -31,6 +31,8 @@ type preparation struct {
 	hostImage string
 	// shareProcesses gives members a first process that is not theirs.
 	shareProcesses bool
+	// reports is who reads how far members say that they are.
+	reports Reports
 }
 
 // image is what a role's members run in.
@@ -57,7 +59,7 @@ func (c *Controller) prepare(job *v1alpha1.TrainingJob) preparation {
 		return preparation{failure: problem}
 	}
 	p := c.prepareCode(job)
-	p.hostImage, p.shareProcesses = c.deps.HostImage, c.deps.ShareProcesses
+	p.hostImage, p.shareProcesses, p.reports = c.deps.HostImage, c.deps.ShareProcesses, c.deps.Reports
 	env := c.prepareEnvironment(job)
 	p.environment, p.environmentPath, p.searchPath = env.environment, env.environmentPath, env.searchPath
 	switch {
@@ -78,7 +80,7 @@ func (c *Controller) lacks(job *v1alpha1.TrainingJob) string {
 	env := job.Spec.Environment
 	switch {
 	case job.Spec.Code != nil && c.deps.Sources == nil:
-		return v1alpha1.ReasonUnsupported + ": code: there is no store for code on this cluster; have one set (muster install --set store.persistentVolumeClaim=NAME, or store.s3)," +
+		return v1alpha1.ReasonUnsupported + ": code: there is no store for code on this cluster; have one set (muster install --set agent.create=true,store.persistentVolumeClaim=NAME, or store.s3)," +
 			" or put the code into an image and name it (environment.image; muster run --image IMAGE --code none)"
 	case env != nil && env.Image == "" && c.deps.Environments == nil && env.Path != "":
 		return v1alpha1.ReasonUnsupported + ": environment.path: " + env.Path +

@@ -154,7 +154,7 @@ func (c *Controller) release(ctx context.Context, req reconcile.Request) (reconc
 		if volume.Spec.HostPath == nil {
 			return reconcile.Result{}, reconcile.TerminalError(fmt.Errorf("volume %s is no folder any more; it is left alone", volume.Name))
 		}
-		if err := (folders{c.deps.Dir}).remove(volume.Spec.HostPath.Path); err != nil {
+		if err := (folders{c.deps.Dir}).remove(atHome(volume, c.deps.Dir)); err != nil {
 			c.recorder.Eventf(volume, nil, corev1.EventTypeWarning, "VolumeFailedDelete", "Delete", "%s", err.Error())
 			return reconcile.Result{}, err
 		}

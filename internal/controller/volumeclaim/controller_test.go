@@ -178,6 +178,26 @@ func TestRetainKeepsTheFolder(t *testing.T) {
 	}
 }
 
+// A home that was restored elsewhere removes its own folder, and never that of the
+// home in which the volume was made.
+func TestAFolderOfAnotherHome(t *testing.T) {
+	claim := newClaim("data")
+	w := newWorld(t, claim, newClass(corev1.PersistentVolumeReclaimDelete))
+	must(t, w.serve("data"))
+	v := w.volume("pvc-1234-d")
+	there := v.Spec.HostPath.Path
+	w.deps.Dir = filepath.Join(t.TempDir(), "volumes")
+	here := filepath.Join(w.deps.Dir, "vision", filepath.Base(there))
+	must(t, os.MkdirAll(here, 0o755))
+	must(t, w.Delete(t.Context(), claim))
+	w.phase(v.Name, corev1.VolumeReleased)
+	must(t, w.look(v.Name))
+	must(t, w.look(v.Name))
+	if exists(here) || !exists(there) || !w.gone(v.Name) {
+		t.Errorf("here it is: %t, there: %t; the object is gone: %t", exists(here), exists(there), w.gone(v.Name))
+	}
+}
+
 func TestVolumeDeletedByHandWhileInUse(t *testing.T) {
 	claim := newClaim("data")
 	w := newWorld(t, claim, newClass(corev1.PersistentVolumeReclaimDelete))

@@ -105,6 +105,21 @@ func volumeFor(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClas
 	}
 }
 
+// atHome is the full path of a volume's folder: below dir, if it is the folder of
+// the volume's claim, also where the volume was made in a home that has been moved
+// since, or restored from a backup elsewhere.
+func atHome(volume *corev1.PersistentVolume, dir string) string {
+	path, ref := volume.Spec.HostPath.Path, volume.Spec.ClaimRef
+	if ref == nil {
+		return path
+	}
+	folder, err := folderOf(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}})
+	if err != nil || !strings.HasSuffix(path, string(filepath.Separator)+folder) {
+		return path
+	}
+	return filepath.Join(dir, folder)
+}
+
 // fate is what becomes of a volume.
 type fate struct {
 	// removeFolder and deleteVolume follow from a release; letGo removes the

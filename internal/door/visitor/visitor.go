@@ -1,6 +1,7 @@
 package visitor
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
@@ -58,7 +61,7 @@ const (
 // request is what is asked.
 type request struct {
 	method, namespace string
-	// path follows /v1/namespaces/<namespace>.
+	// path follows /v1/namespaces/<namespace>; without a namespace it is all.
 	path string
 	// body makes the body anew for each try; nil: none.
 	body func() (io.ReadCloser, error)
@@ -105,7 +108,11 @@ func (v *Visitor) once(ctx context.Context, r request, renew bool) (*http.Respon
 			return nil, err
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, r.method, v.base+"/v1/namespaces/"+r.namespace+r.path, body)
+	path := r.path
+	if r.namespace != "" {
+		path = "/v1/namespaces/" + r.namespace + r.path
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, v.base+path, body)
 	if err != nil {
 		return nil, fmt.Errorf("asking Muster's manager: %w", err)
 	}
@@ -166,6 +173,22 @@ func onTheWay(status int, message string) string {
 		return "Muster's manager does not answer: does it run? `kubectl -n " + v1alpha1.SystemNamespace + " get pods` says (" + message + ")"
 	}
 	return fmt.Sprintf("asking Muster's manager: the API server answers %d: %s", status, message)
+}
+
+// Report says how far the pods are on the node whose agent this is.
+func (v *Visitor) Report(ctx context.Context, said map[types.UID]v1alpha1.PodProgress) error {
+	text, err := json.Marshal(said)
+	if err != nil {
+		return fmt.Errorf("writing how far pods are: %w", err)
+	}
+	answer, err := v.knock(ctx, request{
+		method: http.MethodPost, path: v1alpha1.DoorReports, kind: "application/json",
+		body: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil },
+	})
+	if err != nil {
+		return err
+	}
+	return answer.Body.Close()
 }
 
 // Ask asks for an answer in JSON and decodes it.

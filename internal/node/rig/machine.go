@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -37,22 +39,79 @@ func RunAlone(m *testing.M) int {
 	case os.Geteuid() != 0:
 		return Run(m)
 	}
-	return again()
+	return again(unix.CLONE_NEWNET | unix.CLONE_NEWNS)
+}
+
+// RunMounting is Run in a mount namespace of the tests' own, in which they may
+// mount whoever runs them: without root it is in a user namespace, too.
+func RunMounting(m *testing.M) int {
+	if !Alone() {
+		return again(unix.CLONE_NEWNS)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		fmt.Fprintln(os.Stderr, "making mounts private:", err)
+		return 1
+	}
+	return Run(m)
+}
+
+// testAddress is an address for documentation: nobody has it.
+const testAddress = "192.0.2.1/32"
+
+// RunReachable runs tests on a machine that has an address besides its loopback:
+// this one if it has, else in a network namespace with such an address. What the
+// tests start runs there, too, and may itself begin here.
+func RunReachable(run func() int) int {
+	if reachable() {
+		return run()
+	}
+	if !Alone() {
+		return again(unix.CLONE_NEWNET)
+	}
+	if err := beReachable(); err != nil {
+		fmt.Fprintln(os.Stderr, "giving the tests an address:", err)
+		return 1
+	}
+	return run()
+}
+
+// reachable reports that the machine has an address besides its loopback.
+func reachable() bool {
+	addresses, err := net.InterfaceAddrs()
+	return err == nil && slices.ContainsFunc(addresses, func(a net.Addr) bool {
+		n, is := a.(*net.IPNet)
+		return is && n.IP.To4() != nil && n.IP.IsGlobalUnicast()
+	})
+}
+
+func beReachable() error {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return fmt.Errorf("looking for the loopback interface: %w", err)
+	}
+	address, err := netlink.ParseAddr(testAddress)
+	if err != nil {
+		return err
+	}
+	return errors.Join(netlink.LinkSetUp(lo), netlink.AddrAdd(lo, address))
 }
 
 // Alone says whether the tests run in namespaces of their own.
 func Alone() bool { return os.Getenv(insideEnv) != "" }
 
-// again gives the exit code of the tests inside. Stopped tests stop inside,
-// too.
-func again() int {
+// again gives the exit code of the tests inside new namespaces. Stopped tests stop
+// inside, too.
+func again(namespaces uintptr) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	command := exec.CommandContext(ctx, "/proc/self/exe", os.Args[1:]...)
-	command.Env = append(os.Environ(), insideEnv+"=1")
-	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
-	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
-	if err := command.Run(); err != nil {
+	err := inside(ctx, &syscall.SysProcAttr{Cloneflags: namespaces})
+	if errors.Is(err, unix.EPERM) { // without root, or as one who may do nothing
+		one := func(id int) []syscall.SysProcIDMap { return []syscall.SysProcIDMap{{HostID: id, Size: 1}} }
+		err = inside(ctx, &syscall.SysProcAttr{
+			Cloneflags: namespaces | unix.CLONE_NEWUSER, UidMappings: one(os.Geteuid()), GidMappings: one(os.Getegid()),
+		})
+	}
+	if err != nil {
 		var exit *exec.ExitError
 		if errors.As(err, &exit) {
 			return exit.ExitCode()
@@ -61,6 +120,16 @@ func again() int {
 		return 1
 	}
 	return 0
+}
+
+// inside runs the tests in the namespaces that are asked for.
+func inside(ctx context.Context, how *syscall.SysProcAttr) error {
+	command := exec.CommandContext(ctx, "/proc/self/exe", os.Args[1:]...)
+	command.Env = append(os.Environ(), insideEnv+"=1")
+	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
+	how.Pdeathsig = syscall.SIGKILL
+	command.SysProcAttr = how
+	return command.Run()
 }
 
 // furnish makes /run private and switches the loopback interface on.

@@ -117,6 +117,21 @@ var hostPathTypes = map[corev1.HostPathType]func(os.FileMode) bool{
 	},
 }
 
+// atHome is where a volume's folder is. One that Muster made for a claim has its
+// place in this home, whatever home it was made in: that may have been moved, or
+// be a backup that was restored elsewhere.
+func (m *Manager) atHome(pv *corev1.PersistentVolume) *corev1.HostPathVolumeSource {
+	source, claim := pv.Spec.HostPath, pv.Spec.ClaimRef
+	namespace, name := filepath.Base(filepath.Dir(source.Path)), filepath.Base(source.Path)
+	if m.config.VolumesDir == "" || pv.Annotations["pv.kubernetes.io/provisioned-by"] != "muster.dev/local" ||
+		claim == nil || claim.Namespace != namespace || !strings.HasSuffix(name, "-"+string(claim.UID)) {
+		return source
+	}
+	moved := *source
+	moved.Path = filepath.Join(m.config.VolumesDir, namespace, name)
+	return &moved
+}
+
 // claim finds the folder behind a claim, which must be bound, or have a volume
 // that names it as its claim.
 func (m *Manager) claim(ctx context.Context, namespace string, source *corev1.PersistentVolumeClaimVolumeSource) (Volume, error) {
@@ -134,7 +149,7 @@ func (m *Manager) claim(ctx context.Context, namespace string, source *corev1.Pe
 	var v Volume
 	switch {
 	case pv.Spec.HostPath != nil:
-		v, err = hostPath(pv.Spec.HostPath)
+		v, err = hostPath(m.atHome(pv))
 	case pv.Spec.Local != nil:
 		v, err = hostPath(&corev1.HostPathVolumeSource{Path: pv.Spec.Local.Path})
 	default:

@@ -52,6 +52,9 @@ type Config struct {
 	PodsDir string
 	// JobsDir holds what members of a job share, by the job's UID.
 	JobsDir string
+	// VolumesDir holds the folders that Muster made for claims: where a volume's
+	// object names another home's it is looked for here. Empty: there are none.
+	VolumesDir string
 	// Objects reads the API.
 	Objects Objects
 	// Environments serves environment volumes; nil: there are none.

@@ -189,6 +189,43 @@ func TestClaim(t *testing.T) {
 	}
 }
 
+// A volume that Muster made is looked for in this home, whatever home it was made
+// in; others are where they say.
+func TestClaimsOfAnotherHome(t *testing.T) {
+	volumes, elsewhere := t.TempDir(), t.TempDir()
+	for _, dir := range []string{volumes, elsewhere} {
+		if err := os.MkdirAll(filepath.Join(dir, "team", "saves-1234"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there, here := filepath.Join(elsewhere, "team", "saves-1234"), filepath.Join(volumes, "team", "saves-1234")
+	for name, c := range map[string]struct {
+		by    string
+		claim corev1.ObjectReference
+		want  string
+	}{
+		"made by Muster":              {"muster.dev/local", corev1.ObjectReference{Namespace: "team", Name: "saves", UID: "1234"}, here},
+		"made by somebody else":       {"example.com/local", corev1.ObjectReference{Namespace: "team", Name: "saves", UID: "1234"}, there},
+		"of another claim's name":     {"muster.dev/local", corev1.ObjectReference{Namespace: "team", Name: "saves", UID: "9"}, there},
+		"of another claim's quarters": {"muster.dev/local", corev1.ObjectReference{Namespace: "other", Name: "saves", UID: "1234"}, there},
+	} {
+		o := &objects{claim: &corev1.PersistentVolumeClaim{Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}}}
+		o.pv = &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": c.by}},
+			Spec: corev1.PersistentVolumeSpec{
+				ClaimRef:               &c.claim,
+				PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: there}},
+			},
+		}
+		m := newManager(t, o, nil)
+		m.config.VolumesDir = volumes
+		got, err := m.Prepare(t.Context(), podWith(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}))
+		if err != nil || got["v"].Path != c.want {
+			t.Errorf("%s: %v, %v; want %s", name, got, err, c.want)
+		}
+	}
+}
+
 func TestHostPathTypes(t *testing.T) {
 	folder := t.TempDir()
 	file := filepath.Join(folder, "file")

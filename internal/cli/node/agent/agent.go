@@ -39,7 +39,8 @@ func New(f *connection.Factory) *cobra.Command {
 		Long: `Runs on a node of a cluster, beside its kubelet: names the node's GPUs to the API
 server (ResourceSlices of the DRA driver gpu.muster.dev) and has containers see
 exactly the GPUs, or the part of one, that Muster gave their pod. Kubernetes 1.36
-or later is needed for parts of GPUs, 1.34 for whole ones.
+or later is needed for parts of GPUs, 1.34 for whole ones. With --door it also reads
+how far the node's pods say that they are ($MUSTER_PROGRESS) and tells the manager.
 
 Ordinarily nobody types this: muster install --set agent.create=true has it run on
 every node that is Muster's. There must be no device plugin for the same GPUs.`,
@@ -53,8 +54,9 @@ every node that is Muster's. There must be no device plugin for the same GPUs.`,
 	flags.StringVar(&o.agent.Root, "driver-root", "", "where the node's files are, with the GPU driver, for an agent in a container (default: /)")
 	flags.StringVar(&o.agent.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "the kubelet's folder")
 	flags.StringVar(&o.agent.CDIDir, "cdi-dir", "/var/run/cdi", "where the container runtime looks for descriptions of devices")
-	flags.StringVar(&o.agent.Door, "door", "", "address of the manager's door, from which code of jobs is fetched for pods of this node (default: code is not this agent's)")
+	flags.StringVar(&o.agent.Door, "door", "", "address of the manager's door, which is told how far pods of this node say that they are (default: that is not read)")
 	flags.StringVar(&o.agent.DoorToken, "door-token", "", "file with this agent's token for the door")
+	flags.BoolVar(&o.agent.Code, "code", false, "bring pods of this node the code and the environments of their jobs, fetched at the door")
 	flags.StringVar(&o.agent.HealthAddress, "health", "", "address of /healthz and /readyz, such as :8082 in a pod (default: none)")
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log what is done, and not warnings and errors alone")
 	return cmd
@@ -74,6 +76,9 @@ func (o *options) check() error {
 	}
 	if (a.Door == "") != (a.DoorToken == "") || a.Door != "" && !strings.HasPrefix(a.Door, "https://") {
 		return exit.Usage("--door %q and --door-token %q go together: give an address that begins with https://, and a file", a.Door, a.DoorToken)
+	}
+	if a.Code && a.Door == "" {
+		return exit.Usage("--code: the code is fetched at the manager's door; give --door, too")
 	}
 	for flag, dir := range map[string]string{"kubelet-dir": a.KubeletDir, "cdi-dir": a.CDIDir} {
 		if !filepath.IsAbs(dir) {

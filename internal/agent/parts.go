@@ -11,17 +11,36 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/agent/codevolume"
+	"github.com/muster-dev/muster/internal/agent/hearing"
 	"github.com/muster-dev/muster/internal/door/visitor"
 	"github.com/muster-dev/muster/internal/environment/bundle"
 )
 
-// volumesOf are the drivers of volumes with code and with environments, which are
-// fetched at the manager's door; none where that is not this agent's.
-func volumesOf(o Options, set kubernetes.Interface) ([]*codevolume.Server, error) {
-	if o.Door == "" {
-		return nil, nil
+// atTheDoor are the parts that need the manager's door: what pods report is
+// brought there; code and environments of jobs are fetched there.
+func atTheDoor(o Options, set kubernetes.Interface) ([]func(context.Context) error, error) {
+	door := visit(o, set)
+	listener := hearing.NewListener(hearing.ListenerOptions{KubeletDir: o.KubeletDir, Door: door, Log: o.Log})
+	parts := []func(context.Context) error{listener.Run}
+	if !o.Code {
+		return parts, nil
 	}
-	door := visitor.Direct(visitor.DirectOptions{
+	code, err := codevolume.New(codevolume.Options{Node: o.Node, KubeletDir: o.KubeletDir, Fetcher: door, Log: o.Log})
+	if err != nil {
+		return nil, err
+	}
+	environments, err := codevolume.New(codevolume.Options{
+		Node: o.Node, KubeletDir: o.KubeletDir, Fetcher: environmentsAt{door}, Keeper: environmentsAt{door}, Log: o.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return append(parts, code.Run, environments.Run), nil
+}
+
+// visit is how the door is reached.
+func visit(o Options, set kubernetes.Interface) *visitor.Visitor {
+	return visitor.Direct(visitor.DirectOptions{
 		Address: o.Door,
 		Certificates: func(ctx context.Context) ([]byte, error) {
 			m, err := set.CoreV1().ConfigMaps(v1alpha1.SystemNamespace).Get(ctx, v1alpha1.DoorName, metav1.GetOptions{})
@@ -43,14 +62,6 @@ func volumesOf(o Options, set kubernetes.Interface) ([]*codevolume.Server, error
 			return strings.TrimSpace(string(raw)), nil
 		},
 	})
-	code, err := codevolume.New(codevolume.Options{Node: o.Node, KubeletDir: o.KubeletDir, Fetcher: door, Log: o.Log})
-	if err != nil {
-		return nil, err
-	}
-	environments, err := codevolume.New(codevolume.Options{
-		Node: o.Node, KubeletDir: o.KubeletDir, Fetcher: environmentsAt{door}, Keeper: environmentsAt{door}, Log: o.Log,
-	})
-	return []*codevolume.Server{code, environments}, err
 }
 
 // environmentsAt are those that the door has, by digests that are their keys.
