@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -71,6 +73,9 @@ func (l *Loop) claim(ctx context.Context, p *corev1.Pod, gpus []inventory.GPU, s
 	err := l.options.Client.Create(ctx, claim)
 	if apierrors.IsAlreadyExists(err) {
 		err = l.options.Live.Get(ctx, client.ObjectKeyFromObject(claim), claim)
+		if err == nil && !metav1.IsControlledBy(claim, p) {
+			err = errors.New("a claim of that name exists that is not the pod's")
+		}
 	}
 	if err != nil {
 		return "", fmt.Errorf("creating claim %s/%s: %w", p.Namespace, name, err)
