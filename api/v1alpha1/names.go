@@ -138,6 +138,10 @@ const (
 	// resources that count GPUs on this cluster, separated by commas, so that
 	// those who only look know them. Absent: [ResourceGPU].
 	AnnotationGPUResources = "muster.dev/gpu-resources"
+	// AnnotationDepartureSigns is, on the namespace [SystemNamespace], by what on a
+	// node one can tell that it is about to go, as `muster serve --departure-sign`
+	// takes it, separated by commas. Absent: the signs that are known.
+	AnnotationDepartureSigns = "muster.dev/departure-signs"
 
 	// ResourceGPU is the extended resource by which pods ask for whole GPUs.
 	ResourceGPU = "nvidia.com/gpu"

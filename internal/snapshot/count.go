@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/departure"
 	"github.com/muster-dev/muster/internal/node/gpu/product"
 	"github.com/muster-dev/muster/internal/scheduling"
 )
@@ -100,13 +101,33 @@ func memoryOf(labels map[string]string) int64 {
 // gpusOf are the resources that count GPUs, as whoever runs the scheduler wrote
 // them down.
 func gpusOf(namespaces []corev1.Namespace) gpuResources {
+	var out gpuResources
+	for _, name := range noted(namespaces, v1alpha1.AnnotationGPUResources) {
+		out = append(out, corev1.ResourceName(name))
+	}
+	return out
+}
+
+// signsOf are the signs of nodes that are about to go, in the same way. What is
+// not understood was written by another version, which knows more signs.
+func signsOf(namespaces []corev1.Namespace) departure.Signs {
+	var out departure.Signs
+	for _, text := range noted(namespaces, v1alpha1.AnnotationDepartureSigns) {
+		if sign, err := departure.Parse(text); err == nil {
+			out = append(out, sign)
+		}
+	}
+	if len(out) == 0 {
+		return departure.Known()
+	}
+	return out
+}
+
+// noted are the words of an annotation of Muster's namespace.
+func noted(namespaces []corev1.Namespace, annotation string) []string {
 	for i := range namespaces {
 		if namespaces[i].Name == v1alpha1.SystemNamespace {
-			var out gpuResources
-			for _, name := range words(namespaces[i].Annotations[v1alpha1.AnnotationGPUResources]) {
-				out = append(out, corev1.ResourceName(name))
-			}
-			return out
+			return words(namespaces[i].Annotations[annotation])
 		}
 	}
 	return nil

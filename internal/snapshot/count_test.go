@@ -100,3 +100,30 @@ func TestPodsOnNodesThatCount(t *testing.T) {
 		})
 	}
 }
+
+// Who only looks goes by the signs that the scheduler was told.
+func TestSignsAreNoted(t *testing.T) {
+	leaves := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "acme.com/leaves", Effect: corev1.TaintEffectNoSchedule}}}}
+	disrupted := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}}}
+	for name, c := range map[string]struct {
+		noted                 string
+		leaves, known, within bool
+	}{
+		"nothing is noted":              {noted: "", known: true},
+		"one of their own":              {noted: "acme.com/leaves=1m0s", leaves: true, within: true},
+		"both":                          {noted: "karpenter.sh/disrupted, acme.com/leaves", leaves: true, known: true},
+		"what another version can read": {noted: "event:Leaves,acme.com/leaves", leaves: true},
+		"only what is not understood":   {noted: "event:Leaves", known: true},
+	} {
+		system := corev1.Namespace{}
+		system.Name, system.Annotations = v1alpha1.SystemNamespace, map[string]string{v1alpha1.AnnotationDepartureSigns: c.noted}
+		signs := signsOf([]corev1.Namespace{{}, system})
+		d, got := signs.Of(leaves)
+		if got != c.leaves || (d.Within > 0) != c.within {
+			t.Errorf("%s: their node leaves: %v, %+v", name, got, d)
+		}
+		if _, got := signs.Of(disrupted); got != c.known {
+			t.Errorf("%s: Karpenter's node leaves: %v", name, got)
+		}
+	}
+}

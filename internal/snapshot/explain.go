@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/departure"
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/scheduling/estimate"
 	"github.com/muster-dev/muster/internal/scheduling/queue/manifest"
@@ -233,7 +232,7 @@ func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snaps
 		learn: func(g *v1alpha1.Gang) (learned, bool) { return gpus.asWritten(g), true },
 	}
 	of := byNode(parts.Items)
-	signs := departure.Known()
+	signs := signsOf(namespaces.Items)
 	w.asked = map[types.UID]int32{}
 	for i := range pods.Items {
 		if gang := standsFor(&pods.Items[i]); gang != "" {

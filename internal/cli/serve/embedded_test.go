@@ -60,7 +60,7 @@ func TestServe(t *testing.T) {
 	out := &said{wait: map[string]chan struct{}{"muster: scheduling\n": scheduling}}
 	done := make(chan exit.Code, 1)
 	go func() {
-		args := []string{"serve", "--kubeconfig", server.Kubeconfig, "--metrics", "0", "--health", "0", "--gpu-resource", "nvidia.com/gpu,amd.com/gpu"}
+		args := []string{"serve", "--kubeconfig", server.Kubeconfig, "--metrics", "0", "--health", "0", "--gpu-resource", "nvidia.com/gpu,amd.com/gpu", "--departure-sign", "acme.com/leaves=1m0s"}
 		done <- cli.Execute(ctx, args, terminal.Streams{In: &bytes.Buffer{}, Out: &bytes.Buffer{}, Err: out, NoColor: true})
 	}()
 	select {
@@ -76,6 +76,9 @@ func TestServe(t *testing.T) {
 	}
 	if got := namespace.Annotations[v1alpha1.AnnotationGPUResources]; got != "nvidia.com/gpu,amd.com/gpu" {
 		t.Errorf("resources that count GPUs: %q", got)
+	}
+	if got := namespace.Annotations[v1alpha1.AnnotationDepartureSigns]; got != "acme.com/leaves=1m0s" {
+		t.Errorf("signs of nodes that go: %q", got)
 	}
 	// What needs something that this cluster does not have is refused at once.
 	server.Run(t, []rehearsal.Step{

@@ -179,7 +179,7 @@ func (o *options) openLog() *slog.Logger {
 
 // serve runs one manager to its end.
 func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logger) error {
-	if err := o.noteResources(ctx, config); err != nil {
+	if err := o.noteSettings(ctx, config); err != nil {
 		return err
 	}
 	signs, err := readSigns(o.signs)
@@ -257,9 +257,9 @@ func (o *options) announce(ctx context.Context, m *manager.Manager, host string)
 	}
 }
 
-// noteResources writes down which resources count GPUs, for commands that look
-// at the cluster and do not know what this one was told.
-func (o *options) noteResources(ctx context.Context, config *rest.Config) error {
+// noteSettings writes down what commands that look at the cluster have to know
+// of what this one was told.
+func (o *options) noteSettings(ctx context.Context, config *rest.Config) error {
 	scheme, err := manager.Scheme()
 	if err != nil {
 		return err
@@ -268,7 +268,7 @@ func (o *options) noteResources(ctx context.Context, config *rest.Config) error 
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	return note(ctx, api, strings.Join(o.gpus, ","))
+	return note(ctx, api, o.noted())
 }
 
 // name is this replica's name in leases.
