@@ -349,10 +349,15 @@ func doctored(t *testing.T, home string) []diagnosis {
 	if _, err := os.Stat("/proc/driver/nvidia/version"); err == nil {
 		gpus = diagnosis{"GPUs", "ok", `0: .* MiB.*\(read through .*\)`, ""}
 	}
+	images := diagnosis{"images", "limited", `none can be run: there is no containerd at .*: install and start it .*`, "need none of that"}
+	if _, err := os.Stat("/run/containerd/containerd.sock"); err == nil {
+		images = diagnosis{"images", "ok", `.*containerd.*`, ""}
+	}
 	lines := strings.Fields(string(version))
 	return []diagnosis{
 		{"tier", "ok", "isolated: pods have processes, mounts and addresses of their own", ""},
 		{"limits", "ok", "memory and CPU limits are kept by cgroups", ""},
+		images,
 		gpus,
 		{"Python", "ok", regexp.QuoteMeta(python + ", version " + lines[len(lines)-1]), ""},
 		disk,
