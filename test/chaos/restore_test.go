@@ -123,6 +123,11 @@ func (w *world) restore(kept string) {
 	w.copy(kept, w.cluster.EtcdFolder())
 	w.must(w.cluster.Restart(w.Context(), "etcd"))
 	w.must(w.cluster.Restart(w.Context(), "kube-apiserver"))
+	// It is ready before its policies know the kinds that were added to it, and
+	// refuses those until then.
+	harness.Eventually(w, patience, "waiting until the API server takes jobs", func() error {
+		return w.api.Create(w.Context(), w.waiting("nobody"), client.DryRunAll)
+	})
 	// 4. Everybody who remembers what was later.
 	names := []string{"kube-controller-manager", "kube-scheduler"}
 	for _, node := range w.cluster.Nodes {
