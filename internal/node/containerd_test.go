@@ -22,7 +22,7 @@ const boxImage = "muster.test/box:1"
 // of each tier that uses it.
 func withImages(t *testing.T, test func(t *testing.T, w *world, r *cluster.Runtime)) {
 	if !rig.Alone() {
-		t.Skip("containerd needs root")
+		t.Fatal("containerd wants root: run `make test-images` as root")
 	}
 	r, err := cluster.StartRuntime(t.Context())
 	if err != nil {
@@ -168,7 +168,7 @@ func TestImageOutlivesMuster(t *testing.T) {
 		w.terminate("stays", 0)
 		w.awaitGone("stays")
 		w.awaitRemoved("stays")
-		deadline := time.Now().Add(20 * time.Second)
+		deadline := time.Now().Add(20 * time.Second) // containerd tells nobody when a lease goes
 		for holders := []string{orphan}; len(holders) > 0; time.Sleep(20 * time.Millisecond) {
 			if holders, err = store.Holders(t.Context()); err != nil || time.Now().After(deadline) {
 				t.Fatalf("still held by %v (%v)", holders, err)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,10 +55,9 @@ type Options struct {
 type Workshop struct {
 	options Options
 	client  client.Client
-	board   *notice.Board
-	// waits says that somebody waits for what no watch shows: the store, or an API
-	// server that did not take a write.
-	waits atomic.Bool
+	// board is told of what no watch shows, too: the store, and an API server that
+	// did not take a write.
+	board *notice.Board
 }
 
 // build is an environment that is asked for.
@@ -70,7 +68,7 @@ type build struct {
 const (
 	// patience bounds what one question asks the store and the API server.
 	patience = 10 * time.Second
-	// lookAgain is the pause before the store is looked at again.
+	// lookAgain is how soon the store is looked at again.
 	lookAgain = time.Second
 )
 
@@ -107,24 +105,8 @@ func (w *Workshop) Reconcile(_ context.Context, r ctrl.Request) (ctrl.Result, er
 
 // run hands on news until ctx ends.
 func (w *Workshop) run(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		w.board.Run(ctx)
-	}()
-	tick := time.NewTicker(lookAgain)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			<-done
-			return nil
-		case <-tick.C:
-			if w.waits.Swap(false) {
-				w.board.Post("the store")
-			}
-		}
-	}
+	w.board.RunAsking(ctx, lookAgain)
+	return nil
 }
 
 // Changes tells when Ensure may have a new answer.
@@ -145,20 +127,20 @@ func (w *Workshop) Ensure(job *v1alpha1.TrainingJob, r environment.Request) envi
 		w.clear(ctx, job.Namespace, b)
 		return environment.State{Phase: environment.Ready, Key: b.key, SearchPath: packed.SearchPath, Message: "ready, Python " + packed.Python}
 	case !errors.Is(err, w.options.NotStored):
-		w.waits.Store(true)
+		w.board.Untold()
 		return environment.State{Phase: environment.Building, Key: b.key, Message: err.Error() + "; trying again"}
 	}
 	pod, err := w.find(ctx, job.Namespace, b)
 	if err != nil {
-		w.waits.Store(true)
+		w.board.Untold()
 		return environment.State{Phase: environment.Building, Key: b.key, Message: err.Error() + "; trying again"}
 	}
 	state, do := decide(observed{build: b, pod: pod, now: w.options.Now()})
 	if state.Phase == environment.Building && (pod == nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodPending) {
-		w.waits.Store(true) // time passes, which nobody tells
+		w.board.Untold() // time passes, which nobody tells
 	}
 	if err := w.act(ctx, job, b, pod, do); err != nil {
-		w.waits.Store(true)
+		w.board.Untold()
 		state.Message = err.Error() + "; trying again"
 	}
 	return state

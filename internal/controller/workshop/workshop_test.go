@@ -146,8 +146,17 @@ func TestARefusedBuild(t *testing.T) {
 	s := newStage(t)
 	s.fails = errors.New("exceeded quota: pods")
 	s.asks("a", environment.Building, "exceeded quota: pods; trying again", "create build-")
-	if !s.shop.waits.Load() {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*lookAgain)
+	ended := make(chan error, 1)
+	go func() { ended <- s.shop.run(ctx) }()
+	select {
+	case <-s.shop.Changes():
+	case <-ctx.Done():
 		t.Error("nobody asks again")
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 	s.fails = nil
 	s.asks("a", environment.Building, "a pod is made", "create build-")
@@ -158,7 +167,7 @@ func TestARefusedBuild(t *testing.T) {
 func script(t *testing.T, requirements, python, most string) (folder, said string, err error) {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("there is no python3")
+		t.Fatalf("Muster wants python3: %v", err)
 	}
 	folder = filepath.Join(t.TempDir(), "env")
 	last := filepath.Join(t.TempDir(), "words")

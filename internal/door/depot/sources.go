@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/muster-dev/muster/internal/environment/notice"
@@ -15,9 +14,8 @@ import (
 // Sources is the depot as those see it who prepare jobs. An owner is
 // "<namespace>/..."; what it may have is what its namespace has.
 type Sources struct {
-	depot  *Depot
-	board  *notice.Board
-	failed atomic.Bool
+	depot *Depot
+	board *notice.Board
 }
 
 const (
@@ -44,7 +42,7 @@ func (s *Sources) Has(owner, digest string) (bool, error) {
 	defer cancel()
 	has, err := s.depot.Has(ctx, namespaceOf(owner), digest)
 	if err != nil {
-		s.failed.Store(true)
+		s.board.Untold()
 	}
 	return has, err
 }
@@ -59,7 +57,7 @@ func (s *Sources) Contains(owner, digest, path string) (bool, error) {
 	case errors.Is(err, ErrNotStored), errors.Is(err, source.ErrDamaged), errors.Is(err, ErrInvalid):
 		return false, err
 	case err != nil:
-		s.failed.Store(true)
+		s.board.Untold()
 		return false, fmt.Errorf("%w: %w", source.ErrAway, err)
 	}
 	return p.Contains(path), nil
@@ -70,24 +68,8 @@ func (s *Sources) Changes() <-chan string { return s.board.Changes() }
 
 // Start has those ask again whom the shelf did not answer, until ctx ends.
 func (s *Sources) Start(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.board.Run(ctx)
-	}()
-	tick := time.NewTicker(lookAgain)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			<-done
-			return nil
-		case <-tick.C:
-			if s.failed.Swap(false) {
-				s.board.Post("the store")
-			}
-		}
-	}
+	s.board.RunAsking(ctx, lookAgain)
+	return nil
 }
 
 func namespaceOf(owner string) string {

@@ -3,6 +3,8 @@ package notice
 import (
 	"context"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // Board collects changed keys for one listener. Make it with [New] and run it
@@ -14,6 +16,7 @@ type Board struct {
 	mu      sync.Mutex
 	queue   []string
 	waiting map[string]bool
+	untold  atomic.Bool
 }
 
 // New returns an empty board.
@@ -54,6 +57,36 @@ func (b *Board) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case b.out <- key:
+		}
+	}
+}
+
+// Untold notes that somebody waits for what nobody posts: a store that is away,
+// time.
+func (b *Board) Untold() { b.untold.Store(true) }
+
+// untold is the key that is posted for those who wait for what nobody posts.
+const untold = "what nobody tells"
+
+// RunAsking is Run for a board on which not everything is posted: after Untold
+// the listener is told within every.
+func (b *Board) RunAsking(ctx context.Context, every time.Duration) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		b.Run(ctx)
+	}()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			<-done
+			return
+		case <-tick.C:
+			if b.untold.Swap(false) {
+				b.Post(untold)
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/muster-dev/muster/internal/environment/notice"
@@ -37,4 +38,35 @@ func TestBoardLosesNothingAndNeverBlocks(t *testing.T) {
 	}
 	cancel()
 	wg.Wait()
+}
+
+// Who waits for what nobody posts is told once, within the time, and nobody is
+// told for nothing.
+func TestBoardAsksForWhatNobodyTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		board := notice.New()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); board.RunAsking(ctx, time.Second) }()
+		told := func() bool {
+			select {
+			case <-board.Changes():
+				return true
+			case <-time.After(time.Minute):
+				return false
+			}
+		}
+		if told() {
+			t.Error("told although nobody waits")
+		}
+		board.Untold()
+		if begin := time.Now(); !told() || time.Since(begin) > time.Second {
+			t.Errorf("told after %s", time.Since(begin))
+		}
+		if told() {
+			t.Error("told twice")
+		}
+		cancel()
+		<-ended
+	})
 }

@@ -19,7 +19,7 @@ import (
 func containerd(t *testing.T) (*cluster.Runtime, *Store) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("containerd needs root")
+		t.Fatal("containerd wants root: run `make test-images` as root")
 	}
 	r, err := cluster.StartRuntime(t.Context())
 	if err != nil {
