@@ -43,7 +43,7 @@ func (b *bench) lives(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Minute)
 		defer cancel()
 		kubelets, err := p.pretend(ctx, true)
 		if err != nil {

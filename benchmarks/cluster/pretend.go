@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -50,22 +51,23 @@ func (p *plane) pretend(ctx context.Context, ends bool) (*pretender, error) {
 	go func() {
 		defer close(k.done)
 		slots := make(chan struct{}, inFlight)
+		var acting sync.WaitGroup
 		err := f.follow(ctx, func(e watch.Event) bool {
 			pod, ok := e.Object.(*corev1.Pod)
 			if !ok || e.Type == watch.Deleted {
 				return true
 			}
-			slots <- struct{}{}
-			go func() {
+			// Whoever waits for a slot does not keep the watch from being read: the
+			// server forgets what is not asked for in time.
+			acting.Go(func() {
+				slots <- struct{}{}
 				defer func() { <-slots }()
 				k.failed(ctx, k.act(ctx, p, pod))
-			}()
+			})
 			return true
 		})
 		k.failed(ctx, err)
-		for range inFlight {
-			slots <- struct{}{}
-		}
+		acting.Wait()
 	}()
 	return k, nil
 }

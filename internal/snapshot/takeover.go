@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -85,16 +86,24 @@ func (f *listing) wanted() []client.Object {
 	return out
 }
 
-// list reads past the cache what earlier schedulers may have written.
+// list reads past the cache what earlier schedulers may have written: their
+// Placements, and the pods of others. The pods that Muster made are left out, for
+// which their Placements stand: on a large cluster that is nearly all, and each
+// would be read a second time. That nobody else gives a pod their label is a
+// policy of the chart (muster-pods).
 func (l *Loop) list(ctx context.Context) (*listing, error) {
 	found := &listing{}
-	err := l.insist(ctx, "listing what earlier schedulers placed", func() error {
+	others, err := labels.Parse("!" + v1alpha1.LabelGang)
+	if err != nil {
+		return nil, fmt.Errorf("selecting the pods of others: %w", err)
+	}
+	err = l.insist(ctx, "listing what earlier schedulers placed", func() error {
 		*found = listing{}
 		placements, pods := &v1alpha1.PlacementList{}, &corev1.PodList{}
 		if err := l.options.Live.List(ctx, placements); err != nil {
 			return fmt.Errorf("listing placements: %w", err)
 		}
-		if err := l.options.Live.List(ctx, pods); err != nil {
+		if err := l.options.Live.List(ctx, pods, client.MatchingLabelsSelector{Selector: others}); err != nil {
 			return fmt.Errorf("listing pods: %w", err)
 		}
 		found.placements = placements.Items

@@ -177,19 +177,26 @@ func up(t *testing.T, home string) *harness.Muster {
 	return m
 }
 
-// command does what the documentation says under a heading, with other folders.
+// command does what docs/backup.md says under a heading, with other folders.
 func command(t *testing.T, heading, from, to string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(harness.Root(), "docs", "backup.md"))
+	documented(t, "backup.md", heading, "FROM="+from, "TO="+to, "KUBECONFIG=")
+}
+
+// documented does what a page of the documentation says under a heading.
+func documented(t *testing.T, page, heading string, env ...string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(harness.Root(), "docs", page))
 	if err != nil {
 		t.Fatal(err)
 	}
 	block := regexp.MustCompile("(?s)<!-- " + heading + " -->\n+```\n(.*?)```").FindSubmatch(text)
 	if block == nil {
-		t.Fatalf("docs/backup.md says nothing on %q", heading)
+		t.Fatalf("docs/%s says nothing on %q", page, heading)
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-euc", string(block[1]))
-	cmd.Env = append(os.Environ(), "FROM="+from, "TO="+to, "PATH="+filepath.Dir(harness.Binary())+":"+os.Getenv("PATH"), "KUBECONFIG=")
+	tools := filepath.Dir(harness.Binary()) + ":" + filepath.Join(harness.Root(), ".cache", "tools")
+	cmd.Env = append(append(os.Environ(), "PATH="+tools+":"+os.Getenv("PATH")), env...)
 	if r := harness.Finish(cmd); r.Code != 0 {
 		t.Fatalf("%s: %s%s", heading, r.Stdout, r.Stderr)
 	}

@@ -319,6 +319,7 @@ func journal() map[string]policyCase {
 	claim := func(labels map[string]string) *resourcev1.ResourceClaim {
 		return &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a", Labels: labels}}
 	}
+	member := func(p *corev1.Pod) { p.Labels = map[string]string{v1alpha1.LabelGang: "a"} }
 	annotate := func(key string) func(client.Object) {
 		return func(o client.Object) { o.SetAnnotations(map[string]string{key: "1 ada"}) }
 	}
@@ -338,6 +339,9 @@ func journal() map[string]policyCase {
 		"GPUs written on a pod":          {as: ada, object: pod(annotated(v1alpha1.AnnotationGPUs), ours), says: "written by Muster alone"},
 		"GPUs written later":             {as: ada, object: pod(ours), change: func(o client.Object) { annotated(v1alpha1.AnnotationGPUs)(o.(*corev1.Pod)) }, says: "written by Muster alone"},
 		"GPUs written by Muster":         {as: managerAccount, groups: []string{"system:masters"}, object: pod(annotated(v1alpha1.AnnotationGPUs), ours)},
+		"a member's label on a pod":      {as: ada, object: pod(member, ours), says: "written by Muster alone"},
+		"a member's label, later":        {as: ada, object: pod(ours), change: func(o client.Object) { member(o.(*corev1.Pod)) }, says: "written by Muster alone"},
+		"a member's label, by Muster":    {as: managerAccount, groups: []string{"system:masters"}, object: pod(member, ours)},
 		"a pod's models":                 {as: ada, object: pod(annotated(v1alpha1.AnnotationGPUModels), ours)},
 		"a claim becomes a gang's claim": {as: ada, object: claim(nil), change: func(o client.Object) { o.SetLabels(map[string]string{v1alpha1.LabelGang: "a"}) }, says: "written by Muster alone"},
 	}

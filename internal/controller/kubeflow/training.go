@@ -40,6 +40,7 @@ func (j *job) trainingJob() *v1alpha1.TrainingJob {
 			out.Labels[key] = value
 		}
 	}
+	out.Labels[kubeflowv1.LabelJobName] = j.Name // by which it is told from jobs that somebody wrote
 	out.Annotations = map[string]string{AnnotationSpec: fingerprint(out.Spec)}
 	for _, key := range []string{v1alpha1.AnnotationSubmitter, v1alpha1.AnnotationAuthenticated} {
 		if said := j.Annotations[key]; said != "" {
