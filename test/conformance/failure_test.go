@@ -123,6 +123,58 @@ func TestAQuotaIsCountedForTheWhole(t *testing.T) {
 	the.until(t, ns, "four", v1alpha1.JobRunning)
 }
 
+// noThird is a policy of a namespace that refuses one pod by its name, as quotas
+// and policies of others refuse pod 57 of 100.
+const noThird = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: %[1]s}
+spec:
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
+  validations: [{expression: "!object.metadata.name.endsWith('-worker-2')", message: no third wheel}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: %[1]s}
+spec: {policyName: %[1]s, validationActions: [Deny]}
+`
+
+// TestOneMemberThatIsNotAllowed has a policy refuse one pod of four, which no
+// dry run of another could tell: all of the gang is given back within seconds,
+// with the policy's words, others get its GPUs, and it starts once it may.
+func TestOneMemberThatIsNotAllowed(t *testing.T) {
+	ns := the.namespace(t)
+	policy := fmt.Sprintf(noThird, ns)
+	remove := func() { the.kubectl(t, policy, "delete", "--ignore-not-found", "-f", "-") }
+	t.Cleanup(remove)
+	if r := the.kubectl(t, policy, "apply", "-f", "-"); r.Code != 0 {
+		t.Fatal(r.Stderr)
+	}
+	third := `{apiVersion: v1, kind: Pod, metadata: {name: a-worker-2}, spec: {containers: [{name: a, image: a}]}}`
+	harness.Eventually(t, within, "waiting until the policy holds", func() error {
+		if r := the.kubectl(t, third, "-n", ns, "create", "--dry-run=server", "-f", "-"); !strings.Contains(r.Stderr, "no third wheel") {
+			return fmt.Errorf("%s%s", r.Stdout, r.Stderr)
+		}
+		return nil
+	})
+	the.holding(t, ns, "four", 4, 1, "")
+	the.says(t, ns, "four", "no third wheel")
+	harness.Eventually(t, within, "waiting until nothing is held", func() error {
+		if n, live := the.placements(t, ns), the.pods(t, ns, "four"); n > 0 || len(live) > 0 {
+			return fmt.Errorf("%d placements and %d live pods", n, len(live))
+		}
+		return nil
+	})
+	the.submit(t, ns, "between", "{roles: [{name: worker, replicas: 2, gpus: 2, command: ['true']}]}")
+	the.until(t, ns, "between", v1alpha1.JobSucceeded)
+	remove()
+	the.until(t, ns, "four", v1alpha1.JobRunning)
+	the.release(t, ns, "four", "worker", 0, 1, 2, 3)
+	the.until(t, ns, "four", v1alpha1.JobSucceeded)
+}
+
 // TestDeletedWhileItStarts deletes jobs at once: nothing of them is left.
 func TestDeletedWhileItStarts(t *testing.T) {
 	ns := the.namespace(t)

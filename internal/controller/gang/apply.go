@@ -18,13 +18,14 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/rendezvous"
+	"github.com/muster-dev/muster/internal/verdict"
 )
 
 // creation is what came of making pods.
 type creation struct {
 	// invalid are the API server's words on a pod that it will never take.
 	invalid string
-	// forbidden are its words on one that it does not take now: a quota.
+	// forbidden are its words on one that it does not take now: a quota, a policy.
 	forbidden string
 	// taken names a pod that is not the gang's and has a member's name.
 	taken string
@@ -86,9 +87,9 @@ func (out *creation) add(name string, err error) {
 	case errors.Is(err, errTaken):
 		out.taken = name
 		out.transient = append(out.transient, err)
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+	case verdict.Never(err):
 		out.invalid = words(err)
-	case apierrors.IsForbidden(err):
+	case verdict.NotNow(err):
 		out.forbidden = words(err)
 	default:
 		out.transient = append(out.transient, err)
@@ -101,7 +102,7 @@ func (out *creation) extra(p *v1alpha1.Placement, err error) bool {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return false
 	}
-	if !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) && !apierrors.IsForbidden(err) && !errors.Is(err, errTaken) {
+	if !verdict.Never(err) && !verdict.NotNow(err) && !errors.Is(err, errTaken) {
 		return false
 	}
 	out.refused, out.why = append(out.refused, p), words(err)
@@ -145,7 +146,8 @@ func refineStatus(o observed, s *v1alpha1.GangStatus, made creation) {
 	case made.invalid != "":
 		o.end(s, v1alpha1.GangFailed, "it cannot be started as it is written: "+made.invalid)
 	case made.forbidden != "":
-		// A quota may grow, or others may leave room in it: this is tried
+		// A quota may grow, or others may leave room in it, and a policy may be
+		// corrected: this is tried
 		// again for as long as it takes.
 		s.Refusals = min(s.Refusals+1, maxForbidden)
 		o.stop(s, backoff(refusalBackoff, s.Refusals), "it is not allowed to start now: %s", made.forbidden)

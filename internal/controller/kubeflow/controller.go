@@ -24,6 +24,7 @@ import (
 
 	kubeflowv1 "github.com/muster-dev/muster/api/kubeflow/v1"
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/verdict"
 )
 
 // Options are what the controller needs.
@@ -166,11 +167,11 @@ func (r *reconciler) refused(seen observed, d *decision, err error) (ctrl.Result
 		words = said.Status().Message
 	}
 	switch {
-	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
+	case verdict.Never(err):
 		seen.job.problem("%s", words)
 		d.status = statusFor(seen, "")
 		return ctrl.Result{}, nil
-	case apierrors.IsForbidden(err):
+	case verdict.NotNow(err):
 		d.status = statusFor(seen, words)
 		return ctrl.Result{RequeueAfter: forbiddenRetry}, nil
 	}

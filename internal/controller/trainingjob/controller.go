@@ -26,6 +26,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/environment/source"
+	"github.com/muster-dev/muster/internal/verdict"
 )
 
 // Sources makes code ready.
@@ -228,7 +229,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	// 4. Do it.
 	if err := c.apply(ctx, job, d); err != nil {
 		d.refused(seen, err)
-		if apierrors.IsForbidden(err) {
+		if verdict.NotNow(err) {
 			return ctrl.Result{RequeueAfter: forbiddenRetry}, nil
 		}
 		return ctrl.Result{}, err

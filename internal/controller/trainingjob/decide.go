@@ -6,12 +6,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/verdict"
 )
 
 // observed is everything that a decision is made from.
@@ -190,9 +190,9 @@ func ended(gang *v1alpha1.Gang) bool {
 func (d *decision) refused(o observed, err error) {
 	s := &d.status
 	switch {
-	case apierrors.IsInvalid(err) && o.gang == nil:
+	case verdict.Never(err) && o.gang == nil:
 		finish(s, o, v1alpha1.JobFailed, err.Error())
-	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
+	case verdict.NotNow(err) || verdict.Never(err):
 		s.Message = err.Error()
 	}
 }
