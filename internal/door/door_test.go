@@ -55,6 +55,8 @@ var (
 	tokens = map[string]authenticationv1.TokenReviewStatus{
 		"ada":  status("system:serviceaccount:ada:muster-door", ours, nil),
 		"bob":  status("system:serviceaccount:bob:muster-door", ours, nil),
+		"cleo": status("system:serviceaccount:cleo:muster-door", ours, nil),
+		"dora": status("system:serviceaccount:dora:muster-door", ours, nil),
 		"node": status("system:serviceaccount:muster-system:muster-node", ours, onNode),
 	}
 )

@@ -61,7 +61,7 @@ type verdict struct {
 
 func newReception(o Options) *reception {
 	return &reception{
-		api: o.API, namespace: o.Namespace, now: o.Now, reviews: newLane(reviewed, unknown),
+		api: o.API, namespace: o.Namespace, now: o.Now, reviews: newLane(reviewed, unknown, o.Now),
 		known: map[[sha256.Size]byte]verdict{},
 	}
 }
@@ -101,11 +101,11 @@ func (r *reception) receive(req *http.Request) (Caller, error) {
 
 // review asks the API server. The error is that it could not be asked.
 func (r *reception) review(ctx context.Context, token string) (verdict, error) {
-	out, err := r.reviews.in(ctx, "")
+	turn, err := r.reviews.in(ctx, "", "")
 	if err != nil {
 		return verdict{}, err
 	}
-	defer out()
+	defer turn.out()
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{v1alpha1.DoorAudience}}}
@@ -134,6 +134,15 @@ func judge(status *authenticationv1.TokenReviewStatus, system string) verdict {
 	}
 	return verdict{err: refuse(http.StatusForbidden, "%s may not use the door: a token of service account %s of a namespace speaks for that namespace",
 		status.User.Username, v1alpha1.DoorAccount)}
+}
+
+// party is for whom a caller asks: the agents of all nodes may act for one
+// namespace.
+func (c Caller) party(r *http.Request) string {
+	if c.Namespace != "" {
+		return c.Namespace
+	}
+	return r.PathValue("namespace")
 }
 
 // speaksFor refuses callers that do not speak for a namespace.
