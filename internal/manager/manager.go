@@ -54,6 +54,9 @@ type Options struct {
 	// ShareProcesses has members not be the first process of their pod, where
 	// nothing else sees to that.
 	ShareProcesses bool
+	// OwnCode has each member have its own copy of the code, in a volume that counts
+	// as its pod's storage.
+	OwnCode bool
 	// Reports is who reads how far members say that they are. Default: the node.
 	Reports trainingjob.Reports
 	// VolumesDir is where the built-in StorageClass keeps volumes, on the node
@@ -171,6 +174,7 @@ func New(o Options) (*Manager, error) {
 		Environments:     o.Environments,
 		HostImage:        o.HostImage,
 		ShareProcesses:   o.ShareProcesses,
+		OwnCode:          o.OwnCode,
 		Reports:          o.Reports,
 		VolumesDir:       o.VolumesDir,
 		NodeName:         o.NodeName,

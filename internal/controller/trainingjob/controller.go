@@ -65,6 +65,9 @@ type Deps struct {
 	// that does nothing about SIGTERM (Python, a shell) ignores it, and would
 	// only be killed once its grace period is over.
 	ShareProcesses bool
+	// OwnCode has each member have its own copy of the code, in a volume that counts
+	// as its pod's storage, for nodes whose disks others use, too.
+	OwnCode bool
 	// Reports is who reads how far members say that they are.
 	Reports Reports
 	// Now is the clock. Default: [time.Now].

@@ -342,7 +342,14 @@ func volumesFor(job *v1alpha1.TrainingJob, p preparation, pod *corev1.PodSpec, m
 	// 1. The code; a job without any works in an empty folder.
 	code := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
 	if p.code != "" {
-		code = inline(v1alpha1.CodeDriver, false, map[string]string{"snapshot": p.code, "job": string(job.UID)})
+		attributes := map[string]string{"snapshot": p.code, "job": string(job.UID)}
+		if p.ownCode {
+			attributes["copy"] = v1alpha1.CodeCopyVolume
+			pod.Volumes = append(pod.Volumes, corev1.Volume{
+				Name: v1alpha1.CodeCopyVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
+			})
+		}
+		code = inline(v1alpha1.CodeDriver, false, attributes)
 	}
 	add("code", code, corev1.VolumeMount{MountPath: codeDir})
 	// 2. The environment.

@@ -31,6 +31,8 @@ type preparation struct {
 	hostImage string
 	// shareProcesses gives members a first process that is not theirs.
 	shareProcesses bool
+	// ownCode gives members each a copy of the code.
+	ownCode bool
 	// reports is who reads how far members say that they are.
 	reports Reports
 }
@@ -59,7 +61,7 @@ func (c *Controller) prepare(job *v1alpha1.TrainingJob) preparation {
 		return preparation{failure: problem}
 	}
 	p := c.prepareCode(job)
-	p.hostImage, p.shareProcesses, p.reports = c.deps.HostImage, c.deps.ShareProcesses, c.deps.Reports
+	p.hostImage, p.shareProcesses, p.ownCode, p.reports = c.deps.HostImage, c.deps.ShareProcesses, c.deps.OwnCode, c.deps.Reports
 	env := c.prepareEnvironment(job)
 	p.environment, p.environmentPath, p.searchPath = env.environment, env.environmentPath, env.searchPath
 	switch {
