@@ -33,11 +33,13 @@ type Sources interface {
 	// Ensure answers, without blocking, how far the fetch of url for owner
 	// has come.
 	Ensure(owner, url string) source.State
-	// Has reports whether a snapshot is stored for owner. The error says that
-	// this cannot be known just now; Changes tells when to ask again.
+	// Has reports, without blocking, whether a snapshot is stored for owner. The
+	// error says that this is not known yet ([source.ErrAsked]), or cannot be known
+	// just now; Changes tells when to ask again.
 	Has(owner, digest string) (bool, error)
-	// Contains reports whether a snapshot that is stored for owner holds a file.
-	// An error that wraps [source.ErrAway] is as one of Has.
+	// Contains reports, without blocking, whether a snapshot that is stored for
+	// owner holds a file. An error that wraps [source.ErrAsked] or [source.ErrAway]
+	// is as one of Has.
 	Contains(owner, digest, path string) (bool, error)
 	// Changes tells when Ensure may have a new answer.
 	Changes() <-chan string

@@ -128,7 +128,7 @@ func (c *Controller) prepareCode(job *v1alpha1.TrainingJob) preparation {
 	}
 	stored, err := c.deps.Sources.Has(owner(job), digest)
 	if err != nil {
-		return preparation{message: "code: " + err.Error() + "; trying again"}
+		return preparation{message: awaits(err)}
 	}
 	if !stored {
 		return preparation{failure: fmt.Sprintf("code: the snapshot %s is not stored here; submit the job with muster run from the code's folder", digest)}
@@ -139,8 +139,8 @@ func (c *Controller) prepareCode(job *v1alpha1.TrainingJob) preparation {
 			continue
 		}
 		found, err := c.deps.Sources.Contains(owner(job), digest, script)
-		if errors.Is(err, source.ErrAway) {
-			return preparation{message: "code: " + err.Error() + "; trying again"}
+		if errors.Is(err, source.ErrAway) || errors.Is(err, source.ErrAsked) {
+			return preparation{message: awaits(err)}
 		}
 		if err != nil {
 			return preparation{failure: "code: " + err.Error()}
@@ -150,6 +150,14 @@ func (c *Controller) prepareCode(job *v1alpha1.TrainingJob) preparation {
 		}
 	}
 	return preparation{code: digest}
+}
+
+// awaits says that it is not known yet what the store has.
+func awaits(err error) string {
+	if errors.Is(err, source.ErrAsked) {
+		return "code: " + err.Error()
+	}
+	return "code: " + err.Error() + "; trying again"
 }
 
 // has reports whether a snapshot that was made before is still stored.
