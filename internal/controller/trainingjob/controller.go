@@ -26,6 +26,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/environment/source"
+	"github.com/muster-dev/muster/internal/news"
 )
 
 // Sources makes code ready.
@@ -114,7 +115,7 @@ func New(deps Deps) *Controller {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	return &Controller{deps: deps, unsaid: map[types.NamespacedName]unsaid{}, made: map[types.UID]time.Time{}, news: newNews(), events: newNews()}
+	return &Controller{deps: deps, unsaid: map[types.NamespacedName]unsaid{}, made: map[types.UID]time.Time{}, news: news.New(), events: news.New()}
 }
 
 // concurrency is how many jobs are worked on at once: a job costs a few writes
