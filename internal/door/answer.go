@@ -32,7 +32,7 @@ func (d *Door) plan(w http.ResponseWriter, r *http.Request, caller Caller) error
 		if job.Namespace != namespace {
 			return nil, refuse(http.StatusBadRequest, "the training job is of namespace %q, and asked for in %q", job.Namespace, namespace)
 		}
-		return d.opts.Answers.Plan(ctx, namespace, job)
+		return d.opts.Answers.Plan(ctx, caller.User, job)
 	})
 }
 

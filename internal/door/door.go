@@ -24,8 +24,9 @@ import (
 type Answers interface {
 	// Why says why a job is where it is.
 	Why(ctx context.Context, namespace, job string) (any, error)
-	// Plan says where and when a job would start.
-	Plan(ctx context.Context, namespace string, job *v1alpha1.TrainingJob) (any, error)
+	// Plan says where and when a job of a user would start; empty: it is not known
+	// whose. What the job says of that itself is not to be believed.
+	Plan(ctx context.Context, user string, job *v1alpha1.TrainingJob) (any, error)
 	// Top shows nodes, GPUs and who holds them.
 	Top(ctx context.Context, namespace string) (any, error)
 }

@@ -3,6 +3,8 @@ package door
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -22,6 +24,9 @@ type Caller struct {
 	Namespace string
 	// Node is the node whose agent it is. Empty: none's.
 	Node string
+	// User is who asked the API server for the token, of those who may speak for
+	// the namespace. Empty: the token does not say.
+	User string
 }
 
 const (
@@ -112,7 +117,38 @@ func (r *reception) review(ctx context.Context, token string) (verdict, error) {
 	if err := r.api.Create(ctx, review); err != nil {
 		return verdict{}, fmt.Errorf("asking the API server who this is: %w", err)
 	}
-	return judge(&review.Status, r.namespace), nil
+	v := judge(&review.Status, r.namespace)
+	if v.caller.Namespace != "" {
+		v.caller.User = userIn(token)
+	}
+	return v, nil
+}
+
+// userIn is who asked for a token that was reviewed: one of its audiences, which
+// a policy keeps true. Empty where it does not say, or names several.
+func userIn(token string) string {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return ""
+	}
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	var claims struct {
+		Audiences []string `json:"aud"`
+	}
+	if err != nil || json.Unmarshal(text, &claims) != nil {
+		return ""
+	}
+	out := ""
+	for _, audience := range claims.Audiences {
+		name, is := strings.CutPrefix(audience, v1alpha1.DoorUser)
+		if is && out != "" {
+			return ""
+		}
+		if is {
+			out = name
+		}
+	}
+	return out
 }
 
 // judge says who a reviewed token belongs to. A server that knows no audiences
