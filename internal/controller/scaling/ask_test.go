@@ -74,6 +74,9 @@ func asking(t *testing.T, askBy string, objects ...client.Object) (*Controller, 
 		if _, err := c.round(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		if now.Equal(noon) && len(told.Events) > 0 {
+			t.Error("it is told something before it has waited")
+		}
 		now = now.Add(time.Minute)
 	}
 	return c, told

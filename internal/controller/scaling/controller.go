@@ -55,9 +55,8 @@ type Controller struct {
 	client  client.Client
 	events  events.EventRecorder
 
-	// refused are the gangs that were told that no nodes are asked for; the loop's
-	// alone.
-	refused map[types.UID]bool
+	// refused are the gangs for which no nodes are asked; the loop's alone.
+	refused map[types.UID]refusal
 	// since and idle are as in observed; the loop's alone.
 	since, idle map[types.UID]time.Time
 
@@ -92,7 +91,7 @@ func New(o Options) *Controller {
 	if o.Log.GetSink() == nil {
 		o.Log = logr.Discard()
 	}
-	return &Controller{options: o, refused: map[types.UID]bool{}, since: map[types.UID]time.Time{}, idle: map[types.UID]time.Time{}, told: make(chan struct{}, 1)}
+	return &Controller{options: o, refused: map[types.UID]refusal{}, since: map[types.UID]time.Time{}, idle: map[types.UID]time.Time{}, told: make(chan struct{}, 1)}
 }
 
 // SetupWithManager has the controller run with the manager, once it is elected.
@@ -160,12 +159,15 @@ func (c *Controller) round(ctx context.Context) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("listing the placeholders: %w", err)
 	}
 	o.there = pods.Items
-	by, err := c.way(ctx, &o)
+	by, next, err := c.way(ctx, &o)
 	if err != nil {
 		return time.Time{}, err
 	}
 	// 2. Decide.
 	d := decide(o, rules{after: c.options.After, most: c.options.Most})
+	if !next.IsZero() {
+		d.again(next)
+	}
 	// 3. Write.
 	var errs []error
 	for i := range d.remove {
@@ -187,37 +189,59 @@ func (c *Controller) round(ctx context.Context) (time.Time, error) {
 }
 
 // way is how GPUs are asked for. Where that cannot be, gangs that want some want no
-// nodes, and are told so, once.
-func (c *Controller) way(ctx context.Context, o *observed) (way, error) {
+// nodes, and are told so, once, when they would have been asked for. It returns when
+// the next is to be told; zero: none.
+func (c *Controller) way(ctx context.Context, o *observed) (by way, next time.Time, err error) {
 	var nodes corev1.NodeList
 	var parts resourcev1.ResourceSliceList
 	if c.options.AskBy == "" {
 		for _, list := range []client.ObjectList{&nodes, &parts} {
 			if err := c.client.List(ctx, list); err != nil {
-				return way{}, fmt.Errorf("looking for how nodes name GPUs: %w", err)
+				return way{}, next, fmt.Errorf("looking for how nodes name GPUs: %w", err)
 			}
 		}
 	}
 	resource := c.options.GPUResources[0]
-	by, can := ways(c.options.AskBy, resource, nodes.Items, parts.Items)
+	var can bool
+	by, can = ways(c.options.AskBy, resource, nodes.Items, parts.Items)
 	if can {
 		clear(c.refused)
-		return by, nil
+		return by, next, nil
 	}
-	told := map[types.UID]bool{}
+	refused := map[types.UID]refusal{}
 	var rest []*v1alpha1.Gang
 	for _, g := range o.wanting {
 		if !wantsGPUs(g) {
 			rest = append(rest, g)
 			continue
 		}
-		if told[g.UID] = true; !c.refused[g.UID] {
+		r, known := c.refused[g.UID]
+		if !known {
+			r.since = o.now
+		}
+		due := r.since.Add(c.options.After)
+		switch {
+		case r.told:
+		case o.now.Before(due):
+			if next.IsZero() || due.Before(next) {
+				next = due
+			}
+		default:
+			r.told = true
 			c.options.Log.Info("no nodes are asked for", "gang", client.ObjectKeyFromObject(g), "reason", refusedText(resource))
 			c.events.Eventf(ofJob(g), nil, corev1.EventTypeWarning, "NoNodesAsked", "AskForNodes", "%s", refusedText(resource))
 		}
+		refused[g.UID] = r
 	}
-	c.refused, o.wanting = told, rest
-	return by, nil
+	c.refused, o.wanting = refused, rest
+	return by, next, nil
+}
+
+// refusal is of a gang for which no nodes are asked: since when, and whether that
+// was told.
+type refusal struct {
+	since time.Time
+	told  bool
 }
 
 // ofJob is what people look at of a gang: the job that it is of, if it is of one.
