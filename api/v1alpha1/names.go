@@ -189,8 +189,8 @@ const (
 	// writable copy of a code snapshot. Attribute "snapshot": the snapshot's
 	// digest. Members of one job on one machine share one copy: attribute "job",
 	// the job's UID. On a cluster each pod has its own: attribute "copy", the
-	// name of an emptyDir of the pod in which it lies; without it the volume is
-	// read-only.
+	// name of an emptyDir of the pod in which it lies, and which a container mounts;
+	// without it the volume is read-only.
 	CodeDriver = "code.muster.dev"
 	// CodeCopyVolume is the name, in a member's pod on a cluster, of that emptyDir.
 	CodeCopyVolume = "muster-code-copy"

@@ -63,7 +63,7 @@ func (d *depot) emptyVolume(ctx context.Context, v volume) (string, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return "", fmt.Errorf("pod %s has no emptyDir %s for its copy of the code: name one beside the attribute copy, or leave that out and have the code read-only", v.Pod, v.Copy)
+			return "", fmt.Errorf("pod %s has no emptyDir %s that a container mounts, for its copy of the code: name one beside the attribute copy, or leave that out and have the code read-only", v.Pod, v.Copy)
 		case <-tick.C:
 		}
 	}

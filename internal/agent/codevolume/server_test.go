@@ -240,7 +240,7 @@ func TestACopyThatHasNoPlace(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*copyLook)
 	defer cancel()
-	if _, err := s.server.NodePublishVolume(ctx, r); err == nil || !strings.Contains(err.Error(), "pod a0 has no emptyDir muster-code-copy") {
+	if _, err := s.server.NodePublishVolume(ctx, r); err == nil || !strings.Contains(err.Error(), "pod a0 has no emptyDir muster-code-copy that a container mounts") {
 		t.Errorf("it says %v", err)
 	}
 	s.publish(s.request("a0", "team", "job-a"))

@@ -47,8 +47,9 @@ func TestTheCopyOfTheCode(t *testing.T) {
 			}
 			there = there || v.Name == v1alpha1.CodeCopyVolume && v.EmptyDir != nil
 		}
-		if copied != want || there != own {
-			t.Errorf("own %v: the copy is in %q, and there is such a volume: %v", own, copied, there)
+		mounted := slices.ContainsFunc(spec.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v1alpha1.CodeCopyVolume })
+		if copied != want || there != own || mounted != own {
+			t.Errorf("own %v: the copy is in %q, and there is such a volume: %v, mounted: %v", own, copied, there, mounted)
 		}
 	}
 }
