@@ -10,6 +10,9 @@ const (
 	DoorMark = "X-Muster-Door"
 	// DoorAudience is the audience of that token.
 	DoorAudience = "muster"
+	// DoorUser begins a second audience of that token; the name of who asked the
+	// API server for it follows. A policy sees to it that nobody names another.
+	DoorUser = "muster-user:"
 	// DoorReports is the path at which agents say how far the pods on their node
 	// are: JSON, [PodProgress] by the pod's UID.
 	DoorReports = "/v1/reports"

@@ -187,9 +187,13 @@ const (
 
 	// CodeDriver is the ephemeral CSI driver name of a volume that holds a
 	// writable copy of a code snapshot. Attribute "snapshot": the snapshot's
-	// digest. Members of one job on one node share one copy: attribute "job",
-	// the job's UID.
+	// digest. Members of one job on one machine share one copy: attribute "job",
+	// the job's UID. On a cluster each pod has its own: attribute "copy", the
+	// name of an emptyDir of the pod in which it lies, and which a container mounts;
+	// without it the volume is read-only.
 	CodeDriver = "code.muster.dev"
+	// CodeCopyVolume is the name, in a member's pod on a cluster, of that emptyDir.
+	CodeCopyVolume = "muster-code-copy"
 	// EnvironmentDriver is the ephemeral CSI driver name of a volume that
 	// holds a prepared Python environment, read-only. Attribute "key": the
 	// environment's content key; or "path": a folder on the node. On a cluster

@@ -28,13 +28,18 @@ func job(name string) *v1alpha1.TrainingJob {
 	}
 }
 
+// lived is how jobs fared.
+type lived struct {
+	// took is until the last had succeeded, and cpu what that took of processors.
+	took, cpu time.Duration
+	writes    writes
+}
+
 // lives measures 10,000 TrainingJobs of one pod from the first submission until
 // the last has succeeded.
 func (b *bench) lives(ctx context.Context) error {
 	n, nodes := 10000/b.scale, 500/b.scale
-	var took time.Duration
-	var writes writes
-	var cpu time.Duration
+	var l lived
 	err := b.with(ctx, planeOptions{}, func(p *plane) error {
 		if err := p.fleet(ctx, nodes, 8); err != nil {
 			return err
@@ -43,57 +48,67 @@ func (b *bench) lives(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, 30*time.Minute)
-		defer cancel()
-		kubelets, err := p.pretend(ctx, true)
-		if err != nil {
-			return errors.Join(err, s.kill())
-		}
-		before, err := p.writes(ctx)
-		if err != nil {
-			return errors.Join(err, s.kill())
-		}
-		jobs, err := p.following(ctx, &v1alpha1.TrainingJobList{})
-		if err != nil {
-			return errors.Join(err, s.kill())
-		}
-		used, err := p.cpu()
-		if err != nil {
-			return errors.Join(err, s.kill())
-		}
-		began := time.Now()
-		ended := make(chan error, 1)
-		go func() { ended <- b.untilSucceeded(ctx, jobs, n) }()
-		if err := each(n, func(i int) error { return p.gangs.Create(ctx, job(fmt.Sprintf("job-%d", i))) }); err != nil {
-			return errors.Join(fmt.Errorf("submitting: %w", err), s.kill())
-		}
-		select {
-		case err = <-ended:
-		case err = <-kubelets.fail:
-		}
-		took = time.Since(began)
-		if err != nil {
+		if l, err = b.live(ctx, p, n); err != nil {
 			return errors.Join(err, s.kill(), errors.New(tail(s.log)))
 		}
-		if cpu, err = p.cpu(); err != nil {
-			return errors.Join(err, s.kill())
-		}
-		cpu -= used
-		after, err := p.writes(ctx)
-		if err != nil {
-			return errors.Join(err, s.kill())
-		}
-		writes = after.since(before)
-		cancel()
-		<-kubelets.done
-		return s.stop(context.WithoutCancel(ctx))
+		return s.stop(ctx)
 	})
 	if err != nil {
 		return err
 	}
-	rate := float64(n) / took.Seconds()
-	b.table.check(fmt.Sprintf("%d TrainingJobs of one pod, whole life, pods pretended", n), fmt.Sprintf("%.0f/s", rate), ">= 100/s", rate >= 100, fmt.Sprintf("%s, %s of CPU time: at most %.0f/s on two cores; a job: %s", seconds(took), seconds(cpu), 2*float64(n)/cpu.Seconds(), writes.each(n)))
+	rate := float64(n) / l.took.Seconds()
+	b.table.check(fmt.Sprintf("%d TrainingJobs of one pod, whole life, pods pretended", n), fmt.Sprintf("%.0f/s", rate), ">= 100/s", rate >= 100,
+		fmt.Sprintf("%s, %s of CPU time: at most %.0f/s on two cores; a job: %s", seconds(l.took), seconds(l.cpu), 2*float64(n)/l.cpu.Seconds(), l.writes.each(n)))
 	return nil
+}
+
+// live has n jobs live on a fleet whose pods are pretended.
+func (b *bench) live(ctx context.Context, p *plane, n int) (lived, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Minute)
+	defer cancel()
+	kubelets, err := p.pretend(ctx, true)
+	if err != nil {
+		return lived{}, err
+	}
+	before, err := p.writes(ctx)
+	if err != nil {
+		return lived{}, err
+	}
+	jobs, err := p.following(ctx, &v1alpha1.TrainingJobList{})
+	if err != nil {
+		return lived{}, err
+	}
+	used, err := p.cpu()
+	if err != nil {
+		return lived{}, err
+	}
+	var l lived
+	began := time.Now()
+	ended := make(chan error, 1)
+	go func() { ended <- b.untilSucceeded(ctx, jobs, n) }()
+	if err := each(n, func(i int) error { return p.gangs.Create(ctx, job(fmt.Sprintf("job-%d", i))) }); err != nil {
+		return lived{}, fmt.Errorf("submitting: %w", err)
+	}
+	select {
+	case err = <-ended:
+	case err = <-kubelets.fail:
+	}
+	l.took = time.Since(began)
+	if err != nil {
+		return lived{}, err
+	}
+	if l.cpu, err = p.cpu(); err != nil {
+		return lived{}, err
+	}
+	l.cpu -= used
+	after, err := p.writes(ctx)
+	if err != nil {
+		return lived{}, err
+	}
+	l.writes = after.since(before)
+	cancel()
+	<-kubelets.done
+	return l, nil
 }
 
 // untilSucceeded waits until n TrainingJobs have succeeded.

@@ -15,14 +15,20 @@ import (
 // leaseFor is for how long a manager that was killed is waited for.
 const leaseFor = 15 * time.Second
 
+// restarted is how long each start took until the first gang had its node, and how
+// long it took to be told why one gets none.
+type restarted struct {
+	clean, crash, reason time.Duration
+	why                  string
+}
+
 // restart measures, on 5,000 nodes with 20,000 pods, an orderly hand-over and a
 // crash, each to the first start of a gang that was submitted meanwhile, and
 // how long it takes to be told why a gang cannot start.
 func (b *bench) restart(ctx context.Context) error {
 	nodes, gangs := 5000/b.scale, 100/b.scale
 	members := int32(nodes * 4 / gangs)
-	var clean, crash, reason time.Duration
-	var why string
+	var r restarted
 	err := b.with(ctx, planeOptions{}, func(p *plane) error {
 		if err := p.fleet(ctx, nodes+1, 4); err != nil {
 			return err
@@ -34,43 +40,14 @@ func (b *bench) restart(ctx context.Context) error {
 		}
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 		defer cancel()
-		// 1. A busy cluster: all GPUs but those of one node are held by pods that
-		// run.
-		kubelets, err := p.pretend(ctx, false)
+		kubelets, err := b.busy(ctx, p, gangs, members)
 		if err != nil {
-			return errors.Join(err, s.kill())
-		}
-		if err := p.fill(ctx, gangs, members); err != nil {
 			return errors.Join(err, s.kill(), errors.New(tail(s.log)))
 		}
-		b.say("%d gangs of %d pods are placed", gangs, members)
-		if err := kubelets.caughtUp(ctx, gangs*int(members)); err != nil {
-			return errors.Join(err, s.kill())
-		}
-		b.say("their pods run")
-		// 2. Orderly.
-		began := time.Now()
-		if err := s.stop(ctx); err != nil {
+		if s, err = b.restarts(ctx, p, s, &r); err != nil {
 			return err
 		}
-		if s, clean, err = b.again(ctx, p, "after-a-hand-over", began); err != nil {
-			return err
-		}
-		b.say("started again %s after an orderly end", seconds(clean))
-		// 3. A crash.
-		began = time.Now()
-		if err := s.kill(); err != nil {
-			return err
-		}
-		if s, crash, err = b.again(ctx, p, "after-a-crash", began); err != nil {
-			return err
-		}
-		b.say("started again %s after a crash", seconds(crash))
-		// 4. What cannot start, on a cluster that is wholly full.
-		if err := p.fillUp(ctx); err != nil {
-			return errors.Join(err, s.kill(), errors.New(tail(s.log)))
-		}
-		if reason, why, err = p.reason(ctx, int32(nodes)); err != nil {
+		if r.reason, r.why, err = p.full(ctx, int32(nodes)); err != nil {
 			return errors.Join(err, s.kill(), errors.New(tail(s.log)))
 		}
 		select {
@@ -84,10 +61,59 @@ func (b *bench) restart(ctx context.Context) error {
 		return err
 	}
 	size := fmt.Sprintf("%d nodes, %d pods", nodes+1, gangs*int(members))
-	b.table.check(size+": orderly restart to the first start", seconds(clean), "<= 5 s", clean <= 5*time.Second, "one process stopped, then the next started: the time of both")
-	b.table.check("the same after kill -9", seconds(crash), "<= lease + 5 s", crash <= leaseFor+5*time.Second, fmt.Sprintf("lease %s", seconds(leaseFor)))
-	b.table.check(fmt.Sprintf("a gang of %d x 4 GPUs that does not fit: submitted to told why", min(nodes, 1000)), seconds(reason), "<= 1 s", reason <= time.Second, fmt.Sprintf("on the full cluster, told %q", why))
+	b.table.check(size+": orderly restart to the first start", seconds(r.clean), "<= 5 s", r.clean <= 5*time.Second, "one process stopped, then the next started: the time of both")
+	b.table.check("the same after kill -9", seconds(r.crash), "<= lease + 5 s", r.crash <= leaseFor+5*time.Second, fmt.Sprintf("lease %s", seconds(leaseFor)))
+	b.table.check(fmt.Sprintf("a gang of %d x 4 GPUs that does not fit: submitted to told why", min(nodes, 1000)), seconds(r.reason), "<= 1 s", r.reason <= time.Second, fmt.Sprintf("on the full cluster, told %q", r.why))
 	return nil
+}
+
+// busy has all GPUs but those of one node be held by pods that run.
+func (b *bench) busy(ctx context.Context, p *plane, gangs int, members int32) (*pretender, error) {
+	kubelets, err := p.pretend(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.fill(ctx, gangs, members); err != nil {
+		return nil, err
+	}
+	b.say("%d gangs of %d pods are placed", gangs, members)
+	if err := kubelets.caughtUp(ctx, gangs*int(members)); err != nil {
+		return nil, err
+	}
+	b.say("their pods run")
+	return kubelets, nil
+}
+
+// restarts ends Muster in order and then by a crash, and starts it after each. It
+// returns the last one.
+func (b *bench) restarts(ctx context.Context, p *plane, s *serving, r *restarted) (*serving, error) {
+	began := time.Now()
+	err := s.stop(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s, r.clean, err = b.again(ctx, p, "after-a-hand-over", began); err != nil {
+		return nil, err
+	}
+	b.say("started again %s after an orderly end", seconds(r.clean))
+	began = time.Now()
+	if err := s.kill(); err != nil {
+		return nil, err
+	}
+	if s, r.crash, err = b.again(ctx, p, "after-a-crash", began); err != nil {
+		return nil, err
+	}
+	b.say("started again %s after a crash", seconds(r.crash))
+	return s, nil
+}
+
+// full returns how long it takes on a cluster that is wholly full until a gang is
+// told why it does not start.
+func (p *plane) full(ctx context.Context, members int32) (time.Duration, string, error) {
+	if err := p.fillUp(ctx); err != nil {
+		return 0, "", err
+	}
+	return p.reason(ctx, members)
 }
 
 // fill submits gangs of so many members of one GPU and waits until all have

@@ -36,7 +36,7 @@ func pretend(t *testing.T, declaration string) (gpu.Source, []inventory.GPU) {
 	published := resources("node-1", devices).Pools["node-1"]
 	var parts []*resourcev1.ResourceSlice
 	for _, s := range published.Slices {
-		parts = append(parts, &resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Driver: inventory.Driver, Pool: resourcev1.ResourcePool{Name: "node-1"}, Devices: s.Devices}})
+		parts = append(parts, &resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Driver: inventory.Driver, Pool: resourcev1.ResourcePool{Name: "node-1", ResourceSliceCount: int64(len(published.Slices))}, Devices: s.Devices}})
 	}
 	return source, inventory.Of(parts)
 }

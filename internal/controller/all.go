@@ -29,6 +29,8 @@ type Deps struct {
 	HostImage string
 	// ShareProcesses has members not be the first process of their pod.
 	ShareProcesses bool
+	// OwnCode has each member have its own copy of the code.
+	OwnCode bool
 	// Reports is who reads how far members say that they are.
 	Reports trainingjob.Reports
 	// VolumesDir is where the built-in StorageClass keeps volumes, on the node
@@ -84,7 +86,7 @@ func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
 		return Parts{}, fmt.Errorf("adding the scheduler: %w", err)
 	}
 	controllers := []interface{ SetupWithManager(ctrl.Manager) error }{
-		trainingjob.New(trainingjob.Deps{Sources: d.Sources, Environments: d.Environments, HostImage: d.HostImage, ShareProcesses: d.ShareProcesses, Reports: d.Reports}),
+		trainingjob.New(trainingjob.Deps{Sources: d.Sources, Environments: d.Environments, HostImage: d.HostImage, ShareProcesses: d.ShareProcesses, OwnCode: d.OwnCode, Reports: d.Reports}),
 		gang.New(gang.Options{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FenceNamespace: d.Namespace, GPUResources: d.GPUResources, Signs: d.Signs, Log: d.Log.WithName("gang"),
 		}),

@@ -21,7 +21,7 @@ func (d *Door) top(w http.ResponseWriter, r *http.Request, caller Caller) error 
 
 func (d *Door) plan(w http.ResponseWriter, r *http.Request, caller Caller) error {
 	return d.answer(w, r, caller, func(ctx context.Context, namespace string) (any, error) {
-		text, err := io.ReadAll(&arriving{in: http.MaxBytesReader(w, r.Body, jobBytes), control: http.NewResponseController(w)})
+		text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, jobBytes))
 		if err != nil {
 			return nil, err
 		}
@@ -32,7 +32,7 @@ func (d *Door) plan(w http.ResponseWriter, r *http.Request, caller Caller) error
 		if job.Namespace != namespace {
 			return nil, refuse(http.StatusBadRequest, "the training job is of namespace %q, and asked for in %q", job.Namespace, namespace)
 		}
-		return d.opts.Answers.Plan(ctx, namespace, job)
+		return d.opts.Answers.Plan(ctx, caller.User, job)
 	})
 }
 

@@ -39,12 +39,8 @@ func (d *Door) sendCode(w http.ResponseWriter, r *http.Request, caller Caller) e
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	out := &steady{w: w, control: http.NewResponseController(w)}
-	if err := d.opts.Code.Write(ctx, namespace, parcel, out); err != nil {
-		if out.begun {
-			return &begunError{fmt.Errorf("sending %s of namespace %s: %w", digest, namespace, err)}
-		}
-		return err
+	if err := d.opts.Code.Write(ctx, namespace, parcel, w); err != nil {
+		return fmt.Errorf("sending %s of namespace %s: %w", digest, namespace, err)
 	}
 	return nil
 }
@@ -65,8 +61,7 @@ func (d *Door) takeCode(w http.ResponseWriter, r *http.Request, caller Caller) e
 	defer cancel()
 	// A tar's headers, and the list, come on top of the files.
 	const most = source.DefaultMaxBytes + source.MaxListBytes + source.DefaultMaxFiles*4096
-	body := http.MaxBytesReader(w, r.Body, most)
-	missing, err := d.opts.Code.Receive(ctx, namespace, digest, &arriving{in: body, control: http.NewResponseController(w)})
+	missing, err := d.opts.Code.Receive(ctx, namespace, digest, http.MaxBytesReader(w, r.Body, most))
 	switch {
 	case err != nil:
 		return err
@@ -111,53 +106,39 @@ func needs(pod *corev1.Pod, digest string) bool {
 }
 
 // steady is an answer that is broken off once nobody takes any of it for a
-// while.
+// while, or its turn is lost.
 type steady struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	begun   bool
+	http.ResponseWriter
+	turn  *turn
+	begun bool
 }
 
+// Write implements [io.Writer].
 func (s *steady) Write(p []byte) (int, error) {
-	if err := within(s.control.SetWriteDeadline, stallTimeout); err != nil {
-		return 0, err
-	}
 	s.begun = true
-	n, err := s.w.Write(p)
-	// How long the store takes for what comes next is not the taker's doing.
-	if cleared := within(s.control.SetWriteDeadline, 0); cleared != nil && err == nil {
-		err = cleared
-	}
-	return n, err
+	return s.turn.move(http.NewResponseController(s.ResponseWriter).SetWriteDeadline, func() (int, error) { return s.ResponseWriter.Write(p) })
 }
 
-// within sets a deadline that much later, or none; what has none is fine.
-func within(set func(time.Time) error, timeout time.Duration) error {
-	at := time.Time{}
-	if timeout > 0 {
-		at = time.Now().Add(timeout)
-	}
+// Unwrap is for [http.ResponseController].
+func (s *steady) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+// arriving is a body that is given up once nothing of it comes for a while, or
+// its turn is lost.
+type arriving struct {
+	io.ReadCloser
+	turn    *turn
+	control *http.ResponseController
+}
+
+// Read implements [io.Reader].
+func (a *arriving) Read(p []byte) (int, error) {
+	return a.turn.move(a.control.SetReadDeadline, func() (int, error) { return a.ReadCloser.Read(p) })
+}
+
+// deadline sets one; what has none is fine.
+func deadline(set func(time.Time) error, at time.Time) error {
 	if err := set(at); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	return nil
-}
-
-// arriving is a body that is given up once nothing of it comes for a while.
-type arriving struct {
-	in      io.Reader
-	control *http.ResponseController
-}
-
-func (a *arriving) Read(p []byte) (int, error) {
-	if err := within(a.control.SetReadDeadline, stallTimeout); err != nil {
-		return 0, err
-	}
-	n, err := a.in.Read(p)
-	// Over HTTP/2, by which the API server comes, a deadline that passes between
-	// two reads ends the body for good, however long the store takes there.
-	if cleared := within(a.control.SetReadDeadline, 0); cleared != nil && err == nil {
-		err = cleared
-	}
-	return n, err
 }

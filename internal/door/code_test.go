@@ -29,11 +29,15 @@ func (c *clocked) SetWriteDeadline(at time.Time) error {
 // store takes then is not the asker's doing.
 func TestDeadlinesHoldForOneReadOrWrite(t *testing.T) {
 	c := &clocked{ResponseRecorder: httptest.NewRecorder()}
-	control := http.NewResponseController(c)
-	if text, err := io.ReadAll(&arriving{in: strings.NewReader("code"), control: control}); err != nil || string(text) != "code" {
+	turn, err := newLane(1, 1, time.Now).in(t.Context(), "ada", "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := &arriving{ReadCloser: io.NopCloser(strings.NewReader("code")), turn: turn, control: http.NewResponseController(c)}
+	if text, err := io.ReadAll(body); err != nil || string(text) != "code" {
 		t.Fatalf("%q %v", text, err)
 	}
-	if _, err := io.WriteString(&steady{w: c, control: control}, "code"); err != nil || c.Body.String() != "code" {
+	if _, err := io.WriteString(&steady{ResponseWriter: c, turn: turn}, "code"); err != nil || c.Body.String() != "code" {
 		t.Fatalf("%q %v", c.Body, err)
 	}
 	for name, deadlines := range map[string][]time.Time{"read": c.read, "write": c.write} {

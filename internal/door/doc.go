@@ -9,7 +9,8 @@
 //     proxies.
 //   - The reception reviews tokens. Nothing is answered before that.
 //   - A lane is how many requests of a kind are served at once; the others wait
-//     a moment and are then told to come again.
+//     a moment and are then told to come again. A turn is a place in it. Who is
+//     slow, or has more than its part, loses its turn while others wait.
 //
 // Package shelf keeps bytes, depot knows snapshots, visitor is the asking side.
 // What is agreed with those who ask is docs/design/open/004-door.md.

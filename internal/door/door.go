@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -23,8 +24,9 @@ import (
 type Answers interface {
 	// Why says why a job is where it is.
 	Why(ctx context.Context, namespace, job string) (any, error)
-	// Plan says where and when a job would start.
-	Plan(ctx context.Context, namespace string, job *v1alpha1.TrainingJob) (any, error)
+	// Plan says where and when a job of a user would start; empty: it is not known
+	// whose. What the job says of that itself is not to be believed.
+	Plan(ctx context.Context, user string, job *v1alpha1.TrainingJob) (any, error)
 	// Top shows nodes, GPUs and who holds them.
 	Top(ctx context.Context, namespace string) (any, error)
 }
@@ -80,6 +82,8 @@ const (
 	stallTimeout = time.Minute
 	// longest is how long anything may take that moves code.
 	longest = time.Hour
+	// linger is for how long who lost its turn may go on sending what nobody reads.
+	linger = 2 * time.Second
 	// answerTimeout is how long an answer may take.
 	answerTimeout = 30 * time.Second
 	headerBytes   = 64 << 10
@@ -95,7 +99,7 @@ func New(o Options) *Door {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Door{opts: o, reception: newReception(o), keeper: &keeper{opts: o}, lanes: newLanes(), listens: make(chan struct{})}
+	return &Door{opts: o, reception: newReception(o), keeper: &keeper{opts: o}, lanes: newLanes(o.Now), listens: make(chan struct{})}
 }
 
 // Address is what it listens on, once it does: it waits until then.
@@ -182,15 +186,44 @@ func (d *Door) admit(l *lane, serve func(http.ResponseWriter, *http.Request, Cal
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		caller, err := d.reception.receive(r)
-		if err == nil {
-			var out func()
-			if out, err = l.in(r.Context(), caller.Namespace+"/"+caller.Node); err == nil {
-				defer out()
-				err = serve(w, r, caller)
-			}
-		}
 		if err != nil {
+			d.tell(w, r, err)
+			return
+		}
+		turn, err := l.in(r.Context(), caller.Namespace+"/"+caller.Node, caller.party(r))
+		if err != nil {
+			d.tell(w, r, err)
+			return
+		}
+		defer turn.out()
+		out := &steady{ResponseWriter: w, turn: turn}
+		body := r.Body
+		r.Body = &arriving{ReadCloser: body, turn: turn, control: http.NewResponseController(w)}
+		err = serve(out, r, caller)
+		switch {
+		case err == nil:
+		case out.begun:
+			d.broken(r, err)
+		case turn.told() != nil:
+			d.turnAway(w, r, body, turn)
+		default:
 			d.tell(w, r, err)
 		}
 	})
+}
+
+// turnAway answers who lost its turn, which is the next one's from here on. It may
+// still be sending, and would not see the answer if that met a closed connection: for
+// a moment the rest is taken, and dropped.
+func (d *Door) turnAway(w http.ResponseWriter, r *http.Request, body io.Reader, turn *turn) {
+	turn.out()
+	control := http.NewResponseController(w)
+	if r.ProtoMajor == 1 {
+		_ = control.EnableFullDuplex() // else the rest comes before the answer
+		w.Header().Set("Connection", "close")
+	}
+	d.say(w, r, turn.told())
+	_ = control.Flush()
+	_ = deadline(control.SetReadDeadline, time.Now().Add(linger))
+	_, _ = io.Copy(io.Discard, body) // nobody misses it
 }

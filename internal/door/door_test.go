@@ -3,6 +3,8 @@ package door
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -55,9 +57,47 @@ var (
 	tokens = map[string]authenticationv1.TokenReviewStatus{
 		"ada":  status("system:serviceaccount:ada:muster-door", ours, nil),
 		"bob":  status("system:serviceaccount:bob:muster-door", ours, nil),
+		"cleo": status("system:serviceaccount:cleo:muster-door", ours, nil),
+		"dora": status("system:serviceaccount:dora:muster-door", ours, nil),
 		"node": status("system:serviceaccount:muster-system:muster-node", ours, onNode),
+		// As the API server makes them: who asked for it is an audience.
+		token("muster", "muster-user:ada@example.com"): status("system:serviceaccount:ada:muster-door", ours, nil),
 	}
 )
+
+// token is one for audiences, which nobody has signed.
+func token(audiences ...string) string {
+	text, _ := json.Marshal(map[string]any{"aud": audiences}) // strings can be written
+	return "e30." + base64.RawURLEncoding.EncodeToString(text) + ".c2ln"
+}
+
+// Whose plan is made says the token, and not what is sent.
+func TestWhoAsksForAPlan(t *testing.T) {
+	h := open(t, false)
+	job := &v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Namespace: "ada", Name: "mnist", Annotations: map[string]string{
+		v1alpha1.AnnotationSubmitter: "eve@example.com", v1alpha1.AnnotationAuthenticated: "true",
+	}}}
+	for who, want := range map[string]string{token("muster", "muster-user:ada@example.com"): "ada@example.com", "ada": ""} {
+		var got map[string]string
+		if err := h.as(who).Ask(t.Context(), "ada", "/plan", job, &got); err != nil || got["user"] != want || got["plan"] != "ada/mnist" {
+			t.Errorf("%v, %v, want user %q", got, err, want)
+		}
+	}
+	for name, c := range map[string]struct{ token, want string }{
+		"one":          {token("muster", "muster-user:ada"), "ada"},
+		"an odd name":  {token("muster-user:oidc:https://example.com#ada", "muster"), "oidc:https://example.com#ada"},
+		"nobody":       {token("muster"), ""},
+		"two of them":  {token("muster-user:ada", "muster-user:eve"), ""},
+		"no token":     {"ada", ""},
+		"not readable": {"e30.%%%.c2ln", ""},
+		"no audiences": {"e30.e30.c2ln", ""},
+		"another form": {"e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"aud":"muster-user:ada"}`)) + ".c2ln", ""},
+	} {
+		if got := userIn(c.token); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
 
 func open(t testing.TB, keeps bool) *house {
 	t.Helper()
@@ -150,8 +190,8 @@ func (says) Why(_ context.Context, namespace, job string) (any, error) {
 	return map[string]string{"why": namespace + "/" + job}, nil
 }
 
-func (says) Plan(_ context.Context, namespace string, job *v1alpha1.TrainingJob) (any, error) {
-	return map[string]string{"plan": namespace + "/" + job.Name}, nil
+func (says) Plan(_ context.Context, user string, job *v1alpha1.TrainingJob) (any, error) {
+	return map[string]string{"plan": job.Namespace + "/" + job.Name, "user": user}, nil
 }
 
 func (says) Top(_ context.Context, namespace string) (any, error) {

@@ -43,13 +43,11 @@ func (d *Door) sendEnvironment(w http.ResponseWriter, r *http.Request, caller Ca
 	}
 	in, err := d.opts.Code.OpenEnvironment(ctx, namespace, key, packed)
 	if err != nil {
-		w.Header().Del("Content-Length")
 		return err
 	}
 	defer func() { _ = in.Close() }()
-	out := &steady{w: w, control: http.NewResponseController(w)}
-	if _, err := io.Copy(out, in); err != nil {
-		return &begunError{fmt.Errorf("sending environment %s of namespace %s: %w", key, namespace, err)}
+	if _, err := io.Copy(w, in); err != nil {
+		return fmt.Errorf("sending environment %s of namespace %s: %w", key, namespace, err)
 	}
 	return nil
 }
@@ -71,7 +69,7 @@ func (d *Door) takeEnvironment(w http.ResponseWriter, r *http.Request, caller Ca
 	if d.opts.Code == nil {
 		return refuse(http.StatusServiceUnavailable, noStore)
 	}
-	err = d.opts.Code.ReceiveEnvironment(ctx, namespace, key, &arriving{in: r.Body, control: http.NewResponseController(w)})
+	err = d.opts.Code.ReceiveEnvironment(ctx, namespace, key, r.Body)
 	if errors.Is(err, depot.ErrQuota) {
 		return errors.Join(err, d.blame(ctx, pod, err.Error()))
 	}

@@ -3,6 +3,8 @@ package door
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -22,6 +24,9 @@ type Caller struct {
 	Namespace string
 	// Node is the node whose agent it is. Empty: none's.
 	Node string
+	// User is who asked the API server for the token, of those who may speak for
+	// the namespace. Empty: the token does not say.
+	User string
 }
 
 const (
@@ -61,7 +66,7 @@ type verdict struct {
 
 func newReception(o Options) *reception {
 	return &reception{
-		api: o.API, namespace: o.Namespace, now: o.Now, reviews: newLane(reviewed, unknown),
+		api: o.API, namespace: o.Namespace, now: o.Now, reviews: newLane(reviewed, unknown, o.Now),
 		known: map[[sha256.Size]byte]verdict{},
 	}
 }
@@ -101,18 +106,49 @@ func (r *reception) receive(req *http.Request) (Caller, error) {
 
 // review asks the API server. The error is that it could not be asked.
 func (r *reception) review(ctx context.Context, token string) (verdict, error) {
-	out, err := r.reviews.in(ctx, "")
+	turn, err := r.reviews.in(ctx, "", "")
 	if err != nil {
 		return verdict{}, err
 	}
-	defer out()
+	defer turn.out()
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{v1alpha1.DoorAudience}}}
 	if err := r.api.Create(ctx, review); err != nil {
 		return verdict{}, fmt.Errorf("asking the API server who this is: %w", err)
 	}
-	return judge(&review.Status, r.namespace), nil
+	v := judge(&review.Status, r.namespace)
+	if v.caller.Namespace != "" {
+		v.caller.User = userIn(token)
+	}
+	return v, nil
+}
+
+// userIn is who asked for a token that was reviewed: one of its audiences, which
+// a policy keeps true. Empty where it does not say, or names several.
+func userIn(token string) string {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return ""
+	}
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	var claims struct {
+		Audiences []string `json:"aud"`
+	}
+	if err != nil || json.Unmarshal(text, &claims) != nil {
+		return ""
+	}
+	out := ""
+	for _, audience := range claims.Audiences {
+		name, is := strings.CutPrefix(audience, v1alpha1.DoorUser)
+		if is && out != "" {
+			return ""
+		}
+		if is {
+			out = name
+		}
+	}
+	return out
 }
 
 // judge says who a reviewed token belongs to. A server that knows no audiences
@@ -134,6 +170,15 @@ func judge(status *authenticationv1.TokenReviewStatus, system string) verdict {
 	}
 	return verdict{err: refuse(http.StatusForbidden, "%s may not use the door: a token of service account %s of a namespace speaks for that namespace",
 		status.User.Username, v1alpha1.DoorAccount)}
+}
+
+// party is for whom a caller asks: the agents of all nodes may act for one
+// namespace.
+func (c Caller) party(r *http.Request) string {
+	if c.Namespace != "" {
+		return c.Namespace
+	}
+	return r.PathValue("namespace")
 }
 
 // speaksFor refuses callers that do not speak for a namespace.

@@ -38,17 +38,21 @@ type trouble struct {
 	Missing []string `json:"missing,omitempty"`
 }
 
-// tell answers with an error. Once an answer has begun nothing can be told but
-// by breaking off.
+// broken breaks an answer off that has begun: nothing else can be told any more.
+func (d *Door) broken(r *http.Request, err error) {
+	d.opts.Log.Warn("an answer was broken off", "path", r.URL.Path, "error", err)
+	panic(http.ErrAbortHandler)
+}
+
+// tell answers with an error, if anybody listens still.
 func (d *Door) tell(w http.ResponseWriter, r *http.Request, err error) {
-	var begun *begunError
-	if errors.As(err, &begun) {
-		d.opts.Log.Warn("an answer was broken off", "path", r.URL.Path, "error", begun.err)
-		panic(http.ErrAbortHandler)
+	if r.Context().Err() == nil {
+		d.say(w, r, err)
 	}
-	if r.Context().Err() != nil {
-		return // nobody listens any more
-	}
+}
+
+// say answers with an error.
+func (d *Door) say(w http.ResponseWriter, r *http.Request, err error) {
 	refusal := refusalOf(err)
 	if refusal.Status >= http.StatusInternalServerError {
 		d.opts.Log.Warn("a request could not be answered", "method", r.Method, "path", r.URL.Path, "error", err)
@@ -56,6 +60,7 @@ func (d *Door) tell(w http.ResponseWriter, r *http.Request, err error) {
 	if refusal.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(refusal.RetryAfter/time.Second)))
 	}
+	w.Header().Del("Content-Length") // of what was not sent
 	send(w, refusal.Status, trouble{Error: refusal.Text})
 }
 
@@ -97,9 +102,3 @@ func send(w http.ResponseWriter, status int, body any) {
 	w.WriteHeader(status)
 	_, _ = w.Write(append(data, '\n')) // nobody can be told
 }
-
-// begunError is what went wrong after an answer had begun.
-type begunError struct{ err error }
-
-func (b *begunError) Error() string { return b.err.Error() }
-func (b *begunError) Unwrap() error { return b.err }

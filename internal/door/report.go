@@ -22,7 +22,7 @@ func (d *Door) takeReports(w http.ResponseWriter, r *http.Request, caller Caller
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 	defer cancel()
-	text, err := io.ReadAll(&arriving{in: http.MaxBytesReader(w, r.Body, reportBytes), control: http.NewResponseController(w)})
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, reportBytes))
 	if err != nil {
 		return err
 	}

@@ -227,6 +227,10 @@ func (c *Cluster) clear(ctx context.Context) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("removing the pods that ask for nodes: %w", err)
 	}
+	err = c.set.ResourceV1().ResourceClaimTemplates(v1alpha1.SystemNamespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: v1alpha1.LabelPlaceholder})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("removing what pods asked for nodes by: %w", err)
+	}
 	return nil
 }
 

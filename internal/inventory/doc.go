@@ -11,6 +11,9 @@
 // that several claims consume (Kubernetes 1.36 on).
 //
 // A claim says what one pod is given. It belongs to that pod and goes with it.
+// A pool is what a driver gives out together, in one slice or several; a generation
+// of it is whole once all its slices are there.
+//
 // Kubernetes's own scheduler never decides one: Muster writes the allocation.
 //
 // # What it must not know

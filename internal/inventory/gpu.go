@@ -70,17 +70,12 @@ func (g *GPU) ID() string {
 	return g.Pool + "/" + g.Name
 }
 
-// Of lists the GPUs in the slices of one node, in the order of their indices.
-// Of a pool only its latest generation counts.
+// Of lists the GPUs in the slices of one node, in the order of their indices, as
+// far as their pools are [Whole].
 func Of(parts []*resourcev1.ResourceSlice) []GPU {
-	latest := map[string]int64{}
-	for _, s := range parts {
-		pool := s.Spec.Driver + "/" + s.Spec.Pool.Name
-		latest[pool] = max(latest[pool], s.Spec.Pool.Generation)
-	}
 	var out []GPU
-	for _, s := range parts {
-		if !strings.HasPrefix(s.Spec.Driver, "gpu.") || s.Spec.Pool.Generation < latest[s.Spec.Driver+"/"+s.Spec.Pool.Name] {
+	for _, s := range Whole(nil, parts) {
+		if !strings.HasPrefix(s.Spec.Driver, "gpu.") {
 			continue
 		}
 		for i := range s.Spec.Devices {

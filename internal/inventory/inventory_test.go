@@ -26,7 +26,7 @@ func device(name, memory string, attributes ...string) resourcev1.Device {
 
 func slice(driver string, generation int64, devices ...resourcev1.Device) *resourcev1.ResourceSlice {
 	return &resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{
-		Driver: driver, Pool: resourcev1.ResourcePool{Name: "node-1", Generation: generation}, Devices: devices,
+		Driver: driver, Pool: resourcev1.ResourcePool{Name: "node-1", Generation: generation, ResourceSliceCount: 1}, Devices: devices,
 	}}
 }
 
@@ -99,6 +99,48 @@ func TestOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, Of(c.slices)); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+// While a driver publishes a pool anew, slice by slice, the pool is what it was.
+func TestAPoolThatIsPublishedAnew(t *testing.T) {
+	part := func(name string, generation, of int64, devices ...string) *resourcev1.ResourceSlice {
+		s := slice(Driver, generation)
+		s.Name, s.Spec.Pool.ResourceSliceCount = name, of
+		for i, d := range devices {
+			s.Spec.Devices = append(s.Spec.Devices, ours(d, "GPU-"+d, int64(i)))
+		}
+		return s
+	}
+	other := part("other", 7, 1, "x")
+	other.Spec.Pool.Name = "other"
+	stands := []*resourcev1.ResourceSlice{part("1", 1, 2, "a"), part("2", 1, 2, "b")}
+	for name, c := range map[string]struct {
+		before, now []*resourcev1.ResourceSlice
+		want        string
+	}{
+		"whole":                                {nil, stands, "ab"},
+		"half of the first one":                {nil, stands[:1], ""},
+		"half, beside another pool":            {nil, []*resourcev1.ResourceSlice{stands[0], other}, "x"},
+		"the first of three is of the next":    {stands, []*resourcev1.ResourceSlice{part("1", 2, 3, "a"), stands[1]}, "ab"},
+		"one is gone":                          {stands, stands[:1], "ab"},
+		"two of three are of the next":         {stands, []*resourcev1.ResourceSlice{part("1", 2, 3, "a"), part("3", 2, 3, "c")}, "ab"},
+		"all three are":                        {stands, []*resourcev1.ResourceSlice{part("1", 2, 3, "a"), part("2", 2, 3, "b"), part("3", 2, 3, "c")}, "abc"},
+		"the next is whole, the last still is": {stands, append([]*resourcev1.ResourceSlice{part("3", 2, 1, "c")}, stands...), "c"},
+		"the next is half, the last is whole":  {nil, append([]*resourcev1.ResourceSlice{part("3", 2, 2, "c")}, stands...), "ab"},
+		"it has no slices any more":            {stands, []*resourcev1.ResourceSlice{other}, "x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			for _, s := range Whole(c.before, c.now) {
+				for i := range s.Spec.Devices {
+					got += s.Spec.Devices[i].Name
+				}
+			}
+			if got != c.want {
+				t.Errorf("it has %q, want %q", got, c.want)
 			}
 		})
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/muster-dev/muster/internal/controller/scaling"
 	"github.com/muster-dev/muster/internal/controller/trainingjob"
 	"github.com/muster-dev/muster/internal/departure"
+	"github.com/muster-dev/muster/internal/snapshot"
 )
 
 // off is how a listener is told that it is not wanted.
@@ -54,6 +55,9 @@ type Options struct {
 	// ShareProcesses has members not be the first process of their pod, where
 	// nothing else sees to that.
 	ShareProcesses bool
+	// OwnCode has each member have its own copy of the code, in a volume that counts
+	// as its pod's storage.
+	OwnCode bool
 	// Reports is who reads how far members say that they are. Default: the node.
 	Reports trainingjob.Reports
 	// VolumesDir is where the built-in StorageClass keeps volumes, on the node
@@ -133,27 +137,9 @@ type Manager struct {
 // asked of the API server but which kinds it serves.
 func New(o Options) (*Manager, error) {
 	o = o.complete()
-	scheme, err := Scheme()
+	options, err := o.inner()
 	if err != nil {
 		return nil, err
-	}
-	logger := logr.FromSlogHandler(o.Log.Handler())
-	ofGangs, err := labels.NewRequirement(v1alpha1.LabelGang, selection.Exists, nil)
-	if err != nil {
-		return nil, fmt.Errorf("selecting the claims of gangs: %w", err)
-	}
-	options := ctrl.Options{
-		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
-			&resourcev1.ResourceClaim{}: {Label: labels.NewSelector().Add(*ofGangs)},
-		}},
-		Scheme:                 scheme,
-		Logger:                 logger,
-		Metrics:                metricsserver.Options{BindAddress: o.MetricsAddress},
-		HealthProbeBindAddress: o.HealthAddress,
-	}
-	options.Controller.SkipNameValidation = &o.SeveralHere
-	if !o.Alone {
-		o.elect(&options)
 	}
 	recorder, rest, err := o.record()
 	if err != nil {
@@ -166,11 +152,53 @@ func New(o Options) (*Manager, error) {
 	if err := o.count(inner); err != nil {
 		return nil, err
 	}
-	parts, err := controller.Setup(inner, controller.Deps{
+	parts, err := controller.Setup(inner, o.deps(recorder))
+	if err != nil {
+		return nil, err
+	}
+	if o.Also != nil {
+		if err := o.Also(inner); err != nil {
+			return nil, err
+		}
+	}
+	m := &Manager{inner: inner, parts: parts, alone: o.Alone}
+	return m, m.addChecks()
+}
+
+// inner is how the manager of controllers is set up.
+func (o Options) inner() (ctrl.Options, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return ctrl.Options{}, err
+	}
+	ofGangs, err := labels.NewRequirement(v1alpha1.LabelGang, selection.Exists, nil)
+	if err != nil {
+		return ctrl.Options{}, fmt.Errorf("selecting the claims of gangs: %w", err)
+	}
+	out := ctrl.Options{
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
+			&resourcev1.ResourceClaim{}: {Label: labels.NewSelector().Add(*ofGangs)},
+		}},
+		Scheme:                 scheme,
+		Logger:                 o.logger(),
+		Metrics:                metricsserver.Options{BindAddress: o.MetricsAddress},
+		HealthProbeBindAddress: o.HealthAddress,
+	}
+	out.Controller.SkipNameValidation = &o.SeveralHere
+	if !o.Alone {
+		o.elect(&out)
+	}
+	return out, nil
+}
+
+// deps are what the controllers work with.
+func (o Options) deps(recorder snapshot.Observer) controller.Deps {
+	return controller.Deps{
 		Sources:          o.Sources,
 		Environments:     o.Environments,
 		HostImage:        o.HostImage,
 		ShareProcesses:   o.ShareProcesses,
+		OwnCode:          o.OwnCode,
 		Reports:          o.Reports,
 		VolumesDir:       o.VolumesDir,
 		NodeName:         o.NodeName,
@@ -183,19 +211,11 @@ func New(o Options) (*Manager, error) {
 		Observer:         recorder,
 		Signs:            o.Signs,
 		Scaling:          o.Scaling,
-		Log:              logger,
-	})
-	if err != nil {
-		return nil, err
+		Log:              o.logger(),
 	}
-	if o.Also != nil {
-		if err := o.Also(inner); err != nil {
-			return nil, err
-		}
-	}
-	m := &Manager{inner: inner, parts: parts, alone: o.Alone}
-	return m, m.addChecks()
 }
+
+func (o Options) logger() logr.Logger { return logr.FromSlogHandler(o.Log.Handler()) }
 
 // elect has one of several replicas run at a time. A replica that is told to
 // stop lets the next begin at once.

@@ -48,7 +48,7 @@ func (g gpuResources) asker(spec *corev1.PodSpec) (container string, by corev1.R
 func (m *mirror) gpusAt(node string, ids []string) []inventory.GPU {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := inventory.Of(values(m.parts[node]))
+	all := inventory.Of(m.whole[node])
 	var out []inventory.GPU
 	for _, id := range ids {
 		at := slices.IndexFunc(all, func(g inventory.GPU) bool { return g.ID() == id })

@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/departure"
+	"github.com/muster-dev/muster/internal/inventory"
 )
 
 // mirror keeps the objects that decisions depend on, as the watch showed them
@@ -27,6 +28,7 @@ type mirror struct {
 	mu         sync.Mutex
 	nodes      map[string]*corev1.Node
 	parts      map[string]map[string]*resourcev1.ResourceSlice // by node and name
+	whole      map[string][]*resourcev1.ResourceSlice          // of each node what counts of them
 	gangs      map[types.UID]*v1alpha1.Gang
 	placements map[types.NamespacedName]*v1alpha1.Placement
 	pods       map[types.UID]*corev1.Pod
@@ -87,7 +89,7 @@ func newDirt() dirt {
 
 func newMirror() *mirror {
 	return &mirror{
-		nodes: map[string]*corev1.Node{}, parts: map[string]map[string]*resourcev1.ResourceSlice{}, gangs: map[types.UID]*v1alpha1.Gang{}, placements: map[types.NamespacedName]*v1alpha1.Placement{},
+		nodes: map[string]*corev1.Node{}, parts: map[string]map[string]*resourcev1.ResourceSlice{}, whole: map[string][]*resourcev1.ResourceSlice{}, gangs: map[types.UID]*v1alpha1.Gang{}, placements: map[types.NamespacedName]*v1alpha1.Placement{},
 		pods: map[types.UID]*corev1.Pod{}, queues: map[string]*v1alpha1.Queue{}, classes: map[string]*schedulingv1.PriorityClass{},
 		quotas:  map[types.NamespacedName]*corev1.ResourceQuota{},
 		counts:  func(*v1alpha1.Placement) bool { return true },
@@ -119,7 +121,7 @@ func (m *mirror) shown(object client.Object) {
 		m.nodes[o.Name], m.dirty.nodes[o.Name] = o, true
 	case *resourcev1.ResourceSlice:
 		into(m.parts, nodeOf(o), o.Name, o)
-		m.dirty.nodes[nodeOf(o)] = true
+		m.published(nodeOf(o))
 	case *v1alpha1.Gang:
 		m.gangs[o.UID], m.dirty.units[o.UID] = o, true
 		m.tie(o.UID, tiedGang(o))
@@ -145,6 +147,14 @@ func (m *mirror) shown(object client.Object) {
 		if o.Name == v1alpha1.SystemNamespace {
 			m.paused = o.Annotations[v1alpha1.AnnotationPaused]
 		}
+	}
+}
+
+// published looks at what drivers name on a node by now.
+func (m *mirror) published(node string) {
+	m.dirty.nodes[node] = true
+	if m.whole[node] = inventory.Whole(m.whole[node], values(m.parts[node])); len(m.whole[node]) == 0 {
+		delete(m.whole, node)
 	}
 }
 
@@ -193,7 +203,7 @@ func (m *mirror) gone(object client.Object) {
 		m.dirty.nodes[o.Name] = true
 	case *resourcev1.ResourceSlice:
 		outOf(m.parts, nodeOf(o), o.Name)
-		m.dirty.nodes[nodeOf(o)] = true
+		m.published(nodeOf(o))
 	case *v1alpha1.Gang:
 		delete(m.gangs, o.UID)
 		m.tie(o.UID, false)

@@ -10,12 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/inventory"
 	"github.com/muster-dev/muster/internal/scheduling"
 )
 
 // namedSlice is a slice of a node with GPUs of one model.
 func namedSlice(name, node, driver, model string, shared bool, uuids ...string) *resourcev1.ResourceSlice {
-	s := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourcev1.ResourceSliceSpec{Driver: driver, NodeName: &node, Pool: resourcev1.ResourcePool{Name: node}}}
+	s := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourcev1.ResourceSliceSpec{Driver: driver, NodeName: &node, Pool: resourcev1.ResourcePool{Name: node, ResourceSliceCount: 1}}}
 	for i, uuid := range uuids {
 		index := int64(i)
 		d := resourcev1.Device{
@@ -114,5 +115,44 @@ func TestWhoAsks(t *testing.T) {
 				t.Errorf("%q, the only one: %t", got, only)
 			}
 		})
+	}
+}
+
+// A node keeps its GPUs while its driver publishes them anew, slice by slice.
+func TestANodeKeepsItsGPUsWhileTheyArePublishedAnew(t *testing.T) {
+	m := newMirror()
+	m.shown(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{v1alpha1.LabelOwned: "true"}}})
+	show := func(name string, generation, of int64, uuids ...string) {
+		s := namedSlice(name, "a", "gpu.muster.dev", "A100", true, uuids...)
+		s.Spec.Pool.Generation, s.Spec.Pool.ResourceSliceCount = generation, of
+		m.shown(s)
+	}
+	for _, step := range []struct {
+		name       string
+		generation int64
+		of         int64
+		uuids      []string
+		want       int
+	}{
+		{"1", 1, 2, []string{"u0", "u1"}, 0},
+		{"2", 1, 2, []string{"u2"}, 3},
+		{"1", 2, 3, []string{"u0", "u1"}, 3},
+		{"2", 2, 3, []string{"u2"}, 3},
+		{"3", 2, 3, []string{"u3"}, 4},
+	} {
+		show(step.name, step.generation, step.of, step.uuids...)
+		if got := len(inventory.Of(m.whole["a"])); got != step.want {
+			t.Errorf("after slice %s of generation %d it has %d GPUs, want %d", step.name, step.generation, got, step.want)
+		}
+	}
+	m.gone(namedSlice("3", "a", "gpu.muster.dev", "A100", true))
+	if got := len(inventory.Of(m.whole["a"])); got != 4 {
+		t.Errorf("after one slice is gone it has %d GPUs", got)
+	}
+	for _, name := range []string{"1", "2"} {
+		m.gone(namedSlice(name, "a", "gpu.muster.dev", "A100", true))
+	}
+	if got := len(m.whole); got != 0 {
+		t.Errorf("after all are gone %d nodes have some", got)
 	}
 }

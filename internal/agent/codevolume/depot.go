@@ -13,12 +13,7 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/singleflight"
 )
-
-// fetchWithin bounds one fetch, whoever waits for it.
-const fetchWithin = time.Hour
 
 // Fetcher lays a namespace's snapshot out as the new folder dst, all of it or
 // none, verified against its digest.
@@ -34,11 +29,16 @@ type depot struct {
 	keeper Keeper
 	// built has something whenever a build has ended.
 	built chan struct{}
-	keep  time.Duration
-	now   func() time.Time
-	log   *slog.Logger
+	// boot is which of the machine's lives this is: what was written in another
+	// one is not known to be whole.
+	boot string
+	// pods is the kubelet's folder of pods.
+	pods string
+	keep time.Duration
+	now  func() time.Time
+	log  *slog.Logger
 
-	fetches singleflight.Group
+	fetches *fetches
 	// mu is held while volumes come and go; not while code is fetched.
 	mu sync.Mutex
 }
@@ -53,12 +53,20 @@ type volume struct {
 	// Build says that the pod builds the environment that the digest is the key
 	// of.
 	Build bool `json:"build,omitempty"`
+	// Boot is in which of the machine's lives it was asked for; empty: by an agent
+	// that did not say so.
+	Boot string `json:"boot,omitempty"`
+	// Copy is the empty volume of the pod, whose UID Pod is, that holds its copy
+	// of the code. Empty: it sees the tree, and cannot write to it.
+	Copy string `json:"copy,omitempty"`
+	Pod  string `json:"pod,omitempty"`
 }
 
 var (
 	digests = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 	names   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 	handles = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9_.]{0,250}$`)
+	trees   = regexp.MustCompile(`^[0-9a-f]{64}(?:\.([0-9a-f]+))?$`)
 )
 
 // check refuses what would be a path of somebody else's.
@@ -70,6 +78,8 @@ func (v volume) check() error {
 		return fmt.Errorf("the pod's namespace is %q: does the CSIDriver object say podInfoOnMount?", v.Namespace)
 	case !names.MatchString(v.Owner):
 		return fmt.Errorf("the attribute job is %q: give the job's UID", v.Owner)
+	case v.Copy != "" && (!names.MatchString(v.Copy) || !names.MatchString(v.Pod)):
+		return fmt.Errorf("the attribute copy is %q, of pod %q: give the name of an emptyDir of the pod", v.Copy, v.Pod)
 	case !filepath.IsAbs(v.Target) || filepath.Clean(v.Target) != v.Target:
 		return fmt.Errorf("the target path is %q: give a whole path", v.Target)
 	}
@@ -86,10 +96,17 @@ func (d *depot) what() string {
 
 func (v volume) hex() string { return strings.TrimPrefix(v.Digest, "sha256:") }
 
+// tree is where the tree of a volume is: for as long as the machine runs, since
+// nothing is synced, and after a loss of power a file may be there and empty.
 func (d *depot) tree(v volume) string {
-	return filepath.Join(d.dir, "trees", v.Namespace, v.hex())
+	name := v.hex()
+	if v.Boot != "" {
+		name += "." + v.Boot
+	}
+	return filepath.Join(d.dir, "trees", v.Namespace, name)
 }
 
+// checkout is the copy that earlier agents made for all members of a job.
 func (d *depot) checkout(v volume) string {
 	return filepath.Join(d.dir, "checkouts", v.Namespace+"."+v.Owner+"."+v.hex()[:16])
 }
@@ -105,90 +122,48 @@ func (d *depot) prepare() error {
 	return nil
 }
 
-// fetch has the tree of a volume, once however many want it.
-func (d *depot) fetch(ctx context.Context, v volume) error {
-	path := d.tree(v)
-	if d.touch(path) {
-		return nil
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("fetching %s %s: %w", d.what(), v.Digest, err)
-	}
-	// Who asked first may give up before it is there, and asks again later: it is
-	// fetched to its end all the same.
-	life := context.WithoutCancel(ctx)
-	result := d.fetches.DoChan(path, func() (any, error) {
-		if d.touch(path) {
-			return nil, nil
-		}
-		ctx, cancel := context.WithTimeout(life, fetchWithin)
-		defer cancel()
-		began := d.now()
-		d.log.Info("fetching", "namespace", v.Namespace, "digest", v.Digest)
-		err := d.fetcher.Fetch(ctx, v.Namespace, v.Digest, path)
-		if err == nil {
-			d.log.Info("fetched", "namespace", v.Namespace, "digest", v.Digest, "took", d.now().Sub(began))
-		}
-		return nil, err
-	})
-	var err error
-	select {
-	case r := <-result:
-		err = r.Err
-	case <-ctx.Done():
-		err = fmt.Errorf("it is still on its way: %w", ctx.Err())
-	}
-	if err != nil {
-		return fmt.Errorf("fetching %s %s of namespace %s: %w", d.what(), v.Digest, v.Namespace, err)
-	}
-	return nil
-}
-
 // touch notes that a tree is needed; false if it is not there.
 func (d *depot) touch(path string) bool {
 	now := d.now()
 	return os.Chtimes(path, now, now) == nil
 }
 
-// open records a volume, and returns what it shows: of code a checkout, which it
-// makes; of an environment the tree itself, since nobody writes to it; of a build
-// a workbench. The tree must be there.
-func (d *depot) open(handle string, v volume) (string, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	raw, err := json.Marshal(v)
+// open records a volume, and returns what it shows: the tree itself, to which
+// nobody writes; of code that may be written to the pod's own copy, which it makes;
+// of a build a workbench. The tree must be there.
+func (d *depot) open(ctx context.Context, handle string, v volume) (string, error) {
+	again, err := d.note(handle, v)
 	if err != nil {
-		return "", fmt.Errorf("recording volume %s: %w", handle, err)
-	}
-	if err := writeWhole(d.record(handle), raw); err != nil {
 		return "", fmt.Errorf("recording volume %s: %w", handle, err)
 	}
 	switch {
 	case v.Build:
-		return d.workbench(handle)
-	case d.keeper != nil:
+		return d.workbench(handle, again)
+	case v.Copy == "":
 		return d.tree(v), nil
 	}
-	path := d.checkout(v)
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
-	}
-	temp, err := os.MkdirTemp(filepath.Join(d.dir, "checkouts"), ".new-")
-	if err != nil {
-		return "", fmt.Errorf("checking out %s: %w", v.Digest, err)
-	}
-	defer func() { _ = os.RemoveAll(temp) }() // does nothing once it is renamed
-	if err := copyTree(d.tree(v), temp); err != nil {
-		return "", fmt.Errorf("checking out %s: %w", v.Digest, err)
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return "", fmt.Errorf("checking out %s: %w", v.Digest, err)
-	}
-	return path, nil
+	return d.copy(ctx, v, again)
 }
 
-// close forgets a volume that is not mounted any more, and its checkout if no
-// other volume shows it.
+// note records a volume: from then on what it needs stays. It reports whether it
+// was recorded before, in this life of the machine.
+func (d *depot) note(handle string, v volume) (again bool, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before, err := d.volume(handle)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return false, err
+	}
+	return before.Boot == v.Boot, writeWhole(d.record(handle), raw)
+}
+
+// close forgets a volume that is not mounted any more, and the checkout of an
+// earlier agent if no other volume shows it. A pod's own copy goes with the volume
+// that it is in.
 func (d *depot) close(handle string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -213,7 +188,7 @@ func (d *depot) close(handle string) error {
 // drop removes a checkout that no volume shows.
 func (d *depot) drop(path string, all map[string]volume) error {
 	for _, v := range all {
-		if d.checkout(v) == path {
+		if v.Boot == "" && d.checkout(v) == path {
 			return nil
 		}
 	}
@@ -221,6 +196,19 @@ func (d *depot) drop(path string, all map[string]volume) error {
 		return fmt.Errorf("removing a checkout: %w", err)
 	}
 	return nil
+}
+
+// volume reads a record.
+func (d *depot) volume(handle string) (volume, error) {
+	var v volume
+	raw, err := os.ReadFile(d.record(handle))
+	if err == nil {
+		err = json.Unmarshal(raw, &v)
+	}
+	if err != nil {
+		return v, fmt.Errorf("reading the record of volume %s: %w", handle, err)
+	}
+	return v, nil
 }
 
 // volumes are all that are recorded, by their handles.
@@ -235,22 +223,16 @@ func (d *depot) volumes() (map[string]volume, error) {
 		if !ok {
 			continue
 		}
-		raw, err := os.ReadFile(d.record(handle))
-		if err != nil {
-			return nil, fmt.Errorf("reading the record of volume %s: %w", handle, err)
+		if out[handle], err = d.volume(handle); err != nil {
+			return nil, err
 		}
-		var v volume
-		if err := json.Unmarshal(raw, &v); err != nil {
-			return nil, fmt.Errorf("reading the record of volume %s: %w", handle, err)
-		}
-		out[handle] = v
 	}
 	return out, nil
 }
 
 // tidy removes what nobody needs: volumes whose targets are gone, checkouts that
-// none shows, what a crash left half made, and trees that were not needed for a
-// while and that no checkout came from.
+// none shows, what a crash left half made, and trees that no volume shows and that
+// are of an earlier life of the machine, or were not needed for a while.
 func (d *depot) tidy() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -258,20 +240,11 @@ func (d *depot) tidy() error {
 	if err != nil {
 		return err
 	}
+	if err := d.forget(all); err != nil {
+		return err
+	}
 	needed := map[string]bool{}
-	for handle, v := range all {
-		if _, err := os.Stat(filepath.Dir(v.Target)); errors.Is(err, fs.ErrNotExist) {
-			if v.Build {
-				err = d.finish(handle)
-			} else {
-				err = os.Remove(d.record(handle))
-			}
-			if err != nil {
-				return fmt.Errorf("forgetting volume %s: %w", handle, err)
-			}
-			delete(all, handle)
-			continue
-		}
+	for _, v := range all {
 		needed[d.tree(v)] = true
 	}
 	var errs []error
@@ -285,12 +258,39 @@ func (d *depot) tidy() error {
 	}
 	for _, path := range glob(d.dir, "trees", "*", "*") {
 		info, err := os.Stat(path)
-		if err != nil || needed[path] || d.now().Sub(info.ModTime()) < d.keep {
+		if err != nil || needed[path] || !d.past(filepath.Base(path)) && d.now().Sub(info.ModTime()) < d.keep {
 			continue
 		}
 		errs = append(errs, os.RemoveAll(path))
 	}
 	return errors.Join(errs...)
+}
+
+// forget takes the volumes whose targets are gone out of all.
+func (d *depot) forget(all map[string]volume) error {
+	for handle, v := range all {
+		if _, err := os.Stat(filepath.Dir(v.Target)); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var err error
+		if v.Build {
+			err = d.finish(handle)
+		} else {
+			err = os.Remove(d.record(handle))
+		}
+		if err != nil {
+			return fmt.Errorf("forgetting volume %s: %w", handle, err)
+		}
+		delete(all, handle)
+	}
+	return nil
+}
+
+// past reports whether a tree is of an earlier life of the machine; nothing that
+// is being made is called so.
+func (d *depot) past(name string) bool {
+	parts := trees.FindStringSubmatch(name)
+	return parts != nil && parts[1] != d.boot
 }
 
 // glob lists what is there, names that begin with a dot included.

@@ -32,9 +32,14 @@ const (
 
 // workbench is the folder in which an environment is built, by whomever the
 // container runs as: nobody else sees it. It is empty unless the volume is asked
-// for again.
-func (d *depot) workbench(handle string) (string, error) {
+// for again in the same life of the machine.
+func (d *depot) workbench(handle string, again bool) (string, error) {
 	path := filepath.Join(d.dir, "builds", handle)
+	if !again {
+		if err := os.RemoveAll(path); err != nil {
+			return "", fmt.Errorf("making a folder to build in: %w", err)
+		}
+	}
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return "", fmt.Errorf("making a folder to build in: %w", err)
 	}
@@ -107,6 +112,10 @@ func (d *depot) deliverOne(ctx context.Context, handle string) error {
 	var v volume
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return fmt.Errorf("reading whose it is: %w", err)
+	}
+	if v.Boot != "" && v.Boot != d.boot {
+		d.log.Info("the machine was started anew since an environment was built: it may not be whole", "namespace", v.Namespace, "key", v.hex())
+		return d.dropBuild(handle)
 	}
 	ctx, cancel := context.WithTimeout(ctx, keepWithin)
 	defer cancel()

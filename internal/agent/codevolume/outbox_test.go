@@ -38,7 +38,7 @@ func environments(t *testing.T) (*stage, *keeper) {
 	t.Helper()
 	s, k := newStage(t), &keeper{}
 	var err error
-	if s.server, err = New(Options{Node: "node-1", KubeletDir: s.dir, Fetcher: s.shelf, Keeper: k}); err != nil {
+	if s.server, err = New(Options{Node: "node-1", KubeletDir: s.dir, Fetcher: s.shelf, Keeper: k, Boot: s.boot}); err != nil {
 		t.Fatal(err)
 	}
 	return s, k
@@ -47,6 +47,7 @@ func environments(t *testing.T) (*stage, *keeper) {
 func (s *stage) wants(pod, namespace, build string) *csi.NodePublishVolumeRequest {
 	r := s.request(pod, namespace, "")
 	delete(r.VolumeContext, attributeSnapshot)
+	delete(r.VolumeContext, attributeCopy)
 	r.VolumeContext[attributeKey], r.VolumeContext[attributeBuild] = strings.TrimPrefix(digest, "sha256:"), build
 	return r
 }
@@ -140,7 +141,45 @@ func TestBuildsOfWhichNothingStays(t *testing.T) {
 	}
 }
 
-// A machine that was started again under a build has what it left.
+// Of a machine that was started again nothing is kept that was built before: it may
+// not have been written whole. A build that is still there begins with nothing.
+func TestABuildAfterABoot(t *testing.T) {
+	s, k := environments(t)
+	for _, pod := range []string{"a0", "b0", "c0"} {
+		s.publish(s.wants(pod, "team", "true"))
+		if err := os.WriteFile(filepath.Join(s.target(pod), bundle.NoteFile), []byte(note), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.unpublish("a0") // it was in the outbox
+	for _, pod := range []string{"b0", "c0"} {
+		if err := unix.Unmount(s.target(pod), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(s.dir, "pods", "b0")); err != nil {
+		t.Fatal(err)
+	}
+	o := s.server.options
+	o.Boot = "b002"
+	var err error
+	if s.server, err = New(o); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.server.depot.tidy(); err != nil {
+		t.Fatal(err)
+	}
+	if s.server.depot.deliverAll(t.Context()) || len(k.kept) != 0 || s.kept("outbox") != 0 {
+		t.Errorf("kept %v, and %d are left", k.kept, s.kept("outbox"))
+	}
+	s.publish(s.wants("c0", "team", "true"))
+	if there := glob(s.target("c0"), "*"); len(there) != 0 {
+		t.Errorf("it begins with %v", there)
+	}
+	s.unpublish("c0")
+}
+
+// A pod that went while no agent was there leaves what it built.
 func TestABuildAfterACrash(t *testing.T) {
 	s, k := environments(t)
 	s.publish(s.wants("a0", "team", "true"))

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -37,6 +38,8 @@ type Options struct {
 	Keeper Keeper
 	// Keep is for how long a tree stays that nothing needs. Default: a day.
 	Keep time.Duration
+	// Boot names this life of the machine. Default: what the kernel says.
+	Boot string
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 	// Log receives what no caller can, and what is fetched. Default: discarded.
@@ -52,6 +55,7 @@ const (
 	attributeKey       = "key"
 	attributeBuild     = "build"
 	attributeJob       = "job"
+	attributeCopy      = "copy"
 	attributeNamespace = "csi.storage.k8s.io/pod.namespace"
 	attributePod       = "csi.storage.k8s.io/pod.uid"
 	attributeEphemeral = "csi.storage.k8s.io/ephemeral"
@@ -81,8 +85,18 @@ func New(o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Boot == "" {
+		id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+		if err != nil {
+			return nil, fmt.Errorf("reading since when the machine runs: %w", err)
+		}
+		o.Boot = strings.ReplaceAll(strings.TrimSpace(string(id)), "-", "")
+	}
 	s := &Server{options: o}
-	s.depot = &depot{dir: s.folder(), fetcher: o.Fetcher, keeper: o.Keeper, keep: o.Keep, now: o.Now, log: o.Log, built: make(chan struct{}, 1)}
+	s.depot = &depot{
+		dir: s.folder(), fetcher: o.Fetcher, keeper: o.Keeper, boot: o.Boot, pods: filepath.Join(o.KubeletDir, "pods"), keep: o.Keep, now: o.Now, log: o.Log,
+		built: make(chan struct{}, 1), fetches: newFetches(),
+	}
 	return s, s.depot.prepare()
 }
 
@@ -100,8 +114,10 @@ func (s *Server) folder() string {
 
 func (s *Server) socket() string { return filepath.Join(s.folder(), "csi.sock") }
 
-// Run serves the kubelet until the context ends. Volumes stay.
+// Run serves the kubelet until the context ends, and what it fetches with it.
+// Volumes stay. It is run once.
 func (s *Server) Run(ctx context.Context) error {
+	defer s.depot.fetches.stop()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return serve(ctx, s.socket(), func(g *grpc.Server) {
@@ -146,7 +162,7 @@ func serve(ctx context.Context, path string, register func(*grpc.Server)) error 
 	if err != nil {
 		return fmt.Errorf("listening for the kubelet: %w", err)
 	}
-	server := grpc.NewServer(grpc.UnaryInterceptor(newTurns().intercept))
+	server := grpc.NewServer(grpc.UnaryInterceptor(newTurns().intercept), grpc.WaitForHandlers(true))
 	register(server)
 	stop := context.AfterFunc(ctx, server.Stop)
 	defer stop()
@@ -197,9 +213,11 @@ func (s *Server) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRe
 // NodePublishVolume has a pod see its code. It may be asked for again.
 func (s *Server) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
 	a := r.GetVolumeContext()
-	v := volume{Namespace: a[attributeNamespace], Digest: a[attributeSnapshot], Owner: a[attributeJob], Target: r.GetTargetPath()}
+	v := volume{Namespace: a[attributeNamespace], Digest: a[attributeSnapshot], Owner: a[attributeJob], Target: r.GetTargetPath(), Boot: s.options.Boot}
 	if s.options.Keeper != nil {
 		v.Digest, v.Build = "sha256:"+a[attributeKey], a[attributeBuild] == "true"
+	} else if !r.GetReadonly() {
+		v.Copy, v.Pod = a[attributeCopy], a[attributePod]
 	}
 	if v.Owner == "" {
 		v.Owner = a[attributePod]
@@ -213,8 +231,8 @@ func (s *Server) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolume
 	case err != nil:
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	// Members share an environment with others.
-	readOnly := r.GetReadonly() || s.options.Keeper != nil && !v.Build
+	// Trees are shared with others.
+	readOnly := !v.Build && v.Copy == ""
 	if err := s.publish(ctx, r.GetVolumeId(), v, readOnly); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
@@ -230,7 +248,7 @@ func (s *Server) publish(ctx context.Context, handle string, v volume, readOnly 
 			return err
 		}
 	}
-	shown, err := s.depot.open(handle, v)
+	shown, err := s.depot.open(ctx, handle, v)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
 // shelf has one snapshot for each namespace, and counts who fetches.
@@ -27,9 +30,11 @@ type shelf struct {
 	// slow, if not nil, is closed when a fetch may go on, which has begun once
 	// something was received from begun.
 	slow, begun chan struct{}
+	ended       atomic.Int32
 }
 
 func (s *shelf) Fetch(ctx context.Context, namespace, digest, dst string) error {
+	defer s.ended.Add(1)
 	if s.slow != nil {
 		s.begun <- struct{}{}
 		select {
@@ -68,11 +73,12 @@ type stage struct {
 	shelf  *shelf
 	server *Server
 	now    time.Time
+	boot   string
 }
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{t: t, dir: t.TempDir(), shelf: &shelf{}, now: time.Now()}
+	s := &stage{t: t, dir: t.TempDir(), shelf: &shelf{}, now: time.Now(), boot: "b001"}
 	s.restart()
 	t.Cleanup(func() { // of a test that failed
 		mounts, _ := filepath.Glob(filepath.Join(s.dir, "pods", "*", "mount"))
@@ -86,7 +92,7 @@ func newStage(t *testing.T) *stage {
 func (s *stage) restart() {
 	s.t.Helper()
 	var err error
-	if s.server, err = New(Options{Node: "node-1", KubeletDir: s.dir, Fetcher: s.shelf, Now: func() time.Time { return s.now }}); err != nil {
+	if s.server, err = New(Options{Node: "node-1", KubeletDir: s.dir, Fetcher: s.shelf, Boot: s.boot, Now: func() time.Time { return s.now }}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -99,9 +105,21 @@ func (s *stage) target(pod string) string {
 	return path
 }
 
+// empty is a pod's empty volume, as a kubelet makes it.
+func (s *stage) empty(pod string) string {
+	path := filepath.Join(s.dir, "pods", pod, "volumes", "kubernetes.io~empty-dir", v1alpha1.CodeCopyVolume)
+	ready := filepath.Join(s.dir, "pods", pod, "plugins", "kubernetes.io~empty-dir", v1alpha1.CodeCopyVolume)
+	if err := errors.Join(os.MkdirAll(path, 0o777), os.MkdirAll(ready, 0o750), os.WriteFile(filepath.Join(ready, "ready"), nil, 0o600)); err != nil {
+		s.t.Fatal(err)
+	}
+	return path
+}
+
 func (s *stage) request(pod, namespace, job string) *csi.NodePublishVolumeRequest {
+	s.empty(pod)
 	return &csi.NodePublishVolumeRequest{VolumeId: "csi-" + pod, TargetPath: s.target(pod), VolumeContext: map[string]string{
 		attributeSnapshot: digest, attributeJob: job, attributeNamespace: namespace, attributePod: pod, attributeEphemeral: "true",
+		attributeCopy: v1alpha1.CodeCopyVolume,
 	}}
 }
 
@@ -130,8 +148,8 @@ func (s *stage) reads(pod, name string) string {
 
 func (s *stage) kept(kind string) int { return len(glob(s.server.folder(), kind, "*")) }
 
-// Members of one job share a copy that they may write to, others have their own;
-// it is fetched once for a namespace, and goes with the last who shows it.
+// Each pod has a copy that it may write to, in its own empty volume; it is fetched
+// once for a namespace.
 func TestVolumes(t *testing.T) {
 	s := newStage(t)
 	s.publish(s.request("a0", "team", "job-a"))
@@ -150,15 +168,21 @@ func TestVolumes(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.target("a0"), "lib", "new"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.reads("a1", "lib/new"); got != "x" {
-		t.Errorf("the other member reads %q", got)
-	}
-	if _, err := os.Stat(filepath.Join(s.target("b0"), "lib", "new")); err == nil {
-		t.Error("another job sees it")
+	for _, other := range []string{"a1", "b0"} {
+		if _, err := os.Stat(filepath.Join(s.target(other), "lib", "new")); err == nil {
+			t.Errorf("%s sees it", other)
+		}
 	}
 	s.publish(s.request("a0", "team", "job-a")) // asked for again
+	if got := s.reads("a0", "lib/new"); got != "x" {
+		t.Errorf("asked for again it reads %q", got)
+	}
+	// It counts as the pod's, and nobody else's.
+	if text, err := os.ReadFile(filepath.Join(s.empty("a0"), copyName, "lib", "new")); err != nil || string(text) != "x" {
+		t.Errorf("in the pod's own volume there is %q, %v", text, err)
+	}
 	s.unpublish("a0")
-	if got := s.reads("a1", "lib/new"); got != "x" {
+	if got := s.reads("a1", "main.py"); got != "code of team" {
 		t.Errorf("after the other went it reads %q", got)
 	}
 	for _, pod := range []string{"a1", "b0", "c0", "c0", "never"} {
@@ -182,14 +206,44 @@ func TestVolumes(t *testing.T) {
 	s.unpublish("d0")
 }
 
+// Nobody writes where it would count as nobody's.
 func TestReadOnly(t *testing.T) {
+	for name, change := range map[string]func(*csi.NodePublishVolumeRequest){
+		"as it asks":     func(r *csi.NodePublishVolumeRequest) { r.Readonly = true },
+		"without a copy": func(r *csi.NodePublishVolumeRequest) { delete(r.VolumeContext, attributeCopy) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			r := s.request("a0", "team", "job-a")
+			change(r)
+			s.publish(r)
+			if got := s.reads("a0", "main.py"); got != "code of team" {
+				t.Errorf("it reads %q", got)
+			}
+			if err := os.WriteFile(filepath.Join(s.target("a0"), "new"), nil, 0o600); !errors.Is(err, unix.EROFS) {
+				t.Errorf("writing: %v", err)
+			}
+			if there := glob(s.empty("a0"), "*"); len(there) != 0 {
+				t.Errorf("in the pod's own volume there is %v", there)
+			}
+			s.unpublish("a0")
+		})
+	}
+}
+
+// A pod has to have the volume in which its copy is to be.
+func TestACopyThatHasNoPlace(t *testing.T) {
 	s := newStage(t)
 	r := s.request("a0", "team", "job-a")
-	r.Readonly = true
-	s.publish(r)
-	if err := os.WriteFile(filepath.Join(s.target("a0"), "new"), nil, 0o600); !errors.Is(err, unix.EROFS) {
-		t.Errorf("writing: %v", err)
+	if err := os.RemoveAll(filepath.Join(s.dir, "pods", "a0", "plugins")); err != nil {
+		t.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*copyLook)
+	defer cancel()
+	if _, err := s.server.NodePublishVolume(ctx, r); err == nil || !strings.Contains(err.Error(), "pod a0 has no emptyDir muster-code-copy that a container mounts") {
+		t.Errorf("it says %v", err)
+	}
+	s.publish(s.request("a0", "team", "job-a"))
 	s.unpublish("a0")
 }
 
@@ -270,6 +324,8 @@ func TestBadVolumes(t *testing.T) {
 		"no word on the pod":   {func(r *csi.NodePublishVolumeRequest) { delete(r.VolumeContext, attributeNamespace) }, "podInfoOnMount"},
 		"a persistent volume":  {func(r *csi.NodePublishVolumeRequest) { delete(r.VolumeContext, attributeEphemeral) }, "inline volumes"},
 		"a path for an id":     {func(r *csi.NodePublishVolumeRequest) { r.VolumeId = "../x" }, "the volume's id"},
+		"a path for a copy":    {func(r *csi.NodePublishVolumeRequest) { r.VolumeContext[attributeCopy] = "../../etc" }, "the name of an emptyDir"},
+		"a path for a pod":     {func(r *csi.NodePublishVolumeRequest) { r.VolumeContext[attributePod] = "../x" }, "the name of an emptyDir"},
 		"a path with a detour": {func(r *csi.NodePublishVolumeRequest) { r.TargetPath = "/a/../b" }, "target path"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,16 +3,20 @@
 package install_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1apply "k8s.io/client-go/applyconfigurations/meta/v1"
 	resourcev1apply "k8s.io/client-go/applyconfigurations/resource/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/rehearsal"
@@ -58,9 +62,28 @@ func agents(t *testing.T, server *rehearsal.Server) {
 		}
 		judge(t, agent.ResourceV1().ResourceSlices().Delete(t.Context(), "theirs", metav1.DeleteOptions{}), "of its own node alone")
 	})
-	for name, node := range map[string]string{"claims of its node": "mine", "claims of another node": "other"} {
-		t.Run(name, func(t *testing.T) { agentOnClaim(t, server, agent, node) })
+	for name, c := range map[string]struct{ node, says string }{
+		"claims of its node":     {"mine", ""},
+		"claims of another node": {"other", "resourceclaims/driver"},
+	} {
+		t.Run(name, func(t *testing.T) { agentOnClaim(t, server, agent, c.node, c.says) })
 	}
+	// Servers before 1.36 have no right of that name: it is as if everybody had it.
+	for _, o := range everywhere() {
+		if err := server.Client.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("claims of another node, before 1.36", func(t *testing.T) {
+		rehearsal.Eventually(t, "the right to speak of claims of any node", func(ctx context.Context) bool {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: config.Impersonate.UserName, Groups: config.Impersonate.Groups,
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Group: "resource.k8s.io", Resource: "resourceclaims", Subresource: "driver", Name: inventory.Driver, Namespace: "team", Verb: "arbitrary-node:patch"},
+			}}
+			return server.Client.Create(ctx, review) == nil && review.Status.Allowed
+		})
+		agentOnClaim(t, server, agent, "elsewhere", "of its own node alone")
+	})
 	t.Run("claims it makes", func(t *testing.T) {
 		claim := inventory.Claim(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "p", UID: "1"}}, "made", 1, nil)
 		_, err := agent.ResourceV1().ResourceClaims("team").Create(t.Context(), claim, metav1.CreateOptions{})
@@ -70,7 +93,7 @@ func agents(t *testing.T, server *rehearsal.Server) {
 
 // agentOnClaim has the agent of the node mine say what the devices of a claim do,
 // and try to allocate it.
-func agentOnClaim(t *testing.T, server *rehearsal.Server, agent kubernetes.Interface, node string) {
+func agentOnClaim(t *testing.T, server *rehearsal.Server, agent kubernetes.Interface, node, refusal string) {
 	t.Helper()
 	ctx, name := t.Context(), "of-"+node
 	claim := inventory.Claim(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "p", UID: "1", Labels: map[string]string{v1alpha1.LabelGang: "g"}}}, name, 1, nil)
@@ -95,11 +118,21 @@ func agentOnClaim(t *testing.T, server *rehearsal.Server, agent kubernetes.Inter
 		resourcev1apply.AllocatedDeviceStatus().WithDriver(inventory.Driver).WithPool(node).WithDevice("gpu-0").WithConditions(
 			metav1apply.Condition().WithType(v1alpha1.ConditionGPUShare).WithStatus(metav1.ConditionFalse).WithReason("NotEnforced").WithMessage("so").WithLastTransitionTime(metav1.Now()))))
 	_, err = agent.ResourceV1().ResourceClaims("team").ApplyStatus(ctx, says, metav1.ApplyOptions{FieldManager: inventory.Driver, Force: true})
-	refusal := ""
-	if node != "mine" {
-		refusal = "resourceclaims/driver"
-	}
 	judge(t, err, refusal)
+}
+
+// everywhere gives agents the right to speak of claims of any node.
+func everywhere() []client.Object {
+	name := metav1.ObjectMeta{Name: "agents-everywhere"}
+	return []client.Object{
+		&rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceclaims/driver"}, ResourceNames: []string{inventory.Driver}, Verbs: []string{"arbitrary-node:patch"},
+		}}},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name.Name},
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "muster-system", Name: "muster-node"}},
+		},
+	}
 }
 
 // judge compares an answer with part of a refusal; empty: it is to be allowed.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -59,7 +60,31 @@ func TestPolicies(t *testing.T) {
 		t.Run("stamps of a "+kind, func(t *testing.T) { foreignStamps(t, server, kind) })
 	}
 	t.Run("agents", func(t *testing.T) { agents(t, server) })
+	t.Run("tokens for the door", func(t *testing.T) { doorTokens(t, server) })
 	t.Run("without stamps", func(t *testing.T) { withoutStamps(t, server) })
+}
+
+// doorTokens asks for tokens that say who asked for them: only the truth is had.
+func doorTokens(t *testing.T, server *rehearsal.Server) {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: v1alpha1.DoorAccount}}
+	if err := server.Client.Create(t.Context(), account); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		audiences []string
+		says      string
+	}{
+		"one's own name":     {[]string{v1alpha1.DoorAudience, v1alpha1.DoorUser + ada}, ""},
+		"no name":            {[]string{v1alpha1.DoorAudience}, ""},
+		"another's name":     {[]string{v1alpha1.DoorAudience, v1alpha1.DoorUser + "eve@example.com"}, "and you are ada@example.com"},
+		"another's name too": {[]string{v1alpha1.DoorUser + ada, v1alpha1.DoorUser + "eve@example.com"}, "and you are ada@example.com"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: c.audiences}}
+			judge(t, as(t, server, ada).SubResource("token").Create(t.Context(), account, request), c.says)
+		})
+	}
 }
 
 // withoutStamps takes the stamps away, as servers before 1.36 are, and tries

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -165,19 +166,32 @@ func (o *options) atDoor(ctx context.Context, job *v1alpha1.TrainingJob) (Answer
 	return answer, err
 }
 
-// Seen answers for a job as somebody may see it who may see its namespace alone.
-// Nothing is believed of the job but what the server would take.
-func Seen(ctx context.Context, reader client.Reader, server client.Client, job *v1alpha1.TrainingJob) (Answer, error) {
+// Seen answers for a job of a user as somebody may see it who may see its
+// namespace alone; an empty user is nobody in particular. Nothing is believed of
+// the job but what the server would take, and least of all whose it is.
+func Seen(ctx context.Context, reader client.Reader, server client.Client, user string, job *v1alpha1.TrainingJob) (Answer, error) {
 	checked := job.DeepCopy()
 	// Under another name: one of its own may be there already.
 	checked.ObjectMeta = metav1.ObjectMeta{Namespace: job.Namespace, GenerateName: "plan-", Labels: job.Labels}
 	if err := server.Create(ctx, checked, client.DryRunAll); err != nil {
 		return Answer{}, fmt.Errorf("checking %s: %w", job.Name, err)
 	}
-	checked.ObjectMeta = metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, Labels: job.Labels, Annotations: job.Annotations}
+	checked.ObjectMeta = submitted(job, user)
 	return decide(ctx, reader, checked, time.Now(), func(s scheduling.Snapshot) scheduling.Snapshot {
 		return snapshot.Redact(s, job.Namespace)
 	})
+}
+
+// submitted is what a job is called that a user submits.
+func submitted(job *v1alpha1.TrainingJob, user string) metav1.ObjectMeta {
+	out := metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, Labels: job.Labels, Annotations: maps.Clone(job.Annotations)}
+	delete(out.Annotations, v1alpha1.AnnotationSubmitter)
+	delete(out.Annotations, v1alpha1.AnnotationAuthenticated)
+	if user != "" {
+		metav1.SetMetaDataAnnotation(&out, v1alpha1.AnnotationSubmitter, user)
+		metav1.SetMetaDataAnnotation(&out, v1alpha1.AnnotationAuthenticated, "true")
+	}
+	return out
 }
 
 // decide decides on a job that the server would take, and what is there now as

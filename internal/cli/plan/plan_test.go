@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,9 +16,11 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/queue/sample"
 	"github.com/muster-dev/muster/internal/cli/terminal"
+	"github.com/muster-dev/muster/internal/controller/trainingjob"
+	"github.com/muster-dev/muster/internal/scheduling/queue/manifest"
 )
 
-const manifest = `apiVersion: muster.dev/v1alpha1
+const file = `apiVersion: muster.dev/v1alpha1
 kind: TrainingJob
 metadata: {name: mnist, namespace: default}
 spec:
@@ -35,7 +38,7 @@ metadata: {name: beside}
 func job(t *testing.T, replicas string) *v1alpha1.TrainingJob {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "job.yaml")
-	if err := os.WriteFile(path, []byte(strings.Replace(manifest, "REPLICAS", replicas, 1)), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Replace(file, "REPLICAS", replicas, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	job, err := read(nil, path)
@@ -94,6 +97,38 @@ func TestPlan(t *testing.T) {
 		if one.Name == "mnist" {
 			t.Error("the job was created")
 		}
+	}
+}
+
+// A plan is made for who asks, whatever the job says.
+func TestWhosePlanItIs(t *testing.T) {
+	eve := map[string]string{v1alpha1.AnnotationSubmitter: "eve@example.com", v1alpha1.AnnotationAuthenticated: "true", "example.com/note": "kept"}
+	for name, c := range map[string]struct {
+		says map[string]string
+		asks string
+		want string
+	}{
+		"somebody else's name": {eve, "ada@example.com", "ada@example.com"},
+		"no name":              {nil, "ada@example.com", "ada@example.com"},
+		"nobody known asks":    {eve, "", ""},
+		"nobody at all":        {nil, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := job(t, "1")
+			job.Annotations = c.says
+			before := maps.Clone(c.says)
+			job.ObjectMeta = submitted(job, c.asks)
+			gang, problem := trainingjob.Planned(job)
+			if problem != "" {
+				t.Fatal(problem)
+			}
+			if got := manifest.User(gang.Annotations); got != c.want {
+				t.Errorf("it is charged to %q, want %q", got, c.want)
+			}
+			if !maps.Equal(before, c.says) || job.Annotations["example.com/note"] != c.says["example.com/note"] {
+				t.Errorf("what it said became %v, and it says %v", c.says, job.Annotations)
+			}
+		})
 	}
 }
 

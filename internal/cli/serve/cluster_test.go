@@ -105,6 +105,7 @@ func TestFlagsThatMakeNoSense(t *testing.T) {
 	}
 	for name, edit := range map[string]func(*options){
 		"--autoscaler-after":                func(o *options) { o.scaling.On, o.scaling.Most = true, 1 },
+		"--autoscaler-ask-by a b":           func(o *options) { o.scaling.AskBy = "a b" },
 		"--departure-sign":                  func(o *options) { o.signs = []string{"spot=soon"} },
 		"--gpu-resource gpu":                func(o *options) { o.gpus = []string{"gpu"} },
 		"--metrics 8080":                    func(o *options) { o.metrics = "8080" },

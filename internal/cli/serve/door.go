@@ -87,8 +87,8 @@ func (a answers) Why(ctx context.Context, namespace, job string) (any, error) {
 }
 
 // Plan implements [door.Answers].
-func (a answers) Plan(ctx context.Context, _ string, job *v1alpha1.TrainingJob) (any, error) {
-	answer, err := plan.Seen(ctx, fresh{a.cache, a.api}, a.api, job)
+func (a answers) Plan(ctx context.Context, user string, job *v1alpha1.TrainingJob) (any, error) {
+	answer, err := plan.Seen(ctx, fresh{a.cache, a.api}, a.api, user, job)
 	return answer, told(err)
 }
 

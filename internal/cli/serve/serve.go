@@ -76,6 +76,7 @@ Ordinarily nobody types this: muster install has it run in the cluster.`,
 	flags.BoolVar(&o.scaling.On, "autoscaler", false, "ask the cluster's autoscaler for nodes, by pods that stand for the members of gangs that wait")
 	flags.DurationVar(&o.scaling.After, "autoscaler-after", 30*time.Second, "for how long a gang waits for nodes before they are asked for")
 	flags.IntVar(&o.scaling.Most, "autoscaler-most", 1000, "for how many members nodes are asked for at most at once")
+	flags.StringVar(&o.scaling.AskBy, "autoscaler-ask-by", "", "how GPUs are asked for: resource, or the name of a DeviceClass, for an autoscaler that knows DRA (default: by the resource, where nodes count GPUs)")
 	flags.StringVar(&o.scaling.PriorityClass, "autoscaler-priority-class", "", "priority class of the pods that ask for nodes (default: the cluster's)")
 	flags.StringVar(&o.health, "health", "127.0.0.1:8081", "address of /healthz and /readyz, such as :8081 in a pod; 0 for none")
 	flags.StringVar(&o.metrics, "metrics", "127.0.0.1:8080", "address of /metrics, such as :8080 in a pod; 0 for none")
@@ -107,6 +108,9 @@ func (o *options) check() error {
 	}
 	if o.scaling.On && (o.scaling.After < time.Second || o.scaling.Most < 1) {
 		return exit.Usage("--autoscaler-after %s, --autoscaler-most %d: give a second or more, and 1 or more", o.scaling.After, o.scaling.Most)
+	}
+	if problems := validation.IsDNS1123Subdomain(o.scaling.AskBy); o.scaling.AskBy != "" && len(problems) > 0 {
+		return exit.Usage("--autoscaler-ask-by %s: give %s or the name of a DeviceClass, such as gpu.nvidia.com", o.scaling.AskBy, scaling.ByResource)
 	}
 	if err := o.store.check(); err != nil {
 		return err
@@ -206,7 +210,7 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 		environments = builder
 	}
 	m, err := manager.New(manager.Options{
-		REST: config, Log: log, Sources: sources, Environments: environments, Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, Reports: o.reports(), GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
+		REST: config, Log: log, Sources: sources, Environments: environments, Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, OwnCode: true, Reports: o.reports(), GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
 		HealthAddress: o.health, MetricsAddress: o.metrics, SeveralHere: true,
 		Also: func(m upstream.Manager) error {
 			if builder != nil {

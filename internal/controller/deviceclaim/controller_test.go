@@ -39,7 +39,7 @@ func member(gpus, share string) *corev1.Pod {
 
 func nodeSlice(uuids ...string) *resourcev1.ResourceSlice {
 	node, yes := "node-1", true
-	s := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourcev1.ResourceSliceSpec{Driver: inventory.Driver, NodeName: &node, Pool: resourcev1.ResourcePool{Name: node}}}
+	s := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourcev1.ResourceSliceSpec{Driver: inventory.Driver, NodeName: &node, Pool: resourcev1.ResourcePool{Name: node, ResourceSliceCount: 1}}}
 	for _, uuid := range uuids {
 		s.Spec.Devices = append(s.Spec.Devices, resourcev1.Device{
 			Name: "d-" + uuid, AllowMultipleAllocations: &yes, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"uuid": {StringValue: &uuid}},

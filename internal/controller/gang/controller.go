@@ -21,6 +21,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/departure"
 	"github.com/muster-dev/muster/internal/fencing"
+	"github.com/muster-dev/muster/internal/news"
 )
 
 // Options are what the controller needs.
@@ -138,7 +139,7 @@ func New(options Options) *Controller {
 		options: options, began: options.Now(), written: map[types.NamespacedName]writing{},
 		gone: map[types.NamespacedName]map[types.UID]*corev1.Pod{}, allowed: map[types.NamespacedName]bool{},
 		valid: map[types.NamespacedName]map[types.UID]bool{}, born: map[types.NamespacedName]map[string]birth{},
-		unsaid: map[types.NamespacedName]unsaid{}, news: newNews(), fence: fencing.NewSharing(options.Live, options.FenceNamespace),
+		unsaid: map[types.NamespacedName]unsaid{}, news: news.New(), fence: fencing.NewSharing(options.Live, options.FenceNamespace),
 	}
 }
 

@@ -3,28 +3,19 @@ package gang
 import (
 	"time"
 
-	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/news"
 )
 
-// What a status says is either owed, and written before anything is taken away
-// or given back, or it is news: how far an attempt has come that is journalled
-// anyway, and that pods and placements say again to whoever begins anew. News is
-// written at once as long as there is little of it. Beyond that it waits for its
-// turn, at most newsWithin, and what comes meanwhile is written with it: where a
-// hundred gangs start and end each second, nobody reads that one is starting.
-const (
-	newsPerSecond = 10
-	newsAtOnce    = 50
-	newsWithin    = 30 * time.Second
-	// runsWithin is for that all members run: from then on the scheduler counts
-	// for how long they have, and may stop them for others.
-	runsWithin = 2 * time.Second
-)
+// runsWithin is for the [news] that all members run: from then on the scheduler
+// counts for how long they have, and may stop them for others. Of a gang news is how
+// far an attempt has come that is journalled anyway, and that pods and placements say
+// again to whoever begins anew.
+const runsWithin = 2 * time.Second
 
 // countsEvery is how often a gang's status is written if nothing but its counts
 // of members changed.
@@ -78,7 +69,7 @@ func (c *Controller) early(o observed, status *v1alpha1.GangStatus) time.Duratio
 			wait = countsEvery - o.now.Sub(last.at)
 		}
 	case isNews(before, status):
-		within := newsWithin
+		within := news.Within
 		if before.AllStartedTime == nil && status.AllStartedTime != nil {
 			within = runsWithin
 		}
@@ -104,16 +95,7 @@ func (c *Controller) turn(key types.NamespacedName, o observed, within time.Dura
 	if u, waits := c.unsaid[key]; waits && u.queued && u.version.uid == o.gang.UID {
 		return min(within, u.due.Sub(o.now))
 	}
-	turn := c.news.ReserveN(o.now, 1)
-	if !turn.OK() {
-		return within
-	}
-	wait := turn.DelayFrom(o.now)
-	if wait > within {
-		turn.CancelAt(o.now)
-		return within
-	}
-	return wait
+	return news.Turn(c.news, o.now, within)
 }
 
 // said forgets news that is written, or that is none any more.
@@ -154,5 +136,3 @@ func underWay(p v1alpha1.GangPhase) bool {
 	}
 	return false
 }
-
-func newNews() *rate.Limiter { return rate.NewLimiter(newsPerSecond, newsAtOnce) }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/news"
 )
 
 // statusWrites counts the writes of gangs' statuses from now on.
@@ -104,7 +105,7 @@ func TestNewsWaitsForItsTurn(t *testing.T) {
 		wait("third", 0, starting)
 	}
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
-		if d := wait(name, 0, starting); d <= 0 || d > newsWithin {
+		if d := wait(name, 0, starting); d <= 0 || d > news.Within {
 			t.Errorf("%s waits for %s", name, d)
 		}
 	}

@@ -9,9 +9,12 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,6 +39,10 @@ type Options struct {
 	// GPUResources are the extended resources that count GPUs; the first is asked
 	// for. Default: nvidia.com/gpu.
 	GPUResources []corev1.ResourceName
+	// AskBy is how GPUs are asked for: [ByResource], or by claims for devices of the
+	// DeviceClass of that name. Empty: by the resource, and where drivers alone name
+	// GPUs not at all, which jobs are told in an event.
+	AskBy string
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 	// Log receives what no caller can. Default: discarded.
@@ -46,7 +53,10 @@ type Options struct {
 type Controller struct {
 	options Options
 	client  client.Client
+	events  events.EventRecorder
 
+	// refused are the gangs for which no nodes are asked; the loop's alone.
+	refused map[types.UID]refusal
 	// since and idle are as in observed; the loop's alone.
 	since, idle map[types.UID]time.Time
 
@@ -81,12 +91,12 @@ func New(o Options) *Controller {
 	if o.Log.GetSink() == nil {
 		o.Log = logr.Discard()
 	}
-	return &Controller{options: o, since: map[types.UID]time.Time{}, idle: map[types.UID]time.Time{}, told: make(chan struct{}, 1)}
+	return &Controller{options: o, refused: map[types.UID]refusal{}, since: map[types.UID]time.Time{}, idle: map[types.UID]time.Time{}, told: make(chan struct{}, 1)}
 }
 
 // SetupWithManager has the controller run with the manager, once it is elected.
 func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
-	c.client = mgr.GetClient()
+	c.client, c.events = mgr.GetClient(), mgr.GetEventRecorder("muster-scaling")
 	if err := mgr.Add(c); err != nil {
 		return fmt.Errorf("setting up what asks for nodes: %w", err)
 	}
@@ -149,8 +159,15 @@ func (c *Controller) round(ctx context.Context) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("listing the placeholders: %w", err)
 	}
 	o.there = pods.Items
+	by, next, err := c.way(ctx, &o)
+	if err != nil {
+		return time.Time{}, err
+	}
 	// 2. Decide.
 	d := decide(o, rules{after: c.options.After, most: c.options.Most})
+	if !next.IsZero() {
+		d.again(next)
+	}
 	// 3. Write.
 	var errs []error
 	for i := range d.remove {
@@ -161,7 +178,7 @@ func (c *Controller) round(ctx context.Context) (time.Time, error) {
 		}
 	}
 	for _, g := range d.create {
-		errs = append(errs, c.create(ctx, g))
+		errs = append(errs, c.create(ctx, g, by))
 	}
 	for i := range o.there {
 		if p := &o.there[i]; unmarked(p) {
@@ -171,12 +188,80 @@ func (c *Controller) round(ctx context.Context) (time.Time, error) {
 	return d.next, errors.Join(errs...)
 }
 
+// way is how GPUs are asked for. Where that cannot be, gangs that want some want no
+// nodes, and are told so, once, when they would have been asked for. It returns when
+// the next is to be told; zero: none.
+func (c *Controller) way(ctx context.Context, o *observed) (by way, next time.Time, err error) {
+	var nodes corev1.NodeList
+	var parts resourcev1.ResourceSliceList
+	if c.options.AskBy == "" {
+		for _, list := range []client.ObjectList{&nodes, &parts} {
+			if err := c.client.List(ctx, list); err != nil {
+				return way{}, next, fmt.Errorf("looking for how nodes name GPUs: %w", err)
+			}
+		}
+	}
+	resource := c.options.GPUResources[0]
+	var can bool
+	by, can = ways(c.options.AskBy, resource, nodes.Items, parts.Items)
+	if can {
+		clear(c.refused)
+		return by, next, nil
+	}
+	refused := map[types.UID]refusal{}
+	var rest []*v1alpha1.Gang
+	for _, g := range o.wanting {
+		if !wantsGPUs(g) {
+			rest = append(rest, g)
+			continue
+		}
+		r, known := c.refused[g.UID]
+		if !known {
+			r.since = o.now
+		}
+		due := r.since.Add(c.options.After)
+		switch {
+		case r.told:
+		case o.now.Before(due):
+			if next.IsZero() || due.Before(next) {
+				next = due
+			}
+		default:
+			r.told = true
+			c.options.Log.Info("no nodes are asked for", "gang", client.ObjectKeyFromObject(g), "reason", refusedText(resource))
+			c.events.Eventf(ofJob(g), nil, corev1.EventTypeWarning, "NoNodesAsked", "AskForNodes", "%s", refusedText(resource))
+		}
+		refused[g.UID] = r
+	}
+	c.refused, o.wanting = refused, rest
+	return by, next, nil
+}
+
+// refusal is of a gang for which no nodes are asked: since when, and whether that
+// was told.
+type refusal struct {
+	since time.Time
+	told  bool
+}
+
+// ofJob is what people look at of a gang: the job that it is of, if it is of one.
+func ofJob(g *v1alpha1.Gang) runtime.Object {
+	owner := metav1.GetControllerOf(g)
+	if owner == nil {
+		return g
+	}
+	return &corev1.ObjectReference{APIVersion: owner.APIVersion, Kind: owner.Kind, Namespace: g.Namespace, Name: owner.Name, UID: owner.UID}
+}
+
 // create makes a gang's placeholders. If one cannot be made none is left: part of
 // a gang's nodes is of no use.
-func (c *Controller) create(ctx context.Context, g *v1alpha1.Gang) error {
+func (c *Controller) create(ctx context.Context, g *v1alpha1.Gang, by way) error {
 	var made []*corev1.Pod
 	for _, m := range members(g) {
-		p := placeholder(g, m, c.options.Namespace, c.options.PriorityClass, c.options.GPUResources[0])
+		p := placeholder(g, m, c.options.Namespace, c.options.PriorityClass, by)
+		if err := c.template(ctx, m, by); err != nil {
+			return err
+		}
 		err := c.client.Create(ctx, p)
 		if apierrors.IsAlreadyExists(err) {
 			continue // the cache will show it
@@ -191,6 +276,19 @@ func (c *Controller) create(ctx context.Context, g *v1alpha1.Gang) error {
 		if err := c.mark(ctx, p); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// template makes what the claim of a member's placeholder is made from, where there
+// is none.
+func (c *Controller) template(ctx context.Context, m member, by way) error {
+	if by.class == "" || m.role.GPUs == nil || m.role.GPUs.Sign() <= 0 {
+		return nil
+	}
+	t := claimTemplate(c.options.Namespace, by.class, m.role.GPUs.Value())
+	if err := c.client.Create(ctx, t); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("making the template %s of claims of placeholders: %w", t.Name, err)
 	}
 	return nil
 }

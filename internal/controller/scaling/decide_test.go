@@ -123,7 +123,7 @@ func TestPlaceholder(t *testing.T) {
 	}}}
 	g.Spec.Roles[0].GPUModels = []string{"A100"}
 	before := g.DeepCopy()
-	p := placeholder(g, members(g)[1], "muster-system", "low", v1alpha1.ResourceGPU)
+	p := placeholder(g, members(g)[1], "muster-system", "low", way{resource: v1alpha1.ResourceGPU})
 	if diff := cmp.Diff(before, g); diff != "" {
 		t.Fatalf("the gang was changed: %s", diff)
 	}

@@ -20,7 +20,7 @@ func nameOf(role string, index int32) string { return fmt.Sprintf("%s-%d", role,
 
 // placeholder is the pod that asks for a node for one member, in a namespace
 // that enforces whatever it likes: it asks for no rights.
-func placeholder(g *v1alpha1.Gang, m member, namespace, class string, gpu corev1.ResourceName) *corev1.Pod {
+func placeholder(g *v1alpha1.Gang, m member, namespace, class string, by way) *corev1.Pod {
 	from := m.role.Template.Spec.DeepCopy()
 	no, yes, zero, user := false, true, int64(0), int64(65532)
 	pod := &corev1.Pod{
@@ -50,7 +50,7 @@ func placeholder(g *v1alpha1.Gang, m member, namespace, class string, gpu corev1
 		pod.Spec.Containers = append(pod.Spec.Containers, hull(&from.Containers[i]))
 	}
 	if q := m.role.GPUs; q != nil && len(pod.Spec.Containers) > 0 {
-		ask(&pod.Spec.Containers[0].Resources, gpu, *q)
+		ask(pod, by, *q)
 	}
 	return pod
 }
@@ -67,8 +67,18 @@ func hull(c *corev1.Container) corev1.Container {
 	}
 }
 
-// ask sets how many GPUs a container asks for.
-func ask(r *corev1.ResourceRequirements, gpu corev1.ResourceName, n resource.Quantity) {
+// ask sets how many GPUs a pod asks for, in its first container.
+func ask(pod *corev1.Pod, by way, n resource.Quantity) {
+	r := &pod.Spec.Containers[0].Resources
+	if by.class != "" {
+		if n.Sign() > 0 {
+			template := claimTemplate("", by.class, n.Value()).Name
+			pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: claimName, ResourceClaimTemplateName: &template}}
+			r.Claims = []corev1.ResourceClaim{{Name: claimName}}
+		}
+		return
+	}
+	gpu := by.resource
 	for _, list := range []*corev1.ResourceList{&r.Requests, &r.Limits} {
 		if *list == nil {
 			*list = corev1.ResourceList{}

@@ -26,6 +26,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/environment/source"
+	"github.com/muster-dev/muster/internal/news"
 	"github.com/muster-dev/muster/internal/verdict"
 )
 
@@ -34,11 +35,13 @@ type Sources interface {
 	// Ensure answers, without blocking, how far the fetch of url for owner
 	// has come.
 	Ensure(owner, url string) source.State
-	// Has reports whether a snapshot is stored for owner. The error says that
-	// this cannot be known just now; Changes tells when to ask again.
+	// Has reports, without blocking, whether a snapshot is stored for owner. The
+	// error says that this is not known yet ([source.ErrAsked]), or cannot be known
+	// just now; Changes tells when to ask again.
 	Has(owner, digest string) (bool, error)
-	// Contains reports whether a snapshot that is stored for owner holds a file.
-	// An error that wraps [source.ErrAway] is as one of Has.
+	// Contains reports, without blocking, whether a snapshot that is stored for
+	// owner holds a file. An error that wraps [source.ErrAsked] or [source.ErrAway]
+	// is as one of Has.
 	Contains(owner, digest, path string) (bool, error)
 	// Changes tells when Ensure may have a new answer.
 	Changes() <-chan string
@@ -66,6 +69,9 @@ type Deps struct {
 	// that does nothing about SIGTERM (Python, a shell) ignores it, and would
 	// only be killed once its grace period is over.
 	ShareProcesses bool
+	// OwnCode has each member have its own copy of the code, in a volume that counts
+	// as its pod's storage, for nodes whose disks others use, too.
+	OwnCode bool
 	// Reports is who reads how far members say that they are.
 	Reports Reports
 	// Now is the clock. Default: [time.Now].
@@ -110,7 +116,7 @@ func New(deps Deps) *Controller {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	return &Controller{deps: deps, unsaid: map[types.NamespacedName]unsaid{}, made: map[types.UID]time.Time{}, news: newNews(), events: newNews()}
+	return &Controller{deps: deps, unsaid: map[types.NamespacedName]unsaid{}, made: map[types.UID]time.Time{}, news: news.New(), events: news.New()}
 }
 
 // concurrency is how many jobs are worked on at once: a job costs a few writes

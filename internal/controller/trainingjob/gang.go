@@ -22,6 +22,7 @@ const (
 	mainContainer = "main"
 
 	codeDir        = v1alpha1.PodRoot + "/code"
+	codeCopyDir    = v1alpha1.PodRoot + "/.code-copy"
 	environmentDir = v1alpha1.PodRoot + "/env"
 	checkpointsDir = v1alpha1.CheckpointsPath
 	logsDir        = v1alpha1.PodRoot + "/logs"
@@ -342,7 +343,16 @@ func volumesFor(job *v1alpha1.TrainingJob, p preparation, pod *corev1.PodSpec, m
 	// 1. The code; a job without any works in an empty folder.
 	code := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
 	if p.code != "" {
-		code = inline(v1alpha1.CodeDriver, false, map[string]string{"snapshot": p.code, "job": string(job.UID)})
+		attributes := map[string]string{"snapshot": p.code, "job": string(job.UID)}
+		if p.ownCode {
+			attributes["copy"] = v1alpha1.CodeCopyVolume
+			pod.Volumes = append(pod.Volumes, corev1.Volume{
+				Name: v1alpha1.CodeCopyVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
+			})
+			// A kubelet makes what a container mounts, and nothing else.
+			main.VolumeMounts = append(main.VolumeMounts, corev1.VolumeMount{Name: v1alpha1.CodeCopyVolume, MountPath: codeCopyDir})
+		}
+		code = inline(v1alpha1.CodeDriver, false, attributes)
 	}
 	add("code", code, corev1.VolumeMount{MountPath: codeDir})
 	// 2. The environment.

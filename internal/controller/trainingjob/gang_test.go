@@ -33,6 +33,27 @@ func TestDoneWhen(t *testing.T) {
 	}
 }
 
+// On a cluster each member has its own copy of the code, in a volume that counts as
+// its pod's storage.
+func TestTheCopyOfTheCode(t *testing.T) {
+	for own, want := range map[bool]string{true: v1alpha1.CodeCopyVolume, false: ""} {
+		gang := gangFor(newJob("mnist").role("worker", 1, "train.py").TrainingJob, preparation{code: digest, ownCode: own})
+		spec := &gang.Spec.Roles[0].Template.Spec
+		copied, there := "", false
+		for i := range spec.Volumes {
+			v := &spec.Volumes[i]
+			if v.CSI != nil && v.CSI.Driver == v1alpha1.CodeDriver {
+				copied = v.CSI.VolumeAttributes["copy"]
+			}
+			there = there || v.Name == v1alpha1.CodeCopyVolume && v.EmptyDir != nil
+		}
+		mounted := slices.ContainsFunc(spec.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v1alpha1.CodeCopyVolume })
+		if copied != want || there != own || mounted != own {
+			t.Errorf("own %v: the copy is in %q, and there is such a volume: %v, mounted: %v", own, copied, there, mounted)
+		}
+	}
+}
+
 func TestGangOfATensorFlowJob(t *testing.T) {
 	j := newJob("mnist").role("ps", 2, "ps.py").role("worker", 3, "train.py").with(func(s *v1alpha1.TrainingJobSpec) {
 		s.Env = []corev1.EnvVar{{Name: "A", Value: "job"}, {Name: "B", Value: "job"}}

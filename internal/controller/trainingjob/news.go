@@ -3,32 +3,22 @@ package trainingjob
 import (
 	"time"
 
-	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/news"
 )
 
-// How far a job is, its gang says already, and to whoever begins anew again:
-// that is news. It is written at once as long as there is little of it. Beyond
-// that it waits for its turn, at most newsWithin, and what comes meanwhile is
-// written with it.
-const (
-	newsPerSecond = 10
-	newsAtOnce    = 50
-	newsWithin    = 30 * time.Second
-	// runsWithin is for that the job runs.
-	runsWithin = 5 * time.Second
-)
+// runsWithin is for the [news] that the job runs. How far it is, its gang says
+// already, and to whoever begins anew again.
+const runsWithin = 5 * time.Second
 
 // unsaid is news of a job that waits until it is due.
 type unsaid struct {
 	uid types.UID
 	due time.Time
 }
-
-func newNews() *rate.Limiter { return rate.NewLimiter(newsPerSecond, newsAtOnce) }
 
 // early returns for how long a status need not be written yet; 0: it is written
 // now.
@@ -38,7 +28,7 @@ func (c *Controller) early(job *v1alpha1.TrainingJob, after *v1alpha1.TrainingJo
 	defer c.mu.Unlock()
 	wait := time.Duration(0)
 	if isNews(&job.Status, after) {
-		within := newsWithin
+		within := news.Within
 		if after.Phase == v1alpha1.JobRunning {
 			within = runsWithin
 		}
@@ -57,16 +47,7 @@ func (c *Controller) turn(key types.NamespacedName, uid types.UID, now time.Time
 	if u, waits := c.unsaid[key]; waits && u.uid == uid {
 		return min(within, u.due.Sub(now))
 	}
-	turn := c.news.ReserveN(now, 1)
-	if !turn.OK() {
-		return within
-	}
-	wait := turn.DelayFrom(now)
-	if wait > within {
-		turn.CancelAt(now)
-		return within
-	}
-	return wait
+	return news.Turn(c.news, now, within)
 }
 
 // said forgets news that is none any more.

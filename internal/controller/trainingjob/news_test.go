@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/news"
 )
 
 // plain is a job of one member that needs no preparation.
@@ -39,7 +40,7 @@ func TestNewsOfAJob(t *testing.T) {
 		writes int
 		events string
 	}{
-		"little": {newNews(), 5, "Started Succeeded"},
+		"little": {news.New(), 5, "Started Succeeded"},
 		"much":   {rate.NewLimiter(0, 0), 1, "Succeeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,10 +85,10 @@ func TestNewsIsWrittenWhenItIsDue(t *testing.T) {
 	w.settle("a")
 	result, err := w.reconcile("a")
 	must(t, err)
-	if result.RequeueAfter != newsWithin || w.job("a").Status.Phase != "" {
+	if result.RequeueAfter != news.Within || w.job("a").Status.Phase != "" {
 		t.Fatalf("looked at again after %s; phase %q", result.RequeueAfter, w.job("a").Status.Phase)
 	}
-	w.now = w.now.Add(newsWithin)
+	w.now = w.now.Add(news.Within)
 	w.settle("a")
 	if got := w.job("a").Status.Phase; got != v1alpha1.JobWaiting {
 		t.Errorf("phase %q when it was due", got)

@@ -31,6 +31,8 @@ type preparation struct {
 	hostImage string
 	// shareProcesses gives members a first process that is not theirs.
 	shareProcesses bool
+	// ownCode gives members each a copy of the code.
+	ownCode bool
 	// reports is who reads how far members say that they are.
 	reports Reports
 }
@@ -59,7 +61,7 @@ func (c *Controller) prepare(job *v1alpha1.TrainingJob) preparation {
 		return preparation{failure: problem}
 	}
 	p := c.prepareCode(job)
-	p.hostImage, p.shareProcesses, p.reports = c.deps.HostImage, c.deps.ShareProcesses, c.deps.Reports
+	p.hostImage, p.shareProcesses, p.ownCode, p.reports = c.deps.HostImage, c.deps.ShareProcesses, c.deps.OwnCode, c.deps.Reports
 	env := c.prepareEnvironment(job)
 	p.environment, p.environmentPath, p.searchPath = env.environment, env.environmentPath, env.searchPath
 	switch {
@@ -126,7 +128,7 @@ func (c *Controller) prepareCode(job *v1alpha1.TrainingJob) preparation {
 	}
 	stored, err := c.deps.Sources.Has(owner(job), digest)
 	if err != nil {
-		return preparation{message: "code: " + err.Error() + "; trying again"}
+		return preparation{message: awaits(err)}
 	}
 	if !stored {
 		return preparation{failure: fmt.Sprintf("code: the snapshot %s is not stored here; submit the job with muster run from the code's folder", digest)}
@@ -137,8 +139,8 @@ func (c *Controller) prepareCode(job *v1alpha1.TrainingJob) preparation {
 			continue
 		}
 		found, err := c.deps.Sources.Contains(owner(job), digest, script)
-		if errors.Is(err, source.ErrAway) {
-			return preparation{message: "code: " + err.Error() + "; trying again"}
+		if errors.Is(err, source.ErrAway) || errors.Is(err, source.ErrAsked) {
+			return preparation{message: awaits(err)}
 		}
 		if err != nil {
 			return preparation{failure: "code: " + err.Error()}
@@ -148,6 +150,14 @@ func (c *Controller) prepareCode(job *v1alpha1.TrainingJob) preparation {
 		}
 	}
 	return preparation{code: digest}
+}
+
+// awaits says that it is not known yet what the store has.
+func awaits(err error) string {
+	if errors.Is(err, source.ErrAsked) {
+		return "code: " + err.Error()
+	}
+	return "code: " + err.Error() + "; trying again"
 }
 
 // has reports whether a snapshot that was made before is still stored.

@@ -327,8 +327,8 @@ func ready(roles []v1alpha1.RoleStatus) string {
 	return fmt.Sprintf("%d/%d", running, wanted)
 }
 
-// news is an event to be told.
-type news struct{ kind, reason, action, note string }
+// tale is an event to be told.
+type tale struct{ kind, reason, action, note string }
 
 // reasonNodeLeaves is the reason of a job that was evicted for the sake of a node.
 const reasonNodeLeaves = "NodeLeaves"
@@ -341,37 +341,37 @@ func left(s *v1alpha1.TrainingJobStatus) bool {
 
 // happened compares a job with its new status: the few things that are worth
 // an event.
-func happened(job *v1alpha1.TrainingJob, after *v1alpha1.TrainingJobStatus) []news {
+func happened(job *v1alpha1.TrainingJob, after *v1alpha1.TrainingJobStatus) []tale {
 	before := &job.Status
-	var out []news
+	var out []tale
 	if before.StartTime == nil && after.StartTime != nil && after.FinishTime == nil {
 		note := fmt.Sprintf("its first member started; %s members run", after.Ready)
 		if alone(job) {
 			note = "it started"
 		}
-		out = append(out, news{corev1.EventTypeNormal, "Started", "Start", note})
+		out = append(out, tale{corev1.EventTypeNormal, "Started", "Start", note})
 	}
 	if after.Restarts > before.Restarts {
-		out = append(out, news{corev1.EventTypeWarning, "Restarted", "Restart", fmt.Sprintf("%d failures have been restarted so far", after.Restarts)})
+		out = append(out, tale{corev1.EventTypeWarning, "Restarted", "Restart", fmt.Sprintf("%d failures have been restarted so far", after.Restarts)})
 	}
 	if after.Evictions > before.Evictions {
-		out = append(out, news{corev1.EventTypeNormal, "Evicted", "Evict", short("it is stopped to make room for " + after.EvictedFor + ", and started again when there is room")})
+		out = append(out, tale{corev1.EventTypeNormal, "Evicted", "Evict", short("it is stopped to make room for " + after.EvictedFor + ", and started again when there is room")})
 	}
 	if left(after) && !left(before) {
-		out = append(out, news{corev1.EventTypeNormal, "Evicted", "Evict", short(meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionEvicted).Message)})
+		out = append(out, tale{corev1.EventTypeNormal, "Evicted", "Evict", short(meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionEvicted).Message)})
 	}
 	for i := max(0, len(after.GivenBack)-int(after.Shrunk-before.Shrunk)); after.Shrunk > before.Shrunk && i < len(after.GivenBack); i++ {
-		out = append(out, news{corev1.EventTypeNormal, "Shrunk", "GiveBack", short(givenBack(after.GivenBack[i]))})
+		out = append(out, tale{corev1.EventTypeNormal, "Shrunk", "GiveBack", short(givenBack(after.GivenBack[i]))})
 	}
 	if meta.IsStatusConditionFalse(after.Conditions, ConditionCurrent) && !meta.IsStatusConditionFalse(before.Conditions, ConditionCurrent) {
-		out = append(out, news{corev1.EventTypeWarning, "SpecChanged", "Follow", meta.FindStatusCondition(after.Conditions, ConditionCurrent).Message})
+		out = append(out, tale{corev1.EventTypeWarning, "SpecChanged", "Follow", meta.FindStatusCondition(after.Conditions, ConditionCurrent).Message})
 	}
 	if before.Phase != after.Phase {
 		switch after.Phase {
 		case v1alpha1.JobSucceeded:
-			out = append(out, news{corev1.EventTypeNormal, "Succeeded", "Finish", short(after.Message)})
+			out = append(out, tale{corev1.EventTypeNormal, "Succeeded", "Finish", short(after.Message)})
 		case v1alpha1.JobFailed:
-			out = append(out, news{corev1.EventTypeWarning, "Failed", "Finish", short(after.Message)})
+			out = append(out, tale{corev1.EventTypeWarning, "Failed", "Finish", short(after.Message)})
 		}
 	}
 	return out

@@ -149,6 +149,19 @@ func (d *Depot) Parcel(ctx context.Context, namespace, digest string) (*source.P
 	return k.parcel, nil
 }
 
+// recent is the list of a snapshot that was there a moment ago and whose use is
+// written down; nil where the shelf has to be asked.
+func (d *Depot) recent(namespace, digest string) *source.Parcel {
+	now := d.opts.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k, there := d.known[namespace+"/"+digest]
+	if !there || now.Sub(k.seen) > believe || now.Before(k.seen) || now.Sub(k.noted) > noteEvery {
+		return nil
+	}
+	return k.parcel
+}
+
 func (d *Depot) forget(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

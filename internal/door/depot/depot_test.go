@@ -229,16 +229,86 @@ func TestAShelfThatDoesNotAnswerSaysNothingOfTheCode(t *testing.T) {
 	r := newRig(t, Options{})
 	p := r.code(map[string]string{"train.py": "print(1)"})
 	r.send("ada", p, 0, hashes(p)...)
-	there := New(r.depot.opts).Sources()
+	there := r.sources(r.depot.opts)
 	r.depot.opts.Shelf = mute{r.depot.opts.Shelf}
-	if _, err := New(r.depot.opts).Sources().Contains("ada/job", p.Digest(), "train.py"); !errors.Is(err, source.ErrAway) || !errors.Is(err, errMute) {
+	if _, err := r.contains(r.sources(r.depot.opts), "ada/job", p.Digest()); !errors.Is(err, source.ErrAway) || !errors.Is(err, errMute) {
 		t.Errorf("of one that does not answer: %v", err)
 	}
-	if has, err := there.Contains("ada/job", p.Digest(), "train.py"); !has || err != nil {
+	if has, err := r.contains(there, "ada/job", p.Digest()); !has || err != nil {
 		t.Errorf("of one that does: %v %v", has, err)
 	}
-	if _, err := there.Contains("bob/job", p.Digest(), "train.py"); !errors.Is(err, ErrNotStored) || errors.Is(err, source.ErrAway) {
+	if _, err := r.contains(there, "bob/job", p.Digest()); !errors.Is(err, ErrNotStored) || errors.Is(err, source.ErrAway) {
 		t.Errorf("of one that has none: %v", err)
+	}
+	if has, err := there.Has("bob/job", p.Digest()); has || err != nil {
+		t.Errorf("has one that has none: %v %v", has, err)
+	}
+}
+
+// sources look at a shelf for as long as the test runs.
+func (r *rig) sources(o Options) *Sources {
+	s := New(o).Sources()
+	ctx, cancel := context.WithCancel(r.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Start(ctx) }()
+	r.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			r.Error(err)
+		}
+	})
+	return s
+}
+
+// contains asks, and once more when it is told to.
+func (r *rig) contains(s *Sources, owner, digest string) (bool, error) {
+	r.Helper()
+	if has, err := s.Contains(owner, digest, "train.py"); !errors.Is(err, source.ErrAsked) {
+		r.Fatalf("before the shelf was asked: %v %v", has, err)
+	}
+	<-s.Changes()
+	return s.Contains(owner, digest, "train.py")
+}
+
+// stuck is a shelf that answers once it is let go.
+type stuck struct {
+	shelf.Shelf
+	asked, free chan struct{}
+}
+
+func (s stuck) Get(ctx context.Context, key string) (io.ReadCloser, error) {
+	s.asked <- struct{}{}
+	<-s.free
+	return s.Shelf.Get(ctx, key)
+}
+
+// Who asks never waits for the shelf, which is asked once for all, and hears when
+// it has answered.
+func TestAskingDoesNotWaitForTheShelf(t *testing.T) {
+	r := newRig(t, Options{})
+	p := r.code(map[string]string{"train.py": "print(1)"})
+	r.send("ada", p, 0, hashes(p)...)
+	slow := stuck{r.depot.opts.Shelf, make(chan struct{}, 9), make(chan struct{})}
+	r.depot.opts.Shelf = slow
+	s := r.sources(r.depot.opts)
+	for _, owner := range []string{"ada/1", "ada/2", "ada/1"} {
+		if has, err := s.Has(owner, p.Digest()); has || !errors.Is(err, source.ErrAsked) {
+			t.Fatalf("%s: %v %v", owner, has, err)
+		}
+	}
+	<-slow.asked
+	if has, err := s.Has("ada/3", p.Digest()); has || !errors.Is(err, source.ErrAsked) {
+		t.Errorf("while it is asked: %v %v", has, err)
+	}
+	close(slow.free)
+	<-s.Changes()
+	for _, owner := range []string{"ada/1", "ada/3", "ada/4"} {
+		if has, err := s.Has(owner, p.Digest()); !has || err != nil {
+			t.Errorf("%s, once it has answered: %v %v", owner, has, err)
+		}
+	}
+	if len(slow.asked) > 0 {
+		t.Error("it was asked more than once")
 	}
 }
 

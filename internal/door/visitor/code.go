@@ -6,12 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 
 	"github.com/muster-dev/muster/internal/environment/source"
 )
 
-const tarKind = "application/x-tar"
+const (
+	tarKind = "application/x-tar"
+	// rounds is how often a snapshot is sent without becoming less.
+	rounds = 8
+)
 
 // Sent is what was sent of a snapshot.
 type Sent struct {
@@ -32,9 +37,10 @@ func (v *Visitor) Send(ctx context.Context, namespace string, store *source.Stor
 		return Sent{}, err
 	}
 	s := &sending{store: store, parcel: parcel, progress: progress}
-	// Once for what is missing, once with it; and again where something went
-	// meanwhile.
-	for range 4 {
+	// Once for what is missing, once with it; again where something went
+	// meanwhile; and for as long as it becomes less where others want a turn, too.
+	least := int64(math.MaxInt64)
+	for left := rounds; left > 0; left-- {
 		err := v.put(ctx, namespace, s)
 		var refused *Refused
 		switch {
@@ -43,8 +49,12 @@ func (v *Visitor) Send(ctx context.Context, namespace string, store *source.Stor
 		case !errors.As(err, &refused) || refused.Status != http.StatusConflict || !refused.ByDoor:
 			return Sent{}, err
 		}
-		if err := s.add(ctx, refused.Missing); err != nil {
+		missing, err := s.add(ctx, refused.Missing)
+		if err != nil {
 			return Sent{}, err
+		}
+		if missing < least {
+			least, left = missing, rounds
 		}
 	}
 	return Sent{}, fmt.Errorf("sending the code: Muster's manager asked for the same files again and again: is its store emptied by somebody else?")
@@ -74,7 +84,8 @@ func (v *Visitor) Fetch(ctx context.Context, namespace, digest, dst string) erro
 func (v *Visitor) put(ctx context.Context, namespace string, s *sending) error {
 	answer, err := v.knock(ctx, request{
 		method: http.MethodPut, namespace: namespace, path: "/code/" + s.parcel.Digest(), kind: tarKind,
-		body: func() (io.ReadCloser, error) { return s.body(ctx) },
+		body:  func() (io.ReadCloser, error) { return s.body(ctx) },
+		again: s.ask,
 	})
 	if err != nil {
 		return err
@@ -89,6 +100,8 @@ type sending struct {
 	contents []source.Content
 	progress func(done, total int64)
 	sent     Sent
+	// before are the bytes that arrived with earlier requests.
+	before int64
 	// written is closed once the body that was made last is written, or given up.
 	written chan struct{}
 }
@@ -107,28 +120,41 @@ func (s *sending) rest(ctx context.Context) error {
 	}
 }
 
-// add has contents be sent, too.
-func (s *sending) add(ctx context.Context, missing []string) error {
+// ask has the list alone be sent next: the door says what of it is still
+// missing.
+func (s *sending) ask(ctx context.Context) error {
 	if err := s.rest(ctx); err != nil {
 		return err
+	}
+	s.contents = nil
+	return nil
+}
+
+// add has contents be sent, too, and returns how many bytes they have.
+func (s *sending) add(ctx context.Context, missing []string) (int64, error) {
+	if err := s.rest(ctx); err != nil {
+		return 0, err
 	}
 	wanted := map[string]bool{}
 	for _, hash := range missing {
 		wanted[hash] = true
 	}
-	s.contents, s.sent = nil, Sent{}
+	s.contents = nil
+	var bytes int64
 	for _, c := range s.parcel.Contents() {
 		if wanted[c.Hash] {
 			s.contents = append(s.contents, c)
-			s.sent.Contents++
-			s.sent.Bytes += c.Size
+			bytes += c.Size
 			delete(wanted, c.Hash)
 		}
 	}
-	if len(wanted) > 0 || s.sent.Contents == 0 {
-		return fmt.Errorf("sending the code: Muster's manager asks for files that are not in it: is it of another version? `muster version` says")
+	if len(wanted) > 0 || len(s.contents) == 0 {
+		return 0, fmt.Errorf("sending the code: Muster's manager asks for files that are not in it: is it of another version? `muster version` says")
 	}
-	return nil
+	// What was missing at first is what is sent in the end.
+	s.sent.Contents, s.sent.Bytes = max(s.sent.Contents, len(s.contents)), max(s.sent.Bytes, bytes)
+	s.before = s.sent.Bytes - bytes
+	return bytes, nil
 }
 
 // body is the tar of the list and the contents, written while it is read.
@@ -155,7 +181,7 @@ func (s *sending) write(ctx context.Context, out io.Writer) error {
 	if _, err := archive.Write(data); err != nil {
 		return err
 	}
-	var done int64
+	done := s.before
 	for _, c := range s.contents {
 		if err := ctx.Err(); err != nil {
 			return err

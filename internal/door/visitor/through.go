@@ -39,6 +39,8 @@ type tokens struct {
 
 	mu   sync.Mutex
 	have map[string]string
+	// who is whose credentials these are; empty while that is not known.
+	who string
 }
 
 // of returns a token that speaks for a namespace.
@@ -74,10 +76,24 @@ func (t *tokens) of(ctx context.Context, namespace string, renew bool) (string, 
 
 func (t *tokens) ask(ctx context.Context, namespace string) (string, error) {
 	seconds := int64(tokenSeconds)
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{v1alpha1.DoorAudience}, ExpirationSeconds: &seconds}}
+	audiences := []string{v1alpha1.DoorAudience}
+	if who := t.name(ctx); who != "" {
+		audiences = append(audiences, v1alpha1.DoorUser+who)
+	}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences, ExpirationSeconds: &seconds}}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1alpha1.DoorAccount}}
 	if err := t.api.SubResource("token").Create(ctx, account, request); err != nil {
 		return "", err
 	}
 	return request.Status.Token, nil
+}
+
+// name is the name by which the API server knows who asks; empty where it does
+// not say.
+func (t *tokens) name(ctx context.Context) string {
+	review := &authenticationv1.SelfSubjectReview{}
+	if t.who == "" && t.api.Create(ctx, review) == nil {
+		t.who = review.Status.UserInfo.Username
+	}
+	return t.who
 }

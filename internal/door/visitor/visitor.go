@@ -65,7 +65,9 @@ type request struct {
 	path string
 	// body makes the body anew for each try; nil: none.
 	body func() (io.ReadCloser, error)
-	kind string
+	// again, if set, is called before a busy door is asked once more.
+	again func(context.Context) error
+	kind  string
 }
 
 // knock asks until there is an answer other than that the door is busy. The
@@ -92,6 +94,11 @@ func (v *Visitor) knock(ctx context.Context, r request) (*http.Response, error) 
 			timer.Stop()
 			return nil, err
 		case <-timer.C:
+		}
+		if r.again != nil {
+			if err := r.again(ctx); err != nil {
+				return nil, err
+			}
 		}
 	}
 }

@@ -40,6 +40,10 @@ var ErrNotStored = errors.New("not stored here")
 // stored.
 var ErrAway = errors.New("the store of code does not answer")
 
+// ErrAsked is returned, wrapped, where the store is being asked what it has, and
+// who wants to know is told once that is known.
+var ErrAsked = errors.New("the store is asked for it")
+
 // Open opens the store in dir, makes it where there is none (readable by its
 // owner alone), and removes what an interrupted writer left.
 func Open(dir string) (*Store, error) {
