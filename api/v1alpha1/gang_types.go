@@ -301,6 +301,13 @@ type GangStatus struct {
 	// +listType=atomic
 	// +optional
 	GivenBack []string `json:"givenBack,omitempty"`
+	// GivenBackUpTo is the number of the last planned of this attempt's further
+	// replicas that were given back, as the names of their Placements end. Up to
+	// it a Placement that nothing was made of is a request that came twice.
+	//
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	GivenBackUpTo string `json:"givenBackUpTo,omitempty"`
 	// GrowRefusals counts the further replicas in a row that a node or the API
 	// server did not take. It is 0 again once one runs.
 	//

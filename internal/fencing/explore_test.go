@@ -16,10 +16,25 @@ type label struct {
 // one. Among ten million states that happens once in 10^24 runs.
 type print [2]uint64
 
+// machine is a model that can be explored, with states of one kind.
+type machine[S comparable] interface {
+	initial() S
+	// successors calls emit with everything that can happen next.
+	successors(s *S, emit func(S, label))
+	// tidy removes from a state what can make no difference any more.
+	tidy(s *S)
+	// twins are a state and those that differ from it in names alone.
+	twins(s S) []S
+	// broken says what does not hold in a state; empty: everything does.
+	broken(s *S) string
+	// goal reports whether everything has come to its end.
+	goal(s *S) bool
+}
+
 // explorer visits every state that can be reached, breadth first, and keeps of
 // each its hash, how it was reached first, and what can follow.
-type explorer struct {
-	model model
+type explorer[S comparable] struct {
+	model machine[S]
 	seeds [2]maphash.Seed
 	known map[print]uint32
 	// from and nth say of each state which it was first reached from, and as
@@ -44,9 +59,9 @@ type result struct {
 	trace  []string
 }
 
-func explore(m model) result {
-	x := &explorer{model: m, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, known: map[print]uint32{}}
-	queue := []state{m.initial()}
+func explore[S comparable](m machine[S]) result {
+	x := &explorer[S]{model: m, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, known: map[print]uint32{}}
+	queue := []S{m.initial()}
 	x.number(queue[0], 0, 0)
 	for at := uint32(0); len(queue) > 0; at++ {
 		s := queue[0]
@@ -62,7 +77,7 @@ func explore(m model) result {
 		}
 		x.first = append(x.first, uint32(len(x.follow)))
 		nth := uint16(0)
-		m.successors(&s, func(next state, _ label) {
+		m.successors(&s, func(next S, _ label) {
 			m.tidy(&next)
 			i, fresh := x.number(next, at, nth)
 			nth++
@@ -80,7 +95,7 @@ func explore(m model) result {
 }
 
 // number returns a state's number, giving it one if it is new.
-func (x *explorer) number(s state, from uint32, nth uint16) (uint32, bool) {
+func (x *explorer[S]) number(s S, from uint32, nth uint16) (uint32, bool) {
 	key := x.print(s)
 	if i, ok := x.known[key]; ok {
 		return i, false
@@ -92,7 +107,7 @@ func (x *explorer) number(s state, from uint32, nth uint16) (uint32, bool) {
 }
 
 // print is the hash of a state, the same for all that differ in names alone.
-func (x *explorer) print(s state) print {
+func (x *explorer[S]) print(s S) print {
 	var out print
 	for i, twin := range x.model.twins(s) {
 		if h := maphash.Comparable(x.seeds[0], twin); i == 0 || h < out[0] {
@@ -104,7 +119,7 @@ func (x *explorer) print(s state) print {
 }
 
 // stuck returns the first state from which no goal can be reached.
-func (x *explorer) stuck() (uint32, bool) {
+func (x *explorer[S]) stuck() (uint32, bool) {
 	n := len(x.from)
 	start := make([]uint32, n+1)
 	for _, to := range x.follow {
@@ -144,7 +159,7 @@ func (x *explorer) stuck() (uint32, bool) {
 }
 
 // result tells the shortest way to a state.
-func (x *explorer) result(broken string, at uint32) result {
+func (x *explorer[S]) result(broken string, at uint32) result {
 	var way []uint16
 	for i := at; i != 0; i = x.from[i] {
 		way = append(way, x.nth[i])
@@ -153,7 +168,7 @@ func (x *explorer) result(broken string, at uint32) result {
 	s := x.model.initial()
 	for i := len(way) - 1; i >= 0; i-- {
 		nth, was := uint16(0), s
-		x.model.successors(&was, func(next state, l label) {
+		x.model.successors(&was, func(next S, l label) {
 			if nth == way[i] {
 				x.model.tidy(&next)
 				s = next

@@ -129,7 +129,9 @@ func Burns(attempt, late int32, holds bool) bool { return !holds && late > attem
 
 // Spent reports whether a Placement is of an attempt that was given back
 // already: a write that came twice. It starts nothing, and is undone.
-func Spent(attempt, late int32, holds bool) bool { return !holds && late <= attempt }
+func Spent(attempt, late int32, holds bool) bool {
+	return late < attempt || late == attempt && !holds
+}
 
 // Starts reports whether members of a Placement may be made, as far as its
 // gang is concerned. The gang must be read, past any cache, after the Placement
@@ -139,6 +141,30 @@ func Starts(attempt, placed int32, holds bool) bool {
 		return placed == attempt
 	}
 	return placed > attempt
+}
+
+// Growth numbers the Placements of further replicas in the order in which they
+// were planned: by the epoch of who planned one, and the how manieth of that
+// scheduler it is, from 1. The zero Growth comes before all.
+type Growth struct{ Epoch, Number int64 }
+
+// After reports whether a further replica was planned after another.
+func (g Growth) After(other Growth) bool {
+	return g.Epoch > other.Epoch || g.Epoch == other.Epoch && g.Number > other.Number
+}
+
+// Returned reports whether the Placement of a further replica is one that was
+// given back already in this attempt: a write that came twice. Mark is the last
+// planned of those that were given back, written down before any of them went;
+// the gang must be read, past any cache, after the Placement was seen. Known:
+// this very Placement, by UID, was found to be none before, or a member was
+// made from it.
+//
+// One that is seen for the first time after a later one was given back is taken
+// for one, too, and planned again. So a member may have been made from it after
+// all, and it is given back in the order of [Release].
+func Returned(mark, number Growth, known bool) bool {
+	return mark != (Growth{}) && !known && !number.After(mark)
 }
 
 // Drops reports whether a scheduler may forget a plan that its gang no longer

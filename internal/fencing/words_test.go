@@ -56,6 +56,7 @@ const (
 	starts
 	foreignStarts
 	foreignEnds
+	firstOfGrowth // and those of growth_test.go
 )
 
 func gangName(g int) string { return string(rune('A' + g)) }
@@ -64,6 +65,9 @@ func memberName(g, i int) string { return fmt.Sprintf("member %s-%d", gangName(g
 
 // String is the step in words.
 func (l label) String() string {
+	if l.kind >= firstOfGrowth {
+		return l.growth()
+	}
 	s := fmt.Sprintf("scheduler %d", l.a+1)
 	g := gangName(int(l.a))
 	of := gangName(int(l.b)) // where l.a is a scheduler

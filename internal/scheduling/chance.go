@@ -94,6 +94,9 @@ func (c *Core) chance(s *search, at *site, now Instant, per int) (chance, bool) 
 	// 1. Quickly: would everything that may go suffice?
 	most := free
 	for _, v := range at.here {
+		if most >= want {
+			break
+		}
 		if c.mayGo(v, s, now) {
 			most += v.milliAt(at)
 		}

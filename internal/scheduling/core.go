@@ -112,6 +112,9 @@ type Core struct {
 	promises []promise
 	// nominations are for what others were told to make room for.
 	nominations []promise
+	// inVain are the searches for victims that have found too few since anything
+	// was changed.
+	inVain []search
 	// budget is what evictions for shorter work may still lose, as of
 	// budgetAt, in milli GPUs x nanoseconds.
 	budget   float64

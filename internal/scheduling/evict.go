@@ -56,6 +56,7 @@ const notice = 10 * estimate.Minute
 // for the overdue, which may take the place of whatever has at least as long
 // to go; then for work that is much shorter than what it takes the place of.
 func (c *Core) evictions(now Instant, result *Result) {
+	c.inVain = c.inVain[:0]
 	var entitled, shorter []*entry
 	for _, e := range c.waiting {
 		if c.notNow(e, now) != nil || c.nominated(e) || c.barred(e) {
@@ -158,9 +159,14 @@ func (c *Core) gainful(e *entry, now Instant, cause Cause, gain float64) *search
 // work only such as goes on from where it was saved, is of the same queue and
 // no more important, was not evicted too often, and still has long to go.
 func (c *Core) mayGo(v *entry, s *search, now Instant) bool {
+	if !s.entitled() && (v.queue != s.wants.queue || v.req.Priority > s.wants.req.Priority) {
+		return false // most are told apart by this, which costs least
+	}
 	least := c.options.MinRun
-	if own := estimate.Span(c.tree.MinRunTime(v.queue)); own > 0 && s.cause == ForGuarantee {
-		least = own
+	if s.cause == ForGuarantee {
+		if own := estimate.Span(c.tree.MinRunTime(v.queue)); own > 0 {
+			least = own
+		}
 	}
 	if v.req.Pod || v.leaving(now) || now.since(v.began()) < least || v.req.UID == s.wants.req.extends {
 		return false
@@ -174,10 +180,7 @@ func (c *Core) mayGo(v *entry, s *search, now Instant) bool {
 		}
 		return s.from == nil || owes(v, s.from)
 	}
-	if !v.req.Resumes || v.req.Priority > s.wants.req.Priority || v.queue != s.wants.queue || len(v.held) != 1 {
-		return false
-	}
-	if v.req.Evictions >= c.options.MaxEvictions {
+	if !v.req.Resumes || len(v.held) != 1 || v.req.Evictions >= c.options.MaxEvictions {
 		return false
 	}
 	return float64(c.left(v, now)) >= s.gain*float64(s.need+c.lost(v, now))
@@ -243,6 +246,7 @@ func (c *Core) evictFor(s *search, now Instant, result *Result) {
 	if len(victims) == 0 {
 		return
 	}
+	c.inVain = c.inVain[:0]
 	back, nodes, ok := c.beside(s, victims)
 	if !ok || !s.entitled() && !c.afford(victims, now) {
 		return
@@ -314,8 +318,12 @@ func (c *Core) onNodes(s *search, now Instant) []*entry {
 	if len(e.asks) != 1 || e.req.Roles[0].GPUs == 0 || len(e.req.Roles[0].FixedPorts) > 0 {
 		return nil
 	}
+	if c.futile(s) {
+		return nil
+	}
 	chances := c.suffice(e, c.chances(s, now))
 	if chances == nil {
+		c.inVain = append(c.inVain, *s)
 		return nil
 	}
 	victims := distinct(chances)

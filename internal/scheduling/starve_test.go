@@ -14,6 +14,8 @@ import (
 type stream struct {
 	name   string
 	queues []queue.Spec
+	// pods is how many a quota of the namespace allows; 0: there is none.
+	pods int64
 	// gang is what waits; small is what arrives all the time, and longest how
 	// long the longest of it runs.
 	gang    Request
@@ -72,6 +74,9 @@ func (s *stream) startsAfter(t *testing.T, seed uint64, arrivals int) estimate.S
 		for len(c.waiting) < 30 {
 			arrive()
 		}
+		if s.pods > 0 {
+			c.SetQuotas([]Quota{quotaOf("pods", QuotaTerm{Resource: "pods", Hard: s.pods, Used: heldMembers(c)})})
+		}
 		for _, p := range c.Decide(now).Plans {
 			if p.UID == g.UID {
 				return now.since(g.Created)
@@ -81,6 +86,15 @@ func (s *stream) startsAfter(t *testing.T, seed uint64, arrivals int) estimate.S
 	}
 	t.Fatalf("seed %d: it did not start in %d h among %d arrivals", seed, now.since(g.Created)/estimate.Hour, next)
 	return 0
+}
+
+// heldMembers is how many members run, as the API server counts their pods.
+func heldMembers(c *Core) int64 {
+	n := int64(0)
+	for _, e := range c.running {
+		n += int64(len(e.held))
+	}
+	return n
 }
 
 // A gang of the whole cluster starts within a bound that does not depend on
@@ -126,6 +140,7 @@ func TestNothingStarves(t *testing.T) {
 		{name: "as much as its queue may have", queues: limit, gang: atLimit, small: inQueue("vision", honest(1, 2*estimate.Hour)), longest: 2 * estimate.Hour},
 		{name: "the whole cluster, in a queue", queues: limit, gang: wholeInQueue, small: inQueue("nlp", honest(1, 2*estimate.Hour)), longest: 2 * estimate.Hour},
 		{name: "the whole cluster, among other queues", queues: limit, gang: wholeInQueue, small: inQueue("default", honest(1, 2*estimate.Hour)), longest: 2 * estimate.Hour},
+		{name: "most of a quota", pods: 12, gang: gang("ten").role("worker", 10, 1).obj(), small: honest(1, 2*estimate.Hour), longest: 2 * estimate.Hour},
 		{name: "beside one that never fits", gang: whole, small: func(i int, rng *rand.Rand) (Request, estimate.Span) {
 			if i == 0 {
 				return gang("").role("worker", 9, 8).obj(), estimate.Hour

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/fencing"
 	"github.com/muster-dev/muster/internal/scheduling"
 )
 
@@ -89,7 +90,7 @@ func extensionOf(g *v1alpha1.Gang, growth scheduling.Growth, epoch, number int64
 	plan := scheduling.Plan{Key: growth.Key, UID: growth.UID, Attempt: growth.Attempt, Members: []scheduling.Assignment{growth.Member}}
 	p := placementOf(g, plan, epoch, now)
 	p.Spec.Extends = p.Name
-	p.Name = fmt.Sprintf("%s.%s-%d.%d-%d", p.Name, growth.Member.Role, growth.Member.Index, epoch, number)
+	p.Name = fmt.Sprintf("%s.%s-%d.%s", p.Name, growth.Member.Role, growth.Member.Index, fencing.Growth{Epoch: epoch, Number: number})
 	return p
 }
 

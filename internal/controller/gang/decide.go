@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
@@ -36,6 +37,9 @@ type observed struct {
 	// undecided is true while a scheduler that takes over has not said whether
 	// a placement of the gang is void.
 	undecided bool
+	// returned are, by UID, the extensions that came a second time after they
+	// were given back.
+	returned map[types.UID]bool
 	// extensions are the placements of further replicas of an elastic gang, of
 	// whatever attempt.
 	extensions []*v1alpha1.Placement
@@ -157,6 +161,7 @@ func (o observed) accept(s *v1alpha1.GangStatus) {
 		s.Phase = v1alpha1.GangPlanned
 		s.Message = ""
 		s.NotBefore = nil
+		s.GivenBackUpTo = ""
 	}
 }
 

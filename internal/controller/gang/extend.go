@@ -13,11 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/fencing"
 )
-
-// maxGivenBack is how many replicas that were given back are named in the
-// status.
-const maxGivenBack = 16
 
 // place is a member and the placement that names it: that of the attempt, or
 // one that extends it.
@@ -49,9 +46,18 @@ func (o observed) madeFrom(p *v1alpha1.Placement) *corev1.Pod {
 	return nil
 }
 
+// madeOf reports whether a pod was made of this very extension, and not of
+// another of its name.
+func (o observed) madeOf(p *v1alpha1.Placement) bool {
+	return slices.ContainsFunc(o.pods, func(pod *corev1.Pod) bool {
+		return pod.Annotations[v1alpha1.AnnotationPlacement] == fencing.Origin(p)
+	})
+}
+
 // staying are the extensions that hold a member of the present attempt: whole,
-// not ordered back, of a member that is not done and has no other place. Where
-// two name one member, it is the one that has a pod, else the older.
+// not ordered back, not come twice, of a member that is not done and has no
+// other place. Where two name one member, it is the one that has a pod, else the
+// older.
 func (o observed) staying(s *v1alpha1.GangStatus) []*v1alpha1.Placement {
 	if o.placement == nil {
 		return nil
@@ -72,7 +78,7 @@ func (o observed) staying(s *v1alpha1.GangStatus) []*v1alpha1.Placement {
 	})
 	var out []*v1alpha1.Placement
 	for _, p := range candidates {
-		if p.DeletionTimestamp != nil || p.Spec.Attempt != o.placement.Spec.Attempt || p.Spec.Extends != o.placement.Name || !o.fits(p) || o.refused(p) {
+		if p.DeletionTimestamp != nil || p.Spec.Attempt != o.placement.Spec.Attempt || p.Spec.Extends != o.placement.Name || !o.fits(p) || o.refused(p) || o.returned[p.UID] {
 			continue
 		}
 		name := memberName(p.Spec.Members[0].Role, p.Spec.Members[0].Index)
@@ -206,106 +212,6 @@ func grown(s *v1alpha1.GangStatus, p *v1alpha1.Placement) {
 	if strings.HasSuffix(s.Message, goesOn) {
 		s.Message = ""
 	}
-}
-
-// shrink decides what becomes of the extensions that do not stay, and of pods
-// whose extension is gone. An attempt that ends gives all of them back with its
-// own placement.
-//
-// That a replica was given back is counted once, by the UID of its placement,
-// before the placement is let go.
-func (o observed) shrink(d *decision) {
-	s := &d.status
-	ending := d.release || s.Phase == v1alpha1.GangDraining
-	stays := map[string]bool{}
-	if !ending && holdsNow(s) {
-		for _, p := range o.staying(s) {
-			stays[p.Name] = true
-		}
-	}
-	known := map[string]bool{}
-	for _, p := range o.extensions {
-		known[p.Name] = true
-		if ending || stays[p.Name] {
-			continue
-		}
-		pod := o.madeFrom(p)
-		if p.DeletionTimestamp == nil {
-			d.recall = append(d.recall, p)
-		} else if p.Spec.Attempt == s.Attempt {
-			o.countShrunk(s, p)
-		}
-		if pod != nil && !o.isDone(s, pod) {
-			if pod.DeletionTimestamp == nil {
-				d.remove = append(d.remove, pod)
-			}
-			continue // it is let go once the pod is gone
-		}
-		d.drop = append(d.drop, p)
-	}
-	o.forgetShrunk(s)
-	if ending {
-		return
-	}
-	for _, pod := range o.pods {
-		if name := pod.Annotations[v1alpha1.AnnotationExtension]; name != "" && !known[name] && !ended(pod) && pod.DeletionTimestamp == nil {
-			d.remove = append(d.remove, pod)
-		}
-	}
-}
-
-// holdsNow reports whether a status says that an attempt is under way.
-func holdsNow(s *v1alpha1.GangStatus) bool {
-	switch s.Phase {
-	case v1alpha1.GangPlanned, v1alpha1.GangStarting, v1alpha1.GangRunning:
-		return true
-	}
-	return false
-}
-
-// isDone reports whether a pod ended well and is of a member that is done.
-func (o observed) isDone(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
-	return ended(p) && slices.Contains(s.Done, nameOf(p))
-}
-
-// countShrunk counts a replica that was ordered back, unless it was done before
-// it was told so, or was never a member.
-func (o observed) countShrunk(s *v1alpha1.GangStatus, p *v1alpha1.Placement) {
-	if len(p.Spec.Members) != 1 || slices.Contains(s.Counted, countedPrefix+string(p.UID)) {
-		return
-	}
-	m := p.Spec.Members[0]
-	name := memberName(m.Role, m.Index)
-	whom := p.Annotations[v1alpha1.AnnotationGiveBack]
-	if slices.Contains(s.Done, name) || o.refused(p) || p.Annotations[v1alpha1.AnnotationRecalled] != "" {
-		return
-	}
-	if whom == "" {
-		whom = "nobody that is known: its placement was deleted"
-	}
-	s.Counted = append(s.Counted, countedPrefix+string(p.UID))
-	s.Shrunk++
-	s.GivenBack = append(s.GivenBack, name+" for "+whom)
-	if n := len(s.GivenBack) - maxGivenBack; n > 0 {
-		s.GivenBack = slices.Clone(s.GivenBack[n:])
-	}
-	for i := range s.Roles {
-		if s.Roles[i].Name == m.Role {
-			s.Roles[i].Shrunk++
-		}
-	}
-}
-
-// countedPrefix tells the UIDs of placements from those of pods, among what is
-// counted.
-const countedPrefix = "placement/"
-
-// forgetShrunk drops the UIDs of placements that are gone.
-func (o observed) forgetShrunk(s *v1alpha1.GangStatus) {
-	s.Counted = slices.DeleteFunc(s.Counted, func(counted string) bool {
-		uid, is := strings.CutPrefix(counted, countedPrefix)
-		return is && !slices.ContainsFunc(o.extensions, func(p *v1alpha1.Placement) bool { return string(p.UID) == uid })
-	})
 }
 
 // recall orders back, on this controller's own account, extensions that do not

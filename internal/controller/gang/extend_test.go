@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -349,5 +350,73 @@ func TestAnExtensionIsLetGoPastTheCache(t *testing.T) {
 	g.Status.Done = append(g.Status.Done, "worker-3")
 	if gone, err = w.ctl.letGo(ctx, g, last()); !gone || err != nil || last() != nil {
 		t.Fatalf("not let go: %v, %v", gone, err)
+	}
+}
+
+// TestAFurtherReplicaThatCameTwice lets a request for one arrive again after
+// what came of the first was given back, and its GPU given to another gang.
+func TestAFurtherReplicaThatCameTwice(t *testing.T) {
+	for name, forgets := range map[string]bool{"the controller was there": false, "the controller is new": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, fault{})
+			ctx := t.Context()
+			w.must(w.api.Create(ctx, elasticGang()))
+			w.runs(4)
+			var again *v1alpha1.Placement
+			for _, p := range w.placements(ctx) {
+				if p.Spec.Extends != "" && p.Spec.Members[0].Index == 3 {
+					again = &v1alpha1.Placement{
+						ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: "again", Labels: p.Labels, Finalizers: p.Finalizers},
+						Spec:       p.Spec,
+					}
+				}
+			}
+			w.other()
+			w.until("the other is placed", w.otherPlaced)
+			w.runs(2)
+			w.must(w.api.Create(ctx, again))
+			if forgets {
+				w.boot()
+			}
+			for range 5 { // without a look at who holds what: it names what the other holds
+				_, err := w.ctl.Reconcile(ctx, ctrl.Request{NamespacedName: w.key})
+				w.must(err)
+				if slices.ContainsFunc(w.pods(ctx), func(p corev1.Pod) bool { return p.Name == "resnet-worker-3" }) {
+					t.Fatal("a member was made of it")
+				}
+			}
+			if slices.ContainsFunc(w.placements(ctx), func(p v1alpha1.Placement) bool { return p.UID == "again" }) {
+				t.Fatal("it holds its GPU still")
+			}
+			w.otherEnds()
+			w.runs(4)
+			w.shrunk("worker-2 for vision/bert", "worker-3 for vision/bert")
+		})
+	}
+}
+
+// A controller that begins anew keeps the members that were added before those
+// that were given back.
+func TestWhatWasAddedEarlierStaysAfterARestart(t *testing.T) {
+	w := newWorld(t, fault{})
+	w.must(w.api.Create(t.Context(), elasticGang()))
+	w.runs(4)
+	w.other()
+	w.until("the other is placed", w.otherPlaced)
+	w.runs(2)
+	uids := func() string {
+		var out []string
+		for _, p := range w.pods(t.Context()) {
+			out = append(out, p.Name+" "+string(p.UID))
+		}
+		return strings.Join(out, ", ")
+	}
+	before := uids()
+	w.boot()
+	for range 5 {
+		w.round()
+	}
+	if after := uids(); after != before {
+		t.Errorf("members %s; were %s", after, before)
 	}
 }

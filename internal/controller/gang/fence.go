@@ -14,16 +14,16 @@ import (
 
 // judge returns the placements that may be acted on: those that every later
 // scheduler will adopt. It notes in what was observed those that came too late,
-// and whether any is undecided.
+// whether any is undecided, and which came twice.
 func (c *Controller) judge(ctx context.Context, key types.NamespacedName, o *observed, placements []v1alpha1.Placement) ([]v1alpha1.Placement, error) {
-	o.late, o.undecided = nil, false
+	o.late, o.undecided, o.returned = nil, false, nil
 	var out []v1alpha1.Placement
 	for i := range placements {
 		p := &placements[i]
 		if p.Spec.GangUID != o.gang.UID {
 			continue // released as a stranger's
 		}
-		verdict, err := c.verdict(ctx, key, o.gang, p)
+		verdict, err := c.verdict(ctx, key, o, p)
 		if err != nil {
 			return nil, err
 		}
@@ -42,7 +42,8 @@ func (c *Controller) judge(ctx context.Context, key types.NamespacedName, o *obs
 // verdict judges a placement that was seen, by what the fence and the gang are
 // after that. One that was found valid stays so until its attempt is given
 // back. What comes twice after that is as good as void.
-func (c *Controller) verdict(ctx context.Context, key types.NamespacedName, g *v1alpha1.Gang, p *v1alpha1.Placement) (fencing.Verdict, error) {
+func (c *Controller) verdict(ctx context.Context, key types.NamespacedName, o *observed, p *v1alpha1.Placement) (fencing.Verdict, error) {
+	g := o.gang
 	spent := fencing.Spent(g.Status.Attempt, p.Spec.Attempt, busy(g))
 	if c.isValid(key, p.UID) && !spent {
 		return fencing.Valid, nil
@@ -70,7 +71,7 @@ func (c *Controller) verdict(ctx context.Context, key types.NamespacedName, g *v
 	if spent {
 		return fencing.Void, nil
 	}
-	return c.starts(ctx, key, g, p)
+	return c.starts(ctx, key, o, p)
 }
 
 // gone is the verdict on a placement that the cache still shows.
@@ -83,9 +84,9 @@ func gone(spent bool) fencing.Verdict {
 
 // starts is the verdict on a placement that is valid as far as the fence goes:
 // members may be made of it if the gang, read past the cache, has not given
-// back its attempt.
-func (c *Controller) starts(ctx context.Context, key types.NamespacedName, g *v1alpha1.Gang, p *v1alpha1.Placement) (fencing.Verdict, error) {
-	now := &v1alpha1.Gang{}
+// back its attempt, or that of a further replica the replica.
+func (c *Controller) starts(ctx context.Context, key types.NamespacedName, o *observed, p *v1alpha1.Placement) (fencing.Verdict, error) {
+	g, now := o.gang, &v1alpha1.Gang{}
 	err := c.options.Live.Get(ctx, key, now)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -96,6 +97,12 @@ func (c *Controller) starts(ctx context.Context, key types.NamespacedName, g *v1
 		return fencing.Undecided, nil // the cache is behind
 	case !fencing.Starts(now.Status.Attempt, p.Spec.Attempt, busy(now)):
 		return fencing.Valid, nil // it holds, but starts nothing: see attemptIsLive
+	case p.Spec.Extends != "" && fencing.Returned(fencing.ParseGrowth(now.Status.GivenBackUpTo), fencing.GrowthOf(p), o.madeOf(p)):
+		if o.returned == nil {
+			o.returned = map[types.UID]bool{}
+		}
+		o.returned[p.UID] = true
+		return fencing.Valid, nil // it holds until it is given back: see shrink
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -98,6 +98,25 @@ func TestPlacementThatCameTwice(t *testing.T) {
 	}
 }
 
+// TestPlacementThatCameTwiceDuringALaterAttempt lets it arrive while a later
+// attempt runs on what it names.
+func TestPlacementThatCameTwiceDuringALaterAttempt(t *testing.T) {
+	w := newWorld(t, fault{})
+	w.must(w.api.Create(t.Context(), testGang()))
+	w.phase(v1alpha1.GangRunning)
+	w.evict("1")
+	w.until("the second attempt runs", func() bool {
+		s := w.gang(t.Context()).Status
+		return s.Attempt == 2 && s.Phase == v1alpha1.GangRunning
+	})
+	w.must(w.api.Create(t.Context(), latePlacement(1, 1)))
+	w.until("the late one undone", func() bool { return len(w.placements(t.Context())) == 1 })
+	w.holdsAll()
+	if s := w.gang(t.Context()).Status; s.Attempt != 2 || s.Phase != v1alpha1.GangRunning {
+		t.Errorf("attempt %d is %s; want the second to run on", s.Attempt, s.Phase)
+	}
+}
+
 // TestReleaseMarksFirst gives back an attempt whose member is made in the
 // middle of it, by a request that was under way.
 func TestReleaseMarksFirst(t *testing.T) {

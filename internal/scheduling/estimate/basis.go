@@ -27,7 +27,7 @@ func (b *Book) Basis(e Evidence) Basis {
 		return BasisDeclared
 	case e.Limit > 0:
 		for _, group := range e.Like {
-			if c := b.ratios[group]; c != nil && c.n >= prior {
+			if d := b.ratios[group]; d != nil && d.ratios.n >= prior {
 				return BasisHistory
 			}
 		}

@@ -40,10 +40,14 @@ const (
 // Book is what was learned from work that has ended. The zero value has
 // learned nothing. It is used by one goroutine at a time.
 type Book struct {
-	times   map[string]*counts
-	ratios  map[string]*counts
-	all     counts
-	allSaid counts
+	times  map[string]*counts
+	ratios map[string]*declarations
+	all    counts
+	// allSaid are the declarations of all, and bySize their ratios by how much
+	// was declared: short ones are overrun, long ones are not, and some are what
+	// everybody says.
+	allSaid declarations
+	bySize  [size]*counts
 	// claims are how reports of progress came true: early ones, and settled ones.
 	claims  [2]claims
 	version int
@@ -53,6 +57,15 @@ type Book struct {
 type counts struct {
 	w weights
 	n float64
+}
+
+// declarations are what declarations came to: the ratios of the true run times
+// to them, and how much was declared.
+type declarations struct{ ratios, said counts }
+
+func (d *declarations) add(ratio, said int) {
+	d.ratios.add(ratio)
+	d.said.add(said)
 }
 
 func (c *counts) add(i int) {
@@ -89,7 +102,7 @@ func (b *Book) Observe(e Evidence, ran Span) {
 	}
 	b.version++
 	if b.times == nil {
-		b.times, b.ratios = map[string]*counts{}, map[string]*counts{}
+		b.times, b.ratios = map[string]*counts{}, map[string]*declarations{}
 	}
 	at := bucket(ran)
 	b.all.add(at)
@@ -103,19 +116,23 @@ func (b *Book) Observe(e Evidence, ran Span) {
 	if !ok {
 		return
 	}
-	at = ratioBucket(ran, said)
-	b.allSaid.add(at)
+	at, declared := ratioBucket(ran, said), bucket(said)
+	b.allSaid.add(at, declared)
+	if b.bySize[declared] == nil {
+		b.bySize[declared] = &counts{}
+	}
+	b.bySize[declared].add(at)
 	for _, group := range e.Like {
-		if c := remember(b.ratios, group); c != nil {
-			c.add(at)
+		if d := remember(b.ratios, group); d != nil {
+			d.add(at, declared)
 		}
 	}
 }
 
-func remember(groups map[string]*counts, name string) *counts {
+func remember[T any](groups map[string]*T, name string) *T {
 	c := groups[name]
 	if c == nil && len(groups) < maxGroups {
-		c = &counts{}
+		c = new(T)
 		groups[name] = c
 	}
 	return c
@@ -160,12 +177,14 @@ func (b *Book) unreported(e Evidence) Estimate {
 // calibrated reads a declaration by what declarations came to.
 func (b *Book) calibrated(e Evidence, said Span) Estimate {
 	wide := trust()
-	r := b.allSaid.over(&wide)
+	all := b.allSaid.ratios.over(&wide)
+	r, mix := all, b.allSaid.said.over(&weights{})
 	for i := len(e.Like) - 1; i >= 0; i-- {
-		if c := b.ratios[e.Like[i]]; c != nil {
-			r = c.over(&r)
+		if d := b.ratios[e.Like[i]]; d != nil {
+			r, mix = d.ratios.over(&r), d.said.over(&mix)
 		}
 	}
+	b.bySaid(&r, &mix, &all, bucket(said))
 	// Shift the ratios to the declared time; what falls off the grid stays at
 	// its ends, and what is beyond the limit cannot be.
 	var out Estimate
@@ -178,6 +197,34 @@ func (b *Book) calibrated(e Evidence, said Span) Estimate {
 		out.w[min(last, max(0, i+shift))] += r[i]
 	}
 	return out
+}
+
+// bySaid turns what a group's declarations come to into what those of one size
+// do: by how what all of that size come to differs from what all of the sizes
+// come to that the group declares, mix being how much of each. A group that
+// declares but one size is taken at its own word; of one that declares like all
+// others, the size decides. What few have declared tells little.
+func (b *Book) bySaid(r, mix, all *weights, said int) {
+	c, total := b.bySize[said], mix.sum()
+	if c == nil || total <= 0 {
+		return
+	}
+	var expected weights
+	for i, of := range b.bySize {
+		if of == nil || mix[i] <= 0 {
+			continue
+		}
+		for k, x := range of.over(all) {
+			expected[k] += x * mix[i] / total
+		}
+	}
+	here, known := c.over(all), c.n/(c.n+prior)
+	for k := range r {
+		if expected[k] > 0 {
+			r[k] *= 1 - known + known*here[k]/expected[k]
+		}
+	}
+	*r = normalised(*r)
 }
 
 // trust is what a declaration is taken to mean before anything was learned:

@@ -8,7 +8,8 @@
 // square root of two. What owners declare is not believed but calibrated: the
 // book counts the ratio of the true run time to the declared one, for each
 // group of work and for all of it, so that an owner who always says "ten
-// hours" for ten minutes is read as saying ten minutes. Without a declaration
+// hours" for ten minutes is read as saying ten minutes, and for each size of
+// declaration, for short ones are overrun and long ones are not. Without one
 // the book falls back on the run times of like work, the most specific group
 // first (its own counts, with the next wider group as the prior), as QSSF
 // does with user and name ("Characterization and prediction of deep learning

@@ -187,6 +187,42 @@ func TestDeclarationsAreCalibrated(t *testing.T) {
 	}
 }
 
+// What declarations come to depends on how much is declared: here what is said
+// to take one hour takes eight, and what is said to take ten takes a half.
+func TestDeclarationsAreReadByTheirSize(t *testing.T) {
+	var b Book
+	all := []string{"all"}
+	brief, quick := []string{"user/brief", "all"}, []string{"user/quick", "all"}
+	for range 100 {
+		b.Observe(Evidence{Like: all, Declared: Hour}, 8*Hour)
+		b.Observe(Evidence{Like: all, Declared: 10 * Hour}, 30*Minute)
+		// One needs a quarter of what others do who say so; another always says
+		// ten hours, and is right.
+		b.Observe(Evidence{Like: brief, Declared: 10 * Hour}, 8*Minute)
+		b.Observe(Evidence{Like: quick, Declared: 10 * Hour}, 10*Hour)
+	}
+	for _, tt := range []struct {
+		name     string
+		like     []string
+		declared Span
+		low, top Span
+	}{
+		{"short ones are overrun", all, Hour, 5 * Hour, 9 * Hour},
+		{"one who always says the same is believed", quick, 10 * Hour, 6 * Hour, 11 * Hour},
+		{"one whose are shorter still", brief, 10 * Hour, 5 * Minute, 15 * Minute},
+		{"he, too, overruns short ones", brief, Hour, 5 * Hour, 9 * Hour},
+	} {
+		x := b.Estimate(Evidence{Like: tt.like, Declared: tt.declared})
+		if got := x.Quantile(0, 0.5); got < tt.low || got > tt.top {
+			t.Errorf("%s: the median is %d min, want %d to %d", tt.name, got/Minute, tt.low/Minute, tt.top/Minute)
+		}
+	}
+	long := b.Estimate(Evidence{Like: []string{"user/new", "all"}, Declared: 10 * Hour})
+	if got := long.Quantile(0, 0.9); got > 12*Hour {
+		t.Errorf("long ones of one who is new: 90 %% end within %d min, want 12 h at most: they are not overrun", got/Minute)
+	}
+}
+
 func TestNothingRunsBeyondItsLimit(t *testing.T) {
 	var b Book
 	e := Evidence{Declared: Hour, Limit: Hour}
