@@ -1,0 +1,392 @@
+package data
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/commit"
+	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/pack"
+	"github.com/muster-dev/muster/internal/data/ref"
+)
+
+// condemnedPrefix is what the keys of all lists of condemned objects begin with.
+const condemnedPrefix = "condemned/"
+
+// CollectOptions say what a collection may remove.
+type CollectOptions struct {
+	// Heads are those of every dataset in the store: what none of them leads to, and
+	// no lease pins, is removed.
+	Heads []ref.Heads
+	// DryRun removes nothing, and says what would go.
+	DryRun bool
+	// Grace is how long after it was stored an object stays whatever leads to it.
+	// Default: none; leases protect what is being written.
+	Grace time.Duration
+	// Settle is how long the collection waits between saying what it is about to
+	// remove and removing it. Give more than it takes for a bucket's lists to show
+	// what was stored. Default: none.
+	Settle time.Duration
+}
+
+// CollectReport is what a collection did.
+type CollectReport struct {
+	// Packs, Commits and Bytes were removed, or would be.
+	Packs, Commits int
+	Bytes          int64
+	// Waiting are objects that nothing leads to and that stay for now, since
+	// somebody who still writes may refer to them.
+	Waiting int
+	// Kept are the packs that stay, KeptBytes how much they are.
+	Kept      int
+	KeptBytes int64
+}
+
+// sentence is what is written of objects that are about to be removed.
+type sentence struct {
+	Objects []string `json:"objects"`
+}
+
+// condemned are the keys of all objects that a collection is about to remove.
+func (s *Store) condemned(ctx context.Context) (map[string]bool, error) {
+	all, err := s.sentences(ctx)
+	found := map[string]bool{}
+	for _, v := range all {
+		for _, key := range v.objects {
+			found[key] = true
+		}
+	}
+	return found, err
+}
+
+// verdict is one sentence that was found.
+type verdict struct {
+	key     string
+	since   time.Time
+	objects []string
+}
+
+func (s *Store) sentences(ctx context.Context) ([]verdict, error) {
+	var all []verdict
+	err := s.backend.List(ctx, condemnedPrefix, func(i backend.Info) error {
+		text, err := backend.Read(ctx, s.backend, i.Key)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // carried out meanwhile
+		}
+		var said sentence
+		if err == nil {
+			err = json.Unmarshal(text, &said)
+		}
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", i.Key, err)
+		}
+		all = append(all, verdict{key: i.Key, since: i.Stored, objects: said.Objects})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("looking for what is being collected: %w", err)
+	}
+	return all, nil
+}
+
+// collection is one run of the collector.
+type collection struct {
+	*Store
+	o       CollectOptions
+	objects map[string]backend.Info // packs and commits, as they were listed
+	reach   *reach
+	report  CollectReport
+}
+
+// Collect removes what no head leads to and no lease pins. Killed at any moment, it
+// leaves a list of what it was about to remove, which the next one goes on with.
+// Any number may run at once.
+func (s *Store) Collect(ctx context.Context, o CollectOptions) (CollectReport, error) {
+	c := &collection{Store: s, o: o, reach: s.newReach(), objects: map[string]backend.Info{}}
+	if err := c.run(ctx); err != nil {
+		return c.report, fmt.Errorf("collecting what nobody needs: %w", err)
+	}
+	return c.report, nil
+}
+
+func (c *collection) run(ctx context.Context) error {
+	// 1. What time it is for the backend, and who lives.
+	now, err := c.now(ctx)
+	if err != nil {
+		return err
+	}
+	live, err := c.leases(ctx, now)
+	if err != nil {
+		return err
+	}
+	// 2. What was stored before all of them, and is not reached.
+	cutoff := now.Add(-c.slack)
+	for _, l := range live {
+		cutoff = earlier(cutoff, l.Started.Add(-c.slack))
+	}
+	cutoff = earlier(cutoff, now.Add(-c.o.Grace))
+	old, err := c.sentences(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.list(ctx); err != nil {
+		return err
+	}
+	garbage, err := c.garbage(ctx, live, cutoff)
+	if err != nil {
+		return err
+	}
+	c.count(garbage)
+	if c.o.DryRun || len(garbage) == 0 && len(old) == 0 {
+		return nil
+	}
+	// 3. That is said to everybody who begins to write from now on.
+	verdicts, err := c.condemn(ctx, old, garbage)
+	if err != nil {
+		return err
+	}
+	if err := wait(ctx, c.o.Settle); err != nil {
+		return err
+	}
+	// 4. Who has begun before may refer to it: their leases, what they pinned and
+	// where heads are now. A writer that ended between two of these looks is seen by
+	// the one or the other.
+	blockers, err := c.look(ctx)
+	if err != nil {
+		return err
+	}
+	// 5. What still is not reached, and nobody may refer to, goes.
+	return c.execute(ctx, verdicts, blockers)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// now is the backend's own time.
+func (c *collection) now(ctx context.Context) (time.Time, error) {
+	key := "probes/" + rand.Text()
+	if err := c.backend.Put(ctx, key, nil); err != nil {
+		return time.Time{}, err
+	}
+	info, err := c.backend.Stat(ctx, key)
+	return info.Stored, errors.Join(err, c.backend.Delete(ctx, key))
+}
+
+// list finds all packs and commits.
+func (c *collection) list(ctx context.Context) error {
+	for _, prefix := range []string{pack.Prefix, commit.Prefix} {
+		err := c.backend.List(ctx, prefix, func(i backend.Info) error {
+			c.objects[i.Key] = i
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// garbage is what was stored before the cutoff and is not reached from heads,
+// leases, and commits that are younger.
+func (c *collection) garbage(ctx context.Context, live []note, cutoff time.Time) (map[string]bool, error) {
+	from, err := roots(ctx, c.o.Heads)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range live {
+		for _, id := range l.Commits {
+			from[id] = true
+		}
+	}
+	for key, i := range c.objects {
+		if id, err := commit.ParseKey(key); err == nil && !i.Stored.Before(cutoff) {
+			from[id] = true
+		}
+	}
+	if err := c.mark(ctx, from); err != nil {
+		return nil, err
+	}
+	garbage := map[string]bool{}
+	for key, i := range c.objects {
+		if ours(key) && i.Stored.Before(cutoff) && !c.reach.reaches(key) {
+			garbage[key] = true
+		}
+	}
+	return garbage, nil
+}
+
+// ours leaves alone what no store has put there.
+func ours(key string) bool {
+	_, isPack := pack.ParseKey(key)
+	_, isCommit := commit.ParseKey(key)
+	return isPack == nil || isCommit == nil
+}
+
+func (c *collection) mark(ctx context.Context, from map[digest.ID]bool) error {
+	for id := range from {
+		if err := c.reach.from(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count says what there is.
+func (c *collection) count(garbage map[string]bool) {
+	for key, i := range c.objects {
+		isPack := strings.HasPrefix(key, pack.Prefix)
+		switch {
+		case !garbage[key] && isPack:
+			c.report.Kept++
+			c.report.KeptBytes += i.Size
+		case garbage[key] && c.o.DryRun:
+			c.removed(i)
+		}
+	}
+}
+
+func (c *collection) removed(i backend.Info) {
+	c.report.Bytes += i.Size
+	if strings.HasPrefix(i.Key, pack.Prefix) {
+		c.report.Packs++
+	} else {
+		c.report.Commits++
+	}
+}
+
+// condemn writes down what is about to be removed, beside what was before.
+func (c *collection) condemn(ctx context.Context, old []verdict, garbage map[string]bool) ([]verdict, error) {
+	for _, v := range old {
+		for _, key := range v.objects {
+			delete(garbage, key)
+		}
+	}
+	if len(garbage) == 0 {
+		return old, nil
+	}
+	said := sentence{Objects: slices.Sorted(maps.Keys(garbage))}
+	text, err := json.Marshal(said)
+	if err != nil {
+		return nil, err
+	}
+	v := verdict{key: condemnedPrefix + rand.Text(), objects: said.Objects}
+	if err := c.backend.Put(ctx, v.key, text); err != nil {
+		return nil, err
+	}
+	info, err := c.backend.Stat(ctx, v.key)
+	v.since = info.Stored
+	return append(old, v), err
+}
+
+// look reads who lives and where heads are, adds it to what is reached, and is the
+// leases that live.
+func (c *collection) look(ctx context.Context) ([]note, error) {
+	var live []note
+	for range 2 {
+		now, err := c.now(ctx)
+		if err != nil {
+			return nil, err
+		}
+		found, err := c.leases(ctx, now)
+		if err != nil {
+			return nil, err
+		}
+		live = append(live, found...)
+		from, err := roots(ctx, c.o.Heads)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range found {
+			for _, id := range l.Commits {
+				from[id] = true
+			}
+		}
+		if err := c.mark(ctx, from); err != nil {
+			return nil, err
+		}
+	}
+	return live, nil
+}
+
+// execute removes what is condemned, not reached, and condemned before any lease
+// began. A list goes once nothing on it is left to be done.
+func (c *collection) execute(ctx context.Context, verdicts []verdict, live []note) error {
+	condemned := map[string]bool{}
+	for _, v := range verdicts {
+		for _, key := range v.objects {
+			condemned[key] = true
+		}
+	}
+	// Commits that were made meanwhile and that no head is at.
+	young := map[digest.ID]bool{}
+	err := c.backend.List(ctx, commit.Prefix, func(i backend.Info) error {
+		if id, err := commit.ParseKey(i.Key); err == nil && !condemned[i.Key] {
+			young[id] = true
+		}
+		return nil
+	})
+	if err == nil {
+		err = c.mark(ctx, young)
+	}
+	if err != nil {
+		return err
+	}
+	for _, v := range verdicts {
+		blocked := slices.ContainsFunc(live, func(l note) bool { return l.Started.Before(v.since.Add(c.slack)) })
+		if err := c.carryOut(ctx, v, blocked); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *collection) carryOut(ctx context.Context, v verdict, blocked bool) error {
+	for _, key := range v.objects {
+		info, there := c.objects[key]
+		switch {
+		case c.reach.reaches(key):
+			continue // somebody came back to it: it stays
+		case blocked:
+			c.report.Waiting++
+			continue
+		}
+		if err := c.backend.Delete(ctx, key); err != nil {
+			return err
+		}
+		if there {
+			delete(c.objects, key)
+			c.removed(info)
+		}
+	}
+	if blocked {
+		return nil
+	}
+	return c.backend.Delete(ctx, v.key)
+}
