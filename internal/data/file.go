@@ -18,7 +18,7 @@ import (
 // pieces are the chunks of a file.
 func pieces(ctx context.Context, from tree.Loader, e *tree.Entry) ([]chunk.Piece, error) {
 	switch {
-	case e.Size == 0:
+	case e.Size == 0 || e.Kind != tree.File:
 		return nil, nil
 	case !e.List:
 		return []chunk.Piece{{ID: e.Content, Size: e.Size, Place: e.Place}}, nil

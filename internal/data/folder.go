@@ -99,10 +99,11 @@ func (w *walker) upTo(ctx context.Context, path string) (*tree.Entry, error) {
 			return nil, err
 		}
 	}
-	if w.base != nil && w.base.Path == path {
-		return w.base, nil
+	if w.base == nil || w.base.Path != path {
+		return nil, nil
 	}
-	return nil, nil
+	found := w.base
+	return found, w.advance()
 }
 
 // child is a name in a folder, and what it comes by in the order of paths.
@@ -115,6 +116,9 @@ type child struct {
 // where its name with a slash belongs.
 func (w *walker) folder(ctx context.Context, rel string) error {
 	dir, err := os.Open(filepath.Join(w.root, rel))
+	if errors.Is(err, syscall.ENAMETOOLONG) {
+		return fmt.Errorf("the path of folder %.80q... has %d bytes: at most %d are possible", rel, len(rel), tree.MaxPath)
+	}
 	if err != nil {
 		return fmt.Errorf("reading a folder: %w", err)
 	}

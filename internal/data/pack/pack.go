@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -24,7 +23,7 @@ const Prefix = "packs/"
 const (
 	magic       = "MUSTRPK1"
 	recordSize  = digest.Size + 1 + 4 + 4
-	trailerSize = 4 + sha256.Size + len(magic)
+	trailerSize = 4 + digest.Size + len(magic)
 	maxIndex    = 256 << 20
 )
 
@@ -136,7 +135,7 @@ func (b *Builder) Seal() []byte {
 		b.buf = binary.LittleEndian.AppendUint32(b.buf, r.Place.Stored)
 		b.buf = binary.LittleEndian.AppendUint32(b.buf, r.Place.Raw)
 	}
-	sum := sha256.Sum256(b.buf[at:])
+	sum := digest.Of(b.buf[at:])
 	b.buf = binary.LittleEndian.AppendUint32(b.buf, uint32(len(b.buf)-at))
 	b.buf = append(b.buf, sum[:]...)
 	return append(b.buf, magic...)
@@ -156,14 +155,14 @@ func ReadIndex(ctx context.Context, b backend.Backend, name Name, size int64) ([
 		return nil, err
 	}
 	length := int64(binary.LittleEndian.Uint32(trailer))
-	if string(trailer[4+sha256.Size:]) != magic || length%recordSize != 0 || length > maxIndex || length > size-int64(trailerSize+len(magic)) {
+	if string(trailer[4+digest.Size:]) != magic || length%recordSize != 0 || length > maxIndex || length > size-int64(trailerSize+len(magic)) {
 		return nil, fmt.Errorf("%s does not end as a pack does: %w", name.Key(), ErrDamaged)
 	}
 	index := make([]byte, length)
 	if err := b.ReadAt(ctx, name.Key(), size-int64(trailerSize)-length, index); err != nil {
 		return nil, err
 	}
-	if sum := sha256.Sum256(index); !bytes.Equal(sum[:], trailer[4:4+sha256.Size]) {
+	if sum := digest.Of(index); !bytes.Equal(sum[:], trailer[4:4+digest.Size]) {
 		return nil, fmt.Errorf("the index of %s is not what it was: %w", name.Key(), ErrDamaged)
 	}
 	records := make([]Record, 0, length/recordSize)

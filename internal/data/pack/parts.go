@@ -1,7 +1,6 @@
 package pack
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 
@@ -38,11 +37,9 @@ func Split(id digest.ID, blob []byte) (what, where []byte, err error) {
 	return what, where, nil
 }
 
-func guard(id digest.ID, where []byte) [sha256.Size]byte {
-	h := sha256.New()
-	h.Write(id[:])
-	h.Write(where)
-	return [sha256.Size]byte(h.Sum(nil))
+// guard is a hash of places, bound to the blob that they are of.
+func guard(id digest.ID, where []byte) digest.ID {
+	return digest.Of(append(id[:], where...))
 }
 
 // Places writes places, each pack's name once.
