@@ -257,10 +257,10 @@ func (c *checkout) link(e *tree.Entry) error {
 
 // longFile is a file of several chunks on its way, in parts.
 type longFile struct {
-	entry  tree.Entry
-	file   *os.File
-	temp   string
-	left atomic.Int64
+	entry tree.Entry
+	file  *os.File
+	temp  string
+	left  atomic.Int64
 }
 
 // long gives out the parts of a long file; the last one that is written gives it

@@ -146,7 +146,7 @@ func TestDyingWhileCollecting(t *testing.T) {
 			put(t, p.Dataset, "old", Stream(fmt.Sprint("f", i), strings.NewReader(noise(uint64(i), 5000))), AddOptions{})
 		}
 		put(t, p.Dataset, "main", Stream("f", strings.NewReader(noise(9, 5000))), AddOptions{})
-		must(t, p.Dataset.Remove(t.Context(), ref.Name{Kind: ref.Branch, Name: "old"}))
+		must(t, p.Remove(t.Context(), ref.Name{Kind: ref.Branch, Name: "old"}))
 		return p
 	}, func(ctx context.Context, d *Dataset) error {
 		r, err := d.store.Collect(ctx, CollectOptions{Heads: []ref.Heads{d.heads}})

@@ -293,8 +293,8 @@ func TestPutOver(t *testing.T) {
 		replace bool
 		want    map[string]string
 	}{
-		"folder over":     {func(dir string) Source { return Folder(dir) }, false, map[string]string{"keep": "k", "x/old": "o", "x/both": "2", "x/new": "n", "y": "y"}},
-		"folder in place": {func(dir string) Source { return Folder(dir) }, true, map[string]string{"keep": "k", "x/both": "2", "x/new": "n", "y": "y"}},
+		"folder over":     {Folder, false, map[string]string{"keep": "k", "x/old": "o", "x/both": "2", "x/new": "n", "y": "y"}},
+		"folder in place": {Folder, true, map[string]string{"keep": "k", "x/both": "2", "x/new": "n", "y": "y"}},
 		"tar over":        {func(string) Source { return Tar(bytes.NewReader(tarOf(t, second))) }, false, map[string]string{"keep": "k", "x/old": "o", "x/both": "2", "x/new": "n", "y": "y"}},
 		"tar in place":    {func(string) Source { return Tar(bytes.NewReader(tarOf(t, second))) }, true, map[string]string{"keep": "k", "x/both": "2", "x/new": "n", "y": "y"}},
 	} {
@@ -319,8 +319,9 @@ func TestTarWithTheSameContentInPlace(t *testing.T) {
 	if !r.Unchanged || r.Commit.ID != first.Commit.ID {
 		t.Errorf("%+v", r)
 	}
-	twice := append(tarOf(t, map[string]string{"a": "other"})[:1024], tarOf(t, map[string]string{"a": "1"})...)
-	put(t, p.Dataset, "main", Tar(bytes.NewReader(twice)), AddOptions{})
+	other := tarOf(t, map[string]string{"a": "other"})[:1024] // without its end
+	twice := io.MultiReader(bytes.NewReader(other), bytes.NewReader(tarOf(t, map[string]string{"a": "1"})))
+	put(t, p.Dataset, "main", Tar(twice), AddOptions{})
 	same(t, "twice in one tar", m, held(t, p.Dataset, "main"))
 }
 
@@ -486,20 +487,16 @@ func listen(t *testing.T, path string) {
 // deep makes a path that is longer than any system call takes.
 func deep(t *testing.T, dir string) {
 	t.Helper()
-	t.Chdir(dir)
+	at, err := os.OpenRoot(dir)
+	must(t, err)
 	part := strings.Repeat("x", 250)
 	for range 17 {
-		must(t, os.Mkdir(part, 0o755))
-		must(t, os.Chdir(part))
+		must(t, at.Mkdir(part, 0o755))
+		next, err := at.OpenRoot(part)
+		must(t, errors.Join(err, at.Close()))
+		at = next
 	}
-	must(t, os.WriteFile("f", nil, 0o600))
-	t.Cleanup(func() { // by steps: its path is too long to be removed at once
-		for range 17 {
-			must(t, os.RemoveAll("f"))
-			must(t, os.Chdir(".."))
-			must(t, os.RemoveAll(part))
-		}
-	})
+	must(t, errors.Join(at.WriteFile("f", nil, 0o600), at.Close()))
 }
 
 func TestFilesAndFoldersAtOnce(t *testing.T) {

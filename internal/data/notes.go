@@ -38,7 +38,7 @@ func (s stamp) executable() bool { return s.mode&0o100 != 0 }
 func (s stamp) before(t time.Time) bool { return max(s.mtime, s.ctime) < t.UnixNano() }
 
 func fromStat(st *syscall.Stat_t) stamp {
-	return stamp{size: st.Size, mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano(), ino: st.Ino, dev: uint64(st.Dev), mode: st.Mode}
+	return stamp{size: st.Size, mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano(), ino: st.Ino, dev: st.Dev, mode: st.Mode}
 }
 
 func stampOf(file *os.File) (stamp, error) {

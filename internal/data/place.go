@@ -139,11 +139,7 @@ func create(path string, raw []byte, mode fs.FileMode) error {
 // present says whether a file is there already with its content, which costs no
 // look at the store.
 func (c *checkout) present(path string, e *tree.Entry, list []chunk.Piece) (bool, error) {
-	if c.fresh {
-		return false, nil
-	}
-	// Whatever is the matter with what is there, it is written anew.
-	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() || info.Size() != e.Size || info.Mode()&0o100 != 0 != e.Executable {
+	if c.fresh || !similar(path, e) {
 		return false, nil
 	}
 	if list == nil && e.Size > 0 {
@@ -157,6 +153,13 @@ func (c *checkout) present(path string, e *tree.Entry, list []chunk.Piece) (bool
 		c.count(1, e.Size, 1)
 	}
 	return same, nil
+}
+
+// similar says that a file may have an entry's content. Whatever is the matter with
+// what else is there, it is written anew.
+func similar(path string, e *tree.Entry) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().IsRegular() && info.Size() == e.Size && info.Mode()&0o100 != 0 == e.Executable
 }
 
 // hasContent compares a file with its chunks.
