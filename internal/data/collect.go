@@ -3,11 +3,9 @@ package data
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -18,9 +16,6 @@ import (
 	"github.com/muster-dev/muster/internal/data/pack"
 	"github.com/muster-dev/muster/internal/data/ref"
 )
-
-// condemnedPrefix is what the keys of all lists of condemned objects begin with.
-const condemnedPrefix = "condemned/"
 
 // CollectOptions say what a collection may remove.
 type CollectOptions struct {
@@ -49,53 +44,6 @@ type CollectReport struct {
 	// Kept are the packs that stay, KeptBytes how much they are.
 	Kept      int
 	KeptBytes int64
-}
-
-// sentence is what is written of objects that are about to be removed.
-type sentence struct {
-	Objects []string `json:"objects"`
-}
-
-// condemned are the keys of all objects that a collection is about to remove.
-func (s *Store) condemned(ctx context.Context) (map[string]bool, error) {
-	all, err := s.sentences(ctx)
-	found := map[string]bool{}
-	for _, v := range all {
-		for _, key := range v.objects {
-			found[key] = true
-		}
-	}
-	return found, err
-}
-
-// verdict is one sentence that was found.
-type verdict struct {
-	key     string
-	since   time.Time
-	objects []string
-}
-
-func (s *Store) sentences(ctx context.Context) ([]verdict, error) {
-	var all []verdict
-	err := s.backend.List(ctx, condemnedPrefix, func(i backend.Info) error {
-		text, err := backend.Read(ctx, s.backend, i.Key)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // carried out meanwhile
-		}
-		var said sentence
-		if err == nil {
-			err = json.Unmarshal(text, &said)
-		}
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", i.Key, err)
-		}
-		all = append(all, verdict{key: i.Key, since: i.Stored, objects: said.Objects})
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("looking for what is being collected: %w", err)
-	}
-	return all, nil
 }
 
 // collection is one run of the collector.
@@ -251,11 +199,34 @@ func ours(key string) bool {
 
 func (c *collection) mark(ctx context.Context, from map[digest.ID]bool) error {
 	for id := range from {
-		if err := c.reach.from(ctx, id); err != nil {
-			return err
+		err := c.reach.from(ctx, id)
+		if err == nil {
+			continue
+		}
+		if gone, look := c.gone(ctx, id); look != nil || !gone {
+			return errors.Join(err, look)
 		}
 	}
 	return nil
+}
+
+// gone says that another collection is removing a commit, or has, which led to
+// nothing any more, though it did when it was listed. That is looked at first: who
+// removes something says so before.
+func (c *collection) gone(ctx context.Context, id digest.ID) (bool, error) {
+	condemned, err := c.condemned(ctx)
+	if err != nil {
+		return false, err
+	}
+	_, err = c.backend.Stat(ctx, commit.Key(id))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	if err == nil && !condemned[commit.Key(id)] {
+		return false, nil
+	}
+	wanted, err := roots(ctx, c.o.Heads)
+	return err == nil && !wanted[id], err
 }
 
 // count says what there is.
@@ -279,30 +250,6 @@ func (c *collection) removed(i backend.Info) {
 	} else {
 		c.report.Commits++
 	}
-}
-
-// condemn writes down what is about to be removed, beside what was before.
-func (c *collection) condemn(ctx context.Context, old []verdict, garbage map[string]bool) ([]verdict, error) {
-	for _, v := range old {
-		for _, key := range v.objects {
-			delete(garbage, key)
-		}
-	}
-	if len(garbage) == 0 {
-		return old, nil
-	}
-	said := sentence{Objects: slices.Sorted(maps.Keys(garbage))}
-	text, err := json.Marshal(said)
-	if err != nil {
-		return nil, err
-	}
-	v := verdict{key: condemnedPrefix + rand.Text(), objects: said.Objects}
-	if err := c.backend.Put(ctx, v.key, text); err != nil {
-		return nil, err
-	}
-	info, err := c.backend.Stat(ctx, v.key)
-	v.since = info.Stored
-	return append(old, v), err
 }
 
 // look reads who lives and where heads are, adds it to what is reached, and is the

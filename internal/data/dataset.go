@@ -69,18 +69,33 @@ func (d *Dataset) named(ctx context.Context, name string) (commit.Commit, error)
 		return commit.Read(ctx, d.store.backend, id)
 	}
 	for _, kind := range []ref.Kind{ref.Branch, ref.Tag} {
-		id, err := d.heads.Get(ctx, ref.Name{Kind: kind, Name: name})
-		if err == nil {
-			return d.store.commit(ctx, id)
-		}
+		c, err := d.head(ctx, ref.Name{Kind: kind, Name: name})
 		if !errors.Is(err, fs.ErrNotExist) {
-			return commit.Commit{}, err
+			return c, err
 		}
 	}
 	if len(name) >= shortest && strings.Trim(name, "0123456789abcdef") == "" {
 		return d.store.abbreviated(ctx, name)
 	}
 	return commit.Commit{}, fmt.Errorf("there is no branch, tag or commit %q: %w", name, fs.ErrNotExist)
+}
+
+// head is the commit that a head is at. One that moved on before its commit was
+// read, and whose commit is collected, is looked at again.
+func (d *Dataset) head(ctx context.Context, name ref.Name) (commit.Commit, error) {
+	id, err := d.heads.Get(ctx, name)
+	for err == nil {
+		c, failed := d.store.commit(ctx, id)
+		if failed == nil {
+			return c, nil
+		}
+		now, err := d.heads.Get(ctx, name)
+		if err != nil || now == id {
+			return commit.Commit{}, errors.Join(failed, err)
+		}
+		id = now
+	}
+	return commit.Commit{}, err
 }
 
 // abbreviated is the commit whose name begins so.

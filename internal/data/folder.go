@@ -238,7 +238,7 @@ func (w *walker) long(ctx context.Context, it item) error {
 }
 
 func (w *walker) longOnce(ctx context.Context, it *item) (stable bool, err error) {
-	file, before, err := openFile(it.file)
+	file, before, err := w.session.store.opened(it.file)
 	if err != nil {
 		return false, err
 	}

@@ -29,7 +29,7 @@ func (j *job) prepare(s *Store) {
 			continue
 		}
 		if it.file != "" {
-			if it.err = it.read(j); it.err != nil {
+			if it.err = it.read(s, j); it.err != nil {
 				continue
 			}
 		}
@@ -56,9 +56,9 @@ func (it *item) name(s *Store) {
 
 // read reads a small file into the job's slab. A file that changes meanwhile is
 // read again.
-func (it *item) read(j *job) error {
+func (it *item) read(s *Store, j *job) error {
 	for range readTries {
-		stable, err := it.readOnce(j)
+		stable, err := it.readOnce(s, j)
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", it.file, err)
 		}
@@ -73,8 +73,8 @@ func changing(file string) error {
 	return fmt.Errorf("reading %s: it changes while it is read, %d times: wait until nobody writes to it", file, readTries)
 }
 
-func (it *item) readOnce(j *job) (stable bool, err error) {
-	file, before, err := openFile(it.file)
+func (it *item) readOnce(s *Store, j *job) (stable bool, err error) {
+	file, before, err := s.opened(it.file)
 	if err != nil {
 		return false, err
 	}

@@ -30,24 +30,36 @@ func (s *Store) newReach() *reach {
 // from adds a commit with everything that it and those before it hold.
 func (r *reach) from(ctx context.Context, id digest.ID) error {
 	line := []digest.ID{id}
+	var added []digest.ID
 	for len(line) > 0 {
 		id, line = line[len(line)-1], line[:len(line)-1]
 		if r.commits[id] {
 			continue
 		}
-		c, err := r.store.commit(ctx, id)
+		parents, err := r.one(ctx, id)
 		if err != nil {
+			// What is behind them has not been looked at: they do not count.
+			for _, id := range added {
+				delete(r.commits, id)
+			}
 			return err
 		}
-		if !c.Tree.ID.IsZero() {
-			if err := r.node(ctx, c.Tree.ID, c.Tree.Place); err != nil {
-				return fmt.Errorf("in commit %s: %w", id.Short(), err)
-			}
-		}
 		r.commits[id] = true
-		line = append(line, c.Parents...)
+		added, line = append(added, id), append(line, parents...)
 	}
 	return nil
+}
+
+// one adds what a commit holds, and is those before it.
+func (r *reach) one(ctx context.Context, id digest.ID) ([]digest.ID, error) {
+	c, err := r.store.commit(ctx, id)
+	if err != nil || c.Tree.ID.IsZero() {
+		return c.Parents, err
+	}
+	if err := r.node(ctx, c.Tree.ID, c.Tree.Place); err != nil {
+		return nil, fmt.Errorf("in commit %s: %w", id.Short(), err)
+	}
+	return c.Parents, nil
 }
 
 // node adds a node with everything below.

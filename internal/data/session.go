@@ -69,27 +69,37 @@ func (d *Dataset) Begin(ctx context.Context, branch string, _ SessionOptions) (*
 	ctx, s.cancel = context.WithCancel(ctx)
 	s.writer = newWriter(ctx, d.store, &known{store: d.store, condemned: condemned})
 	s.trees = tree.New(s.writer, &d.store.nodes)
-	// The branch may have gone elsewhere before the lease was there, and what it was
-	// at may be gone.
-	if now, err := d.branch(ctx, name); err != nil || now.ID != base.ID {
-		if err == nil {
-			err = &ref.MovedError{Name: name, Thought: base.ID, Found: now.ID}
-		}
+	if err := s.follow(ctx); err != nil {
 		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 	}
+	s.root = s.base.Tree
 	return s, nil
+}
+
+// follow makes the base what the branch is at while the lease pins it: the branch
+// may go elsewhere before the lease is there, and what it was at may be collected.
+func (s *Session) follow(ctx context.Context) error {
+	for {
+		now, err := s.dataset.branch(ctx, s.branch)
+		if err != nil || now.ID == s.base.ID {
+			return err
+		}
+		if !now.ID.IsZero() {
+			if err := s.lease.add(ctx, now.ID); err != nil {
+				return err
+			}
+		}
+		s.base = now
+	}
 }
 
 // branch is the commit that a branch is at, zero where there is none.
 func (d *Dataset) branch(ctx context.Context, name ref.Name) (commit.Commit, error) {
-	id, err := d.heads.Get(ctx, name)
+	c, err := d.head(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return commit.Commit{}, nil
 	}
-	if err != nil {
-		return commit.Commit{}, err
-	}
-	return d.store.commit(ctx, id)
+	return c, err
 }
 
 // set notes a change, which goes into the tree with others.
@@ -254,17 +264,11 @@ func (s *Session) publish(ctx context.Context, o CommitOptions) (PutResult, erro
 
 // rebase puts the change on top of where the branch is now.
 func (s *Session) rebase(ctx context.Context) error {
-	now, err := s.dataset.branch(ctx, s.branch)
-	if err != nil {
+	mine, base := s.root, s.base.Tree
+	if err := s.follow(ctx); err != nil {
 		return err
 	}
-	if !now.ID.IsZero() {
-		if err := s.lease.add(ctx, now.ID); err != nil {
-			return err
-		}
-	}
-	mine, base := s.root, s.base.Tree
-	s.base, s.root = now, now.Tree
+	s.root = s.base.Tree
 	for c, err := range s.trees.Diff(ctx, base, mine) {
 		if err == nil {
 			err = s.set(ctx, tree.Edit{Path: c.Path, Entry: c.To})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"runtime"
 	"time"
 
@@ -40,7 +41,9 @@ type Store struct {
 	clock   func() time.Time
 	// slack is by how much times of the backend may be wrong: S3 gives seconds.
 	slack time.Duration
-	codec *pack.Codec
+	// opened opens a file that is to be put; tests have it change at once.
+	opened func(path string) (*os.File, stamp, error)
+	codec  *pack.Codec
 	nodes tree.Cache
 	trees *tree.Tree
 }
@@ -65,7 +68,7 @@ func Open(_ context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		backend: o.Backend, cache: o.Cache, workers: o.Workers, ttl: o.LeaseTTL, clock: o.Clock,
-		slack: 2 * time.Second, codec: codec,
+		slack: 2 * time.Second, codec: codec, opened: openFile,
 	}
 	s.trees = tree.New(blobs{s}, &s.nodes)
 	return s, nil
