@@ -44,8 +44,8 @@ type Store struct {
 	// opened opens a file that is to be put; tests have it change at once.
 	opened func(path string) (*os.File, stamp, error)
 	codec  *pack.Codec
-	nodes tree.Cache
-	trees *tree.Tree
+	nodes  tree.Cache
+	trees  *tree.Tree
 }
 
 // Open opens a store. Nothing is read of it yet.
