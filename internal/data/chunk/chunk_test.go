@@ -30,7 +30,7 @@ func cuts(data []byte) []int {
 }
 
 func TestLengths(t *testing.T) {
-	data := noise(1, 256<<20)
+	data := noise(1, 96<<20)
 	last, longest := 0, 0
 	all := cuts(data)
 	for i, at := range all {

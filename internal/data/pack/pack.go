@@ -20,6 +20,12 @@ const Full = 32 << 20
 // Prefix is what the keys of all packs begin with.
 const Prefix = "packs/"
 
+// A pack that has grown so far will be full, and gets room for that at once.
+const (
+	growing = 2 << 20
+	roomy   = Full + 6<<20
+)
+
 const (
 	magic       = "MUSTRPK1"
 	recordSize  = digest.Size + 1 + 4 + 4
@@ -121,6 +127,9 @@ func (b *Builder) Bytes() []byte { return b.buf }
 // Add puts a blob in, as it is stored, and says where it will lie.
 func (b *Builder) Add(id digest.ID, kind Kind, raw int, stored []byte) Place {
 	place := Place{Pack: b.name, Offset: uint32(len(b.buf)), Stored: uint32(len(stored)), Raw: uint32(raw)}
+	if n := len(b.buf); n > growing && n+len(stored) > cap(b.buf) {
+		b.buf = append(make([]byte, 0, max(n+len(stored), roomy)), b.buf...)
+	}
 	b.buf = append(b.buf, stored...)
 	b.records = append(b.records, Record{ID: id, Kind: kind, Place: place})
 	return place
