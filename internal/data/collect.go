@@ -27,9 +27,10 @@ type CollectOptions struct {
 	// Grace is how long after it was stored an object stays whatever leads to it.
 	// Default: none; leases protect what is being written.
 	Grace time.Duration
-	// Settle is how long the collection waits between saying what it is about to
-	// remove and removing it. Give more than it takes for a bucket's lists to show
-	// what was stored. Default: none.
+	// Settle is how long the backend's lists may not show what was stored. The
+	// collection waits twice as long between saying what it is about to remove and
+	// removing it: until everybody who begins to write has heard of it, and until
+	// everybody who began before is seen. Default: none.
 	Settle time.Duration
 }
 
@@ -102,7 +103,7 @@ func (c *collection) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := wait(ctx, c.o.Settle); err != nil {
+	if err := wait(ctx, 2*c.o.Settle); err != nil {
 		return err
 	}
 	// 4. Who has begun before may refer to it: their leases, what they pinned and
@@ -306,7 +307,8 @@ func (c *collection) execute(ctx context.Context, verdicts []verdict, live []not
 		return err
 	}
 	for _, v := range verdicts {
-		blocked := slices.ContainsFunc(live, func(l note) bool { return l.Started.Before(v.since.Add(c.slack)) })
+		heard := v.since.Add(c.slack + c.o.Settle)
+		blocked := slices.ContainsFunc(live, func(l note) bool { return l.Started.Before(heard) })
 		if err := c.carryOut(ctx, v, blocked); err != nil {
 			return err
 		}

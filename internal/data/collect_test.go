@@ -137,6 +137,30 @@ func TestNobodyRefersToTheCondemned(t *testing.T) {
 	same(t, "after", map[string]string{"fresh": noise(6, 2<<20), "again": old}, held(t, p.Dataset, "main"))
 }
 
+// TestListsThatAreLate: somebody who began to write after the condemnation may not
+// have been shown it, as long as lists may be late.
+func TestListsThatAreLate(t *testing.T) {
+	p := newPlace(t)
+	abandoned(t, p, "x")
+	const late = time.Hour
+	c := &collection{Store: p.store, o: CollectOptions{Heads: []ref.Heads{p.heads}, Settle: late}, reach: p.store.newReach(), objects: map[string]backend.Info{}}
+	must(t, c.list(t.Context()))
+	garbage, err := c.garbage(t.Context(), nil, time.Now().Add(time.Hour))
+	must(t, err)
+	verdicts, err := c.condemn(t.Context(), nil, garbage)
+	must(t, err)
+	for _, w := range []struct {
+		began time.Duration
+		gone  bool
+	}{{-late, false}, {late / 2, false}, {late, true}} {
+		live := []note{{Started: verdicts[0].since.Add(w.began)}}
+		must(t, c.execute(t.Context(), verdicts, live))
+		if gone := c.report.Packs == 1 && c.report.Commits == 1; gone != w.gone {
+			t.Errorf("somebody began to write %v after the condemnation: %+v", w.began, c.report)
+		}
+	}
+}
+
 // TestALeaseThatIsLost: whoever could not renew it does not commit.
 func TestALeaseThatIsLost(t *testing.T) {
 	p := newPlace(t)

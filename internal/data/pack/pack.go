@@ -31,6 +31,8 @@ const (
 	recordSize  = digest.Size + 1 + 4 + 4
 	trailerSize = 4 + digest.Size + len(magic)
 	maxIndex    = 256 << 20
+	// tailSize is how much of the end is read first.
+	tailSize = 64 << 10
 )
 
 // Name names a pack. It is random.
@@ -154,26 +156,39 @@ func (b *Builder) Seal() []byte {
 // should be.
 var ErrDamaged = errors.New("damaged")
 
-// ReadIndex reads which blobs a pack of a length has.
+// ReadIndex reads which blobs a pack of a length has: at one go where the index is
+// not long, else at two.
 func ReadIndex(ctx context.Context, b backend.Backend, name Name, size int64) ([]Record, error) {
 	if size < int64(len(magic)+trailerSize) {
 		return nil, fmt.Errorf("%s has %d bytes, too few for a pack: %w", name.Key(), size, ErrDamaged)
 	}
-	trailer := make([]byte, trailerSize)
-	if err := b.ReadAt(ctx, name.Key(), size-int64(trailerSize), trailer); err != nil {
+	tail := make([]byte, min(size, tailSize))
+	if err := b.ReadAt(ctx, name.Key(), size-int64(len(tail)), tail); err != nil {
 		return nil, err
 	}
+	trailer := tail[len(tail)-trailerSize:]
 	length := int64(binary.LittleEndian.Uint32(trailer))
 	if string(trailer[4+digest.Size:]) != magic || length%recordSize != 0 || length > maxIndex || length > size-int64(trailerSize+len(magic)) {
 		return nil, fmt.Errorf("%s does not end as a pack does: %w", name.Key(), ErrDamaged)
 	}
-	index := make([]byte, length)
-	if err := b.ReadAt(ctx, name.Key(), size-int64(trailerSize)-length, index); err != nil {
-		return nil, err
+	index := tail[:len(tail)-trailerSize]
+	if skip := int64(len(index)) - length; skip >= 0 {
+		index = index[skip:]
+	} else {
+		index = make([]byte, length)
+		if err := b.ReadAt(ctx, name.Key(), size-int64(trailerSize)-length, index); err != nil {
+			return nil, err
+		}
 	}
 	if sum := digest.Of(index); !bytes.Equal(sum[:], trailer[4:4+digest.Size]) {
 		return nil, fmt.Errorf("the index of %s is not what it was: %w", name.Key(), ErrDamaged)
 	}
+	return parseIndex(name, index, size)
+}
+
+// parseIndex reads the index of a pack of a length.
+func parseIndex(name Name, index []byte, size int64) ([]Record, error) {
+	length := int64(len(index))
 	records := make([]Record, 0, length/recordSize)
 	offset := uint32(len(magic))
 	for ; len(index) > 0; index = index[recordSize:] {

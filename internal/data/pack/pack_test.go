@@ -57,6 +57,29 @@ func TestPacksSurvive(t *testing.T) {
 	}
 }
 
+// TestLongIndices: of a pack with so many blobs that its index takes a read more.
+func TestLongIndices(t *testing.T) {
+	b, err := NewBuilder(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []Record
+	for i := range 5000 {
+		text := fmt.Append(nil, i)
+		id := digest.Of(text)
+		want = append(want, Record{ID: id, Kind: Data, Place: b.Add(id, Data, len(text), text)})
+	}
+	content := b.Seal()
+	store := &backend.Memory{}
+	if err := store.Put(t.Context(), b.Name().Key(), content); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadIndex(t.Context(), store, b.Name(), int64(len(content)))
+	if d := cmp.Diff(want, got); d != "" || err != nil {
+		t.Error(d, err)
+	}
+}
+
 // TestDamagedIndices: an index that is damaged or cut off is never believed.
 func TestDamagedIndices(t *testing.T) {
 	b, err := NewBuilder(nil)
