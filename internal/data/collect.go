@@ -2,7 +2,6 @@ package data
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -140,12 +139,12 @@ func wait(ctx context.Context, d time.Duration) error {
 
 // now is the backend's own time.
 func (c *collection) now(ctx context.Context) (time.Time, error) {
-	key := "probes/" + rand.Text()
+	const key = "clock"
 	if err := c.backend.Put(ctx, key, nil); err != nil {
 		return time.Time{}, err
 	}
 	info, err := c.backend.Stat(ctx, key)
-	return info.Stored, errors.Join(err, c.backend.Delete(ctx, key))
+	return info.Stored, err
 }
 
 // list finds all packs and commits.

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// knownBlobs is how many blobs are known at most: about 150 MB.
-	knownBlobs = 2 << 20
+	// knownBlobs is how many blobs are known at most: about 100 MB.
+	knownBlobs = 1 << 20
 	// indexReads is how many indices are read at once.
 	indexReads = 16
 )
