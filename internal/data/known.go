@@ -20,6 +20,8 @@ import (
 const (
 	// knownBlobs is how many blobs are known at most: about 100 MB.
 	knownBlobs = 1 << 20
+	// knownPacks is how many packs are asked: each costs a read or two.
+	knownPacks = 2000
 	// indexReads is how many indices are read at once.
 	indexReads = 16
 )
@@ -72,7 +74,7 @@ func (k *known) load(ctx context.Context) error {
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(indexReads)
-	for _, p := range packs {
+	for _, p := range packs[:min(len(packs), knownPacks)] {
 		mu.Lock()
 		enough := len(k.records) >= knownBlobs
 		mu.Unlock()
