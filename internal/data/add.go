@@ -86,11 +86,19 @@ func (s *Session) Add(ctx context.Context, source Source, o AddOptions) error {
 	return nil
 }
 
-// run feeds a source through workers into packs and the tree: one goroutine finds
+// run adds a source, and puts what it changes into the tree.
+func (s *Session) run(ctx context.Context, source Source, o AddOptions, base tree.Root) error {
+	if err := s.pipe(ctx, source, o, base); err != nil {
+		return err
+	}
+	return s.apply(ctx)
+}
+
+// pipe feeds a source through workers into packs and the tree: one goroutine finds
 // and reads, as many as there are cores hash and compress, and this one takes what
 // they made in the order in which it was found.
-func (s *Session) run(ctx context.Context, source Source, o AddOptions, base tree.Root) error {
-	group, ctx := errgroup.WithContext(ctx)
+func (s *Session) pipe(ctx context.Context, source Source, o AddOptions, base tree.Root) error {
+	group, ctx := errgroup.WithContext(ctx) // which ends with the group
 	f := &feed{
 		session: s, to: o.To, replace: o.Replace && source.inOrder(), checksum: o.Checksum, base: base,
 		work: make(chan *job, 2*s.store.workers), order: make(chan *job, 4*s.store.workers),
@@ -128,10 +136,7 @@ func (s *Session) run(ctx context.Context, source Source, o AddOptions, base tre
 		t.done()
 		return nil
 	})
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	return s.apply(ctx)
+	return group.Wait()
 }
 
 // feed takes files from a source.

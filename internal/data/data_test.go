@@ -164,7 +164,8 @@ func TestDiffOfCommits(t *testing.T) {
 		m[fmt.Sprintf("d%02d/f%05d", i%20, i)] = fmt.Sprint(i)
 	}
 	put(t, p.Dataset, "main", Tar(bytes.NewReader(tarOf(t, m))), AddOptions{})
-	put(t, p.Dataset, "main", Stream("d07/f00007", strings.NewReader("other")), AddOptions{})
+	// By another process, which has no node of the tree in its memory.
+	put(t, p.open(t, p.bytes, p.heads), "main", Stream("d07/f00007", strings.NewReader("other")), AddOptions{})
 	b := &faulty.Backend{Inner: p.bytes, Script: &faulty.Script{}}
 	d := p.open(t, b, p.heads)
 	from, err := d.At(t.Context(), "main~1")
