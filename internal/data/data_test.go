@@ -164,8 +164,10 @@ func TestDiffOfCommits(t *testing.T) {
 		m[fmt.Sprintf("d%02d/f%05d", i%20, i)] = fmt.Sprint(i)
 	}
 	put(t, p.Dataset, "main", Tar(bytes.NewReader(tarOf(t, m))), AddOptions{})
-	// By another process, which has no node of the tree in its memory.
-	put(t, p.open(t, p.bytes, p.heads), "main", Stream("d07/f00007", strings.NewReader("other")), AddOptions{})
+	// By another process, which keeps no more than a node in its memory.
+	other := p.open(t, p.bytes, p.heads)
+	other.store.nodes.Most = 1
+	put(t, other, "main", Stream("d07/f00007", strings.NewReader("other")), AddOptions{})
 	b := &faulty.Backend{Inner: p.bytes, Script: &faulty.Script{}}
 	d := p.open(t, b, p.heads)
 	from, err := d.At(t.Context(), "main~1")

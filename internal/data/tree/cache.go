@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"container/list"
 	"sync"
 
@@ -13,6 +14,9 @@ const cacheBytes = 16 << 20
 
 // Cache keeps the nodes that were used last. It may be used by many at once.
 type Cache struct {
+	// Most is how many bytes of nodes are kept, as they lie. Default: 16 MiB.
+	Most int
+
 	mu    sync.Mutex
 	bytes int
 	order list.List
@@ -53,7 +57,7 @@ func (c *Cache) add(at pack.Place, n *Node, size int) {
 	}
 	c.nodes[at] = c.order.PushFront(&cached{at: at, node: n, size: size})
 	c.bytes += size
-	for c.bytes > cacheBytes && c.order.Len() > 1 {
+	for c.bytes > cmp.Or(c.Most, cacheBytes) && c.order.Len() > 1 {
 		last := c.order.Remove(c.order.Back()).(*cached)
 		delete(c.nodes, last.at)
 		c.bytes -= last.size
