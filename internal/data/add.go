@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -101,7 +100,7 @@ func (s *Session) pipe(ctx context.Context, source Source, o AddOptions, base tr
 	group, ctx := errgroup.WithContext(ctx) // which ends with the group
 	f := &feed{
 		session: s, to: o.To, replace: o.Replace && source.inOrder(), checksum: o.Checksum, base: base,
-		work: make(chan *job, 2*s.store.workers), order: make(chan *job, 4*s.store.workers),
+		work: make(chan *job, 2*s.store.workers), order: make(chan *job, 4*s.store.workers), slabs: make(chan []byte, 8*s.store.workers),
 	}
 	group.Go(func() error {
 		defer close(f.order)
@@ -151,7 +150,7 @@ type feed struct {
 	work, order chan *job
 	batch       *job
 	window      []byte
-	slabs       sync.Pool
+	slabs       chan []byte
 }
 
 // A batch is of so many small files or bytes at most.
@@ -234,11 +233,18 @@ func (f *feed) flush(ctx context.Context) error {
 	return f.send(ctx, j)
 }
 
+// slab is room for so many bytes, at most as long as a chunk: an old one if there is
+// one, so that a long file is read through memory that is there already.
 func (f *feed) slab(size int) []byte {
-	if b, ok := f.slabs.Get().(*[]byte); ok && cap(*b) >= size {
-		return (*b)[:0]
+	if size < chunk.Min/2 {
+		return make([]byte, 0, size)
 	}
-	return make([]byte, 0, max(size, batchBytes/2))
+	select {
+	case b := <-f.slabs:
+		return b
+	default:
+		return make([]byte, 0, max(size, chunk.Max))
+	}
 }
 
 func (f *feed) recycle(j *job) {
@@ -246,9 +252,12 @@ func (f *feed) recycle(j *job) {
 	if j.raw != nil {
 		b = j.raw
 	}
-	if cap(b) > 0 {
-		b = b[:0]
-		f.slabs.Put(&b)
+	if cap(b) < chunk.Max {
+		return
+	}
+	select {
+	case f.slabs <- b[:0]:
+	default:
 	}
 }
 

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// flights is how many packs are stored at once.
-	flights = 3
+	// flights is how many packs are stored at once: more of them share a commit of the
+	// journal of a file system, and each takes 38 MB of memory.
+	flights = 5
 	// together is up to which length a pack of data takes tree nodes, too.
 	together = 8 << 20
 	// remembered is how many blobs one generation of a session's memory has.
