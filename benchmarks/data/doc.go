@@ -1,0 +1,8 @@
+// Command data measures versioned storage beside what a file system does with the
+// same bytes: make bench-data. Each figure is of a process that was started for it,
+// to a commit that is durable; the median of several runs, which take turns with
+// what they are compared with.
+//
+// It must not know the inside of internal/data; rows for other programs (restic,
+// DVC) belong beside cp's in rows.go.
+package main

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// settings are what the flags say.
+type settings struct {
+	dir   string
+	scale float64
+	runs  int
+	only  string
+	cold  bool
+}
+
+// measured is what one process did.
+type measured struct {
+	Seconds float64
+	// Memory is the most that the process had resident, in bytes.
+	Memory int64
+	// Stored is how many bytes were written, Reads how many objects were asked for.
+	Stored int64
+	Reads  int
+	Files  int64
+}
+
+func main() {
+	var s settings
+	step := flag.String("step", "", "what a child process does (internal)")
+	flag.StringVar(&s.dir, "dir", "", "where to write, on the disk that is to be measured (default: a temporary folder)")
+	flag.Float64Var(&s.scale, "scale", 1, "part of the full size: 8 GB, 200,000 files, 1,000,000 files")
+	flag.IntVar(&s.runs, "runs", 3, "how often; the median counts")
+	flag.StringVar(&s.only, "only", "", "rows whose name begins so: file, small, diff")
+	flag.BoolVar(&s.cold, "cold", false, "drop what is read from the page cache first, file by file")
+	flag.Parse()
+	if err := run(s, *step, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(s settings, step string, args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if step != "" {
+		return child(ctx, step, args)
+	}
+	return parent(ctx, s)
+}
+
+// parent prepares, runs every row, and prints the table.
+func parent(ctx context.Context, s settings) (err error) {
+	if s.dir, err = os.MkdirTemp(s.dir, "bench-data-"); err != nil {
+		return err
+	}
+	defer func() {
+		if gone := os.RemoveAll(s.dir); err == nil {
+			err = gone
+		}
+	}()
+	b := &bench{settings: s}
+	for _, rows := range []struct {
+		name string
+		run  func(context.Context) error
+	}{{"file", b.file}, {"small", b.small}, {"diff", b.diff}} {
+		if !strings.HasPrefix(rows.name, s.only) {
+			continue
+		}
+		if err := rows.run(ctx); err != nil {
+			return fmt.Errorf("measuring %s: %w", rows.name, err)
+		}
+	}
+	cache := "warm"
+	if s.cold {
+		cache = "cold"
+	}
+	fmt.Printf("scale %g, %d runs, %s page cache, cold process, durable\n\n| what | figure | anchor | target | |\n|---|---|---|---|---|\n", s.scale, s.runs, cache)
+	for _, r := range b.table {
+		verdict := "met"
+		if !r.met {
+			verdict = "MISSED"
+		}
+		fmt.Printf("| %s | %s | %s | %s | %s |\n", r.what, r.figure, r.anchor, r.target, verdict)
+	}
+	return nil
+}
+
+// row is a line of the table.
+type row struct {
+	what, figure, anchor, target string
+	met                          bool
+}
+
+type bench struct {
+	settings
+	table []row
+}
+
+func (b *bench) say(what, figure, anchor, target string, met bool) {
+	b.table = append(b.table, row{what, figure, anchor, target, met})
+	fmt.Fprintf(os.Stderr, "%s: %s (%s)\n", what, figure, anchor)
+}
+
+func (b *bench) path(parts ...string) string {
+	return filepath.Join(append([]string{b.dir}, parts...)...)
+}
+
+// step runs one step in a process of its own.
+func step(ctx context.Context, name string, args ...string) (measured, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return measured{}, err
+	}
+	cmd := exec.CommandContext(ctx, self, append([]string{"-step", name, "--"}, args...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return measured{}, fmt.Errorf("%s: %w", name, err)
+	}
+	var m measured
+	if err := json.Unmarshal(out, &m); err != nil {
+		return measured{}, fmt.Errorf("%s: %w", name, err)
+	}
+	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		m.Memory = usage.Maxrss << 10
+	}
+	return m, nil
+}
+
+// other runs another program and then has what it wrote durable.
+func other(ctx context.Context, made string, name string, args ...string) (measured, error) {
+	begun := time.Now()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Run(); err != nil {
+		return measured{}, fmt.Errorf("%s: %w", name, err)
+	}
+	if made != "" {
+		if err := exec.CommandContext(ctx, "sync", "-f", made).Run(); err != nil {
+			return measured{}, fmt.Errorf("sync: %w", err)
+		}
+	}
+	return measured{Seconds: time.Since(begun).Seconds()}, nil
+}
+
+// median is the one in the middle, by time.
+func median(all []measured) measured {
+	slices.SortFunc(all, func(a, b measured) int {
+		switch {
+		case a.Seconds < b.Seconds:
+			return -1
+		case a.Seconds > b.Seconds:
+			return 1
+		}
+		return 0
+	})
+	return all[len(all)/2]
+}

@@ -1,0 +1,74 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// ErrShort is wrapped by errors of reads past the end of an object.
+var ErrShort = errors.New("the object is shorter than what is asked of it")
+
+// Info is what is known of an object without reading it.
+type Info struct {
+	Key string
+	// Size is its length in bytes.
+	Size int64
+	// Stored is when it was put there last, by the backend's own clock.
+	Stored time.Time
+}
+
+// Backend keeps objects by key. All of it may be called at once by many, also
+// from several processes.
+type Backend interface {
+	// Put stores content under a key, in place of what is there. When it returns
+	// nil, the object is durable; when it returns an error, the key has what it had
+	// before or all of the new content.
+	Put(ctx context.Context, key string, content []byte) error
+	// ReadAt fills all of into with the bytes at an offset. The error wraps
+	// [io/fs.ErrNotExist] where there is no object and [ErrShort] where it ends
+	// before.
+	ReadAt(ctx context.Context, key string, offset int64, into []byte) error
+	// Stat looks for an object. The error wraps [io/fs.ErrNotExist] where there is
+	// none.
+	Stat(ctx context.Context, key string) (Info, error)
+	// List shows every object whose key begins with a prefix, which ends in a
+	// slash, in no particular order, until see returns an error, which it returns.
+	List(ctx context.Context, prefix string, see func(Info) error) error
+	// Delete removes an object. One that is not there is no error. When it returns
+	// nil, the removal is durable.
+	Delete(ctx context.Context, key string) error
+}
+
+// Read is a whole object.
+func Read(ctx context.Context, b Backend, key string) ([]byte, error) {
+	info, err := b.Stat(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	content := make([]byte, info.Size)
+	if err := b.ReadAt(ctx, key, 0, content); err != nil {
+		return nil, err
+	}
+	return content, nil
+}
+
+// check refuses what is no key, so that no key leads out of a folder.
+func check(key string) error {
+	for part := range strings.SplitSeq(strings.TrimSuffix(key, "/"), "/") {
+		if part == "" || part[0] == '.' || strings.ContainsFunc(part, strange) {
+			return fmt.Errorf("%q is no key: use letters, digits, dots, dashes and underscores, parted by slashes, and let no part begin with a dot", key)
+		}
+	}
+	return nil
+}
+
+func strange(r rune) bool {
+	switch {
+	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '.', r == '-', r == '_':
+		return false
+	}
+	return true
+}

@@ -1,0 +1,80 @@
+package backend_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/backend/contract"
+	"github.com/muster-dev/muster/internal/data/backend/faulty"
+)
+
+func TestMemory(t *testing.T) { contract.Run(t, &backend.Memory{}) }
+
+func TestFolder(t *testing.T) {
+	dir := t.TempDir()
+	b, err := backend.OpenFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	contract.Run(t, b)
+	entries, err := os.ReadDir(filepath.Join(dir, ".incoming"))
+	if err != nil || len(entries) > 0 {
+		t.Errorf("what was being written is still there: %v %v", entries, err)
+	}
+}
+
+// TestFaulty: without a fault it is what it stands before.
+func TestFaulty(t *testing.T) {
+	contract.Run(t, &faulty.Backend{Inner: &backend.Memory{}, Script: &faulty.Script{}})
+}
+
+func TestFaultsHappen(t *testing.T) {
+	for _, fault := range faulty.Faults() {
+		t.Run(fault.String(), func(t *testing.T) {
+			inner := &backend.Memory{}
+			b := &faulty.Backend{Inner: inner, Script: &faulty.Script{At: 2, Fault: fault}}
+			for i, key := range []string{"a/1", "a/2", "a/3"} {
+				err := b.Put(t.Context(), key, []byte("x"))
+				dead := fault == faulty.DieBefore || fault == faulty.DieAfter
+				if want := i == 1 || i == 2 && dead; (err != nil) != want {
+					t.Errorf("write %d: %v", i+1, err)
+				}
+			}
+			_, err := inner.Stat(t.Context(), "a/2")
+			if there := fault == faulty.DieAfter || fault == faulty.RefuseAfter; there != (err == nil) {
+				t.Errorf("the write that failed: %v", err)
+			}
+		})
+	}
+}
+
+func TestOpenFolderRemovesWhatWritersLeft(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := backend.OpenFolder(dir); err != nil {
+		t.Fatal(err)
+	}
+	old, young := filepath.Join(dir, ".incoming", "1"), filepath.Join(dir, ".incoming", "2")
+	for _, path := range []string{old, young} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := time.Now().Add(-48 * time.Hour)
+	if err := os.Chtimes(old, long, long); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := backend.OpenFolder(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an old one is still there: %v", err)
+	}
+	if _, err := os.Stat(young); err != nil {
+		t.Errorf("one that may be being written is gone: %v", err)
+	}
+}

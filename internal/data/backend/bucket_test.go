@@ -1,0 +1,114 @@
+package backend_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/muster-dev/muster/internal/data/backend"
+)
+
+func TestBucketOptionsThatMakeNoSense(t *testing.T) {
+	for name, o := range map[string]backend.BucketOptions{
+		"no scheme":    {Endpoint: "s3.test", Bucket: "b"},
+		"a path":       {Endpoint: "https://s3.test/b", Bucket: "b"},
+		"a user":       {Endpoint: "https://me:secret@s3.test", Bucket: "b"},
+		"no bucket":    {Endpoint: "https://s3.test"},
+		"half of keys": {Endpoint: "https://s3.test", Bucket: "b", AccessKey: "a"},
+		"a prefix up":  {Endpoint: "https://s3.test", Bucket: "b", Prefix: "../x"},
+	} {
+		if _, err := backend.OpenBucket(o); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
+// bucket is one in front of a service that answers as it is told.
+func bucket(t *testing.T, tries int, answer http.HandlerFunc) *backend.Bucket {
+	t.Helper()
+	service := httptest.NewServer(answer)
+	t.Cleanup(service.Close)
+	b, err := backend.OpenBucket(backend.BucketOptions{Endpoint: service.URL, Bucket: "bucket", Region: "x", AccessKey: "me", SecretKey: "hush-hush", Tries: tries})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func refuse(w http.ResponseWriter, status int, code string) {
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", code)
+}
+
+// TestWhatABucketRefuses says what to do about it, and not the keys.
+func TestWhatABucketRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		code   string
+		want   string
+	}{
+		"wrong keys": {http.StatusForbidden, "SignatureDoesNotMatch", "check the access key"},
+		"no space":   {http.StatusInsufficientStorage, "XMinioStorageFull", "has no room"},
+		"no bucket":  {http.StatusNotFound, "NoSuchBucket", "there is no bucket bucket"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := bucket(t, 1, func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				refuse(w, c.status, c.code)
+			})
+			err := b.Put(t.Context(), "a/x", []byte("x"))
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hush") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// TestABucketThatIsBusy is asked again, and in the end it is said that it is.
+func TestABucketThatIsBusy(t *testing.T) {
+	busy, asked := 2, 0
+	b := bucket(t, 4, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if asked++; asked <= busy {
+			refuse(w, http.StatusServiceUnavailable, "SlowDown")
+			return
+		}
+		w.Header().Set("ETag", `"x"`)
+	})
+	if err := b.Put(t.Context(), "a/x", []byte("x")); err != nil || asked != 3 {
+		t.Errorf("%d requests: %v", asked, err)
+	}
+	busy, asked = 100, 0
+	if err := b.Put(t.Context(), "a/x", []byte("x")); err == nil || asked != 4 {
+		t.Errorf("%d requests: %v", asked, err)
+	}
+}
+
+// TestAnswersThatBreakOff are asked for again; what is really short is said to be.
+func TestAnswersThatBreakOff(t *testing.T) {
+	broken, asked := 2, 0
+	b := bucket(t, 4, func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		w.Header().Set("Last-Modified", "Mon, 02 Jan 2006 15:04:05 GMT")
+		w.Header().Set("ETag", `"x"`)
+		w.Header().Set("Content-Length", "10")
+		w.WriteHeader(http.StatusPartialContent)
+		if asked <= broken {
+			_, _ = w.Write([]byte("0123"))
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = w.Write([]byte("0123456789"))
+	})
+	into := make([]byte, 10)
+	if err := b.ReadAt(t.Context(), "a/x", 0, into); err != nil || string(into) != "0123456789" || asked != 3 {
+		t.Errorf("%q after %d requests: %v", into, asked, err)
+	}
+	broken, asked = 0, 0
+	if err := b.ReadAt(t.Context(), "a/x", 0, make([]byte, 11)); !errors.Is(err, backend.ErrShort) || asked != 1 {
+		t.Errorf("after %d requests: %v", asked, err)
+	}
+}

@@ -1,0 +1,223 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/ref"
+)
+
+func collect(t *testing.T, p *place, o CollectOptions) CollectReport {
+	t.Helper()
+	o.Heads = []ref.Heads{p.heads}
+	r, err := p.store.Collect(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func branch(name string) ref.Name { return ref.Name{Kind: ref.Branch, Name: name} }
+
+// abandoned makes a commit that nothing leads to, and says which.
+func abandoned(t *testing.T, p *place, content string) digest.ID {
+	t.Helper()
+	r := put(t, p.Dataset, "gone", Stream("f", strings.NewReader(content)), AddOptions{})
+	must(t, p.Remove(t.Context(), branch("gone")))
+	return r.Commit.ID
+}
+
+func TestDryRunSaysWhatWouldGo(t *testing.T) {
+	p := newPlace(t)
+	put(t, p.Dataset, "main", Stream("kept", strings.NewReader(noise(1, 100))), AddOptions{})
+	abandoned(t, p, noise(2, 70_000))
+	would := collect(t, p, CollectOptions{DryRun: true})
+	if again := collect(t, p, CollectOptions{DryRun: true}); again != would {
+		t.Errorf("%+v, then %+v", would, again)
+	}
+	did := collect(t, p, CollectOptions{})
+	if did != would || did.Packs != 1 || did.Commits != 1 || did.Bytes < 70_000 || did.Bytes > 72_000 || did.Kept != 1 {
+		t.Errorf("would %+v, did %+v", would, did)
+	}
+	if r := collect(t, p, CollectOptions{}); r.Packs+r.Commits > 0 {
+		t.Errorf("again: %+v", r)
+	}
+}
+
+func TestGraceKeepsWhatIsYoung(t *testing.T) {
+	p := newPlace(t)
+	id := abandoned(t, p, "x")
+	if r := collect(t, p, CollectOptions{Grace: time.Hour}); r.Packs+r.Commits+r.Waiting > 0 {
+		t.Errorf("%+v", r)
+	}
+	must(t, p.Create(t.Context(), branch("back"), id.String()))
+	same(t, "brought back", map[string]string{"f": "x"}, held(t, p.Dataset, "back"))
+}
+
+// TestPinnedCommitsStay as long as the lease, although nothing else leads there.
+func TestPinnedCommitsStay(t *testing.T) {
+	p := newPlace(t)
+	id := abandoned(t, p, "x")
+	lease, err := p.store.Pin(t.Context(), id)
+	must(t, err)
+	if r := collect(t, p, CollectOptions{}); r.Packs+r.Commits > 0 {
+		t.Errorf("%+v", r)
+	}
+	same(t, "pinned", map[string]string{"f": "x"}, held(t, p.Dataset, id.String()))
+	must(t, lease.Release(t.Context()))
+	if r := collect(t, p, CollectOptions{}); r.Packs != 1 || r.Commits != 1 {
+		t.Errorf("%+v", r)
+	}
+	if _, err := p.At(t.Context(), id.String()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after it was collected: %v", err)
+	}
+}
+
+// TestWritersKeepWhatTheyFound: a session finds content in a pack that nothing leads
+// to, and commits after a collection wanted to remove it.
+func TestWritersKeepWhatTheyFound(t *testing.T) {
+	p := newPlace(t)
+	old := noise(3, 3<<20)
+	abandoned(t, p, old)
+	s, err := p.Begin(t.Context(), "main", SessionOptions{})
+	must(t, err)
+	must(t, s.Add(t.Context(), Stream("fresh", strings.NewReader(noise(4, 2<<20))), AddOptions{}))
+	must(t, s.Add(t.Context(), Stream("found", strings.NewReader(old)), AddOptions{}))
+	before := collect(t, p, CollectOptions{})
+	if before.Packs+before.Commits > 0 {
+		t.Errorf("removed while somebody writes: %+v", before)
+	}
+	r, err := s.Commit(t.Context(), CommitOptions{})
+	must(t, err)
+	if r.Stored > 3<<20 {
+		t.Errorf("%d bytes were stored for 2 MiB: the others were not found", r.Stored)
+	}
+	collect(t, p, CollectOptions{})
+	same(t, "after", map[string]string{"fresh": noise(4, 2<<20), "found": old}, held(t, p.Dataset, "main"))
+}
+
+// TestNobodyRefersToTheCondemned: what is condemned when a session begins is stored
+// again.
+func TestNobodyRefersToTheCondemned(t *testing.T) {
+	p := newPlace(t)
+	old := noise(5, 3<<20)
+	id := abandoned(t, p, old)
+	lease, err := p.store.Pin(t.Context()) // somebody else writes: nothing goes yet
+	must(t, err)
+	c := &collection{Store: p.store, o: CollectOptions{Heads: []ref.Heads{p.heads}}, reach: p.store.newReach(), objects: map[string]backend.Info{}}
+	must(t, c.list(t.Context()))
+	garbage, err := c.garbage(t.Context(), nil, time.Now().Add(time.Hour))
+	must(t, err)
+	if _, err := c.condemn(t.Context(), nil, garbage); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Create(t.Context(), branch("back"), id.String()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a commit that is being collected was brought back: %v", err)
+	}
+	put(t, p.Dataset, "main", Stream("fresh", strings.NewReader(noise(6, 2<<20))), AddOptions{})
+	r := put(t, p.Dataset, "main", Stream("again", strings.NewReader(old)), AddOptions{})
+	if r.Stored < 3<<20 {
+		t.Errorf("only %d bytes were stored: it refers to what is condemned", r.Stored)
+	}
+	if r := collect(t, p, CollectOptions{}); r.Packs > 0 || r.Waiting == 0 {
+		t.Errorf("%+v", r)
+	}
+	must(t, lease.Release(t.Context()))
+	if r := collect(t, p, CollectOptions{}); r.Packs != 1 || r.Commits != 1 {
+		t.Errorf("%+v", r)
+	}
+	same(t, "after", map[string]string{"fresh": noise(6, 2<<20), "again": old}, held(t, p.Dataset, "main"))
+}
+
+// TestListsThatAreLate: somebody who began to write after the condemnation may not
+// have been shown it, as long as lists may be late.
+func TestListsThatAreLate(t *testing.T) {
+	p := newPlace(t)
+	abandoned(t, p, "x")
+	const late = time.Hour
+	c := &collection{Store: p.store, o: CollectOptions{Heads: []ref.Heads{p.heads}, Settle: late}, reach: p.store.newReach(), objects: map[string]backend.Info{}}
+	must(t, c.list(t.Context()))
+	garbage, err := c.garbage(t.Context(), nil, time.Now().Add(time.Hour))
+	must(t, err)
+	verdicts, err := c.condemn(t.Context(), nil, garbage)
+	must(t, err)
+	for _, w := range []struct {
+		began time.Duration
+		gone  bool
+	}{{-late, false}, {late / 2, false}, {late, true}} {
+		live := []note{{Started: verdicts[0].since.Add(w.began)}}
+		must(t, c.execute(t.Context(), verdicts, live))
+		if gone := c.report.Packs == 1 && c.report.Commits == 1; gone != w.gone {
+			t.Errorf("somebody began to write %v after the condemnation: %+v", w.began, c.report)
+		}
+	}
+}
+
+// TestALeaseThatIsLost: whoever could not renew it does not commit.
+func TestALeaseThatIsLost(t *testing.T) {
+	p := newPlace(t)
+	s, err := p.Begin(t.Context(), "main", SessionOptions{})
+	must(t, err)
+	must(t, s.Add(t.Context(), Stream("f", strings.NewReader("x")), AddOptions{}))
+	s.lease.mu.Lock()
+	s.lease.renewed = s.lease.renewed.Add(-p.store.ttl)
+	s.lease.mu.Unlock()
+	if _, err := s.Commit(t.Context(), CommitOptions{}); !errors.Is(err, ErrLeaseLost) {
+		t.Errorf("%v", err)
+	}
+	must(t, s.Close(t.Context()))
+	if _, err := p.At(t.Context(), "main"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestWritersAndCollectorsAtOnce: many write, branch, reset and remove while
+// collections run; at the end everything that heads lead to is whole.
+func TestWritersAndCollectorsAtOnce(t *testing.T) {
+	p := newPlace(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var writers, collectors sync.WaitGroup
+	for w := range 4 {
+		d := p.open(t, p.bytes, p.heads)
+		writers.Go(func() {
+			name := fmt.Sprint("b", w%2) // two at each
+			for i := range 15 {
+				// The same content comes and goes, so that much is found that is garbage.
+				text := noise(uint64(i%3), 1100<<10)
+				if _, err := d.Put(t.Context(), name, Stream(fmt.Sprint("f", w, i%4), strings.NewReader(text)), PutOptions{}); err != nil {
+					t.Errorf("writer %d: %v", w, err)
+					return
+				}
+				if i%5 == 4 && w >= 2 {
+					var moved *ref.MovedError
+					if err := d.Remove(t.Context(), branch(name)); err != nil && !errors.As(err, &moved) && !errors.Is(err, fs.ErrNotExist) {
+						t.Errorf("writer %d: %v", w, err)
+					}
+				}
+			}
+		})
+	}
+	for range 2 {
+		d := p.open(t, p.bytes, p.heads)
+		collectors.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := d.store.Collect(t.Context(), CollectOptions{Heads: []ref.Heads{p.heads}}); err != nil {
+					t.Errorf("collecting: %v", err)
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
+	stop()
+	collectors.Wait()
+	sound(t, p)
+}

@@ -1,0 +1,172 @@
+package data
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/digest"
+)
+
+// leasePrefix is what the keys of all leases begin with.
+const leasePrefix = "leases/"
+
+// ErrLeaseLost is wrapped by errors of sessions whose lease could not be renewed
+// in time: what they stored may be collected already.
+var ErrLeaseLost = errors.New("the lease could not be renewed in time")
+
+// note is what is written of a lease.
+type note struct {
+	// Started is when it began, by the backend's clock; the first note does not
+	// know it yet, and counts from when it was stored.
+	Started time.Time `json:"started,omitzero"`
+	// TTL is how long after it was stored the lease stands.
+	TTL time.Duration `json:"ttl"`
+	// Commits are pinned, with everything behind them.
+	Commits []digest.ID `json:"commits,omitempty"`
+}
+
+// Lease keeps collections away from commits, and from what is stored while it
+// lives. It is renewed until it is released.
+type Lease struct {
+	store *Store
+	key   string
+	stop  context.CancelFunc
+	done  chan struct{}
+
+	mu      sync.Mutex
+	note    note
+	renewed time.Time
+}
+
+// Pin takes a lease on commits: they and all that they hold stay until it is
+// released, or until the process is dead for [Options.LeaseTTL].
+func (s *Store) Pin(ctx context.Context, commits ...digest.ID) (*Lease, error) {
+	l := &Lease{store: s, key: leasePrefix + rand.Text(), done: make(chan struct{}), note: note{TTL: s.ttl, Commits: commits}}
+	if err := l.write(ctx); err != nil {
+		return nil, fmt.Errorf("taking a lease: %w", err)
+	}
+	info, err := s.backend.Stat(ctx, l.key)
+	if err != nil {
+		return nil, fmt.Errorf("taking a lease: %w", errors.Join(err, s.backend.Delete(ctx, l.key)))
+	}
+	l.note.Started = info.Stored
+	ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
+	go l.keep(ctx)
+	return l, nil
+}
+
+// keep renews the lease until it is stopped. What fails is tried again at the next
+// turn; whoever holds the lease asks whether it still stands.
+func (l *Lease) keep(ctx context.Context) {
+	defer close(l.done)
+	turn := time.NewTicker(l.store.ttl / 5)
+	defer turn.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-turn.C:
+			_ = l.write(ctx)
+		}
+	}
+}
+
+// write writes the note as it is now.
+func (l *Lease) write(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text, err := json.Marshal(l.note)
+	if err != nil {
+		return err
+	}
+	asked := time.Now()
+	if err := l.store.backend.Put(ctx, l.key, text); err != nil {
+		return err
+	}
+	l.renewed = asked
+	return nil
+}
+
+// add pins more commits.
+func (l *Lease) add(ctx context.Context, commits ...digest.ID) error {
+	l.mu.Lock()
+	l.note.Commits = append(l.note.Commits, commits...)
+	l.mu.Unlock()
+	if err := l.write(ctx); err != nil {
+		return fmt.Errorf("extending a lease: %w", err)
+	}
+	return nil
+}
+
+// deadline is until when the lease surely stands.
+func (l *Lease) deadline() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.renewed.Add(l.store.ttl * 2 / 3)
+}
+
+// Release gives the lease back.
+func (l *Lease) Release(ctx context.Context) error {
+	l.stop()
+	<-l.done
+	if err := l.store.backend.Delete(ctx, l.key); err != nil {
+		return fmt.Errorf("releasing a lease: %w", err)
+	}
+	return nil
+}
+
+// leases are the live leases and their notes. Those of the dead are removed.
+func (s *Store) leases(ctx context.Context, now time.Time) ([]note, error) {
+	var live []note
+	var dead []string
+	err := s.backend.List(ctx, leasePrefix, func(i backend.Info) error {
+		n, err := s.readNote(ctx, i.Key)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // released meanwhile
+			return nil
+		case err != nil:
+			return err
+		case i.Stored.Before(now.Add(-n.TTL - s.slack)):
+			dead = append(dead, i.Key)
+			return nil
+		case n.Started.IsZero():
+			n.Started = i.Stored
+		}
+		live = append(live, n)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing leases: %w", err)
+	}
+	for _, key := range dead {
+		if err := s.backend.Delete(ctx, key); err != nil {
+			return nil, fmt.Errorf("removing a lease of somebody dead: %w", err)
+		}
+	}
+	return live, nil
+}
+
+// readNote reads what is written of a lease, again where it was renewed between
+// asking for its length and for its bytes.
+func (s *Store) readNote(ctx context.Context, key string) (n note, err error) {
+	for range 5 {
+		var text []byte
+		if text, err = backend.Read(ctx, s.backend, key); err == nil {
+			err = json.Unmarshal(text, &n)
+		}
+		if err == nil || errors.Is(err, fs.ErrNotExist) || ctx.Err() != nil {
+			break
+		}
+	}
+	if err != nil {
+		return note{}, fmt.Errorf("reading lease %s: %w", key, err)
+	}
+	return n, nil
+}

@@ -1,0 +1,90 @@
+// Package ref owns heads: which commit a branch or a tag of one dataset is at.
+//
+// Vocabulary: a head is a [Name] and the commit that it is at; it moves by
+// compare-and-swap alone, so that of two who move it at once one learns that he
+// has been overtaken. It must not know what a commit is.
+package ref
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/muster-dev/muster/internal/data/digest"
+)
+
+// Kind tells branches, which move, from tags, which do not.
+type Kind string
+
+// The kinds of heads.
+const (
+	Branch Kind = "branch"
+	Tag    Kind = "tag"
+)
+
+// Name is the name of a head.
+type Name struct {
+	Kind Kind
+	// Name is 1 to 128 letters, digits, dots, dashes, underscores and slashes; see
+	// [Name.Check].
+	Name string
+}
+
+// String is the name as messages have it.
+func (n Name) String() string { return string(n.Kind) + " " + n.Name }
+
+// Check says what is wrong with a name.
+func (n Name) Check() error {
+	if n.Kind != Branch && n.Kind != Tag {
+		return fmt.Errorf("%q is no kind of head: it is a branch or a tag", n.Kind)
+	}
+	if len(n.Name) == 0 || len(n.Name) > 128 {
+		return fmt.Errorf("the name of a %s has %d characters: give 1 to 128", n.Kind, len(n.Name))
+	}
+	for part := range strings.SplitSeq(n.Name, "/") {
+		if part == "" || part[0] == '.' || part[0] == '-' || strings.ContainsFunc(part, strange) {
+			return fmt.Errorf("%q is no name for a %s: use letters, digits, dots, dashes, underscores and slashes, and begin no part with a dot or a dash", n.Name, n.Kind)
+		}
+	}
+	return nil
+}
+
+func strange(r rune) bool {
+	switch {
+	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '.', r == '-', r == '_':
+		return false
+	}
+	return true
+}
+
+// Heads are the heads of one dataset. All of it may be called at once by many,
+// also from several processes.
+type Heads interface {
+	// Get is where a head is. The error wraps [io/fs.ErrNotExist] where there is
+	// none.
+	Get(ctx context.Context, name Name) (digest.ID, error)
+	// Swap moves a head from one commit to another, durably when it returns nil. A
+	// zero from: there must be none of that name yet. A zero to: it is removed. If
+	// it is elsewhere than from, nothing happens and the error is a [MovedError].
+	Swap(ctx context.Context, name Name, from, to digest.ID) error
+	// List is all of them.
+	List(ctx context.Context) (map[Name]digest.ID, error)
+}
+
+// MovedError says that a head is not where it was thought to be.
+type MovedError struct {
+	Name Name
+	// Thought is where it was said to be, Found where it is; zero: nowhere.
+	Thought, Found digest.ID
+}
+
+// Error implements error.
+func (e *MovedError) Error() string {
+	switch {
+	case e.Thought.IsZero():
+		return fmt.Sprintf("there is a %s already, at %s", e.Name, e.Found.Short())
+	case e.Found.IsZero():
+		return fmt.Sprintf("there is no %s any more: it was at %s", e.Name, e.Thought.Short())
+	}
+	return fmt.Sprintf("%s has moved from %s to %s meanwhile", e.Name, e.Thought.Short(), e.Found.Short())
+}

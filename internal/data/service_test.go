@@ -1,0 +1,64 @@
+//go:build s3
+
+package data
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/ref"
+)
+
+// TestInABucket runs against a service of yours: MUSTER_TEST_S3 is its address, and
+// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY say who asks. It makes a bucket, and
+// removes it.
+func TestInABucket(t *testing.T) {
+	endpoint := os.Getenv("MUSTER_TEST_S3")
+	if endpoint == "" {
+		t.Fatal("MUSTER_TEST_S3 names no S3 service: give its address, such as http://127.0.0.1:9000")
+	}
+	const name = "muster-test-dataset"
+	client, err := minio.New(strings.TrimPrefix(endpoint, "http://"), &minio.Options{Creds: credentials.NewEnvAWS(), Region: "us-east-1"})
+	must(t, err)
+	must(t, client.MakeBucket(t.Context(), name, minio.MakeBucketOptions{}))
+	b, err := backend.OpenBucket(backend.BucketOptions{Endpoint: endpoint, Bucket: name, Region: "us-east-1"})
+	must(t, err)
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		var errs []error
+		for o := range client.ListObjects(ctx, name, minio.ListObjectsOptions{Recursive: true}) {
+			errs = append(errs, client.RemoveObject(ctx, name, o.Key, minio.RemoveObjectOptions{}))
+		}
+		must(t, errors.Join(append(errs, client.RemoveBucket(ctx, name))...))
+	})
+	s, err := Open(t.Context(), Options{Backend: b, Cache: t.TempDir()})
+	must(t, err)
+	heads := &ref.Memory{}
+	d := s.Dataset(heads)
+	src, dst := t.TempDir(), t.TempDir()
+	files(t, src, sample())
+	put(t, d, "main", Folder(src), AddOptions{})
+	put(t, d, "gone", Stream("f", strings.NewReader(noise(1, 3<<20))), AddOptions{})
+	must(t, d.Remove(t.Context(), branch("gone")))
+	same(t, "read", sample(), held(t, d, "main"))
+	_, err = view(t, d, "main").Checkout(t.Context(), dst, CheckoutOptions{})
+	must(t, err)
+	same(t, "checked out", sample(), folder(t, dst))
+	s.slack = -10 * s.slack // as if it were later: the service tells seconds
+	r, err := s.Collect(t.Context(), CollectOptions{Heads: []ref.Heads{heads}})
+	if err != nil || r.Packs != 1 || r.Commits != 1 || r.Kept == 0 {
+		t.Errorf("%+v %v", r, err)
+	}
+	report, err := s.Verify(t.Context(), VerifyOptions{Heads: []ref.Heads{heads}, Bytes: true})
+	if err != nil || len(report.Problems) > 0 {
+		t.Errorf("%+v %v", report, err)
+	}
+	must(t, s.Close())
+}

@@ -1,0 +1,339 @@
+package data
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-dev/muster/internal/data/commit"
+	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/ref"
+	"github.com/muster-dev/muster/internal/data/tree"
+)
+
+// editsAtOnce is how many changes are kept in memory before they go into the tree.
+const editsAtOnce = 1 << 18
+
+// SessionOptions say how a session begins. There is nothing to say yet.
+type SessionOptions struct{}
+
+// Session is a change to a branch that nobody sees before its commit. It is for
+// one goroutine. Whoever begins one closes it.
+type Session struct {
+	dataset *Dataset
+	store   *Store
+	branch  ref.Name
+	lease   *Lease
+	writer  *writer
+	trees   *tree.Tree
+	cancel  context.CancelFunc
+
+	base  commit.Commit // zero: the branch is not there yet
+	root  tree.Root
+	edits []tree.Edit
+	notes []*notesWriter
+	// strict gives up where the branch moved, instead of going on top of that.
+	strict bool
+	// failed is why the session is of no use any more.
+	failed error
+	closed bool
+}
+
+// Begin begins a change to a branch, which need not be there yet.
+func (d *Dataset) Begin(ctx context.Context, branch string, _ SessionOptions) (*Session, error) {
+	name := ref.Name{Kind: ref.Branch, Name: branch}
+	base, err := d.branch(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	var pins []digest.ID
+	if !base.ID.IsZero() {
+		pins = append(pins, base.ID)
+	}
+	lease, err := d.store.Pin(ctx, pins...)
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{dataset: d, store: d.store, branch: name, lease: lease, base: base, root: base.Tree}
+	// What is condemned is read after the lease is there: what is condemned later
+	// stays at least as long as the lease.
+	condemned, err := d.store.condemned(ctx)
+	if err != nil {
+		return nil, errors.Join(err, lease.Release(context.WithoutCancel(ctx)))
+	}
+	ctx, s.cancel = context.WithCancel(ctx)
+	s.writer = newWriter(ctx, d.store, &known{store: d.store, condemned: condemned})
+	s.trees = tree.New(s.writer, &d.store.nodes)
+	if err := s.follow(ctx); err != nil {
+		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
+	}
+	s.root = s.base.Tree
+	return s, nil
+}
+
+// follow makes the base what the branch is at while the lease pins it: the branch
+// may go elsewhere before the lease is there, and what it was at may be collected.
+func (s *Session) follow(ctx context.Context) error {
+	for {
+		now, err := s.dataset.branch(ctx, s.branch)
+		if err != nil || now.ID == s.base.ID {
+			return err
+		}
+		if !now.ID.IsZero() {
+			if err := s.lease.add(ctx, now.ID); err != nil {
+				return err
+			}
+		}
+		s.base = now
+	}
+}
+
+// branch is the commit that a branch is at, zero where there is none.
+func (d *Dataset) branch(ctx context.Context, name ref.Name) (commit.Commit, error) {
+	c, err := d.head(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return commit.Commit{}, nil
+	}
+	return c, err
+}
+
+// set notes a change, which goes into the tree with others.
+func (s *Session) set(ctx context.Context, e tree.Edit) error {
+	s.edits = append(s.edits, e)
+	if len(s.edits) < editsAtOnce {
+		return nil
+	}
+	return s.apply(ctx)
+}
+
+// apply puts the changes that are noted into the tree. Of two at one path the
+// later one counts.
+func (s *Session) apply(ctx context.Context) error {
+	if len(s.edits) == 0 {
+		return nil
+	}
+	inOrder := func(a, b tree.Edit) int { return cmp.Compare(a.Path, b.Path) }
+	if !slices.IsSortedFunc(s.edits, inOrder) {
+		slices.SortStableFunc(s.edits, inOrder)
+	}
+	last := s.edits[:0]
+	for i := range s.edits {
+		if i+1 < len(s.edits) && s.edits[i+1].Path == s.edits[i].Path {
+			continue
+		}
+		last = append(last, s.edits[i])
+	}
+	root, err := s.trees.Apply(ctx, s.writer, s.root, last)
+	if err != nil {
+		return fmt.Errorf("changing the tree: %w", err)
+	}
+	clear(s.edits)
+	s.root, s.edits = root, s.edits[:0]
+	return nil
+}
+
+// Remove removes every entry that a pattern matches, and says how many.
+func (s *Session) Remove(ctx context.Context, pattern string) (int64, error) {
+	if err := s.usable(); err != nil {
+		return 0, err
+	}
+	if err := s.apply(ctx); err != nil {
+		return 0, s.fail(err)
+	}
+	match, err := compile(pattern)
+	if err != nil {
+		return 0, err
+	}
+	removed := int64(0)
+	for e, err := range match.entries(ctx, s.trees, s.root) {
+		if err == nil {
+			removed++
+			err = s.set(ctx, tree.Edit{Path: e.Path})
+		}
+		if err != nil {
+			return removed, s.fail(err)
+		}
+	}
+	if err := s.apply(ctx); err != nil {
+		return removed, s.fail(err)
+	}
+	return removed, nil
+}
+
+func (s *Session) usable() error {
+	if s.failed != nil {
+		return fmt.Errorf("the session failed before: %w", s.failed)
+	}
+	if s.closed {
+		return errors.New("the session is over: begin another one")
+	}
+	return nil
+}
+
+func (s *Session) fail(err error) error {
+	s.failed = err
+	return err
+}
+
+// CommitOptions say what a commit says.
+type CommitOptions struct {
+	Author  string
+	Message string
+	// AllowEmpty makes a commit even where nothing differs from the one before.
+	AllowEmpty bool
+	// Parents are commits that this one continues, too, after the branch's.
+	Parents []digest.ID
+}
+
+// PutResult is what came of a change.
+type PutResult struct {
+	// Commit is the commit that the branch is at now; Before what it was at, zero
+	// where it was not there.
+	Commit commit.Commit
+	Before digest.ID
+	// Unchanged says that nothing differed and no commit was made.
+	Unchanged bool
+	// Stored is how many bytes were written.
+	Stored int64
+}
+
+// Commit makes the change a commit of its branch. When it returns nil, the commit
+// is durable and everybody sees it. If the branch moved meanwhile, the change is
+// put on top of where it is now, path by path. The session is over then.
+func (s *Session) Commit(ctx context.Context, o CommitOptions) (PutResult, error) {
+	if err := s.usable(); err != nil {
+		return PutResult{}, err
+	}
+	if err := s.apply(ctx); err != nil {
+		return PutResult{}, s.fail(err)
+	}
+	for {
+		result, err := s.publish(ctx, o)
+		var moved *ref.MovedError
+		if errors.As(err, &moved) && !s.strict {
+			if err = s.rebase(ctx); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return PutResult{}, s.fail(fmt.Errorf("committing to %s: %w", s.branch, err))
+		}
+		s.keepNotes()
+		// The commit stands; a lease that stays behind ends by itself.
+		_ = s.Close(context.WithoutCancel(ctx))
+		return result, nil
+	}
+}
+
+// publish makes everything durable, then the commit, and then moves the head.
+func (s *Session) publish(ctx context.Context, o CommitOptions) (PutResult, error) {
+	before := s.base.ID
+	if s.root.ID == s.base.Tree.ID && !before.IsZero() && !o.AllowEmpty && len(o.Parents) == 0 {
+		return PutResult{Commit: s.base, Before: before, Unchanged: true, Stored: s.writer.written()}, nil
+	}
+	if err := checkFolders(ctx, s.trees, s.base.Tree, s.root); err != nil {
+		return PutResult{}, err
+	}
+	if err := s.writer.flush(); err != nil {
+		return PutResult{}, err
+	}
+	c := commit.Commit{Tree: s.root, Author: o.Author, Message: o.Message, Time: s.store.clock()}
+	if !before.IsZero() {
+		c.Parents = append(c.Parents, before)
+	}
+	c.Parents = append(c.Parents, o.Parents...)
+	if err := commit.Write(ctx, s.store.backend, &c); err != nil {
+		return PutResult{}, err
+	}
+	deadline := s.lease.deadline()
+	if time.Now().After(deadline) {
+		return PutResult{}, fmt.Errorf("%w: what was stored may be collected already: put it again", ErrLeaseLost)
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	if err := s.dataset.heads.Swap(ctx, s.branch, before, c.ID); err != nil {
+		return PutResult{}, err
+	}
+	return PutResult{Commit: c, Before: before, Stored: s.writer.written()}, nil
+}
+
+// rebase puts the change on top of where the branch is now.
+func (s *Session) rebase(ctx context.Context) error {
+	mine, base := s.root, s.base.Tree
+	if err := s.follow(ctx); err != nil {
+		return err
+	}
+	s.root = s.base.Tree
+	for c, err := range s.trees.Diff(ctx, base, mine) {
+		if err == nil {
+			err = s.set(ctx, tree.Edit{Path: c.Path, Entry: c.To})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.apply(ctx)
+}
+
+// Close gives up what is not committed. After a commit it does nothing.
+func (s *Session) Close(ctx context.Context) error {
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	s.cancel()
+	_ = s.writer.group.Wait() // what is stored already is for the next collection
+	for _, n := range s.notes {
+		n.drop()
+	}
+	return s.lease.Release(ctx)
+}
+
+// checkFolders refuses a tree in which something is a file and a folder at once. It
+// costs what differs from a tree in which nothing is.
+func checkFolders(ctx context.Context, trees *tree.Tree, from, to tree.Root) error {
+	folder := "" // the last one of which it is known that no file has its name
+	for c, err := range trees.Diff(ctx, from, to) {
+		if err != nil {
+			return err
+		}
+		if c.To == nil || c.From != nil {
+			continue
+		}
+		for i := 0; i < len(c.Path); i++ {
+			if c.Path[i] != '/' || strings.HasPrefix(folder, c.Path[:i+1]) {
+				continue
+			}
+			_, err := trees.Get(ctx, to, c.Path[:i])
+			if err == nil {
+				return clash(c.Path[:i], c.Path)
+			}
+			if !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		folder = c.Path[:strings.LastIndexByte(c.Path, '/')+1]
+		if from.ID.IsZero() {
+			continue // what is below it is new, too
+		}
+		for e, err := range trees.From(ctx, to, c.Path+"/") {
+			if err != nil {
+				return err
+			}
+			if strings.HasPrefix(e.Path, c.Path+"/") {
+				return clash(c.Path, e.Path)
+			}
+			break
+		}
+	}
+	return nil
+}
+
+func clash(file, below string) error {
+	return fmt.Errorf("%q would be a file and, for %q, a folder: remove one of them first", file, below)
+}

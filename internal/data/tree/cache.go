@@ -1,0 +1,65 @@
+package tree
+
+import (
+	"cmp"
+	"container/list"
+	"sync"
+
+	"github.com/muster-dev/muster/internal/data/pack"
+)
+
+// cacheBytes is how much of nodes is kept, as they lie; in memory it is about
+// three times as much.
+const cacheBytes = 16 << 20
+
+// Cache keeps the nodes that were used last. It may be used by many at once.
+type Cache struct {
+	// Most is how many bytes of nodes are kept, as they lie. Default: 16 MiB.
+	Most int
+
+	mu    sync.Mutex
+	bytes int
+	order list.List
+	nodes map[pack.Place]*list.Element
+}
+
+type cached struct {
+	at   pack.Place
+	node *Node
+	size int
+}
+
+func (c *Cache) get(at pack.Place) (*Node, bool) {
+	if c == nil {
+		return nil, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.nodes[at]
+	if !ok {
+		return nil, false
+	}
+	c.order.MoveToFront(e)
+	return e.Value.(*cached).node, true
+}
+
+func (c *Cache) add(at pack.Place, n *Node, size int) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.nodes == nil {
+		c.nodes = map[pack.Place]*list.Element{}
+	}
+	if _, ok := c.nodes[at]; ok {
+		return
+	}
+	c.nodes[at] = c.order.PushFront(&cached{at: at, node: n, size: size})
+	c.bytes += size
+	for c.bytes > cmp.Or(c.Most, cacheBytes) && c.order.Len() > 1 {
+		last := c.order.Remove(c.order.Back()).(*cached)
+		delete(c.nodes, last.at)
+		c.bytes -= last.size
+	}
+}

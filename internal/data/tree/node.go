@@ -1,0 +1,207 @@
+package tree
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sort"
+
+	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/pack"
+)
+
+// maxLevel is higher than any tree gets: 2 refs in each node would be 2^48 leaves.
+const maxLevel = 48
+
+// Node is a leaf (level 0) with entries, or an inner node with refs.
+type Node struct {
+	Level   int
+	Entries []Entry
+	Refs    []Ref
+}
+
+// Len is how many items there are.
+func (n *Node) Len() int {
+	if n.Level > 0 {
+		return len(n.Refs)
+	}
+	return len(n.Entries)
+}
+
+// Key is the key of an item: a path, or the last path below it.
+func (n *Node) Key(i int) string {
+	if n.Level > 0 {
+		return n.Refs[i].Last
+	}
+	return n.Entries[i].Path
+}
+
+// search is the first item whose key is not before a key.
+func (n *Node) search(key string) int {
+	return sort.Search(n.Len(), func(i int) bool { return n.Key(i) >= key })
+}
+
+// after is the first item whose key is behind a key.
+func (n *Node) after(key string) int {
+	return sort.Search(n.Len(), func(i int) bool { return n.Key(i) > key })
+}
+
+// ref is the node as the level above has it, without its place.
+func (n *Node) ref(id digest.ID) Ref {
+	r := Ref{Last: n.Key(n.Len() - 1), ID: id}
+	for i := range n.Entries {
+		r.Files++
+		r.Bytes += n.Entries[i].Size
+	}
+	for i := range n.Refs {
+		r.Files += n.Refs[i].Files
+		r.Bytes += n.Refs[i].Bytes
+	}
+	return r
+}
+
+// The bits of an entry's flags beside its kind.
+const (
+	kindBits       = 3
+	executableFlag = 4
+	listFlag       = 8
+)
+
+// encode is the node's blob, and its name, which says nothing of places.
+func (n *Node) encode() (digest.ID, []byte) {
+	what := binary.AppendUvarint(make([]byte, 0, 64*n.Len()), uint64(n.Level))
+	what = binary.AppendUvarint(what, uint64(n.Len()))
+	var where pack.Places
+	last := ""
+	for i := range n.Len() {
+		key := n.Key(i)
+		shared := sharedPrefix(last, key)
+		what = binary.AppendUvarint(what, uint64(shared))
+		what = binary.AppendUvarint(what, uint64(len(key)-shared))
+		what = append(what, key[shared:]...)
+		last = key
+		if n.Level > 0 {
+			r := &n.Refs[i]
+			what = append(what, r.ID[:]...)
+			what = binary.AppendUvarint(what, uint64(r.Files))
+			what = binary.AppendUvarint(what, uint64(r.Bytes))
+			where.Add(r.Place)
+			continue
+		}
+		e := &n.Entries[i]
+		what = append(what, e.flags())
+		what = binary.AppendUvarint(what, uint64(e.Size))
+		switch {
+		case e.Kind == Link:
+			what = append(what, e.Target...)
+		case e.Size > 0:
+			what = append(what, e.Content[:]...)
+			where.Add(e.Place)
+		}
+	}
+	return pack.Join(what, where.Bytes())
+}
+
+func (e *Entry) flags() byte {
+	f := byte(e.Kind)
+	if e.Executable {
+		f |= executableFlag
+	}
+	if e.List {
+		f |= listFlag
+	}
+	return f
+}
+
+func sharedPrefix(a, b string) int {
+	i := 0
+	for i < len(a) && i < len(b) && a[i] == b[i] {
+		i++
+	}
+	return i
+}
+
+// decode reads what encode wrote, and refuses what no encode writes.
+func decode(id digest.ID, blob []byte) (*Node, error) {
+	what, where, err := pack.Split(id, blob)
+	if err != nil {
+		return nil, err
+	}
+	in, places := pack.Scanner{Rest: what}, pack.ReadPlaces(where)
+	n := &Node{Level: int(min(in.Uvarint(), maxLevel+1))}
+	count := in.Uvarint()
+	if n.Level > maxLevel || count == 0 || count > uint64(len(what)) {
+		return nil, fmt.Errorf("node %s is of level %d and has %d items: %w", id.Short(), n.Level, count, pack.ErrDamaged)
+	}
+	last := ""
+	for range count {
+		key, err := decodeKey(&in, last)
+		if err != nil {
+			return nil, fmt.Errorf("node %s: %w", id.Short(), err)
+		}
+		last = key
+		if n.Level > 0 {
+			r := Ref{Last: key, ID: in.ID(), Files: int64(in.Uvarint()), Bytes: int64(in.Uvarint())}
+			r.Place = places.Next()
+			n.Refs = append(n.Refs, r)
+			continue
+		}
+		e := decodeEntry(&in, &places, key)
+		if e.Size < 0 || e.Kind != File && e.Kind != Link {
+			return nil, fmt.Errorf("node %s: %q is a %s of %d bytes: %w", id.Short(), key, e.Kind, e.Size, pack.ErrDamaged)
+		}
+		n.Entries = append(n.Entries, e)
+	}
+	for _, err := range []error{in.End(), places.End()} {
+		if err != nil {
+			return nil, fmt.Errorf("node %s: %w", id.Short(), err)
+		}
+	}
+	return n, nil
+}
+
+func decodeKey(in *pack.Scanner, last string) (string, error) {
+	shared, length := in.Uvarint(), in.Uvarint()
+	suffix := in.Bytes(length)
+	if in.Err != nil {
+		return "", in.Err
+	}
+	if shared > uint64(len(last)) {
+		return "", fmt.Errorf("a path shares more than there is: %w", pack.ErrDamaged)
+	}
+	key := last[:shared] + string(suffix)
+	if key <= last || len(key) > MaxPath {
+		return "", fmt.Errorf("paths out of order: %w", pack.ErrDamaged)
+	}
+	return key, nil
+}
+
+func decodeEntry(in *pack.Scanner, places *pack.PlaceReader, key string) Entry {
+	f, size := in.Byte(), in.Uvarint()
+	e := Entry{Path: key, Kind: Kind(f & kindBits), Executable: f&executableFlag != 0, List: f&listFlag != 0, Size: int64(size)}
+	switch {
+	case e.Kind == Link:
+		e.Target = string(in.Bytes(size))
+	case size > 0:
+		e.Content = in.ID()
+		e.Place = places.Next()
+	}
+	return e
+}
+
+// load reads a node, out of the cache if it is there.
+func (t *Tree) load(ctx context.Context, id digest.ID, at pack.Place) (*Node, error) {
+	if n, ok := t.cache.get(at); ok {
+		return n, nil
+	}
+	blob, err := t.blobs.Load(ctx, pack.Node, id, at)
+	if err != nil {
+		return nil, fmt.Errorf("reading a node of a tree: %w", err)
+	}
+	n, err := decode(id, blob)
+	if err != nil {
+		return nil, fmt.Errorf("reading a node of a tree at %s: %w", at, err)
+	}
+	t.cache.add(at, n, len(blob))
+	return n, nil
+}
