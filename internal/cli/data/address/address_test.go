@@ -98,6 +98,11 @@ func TestPatterns(t *testing.T) {
 			t.Errorf("%s is a pattern: %v", pattern, !want)
 		}
 	}
+	for path, want := range map[string]string{"a/b": "a/b", "": "", `a\*/b`: `a\*/b/**`} {
+		if got := Inside(path); got != want {
+			t.Errorf("%s: everything in it is %q, want %q", path, got, want)
+		}
+	}
 	if got := Literal(`a\*b\\`); got != `a*b\` {
 		t.Error(got)
 	}

@@ -42,6 +42,16 @@ func Base(pattern string) string {
 	return Literal(strings.Join(names[:fixed], "/"))
 }
 
+// Inside is the pattern of everything in the folder that a path names, which is no
+// pattern itself. The store takes a path for its folder only where nothing in it
+// has to be taken literally.
+func Inside(path string) string {
+	if strings.Contains(path, `\`) {
+		return path + "/**"
+	}
+	return path
+}
+
 // checkPattern reports a pattern that cannot be read.
 func checkPattern(pattern string) error {
 	for name := range strings.SplitSeq(pattern, "/") {

@@ -20,7 +20,7 @@ import (
 
 // archive writes a tar to standard output, or to a file, which has its name only
 // once it is whole.
-func (o *options) archive(ctx context.Context, view *data.View, a address.Address, to string, bar *meter.Meter) (document Document, err error) {
+func (o *options) archive(ctx context.Context, view *data.View, a address.Address, pattern, to string, bar *meter.Meter) (document Document, err error) {
 	if o.mirror {
 		return document, exit.Usage("--mirror is for folders: an archive is written anew")
 	}
@@ -29,7 +29,8 @@ func (o *options) archive(ctx context.Context, view *data.View, a address.Addres
 	}
 	document.Path = to
 	if to == stdout {
-		return document, pack(ctx, o.factory.Streams.Out, view, a, bar, &document)
+		err = pack(ctx, o.factory.Streams.Out, view, a, pattern, bar, &document)
+		return document, err
 	}
 	file, err := os.CreateTemp(filepath.Dir(to), ".muster-*.tar")
 	if err != nil {
@@ -40,7 +41,7 @@ func (o *options) archive(ctx context.Context, view *data.View, a address.Addres
 			err = errors.Join(err, file.Close(), os.Remove(file.Name()))
 		}
 	}()
-	if err := pack(ctx, file, view, a, bar, &document); err != nil {
+	if err := pack(ctx, file, view, a, pattern, bar, &document); err != nil {
 		return document, err
 	}
 	if err := errors.Join(file.Chmod(0o644), file.Sync()); err != nil {
@@ -65,12 +66,12 @@ type packer struct {
 
 // pack writes what is wanted, in order of paths; the same version gives the same
 // archive, byte for byte.
-func pack(ctx context.Context, out io.Writer, view *data.View, a address.Address, bar *meter.Meter, document *Document) error {
+func pack(ctx context.Context, out io.Writer, view *data.View, a address.Address, pattern string, bar *meter.Meter, document *Document) error {
 	p := &packer{view: view, out: tar.NewWriter(out), below: address.Literal(a.Path), made: view.Commit().Time.Truncate(time.Second), bar: bar}
 	if address.IsPattern(a.Path) {
 		p.below = address.Base(a.Path)
 	}
-	if err := view.Walk(ctx, a.Path, func(e tree.Entry) error { return p.add(ctx, e) }); err != nil {
+	if err := view.Walk(ctx, pattern, func(e tree.Entry) error { return p.add(ctx, e) }); err != nil {
 		return err
 	}
 	if p.done.Files == 0 && a.Path != "" {

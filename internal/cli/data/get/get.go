@@ -92,9 +92,12 @@ func (o *options) complete(args []string) (a address.Address, to string, err err
 // place is where on this machine something goes: for a file its own path, else
 // the folder into which paths relative to base go.
 func place(a address.Address, isFile bool, to string) (local string, err error) {
-	name := a.Dataset
-	if base := a.Path; base != "" {
-		name = path.Base(base)
+	source, name := address.Literal(a.Path), a.Dataset
+	if address.IsPattern(a.Path) {
+		source = address.Base(a.Path)
+	}
+	if source != "" {
+		name = path.Base(source)
 	}
 	if to == "" {
 		to = name

@@ -53,7 +53,11 @@ func (o *options) run(ctx context.Context, a address.Address, to string) error {
 	var document Document
 	switch {
 	case o.tar:
-		document, err = o.archive(ctx, view, a, to, bar)
+		pattern := a.Path
+		if !file && !address.IsPattern(pattern) {
+			pattern = address.Inside(pattern)
+		}
+		document, err = o.archive(ctx, view, a, pattern, to, bar)
 	case file:
 		document, err = o.file(ctx, view, a, to, bar)
 	default:
@@ -89,12 +93,12 @@ func (o *options) folder(ctx context.Context, view *data.View, a address.Address
 	if err != nil {
 		return Document{}, err
 	}
-	below := address.Literal(a.Path)
+	pattern, below := address.Inside(a.Path), address.Literal(a.Path)
 	if address.IsPattern(a.Path) {
-		below = address.Base(a.Path)
+		pattern, below = a.Path, address.Base(a.Path)
 	}
 	result, err := view.Checkout(ctx, local, data.CheckoutOptions{
-		Pattern: a.Path, Below: below, Delete: o.mirror, Progress: bar.See,
+		Pattern: pattern, Below: below, Delete: o.mirror, Progress: bar.See,
 	})
 	if err != nil {
 		return Document{}, err

@@ -141,13 +141,16 @@ func (o *options) gather(ctx context.Context, view *data.View, a address.Address
 			return nil, err
 		}
 		if found.Kind != tree.Folder {
-			return entries, see(found)
+			err := see(found)
+			return entries, err
 		}
 	}
 	if o.recursive {
-		return entries, view.Walk(ctx, a.Path, see)
+		err := view.Walk(ctx, address.Inside(a.Path), see)
+		return entries, err
 	}
-	return entries, view.List(ctx, at, see)
+	err := view.List(ctx, at, see)
+	return entries, err
 }
 
 // table has a row for each path, without the folder that was asked for.

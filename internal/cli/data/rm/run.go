@@ -53,6 +53,9 @@ func (o *options) paths(ctx context.Context, wanted []address.Address) (err erro
 	var names []string
 	for _, a := range wanted {
 		count, err := session.Remove(ctx, a.Path)
+		if inside := address.Inside(a.Path); err == nil && count == 0 && inside != a.Path && !address.IsPattern(a.Path) {
+			count, err = session.Remove(ctx, inside)
+		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("removing %s: %w", a, err)
 		}
