@@ -113,7 +113,7 @@ var verbs = []rehearsal.Step{
 	{Args: "data get digits@v1:/a.png first/", Says: "first/a.png: "},
 	{Args: "data get digits@v1 label.csv", Code: 2, Says: "label.csv is a file, and what is to be written is a folder"},
 	{Args: "data get digits@v1 v1.tar --tar", Says: "v1.tar: 4 files"},
-	{Args: "data put v1.tar digits@back --tar", Says: "4 added"},
+	{Args: "data put v1.tar digits@back --tar", Says: "digits@back, a new branch, is at"},
 	{Args: "data diff digits@v1 digits@back", Says: "0 added, 0 changed, 0 removed"},
 	{Args: "data verify digits", Says: "nothing is damaged"},
 	{Args: "data du digits", Says: "digits   back    4      4 B"},

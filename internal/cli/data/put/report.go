@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/data/opening"
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/terminal"
@@ -17,6 +18,8 @@ type Document struct {
 	// Commit is what the branch is at; Unchanged says that it was there before.
 	Commit    string `json:"commit"`
 	Unchanged bool   `json:"unchanged,omitempty"`
+	// NewBranch says that the branch was not there before.
+	NewBranch bool `json:"newBranch,omitempty"`
 	// Added, Changed and Removed count files, by the commit before.
 	Added   int64 `json:"added"`
 	Changed int64 `json:"changed"`
@@ -33,6 +36,7 @@ type Document struct {
 // tell fills in what came of it.
 func (d *Document) tell(ctx context.Context, in *opening.Dataset, r data.PutResult) error {
 	d.Commit, d.Unchanged, d.StoredBytes = r.Commit.ID.String(), r.Unchanged, r.Stored
+	d.NewBranch = r.Before.IsZero()
 	d.Files, d.Bytes = r.Commit.Tree.Files, r.Commit.Tree.Bytes
 	if r.Unchanged {
 		return nil
@@ -66,7 +70,11 @@ func (o *options) report(d Document) error {
 		return output.Print(o.factory.Streams.Out, *o.format, d)
 	}
 	at := d.Commit[:12]
-	sentence := fmt.Sprintf("%s@%s is at %s: %d added, %d changed, %d removed; %s given, %s stored", d.Dataset, d.Branch, at,
+	made := ""
+	if d.NewBranch && d.Branch != v1alpha1.DefaultBranch {
+		made = ", a new branch,"
+	}
+	sentence := fmt.Sprintf("%s@%s%s is at %s: %d added, %d changed, %d removed; %s given, %s stored", d.Dataset, d.Branch, made, at,
 		d.Added, d.Changed, d.Removed, terminal.Size64(d.SeenBytes), terminal.Size64(d.StoredBytes))
 	if d.Unchanged {
 		sentence = fmt.Sprintf("nothing has changed: %s@%s is at %s", d.Dataset, d.Branch, at)
