@@ -17,7 +17,6 @@ import (
 
 var (
 	one, two = digest.Of([]byte("one")), digest.Of([]byte("two"))
-	nowhere  digest.ID
 	noon     = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 )
 

@@ -16,7 +16,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/suggestion"
 )
 
-
 // Server returns a client for datasets and the namespace that the command acts
 // in. Where it is a cluster that is meant, the error says that there is no
 // store of data yet.

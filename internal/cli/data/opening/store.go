@@ -104,7 +104,7 @@ func (s *Store) Dataset(name string) *Dataset {
 	heads := &dataset.Heads{Client: s.Server, Namespace: s.Namespace, Name: name}
 	d := &Dataset{Dataset: s.Store.Dataset(heads), Store: s, Name: name, Heads: heads}
 	heads.Measure = func(ctx context.Context, id digest.ID) (dataset.Size, error) {
-		found, err := d.Dataset.Resolve(ctx, id.String())
+		found, err := d.Resolve(ctx, id.String())
 		return dataset.Size{Files: found.Tree.Files, Bytes: found.Tree.Bytes}, err
 	}
 	return d
