@@ -104,7 +104,7 @@ func TestDataInVersions(t *testing.T) {
 	expect(t, muster("merge", "digits@next"), 1, "labels.csv")
 
 	// 5. What is removed is in the versions before.
-	expect(t, muster("rm", "digits:/train/*.txt", "-m", "too many"), 0, "501 removed")
+	expect(t, muster("rm", "digits:/train/*.txt", "-m", "too many"), 0, "501 files removed")
 	expect(t, muster("ls", "digits:/train"), 0, "long")
 	expect(t, muster("rm", "digits:/train/*.txt"), 3, "nothing matches")
 	expect(t, muster("cat", "digits@main~1:/train/7.txt"), 0, "digit 7\n")
