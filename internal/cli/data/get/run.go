@@ -50,6 +50,13 @@ func (o *options) run(ctx context.Context, a address.Address, to string) error {
 	}
 	bar := meter.New(o.factory.Streams.Err, "Getting "+a.String())
 	defer bar.Stop()
+	if !address.IsPattern(a.Path) {
+		usage, err := view.Usage(ctx, address.Literal(a.Path))
+		if err != nil {
+			return err
+		}
+		bar.Expect(usage.Bytes)
+	}
 	var document Document
 	switch {
 	case o.tar:

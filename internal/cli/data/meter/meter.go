@@ -20,6 +20,8 @@ type Meter struct {
 	// before is what was done before the part that goes on now, last what is
 	// done of that.
 	before, last data.Progress
+	// expected is how many bytes there are in all parts; 0: unknown.
+	expected int64
 }
 
 // New starts one on out.
@@ -32,12 +34,19 @@ func (m *Meter) See(p data.Progress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.last = p
-	total := int64(0)
-	if p.TotalBytes > 0 {
+	total := m.expected
+	if total == 0 && p.TotalBytes > 0 {
 		total = m.before.Bytes + p.TotalBytes
 	}
 	m.bar.Set(m.before.Bytes+p.Bytes, total)
 	m.bar.Say(terminal.Count(m.before.Files+p.Files, "file"))
+}
+
+// Expect says how many bytes there are in all parts, once that is known.
+func (m *Meter) Expect(bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.expected = bytes
 }
 
 // Next says that a part is done: what comes is counted on top.

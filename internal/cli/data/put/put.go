@@ -85,6 +85,7 @@ func (o *options) run(ctx context.Context, sources []source, to address.Address)
 	}
 	bar := meter.New(o.factory.Streams.Err, "Putting into "+to.Dataset+"@"+branch)
 	defer bar.Stop()
+	defer o.expect(ctx, sources, bar)()
 	session, err := d.Session(ctx, branch)
 	if err != nil {
 		return err
