@@ -1,5 +1,5 @@
 // Package v1alpha1 holds Muster's API kinds: what users say (TrainingJob,
-// Queue) and what controllers say to one another (Gang, Placement).
+// Queue, Dataset) and what controllers say to one another (Gang, Placement).
 //
 // It owns names, fields, defaults and validation markers, and no behaviour: a
 // reader learns the whole vocabulary of the system here and nothing of how it

@@ -17,6 +17,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&Gang{}, &GangList{},
 		&Placement{}, &PlacementList{},
 		&Queue{}, &QueueList{},
+		&Dataset{}, &DatasetList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/completion"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/cp"
+	"github.com/muster-dev/muster/internal/cli/data"
 	"github.com/muster-dev/muster/internal/cli/delete"
 	"github.com/muster-dev/muster/internal/cli/describe"
 	"github.com/muster-dev/muster/internal/cli/exit"
@@ -87,6 +88,7 @@ var verbs = map[string][]Verb{
 	"run":     {run.New, apply.New, suspend.New, resume.New, release.New, delete.New},
 	"look":    {get.New, describe.New, logs.New, why.New, plan.New, top.New},
 	"inside":  {shell.New, cp.New},
+	"data":    {data.New},
 	"cluster": {install.New, uninstall.New, node.New, user.New, serve.New},
 	"other":   {completion.New, pause.New, unpause.New, prune.New, queue.New, simulate.New, version.New},
 }
@@ -129,11 +131,12 @@ gives every GPU back the moment the work ends.
 		&cobra.Group{ID: "run", Title: "Run jobs:"},
 		&cobra.Group{ID: "look", Title: "Look at them:"},
 		&cobra.Group{ID: "inside", Title: "Reach into them:"},
+		&cobra.Group{ID: "data", Title: "Data in versions:"},
 		&cobra.Group{ID: "machine", Title: "Muster on this machine:"},
 		&cobra.Group{ID: "cluster", Title: "Muster on a cluster:"},
 		&cobra.Group{ID: "other", Title: "Other:"},
 	)
-	for _, group := range []string{"run", "look", "inside", "cluster", "other"} {
+	for _, group := range []string{"run", "look", "inside", "data", "cluster", "other"} {
 		for _, verb := range verbs[group] {
 			cmd := verb(f)
 			cmd.GroupID = group

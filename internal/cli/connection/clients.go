@@ -225,7 +225,7 @@ func (r *reached) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.
 func known() meta.RESTMapper {
 	core := schema.GroupVersion{Version: "v1"}
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{v1alpha1.GroupVersion, core})
-	for _, kind := range []string{"TrainingJob", "Gang", "Placement"} {
+	for _, kind := range []string{"TrainingJob", "Dataset", "Gang", "Placement"} {
 		mapper.Add(v1alpha1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	mapper.AddSpecific(v1alpha1.GroupVersion.WithKind("TrainingJob"), v1alpha1.GroupVersion.WithResource("trainingjobs"),

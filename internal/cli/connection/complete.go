@@ -56,7 +56,7 @@ func (f *Factory) CompleteJobs(ctx context.Context, args []string) []string {
 func (f *Factory) CompleteObjects(ctx context.Context, args []string) []string {
 	names := f.CompleteJobs(ctx, args)
 	if len(args) == 0 {
-		names = append(names, "trainingjobs", "gangs", "placements", "pods", "nodes", "events", "services", "persistentvolumeclaims")
+		names = append(names, "trainingjobs", "datasets", "gangs", "placements", "pods", "nodes", "events", "services", "persistentvolumeclaims")
 	}
 	return names
 }

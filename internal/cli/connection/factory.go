@@ -124,12 +124,27 @@ func (f *Factory) Elsewhere() bool {
 // data folder, or one whose kubeconfig, where it lies in its own data folder, the
 // user named.
 func (f *Factory) Embedded() bool {
+	_, embedded, err := f.EmbeddedHome()
+	return err == nil && embedded
+}
+
+// EmbeddedHome returns the data folder of the embedded Muster that is meant, as
+// [Factory.Embedded] finds it; false where it is a cluster that is meant. The
+// error is of exit code 3 where there is neither.
+func (f *Factory) EmbeddedHome() (home string, embedded bool, err error) {
 	origin, err := f.find()
-	if err != nil || origin.named == "" {
-		return err == nil
+	if err != nil {
+		return "", false, err
 	}
-	_, err = os.Stat(filepath.Join(filepath.Dir(origin.path()), "control-plane.json"))
-	return err == nil
+	if origin.named == "" {
+		home, err = f.Home()
+		return home, err == nil, err
+	}
+	if home, err = filepath.Abs(filepath.Dir(origin.path())); err != nil {
+		return "", false, fmt.Errorf("finding the folder of the kubeconfig %s: %w", origin.path(), err)
+	}
+	_, err = os.Stat(filepath.Join(home, "control-plane.json"))
+	return home, err == nil, nil
 }
 
 // RESTConfig returns how to reach the server, without a request rate limit.

@@ -33,7 +33,7 @@ var TrainingJobs = v1alpha1.GroupVersion.WithKind("TrainingJob").GroupKind()
 // common are the kinds that "did you mean" proposes.
 var common = []string{
 	"tfjobs", "pytorchjobs",
-	"trainingjobs", "gangs", "placements", "pods", "nodes", "services", "configmaps", "secrets", "events", "namespaces",
+	"trainingjobs", "datasets", "gangs", "placements", "pods", "nodes", "services", "configmaps", "secrets", "events", "namespaces",
 	"deployments", "statefulsets", "jobs", "cronjobs", "persistentvolumeclaims", "persistentvolumes", "endpointslices",
 }
 

@@ -3,6 +3,7 @@ package terminal
 import (
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,6 +39,8 @@ type Progress struct {
 	done, total int64
 	unit        Unit
 	printed     string
+	paced       bool
+	pace        pace
 
 	quit chan struct{}
 	gone chan struct{}
@@ -52,11 +55,22 @@ func NewProgress(out io.Writer, title string, unit Unit) *Progress {
 	return p
 }
 
+// NewPaced starts a progress that also says how fast it goes and, where the
+// total is known, how long the rest takes.
+func NewPaced(out io.Writer, title string, unit Unit) *Progress {
+	p := &Progress{title: title, unit: unit, out: out, bar: Is(out), paced: true, quit: make(chan struct{}), gone: make(chan struct{})}
+	go p.loop()
+	return p
+}
+
 // Set says that done of total units are done. A total of 0 means unknown.
 func (p *Progress) Set(done, total int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done, p.total = done, total
+	if p.paced {
+		p.pace.note(time.Now(), done)
+	}
 }
 
 // Say sets the words beside the bar.
@@ -171,8 +185,11 @@ func (p *Progress) tail() string {
 	case p.done > 0:
 		count = fmt.Sprint(p.done)
 	}
-	if count != "" && p.message != "" {
-		count += ", "
+	parts := make([]string, 0, 3)
+	for _, part := range []string{count, p.pace.words(p.unit, p.total), p.message} {
+		if part != "" {
+			parts = append(parts, part)
+		}
 	}
-	return count + p.message
+	return strings.Join(parts, ", ")
 }

@@ -165,6 +165,10 @@ func (m *machine) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	collector, err := m.makeCollector()
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
@@ -191,6 +195,7 @@ func (m *machine) serve(ctx context.Context) error {
 		}
 	})
 	group.Go(func() error { return named("the upkeep of code and environments", keeper.Run(ctx, n.Ready())) })
+	group.Go(func() error { return named("the upkeep of data", collector.Run(ctx, n.Ready())) })
 	group.Go(func() error { return m.announce(ctx, n) })
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err

@@ -1,0 +1,46 @@
+// Package gc is the command `muster data gc`.
+package gc
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/output"
+)
+
+var formats = []output.Format{output.JSON, output.YAML}
+
+type options struct {
+	factory *connection.Factory
+	format  *output.Format
+	dryRun  bool
+}
+
+// New returns the command.
+func New(f *connection.Factory) *cobra.Command {
+	o := &options{factory: f}
+	cmd := &cobra.Command{
+		Use:   "gc",
+		Short: "Free what no branch, tag or running command needs",
+		Long: `Frees what nothing reaches any more: what only deleted datasets, branches and
+tags had, and what commands left behind that were killed. What was stored since
+the start of a command that still runs, or that died within the last quarter of
+an hour, stays for now. muster up does the same once a day, with what is older
+than a day.`,
+		Example: "  muster data gc --dry-run\n  muster data gc",
+		Args:    cobra.ArbitraryArgs,
+	}
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "only say what would be freed")
+	o.format = output.Flag(cmd, formats...)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return exit.Usage("muster data gc is about the whole store: what is %q?", args[0])
+		}
+		if err := o.format.Validate(formats...); err != nil {
+			return err
+		}
+		return o.run(cmd.Context())
+	}
+	return cmd
+}

@@ -1,0 +1,192 @@
+package opening
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/data/address"
+	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/suggestion"
+	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/commit"
+	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/ref"
+	"github.com/muster-dev/muster/internal/dataset"
+)
+
+// Folder is the name, in the home of an embedded Muster, of the folder of all data.
+const Folder = "data"
+
+// The folders in it: of the bytes themselves, and of what only saves time.
+const (
+	storeFolder = "store"
+	cacheFolder = "cache"
+)
+
+// Store is the store of data and the server that knows its heads.
+type Store struct {
+	*data.Store
+	// Server has the datasets, Namespace is where the command acts.
+	Server    client.WithWatch
+	Namespace string
+}
+
+// OpenStore opens the store of the Muster that is meant. It must be closed.
+func OpenStore(ctx context.Context, f *connection.Factory) (*Store, error) {
+	folder, err := home(f)
+	if err != nil {
+		return nil, err
+	}
+	server, namespace, err := f.Reach()
+	if err != nil {
+		return nil, err
+	}
+	store, err := OpenFolder(ctx, folder)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{Store: store, Server: server, Namespace: namespace}, nil
+}
+
+// StoreFolder is where the store of the Muster that is meant has its bytes. It need
+// not exist.
+func StoreFolder(f *connection.Factory) (string, error) {
+	folder, err := home(f)
+	return filepath.Join(folder, Folder, storeFolder), err
+}
+
+// OpenFolder opens the store in the home of an embedded Muster.
+func OpenFolder(ctx context.Context, home string) (*data.Store, error) {
+	bytes, err := backend.OpenFolder(filepath.Join(home, Folder, storeFolder))
+	if err != nil {
+		return nil, err
+	}
+	store, err := data.Open(ctx, data.Options{Backend: bytes, Cache: filepath.Join(home, Folder, cacheFolder)})
+	if err != nil {
+		return nil, fmt.Errorf("opening the store of data: %w", err)
+	}
+	return store, nil
+}
+
+// Dataset is one dataset of an open store.
+type Dataset struct {
+	*data.Dataset
+	// Store is the store it is in.
+	Store *Store
+	// Name is the object's.
+	Name string
+	// Heads are its branches and tags.
+	Heads *dataset.Heads
+}
+
+// Open opens the store and one dataset, which must be there.
+func Open(ctx context.Context, f *connection.Factory, name string) (*Dataset, error) {
+	store, err := OpenStore(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := Object(ctx, store.Server, store.Namespace, name); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return store.Dataset(name), nil
+}
+
+// Dataset is one of the namespace's datasets, whether or not it is there.
+func (s *Store) Dataset(name string) *Dataset {
+	heads := &dataset.Heads{Client: s.Server, Namespace: s.Namespace, Name: name}
+	d := &Dataset{Dataset: s.Store.Dataset(heads), Store: s, Name: name, Heads: heads}
+	heads.Measure = func(ctx context.Context, id digest.ID) (dataset.Size, error) {
+		found, err := d.Resolve(ctx, id.String())
+		return dataset.Size{Files: found.Tree.Files, Bytes: found.Tree.Bytes}, err
+	}
+	return d
+}
+
+// Close closes the store.
+func (d *Dataset) Close() error { return d.Store.Close() }
+
+// Commit is the commit that an address names.
+func (d *Dataset) Commit(ctx context.Context, a address.Address) (commit.Commit, error) {
+	found, err := d.Resolve(ctx, a.Revision())
+	return found, d.explain(ctx, a, err)
+}
+
+// View is what the commit holds that an address names.
+func (d *Dataset) View(ctx context.Context, a address.Address) (*data.View, error) {
+	view, err := d.At(ctx, a.Revision())
+	return view, d.explain(ctx, a, err)
+}
+
+// explain says in words of the command line that a version is not there.
+func (d *Dataset) explain(ctx context.Context, a address.Address, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	heads, listing := d.Heads.List(ctx)
+	if listing != nil {
+		return listing
+	}
+	if len(heads) == 0 {
+		return exit.NotFound("dataset %s has no data yet: its branch main comes with the first `muster data put`", d.Name)
+	}
+	var names []string
+	for name := range heads {
+		names = append(names, name.Name)
+	}
+	if slices.Contains(names, a.Branch()) {
+		return exit.NotFound("%s: so many commits before %s there is none; `muster data log %s` lists them", a.Revision(), a.Branch(), d.Name)
+	}
+	return exit.NotFound("dataset %s has no branch, tag or commit %s%s", d.Name, a.Branch(), suggestion.Phrase(a.Branch(), names))
+}
+
+// Head is the branch that an address names for new commits: what is not yet
+// there is made by them, but no tag and no commit can take any.
+func (d *Dataset) Head(ctx context.Context, a address.Address) (string, error) {
+	heads, err := d.Heads.List(ctx)
+	if err != nil {
+		return "", err
+	}
+	if _, tagged := heads[ref.Name{Kind: ref.Tag, Name: a.Branch()}]; tagged {
+		return "", exit.Usage("%s is a tag, and does not move: give a branch, or make one there (muster data branch %s@%s NAME)", a.Branch(), d.Name, a.Branch())
+	}
+	return a.Branch(), nil
+}
+
+// Session begins a change to a branch. Where the branch moves in that very
+// moment, it begins anew.
+func (d *Dataset) Session(ctx context.Context, branch string) (*data.Session, error) {
+	for {
+		session, err := d.Begin(ctx, branch, data.SessionOptions{})
+		if _, moved := errors.AsType[*ref.MovedError](err); !moved || ctx.Err() != nil {
+			return session, err
+		}
+	}
+}
+
+// Hold is the view that an address names, which no collection takes away until it
+// is given back.
+func (d *Dataset) Hold(ctx context.Context, a address.Address) (view *data.View, release func(), err error) {
+	found, err := d.Commit(ctx, a)
+	if err != nil {
+		return nil, nil, err
+	}
+	lease, err := d.Store.Pin(ctx, found.ID)
+	if err != nil {
+		return nil, nil, fmt.Errorf("holding %s: %w", a, err)
+	}
+	// A lease that stays behind ends by itself.
+	release = func() { _ = lease.Release(context.WithoutCancel(ctx)) }
+	if view, err = d.At(ctx, found.ID.String()); err != nil {
+		release()
+		return nil, nil, err
+	}
+	return view, release, nil
+}

@@ -1,0 +1,335 @@
+//go:build embedded
+
+package dataset_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/controlplane"
+	"github.com/muster-dev/muster/internal/controlplane/contract"
+	"github.com/muster-dev/muster/internal/controlplane/upstream"
+	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/ref"
+	"github.com/muster-dev/muster/internal/dataset"
+)
+
+// The test binary is its own control plane child, as the product's binary is.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == contract.Verb {
+		if err := upstream.RunChild(context.Background(), os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, "Error:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// TestHeads runs the heads against a real API server.
+func TestHeads(t *testing.T) {
+	s := start(t)
+	t.Run("rules", s.rules)
+	t.Run("lives", s.lives)
+	t.Run("two at once", s.twoAtOnce)
+	t.Run("many at once", s.manyAtOnce)
+	t.Run("a lost answer", s.lostAnswer)
+	t.Run("roots", s.roots)
+}
+
+// namespace is where the datasets of most tests are.
+const namespace = "team"
+
+type server struct{ client.WithWatch }
+
+func start(t *testing.T) server {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	plane, err := controlplane.Start(ctx, controlplane.Options{DataDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := plane.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	config := plane.RESTConfig()
+	config.QPS = -1
+	api, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+		t.Fatal(err)
+	}
+	return server{api}
+}
+
+// dataset makes one and returns its heads.
+func (s server) dataset(t *testing.T, name string) *dataset.Heads {
+	t.Helper()
+	object := &v1alpha1.Dataset{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	if err := s.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	return &dataset.Heads{Client: s, Namespace: namespace, Name: name}
+}
+
+func id(of any) digest.ID { return digest.Of(fmt.Append(nil, of)) }
+
+func branch(name string) ref.Name { return ref.Name{Kind: ref.Branch, Name: name} }
+func tag(name string) ref.Name    { return ref.Name{Kind: ref.Tag, Name: name} }
+
+// rules are those of the kind itself, for whoever writes it by hand.
+func (s server) rules(t *testing.T) {
+	commit := v1alpha1.DatasetCommit(id(1).String())
+	for _, c := range []struct {
+		name string
+		spec v1alpha1.DatasetSpec
+		says string
+	}{
+		{name: "fine", spec: v1alpha1.DatasetSpec{Branches: []v1alpha1.DatasetBranch{{Name: "main", Commit: commit}}, Tags: []v1alpha1.DatasetTag{{Name: "v1.0", Commit: commit}}}},
+		{name: "no-commit", spec: v1alpha1.DatasetSpec{Branches: []v1alpha1.DatasetBranch{{Name: "main", Commit: "latest"}}}, says: "spec.branches[0].commit"},
+		{name: "slash", spec: v1alpha1.DatasetSpec{Tags: []v1alpha1.DatasetTag{{Name: "a/b", Commit: commit}}}, says: "spec.tags[0].name"},
+		{name: "twice", spec: v1alpha1.DatasetSpec{Tags: []v1alpha1.DatasetTag{{Name: "a", Commit: commit}, {Name: "a", Commit: commit}}}, says: "Duplicate value"},
+		{name: "negative", spec: v1alpha1.DatasetSpec{Branches: []v1alpha1.DatasetBranch{{Name: "main", Commit: commit, Bytes: -1}}}, says: "spec.branches[0].bytes"},
+		{name: "words", spec: v1alpha1.DatasetSpec{Description: strings.Repeat("a", 1025)}, says: "spec.description"},
+		{name: "ab", says: "3 to 63 lower-case letters"},
+		{name: "a.b.c", says: "3 to 63 lower-case letters"},
+	} {
+		err := s.Create(t.Context(), &v1alpha1.Dataset{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: c.name}, Spec: c.spec})
+		if c.says == "" && err != nil || c.says != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.says)
+		}
+	}
+}
+
+// lives takes heads through what becomes of them.
+func (s server) lives(t *testing.T) {
+	ctx, heads := t.Context(), s.dataset(t, "lives")
+	heads.Measure = func(_ context.Context, commit digest.ID) (dataset.Size, error) {
+		if commit == id("damaged") {
+			return dataset.Size{}, errors.New("it cannot be read")
+		}
+		return dataset.Size{Files: 7, Bytes: 1 << 40}, nil
+	}
+	expect := func(what string, err error, want string) {
+		t.Helper()
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", what, err, want)
+		}
+	}
+	_, err := heads.Get(ctx, branch("main"))
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	expect("the first", heads.Swap(ctx, branch("main"), digest.ID{}, id(1)), "")
+	expect("a branch that is there", heads.Swap(ctx, branch("main"), digest.ID{}, id(2)), "there is a branch main already")
+	expect("the second", heads.Swap(ctx, branch("main"), id(1), id(2)), "")
+	expect("one that cannot be read", heads.Swap(ctx, branch("main"), id(2), id("damaged")), "it cannot be read")
+	expect("a tag", heads.Swap(ctx, tag("v1"), digest.ID{}, id(1)), "")
+	expect("a tag again", heads.Swap(ctx, tag("v1"), digest.ID{}, id(2)), "there is a tag v1 already")
+	expect("a name that the object cannot hold", heads.Swap(ctx, branch("a/b"), digest.ID{}, id(1)), "no name for a branch")
+	expect("another", heads.Swap(ctx, branch("next"), digest.ID{}, id(2)), "")
+	expect("which goes", heads.Swap(ctx, branch("next"), id(2), digest.ID{}), "")
+	got, err := heads.List(ctx)
+	if diff := cmp.Diff(map[ref.Name]digest.ID{branch("main"): id(2), tag("v1"): id(1)}, got); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
+	object := &v1alpha1.Dataset{}
+	if err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "lives"}, object); err != nil {
+		t.Fatal(err)
+	}
+	if b := object.Spec.Branches[0]; b.Files != 7 || b.Bytes != 1<<40 || b.Moved == nil {
+		t.Errorf("the object says %+v", b)
+	}
+	if err := s.Delete(ctx, object); err != nil {
+		t.Fatal(err)
+	}
+	err = heads.Swap(ctx, branch("main"), id(2), id(3))
+	if _, missing := errors.AsType[*dataset.MissingError](err); !missing || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after it was deleted: %v", err)
+	}
+}
+
+// gate holds writes back until several are about to be made, so that all of
+// them have read the same object.
+type gate struct {
+	mu      sync.Mutex
+	waiting int
+	open    chan struct{}
+	want    int
+}
+
+func (g *gate) wait() {
+	g.mu.Lock()
+	g.waiting++
+	if g.waiting == g.want {
+		close(g.open)
+	}
+	g.mu.Unlock()
+	<-g.open
+}
+
+// through is a client whose first write waits at the gate.
+func (s server) through(g *gate) client.Client {
+	var once sync.Once
+	return interceptor.NewClient(s.WithWatch, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			once.Do(g.wait)
+			return c.Patch(ctx, o, p, opts...)
+		},
+	})
+}
+
+// twoAtOnce moves one branch from the same commit twice: one is told that it
+// was overtaken.
+func (s server) twoAtOnce(t *testing.T) {
+	ctx, heads := t.Context(), s.dataset(t, "two-at-once")
+	if err := heads.Swap(ctx, branch("main"), digest.ID{}, id(0)); err != nil {
+		t.Fatal(err)
+	}
+	g := &gate{open: make(chan struct{}), want: 2}
+	errs := make([]error, 2)
+	var wg sync.WaitGroup
+	for i := range errs {
+		mine := *heads
+		mine.Client = s.through(g)
+		wg.Go(func() { errs[i] = mine.Swap(ctx, branch("main"), id(0), id(i+1)) })
+	}
+	wg.Wait()
+	winner := slices.Index(errs, nil)
+	if winner < 0 || errs[1-winner] == nil {
+		t.Fatalf("both or none: %v", errs)
+	}
+	moved, ok := errors.AsType[*ref.MovedError](errs[1-winner])
+	if !ok || moved.Thought != id(0) || moved.Found != id(winner+1) {
+		t.Errorf("the other was told: %v", errs[1-winner])
+	}
+	if at, err := heads.Get(ctx, branch("main")); err != nil || at != id(winner+1) {
+		t.Errorf("%v, %v", at, err)
+	}
+}
+
+// manyAtOnce moves different heads of one object: all of them get there.
+func (s server) manyAtOnce(t *testing.T) {
+	const writers, rounds = 6, 5
+	ctx, heads := t.Context(), s.dataset(t, "many-at-once")
+	g := &gate{open: make(chan struct{}), want: writers}
+	var wg sync.WaitGroup
+	for w := range writers {
+		mine := *heads
+		mine.Client = s.through(g)
+		wg.Go(func() {
+			var at digest.ID
+			for round := range rounds {
+				next := id(fmt.Sprint(w, " ", round))
+				if err := mine.Swap(ctx, branch(fmt.Sprintf("b%d", w)), at, next); err != nil {
+					t.Error(err)
+					return
+				}
+				at = next
+			}
+		})
+	}
+	wg.Wait()
+	got, err := heads.List(ctx)
+	if err != nil || len(got) != writers {
+		t.Fatalf("%v, %v", got, err)
+	}
+	for w := range writers {
+		if at := got[branch(fmt.Sprintf("b%d", w))]; at != id(fmt.Sprint(w, " ", rounds-1)) {
+			t.Errorf("writer %d lost its last commit", w)
+		}
+	}
+}
+
+// lostAnswer cuts the connection after the server has done it, and before.
+func (s server) lostAnswer(t *testing.T) {
+	ctx, heads := t.Context(), s.dataset(t, "lost-answer")
+	cut := errors.New("connection reset by peer")
+	losing := func(does bool) *dataset.Heads {
+		mine := *heads
+		mine.Client = interceptor.NewClient(s.WithWatch, interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+				if does {
+					if err := c.Patch(ctx, o, p, opts...); err != nil {
+						return err
+					}
+				}
+				return cut
+			},
+		})
+		return &mine
+	}
+	if err := losing(false).Swap(ctx, branch("main"), digest.ID{}, id(1)); !errors.Is(err, cut) {
+		t.Errorf("not done, and told %v", err)
+	}
+	if err := losing(true).Swap(ctx, branch("main"), digest.ID{}, id(1)); err != nil {
+		t.Errorf("done, and told %v", err)
+	}
+	if at, err := heads.Get(ctx, branch("main")); err != nil || at != id(1) {
+		t.Errorf("%v, %v", at, err)
+	}
+}
+
+// roots are those of all namespaces, and unknown where one cannot be read.
+func (s server) roots(t *testing.T) {
+	ctx := t.Context()
+	if err := s.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}}); err != nil {
+		t.Fatal(err)
+	}
+	far := &v1alpha1.Dataset{ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere", Name: "far"}}
+	if err := s.Create(ctx, far); err != nil {
+		t.Fatal(err)
+	}
+	heads := &dataset.Heads{Client: s, Namespace: "elsewhere", Name: "far"}
+	for name, at := range map[ref.Name]digest.ID{branch("main"): id("far"), tag("v1"): id("tagged"), branch("same"): id("far")} {
+		if err := heads.Swap(ctx, name, digest.ID{}, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := dataset.Everything{Client: s}
+	roots, err := all.List(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[ref.Name]digest.ID{
+		branch("elsewhere/far/main"): id("far"), tag("elsewhere/far/v1"): id("tagged"), branch(namespace + "/lost-answer/main"): id(1),
+	} {
+		if roots[name] != want {
+			t.Errorf("%s is missing among %v", name, roots)
+		}
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if roots, err := all.List(ended); err == nil || roots != nil {
+		t.Errorf("nobody was asked, and it is known: %v", roots)
+	}
+}

@@ -1,0 +1,196 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/ref"
+)
+
+// MissingError says that there is no such Dataset.
+type MissingError struct{ Namespace, Name string }
+
+// Error implements error.
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("there is no dataset %s in namespace %s", e.Name, e.Namespace)
+}
+
+// Heads are the branches and tags of one Dataset object. Client, Namespace and
+// Name are required.
+type Heads struct {
+	// Client reads from the API server itself: what a cache shows may be old.
+	Client client.Client
+	// Namespace and Name are the object's.
+	Namespace, Name string
+	// Measure says how large a commit is that a branch is about to be at. An error
+	// keeps the branch from moving. Default: the object says nothing of it.
+	Measure func(context.Context, digest.ID) (Size, error)
+	// Now is the clock of what the object says of when a head moved. Default:
+	// time.Now.
+	Now func() time.Time
+}
+
+var _ ref.Heads = (*Heads)(nil)
+
+// Get implements [ref.Heads]. Without a Dataset the error is a [MissingError],
+// which does not wrap [fs.ErrNotExist].
+func (h *Heads) Get(ctx context.Context, name ref.Name) (digest.ID, error) {
+	object, err := h.read(ctx)
+	if err != nil {
+		return digest.ID{}, err
+	}
+	id, err := at(&object.Spec, name)
+	if err == nil && id.IsZero() {
+		err = fmt.Errorf("dataset %s: %s: %w", h.Name, name, fs.ErrNotExist)
+	}
+	return id, err
+}
+
+// List implements [ref.Heads].
+func (h *Heads) List(ctx context.Context) (map[ref.Name]digest.ID, error) {
+	object, err := h.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return all(&object.Spec)
+}
+
+// Swap implements [ref.Heads]. Where the server's answer was lost, it is asked
+// what has become of the change; only if that cannot be found out either, the
+// error leaves open whether the head has moved.
+func (h *Heads) Swap(ctx context.Context, name ref.Name, from, to digest.ID) error {
+	m, err := h.prepare(ctx, name, from, to)
+	if err != nil {
+		return err
+	}
+	for {
+		object, err := h.read(ctx)
+		if err != nil {
+			return err
+		}
+		before := object.DeepCopy()
+		if err := m.apply(&object.Spec); err != nil {
+			return err
+		}
+		// Only what has changed is sent, so that fields that a later version has
+		// stay; the resourceVersion is sent with it.
+		err = h.Client.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		switch {
+		case err == nil:
+			return nil
+		case apierrors.IsConflict(err):
+			// Somebody else has changed the object: they have come further, and
+			// if it was not this head, the next try may.
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		case apierrors.IsNotFound(err):
+			return &MissingError{Namespace: h.Namespace, Name: h.Name}
+		case refused(err):
+			return fmt.Errorf("moving %s of dataset %s: %w", name, h.Name, err)
+		default:
+			return h.settle(ctx, m, err)
+		}
+	}
+}
+
+// prepare checks a change before anything is read.
+func (h *Heads) prepare(ctx context.Context, name ref.Name, from, to digest.ID) (move, error) {
+	m := move{name: name, from: from, to: to, at: time.Now()}
+	if h.Now != nil {
+		m.at = h.Now()
+	}
+	if err := checkName(name); err != nil {
+		return m, err
+	}
+	if h.Measure == nil || to.IsZero() || name.Kind != ref.Branch {
+		return m, nil
+	}
+	var err error
+	if m.size, err = h.Measure(ctx, to); err != nil {
+		return m, fmt.Errorf("measuring commit %s: %w", to.Short(), err)
+	}
+	return m, nil
+}
+
+// refused reports whether the server itself said that it did not do it.
+func refused(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && status.ErrStatus.Code >= 400 && status.ErrStatus.Code < 500
+}
+
+// settle finds out whether a change was made whose answer was lost.
+func (h *Heads) settle(ctx context.Context, m move, lost error) error {
+	lost = fmt.Errorf("moving %s of dataset %s: %w", m.name, h.Name, lost)
+	object, err := h.read(ctx)
+	if err != nil {
+		return fmt.Errorf("%w (and whether it was done could not be found out: %w)", lost, err)
+	}
+	if found, err := at(&object.Spec, m.name); err != nil || found != m.to {
+		return lost
+	}
+	return nil
+}
+
+func (h *Heads) read(ctx context.Context) (*v1alpha1.Dataset, error) {
+	object := &v1alpha1.Dataset{}
+	err := h.Client.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: h.Name}, object)
+	if apierrors.IsNotFound(err) {
+		return nil, &MissingError{Namespace: h.Namespace, Name: h.Name}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading dataset %s: %w", h.Name, err)
+	}
+	return object, nil
+}
+
+// Everything shows the heads of all datasets of all namespaces, for collections:
+// whatever is made between two readings is in the second. Names in it are
+// "namespace/dataset/name"; it only lists.
+type Everything struct {
+	// Client reads from the API server itself: what a cache shows may be old.
+	Client client.Reader
+}
+
+var _ ref.Heads = Everything{}
+
+// errOnlyLists is the error of what Everything does not do.
+var errOnlyLists = errors.New("the heads of all datasets together can only be listed")
+
+// Get implements [ref.Heads]: it is refused.
+func (e Everything) Get(context.Context, ref.Name) (digest.ID, error) {
+	return digest.ID{}, errOnlyLists
+}
+
+// Swap implements [ref.Heads]: it is refused.
+func (e Everything) Swap(context.Context, ref.Name, digest.ID, digest.ID) error { return errOnlyLists }
+
+// List implements [ref.Heads]. An error means that the heads are not known, and
+// that nothing may be removed.
+func (e Everything) List(ctx context.Context) (map[ref.Name]digest.ID, error) {
+	list := &v1alpha1.DatasetList{}
+	if err := e.Client.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("listing the datasets: %w", err)
+	}
+	roots := map[ref.Name]digest.ID{}
+	for i := range list.Items {
+		object := &list.Items[i]
+		heads, err := all(&object.Spec)
+		if err != nil {
+			return nil, fmt.Errorf("dataset %s/%s: %w", object.Namespace, object.Name, err)
+		}
+		for name, id := range heads {
+			name.Name = object.Namespace + "/" + object.Name + "/" + name.Name
+			roots[name] = id
+		}
+	}
+	return roots, nil
+}
