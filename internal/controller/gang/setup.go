@@ -11,6 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -31,6 +32,13 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("gang").
 		For(&v1alpha1.Gang{}).
+		Watches(&v1alpha1.Gang{}, handler.Funcs{
+			UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+				if e.ObjectNew.GetAnnotations()[v1alpha1.AnnotationEvict] != e.ObjectOld.GetAnnotations()[v1alpha1.AnnotationEvict] {
+					hurry(q, client.ObjectKeyFromObject(e.ObjectNew))
+				}
+			},
+		}).
 		Watches(&v1alpha1.Placement{}, handler.EnqueueRequestsFromMapFunc(byLabel)).
 		Watches(&corev1.Pod{}, handler.Funcs{
 			CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { enqueue(q, e.Object) },
@@ -62,6 +70,20 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 		return fmt.Errorf("setting up the gang controller: %w", err)
 	}
 	return nil
+}
+
+// first is the priority of gangs that were ordered to make room: somebody waits for each of
+// them, and nobody for what is tidied up after those who did.
+const first = 10
+
+// hurry has a gang looked at before others that wait for it.
+func hurry(q queue, gang types.NamespacedName) {
+	r := reconcile.Request{NamespacedName: gang}
+	if p, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+		p.AddWithOpts(priorityqueue.AddOpts{Priority: new(first)}, r)
+		return
+	}
+	q.Add(r)
 }
 
 // allow lets the gangs of a namespace that were refused try again at once: its
