@@ -3,7 +3,6 @@ package verdict
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +15,7 @@ func TestVerdict(t *testing.T) {
 	pods, pod := corev1.Resource("pods"), corev1.SchemeGroupVersion.WithKind("Pod").GroupKind()
 	// As the API server makes of a policy without a reason of its own.
 	policy := apierrors.NewForbidden(pods, "a-worker-57", errors.New("ValidatingAdmissionPolicy 'odd' with binding 'odd' denied request: no odd ones"))
-	policy.ErrStatus.Reason, policy.ErrStatus.Code = metav1.StatusReasonInvalid, http.StatusUnprocessableEntity
+	policy.ErrStatus.Reason, policy.ErrStatus.Code = metav1.StatusReasonInvalid, 422
 	policy.ErrStatus.Details.Causes = []metav1.StatusCause{{Message: "no odd ones"}}
 	webhook := apierrors.NewBadRequest(`admission webhook "images.example.com" denied the request: not signed`)
 	for name, tt := range map[string]struct {
