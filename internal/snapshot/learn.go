@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/denial"
 	"github.com/muster-dev/muster/internal/scheduling"
-	"github.com/muster-dev/muster/internal/verdict"
 )
 
 // The back-off of asking again after a refusal: at first short, because the
@@ -150,9 +150,9 @@ func (gr gpuResources) learn(g *v1alpha1.Gang, pods []*corev1.Pod, errs []error)
 				return learned{unsupported: problem, invalid: true}, true
 			}
 			out.roles = append(out.roles, role)
-		case verdict.Never(err):
+		case denial.Never(err):
 			return learned{refused: "role " + r.Name + ": " + withoutSample(err.Error(), pods[i]), invalid: true}, true
-		case verdict.NotNow(err) || apierrors.IsNotFound(err):
+		case denial.NotNow(err) || apierrors.IsNotFound(err):
 			out.refused = "role " + r.Name + ": " + withoutSample(err.Error(), pods[i])
 			// As it is written: a quota that it would break can be named by it.
 			out.roles = append(out.roles, gr.roleOf(r, &gr.sample(g, r).Spec))

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/denial"
 	"github.com/muster-dev/muster/internal/rendezvous"
-	"github.com/muster-dev/muster/internal/verdict"
 )
 
 // creation is what came of making pods.
@@ -87,9 +87,9 @@ func (out *creation) add(name string, err error) {
 	case errors.Is(err, errTaken):
 		out.taken = name
 		out.transient = append(out.transient, err)
-	case verdict.Never(err):
+	case denial.Never(err):
 		out.invalid = words(err)
-	case verdict.NotNow(err):
+	case denial.NotNow(err):
 		out.forbidden = words(err)
 	default:
 		out.transient = append(out.transient, err)
@@ -102,7 +102,7 @@ func (out *creation) extra(p *v1alpha1.Placement, err error) bool {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return false
 	}
-	if !verdict.Never(err) && !verdict.NotNow(err) && !errors.Is(err, errTaken) {
+	if !denial.Never(err) && !denial.NotNow(err) && !errors.Is(err, errTaken) {
 		return false
 	}
 	out.refused, out.why = append(out.refused, p), words(err)

@@ -24,7 +24,7 @@ import (
 
 	kubeflowv1 "github.com/muster-dev/muster/api/kubeflow/v1"
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/verdict"
+	"github.com/muster-dev/muster/internal/denial"
 )
 
 // Options are what the controller needs.
@@ -167,11 +167,11 @@ func (r *reconciler) refused(seen observed, d *decision, err error) (ctrl.Result
 		words = said.Status().Message
 	}
 	switch {
-	case verdict.Never(err):
+	case denial.Never(err):
 		seen.job.problem("%s", words)
 		d.status = statusFor(seen, "")
 		return ctrl.Result{}, nil
-	case verdict.NotNow(err):
+	case denial.NotNow(err):
 		d.status = statusFor(seen, words)
 		return ctrl.Result{RequeueAfter: forbiddenRetry}, nil
 	}

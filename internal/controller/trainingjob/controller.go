@@ -24,10 +24,10 @@ import (
 	crsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/denial"
 	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/environment/source"
 	"github.com/muster-dev/muster/internal/news"
-	"github.com/muster-dev/muster/internal/verdict"
 )
 
 // Sources makes code ready.
@@ -235,7 +235,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	// 4. Do it.
 	if err := c.apply(ctx, job, d); err != nil {
 		d.refused(seen, err)
-		if verdict.NotNow(err) {
+		if denial.NotNow(err) {
 			return ctrl.Result{RequeueAfter: forbiddenRetry}, nil
 		}
 		return ctrl.Result{}, err

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/verdict"
+	"github.com/muster-dev/muster/internal/denial"
 )
 
 // observed is everything that a decision is made from.
@@ -190,9 +190,9 @@ func ended(gang *v1alpha1.Gang) bool {
 func (d *decision) refused(o observed, err error) {
 	s := &d.status
 	switch {
-	case verdict.Never(err) && o.gang == nil:
+	case denial.Never(err) && o.gang == nil:
 		finish(s, o, v1alpha1.JobFailed, err.Error())
-	case verdict.NotNow(err) || verdict.Never(err):
+	case denial.NotNow(err) || denial.Never(err):
 		s.Message = err.Error()
 	}
 }

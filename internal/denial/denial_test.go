@@ -1,4 +1,4 @@
-package verdict
+package denial
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-func TestVerdict(t *testing.T) {
+func TestDenial(t *testing.T) {
 	pods, pod := corev1.Resource("pods"), corev1.SchemeGroupVersion.WithKind("Pod").GroupKind()
 	// As the API server makes of a policy without a reason of its own.
 	policy := apierrors.NewForbidden(pods, "a-worker-57", errors.New("ValidatingAdmissionPolicy 'odd' with binding 'odd' denied request: no odd ones"))

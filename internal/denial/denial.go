@@ -1,7 +1,7 @@
-// Package verdict reads what the API server's no to an object means: that it will
+// Package denial reads what the API server's no to an object means: that it will
 // be no tomorrow as well, or that a rule stands against it for as long as that rule
 // does. It owns that difference and nothing else, and knows no kind.
-package verdict
+package denial
 
 import (
 	"errors"
