@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // serving is a `muster serve` that runs beside a plane.
@@ -20,7 +24,7 @@ type serving struct {
 
 // serve starts Muster and waits until it has placed a gang of one member.
 func (b *bench) serve(ctx context.Context, p *plane) (*serving, error) {
-	s, err := b.start(ctx, p)
+	s, err := b.start(ctx, p, noHealth)
 	if err != nil {
 		return nil, err
 	}
@@ -31,15 +35,19 @@ func (b *bench) serve(ctx context.Context, p *plane) (*serving, error) {
 	return s, nil
 }
 
-// start starts Muster and waits for nothing.
-func (b *bench) start(ctx context.Context, p *plane) (*serving, error) {
+// noHealth is for a Muster of which nobody asks whether it is ready.
+const noHealth = "0"
+
+// start starts Muster and waits for nothing. Health is where it says whether it is
+// ready.
+func (b *bench) start(ctx context.Context, p *plane, health string) (*serving, error) {
 	s := &serving{log: filepath.Join(p.dir, fmt.Sprintf("serve-%d.log", time.Now().UnixNano())), done: make(chan error, 1)}
 	log, err := os.Create(s.log)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }()
-	s.cmd = exec.CommandContext(ctx, b.muster, "serve", "--kubeconfig", p.kubeconfig, "--health", "0", "--metrics", "0")
+	s.cmd = exec.CommandContext(ctx, b.muster, "serve", "--kubeconfig", p.kubeconfig, "--health", health, "--metrics", "0")
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {
@@ -47,6 +55,42 @@ func (b *bench) start(ctx context.Context, p *plane) (*serving, error) {
 	}
 	go func() { s.done <- s.cmd.Wait() }()
 	return s, nil
+}
+
+// standBy starts Muster beside one that leads and waits until its cache is filled.
+func (b *bench) standBy(ctx context.Context, p *plane) (*serving, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("finding a free port: %w", err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		return nil, err
+	}
+	s, err := b.start(ctx, p, address)
+	if err != nil {
+		return nil, err
+	}
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		return ready(ctx, address), nil
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("waiting for a replica that stands by: %w", err), s.kill(), errors.New(tail(s.log)))
+	}
+	return s, nil
+}
+
+// ready asks a Muster whether its cache is filled.
+func ready(ctx context.Context, address string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", nil)
+	if err != nil {
+		return false
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	return answer.StatusCode == http.StatusOK && answer.Body.Close() == nil
 }
 
 // probe waits until a gang of one member is placed, and removes it.

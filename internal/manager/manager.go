@@ -220,7 +220,7 @@ func (o Options) logger() logr.Logger { return logr.FromSlogHandler(o.Log.Handle
 // elect has one of several replicas run at a time. A replica that is told to
 // stop lets the next begin at once.
 func (o Options) elect(options *ctrl.Options) {
-	renew, retry := o.LeaseDuration*2/3, o.LeaseDuration/8
+	renew, retry := o.LeaseDuration*2/3, o.LeaseDuration/15
 	options.LeaderElection = true
 	options.LeaderElectionID = leaseName
 	options.LeaderElectionNamespace = o.Namespace

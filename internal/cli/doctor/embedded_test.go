@@ -17,7 +17,7 @@ func TestDoctorOnACluster(t *testing.T) {
 	server := rehearsal.StartCluster(t)
 	server.Verbs = append(server.Verbs, doctor.New)
 	server.Run(t, []rehearsal.Step{
-		{Args: "doctor", Code: 1, Says: "missing: gangs.muster.dev"},
+		{Args: "doctor", Code: 1, Says: "missing: datasets.muster.dev, gangs.muster.dev"},
 		{Args: "install --no-wait", Says: "is applied"},
 		{Args: "doctor", Code: 1, Says: "0 of 2 managers ready"},
 		{Args: "doctor -o json", Code: 1, Says: `"check": "clocks"`},
