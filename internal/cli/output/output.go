@@ -122,3 +122,16 @@ func Reference(kind schema.GroupKind, name string) string {
 	}
 	return lower + "/" + name
 }
+
+// PrintManifest writes an object as a manifest: as YAML for people, else in the
+// format.
+func PrintManifest(w io.Writer, format Format, object runtime.Object) error {
+	tree, err := Manifest(object)
+	if err != nil {
+		return err
+	}
+	if format == Human {
+		format = YAML
+	}
+	return Print(w, format, tree)
+}

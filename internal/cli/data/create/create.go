@@ -118,13 +118,5 @@ func (o *options) print(object *v1alpha1.Dataset) error {
 		return o.report(object)
 	}
 	object.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Dataset"}
-	tree, err := output.Manifest(object)
-	if err != nil {
-		return err
-	}
-	format := *o.format
-	if format == output.Human {
-		format = output.YAML
-	}
-	return output.Print(o.streams.Out, format, tree)
+	return output.PrintManifest(o.streams.Out, *o.format, object)
 }
