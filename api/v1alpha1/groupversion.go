@@ -18,6 +18,8 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&Placement{}, &PlacementList{},
 		&Queue{}, &QueueList{},
 		&Dataset{}, &DatasetList{},
+		&Pipeline{}, &PipelineList{},
+		&PipelineRun{}, &PipelineRunList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -1,0 +1,765 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Pipeline is stages that subscribe to branches of datasets. Each commit on one
+// of them starts a PipelineRun, in which each stage computes what its part of the
+// change touches and commits what it made to its own dataset.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=mpl,categories=all
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Stages",type=integer,JSONPath=`.status.stages`
+// +kubebuilder:printcolumn:name="Last run",type=string,JSONPath=`.status.lastRun`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 30 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: at most 30 characters, a lower-case letter first, then lower-case letters, digits and '-', because datasets and jobs are named after it"
+type Pipeline struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   PipelineSpec   `json:"spec"`
+	Status PipelineStatus `json:"status,omitempty"`
+}
+
+// PipelineList is a list of Pipelines.
+//
+// +kubebuilder:object:root=true
+type PipelineList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Pipeline `json:"items"`
+}
+
+// PipelineSpec is what a pipeline does.
+type PipelineSpec struct {
+	// Description says in a sentence what the pipeline is for. Default: none.
+	//
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Description string `json:"description,omitempty"`
+
+	// Stages are the steps. Their order here says nothing: a stage runs after
+	// those whose output it reads.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=map
+	// +listMapKey=name
+	Stages []Stage `json:"stages"`
+
+	// Code is the working directory of every stage that names none of its own.
+	//
+	// +optional
+	Code *Code `json:"code,omitempty"`
+
+	// Environment is the environment of every stage that names none of its own.
+	// Default: the python3 of the machine.
+	//
+	// +optional
+	Environment *Environment `json:"environment,omitempty"`
+
+	// Env are variables of every stage.
+	//
+	// +kubebuilder:validation:MaxItems=256
+	// +optional
+	Env []corev1.EnvVar `json:"env,omitempty"`
+
+	// Queue is the queue that all stages are charged to. Default: "default".
+	//
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Queue string `json:"queue,omitempty"`
+
+	// Paused keeps commits from starting runs. Runs that began go on. Once it is
+	// false again, one run starts with the branches as they are then.
+	//
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+}
+
+// Stage is one step: it is given files, a datum at a time, and what it writes is
+// collected. Each of its datums is computed once: the result is kept by the
+// contents that were read, the code, the arguments and variables and the
+// environment, and taken again wherever these are the same.
+//
+// A stage's command finds its folder in MUSTER_INPUT_<NAME> for each input (the
+// name in capitals, with '_' for what is no letter or digit), and writes to the
+// folder in MUSTER_OUTPUT. $(MUSTER_OUTPUT) and the like are expanded in
+// arguments.
+//
+// +kubebuilder:validation:XValidation:rule="[has(self.command), has(self.script), has(self.training), has(self.spark)].filter(x, x).size() == 1",message="stage: give one of command (a list of words), script (a Python file in the code folder), training (a whole TrainingJob) and spark"
+// +kubebuilder:validation:XValidation:rule="!has(self.gpuMemory) || !has(self.gpus) || (type(self.gpus) == string && isQuantity(self.gpus) && quantity(self.gpus).isGreaterThan(quantity('0')) && quantity(self.gpus).isLessThan(quantity('1')))",message="gpuMemory is memory of one GPU: leave gpus out, or give a share below one GPU, such as gpus: 250m"
+// +kubebuilder:validation:XValidation:rule="!(has(self.training) || has(self.spark)) || !(has(self.gpus) || has(self.gpuMemory) || has(self.gpuModels) || has(self.resources) || has(self.parallelism) || has(self.batch) || has(self.stdin))",message="stage: training and spark say for themselves what their members are: leave out gpus, gpuMemory, gpuModels, resources, parallelism, batch and stdin"
+type Stage struct {
+	// Name is the stage's name within the pipeline.
+	//
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=30
+	Name string `json:"name"`
+
+	// Input is what the stage reads.
+	Input Input `json:"input"`
+
+	// Command is the program and its arguments, run once for each datum.
+	//
+	// +kubebuilder:validation:MaxItems=256
+	// +optional
+	Command []string `json:"command,omitempty"`
+
+	// Script is a Python file, relative to the code folder, run with the
+	// environment's python once for each datum.
+	//
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Script string `json:"script,omitempty"`
+
+	// Args are the arguments of command or script.
+	//
+	// +kubebuilder:validation:MaxItems=256
+	// +optional
+	Args []string `json:"args,omitempty"`
+
+	// Stdin are lines that the program is given on its standard input: for a
+	// command such as [sh]. Default: none.
+	//
+	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:items:MaxLength=4096
+	// +optional
+	Stdin []string `json:"stdin,omitempty"`
+
+	// Code is the working directory. Default: the pipeline's.
+	//
+	// +optional
+	Code *Code `json:"code,omitempty"`
+
+	// Environment is the environment. Default: the pipeline's.
+	//
+	// +optional
+	Environment *Environment `json:"environment,omitempty"`
+
+	// Env are variables, after the pipeline's. One that is taken from a Secret
+	// counts by the version of the Secret, not by its value.
+	//
+	// +kubebuilder:validation:MaxItems=256
+	// +optional
+	Env []corev1.EnvVar `json:"env,omitempty"`
+
+	// GPUs is the number of GPUs of each worker, or a share of one: 250m and
+	// "0.25" are a quarter. They are asked for once there is something to
+	// compute and its files are local, and given back at the last datum.
+	// Default: 0.
+	//
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 1024 : (isQuantity(self) && !quantity(self).isLessThan(quantity('0')) && !quantity(self).isGreaterThan(quantity('1024')) && (quantity(self).isInteger() || self.matches('^([1-9][0-9]{0,2}m|0?[.][0-9]{1,3})$')))",message="gpus must be a whole number of GPUs for each worker, such as 0, 1 or 2, at most 1024, or a share below one GPU, such as 250m or \"0.25\""
+	// +optional
+	GPUs *resource.Quantity `json:"gpus,omitempty"`
+
+	// GPUMemory is how much memory of one GPU each worker gets: 8Gi. Unset:
+	// whole GPUs, or a share's part of the memory.
+	//
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isInteger() && !quantity(string(self)).isLessThan(quantity('1Mi')) && !quantity(string(self)).isGreaterThan(quantity('4Ti'))",message="gpuMemory must be an amount of memory of one GPU, from 1Mi to 4Ti, such as 8Gi"
+	// +optional
+	GPUMemory *resource.Quantity `json:"gpuMemory,omitempty"`
+
+	// GPUModels are the GPU models that will do, in order of preference.
+	// Default: any.
+	//
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=64
+	// +optional
+	GPUModels []string `json:"gpuModels,omitempty"`
+
+	// Resources are CPU and memory of each worker; requests default to 100m CPU
+	// and 128Mi.
+	//
+	// +optional
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+
+	// Parallelism is how many workers compute datums at once. Default: one.
+	//
+	// +optional
+	Parallelism *Parallelism `json:"parallelism,omitempty"`
+
+	// Output is where results are committed. Default: the branch main of a
+	// dataset named <pipeline>-<stage>, which is made.
+	//
+	// +optional
+	Output *StageOutput `json:"output,omitempty"`
+
+	// Tries is how often a datum is tried before it counts as failed.
+	//
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	Tries *int32 `json:"tries,omitempty"`
+
+	// Timeout is how long one try of a datum may take before it is stopped.
+	// Default: no limit.
+	//
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s)){1,4}$') && duration(self) >= duration('1s')",message="give a duration of at least a second, such as 90m, 2h or 2h30m"
+	// +optional
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+
+	// OnFailure says what a datum that failed means for the run.
+	//
+	// +kubebuilder:default=Fail
+	// +optional
+	OnFailure FailurePolicy `json:"onFailure,omitempty"`
+
+	// Batch starts the program once for each worker instead of once for each
+	// datum, so that a model stays loaded. It asks for the next datum by
+	// running the program in MUSTER_NEXT, which waits for it and prints the
+	// datum as a line of JSON; at the end it prints nothing, and exits with 0.
+	//
+	// +optional
+	Batch bool `json:"batch,omitempty"`
+
+	// Impure says that the program may make something else of the same input: it
+	// asks a service, or the clock. Its results are not taken again: every run
+	// computes every datum.
+	//
+	// +optional
+	Impure bool `json:"impure,omitempty"`
+
+	// AcceptKeys are code versions whose results count as this stage's own, so
+	// that a change that cannot matter recomputes nothing: the digests that
+	// "muster pipeline explain" shows as the stage's old recipe. Default: none.
+	//
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:Pattern=`^[0-9a-f]{64}$`
+	// +listType=set
+	// +optional
+	AcceptKeys []string `json:"acceptKeys,omitempty"`
+
+	// MountPath is a folder in which each input appears under its name, and the
+	// output as "out", as well as by variables: /pfs. It needs a tier that can
+	// mount. Default: none.
+	//
+	// +kubebuilder:validation:Pattern=`^/`
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	MountPath string `json:"mountPath,omitempty"`
+
+	// Training is the spec of a whole TrainingJob, over all of the input at once:
+	// its members find the input and the output folder as above. Code,
+	// environment, env and queue are the stage's where the job names none. It is
+	// checked as the spec of a TrainingJob is.
+	//
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	// +optional
+	Training *TrainingJobSpec `json:"training,omitempty"`
+
+	// Spark runs a PySpark script over all of the input at once.
+	//
+	// +optional
+	Spark *SparkStage `json:"spark,omitempty"`
+}
+
+// FailurePolicy is what a datum that failed means for the run.
+//
+// +kubebuilder:validation:Enum=Fail;Skip;Collect
+type FailurePolicy string
+
+// The failure policies.
+const (
+	// FailRun ends the stage and the run at the first datum that failed.
+	FailRun FailurePolicy = "Fail"
+	// FailSkip leaves the datum out of the output and goes on.
+	FailSkip FailurePolicy = "Skip"
+	// FailCollect goes on as Skip does, and puts the files that the datum was
+	// given, with its log, below .failed/ in the output.
+	FailCollect FailurePolicy = "Collect"
+)
+
+// Parallelism is how many workers a stage has. It starts with min and grows to
+// max while there is room that nobody waits for, and work for them.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.min) || self.min <= self.max",message="parallelism: min must not be more than max"
+type Parallelism struct {
+	// Min is with how many workers the stage starts, all together or none.
+	//
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	Min *int32 `json:"min,omitempty"`
+	// Max is how many workers there are at most.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	Max int32 `json:"max"`
+}
+
+// StageOutput is where a stage commits.
+type StageOutput struct {
+	// Dataset is the dataset, in the pipeline's namespace; it is made where it is
+	// missing. Default: <pipeline>-<stage>.
+	//
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:MinLength=3
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Dataset string `json:"dataset,omitempty"`
+	// Branch is the branch. Nobody but this stage should write to it. Default:
+	// main.
+	//
+	// +optional
+	Branch DatasetRef `json:"branch,omitempty"`
+	// Egress is a folder of the machine or an s3:// address that each commit is
+	// copied to as well. Default: none.
+	//
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Egress string `json:"egress,omitempty"`
+}
+
+// SparkStage is a driver and executors of one Spark application, in standalone
+// mode out of the pyspark package, which the environment has to have.
+type SparkStage struct {
+	// Script is the PySpark script, relative to the code folder.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Script string `json:"script"`
+	// Args are its arguments.
+	//
+	// +kubebuilder:validation:MaxItems=256
+	// +optional
+	Args []string `json:"args,omitempty"`
+	// Executors is how many executors compute at once.
+	//
+	// +optional
+	Executors *Parallelism `json:"executors,omitempty"`
+	// Resources are CPU and memory of each executor; requests default to 1 CPU
+	// and 1Gi.
+	//
+	// +optional
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+}
+
+// InputSource is one source of files. Give one of dataset, stage and cron.
+type InputSource struct {
+	// Name is how the stage knows this input. Default: the name of the dataset
+	// or stage.
+	//
+	// +kubebuilder:validation:Pattern=`^[A-Za-z][-A-Za-z0-9_]*$`
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Name string `json:"name,omitempty"`
+
+	// Dataset is a dataset of the pipeline's namespace. Each commit on the branch
+	// starts a run.
+	//
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:MinLength=3
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Dataset string `json:"dataset,omitempty"`
+
+	// Branch is the branch of the dataset. Default: main.
+	//
+	// +optional
+	Branch DatasetRef `json:"branch,omitempty"`
+
+	// Stage is another stage of this pipeline, whose output of the same run is
+	// read.
+	//
+	// +kubebuilder:validation:MaxLength=30
+	// +optional
+	Stage string `json:"stage,omitempty"`
+
+	// Cron makes a file named after the time, in UTC, at each time that it says,
+	// which starts a run.
+	//
+	// +optional
+	Cron *CronInput `json:"cron,omitempty"`
+
+	// Glob cuts the input into datums: each file or folder that it matches is
+	// one, / is everything at once, /* each file or folder at the top, /**.png
+	// each such file anywhere. Parts in parentheses can be referred to by joinOn
+	// and groupBy. Default: /.
+	//
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Glob string `json:"glob,omitempty"`
+
+	// JoinOn is what a datum of this input has in common with those it is joined
+	// with: $1 is the first part in parentheses of its glob.
+	//
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	JoinOn string `json:"joinOn,omitempty"`
+
+	// OuterJoin keeps datums of this input that find no other.
+	//
+	// +optional
+	OuterJoin bool `json:"outerJoin,omitempty"`
+
+	// GroupBy is what the datums that are given together have in common.
+	//
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	GroupBy string `json:"groupBy,omitempty"`
+
+	// Silent says that commits on the branch do not start runs; runs that others
+	// start read its last commit.
+	//
+	// +optional
+	Silent bool `json:"silent,omitempty"`
+}
+
+// CronInput is a source of times.
+type CronInput struct {
+	// Schedule is when: five fields (minute, hour, day of the month, month, day
+	// of the week) or @hourly, @daily, @weekly, @monthly, @every 90m.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Schedule string `json:"schedule"`
+	// Overwrite keeps the last time alone, instead of all of them.
+	//
+	// +optional
+	Overwrite bool `json:"overwrite,omitempty"`
+}
+
+// Input is what a stage reads: one source, or several combined.
+//
+// +kubebuilder:validation:XValidation:rule="[has(self.dataset), has(self.stage), has(self.cron), has(self.cross), has(self.join), has(self.group), has(self.union)].filter(x, x).size() == 1",message="input: give one of dataset, stage, cron, cross, join, group and union"
+type Input struct {
+	InputSource `json:",inline"`
+
+	// Cross is every combination of one datum of each of these.
+	//
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	Cross []InputPart `json:"cross,omitempty"`
+	// Join is every combination whose joinOn is the same.
+	//
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	Join []InputPart `json:"join,omitempty"`
+	// Group is one datum for each groupBy, of all that have it.
+	//
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	Group []InputPart `json:"group,omitempty"`
+	// Union is the datums of all of these, each by itself.
+	//
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	Union []InputPart `json:"union,omitempty"`
+}
+
+// InputPart is what inputs are combined of: a source, or a combination of
+// sources.
+//
+// +kubebuilder:validation:XValidation:rule="[has(self.dataset), has(self.stage), has(self.cron), has(self.cross), has(self.join), has(self.group), has(self.union)].filter(x, x).size() == 1",message="input: give one of dataset, stage, cron, cross, join, group and union"
+type InputPart struct {
+	InputSource `json:",inline"`
+
+	// Cross is every combination of one datum of each of these.
+	//
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	Cross []InputLeaf `json:"cross,omitempty"`
+	// Join is every combination whose joinOn is the same.
+	//
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	Join []InputLeaf `json:"join,omitempty"`
+	// Group is one datum for each groupBy, of all that have it.
+	//
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	Group []InputLeaf `json:"group,omitempty"`
+	// Union is the datums of all of these, each by itself.
+	//
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	Union []InputLeaf `json:"union,omitempty"`
+}
+
+// InputLeaf is a source within a combination of combinations.
+//
+// +kubebuilder:validation:XValidation:rule="[has(self.dataset), has(self.stage), has(self.cron)].filter(x, x).size() == 1",message="input: give one of dataset, stage and cron"
+type InputLeaf struct {
+	InputSource `json:",inline"`
+}
+
+// PipelinePhase is what a pipeline does.
+type PipelinePhase string
+
+// The phases of a pipeline.
+const (
+	// PipelineReady: it waits for commits.
+	PipelineReady PipelinePhase = "Ready"
+	// PipelineRunning: a run is on its way.
+	PipelineRunning PipelinePhase = "Running"
+	// PipelinePaused: commits start nothing.
+	PipelinePaused PipelinePhase = "Paused"
+	// PipelineInvalid: it cannot run as it is written; the message says why.
+	PipelineInvalid PipelinePhase = "Invalid"
+)
+
+// PipelineStatus is what is known of a pipeline.
+type PipelineStatus struct {
+	// Phase is what the pipeline does.
+	//
+	// +optional
+	Phase PipelinePhase `json:"phase,omitempty"`
+	// Message says in words why it is in this phase.
+	//
+	// +optional
+	Message string `json:"message,omitempty"`
+	// ObservedGeneration is the generation of the spec that this is about.
+	//
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Stages is how many stages there are.
+	//
+	// +optional
+	Stages int32 `json:"stages,omitempty"`
+	// LastRun names the run that was started last.
+	//
+	// +optional
+	LastRun string `json:"lastRun,omitempty"`
+	// Seen are the commits for which runs were started, so that each starts one.
+	//
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1024
+	// +optional
+	Seen []RunInput `json:"seen,omitempty"`
+}
+
+// PipelineRun is what one change started: all stages, with one identity.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=mpr,categories=all
+// +kubebuilder:selectablefield:JSONPath=`.status.phase`
+// +kubebuilder:selectablefield:JSONPath=`.spec.pipeline`
+// +kubebuilder:printcolumn:name="Pipeline",type=string,JSONPath=`.spec.pipeline`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Stages",type=string,JSONPath=`.status.done`
+// +kubebuilder:printcolumn:name="Identity",type=string,JSONPath=`.spec.identity`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type PipelineRun struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec does not change but for cancel.
+	Spec   PipelineRunSpec   `json:"spec"`
+	Status PipelineRunStatus `json:"status,omitempty"`
+}
+
+// PipelineRunList is a list of PipelineRuns.
+//
+// +kubebuilder:object:root=true
+type PipelineRunList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []PipelineRun `json:"items"`
+}
+
+// PipelineRunSpec is what a run was started with.
+type PipelineRunSpec struct {
+	// Pipeline is the name of the pipeline.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Pipeline string `json:"pipeline"`
+	// Identity is common to all that one commit started, in this pipeline and in
+	// those that read what it writes.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Identity string `json:"identity"`
+	// Cause says in words what started it.
+	//
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Cause string `json:"cause,omitempty"`
+	// Inputs are the commits that are read.
+	//
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1024
+	// +optional
+	Inputs []RunInput `json:"inputs,omitempty"`
+	// Stages are the stages as they were when the run began, with the pipeline's
+	// code, environment and variables where they name none.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=map
+	// +listMapKey=name
+	Stages []Stage `json:"stages"`
+	// Queue is the queue that the stages are charged to. Default: "default".
+	//
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Queue string `json:"queue,omitempty"`
+	// Recompute are stages whose results are not taken again: what was asked for
+	// by "muster pipeline rerun".
+	//
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	Recompute []string `json:"recompute,omitempty"`
+	// Cancel ends the run. What was computed is kept as results.
+	//
+	// +optional
+	Cancel bool `json:"cancel,omitempty"`
+}
+
+// RunInput is a branch and the commit at which it was read.
+type RunInput struct {
+	// Dataset is the dataset.
+	//
+	// +kubebuilder:validation:MaxLength=63
+	Dataset string `json:"dataset"`
+	// Branch is the branch.
+	Branch DatasetRef `json:"branch"`
+	// Commit is the commit; empty: the branch had none.
+	//
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^([0-9a-f]{64})?$`
+	// +optional
+	Commit string `json:"commit,omitempty"`
+}
+
+// RunPhase is where in its life a run or a stage of it is.
+type RunPhase string
+
+// The phases, in order.
+const (
+	// RunWaiting: it waits for stages before it, or for room.
+	RunWaiting RunPhase = "Waiting"
+	// RunPlanning: it is being found out what has to be computed.
+	RunPlanning RunPhase = "Planning"
+	// RunRunning: datums are being computed.
+	RunRunning RunPhase = "Running"
+	// RunSucceeded: the output is committed.
+	RunSucceeded RunPhase = "Succeeded"
+	// RunFailed: status.message says why.
+	RunFailed RunPhase = "Failed"
+	// RunCancelled: somebody ended it.
+	RunCancelled RunPhase = "Cancelled"
+)
+
+// PipelineRunStatus is what is known of a run.
+type PipelineRunStatus struct {
+	// Phase is where in its life the run is.
+	//
+	// +optional
+	Phase RunPhase `json:"phase,omitempty"`
+	// Message says in words why.
+	//
+	// +optional
+	Message string `json:"message,omitempty"`
+	// Done is "ended/all" stages.
+	//
+	// +optional
+	Done string `json:"done,omitempty"`
+	// StartTime is when the run began.
+	//
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// FinishTime is when it ended.
+	//
+	// +optional
+	FinishTime *metav1.Time `json:"finishTime,omitempty"`
+	// Stages are the stages of the run.
+	//
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	Stages []StageStatus `json:"stages,omitempty"`
+}
+
+// StageStatus is what is known of a stage of a run.
+type StageStatus struct {
+	// Name is the stage's name.
+	Name string `json:"name"`
+	// Phase is where in its life it is.
+	//
+	// +optional
+	Phase RunPhase `json:"phase,omitempty"`
+	// Message says in words why.
+	//
+	// +optional
+	Message string `json:"message,omitempty"`
+	// Datums counts its datums.
+	//
+	// +optional
+	Datums DatumCounts `json:"datums,omitempty"`
+	// Recipe is the digest of all that its results depend on beside files: code,
+	// arguments, variables, environment.
+	//
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Recipe string `json:"recipe,omitempty"`
+	// Job names the TrainingJob that computes, once there is one.
+	//
+	// +optional
+	Job string `json:"job,omitempty"`
+	// Output is the commit that it made, or the one that is the same.
+	//
+	// +optional
+	Output *RunInput `json:"output,omitempty"`
+	// StartTime is when planning began.
+	//
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// FinishTime is when it ended.
+	//
+	// +optional
+	FinishTime *metav1.Time `json:"finishTime,omitempty"`
+	// GPUSeconds is GPUs held x seconds held.
+	//
+	// +optional
+	GPUSeconds *resource.Quantity `json:"gpuSeconds,omitempty"`
+	// GPUIdleSeconds is the part of it in which no datum was being computed.
+	//
+	// +optional
+	GPUIdleSeconds *resource.Quantity `json:"gpuIdleSeconds,omitempty"`
+}
+
+// DatumCounts counts the datums of a stage by what became of them.
+type DatumCounts struct {
+	// Total is how many there are.
+	//
+	// +optional
+	Total int64 `json:"total,omitempty"`
+	// Reused is how many had a result already.
+	//
+	// +optional
+	Reused int64 `json:"reused,omitempty"`
+	// Computed is how many were computed in this run.
+	//
+	// +optional
+	Computed int64 `json:"computed,omitempty"`
+	// Failed is how many failed.
+	//
+	// +optional
+	Failed int64 `json:"failed,omitempty"`
+	// Waiting is how many are still to be computed.
+	//
+	// +optional
+	Waiting int64 `json:"waiting,omitempty"`
+}
