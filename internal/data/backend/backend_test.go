@@ -1,10 +1,13 @@
 package backend_test
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,5 +79,38 @@ func TestOpenFolderRemovesWhatWritersLeft(t *testing.T) {
 	}
 	if _, err := os.Stat(young); err != nil {
 		t.Errorf("one that may be being written is gone: %v", err)
+	}
+}
+
+// TestLongObjects: objects that are written past the page cache are there to the
+// last byte, wherever in memory they lay and whatever is left behind whole blocks.
+func TestLongObjects(t *testing.T) {
+	f, err := backend.OpenFolder(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const long, block = 8 << 20, 4096
+	room := make([]byte, long+2*block)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(room)
+	for name, content := range map[string][]byte{
+		"whole blocks":     room[:long],
+		"a byte more":      room[:long+1],
+		"a byte less":      room[:long+block-1],
+		"begins elsewhere": room[3 : long+3+block],
+	} {
+		t.Run(name, func(t *testing.T) {
+			key := "packs/" + strings.ReplaceAll(name, " ", "-")
+			if err := f.Put(t.Context(), key, content); err != nil {
+				t.Fatal(err)
+			}
+			info, err := f.Stat(t.Context(), key)
+			if err != nil || info.Size != int64(len(content)) {
+				t.Fatalf("%d bytes instead of %d, %v", info.Size, len(content), err)
+			}
+			got := make([]byte, len(content))
+			if err := f.ReadAt(t.Context(), key, 0, got); err != nil || !bytes.Equal(got, content) {
+				t.Errorf("other bytes than were put, %v", err)
+			}
+		})
 	}
 }
