@@ -98,7 +98,8 @@ verify: generate ## generated files and go.mod are up to date
 bench: build ## the figures of the README, beside what they are compared with
 	@hack/gotest "" bench -tags e2e -count=1 -timeout 60m -run '^TestBench' ./benchmarks/...
 
-bench-data: ## versioned storage, beside what the file system does with the same bytes; ARGS="-scale 0.1 -only small" for a part
+bench-data: ## versioned storage, beside cp, restic and DVC; ARGS="-scale 0.1 -only small" for a part
+	@hack/bench-peers
 	@go run ./benchmarks/data $(ARGS)
 
 bench-scheduler: ## the scheduler's figures on real traces ($MUSTER_TRACES), beside targets and published figures

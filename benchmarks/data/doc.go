@@ -3,6 +3,6 @@
 // to a commit that is durable; the median of several runs, which take turns with
 // what they are compared with.
 //
-// It must not know the inside of internal/data; rows for other programs (restic,
-// DVC) belong beside cp's in rows.go.
+// It must not know the inside of internal/data. What other programs are compared
+// with is in peers.go; hack/bench-peers installs them.
 package main

@@ -22,6 +22,8 @@ type settings struct {
 	runs  int
 	only  string
 	cold  bool
+	// programs is where those are that are compared with.
+	programs string
 }
 
 // measured is what one process did.
@@ -43,6 +45,7 @@ func main() {
 	flag.IntVar(&s.runs, "runs", 3, "how often; the median counts")
 	flag.StringVar(&s.only, "only", "", "rows whose name begins so: file, small, diff")
 	flag.BoolVar(&s.cold, "cold", false, "drop what is read from the page cache first, file by file")
+	flag.StringVar(&s.programs, "peers", ".cache/bench", "where restic and DVC are installed, by hack/bench-peers")
 	flag.Parse()
 	if err := run(s, *step, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -69,6 +72,9 @@ func parent(ctx context.Context, s settings) (err error) {
 			err = gone
 		}
 	}()
+	if s.programs, err = filepath.Abs(s.programs); err != nil {
+		return err
+	}
 	b := &bench{settings: s}
 	for _, rows := range []struct {
 		name string
@@ -80,6 +86,9 @@ func parent(ctx context.Context, s settings) (err error) {
 		if err := rows.run(ctx); err != nil {
 			return fmt.Errorf("measuring %s: %w", rows.name, err)
 		}
+	}
+	if with := b.versions(ctx); with != "" {
+		fmt.Printf("beside %s\n\n", with)
 	}
 	cache := "warm"
 	if s.cold {
@@ -104,7 +113,8 @@ type row struct {
 
 type bench struct {
 	settings
-	table []row
+	others []peer
+	table  []row
 }
 
 func (b *bench) say(what, figure, anchor, target string, met bool) {
@@ -140,9 +150,14 @@ func step(ctx context.Context, name string, args ...string) (measured, error) {
 
 // other runs another program and then has what it wrote durable.
 func other(ctx context.Context, made string, name string, args ...string) (measured, error) {
+	return otherIn(ctx, "", nil, made, name, args...)
+}
+
+// otherIn is other in a folder, with variables.
+func otherIn(ctx context.Context, dir string, env []string, made, name string, args ...string) (measured, error) {
 	begun := time.Now()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Stderr = os.Stderr
+	cmd.Dir, cmd.Env, cmd.Stderr = dir, env, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return measured{}, fmt.Errorf("%s: %w", name, err)
 	}

@@ -110,6 +110,20 @@ func (b *bench) small(ctx context.Context) error {
 	}
 	rate := func(m measured) string { return fmt.Sprintf("%.0f files/s (%.1f s)", float64(n)/m.Seconds, m.Seconds) }
 	b.say(fmt.Sprintf("ingest %d files of 4 KB", n), fmt.Sprintf("%s, %d MB of memory", rate(ours), ours.Memory/mi), "cp -r + sync "+rate(cp), ">= 20,000 files/s", float64(n)/ours.Seconds >= 20_000)
+	b.others = b.peers(b.path("many"))
+	quiet := b.quiet("many", "store")
+	anew := func(p peer) error { return errors.Join(p.anew(ctx, b.dir), quiet()) }
+	if err := b.against(ctx, "ingest them", anew, put(), func(p peer) []string { return p.put }, rate); err != nil {
+		return err
+	}
+	if _, err := put()(); err != nil {
+		return err
+	}
+	quiet = b.quiet("many")
+	calm := func(peer) error { return quiet() }
+	if err := b.against(ctx, "unchanged again", calm, put(), func(p peer) []string { return p.put }, rate); err != nil {
+		return err
+	}
 	again, _, err := b.pair(ctx, b.quiet("many"), put(), nil)
 	if err != nil {
 		return err
@@ -123,6 +137,16 @@ func (b *bench) small(ctx context.Context) error {
 		return err
 	}
 	b.say("one file edited, its size and time kept, looked at by content", rate(edited), "-", "found", edited.Stored > 0)
+	if err := b.against(ctx, "every file read again", calm, put("checksum"), func(p peer) []string { return p.look }, rate); err != nil {
+		return err
+	}
+	for _, p := range b.others {
+		for _, path := range p.made {
+			if err := os.RemoveAll(path); err != nil {
+				return err
+			}
+		}
+	}
 	out, cp, err := b.pair(ctx, b.quiet("store", "out", "copy"),
 		func() (measured, error) { return step(ctx, "checkout", b.path("store"), b.path("out")) },
 		func() (measured, error) { return other(ctx, "", "cp", "-r", b.path("many"), b.path("copy")) })
