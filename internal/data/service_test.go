@@ -12,6 +12,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
+	"github.com/muster-dev/muster/internal/bucket"
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/ref"
 )
@@ -28,7 +29,7 @@ func TestInABucket(t *testing.T) {
 	client, err := minio.New(strings.TrimPrefix(endpoint, "http://"), &minio.Options{Creds: credentials.NewEnvAWS(), Region: "us-east-1"})
 	must(t, err)
 	must(t, client.MakeBucket(t.Context(), name, minio.MakeBucketOptions{}))
-	b, err := backend.OpenBucket(backend.BucketOptions{Endpoint: endpoint, Bucket: name, Region: "us-east-1"})
+	b, err := backend.OpenBucket(bucket.Options{Endpoint: endpoint, Bucket: name, Region: "us-east-1"}, "")
 	must(t, err)
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())

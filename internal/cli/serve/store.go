@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/muster-dev/muster/internal/bucket"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/door/depot"
 	"github.com/muster-dev/muster/internal/door/shelf"
@@ -14,7 +15,7 @@ import (
 // store says where code is kept: in a folder, in a bucket or nowhere.
 type store struct {
 	folder    string
-	bucket    shelf.BucketOptions
+	bucket    bucket.Options
 	quota     string
 	retention time.Duration
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
+	"github.com/muster-dev/muster/internal/bucket"
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/backend/contract"
 )
@@ -28,7 +29,7 @@ func TestBucket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := backend.OpenBucket(backend.BucketOptions{Endpoint: endpoint, Bucket: name, Prefix: "some/where", Region: "us-east-1"})
+	b, err := backend.OpenBucket(bucket.Options{Endpoint: endpoint, Bucket: name, Region: "us-east-1"}, "some/where")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,21 +5,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-)
 
-func TestBucketOptionsThatMakeNoSense(t *testing.T) {
-	for name, o := range map[string]BucketOptions{
-		"no scheme":    {Endpoint: "s3.test", Bucket: "b"},
-		"a path":       {Endpoint: "https://s3.test/b", Bucket: "b"},
-		"a user":       {Endpoint: "https://me:secret@s3.test", Bucket: "b"},
-		"no bucket":    {Endpoint: "https://s3.test"},
-		"half of keys": {Endpoint: "https://s3.test", Bucket: "b", AccessKey: "a"},
-	} {
-		if _, err := OpenBucket(o); err == nil {
-			t.Errorf("%s: taken", name)
-		}
-	}
-}
+	"github.com/muster-dev/muster/internal/bucket"
+)
 
 // TestWhoIsNotLetIn says what to check, and not the keys.
 func TestWhoIsNotLetIn(t *testing.T) {
@@ -28,7 +16,7 @@ func TestWhoIsNotLetIn(t *testing.T) {
 		_, _ = w.Write([]byte(`<Error><Code>SignatureDoesNotMatch</Code><Message>no</Message></Error>`))
 	}))
 	t.Cleanup(service.Close)
-	b, err := OpenBucket(BucketOptions{Endpoint: service.URL, Bucket: "code", Region: "x", AccessKey: "me", SecretKey: "hush-hush"})
+	b, err := OpenBucket(bucket.Options{Endpoint: service.URL, Bucket: "code", Region: "x", AccessKey: "me", SecretKey: "hush-hush"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/minio/minio-go/v7"
+
+	"github.com/muster-dev/muster/internal/bucket"
 )
 
 // TestBucket runs against a service of yours: MUSTER_TEST_S3 is its address, and
@@ -19,7 +21,7 @@ func TestBucket(t *testing.T) {
 		t.Fatal("MUSTER_TEST_S3 names no S3 service: give its address, such as http://127.0.0.1:9000")
 	}
 	const name = "muster-test-bucket"
-	b, err := OpenBucket(BucketOptions{Endpoint: endpoint, Bucket: name, Region: "us-east-1"})
+	b, err := OpenBucket(bucket.Options{Endpoint: endpoint, Bucket: name, Region: "us-east-1"})
 	if err != nil {
 		t.Fatal(err)
 	}
