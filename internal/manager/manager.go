@@ -308,10 +308,10 @@ type standby struct {
 
 // Start fills the cache, and notes that this replica can take over at once.
 func (s standby) Start(ctx context.Context) error {
-	if err := s.warm(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
+	switch err := s.warm(ctx); {
+	case ctx.Err() != nil:
+		return nil // it was told to end
+	case err != nil:
 		return fmt.Errorf("filling the cache of a replica that stands by: %w", err)
 	}
 	close(s.begun)
