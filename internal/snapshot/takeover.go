@@ -193,11 +193,14 @@ func (l *Loop) adoptPlacement(ctx context.Context, state fencing.State, p *v1alp
 }
 
 // stamp writes an epoch on an object and returns in it what came of it.
-// Exactly: on the version given, or not at all.
+// Exactly: on the version given, or not at all. Of a Placement nobody need know
+// who owns which field: without that, the API server does not compare all that it
+// names (kubernetes.io, Server-Side Apply, clearing managedFields).
 func (l *Loop) stamp(ctx context.Context, o client.Object, epoch int64, exactly bool) error {
 	metadata := map[string]any{"uid": o.GetUID(), "annotations": map[string]string{v1alpha1.AnnotationEpoch: fencing.Text(epoch)}}
 	if exactly {
 		metadata["resourceVersion"] = o.GetResourceVersion()
+		metadata["managedFields"] = []struct{}{{}}
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {

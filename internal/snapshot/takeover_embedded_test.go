@@ -427,6 +427,8 @@ func testLostAnswer(t *testing.T) {
 	}
 	if len(list.Items) != 1 || list.Items[0].Spec.Epoch != 1 || fencing.Of(&list.Items[0]) != 2 {
 		t.Errorf("placements %+v; want one of epoch 1, adopted by epoch 2", list.Items)
+	} else if n := len(list.Items[0].ManagedFields); n != 0 {
+		t.Errorf("the API server compares the placement's fields for %d managers", n)
 	}
 	if n := d.starts("first"); n != 2 {
 		t.Errorf("%d members were started, want 2", n)
