@@ -95,7 +95,11 @@ func (m model) controller(s *state, g int, emit func(state, label)) {
 	case saw:
 		next := *s
 		next.controllers[g].stage, next.controllers[g].fence = judging, s.fence
-		emit(next, label{readsFence, b, s.fence.epoch, s.fence.settled})
+		emit(next, label{readsFence, b, s.fence.epoch, s.fence.settled<<4 | s.fence.closed})
+		if m.older && s.fence.closed != 0 {
+			next.controllers[g].fence.closed = 0
+			emit(next, label{readsFence, b, s.fence.epoch, s.fence.settled << 4})
+		}
 	case judging:
 		m.judge(s, g, emit)
 	case allowed:

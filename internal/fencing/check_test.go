@@ -23,6 +23,14 @@ const (
 	burns         guard = "the attempt of a void placement is passed over"
 	marksFirst    guard = "placements are marked before pods are looked for"
 	nodeLooks     guard = "the node reads the placement of a member"
+	wordsAnswered guard = "the word of an orderly hand-over is said only when every placement was answered"
+	wordsOfPods   guard = "and every binding"
+	wordsLast     guard = "who has said the word writes nothing more"
+	wordsByLeader guard = "only who leads says the word"
+	wordsSwapped  guard = "the word is said by comparison and swap"
+	wordsNamed    guard = "the word is about one epoch, and tells the next one alone that it has nothing to adopt"
+	chainsKeep    guard = "who carries a chain on leaves what was settled as it was"
+	stampsChains  guard = "who breaks a chain stamps what belongs to it"
 )
 
 // The configurations. Each takes two schedulers, which take over from one
@@ -35,6 +43,15 @@ var (
 	pair        = model{gangs: 1, members: 2, devices: 2, epochs: 2}
 	failingPair = model{gangs: 1, members: 2, devices: 2, epochs: 1, fails: 1}
 	sentTwice   = model{gangs: 1, members: 1, devices: 1, epochs: 1, fails: 1, again: true}
+
+	// Those in which schedulers may also hand over in order.
+	inOrder        = model{gangs: 1, members: 1, devices: 1, epochs: 2, fails: 1, orderly: true}
+	inOrderForeign = model{gangs: 1, members: 1, devices: 1, epochs: 2, foreign: true, orderly: true}
+	inOrderThrice  = model{gangs: 1, members: 1, devices: 1, epochs: 3, orderly: true}
+	inOrderPair    = model{gangs: 1, members: 2, devices: 2, epochs: 2, orderly: true}
+	inOrderTwice   = model{gangs: 1, members: 1, devices: 1, epochs: 2, orderly: true, again: true}
+	rolledBack     = model{gangs: 1, members: 1, devices: 1, epochs: 3, orderly: true, older: true}
+	inOrderThree   = model{gangs: 1, members: 1, devices: 1, epochs: 3, foreign: true, orderly: true}
 )
 
 // TestEveryInterleaving explores every order of events. In no state is a device
@@ -53,6 +70,12 @@ func TestEveryInterleaving(t *testing.T) {
 		{"a gang of two members", pair, false},
 		{"a gang of two members, of which one fails", failingPair, false},
 		{"every request may arrive twice", sentTwice, false},
+		{"a hand-over, and an attempt that fails", inOrder, false},
+		{"a hand-over, a gang and a foreign pod", inOrderForeign, false},
+		{"three schedulers in a row, some in order", inOrderThrice, true},
+		{"a hand-over, and a gang of two members", inOrderPair, true},
+		{"a hand-over to the version before, and back", rolledBack, true},
+		{"a hand-over, and requests that arrive twice", inOrderTwice, true},
 	} {
 		if tt.large && (raced || testing.Short()) {
 			continue // minutes under the race detector, for a model of one goroutine
@@ -98,6 +121,14 @@ func TestEveryGuardIsNeeded(t *testing.T) {
 		{burns, pair, forever},
 		{marksFirst, failingPair, given},
 		{nodeLooks, failingPair, given},
+		{wordsAnswered, inOrderForeign, twice},
+		{wordsOfPods, inOrderForeign, twice},
+		{wordsLast, inOrderForeign, twice},
+		{wordsByLeader, inOrderThree, twice},
+		{wordsSwapped, inOrderForeign, twice},
+		{wordsNamed, inOrderThrice, forever},
+		{chainsKeep, inOrder, void},
+		{stampsChains, inOrderThrice, void},
 	} {
 		t.Run(string(tt.off), func(t *testing.T) {
 			m := tt.model

@@ -7,7 +7,9 @@
 // earlier schedulers wrote; an epoch is settled once that is done, and only
 // then does its scheduler plan; a stamp is the epoch of the scheduler that last
 // adopted something; a Placement is void if it was written too late to be
-// adopted: it never starts, and is undone.
+// adopted: it never starts, and is undone; an epoch is closed once its scheduler
+// has handed over in order, having every answer; closed epochs that follow one
+// another are a chain, whose Placements are valid without a stamp.
 //
 // The order of two reads carries every proof. Whoever saw a Placement of the
 // present epoch, and reads the fence after that, knows that it existed before

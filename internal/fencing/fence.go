@@ -21,6 +21,10 @@ const (
 	leaseName = "muster-scheduler-epoch"
 	// annotationSettled is, on that Lease, the last settled epoch.
 	annotationSettled = "muster.dev/settled-epoch"
+	// annotationClosed is, on that Lease, the last epoch whose scheduler has
+	// handed over in order. Versions that do not know it leave it as it is, which
+	// does no harm: it says what is true for ever.
+	annotationClosed = "muster.dev/closed-epoch"
 )
 
 // ErrDeposed is returned once another scheduler has taken over: the one that
@@ -120,6 +124,12 @@ func stateOf(lease *coordinationv1.Lease) (State, error) {
 			lease.Namespace, lease.Name, annotationSettled, text, s.Epoch)
 	}
 	s.Settled = settled
+	// Without it, or with one that cannot be, there is no chain: whoever takes
+	// over next adopts everything.
+	closed, err := strconv.ParseInt(lease.Annotations[annotationClosed], 10, 64)
+	if err == nil && closed >= s.Settled && closed <= s.Epoch {
+		s.Closed = closed
+	}
 	return s, nil
 }
 
@@ -194,6 +204,10 @@ func (f *Fence) hold(lease *coordinationv1.Lease, s State) {
 		lease.Annotations = map[string]string{}
 	}
 	lease.Annotations[annotationSettled] = Text(s.Settled)
+	delete(lease.Annotations, annotationClosed)
+	if s.Closed != 0 {
+		lease.Annotations[annotationClosed] = Text(s.Closed)
+	}
 }
 
 // Settle says that everything is adopted. From then on the scheduler plans.
@@ -216,11 +230,30 @@ func (f *Fence) Renew(ctx context.Context) error {
 
 // Release lets a successor begin at once. All writes must have returned.
 func (f *Fence) Release(ctx context.Context) error {
-	nobody := ""
 	return f.update(ctx, func(lease *coordinationv1.Lease, s State) bool {
-		lease.Spec.HolderIdentity = &nobody
+		f.letGo(lease)
 		return !s.Deposes(f.epoch)
 	})
+}
+
+// HandOver is Release, and says that this scheduler hands over in order: it has
+// led, it writes nothing more, and every write that it ever began was answered
+// for certain. Its successor has nothing to adopt.
+func (f *Fence) HandOver(ctx context.Context) error {
+	return f.update(ctx, func(lease *coordinationv1.Lease, s State) bool {
+		closed, leads := s.Close(f.epoch)
+		if leads {
+			lease.Annotations[annotationClosed] = Text(closed.Closed)
+		}
+		f.letGo(lease)
+		return !s.Deposes(f.epoch)
+	})
+}
+
+// letGo takes this scheduler's name from the Lease.
+func (f *Fence) letGo(lease *coordinationv1.Lease) {
+	nobody := ""
+	lease.Spec.HolderIdentity = &nobody
 }
 
 // update changes the Lease by comparison and swap, as long as change allows.

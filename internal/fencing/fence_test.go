@@ -81,6 +81,78 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// TestHandsOver lets schedulers follow one another in order: what was settled
+// stays, until one is not heard of.
+func TestHandsOver(t *testing.T) {
+	api, ctx := testAPI(t), t.Context()
+	next := func(want fencing.State) *fencing.Fence {
+		t.Helper()
+		f := newFence(api, "one of many", time.Now)
+		state, err := f.Take(ctx, 0)
+		if err != nil || state != want {
+			t.Fatalf("taken %+v, %v; want %+v", state, err, want)
+		}
+		return f
+	}
+	first := next(fencing.State{Epoch: 1})
+	if err := errors.Join(first.Settle(ctx), first.HandOver(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Check(ctx); !errors.Is(err, fencing.ErrDeposed) {
+		t.Errorf("it may write after it has handed over: %v", err)
+	}
+	second := next(fencing.State{Epoch: 2, Settled: 1, Closed: 1})
+	if err := first.HandOver(ctx); !errors.Is(err, fencing.ErrDeposed) {
+		t.Errorf("it hands over again, after another has taken over: %v", err)
+	}
+	if err := errors.Join(second.Settle(ctx), second.Check(ctx), second.Renew(ctx), second.HandOver(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	// One that takes it and does not get as far as to lead is not believed.
+	third := next(fencing.State{Epoch: 3, Settled: 1, Closed: 2})
+	fourth := newFence(api, "fourth", time.Now)
+	if err := third.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if state, err := fourth.Take(ctx, 0); err != nil || state != (fencing.State{Epoch: 4, Settled: 1, Closed: 2}) || state.Continues() || !state.Adopts(1) {
+		t.Fatalf("taken %+v, %v; want one that adopts everything", state, err)
+	}
+	if err := fourth.HandOver(ctx); err != nil {
+		t.Fatal(err)
+	}
+	fifth := next(fencing.State{Epoch: 5, Settled: 1, Closed: 2})
+	if err := fifth.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if state, err := fencing.Read(ctx, api, "muster-system"); err != nil || state != (fencing.State{Epoch: 5, Settled: 5}) {
+		t.Errorf("the fence says %+v, %v; want that all is adopted by epoch 5", state, err)
+	}
+}
+
+// TestStrangeWord has the word of an orderly hand-over be one that cannot be:
+// everything is adopted.
+func TestStrangeWord(t *testing.T) {
+	for _, text := range []string{"x", "-1", "3", "0", ""} {
+		api, ctx := testAPI(t), t.Context()
+		first := newFence(api, "first", time.Now)
+		_, err := first.Take(ctx, 1)
+		if err := errors.Join(err, first.Settle(ctx), first.HandOver(ctx)); err != nil {
+			t.Fatal(err)
+		}
+		lease := &coordinationv1.Lease{}
+		if err := api.Get(ctx, leaseKey, lease); err != nil || lease.Annotations["muster.dev/closed-epoch"] != "2" {
+			t.Fatalf("annotations %v, %v", lease.Annotations, err)
+		}
+		lease.Annotations["muster.dev/closed-epoch"] = text
+		if err := api.Update(ctx, lease); err != nil {
+			t.Fatal(err)
+		}
+		if state, err := newFence(api, "second", time.Now).Take(ctx, 0); err != nil || state != (fencing.State{Epoch: 3, Settled: 2}) {
+			t.Errorf("%q: taken %+v, %v", text, state, err)
+		}
+	}
+}
+
 func TestManyTakeAtOnce(t *testing.T) {
 	api := testAPI(t)
 	var wg sync.WaitGroup

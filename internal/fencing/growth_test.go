@@ -23,7 +23,9 @@ const maxGrowths = 2
 type elasticGang struct {
 	growths, devices int
 	epochs, attempts uint8
-	off              guard
+	// orderly lets schedulers hand over in order, besides being replaced.
+	orderly bool
+	off     guard
 }
 
 // The guards of further replicas.
@@ -33,6 +35,8 @@ const (
 	knowsByUID    guard = "a replica is known by the UID of its placement, not by its name"
 	returnsInStep guard = "one that came twice is marked before its pod is looked for"
 	judgesEarlier guard = "placements of earlier attempts start nothing"
+	// The same as wordsAnswered, for further replicas.
+	growthsAnswered guard = "the word of an orderly hand-over is said only when every replica was answered"
 )
 
 // growth is one further replica's life, in the order in which they are planned.
@@ -55,7 +59,8 @@ func (g growth) of() int64 { return int64(max(g.epoch, g.stamp)) }
 
 // elasticState is a state; a growth's number is its place, from 1.
 type elasticState struct {
-	epoch    uint8 // settled, too
+	epoch    uint8 // it leads
+	settled  uint8 // from there to the one before is a chain
 	attempt  uint8
 	phase    uint8 // placed, draining, done
 	mark     uint8 // the last planned of those given back
@@ -76,7 +81,7 @@ const (
 )
 
 func (elasticGang) initial() elasticState {
-	return elasticState{epoch: 1, attempt: 1, phase: placed, wanted: 1}
+	return elasticState{epoch: 1, settled: 1, attempt: 1, phase: placed, wanted: 1}
 }
 
 func (elasticGang) tidy(s *elasticState) {
@@ -97,6 +102,15 @@ func number(s *elasticState, i uint8) fencing.Growth {
 		return fencing.Growth{}
 	}
 	return fencing.Growth{Epoch: int64(s.growths[i-1].epoch), Number: int64(i)}
+}
+
+// fence is what the fence says.
+func (s *elasticState) fence() fencing.State {
+	f := fencing.State{Epoch: int64(s.epoch), Settled: int64(s.settled)}
+	if s.settled < s.epoch {
+		f.Closed = f.Epoch - 1
+	}
+	return f
 }
 
 func (m elasticGang) broken(s *elasticState) string {
@@ -150,18 +164,32 @@ func (m elasticGang) gang(s *elasticState, emit func(elasticState, label)) {
 		emit(next, label{kind: attemptDrains, a: s.attempt})
 	}
 	if s.epoch < m.epochs {
-		next = *s
-		next.epoch++
-		next.wanted = 0
+		m.taken(s, s.fence(), emit)
+		closed, ok := s.fence().Close(int64(s.epoch))
 		for i := range m.growths {
-			g := &next.growths[i]
-			g.plan.stage, g.seen = idle, g.here
-			if g.here && (fencing.State{Epoch: int64(next.epoch), Settled: int64(s.epoch)}).Adopts(g.of()) {
-				g.stamp = next.epoch
-			}
+			ok = ok && (answered(s.growths[i].plan) || !m.on(growthsAnswered))
 		}
-		emit(next, label{kind: growthTakenOver, a: next.epoch})
+		if m.orderly && ok {
+			m.taken(s, closed, emit)
+		}
 	}
+}
+
+// taken is how a scheduler takes over, with the fence as it finds it.
+func (m elasticGang) taken(s *elasticState, found fencing.State, emit func(elasticState, label)) {
+	next := *s
+	fence := found.Next(0)
+	next.epoch, next.wanted = uint8(fence.Epoch), 0
+	for i := range m.growths {
+		g := &next.growths[i]
+		g.plan.stage, g.seen = idle, g.here
+		if g.here && fence.Adopts(g.of()) {
+			g.stamp = next.epoch
+		}
+	}
+	settled, _ := fence.Settle(fence.Epoch)
+	next.settled = uint8(settled.Settled)
+	emit(next, label{kind: growthTakenOver, a: next.epoch, b: next.settled})
 }
 
 // grows is what the scheduler plans anew, and what it sees.
@@ -187,7 +215,7 @@ func (m elasticGang) grows(s *elasticState, emit func(elasticState, label)) {
 	next := *s
 	for i := range m.growths {
 		g := &next.growths[i]
-		g.seen = g.here && fencing.Counts(int64(s.epoch), g.of())
+		g.seen = g.here && s.fence().Counts(g.of())
 		if g.plan.stage == written {
 			g.plan.stage = idle
 		}
@@ -348,7 +376,7 @@ func (m elasticGang) judges(s *elasticState, i int, emit func(elasticState, labe
 	g := &s.growths[i]
 	next := *s
 	next.at, next.replaced = uint8(i+1), false
-	verdict := (fencing.State{Epoch: int64(s.epoch), Settled: int64(s.epoch)}).Judge(g.of())
+	verdict := s.fence().Judge(g.of())
 	here := s.phase == placed && (g.plan.attempt == s.attempt || !m.on(judgesEarlier))
 	mark := number(s, s.mark)
 	if !m.on(readsMarkLive) {
@@ -545,7 +573,7 @@ func (l label) growth() string {
 		attemptLooked:     fmt.Sprintf("the controller finds no pod of attempt %d", l.a),
 		attemptReleased:   fmt.Sprintf("attempt %d holds nothing any more", l.a),
 		markShown:         "the controller's cache shows what was given back",
-		growthTakenOver:   fmt.Sprintf("a scheduler takes over, with epoch %d", l.a),
+		growthTakenOver:   fmt.Sprintf("a scheduler takes over, with epoch %d, settled %d", l.a, l.b),
 		growthPlanned:     fmt.Sprintf("%s of attempt %d is planned on device %d", r, l.c, l.b),
 		growthsShown:      "the scheduler's cache shows the placements as they are",
 		growthDropped:     "the scheduler drops the plan of " + r,
@@ -576,6 +604,7 @@ var (
 	oneDevice   = elasticGang{growths: 2, devices: 1, epochs: 2, attempts: 1}
 	twoDevices  = elasticGang{growths: 2, devices: 2, epochs: 1, attempts: 1}
 	twoAttempts = elasticGang{growths: 2, devices: 1, epochs: 1, attempts: 2}
+	handedOver  = elasticGang{growths: 2, devices: 1, epochs: 2, attempts: 1, orderly: true}
 )
 
 // TestEveryInterleavingOfFurtherReplicas explores every order of events. In no
@@ -591,6 +620,7 @@ func TestEveryInterleavingOfFurtherReplicas(t *testing.T) {
 		{"one device, and a takeover", oneDevice, true},
 		{"two devices", twoDevices, true},
 		{"two attempts", twoAttempts, true},
+		{"one device, and a hand-over", handedOver, true},
 	} {
 		if tt.large && (raced || testing.Short()) {
 			continue
@@ -619,6 +649,7 @@ func TestEveryGuardOfFurtherReplicasIsNeeded(t *testing.T) {
 		{knowsByUID, oneDevice, "came twice"},
 		{returnsInStep, twoDevices, "has been given back"},
 		{judgesEarlier, twoAttempts, "of attempt 1 runs in attempt 2"},
+		{growthsAnswered, handedOver, "is used by"},
 	} {
 		t.Run(string(tt.off), func(t *testing.T) {
 			m := tt.model

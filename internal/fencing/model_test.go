@@ -28,6 +28,11 @@ type model struct {
 	foreign                 bool
 	// again lets requests be sent a second time while the first is under way.
 	again bool
+	// orderly lets schedulers hand over in order, besides being replaced.
+	orderly bool
+	// older lets the second scheduler in a row, and the controllers, be of a
+	// version that knows nothing of that.
+	older bool
 	// epochs is how many takeovers there are; fails, how many attempts of each
 	// gang end without success.
 	epochs, fails uint8
@@ -109,6 +114,7 @@ type plan struct {
 
 type scheduler struct {
 	stage, epoch uint8
+	old          bool
 	todo         [maxGangs]uint8 // bit: attempt
 	todoPod      bool
 	// The cache.
@@ -130,13 +136,13 @@ type controller struct {
 	fence          fence
 }
 
-type fence struct{ epoch, settled uint8 }
+type fence struct{ epoch, settled, closed uint8 }
 
 func (f fence) state() fencing.State {
-	return fencing.State{Epoch: int64(f.epoch), Settled: int64(f.settled)}
+	return fencing.State{Epoch: int64(f.epoch), Settled: int64(f.settled), Closed: int64(f.closed)}
 }
 
-func fenceOf(s fencing.State) fence { return fence{uint8(s.Epoch), uint8(s.Settled)} }
+func fenceOf(s fencing.State) fence { return fence{uint8(s.Epoch), uint8(s.Settled), uint8(s.Closed)} }
 
 type foreignPod struct{ phase, device uint8 }
 
@@ -153,8 +159,10 @@ type state struct {
 	// whether they are orphans, bindings by epoch and device.
 	creates, createAgain [maxGangs][maxAttempts + 1]uint8
 	binds                uint8
-	schedulers           [maxSchedulers]scheduler
-	controllers          [maxGangs]controller
+	// words are those that schedulers hand over in order; bit: epoch.
+	words       uint8
+	schedulers  [maxSchedulers]scheduler
+	controllers [maxGangs]controller
 }
 
 func (model) initial() state { return state{} }
@@ -175,10 +183,14 @@ func (m model) successors(s *state, emit func(state, label)) {
 	if m.foreign {
 		m.foreignPod(s, emit)
 	}
+	m.wordArrives(s, emit)
 }
 
 // tidy removes from a state what can make no difference any more.
 func (m model) tidy(s *state) {
+	if m.on(wordsSwapped) {
+		s.words &= 1 << s.fence.epoch
+	}
 	for i := range s.schedulers {
 		me := &s.schedulers[i]
 		for g := range m.gangs {
@@ -186,12 +198,12 @@ func (m model) tidy(s *state) {
 				me.highest[g] = 0
 			}
 		}
-		if me.stage == down || !s.fence.state().Deposes(int64(me.epoch)) || !m.on(bindsChecked) || !m.on(settlesOnce) {
+		if me.stage == down || !s.fence.state().Deposes(int64(me.epoch)) || !m.on(bindsChecked) || !m.on(settlesOnce) || !m.on(wordsLast) {
 			continue
 		}
 		// It has been replaced: it can only send what it has checked already.
 		was, left := *me, false
-		*me = scheduler{stage: was.stage, epoch: was.epoch}
+		*me = scheduler{stage: was.stage, epoch: was.epoch, old: was.old}
 		for g := range m.gangs {
 			if was.plans[g].stage == send {
 				me.plans[g], left = was.plans[g], true
@@ -329,6 +341,9 @@ func (m model) scheduler(s *state, i int, emit func(state, label)) {
 		next.schedulers[i] = scheduler{}
 		emit(next, label{learns, who, me.epoch, 0})
 	}
+	if m.orderly {
+		m.handOver(s, i, emit)
+	}
 	switch me.stage {
 	case listing:
 		m.list(s, i, emit)
@@ -356,13 +371,18 @@ func (m model) take(s *state, i int, emit func(state, label)) {
 	}
 	next.schedulers[i].stage, next.schedulers[i].epoch = listing, next.fence.epoch
 	emit(next, label{takes, uint8(i), next.fence.epoch, 0})
+	if m.older && next.fence.epoch == 2 {
+		next.schedulers[i].old = true
+		emit(next, label{takes, uint8(i), next.fence.epoch, 1})
+	}
 }
 
 func (m model) list(s *state, i int, emit func(state, label)) {
 	next := *s
 	me := &next.schedulers[i]
 	me.stage = adopting
-	fence := fencing.State{Epoch: int64(me.epoch), Settled: int64(s.fence.settled)}
+	fence := s.fence.readBy(me.old)
+	fence.Epoch = int64(me.epoch)
 	for g := range m.gangs {
 		for n := range s.placements[g] {
 			p := &s.placements[g][n]
@@ -370,16 +390,19 @@ func (m model) list(s *state, i int, emit func(state, label)) {
 				continue
 			}
 			me.highest[g] = max(me.highest[g], uint8(n))
-			if fence.Adopts(p.of()) {
+			if fence.Counts(p.of()) {
 				me.counted[g] |= 1 << n
 				me.device[g] |= p.device << n
-				if m.on(stamps) {
+				if m.adopts(fence, p.of()) && m.on(stamps) {
 					me.todo[g] |= 1 << n
 				}
 			}
 		}
 	}
 	me.todoPod = m.foreign && m.on(stampsPods)
+	if m.foreign && m.continues(fence) {
+		me.todoPod, me.podNow, me.podOn = false, true, on(s.foreign)
+	}
 	emit(next, label{kind: listsAll, a: uint8(i), b: me.epoch})
 }
 
@@ -394,12 +417,8 @@ func (m model) adopt(s *state, i int, emit func(state, label)) {
 			}
 			p := &s.placements[g][n]
 			next := *s
-			fence := fencing.State{Epoch: int64(me.epoch), Settled: int64(s.fence.settled)}
-			if s.fence.epoch != me.epoch {
-				fence.Settled = 0 // as it was at most when this takeover began
-			}
 			switch {
-			case !p.here || !fence.Adopts(p.of()):
+			case !p.here || !m.adopts(takenAt(s, me), p.of()):
 				next.schedulers[i].todo[g] &^= 1 << n
 				emit(next, label{seesAdopted, uint8(i), uint8(g), uint8(n)})
 			case p.stamps&(1<<me.epoch) == 0:
@@ -421,7 +440,7 @@ func (m model) adopt(s *state, i int, emit func(state, label)) {
 		return
 	}
 	next := *s
-	settled, ok := s.fence.state().Settle(int64(me.epoch))
+	settled, ok := m.settled(s, me)
 	if !m.on(settlesOnce) && !ok {
 		settled, ok = fencing.State{Epoch: int64(me.epoch), Settled: int64(me.epoch)}, true
 	}
@@ -429,6 +448,9 @@ func (m model) adopt(s *state, i int, emit func(state, label)) {
 		return // it learns that it has been replaced
 	}
 	next.fence = fenceOf(settled)
+	if me.old {
+		next.fence.closed = s.fence.closed
+	}
 	next.schedulers[i].stage = leading
 	emit(next, label{kind: settles, a: uint8(i), b: me.epoch})
 }
@@ -468,7 +490,7 @@ func (m model) sync(s *state, i, g int, emit func(state, label)) {
 			continue
 		}
 		me.highest[g] = max(me.highest[g], uint8(n))
-		if fencing.Counts(int64(me.epoch), p.of()) {
+		if takenAt(s, me).Counts(p.of()) {
 			me.counted[g] |= 1 << n
 			me.device[g] |= p.device << n
 		}
@@ -546,7 +568,7 @@ func (m model) plan(s *state, i, g int, emit func(state, label)) {
 			emit(next, label{plans, a, b, mine.attempt})
 		}
 	case check:
-		if !s.fence.state().Leads(int64(me.epoch)) {
+		if !m.leads(s, me) {
 			return // it learns that it has been replaced
 		}
 		if fencing.Drops(p.unclear) || !m.on(keepsUnclear) {
@@ -596,7 +618,7 @@ func (m model) bindPod(s *state, i int, emit func(state, label)) {
 		case me.bind.changed && m.on(bindsVersion):
 			mine.bind = plan{}
 			emit(next, label{kind: dropsPod, a: a})
-		case s.fence.state().Leads(int64(me.epoch)) || !m.on(bindsChecked):
+		case m.leads(s, me) || !m.on(bindsChecked):
 			mine.bind.stage = send
 			emit(next, label{kind: checksPod, a: a})
 		}

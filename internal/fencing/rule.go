@@ -5,9 +5,14 @@ package fencing
 type State struct {
 	// Epoch counts takeovers; the scheduler that made the last one leads.
 	Epoch int64
-	// Settled is the last epoch whose takeover was finished. What existed
-	// then carries a stamp of at least Settled.
+	// Settled is the last epoch whose takeover adopted everything, one by one.
+	// What existed then carries a stamp of at least Settled.
 	Settled int64
+	// Closed is the last epoch whose scheduler has handed over in order: the
+	// epochs from Settled to Closed are an unbroken chain, and all that their
+	// schedulers wrote has arrived or never will. 0, or less than Settled: there
+	// is no such chain.
+	Closed int64
 }
 
 // Verdict is what becomes of something that a scheduler wrote.
@@ -35,11 +40,14 @@ func (v Verdict) String() string {
 // that it was written with and its stamp. Valid holds if it was seen before
 // the fence was read; Void holds if it was read, past any cache, after the
 // fence was.
+//
+// What carries an epoch of the chain is valid, whoever leads now: it existed
+// before the fence moved past the chain, so all who take over after that find it.
 func (s State) Judge(epoch int64) Verdict {
 	switch {
 	case epoch > s.Epoch:
 		return Ahead
-	case epoch == s.Epoch:
+	case epoch == s.Epoch, s.chained() && s.Settled <= epoch && epoch <= s.Closed:
 		return Valid
 	case epoch >= s.Settled:
 		return Undecided
@@ -47,10 +55,19 @@ func (s State) Judge(epoch int64) Verdict {
 	return Void
 }
 
+// chained reports whether there is a chain.
+func (s State) chained() bool { return s.Settled > 0 && s.Closed >= s.Settled }
+
+// Continues reports whether the scheduler of the present epoch carries the chain
+// on: the one just before it has handed over to it in order. It has nothing to
+// adopt. Where another has taken the fence in between, nothing is known of what
+// that one wrote, and everything is to be adopted.
+func (s State) Continues() bool { return s.chained() && s.Closed == s.Epoch-1 }
+
 // Leads reports whether the scheduler of an epoch may still write: nobody has
-// taken over from it, and its own takeover is finished.
+// taken over from it, its own takeover is finished, and it has not handed over.
 func (s State) Leads(epoch int64) bool {
-	return s.Epoch == epoch && s.Settled == epoch
+	return s.Epoch == epoch && s.Closed < epoch && (s.Settled == epoch || s.Continues())
 }
 
 // Deposes reports whether another scheduler has taken over from that of an
@@ -60,28 +77,44 @@ func (s State) Deposes(epoch int64) bool { return s.Epoch != epoch }
 // Next is the fence after a takeover, given the highest epoch that anything is
 // known to carry. Nothing is settled by it.
 func (s State) Next(seen int64) State {
-	return State{Epoch: max(s.Epoch, seen) + 1, Settled: s.Settled}
+	return State{Epoch: max(s.Epoch, seen) + 1, Settled: s.Settled, Closed: s.Closed}
 }
 
 // Settle is the fence once the scheduler of an epoch has adopted everything.
-// It is false where another has taken over meanwhile: then nothing changes.
+// Where it carries a chain on, that is nothing, and what was settled stays: a
+// scheduler that knows of no chains takes over from there as it always did. It
+// is false where another has taken over meanwhile: then nothing changes.
 func (s State) Settle(epoch int64) (State, bool) {
 	if s.Deposes(epoch) {
 		return s, false
 	}
+	if s.Continues() {
+		return s, true
+	}
 	return State{Epoch: epoch, Settled: epoch}, true
+}
+
+// Close is the fence once the scheduler of an epoch says that it hands over in
+// order: it plans nothing more, and has the answer to everything that it wrote.
+// It is false where it does not lead: then nothing changes.
+func (s State) Close(epoch int64) (State, bool) {
+	if !s.Leads(epoch) {
+		return s, false
+	}
+	return State{Epoch: epoch, Settled: s.Settled, Closed: epoch}, true
 }
 
 // Adopts reports whether a scheduler that takes over, with the fence as it
 // left it, stamps what it listed after that. What is void, it leaves to be
-// undone; what is valid bears its stamp already.
-func (s State) Adopts(epoch int64) bool { return s.Judge(epoch) == Undecided }
-
-// Counts reports whether the scheduler of a settled epoch counts what a
-// Placement names as held. What is void never starts, and holds nothing.
-func Counts(mine, epoch int64) bool {
-	return State{Epoch: mine, Settled: mine}.Judge(epoch) != Void
+// undone. Who breaks a chain stamps what belongs to it, too: by its settling all
+// that bears no stamp becomes void.
+func (s State) Adopts(epoch int64) bool {
+	return !s.Continues() && s.Settled <= epoch && epoch < s.Epoch
 }
+
+// Counts reports whether a scheduler, with the fence as it settled it, counts
+// what a Placement names as held. What is void never starts, and holds nothing.
+func (s State) Counts(epoch int64) bool { return s.Judge(epoch) != Void }
 
 // Mine reports whether what exists under the name that the scheduler of an
 // epoch wanted to write is its own earlier write, whose answer was lost.

@@ -19,6 +19,8 @@ const (
 	seesAdopted
 	stampsPod
 	settles
+	saysWord
+	wordLands
 	showsGang
 	showsPlacements
 	showsPod
@@ -76,13 +78,15 @@ func (l label) String() string {
 	words := map[kind]string{
 		crashes:         fmt.Sprintf("%s (epoch %d) crashes", s, l.b),
 		learns:          fmt.Sprintf("%s (epoch %d) learns that it has been replaced, and stands down", s, l.b),
-		takes:           fmt.Sprintf("%s moves the fence on to epoch %d", s, l.b),
+		takes:           fmt.Sprintf("%s%s moves the fence on to epoch %d", s, [2]string{"", " of the version before"}[l.c&1], l.b),
 		takesLost:       fmt.Sprintf("%s moves the fence on to epoch %d, and the answer is lost", s, l.b),
 		listsAll:        fmt.Sprintf("%s (epoch %d) lists all placements", s, l.b),
 		sendsStamp:      fmt.Sprintf("%s sends its stamp for placement %s-%d", s, of, l.c),
 		seesAdopted:     fmt.Sprintf("%s sees that placement %s-%d is adopted, void or gone", s, of, l.c),
 		stampsPod:       fmt.Sprintf("%s (epoch %d) stamps the foreign pod, or sees where it is bound", s, l.b),
 		settles:         fmt.Sprintf("%s settles epoch %d", s, l.b),
+		saysWord:        fmt.Sprintf("%s (epoch %d) ends, and says that it hands over in order", s, l.b),
+		wordLands:       fmt.Sprintf("the word that epoch %d was handed over in order arrives", l.a),
 		showsGang:       fmt.Sprintf("the cache of %s shows gang %s as it is", s, of),
 		showsPlacements: fmt.Sprintf("the cache of %s shows the placements of gang %s as they are", s, of),
 		showsPod:        fmt.Sprintf("the cache of %s shows the foreign pod as it is", s),
@@ -102,7 +106,7 @@ func (l label) String() string {
 		bindingArrives:  fmt.Sprintf("the binding of the foreign pod to device %d, of epoch %d, arrives", l.a, l.b),
 		forgets:         fmt.Sprintf("the controller of gang %s begins anew", g),
 		sees:            fmt.Sprintf("the controller sees %s with epoch %d", p, l.c),
-		readsFence:      fmt.Sprintf("the controller of gang %s reads the fence: epoch %d, settled %d", g, l.b, l.c),
+		readsFence:      fmt.Sprintf("the controller of gang %s reads the fence: epoch %d, settled %d, closed %d", g, l.b, l.c>>4, l.c&15),
 		findsVerdict:    fmt.Sprintf("the controller finds %s %s", p, fencing.Verdict(l.c)),
 		findsSpent:      fmt.Sprintf("the controller finds %s spent", p),
 		accepts:         fmt.Sprintf("gang %s accepts attempt %d", g, l.b),

@@ -279,7 +279,7 @@ var errNotReady = errors.New("the cache is not filled yet")
 // counts as well.
 func (m *Manager) addChecks() error {
 	begun := make(chan struct{})
-	if err := m.inner.Add(standby{begun}); err != nil {
+	if err := m.inner.Add(standby{begun, m.parts.Scheduler.Warm}); err != nil {
 		return fmt.Errorf("adding the readiness check: %w", err)
 	}
 	if err := m.inner.AddHealthzCheck("alive", healthz.Ping); err != nil {
@@ -299,11 +299,21 @@ func (m *Manager) addChecks() error {
 	return nil
 }
 
-// standby is started in every replica, elected or not, once its cache is filled.
-type standby struct{ begun chan struct{} }
+// standby is started in every replica, elected or not.
+type standby struct {
+	begun chan struct{}
+	// warm fills the cache.
+	warm func(context.Context) error
+}
 
-// Start notes that the manager has begun.
+// Start fills the cache, and notes that this replica can take over at once.
 func (s standby) Start(ctx context.Context) error {
+	switch err := s.warm(ctx); {
+	case ctx.Err() != nil:
+		return nil // it was told to end
+	case err != nil:
+		return fmt.Errorf("filling the cache of a replica that stands by: %w", err)
+	}
 	close(s.begun)
 	<-ctx.Done()
 	return nil

@@ -52,8 +52,12 @@ type Loop struct {
 	slots chan struct{}
 	wg    sync.WaitGroup
 	fence *fencing.Fence
-	// epoch is this loop's own, 0 until it has taken over.
-	epoch atomic.Int64
+	// epoch is this loop's own, 0 until it has taken over; what carries less than
+	// settled is void.
+	epoch, settled atomic.Int64
+	// unanswered is true once it will never be known what came of a write: no
+	// successor may rely on this loop's having written all that it wrote.
+	unanswered atomic.Bool
 	// standDown ends the loop: another scheduler has taken over.
 	standDown context.CancelCauseFunc
 	// grown counts the replicas that were added, for the names of their
@@ -122,7 +126,8 @@ func (l *Loop) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// leave waits for what is under way and lets a successor begin at once. It
+// leave waits for what is under way and lets a successor begin at once. Where
+// every write was answered it says so, and the successor has nothing to adopt. It
 // returns why this loop stands down, if it does.
 func (l *Loop) leave(ctx context.Context, err error) error {
 	l.standDown(err)
@@ -131,10 +136,14 @@ func (l *Loop) leave(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, fencing.ErrDeposed) {
 		return cause
 	}
-	if !l.options.Alone && l.fence.Epoch() != 0 {
+	letGo := l.fence.HandOver
+	if l.epoch.Load() == 0 || l.unanswered.Load() {
+		letGo = l.fence.Release
+	}
+	if l.fence.Epoch() != 0 {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.fence.LongestRequest())
 		defer cancel()
-		if err := l.fence.Release(ctx); err != nil && !errors.Is(err, fencing.ErrDeposed) {
+		if err := letGo(ctx); err != nil && !errors.Is(err, fencing.ErrDeposed) {
 			l.options.Log.Error(err, "letting a successor begin at once; it waits for the lease to run out")
 		}
 	}

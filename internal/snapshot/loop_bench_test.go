@@ -27,6 +27,7 @@ func benchLoop(b *testing.B) (*Loop, *objectsOf) {
 		b.Fatal(err)
 	}
 	loop.epoch.Store(1)
+	loop.settled.Store(1)
 	loop.learn = func(_ context.Context, g *v1alpha1.Gang, _ time.Time) (learned, bool) {
 		return gpuResources(nil).asWritten(g), true
 	}

@@ -60,6 +60,7 @@ func newStore(t *testing.T, seed uint64) *store {
 		t.Fatal(err)
 	}
 	loop.epoch.Store(1)
+	loop.settled.Store(1)
 	loop.learn = func(_ context.Context, g *v1alpha1.Gang, _ time.Time) (learned, bool) {
 		return gpuResources(nil).asWritten(g), true
 	}

@@ -23,7 +23,8 @@ import (
 // takeOver makes this loop the one that plans: it waits for the scheduler
 // before it, moves the epoch on, adopts everything that was written before
 // that, and settles. Whatever of its predecessors arrives later is void, or is
-// refused by the API server. See package fencing.
+// refused by the API server. After a hand-over in order there is nothing to adopt:
+// everything was written, and stands as it is. See package fencing.
 func (l *Loop) takeOver(ctx context.Context) error {
 	var seen int64
 	for {
@@ -57,7 +58,10 @@ func (l *Loop) takeOver(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		settled, _ := state.Settle(state.Epoch)
+		l.settled.Store(settled.Settled)
 		l.epoch.Store(state.Epoch)
+		l.options.Log.Info("this scheduler plans from now on", "epoch", state.Epoch, "handedOverInOrder", state.Continues())
 		return nil
 	}
 }
@@ -139,6 +143,9 @@ func (l *Loop) ours(p *corev1.Pod) bool {
 // adoptAll stamps side by side what was found, and leaves in the listing each
 // object as it then was.
 func (l *Loop) adoptAll(ctx context.Context, state fencing.State, found *listing) error {
+	if state.Continues() {
+		return nil
+	}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var errs []error
@@ -186,11 +193,14 @@ func (l *Loop) adoptPlacement(ctx context.Context, state fencing.State, p *v1alp
 }
 
 // stamp writes an epoch on an object and returns in it what came of it.
-// Exactly: on the version given, or not at all.
+// Exactly: on the version given, or not at all. Of a Placement nobody need know
+// who owns which field: without that, the API server does not compare all that it
+// names (kubernetes.io, Server-Side Apply, clearing managedFields).
 func (l *Loop) stamp(ctx context.Context, o client.Object, epoch int64, exactly bool) error {
 	metadata := map[string]any{"uid": o.GetUID(), "annotations": map[string]string{v1alpha1.AnnotationEpoch: fencing.Text(epoch)}}
 	if exactly {
 		metadata["resourceVersion"] = o.GetResourceVersion()
+		metadata["managedFields"] = []struct{}{{}}
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
@@ -307,7 +317,7 @@ func (l *Loop) mayWrite(ctx context.Context) error {
 
 // counts reports whether a Placement holds something: it is not void.
 func (l *Loop) counts(p *v1alpha1.Placement) bool {
-	return fencing.Counts(l.epoch.Load(), fencing.Of(p))
+	return fencing.State{Epoch: l.epoch.Load(), Settled: l.settled.Load()}.Counts(fencing.Of(p))
 }
 
 // heed looks at Placements for one of a later epoch, which says that another

@@ -133,6 +133,8 @@ type duel struct {
 	entered map[types.UID]bool
 	// short makes pods end at once.
 	short atomic.Bool
+	// stops end schedulers in order, by name.
+	stops map[string]context.CancelFunc
 }
 
 func newDuel(t *testing.T) *duel {
@@ -141,7 +143,7 @@ func newDuel(t *testing.T) *duel {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &duel{config: plane.RESTConfig(), held: map[string]string{}, begun: map[string]int{}, entered: map[types.UID]bool{}}
+	d := &duel{config: plane.RESTConfig(), held: map[string]string{}, begun: map[string]int{}, entered: map[types.UID]bool{}, stops: map[string]context.CancelFunc{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(func() {
 		cancel()
@@ -217,6 +219,7 @@ func (d *duel) scheduler(t *testing.T, name string) (*network, *snapshot.Loop, <
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	d.stops[name] = cancel
 	ended, done := make(chan error, 1), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -365,6 +368,8 @@ func TestTakeover(t *testing.T) {
 	t.Run("a placement that comes late is undone", testLatePlacement)
 	t.Run("a placement whose answer was lost is adopted", testLostAnswer)
 	t.Run("under load everything starts once", testTakeoverUnderLoad)
+	t.Run("in order under load everything starts once, and nothing is stamped", testHandOverUnderLoad)
+	t.Run("in order with an answer lost everything is adopted", testHandOverUnclear)
 }
 
 // testLatePlacement keeps the old scheduler's Placement back until the new one
@@ -422,6 +427,8 @@ func testLostAnswer(t *testing.T) {
 	}
 	if len(list.Items) != 1 || list.Items[0].Spec.Epoch != 1 || fencing.Of(&list.Items[0]) != 2 {
 		t.Errorf("placements %+v; want one of epoch 1, adopted by epoch 2", list.Items)
+	} else if n := len(list.Items[0].ManagedFields); n != 0 {
+		t.Errorf("the API server compares the placement's fields for %d managers", n)
 	}
 	if n := d.starts("first"); n != 2 {
 		t.Errorf("%d members were started, want 2", n)

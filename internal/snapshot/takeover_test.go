@@ -91,7 +91,7 @@ func TestLateBinding(t *testing.T) {
 			return bindAsServer(ctx, c, sub, o, body, opts...)
 		},
 	}, testNode(1), testPod("a", "1"))
-	old, err := NewLoop(Options{Cache: newTestCache(t, api), Client: api, Live: api, Alone: true, Location: time.UTC})
+	old, err := NewLoop(Options{Cache: newTestCache(t, api), Client: api, Live: api, Alone: true, LongestRequest: 100 * time.Millisecond, Location: time.UTC})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,13 +14,28 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
+// kinds are those of which a change may trigger a pass.
+func kinds() []client.Object {
+	return []client.Object{&corev1.Node{}, &v1alpha1.Gang{}, &v1alpha1.Placement{}, &corev1.Pod{}, &schedulingv1.PriorityClass{}, &v1alpha1.Queue{}, &corev1.Namespace{}, &corev1.ResourceQuota{},
+		&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &resourcev1.ResourceSlice{}}
+}
+
+// Warm fills the cache that this loop will read, before it is run: where it
+// stands by for another, it then begins without reading everything there is.
+func (l *Loop) Warm(ctx context.Context) error {
+	for _, kind := range kinds() {
+		if _, err := l.options.Cache.GetInformer(ctx, kind); err != nil {
+			return fmt.Errorf("watching %T: %w", kind, err)
+		}
+	}
+	return nil
+}
+
 // watch registers what triggers a pass and waits until everything that exists
 // has been shown to it once.
 func (l *Loop) watch(ctx context.Context) error {
-	kinds := []client.Object{&corev1.Node{}, &v1alpha1.Gang{}, &v1alpha1.Placement{}, &corev1.Pod{}, &schedulingv1.PriorityClass{}, &v1alpha1.Queue{}, &corev1.Namespace{}, &corev1.ResourceQuota{},
-		&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &resourcev1.ResourceSlice{}}
 	var synced []toolscache.InformerSynced
-	for _, kind := range kinds {
+	for _, kind := range kinds() {
 		informer, err := l.options.Cache.GetInformer(ctx, kind)
 		if err != nil {
 			return fmt.Errorf("watching %T: %w", kind, err)

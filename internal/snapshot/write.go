@@ -32,7 +32,9 @@ func (l *Loop) background(ctx context.Context, write func()) {
 		select {
 		case l.slots <- struct{}{}:
 			defer func() { <-l.slots }()
-			write()
+			if ctx.Err() == nil {
+				write()
+			}
 		case <-ctx.Done():
 		}
 	})
@@ -105,10 +107,11 @@ func (l *Loop) journal(ctx context.Context, g *v1alpha1.Gang, p *v1alpha1.Placem
 // write happened is answered with the same write again, whatever the gang wants
 // by then: another plan must not be made while the first may still appear, and
 // a Placement that nobody wants any more is given back in the ordinary way.
-func (l *Loop) createPlacement(ctx context.Context, p *v1alpha1.Placement, generation int64) error {
+func (l *Loop) createPlacement(ctx context.Context, p *v1alpha1.Placement, generation int64) (err error) {
 	unclear := false
+	defer func() { l.note(unclear && err != nil) }()
 	for wait := again; ; wait = min(2*wait, time.Second) {
-		err := l.mayWrite(ctx)
+		err = l.mayWrite(ctx)
 		if err == nil && fencing.Drops(unclear) {
 			err = l.fresh(ctx, p, generation)
 		}
@@ -146,9 +149,17 @@ func definite(err error) bool {
 	return hopeless(err) || apierrors.IsForbidden(err) || apierrors.IsConflict(err) || apierrors.IsUnauthorized(err)
 }
 
-// bounded gives a write no more time than a successor waits.
+// note remembers a write of which it will never be known what came of it.
+func (l *Loop) note(unanswered bool) {
+	if unanswered {
+		l.unanswered.Store(true)
+	}
+}
+
+// bounded gives a write no more time than a successor waits. A loop that ends
+// waits for the answer to what it has begun.
 func (l *Loop) bounded(ctx context.Context, write func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, l.fence.LongestRequest())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.fence.LongestRequest())
 	defer cancel()
 	return write(ctx)
 }
@@ -222,6 +233,7 @@ func (l *Loop) bind(ctx context.Context, p *corev1.Pod, plan scheduling.Plan) {
 		var err error
 		if len(gpus) > 0 {
 			binding.ResourceVersion, err = l.claim(ctx, bound, gpus, journalled(to.Share))
+			l.note(err != nil && !definite(err))
 		}
 		if err == nil {
 			err = l.createBinding(ctx, bound, binding)
@@ -239,13 +251,16 @@ func (l *Loop) bind(ctx context.Context, p *corev1.Pod, plan scheduling.Plan) {
 // createBinding writes the binding until the API server has said yes or no. A
 // conflict after an unclear answer is looked into: the pod may have been
 // bound as it was meant to.
-func (l *Loop) createBinding(ctx context.Context, p *corev1.Pod, binding *corev1.Binding) error {
+func (l *Loop) createBinding(ctx context.Context, p *corev1.Pod, binding *corev1.Binding) (err error) {
+	unclear := false
+	defer func() { l.note(unclear && err != nil) }()
 	for wait := again; ; wait = min(2*wait, time.Second) {
-		err := l.mayWrite(ctx) // after the pod was seen: see package fencing
+		err = l.mayWrite(ctx) // after the pod was seen: see package fencing
 		if err == nil {
 			err = l.bounded(ctx, func(ctx context.Context) error {
 				return l.options.Client.SubResource("binding").Create(ctx, p.DeepCopy(), binding.DeepCopy())
 			})
+			unclear = unclear || err != nil && !definite(err)
 		}
 		if err == nil || errors.Is(err, fencing.ErrDeposed) {
 			return err
