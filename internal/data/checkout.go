@@ -26,6 +26,8 @@ type CheckoutOptions struct {
 	Below string
 	// Delete removes what else is in the target.
 	Delete bool
+	// ReadOnly has files be without the right to write them.
+	ReadOnly bool
 	// Progress is told how far it is, if given.
 	Progress func(Progress)
 }
@@ -73,6 +75,9 @@ func (v *View) Checkout(ctx context.Context, dir string, o CheckoutOptions) (Che
 		return CheckoutResult{}, fmt.Errorf("looking at the folder for a checkout: %w", err)
 	}
 	c := &checkout{store: v.store, dir: dir, below: below, match: match, root: v.commit.Tree, fresh: len(there) == 0, tell: o.Progress}
+	if o.ReadOnly {
+		c.mask = 0o222
+	}
 	if err = c.run(ctx); err == nil && o.Delete && !c.fresh {
 		err = c.clear(ctx)
 	}
@@ -91,6 +96,8 @@ type checkout struct {
 	root  tree.Root
 	// fresh says that nothing was in the folder.
 	fresh bool
+	// mask is which rights files do not get.
+	mask  fs.FileMode
 	tell  func(Progress)
 	tasks chan func(context.Context, *scratch) error
 	links []tree.Entry
@@ -275,7 +282,10 @@ func (c *checkout) long(ctx context.Context, e tree.Entry) error {
 		return err
 	}
 	f := &longFile{entry: e, temp: path + partial}
-	f.file, err = os.OpenFile(f.temp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, perm(&e))
+	if err := os.Remove(f.temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing what was begun of a file: %w", err)
+	}
+	f.file, err = os.OpenFile(f.temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm(&e)&^c.mask)
 	if err != nil {
 		return fmt.Errorf("making a file: %w", err)
 	}
