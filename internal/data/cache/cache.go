@@ -197,7 +197,7 @@ func (c *Cache) ensure(ctx context.Context, e *entry, v *data.View, name string,
 		return err
 	}
 	if err := c.fetch(ctx, e, v, part); err != nil {
-		return fmt.Errorf("fetching data of commit %s: %w", v.Commit().ID.Short(), err)
+		return fmt.Errorf("fetching it: %w", err)
 	}
 	c.touch(e)
 	return nil
