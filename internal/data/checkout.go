@@ -50,6 +50,9 @@ const (
 	spanFiles = 256
 	// A part of a long file is of so many chunks.
 	partChunks = 4
+	// leavesAhead is how many nodes of the tree are read at once: with 20 ms each,
+	// as a bucket far away takes, one after the other they are 8,000 files a second.
+	leavesAhead = 8
 )
 
 // Checkout writes what a commit holds into a folder, which is made if need be.
@@ -173,7 +176,7 @@ func (c *checkout) plan(ctx context.Context) error {
 		span = nil
 		return c.send(ctx, func(ctx context.Context, s *scratch) error { return c.span(ctx, s, entries) })
 	}
-	for e, err := range c.match.entries(ctx, c.store.trees, c.root) {
+	for e, err := range c.match.through(ctx, c.store.trees, c.root) {
 		if err != nil {
 			return err
 		}

@@ -140,4 +140,3 @@ func TestCheckData(t *testing.T) {
 		})
 	}
 }
-
