@@ -139,7 +139,7 @@ func TestReadingAfterKill9(t *testing.T) {
 	if err := m.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, m.Run(ctx, "-n", ns, "wait", "count", "--timeout", "2m"), 0)
+	waitPhase(t, m, ns, "count", v1alpha1.JobSucceeded)
 	expect(t, m.Run(ctx, "-n", ns, "logs", "count"), 0, "counted 3000")
 	tell(t, filepath.Join(m.Home, "fetched"))
 }

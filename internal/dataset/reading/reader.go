@@ -216,7 +216,7 @@ func (r *Reader) leave(ctx context.Context, q *request) {
 // tell says how a request stands.
 func (r *Reader) tell(q *request, phase Phase, message string) {
 	r.mu.Lock()
-	q.state = State{Phase: phase, Message: message, Data: slices.Clone(q.found)}
+	q.state = State{Phase: phase, Message: message, Data: q.resolved()}
 	q.told = r.o.Now()
 	r.mu.Unlock()
 	r.board.Post(q.job.String())

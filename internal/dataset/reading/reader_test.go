@@ -250,8 +250,14 @@ func TestWhatIsMissing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.reads.Mount = "/data"
-			if state := w.until(newJob("job-"+tt.reads.Dataset+name, tt.reads), Failed); !strings.Contains(state.Message, tt.says) {
+			state := w.until(newJob("job-"+tt.reads.Dataset+name, tt.reads), Failed)
+			if !strings.Contains(state.Message, tt.says) {
 				t.Errorf("%q", state.Message)
+			}
+			for _, d := range state.Data {
+				if len(d.Commit) != 64 {
+					t.Errorf("the API takes no status with %+v", d)
+				}
 			}
 		})
 	}

@@ -67,6 +67,17 @@ func newRequest(job *v1alpha1.TrainingJob, wants []want, now time.Time) *request
 	return q
 }
 
+// resolved is what is known of what a request wants.
+func (q *request) resolved() []v1alpha1.JobDataStatus {
+	var out []v1alpha1.JobDataStatus
+	for i := range q.found {
+		if q.found[i].Commit != "" {
+			out = append(out, q.found[i])
+		}
+	}
+	return out
+}
+
 // drop gives back what a request holds. The reader's lock is held.
 func (q *request) drop(ctx context.Context) {
 	for _, release := range q.holds {
