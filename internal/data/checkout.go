@@ -28,6 +28,9 @@ type CheckoutOptions struct {
 	Delete bool
 	// ReadOnly has files be without the right to write them.
 	ReadOnly bool
+	// Reuse, if given, may put a file at its path by other means, and says whether it
+	// did; what it puts there is trusted. It is not called twice at once.
+	Reuse func(e *Entry, path string) bool
 	// Progress is told how far it is, if given.
 	Progress func(Progress)
 }
@@ -77,7 +80,7 @@ func (v *View) Checkout(ctx context.Context, dir string, o CheckoutOptions) (Che
 	if err != nil {
 		return CheckoutResult{}, fmt.Errorf("looking at the folder for a checkout: %w", err)
 	}
-	c := &checkout{store: v.store, dir: dir, below: below, match: match, root: v.commit.Tree, fresh: len(there) == 0, tell: o.Progress}
+	c := &checkout{store: v.store, dir: dir, below: below, match: match, root: v.commit.Tree, fresh: len(there) == 0, reuse: o.Reuse, tell: o.Progress}
 	if o.ReadOnly {
 		c.mask = 0o222
 	}
@@ -101,6 +104,7 @@ type checkout struct {
 	fresh bool
 	// mask is which rights files do not get.
 	mask  fs.FileMode
+	reuse func(*tree.Entry, string) bool
 	tell  func(Progress)
 	tasks chan func(context.Context, *scratch) error
 	links []tree.Entry
@@ -187,6 +191,8 @@ func (c *checkout) plan(ctx context.Context) error {
 		case !ok:
 		case entry.Kind == tree.Link:
 			c.links = append(c.links, entry)
+		case c.reuse != nil && c.reuse(e, filepath.Join(c.dir, entry.Path)):
+			c.count(1, entry.Size, 1)
 		case entry.List:
 			err = c.long(ctx, entry)
 		default:

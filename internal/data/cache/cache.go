@@ -196,7 +196,7 @@ func (c *Cache) ensure(ctx context.Context, e *entry, v *data.View, name string,
 	if err != nil {
 		return err
 	}
-	if err := c.fetch(ctx, e, v, part); err != nil {
+	if err := c.fetch(ctx, e, v, name, part); err != nil {
 		return fmt.Errorf("fetching it: %w", err)
 	}
 	c.touch(e)
@@ -233,9 +233,9 @@ func (c *Cache) turn(ctx context.Context, e *entry, progress func(data.Progress)
 }
 
 // fetch makes an entry whole, step by step. Broken off anywhere, the next one goes on.
-func (c *Cache) fetch(ctx context.Context, e *entry, v *data.View, part data.Part) error {
+func (c *Cache) fetch(ctx context.Context, e *entry, v *data.View, name string, part data.Part) error {
 	folder := filepath.Join(c.dir, e.key)
-	n := note{Boot: c.boot, Files: part.Files, Bytes: part.Bytes}
+	n := note{Boot: c.boot, Files: part.Files, Bytes: part.Bytes, Commit: v.Commit().ID, Path: name}
 	// 1. Room.
 	if err := c.step("room"); err != nil {
 		return err
@@ -250,12 +250,15 @@ func (c *Cache) fetch(ctx context.Context, e *entry, v *data.View, part data.Par
 	if err := n.write(folder); err != nil {
 		return err
 	}
-	// 3. The files, many at once; what is there is checked and kept.
+	// 3. The files, many at once; what is there is checked and kept, what another entry
+	// has is linked.
 	if err := c.step("files"); err != nil {
 		return err
 	}
+	lender := c.lender(ctx, e, v, name, part)
+	defer lender.release()
 	_, err := v.Checkout(ctx, filepath.Join(folder, filesFolder), data.CheckoutOptions{
-		Pattern: part.Pattern, Below: part.Below, Delete: true, ReadOnly: true,
+		Pattern: part.Pattern, Below: part.Below, Delete: true, ReadOnly: true, Reuse: lender.lend,
 		Progress: func(p data.Progress) {
 			p.TotalFiles, p.TotalBytes = part.Files, part.Bytes
 			c.tell(e, p)
@@ -281,7 +284,7 @@ func (c *Cache) fetch(ctx context.Context, e *entry, v *data.View, part data.Par
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e.whole, e.newest = true, newest
+	e.whole, e.newest, e.commit, e.path = true, newest, n.Commit, name
 	return nil
 }
 

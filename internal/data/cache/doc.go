@@ -13,6 +13,8 @@
 //   - An entry is held by who was given its folder, until the release. It is in use
 //     if somebody outside of this process names it, as [Options.InUse] tells; both
 //     are never removed.
+//   - An entry of a commit shortly before lends the files that have not changed, as
+//     hard links.
 //   - Where there is no room, what was used longest ago goes first.
 //
 // Files lack the right to be written, which keeps nobody from it who owns the

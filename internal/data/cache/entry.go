@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/digest"
 )
 
 // What is in the folder of an entry.
@@ -29,6 +30,9 @@ type entry struct {
 	begun bool
 	// files and bytes are how much it is, or is going to be.
 	files, bytes int64
+	// commit and path are what it was fetched for.
+	commit digest.ID
+	path   string
 	// newest is when the last of its files and folders was written.
 	newest time.Time
 	used   time.Time
@@ -58,6 +62,9 @@ type note struct {
 	// Files and Bytes are how much it is.
 	Files int64 `json:"files"`
 	Bytes int64 `json:"bytes"`
+	// Commit and Path are what it was fetched for.
+	Commit digest.ID `json:"commit"`
+	Path   string    `json:"path"`
 	// Newest is when the last file or folder of a whole one was written.
 	Newest time.Time `json:"newest,omitzero"`
 }
@@ -80,7 +87,7 @@ func read(folder string) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &entry{boot: n.Boot, whole: n.Whole, begun: true, files: n.Files, bytes: n.Bytes, newest: n.Newest, used: used.ModTime()}, nil
+	return &entry{boot: n.Boot, whole: n.Whole, begun: true, files: n.Files, bytes: n.Bytes, commit: n.Commit, path: n.Path, newest: n.Newest, used: used.ModTime()}, nil
 }
 
 // write writes the note, whole or not at all.

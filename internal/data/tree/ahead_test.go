@@ -77,13 +77,17 @@ func TestAheadEnds(t *testing.T) {
 	h := newHeap()
 	root := apply(t, h, New(h, nil), Root{}, thousands(30_000))
 	s := &shared{heap: h}
-	for range New(s, nil).Ahead(t.Context(), root, "", 8) {
+	for _, err := range New(s, nil).Ahead(t.Context(), root, "", 8) {
+		if err != nil {
+			t.Error(err)
+		}
 		break
 	}
 	if before := s.loads; before > 2+2+8 {
 		t.Errorf("%d nodes were read for one entry", before)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	var last error
 	for _, err := range New(&shared{heap: h}, nil).Ahead(ctx, root, "", 8) {
 		cancel()
@@ -101,7 +105,7 @@ func TestAheadEnds(t *testing.T) {
 			t.Errorf("load %d fails: %v", fails, last)
 		}
 	}
-	for range New(h, nil).Ahead(t.Context(), Root{}, "", 8) {
-		t.Error("an empty tree has something")
+	for e, err := range New(h, nil).Ahead(t.Context(), Root{}, "", 8) {
+		t.Error("an empty tree has something", e, err)
 	}
 }
