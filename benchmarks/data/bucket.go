@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/muster-dev/muster/internal/bucket"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/cache"
@@ -18,7 +19,7 @@ import (
 // address, the folder of heads, and what is put or where the cache is.
 func bucketStep(ctx context.Context, name string, args []string) error {
 	begun := time.Now()
-	bytes, err := backend.OpenBucket(backend.BucketOptions{Endpoint: args[0], Bucket: bucketName, Prefix: "store", Region: "us-east-1"})
+	bytes, err := backend.OpenBucket(bucket.Options{Endpoint: args[0], Bucket: bucketName, Region: "us-east-1"}, "store")
 	if err != nil {
 		return err
 	}
