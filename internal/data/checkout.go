@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/muster-dev/muster/internal/data/chunk"
+	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/tree"
 )
 
@@ -276,6 +277,8 @@ type longFile struct {
 	entry tree.Entry
 	file  *os.File
 	temp  string
+	// begun says that some of it may be there already.
+	begun bool
 	left  atomic.Int64
 }
 
@@ -290,16 +293,9 @@ func (c *checkout) long(ctx context.Context, e tree.Entry) error {
 	if same, err := c.present(path, &e, list); err != nil || same {
 		return err
 	}
-	f := &longFile{entry: e, temp: path + partial}
-	if err := os.Remove(f.temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("removing what was begun of a file: %w", err)
-	}
-	f.file, err = os.OpenFile(f.temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm(&e)&^c.mask)
+	f, err := c.begin(&e, path+partial)
 	if err != nil {
-		return fmt.Errorf("making a file: %w", err)
-	}
-	if err := f.file.Truncate(e.Size); err != nil {
-		return fmt.Errorf("making a file of %d bytes: %w", e.Size, errors.Join(err, f.file.Close()))
+		return err
 	}
 	f.left.Store(int64((len(list) + partChunks - 1) / partChunks))
 	for offset := int64(0); len(list) > 0; {
@@ -317,8 +313,59 @@ func (c *checkout) long(ctx context.Context, e tree.Entry) error {
 	return nil
 }
 
+// begin opens a file that is to be written in parts, or goes on with one that was
+// broken off.
+func (c *checkout) begin(e *tree.Entry, temp string) (*longFile, error) {
+	f := &longFile{entry: *e, temp: temp}
+	var err error
+	if similar(temp, e) {
+		if f.file, err = reopen(temp); err == nil {
+			f.begun = true
+			return f, nil
+		}
+	}
+	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("removing what was begun of a file: %w", err)
+	}
+	if f.file, err = os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm(e)&^c.mask); err != nil {
+		return nil, fmt.Errorf("making a file: %w", err)
+	}
+	if err := f.file.Truncate(e.Size); err != nil {
+		return nil, fmt.Errorf("making a file of %d bytes: %w", e.Size, errors.Join(err, f.file.Close()))
+	}
+	return f, nil
+}
+
+// reopen opens a file for writing whatever its rights are, which stay.
+func reopen(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, info.Mode().Perm()|0o200); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	return file, errors.Join(err, os.Chmod(path, info.Mode().Perm()))
+}
+
+// has says that a chunk is where it belongs.
+func (f *longFile) has(s *scratch, p chunk.Piece, offset int64) bool {
+	if int64(cap(s.raw)) < p.Size {
+		s.raw = make([]byte, p.Size)
+	}
+	raw := s.raw[:p.Size]
+	_, err := f.file.ReadAt(raw, offset)
+	return err == nil && digest.Of(raw) == p.ID
+}
+
 func (c *checkout) part(ctx context.Context, s *scratch, f *longFile, part []chunk.Piece, offset int64) error {
 	for _, p := range part {
+		if f.begun && f.has(s, p, offset) {
+			offset += p.Size
+			c.count(0, p.Size, 0)
+			continue
+		}
 		raw, err := c.piece(ctx, s, p)
 		if err != nil {
 			return fmt.Errorf("reading %q: %w", f.entry.Path, err)

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -291,8 +293,9 @@ func (c *Cache) fetch(ctx context.Context, e *entry, v *data.View, name string, 
 // tell tells whoever waits for an entry how far it is.
 func (c *Cache) tell(e *entry, p data.Progress) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, hear := range e.heard {
+	all := slices.Collect(maps.Values(e.heard))
+	c.mu.Unlock()
+	for _, hear := range all { // who may ask the cache something
 		hear(p)
 	}
 }

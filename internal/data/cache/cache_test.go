@@ -57,7 +57,10 @@ func TestOnce(t *testing.T) {
 	var told sync.Map
 	for i := range 8 {
 		all.Go(func() {
-			f, release, err := s.Ensure(t.Context(), v, "", func(p data.Progress) { told.Store(i, p) })
+			f, release, err := s.Ensure(t.Context(), v, "", func(p data.Progress) {
+				s.Path(Key(v, "")) // who hears may ask
+				told.Store(i, p)
+			})
 			if err != nil {
 				t.Error(err)
 				return
@@ -191,6 +194,34 @@ func TestBrokenOff(t *testing.T) {
 	s.bytes.gate = nil
 	_, release := s.want(v, "", files)
 	release()
+}
+
+// TestLongFileGoesOn: of a long file that was broken off only what is missing is
+// fetched.
+func TestLongFileGoesOn(t *testing.T) {
+	const size = 64 << 20
+	s := newShop(t, Options{})
+	files := map[string]string{"long": noise(10, size)}
+	v := s.put("main", files)
+	start := s.bytes.bytes.Load()
+	ctx, cancel := context.WithCancel(t.Context())
+	s.bytes.gate = func(ctx context.Context) error {
+		if s.bytes.bytes.Load()-start > size*3/4 {
+			cancel()
+		}
+		return ctx.Err()
+	}
+	if _, _, err := s.Ensure(ctx, v, "", nil); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	s.bytes.gate = nil
+	s.open(Options{})
+	_, release := s.want(v, "", files)
+	release()
+	// As many as are fetched at once may be lost, of 4 MiB at most.
+	if read := s.bytes.bytes.Load() - start; read > size+9*(4<<20) {
+		t.Errorf("%d bytes were read for %d", read, size)
+	}
 }
 
 // TestDamage: what is damaged in the store is never served.

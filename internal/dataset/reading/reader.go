@@ -140,14 +140,19 @@ func (r *Reader) Run(ctx context.Context) error {
 	}
 	wg.Wait()
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	var drops []func(context.Context)
 	for _, q := range r.requests {
-		q.drop(context.WithoutCancel(ctx))
+		drops = append(drops, q.drop())
 	}
-	if r.store == nil {
+	store := r.store
+	r.mu.Unlock()
+	for _, drop := range drops {
+		drop(context.WithoutCancel(ctx))
+	}
+	if store == nil {
 		return nil
 	}
-	return r.store.Close()
+	return store.Close()
 }
 
 // opened is the store, which is opened when it is needed first.
@@ -204,13 +209,15 @@ func (r *Reader) work(ctx context.Context, uid types.UID) {
 // leave ends the work on a request. One that was replaced is given up.
 func (r *Reader) leave(ctx context.Context, q *request) {
 	q.cancel()
+	drop := func(context.Context) {}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	q.working = false
 	if r.requests[q.uid] != q {
-		q.drop(context.WithoutCancel(ctx))
+		drop = q.drop()
 		r.todo.Post(string(q.uid)) // who took its place may have been passed by
 	}
+	r.mu.Unlock()
+	drop(context.WithoutCancel(ctx))
 }
 
 // tell says how a request stands.
@@ -249,15 +256,17 @@ func (r *Reader) forget(ctx context.Context) {
 		if !r.over(ctx, q) {
 			continue
 		}
+		drop := func(context.Context) {}
 		r.mu.Lock()
 		q.cancel()
 		if r.requests[q.uid] == q {
 			delete(r.requests, q.uid)
 		}
 		if !q.working {
-			q.drop(ctx)
+			drop = q.drop()
 		}
 		r.mu.Unlock()
+		drop(ctx)
 	}
 }
 

@@ -78,13 +78,17 @@ func (q *request) resolved() []v1alpha1.JobDataStatus {
 	return out
 }
 
-// drop gives back what a request holds. The reader's lock is held.
-func (q *request) drop(ctx context.Context) {
-	for _, release := range q.holds {
-		release()
-	}
-	if q.lease != nil {
-		_ = q.lease.Release(ctx) // one that stays behind ends by itself
-	}
+// drop takes from a request what it holds; the answer gives that back. The reader's
+// lock is held here, and must not be there.
+func (q *request) drop() func(context.Context) {
+	holds, lease := q.holds, q.lease
 	q.holds, q.lease = nil, nil
+	return func(ctx context.Context) {
+		for _, release := range holds {
+			release()
+		}
+		if lease != nil {
+			_ = lease.Release(ctx) // one that stays behind ends by itself
+		}
+	}
 }
