@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 )
 
@@ -55,6 +56,10 @@ type Embedded struct {
 	// itself: for node selectors, and to say where the machine is:
 	// topology.kubernetes.io/zone, muster.dev/rack, muster.dev/nvlink-domain.
 	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
+	// DataCache is how much data that jobs read is kept on this machine, so that it
+	// is fetched once: 100Gi. What jobs read just now stays in any case; what was
+	// read longest ago goes first. Default: half of the disk that it is on.
+	DataCache resource.Quantity `json:"dataCache,omitzero"`
 	// Retention says how long what nobody refers to any more is kept in the
 	// data folder.
 	Retention Retention `json:"retention"`
@@ -140,6 +145,9 @@ func (c Embedded) Validate() error {
 	}
 	if err := checkLabels(c.NodeLabels); err != nil {
 		return err
+	}
+	if !c.DataCache.IsZero() && c.DataCache.Value() < 1<<20 {
+		return fmt.Errorf("dataCache %s: give at least 1Mi, such as 100Gi, or leave it out for half of the disk", c.DataCache.String())
 	}
 	for _, kept := range []struct {
 		name string

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 func TestLoad(t *testing.T) {
@@ -34,6 +35,8 @@ func TestLoad(t *testing.T) {
 		{"retention in days", head + "retention: {code: 14d}\n", nil, `"14d" is not a time: give hours, minutes or seconds, such as 336h`},
 		{"retention as a number", head + "retention: {code: 14}\n", nil, "14 is not a time: give hours"},
 		{"retention below nothing", head + "retention: {environments: -1h}\n", nil, "retention: environments: -1h0m0s: give a time such as 336h, or 0"},
+		{"a cache of data", head + "dataCache: 100Gi\n", func(c *Embedded) { c.DataCache = resource.MustParse("100Gi") }, ""},
+		{"hardly a cache of data", head + "dataCache: 100\n", nil, "dataCache 100: give at least 1Mi"},
 		{"labels", head + "nodeLabels: {muster.dev/rack: r07, team: a}\n", func(c *Embedded) {
 			c.NodeLabels = map[string]string{"muster.dev/rack": "r07", "team": "a"}
 		}, ""},

@@ -167,6 +167,9 @@ const (
 	// EnvRoot is the environment variable that holds the real path of
 	// PodRoot in a container. It is always the first variable.
 	EnvRoot = "MUSTER_ROOT"
+	// EnvData begins the environment variables that hold where a member finds
+	// the datasets that it reads.
+	EnvData = "MUSTER_DATA_"
 	// CheckpointsPath is where a member finds the folder that survives pods.
 	// What is saved there is noticed by the node.
 	CheckpointsPath = PodRoot + "/checkpoints"
@@ -199,6 +202,10 @@ const (
 	// environment's content key; or "path": a folder on the node. On a cluster
 	// attribute "build", "true": the empty folder in which it is to be built.
 	EnvironmentDriver = "environment.muster.dev"
+	// DataDriver is the ephemeral CSI driver name of a volume that holds a part
+	// of a commit, read-only. Attributes "commit": its name; "path": which part,
+	// as in a TrainingJob; "key": the name of that content in a machine's cache.
+	DataDriver = "data.muster.dev"
 
 	// ConditionPodUsage is the type of the pod condition by which a node
 	// reports what a finished pod used; its message is JSON, [PodUsage].

@@ -96,6 +96,18 @@ type TrainingJobSpec struct {
 	// +listMapKey=name
 	Volumes []JobVolume `json:"volumes,omitempty"`
 
+	// Data are versions of datasets that every member reads. They are brought to
+	// the machine before the job asks for GPUs, once for all jobs that read the
+	// same, and are read-only. Of each, members find the folder where mount says
+	// and in the variable MUSTER_DATA_<DATASET>, in capital letters with _ for -;
+	// the second one of a dataset in MUSTER_DATA_<DATASET>_2.
+	//
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=map
+	// +listMapKey=mount
+	// +optional
+	Data []JobData `json:"data,omitempty"`
+
 	// Checkpoints is the folder that survives restarts and pods; every member
 	// finds it in the variable MUSTER_CHECKPOINT_DIR, and a folder for
 	// TensorBoard events and the like beside it in MUSTER_LOG_DIR. Default: a
@@ -442,6 +454,71 @@ type JobVolume struct {
 	ReadOnly bool `json:"readOnly,omitempty"`
 }
 
+// JobData is a version of a dataset, or a part of one, that all members read.
+// What a branch or tag means is decided once, when the job is prepared;
+// status.data says which commit that is.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.branch) && has(self.version))",message="data: give one of branch (its last commit) and version (a branch, a tag or a commit, such as v1 or main~1)"
+// +kubebuilder:validation:XValidation:rule="!has(self.path) || !self.path.matches('(^|/)[.][.](/|$)')",message="data: path must not hold \"..\": give it from the top of the dataset, such as /train"
+type JobData struct {
+	// Dataset is the name of a Dataset in the job's namespace.
+	//
+	// +kubebuilder:validation:Pattern=`^[a-z0-9][-a-z0-9]{1,61}[a-z0-9]$`
+	// +kubebuilder:validation:MaxLength=63
+	Dataset string `json:"dataset"`
+	// Branch is the branch whose last commit is read. Default: main, unless there
+	// is a version.
+	//
+	// +optional
+	Branch DatasetRef `json:"branch,omitempty"`
+	// Version is a branch, a tag, a commit or its first 8 or more digits, each
+	// with ~N behind it for the Nth commit before.
+	//
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?(~[0-9]{0,6})?$`
+	// +kubebuilder:validation:MaxLength=72
+	// +optional
+	Version string `json:"version,omitempty"`
+	// Path is which part: a folder, whose content comes into mount; a file; or a
+	// pattern such as /train/*.png, of which what matches comes below mount as it
+	// lies in the folder before the first name with *, ? or [. Default: all.
+	//
+	// +kubebuilder:validation:MaxLength=4095
+	// +optional
+	Path string `json:"path,omitempty"`
+	// Mount is where members find it: an absolute path; a relative one is below
+	// the working directory. In the plain tier an absolute one has to be below
+	// /muster, such as /muster/data/digits.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Mount string `json:"mount"`
+}
+
+// JobDataStatus is what a job reads of a dataset.
+type JobDataStatus struct {
+	// Mount is that of the spec, by which this belongs to it.
+	Mount string `json:"mount"`
+	// Dataset, Version and Path are what was asked for.
+	Dataset string `json:"dataset"`
+	Version string `json:"version"`
+	// +optional
+	Path string `json:"path,omitempty"`
+	// Commit is what that was when the job was prepared. It is kept as long as
+	// the job is there and has not finished.
+	Commit DatasetCommit `json:"commit"`
+	// Files and Bytes are how much there is to read. Unset until that is known.
+	//
+	// +optional
+	Files int64 `json:"files,omitempty"`
+	// +optional
+	Bytes int64 `json:"bytes,omitempty"`
+	// Key names this content in the cache of a machine.
+	//
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Key string `json:"key,omitempty"`
+}
+
 // Checkpoints says where the folder that survives restarts comes from.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.size), has(self.claim), has(self.none) && self.none].filter(x, x).size() <= 1",message="checkpoints: give one of size, claim and none"
@@ -466,8 +543,8 @@ type JobPhase string
 
 // The phases, in order.
 const (
-	// JobPreparing: the code is being fetched or the environment built. No GPU
-	// is held.
+	// JobPreparing: code or data is being fetched or the environment built. No
+	// GPU is held.
 	JobPreparing JobPhase = "Preparing"
 	// JobWaiting: the gang does not fit yet; status.message says why.
 	JobWaiting JobPhase = "Waiting"
@@ -485,7 +562,7 @@ const (
 
 // Conditions of a TrainingJob.
 const (
-	// ConditionPrepared is true once code and environment are ready.
+	// ConditionPrepared is true once code, environment and data are ready.
 	ConditionPrepared = "Prepared"
 	// ConditionScheduled is true while a Placement holds the gang's resources.
 	ConditionScheduled = "Scheduled"
@@ -563,6 +640,13 @@ type TrainingJobStatus struct {
 	CodeSnapshot string `json:"codeSnapshot,omitempty"`
 	// EnvironmentKey is the content key of the environment that runs.
 	EnvironmentKey string `json:"environmentKey,omitempty"`
+	// Data is which commits the job reads, by the mounts of the spec.
+	//
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=map
+	// +listMapKey=mount
+	// +optional
+	Data []JobDataStatus `json:"data,omitempty"`
 	// Conditions are Prepared, Scheduled, Evicted and Finished, and others.
 	//
 	// +listType=map

@@ -24,6 +24,8 @@ type Deps struct {
 	// Sources and Environments make code and environments ready.
 	Sources      trainingjob.Sources
 	Environments trainingjob.Environments
+	// Data makes what jobs read ready; nil: jobs that read any are refused.
+	Data trainingjob.Data
 	// HostImage is what members run in that name no image; empty: they are
 	// refused.
 	HostImage string
@@ -86,7 +88,7 @@ func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
 		return Parts{}, fmt.Errorf("adding the scheduler: %w", err)
 	}
 	controllers := []interface{ SetupWithManager(ctrl.Manager) error }{
-		trainingjob.New(trainingjob.Deps{Sources: d.Sources, Environments: d.Environments, HostImage: d.HostImage, ShareProcesses: d.ShareProcesses, OwnCode: d.OwnCode, Reports: d.Reports}),
+		trainingjob.New(trainingjob.Deps{Sources: d.Sources, Environments: d.Environments, Data: d.Data, HostImage: d.HostImage, ShareProcesses: d.ShareProcesses, OwnCode: d.OwnCode, Reports: d.Reports}),
 		gang.New(gang.Options{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FenceNamespace: d.Namespace, GPUResources: d.GPUResources, Signs: d.Signs, Log: d.Log.WithName("gang"),
 		}),

@@ -89,6 +89,20 @@ func matchPart(part, name string) bool {
 	return ok && err == nil
 }
 
+// through is entries, for who goes through all of them.
+func (p *pattern) through(ctx context.Context, trees *tree.Tree, root tree.Root) iter.Seq2[*tree.Entry, error] {
+	return func(yield func(*tree.Entry, error) bool) {
+		for e, err := range trees.Ahead(ctx, root, p.prefix, leavesAhead) {
+			if err == nil && !p.matches(e.Path) {
+				continue
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
 // entries are all that a pattern matches, in order.
 func (p *pattern) entries(ctx context.Context, trees *tree.Tree, root tree.Root) iter.Seq2[*tree.Entry, error] {
 	return func(yield func(*tree.Entry, error) bool) {

@@ -107,7 +107,7 @@ func (c *checkout) unpack(s *scratch, p chunk.Piece, stored []byte) ([]byte, err
 // write writes a small file, in place of whatever is there.
 func (c *checkout) write(e *tree.Entry, raw []byte) error {
 	path := filepath.Join(c.dir, e.Path)
-	err := create(path, raw, perm(e))
+	err := create(path, raw, perm(e)&^c.mask)
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -118,7 +118,7 @@ func (c *checkout) write(e *tree.Entry, raw []byte) error {
 	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := create(temp, raw, perm(e)); err != nil {
+	if err := create(temp, raw, perm(e)&^c.mask); err != nil {
 		return err
 	}
 	return os.Rename(temp, path)

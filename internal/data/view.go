@@ -44,6 +44,19 @@ type View struct {
 // Commit is the commit.
 func (v *View) Commit() commit.Commit { return v.commit }
 
+// Parent is what the commit before holds, the first of several. The error wraps
+// [fs.ErrNotExist] where there is none.
+func (v *View) Parent(ctx context.Context) (*View, error) {
+	if len(v.commit.Parents) == 0 {
+		return nil, fmt.Errorf("there is no commit before %s: %w", v.commit.ID.Short(), fs.ErrNotExist)
+	}
+	c, err := v.store.commit(ctx, v.commit.Parents[0])
+	if err != nil {
+		return nil, err
+	}
+	return &View{store: v.store, commit: c}, nil
+}
+
 // clean is a path as trees have it.
 func clean(path string) (string, error) {
 	path = strings.Trim(path, "/")

@@ -154,7 +154,8 @@ func (h *Heads) read(ctx context.Context) (*v1alpha1.Dataset, error) {
 
 // Everything shows the heads of all datasets of all namespaces, for collections:
 // whatever is made between two readings is in the second. Names in it are
-// "namespace/dataset/name"; it only lists.
+// "namespace/dataset/name"; it only lists. What jobs that have not finished read is
+// in it, too, as if it were a tag of the job.
 type Everything struct {
 	// Client reads from the API server itself: what a cache shows may be old.
 	Client client.Reader
@@ -192,5 +193,31 @@ func (e Everything) List(ctx context.Context) (map[ref.Name]digest.ID, error) {
 			roots[name] = id
 		}
 	}
+	if err := e.read(ctx, roots); err != nil {
+		return nil, err
+	}
 	return roots, nil
+}
+
+// read adds the commits that jobs read.
+func (e Everything) read(ctx context.Context, roots map[ref.Name]digest.ID) error {
+	list := &v1alpha1.TrainingJobList{}
+	if err := e.Client.List(ctx, list); err != nil {
+		return fmt.Errorf("listing the jobs that read data: %w", err)
+	}
+	for i := range list.Items {
+		job := &list.Items[i]
+		if job.Status.Phase == v1alpha1.JobSucceeded || job.Status.Phase == v1alpha1.JobFailed {
+			continue
+		}
+		for k, d := range job.Status.Data {
+			name := ref.Name{Kind: ref.Tag, Name: fmt.Sprintf("%s/job %s/%d", job.Namespace, job.Name, k)}
+			id, err := commit(name, d.Commit)
+			if err != nil {
+				return err
+			}
+			roots[name] = id
+		}
+	}
+	return nil
 }

@@ -49,6 +49,9 @@ type Options struct {
 	// no store for them, and jobs that need one are refused in words.
 	Sources      trainingjob.Sources
 	Environments trainingjob.Environments
+	// Data makes what jobs read ready. Nil: there is no store of data, and jobs that
+	// read any are refused in words.
+	Data trainingjob.Data
 	// HostImage is what members run in that name no image. Empty: jobs that name
 	// none are refused in words.
 	HostImage string
@@ -196,6 +199,7 @@ func (o Options) deps(recorder snapshot.Observer) controller.Deps {
 	return controller.Deps{
 		Sources:          o.Sources,
 		Environments:     o.Environments,
+		Data:             o.Data,
 		HostImage:        o.HostImage,
 		ShareProcesses:   o.ShareProcesses,
 		OwnCode:          o.OwnCode,

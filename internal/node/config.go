@@ -86,6 +86,8 @@ type Config struct {
 	Environments volume.Environments
 	// Code serves code volumes. Nil: there are none.
 	Code volume.Code
+	// Data serves data volumes. Nil: there are none.
+	Data volume.Data
 	// LookEvery is how often each pod is asked how far it is and when its work
 	// was saved, and how often at most that is written to the API. Default:
 	// 15 s.

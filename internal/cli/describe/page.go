@@ -98,6 +98,9 @@ func (p *page) facts(out io.Writer, style terminal.Style) error {
 		}
 		add("Volume", volume.MountPath+" ("+from+")")
 	}
+	for _, d := range reads(job) {
+		add("Data", d)
+	}
 	add("Checkpoints", checkpoints(job))
 	return table.Write(out, style, "")
 }

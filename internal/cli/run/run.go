@@ -64,6 +64,7 @@ left to do exits with 0 at once.`,
   muster run --workers 3 --ps 2 --script train.py --requirements requirements.txt
   muster run --nodes 4 --gpus H100:8 --max-time 4h -- torchrun train.py
   muster run --gpus 250m -- python small.py
+  muster run --gpus 1 --data digits@v1:/train=/data -- python train.py
   muster run --gpu-memory 8Gi -- python small.py
   muster run --nodes 4 --gpus H100:8 --within rack -- torchrun train.py
   muster run --gpus 1 --queue vision --expect 2h --resumable -- python train.py
@@ -109,6 +110,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.flags.Script, "script", "", "Python or shell script to run: a file, or a URL; the words after -- are its arguments")
 	flags.StringVar(&o.flags.Code, "code", "", "folder that the members get a copy of, or none (default: the script's, else this folder)")
 	flags.StringArrayVar(&o.flags.Volumes, "volume", nil, "folder that members share: SIZE:PATH for a new one, CLAIM:PATH for an existing claim; repeatable")
+	flags.StringArrayVar(&o.flags.Data, "data", nil, "data that members read: DATASET[@VERSION][:PATH][=MOUNT]; it is there before GPUs are asked for, and found by the variable MUSTER_DATA_<DATASET>; repeatable")
 	flags.StringVar(&o.flags.Queue, "queue", "", "queue that the job is charged to (default \"default\")")
 	flags.StringVar(&o.flags.Priority, "priority", "", "priority class: of jobs that wait in a queue, the one of the higher class starts first")
 	flags.StringVar(&o.flags.Within, "within", "", "all members must be in one zone, rack, nvlink (NVLink domain) or node; wait until one has room")

@@ -34,6 +34,7 @@ type Flags struct {
 	Script       string
 	Code         string
 	Volumes      []string
+	Data         []string
 	Queue        string
 	Priority     string
 	Within       string
@@ -102,6 +103,9 @@ func Build(flags Flags, in Inputs) (*v1alpha1.TrainingJob, error) {
 		return nil, err
 	}
 	if spec.Volumes, err = parseVolumes(flags.Volumes); err != nil {
+		return nil, err
+	}
+	if spec.Data, err = parseData(flags.Data); err != nil {
 		return nil, err
 	}
 	if spec.Env, err = parseEnv(flags.Env, in.Getenv); err != nil {

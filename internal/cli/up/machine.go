@@ -22,6 +22,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/instance"
 	"github.com/muster-dev/muster/internal/controlplane"
+	"github.com/muster-dev/muster/internal/dataset/reading"
 	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/environment/source"
 	"github.com/muster-dev/muster/internal/node"
@@ -62,6 +63,7 @@ type machine struct {
 	store    *source.Store
 	fetcher  *source.Fetcher
 	builder  *environment.Builder
+	reader   *reading.Reader
 }
 
 // run starts everything, waits until ctx ends or a part fails, and stops
@@ -153,6 +155,10 @@ func (m *machine) prepareStores() (err error) {
 
 // serve runs the node and the controllers until ctx ends or one of them fails.
 func (m *machine) serve(ctx context.Context) error {
+	var err error
+	if m.reader, err = m.makeReader(); err != nil {
+		return err
+	}
 	n, err := m.makeNode(ctx)
 	if err != nil {
 		return err
@@ -186,6 +192,7 @@ func (m *machine) serve(ctx context.Context) error {
 	group.Go(func() error { return named("the controllers", controllers.Start(ctx)) })
 	group.Go(func() error { return named("the environment builder", m.builder.Run(ctx)) })
 	group.Go(func() error { return named("the fetcher of scripts", m.fetcher.Run(ctx)) })
+	group.Go(func() error { return named("the reader of data", m.reader.Run(ctx)) })
 	group.Go(func() error {
 		select {
 		case <-ctx.Done():
@@ -236,7 +243,7 @@ func (m *machine) makeNode(ctx context.Context) (*node.Node, error) {
 	memory, _ := process.LimitsAvailable()
 	config := node.Config{
 		Name: nodeName(), DataDir: string(m.home), REST: m.plane.RESTConfig(), Tier: m.tier,
-		Runtime: m.runtime, GPUs: m.gpus, Images: m.config.Images, Environments: m.builder, Code: m.store,
+		Runtime: m.runtime, GPUs: m.gpus, Images: m.config.Images, Environments: m.builder, Code: m.store, Data: m.reader,
 		ImageStore: m.images, NoImages: m.noImages, ImageRetention: time.Duration(m.config.Retention.Images),
 		Labels:       m.config.NodeLabels,
 		HostPorts:    v1alpha1.PortRange{First: m.config.HostPorts.First, Last: m.config.HostPorts.Last},

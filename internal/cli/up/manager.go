@@ -36,6 +36,7 @@ func (m *machine) makeManager() (*manager.Manager, error) {
 		Log:              m.log,
 		Sources:          sources{m.fetcher, m.store},
 		Environments:     environments{m.builder},
+		Data:             m.reader,
 		HostImage:        v1alpha1.HostImage,
 		VolumesDir:       m.path("volumes"),
 		NodeName:         nodeName(),

@@ -39,6 +39,9 @@ func check(job *v1alpha1.TrainingJob) string {
 			return "volume checkpoints: the name is taken by the job's checkpoint folder; choose another"
 		}
 	}
+	if problem := checkData(job); problem != "" {
+		return problem
+	}
 	return checkEnv("env", job.Spec.Env)
 }
 

@@ -24,6 +24,7 @@ import (
 	crsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/dataset/reading"
 	"github.com/muster-dev/muster/internal/denial"
 	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/environment/source"
@@ -55,12 +56,23 @@ type Environments interface {
 	Changes() <-chan string
 }
 
+// Data brings what jobs read to where members run.
+type Data interface {
+	// Ensure answers, without blocking, how far what a job reads is.
+	Ensure(*v1alpha1.TrainingJob) reading.State
+	// Changes tells when Ensure may have a new answer.
+	Changes() <-chan string
+}
+
 // Deps is what the controller works with.
 type Deps struct {
 	// Sources and Environments make code and environments ready. Nil: there is
 	// no store for them, and jobs that need one are refused in words.
 	Sources      Sources
 	Environments Environments
+	// Data makes data ready. Nil: there is no store of data, and jobs that read any
+	// are refused in words.
+	Data Data
 	// HostImage is what members run in that name no image. Empty: jobs that name
 	// none are refused in words.
 	HostImage string
@@ -167,16 +179,19 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// forward wakes every job that is being prepared when code or an environment
+// forward wakes every job that is being prepared when code, an environment or data
 // changes. Which of them waits for which is not asked: a job may have been
 // told to wait a moment ago and not yet say so in the cache.
 func (c *Controller) forward(ctx context.Context, out chan<- event.GenericEvent) {
-	var code, environments <-chan string // nil, where there is no store: never
+	var code, environments, data <-chan string // nil, where there is no store: never
 	if c.deps.Sources != nil {
 		code = c.deps.Sources.Changes()
 	}
 	if c.deps.Environments != nil {
 		environments = c.deps.Environments.Changes()
+	}
+	if c.deps.Data != nil {
+		data = c.deps.Data.Changes()
 	}
 	for {
 		select {
@@ -184,6 +199,7 @@ func (c *Controller) forward(ctx context.Context, out chan<- event.GenericEvent)
 			return
 		case <-code:
 		case <-environments:
+		case <-data:
 		}
 		var jobs v1alpha1.TrainingJobList
 		if err := c.client.List(ctx, &jobs); err != nil {
@@ -246,7 +262,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	return ctrl.Result{RequeueAfter: d.lookAgain}, nil
 }
 
-// observe reads what belongs to the job, and asks for code and environment if
+// observe reads what belongs to the job, and asks for code, environment and data if
 // it needs them now.
 func (c *Controller) observe(ctx context.Context, job *v1alpha1.TrainingJob) (observed, error) {
 	seen := observed{now: c.deps.Now(), job: job, claims: map[string]*corev1.PersistentVolumeClaim{}}

@@ -23,7 +23,7 @@ type prints map[string]string
 func fingerprints(spec *v1alpha1.TrainingJobSpec) prints {
 	fields := map[string]any{
 		"framework": spec.Framework, "roles": spec.Roles, "code": spec.Code, "environment": spec.Environment,
-		"volumes": spec.Volumes, "checkpoints": spec.Checkpoints, "env": spec.Env,
+		"volumes": spec.Volumes, "data": spec.Data, "checkpoints": spec.Checkpoints, "env": spec.Env,
 		"priorityClassName": spec.PriorityClassName, "topology": spec.Topology,
 		"doneWhen": spec.DoneWhen, "cleanUp": spec.CleanUp, "sparseCluster": spec.SparseCluster,
 	}

@@ -2,6 +2,7 @@ package trainingjob
 
 import (
 	"cmp"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -230,7 +231,7 @@ func templateFor(job *v1alpha1.TrainingJob, role *v1alpha1.Role, p preparation) 
 	if job.Spec.Code != nil || main.WorkingDir == "" && main.Image == hostImage {
 		main.WorkingDir = codeDir // an image with the job's code in it has its own
 	}
-	main.Env = activate(p, envFor(job, role, main.Env))
+	main.Env = activate(p, envFor(job, role, main.Env, main.WorkingDir))
 	main.Resources = resourcesFor(role, main.Resources)
 	volumesFor(job, p, pod, main)
 	reportsFor(p.reports, &template, main)
@@ -250,15 +251,13 @@ func bringsItsOwn(job *v1alpha1.TrainingJob) bool {
 // envFor is the member's environment, in the order in which later variables
 // may refer to earlier ones: Muster's, the template's, the job's, the role's.
 // A variable that is given twice has its last value, in its last place.
-func envFor(job *v1alpha1.TrainingJob, role *v1alpha1.Role, template []corev1.EnvVar) []corev1.EnvVar {
-	below := func(dir string) string {
-		return "$(" + v1alpha1.EnvRoot + ")" + strings.TrimPrefix(dir, v1alpha1.PodRoot)
-	}
+func envFor(job *v1alpha1.TrainingJob, role *v1alpha1.Role, template []corev1.EnvVar, workingDir string) []corev1.EnvVar {
 	all := []corev1.EnvVar{
 		{Name: v1alpha1.EnvRoot, Value: v1alpha1.PodRoot},
 		{Name: v1alpha1.EnvJob, Value: job.Name},
 		{Name: "MUSTER_CODE_DIR", Value: below(codeDir)},
 	}
+	all = append(all, dataEnv(job, workingDir)...)
 	if !keepsNothing(job) {
 		all = append(all, corev1.EnvVar{Name: "MUSTER_CHECKPOINT_DIR", Value: below(checkpointsDir)}, corev1.EnvVar{Name: "MUSTER_LOG_DIR", Value: below(logsDir)})
 	}
@@ -279,6 +278,11 @@ func envFor(job *v1alpha1.TrainingJob, role *v1alpha1.Role, template []corev1.En
 		}
 	}
 	return out
+}
+
+// below is a path below the root, as variables say it.
+func below(dir string) string {
+	return "$(" + v1alpha1.EnvRoot + ")" + strings.TrimPrefix(dir, v1alpha1.PodRoot)
 }
 
 // activate has the member use its environment, as a node does that starts members
@@ -331,7 +335,7 @@ func resourcesFor(role *v1alpha1.Role, template corev1.ResourceRequirements) cor
 	return out
 }
 
-// volumesFor mounts code, environment, checkpoints and the job's volumes.
+// volumesFor mounts code, environment, checkpoints, data and the job's volumes.
 func volumesFor(job *v1alpha1.TrainingJob, p preparation, pod *corev1.PodSpec, main *corev1.Container) {
 	add := func(name string, from corev1.VolumeSource, mounts ...corev1.VolumeMount) {
 		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: volumePrefix + name, VolumeSource: from})
@@ -367,15 +371,25 @@ func volumesFor(job *v1alpha1.TrainingJob, p preparation, pod *corev1.PodSpec, m
 		add("checkpoints", claimed(checkpointClaimName(job), false),
 			corev1.VolumeMount{MountPath: checkpointsDir, SubPath: "checkpoints"}, corev1.VolumeMount{MountPath: logsDir, SubPath: "logs"})
 	}
-	// 4. The job's volumes.
+	// 4. What it reads.
+	for i := range p.data {
+		d := &p.data[i]
+		add(fmt.Sprint("data-", i), inline(v1alpha1.DataDriver, true, map[string]string{"commit": string(d.Commit), "path": d.Path, "key": d.Key}),
+			corev1.VolumeMount{MountPath: within(main.WorkingDir, d.Mount), ReadOnly: true})
+	}
+	// 5. The job's volumes.
 	for i := range job.Spec.Volumes {
 		v := &job.Spec.Volumes[i]
-		at := path.Clean(v.MountPath)
-		if !path.IsAbs(at) {
-			at = path.Join(main.WorkingDir, at)
-		}
-		add("volume-"+v.Name, claimed(volumeClaimName(job, v), v.ReadOnly), corev1.VolumeMount{MountPath: at, ReadOnly: v.ReadOnly})
+		add("volume-"+v.Name, claimed(volumeClaimName(job, v), v.ReadOnly), corev1.VolumeMount{MountPath: within(main.WorkingDir, v.MountPath), ReadOnly: v.ReadOnly})
 	}
+}
+
+// within is a mount path; a relative one is below the working directory.
+func within(dir, mount string) string {
+	if at := path.Clean(mount); path.IsAbs(at) {
+		return at
+	}
+	return path.Join(dir, mount)
 }
 
 // reportsFor gives a member the folder in which it says how far it is, where its

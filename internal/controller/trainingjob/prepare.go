@@ -6,12 +6,15 @@ import (
 	"path"
 	"strings"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/dataset/reading"
 	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/environment/source"
 )
 
-// preparation is how far code and environment are.
+// preparation is how far code, environment and data are.
 type preparation struct {
 	// failure, when set, fails the job.
 	failure string
@@ -26,6 +29,8 @@ type preparation struct {
 	// searchPath is PATH of the members' image, where the environment is for one
 	// that this Muster does not start itself.
 	searchPath string
+	// data is what the job reads, as far as that is known.
+	data []v1alpha1.JobDataStatus
 	// hostImage is what members run in that name no image. Empty: the machine's
 	// own programs.
 	hostImage string
@@ -52,7 +57,7 @@ func owner(job *v1alpha1.TrainingJob) string {
 	return job.Namespace + "/" + job.Name + "/" + string(job.UID)
 }
 
-// prepare asks for code and environment, both at once.
+// prepare asks for code, environment and data, all at once.
 func (c *Controller) prepare(job *v1alpha1.TrainingJob) preparation {
 	if problem := check(job); problem != "" {
 		return preparation{failure: problem}
@@ -64,14 +69,41 @@ func (c *Controller) prepare(job *v1alpha1.TrainingJob) preparation {
 	p.hostImage, p.shareProcesses, p.ownCode, p.reports = c.deps.HostImage, c.deps.ShareProcesses, c.deps.OwnCode, c.deps.Reports
 	env := c.prepareEnvironment(job)
 	p.environment, p.environmentPath, p.searchPath = env.environment, env.environmentPath, env.searchPath
+	p.join(env)
+	data := c.prepareData(job)
+	p.data = data.data
+	p.join(data)
+	return p
+}
+
+// join adds how far another part is.
+func (p *preparation) join(part preparation) {
 	switch {
 	case p.failure != "":
-	case env.failure != "":
-		p.failure, p.message = env.failure, ""
-	case p.message != "" && env.message != "":
-		p.message += "; " + env.message
+	case part.failure != "":
+		p.failure, p.message = part.failure, ""
+	case p.message != "" && part.message != "":
+		p.message += "; " + part.message
 	case p.message == "":
-		p.message = env.message
+		p.message = part.message
+	}
+}
+
+// prepareData asks for what the job reads. It is ready once the job's status says
+// which commits that are: what runs can always be traced.
+func (c *Controller) prepareData(job *v1alpha1.TrainingJob) preparation {
+	if len(job.Spec.Data) == 0 {
+		return preparation{}
+	}
+	state := c.deps.Data.Ensure(job)
+	p := preparation{data: state.Data}
+	switch {
+	case state.Phase == reading.Failed:
+		p.failure = "data: " + state.Message
+	case state.Phase != reading.Ready:
+		p.message = "data: " + state.Message
+	case !apiequality.Semantic.DeepEqual(job.Status.Data, state.Data):
+		p.message = "data: noting which commits it reads"
 	}
 	return p
 }
@@ -81,6 +113,8 @@ func (c *Controller) prepare(job *v1alpha1.TrainingJob) preparation {
 func (c *Controller) lacks(job *v1alpha1.TrainingJob) string {
 	env := job.Spec.Environment
 	switch {
+	case len(job.Spec.Data) > 0 && c.deps.Data == nil:
+		return v1alpha1.ReasonUnsupported + ": data: there is no store of data on clusters yet; leave data out and mount a volume with the files (volumes; muster run --volume CLAIM:PATH)"
 	case job.Spec.Code != nil && c.deps.Sources == nil:
 		return v1alpha1.ReasonUnsupported + ": code: there is no store for code on this cluster; have one set (muster install --set agent.create=true,store.persistentVolumeClaim=NAME, or store.s3)," +
 			" or put the code into an image and name it (environment.image; muster run --image IMAGE --code none)"

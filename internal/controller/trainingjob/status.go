@@ -50,13 +50,13 @@ func statusFor(o observed, blocked string) v1alpha1.TrainingJobStatus {
 	case blocked != "":
 		s.Phase, s.Message = v1alpha1.JobWaiting, blocked
 	case o.prepared.failure != "":
-		s.CodeSnapshot, s.EnvironmentKey = o.prepared.code, o.prepared.environment
+		s.CodeSnapshot, s.EnvironmentKey, s.Data = o.prepared.code, o.prepared.environment, o.prepared.data
 		finish(s, o, v1alpha1.JobFailed, o.prepared.failure)
 	case !o.prepared.ready():
-		s.CodeSnapshot, s.EnvironmentKey = o.prepared.code, o.prepared.environment
+		s.CodeSnapshot, s.EnvironmentKey, s.Data = o.prepared.code, o.prepared.environment, o.prepared.data
 		s.Phase, s.Message = v1alpha1.JobPreparing, o.prepared.message
 	default:
-		s.CodeSnapshot, s.EnvironmentKey = o.prepared.code, o.prepared.environment
+		s.CodeSnapshot, s.EnvironmentKey, s.Data = o.prepared.code, o.prepared.environment, o.prepared.data
 		s.Phase, s.Message = v1alpha1.JobWaiting, "waiting to be scheduled"
 	}
 	s.Ready = ready(s.Roles)
@@ -197,7 +197,7 @@ func setConditions(s *v1alpha1.TrainingJobStatus, o observed, gang *v1alpha1.Gan
 	// Prepared.
 	switch {
 	case gang != nil || o.needsPreparation() && o.prepared.ready():
-		setCondition(s, o, v1alpha1.ConditionPrepared, true, "Ready", "code and environment are ready")
+		setCondition(s, o, v1alpha1.ConditionPrepared, true, "Ready", preparedWords(o.job))
 	case o.needsPreparation() && o.prepared.failure != "":
 		setCondition(s, o, v1alpha1.ConditionPrepared, false, "Failed", o.prepared.failure)
 	case o.needsPreparation():
@@ -240,6 +240,14 @@ func setConditions(s *v1alpha1.TrainingJobStatus, o observed, gang *v1alpha1.Gan
 	} else if meta.FindStatusCondition(s.Conditions, ConditionCurrent) != nil {
 		setCondition(s, o, ConditionCurrent, true, "AsStarted", "the job runs as its spec says")
 	}
+}
+
+// preparedWords say what is ready.
+func preparedWords(job *v1alpha1.TrainingJob) string {
+	if len(job.Spec.Data) > 0 {
+		return "code, environment and data are ready"
+	}
+	return "code and environment are ready"
 }
 
 // driftWords say what the job does not follow, and what to do.

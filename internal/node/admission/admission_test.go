@@ -43,6 +43,15 @@ func source(s corev1.VolumeSource) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.Volumes[0].VolumeSource = s }
 }
 
+// mounted has the first volume be from s, mounted read-only at a path.
+func mounted(s corev1.VolumeSource, at string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		source(s)(p)
+		m := &p.Spec.Containers[0].VolumeMounts[0]
+		m.MountPath, m.ReadOnly = at, true
+	}
+}
+
 func limit(name corev1.ResourceName, amount string) func(*corev1.Pod) {
 	return first(func(c *corev1.Container) {
 		c.Resources.Limits = corev1.ResourceList{name: resource.MustParse(amount)}
@@ -74,6 +83,10 @@ func plain() Facts {
 		},
 		Images: map[string]string{"tensorflow/*": "/venvs/tf"}, NoImages: "there is no containerd",
 	}
+}
+
+func dataOf(commit string) corev1.VolumeSource {
+	return corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: v1alpha1.DataDriver, VolumeAttributes: map[string]string{"commit": commit}}}
 }
 
 func isolated() Facts {
@@ -122,6 +135,9 @@ func TestAdmit(t *testing.T) {
 		{"propagation", mount(func(m *corev1.VolumeMount) { m.MountPropagation = ptr(corev1.MountPropagationBidirectional) }), c + "volumeMounts[0].mountPropagation", c + "volumeMounts[0].mountPropagation"},
 		{"NFS", source(corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}), "spec.volumes[0].nfs", "spec.volumes[0].nfs"},
 		{"memory folder", source(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}), "spec.volumes[0].emptyDir.medium", ""},
+		{"data", mounted(dataOf(strings.Repeat("3f", 32)), "/muster/data/digits"), "", ""},
+		{"data anywhere", mounted(dataOf(strings.Repeat("3f", 32)), "/data"), c + "volumeMounts[0].mountPath", ""},
+		{"data of a branch", source(dataOf("main")), "spec.volumes[0].csi.volumeAttributes", "spec.volumes[0].csi.volumeAttributes"},
 		{"another driver", source(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "nfs.csi"}}), "spec.volumes[0].csi.driver", "spec.volumes[0].csi.driver"},
 		{"gRPC probe", first(func(c *corev1.Container) {
 			c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{}}}

@@ -12,7 +12,7 @@
 // the pod's root folder where they do not.
 //
 // Code snapshots are checked out once a job and shared by its members on this
-// node; environments are used where they lie.
+// node; environments and data are used where they lie.
 //
 // The package must not know why a container runs or when. What is not there
 // yet is an error that says what is waited for; the caller tries again.

@@ -159,7 +159,7 @@ func (m *Manager) claim(ctx context.Context, namespace string, source *corev1.Pe
 	return v, err
 }
 
-// csi serves the node's own two drivers.
+// csi serves the node's own drivers.
 func (m *Manager) csi(ctx context.Context, folder string, source *corev1.CSIVolumeSource) (Volume, error) {
 	attributes := source.VolumeAttributes
 	switch source.Driver {
@@ -185,7 +185,19 @@ func (m *Manager) csi(ctx context.Context, folder string, source *corev1.CSIVolu
 		}
 		return Volume{Path: path, ReadOnly: true, Environment: true}, nil
 	}
+	if source.Driver == v1alpha1.DataDriver {
+		return m.data(ctx, attributes)
+	}
 	return Volume{}, fmt.Errorf("the driver %q is not one of this node's", source.Driver)
+}
+
+// data finds what a pod reads.
+func (m *Manager) data(ctx context.Context, attributes map[string]string) (Volume, error) {
+	if m.config.Data == nil {
+		return Volume{}, errors.New("this node serves no data")
+	}
+	folder, err := m.config.Data.Folder(ctx, attributes["key"], attributes["commit"], attributes["path"])
+	return Volume{Path: folder, ReadOnly: true}, err
 }
 
 // code checks a snapshot out, once for all members of a job.

@@ -46,6 +46,13 @@ type Code interface {
 	Checkout(ctx context.Context, digest, dir string) error
 }
 
+// Data knows where parts of commits are on this machine.
+type Data interface {
+	// Folder is where the part of a commit at a path is; key is its name in the
+	// machine's cache. What is not there any more is fetched first.
+	Folder(ctx context.Context, key, commit, path string) (string, error)
+}
+
 // Config is what a Manager needs.
 type Config struct {
 	// PodsDir holds one folder a pod, named by its UID.
@@ -61,6 +68,8 @@ type Config struct {
 	Environments Environments
 	// Code serves code volumes; nil: there are none.
 	Code Code
+	// Data serves data volumes; nil: there are none.
+	Data Data
 	// Allocatable is what limits that are not set count as.
 	Allocatable corev1.ResourceList
 	// Now is the clock.

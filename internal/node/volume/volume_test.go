@@ -370,3 +370,30 @@ func TestViews(t *testing.T) {
 		}
 	})
 }
+
+// shelf knows one folder.
+type shelf struct{ folder string }
+
+func (s shelf) Folder(_ context.Context, key, commit, path string) (string, error) {
+	if key != "k" || commit != "c" || path != "/train" {
+		return "", errors.New("fetching it: the store is away")
+	}
+	return s.folder, nil
+}
+
+func TestData(t *testing.T) {
+	source := func(key string) *corev1.Pod {
+		return podWith(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: v1alpha1.DataDriver, VolumeAttributes: map[string]string{"key": key, "commit": "c", "path": "/train"}}})
+	}
+	m := newManager(t, &objects{}, func(c *Config) { c.Data = shelf{"/fetched"} })
+	volumes, err := m.Prepare(t.Context(), source("k"))
+	if diff := cmp.Diff(map[string]Volume{"v": {Path: "/fetched", ReadOnly: true}}, volumes); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	if _, err := m.Prepare(t.Context(), source("x")); err == nil || err.Error() != `preparing volume "v": fetching it: the store is away` {
+		t.Errorf("%v", err)
+	}
+	if _, err := newManager(t, &objects{}, nil).Prepare(t.Context(), source("k")); err == nil {
+		t.Error("a node without data")
+	}
+}

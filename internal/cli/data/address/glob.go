@@ -3,54 +3,23 @@ package address
 import (
 	"path"
 	"strings"
+
+	"github.com/muster-dev/muster/internal/data"
 )
 
 // IsPattern reports whether a path holds anything that stands for other
 // characters.
-func IsPattern(path string) bool {
-	for i := 0; i < len(path); i++ {
-		switch path[i] {
-		case '\\':
-			i++
-		case '*', '?', '[':
-			return true
-		}
-	}
-	return false
-}
+func IsPattern(path string) bool { return data.IsPattern(path) }
 
 // Literal is a path that is no pattern, without its backslashes.
-func Literal(pattern string) string {
-	var text strings.Builder
-	for i := 0; i < len(pattern); i++ {
-		if pattern[i] == '\\' && i+1 < len(pattern) {
-			i++
-		}
-		text.WriteByte(pattern[i])
-	}
-	return text.String()
-}
+func Literal(pattern string) string { return data.Literal(pattern) }
 
-// Base is the folder in which everything is that matches a pattern: what comes
-// before its first name that stands for others; empty: the top.
-func Base(pattern string) string {
-	names := strings.Split(pattern, "/")
-	fixed := 0
-	for fixed < len(names)-1 && !IsPattern(names[fixed]) {
-		fixed++
-	}
-	return Literal(strings.Join(names[:fixed], "/"))
-}
+// Base is the folder in which everything is that matches a pattern; see [data.Base].
+func Base(pattern string) string { return data.Base(pattern) }
 
-// Inside is the pattern of everything in the folder that a path names, which is no
-// pattern itself. The store takes a path for its folder only where nothing in it
-// has to be taken literally.
-func Inside(path string) string {
-	if strings.Contains(path, `\`) {
-		return path + "/**"
-	}
-	return path
-}
+// Inside is the pattern of everything in the folder that a path names; see
+// [data.Inside].
+func Inside(path string) string { return data.Inside(path) }
 
 // checkPattern reports a pattern that cannot be read.
 func checkPattern(pattern string) error {

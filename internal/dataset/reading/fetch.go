@@ -1,0 +1,200 @@
+package reading
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/cache"
+	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/pack"
+	"github.com/muster-dev/muster/internal/data/ref"
+	"github.com/muster-dev/muster/internal/dataset"
+)
+
+// problem is an error that no further try makes go away.
+type problem string
+
+// Error implements error.
+func (p problem) Error() string { return string(p) }
+
+// final says that trying again is of no use.
+func final(err error) bool {
+	if _, ok := errors.AsType[problem](err); ok {
+		return true
+	}
+	if full, ok := errors.AsType[*cache.RoomError](err); ok {
+		return full.Never()
+	}
+	return errors.Is(err, pack.ErrDamaged)
+}
+
+// once brings here what a request wants: 1. what versions mean, 2. a lease on that,
+// 3. the files.
+func (r *Reader) once(ctx context.Context, q *request) error {
+	store, err := r.opened(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range q.found {
+		if q.found[i].Commit == "" {
+			if err := r.resolve(ctx, store, q, i); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.pin(ctx, store, q); err != nil {
+		return err
+	}
+	r.tell(q, Fetching, "fetching "+name(&q.found[0]))
+	for i := range q.found {
+		if err := r.fetch(ctx, store, q, &q.found[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// name is what is read, for messages.
+func name(d *v1alpha1.JobDataStatus) string {
+	text := d.Dataset + "@" + d.Version
+	if path := strings.Trim(d.Path, "/"); path != "" {
+		text += ":/" + path
+	}
+	return text
+}
+
+// resolve finds out what a version means.
+func (r *Reader) resolve(ctx context.Context, store *data.Store, q *request, i int) error {
+	heads := &dataset.Heads{Client: r.o.Client, Namespace: q.job.Namespace, Name: q.wants[i].dataset}
+	commit, err := store.Dataset(heads).Resolve(ctx, q.wants[i].version)
+	if _, missing := errors.AsType[*dataset.MissingError](err); missing {
+		return problem(fmt.Sprintf("%v: make it and put data into it (muster data create %s, muster data put), then submit the job again", err, heads.Name))
+	}
+	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, pack.ErrDamaged) {
+		return r.noVersion(ctx, heads, q.wants[i].version)
+	}
+	if err != nil {
+		return fmt.Errorf("finding out what %s is: %w", name(&q.found[i]), err)
+	}
+	q.found[i].Commit = v1alpha1.DatasetCommit(commit.ID.String())
+	return nil
+}
+
+// noVersion says what there is instead of a version.
+func (r *Reader) noVersion(ctx context.Context, heads *dataset.Heads, version string) error {
+	all, err := heads.List(ctx)
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		return problem(fmt.Sprintf("dataset %s has no data yet: put some into it (muster data put PATH %s), then submit the job again", heads.Name, heads.Name))
+	}
+	var names []string
+	for n := range all {
+		names = append(names, n.Name)
+	}
+	slices.Sort(names)
+	if len(names) > 10 {
+		names = append(names[:10], "others")
+	}
+	return problem(fmt.Sprintf("dataset %s has no branch, tag or commit %s; it has %s", heads.Name, version, strings.Join(names, ", ")))
+}
+
+// pin keeps the commits from being collected.
+func (r *Reader) pin(ctx context.Context, store *data.Store, q *request) error {
+	r.mu.Lock()
+	pinned := q.lease != nil
+	r.mu.Unlock()
+	if pinned {
+		return nil
+	}
+	var commits []digest.ID
+	for i := range q.found {
+		id, err := digest.Parse(string(q.found[i].Commit))
+		if err != nil {
+			return problem(fmt.Sprintf("reading what %s is: %v", name(&q.found[i]), err))
+		}
+		commits = append(commits, id)
+	}
+	lease, err := store.Pin(ctx, commits...)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	q.lease = lease
+	return nil
+}
+
+// at is what a commit holds.
+func at(ctx context.Context, store *data.Store, commit string) (*data.View, error) {
+	if _, err := digest.Parse(commit); err != nil {
+		return nil, errors.Join(errNone, err)
+	}
+	return store.Dataset(&ref.Memory{}).At(ctx, commit)
+}
+
+// fetch brings one part here.
+func (r *Reader) fetch(ctx context.Context, store *data.Store, q *request, d *v1alpha1.JobDataStatus) error {
+	view, err := at(ctx, store, string(d.Commit))
+	if errors.Is(err, fs.ErrNotExist) {
+		return problem(fmt.Sprintf("commit %s of dataset %s is not there any more", d.Commit, d.Dataset))
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", name(d), err)
+	}
+	folder, release, err := r.o.Cache.Ensure(ctx, view, d.Path, func(p data.Progress) { r.progress(q, d, p) })
+	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, pack.ErrDamaged) {
+		return problem(fmt.Sprintf("nothing in %s is or matches %s (commit %s)", d.Dataset+"@"+d.Version, d.Path, view.Commit().ID.Short()))
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name(d), err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	q.holds = append(q.holds, release)
+	d.Key, d.Files, d.Bytes = folder.Key, folder.Files, folder.Bytes
+	return nil
+}
+
+// progress tells how far a fetch is, now and then.
+func (r *Reader) progress(q *request, d *v1alpha1.JobDataStatus, p data.Progress) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.o.Now()
+	if now.Sub(q.told) < tellEvery || p.TotalBytes == 0 {
+		return
+	}
+	q.told = now
+	q.state.Message = fmt.Sprintf("fetching %s: %s of %s", name(d), cache.Size(p.Bytes), cache.Size(p.TotalBytes))
+	r.board.Post(q.job.String())
+}
+
+// Folder is where a volume finds what it names: the part of a commit at a path, of
+// which key is the name in the cache, if it is known. What is not here any more, as
+// after the machine was started anew, is fetched.
+func (r *Reader) Folder(ctx context.Context, key, commit, path string) (string, error) {
+	if folder, ok := r.o.Cache.Path(key); ok {
+		return folder.Path, nil
+	}
+	store, err := r.opened(ctx)
+	if err != nil {
+		return "", err
+	}
+	view, err := at(ctx, store, commit)
+	if err != nil {
+		return "", fmt.Errorf("reading commit %s: %w", commit, err)
+	}
+	folder, release, err := r.o.Cache.Ensure(ctx, view, path, nil)
+	if err != nil {
+		return "", err
+	}
+	release() // the pod names it
+	return folder.Path, nil
+}

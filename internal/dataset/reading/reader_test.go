@@ -1,0 +1,353 @@
+package reading
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/cache"
+	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/ref"
+	"github.com/muster-dev/muster/internal/dataset"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// world is an API with datasets, a store, a cache and a reader that runs.
+type world struct {
+	*testing.T
+	client.Client
+	bytes  *backend.Memory
+	store  *data.Store
+	dir    string
+	reader *Reader
+	stop   func()
+	// away is why the store cannot be opened.
+	mu   sync.Mutex
+	away error
+}
+
+func newWorld(t *testing.T, limit int64) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	must(t, errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
+	w := &world{T: t, bytes: &backend.Memory{}, dir: filepath.Join(t.TempDir(), "cache")}
+	w.Client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.TrainingJob{}).WithObjects(
+		&v1alpha1.Dataset{ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: "digits"}},
+		&v1alpha1.Dataset{ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: "empty"}},
+	).Build()
+	var err error
+	w.store, err = w.open()
+	must(t, err)
+	t.Cleanup(func() { must(t, w.store.Close()) })
+	w.run(limit)
+	t.Cleanup(func() { w.stop() })
+	return w
+}
+
+// aged has packs and commits be an hour old, which makes them ripe for collections.
+type aged struct{ backend.Backend }
+
+// List implements [backend.Backend].
+func (a aged) List(ctx context.Context, prefix string, see func(backend.Info) error) error {
+	return a.Backend.List(ctx, prefix, func(i backend.Info) error {
+		if !strings.HasPrefix(i.Key, "leases/") && !strings.HasPrefix(i.Key, "condemned/") {
+			i.Stored = i.Stored.Add(-time.Hour)
+		}
+		return see(i)
+	})
+}
+
+func (w *world) open() (*data.Store, error) {
+	return data.Open(context.Background(), data.Options{Backend: aged{w.bytes}, Workers: 2})
+}
+
+// run starts a reader, as a Muster that starts does.
+func (w *world) run(limit int64) {
+	w.Helper()
+	c, err := cache.Open(cache.Options{Dir: w.dir, Limit: limit, InUse: InUse(w.Client)})
+	must(w.T, err)
+	w.reader = New(Options{Client: w.Client, Cache: c, Backoff: time.Millisecond, Store: func(context.Context) (*data.Store, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.away != nil {
+			return nil, w.away
+		}
+		return w.open()
+	}})
+	ctx, cancel := context.WithCancel(w.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.reader.Run(ctx) }()
+	w.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.Error(err)
+		}
+	})
+}
+
+// put puts files into a branch of the dataset.
+func (w *world) put(branch string, files map[string]string) string {
+	w.Helper()
+	src := w.TempDir()
+	for name, content := range files {
+		at := filepath.Join(src, name)
+		must(w.T, errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(content), 0o644)))
+	}
+	d := w.store.Dataset(&dataset.Heads{Client: w.Client, Namespace: "vision", Name: "digits"})
+	r, err := d.Put(w.Context(), branch, data.Folder(src), data.PutOptions{})
+	must(w.T, err)
+	return r.Commit.ID.String()
+}
+
+func newJob(name string, reads ...v1alpha1.JobData) *v1alpha1.TrainingJob {
+	return &v1alpha1.TrainingJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: name, UID: types.UID("uid-" + name)},
+		Spec:       v1alpha1.TrainingJobSpec{Data: reads},
+	}
+}
+
+// until asks again whenever there is news, until the answer is of a phase.
+func (w *world) until(job *v1alpha1.TrainingJob, phase Phase) State {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		state := w.reader.Ensure(job)
+		if state.Phase == phase {
+			return state
+		}
+		select {
+		case <-w.reader.Changes():
+		case <-ctx.Done():
+			w.Fatalf("it is %+v instead of %s", state, phase)
+		}
+	}
+}
+
+func TestJobsRead(t *testing.T) {
+	w := newWorld(t, 1<<30)
+	first := w.put("main", map[string]string{"train/a": "A", "train/b": "BB", "test/c": "CCC"})
+	job := newJob("one",
+		v1alpha1.JobData{Dataset: "digits", Mount: "/data"},
+		v1alpha1.JobData{Dataset: "digits", Branch: "main", Path: "/train/", Mount: "/train"},
+		v1alpha1.JobData{Dataset: "digits", Version: first[:10], Path: "t*/[ac]", Mount: "/some"})
+	state := w.until(job, Ready)
+	var keys []string
+	for i := range state.Data {
+		keys = append(keys, state.Data[i].Key)
+		state.Data[i].Key = ""
+	}
+	c := v1alpha1.DatasetCommit(first)
+	if diff := cmp.Diff([]v1alpha1.JobDataStatus{
+		{Mount: "/data", Dataset: "digits", Version: "main", Commit: c, Files: 3, Bytes: 6},
+		{Mount: "/train", Dataset: "digits", Version: "main", Path: "/train/", Commit: c, Files: 2, Bytes: 3},
+		{Mount: "/some", Dataset: "digits", Version: first[:10], Path: "t*/[ac]", Commit: c, Files: 2, Bytes: 4},
+	}, state.Data); diff != "" {
+		t.Error(diff)
+	}
+	for i, want := range []string{"test/c", "b", "train/a"} {
+		folder, err := w.reader.Folder(t.Context(), keys[i], first, state.Data[i].Path)
+		must(t, err)
+		if _, err := os.Stat(filepath.Join(folder, want)); err != nil {
+			t.Error(err)
+		}
+	}
+	if state := w.reader.Ensure(newJob("nothing")); state.Phase != Ready {
+		t.Errorf("a job that reads nothing: %+v", state)
+	}
+}
+
+// TestWhatAJobReadsStays: once its status says which commit it reads, that is it,
+// wherever the branch goes and whatever is collected, until it has finished.
+func TestWhatAJobReadsStays(t *testing.T) {
+	w := newWorld(t, 1<<30)
+	first := w.put("main", map[string]string{"a": "A"})
+	job := newJob("one", v1alpha1.JobData{Dataset: "digits", Mount: "/data"})
+	must(t, w.Create(t.Context(), job.DeepCopy()))
+	job.Status.Data = w.until(job, Ready).Data
+	d := w.store.Dataset(&dataset.Heads{Client: w.Client, Namespace: "vision", Name: "digits"})
+	w.put("other", map[string]string{"b": "B"})
+	must(t, d.Reset(t.Context(), "main", "other"))
+	collect := func() {
+		t.Helper()
+		_, err := w.store.Collect(t.Context(), data.CollectOptions{Heads: []ref.Heads{dataset.Everything{Client: w.Client}}})
+		must(t, err)
+	}
+	there := func() bool {
+		id, err := digest.Parse(first)
+		must(t, err)
+		_, err = w.store.Dataset(&ref.Memory{}).At(t.Context(), id.String())
+		return err == nil
+	}
+	// 1. The status does not say it yet, and the reader holds a lease.
+	collect()
+	if !there() {
+		t.Fatal("a commit was collected that a request holds")
+	}
+	// 2. The reader is gone, and the status says it.
+	w.stop()
+	said := &v1alpha1.TrainingJob{}
+	must(t, w.Get(t.Context(), client.ObjectKeyFromObject(job), said))
+	said.Status.Data, said.Status.Phase = job.Status.Data, v1alpha1.JobSuspended
+	must(t, w.Status().Update(t.Context(), said))
+	collect()
+	if !there() {
+		t.Fatal("a commit was collected that a job names")
+	}
+	w.run(1 << 30)
+	if now := w.until(job, Ready); string(now.Data[0].Commit) != first {
+		t.Errorf("after a restart it reads %s", now.Data[0].Commit)
+	}
+	w.stop()
+	// 3. It has finished.
+	said.Status.Phase = v1alpha1.JobFailed
+	must(t, w.Status().Update(t.Context(), said))
+	collect()
+	collect()
+	if there() {
+		t.Error("it is kept for a job that has finished")
+	}
+}
+
+func TestWhatIsMissing(t *testing.T) {
+	w := newWorld(t, 1000)
+	w.put("main", map[string]string{"a": "A", "large/x": strings.Repeat("x", 2000)})
+	for name, tt := range map[string]struct {
+		reads v1alpha1.JobData
+		says  string
+	}{
+		"the dataset": {v1alpha1.JobData{Dataset: "words"}, "there is no dataset words in namespace vision: make it and put data into it (muster data create words, muster data put)"},
+		"any data":    {v1alpha1.JobData{Dataset: "empty"}, "dataset empty has no data yet: put some into it (muster data put PATH empty)"},
+		"the branch":  {v1alpha1.JobData{Dataset: "digits", Branch: "next"}, "dataset digits has no branch, tag or commit next; it has main"},
+		"one before":  {v1alpha1.JobData{Dataset: "digits", Version: "main~3"}, "dataset digits has no branch, tag or commit main~3; it has main"},
+		"the path":    {v1alpha1.JobData{Dataset: "digits", Path: "/trian"}, "nothing in digits@main is or matches /trian (commit "},
+		"any match":   {v1alpha1.JobData{Dataset: "digits", Path: "/*.png"}, "nothing in digits@main is or matches /*.png (commit "},
+		"room":        {v1alpha1.JobData{Dataset: "digits"}, "digits@main: fetching it: 2.0 kB do not fit into the machine's cache of data, which may have 1.0 kB: read a part of it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.reads.Mount = "/data"
+			state := w.until(newJob("job-"+tt.reads.Dataset+name, tt.reads), Failed)
+			if !strings.Contains(state.Message, tt.says) {
+				t.Errorf("%q", state.Message)
+			}
+			for _, d := range state.Data {
+				if len(d.Commit) != 64 {
+					t.Errorf("the API takes no status with %+v", d)
+				}
+			}
+		})
+	}
+	w.until(newJob("small", v1alpha1.JobData{Dataset: "digits", Path: "a", Mount: "/data"}), Ready)
+}
+
+// TestWhatPasses is tried again; a job that changes its mind reads what it says now.
+func TestWhatPasses(t *testing.T) {
+	w := newWorld(t, 1<<30)
+	w.put("main", map[string]string{"a": "A"})
+	w.away = errors.New("the disk is away")
+	job := newJob("one", v1alpha1.JobData{Dataset: "digits", Mount: "/data"})
+	for !strings.Contains(w.reader.Ensure(job).Message, "the disk is away; trying again") {
+		<-w.reader.Changes()
+	}
+	job.Spec.Data[0].Mount = "/other"
+	w.reader.Ensure(job)
+	w.mu.Lock()
+	w.away = nil
+	w.mu.Unlock()
+	if state := w.until(job, Ready); state.Data[0].Mount != "/other" {
+		t.Errorf("%+v", state)
+	}
+}
+
+// TestFull: a job waits for room that others have, and gets it once they have ended.
+func TestFull(t *testing.T) {
+	w := newWorld(t, 3000)
+	for i := range 2 {
+		w.put(fmt.Sprint("b", i), map[string]string{"x": strings.Repeat(fmt.Sprint(i), 2000)})
+	}
+	first := newJob("first", v1alpha1.JobData{Dataset: "digits", Branch: "b0", Mount: "/data"})
+	first.Status.Data = w.until(first, Ready).Data
+	must(t, w.Create(t.Context(), first.DeepCopy()))
+	must(t, w.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: "first-worker-0"}, Spec: corev1.PodSpec{Volumes: []corev1.Volume{{
+		Name: "data", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: v1alpha1.DataDriver, VolumeAttributes: map[string]string{"key": first.Status.Data[0].Key}}},
+	}}}}))
+	second := newJob("second", v1alpha1.JobData{Dataset: "digits", Branch: "b1", Mount: "/data"})
+	must(t, w.Create(t.Context(), second.DeepCopy()))
+	for !strings.Contains(w.reader.Ensure(second).Message, "no room for 2.0 kB: the machine's cache of data may have 3.0 kB, and 2.0 kB of it are in use; trying again") {
+		<-w.reader.Changes()
+	}
+	// The job has finished, but its pod has not.
+	done := &v1alpha1.TrainingJob{}
+	must(t, w.Get(t.Context(), client.ObjectKeyFromObject(first), done))
+	done.Status.Phase = v1alpha1.JobSucceeded
+	must(t, w.Status().Update(t.Context(), done))
+	w.reader.forget(t.Context())
+	used, err := InUse(w.Client)(t.Context())
+	must(t, err)
+	if diff := cmp.Diff(map[string]bool{first.Status.Data[0].Key: true}, used); diff != "" {
+		t.Error(diff)
+	}
+	must(t, w.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: "first-worker-0"}}))
+	w.until(second, Ready)
+}
+
+// TestForgotten: the requests of jobs that are gone hold nothing.
+func TestForgotten(t *testing.T) {
+	w := newWorld(t, 1<<30)
+	w.put("main", map[string]string{"a": "A"})
+	gone := newJob("gone", v1alpha1.JobData{Dataset: "digits", Mount: "/data"})
+	stays := newJob("stays", v1alpha1.JobData{Dataset: "digits", Mount: "/data"})
+	must(t, w.Create(t.Context(), stays.DeepCopy()))
+	w.until(gone, Ready)
+	w.until(stays, Ready)
+	w.reader.forget(t.Context())
+	leases := 0
+	must(t, w.bytes.List(t.Context(), "leases/", func(backend.Info) error { leases++; return nil }))
+	if leases != 1 || len(w.reader.requests) != 1 {
+		t.Errorf("%d leases and %d requests are left", leases, len(w.reader.requests))
+	}
+	w.stop()
+	must(t, w.bytes.List(t.Context(), "leases/", func(i backend.Info) error { t.Error("left:", i.Key); return nil }))
+}
+
+// TestFolderAnew: what a pod names is fetched where it is not here any more.
+func TestFolderAnew(t *testing.T) {
+	w := newWorld(t, 1<<30)
+	commit := w.put("main", map[string]string{"a": "A"})
+	state := w.until(newJob("one", v1alpha1.JobData{Dataset: "digits", Mount: "/data"}), Ready)
+	w.stop()
+	must(t, os.RemoveAll(w.dir))
+	w.run(1 << 30)
+	folder, err := w.reader.Folder(t.Context(), state.Data[0].Key, commit, "")
+	must(t, err)
+	if text, err := os.ReadFile(filepath.Join(folder, "a")); string(text) != "A" || err != nil {
+		t.Errorf("%q %v", text, err)
+	}
+	if _, err := w.reader.Folder(t.Context(), "", "main", ""); !errors.Is(err, errNone) {
+		t.Errorf("a branch is no commit: %v", err)
+	}
+}
