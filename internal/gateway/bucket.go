@@ -12,6 +12,7 @@ import (
 
 // ListBuckets implements backend.Backend: the datasets of the caller's namespace.
 func (g *Gateway) ListBuckets(ctx context.Context, in s3response.ListBucketsInput) (s3response.ListAllMyBucketsResult, error) {
+	ctx = g.call(ctx)
 	grant, err := g.allow(ctx, List, "")
 	if err != nil {
 		return s3response.ListAllMyBucketsResult{}, err
@@ -37,6 +38,7 @@ func (g *Gateway) ListBuckets(ctx context.Context, in s3response.ListBucketsInpu
 
 // HeadBucket implements backend.Backend.
 func (g *Gateway) HeadBucket(ctx context.Context, in *s3.HeadBucketInput) (*s3.HeadBucketOutput, error) {
+	ctx = g.call(ctx)
 	_, _, err := g.open(ctx, Get, in.Bucket)
 	return &s3.HeadBucketOutput{}, err
 }
@@ -44,6 +46,7 @@ func (g *Gateway) HeadBucket(ctx context.Context, in *s3.HeadBucketInput) (*s3.H
 // GetBucketAcl implements backend.Backend: versitygw asks it before everything else,
 // and hears of buckets that are not there.
 func (g *Gateway) GetBucketAcl(ctx context.Context, in *s3.GetBucketAclInput) ([]byte, error) {
+	ctx = g.call(ctx)
 	_, _, err := g.open(ctx, Get, in.Bucket)
 	return nil, err
 }
@@ -86,6 +89,7 @@ func (*Gateway) GetObjectLockConfiguration(context.Context, string) ([]byte, err
 
 // GetObjectTagging implements backend.Backend: there are no tags.
 func (g *Gateway) GetObjectTagging(ctx context.Context, bucket, key, _ string) (map[string]string, error) {
+	ctx = g.call(ctx)
 	if _, _, err := g.find(ctx, &bucket, &key); err != nil {
 		return nil, err
 	}

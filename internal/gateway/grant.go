@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/versity/versitygw/auth"
 	"github.com/versity/versitygw/s3err"
@@ -57,7 +58,7 @@ func (a accounts) GetUserAccount(access string) (auth.Account, error) {
 	case err != nil:
 		return auth.Account{}, a.explain(err)
 	}
-	return auth.Account{Access: access, Secret: grant.Secret, Role: auth.RoleAdmin}, nil
+	return auth.Account{Access: strings.Clone(access), Secret: grant.Secret, Role: auth.RoleAdmin}, nil
 }
 
 var errManaged = s3err.GetAPIError(s3err.ErrAdminMethodNotSupported)
@@ -77,9 +78,18 @@ func (accounts) ListUserAccounts() ([]auth.Account, error) { return nil, errMana
 // Shutdown implements [auth.IAMService].
 func (accounts) Shutdown() error { return nil }
 
+// asking is the key of a context that says who asks.
+type asking struct{}
+
+// call is the context of a request as it may be kept: the server uses its own again
+// for the next one.
+func (g *Gateway) call(ctx context.Context) context.Context {
+	return context.WithValue(g.life, asking{}, ctx.Value("account"))
+}
+
 // caller is who asks: what their key opens.
 func (g *Gateway) caller(ctx context.Context) (Grant, error) {
-	account, ok := ctx.Value("account").(auth.Account)
+	account, ok := ctx.Value(asking{}).(auth.Account)
 	if !ok || account.Access == "" {
 		return Grant{}, s3err.GetAPIError(s3err.ErrAccessDenied)
 	}

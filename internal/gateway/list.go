@@ -240,6 +240,7 @@ func (p page) contents() ([]s3response.Object, []types.CommonPrefix) {
 
 // ListObjects implements backend.Backend.
 func (g *Gateway) ListObjects(ctx context.Context, in *s3.ListObjectsInput) (s3response.ListObjectsResult, error) {
+	ctx = g.call(ctx)
 	q := question{prefix: text(in.Prefix), delimiter: text(in.Delimiter), after: text(in.Marker), max: limit(in.MaxKeys)}
 	p, err := g.page(ctx, in.Bucket, q)
 	if err != nil {
@@ -256,6 +257,7 @@ func (g *Gateway) ListObjects(ctx context.Context, in *s3.ListObjectsInput) (s3r
 
 // ListObjectsV2 implements backend.Backend. A continuation token is the last key.
 func (g *Gateway) ListObjectsV2(ctx context.Context, in *s3.ListObjectsV2Input) (s3response.ListObjectsV2Result, error) {
+	ctx = g.call(ctx)
 	q := question{
 		prefix: text(in.Prefix), delimiter: text(in.Delimiter), max: limit(in.MaxKeys),
 		after: max(text(in.ContinuationToken), text(in.StartAfter)),

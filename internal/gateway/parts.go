@@ -18,6 +18,7 @@ import (
 
 // CreateMultipartUpload implements backend.Backend.
 func (g *Gateway) CreateMultipartUpload(ctx context.Context, in s3response.CreateMultipartUploadInput) (s3response.InitiateMultipartUploadResult, error) {
+	ctx = g.call(ctx)
 	var out s3response.InitiateMultipartUploadResult
 	p, grant, t, err := g.writable(ctx, in.Bucket, in.Key)
 	if err == nil {
@@ -56,6 +57,7 @@ func (g *Gateway) upload(ctx context.Context, bucket, key, id *string) (*place, 
 
 // UploadPart implements backend.Backend.
 func (g *Gateway) UploadPart(ctx context.Context, in *s3.UploadPartInput) (*s3.UploadPartOutput, error) {
+	ctx = g.call(ctx)
 	_, _, u, err := g.upload(ctx, in.Bucket, in.Key, in.UploadId)
 	if err != nil {
 		return nil, err
@@ -80,6 +82,7 @@ func (g *Gateway) UploadPart(ctx context.Context, in *s3.UploadPartInput) (*s3.U
 
 // UploadPartCopy implements backend.Backend.
 func (g *Gateway) UploadPartCopy(ctx context.Context, in *s3.UploadPartCopyInput) (s3response.CopyPartResult, error) {
+	ctx = g.call(ctx)
 	var out s3response.CopyPartResult
 	_, _, u, err := g.upload(ctx, in.Bucket, in.Key, in.UploadId)
 	if err != nil {
@@ -107,6 +110,7 @@ func (g *Gateway) UploadPartCopy(ctx context.Context, in *s3.UploadPartCopyInput
 // CompleteMultipartUpload implements backend.Backend. When it returns, the object is
 // durable.
 func (g *Gateway) CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMultipartUploadInput) (s3response.CompleteMultipartUploadResult, string, error) {
+	ctx = g.call(ctx)
 	var out s3response.CompleteMultipartUploadResult
 	p, grant, u, err := g.upload(ctx, in.Bucket, in.Key, in.UploadId)
 	if err != nil {
@@ -162,6 +166,7 @@ func pick(id string, there []part, said []types.CompletedPart) ([]part, int64, e
 
 // AbortMultipartUpload implements backend.Backend.
 func (g *Gateway) AbortMultipartUpload(ctx context.Context, in *s3.AbortMultipartUploadInput) error {
+	ctx = g.call(ctx)
 	_, _, u, err := g.upload(ctx, in.Bucket, in.Key, in.UploadId)
 	if err != nil {
 		return err
@@ -171,6 +176,7 @@ func (g *Gateway) AbortMultipartUpload(ctx context.Context, in *s3.AbortMultipar
 
 // ListParts implements backend.Backend.
 func (g *Gateway) ListParts(ctx context.Context, in *s3.ListPartsInput) (s3response.ListPartsResult, error) {
+	ctx = g.call(ctx)
 	var out s3response.ListPartsResult
 	_, grant, u, err := g.upload(ctx, in.Bucket, in.Key, in.UploadId)
 	if err != nil {
@@ -203,6 +209,7 @@ func (g *Gateway) ListParts(ctx context.Context, in *s3.ListPartsInput) (s3respo
 
 // ListMultipartUploads implements backend.Backend.
 func (g *Gateway) ListMultipartUploads(ctx context.Context, in *s3.ListMultipartUploadsInput) (s3response.ListMultipartUploadsResult, error) {
+	ctx = g.call(ctx)
 	out := s3response.ListMultipartUploadsResult{
 		Bucket: *in.Bucket, Prefix: text(in.Prefix), Delimiter: text(in.Delimiter), KeyMarker: text(in.KeyMarker),
 		UploadIDMarker: text(in.UploadIdMarker), MaxUploads: limit(in.MaxUploads),

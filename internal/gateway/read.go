@@ -125,6 +125,7 @@ func follow(ctx context.Context, v *data.View, at string) (data.Entry, error) {
 
 // HeadObject implements backend.Backend.
 func (g *Gateway) HeadObject(ctx context.Context, in *s3.HeadObjectInput) (*s3.HeadObjectOutput, error) {
+	ctx = g.call(ctx)
 	if versioned(in.VersionId) {
 		return nil, errNoVersions
 	}
@@ -150,6 +151,7 @@ func (g *Gateway) HeadObject(ctx context.Context, in *s3.HeadObjectInput) (*s3.H
 
 // GetObject implements backend.Backend.
 func (g *Gateway) GetObject(ctx context.Context, in *s3.GetObjectInput) (*s3.GetObjectOutput, error) {
+	ctx = g.call(ctx)
 	if versioned(in.VersionId) {
 		return nil, errNoVersions
 	}
@@ -208,6 +210,7 @@ func rangeOf(offset, length, size int64) *string {
 
 // GetObjectAttributes implements backend.Backend.
 func (g *Gateway) GetObjectAttributes(ctx context.Context, in *s3.GetObjectAttributesInput) (s3response.GetObjectAttributesResponse, error) {
+	ctx = g.call(ctx)
 	if versioned(in.VersionId) {
 		return s3response.GetObjectAttributesResponse{}, errNoVersions
 	}

@@ -99,6 +99,7 @@ func putFits(path string, match, noneMatch *string) func(context.Context, *data.
 
 // PutObject implements backend.Backend. When it returns, the object is durable.
 func (g *Gateway) PutObject(ctx context.Context, in s3response.PutObjectInput) (s3response.PutObjectOutput, error) {
+	ctx = g.call(ctx)
 	var out s3response.PutObjectOutput
 	p, grant, t, err := g.writable(ctx, in.Bucket, in.Key)
 	if err != nil {
@@ -235,6 +236,7 @@ func clone(s *string) *string {
 
 // DeleteObject implements backend.Backend.
 func (g *Gateway) DeleteObject(ctx context.Context, in *s3.DeleteObjectInput) (*s3.DeleteObjectOutput, error) {
+	ctx = g.call(ctx)
 	if versioned(in.VersionId) {
 		return nil, errNoVersions
 	}
@@ -266,6 +268,7 @@ func removal(t target, author string) *change {
 
 // DeleteObjects implements backend.Backend: all of it is one commit for each branch.
 func (g *Gateway) DeleteObjects(ctx context.Context, in *s3.DeleteObjectsInput) (s3response.DeleteResult, error) {
+	ctx = g.call(ctx)
 	var out s3response.DeleteResult
 	if _, _, err := g.open(ctx, Update, in.Bucket); err != nil {
 		return out, err
@@ -317,6 +320,7 @@ func (g *Gateway) DeleteObjects(ctx context.Context, in *s3.DeleteObjectsInput) 
 
 // CopyObject implements backend.Backend: no byte is read.
 func (g *Gateway) CopyObject(ctx context.Context, in s3response.CopyObjectInput) (s3response.CopyObjectOutput, error) {
+	ctx = g.call(ctx)
 	var out s3response.CopyObjectOutput
 	v, e, err := g.origin(ctx, in.CopySource, in.CopySourceIfMatch, in.CopySourceIfNoneMatch, in.CopySourceIfModifiedSince, in.CopySourceIfUnmodifiedSince)
 	if err != nil {
