@@ -39,9 +39,9 @@ func main() {
 	var s settings
 	step := flag.String("step", "", "what a child process does (internal)")
 	flag.StringVar(&s.dir, "dir", "", "where to write, on the disk that is to be measured (default: a temporary folder)")
-	flag.Float64Var(&s.scale, "scale", 1, "part of the full size: 8 GB, 200,000 files, 1,000,000 files")
+	flag.Float64Var(&s.scale, "scale", 1, "part of the full size: 8 GB, 200,000 files, 1,000,000 files, 8,192 objects")
 	flag.IntVar(&s.runs, "runs", 3, "how often; the median counts")
-	flag.StringVar(&s.only, "only", "", "rows whose name begins so: file, small, diff")
+	flag.StringVar(&s.only, "only", "", "rows whose name begins so: file, small, diff, gateway")
 	flag.BoolVar(&s.cold, "cold", false, "drop what is read from the page cache first, file by file")
 	flag.Parse()
 	if err := run(s, *step, flag.Args()); err != nil {
@@ -53,10 +53,13 @@ func main() {
 func run(s settings, step string, args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if step != "" {
-		return child(ctx, step, args)
+	switch step {
+	case "":
+		return parent(ctx, s)
+	case "gateway", "versitygw":
+		return serveS3(ctx, step == "versitygw", args[0])
 	}
-	return parent(ctx, s)
+	return child(ctx, step, args)
 }
 
 // parent prepares, runs every row, and prints the table.
@@ -73,7 +76,7 @@ func parent(ctx context.Context, s settings) (err error) {
 	for _, rows := range []struct {
 		name string
 		run  func(context.Context) error
-	}{{"file", b.file}, {"small", b.small}, {"diff", b.diff}} {
+	}{{"file", b.file}, {"small", b.small}, {"diff", b.diff}, {"gateway", b.gateway}} {
 		if !strings.HasPrefix(rows.name, s.only) {
 			continue
 		}

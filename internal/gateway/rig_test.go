@@ -213,3 +213,12 @@ func (r *rig) commit(t *testing.T, branch string, files map[string]string) data.
 	}
 	return done
 }
+
+func openFolder(t *testing.T, dir string) backend.Backend {
+	t.Helper()
+	b, err := backend.OpenFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
