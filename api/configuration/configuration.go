@@ -60,9 +60,20 @@ type Embedded struct {
 	// is fetched once: 100Gi. What jobs read just now stays in any case; what was
 	// read longest ago goes first. Default: half of the disk that it is on.
 	DataCache resource.Quantity `json:"dataCache,omitzero"`
+	// S3 says where S3 clients find datasets.
+	S3 S3 `json:"s3"`
 	// Retention says how long what nobody refers to any more is kept in the
 	// data folder.
 	Retention Retention `json:"retention"`
+}
+
+// S3 is the gateway by which S3 clients read and write datasets.
+type S3 struct {
+	// Port is where it listens on the loopback address. Default: 6480 if that is
+	// free, else any.
+	Port int `json:"port,omitempty"`
+	// Disabled has it not listen at all. Default: false.
+	Disabled bool `json:"disabled,omitempty"`
 }
 
 // Retention is how long after its last use a thing is kept that no job and no
@@ -125,6 +136,9 @@ func (c Embedded) Validate() error {
 	}
 	if c.Port < 0 || c.Port > 65535 {
 		return fmt.Errorf("port %d: allowed are 1 to 65535, and 0 for any", c.Port)
+	}
+	if c.S3.Port < 0 || c.S3.Port > 65535 {
+		return fmt.Errorf("s3: port %d: allowed are 1 to 65535, and 0 for 6480 or any", c.S3.Port)
 	}
 	if !slices.Contains([]Tier{TierAuto, TierPlain, TierIsolated}, c.Tier) {
 		return fmt.Errorf("tier %q: allowed are %s, %s and %s", c.Tier, TierAuto, TierPlain, TierIsolated)

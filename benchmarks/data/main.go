@@ -44,9 +44,9 @@ func main() {
 	var s settings
 	step := flag.String("step", "", "what a child process does (internal)")
 	flag.StringVar(&s.dir, "dir", "", "where to write, on the disk that is to be measured (default: a temporary folder)")
-	flag.Float64Var(&s.scale, "scale", 1, "part of the full size: 8 GB, 200,000 files, 1,000,000 files")
+	flag.Float64Var(&s.scale, "scale", 1, "part of the full size: 8 GB, 200,000 files, 1,000,000 files, 8,192 objects")
 	flag.IntVar(&s.runs, "runs", 3, "how often; the median counts")
-	flag.StringVar(&s.only, "only", "", "rows whose name begins so: file, small, diff, read")
+	flag.StringVar(&s.only, "only", "", "rows whose name begins so: file, small, diff, read, gateway")
 	flag.StringVar(&s.s3, "s3", "", "address of an S3 service of yours, such as http://127.0.0.1:9000, for the row read: it makes a bucket there, and removes it; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY say who asks, and rclone has to be in the PATH (default: the row is left out)")
 	flag.DurationVar(&s.delay, "delay", 20*time.Millisecond, "what is added to each answer of that service")
 	flag.BoolVar(&s.cold, "cold", false, "drop what is read from the page cache first, file by file")
@@ -61,10 +61,13 @@ func main() {
 func run(s settings, step string, args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if step != "" {
-		return child(ctx, step, args)
+	switch step {
+	case "":
+		return parent(ctx, s)
+	case "gateway", "versitygw":
+		return serveS3(ctx, step == "versitygw", args[0])
 	}
-	return parent(ctx, s)
+	return child(ctx, step, args)
 }
 
 // parent prepares, runs every row, and prints the table.
@@ -84,7 +87,7 @@ func parent(ctx context.Context, s settings) (err error) {
 	for _, rows := range []struct {
 		name string
 		run  func(context.Context) error
-	}{{"file", b.file}, {"small", b.small}, {"diff", b.diff}, {"read", b.read}} {
+	}{{"file", b.file}, {"small", b.small}, {"diff", b.diff}, {"read", b.read}, {"gateway", b.gateway}} {
 		if !strings.HasPrefix(rows.name, s.only) {
 			continue
 		}

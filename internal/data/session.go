@@ -19,8 +19,13 @@ import (
 // editsAtOnce is how many changes are kept in memory before they go into the tree.
 const editsAtOnce = 1 << 18
 
-// SessionOptions say how a session begins. There is nothing to say yet.
-type SessionOptions struct{}
+// SessionOptions say how a session begins.
+type SessionOptions struct {
+	// Lease is one that the caller holds until the session is over, for many
+	// sessions one after another. What the branch is at has to be read after it was
+	// taken. Default: one of the session's own.
+	Lease *Lease
+}
 
 // Session is a change to a branch that nobody sees before its commit. It is for
 // one goroutine. Whoever begins one closes it.
@@ -29,7 +34,10 @@ type Session struct {
 	store   *Store
 	branch  ref.Name
 	lease   *Lease
-	writer  *writer
+	// shared says that the lease is the caller's; pins are more leases of the session.
+	shared bool
+	pins   []*Lease
+	writer *writer
 	trees   *tree.Tree
 	cancel  context.CancelFunc
 
@@ -45,35 +53,55 @@ type Session struct {
 }
 
 // Begin begins a change to a branch, which need not be there yet.
-func (d *Dataset) Begin(ctx context.Context, branch string, _ SessionOptions) (*Session, error) {
+func (d *Dataset) Begin(ctx context.Context, branch string, o SessionOptions) (*Session, error) {
 	name := ref.Name{Kind: ref.Branch, Name: branch}
 	base, err := d.branch(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	var pins []digest.ID
-	if !base.ID.IsZero() {
-		pins = append(pins, base.ID)
+	lease := o.Lease
+	if lease == nil {
+		if lease, err = d.store.pinBase(ctx, base); err != nil {
+			return nil, err
+		}
 	}
-	lease, err := d.store.Pin(ctx, pins...)
-	if err != nil {
-		return nil, err
-	}
-	s := &Session{dataset: d, store: d.store, branch: name, lease: lease, base: base, root: base.Tree}
+	s := &Session{dataset: d, store: d.store, branch: name, lease: lease, shared: o.Lease != nil, base: base, root: base.Tree}
 	// What is condemned is read after the lease is there: what is condemned later
 	// stays at least as long as the lease.
 	condemned, err := d.store.condemned(ctx)
 	if err != nil {
-		return nil, errors.Join(err, lease.Release(context.WithoutCancel(ctx)))
+		return nil, errors.Join(err, s.release(context.WithoutCancel(ctx)))
 	}
 	ctx, s.cancel = context.WithCancel(ctx)
 	s.writer = newWriter(ctx, d.store, &known{store: d.store, condemned: condemned})
 	s.trees = tree.New(s.writer, &d.store.nodes)
-	if err := s.follow(ctx); err != nil {
+	if !s.shared {
+		err = s.follow(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 	}
 	s.root = s.base.Tree
 	return s, nil
+}
+
+// pinBase takes a lease on the commit that a change begins at, if there is one.
+func (s *Store) pinBase(ctx context.Context, base commit.Commit) (*Lease, error) {
+	if base.ID.IsZero() {
+		return s.Pin(ctx)
+	}
+	return s.Pin(ctx, base.ID)
+}
+
+// release gives the leases back that are the session's.
+func (s *Session) release(ctx context.Context) (err error) {
+	for _, l := range s.pins {
+		err = errors.Join(err, l.Release(ctx))
+	}
+	if !s.shared {
+		err = errors.Join(err, s.lease.Release(ctx))
+	}
+	return err
 }
 
 // follow makes the base what the branch is at while the lease pins it: the branch
@@ -84,7 +112,7 @@ func (s *Session) follow(ctx context.Context) error {
 		if err != nil || now.ID == s.base.ID {
 			return err
 		}
-		if !now.ID.IsZero() {
+		if !now.ID.IsZero() && !s.shared {
 			if err := s.lease.add(ctx, now.ID); err != nil {
 				return err
 			}
@@ -100,6 +128,15 @@ func (d *Dataset) branch(ctx context.Context, name ref.Name) (commit.Commit, err
 		return commit.Commit{}, nil
 	}
 	return c, err
+}
+
+// Base is what the branch was at when the session began, or where it went since;
+// nil where it is not there.
+func (s *Session) Base() *View {
+	if s.base.ID.IsZero() {
+		return nil
+	}
+	return &View{store: s.store, commit: s.base}
 }
 
 // set notes a change, which goes into the tree with others.
@@ -188,6 +225,10 @@ type CommitOptions struct {
 	AllowEmpty bool
 	// Parents are commits that this one continues, too, after the branch's.
 	Parents []digest.ID
+	// Check is asked whenever the change is about to be put on top of a commit of the
+	// branch, nil where the branch is not there; nobody else can come between. An
+	// error is the commit's. Default: nothing is asked.
+	Check func(ctx context.Context, on *View) error
 }
 
 // PutResult is what came of a change.
@@ -233,6 +274,11 @@ func (s *Session) Commit(ctx context.Context, o CommitOptions) (PutResult, error
 // publish makes everything durable, then the commit, and then moves the head.
 func (s *Session) publish(ctx context.Context, o CommitOptions) (PutResult, error) {
 	before := s.base.ID
+	if o.Check != nil {
+		if err := o.Check(ctx, s.Base()); err != nil {
+			return PutResult{}, err
+		}
+	}
 	if s.root.ID == s.base.Tree.ID && !before.IsZero() && !o.AllowEmpty && len(o.Parents) == 0 {
 		return PutResult{Commit: s.base, Before: before, Unchanged: true, Stored: s.writer.written()}, nil
 	}
@@ -291,7 +337,7 @@ func (s *Session) Close(ctx context.Context) error {
 	for _, n := range s.notes {
 		n.drop()
 	}
-	return s.lease.Release(ctx)
+	return s.release(ctx)
 }
 
 // checkFolders refuses a tree in which something is a file and a folder at once. It

@@ -14,6 +14,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/data/du"
 	"github.com/muster-dev/muster/internal/cli/data/gc"
 	"github.com/muster-dev/muster/internal/cli/data/get"
+	"github.com/muster-dev/muster/internal/cli/data/key"
 	"github.com/muster-dev/muster/internal/cli/data/log"
 	"github.com/muster-dev/muster/internal/cli/data/ls"
 	"github.com/muster-dev/muster/internal/cli/data/merge"
@@ -56,6 +57,6 @@ and ** for any number of folders; a backslash takes away their meaning.`,
 		},
 	}
 	cmd.AddCommand(create.New(f), put.New(f), get.New(f), ls.New(f), cat.New(f), diff.New(f), log.New(f),
-		branch.New(f), merge.New(f), tag.New(f), rm.New(f), verify.New(f), gc.New(f), du.New(f))
+		branch.New(f), merge.New(f), tag.New(f), rm.New(f), verify.New(f), gc.New(f), du.New(f), key.New(f))
 	return cmd
 }

@@ -52,6 +52,8 @@ type State struct {
 	Images string `json:"images,omitempty"`
 	// Containerd is the socket of the containerd that was to do it, or none.
 	Containerd string `json:"containerd,omitempty"`
+	// S3 is where S3 clients find datasets; empty where they are not served.
+	S3 string `json:"s3,omitempty"`
 	// Settings is the configuration file that was named at the start; empty if
 	// none was.
 	Settings string `json:"settings,omitempty"`

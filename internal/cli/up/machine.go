@@ -175,6 +175,11 @@ func (m *machine) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s3, err := m.openGateway(ctx)
+	if err != nil {
+		return err
+	}
+	defer s3.close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
@@ -203,7 +208,8 @@ func (m *machine) serve(ctx context.Context) error {
 	})
 	group.Go(func() error { return named("the upkeep of code and environments", keeper.Run(ctx, n.Ready())) })
 	group.Go(func() error { return named("the upkeep of data", collector.Run(ctx, n.Ready())) })
-	group.Go(func() error { return m.announce(ctx, n) })
+	group.Go(func() error { return named("the S3 gateway", s3.serve(ctx)) })
+	group.Go(func() error { return m.announce(ctx, n, s3.listens) })
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -211,11 +217,16 @@ func (m *machine) serve(ctx context.Context) error {
 }
 
 // announce says that everything is ready, once it is.
-func (m *machine) announce(ctx context.Context, n *node.Node) error {
+func (m *machine) announce(ctx context.Context, n *node.Node, s3 <-chan string) error {
 	select {
 	case <-ctx.Done():
 		return nil
 	case <-n.Ready():
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case m.state.S3 = <-s3:
 	}
 	m.state.Phase = instance.Ready
 	m.state.ReadySeconds = time.Since(m.began).Seconds()

@@ -25,6 +25,9 @@ import (
 // Folder is the name, in the home of an embedded Muster, of the folder of all data.
 const Folder = "data"
 
+// Uploads is the folder, in the home, of what S3 clients send in parts.
+const Uploads = Folder + "/uploads"
+
 // The folders in it: of the bytes themselves, and of what only saves time.
 const (
 	storeFolder = "store"

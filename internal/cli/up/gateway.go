@@ -1,0 +1,76 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/data/opening"
+	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/ref"
+	"github.com/muster-dev/muster/internal/dataset"
+	"github.com/muster-dev/muster/internal/gateway"
+	"github.com/muster-dev/muster/internal/gateway/registry"
+)
+
+// s3 is the gateway of an embedded Muster; without one, it is turned off.
+type s3 struct {
+	gateway *gateway.Gateway
+	store   *data.Store
+	// listens hears once where it serves, "" if it does not.
+	listens chan string
+}
+
+// openGateway makes the S3 gateway over the store in the home.
+func (m *machine) openGateway(ctx context.Context) (*s3, error) {
+	s := &s3{listens: make(chan string, 1)}
+	if m.config.S3.Disabled {
+		s.listens <- ""
+		return s, nil
+	}
+	scheme, err := connection.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	config := m.plane.RESTConfig()
+	config.QPS = -1 // bounded by the lanes: one change of a branch at a time
+	server, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	if s.store, err = opening.OpenFolder(ctx, string(m.home)); err != nil {
+		return nil, err
+	}
+	known := &registry.Registry{Client: server, Measure: s.measure}
+	s.gateway, err = gateway.New(gateway.Options{
+		Store: s.store, Catalog: known, Keyring: known, Staging: m.path(opening.Uploads), Port: m.config.S3.Port, Log: m.log,
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.store.Close())
+	}
+	return s, nil
+}
+
+// measure says how large a commit is, which the Dataset shows.
+func (s *s3) measure(ctx context.Context, id digest.ID) (dataset.Size, error) {
+	c, err := s.store.Dataset(&ref.Memory{}).Resolve(ctx, id.String())
+	return dataset.Size{Files: c.Tree.Files, Bytes: c.Tree.Bytes}, err
+}
+
+// serve serves until ctx ends.
+func (s *s3) serve(ctx context.Context) error {
+	if s.gateway == nil {
+		return nil
+	}
+	return s.gateway.Serve(ctx, func(address string) { s.listens <- address })
+}
+
+func (s *s3) close() {
+	if s.store != nil {
+		_ = s.store.Close() // it holds nothing that is not durable
+	}
+}

@@ -1,0 +1,298 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/muster-dev/muster/internal/data"
+)
+
+// A commit is of so many changes or bytes at most.
+const (
+	batchChanges = 1000
+	batchBytes   = 16 << 20
+)
+
+// laneName names a branch.
+type laneName struct {
+	placeName
+	branch string
+}
+
+// change is one write that waits for its commit.
+type change struct {
+	path, author string
+	// fits refuses the change on top of a commit of the branch, nil where the branch
+	// is not there. It may be asked more than once.
+	fits func(ctx context.Context, on *data.View) error
+	// One of these: content is put, from is copied, remove removes, and session has
+	// stored a long file already.
+	content []byte
+	from    *source
+	remove  bool
+	session *data.Session
+
+	done chan error
+}
+
+// source is a file that is copied.
+type source struct {
+	view *data.View
+	path string
+}
+
+// lane is the changes to one branch.
+type lane struct {
+	gateway *Gateway
+	place   *place
+	branch  string
+
+	mu      sync.Mutex
+	waiting []*change
+	running bool
+	// last is how many were answered last: as many are likely to come again.
+	last    int
+	arrived chan struct{}
+}
+
+// commitAll waits until all changes are durable, or refused. The errors are in their
+// order.
+func (g *Gateway) commitAll(p *place, branch string, changes ...*change) []error {
+	key := laneName{p.name, branch}
+	g.mu.Lock()
+	l := g.lanes[key]
+	if l == nil {
+		l = &lane{gateway: g, place: p, branch: branch, arrived: make(chan struct{}, 1)}
+		g.lanes[key] = l
+	}
+	g.mu.Unlock()
+	for _, c := range changes {
+		c.done = make(chan error, 1)
+	}
+	l.mu.Lock()
+	l.waiting = append(l.waiting, changes...)
+	if !l.running {
+		l.running = true
+		// Not ended with the server: who was told to wait is answered.
+		g.work.Go(func() { l.run(context.WithoutCancel(g.life)) })
+	}
+	l.mu.Unlock()
+	select {
+	case l.arrived <- struct{}{}:
+	default:
+	}
+	errs := make([]error, len(changes))
+	for i, c := range changes {
+		errs[i] = <-c.done
+	}
+	return errs
+}
+
+// run commits as long as there is something to commit.
+func (l *lane) run(ctx context.Context) {
+	for {
+		l.gather()
+		batch := l.take()
+		if len(batch) == 0 {
+			return
+		}
+		for len(batch) > 0 {
+			batch = l.step(ctx, batch)
+		}
+	}
+}
+
+// gather waits until as many have come as came last, but not for long.
+func (l *lane) gather() {
+	patience := time.NewTimer(l.gateway.patience)
+	defer patience.Stop()
+	for {
+		l.mu.Lock()
+		enough := len(l.waiting) >= max(l.last, 1) || len(l.waiting) >= batchChanges
+		l.mu.Unlock()
+		if enough {
+			return
+		}
+		select {
+		case <-l.arrived:
+		case <-patience.C:
+			return
+		}
+	}
+}
+
+// take is what goes into the next commits. Without any, the lane stops.
+func (l *lane) take() []*change {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, bytes := 0, 0
+	for n < len(l.waiting) && n < batchChanges && bytes < batchBytes {
+		bytes += len(l.waiting[n].content)
+		n++
+	}
+	batch := l.waiting[:n:n]
+	l.waiting = l.waiting[n:]
+	l.last = n
+	l.running = n > 0
+	return batch
+}
+
+// step makes one commit of the changes of a batch that can be in one, answers those,
+// and returns the others.
+func (l *lane) step(ctx context.Context, batch []*change) []*change {
+	if first := batch[0]; first.session != nil {
+		_, err := first.session.Commit(ctx, data.CommitOptions{Author: first.author, Message: "put " + first.path + " (S3)", Check: first.fits})
+		if err != nil {
+			err = errors.Join(err, first.session.Close(ctx))
+		}
+		first.done <- err
+		return batch[1:]
+	}
+	s, err := l.begin(ctx)
+	if err != nil {
+		answer(batch, err)
+		return nil
+	}
+	defer s.end(ctx)
+	chosen, later := choose(ctx, s.Base(), batch)
+	if len(chosen) == 0 {
+		return later
+	}
+	err = s.put(ctx, chosen)
+	var some *unfitError
+	if errors.As(err, &some) {
+		// The branch moved, and something does not fit any more: all of it again.
+		return append(chosen, later...)
+	}
+	answer(chosen, err)
+	return later
+}
+
+func answer(changes []*change, err error) {
+	for _, c := range changes {
+		c.done <- err
+	}
+}
+
+// choose takes the changes that can be in one commit: of one author, of different
+// paths. Those that do not fit are answered.
+func choose(ctx context.Context, on *data.View, batch []*change) (chosen, later []*change) {
+	paths, folders := map[string]bool{}, map[string]bool{}
+	for _, c := range batch {
+		wait := c.session != nil || len(chosen) > 0 && c.author != chosen[0].author || paths[c.path] || folders[c.path]
+		for dir := parent(c.path); dir != "" && !wait; dir = parent(dir) {
+			wait = paths[dir]
+		}
+		// What waits keeps others at its path waiting, too: they come in their order.
+		paths[c.path] = true
+		for dir := parent(c.path); dir != "" && !folders[dir]; dir = parent(dir) {
+			folders[dir] = true
+		}
+		if wait {
+			later = append(later, c)
+		} else if err := c.fits(ctx, on); err != nil {
+			c.done <- err
+		} else if c.remove && on == nil {
+			c.done <- nil
+		} else {
+			chosen = append(chosen, c)
+		}
+	}
+	return chosen, later
+}
+
+// parent is the folder that a path is in, empty at the top.
+func parent(path string) string {
+	return path[:max(strings.LastIndexByte(path, '/'), 0)]
+}
+
+// batch is one commit on its way.
+type batch struct {
+	*data.Session
+	lane  *lane
+	lease *held
+}
+
+func (l *lane) begin(ctx context.Context) (*batch, error) {
+	lease, err := l.gateway.leases.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Where the branch is counts only if it was read while the lease stood.
+	if _, err = l.place.heads.read(ctx, lease.taken); err == nil {
+		var s *data.Session
+		if s, err = l.place.Begin(ctx, l.branch, data.SessionOptions{Lease: lease.Lease}); err == nil {
+			return &batch{Session: s, lane: l, lease: lease}, nil
+		}
+	}
+	l.gateway.leases.give(ctx, lease)
+	return nil, err
+}
+
+// end gives back what is not committed.
+func (b *batch) end(ctx context.Context) {
+	_ = b.Close(ctx) // what it stored is for the next collection
+	b.lane.gateway.leases.give(ctx, b.lease)
+}
+
+// unfitError says that the branch moved so that something does not fit any more.
+type unfitError struct{ error }
+
+// Unwrap implements errors.
+func (e *unfitError) Unwrap() error { return e.error }
+
+// put makes changes a commit.
+func (b *batch) put(ctx context.Context, changes []*change) error {
+	var contents []data.Content
+	for _, c := range changes {
+		if c.from == nil && !c.remove {
+			contents = append(contents, data.Content{Path: c.path, Bytes: c.content})
+		}
+	}
+	if err := b.Add(ctx, data.Contents(contents), data.AddOptions{}); err != nil {
+		return err
+	}
+	for _, c := range changes {
+		var err error
+		if c.from != nil {
+			err = b.Copy(ctx, c.from.view, c.from.path, c.path)
+		} else if c.remove {
+			err = b.Unset(ctx, c.path)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	seen := b.Base()
+	_, err := b.Commit(ctx, data.CommitOptions{Author: changes[0].author, Message: message(changes), Check: func(ctx context.Context, on *data.View) error {
+		if on == nil && seen == nil || on != nil && seen != nil && on.Commit().ID == seen.Commit().ID {
+			return nil // they were asked already
+		}
+		for _, c := range changes {
+			if err := c.fits(ctx, on); err != nil {
+				return &unfitError{err}
+			}
+		}
+		return nil
+	}})
+	return err
+}
+
+// message is what a commit says of its changes.
+func message(changes []*change) string {
+	if len(changes) > 1 {
+		return fmt.Sprintf("%d changes (S3)", len(changes))
+	}
+	switch c := changes[0]; {
+	case c.remove:
+		return "remove " + c.path + " (S3)"
+	case c.from != nil:
+		return "copy " + c.from.path + " to " + c.path + " (S3)"
+	default:
+		return "put " + c.path + " (S3)"
+	}
+}

@@ -1,0 +1,249 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/versity/versitygw/backend"
+	"github.com/versity/versitygw/s3err"
+	"github.com/versity/versitygw/s3response"
+)
+
+// CreateMultipartUpload implements backend.Backend.
+func (g *Gateway) CreateMultipartUpload(ctx context.Context, in s3response.CreateMultipartUploadInput) (s3response.InitiateMultipartUploadResult, error) {
+	ctx = g.call(ctx)
+	var out s3response.InitiateMultipartUploadResult
+	p, grant, t, err := g.writable(ctx, in.Bucket, in.Key)
+	if err == nil {
+		err = kept(in.Tagging, in.ContentEncoding, in.WebsiteRedirectLocation)
+	}
+	if err == nil && t.folder {
+		err = refusal("InvalidRequest", 400, "%s is a folder, by its slash: a folder has no bytes", *in.Key)
+	}
+	if err != nil {
+		return out, err
+	}
+	id, err := g.uploads.begin(upload{
+		Namespace: p.name.namespace, Dataset: p.name.dataset, Branch: t.version, Path: t.path, User: grant.User, Begun: time.Now(),
+	})
+	if err != nil {
+		return out, g.explain(err)
+	}
+	return s3response.InitiateMultipartUploadResult{Bucket: *in.Bucket, Key: *in.Key, UploadId: id}, nil
+}
+
+// upload is an upload that the caller may go on with.
+func (g *Gateway) upload(ctx context.Context, bucket, key, id *string) (*place, Grant, upload, error) {
+	p, grant, t, err := g.writable(ctx, bucket, key)
+	if err != nil {
+		return nil, grant, upload{}, err
+	}
+	u, err := g.uploads.find(text(id))
+	if err == nil && (placeName{u.Namespace, u.Dataset} != p.name || u.Branch != t.version || u.Path != t.path) {
+		err = fs.ErrNotExist
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = s3err.GetNoSuchUploadErr(text(id))
+	}
+	return p, grant, u, g.explain(err)
+}
+
+// UploadPart implements backend.Backend.
+func (g *Gateway) UploadPart(ctx context.Context, in *s3.UploadPartInput) (*s3.UploadPartOutput, error) {
+	ctx = g.call(ctx)
+	_, _, u, err := g.upload(ctx, in.Bucket, in.Key, in.UploadId)
+	if err != nil {
+		return nil, err
+	}
+	body, err := verified(in.Body, partSums(in))
+	if err != nil {
+		return nil, err
+	}
+	counted := &counter{Reader: body}
+	p, err := g.uploads.put(u.ID, int(*in.PartNumber), counted)
+	if err == nil && in.ContentLength != nil && p.size != *in.ContentLength {
+		err = refusal("IncompleteBody", 400, "%d bytes came instead of %d", p.size, *in.ContentLength)
+	}
+	if err != nil {
+		return nil, g.explain(err)
+	}
+	return &s3.UploadPartOutput{
+		ETag: new(`"` + p.tag + `"`), ChecksumCRC32: in.ChecksumCRC32, ChecksumCRC32C: in.ChecksumCRC32C,
+		ChecksumCRC64NVME: in.ChecksumCRC64NVME, ChecksumSHA1: in.ChecksumSHA1, ChecksumSHA256: in.ChecksumSHA256,
+	}, nil
+}
+
+// UploadPartCopy implements backend.Backend.
+func (g *Gateway) UploadPartCopy(ctx context.Context, in *s3.UploadPartCopyInput) (s3response.CopyPartResult, error) {
+	ctx = g.call(ctx)
+	var out s3response.CopyPartResult
+	_, _, u, err := g.upload(ctx, in.Bucket, in.Key, in.UploadId)
+	if err != nil {
+		return out, err
+	}
+	v, e, err := g.origin(ctx, in.CopySource, in.CopySourceIfMatch, in.CopySourceIfNoneMatch, in.CopySourceIfModifiedSince, in.CopySourceIfUnmodifiedSince)
+	if err != nil {
+		return out, err
+	}
+	offset, length, err := backend.ParseCopySourceRange(e.Size, text(in.CopySourceRange))
+	if err != nil {
+		return out, err
+	}
+	body, err := g.body(v, e.Path, offset, min(length, e.Size-offset))
+	if err != nil {
+		return out, g.explain(err)
+	}
+	p, err := g.uploads.put(u.ID, int(*in.PartNumber), body)
+	if err = errors.Join(err, body.Close()); err != nil {
+		return out, g.explain(err)
+	}
+	return s3response.CopyPartResult{ETag: new(`"` + p.tag + `"`), LastModified: time.Now()}, nil
+}
+
+// CompleteMultipartUpload implements backend.Backend. When it returns, the object is
+// durable.
+func (g *Gateway) CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMultipartUploadInput) (s3response.CompleteMultipartUploadResult, string, error) {
+	ctx = g.call(ctx)
+	var out s3response.CompleteMultipartUploadResult
+	p, grant, u, err := g.upload(ctx, in.Bucket, in.Key, in.UploadId)
+	if err != nil {
+		return out, "", err
+	}
+	there, err := g.uploads.parts(u.ID)
+	if err != nil {
+		return out, "", g.explain(err)
+	}
+	wanted, size, err := pick(u.ID, there, in.MultipartUpload.Parts)
+	if err != nil {
+		return out, "", err
+	}
+	if in.MpuObjectSize != nil && *in.MpuObjectSize != size {
+		return out, "", refusal("InvalidRequest", 400, "the parts have %d bytes, and the request says %d", size, *in.MpuObjectSize)
+	}
+	c := &change{path: u.Path, author: grant.User, fits: putFits(u.Path, clone(in.IfMatch), clone(in.IfNoneMatch))}
+	tag, err := g.put(ctx, p, u.Branch, c, &joined{ctx: context.WithoutCancel(g.life), parts: wanted}, size)
+	if err != nil {
+		return out, "", g.explain(err)
+	}
+	if err := g.uploads.end(u.ID); err != nil {
+		g.log.Warn("removing an upload that is complete", "err", err)
+	}
+	return s3response.CompleteMultipartUploadResult{Bucket: in.Bucket, Key: in.Key, ETag: &tag}, "", nil
+}
+
+// pick are the parts that a client says an object is of.
+func pick(id string, there []part, said []types.CompletedPart) ([]part, int64, error) {
+	if len(said) == 0 {
+		return nil, 0, s3err.GetAPIError(s3err.ErrMalformedXML)
+	}
+	var picked []part
+	size, before := int64(0), int32(0)
+	for _, s := range said {
+		number, tag := int32(0), strings.Trim(text(s.ETag), `"`)
+		if s.PartNumber != nil {
+			number = *s.PartNumber
+		}
+		if number <= before {
+			return nil, 0, s3err.GetAPIError(s3err.ErrInvalidPartOrder)
+		}
+		before = number
+		i := slices.IndexFunc(there, func(p part) bool { return p.number == int(number) })
+		if i < 0 || there[i].tag != tag {
+			return nil, 0, s3err.GetInvalidPartErr(id, number, tag)
+		}
+		picked = append(picked, there[i])
+		size += there[i].size
+	}
+	return picked, size, nil
+}
+
+// AbortMultipartUpload implements backend.Backend.
+func (g *Gateway) AbortMultipartUpload(ctx context.Context, in *s3.AbortMultipartUploadInput) error {
+	ctx = g.call(ctx)
+	_, _, u, err := g.upload(ctx, in.Bucket, in.Key, in.UploadId)
+	if err != nil {
+		return err
+	}
+	return g.explain(g.uploads.end(u.ID))
+}
+
+// ListParts implements backend.Backend.
+func (g *Gateway) ListParts(ctx context.Context, in *s3.ListPartsInput) (s3response.ListPartsResult, error) {
+	ctx = g.call(ctx)
+	var out s3response.ListPartsResult
+	_, grant, u, err := g.upload(ctx, in.Bucket, in.Key, in.UploadId)
+	if err != nil {
+		return out, err
+	}
+	there, err := g.uploads.parts(u.ID)
+	if err != nil {
+		return out, g.explain(err)
+	}
+	out = s3response.ListPartsResult{
+		Bucket: *in.Bucket, Key: *in.Key, UploadID: u.ID, StorageClass: types.StorageClassStandard, MaxParts: limit(in.MaxParts),
+		Owner: s3response.Owner{ID: grant.User}, Initiator: s3response.Initiator{ID: u.User},
+	}
+	if out.PartNumberMarker, err = strconv.Atoi("0" + text(in.PartNumberMarker)); err != nil {
+		return out, refusal("InvalidArgument", 400, "part-number-marker %q is no number", text(in.PartNumberMarker))
+	}
+	for _, p := range there {
+		if p.number <= out.PartNumberMarker {
+			continue
+		}
+		if len(out.Parts) == out.MaxParts {
+			out.IsTruncated = true
+			break
+		}
+		out.Parts = append(out.Parts, s3response.Part{PartNumber: p.number, ETag: `"` + p.tag + `"`, Size: p.size, LastModified: p.stored})
+		out.NextPartNumberMarker = p.number
+	}
+	return out, nil
+}
+
+// ListMultipartUploads implements backend.Backend.
+func (g *Gateway) ListMultipartUploads(ctx context.Context, in *s3.ListMultipartUploadsInput) (s3response.ListMultipartUploadsResult, error) {
+	ctx = g.call(ctx)
+	out := s3response.ListMultipartUploadsResult{
+		Bucket: *in.Bucket, Prefix: text(in.Prefix), Delimiter: text(in.Delimiter), KeyMarker: text(in.KeyMarker),
+		UploadIDMarker: text(in.UploadIdMarker), MaxUploads: limit(in.MaxUploads),
+	}
+	p, _, err := g.open(ctx, Update, in.Bucket)
+	if err != nil {
+		return out, err
+	}
+	all, err := g.uploads.all(p.name)
+	if err != nil {
+		return out, g.explain(err)
+	}
+	q := question{prefix: out.Prefix, delimiter: out.Delimiter}
+	for _, u := range all {
+		key := u.key()
+		if !strings.HasPrefix(key, q.prefix) || key < out.KeyMarker || key == out.KeyMarker && (out.UploadIDMarker == "" || u.ID <= out.UploadIDMarker) {
+			continue
+		}
+		common, folded := q.common(key)
+		if folded && slices.Contains(out.CommonPrefixes, s3response.CommonPrefix{Prefix: common}) {
+			continue
+		}
+		if len(out.Uploads)+len(out.CommonPrefixes) == out.MaxUploads {
+			out.IsTruncated = true
+			break
+		}
+		if out.NextKeyMarker, out.NextUploadIDMarker = key, u.ID; folded {
+			out.CommonPrefixes = append(out.CommonPrefixes, s3response.CommonPrefix{Prefix: common})
+			continue
+		}
+		who := s3response.Owner{ID: u.User}
+		out.Uploads = append(out.Uploads, s3response.Upload{
+			Key: key, UploadID: u.ID, Initiated: u.Begun, Owner: who, Initiator: s3response.Initiator(who), StorageClass: types.StorageClassStandard,
+		})
+	}
+	return out, nil
+}

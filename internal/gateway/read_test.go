@@ -1,0 +1,159 @@
+package gateway
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/minio/minio-go/v7"
+
+	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/commit"
+	"github.com/muster-dev/muster/internal/data/ref"
+)
+
+// TestWhatIsPutIsRead puts objects and reads them at once, by branch, tag and commit.
+func TestWhatIsPutIsRead(t *testing.T) {
+	r := newRig(t)
+	tag := r.put(t, "main/a/one.txt", "one")
+	r.put(t, "main/a/two.txt", "two")
+	r.put(t, "main/empty", "")
+	long := strings.Repeat("0123456789", 200_000)
+	r.put(t, "main/long.bin", long)
+	if again := r.put(t, "main/b/one.txt", "one"); again != tag {
+		t.Errorf("the same bytes have the tags %s and %s", tag, again)
+	}
+	d := r.dataset(t)
+	if err := d.Create(t.Context(), ref.Name{Kind: ref.Tag, Name: "v1"}, "main"); err != nil {
+		t.Fatal(err)
+	}
+	c, err := d.Resolve(t.Context(), "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.put(t, "main/a/one.txt", "another")
+	for _, x := range []struct{ key, want string }{
+		{"main/a/one.txt", "another"}, {"main/a/two.txt", "two"}, {"main/empty", ""}, {"main/long.bin", long},
+		{"v1/a/one.txt", "one"}, {c.ID.String() + "/a/one.txt", "one"}, {c.ID.String()[:10] + "/a/one.txt", "one"}, {"main~1/a/one.txt", "one"},
+		{"main/a", "NoSuchKey 404: The specified key does not exist."}, {"next/a/one.txt", "NoSuchKey 404: The specified key does not exist."},
+		{"main/a/none", "NoSuchKey 404: The specified key does not exist."},
+	} {
+		if got := r.get(t, x.key); got != x.want {
+			t.Errorf("%s: %.200s", x.key, got)
+		}
+	}
+	log := 0
+	if err := d.Log(t.Context(), "main", func(commit.Commit) error { log++; return nil }); err != nil || log != 6 {
+		t.Errorf("%d commits, %v", log, err)
+	}
+}
+
+// TestOthersCommits are seen, at once where the gateway would say that there is
+// nothing.
+func TestOthersCommits(t *testing.T) {
+	r := newRig(t)
+	r.put(t, "main/a", "1")
+	r.commit(t, "main", map[string]string{"b": "2"})
+	if got := r.get(t, "main/b"); got != "2" {
+		t.Error(got)
+	}
+	r.commit(t, "next", map[string]string{"c": "3"})
+	if got := r.get(t, "next/c"); got != "3" {
+		t.Error(got)
+	}
+	// A put goes on top of what others did meanwhile.
+	r.commit(t, "main", map[string]string{"d": "4"})
+	r.put(t, "main/e", "5")
+	for key, want := range map[string]string{"main/a": "1", "main/b": "2", "main/d": "4", "main/e": "5"} {
+		if got := r.get(t, key); got != want {
+			t.Errorf("%s: %s", key, got)
+		}
+	}
+}
+
+// TestAnothersCommit is not shown, even to those who know its name.
+func TestAnothersCommit(t *testing.T) {
+	r := newRig(t)
+	r.put(t, "main/a", "1")
+	store, err := data.Open(t.Context(), data.Options{Backend: r.bytes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	secret, err := store.Dataset(r.datasets[placeName{"other", "secrets"}]).Put(t.Context(), "main", data.Contents([]data.Content{{Path: "a", Bytes: []byte("secret")}}), data.PutOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{secret.Commit.ID.String(), secret.Commit.ID.String()[:8]} {
+		if got := r.get(t, name+"/a"); !strings.HasPrefix(got, "NoSuchKey") {
+			t.Error(got)
+		}
+	}
+}
+
+// TestRangesAndConditions asks as HTTP clients do.
+func TestRangesAndConditions(t *testing.T) {
+	r := newRig(t)
+	tag := r.put(t, "main/a", "0123456789")
+	info, err := r.client.StatObject(t.Context(), "digits", "main/a", minio.StatObjectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]any{int64(10), tag, "application/octet-stream"}, []any{info.Size, info.ETag, info.ContentType}); diff != "" {
+		t.Error(diff)
+	}
+	for _, c := range []struct {
+		name   string
+		set    map[string]string
+		want   string
+		status int
+	}{
+		{"all", nil, "0123456789", 200},
+		{"the middle", map[string]string{"Range": "bytes=2-4"}, "234", 206},
+		{"from", map[string]string{"Range": "bytes=7-"}, "789", 206},
+		{"the end", map[string]string{"Range": "bytes=-2"}, "89", 206},
+		{"too long", map[string]string{"Range": "bytes=8-100"}, "89", 206},
+		{"behind the end", map[string]string{"Range": "bytes=10-"}, "InvalidRange", 416},
+		{"if it is this", map[string]string{"If-Match": `"` + tag + `"`}, "0123456789", 200},
+		{"if it is another", map[string]string{"If-Match": `"other"`}, "PreconditionFailed", 412},
+		{"if it is not this", map[string]string{"If-None-Match": `"` + tag + `"`}, "", 304},
+		{"if it is not another", map[string]string{"If-None-Match": `"other"`}, "0123456789", 200},
+		{"modified since", map[string]string{"If-Modified-Since": info.LastModified.Format(http.TimeFormat)}, "", 304},
+		{"modified since long", map[string]string{"If-Modified-Since": info.LastModified.Add(-time.Hour).Format(http.TimeFormat)}, "0123456789", 200},
+		{"unmodified since", map[string]string{"If-Unmodified-Since": info.LastModified.Format(http.TimeFormat)}, "0123456789", 200},
+		{"unmodified since long", map[string]string{"If-Unmodified-Since": info.LastModified.Add(-time.Hour).Format(http.TimeFormat)}, "PreconditionFailed", 412},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			status, body := r.ask(t, http.MethodGet, "digits/main/a", c.set)
+			if status != c.status || !strings.Contains(body, c.want) || c.want == "" && body != "" {
+				t.Errorf("%d: %s", status, body)
+			}
+			if head, _ := r.ask(t, http.MethodHead, "digits/main/a", c.set); head != c.status {
+				t.Errorf("HEAD: %d", head)
+			}
+		})
+	}
+}
+
+// TestLinks are followed within their commit.
+func TestLinks(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	writeTree(t, dir, map[string]string{"data/a": "1", "data/link@": "../data/a", "folder@": "data", "loop@": "loop", "lost@": "nothing"})
+	if _, err := r.dataset(t).Put(t.Context(), "main", data.Folder(dir), data.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.get(t, "main/data/link"); got != "1" {
+		t.Error(got)
+	}
+	for _, key := range []string{"main/folder", "main/loop", "main/lost"} {
+		if got := r.get(t, key); !strings.HasPrefix(got, "NoSuchKey") {
+			t.Errorf("%s: %s", key, got)
+		}
+	}
+	if diff := cmp.Diff([]string{"main/data/a", "main/data/link"}, r.keys(t, "main/", "")); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,51 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/versity/versitygw/s3err"
+
+	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/pack"
+)
+
+// refusal is an answer in words, with one of S3's codes.
+func refusal(code string, status int, format string, args ...any) error {
+	return s3err.APIError{Code: code, HTTPStatusCode: status, Description: fmt.Sprintf(format, args...)}
+}
+
+// unkept refuses what a request wants kept with an object that has no place for it.
+func unkept(what string) error {
+	return refusal("NotImplemented", 501, "%s is not kept: a dataset has paths, contents and whether a file is executable", what)
+}
+
+var (
+	errNoKey      = s3err.GetAPIError(s3err.ErrNoSuchKey)
+	errNoVersions = refusal("NotImplemented", 501, "objects have no versions of their own: the first part of a key names the branch, tag or commit")
+)
+
+// explain is an error as a client is told it: words of S3 as they are, damage by
+// name, everything else in the log.
+func (g *Gateway) explain(err error) error {
+	var corrupt *data.CorruptError
+	switch _, known := err.(s3err.S3Error); { //nolint:errorlint // versitygw asks for the type itself, too
+	case err == nil || known:
+		return err
+	case errors.Is(err, ErrNoDataset):
+		return s3err.GetAPIError(s3err.ErrNoSuchBucket)
+	case errors.As(err, &corrupt):
+		return refusal("InternalError", 500, "%s", corrupt.Error())
+	case errors.Is(err, pack.ErrDamaged):
+		return refusal("InternalError", 500, "%s", err)
+	case errors.Is(err, fs.ErrNotExist):
+		return errNoKey
+	}
+	var api s3err.S3Error
+	if errors.As(err, &api) {
+		return api
+	}
+	g.log.Warn("serving an S3 client", "err", err)
+	return refusal("InternalError", 500, "%s", err)
+}
