@@ -3,6 +3,7 @@ package data
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -188,6 +189,11 @@ type CommitOptions struct {
 	AllowEmpty bool
 	// Parents are commits that this one continues, too, after the branch's.
 	Parents []digest.ID
+	// Orphan makes a commit without any before it: what the branch was at is kept
+	// by nothing then, and is for the next collection.
+	Orphan bool
+	// Provenance says what it was made of; see [commit.Commit].
+	Provenance json.RawMessage
 }
 
 // PutResult is what came of a change.
@@ -242,8 +248,8 @@ func (s *Session) publish(ctx context.Context, o CommitOptions) (PutResult, erro
 	if err := s.writer.flush(); err != nil {
 		return PutResult{}, err
 	}
-	c := commit.Commit{Tree: s.root, Author: o.Author, Message: o.Message, Time: s.store.clock()}
-	if !before.IsZero() {
+	c := commit.Commit{Tree: s.root, Author: o.Author, Message: o.Message, Time: s.store.clock(), Provenance: o.Provenance}
+	if !before.IsZero() && !o.Orphan {
 		c.Parents = append(c.Parents, before)
 	}
 	c.Parents = append(c.Parents, o.Parents...)
