@@ -33,15 +33,17 @@ type measured struct {
 	Stored int64
 	Reads  int
 	Files  int64
+	// Work is how many datums a plan would compute.
+	Work int64
 }
 
 func main() {
 	var s settings
 	step := flag.String("step", "", "what a child process does (internal)")
 	flag.StringVar(&s.dir, "dir", "", "where to write, on the disk that is to be measured (default: a temporary folder)")
-	flag.Float64Var(&s.scale, "scale", 1, "part of the full size: 8 GB, 200,000 files, 1,000,000 files")
+	flag.Float64Var(&s.scale, "scale", 1, "part of the full size: 8 GB, 200,000 files, 1,000,000 files or datums")
 	flag.IntVar(&s.runs, "runs", 3, "how often; the median counts")
-	flag.StringVar(&s.only, "only", "", "rows whose name begins so: file, small, diff")
+	flag.StringVar(&s.only, "only", "", "rows whose name begins so: file, small, diff, plan")
 	flag.BoolVar(&s.cold, "cold", false, "drop what is read from the page cache first, file by file")
 	flag.Parse()
 	if err := run(s, *step, flag.Args()); err != nil {
@@ -73,7 +75,7 @@ func parent(ctx context.Context, s settings) (err error) {
 	for _, rows := range []struct {
 		name string
 		run  func(context.Context) error
-	}{{"file", b.file}, {"small", b.small}, {"diff", b.diff}} {
+	}{{"file", b.file}, {"small", b.small}, {"diff", b.diff}, {"plan", b.plans}} {
 		if !strings.HasPrefix(rows.name, s.only) {
 			continue
 		}

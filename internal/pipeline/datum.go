@@ -53,44 +53,46 @@ func (d *Datum) identify() {
 	d.Files = h.sum()
 }
 
-// hash is a BLAKE3 hash of values that cannot run into one another.
+// hash is a hash of values that cannot run into one another. Most are of a few
+// bytes, which need no hasher that takes more and more.
 type hash struct {
 	h   *blake3.Hasher
 	buf []byte
 }
 
+// hashBytes is up to how many bytes are hashed at once.
+const hashBytes = 1 << 10
+
 // newHash begins a hash for a purpose, so that those of two are never the same.
 func newHash(purpose string) *hash {
-	h := &hash{h: blake3.New(), buf: make([]byte, 0, 512)}
+	h := &hash{buf: make([]byte, 0, 192)}
 	h.text("muster pipeline 1 " + purpose)
 	return h
 }
 
-func (h *hash) reserve(n int) {
-	if len(h.buf)+n > cap(h.buf) {
-		_, _ = h.h.Write(h.buf) // of a hash: never fails
-		h.buf = h.buf[:0]
+// spill hands the hasher what there is, where that is much.
+func (h *hash) spill() {
+	if len(h.buf) < hashBytes {
+		return
 	}
+	if h.h == nil {
+		h.h = blake3.New()
+	}
+	_, _ = h.h.Write(h.buf) // of a hash: never fails
+	h.buf = h.buf[:0]
 }
 
-func (h *hash) number(n uint64) {
-	h.reserve(binary.MaxVarintLen64)
-	h.buf = binary.AppendUvarint(h.buf, n)
-}
+func (h *hash) number(n uint64) { h.buf = binary.AppendUvarint(h.buf, n) }
 
 func (h *hash) id(id digest.ID) {
-	h.reserve(len(id))
 	h.buf = append(h.buf, id[:]...)
+	h.spill()
 }
 
 func (h *hash) text(s string) {
 	h.number(uint64(len(s)))
-	h.reserve(len(s))
-	if len(s) > cap(h.buf) {
-		_, _ = h.h.Write([]byte(s))
-		return
-	}
 	h.buf = append(h.buf, s...)
+	h.spill()
 }
 
 func (h *hash) entry(e *tree.Entry) {
@@ -108,8 +110,10 @@ func (h *hash) entry(e *tree.Entry) {
 }
 
 func (h *hash) sum() digest.ID {
-	_, _ = h.h.Write(h.buf)
-	h.buf = h.buf[:0]
+	if h.h == nil {
+		return digest.Of(h.buf)
+	}
+	_, _ = h.h.Write(h.buf) // of a hash: never fails
 	var id digest.ID
 	h.h.Sum(id[:0])
 	return id

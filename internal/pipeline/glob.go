@@ -15,8 +15,9 @@ import (
 // "/" is everything at once. * and ? stand for characters other than slashes, [a-z]
 // and [!a-z] for one of them or one of the others, {a,b} for one of several, and \
 // takes a character's meaning. Such a glob matches files and folders at one depth;
-// with a slash at its end, folders alone. ** stands for any characters: a glob with
-// it matches files alone, at any depth. So no file is in two datums. Parts in
+// with a slash at its end, folders alone. ** stands for any characters, and as a part
+// for any number of folders: a glob with it matches files alone, at any depth. So no
+// file is in two datums. Parts in
 // parentheses can be referred to as $1, $2 and so on.
 type Glob struct {
 	text string
@@ -187,17 +188,7 @@ func (p *globParser) take(r rune) error {
 		p.rest = p.rest[size:]
 		return p.literal(next)
 	case '*':
-		p.wild()
-		if !strings.HasPrefix(p.rest, "*") {
-			p.out.WriteString(`[^/]*`)
-			return nil
-		}
-		p.rest = strings.TrimLeft(p.rest, "*")
-		p.glob.deep = true
-		if p.glob.folders {
-			return errors.New("** matches files alone: leave out the slash at the end")
-		}
-		p.out.WriteString(`.*`)
+		return p.star()
 	case '?':
 		p.wild()
 		p.out.WriteString(`[^/]`)
@@ -213,6 +204,27 @@ func (p *globParser) take(r rune) error {
 	default:
 		return p.literal(r)
 	}
+	return nil
+}
+
+// star reads * and **; a part ** is any number of folders, also none.
+func (p *globParser) star() error {
+	p.wild()
+	if !strings.HasPrefix(p.rest, "*") {
+		p.out.WriteString(`[^/]*`)
+		return nil
+	}
+	p.rest = strings.TrimLeft(p.rest, "*")
+	p.glob.deep = true
+	if p.glob.folders {
+		return errors.New("** matches files alone: leave out the slash at the end")
+	}
+	if p.part == 1 && len(p.open) == 0 && strings.HasPrefix(p.rest, "/") {
+		p.rest, p.part = p.rest[1:], 0
+		p.out.WriteString(`(?:.*/)?`)
+		return nil
+	}
+	p.out.WriteString(`.*`)
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -90,12 +89,8 @@ type assembler struct {
 }
 
 func (a *assembler) run(ctx context.Context) error {
-	for _, tasks := range [][]Task{a.plan.Work, a.plan.Reused} {
-		for i := range tasks {
-			if err := a.task(ctx, &tasks[i]); err != nil {
-				return err
-			}
-		}
+	if err := a.looked(ctx); err != nil {
+		return err
 	}
 	a.datums()
 	if err := a.base(ctx); err != nil {
@@ -121,6 +116,24 @@ func (a *assembler) run(ctx context.Context) error {
 	return nil
 }
 
+// looked takes the files of the datums that the plan looked at, in the order of
+// their keys, in which they lie.
+func (a *assembler) looked(ctx context.Context) error {
+	all := make([]*Task, 0, len(a.plan.Work)+len(a.plan.Reused))
+	for _, tasks := range [][]Task{a.plan.Work, a.plan.Reused} {
+		for i := range tasks {
+			all = append(all, &tasks[i])
+		}
+	}
+	slices.SortFunc(all, func(x, y *Task) int { return slices.Compare(x.Key[:], y.Key[:]) })
+	for _, t := range all {
+		if err := a.task(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // task takes the files of a datum that the plan looked at.
 func (a *assembler) task(ctx context.Context, t *Task) error {
 	if a.failed[t.Name] {
@@ -135,15 +148,11 @@ func (a *assembler) task(ctx context.Context, t *Task) error {
 
 // take takes the files of a result.
 func (a *assembler) take(ctx context.Context, name string, key digest.ID) error {
-	folder := ResultPath(key)
-	_, err := a.results.Trees.Get(ctx, a.results.Root, folder+"/"+RecordFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return &MissingResultError{Datum: name, Key: key}
+	there, err := a.results.made(ctx, key, func(e *tree.Entry) error { return a.add(name, *e) })
+	if err == nil && !there {
+		err = &MissingResultError{Datum: name, Key: key}
 	}
-	if err != nil {
-		return err
-	}
-	return a.results.made(ctx, folder+"/"+OutFolder, func(e *tree.Entry) error { return a.add(name, *e) })
+	return err
 }
 
 func (a *assembler) add(name string, e tree.Entry) error {
@@ -282,15 +291,11 @@ func (a *assembler) base(ctx context.Context) error {
 // lose notes what a datum made that is gone.
 func (a *assembler) lose(ctx context.Context, was Lost) error {
 	if !was.Failed {
-		folder := ResultPath(was.Key)
-		_, err := a.results.Trees.Get(ctx, a.results.Root, folder+"/"+RecordFile)
-		if errors.Is(err, fs.ErrNotExist) {
-			return &MissingResultError{Datum: was.Name, Key: was.Key}
+		there, err := a.results.made(ctx, was.Key, func(e *tree.Entry) error { a.gone[e.Path] = true; return nil })
+		if err == nil && !there {
+			err = &MissingResultError{Datum: was.Name, Key: was.Key}
 		}
-		if err != nil {
-			return err
-		}
-		return a.results.made(ctx, folder+"/"+OutFolder, func(e *tree.Entry) error { a.gone[e.Path] = true; return nil })
+		return err
 	}
 	folder := FailedFolder + was.Name + "/"
 	for e, err := range a.results.Trees.From(ctx, a.plan.base.Output.Tree, folder) {
@@ -337,7 +342,25 @@ func (a *assembler) unchanged(ctx context.Context, see func(name string, key dig
 // others takes the files of all datums that are as they were, to make the output
 // from nothing.
 func (a *assembler) others(ctx context.Context) error {
-	return a.unchanged(ctx, func(name string, key digest.ID) error { return a.take(ctx, name, key) })
+	type other struct {
+		name string
+		key  digest.ID
+	}
+	var all []other
+	err := a.unchanged(ctx, func(name string, key digest.ID) error {
+		all = append(all, other{name, key})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(all, func(x, y other) int { return slices.Compare(x.key[:], y.key[:]) })
+	for _, o := range all {
+		if err := a.take(ctx, o.name, o.key); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // whose is the error that a datum made a path that another one made before.

@@ -103,22 +103,35 @@ func (r Results) Has(ctx context.Context, keys []digest.ID) ([]bool, error) {
 	return has, nil
 }
 
-// made shows the files of a result, with their paths in the output.
-func (r Results) made(ctx context.Context, folder string, see func(*tree.Entry) error) error {
-	for e, err := range r.Trees.From(ctx, r.Root, folder+"/") {
+// made shows the files of a result, with their paths in the output, and says
+// whether there is one.
+func (r Results) made(ctx context.Context, key digest.ID, see func(*tree.Entry) error) (bool, error) {
+	folder, there := ResultPath(key)+"/", false
+	if r.Root.ID.IsZero() {
+		return false, nil
+	}
+	for e, err := range r.Trees.From(ctx, r.Root, folder) {
 		if err != nil {
-			return err
+			return false, err
 		}
-		if !strings.HasPrefix(e.Path, folder+"/") {
+		path, ok := strings.CutPrefix(e.Path, folder)
+		if !ok {
 			break
 		}
+		if path == RecordFile {
+			there = true
+		}
+		path, ok = strings.CutPrefix(path, OutFolder+"/")
+		if !ok {
+			continue
+		}
 		inside := *e
-		inside.Path = e.Path[len(folder)+1:]
+		inside.Path = path
 		if err := see(&inside); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return there, nil
 }
 
 // byName sorts datums.

@@ -162,8 +162,10 @@ type runner struct {
 	compute func(d *Datum, given map[string]string) map[string]string
 	// recompute asks for everything anew.
 	recompute bool
-	runs      int
-	computed  []string
+	// blind says that compute needs no files.
+	blind    bool
+	runs     int
+	computed []string
 }
 
 func (w *world) runner(t testing.TB, s v1alpha1.Stage) *runner {
@@ -222,6 +224,9 @@ func (r *runner) planFrom(t testing.TB, previous *State) *Plan {
 func (r *runner) files(t testing.TB, d *Datum, in []commit.Commit, cache map[digest.ID]map[string]string) map[string]string {
 	t.Helper()
 	given := map[string]string{}
+	if r.blind {
+		return given
+	}
 	for i := range d.Given {
 		g := &d.Given[i]
 		c := in[g.Source]
