@@ -179,11 +179,14 @@ const (
 	longestName = tree.MaxPath - 64
 )
 
+// wholeName is the name of the datum that is all of a stage's only source.
+const wholeName = "all"
+
 // leafName is the name of a datum of one source, within a combination with the
 // name of the source before it.
 func (s *Source) leafName(path string, within bool) string {
 	if !within && path == "" {
-		return "all"
+		return wholeName
 	}
 	parts := strings.Split(path, "/")
 	for i, part := range parts {
@@ -199,6 +202,22 @@ func (s *Source) leafName(path string, within bool) string {
 		return s.Name
 	}
 	return s.Name + "/" + path
+}
+
+// leafPath is the path that a datum of a stage with one source has its name from,
+// unless that is a hash.
+func (n *node) leafPath(name string) (path string, ok bool) {
+	switch {
+	case n.how != single, strings.HasPrefix(name, markHash):
+		return "", false
+	case n.source.Glob.all:
+		return "", true
+	}
+	parts := strings.Split(name, "/")
+	for i, part := range parts {
+		parts[i] = strings.TrimPrefix(part, markEscape)
+	}
+	return strings.Join(parts, "/"), true
 }
 
 // valueName is the name of the datum of a group that has a value in common.

@@ -45,6 +45,9 @@ func (p *Plan) Finish(ctx context.Context, pipeline string, books Books, failed 
 	if err != nil {
 		return commit.Commit{}, err
 	}
+	if err := p.supersede(ctx, books, failed); err != nil {
+		return commit.Commit{}, fmt.Errorf("noting new results of stage %s: %w", stage.Name, err)
+	}
 	root, err := outputs.Build(ctx, a.OutputBase, a.Output)
 	if err != nil {
 		return commit.Commit{}, err
@@ -84,11 +87,38 @@ func (p *Plan) keep(ctx context.Context, s *data.Session, results commit.Commit)
 	return s.Take(ctx, ids...)
 }
 
+// supersede has what was asked for anew found in place of what was there, from now
+// on.
+func (p *Plan) supersede(ctx context.Context, books Books, failed map[string]bool) (err error) {
+	if r := p.request; !r.Recompute || r.Stage.Spec.Impure {
+		return nil
+	}
+	s, err := books.Results.Begin(ctx, books.ResultsBranch, data.SessionOptions{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
+	for _, tasks := range [][]Task{p.Work, p.Reused} {
+		for i := range tasks {
+			t := &tasks[i]
+			if failed[t.Name] {
+				continue
+			}
+			e := past{files: t.Key}.entry(ResultPath(Key(p.request.Recipe.ID, t.Files))+"/", againFile)
+			if err := s.Set(ctx, e.Path, e); err != nil {
+				return err
+			}
+		}
+	}
+	_, err = s.Commit(ctx, data.CommitOptions{Author: "muster", Message: "results of run " + p.request.Run, Orphan: true})
+	return err
+}
+
 func (p *Plan) provenance(pipeline string, a *Assembly) Provenance {
 	r := p.request
 	says := Provenance{
 		Pipeline: pipeline, Stage: r.Stage.Name, Run: r.Run, Recipe: r.Recipe.ID, Shape: r.Stage.Shape(),
-		Impure: r.Stage.Spec.Impure, Datums: a.Total, Failed: a.Failed,
+		Impure: r.Stage.Spec.Impure, Input: r.Stage.plain(), Datums: a.Total, Failed: a.Failed,
 	}
 	for i, s := range r.Stage.Sources {
 		says.Inputs = append(says.Inputs, Used{Input: s.Name, Dataset: s.Dataset, Branch: s.Branch, Commit: r.Inputs[i].ID})

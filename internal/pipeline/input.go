@@ -101,16 +101,32 @@ func (b *inputs) combined(n *node) *node {
 	if n.how == union {
 		return n
 	}
-	seen := map[string]bool{}
+	seen := map[string]string{}
 	for _, part := range n.parts {
 		for _, name := range part.names() {
-			if seen[name] {
+			switch other, ok := seen[EnvName(name)]; {
+			case other == name:
 				b.say(b.stage, "two inputs of a %s are called %s: give one of them another name", n.how, name)
+			case ok:
+				b.say(b.stage, "inputs %s and %s of a %s would both be in %s: give one of them another name", other, name, n.how, EnvName(name))
 			}
-			seen[name] = true
+			seen[EnvName(name)] = name
 		}
 	}
 	return n
+}
+
+// EnvName is the variable in which a command finds the folder of an input.
+func EnvName(input string) string {
+	return "MUSTER_INPUT_" + strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z':
+			return r - 'a' + 'A'
+		case 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
+			return r
+		}
+		return '_'
+	}, input)
 }
 
 func (b *inputs) source(in *v1alpha1.InputSource, within combination) *node {

@@ -228,7 +228,7 @@ func (a *assembler) datums() {
 		for i := range tasks {
 			t := &tasks[i]
 			was := past{files: t.Files}
-			if own := Key(r.Recipe.ID, t.Files); t.Key != own && (r.Stage.Spec.Impure || !r.Recompute) {
+			if t.Key != Key(r.Recipe.ID, t.Files) {
 				was.key = t.Key
 			}
 			edits = append(edits, tree.Edit{Path: allFolder + t.Name, Entry: was.entry(allFolder, t.Name)})
@@ -317,26 +317,12 @@ func (a *assembler) unchanged(ctx context.Context, see func(name string, key dig
 	for _, was := range p.Gone {
 		gone[was.Name] = true
 	}
-	for e, err := range a.results.Trees.From(ctx, p.base.Datums, allFolder) {
-		if err != nil {
-			return err
-		}
-		name, ok := strings.CutPrefix(e.Path, allFolder)
-		if !ok {
-			break
-		}
+	return eachDatum(ctx, a.results.Trees, p.base.Datums, p.base.Recipe, func(name string, key digest.ID) error {
 		if a.tasks[name] || gone[name] {
-			continue
+			return nil
 		}
-		was, err := parsePast(e)
-		if err == nil {
-			err = see(name, was.of(p.base.Recipe))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return see(name, key)
+	})
 }
 
 // others takes the files of all datums that are as they were, to make the output

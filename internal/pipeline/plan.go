@@ -230,13 +230,25 @@ func (r *Request) failedBefore(ctx context.Context) (map[string]bool, error) {
 	return names, nil
 }
 
-// named are the datums of some names.
+// named are the datums of some names: of one source, at the cost of these.
 func (r *Request) named(ctx context.Context, names map[string]bool) ([]Datum, error) {
-	all, err := r.all(ctx)
-	if err != nil {
-		return nil, err
+	datums := make([]Datum, 0, len(names))
+	now := &reader{trees: r.Trees, roots: roots(r.Inputs)}
+	for name := range names {
+		path, ok := r.Stage.input.leafPath(name)
+		if !ok {
+			all, err := r.all(ctx)
+			return slices.DeleteFunc(all, func(d Datum) bool { return !names[d.Name] }), err
+		}
+		f, err := now.at(ctx, r.Stage.input.source, path)
+		if err != nil {
+			return nil, err
+		}
+		if f != nil {
+			datums = append(datums, (&element{name: name, given: []Given{f.Given}}).datum())
+		}
 	}
-	return slices.DeleteFunc(all, func(d Datum) bool { return !names[d.Name] }), nil
+	return datums, nil
 }
 
 // compare tells work from what has a result, and what is gone from before.
@@ -342,6 +354,7 @@ func (p *Plan) lookUp(ctx context.Context, datums []Datum, before map[string]Los
 		missing[i] = i
 	}
 	hit := make([]bool, len(tasks))
+	results := Results{Trees: r.Trees, Root: r.Results}
 	for _, recipe := range recipes {
 		keys := make([]digest.ID, len(missing))
 		for i, k := range missing {
@@ -349,17 +362,17 @@ func (p *Plan) lookUp(ctx context.Context, datums []Datum, before map[string]Los
 				keys[i] = Key(recipe, tasks[k].Files)
 			}
 		}
-		has, err := Results{Trees: r.Trees, Root: r.Results}.Has(ctx, keys)
+		found, err := results.Find(ctx, keys)
 		if err != nil {
 			return err
 		}
 		var still []int
 		for i, k := range missing {
-			if !has[i] {
+			if found[i].IsZero() {
 				still = append(still, k)
 				continue
 			}
-			hit[k], tasks[k].Key = true, keys[i]
+			hit[k], tasks[k].Key = true, found[i]
 		}
 		missing = still
 	}

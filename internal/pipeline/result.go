@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +21,9 @@ const (
 	LogFile = "log"
 	// RecordFile is the [Record]. Where it is, the result is there.
 	RecordFile = "record.json"
+	// againFile leads to a result of the same key that was asked for anew. A result
+	// itself never changes: outputs that have it are told from it.
+	againFile = "again"
 )
 
 // ResultPath is the folder of a result in the dataset of results.
@@ -82,11 +83,12 @@ type Results struct {
 	Root tree.Root
 }
 
-// Has says of each key whether there is a result. It costs what is looked up.
-func (r Results) Has(ctx context.Context, keys []digest.ID) ([]bool, error) {
-	has := make([]bool, len(keys))
+// Find is the result of each key: the key itself, that of a result which was asked
+// for anew since, or zero where there is none. It costs what is looked up.
+func (r Results) Find(ctx context.Context, keys []digest.ID) ([]digest.ID, error) {
+	found := make([]digest.ID, len(keys))
 	if r.Root.ID.IsZero() {
-		return has, nil
+		return found, nil
 	}
 	order := make([]int, len(keys))
 	for i := range order {
@@ -94,13 +96,39 @@ func (r Results) Has(ctx context.Context, keys []digest.ID) ([]bool, error) {
 	}
 	slices.SortFunc(order, func(a, b int) int { return slices.Compare(keys[a][:], keys[b][:]) })
 	for _, i := range order {
-		_, err := r.Trees.Get(ctx, r.Root, ResultPath(keys[i])+"/"+RecordFile)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		is, err := r.find(ctx, keys[i])
+		if err != nil {
 			return nil, fmt.Errorf("looking for result %s: %w", keys[i].Short(), err)
 		}
-		has[i] = err == nil
+		found[i] = is
 	}
-	return has, nil
+	return found, nil
+}
+
+func (r Results) find(ctx context.Context, key digest.ID) (digest.ID, error) {
+	again, err := r.Trees.Get(ctx, r.Root, ResultPath(key)+"/"+againFile)
+	if err == nil {
+		newer, err := parsePast(&again)
+		if err != nil {
+			return digest.ID{}, err
+		}
+		if there, err := r.has(ctx, newer.files); there || err != nil {
+			return newer.files, err
+		}
+	}
+	if ignoreMissing(err) != nil {
+		return digest.ID{}, err
+	}
+	if there, err := r.has(ctx, key); !there || err != nil {
+		return digest.ID{}, err
+	}
+	return key, nil
+}
+
+// has says whether there is a result.
+func (r Results) has(ctx context.Context, key digest.ID) (bool, error) {
+	_, err := r.Trees.Get(ctx, r.Root, ResultPath(key)+"/"+RecordFile)
+	return err == nil, ignoreMissing(err)
 }
 
 // made shows the files of a result, with their paths in the output, and says

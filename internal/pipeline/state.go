@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/commit"
 	"github.com/muster-dev/muster/internal/data/digest"
@@ -39,6 +41,8 @@ type Provenance struct {
 	Recipe digest.ID `json:"recipe"`
 	Shape  digest.ID `json:"shape"`
 	Impure bool      `json:"impure,omitempty"`
+	// Input is how it was cut into datums.
+	Input *v1alpha1.Input `json:"input,omitempty"`
 	// Inputs are what was read, by index of the stage's sources.
 	Inputs []Used `json:"inputs"`
 	// State is the commit with every datum; in a state's own commit it is zero.
@@ -115,4 +119,36 @@ func StateOf(ctx context.Context, states *data.Dataset, id digest.ID) (*State, e
 		s.Inputs = append(s.Inputs, in)
 	}
 	return s, nil
+}
+
+// Before is the state before a state: of the stage's run before; nil where there
+// was none, or it is not there any more.
+func Before(ctx context.Context, states *data.Dataset, id digest.ID) (*State, error) {
+	c, err := states.Resolve(ctx, id.String())
+	if err != nil || len(c.Parents) == 0 {
+		return nil, ignoreMissing(err)
+	}
+	return StateOf(ctx, states, c.Parents[0])
+}
+
+// eachDatum shows the datums of a state, with the keys of the results that were
+// taken, in the order of their names.
+func eachDatum(ctx context.Context, trees *tree.Tree, datums tree.Root, recipe digest.ID, see func(name string, key digest.ID) error) error {
+	for e, err := range trees.From(ctx, datums, allFolder) {
+		if err != nil {
+			return err
+		}
+		name, ok := strings.CutPrefix(e.Path, allFolder)
+		if !ok {
+			return nil
+		}
+		was, err := parsePast(e)
+		if err == nil {
+			err = see(name, was.of(recipe))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
