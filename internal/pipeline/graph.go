@@ -150,11 +150,13 @@ func (p *parser) sources(s *Stage) {
 	b := &inputs{parser: p, stage: s}
 	s.input = b.input(&s.Spec.Input)
 	for _, source := range s.Sources {
-		switch {
-		case source.Stage != "" && !slices.Contains(s.After, source.Stage):
-			s.After = append(s.After, source.Stage)
-		case source.Stage == s.Name, source.Stage == "" && source.Dataset == s.Dataset && source.Branch == s.Branch && source.Cron == nil:
+		own := source.Stage == "" && source.Cron == nil && source.Dataset == s.Dataset && source.Branch == s.Branch
+		if own || source.Stage == s.Name {
 			p.say(s, "it reads %s@%s, which it writes: write to another branch, or read another", source.Dataset, source.Branch)
+			continue
+		}
+		if source.Stage != "" && !slices.Contains(s.After, source.Stage) {
+			s.After = append(s.After, source.Stage)
 		}
 	}
 	if s.Whole() {
@@ -203,7 +205,7 @@ func (p *parser) order(written []*Stage) []*Stage {
 	var sorted []*Stage
 	for len(sorted) < len(written) {
 		next := slices.IndexFunc(written, func(s *Stage) bool {
-			return !done[s.Name] && !slices.ContainsFunc(s.After, func(name string) bool { return !done[name] && p.stages[name] != nil && name != s.Name })
+			return !done[s.Name] && !slices.ContainsFunc(s.After, func(name string) bool { return !done[name] && p.stages[name] != nil })
 		})
 		if next < 0 {
 			p.errs = append(p.errs, fmt.Errorf("stages %s read one another in a circle: take out one of these inputs", strings.Join(p.circle(written, done), " -> ")))
@@ -221,7 +223,7 @@ func (p *parser) circle(written []*Stage, done map[string]bool) []string {
 	var line []string
 	for !slices.Contains(line, at.Name) {
 		line = append(line, at.Name)
-		i := slices.IndexFunc(at.After, func(name string) bool { return !done[name] && p.stages[name] != nil && name != at.Name })
+		i := slices.IndexFunc(at.After, func(name string) bool { return !done[name] && p.stages[name] != nil })
 		at = p.stages[at.After[i]]
 	}
 	line = line[slices.Index(line, at.Name):]

@@ -142,7 +142,8 @@ func (p *Provenance) stage() (*Stage, error) {
 	if p.Input == nil {
 		return nil, errors.New("it does not say how its input was cut into datums")
 	}
-	g, err := Parse("", &v1alpha1.PipelineSpec{Stages: []v1alpha1.Stage{{Name: p.Stage, Input: *p.Input, Command: []string{""}}}})
+	// A name that no dataset has: what the stage writes is of no interest.
+	g, err := Parse("/", &v1alpha1.PipelineSpec{Stages: []v1alpha1.Stage{{Name: p.Stage, Input: *p.Input, Command: []string{""}}}})
 	if err != nil {
 		return nil, err
 	}
