@@ -20,20 +20,26 @@ type Difference struct {
 	// What it is: "code file train.py", "package numpy", "argument 2", "variable
 	// LR", "file images/a.png".
 	What string
-	// From and To are what it was and is, as far as that may be shown; empty: not
-	// there, or a hash would be all that there is to show.
+	// New and Gone say that it was not, or is not, there.
+	New, Gone bool
+	// From and To are what it was and is, where that may be shown and is more than
+	// a hash.
 	From, To string
 }
 
 // String is the difference in words.
 func (d Difference) String() string {
 	switch {
+	case d.New && d.To != "":
+		return d.What + " is new: " + d.To
+	case d.New:
+		return d.What + " is new"
+	case d.Gone && d.From != "":
+		return d.What + " is gone: it was " + d.From
+	case d.Gone:
+		return d.What + " is gone"
 	case d.From == "" && d.To == "":
 		return d.What + " differs"
-	case d.From == "":
-		return d.What + " is new: " + d.To
-	case d.To == "":
-		return d.What + " is gone: it was " + d.From
 	}
 	return fmt.Sprintf("%s: %s -> %s", d.What, d.From, d.To)
 }
@@ -51,13 +57,7 @@ func (r *Recipe) Diff(old *Recipe) []Difference {
 			all = append(all, details...)
 			continue
 		}
-		d := Difference{What: inWords(name)}
-		if from == "" {
-			d.What += " is new"
-		} else if to == "" {
-			d.What += " is gone"
-		}
-		all = append(all, d)
+		all = append(all, Difference{What: inWords(name), New: from == "", Gone: to == ""})
 	}
 	return all
 }
@@ -75,7 +75,7 @@ func detailed(part string, old, now *Recipe) []Difference {
 	for _, name := range union2(old.Detail, now.Detail) {
 		from, to := old.Detail[name], now.Detail[name]
 		if from != to && (name == part || strings.HasPrefix(name, part+"/")) {
-			all = append(all, Difference{What: inWords(name), From: brief(from), To: brief(to)})
+			all = append(all, Difference{What: inWords(name), New: from == "", Gone: to == "", From: brief(from), To: brief(to)})
 		}
 	}
 	return all
@@ -223,7 +223,7 @@ func (p *Plan) estimate(ctx context.Context, results *data.View, e *Explanation)
 			keys = append(keys, p.Reused[i].Key)
 		}
 	}
-	if prev := p.request.Previous; prev != nil && len(keys) < samples {
+	if prev := p.request.Previous; prev != nil && len(keys) == 0 {
 		for entry, err := range p.request.Trees.From(ctx, prev.Datums, allFolder) {
 			if err != nil {
 				return err
@@ -389,14 +389,16 @@ func (p *Plan) fileDiff(ctx context.Context, given []Given) ([]Difference, error
 			if len(all) == mostFiles {
 				return all, nil
 			}
-			all = append(all, Difference{What: "file " + g.Input + "/" + c.Path, From: named(c.From), To: named(c.To)})
+			all = append(all, Difference{
+				What: "file " + g.Input + "/" + c.Path, New: c.From == nil, Gone: c.To == nil, From: inShort(c.From), To: inShort(c.To),
+			})
 		}
 	}
 	return all, nil
 }
 
-// named is what is at a path, in short.
-func named(e *tree.Entry) string {
+// inShort is what is at a path.
+func inShort(e *tree.Entry) string {
 	switch {
 	case e == nil:
 		return ""
