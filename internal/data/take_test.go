@@ -33,7 +33,7 @@ func TestTake(t *testing.T) {
 	p := newPlace(t)
 	long := strings.Repeat("abc", 1<<18)
 	from := p.put1(t, p.Dataset, map[string]string{"d/x": "1", "d/long": long, "e": "2"})
-	other := p.Dataset.store.Dataset(&ref.Memory{})
+	other := p.store.Dataset(&ref.Memory{})
 	p.put1(t, other, map[string]string{"old": "3"})
 	s, err := other.Begin(t.Context(), "main", SessionOptions{})
 	if err != nil {

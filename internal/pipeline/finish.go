@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/commit"
@@ -22,6 +23,9 @@ type Books struct {
 	// Results is the dataset of results, at its branch ResultsBranch.
 	Results       *data.Dataset
 	ResultsBranch string
+	// At is the time: on that day the run's results were used, for [Sweep]. Default:
+	// it is not noted, and what this run used is kept until it was used otherwise.
+	At time.Time
 }
 
 // Finish commits a stage's output and state, once every datum of the plan's work
@@ -45,8 +49,8 @@ func (p *Plan) Finish(ctx context.Context, pipeline string, books Books, failed 
 	if err != nil {
 		return commit.Commit{}, err
 	}
-	if err := p.supersede(ctx, books, failed); err != nil {
-		return commit.Commit{}, fmt.Errorf("noting new results of stage %s: %w", stage.Name, err)
+	if err := p.note(ctx, books, failed); err != nil {
+		return commit.Commit{}, fmt.Errorf("noting which results stage %s used: %w", stage.Name, err)
 	}
 	root, err := outputs.Build(ctx, a.OutputBase, a.Output)
 	if err != nil {
@@ -87,30 +91,49 @@ func (p *Plan) keep(ctx context.Context, s *data.Session, results commit.Commit)
 	return s.Take(ctx, ids...)
 }
 
-// supersede has what was asked for anew found in place of what was there, from now
-// on.
-func (p *Plan) supersede(ctx context.Context, books Books, failed map[string]bool) (err error) {
-	if r := p.request; !r.Recompute || r.Stage.Spec.Impure {
+// note notes among the results which of them were used, and has what was asked for
+// anew found in place of what was there, from now on.
+func (p *Plan) note(ctx context.Context, books Books, failed map[string]bool) (err error) {
+	var edits []tree.Edit
+	if !books.At.IsZero() {
+		edits = p.Used(books.At)
+	}
+	if r := p.request; r.Recompute && !r.Stage.Spec.Impure {
+		edits = append(edits, p.supersede(failed)...)
+	}
+	if len(edits) == 0 {
 		return nil
 	}
+	return edit(ctx, books, edits, "results of run "+p.request.Run)
+}
+
+// supersede are the edits that lead from keys to what was computed anew.
+func (p *Plan) supersede(failed map[string]bool) []tree.Edit {
+	var edits []tree.Edit
+	for _, tasks := range [][]Task{p.Work, p.Reused} {
+		for i := range tasks {
+			if t := &tasks[i]; !failed[t.Name] {
+				e := past{files: t.Key}.entry(ResultPath(Key(p.request.Recipe.ID, t.Files))+"/", againFile)
+				edits = append(edits, tree.Edit{Path: e.Path, Entry: e})
+			}
+		}
+	}
+	return edits
+}
+
+// edit commits edits of the dataset of results.
+func edit(ctx context.Context, books Books, edits []tree.Edit, why string) (err error) {
 	s, err := books.Results.Begin(ctx, books.ResultsBranch, data.SessionOptions{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
-	for _, tasks := range [][]Task{p.Work, p.Reused} {
-		for i := range tasks {
-			t := &tasks[i]
-			if failed[t.Name] {
-				continue
-			}
-			e := past{files: t.Key}.entry(ResultPath(Key(p.request.Recipe.ID, t.Files))+"/", againFile)
-			if err := s.Set(ctx, e.Path, e); err != nil {
-				return err
-			}
+	for _, e := range edits {
+		if err := s.Set(ctx, e.Path, e.Entry); err != nil {
+			return err
 		}
 	}
-	_, err = s.Commit(ctx, data.CommitOptions{Author: "muster", Message: "results of run " + p.request.Run, Orphan: true})
+	_, err = s.Commit(ctx, data.CommitOptions{Author: "muster", Message: why, Orphan: true})
 	return err
 }
 

@@ -20,13 +20,14 @@ const usedFolder = "used/"
 func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
 // UsedPath is the path of the empty file which says that a result was used on a
-// day. Whoever records a result writes it, too: a result without any is kept.
+// day. Whoever records a result may write it, too, so that what a run recorded that
+// never ended goes as well: a result without any is kept.
 func UsedPath(at time.Time, key digest.ID) string {
 	return usedFolder + day(at) + "/" + ResultPath(key)
 }
 
-// Used are the edits of the dataset of results which say that what the plan took
-// and let go of was used at a time. There are as many as the plan has changes.
+// Used are the edits of the dataset of results which say that what the plan computed,
+// took and let go of was used at a time. There are as many as the plan has changes.
 func (p *Plan) Used(at time.Time) []tree.Edit {
 	seen := map[digest.ID]bool{}
 	var edits []tree.Edit
@@ -38,8 +39,10 @@ func (p *Plan) Used(at time.Time) []tree.Edit {
 		path := UsedPath(at, key)
 		edits = append(edits, tree.Edit{Path: path, Entry: &tree.Entry{Path: path, Kind: tree.File}})
 	}
-	for i := range p.Reused {
-		use(p.Reused[i].Key)
+	for _, tasks := range [][]Task{p.Work, p.Reused} {
+		for i := range tasks {
+			use(tasks[i].Key)
+		}
 	}
 	for _, was := range p.Gone {
 		if !was.Failed {
@@ -47,6 +50,42 @@ func (p *Plan) Used(at time.Time) []tree.Edit {
 		}
 	}
 	return edits
+}
+
+// Sweep removes results that no stage's last state has and that were not used for as
+// long as results are kept, and says how many. Last states are where the branches
+// of the dataset of states are: that of a stage which is no more is to be removed.
+func Sweep(ctx context.Context, trees *tree.Tree, books Books, keep time.Duration) (int, error) {
+	heads, err := books.States.Heads(ctx)
+	if err != nil {
+		return 0, err
+	}
+	// Results are read before states: what a run takes meanwhile was used today.
+	results, err := books.Results.Resolve(ctx, books.ResultsBranch)
+	if err != nil {
+		return 0, ignoreMissing(err)
+	}
+	var states []*State
+	for _, head := range heads {
+		c, err := books.States.Resolve(ctx, head.Commit.String())
+		if err != nil {
+			return 0, err
+		}
+		if says := ProvenanceOf(&c); says != nil {
+			states = append(states, &State{Commit: c.ID, Recipe: says.Recipe, Datums: c.Tree})
+		}
+	}
+	edits, err := Prune(ctx, Results{Trees: trees, Root: results.Tree}, states, books.At, keep)
+	if err != nil || len(edits) == 0 {
+		return 0, err
+	}
+	removed := 0
+	for _, e := range edits {
+		if strings.HasSuffix(e.Path, "/"+RecordFile) {
+			removed++
+		}
+	}
+	return removed, edit(ctx, books, edits, "results that nobody used for long are removed")
 }
 
 // Prune finds which results may be removed at a time: edits of the dataset of

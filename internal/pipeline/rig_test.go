@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/data"
@@ -163,8 +164,10 @@ type runner struct {
 	// recompute asks for everything anew.
 	recompute bool
 	// blind says that compute needs no files.
-	blind    bool
-	runs     int
+	blind bool
+	runs  int
+	// at is the time, if it matters.
+	at       time.Time
 	computed []string
 }
 
@@ -185,7 +188,7 @@ func listing(d *Datum, given map[string]string) map[string]string {
 }
 
 func (r *runner) books() Books {
-	return Books{Output: r.dataset(r.stage.Dataset), States: r.dataset("states"), Results: r.dataset("results"), ResultsBranch: "main"}
+	return Books{Output: r.dataset(r.stage.Dataset), States: r.dataset("states"), Results: r.dataset("results"), ResultsBranch: "main", At: r.at}
 }
 
 func (r *runner) inputs(t testing.TB) []commit.Commit {
