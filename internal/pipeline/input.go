@@ -48,6 +48,24 @@ func (n *node) names() []string {
 	return slices.Compact(all)
 }
 
+// twins says that two datums may be given the same, and so have one result: of a
+// union whose parts have a name in common.
+func (n *node) twins() bool {
+	seen := map[string]bool{}
+	for _, part := range n.parts {
+		if part.twins() {
+			return true
+		}
+		for _, name := range part.names() {
+			if n.how == union && seen[name] {
+				return true
+			}
+			seen[name] = true
+		}
+	}
+	return false
+}
+
 // inputs reads the input of one stage.
 type inputs struct {
 	*parser

@@ -69,10 +69,11 @@ func (p *Plan) Assemble(ctx context.Context, results Results, failed map[string]
 	return a.Assembly, nil
 }
 
-// origin is a file of the output and the datum that made it.
+// origin is a file of the output, and the datum and result that it is from.
 type origin struct {
 	entry tree.Entry
 	datum string
+	key   digest.ID
 }
 
 type assembler struct {
@@ -148,18 +149,19 @@ func (a *assembler) task(ctx context.Context, t *Task) error {
 
 // take takes the files of a result.
 func (a *assembler) take(ctx context.Context, name string, key digest.ID) error {
-	there, err := a.results.made(ctx, key, func(e *tree.Entry) error { return a.add(name, *e) })
+	there, err := a.results.made(ctx, key, func(e *tree.Entry) error { return a.add(name, key, *e) })
 	if err == nil && !there {
 		err = &MissingResultError{Datum: name, Key: key}
 	}
 	return err
 }
 
-func (a *assembler) add(name string, e tree.Entry) error {
-	if other, ok := a.made[e.Path]; ok {
+// add adds a file of a result. Two datums of one result make no conflict.
+func (a *assembler) add(name string, key digest.ID, e tree.Entry) error {
+	if other, ok := a.made[e.Path]; ok && other.key != key {
 		return conflict(e.Path, other.datum, name)
 	}
-	a.made[e.Path] = origin{entry: e, datum: name}
+	a.made[e.Path] = origin{entry: e, datum: name, key: key}
 	return nil
 }
 
@@ -179,7 +181,7 @@ func (a *assembler) collect(ctx context.Context, t *Task) error {
 		if len(moved.Path) > tree.MaxPath {
 			return nil // the log and the datum's name say which it was
 		}
-		return a.add(t.Name, moved)
+		return a.add(t.Name, t.Key, moved)
 	}
 	log, err := a.results.Trees.Get(ctx, a.results.Root, FailedPath(t.Key)+"/"+LogFile)
 	if err == nil {
@@ -258,7 +260,7 @@ func (a *assembler) base(ctx context.Context) error {
 	if p.base == nil {
 		return nil
 	}
-	if p.base.Output.ID.IsZero() {
+	if p.base.Output.ID.IsZero() || p.request.Stage.input.twins() {
 		return a.others(ctx)
 	}
 	for _, was := range p.Gone {

@@ -206,3 +206,39 @@ func TestErrorsName(t *testing.T) {
 		}
 	}
 }
+
+// TestTwins: two datums that are given the same have one result, and what it made
+// stays as long as one of them is there.
+func TestTwins(t *testing.T) {
+	w := newWorld(t)
+	in := func(dataset string) v1alpha1.InputPart {
+		s := source(dataset, "/*")
+		s.Name = "in"
+		return v1alpha1.InputPart{InputSource: s}
+	}
+	r := w.runner(t, input(v1alpha1.Input{Union: []v1alpha1.InputPart{in("aaa"), in("bbb")}}))
+	r.compute = func(_ *Datum, given map[string]string) map[string]string { return given }
+	for _, c := range []struct {
+		name     string
+		aaa, bbb map[string]string
+		computed int
+		made     map[string]string
+	}{
+		{"both", map[string]string{"x": "1", "y": "2"}, map[string]string{"x": "1", "z": "3"}, 4, map[string]string{"in/x": "1", "in/y": "2", "in/z": "3"}},
+		{"one goes", map[string]string{"y": "2"}, map[string]string{"x": "1", "z": "3"}, 0, map[string]string{"in/x": "1", "in/y": "2", "in/z": "3"}},
+		{"it comes again", map[string]string{"x": "1", "y": "2"}, map[string]string{"x": "1", "z": "3"}, 0, map[string]string{"in/x": "1", "in/y": "2", "in/z": "3"}},
+		{"both go", map[string]string{"y": "2"}, map[string]string{"z": "4"}, 1, map[string]string{"in/y": "2", "in/z": "4"}},
+	} {
+		w.put(t, "aaa", c.aaa)
+		w.put(t, "bbb", c.bbb)
+		_, out := r.run(t)
+		if d := cmp.Diff(c.made, w.contents(t, out)); d != "" || len(r.computed) != c.computed {
+			t.Errorf("%s: computed %v\n%s", c.name, r.computed, d)
+		}
+	}
+	w.put(t, "aaa", map[string]string{"z": "5"})
+	var conflict *ConflictError
+	if err := r.fails(t, r.plan(t)); !errors.As(err, &conflict) || conflict.Path != "in/z" {
+		t.Error(err)
+	}
+}
