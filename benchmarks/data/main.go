@@ -38,6 +38,8 @@ type measured struct {
 	Stored int64
 	Reads  int
 	Files  int64
+	// Work is how many datums a plan would compute.
+	Work int64
 }
 
 func main() {
@@ -46,7 +48,7 @@ func main() {
 	flag.StringVar(&s.dir, "dir", "", "where to write, on the disk that is to be measured (default: a temporary folder)")
 	flag.Float64Var(&s.scale, "scale", 1, "part of the full size: 8 GB, 200,000 files, 1,000,000 files, 8,192 objects")
 	flag.IntVar(&s.runs, "runs", 3, "how often; the median counts")
-	flag.StringVar(&s.only, "only", "", "rows whose name begins so: file, small, diff, read, gateway")
+	flag.StringVar(&s.only, "only", "", "rows whose name begins so: file, small, diff, read, gateway, plan")
 	flag.StringVar(&s.s3, "s3", "", "address of an S3 service of yours, such as http://127.0.0.1:9000, for the row read: it makes a bucket there, and removes it; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY say who asks, and rclone has to be in the PATH (default: the row is left out)")
 	flag.DurationVar(&s.delay, "delay", 20*time.Millisecond, "what is added to each answer of that service")
 	flag.BoolVar(&s.cold, "cold", false, "drop what is read from the page cache first, file by file")
@@ -87,7 +89,7 @@ func parent(ctx context.Context, s settings) (err error) {
 	for _, rows := range []struct {
 		name string
 		run  func(context.Context) error
-	}{{"file", b.file}, {"small", b.small}, {"diff", b.diff}, {"read", b.read}, {"gateway", b.gateway}} {
+	}{{"file", b.file}, {"small", b.small}, {"diff", b.diff}, {"read", b.read}, {"gateway", b.gateway}, {"plan", b.plans}} {
 		if !strings.HasPrefix(rows.name, s.only) {
 			continue
 		}

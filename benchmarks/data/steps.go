@@ -36,7 +36,7 @@ func child(ctx context.Context, name string, args []string) error {
 	}
 	// Counting lets one write happen at a time: only what counts reads does it.
 	var b backend.Backend = folder
-	if name == "diff" {
+	if name == "diff" || name == "plan" {
 		b = counted
 	}
 	store, err := data.Open(ctx, data.Options{Backend: b, Cache: filepath.Join(args[0], "cache")})
@@ -54,6 +54,12 @@ func child(ctx context.Context, name string, args []string) error {
 		err = makeCommits(ctx, d, args[1])
 	case "diff":
 		m, err = difference(ctx, d)
+	case "run":
+		m, err = newPipeline(store, d, args).run(ctx)
+	case "plan":
+		m, err = newPipeline(store, d, args).plan(ctx)
+	case "touch":
+		_, err = d.Put(ctx, "main", data.Stream(args[1], strings.NewReader(args[2])), data.PutOptions{})
 	default:
 		err = fmt.Errorf("there is no step %q", name)
 	}

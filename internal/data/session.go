@@ -3,6 +3,7 @@ package data
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -225,10 +226,18 @@ type CommitOptions struct {
 	AllowEmpty bool
 	// Parents are commits that this one continues, too, after the branch's.
 	Parents []digest.ID
+<<<<<<< HEAD
 	// Check is asked whenever the change is about to be put on top of a commit of the
 	// branch, nil where the branch is not there; nobody else can come between. An
 	// error is the commit's. Default: nothing is asked.
 	Check func(ctx context.Context, on *View) error
+=======
+	// Orphan makes a commit without any before it: what the branch was at is kept
+	// by nothing then, and is for the next collection.
+	Orphan bool
+	// Provenance says what it was made of; see [commit.Commit].
+	Provenance json.RawMessage
+>>>>>>> planning
 }
 
 // PutResult is what came of a change.
@@ -288,8 +297,8 @@ func (s *Session) publish(ctx context.Context, o CommitOptions) (PutResult, erro
 	if err := s.writer.flush(); err != nil {
 		return PutResult{}, err
 	}
-	c := commit.Commit{Tree: s.root, Author: o.Author, Message: o.Message, Time: s.store.clock()}
-	if !before.IsZero() {
+	c := commit.Commit{Tree: s.root, Author: o.Author, Message: o.Message, Time: s.store.clock(), Provenance: o.Provenance}
+	if !before.IsZero() && !o.Orphan {
 		c.Parents = append(c.Parents, before)
 	}
 	c.Parents = append(c.Parents, o.Parents...)

@@ -7,8 +7,10 @@
 package commit
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -33,7 +35,15 @@ type Commit struct {
 	Message string
 	// Time is when it was made, by the clock of who made it.
 	Time time.Time
+	// Provenance is a JSON object that says what the commit was made of, for those
+	// who make commits out of others. It is part of what the commit says; nothing
+	// that it names is kept by it. At most [MaxProvenance] bytes; default: none.
+	Provenance json.RawMessage
 }
+
+// MaxProvenance is how long a commit's provenance may be: a commit is read as a
+// whole.
+const MaxProvenance = 64 << 10
 
 // what is what a commit says, as it is written.
 type what struct {
@@ -44,13 +54,19 @@ type what struct {
 	Author  string      `json:"author,omitempty"`
 	Message string      `json:"message,omitempty"`
 	Time    time.Time   `json:"time"`
+	// Provenance is compact, with its keys in order.
+	Provenance json.RawMessage `json:"provenance,omitempty"`
 }
 
 // Encode is the commit's object, and its name.
 func Encode(c *Commit) (digest.ID, []byte, error) {
+	provenance, err := canonical(c.Provenance)
+	if err != nil {
+		return digest.ID{}, nil, fmt.Errorf("writing a commit: %w", err)
+	}
 	said, err := json.Marshal(what{
 		Tree: c.Tree.ID, Files: c.Tree.Files, Bytes: c.Tree.Bytes, Parents: c.Parents,
-		Author: c.Author, Message: c.Message, Time: c.Time.UTC(),
+		Author: c.Author, Message: c.Message, Time: c.Time.UTC(), Provenance: provenance,
 	})
 	if err != nil {
 		return digest.ID{}, nil, fmt.Errorf("writing a commit: %w", err)
@@ -61,6 +77,27 @@ func Encode(c *Commit) (digest.ID, []byte, error) {
 	}
 	id, blob := pack.Join(said, where.Bytes())
 	return id, blob, nil
+}
+
+// canonical is JSON in the one form that it is written in.
+func canonical(provenance json.RawMessage) (json.RawMessage, error) {
+	if len(provenance) == 0 {
+		return nil, nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(provenance))
+	decoder.UseNumber()
+	fields := map[string]any{}
+	if err := decoder.Decode(&fields); err != nil {
+		return nil, fmt.Errorf("its provenance is no JSON object: %w", err)
+	}
+	if decoder.More() {
+		return nil, errors.New("its provenance is more than one JSON object")
+	}
+	text, err := json.Marshal(fields)
+	if err == nil && len(text) > MaxProvenance {
+		err = fmt.Errorf("its provenance has %d bytes: at most %d are possible", len(text), MaxProvenance)
+	}
+	return text, err
 }
 
 // Decode reads what Encode wrote.
@@ -75,7 +112,7 @@ func Decode(id digest.ID, blob []byte) (Commit, error) {
 	}
 	c := Commit{
 		ID: id, Tree: tree.Root{ID: w.Tree, Files: w.Files, Bytes: w.Bytes}, Parents: w.Parents,
-		Author: w.Author, Message: w.Message, Time: w.Time,
+		Author: w.Author, Message: w.Message, Time: w.Time, Provenance: w.Provenance,
 	}
 	places := pack.ReadPlaces(where)
 	if !w.Tree.IsZero() {

@@ -1,8 +1,10 @@
 package commit
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,5 +68,44 @@ func TestDamagedCommits(t *testing.T) {
 	}
 	if _, err := Read(t.Context(), &backend.Memory{}, id); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+// TestProvenance: what a commit was made of is part of what it says, in one form;
+// without it a commit is called what it always was.
+func TestProvenance(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	names := map[digest.ID]string{}
+	for _, c := range []struct{ name, given, written string }{
+		{"none", "", ""},
+		{"some", `{"a":1,"b":[2.50,"x"]}`, `{"a":1,"b":[2.50,"x"]}`},
+		{"the same in another order", `{ "b": [2.50, "x"], "a": 1 }`, `{"a":1,"b":[2.50,"x"]}`},
+		{"a large number", `{"a":123456789012345678901}`, `{"a":123456789012345678901}`},
+	} {
+		id, blob, err := Encode(&Commit{Author: "me", Time: at, Provenance: json.RawMessage(c.given)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Decode(id, blob)
+		if err != nil || string(got.Provenance) != c.written {
+			t.Errorf("%s: %s %v", c.name, got.Provenance, err)
+		}
+		if as, ok := names[id]; ok && as != c.written {
+			t.Errorf("%s is called as %q", c.name, as)
+		}
+		names[id] = c.written
+	}
+	if len(names) != 3 {
+		t.Errorf("%d names", len(names))
+	}
+	if id, _, err := Encode(&Commit{Author: "me", Time: at}); err != nil || id != digest.Of([]byte(`{"tree":"`+strings.Repeat("0", 64)+`","files":0,"bytes":0,"author":"me","time":"2026-01-02T03:04:05Z"}`)) {
+		t.Errorf("without provenance it is %s, %v", id, err)
+	}
+	for name, given := range map[string]string{
+		"no object": `[1]`, "no JSON": `{`, "two": `{} {}`, "too long": `{"a":"` + strings.Repeat("x", MaxProvenance) + `"}`,
+	} {
+		if _, _, err := Encode(&Commit{Provenance: json.RawMessage(given)}); err == nil {
+			t.Errorf("%s: it was written", name)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package tree
 import (
 	"context"
 	"iter"
+	"strings"
 )
 
 // Change is one path at which two trees differ. From is nil where it is new, To
@@ -35,6 +36,9 @@ func (t *Tree) Diff(ctx context.Context, from, to Root) iter.Seq2[Change, error]
 
 func (t *Tree) diff(ctx context.Context, a, b *cursor, yield func(Change, error) bool) {
 	for a.valid() || b.valid() {
+		if a.past() && b.past() {
+			return
+		}
 		if a.valid() && b.valid() && a.sameRef(b) {
 			a.next()
 			b.next()
@@ -89,6 +93,9 @@ func compare(a, b *cursor) (Change, bool) {
 // cursor is at an item of a tree: an entry or, above, a ref to a whole node.
 type cursor struct {
 	path []position
+	// prefix, if given, is what the paths begin with that are of interest; behind
+	// is the last key of what was left behind.
+	prefix, behind string
 }
 
 type position struct {
@@ -128,6 +135,9 @@ func (c *cursor) sameRef(o *cursor) bool {
 func (c *cursor) next() {
 	for c.valid() {
 		p := c.at()
+		if c.prefix != "" {
+			c.behind = p.node.Key(p.i)
+		}
 		if p.i++; p.i < p.node.Len() {
 			return
 		}
@@ -144,6 +154,31 @@ func (c *cursor) down(ctx context.Context, t *Tree) error {
 	if err != nil {
 		return err
 	}
-	c.path = append(c.path, position{node: n})
+	p := position{node: n}
+	if c.prefix != "" {
+		p.i = n.search(c.prefix) // there is one: the ref's last key is not before it
+	}
+	c.path = append(c.path, p)
 	return nil
+}
+
+// seek takes a cursor that is at a tree's first item to the first that may have
+// paths with a prefix.
+func (c *cursor) seek(prefix string) {
+	if !c.valid() {
+		return
+	}
+	c.prefix = prefix
+	p := c.at()
+	if p.i = p.node.search(prefix); p.i == p.node.Len() {
+		c.path = nil
+	}
+}
+
+// past says that nothing with the prefix can follow.
+func (c *cursor) past() bool {
+	if !c.valid() {
+		return true
+	}
+	return c.prefix != "" && c.behind > c.prefix && !strings.HasPrefix(c.behind, c.prefix)
 }

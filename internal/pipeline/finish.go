@@ -1,0 +1,177 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/commit"
+	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/tree"
+)
+
+// Books are the datasets that a run of a stage writes to. All are of one store.
+type Books struct {
+	// Output is the stage's.
+	Output *data.Dataset
+	// States has a branch for each stage; see [StateBranch].
+	States *data.Dataset
+	// Results is the dataset of results, at its branch ResultsBranch.
+	Results       *data.Dataset
+	ResultsBranch string
+	// At is the time: on that day the run's results were used, for [Sweep]. Default:
+	// it is not noted, and what this run used is kept until it was used otherwise.
+	At time.Time
+}
+
+// Finish commits a stage's output and state, once every datum of the plan's work
+// has a result or is named as failed: the state first, since the output's commit
+// names it. A kill in between leaves a state that nothing names.
+func (p *Plan) Finish(ctx context.Context, pipeline string, books Books, failed map[string]bool, o data.CommitOptions) (out commit.Commit, err error) {
+	results, err := books.Results.Resolve(ctx, books.ResultsBranch)
+	if ignoreMissing(err) != nil {
+		return commit.Commit{}, err
+	}
+	stage := p.request.Stage
+	outputs, err := books.Output.Begin(ctx, stage.Branch, data.SessionOptions{})
+	if err != nil {
+		return commit.Commit{}, err
+	}
+	defer func() { err = errors.Join(err, outputs.Close(context.WithoutCancel(ctx))) }()
+	if err := p.keep(ctx, outputs, results); err != nil {
+		return commit.Commit{}, err
+	}
+	a, err := p.Assemble(ctx, Results{Trees: p.request.Trees, Root: results.Tree}, failed)
+	if err != nil {
+		return commit.Commit{}, err
+	}
+	if err := p.note(ctx, books, failed); err != nil {
+		return commit.Commit{}, fmt.Errorf("noting which results stage %s used: %w", stage.Name, err)
+	}
+	root, err := outputs.Build(ctx, a.OutputBase, a.Output)
+	if err != nil {
+		return commit.Commit{}, err
+	}
+	says := p.provenance(pipeline, a)
+	state, err := p.state(ctx, books.States, pipeline, a, says)
+	if err != nil {
+		return commit.Commit{}, fmt.Errorf("committing the state of stage %s: %w", stage.Name, err)
+	}
+	says.State = state.ID
+	if err := outputs.Become(root); err != nil {
+		return commit.Commit{}, err
+	}
+	if o.Provenance, err = json.Marshal(says); err != nil {
+		return commit.Commit{}, err
+	}
+	o.AllowEmpty = true
+	result, err := outputs.Commit(ctx, o)
+	if err != nil {
+		return commit.Commit{}, fmt.Errorf("committing the output of stage %s: %w", stage.Name, err)
+	}
+	return result.Commit, nil
+}
+
+// keep has the session keep everything whose files may become part of its tree.
+func (p *Plan) keep(ctx context.Context, s *data.Session, results commit.Commit) error {
+	commits := append([]commit.Commit{results}, p.request.Inputs...)
+	if p.base != nil {
+		commits = append(commits, p.base.Output)
+	}
+	var ids []digest.ID
+	for i := range commits {
+		if id := commits[i].ID; !id.IsZero() && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return s.Take(ctx, ids...)
+}
+
+// note notes among the results which of them were used, and has what was asked for
+// anew found in place of what was there, from now on.
+func (p *Plan) note(ctx context.Context, books Books, failed map[string]bool) (err error) {
+	var edits []tree.Edit
+	if !books.At.IsZero() {
+		edits = p.Used(books.At)
+	}
+	if r := p.request; r.Recompute && !r.Stage.Spec.Impure {
+		edits = append(edits, p.supersede(failed)...)
+	}
+	if len(edits) == 0 {
+		return nil
+	}
+	return edit(ctx, books, edits, "results of run "+p.request.Run)
+}
+
+// supersede are the edits that lead from keys to what was computed anew.
+func (p *Plan) supersede(failed map[string]bool) []tree.Edit {
+	var edits []tree.Edit
+	for _, tasks := range [][]Task{p.Work, p.Reused} {
+		for i := range tasks {
+			if t := &tasks[i]; !failed[t.Name] {
+				e := past{files: t.Key}.entry(ResultPath(Key(p.request.Recipe.ID, t.Files))+"/", againFile)
+				edits = append(edits, tree.Edit{Path: e.Path, Entry: e})
+			}
+		}
+	}
+	return edits
+}
+
+// edit commits edits of the dataset of results.
+func edit(ctx context.Context, books Books, edits []tree.Edit, why string) (err error) {
+	s, err := books.Results.Begin(ctx, books.ResultsBranch, data.SessionOptions{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
+	for _, e := range edits {
+		if err := s.Set(ctx, e.Path, e.Entry); err != nil {
+			return err
+		}
+	}
+	_, err = s.Commit(ctx, data.CommitOptions{Author: "muster", Message: why, Orphan: true})
+	return err
+}
+
+func (p *Plan) provenance(pipeline string, a *Assembly) Provenance {
+	r := p.request
+	says := Provenance{
+		Pipeline: pipeline, Stage: r.Stage.Name, Run: r.Run, Recipe: r.Recipe.ID, Shape: r.Stage.Shape(),
+		Impure: r.Stage.Spec.Impure, Input: r.Stage.plain(), Datums: a.Total, Failed: a.Failed,
+	}
+	for i, s := range r.Stage.Sources {
+		says.Inputs = append(says.Inputs, Used{Input: s.Name, Dataset: s.Dataset, Branch: s.Branch, Commit: r.Inputs[i].ID})
+	}
+	return says
+}
+
+// state commits what the next run is planned from.
+func (p *Plan) state(ctx context.Context, states *data.Dataset, pipeline string, a *Assembly, says Provenance) (_ commit.Commit, err error) {
+	s, err := states.Begin(ctx, StateBranch(pipeline, p.request.Stage.Name), data.SessionOptions{})
+	if err != nil {
+		return commit.Commit{}, err
+	}
+	defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
+	if p.base != nil {
+		if err := s.Take(ctx, p.base.Commit); err != nil {
+			return commit.Commit{}, err
+		}
+	}
+	var root tree.Root
+	if root, err = s.Build(ctx, a.DatumsBase, a.Datums); err != nil {
+		return commit.Commit{}, err
+	}
+	if err := s.Become(root); err != nil {
+		return commit.Commit{}, err
+	}
+	o := data.CommitOptions{Author: "muster", Message: "state of stage " + p.request.Stage.Name, AllowEmpty: true}
+	if o.Provenance, err = json.Marshal(says); err != nil {
+		return commit.Commit{}, err
+	}
+	result, err := s.Commit(ctx, o)
+	return result.Commit, err
+}
