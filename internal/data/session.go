@@ -39,8 +39,8 @@ type Session struct {
 	shared bool
 	pins   []*Lease
 	writer *writer
-	trees   *tree.Tree
-	cancel  context.CancelFunc
+	trees  *tree.Tree
+	cancel context.CancelFunc
 
 	base  commit.Commit // zero: the branch is not there yet
 	root  tree.Root
@@ -226,18 +226,15 @@ type CommitOptions struct {
 	AllowEmpty bool
 	// Parents are commits that this one continues, too, after the branch's.
 	Parents []digest.ID
-<<<<<<< HEAD
 	// Check is asked whenever the change is about to be put on top of a commit of the
 	// branch, nil where the branch is not there; nobody else can come between. An
 	// error is the commit's. Default: nothing is asked.
 	Check func(ctx context.Context, on *View) error
-=======
 	// Orphan makes a commit without any before it: what the branch was at is kept
 	// by nothing then, and is for the next collection.
 	Orphan bool
 	// Provenance says what it was made of; see [commit.Commit].
 	Provenance json.RawMessage
->>>>>>> planning
 }
 
 // PutResult is what came of a change.
