@@ -44,51 +44,47 @@ func (t *Tree) Apply(ctx context.Context, save Saver, root Root, edits []Edit) (
 		}
 		return c.grow(ctx, 1, refs)
 	}
-	for level := 0; level <= top.Level; level++ {
-		if items, err = c.level(ctx, level, items); err != nil {
+	for level := 0; len(items) > 0; level++ {
+		old, made, err := c.level(ctx, level, items)
+		if err != nil {
 			return Root{}, err
 		}
-		if len(items) == 0 {
-			return root, nil
+		items = differences(old, made)
+		if level == top.Level && len(items) > 0 {
+			// Nothing is above that would have the nodes that stay: all of them count.
+			return c.grow(ctx, level+1, made)
 		}
 	}
-	var refs []Ref // of the level of the old root
-	for i := range items {
-		if !items[i].removes() {
-			refs = append(refs, *items[i].ref)
-		}
-	}
-	return c.grow(ctx, top.Level+1, refs)
+	return root, nil
 }
 
-// level applies items to the nodes of one level, and is what that means for the
-// level above: for the root's own, the refs that there are now, and removals.
-func (c *change) level(ctx context.Context, level int, items []item) ([]item, error) {
-	var old []Ref
+// level applies items to the nodes of one level: those that were touched, and what
+// they are now.
+func (c *change) level(ctx context.Context, level int, items []item) (old, made []Ref, err error) {
 	b := newBuilder(c.save, c.cache, level)
 	for len(items) > 0 {
 		n, ref, last, err := c.find(ctx, level, items[0].key, (*Node).search)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for {
 			old = append(old, ref)
 			if items, err = merge(ctx, b, n, items, last); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			// Where a new node ends with an old one, what follows stays as it is.
 			if b.empty() || last {
 				break
 			}
 			if n, ref, last, err = c.find(ctx, level, ref.Last, (*Node).after); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 		if err := b.finish(ctx); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return differences(old, b.made), nil
+	return old, b.made, nil
 }
 
 // find is a node of a level: the one that a key belongs to. last says that there
@@ -139,7 +135,8 @@ func (n *Node) item(i int) *item {
 	return &item{key: n.Entries[i].Path, entry: &n.Entries[i]}
 }
 
-// differences is what turns old refs into new ones. Both are in order.
+// differences is what turns old refs into new ones, in the level above. Both are in
+// order.
 func differences(old, made []Ref) []item {
 	var items []item
 	for len(old) > 0 || len(made) > 0 {

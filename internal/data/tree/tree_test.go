@@ -134,6 +134,41 @@ func TestShapeDependsOnContentAlone(t *testing.T) {
 	}
 }
 
+// TestOneAfterTheOther: a tree that grows at its end, path by path, as data does
+// that is named after the time, is at each length the tree that is built at once;
+// also where its topmost node has just been filled.
+func TestOneAfterTheOther(t *testing.T) {
+	for name, path := range map[string]string{"short paths": "%06d", "nodes full of bytes": strings.Repeat("long/", 600) + "%06d"} {
+		t.Run(name, func(t *testing.T) {
+			h := newHeap()
+			tr := New(h, nil)
+			model, root := map[string]string{}, Root{}
+			for i := range 1200 {
+				at := fmt.Sprintf(path, i)
+				model[at] = "x"
+				root = apply(t, h, tr, root, map[string]string{at: "x"})
+				if root.Files != int64(len(model)) {
+					t.Fatalf("after %d paths there are %d", len(model), root.Files)
+				}
+				if i%50 == 0 {
+					if at := apply(t, h, tr, Root{}, model); at.ID != root.ID {
+						t.Fatalf("%d paths are another tree than at once", len(model))
+					}
+				}
+			}
+			if got := contents(t, tr, root); len(got) != len(model) {
+				t.Errorf("%d of %d paths", len(got), len(model))
+			}
+			for i := range 1200 {
+				root = apply(t, h, tr, root, map[string]string{fmt.Sprintf(path, 1199-i): "-"})
+				if root.Files != int64(1199-i) {
+					t.Fatalf("%d paths instead of %d", root.Files, 1199-i)
+				}
+			}
+		})
+	}
+}
+
 func thousands(n int) map[string]string {
 	m := map[string]string{}
 	for i := range n {
