@@ -121,7 +121,8 @@ type scratch struct{ stored, raw []byte }
 
 func (s *scratch) take(n int) []byte {
 	if cap(s.stored) < n {
-		s.stored = make([]byte, max(n, spanBytes))
+		// It grows as it is needed: many checkouts are of one small file.
+		s.stored = make([]byte, max(n, min(2*cap(s.stored), spanBytes), 64<<10))
 	}
 	return s.stored[:n]
 }

@@ -300,6 +300,23 @@ func (s server) lostAnswer(t *testing.T) {
 }
 
 // roots are those of all namespaces, and unknown where one cannot be read.
+// reads makes a job whose status says that it reads a commit.
+func (s server) reads(t *testing.T, name string, phase v1alpha1.JobPhase) {
+	t.Helper()
+	job := &v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere", Name: name}, Spec: v1alpha1.TrainingJobSpec{
+		Roles: []v1alpha1.Role{{Name: "worker", Command: []string{"true"}}},
+		Data:  []v1alpha1.JobData{{Dataset: "far", Version: "main~1", Path: "/train", Mount: "/data"}},
+	}}
+	if err := s.Create(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	job.Status.Phase = phase
+	job.Status.Data = []v1alpha1.JobDataStatus{{Mount: "/data", Dataset: "far", Version: "main~1", Path: "/train", Commit: v1alpha1.DatasetCommit(id(name).String())}}
+	if err := s.Status().Update(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (s server) roots(t *testing.T) {
 	ctx := t.Context()
 	if err := s.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}}); err != nil {
@@ -315,6 +332,8 @@ func (s server) roots(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	s.reads(t, "waits", v1alpha1.JobWaiting)
+	s.reads(t, "failed", v1alpha1.JobFailed)
 	all := dataset.Everything{Client: s}
 	roots, err := all.List(ctx)
 	if err != nil {
@@ -322,6 +341,7 @@ func (s server) roots(t *testing.T) {
 	}
 	for name, want := range map[ref.Name]digest.ID{
 		branch("elsewhere/far/main"): id("far"), tag("elsewhere/far/v1"): id("tagged"), branch(namespace + "/lost-answer/main"): id(1),
+		tag("elsewhere/job waits/0"): id("waits"), tag("elsewhere/job failed/0"): {},
 	} {
 		if roots[name] != want {
 			t.Errorf("%s is missing among %v", name, roots)

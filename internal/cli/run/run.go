@@ -10,6 +10,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/data/opening"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/terminal"
@@ -86,6 +87,7 @@ left to do exits with 0 at once.`,
 	for _, flag := range []string{"within", "near", "apart", "spread"} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(levelNames(), cobra.ShellCompDirectiveNoFileComp))
 	}
+	_ = cmd.RegisterFlagCompletionFunc("data", opening.Complete(f))
 	_ = cmd.RegisterFlagCompletionFunc("framework", cobra.FixedCompletions([]string{"TensorFlow", "PyTorch", "None"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -43,6 +43,7 @@ type Cache struct {
 
 	mu      sync.Mutex
 	entries map[string]*entry
+	total   int64    // of the bytes of all entries
 	rubbish []string // folders that are to be removed
 }
 
@@ -98,6 +99,7 @@ func (c *Cache) load() error {
 		e.key = f.Name()
 		e.whole = e.whole && e.boot == c.boot
 		c.entries[e.key] = e
+		c.total += e.bytes
 	}
 	return nil
 }
@@ -324,6 +326,7 @@ func (c *Cache) condemn(e *entry) error {
 		return fmt.Errorf("removing data that nobody uses: %w", err)
 	}
 	delete(c.entries, e.key)
+	c.total -= e.bytes
 	c.rubbish = append(c.rubbish, gone)
 	return nil
 }

@@ -118,28 +118,3 @@ func (e *entry) intact(ctx context.Context, folder string) (bool, error) {
 	}
 	return files == e.files && !newest.After(e.newest), err
 }
-
-// survey counts the files below a folder, and finds when the last of them, or of the
-// folders, was written.
-func survey(ctx context.Context, dir string) (files int64, newest time.Time, err error) {
-	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		if at := info.ModTime(); at.After(newest) {
-			newest = at
-		}
-		if !d.IsDir() {
-			files++
-		}
-		return nil
-	})
-	return files, newest, err
-}

@@ -16,6 +16,8 @@ const (
 	// mostChanged is which part of the files may differ, as 1/n, for an entry to lend
 	// the others.
 	mostChanged = 2
+	// fewFiles are fetched before it is found out who has them.
+	fewFiles = 32
 )
 
 // lender is an entry of a commit before, of which another has most files. Without one
@@ -31,6 +33,9 @@ type lender struct {
 // fails, files are fetched.
 func (c *Cache) lender(ctx context.Context, e *entry, v *data.View, name string, part data.Part) *lender {
 	none := &lender{release: func() {}}
+	if part.Files < fewFiles {
+		return none
+	}
 	known := c.known(e, name)
 	if len(known) == 0 {
 		return none

@@ -76,19 +76,25 @@ func (s *shop) open(o Options) {
 	must(s.T, err)
 }
 
-// put makes a branch hold some files, and is what it holds.
-func (s *shop) put(branch string, files map[string]string) *data.View {
-	s.Helper()
-	src := s.TempDir()
+// write writes files below a folder.
+func write(t testing.TB, dir string, files map[string]string) {
+	t.Helper()
 	for name, content := range files {
-		path := filepath.Join(src, name)
-		must(s.T, os.MkdirAll(filepath.Dir(path), 0o755))
+		path := filepath.Join(dir, name)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		mode := fs.FileMode(0o644)
 		if strings.HasSuffix(name, ".sh") {
 			mode = 0o755
 		}
-		must(s.T, os.WriteFile(path, []byte(content), mode))
+		must(t, os.WriteFile(path, []byte(content), mode))
 	}
+}
+
+// put makes a branch hold some files, and is what it holds.
+func (s *shop) put(branch string, files map[string]string) *data.View {
+	s.Helper()
+	src := s.TempDir()
+	write(s.T, src, files)
 	_, err := s.set.Put(s.Context(), branch, data.Folder(src), data.PutOptions{})
 	must(s.T, err)
 	v, err := s.set.At(s.Context(), branch)

@@ -91,28 +91,23 @@ func (c *Cache) reserve(e *entry, part data.Part, left int64) bool {
 	if c.over(e, part, left) > 0 {
 		return false
 	}
-	e.take(part)
+	c.take(e, part)
 	return true
 }
 
 // take counts what an entry is going to have. The lock is held.
-func (e *entry) take(part data.Part) {
+func (c *Cache) take(e *entry, part data.Part) {
+	c.total += part.Bytes - e.bytes
 	e.whole, e.begun, e.files, e.bytes = false, true, part.Files, part.Bytes
 }
 
 // over is by how much there is too much with an entry. The lock is held.
 func (c *Cache) over(e *entry, part data.Part, left int64) int64 {
-	sum := part.Bytes
-	for _, other := range c.entries {
-		if other != e {
-			sum += other.bytes
-		}
-	}
 	more := part.Bytes
 	if e.begun {
 		more = 0 // most of it may be there already
 	}
-	return max(sum-c.limit, more-left)
+	return max(c.total-e.bytes+part.Bytes-c.limit, more-left)
 }
 
 // clear makes room, or says why there is none.
@@ -147,6 +142,6 @@ func (c *Cache) clear(e *entry, part data.Part, left int64, used map[string]bool
 		}
 		over -= other.bytes
 	}
-	e.take(part)
+	c.take(e, part)
 	return nil
 }
