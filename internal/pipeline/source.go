@@ -184,7 +184,7 @@ func difference(ctx context.Context, old, now *reader, s *Source) ([]touched, er
 		if err != nil {
 			return nil, err
 		}
-		if was == nil && is == nil || was != nil && is != nil && was.Kind == is.Kind && was.ID == is.ID {
+		if was == nil && is == nil || was != nil && is != nil && was.ID == is.ID {
 			continue
 		}
 		t := touched{path: path, is: is, was: was != nil}
