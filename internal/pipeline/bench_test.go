@@ -68,3 +68,26 @@ func BenchmarkPlan(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFolder: one datum that is a folder of many files, of which one changed:
+// they are all read.
+func BenchmarkFolder(b *testing.B) {
+	const count = 100_000
+	w := openWorld(b, &backend.Memory{})
+	files := map[string]string{}
+	for i := range count {
+		files[fmt.Sprintf("d/f%06d", i)] = fmt.Sprint(i)
+	}
+	w.put(b, "aaa", files)
+	r := w.runner(b, input(v1alpha1.Input{InputSource: source("aaa", "/*")}))
+	r.compute = func(d *Datum, _ map[string]string) map[string]string { return map[string]string{d.Name: d.Name} }
+	r.blind = true
+	r.run(b)
+	w.add(b, "aaa", map[string]string{"d/f000007": "changed"}, data.CommitOptions{})
+	for b.Loop() {
+		if p := r.plan(b); len(p.Work) != 1 || p.Whole {
+			b.Fatal(len(p.Work), p.Why)
+		}
+	}
+	b.ReportMetric(count*float64(b.N)/b.Elapsed().Seconds(), "files/s")
+}
