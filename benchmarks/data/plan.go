@@ -79,9 +79,11 @@ func (c *chain) dataset(name string) (*data.Dataset, error) {
 func (c *chain) graph() (*pipeline.Graph, error) {
 	spec := &v1alpha1.PipelineSpec{}
 	for i := range 4 {
-		in := v1alpha1.InputSource{Dataset: "input", Glob: "/*/*.json"}
+		// All know their input by one name and copy it, so that one has the results of
+		// all.
+		in := v1alpha1.InputSource{Name: "in", Dataset: "input", Glob: "/*/*.json"}
 		if i > 0 {
-			in = v1alpha1.InputSource{Stage: fmt.Sprint("s", i-1), Glob: "/*/*.json"}
+			in.Dataset, in.Stage = "", fmt.Sprint("s", i-1)
 		}
 		spec.Stages = append(spec.Stages, v1alpha1.Stage{Name: fmt.Sprint("s", i), Input: v1alpha1.Input{InputSource: in}, Command: []string{"true"}})
 	}
@@ -175,6 +177,9 @@ func (c *chain) run(ctx context.Context) (m measured, err error) {
 
 // record records a result for each datum of a plan's work.
 func (c *chain) record(ctx context.Context, stage *pipeline.Stage, p *pipeline.Plan) error {
+	if len(p.Work) == 0 {
+		return nil
+	}
 	results, err := c.dataset("results")
 	if err != nil {
 		return err

@@ -32,16 +32,18 @@ type Books struct {
 // has a result or is named as failed: the state first, since the output's commit
 // names it. A kill in between leaves a state that nothing names.
 func (p *Plan) Finish(ctx context.Context, pipeline string, books Books, failed map[string]bool, o data.CommitOptions) (out commit.Commit, err error) {
-	results, err := books.Results.Resolve(ctx, books.ResultsBranch)
-	if ignoreMissing(err) != nil {
-		return commit.Commit{}, err
-	}
 	stage := p.request.Stage
 	outputs, err := books.Output.Begin(ctx, stage.Branch, data.SessionOptions{})
 	if err != nil {
 		return commit.Commit{}, err
 	}
 	defer func() { err = errors.Join(err, outputs.Close(context.WithoutCancel(ctx))) }()
+	// Results are looked at once the session has its lease: what is let go of later
+	// stays as long as that.
+	results, err := books.Results.Resolve(ctx, books.ResultsBranch)
+	if ignoreMissing(err) != nil {
+		return commit.Commit{}, err
+	}
 	if err := p.keep(ctx, outputs, results); err != nil {
 		return commit.Commit{}, err
 	}

@@ -79,6 +79,9 @@ func Parse(name string, spec *v1alpha1.PipelineSpec) (*Graph, error) {
 	var written []*Stage
 	for i := range spec.Stages {
 		s := p.stage(spec, &spec.Stages[i])
+		if s.Name == "" {
+			p.errs = append(p.errs, fmt.Errorf("stage %d has no name: give it one", i+1))
+		}
 		if p.stages[s.Name] != nil {
 			p.say(s, "there are two stages of this name: rename one")
 			continue

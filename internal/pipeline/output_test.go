@@ -73,6 +73,28 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestFailedHere: what failed in one place and was computed in another is taken.
+func TestFailedHere(t *testing.T) {
+	w := newWorld(t)
+	w.put(t, "aaa", map[string]string{"x": "1", "y": "2"})
+	s := input(v1alpha1.Input{InputSource: source("aaa", "/*")})
+	s.OnFailure = v1alpha1.FailSkip
+	here, there := w.runner(t, s), w.runner(t, s)
+	there.stage.Dataset, there.stage.Name = "other", "there"
+	here.compute = func(*Datum, map[string]string) map[string]string { return nil }
+	here.run(t)
+	_, whole := there.run(t)
+	want(t, "there", there, "x", "y")
+	p, out := here.run(t)
+	want(t, "here", here)
+	if p.Whole || out.Tree.ID != whole.Tree.ID || ProvenanceOf(&out).Failed != 0 {
+		t.Error(p.Why, w.contents(t, out))
+	}
+	if p, _ := here.run(t); !p.Nothing() {
+		t.Error(names(p.Work))
+	}
+}
+
 // TestConflicts: two datums that make one file are named, whether both are new or
 // one of them was there before.
 func TestConflicts(t *testing.T) {

@@ -118,7 +118,7 @@ func (r *Request) wholly() string {
 	case prev.Impure:
 		return "the stage was impure before"
 	case prev.Shape != r.Stage.Shape():
-		return "the stage's input was written differently before"
+		return "the stage's input or acceptKeys were written differently before"
 	case prev.Recipe != r.Recipe.ID:
 		return "code, arguments, variables or environment differ"
 	case len(prev.Inputs) != len(r.Inputs):
@@ -127,11 +127,14 @@ func (r *Request) wholly() string {
 	return ""
 }
 
-// Shape names how a stage's input is cut into datums: what its state depends on
-// beside trees and recipe.
+// Shape names how a stage's input is cut into datums, and whose results count: what
+// its state depends on beside trees and recipe.
 func (s *Stage) Shape() digest.ID {
 	h := newHash("shape")
 	s.input.shape(h)
+	for _, key := range slices.Sorted(slices.Values(s.Spec.AcceptKeys)) {
+		h.text(key)
+	}
 	return h.sum()
 }
 

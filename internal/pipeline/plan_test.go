@@ -37,9 +37,16 @@ var shapes = []struct {
 			{InputSource: v1alpha1.InputSource{Name: "y", Dataset: "aaa", Glob: "/(*)", JoinOn: "$1"}},
 		}},
 	}}},
+	{"union of one name", v1alpha1.Input{Union: []v1alpha1.InputPart{called("in", "aaa", "/*"), called("in", "bbb", "/*"), called("other", "ccc", "/*/*")}}},
 	{"union of crosses", v1alpha1.Input{Union: []v1alpha1.InputPart{
 		{Cross: []v1alpha1.InputLeaf{leaf("aaa", "/d0/*"), leaf("bbb", "/*")}}, {Group: []v1alpha1.InputLeaf{{InputSource: v1alpha1.InputSource{Dataset: "ccc", Glob: "/(*)/*", GroupBy: "$1"}}}},
 	}}},
+}
+
+func called(name, dataset, glob string) v1alpha1.InputPart {
+	p := part(dataset, glob)
+	p.Name = name
+	return p
 }
 
 // TestIncrementalIsNaive: whatever changes, a plan from the last run has the datums
@@ -47,45 +54,77 @@ var shapes = []struct {
 func TestIncrementalIsNaive(t *testing.T) {
 	for _, shape := range shapes {
 		t.Run(shape.name, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(7, uint64(len(shape.name))))
-			w := newWorld(t)
-			a := w.runner(t, input(shape.input))
-			b := w.runner(t, input(shape.input))
-			b.stage.Dataset = "other"
-			held := map[string]map[string]string{}
-			for round := range 12 {
-				for _, name := range []string{"aaa", "bbb", "ccc"} {
-					if round == 0 {
-						held[name] = map[string]string{}
-					}
-					if r.IntN(3) > 0 || round == 0 {
-						mutate(r, held[name], round)
-						w.put(t, name, held[name])
-					}
-				}
-				p, out := a.run(t)
-				if p.Whole != (round == 0) {
-					t.Fatalf("round %d: whole %v, %s", round, p.Whole, p.Why)
-				}
-				naive := b.planFrom(t, nil)
-				if len(naive.Work) > 0 {
-					t.Fatalf("round %d: the naive plan would compute %v", round, names(naive.Work))
-				}
-				if p.Total != naive.Total || int(p.Total) != len(naive.Reused) {
-					t.Fatalf("round %d: %d datums, naively %d", round, p.Total, naive.Total)
-				}
-				fresh := b.finish(t, naive)
-				if d := cmp.Diff(w.state(t, fresh), w.state(t, out)); d != "" {
-					t.Fatalf("round %d: state (-naive +incremental)\n%s", round, d)
-				}
-				if fresh.Tree.ID != out.Tree.ID {
-					t.Fatalf("round %d: output (-naive +incremental)\n%s", round, cmp.Diff(w.contents(t, fresh), w.contents(t, out)))
-				}
-				if again := a.plan(t); !again.Nothing() || again.Total != p.Total {
-					t.Fatalf("round %d: planned again: %d datums, %v", round, again.Total, names(again.Work))
-				}
-			}
+			t.Parallel()
+			incremental(t, shape.input, "", lucky)
 		})
+		t.Run(shape.name+", some of which fail", func(t *testing.T) {
+			t.Parallel()
+			incremental(t, shape.input, v1alpha1.FailCollect, unlucky)
+		})
+	}
+}
+
+// unlucky has datums fail that are given a certain content, and others make a file
+// for each that they are given.
+func unlucky(d *Datum, given map[string]string) map[string]string {
+	made := map[string]string{}
+	for path, content := range given {
+		if content == "content 3" {
+			return nil
+		}
+		made[d.Files.Short()+"/"+path] = content
+	}
+	return made
+}
+
+// lucky makes one file. Its path says what the datum is given: its name is nothing
+// that a program could know.
+func lucky(d *Datum, given map[string]string) map[string]string {
+	for _, content := range listing(d, given) {
+		return map[string]string{"made/" + d.Files.Short(): content}
+	}
+	return nil
+}
+
+func incremental(t *testing.T, in v1alpha1.Input, policy v1alpha1.FailurePolicy, compute func(*Datum, map[string]string) map[string]string) {
+	r := rand.New(rand.NewPCG(7, uint64(len(t.Name()))))
+	w := newWorld(t)
+	s := input(in)
+	s.OnFailure = policy
+	a, b := w.runner(t, s), w.runner(t, s)
+	a.compute, b.compute = compute, compute
+	b.stage.Dataset = "other"
+	held := map[string]map[string]string{"aaa": {}, "bbb": {}, "ccc": {}}
+	for round := range 12 {
+		for _, name := range []string{"aaa", "bbb", "ccc"} {
+			if r.IntN(3) > 0 || round == 0 {
+				mutate(r, held[name], round)
+				w.put(t, name, held[name])
+			}
+		}
+		p, out := a.run(t)
+		if p.Whole != (round == 0) {
+			t.Fatalf("round %d: whole %v, %s", round, p.Whole, p.Why)
+		}
+		failed := ProvenanceOf(&out).Failed
+		naive := b.planFrom(t, nil)
+		if int64(len(naive.Work)) != failed {
+			t.Fatalf("round %d: the naive plan would compute %v, %d failed", round, names(naive.Work), failed)
+		}
+		if p.Total != naive.Total || int(p.Total) != len(naive.Reused)+len(naive.Work) {
+			t.Fatalf("round %d: %d datums, naively %d", round, p.Total, naive.Total)
+		}
+		fresh := b.finish(t, naive)
+		if d := cmp.Diff(w.state(t, fresh), w.state(t, out)); d != "" {
+			t.Fatalf("round %d: state (-naive +incremental)\n%s", round, d)
+		}
+		if fresh.Tree.ID != out.Tree.ID {
+			t.Fatalf("round %d: output (-naive +incremental)\n%s", round, cmp.Diff(w.contents(t, fresh), w.contents(t, out)))
+		}
+		again := a.plan(t)
+		if again.Total != p.Total || int64(len(again.Work)) != failed || failed == 0 && !again.Nothing() {
+			t.Fatalf("round %d: planned again: %d datums, %v", round, again.Total, names(again.Work))
+		}
 	}
 }
 

@@ -101,7 +101,7 @@ func Prune(ctx context.Context, results Results, states []*State, at time.Time, 
 		return p.edits, nil
 	}
 	for _, s := range states {
-		err := eachDatum(ctx, results.Trees, s.Datums, s.Recipe, func(_ string, key digest.ID) error {
+		err := s.Each(ctx, results.Trees, func(_ string, key digest.ID) error {
 			p.live[key] = true
 			return nil
 		})

@@ -55,7 +55,7 @@ type Recipe struct {
 var unimportant = []string{
 	"queue", "priorityClassName", "topology", "expectedRunTime", "startTimeout", "resumable", "suspend",
 	"backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished", "cleanUp", "checkpoints",
-	"spread", "resources", "restartPolicy", "gpuMemory", "gpuModels",
+	"spread", "resources", "restartPolicy", "gpus", "gpuMemory", "gpuModels",
 	// counted on their own, as resolved
 	"code", "environment", "env",
 }

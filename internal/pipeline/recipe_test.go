@@ -116,6 +116,7 @@ func TestRecipeOfJobs(t *testing.T) {
 		{"priority", func(s *v1alpha1.TrainingJobSpec) { s.PriorityClassName = "high" }, false},
 		{"tries", func(s *v1alpha1.TrainingJobSpec) { s.BackoffLimit = &five }, false},
 		{"models", func(s *v1alpha1.TrainingJobSpec) { s.Roles[1].GPUModels = []string{"h100"} }, false},
+		{"GPUs", func(s *v1alpha1.TrainingJobSpec) { q := resource.MustParse("2"); s.Roles[1].GPUs = &q }, false},
 		{"order of roles", func(s *v1alpha1.TrainingJobSpec) { s.Roles[0], s.Roles[1] = s.Roles[1], s.Roles[0] }, false},
 		{"replicas", func(s *v1alpha1.TrainingJobSpec) { s.Roles[1].Replicas = &five }, true},
 		{"script", func(s *v1alpha1.TrainingJobSpec) { s.Roles[0].Script = "other.py" }, true},

@@ -87,6 +87,9 @@ func TestAcceptKeys(t *testing.T) {
 	if d := cmp.Diff(map[string]string{"made/x": "aaa/x=3\n", "made/y": "aaa/y=2\n"}, w.contents(t, out)); d != "" {
 		t.Error(d)
 	}
+	r.stage.Spec.AcceptKeys = nil
+	r.run(t)
+	want(t, "no longer accepted", r, "y")
 	r.stage.Spec.AcceptKeys = []string{"nonsense"}
 	if _, err := Make(t.Context(), Request{Stage: r.stage, Recipe: r.recipe, Trees: w.store.Trees(), Inputs: r.inputs(t)}); err == nil {
 		t.Error("nonsense is accepted")

@@ -23,11 +23,18 @@ import (
 type world struct {
 	store    *data.Store
 	datasets map[string]*data.Dataset
+	heads    map[*data.Dataset]ref.Heads
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	s, err := data.Open(t.Context(), data.Options{Backend: &backend.Memory{}, Workers: 2})
+	return openWorld(t, &backend.Memory{})
+}
+
+// openWorld opens a store as another process would.
+func openWorld(t testing.TB, bytes backend.Backend) *world {
+	t.Helper()
+	s, err := data.Open(t.Context(), data.Options{Backend: bytes, Workers: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,12 +43,14 @@ func newWorld(t testing.TB) *world {
 			t.Error(err)
 		}
 	})
-	return &world{store: s, datasets: map[string]*data.Dataset{}}
+	return &world{store: s, datasets: map[string]*data.Dataset{}, heads: map[*data.Dataset]ref.Heads{}}
 }
 
 func (w *world) dataset(name string) *data.Dataset {
 	if w.datasets[name] == nil {
-		w.datasets[name] = w.store.Dataset(&ref.Memory{})
+		heads := &ref.Memory{}
+		w.datasets[name] = w.store.Dataset(heads)
+		w.heads[w.datasets[name]] = heads
 	}
 	return w.datasets[name]
 }

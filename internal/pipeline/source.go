@@ -146,6 +146,33 @@ func (r *reader) at(ctx context.Context, s *Source, path string) (*found, error)
 	return &found{Given: g.end(), values: values}, nil
 }
 
+// there says whether a source has anything at the path of a datum, without reading
+// what is below, and with which values.
+func (r *reader) there(ctx context.Context, s *Source, path string) (values []string, ok bool, err error) {
+	root := r.roots[s.Index]
+	if root.ID.IsZero() || s.Glob.all {
+		return nil, !root.ID.IsZero(), nil
+	}
+	_, err = r.trees.Get(ctx, root, path)
+	if err == nil {
+		values, ok = s.Glob.Match(path, false)
+		return values, ok, nil
+	}
+	if ignoreMissing(err) != nil {
+		return nil, false, err
+	}
+	for e, err := range r.trees.From(ctx, root, path+"/") {
+		if err != nil {
+			return nil, false, err
+		}
+		if strings.HasPrefix(e.Path, path+"/") {
+			values, ok = s.Glob.Match(path, true)
+		}
+		break
+	}
+	return values, ok, nil
+}
+
 func ignoreMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -176,7 +203,7 @@ func difference(ctx context.Context, old, now *reader, s *Source) ([]touched, er
 	}
 	var all []touched
 	for _, path := range paths {
-		was, err := old.at(ctx, s, path)
+		values, was, err := old.there(ctx, s, path)
 		if err != nil {
 			return nil, err
 		}
@@ -184,16 +211,13 @@ func difference(ctx context.Context, old, now *reader, s *Source) ([]touched, er
 		if err != nil {
 			return nil, err
 		}
-		if was == nil && is == nil || was != nil && is != nil && was.Kind == is.Kind && was.ID == is.ID {
+		if !was && is == nil {
 			continue
 		}
-		t := touched{path: path, is: is, was: was != nil}
 		if is != nil {
-			t.values = is.values
-		} else {
-			t.values = was.values
+			values = is.values
 		}
-		all = append(all, t)
+		all = append(all, touched{path: path, values: values, is: is, was: was})
 	}
 	return all, nil
 }

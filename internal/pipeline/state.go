@@ -131,6 +131,16 @@ func Before(ctx context.Context, states *data.Dataset, id digest.ID) (*State, er
 	return StateOf(ctx, states, c.Parents[0])
 }
 
+// Each shows the datums of the state, with the keys of the results that were taken,
+// in the order of their names.
+func (s *State) Each(ctx context.Context, trees *tree.Tree, see func(name string, key digest.ID) error) error {
+	err := eachDatum(ctx, trees, s.Datums, s.Recipe, see)
+	if errors.Is(err, data.Stop) {
+		return nil
+	}
+	return err
+}
+
 // eachDatum shows the datums of a state, with the keys of the results that were
 // taken, in the order of their names.
 func eachDatum(ctx context.Context, trees *tree.Tree, datums tree.Root, recipe digest.ID, see func(name string, key digest.ID) error) error {
