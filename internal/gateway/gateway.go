@@ -171,7 +171,7 @@ func (g *Gateway) server(listening func()) (*s3api.S3ApiServer, error) {
 	nobody := middlewares.RootUserConfig{Access: rand.Text(), Secret: rand.Text()}
 	server, err := s3api.New(g, nobody, Region, accounts{g}, nil, nil, nil, nil,
 		s3api.WithQuiet(), s3api.WithKeepAlive(), s3api.WithDisableACL(), s3api.WithMpMaxParts(maxParts),
-		s3api.WithConcurrencyLimiter(connections, connections), s3api.WithOnListen(listening))
+		s3api.WithConcurrencyLimiter(connections, connections), s3api.WithOnListen(listening), s3api.WithMiddleware("/", drain))
 	if err != nil {
 		return nil, fmt.Errorf("making the S3 server: %w", err)
 	}
