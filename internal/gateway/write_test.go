@@ -178,10 +178,10 @@ func TestRemoveAndCopy(t *testing.T) {
 	if got := r.get(t, "next/copy"); got != "one" {
 		t.Error(got)
 	}
-	if err := r.client.Client.RemoveObject(t.Context(), "digits", "main/a", minio.RemoveObjectOptions{}); err != nil {
+	if err := r.client.RemoveObject(t.Context(), "digits", "main/a", minio.RemoveObjectOptions{}); err != nil {
 		t.Error(err)
 	}
-	if err := r.client.Client.RemoveObject(t.Context(), "digits", "main/never", minio.RemoveObjectOptions{}); err != nil {
+	if err := r.client.RemoveObject(t.Context(), "digits", "main/never", minio.RemoveObjectOptions{}); err != nil {
 		t.Errorf("what is not there: %v", err)
 	}
 	objects := make(chan minio.ObjectInfo, 5)
