@@ -51,6 +51,7 @@ func TestRefused(t *testing.T) {
 		{"a folder with bytes", "main/new/", nil, "x", 400, "a folder has no bytes"},
 		{"tags", "main/a", map[string]string{"X-Amz-Tagging": "a=b"}, "x", 501, "a tag is not kept"},
 		{"encoding", "main/a", map[string]string{"Content-Encoding": "gzip"}, "x", 501, "Content-Encoding (gzip) is not kept"},
+		{"less than nothing", "main/a", map[string]string{"X-Amz-Decoded-Content-Length": "-5"}, "x", 400, "cannot be"},
 		{"a wrong sum", "main/a", map[string]string{"X-Amz-Checksum-Crc32": "AAAAAA=="}, "x", 400, "checksum"},
 		{"a wrong MD5", "main/a", map[string]string{"Content-Md5": "1B2M2Y8AsgTpgAmY7PhCfg=="}, "x", 400, "Content-MD5"},
 		{"only if new", "main/file", map[string]string{"If-None-Match": "*"}, "x", 412, "PreconditionFailed"},
