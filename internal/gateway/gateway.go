@@ -196,7 +196,9 @@ func (g *Gateway) serveUntil(ctx context.Context, server *s3api.S3ApiServer, add
 			if err := server.ShutDown(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				return fmt.Errorf("stopping the S3 server: %w", err)
 			}
-			_ = <-ended // it says that the listener is closed
+			if err := <-ended; err != nil {
+				g.log.Debug("the S3 server ended", "err", err) // its listener is closed
+			}
 			return nil
 		}
 	}

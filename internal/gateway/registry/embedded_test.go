@@ -5,7 +5,9 @@ package registry_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,10 +18,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/cli/rehearsal"
+	"github.com/muster-dev/muster/internal/controlplane"
+	"github.com/muster-dev/muster/internal/controlplane/contract"
+	"github.com/muster-dev/muster/internal/controlplane/upstream"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/digest"
@@ -30,21 +36,75 @@ import (
 )
 
 // The test binary is the control plane's child, as the product's binary is.
-func TestMain(m *testing.M) { rehearsal.Main(m) }
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == contract.Verb {
+		if err := upstream.RunChild(context.Background(), os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, "Error:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// start starts an API server with the kinds, and is a client of it.
+func start(t *testing.T) client.Client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	plane, err := controlplane.Start(ctx, controlplane.Options{DataDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := plane.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	config := plane.RESTConfig()
+	config.QPS = -1
+	server, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server
+}
+
+// eventually waits for what the server's caches show a moment later.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-ctx.Done():
+			t.Fatal("it did not come: " + what)
+		case <-tick.C:
+		}
+	}
+}
 
 // TestRegistry serves datasets of a real API server to a real client.
 func TestRegistry(t *testing.T) {
-	server := rehearsal.Start(t)
+	server := start(t)
 	ctx := t.Context()
 	for _, namespace := range []string{"team", "other"} {
-		if err := server.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+		if err := server.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := server.Client.Create(ctx, &v1alpha1.Dataset{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "digits"}}); err != nil {
+		if err := server.Create(ctx, &v1alpha1.Dataset{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "digits"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	key, err := registry.Create(ctx, server.Client, "team")
+	key, err := registry.Create(ctx, server, "team")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +114,7 @@ func TestRegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := &registry.Registry{
-		Client: server.Client, Now: func() time.Time { return time.Now().Add(time.Duration(passed.Load())) },
+		Client: server, Now: func() time.Time { return time.Now().Add(time.Duration(passed.Load())) },
 		Measure: func(ctx context.Context, id digest.ID) (dataset.Size, error) {
 			c, err := store.Dataset(&ref.Memory{}).Resolve(ctx, id.String())
 			return dataset.Size{Files: c.Tree.Files, Bytes: c.Tree.Bytes}, err
@@ -69,23 +129,23 @@ func TestRegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	object := &v1alpha1.Dataset{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "digits"}}
-	if err := server.Client.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil || len(object.Spec.Branches) != 1 || object.Spec.Branches[0].Bytes != 3 {
+	if err := server.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil || len(object.Spec.Branches) != 1 || object.Spec.Branches[0].Bytes != 3 {
 		t.Errorf("the Dataset has %+v, %v", object.Spec, err)
 	}
 	buckets, err := s3.ListBuckets(ctx)
 	if err != nil || len(buckets) != 1 {
 		t.Errorf("%v, %v", buckets, err)
 	}
-	if err := server.Client.Delete(ctx, object); err != nil {
+	if err := server.Delete(ctx, object); err != nil {
 		t.Fatal(err)
 	}
-	rehearsal.Eventually(t, "the bucket is gone", func(context.Context) bool { return minio.ToErrorResponse(put("two")).Code == "NoSuchBucket" })
+	eventually(t, "the bucket is gone", func() bool { return minio.ToErrorResponse(put("two")).Code == "NoSuchBucket" })
 
 	t.Run("rights", func(t *testing.T) { rights(t, server, known) })
-	if err := registry.Delete(ctx, server.Client, "other", key.ID); !errors.Is(err, fs.ErrNotExist) {
+	if err := registry.Delete(ctx, server, "other", key.ID); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("another namespace's: %v", err)
 	}
-	if err := registry.Delete(ctx, server.Client, "team", key.ID); err != nil {
+	if err := registry.Delete(ctx, server, "team", key.ID); err != nil {
 		t.Fatal(err)
 	}
 	passed.Store(int64(time.Minute))
@@ -95,16 +155,16 @@ func TestRegistry(t *testing.T) {
 }
 
 // rights asks for somebody who may only read.
-func rights(t *testing.T, server *rehearsal.Server, known *registry.Registry) {
+func rights(t *testing.T, server client.Client, known *registry.Registry) {
 	ctx := t.Context()
 	meta := metav1.ObjectMeta{Namespace: "team", Name: "reader"}
 	err := errors.Join(
-		server.Client.Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"muster.dev"}, Resources: []string{"datasets"}, Verbs: []string{"get"}}}}),
-		server.Client.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "eve", APIGroup: rbacv1.GroupName}}}))
+		server.Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"muster.dev"}, Resources: []string{"datasets"}, Verbs: []string{"get"}}}}),
+		server.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "eve", APIGroup: rbacv1.GroupName}}}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rehearsal.Eventually(t, "eve may read", func(ctx context.Context) bool {
+	eventually(t, "eve may read", func() bool {
 		fresh := &registry.Registry{Client: known.Client}
 		ok, err := fresh.May(ctx, gateway.Grant{User: "eve", Namespace: "team"}, gateway.Get, "digits")
 		return ok && err == nil
