@@ -22,7 +22,7 @@ endif
 # Everything that does not link the API server: builds and tests in seconds.
 UNIT := $(shell go list ./... 2>/dev/null | grep -v -E '/internal/(controlplane|cli/up)$$|/cmd/muster$$')
 
-.PHONY: help build shim test test-unit test-exhaustive test-race test-embedded test-e2e lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-conformance test-chaos bench-cluster bench-data chaos-cluster cluster-deps
+.PHONY: help build shim test test-unit test-exhaustive test-race test-embedded test-e2e lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-conformance test-chaos bench-cluster bench-data chaos-cluster cluster-deps clients-deps test-clients
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
@@ -83,6 +83,12 @@ cluster-deps:
 test-deps:
 	@hack/test-deps
 
+clients-deps:
+	@hack/clients-deps
+
+test-clients: clients-deps $(GOTESTSUM) ## boto3, aws, s3fs, pandas and rclone, unmodified, at the S3 gateway
+	@hack/gotest "$(GOTESTSUM)" clients -tags clients -count=1 -timeout 10m -run 'Python|AWS|Rclone' ./internal/gateway
+
 lint: $(GOLANGCI) ## the walls of the design and the linters, without exceptions
 	@$(GOLANGCI) run --allow-parallel-runners
 
@@ -98,7 +104,7 @@ verify: generate ## generated files and go.mod are up to date
 bench: build ## the figures of the README, beside what they are compared with
 	@hack/gotest "" bench -tags e2e -count=1 -timeout 60m -run '^TestBench' ./benchmarks/...
 
-bench-data: ## versioned storage, beside cp, restic and DVC; ARGS="-scale 0.1 -only small" for a part
+bench-data: ## versioned storage, beside cp, restic and DVC, and its S3 gateway beside versitygw; ARGS="-scale 0.1 -only small" for a part
 	@hack/bench-peers
 	@go run ./benchmarks/data $(ARGS)
 

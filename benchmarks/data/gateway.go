@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -58,11 +59,11 @@ func (b *bench) load(ctx context.Context, name string, n int) (put, get measured
 		return put, get, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir), syncAll(b.dir)) }()
-	address, stop, err := serving(ctx, name, dir)
+	side, err := b.serving(ctx, name, dir)
 	if err != nil {
 		return put, get, err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
+	defer func() { err = errors.Join(err, side.stop()) }()
 	content := make([]byte, s3Object+n)
 	if _, err := rand.Read(content); err != nil {
 		return put, get, err
@@ -70,13 +71,13 @@ func (b *bench) load(ctx context.Context, name string, n int) (put, get measured
 	order := mathrand.Perm(n)
 	key := func(i int) string { return fmt.Sprintf("main/%02x/%06d", i%64, i) }
 	object := func(i int) []byte { return content[i : i+s3Object] } // each another one, none compressible
-	if put, err = together(ctx, address, n, func(ctx context.Context, c *minio.Client, i int) error {
+	if put, err = together(ctx, side, n, func(ctx context.Context, c *minio.Client, i int) error {
 		_, err := c.PutObject(ctx, s3Bucket, key(i), bytes.NewReader(object(i)), s3Object, minio.PutObjectOptions{DisableMultipart: true})
 		return err
 	}); err != nil {
 		return put, get, fmt.Errorf("putting: %w", err)
 	}
-	get, err = together(ctx, address, n, func(ctx context.Context, c *minio.Client, i int) error {
+	get, err = together(ctx, side, n, func(ctx context.Context, c *minio.Client, i int) error {
 		o, err := c.GetObject(ctx, s3Bucket, key(order[i]), minio.GetObjectOptions{})
 		if err != nil {
 			return err
@@ -91,9 +92,9 @@ func (b *bench) load(ctx context.Context, name string, n int) (put, get measured
 }
 
 // together has all clients do their share.
-func together(ctx context.Context, address string, n int, do func(context.Context, *minio.Client, int) error) (measured, error) {
-	client, err := minio.New(strings.TrimPrefix(address, "http://"), &minio.Options{
-		Creds: credentials.NewStaticV4(s3Key, s3Secret, ""), Region: gateway.Region, BucketLookup: minio.BucketLookupPath, MaxRetries: 1,
+func together(ctx context.Context, side served, n int, do func(context.Context, *minio.Client, int) error) (measured, error) {
+	client, err := minio.New(strings.TrimPrefix(side.Endpoint, "http://"), &minio.Options{
+		Creds: credentials.NewStaticV4(side.AccessKeyID, side.SecretAccessKey, ""), Region: gateway.Region, BucketLookup: minio.BucketLookupPath, MaxRetries: 1,
 	})
 	if err != nil {
 		return measured{}, err
@@ -114,28 +115,74 @@ func together(ctx context.Context, address string, n int, do func(context.Contex
 	return measured{Seconds: time.Since(begun).Seconds()}, err
 }
 
-// serving starts a gateway in a process of its own.
-func serving(ctx context.Context, name, dir string) (address string, stop func() error, err error) {
+// served is a gateway that serves, and a key to it, as muster data key create -o json
+// prints them.
+type served struct {
+	Endpoint, AccessKeyID, SecretAccessKey string
+
+	stop func() error
+}
+
+// serving starts a gateway in a process of its own; ours as a part of muster up, where
+// that program is given.
+func (b *bench) serving(ctx context.Context, name, dir string) (served, error) {
+	if name == "gateway" && b.muster != "" {
+		return b.wholeMuster(ctx, dir)
+	}
 	self, err := os.Executable()
 	if err != nil {
-		return "", nil, err
+		return served{}, err
 	}
 	cmd := exec.CommandContext(ctx, self, "-step", name, "--", dir)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		return "", nil, err
+		return served{}, err
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return "", nil, err
+		return served{}, err
 	}
 	if err := cmd.Start(); err != nil {
-		return "", nil, err
+		return served{}, err
 	}
+	stop := func() error { return errors.Join(in.Close(), cmd.Wait()) }
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		return "", nil, fmt.Errorf("starting %s: %w", name, errors.Join(err, in.Close(), cmd.Wait()))
+		return served{}, fmt.Errorf("starting %s: %w", name, errors.Join(err, stop()))
 	}
-	return strings.TrimSpace(line), func() error { return errors.Join(in.Close(), cmd.Wait()) }, nil
+	return served{Endpoint: strings.TrimSpace(line), AccessKeyID: s3Key, SecretAccessKey: s3Secret, stop: stop}, nil
+}
+
+// wholeMuster starts an embedded Muster, with a dataset and a key.
+func (b *bench) wholeMuster(ctx context.Context, dir string) (served, error) {
+	do := func(args ...string) ([]byte, error) {
+		cmd := exec.CommandContext(ctx, b.muster, append([]string{"--home", dir}, args...)...)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		if err != nil {
+			err = fmt.Errorf("muster %s: %w", strings.Join(args, " "), err)
+		}
+		return out, err
+	}
+	stop := func() error {
+		_, err := do("down")
+		return err
+	}
+	_, err := do("up", "--detach")
+	if err == nil {
+		_, err = do("data", "create", s3Bucket)
+	}
+	side := served{stop: stop}
+	var key []byte
+	if err == nil {
+		key, err = do("data", "key", "create", "-o", "json")
+	}
+	if err == nil {
+		err = json.Unmarshal(key, &side)
+	}
+	if err != nil {
+		return served{}, errors.Join(err, stop())
+	}
+	return side, nil
 }

@@ -27,6 +27,8 @@ type settings struct {
 	// s3 is the address of a service, delay what is added to each of its answers.
 	s3    string
 	delay time.Duration
+	// muster is the program that serves S3 clients; empty: the gateway alone.
+	muster string
 }
 
 // measured is what one process did.
@@ -51,6 +53,7 @@ func main() {
 	flag.StringVar(&s.only, "only", "", "rows whose name begins so: file, small, diff, read, gateway, plan")
 	flag.StringVar(&s.s3, "s3", "", "address of an S3 service of yours, such as http://127.0.0.1:9000, for the row read: it makes a bucket there, and removes it; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY say who asks, and rclone has to be in the PATH (default: the row is left out)")
 	flag.DurationVar(&s.delay, "delay", 20*time.Millisecond, "what is added to each answer of that service")
+	flag.StringVar(&s.muster, "muster", "", "program whose S3 gateway is measured, with its API server in the loop (default: the gateway alone, heads in a folder)")
 	flag.BoolVar(&s.cold, "cold", false, "drop what is read from the page cache first, file by file")
 	flag.StringVar(&s.programs, "peers", ".cache/bench", "where restic and DVC are installed, by hack/bench-peers")
 	flag.Parse()

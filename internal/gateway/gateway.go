@@ -121,7 +121,7 @@ func (g *Gateway) Serve(ctx context.Context, ready func(address string)) error {
 		g.leases.close(context.WithoutCancel(ctx))
 	}()
 	for {
-		port, err := g.choose()
+		port, err := g.choose(ctx)
 		if err != nil {
 			return err
 		}
@@ -140,14 +140,14 @@ func (g *Gateway) Serve(ctx context.Context, ready func(address string)) error {
 }
 
 // choose finds a port that is free.
-func (g *Gateway) choose() (int, error) {
+func (g *Gateway) choose(ctx context.Context) (int, error) {
 	wanted := []int{DefaultPort, 0}
 	if g.port != 0 {
 		wanted = []int{g.port}
 	}
 	var failed error
 	for _, port := range wanted {
-		found, err := free(port)
+		found, err := free(ctx, port)
 		if err == nil {
 			return found, nil
 		}
@@ -157,8 +157,8 @@ func (g *Gateway) choose() (int, error) {
 }
 
 // free is the port itself if nobody listens there, any that is free for 0.
-func free(port int) (int, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+func free(ctx context.Context, port int) (int, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return 0, err
 	}
@@ -171,7 +171,7 @@ func (g *Gateway) server(listening func()) (*s3api.S3ApiServer, error) {
 	nobody := middlewares.RootUserConfig{Access: rand.Text(), Secret: rand.Text()}
 	server, err := s3api.New(g, nobody, Region, accounts{g}, nil, nil, nil, nil,
 		s3api.WithQuiet(), s3api.WithKeepAlive(), s3api.WithDisableACL(), s3api.WithMpMaxParts(maxParts),
-		s3api.WithConcurrencyLimiter(connections, connections), s3api.WithOnListen(listening))
+		s3api.WithConcurrencyLimiter(connections, connections), s3api.WithOnListen(listening), s3api.WithMiddleware("/", drain))
 	if err != nil {
 		return nil, fmt.Errorf("making the S3 server: %w", err)
 	}
@@ -196,7 +196,9 @@ func (g *Gateway) serveUntil(ctx context.Context, server *s3api.S3ApiServer, add
 			if err := server.ShutDown(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				return fmt.Errorf("stopping the S3 server: %w", err)
 			}
-			<-ended
+			if err := <-ended; err != nil {
+				g.log.Debug("the S3 server ended", "err", err) // its listener is closed
+			}
 			return nil
 		}
 	}

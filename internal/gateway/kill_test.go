@@ -57,7 +57,7 @@ func victim(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	port, err := free(0)
+	port, err := free(ctx, 0)
 	if err != nil {
 		return err
 	}

@@ -266,7 +266,7 @@ func (g *Gateway) ListObjectsV2(ctx context.Context, in *s3.ListObjectsV2Input) 
 	if err != nil {
 		return s3response.ListObjectsV2Result{}, err
 	}
-	count := int32(len(p.objects) + len(p.prefixes)) //nolint:gosec // at most 1000
+	count := int32(len(p.objects) + len(p.prefixes))
 	out := s3response.ListObjectsV2Result{
 		Name: in.Bucket, Prefix: in.Prefix, StartAfter: in.StartAfter, ContinuationToken: in.ContinuationToken,
 		MaxKeys: in.MaxKeys, Delimiter: in.Delimiter, IsTruncated: &p.more, KeyCount: &count,

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"mime"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -42,7 +43,7 @@ func etag(e *data.Entry) string {
 
 // kind is the media type of a path, by its ending.
 func kind(p string) *string {
-	found := mime.TypeByExtension(path.Ext(p))
+	found, _, _ := strings.Cut(mime.TypeByExtension(path.Ext(p)), ";") // in which characters, nobody knows
 	if found == "" {
 		found = "application/octet-stream"
 	}

@@ -30,9 +30,12 @@ var (
 // name, everything else in the log.
 func (g *Gateway) explain(err error) error {
 	var corrupt *data.CorruptError
-	switch _, known := err.(s3err.S3Error); { //nolint:errorlint // versitygw asks for the type itself, too
-	case err == nil || known:
-		return err
+	var api s3err.S3Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &api):
+		return api
 	case errors.Is(err, ErrNoDataset):
 		return s3err.GetAPIError(s3err.ErrNoSuchBucket)
 	case errors.As(err, &corrupt):
@@ -41,10 +44,6 @@ func (g *Gateway) explain(err error) error {
 		return refusal("InternalError", 500, "%s", err)
 	case errors.Is(err, fs.ErrNotExist):
 		return errNoKey
-	}
-	var api s3err.S3Error
-	if errors.As(err, &api) {
-		return api
 	}
 	g.log.Warn("serving an S3 client", "err", err)
 	return refusal("InternalError", 500, "%s", err)

@@ -137,7 +137,7 @@ func serve(t *testing.T, w *world, bytes backend.Backend, staging string) *rig {
 // freePort is a port of the loopback address that is free now.
 func freePort(t *testing.T) int {
 	t.Helper()
-	port, err := free(0)
+	port, err := free(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

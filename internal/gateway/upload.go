@@ -233,7 +233,7 @@ func syncFolder(dir string) error {
 
 // joined reads files one after another.
 type joined struct {
-	ctx   context.Context //nolint:containedctx // io.Reader has no place for one
+	ctx   context.Context // io.Reader has no place for one
 	parts []part
 	open  *os.File
 }

@@ -116,6 +116,9 @@ func (g *Gateway) PutObject(ctx context.Context, in s3response.PutObjectInput) (
 		return out, err
 	}
 	length := *in.ContentLength
+	if length < 0 {
+		return out, refusal("InvalidArgument", 400, "a body of %d bytes cannot be", length)
+	}
 	out.Size = &length
 	if t.folder {
 		return out, g.marker(t, body, &out)

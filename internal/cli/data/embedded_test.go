@@ -121,6 +121,13 @@ var verbs = []rehearsal.Step{
 	{Args: "data gc", Says: "freed"},
 	{Args: "data verify", Says: "nothing is damaged"},
 	{Args: "get datasets", Says: "digits"},
+	{Args: "data key list", Says: "There are no access keys in namespace default"},
+	{Args: "data key create", Says: "export AWS_SECRET_ACCESS_KEY="},
+	{Args: "data key list", Says: "MU"},
+	{Args: "data key create -n nowhere", Code: 3, Says: "there is no namespace nowhere"},
+	{Args: "data key delete", Code: 2, Says: "delete which access key?"},
+	{Args: "data key delete MUNONE", Code: 3, Says: "there is no access key MUNONE in namespace default"},
+	{Args: "data key make", Code: 2, Says: "there are create, list and delete"},
 }
 
 // checkGot looks at what the verbs have written.

@@ -1,0 +1,137 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// holding is all that a branch has, by path.
+func holding(t *testing.T, d *Dataset, branch string) map[string]string {
+	t.Helper()
+	v, err := d.At(t.Context(), branch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	if err := v.From(t.Context(), "", func(e *Entry) error {
+		f, err := v.Open(t.Context(), e.Path)
+		if err != nil {
+			return err
+		}
+		b := make([]byte, e.Size)
+		_, err = f.ReadAt(b, 0)
+		got[e.Path] = string(b)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// TestContents puts, copies and removes single paths, many commits on one lease.
+func TestContents(t *testing.T) {
+	p, ctx := newPlace(t), t.Context()
+	lease, err := p.store.Pin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit := func(branch string, change func(*Session) error) error {
+		t.Helper()
+		s, err := p.Begin(ctx, branch, SessionOptions{Lease: lease})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := change(s); err != nil {
+			return errors.Join(err, s.Close(ctx))
+		}
+		_, err = s.Commit(ctx, CommitOptions{})
+		return err
+	}
+	if err := commit("main", func(s *Session) error {
+		return s.Add(ctx, Contents([]Content{{"b/c", []byte("2")}, {"a", []byte("1")}, {"empty", nil}}), AddOptions{})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	main, err := p.At(ctx, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := commit("next", func(s *Session) error { return s.Copy(ctx, main, "b/c", "copied/c") }); err != nil {
+		t.Fatal(err)
+	}
+	if err := commit("main", func(s *Session) error {
+		return errors.Join(s.Unset(ctx, "a"), s.Unset(ctx, "b"), s.Unset(ctx, "none"), s.Copy(ctx, main, "a", "d"))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for branch, want := range map[string]map[string]string{"main": {"b/c": "2", "d": "1", "empty": ""}, "next": {"copied/c": "2"}} {
+		if diff := cmp.Diff(want, holding(t, p.Dataset, branch)); diff != "" {
+			t.Errorf("%s: %s", branch, diff)
+		}
+	}
+	if e, err := main.Stat(ctx, "a"); err != nil || e.Content != ContentName([]byte("1")) {
+		t.Errorf("the content's name: %v, %v", e.Content, err)
+	}
+	for name, change := range map[string]func(*Session) error{
+		"at most": func(s *Session) error {
+			return s.Add(ctx, Contents([]Content{{"long", make([]byte, MaxContent+1)}}), AddOptions{})
+		},
+		`the part ".."`: func(s *Session) error { return s.Add(ctx, Contents([]Content{{"../a", nil}}), AddOptions{}) },
+		"b is a folder": func(s *Session) error { return s.Copy(ctx, main, "b", "x") },
+		"not in commit": func(s *Session) error { return s.Copy(ctx, main, "none", "x") },
+	} {
+		err := commit("main", change)
+		if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), `"b"`, "b"), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := lease.Release(ctx); err != nil {
+		t.Error(err)
+	}
+	if left, err := p.store.leases(ctx, p.store.clock()); err != nil || len(left) != 0 {
+		t.Errorf("leases stay: %v, %v", left, err)
+	}
+}
+
+// TestCheck is asked again where the branch moved meanwhile.
+func TestCheck(t *testing.T) {
+	p, ctx := newPlace(t), t.Context()
+	put := func(check func(context.Context, *View) error) error {
+		s, err := p.Begin(ctx, "main", SessionOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Add(ctx, Contents([]Content{{"once", []byte("mine")}}), AddOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.Commit(ctx, CommitOptions{Check: check})
+		return errors.Join(err, s.Close(ctx))
+	}
+	taken := errors.New("it is there already")
+	asked := 0
+	err := put(func(ctx context.Context, on *View) error {
+		if asked++; asked == 1 {
+			if on != nil {
+				t.Error("there is something before the first commit")
+			}
+			// Somebody else comes first, between the question and the commit.
+			_, err := p.Put(ctx, "main", Contents([]Content{{"once", []byte("theirs")}}), PutOptions{})
+			return err
+		}
+		if _, err := on.Stat(ctx, "once"); !errors.Is(err, fs.ErrNotExist) {
+			return taken
+		}
+		return nil
+	})
+	if !errors.Is(err, taken) || asked != 2 {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+	if diff := cmp.Diff(map[string]string{"once": "theirs"}, holding(t, p.Dataset, "main")); diff != "" {
+		t.Error(diff)
+	}
+}
