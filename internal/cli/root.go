@@ -41,6 +41,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/user"
 	"github.com/muster-dev/muster/internal/cli/version"
 	"github.com/muster-dev/muster/internal/cli/why"
+	"github.com/muster-dev/muster/internal/cli/worker"
 )
 
 // Verb makes a command.
@@ -90,7 +91,7 @@ var verbs = map[string][]Verb{
 	"inside":  {shell.New, cp.New},
 	"data":    {data.New},
 	"cluster": {install.New, uninstall.New, node.New, user.New, serve.New},
-	"other":   {completion.New, pause.New, unpause.New, prune.New, queue.New, simulate.New, version.New},
+	"other":   {completion.New, pause.New, unpause.New, prune.New, queue.New, simulate.New, version.New, worker.New},
 }
 
 // New returns the root command with its own verbs and those that are added.
