@@ -22,8 +22,7 @@ endif
 # Everything that does not link the API server: builds and tests in seconds.
 UNIT := $(shell go list ./... 2>/dev/null | grep -v -E '/internal/(controlplane|cli/up)$$|/cmd/muster$$')
 
-.PHONY: help build shim test test-unit test-exhaustive test-race test-embedded test-e2e lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-conformance test-chaos bench-cluster bench-data chaos-cluster cluster-deps clients-deps test-clients
-.PHONY: help build shim test test-unit test-exhaustive test-race test-embedded test-e2e lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-python test-images test-cluster test-kubernetes test-conformance test-chaos bench-cluster bench-data chaos-cluster cluster-deps
+.PHONY: help build shim test test-unit test-exhaustive test-race test-embedded test-e2e lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-conformance test-chaos bench-cluster bench-data chaos-cluster cluster-deps clients-deps test-clients test-python
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
@@ -38,7 +37,7 @@ internal/node/shim/bin/muster-shim: $(wildcard cmd/muster-shim/*.go internal/nod
 quickstart: build ## build, start Muster in the background, run distributed TensorFlow
 	@hack/quickstart
 
-test: test-unit test-exhaustive test-embedded test-e2e test-python test-images test-kubernetes ## everything that lands with a change: see CONTRIBUTING.md for the longer ones
+test: test-unit test-exhaustive test-embedded test-e2e test-clients test-python test-images test-kubernetes ## everything that lands with a change: see CONTRIBUTING.md for the longer ones
 
 test-unit: shim $(GOTESTSUM) ## the quick ones; no API server
 	@hack/gotest "$(GOTESTSUM)" unit -short $(UNIT)
@@ -50,7 +49,7 @@ test-race: shim $(GOTESTSUM) ## the same under the race detector: minutes
 	@hack/gotest "$(GOTESTSUM)" race $(RACE) -timeout 30m $(UNIT)
 
 test-embedded: shim $(GOTESTSUM) ## against a real kube-apiserver and etcd
-	@hack/gotest "$(GOTESTSUM)" embedded -tags embedded ./internal/controlplane ./internal/snapshot ./internal/dataset ./internal/pachyderm ./internal/manager ./internal/cli/queue ./internal/cli/data ./internal/cli/pause ./internal/cli/serve ./internal/cli/node ./internal/cli/install ./internal/cli/user ./internal/cli/doctor
+	@hack/gotest "$(GOTESTSUM)" embedded -tags embedded ./internal/controlplane ./internal/snapshot ./internal/dataset ./internal/gateway/registry ./internal/pachyderm ./internal/manager ./internal/cli/queue ./internal/cli/data ./internal/cli/pause ./internal/cli/serve ./internal/cli/node ./internal/cli/install ./internal/cli/user ./internal/cli/doctor
 
 test-e2e: build test-deps $(GOTESTSUM) ## the product as a person runs it: muster up, TensorFlow, PyTorch, kubectl
 	@hack/gotest "$(GOTESTSUM)" e2e -tags e2e -count=1 -timeout 40m ./test/e2e/...
