@@ -143,7 +143,7 @@ func (l *Loop) leave(ctx context.Context, err error) error {
 	if l.fence.Epoch() != 0 {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.fence.LongestRequest())
 		defer cancel()
-		if err := letGo(ctx); err != nil && !errors.Is(err, fencing.ErrDeposed) {
+		if err := letGo(ctx); err != nil && !errors.Is(err, fencing.ErrDeposed) && !l.options.Alone {
 			l.options.Log.Error(err, "letting a successor begin at once; it waits for the lease to run out")
 		}
 	}
