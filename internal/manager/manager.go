@@ -313,13 +313,12 @@ type standby struct {
 
 // Start fills the cache, and notes that this replica can take over at once.
 func (s standby) Start(ctx context.Context) error {
-	switch err := s.warm(ctx); {
-	case ctx.Err() != nil:
-		return nil // it was told to end
-	case err != nil:
+	if err := s.warm(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("filling the cache of a replica that stands by: %w", err)
 	}
-	close(s.begun)
+	if ctx.Err() == nil {
+		close(s.begun)
+	}
 	<-ctx.Done()
 	return nil
 }
