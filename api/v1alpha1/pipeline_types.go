@@ -543,6 +543,12 @@ type PipelineStatus struct {
 	// +kubebuilder:validation:MaxItems=1024
 	// +optional
 	Seen []RunInput `json:"seen,omitempty"`
+	// SeenStages is the digest of the stages for which the last run was started,
+	// so that a change of them starts one, too.
+	//
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	SeenStages string `json:"seenStages,omitempty"`
 }
 
 // PipelineRun is what one change started: all stages, with one identity.
