@@ -710,6 +710,12 @@ type StageStatus struct {
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
+	// Why says in words why it computes what it computes: which files, which code,
+	// which packages or arguments differ from the last run.
+	//
+	// +kubebuilder:validation:MaxLength=2048
+	// +optional
+	Why string `json:"why,omitempty"`
 	// Datums counts its datums.
 	//
 	// +optional

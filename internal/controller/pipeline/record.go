@@ -75,6 +75,9 @@ func (w *work) write(to io.Writer, results []foreman.Result) error {
 		if own := pipeline.Key(w.resolved.recipe.ID, task.Files); own != task.Key && !w.stage.Spec.Impure {
 			keys = append(keys, own) // what was computed again takes the place of what was there
 		}
+		if err := w.link(out, &task, &results[i]); err != nil {
+			return fmt.Errorf("datum %s: %w", results[i].Name, err)
+		}
 		for _, key := range keys {
 			if err := w.writeOne(out, &task, key, &results[i]); err != nil {
 				return fmt.Errorf("datum %s: %w", results[i].Name, err)
@@ -83,6 +86,27 @@ func (w *work) write(to io.Writer, results []foreman.Result) error {
 	}
 	return out.Close()
 }
+
+// link notes which result a datum of this run has, for those who ask by names.
+func (w *work) link(out *tar.Writer, task *pipeline.Task, r *foreman.Result) error {
+	at := pipeline.ResultPath(task.Key)
+	if r.Failed() {
+		at = pipeline.FailedPath(task.Key)
+	}
+	name := DatumPath(w.run.Name, w.stage.Name, task.Name)
+	if tree.CheckPath(name) != nil {
+		return nil // too long to be asked for by name
+	}
+	return out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: strings.Repeat("../", strings.Count(name, "/")) + at})
+}
+
+// DatumsPath is the folder, in the dataset of results, of the datums that a stage
+// of a run computed.
+func DatumsPath(run, stage string) string { return "runs/" + run + "/" + stage }
+
+// DatumPath is where it is noted, by a link to the result's folder, which result a
+// datum has that a run computed.
+func DatumPath(run, stage, datum string) string { return DatumsPath(run, stage) + "/" + datum + "~" }
 
 func (w *work) writeOne(out *tar.Writer, task *pipeline.Task, key digest.ID, r *foreman.Result) error {
 	at := pipeline.ResultPath(key)

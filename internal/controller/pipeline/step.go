@@ -125,6 +125,9 @@ func (c *Runs) planned(ctx context.Context, s *step) (*work, error) {
 		return nil, err
 	}
 	if len(w.tasks) > 0 {
+		if s.status.Why, err = w.why(ctx); err != nil {
+			return nil, err
+		}
 		if err := c.pin(ctx, s.run, s.active); err != nil {
 			return nil, err
 		}
