@@ -294,14 +294,16 @@ func (c *Runs) compute(ctx context.Context, s *step, w *work) (time.Duration, er
 	switch {
 	case stands.Over && stands.Failed > 0 && s.stage.Spec.OnFailure == v1alpha1.FailRun:
 		s.end(v1alpha1.RunFailed, "datum %s failed after %s: %s; its log: muster pipeline logs %s %s --datum '%s'",
-			stands.First.Name, count(int64(stands.First.Tries), "try"), stands.First.Error, s.run.Name, s.stage.Name, stands.First.Name)
+			stands.First.Name, tries(stands.First.Tries), stands.First.Error, s.run.Name, s.stage.Name, stands.First.Name)
 		return 0, c.stop(ctx, s)
 	case stands.Over:
 		if err := c.finish(ctx, s, w); err != nil || !Ended(s.status.Phase) {
 			return 0, err
 		}
 		s.status.Datums = w.counts(stands.Counts)
-		s.status.Message = w.says(s.status)
+		if s.status.Phase == v1alpha1.RunSucceeded {
+			s.status.Message = w.says(s.status)
+		}
 		return 0, f.Close(name)
 	}
 	s.status.Message = fmt.Sprintf("%d of %s to compute are done", stands.Computed+stands.Failed, count(int64(len(w.tasks)), "datum"))
@@ -405,4 +407,11 @@ func (c *Runs) stop(ctx context.Context, s *step) error {
 		return fmt.Errorf("deleting job %s: %w", job.Name, err)
 	}
 	return c.deps.Machine.Foreman.Close(workName(s.run, s.stage.Name))
+}
+
+func tries(n int) string {
+	if n == 1 {
+		return "1 try"
+	}
+	return fmt.Sprintf("%d tries", n)
 }
