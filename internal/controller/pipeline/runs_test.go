@@ -139,7 +139,7 @@ func TestRefusals(t *testing.T) {
 		"one file, twice":  {`echo $MUSTER_DATUM > $MUSTER_OUTPUT/same`, "both made \"same\""},
 		"no such program":  {`exec nothing-of-this-name`, "exit code 127"},
 		"it never ends":    {`sleep 100`, "took longer than 1s (timeout)"},
-		"ended by signals": {`kill -9 $$`, "ended by a signal: killed"},
+		"ended by signals": {`kill -9 $$$$`, "ended by a signal: killed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
