@@ -43,13 +43,13 @@ func (m *machine) makeManager() (*manager.Manager, error) {
 		return nil, fmt.Errorf("finding this program, which workers of pipelines run: %w", err)
 	}
 	return manager.New(manager.Options{
-		REST:             m.plane.RESTConfig(),
-		Log:              m.log,
-		Sources:          sources{m.fetcher, m.store},
-		Environments:     environments{m.builder},
-		Data:             m.reader,
-		HostImage:        v1alpha1.HostImage,
-		VolumesDir:       m.path("volumes"),
+		REST:         m.plane.RESTConfig(),
+		Log:          m.log,
+		Sources:      sources{m.fetcher, m.store},
+		Environments: environments{m.builder},
+		Data:         m.reader,
+		HostImage:    v1alpha1.HostImage,
+		VolumesDir:   m.path("volumes"),
 		Pipelines: &pipeline.Machine{
 			Store: m.data, Foreman: m.foreman, Sources: sources{m.fetcher, m.store}, Environments: m.builder,
 			Interpreter: m.interpreter.Describe, Program: program,

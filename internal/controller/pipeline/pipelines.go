@@ -21,7 +21,6 @@ import (
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/commit"
 	"github.com/muster-dev/muster/internal/data/digest"
-	"github.com/muster-dev/muster/internal/data/ref"
 	"github.com/muster-dev/muster/internal/dataset"
 	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/environment/source"
@@ -175,15 +174,9 @@ func (c *Pipelines) observe(ctx context.Context, p *v1alpha1.Pipeline) (*seen, e
 		s.problem = noMachine
 		return s, nil
 	}
-	graph, err := pipeline.Parse(p.Name, &p.Spec)
-	if err == nil {
-		err = supported(graph)
-	}
-	if err != nil {
-		s.problem = err.Error()
+	if s.graph, s.problem = parse(p.Name, &p.Spec); s.problem != "" {
 		return s, nil
 	}
-	s.graph = graph
 	list := &v1alpha1.DatasetList{}
 	if err := c.client.List(ctx, list, client.InNamespace(p.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing datasets: %w", err)
@@ -195,9 +188,11 @@ func (c *Pipelines) observe(ctx context.Context, p *v1alpha1.Pipeline) (*seen, e
 			s.heads[head{d.Name, string(b.Name)}] = string(b.Commit)
 		}
 	}
-	if s.running, err = c.running(ctx, p); err != nil {
+	running, err := c.running(ctx, p)
+	if err != nil {
 		return nil, err
 	}
+	s.running = running
 	now, _ := s.inputs()
 	for _, in := range changes(p.Status.Seen, now, nil) {
 		if in.Commit != "" {
@@ -205,6 +200,18 @@ func (c *Pipelines) observe(ctx context.Context, p *v1alpha1.Pipeline) (*seen, e
 		}
 	}
 	return s, nil
+}
+
+// parse is the checked pipeline, or in words why there is none.
+func parse(name string, spec *v1alpha1.PipelineSpec) (*pipeline.Graph, string) {
+	graph, err := pipeline.Parse(name, spec)
+	if err == nil {
+		err = supported(graph)
+	}
+	if err != nil {
+		return nil, err.Error()
+	}
+	return graph, ""
 }
 
 // running names a run of the pipeline that has not ended.
@@ -373,6 +380,3 @@ func ensureDataset(ctx context.Context, server client.Client, namespace, owner, 
 	}
 	return nil
 }
-
-// branchName is a branch as references to heads have it.
-func branchName(name string) ref.Name { return ref.Name{Kind: ref.Branch, Name: name} }

@@ -94,11 +94,15 @@ func (w *work) link(out *tar.Writer, task *pipeline.Task, r *foreman.Result) err
 		at = pipeline.FailedPath(task.Key)
 	}
 	name := DatumPath(w.run.Name, w.stage.Name, task.Name)
-	if tree.CheckPath(name) != nil {
-		return nil // too long to be asked for by name
+	if !askable(name) {
+		return nil
 	}
 	return out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: strings.Repeat("../", strings.Count(name, "/")) + at})
 }
+
+// askable says that a path is not too long for a tree: a datum whose name is cannot
+// be asked for by it.
+func askable(name string) bool { return tree.CheckPath(name) == nil }
 
 // DatumsPath is the folder, in the dataset of results, of the datums that a stage
 // of a run computed.

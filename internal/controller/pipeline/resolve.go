@@ -212,8 +212,8 @@ func (c *Runs) version(ctx context.Context, namespace, kind, name string, object
 // supported says what of a pipeline this Muster cannot do.
 func supported(g *pipeline.Graph) error {
 	var errs []error
-	say := func(stage *pipeline.Stage, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("stage %s: %s: %w", stage.Name, v1alpha1.ReasonUnsupported, fmt.Errorf(format, args...)))
+	say := func(stage *pipeline.Stage, words string) {
+		errs = append(errs, fmt.Errorf("stage %s: %s: %s", stage.Name, v1alpha1.ReasonUnsupported, words))
 	}
 	for _, stage := range g.Stages {
 		spec := &stage.Spec

@@ -34,7 +34,7 @@ import (
 // rig is the two controllers with a real store, foreman and workers. The objects
 // are in memory, and jobs are run by the rig: a goroutine for each member.
 type rig struct {
-	*testing.T
+	testing.TB
 	ctx       context.Context
 	server    client.Client
 	machine   *Machine
@@ -54,7 +54,9 @@ const space = "team"
 
 type noCode struct{}
 
-func (noCode) Ensure(string, string) source.State         { return source.State{Phase: source.Failed, Message: "no"} }
+func (noCode) Ensure(string, string) source.State {
+	return source.State{Phase: source.Failed, Message: "no"}
+}
 func (noCode) Has(string, string) (bool, error)              { return true, nil }
 func (noCode) Contains(string, string, string) (bool, error) { return true, nil }
 func (noCode) Files(d string) (map[string]string, error)     { return map[string]string{"main.sh": d}, nil }
@@ -67,9 +69,9 @@ func (noEnvironment) Ensure(environment.Request) environment.State {
 
 // newRig starts one. Another one of the same home and server is Muster started
 // anew.
-func newRig(t *testing.T, before *rig) *rig {
+func newRig(t testing.TB, before *rig) *rig {
 	t.Helper()
-	r := &rig{T: t, jobs: map[string]context.CancelFunc{}}
+	r := &rig{TB: t, jobs: map[string]context.CancelFunc{}}
 	if before != nil {
 		r.home, r.server, r.uids = before.home, before.server, before.uids
 	} else {

@@ -194,12 +194,9 @@ func (c *Runs) advance(ctx context.Context, run *v1alpha1.PipelineRun, status *v
 	if status.StartTime == nil {
 		status.StartTime = &now
 	}
-	graph, err := pipeline.ParseRun(&run.Spec)
-	if err == nil {
-		err = supported(graph)
-	}
-	if err != nil {
-		status.Phase, status.Message, status.FinishTime = v1alpha1.RunFailed, err.Error(), &now
+	graph, problem := parse(run.Spec.Pipeline, &v1alpha1.PipelineSpec{Stages: run.Spec.Stages, Queue: run.Spec.Queue})
+	if problem != "" {
+		status.Phase, status.Message, status.FinishTime = v1alpha1.RunFailed, problem, &now
 		return 0, nil
 	}
 	if run.Spec.Cancel {
@@ -214,10 +211,7 @@ func (c *Runs) advance(ctx context.Context, run *v1alpha1.PipelineRun, status *v
 		status.Phase, status.Message = v1alpha1.RunWaiting, "waits for run "+before+" of the same pipeline"
 		return 0, nil
 	}
-	a, err := c.activate(ctx, run)
-	if err != nil {
-		return 0, err
-	}
+	a := c.activate(run)
 	var again time.Duration
 	var errs []error
 	for _, stage := range graph.Stages {
@@ -282,18 +276,15 @@ func (c *Runs) before(ctx context.Context, run *v1alpha1.PipelineRun) (string, e
 }
 
 // activate has this process keep what the run reads.
-func (c *Runs) activate(ctx context.Context, run *v1alpha1.PipelineRun) (*active, error) {
-	c.mu.Lock()
-	a := c.active[run.UID]
-	c.mu.Unlock()
-	if a != nil {
-		return a, nil
-	}
-	a = &active{key: client.ObjectKeyFromObject(run), works: map[string]*work{}}
+func (c *Runs) activate(run *v1alpha1.PipelineRun) *active {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.active[run.UID] = a
-	return a, nil
+	a := c.active[run.UID]
+	if a == nil {
+		a = &active{key: client.ObjectKeyFromObject(run), works: map[string]*work{}}
+		c.active[run.UID] = a
+	}
+	return a
 }
 
 // pin takes a lease on what the run reads, once something is to be computed: a run
@@ -357,18 +348,18 @@ func outcome(status *v1alpha1.PipelineRunStatus) string {
 	}
 	switch {
 	case computed+failed == 0:
-		return fmt.Sprintf("nothing to compute: %s as they were", count(reused, "datum"))
+		return fmt.Sprintf("nothing to compute: %s as they were", datums(reused))
 	case failed > 0:
-		return fmt.Sprintf("%s computed, %d taken from before, %d failed and left out", count(computed, "datum"), reused, failed)
+		return fmt.Sprintf("%s computed, %d taken from before, %d failed and left out", datums(computed), reused, failed)
 	}
-	return fmt.Sprintf("%s computed, %d taken from before", count(computed, "datum"), reused)
+	return fmt.Sprintf("%s computed, %d taken from before", datums(computed), reused)
 }
 
-func count(n int64, what string) string {
+func datums(n int64) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 datum"
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d datums", n)
 }
 
 func done(graph *pipeline.Graph, status *v1alpha1.PipelineRunStatus) string {

@@ -226,7 +226,7 @@ func (c *Runs) inputs(ctx context.Context, s *step, w *work) ([]commit.Commit, e
 // finish commits the output of a stage whose datums all have results.
 func (c *Runs) finish(ctx context.Context, s *step, w *work) error {
 	s.status.Datums = w.counts(foreman.Counts{Total: len(w.tasks)})
-	made := commit.Commit{}
+	var made commit.Commit
 	if w.plan.Nothing() && w.previous != nil && !w.previous.Output.ID.IsZero() {
 		made = w.previous.Output
 	} else {
@@ -254,11 +254,11 @@ func (w *work) says(status *v1alpha1.StageStatus) string {
 	case d.Total == 0:
 		return "no file matches its inputs: nothing was made"
 	case d.Computed+d.Failed == 0:
-		return fmt.Sprintf("nothing to compute: %s as before", count(d.Total, "datum"))
+		return fmt.Sprintf("nothing to compute: %s as before", datums(d.Total))
 	case d.Failed > 0:
-		return fmt.Sprintf("%s computed, %d from before, %d failed and left out", count(d.Computed, "datum"), d.Reused, d.Failed)
+		return fmt.Sprintf("%s computed, %d from before, %d failed and left out", datums(d.Computed), d.Reused, d.Failed)
 	}
-	return fmt.Sprintf("%s computed, %d from before", count(d.Computed, "datum"), d.Reused)
+	return fmt.Sprintf("%s computed, %d from before", datums(d.Computed), d.Reused)
 }
 
 // counts are the stage's datums by what became of them.
@@ -306,7 +306,7 @@ func (c *Runs) compute(ctx context.Context, s *step, w *work) (time.Duration, er
 		}
 		return 0, f.Close(name)
 	}
-	s.status.Message = fmt.Sprintf("%d of %s to compute are done", stands.Computed+stands.Failed, count(int64(len(w.tasks)), "datum"))
+	s.status.Message = fmt.Sprintf("%d of %s to compute are done", stands.Computed+stands.Failed, datums(int64(len(w.tasks))))
 	if stands.Problem != "" {
 		s.status.Message += "; " + stands.Problem
 	}

@@ -41,7 +41,7 @@ func (w *work) why(ctx context.Context) (string, error) {
 	case e.Why != "":
 		words = append(words, e.Why)
 	default:
-		words = append(words, fmt.Sprintf("%s new or different", count(e.Work+e.Reused, "datum")))
+		words = append(words, fmt.Sprintf("%s new or different", datums(e.Work+e.Reused)))
 	}
 	if e.Reused > 0 {
 		words = append(words, fmt.Sprintf("%d of them have results already", e.Reused))

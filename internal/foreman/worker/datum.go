@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -152,7 +153,8 @@ const (
 
 // environ are the variables of a datum's program.
 func (w *worker) environ(d shift.Datum) []string {
-	out := append(w.o.Environ[:len(w.o.Environ):len(w.o.Environ)], envOutput+"="+filepath.Join(d.Folder, shift.OutFolder), envDatum+"="+d.Name)
+	out := slices.Clone(w.o.Environ)
+	out = append(out, envOutput+"="+filepath.Join(d.Folder, shift.OutFolder), envDatum+"="+d.Name)
 	for _, name := range w.program.Inputs {
 		out = append(out, InputVariable(name)+"="+filepath.Join(d.Folder, shift.InFolder, name))
 	}

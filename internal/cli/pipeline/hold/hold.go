@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/pipeline/lookup"
@@ -121,7 +120,7 @@ func cancel(ctx context.Context, f *connection.Factory, name string) error {
 		}
 	}
 	if ended == 0 {
-		_, err = fmt.Fprintf(f.Streams.Out, "run %s has ended already: %s\n", run.Name, v1alpha1.RunPhase(run.Status.Phase))
+		_, err = fmt.Fprintf(f.Streams.Out, "run %s has ended already: %s\n", run.Name, run.Status.Phase)
 	}
 	return err
 }
