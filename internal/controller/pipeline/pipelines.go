@@ -11,6 +11,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -74,7 +75,8 @@ const noMachine = v1alpha1.ReasonUnsupported + ": pipelines run on one machine o
 type Pipelines struct {
 	deps   Deps
 	client client.Client
-	live   client.Reader
+	// live reads from the API server itself, as heads have to be.
+	live client.Client
 }
 
 // New returns both controllers.
@@ -87,15 +89,18 @@ func New(deps Deps) (*Pipelines, *Runs) {
 
 // SetupWithManager adds the controller to the manager.
 func (c *Pipelines) SetupWithManager(mgr ctrl.Manager) error {
-	c.client, c.live = mgr.GetClient(), mgr.GetAPIReader()
-	if c.deps.Machine == nil {
-		err := ctrl.NewControllerManagedBy(mgr).Named("pipeline").For(&v1alpha1.Pipeline{}).Complete(c)
+	var err error
+	if c.client = mgr.GetClient(); c.deps.Machine == nil {
+		err = ctrl.NewControllerManagedBy(mgr).Named("pipeline").For(&v1alpha1.Pipeline{}).Complete(c)
 		if err != nil {
 			return fmt.Errorf("setting up the Pipeline controller: %w", err)
 		}
 		return nil
 	}
-	err := ctrl.NewControllerManagedBy(mgr).
+	if c.live, err = direct(mgr); err != nil {
+		return err
+	}
+	err = ctrl.NewControllerManagedBy(mgr).
 		Named("pipeline").
 		For(&v1alpha1.Pipeline{}).
 		Watches(&v1alpha1.Dataset{}, handler.EnqueueRequestsFromMapFunc(c.readers)).
@@ -258,7 +263,7 @@ const identityLine = "Identity: "
 // identity is that of the run that made a commit; empty where none did, or where
 // it cannot be read just now: the run that it starts has one of its own then.
 func (c *Pipelines) identity(ctx context.Context, namespace string, in v1alpha1.RunInput) string {
-	made, err := c.deps.Machine.dataset(c.client, namespace, in.Dataset).Resolve(ctx, in.Commit)
+	made, err := c.deps.Machine.dataset(c.live, namespace, in.Dataset).Resolve(ctx, in.Commit)
 	if err != nil {
 		return ""
 	}
@@ -272,6 +277,18 @@ func identityOf(made commit.Commit) string {
 		}
 	}
 	return ""
+}
+
+// direct is a client that reads from the API server itself: what a cache shows of a
+// head may be old.
+func direct(mgr ctrl.Manager) (client.Client, error) {
+	config := rest.CopyConfig(mgr.GetConfig())
+	config.QPS = -1 // nobody is waited for who would have to be spared
+	made, err := client.New(config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return made, nil
 }
 
 // dataset is a dataset of the machine's store.
@@ -319,7 +336,7 @@ func (c *Pipelines) strikeOne(ctx context.Context, s *seen, h head, spec *v1alph
 	if err := c.ensure(ctx, s.pipeline, h.dataset); err != nil {
 		return 0, err
 	}
-	d := c.deps.Machine.dataset(c.client, s.pipeline.Namespace, h.dataset)
+	d := c.deps.Machine.dataset(c.live, s.pipeline.Namespace, h.dataset)
 	since := s.pipeline.CreationTimestamp.UTC()
 	if last, err := d.Resolve(ctx, h.branch); err == nil {
 		since = last.Time.UTC()

@@ -32,7 +32,8 @@ import (
 type Runs struct {
 	deps   Deps
 	client client.Client
-	live   client.Reader
+	// live reads from the API server itself, as heads have to be.
+	live client.Client
 
 	mu     sync.Mutex
 	active map[types.UID]*active
@@ -57,12 +58,16 @@ const (
 
 // SetupWithManager adds the controller to the manager.
 func (c *Runs) SetupWithManager(mgr ctrl.Manager) error {
-	c.client, c.live = mgr.GetClient(), mgr.GetAPIReader()
 	if c.deps.Machine == nil {
 		return nil // no run is ever made
 	}
+	c.client = mgr.GetClient()
+	var err error
+	if c.live, err = direct(mgr); err != nil {
+		return err
+	}
 	changed := make(chan event.GenericEvent)
-	err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		c.forward(ctx, changed)
 		return nil
 	}))

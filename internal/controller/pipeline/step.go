@@ -117,7 +117,7 @@ func (c *Runs) planned(ctx context.Context, s *step) (*work, error) {
 		return nil, err
 	}
 	s.status.Recipe = means.recipe.ID.String()
-	w := &work{machine: c.deps.Machine, server: c.client, namespace: s.run.Namespace, run: s.run.DeepCopy(), stage: s.stage, resolved: means, tasks: map[string]pipeline.Task{}, same: map[string][]string{}, failed: map[string]bool{}}
+	w := &work{machine: c.deps.Machine, server: c.live, namespace: s.run.Namespace, run: s.run.DeepCopy(), stage: s.stage, resolved: means, tasks: map[string]pipeline.Task{}, same: map[string][]string{}, failed: map[string]bool{}}
 	if w.where, err = os.Hostname(); err != nil {
 		w.where = ""
 	}
@@ -151,8 +151,8 @@ func (c *Runs) plan(ctx context.Context, s *step, w *work) error {
 		}
 	}
 	w.books = pipeline.Books{
-		Output: m.dataset(c.client, w.namespace, s.stage.Dataset), States: m.dataset(c.client, w.namespace, StatesDataset(s.graph.Name)),
-		Results: m.dataset(c.client, w.namespace, ResultsDataset), ResultsBranch: resultsBranch,
+		Output: m.dataset(c.live, w.namespace, s.stage.Dataset), States: m.dataset(c.live, w.namespace, StatesDataset(s.graph.Name)),
+		Results: m.dataset(c.live, w.namespace, ResultsDataset), ResultsBranch: resultsBranch,
 	}
 	request := pipeline.Request{Stage: s.stage, Recipe: w.resolved.recipe, Trees: m.Store.Trees(), Run: s.run.Spec.Identity, Recompute: slices.Contains(s.run.Spec.Recompute, s.stage.Name)}
 	var err error
@@ -211,7 +211,7 @@ func (c *Runs) inputs(ctx context.Context, s *step, w *work) ([]commit.Commit, e
 		if at == "" {
 			continue
 		}
-		view, err := c.deps.Machine.dataset(c.client, w.namespace, h.dataset).At(ctx, at)
+		view, err := c.deps.Machine.dataset(c.live, w.namespace, h.dataset).At(ctx, at)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, &unfit{fmt.Sprintf("commit %.8s of %s, which it reads, is not there any more", at, h)}
 		}
