@@ -80,7 +80,7 @@ for path in pathlib.Path(os.environ["MUSTER_INPUT_NUMBERS"]).iterdir():
 	"train.py": `
 import os, pathlib
 numbers = [int(p.read_text()) for p in pathlib.Path(os.environ["MUSTER_INPUT_PREPARE"]).iterdir()]
-assert os.environ["CUDA_VISIBLE_DEVICES"]
+assert os.environ["MUSTER_GPUS"] or os.environ["CUDA_VISIBLE_DEVICES"]
 pathlib.Path(os.environ["MUSTER_OUTPUT"], "model").write_text("sum=%d" % sum(numbers))
 `,
 }

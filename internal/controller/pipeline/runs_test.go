@@ -224,6 +224,44 @@ spec:
 	}
 }
 
+// TestTraining is a stage that is a whole job, with a stage that reads it.
+func TestTraining(t *testing.T) {
+	for name, c := range map[string]struct {
+		command string
+		phase   v1alpha1.RunPhase
+		says    string
+	}{
+		"succeeds": {`cat $MUSTER_INPUT_THINGS/* > $MUSTER_OUTPUT/model`, v1alpha1.RunSucceeded, "computed"},
+		"fails":    {`echo no; exit 3`, v1alpha1.RunFailed, "exit status 3: no"},
+		"a pipe":   {`mkfifo $MUSTER_OUTPUT/p`, v1alpha1.RunFailed, "it wrote p, which is a pipe"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.put("things", map[string]string{"a": "1", "b": "2"})
+			r.apply(fmt.Sprintf(`
+metadata: {name: model}
+spec:
+  stages:
+  - name: train
+    input: {dataset: things}
+    training: {roles: [{name: worker, command: [sh, -c, '%s']}]}
+  - name: use
+    input: {cross: [{stage: train}, {dataset: things, glob: "/*"}]}
+    command: [sh, -c, 'cat $MUSTER_INPUT_TRAIN/model > $MUSTER_OUTPUT/$(ls $MUSTER_INPUT_THINGS)']
+`, c.command))
+			run := r.finish("model")
+			if run.Status.Phase != c.phase || !strings.Contains(run.Status.Message, c.says) {
+				t.Fatalf("%s: %s", run.Status.Phase, run.Status.Message)
+			}
+			if c.phase == v1alpha1.RunSucceeded {
+				if diff := cmp.Diff(map[string]string{"a": "12", "b": "12"}, r.files("model-use")); diff != "" {
+					t.Error(diff)
+				}
+			}
+		})
+	}
+}
+
 // TestIdentity is common to what one commit started.
 func TestIdentity(t *testing.T) {
 	r := newRig(t, nil)

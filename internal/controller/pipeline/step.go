@@ -390,7 +390,6 @@ func (c *Runs) follow(ctx context.Context, s *step, given *foreman.Work, job *v1
 			return preparing, client.IgnoreNotFound(c.client.Delete(ctx, job, client.Preconditions{UID: &job.UID}))
 		}
 		return leaving, nil
-	case v1alpha1.JobRunning:
 	default:
 		if job.Status.Message != "" {
 			s.status.Message += fmt.Sprintf("; job %s: %s", job.Name, job.Status.Message)
