@@ -71,17 +71,11 @@ func (w *work) write(to io.Writer, results []foreman.Result) error {
 		if !ok {
 			return fmt.Errorf("datum %s is not part of the work", results[i].Name)
 		}
-		keys := []digest.ID{task.Key}
-		if own := pipeline.Key(w.resolved.recipe.ID, task.Files); own != task.Key && !w.stage.Spec.Impure {
-			keys = append(keys, own) // what was computed again takes the place of what was there
-		}
 		if err := w.link(out, &task, &results[i]); err != nil {
 			return fmt.Errorf("datum %s: %w", results[i].Name, err)
 		}
-		for _, key := range keys {
-			if err := w.writeOne(out, &task, key, &results[i]); err != nil {
-				return fmt.Errorf("datum %s: %w", results[i].Name, err)
-			}
+		if err := w.writeOne(out, &task, task.Key, &results[i]); err != nil {
+			return fmt.Errorf("datum %s: %w", results[i].Name, err)
 		}
 	}
 	return out.Close()
