@@ -22,7 +22,7 @@ endif
 # Everything that does not link the API server: builds and tests in seconds.
 UNIT := $(shell go list ./... 2>/dev/null | grep -v -E '/internal/(controlplane|cli/up)$$|/cmd/muster$$')
 
-.PHONY: help build shim test test-unit test-exhaustive test-race test-embedded test-e2e lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-conformance test-chaos bench-cluster bench-data chaos-cluster cluster-deps
+.PHONY: help build shim test test-unit test-exhaustive test-race test-embedded test-e2e lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-python test-images test-cluster test-kubernetes test-conformance test-chaos bench-cluster bench-data chaos-cluster cluster-deps
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
@@ -37,7 +37,7 @@ internal/node/shim/bin/muster-shim: $(wildcard cmd/muster-shim/*.go internal/nod
 quickstart: build ## build, start Muster in the background, run distributed TensorFlow
 	@hack/quickstart
 
-test: test-unit test-exhaustive test-embedded test-e2e test-images test-kubernetes ## everything that lands with a change: see CONTRIBUTING.md for the longer ones
+test: test-unit test-exhaustive test-embedded test-e2e test-python test-images test-kubernetes ## everything that lands with a change: see CONTRIBUTING.md for the longer ones
 
 test-unit: shim $(GOTESTSUM) ## the quick ones; no API server
 	@hack/gotest "$(GOTESTSUM)" unit -short $(UNIT)
@@ -53,6 +53,9 @@ test-embedded: shim $(GOTESTSUM) ## against a real kube-apiserver and etcd
 
 test-e2e: build test-deps $(GOTESTSUM) ## the product as a person runs it: muster up, TensorFlow, PyTorch, kubectl
 	@hack/gotest "$(GOTESTSUM)" e2e -tags e2e -count=1 -timeout 40m ./test/e2e/...
+
+test-python: build ## the Python package: types, and tests against a Muster of their own
+	@hack/test-python $(ARGS)
 
 test-images: build test-deps cluster-deps $(GOTESTSUM) ## images on one machine, with a real containerd; wants root
 	@hack/gotest "$(GOTESTSUM)" images-node -tags cluster -count=1 -timeout 10m -run 'Image|Pull|Containerd' ./internal/node ./internal/node/image

@@ -1,0 +1,1 @@
+"""Muster in Python. What there is, is in :mod:`muster.data`."""
