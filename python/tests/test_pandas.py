@@ -40,11 +40,14 @@ def test_pyarrow(dataset: str, options: Options) -> None:
 
 
 @pytest.mark.parametrize("way", ["gateway", "command"])
-def test_in_a_new_process(dataset: str, access: dict[str, str], muster: Muster, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+def test_in_a_new_process(
+    dataset: str, request: pytest.FixtureRequest, muster: Muster, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
     """Nothing is imported, and everything comes from the environment."""
     if way == "command":
         monkeypatch.setenv("MUSTER", str(PROGRAM))
     else:
+        access = request.getfixturevalue("access")
         monkeypatch.setenv("AWS_ENDPOINT_URL", access["endpoint"])
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", access["accessKeyID"])
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", access["secretAccessKey"])

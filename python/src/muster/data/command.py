@@ -45,7 +45,7 @@ class Command:
         return data
 
     def write(self, address: Address, source: IO[bytes], size: int) -> None:
-        self._run(address, "put", "-", _name(address, literal=True), "-o", "json", stdin=source)
+        self._run(address, "put", "-", _name(address), "-o", "json", stdin=source)
 
     def remove(self, address: Address) -> None:
         self._run(address, "rm", _name(address), "--yes")
@@ -71,13 +71,13 @@ class Command:
         )
         if done.returncode == 0:
             return done.stdout
-        text = done.stderr.decode(errors="replace").strip().removeprefix("Error: ")
+        text = done.stderr.decode(errors="replace").strip().removeprefix("error: ")
         if done.returncode == _MISSING:
             raise FileNotFoundError(f"{address}: {text}")
         raise DataError(f"{address}: {text or 'muster data ended with code ' + str(done.returncode)}")
 
 
-def _name(address: Address, literal: bool = False) -> str:
+def _name(address: Address) -> str:
     """The address as the command has it, with what would be a pattern's taken as it is."""
-    path = address.path if literal else re.sub(r"([*?\[\]\\])", r"\\\1", address.path)
+    path = re.sub(r"([*?\[\]\\])", r"\\\1", address.path)
     return f"{address.dataset}@{address.version}" + (":/" + path if path else "")
