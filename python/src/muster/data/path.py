@@ -121,19 +121,17 @@ class Path:
 
     def exists(self) -> bool:
         """Whether it is there."""
-        try:
-            self._entry()
-        except FileNotFoundError:
-            return False
-        return True
+        return self._found() is not None
 
     def is_file(self) -> bool:
         """Whether it is there and a file."""
-        return self.exists() and self._entry().file
+        found = self._found()
+        return found is not None and found.file
 
     def is_dir(self) -> bool:
         """Whether it is there and a folder, or a version."""
-        return self.exists() and not self._entry().file
+        found = self._found()
+        return found is not None and not found.file
 
     def iterdir(self) -> Iterator[Path]:
         """What is in the folder, by name."""
@@ -202,6 +200,12 @@ class Path:
 
     def _entry(self) -> Entry:
         return self.fs.transport.entry(self._address)
+
+    def _found(self) -> Optional[Entry]:
+        try:
+            return self._entry()
+        except FileNotFoundError:
+            return None
 
 
 def open(address: str, mode: str = "r", encoding: Optional[str] = None, **options: Any) -> IO[Any]:
