@@ -6,6 +6,12 @@ const (
 	// LabelJob names, on a Gang, a Placement, a pod, a Service or a claim, the
 	// TrainingJob that it belongs to.
 	LabelJob = "muster.dev/job"
+	// LabelPipeline names, on a PipelineRun, a Dataset or a TrainingJob, the
+	// Pipeline that it belongs to; LabelRun, on a TrainingJob, the PipelineRun.
+	LabelPipeline = "muster.dev/pipeline"
+	LabelRun      = "muster.dev/pipeline-run"
+	// LabelStage names, on a TrainingJob, the stage that it computes.
+	LabelStage = "muster.dev/pipeline-stage"
 	// LabelGang names, on a Placement and a pod, the Gang that it belongs to.
 	LabelGang = "muster.dev/gang"
 	// LabelRole is the role of a member pod: "worker", "ps", ...

@@ -543,6 +543,12 @@ type PipelineStatus struct {
 	// +kubebuilder:validation:MaxItems=1024
 	// +optional
 	Seen []RunInput `json:"seen,omitempty"`
+	// SeenStages is the digest of the stages for which the last run was started,
+	// so that a change of them starts one, too.
+	//
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	SeenStages string `json:"seenStages,omitempty"`
 }
 
 // PipelineRun is what one change started: all stages, with one identity.
@@ -704,6 +710,12 @@ type StageStatus struct {
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
+	// Why says in words why it computes what it computes: which files, which code,
+	// which packages or arguments differ from the last run.
+	//
+	// +kubebuilder:validation:MaxLength=2048
+	// +optional
+	Why string `json:"why,omitempty"`
 	// Datums counts its datums.
 	//
 	// +optional

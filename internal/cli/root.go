@@ -24,6 +24,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/logs"
 	"github.com/muster-dev/muster/internal/cli/node"
 	"github.com/muster-dev/muster/internal/cli/pause"
+	"github.com/muster-dev/muster/internal/cli/pipeline"
 	"github.com/muster-dev/muster/internal/cli/plan"
 	"github.com/muster-dev/muster/internal/cli/prune"
 	"github.com/muster-dev/muster/internal/cli/queue"
@@ -41,6 +42,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/user"
 	"github.com/muster-dev/muster/internal/cli/version"
 	"github.com/muster-dev/muster/internal/cli/why"
+	"github.com/muster-dev/muster/internal/cli/worker"
 )
 
 // Verb makes a command.
@@ -88,9 +90,9 @@ var verbs = map[string][]Verb{
 	"run":     {run.New, apply.New, suspend.New, resume.New, release.New, delete.New},
 	"look":    {get.New, describe.New, logs.New, why.New, plan.New, top.New},
 	"inside":  {shell.New, cp.New},
-	"data":    {data.New},
+	"data":    {data.New, pipeline.New},
 	"cluster": {install.New, uninstall.New, node.New, user.New, serve.New},
-	"other":   {completion.New, pause.New, unpause.New, prune.New, queue.New, simulate.New, version.New},
+	"other":   {completion.New, pause.New, unpause.New, prune.New, queue.New, simulate.New, version.New, worker.New},
 }
 
 // New returns the root command with its own verbs and those that are added.
@@ -131,7 +133,7 @@ gives every GPU back the moment the work ends.
 		&cobra.Group{ID: "run", Title: "Run jobs:"},
 		&cobra.Group{ID: "look", Title: "Look at them:"},
 		&cobra.Group{ID: "inside", Title: "Reach into them:"},
-		&cobra.Group{ID: "data", Title: "Data in versions:"},
+		&cobra.Group{ID: "data", Title: "Data in versions, and pipelines on it:"},
 		&cobra.Group{ID: "machine", Title: "Muster on this machine:"},
 		&cobra.Group{ID: "cluster", Title: "Muster on a cluster:"},
 		&cobra.Group{ID: "other", Title: "Other:"},

@@ -12,6 +12,7 @@ import (
 	"github.com/muster-dev/muster/internal/controller/disruption"
 	"github.com/muster-dev/muster/internal/controller/gang"
 	"github.com/muster-dev/muster/internal/controller/kubeflow"
+	"github.com/muster-dev/muster/internal/controller/pipeline"
 	"github.com/muster-dev/muster/internal/controller/scaling"
 	"github.com/muster-dev/muster/internal/controller/trainingjob"
 	"github.com/muster-dev/muster/internal/controller/volumeclaim"
@@ -39,6 +40,9 @@ type Deps struct {
 	// NodeName. Empty: there is no such class.
 	VolumesDir string
 	NodeName   string
+	// Pipelines is what runs of pipelines need; nil: there is no store of data, and
+	// pipelines are refused in words.
+	Pipelines *pipeline.Machine
 	// GPUResources are the extended resources that count GPUs, on nodes that do
 	// not name theirs.
 	GPUResources []corev1.ResourceName
@@ -96,6 +100,8 @@ func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
 	}
 	controllers = append(controllers, kubeflow.New(kubeflow.Options{}), scaler,
 		deviceclaim.New(deviceclaim.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}))
+	pipelines, runs := pipeline.New(pipeline.Deps{Machine: d.Pipelines})
+	controllers = append(controllers, pipelines, runs)
 	if d.VolumesDir != "" {
 		controllers = append(controllers, volumeclaim.New(volumeclaim.Deps{Dir: d.VolumesDir, Node: d.NodeName}))
 	}

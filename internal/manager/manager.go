@@ -26,6 +26,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/controller"
+	"github.com/muster-dev/muster/internal/controller/pipeline"
 	"github.com/muster-dev/muster/internal/controller/scaling"
 	"github.com/muster-dev/muster/internal/controller/trainingjob"
 	"github.com/muster-dev/muster/internal/departure"
@@ -67,6 +68,9 @@ type Options struct {
 	// NodeName. Empty: the cluster has StorageClasses of its own.
 	VolumesDir string
 	NodeName   string
+	// Pipelines is what runs of pipelines need. Nil: there is no store of data, and
+	// pipelines are refused in words.
+	Pipelines *pipeline.Machine
 	// GPUResources are the extended resources that count GPUs, on nodes that do
 	// not name theirs; the first is what is asked for where no node says.
 	// Default: nvidia.com/gpu.
@@ -206,6 +210,7 @@ func (o Options) deps(recorder snapshot.Observer) controller.Deps {
 		Reports:          o.Reports,
 		VolumesDir:       o.VolumesDir,
 		NodeName:         o.NodeName,
+		Pipelines:        o.Pipelines,
 		GPUResources:     resourceNames(o.GPUResources),
 		DefaultScheduler: o.DefaultScheduler,
 		Alone:            o.Alone,

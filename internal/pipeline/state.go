@@ -73,7 +73,7 @@ func ProvenanceOf(c *commit.Commit) *Provenance {
 }
 
 // StateBranch is the branch of the dataset of states that a stage's states are on.
-func StateBranch(pipeline, stage string) string { return pipeline + "/" + stage }
+func StateBranch(pipeline, stage string) string { return pipeline + "." + stage }
 
 // Previous is what the commit that a stage's output branch is at was made of; nil
 // where there is none, or nothing that can be gone on from.

@@ -20,11 +20,14 @@ import (
 
 	"github.com/muster-dev/muster/api/configuration"
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/data/opening"
 	"github.com/muster-dev/muster/internal/cli/instance"
 	"github.com/muster-dev/muster/internal/controlplane"
+	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/dataset/reading"
 	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/environment/source"
+	"github.com/muster-dev/muster/internal/foreman"
 	"github.com/muster-dev/muster/internal/node"
 	"github.com/muster-dev/muster/internal/node/gpu"
 	"github.com/muster-dev/muster/internal/node/image"
@@ -64,6 +67,10 @@ type machine struct {
 	fetcher  *source.Fetcher
 	builder  *environment.Builder
 	reader   *reading.Reader
+	// data is the store of data, foreman gives out what pipelines compute.
+	data        *data.Store
+	foreman     *foreman.Foreman
+	interpreter environment.Interpreter
 }
 
 // run starts everything, waits until ctx ends or a part fails, and stops
@@ -149,7 +156,13 @@ func (m *machine) prepareStores() (err error) {
 	if m.fetcher, err = source.NewFetcher(source.FetcherOptions{Store: m.store}); err != nil {
 		return err
 	}
-	m.builder, err = environment.New(environment.Options{Dir: m.path("environments"), Log: m.log})
+	if m.builder, err = environment.New(environment.Options{Dir: m.path("environments"), Log: m.log}); err != nil {
+		return err
+	}
+	if m.data, err = opening.OpenFolder(context.Background(), string(m.home)); err != nil {
+		return err
+	}
+	m.foreman, err = foreman.New(foreman.Options{Dir: m.path("pipelines"), Log: m.log})
 	return err
 }
 
@@ -195,6 +208,7 @@ func (m *machine) serve(ctx context.Context) error {
 	}
 	group.Go(func() error { return named("the node", n.Run(ctx)) })
 	group.Go(func() error { return named("the controllers", controllers.Start(ctx)) })
+	group.Go(func() error { return named("the foreman of pipelines", m.foreman.Run(ctx)) })
 	group.Go(func() error { return named("the environment builder", m.builder.Run(ctx)) })
 	group.Go(func() error { return named("the fetcher of scripts", m.fetcher.Run(ctx)) })
 	group.Go(func() error { return named("the reader of data", m.reader.Run(ctx)) })
@@ -311,6 +325,9 @@ func (m *machine) close() error {
 	}
 	if m.images != nil {
 		errs = append(errs, m.images.Close())
+	}
+	if m.data != nil {
+		errs = append(errs, m.data.Close())
 	}
 	if m.gpus != nil {
 		errs = append(errs, m.gpus.Close())

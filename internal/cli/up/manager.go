@@ -1,7 +1,11 @@
 package up
 
 import (
+	"fmt"
+	"os"
+
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/controller/pipeline"
 	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/environment/source"
 	"github.com/muster-dev/muster/internal/manager"
@@ -21,6 +25,9 @@ func (s sources) Contains(_, digest, path string) (bool, error) {
 	return s.store.Contains(digest, path)
 }
 
+// Files are the files of a stored snapshot.
+func (s sources) Files(digest string) (map[string]string, error) { return s.store.Files(digest) }
+
 // environments are of this machine, whoever asks.
 type environments struct{ *environment.Builder }
 
@@ -31,14 +38,22 @@ func (e environments) Ensure(_ *v1alpha1.TrainingJob, r environment.Request) env
 
 // makeManager makes the controllers and the scheduler, ready to be started.
 func (m *machine) makeManager() (*manager.Manager, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding this program, which workers of pipelines run: %w", err)
+	}
 	return manager.New(manager.Options{
-		REST:             m.plane.RESTConfig(),
-		Log:              m.log,
-		Sources:          sources{m.fetcher, m.store},
-		Environments:     environments{m.builder},
-		Data:             m.reader,
-		HostImage:        v1alpha1.HostImage,
-		VolumesDir:       m.path("volumes"),
+		REST:         m.plane.RESTConfig(),
+		Log:          m.log,
+		Sources:      sources{m.fetcher, m.store},
+		Environments: environments{m.builder},
+		Data:         m.reader,
+		HostImage:    v1alpha1.HostImage,
+		VolumesDir:   m.path("volumes"),
+		Pipelines: &pipeline.Machine{
+			Store: m.data, Foreman: m.foreman, Sources: sources{m.fetcher, m.store}, Environments: m.builder,
+			Interpreter: m.interpreter.Describe, Program: program,
+		},
 		NodeName:         nodeName(),
 		DefaultScheduler: true,
 		Alone:            true, // the home is locked

@@ -30,6 +30,8 @@ type Reader struct {
 // travels: a job's gang is there before the job lets go, and a gang's pods
 // before the gang does, so that nothing slips past between two lists.
 var kinds = []schema.GroupVersionResource{
+	v1alpha1.GroupVersion.WithResource("pipelines"),
+	v1alpha1.GroupVersion.WithResource("pipelineruns"),
 	v1alpha1.GroupVersion.WithResource("trainingjobs"),
 	v1alpha1.GroupVersion.WithResource("gangs"),
 	{Version: "v1", Resource: "pods"},

@@ -48,7 +48,7 @@ func volume(driver, attribute, value string) map[string]any {
 
 func server(objects ...runtime.Object) *fake.FakeDynamicClient {
 	return fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-		kinds[0]: "TrainingJobList", kinds[1]: "GangList", kinds[2]: "PodList",
+		kinds[0]: "PipelineList", kinds[1]: "PipelineRunList", kinds[2]: "TrainingJobList", kinds[3]: "GangList", kinds[4]: "PodList",
 	}, objects...)
 }
 

@@ -1,0 +1,147 @@
+package pipeline
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"path/filepath"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/foreman/worker"
+	"github.com/muster-dev/muster/internal/pipeline"
+)
+
+const (
+	// workerRole is the role of workers.
+	workerRole = "worker"
+	// workerBackoff is how often workers of a stage may die: of what kills them,
+	// datums have their own count of tries.
+	workerBackoff = 100
+	// jobTTL is how long a job of a stage is kept once it has ended.
+	jobTTL = 3600
+	// maxJobName is the longest name of a TrainingJob.
+	maxJobName = 48
+)
+
+// jobName is that of the job that computes a stage.
+func jobName(run *v1alpha1.PipelineRun, stage string) string {
+	name := run.Name + "-" + stage
+	if len(name) <= maxJobName {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return run.Name[:min(len(run.Name), maxJobName-9)] + "-" + hex.EncodeToString(sum[:4])
+}
+
+// jobMeta is what the job of a stage is known by.
+func jobMeta(run *v1alpha1.PipelineRun, stage string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: run.Namespace, Name: jobName(run, stage),
+		Labels:          map[string]string{v1alpha1.LabelPipeline: run.Spec.Pipeline, v1alpha1.LabelRun: run.Name, v1alpha1.LabelStage: stage},
+		Annotations:     submitter(run),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(run, v1alpha1.GroupVersion.WithKind("PipelineRun"))},
+	}
+}
+
+// submitter passes on who asked for the run.
+func submitter(run *v1alpha1.PipelineRun) map[string]string {
+	out := map[string]string{}
+	for _, key := range []string{v1alpha1.AnnotationSubmitter, v1alpha1.AnnotationAuthenticated} {
+		if said := run.Annotations[key]; said != "" {
+			out[key] = said
+		}
+	}
+	return out
+}
+
+// workersJob is the job whose members compute the datums of a stage.
+func workersJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, code, program, folder string, datums int) *v1alpha1.TrainingJob {
+	spec := &stage.Spec
+	least, most := int32(1), int32(1)
+	if p := spec.Parallelism; p != nil {
+		most = p.Max
+		if p.Min != nil {
+			least = *p.Min
+		}
+	}
+	most = max(1, min(most, int32(min(datums, 1000))))
+	least = min(least, most)
+	gpus := 0.0
+	if spec.GPUs != nil {
+		gpus = spec.GPUs.AsApproximateFloat64()
+	}
+	role := v1alpha1.Role{
+		Name: workerRole, Replicas: &most,
+		Command: []string{program, "worker", "--work", folder, "--gpus", strconv.FormatFloat(gpus, 'f', -1, 64)},
+		GPUs:    spec.GPUs, GPUMemory: spec.GPUMemory, GPUModels: spec.GPUModels, RestartPolicy: v1alpha1.RestartOnFailure,
+	}
+	if least < most {
+		role.MinReplicas = &least
+	}
+	if spec.Resources != nil {
+		role.Resources = *spec.Resources
+	}
+	job := &v1alpha1.TrainingJob{ObjectMeta: jobMeta(run, stage.Name)}
+	job.Spec = v1alpha1.TrainingJobSpec{
+		Framework: v1alpha1.FrameworkNone, Roles: []v1alpha1.Role{role}, Environment: spec.Environment, Env: spec.Env,
+		Queue: run.Spec.Queue, Checkpoints: &v1alpha1.Checkpoints{None: true},
+	}
+	backoff, ttl := int32(workerBackoff), int32(jobTTL)
+	job.Spec.BackoffLimit, job.Spec.TTLSecondsAfterFinished = &backoff, &ttl
+	if code != "" {
+		job.Spec.Code = &v1alpha1.Code{Snapshot: code}
+	}
+	return job
+}
+
+// trainingJob is the job of a training stage, over one datum that is everything.
+func trainingJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, code, datum string) *v1alpha1.TrainingJob {
+	job := &v1alpha1.TrainingJob{ObjectMeta: jobMeta(run, stage.Name), Spec: *stage.Spec.Training.DeepCopy()}
+	spec := &job.Spec
+	if code != "" {
+		spec.Code = &v1alpha1.Code{Snapshot: code}
+	}
+	if spec.Environment == nil {
+		spec.Environment = stage.Spec.Environment
+	}
+	if spec.Queue == "" {
+		spec.Queue = run.Spec.Queue
+	}
+	env := []corev1.EnvVar{{Name: "MUSTER_OUTPUT", Value: filepath.Join(datum, shift.OutFolder)}}
+	for _, name := range inputNames(stage) {
+		env = append(env, corev1.EnvVar{Name: worker.InputVariable(name), Value: filepath.Join(datum, shift.InFolder, name)})
+	}
+	env = append(env, stage.Spec.Env...)
+	spec.Env = append(env, spec.Env...)
+	return job
+}
+
+// inputNames are the names of a stage's inputs, each once.
+func inputNames(stage *pipeline.Stage) []string {
+	var out []string
+	known := map[string]bool{}
+	for _, s := range stage.Sources {
+		if !known[s.Name] {
+			known[s.Name] = true
+			out = append(out, s.Name)
+		}
+	}
+	return out
+}
+
+// program is what workers of a stage run.
+func program(stage *pipeline.Stage) shift.Program {
+	spec := &stage.Spec
+	p := shift.Program{Command: spec.Command, Script: spec.Script, Args: spec.Args, Python: "python3", Stdin: spec.Stdin, Inputs: inputNames(stage), Batch: spec.Batch}
+	if env := spec.Environment; env != nil && (env.Requirements != "" || env.Path != "" || env.Python != "") {
+		p.Python = "python"
+	}
+	if spec.Timeout != nil {
+		p.Timeout = spec.Timeout.Duration
+	}
+	return p
+}

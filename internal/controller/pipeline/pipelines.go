@@ -1,0 +1,399 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/commit"
+	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/dataset"
+	"github.com/muster-dev/muster/internal/environment"
+	"github.com/muster-dev/muster/internal/environment/source"
+	"github.com/muster-dev/muster/internal/foreman"
+	"github.com/muster-dev/muster/internal/pipeline"
+)
+
+// Sources makes code ready; see the controller of TrainingJobs.
+type Sources interface {
+	Ensure(owner, url string) source.State
+	Has(owner, digest string) (bool, error)
+	Contains(owner, digest, path string) (bool, error)
+	// Files are the files of a snapshot, and what names their contents.
+	Files(digest string) (map[string]string, error)
+}
+
+// Environments makes Python environments ready.
+type Environments interface {
+	Ensure(environment.Request) environment.State
+}
+
+// Machine is what runs need beside an API server: all of it on one machine.
+type Machine struct {
+	// Store has the data.
+	Store *data.Store
+	// Foreman gives datums out.
+	Foreman *foreman.Foreman
+	// Sources and Environments make code and environments ready.
+	Sources      Sources
+	Environments Environments
+	// Interpreter describes the Python that programs find without an environment
+	// of their own.
+	Interpreter func(context.Context) (string, error)
+	// Program is the muster that members run as workers.
+	Program string
+}
+
+// Deps is what the controllers work with.
+type Deps struct {
+	// Machine is nil where there is no store of data: pipelines are refused there,
+	// in words.
+	Machine *Machine
+	// Now is the clock. Default: [time.Now].
+	Now func() time.Time
+}
+
+// noMachine is why a pipeline cannot run on a cluster.
+const noMachine = v1alpha1.ReasonUnsupported + ": pipelines run on one machine only so far (muster up): a cluster has no store of data yet"
+
+// Pipelines starts runs.
+type Pipelines struct {
+	deps   Deps
+	client client.Client
+	// live reads from the API server itself, as heads have to be.
+	live client.Client
+}
+
+// New returns both controllers.
+func New(deps Deps) (*Pipelines, *Runs) {
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	return &Pipelines{deps: deps}, &Runs{deps: deps, active: map[types.UID]*active{}}
+}
+
+// SetupWithManager adds the controller to the manager.
+func (c *Pipelines) SetupWithManager(mgr ctrl.Manager) error {
+	var err error
+	if c.client = mgr.GetClient(); c.deps.Machine == nil {
+		err = ctrl.NewControllerManagedBy(mgr).Named("pipeline").For(&v1alpha1.Pipeline{}).Complete(c)
+		if err != nil {
+			return fmt.Errorf("setting up the Pipeline controller: %w", err)
+		}
+		return nil
+	}
+	if c.live, err = direct(mgr); err != nil {
+		return err
+	}
+	err = ctrl.NewControllerManagedBy(mgr).
+		Named("pipeline").
+		For(&v1alpha1.Pipeline{}).
+		Watches(&v1alpha1.Dataset{}, handler.EnqueueRequestsFromMapFunc(c.readers)).
+		Watches(&v1alpha1.PipelineRun{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+			run := o.(*v1alpha1.PipelineRun)
+			return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: run.Namespace, Name: run.Spec.Pipeline}}}
+		})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		Complete(c)
+	if err != nil {
+		return fmt.Errorf("setting up the Pipeline controller: %w", err)
+	}
+	return nil
+}
+
+// readers are the pipelines of a dataset's namespace: which of them read it is
+// found out by looking at them, which costs little.
+func (c *Pipelines) readers(ctx context.Context, o client.Object) []reconcile.Request {
+	list := &v1alpha1.PipelineList{}
+	if err := c.client.List(ctx, list, client.InNamespace(o.GetNamespace())); err != nil {
+		return nil // the cache is stopping
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return out
+}
+
+// Reconcile looks at one pipeline.
+func (c *Pipelines) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	// 1. Read everything.
+	p := &v1alpha1.Pipeline{}
+	if err := c.client.Get(ctx, req.NamespacedName, p); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !p.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	s, err := c.observe(ctx, p)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	// 2. Times that have come are commits.
+	var again time.Duration
+	if s.graph != nil && !p.Spec.Paused {
+		if again, err = c.strike(ctx, s); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	// 3. Decide, create, note.
+	d := decide(s)
+	if d.start != nil {
+		if err := c.client.Create(ctx, d.start); err != nil && !apierrors.IsAlreadyExists(err) {
+			return ctrl.Result{}, fmt.Errorf("creating run %s: %w", d.start.Name, err)
+		}
+	}
+	if !apiequality.Semantic.DeepEqual(p.Status, d.status) {
+		after := p.DeepCopy()
+		after.Status = d.status
+		err := c.client.Status().Patch(ctx, after, client.MergeFromWithOptions(p, client.MergeFromWithOptimisticLock{}))
+		if apierrors.IsConflict(err) {
+			return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+		}
+		if err := client.IgnoreNotFound(err); err != nil {
+			return ctrl.Result{}, fmt.Errorf("noting how the pipeline stands: %w", err)
+		}
+	}
+	return ctrl.Result{RequeueAfter: again}, nil
+}
+
+// observe reads what a decision needs.
+func (c *Pipelines) observe(ctx context.Context, p *v1alpha1.Pipeline) (*seen, error) {
+	s := &seen{pipeline: p, datasets: map[string]bool{}, heads: map[head]string{}, identity: map[string]string{}}
+	if c.deps.Machine == nil {
+		s.problem = noMachine
+		return s, nil
+	}
+	if s.graph, s.problem = parse(p.Name, &p.Spec); s.problem != "" {
+		return s, nil
+	}
+	list := &v1alpha1.DatasetList{}
+	if err := c.client.List(ctx, list, client.InNamespace(p.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing datasets: %w", err)
+	}
+	for i := range list.Items {
+		d := &list.Items[i]
+		s.datasets[d.Name] = true
+		for _, b := range d.Spec.Branches {
+			s.heads[head{d.Name, string(b.Name)}] = string(b.Commit)
+		}
+	}
+	running, err := c.running(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	s.running = running
+	now, _ := s.inputs()
+	for _, in := range changes(p.Status.Seen, now, nil) {
+		if in.Commit != "" {
+			s.identity[in.Commit] = c.identity(ctx, p.Namespace, in)
+		}
+	}
+	return s, nil
+}
+
+// parse is the checked pipeline, or in words why there is none.
+func parse(name string, spec *v1alpha1.PipelineSpec) (*pipeline.Graph, string) {
+	graph, err := pipeline.Parse(name, spec)
+	if err == nil {
+		err = supported(graph)
+	}
+	if err != nil {
+		return nil, err.Error()
+	}
+	return graph, ""
+}
+
+// running names a run of the pipeline that has not ended.
+func (c *Pipelines) running(ctx context.Context, p *v1alpha1.Pipeline) (string, error) {
+	runs := &v1alpha1.PipelineRunList{}
+	if err := c.client.List(ctx, runs, client.InNamespace(p.Namespace)); err != nil {
+		return "", fmt.Errorf("listing runs: %w", err)
+	}
+	shown := p.Status.LastRun == ""
+	for i := range runs.Items {
+		run := &runs.Items[i]
+		if run.Spec.Pipeline != p.Name {
+			continue
+		}
+		shown = shown || run.Name == p.Status.LastRun
+		if !Ended(run.Status.Phase) && run.DeletionTimestamp.IsZero() {
+			return run.Name, nil
+		}
+	}
+	if shown {
+		return "", nil
+	}
+	// It may have been made a moment ago.
+	last := &v1alpha1.PipelineRun{}
+	err := c.live.Get(ctx, types.NamespacedName{Namespace: p.Namespace, Name: p.Status.LastRun}, last)
+	if err == nil && !Ended(last.Status.Phase) && last.DeletionTimestamp.IsZero() {
+		return last.Name, nil
+	}
+	if err := client.IgnoreNotFound(err); err != nil {
+		return "", fmt.Errorf("reading run %s: %w", p.Status.LastRun, err)
+	}
+	return "", nil
+}
+
+// Ended says that a run, or a stage of it, goes on no more.
+func Ended(phase v1alpha1.RunPhase) bool {
+	return phase == v1alpha1.RunSucceeded || phase == v1alpha1.RunFailed || phase == v1alpha1.RunCancelled
+}
+
+// identityLine begins the line of a commit's message that has the identity of the
+// run that made it.
+const identityLine = "Identity: "
+
+// identity is that of the run that made a commit; empty where none did, or where
+// it cannot be read just now: the run that it starts has one of its own then.
+func (c *Pipelines) identity(ctx context.Context, namespace string, in v1alpha1.RunInput) string {
+	made, err := c.deps.Machine.dataset(c.live, namespace, in.Dataset).Resolve(ctx, in.Commit)
+	if err != nil {
+		return ""
+	}
+	return identityOf(made)
+}
+
+func identityOf(made commit.Commit) string {
+	for line := range strings.Lines(made.Message) {
+		if id, ok := strings.CutPrefix(strings.TrimSpace(line), identityLine); ok {
+			return id
+		}
+	}
+	return ""
+}
+
+// direct is a client that reads from the API server itself: what a cache shows of a
+// head may be old.
+func direct(mgr ctrl.Manager) (client.Client, error) {
+	config := rest.CopyConfig(mgr.GetConfig())
+	config.QPS = -1 // nobody is waited for who would have to be spared
+	made, err := client.New(config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return made, nil
+}
+
+// dataset is a dataset of the machine's store.
+func (m *Machine) dataset(server client.Client, namespace, name string) *data.Dataset {
+	heads := &dataset.Heads{Client: server, Namespace: namespace, Name: name}
+	d := m.Store.Dataset(heads)
+	heads.Measure = func(ctx context.Context, id digest.ID) (dataset.Size, error) {
+		found, err := d.Resolve(ctx, id.String())
+		return dataset.Size{Files: found.Tree.Files, Bytes: found.Tree.Bytes}, err
+	}
+	return d
+}
+
+// strike commits the times that have come, and says when the next one does.
+func (c *Pipelines) strike(ctx context.Context, s *seen) (time.Duration, error) {
+	var next time.Duration
+	for _, stage := range s.graph.Stages {
+		for _, in := range stage.Sources {
+			if in.Cron == nil {
+				continue
+			}
+			wait, err := c.strikeOne(ctx, s, sourceHead(s.graph, stage, in), in.Cron)
+			if err != nil {
+				return 0, fmt.Errorf("stage %s: input %s: %w", stage.Name, in.Name, err)
+			}
+			if next == 0 || wait < next {
+				next = wait
+			}
+		}
+	}
+	return next, nil
+}
+
+// timeFormat is how files are named after times.
+const timeFormat = "2006-01-02T15:04:05Z"
+
+// strikeOne commits the last time of a schedule that has come, if there is one
+// since the last commit. Of times that passed while nobody looked one counts.
+func (c *Pipelines) strikeOne(ctx context.Context, s *seen, h head, spec *v1alpha1.CronInput) (time.Duration, error) {
+	schedule, err := pipeline.Schedule(spec.Schedule)
+	if err != nil {
+		return 0, err
+	}
+	now := c.deps.Now().UTC()
+	if err := c.ensure(ctx, s.pipeline, h.dataset); err != nil {
+		return 0, err
+	}
+	d := c.deps.Machine.dataset(c.live, s.pipeline.Namespace, h.dataset)
+	since := s.pipeline.CreationTimestamp.UTC()
+	if last, err := d.Resolve(ctx, h.branch); err == nil {
+		since = last.Time.UTC()
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
+	due := time.Time{}
+	for at := schedule.Next(since); !at.IsZero() && !at.After(now); at = schedule.Next(at) {
+		due = at
+	}
+	if !due.IsZero() {
+		session, err := d.Begin(ctx, h.branch, data.SessionOptions{})
+		if err != nil {
+			return 0, err
+		}
+		if err := strikeInto(ctx, session, due, spec.Overwrite); err != nil {
+			return 0, errors.Join(err, session.Close(context.WithoutCancel(ctx)))
+		}
+	}
+	next := schedule.Next(now)
+	if next.IsZero() {
+		return 24 * time.Hour, nil
+	}
+	return max(next.Sub(now), time.Second), nil
+}
+
+func strikeInto(ctx context.Context, session *data.Session, due time.Time, overwrite bool) error {
+	if overwrite {
+		if _, err := session.Remove(ctx, ""); err != nil {
+			return err
+		}
+	}
+	name := due.Format(timeFormat)
+	if err := session.Add(ctx, data.Stream(name, strings.NewReader(name+"\n")), data.AddOptions{}); err != nil {
+		return err
+	}
+	_, err := session.Commit(ctx, data.CommitOptions{Author: "muster", Message: "the time is " + name})
+	return err
+}
+
+// ensure makes a dataset that is not there, as the pipeline's.
+func (c *Pipelines) ensure(ctx context.Context, p *v1alpha1.Pipeline, name string) error {
+	return ensureDataset(ctx, c.client, p.Namespace, p.Name, name)
+}
+
+// ensureDataset makes a dataset that is not there. It is not deleted with the
+// pipeline: data is nobody's but who deletes it.
+func ensureDataset(ctx context.Context, server client.Client, namespace, owner, name string) error {
+	d := &v1alpha1.Dataset{}
+	err := server.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, d)
+	if err == nil || !apierrors.IsNotFound(err) {
+		return err
+	}
+	d.Namespace, d.Name, d.Labels = namespace, name, map[string]string{v1alpha1.LabelPipeline: owner}
+	d.Spec.Description = "made by pipeline " + owner
+	if err := server.Create(ctx, d); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating dataset %s: %w", name, err)
+	}
+	return nil
+}

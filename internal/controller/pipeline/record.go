@@ -1,0 +1,246 @@
+package pipeline
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/tree"
+	"github.com/muster-dev/muster/internal/foreman"
+	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/pipeline"
+)
+
+// ResultsDataset is the dataset, in each namespace, of the results of all its
+// pipelines.
+const ResultsDataset = "muster-results"
+
+// resultsBranch is its branch.
+const resultsBranch = "main"
+
+// record makes results durable: all of them by one commit of the dataset of
+// results. What is acknowledged is on disk.
+func (w *work) record(ctx context.Context, results []foreman.Result) error {
+	d := w.machine.dataset(w.server, w.namespace, ResultsDataset)
+	session, err := d.Begin(ctx, resultsBranch, data.SessionOptions{})
+	if err != nil {
+		return fmt.Errorf("recording results: %w", err)
+	}
+	in, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := w.write(out, results)
+		done <- err
+		out.CloseWithError(err)
+	}()
+	err = session.Add(ctx, data.Tar(in), data.AddOptions{})
+	_ = in.CloseWithError(io.ErrClosedPipe) // ends the writer where the reader gave up
+	if wrote := <-done; err == nil {
+		err = wrote
+	}
+	if err == nil {
+		// Results have no history: each commit holds all of them.
+		_, err = session.Commit(ctx, data.CommitOptions{Author: "muster", Message: fmt.Sprintf("%d results of %s", len(results), w.spec.Name), Orphan: true})
+	}
+	if err != nil {
+		return fmt.Errorf("recording results: %w", errors.Join(err, session.Close(context.WithoutCancel(ctx))))
+	}
+	return nil
+}
+
+// write writes results as a tar of where they lie among all results.
+func (w *work) write(to io.Writer, results []foreman.Result) error {
+	out := tar.NewWriter(to)
+	recipe, err := w.resolved.recipe.Encode()
+	if err != nil {
+		return err
+	}
+	if err := writeText(out, pipeline.RecipePath(w.resolved.recipe.ID), recipe); err != nil {
+		return err
+	}
+	for i := range results {
+		task, ok := w.tasks[results[i].Datum.ID]
+		if !ok {
+			return fmt.Errorf("datum %s is not part of the work", results[i].Name)
+		}
+		keys := []digest.ID{task.Key}
+		if own := pipeline.Key(w.resolved.recipe.ID, task.Files); own != task.Key && !w.stage.Spec.Impure {
+			keys = append(keys, own) // what was computed again takes the place of what was there
+		}
+		if err := w.link(out, &task, &results[i]); err != nil {
+			return fmt.Errorf("datum %s: %w", results[i].Name, err)
+		}
+		for _, key := range keys {
+			if err := w.writeOne(out, &task, key, &results[i]); err != nil {
+				return fmt.Errorf("datum %s: %w", results[i].Name, err)
+			}
+		}
+	}
+	return out.Close()
+}
+
+// link notes which result a datum of this run has, for those who ask by names.
+func (w *work) link(out *tar.Writer, task *pipeline.Task, r *foreman.Result) error {
+	at := pipeline.ResultPath(task.Key)
+	if r.Failed() {
+		at = pipeline.FailedPath(task.Key)
+	}
+	name := DatumPath(w.run.Name, w.stage.Name, task.Name)
+	if !askable(name) {
+		return nil
+	}
+	return out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: strings.Repeat("../", strings.Count(name, "/")) + at})
+}
+
+// askable says that a path is not too long for a tree: a datum whose name is cannot
+// be asked for by it.
+func askable(name string) bool { return tree.CheckPath(name) == nil }
+
+// DatumsPath is the folder, in the dataset of results, of the datums that a stage
+// of a run computed.
+func DatumsPath(run, stage string) string { return "runs/" + run + "/" + stage }
+
+// DatumPath is where it is noted, by a link to the result's folder, which result a
+// datum has that a run computed.
+func DatumPath(run, stage, datum string) string { return DatumsPath(run, stage) + "/" + datum + "~" }
+
+func (w *work) writeOne(out *tar.Writer, task *pipeline.Task, key digest.ID, r *foreman.Result) error {
+	at := pipeline.ResultPath(key)
+	if r.Failed() {
+		at = pipeline.FailedPath(key)
+	}
+	record := pipeline.Record{
+		Key: key, Recipe: w.resolved.recipe.ID, Files: task.Files, Datum: task.Name,
+		Pipeline: w.run.Spec.Pipeline, Stage: w.stage.Name, Run: w.run.Name,
+		Exit: r.Exit, Error: r.Error, Tries: r.Tries, Started: r.Started, Seconds: r.Took.Seconds(), Where: w.where,
+	}
+	if gpus := w.stage.Spec.GPUs; gpus != nil {
+		record.GPUs = gpus.AsApproximateFloat64()
+	}
+	text, err := record.Encode()
+	if err != nil {
+		return err
+	}
+	if err := writeText(out, at+"/"+pipeline.RecordFile, text); err != nil {
+		return err
+	}
+	log := filepath.Join(r.Folder, shift.LogFile)
+	if info, err := os.Lstat(log); err == nil && info.Size() > 0 {
+		if err := writeFile(out, at+"/"+pipeline.LogFile, log); err != nil {
+			return err
+		}
+	}
+	if r.Failed() {
+		return nil
+	}
+	return writeFolder(out, at+"/"+pipeline.OutFolder, filepath.Join(r.Folder, shift.OutFolder))
+}
+
+func writeText(out *tar.Writer, name string, text []byte) error {
+	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(text)), Mode: 0o644}); err != nil {
+		return err
+	}
+	_, err := out.Write(text)
+	return err
+}
+
+func writeFile(out *tar.Writer, name, path string) (err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: info.Size(), Mode: int64(info.Mode().Perm())}); err != nil {
+		return err
+	}
+	// A log may still grow by what a program left behind.
+	_, err = io.CopyN(out, file, info.Size())
+	return err
+}
+
+// writeFolder writes everything below a folder; its files were looked at when the
+// datum was done.
+func writeFolder(out *tar.Writer, name, folder string) error {
+	return filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		at := name + strings.TrimPrefix(path, folder)
+		if e.Type()&fs.ModeSymlink == 0 {
+			return writeFile(out, at, path)
+		}
+		target, err := os.Readlink(path)
+		if err != nil {
+			return err
+		}
+		return out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: at, Linkname: target})
+	})
+}
+
+// fetch writes the files of a datum below a folder: one for each input, with what
+// was given where it is in its source.
+func (w *work) fetch(ctx context.Context, d foreman.Datum, folder string) error {
+	task, ok := w.tasks[d.ID]
+	if !ok {
+		return errors.New("it is not part of the work")
+	}
+	for _, name := range inputNames(w.stage) {
+		if err := os.MkdirAll(filepath.Join(folder, name), 0o755); err != nil {
+			return fmt.Errorf("making the folder of input %s: %w", name, err)
+		}
+	}
+	for i := range task.Given {
+		if err := w.fetchGiven(ctx, &task.Given[i], folder); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *work) fetchGiven(ctx context.Context, g *pipeline.Given, folder string) error {
+	view, to := w.views[g.Source], filepath.Join(folder, g.Input)
+	switch {
+	case g.Files == 0:
+		return nil
+	case g.Kind == tree.Folder:
+		if _, err := view.Checkout(ctx, to, data.CheckoutOptions{Pattern: literal(g.Path)}); err != nil {
+			return fmt.Errorf("input %s: %w", g.Input, err)
+		}
+		return nil
+	}
+	e, err := view.Stat(ctx, g.Path)
+	if err == nil {
+		path := filepath.Join(to, g.Path)
+		if filepath.Dir(path) != to {
+			err = os.MkdirAll(filepath.Dir(path), 0o755)
+		}
+		if err == nil {
+			err = w.machine.Store.Extract(ctx, &e, path)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("input %s: %w", g.Input, err)
+	}
+	return nil
+}
+
+// literal is a path as a pattern that means just that: what is there and below.
+func literal(path string) string {
+	if !strings.ContainsAny(path, `*?[\`) {
+		return path
+	}
+	quoted := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+	return quoted + "/**"
+}

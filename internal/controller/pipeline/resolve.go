@@ -1,0 +1,234 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/environment"
+	"github.com/muster-dev/muster/internal/environment/source"
+	"github.com/muster-dev/muster/internal/pipeline"
+)
+
+// notYet is why a stage waits: code or an environment that is not ready.
+type notYet struct{ message string }
+
+// Error implements error.
+func (e *notYet) Error() string { return e.message }
+
+// unfit is what is wrong with a stage so that waiting is of no use.
+type unfit struct{ message string }
+
+// Error implements error.
+func (e *unfit) Error() string { return e.message }
+
+// resolved is what a stage's fields mean here and now.
+type resolved struct {
+	recipe *pipeline.Recipe
+	// code is the snapshot's digest; empty: none.
+	code string
+}
+
+// resolve finds out what a stage's fields mean. The error is a [notYet] where
+// asking again helps, and an [unfit] where it does not.
+func (c *Runs) resolve(ctx context.Context, run *v1alpha1.PipelineRun, stage *pipeline.Stage) (*resolved, error) {
+	var means pipeline.Resolved
+	code, err := c.code(run, stage, &means.Code)
+	if err != nil {
+		return nil, err
+	}
+	if means.Environment, err = c.environment(ctx, stage); err != nil {
+		return nil, err
+	}
+	if means.Versions, err = c.versions(ctx, run.Namespace, stage); err != nil {
+		return nil, err
+	}
+	recipe, err := pipeline.NewRecipe(stage, means)
+	if err != nil {
+		return nil, &unfit{err.Error()}
+	}
+	return &resolved{recipe: recipe, code: code}, nil
+}
+
+// code is the digest of the stage's snapshot.
+func (c *Runs) code(run *v1alpha1.PipelineRun, stage *pipeline.Stage, print *pipeline.Fingerprint) (string, error) {
+	code := stage.Spec.Code
+	if stage.Spec.Training != nil && stage.Spec.Training.Code != nil {
+		code = stage.Spec.Training.Code
+	}
+	if code == nil {
+		if stage.Spec.Script != "" {
+			return "", &unfit{fmt.Sprintf("the script %s is looked for in the code folder, and the stage has no code: apply the pipeline with muster pipeline apply from where it lies, or give code.url", stage.Spec.Script)}
+		}
+		return "", nil
+	}
+	m := c.deps.Machine
+	owner := run.Namespace + "/" + run.Name + "/" + stage.Name
+	digest := code.Snapshot
+	if digest == "" {
+		state := m.Sources.Ensure(owner, code.URL)
+		switch state.Phase {
+		case source.Failed:
+			return "", &unfit{"code: " + state.Message}
+		case source.Fetching:
+			return "", &notYet{"code: " + state.Message}
+		}
+		digest = state.Digest
+	}
+	stored, err := m.Sources.Has(owner, digest)
+	switch {
+	case err != nil:
+		return "", &notYet{"code: " + err.Error()}
+	case !stored:
+		return "", &unfit{fmt.Sprintf("code: the snapshot %s is not stored here: apply the pipeline again from where its code lies", digest)}
+	}
+	if script := stage.Spec.Script; script != "" && !filepath.IsAbs(script) {
+		if found, err := m.Sources.Contains(owner, digest, script); err == nil && !found {
+			return "", &unfit{fmt.Sprintf("the script %s is not in the stage's code: its path is relative to the code folder, and ignored files are left out", script)}
+		}
+	}
+	print.ID = digest
+	if print.Parts, err = m.Sources.Files(digest); err != nil {
+		return "", fmt.Errorf("reading what code there is: %w", err)
+	}
+	return digest, nil
+}
+
+// environment is what the stage's programs run with.
+func (c *Runs) environment(ctx context.Context, stage *pipeline.Stage) (pipeline.Fingerprint, error) {
+	env := environmentOf(stage)
+	platform := runtime.GOOS + "/" + runtime.GOARCH
+	if env == nil || env.Requirements == "" && env.Path == "" && env.Python == "" {
+		python, err := c.deps.Machine.Interpreter(ctx)
+		if err != nil {
+			python = "no Python"
+		}
+		return pipeline.Fingerprint{ID: "machine " + platform + " " + python, Parts: map[string]string{"python": python, "platform": platform}}, nil
+	}
+	state := c.deps.Machine.Environments.Ensure(environment.Request{Requirements: env.Requirements, Python: env.Python, Path: env.Path})
+	switch state.Phase {
+	case environment.Failed:
+		return pipeline.Fingerprint{}, &unfit{"environment: " + state.Message}
+	case environment.Building:
+		return pipeline.Fingerprint{}, &notYet{"environment: " + state.Message}
+	}
+	packages, err := installed(state.Path)
+	if err != nil {
+		return pipeline.Fingerprint{}, err
+	}
+	h := sha256.New()
+	// The key has interpreter and platform in it; of an environment that somebody
+	// else made also where it lies, which changes nothing.
+	python, _, _ := strings.Cut(strings.TrimPrefix(state.Message, "ready, "), " at ")
+	_, _ = fmt.Fprintf(h, "%s\x00%s\x00", platform, python)
+	parts := map[string]string{"python": python, "platform": platform}
+	for _, p := range packages {
+		name, version, _ := strings.Cut(p, "-")
+		parts[name] = version
+		_, _ = fmt.Fprintf(h, "%s\x00", p)
+	}
+	return pipeline.Fingerprint{ID: "packages " + hex.EncodeToString(h.Sum(nil)), Parts: parts}, nil
+}
+
+func environmentOf(stage *pipeline.Stage) *v1alpha1.Environment {
+	if t := stage.Spec.Training; t != nil && t.Environment != nil {
+		return t.Environment
+	}
+	return stage.Spec.Environment
+}
+
+// installed are the packages of an environment with their versions, as they are
+// named in it, in order.
+func installed(path string) ([]string, error) {
+	found, err := filepath.Glob(filepath.Join(path, "lib", "python3*", "site-packages", "*.dist-info"))
+	if err != nil {
+		return nil, fmt.Errorf("reading what is installed in %s: %w", path, err)
+	}
+	var out []string
+	for _, name := range found {
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			out = append(out, strings.TrimSuffix(filepath.Base(name), ".dist-info"))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// versions are those of the Secrets and ConfigMaps that variables come from.
+func (c *Runs) versions(ctx context.Context, namespace string, stage *pipeline.Stage) (map[string]string, error) {
+	out := map[string]string{}
+	env := slices.Clone(stage.Spec.Env)
+	if t := stage.Spec.Training; t != nil {
+		env = append(env, t.Env...)
+		for i := range t.Roles {
+			env = append(env, t.Roles[i].Env...)
+		}
+	}
+	for i := range env {
+		from := env[i].ValueFrom
+		if from == nil {
+			continue
+		}
+		var err error
+		switch {
+		case from.SecretKeyRef != nil:
+			err = c.version(ctx, namespace, "Secret", from.SecretKeyRef.Name, &corev1.Secret{}, out)
+		case from.ConfigMapKeyRef != nil:
+			err = c.version(ctx, namespace, "ConfigMap", from.ConfigMapKeyRef.Name, &corev1.ConfigMap{}, out)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("variable %s: %w", env[i].Name, err)
+		}
+	}
+	return out, nil
+}
+
+// version notes that of one object. What is not there has none, which the recipe
+// says.
+func (c *Runs) version(ctx context.Context, namespace, kind, name string, object client.Object, out map[string]string) error {
+	err := c.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, object)
+	switch {
+	case err == nil:
+		out[pipeline.VersionOf(kind, name)] = string(object.GetUID()) + "/" + object.GetResourceVersion()
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("reading %s %s: %w", kind, name, err)
+	}
+	return nil
+}
+
+// supported says what of a pipeline this Muster cannot do.
+func supported(g *pipeline.Graph) error {
+	var errs []error
+	say := func(stage *pipeline.Stage, words string) {
+		errs = append(errs, fmt.Errorf("stage %s: %s: %s", stage.Name, v1alpha1.ReasonUnsupported, words))
+	}
+	for _, stage := range g.Stages {
+		spec := &stage.Spec
+		if spec.Spark != nil {
+			say(stage, "spark: this Muster runs no Spark applications yet: run PySpark as a command, with master local[*], or leave the stage out")
+		}
+		if env := environmentOf(stage); env != nil && env.Image != "" && spec.Training == nil {
+			say(stage, "environment.image: programs of stages run as the machine's own so far: give environment.requirements or environment.path")
+		}
+		if spec.MountPath != "" {
+			say(stage, "mountPath: inputs are found by the variables MUSTER_INPUT_<NAME> and the output by MUSTER_OUTPUT: leave it out, and use these")
+		}
+		if out := spec.Output; out != nil && out.Egress != "" {
+			say(stage, "output.egress: outputs are not copied elsewhere yet: leave it out, and use muster data get")
+		}
+	}
+	return errors.Join(errs...)
+}

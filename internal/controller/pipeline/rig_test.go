@@ -1,0 +1,317 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/yaml"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/tree"
+	"github.com/muster-dev/muster/internal/environment"
+	"github.com/muster-dev/muster/internal/environment/source"
+	"github.com/muster-dev/muster/internal/foreman"
+	"github.com/muster-dev/muster/internal/foreman/worker"
+)
+
+// rig is the two controllers with a real store, foreman and workers. The objects
+// are in memory, and jobs are run by the rig: a goroutine for each member.
+type rig struct {
+	testing.TB
+	ctx       context.Context
+	server    client.Client
+	machine   *Machine
+	pipelines *Pipelines
+	runs      *Runs
+	uids      int
+	jobs      map[string]context.CancelFunc
+	group     sync.WaitGroup
+	// started counts the jobs that were run.
+	started int
+	// hired, where it is set, is asked whether a member may start.
+	hired func() bool
+	home  string
+}
+
+const space = "team"
+
+type noCode struct{}
+
+func (noCode) Ensure(string, string) source.State {
+	return source.State{Phase: source.Failed, Message: "no"}
+}
+func (noCode) Has(string, string) (bool, error)              { return true, nil }
+func (noCode) Contains(string, string, string) (bool, error) { return true, nil }
+func (noCode) Files(d string) (map[string]string, error)     { return map[string]string{"main.sh": d}, nil }
+
+type noEnvironment struct{}
+
+func (noEnvironment) Ensure(environment.Request) environment.State {
+	return environment.State{Phase: environment.Failed, Message: "there are no environments here"}
+}
+
+// newRig starts one. Another one of the same home and server is Muster started
+// anew.
+func newRig(t testing.TB, before *rig) *rig {
+	t.Helper()
+	r := &rig{TB: t, jobs: map[string]context.CancelFunc{}}
+	if before != nil {
+		r.home, r.server, r.uids = before.home, before.server, before.uids
+	} else {
+		r.home = t.TempDir()
+		scheme := runtime.NewScheme()
+		r.must(errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
+		r.server = fake.NewClientBuilder().WithScheme(scheme).
+			WithStatusSubresource(&v1alpha1.Pipeline{}, &v1alpha1.PipelineRun{}, &v1alpha1.TrainingJob{}).Build()
+	}
+	var cancel context.CancelFunc
+	r.ctx, cancel = context.WithCancel(t.Context())
+	bytes, err := backend.OpenFolder(filepath.Join(r.home, "store"))
+	r.must(err)
+	store, err := data.Open(r.ctx, data.Options{Backend: bytes})
+	r.must(err)
+	f, err := foreman.New(foreman.Options{Dir: filepath.Join(r.home, "pipelines")})
+	r.must(err)
+	r.machine = &Machine{
+		Store: store, Foreman: f, Sources: noCode{}, Environments: noEnvironment{}, Program: "muster",
+		Interpreter: func(context.Context) (string, error) { return "3.11", nil },
+	}
+	r.pipelines, r.runs = New(Deps{Machine: r.machine})
+	r.pipelines.client, r.pipelines.live = r.server, r.server
+	r.runs.client, r.runs.live = r.server, r.server
+	r.group.Go(func() {
+		if err := f.Run(r.ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		r.group.Wait()
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func (r *rig) must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// dataset is one of the rig's, made where it is not there.
+func (r *rig) dataset(name string) *data.Dataset {
+	r.Helper()
+	r.must(ensureDataset(r.ctx, r.server, space, "test", name))
+	return r.machine.dataset(r.server, space, name)
+}
+
+// put commits files to the branch main; a nil content removes one.
+func (r *rig) put(name string, files map[string]string) string {
+	r.Helper()
+	session, err := r.dataset(name).Begin(r.ctx, "main", data.SessionOptions{})
+	r.must(err)
+	for path, text := range files {
+		if text == "" {
+			_, err = session.Remove(r.ctx, path)
+		} else {
+			err = session.Add(r.ctx, data.Stream(path, strings.NewReader(text)), data.AddOptions{})
+		}
+		r.must(err)
+	}
+	result, err := session.Commit(r.ctx, data.CommitOptions{})
+	r.must(err)
+	return result.Commit.ID.String()
+}
+
+// files are what a dataset's branch main has.
+func (r *rig) files(name string) map[string]string {
+	r.Helper()
+	view, err := r.dataset(name).At(r.ctx, "main")
+	r.must(err)
+	out := map[string]string{}
+	r.must(view.Walk(r.ctx, "", func(e data.Entry) error {
+		if e.Kind == tree.Link {
+			out[e.Path] = "-> " + e.Target
+			return nil
+		}
+		file, err := view.Open(r.ctx, e.Path)
+		if err != nil {
+			return err
+		}
+		text, err := io.ReadAll(file)
+		out[e.Path] = string(text)
+		return errors.Join(err, file.Close())
+	}))
+	return out
+}
+
+// apply creates a pipeline, or changes it.
+func (r *rig) apply(text string) {
+	r.Helper()
+	p := &v1alpha1.Pipeline{}
+	r.must(yaml.UnmarshalStrict([]byte(text), p))
+	p.Namespace = space
+	have := &v1alpha1.Pipeline{}
+	if err := r.server.Get(r.ctx, client.ObjectKeyFromObject(p), have); err == nil {
+		have.Spec = p.Spec
+		have.Generation++
+		r.must(r.server.Update(r.ctx, have))
+		return
+	}
+	p.UID, p.Generation = r.uid(), 1
+	r.must(r.server.Create(r.ctx, p))
+}
+
+func (r *rig) uid() types.UID {
+	r.uids++
+	return types.UID(fmt.Sprintf("00000000-0000-0000-0000-%012d", r.uids))
+}
+
+// look has the pipeline looked at, and gives its runs what the API server would.
+func (r *rig) look(name string) *v1alpha1.Pipeline {
+	r.Helper()
+	_, err := r.pipelines.Reconcile(r.ctx, ctrl.Request{NamespacedName: types.NamespacedName{Namespace: space, Name: name}})
+	r.must(err)
+	list := &v1alpha1.PipelineRunList{}
+	r.must(r.server.List(r.ctx, list))
+	for i := range list.Items {
+		if run := &list.Items[i]; run.UID == "" {
+			run.UID, run.CreationTimestamp = r.uid(), metav1.NewTime(time.Now().Add(time.Duration(r.uids)*time.Second))
+			r.must(r.server.Update(r.ctx, run))
+		}
+	}
+	p := &v1alpha1.Pipeline{}
+	r.must(r.server.Get(r.ctx, types.NamespacedName{Namespace: space, Name: name}, p))
+	return p
+}
+
+// step takes a run one step further.
+func (r *rig) step(name string) *v1alpha1.PipelineRun {
+	r.Helper()
+	key := types.NamespacedName{Namespace: space, Name: name}
+	_, err := r.runs.Reconcile(r.ctx, ctrl.Request{NamespacedName: key})
+	r.must(err)
+	r.employ()
+	run := &v1alpha1.PipelineRun{}
+	r.must(r.server.Get(r.ctx, key, run))
+	return run
+}
+
+// finish takes the pipeline's run to its end.
+func (r *rig) finish(pipeline string) *v1alpha1.PipelineRun {
+	r.Helper()
+	p := r.look(pipeline)
+	if p.Status.Phase == v1alpha1.PipelineInvalid || p.Status.LastRun == "" {
+		r.Fatalf("pipeline %s: %s: %s", pipeline, p.Status.Phase, p.Status.Message)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		run := r.step(p.Status.LastRun)
+		if Ended(run.Status.Phase) {
+			r.look(pipeline)
+			return r.step(run.Name) // which tidies
+		}
+		if time.Now().After(deadline) {
+			r.Fatalf("run %s: %s: %s", run.Name, run.Status.Phase, run.Status.Message)
+		}
+		select {
+		case <-r.machine.Foreman.Changes():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// employ runs the jobs that there are and not those that are gone.
+func (r *rig) employ() {
+	r.Helper()
+	list := &v1alpha1.TrainingJobList{}
+	r.must(r.server.List(r.ctx, list))
+	there := map[string]bool{}
+	for i := range list.Items {
+		job := &list.Items[i]
+		there[job.Name] = true
+		if r.jobs[job.Name] == nil {
+			r.start(job)
+		}
+	}
+	for name, cancel := range r.jobs {
+		if !there[name] {
+			cancel()
+			delete(r.jobs, name)
+		}
+	}
+}
+
+// start runs the members of a job, as goroutines.
+func (r *rig) start(job *v1alpha1.TrainingJob) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	r.jobs[job.Name] = cancel
+	role := &job.Spec.Roles[0]
+	if r.hired != nil && !r.hired() {
+		return
+	}
+	r.started++
+	environ := os.Environ()
+	for _, v := range job.Spec.Env {
+		environ = append(environ, v.Name+"="+v.Value)
+	}
+	if role.Command[0] != r.machine.Program {
+		r.train(job, environ)
+		return
+	}
+	for i := range *role.Replicas {
+		r.group.Go(func() {
+			err := worker.Run(ctx, worker.Options{
+				Folder: role.Command[3], Name: fmt.Sprintf("%s-%d-%d", job.Name, i, r.started), Member: fmt.Sprint(i), GPUs: 1, Environ: environ, Out: io.Discard,
+			})
+			if err != nil && ctx.Err() == nil {
+				r.Error(err)
+			}
+		})
+	}
+}
+
+// train runs the first member of a job that is no worker's, to its end.
+func (r *rig) train(job *v1alpha1.TrainingJob, environ []string) {
+	r.Helper()
+	role := &job.Spec.Roles[0]
+	cmd := exec.CommandContext(r.ctx, role.Command[0], role.Command[1:]...)
+	cmd.Env = environ
+	began := metav1.Now()
+	said, err := cmd.CombinedOutput()
+	ended := metav1.Now()
+	job.Status = v1alpha1.TrainingJobStatus{Phase: v1alpha1.JobSucceeded, StartTime: &began, FinishTime: &ended}
+	if err != nil {
+		job.Status.Phase, job.Status.Message = v1alpha1.JobFailed, fmt.Sprintf("%v: %s", err, said)
+	}
+	r.must(r.server.Status().Update(r.ctx, job))
+}
+
+// computed are the datums that each stage of a run computed.
+func computed(run *v1alpha1.PipelineRun) map[string]int64 {
+	out := map[string]int64{}
+	for _, s := range run.Status.Stages {
+		out[s.Name] = s.Datums.Computed
+	}
+	return out
+}

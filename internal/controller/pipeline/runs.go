@@ -1,0 +1,438 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	crsource "sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/pipeline"
+)
+
+// Runs takes runs on.
+type Runs struct {
+	deps   Deps
+	client client.Client
+	// live reads from the API server itself, as heads have to be.
+	live client.Client
+
+	mu     sync.Mutex
+	active map[types.UID]*active
+}
+
+// active is what this process keeps of a run that has not ended.
+type active struct {
+	key types.NamespacedName
+	// lease keeps what is read from being collected.
+	lease *data.Lease
+	works map[string]*work
+}
+
+const (
+	// preparing is when a stage is looked at again whose code or environment is
+	// being made ready.
+	preparing = 500 * time.Millisecond
+	// leaving is how long the members of a stage that is done have to end by
+	// themselves.
+	leaving = 5 * time.Second
+)
+
+// SetupWithManager adds the controller to the manager.
+func (c *Runs) SetupWithManager(mgr ctrl.Manager) error {
+	if c.deps.Machine == nil {
+		return nil // no run is ever made
+	}
+	c.client = mgr.GetClient()
+	var err error
+	if c.live, err = direct(mgr); err != nil {
+		return err
+	}
+	changed := make(chan event.GenericEvent)
+	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		c.forward(ctx, changed)
+		return nil
+	}))
+	if err == nil {
+		err = ctrl.NewControllerManagedBy(mgr).
+			Named("pipelinerun").
+			For(&v1alpha1.PipelineRun{}).
+			Owns(&v1alpha1.TrainingJob{}).
+			Watches(&v1alpha1.PipelineRun{}, handler.EnqueueRequestsFromMapFunc(c.siblings)).
+			WatchesRawSource(crsource.Channel(changed, &handler.EnqueueRequestForObject{})).
+			WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
+			Complete(c)
+	}
+	if err != nil {
+		return fmt.Errorf("setting up the PipelineRun controller: %w", err)
+	}
+	return nil
+}
+
+// siblings are the runs of the same pipeline that wait for one that has ended.
+func (c *Runs) siblings(ctx context.Context, o client.Object) []reconcile.Request {
+	run := o.(*v1alpha1.PipelineRun)
+	if !Ended(run.Status.Phase) {
+		return nil
+	}
+	list := &v1alpha1.PipelineRunList{}
+	if err := c.client.List(ctx, list, client.InNamespace(run.Namespace)); err != nil {
+		return nil // the cache is stopping
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		if other := &list.Items[i]; other.Spec.Pipeline == run.Spec.Pipeline && !Ended(other.Status.Phase) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(other)})
+		}
+	}
+	return out
+}
+
+// forward wakes the run of which the foreman has news, after what is left of runs
+// that are gone was removed.
+func (c *Runs) forward(ctx context.Context, out chan<- event.GenericEvent) {
+	c.sweep(ctx)
+	for {
+		var name string
+		select {
+		case <-ctx.Done():
+			return
+		case name = <-c.deps.Machine.Foreman.Changes():
+		}
+		key, ok := c.whose(name)
+		if !ok {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case out <- event.GenericEvent{Object: &v1alpha1.PipelineRun{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}}:
+		}
+	}
+}
+
+// workName is the name of a stage's work at the foreman's.
+func workName(run *v1alpha1.PipelineRun, stage string) string { return string(run.UID) + "." + stage }
+
+func (c *Runs) whose(work string) (types.NamespacedName, bool) {
+	uid, _, _ := strings.Cut(work, ".")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := c.active[types.UID(uid)]
+	if a == nil {
+		return types.NamespacedName{}, false
+	}
+	return a.key, true
+}
+
+// sweep removes the files of runs that do not exist any more.
+func (c *Runs) sweep(ctx context.Context) {
+	list := &v1alpha1.PipelineRunList{}
+	known, err := c.deps.Machine.Foreman.Known()
+	if err != nil || c.live.List(ctx, list) != nil {
+		return // at the next start
+	}
+	there := map[string]bool{}
+	for i := range list.Items {
+		there[string(list.Items[i].UID)] = true
+	}
+	for _, name := range known {
+		if uid, _, _ := strings.Cut(name, "."); !there[uid] {
+			_ = c.deps.Machine.Foreman.Close(name) // at the next start
+		}
+	}
+}
+
+// Reconcile takes one run on.
+func (c *Runs) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	run := &v1alpha1.PipelineRun{}
+	if err := c.client.Get(ctx, req.NamespacedName, run); err != nil {
+		if apierrors.IsNotFound(err) {
+			return ctrl.Result{}, c.drop(ctx, req.NamespacedName)
+		}
+		return ctrl.Result{}, err
+	}
+	if !run.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, c.drop(ctx, req.NamespacedName)
+	}
+	if Ended(run.Status.Phase) {
+		return c.tidy(ctx, run)
+	}
+	status := run.Status.DeepCopy()
+	again, err := c.advance(ctx, run, status)
+	if err != nil && !Ended(status.Phase) {
+		status.Message = err.Error()
+	}
+	if !apiequality.Semantic.DeepEqual(run.Status, *status) {
+		after := run.DeepCopy()
+		after.Status = *status
+		failed := c.client.Status().Patch(ctx, after, client.MergeFromWithOptions(run, client.MergeFromWithOptimisticLock{}))
+		if apierrors.IsConflict(failed) {
+			return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+		}
+		err = errors.Join(err, client.IgnoreNotFound(failed))
+	}
+	return ctrl.Result{RequeueAfter: again}, err
+}
+
+// advance takes every stage as far as it goes.
+func (c *Runs) advance(ctx context.Context, run *v1alpha1.PipelineRun, status *v1alpha1.PipelineRunStatus) (time.Duration, error) {
+	now := metav1.NewTime(c.deps.Now())
+	if status.StartTime == nil {
+		status.StartTime = &now
+	}
+	graph, problem := parse(run.Spec.Pipeline, &v1alpha1.PipelineSpec{Stages: run.Spec.Stages, Queue: run.Spec.Queue})
+	if problem != "" {
+		status.Phase, status.Message, status.FinishTime = v1alpha1.RunFailed, problem, &now
+		return 0, nil
+	}
+	if run.Spec.Cancel {
+		c.cancel(graph, status, now)
+		return 0, nil
+	}
+	before, err := c.before(ctx, run)
+	if err != nil {
+		return 0, err
+	}
+	if before != "" {
+		status.Phase, status.Message = v1alpha1.RunWaiting, "waits for run "+before+" of the same pipeline"
+		return 0, nil
+	}
+	a := c.activate(run)
+	var again time.Duration
+	var errs []error
+	for _, stage := range graph.Stages {
+		s := stageStatus(status, stage.Name)
+		wait, err := c.step(ctx, &step{run: run, active: a, graph: graph, stage: stage, all: status, status: s, now: now})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("stage %s: %w", stage.Name, err))
+			s.Message = err.Error()
+		}
+		if wait > 0 && (again == 0 || wait < again) {
+			again = wait
+		}
+	}
+	summarise(graph, status, now)
+	return again, errors.Join(errs...)
+}
+
+// stageStatus is the status of a stage, made where there is none.
+func stageStatus(status *v1alpha1.PipelineRunStatus, name string) *v1alpha1.StageStatus {
+	at := slices.IndexFunc(status.Stages, func(s v1alpha1.StageStatus) bool { return s.Name == name })
+	if at < 0 {
+		// Room for all of them is made at once: others point into it.
+		if cap(status.Stages) < maxStages {
+			status.Stages = slices.Grow(status.Stages, maxStages-len(status.Stages))
+		}
+		status.Stages = append(status.Stages, v1alpha1.StageStatus{Name: name, Phase: v1alpha1.RunWaiting})
+		at = len(status.Stages) - 1
+	}
+	return &status.Stages[at]
+}
+
+// maxStages is how many stages a pipeline may have.
+const maxStages = 32
+
+// cancel ends every stage that has not ended.
+func (c *Runs) cancel(graph *pipeline.Graph, status *v1alpha1.PipelineRunStatus, now metav1.Time) {
+	for _, stage := range graph.Stages {
+		if s := stageStatus(status, stage.Name); !Ended(s.Phase) {
+			s.Phase, s.Message, s.FinishTime = v1alpha1.RunCancelled, "the run was cancelled", &now
+		}
+	}
+	status.Phase, status.Message, status.FinishTime = v1alpha1.RunCancelled, "cancelled; what was computed is kept as results", &now
+	status.Done = done(graph, status)
+}
+
+// before names a run of the same pipeline that comes first.
+func (c *Runs) before(ctx context.Context, run *v1alpha1.PipelineRun) (string, error) {
+	list := &v1alpha1.PipelineRunList{}
+	if err := c.client.List(ctx, list, client.InNamespace(run.Namespace)); err != nil {
+		return "", fmt.Errorf("listing runs: %w", err)
+	}
+	for i := range list.Items {
+		other := &list.Items[i]
+		if other.Spec.Pipeline != run.Spec.Pipeline || other.UID == run.UID || Ended(other.Status.Phase) || !other.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if d := other.CreationTimestamp.Compare(run.CreationTimestamp.Time); d < 0 || d == 0 && other.Name < run.Name {
+			return other.Name, nil
+		}
+	}
+	return "", nil
+}
+
+// activate has this process keep what the run reads.
+func (c *Runs) activate(run *v1alpha1.PipelineRun) *active {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := c.active[run.UID]
+	if a == nil {
+		a = &active{key: client.ObjectKeyFromObject(run), works: map[string]*work{}}
+		c.active[run.UID] = a
+	}
+	return a
+}
+
+// pin takes a lease on what the run reads, once something is to be computed: a run
+// of which nothing is to be done is over before any collection.
+func (c *Runs) pin(ctx context.Context, run *v1alpha1.PipelineRun, a *active) error {
+	if a.lease != nil {
+		return nil
+	}
+	var ids []digest.ID
+	for _, in := range run.Spec.Inputs {
+		if in.Commit == "" {
+			continue
+		}
+		id, err := digest.Parse(in.Commit)
+		if err != nil {
+			return err
+		}
+		ids = append(ids, id)
+	}
+	lease, err := c.deps.Machine.Store.Pin(ctx, ids...)
+	if err != nil {
+		return fmt.Errorf("keeping what the run reads: %w", err)
+	}
+	a.lease = lease
+	return nil
+}
+
+// summarise sets the phase of the whole run.
+func summarise(graph *pipeline.Graph, status *v1alpha1.PipelineRunStatus, now metav1.Time) {
+	status.Done = done(graph, status)
+	var failed, open *v1alpha1.StageStatus
+	ended := true
+	for i := range status.Stages {
+		s := &status.Stages[i]
+		switch {
+		case s.Phase == v1alpha1.RunFailed && failed == nil:
+			failed = s
+		case !Ended(s.Phase):
+			ended = false
+			if open == nil || open.Phase == v1alpha1.RunWaiting && s.Phase != v1alpha1.RunWaiting {
+				open = s
+			}
+		}
+	}
+	switch {
+	case !ended:
+		status.Phase, status.Message = open.Phase, fmt.Sprintf("stage %s: %s", open.Name, open.Message)
+	case failed != nil:
+		status.Phase, status.Message, status.FinishTime = v1alpha1.RunFailed, fmt.Sprintf("stage %s: %s", failed.Name, failed.Message), &now
+	default:
+		status.Phase, status.Message, status.FinishTime = v1alpha1.RunSucceeded, outcome(status), &now
+	}
+}
+
+// outcome says what a run that succeeded came to.
+func outcome(status *v1alpha1.PipelineRunStatus) string {
+	var computed, reused, failed int64
+	for i := range status.Stages {
+		d := status.Stages[i].Datums
+		computed, reused, failed = computed+d.Computed, reused+d.Reused, failed+d.Failed
+	}
+	switch {
+	case computed+failed == 0:
+		return fmt.Sprintf("nothing to compute: %s as they were", datums(reused))
+	case failed > 0:
+		return fmt.Sprintf("%s computed, %d taken from before, %d failed and left out", datums(computed), reused, failed)
+	}
+	return fmt.Sprintf("%s computed, %d taken from before", datums(computed), reused)
+}
+
+func datums(n int64) string {
+	if n == 1 {
+		return "1 datum"
+	}
+	return fmt.Sprintf("%d datums", n)
+}
+
+func done(graph *pipeline.Graph, status *v1alpha1.PipelineRunStatus) string {
+	n := 0
+	for i := range status.Stages {
+		if Ended(status.Stages[i].Phase) {
+			n++
+		}
+	}
+	return fmt.Sprintf("%d/%d", n, len(graph.Stages))
+}
+
+// tidy gives back what a run that has ended still holds.
+func (c *Runs) tidy(ctx context.Context, run *v1alpha1.PipelineRun) (ctrl.Result, error) {
+	errs := []error{c.release(ctx, run.UID)}
+	for i := range run.Spec.Stages {
+		errs = append(errs, c.deps.Machine.Foreman.Close(workName(run, run.Spec.Stages[i].Name)))
+	}
+	jobs := &v1alpha1.TrainingJobList{}
+	if err := c.client.List(ctx, jobs, client.InNamespace(run.Namespace), client.MatchingLabels{v1alpha1.LabelRun: run.Name}); err != nil {
+		return ctrl.Result{}, errors.Join(append(errs, fmt.Errorf("listing the run's jobs: %w", err))...)
+	}
+	var again time.Duration
+	for i := range jobs.Items {
+		job := &jobs.Items[i]
+		if job.Status.Phase == v1alpha1.JobSucceeded || job.Status.Phase == v1alpha1.JobFailed || !job.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if wait := leaving - c.deps.Now().Sub(run.Status.FinishTime.Time); run.Status.Phase == v1alpha1.RunSucceeded && wait > 0 {
+			again = wait // its members are about to end by themselves
+			continue
+		}
+		if err := c.client.Delete(ctx, job, client.Preconditions{UID: &job.UID}); client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("deleting job %s: %w", job.Name, err))
+		}
+	}
+	return ctrl.Result{RequeueAfter: again}, errors.Join(errs...)
+}
+
+// release lets go of what this process keeps of a run.
+func (c *Runs) release(ctx context.Context, uid types.UID) error {
+	c.mu.Lock()
+	a := c.active[uid]
+	delete(c.active, uid)
+	c.mu.Unlock()
+	if a == nil || a.lease == nil {
+		return nil
+	}
+	return a.lease.Release(ctx)
+}
+
+// drop gives back what a run held that is deleted.
+func (c *Runs) drop(ctx context.Context, key types.NamespacedName) error {
+	c.mu.Lock()
+	var uid types.UID
+	var works []string
+	for id, a := range c.active {
+		if a.key == key {
+			uid = id
+			for stage := range a.works {
+				works = append(works, string(id)+"."+stage)
+			}
+		}
+	}
+	c.mu.Unlock()
+	errs := []error{c.release(ctx, uid)}
+	for _, name := range works {
+		errs = append(errs, c.deps.Machine.Foreman.Close(name))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,416 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/commit"
+	"github.com/muster-dev/muster/internal/foreman"
+	"github.com/muster-dev/muster/internal/pipeline"
+)
+
+// step is one look at one stage of a run.
+type step struct {
+	run    *v1alpha1.PipelineRun
+	active *active
+	graph  *pipeline.Graph
+	stage  *pipeline.Stage
+	all    *v1alpha1.PipelineRunStatus
+	status *v1alpha1.StageStatus
+	now    metav1.Time
+}
+
+func (s *step) end(phase v1alpha1.RunPhase, format string, args ...any) {
+	s.status.Phase, s.status.Message, s.status.FinishTime = phase, fmt.Sprintf(format, args...), &s.now
+}
+
+// work is a stage that was planned.
+type work struct {
+	machine   *Machine
+	server    client.Client
+	namespace string
+	run       *v1alpha1.PipelineRun
+	stage     *pipeline.Stage
+	resolved  *resolved
+	plan      *pipeline.Plan
+	previous  *pipeline.State
+	books     pipeline.Books
+	views     []*data.View
+	// tasks are what is to be computed, by the names that the foreman knows; same
+	// are those of the same files.
+	tasks map[string]pipeline.Task
+	same  map[string][]string
+	spec  foreman.Spec
+	where string
+
+	mu     sync.Mutex
+	failed map[string]bool
+}
+
+// step takes a stage as far as it goes, and says when to look again.
+func (c *Runs) step(ctx context.Context, s *step) (time.Duration, error) {
+	if Ended(s.status.Phase) {
+		return 0, nil
+	}
+	for _, name := range s.stage.After {
+		switch before := stageStatus(s.all, name); before.Phase {
+		case v1alpha1.RunSucceeded:
+		case v1alpha1.RunFailed, v1alpha1.RunCancelled:
+			s.end(v1alpha1.RunCancelled, "not run, since stage %s did not succeed", name)
+			return 0, nil
+		default:
+			s.status.Phase, s.status.Message = v1alpha1.RunWaiting, "waits for stage "+name
+			return 0, nil
+		}
+	}
+	if s.status.StartTime == nil {
+		s.status.StartTime = &s.now
+	}
+	w, err := c.planned(ctx, s)
+	if soon, ok := errors.AsType[*notYet](err); ok {
+		s.status.Phase, s.status.Message = v1alpha1.RunPlanning, soon.message
+		return preparing, nil
+	}
+	if err != nil {
+		return 0, s.fail(err)
+	}
+	if len(w.tasks) == 0 {
+		return 0, c.finish(ctx, s, w)
+	}
+	return c.compute(ctx, s, w)
+}
+
+// fail ends a stage because of what nothing but a change can help; it returns any
+// other error.
+func (s *step) fail(err error) error {
+	var clash *pipeline.ConflictError
+	var wrong *unfit
+	if errors.As(err, &clash) || errors.As(err, &wrong) {
+		s.end(v1alpha1.RunFailed, "%s", err)
+		return nil
+	}
+	return err
+}
+
+// planned is the stage's plan, which is made once in a process.
+func (c *Runs) planned(ctx context.Context, s *step) (*work, error) {
+	if w := s.active.works[s.stage.Name]; w != nil {
+		return w, nil
+	}
+	s.status.Phase = v1alpha1.RunPlanning
+	means, err := c.resolve(ctx, s.run, s.stage)
+	if err != nil {
+		return nil, err
+	}
+	s.status.Recipe = means.recipe.ID.String()
+	w := &work{machine: c.deps.Machine, server: c.live, namespace: s.run.Namespace, run: s.run.DeepCopy(), stage: s.stage, resolved: means, tasks: map[string]pipeline.Task{}, same: map[string][]string{}, failed: map[string]bool{}}
+	if w.where, err = os.Hostname(); err != nil {
+		w.where = ""
+	}
+	if err := c.plan(ctx, s, w); err != nil {
+		return nil, err
+	}
+	if len(w.tasks) > 0 {
+		if s.status.Why, err = w.why(ctx); err != nil {
+			return nil, err
+		}
+		if err := c.pin(ctx, s.run, s.active); err != nil {
+			return nil, err
+		}
+	}
+	c.mu.Lock()
+	s.active.works[s.stage.Name] = w
+	c.mu.Unlock()
+	return w, nil
+}
+
+// StatesDataset is the dataset, in each namespace, that a pipeline's next runs are
+// planned from.
+func StatesDataset(name string) string { return "muster-state-" + name }
+
+// plan finds out what is to be computed.
+func (c *Runs) plan(ctx context.Context, s *step, w *work) error {
+	m := c.deps.Machine
+	for _, name := range []string{s.stage.Dataset, StatesDataset(s.graph.Name), ResultsDataset} {
+		if err := ensureDataset(ctx, c.client, s.run.Namespace, s.graph.Name, name); err != nil {
+			return err
+		}
+	}
+	w.books = pipeline.Books{
+		Output: m.dataset(c.live, w.namespace, s.stage.Dataset), States: m.dataset(c.live, w.namespace, StatesDataset(s.graph.Name)),
+		Results: m.dataset(c.live, w.namespace, ResultsDataset), ResultsBranch: resultsBranch,
+	}
+	request := pipeline.Request{Stage: s.stage, Recipe: w.resolved.recipe, Trees: m.Store.Trees(), Run: s.run.Spec.Identity, Recompute: slices.Contains(s.run.Spec.Recompute, s.stage.Name)}
+	var err error
+	if request.Inputs, err = c.inputs(ctx, s, w); err != nil {
+		return err
+	}
+	if w.previous, err = pipeline.Previous(ctx, w.books.Output, s.stage.Branch, w.books.States); err != nil {
+		return fmt.Errorf("reading what the last run was made of: %w", err)
+	}
+	request.Previous = w.previous
+	results, err := w.books.Results.Resolve(ctx, resultsBranch)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reading the results: %w", err)
+	}
+	request.Results = results.Tree
+	if w.plan, err = pipeline.Make(ctx, request); err != nil {
+		return err
+	}
+	for _, t := range w.plan.Work {
+		id := t.Key.String()
+		if _, known := w.tasks[id]; !known {
+			w.tasks[id] = t
+			w.spec.Datums = append(w.spec.Datums, foreman.Datum{ID: id, Name: t.Name, Bytes: size(&t)})
+		}
+		w.same[id] = append(w.same[id], t.Name)
+	}
+	return nil
+}
+
+func size(t *pipeline.Task) (n int64) {
+	for i := range t.Given {
+		n += t.Given[i].Bytes
+	}
+	return n
+}
+
+// inputs are the commits of the stage's sources.
+func (c *Runs) inputs(ctx context.Context, s *step, w *work) ([]commit.Commit, error) {
+	inputs := make([]commit.Commit, len(s.stage.Sources))
+	w.views = make([]*data.View, len(s.stage.Sources))
+	for i, source := range s.stage.Sources {
+		h := head{source.Dataset, source.Branch}
+		var at string
+		if source.Stage != "" {
+			if out := stageStatus(s.all, source.Stage).Output; out != nil {
+				at = out.Commit
+			}
+		} else {
+			h = sourceHead(s.graph, s.stage, source)
+			for _, in := range s.run.Spec.Inputs {
+				if in.Dataset == h.dataset && string(in.Branch) == h.branch {
+					at = in.Commit
+				}
+			}
+		}
+		if at == "" {
+			continue
+		}
+		view, err := c.deps.Machine.dataset(c.live, w.namespace, h.dataset).At(ctx, at)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, &unfit{fmt.Sprintf("commit %.8s of %s, which it reads, is not there any more", at, h)}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", h, err)
+		}
+		inputs[i], w.views[i] = view.Commit(), view
+	}
+	return inputs, nil
+}
+
+// finish commits the output of a stage whose datums all have results.
+func (c *Runs) finish(ctx context.Context, s *step, w *work) error {
+	s.status.Datums = w.counts(foreman.Counts{Total: len(w.tasks)})
+	var made commit.Commit
+	if w.plan.Nothing() && w.previous != nil && !w.previous.Output.ID.IsZero() {
+		made = w.previous.Output
+	} else {
+		w.mu.Lock()
+		failed := w.failed
+		w.mu.Unlock()
+		var err error
+		made, err = w.plan.Finish(ctx, s.graph.Name, w.books, failed, data.CommitOptions{
+			Author:  "muster",
+			Message: fmt.Sprintf("%s of pipeline %s, run %s\n\n%s%s", s.stage.Name, s.graph.Name, s.run.Name, identityLine, s.run.Spec.Identity),
+		})
+		if err != nil {
+			return s.fail(err)
+		}
+	}
+	s.status.Output = &v1alpha1.RunInput{Dataset: s.stage.Dataset, Branch: v1alpha1.DatasetRef(s.stage.Branch), Commit: made.ID.String()}
+	s.end(v1alpha1.RunSucceeded, "%s", w.says(s.status))
+	return nil
+}
+
+// says is what a stage that succeeded came to.
+func (w *work) says(status *v1alpha1.StageStatus) string {
+	d := status.Datums
+	switch {
+	case d.Total == 0:
+		return "no file matches its inputs: nothing was made"
+	case d.Computed+d.Failed == 0:
+		return fmt.Sprintf("nothing to compute: %s as before", datums(d.Total))
+	case d.Failed > 0:
+		return fmt.Sprintf("%s computed, %d from before, %d failed and left out", datums(d.Computed), d.Reused, d.Failed)
+	}
+	return fmt.Sprintf("%s computed, %d from before", datums(d.Computed), d.Reused)
+}
+
+// counts are the stage's datums by what became of them.
+func (w *work) counts(n foreman.Counts) v1alpha1.DatumCounts {
+	d := v1alpha1.DatumCounts{Total: w.plan.Total, Computed: int64(n.Computed), Failed: int64(n.Failed)}
+	d.Reused = max(0, d.Total-int64(len(w.tasks)))
+	d.Waiting = int64(len(w.tasks) - n.Computed - n.Failed)
+	return d
+}
+
+// compute has the foreman give out what is to be computed, and a job compute it.
+func (c *Runs) compute(ctx context.Context, s *step, w *work) (time.Duration, error) {
+	f := c.deps.Machine.Foreman
+	name := workName(s.run, s.stage.Name)
+	given := f.Find(name)
+	if given == nil {
+		spec := w.spec
+		spec.Name, spec.Program, spec.Fetch, spec.Record = name, program(s.stage), w.fetch, w.note
+		spec.Tries, spec.FailFast = int(*s.stage.Spec.Tries), s.stage.Spec.OnFailure == v1alpha1.FailRun
+		if s.stage.Whole() {
+			spec.Tries = 1 // the job has a count of its own
+		}
+		w.spec.Name = name
+		var err error
+		if given, err = f.Open(ctx, spec); err != nil {
+			return 0, err
+		}
+	}
+	stands := given.Status()
+	s.status.Phase = v1alpha1.RunRunning
+	s.status.Datums = w.counts(stands.Counts)
+	s.status.GPUSeconds, s.status.GPUIdleSeconds = seconds(stands.GPUSeconds), seconds(stands.GPUIdleSeconds)
+	switch {
+	case stands.Over && stands.Failed > 0 && s.stage.Spec.OnFailure == v1alpha1.FailRun:
+		s.end(v1alpha1.RunFailed, "datum %s failed after %s: %s; its log: muster pipeline logs %s %s --datum '%s'",
+			stands.First.Name, tries(stands.First.Tries), stands.First.Error, s.run.Name, s.stage.Name, stands.First.Name)
+		return 0, c.stop(ctx, s)
+	case stands.Over:
+		if err := c.finish(ctx, s, w); err != nil || !Ended(s.status.Phase) {
+			return 0, err
+		}
+		s.status.Datums = w.counts(stands.Counts)
+		if s.status.Phase == v1alpha1.RunSucceeded {
+			s.status.Message = w.says(s.status)
+		}
+		return 0, f.Close(name)
+	}
+	s.status.Message = fmt.Sprintf("%d of %s to compute are done", stands.Computed+stands.Failed, datums(int64(len(w.tasks))))
+	if stands.Problem != "" {
+		s.status.Message += "; " + stands.Problem
+	}
+	if !stands.Local {
+		s.status.Message += "; the files of the first are being fetched"
+		return 0, nil
+	}
+	return c.employ(ctx, s, w, given)
+}
+
+// seconds is a number of seconds as a quantity; nil where there are none.
+func seconds(n float64) *resource.Quantity {
+	if n <= 0 {
+		return nil
+	}
+	return resource.NewMilliQuantity(int64(n*1000), resource.DecimalSI)
+}
+
+// note records results, and keeps in mind which datums failed.
+func (w *work) note(ctx context.Context, results []foreman.Result) error {
+	if err := w.record(ctx, results); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range results {
+		if !results[i].Failed() {
+			continue
+		}
+		for _, name := range w.same[results[i].Datum.ID] {
+			w.failed[name] = true
+		}
+	}
+	return nil
+}
+
+// employ sees to it that there is a job that computes.
+func (c *Runs) employ(ctx context.Context, s *step, w *work, given *foreman.Work) (time.Duration, error) {
+	job := &v1alpha1.TrainingJob{}
+	name := jobName(s.run, s.stage.Name)
+	s.status.Job = name
+	err := c.client.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: name}, job)
+	if apierrors.IsNotFound(err) {
+		job, err := c.job(s, w)
+		if err != nil {
+			return 0, s.fail(err)
+		}
+		if err := c.client.Create(ctx, job); err != nil && !apierrors.IsAlreadyExists(err) {
+			if apierrors.IsInvalid(err) {
+				return 0, s.fail(&unfit{err.Error()})
+			}
+			return 0, fmt.Errorf("creating job %s: %w", name, err)
+		}
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reading job %s: %w", name, err)
+	}
+	if !metav1.IsControlledBy(job, s.run) {
+		s.end(v1alpha1.RunFailed, "there is a job %s already, which is not this run's: delete it and start again", name)
+		return 0, nil
+	}
+	return c.follow(ctx, s, given, job)
+}
+
+// follow does what the state of the stage's job asks for.
+func (c *Runs) follow(ctx context.Context, s *step, given *foreman.Work, job *v1alpha1.TrainingJob) (time.Duration, error) {
+	switch job.Status.Phase {
+	case v1alpha1.JobFailed:
+		if s.stage.Whole() {
+			return c.conclude(s, given, job, job.Status.Message)
+		}
+		s.end(v1alpha1.RunFailed, "its job %s failed: %s", job.Name, job.Status.Message)
+	case v1alpha1.JobSucceeded:
+		if s.stage.Whole() {
+			return c.conclude(s, given, job, "")
+		}
+		// Its members found nothing to do, and then something came back: of one
+		// that died with it.
+		if finished := job.Status.FinishTime; finished != nil && c.deps.Now().Sub(finished.Time) > leaving && given.Idle() {
+			return preparing, client.IgnoreNotFound(c.client.Delete(ctx, job, client.Preconditions{UID: &job.UID}))
+		}
+		return leaving, nil
+	default:
+		if job.Status.Message != "" {
+			s.status.Message += fmt.Sprintf("; job %s: %s", job.Name, job.Status.Message)
+		}
+	}
+	return 0, nil
+}
+
+// stop deletes the job of a stage that has ended early.
+func (c *Runs) stop(ctx context.Context, s *step) error {
+	job := &v1alpha1.TrainingJob{}
+	job.Namespace, job.Name = s.run.Namespace, jobName(s.run, s.stage.Name)
+	if err := client.IgnoreNotFound(c.client.Delete(ctx, job)); err != nil {
+		return fmt.Errorf("deleting job %s: %w", job.Name, err)
+	}
+	return c.deps.Machine.Foreman.Close(workName(s.run, s.stage.Name))
+}
+
+func tries(n int) string {
+	if n == 1 {
+		return "1 try"
+	}
+	return fmt.Sprintf("%d tries", n)
+}

@@ -1,0 +1,46 @@
+package pipeline
+
+import (
+	"errors"
+	"path/filepath"
+	"time"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/foreman"
+	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/foreman/worker"
+)
+
+// job is the job that computes the stage.
+func (c *Runs) job(s *step, w *work) (*v1alpha1.TrainingJob, error) {
+	folder := c.deps.Machine.Foreman.Folder(workName(s.run, s.stage.Name))
+	if !s.stage.Whole() {
+		return workersJob(s.run, s.stage, w.resolved.code, c.deps.Machine.Program, folder, len(w.tasks)), nil
+	}
+	if len(w.spec.Datums) != 1 {
+		return nil, &unfit{"a training stage has one datum, which is everything: take its globs and combinations out"}
+	}
+	return trainingJob(s.run, s.stage, w.resolved.code, filepath.Join(folder, w.spec.Datums[0].ID)), nil
+}
+
+// conclude tells the foreman what became of the one datum of a stage whose job is
+// no worker's.
+func (c *Runs) conclude(s *step, given *foreman.Work, job *v1alpha1.TrainingJob, problem string) (time.Duration, error) {
+	d, ok := given.Only()
+	if !ok {
+		return 0, errors.New("the stage has not one datum")
+	}
+	o := shift.Outcome{ID: d.ID, Worker: "job " + job.Name, Error: problem}
+	if job.Status.StartTime != nil && job.Status.FinishTime != nil {
+		o.Started, o.Took = job.Status.StartTime.Time, job.Status.FinishTime.Sub(job.Status.StartTime.Time)
+	}
+	if problem != "" {
+		o.Exit = 1
+		o.Error = "job " + job.Name + " failed: " + problem
+	} else if err := worker.CheckOutput(filepath.Join(d.Folder, shift.OutFolder)); err != nil {
+		o.Exit, o.Error = -1, err.Error()
+	}
+	given.Conclude(o)
+	s.status.Message = "its output is being recorded"
+	return 0, nil
+}

@@ -1,0 +1,20 @@
+package source
+
+// Files are the files of a stored snapshot: path -> name of the content, with what
+// a link says in place of that.
+func (s *Store) Files(digest string) (map[string]string, error) {
+	t, err := s.readTree(digest)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]string{}
+	for i := range t.Entries {
+		switch e := &t.Entries[i]; e.Type {
+		case typeFile:
+			files[e.Path] = e.Hash
+		case typeLink:
+			files[e.Path] = "-> " + e.Target
+		}
+	}
+	return files, nil
+}

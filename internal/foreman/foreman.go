@@ -1,0 +1,232 @@
+package foreman
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/muster-dev/muster/internal/environment/notice"
+	"github.com/muster-dev/muster/internal/foreman/shift"
+)
+
+// Options say how a foreman works.
+type Options struct {
+	// Dir is a folder of its own: for its socket and the files of datums.
+	Dir string
+	// Log hears of what nobody else can be told. Default: nobody.
+	Log *slog.Logger
+	// Now is the clock. Default: [time.Now].
+	Now func() time.Time
+}
+
+// Foreman gives out datums. There is one for each folder.
+type Foreman struct {
+	o     Options
+	board *notice.Board
+	group sync.WaitGroup
+
+	mu    sync.Mutex
+	works map[string]*Work
+}
+
+// New makes a foreman and its folder.
+func New(o Options) (*Foreman, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil || o.Dir == "" {
+		return nil, fmt.Errorf("making a foreman: %q is not a folder", o.Dir)
+	}
+	o.Dir = dir
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making a foreman's folder: %w", err)
+	}
+	return &Foreman{o: o, board: notice.New(), works: map[string]*Work{}}, nil
+}
+
+// Changes tells of which work something is new, by its name.
+func (f *Foreman) Changes() <-chan string { return f.board.Changes() }
+
+// Dir is the foreman's folder.
+func (f *Foreman) Dir() string { return f.o.Dir }
+
+// Run serves workers until ctx ends. Works that are open stay as they are on disk.
+func (f *Foreman) Run(ctx context.Context) error {
+	listener, err := f.listen(ctx)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: f.handler(), ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
+	var group sync.WaitGroup
+	group.Go(func() { f.board.Run(ctx) })
+	group.Go(func() {
+		<-ctx.Done()
+		_ = server.Close() // workers ask again
+	})
+	group.Go(func() { f.watch(ctx) })
+	err = server.Serve(listener)
+	f.mu.Lock()
+	for _, w := range f.works {
+		w.stop()
+	}
+	f.mu.Unlock()
+	f.group.Wait()
+	group.Wait()
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serving workers: %w", err)
+}
+
+// listen makes the socket, by a name that is short however deep the folder is.
+func (f *Foreman) listen(ctx context.Context) (net.Listener, error) {
+	folder, err := os.Open(f.o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening the foreman's folder: %w", err)
+	}
+	defer func() { _ = folder.Close() }()
+	path := filepath.Join(f.o.Dir, shift.SocketFile)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("removing the socket of a foreman before: %w", err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), shift.SocketFile))
+	if err != nil {
+		return nil, fmt.Errorf("listening for workers: %w", err)
+	}
+	listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("keeping the socket for its owner: %w", err), listener.Close())
+	}
+	return listener, nil
+}
+
+// watch takes datums from workers that were not heard of for the time of a lease.
+func (f *Foreman) watch(ctx context.Context) {
+	tick := time.NewTicker(shift.Lease / 8)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, w := range f.all() {
+			w.expire()
+		}
+	}
+}
+
+func (f *Foreman) all() []*Work {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := make([]*Work, 0, len(f.works))
+	for _, w := range f.works {
+		out = append(out, w)
+	}
+	return out
+}
+
+// Find is the work of a name, nil where none is open.
+func (f *Foreman) Find(name string) *Work {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.works[name]
+}
+
+// Open begins a work: datums are prepared from now on. What a foreman before had
+// computed of it and not recorded is taken as done.
+func (f *Foreman) Open(ctx context.Context, s Spec) (*Work, error) {
+	if strings.ContainsAny(s.Name, "/ ") || s.Name == "" || strings.HasPrefix(s.Name, ".") {
+		return nil, fmt.Errorf("opening a work: %q is no name for one", s.Name)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if w := f.works[s.Name]; w != nil {
+		return w, nil
+	}
+	w := &Work{foreman: f, spec: s, dir: f.folder(s.Name), ledger: newLedger(s.Datums, s.Tries, s.FailFast), news: make(chan struct{}), wake: make(chan struct{}, 1)}
+	if err := os.MkdirAll(w.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the folder of work %s: %w", s.Name, err)
+	}
+	var err error
+	if w.token, err = token(filepath.Join(w.dir, shift.TokenFile)); err != nil {
+		return nil, err
+	}
+	if err := w.recover(); err != nil {
+		return nil, err
+	}
+	w.start(ctx)
+	f.works[s.Name] = w
+	return w, nil
+}
+
+// token is that of a folder, made where there is none yet.
+func token(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err == nil && len(text) > 0 {
+		return string(text), nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("reading a token: %w", err)
+	}
+	made := rand.Text()
+	if err := os.WriteFile(path, []byte(made), 0o600); err != nil {
+		return "", fmt.Errorf("writing a token: %w", err)
+	}
+	return made, nil
+}
+
+// Folder is where the files of a work are.
+func (f *Foreman) folder(name string) string { return filepath.Join(f.o.Dir, "work", name) }
+
+// Folder is where workers of a work find its token.
+func (f *Foreman) Folder(name string) string { return f.folder(name) }
+
+// Close ends a work, if it is open, and removes its files. Its workers are told
+// that there is nothing left to do.
+func (f *Foreman) Close(name string) error {
+	f.mu.Lock()
+	w := f.works[name]
+	delete(f.works, name)
+	f.mu.Unlock()
+	if w != nil {
+		w.stop()
+		w.group.Wait()
+	}
+	// The token goes first: who sees none knows that the work is over.
+	err := os.Remove(filepath.Join(f.folder(name), shift.TokenFile))
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = os.RemoveAll(f.folder(name))
+	}
+	if err != nil {
+		return fmt.Errorf("removing the files of work %s: %w", name, err)
+	}
+	return nil
+}
+
+// Known are the works that have a folder, open or not.
+func (f *Foreman) Known() ([]string, error) {
+	list, err := os.ReadDir(filepath.Join(f.o.Dir, "work"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("listing works: %w", err)
+	}
+	var out []string
+	for _, e := range list {
+		out = append(out, e.Name())
+	}
+	return out, nil
+}

@@ -1,0 +1,241 @@
+package foreman_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/muster-dev/muster/internal/foreman"
+	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/foreman/worker"
+)
+
+// shop is a foreman, and what was recorded.
+type shop struct {
+	*testing.T
+	*foreman.Foreman
+	mu       sync.Mutex
+	recorded map[string]string // by datum: what is in its output, or its error
+	broken   int               // how often recording fails yet
+}
+
+func open(t *testing.T) *shop {
+	t.Helper()
+	// Deeper than the address of a socket may be long.
+	f, err := foreman.New(foreman.Options{Dir: filepath.Join(t.TempDir(), strings.Repeat("deep/", 30))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shop{T: t, Foreman: f, recorded: map[string]string{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- f.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func (s *shop) fetch(_ context.Context, d foreman.Datum, folder string) error {
+	if d.Name == "lost" {
+		return errors.New("it is damaged")
+	}
+	if err := os.Mkdir(filepath.Join(folder, "in"), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, "in", "name"), []byte(d.Name), 0o600)
+}
+
+func (s *shop) record(_ context.Context, results []foreman.Result) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken > 0 {
+		s.broken--
+		return errors.New("the disk is full")
+	}
+	for i := range results {
+		r := &results[i]
+		if r.Failed() {
+			s.recorded[r.Name] = r.Error
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(r.Folder, shift.OutFolder, "made"))
+		if err != nil {
+			return err
+		}
+		s.recorded[r.Name] = string(text)
+	}
+	return nil
+}
+
+// work opens a work over datums of these names.
+func (s *shop) work(p shift.Program, names ...string) *foreman.Work {
+	s.Helper()
+	spec := foreman.Spec{Name: "run.stage", Program: p, Tries: 1, Fetch: s.fetch, Record: s.record}
+	for i, name := range names {
+		spec.Datums = append(spec.Datums, foreman.Datum{ID: fmt.Sprint(i), Name: name})
+	}
+	w, err := s.Open(s.Context(), spec)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return w
+}
+
+func (s *shop) worker(ctx context.Context, member string) error {
+	return worker.Run(ctx, worker.Options{Folder: s.Folder("run.stage"), Name: member, Member: member, Environ: os.Environ(), Out: io.Discard})
+}
+
+func (s *shop) over(w *foreman.Work) foreman.Status {
+	s.Helper()
+	if !w.Linger(s.Context(), 20*time.Second) {
+		s.Fatalf("it is not over: %+v", w.Status())
+	}
+	return w.Status()
+}
+
+func shell(line string) shift.Program {
+	return shift.Program{Command: []string{"sh", "-c", line}, Inputs: []string{"in"}}
+}
+
+func TestManyWorkers(t *testing.T) {
+	s := open(t)
+	s.broken = 1
+	var names []string
+	want := map[string]string{"lost": "fetching the files of datum lost: it is damaged"}
+	for i := range 200 {
+		name := fmt.Sprintf("d%03d", i)
+		names, want[name] = append(names, name), name
+	}
+	w := s.work(shell(`cp $MUSTER_INPUT_IN/name $MUSTER_OUTPUT/made`), append(names, "lost")...)
+	var group sync.WaitGroup
+	for i := range 4 {
+		group.Go(func() {
+			if err := s.worker(t.Context(), fmt.Sprint(i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	status := s.over(w)
+	group.Wait()
+	if diff := cmp.Diff(want, s.recorded); diff != "" || status.Computed != 200 || status.Failed != 1 {
+		t.Errorf("%+v: %s", status, diff)
+	}
+	if err := s.Close("run.stage"); err != nil {
+		t.Error(err)
+	}
+	if left, err := s.Known(); err != nil || len(left) > 0 {
+		t.Errorf("there is left %v, %v", left, err)
+	}
+	if err := s.worker(t.Context(), "late"); err != nil {
+		t.Errorf("a worker of a work that is over: %v", err)
+	}
+}
+
+func TestBatch(t *testing.T) {
+	for name, c := range map[string]struct {
+		line string
+		want map[string]string
+	}{
+		"all by one process": {
+			`while d=$($MUSTER_NEXT) && [ -n "$d" ]; do
+			   out=$(echo "$d" | sed 's/.*"output":"\([^"]*\)".*/\1/')
+			   echo $$$$ > $out/made
+			 done`, map[string]string{"a": "same", "b": "same", "c": "same"}},
+		"one that dies of a datum": {
+			`while d=$($MUSTER_NEXT) && [ -n "$d" ]; do
+			   case "$d" in *'"name":"b"'*) exit 3;; esac
+			   out=$(echo "$d" | sed 's/.*"output":"\([^"]*\)".*/\1/')
+			   echo fine > $out/made
+			 done`, map[string]string{"a": "fine\n", "b": "the program ended with exit code 3", "c": "fine\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			p := shell(c.line)
+			p.Batch = true
+			w := s.work(p, "a", "b", "c")
+			if err := s.worker(t.Context(), "0"); err != nil {
+				t.Fatal(err)
+			}
+			s.over(w)
+			if c.want["a"] == "same" {
+				if s.recorded["a"] == "" || s.recorded["a"] != s.recorded["b"] || s.recorded["b"] != s.recorded["c"] {
+					t.Errorf("the processes were %v", s.recorded)
+				}
+				return
+			}
+			if diff := cmp.Diff(c.want, s.recorded); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestBatchWithoutAsking(t *testing.T) {
+	s := open(t)
+	p := shell("exit 0")
+	p.Batch = true
+	s.work(p, "a")
+	if err := s.worker(t.Context(), "0"); err == nil || !strings.Contains(err.Error(), "MUSTER_NEXT") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A worker that has to stop gives back what it has, and another goes on.
+func TestStopped(t *testing.T) {
+	s := open(t)
+	gate := filepath.Join(t.TempDir(), "gate")
+	w := s.work(shell(`[ -e `+gate+` ] || { touch `+gate+`.begun; sleep 60; }; echo x > $MUSTER_OUTPUT/made`), "a", "b", "c")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.worker(ctx, "0") }()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		if _, err := os.Stat(gate + ".begun"); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nothing was begun")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, worker.ErrStopped) {
+		t.Errorf("it ended with %v", err)
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.worker(t.Context(), "1"); err != nil {
+		t.Fatal(err)
+	}
+	if status := s.over(w); status.Computed != 3 || status.Failed != 0 {
+		t.Errorf("%+v", status)
+	}
+}
+
+func TestStrangers(t *testing.T) {
+	s := open(t)
+	s.work(shell("true"), "a")
+	if err := os.WriteFile(filepath.Join(s.Folder("run.stage"), shift.TokenFile), []byte("guessed"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.worker(t.Context(), "0"); err == nil || !strings.Contains(err.Error(), "not the token") {
+		t.Errorf("%v", err)
+	}
+	if names, _ := s.Known(); !slices.Equal(names, []string{"run.stage"}) {
+		t.Errorf("%v", names)
+	}
+}

@@ -1,0 +1,141 @@
+package foreman
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/muster-dev/muster/internal/foreman/shift"
+)
+
+// start is when the tests' time begins.
+var start = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// prepare makes a ledger of so many datums that are all in stock.
+func prepare(n, tries int, failFast bool) *ledger {
+	datums := make([]Datum, n)
+	for i := range datums {
+		datums[i].ID = fmt.Sprint(i)
+	}
+	l := newLedger(datums, tries, failFast)
+	for i, ok := l.next(); ok; i, ok = l.next() {
+		l.prepared(i, "")
+	}
+	return l
+}
+
+func (l *ledger) hello(worker, member string, at time.Time) []int {
+	return l.see(&shift.Request{Worker: worker, Member: member, GPUs: 1}, at)
+}
+
+func TestEveryoneHasSome(t *testing.T) {
+	l := prepare(8, 1, false)
+	l.hello("a", "0", start)
+	l.hello("b", "1", start)
+	if got := l.take("a", 100); len(got) != 2 {
+		t.Errorf("of 8 for two workers one took %v", got)
+	}
+	if got := l.take("b", 1); !cmp.Equal(got, []int{2}) {
+		t.Errorf("the other took %v", got)
+	}
+}
+
+func TestWhoIsGoneHasNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		lose func(*ledger) []int
+		want []int
+	}{
+		"not heard of":       {func(l *ledger) []int { return l.expire(start.Add(time.Second)) }, []int{0}},
+		"heard of":           {func(l *ledger) []int { return l.expire(start) }, nil},
+		"another in a place": {func(l *ledger) []int { return l.hello("a2", "0", start) }, []int{0}},
+		"one of another":     {func(l *ledger) []int { return l.hello("b", "1", start) }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := prepare(3, 2, false)
+			l.hello("a", "0", start)
+			l.take("a", 1)
+			if diff := cmp.Diff(c.want, c.lose(l)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestTries(t *testing.T) {
+	bad := func(l *ledger, worker string) { l.done(shift.Outcome{ID: "0", Error: "bad", Worker: worker}) }
+	l := prepare(2, 2, true)
+	l.hello("a", "0", start)
+	l.take("a", 1)
+	bad(l, "a")
+	if i, ok := l.next(); !ok || i != 0 || l.empty() {
+		t.Fatal("a datum that failed once is not tried again")
+	}
+	l.prepared(0, "")
+	l.take("a", 1) // the second datum, which was there before
+	l.take("a", 1)
+	bad(l, "a")
+	if !l.stopped || !l.empty() || !cmp.Equal(l.pending, []int{0}) {
+		t.Errorf("after all tries: stopped %v, pending %v", l.stopped, l.pending)
+	}
+	l.keep(l.drain())
+	if !l.over() || l.counts.Failed != 1 {
+		t.Errorf("the failure is recorded, and it goes on: %+v", l.counts)
+	}
+}
+
+func TestDoneTwice(t *testing.T) {
+	l := prepare(1, 1, false)
+	l.hello("a", "0", start)
+	l.take("a", 1)
+	l.again(0, false, "") // its worker was taken for dead
+	if !l.done(shift.Outcome{ID: "0", Worker: "a"}) {
+		t.Error("who was taken for dead is not heard")
+	}
+	if l.done(shift.Outcome{ID: "0", Worker: "b", Error: "late"}) || l.done(shift.Outcome{ID: "of another work"}) {
+		t.Error("what is done can be done again")
+	}
+	if _, ok := l.next(); ok {
+		t.Error("what is done is prepared again")
+	}
+	l.keep(l.drain())
+	if !l.over() || l.counts.Computed != 1 {
+		t.Errorf("%+v", l.counts)
+	}
+}
+
+func TestBegunIsTried(t *testing.T) {
+	l := prepare(1, 1, false)
+	l.hello("a", "0", start)
+	l.take("a", 1)
+	l.again(0, true, "its worker ended")
+	if e := &l.entries[0]; !e.failed || e.outcome.Error != "its worker ended" {
+		t.Errorf("a datum that takes its worker along is tried for ever: %+v", e)
+	}
+}
+
+func TestUnfetched(t *testing.T) {
+	l := newLedger([]Datum{{ID: "0"}}, 3, false)
+	i, _ := l.next()
+	l.prepared(i, "the object is damaged")
+	l.keep(l.drain())
+	if !l.over() || l.counts.Failed != 1 {
+		t.Errorf("%+v", l.counts)
+	}
+}
+
+func TestIdleGPUs(t *testing.T) {
+	l := prepare(2, 1, false)
+	l.hello("a", "0", start)
+	l.take("a", 1)
+	l.done(shift.Outcome{ID: "0", Worker: "a", Took: 6 * time.Second})
+	held, idle := l.gpus(start.Add(10 * time.Second))
+	if held != 10 || idle != 4 {
+		t.Errorf("held for %v s, idle for %v s", held, idle)
+	}
+	l.see(&shift.Request{Worker: "a", Leaving: true}, start.Add(10*time.Second))
+	if held, _ := l.gpus(start.Add(time.Hour)); held != 10 {
+		t.Errorf("who left holds GPUs for %v s", held)
+	}
+}

@@ -1,0 +1,114 @@
+package foreman
+
+import (
+	"context"
+	"os"
+	"time"
+)
+
+// recordAll records what is computed: at once where nothing more is under way,
+// else together with what comes within a second.
+func (w *Work) recordAll(ctx context.Context) {
+	var last time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.wake:
+		}
+		for w.due() {
+			w.gather(ctx, last)
+			last = time.Now()
+			err := w.record(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			if err != nil && !pause(ctx, recordEvery) {
+				return
+			}
+		}
+	}
+}
+
+// due says whether there is anything to record.
+func (w *Work) due() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.ledger.pending) > 0
+}
+
+// gather waits until a second has passed since the last time, or until nothing
+// more is to come.
+func (w *Work) gather(ctx context.Context, last time.Time) {
+	timer := time.NewTimer(time.Until(last.Add(recordEvery)))
+	defer timer.Stop()
+	for {
+		w.mu.Lock()
+		l := w.ledger
+		all := l.stopped || l.counts.Computed+l.counts.Failed+len(l.pending) == l.counts.Total || len(l.pending) >= recordAtOnce
+		news := w.news
+		w.mu.Unlock()
+		if all {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case <-news:
+		}
+	}
+}
+
+// pause waits; it says whether to go on.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// record records what is pending, and removes its files.
+func (w *Work) record(ctx context.Context) error {
+	w.mu.Lock()
+	which := w.ledger.drain()
+	results := make([]Result, len(which))
+	for n, i := range which {
+		e := &w.ledger.entries[i]
+		results[n] = Result{Datum: e.Datum, Outcome: e.outcome, Tries: e.tries, Folder: w.datumFolder(e.ID)}
+	}
+	w.mu.Unlock()
+	err := w.spec.Record(ctx, results)
+	w.mu.Lock()
+	if err != nil {
+		w.ledger.pending = append(which, w.ledger.pending...)
+		w.problem = err.Error()
+		w.mu.Unlock()
+		if ctx.Err() == nil {
+			w.foreman.o.Log.Warn("results cannot be recorded; trying again", "work", w.spec.Name, "error", err)
+			w.tell(true)
+		}
+		return err
+	}
+	w.problem = ""
+	w.ledger.keep(which)
+	for n := range results {
+		if results[n].Failed() && w.first == nil {
+			w.first = &results[n]
+		}
+	}
+	over := w.ledger.over()
+	w.changed()
+	w.mu.Unlock()
+	w.tell(over)
+	for n := range results {
+		// What stays behind goes with the work.
+		_ = os.RemoveAll(results[n].Folder)
+	}
+	return nil
+}

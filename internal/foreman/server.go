@@ -1,0 +1,129 @@
+package foreman
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/muster-dev/muster/internal/foreman/shift"
+)
+
+// handler answers workers.
+func (f *Foreman) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+shift.Path+"{work}", func(out http.ResponseWriter, in *http.Request) {
+		w := f.Find(in.PathValue("work"))
+		if w == nil {
+			// It may be opened soon: this foreman may have just begun.
+			http.Error(out, "there is no such work now", http.StatusServiceUnavailable)
+			return
+		}
+		said, _ := strings.CutPrefix(in.Header.Get("Authorization"), "Bearer ")
+		if subtle.ConstantTimeCompare([]byte(said), []byte(w.token)) != 1 {
+			http.Error(out, "this is not the token of this work", http.StatusUnauthorized)
+			return
+		}
+		var r shift.Request
+		if err := json.NewDecoder(http.MaxBytesReader(out, in.Body, 64<<20)).Decode(&r); err != nil || r.Worker == "" {
+			http.Error(out, "this is no request of a worker", http.StatusBadRequest)
+			return
+		}
+		answer := w.answer(in.Context(), &r)
+		out.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(out).Encode(answer) // who went away asks again
+	})
+	return mux
+}
+
+// answer notes what a worker says and gives it what it wants, once there is
+// something to give.
+func (w *Work) answer(ctx context.Context, r *shift.Request) shift.Answer {
+	ctx, cancel := context.WithTimeout(ctx, waitAtMost)
+	defer cancel()
+	w.hear(r)
+	for {
+		w.mu.Lock()
+		a := w.give(r)
+		news := w.news
+		w.mu.Unlock()
+		if len(a.Datums) > 0 || a.End || r.Want == 0 {
+			return a
+		}
+		select {
+		case <-ctx.Done():
+			return a
+		case <-news:
+		}
+	}
+}
+
+// hear notes what a worker says.
+func (w *Work) hear(r *shift.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lose(w.ledger.see(r, w.foreman.o.Now()), "its worker ended")
+	news := false
+	for _, o := range r.Done {
+		o.Worker = r.Worker
+		news = w.ledger.done(o) || news
+	}
+	for _, id := range r.Back {
+		if i, ok := w.ledger.index[id]; ok && w.ledger.entries[i].worker == r.Worker {
+			w.ledger.again(i, false, "")
+			delete(w.ledger.hands[r.Worker].has, i)
+			news = true
+		}
+	}
+	if r.Leaving {
+		w.lose(w.ledger.leave(w.ledger.hands[r.Worker]), "its worker ended")
+	}
+	if news {
+		w.changed()
+		w.nudge()
+	}
+}
+
+// give is what a worker can have now; the caller holds the lock.
+func (w *Work) give(r *shift.Request) shift.Answer {
+	a := shift.Answer{Program: &w.spec.Program}
+	if r.Leaving || r.Want == 0 {
+		a.End = w.ledger.stopped
+		return a
+	}
+	for _, i := range w.ledger.take(r.Worker, r.Want) {
+		e := &w.ledger.entries[i]
+		w.stocked -= e.Bytes
+		a.Datums = append(a.Datums, shift.Datum{ID: e.ID, Name: e.Name, Folder: filepath.Join(w.dir, e.ID)})
+	}
+	if len(a.Datums) > 0 {
+		w.ledger.hands[r.Worker].seen = w.foreman.o.Now()
+		w.changed() // there is room in the stock
+	}
+	a.End = len(a.Datums) == 0 && w.ledger.empty()
+	return a
+}
+
+// Linger waits until the work is over or ctx ends, and says which.
+func (w *Work) Linger(ctx context.Context, atMost time.Duration) bool {
+	timer := time.NewTimer(atMost)
+	defer timer.Stop()
+	for {
+		w.mu.Lock()
+		over, news := w.ledger.over(), w.news
+		w.mu.Unlock()
+		if over {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			return false
+		case <-news:
+		}
+	}
+}

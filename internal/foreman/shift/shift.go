@@ -1,0 +1,108 @@
+// Package shift is what a worker and its foreman say to one another, and the
+// names of the files that they share.
+//
+// One request does everything: a worker reports what it has done and what it
+// still holds, and asks for more. It is sent as JSON by HTTP, on a socket in the
+// foreman's folder, with the token of the stage that the worker belongs to.
+package shift
+
+import "time"
+
+// Names in the foreman's folder, and in the folder of a stage in it.
+const (
+	// SocketFile is where the foreman listens.
+	SocketFile = "socket"
+	// TokenFile is, in a stage's folder, what its workers are known by.
+	TokenFile = "token"
+)
+
+// Names in the folder of a datum.
+const (
+	// InFolder has a folder for each input.
+	InFolder = "in"
+	// OutFolder is where the program writes.
+	OutFolder = "out"
+	// LogFile is what the program said, of every try.
+	LogFile = "log"
+	// BegunFile is there while a try is under way.
+	BegunFile = "begun"
+	// OutcomeFile is an [Outcome], written once the datum is computed, so that
+	// it is known of also where nobody could be told.
+	OutcomeFile = "outcome.json"
+)
+
+// Path is where requests go, with the work's name behind it.
+const Path = "/shift/"
+
+// Lease is how long a datum stays with a worker that says nothing.
+const Lease = 20 * time.Second
+
+// Program is what the workers of a stage run.
+type Program struct {
+	// Command and Args are the words; $(NAME) stands for a variable. Where there
+	// is a Script instead, it is run by Python.
+	Command []string `json:"command,omitempty"`
+	Script  string   `json:"script,omitempty"`
+	Args    []string `json:"args,omitempty"`
+	// Python is the interpreter of a script.
+	Python string `json:"python,omitempty"`
+	// Stdin are lines that the program is given.
+	Stdin []string `json:"stdin,omitempty"`
+	// Inputs are the names of the inputs.
+	Inputs []string `json:"inputs,omitempty"`
+	// Timeout is how long one try may take; 0: for ever.
+	Timeout time.Duration `json:"timeout,omitempty"`
+	// Batch starts the program once, and has it ask for datums.
+	Batch bool `json:"batch,omitempty"`
+}
+
+// Datum is something to compute.
+type Datum struct {
+	// ID names it within the work, and Folder is its folder.
+	ID     string `json:"id"`
+	Folder string `json:"folder"`
+	// Name is what people know it by.
+	Name string `json:"name"`
+}
+
+// Outcome is what became of a try.
+type Outcome struct {
+	ID string `json:"id"`
+	// Exit is the program's exit code, 128 and more where a signal ended it.
+	Exit int `json:"exit"`
+	// Error says in words why it failed; empty: it did not.
+	Error string `json:"error,omitempty"`
+	// Started is when, and Took how long.
+	Started time.Time     `json:"started"`
+	Took    time.Duration `json:"took"`
+	// Worker is who computed it.
+	Worker string `json:"worker,omitempty"`
+}
+
+// Request is what a worker says.
+type Request struct {
+	// Worker names the process: another one for each start.
+	Worker string `json:"worker"`
+	// Member is whose place it has in the job: who starts again there has what
+	// the one before had no longer.
+	Member string `json:"member,omitempty"`
+	// GPUs is how many it holds.
+	GPUs float64 `json:"gpus,omitempty"`
+	// Done are datums that it has computed, or tried to.
+	Done []Outcome `json:"done,omitempty"`
+	// Back are datums that it gives back, because it has to stop.
+	Back []string `json:"back,omitempty"`
+	// Want is how many more it would take.
+	Want int `json:"want,omitempty"`
+	// Leaving says that it ends.
+	Leaving bool `json:"leaving,omitempty"`
+}
+
+// Answer is what it is told.
+type Answer struct {
+	Datums []Datum `json:"datums,omitempty"`
+	// End says that there will be no more.
+	End bool `json:"end,omitempty"`
+	// Program is what to run.
+	Program *Program `json:"program,omitempty"`
+}

@@ -1,0 +1,306 @@
+package foreman
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/muster-dev/muster/internal/foreman/shift"
+)
+
+// Datum is something to compute.
+type Datum struct {
+	// ID names it within the work, and is the name of a folder.
+	ID string
+	// Name is what people know it by.
+	Name string
+	// Bytes is how much its files are.
+	Bytes int64
+}
+
+// Result is a datum that was computed, or failed for good.
+type Result struct {
+	Datum
+	shift.Outcome
+	// Tries is how often it was tried.
+	Tries int
+	// Folder is the datum's folder: see the names in package shift. A datum that
+	// failed before it was begun has none of the files.
+	Folder string
+}
+
+// Failed says that it did not succeed.
+func (r *Result) Failed() bool { return r.Error != "" }
+
+// Spec is a work as whoever opens it describes it.
+type Spec struct {
+	// Name is the work's, for ever: it is found again by it.
+	Name    string
+	Program shift.Program
+	Datums  []Datum
+	// Tries is how often a datum is tried, and FailFast that nothing is given out
+	// any more once one has failed for good.
+	Tries    int
+	FailFast bool
+	// Fetch writes the files of a datum below a folder, one for each input.
+	Fetch func(ctx context.Context, d Datum, folder string) error
+	// Record makes results durable. After an error the same ones come again.
+	Record func(ctx context.Context, results []Result) error
+}
+
+// Counts are the datums of a work by what became of them.
+type Counts struct{ Total, Computed, Failed int }
+
+// Status is how a work stands.
+type Status struct {
+	Counts
+	// Local says that there is something to compute whose files are there.
+	Local bool
+	// Over says that all is recorded that ever will be.
+	Over bool
+	// Problem is why results cannot be recorded just now.
+	Problem string
+	// First is the first datum that failed for good, if any.
+	First *Result
+	// GPUSeconds are GPUs held x seconds, GPUIdleSeconds those without a datum.
+	GPUSeconds, GPUIdleSeconds float64
+}
+
+const (
+	// The stock is so many datums, of so many bytes beyond the first, at most.
+	stockDatums = 256
+	stockBytes  = 1 << 30
+	// fetchers is how many datums are prepared at once.
+	fetchers = 2
+	// recordEvery is how often results are recorded while more are to come.
+	recordEvery = time.Second
+	// recordAtOnce is how many results are recorded together.
+	recordAtOnce = 4096
+	// waitAtMost is how long a worker is kept waiting for an answer.
+	waitAtMost = 10 * time.Second
+)
+
+// Work is what a stage has to compute.
+type Work struct {
+	foreman *Foreman
+	spec    Spec
+	dir     string
+	token   string
+	group   sync.WaitGroup
+	stop    context.CancelFunc
+	wake    chan struct{} // the recorder
+
+	mu      sync.Mutex
+	ledger  *ledger
+	stocked int64         // bytes in stock and on their way
+	news    chan struct{} // closed, and another, whenever something changes
+	problem string
+	first   *Result
+	told    time.Time
+}
+
+func (w *Work) datumFolder(id string) string { return filepath.Join(w.dir, id) }
+
+// recover finds what workers had finished when nobody listened.
+func (w *Work) recover() error {
+	list, err := os.ReadDir(w.dir)
+	if err != nil {
+		return fmt.Errorf("looking at what is left of work %s: %w", w.spec.Name, err)
+	}
+	for _, e := range list {
+		if !e.IsDir() {
+			continue
+		}
+		if o, ok := readOutcome(w.datumFolder(e.Name())); ok && o.ID == e.Name() {
+			w.ledger.done(o)
+		}
+	}
+	return nil
+}
+
+func readOutcome(folder string) (o shift.Outcome, ok bool) {
+	text, err := os.ReadFile(filepath.Join(folder, shift.OutcomeFile))
+	return o, err == nil && json.Unmarshal(text, &o) == nil
+}
+
+// start begins to prepare and to record.
+func (w *Work) start(ctx context.Context) {
+	ctx, w.stop = context.WithCancel(context.WithoutCancel(ctx))
+	for range fetchers {
+		w.group.Go(func() { w.stockUp(ctx) })
+	}
+	w.group.Go(func() { w.recordAll(ctx) })
+	w.foreman.group.Go(w.group.Wait)
+	w.nudge()
+}
+
+// changed wakes everybody who waits for something; the caller holds the lock.
+func (w *Work) changed() {
+	close(w.news)
+	w.news = make(chan struct{})
+}
+
+// nudge wakes the recorder.
+func (w *Work) nudge() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// tell tells whoever opened the work; of mere progress once a second.
+func (w *Work) tell(always bool) {
+	now := w.foreman.o.Now()
+	w.mu.Lock()
+	late := always || now.Sub(w.told) >= time.Second
+	if late {
+		w.told = now
+	}
+	w.mu.Unlock()
+	if late {
+		w.foreman.board.Post(w.spec.Name)
+	}
+}
+
+// stockUp prepares datums ahead of who computes them.
+func (w *Work) stockUp(ctx context.Context) {
+	for ctx.Err() == nil {
+		w.mu.Lock()
+		i, ok := -1, false
+		if n := len(w.ledger.stock) + w.ledger.making; n == 0 || n < stockDatums && w.stocked < stockBytes {
+			i, ok = w.ledger.next()
+		}
+		news := w.news
+		if ok {
+			w.stocked += w.ledger.entries[i].Bytes
+		}
+		w.mu.Unlock()
+		if !ok {
+			select {
+			case <-news:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		problem := ""
+		if err := w.fetch(ctx, i); err != nil {
+			problem = err.Error()
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		w.mu.Lock()
+		first := len(w.ledger.stock) == 0
+		w.ledger.prepared(i, problem)
+		if problem != "" {
+			w.stocked -= w.ledger.entries[i].Bytes
+			w.nudge()
+		}
+		w.changed()
+		w.mu.Unlock()
+		if first {
+			w.tell(false)
+		}
+	}
+}
+
+// fetch writes the files of a datum into its folder, of which an earlier try
+// leaves nothing but its log.
+func (w *Work) fetch(ctx context.Context, i int) error {
+	w.mu.Lock()
+	d := w.ledger.entries[i].Datum
+	w.mu.Unlock()
+	folder := w.datumFolder(d.ID)
+	fresh := os.Mkdir(folder, 0o700)
+	if fresh != nil && !errors.Is(fresh, fs.ErrExist) {
+		return fmt.Errorf("making the folder of datum %s: %w", d.Name, fresh)
+	}
+	in, out := filepath.Join(folder, shift.InFolder), filepath.Join(folder, shift.OutFolder)
+	if fresh != nil {
+		for _, old := range []string{in, out, filepath.Join(folder, shift.OutcomeFile), filepath.Join(folder, shift.BegunFile)} {
+			if err := os.RemoveAll(old); err != nil {
+				return fmt.Errorf("clearing the folder of datum %s: %w", d.Name, err)
+			}
+		}
+	}
+	for _, name := range []string{in, out} {
+		if err := os.Mkdir(name, 0o755); err != nil {
+			return fmt.Errorf("making the folder of datum %s: %w", d.Name, err)
+		}
+	}
+	if err := w.spec.Fetch(ctx, d, in); err != nil {
+		return fmt.Errorf("fetching the files of datum %s: %w", d.Name, err)
+	}
+	return nil
+}
+
+// Status is how the work stands.
+func (w *Work) Status() Status {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.ledger
+	s := Status{Counts: l.counts, Over: l.over(), Problem: w.problem, First: w.first}
+	s.Local = len(l.stock) > 0 || len(l.hands) > 0
+	s.GPUSeconds, s.GPUIdleSeconds = l.gpus(w.foreman.o.Now())
+	return s
+}
+
+// expire returns what workers have that are dead.
+func (w *Work) expire() {
+	w.mu.Lock()
+	lost := w.ledger.expire(w.foreman.o.Now().Add(-shift.Lease))
+	w.lose(lost, fmt.Sprintf("its worker was not heard of for %s", shift.Lease))
+	w.mu.Unlock()
+}
+
+// lose has datums wait that a worker had which is gone; the caller holds the lock.
+func (w *Work) lose(lost []int, problem string) {
+	if len(lost) == 0 {
+		return
+	}
+	for _, i := range lost {
+		folder := w.datumFolder(w.ledger.entries[i].ID)
+		if o, ok := readOutcome(folder); ok {
+			w.ledger.done(o) // it was finished, and could not say so
+			continue
+		}
+		_, err := os.Stat(filepath.Join(folder, shift.BegunFile))
+		w.ledger.again(i, err == nil, problem)
+	}
+	w.changed()
+	w.nudge()
+}
+
+// Idle says that there is something to compute that nobody has.
+func (w *Work) Idle() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.ledger.stock) > 0 && !w.ledger.stopped
+}
+
+// Only is the one datum of a work that has one, with its folder.
+func (w *Work) Only() (d shift.Datum, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.ledger.entries) != 1 {
+		return d, false
+	}
+	e := &w.ledger.entries[0]
+	return shift.Datum{ID: e.ID, Name: e.Name, Folder: w.datumFolder(e.ID)}, true
+}
+
+// Conclude notes what became of a datum that no worker computes.
+func (w *Work) Conclude(o shift.Outcome) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ledger.done(o) {
+		w.changed()
+		w.nudge()
+	}
+}

@@ -1,0 +1,231 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/muster-dev/muster/internal/foreman/shift"
+)
+
+// nextProgram is what MUSTER_NEXT names: it asks by one pipe, and prints what
+// comes by another.
+const nextProgram = `#!/bin/sh
+printf 'next\n' > %[1]s || exit 1
+IFS= read -r line < %[2]s || exit 0
+printf '%%s\n' "$line"
+`
+
+// Handed is a datum as a program in batch mode is given it: a line of JSON.
+type Handed struct {
+	Name string `json:"name"`
+	// Inputs are the folders of the inputs by their names, Output where to write.
+	Inputs map[string]string `json:"inputs"`
+	Output string            `json:"output"`
+}
+
+// splitter writes what the program says into the log of the datum that it has.
+type splitter struct {
+	mu  sync.Mutex
+	log *os.File
+}
+
+// Write implements io.Writer.
+func (s *splitter) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.log == nil {
+		return len(p), nil
+	}
+	return s.log.Write(p)
+}
+
+func (s *splitter) turn(log *os.File) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.log
+	s.log = log
+	if old == nil {
+		return nil
+	}
+	return old.Close()
+}
+
+// batch runs the program once, and gives it datums as it asks for them. A program
+// that ends with a datum in its hands has failed with that datum, and is started
+// again for the next.
+func (w *worker) batch(ctx context.Context) error {
+	for {
+		if len(w.has) == 0 {
+			if err := w.fill(ctx, w.want()); err != nil {
+				return err
+			}
+		}
+		if err := w.sitting(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// sitting is one run of a program in batch mode.
+func (w *worker) sitting(ctx context.Context) (err error) {
+	dir, err := os.MkdirTemp("", "muster-batch-")
+	if err != nil {
+		return fmt.Errorf("making a folder for the program: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	ask, answer, program := filepath.Join(dir, "ask"), filepath.Join(dir, "answer"), filepath.Join(dir, "next")
+	if err := errors.Join(syscall.Mkfifo(ask, 0o600), syscall.Mkfifo(answer, 0o600),
+		os.WriteFile(program, fmt.Appendf(nil, nextProgram, quote(ask), quote(answer)), 0o700)); err != nil {
+		return fmt.Errorf("making the pipes of the program: %w", err)
+	}
+	// Both ends are open here, so that opening one never waits.
+	asks, err := os.OpenFile(ask, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("opening the pipes of the program: %w", err)
+	}
+	defer func() { _ = asks.Close() }()
+	say := &splitter{}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	cmd, err := w.command(ctx, append(w.o.Environ[:len(w.o.Environ):len(w.o.Environ)], "MUSTER_NEXT="+program))
+	if err != nil {
+		return err
+	}
+	cmd.Stdout, cmd.Stderr = say, say
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting the program: %w", err)
+	}
+	h := &host{worker: w, say: say, answer: answer, cancel: cancel}
+	var group sync.WaitGroup
+	group.Go(func() { h.serve(ctx, asks) })
+	ended := cmd.Wait()
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	cancel(nil)
+	_ = asks.SetReadDeadline(time.Now())
+	_ = asks.Close()
+	group.Wait()
+	return h.conclude(ctx, ended)
+}
+
+// quote makes a word of the shell of a path.
+func quote(path string) string { return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'" }
+
+// host gives a program in batch mode its datums.
+type host struct {
+	worker *worker
+	say    *splitter
+	answer string
+	cancel context.CancelCauseFunc
+
+	has     *shift.Datum
+	started time.Time
+	timer   *time.Timer
+	over    bool
+	err     error
+	given   int
+}
+
+// serve answers each time the program asks. Asking says that the datum before is
+// done.
+func (h *host) serve(ctx context.Context, asks io.Reader) {
+	buf := make([]byte, len("next\n"))
+	for {
+		if _, err := io.ReadFull(asks, buf); err != nil {
+			return
+		}
+		h.finish(nil)
+		d, err := h.worker.next(ctx)
+		line := ""
+		if err == nil {
+			line, err = h.begin(d)
+		}
+		switch {
+		case errors.Is(err, errOver):
+			h.over = true
+		case err != nil:
+			h.err = err
+			h.cancel(err)
+			return
+		}
+		if err := os.WriteFile(h.answer, []byte(line), 0); err != nil && h.err == nil {
+			h.err = fmt.Errorf("answering the program: %w", err)
+			h.cancel(h.err)
+			return
+		}
+	}
+}
+
+// begin hands a datum out.
+func (h *host) begin(d shift.Datum) (string, error) {
+	h.has, h.started = &d, time.Now()
+	h.given++
+	log, err := os.OpenFile(filepath.Join(d.Folder, shift.LogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err == nil {
+		err = errors.Join(h.say.turn(log), os.WriteFile(filepath.Join(d.Folder, shift.BegunFile), nil, 0o600))
+	}
+	if err != nil {
+		return "", fmt.Errorf("beginning datum %s: %w", d.Name, err)
+	}
+	handed := Handed{Name: d.Name, Inputs: map[string]string{}, Output: filepath.Join(d.Folder, shift.OutFolder)}
+	for _, name := range h.worker.program.Inputs {
+		handed.Inputs[name] = filepath.Join(d.Folder, shift.InFolder, name)
+	}
+	line, err := json.Marshal(handed)
+	if err != nil {
+		return "", fmt.Errorf("writing datum %s: %w", d.Name, err)
+	}
+	if limit := h.worker.program.Timeout; limit > 0 {
+		h.timer = time.AfterFunc(limit, func() { h.cancel(errTime) })
+	}
+	return string(line) + "\n", nil
+}
+
+// finish notes that the program is done with the datum that it has.
+func (h *host) finish(err error) {
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	if h.has == nil {
+		return
+	}
+	d := *h.has
+	h.has = nil
+	if failed := h.say.turn(nil); failed != nil && err == nil {
+		err = fmt.Errorf("closing its log: %w", failed)
+	}
+	o := shift.Outcome{ID: d.ID, Started: h.started, Took: time.Since(h.started), Worker: h.worker.o.Name, Exit: exitCode(err)}
+	h.worker.finish(d, conclude(d, o, err))
+}
+
+// conclude says what the end of the program means.
+func (h *host) conclude(ctx context.Context, ended error) error {
+	late := errors.Is(context.Cause(ctx), errTime)
+	switch {
+	case h.err != nil && !late:
+		if h.has != nil {
+			h.worker.has = append(h.worker.has, *h.has)
+		}
+		return h.err
+	case h.has != nil && late:
+		h.finish(fmt.Errorf("it was stopped: it took longer than %s (timeout)", h.worker.program.Timeout))
+	case h.has != nil && ended == nil:
+		h.finish(errors.New("the program ended with exit code 0 and without asking for another datum, which would have said that this one is done"))
+	case h.has != nil:
+		err := explain(ended)
+		h.finish(err)
+	case ended != nil && h.given == 0:
+		return fmt.Errorf("the program ended before it asked for a datum: %w", explain(ended))
+	case ended == nil && !h.over && h.given == 0:
+		return errors.New("the program ended without asking for a datum: in batch mode it runs the program in MUSTER_NEXT for each")
+	}
+	return nil
+}

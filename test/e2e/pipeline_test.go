@@ -1,0 +1,247 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/muster-dev/muster/test/e2e/harness"
+)
+
+// pipelineRun is what `muster pipeline runs -o json` prints of one.
+type pipelineRun struct {
+	Name, Identity, Phase, Message string
+	Computed, Reused, Failed       int64
+	Seconds                        float64
+	Stages                         []struct {
+		Name, Phase, Why, Job string
+		Datums                struct{ Total, Reused, Computed, Failed int64 }
+		GPUSeconds            string
+	}
+}
+
+// lastRun is the last run of a pipeline.
+func lastRun(t *testing.T, r harness.Result) pipelineRun {
+	t.Helper()
+	expect(t, r, 0)
+	var all []pipelineRun
+	if err := json.Unmarshal([]byte(r.Stdout), &all); err != nil || len(all) == 0 {
+		t.Fatalf("%v: %s", err, r.Stdout)
+	}
+	return all[len(all)-1]
+}
+
+func (r pipelineRun) computed() map[string]int64 {
+	out := map[string]int64{}
+	for _, s := range r.Stages {
+		out[s.Name] = s.Datums.Computed
+	}
+	return out
+}
+
+// threeStages prepares numbers by a script of its own, trains on all of them by a
+// TrainingJob with a GPU, and uses what came of it for each number.
+var threeStages = map[string]string{
+	"pipeline.yaml": `
+metadata: {name: numbers}
+spec:
+  stages:
+  - name: prepare
+    input: {dataset: numbers, glob: "/*"}
+    script: prepare/prepare.py
+    parallelism: {max: 2}
+  - name: train
+    input: {stage: prepare}
+    training:
+      checkpoints: {none: true}
+      roles:
+      - {name: worker, gpus: 1, script: train.py}
+  - name: use
+    input: {cross: [{stage: train}, {stage: prepare, glob: "/*"}]}
+    command: [sh, -c, 'for f in $MUSTER_INPUT_PREPARE/*; do echo "$(cat $MUSTER_INPUT_TRAIN/model) $(cat $f)" > $MUSTER_OUTPUT/$(basename $f); done; echo used $MUSTER_DATUM']
+`,
+	"prepare/prepare.py": `
+import os, pathlib
+out = pathlib.Path(os.environ["MUSTER_OUTPUT"])
+for path in pathlib.Path(os.environ["MUSTER_INPUT_NUMBERS"]).iterdir():
+    number = int(path.read_text())
+    (out / path.name).write_text(str(number * 2))
+    print("prepared", number)
+`,
+	"train.py": `
+import os, pathlib
+numbers = [int(p.read_text()) for p in pathlib.Path(os.environ["MUSTER_INPUT_PREPARE"]).iterdir()]
+assert os.environ["MUSTER_GPUS"] or os.environ["CUDA_VISIBLE_DEVICES"]
+pathlib.Path(os.environ["MUSTER_OUTPUT"], "model").write_text("sum=%d" % sum(numbers))
+`,
+}
+
+// TestPipeline takes a pipeline through a commit, another one, a revert and a
+// change of code.
+func TestPipeline(t *testing.T) {
+	eachTier(t, func(t *testing.T, m *harness.Muster) {
+		ns, ctx := m.Namespace(t), deadline(t, 4*time.Minute)
+		muster := func(args ...string) harness.Result {
+			t.Helper()
+			return m.Run(ctx, append([]string{"-n", ns}, args...)...)
+		}
+		dir := folder(t, threeStages)
+		file := filepath.Join(dir, "pipeline.yaml")
+		data := folder(t, map[string]string{"one": "1", "two": "2"})
+		check := func(what string, want map[string]int64) pipelineRun {
+			t.Helper()
+			expect(t, muster("pipeline", "wait", "numbers", "--timeout", "60s"), 0)
+			run := lastRun(t, muster("pipeline", "runs", "numbers", "-o", "json"))
+			if diff := cmp.Diff(want, run.computed()); diff != "" || run.Phase != "Succeeded" {
+				t.Errorf("%s: %s: %s: %s", what, run.Phase, run.Message, diff)
+			}
+			return run
+		}
+		expect(t, muster("pipeline", "apply", "-f", file), 0, "pipeline numbers created")
+		expect(t, muster("pipeline", "list"), 0, "numbers", "waits for dataset numbers")
+		expect(t, muster("data", "create", "numbers"), 0)
+		expect(t, muster("data", "put", data, "numbers"), 0)
+		first := check("the first commit", map[string]int64{"prepare": 2, "train": 1, "use": 2})
+		expect(t, muster("data", "cat", "numbers-use:/two"), 0, "sum=6 4")
+		expect(t, muster("pipeline", "logs", "numbers", "prepare", "--datum", "two"), 0, "prepared 2")
+		expect(t, muster("pipeline", "graph", "numbers"), 0, "numbers@main", "prepare", "1 GPU", "Succeeded")
+		expect(t, muster("pipeline", "graph", "numbers", "--svg", "-"), 0, "<svg", "train")
+
+		write(t, data, "three", "3")
+		expect(t, muster("data", "put", data, "numbers"), 0)
+		check("one file more", map[string]int64{"prepare": 1, "train": 1, "use": 3})
+		expect(t, muster("pipeline", "explain", "numbers"), 0, "1 datum new or different")
+
+		expect(t, muster("data", "branch", "numbers@main~1", "main", "--move"), 0)
+		reverted := check("back", map[string]int64{"prepare": 0, "train": 0, "use": 0})
+		expect(t, muster("data", "cat", "numbers-use:/two"), 0, "sum=6 4")
+		t.Logf("a run that computes nothing took %.3f s", reverted.Seconds)
+
+		write(t, dir, "train.py", strings.Replace(threeStages["train.py"], "sum=%d", "total=%d", 1))
+		expect(t, muster("pipeline", "apply", "-f", file), 0, "pipeline numbers configured")
+		check("a line of one stage", map[string]int64{"prepare": 0, "train": 1, "use": 2})
+		expect(t, muster("pipeline", "explain", "numbers", "train"), 0, "code file train.py")
+		expect(t, muster("data", "cat", "numbers-use:/two"), 0, "total=6 4")
+		expect(t, muster("pipeline", "delete", first.Name), 0, "run "+first.Name+" deleted")
+		expect(t, muster("pipeline", "delete", "numbers"), 0, "its datasets stay")
+	})
+}
+
+// TestPipelineSurvives kills a worker, and then Muster itself, while datums are
+// computed: each is computed, and what was finished is not computed twice.
+func TestPipelineSurvives(t *testing.T) {
+	eachTier(t, func(t *testing.T, m *harness.Muster) {
+		ns, ctx := m.Namespace(t), deadline(t, 4*time.Minute)
+		muster := func(args ...string) harness.Result {
+			t.Helper()
+			return m.Run(ctx, append([]string{"-n", ns}, args...)...)
+		}
+		trace := filepath.Join(t.TempDir(), "trace")
+		files := map[string]string{}
+		for i := range 40 {
+			files[fmt.Sprintf("f%02d", i)] = fmt.Sprint(i)
+		}
+		dir := folder(t, map[string]string{"p.yaml": fmt.Sprintf(`
+metadata: {name: steady}
+spec:
+  stages:
+  - name: slow
+    input: {dataset: things, glob: "/*"}
+    command: [sh, -c, 'sleep 0.3; cp $MUSTER_INPUT_THINGS/* $MUSTER_OUTPUT; echo $MUSTER_DATUM >> %s']
+    parallelism: {max: 2}
+`, trace)})
+		expect(t, muster("data", "create", "things"), 0)
+		expect(t, muster("data", "put", folder(t, files), "things"), 0)
+		expect(t, muster("pipeline", "apply", "-f", filepath.Join(dir, "p.yaml")), 0)
+		lines := func(n int) {
+			t.Helper()
+			harness.Eventually(t, time.Minute, fmt.Sprintf("waiting for %d datums", n), func() error {
+				text, _ := os.ReadFile(trace)
+				if got := strings.Count(string(text), "\n"); got < n {
+					return fmt.Errorf("%d so far", got)
+				}
+				return nil
+			})
+		}
+		lines(4)
+		killed := 0
+		for _, p := range harness.Processes(m.Home) {
+			if !p.Shim && strings.Contains(p.Command, " worker --work ") && killed == 0 {
+				killed++
+				if err := p.Kill(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if killed == 0 {
+			t.Fatal("no worker was found")
+		}
+		lines(12)
+		m.Kill9(t)
+		if err := m.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, muster("pipeline", "wait", "steady", "--timeout", "90s"), 0)
+		text, err := os.ReadFile(trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		times := map[string]int{}
+		for line := range strings.Lines(string(text)) {
+			times[strings.TrimSpace(line)]++
+		}
+		twice := 0
+		for _, n := range times {
+			twice += n - 1
+		}
+		// What the killed worker had in its hands may have been finished but for
+		// its word.
+		if len(times) != 40 || twice > 2 {
+			t.Errorf("%d of 40 datums were computed, %d of them twice", len(times), twice)
+		}
+		same(t, folder(t, maps.Clone(files)), gotten(t, func(args ...string) harness.Result { return muster(append([]string{"data"}, args...)...) }, "steady-slow"))
+	})
+}
+
+// TestPipelineOfManyDatums computes 2,000 trivial datums, a program for each.
+func TestPipelineOfManyDatums(t *testing.T) {
+	m := tiers[0].start(t)
+	ns, ctx := m.Namespace(t), deadline(t, 5*time.Minute)
+	muster := func(args ...string) harness.Result {
+		t.Helper()
+		return m.Run(ctx, append([]string{"-n", ns}, args...)...)
+	}
+	const n = 2000
+	data := t.TempDir()
+	for i := range n {
+		write(t, data, fmt.Sprintf("%05d", i), fmt.Sprint(i))
+	}
+	dir := folder(t, map[string]string{"p.yaml": `
+metadata: {name: many}
+spec:
+  stages:
+  - name: copy
+    input: {dataset: things, glob: "/*"}
+    command: [cp, -r, $(MUSTER_INPUT_THINGS)/., $(MUSTER_OUTPUT)]
+    parallelism: {max: 2}
+`})
+	expect(t, muster("data", "create", "things"), 0)
+	expect(t, muster("pipeline", "apply", "-f", filepath.Join(dir, "p.yaml")), 0)
+	expect(t, muster("data", "put", data, "things"), 0)
+	begin := time.Now()
+	expect(t, muster("pipeline", "wait", "many"), 0)
+	run := lastRun(t, muster("pipeline", "runs", "many", "-o", "json"))
+	t.Logf("%d trivial datums in %.1f s: %.0f a second", run.Computed, time.Since(begin).Seconds(), float64(run.Computed)/time.Since(begin).Seconds())
+	if run.Computed != n {
+		t.Errorf("%d of %d were computed: %s", run.Computed, n, run.Message)
+	}
+}
