@@ -62,7 +62,7 @@ func TestPachyderm(t *testing.T) {
 		expect(t, muster("data", "cat", "shout:/a"), 0, "ONE")
 		harness.Eventually(t, time.Minute, "waiting for what reads both", func() error {
 			r := muster("data", "cat", "both:/all")
-			if diff := cmp.Diff("one ONE\ntwo TWO\n", r.Stdout); diff != "" {
+			if diff := cmp.Diff("oneONE\ntwoTWO\n", r.Stdout); diff != "" {
 				return fmt.Errorf("%s%s", r.Stderr, diff)
 			}
 			return nil
