@@ -85,6 +85,9 @@ func workersJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, code, program,
 	if spec.Resources != nil {
 		role.Resources = *spec.Resources
 	}
+	if spec.MountPath != "" {
+		role.Template = mounting(spec.MountPath)
+	}
 	job := &v1alpha1.TrainingJob{ObjectMeta: jobMeta(run, stage.Name)}
 	job.Spec = v1alpha1.TrainingJobSpec{
 		Framework: v1alpha1.FrameworkNone, Roles: []v1alpha1.Role{role}, Environment: spec.Environment, Env: spec.Env,
@@ -96,6 +99,16 @@ func workersJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, code, program,
 		job.Spec.Code = &v1alpha1.Code{Snapshot: code}
 	}
 	return job
+}
+
+// mounting is a pod with a folder of its own at a path, in which its worker shows
+// the datum that it has. A tier that cannot mount refuses it by the field's name.
+func mounting(path string) *corev1.PodTemplateSpec {
+	const name = "datum"
+	return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		Containers: []corev1.Container{{VolumeMounts: []corev1.VolumeMount{{Name: name, MountPath: path}}}},
+		Volumes:    []corev1.Volume{{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+	}}
 }
 
 // trainingJob is the job of a training stage, over one datum that is everything.
@@ -136,7 +149,7 @@ func inputNames(stage *pipeline.Stage) []string {
 // program is what workers of a stage run.
 func program(stage *pipeline.Stage) shift.Program {
 	spec := &stage.Spec
-	p := shift.Program{Command: spec.Command, Script: spec.Script, Args: spec.Args, Python: "python3", Stdin: spec.Stdin, Inputs: inputNames(stage), Batch: spec.Batch}
+	p := shift.Program{Command: spec.Command, Script: spec.Script, Args: spec.Args, Python: "python3", Stdin: spec.Stdin, Inputs: inputNames(stage), Mount: spec.MountPath, Batch: spec.Batch}
 	if env := spec.Environment; env != nil && (env.Requirements != "" || env.Path != "" || env.Python != "") {
 		p.Python = "python"
 	}

@@ -223,8 +223,8 @@ func supported(g *pipeline.Graph) error {
 		if env := environmentOf(stage); env != nil && env.Image != "" && spec.Training == nil {
 			say(stage, "environment.image: programs of stages run as the machine's own so far: give environment.requirements or environment.path")
 		}
-		if spec.MountPath != "" {
-			say(stage, "mountPath: inputs are found by the variables MUSTER_INPUT_<NAME> and the output by MUSTER_OUTPUT: leave it out, and use these")
+		if spec.MountPath != "" && spec.Training != nil {
+			say(stage, "mountPath: members of a training stage find inputs by the variables MUSTER_INPUT_<NAME> and the output by MUSTER_OUTPUT: leave it out, and use these")
 		}
 		if out := spec.Output; out != nil && out.Egress != "" {
 			say(stage, "output.egress: outputs are not copied elsewhere yet: leave it out, and use muster data get")

@@ -50,6 +50,9 @@ type Program struct {
 	Stdin []string `json:"stdin,omitempty"`
 	// Inputs are the names of the inputs.
 	Inputs []string `json:"inputs,omitempty"`
+	// Mount is a folder of the worker's own in which the datum that it has appears:
+	// each input by its name, the output as "out". Empty: nowhere.
+	Mount string `json:"mount,omitempty"`
 	// Timeout is how long one try may take; 0: for ever.
 	Timeout time.Duration `json:"timeout,omitempty"`
 	// Batch starts the program once, and has it ask for datums.

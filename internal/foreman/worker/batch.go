@@ -170,6 +170,9 @@ func (h *host) begin(d shift.Datum) (string, error) {
 	h.given++
 	log, err := os.OpenFile(filepath.Join(d.Folder, shift.LogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err == nil {
+		err = h.worker.show(d)
+	}
+	if err == nil {
 		err = errors.Join(h.say.turn(log), os.WriteFile(filepath.Join(d.Folder, shift.BegunFile), nil, 0o600))
 	}
 	if err != nil {

@@ -66,6 +66,9 @@ func conclude(d shift.Datum, o shift.Outcome, err error) shift.Outcome {
 
 // execute runs the program for one datum, and returns its exit code.
 func (w *worker) execute(ctx context.Context, d shift.Datum, log *os.File) (int, error) {
+	if err := w.show(d); err != nil {
+		return -1, err
+	}
 	environ := w.environ(d)
 	if w.program.Timeout > 0 {
 		var cancel context.CancelFunc

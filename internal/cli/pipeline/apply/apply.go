@@ -42,7 +42,10 @@ relative to the file, of which a snapshot is stored. A stage that names a script
 and no code has that one file as its code, so that a change of another stage's
 script does not compute it again; say code: FOLDER where a script needs others.
 
-A change of the stages starts a run, which computes what the change touches.`,
+A change of the stages starts a run, which computes what the change touches.
+
+Pachyderm's pipeline specifications are taken as well (docs/pachyderm.md): what
+each field becomes is shown by --dry-run -o yaml.`,
 		Example: `  muster pipeline apply -f pipeline.yaml
   muster pipeline apply -f pipeline.yaml --dry-run -o yaml`,
 		Args:              cobra.NoArgs,

@@ -20,6 +20,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/environment/source"
+	"github.com/muster-dev/muster/internal/pachyderm"
 	"github.com/muster-dev/muster/internal/pipeline"
 )
 
@@ -28,6 +29,9 @@ func (o *options) read(ctx context.Context, file string) ([]*unstructured.Unstru
 	text, folder, err := o.open(file)
 	if err != nil {
 		return nil, err
+	}
+	if pachyderm.Recognise(text) {
+		return o.specifications(file, text)
 	}
 	var found []*unstructured.Unstructured
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
