@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -146,14 +147,7 @@ func does(stage *pipeline.Stage) string {
 	text := ""
 	switch {
 	case spec.Training != nil:
-		text = "training"
-		for i := range spec.Training.Roles {
-			n := int32(1)
-			if r := spec.Training.Roles[i].Replicas; r != nil {
-				n = *r
-			}
-			text += fmt.Sprintf(" %d %s", n, spec.Training.Roles[i].Name)
-		}
+		text = "training " + training(spec.Training.Roles)
 	case spec.Spark != nil:
 		text = "spark " + spec.Spark.Script
 	case spec.Script != "":
@@ -168,4 +162,20 @@ func does(stage *pipeline.Stage) string {
 		text += fmt.Sprintf(", up to %d at once", spec.Parallelism.Max)
 	}
 	return text
+}
+
+// training is the roles of a training job in words.
+func training(roles []v1alpha1.Role) string {
+	parts := make([]string, len(roles))
+	for i := range roles {
+		n := int32(1)
+		if r := roles[i].Replicas; r != nil {
+			n = *r
+		}
+		parts[i] = fmt.Sprintf("%d %s", n, roles[i].Name)
+		if gpus := roles[i].GPUs; gpus != nil && !gpus.IsZero() {
+			parts[i] += fmt.Sprintf(" with %s GPU each", gpus)
+		}
+	}
+	return strings.Join(parts, ", ")
 }
