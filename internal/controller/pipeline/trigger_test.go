@@ -121,7 +121,7 @@ func TestIdentityOfACommit(t *testing.T) {
 func TestSupported(t *testing.T) {
 	for field, says := range map[string]string{
 		"command: [x], environment: {image: i}":   "environment.image",
-		"training: {roles: []}, mountPath: /pfs":   "mountPath",
+		"training: {roles: []}, mountPath: /pfs":  "mountPath",
 		"command: [x], output: {egress: /backup}": "output.egress",
 		"spark: {script: s.py}":                   "spark",
 	} {
