@@ -10,10 +10,8 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -341,76 +339,4 @@ func (w *work) note(ctx context.Context, results []foreman.Result) error {
 		}
 	}
 	return nil
-}
-
-// employ sees to it that there is a job that computes.
-func (c *Runs) employ(ctx context.Context, s *step, w *work, given *foreman.Work) (time.Duration, error) {
-	job := &v1alpha1.TrainingJob{}
-	name := jobName(s.run, s.stage.Name)
-	s.status.Job = name
-	err := c.client.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: name}, job)
-	if apierrors.IsNotFound(err) {
-		job, err := c.job(s, w)
-		if err != nil {
-			return 0, s.fail(err)
-		}
-		if err := c.client.Create(ctx, job); err != nil && !apierrors.IsAlreadyExists(err) {
-			if apierrors.IsInvalid(err) {
-				return 0, s.fail(&unfit{err.Error()})
-			}
-			return 0, fmt.Errorf("creating job %s: %w", name, err)
-		}
-		return 0, nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("reading job %s: %w", name, err)
-	}
-	if !metav1.IsControlledBy(job, s.run) {
-		s.end(v1alpha1.RunFailed, "there is a job %s already, which is not this run's: delete it and start again", name)
-		return 0, nil
-	}
-	return c.follow(ctx, s, given, job)
-}
-
-// follow does what the state of the stage's job asks for.
-func (c *Runs) follow(ctx context.Context, s *step, given *foreman.Work, job *v1alpha1.TrainingJob) (time.Duration, error) {
-	switch job.Status.Phase {
-	case v1alpha1.JobFailed:
-		if s.stage.Whole() {
-			return c.conclude(s, given, job, job.Status.Message)
-		}
-		s.end(v1alpha1.RunFailed, "its job %s failed: %s", job.Name, job.Status.Message)
-	case v1alpha1.JobSucceeded:
-		if s.stage.Whole() {
-			return c.conclude(s, given, job, "")
-		}
-		// Its members found nothing to do, and then something came back: of one
-		// that died with it.
-		if finished := job.Status.FinishTime; finished != nil && c.deps.Now().Sub(finished.Time) > leaving && given.Idle() {
-			return preparing, client.IgnoreNotFound(c.client.Delete(ctx, job, client.Preconditions{UID: &job.UID}))
-		}
-		return leaving, nil
-	default:
-		if job.Status.Message != "" {
-			s.status.Message += fmt.Sprintf("; job %s: %s", job.Name, job.Status.Message)
-		}
-	}
-	return 0, nil
-}
-
-// stop deletes the job of a stage that has ended early.
-func (c *Runs) stop(ctx context.Context, s *step) error {
-	job := &v1alpha1.TrainingJob{}
-	job.Namespace, job.Name = s.run.Namespace, jobName(s.run, s.stage.Name)
-	if err := client.IgnoreNotFound(c.client.Delete(ctx, job)); err != nil {
-		return fmt.Errorf("deleting job %s: %w", job.Name, err)
-	}
-	return c.deps.Machine.Foreman.Close(workName(s.run, s.stage.Name))
-}
-
-func tries(n int) string {
-	if n == 1 {
-		return "1 try"
-	}
-	return fmt.Sprintf("%d tries", n)
 }
