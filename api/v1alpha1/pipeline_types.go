@@ -533,6 +533,10 @@ type PipelineStatus struct {
 	//
 	// +optional
 	Stages int32 `json:"stages,omitempty"`
+	// Runs is how many runs were started, but for those that somebody asked for.
+	//
+	// +optional
+	Runs int64 `json:"runs,omitempty"`
 	// LastRun names the run that was started last.
 	//
 	// +optional

@@ -43,6 +43,12 @@ type PipelineRunSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Pipeline string `json:"pipeline"`
+	// Number counts the runs of the pipeline: of two that began in one second, the
+	// higher one is the later.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Number int64 `json:"number,omitempty"`
 	// Identity is common to all that one commit started, in this pipeline and in
 	// those that read what it writes.
 	//

@@ -258,7 +258,7 @@ func (c *Runs) before(ctx context.Context, run *v1alpha1.PipelineRun) (string, e
 		if other.Spec.Pipeline != run.Spec.Pipeline || other.UID == run.UID || Ended(other.Status.Phase) || !other.DeletionTimestamp.IsZero() {
 			continue
 		}
-		if d := other.CreationTimestamp.Compare(run.CreationTimestamp.Time); d < 0 || d == 0 && other.Name < run.Name {
+		if pipeline.Order(other, run) < 0 {
 			return other.Name, nil
 		}
 	}

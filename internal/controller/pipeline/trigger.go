@@ -73,6 +73,7 @@ func decide(s *seen) decided {
 		return say(v1alpha1.PipelineReady, "waits for commits")
 	}
 	d.start = s.run(now, changed, stages, digest)
+	d.status.Runs++
 	d.status.LastRun, d.status.Seen, d.status.SeenStages = d.start.Name, now, digest
 	return say(v1alpha1.PipelineRunning, "run %s is on its way", d.start.Name)
 }
@@ -189,7 +190,7 @@ func (s *seen) run(now, changed []v1alpha1.RunInput, stages []v1alpha1.Stage, di
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(p, v1alpha1.GroupVersion.WithKind("Pipeline"))},
 		},
 		Spec: v1alpha1.PipelineRunSpec{
-			Pipeline: p.Name, Identity: identity, Cause: cause(changed, p.Status.LastRun != ""), Inputs: now, Stages: stages, Queue: p.Spec.Queue,
+			Pipeline: p.Name, Number: p.Status.Runs + 1, Identity: identity, Cause: cause(changed, p.Status.LastRun != ""), Inputs: now, Stages: stages, Queue: p.Spec.Queue,
 		},
 	}
 }

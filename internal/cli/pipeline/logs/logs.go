@@ -148,7 +148,7 @@ func (o *options) one(ctx context.Context, store *opening.Store, view *data.View
 	}
 	names := []string{run.Name}
 	for i := len(all) - 1; i >= 0; i-- {
-		if !run.CreationTimestamp.Before(&all[i].CreationTimestamp) && all[i].Name != run.Name {
+		if plans.Order(&all[i], run) < 0 {
 			names = append(names, all[i].Name)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/suggestion"
+	plans "github.com/muster-dev/muster/internal/pipeline"
 )
 
 // Ended says that a run, or a stage of it, goes on no more.
@@ -51,7 +52,7 @@ func Runs(ctx context.Context, server client.Client, namespace, pipeline string)
 		return nil, fmt.Errorf("listing runs: %w", err)
 	}
 	runs := slices.DeleteFunc(list.Items, func(r v1alpha1.PipelineRun) bool { return pipeline != "" && r.Spec.Pipeline != pipeline })
-	slices.SortStableFunc(runs, func(a, b v1alpha1.PipelineRun) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	slices.SortFunc(runs, func(a, b v1alpha1.PipelineRun) int { return plans.Order(&a, &b) })
 	return runs, nil
 }
 
@@ -78,15 +79,6 @@ func Run(ctx context.Context, server client.Client, namespace, name string) (*v1
 		}
 	}
 	if last != nil {
-		// Of those that began in one second the pipeline knows which was last.
-		p := &v1alpha1.Pipeline{}
-		if server.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, p) == nil {
-			for i := range all {
-				if all[i].Name == p.Status.LastRun && all[i].CreationTimestamp.Equal(&last.CreationTimestamp) {
-					last = &all[i]
-				}
-			}
-		}
 		return last, nil
 	}
 	p := &v1alpha1.Pipeline{}

@@ -80,6 +80,7 @@ func (o *options) run(ctx context.Context, name string) error {
 	if who := person.Name(); who != "" {
 		run.Annotations = map[string]string{v1alpha1.AnnotationSubmitter: who}
 	}
+	run.Spec.Number++
 	run.Spec.Identity, run.Spec.Cause, run.Spec.Recompute, run.Spec.Cancel = made, "run "+before.Name+" again", o.stages, false
 	if err := server.Create(ctx, run); err != nil {
 		return fmt.Errorf("starting run %s: %w", made, err)
