@@ -24,14 +24,18 @@ func (m *machine) openMounts() (*mounts, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding this executable: %w", err)
 	}
-	r, err := roster.Open(roster.Options{
-		Dir: m.path("mounts"), Server: []string{self, "data", verb.ServerName, string(m.home)},
-		Alive: func(pod string) bool {
-			_, err := os.Lstat(filepath.Join(m.path("pods"), pod))
-			return !os.IsNotExist(err)
-		},
+	r, err := roster.Open(roster.Options{Dir: m.path("mounts"), Server: []string{self, "data", verb.ServerName, string(m.home)}})
+	if err != nil {
+		return nil, err
+	}
+	err = r.Sweep(func(pod string) bool {
+		_, err := os.Lstat(filepath.Join(m.path("pods"), pod))
+		return !os.IsNotExist(err)
 	})
-	return &mounts{r}, err
+	if err != nil {
+		m.log.Warn("mounts of earlier pods", "error", err)
+	}
+	return &mounts{r}, nil
 }
 
 // Mount implements volume.Mounts.

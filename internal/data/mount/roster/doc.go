@@ -14,7 +14,7 @@
 //
 // What is in the folder of a mount, and what is the matter where something was killed:
 //
-//   - users/: names. Whose user is gone is removed when the roster is opened.
+//   - users/: names. Whose user is gone is removed when a process begins with the roster.
 //   - order: what is to be served.
 //   - files: where it is mounted. A mount whose server is dead is unmounted and
 //     served anew when somebody asks for it.

@@ -50,8 +50,6 @@ type Options struct {
 	// Server is the program that calls [Serve], with its arguments; the folder of the
 	// mount is added as the last one.
 	Server []string
-	// Alive says that a user may still need its mounts.
-	Alive func(user string) bool
 }
 
 // Roster knows the mounts. One process uses a folder at a time; it may be used by many
@@ -65,7 +63,7 @@ type Roster struct {
 	busy map[string]chan struct{}
 }
 
-// Open opens a roster, and takes away what nobody needs any more.
+// Open opens a roster. What nobody needs any more [Roster.Sweep] takes away.
 func Open(o Options) (*Roster, error) {
 	dir, err := filepath.Abs(o.Dir)
 	if err == nil {
@@ -77,12 +75,13 @@ func Open(o Options) (*Roster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the folder of mounts: %w", err)
 	}
-	r := &Roster{dir: dir, server: o.Server, busy: map[string]chan struct{}{}}
-	return r, r.sweep(o.Alive)
+	return &Roster{dir: dir, server: o.Server, busy: map[string]chan struct{}{}}, nil
 }
 
-// sweep takes away mounts whose users are gone.
-func (r *Roster) sweep(alive func(string) bool) error {
+// Sweep takes away mounts whose users are gone, and those that were begun for nobody;
+// alive says that a user may still need its mounts. Nothing may be asked of the roster
+// before.
+func (r *Roster) Sweep(alive func(user string) bool) error {
 	var errs []error
 	for _, name := range r.names() {
 		users, err := r.users(name)

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 
 // ask asks for a mount and gives it back, until it is killed.
 func ask(dir, store, commit string) error {
-	r, err := Open(Options{Dir: dir, Server: []string{os.Args[0], "serve", store}, Alive: func(string) bool { return true }})
+	r, err := Open(Options{Dir: dir, Server: []string{os.Args[0], "serve", store}})
 	for err == nil {
 		if _, err = r.Ensure(context.Background(), "asker", Order{Commit: commit}); err == nil {
 			err = r.Release("asker")
@@ -106,8 +106,9 @@ func newWorld(t *testing.T) *world {
 // open opens the roster as a process that starts does.
 func (w *world) open() *Roster {
 	w.Helper()
-	r, err := Open(Options{Dir: w.dir, Server: []string{os.Args[0], "serve", w.store}, Alive: func(user string) bool { return !w.gone[user] }})
+	r, err := Open(Options{Dir: w.dir, Server: []string{os.Args[0], "serve", w.store}})
 	must(w.T, err)
+	must(w.T, r.Sweep(func(user string) bool { return !w.gone[user] }))
 	return r
 }
 
@@ -309,7 +310,7 @@ func TestWhatCannotBeMountedIsSaid(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	broken, err := Open(Options{Dir: w.dir, Server: []string{"/bin/false"}, Alive: func(string) bool { return true }})
+	broken, err := Open(Options{Dir: w.dir, Server: []string{"/bin/false"}})
 	must(t, err)
 	if _, err := broken.Ensure(t.Context(), "one", Order{Commit: w.commit}); err == nil || !strings.Contains(err.Error(), "ended without a word") {
 		t.Errorf("%v", err)
