@@ -118,7 +118,7 @@ func TestLazyDataAfterKill9(t *testing.T) {
 // TestLazyVerb: what `muster data mount` shows is there until it is interrupted, or
 // unmounted from outside.
 func TestLazyVerb(t *testing.T) {
-	m := tiers[0].muster
+	m := tiers[0].start(t)
 	ns, ctx := m.Namespace(t), deadline(t, 60*time.Second)
 	expect(t, m.Run(ctx, "-n", ns, "data", "create", "shown"), 0)
 	expect(t, m.Run(ctx, "-n", ns, "data", "put", folder(t, map[string]string{"train/a": "one"}), "shown"), 0)
