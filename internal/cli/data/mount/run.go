@@ -21,7 +21,7 @@ func run(ctx context.Context, f *connection.Factory, a address.Address, folder s
 	if err := mount.Available(); err != nil {
 		return exit.With(exit.Failure, err)
 	}
-	d, err := opening.Open(ctx, f, a.Dataset)
+	d, err := opening.OpenKept(ctx, f, a.Dataset)
 	if err != nil {
 		return err
 	}
