@@ -56,7 +56,7 @@ func (r *Reader) once(ctx context.Context, q *request) error {
 	}
 	r.tell(q, Fetching, "fetching "+name(&q.found[0]))
 	for i := range q.found {
-		if err := r.bring(ctx, store, q, i); err != nil {
+		if err := r.provide(ctx, store, q, i); err != nil {
 			return err
 		}
 	}
@@ -143,9 +143,9 @@ func at(ctx context.Context, store *data.Store, commit string) (*data.View, erro
 	return store.Dataset(&ref.Memory{}).At(ctx, commit)
 }
 
-// bring sees to it that one part can be read: it is fetched, or found out that it
+// provide sees to it that one part can be read: it is fetched, or found out that it
 // can be mounted.
-func (r *Reader) bring(ctx context.Context, store *data.Store, q *request, i int) error {
+func (r *Reader) provide(ctx context.Context, store *data.Store, q *request, i int) error {
 	d, lazy := &q.found[i], q.wants[i].lazy
 	view, err := at(ctx, store, string(d.Commit))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -191,9 +191,17 @@ func (m *Manager) csi(ctx context.Context, pod *corev1.Pod, folder string, sourc
 	return Volume{}, fmt.Errorf("the driver %q is not one of this node's", source.Driver)
 }
 
+// lazily is the value of the attribute lazy of data that is mounted.
+const lazily = "true"
+
+// lazy is true for data that is read as it is asked for.
+func lazy(source *corev1.CSIVolumeSource) bool {
+	return source != nil && source.Driver == v1alpha1.DataDriver && source.VolumeAttributes["lazy"] == lazily
+}
+
 // data finds what a pod reads.
 func (m *Manager) data(ctx context.Context, pod *corev1.Pod, attributes map[string]string) (Volume, error) {
-	if attributes["lazy"] == "true" {
+	if attributes["lazy"] == lazily {
 		if m.config.Mounts == nil {
 			return Volume{}, errors.New("this node mounts no data")
 		}

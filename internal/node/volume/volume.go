@@ -120,11 +120,12 @@ func (m *Manager) Prepare(ctx context.Context, pod *corev1.Pod) (map[string]Volu
 }
 
 // Changing is true for a pod with volumes whose content may change while the
-// pod runs, so that Prepare must be repeated now and then.
+// pod runs, or whose server may have died, so that Prepare must be repeated now
+// and then.
 func Changing(pod *corev1.Pod) bool {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
-		if v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil {
+		if v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil || lazy(v.CSI) {
 			return true
 		}
 	}

@@ -404,6 +404,9 @@ func TestLazyData(t *testing.T) {
 	if diff := cmp.Diff(map[string]Volume{"v": {Path: "/mounts/x/files", ReadOnly: true}}, volumes); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
+	if !Changing(pod) {
+		t.Error("nobody looks whether its server lives")
+	}
 	if err := m.Forget(pod.UID); err != nil {
 		t.Error(err)
 	}
