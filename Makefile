@@ -22,7 +22,7 @@ endif
 # Everything that does not link the API server: builds and tests in seconds.
 UNIT := $(shell go list ./... 2>/dev/null | grep -v -E '/internal/(controlplane|cli/up)$$|/cmd/muster$$')
 
-.PHONY: help build shim test test-unit test-exhaustive test-race test-embedded test-e2e lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-conformance test-chaos bench-cluster bench-data chaos-cluster cluster-deps clients-deps test-clients test-python
+.PHONY: help build shim test test-unit test-exhaustive test-mounts test-race test-embedded test-e2e lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-conformance test-chaos bench-cluster bench-data chaos-cluster cluster-deps clients-deps test-clients test-python
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
@@ -37,13 +37,17 @@ internal/node/shim/bin/muster-shim: $(wildcard cmd/muster-shim/*.go internal/nod
 quickstart: build ## build, start Muster in the background, run distributed TensorFlow
 	@hack/quickstart
 
-test: test-unit test-exhaustive test-embedded test-e2e test-clients test-python test-images test-kubernetes ## everything that lands with a change: see CONTRIBUTING.md for the longer ones
+test: test-unit test-exhaustive test-mounts test-embedded test-e2e test-clients test-python test-images test-kubernetes ## everything that lands with a change: see CONTRIBUTING.md for the longer ones
 
 test-unit: shim $(GOTESTSUM) ## the quick ones; no API server
 	@hack/gotest "$(GOTESTSUM)" unit -short $(UNIT)
 
 test-exhaustive: $(GOTESTSUM) ## every write failing in every way, every order of events of the fence: minutes
 	@hack/gotest "$(GOTESTSUM)" exhaustive -run '^TestEvery' ./internal/controller/... ./internal/fencing
+
+test-mounts: build test-deps $(GOTESTSUM) ## data as a file system of the kernel's, and its servers killed; wants /dev/fuse, and root or fusermount3
+	@hack/gotest "$(GOTESTSUM)" mounts -tags fuse -count=1 -timeout 5m ./internal/data/mount/...
+	@hack/gotest "$(GOTESTSUM)" mounts-e2e -tags e2e,fuse -count=1 -timeout 10m -run '^TestLazy' ./test/e2e
 
 test-race: shim $(GOTESTSUM) ## the same under the race detector: minutes
 	@hack/gotest "$(GOTESTSUM)" race $(RACE) -timeout 30m $(UNIT)

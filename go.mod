@@ -12,6 +12,7 @@ require (
 	github.com/gofiber/fiber/v3 v3.4.0
 	github.com/google/go-cmp v0.7.0
 	github.com/google/nftables v0.3.0
+	github.com/hanwen/go-fuse/v2 v2.12.1
 	github.com/klauspost/compress v1.19.0
 	github.com/mdlayher/netlink v1.11.2
 	github.com/miekg/dns v1.1.73

@@ -216,7 +216,8 @@ const (
 	EnvironmentDriver = "environment.muster.dev"
 	// DataDriver is the ephemeral CSI driver name of a volume that holds a part
 	// of a commit, read-only. Attributes "commit": its name; "path": which part,
-	// as in a TrainingJob; "key": the name of that content in a machine's cache.
+	// as in a TrainingJob; "key": the name of that content in a machine's cache;
+	// "lazy", "true": it is not fetched but mounted, and read as it is asked for.
 	DataDriver = "data.muster.dev"
 
 	// ConditionPodUsage is the type of the pod condition by which a node

@@ -492,6 +492,13 @@ type JobData struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Mount string `json:"mount"`
+	// Lazy is true for data that is not fetched before the job starts, but read as
+	// it is asked for, from a mount; false for data that is always fetched. Default:
+	// fetched, unless it is more than the machine's cache of data may hold. A mount
+	// shows a folder or a file, no pattern.
+	//
+	// +optional
+	Lazy *bool `json:"lazy,omitempty"`
 }
 
 // JobDataStatus is what a job reads of a dataset.
@@ -512,6 +519,10 @@ type JobDataStatus struct {
 	Files int64 `json:"files,omitempty"`
 	// +optional
 	Bytes int64 `json:"bytes,omitempty"`
+	// Lazy is true for what is read as it is asked for, from a mount.
+	//
+	// +optional
+	Lazy bool `json:"lazy,omitempty"`
 	// Key names this content in the cache of a machine.
 	//
 	// +kubebuilder:validation:MaxLength=64

@@ -52,7 +52,7 @@ func main() {
 	flag.StringVar(&s.dir, "dir", "", "where to write, on the disk that is to be measured (default: a temporary folder)")
 	flag.Float64Var(&s.scale, "scale", 1, "part of the full size: 8 GB, 200,000 files, 1,000,000 files, 8,192 objects")
 	flag.IntVar(&s.runs, "runs", 3, "how often; the median counts")
-	flag.StringVar(&s.only, "only", "", "rows whose name begins so: file, small, diff, read, gateway, plan")
+	flag.StringVar(&s.only, "only", "", "rows whose name begins so: file, small, diff, read, mounts, gateway, plan")
 	flag.StringVar(&s.s3, "s3", "", "address of an S3 service of yours, such as http://127.0.0.1:9000, for the row read: it makes a bucket there, and removes it; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY say who asks (default: versitygw on a folder)")
 	flag.StringVar(&s.copier, "rclone", ".cache/s3-clients/bin/rclone", "the program to compare the row read with")
 	flag.DurationVar(&s.delay, "delay", 20*time.Millisecond, "what is added to each answer of that service")
@@ -74,6 +74,10 @@ func run(s settings, step string, args []string) error {
 		return parent(ctx, s)
 	case "gateway", "versitygw":
 		return serveS3(ctx, step == "versitygw", args[0])
+	case "mount":
+		return mountStep(ctx, args)
+	case "mount-fill":
+		return mountFill(ctx, args)
 	}
 	return child(ctx, step, args)
 }
@@ -95,7 +99,7 @@ func parent(ctx context.Context, s settings) (err error) {
 	for _, rows := range []struct {
 		name string
 		run  func(context.Context) error
-	}{{"file", b.file}, {"small", b.small}, {"diff", b.diff}, {"read", b.read}, {"gateway", b.gateway}, {"plan", b.plans}} {
+	}{{"file", b.file}, {"small", b.small}, {"diff", b.diff}, {"read", b.read}, {"mounts", b.mounts}, {"gateway", b.gateway}, {"plan", b.plans}} {
 		if !strings.HasPrefix(rows.name, s.only) {
 			continue
 		}

@@ -133,11 +133,7 @@ func (f *File) chunk(i int) ([]byte, error) {
 		}
 	}
 	f.mu.Unlock()
-	p := f.pieces[i]
-	raw, err := blobs{f.store}.Load(f.ctx, pack.Data, p.ID, p.Place)
-	if err == nil && int64(len(raw)) != p.Size {
-		err = damaged(p.Place.Pack.Key(), fmt.Errorf("a chunk of %d bytes instead of %d: %w", len(raw), p.Size, pack.ErrDamaged))
-	}
+	raw, err := f.store.load(f.ctx, f.pieces[i])
 	if err != nil {
 		return nil, err
 	}

@@ -110,6 +110,14 @@ func (b blobs) Load(ctx context.Context, kind pack.Kind, id digest.ID, at pack.P
 	if at.Stored > pack.MaxBlob {
 		return nil, &CorruptError{Object: at.Pack.Key(), Reason: fmt.Sprintf("a blob of %d bytes is looked for in it", at.Stored)}
 	}
+	raw, err := b.loadOnce(ctx, kind, id, at)
+	if errors.Is(err, pack.ErrDamaged) && backend.Doubt(b.backend, at.Pack.Key(), int64(at.Offset), int64(at.Stored)) {
+		return b.loadOnce(ctx, kind, id, at) // it was a copy that was damaged
+	}
+	return raw, err
+}
+
+func (b blobs) loadOnce(ctx context.Context, kind pack.Kind, id digest.ID, at pack.Place) ([]byte, error) {
 	stored := make([]byte, at.Stored)
 	if err := b.backend.ReadAt(ctx, at.Pack.Key(), int64(at.Offset), stored); err != nil {
 		return nil, damaged(at.Pack.Key(), err)

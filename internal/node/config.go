@@ -88,6 +88,8 @@ type Config struct {
 	Code volume.Code
 	// Data serves data volumes. Nil: there are none.
 	Data volume.Data
+	// Mounts serves data volumes that are read as they are asked for. Nil: none are.
+	Mounts volume.Mounts
 	// LookEvery is how often each pod is asked how far it is and when its work
 	// was saved, and how often at most that is written to the API. Default:
 	// 15 s.

@@ -124,7 +124,7 @@ func newNode(config Config, c clients) (*Node, error) {
 	n.factories = []informers.SharedInformerFactory{mine, all}
 	n.volumes = volume.New(volume.Config{
 		PodsDir: config.podsDir(), JobsDir: config.jobsDir(), VolumesDir: config.volumesDir(), Objects: n.objects,
-		Environments: config.Environments, Code: config.Code, Data: config.Data,
+		Environments: config.Environments, Code: config.Code, Data: config.Data, Mounts: config.Mounts,
 		Allocatable: n.allocatable(), Now: config.Clock.Now,
 	})
 	return n, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/data/log"
 	"github.com/muster-dev/muster/internal/cli/data/ls"
 	"github.com/muster-dev/muster/internal/cli/data/merge"
+	"github.com/muster-dev/muster/internal/cli/data/mount"
 	"github.com/muster-dev/muster/internal/cli/data/put"
 	"github.com/muster-dev/muster/internal/cli/data/rm"
 	"github.com/muster-dev/muster/internal/cli/data/tag"
@@ -29,7 +30,7 @@ import (
 func New(f *connection.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "data",
-		Short: "Keep data in versions: put, get, compare, branch, merge",
+		Short: "Keep data in versions: put, get, mount, compare, branch, merge",
 		Long: `Datasets are files in versions. Putting files makes a commit, which never changes;
 a branch is at its last commit, and a tag names one. What is equal is stored
 once, however many versions have it.
@@ -60,6 +61,7 @@ API server.`,
 		},
 	}
 	cmd.AddCommand(create.New(f), put.New(f), get.New(f), ls.New(f), cat.New(f), diff.New(f), log.New(f),
-		branch.New(f), merge.New(f), tag.New(f), rm.New(f), verify.New(f), gc.New(f), du.New(f), key.New(f))
+		branch.New(f), merge.New(f), tag.New(f), rm.New(f), verify.New(f), gc.New(f), du.New(f), key.New(f),
+		mount.New(f), mount.NewServer(f))
 	return cmd
 }

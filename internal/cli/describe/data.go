@@ -24,8 +24,11 @@ func reads(job *v1alpha1.TrainingJob) []string {
 				continue
 			}
 			text += ", commit " + short(string(is.Commit))
-			if is.Key != "" {
+			if is.Key != "" || is.Lazy {
 				text += fmt.Sprintf(", %s of %s", terminal.Count(is.Files, "file"), terminal.Size64(is.Bytes))
+			}
+			if is.Lazy {
+				text += " read as they are asked for"
 			}
 		}
 		out = append(out, text+", at "+d.Mount)

@@ -12,8 +12,12 @@ import (
 // dataShape is what --data takes, for messages.
 const dataShape = "give DATASET[@VERSION][:PATH][=MOUNT], such as digits, digits@v1:/train or digits@main:/train=/data"
 
-// parseData reads "digits@v1:/train=/data". A path may hold a =, a mount may not.
-func parseData(texts []string) ([]v1alpha1.JobData, error) {
+// parseData reads "digits@v1:/train=/data". A path may hold a =, a mount may not. Lazy
+// has all of it be mounted.
+func parseData(texts []string, lazy bool) ([]v1alpha1.JobData, error) {
+	if lazy && len(texts) == 0 {
+		return nil, exit.Usage("--lazy is about what --data names: %s", dataShape)
+	}
 	var all []v1alpha1.JobData
 	mounts := map[string]bool{}
 	for _, text := range texts {
@@ -37,6 +41,12 @@ func parseData(texts []string) ([]v1alpha1.JobData, error) {
 		}
 		mounts[mount] = true
 		d := v1alpha1.JobData{Dataset: a.Dataset, Mount: mount}
+		if lazy && address.IsPattern(a.Path) {
+			return nil, exit.Usage("--data %s: with --lazy give a folder or a file: a mount shows no pattern", text)
+		}
+		if lazy {
+			d.Lazy = &lazy
+		}
 		if a.Version != "" || a.Back > 0 {
 			d.Version = a.Revision()
 		}

@@ -30,7 +30,7 @@ func TestParseData(t *testing.T) {
 		"a bad glob":  {[]string{"digits:/[a=/data"}, nil, "cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := parseData(tt.texts)
+			got, err := parseData(tt.texts, false)
 			if tt.says != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.says) {
 					t.Errorf("%v", err)
@@ -41,5 +41,21 @@ func TestParseData(t *testing.T) {
 				t.Error(diff, err)
 			}
 		})
+	}
+}
+
+func TestLazyData(t *testing.T) {
+	got, err := parseData([]string{"digits:/train", "words@v1"}, true)
+	yes := true
+	if diff := cmp.Diff([]v1alpha1.JobData{
+		{Dataset: "digits", Path: "/train", Mount: "/muster/data/digits", Lazy: &yes}, {Dataset: "words", Version: "v1", Mount: "/muster/data/words", Lazy: &yes},
+	}, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	if _, err := parseData([]string{"digits:/*.png"}, true); err == nil || !strings.Contains(err.Error(), "a mount shows no pattern") {
+		t.Errorf("a pattern: %v", err)
+	}
+	if _, err := parseData(nil, true); err == nil || !strings.Contains(err.Error(), "--lazy is about what --data names") {
+		t.Errorf("without data: %v", err)
 	}
 }

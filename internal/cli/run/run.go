@@ -113,6 +113,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.flags.Code, "code", "", "folder that the members get a copy of, or none (default: the script's, else this folder)")
 	flags.StringArrayVar(&o.flags.Volumes, "volume", nil, "folder that members share: SIZE:PATH for a new one, CLAIM:PATH for an existing claim; repeatable")
 	flags.StringArrayVar(&o.flags.Data, "data", nil, "data that members read: DATASET[@VERSION][:PATH][=MOUNT]; it is there before GPUs are asked for, and found by the variable MUSTER_DATA_<DATASET>; repeatable")
+	flags.BoolVar(&o.flags.Lazy, "lazy", false, "read what --data names as it is asked for, from a mount, instead of fetching it before the job starts")
 	flags.StringVar(&o.flags.Queue, "queue", "", "queue that the job is charged to (default \"default\")")
 	flags.StringVar(&o.flags.Priority, "priority", "", "priority class: of jobs that wait in a queue, the one of the higher class starts first")
 	flags.StringVar(&o.flags.Within, "within", "", "all members must be in one zone, rack, nvlink (NVLink domain) or node; wait until one has room")

@@ -35,6 +35,7 @@ type Flags struct {
 	Code         string
 	Volumes      []string
 	Data         []string
+	Lazy         bool
 	Queue        string
 	Priority     string
 	Within       string
@@ -105,7 +106,7 @@ func Build(flags Flags, in Inputs) (*v1alpha1.TrainingJob, error) {
 	if spec.Volumes, err = parseVolumes(flags.Volumes); err != nil {
 		return nil, err
 	}
-	if spec.Data, err = parseData(flags.Data); err != nil {
+	if spec.Data, err = parseData(flags.Data, flags.Lazy); err != nil {
 		return nil, err
 	}
 	if spec.Env, err = parseEnv(flags.Env, in.Getenv); err != nil {

@@ -67,6 +67,7 @@ type machine struct {
 	fetcher  *source.Fetcher
 	builder  *environment.Builder
 	reader   *reading.Reader
+	mounts   *mounts
 	// data is the store of data, foreman gives out what pipelines compute.
 	data        *data.Store
 	foreman     *foreman.Foreman
@@ -172,6 +173,9 @@ func (m *machine) serve(ctx context.Context) error {
 	if m.reader, err = m.makeReader(); err != nil {
 		return err
 	}
+	if m.mounts, err = m.openMounts(); err != nil {
+		return err
+	}
 	n, err := m.makeNode(ctx)
 	if err != nil {
 		return err
@@ -268,7 +272,7 @@ func (m *machine) makeNode(ctx context.Context) (*node.Node, error) {
 	memory, _ := process.LimitsAvailable()
 	config := node.Config{
 		Name: nodeName(), DataDir: string(m.home), REST: m.plane.RESTConfig(), Tier: m.tier,
-		Runtime: m.runtime, GPUs: m.gpus, Images: m.config.Images, Environments: m.builder, Code: m.store, Data: m.reader,
+		Runtime: m.runtime, GPUs: m.gpus, Images: m.config.Images, Environments: m.builder, Code: m.store, Data: m.reader, Mounts: m.mounts,
 		ImageStore: m.images, NoImages: m.noImages, ImageRetention: time.Duration(m.config.Retention.Images),
 		Labels:       m.config.NodeLabels,
 		HostPorts:    v1alpha1.PortRange{First: m.config.HostPorts.First, Last: m.config.HostPorts.Last},

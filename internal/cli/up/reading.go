@@ -10,6 +10,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/data/opening"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/cache"
+	"github.com/muster-dev/muster/internal/data/mount"
 	"github.com/muster-dev/muster/internal/dataset/reading"
 )
 
@@ -28,7 +29,7 @@ func (m *machine) makeReader() (*reading.Reader, error) {
 		return nil, err
 	}
 	return reading.New(reading.Options{
-		Client: server, Cache: fetched, Log: m.log,
+		Client: server, Cache: fetched, Log: m.log, Mountable: mount.Available,
 		Store: func(ctx context.Context) (*data.Store, error) { return opening.OpenFolder(ctx, string(m.home)) },
 	}), nil
 }

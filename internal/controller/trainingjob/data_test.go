@@ -36,7 +36,7 @@ func TestDataComesFirst(t *testing.T) {
 	}
 	l.state = reading.State{Phase: reading.Ready, Data: []v1alpha1.JobDataStatus{
 		{Mount: "/data", Dataset: "digits", Version: "main", Commit: commit, Files: 3, Bytes: 5, Key: "k0"},
-		{Mount: "in", Dataset: "digits", Version: "v1", Path: "/train", Commit: commit, Files: 2, Bytes: 4, Key: "k1"},
+		{Mount: "in", Dataset: "digits", Version: "v1", Path: "/train", Commit: commit, Files: 2, Bytes: 4, Lazy: true},
 	}}
 	_, err := w.reconcile("a")
 	must(t, err)
@@ -59,7 +59,7 @@ func TestDataComesFirst(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff([]map[string]string{
-		{"commit": string(commit), "path": "", "key": "k0"}, {"commit": string(commit), "path": "/train", "key": "k1"},
+		{"commit": string(commit), "path": "", "key": "k0"}, {"commit": string(commit), "path": "/train", "key": "", "lazy": "true"},
 	}, volumes); diff != "" {
 		t.Error(diff)
 	}

@@ -23,6 +23,9 @@ type problem string
 // Error implements error.
 func (p problem) Error() string { return string(p) }
 
+// errNoMounts is why nothing is mounted where no way to do it was given.
+var errNoMounts = errors.New("nothing can be mounted here")
+
 // final says that trying again is of no use.
 func final(err error) bool {
 	if _, ok := errors.AsType[problem](err); ok {
@@ -53,7 +56,7 @@ func (r *Reader) once(ctx context.Context, q *request) error {
 	}
 	r.tell(q, Fetching, "fetching "+name(&q.found[0]))
 	for i := range q.found {
-		if err := r.fetch(ctx, store, q, &q.found[i]); err != nil {
+		if err := r.provide(ctx, store, q, i); err != nil {
 			return err
 		}
 	}
@@ -140,8 +143,10 @@ func at(ctx context.Context, store *data.Store, commit string) (*data.View, erro
 	return store.Dataset(&ref.Memory{}).At(ctx, commit)
 }
 
-// fetch brings one part here.
-func (r *Reader) fetch(ctx context.Context, store *data.Store, q *request, d *v1alpha1.JobDataStatus) error {
+// provide sees to it that one part can be read: it is fetched, or found out that it
+// can be mounted.
+func (r *Reader) provide(ctx context.Context, store *data.Store, q *request, i int) error {
+	d, lazy := &q.found[i], q.wants[i].lazy
 	view, err := at(ctx, store, string(d.Commit))
 	if errors.Is(err, fs.ErrNotExist) {
 		return problem(fmt.Sprintf("commit %s of dataset %s is not there any more", d.Commit, d.Dataset))
@@ -149,12 +154,56 @@ func (r *Reader) fetch(ctx context.Context, store *data.Store, q *request, d *v1
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", name(d), err)
 	}
-	folder, release, err := r.o.Cache.Ensure(ctx, view, d.Path, func(p data.Progress) { r.progress(q, d, p) })
+	if lazy == whenAsked || d.Lazy {
+		err = r.measure(ctx, view, d)
+	} else {
+		err = r.fetch(ctx, view, q, d)
+		if full, ok := errors.AsType[*cache.RoomError](err); ok && full.Never() && lazy == beforehandIfItFits {
+			err = r.instead(ctx, view, d, err)
+		}
+	}
 	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, pack.ErrDamaged) {
 		return problem(fmt.Sprintf("nothing in %s is or matches %s (commit %s)", d.Dataset+"@"+d.Version, d.Path, view.Commit().ID.Short()))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name(d), err)
+	}
+	return nil
+}
+
+// instead has something be mounted that can never fit, or says why it cannot.
+func (r *Reader) instead(ctx context.Context, view *data.View, d *v1alpha1.JobDataStatus, full error) error {
+	err := r.measure(ctx, view, d)
+	if _, ok := errors.AsType[problem](err); ok {
+		return problem(fmt.Sprintf("%v; nor can it be read as it is asked for: %v", full, err))
+	}
+	return err
+}
+
+// measure finds out how much there is to read from a mount, and whether there can be
+// one.
+func (r *Reader) measure(ctx context.Context, view *data.View, d *v1alpha1.JobDataStatus) error {
+	if data.IsPattern(d.Path) {
+		return problem(fmt.Sprintf("%s is a pattern, and a mount shows a folder or a file: name one, or fetch what matches (lazy: false)", d.Path))
+	}
+	if err := r.o.Mountable(); err != nil {
+		return problem(err.Error())
+	}
+	part, err := view.Part(ctx, d.Path)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d.Lazy, d.Files, d.Bytes = true, part.Files, part.Bytes
+	return nil
+}
+
+// fetch brings one part here.
+func (r *Reader) fetch(ctx context.Context, view *data.View, q *request, d *v1alpha1.JobDataStatus) error {
+	folder, release, err := r.o.Cache.Ensure(ctx, view, d.Path, func(p data.Progress) { r.progress(q, d, p) })
+	if err != nil {
+		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -25,6 +25,9 @@ type Options struct {
 	Store func(context.Context) (*data.Store, error)
 	// Cache is where data is brought to.
 	Cache *cache.Cache
+	// Mountable says why nothing can be mounted on this machine, as
+	// [mount.Available] does. Default: nothing is mounted here.
+	Mountable func() error
 	// Backoff is the pause after something failed that may pass; it doubles up to a
 	// minute. Default: a second.
 	Backoff time.Duration
@@ -90,6 +93,9 @@ func New(o Options) *Reader {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Mountable == nil {
+		o.Mountable = func() error { return errNoMounts }
 	}
 	return &Reader{o: o, board: notice.New(), todo: notice.New(), requests: map[types.UID]*request{}}
 }

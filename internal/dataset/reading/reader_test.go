@@ -46,8 +46,9 @@ type world struct {
 	reader *Reader
 	stop   func()
 	// away is why the store cannot be opened.
-	mu   sync.Mutex
-	away error
+	// fixed is why nothing can be mounted.
+	mu          sync.Mutex
+	away, fixed error
 }
 
 func newWorld(t *testing.T, limit int64) *world {
@@ -90,7 +91,12 @@ func (w *world) run(limit int64) {
 	w.Helper()
 	c, err := cache.Open(cache.Options{Dir: w.dir, Limit: limit, InUse: InUse(w.Client)})
 	must(w.T, err)
-	w.reader = New(Options{Client: w.Client, Cache: c, Backoff: time.Millisecond, Store: func(context.Context) (*data.Store, error) {
+	mountable := func() error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.fixed
+	}
+	w.reader = New(Options{Client: w.Client, Cache: c, Backoff: time.Millisecond, Mountable: mountable, Store: func(context.Context) (*data.Store, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.away != nil {
@@ -235,6 +241,7 @@ func TestWhatAJobReadsStays(t *testing.T) {
 
 func TestWhatIsMissing(t *testing.T) {
 	w := newWorld(t, 1000)
+	w.fixed = errors.New("there is no /dev/fuse")
 	w.put("main", map[string]string{"a": "A", "large/x": strings.Repeat("x", 2000)})
 	for name, tt := range map[string]struct {
 		reads v1alpha1.JobData
@@ -262,6 +269,59 @@ func TestWhatIsMissing(t *testing.T) {
 		})
 	}
 	w.until(newJob("small", v1alpha1.JobData{Dataset: "digits", Path: "a", Mount: "/data"}), Ready)
+}
+
+// TestReadAsItIsAskedFor: where the job says so, and where it says nothing and it can
+// never fit.
+func TestReadAsItIsAskedFor(t *testing.T) {
+	w := newWorld(t, 1000)
+	c := v1alpha1.DatasetCommit(w.put("main", map[string]string{"a": "A", "large/x": strings.Repeat("x", 2000), "large/y": strings.Repeat("y", 3000)}))
+	yes, no := true, false
+	reads := func(lazy *bool, path string) v1alpha1.JobData {
+		return v1alpha1.JobData{Dataset: "digits", Path: path, Mount: "/data", Lazy: lazy}
+	}
+	for name, tt := range map[string]struct {
+		reads v1alpha1.JobData
+		files int64
+		bytes int64
+	}{
+		"said":            {reads(&yes, ""), 3, 5001},
+		"said, and small": {reads(&yes, "a"), 1, 1},
+		"too much":        {reads(nil, "/large/"), 2, 5000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := v1alpha1.JobDataStatus{Mount: "/data", Dataset: "digits", Version: "main", Path: tt.reads.Path, Commit: c, Files: tt.files, Bytes: tt.bytes, Lazy: true}
+			job := newJob("job-"+name, tt.reads)
+			state := w.until(job, Ready)
+			if diff := cmp.Diff([]v1alpha1.JobDataStatus{want}, state.Data); diff != "" {
+				t.Error(diff)
+			}
+			if folders, err := os.ReadDir(w.dir); err != nil || len(folders) > 0 {
+				t.Errorf("%d folders were fetched, %v", len(folders), err)
+			}
+		})
+	}
+	for name, tt := range map[string]struct {
+		reads v1alpha1.JobData
+		fixed error
+		says  string
+	}{
+		"never":         {reads(&no, "/large"), nil, "digits@main:/large: fetching it: 5.0 kB do not fit"},
+		"a pattern":     {reads(&yes, "/large/*"), nil, "/large/* is a pattern, and a mount shows a folder or a file"},
+		"missing":       {reads(&yes, "/lrge"), nil, "nothing in digits@main is or matches /lrge"},
+		"no mounts":     {reads(&yes, "a"), errors.New("there is no /dev/fuse"), "digits@main:/a: there is no /dev/fuse"},
+		"nor so":        {reads(nil, ""), errors.New("there is no /dev/fuse"), "5.0 kB do not fit into the machine's cache of data, which may have 1.0 kB: read a part of it (path), or give the cache more room; nor can it be read as it is asked for: there is no /dev/fuse"},
+		"nor a pattern": {reads(nil, "/large/*"), nil, "nor can it be read as it is asked for: /large/* is a pattern"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.mu.Lock()
+			w.fixed = tt.fixed
+			w.mu.Unlock()
+			if state := w.until(newJob("job-"+name, tt.reads), Failed); !strings.Contains(state.Message, tt.says) {
+				t.Errorf("%q", state.Message)
+			}
+		})
+	}
 }
 
 // TestWhatPasses is tried again; a job that changes its mind reads what it says now.

@@ -14,6 +14,28 @@ import (
 // want is one thing that a job reads.
 type want struct {
 	mount, dataset, version, path string
+	lazy                          when
+}
+
+// when is when something is read that a job wants.
+type when byte
+
+const (
+	// beforehand, or as it is asked for where it can never fit.
+	beforehandIfItFits when = iota
+	beforehand
+	whenAsked
+)
+
+// timing reads what a job says of it.
+func timing(lazy *bool) when {
+	switch {
+	case lazy == nil:
+		return beforehandIfItFits
+	case *lazy:
+		return whenAsked
+	}
+	return beforehand
 }
 
 // request is what one job reads, and how far that is.
@@ -42,7 +64,7 @@ func wanted(job *v1alpha1.TrainingJob) []want {
 	for i := range job.Spec.Data {
 		d := &job.Spec.Data[i]
 		all = append(all, want{
-			mount: d.Mount, dataset: d.Dataset, path: d.Path,
+			mount: d.Mount, dataset: d.Dataset, path: d.Path, lazy: timing(d.Lazy),
 			version: cmp.Or(d.Version, string(d.Branch), v1alpha1.DefaultBranch),
 		})
 	}

@@ -42,6 +42,7 @@ func (c *check) csi(at string, csi *corev1.CSIVolumeSource) {
 		c.refuseIf((key == "") == (folder == ""), at+"volumeAttributes", "needs one of key and path")
 		c.refuseIf(folder != "" && !path.IsAbs(folder), at+"volumeAttributes", "path %q must be absolute", folder)
 	case v1alpha1.DataDriver:
+		c.refuseIf(!slices.Contains([]string{"", "true", "false"}, attributes["lazy"]), at+"volumeAttributes", "lazy %q is neither true nor false", attributes["lazy"])
 		c.refuseIf(len(attributes["commit"]) != 64 || strings.Trim(attributes["commit"], "0123456789abcdef") != "", at+"volumeAttributes", "needs commit, the 64 digits of a commit")
 	default:
 		c.refuse(at+"driver", "%q is not implemented by this node; it has %s, %s and %s", csi.Driver, v1alpha1.CodeDriver, v1alpha1.EnvironmentDriver, v1alpha1.DataDriver)

@@ -160,7 +160,7 @@ func (m *Manager) claim(ctx context.Context, namespace string, source *corev1.Pe
 }
 
 // csi serves the node's own drivers.
-func (m *Manager) csi(ctx context.Context, folder string, source *corev1.CSIVolumeSource) (Volume, error) {
+func (m *Manager) csi(ctx context.Context, pod *corev1.Pod, folder string, source *corev1.CSIVolumeSource) (Volume, error) {
 	attributes := source.VolumeAttributes
 	switch source.Driver {
 	case v1alpha1.CodeDriver:
@@ -186,13 +186,28 @@ func (m *Manager) csi(ctx context.Context, folder string, source *corev1.CSIVolu
 		return Volume{Path: path, ReadOnly: true, Environment: true}, nil
 	}
 	if source.Driver == v1alpha1.DataDriver {
-		return m.data(ctx, attributes)
+		return m.data(ctx, pod, attributes)
 	}
 	return Volume{}, fmt.Errorf("the driver %q is not one of this node's", source.Driver)
 }
 
+// lazily is the value of the attribute lazy of data that is mounted.
+const lazily = "true"
+
+// lazy is true for data that is read as it is asked for.
+func lazy(source *corev1.CSIVolumeSource) bool {
+	return source != nil && source.Driver == v1alpha1.DataDriver && source.VolumeAttributes["lazy"] == lazily
+}
+
 // data finds what a pod reads.
-func (m *Manager) data(ctx context.Context, attributes map[string]string) (Volume, error) {
+func (m *Manager) data(ctx context.Context, pod *corev1.Pod, attributes map[string]string) (Volume, error) {
+	if attributes["lazy"] == lazily {
+		if m.config.Mounts == nil {
+			return Volume{}, errors.New("this node mounts no data")
+		}
+		folder, err := m.config.Mounts.Mount(ctx, pod.UID, attributes["commit"], attributes["path"])
+		return Volume{Path: folder, ReadOnly: true}, err
+	}
 	if m.config.Data == nil {
 		return Volume{}, errors.New("this node serves no data")
 	}

@@ -53,6 +53,15 @@ type Data interface {
 	Folder(ctx context.Context, key, commit, path string) (string, error)
 }
 
+// Mounts shows parts of commits without fetching them.
+type Mounts interface {
+	// Mount has the part of a commit at a path be shown in a folder, for a pod, until
+	// that is forgotten.
+	Mount(ctx context.Context, pod types.UID, commit, path string) (string, error)
+	// Forget takes away what is mounted for a pod and for no other.
+	Forget(pod types.UID) error
+}
+
 // Config is what a Manager needs.
 type Config struct {
 	// PodsDir holds one folder a pod, named by its UID.
@@ -70,6 +79,8 @@ type Config struct {
 	Code Code
 	// Data serves data volumes; nil: there are none.
 	Data Data
+	// Mounts serves data volumes that are read as they are asked for; nil: none are.
+	Mounts Mounts
 	// Allocatable is what limits that are not set count as.
 	Allocatable corev1.ResourceList
 	// Now is the clock.
@@ -109,11 +120,12 @@ func (m *Manager) Prepare(ctx context.Context, pod *corev1.Pod) (map[string]Volu
 }
 
 // Changing is true for a pod with volumes whose content may change while the
-// pod runs, so that Prepare must be repeated now and then.
+// pod runs, or whose server may have died, so that Prepare must be repeated now
+// and then.
 func Changing(pod *corev1.Pod) bool {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
-		if v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil {
+		if v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil || lazy(v.CSI) {
 			return true
 		}
 	}
@@ -130,7 +142,7 @@ func (m *Manager) prepare(ctx context.Context, pod *corev1.Pod, v *corev1.Volume
 	case v.PersistentVolumeClaim != nil:
 		return m.claim(ctx, pod.Namespace, v.PersistentVolumeClaim)
 	case v.CSI != nil:
-		return m.csi(ctx, folder, v.CSI)
+		return m.csi(ctx, pod, folder, v.CSI)
 	}
 	files, err := m.payload(ctx, pod, v)
 	if err != nil {
@@ -149,6 +161,11 @@ func (m *Manager) Forget(uid types.UID) error {
 		}
 	}
 	m.mu.Unlock()
+	if m.config.Mounts != nil {
+		if err := m.config.Mounts.Forget(uid); err != nil {
+			return err
+		}
+	}
 	folder := filepath.Join(m.config.PodsDir, string(uid), "volumes")
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, os.ErrNotExist) {

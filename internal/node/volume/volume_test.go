@@ -3,6 +3,7 @@ package volume
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/node/process"
@@ -379,6 +381,41 @@ func (s shelf) Folder(_ context.Context, key, commit, path string) (string, erro
 		return "", errors.New("fetching it: the store is away")
 	}
 	return s.folder, nil
+}
+
+// easel notes who has what be mounted.
+type easel struct{ said []string }
+
+func (e *easel) Mount(_ context.Context, pod types.UID, commit, path string) (string, error) {
+	e.said = append(e.said, fmt.Sprintf("%s mounts %s:%s", pod, commit, path))
+	return "/mounts/x/files", nil
+}
+
+func (e *easel) Forget(pod types.UID) error {
+	e.said = append(e.said, fmt.Sprintf("%s is forgotten", pod))
+	return nil
+}
+
+func TestLazyData(t *testing.T) {
+	pod := podWith(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: v1alpha1.DataDriver, VolumeAttributes: map[string]string{"commit": "c", "path": "/train", "lazy": "true"}}})
+	e := &easel{}
+	m := newManager(t, &objects{}, func(c *Config) { c.Data, c.Mounts = shelf{"/fetched"}, e })
+	volumes, err := m.Prepare(t.Context(), pod)
+	if diff := cmp.Diff(map[string]Volume{"v": {Path: "/mounts/x/files", ReadOnly: true}}, volumes); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	if !Changing(pod) {
+		t.Error("nobody looks whether its server lives")
+	}
+	if err := m.Forget(pod.UID); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{string(pod.UID) + " mounts c:/train", string(pod.UID) + " is forgotten"}, e.said); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := newManager(t, &objects{}, nil).Prepare(t.Context(), pod); err == nil {
+		t.Error("a node without mounts")
+	}
 }
 
 func TestData(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/suggestion"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/block"
 	"github.com/muster-dev/muster/internal/data/commit"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/pack"
@@ -35,6 +36,9 @@ const Uploads = Folder + "/uploads"
 const (
 	storeFolder = "store"
 	cacheFolder = "cache"
+	// blocksFolder is the end of the name of the folder, beside the notes on what was
+	// put into a cluster's store, of what was read of it.
+	blocksFolder = "-blocks"
 )
 
 // Store is the store of data and the server that knows its heads.
@@ -47,6 +51,12 @@ type Store struct {
 
 // OpenStore opens the store of the Muster that is meant. It must be closed.
 func OpenStore(ctx context.Context, f *connection.Factory) (*Store, error) {
+	return openStore(ctx, f, false)
+}
+
+// openStore opens it; kept has parts of what is read of a cluster's stay on this
+// machine, for who reads the same again.
+func openStore(ctx context.Context, f *connection.Factory, kept bool) (*Store, error) {
 	folder, embedded, err := f.EmbeddedHome()
 	if err != nil {
 		return nil, err
@@ -59,7 +69,7 @@ func OpenStore(ctx context.Context, f *connection.Factory) (*Store, error) {
 	if embedded {
 		store, err = OpenFolder(ctx, folder)
 	} else {
-		store, err = openDoor(ctx, f, namespace)
+		store, err = openDoor(ctx, f, namespace, kept)
 	}
 	if err != nil {
 		return nil, err
@@ -68,7 +78,7 @@ func OpenStore(ctx context.Context, f *connection.Factory) (*Store, error) {
 }
 
 // openDoor opens the store of a namespace of a cluster.
-func openDoor(ctx context.Context, f *connection.Factory, namespace string) (*data.Store, error) {
+func openDoor(ctx context.Context, f *connection.Factory, namespace string, kept bool) (*data.Store, error) {
 	manager, err := f.Visitor()
 	if err != nil {
 		return nil, err
@@ -77,7 +87,13 @@ func openDoor(ctx context.Context, f *connection.Factory, namespace string) (*da
 	if err != nil {
 		return nil, err
 	}
-	store, err := data.Open(ctx, data.Options{Backend: manager.Data(namespace), Cache: cache})
+	var objects backend.Backend = manager.Data(namespace)
+	if kept {
+		if objects, err = block.Open(block.Options{Dir: cache + blocksFolder, Behind: objects}); err != nil {
+			return nil, err
+		}
+	}
+	store, err := data.Open(ctx, data.Options{Backend: objects, Cache: cache})
 	if err != nil {
 		return nil, fmt.Errorf("opening the store of data: %w", err)
 	}
@@ -184,7 +200,17 @@ type Dataset struct {
 
 // Open opens the store and one dataset, which must be there.
 func Open(ctx context.Context, f *connection.Factory, name string) (*Dataset, error) {
-	store, err := OpenStore(ctx, f)
+	return open(ctx, f, name, false)
+}
+
+// OpenKept is [Open] for who reads here and there, and the same again: parts of what is
+// read of a cluster's store stay on this machine, as far as there is room.
+func OpenKept(ctx context.Context, f *connection.Factory, name string) (*Dataset, error) {
+	return open(ctx, f, name, true)
+}
+
+func open(ctx context.Context, f *connection.Factory, name string, kept bool) (*Dataset, error) {
+	store, err := openStore(ctx, f, kept)
 	if err != nil {
 		return nil, err
 	}
