@@ -90,13 +90,18 @@ func (w *world) run(limit int64) {
 	w.Helper()
 	c, err := cache.Open(cache.Options{Dir: w.dir, Limit: limit, InUse: InUse(w.Client)})
 	must(w.T, err)
+	var opened []*data.Store
 	w.reader = New(Options{Client: w.Client, Cache: c, Backoff: time.Millisecond, Store: func(context.Context) (*data.Store, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.away != nil {
 			return nil, w.away
 		}
-		return w.open()
+		store, err := w.open()
+		if err == nil {
+			opened = append(opened, store)
+		}
+		return store, err
 	}})
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan error, 1)
@@ -105,6 +110,9 @@ func (w *world) run(limit int64) {
 		cancel()
 		if err := <-ended; err != nil {
 			w.Error(err)
+		}
+		for _, store := range opened {
+			must(w.T, store.Close())
 		}
 	})
 }
