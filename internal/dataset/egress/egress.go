@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"strings"
 	"sync/atomic"
@@ -42,7 +43,7 @@ func Parse(address string) (bucketName, prefix string, err error) {
 	rest, ok := strings.CutPrefix(address, "s3://")
 	bucketName, prefix, _ = strings.Cut(rest, "/")
 	prefix = strings.Trim(prefix, "/")
-	if !ok || bucketName == "" || prefix != "" && path.Clean(prefix) != prefix {
+	if !ok || bucketName == "" || prefix != "" && !fs.ValidPath(prefix) {
 		return "", "", fmt.Errorf("%q: give an address such as s3://bucket/folder", address)
 	}
 	return bucketName, prefix, nil
