@@ -87,6 +87,9 @@ type Retention struct {
 	Environments Duration `json:"environments"`
 	// Images is for images that were pulled. Default: 336h, 14 days.
 	Images Duration `json:"images"`
+	// Results is for results of pipelines that no stage's output has any more.
+	// Default: 720h, 30 days.
+	Results Duration `json:"results"`
 }
 
 // Where containerd listens unless it is told otherwise, and the word for a
@@ -105,7 +108,7 @@ type PortRange struct {
 // Default returns the configuration of a machine without a file.
 func Default() Embedded {
 	return Embedded{APIVersion: APIVersion, Kind: Kind, Tier: TierAuto, Containerd: DefaultContainerd, HostPorts: &PortRange{First: 20000, Last: 29999},
-		Retention: Retention{Code: defaultRetention, Environments: defaultRetention, Images: defaultRetention}}
+		Retention: Retention{Code: defaultRetention, Environments: defaultRetention, Images: defaultRetention, Results: defaultResults}}
 }
 
 // Load reads the file, lays it over the defaults and checks it. A missing file
@@ -166,7 +169,7 @@ func (c Embedded) Validate() error {
 	for _, kept := range []struct {
 		name string
 		time Duration
-	}{{"code", c.Retention.Code}, {"environments", c.Retention.Environments}, {"images", c.Retention.Images}} {
+	}{{"code", c.Retention.Code}, {"environments", c.Retention.Environments}, {"images", c.Retention.Images}, {"results", c.Retention.Results}} {
 		if kept.time < 0 {
 			return fmt.Errorf("retention: %s: %s: give a time such as 336h, or 0 to keep them for ever", kept.name, kept.time)
 		}

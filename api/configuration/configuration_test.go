@@ -19,10 +19,10 @@ func TestLoad(t *testing.T) {
 		err        string
 	}{
 		{"defaults", head, func(*Embedded) {}, ""},
-		{"everything", head + "port: 7000\ntier: plain\nsimulateGPUs: 8xA100\nhostPorts: {first: 30000, last: 30010}\nimages: {\"tf/*\": /opt/tf, a: host}\nretention: {code: 0, environments: 1h30m, images: 24h}\n", func(c *Embedded) {
+		{"everything", head + "port: 7000\ntier: plain\nsimulateGPUs: 8xA100\nhostPorts: {first: 30000, last: 30010}\nimages: {\"tf/*\": /opt/tf, a: host}\nretention: {code: 0, environments: 1h30m, images: 24h, results: 48h}\n", func(c *Embedded) {
 			c.Port, c.Tier, c.SimulateGPUs = 7000, TierPlain, "8xA100"
 			c.HostPorts = &PortRange{30000, 30010}
-			c.Retention = Retention{Code: 0, Environments: Duration(90 * time.Minute), Images: Duration(24 * time.Hour)}
+			c.Retention = Retention{Code: 0, Environments: Duration(90 * time.Minute), Images: Duration(24 * time.Hour), Results: Duration(48 * time.Hour)}
 			c.Images = map[string]string{"tf/*": "/opt/tf", "a": "host"}
 		}, ""},
 		{"a field misspelt", head + "prot: 1\n", nil, `unknown field "prot"`},

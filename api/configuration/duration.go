@@ -9,6 +9,9 @@ import (
 // defaultRetention is two weeks.
 const defaultRetention = Duration(14 * 24 * time.Hour)
 
+// defaultResults is a month.
+const defaultResults = Duration(30 * 24 * time.Hour)
+
 // Duration is a span of time, written as in Go: "336h", "90m". A bare 0 is
 // none at all.
 type Duration time.Duration

@@ -81,6 +81,15 @@ type PipelineSpec struct {
 	//
 	// +optional
 	Paused bool `json:"paused,omitempty"`
+
+	// HistoryLimit is how many runs that have ended are kept, the last ones; those
+	// before go, with their jobs. What they made and computed stays.
+	//
+	// +kubebuilder:default=100
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	// +optional
+	HistoryLimit *int32 `json:"historyLimit,omitempty"`
 }
 
 // Stage is one step: it is given files, a datum at a time, and what it writes is
@@ -320,12 +329,20 @@ type StageOutput struct {
 	//
 	// +optional
 	Branch DatasetRef `json:"branch,omitempty"`
-	// Egress is a folder of the machine or an s3:// address that each commit is
-	// copied to as well. Default: none.
+	// Egress is an address such as s3://bucket/folder to which the files of each
+	// commit are copied as well, each below its path. Files that are no more stay
+	// there. Default: none.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Egress string `json:"egress,omitempty"`
+	// EgressSecret names the Secret, in the pipeline's namespace, that says who
+	// copies: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and where they are not
+	// Amazon's, AWS_ENDPOINT_URL and AWS_REGION. Default: muster-egress.
+	//
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	EgressSecret string `json:"egressSecret,omitempty"`
 }
 
 // SparkStage is a driver and executors of one Spark application, in standalone

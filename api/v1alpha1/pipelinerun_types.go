@@ -86,6 +86,12 @@ type PipelineRunSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +optional
 	Recompute []string `json:"recompute,omitempty"`
+	// DryRun only finds out what each stage would compute, and about what that
+	// costs: nothing is computed or committed, and the run is removed ten minutes
+	// after it has ended. Branches that inputs leaves out are read where they are.
+	//
+	// +optional
+	DryRun bool `json:"dryRun,omitempty"`
 	// Cancel ends the run. What was computed is kept as results.
 	//
 	// +optional
@@ -186,6 +192,10 @@ type StageStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Recipe string `json:"recipe,omitempty"`
+	// Estimate is what a dry run found out.
+	//
+	// +optional
+	Estimate *StageEstimate `json:"estimate,omitempty"`
 	// Job names the TrainingJob that computes, once there is one.
 	//
 	// +optional
@@ -194,6 +204,10 @@ type StageStatus struct {
 	//
 	// +optional
 	Output *RunInput `json:"output,omitempty"`
+	// Egress is how far its output is copied elsewhere, where the stage says so.
+	//
+	// +optional
+	Egress *EgressStatus `json:"egress,omitempty"`
 	// StartTime is when planning began.
 	//
 	// +optional
@@ -212,6 +226,66 @@ type StageStatus struct {
 	//
 	// +optional
 	GPUIdleSeconds *resource.Quantity `json:"gpuIdleSeconds,omitempty"`
+}
+
+// EgressStatus is how far an output is copied elsewhere.
+type EgressStatus struct {
+	// To is the address.
+	//
+	// +kubebuilder:validation:MaxLength=1024
+	To string `json:"to"`
+	// Commit is the commit that is copied.
+	//
+	// +kubebuilder:validation:MaxLength=64
+	Commit string `json:"commit"`
+	// Phase is Running, Succeeded or Failed.
+	//
+	// +optional
+	Phase RunPhase `json:"phase,omitempty"`
+	// Message says in words why.
+	//
+	// +optional
+	Message string `json:"message,omitempty"`
+	// Files and Bytes were copied; what was there from the commit before was not.
+	//
+	// +optional
+	Files int64 `json:"files,omitempty"`
+	// +optional
+	Bytes int64 `json:"bytes,omitempty"`
+	// Tries is how often it was tried.
+	//
+	// +optional
+	Tries int32 `json:"tries,omitempty"`
+}
+
+// StageEstimate is what a stage would compute, and about what that costs.
+type StageEstimate struct {
+	// Compute is how many datums it would compute.
+	//
+	// +optional
+	Compute int64 `json:"compute,omitempty"`
+	// AtMost says that what it is given is known only once stages before it have
+	// run: it computes and costs so much at most, where these make as many files for
+	// each datum as before.
+	//
+	// +optional
+	AtMost bool `json:"atMost,omitempty"`
+	// Unknown says that not even that can be told: stages before it have never run.
+	//
+	// +optional
+	Unknown bool `json:"unknown,omitempty"`
+	// Seconds is about how long that takes one worker. Unset: not known.
+	//
+	// +optional
+	Seconds *resource.Quantity `json:"seconds,omitempty"`
+	// GPUSeconds is about how many GPUs x seconds of it.
+	//
+	// +optional
+	GPUSeconds *resource.Quantity `json:"gpuSeconds,omitempty"`
+	// Samples is of how many results of before that is the mean.
+	//
+	// +optional
+	Samples int32 `json:"samples,omitempty"`
 }
 
 // DatumCounts counts the datums of a stage by what became of them.

@@ -29,7 +29,8 @@ type settings struct {
 	delay time.Duration
 	// copier is rclone.
 	copier string
-	// muster is the program that serves S3 clients; empty: the gateway alone.
+	// muster is the program that serves S3 clients and runs pipelines; empty: the
+	// gateway alone, and no runs.
 	muster string
 }
 
@@ -52,11 +53,11 @@ func main() {
 	flag.StringVar(&s.dir, "dir", "", "where to write, on the disk that is to be measured (default: a temporary folder)")
 	flag.Float64Var(&s.scale, "scale", 1, "part of the full size: 8 GB, 200,000 files, 1,000,000 files, 8,192 objects")
 	flag.IntVar(&s.runs, "runs", 3, "how often; the median counts")
-	flag.StringVar(&s.only, "only", "", "rows whose name begins so: file, small, diff, read, mounts, gateway, plan")
+	flag.StringVar(&s.only, "only", "", "rows whose name begins so: file, small, diff, read, mounts, gateway, plan, runs")
 	flag.StringVar(&s.s3, "s3", "", "address of an S3 service of yours, such as http://127.0.0.1:9000, for the row read: it makes a bucket there, and removes it; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY say who asks (default: versitygw on a folder)")
 	flag.StringVar(&s.copier, "rclone", ".cache/s3-clients/bin/rclone", "the program to compare the row read with")
 	flag.DurationVar(&s.delay, "delay", 20*time.Millisecond, "what is added to each answer of that service")
-	flag.StringVar(&s.muster, "muster", "", "program whose S3 gateway is measured, with its API server in the loop (default: the gateway alone, heads in a folder)")
+	flag.StringVar(&s.muster, "muster", "", "program whose S3 gateway is measured, with its API server in the loop (default: the gateway alone, heads in a folder), and whose runs of pipelines are (default: that row is left out)")
 	flag.BoolVar(&s.cold, "cold", false, "drop what is read from the page cache first, file by file")
 	flag.StringVar(&s.programs, "peers", ".cache/bench", "where restic and DVC are installed, by hack/bench-peers")
 	flag.Parse()
@@ -99,7 +100,7 @@ func parent(ctx context.Context, s settings) (err error) {
 	for _, rows := range []struct {
 		name string
 		run  func(context.Context) error
-	}{{"file", b.file}, {"small", b.small}, {"diff", b.diff}, {"read", b.read}, {"mounts", b.mounts}, {"gateway", b.gateway}, {"plan", b.plans}} {
+	}{{"file", b.file}, {"small", b.small}, {"diff", b.diff}, {"read", b.read}, {"mounts", b.mounts}, {"gateway", b.gateway}, {"plan", b.plans}, {"runs", b.pipelines}} {
 		if !strings.HasPrefix(rows.name, s.only) {
 			continue
 		}

@@ -54,7 +54,7 @@ func (s *Store) Pin(ctx context.Context, commits ...digest.ID) (*Lease, error) {
 	}
 	info, err := s.backend.Stat(ctx, l.key)
 	if err != nil {
-		return nil, fmt.Errorf("taking a lease: %w", errors.Join(err, s.backend.Delete(ctx, l.key)))
+		return nil, fmt.Errorf("taking a lease: %w", errors.Join(err, s.dropLease(ctx, l.key)))
 	}
 	l.note.Started = info.Stored
 	ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -87,11 +87,27 @@ func (l *Lease) write(ctx context.Context) error {
 		return err
 	}
 	asked := time.Now()
-	if err := l.store.backend.Put(ctx, l.key, text); err != nil {
+	if err := l.store.putLease(ctx, l.key, text); err != nil {
 		return err
 	}
 	l.renewed = asked
 	return nil
+}
+
+// putLease stores a lease. It need not outlive the power of the machine, since who
+// holds it does not.
+func (s *Store) putLease(ctx context.Context, key string, text []byte) error {
+	if fast, ok := s.backend.(backend.Fleeting); ok {
+		return fast.PutFleeting(ctx, key, text)
+	}
+	return s.backend.Put(ctx, key, text)
+}
+
+func (s *Store) dropLease(ctx context.Context, key string) error {
+	if fast, ok := s.backend.(backend.Fleeting); ok {
+		return fast.DeleteFleeting(ctx, key)
+	}
+	return s.backend.Delete(ctx, key)
 }
 
 // add pins more commits.
@@ -116,7 +132,7 @@ func (l *Lease) deadline() time.Time {
 func (l *Lease) Release(ctx context.Context) error {
 	l.stop()
 	<-l.done
-	if err := l.store.backend.Delete(ctx, l.key); err != nil {
+	if err := l.store.dropLease(ctx, l.key); err != nil {
 		return fmt.Errorf("releasing a lease: %w", err)
 	}
 	return nil
@@ -131,8 +147,13 @@ func (s *Store) leases(ctx context.Context, now time.Time) ([]note, error) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // released meanwhile
 			return nil
+		case errors.Is(err, errTorn):
+			// The machine lost its power while it was written, and its holder with that.
+			n = note{TTL: s.ttl}
 		case err != nil:
 			return err
+		}
+		switch {
 		case i.Stored.Before(now.Add(-n.TTL - s.slack)):
 			dead = append(dead, i.Key)
 			return nil
@@ -153,13 +174,18 @@ func (s *Store) leases(ctx context.Context, now time.Time) ([]note, error) {
 	return live, nil
 }
 
+// errTorn is wrapped by the errors of leases of which nothing can be read.
+var errTorn = errors.New("it is not what anybody has written")
+
 // readNote reads what is written of a lease, again where it was renewed between
 // asking for its length and for its bytes.
 func (s *Store) readNote(ctx context.Context, key string) (n note, err error) {
 	for range 5 {
 		var text []byte
 		if text, err = backend.Read(ctx, s.backend, key); err == nil {
-			err = json.Unmarshal(text, &n)
+			if bad := json.Unmarshal(text, &n); bad != nil {
+				err = fmt.Errorf("%w: %w", errTorn, bad)
+			}
 		}
 		if err == nil || errors.Is(err, fs.ErrNotExist) || ctx.Err() != nil {
 			break

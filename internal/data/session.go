@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/muster-dev/muster/internal/data/commit"
 	"github.com/muster-dev/muster/internal/data/digest"
@@ -288,27 +287,8 @@ func (s *Session) publish(ctx context.Context, o CommitOptions) (PutResult, erro
 	if s.root.ID == s.base.Tree.ID && !before.IsZero() && !o.AllowEmpty && len(o.Parents) == 0 {
 		return PutResult{Commit: s.base, Before: before, Unchanged: true, Stored: s.writer.written()}, nil
 	}
-	if err := checkFolders(ctx, s.trees, s.base.Tree, s.root); err != nil {
-		return PutResult{}, err
-	}
-	if err := s.writer.flush(); err != nil {
-		return PutResult{}, err
-	}
-	c := commit.Commit{Tree: s.root, Author: o.Author, Message: o.Message, Time: s.store.clock(), Provenance: o.Provenance}
-	if !before.IsZero() && !o.Orphan {
-		c.Parents = append(c.Parents, before)
-	}
-	c.Parents = append(c.Parents, o.Parents...)
-	if err := commit.Write(ctx, s.store.backend, &c); err != nil {
-		return PutResult{}, err
-	}
-	deadline := s.lease.deadline()
-	if time.Now().After(deadline) {
-		return PutResult{}, fmt.Errorf("%w: what was stored may be collected already: put it again", ErrLeaseLost)
-	}
-	ctx, cancel := context.WithDeadline(ctx, deadline)
-	defer cancel()
-	if err := s.dataset.heads.Swap(ctx, s.branch, before, c.ID); err != nil {
+	c, err := s.place(ctx, s.dataset, s.branch, s.base, s.root, o)
+	if err != nil {
 		return PutResult{}, err
 	}
 	return PutResult{Commit: c, Before: before, Stored: s.writer.written()}, nil

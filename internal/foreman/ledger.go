@@ -59,16 +59,23 @@ type ledger struct {
 }
 
 func newLedger(datums []Datum, tries int, failFast bool) *ledger {
-	l := &ledger{
-		entries: make([]entry, len(datums)), index: make(map[string]int, len(datums)), queue: make([]int, len(datums)),
-		hands: map[string]*hand{}, limit: max(tries, 1), failFast: failFast, counts: Counts{Total: len(datums)},
-	}
-	for i, d := range datums {
-		l.entries[i] = entry{Datum: d}
-		l.index[d.ID] = i
-		l.queue[i] = i
-	}
+	l := &ledger{index: make(map[string]int, len(datums)), hands: map[string]*hand{}, limit: max(tries, 1), failFast: failFast}
+	l.add(datums)
 	return l
+}
+
+// add adds datums that are not known yet.
+func (l *ledger) add(datums []Datum) {
+	l.entries = slices.Grow(l.entries, len(datums))
+	for _, d := range datums {
+		if _, known := l.index[d.ID]; known {
+			continue
+		}
+		l.index[d.ID] = len(l.entries)
+		l.queue = append(l.queue, len(l.entries))
+		l.entries = append(l.entries, entry{Datum: d})
+		l.counts.Total++
+	}
 }
 
 // next takes the datum that is to be prepared next.

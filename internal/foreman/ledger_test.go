@@ -139,3 +139,32 @@ func TestIdleGPUs(t *testing.T) {
 		t.Errorf("who left holds GPUs for %v s", held)
 	}
 }
+
+// TestMore: a work that is over goes on with what comes to it, and has each once.
+func TestMore(t *testing.T) {
+	l := newLedger([]Datum{{ID: "a"}}, 1, false)
+	compute := func(id string) {
+		t.Helper()
+		i, ok := l.next()
+		if !ok || l.entries[i].ID != id {
+			t.Fatalf("the next is not %s", id)
+		}
+		l.prepared(i, "")
+		if !l.done(shift.Outcome{ID: id}) {
+			t.Errorf("%s is no news", id)
+		}
+		l.keep(l.drain())
+	}
+	compute("a")
+	if !l.over() {
+		t.Error("it is not over")
+	}
+	l.add([]Datum{{ID: "a"}, {ID: "b"}})
+	if l.over() || l.empty() || l.counts.Total != 2 {
+		t.Errorf("there is more: %+v", l.counts)
+	}
+	compute("b")
+	if !l.over() || l.counts.Computed != 2 {
+		t.Errorf("%+v", l.counts)
+	}
+}

@@ -290,6 +290,18 @@ func (w *Work) lose(lost []int, problem string) {
 	w.nudge()
 }
 
+// Add adds datums that are to be computed, too; those that it has already are not
+// added again.
+func (w *Work) Add(datums []Datum) {
+	if len(datums) == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ledger.add(datums)
+	w.changed()
+}
+
 // Idle says that there is something to compute that nobody has.
 func (w *Work) Idle() bool {
 	w.mu.Lock()

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -165,63 +164,5 @@ func TestTrace(t *testing.T) {
 	before, err = Before(t.Context(), w.dataset("states"), ProvenanceOf(&next).State)
 	if err != nil || before == nil || before.Commit != ProvenanceOf(&out).State {
 		t.Error(before, err)
-	}
-}
-
-// TestPrune: what no stage has and nobody used for long goes, and nothing else.
-func TestPrune(t *testing.T) {
-	w := newWorld(t)
-	w.put(t, "aaa", map[string]string{"x": "1", "y": "2"})
-	r := w.runner(t, input(v1alpha1.Input{InputSource: source("aaa", "/*")}))
-	r.at = time.Date(2026, 1, 1, 23, 0, 0, 0, time.UTC)
-	run := func(files map[string]string) {
-		w.put(t, "aaa", files)
-		r.run(t)
-	}
-	prune := func() int {
-		count := func() (n int) {
-			for path := range w.contents(t, w.head(t, "results")) {
-				if strings.HasSuffix(path, "/"+RecordFile) {
-					n++
-				}
-			}
-			return n
-		}
-		before := count()
-		removed, err := Sweep(t.Context(), w.store.Trees(), r.books(), 7*24*time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
-		left := count()
-		if removed != before-left {
-			t.Errorf("%d results of %d are left, and %d were removed", left, before, removed)
-		}
-		return left
-	}
-	pass := func(days int) { r.at = r.at.AddDate(0, 0, days) }
-	run(map[string]string{"x": "1", "y": "2"})
-	pass(6)
-	run(map[string]string{"x": "1", "y": "3"}) // lets go of y=2
-	pass(2)
-	if left := prune(); left != 3 {
-		t.Errorf("after 8 days: %d results", left)
-	}
-	run(map[string]string{"x": "1", "y": "2"}) // takes y=2, lets go of y=3
-	pass(6)
-	if left := prune(); left != 3 {
-		t.Errorf("after 14 days: %d results", left)
-	}
-	pass(1)
-	if left := prune(); left != 2 {
-		t.Errorf("after 15 days: %d results", left)
-	}
-	pass(100)
-	if left := prune(); left != 2 {
-		t.Errorf("in use: %d results", left)
-	}
-	run(nil)
-	pass(7)
-	if left := prune(); left != 0 {
-		t.Errorf("after all: %d results", left)
 	}
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,9 @@ type Books struct {
 	// At is the time: on that day the run's results were used, for [Sweep]. Default:
 	// it is not noted, and what this run used is kept until it was used otherwise.
 	At time.Time
+	// Noted says that whoever recorded the results of the plan's work noted with them
+	// that they are used; see [UsedPath].
+	Noted bool
 }
 
 // Finish commits a stage's output and state, once every datum of the plan's work
@@ -51,15 +55,20 @@ func (p *Plan) Finish(ctx context.Context, pipeline string, books Books, failed 
 	if err != nil {
 		return commit.Commit{}, err
 	}
-	if err := p.note(ctx, books, failed); err != nil {
-		return commit.Commit{}, fmt.Errorf("noting which results stage %s used: %w", stage.Name, err)
-	}
+	// Both trees are built before anything is committed: one pack has all of it.
 	root, err := outputs.Build(ctx, a.OutputBase, a.Output)
 	if err != nil {
 		return commit.Commit{}, err
 	}
+	datums, err := outputs.Build(ctx, a.DatumsBase, a.Datums)
+	if err != nil {
+		return commit.Commit{}, err
+	}
+	if err := p.note(ctx, outputs, books, failed); err != nil {
+		return commit.Commit{}, fmt.Errorf("noting which results stage %s used: %w", stage.Name, err)
+	}
 	says := p.provenance(pipeline, a)
-	state, err := p.state(ctx, books.States, pipeline, a, says)
+	state, err := p.state(ctx, outputs, books.States, datums, says)
 	if err != nil {
 		return commit.Commit{}, fmt.Errorf("committing the state of stage %s: %w", stage.Name, err)
 	}
@@ -81,10 +90,11 @@ func (p *Plan) Finish(ctx context.Context, pipeline string, books Books, failed 
 // keep has the session keep everything whose files may become part of its tree.
 func (p *Plan) keep(ctx context.Context, s *data.Session, results commit.Commit) error {
 	commits := append([]commit.Commit{results}, p.request.Inputs...)
+	var ids []digest.ID
 	if p.base != nil {
 		commits = append(commits, p.base.Output)
+		ids = append(ids, p.base.Commit)
 	}
-	var ids []digest.ID
 	for i := range commits {
 		if id := commits[i].ID; !id.IsZero() && !slices.Contains(ids, id) {
 			ids = append(ids, id)
@@ -95,10 +105,10 @@ func (p *Plan) keep(ctx context.Context, s *data.Session, results commit.Commit)
 
 // note notes among the results which of them were used, and has what was asked for
 // anew found in place of what was there, from now on.
-func (p *Plan) note(ctx context.Context, books Books, failed map[string]bool) (err error) {
+func (p *Plan) note(ctx context.Context, s *data.Session, books Books, failed map[string]bool) error {
 	var edits []tree.Edit
 	if !books.At.IsZero() {
-		edits = p.Used(books.At)
+		edits = p.Used(books.At, books.Noted)
 	}
 	if r := p.request; r.Recompute && !r.Stage.Spec.Impure {
 		edits = append(edits, p.supersede(failed)...)
@@ -106,7 +116,12 @@ func (p *Plan) note(ctx context.Context, books Books, failed map[string]bool) (e
 	if len(edits) == 0 {
 		return nil
 	}
-	return edit(ctx, books, edits, "results of run "+p.request.Run)
+	slices.SortFunc(edits, func(x, y tree.Edit) int { return cmp.Compare(x.Path, y.Path) })
+	o := data.CommitOptions{Author: "muster", Message: "results of run " + p.request.Run, Orphan: true}
+	_, err := s.Beside(ctx, books.Results, books.ResultsBranch, o, func(ctx context.Context, on commit.Commit) (tree.Root, error) {
+		return s.Build(ctx, on.Tree, edits)
+	})
+	return err
 }
 
 // supersede are the edits that lead from keys to what was computed anew.
@@ -123,22 +138,6 @@ func (p *Plan) supersede(failed map[string]bool) []tree.Edit {
 	return edits
 }
 
-// edit commits edits of the dataset of results.
-func edit(ctx context.Context, books Books, edits []tree.Edit, why string) (err error) {
-	s, err := books.Results.Begin(ctx, books.ResultsBranch, data.SessionOptions{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
-	for _, e := range edits {
-		if err := s.Set(ctx, e.Path, e.Entry); err != nil {
-			return err
-		}
-	}
-	_, err = s.Commit(ctx, data.CommitOptions{Author: "muster", Message: why, Orphan: true})
-	return err
-}
-
 func (p *Plan) provenance(pipeline string, a *Assembly) Provenance {
 	r := p.request
 	says := Provenance{
@@ -152,28 +151,13 @@ func (p *Plan) provenance(pipeline string, a *Assembly) Provenance {
 }
 
 // state commits what the next run is planned from.
-func (p *Plan) state(ctx context.Context, states *data.Dataset, pipeline string, a *Assembly, says Provenance) (_ commit.Commit, err error) {
-	s, err := states.Begin(ctx, StateBranch(pipeline, p.request.Stage.Name), data.SessionOptions{})
-	if err != nil {
-		return commit.Commit{}, err
-	}
-	defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
-	if p.base != nil {
-		if err := s.Take(ctx, p.base.Commit); err != nil {
-			return commit.Commit{}, err
-		}
-	}
-	var root tree.Root
-	if root, err = s.Build(ctx, a.DatumsBase, a.Datums); err != nil {
-		return commit.Commit{}, err
-	}
-	if err := s.Become(root); err != nil {
-		return commit.Commit{}, err
-	}
+func (p *Plan) state(ctx context.Context, s *data.Session, states *data.Dataset, datums tree.Root, says Provenance) (commit.Commit, error) {
 	o := data.CommitOptions{Author: "muster", Message: "state of stage " + p.request.Stage.Name, AllowEmpty: true}
+	var err error
 	if o.Provenance, err = json.Marshal(says); err != nil {
 		return commit.Commit{}, err
 	}
-	result, err := s.Commit(ctx, o)
-	return result.Commit, err
+	return s.Beside(ctx, states, StateBranch(says.Pipeline, says.Stage), o, func(context.Context, commit.Commit) (tree.Root, error) {
+		return datums, nil
+	})
 }

@@ -72,6 +72,25 @@ func (g *Graph) Stage(name string) *Stage {
 // own kind.
 func (s *Stage) Whole() bool { return s.Spec.Training != nil || s.Spec.Spark != nil }
 
+// Single says that the stage has one datum at most, whatever there is.
+func (s *Stage) Single() bool { return s.input.one() }
+
+// one says that there is one datum at most.
+func (n *node) one() bool {
+	if n.how == single {
+		return n.source.Everything()
+	}
+	for _, part := range n.parts {
+		if n.how != cross || !part.one() {
+			return false
+		}
+	}
+	return true
+}
+
+// Everything says that all of the source is one datum.
+func (s *Source) Everything() bool { return s.Glob.all && s.joinOn == nil && s.groupBy == nil }
+
 // Parse checks a pipeline and puts its stages in order. The error says everything
 // that is wrong with it, each on a line.
 func Parse(name string, spec *v1alpha1.PipelineSpec) (*Graph, error) {

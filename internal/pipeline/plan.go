@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -125,41 +124,6 @@ func (r *Request) wholly() string {
 		return "the stage had other inputs before"
 	}
 	return ""
-}
-
-// Shape names how a stage's input is cut into datums, and whose results count: what
-// its state depends on beside trees and recipe.
-func (s *Stage) Shape() digest.ID {
-	h := newHash("shape")
-	s.input.shape(h)
-	for _, key := range slices.Sorted(slices.Values(s.Spec.AcceptKeys)) {
-		h.text(key)
-	}
-	return h.sum()
-}
-
-func (n *node) shape(h *hash) {
-	h.number(uint64(n.how))
-	h.number(uint64(len(n.parts)))
-	if s := n.source; s != nil {
-		h.text(s.Name)
-		h.text(s.Glob.text)
-		for _, t := range []*template{s.joinOn, s.groupBy} {
-			if t != nil {
-				h.text("$" + t.text)
-			} else {
-				h.text("")
-			}
-		}
-		if s.outer {
-			h.number(1)
-		} else {
-			h.number(0)
-		}
-	}
-	for _, part := range n.parts {
-		part.shape(h)
-	}
 }
 
 // all are all datums, in the order of their names.
@@ -332,92 +296,4 @@ func (p *Plan) before(ctx context.Context, datums []Datum, gone []string) (map[s
 		}
 	}
 	return before, nil
-}
-
-// lookUp looks for results.
-func (p *Plan) lookUp(ctx context.Context, datums []Datum, before map[string]Lost) error {
-	r := p.request
-	recipes := []digest.ID{r.Recipe.ID}
-	if !r.anew() {
-		accepted, err := r.accepted()
-		if err != nil {
-			return err
-		}
-		recipes = append(recipes, accepted...)
-	}
-	tasks := make([]Task, len(datums))
-	for i := range datums {
-		tasks[i] = Task{Datum: datums[i], Key: Key(recipes[0], datums[i].Files)}
-		if r.anew() {
-			tasks[i].Key = runKey(tasks[i].Key, r.Run)
-		}
-	}
-	missing := make([]int, len(tasks))
-	for i := range missing {
-		missing[i] = i
-	}
-	hit := make([]bool, len(tasks))
-	results := Results{Trees: r.Trees, Root: r.Results}
-	for _, recipe := range recipes {
-		keys := make([]digest.ID, len(missing))
-		for i, k := range missing {
-			if keys[i] = tasks[k].Key; recipe != recipes[0] {
-				keys[i] = Key(recipe, tasks[k].Files)
-			}
-		}
-		found, err := results.Find(ctx, keys)
-		if err != nil {
-			return err
-		}
-		var still []int
-		for i, k := range missing {
-			if found[i].IsZero() {
-				still = append(still, k)
-				continue
-			}
-			hit[k], tasks[k].Key = true, found[i]
-		}
-		missing = still
-	}
-	p.sort(tasks, hit, before)
-	return nil
-}
-
-// accepted are the recipes whose results count as well.
-func (r *Request) accepted() ([]digest.ID, error) {
-	var all []digest.ID
-	for _, text := range r.Stage.Spec.AcceptKeys {
-		id, err := digest.Parse(text)
-		if err != nil {
-			return nil, fmt.Errorf("acceptKeys: %w", err)
-		}
-		all = append(all, id)
-	}
-	return all, nil
-}
-
-// sort puts tasks where they belong.
-func (p *Plan) sort(tasks []Task, hit []bool, before map[string]Lost) {
-	for i, t := range tasks {
-		was, known := before[t.Name]
-		delete(before, t.Name)
-		switch {
-		case !hit[i]:
-			p.Work = append(p.Work, t)
-		case known && was.Key == t.Key && !was.Failed:
-			if p.Whole {
-				p.Reused = append(p.Reused, t)
-			}
-			continue
-		default:
-			p.Reused = append(p.Reused, t)
-		}
-		if known {
-			p.Gone = append(p.Gone, was)
-		}
-	}
-	for _, was := range before {
-		p.Gone = append(p.Gone, was)
-	}
-	slices.SortFunc(p.Gone, func(a, b Lost) int { return cmp.Compare(a.Name, b.Name) })
 }

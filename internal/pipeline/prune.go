@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,7 +29,8 @@ func UsedPath(at time.Time, key digest.ID) string {
 
 // Used are the edits of the dataset of results which say that what the plan computed,
 // took and let go of was used at a time. There are as many as the plan has changes.
-func (p *Plan) Used(at time.Time) []tree.Edit {
+// What was computed is left out where whoever recorded it has noted that already.
+func (p *Plan) Used(at time.Time, noted bool) []tree.Edit {
 	seen := map[digest.ID]bool{}
 	var edits []tree.Edit
 	use := func(key digest.ID) {
@@ -39,10 +41,13 @@ func (p *Plan) Used(at time.Time) []tree.Edit {
 		path := UsedPath(at, key)
 		edits = append(edits, tree.Edit{Path: path, Entry: &tree.Entry{Path: path, Kind: tree.File}})
 	}
-	for _, tasks := range [][]Task{p.Work, p.Reused} {
-		for i := range tasks {
-			use(tasks[i].Key)
+	if !noted {
+		for i := range p.Work {
+			use(p.Work[i].Key)
 		}
+	}
+	for i := range p.Reused {
+		use(p.Reused[i].Key)
 	}
 	for _, was := range p.Gone {
 		if !was.Failed {
@@ -52,55 +57,35 @@ func (p *Plan) Used(at time.Time) []tree.Edit {
 	return edits
 }
 
-// Sweep removes results that no stage's last state has and that were not used for as
-// long as results are kept, and says how many. Last states are where the branches
-// of the dataset of states are: that of a stage which is no more is to be removed.
-func Sweep(ctx context.Context, trees *tree.Tree, books Books, keep time.Duration) (int, error) {
-	heads, err := books.States.Heads(ctx)
-	if err != nil {
-		return 0, err
-	}
-	// Results are read before states: what a run takes meanwhile was used today.
-	results, err := books.Results.Resolve(ctx, books.ResultsBranch)
-	if err != nil {
-		return 0, ignoreMissing(err)
-	}
-	var states []*State
-	for _, head := range heads {
-		c, err := books.States.Resolve(ctx, head.Commit.String())
-		if err != nil {
-			return 0, err
-		}
-		if says := ProvenanceOf(&c); says != nil {
-			states = append(states, &State{Commit: c.ID, Recipe: says.Recipe, Datums: c.Tree})
-		}
-	}
-	edits, err := Prune(ctx, Results{Trees: trees, Root: results.Tree}, states, books.At, keep)
-	if err != nil || len(edits) == 0 {
-		return 0, err
-	}
-	removed := 0
-	for _, e := range edits {
-		if strings.HasSuffix(e.Path, "/"+RecordFile) {
-			removed++
-		}
-	}
-	return removed, edit(ctx, books, edits, "results that nobody used for long are removed")
+// Holding is what keeps results.
+type Holding struct {
+	// States are the last states of all stages: what one of them has stays.
+	States []*State
+	// Needed are results that runs on their way have taken, or are to take.
+	Needed map[digest.ID]bool
+	// Run says whether a run of a name is still there, so that its datums may be
+	// asked for by their names. Default: all are.
+	Run func(name string) bool
 }
 
 // Prune finds which results may be removed at a time: edits of the dataset of
-// results, in no order. states are the last states of all stages: what one of them
-// has stays. It costs what was used on the days that are over, and all datums of
-// all stages if that is anything.
-func Prune(ctx context.Context, results Results, states []*State, at time.Time, keep time.Duration) ([]tree.Edit, error) {
-	p := &pruner{Results: results, last: day(at.Add(-keep)), live: map[digest.ID]bool{}}
+// results, in no order. It costs what was used on the days that are over, and all
+// datums of all stages if that is anything.
+func Prune(ctx context.Context, results Results, h Holding, at time.Time, keep time.Duration) ([]tree.Edit, error) {
+	p := &pruner{Results: results, today: day(at), last: day(at.Add(-keep)), live: map[digest.ID]bool{}, uses: map[digest.ID][]string{}}
 	if err := p.days(ctx); err != nil {
 		return nil, fmt.Errorf("looking for results that were not used since %s: %w", p.last, err)
+	}
+	if err := p.runs(ctx, h.Run); err != nil {
+		return nil, fmt.Errorf("looking for datums of runs that are gone: %w", err)
 	}
 	if len(p.over) == 0 {
 		return p.edits, nil
 	}
-	for _, s := range states {
+	for key := range h.Needed {
+		p.live[key] = true
+	}
+	for _, s := range h.States {
 		err := s.Each(ctx, results.Trees, func(_ string, key digest.ID) error {
 			p.live[key] = true
 			return nil
@@ -120,41 +105,75 @@ func Prune(ctx context.Context, results Results, states []*State, at time.Time, 
 type pruner struct {
 	Results
 	// last is the last day whose use does not count any more.
-	last string
-	// over are results that were used then, young the days after.
+	today, last string
+	// over are results that were used then, uses what says so of each; later are the
+	// days after.
 	over  []digest.ID
-	young []string
+	uses  map[digest.ID][]string
+	later []string
 	live  map[digest.ID]bool
 	edits []tree.Edit
 }
 
 // days reads which results were used on days that are over.
 func (p *pruner) days(ctx context.Context) error {
-	seen := map[digest.ID]bool{}
-	for at := usedFolder; ; {
+	return p.folders(ctx, usedFolder, func(on string) (bool, error) {
+		if on > p.last {
+			p.later = append(p.later, on)
+		}
+		return on <= p.last, nil
+	}, func(path, inside string) error {
+		key, err := digest.Parse(strings.Replace(inside, "/", "", 1))
+		if err != nil {
+			return fmt.Errorf("%q: %w", path, err)
+		}
+		if len(p.uses[key]) == 0 {
+			p.over = append(p.over, key)
+		}
+		p.uses[key] = append(p.uses[key], path)
+		return nil
+	})
+}
+
+// runs lets go of the names of datums of runs that are gone.
+func (p *pruner) runs(ctx context.Context, there func(string) bool) error {
+	if there == nil {
+		return nil
+	}
+	return p.folders(ctx, RunsFolder, func(run string) (bool, error) { return !there(run), nil }, func(path, _ string) error {
+		p.edits = append(p.edits, tree.Edit{Path: path})
+		return nil
+	})
+}
+
+// folders shows the paths, and what of each is behind the folder, of those folders
+// in a folder that enter takes; the others cost one look each.
+func (p *pruner) folders(ctx context.Context, in string, enter func(name string) (bool, error), see func(path, inside string) error) error {
+	entered := ""
+	for at := in; ; {
 		next := ""
 		for e, err := range p.Trees.From(ctx, p.Root, at) {
 			if err != nil {
 				return err
 			}
-			rest, ok := strings.CutPrefix(e.Path, usedFolder)
+			rest, ok := strings.CutPrefix(e.Path, in)
 			if !ok {
 				return nil
 			}
-			on, path, _ := strings.Cut(rest, "/")
-			if on > p.last {
-				p.young = append(p.young, on)
-				next = usedFolder + on + "0" // behind all of that day
-				break
+			name, inside, _ := strings.Cut(rest, "/")
+			if name != entered {
+				take, err := enter(name)
+				if err != nil {
+					return err
+				}
+				if !take {
+					next = in + name + "0" // behind all of it
+					break
+				}
+				entered = name
 			}
-			p.edits = append(p.edits, tree.Edit{Path: e.Path})
-			key, err := digest.Parse(strings.Replace(path, "/", "", 1))
-			if err != nil {
-				return fmt.Errorf("%q: %w", e.Path, err)
-			}
-			if !seen[key] {
-				seen[key] = true
-				p.over = append(p.over, key)
+			if err := see(e.Path, inside); err != nil {
+				return err
 			}
 		}
 		if next == "" {
@@ -164,21 +183,35 @@ func (p *pruner) days(ctx context.Context) error {
 	}
 }
 
-// remove removes a result that is not live and was not used since.
+// remove removes a result that nobody has and that was not used since. One that is in
+// use was used today, so that it goes some time after nobody has it any more, also if
+// nobody lets go of it: its pipeline is deleted.
 func (p *pruner) remove(ctx context.Context, key digest.ID) error {
-	path := ResultPath(key)
-	if p.live[key] {
-		// It is asked again when the state lets go of it: that is a use.
-		return nil
+	newer, err := p.newer(ctx, key)
+	if err != nil {
+		return err
 	}
-	for _, on := range p.young {
-		_, err := p.Trees.Get(ctx, p.Root, usedFolder+on+"/"+path)
-		if err == nil {
-			return nil
-		}
-		if ignoreMissing(err) != nil {
-			return err
-		}
+	young, err := p.young(ctx, key)
+	if err == nil && !young && newer != key {
+		young, err = p.young(ctx, newer)
+	}
+	if err != nil {
+		return err
+	}
+	for _, use := range p.uses[key] {
+		p.edits = append(p.edits, tree.Edit{Path: use})
+	}
+	path := ResultPath(key)
+	switch {
+	case p.live[key] || p.live[newer]:
+		use := usedFolder + p.today + "/" + path
+		p.edits = append(p.edits, tree.Edit{Path: use, Entry: &tree.Entry{Path: use, Kind: tree.File}})
+		return nil
+	case young && newer != key:
+		p.edits = p.edits[:len(p.edits)-len(p.uses[key])] // it is asked again at the next sweep
+		return nil
+	case young:
+		return nil
 	}
 	for _, folder := range []string{path + "/", FailedPath(key) + "/"} {
 		for e, err := range p.Trees.From(ctx, p.Root, folder) {
@@ -192,4 +225,29 @@ func (p *pruner) remove(ctx context.Context, key digest.ID) error {
 		}
 	}
 	return nil
+}
+
+// newer is the result that was asked for anew in place of one, and is found by the
+// key of that as long as that is there itself; else the key.
+func (p *pruner) newer(ctx context.Context, key digest.ID) (digest.ID, error) {
+	link, err := p.Trees.Get(ctx, p.Root, ResultPath(key)+"/"+againFile)
+	if err != nil {
+		return key, ignoreMissing(err)
+	}
+	to, err := parsePast(&link)
+	if err != nil {
+		return key, err
+	}
+	return to.files, nil
+}
+
+// young says that a result was used on a day that counts.
+func (p *pruner) young(ctx context.Context, key digest.ID) (bool, error) {
+	for _, on := range slices.Backward(p.later) {
+		_, err := p.Trees.Get(ctx, p.Root, usedFolder+on+"/"+ResultPath(key))
+		if err == nil || ignoreMissing(err) != nil {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }

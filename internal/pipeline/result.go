@@ -36,6 +36,10 @@ func ResultPath(key digest.ID) string {
 // but it is never taken for one.
 func FailedPath(key digest.ID) string { return failedFolder + ResultPath(key) }
 
+// RunsFolder has the datums of runs by their names, in the dataset of results: below
+// the name of each run, links to results. They go with the run; see [Sweep].
+const RunsFolder = "runs/"
+
 // RecipePath is where a recipe is kept in the dataset of results.
 func RecipePath(id digest.ID) string { return "recipes/" + id.String() + ".json" }
 

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -176,7 +177,9 @@ type runner struct {
 	blind bool
 	runs  int
 	// at is the time, if it matters.
-	at       time.Time
+	at time.Time
+	// states is the dataset of states. Default: states.
+	states   string
 	computed []string
 }
 
@@ -197,7 +200,7 @@ func listing(d *Datum, given map[string]string) map[string]string {
 }
 
 func (r *runner) books() Books {
-	return Books{Output: r.dataset(r.stage.Dataset), States: r.dataset("states"), Results: r.dataset("results"), ResultsBranch: "main", At: r.at}
+	return Books{Output: r.dataset(r.stage.Dataset), States: r.dataset(cmp.Or(r.states, "states")), Results: r.dataset("results"), ResultsBranch: "main", At: r.at}
 }
 
 func (r *runner) inputs(t testing.TB) []commit.Commit {
@@ -213,7 +216,7 @@ func (r *runner) inputs(t testing.TB) []commit.Commit {
 func (r *runner) plan(t testing.TB) *Plan {
 	t.Helper()
 	r.runs++
-	previous, err := Previous(t.Context(), r.dataset(r.stage.Dataset), r.stage.Branch, r.dataset("states"))
+	previous, err := Previous(t.Context(), r.dataset(r.stage.Dataset), r.stage.Branch, r.dataset(cmp.Or(r.states, "states")))
 	if err != nil {
 		t.Fatal(err)
 	}

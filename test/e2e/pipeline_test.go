@@ -116,7 +116,11 @@ func TestPipeline(t *testing.T) {
 		expect(t, muster("pipeline", "graph", "numbers"), 0, "numbers@main", "prepare", "1 GPU", "Succeeded")
 		expect(t, muster("pipeline", "graph", "numbers", "--svg", "-"), 0, "<svg", "train")
 
+		expect(t, muster("pipeline", "explain", "numbers", "--next"), 0, "would compute nothing")
 		write(t, data, "three", "3")
+		expect(t, muster("data", "put", data, "numbers@candidate"), 0)
+		expect(t, muster("pipeline", "explain", "numbers", "--next", "--with", "numbers@candidate"), 0,
+			"computes 1 datum of 3, takes 0 that have results, 2 as they were", "computes at most 1 datum", "computes at most 3 datums", "by 2 results of before")
 		expect(t, muster("data", "put", data, "numbers"), 0)
 		check("one file more", map[string]int64{"prepare": 1, "train": 1, "use": 3})
 		expect(t, muster("pipeline", "explain", "numbers"), 0, "1 datum new or different")
@@ -127,10 +131,12 @@ func TestPipeline(t *testing.T) {
 		t.Logf("a run that computes nothing took %.3f s", reverted.Seconds)
 
 		write(t, dir, "train.py", strings.Replace(threeStages["train.py"], "sum=%d", "total=%d", 1))
+		expect(t, muster("pipeline", "explain", "-f", file), 0, "computes 0 datums of 2", "computes 1 datum of 1", "code file train.py", "computes at most 2 datums")
 		expect(t, muster("pipeline", "apply", "-f", file), 0, "pipeline numbers configured")
 		check("a line of one stage", map[string]int64{"prepare": 0, "train": 1, "use": 2})
 		expect(t, muster("pipeline", "explain", "numbers", "train"), 0, "code file train.py")
 		expect(t, muster("data", "cat", "numbers-use:/two"), 0, "total=6 4")
+		expect(t, m.Run(ctx, "prune", "--dry-run", "--older-than", "0s"), 0, "would remove", "of pipelines; muster data gc frees")
 		expect(t, muster("pipeline", "delete", first.Name), 0, "run "+first.Name+" deleted")
 		expect(t, muster("pipeline", "delete", "numbers"), 0, "its datasets stay")
 	})
@@ -244,4 +250,65 @@ spec:
 	if run.Computed != n {
 		t.Errorf("%d of %d were computed: %s", run.Computed, n, run.Message)
 	}
+}
+
+// TestPipelinesTogether has two pipelines want the same at once: it is computed once.
+// Of runs that ended the last ones are kept.
+func TestPipelinesTogether(t *testing.T) {
+	eachTier(t, func(t *testing.T, m *harness.Muster) {
+		ns, ctx := m.Namespace(t), deadline(t, 3*time.Minute)
+		muster := func(args ...string) harness.Result {
+			t.Helper()
+			return m.Run(ctx, append([]string{"-n", ns}, args...)...)
+		}
+		trace := filepath.Join(t.TempDir(), "trace")
+		pipeline := func(name string) string {
+			return fmt.Sprintf(`
+metadata: {name: %s}
+spec:
+  historyLimit: 1
+  stages:
+  - name: slow
+    input: {dataset: things, glob: "/*"}
+    command: [sh, -c, 'sleep 0.5; cp $MUSTER_INPUT_THINGS/* $MUSTER_OUTPUT; echo $MUSTER_DATUM >> %s']
+`, name, trace)
+		}
+		dir := folder(t, map[string]string{"left.yaml": pipeline("left"), "right.yaml": pipeline("right")})
+		data := folder(t, map[string]string{"a": "1", "b": "2", "c": "3", "d": "4"})
+		for _, name := range []string{"left", "right"} {
+			expect(t, muster("pipeline", "apply", "-f", filepath.Join(dir, name+".yaml")), 0)
+		}
+		check := func(want map[string]int) {
+			t.Helper()
+			for _, name := range []string{"left", "right"} {
+				expect(t, muster("pipeline", "wait", name, "--timeout", "60s"), 0)
+				same(t, data, gotten(t, func(args ...string) harness.Result { return muster(append([]string{"data"}, args...)...) }, name+"-slow"))
+			}
+			text, err := os.ReadFile(trace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]int{}
+			for line := range strings.Lines(string(text)) {
+				got[strings.TrimSpace(line)]++
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("how often each was computed: %s", diff)
+			}
+		}
+		expect(t, muster("data", "create", "things"), 0)
+		expect(t, muster("data", "put", data, "things"), 0)
+		check(map[string]int{"a": 1, "b": 1, "c": 1, "d": 1})
+		write(t, data, "e", "5")
+		expect(t, muster("data", "put", data, "things"), 0)
+		check(map[string]int{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1})
+		harness.Eventually(t, 20*time.Second, "waiting for the first run to be forgotten", func() error {
+			var all []pipelineRun
+			r := muster("pipeline", "runs", "left", "-o", "json")
+			if err := json.Unmarshal([]byte(r.Stdout), &all); err != nil || len(all) != 1 || all[0].Computed+all[0].Reused != 5 {
+				return fmt.Errorf("%v: %s", err, r.Stdout)
+			}
+			return nil
+		})
+	})
 }

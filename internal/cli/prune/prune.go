@@ -1,5 +1,5 @@
-// Package prune is the command `muster prune`: removes code snapshots and
-// built environments that nobody uses any more, now.
+// Package prune is the command `muster prune`: removes code snapshots, built
+// environments and results of pipelines that nobody uses any more, now.
 //
 // What is in use is found out by package reference below; what may go is
 // decided by internal/environment/retention.
@@ -7,6 +7,7 @@ package prune
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -42,13 +43,17 @@ func newCommand(f *connection.Factory, now func() time.Time) *cobra.Command {
 	o := &options{factory: f, now: now}
 	cmd := &cobra.Command{
 		Use:   "prune",
-		Short: "Remove code snapshots and environments that nobody uses",
+		Short: "Remove code snapshots, environments and results that nobody uses",
 		Long: `Removes code snapshots and built environments from the data folder that no job
 and no pod refers to and that were last used longer ago than the retention in
 the configuration (14 days unless it says otherwise), and says how much space
 that freed. muster up does the same once a day. The configuration is the file
 that --config names, else the one that the last muster up named, else
 config.yaml in the data folder.
+
+Results of pipelines go, too, that no stage's output has any more and that were
+last used longer ago than 30 days (retention: results), but where a run is on its
+way; muster data gc frees their bytes.
 
 What a job or a running process uses is never removed, and neither is what was
 stored, built or asked for within the last hour, since a job that names it may
@@ -119,11 +124,12 @@ func (o *options) run(ctx context.Context) error {
 	if pruning != nil && report.Bytes() == 0 {
 		return own.Explain(pruning)
 	}
+	results, sweeping := o.results(ctx, own, home, time.Duration(config.Retention.Results))
 	// What went is told, whatever went wrong after it.
-	if err := o.print(report); err != nil {
+	if err := o.print(report, results); err != nil {
 		return err
 	}
-	return own.Explain(pruning)
+	return errors.Join(own.Explain(pruning), own.Explain(sweeping))
 }
 
 // settings reads the configuration: the file that was named here, or at the
@@ -159,11 +165,16 @@ func (o *options) ownServer(home string) *connection.Factory {
 	return own
 }
 
-func (o *options) print(report upkeep.Report) error {
+func (o *options) print(report upkeep.Report, results Results) error {
 	if *o.format != output.Human {
-		return output.Print(o.factory.Streams.Out, *o.format, o.document(report))
+		d := o.document(report)
+		d.Results = results
+		return output.Print(o.factory.Streams.Out, *o.format, d)
 	}
-	return o.sentences(report)
+	if err := o.sentences(report); err != nil {
+		return err
+	}
+	return o.sayResults(results)
 }
 
 // sentences writes a table of what went, and what that comes to.

@@ -17,6 +17,8 @@ type Document struct {
 	FreedBytes   int64 `json:"freedBytes"`
 	Code         Part  `json:"code"`
 	Environments Part  `json:"environments"`
+	// Results are those of pipelines.
+	Results Results `json:"results"`
 }
 
 // Part is what happened to things of one kind.

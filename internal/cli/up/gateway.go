@@ -2,7 +2,6 @@ package up
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,13 +19,13 @@ import (
 // s3 is the gateway of an embedded Muster; without one, it is turned off.
 type s3 struct {
 	gateway *gateway.Gateway
-	store   *data.Store
+	store   *data.Store // the machine's
 	// listens hears once where it serves, "" if it does not.
 	listens chan string
 }
 
 // openGateway makes the S3 gateway over the store in the home.
-func (m *machine) openGateway(ctx context.Context) (*s3, error) {
+func (m *machine) openGateway() (*s3, error) {
 	s := &s3{listens: make(chan string, 1)}
 	if m.config.S3.Disabled {
 		s.listens <- ""
@@ -42,17 +41,12 @@ func (m *machine) openGateway(ctx context.Context) (*s3, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	if s.store, err = opening.OpenFolder(ctx, string(m.home)); err != nil {
-		return nil, err
-	}
+	s.store = m.data
 	known := &registry.Registry{Client: server, Measure: s.measure}
 	s.gateway, err = gateway.New(gateway.Options{
 		Store: s.store, Catalog: known, Keyring: known, Staging: m.path(opening.Uploads), Port: m.config.S3.Port, Log: m.log,
 	})
-	if err != nil {
-		return nil, errors.Join(err, s.store.Close())
-	}
-	return s, nil
+	return s, err
 }
 
 // measure says how large a commit is, which the Dataset shows.
@@ -67,10 +61,4 @@ func (s *s3) serve(ctx context.Context) error {
 		return nil
 	}
 	return s.gateway.Serve(ctx, func(address string) { s.listens <- address })
-}
-
-func (s *s3) close() {
-	if s.store != nil {
-		_ = s.store.Close() // it holds nothing that is not durable
-	}
 }

@@ -192,11 +192,10 @@ func (m *machine) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s3, err := m.openGateway(ctx)
+	s3, err := m.openGateway()
 	if err != nil {
 		return err
 	}
-	defer s3.close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)

@@ -3,6 +3,7 @@ package up
 import (
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/controller/pipeline"
@@ -53,6 +54,7 @@ func (m *machine) makeManager() (*manager.Manager, error) {
 		Pipelines: &pipeline.Machine{
 			Store: m.data, Foreman: m.foreman, Sources: sources{m.fetcher, m.store}, Environments: m.builder,
 			Interpreter: m.interpreter.Describe, Program: program,
+			KeepResults: time.Duration(m.config.Retention.Results), Swept: m.swept,
 		},
 		NodeName:         nodeName(),
 		DefaultScheduler: true,

@@ -1,20 +1,16 @@
 package up
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"time"
 
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/internal/cli/connection"
-	"github.com/muster-dev/muster/internal/cli/data/opening"
 	"github.com/muster-dev/muster/internal/cli/prune/reference"
 	"github.com/muster-dev/muster/internal/cli/terminal"
+	"github.com/muster-dev/muster/internal/controller/pipeline"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/dataset"
 	"github.com/muster-dev/muster/internal/environment/upkeep"
@@ -50,7 +46,7 @@ func (m *machine) makeCollector() (*dataset.Keeper, error) {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	return &dataset.Keeper{
-		Collect: m.collect, Heads: dataset.Everything{Client: server}, Log: m.log,
+		Collect: m.data.Collect, Heads: dataset.Everything{Client: server}, Log: m.log,
 		Collected: func(r data.CollectReport) {
 			if r.Bytes > 0 {
 				m.say("freed %s of data that nothing reaches any more", terminal.Size64(r.Bytes))
@@ -59,16 +55,7 @@ func (m *machine) makeCollector() (*dataset.Keeper, error) {
 	}, nil
 }
 
-// collect makes one pass over the store of data, which is open as long as that
-// takes. Where nobody has put anything yet there is none.
-func (m *machine) collect(ctx context.Context, o data.CollectOptions) (report data.CollectReport, err error) {
-	if _, err := os.Stat(m.path(opening.Folder)); errors.Is(err, fs.ErrNotExist) {
-		return report, nil
-	}
-	store, err := opening.OpenFolder(ctx, string(m.home))
-	if err != nil {
-		return report, err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	return store.Collect(ctx, o)
+// swept says which results of pipelines were removed.
+func (m *machine) swept(r pipeline.SweepReport) {
+	m.say("removed %s of pipelines that no output has and nobody has used for long", terminal.Count(int64(r.Results+r.Failed), "result"))
 }

@@ -80,6 +80,7 @@ func (c *Runs) follow(ctx context.Context, s *step, given *foreman.Work, job *v1
 func (c *Runs) stop(ctx context.Context, s *step) error {
 	job := &v1alpha1.TrainingJob{}
 	job.Namespace, job.Name = s.run.Namespace, jobName(s.run, s.stage.Name)
+	c.desk.leave(workName(s.run, s.stage.Name))
 	if err := client.IgnoreNotFound(c.client.Delete(ctx, job)); err != nil {
 		return fmt.Errorf("deleting job %s: %w", job.Name, err)
 	}

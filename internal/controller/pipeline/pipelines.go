@@ -55,6 +55,11 @@ type Machine struct {
 	Interpreter func(context.Context) (string, error)
 	// Program is the muster that members run as workers.
 	Program string
+	// KeepResults is how long after its last use a result stays that no stage's
+	// output has. Default: for ever.
+	KeepResults time.Duration
+	// Swept, when set, hears what was removed.
+	Swept func(SweepReport)
 }
 
 // Deps is what the controllers work with.
@@ -64,6 +69,8 @@ type Deps struct {
 	Machine *Machine
 	// Now is the clock. Default: [time.Now].
 	Now func() time.Time
+	// After is an alarm. Default: [time.After].
+	After func(time.Duration) <-chan time.Time
 }
 
 // noMachine is why a pipeline cannot run on a cluster.
@@ -82,7 +89,10 @@ func New(deps Deps) (*Pipelines, *Runs) {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	return &Pipelines{deps: deps}, &Runs{deps: deps, active: map[types.UID]*active{}}
+	if deps.After == nil {
+		deps.After = time.After
+	}
+	return &Pipelines{deps: deps}, &Runs{deps: deps, active: map[types.UID]*active{}, desk: newDesk(), exports: exports{going: map[string]*export{}}}
 }
 
 // SetupWithManager adds the controller to the manager.
@@ -156,6 +166,12 @@ func (c *Pipelines) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 			return ctrl.Result{}, fmt.Errorf("creating run %s: %w", d.start.Name, err)
 		}
 	}
+	for _, run := range d.forget {
+		err := c.client.Delete(ctx, run, client.Preconditions{UID: &run.UID, ResourceVersion: &run.ResourceVersion})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return ctrl.Result{}, fmt.Errorf("removing run %s, which is over the pipeline's historyLimit: %w", run.Name, err)
+		}
+	}
 	if !apiequality.Semantic.DeepEqual(p.Status, d.status) {
 		after := p.DeepCopy()
 		after.Status = d.status
@@ -191,11 +207,9 @@ func (c *Pipelines) observe(ctx context.Context, p *v1alpha1.Pipeline) (*seen, e
 			s.heads[head{d.Name, string(b.Name)}] = string(b.Commit)
 		}
 	}
-	running, err := c.running(ctx, p)
-	if err != nil {
+	if err := c.running(ctx, s); err != nil {
 		return nil, err
 	}
-	s.running = running
 	now, _ := s.inputs()
 	for _, in := range changes(p.Status.Seen, now, nil) {
 		if in.Commit != "" {
@@ -217,36 +231,41 @@ func parse(name string, spec *v1alpha1.PipelineSpec) (*pipeline.Graph, string) {
 	return graph, ""
 }
 
-// running names a run of the pipeline that has not ended.
-func (c *Pipelines) running(ctx context.Context, p *v1alpha1.Pipeline) (string, error) {
+// running finds out which run of the pipeline has not ended, and which have.
+func (c *Pipelines) running(ctx context.Context, s *seen) error {
+	p := s.pipeline
 	runs := &v1alpha1.PipelineRunList{}
 	if err := c.client.List(ctx, runs, client.InNamespace(p.Namespace)); err != nil {
-		return "", fmt.Errorf("listing runs: %w", err)
+		return fmt.Errorf("listing runs: %w", err)
 	}
 	shown := p.Status.LastRun == ""
 	for i := range runs.Items {
 		run := &runs.Items[i]
-		if run.Spec.Pipeline != p.Name {
+		if run.Spec.Pipeline != p.Name || run.Spec.DryRun {
 			continue
 		}
 		shown = shown || run.Name == p.Status.LastRun
-		if !Ended(run.Status.Phase) && run.DeletionTimestamp.IsZero() {
-			return run.Name, nil
+		switch {
+		case !run.DeletionTimestamp.IsZero():
+		case Ended(run.Status.Phase):
+			s.ended = append(s.ended, run)
+		case s.running == "":
+			s.running = run.Name
 		}
 	}
-	if shown {
-		return "", nil
+	if shown || s.running != "" {
+		return nil
 	}
 	// It may have been made a moment ago.
 	last := &v1alpha1.PipelineRun{}
 	err := c.live.Get(ctx, types.NamespacedName{Namespace: p.Namespace, Name: p.Status.LastRun}, last)
 	if err == nil && !Ended(last.Status.Phase) && last.DeletionTimestamp.IsZero() {
-		return last.Name, nil
+		s.running = last.Name
 	}
 	if err := client.IgnoreNotFound(err); err != nil {
-		return "", fmt.Errorf("reading run %s: %w", p.Status.LastRun, err)
+		return fmt.Errorf("reading run %s: %w", p.Status.LastRun, err)
 	}
-	return "", nil
+	return nil
 }
 
 // Ended says that a run, or a stage of it, goes on no more.

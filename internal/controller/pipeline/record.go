@@ -74,6 +74,10 @@ func (w *work) write(to io.Writer, results []foreman.Result) error {
 		if err := w.link(out, &task, &results[i]); err != nil {
 			return fmt.Errorf("datum %s: %w", results[i].Name, err)
 		}
+		// So that it goes one day, also if the run never ends.
+		if err := writeText(out, pipeline.UsedPath(w.now(), task.Key), nil); err != nil {
+			return fmt.Errorf("datum %s: %w", results[i].Name, err)
+		}
 		if err := w.writeOne(out, &task, task.Key, &results[i]); err != nil {
 			return fmt.Errorf("datum %s: %w", results[i].Name, err)
 		}
@@ -100,7 +104,7 @@ func askable(name string) bool { return tree.CheckPath(name) == nil }
 
 // DatumsPath is the folder, in the dataset of results, of the datums that a stage
 // of a run computed.
-func DatumsPath(run, stage string) string { return "runs/" + run + "/" + stage }
+func DatumsPath(run, stage string) string { return pipeline.RunsFolder + run + "/" + stage }
 
 // DatumPath is where it is noted, by a link to the result's folder, which result a
 // datum has that a run computed.

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/dataset/egress"
 	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/environment/source"
 	"github.com/muster-dev/muster/internal/pipeline"
@@ -244,7 +245,9 @@ func supported(g *pipeline.Graph) error {
 			say(stage, "mountPath: members of a stage of training or Spark find inputs by the variables MUSTER_INPUT_<NAME> and the output by MUSTER_OUTPUT: leave it out, and use these")
 		}
 		if out := spec.Output; out != nil && out.Egress != "" {
-			say(stage, "output.egress: outputs are not copied elsewhere yet: leave it out, and use muster data get")
+			if _, _, err := egress.Parse(out.Egress); err != nil {
+				say(stage, "output.egress: outputs are copied to buckets alone: "+err.Error())
+			}
 		}
 	}
 	return errors.Join(errs...)

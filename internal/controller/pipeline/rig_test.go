@@ -150,6 +150,12 @@ func (r *rig) files(name string) map[string]string {
 	r.Helper()
 	view, err := r.dataset(name).At(r.ctx, "main")
 	r.must(err)
+	return r.texts(view)
+}
+
+// texts are the files of a commit.
+func (r *rig) texts(view *data.View) map[string]string {
+	r.Helper()
 	out := map[string]string{}
 	r.must(view.Walk(r.ctx, "", func(e data.Entry) error {
 		if e.Kind == tree.Link {
@@ -222,15 +228,22 @@ func (r *rig) step(name string) *v1alpha1.PipelineRun {
 // finish takes the pipeline's run to its end.
 func (r *rig) finish(pipeline string) *v1alpha1.PipelineRun {
 	r.Helper()
+	run := r.finishUnless(pipeline, nil)
+	r.look(pipeline)
+	return r.step(run.Name) // which tidies
+}
+
+// finishUnless takes the pipeline's run to its end, or to where it is enough.
+func (r *rig) finishUnless(pipeline string, enough func(*v1alpha1.PipelineRun) bool) *v1alpha1.PipelineRun {
+	r.Helper()
 	p := r.look(pipeline)
 	if p.Status.Phase == v1alpha1.PipelineInvalid || p.Status.LastRun == "" {
 		r.Fatalf("pipeline %s: %s: %s", pipeline, p.Status.Phase, p.Status.Message)
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; {
 		run := r.step(p.Status.LastRun)
-		if Ended(run.Status.Phase) {
-			r.look(pipeline)
-			return r.step(run.Name) // which tidies
+		if Ended(run.Status.Phase) || enough != nil && enough(run) {
+			return run
 		}
 		if time.Now().After(deadline) {
 			r.Fatalf("run %s: %s: %s", run.Name, run.Status.Phase, run.Status.Message)
@@ -240,6 +253,10 @@ func (r *rig) finish(pipeline string) *v1alpha1.PipelineRun {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+func request(name string) ctrl.Request {
+	return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: space, Name: name}}
 }
 
 // employ runs the jobs that there are and not those that are gone.

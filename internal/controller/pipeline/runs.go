@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +35,13 @@ type Runs struct {
 	client client.Client
 	// live reads from the API server itself, as heads have to be.
 	live client.Client
+
+	// planning is held for reading while a stage takes results, and for writing
+	// while results are removed.
+	planning sync.RWMutex
+	// desk knows who computes what.
+	desk    *desk
+	exports exports
 
 	mu     sync.Mutex
 	active map[types.UID]*active
@@ -71,6 +80,18 @@ func (c *Runs) SetupWithManager(mgr ctrl.Manager) error {
 		return nil
 	}))
 	if err == nil {
+		err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+			c.upkeep(ctx)
+			return nil
+		}))
+	}
+	if err == nil {
+		err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+			c.desk.board.Run(ctx)
+			return nil
+		}))
+	}
+	if err == nil {
 		err = ctrl.NewControllerManagedBy(mgr).
 			Named("pipelinerun").
 			For(&v1alpha1.PipelineRun{}).
@@ -108,6 +129,7 @@ func (c *Runs) siblings(ctx context.Context, o client.Object) []reconcile.Reques
 // forward wakes the run of which the foreman has news, after what is left of runs
 // that are gone was removed.
 func (c *Runs) forward(ctx context.Context, out chan<- event.GenericEvent) {
+	defer c.stopExports("")
 	c.sweep(ctx)
 	for {
 		var name string
@@ -115,6 +137,7 @@ func (c *Runs) forward(ctx context.Context, out chan<- event.GenericEvent) {
 		case <-ctx.Done():
 			return
 		case name = <-c.deps.Machine.Foreman.Changes():
+		case name = <-c.desk.board.Changes():
 		}
 		key, ok := c.whose(name)
 		if !ok {
@@ -172,6 +195,9 @@ func (c *Runs) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 	if !run.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, c.drop(ctx, req.NamespacedName)
 	}
+	if Ended(run.Status.Phase) && run.Spec.DryRun {
+		return c.forget(ctx, run)
+	}
 	if Ended(run.Status.Phase) {
 		return c.tidy(ctx, run)
 	}
@@ -207,6 +233,9 @@ func (c *Runs) advance(ctx context.Context, run *v1alpha1.PipelineRun, status *v
 		c.cancel(graph, status, now)
 		return 0, nil
 	}
+	if run.Spec.DryRun {
+		return c.foresee(ctx, run, graph, status)
+	}
 	before, err := c.before(ctx, run)
 	if err != nil {
 		return 0, err
@@ -220,7 +249,11 @@ func (c *Runs) advance(ctx context.Context, run *v1alpha1.PipelineRun, status *v
 	var errs []error
 	for _, stage := range graph.Stages {
 		s := stageStatus(status, stage.Name)
-		wait, err := c.step(ctx, &step{run: run, active: a, graph: graph, stage: stage, all: status, status: s, now: now})
+		one := &step{run: run, active: a, graph: graph, stage: stage, all: status, status: s, now: now}
+		wait, err := c.step(ctx, one)
+		if err == nil && Ended(s.Phase) {
+			wait, err = c.export(ctx, one)
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("stage %s: %w", stage.Name, err))
 			s.Message = err.Error()
@@ -255,7 +288,7 @@ func (c *Runs) before(ctx context.Context, run *v1alpha1.PipelineRun) (string, e
 	}
 	for i := range list.Items {
 		other := &list.Items[i]
-		if other.Spec.Pipeline != run.Spec.Pipeline || other.UID == run.UID || Ended(other.Status.Phase) || !other.DeletionTimestamp.IsZero() {
+		if other.Spec.Pipeline != run.Spec.Pipeline || other.UID == run.UID || other.Spec.DryRun || Ended(other.Status.Phase) || !other.DeletionTimestamp.IsZero() {
 			continue
 		}
 		if pipeline.Order(other, run) < 0 {
@@ -334,7 +367,15 @@ func (c *Runs) release(ctx context.Context, uid types.UID) error {
 	c.mu.Lock()
 	a := c.active[uid]
 	delete(c.active, uid)
+	var works []string
+	if a != nil {
+		works = slices.Collect(maps.Keys(a.works))
+	}
 	c.mu.Unlock()
+	c.stopExports(uid)
+	for _, stage := range works {
+		c.desk.leave(string(uid) + "." + stage)
+	}
 	if a == nil || a.lease == nil {
 		return nil
 	}

@@ -51,8 +51,10 @@ type work struct {
 	// are those of the same files.
 	tasks map[string]pipeline.Task
 	same  map[string][]string
+	share share
 	spec  foreman.Spec
 	where string
+	now   func() time.Time
 
 	mu     sync.Mutex
 	failed map[string]bool
@@ -86,9 +88,17 @@ func (c *Runs) step(ctx context.Context, s *step) (time.Duration, error) {
 		return 0, s.fail(err)
 	}
 	if len(w.tasks) == 0 {
-		return 0, c.finish(ctx, s, w)
+		err := c.finish(ctx, s, w)
+		if gone(err) {
+			return c.again(ctx, s)
+		}
+		return 0, err
 	}
-	return c.compute(ctx, s, w)
+	wait, err := c.compute(ctx, s, w)
+	if Ended(s.status.Phase) {
+		c.desk.leave(workName(s.run, s.stage.Name))
+	}
+	return wait, err
 }
 
 // fail ends a stage because of what nothing but a change can help; it returns any
@@ -114,10 +124,12 @@ func (c *Runs) planned(ctx context.Context, s *step) (*work, error) {
 		return nil, err
 	}
 	s.status.Recipe = means.recipe.ID.String()
-	w := &work{machine: c.deps.Machine, server: c.live, namespace: s.run.Namespace, run: s.run.DeepCopy(), stage: s.stage, resolved: means, tasks: map[string]pipeline.Task{}, same: map[string][]string{}, failed: map[string]bool{}}
+	w := &work{machine: c.deps.Machine, now: c.deps.Now, server: c.live, namespace: s.run.Namespace, run: s.run.DeepCopy(), stage: s.stage, resolved: means, tasks: map[string]pipeline.Task{}, same: map[string][]string{}, failed: map[string]bool{}}
 	if w.where, err = os.Hostname(); err != nil {
 		w.where = ""
 	}
+	c.planning.RLock()
+	defer c.planning.RUnlock()
 	if err := c.plan(ctx, s, w); err != nil {
 		return nil, err
 	}
@@ -137,7 +149,7 @@ func (c *Runs) planned(ctx context.Context, s *step) (*work, error) {
 
 // StatesDataset is the dataset, in each namespace, that a pipeline's next runs are
 // planned from.
-func StatesDataset(name string) string { return "muster-state-" + name }
+func StatesDataset(name string) string { return statesPrefix + name }
 
 // plan finds out what is to be computed.
 func (c *Runs) plan(ctx context.Context, s *step, w *work) error {
@@ -164,7 +176,7 @@ func (c *Runs) plan(ctx context.Context, s *step, w *work) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("reading the results: %w", err)
 	}
-	request.Results = results.Tree
+	request.Results, w.share.results = results.Tree, results.ID
 	if w.plan, err = pipeline.Make(ctx, request); err != nil {
 		return err
 	}
@@ -172,7 +184,7 @@ func (c *Runs) plan(ctx context.Context, s *step, w *work) error {
 		id := t.Key.String()
 		if _, known := w.tasks[id]; !known {
 			w.tasks[id] = t
-			w.spec.Datums = append(w.spec.Datums, foreman.Datum{ID: id, Name: t.Name, Bytes: size(&t)})
+			w.share.open = append(w.share.open, t.Key)
 		}
 		w.same[id] = append(w.same[id], t.Name)
 	}
@@ -230,6 +242,7 @@ func (c *Runs) finish(ctx context.Context, s *step, w *work) error {
 		w.mu.Lock()
 		failed := w.failed
 		w.mu.Unlock()
+		w.books.At, w.books.Noted = c.deps.Now(), true
 		var err error
 		made, err = w.plan.Finish(ctx, s.graph.Name, w.books, failed, data.CommitOptions{
 			Author:  "muster",
@@ -261,28 +274,24 @@ func (w *work) says(status *v1alpha1.StageStatus) string {
 // counts are the stage's datums by what became of them.
 func (w *work) counts(n foreman.Counts) v1alpha1.DatumCounts {
 	d := v1alpha1.DatumCounts{Total: w.plan.Total, Computed: int64(n.Computed), Failed: int64(n.Failed)}
-	d.Reused = max(0, d.Total-int64(len(w.tasks)))
-	d.Waiting = int64(len(w.tasks) - n.Computed - n.Failed)
+	d.Reused = max(0, d.Total-int64(len(w.tasks)-w.share.taken))
+	d.Waiting = int64(len(w.tasks) - w.share.taken - n.Computed - n.Failed)
 	return d
 }
 
 // compute has the foreman give out what is to be computed, and a job compute it.
 func (c *Runs) compute(ctx context.Context, s *step, w *work) (time.Duration, error) {
-	f := c.deps.Machine.Foreman
 	name := workName(s.run, s.stage.Name)
-	given := f.Find(name)
-	if given == nil {
-		spec := w.spec
-		spec.Name, spec.Program, spec.Fetch, spec.Record = name, program(s.stage), w.fetch, w.note
-		spec.Tries, spec.FailFast = int(*s.stage.Spec.Tries), s.stage.Spec.OnFailure == v1alpha1.FailRun
-		if s.stage.Whole() {
-			spec.Tries, spec.Keep = 1, true // the job has a count of its own, and asks nobody
-		}
-		w.spec.Name = name
-		var err error
-		if given, err = f.Open(ctx, spec); err != nil {
-			return 0, err
-		}
+	given, err := c.handOver(ctx, s, w, name)
+	if err != nil {
+		return 0, err
+	}
+	if given == nil && len(w.share.open) > 0 {
+		s.status.Phase, s.status.Datums = v1alpha1.RunRunning, w.counts(foreman.Counts{})
+		return w.bide(s), nil
+	}
+	if given == nil { // all of it came from elsewhere
+		return c.complete(ctx, s, w, foreman.Counts{})
 	}
 	stands := given.Status()
 	s.status.Phase = v1alpha1.RunRunning
@@ -295,15 +304,10 @@ func (c *Runs) compute(ctx context.Context, s *step, w *work) (time.Duration, er
 		s.end(v1alpha1.RunFailed, "datum %s failed after %s: %s; its log: muster pipeline logs %s %s --datum '%s'",
 			stands.First.Name, tries(stands.First.Tries), stands.First.Error, s.run.Name, s.stage.Name, stands.First.Name)
 		return 0, c.stop(ctx, s)
+	case stands.Over && len(w.share.open) > 0:
+		return w.bide(s), nil
 	case stands.Over:
-		if err := c.finish(ctx, s, w); err != nil || !Ended(s.status.Phase) {
-			return 0, err
-		}
-		s.status.Datums = w.counts(stands.Counts)
-		if s.status.Phase == v1alpha1.RunSucceeded {
-			s.status.Message = w.says(s.status)
-		}
-		return 0, f.Close(name)
+		return c.complete(ctx, s, w, stands.Counts)
 	}
 	s.status.Message = fmt.Sprintf("%d of %s to compute are done", stands.Computed+stands.Failed, datums(int64(len(w.tasks))))
 	if stands.Problem != "" {
@@ -314,6 +318,22 @@ func (c *Runs) compute(ctx context.Context, s *step, w *work) (time.Duration, er
 		return 0, nil
 	}
 	return c.employ(ctx, s, w, given)
+}
+
+// complete commits the stage's output, once every datum has a result or has failed.
+func (c *Runs) complete(ctx context.Context, s *step, w *work, counts foreman.Counts) (time.Duration, error) {
+	err := c.finish(ctx, s, w)
+	if gone(err) {
+		return c.again(ctx, s)
+	}
+	if err != nil || !Ended(s.status.Phase) {
+		return 0, err
+	}
+	s.status.Datums = w.counts(counts)
+	if s.status.Phase == v1alpha1.RunSucceeded {
+		s.status.Message = w.says(s.status)
+	}
+	return 0, c.deps.Machine.Foreman.Close(workName(s.run, s.stage.Name))
 }
 
 // note records results, and keeps in mind which datums failed.

@@ -34,6 +34,13 @@ func summarise(graph *pipeline.Graph, status *v1alpha1.PipelineRunStatus, now me
 		switch {
 		case s.Phase == v1alpha1.RunFailed && failed == nil:
 			failed = s
+		case exporting(s):
+			ended = false
+			if open == nil {
+				open = &v1alpha1.StageStatus{Name: s.Name, Phase: v1alpha1.RunRunning, Message: s.Egress.Message}
+			}
+		case s.Egress != nil && s.Egress.Phase == v1alpha1.RunFailed && failed == nil:
+			failed = &v1alpha1.StageStatus{Name: s.Name, Message: "its output is committed; " + s.Egress.Message}
 		case !Ended(s.Phase):
 			ended = false
 			if open == nil || open.Phase == v1alpha1.RunWaiting && s.Phase != v1alpha1.RunWaiting {

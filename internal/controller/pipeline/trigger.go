@@ -31,6 +31,8 @@ type seen struct {
 	heads    map[head]string
 	// running names a run that has not ended, if any.
 	running string
+	// ended are the runs that have.
+	ended []*v1alpha1.PipelineRun
 	// identity is that of the run that made a commit, if a run did.
 	identity map[string]string
 }
@@ -40,12 +42,14 @@ type decided struct {
 	status v1alpha1.PipelineStatus
 	// start is a run to create.
 	start *v1alpha1.PipelineRun
+	// forget are runs that ended, more than the pipeline keeps.
+	forget []*v1alpha1.PipelineRun
 }
 
 // decide says whether a run is to be started.
 func decide(s *seen) decided {
 	p := s.pipeline
-	d := decided{status: *p.Status.DeepCopy()}
+	d := decided{status: *p.Status.DeepCopy(), forget: s.forgotten()}
 	d.status.ObservedGeneration, d.status.Stages = p.Generation, int32(len(p.Spec.Stages))
 	say := func(phase v1alpha1.PipelinePhase, format string, args ...any) decided {
 		d.status.Phase, d.status.Message = phase, fmt.Sprintf(format, args...)
@@ -76,6 +80,22 @@ func decide(s *seen) decided {
 	d.status.Runs++
 	d.status.LastRun, d.status.Seen, d.status.SeenStages = d.start.Name, now, digest
 	return say(v1alpha1.PipelineRunning, "run %s is on its way", d.start.Name)
+}
+
+// defaultHistory is how many runs that ended a pipeline keeps that says nothing.
+const defaultHistory = 100
+
+// forgotten are the runs that ended before the last ones that the pipeline keeps.
+func (s *seen) forgotten() []*v1alpha1.PipelineRun {
+	keep := defaultHistory
+	if limit := s.pipeline.Spec.HistoryLimit; limit != nil {
+		keep = int(*limit)
+	}
+	if len(s.ended) <= keep {
+		return nil
+	}
+	ended := slices.SortedFunc(slices.Values(s.ended), pipeline.Order)
+	return ended[:len(ended)-keep]
 }
 
 // inputs are the branches that are read from outside, as they are now, and in

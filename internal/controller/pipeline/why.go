@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+
+	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/dataset"
+	"github.com/muster-dev/muster/internal/pipeline"
 )
 
 const (
@@ -17,25 +21,11 @@ const (
 
 // why says in words why a stage computes what it computes.
 func (w *work) why(ctx context.Context) (string, error) {
-	view, err := w.books.Results.At(ctx, resultsBranch)
-	if errors.Is(err, fs.ErrNotExist) {
-		view, err = nil, nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("reading the results: %w", err)
-	}
-	e, err := w.plan.Explain(ctx, view)
+	e, err := w.explained(ctx)
 	if err != nil {
 		return "", err
 	}
-	var words []string
-	for i, d := range e.Recipe {
-		if i == mostDifferences {
-			words = append(words, fmt.Sprintf("and %d more", len(e.Recipe)-i))
-			break
-		}
-		words = append(words, d.String())
-	}
+	words := different(e)
 	switch {
 	case len(words) > 0:
 	case e.Why != "":
@@ -49,6 +39,51 @@ func (w *work) why(ctx context.Context) (string, error) {
 	if e.Seconds >= 1 {
 		words = append(words, fmt.Sprintf("about %.0f s of work for one worker, by %d results of before", e.Seconds, e.Samples))
 	}
+	return sentence(words), nil
+}
+
+// explained is the plan's explanation by the results that there are.
+func (w *work) explained(ctx context.Context) (*pipeline.Explanation, error) {
+	view, err := w.results(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return w.plan.Explain(ctx, view)
+}
+
+// results are those that there are; nil where there has never been any.
+func (w *work) results(ctx context.Context) (*data.View, error) {
+	view, err := w.books.Results.At(ctx, resultsBranch)
+	if absent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the results: %w", err)
+	}
+	return view, nil
+}
+
+// absent says that there is no such thing, or no dataset in which it could be.
+func absent(err error) bool {
+	_, missing := errors.AsType[*dataset.MissingError](err)
+	return missing || errors.Is(err, fs.ErrNotExist)
+}
+
+// different are the differences beside files, in words.
+func different(e *pipeline.Explanation) []string {
+	var words []string
+	for i, d := range e.Recipe {
+		if i == mostDifferences {
+			words = append(words, fmt.Sprintf("and %d more", len(e.Recipe)-i))
+			break
+		}
+		words = append(words, d.String())
+	}
+	return words
+}
+
+// sentence is words as a status has room for them.
+func sentence(words []string) string {
 	text := strings.Join(words, "; ")
-	return text[:min(len(text), longestWhy)], nil
+	return text[:min(len(text), longestWhy)]
 }

@@ -42,6 +42,17 @@ type Backend interface {
 	Delete(ctx context.Context, key string) error
 }
 
+// Fleeting is a backend that is faster where an object need not outlive the power of
+// the machine: leases, whose holders do not either.
+type Fleeting interface {
+	Backend
+	// PutFleeting is Put for an object that may be gone, or have any content, once
+	// the machine has lost its power. Until then everybody finds it whole.
+	PutFleeting(ctx context.Context, key string, content []byte) error
+	// DeleteFleeting is Delete for an object that may be there again then.
+	DeleteFleeting(ctx context.Context, key string) error
+}
+
 // Read is a whole object.
 func Read(ctx context.Context, b Backend, key string) ([]byte, error) {
 	info, err := b.Stat(ctx, key)

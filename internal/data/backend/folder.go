@@ -84,6 +84,37 @@ func (f *Folder) put(ctx context.Context, key string, write func(temp string) er
 	return nil
 }
 
+// PutFleeting implements [Fleeting]: nothing is waited for until it is on disk.
+func (f *Folder) PutFleeting(ctx context.Context, key string, content []byte) error {
+	if err := errors.Join(check(key), ctx.Err()); err != nil {
+		return err
+	}
+	path := filepath.Join(f.root, filepath.FromSlash(key))
+	if err := f.make(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("storing %s: %w", key, err)
+	}
+	temp := filepath.Join(f.root, incoming, rand.Text())
+	err := writeTo(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, content, false)
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		return fmt.Errorf("storing %s: %w", key, errors.Join(hint(err), os.Remove(temp)))
+	}
+	return nil
+}
+
+// DeleteFleeting implements [Fleeting].
+func (f *Folder) DeleteFleeting(ctx context.Context, key string) error {
+	if err := errors.Join(check(key), ctx.Err()); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(f.root, filepath.FromSlash(key))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing %s: %w", key, err)
+	}
+	return nil
+}
+
 // ReadAt implements [Backend].
 func (f *Folder) ReadAt(ctx context.Context, key string, offset int64, into []byte) error {
 	if err := errors.Join(check(key), ctx.Err()); err != nil {

@@ -21,7 +21,8 @@ import (
 type Options struct {
 	// Client reads from the API server itself.
 	Client client.Client
-	// Store opens the store of data. It is called when the first job reads any.
+	// Store opens the store of data. It is called when the first job reads any; who
+	// opens it closes it, once the reader has ended.
 	Store func(context.Context) (*data.Store, error)
 	// Cache is where data is brought to.
 	Cache *cache.Cache
@@ -150,15 +151,11 @@ func (r *Reader) Run(ctx context.Context) error {
 	for _, q := range r.requests {
 		drops = append(drops, q.drop())
 	}
-	store := r.store
 	r.mu.Unlock()
 	for _, drop := range drops {
 		drop(context.WithoutCancel(ctx))
 	}
-	if store == nil {
-		return nil
-	}
-	return store.Close()
+	return nil
 }
 
 // opened is the store, which is opened when it is needed first.

@@ -96,13 +96,18 @@ func (w *world) run(limit int64) {
 		defer w.mu.Unlock()
 		return w.fixed
 	}
+	var opened []*data.Store
 	w.reader = New(Options{Client: w.Client, Cache: c, Backoff: time.Millisecond, Mountable: mountable, Store: func(context.Context) (*data.Store, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.away != nil {
 			return nil, w.away
 		}
-		return w.open()
+		store, err := w.open()
+		if err == nil {
+			opened = append(opened, store)
+		}
+		return store, err
 	}})
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan error, 1)
@@ -111,6 +116,9 @@ func (w *world) run(limit int64) {
 		cancel()
 		if err := <-ended; err != nil {
 			w.Error(err)
+		}
+		for _, store := range opened {
+			must(w.T, store.Close())
 		}
 	})
 }

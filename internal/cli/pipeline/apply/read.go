@@ -17,12 +17,19 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/environment/source"
 	"github.com/muster-dev/muster/internal/pachyderm"
 	"github.com/muster-dev/muster/internal/pipeline"
 )
+
+// Read reads the pipelines of a file as they would be applied, checked, with their
+// code stored.
+func Read(ctx context.Context, f *connection.Factory, file string) ([]*unstructured.Unstructured, error) {
+	return (&options{factory: f}).read(ctx, file)
+}
 
 // read reads the pipelines of a file, checked, with their code stored.
 func (o *options) read(ctx context.Context, file string) ([]*unstructured.Unstructured, error) {

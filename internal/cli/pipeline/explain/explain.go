@@ -29,6 +29,10 @@ type options struct {
 	factory *connection.Factory
 	format  *output.Format
 	recipe  bool
+	// ahead, with, files: of a run that is not there yet.
+	ahead bool
+	with  []string
+	files []string
 }
 
 // Explained is one stage of a run, as -o json prints it.
@@ -53,32 +57,56 @@ type Explained struct {
 func New(f *connection.Factory) *cobra.Command {
 	o := &options{factory: f}
 	cmd := &cobra.Command{
-		Use:   "explain RUN|PIPELINE [STAGE]",
-		Short: "Say why a run computed what it computed, and took the rest from before",
+		Use:   "explain RUN|PIPELINE|-f FILE [STAGE]",
+		Short: "Say why a run computed what it computed, or what one would compute",
 		Long: `Says for each stage of a run what differed from the run before: which files of code,
 packages, arguments, variables or data. With a stage it lists the datums that were
 computed.
 
 The recipe is the digest of all that counts beside data. Under acceptKeys a stage
 may name the recipe that it had before: then the results of before count, and a
-change that cannot matter computes nothing again.`,
+change that cannot matter computes nothing again.
+
+With --next it says what a run of the pipeline would compute now, and about what that
+costs, by results of before; so it does for a pipeline that has never run. --with has
+it read another version of a dataset: of a branch that is to be merged, say. With -f it
+says so for a pipeline as a file has it, before it is applied. Of stages whose inputs
+are known only once others have run it says how much they would compute at most.`,
 		Example: `  muster pipeline explain digits
-  muster pipeline explain digits train --recipe`,
+  muster pipeline explain digits train --recipe
+  muster pipeline explain digits --next --with digits@candidate
+  muster pipeline explain -f pipeline.yaml`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: lookup.Complete(f, true),
 	}
 	o.format = output.Flag(cmd, formats...)
+	cmd.Flags().BoolVar(&o.ahead, "next", false, "what a run would compute now")
+	cmd.Flags().StringArrayVar(&o.with, "with", nil, "with --next or -f, read this version of a dataset: DATASET@VERSION; repeatable")
+	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file of pipelines that are not applied yet, - for standard input; repeatable")
+	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
 	cmd.Flags().BoolVar(&o.recipe, "recipe", false, "list what the recipe is made of")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := o.format.Validate(formats...); err != nil {
 			return err
 		}
+		if len(o.files) > 0 {
+			if len(args) > 1 {
+				return exit.Usage("with -f a stage at most: what is %q?", args[1])
+			}
+			return o.file(cmd.Context(), args)
+		}
 		switch len(args) {
 		case 0:
-			return exit.Usage("name a run, or a pipeline for its last one")
+			return exit.Usage("name a run, or a pipeline for its last one, or give -f FILE")
 		case 1, 2:
 		default:
 			return exit.Usage("a run and a stage at most: what is %q?", args[2])
+		}
+		if o.ahead {
+			return o.next(cmd.Context(), args)
+		}
+		if len(o.with) > 0 {
+			return exit.Usage("--with is about a run that is not there yet: give --next or -f FILE, too")
 		}
 		return o.run(cmd.Context(), args)
 	}
@@ -92,6 +120,9 @@ func (o *options) run(ctx context.Context, args []string) error {
 	}
 	defer func() { _ = store.Close() }()
 	run, err := lookup.Run(ctx, store.Server, store.Namespace, args[0])
+	if code, _ := exit.Of(err); code == exit.Missing && o.neverRan(ctx, store, args[0]) {
+		return o.next(ctx, args)
+	}
 	if err != nil {
 		return err
 	}
@@ -148,6 +179,9 @@ func (o *options) stage(ctx context.Context, view *data.View, run *v1alpha1.Pipe
 	}
 	err := view.Walk(ctx, pipeline.DatumsPath(run.Name, s.Name), func(entry data.Entry) error {
 		file, err := view.Open(ctx, path.Join(path.Dir(entry.Path), entry.Target, plans.RecordFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // nobody used it for longer than results are kept
+		}
 		if err != nil {
 			return err
 		}

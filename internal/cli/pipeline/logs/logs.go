@@ -130,6 +130,9 @@ func (o *options) stage(ctx context.Context, store *opening.Store, view *data.Vi
 	var out []Logged
 	for _, folder := range folders {
 		logged, err := read(ctx, view, stage, folder)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // nobody used it for longer than results are kept
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -161,6 +164,9 @@ func (o *options) one(ctx context.Context, store *opening.Store, view *data.View
 			return nil, err
 		}
 		logged, err := read(ctx, view, stage, path.Join(path.Dir(e.Path), e.Target))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		return []Logged{logged}, err
 	}
 	return nil, nil

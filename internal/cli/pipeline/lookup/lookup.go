@@ -45,13 +45,15 @@ func Pipeline(ctx context.Context, server client.Client, namespace, name string)
 }
 
 // Runs are the runs of a namespace, of one pipeline or, where that is empty, of
-// all, the first first.
+// all, the first first, without dry runs.
 func Runs(ctx context.Context, server client.Client, namespace, pipeline string) ([]v1alpha1.PipelineRun, error) {
 	list := &v1alpha1.PipelineRunList{}
 	if err := server.List(ctx, list, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("listing runs: %w", err)
 	}
-	runs := slices.DeleteFunc(list.Items, func(r v1alpha1.PipelineRun) bool { return pipeline != "" && r.Spec.Pipeline != pipeline })
+	runs := slices.DeleteFunc(list.Items, func(r v1alpha1.PipelineRun) bool {
+		return r.Spec.DryRun || pipeline != "" && r.Spec.Pipeline != pipeline
+	})
 	slices.SortFunc(runs, func(a, b v1alpha1.PipelineRun) int { return plans.Order(&a, &b) })
 	return runs, nil
 }

@@ -1,0 +1,206 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/dataset/egress"
+	"github.com/muster-dev/muster/internal/pipeline"
+)
+
+const (
+	// exportTries is how often an output is copied before the run fails.
+	exportTries = 6
+	// exportPause is the pause after the first try; each one after is twice as long.
+	exportPause = 5 * time.Second
+)
+
+// exports are the copies that are being made in this process, by the names of their
+// works.
+type exports struct {
+	mu    sync.Mutex
+	group sync.WaitGroup
+	going map[string]*export
+}
+
+// exporting says that the output of a stage is still being copied.
+func exporting(s *v1alpha1.StageStatus) bool { return s.Egress != nil && !Ended(s.Egress.Phase) }
+
+// export is one copy.
+type export struct {
+	cancel context.CancelFunc
+	// since is when it ended; zero: it has not.
+	since  time.Time
+	copied egress.Copied
+	err    error
+}
+
+// export has the output of a stage copied that is committed, if the stage says so,
+// and says when to look again.
+func (c *Runs) export(ctx context.Context, s *step) (time.Duration, error) {
+	out := s.stage.Spec.Output
+	if s.status.Phase != v1alpha1.RunSucceeded || out == nil || out.Egress == "" || s.status.Output == nil {
+		return 0, nil
+	}
+	if s.status.Egress == nil {
+		s.status.Egress = &v1alpha1.EgressStatus{To: out.Egress, Commit: s.status.Output.Commit, Phase: v1alpha1.RunRunning}
+	}
+	status := s.status.Egress
+	if Ended(status.Phase) {
+		return 0, nil
+	}
+	name := workName(s.run, s.stage.Name)
+	c.exports.mu.Lock()
+	defer c.exports.mu.Unlock()
+	e := c.exports.going[name]
+	if e != nil && e.since.IsZero() {
+		status.Message = fmt.Sprintf("is being copied to %s", status.To)
+		return leaving, nil
+	}
+	if e != nil && e.err == nil {
+		delete(c.exports.going, name)
+		status.Phase, status.Files, status.Bytes, status.Tries = v1alpha1.RunSucceeded, e.copied.Files, e.copied.Bytes, status.Tries+1
+		status.Message = fmt.Sprintf("%d files of %d bytes copied to %s", e.copied.Files, e.copied.Bytes, status.To)
+		if e.copied.Links > 0 {
+			status.Message += fmt.Sprintf(", without %d links", e.copied.Links)
+		}
+		return 0, nil
+	}
+	if e != nil {
+		if wait, over := c.retry(name, e, status); over || wait > 0 {
+			return wait, nil
+		}
+	}
+	before, err := c.exported(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	c.copy(s, name, before)
+	return leaving, nil
+}
+
+// retry says when a copy that failed is made again, if it is.
+func (c *Runs) retry(name string, e *export, status *v1alpha1.EgressStatus) (wait time.Duration, over bool) {
+	status.Message = fmt.Sprintf("copying to %s: %s", status.To, e.err)
+	if wait = exportPause<<status.Tries - c.deps.Now().Sub(e.since); wait > 0 && status.Tries+1 < exportTries {
+		status.Message += fmt.Sprintf("; try %d of %d comes after a pause", status.Tries+2, exportTries)
+		return wait, false
+	}
+	delete(c.exports.going, name)
+	if status.Tries++; status.Tries >= exportTries {
+		status.Phase = v1alpha1.RunFailed
+		return 0, true
+	}
+	return 0, false
+}
+
+// exported is the commit that the run before copied to the same place; empty: none.
+func (c *Runs) exported(ctx context.Context, s *step) (string, error) {
+	list := &v1alpha1.PipelineRunList{}
+	if err := c.client.List(ctx, list, client.InNamespace(s.run.Namespace)); err != nil {
+		return "", fmt.Errorf("listing runs: %w", err)
+	}
+	var last *v1alpha1.PipelineRun
+	commit := ""
+	for i := range list.Items {
+		run := &list.Items[i]
+		if run.Spec.Pipeline != s.run.Spec.Pipeline || run.UID == s.run.UID || pipeline.Order(run, s.run) > 0 || last != nil && pipeline.Order(run, last) < 0 {
+			continue
+		}
+		for k := range run.Status.Stages {
+			e := run.Status.Stages[k].Egress
+			if run.Status.Stages[k].Name == s.stage.Name && e != nil && e.To == s.status.Egress.To {
+				last, commit = run, ""
+				if e.Phase == v1alpha1.RunSucceeded {
+					commit = e.Commit
+				}
+			}
+		}
+	}
+	return commit, nil
+}
+
+// copy begins a copy; the caller holds the lock.
+func (c *Runs) copy(s *step, name, before string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	e := &export{cancel: cancel}
+	c.exports.going[name] = e
+	status, secret := *s.status.Egress, s.stage.Spec.Output.EgressSecret
+	if secret == "" {
+		secret = egress.DefaultSecret
+	}
+	output := c.deps.Machine.dataset(c.live, s.run.Namespace, s.status.Output.Dataset)
+	key := types.NamespacedName{Namespace: s.run.Namespace, Name: secret}
+	c.exports.group.Go(func() {
+		defer cancel()
+		copied, err := c.send(ctx, output, key, status, before)
+		c.exports.mu.Lock()
+		e.copied, e.err, e.since = copied, err, c.deps.Now()
+		c.exports.mu.Unlock()
+		c.desk.board.Post(name)
+	})
+}
+
+// send makes one copy.
+func (c *Runs) send(ctx context.Context, output *data.Dataset, secret types.NamespacedName, status v1alpha1.EgressStatus, before string) (egress.Copied, error) {
+	var none egress.Copied
+	said := &corev1.Secret{}
+	if err := c.live.Get(ctx, secret, said); apierrors.IsNotFound(err) {
+		return none, fmt.Errorf("there is no Secret %s that says who copies: `kubectl create secret generic %[1]s --from-literal=%s=... --from-literal=%s=...`, or name another with egressSecret", secret.Name, egress.KeyAccess, egress.KeySecret)
+	} else if err != nil {
+		return none, fmt.Errorf("reading Secret %s: %w", secret.Name, err)
+	}
+	target, err := egress.Open(status.To, said.Data)
+	if err != nil {
+		return none, fmt.Errorf("with Secret %s: %w", secret.Name, err)
+	}
+	now, err := output.At(ctx, status.Commit)
+	if err != nil {
+		return none, fmt.Errorf("reading what is to be copied: %w", err)
+	}
+	lease, err := c.deps.Machine.Store.Pin(ctx, now.Commit().ID)
+	if err != nil {
+		return none, err
+	}
+	var was *data.View
+	if before != "" {
+		if was, err = output.At(ctx, before); errors.Is(err, fs.ErrNotExist) {
+			was, err = nil, nil // then all of it is copied
+		}
+	}
+	var copied egress.Copied
+	if err == nil {
+		copied, err = target.Copy(ctx, was, now)
+	}
+	return copied, errors.Join(err, lease.Release(context.WithoutCancel(ctx)))
+}
+
+// stopExports ends the copies of a run, or of all where that is empty, and waits for
+// all if it is.
+func (c *Runs) stopExports(of types.UID) {
+	c.exports.mu.Lock()
+	for name, e := range c.exports.going {
+		if uid, _, _ := strings.Cut(name, "."); of == "" || uid == string(of) {
+			e.cancel()
+			if of != "" {
+				delete(c.exports.going, name)
+			}
+		}
+	}
+	c.exports.mu.Unlock()
+	if of == "" {
+		c.exports.group.Wait()
+	}
+}
