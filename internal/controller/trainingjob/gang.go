@@ -374,7 +374,7 @@ func volumesFor(job *v1alpha1.TrainingJob, p preparation, pod *corev1.PodSpec, m
 	// 4. What it reads.
 	for i := range p.data {
 		d := &p.data[i]
-		add(fmt.Sprint("data-", i), inline(v1alpha1.DataDriver, true, map[string]string{"commit": string(d.Commit), "path": d.Path, "key": d.Key}),
+		add(fmt.Sprint("data-", i), inline(v1alpha1.DataDriver, true, map[string]string{"commit": string(d.Commit), "path": d.Path, "key": d.Key, "words": dataWords(d)}),
 			corev1.VolumeMount{MountPath: within(main.WorkingDir, d.Mount), ReadOnly: true})
 	}
 	// 5. The job's volumes.
