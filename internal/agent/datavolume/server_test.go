@@ -127,7 +127,7 @@ func TestABucketThatIsAway(t *testing.T) {
 	commit, _ := s.put("team", map[string]string{"x": "y"})
 	var tries atomic.Int64
 	back := make(chan struct{})
-	gate := func(ctx context.Context) error {
+	gate := func(context.Context) error {
 		tries.Add(1)
 		select {
 		case <-back:
@@ -214,7 +214,9 @@ func TestGivenUp(t *testing.T) {
 	asked = s.later(ctx, s.request("b0", "team", commit))
 	<-begun
 	cancel()
-	<-asked
+	if err := <-asked; err == nil {
+		t.Error("it is mounted before it is fetched")
+	}
 	close(open)
 	s.publish(s.request("b0", "team", commit))
 	if s.reads("b0", "x") != noise(1, 1<<20) {
