@@ -4,6 +4,9 @@ package serve_test
 
 import (
 	"context"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,7 +43,8 @@ func TestJobsReadData(t *testing.T) {
 	})
 	ada := server.As(t, kubeconfig)
 	address := standIn(t, server.Client)
-	serve(t, server, "--door", address, "--agents", "--store-folder", t.TempDir(), "--default-image", "busybox")
+	metrics := freeAddress(t)
+	serve(t, server, "--door", address, "--agents", "--store-folder", t.TempDir(), "--default-image", "busybox", "--metrics", metrics)
 	rehearsal.AddOwned(t, server.Client, "one", 4)
 	awaitDoor(t, ada)
 	// 1. A job names a branch, and its pod what that was.
@@ -77,6 +81,10 @@ func TestJobsReadData(t *testing.T) {
 	rehearsal.Eventually(t, "the job says how far its data is", func(ctx context.Context) bool {
 		return server.Client.Get(ctx, client.ObjectKey{Namespace: "ada", Name: "reads"}, job) == nil && job.Status.Message == "data: fetching digits@main:/train: 1 of 4 bytes (node one)"
 	})
+	held := `muster_gpus_held{queue="default",state="fetching"} 2`
+	if text := served(t, metrics); !strings.Contains(text, held) {
+		t.Errorf("the metrics do not say %s:\n%s", held, text)
+	}
 	now := metav1.NewMicroTime(time.Now())
 	tells(t, door, map[types.UID]v1alpha1.PodData{pod.UID: {Reason: v1alpha1.DataMounted, Mounted: 1, MountedTime: &now}})
 	rehearsal.Eventually(t, "what was held for data is counted", func(ctx context.Context) bool {
@@ -89,6 +97,42 @@ func TestJobsReadData(t *testing.T) {
 		{Args: "describe reads", Says: "digits@main"},
 		{Args: "describe never", Says: "dataset digits has no branch, tag or commit next; it has main"},
 	})
+}
+
+// freeAddress is one of this machine's that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	probe, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = probe.Close() }()
+	return probe.Addr().String()
+}
+
+// served are Muster's own metrics.
+func served(t *testing.T, address string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/metrics", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ours []string
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "muster_") {
+			ours = append(ours, line)
+		}
+	}
+	return strings.Join(ours, "")
 }
 
 // attributes are those of a pod's volume of data.
