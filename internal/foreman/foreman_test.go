@@ -161,10 +161,16 @@ func TestBatch(t *testing.T) {
 			   out=$(echo "$d" | sed 's/.*"output":"\([^"]*\)".*/\1/')
 			   echo fine > $out/made
 			 done`, map[string]string{"a": "fine\n", "b": "the program ended with exit code 3", "c": "fine\n"}},
+		"one that dies between asking and the answer": {
+			// It waits until a datum is begun for it, and never reads which.
+			`begun() { ls $WORK/*/begun 2>/dev/null | wc -l; }
+			 before=$(begun); echo next > $(dirname $MUSTER_NEXT)/ask
+			 until [ $(begun) -gt $before ]; do :; done; exit 4`,
+			map[string]string{"a": "the program ended with exit code 4", "b": "the program ended with exit code 4", "c": "the program ended with exit code 4"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
-			p := shell(c.line)
+			p := shell("WORK=" + s.Folder("run.stage") + "; " + c.line)
 			p.Batch = true
 			w := s.work(p, "a", "b", "c")
 			if err := s.worker(t.Context(), "0"); err != nil {

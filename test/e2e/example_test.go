@@ -51,7 +51,12 @@ func TestPipelineOfImages(t *testing.T) {
 	expect(t, muster("pipeline", "apply", "-f", file), 0)
 	check := func(what string, want map[string]int64) pipelineRun {
 		t.Helper()
-		expect(t, muster("pipeline", "wait", "digits", "--timeout", "180s"), 0)
+		if r := muster("pipeline", "wait", "digits", "--timeout", "180s"); r.Code != 0 {
+			for _, stage := range []string{"prepare", "train", "label", "evaluate"} {
+				t.Logf("%s: %s", stage, muster("pipeline", "logs", "digits", stage).Stdout)
+			}
+			t.Fatalf("%s: %s", what, r.Stderr)
+		}
 		run := lastRun(t, muster("pipeline", "runs", "digits", "-o", "json"))
 		if diff := cmp.Diff(want, run.computed()); diff != "" || run.Phase != "Succeeded" {
 			t.Fatalf("%s: %s: %s: %s", what, run.Phase, run.Message, diff)

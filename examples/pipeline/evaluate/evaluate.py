@@ -12,7 +12,7 @@ def accuracy(model, folder):
     for path in pathlib.Path(folder).glob("*/*.pgm"):
         head, pixels = path.read_bytes().split(b"\n", 1)
         values = np.frombuffer(pixels, "u1").astype("f4") / int(head.split()[3])
-        said = np.argmax(np.maximum(values @ model["w1"] + model["b1"], 0) @ model["w2"] + model["b2"])
+        said = int(np.argmax(np.maximum(values @ model["w1"] + model["b1"], 0) @ model["w2"] + model["b2"]))
         right, total = right + (said == int(path.parent.name)), total + 1
     return right / total
 

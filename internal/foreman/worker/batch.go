@@ -16,11 +16,11 @@ import (
 	"github.com/muster-dev/muster/internal/foreman/shift"
 )
 
-// nextProgram is what MUSTER_NEXT names: it asks by one pipe, and prints what
-// comes by another.
+// nextProgram is what MUSTER_NEXT names: it asks by one pipe, and prints the line
+// that comes by another; an empty one means that there is no more.
 const nextProgram = `#!/bin/sh
 printf 'next\n' > %[1]s || exit 1
-IFS= read -r line < %[2]s || exit 0
+IFS= read -r line < %[2]s && [ -n "$line" ] || exit 0
 printf '%%s\n' "$line"
 `
 
@@ -87,12 +87,18 @@ func (w *worker) sitting(ctx context.Context) (err error) {
 		os.WriteFile(program, fmt.Appendf(nil, nextProgram, quote(ask), quote(answer)), 0o700)); err != nil {
 		return fmt.Errorf("making the pipes of the program: %w", err)
 	}
-	// Both ends are open here, so that opening one never waits.
+	// Both ends of both are open here for as long as the program runs: opening one
+	// never waits for somebody who is gone, and nobody reads an end that is none.
 	asks, err := os.OpenFile(ask, os.O_RDWR, 0)
 	if err != nil {
 		return fmt.Errorf("opening the pipes of the program: %w", err)
 	}
 	defer func() { _ = asks.Close() }()
+	answers, err := os.OpenFile(answer, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("opening the pipes of the program: %w", err)
+	}
+	defer func() { _ = answers.Close() }()
 	say := &splitter{}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -104,14 +110,13 @@ func (w *worker) sitting(ctx context.Context) (err error) {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting the program: %w", err)
 	}
-	h := &host{worker: w, say: say, answer: answer, cancel: cancel}
+	h := &host{worker: w, say: say, answers: answers, cancel: cancel}
 	var group sync.WaitGroup
 	group.Go(func() { h.serve(ctx, asks) })
 	ended := cmd.Wait()
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	cancel(nil)
-	_ = asks.SetReadDeadline(time.Now())
-	_ = asks.Close()
+	_ = errors.Join(asks.SetDeadline(time.Now()), answers.SetDeadline(time.Now()))
 	group.Wait()
 	return h.conclude(ctx, ended)
 }
@@ -121,10 +126,10 @@ func quote(path string) string { return "'" + strings.ReplaceAll(path, "'", `'\'
 
 // host gives a program in batch mode its datums.
 type host struct {
-	worker *worker
-	say    *splitter
-	answer string
-	cancel context.CancelCauseFunc
+	worker  *worker
+	say     *splitter
+	answers io.Writer
+	cancel  context.CancelCauseFunc
 
 	has     *shift.Datum
 	started time.Time
@@ -144,22 +149,22 @@ func (h *host) serve(ctx context.Context, asks io.Reader) {
 		}
 		h.finish(nil)
 		d, err := h.worker.next(ctx)
-		line := ""
+		line := "\n"
 		if err == nil {
 			line, err = h.begin(d)
 		}
 		switch {
 		case errors.Is(err, errOver):
 			h.over = true
+		case err != nil && ctx.Err() != nil && h.has == nil:
+			return // it has ended meanwhile, or is to
 		case err != nil:
 			h.err = err
 			h.cancel(err)
 			return
 		}
-		if err := os.WriteFile(h.answer, []byte(line), 0); err != nil && h.err == nil {
-			h.err = fmt.Errorf("answering the program: %w", err)
-			h.cancel(h.err)
-			return
+		if _, err := io.WriteString(h.answers, line); err != nil {
+			return // the program has ended meanwhile: conclude says what that means
 		}
 	}
 }
