@@ -35,7 +35,8 @@ func (s *Server) bring(life context.Context, v volume) error {
 	}()
 	began := s.options.Now()
 	s.options.Log.Info("fetching", "namespace", v.Namespace, "commit", v.Commit, "path", v.Path)
-	for pause := s.options.Backoff; ; pause = min(2*pause, longestBackoff) {
+	for pause := s.options.Backoff; ; pause = min(2*pause, max(longestBackoff, s.options.Backoff)) {
+		freed := s.whenFreed()
 		err := s.once(ctx, v)
 		if ctx.Err() != nil {
 			return ended(life)
@@ -55,9 +56,18 @@ func (s *Server) bring(life context.Context, v volume) error {
 		case <-ctx.Done():
 			timer.Stop()
 			return ended(life)
+		case <-freed:
+			timer.Stop()
 		case <-timer.C:
 		}
 	}
+}
+
+// whenFreed is closed once the next volume is gone.
+func (s *Server) whenFreed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.freed
 }
 
 // ended is why an errand was.

@@ -61,6 +61,7 @@ type stage struct {
 	server *Server
 	limit  int64
 	boot   string
+	pause  time.Duration
 	end    func()
 
 	mu   sync.Mutex
@@ -73,7 +74,7 @@ type stage struct {
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	s := &stage{
-		T: t, dir: t.TempDir(), limit: 1 << 30, boot: "b001", stores: map[string]*bucket{"team": {Backend: &backend.Memory{}}, "other": {Backend: &backend.Memory{}}},
+		T: t, dir: t.TempDir(), limit: 1 << 30, boot: "b001", pause: time.Millisecond, stores: map[string]*bucket{"team": {Backend: &backend.Memory{}}, "other": {Backend: &backend.Memory{}}},
 		said: map[types.UID][]v1alpha1.PodData{}, deaf: map[types.UID]bool{}, news: make(chan struct{}, 1),
 	}
 	must(t, os.Mkdir(filepath.Join(s.dir, "plugins_registry"), 0o755))
@@ -92,7 +93,7 @@ func newStage(t *testing.T) *stage {
 func (s *stage) start() {
 	s.Helper()
 	server, err := New(Options{
-		Node: "node-1", KubeletDir: s.dir, Limit: s.limit, Crier: s, Backoff: time.Millisecond, Boot: s.boot,
+		Node: "node-1", KubeletDir: s.dir, Limit: s.limit, Crier: s, Backoff: s.pause, Boot: s.boot,
 		Store: func(ctx context.Context, namespace string) (*data.Store, error) {
 			return data.Open(ctx, data.Options{Backend: s.stores[namespace], Workers: 2})
 		},

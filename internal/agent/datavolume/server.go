@@ -77,6 +77,8 @@ type Server struct {
 	mu sync.Mutex
 	// ends end the errands that are under way, by their parts.
 	ends map[string]context.CancelFunc
+	// freed is closed, and made anew, once a volume is gone: there may be room.
+	freed chan struct{}
 }
 
 // New returns the driver; [Server.Run] offers it.
@@ -91,7 +93,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		options: o, ledger: ledger, errands: inline.NewErrands(), board: newBoard(o.Now),
-		turns: make(chan struct{}, fetchesAtOnce), ends: map[string]context.CancelFunc{},
+		turns: make(chan struct{}, fetchesAtOnce), ends: map[string]context.CancelFunc{}, freed: make(chan struct{}),
 	}
 	// What the records name is all that is in use here: others have no volumes.
 	s.cache, err = cache.Open(cache.Options{
@@ -226,11 +228,13 @@ func (s *Server) Forget(handle string) error {
 		return err
 	}
 	s.board.forget(v.Pod, handle)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.freed)
+	s.freed = make(chan struct{})
 	if wanted {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if end := s.ends[v.part()]; end != nil {
 		end()
 	}

@@ -153,7 +153,7 @@ func TestABucketThatIsAway(t *testing.T) {
 func TestRoom(t *testing.T) {
 	s := newStage(t)
 	s.end()
-	s.limit = 3 << 20
+	s.limit, s.pause = 3<<20, time.Hour
 	s.start()
 	huge, _ := s.put("team", map[string]string{"x": noise(1, 4<<20)})
 	large, _ := s.put("team", map[string]string{"x": noise(2, 2<<20)})
