@@ -165,6 +165,11 @@ func TestValues(t *testing.T) {
 		}, want: "a prefix of its own"},
 		"data without an agent":    {values: kept(map[string]any{"s3": map[string]any{"endpoint": "https://s3", "bucket": "b"}}), there: "Deployment/muster-manager"},
 		"a claim and an agent":     {values: stored(map[string]any{"persistentVolumeClaim": "c"}, true), there: "CSIDriver/code.muster.dev"},
+		"data where code is":       {values: stored(map[string]any{"persistentVolumeClaim": "c"}, true), there: "CSIDriver/data.muster.dev"},
+		"data alone":               {values: map[string]any{"agent": map[string]any{"create": true}, "data": map[string]any{"persistentVolumeClaim": "c"}}, there: "CSIDriver/data.muster.dev", absent: "CSIDriver/code.muster.dev"},
+		"data that is not wanted":  {values: map[string]any{"agent": map[string]any{"create": true}, "store": map[string]any{"persistentVolumeClaim": "c"}, "data": map[string]any{"enabled": false}}, there: "CSIDriver/code.muster.dev", absent: "CSIDriver/data.muster.dev"},
+		"data and nobody there":    {values: map[string]any{"data": map[string]any{"persistentVolumeClaim": "c"}}, absent: "CSIDriver/data.muster.dev"},
+		"a cache of any size":      {values: map[string]any{"agent": map[string]any{"dataCache": "much"}}, want: "dataCache"},
 		"the namespace's standard": {values: set("namespace", "podSecurity", "baseline"), there: "Namespace/muster-system"},
 	} {
 		t.Run(name, func(t *testing.T) {

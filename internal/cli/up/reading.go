@@ -29,6 +29,6 @@ func (m *machine) makeReader() (*reading.Reader, error) {
 	}
 	return reading.New(reading.Options{
 		Client: server, Cache: fetched, Log: m.log, Mountable: mount.Available,
-		Store: func(context.Context) (*data.Store, error) { return m.data, nil },
+		Store: func(context.Context, string) (*data.Store, error) { return m.data, nil },
 	}), nil
 }
