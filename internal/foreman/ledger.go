@@ -186,6 +186,28 @@ func (l *ledger) again(i int, begun bool, problem string) {
 	l.queue = slices.Insert(l.queue, 0, i)
 }
 
+// claim gives a datum to whoever brings what it made of it, until that is in its
+// place. It returns false where the datum's files are just being written.
+func (l *ledger) claim(i int, worker string) bool {
+	e := &l.entries[i]
+	switch e.state {
+	case preparing:
+		return false
+	case ready:
+		if at := slices.Index(l.stock, i); at >= 0 {
+			l.stock = slices.Delete(l.stock, at, at+1)
+		}
+	}
+	if h := l.hands[e.worker]; h != nil && e.worker != worker {
+		delete(h.has, i)
+	}
+	e.state, e.worker = held, worker
+	if h := l.hands[worker]; h != nil && !h.gone {
+		h.has[i] = true
+	}
+	return true
+}
+
 // done notes what became of a datum, whoever computed it; it says whether that
 // is news.
 func (l *ledger) done(o shift.Outcome) bool {

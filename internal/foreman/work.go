@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,7 +45,10 @@ type Spec struct {
 	// Name is the work's, for ever: it is found again by it.
 	Name    string
 	Program shift.Program
-	Datums  []Datum
+	// Owner is whose it is, where workers are known by that. Empty: by the token
+	// alone.
+	Owner  string
+	Datums []Datum
 	// Tries is how often a datum is tried, and FailFast that nothing is given out
 	// any more once one has failed for good.
 	Tries    int
@@ -117,6 +122,13 @@ func (w *Work) recover() error {
 		if !e.IsDir() {
 			continue
 		}
+		if strings.HasPrefix(e.Name(), arriving) {
+			// It is brought again by whoever has it.
+			if err := os.RemoveAll(w.datumFolder(e.Name())); err != nil {
+				return fmt.Errorf("removing what half arrived of work %s: %w", w.spec.Name, err)
+			}
+			continue
+		}
 		if o, ok := readOutcome(w.datumFolder(e.Name())); ok && o.ID == e.Name() {
 			w.ledger.done(o)
 		}
@@ -129,9 +141,12 @@ func readOutcome(folder string) (o shift.Outcome, ok bool) {
 	return o, err == nil && json.Unmarshal(text, &o) == nil
 }
 
-// start begins to prepare and to record.
-func (w *Work) start(ctx context.Context) {
+// start begins to prepare and to record, and to serve the work's post.
+func (w *Work) start(ctx context.Context, post net.Listener) {
 	ctx, w.stop = context.WithCancel(context.WithoutCancel(ctx))
+	if post != nil {
+		w.serve(ctx, post)
+	}
 	for range fetchers {
 		w.group.Go(func() { w.stockUp(ctx) })
 	}
