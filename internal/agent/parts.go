@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 
@@ -12,8 +13,11 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/agent/codevolume"
 	"github.com/muster-dev/muster/internal/agent/hearing"
+	"github.com/muster-dev/muster/internal/agent/stagevolume"
 	"github.com/muster-dev/muster/internal/door/visitor"
 	"github.com/muster-dev/muster/internal/environment/bundle"
+	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/node/shim"
 )
 
 // atTheDoor are the parts that need the manager's door: what pods report is
@@ -35,7 +39,16 @@ func atTheDoor(o Options, set kubernetes.Interface) ([]func(context.Context) err
 	if err != nil {
 		return nil, err
 	}
-	return append(parts, code.Run, environments.Run), nil
+	stages, err := stagevolume.New(stagevolume.Options{
+		Node: o.Node, KubeletDir: o.KubeletDir, Worker: shim.ExtractWorker, Log: o.Log,
+		Pass: func(w http.ResponseWriter, r *http.Request, namespace, path string) {
+			door.Pass(w, r, namespace, path, shift.Mark)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return append(parts, code.Run, environments.Run, stages.Run), nil
 }
 
 // visit is how the door is reached.

@@ -77,10 +77,13 @@ type lanes struct {
 	answer *lane
 	// report is for what agents say of pods, some writes each.
 	report *lane
+	// shift is for workers of pipelines, who wait long for an answer, and for the
+	// files of what they compute.
+	shift *lane
 }
 
 func newLanes(now func() time.Time) lanes {
-	out := lanes{up: newLane(6, 2, now), down: newLane(24, 8, now), answer: newLane(4, 2, now), report: newLane(8, 1, now)}
+	out := lanes{up: newLane(6, 2, now), down: newLane(24, 8, now), answer: newLane(4, 2, now), report: newLane(8, 1, now), shift: newLane(2048, 512, now)}
 	out.up.resumes = true // what came whole is kept
 	return out
 }

@@ -40,6 +40,7 @@ func (s *step) end(phase v1alpha1.RunPhase, format string, args ...any) {
 type work struct {
 	machine   *Machine
 	server    client.Client
+	store     *data.Store
 	namespace string
 	run       *v1alpha1.PipelineRun
 	stage     *pipeline.Stage
@@ -148,12 +149,20 @@ func (c *Runs) plan(ctx context.Context, s *step, w *work) error {
 			return err
 		}
 	}
-	w.books = pipeline.Books{
-		Output: m.dataset(c.live, w.namespace, s.stage.Dataset), States: m.dataset(c.live, w.namespace, StatesDataset(s.graph.Name)),
-		Results: m.dataset(c.live, w.namespace, ResultsDataset), ResultsBranch: resultsBranch,
-	}
-	request := pipeline.Request{Stage: s.stage, Recipe: w.resolved.recipe, Trees: m.Store.Trees(), Run: s.run.Spec.Identity, Recompute: slices.Contains(s.run.Spec.Recompute, s.stage.Name)}
+	w.books.ResultsBranch = resultsBranch
 	var err error
+	for _, book := range []struct {
+		dataset **data.Dataset
+		name    string
+	}{{&w.books.Output, s.stage.Dataset}, {&w.books.States, StatesDataset(s.graph.Name)}, {&w.books.Results, ResultsDataset}} {
+		if *book.dataset, err = m.dataset(ctx, c.live, w.namespace, book.name); err != nil {
+			return err
+		}
+	}
+	if w.store, err = m.Store(ctx, w.namespace); err != nil {
+		return fmt.Errorf("opening the store of data: %w", err)
+	}
+	request := pipeline.Request{Stage: s.stage, Recipe: w.resolved.recipe, Trees: w.store.Trees(), Run: s.run.Spec.Identity, Recompute: slices.Contains(s.run.Spec.Recompute, s.stage.Name)}
 	if request.Inputs, err = c.inputs(ctx, s, w); err != nil {
 		return err
 	}
@@ -209,7 +218,11 @@ func (c *Runs) inputs(ctx context.Context, s *step, w *work) ([]commit.Commit, e
 		if at == "" {
 			continue
 		}
-		view, err := c.deps.Machine.dataset(c.live, w.namespace, h.dataset).At(ctx, at)
+		d, err := c.deps.Machine.dataset(ctx, c.live, w.namespace, h.dataset)
+		if err != nil {
+			return nil, err
+		}
+		view, err := d.At(ctx, at)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, &unfit{fmt.Sprintf("commit %.8s of %s, which it reads, is not there any more", at, h)}
 		}
@@ -274,8 +287,9 @@ func (c *Runs) compute(ctx context.Context, s *step, w *work) (time.Duration, er
 	given := f.Find(name)
 	if given == nil {
 		spec := w.spec
-		spec.Name, spec.Program, spec.Fetch, spec.Record = name, program(s.stage), w.fetch, w.note
+		spec.Name, spec.Owner, spec.Program, spec.Fetch, spec.Record = name, w.namespace, program(s.stage), w.fetch, w.note
 		spec.Tries, spec.FailFast = int(*s.stage.Spec.Tries), s.stage.Spec.OnFailure == v1alpha1.FailRun
+		spec.Program.Carried = w.resolved.apart && !s.stage.Whole()
 		if s.stage.Whole() {
 			spec.Tries = 1 // the job has a count of its own
 		}

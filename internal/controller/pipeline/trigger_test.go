@@ -31,7 +31,7 @@ func known(t *testing.T, left, right string) *seen {
 			s.heads[head{name, "main"}] = at
 		}
 	}
-	if s.graph, s.problem = parse(p.Name, &p.Spec); s.problem != "" {
+	if s.graph, s.problem = parse(p.Name, &p.Spec, &Machine{}); s.problem != "" {
 		t.Fatal(s.problem)
 	}
 	return s
@@ -120,16 +120,17 @@ func TestIdentityOfACommit(t *testing.T) {
 
 func TestSupported(t *testing.T) {
 	for field, says := range map[string]string{
-		"command: [x], environment: {image: i}":   "environment.image",
-		"training: {roles: []}, mountPath: /pfs":  "mountPath",
-		"command: [x], output: {egress: /backup}": "output.egress",
-		"spark: {script: s.py}":                   "spark",
+		"command: [x], environment: {image: windows/i}":              "environment.image: images for Windows do not run here",
+		"command: [x], environment: {image: i, requirements: numpy}": "environment: packages are not put on top of an image",
+		"training: {roles: []}, mountPath: /pfs":                     "mountPath",
+		"command: [x], output: {egress: /backup}":                    "output.egress",
+		"spark: {script: s.py}":                                      "spark",
 	} {
 		p := &v1alpha1.Pipeline{}
 		if err := yaml.UnmarshalStrict([]byte("metadata: {name: p}\nspec: {stages: [{name: s, input: {dataset: things}, "+field+"}]}"), p); err != nil {
 			t.Fatal(err)
 		}
-		if _, problem := parse(p.Name, &p.Spec); !strings.Contains(problem, "stage s: Unsupported: "+says) {
+		if _, problem := parse(p.Name, &p.Spec, &Machine{Images: library{}}); !strings.Contains(problem, "stage s: Unsupported: "+says) {
 			t.Errorf("%s: %q", field, problem)
 		}
 	}
