@@ -52,7 +52,7 @@ func (c *Runs) resolve(ctx context.Context, run *v1alpha1.PipelineRun, stage *pi
 	if err != nil {
 		return nil, err
 	}
-	apart := false
+	var apart bool
 	if means.Environment, apart, err = c.environment(ctx, stage); err != nil {
 		return nil, err
 	}
