@@ -8,6 +8,9 @@ const (
 	// DoorMark is a header of every answer of the door: what lacks it is another's
 	// answer, such as that of the API server on the way.
 	DoorMark = "X-Muster-Door"
+	// DoorData is a header of the door's answers about objects of versioned data:
+	// without it a 404 says nothing of whether there is an object.
+	DoorData = "X-Muster-Data"
 	// DoorAudience is the audience of that token.
 	DoorAudience = "muster"
 	// DoorUser begins a second audience of that token; the name of who asked the

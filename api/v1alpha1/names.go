@@ -148,6 +148,9 @@ const (
 	// node one can tell that it is about to go, as `muster serve --departure-sign`
 	// takes it, separated by commas. Absent: the signs that are known.
 	AnnotationDepartureSigns = "muster.dev/departure-signs"
+	// AnnotationDataStore is, on the namespace [SystemNamespace], where versioned
+	// data is kept, in words. Absent: nowhere.
+	AnnotationDataStore = "muster.dev/data-store"
 
 	// ResourceGPU is the extended resource by which pods ask for whole GPUs.
 	ResourceGPU = "nvidia.com/gpu"

@@ -152,13 +152,15 @@ func (h *Heads) read(ctx context.Context) (*v1alpha1.Dataset, error) {
 	return object, nil
 }
 
-// Everything shows the heads of all datasets of all namespaces, for collections:
+// Everything shows the heads of all datasets that are in one store, for collections:
 // whatever is made between two readings is in the second. Names in it are
 // "namespace/dataset/name"; it only lists. What jobs that have not finished read is
 // in it, too, as if it were a tag of the job.
 type Everything struct {
 	// Client reads from the API server itself: what a cache shows may be old.
 	Client client.Reader
+	// Namespace is the one that has a store of its own. Empty: all share one.
+	Namespace string
 }
 
 var _ ref.Heads = Everything{}
@@ -178,7 +180,7 @@ func (e Everything) Swap(context.Context, ref.Name, digest.ID, digest.ID) error 
 // that nothing may be removed.
 func (e Everything) List(ctx context.Context) (map[ref.Name]digest.ID, error) {
 	list := &v1alpha1.DatasetList{}
-	if err := e.Client.List(ctx, list); err != nil {
+	if err := e.Client.List(ctx, list, client.InNamespace(e.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing the datasets: %w", err)
 	}
 	roots := map[ref.Name]digest.ID{}
@@ -202,7 +204,7 @@ func (e Everything) List(ctx context.Context) (map[ref.Name]digest.ID, error) {
 // read adds the commits that jobs read.
 func (e Everything) read(ctx context.Context, roots map[ref.Name]digest.ID) error {
 	list := &v1alpha1.TrainingJobList{}
-	if err := e.Client.List(ctx, list); err != nil {
+	if err := e.Client.List(ctx, list, client.InNamespace(e.Namespace)); err != nil {
 		return fmt.Errorf("listing the jobs that read data: %w", err)
 	}
 	for i := range list.Items {

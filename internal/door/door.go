@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/data/warehouse"
 	"github.com/muster-dev/muster/internal/door/depot"
 )
 
@@ -53,6 +54,8 @@ type Options struct {
 	// Code is where code is kept. Nil: nowhere, and whoever sends some is told
 	// what to set.
 	Code *depot.Depot
+	// Data is where versioned data is kept. Nil: nowhere, as with Code.
+	Data *warehouse.Warehouse
 	// Answers answers. Nil: nobody does.
 	Answers Answers
 	// Reports hears how far pods are. Nil: nobody does.
@@ -71,6 +74,7 @@ type Door struct {
 	opts      Options
 	reception *reception
 	keeper    *keeper
+	readers   *readers
 	lanes     lanes
 	// listens is closed once address is known.
 	listens chan struct{}
@@ -102,7 +106,7 @@ func New(o Options) *Door {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Door{opts: o, reception: newReception(o), keeper: &keeper{opts: o}, lanes: newLanes(o.Now), listens: make(chan struct{})}
+	return &Door{opts: o, reception: newReception(o), keeper: &keeper{opts: o}, readers: newReaders(o), lanes: newLanes(o.Now), listens: make(chan struct{})}
 }
 
 // Address is what it listens on, once it does: it waits until then.
@@ -171,6 +175,11 @@ func (d *Door) handler() http.Handler {
 	const environment = "/v1/namespaces/{namespace}/environments/{key}"
 	add("GET "+environment, d.lanes.down, d.sendEnvironment) // HEAD, too
 	add("PUT "+environment, d.lanes.up, d.takeEnvironment)
+	const objects = "/v1/namespaces/{namespace}/data"
+	add("GET "+objects, d.lanes.read, d.listObjects)
+	add("GET "+objects+"/{key...}", d.lanes.read, d.sendObject) // HEAD, too
+	add("PUT "+objects+"/{key...}", d.lanes.store, d.takeObject)
+	add("DELETE "+objects+"/{key...}", d.lanes.read, d.removeObject)
 	add("GET /v1/namespaces/{namespace}/why/{job}", d.lanes.answer, d.why)
 	add("POST /v1/namespaces/{namespace}/plan", d.lanes.answer, d.plan)
 	add("GET /v1/namespaces/{namespace}/top", d.lanes.answer, d.top)

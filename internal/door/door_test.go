@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/data/warehouse"
 	"github.com/muster-dev/muster/internal/door/depot"
 	"github.com/muster-dev/muster/internal/door/shelf"
 	"github.com/muster-dev/muster/internal/door/visitor"
@@ -41,10 +42,14 @@ type house struct {
 	reviews atomic.Int32
 	door    *Door
 	mine    *source.Store
+	data    *warehouse.Warehouse
 	reports *hears
 	// shift is who gives out datums, if this replica does.
 	shift atomic.Pointer[http.ServeMux]
 }
+
+// dataQuota is how much data a namespace may keep.
+const dataQuota = 16 << 20
 
 // status is what the API server says of a token.
 func status(name string, audiences []string, extra map[string]authenticationv1.ExtraValue) authenticationv1.TokenReviewStatus {
@@ -128,6 +133,9 @@ func open(t testing.TB, keeps bool) *house {
 		folder, err := shelf.OpenFolder(t.TempDir())
 		h.must(err)
 		options.Code = depot.New(depot.Options{Shelf: folder})
+		h.data, err = warehouse.Open(warehouse.Options{Folder: t.TempDir(), Quota: dataQuota})
+		h.must(err)
+		options.Data = h.data
 	}
 	h.door = New(options)
 	ctx, cancel := context.WithCancel(t.Context())

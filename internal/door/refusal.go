@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/muster-dev/muster/internal/data/warehouse"
 	"github.com/muster-dev/muster/internal/door/depot"
 	"github.com/muster-dev/muster/internal/environment/source"
 )
@@ -76,7 +77,7 @@ func refusalOf(err error) *Refusal {
 		return refuse(http.StatusRequestEntityTooLarge, "what was sent has more than %s", source.FormatBytes(large.Limit))
 	case errors.Is(err, source.ErrTooLarge):
 		return refuse(http.StatusRequestEntityTooLarge, "%v", err)
-	case errors.Is(err, depot.ErrQuota):
+	case errors.Is(err, depot.ErrQuota), errors.Is(err, warehouse.ErrQuota):
 		return refuse(http.StatusInsufficientStorage, "%v", err)
 	case errors.Is(err, depot.ErrInvalid):
 		return refuse(http.StatusBadRequest, "%v", err)

@@ -16,7 +16,10 @@ import (
 	"github.com/muster-dev/muster/internal/data/backend/faulty"
 )
 
-func TestMemory(t *testing.T) { contract.Run(t, &backend.Memory{}) }
+func TestMemory(t *testing.T) {
+	contract.Run(t, &backend.Memory{})
+	contract.RunStreams(t, &backend.Memory{})
+}
 
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
@@ -25,6 +28,7 @@ func TestFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	contract.Run(t, b)
+	contract.RunStreams(t, b)
 	entries, err := os.ReadDir(filepath.Join(dir, ".incoming"))
 	if err != nil || len(entries) > 0 {
 		t.Errorf("what was being written is still there: %v %v", entries, err)

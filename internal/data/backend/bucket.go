@@ -27,13 +27,34 @@ func OpenBucket(o bucket.Options, prefix string) (*Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	if prefix != "" {
-		if err := check(prefix); err != nil {
-			return nil, fmt.Errorf("the prefix in the bucket: %w", err)
-		}
-		prefix = strings.TrimSuffix(prefix, "/") + "/"
+	return (&Bucket{client: client}).Below(prefix)
+}
+
+// Below keeps objects in the same bucket, below a further prefix.
+func (b *Bucket) Below(prefix string) (*Bucket, error) {
+	if prefix == "" {
+		return b, nil
 	}
-	return &Bucket{client: client, prefix: prefix}, nil
+	if err := check(prefix); err != nil {
+		return nil, fmt.Errorf("the prefix in the bucket: %w", err)
+	}
+	return &Bucket{client: b.client, prefix: b.prefix + strings.TrimSuffix(prefix, "/") + "/"}, nil
+}
+
+// Folders are the first parts of all keys that have several, each once.
+func (b *Bucket) Folders(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var found []string
+	for o := range b.client.Client.ListObjects(ctx, b.client.Name, minio.ListObjectsOptions{Prefix: b.prefix}) {
+		if o.Err != nil {
+			return nil, b.client.Explain("listing", b.prefix, o.Err)
+		}
+		if name, is := strings.CutSuffix(strings.TrimPrefix(o.Key, b.prefix), "/"); is {
+			found = append(found, name)
+		}
+	}
+	return found, ctx.Err()
 }
 
 // Put implements [Backend]. An object is one request: it has all of its bytes or
@@ -69,19 +90,9 @@ func (b *Bucket) ReadAt(ctx context.Context, key string, offset int64, into []by
 // readAt asks once, and says whether it is worth asking again: where the service
 // answered and its answer broke off.
 func (b *Bucket) readAt(ctx context.Context, key string, offset int64, into []byte) (bool, error) {
-	var o minio.GetObjectOptions
-	if err := o.SetRange(offset, offset+int64(len(into))-1); err != nil {
-		return false, fmt.Errorf("reading %s: %w", key, err)
-	}
-	body, info, _, err := b.client.GetObject(ctx, b.client.Name, b.prefix+key, o)
-	if minio.ToErrorResponse(err).Code == minio.InvalidRange {
-		return false, fmt.Errorf("reading %s in bucket %s: %d bytes at %d: %w", key, b.client.Name, len(into), offset, ErrShort)
-	}
+	body, err := b.Open(ctx, key, offset, int64(len(into)))
 	if err != nil {
-		return false, b.client.Explain("reading", key, err)
-	}
-	if info.Size < int64(len(into)) { // of the part, as the answer's head says
-		return false, errors.Join(fmt.Errorf("reading %s in bucket %s: %d bytes at %d: %w", key, b.client.Name, len(into), offset, ErrShort), body.Close())
+		return false, err
 	}
 	_, err = io.ReadFull(body, into)
 	if err = errors.Join(err, body.Close()); err != nil {

@@ -6,8 +6,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/muster-dev/muster/internal/bucket"
 	"github.com/muster-dev/muster/internal/data/backend"
@@ -102,5 +104,51 @@ func TestAnswersThatBreakOff(t *testing.T) {
 	broken, asked = 0, 0
 	if err := b.ReadAt(t.Context(), "a/x", 0, make([]byte, 11)); !errors.Is(err, backend.ErrShort) || asked != 1 {
 		t.Errorf("after %d requests: %v", asked, err)
+	}
+}
+
+// TestWhatIsPassedOnToABucket is one request with all of its bytes, and none where
+// what was passed on breaks off.
+func TestWhatIsPassedOnToABucket(t *testing.T) {
+	var stored []string
+	b := answered(t, 4, func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return
+		}
+		stored = append(stored, r.Header.Get("X-Amz-Decoded-Content-Length"))
+		w.Header().Set("ETag", `"x"`)
+	})
+	if err := b.PutFrom(t.Context(), "a/x", 10, strings.NewReader("0123456789 and no more")); err != nil || len(stored) != 1 || stored[0] != "10" {
+		t.Errorf("stored %q: %v", stored, err)
+	}
+	gone := errors.New("gone")
+	err := b.PutFrom(t.Context(), "a/x", 10, io.MultiReader(strings.NewReader("0123"), iotest.ErrReader(gone)))
+	if !errors.Is(err, gone) || len(stored) != 1 {
+		t.Errorf("stored %q: %v", stored, err)
+	}
+	if err := b.PutFrom(t.Context(), "a/x", 10, strings.NewReader("0123")); err == nil || len(stored) != 1 {
+		t.Errorf("stored %q: %v", stored, err)
+	}
+}
+
+// TestNamesBelowAPrefix: what lies beside one another is found by its first part.
+func TestNamesBelowAPrefix(t *testing.T) {
+	asked := ""
+	b := answered(t, 1, func(w http.ResponseWriter, r *http.Request) {
+		asked = r.URL.Query().Get("prefix") + " " + r.URL.Query().Get("delimiter")
+		_, _ = io.WriteString(w, `<ListBucketResult><Name>bucket</Name><IsTruncated>false</IsTruncated>`+
+			`<Contents><Key>data/clock</Key><Size>0</Size><LastModified>2006-01-02T15:04:05Z</LastModified></Contents>`+
+			`<CommonPrefixes><Prefix>data/ada/</Prefix></CommonPrefixes><CommonPrefixes><Prefix>data/bob/</Prefix></CommonPrefixes></ListBucketResult>`)
+	})
+	below, err := b.Below("data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := below.Folders(t.Context())
+	if err != nil || !slices.Equal(found, []string{"ada", "bob"}) || asked != "data/ /" {
+		t.Errorf("%v %q %v", found, asked, err)
+	}
+	if _, err := b.Below("../x"); err == nil {
+		t.Error("a prefix that leads up is taken")
 	}
 }

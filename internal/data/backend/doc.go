@@ -1,5 +1,6 @@
 // Package backend owns where the store keeps its bytes: objects by key, in a
-// folder, in memory, or in a bucket that speaks S3.
+// folder, in memory, in a bucket that speaks S3, or with somebody else who is asked
+// for them over HTTP.
 //
 // Vocabulary:
 //

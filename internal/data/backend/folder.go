@@ -59,6 +59,11 @@ func OpenFolder(root string) (*Folder, error) {
 
 // Put implements [Backend].
 func (f *Folder) Put(ctx context.Context, key string, content []byte) error {
+	return f.put(ctx, key, func(temp string) error { return writeDurably(temp, content) })
+}
+
+// put stores under a key what write makes a file of.
+func (f *Folder) put(ctx context.Context, key string, write func(temp string) error) error {
 	if err := errors.Join(check(key), ctx.Err()); err != nil {
 		return err
 	}
@@ -67,7 +72,7 @@ func (f *Folder) Put(ctx context.Context, key string, content []byte) error {
 		return fmt.Errorf("storing %s: %w", key, err)
 	}
 	temp := filepath.Join(f.root, incoming, rand.Text())
-	if err := writeDurably(temp, content); err != nil {
+	if err := write(temp); err != nil {
 		return fmt.Errorf("storing %s: %w", key, errors.Join(hint(err), os.Remove(temp)))
 	}
 	if err := os.Rename(temp, path); err != nil {

@@ -5,6 +5,7 @@ package backend_test
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,4 +55,16 @@ func TestBucket(t *testing.T) {
 		}
 	})
 	contract.Run(t, b)
+	contract.RunStreams(t, b)
+	below, err := b.Below("further")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := below.Put(t.Context(), "a/x", nil); err != nil {
+		t.Fatal(err)
+	}
+	folders, err := b.Folders(t.Context())
+	if err != nil || !slices.Contains(folders, "further") || !slices.Contains(folders, "keep") || slices.Contains(folders, "a") {
+		t.Errorf("%v %v", folders, err)
+	}
 }

@@ -32,7 +32,7 @@ type DirectOptions struct {
 func Direct(o DirectOptions) *Visitor {
 	t := &trusting{certificates: o.Certificates}
 	transport := &http.Transport{
-		DialTLSContext: t.dial, ResponseHeaderTimeout: time.Minute, IdleConnTimeout: 30 * time.Second, MaxIdleConnsPerHost: 4,
+		DialTLSContext: t.dial, ResponseHeaderTimeout: time.Minute, IdleConnTimeout: 30 * time.Second, MaxIdleConnsPerHost: 12,
 	}
 	return &Visitor{
 		base: o.Address, http: &http.Client{Transport: transport},

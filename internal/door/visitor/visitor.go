@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/data/backend"
 )
 
 // Visitor asks the door. Its methods may be called from several goroutines.
@@ -40,10 +43,24 @@ type Refused struct {
 	ByDoor bool
 
 	after time.Duration
+	// object says that it is about an object of a store of data.
+	object bool
 }
 
 // Error implements error.
 func (r *Refused) Error() string { return r.Text }
+
+// Is makes the refusals of a store of data what a backend says: that there is no
+// object, and that it is shorter than what is asked of it.
+func (r *Refused) Is(target error) bool {
+	switch target {
+	case fs.ErrNotExist:
+		return r.object && r.Status == http.StatusNotFound
+	case backend.ErrShort:
+		return r.object && r.Status == http.StatusRequestedRangeNotSatisfiable
+	}
+	return false
+}
 
 // Is reports whether an error is a refusal with a status, by the door itself.
 func Is(err error, status int) bool {
@@ -54,6 +71,9 @@ func Is(err error, status int) bool {
 const (
 	// tries is how often a busy door is asked.
 	tries = 6
+	// lostTries is how often it is asked where the answer is lost, and lostPause the
+	// pause between two tries.
+	lostTries, lostPause = 4, time.Second
 	// troubleBytes is how much of an error is read.
 	troubleBytes = 8 << 20
 )
@@ -68,6 +88,13 @@ type request struct {
 	// again, if set, is called before a busy door is asked once more.
 	again func(context.Context) error
 	kind  string
+	// sized says that the body has length bytes; else nobody knows how many.
+	sized  bool
+	length int64
+	// span is the value of the header Range; empty: all of it.
+	span string
+	// steady asks again where the answer was lost, too: nothing is done twice by it.
+	steady bool
 }
 
 // knock asks until there is an answer other than that the door is busy. The
@@ -81,25 +108,41 @@ func (v *Visitor) knock(ctx context.Context, r request) (*http.Response, error) 
 		case err == nil:
 			return answer, nil
 		case !errors.As(err, &refused):
-			return nil, err
+			if !r.steady || try >= lostTries || !lost(err) || wait(ctx, lostPause) != nil {
+				return nil, err
+			}
+			continue
 		case refused.ByDoor && refused.Status == http.StatusUnauthorized && !renew:
 			renew = true
 			continue
 		case refused.after == 0 || try == tries:
 			return nil, err
 		}
-		timer := time.NewTimer(refused.after)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if wait(ctx, refused.after) != nil {
 			return nil, err
-		case <-timer.C:
 		}
 		if r.again != nil {
 			if err := r.again(ctx); err != nil {
 				return nil, err
 			}
 		}
+	}
+}
+
+// lost reports whether an error is one of the way, and not an answer.
+func lost(err error) bool {
+	_, is := errors.AsType[*url.Error](err)
+	return is
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
 	}
 }
 
@@ -126,6 +169,15 @@ func (v *Visitor) once(ctx context.Context, r request, renew bool) (*http.Respon
 	if r.kind != "" {
 		req.Header.Set("Content-Type", r.kind)
 	}
+	if r.span != "" {
+		req.Header.Set("Range", r.span)
+	}
+	if r.sized {
+		req.ContentLength = r.length
+		if r.length == 0 {
+			req.Body = http.NoBody
+		}
+	}
 	req.Header.Set(v1alpha1.DoorHeader, token)
 	answer, err := v.http.Do(req)
 	if err != nil {
@@ -140,7 +192,7 @@ func (v *Visitor) once(ctx context.Context, r request, renew bool) (*http.Respon
 
 // refusalIn reads what an answer says that is not what was asked for.
 func refusalIn(answer *http.Response) *Refused {
-	out := &Refused{Status: answer.StatusCode, ByDoor: answer.Header.Get(v1alpha1.DoorMark) != ""}
+	out := &Refused{Status: answer.StatusCode, ByDoor: answer.Header.Get(v1alpha1.DoorMark) != "", object: answer.Header.Get(v1alpha1.DoorData) != ""}
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, troubleBytes)) // what came will do
 	if !out.ByDoor {
 		var status struct {

@@ -1,0 +1,166 @@
+package warehouse
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/muster-dev/muster/internal/bucket"
+	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/ref"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// put makes a commit of one file in the store of a namespace.
+func put(t *testing.T, w *Warehouse, namespace, text string, heads ref.Heads) {
+	t.Helper()
+	store, err := w.Store(t.Context(), namespace)
+	must(t, err)
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "file"), []byte(text), 0o600))
+	session, err := store.Dataset(heads).Begin(t.Context(), "main", data.SessionOptions{})
+	must(t, err)
+	must(t, session.Add(t.Context(), data.Folder(dir), data.AddOptions{}))
+	_, err = session.Commit(t.Context(), data.CommitOptions{Message: "x"})
+	must(t, err)
+	must(t, session.Close(t.Context()))
+}
+
+func TestNamespacesShareNothing(t *testing.T) {
+	root := t.TempDir()
+	w, err := Open(Options{Folder: root})
+	must(t, err)
+	all, err := w.Namespaces(t.Context())
+	if err != nil || len(all) > 0 {
+		t.Errorf("%v %v", all, err)
+	}
+	ada, bob := &ref.Memory{}, &ref.Memory{}
+	put(t, w, "ada", "the same", ada)
+	put(t, w, "bob", "the same", bob)
+	_, err = w.Objects("empty") // asked for, and nothing was put
+	must(t, err)
+	again, err := Open(Options{Folder: root})
+	must(t, err)
+	all, err = again.Namespaces(t.Context())
+	slices.Sort(all)
+	if err != nil || !slices.Equal(all, []string{"ada", "bob"}) {
+		t.Errorf("%v %v", all, err)
+	}
+	store, err := again.Store(t.Context(), "bob")
+	must(t, err)
+	if _, err := store.Dataset(bob).At(t.Context(), "main"); err != nil {
+		t.Error(err)
+	}
+	if _, err := store.Dataset(ada).At(t.Context(), "main"); err == nil {
+		t.Error("what is ada's is found in the store of bob")
+	}
+	// What nobody needs of one goes, and nothing of the other.
+	report, err := w.Collect(t.Context(), "ada", data.CollectOptions{Heads: []ref.Heads{ada}})
+	if err != nil || report.Kept == 0 {
+		t.Errorf("%+v %v", report, err)
+	}
+	if _, err := store.Dataset(bob).At(t.Context(), "main"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatIsNoNamespace(t *testing.T) {
+	w, err := Open(Options{Folder: t.TempDir()})
+	must(t, err)
+	for _, name := range []string{"", "..", "a/b", "A", ".incoming", "a.b", string(make([]byte, 64))} {
+		if _, err := w.Objects(name); err == nil {
+			t.Errorf("%q is taken for a namespace", name)
+		}
+		if _, err := w.Store(t.Context(), name); err == nil {
+			t.Errorf("%q is taken for a namespace", name)
+		}
+	}
+	if _, err := Open(Options{Bucket: bucket.Options{Endpoint: "https://s3.test", Bucket: "b"}, Prefix: "../x"}); err == nil {
+		t.Error("a prefix that leads up is taken")
+	}
+}
+
+func TestQuota(t *testing.T) {
+	now := time.Now()
+	w, err := Open(Options{Folder: t.TempDir(), Quota: 100, Now: func() time.Time { return now }})
+	must(t, err)
+	const key = "packs/00/00000000000000000000000000000000"
+	objects, err := w.Objects("ada")
+	must(t, err)
+	must(t, objects.Put(t.Context(), key, make([]byte, 60)))
+	must(t, w.Reserve(t.Context(), "ada", 40))
+	if err := w.Reserve(t.Context(), "ada", 1); !errors.Is(err, ErrQuota) {
+		t.Error(err)
+	}
+	must(t, w.Reserve(t.Context(), "bob", 100))
+	// What was reserved and never came is not counted for ever, nor what went.
+	must(t, objects.Delete(t.Context(), key))
+	now = now.Add(recountFull + time.Second)
+	must(t, w.Reserve(t.Context(), "ada", 100))
+	free, err := Open(Options{Folder: t.TempDir()})
+	must(t, err)
+	must(t, free.Reserve(t.Context(), "ada", 1<<60))
+}
+
+// TestAbandoned: since when a namespace is gone is written down, and forgotten once
+// it is back.
+func TestAbandoned(t *testing.T) {
+	root := t.TempDir()
+	w, err := Open(Options{Folder: root})
+	must(t, err)
+	put(t, w, "ada", "x", &ref.Memory{})
+	since := func(want time.Duration) {
+		t.Helper()
+		got, err := w.Abandon(t.Context(), "ada")
+		if err != nil || got < want || got > want+time.Minute {
+			t.Errorf("gone for %v, want %v: %v", got, want, err)
+		}
+	}
+	since(0)
+	before := time.Now().Add(-50 * time.Hour)
+	must(t, os.Chtimes(filepath.Join(root, "ada", abandonedKey), before, before))
+	since(50 * time.Hour)
+	must(t, w.Claim(t.Context(), "ada"))
+	must(t, w.Claim(t.Context(), "ada"))
+	since(0)
+	must(t, w.Clear(t.Context(), "ada"))
+	objects, err := w.Objects("ada")
+	must(t, err)
+	left := 0
+	must(t, objects.List(t.Context(), "packs/", func(backend.Info) error { left++; return nil }))
+	if left == 0 {
+		t.Error("data went with the note")
+	}
+}
+
+// TestStoresThatNobodyAsksFor are forgotten, and work on for who has them.
+func TestStoresThatNobodyAsksFor(t *testing.T) {
+	now := time.Now()
+	w, err := Open(Options{Folder: t.TempDir(), Now: func() time.Time { return now }})
+	must(t, err)
+	first, err := w.Store(context.Background(), "ada")
+	must(t, err)
+	if again, err := w.Store(t.Context(), "ada"); again != first || err != nil {
+		t.Errorf("another store for the same namespace: %v", err)
+	}
+	heads := &ref.Memory{}
+	put(t, w, "ada", "x", heads)
+	now = now.Add(idle + time.Minute)
+	if again, err := w.Store(t.Context(), "ada"); again == first || err != nil {
+		t.Errorf("a store that nobody asked for is still there: %v", err)
+	}
+	if _, err := first.Dataset(heads).At(t.Context(), "main"); err != nil {
+		t.Error(err)
+	}
+}
