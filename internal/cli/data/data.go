@@ -37,7 +37,10 @@ once, however many versions have it.
 Data is named DATASET[@VERSION][:PATH]. The version is a branch, a tag, a commit
 or the first digits of one, or any of them with ~N for the commit N before it;
 without one, the branch main is meant. Patterns in a path are *, ? and [...],
-and ** for any number of folders; a backslash takes away their meaning.`,
+and ** for any number of folders; a backslash takes away their meaning.
+
+On a cluster each namespace has a store of its own, which is reached through the
+API server.`,
 		Example: `  muster data create digits
   muster data put images/ digits -m "the first thousand"
   muster data ls digits

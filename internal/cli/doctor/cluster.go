@@ -33,7 +33,9 @@ type scene struct {
 	daemons []appsv1.DaemonSet
 	classes []storagev1.StorageClass
 	beats   []coordinationv1.Lease
-	clock   clocks
+	// data is where the manager keeps versioned data; empty: nowhere.
+	data  string
+	clock clocks
 }
 
 // clocks are two clocks at one moment.
@@ -97,6 +99,15 @@ func elsewhere(ctx context.Context, f *connection.Factory) ([]Finding, error) {
 	look("node agent", judgeAgent, list(&daemons, "the agents", client.InNamespace(v1alpha1.SystemNamespace)), func() error { s.daemons = daemons.Items; return nil })
 	look("other schedulers", judgeSchedulers, list(&pods, "the pods"), func() error { s.pods = pods.Items; return nil })
 	look("storage", judgeStorage, list(&classes, "the storage classes"), func() error { s.classes = classes.Items; return nil })
+	look("data", judgeData, func() error {
+		namespace := &corev1.Namespace{}
+		err := server.Get(ctx, client.ObjectKey{Name: v1alpha1.SystemNamespace}, namespace)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading namespace %s: %w", v1alpha1.SystemNamespace, err)
+		}
+		s.data = namespace.Annotations[v1alpha1.AnnotationDataStore]
+		return nil
+	})
 	look("clocks", judgeClocks,
 		func() (err error) { s.clock, err = compareClocks(ctx, config); return err },
 		list(&beats, "the signs of life of nodes", client.InNamespace(corev1.NamespaceNodeLease)),

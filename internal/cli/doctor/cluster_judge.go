@@ -210,6 +210,18 @@ func judgeStorage(s scene) []Finding {
 	return []Finding{{"storage", Limited, "no StorageClass is the default one: " + some(names), fmt.Sprintf("kubectl annotate storageclass %s %s=true", names[0], isDefault)}}
 }
 
+// judgeData says where versioned data is kept. What a manager has not said that does
+// not run is not known.
+func judgeData(s scene) []Finding {
+	switch {
+	case s.data != "":
+		return []Finding{{"data", Good, "versioned data is kept in " + s.data, ""}}
+	case s.manager.Available == 0:
+		return nil
+	}
+	return []Finding{{"data", Limited, "there is no store of data: muster data is refused, and so is what reads datasets", "name a bucket: muster install --set data.s3.endpoint=...,data.s3.bucket=...,data.s3.secret=...; docs/data.md says more"}}
+}
+
 // How far clocks may be apart. Leases are renewed every 10 s, and what a node
 // says of itself is old after 40 s.
 const (

@@ -98,6 +98,8 @@ func TestClusterChecks(t *testing.T) {
 		"newer kinds":        {judgeKinds, kind(installation.Ours, []string{"v1alpha1 spec.a"}, nil), Good, "newer than this program", ""},
 		"kinds":              {judgeKinds, kind(installation.Ours, nil, nil), Good, "as this program knows them", ""},
 		"no manager":         {judgeManager, scene{}, Bad, "not installed", "muster install"},
+		"no store of data":   {judgeData, scene{manager: installation.Manager{Version: "v1", Wanted: 1, Available: 1}}, Limited, "no store of data", "data.s3.bucket"},
+		"a store of data":    {judgeData, scene{data: "bucket x"}, Good, "bucket x", ""},
 		"no replica":         {judgeManager, scene{manager: installation.Manager{Version: "v1"}}, Bad, "scaled to no replica", "replicas=2"},
 		"no manager ready":   {judgeManager, scene{manager: installation.Manager{Version: "v1", Wanted: 2, Trouble: "ImagePullBackOff"}}, Bad, "ImagePullBackOff", "describe pods"},
 	} {

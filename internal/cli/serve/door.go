@@ -17,15 +17,24 @@ import (
 	"github.com/muster-dev/muster/internal/cli/plan"
 	"github.com/muster-dev/muster/internal/cli/top"
 	"github.com/muster-dev/muster/internal/cli/why"
+	"github.com/muster-dev/muster/internal/data/warehouse"
 	"github.com/muster-dev/muster/internal/door"
 	"github.com/muster-dev/muster/internal/door/depot"
 )
 
+// rooms are what lies behind the door; nil: nothing is kept.
+type rooms struct {
+	code    *depot.Depot
+	library *depot.Sources
+	data    *warehouse.Warehouse
+	runs    *stages
+}
+
 // addDoor adds the door to the manager, and what looks after the code.
-func (o *options) addDoor(m upstream.Manager, code *depot.Depot, library *depot.Sources, log *slog.Logger) error {
+func (o *options) addDoor(m upstream.Manager, in rooms, log *slog.Logger) error {
 	parts := []upstream.Runnable{}
-	if code != nil {
-		parts = append(parts, library, &door.Upkeep{Code: code, Jobs: m.GetClient(), Log: log})
+	if in.code != nil {
+		parts = append(parts, in.library, &door.Upkeep{Code: in.code, Jobs: m.GetClient(), Log: log})
 	}
 	if o.door != "0" {
 		// What is read once and rarely is not kept in memory.
@@ -38,7 +47,7 @@ func (o *options) addDoor(m upstream.Manager, code *depot.Depot, library *depot.
 		}
 		parts = append(parts, door.New(door.Options{
 			Address: o.door, API: api, Pods: m.GetClient(), Namespace: v1alpha1.SystemNamespace, Identity: o.doorName(),
-			Code: code, Answers: answers{cache: m.GetClient(), api: api}, Reports: &hearing.Scribe{Pods: m.GetClient(), API: api}, Log: log,
+			Code: in.code, Data: in.data, Shifts: in.runs.shifts(m.Elected()), Answers: answers{cache: m.GetClient(), api: api}, Reports: &hearing.Scribe{Pods: m.GetClient(), API: api}, Log: log,
 		}))
 	}
 	for _, part := range parts {

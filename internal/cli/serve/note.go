@@ -20,7 +20,10 @@ import (
 // program was told, by annotation of Muster's namespace; "" where it is what
 // they take for granted.
 func (o *options) noted() map[string]string {
-	out := map[string]string{v1alpha1.AnnotationGPUResources: strings.Join(o.gpus, ","), v1alpha1.AnnotationDepartureSigns: strings.Join(o.signs, ",")}
+	out := map[string]string{
+		v1alpha1.AnnotationGPUResources: strings.Join(o.gpus, ","), v1alpha1.AnnotationDepartureSigns: strings.Join(o.signs, ","),
+		v1alpha1.AnnotationDataStore: o.data.place(&o.store),
+	}
 	for key, granted := range map[string]string{
 		v1alpha1.AnnotationGPUResources:   v1alpha1.ResourceGPU,
 		v1alpha1.AnnotationDepartureSigns: strings.Join(texts(departure.Known()), ","),
@@ -62,7 +65,7 @@ func note(ctx context.Context, api client.Client, noted map[string]string) error
 		err = api.Patch(ctx, namespace, client.RawPatch(types.MergePatchType, patch))
 	}
 	if err != nil {
-		return fmt.Errorf("noting in namespace %s which resources count GPUs, and which signs there are of nodes that go: %w", v1alpha1.SystemNamespace, err)
+		return fmt.Errorf("noting in namespace %s which resources count GPUs, which signs there are of nodes that go, and where data is kept: %w", v1alpha1.SystemNamespace, err)
 	}
 	return nil
 }

@@ -45,6 +45,7 @@ type options struct {
 	wait      time.Duration
 	door      string
 	store     store
+	data      holdings
 	builds    builds
 	agents    bool
 	verbose   bool
@@ -86,6 +87,7 @@ Ordinarily nobody types this: muster install has it run in the cluster.`,
 	flags.StringVar(&o.door, "door", "0", "address of the door, by which code comes and goes and users ask, such as :8443 in a pod; 0 for none")
 	flags.BoolVar(&o.agents, "agents", false, "agents of Muster run beside the kubelets (muster node agent): what members report of their progress is read by them")
 	o.store.addFlags(flags)
+	o.data.addFlags(flags)
 	o.builds.addFlags(flags)
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log what is done, and not warnings and errors alone")
 	return cmd
@@ -115,7 +117,10 @@ func (o *options) check() error {
 	if err := o.store.check(); err != nil {
 		return err
 	}
-	if err := o.builds.check(o.store.folder != "" || o.store.bucket.Endpoint != ""); err != nil {
+	if err := o.data.check(&o.store); err != nil {
+		return err
+	}
+	if err := o.builds.check(o.store.somewhere()); err != nil {
 		return err
 	}
 	if o.lease < time.Second {
@@ -194,6 +199,10 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 	if err != nil {
 		return err
 	}
+	stores, err := o.data.open(&o.store)
+	if err != nil {
+		return err
+	}
 	var sources trainingjob.Sources
 	var library *depot.Sources
 	if code != nil {
@@ -209,7 +218,12 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 	if builder != nil {
 		environments = builder
 	}
+	runs, err := o.makeStages(stores, library, log)
+	if err != nil {
+		return err
+	}
 	m, err := manager.New(manager.Options{
+		Pipelines: runs.pipelines(),
 		REST: config, Log: log, Sources: sources, Environments: environments, Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, OwnCode: true, Reports: o.reports(), GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
 		HealthAddress: o.health, MetricsAddress: o.metrics, SeveralHere: true,
 		Also: func(m upstream.Manager) error {
@@ -218,7 +232,13 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 					return err
 				}
 			}
-			return o.addDoor(m, code, library, log)
+			if err := addCaretaker(m, stores, log); err != nil {
+				return err
+			}
+			if err := runs.add(m); err != nil {
+				return err
+			}
+			return o.addDoor(m, rooms{code: code, library: library, data: stores, runs: runs}, log)
 		},
 	})
 	if err != nil {

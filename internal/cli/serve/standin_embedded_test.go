@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"net"
-	"net/http"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -139,20 +138,5 @@ func asManager(t *testing.T, server *rehearsal.Server) string {
 // status.
 func knock(t *testing.T, s *rehearsal.Server, namespace, token string) int {
 	t.Helper()
-	connections, err := rest.HTTPClientFor(s.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	url := s.Config.Host + "/api/v1/namespaces/" + v1alpha1.SystemNamespace + "/services/" + v1alpha1.DoorService + "/proxy/v1/namespaces/" + namespace + "/top"
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set(v1alpha1.DoorHeader, token)
-	response, err := connections.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	return response.StatusCode
+	return asks(t, s, "/v1/namespaces/"+namespace+"/top", token)
 }

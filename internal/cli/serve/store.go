@@ -45,6 +45,9 @@ func (s *store) check() error {
 	return nil
 }
 
+// somewhere says whether there is a place for code.
+func (s *store) somewhere() bool { return s.folder != "" || s.bucket.Endpoint != "" }
+
 // open opens the store; nil where there is none.
 func (s *store) open() (*depot.Depot, error) {
 	quota, err := resource.ParseQuantity(s.quota)

@@ -9,8 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/pipeline"
 )
 
 // inImageSpec is a pipeline whose program runs in an image.
@@ -116,5 +118,54 @@ spec:
 	run := r.finish("model")
 	if diff := cmp.Diff(map[string]string{"model": "12"}, r.files("model-train")); diff != "" || run.Status.Phase != v1alpha1.RunSucceeded {
 		t.Errorf("%s: %s: %s", run.Status.Phase, run.Status.Message, diff)
+	}
+}
+
+// On a cluster the pods of workers are shown a volume of the agent, and nothing of
+// the machine; what cannot be done there is refused in words.
+func TestElsewhere(t *testing.T) {
+	m := &Machine{Elsewhere: true, Images: library{"box:1": "sha256:a"}}
+	parsed := func(stage string) (*pipeline.Graph, string) {
+		t.Helper()
+		p := &v1alpha1.Pipeline{}
+		if err := yaml.UnmarshalStrict([]byte("metadata: {name: p}\nspec: {stages: [{name: s, input: {dataset: things}, "+stage+"}]}"), p); err != nil {
+			t.Fatal(err)
+		}
+		return parse(p.Name, &p.Spec, m)
+	}
+	for stage, says := range map[string]string{
+		"training: {roles: []}, environment: {image: box:1}": "training: on a cluster",
+		"command: [x], environment: {requirements: numpy}":   "environment: on a cluster packages are not brought",
+		"command: [x], environment: {path: /opt/env}":        "environment: on a cluster packages are not brought",
+		"command: [x]": "environment.image: it names none",
+		"command: [x], environment: {image: box:1}, env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}]": "env: on a cluster",
+	} {
+		if _, problem := parsed(stage); !strings.Contains(problem, "Unsupported: "+says) {
+			t.Errorf("%s: %q", stage, problem)
+		}
+	}
+	graph, problem := parsed("command: [x], environment: {image: box:1}, gpus: 2")
+	if problem != "" {
+		t.Fatal(problem)
+	}
+	run := &v1alpha1.PipelineRun{}
+	job := workersJob(run, graph.Stages[0], "", "muster", "/work", 3)
+	m.apart(job, "uid.s", 2)
+	role := &job.Spec.Roles[0]
+	yes := true
+	want := []corev1.Volume{
+		{Name: "foreman", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: v1alpha1.StageDriver, ReadOnly: &yes, VolumeAttributes: map[string]string{"work": "uid.s"}}}},
+		{Name: "datums", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+	}
+	if diff := cmp.Diff(want, role.Template.Spec.Volumes); diff != "" {
+		t.Error(diff)
+	}
+	words := "/muster/foreman/muster-worker --post /muster/foreman --work uid.s --scratch /muster/datums --gpus 2"
+	if got := strings.Join(role.Command, " "); got != words {
+		t.Errorf("they run %q, want %q", got, words)
+	}
+	m.DefaultImage = "box:1"
+	if _, problem := parsed("command: [x]"); problem != "" {
+		t.Error(problem)
 	}
 }

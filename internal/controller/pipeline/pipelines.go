@@ -75,8 +75,8 @@ type Deps struct {
 	Now func() time.Time
 }
 
-// noMachine is why a pipeline cannot run on a cluster.
-const noMachine = v1alpha1.ReasonUnsupported + ": pipelines run on one machine only so far (muster up): a cluster has no store of data yet"
+// noMachine is why a pipeline cannot run where there is neither.
+const noMachine = v1alpha1.ReasonUnsupported + ": pipelines take a store of data, and agents on nodes by which workers are heard, and this cluster lacks one of them: muster install --set agent.create=true, with data.s3, store.s3 or a claim"
 
 // Pipelines starts runs.
 type Pipelines struct {

@@ -84,7 +84,7 @@ func TestDecide(t *testing.T) {
 			s := known(t, "l1", "r1")
 			s.graph, s.problem = nil, noMachine
 			return s
-		}, v1alpha1.PipelineInvalid, "a cluster has no store of data yet", false},
+		}, v1alpha1.PipelineInvalid, "pipelines take a store of data", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := decide(c.seen(t))

@@ -2,10 +2,7 @@ package du
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,8 +15,9 @@ import (
 // Document is what -o json prints.
 type Document struct {
 	Branches []Branch `json:"branches"`
-	// StoreBytes is what the store takes on disk, with all versions of all
-	// datasets of all namespaces, and with what a collection would free.
+	// StoreBytes is what the store takes, with all versions of all datasets (on one
+	// machine of all namespaces, which share a store), and with what a collection
+	// would free.
 	StoreBytes int64 `json:"storeBytes"`
 }
 
@@ -41,12 +39,8 @@ func (o *options) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	folder, err := opening.StoreFolder(o.factory)
-	if err != nil {
-		return err
-	}
 	document := Document{Branches: []Branch{}}
-	if document.StoreBytes, err = size(ctx, folder); err != nil {
+	if document.StoreBytes, err = opening.Size(ctx, o.factory); err != nil {
 		return err
 	}
 	for i := range objects {
@@ -80,34 +74,6 @@ func find(ctx context.Context, server client.Client, namespace string, names []s
 	return objects, nil
 }
 
-// size is what the files of a folder have together. One that goes meanwhile
-// counts nothing.
-func size(ctx context.Context, folder string) (total int64, err error) {
-	err = filepath.WalkDir(folder, func(_ string, e fs.DirEntry, err error) error {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil || !e.Type().IsRegular() {
-			return err
-		}
-		info, err := e.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err == nil {
-			total += info.Size()
-		}
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("measuring the store: %w", err)
-	}
-	return total, nil
-}
-
 func (o *options) table(document Document) error {
 	out := o.factory.Streams.Out
 	if len(document.Branches) > 0 {
@@ -119,6 +85,6 @@ func (o *options) table(document Document) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(out, "the store takes %s on disk, with all versions of all datasets\n", terminal.Size64(document.StoreBytes))
+	_, err := fmt.Fprintf(out, "the store takes %s, with all versions of all datasets\n", terminal.Size64(document.StoreBytes))
 	return err
 }

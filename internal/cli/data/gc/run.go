@@ -29,6 +29,10 @@ type Document struct {
 }
 
 func (o *options) run(ctx context.Context) error {
+	if err := opening.Alone(o.factory, "its manager collects what nothing needs, once a day and in each namespace what is older than a day; "+
+		"nobody else can (`muster data du` says how much there is)"); err != nil {
+		return err
+	}
 	store, err := opening.OpenStore(ctx, o.factory)
 	if err != nil {
 		return err

@@ -133,6 +133,9 @@ func (o *options) run(ctx context.Context, do func(context.Context, client.Clien
 			return err
 		}
 	}
+	if err := opening.Alone(o.factory, "it has no S3 gateway, and so no access keys: use muster data"); err != nil {
+		return err
+	}
 	server, namespace, err := opening.Server(o.factory)
 	if err != nil {
 		return err

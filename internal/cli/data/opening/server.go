@@ -17,26 +17,18 @@ import (
 )
 
 // Server returns a client for datasets and the namespace that the command acts
-// in. Where it is a cluster that is meant, the error says that there is no
-// store of data yet.
+// in.
 func Server(f *connection.Factory) (client.WithWatch, string, error) {
-	if _, err := home(f); err != nil {
-		return nil, "", err
-	}
 	return f.Reach()
 }
 
-// home is the data folder of the embedded Muster that is meant.
-func home(f *connection.Factory) (string, error) {
-	folder, embedded, err := f.EmbeddedHome()
-	if err != nil {
-		return "", err
+// Alone refuses, for a reason, what only an embedded Muster does.
+func Alone(f *connection.Factory, reason string) error {
+	_, embedded, err := f.EmbeddedHome()
+	if err != nil || embedded {
+		return err
 	}
-	if !embedded {
-		return "", exit.With(exit.Failure, errors.New("the Muster that is meant is a cluster's, and on clusters there is no store of data yet: "+
-			"muster data works where an embedded Muster runs (`muster up`), with its own kubeconfig or with --home"))
-	}
-	return folder, nil
+	return exit.With(exit.Failure, errors.New("the Muster that is meant is a cluster's: "+reason))
 }
 
 // Object reads a dataset. One that is not there is an error of exit code 3.

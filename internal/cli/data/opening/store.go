@@ -2,6 +2,8 @@ package opening
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,6 +20,7 @@ import (
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/commit"
 	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/pack"
 	"github.com/muster-dev/muster/internal/data/ref"
 	"github.com/muster-dev/muster/internal/dataset"
 )
@@ -44,7 +47,7 @@ type Store struct {
 
 // OpenStore opens the store of the Muster that is meant. It must be closed.
 func OpenStore(ctx context.Context, f *connection.Factory) (*Store, error) {
-	folder, err := home(f)
+	folder, embedded, err := f.EmbeddedHome()
 	if err != nil {
 		return nil, err
 	}
@@ -52,18 +55,107 @@ func OpenStore(ctx context.Context, f *connection.Factory) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := OpenFolder(ctx, folder)
+	var store *data.Store
+	if embedded {
+		store, err = OpenFolder(ctx, folder)
+	} else {
+		store, err = openDoor(ctx, f, namespace)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &Store{Store: store, Server: server, Namespace: namespace}, nil
 }
 
-// StoreFolder is where the store of the Muster that is meant has its bytes. It need
-// not exist.
-func StoreFolder(f *connection.Factory) (string, error) {
-	folder, err := home(f)
-	return filepath.Join(folder, Folder, storeFolder), err
+// openDoor opens the store of a namespace of a cluster.
+func openDoor(ctx context.Context, f *connection.Factory, namespace string) (*data.Store, error) {
+	manager, err := f.Visitor()
+	if err != nil {
+		return nil, err
+	}
+	cache, err := cacheOf(f, namespace)
+	if err != nil {
+		return nil, err
+	}
+	store, err := data.Open(ctx, data.Options{Backend: manager.Data(namespace), Cache: cache})
+	if err != nil {
+		return nil, fmt.Errorf("opening the store of data: %w", err)
+	}
+	return store, nil
+}
+
+// cacheOf is the folder of notes on what was put into the store of a namespace of a
+// cluster: each has its own, or what one has would be taken for what the other has.
+func cacheOf(f *connection.Factory, namespace string) (string, error) {
+	home, err := f.Home()
+	if err != nil {
+		return "", err
+	}
+	config, err := f.RESTConfig()
+	if err != nil {
+		return "", err
+	}
+	which := sha256.Sum256([]byte(config.Host + config.APIPath + "\x00" + namespace))
+	return filepath.Join(home, "clusters", hex.EncodeToString(which[:16])), nil
+}
+
+// Size is how many bytes the store takes: of all datasets that are in it, with all
+// their versions.
+func Size(ctx context.Context, f *connection.Factory) (total int64, err error) {
+	home, embedded, err := f.EmbeddedHome()
+	if err != nil {
+		return 0, err
+	}
+	if embedded {
+		return folderSize(ctx, filepath.Join(home, Folder, storeFolder))
+	}
+	manager, err := f.Visitor()
+	if err != nil {
+		return 0, err
+	}
+	namespace, err := f.Namespace()
+	if err != nil {
+		return 0, err
+	}
+	objects := manager.Data(namespace)
+	for _, prefix := range []string{pack.Prefix, commit.Prefix} {
+		err := objects.List(ctx, prefix, func(i backend.Info) error {
+			total += i.Size
+			return nil
+		})
+		if err != nil {
+			return 0, fmt.Errorf("measuring the store: %w", err)
+		}
+	}
+	return total, nil
+}
+
+// folderSize is what the files of a folder have together. One that goes meanwhile
+// counts nothing.
+func folderSize(ctx context.Context, folder string) (total int64, err error) {
+	err = filepath.WalkDir(folder, func(_ string, e fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
+			total += info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("measuring the store: %w", err)
+	}
+	return total, nil
 }
 
 // OpenFolder opens the store in the home of an embedded Muster.
