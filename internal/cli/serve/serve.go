@@ -224,7 +224,7 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 	}
 	m, err := manager.New(manager.Options{
 		Pipelines: runs.pipelines(),
-		REST: config, Log: log, Sources: sources, Environments: environments, Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, OwnCode: true, Reports: o.reports(), GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
+		REST:      config, Log: log, Sources: sources, Environments: environments, Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, OwnCode: true, Reports: o.reports(), GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
 		HealthAddress: o.health, MetricsAddress: o.metrics, SeveralHere: true,
 		Also: func(m upstream.Manager) error {
 			if builder != nil {
