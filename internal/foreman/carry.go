@@ -177,7 +177,7 @@ func broughtOutcome(folder, id string) (o shift.Outcome, err error) {
 func (w *Work) install(i int, temp string, o shift.Outcome) error {
 	w.mu.Lock()
 	over := w.ledger.entries[i].state >= computed
-	claimed := !over && w.ledger.claim(i, o.Worker)
+	claimed := !over && w.claim(i, o.Worker)
 	w.mu.Unlock()
 	switch {
 	case over:
@@ -195,6 +195,25 @@ func (w *Work) install(i int, temp string, o shift.Outcome) error {
 		w.nudge()
 	}
 	return nil
+}
+
+// claim gives a datum to a worker; the caller holds the lock.
+func (w *Work) claim(i int, worker string) bool {
+	e := &w.ledger.entries[i]
+	if e.state == ready {
+		w.stocked -= e.Bytes
+	}
+	return w.ledger.claim(i, worker)
+}
+
+// adopt leaves to a worker what it has from a foreman before; the caller holds the
+// lock.
+func (w *Work) adopt(r *shift.Request) {
+	for _, id := range r.Has {
+		if i, ok := w.ledger.index[id]; ok && w.ledger.adoptable(i) {
+			w.claim(i, r.Worker)
+		}
+	}
 }
 
 // settle moves the files.

@@ -404,3 +404,77 @@ func TestBadParcels(t *testing.T) {
 		t.Error("it wrote outside")
 	}
 }
+
+// The foreman is started anew under a worker that shares its folder: what it has is
+// left to it, begun or not, and is not written anew under its hands.
+func TestForemanStartedAnewUnderAWorker(t *testing.T) {
+	for _, carried := range []bool{false, true} {
+		t.Run(fmt.Sprint("carried ", carried), func(t *testing.T) {
+			dir, gate := t.TempDir(), filepath.Join(t.TempDir(), "gate")
+			s := &shop{T: t, recorded: map[string]string{}}
+			program := shell(`echo x >> ` + gate + `.$MUSTER_DATUM; printf half > $MUSTER_OUTPUT/made
+				until [ -e ` + gate + ` ]; do sleep 0.05; done; printf " and half" >> $MUSTER_OUTPUT/made`)
+			program.Carried = carried
+			start := func() (stop func()) {
+				var err error
+				if s.Foreman, err = foreman.New(foreman.Options{Dir: dir}); err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				done, f := make(chan error, 1), s.Foreman
+				go func() { done <- f.Run(ctx) }()
+				return sync.OnceFunc(func() {
+					cancel()
+					if err := <-done; err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			stop := start()
+			s.work(program, "a", "b", "c")
+			ended := make(chan error, 1)
+			go func() {
+				if carried {
+					ended <- s.remote(t.Context(), s.Post("run.stage"), "0")
+				} else {
+					ended <- s.worker(t.Context(), "0")
+				}
+			}()
+			s.await("the first is begun", func() bool {
+				found, _ := filepath.Glob(gate + ".*")
+				return len(found) > 0
+			})
+			stop()
+			defer start()()
+			w := s.work(program, "a", "b", "c")
+			other := make(chan error, 1)
+			go func() {
+				if carried {
+					other <- s.remote(t.Context(), s.Post("run.stage"), "1")
+				} else {
+					other <- s.worker(t.Context(), "1")
+				}
+			}()
+			// The other computes what nobody has, or finds that there is nothing.
+			s.await("the worker has said what it has", func() bool { return !w.Waits() })
+			if err := os.WriteFile(gate, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			status := s.over(w)
+			for _, c := range []chan error{ended, other} {
+				if err := <-c; err != nil {
+					t.Error(err)
+				}
+			}
+			for _, name := range []string{"a", "b", "c"} {
+				times, _ := os.ReadFile(gate + "." + name)
+				if string(times) != "x\n" || s.recorded[name] != "half and half" {
+					t.Errorf("%s was computed %q times, and is %q", name, times, s.recorded[name])
+				}
+			}
+			if status.Computed != 3 {
+				t.Errorf("%+v", status)
+			}
+		})
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -98,6 +99,7 @@ func (w *Work) hear(r *shift.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lose(w.ledger.see(r, w.foreman.o.Now()), "its worker ended")
+	w.adopt(r)
 	news := false
 	for _, o := range r.Done {
 		o.Worker = r.Worker
@@ -133,6 +135,9 @@ func (w *Work) give(r *shift.Request) shift.Answer {
 		d := shift.Datum{ID: e.ID, Name: e.Name}
 		if !w.spec.Program.Carried {
 			d.Folder = filepath.Join(w.dir, e.ID)
+		}
+		if err := os.WriteFile(filepath.Join(w.dir, e.ID, shift.GivenFile), nil, 0o600); err != nil {
+			w.foreman.o.Log.Warn("noting that a datum was given out", "work", w.spec.Name, "datum", e.Name, "error", err)
 		}
 		a.Datums = append(a.Datums, d)
 	}

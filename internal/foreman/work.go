@@ -89,6 +89,9 @@ const (
 	recordAtOnce = 4096
 	// waitAtMost is how long a worker is kept waiting for an answer.
 	waitAtMost = 10 * time.Second
+	// answerWithin is how long a foreman that was started anew waits for workers to
+	// say what they have.
+	answerWithin = 10 * time.Second
 )
 
 // Work is what a stage has to compute.
@@ -129,8 +132,13 @@ func (w *Work) recover() error {
 			}
 			continue
 		}
+		i, known := w.ledger.index[e.Name()]
 		if o, ok := readOutcome(w.datumFolder(e.Name())); ok && o.ID == e.Name() {
 			w.ledger.done(o)
+		} else if _, err := os.Lstat(filepath.Join(w.datumFolder(e.Name()), shift.GivenFile)); known && err == nil {
+			// Its files may be in use: they are not written anew before whoever has
+			// them could say so.
+			w.ledger.leftBy(i, w.foreman.o.Now().Add(answerWithin-shift.Lease))
 		}
 	}
 	return nil
@@ -238,7 +246,7 @@ func (w *Work) fetch(ctx context.Context, i int) error {
 	}
 	in, out := filepath.Join(folder, shift.InFolder), filepath.Join(folder, shift.OutFolder)
 	if fresh != nil {
-		for _, old := range []string{in, out, filepath.Join(folder, shift.OutcomeFile), filepath.Join(folder, shift.BegunFile)} {
+		for _, old := range []string{in, out, filepath.Join(folder, shift.OutcomeFile), filepath.Join(folder, shift.BegunFile), filepath.Join(folder, shift.GivenFile)} {
 			if err := os.RemoveAll(old); err != nil {
 				return fmt.Errorf("clearing the folder of datum %s: %w", d.Name, err)
 			}

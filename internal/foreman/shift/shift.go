@@ -32,6 +32,8 @@ const (
 	OutFolder = "out"
 	// LogFile is what the program said, of every try.
 	LogFile = "log"
+	// GivenFile is there once a worker was given the datum.
+	GivenFile = "given"
 	// BegunFile is there while a try is under way.
 	BegunFile = "begun"
 	// OutcomeFile is an [Outcome], written once the datum is computed, so that
@@ -125,6 +127,9 @@ type Request struct {
 	GPUs float64 `json:"gpus,omitempty"`
 	// Done are datums that it has computed, or tried to.
 	Done []Outcome `json:"done,omitempty"`
+	// Has are the datums that it has, begun or not: a foreman that was started anew
+	// leaves them to it.
+	Has []string `json:"has,omitempty"`
 	// Begun are datums that it begins with, whose files are carried: a worker that
 	// dies with one has tried it.
 	Begun []string `json:"begun,omitempty"`

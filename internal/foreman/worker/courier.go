@@ -28,6 +28,8 @@ type courier struct {
 	client *client
 	worker string
 	dir    string
+	// over is told which datums are not this worker's any more.
+	over func(id string)
 
 	// coming are the files that were asked for ahead, by the datum.
 	coming map[string]<-chan error
@@ -40,12 +42,12 @@ type courier struct {
 	group                sync.WaitGroup
 }
 
-func newCourier(ctx context.Context, c *client, o *Options) (*courier, error) {
+func newCourier(ctx context.Context, c *client, o *Options, over func(string)) (*courier, error) {
 	dir, err := os.MkdirTemp(o.Scratch, "datums-")
 	if err != nil {
 		return nil, fmt.Errorf("making a folder for the files of datums: %w", err)
 	}
-	out := &courier{client: c, worker: o.Name, dir: dir, coming: map[string]<-chan error{}, slots: make(chan struct{}, deliveries)}
+	out := &courier{client: c, worker: o.Name, dir: dir, over: over, coming: map[string]<-chan error{}, slots: make(chan struct{}, deliveries)}
 	out.fetching = func(f func(context.Context)) { out.group.Go(func() { f(ctx) }) }
 	var late context.Context
 	late, out.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -154,7 +156,10 @@ func (c *courier) deliver(d shift.Datum, o shift.Outcome) {
 	c.slots <- struct{}{}
 	c.sent = true
 	c.delivering(func(ctx context.Context) {
-		defer func() { <-c.slots }()
+		defer func() {
+			c.over(d.ID)
+			<-c.slots
+		}()
 		err := c.bring(ctx, d, o)
 		var no error
 		if errors.Is(err, errRefused) && o.Error == "" {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,9 +47,12 @@ type worker struct {
 	o      Options
 	client *client
 
+	has []shift.Datum // not yet begun
+
 	mu   sync.Mutex
-	has  []shift.Datum // not yet begun
 	done []shift.Outcome
+	// holds are those that were given to it and are not done.
+	holds map[string]bool
 	// pace is how long a datum takes, lately.
 	pace    time.Duration
 	program *shift.Program
@@ -57,14 +62,14 @@ type worker struct {
 
 // Run computes datums until there are none left, which is no error.
 func Run(ctx context.Context, o Options) error {
-	w := &worker{o: o}
+	w := &worker{o: o, holds: map[string]bool{}}
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(o.Out, "muster: "+format+"\n", args...) }
 	var err error
 	if w.client, err = newClient(&o, say); err != nil {
 		return over(err)
 	}
 	if o.Post != "" {
-		if w.courier, err = newCourier(ctx, w.client, &o); err != nil {
+		if w.courier, err = newCourier(ctx, w.client, &o, w.drop); err != nil {
 			return err
 		}
 		defer w.courier.remove()
@@ -120,8 +125,9 @@ func (w *worker) exchange(ctx context.Context, want int) (shift.Answer, error) {
 	w.mu.Lock()
 	done := w.done
 	w.done = nil
+	has := slices.Sorted(maps.Keys(w.holds))
 	w.mu.Unlock()
-	a, err := w.client.ask(ctx, shift.Request{Worker: w.o.Name, Member: w.o.Member, GPUs: w.o.GPUs, Done: done, Want: want})
+	a, err := w.client.ask(ctx, shift.Request{Worker: w.o.Name, Member: w.o.Member, GPUs: w.o.GPUs, Done: done, Has: has, Want: want})
 	if err != nil {
 		w.mu.Lock()
 		w.done = append(done, w.done...)
@@ -141,6 +147,7 @@ func (w *worker) fill(ctx context.Context, want int) error {
 		w.program = a.Program
 		if len(a.Datums) > 0 {
 			w.has = append(w.has, a.Datums...)
+			w.hold(a.Datums)
 			return nil
 		}
 		if a.End && (w.courier == nil || !w.courier.settle(ctx)) {
@@ -175,6 +182,7 @@ func (w *worker) next(ctx context.Context) (shift.Datum, error) {
 	}
 	folder, err := w.courier.fetch(ctx, d.ID, then)
 	if errors.Is(err, errGone) {
+		w.drop(d.ID)
 		return w.next(ctx)
 	}
 	if err != nil {
@@ -198,7 +206,23 @@ func (w *worker) finish(d shift.Datum, o shift.Outcome) {
 	}
 	w.mu.Lock()
 	w.done = append(w.done, o)
+	delete(w.holds, o.ID)
 	w.mu.Unlock()
+}
+
+// hold notes what was given to this worker, and drop what it has no longer.
+func (w *worker) hold(given []shift.Datum) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range given {
+		w.holds[given[i].ID] = true
+	}
+}
+
+func (w *worker) drop(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.holds, id)
 }
 
 // each runs the program for each datum.
