@@ -93,8 +93,13 @@ func (b *bench) load(ctx context.Context, name string, n int) (put, get measured
 
 // together has all clients do their share.
 func together(ctx context.Context, side served, n int, do func(context.Context, *minio.Client, int) error) (measured, error) {
+	transport, err := minio.DefaultTransport(false)
+	if err != nil {
+		return measured{}, err
+	}
+	defer transport.CloseIdleConnections() // a gateway that is to end waits for them
 	client, err := minio.New(strings.TrimPrefix(side.Endpoint, "http://"), &minio.Options{
-		Creds: credentials.NewStaticV4(side.AccessKeyID, side.SecretAccessKey, ""), Region: gateway.Region, BucketLookup: minio.BucketLookupPath, MaxRetries: 1,
+		Transport: transport, Creds: credentials.NewStaticV4(side.AccessKeyID, side.SecretAccessKey, ""), Region: gateway.Region, BucketLookup: minio.BucketLookupPath, MaxRetries: 1,
 	})
 	if err != nil {
 		return measured{}, err

@@ -27,6 +27,8 @@ type settings struct {
 	// s3 is the address of a service, delay what is added to each of its answers.
 	s3    string
 	delay time.Duration
+	// copier is rclone.
+	copier string
 	// muster is the program that serves S3 clients; empty: the gateway alone.
 	muster string
 }
@@ -51,7 +53,8 @@ func main() {
 	flag.Float64Var(&s.scale, "scale", 1, "part of the full size: 8 GB, 200,000 files, 1,000,000 files, 8,192 objects")
 	flag.IntVar(&s.runs, "runs", 3, "how often; the median counts")
 	flag.StringVar(&s.only, "only", "", "rows whose name begins so: file, small, diff, read, gateway, plan")
-	flag.StringVar(&s.s3, "s3", "", "address of an S3 service of yours, such as http://127.0.0.1:9000, for the row read: it makes a bucket there, and removes it; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY say who asks, and rclone has to be in the PATH (default: the row is left out)")
+	flag.StringVar(&s.s3, "s3", "", "address of an S3 service of yours, such as http://127.0.0.1:9000, for the row read: it makes a bucket there, and removes it; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY say who asks (default: versitygw on a folder)")
+	flag.StringVar(&s.copier, "rclone", ".cache/s3-clients/bin/rclone", "the program to compare the row read with")
 	flag.DurationVar(&s.delay, "delay", 20*time.Millisecond, "what is added to each answer of that service")
 	flag.StringVar(&s.muster, "muster", "", "program whose S3 gateway is measured, with its API server in the loop (default: the gateway alone, heads in a folder)")
 	flag.BoolVar(&s.cold, "cold", false, "drop what is read from the page cache first, file by file")

@@ -25,8 +25,11 @@ const bucketName = "muster-bench-data"
 // its node.
 func (b *bench) read(ctx context.Context) (err error) {
 	if b.s3 == "" {
-		fmt.Fprintln(os.Stderr, "read: left out: -s3 names no service")
-		return nil
+		end, err := b.service(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, end()) }()
 	}
 	n := int(100_000 * b.scale)
 	if err := manyFiles(b.path("many"), n, 80_000); err != nil {
@@ -51,9 +54,9 @@ func (b *bench) read(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	warm, local, err := b.pair(ctx, b.quiet("fetched"),
+	warm, local, err := b.pair(ctx, b.quiet("many"),
 		func() (measured, error) { return step(ctx, "read", far, b.path("heads"), b.path("fetched")) },
-		func() (measured, error) { return readBack(ctx, b.path("copied")) })
+		func() (measured, error) { return readBack(ctx, b.path("many")) })
 	if err != nil {
 		return err
 	}
@@ -69,6 +72,21 @@ func (b *bench) read(ctx context.Context) (err error) {
 		errs = append(errs, os.RemoveAll(b.path(path)))
 	}
 	return errors.Join(errs...)
+}
+
+// service starts an S3 service on a folder, and has what follows use it.
+func (b *bench) service(ctx context.Context) (end func() error, err error) {
+	dir := b.path("service")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	side, err := b.serving(ctx, "versitygw", dir)
+	if err != nil {
+		return nil, err
+	}
+	b.s3 = side.Endpoint
+	return func() error { return errors.Join(side.stop(), os.RemoveAll(dir)) },
+		errors.Join(os.Setenv("AWS_ACCESS_KEY_ID", side.AccessKeyID), os.Setenv("AWS_SECRET_ACCESS_KEY", side.SecretAccessKey))
 }
 
 // makeBucket makes the bucket; the answer removes it with what is in it.
@@ -100,7 +118,7 @@ func (b *bench) fill(ctx context.Context) error {
 	if _, err := step(ctx, "fill", b.s3, b.path("heads"), b.path("many")); err != nil {
 		return err
 	}
-	_, err := other(ctx, "", "rclone", append(rcloneFlags(b.s3), "copy", b.path("many"), ":s3:"+bucketName+"/files")...)
+	_, err := other(ctx, "", b.copier, append(rcloneFlags(b.s3), "copy", b.path("many"), ":s3:"+bucketName+"/files")...)
 	return err
 }
 
@@ -112,7 +130,7 @@ func rcloneFlags(endpoint string) []string {
 
 // rclone copies the files and reads them.
 func (b *bench) rclone(ctx context.Context, endpoint string) (measured, error) {
-	copied, err := other(ctx, "", "rclone", append(rcloneFlags(endpoint), "copy", ":s3:"+bucketName+"/files", b.path("copied"))...)
+	copied, err := other(ctx, "", b.copier, append(rcloneFlags(endpoint), "copy", ":s3:"+bucketName+"/files", b.path("copied"))...)
 	if err != nil {
 		return copied, err
 	}
@@ -160,6 +178,9 @@ func (b *bench) farAway(ctx context.Context) (address string, end func(), err er
 func readBack(ctx context.Context, dir string) (measured, error) {
 	begun := time.Now()
 	files, err := filepath.Glob(filepath.Join(dir, "d*", "f*"))
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%s has no files", dir)
+	}
 	if err != nil {
 		return measured{}, err
 	}
