@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -148,6 +149,13 @@ func TestWorkerOfAStageGoes(t *testing.T) {
 	if err := the.api.Delete(t.Context(), &pod, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
-	a.says("", "pipeline", "wait", "words", "--timeout", "55s")
-	a.says("ONE\n", "data", "cat", "words-all:/all")
+	harness.Eventually(t, 3*time.Minute, "waiting for the output", func() error {
+		r := the.muster(t, "-n", a.namespace, "data", "cat", "words-all:/all")
+		if r.Stdout == "ONE\n" {
+			return nil
+		}
+		pods := the.kubectl(t, "", "-n", a.namespace, "get", "pods,trainingjobs,gangs,pipelineruns", "-o", "wide")
+		runs := the.muster(t, "-n", a.namespace, "pipeline", "runs", "words", "-o", "json")
+		return fmt.Errorf("%s%s\n%s\n%s", r.Stdout, r.Stderr, pods.Stdout, runs.Stdout)
+	})
 }
