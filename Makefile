@@ -29,10 +29,13 @@ help: ## this list
 build: shim ## bin/muster, with its shim inside
 	@hack/build "$(TAGS)" "$(VERSION)"
 
-shim: internal/node/shim/bin/muster-shim
+shim: internal/node/shim/bin/muster-shim internal/node/shim/bin/muster-worker
 internal/node/shim/bin/muster-shim: $(wildcard cmd/muster-shim/*.go internal/node/shim/*.go internal/node/shim/*/*.go internal/node/process/*.go)
 	@echo "muster: building the shim (static, one per container)"
 	@CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o $@ ./cmd/muster-shim
+internal/node/shim/bin/muster-worker: $(wildcard cmd/muster-worker/*.go internal/foreman/worker/*.go internal/foreman/parcel/*.go internal/foreman/shift/*.go internal/data/tree/*.go)
+	@echo "muster: building the worker of pipelines (static, runs in images)"
+	@CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o $@ ./cmd/muster-worker
 
 quickstart: build ## build, start Muster in the background, run distributed TensorFlow
 	@hack/quickstart
@@ -63,7 +66,7 @@ test-python: build ## the Python package: types, and tests against a Muster of t
 
 test-images: build test-deps cluster-deps $(GOTESTSUM) ## images on one machine, with a real containerd; wants root
 	@hack/gotest "$(GOTESTSUM)" images-node -tags cluster -count=1 -timeout 10m -run 'Image|Pull|Containerd' ./internal/node ./internal/node/image
-	@hack/gotest "$(GOTESTSUM)" images-e2e -tags e2e,cluster -count=1 -timeout 15m -run '^TestImages$$' ./test/e2e
+	@hack/gotest "$(GOTESTSUM)" images-e2e -tags e2e,cluster -count=1 -timeout 15m -run '^(TestImages|TestStagesInImages)$$' ./test/e2e
 
 test-cluster: cluster-deps $(GOTESTSUM) ## a real Kubernetes on this machine: kubelets, containerd, pretend GPUs; wants root
 	@hack/gotest "$(GOTESTSUM)" cluster -tags cluster -count=1 -timeout 20m ./test/cluster/... ./benchmarks/cluster
@@ -126,7 +129,7 @@ chaos-cluster: build cluster-deps ## the same for 200 gangs, with counts of what
 	@MUSTER_CHAOS_GANGS=$${MUSTER_CHAOS_GANGS:-200} go test -tags chaos -count=1 -timeout 120m -v -run '^TestChaos$$' ./test/chaos
 
 clean: ## remove what was built; caches stay
-	@rm -rf bin internal/node/shim/bin/muster-shim
+	@rm -rf bin internal/node/shim/bin/muster-shim internal/node/shim/bin/muster-worker
 
 $(GOLANGCI):
 	@hack/install-tool $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0

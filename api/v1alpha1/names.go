@@ -221,6 +221,11 @@ const (
 	// "lazy", "true": it is not fetched but mounted, and read as it is asked for.
 	DataDriver = "data.muster.dev"
 
+	// StageDriver is the ephemeral CSI driver name of a volume by which workers of
+	// a stage of a pipeline reach who gives out datums: a socket, and the program
+	// that they run. Attribute "work": the name of what they compute.
+	StageDriver = "stage.muster.dev"
+
 	// ConditionPodUsage is the type of the pod condition by which a node
 	// reports what a finished pod used; its message is JSON, [PodUsage].
 	ConditionPodUsage = "muster.dev/Usage"

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 
@@ -13,9 +14,12 @@ import (
 	"github.com/muster-dev/muster/internal/agent/codevolume"
 	"github.com/muster-dev/muster/internal/agent/datavolume"
 	"github.com/muster-dev/muster/internal/agent/hearing"
+	"github.com/muster-dev/muster/internal/agent/stagevolume"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/door/visitor"
 	"github.com/muster-dev/muster/internal/environment/bundle"
+	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/node/shim"
 )
 
 // dataWorkers is how many cores unpack data, beside the work that the node is for.
@@ -52,7 +56,16 @@ func atTheDoor(o Options, set kubernetes.Interface) ([]func(context.Context) err
 	if err != nil {
 		return nil, err
 	}
-	return append(parts, code.Run, environments.Run), nil
+	stages, err := stagevolume.New(stagevolume.Options{
+		Node: o.Node, KubeletDir: o.KubeletDir, Worker: shim.ExtractWorker, Log: o.Log,
+		Pass: func(w http.ResponseWriter, r *http.Request, namespace, path string) {
+			door.Pass(w, r, namespace, path, shift.Mark)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return append(parts, code.Run, environments.Run, stages.Run), nil
 }
 
 // visit is how the door is reached.

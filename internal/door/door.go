@@ -63,6 +63,9 @@ type Options struct {
 	Answers Answers
 	// Reports hears how far pods are. Nil: nobody does.
 	Reports Reports
+	// Shifts gives out the datums of a namespace's pipelines. It is nil, or returns
+	// nil, where that is another replica's.
+	Shifts func(namespace string) http.Handler
 	// Log hears of what no caller can be told.
 	Log *slog.Logger
 	// Now is the clock. Default: [time.Now].
@@ -185,6 +188,7 @@ func (d *Door) handler() http.Handler {
 	add("GET /v1/namespaces/{namespace}/top", d.lanes.answer, d.top)
 	add("POST "+v1alpha1.DoorReports, d.lanes.report, d.takeReports)
 	add("POST "+v1alpha1.DoorArrivals, d.lanes.report, d.takeArrivals)
+	mux.Handle("/v1/namespaces/{namespace}/pods/{pod}/shift/{rest...}", d.admit(d.lanes.shift, d.passShift))
 	// Whatever else is asked is answered only to those who say who they are.
 	add("/", d.lanes.answer, func(http.ResponseWriter, *http.Request, Caller) error {
 		return refuse(http.StatusNotFound, "the door has nothing of that name: is this program of another version than the cluster's? `muster version` says")

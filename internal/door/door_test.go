@@ -44,6 +44,8 @@ type house struct {
 	mine    *source.Store
 	data    *warehouse.Warehouse
 	reports *hears
+	// shift is who gives out datums, if this replica does.
+	shift atomic.Pointer[http.ServeMux]
 }
 
 // dataQuota is how much data a namespace may keep.
@@ -121,6 +123,12 @@ func open(t testing.TB, keeps bool) *house {
 		},
 	}).Build()
 	options := Options{Address: "127.0.0.1:0", API: h.api, Pods: h.api, Namespace: "muster-system", Identity: "test_1", Answers: says{}, Reports: h.reports}
+	options.Shifts = func(string) http.Handler {
+		if m := h.shift.Load(); m != nil {
+			return m
+		}
+		return nil
+	}
 	if keeps {
 		folder, err := shelf.OpenFolder(t.TempDir())
 		h.must(err)

@@ -80,11 +80,14 @@ type lanes struct {
 	// read is for parts of data, which are short and many, and store for packs that
 	// are sent; neither holds more than some kilobytes in memory.
 	read, store *lane
+	// shift is for workers of pipelines, who wait long for an answer, and for the
+	// files of what they compute.
+	shift *lane
 }
 
 func newLanes(now func() time.Time) lanes {
 	out := lanes{up: newLane(6, 2, now), down: newLane(24, 8, now), answer: newLane(4, 2, now), report: newLane(8, 1, now)}
-	out.read, out.store = newLane(96, 64, now), newLane(24, 16, now)
+	out.read, out.store, out.shift = newLane(96, 64, now), newLane(24, 16, now), newLane(2048, 512, now)
 	out.up.resumes, out.store.resumes = true, true // what came whole is kept
 	return out
 }

@@ -33,6 +33,7 @@ type Options struct {
 type Foreman struct {
 	o     Options
 	board *notice.Board
+	disk  barrier
 	group sync.WaitGroup
 
 	mu    sync.Mutex
@@ -55,7 +56,7 @@ func New(o Options) (*Foreman, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making a foreman's folder: %w", err)
 	}
-	return &Foreman{o: o, board: notice.New(), works: map[string]*Work{}}, nil
+	return &Foreman{o: o, board: notice.New(), disk: barrier{dir: dir}, works: map[string]*Work{}}, nil
 }
 
 // Changes tells of which work something is new, by its name.
@@ -66,11 +67,11 @@ func (f *Foreman) Dir() string { return f.o.Dir }
 
 // Run serves workers until ctx ends. Works that are open stay as they are on disk.
 func (f *Foreman) Run(ctx context.Context) error {
-	listener, err := f.listen(ctx)
+	listener, err := listen(ctx, f.o.Dir, 0o600)
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: f.handler(), ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
+	server := f.server(ctx)
 	var group sync.WaitGroup
 	group.Go(func() { f.board.Run(ctx) })
 	group.Go(func() {
@@ -92,14 +93,14 @@ func (f *Foreman) Run(ctx context.Context) error {
 	return fmt.Errorf("serving workers: %w", err)
 }
 
-// listen makes the socket, by a name that is short however deep the folder is.
-func (f *Foreman) listen(ctx context.Context) (net.Listener, error) {
-	folder, err := os.Open(f.o.Dir)
+// listen makes a socket in a folder, by a name that is short however deep that is.
+func listen(ctx context.Context, dir string, mode fs.FileMode) (net.Listener, error) {
+	folder, err := os.Open(dir)
 	if err != nil {
 		return nil, fmt.Errorf("opening the foreman's folder: %w", err)
 	}
 	defer func() { _ = folder.Close() }()
-	path := filepath.Join(f.o.Dir, shift.SocketFile)
+	path := filepath.Join(dir, shift.SocketFile)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("removing the socket of a foreman before: %w", err)
 	}
@@ -108,10 +109,14 @@ func (f *Foreman) listen(ctx context.Context) (net.Listener, error) {
 		return nil, fmt.Errorf("listening for workers: %w", err)
 	}
 	listener.(*net.UnixListener).SetUnlinkOnClose(false)
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("keeping the socket for its owner: %w", err), listener.Close())
+	if err := os.Chmod(path, mode); err != nil {
+		return nil, errors.Join(fmt.Errorf("saying who may use the socket: %w", err), listener.Close())
 	}
 	return listener, nil
+}
+
+func (f *Foreman) server(ctx context.Context) *http.Server {
+	return &http.Server{Handler: f.Handler(), ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
 }
 
 // watch takes datums from workers that were not heard of for the time of a lease.
@@ -169,7 +174,13 @@ func (f *Foreman) Open(ctx context.Context, s Spec) (*Work, error) {
 	if err := w.recover(); err != nil {
 		return nil, err
 	}
-	w.start(ctx)
+	var post net.Listener
+	if s.Program.Carried {
+		if post, err = f.openPost(ctx, w); err != nil {
+			return nil, err
+		}
+	}
+	w.start(ctx, post)
 	f.works[s.Name] = w
 	return w, nil
 }
@@ -208,12 +219,14 @@ func (f *Foreman) Close(name string) error {
 		w.group.Wait()
 	}
 	// The token goes first: who sees none knows that the work is over.
-	err := os.Remove(filepath.Join(f.folder(name), shift.TokenFile))
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		err = os.RemoveAll(f.folder(name))
-	}
-	if err != nil {
-		return fmt.Errorf("removing the files of work %s: %w", name, err)
+	for _, folder := range []string{f.Post(name), f.folder(name)} {
+		err := os.Remove(filepath.Join(folder, shift.TokenFile))
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			err = os.RemoveAll(folder)
+		}
+		if err != nil {
+			return fmt.Errorf("removing the files of work %s: %w", name, err)
+		}
 	}
 	return nil
 }

@@ -193,6 +193,53 @@ func (l *ledger) again(i int, begun bool, problem string) {
 	l.queue = slices.Insert(l.queue, 0, i)
 }
 
+// former is the worker that is taken to have what a foreman before had given out,
+// until who really has it says so, or a time is over.
+const former = ""
+
+// leftBy notes that somebody may still have a datum.
+func (l *ledger) leftBy(i int, seen time.Time) {
+	e := &l.entries[i]
+	if e.state != waiting {
+		return
+	}
+	h := l.hands[former]
+	if h == nil {
+		h = &hand{since: seen, seen: seen, has: map[int]bool{}}
+		l.hands[former] = h
+	}
+	e.state, e.worker = held, former
+	h.has[i] = true
+}
+
+// adoptable says whether a datum that a worker says it has is to be left to it.
+func (l *ledger) adoptable(i int) bool {
+	e := &l.entries[i]
+	return e.state == waiting || e.state == ready || e.state == held && e.worker == former
+}
+
+// claim gives a datum to a worker that has it, or that brings what it made of it. It
+// returns false where the datum's files are just being written.
+func (l *ledger) claim(i int, worker string) bool {
+	e := &l.entries[i]
+	switch e.state {
+	case preparing:
+		return false
+	case ready:
+		if at := slices.Index(l.stock, i); at >= 0 {
+			l.stock = slices.Delete(l.stock, at, at+1)
+		}
+	}
+	if h := l.hands[e.worker]; h != nil && e.worker != worker {
+		delete(h.has, i)
+	}
+	e.state, e.worker = held, worker
+	if h := l.hands[worker]; h != nil && !h.gone {
+		h.has[i] = true
+	}
+	return true
+}
+
 // done notes what became of a datum, whoever computed it; it says whether that
 // is news.
 func (l *ledger) done(o shift.Outcome) bool {

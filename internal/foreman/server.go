@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -12,31 +13,63 @@ import (
 	"github.com/muster-dev/muster/internal/foreman/shift"
 )
 
-// handler answers workers.
-func (f *Foreman) handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+shift.Path+"{work}", func(out http.ResponseWriter, in *http.Request) {
-		w := f.Find(in.PathValue("work"))
-		if w == nil {
-			// It may be opened soon: this foreman may have just begun.
-			http.Error(out, "there is no such work now", http.StatusServiceUnavailable)
-			return
-		}
+// Handler answers workers, who show the token of their work.
+func (f *Foreman) Handler() http.Handler {
+	return f.answering(func(w *Work, in *http.Request) string {
 		said, _ := strings.CutPrefix(in.Header.Get("Authorization"), "Bearer ")
 		if subtle.ConstantTimeCompare([]byte(said), []byte(w.token)) != 1 {
-			http.Error(out, "this is not the token of this work", http.StatusUnauthorized)
-			return
+			return "this is not the token of this work"
 		}
-		var r shift.Request
-		if err := json.NewDecoder(http.MaxBytesReader(out, in.Body, 64<<20)).Decode(&r); err != nil || r.Worker == "" {
-			http.Error(out, "this is no request of a worker", http.StatusBadRequest)
-			return
-		}
-		answer := w.answer(in.Context(), &r)
-		out.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(out).Encode(answer) // who went away asks again
+		return ""
 	})
+}
+
+// HandlerFor answers workers of whom somebody else has found out that they are an
+// owner's: see [Spec].
+func (f *Foreman) HandlerFor(owner string) http.Handler {
+	return f.answering(func(w *Work, _ *http.Request) string {
+		if owner == "" || w.spec.Owner != owner {
+			return "this work is another's"
+		}
+		return ""
+	})
+}
+
+// answering answers those about whom wrong has nothing to say.
+func (f *Foreman) answering(wrong func(*Work, *http.Request) string) http.Handler {
+	mux := http.NewServeMux()
+	add := func(pattern string, serve func(*Work, http.ResponseWriter, *http.Request)) {
+		mux.HandleFunc(pattern, func(out http.ResponseWriter, in *http.Request) {
+			out.Header().Set(shift.Mark, "1")
+			w := f.Find(in.PathValue("work"))
+			if w == nil {
+				// It may be opened soon: this foreman may have just begun.
+				http.Error(out, "there is no such work now", http.StatusServiceUnavailable)
+				return
+			}
+			if says := wrong(w, in); says != "" {
+				http.Error(out, says, http.StatusUnauthorized)
+				return
+			}
+			serve(w, out, in)
+		})
+	}
+	add("POST "+shift.Path+"{work}", (*Work).talk)
+	add("GET "+shift.Path+"{work}"+shift.DatumsPath+"{id}", (*Work).send)
+	add("PUT "+shift.Path+"{work}"+shift.DatumsPath+"{id}", (*Work).receive)
 	return mux
+}
+
+// talk answers what a worker says.
+func (w *Work) talk(out http.ResponseWriter, in *http.Request) {
+	var r shift.Request
+	if err := json.NewDecoder(http.MaxBytesReader(out, in.Body, 64<<20)).Decode(&r); err != nil || r.Worker == "" {
+		http.Error(out, "this is no request of a worker", http.StatusBadRequest)
+		return
+	}
+	answer := w.answer(in.Context(), &r)
+	out.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(out).Encode(answer) // who went away asks again
 }
 
 // answer notes what a worker says and gives it what it wants, once there is
@@ -66,11 +99,13 @@ func (w *Work) hear(r *shift.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lose(w.ledger.see(r, w.foreman.o.Now()), "its worker ended")
+	w.adopt(r)
 	news := false
 	for _, o := range r.Done {
 		o.Worker = r.Worker
 		news = w.ledger.done(o) || news
 	}
+	w.begin(r)
 	for _, id := range r.Back {
 		if i, ok := w.ledger.index[id]; ok && w.ledger.entries[i].worker == r.Worker {
 			w.ledger.again(i, false, "")
@@ -97,7 +132,14 @@ func (w *Work) give(r *shift.Request) shift.Answer {
 	for _, i := range w.ledger.take(r.Worker, r.Want) {
 		e := &w.ledger.entries[i]
 		w.stocked -= e.Bytes
-		a.Datums = append(a.Datums, shift.Datum{ID: e.ID, Name: e.Name, Folder: filepath.Join(w.dir, e.ID)})
+		d := shift.Datum{ID: e.ID, Name: e.Name}
+		if !w.spec.Program.Carried {
+			d.Folder = filepath.Join(w.dir, e.ID)
+		}
+		if err := os.WriteFile(filepath.Join(w.dir, e.ID, shift.GivenFile), nil, 0o600); err != nil {
+			w.foreman.o.Log.Warn("noting that a datum was given out", "work", w.spec.Name, "datum", e.Name, "error", err)
+		}
+		a.Datums = append(a.Datums, d)
 	}
 	if len(a.Datums) > 0 {
 		w.ledger.hands[r.Worker].seen = w.foreman.o.Now()

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,7 +45,10 @@ type Spec struct {
 	// Name is the work's, for ever: it is found again by it.
 	Name    string
 	Program shift.Program
-	Datums  []Datum
+	// Owner is whose it is, where workers are known by that. Empty: by the token
+	// alone.
+	Owner  string
+	Datums []Datum
 	// Tries is how often a datum is tried, and FailFast that nothing is given out
 	// any more once one has failed for good.
 	Tries    int
@@ -87,6 +92,9 @@ const (
 	recordAtOnce = 4096
 	// waitAtMost is how long a worker is kept waiting for an answer.
 	waitAtMost = 10 * time.Second
+	// answerWithin is how long a foreman that was started anew waits for workers to
+	// say what they have.
+	answerWithin = 10 * time.Second
 )
 
 // Work is what a stage has to compute.
@@ -120,8 +128,20 @@ func (w *Work) recover() error {
 		if !e.IsDir() {
 			continue
 		}
+		if strings.HasPrefix(e.Name(), arriving) {
+			// It is brought again by whoever has it.
+			if err := os.RemoveAll(w.datumFolder(e.Name())); err != nil {
+				return fmt.Errorf("removing what half arrived of work %s: %w", w.spec.Name, err)
+			}
+			continue
+		}
+		i, known := w.ledger.index[e.Name()]
 		if o, ok := readOutcome(w.datumFolder(e.Name())); ok && o.ID == e.Name() {
 			w.ledger.done(o)
+		} else if _, err := os.Lstat(filepath.Join(w.datumFolder(e.Name()), shift.GivenFile)); known && err == nil {
+			// Its files may be in use: they are not written anew before whoever has
+			// them could say so.
+			w.ledger.leftBy(i, w.foreman.o.Now().Add(answerWithin-shift.Lease))
 		}
 	}
 	return nil
@@ -132,9 +152,12 @@ func readOutcome(folder string) (o shift.Outcome, ok bool) {
 	return o, err == nil && json.Unmarshal(text, &o) == nil
 }
 
-// start begins to prepare and to record.
-func (w *Work) start(ctx context.Context) {
+// start begins to prepare and to record, and to serve the work's post.
+func (w *Work) start(ctx context.Context, post net.Listener) {
 	ctx, w.stop = context.WithCancel(context.WithoutCancel(ctx))
+	if post != nil {
+		w.serve(ctx, post)
+	}
 	for range fetchers {
 		w.group.Go(func() { w.stockUp(ctx) })
 	}
@@ -230,7 +253,7 @@ func (w *Work) fetch(ctx context.Context, i int) error {
 	}
 	in, out := filepath.Join(folder, shift.InFolder), filepath.Join(folder, shift.OutFolder)
 	if fresh != nil {
-		for _, old := range []string{in, out, filepath.Join(folder, shift.OutcomeFile), filepath.Join(folder, shift.BegunFile)} {
+		for _, old := range []string{in, out, filepath.Join(folder, shift.OutcomeFile), filepath.Join(folder, shift.BegunFile), filepath.Join(folder, shift.GivenFile)} {
 			if err := os.RemoveAll(old); err != nil {
 				return fmt.Errorf("clearing the folder of datum %s: %w", d.Name, err)
 			}

@@ -19,6 +19,9 @@ type Options struct {
 	// would run, as in "the plain tier shows programs the machine's own files".
 	// Empty: it can.
 	Unmountable string
+	// Images says that there it can be mounted for programs in images all the same,
+	// which have files of their own.
+	Images bool
 	// Suggest returns the candidate that a word was most likely meant to be, or
 	// "". Nil: only other spellings of a name are suggested.
 	Suggest func(word string, candidates []string) string
@@ -136,7 +139,7 @@ func (c *conversion) specification(nth int, value any) *v1alpha1.Pipeline {
 	} else if !m.has("input") && m.spelled["spout"] == "" {
 		c.refuse("input", "give one: a pipeline runs when its input changes")
 	}
-	if c.options.Unmountable != "" {
+	if c.options.Unmountable != "" && (stage.Environment == nil || !c.options.Images) {
 		c.refuse("transform", "its program looks for files below %s, where nothing can be mounted: %s. Run it in the isolated tier or on a cluster, or make a Pipeline whose command reads the folders in $MUSTER_INPUT_<NAME> and writes to $MUSTER_OUTPUT", mountPath, c.options.Unmountable)
 	}
 	p.Spec.Stages = []v1alpha1.Stage{*stage}

@@ -100,6 +100,14 @@ const edges = `{
   "transform": {"image": "registry.example.com/edges:1", "cmd": ["python3", "/edges.py"]},
   "input": {"pfs": {"repo": "images", "glob": "/*"}}`
 
+// Programs in images have files of their own, in which something can be mounted.
+func TestMountedInImages(t *testing.T) {
+	_, err := pachyderm.Convert([]byte(edges+"}"), pachyderm.Options{Unmountable: "the plain tier shows programs the machine's own files", Images: true})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		file    string
@@ -123,6 +131,10 @@ func TestRefusals(t *testing.T) {
 		"where nothing can be mounted": {
 			file: edges + `}`, options: pachyderm.Options{Unmountable: "the plain tier shows programs the machine's own files"},
 			want: []string{"edges: transform: ", "below /pfs", "the plain tier shows", "$MUSTER_INPUT_<NAME>"},
+		},
+		"where it can be in images, and none is named": {
+			file: strings.Replace(edges, `"image": "registry.example.com/edges:1", `, "", 1) + `}`, options: pachyderm.Options{Unmountable: "the plain tier shows", Images: true},
+			want: []string{"edges: transform: ", "below /pfs"},
 		},
 		"a short name":            {file: strings.Replace(edges, `"edges"}`, `"ab"}`, 1) + "}", want: []string{"ab: pipeline.name: ", "3 to 30"}},
 		"a name with a dot":       {file: strings.Replace(edges, `"edges"}`, `"a.b.c"}`, 1) + "}", want: []string{"a.b.c: pipeline.name: "}},

@@ -14,6 +14,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/data/opening"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/controller/pipeline"
+	"github.com/muster-dev/muster/internal/data"
 )
 
 // Results is what happened to results of pipelines.
@@ -46,7 +47,8 @@ func (o *options) results(ctx context.Context, own *connection.Factory, home str
 		return out, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	report, err := pipeline.Sweep(ctx, pipeline.SweepOptions{Client: server, Store: store, Keep: keep, At: o.now(), DryRun: o.request.DryRun})
+	one := func(context.Context, string) (*data.Store, error) { return store, nil }
+	report, err := pipeline.Sweep(ctx, pipeline.SweepOptions{Client: server, Store: one, Keep: keep, At: o.now(), DryRun: o.request.DryRun})
 	return Results{Removed: report.Results + report.Failed, Busy: report.Busy}, err
 }
 

@@ -27,6 +27,7 @@ type rooms struct {
 	code    *depot.Depot
 	library *depot.Sources
 	data    *warehouse.Warehouse
+	runs    *stages
 }
 
 // addDoor adds the door to the manager, and what looks after the code.
@@ -48,7 +49,7 @@ func (o *options) addDoor(m upstream.Manager, in rooms, log *slog.Logger) error 
 		}
 		parts = append(parts, door.New(door.Options{
 			Address: o.door, API: api, Pods: m.GetClient(), Namespace: v1alpha1.SystemNamespace, Identity: o.doorName(),
-			Code: in.code, Data: in.data, Answers: answers{cache: m.GetClient(), api: api}, Reports: &hearing.Scribe{Pods: m.GetClient(), API: api}, Log: log,
+			Code: in.code, Data: in.data, Shifts: in.runs.shifts(m.Elected()), Answers: answers{cache: m.GetClient(), api: api}, Reports: &hearing.Scribe{Pods: m.GetClient(), API: api}, Log: log,
 		}))
 	}
 	for _, part := range parts {

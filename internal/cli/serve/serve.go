@@ -222,8 +222,13 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 	if err != nil {
 		return err
 	}
+	runs, err := o.makeStages(stores, library, log)
+	if err != nil {
+		return err
+	}
 	m, err := manager.New(manager.Options{
 		REST: config, Log: log, Sources: sources, Environments: environments, Data: reader.asked(), Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, OwnCode: true, Reports: o.reports(), GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
+		Pipelines:     runs.pipelines(),
 		HealthAddress: o.health, MetricsAddress: o.metrics, SeveralHere: true,
 		Also: func(m upstream.Manager) error {
 			if builder != nil {
@@ -234,7 +239,10 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 			if err := errors.Join(addCaretaker(m, stores, log), reader.addTo(m)); err != nil {
 				return err
 			}
-			return o.addDoor(m, rooms{code: code, library: library, data: stores}, log)
+			if err := runs.add(m); err != nil {
+				return err
+			}
+			return o.addDoor(m, rooms{code: code, library: library, data: stores, runs: runs}, log)
 		},
 	})
 	if err != nil {

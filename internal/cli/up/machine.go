@@ -69,8 +69,11 @@ type machine struct {
 	reader   *reading.Reader
 	mounts   *mounts
 	// data is the store of data, foreman gives out what pipelines compute.
-	data        *data.Store
-	foreman     *foreman.Foreman
+	data    *data.Store
+	foreman *foreman.Foreman
+	// worker is the program of stages in images, and stages knows these images.
+	worker      string
+	stages      *stageImages
 	interpreter environment.Interpreter
 }
 
@@ -141,6 +144,9 @@ func (m *machine) prepareRuntime(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if m.worker, err = shim.ExtractWorker(m.path("bin")); err != nil {
+		return err
+	}
 	if m.runtime, err = process.New(process.Options{Root: m.path("pods"), Shim: path}); err != nil {
 		return err
 	}
@@ -180,6 +186,7 @@ func (m *machine) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	m.stages = m.makeStageImages()
 	controllers, err := m.makeManager()
 	if err != nil {
 		return err
@@ -212,6 +219,7 @@ func (m *machine) serve(ctx context.Context) error {
 	group.Go(func() error { return named("the node", n.Run(ctx)) })
 	group.Go(func() error { return named("the controllers", controllers.Start(ctx)) })
 	group.Go(func() error { return named("the foreman of pipelines", m.foreman.Run(ctx)) })
+	group.Go(func() error { return named("the images of stages", m.stages.Run(ctx)) })
 	group.Go(func() error { return named("the environment builder", m.builder.Run(ctx)) })
 	group.Go(func() error { return named("the fetcher of scripts", m.fetcher.Run(ctx)) })
 	group.Go(func() error { return named("the reader of data", m.reader.Run(ctx)) })

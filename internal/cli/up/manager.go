@@ -1,12 +1,14 @@
 package up
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/controller/pipeline"
+	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/environment/source"
 	"github.com/muster-dev/muster/internal/manager"
@@ -27,7 +29,7 @@ func (s sources) Contains(_, digest, path string) (bool, error) {
 }
 
 // Files are the files of a stored snapshot.
-func (s sources) Files(digest string) (map[string]string, error) { return s.store.Files(digest) }
+func (s sources) Files(_, digest string) (map[string]string, error) { return s.store.Files(digest) }
 
 // environments are of this machine, whoever asks.
 type environments struct{ *environment.Builder }
@@ -52,8 +54,8 @@ func (m *machine) makeManager() (*manager.Manager, error) {
 		HostImage:    v1alpha1.HostImage,
 		VolumesDir:   m.path("volumes"),
 		Pipelines: &pipeline.Machine{
-			Store: m.data, Foreman: m.foreman, Sources: sources{m.fetcher, m.store}, Environments: m.builder,
-			Interpreter: m.interpreter.Describe, Program: program,
+			Store: func(context.Context, string) (*data.Store, error) { return m.data, nil }, Foreman: m.foreman, Sources: sources{m.fetcher, m.store}, Environments: m.builder,
+			Interpreter: m.interpreter.Describe, Program: program, Worker: m.worker, Images: m.stages,
 			KeepResults: time.Duration(m.config.Retention.Results), Swept: m.swept,
 		},
 		NodeName:         nodeName(),

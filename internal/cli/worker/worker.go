@@ -3,8 +3,6 @@
 package worker
 
 import (
-	"crypto/rand"
-	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -27,10 +25,9 @@ func New(f *connection.Factory) *cobra.Command {
 			if folder == "" {
 				return exit.Usage("muster worker is run by the jobs of pipelines: use `muster pipeline`")
 			}
-			return worker.Run(cmd.Context(), worker.Options{
-				Folder: folder, Name: fmt.Sprintf("%s/%s-%s", os.Getenv("ROLE"), os.Getenv("INDEX"), rand.Text()[:8]), Member: os.Getenv("ROLE") + "/" + os.Getenv("INDEX"),
-				GPUs: gpus, Environ: os.Environ(), Out: f.Streams.Err,
-			})
+			o := worker.Options{Folder: folder, GPUs: gpus, Environ: os.Environ(), Out: f.Streams.Err}
+			o.Name, o.Member = worker.Place()
+			return worker.Run(cmd.Context(), o)
 		},
 	}
 	cmd.Flags().StringVar(&folder, "work", "", "folder of the work")

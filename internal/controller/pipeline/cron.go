@@ -44,7 +44,10 @@ func (c *Pipelines) strikeOne(ctx context.Context, s *seen, h head, spec *v1alph
 	if err := c.ensure(ctx, s.pipeline, h.dataset); err != nil {
 		return 0, err
 	}
-	d := c.deps.Machine.dataset(c.live, s.pipeline.Namespace, h.dataset)
+	d, err := c.deps.Machine.dataset(ctx, c.live, s.pipeline.Namespace, h.dataset)
+	if err != nil {
+		return 0, err
+	}
 	since := s.pipeline.CreationTimestamp.UTC()
 	if last, err := d.Resolve(ctx, h.branch); err == nil {
 		since = last.Time.UTC()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/dataset"
 	"github.com/muster-dev/muster/internal/dataset/egress"
 	"github.com/muster-dev/muster/internal/pipeline"
 )
@@ -141,7 +142,7 @@ func (c *Runs) copy(s *step, name, before string) {
 	if secret == "" {
 		secret = egress.DefaultSecret
 	}
-	output := c.deps.Machine.dataset(c.live, s.run.Namespace, s.status.Output.Dataset)
+	output := types.NamespacedName{Namespace: s.run.Namespace, Name: s.status.Output.Dataset}
 	key := types.NamespacedName{Namespace: s.run.Namespace, Name: secret}
 	c.exports.group.Go(func() {
 		defer cancel()
@@ -154,7 +155,7 @@ func (c *Runs) copy(s *step, name, before string) {
 }
 
 // send makes one copy.
-func (c *Runs) send(ctx context.Context, output *data.Dataset, secret types.NamespacedName, status v1alpha1.EgressStatus, before string) (egress.Copied, error) {
+func (c *Runs) send(ctx context.Context, from, secret types.NamespacedName, status v1alpha1.EgressStatus, before string) (egress.Copied, error) {
 	var none egress.Copied
 	said := &corev1.Secret{}
 	if err := c.live.Get(ctx, secret, said); apierrors.IsNotFound(err) {
@@ -166,11 +167,16 @@ func (c *Runs) send(ctx context.Context, output *data.Dataset, secret types.Name
 	if err != nil {
 		return none, fmt.Errorf("with Secret %s: %w", secret.Name, err)
 	}
+	store, err := c.deps.Machine.Store(ctx, from.Namespace)
+	if err != nil {
+		return none, fmt.Errorf("opening the store of data: %w", err)
+	}
+	output := store.Dataset(&dataset.Heads{Client: c.live, Namespace: from.Namespace, Name: from.Name})
 	now, err := output.At(ctx, status.Commit)
 	if err != nil {
 		return none, fmt.Errorf("reading what is to be copied: %w", err)
 	}
-	lease, err := c.deps.Machine.Store.Pin(ctx, now.Commit().ID)
+	lease, err := store.Pin(ctx, now.Commit().ID)
 	if err != nil {
 		return none, err
 	}

@@ -44,7 +44,7 @@ func (s service) May(context.Context, gateway.Grant, gateway.Verb, string) (bool
 // serve starts the service.
 func (r *rig) serve(s service) (endpoint string) {
 	r.Helper()
-	g, err := gateway.New(gateway.Options{Store: r.machine.Store, Catalog: s, Keyring: s, Staging: r.home + "/uploads"})
+	g, err := gateway.New(gateway.Options{Store: r.data(), Catalog: s, Keyring: s, Staging: r.home + "/uploads"})
 	r.must(err)
 	listens := make(chan string, 1)
 	r.group.Go(func() {
@@ -81,7 +81,7 @@ spec:
 `)
 	copied := func() map[string]string {
 		t.Helper()
-		view, err := r.machine.Store.Dataset(there.heads).At(r.ctx, "main")
+		view, err := r.data().Dataset(there.heads).At(r.ctx, "main")
 		r.must(err)
 		return r.texts(view)
 	}

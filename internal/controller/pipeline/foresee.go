@@ -28,6 +28,7 @@ type foresight struct {
 	run     *v1alpha1.PipelineRun
 	graph   *pipeline.Graph
 	status  *v1alpha1.PipelineRunStatus
+	store   *data.Store
 	session *data.Session // in which outputs are made that nobody sees; nil: none can be
 	stages  map[string]*foreseen
 }
@@ -46,7 +47,14 @@ func (c *Runs) foresee(ctx context.Context, run *v1alpha1.PipelineRun, graph *pi
 	now := metav1.NewTime(c.deps.Now())
 	status.Stages = nil
 	f := &foresight{runs: c, run: run, graph: graph, status: status, stages: map[string]*foreseen{}}
-	f.session, err = c.deps.Machine.dataset(c.live, run.Namespace, ResultsDataset).Begin(ctx, resultsBranch, data.SessionOptions{})
+	if f.store, err = c.deps.Machine.Store(ctx, run.Namespace); err != nil {
+		return 0, fmt.Errorf("opening the store of data: %w", err)
+	}
+	results, err := c.deps.Machine.dataset(ctx, c.live, run.Namespace, ResultsDataset)
+	if err != nil {
+		return 0, err
+	}
+	f.session, err = results.Begin(ctx, resultsBranch, data.SessionOptions{})
 	if err != nil && !absent(err) {
 		return 0, fmt.Errorf("reading the results: %w", err)
 	}
@@ -80,10 +88,9 @@ func (f *foresight) stage(ctx context.Context, stage *pipeline.Stage) error {
 		return err
 	}
 	m := c.deps.Machine
-	w := &work{machine: m, server: c.live, namespace: f.run.Namespace, run: f.run, stage: stage, resolved: means}
-	w.books = pipeline.Books{
-		Output: m.dataset(c.live, w.namespace, stage.Dataset), States: m.dataset(c.live, w.namespace, StatesDataset(f.graph.Name)),
-		Results: m.dataset(c.live, w.namespace, ResultsDataset), ResultsBranch: resultsBranch,
+	w := &work{machine: m, store: f.store, server: c.live, namespace: f.run.Namespace, run: f.run, stage: stage, resolved: means}
+	if w.books, err = m.books(ctx, c.live, w.namespace, stage.Dataset, f.graph.Name); err != nil {
+		return err
 	}
 	request := pipeline.Request{Stage: stage, Recipe: means.recipe, Trees: f.trees(), Run: f.run.Spec.Identity, Recompute: slices.Contains(f.run.Spec.Recompute, stage.Name)}
 	inputs, after, growth, err := f.inputs(ctx, stage)
@@ -123,7 +130,7 @@ func (f *foresight) trees() *tree.Tree {
 	if f.session != nil {
 		return f.session.Trees()
 	}
-	return f.runs.deps.Machine.Store.Trees()
+	return f.store.Trees()
 }
 
 // inputs are the commits of a stage's sources, the stages before it of which it is
@@ -151,7 +158,11 @@ func (f *foresight) inputs(ctx context.Context, stage *pipeline.Stage) (inputs [
 				growth *= before.growth
 			}
 		}
-		found, err := f.runs.deps.Machine.dataset(f.runs.live, f.run.Namespace, h.dataset).Resolve(ctx, at)
+		d, err := f.runs.deps.Machine.dataset(ctx, f.runs.live, f.run.Namespace, h.dataset)
+		if err != nil {
+			return nil, nil, 0, err
+		}
+		found, err := d.Resolve(ctx, at)
 		if err != nil && !absent(err) {
 			return nil, nil, 0, fmt.Errorf("reading %s: %w", h, err)
 		}

@@ -70,13 +70,9 @@ func workersJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, code, program,
 	}
 	most = max(1, min(most, int32(min(datums, 1000))))
 	least = min(least, most)
-	gpus := 0.0
-	if spec.GPUs != nil {
-		gpus = spec.GPUs.AsApproximateFloat64()
-	}
 	role := v1alpha1.Role{
 		Name: workerRole, Replicas: &most,
-		Command: []string{program, "worker", "--work", folder, "--gpus", strconv.FormatFloat(gpus, 'f', -1, 64)},
+		Command: []string{program, "worker", "--work", folder, "--gpus", strconv.FormatFloat(gpusOf(stage), 'f', -1, 64)},
 		GPUs:    spec.GPUs, GPUMemory: spec.GPUMemory, GPUModels: spec.GPUModels, RestartPolicy: v1alpha1.RestartOnFailure,
 	}
 	if least < most {
@@ -101,6 +97,14 @@ func workersJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, code, program,
 	return job
 }
 
+// gpusOf is how many GPUs each worker of a stage holds.
+func gpusOf(stage *pipeline.Stage) float64 {
+	if stage.Spec.GPUs == nil {
+		return 0
+	}
+	return stage.Spec.GPUs.AsApproximateFloat64()
+}
+
 // mounting is a pod with a folder of its own at a path, in which its worker shows
 // the datum that it has. A tier that cannot mount refuses it by the field's name.
 func mounting(path string) *corev1.PodTemplateSpec {
@@ -112,7 +116,8 @@ func mounting(path string) *corev1.PodTemplateSpec {
 }
 
 // trainingJob is the job of a training stage, over one datum that is everything.
-func trainingJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, code, datum string) *v1alpha1.TrainingJob {
+// Its members see the datum's folder, or are shown it.
+func trainingJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, code, datum string, apart bool) (*v1alpha1.TrainingJob, error) {
 	job := &v1alpha1.TrainingJob{ObjectMeta: jobMeta(run, stage.Name), Spec: *stage.Spec.Training.DeepCopy()}
 	spec := &job.Spec
 	if code != "" {
@@ -124,9 +129,15 @@ func trainingJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, code, datum s
 	if spec.Queue == "" {
 		spec.Queue = run.Spec.Queue
 	}
+	if apart {
+		var err error
+		if datum, err = shared(job, datum); err != nil {
+			return nil, err
+		}
+	}
 	env := append(folderEnv(stage, datum), stage.Spec.Env...)
 	spec.Env = append(env, spec.Env...)
-	return job
+	return job, nil
 }
 
 // folderEnv says where the inputs and the output of a datum are that is everything.
@@ -155,7 +166,7 @@ func inputNames(stage *pipeline.Stage) []string {
 func program(stage *pipeline.Stage) shift.Program {
 	spec := &stage.Spec
 	p := shift.Program{Command: spec.Command, Script: spec.Script, Args: spec.Args, Python: "python3", Stdin: spec.Stdin, Inputs: inputNames(stage), Mount: spec.MountPath, Batch: spec.Batch}
-	if env := spec.Environment; env != nil && (env.Requirements != "" || env.Path != "" || env.Python != "") {
+	if env := spec.Environment; env != nil && *env != (v1alpha1.Environment{}) {
 		p.Python = "python"
 	}
 	if spec.Timeout != nil {

@@ -33,7 +33,7 @@ type Sources interface {
 	Has(owner, digest string) (bool, error)
 	Contains(owner, digest, path string) (bool, error)
 	// Files are the files of a snapshot, and what names their contents.
-	Files(digest string) (map[string]string, error)
+	Files(owner, digest string) (map[string]string, error)
 }
 
 // Environments makes Python environments ready.
@@ -43,8 +43,9 @@ type Environments interface {
 
 // Machine is what runs need beside an API server: all of it on one machine.
 type Machine struct {
-	// Store has the data.
-	Store *data.Store
+	// Store opens the store that has the data of a namespace. It is kept open for
+	// whoever asks next.
+	Store func(ctx context.Context, namespace string) (*data.Store, error)
 	// Foreman gives datums out.
 	Foreman *foreman.Foreman
 	// Sources and Environments make code and environments ready.
@@ -53,8 +54,16 @@ type Machine struct {
 	// Interpreter describes the Python that programs find without an environment
 	// of their own.
 	Interpreter func(context.Context) (string, error)
-	// Program is the muster that members run as workers.
-	Program string
+	// Program is the muster that members run as workers, and Worker the one for
+	// images, which needs nothing but the kernel.
+	Program, Worker string
+	// Images says what images are that stages run in. Nil: there are none.
+	Images Images
+	// Elsewhere says that stages run on other machines than this one: in images,
+	// always, of which DefaultImage is that of stages that name none. Their pods
+	// reach the foreman by a volume of v1alpha1.StageDriver.
+	Elsewhere    bool
+	DefaultImage string
 	// KeepResults is how long after its last use a result stays that no stage's
 	// output has. Default: for ever.
 	KeepResults time.Duration
@@ -73,8 +82,8 @@ type Deps struct {
 	After func(time.Duration) <-chan time.Time
 }
 
-// noMachine is why a pipeline cannot run on a cluster.
-const noMachine = v1alpha1.ReasonUnsupported + ": pipelines run on one machine only so far (muster up): a cluster has no store of data yet"
+// noMachine is why a pipeline cannot run where there is neither.
+const noMachine = v1alpha1.ReasonUnsupported + ": pipelines take a store of data, and agents on nodes by which workers are heard, and this cluster lacks one of them: muster install --set agent.create=true, with data.s3, store.s3 or a claim"
 
 // Pipelines starts runs.
 type Pipelines struct {
@@ -193,7 +202,7 @@ func (c *Pipelines) observe(ctx context.Context, p *v1alpha1.Pipeline) (*seen, e
 		s.problem = noMachine
 		return s, nil
 	}
-	if s.graph, s.problem = parse(p.Name, &p.Spec); s.problem != "" {
+	if s.graph, s.problem = parse(p.Name, &p.Spec, c.deps.Machine); s.problem != "" {
 		return s, nil
 	}
 	list := &v1alpha1.DatasetList{}
@@ -220,10 +229,10 @@ func (c *Pipelines) observe(ctx context.Context, p *v1alpha1.Pipeline) (*seen, e
 }
 
 // parse is the checked pipeline, or in words why there is none.
-func parse(name string, spec *v1alpha1.PipelineSpec) (*pipeline.Graph, string) {
+func parse(name string, spec *v1alpha1.PipelineSpec, m *Machine) (*pipeline.Graph, string) {
 	graph, err := pipeline.Parse(name, spec)
 	if err == nil {
-		err = supported(graph)
+		err = supported(graph, m)
 	}
 	if err != nil {
 		return nil, err.Error()
@@ -280,7 +289,11 @@ const identityLine = "Identity: "
 // identity is that of the run that made a commit; empty where none did, or where
 // it cannot be read just now: the run that it starts has one of its own then.
 func (c *Pipelines) identity(ctx context.Context, namespace string, in v1alpha1.RunInput) string {
-	made, err := c.deps.Machine.dataset(c.live, namespace, in.Dataset).Resolve(ctx, in.Commit)
+	d, err := c.deps.Machine.dataset(ctx, c.live, namespace, in.Dataset)
+	if err != nil {
+		return ""
+	}
+	made, err := d.Resolve(ctx, in.Commit)
 	if err != nil {
 		return ""
 	}
@@ -308,15 +321,33 @@ func direct(mgr ctrl.Manager) (client.Client, error) {
 	return made, nil
 }
 
-// dataset is a dataset of the machine's store.
-func (m *Machine) dataset(server client.Client, namespace, name string) *data.Dataset {
+// dataset is a dataset of the store of its namespace.
+func (m *Machine) dataset(ctx context.Context, server client.Client, namespace, name string) (*data.Dataset, error) {
+	store, err := m.Store(ctx, namespace)
+	if err != nil {
+		return nil, fmt.Errorf("opening the store of data: %w", err)
+	}
 	heads := &dataset.Heads{Client: server, Namespace: namespace, Name: name}
-	d := m.Store.Dataset(heads)
+	d := store.Dataset(heads)
 	heads.Measure = func(ctx context.Context, id digest.ID) (dataset.Size, error) {
 		found, err := d.Resolve(ctx, id.String())
 		return dataset.Size{Files: found.Tree.Files, Bytes: found.Tree.Bytes}, err
 	}
-	return d
+	return d, nil
+}
+
+// books are the datasets that a stage of a pipeline is planned from and written to.
+func (m *Machine) books(ctx context.Context, server client.Client, namespace, output, name string) (b pipeline.Books, err error) {
+	b.ResultsBranch = resultsBranch
+	for _, book := range []struct {
+		dataset **data.Dataset
+		name    string
+	}{{&b.Output, output}, {&b.States, StatesDataset(name)}, {&b.Results, ResultsDataset}} {
+		if *book.dataset, err = m.dataset(ctx, server, namespace, book.name); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
 }
 
 // timeFormat is how files are named after times.

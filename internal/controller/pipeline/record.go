@@ -29,7 +29,10 @@ const resultsBranch = "main"
 // record makes results durable: all of them by one commit of the dataset of
 // results. What is acknowledged is on disk.
 func (w *work) record(ctx context.Context, results []foreman.Result) error {
-	d := w.machine.dataset(w.server, w.namespace, ResultsDataset)
+	d, err := w.machine.dataset(ctx, w.server, w.namespace, ResultsDataset)
+	if err != nil {
+		return fmt.Errorf("recording results: %w", err)
+	}
 	session, err := d.Begin(ctx, resultsBranch, data.SessionOptions{})
 	if err != nil {
 		return fmt.Errorf("recording results: %w", err)
@@ -225,7 +228,7 @@ func (w *work) fetchGiven(ctx context.Context, g *pipeline.Given, folder string)
 			err = os.MkdirAll(filepath.Dir(path), 0o755)
 		}
 		if err == nil {
-			err = w.machine.Store.Extract(ctx, &e, path)
+			err = w.store.Extract(ctx, &e, path)
 		}
 	}
 	if err != nil {

@@ -44,6 +44,8 @@ type resolved struct {
 	// java is the folder of the Java that a Spark stage runs on; empty: that of
 	// PATH.
 	java string
+	// apart says that programs do not see the machine's files.
+	apart bool
 }
 
 // resolve finds out what a stage's fields mean. The error is a [notYet] where
@@ -54,7 +56,8 @@ func (c *Runs) resolve(ctx context.Context, run *v1alpha1.PipelineRun, stage *pi
 	if err != nil {
 		return nil, err
 	}
-	if means.Environment, err = c.environment(ctx, stage); err != nil {
+	var apart bool
+	if means.Environment, apart, err = c.environment(ctx, stage); err != nil {
 		return nil, err
 	}
 	java := ""
@@ -70,7 +73,7 @@ func (c *Runs) resolve(ctx context.Context, run *v1alpha1.PipelineRun, stage *pi
 	if err != nil {
 		return nil, &unfit{err.Error()}
 	}
-	return &resolved{recipe: recipe, code: code, java: java}, nil
+	return &resolved{recipe: recipe, code: code, java: java, apart: apart}, nil
 }
 
 // code is the digest of the stage's snapshot.
@@ -112,7 +115,7 @@ func (c *Runs) code(run *v1alpha1.PipelineRun, stage *pipeline.Stage, print *pip
 		}
 	}
 	print.ID = digest
-	if print.Parts, err = m.Sources.Files(digest); err != nil {
+	if print.Parts, err = m.Sources.Files(owner, digest); err != nil {
 		return "", fmt.Errorf("reading what code there is: %w", err)
 	}
 	return digest, nil
@@ -126,9 +129,23 @@ func scriptOf(stage *pipeline.Stage) string {
 	return stage.Spec.Script
 }
 
-// environment is what the stage's programs run with.
-func (c *Runs) environment(ctx context.Context, stage *pipeline.Stage) (pipeline.Fingerprint, error) {
+// environment is what the stage's programs run with, and whether that is apart from
+// the machine's files.
+func (c *Runs) environment(ctx context.Context, stage *pipeline.Stage) (print pipeline.Fingerprint, apart bool, err error) {
 	env := environmentOf(stage)
+	if name := c.deps.Machine.imageOf(stage); name != "" {
+		state, print, err := c.inImage(name)
+		if err != nil || !state.Host {
+			return print, true, err
+		}
+		env = &v1alpha1.Environment{Path: state.Path}
+	}
+	print, err = c.packages(ctx, env)
+	return print, false, err
+}
+
+// packages are what programs on this machine run with.
+func (c *Runs) packages(ctx context.Context, env *v1alpha1.Environment) (pipeline.Fingerprint, error) {
 	platform := runtime.GOOS + "/" + runtime.GOARCH
 	if env == nil || env.Requirements == "" && env.Path == "" && env.Python == "" {
 		python, err := c.deps.Machine.Interpreter(ctx)
@@ -229,7 +246,7 @@ func (c *Runs) version(ctx context.Context, namespace, kind, name string, object
 }
 
 // supported says what of a pipeline this Muster cannot do.
-func supported(g *pipeline.Graph) error {
+func supported(g *pipeline.Graph, m *Machine) error {
 	var errs []error
 	say := func(stage *pipeline.Stage, words string) {
 		errs = append(errs, fmt.Errorf("stage %s: %s: %s", stage.Name, v1alpha1.ReasonUnsupported, words))
@@ -238,8 +255,8 @@ func supported(g *pipeline.Graph) error {
 		spec := &stage.Spec
 		if env := environmentOf(stage); spec.Spark != nil && env != nil && env.Image != "" {
 			say(stage, "environment.image: Spark runs out of the packages of an environment: give environment.requirements with pyspark instead")
-		} else if env != nil && env.Image != "" && spec.Training == nil {
-			say(stage, "environment.image: programs of stages run as the machine's own so far: give environment.requirements or environment.path")
+		} else if says := m.cannot(stage); says != "" {
+			say(stage, says)
 		}
 		if spec.MountPath != "" && stage.Whole() {
 			say(stage, "mountPath: members of a stage of training or Spark find inputs by the variables MUSTER_INPUT_<NAME> and the output by MUSTER_OUTPUT: leave it out, and use these")

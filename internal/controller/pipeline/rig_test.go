@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -54,6 +55,27 @@ type rig struct {
 
 const space = "team"
 
+// library is images by their names, with what is in them.
+type library map[string]string
+
+func (l library) Check(name string) error {
+	if strings.HasPrefix(name, "windows/") {
+		return errors.New("images for Windows do not run here")
+	}
+	return nil
+}
+
+func (l library) Ensure(name string) ImageState {
+	switch digest := l[name]; {
+	case name == "host":
+		return ImageState{Host: true}
+	case digest == "":
+		return ImageState{Failed: true, Message: "no registry has " + name}
+	default:
+		return ImageState{Digest: digest}
+	}
+}
+
 type noCode struct{}
 
 func (noCode) Ensure(string, string) source.State {
@@ -61,7 +83,9 @@ func (noCode) Ensure(string, string) source.State {
 }
 func (noCode) Has(string, string) (bool, error)              { return true, nil }
 func (noCode) Contains(string, string, string) (bool, error) { return true, nil }
-func (noCode) Files(d string) (map[string]string, error)     { return map[string]string{"main.sh": d}, nil }
+func (noCode) Files(_, d string) (map[string]string, error) {
+	return map[string]string{"main.sh": d}, nil
+}
 
 type noEnvironment struct{}
 
@@ -92,7 +116,7 @@ func newRig(t testing.TB, before *rig) *rig {
 	f, err := foreman.New(foreman.Options{Dir: filepath.Join(r.home, "pipelines")})
 	r.must(err)
 	r.machine = &Machine{
-		Store: store, Foreman: f, Sources: noCode{}, Environments: noEnvironment{}, Program: "muster",
+		Store: func(context.Context, string) (*data.Store, error) { return store, nil }, Foreman: f, Sources: noCode{}, Environments: noEnvironment{}, Program: "muster", Worker: filepath.Join(r.home, "bin", "muster-worker"), Images: library{"box:1": "sha256:a", "same:2": "sha256:a", "box:3": "sha256:b"},
 		Interpreter: func(context.Context) (string, error) { return "3.11", nil },
 	}
 	r.pipelines, r.runs = New(Deps{Machine: r.machine})
@@ -120,11 +144,21 @@ func (r *rig) must(err error) {
 	}
 }
 
+// data is its store.
+func (r *rig) data() *data.Store {
+	r.Helper()
+	store, err := r.machine.Store(r.ctx, space)
+	r.must(err)
+	return store
+}
+
 // dataset is one of the rig's, made where it is not there.
 func (r *rig) dataset(name string) *data.Dataset {
 	r.Helper()
 	r.must(ensureDataset(r.ctx, r.server, space, "test", name))
-	return r.machine.dataset(r.server, space, name)
+	d, err := r.machine.dataset(r.ctx, r.server, space, name)
+	r.must(err)
+	return d
 }
 
 // put commits files to the branch main; a nil content removes one.
@@ -293,7 +327,15 @@ func (r *rig) start(job *v1alpha1.TrainingJob) {
 	for _, v := range job.Spec.Env {
 		environ = append(environ, v.Name+"="+v.Value)
 	}
+	if slices.Contains(role.Command, "--post") {
+		r.apart(ctx, job, environ)
+		return
+	}
 	if role.Command[0] != r.machine.Program {
+		for i, v := range environ {
+			// What it is shown is not mounted for it here.
+			environ[i] = strings.ReplaceAll(v, "="+datumDir, "="+shown(job, "datum"))
+		}
 		r.train(job, environ)
 		return
 	}
@@ -303,6 +345,35 @@ func (r *rig) start(job *v1alpha1.TrainingJob) {
 				Folder: role.Command[3], Name: fmt.Sprintf("%s-%d-%d", job.Name, i, r.started), Member: fmt.Sprint(i), GPUs: 1, Environ: environ, Out: io.Discard,
 			})
 			if err != nil && ctx.Err() == nil {
+				r.Error(err)
+			}
+		})
+	}
+}
+
+// shown is the folder of the machine that the members of a job are shown as a
+// volume.
+func shown(job *v1alpha1.TrainingJob, name string) string {
+	if t := job.Spec.Roles[0].Template; t != nil {
+		for _, v := range t.Spec.Volumes {
+			if v.Name == name && v.HostPath != nil {
+				return v.HostPath.Path
+			}
+		}
+	}
+	return ""
+}
+
+// apart runs members that see nothing but their post.
+func (r *rig) apart(ctx context.Context, job *v1alpha1.TrainingJob, environ []string) {
+	role := &job.Spec.Roles[0]
+	for i := range *role.Replicas {
+		o := worker.Options{
+			Post: shown(job, "foreman"), Work: role.Command[slices.Index(role.Command, "--work")+1], Scratch: r.TempDir(),
+			Name: fmt.Sprintf("%s-%d-%d", job.Name, i, r.started), Member: fmt.Sprint(i), GPUs: 1, Environ: environ, Out: io.Discard,
+		}
+		r.group.Go(func() {
+			if err := worker.Run(ctx, o); err != nil && ctx.Err() == nil {
 				r.Error(err)
 			}
 		})

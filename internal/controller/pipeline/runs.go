@@ -224,7 +224,7 @@ func (c *Runs) advance(ctx context.Context, run *v1alpha1.PipelineRun, status *v
 	if status.StartTime == nil {
 		status.StartTime = &now
 	}
-	graph, problem := parse(run.Spec.Pipeline, &v1alpha1.PipelineSpec{Stages: run.Spec.Stages, Queue: run.Spec.Queue})
+	graph, problem := parse(run.Spec.Pipeline, &v1alpha1.PipelineSpec{Stages: run.Spec.Stages, Queue: run.Spec.Queue}, c.deps.Machine)
 	if problem != "" {
 		status.Phase, status.Message, status.FinishTime = v1alpha1.RunFailed, problem, &now
 		return 0, nil
@@ -327,7 +327,11 @@ func (c *Runs) pin(ctx context.Context, run *v1alpha1.PipelineRun, a *active) er
 		}
 		ids = append(ids, id)
 	}
-	lease, err := c.deps.Machine.Store.Pin(ctx, ids...)
+	store, err := c.deps.Machine.Store(ctx, run.Namespace)
+	if err != nil {
+		return fmt.Errorf("opening the store of data: %w", err)
+	}
+	lease, err := store.Pin(ctx, ids...)
 	if err != nil {
 		return fmt.Errorf("keeping what the run reads: %w", err)
 	}

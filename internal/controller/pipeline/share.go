@@ -45,7 +45,8 @@ func (c *Runs) handOver(ctx context.Context, s *step, w *work, name string) (*fo
 	}
 	w.spec.Name = name
 	spec := w.spec
-	spec.Program, spec.Fetch = program(s.stage), w.fetch
+	spec.Owner, spec.Program, spec.Fetch = w.namespace, program(s.stage), w.fetch
+	spec.Program.Carried = w.resolved.apart && !s.stage.Whole()
 	spec.Record = func(ctx context.Context, results []foreman.Result) error {
 		err := w.note(ctx, results)
 		if err == nil {
@@ -110,7 +111,7 @@ func (w *work) recorded(ctx context.Context, keys []digest.ID) ([]digest.ID, err
 		return nil, fmt.Errorf("reading the results: %w", err)
 	}
 	w.share.results = now.ID
-	return pipeline.Results{Trees: w.machine.Store.Trees(), Root: now.Tree}.Find(ctx, keys)
+	return pipeline.Results{Trees: w.store.Trees(), Root: now.Tree}.Find(ctx, keys)
 }
 
 // take takes a result that another work has recorded, by the key by which it is

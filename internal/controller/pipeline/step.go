@@ -39,6 +39,7 @@ func (s *step) end(phase v1alpha1.RunPhase, format string, args ...any) {
 type work struct {
 	machine   *Machine
 	server    client.Client
+	store     *data.Store
 	namespace string
 	run       *v1alpha1.PipelineRun
 	stage     *pipeline.Stage
@@ -159,12 +160,14 @@ func (c *Runs) plan(ctx context.Context, s *step, w *work) error {
 			return err
 		}
 	}
-	w.books = pipeline.Books{
-		Output: m.dataset(c.live, w.namespace, s.stage.Dataset), States: m.dataset(c.live, w.namespace, StatesDataset(s.graph.Name)),
-		Results: m.dataset(c.live, w.namespace, ResultsDataset), ResultsBranch: resultsBranch,
-	}
-	request := pipeline.Request{Stage: s.stage, Recipe: w.resolved.recipe, Trees: m.Store.Trees(), Run: s.run.Spec.Identity, Recompute: slices.Contains(s.run.Spec.Recompute, s.stage.Name)}
 	var err error
+	if w.books, err = m.books(ctx, c.live, w.namespace, s.stage.Dataset, s.graph.Name); err != nil {
+		return err
+	}
+	if w.store, err = m.Store(ctx, w.namespace); err != nil {
+		return fmt.Errorf("opening the store of data: %w", err)
+	}
+	request := pipeline.Request{Stage: s.stage, Recipe: w.resolved.recipe, Trees: w.store.Trees(), Run: s.run.Spec.Identity, Recompute: slices.Contains(s.run.Spec.Recompute, s.stage.Name)}
 	if request.Inputs, err = c.inputs(ctx, s, w); err != nil {
 		return err
 	}
@@ -220,7 +223,11 @@ func (c *Runs) inputs(ctx context.Context, s *step, w *work) ([]commit.Commit, e
 		if at == "" {
 			continue
 		}
-		view, err := c.deps.Machine.dataset(c.live, w.namespace, h.dataset).At(ctx, at)
+		d, err := c.deps.Machine.dataset(ctx, c.live, w.namespace, h.dataset)
+		if err != nil {
+			return nil, err
+		}
+		view, err := d.At(ctx, at)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, &unfit{fmt.Sprintf("commit %.8s of %s, which it reads, is not there any more", at, h)}
 		}

@@ -33,8 +33,8 @@ const statesPrefix = "muster-state-"
 type SweepOptions struct {
 	// Client reads from the API server itself.
 	Client client.Client
-	// Store has the data of a namespace.
-	Store *data.Store
+	// Store is the store of data of a namespace.
+	Store func(ctx context.Context, namespace string) (*data.Store, error)
 	// Keep is how long after its last use a result stays that no output has.
 	Keep time.Duration
 	// At is the time.
@@ -90,12 +90,16 @@ func (o *SweepOptions) namespace(ctx context.Context, namespace string) (swept p
 		needed, letGo = o.Hold(namespace)
 		defer letGo()
 	}
+	store, err := o.Store(ctx, namespace)
+	if err != nil {
+		return swept, false, fmt.Errorf("opening the store of data: %w", err)
+	}
 	s := pipeline.Sweeping{
-		Trees: o.Store.Trees(), Results: o.dataset(namespace, ResultsDataset), Branch: resultsBranch,
+		Trees: store.Trees(), Results: o.dataset(store, namespace, ResultsDataset), Branch: resultsBranch,
 		At: o.At, Keep: o.Keep, DryRun: o.DryRun,
 	}
 	s.Hold = func(ctx context.Context) (pipeline.Holding, error) {
-		holding, running, err := o.holding(ctx, namespace)
+		holding, running, err := o.holding(ctx, store, namespace)
 		holding.Needed = needed
 		if err == nil && running && o.Hold == nil {
 			busy, err = true, errBusy
@@ -112,14 +116,14 @@ func (o *SweepOptions) namespace(ctx context.Context, namespace string) (swept p
 // errBusy is why a namespace is left alone.
 var errBusy = errors.New("a run is on its way")
 
-func (o *SweepOptions) dataset(namespace, name string) *data.Dataset {
-	return o.Store.Dataset(&dataset.Heads{Client: o.Client, Namespace: namespace, Name: name})
+func (o *SweepOptions) dataset(store *data.Store, namespace, name string) *data.Dataset {
+	return store.Dataset(&dataset.Heads{Client: o.Client, Namespace: namespace, Name: name})
 }
 
 // holding is what keeps results of a namespace: where the states of its stages are,
 // and which runs there are. A pipeline or a stage that is gone keeps its results for
 // as long as any that nobody uses, so that who makes it again finds them.
-func (o *SweepOptions) holding(ctx context.Context, namespace string) (h pipeline.Holding, running bool, err error) {
+func (o *SweepOptions) holding(ctx context.Context, store *data.Store, namespace string) (h pipeline.Holding, running bool, err error) {
 	runs, pipelines, datasets := &v1alpha1.PipelineRunList{}, &v1alpha1.PipelineList{}, &v1alpha1.DatasetList{}
 	for _, list := range []client.ObjectList{runs, pipelines, datasets} {
 		if err := o.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -147,7 +151,7 @@ func (o *SweepOptions) holding(ctx context.Context, namespace string) (h pipelin
 		if !strings.HasPrefix(name, statesPrefix) {
 			continue
 		}
-		states, err := pipeline.LastStates(ctx, o.dataset(namespace, name), there)
+		states, err := pipeline.LastStates(ctx, o.dataset(store, namespace, name), there)
 		if err != nil {
 			return h, running, fmt.Errorf("reading dataset %s: %w", name, err)
 		}

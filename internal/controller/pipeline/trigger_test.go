@@ -31,7 +31,7 @@ func known(t *testing.T, left, right string) *seen {
 			s.heads[head{name, "main"}] = at
 		}
 	}
-	if s.graph, s.problem = parse(p.Name, &p.Spec); s.problem != "" {
+	if s.graph, s.problem = parse(p.Name, &p.Spec, &Machine{}); s.problem != "" {
 		t.Fatal(s.problem)
 	}
 	return s
@@ -84,7 +84,7 @@ func TestDecide(t *testing.T) {
 			s := known(t, "l1", "r1")
 			s.graph, s.problem = nil, noMachine
 			return s
-		}, v1alpha1.PipelineInvalid, "a cluster has no store of data yet", false},
+		}, v1alpha1.PipelineInvalid, "pipelines take a store of data", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := decide(c.seen(t))
@@ -120,17 +120,18 @@ func TestIdentityOfACommit(t *testing.T) {
 
 func TestSupported(t *testing.T) {
 	for field, says := range map[string]string{
-		"command: [x], environment: {image: i}":          "environment.image",
-		"training: {roles: []}, mountPath: /pfs":         "mountPath",
-		"command: [x], output: {egress: /backup}":        "output.egress",
-		"spark: {script: s.py}, mountPath: /pfs":         "mountPath",
-		"spark: {script: s.py}, environment: {image: i}": "environment.image: Spark",
+		"command: [x], environment: {image: windows/i}":              "environment.image: images for Windows do not run here",
+		"command: [x], environment: {image: i, requirements: numpy}": "environment: packages are not put on top of an image",
+		"training: {roles: []}, mountPath: /pfs":                     "mountPath",
+		"command: [x], output: {egress: /backup}":                    "output.egress",
+		"spark: {script: s.py}, mountPath: /pfs":                     "mountPath",
+		"spark: {script: s.py}, environment: {image: i}":             "environment.image: Spark",
 	} {
 		p := &v1alpha1.Pipeline{}
 		if err := yaml.UnmarshalStrict([]byte("metadata: {name: p}\nspec: {stages: [{name: s, input: {dataset: things}, "+field+"}]}"), p); err != nil {
 			t.Fatal(err)
 		}
-		if _, problem := parse(p.Name, &p.Spec); !strings.Contains(problem, "stage s: Unsupported: "+says) {
+		if _, problem := parse(p.Name, &p.Spec, &Machine{Images: library{}}); !strings.Contains(problem, "stage s: Unsupported: "+says) {
 			t.Errorf("%s: %q", field, problem)
 		}
 	}

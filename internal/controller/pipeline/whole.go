@@ -13,18 +13,23 @@ import (
 
 // job is the job that computes the stage.
 func (c *Runs) job(s *step, w *work) (*v1alpha1.TrainingJob, error) {
-	folder := c.deps.Machine.Foreman.Folder(workName(s.run, s.stage.Name))
+	m, name := c.deps.Machine, workName(s.run, s.stage.Name)
+	folder := m.Foreman.Folder(name)
 	if !s.stage.Whole() {
-		return workersJob(s.run, s.stage, w.resolved.code, c.deps.Machine.Program, folder, len(w.tasks)), nil
+		job := workersJob(s.run, s.stage, w.resolved.code, m.Program, folder, len(w.tasks))
+		if w.resolved.apart {
+			m.apart(job, name, gpusOf(s.stage))
+		}
+		return job, nil
 	}
 	if len(w.spec.Datums) != 1 {
 		return nil, &unfit{"a stage of training or Spark has one datum, which is everything: take its globs and combinations out"}
 	}
 	datum := filepath.Join(folder, w.spec.Datums[0].ID)
 	if s.stage.Spec.Spark != nil {
-		return sparkJob(s.run, s.stage, w.resolved, c.deps.Machine.Program, datum), nil
+		return sparkJob(s.run, s.stage, w.resolved, m.Program, datum), nil
 	}
-	return trainingJob(s.run, s.stage, w.resolved.code, datum), nil
+	return trainingJob(s.run, s.stage, w.resolved.code, datum, w.resolved.apart)
 }
 
 // conclude tells the foreman what became of the one datum of a stage whose job is

@@ -82,6 +82,16 @@ func (s *Sources) Contains(owner, digest, path string) (bool, error) {
 	return p.Contains(path), nil
 }
 
+// Files are the files of a stored snapshot, and what names their contents. An error
+// that wraps [source.ErrAsked] or [source.ErrAway] says that this is not known yet.
+func (s *Sources) Files(owner, digest string) (map[string]string, error) {
+	p, err := s.parcel(owner, digest)
+	if err != nil {
+		return nil, err
+	}
+	return p.Named(), nil
+}
+
 // parcel is what is known of a snapshot. What is not, is looked for: an answer
 // counts for a while, and one that nothing is known for is asked for anew.
 func (s *Sources) parcel(owner, digest string) (*source.Parcel, error) {

@@ -7,6 +7,13 @@ func (s *Store) Files(digest string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	return t.files(), nil
+}
+
+// Named are the files of the snapshot, as [Store.Files] says them.
+func (p *Parcel) Named() map[string]string { return p.tree.files() }
+
+func (t *tree) files() map[string]string {
 	files := map[string]string{}
 	for i := range t.Entries {
 		switch e := &t.Entries[i]; e.Type {
@@ -16,5 +23,5 @@ func (s *Store) Files(digest string) (map[string]string, error) {
 			files[e.Path] = "-> " + e.Target
 		}
 	}
-	return files, nil
+	return files
 }

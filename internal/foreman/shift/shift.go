@@ -4,15 +4,23 @@
 // One request does everything: a worker reports what it has done and what it
 // still holds, and asks for more. It is sent as JSON by HTTP, on a socket in the
 // foreman's folder, with the token of the stage that the worker belongs to.
+//
+// Files are shared with the foreman, or they are carried: a worker that does not
+// see the foreman's folder gets the files of a datum as one stream and sends what
+// it made of it as another (package parcel). Its socket and its token are in a
+// folder of its stage, the post, which is all that it sees of the foreman.
 package shift
 
-import "time"
+import (
+	"net/http"
+	"time"
+)
 
 // Names in the foreman's folder, and in the folder of a stage in it.
 const (
-	// SocketFile is where the foreman listens.
+	// SocketFile is where the foreman listens: there, and in each post.
 	SocketFile = "socket"
-	// TokenFile is, in a stage's folder, what its workers are known by.
+	// TokenFile is, in a stage's folder or its post, what its workers are known by.
 	TokenFile = "token"
 )
 
@@ -24,6 +32,8 @@ const (
 	OutFolder = "out"
 	// LogFile is what the program said, of every try.
 	LogFile = "log"
+	// GivenFile is there once a worker was given the datum.
+	GivenFile = "given"
 	// BegunFile is there while a try is under way.
 	BegunFile = "begun"
 	// FetchedFile is there once all inputs are, where they are to stay as they are.
@@ -35,6 +45,27 @@ const (
 
 // Path is where requests go, with the work's name behind it.
 const Path = "/shift/"
+
+// DatumsPath is, behind that, where the files of a datum are got (GET) and brought
+// (PUT), with the datum's ID behind it and the worker's name as the parameter
+// [WorkerParameter].
+const DatumsPath = "/datums/"
+
+// WorkerParameter names who gets or brings files.
+const WorkerParameter = "worker"
+
+// Mark is a header of every answer of a foreman: what lacks it is somebody's on the
+// way, and worth trying again.
+const Mark = "X-Muster-Shift"
+
+// Statuses of answers about files. Others, but those that say that the token is
+// wrong, are worth trying again.
+const (
+	// StatusGone says that the datum is not this worker's any more.
+	StatusGone = http.StatusGone
+	// StatusRefused says in words what is wrong with what was brought.
+	StatusRefused = http.StatusUnprocessableEntity
+)
 
 // Lease is how long a datum stays with a worker that says nothing.
 const Lease = 20 * time.Second
@@ -59,13 +90,16 @@ type Program struct {
 	Timeout time.Duration `json:"timeout,omitempty"`
 	// Batch starts the program once, and has it ask for datums.
 	Batch bool `json:"batch,omitempty"`
+	// Carried says that workers do not share the foreman's folder.
+	Carried bool `json:"carried,omitempty"`
 }
 
 // Datum is something to compute.
 type Datum struct {
-	// ID names it within the work, and Folder is its folder.
+	// ID names it within the work, and Folder is its folder; that of a datum whose
+	// files are carried is the worker's affair.
 	ID     string `json:"id"`
-	Folder string `json:"folder"`
+	Folder string `json:"folder,omitempty"`
 	// Name is what people know it by.
 	Name string `json:"name"`
 }
@@ -95,6 +129,12 @@ type Request struct {
 	GPUs float64 `json:"gpus,omitempty"`
 	// Done are datums that it has computed, or tried to.
 	Done []Outcome `json:"done,omitempty"`
+	// Has are the datums that it has, begun or not: a foreman that was started anew
+	// leaves them to it.
+	Has []string `json:"has,omitempty"`
+	// Begun are datums that it begins with, whose files are carried: a worker that
+	// dies with one has tried it.
+	Begun []string `json:"begun,omitempty"`
 	// Back are datums that it gives back, because it has to stop.
 	Back []string `json:"back,omitempty"`
 	// Want is how many more it would take.

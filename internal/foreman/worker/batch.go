@@ -77,7 +77,7 @@ func (w *worker) batch(ctx context.Context) error {
 
 // sitting is one run of a program in batch mode.
 func (w *worker) sitting(ctx context.Context) (err error) {
-	dir, err := os.MkdirTemp("", "muster-batch-")
+	dir, err := os.MkdirTemp(w.o.Scratch, "muster-batch-")
 	if err != nil {
 		return fmt.Errorf("making a folder for the program: %w", err)
 	}

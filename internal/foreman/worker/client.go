@@ -22,30 +22,35 @@ var errOver = errors.New("the work is over")
 
 // client asks the foreman.
 type client struct {
-	folder string // of the foreman
-	work   string
-	token  string
-	http   *http.Client
-	say    func(format string, args ...any)
+	socket    string // the folder that it is in
+	tokenFile string
+	work      string
+	token     string
+	http      *http.Client
+	say       func(format string, args ...any)
 }
 
-// newClient finds the foreman of a work's folder.
-func newClient(folder string, say func(string, ...any)) (*client, error) {
-	text, err := os.ReadFile(filepath.Join(folder, shift.TokenFile))
+// newClient finds the foreman of a work.
+func newClient(o *Options, say func(string, ...any)) (*client, error) {
+	c := &client{socket: filepath.Dir(filepath.Dir(o.Folder)), tokenFile: filepath.Join(o.Folder, shift.TokenFile), work: filepath.Base(o.Folder), say: say}
+	if o.Post != "" {
+		c.socket, c.tokenFile, c.work = o.Post, filepath.Join(o.Post, shift.TokenFile), o.Work
+	}
+	text, err := os.ReadFile(c.tokenFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, errOver
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the token of the work: %w", err)
 	}
-	c := &client{folder: filepath.Dir(filepath.Dir(folder)), work: filepath.Base(folder), token: string(text), say: say}
+	c.token = string(text)
 	c.http = &http.Client{Transport: &http.Transport{DialContext: c.dial, MaxIdleConnsPerHost: 4}}
 	return c, nil
 }
 
 // dial opens the foreman's socket by a name that is short however deep it lies.
 func (c *client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	folder, err := os.Open(c.folder)
+	folder, err := os.Open(c.socket)
 	if err != nil {
 		return nil, err
 	}
@@ -60,58 +65,81 @@ const (
 )
 
 // ask says something to the foreman until there is an answer.
-func (c *client) ask(ctx context.Context, r shift.Request) (shift.Answer, error) {
+func (c *client) ask(ctx context.Context, r shift.Request) (a shift.Answer, err error) {
 	body, err := json.Marshal(r)
 	if err != nil {
-		return shift.Answer{}, fmt.Errorf("writing a request: %w", err)
+		return a, fmt.Errorf("writing a request: %w", err)
 	}
+	err = c.insist(ctx, func() (err error) {
+		a, err = c.once(ctx, body)
+		return err
+	})
+	return a, err
+}
+
+// insist tries until there is an answer, or until trying is of no use.
+func (c *client) insist(ctx context.Context, try func() error) error {
 	for pause, told := firstPause, false; ; pause = min(2*pause, lastPause) {
-		a, err := c.once(ctx, body)
-		if err == nil || errors.Is(err, errRefused) {
-			return a, err
+		err := try()
+		if err == nil || errors.Is(err, errRefused) || errors.Is(err, errGone) {
+			return err
 		}
 		if ctx.Err() != nil {
-			return a, ctx.Err()
+			return ctx.Err()
 		}
-		if _, gone := os.Stat(filepath.Join(c.folder, "work", c.work, shift.TokenFile)); errors.Is(gone, os.ErrNotExist) {
-			return a, errOver
+		if _, gone := os.Stat(c.tokenFile); errors.Is(gone, os.ErrNotExist) {
+			return errOver
 		}
 		if !told && pause == lastPause {
 			told = true
-			c.say("the foreman does not answer (%v): waiting for it", err)
+			c.say("waiting for the foreman: %v", err)
 		}
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return a, ctx.Err()
+			return ctx.Err()
 		}
 	}
 }
 
-// errRefused is wrapped where asking again is of no use.
-var errRefused = errors.New("the foreman refuses")
+var (
+	// errRefused is wrapped where asking again is of no use.
+	errRefused = errors.New("the foreman refuses")
+	// errGone says that a datum is not this worker's any more.
+	errGone = errors.New("somebody else has it")
+)
 
-func (c *client) once(ctx context.Context, body []byte) (a shift.Answer, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://foreman"+shift.Path+c.work, bytes.NewReader(body))
+// do sends a request. What is not answered well is an error.
+func (c *client) do(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://foreman"+shift.Path+c.work+path, body)
 	if err != nil {
-		return a, err
+		return nil, err
 	}
 	request.Header.Set("Authorization", "Bearer "+c.token)
 	response, err := c.http.Do(request)
+	if err != nil || response.StatusCode/100 == 2 {
+		return response, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 1024))
+	said := strings.TrimSpace(string(text))
+	switch {
+	case response.StatusCode == shift.StatusGone:
+		return nil, errGone
+	case response.StatusCode/100 == 4:
+		return nil, fmt.Errorf("%w: %s", errRefused, said)
+	}
+	return nil, errors.New(said)
+}
+
+func (c *client) once(ctx context.Context, body []byte) (a shift.Answer, err error) {
+	response, err := c.do(ctx, http.MethodPost, "", bytes.NewReader(body))
 	if err != nil {
 		return a, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(response.Body, 1024))
-		said := strings.TrimSpace(string(text))
-		if response.StatusCode/100 == 4 {
-			return a, fmt.Errorf("%w: %s", errRefused, said)
-		}
-		return a, errors.New(said)
-	}
 	if err := json.NewDecoder(response.Body).Decode(&a); err != nil {
 		return a, fmt.Errorf("reading the foreman's answer: %w", err)
 	}

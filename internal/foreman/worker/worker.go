@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,8 +15,14 @@ import (
 
 // Options say who a worker is.
 type Options struct {
-	// Folder is that of the work: of its token and its datums.
+	// Folder is that of the work: of its token and its datums. A worker that does
+	// not see it is given a Post instead.
 	Folder string
+	// Post is the folder with the socket and the token of the work of this name.
+	Post, Work string
+	// Scratch is where a worker makes folders that go with it: for the files of its
+	// datums where it has a Post. Default: [os.TempDir].
+	Scratch string
 	// Name is this process's, Member the place that it has in the job.
 	Name, Member string
 	// GPUs is how many it holds.
@@ -39,21 +47,32 @@ type worker struct {
 	o      Options
 	client *client
 
+	has []shift.Datum // not yet begun
+
 	mu   sync.Mutex
-	has  []shift.Datum // not yet begun
 	done []shift.Outcome
+	// holds are those that were given to it and are not done.
+	holds map[string]bool
 	// pace is how long a datum takes, lately.
 	pace    time.Duration
 	program *shift.Program
+	// courier carries files; nil: they are shared.
+	courier *courier
 }
 
 // Run computes datums until there are none left, which is no error.
 func Run(ctx context.Context, o Options) error {
-	w := &worker{o: o}
+	w := &worker{o: o, holds: map[string]bool{}}
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(o.Out, "muster: "+format+"\n", args...) }
 	var err error
-	if w.client, err = newClient(o.Folder, say); err != nil {
+	if w.client, err = newClient(&o, say); err != nil {
 		return over(err)
+	}
+	if o.Post != "" {
+		if w.courier, err = newCourier(ctx, w.client, &o, w.drop); err != nil {
+			return err
+		}
+		defer w.courier.remove()
 	}
 	beat, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var group sync.WaitGroup
@@ -69,6 +88,9 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if ctx.Err() != nil {
 		err = ErrStopped
+	}
+	if w.courier != nil {
+		w.courier.finish(ctx)
 	}
 	stop()
 	return errors.Join(over(err), w.leave(context.WithoutCancel(ctx)))
@@ -103,8 +125,9 @@ func (w *worker) exchange(ctx context.Context, want int) (shift.Answer, error) {
 	w.mu.Lock()
 	done := w.done
 	w.done = nil
+	has := slices.Sorted(maps.Keys(w.holds))
 	w.mu.Unlock()
-	a, err := w.client.ask(ctx, shift.Request{Worker: w.o.Name, Member: w.o.Member, GPUs: w.o.GPUs, Done: done, Want: want})
+	a, err := w.client.ask(ctx, shift.Request{Worker: w.o.Name, Member: w.o.Member, GPUs: w.o.GPUs, Done: done, Has: has, Want: want})
 	if err != nil {
 		w.mu.Lock()
 		w.done = append(done, w.done...)
@@ -124,9 +147,10 @@ func (w *worker) fill(ctx context.Context, want int) error {
 		w.program = a.Program
 		if len(a.Datums) > 0 {
 			w.has = append(w.has, a.Datums...)
+			w.hold(a.Datums)
 			return nil
 		}
-		if a.End {
+		if a.End && (w.courier == nil || !w.courier.settle(ctx)) {
 			return errOver
 		}
 	}
@@ -149,7 +173,25 @@ func (w *worker) next(ctx context.Context) (shift.Datum, error) {
 	}
 	d := w.has[0]
 	w.has = w.has[1:]
-	return d, nil
+	if w.courier == nil {
+		return d, nil
+	}
+	var then *shift.Datum
+	if len(w.has) > 0 {
+		then = &w.has[0]
+	}
+	folder, err := w.courier.fetch(ctx, d.ID, then)
+	if errors.Is(err, errGone) {
+		w.drop(d.ID)
+		return w.next(ctx)
+	}
+	if err != nil {
+		w.has = append(w.has, d)
+		return d, err
+	}
+	d.Folder = folder
+	_, err = w.client.ask(ctx, shift.Request{Worker: w.o.Name, Member: w.o.Member, GPUs: w.o.GPUs, Begun: []string{d.ID}})
+	return d, err
 }
 
 // finish notes what became of a datum.
@@ -158,9 +200,29 @@ func (w *worker) finish(d shift.Datum, o shift.Outcome) {
 		w.client.say("datum %s: %s", d.Name, o.Error)
 	}
 	w.pace = (3*w.pace + max(o.Took, time.Microsecond)) / 4
+	if w.courier != nil {
+		w.courier.deliver(d, o)
+		return
+	}
 	w.mu.Lock()
 	w.done = append(w.done, o)
+	delete(w.holds, o.ID)
 	w.mu.Unlock()
+}
+
+// hold notes what was given to this worker, and drop what it has no longer.
+func (w *worker) hold(given []shift.Datum) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range given {
+		w.holds[given[i].ID] = true
+	}
+}
+
+func (w *worker) drop(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.holds, id)
 }
 
 // each runs the program for each datum.

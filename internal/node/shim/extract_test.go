@@ -12,7 +12,7 @@ import (
 func TestExtract(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "bin")
 	content := []byte("#!/bin/sh\nexit 0\n")
-	path, err := extract(dir, content)
+	path, err := extract(dir, binary, content)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestExtract(t *testing.T) {
 	}
 
 	t.Run("again", func(t *testing.T) {
-		again, err := extract(dir, content)
+		again, err := extract(dir, binary, content)
 		if err != nil || again != path {
 			t.Fatalf("extract = %s, %v, want %s", again, err, path)
 		}
@@ -46,7 +46,7 @@ func TestExtract(t *testing.T) {
 			if err := damage(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := extract(dir, content); err != nil {
+			if _, err := extract(dir, binary, content); err != nil {
 				t.Fatal(err)
 			}
 			if !intact(path, content) {
@@ -59,7 +59,7 @@ func TestExtract(t *testing.T) {
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() {
-				if _, err := extract(fresh, content); err != nil {
+				if _, err := extract(fresh, binary, content); err != nil {
 					t.Error(err)
 				}
 			})
@@ -70,7 +70,7 @@ func TestExtract(t *testing.T) {
 		}
 	})
 	t.Run("another content", func(t *testing.T) {
-		other, err := extract(dir, []byte("other"))
+		other, err := extract(dir, binary, []byte("other"))
 		if err != nil || other == path {
 			t.Errorf("extract = %s, %v, want another path", other, err)
 		}

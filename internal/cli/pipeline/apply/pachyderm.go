@@ -3,6 +3,7 @@ package apply
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,7 +19,7 @@ import (
 // specifications reads Pachyderm's pipeline specifications, and says what of
 // them changes nothing here.
 func (o *options) specifications(file string, text []byte) ([]*unstructured.Unstructured, error) {
-	found, notes, err := convert(text, o.unmountable())
+	found, notes, err := convert(text, o.mounting())
 	var refused *pachyderm.RefusedError
 	if errors.As(err, &refused) {
 		return nil, exit.Usage("%s: Pachyderm's specifications cannot be honoured as they are (docs/pachyderm.md has every field):\n%s", file, refused)
@@ -35,8 +36,9 @@ func (o *options) specifications(file string, text []byte) ([]*unstructured.Unst
 }
 
 // convert makes objects of specifications, checked as pipelines are.
-func convert(text []byte, unmountable string) ([]*unstructured.Unstructured, []pachyderm.Remark, error) {
-	result, err := pachyderm.Convert(text, pachyderm.Options{Unmountable: unmountable, Suggest: suggestion.Nearest})
+func convert(text []byte, mounting pachyderm.Options) ([]*unstructured.Unstructured, []pachyderm.Remark, error) {
+	mounting.Suggest = suggestion.Nearest
+	result, err := pachyderm.Convert(text, mounting)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -57,16 +59,18 @@ func convert(text []byte, unmountable string) ([]*unstructured.Unstructured, []p
 	return found, result.Notes, nil
 }
 
-// unmountable says why programs cannot be shown files at a path of their own, or
-// nothing where they can.
-func (o *options) unmountable() string {
+// mounting says why programs cannot be shown files at a path of their own, or
+// nothing where they can, and whether those in images can.
+func (o *options) mounting() pachyderm.Options {
 	home, embedded, err := o.factory.EmbeddedHome()
 	if err != nil || !embedded {
-		return ""
+		return pachyderm.Options{}
 	}
 	state, alive, err := instance.Home(home).Read()
 	if err != nil || !alive || state.Tier != string(configuration.TierPlain) {
-		return ""
+		return pachyderm.Options{}
 	}
-	return "this Muster is in the plain tier, where programs see the machine's own files"
+	return pachyderm.Options{
+		Unmountable: "this Muster is in the plain tier, where programs see the machine's own files", Images: strings.HasPrefix(state.Images, "through "),
+	}
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"github.com/muster-dev/muster/internal/pachyderm"
 )
 
 const specifications = `{
@@ -20,7 +22,7 @@ const specifications = `{
 }`
 
 func TestPachydermsSpecificationsBecomePipelines(t *testing.T) {
-	found, notes, err := convert([]byte(specifications), "")
+	found, notes, err := convert([]byte(specifications), pachyderm.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +56,7 @@ func TestPachydermsSpecificationsAreRefused(t *testing.T) {
 		"for their glob":     {strings.Replace(specifications, `"/*"`, `"/["`, 1), "", "pipeline edges: "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := convert([]byte(c.text), c.unmountable)
+			_, _, err := convert([]byte(c.text), pachyderm.Options{Unmountable: c.unmountable})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}

@@ -1,0 +1,115 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	upstream "sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/muster-dev/muster/internal/controller/pipeline"
+	"github.com/muster-dev/muster/internal/data/warehouse"
+	"github.com/muster-dev/muster/internal/door/depot"
+	"github.com/muster-dev/muster/internal/environment/source"
+	"github.com/muster-dev/muster/internal/foreman"
+)
+
+// stages is what runs of pipelines need; nil: there is no store of data, or nobody
+// by whom workers could be heard.
+type stages struct {
+	foreman *foreman.Foreman
+	machine *pipeline.Machine
+}
+
+// makeStages makes it. Nothing is done until this replica leads.
+func (o *options) makeStages(stores *warehouse.Warehouse, library *depot.Sources, log *slog.Logger) (*stages, error) {
+	if stores == nil || !o.agents || o.door == "0" {
+		return nil, nil //nolint:nilnil // none is no error
+	}
+	f, err := foreman.New(foreman.Options{Dir: filepath.Join(os.TempDir(), "muster-pipelines"), Log: log})
+	if err != nil {
+		return nil, err
+	}
+	m := &pipeline.Machine{
+		Store: stores.Store, Foreman: f, Sources: noSources{}, Images: named{}, Elsewhere: true, DefaultImage: o.image,
+		Interpreter: func(context.Context) (string, error) { return "", errors.New("stages run in images") },
+	}
+	if library != nil {
+		m.Sources = library
+	}
+	return &stages{foreman: f, machine: m}, nil
+}
+
+// pipelines is what the controllers of pipelines work with.
+func (s *stages) pipelines() *pipeline.Machine {
+	if s == nil {
+		return nil
+	}
+	return s.machine
+}
+
+// add has the replica that leads give datums out. What is left on its disk of
+// another time is swept by the controller.
+func (s *stages) add(m upstream.Manager) error {
+	if s == nil {
+		return nil
+	}
+	if err := m.Add(upstream.RunnableFunc(s.foreman.Run)); err != nil {
+		return fmt.Errorf("adding the foreman of pipelines: %w", err)
+	}
+	return nil
+}
+
+// shifts answers workers of a namespace, where this replica leads.
+func (s *stages) shifts(elected <-chan struct{}) func(string) http.Handler {
+	if s == nil {
+		return nil
+	}
+	return func(namespace string) http.Handler {
+		select {
+		case <-elected:
+			return s.foreman.HandlerFor(namespace)
+		default:
+			return nil
+		}
+	}
+}
+
+// named knows images by their names alone: what is in one counts where the name
+// says it, by a digest, and else the name does.
+type named struct{}
+
+// Check implements [pipeline.Images].
+func (named) Check(string) error { return nil }
+
+// Ensure implements [pipeline.Images].
+func (named) Ensure(name string) pipeline.ImageState {
+	if _, digest, ok := strings.Cut(name, "@"); ok {
+		return pipeline.ImageState{Digest: digest}
+	}
+	return pipeline.ImageState{Digest: name}
+}
+
+// noSources is a cluster without a store for code.
+type noSources struct{}
+
+const noSource = "code is kept nowhere on this cluster: install it with a store (muster install --set store.persistentVolumeClaim=NAME, or store.s3), or have the code in the image"
+
+// Ensure implements [pipeline.Sources].
+func (noSources) Ensure(string, string) source.State {
+	return source.State{Phase: source.Failed, Message: noSource}
+}
+
+// Has implements [pipeline.Sources].
+func (noSources) Has(string, string) (bool, error) { return false, errors.New(noSource) }
+
+// Contains implements [pipeline.Sources].
+func (noSources) Contains(string, string, string) (bool, error) { return false, errors.New(noSource) }
+
+// Files implements [pipeline.Sources].
+func (noSources) Files(string, string) (map[string]string, error) { return nil, errors.New(noSource) }

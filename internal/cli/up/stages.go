@@ -1,0 +1,134 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/muster-dev/muster/internal/controller/pipeline"
+	"github.com/muster-dev/muster/internal/node/admission"
+	"github.com/muster-dev/muster/internal/node/image"
+)
+
+const (
+	// lookedUp is for how long what is known of an image is not asked for again,
+	// and lookAgain is that of what went wrong.
+	lookedUp, lookAgain = 10 * time.Second, 5 * time.Second
+	// bearable is for how long who asks is kept waiting: as long as it takes to look
+	// at an image that is here.
+	bearable = 300 * time.Millisecond
+)
+
+// puller makes sure that an image is here.
+type puller interface {
+	Fetch(context.Context, image.Request) (image.Image, error)
+}
+
+// stageImages says what images are that stages of pipelines run in, and has them
+// pulled before a job is made that names them.
+type stageImages struct {
+	// store is nil where none can be run, and none says why.
+	store puller
+	none  string
+	// mapped are those that stand for something of this machine.
+	mapped map[string]string
+	now    func() time.Time
+	asks   chan *asked
+
+	mu    sync.Mutex
+	known map[string]*asked
+}
+
+// asked is one look at an image.
+type asked struct {
+	name  string
+	done  chan struct{}
+	state pipeline.ImageState
+	until time.Time // zero: it is not done
+}
+
+func newStageImages(store puller, none string, mapped map[string]string) *stageImages {
+	return &stageImages{store: store, none: none, mapped: mapped, now: time.Now, asks: make(chan *asked, 64), known: map[string]*asked{}}
+}
+
+// Run looks at images until ctx ends.
+func (s *stageImages) Run(ctx context.Context) error {
+	var group sync.WaitGroup
+	defer group.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case a := <-s.asks:
+			group.Go(func() { s.look(ctx, a) })
+		}
+	}
+}
+
+// look fetches an image once.
+func (s *stageImages) look(ctx context.Context, a *asked) {
+	// The holder is no pod, so the node lets go of what it holds before long; images
+	// that are here stay without it.
+	const holder = "stages"
+	got, err := s.store.Fetch(ctx, image.Request{Holder: holder, Name: a.name})
+	keep := lookedUp
+	if err != nil {
+		keep = lookAgain
+	}
+	s.mu.Lock()
+	a.state = pipeline.ImageState{Digest: got.Digest}
+	if err != nil {
+		a.state = pipeline.ImageState{Message: err.Error(), Failed: image.ReasonOf(err) == image.InvalidName}
+	}
+	a.until = s.now().Add(keep)
+	close(a.done)
+	s.mu.Unlock()
+}
+
+// Check implements [pipeline.Images].
+func (s *stageImages) Check(name string) error {
+	if _, here := admission.Environment(s.mapped, name); here || s.store != nil {
+		return nil
+	}
+	return errors.New(s.none)
+}
+
+// Ensure implements [pipeline.Images].
+func (s *stageImages) Ensure(name string) pipeline.ImageState {
+	if to, here := admission.Environment(s.mapped, name); here {
+		return pipeline.ImageState{Host: true, Path: to}
+	}
+	if s.store == nil {
+		return pipeline.ImageState{Failed: true, Message: s.none}
+	}
+	s.mu.Lock()
+	a := s.known[name]
+	if a == nil || !a.until.IsZero() && s.now().After(a.until) {
+		a = &asked{name: name, done: make(chan struct{})}
+		select {
+		case s.asks <- a:
+			s.known[name] = a
+		default:
+			a.state.Message = "many images are being looked at"
+			close(a.done)
+		}
+	}
+	s.mu.Unlock()
+	timer := time.NewTimer(bearable)
+	defer timer.Stop()
+	select {
+	case <-a.done:
+		return a.state
+	case <-timer.C:
+		return pipeline.ImageState{Message: "the image " + name + " is being fetched"}
+	}
+}
+
+// makeStageImages says what stages can run in here.
+func (m *machine) makeStageImages() *stageImages {
+	if m.images == nil {
+		return newStageImages(nil, m.noImages, m.config.Images)
+	}
+	return newStageImages(m.images, "", m.config.Images)
+}

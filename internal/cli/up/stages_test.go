@@ -1,0 +1,80 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/muster-dev/muster/internal/node/image"
+)
+
+// registry answers when it is told to.
+type registry struct {
+	mu    sync.Mutex
+	asked int
+	gate  chan struct{}
+	err   error
+}
+
+func (r *registry) Fetch(ctx context.Context, q image.Request) (image.Image, error) {
+	r.mu.Lock()
+	r.asked++
+	gate, err := r.gate, r.err
+	r.mu.Unlock()
+	select {
+	case <-gate:
+	case <-ctx.Done():
+		return image.Image{}, ctx.Err()
+	}
+	return image.Image{Name: q.Name, Digest: "sha256:1"}, err
+}
+
+func TestStageImages(t *testing.T) {
+	r := &registry{gate: make(chan struct{})}
+	s := newStageImages(r, "", map[string]string{"tf": "/opt/tf", "plain": "host"})
+	now := time.Now()
+	s.now = func() time.Time { return now }
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() {
+		if err := s.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	defer group.Wait()
+	defer cancel()
+	if got := s.Ensure("tf"); !got.Host || got.Path != "/opt/tf" {
+		t.Errorf("%+v", got)
+	}
+	if got := s.Ensure("plain"); !got.Host || got.Path != "" {
+		t.Errorf("%+v", got)
+	}
+	if got := s.Ensure("box"); got.Digest != "" || !strings.Contains(got.Message, "is being fetched") {
+		t.Errorf("while it is pulled: %+v", got)
+	}
+	close(r.gate)
+	<-s.known["box"].done
+	if got := s.Ensure("box"); got.Digest != "sha256:1" || r.asked != 1 {
+		t.Errorf("%+v after %d", got, r.asked)
+	}
+	now = now.Add(time.Minute) // its tag may stand for something else by now
+	r.mu.Lock()
+	r.err = &image.Fault{Reason: image.InvalidName, Err: errors.New("no name")}
+	r.mu.Unlock()
+	if got := s.Ensure("box"); !got.Failed || got.Message != "no name" || r.asked != 2 {
+		t.Errorf("%+v after %d", got, r.asked)
+	}
+}
+
+func TestNoStageImages(t *testing.T) {
+	s := newStageImages(nil, "images can be run by root alone", map[string]string{"tf": "/opt/tf"})
+	if err := s.Check("tf"); err != nil {
+		t.Error(err)
+	}
+	if err := s.Check("box"); err == nil || s.Ensure("box").Message != err.Error() {
+		t.Errorf("%v, %+v", err, s.Ensure("box"))
+	}
+}

@@ -1,0 +1,176 @@
+package pipeline
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/pipeline"
+)
+
+// Images says what images are that programs of stages run in.
+type Images interface {
+	// Check says why an image cannot be run here, whatever is in it.
+	Check(name string) error
+	// Ensure has an image be where it will be run, and says what is in it. It does
+	// not block for long: asking again helps where nothing is known yet.
+	Ensure(name string) ImageState
+}
+
+// ImageState is what is known of an image.
+type ImageState struct {
+	// Digest names what is in it; empty: that is not known yet.
+	Digest string
+	// Host says that it stands for the machine's own files, and Path for the
+	// environment there, if any.
+	Host bool
+	Path string
+	// Failed says that asking again is of no use; Message says why, or what is
+	// waited for.
+	Failed  bool
+	Message string
+}
+
+// Where a pod of workers that does not share the foreman's folder has what, below
+// v1alpha1.PodRoot.
+const (
+	postDir    = v1alpha1.PodRoot + "/foreman"
+	programDir = v1alpha1.PodRoot + "/bin"
+	scratchDir = v1alpha1.PodRoot + "/datums"
+	// datumDir is where members of a training stage find the one datum.
+	datumDir = v1alpha1.PodRoot + "/datum"
+)
+
+// imageOf is the image that a stage's programs run in; empty: none.
+func (m *Machine) imageOf(stage *pipeline.Stage) string {
+	if env := environmentOf(stage); env != nil && env.Image != "" {
+		return env.Image
+	}
+	return m.DefaultImage
+}
+
+// cannot says in words why a stage cannot run in what it names; empty: it can.
+func (m *Machine) cannot(stage *pipeline.Stage) string {
+	env, image := environmentOf(stage), m.imageOf(stage)
+	packages := env != nil && (env.Requirements != "" || env.Path != "" || env.Python != "")
+	switch {
+	case m.Elsewhere && stage.Spec.Spark != nil:
+		return "spark: on a cluster the members of an application are not given the files of a stage yet: run PySpark as a command, with master local[*]"
+	case m.Elsewhere && stage.Whole():
+		return "training: on a cluster the members of a job are not given the files of a stage yet: make it a stage with a command and gpus, or have a TrainingJob read the dataset (data:)"
+	case m.Elsewhere && packages:
+		return "environment: on a cluster packages are not brought to stages yet: put them into an image and name it (environment.image)"
+	case m.Elsewhere && image == "":
+		return "environment.image: it names none, and this cluster has none for such stages: name one, or have one set for all (muster serve --default-image IMAGE)"
+	case m.Elsewhere && stage.Spec.Output != nil && stage.Spec.Output.Egress != "":
+		return "output.egress: on a cluster the Secret that says who copies is not read: leave it out, and use muster data get"
+	case m.Elsewhere && secret(stage):
+		return "env: on a cluster the versions of Secrets and ConfigMaps, which count for results, are not read: give the variable's value"
+	case image == "":
+		return ""
+	case m.Images == nil:
+		return "environment.image: nothing runs images here: give environment.requirements or environment.path"
+	case packages:
+		return "environment: packages are not put on top of an image here: give environment.image alone, or requirements without it"
+	}
+	if err := m.Images.Check(image); err != nil {
+		return "environment.image: " + err.Error() + ": give environment.requirements or environment.path"
+	}
+	return ""
+}
+
+// secret says whether a variable of a stage comes from elsewhere.
+func secret(stage *pipeline.Stage) bool {
+	for i := range stage.Spec.Env {
+		if stage.Spec.Env[i].ValueFrom != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// inImage is what a stage's image means: what counts of it, and whether its
+// programs see their own files alone. One that stands for the machine's is as if
+// that were named.
+func (c *Runs) inImage(name string) (state ImageState, print pipeline.Fingerprint, err error) {
+	state = c.deps.Machine.Images.Ensure(name)
+	switch {
+	case state.Failed:
+		return state, print, &unfit{"environment.image: " + state.Message}
+	case state.Host:
+		return state, print, nil
+	case state.Digest == "":
+		return state, print, &notYet{"environment.image: " + state.Message}
+	}
+	platform := runtime.GOOS + "/" + runtime.GOARCH
+	return state, pipeline.Fingerprint{
+		ID: "image " + state.Digest + " " + platform, Parts: map[string]string{"image": state.Digest, "platform": platform},
+	}, nil
+}
+
+// apart has the workers of a job run where they see nothing of the machine but
+// what is shown to them here: their program, the foreman's post for their work, and
+// a folder of their own.
+func (m *Machine) apart(job *v1alpha1.TrainingJob, work string, gpus float64) {
+	role := &job.Spec.Roles[0]
+	program := path.Join(programDir, filepath.Base(m.Worker))
+	if m.Elsewhere {
+		readOnly := true
+		show(role, "foreman", postDir, true, corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{
+			Driver: v1alpha1.StageDriver, ReadOnly: &readOnly, VolumeAttributes: map[string]string{"work": work},
+		}})
+		program = path.Join(postDir, "muster-worker")
+	} else {
+		show(role, "bin", programDir, true, hostFolder(filepath.Dir(m.Worker)))
+		show(role, "foreman", postDir, true, hostFolder(m.Foreman.Post(work)))
+		// What was looked up is what is run.
+		into(role).ImagePullPolicy = corev1.PullIfNotPresent
+	}
+	role.Command = []string{program, "--post", postDir, "--work", work, "--scratch", scratchDir, "--gpus", strconv.FormatFloat(gpus, 'f', -1, 64)}
+	show(role, "datums", scratchDir, false, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
+}
+
+// into is the first container of the pods of a role, which is the member's.
+func into(role *v1alpha1.Role) *corev1.Container {
+	if role.Template == nil {
+		role.Template = &corev1.PodTemplateSpec{}
+	}
+	if len(role.Template.Spec.Containers) == 0 {
+		role.Template.Spec.Containers = []corev1.Container{{}}
+	}
+	return &role.Template.Spec.Containers[0]
+}
+
+// show has the members of a role see a volume at a path.
+func show(role *v1alpha1.Role, name, at string, readOnly bool, from corev1.VolumeSource) {
+	main := into(role)
+	main.VolumeMounts = append(main.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: at, ReadOnly: readOnly})
+	role.Template.Spec.Volumes = append(role.Template.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: from})
+}
+
+func hostFolder(path string) corev1.VolumeSource {
+	kind := corev1.HostPathDirectory
+	return corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path, Type: &kind}}
+}
+
+// shared has the members of a training stage in images see the folder of its
+// datum, whoever they run as, and returns where.
+func shared(job *v1alpha1.TrainingJob, datum string) (string, error) {
+	// Nobody but the owner comes as far as the folder but by a mount of it.
+	for name, mode := range map[string]os.FileMode{"": 0o755, shift.OutFolder: 0o777} {
+		if err := os.Chmod(filepath.Join(datum, name), mode); err != nil {
+			return "", fmt.Errorf("showing the datum's folder to a job: %w", err)
+		}
+	}
+	for i := range job.Spec.Roles {
+		show(&job.Spec.Roles[i], "datum", datumDir, false, hostFolder(datum))
+	}
+	return datumDir, nil
+}

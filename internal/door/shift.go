@@ -1,0 +1,59 @@
+package door
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// passShift hands what a worker of a stage says to who gives out datums, once the
+// agent of its node has shown that the worker's pod is one of that work.
+func (d *Door) passShift(w http.ResponseWriter, r *http.Request, caller Caller) error {
+	namespace, pod, rest := r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("rest")
+	if caller.Node == "" {
+		return refuse(http.StatusForbidden, "workers of pipelines are heard by way of the agent of their node")
+	}
+	var handler http.Handler
+	if d.opts.Shifts != nil {
+		handler = d.opts.Shifts(namespace)
+	}
+	if handler == nil {
+		w.Header().Set("Connection", "close") // the next try may meet another replica
+		return refuse(http.StatusServiceUnavailable, "this replica gives out no datums: another one does, or none yet")
+	}
+	work, _, _ := strings.Cut(rest, "/")
+	if err := d.computes(r.Context(), caller.Node, namespace, pod, work); err != nil {
+		return err
+	}
+	in := r.Clone(r.Context())
+	in.URL.Path, in.URL.RawPath = "/shift/"+rest, ""
+	handler.ServeHTTP(w, in)
+	return nil
+}
+
+// computes finds out whether a pod on the node is one that computes a work.
+func (d *Door) computes(ctx context.Context, node, namespace, uid, work string) error {
+	var pods corev1.PodList
+	if err := d.opts.Pods.List(ctx, &pods, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("looking for the pod that computes: %w", err)
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if string(pod.UID) != uid || pod.Spec.NodeName != node {
+			continue
+		}
+		for j := range pod.Spec.Volumes {
+			csi := pod.Spec.Volumes[j].CSI
+			if csi != nil && csi.Driver == v1alpha1.StageDriver && csi.VolumeAttributes["work"] == work {
+				return nil
+			}
+		}
+	}
+	return refuse(http.StatusForbidden, "no pod of namespace %s on node %s with the UID %s computes %s", namespace, node, uid, work)
+}

@@ -1,0 +1,244 @@
+package foreman
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/muster-dev/muster/internal/foreman/parcel"
+	"github.com/muster-dev/muster/internal/foreman/shift"
+)
+
+// arriving begins the name of a folder of what a worker is just bringing.
+const arriving = ".arriving-"
+
+// What a worker may bring of one datum.
+const (
+	mostBytes   = 1 << 40
+	mostEntries = 10_000_000
+	mostOutcome = 1 << 20
+)
+
+// Post is the folder of a work whose files are carried: its socket and its token.
+// It is all that its workers see of the foreman; who may reach the foreman's
+// folder at all is for its own mode to say.
+func (f *Foreman) Post(name string) string { return filepath.Join(f.o.Dir, "post", name) }
+
+// openPost makes the folder by which the workers of a work reach the foreman,
+// whoever they run as.
+func (f *Foreman) openPost(ctx context.Context, w *Work) (net.Listener, error) {
+	folder := f.Post(w.spec.Name)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return nil, fmt.Errorf("making the post of work %s: %w", w.spec.Name, err)
+	}
+	// The process's umask does not know of other users.
+	temp := filepath.Join(folder, shift.TokenFile+".new")
+	err := errors.Join(os.Chmod(folder, 0o755), os.WriteFile(temp, []byte(w.token), 0o644), os.Chmod(temp, 0o644))
+	if err == nil {
+		err = os.Rename(temp, filepath.Join(folder, shift.TokenFile))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("writing the token of work %s: %w", w.spec.Name, err)
+	}
+	return listen(ctx, folder, 0o666)
+}
+
+// serve answers at the work's post until it is over.
+func (w *Work) serve(ctx context.Context, post net.Listener) {
+	server := w.foreman.server(ctx)
+	w.group.Go(func() {
+		if err := server.Serve(post); !errors.Is(err, http.ErrServerClosed) {
+			w.foreman.o.Log.Error("workers of a stage cannot be served", "work", w.spec.Name, "error", err)
+		}
+	})
+	w.group.Go(func() {
+		<-ctx.Done()
+		_ = server.Close() // workers ask again
+	})
+}
+
+// begin notes which datums a worker begins with; the caller holds the lock. Where
+// that cannot be written down, a worker's death is not counted as a try.
+func (w *Work) begin(r *shift.Request) {
+	for _, id := range r.Begun {
+		if i, ok := w.ledger.index[id]; ok && w.ledger.entries[i].state == held && w.ledger.entries[i].worker == r.Worker {
+			if err := os.WriteFile(filepath.Join(w.datumFolder(id), shift.BegunFile), nil, 0o600); err != nil {
+				w.foreman.o.Log.Warn("noting that a datum was begun", "work", w.spec.Name, "error", err)
+			}
+		}
+	}
+}
+
+// send gives a worker the files of a datum that it has, and what was said of it
+// before.
+func (w *Work) send(out http.ResponseWriter, in *http.Request) {
+	id, worker := in.PathValue("id"), in.URL.Query().Get(shift.WorkerParameter)
+	w.mu.Lock()
+	i, known := w.ledger.index[id]
+	has := known && w.ledger.entries[i].state == held && w.ledger.entries[i].worker == worker
+	w.mu.Unlock()
+	if !has {
+		http.Error(out, "this datum is not this worker's: it was not heard of for long, or the foreman was started anew", shift.StatusGone)
+		return
+	}
+	out.Header().Set("Content-Type", "application/x-tar")
+	if err := parcel.Write(out, w.datumFolder(id), shift.LogFile, shift.InFolder); err != nil {
+		if in.Context().Err() == nil {
+			w.foreman.o.Log.Warn("the files of a datum cannot be sent; it is tried again", "work", w.spec.Name, "datum", id, "error", err)
+		}
+		panic(http.ErrAbortHandler) // cuts the stream, by which who reads it knows
+	}
+}
+
+// receive takes what a worker made of a datum. What is acknowledged is in the
+// datum's folder, and known.
+func (w *Work) receive(out http.ResponseWriter, in *http.Request) {
+	err := w.arrive(in)
+	if err != nil {
+		_, _ = io.Copy(io.Discard, in.Body) // who still sends does not hear the answer
+	}
+	var refused *parcel.Refusal
+	switch {
+	case err == nil:
+		out.WriteHeader(http.StatusNoContent)
+	case errors.As(err, &refused):
+		http.Error(out, err.Error(), shift.StatusRefused)
+	case errors.Is(err, errStranger):
+		http.Error(out, err.Error(), shift.StatusGone)
+	default:
+		if in.Context().Err() == nil && !errors.Is(err, errBusy) {
+			w.foreman.o.Log.Warn("what was made of a datum did not arrive; it is tried again", "work", w.spec.Name, "error", err)
+		}
+		http.Error(out, err.Error(), http.StatusServiceUnavailable)
+	}
+}
+
+var (
+	errStranger = errors.New("the work has no such datum")
+	errBusy     = errors.New("the files of this datum are just being written: come again")
+)
+
+// arrive lays out what comes beside the datum's folder, and moves it there once it
+// is whole and on disk.
+func (w *Work) arrive(in *http.Request) error {
+	id := in.PathValue("id")
+	w.mu.Lock()
+	i, known := w.ledger.index[id]
+	w.mu.Unlock()
+	if !known {
+		return errStranger
+	}
+	temp, err := os.MkdirTemp(w.dir, arriving)
+	if err != nil {
+		return fmt.Errorf("making room for what was made of a datum: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(temp) }() // what stays behind goes with the work
+	err = parcel.Read(in.Body, temp, parcel.Limits{Bytes: mostBytes, Entries: mostEntries}, shift.LogFile, shift.OutFolder, shift.OutcomeFile)
+	if err != nil {
+		return err
+	}
+	o, err := broughtOutcome(temp, id)
+	if err != nil {
+		return err
+	}
+	o.Worker = in.URL.Query().Get(shift.WorkerParameter)
+	if err := w.foreman.disk.sync(); err != nil {
+		return err
+	}
+	return w.install(i, temp, o)
+}
+
+// broughtOutcome reads the outcome that came along.
+func broughtOutcome(folder, id string) (o shift.Outcome, err error) {
+	path := filepath.Join(folder, shift.OutcomeFile)
+	info, err := os.Lstat(path)
+	if err != nil || info.Size() > mostOutcome {
+		return o, parcel.Refuse("%s is missing, or has more than %d bytes", shift.OutcomeFile, mostOutcome)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return o, fmt.Errorf("reading the outcome that came: %w", err)
+	}
+	if err := json.Unmarshal(text, &o); err != nil || o.ID != id {
+		return o, parcel.Refuse("%s is not the outcome of datum %s", shift.OutcomeFile, id)
+	}
+	return o, nil
+}
+
+// install moves what arrived to where a worker that shares the folder would have
+// written it: the outcome of a success last, and of a failure the log alone. What
+// comes a second time changes nothing.
+func (w *Work) install(i int, temp string, o shift.Outcome) error {
+	w.mu.Lock()
+	over := w.ledger.entries[i].state >= computed
+	claimed := !over && w.claim(i, o.Worker)
+	w.mu.Unlock()
+	switch {
+	case over:
+		return nil
+	case !claimed:
+		return errBusy
+	}
+	if err := settle(temp, w.datumFolder(o.ID), o.Error == ""); err != nil {
+		return fmt.Errorf("putting what was made of datum %s in its place: %w", o.ID, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ledger.done(o) {
+		w.changed()
+		w.nudge()
+	}
+	return nil
+}
+
+// claim gives a datum to a worker; the caller holds the lock.
+func (w *Work) claim(i int, worker string) bool {
+	e := &w.ledger.entries[i]
+	if e.state == ready {
+		w.stocked -= e.Bytes
+	}
+	return w.ledger.claim(i, worker)
+}
+
+// adopt leaves to a worker what it has from a foreman before; the caller holds the
+// lock.
+func (w *Work) adopt(r *shift.Request) {
+	for _, id := range r.Has {
+		if i, ok := w.ledger.index[id]; ok && w.ledger.adoptable(i) {
+			w.claim(i, r.Worker)
+		}
+	}
+}
+
+// settle moves the files.
+func settle(from, to string, success bool) error {
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return err
+	}
+	names := []string{shift.LogFile}
+	if success {
+		names = append(names, shift.OutFolder, shift.OutcomeFile)
+		if err := os.MkdirAll(filepath.Join(from, shift.OutFolder), 0o755); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		if _, err := os.Lstat(filepath.Join(from, name)); errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		target := filepath.Join(to, name)
+		if err := os.RemoveAll(target); err != nil {
+			return err
+		}
+		if err := os.Rename(filepath.Join(from, name), target); err != nil {
+			return err
+		}
+	}
+	return nil
+}

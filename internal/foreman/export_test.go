@@ -1,0 +1,10 @@
+package foreman
+
+// Waits says whether something was given out by a foreman before, and nobody has
+// said yet who has it.
+func (w *Work) Waits() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := w.ledger.hands[former]
+	return h != nil && len(h.has) > 0
+}

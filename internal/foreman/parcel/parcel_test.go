@@ -1,0 +1,185 @@
+package parcel
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// contents are the files, folders and links below a folder.
+func contents(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || path == folder {
+			return err
+		}
+		name := strings.TrimPrefix(path, folder+"/")
+		switch {
+		case e.IsDir():
+			out[name+"/"] = ""
+		case e.Type()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			out[name] = "-> " + target
+			return err
+		default:
+			text, err := os.ReadFile(path)
+			info, _ := e.Info()
+			out[name] = string(text)
+			if info.Mode()&0o100 != 0 {
+				out[name] += " (program)"
+			}
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestThereAndBack(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	long := strings.Repeat("n", 200) + "/" + strings.Repeat("m", 200)
+	for path, text := range map[string]string{"log": "said", "out/a": "1", "out/deep/er/b": "", "out/" + long: "far", "secret": "stays"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(from, path)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(from, path), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := errors.Join(os.Mkdir(filepath.Join(from, "out/empty"), 0o700), os.Symlink("../a", filepath.Join(from, "out/deep/link")),
+		os.Symlink("nowhere", filepath.Join(from, "out/dangling")), os.Chmod(filepath.Join(from, "out/a"), 0o711))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stream bytes.Buffer
+	if err := Write(&stream, from, "log", "out", "absent"); err != nil {
+		t.Fatal(err)
+	}
+	whole := bytes.Clone(stream.Bytes())
+	if err := Read(&stream, to, Limits{}, "log", "out"); err != nil {
+		t.Fatal(err)
+	}
+	want := contents(t, from)
+	delete(want, "secret")
+	if diff := cmp.Diff(want, contents(t, to)); diff != "" {
+		t.Error(diff)
+	}
+	// Cut anywhere it is broken, and not taken for a smaller one.
+	for cut := 0; cut < len(whole)-1536; cut += 100 {
+		err := Read(bytes.NewReader(whole[:cut]), t.TempDir(), Limits{}, "log", "out")
+		var refused *Refusal
+		if err == nil || errors.As(err, &refused) {
+			t.Fatalf("cut at %d of %d: %v", cut, len(whole), err)
+		}
+	}
+}
+
+func TestNotSent(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.Mkdir(filepath.Join(folder, "out"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(folder, "out/pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(io.Discard, folder, "out"); err == nil || !strings.Contains(err.Error(), "out/pipe is neither") {
+		t.Errorf("%v", err)
+	}
+	if err := os.Remove(filepath.Join(folder, "out/pipe")); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(filepath.Join(folder, "out"))
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", "socket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	if err := Write(io.Discard, folder, "out"); err == nil || !strings.Contains(err.Error(), "out/socket is neither") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	file := func(name string) *tar.Header {
+		return &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: 1, Mode: 0o600}
+	}
+	link := func(name, target string) *tar.Header {
+		return &tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target}
+	}
+	for name, c := range map[string]struct {
+		headers []*tar.Header
+		says    string
+	}{
+		"another name":          {[]*tar.Header{file("token")}, "none of what is expected"},
+		"out of the folder":     {[]*tar.Header{file("../x")}, `the part ".."`},
+		"out by the middle":     {[]*tar.Header{file("out/../../x")}, `the part ".."`},
+		"absolute":              {[]*tar.Header{file("/etc/x")}, "begins with a slash"},
+		"no name":               {[]*tar.Header{file("out//x")}, "empty part"},
+		"a long part":           {[]*tar.Header{file("out/" + strings.Repeat("x", 300))}, "a part of 300 bytes"},
+		"a long path":           {[]*tar.Header{file("out" + strings.Repeat("/xxxxxxxxxx", 500))}, "bytes: at most"},
+		"a hard link":           {[]*tar.Header{file("out/a"), {Typeflag: tar.TypeLink, Name: "out/b", Linkname: "out/a"}}, "a hard link"},
+		"a device":              {[]*tar.Header{{Typeflag: tar.TypeBlock, Name: "out/b", Devmajor: 8}}, "a device"},
+		"a pipe":                {[]*tar.Header{{Typeflag: tar.TypeFifo, Name: "out/p"}}, "a pipe"},
+		"a link out":            {[]*tar.Header{link("out/l", "../../etc/passwd")}, "out of the tree"},
+		"an absolute link":      {[]*tar.Header{link("out/l", "/etc/passwd")}, "out of the tree"},
+		"the folder a link":     {[]*tar.Header{link("out", "elsewhere")}, "has to be a file or a folder"},
+		"through a link":        {[]*tar.Header{{Typeflag: tar.TypeDir, Name: "out/d/"}, link("out/l", "d"), file("out/l/x")}, "comes twice"},
+		"twice":                 {[]*tar.Header{file("out/a"), file("out/a")}, "out/a comes twice"},
+		"below a file":          {[]*tar.Header{file("out/a"), file("out/a/b")}, "below what is no folder"},
+		"too many bytes":        {[]*tar.Header{file("out/a"), file("out/b"), file("out/c"), file("out/d")}, "more than 3 bytes"},
+		"too many of them":      {[]*tar.Header{{Typeflag: tar.TypeDir, Name: "out/"}, link("out/1", "x"), link("out/2", "x"), link("out/3", "x"), link("out/4", "x")}, "more than 4 files"},
+		"a size that is a lie":  {[]*tar.Header{{Typeflag: tar.TypeReg, Name: "out/big", Size: 4}}, "more than 3 bytes"},
+		"a folder in the place": {[]*tar.Header{{Typeflag: tar.TypeDir, Name: "log/"}, file("log")}, "comes twice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stream bytes.Buffer
+			w := tar.NewWriter(&stream)
+			for _, h := range append(c.headers, &tar.Header{Typeflag: tar.TypeReg, Name: end}) {
+				if err := w.WriteHeader(h); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := w.Write(make([]byte, h.Size)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			outside := t.TempDir()
+			inside := filepath.Join(outside, "inside")
+			if err := os.Mkdir(inside, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			err := Read(&stream, inside, Limits{Bytes: 3, Entries: 4}, "log", "out")
+			var refused *Refusal
+			if !errors.As(err, &refused) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want words with %q", err, c.says)
+			}
+			if list, err := os.ReadDir(outside); err != nil || len(list) != 1 {
+				t.Errorf("it wrote outside: %v, %v", list, err)
+			}
+		})
+	}
+}
+
+// What tar's own writer would not write.
+func TestNUL(t *testing.T) {
+	r := &reader{names: []string{"out"}}
+	if _, err := r.check(&tar.Header{Typeflag: tar.TypeReg, Name: "out/a\x00b"}); err == nil || !strings.Contains(err.Error(), "NUL") {
+		t.Errorf("%v", err)
+	}
+	if _, err := r.check(&tar.Header{Typeflag: tar.TypeSymlink, Name: "out/a", Linkname: "b\x00c"}); err == nil {
+		t.Error("a link with NUL is taken")
+	}
+}

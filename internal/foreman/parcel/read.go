@@ -1,0 +1,198 @@
+package parcel
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/muster-dev/muster/internal/data/tree"
+)
+
+// Limits are how much a parcel may hold. Zero: as much as there is.
+type Limits struct {
+	// Bytes are those of all files together.
+	Bytes int64
+	// Entries are files, folders and links.
+	Entries int
+}
+
+// Refusal is what is wrong with a parcel, in words; sent again it would be
+// refused again.
+type Refusal struct{ text string }
+
+// Error implements error.
+func (r *Refusal) Error() string { return r.text }
+
+// Refuse makes a refusal.
+func Refuse(format string, args ...any) error { return &Refusal{fmt.Sprintf(format, args...)} }
+
+// ErrBroken says that a stream ended before its parcel did.
+var ErrBroken = errors.New("the stream ended before everything had come")
+
+// reader lays out one parcel.
+type reader struct {
+	root    *os.Root
+	limits  Limits
+	names   []string
+	bytes   int64
+	entries int
+	links   []link
+}
+
+type link struct{ name, target string }
+
+// Read lays a parcel out in a folder in which none of the names are there yet. It
+// takes nothing but files, folders, and links that stay within what they come
+// with, below these names. What was laid out before an error stays; nothing is
+// written outside of the folder. Errors are a [*Refusal], [ErrBroken], or of the
+// disk or the stream.
+func Read(from io.Reader, folder string, limits Limits, names ...string) (err error) {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return fmt.Errorf("opening the folder of a parcel: %w", err)
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	r := &reader{root: root, limits: limits, names: names}
+	in := tar.NewReader(from)
+	for {
+		h, err := in.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return ErrBroken
+		case err != nil:
+			return fmt.Errorf("reading a parcel: %w", err)
+		case h.Name == end && h.Typeflag == tar.TypeReg:
+			return r.link()
+		}
+		if err := r.lay(h, in); err != nil {
+			return err
+		}
+	}
+}
+
+// lay lays out one entry. Links come last, so that nothing is ever written by way
+// of one.
+func (r *reader) lay(h *tar.Header, content io.Reader) error {
+	name, err := r.check(h)
+	if err != nil {
+		return err
+	}
+	switch h.Typeflag {
+	case tar.TypeDir:
+		err = r.root.MkdirAll(name, 0o755)
+	case tar.TypeReg:
+		if r.bytes += h.Size; r.limits.Bytes > 0 && r.bytes > r.limits.Bytes {
+			return Refuse("it has more than %d bytes, which is how much is taken: %s is the file at which they are too many", r.limits.Bytes, name)
+		}
+		err = r.file(name, h, content)
+	case tar.TypeSymlink:
+		r.links = append(r.links, link{name, h.Linkname})
+	}
+	return placed(name, err)
+}
+
+// placed makes a refusal of an error that has to do with the name alone.
+func placed(name string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrExist):
+		return Refuse("%s comes twice", name)
+	case errors.Is(err, syscall.ENOTDIR):
+		return Refuse("%s lies below what is no folder", name)
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		return Refuse("%s is too long a name", name)
+	}
+	return fmt.Errorf("laying out %s: %w", name, err)
+}
+
+// check refuses what may not be in a parcel, and returns where an entry goes.
+func (r *reader) check(h *tar.Header) (string, error) {
+	if r.entries++; r.limits.Entries > 0 && r.entries > r.limits.Entries {
+		return "", Refuse("it has more than %d files, which is how many are taken: have the program write fewer", r.limits.Entries)
+	}
+	name := h.Name
+	if h.Typeflag == tar.TypeDir {
+		name = strings.TrimSuffix(name, "/")
+	}
+	if err := tree.CheckPath(name); err != nil {
+		return "", Refuse("%v", err)
+	}
+	top, rest, _ := strings.Cut(name, "/")
+	if !slices.Contains(r.names, top) {
+		return "", Refuse("%q is none of what is expected: %s", name, strings.Join(r.names, ", "))
+	}
+	switch h.Typeflag {
+	case tar.TypeReg, tar.TypeDir:
+		return name, nil
+	case tar.TypeSymlink:
+		if rest == "" {
+			return "", Refuse("%s is a link, and has to be a file or a folder", name)
+		}
+		if err := tree.CheckTarget(rest, h.Linkname); err != nil {
+			return "", Refuse("%v", err)
+		}
+		return name, nil
+	}
+	return "", Refuse("%s is %s: only files, folders and links within the output can be kept", name, kind(h.Typeflag))
+}
+
+func kind(flag byte) string {
+	switch flag {
+	case tar.TypeLink:
+		return "a hard link"
+	case tar.TypeChar, tar.TypeBlock:
+		return "a device"
+	case tar.TypeFifo:
+		return "a pipe"
+	}
+	return fmt.Sprintf("an entry of type %q", flag)
+}
+
+func (r *reader) parent(name string) error {
+	dir := path.Dir(name)
+	if dir == "." {
+		return nil
+	}
+	err := r.root.MkdirAll(dir, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		return syscall.ENOTDIR
+	}
+	return err
+}
+
+// file writes a file. Programs may make it executable, and nothing else of its
+// mode is kept.
+func (r *reader) file(name string, h *tar.Header, content io.Reader) (err error) {
+	if err := r.parent(name); err != nil {
+		return err
+	}
+	file, err := r.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644|fs.FileMode(h.Mode)&0o111)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	_, err = io.Copy(file, content)
+	return err
+}
+
+// link makes the links.
+func (r *reader) link() error {
+	for _, l := range r.links {
+		err := r.parent(l.name)
+		if err == nil {
+			err = r.root.Symlink(l.target, l.name)
+		}
+		if err := placed(l.name, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package parcel
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// end is the last entry of a parcel: without it something is missing.
+const end = "end"
+
+// Write sends what lies in a folder under these names; a name that is not there
+// is left out. Files that change meanwhile are an error.
+func Write(to io.Writer, folder string, names ...string) error {
+	out := tar.NewWriter(to)
+	for _, name := range names {
+		if err := writeAll(out, folder, name); err != nil {
+			return fmt.Errorf("sending %s: %w", name, err)
+		}
+	}
+	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: end, Mode: 0o600}); err != nil {
+		return fmt.Errorf("ending a parcel: %w", err)
+	}
+	if err := out.Close(); err != nil {
+		return fmt.Errorf("ending a parcel: %w", err)
+	}
+	return nil
+}
+
+func writeAll(out *tar.Writer, folder, name string) error {
+	top := filepath.Join(folder, name)
+	if _, err := os.Lstat(top); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return filepath.WalkDir(top, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		at := name + strings.TrimPrefix(path, top)
+		switch {
+		case e.IsDir():
+			return out.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: at + "/", Mode: 0o755})
+		case e.Type().IsRegular():
+			return writeFile(out, at, path)
+		case e.Type()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			return out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: at, Linkname: target})
+		}
+		return fmt.Errorf("%s is neither a file, a folder nor a link", at)
+	})
+}
+
+func writeFile(out *tar.Writer, name, path string) (err error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: info.Size(), Mode: int64(info.Mode().Perm())}); err != nil {
+		return err
+	}
+	// A log may still grow by what a program left behind.
+	if _, err := io.CopyN(out, file, info.Size()); err != nil {
+		return fmt.Errorf("reading %s, which had %d bytes: %w", name, info.Size(), err)
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package worker
+
+import (
+	"context"
+	"crypto/rand"
+	"flag"
+	"fmt"
+	"os"
+)
+
+// Main is the program muster-worker: a worker with a post. It returns the exit
+// code.
+func Main(ctx context.Context, args []string) int {
+	flags := flag.NewFlagSet("muster-worker", flag.ContinueOnError)
+	flags.SetOutput(os.Stderr)
+	post := flags.String("post", "", "folder with the socket and the token of the work")
+	work := flags.String("work", "", "name of the work")
+	scratch := flags.String("scratch", "", "folder for the files of datums")
+	gpus := flags.Float64("gpus", 0, "GPUs that this worker holds")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	if *post == "" || *work == "" || flags.NArg() > 0 {
+		_, _ = fmt.Fprintln(os.Stderr, "muster-worker is run by the jobs of pipelines: use `muster pipeline`")
+		return 2
+	}
+	o := Options{Post: *post, Work: *work, Scratch: *scratch, GPUs: *gpus, Environ: os.Environ(), Out: os.Stderr}
+	o.Name, o.Member = Place()
+	if err := Run(ctx, o); err != nil {
+		_, _ = fmt.Fprintf(os.Stderr, "muster: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// Place is what this process is called, and the place that it has in its job, by
+// the variables that members of jobs have.
+func Place() (name, member string) {
+	member = os.Getenv("ROLE") + "/" + os.Getenv("INDEX")
+	return member + "-" + rand.Text()[:8], member
+}

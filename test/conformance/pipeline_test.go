@@ -1,0 +1,161 @@
+//go:build conformance
+
+package conformance
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/test/e2e/harness"
+)
+
+// words is a pipeline of two stages, the second over everything that the first
+// made.
+const words = `metadata: {name: words}
+spec:
+  environment: {image: %q}
+  stages:
+  - name: upper
+    input: {dataset: words, glob: "/*"}
+    gpus: 1
+    parallelism: {max: 2}
+    command: [sh, -c, 'echo computing $MUSTER_DATUM; %s cat $MUSTER_INPUT_WORDS/* | tr a-z A-Z > $MUSTER_OUTPUT/$MUSTER_DATUM']
+  - name: all
+    input: {stage: upper}
+    gpus: 1
+    command: [sh, -c, 'cat $MUSTER_INPUT_UPPER/* > $MUSTER_OUTPUT/all']
+`
+
+// author is somebody with a pipeline.
+type author struct {
+	testing.TB
+	namespace string
+}
+
+// says runs muster, which has to say something.
+func (a *author) says(want string, args ...string) {
+	a.Helper()
+	r := the.muster(a, append([]string{"-n", a.namespace}, args...)...)
+	if r.Code != 0 || !strings.Contains(r.Stdout+r.Stderr, want) {
+		a.Fatalf("muster %s: code %d, want 0 and %q: %s%s", strings.Join(args, " "), r.Code, want, r.Stdout, r.Stderr)
+	}
+}
+
+// put puts files into a dataset.
+func (a *author) put(dataset string, files map[string]string) {
+	a.Helper()
+	dir := a.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			a.Fatal(err)
+		}
+	}
+	a.says("", "data", "put", dir, dataset)
+}
+
+func (a *author) apply(text string) {
+	a.Helper()
+	file := filepath.Join(a.TempDir(), "pipeline.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		a.Fatal(err)
+	}
+	a.says("created", "pipeline", "apply", "-f", file)
+}
+
+// computed is how many datums each stage of the last run computed.
+func (a *author) computed(pipeline string) map[string]int64 {
+	a.Helper()
+	r := the.muster(a, "-n", a.namespace, "pipeline", "runs", pipeline, "-o", "json")
+	var runs []struct {
+		Stages []struct {
+			Name   string
+			Datums struct{ Computed int64 }
+		}
+	}
+	if err := json.Unmarshal([]byte(r.Stdout), &runs); err != nil || len(runs) == 0 {
+		a.Fatalf("%v: %s%s", err, r.Stdout, r.Stderr)
+	}
+	out := map[string]int64{}
+	for _, s := range runs[len(runs)-1].Stages {
+		out[s.Name] = s.Datums.Computed
+	}
+	return out
+}
+
+// TestPipeline: stages compute in pods that share nothing with who gives datums out,
+// and what a commit did not change is not computed again. Where no agent hands on
+// what workers say, a pipeline is refused in words.
+func TestPipeline(t *testing.T) {
+	a := &author{TB: t, namespace: the.namespace(t)}
+	a.apply(fmt.Sprintf(words, the.image, ""))
+	if the.counts {
+		harness.Eventually(t, within, "waiting for the refusal", func() error {
+			r := the.muster(t, "-n", a.namespace, "pipeline", "list")
+			if !strings.Contains(r.Stdout, "Invalid") {
+				return fmt.Errorf("%s%s", r.Stdout, r.Stderr)
+			}
+			return nil
+		})
+		return
+	}
+	a.says("created", "data", "create", "words")
+	a.put("words", map[string]string{"a": "one\n", "b": "two\n"})
+	a.says("", "pipeline", "wait", "words", "--timeout", "50s")
+	a.says("ONE\nTWO\n", "data", "cat", "words-all:/all")
+	if diff := cmp.Diff(map[string]int64{"upper": 2, "all": 1}, a.computed("words")); diff != "" {
+		t.Error(diff)
+	}
+	a.put("words", map[string]string{"c": "three\n"})
+	a.says("", "pipeline", "wait", "words", "--timeout", "50s")
+	a.says("ONE\nTWO\nTHREE\n", "data", "cat", "words-all:/all")
+	if diff := cmp.Diff(map[string]int64{"upper": 1, "all": 1}, a.computed("words")); diff != "" {
+		t.Error(diff)
+	}
+	a.says("computing c", "pipeline", "logs", "words", "upper", "--datum", "c")
+}
+
+// TestWorkerOfAStageGoes: the pod of a worker is deleted while it computes; another
+// one computes its datum.
+func TestWorkerOfAStageGoes(t *testing.T) {
+	if the.counts {
+		t.Skip("pipelines are refused where no agent hands on what workers say")
+	}
+	a := &author{TB: t, namespace: the.namespace(t)}
+	a.apply(fmt.Sprintf(words, the.image, "sleep 4;"))
+	a.says("created", "data", "create", "words")
+	a.put("words", map[string]string{"a": "one\n"})
+	var pod corev1.Pod
+	harness.Eventually(t, within, "waiting for a worker", func() error {
+		var pods corev1.PodList
+		if err := the.api.List(t.Context(), &pods, client.InNamespace(a.namespace)); err != nil {
+			return err
+		}
+		for i := range pods.Items {
+			if pod = pods.Items[i]; pod.Status.Phase == corev1.PodRunning {
+				return nil
+			}
+		}
+		return fmt.Errorf("there are %d pods, and none runs", len(pods.Items))
+	})
+	if err := the.api.Delete(t.Context(), &pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, 3*time.Minute, "waiting for the output", func() error {
+		r := the.muster(t, "-n", a.namespace, "data", "cat", "words-all:/all")
+		if r.Stdout == "ONE\n" {
+			return nil
+		}
+		pods := the.kubectl(t, "", "-n", a.namespace, "get", "pods,trainingjobs,gangs,pipelineruns", "-o", "wide")
+		runs := the.muster(t, "-n", a.namespace, "pipeline", "runs", "words", "-o", "json")
+		return fmt.Errorf("%s%s\n%s\n%s", r.Stdout, r.Stderr, pods.Stdout, runs.Stdout)
+	})
+}
