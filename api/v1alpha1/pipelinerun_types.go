@@ -202,11 +202,13 @@ type StageStatus struct {
 	//
 	// +optional
 	FinishTime *metav1.Time `json:"finishTime,omitempty"`
-	// GPUSeconds is GPUs held x seconds held.
+	// GPUSeconds is GPUs held x seconds held. Of a stage that is on its way it
+	// grows in steps of 10.
 	//
 	// +optional
 	GPUSeconds *resource.Quantity `json:"gpuSeconds,omitempty"`
-	// GPUIdleSeconds is the part of it in which no datum was being computed.
+	// GPUIdleSeconds is the part of it in which no datum was being computed. Unset
+	// where nobody says: members of training and Spark do not.
 	//
 	// +optional
 	GPUIdleSeconds *resource.Quantity `json:"gpuIdleSeconds,omitempty"`

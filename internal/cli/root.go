@@ -34,6 +34,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/serve"
 	"github.com/muster-dev/muster/internal/cli/shell"
 	"github.com/muster-dev/muster/internal/cli/simulate"
+	"github.com/muster-dev/muster/internal/cli/spark"
 	"github.com/muster-dev/muster/internal/cli/suspend"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/cli/top"
@@ -92,7 +93,7 @@ var verbs = map[string][]Verb{
 	"inside":  {shell.New, cp.New},
 	"data":    {data.New, pipeline.New},
 	"cluster": {install.New, uninstall.New, node.New, user.New, serve.New},
-	"other":   {completion.New, pause.New, unpause.New, prune.New, queue.New, simulate.New, version.New, worker.New},
+	"other":   {completion.New, pause.New, unpause.New, prune.New, queue.New, simulate.New, version.New, worker.New, spark.New},
 }
 
 // New returns the root command with its own verbs and those that are added.

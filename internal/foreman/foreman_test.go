@@ -245,3 +245,52 @@ func TestStrangers(t *testing.T) {
 		t.Errorf("%v", names)
 	}
 }
+
+// TestKept starts a foreman anew under a datum that somebody computes who asks no
+// foreman: its files stay, also what was written so far.
+func TestKept(t *testing.T) {
+	dir := t.TempDir()
+	once := func(work func(*foreman.Work)) {
+		t.Helper()
+		f, err := foreman.New(foreman.Options{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- f.Run(ctx) }()
+		fetches := func(_ context.Context, d foreman.Datum, folder string) error {
+			return os.WriteFile(filepath.Join(folder, "name"), []byte(d.Name), 0o600)
+		}
+		w, err := f.Open(ctx, foreman.Spec{Name: "run.stage", Keep: true, Tries: 1, Datums: []foreman.Datum{{ID: "0", Name: "all"}}, Fetch: fetches, Record: func(context.Context, []foreman.Result) error { return nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for !w.Status().Local {
+			select {
+			case <-f.Changes():
+			case <-t.Context().Done():
+				t.Fatal("its files do not come")
+			}
+		}
+		work(w)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	once(func(w *foreman.Work) {
+		d, _ := w.Only()
+		if err := os.WriteFile(filepath.Join(d.Folder, shift.OutFolder, "half"), []byte("done"), 0o600); err != nil {
+			t.Error(err)
+		}
+	})
+	once(func(w *foreman.Work) {
+		d, _ := w.Only()
+		for path, want := range map[string]string{filepath.Join(shift.OutFolder, "half"): "done", filepath.Join(shift.InFolder, "name"): "all"} {
+			if text, err := os.ReadFile(filepath.Join(d.Folder, path)); err != nil || string(text) != want {
+				t.Errorf("%s: %q, %v", path, text, err)
+			}
+		}
+	})
+}

@@ -48,6 +48,9 @@ type Spec struct {
 	// any more once one has failed for good.
 	Tries    int
 	FailFast bool
+	// Keep leaves the files of a datum as they are once they were fetched: whoever
+	// computes it asks no foreman, and goes on while one is started anew.
+	Keep bool
 	// Fetch writes the files of a datum below a folder, one for each input.
 	Fetch func(ctx context.Context, d Datum, folder string) error
 	// Record makes results durable. After an error the same ones come again.
@@ -217,6 +220,10 @@ func (w *Work) fetch(ctx context.Context, i int) error {
 	d := w.ledger.entries[i].Datum
 	w.mu.Unlock()
 	folder := w.datumFolder(d.ID)
+	fetched := filepath.Join(folder, shift.FetchedFile)
+	if _, err := os.Stat(fetched); err == nil && w.spec.Keep {
+		return nil
+	}
 	fresh := os.Mkdir(folder, 0o700)
 	if fresh != nil && !errors.Is(fresh, fs.ErrExist) {
 		return fmt.Errorf("making the folder of datum %s: %w", d.Name, fresh)
@@ -236,6 +243,12 @@ func (w *Work) fetch(ctx context.Context, i int) error {
 	}
 	if err := w.spec.Fetch(ctx, d, in); err != nil {
 		return fmt.Errorf("fetching the files of datum %s: %w", d.Name, err)
+	}
+	if !w.spec.Keep {
+		return nil
+	}
+	if err := os.WriteFile(fetched, nil, 0o600); err != nil {
+		return fmt.Errorf("noting that the files of datum %s are there: %w", d.Name, err)
 	}
 	return nil
 }

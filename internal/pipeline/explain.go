@@ -106,6 +106,10 @@ func inWords(name string) string {
 		return "argument " + rest
 	case "env":
 		return "variable " + rest
+	case "script":
+		return kind // there is one
+	case "spark":
+		return "spark: " + inWords(rest)
 	}
 	return kind + " " + rest
 }

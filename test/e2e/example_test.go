@@ -16,8 +16,9 @@ import (
 )
 
 // TestPipelineOfImages is examples/pipeline as its README has it: images that
-// arrive as commits, TensorFlow with 2 parameter servers and 2 workers with GPUs,
-// labels, and a comparison of models. Of each change only what it touches runs.
+// arrive as commits, Spark that prepares them with 2 executors, TensorFlow with 2
+// parameter servers and 2 workers with GPUs, labels, and a comparison of models. Of
+// each change only what it touches runs.
 func TestPipelineOfImages(t *testing.T) {
 	m := tiers[0].start(t)
 	ns, ctx := m.Namespace(t), deadline(t, 10*time.Minute)
@@ -63,7 +64,8 @@ func TestPipelineOfImages(t *testing.T) {
 		}
 		return run
 	}
-	first := check("the first commit", map[string]int64{"prepare": 500, "train": 1, "label": 20, "evaluate": 1})
+	expect(t, muster("pipeline", "graph", "digits"), 0, "spark prepare.py, 2 executors", "training 2 ps, 2 worker with 1 GPU each")
+	first := check("the first commit", map[string]int64{"decode": 500, "prepare": 1, "train": 1, "label": 20, "evaluate": 1})
 	for _, s := range first.Stages {
 		if s.Name == "train" && s.GPUSeconds == "" {
 			t.Error("nobody says for how long GPUs were held")
@@ -75,10 +77,10 @@ func TestPipelineOfImages(t *testing.T) {
 
 	images("500", "600", all)
 	expect(t, muster("data", "put", all, "digits"), 0)
-	check("100 images more", map[string]int64{"prepare": 100, "train": 1, "label": 20, "evaluate": 1})
+	check("100 images more", map[string]int64{"decode": 100, "prepare": 1, "train": 1, "label": 20, "evaluate": 1})
 
 	expect(t, muster("data", "branch", "digits@main~1", "main", "--move"), 0)
-	check("taken back", map[string]int64{"prepare": 0, "train": 0, "label": 0, "evaluate": 0})
+	check("taken back", map[string]int64{"decode": 0, "prepare": 0, "train": 0, "label": 0, "evaluate": 0})
 
 	// The model is put to use, which starts nothing by itself; the next one is
 	// compared with it.
@@ -91,7 +93,7 @@ func TestPipelineOfImages(t *testing.T) {
 	}
 	write(t, filepath.Dir(script), "evaluate.py", strings.Replace(string(text), "new > old", "new >= old", 1))
 	expect(t, muster("pipeline", "apply", "-f", file), 0)
-	check("a line of one stage", map[string]int64{"prepare": 0, "train": 0, "label": 0, "evaluate": 1})
+	check("a line of one stage", map[string]int64{"decode": 0, "prepare": 0, "train": 0, "label": 0, "evaluate": 1})
 	if r := report(t, muster("data", "cat", "digits-evaluate:/report.json")); r.InUse == nil || *r.InUse != r.Accuracy || !r.Better {
 		t.Errorf("beside itself: %+v", r)
 	}

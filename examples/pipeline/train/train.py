@@ -22,10 +22,16 @@ HIDDEN = 64
 
 
 def load(folder):
-    """Returns images as rows of numbers from 0 to 1, and their labels."""
-    paths = sorted(pathlib.Path(folder).glob("*/*.npy"))
-    images = np.stack([np.load(path).ravel() for path in paths])
-    return images, np.array([int(path.parent.name) for path in paths])
+    """Returns images as rows of numbers around 0, and their labels."""
+    parts = [np.load(path) for path in sorted(pathlib.Path(folder).glob("part-*.npz"))]
+    return np.concatenate([p["images"] for p in parts]), np.concatenate([p["labels"] for p in parts])
+
+
+def unscaled(model, folder):
+    """Returns the model for images as they are, of one for images that are scaled."""
+    scale = np.load(pathlib.Path(folder, "scale.npz"))
+    w1 = model["w1"] / scale["deviation"][:, None]
+    return dict(model, w1=w1, b1=model["b1"] - scale["mean"] @ w1)
 
 
 def build(features):
@@ -56,7 +62,7 @@ def work(server, cluster, index):
             model = run.run(variables)
     print(f"worker {index}: step {now}, loss {value:.3f}, {len(images)} images", flush=True)
     if model:
-        np.savez(pathlib.Path(os.environ["MUSTER_OUTPUT"], "model.npz"), **model)
+        np.savez(pathlib.Path(os.environ["MUSTER_OUTPUT"], "model.npz"), **unscaled(model, os.environ["MUSTER_INPUT_PREPARE"]))
 
 
 def main():

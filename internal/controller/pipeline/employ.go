@@ -45,6 +45,9 @@ func (c *Runs) employ(ctx context.Context, s *step, w *work, given *foreman.Work
 
 // follow does what the state of the stage's job asks for.
 func (c *Runs) follow(ctx context.Context, s *step, given *foreman.Work, job *v1alpha1.TrainingJob) (time.Duration, error) {
+	if s.stage.Whole() {
+		s.noteJobGPUs(job)
+	}
 	switch job.Status.Phase {
 	case v1alpha1.JobFailed:
 		if s.stage.Whole() {
@@ -52,6 +55,10 @@ func (c *Runs) follow(ctx context.Context, s *step, given *foreman.Work, job *v1
 		}
 		s.end(v1alpha1.RunFailed, "its job %s failed: %s", job.Name, job.Status.Message)
 	case v1alpha1.JobSucceeded:
+		if s.stage.Spec.Spark != nil && job.Status.DrainedTime == nil {
+			s.status.Message += "; its executors are ending" // until then they may write
+			return 0, nil
+		}
 		if s.stage.Whole() {
 			return c.conclude(s, given, job, "")
 		}

@@ -124,13 +124,18 @@ func trainingJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, code, datum s
 	if spec.Queue == "" {
 		spec.Queue = run.Spec.Queue
 	}
+	env := append(folderEnv(stage, datum), stage.Spec.Env...)
+	spec.Env = append(env, spec.Env...)
+	return job
+}
+
+// folderEnv says where the inputs and the output of a datum are that is everything.
+func folderEnv(stage *pipeline.Stage, datum string) []corev1.EnvVar {
 	env := []corev1.EnvVar{{Name: "MUSTER_OUTPUT", Value: filepath.Join(datum, shift.OutFolder)}}
 	for _, name := range inputNames(stage) {
 		env = append(env, corev1.EnvVar{Name: worker.InputVariable(name), Value: filepath.Join(datum, shift.InFolder, name)})
 	}
-	env = append(env, stage.Spec.Env...)
-	spec.Env = append(env, spec.Env...)
-	return job
+	return env
 }
 
 // inputNames are the names of a stage's inputs, each once.

@@ -40,6 +40,9 @@ type resolved struct {
 	recipe *pipeline.Recipe
 	// code is the snapshot's digest; empty: none.
 	code string
+	// java is the folder of the Java that a Spark stage runs on; empty: that of
+	// PATH.
+	java string
 }
 
 // resolve finds out what a stage's fields mean. The error is a [notYet] where
@@ -53,6 +56,12 @@ func (c *Runs) resolve(ctx context.Context, run *v1alpha1.PipelineRun, stage *pi
 	if means.Environment, err = c.environment(ctx, stage); err != nil {
 		return nil, err
 	}
+	java := ""
+	if stage.Spec.Spark != nil {
+		if java, err = c.spark(ctx, stage, &means.Environment); err != nil {
+			return nil, err
+		}
+	}
 	if means.Versions, err = c.versions(ctx, run.Namespace, stage); err != nil {
 		return nil, err
 	}
@@ -60,7 +69,7 @@ func (c *Runs) resolve(ctx context.Context, run *v1alpha1.PipelineRun, stage *pi
 	if err != nil {
 		return nil, &unfit{err.Error()}
 	}
-	return &resolved{recipe: recipe, code: code}, nil
+	return &resolved{recipe: recipe, code: code, java: java}, nil
 }
 
 // code is the digest of the stage's snapshot.
@@ -69,9 +78,10 @@ func (c *Runs) code(run *v1alpha1.PipelineRun, stage *pipeline.Stage, print *pip
 	if stage.Spec.Training != nil && stage.Spec.Training.Code != nil {
 		code = stage.Spec.Training.Code
 	}
+	script := scriptOf(stage)
 	if code == nil {
-		if stage.Spec.Script != "" {
-			return "", &unfit{fmt.Sprintf("the script %s is looked for in the code folder, and the stage has no code: apply the pipeline with muster pipeline apply from where it lies, or give code.url", stage.Spec.Script)}
+		if script != "" {
+			return "", &unfit{fmt.Sprintf("the script %s is looked for in the code folder, and the stage has no code: apply the pipeline with muster pipeline apply from where it lies, or give code.url", script)}
 		}
 		return "", nil
 	}
@@ -95,7 +105,7 @@ func (c *Runs) code(run *v1alpha1.PipelineRun, stage *pipeline.Stage, print *pip
 	case !stored:
 		return "", &unfit{fmt.Sprintf("code: the snapshot %s is not stored here: apply the pipeline again from where its code lies", digest)}
 	}
-	if script := stage.Spec.Script; script != "" && !filepath.IsAbs(script) {
+	if script != "" && !filepath.IsAbs(script) {
 		if found, err := m.Sources.Contains(owner, digest, script); err == nil && !found {
 			return "", &unfit{fmt.Sprintf("the script %s is not in the stage's code: its path is relative to the code folder, and ignored files are left out", script)}
 		}
@@ -105,6 +115,14 @@ func (c *Runs) code(run *v1alpha1.PipelineRun, stage *pipeline.Stage, print *pip
 		return "", fmt.Errorf("reading what code there is: %w", err)
 	}
 	return digest, nil
+}
+
+// scriptOf is the script of the stage's own or of Spark; empty: none.
+func scriptOf(stage *pipeline.Stage) string {
+	if stage.Spec.Spark != nil {
+		return stage.Spec.Spark.Script
+	}
+	return stage.Spec.Script
 }
 
 // environment is what the stage's programs run with.
@@ -217,14 +235,11 @@ func supported(g *pipeline.Graph) error {
 	}
 	for _, stage := range g.Stages {
 		spec := &stage.Spec
-		if spec.Spark != nil {
-			say(stage, "spark: this Muster runs no Spark applications yet: run PySpark as a command, with master local[*], or leave the stage out")
-		}
 		if env := environmentOf(stage); env != nil && env.Image != "" && spec.Training == nil {
 			say(stage, "environment.image: programs of stages run as the machine's own so far: give environment.requirements or environment.path")
 		}
-		if spec.MountPath != "" && spec.Training != nil {
-			say(stage, "mountPath: members of a training stage find inputs by the variables MUSTER_INPUT_<NAME> and the output by MUSTER_OUTPUT: leave it out, and use these")
+		if spec.MountPath != "" && stage.Whole() {
+			say(stage, "mountPath: members of a stage of training or Spark find inputs by the variables MUSTER_INPUT_<NAME> and the output by MUSTER_OUTPUT: leave it out, and use these")
 		}
 		if out := spec.Output; out != nil && out.Egress != "" {
 			say(stage, "output.egress: outputs are not copied elsewhere yet: leave it out, and use muster data get")

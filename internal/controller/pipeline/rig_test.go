@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -300,7 +301,7 @@ func (r *rig) train(job *v1alpha1.TrainingJob, environ []string) {
 	began := metav1.Now()
 	said, err := cmd.CombinedOutput()
 	ended := metav1.Now()
-	job.Status = v1alpha1.TrainingJobStatus{Phase: v1alpha1.JobSucceeded, StartTime: &began, FinishTime: &ended}
+	job.Status = v1alpha1.TrainingJobStatus{Phase: v1alpha1.JobSucceeded, StartTime: &began, FinishTime: &ended, GPUSeconds: resource.MustParse("12")}
 	if err != nil {
 		job.Status.Phase, job.Status.Message = v1alpha1.JobFailed, fmt.Sprintf("%v: %s", err, said)
 	}

@@ -262,6 +262,9 @@ spec:
 			if run.Status.Phase != c.phase || !strings.Contains(run.Status.Message, c.says) {
 				t.Fatalf("%s: %s", run.Status.Phase, run.Status.Message)
 			}
+			if held := run.Status.Stages[0].GPUSeconds; held == nil || held.Value() != 12 {
+				t.Errorf("GPUs were held for %v, and its job says 12 s", held)
+			}
 			if c.phase == v1alpha1.RunSucceeded {
 				if diff := cmp.Diff(map[string]string{"a": "12", "b": "12"}, r.files("model-use")); diff != "" {
 					t.Error(diff)

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -277,7 +276,7 @@ func (c *Runs) compute(ctx context.Context, s *step, w *work) (time.Duration, er
 		spec.Name, spec.Program, spec.Fetch, spec.Record = name, program(s.stage), w.fetch, w.note
 		spec.Tries, spec.FailFast = int(*s.stage.Spec.Tries), s.stage.Spec.OnFailure == v1alpha1.FailRun
 		if s.stage.Whole() {
-			spec.Tries = 1 // the job has a count of its own
+			spec.Tries, spec.Keep = 1, true // the job has a count of its own, and asks nobody
 		}
 		w.spec.Name = name
 		var err error
@@ -288,7 +287,9 @@ func (c *Runs) compute(ctx context.Context, s *step, w *work) (time.Duration, er
 	stands := given.Status()
 	s.status.Phase = v1alpha1.RunRunning
 	s.status.Datums = w.counts(stands.Counts)
-	s.status.GPUSeconds, s.status.GPUIdleSeconds = seconds(stands.GPUSeconds), seconds(stands.GPUIdleSeconds)
+	if !s.stage.Whole() {
+		s.noteGPUs(&stands)
+	}
 	switch {
 	case stands.Over && stands.Failed > 0 && s.stage.Spec.OnFailure == v1alpha1.FailRun:
 		s.end(v1alpha1.RunFailed, "datum %s failed after %s: %s; its log: muster pipeline logs %s %s --datum '%s'",
@@ -313,14 +314,6 @@ func (c *Runs) compute(ctx context.Context, s *step, w *work) (time.Duration, er
 		return 0, nil
 	}
 	return c.employ(ctx, s, w, given)
-}
-
-// seconds is a number of seconds as a quantity; nil where there are none.
-func seconds(n float64) *resource.Quantity {
-	if n <= 0 {
-		return nil
-	}
-	return resource.NewMilliQuantity(int64(n*1000), resource.DecimalSI)
 }
 
 // note records results, and keeps in mind which datums failed.

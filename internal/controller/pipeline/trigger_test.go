@@ -123,7 +123,7 @@ func TestSupported(t *testing.T) {
 		"command: [x], environment: {image: i}":   "environment.image",
 		"training: {roles: []}, mountPath: /pfs":  "mountPath",
 		"command: [x], output: {egress: /backup}": "output.egress",
-		"spark: {script: s.py}":                   "spark",
+		"spark: {script: s.py}, mountPath: /pfs":  "mountPath",
 	} {
 		p := &v1alpha1.Pipeline{}
 		if err := yaml.UnmarshalStrict([]byte("metadata: {name: p}\nspec: {stages: [{name: s, input: {dataset: things}, "+field+"}]}"), p); err != nil {

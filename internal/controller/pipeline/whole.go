@@ -18,9 +18,13 @@ func (c *Runs) job(s *step, w *work) (*v1alpha1.TrainingJob, error) {
 		return workersJob(s.run, s.stage, w.resolved.code, c.deps.Machine.Program, folder, len(w.tasks)), nil
 	}
 	if len(w.spec.Datums) != 1 {
-		return nil, &unfit{"a training stage has one datum, which is everything: take its globs and combinations out"}
+		return nil, &unfit{"a stage of training or Spark has one datum, which is everything: take its globs and combinations out"}
 	}
-	return trainingJob(s.run, s.stage, w.resolved.code, filepath.Join(folder, w.spec.Datums[0].ID)), nil
+	datum := filepath.Join(folder, w.spec.Datums[0].ID)
+	if s.stage.Spec.Spark != nil {
+		return sparkJob(s.run, s.stage, w.resolved, c.deps.Machine.Program, datum), nil
+	}
+	return trainingJob(s.run, s.stage, w.resolved.code, datum), nil
 }
 
 // conclude tells the foreman what became of the one datum of a stage whose job is
@@ -37,6 +41,9 @@ func (c *Runs) conclude(s *step, given *foreman.Work, job *v1alpha1.TrainingJob,
 	if problem != "" {
 		o.Exit = 1
 		o.Error = "job " + job.Name + " failed: " + problem
+		if s.stage.Spec.Spark != nil {
+			o.Error = sparkProblem(d.Folder, o.Error)
+		}
 	} else if err := worker.CheckOutput(filepath.Join(d.Folder, shift.OutFolder)); err != nil {
 		o.Exit, o.Error = -1, err.Error()
 	}

@@ -126,6 +126,7 @@ func (o *options) takeCode(ctx context.Context, spec map[string]any, folder stri
 			stage["code"] = script
 			setScript(stage, filepath.Base(script))
 		}
+		takeExecutors(stage)
 		if err := o.snapshot(ctx, stage, folder); err != nil {
 			return fmt.Errorf("stage %v: %w", stage["name"], err)
 		}
@@ -136,6 +137,10 @@ func (o *options) takeCode(ctx context.Context, spec map[string]any, folder stri
 // scriptOf is the one script that a stage names.
 func scriptOf(stage map[string]any) string {
 	if script, ok := stage["script"].(string); ok {
+		return script
+	}
+	if spark, ok := stage["spark"].(map[string]any); ok {
+		script, _ := spark["script"].(string)
 		return script
 	}
 	training, _ := stage["training"].(map[string]any)
@@ -153,6 +158,15 @@ func scriptOf(stage map[string]any) string {
 	return script
 }
 
+// takeExecutors puts from how many to how many in place of a number of executors.
+func takeExecutors(stage map[string]any) {
+	spark, _ := stage["spark"].(map[string]any)
+	switch n := spark["executors"].(type) {
+	case int64, float64:
+		spark["executors"] = map[string]any{"min": n, "max": n}
+	}
+}
+
 func roles(training map[string]any) (out []map[string]any) {
 	list, _ := training["roles"].([]any)
 	for i := range list {
@@ -166,6 +180,10 @@ func roles(training map[string]any) (out []map[string]any) {
 func setScript(stage map[string]any, script string) {
 	if _, ok := stage["script"].(string); ok {
 		stage["script"] = script
+		return
+	}
+	if spark, ok := stage["spark"].(map[string]any); ok {
+		spark["script"] = script
 		return
 	}
 	training, _ := stage["training"].(map[string]any)

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 )
@@ -47,6 +50,27 @@ spec: {stages: [{name: s, input: {dataset: things}, script: parts/a.py}]}
 	_, second := read("another")
 	if script != "a.py" || first == nil || first != second {
 		t.Errorf("script %s, code %v and %v: a script's code is that file alone", script, first, second)
+	}
+}
+
+// TestSparkIsTakenAlong: a Spark script without code is its code, and a number of
+// executors is from how many to how many.
+func TestSparkIsTakenAlong(t *testing.T) {
+	o, dir := reader(t, map[string]string{"p.yaml": `
+metadata: {name: p}
+spec: {stages: [{name: s, input: {dataset: things}, spark: {script: parts/a.py, executors: 2}}]}
+`, "parts/a.py": "print(1)"})
+	found, err := o.read(t.Context(), filepath.Join(dir, "p.yaml"))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	typed := &v1alpha1.Pipeline{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found[0].Object, typed); err != nil {
+		t.Fatal(err)
+	}
+	stage := typed.Spec.Stages[0]
+	if stage.Code == nil || stage.Code.Snapshot == "" || stage.Spark.Script != "a.py" || *stage.Spark.Executors.Min != 2 || stage.Spark.Executors.Max != 2 {
+		t.Errorf("code %+v, spark %+v with %+v", stage.Code, stage.Spark, stage.Spark.Executors)
 	}
 }
 

@@ -182,7 +182,7 @@ func (o *options) print(run *v1alpha1.PipelineRun, found []Explained) error {
 			out += "  recipe: " + e.Recipe + "\n"
 		}
 		if e.GPUSeconds > 0 {
-			out += fmt.Sprintf("  GPUs held for %.0f s, idle for %.0f s of it\n", e.GPUSeconds, e.GPUIdleSeconds)
+			out += fmt.Sprintf("  GPUs held for %.0f s%s\n", e.GPUSeconds, idle(e.GPUIdleSeconds))
 		}
 		if e.Output != nil {
 			out += fmt.Sprintf("  output: %s@%s at %.8s\n", e.Output.Dataset, e.Output.Branch, e.Output.Commit)
@@ -191,4 +191,13 @@ func (o *options) print(run *v1alpha1.PipelineRun, found []Explained) error {
 	}
 	_, err := fmt.Fprint(streams.Out, out)
 	return err
+}
+
+// idle is for how long no datum was computed, where that is known: members of
+// training and Spark do not say so.
+func idle(seconds float64) string {
+	if seconds <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(", idle for %.0f s of it", seconds)
 }

@@ -149,7 +149,7 @@ func does(stage *pipeline.Stage) string {
 	case spec.Training != nil:
 		text = "training " + training(spec.Training.Roles)
 	case spec.Spark != nil:
-		text = "spark " + spec.Spark.Script
+		text = "spark " + application(spec.Spark)
 	case spec.Script != "":
 		text = spec.Script
 	case len(spec.Command) > 0:
@@ -178,4 +178,26 @@ func training(roles []v1alpha1.Role) string {
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// application is a Spark application in words.
+func application(spec *v1alpha1.SparkStage) string {
+	least, most := int32(1), int32(1)
+	if e := spec.Executors; e != nil {
+		most = e.Max
+		if e.Min != nil {
+			least = *e.Min
+		}
+	}
+	text := fmt.Sprintf("%s, %d executors", spec.Script, most)
+	switch {
+	case least < most:
+		text = fmt.Sprintf("%s, %d to %d executors", spec.Script, least, most)
+	case most == 1:
+		text = spec.Script + ", 1 executor"
+	}
+	if spec.GPUs != nil && !spec.GPUs.IsZero() {
+		text += fmt.Sprintf(" with %s GPU each", spec.GPUs)
+	}
+	return text
 }

@@ -1,0 +1,105 @@
+package pipeline
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/yaml"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/pipeline"
+)
+
+// sparked is the job of a Spark stage that is written so.
+func sparked(t *testing.T, fields string) *v1alpha1.TrainingJob {
+	t.Helper()
+	spec := &v1alpha1.PipelineSpec{}
+	text := "stages: [{name: count, input: {dataset: texts}, spark: {script: s.py, " + fields + "}]"
+	if err := yaml.UnmarshalStrict([]byte(text), spec); err != nil {
+		t.Fatal(err)
+	}
+	graph, err := pipeline.Parse("words", spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := &v1alpha1.PipelineRun{}
+	run.Name = "words-1"
+	return sparkJob(run, graph.Stages[0], &resolved{code: "sha256:c", java: "/jre"}, "/bin/muster", "/work/0")
+}
+
+// TestSparkJob: the driver's end is the job's, executors may come and go, and each
+// member says what it asks for.
+func TestSparkJob(t *testing.T) {
+	for _, c := range []struct {
+		name, fields string
+		least, most  int32
+		driver       string
+		executor     string
+		asks         corev1.ResourceList
+	}{
+		{
+			"what nobody says", "}", 0, 1,
+			"--script s.py --tries 3 --executor-heap 512 --heap 512 --", "--heap 512 --slots 1",
+			corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")},
+		},
+		{
+			"elastic, and larger", `args: [a, --b], executors: {min: 2, max: 5}, driverResources: {limits: {memory: 2Gi}}, resources: {requests: {cpu: "2"}, limits: {memory: 4Gi}}}, tries: 1, timeout: 90s`, 2, 5,
+			"--script s.py --tries 1 --executor-heap 1920 --heap 896 --timeout 1m30s -- a --b", "--heap 1920 --slots 2",
+			corev1.ResourceList{"cpu": resource.MustParse("2")},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			job := sparked(t, c.fields)
+			driver, executor := &job.Spec.Roles[0], &job.Spec.Roles[1]
+			least := int32(0)
+			if executor.MinReplicas != nil {
+				least = *executor.MinReplicas
+			}
+			if *driver.Replicas != 1 || *executor.Replicas != c.most || least != c.least || len(job.Spec.DoneWhen) != 1 || job.Spec.DoneWhen[0] != driver.Name {
+				t.Errorf("%d and %d..%d members, done when %v", *driver.Replicas, least, *executor.Replicas, job.Spec.DoneWhen)
+			}
+			if diff := cmp.Diff(c.asks, executor.Resources.Requests); diff != "" {
+				t.Errorf("executors ask for: %s", diff)
+			}
+			for role, want := range map[*v1alpha1.Role]string{
+				driver:   "/bin/muster spark driver --datum /work/0 --python python3 " + c.driver,
+				executor: "/bin/muster spark executor --datum /work/0 --python python3 " + c.executor,
+			} {
+				if got := strings.Join(role.Command, " "); got != want {
+					t.Errorf("%s runs\n%s, want\n%s", role.Name, got, want)
+				}
+			}
+			env := map[string]string{}
+			for _, v := range job.Spec.Env {
+				env[v.Name] = v.Value
+			}
+			if diff := cmp.Diff(map[string]string{"MUSTER_INPUT_TEXTS": "/work/0/in/texts", "MUSTER_OUTPUT": "/work/0/out", "JAVA_HOME": "/jre"}, env); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestNoSpark: what is missing is said before there is a job.
+func TestNoSpark(t *testing.T) {
+	t.Setenv("PYTHONPATH", "")
+	r := newRig(t, nil)
+	r.put("texts", map[string]string{"a": "1"})
+	r.apply(`
+metadata: {name: words}
+spec:
+  stages:
+  - name: count
+    input: {dataset: texts}
+    code: {snapshot: "sha256:c"}
+    env: [{name: JAVA_HOME, value: /nowhere}]
+    spark: {script: s.py}
+`)
+	run := r.finish("words")
+	if run.Status.Phase != v1alpha1.RunFailed || !strings.Contains(run.Status.Message, "stage count: spark: ") || r.started > 0 {
+		t.Errorf("%s: %s, and %d jobs", run.Status.Phase, run.Status.Message, r.started)
+	}
+}

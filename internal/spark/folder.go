@@ -1,0 +1,178 @@
+package spark
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/muster-dev/muster/internal/foreman/shift"
+)
+
+// Names in the folder of a datum, beside those of package shift.
+const (
+	// secretFile has the application's secret.
+	secretFile = "spark.secret"
+	// triesFile has a byte for each try of the script, of whichever process.
+	triesFile = "spark.tries"
+)
+
+// pause is how often something is looked for that nothing tells of: a file, or an
+// address where somebody is about to listen.
+const pause = 100 * time.Millisecond
+
+// randomText is 32 random bytes, as settings take them.
+func randomText() string {
+	bytes := make([]byte, 32)
+	_, _ = rand.Read(bytes) // which never fails
+	return base64.URLEncoding.EncodeToString(bytes)
+}
+
+// makeSecret is the secret of a folder, made where there is none: a driver that is
+// started again meets executors that have it.
+func makeSecret(folder string) (string, error) {
+	path := filepath.Join(folder, secretFile)
+	text, err := os.ReadFile(path)
+	if err == nil {
+		return string(text), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("reading the application's secret: %w", err)
+	}
+	made := randomText()
+	if err := replace(path, []byte(made)); err != nil {
+		return "", fmt.Errorf("writing the application's secret: %w", err)
+	}
+	return made, nil
+}
+
+// replace writes a file for its owner, at once for who reads it.
+func replace(path string, text []byte) error {
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// awaitSecret is the secret of a folder once the driver has made it.
+func awaitSecret(ctx context.Context, folder string) (string, error) {
+	for {
+		text, err := os.ReadFile(filepath.Join(folder, secretFile))
+		if err == nil {
+			return string(text), nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("reading the application's secret: %w", err)
+		}
+		if err := wait(ctx, pause); err != nil {
+			return "", err
+		}
+	}
+}
+
+// wait waits, unless it is to stop.
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ErrStopped
+	}
+}
+
+// tried is how many tries of the script have begun.
+func tried(folder string) (int, error) {
+	info, err := os.Stat(filepath.Join(folder, triesFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("counting tries: %w", err)
+	}
+	return int(info.Size()), nil
+}
+
+// begin notes that another try begins.
+func begin(folder string) error {
+	file, err := os.OpenFile(filepath.Join(folder, triesFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = file.WriteString(".")
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("noting a try: %w", err)
+	}
+	return nil
+}
+
+// empty removes what a try before has left in its output.
+func empty(folder string) error {
+	list, err := os.ReadDir(folder)
+	for _, e := range list {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(folder, e.Name())))
+	}
+	if err != nil {
+		return fmt.Errorf("clearing the output: %w", err)
+	}
+	return nil
+}
+
+// checksums begin so, as Hadoop writes them (ChecksumFileSystem).
+var checksums = []byte("crc\x00")
+
+// tidy removes the checksums that Hadoop keeps beside local files, .NAME.crc beside
+// NAME: what is committed is known by its content.
+func tidy(folder string) error {
+	return filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return fmt.Errorf("looking at what it wrote: %w", err)
+		}
+		of, ok := strings.CutSuffix(e.Name(), ".crc")
+		if !ok || !strings.HasPrefix(of, ".") || !e.Type().IsRegular() || !there(filepath.Join(filepath.Dir(path), of[1:])) {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err == nil && bytes.HasPrefix(text, checksums) {
+			err = os.Remove(path)
+		}
+		if err != nil {
+			return fmt.Errorf("looking at what it wrote: %w", err)
+		}
+		return nil
+	})
+}
+
+func there(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// conclude notes what became of the application, so that it is known of whoever
+// is there to be told.
+func conclude(folder string, o shift.Outcome) error {
+	text, err := json.Marshal(o)
+	if err == nil {
+		err = replace(filepath.Join(folder, shift.OutcomeFile), text)
+	}
+	if err != nil {
+		return fmt.Errorf("noting what became of the script: %w", err)
+	}
+	return nil
+}
+
+// Outcome is what became of the application whose folder it is; false where its
+// driver did not come to say so.
+func Outcome(folder string) (o shift.Outcome, ok bool) {
+	text, err := os.ReadFile(filepath.Join(folder, shift.OutcomeFile))
+	return o, err == nil && json.Unmarshal(text, &o) == nil
+}

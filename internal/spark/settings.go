@@ -1,0 +1,134 @@
+package spark
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Settings are what the parts of an application are started with. They are read
+// from a file, so that no secret is in a list of processes.
+type Settings struct {
+	// Master is where the master listens, as host:port, and Host this member's own
+	// address.
+	Master, Host string
+	// Secret is the application's.
+	Secret string
+	// Pages is what a page would ask for. Nobody else knows it.
+	Pages string
+	// DriverHeap and ExecutorHeap are in MiB; 0 in a member that has no say in it.
+	DriverHeap, ExecutorHeap int64
+	// Scratch is a folder of the member.
+	Scratch string
+}
+
+// pagesFilter is what stands before the pages of master and worker: it wants a
+// token that is signed by a key. Spark has no setting that turns these pages off.
+const pagesFilter = "org.apache.spark.ui.JWSFilter"
+
+// Properties are the settings as Spark reads them.
+func (s *Settings) Properties() string {
+	all := map[string]string{
+		"spark.master": "spark://" + s.Master,
+		// Everybody who connects knows the secret, and what is said is encrypted.
+		"spark.authenticate":                        "true",
+		"spark.authenticate.secret":                 s.Secret,
+		"spark.network.crypto.enabled":              "true",
+		"spark.network.crypto.saslFallback":         "false",
+		"spark.ui.enabled":                          "false",
+		"spark.ui.filters":                          pagesFilter,
+		"spark." + pagesFilter + ".param.secretKey": s.Pages,
+		"spark.master.rest.enabled":                 "false",
+		"spark.shuffle.service.enabled":             "false",
+		// Nothing listens but at the member's address.
+		"spark.driver.host":        s.Host,
+		"spark.driver.bindAddress": s.Host,
+		// A commit says that an output is whole; files need not.
+		"spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+		"spark.sql.warehouse.dir":         filepath.Join(s.Scratch, "warehouse"),
+		"spark.ui.showConsoleProgress":    "false",
+		"spark.driver.extraJavaOptions":   javaOptions(s.Scratch),
+		"spark.executor.extraJavaOptions": "-XX:-UsePerfData",
+	}
+	if s.DriverHeap > 0 {
+		all["spark.driver.memory"] = fmt.Sprintf("%dm", s.DriverHeap)
+	}
+	if s.ExecutorHeap > 0 {
+		all["spark.executor.memory"] = fmt.Sprintf("%dm", s.ExecutorHeap)
+	}
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		// As java.util.Properties has it: a backslash stands for what follows.
+		fmt.Fprintf(&text, "%s %s\n", name, strings.ReplaceAll(all[name], `\`, `\\`))
+	}
+	return text.String()
+}
+
+// javaOptions keep a JVM's own files out of folders that all share.
+func javaOptions(scratch string) string {
+	return "-XX:-UsePerfData -Djava.io.tmpdir=" + quoted(filepath.Join(scratch, "tmp"))
+}
+
+// quoted is a word as Spark's launcher splits options.
+func quoted(word string) string {
+	if !strings.ContainsAny(word, " '\"") {
+		return word
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(word) + `"`
+}
+
+// logging has Spark say what it warns of, on standard error.
+const logging = `rootLogger.level = warn
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+`
+
+// The names by which Spark looks for its files, in the folder of SPARK_CONF_DIR.
+const (
+	propertiesFile = "spark-defaults.conf"
+	loggingFile    = "log4j2.properties"
+)
+
+// write writes the settings below the scratch folder, for their owner alone, and
+// returns their folder.
+func (s *Settings) write() (string, error) {
+	folder := filepath.Join(s.Scratch, "conf")
+	for _, dir := range []string{folder, filepath.Join(s.Scratch, "tmp"), filepath.Join(s.Scratch, "local"), filepath.Join(s.Scratch, "work")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return "", fmt.Errorf("making a folder of Spark's: %w", err)
+		}
+	}
+	for name, text := range map[string]string{propertiesFile: s.Properties(), loggingFile: logging} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			return "", fmt.Errorf("writing Spark's settings: %w", err)
+		}
+	}
+	return folder, nil
+}
+
+// environ are the variables of everything that a member starts, after its own.
+func (s *Settings) environ(own []string, i *Installation, conf, python string) []string {
+	out := append(slices.Clone(own),
+		"SPARK_HOME="+i.Home,
+		"SPARK_CONF_DIR="+conf,
+		"SPARK_LOCAL_IP="+s.Host, "SPARK_LOCAL_HOSTNAME="+s.Host, "SPARK_PUBLIC_DNS="+s.Host,
+		"SPARK_LOCAL_DIRS="+filepath.Join(s.Scratch, "local"),
+		fmt.Sprintf("SPARK_DAEMON_MEMORY=%dm", daemonHeap),
+		// Both do little: what starts quickly and has few threads does best.
+		"SPARK_DAEMON_JAVA_OPTS=-XX:+UseSerialGC -XX:TieredStopAtLevel=1 "+javaOptions(s.Scratch),
+		// By its name: each member has the environment at a path of its own.
+		"PYSPARK_PYTHON="+python, "PYSPARK_DRIVER_PYTHON="+python,
+		"TMPDIR="+filepath.Join(s.Scratch, "tmp"),
+	)
+	if i.JavaHome != "" {
+		out = append(out, "JAVA_HOME="+i.JavaHome)
+	}
+	return out
+}
