@@ -1,6 +1,7 @@
 package spark
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -44,14 +45,30 @@ func more(work string, told map[string]int64, out io.Writer) {
 	}
 }
 
+// header ends what a worker writes before an executor says anything: its command.
+const header = "\n========================================\n\n"
+
+// copyFrom copies what a file has from a place on, and returns how far it came.
 func copyFrom(path string, at int64, out io.Writer) (n int64, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	if _, err := file.Seek(at, io.SeekStart); err != nil {
+	if at == 0 && filepath.Base(path) == "stderr" {
+		first := make([]byte, 64<<10)
+		k, err := io.ReadFull(file, first)
+		_, rest, found := bytes.Cut(first[:k], []byte(header))
+		if !found && k < len(first) {
+			return 0, err // it is being written
+		}
+		if found {
+			n = int64(k - len(rest))
+		}
+	}
+	if _, err := file.Seek(at+n, io.SeekStart); err != nil {
 		return 0, err
 	}
-	return io.Copy(out, file)
+	more, err := io.Copy(out, file)
+	return n + more, err
 }

@@ -133,10 +133,17 @@ func TestFollow(t *testing.T) {
 		}
 		more(work, told, &out)
 	}
+	errs := filepath.Join(filepath.Dir(path), "stderr")
+	for _, text := range []string{"Spark Executor Command: java", "Spark Executor Command: java" + header, "Spark Executor Command: java" + header + "three\n"} {
+		if err := os.WriteFile(errs, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		more(work, told, &out)
+	}
 	ended := make(chan struct{})
 	close(ended)
 	follow(ended, t.TempDir(), &out)
-	if out.String() != "one\ntwo\n" {
+	if out.String() != "one\ntwo\nthree\n" {
 		t.Errorf("%q", out.String())
 	}
 }
