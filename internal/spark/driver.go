@@ -138,9 +138,6 @@ func (a *application) prepare(ctx context.Context) error {
 	return nil
 }
 
-// errMaster is why a try ends whose master has.
-var errMaster = errors.New("Spark's master")
-
 // try runs the script once.
 func (a *application) try(ctx context.Context) error {
 	a.exit = 0
@@ -162,7 +159,7 @@ func (a *application) try(ctx context.Context) error {
 	select {
 	case <-script.ended:
 	case <-a.master.ended:
-		return fmt.Errorf("%w %s", errMaster, inWords(a.master.err))
+		return fmt.Errorf("the master %s", inWords(a.master.err))
 	case <-late:
 		return fmt.Errorf("the script was stopped: it took longer than %s (timeout)", a.Timeout)
 	case <-ctx.Done():
@@ -195,7 +192,7 @@ func (a *application) ensureMaster(ctx context.Context) error {
 		return err
 	} else if err != nil {
 		<-a.master.ended
-		return fmt.Errorf("%w %s before it listened at %s", errMaster, inWords(a.master.err), a.settings.Master)
+		return fmt.Errorf("the master %s before it listened at %s", inWords(a.master.err), a.settings.Master)
 	}
 	return nil
 }

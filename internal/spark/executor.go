@@ -82,7 +82,7 @@ func (e *Executor) Run(ctx context.Context) error {
 		return ErrStopped
 	case <-w.ended:
 	}
-	return fmt.Errorf("Spark's worker %s: it is started again", inWords(w.err))
+	return fmt.Errorf("the worker of Spark %s: it is started again", inWords(w.err))
 }
 
 // pythonPath has tasks import what lies beside the script.
