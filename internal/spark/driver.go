@@ -134,8 +134,8 @@ func (a *application) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.environ = a.settings.environ(a.Environ, a.spark, conf, a.Python)
-	return nil
+	a.environ, err = a.settings.environ(a.Environ, a.spark, conf, a.Python)
+	return err
 }
 
 // try runs the script once.

@@ -59,7 +59,10 @@ func (e *Executor) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	environ := settings.environ(e.Environ, spark, conf, e.Python)
+	environ, err := settings.environ(e.Environ, spark, conf, e.Python)
+	if err != nil {
+		return err
+	}
 	environ = append(environ, "PYTHONPATH="+pythonPath(e.Code, environ))
 	work := filepath.Join(e.Scratch, "work")
 	out := &turns{to: e.Out}

@@ -127,3 +127,29 @@ func TestJavaMajor(t *testing.T) {
 		}
 	}
 }
+
+// TestAdapt: a Java without a module that Spark always asks for is not asked for it.
+func TestAdapt(t *testing.T) {
+	home, scratch := filepath.Join(t.TempDir(), "it's small"), t.TempDir()
+	if err := os.MkdirAll(filepath.Join(home, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"bin/java": "#!/bin/sh\nprintf '<%s>' \"$@\"\n", "release": `MODULES="java.base java.se"`} {
+		if err := os.WriteFile(filepath.Join(home, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at, err := adapt(home, scratch)
+	if err != nil || at == home {
+		t.Fatal(at, err)
+	}
+	said, err := ask(t.Context(), filepath.Join(at, "bin", "java"), "-Da=b c", "--add-modules="+vectors, "", "Main")
+	if err != nil || said != "<-Da=b c><><Main>" {
+		t.Errorf("%q, %v", said, err)
+	}
+	for _, whole := range []string{"", t.TempDir()} {
+		if at, err := adapt(whole, scratch); err != nil || at != whole {
+			t.Errorf("%q becomes %q, %v", whole, at, err)
+		}
+	}
+}

