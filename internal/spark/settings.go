@@ -80,7 +80,8 @@ func quoted(word string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(word) + `"`
 }
 
-// logging has Spark say what it warns of, on standard error.
+// logging has Spark say what it warns of, on standard error; but not that members
+// have not met yet, or that others have ended.
 const logging = `rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = console
 appender.console.type = Console
@@ -90,6 +91,10 @@ appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
+logger.master.name = org.apache.spark.deploy.master.Master
+logger.master.level = error
+logger.worker.name = org.apache.spark.deploy.worker.Worker
+logger.worker.level = error
 `
 
 // The names by which Spark looks for its files, in the folder of SPARK_CONF_DIR.
