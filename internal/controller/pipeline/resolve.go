@@ -235,7 +235,9 @@ func supported(g *pipeline.Graph) error {
 	}
 	for _, stage := range g.Stages {
 		spec := &stage.Spec
-		if env := environmentOf(stage); env != nil && env.Image != "" && spec.Training == nil {
+		if env := environmentOf(stage); spec.Spark != nil && env != nil && env.Image != "" {
+			say(stage, "environment.image: Spark runs out of the packages of an environment: give environment.requirements with pyspark instead")
+		} else if env != nil && env.Image != "" && spec.Training == nil {
 			say(stage, "environment.image: programs of stages run as the machine's own so far: give environment.requirements or environment.path")
 		}
 		if spec.MountPath != "" && stage.Whole() {
