@@ -120,10 +120,11 @@ func TestIdentityOfACommit(t *testing.T) {
 
 func TestSupported(t *testing.T) {
 	for field, says := range map[string]string{
-		"command: [x], environment: {image: i}":   "environment.image",
-		"training: {roles: []}, mountPath: /pfs":  "mountPath",
-		"command: [x], output: {egress: /backup}": "output.egress",
-		"spark: {script: s.py}, mountPath: /pfs":  "mountPath",
+		"command: [x], environment: {image: i}":          "environment.image",
+		"training: {roles: []}, mountPath: /pfs":         "mountPath",
+		"command: [x], output: {egress: /backup}":        "output.egress",
+		"spark: {script: s.py}, mountPath: /pfs":         "mountPath",
+		"spark: {script: s.py}, environment: {image: i}": "environment.image: Spark",
 	} {
 		p := &v1alpha1.Pipeline{}
 		if err := yaml.UnmarshalStrict([]byte("metadata: {name: p}\nspec: {stages: [{name: s, input: {dataset: things}, "+field+"}]}"), p); err != nil {
