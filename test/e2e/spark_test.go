@@ -87,8 +87,8 @@ func ofJob(job string) []harness.Started {
 }
 
 // TestSpark counts words with two executors in both tiers. Nothing of it answers
-// strangers, an executor that dies is replaced, nothing is left in the end, and the
-// same again computes nothing.
+// strangers, a Muster or an executor that dies is replaced, nothing is left in the
+// end, and the same again computes nothing.
 func TestSpark(t *testing.T) {
 	eachTier(t, func(t *testing.T, m *harness.Muster) {
 		ns, ctx := m.Namespace(t), deadline(t, 8*time.Minute)
@@ -114,7 +114,12 @@ func TestSpark(t *testing.T) {
 		begun(2)
 		run := lastRun(t, muster("pipeline", "runs", "words", "-o", "json"))
 		name := run.Stages[0].Job
-		checkClosed(t, m, name)
+		checkClosed(t, name)
+		// Muster dies; the job goes on, and its files stay.
+		m.Kill9(t)
+		if err := m.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
 		// An executor dies; its task moves.
 		before := len(ofJob(name))
 		for _, p := range ofJob(name) {
@@ -161,7 +166,7 @@ func TestSpark(t *testing.T) {
 }
 
 // checkClosed asks everything that a job's processes listen at, as a stranger.
-func checkClosed(t *testing.T, m *harness.Muster, name string) {
+func checkClosed(t *testing.T, name string) {
 	t.Helper()
 	asked := 0
 	for _, p := range ofJob(name) {
