@@ -1,9 +1,11 @@
 package main
 
 import (
+	"archive/tar"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -165,19 +167,24 @@ func (m *embedded) apply(ctx context.Context, text string) error {
 // put commits files, until there are no more.
 func (m *embedded) put(ctx context.Context, name string, file func(i int) (path, text string, ok bool)) error {
 	d := m.store.Dataset(&dataset.Heads{Client: m.server, Namespace: "default", Name: name})
-	s, err := d.Begin(ctx, "main", data.SessionOptions{})
-	if err != nil {
-		return err
-	}
-	for i := 0; err == nil; i++ {
-		path, text, ok := file(i)
-		if !ok {
-			_, err = s.Commit(ctx, data.CommitOptions{})
-			break
+	in, out := io.Pipe()
+	go func() {
+		w := tar.NewWriter(out)
+		var err error
+		for i := 0; err == nil; i++ {
+			path, text, ok := file(i)
+			if !ok {
+				err = w.Close()
+				break
+			}
+			if err = w.WriteHeader(&tar.Header{Name: path, Mode: 0o644, Size: int64(len(text)), Typeflag: tar.TypeReg}); err == nil {
+				_, err = io.WriteString(w, text)
+			}
 		}
-		err = s.Add(ctx, data.Stream(path, strings.NewReader(text)), data.AddOptions{})
-	}
-	return errors.Join(err, s.Close(context.WithoutCancel(ctx)))
+		out.CloseWithError(err)
+	}()
+	_, err := d.Put(ctx, "main", data.Tar(in), data.PutOptions{})
+	return errors.Join(err, in.Close())
 }
 
 // measure is the time from the end of what starts a run of a pipeline to the end of
