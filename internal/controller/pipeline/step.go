@@ -291,7 +291,7 @@ func (c *Runs) compute(ctx context.Context, s *step, w *work) (time.Duration, er
 		spec.Tries, spec.FailFast = int(*s.stage.Spec.Tries), s.stage.Spec.OnFailure == v1alpha1.FailRun
 		spec.Program.Carried = w.resolved.apart && !s.stage.Whole()
 		if s.stage.Whole() {
-			spec.Tries = 1 // the job has a count of its own
+			spec.Tries, spec.Lent = 1, true // the job has a count of its own
 		}
 		w.spec.Name = name
 		var err error
