@@ -478,3 +478,50 @@ func TestForemanStartedAnewUnderAWorker(t *testing.T) {
 		})
 	}
 }
+
+// What was lent is not written anew by a foreman that is started anew, however long
+// it takes.
+func TestLent(t *testing.T) {
+	dir := t.TempDir()
+	fetched := 0
+	s := &shop{T: t, recorded: map[string]string{}}
+	now := time.Now()
+	start := func() *foreman.Work {
+		var err error
+		if s.Foreman, err = foreman.New(foreman.Options{Dir: dir, Now: func() time.Time { return now }}); err != nil {
+			t.Fatal(err)
+		}
+		w, err := s.Open(t.Context(), foreman.Spec{
+			Name: "run.stage", Lent: true, Tries: 1, Record: s.record, Datums: []foreman.Datum{{ID: "0", Name: "a"}},
+			Fetch: func(ctx context.Context, d foreman.Datum, folder string) error {
+				fetched++
+				return s.fetch(ctx, d, folder)
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.await("its files are there", func() bool { return w.Status().Local })
+		return w
+	}
+	first := start()
+	if err := first.Lend(); err != nil {
+		t.Fatal(err)
+	}
+	d, _ := first.Only()
+	if err := os.WriteFile(filepath.Join(d.Folder, shift.OutFolder, "made"), []byte("so far"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first.Stop()
+	now = now.Add(time.Hour)
+	second := start()
+	second.Expire()
+	second.Conclude(shift.Outcome{ID: "0"})
+	status := s.over(second)
+	if status.Computed != 1 || s.recorded["a"] != "so far" || fetched != 1 {
+		t.Errorf("%+v, %v, fetched %d times", status, s.recorded, fetched)
+	}
+	if err := s.Close("run.stage"); err != nil {
+		t.Error(err)
+	}
+}

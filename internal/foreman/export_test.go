@@ -8,3 +8,12 @@ func (w *Work) Waits() bool {
 	h := w.ledger.hands[former]
 	return h != nil && len(h.has) > 0
 }
+
+// Stop ends a work as a foreman does that ends.
+func (w *Work) Stop() {
+	w.stop()
+	w.group.Wait()
+}
+
+// Expire looks for workers that were not heard of.
+func (w *Work) Expire() { w.expire() }

@@ -53,9 +53,9 @@ type Spec struct {
 	// any more once one has failed for good.
 	Tries    int
 	FailFast bool
-	// Keep leaves the files of a datum as they are once they were fetched: whoever
-	// computes it asks no foreman, and goes on while one is started anew.
-	Keep bool
+	// Lent says that no workers compute it: whoever does is shown the datums' folders,
+	// and [Work.Conclude] is told what became of them.
+	Lent bool
 	// Fetch writes the files of a datum below a folder, one for each input.
 	Fetch func(ctx context.Context, d Datum, folder string) error
 	// Record makes results durable. After an error the same ones come again.
@@ -95,6 +95,8 @@ const (
 	// answerWithin is how long a foreman that was started anew waits for workers to
 	// say what they have.
 	answerWithin = 10 * time.Second
+	// forEver is longer than anything that computes.
+	forEver = 100 * 365 * 24 * time.Hour
 )
 
 // Work is what a stage has to compute.
@@ -140,8 +142,12 @@ func (w *Work) recover() error {
 			w.ledger.done(o)
 		} else if _, err := os.Lstat(filepath.Join(w.datumFolder(e.Name()), shift.GivenFile)); known && err == nil {
 			// Its files may be in use: they are not written anew before whoever has
-			// them could say so.
-			w.ledger.leftBy(i, w.foreman.o.Now().Add(answerWithin-shift.Lease))
+			// them could say so, or, where that is no worker, at all.
+			wait := answerWithin - shift.Lease
+			if w.spec.Lent {
+				wait = forEver
+			}
+			w.ledger.leftBy(i, w.foreman.o.Now().Add(wait))
 		}
 	}
 	return nil
@@ -243,10 +249,6 @@ func (w *Work) fetch(ctx context.Context, i int) error {
 	d := w.ledger.entries[i].Datum
 	w.mu.Unlock()
 	folder := w.datumFolder(d.ID)
-	fetched := filepath.Join(folder, shift.FetchedFile)
-	if _, err := os.Stat(fetched); err == nil && w.spec.Keep {
-		return nil
-	}
 	fresh := os.Mkdir(folder, 0o700)
 	if fresh != nil && !errors.Is(fresh, fs.ErrExist) {
 		return fmt.Errorf("making the folder of datum %s: %w", d.Name, fresh)
@@ -266,12 +268,6 @@ func (w *Work) fetch(ctx context.Context, i int) error {
 	}
 	if err := w.spec.Fetch(ctx, d, in); err != nil {
 		return fmt.Errorf("fetching the files of datum %s: %w", d.Name, err)
-	}
-	if !w.spec.Keep {
-		return nil
-	}
-	if err := os.WriteFile(fetched, nil, 0o600); err != nil {
-		return fmt.Errorf("noting that the files of datum %s are there: %w", d.Name, err)
 	}
 	return nil
 }
@@ -341,6 +337,19 @@ func (w *Work) Only() (d shift.Datum, ok bool) {
 	}
 	e := &w.ledger.entries[0]
 	return shift.Datum{ID: e.ID, Name: e.Name, Folder: w.datumFolder(e.ID)}, true
+}
+
+// Lend notes that the files of the one datum of a work that has one are in use from
+// now on: a foreman that is started anew leaves them as they are.
+func (w *Work) Lend() error {
+	d, ok := w.Only()
+	if !ok {
+		return errors.New("lending a datum: the work has not one")
+	}
+	if err := os.WriteFile(filepath.Join(d.Folder, shift.GivenFile), nil, 0o600); err != nil {
+		return fmt.Errorf("lending datum %s: %w", d.Name, err)
+	}
+	return nil
 }
 
 // Conclude notes what became of a datum that no worker computes.

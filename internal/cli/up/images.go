@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/muster-dev/muster/api/configuration"
+	"github.com/muster-dev/muster/internal/cli/up/gallery"
 	"github.com/muster-dev/muster/internal/node/image"
 )
 
@@ -51,4 +52,12 @@ func (m *machine) asksForImages() bool {
 	}
 	_, err := os.Stat(m.config.Containerd)
 	return err == nil
+}
+
+// makeGallery says which images stages of pipelines can run in here.
+func (m *machine) makeGallery() *gallery.Gallery {
+	if m.images == nil {
+		return gallery.New(nil, m.noImages, m.config.Images)
+	}
+	return gallery.New(m.images, "", m.config.Images)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/data/opening"
 	"github.com/muster-dev/muster/internal/cli/instance"
+	"github.com/muster-dev/muster/internal/cli/up/gallery"
 	"github.com/muster-dev/muster/internal/controlplane"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/dataset/reading"
@@ -73,7 +74,7 @@ type machine struct {
 	foreman *foreman.Foreman
 	// worker is the program of stages in images, and stages knows these images.
 	worker      string
-	stages      *stageImages
+	stages      *gallery.Gallery
 	interpreter environment.Interpreter
 }
 
@@ -186,7 +187,7 @@ func (m *machine) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.stages = m.makeStageImages()
+	m.stages = m.makeGallery()
 	controllers, err := m.makeManager()
 	if err != nil {
 		return err

@@ -22,6 +22,9 @@ func (c *Runs) employ(ctx context.Context, s *step, w *work, given *foreman.Work
 	err := c.client.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: name}, job)
 	if apierrors.IsNotFound(err) {
 		job, err := c.job(s, w)
+		if err == nil && s.stage.Whole() {
+			err = given.Lend()
+		}
 		if err != nil {
 			return 0, s.fail(err)
 		}

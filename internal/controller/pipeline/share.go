@@ -56,7 +56,7 @@ func (c *Runs) handOver(ctx context.Context, s *step, w *work, name string) (*fo
 	}
 	spec.Tries, spec.FailFast = int(*s.stage.Spec.Tries), s.stage.Spec.OnFailure == v1alpha1.FailRun
 	if s.stage.Whole() {
-		spec.Tries, spec.Keep = 1, true // the job has a count of its own, and asks nobody
+		spec.Tries, spec.Lent = 1, true // the job has a count of its own, and asks nobody
 	}
 	return f.Open(ctx, spec)
 }

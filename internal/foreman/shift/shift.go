@@ -36,8 +36,6 @@ const (
 	GivenFile = "given"
 	// BegunFile is there while a try is under way.
 	BegunFile = "begun"
-	// FetchedFile is there once all inputs are, where they are to stay as they are.
-	FetchedFile = "fetched"
 	// OutcomeFile is an [Outcome], written once the datum is computed, so that
 	// it is known of also where nobody could be told.
 	OutcomeFile = "outcome.json"

@@ -1,4 +1,8 @@
-package up
+// Package gallery knows the images that stages of pipelines run in on one machine: it
+// has them fetched before a job names them, and says what is in them.
+//
+// It must not know how images are pulled, nor what pipelines do with the answer.
+package gallery
 
 import (
 	"context"
@@ -20,16 +24,17 @@ const (
 	bearable = 300 * time.Millisecond
 )
 
-// puller makes sure that an image is here.
-type puller interface {
+// Puller makes sure that an image is here.
+type Puller interface {
+	// Fetch is that of [image.Store].
 	Fetch(context.Context, image.Request) (image.Image, error)
 }
 
-// stageImages says what images are that stages of pipelines run in, and has them
+// Gallery says what images are that stages of pipelines run in, and has them
 // pulled before a job is made that names them.
-type stageImages struct {
+type Gallery struct {
 	// store is nil where none can be run, and none says why.
-	store puller
+	store Puller
 	none  string
 	// mapped are those that stand for something of this machine.
 	mapped map[string]string
@@ -48,12 +53,14 @@ type asked struct {
 	until time.Time // zero: it is not done
 }
 
-func newStageImages(store puller, none string, mapped map[string]string) *stageImages {
-	return &stageImages{store: store, none: none, mapped: mapped, now: time.Now, asks: make(chan *asked, 64), known: map[string]*asked{}}
+// New makes a gallery. Where store is nil, none says why images cannot be run; mapped
+// are those that stand for something of this machine.
+func New(store Puller, none string, mapped map[string]string) *Gallery {
+	return &Gallery{store: store, none: none, mapped: mapped, now: time.Now, asks: make(chan *asked, 64), known: map[string]*asked{}}
 }
 
 // Run looks at images until ctx ends.
-func (s *stageImages) Run(ctx context.Context) error {
+func (s *Gallery) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
 	for {
@@ -67,7 +74,7 @@ func (s *stageImages) Run(ctx context.Context) error {
 }
 
 // look fetches an image once.
-func (s *stageImages) look(ctx context.Context, a *asked) {
+func (s *Gallery) look(ctx context.Context, a *asked) {
 	// The holder is no pod, so the node lets go of what it holds before long; images
 	// that are here stay without it.
 	const holder = "stages"
@@ -87,7 +94,7 @@ func (s *stageImages) look(ctx context.Context, a *asked) {
 }
 
 // Check implements [pipeline.Images].
-func (s *stageImages) Check(name string) error {
+func (s *Gallery) Check(name string) error {
 	if _, here := admission.Environment(s.mapped, name); here || s.store != nil {
 		return nil
 	}
@@ -95,7 +102,7 @@ func (s *stageImages) Check(name string) error {
 }
 
 // Ensure implements [pipeline.Images].
-func (s *stageImages) Ensure(name string) pipeline.ImageState {
+func (s *Gallery) Ensure(name string) pipeline.ImageState {
 	if to, here := admission.Environment(s.mapped, name); here {
 		return pipeline.ImageState{Host: true, Path: to}
 	}
@@ -123,12 +130,4 @@ func (s *stageImages) Ensure(name string) pipeline.ImageState {
 	case <-timer.C:
 		return pipeline.ImageState{Message: "the image " + name + " is being fetched"}
 	}
-}
-
-// makeStageImages says what stages can run in here.
-func (m *machine) makeStageImages() *stageImages {
-	if m.images == nil {
-		return newStageImages(nil, m.noImages, m.config.Images)
-	}
-	return newStageImages(m.images, "", m.config.Images)
 }

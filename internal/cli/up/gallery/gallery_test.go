@@ -1,4 +1,4 @@
-package up
+package gallery
 
 import (
 	"context"
@@ -32,9 +32,9 @@ func (r *registry) Fetch(ctx context.Context, q image.Request) (image.Image, err
 	return image.Image{Name: q.Name, Digest: "sha256:1"}, err
 }
 
-func TestStageImages(t *testing.T) {
+func TestImages(t *testing.T) {
 	r := &registry{gate: make(chan struct{})}
-	s := newStageImages(r, "", map[string]string{"tf": "/opt/tf", "plain": "host"})
+	s := New(r, "", map[string]string{"tf": "/opt/tf", "plain": "host"})
 	now := time.Now()
 	s.now = func() time.Time { return now }
 	ctx, cancel := context.WithCancel(t.Context())
@@ -69,8 +69,8 @@ func TestStageImages(t *testing.T) {
 	}
 }
 
-func TestNoStageImages(t *testing.T) {
-	s := newStageImages(nil, "images can be run by root alone", map[string]string{"tf": "/opt/tf"})
+func TestNoImages(t *testing.T) {
+	s := New(nil, "images can be run by root alone", map[string]string{"tf": "/opt/tf"})
 	if err := s.Check("tf"); err != nil {
 		t.Error(err)
 	}
