@@ -19,6 +19,9 @@ const (
 	// DoorReports is the path at which agents say how far the pods on their node
 	// are: JSON, [PodProgress] by the pod's UID.
 	DoorReports = "/v1/reports"
+	// DoorArrivals is the path at which agents say how the volumes of data of the pods
+	// on their node stand: JSON, [PodData] by the pod's UID.
+	DoorArrivals = "/v1/arrivals"
 	// DoorAccount is the service account whose tokens speak for its namespace.
 	DoorAccount = "muster-door"
 	// NodeAccount is the service account, in SystemNamespace, of agents on nodes.

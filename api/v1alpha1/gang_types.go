@@ -93,7 +93,8 @@ type GangSpec struct {
 	// After that the whole attempt is given back, with the node's words, and
 	// planned again without that node for a while; three times in a row end the
 	// gang. Where the node says that the image or the container's configuration
-	// is at fault, three minutes are enough. Default: 10m.
+	// is at fault, three minutes are enough. Default: 10m, and of data that is
+	// fetched to the node from the last time that it was further.
 	//
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -348,6 +349,20 @@ type GangStatus struct {
 	LastWorkerTime *metav1.MicroTime `json:"lastWorkerTime,omitempty"`
 	// DrainedTime is when the last member was gone.
 	DrainedTime *metav1.MicroTime `json:"drainedTime,omitempty"`
+	// DataSince is since when the present attempt holds its place and what it reads is
+	// not on all of its nodes. Unset: it is, or nothing is read, or nothing is placed.
+	//
+	// +optional
+	DataSince *metav1.MicroTime `json:"dataSince,omitempty"`
+	// DataSeconds is for how long attempts held their place until the last volume of
+	// data was mounted, and DataGPUSeconds that times the GPUs that they held
+	// meanwhile. Members that came later, in place of others or beyond the minimum, do
+	// not count. Nothing where data is there before anything is placed.
+	//
+	// +optional
+	DataSeconds *resource.Quantity `json:"dataSeconds,omitempty"`
+	// +optional
+	DataGPUSeconds *resource.Quantity `json:"dataGPUSeconds,omitempty"`
 	// GPUSeconds is GPUs x seconds held by ended members.
 	GPUSeconds resource.Quantity `json:"gpuSeconds,omitempty"`
 	// CPUSeconds is CPU time used by ended members.

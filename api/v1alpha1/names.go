@@ -214,7 +214,8 @@ const (
 	// DataDriver is the ephemeral CSI driver name of a volume that holds a part
 	// of a commit, read-only. Attributes "commit": its name; "path": which part,
 	// as in a TrainingJob; "key": the name of that content in a machine's cache;
-	// "lazy", "true": it is not fetched but mounted, and read as it is asked for.
+	// "words": what people call it, for messages; "lazy", "true": it is not fetched but
+	// mounted, and read as it is asked for.
 	DataDriver = "data.muster.dev"
 
 	// ConditionPodUsage is the type of the pod condition by which a node
@@ -229,6 +230,11 @@ const (
 	// JSON, [PodProgress]. It is False while what the pod reports cannot be
 	// read.
 	ConditionPodProgress = "muster.dev/Progress"
+
+	// ConditionPodData is the type of the pod condition by which Muster says, of a pod
+	// on a cluster, whether what it reads is on its node: True once its last volume of
+	// data is mounted, since then; False with a [DataReason], and why in words.
+	ConditionPodData = "muster.dev/Data"
 
 	// GangFinalizer keeps a Gang, and each of its Placements, until nothing of
 	// it is left. Whoever makes a Gang may set it, which saves a write; else

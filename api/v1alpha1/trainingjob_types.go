@@ -152,7 +152,8 @@ type TrainingJobSpec struct {
 	// it was given its place: pulling the image and mounting volumes, without the
 	// time that init containers run. After that everything is given back, with
 	// the node's words, and tried elsewhere; three times in a row fail the job.
-	// Default: 10m.
+	// Default: 10m; data that is fetched to a node then is waited for, from the last
+	// time that it was further.
 	//
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -647,6 +648,15 @@ type TrainingJobStatus struct {
 	GPUSeconds resource.Quantity `json:"gpuSeconds,omitempty"`
 	// CPUSeconds is CPU time used by ended members.
 	CPUSeconds resource.Quantity `json:"cpuSeconds,omitempty"`
+	// DataSeconds is for how long the job held its place on nodes until the last volume
+	// of what it reads was mounted there, and DataGPUSeconds that times the GPUs that it
+	// held meanwhile, of all attempts. Unset where data is there before a job asks for
+	// GPUs.
+	//
+	// +optional
+	DataSeconds *resource.Quantity `json:"dataSeconds,omitempty"`
+	// +optional
+	DataGPUSeconds *resource.Quantity `json:"dataGPUSeconds,omitempty"`
 	// CodeSnapshot is the digest of the code that runs.
 	CodeSnapshot string `json:"codeSnapshot,omitempty"`
 	// EnvironmentKey is the content key of the environment that runs.

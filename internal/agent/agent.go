@@ -44,6 +44,11 @@ type Options struct {
 	// Code has it bring pods the code and the environments of their jobs, fetched
 	// at the door.
 	Code bool
+	// Data has it bring pods the data that their jobs read, fetched at the door.
+	Data bool
+	// DataCache is how many bytes of data are kept on the node. Default: half of what
+	// the disk has.
+	DataCache int64
 	// HealthAddress is what /healthz and /readyz are served on, as host:port.
 	// Empty: nowhere.
 	HealthAddress string

@@ -11,17 +11,34 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/agent/codevolume"
+	"github.com/muster-dev/muster/internal/agent/datavolume"
 	"github.com/muster-dev/muster/internal/agent/hearing"
+	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/door/visitor"
 	"github.com/muster-dev/muster/internal/environment/bundle"
 )
 
+// dataWorkers is how many cores unpack data, beside the work that the node is for.
+const dataWorkers = 4
+
 // atTheDoor are the parts that need the manager's door: what pods report is
-// brought there; code and environments of jobs are fetched there.
+// brought there; code and environments of jobs, and what they read, are fetched there.
 func atTheDoor(o Options, set kubernetes.Interface) ([]func(context.Context) error, error) {
 	door := visit(o, set)
 	listener := hearing.NewListener(hearing.ListenerOptions{KubeletDir: o.KubeletDir, Door: door, Log: o.Log})
 	parts := []func(context.Context) error{listener.Run}
+	if o.Data {
+		volumes, err := datavolume.New(datavolume.Options{
+			Node: o.Node, KubeletDir: o.KubeletDir, Limit: o.DataCache, Crier: door, Log: o.Log,
+			Store: func(ctx context.Context, namespace string) (*data.Store, error) {
+				return data.Open(ctx, data.Options{Backend: door.Data(namespace), Workers: dataWorkers})
+			},
+		})
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, volumes.Run)
+	}
 	if !o.Code {
 		return parts, nil
 	}

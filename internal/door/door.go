@@ -37,6 +37,9 @@ type Reports interface {
 	// Take takes in what the agent of a node says of its pods, by UID. Pods that
 	// it should not speak of are left out.
 	Take(ctx context.Context, node string, said map[types.UID]v1alpha1.PodProgress) error
+	// TakeData does so with how the data of pods stands, and returns the pods of which
+	// it does not know, or not yet.
+	TakeData(ctx context.Context, node string, said map[types.UID]v1alpha1.PodData) (unknown []types.UID, err error)
 }
 
 // Options are what a Door is made of.
@@ -181,6 +184,7 @@ func (d *Door) handler() http.Handler {
 	add("POST /v1/namespaces/{namespace}/plan", d.lanes.answer, d.plan)
 	add("GET /v1/namespaces/{namespace}/top", d.lanes.answer, d.top)
 	add("POST "+v1alpha1.DoorReports, d.lanes.report, d.takeReports)
+	add("POST "+v1alpha1.DoorArrivals, d.lanes.report, d.takeArrivals)
 	// Whatever else is asked is answered only to those who say who they are.
 	add("/", d.lanes.answer, func(http.ResponseWriter, *http.Request, Caller) error {
 		return refuse(http.StatusNotFound, "the door has nothing of that name: is this program of another version than the cluster's? `muster version` says")

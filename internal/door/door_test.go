@@ -104,7 +104,7 @@ func TestWhoAsksForAPlan(t *testing.T) {
 	}
 }
 
-func open(t testing.TB, keeps bool) *house {
+func open(t testing.TB, keeps bool, also ...func(*Options)) *house {
 	t.Helper()
 	h := &house{TB: t, reports: &hears{said: map[string]map[types.UID]v1alpha1.PodProgress{}}}
 	scheme := runtime.NewScheme()
@@ -128,6 +128,9 @@ func open(t testing.TB, keeps bool) *house {
 		h.data, err = warehouse.Open(warehouse.Options{Folder: t.TempDir(), Quota: dataQuota})
 		h.must(err)
 		options.Data = h.data
+	}
+	for _, change := range also {
+		change(&options)
 	}
 	h.door = New(options)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -210,6 +213,7 @@ func (says) Top(_ context.Context, namespace string) (any, error) {
 type hears struct {
 	mu   sync.Mutex
 	said map[string]map[types.UID]v1alpha1.PodProgress
+	data map[string]map[types.UID]v1alpha1.PodData
 }
 
 func (h *hears) Take(_ context.Context, node string, said map[types.UID]v1alpha1.PodProgress) error {
@@ -217,6 +221,29 @@ func (h *hears) Take(_ context.Context, node string, said map[types.UID]v1alpha1
 	defer h.mu.Unlock()
 	h.said[node] = said
 	return nil
+}
+
+func (h *hears) TakeData(_ context.Context, node string, said map[types.UID]v1alpha1.PodData) ([]types.UID, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.data = map[string]map[types.UID]v1alpha1.PodData{node: said}
+	return []types.UID{"stranger"}, nil
+}
+
+// How the data of pods stands is said by agents, who hear which pods are not known.
+func TestWhoSaysHowDataStands(t *testing.T) {
+	h := open(t, false)
+	said := map[types.UID]v1alpha1.PodData{"pod": {Reason: v1alpha1.DataFetching, Message: "fetching digits@main"}, "stranger": {Reason: v1alpha1.DataMounted}}
+	unknown, err := h.as("node").Arrivals(t.Context(), said)
+	if err != nil || len(unknown) != 1 || unknown[0] != "stranger" {
+		t.Fatalf("unknown are %v; %v", unknown, err)
+	}
+	if diff := cmp.Diff(map[string]map[types.UID]v1alpha1.PodData{"node-1": said}, h.reports.data); diff != "" {
+		t.Errorf("heard (-said +heard):\n%s", diff)
+	}
+	if _, err := h.as("ada").Arrivals(t.Context(), said); !visitor.Is(err, http.StatusForbidden) {
+		t.Errorf("a tenant: %v", err)
+	}
 }
 
 // How far pods are is said by agents, each in the name of its own node.

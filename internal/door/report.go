@@ -14,6 +14,30 @@ import (
 
 // takeReports hears what the agent of a node says of the pods there.
 func (d *Door) takeReports(w http.ResponseWriter, r *http.Request, caller Caller) error {
+	said := map[types.UID]v1alpha1.PodProgress{}
+	err := d.hear(w, r, caller, &said, func(ctx context.Context) error { return d.opts.Reports.Take(ctx, caller.Node, said) })
+	if err == nil {
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}
+
+// takeArrivals hears what the agent of a node says of the data of the pods there, and
+// answers which of them are not known.
+func (d *Door) takeArrivals(w http.ResponseWriter, r *http.Request, caller Caller) error {
+	said, unknown := map[types.UID]v1alpha1.PodData{}, []types.UID(nil)
+	err := d.hear(w, r, caller, &said, func(ctx context.Context) (err error) {
+		unknown, err = d.opts.Reports.TakeData(ctx, caller.Node, said)
+		return err
+	})
+	if err == nil {
+		send(w, http.StatusOK, unknown)
+	}
+	return err
+}
+
+// hear reads what an agent says, and passes it on.
+func (d *Door) hear(w http.ResponseWriter, r *http.Request, caller Caller, into any, take func(context.Context) error) error {
 	if caller.Node == "" {
 		return refuse(http.StatusForbidden, "how far pods are is said by the agents of nodes: this token speaks for namespace %s", caller.Namespace)
 	}
@@ -26,13 +50,11 @@ func (d *Door) takeReports(w http.ResponseWriter, r *http.Request, caller Caller
 	if err != nil {
 		return err
 	}
-	said := map[types.UID]v1alpha1.PodProgress{}
-	if err := json.Unmarshal(text, &said); err != nil {
+	if err := json.Unmarshal(text, into); err != nil {
 		return refuse(http.StatusBadRequest, "reading how far pods are: %v", err)
 	}
-	if err := d.opts.Reports.Take(ctx, caller.Node, said); err != nil {
+	if err := take(ctx); err != nil {
 		return fmt.Errorf("writing how far pods on node %s are: %w", caller.Node, err)
 	}
-	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

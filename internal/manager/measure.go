@@ -1,8 +1,10 @@
 package manager
 
 import (
+	"errors"
 	"fmt"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	registry "sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -18,7 +20,7 @@ func (o Options) record() (snapshot.Observer, *rest.Config, error) {
 	if !o.measured() {
 		return nil, o.REST, nil
 	}
-	recorder, err := metrics.NewRecorder(registry.Registry)
+	recorder, err := metrics.NewRecorder(latest{registry.Registry})
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the metrics: %w", err)
 	}
@@ -33,7 +35,7 @@ func (o Options) count(mgr ctrl.Manager) error {
 		return nil
 	}
 	holdings := &metrics.Holdings{Cache: mgr.GetCache()}
-	if err := registry.Registry.Register(holdings); err != nil {
+	if err := (latest{registry.Registry}).Register(holdings); err != nil {
 		return fmt.Errorf("making the metrics: %w", err)
 	}
 	if err := mgr.Add(holdings); err != nil {
@@ -42,5 +44,20 @@ func (o Options) count(mgr ctrl.Manager) error {
 	return nil
 }
 
-// measured reports whether metrics are served. Their registry is one a process.
-func (o Options) measured() bool { return o.MetricsAddress != off && !o.SeveralHere }
+// measured reports whether metrics are served.
+func (o Options) measured() bool { return o.MetricsAddress != off }
+
+// latest is a registry, of which there is one a process, in which what is registered
+// takes the place of what an earlier manager of the process has left: one that was
+// replaced stands by again as another.
+type latest struct{ prometheus.Registerer }
+
+// Register implements [prometheus.Registerer].
+func (l latest) Register(c prometheus.Collector) error {
+	err := l.Registerer.Register(c)
+	if before, is := errors.AsType[prometheus.AlreadyRegisteredError](err); is {
+		l.Unregister(before.ExistingCollector)
+		return l.Registerer.Register(c)
+	}
+	return err
+}

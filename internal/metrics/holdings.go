@@ -18,12 +18,14 @@ const (
 	stateRunning = "running"
 	// stateStarting: held, and not every member has started yet.
 	stateStarting = "starting"
+	// stateFetching: held, and data is still on its way to its nodes.
+	stateFetching = "fetching"
 	// stateDraining: held by members that are being stopped.
 	stateDraining = "draining"
 )
 
 var (
-	heldDesc = prometheus.NewDesc("muster_gpus_held", "GPUs that gangs hold, parts of GPUs as parts, by queue and state: running, starting (held, but not every member has started) and draining.",
+	heldDesc = prometheus.NewDesc("muster_gpus_held", "GPUs that gangs hold, parts of GPUs as parts, by queue and state: running, starting (held, but not every member has started), fetching (held, but data is still on its way to the nodes) and draining.",
 		[]string{"queue", "state"}, nil)
 	secondsDesc = prometheus.NewDesc("muster_gpu_seconds_total", "GPUs x seconds that gangs held since this process started, by queue and state; what is not running is held idle. Added up whenever it is read, at least every quarter of a minute.",
 		[]string{"queue", "state"}, nil)
@@ -169,6 +171,8 @@ func stateOf(p *v1alpha1.Placement, g *v1alpha1.Gang) string {
 		return stateDraining
 	case g.Status.Phase == v1alpha1.GangRunning:
 		return stateRunning
+	case g.Status.DataSince != nil:
+		return stateFetching
 	}
 	return stateStarting
 }

@@ -149,8 +149,10 @@ func TestHoldings(t *testing.T) {
 	}
 	share, part := held("part", "vision", v1alpha1.GangRunning, 1)
 	part.Spec.Members[0].GPUs, part.Spec.Members[0].Share = []string{"c"}, &v1alpha1.GPUShare{Milli: 250}
+	reads, waits := held("reads", "vision", v1alpha1.GangStarting, 3)
+	reads.Status.DataSince = &metav1.MicroTime{Time: time.Unix(990, 0)}
 	_, orphan := held("gone", "vision", v1alpha1.GangRunning, 1)
-	build = build.WithObjects(share, part, orphan)
+	build = build.WithObjects(share, part, reads, waits, orphan)
 
 	now := time.Unix(1000, 0)
 	h := &Holdings{Cache: build.Build(), Now: func() time.Time { return now }}
@@ -158,7 +160,7 @@ func TestHoldings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[by]float64{{"vision", "running"}: 6.25, {"vision", "starting"}: 2, {"default", "draining"}: 4}
+	want := map[by]float64{{"vision", "running"}: 6.25, {"vision", "starting"}: 2, {"vision", "fetching"}: 6, {"default", "draining"}: 4}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(by{})); diff != "" {
 		t.Error(diff)
 	}

@@ -61,3 +61,15 @@ spec:
 yes
 {{- end -}}
 {{- end }}
+
+{{/* Whether agents bring data to pods: where it is kept, beside code or by itself. */}}
+{{- define "muster.data" -}}
+{{- if and .Values.agent.create .Values.data.enabled (or .Values.data.persistentVolumeClaim .Values.data.s3.endpoint .Values.store.persistentVolumeClaim .Values.store.s3.endpoint) -}}
+yes
+{{- end -}}
+{{- end }}
+
+{{/* Whether agents bring anything to pods, which takes a right to mount for others. */}}
+{{- define "muster.brings" -}}
+{{- include "muster.code" . }}{{ include "muster.data" . -}}
+{{- end }}

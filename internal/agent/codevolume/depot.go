@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/muster-dev/muster/internal/agent/inline"
 )
 
 // Fetcher lays a namespace's snapshot out as the new folder dst, all of it or
@@ -38,7 +40,7 @@ type depot struct {
 	now  func() time.Time
 	log  *slog.Logger
 
-	fetches *fetches
+	errands *inline.Errands
 	// mu is held while volumes come and go; not while code is fetched.
 	mu sync.Mutex
 }
@@ -65,7 +67,6 @@ type volume struct {
 var (
 	digests = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 	names   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-	handles = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9_.]{0,250}$`)
 	trees   = regexp.MustCompile(`^[0-9a-f]{64}(?:\.([0-9a-f]+))?$`)
 )
 
@@ -80,8 +81,6 @@ func (v volume) check() error {
 		return fmt.Errorf("the attribute job is %q: give the job's UID", v.Owner)
 	case v.Copy != "" && (!names.MatchString(v.Copy) || !names.MatchString(v.Pod)):
 		return fmt.Errorf("the attribute copy is %q, of pod %q: give the name of an emptyDir of the pod", v.Copy, v.Pod)
-	case !filepath.IsAbs(v.Target) || filepath.Clean(v.Target) != v.Target:
-		return fmt.Errorf("the target path is %q: give a whole path", v.Target)
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/muster-dev/muster/internal/agent/inline"
 )
 
 // reboot starts the machine again: nothing is mounted, and what is on the disk
@@ -116,7 +118,7 @@ func TestNothingIsFetchedAfterTheEnd(t *testing.T) {
 	if err := <-asked; !strings.Contains(fmt.Sprint(err), "context canceled") {
 		t.Errorf("who asked hears %v", err)
 	}
-	if _, err := s.server.NodePublishVolume(t.Context(), s.request("b0", "team", "job-b")); !strings.Contains(fmt.Sprint(err), errEnded.Error()) {
+	if _, err := s.server.NodePublishVolume(t.Context(), s.request("b0", "team", "job-b")); !strings.Contains(fmt.Sprint(err), inline.ErrEnded.Error()) {
 		t.Errorf("who asks then hears %v", err)
 	}
 }

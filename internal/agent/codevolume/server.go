@@ -2,25 +2,17 @@ package codevolume
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/agent/inline"
 )
 
 // Options are what the driver needs.
@@ -56,16 +48,14 @@ const (
 	attributeBuild     = "build"
 	attributeJob       = "job"
 	attributeCopy      = "copy"
-	attributeNamespace = "csi.storage.k8s.io/pod.namespace"
-	attributePod       = "csi.storage.k8s.io/pod.uid"
-	attributeEphemeral = "csi.storage.k8s.io/ephemeral"
+	attributeNamespace = inline.AttributeNamespace
+	attributePod       = inline.AttributePod
+	attributeEphemeral = inline.AttributeEphemeral
 )
 
 // Server is the driver.
 type Server struct {
-	csi.UnimplementedIdentityServer
-	csi.UnimplementedNodeServer
-	registerapi.UnimplementedRegistrationServer
+	*inline.Driver
 
 	options Options
 	depot   *depot
@@ -95,8 +85,9 @@ func New(o Options) (*Server, error) {
 	s := &Server{options: o}
 	s.depot = &depot{
 		dir: s.folder(), fetcher: o.Fetcher, keeper: o.Keeper, boot: o.Boot, pods: filepath.Join(o.KubeletDir, "pods"), keep: o.Keep, now: o.Now, log: o.Log,
-		built: make(chan struct{}, 1), fetches: newFetches(),
+		built: make(chan struct{}, 1), errands: inline.NewErrands(),
 	}
+	s.Driver = inline.New(inline.Options{Driver: s.driver(), Node: o.Node, KubeletDir: o.KubeletDir, Handler: s, Log: o.Log})
 	return s, s.depot.prepare()
 }
 
@@ -108,27 +99,14 @@ func (s *Server) driver() string {
 	return v1alpha1.CodeDriver
 }
 
-func (s *Server) folder() string {
-	return filepath.Join(s.options.KubeletDir, "plugins", s.driver())
-}
-
-func (s *Server) socket() string { return filepath.Join(s.folder(), "csi.sock") }
+func (s *Server) folder() string { return inline.Folder(s.options.KubeletDir, s.driver()) }
 
 // Run serves the kubelet until the context ends, and what it fetches with it.
 // Volumes stay. It is run once.
 func (s *Server) Run(ctx context.Context) error {
-	defer s.depot.fetches.stop()
+	defer s.depot.errands.Stop()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		return serve(ctx, s.socket(), func(g *grpc.Server) {
-			csi.RegisterIdentityServer(g, s)
-			csi.RegisterNodeServer(g, s)
-		})
-	})
-	group.Go(func() error {
-		path := filepath.Join(s.options.KubeletDir, "plugins_registry", s.driver()+"-reg.sock")
-		return serve(ctx, path, func(g *grpc.Server) { registerapi.RegisterRegistrationServer(g, s) })
-	})
+	group.Go(func() error { return s.Driver.Run(ctx) })
 	if s.options.Keeper != nil {
 		group.Go(func() error {
 			s.depot.deliver(ctx)
@@ -152,95 +130,22 @@ func (s *Server) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// serve answers on a socket until the context ends; one that an earlier process
-// left is replaced.
-func serve(ctx context.Context, path string, register func(*grpc.Server)) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("replacing the socket of an earlier agent: %w", err)
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
-	if err != nil {
-		return fmt.Errorf("listening for the kubelet: %w", err)
-	}
-	server := grpc.NewServer(grpc.UnaryInterceptor(newTurns().intercept), grpc.WaitForHandlers(true))
-	register(server)
-	stop := context.AfterFunc(ctx, server.Stop)
-	defer stop()
-	if err := server.Serve(listener); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("answering the kubelet: %w", err)
-	}
-	return nil
-}
-
-// GetInfo tells the kubelet what is offered, and where.
-func (s *Server) GetInfo(context.Context, *registerapi.InfoRequest) (*registerapi.PluginInfo, error) {
-	return &registerapi.PluginInfo{Type: registerapi.CSIPlugin, Name: s.driver(), Endpoint: s.socket(), SupportedVersions: []string{"1.0.0"}}, nil
-}
-
-// NotifyRegistrationStatus hears whether the kubelet took it.
-func (s *Server) NotifyRegistrationStatus(_ context.Context, r *registerapi.RegistrationStatus) (*registerapi.RegistrationStatusResponse, error) {
-	if !r.PluginRegistered {
-		s.options.Log.Error("the kubelet does not take the driver "+s.driver(), "error", r.Error)
-	}
-	return &registerapi.RegistrationStatusResponse{}, nil
-}
-
-// GetPluginInfo is CSI's.
-func (s *Server) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
-	return &csi.GetPluginInfoResponse{Name: s.driver(), VendorVersion: "1"}, nil
-}
-
-// GetPluginCapabilities is CSI's: none but the node's half.
-func (s *Server) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
-	return &csi.GetPluginCapabilitiesResponse{}, nil
-}
-
-// Probe is CSI's.
-func (s *Server) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
-	return &csi.ProbeResponse{}, nil
-}
-
-// NodeGetInfo is CSI's.
-func (s *Server) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
-	return &csi.NodeGetInfoResponse{NodeId: s.options.Node}, nil
-}
-
-// NodeGetCapabilities is CSI's: volumes are published, and that is all.
-func (s *Server) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
-	return &csi.NodeGetCapabilitiesResponse{}, nil
-}
-
-// NodePublishVolume has a pod see its code. It may be asked for again.
-func (s *Server) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
-	a := r.GetVolumeContext()
-	v := volume{Namespace: a[attributeNamespace], Digest: a[attributeSnapshot], Owner: a[attributeJob], Target: r.GetTargetPath(), Boot: s.options.Boot}
+// Publish has a pod see its code.
+func (s *Server) Publish(ctx context.Context, asked inline.Volume) error {
+	a := asked.Attributes
+	v := volume{Namespace: a[attributeNamespace], Digest: a[attributeSnapshot], Owner: a[attributeJob], Target: asked.Target, Boot: s.options.Boot}
 	if s.options.Keeper != nil {
 		v.Digest, v.Build = "sha256:"+a[attributeKey], a[attributeBuild] == "true"
-	} else if !r.GetReadonly() {
+	} else if !asked.ReadOnly {
 		v.Copy, v.Pod = a[attributeCopy], a[attributePod]
 	}
 	if v.Owner == "" {
 		v.Owner = a[attributePod]
 	}
-	err := v.check()
-	switch {
-	case !handles.MatchString(r.GetVolumeId()):
-		return nil, status.Errorf(codes.InvalidArgument, "the volume's id is %q: letters, digits, dots and dashes are expected", r.GetVolumeId())
-	case a[attributeEphemeral] != "true":
-		return nil, status.Errorf(codes.InvalidArgument, "%s has inline volumes of pods alone; there are no PersistentVolumes of it", s.driver())
-	case err != nil:
-		return nil, status.Error(codes.InvalidArgument, err.Error())
+	if err := v.check(); err != nil {
+		return inline.Problem{Err: err}
 	}
-	// Trees are shared with others.
-	readOnly := !v.Build && v.Copy == ""
-	if err := s.publish(ctx, r.GetVolumeId(), v, readOnly); err != nil {
-		return nil, status.Error(codes.Internal, err.Error())
-	}
-	return &csi.NodePublishVolumeResponse{}, nil
-}
-
-func (s *Server) publish(ctx context.Context, handle string, v volume, readOnly bool) error {
-	if mounted(v.Target) {
+	if inline.Shown(v.Target) {
 		return nil
 	}
 	if !v.Build {
@@ -248,60 +153,13 @@ func (s *Server) publish(ctx context.Context, handle string, v volume, readOnly 
 			return err
 		}
 	}
-	shown, err := s.depot.open(ctx, handle, v)
+	shown, err := s.depot.open(ctx, asked.Handle, v)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(v.Target, 0o755); err != nil {
-		return fmt.Errorf("making the volume's folder: %w", err)
-	}
-	if err := unix.Mount(shown, v.Target, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("mounting %s at %s: %w", shown, v.Target, err)
-	}
-	if readOnly {
-		if err := unix.Mount("", v.Target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|restrictions(v.Target), ""); err != nil {
-			return errors.Join(fmt.Errorf("making %s read-only: %w", v.Target, err), unix.Unmount(v.Target, unix.MNT_DETACH))
-		}
-	}
-	return nil
+	// Trees are shared with others.
+	return inline.Show(shown, v.Target, !v.Build && v.Copy == "")
 }
 
-// restrictions are those of the disk that a folder is on, which a mount of it
-// keeps: a remount takes away what it does not name.
-func restrictions(path string) uintptr {
-	var disk unix.Statfs_t
-	if unix.Statfs(path, &disk) != nil {
-		return 0
-	}
-	return uintptr(disk.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
-}
-
-// NodeUnpublishVolume takes a pod's view of its code away. It may be asked for
-// again, also for what never was.
-func (s *Server) NodeUnpublishVolume(_ context.Context, r *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
-	target, handle := r.GetTargetPath(), r.GetVolumeId()
-	if !handles.MatchString(handle) || !filepath.IsAbs(target) {
-		return nil, status.Errorf(codes.InvalidArgument, "the volume's id is %q and the target path %q: both are needed", handle, target)
-	}
-	if mounted(target) {
-		if err := unix.Unmount(target, 0); err != nil {
-			return nil, status.Errorf(codes.Internal, "unmounting %s: %v", target, err)
-		}
-	}
-	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, status.Errorf(codes.Internal, "removing the volume's folder: %v", err)
-	}
-	if err := s.depot.close(handle); err != nil {
-		return nil, status.Error(codes.Internal, err.Error())
-	}
-	return &csi.NodeUnpublishVolumeResponse{}, nil
-}
-
-// mounted reports that something is mounted on a folder, also of the same disk.
-func mounted(path string) bool {
-	var here unix.Statx_t
-	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, &here); err != nil {
-		return false
-	}
-	return here.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0 && here.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
-}
+// Forget forgets a volume that no pod sees any more.
+func (s *Server) Forget(handle string) error { return s.depot.close(handle) }

@@ -10,6 +10,9 @@
 // and whoever writes there needs no right. What is read there is not trusted
 // (internal/node/progress).
 //
+// What the driver of data (datavolume) says of a pod's volumes comes by the same door,
+// and is written by the same scribe.
+//
 // Package hearing must not know gangs or jobs, nor what is done with what it
 // writes.
 package hearing

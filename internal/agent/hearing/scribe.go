@@ -2,7 +2,6 @@ package hearing
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -88,17 +86,5 @@ func (s *Scribe) write(ctx context.Context, pod *corev1.Pod, p v1alpha1.PodProgr
 	if !changes {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID},
-		"status":   map[string]any{"conditions": []corev1.PodCondition{condition}},
-	})
-	if err != nil {
-		return fmt.Errorf("writing the condition of pod %s/%s: %w", pod.Namespace, pod.Name, err)
-	}
-	// The conditions of others are not touched: they are merged by their type.
-	err = s.API.Status().Patch(ctx, pod, client.RawPatch(types.StrategicMergePatchType, patch))
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
-	}
-	return fmt.Errorf("writing the condition of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	return s.condition(ctx, pod, condition)
 }

@@ -117,6 +117,18 @@ SINCE  EVENT       OF              WHAT
 	}
 }
 
+func TestHeldForData(t *testing.T) {
+	for want, status := range map[string]v1alpha1.TrainingJobStatus{
+		"": {},
+		"its place was held for 12.5 seconds until that was on its nodes":                   {DataSeconds: resource.NewMilliQuantity(12500, resource.DecimalSI), DataGPUSeconds: &resource.Quantity{}},
+		"its place was held for 12.5 seconds until that was on its nodes, 50.0 GPU seconds": {DataSeconds: resource.NewMilliQuantity(12500, resource.DecimalSI), DataGPUSeconds: resource.NewMilliQuantity(50000, resource.DecimalSI)},
+	} {
+		if got := heldForData(status); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestEvictions(t *testing.T) {
 	for want, status := range map[string]v1alpha1.TrainingJobStatus{
 		"":                      {},

@@ -82,6 +82,7 @@ func (p *page) facts(out io.Writer, style terminal.Style) error {
 		add("GPU seconds", fmt.Sprintf("%.1f of ended members", status.GPUSeconds.AsApproximateFloat64()))
 		add("CPU seconds", fmt.Sprintf("%.1f of ended members", status.CPUSeconds.AsApproximateFloat64()))
 	}
+	add("For data", heldForData(status))
 	limit := int32(6)
 	if job.Spec.BackoffLimit != nil {
 		limit = *job.Spec.BackoffLimit
@@ -117,6 +118,18 @@ func givenBack(status v1alpha1.TrainingJobStatus) string {
 
 // evictions is how often the job made room, and for whom the last time: "1, for
 // vision/resnet"; "" for a job that never did.
+// heldForData is for how long places were held until data was there.
+func heldForData(status v1alpha1.TrainingJobStatus) string {
+	if status.DataSeconds == nil {
+		return ""
+	}
+	text := fmt.Sprintf("its place was held for %.1f seconds until that was on its nodes", status.DataSeconds.AsApproximateFloat64())
+	if gpus := status.DataGPUSeconds; gpus != nil && !gpus.IsZero() {
+		text += fmt.Sprintf(", %.1f GPU seconds", gpus.AsApproximateFloat64())
+	}
+	return text
+}
+
 func evictions(status v1alpha1.TrainingJobStatus) string {
 	switch status.Evictions {
 	case 0:

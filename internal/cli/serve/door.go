@@ -41,8 +41,10 @@ func (o *options) addDoor(m upstream.Manager, in rooms, log *slog.Logger) error 
 		if err != nil {
 			return fmt.Errorf("making a client: %w", err)
 		}
-		if err := m.GetFieldIndexer().IndexField(context.Background(), &corev1.Pod{}, hearing.ByNode, hearing.IndexByNode); err != nil {
-			return fmt.Errorf("indexing the pods that report: %w", err)
+		for name, index := range map[string]client.IndexerFunc{hearing.ByNode: hearing.IndexByNode, hearing.DataByNode: hearing.IndexDataByNode} {
+			if err := m.GetFieldIndexer().IndexField(context.Background(), &corev1.Pod{}, name, index); err != nil {
+				return fmt.Errorf("indexing the pods of nodes: %w", err)
+			}
 		}
 		parts = append(parts, door.New(door.Options{
 			Address: o.door, API: api, Pods: m.GetClient(), Namespace: v1alpha1.SystemNamespace, Identity: o.doorName(),

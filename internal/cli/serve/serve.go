@@ -218,8 +218,12 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 	if builder != nil {
 		environments = builder
 	}
+	reader, err := o.openReader(config, stores, log)
+	if err != nil {
+		return err
+	}
 	m, err := manager.New(manager.Options{
-		REST: config, Log: log, Sources: sources, Environments: environments, Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, OwnCode: true, Reports: o.reports(), GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
+		REST: config, Log: log, Sources: sources, Environments: environments, Data: reader.asked(), Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, OwnCode: true, Reports: o.reports(), GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
 		HealthAddress: o.health, MetricsAddress: o.metrics, SeveralHere: true,
 		Also: func(m upstream.Manager) error {
 			if builder != nil {
@@ -227,7 +231,7 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 					return err
 				}
 			}
-			if err := addCaretaker(m, stores, log); err != nil {
+			if err := errors.Join(addCaretaker(m, stores, log), reader.addTo(m)); err != nil {
 				return err
 			}
 			return o.addDoor(m, rooms{code: code, library: library, data: stores}, log)

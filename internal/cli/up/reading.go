@@ -7,7 +7,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/internal/cli/connection"
-	"github.com/muster-dev/muster/internal/cli/data/opening"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/cache"
 	"github.com/muster-dev/muster/internal/data/mount"
@@ -30,6 +29,6 @@ func (m *machine) makeReader() (*reading.Reader, error) {
 	}
 	return reading.New(reading.Options{
 		Client: server, Cache: fetched, Log: m.log, Mountable: mount.Available,
-		Store: func(ctx context.Context) (*data.Store, error) { return opening.OpenFolder(ctx, string(m.home)) },
+		Store: func(context.Context, string) (*data.Store, error) { return m.data, nil },
 	}), nil
 }

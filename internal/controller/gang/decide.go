@@ -162,6 +162,7 @@ func (o observed) accept(s *v1alpha1.GangStatus) {
 		s.Message = ""
 		s.NotBefore = nil
 		s.GivenBackUpTo = ""
+		o.placed(s)
 	}
 }
 
@@ -336,6 +337,7 @@ func (o observed) advance(d decision) decision {
 	case exist > 0 || s.Phase != v1alpha1.GangPlanned:
 		s.Phase = v1alpha1.GangStarting
 	}
+	o.followData(s)
 	d.after = o.nextStuck()
 	if len(missing) == 0 {
 		return d

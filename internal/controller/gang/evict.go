@@ -86,6 +86,7 @@ func (o observed) tally(s *v1alpha1.GangStatus) {
 		return
 	}
 	o.bank(s)
+	o.givenUpOnData(s)
 }
 
 func (o observed) bank(s *v1alpha1.GangStatus) {

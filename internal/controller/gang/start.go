@@ -51,7 +51,7 @@ func (o observed) patience(p *corev1.Pod) time.Duration {
 		limit = t.Duration
 	}
 	switch w := complaint(p); {
-	case w != nil && slices.Contains(hopeless, w.Reason):
+	case w != nil && slices.Contains(hopeless, w.Reason), hopelessData(awaitedData(p)):
 		return 0
 	case w != nil:
 		return min(limit, faultPatience)
@@ -67,9 +67,7 @@ func (o observed) startDeadline(p *corev1.Pod) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	since := p.CreationTimestamp.Time
-	if o.began.After(since) {
-		since = o.began
-	}
+	since = later(since, later(o.began, o.advances(p)))
 	for _, c := range p.Status.InitContainerStatuses {
 		switch t := c.State.Terminated; {
 		case c.State.Running != nil:
@@ -124,9 +122,9 @@ func (o observed) tooSlow(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
 	if limit := o.patience(p); limit > 0 {
 		text += " within " + limit.String()
 	}
-	w := complaint(p)
+	w, data := complaint(p), awaitedData(p)
 	switch {
-	case w != nil && w.Reason == "InvalidImageName":
+	case w != nil && w.Reason == "InvalidImageName", data != nil && data.Reason == string(v1alpha1.DataLost):
 		o.end(s, v1alpha1.GangFailed, text+": "+why)
 	case s.StartTimeouts >= maxStarts:
 		o.end(s, v1alpha1.GangFailed, fmt.Sprintf("%s, and neither did the %d attempts before: %s", text, maxStarts-1, why))
@@ -140,6 +138,9 @@ func (o observed) tooSlow(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
 func (o observed) startWords(p *corev1.Pod) string {
 	if w := complaint(p); w != nil {
 		return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
+	}
+	if c := awaitedData(p); c != nil {
+		return onItsWay + c.Message
 	}
 	if o.warning != nil {
 		if text := o.warning(p); text != "" {

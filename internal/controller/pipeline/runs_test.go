@@ -175,6 +175,15 @@ spec:
 	if run.Status.Phase != v1alpha1.RunSucceeded || run.Status.Stages[1].Message != "no file matches its inputs: nothing was made" {
 		t.Errorf("%s: %s: %+v", run.Status.Phase, run.Status.Message, run.Status.Stages)
 	}
+	r.apply(`
+metadata: {name: mistyped}
+spec:
+  stages:
+  - {name: one, input: {dataset: things, glob: "/*.jpg"}, command: ["false"]}
+`)
+	if run := r.finish("mistyped"); run.Status.Message != "no file matches the inputs of stage one: nothing was computed" {
+		t.Errorf("where nothing matches: %s: %s", run.Status.Phase, run.Status.Message)
+	}
 }
 
 // TestStartedAnew is Muster that is killed while a worker computes: what is

@@ -59,6 +59,8 @@ func outcome(status *v1alpha1.PipelineRunStatus) string {
 		computed, reused, failed = computed+d.Computed, reused+d.Reused, failed+d.Failed
 	}
 	switch {
+	case computed+failed+reused == 0 && len(status.Stages) > 0:
+		return fmt.Sprintf("no file matches the inputs of stage %s: nothing was computed", status.Stages[0].Name)
 	case computed+failed == 0:
 		return fmt.Sprintf("nothing to compute: %s as they were", datums(reused))
 	case failed > 0:

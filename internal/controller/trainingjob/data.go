@@ -31,6 +31,15 @@ func dataEnv(job *v1alpha1.TrainingJob, workingDir string) []corev1.EnvVar {
 	return out
 }
 
+// dataWords are what people call what is read.
+func dataWords(d *v1alpha1.JobDataStatus) string {
+	text := d.Dataset + "@" + d.Version
+	if at := strings.Trim(d.Path, "/"); at != "" {
+		text += ":/" + at
+	}
+	return text
+}
+
 // taken are the folders below the root that Muster itself mounts.
 var taken = []string{v1alpha1.PodRoot, codeDir, codeCopyDir, environmentDir, checkpointsDir, logsDir, path.Dir(v1alpha1.ProgressPath)}
 

@@ -59,7 +59,8 @@ func TestDataComesFirst(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff([]map[string]string{
-		{"commit": string(commit), "path": "", "key": "k0"}, {"commit": string(commit), "path": "/train", "key": "", "lazy": "true"},
+		{"commit": string(commit), "path": "", "key": "k0", "words": "digits@main"},
+		{"commit": string(commit), "path": "/train", "key": "", "words": "digits@v1:/train", "lazy": "true"},
 	}, volumes); diff != "" {
 		t.Error(diff)
 	}
@@ -96,7 +97,7 @@ func TestDataThatIsMissing(t *testing.T) {
 func TestDataWithoutAStore(t *testing.T) {
 	w := newWorld(t, reads(v1alpha1.JobData{Dataset: "digits", Mount: "/data"}).TrainingJob)
 	w.settle("a")
-	if job := w.job("a"); job.Status.Phase != v1alpha1.JobFailed || !strings.Contains(job.Status.Message, "there is no store of data on clusters yet; leave data out and mount a volume") {
+	if job := w.job("a"); job.Status.Phase != v1alpha1.JobFailed || !strings.Contains(job.Status.Message, "there is no store of data on this cluster, or no agents that bring it to nodes; have them set") {
 		t.Errorf("it is %s: %s", job.Status.Phase, job.Status.Message)
 	}
 }

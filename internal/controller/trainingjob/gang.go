@@ -374,7 +374,7 @@ func volumesFor(job *v1alpha1.TrainingJob, p preparation, pod *corev1.PodSpec, m
 	// 4. What it reads.
 	for i := range p.data {
 		d := &p.data[i]
-		attributes := map[string]string{"commit": string(d.Commit), "path": d.Path, "key": d.Key}
+		attributes := map[string]string{"commit": string(d.Commit), "path": d.Path, "key": d.Key, "words": dataWords(d)}
 		if d.Lazy {
 			attributes["lazy"] = "true"
 		}

@@ -68,6 +68,7 @@ func isNews(before, after *v1alpha1.TrainingJobStatus) bool {
 	now.Phase, now.Message, now.Roles, now.Ready, now.GPUs = before.Phase, before.Message, before.Roles, before.Ready, before.GPUs
 	now.ObservedGeneration, now.Conditions = before.ObservedGeneration, before.Conditions
 	now.StartTime, now.FinishTime, now.LastWorkerTime = before.StartTime, before.FinishTime, before.LastWorkerTime
+	now.DataSeconds, now.DataGPUSeconds = before.DataSeconds, before.DataGPUSeconds
 	now.GPUSeconds, now.CPUSeconds = before.GPUSeconds, before.CPUSeconds
 	return equality.Semantic.DeepEqual(*before, now)
 }

@@ -114,7 +114,8 @@ func (c *Controller) lacks(job *v1alpha1.TrainingJob) string {
 	env := job.Spec.Environment
 	switch {
 	case len(job.Spec.Data) > 0 && c.deps.Data == nil:
-		return v1alpha1.ReasonUnsupported + ": data: there is no store of data on clusters yet; leave data out and mount a volume with the files (volumes; muster run --volume CLAIM:PATH)"
+		return v1alpha1.ReasonUnsupported + ": data: there is no store of data on this cluster, or no agents that bring it to nodes; have them set (muster install --set agent.create=true, and a bucket for data)," +
+			" or leave data out and mount a volume with the files (volumes; muster run --volume CLAIM:PATH)"
 	case job.Spec.Code != nil && c.deps.Sources == nil:
 		return v1alpha1.ReasonUnsupported + ": code: there is no store for code on this cluster; have one set (muster install --set agent.create=true,store.persistentVolumeClaim=NAME, or store.s3)," +
 			" or put the code into an image and name it (environment.image; muster run --image IMAGE --code none)"

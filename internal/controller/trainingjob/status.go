@@ -91,6 +91,10 @@ func mirror(s *v1alpha1.TrainingJobStatus, gang *v1alpha1.Gang) {
 		s.Progress.Percent, s.Progress.DoneMillionths = "100%", v1alpha1.Whole
 	}
 	s.Shrunk, s.GivenBack = g.Shrunk, slices.Clone(g.GivenBack)
+	s.DataSeconds, s.DataGPUSeconds = nil, nil
+	if g.DataSeconds != nil {
+		s.DataSeconds, s.DataGPUSeconds = new(g.DataSeconds.DeepCopy()), new(g.DataGPUSeconds.DeepCopy())
+	}
 	s.GPUSeconds, s.CPUSeconds = g.GPUSeconds.DeepCopy(), g.CPUSeconds.DeepCopy()
 }
 

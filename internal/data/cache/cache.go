@@ -110,6 +110,15 @@ func Key(v *data.View, name string) string {
 	return digest.Of([]byte("part 1\n" + tree.String() + "\n" + clean(name))).String()
 }
 
+// Scoped is the key under which an entry is kept for one of several who must not
+// learn what the others have. Empty: the key itself.
+func Scoped(scope, key string) string {
+	if scope == "" {
+		return key
+	}
+	return digest.Of([]byte("scoped 1\n" + scope + "\n" + key)).String()
+}
+
 func clean(name string) string { return strings.Trim(path.Clean("/"+name), "/") }
 
 // Ensure makes what a path means in a commit be in a folder of this machine, and
@@ -119,12 +128,18 @@ func clean(name string) string { return strings.Trim(path.Clean("/"+name), "/") 
 // [fs.ErrNotExist] where the commit has no such path, and is a [RoomError] where
 // there is no room for it.
 func (c *Cache) Ensure(ctx context.Context, v *data.View, name string, progress func(data.Progress)) (Folder, func(), error) {
+	return c.EnsureFor(ctx, "", v, name, progress)
+}
+
+// EnsureFor is [Cache.Ensure] for one of several who must not learn what the others
+// have: nothing is shared between scopes, and the key of the folder is [Scoped].
+func (c *Cache) EnsureFor(ctx context.Context, scope string, v *data.View, name string, progress func(data.Progress)) (Folder, func(), error) {
 	name = clean(name)
-	key := Key(v, name)
+	key := Scoped(scope, Key(v, name))
 	c.mu.Lock()
 	e := c.entries[key]
 	if e == nil {
-		e = &entry{key: key}
+		e = &entry{key: key, scope: scope}
 		c.entries[key] = e
 	}
 	e.holds++
@@ -239,7 +254,7 @@ func (c *Cache) turn(ctx context.Context, e *entry, progress func(data.Progress)
 // fetch makes an entry whole, step by step. Broken off anywhere, the next one goes on.
 func (c *Cache) fetch(ctx context.Context, e *entry, v *data.View, name string, part data.Part) error {
 	folder := filepath.Join(c.dir, e.key)
-	n := note{Boot: c.boot, Files: part.Files, Bytes: part.Bytes, Commit: v.Commit().ID, Path: name}
+	n := note{Boot: c.boot, Files: part.Files, Bytes: part.Bytes, Scope: e.scope, Commit: v.Commit().ID, Path: name}
 	// 1. Room.
 	if err := c.step("room"); err != nil {
 		return err

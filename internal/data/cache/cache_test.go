@@ -313,3 +313,39 @@ func TestRubbish(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestScopes: what one of several has the other fetches anew, and lends nothing to it;
+// the next process knows whose is whose.
+func TestScopes(t *testing.T) {
+	s := newShop(t, Options{})
+	files := many(21)
+	v := s.put("main", files)
+	has := func(scope string, v *data.View) (Folder, int64) {
+		t.Helper()
+		before := s.bytes.bytes.Load()
+		f, release, err := s.EnsureFor(t.Context(), scope, v, "", nil)
+		must(t, err)
+		release()
+		if f.Key != Scoped(scope, Key(v, "")) {
+			t.Errorf("the key of %q is %s", scope, f.Key)
+		}
+		return f, s.bytes.bytes.Load() - before
+	}
+	ours, _ := has("ours", v)
+	theirs, read := has("theirs", v)
+	if theirs.Path == ours.Path || read < 6<<20 {
+		t.Errorf("of 6 MiB that another has %d bytes were read", read)
+	}
+	if _, here := s.Path(Key(v, "")); here {
+		t.Error("it is there for everybody")
+	}
+	files["new"] = noise(99, 1000)
+	next := s.put("main", files)
+	s.open(Options{})
+	if _, read := has("ours", next); read > 1<<20 {
+		t.Errorf("%d bytes were read for a file of 1000", read)
+	}
+	if _, read := has("nobody", next); read < 6<<20 {
+		t.Errorf("others lent: %d bytes were read", read)
+	}
+}

@@ -5,6 +5,8 @@
 //
 //   - An entry is what a path means in a tree (see [data.View.Part]), as a folder.
 //     Its key is a hash of both: commits of equal trees share it.
+//   - A scope is one of several who must not learn from one another what they have:
+//     entries are fetched for each anew. Without one they are for everybody.
 //   - An entry is whole once its note says so, which is written last. One that is
 //     not, because its fetch was broken off, is gone on with: what is there is
 //     checked against its hash and kept.

@@ -20,10 +20,11 @@ const (
 	noteFile    = "note"
 )
 
-// entry is what is known of an entry. All but key is behind the cache's lock, or
+// entry is what is known of an entry. All but key and scope is behind the cache's lock, or
 // belongs to whoever is busy with it.
 type entry struct {
 	key   string
+	scope string
 	boot  string
 	whole bool
 	// begun is true where something of it may be on disk.
@@ -62,6 +63,8 @@ type note struct {
 	// Files and Bytes are how much it is.
 	Files int64 `json:"files"`
 	Bytes int64 `json:"bytes"`
+	// Scope is for whom it was fetched; empty: for anybody.
+	Scope string `json:"scope,omitempty"`
 	// Commit and Path are what it was fetched for.
 	Commit digest.ID `json:"commit"`
 	Path   string    `json:"path"`
@@ -87,7 +90,7 @@ func read(folder string) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &entry{boot: n.Boot, whole: n.Whole, begun: true, files: n.Files, bytes: n.Bytes, commit: n.Commit, path: n.Path, newest: n.Newest, used: used.ModTime()}, nil
+	return &entry{scope: n.Scope, boot: n.Boot, whole: n.Whole, begun: true, files: n.Files, bytes: n.Bytes, commit: n.Commit, path: n.Path, newest: n.Newest, used: used.ModTime()}, nil
 }
 
 // write writes the note, whole or not at all.

@@ -63,13 +63,13 @@ func (c *Cache) lender(ctx context.Context, e *entry, v *data.View, name string,
 	return none
 }
 
-// known are the whole entries of a path, by commit.
+// known are the whole entries of a path in the same scope, by commit.
 func (c *Cache) known(e *entry, name string) map[digest.ID]*entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	found := map[digest.ID]*entry{}
 	for _, other := range c.entries {
-		if other != e && other.whole && other.busy == nil && other.path == name {
+		if other != e && other.scope == e.scope && other.whole && other.busy == nil && other.path == name {
 			found[other.commit] = other
 		}
 	}

@@ -24,7 +24,7 @@ type problem string
 func (p problem) Error() string { return string(p) }
 
 // errNoMounts is why nothing is mounted where no way to do it was given.
-var errNoMounts = errors.New("nothing can be mounted here")
+var errNoMounts = errors.New("data is fetched here, and not mounted: leave out lazy")
 
 // final says that trying again is of no use.
 func final(err error) bool {
@@ -40,7 +40,7 @@ func final(err error) bool {
 // once brings here what a request wants: 1. what versions mean, 2. a lease on that,
 // 3. the files.
 func (r *Reader) once(ctx context.Context, q *request) error {
-	store, err := r.opened(ctx)
+	store, err := r.o.Store(ctx, q.job.Namespace)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,9 @@ func (r *Reader) once(ctx context.Context, q *request) error {
 	if err := r.pin(ctx, store, q); err != nil {
 		return err
 	}
-	r.tell(q, Fetching, "fetching "+name(&q.found[0]))
+	if r.o.Cache != nil {
+		r.tell(q, Fetching, "fetching "+name(&q.found[0]))
+	}
 	for i := range q.found {
 		if err := r.provide(ctx, store, q, i); err != nil {
 			return err
@@ -201,15 +203,26 @@ func (r *Reader) measure(ctx context.Context, view *data.View, d *v1alpha1.JobDa
 
 // fetch brings one part here.
 func (r *Reader) fetch(ctx context.Context, view *data.View, q *request, d *v1alpha1.JobDataStatus) error {
-	folder, release, err := r.o.Cache.Ensure(ctx, view, d.Path, func(p data.Progress) { r.progress(q, d, p) })
+	folder, release, err := r.bring(ctx, view, q, d)
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	q.holds = append(q.holds, release)
+	if release != nil {
+		q.holds = append(q.holds, release)
+	}
 	d.Key, d.Files, d.Bytes = folder.Key, folder.Files, folder.Bytes
 	return nil
+}
+
+// bring has a part in the cache; without one it finds out how much it is.
+func (r *Reader) bring(ctx context.Context, view *data.View, q *request, d *v1alpha1.JobDataStatus) (cache.Folder, func(), error) {
+	if r.o.Cache != nil {
+		return r.o.Cache.Ensure(ctx, view, d.Path, func(p data.Progress) { r.progress(q, d, p) })
+	}
+	part, err := view.Part(ctx, d.Path)
+	return cache.Folder{Key: cache.Key(view, d.Path), Files: part.Files, Bytes: part.Bytes}, nil, err
 }
 
 // progress tells how far a fetch is, now and then.
@@ -227,12 +240,13 @@ func (r *Reader) progress(q *request, d *v1alpha1.JobDataStatus, p data.Progress
 
 // Folder is where a volume finds what it names: the part of a commit at a path, of
 // which key is the name in the cache, if it is known. What is not here any more, as
-// after the machine was started anew, is fetched.
+// after the machine was started anew, is fetched. There has to be a cache: a machine
+// that has one has one store for all namespaces.
 func (r *Reader) Folder(ctx context.Context, key, commit, path string) (string, error) {
 	if folder, ok := r.o.Cache.Path(key); ok {
 		return folder.Path, nil
 	}
-	store, err := r.opened(ctx)
+	store, err := r.o.Store(ctx, "")
 	if err != nil {
 		return "", err
 	}

@@ -17,13 +17,15 @@ import (
 	"github.com/muster-dev/muster/internal/environment/notice"
 )
 
-// Options are what a reader works with. Client, Store and Cache are required.
+// Options are what a reader works with. Client and Store are required.
 type Options struct {
 	// Client reads from the API server itself.
 	Client client.Client
-	// Store opens the store of data. It is called when the first job reads any.
-	Store func(context.Context) (*data.Store, error)
-	// Cache is where data is brought to.
+	// Store is the store of data of a namespace, which whoever gives it closes, once
+	// [Reader.Run] has ended. It is asked for whenever it is needed.
+	Store func(ctx context.Context, namespace string) (*data.Store, error)
+	// Cache is where data is brought to. Default: nowhere; what is read is found out
+	// and kept, and whoever runs the job brings it there.
 	Cache *cache.Cache
 	// Mountable says why nothing can be mounted on this machine, as
 	// [mount.Available] does. Default: nothing is mounted here.
@@ -44,7 +46,8 @@ type Phase string
 const (
 	// Fetching: under way, or to be tried again.
 	Fetching Phase = "Fetching"
-	// Ready: on this machine.
+	// Ready: on this machine, or as ready as it can be made before it is known where it
+	// is to be.
 	Ready Phase = "Ready"
 	// Failed: the message says why.
 	Failed Phase = "Failed"
@@ -80,7 +83,6 @@ type Reader struct {
 
 	mu       sync.Mutex
 	requests map[types.UID]*request
-	store    *data.Store
 }
 
 // New returns a reader; nothing is fetched until [Reader.Run].
@@ -150,29 +152,11 @@ func (r *Reader) Run(ctx context.Context) error {
 	for _, q := range r.requests {
 		drops = append(drops, q.drop())
 	}
-	store := r.store
 	r.mu.Unlock()
 	for _, drop := range drops {
 		drop(context.WithoutCancel(ctx))
 	}
-	if store == nil {
-		return nil
-	}
-	return store.Close()
-}
-
-// opened is the store, which is opened when it is needed first.
-func (r *Reader) opened(ctx context.Context) (*data.Store, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.store != nil {
-		return r.store, nil
-	}
-	store, err := r.o.Store(ctx)
-	if err == nil {
-		r.store = store
-	}
-	return store, err
+	return nil
 }
 
 // work sees one request through.

@@ -86,6 +86,9 @@ func (w *world) open() (*data.Store, error) {
 	return data.Open(context.Background(), data.Options{Backend: aged{w.bytes}, Workers: 2})
 }
 
+// nowhere is the limit of a cache that is none.
+const nowhere = -1
+
 // run starts a reader, as a Muster that starts does.
 func (w *world) run(limit int64) {
 	w.Helper()
@@ -96,20 +99,22 @@ func (w *world) run(limit int64) {
 		defer w.mu.Unlock()
 		return w.fixed
 	}
-	w.reader = New(Options{Client: w.Client, Cache: c, Backoff: time.Millisecond, Mountable: mountable, Store: func(context.Context) (*data.Store, error) {
+	if limit == nowhere {
+		c = nil
+	}
+	store, err := w.open()
+	must(w.T, err)
+	w.reader = New(Options{Client: w.Client, Cache: c, Backoff: time.Millisecond, Mountable: mountable, Store: func(context.Context, string) (*data.Store, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if w.away != nil {
-			return nil, w.away
-		}
-		return w.open()
+		return store, w.away
 	}})
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.reader.Run(ctx) }()
 	w.stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
+		if err := errors.Join(<-ended, store.Close()); err != nil {
 			w.Error(err)
 		}
 	})
@@ -409,5 +414,29 @@ func TestFolderAnew(t *testing.T) {
 	}
 	if _, err := w.reader.Folder(t.Context(), "", "main", ""); !errors.Is(err, errNone) {
 		t.Errorf("a branch is no commit: %v", err)
+	}
+}
+
+// TestWithoutACache: what is read is resolved, measured and kept, and nothing of it is
+// fetched; what is missing fails all the same.
+func TestWithoutACache(t *testing.T) {
+	w := newWorld(t, nowhere)
+	first := w.put("main", map[string]string{"train/a": "A", "train/b": "BB"})
+	state := w.until(newJob("one", v1alpha1.JobData{Dataset: "digits", Path: "/train", Mount: "/data"}), Ready)
+	view, err := w.store.Dataset(&ref.Memory{}).At(t.Context(), first)
+	must(t, err)
+	if diff := cmp.Diff([]v1alpha1.JobDataStatus{{
+		Mount: "/data", Dataset: "digits", Version: "main", Path: "/train", Commit: v1alpha1.DatasetCommit(first), Files: 2, Bytes: 3, Key: cache.Key(view, "/train"),
+	}}, state.Data); diff != "" {
+		t.Error(diff)
+	}
+	_, err = w.store.Collect(t.Context(), data.CollectOptions{Heads: []ref.Heads{&ref.Memory{}}})
+	must(t, err)
+	if _, err := w.store.Dataset(&ref.Memory{}).At(t.Context(), first); err != nil {
+		t.Errorf("it was not kept: %v", err)
+	}
+	failed := w.until(newJob("two", v1alpha1.JobData{Dataset: "digits", Path: "/nothing", Mount: "/data"}), Failed)
+	if !strings.Contains(failed.Message, "nothing in digits@main is or matches /nothing") {
+		t.Errorf("%q", failed.Message)
 	}
 }

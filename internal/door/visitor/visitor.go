@@ -236,18 +236,37 @@ func onTheWay(status int, message string) string {
 
 // Report says how far the pods are on the node whose agent this is.
 func (v *Visitor) Report(ctx context.Context, said map[types.UID]v1alpha1.PodProgress) error {
+	return v.tell(ctx, v1alpha1.DoorReports, said, nil)
+}
+
+// Arrivals says how the data of the pods stands on the node whose agent this is, and
+// returns the pods of which the door does not know, or not yet.
+func (v *Visitor) Arrivals(ctx context.Context, said map[types.UID]v1alpha1.PodData) (unknown []types.UID, err error) {
+	err = v.tell(ctx, v1alpha1.DoorArrivals, said, &unknown)
+	return unknown, err
+}
+
+// tell says something of the pods of a node, and reads the answer, if one is wanted.
+func (v *Visitor) tell(ctx context.Context, path string, said, answer any) error {
 	text, err := json.Marshal(said)
 	if err != nil {
 		return fmt.Errorf("writing how far pods are: %w", err)
 	}
-	answer, err := v.knock(ctx, request{
-		method: http.MethodPost, path: v1alpha1.DoorReports, kind: "application/json",
+	got, err := v.knock(ctx, request{
+		method: http.MethodPost, path: path, kind: "application/json",
 		body: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil },
 	})
 	if err != nil {
 		return err
 	}
-	return answer.Body.Close()
+	defer func() { _ = got.Body.Close() }()
+	if answer == nil {
+		return nil
+	}
+	if err := json.NewDecoder(got.Body).Decode(answer); err != nil {
+		return fmt.Errorf("reading the answer of Muster's manager: %w", err)
+	}
+	return nil
 }
 
 // Ask asks for an answer in JSON and decodes it.

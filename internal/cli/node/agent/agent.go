@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
@@ -27,6 +28,7 @@ type options struct {
 	factory   *connection.Factory
 	verbose   bool
 	agent     agent.Options
+	dataCache string
 	inCluster func() (*rest.Config, error)
 }
 
@@ -57,6 +59,8 @@ every node that is Muster's. There must be no device plugin for the same GPUs.`,
 	flags.StringVar(&o.agent.Door, "door", "", "address of the manager's door, which is told how far pods of this node say that they are (default: that is not read)")
 	flags.StringVar(&o.agent.DoorToken, "door-token", "", "file with this agent's token for the door")
 	flags.BoolVar(&o.agent.Code, "code", false, "bring pods of this node the code and the environments of their jobs, fetched at the door")
+	flags.BoolVar(&o.agent.Data, "data", false, "bring pods of this node the data that their jobs read, fetched at the door")
+	flags.StringVar(&o.dataCache, "data-cache", "", "how much data is kept on this node, such as 500Gi; what pods read stays in any case (default: half of the disk)")
 	flags.StringVar(&o.agent.HealthAddress, "health", "", "address of /healthz and /readyz, such as :8082 in a pod (default: none)")
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log what is done, and not warnings and errors alone")
 	return cmd
@@ -77,8 +81,17 @@ func (o *options) check() error {
 	if (a.Door == "") != (a.DoorToken == "") || a.Door != "" && !strings.HasPrefix(a.Door, "https://") {
 		return exit.Usage("--door %q and --door-token %q go together: give an address that begins with https://, and a file", a.Door, a.DoorToken)
 	}
-	if a.Code && a.Door == "" {
-		return exit.Usage("--code: the code is fetched at the manager's door; give --door, too")
+	for flag, given := range map[string]bool{"code": a.Code, "data": a.Data} {
+		if given && a.Door == "" {
+			return exit.Usage("--%s: the %s is fetched at the manager's door; give --door, too", flag, flag)
+		}
+	}
+	if o.dataCache != "" {
+		size, err := resource.ParseQuantity(o.dataCache)
+		if err != nil || size.Value() <= 0 {
+			return exit.Usage("--data-cache %s: give a size, such as 500Gi", o.dataCache)
+		}
+		a.DataCache = size.Value()
 	}
 	for flag, dir := range map[string]string{"kubelet-dir": a.KubeletDir, "cdi-dir": a.CDIDir} {
 		if !filepath.IsAbs(dir) {

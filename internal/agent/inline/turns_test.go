@@ -1,4 +1,4 @@
-package codevolume
+package inline
 
 import (
 	"context"

@@ -1,0 +1,208 @@
+package gang
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// onItsWay begins what a gang says while data is.
+const onItsWay = "data: "
+
+// readsData reports whether members of a gang name data.
+func readsData(g *v1alpha1.Gang) bool {
+	return slices.ContainsFunc(g.Spec.Roles, func(r v1alpha1.GangRole) bool { return namesData(&r.Template.Spec) })
+}
+
+// namesData reports whether a pod has volumes of data.
+func namesData(spec *corev1.PodSpec) bool {
+	return slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.CSI != nil && v.CSI.Driver == v1alpha1.DataDriver })
+}
+
+// arrival is what was said of the data of a pod; nil: nothing, as where data is there
+// before pods are.
+func arrival(p *corev1.Pod) *corev1.PodCondition {
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == v1alpha1.ConditionPodData {
+			return c
+		}
+	}
+	return nil
+}
+
+// awaitedData is what was said of data that a pod does not have yet; nil: none.
+func awaitedData(p *corev1.Pod) *corev1.PodCondition {
+	if c := arrival(p); c != nil && c.Status != corev1.ConditionTrue && (p.Status.Phase == corev1.PodPending || p.Status.Phase == "") {
+		return c
+	}
+	return nil
+}
+
+// hopelessData reports that trying again on the same node is of no use.
+func hopelessData(c *corev1.PodCondition) bool {
+	return c != nil && (c.Reason == string(v1alpha1.DataUnfit) || c.Reason == string(v1alpha1.DataLost))
+}
+
+// exactly is a time of the API, which has whole seconds: who sees it at once knows
+// better.
+func (o observed) exactly(at metav1.Time) time.Time {
+	if at.IsZero() || o.now.Sub(at.Time) < 2*time.Second {
+		return o.now
+	}
+	return at.Time
+}
+
+// heldSince is when the attempt got its place.
+func (o observed) heldSince() time.Time {
+	return o.exactly(o.placement.CreationTimestamp)
+}
+
+// followData adds up for how long GPUs are held for data, once it is there on all
+// nodes of the attempt's own placement, and until then says how far it is.
+func (o observed) followData(s *v1alpha1.GangStatus) {
+	if s.DataSince == nil {
+		return
+	}
+	var waits []*corev1.Pod
+	all, last := true, time.Time{}
+	for i := range o.placement.Spec.Members {
+		m := &o.placement.Spec.Members[i]
+		if r := roleOf(o.gang, m.Role); r == nil || !namesData(&r.Template.Spec) || slices.Contains(s.Done, memberName(m.Role, m.Index)) {
+			continue
+		}
+		at := slices.IndexFunc(o.pods, func(p *corev1.Pod) bool {
+			return nameOf(p) == memberName(m.Role, m.Index) && attemptOf(p) == s.Attempt
+		})
+		if at < 0 {
+			all = false
+			continue
+		}
+		switch p, c := o.pods[at], arrival(o.pods[at]); {
+		case c != nil && c.Status == corev1.ConditionTrue:
+			last = later(last, o.exactly(c.LastTransitionTime))
+		case awaitedData(p) != nil:
+			waits, all = append(waits, p), false
+		case p.Status.Phase == corev1.PodPending || p.Status.Phase == "":
+			all = false
+		}
+	}
+	if all {
+		o.bankData(s, last)
+	}
+	if words := dataWords(waits); words != "" {
+		s.Message = onItsWay + words
+	} else if strings.HasPrefix(s.Message, onItsWay) {
+		s.Message = ""
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// bankData adds what the attempt has waited for data until then; zero: nobody ever
+// said that it did.
+func (o observed) bankData(s *v1alpha1.GangStatus, until time.Time) {
+	since := s.DataSince
+	s.DataSince = nil
+	if until.IsZero() || since == nil {
+		return
+	}
+	seconds := max(0, until.Sub(since.Time).Seconds())
+	s.DataSeconds, s.DataGPUSeconds = more(s.DataSeconds, seconds), more(s.DataGPUSeconds, seconds*o.heldGPUs(s))
+}
+
+func more(q *resource.Quantity, seconds float64) *resource.Quantity {
+	out := resource.Quantity{Format: resource.DecimalSI}
+	if q != nil {
+		out = q.DeepCopy()
+	}
+	addSeconds(&out, seconds)
+	return &out
+}
+
+// heldGPUs is how many GPUs the attempt's own placement holds, parts as parts.
+func (o observed) heldGPUs(s *v1alpha1.GangStatus) (gpus float64) {
+	if o.placement == nil {
+		return 0
+	}
+	for i := range o.placement.Spec.Members {
+		m := &o.placement.Spec.Members[i]
+		switch {
+		case len(m.GPUs) == 0 || slices.Contains(s.Done, memberName(m.Role, m.Index)):
+		case m.Share != nil:
+			gpus += float64(m.Share.Milli) / wholeMilli
+		default:
+			gpus += float64(len(m.GPUs))
+		}
+	}
+	return gpus
+}
+
+// givenUpOnData adds what an attempt that ends has waited for data that never came.
+func (o observed) givenUpOnData(s *v1alpha1.GangStatus) {
+	if s.DataSince == nil {
+		return
+	}
+	until := time.Time{}
+	if slices.ContainsFunc(o.pods, func(p *corev1.Pod) bool { return attemptOf(p) == s.Attempt && arrival(p) != nil }) {
+		until = o.now
+	}
+	o.bankData(s, until)
+}
+
+// dataWords say what is waited for: of several the worst, and on how many nodes.
+func dataWords(waits []*corev1.Pod) string {
+	if len(waits) == 0 {
+		return ""
+	}
+	worst := slices.MinFunc(waits, func(a, b *corev1.Pod) int {
+		return gravity(awaitedData(b)) - gravity(awaitedData(a))
+	})
+	nodes := map[string]bool{}
+	for _, p := range waits {
+		nodes[p.Spec.NodeName] = true
+	}
+	text := fmt.Sprintf("%s (node %s", awaitedData(worst).Message, worst.Spec.NodeName)
+	switch others := len(nodes) - 1; others {
+	case 0:
+	case 1:
+		text += " and another"
+	default:
+		text += fmt.Sprintf(" and %d others", others)
+	}
+	return text + ")"
+}
+
+// gravity orders what is waited for.
+func gravity(c *corev1.PodCondition) int {
+	return slices.Index([]string{string(v1alpha1.DataFetching), string(v1alpha1.DataRetrying), string(v1alpha1.DataUnfit), string(v1alpha1.DataLost)}, c.Reason)
+}
+
+// advances is when a fetch was last told to be further, of a pod whose gang says
+// nothing of how long a start may take; zero: nobody told.
+func (o observed) advances(p *corev1.Pod) time.Time {
+	c := awaitedData(p)
+	if c == nil || c.Reason != string(v1alpha1.DataFetching) || o.gang.Spec.StartTimeout != nil {
+		return time.Time{}
+	}
+	return c.LastProbeTime.Time
+}
+
+// placed notes that an attempt that reads data has its place.
+func (o observed) placed(s *v1alpha1.GangStatus) {
+	s.DataSince = nil
+	if readsData(o.gang) {
+		s.DataSince = &metav1.MicroTime{Time: o.heldSince()}
+	}
+}
