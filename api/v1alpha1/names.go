@@ -217,8 +217,8 @@ const (
 	// DataDriver is the ephemeral CSI driver name of a volume that holds a part
 	// of a commit, read-only. Attributes "commit": its name; "path": which part,
 	// as in a TrainingJob; "key": the name of that content in a machine's cache;
-	// "words": what people call it, for messages.
-	// "lazy", "true": it is not fetched but mounted, and read as it is asked for.
+	// "words": what people call it, for messages; "lazy", "true": it is not fetched but
+	// mounted, and read as it is asked for.
 	DataDriver = "data.muster.dev"
 
 	// StageDriver is the ephemeral CSI driver name of a volume by which workers of

@@ -59,7 +59,8 @@ func TestDataComesFirst(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff([]map[string]string{
-		{"commit": string(commit), "path": "", "key": "k0", "words": "digits@main"}, {"commit": string(commit), "path": "/train", "key": "", "words": "digits@v1:/train", "lazy": "true"},
+		{"commit": string(commit), "path": "", "key": "k0", "words": "digits@main"},
+		{"commit": string(commit), "path": "/train", "key": "", "words": "digits@v1:/train", "lazy": "true"},
 	}, volumes); diff != "" {
 		t.Error(diff)
 	}

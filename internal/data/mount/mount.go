@@ -88,6 +88,13 @@ func Open(ctx context.Context, o Options) (*Mount, error) {
 		server.Serve()
 		s.end()
 	}()
+	// The kernel learns that it need not ask us whether a file can be read yet: a
+	// reader in this process would wait in that question with all that is needed for
+	// the answer.
+	if err := server.WaitMount(); err != nil {
+		_, closing := m.Close()
+		return nil, fmt.Errorf("mounting at %s: %w", point, errors.Join(err, closing))
+	}
 	m.readFurtherAhead()
 	return m, nil
 }

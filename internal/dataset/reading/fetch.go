@@ -24,7 +24,7 @@ type problem string
 func (p problem) Error() string { return string(p) }
 
 // errNoMounts is why nothing is mounted where no way to do it was given.
-var errNoMounts = errors.New("nothing can be mounted here yet: leave lazy out, and it is fetched")
+var errNoMounts = errors.New("data is fetched here, and not mounted: leave out lazy")
 
 // final says that trying again is of no use.
 func final(err error) bool {

@@ -192,8 +192,14 @@ func (r *Roster) note(name, user string, o Order) error {
 			return err
 		}
 	}
-	if err := os.WriteFile(r.path(name, usersFolder, user), nil, 0o644); err != nil {
-		return err
+	for _, file := range []string{filepath.Join(usersFolder, user), lockFile} {
+		made, err := os.OpenFile(r.path(name, file), os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		if err := made.Close(); err != nil {
+			return err
+		}
 	}
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -234,18 +240,50 @@ func (r *Roster) retire(name string) error {
 	if err != nil || len(users) > 0 {
 		return err
 	}
-	lock, err := os.OpenFile(r.path(name, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
-	if err == nil {
-		defer func() { _ = lock.Close() }()
-		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
-	}
+	unlock, err := lock(r.path(name))
 	if gone(err) != nil {
 		return err
 	}
-	if err := clear(r.path(name, filesFolder)); err != nil {
+	if err == nil {
+		defer unlock()
+	}
+	// The point goes first, and by itself: whatever is still mounted there keeps it
+	// from being removed, and once it is gone nothing can be mounted.
+	point := r.path(name, filesFolder)
+	if err := clear(point); err != nil {
+		return err
+	}
+	if err := gone(os.Remove(point)); err != nil {
 		return err
 	}
 	return os.RemoveAll(r.path(name))
+}
+
+// lock waits until nobody else mounts or unmounts in a folder. Where that was taken
+// away meanwhile, the error wraps [fs.ErrNotExist].
+func lock(folder string) (unlock func(), err error) {
+	path := filepath.Join(folder, lockFile)
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	unlock = func() { _ = file.Close() }
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
+		unlock()
+		return nil, fmt.Errorf("waiting for who mounts or unmounts: %w", err)
+	}
+	held, err := file.Stat()
+	if err == nil {
+		var now fs.FileInfo
+		if now, err = os.Stat(path); err == nil && !os.SameFile(held, now) {
+			err = fmt.Errorf("%s was taken away, and is another one now: %w", folder, fs.ErrNotExist)
+		}
+	}
+	if err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
 }
 
 // clear takes away all that is mounted at a point, one over the other.

@@ -129,14 +129,11 @@ func serve(ctx context.Context, folder string, open Source, tell func()) error {
 // take mounts, unless another server does already; nil then. The file that says that
 // this process lives stays open, and locked, until it ends.
 func take(ctx context.Context, folder string, view *data.View, o Order) (*mount.Mount, error) {
-	lock, err := os.OpenFile(filepath.Join(folder, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	unlock, err := lock(folder)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = lock.Close() }()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return nil, fmt.Errorf("waiting for who mounts or unmounts: %w", err)
-	}
+	defer unlock()
 	if serves, err := live(folder); err != nil || serves {
 		return nil, err
 	}
