@@ -266,20 +266,6 @@ func (c *Runs) advance(ctx context.Context, run *v1alpha1.PipelineRun, status *v
 	return again, errors.Join(errs...)
 }
 
-// maxStages is how many stages a pipeline may have.
-const maxStages = 32
-
-// cancel ends every stage that has not ended.
-func (c *Runs) cancel(graph *pipeline.Graph, status *v1alpha1.PipelineRunStatus, now metav1.Time) {
-	for _, stage := range graph.Stages {
-		if s := stageStatus(status, stage.Name); !Ended(s.Phase) {
-			s.Phase, s.Message, s.FinishTime = v1alpha1.RunCancelled, "the run was cancelled", &now
-		}
-	}
-	status.Phase, status.Message, status.FinishTime = v1alpha1.RunCancelled, "cancelled; what was computed is kept as results", &now
-	status.Done = done(graph, status)
-}
-
 // before names a run of the same pipeline that comes first.
 func (c *Runs) before(ctx context.Context, run *v1alpha1.PipelineRun) (string, error) {
 	list := &v1alpha1.PipelineRunList{}

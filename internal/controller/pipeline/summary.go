@@ -10,6 +10,20 @@ import (
 	"github.com/muster-dev/muster/internal/pipeline"
 )
 
+// maxStages is how many stages a pipeline may have.
+const maxStages = 32
+
+// cancel ends every stage that has not ended.
+func (c *Runs) cancel(graph *pipeline.Graph, status *v1alpha1.PipelineRunStatus, now metav1.Time) {
+	for _, stage := range graph.Stages {
+		if s := stageStatus(status, stage.Name); !Ended(s.Phase) {
+			s.Phase, s.Message, s.FinishTime = v1alpha1.RunCancelled, "the run was cancelled", &now
+		}
+	}
+	status.Phase, status.Message, status.FinishTime = v1alpha1.RunCancelled, "cancelled; what was computed is kept as results", &now
+	status.Done = done(graph, status)
+}
+
 // stageStatus is the status of a stage, made where there is none.
 func stageStatus(status *v1alpha1.PipelineRunStatus, name string) *v1alpha1.StageStatus {
 	at := slices.IndexFunc(status.Stages, func(s v1alpha1.StageStatus) bool { return s.Name == name })
