@@ -155,7 +155,7 @@ func (d *Door) takeObject(w http.ResponseWriter, r *http.Request, caller Caller)
 		if data.KindOf(key) == data.PackObject {
 			err = d.takePack(ctx, objects, namespace, key, r.ContentLength, body)
 		} else {
-			err = takeWhole(ctx, objects, key, body)
+			err = d.takeWhole(ctx, objects, namespace, key, body)
 		}
 	}
 	if err != nil {
@@ -205,8 +205,9 @@ func (d *Door) takePack(ctx context.Context, objects backend.Streamer, namespace
 	return objects.PutFrom(ctx, key, size, body)
 }
 
-// takeWhole stores a commit or a lease, once it is known to be one.
-func takeWhole(ctx context.Context, objects backend.Streamer, key string, body io.Reader) error {
+// takeWhole stores a commit or a lease, once it is known to be one. Leases do not
+// count: who has no room left still reads.
+func (d *Door) takeWhole(ctx context.Context, objects backend.Streamer, namespace, key string, body io.Reader) error {
 	content, err := io.ReadAll(body)
 	if err != nil {
 		return err
@@ -220,6 +221,9 @@ func takeWhole(ctx context.Context, objects backend.Streamer, key string, body i
 			return sameAs(ctx, objects, there, int64(len(content)), bytes.NewReader(content))
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := d.opts.Data.Reserve(ctx, namespace, int64(len(content))); err != nil {
 			return err
 		}
 	}

@@ -106,7 +106,7 @@ func TestWhoAsksForAPlan(t *testing.T) {
 	}
 }
 
-func open(t testing.TB, keeps bool) *house {
+func open(t testing.TB, keeps bool, also ...func(*Options)) *house {
 	t.Helper()
 	h := &house{TB: t, reports: &hears{said: map[string]map[types.UID]v1alpha1.PodProgress{}}}
 	scheme := runtime.NewScheme()
@@ -136,6 +136,9 @@ func open(t testing.TB, keeps bool) *house {
 		h.data, err = warehouse.Open(warehouse.Options{Folder: t.TempDir(), Quota: dataQuota})
 		h.must(err)
 		options.Data = h.data
+	}
+	for _, change := range also {
+		change(&options)
 	}
 	h.door = New(options)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -142,21 +142,28 @@ func TestValues(t *testing.T) {
 		absent string // kind/name
 		there  string
 	}{
-		"a server without stamps":  {absent: "MutatingAdmissionPolicy/muster-submitter", there: "ValidatingAdmissionPolicy/muster-submitter"},
-		"a server with stamps":     {kinds: []string{stamping}, there: "MutatingAdmissionPolicy/muster-submitter"},
-		"no policies":              {values: set("policies", "create", false), absent: "ValidatingAdmissionPolicy/muster-queues", there: "Deployment/muster-manager"},
-		"somebody else's kinds":    {values: set("crds", "install", false), absent: "CustomResourceDefinition/gangs.muster.dev"},
-		"an unknown value":         {values: map[string]any{"replica": 2}, want: "replica"},
-		"a value of another type":  {values: set("manager", "replicas", "two"), want: "replicas"},
-		"a name that is no name":   {values: set("policies", "exemptUsers", []any{"a' || true || 'b"}), want: "exemptUsers"},
-		"no agent":                 {absent: "DaemonSet/muster-node"},
-		"an agent":                 {values: set("agent", "create", true), there: "DaemonSet/muster-node"},
-		"an agent that mistypes":   {values: set("agent", "simulateGPUs", "8xA100; rm"), want: "simulateGPUs"},
-		"an agent's rights":        {values: set("agent", "create", true), there: "ValidatingAdmissionPolicy/muster-agents"},
-		"code in two places":       {values: stored(map[string]any{"persistentVolumeClaim": "c", "s3": map[string]any{"endpoint": "https://s3", "bucket": "b"}}, true), want: "code is kept in one place"},
-		"half a bucket":            {values: stored(map[string]any{"s3": map[string]any{"bucket": "b"}}, true), want: "wants both an endpoint and a bucket"},
-		"a claim and no agent":     {values: stored(map[string]any{"persistentVolumeClaim": "c"}, false), want: "Set agent.create=true beside store"},
-		"a bucket and no agent":    {values: stored(map[string]any{"s3": map[string]any{"endpoint": "https://s3", "bucket": "b"}}, false), want: "Set agent.create=true beside store"},
+		"a server without stamps": {absent: "MutatingAdmissionPolicy/muster-submitter", there: "ValidatingAdmissionPolicy/muster-submitter"},
+		"a server with stamps":    {kinds: []string{stamping}, there: "MutatingAdmissionPolicy/muster-submitter"},
+		"no policies":             {values: set("policies", "create", false), absent: "ValidatingAdmissionPolicy/muster-queues", there: "Deployment/muster-manager"},
+		"somebody else's kinds":   {values: set("crds", "install", false), absent: "CustomResourceDefinition/gangs.muster.dev"},
+		"an unknown value":        {values: map[string]any{"replica": 2}, want: "replica"},
+		"a value of another type": {values: set("manager", "replicas", "two"), want: "replicas"},
+		"a name that is no name":  {values: set("policies", "exemptUsers", []any{"a' || true || 'b"}), want: "exemptUsers"},
+		"no agent":                {absent: "DaemonSet/muster-node"},
+		"an agent":                {values: set("agent", "create", true), there: "DaemonSet/muster-node"},
+		"an agent that mistypes":  {values: set("agent", "simulateGPUs", "8xA100; rm"), want: "simulateGPUs"},
+		"an agent's rights":       {values: set("agent", "create", true), there: "ValidatingAdmissionPolicy/muster-agents"},
+		"code in two places":      {values: stored(map[string]any{"persistentVolumeClaim": "c", "s3": map[string]any{"endpoint": "https://s3", "bucket": "b"}}, true), want: "code is kept in one place"},
+		"half a bucket":           {values: stored(map[string]any{"s3": map[string]any{"bucket": "b"}}, true), want: "wants both an endpoint and a bucket"},
+		"a claim and no agent":    {values: stored(map[string]any{"persistentVolumeClaim": "c"}, false), want: "Set agent.create=true beside store"},
+		"a bucket and no agent":   {values: stored(map[string]any{"s3": map[string]any{"endpoint": "https://s3", "bucket": "b"}}, false), want: "Set agent.create=true beside store"},
+		"data in two places":      {values: kept(map[string]any{"persistentVolumeClaim": "c", "s3": map[string]any{"endpoint": "https://s3", "bucket": "b"}}), want: "data is kept in one place"},
+		"half a bucket for data":  {values: kept(map[string]any{"s3": map[string]any{"endpoint": "https://s3"}}), want: "data.s3 wants both an endpoint and a bucket"},
+		"data below nothing":      {values: kept(map[string]any{"prefix": "../x"}), want: "prefix"},
+		"data amid code": {values: map[string]any{
+			"data": map[string]any{"prefix": "code/x"}, "agent": map[string]any{"create": true}, "store": map[string]any{"persistentVolumeClaim": "c"},
+		}, want: "a prefix of its own"},
+		"data without an agent":    {values: kept(map[string]any{"s3": map[string]any{"endpoint": "https://s3", "bucket": "b"}}), there: "Deployment/muster-manager"},
 		"a claim and an agent":     {values: stored(map[string]any{"persistentVolumeClaim": "c"}, true), there: "CSIDriver/code.muster.dev"},
 		"the namespace's standard": {values: set("namespace", "podSecurity", "baseline"), there: "Namespace/muster-system"},
 	} {
@@ -215,6 +222,35 @@ func TestAgentsPrivileges(t *testing.T) {
 	}
 	if standard := find(render(t, Rendering{}), "Namespace", "muster-system").GetLabels()["pod-security.kubernetes.io/enforce"]; standard != "restricted" {
 		t.Errorf("without agents the namespace is %s", standard)
+	}
+}
+
+// kept are values with a place for data.
+func kept(data map[string]any) map[string]any { return map[string]any{"data": data} }
+
+// TestWhereDataIs is told to the manager, with keys of its own.
+func TestWhereDataIs(t *testing.T) {
+	values := kept(map[string]any{
+		"prefix": "sets", "quota": "5Gi", "persistentVolumeClaim": "",
+		"s3": map[string]any{"endpoint": "https://s3.test", "bucket": "b", "region": "r", "secret": "keys"},
+	})
+	text, err := yaml.Marshal(find(render(t, Rendering{Values: values}), "Deployment", "muster-manager"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"--data=true", "--data-prefix=sets", "--data-quota=5Gi", "--data-s3-endpoint=https://s3.test", "--data-s3-bucket=b", "--data-s3-region=r", "MUSTER_DATA_ACCESS_KEY_ID"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the manager is not given %s", want)
+		}
+	}
+	text, err = yaml.Marshal(find(render(t, Rendering{Values: kept(map[string]any{"persistentVolumeClaim": "sets"})}), "Deployment", "muster-manager"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"--data-folder=/var/lib/muster/data", "mountPath: /var/lib/muster/data", "claimName: sets"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the manager is not given %s", want)
+		}
 	}
 }
 

@@ -83,14 +83,12 @@ func TestDataByTheDoor(t *testing.T) {
 			t.Errorf("a namespace that is gone: %v", err)
 		}
 	})
-	t.Run("doctor", func(t *testing.T) {
-		admin := filepath.Join(home, "admin.kubeconfig")
-		text, err := os.ReadFile(server.Kubeconfig)
-		if err != nil {
-			t.Fatal(err)
+	t.Run("what is told", func(t *testing.T) {
+		namespace := &corev1.Namespace{}
+		err := server.Client.Get(t.Context(), client.ObjectKey{Name: v1alpha1.SystemNamespace}, namespace)
+		if said := namespace.Annotations[v1alpha1.AnnotationDataStore]; err != nil || said != "folder "+filepath.Join(store, "data") {
+			t.Errorf("%q %v", said, err)
 		}
-		write(t, admin, string(text))
-		server.As(t, admin).Run(t, []rehearsal.Step{{Args: "doctor", Code: 1, Says: "versioned data is kept in folder " + store}})
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/commit"
 	"github.com/muster-dev/muster/internal/data/pack"
 )
 
@@ -53,12 +54,14 @@ func (w *Warehouse) count(ctx context.Context, namespace string, r *room, within
 		return nil
 	}
 	var total int64
-	err := r.objects.List(ctx, pack.Prefix, func(i backend.Info) error {
-		total += i.Size
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("counting what namespace %s keeps: %w", namespace, err)
+	for _, prefix := range []string{pack.Prefix, commit.Prefix} {
+		err := r.objects.List(ctx, prefix, func(i backend.Info) error {
+			total += i.Size
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("counting what namespace %s keeps: %w", namespace, err)
+		}
 	}
 	r.used, r.counted = total, now
 	return nil
