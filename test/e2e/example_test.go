@@ -21,7 +21,7 @@ import (
 // each change only what it touches runs.
 func TestPipelineOfImages(t *testing.T) {
 	m := tiers[0].start(t)
-	ns, ctx := m.Namespace(t), deadline(t, 10*time.Minute)
+	ns, ctx := m.Namespace(t), deadline(t, 20*time.Minute)
 	dir, data := t.TempDir(), t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(example("pipeline"))); err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestPipelineOfImages(t *testing.T) {
 	expect(t, muster("pipeline", "apply", "-f", file), 0)
 	check := func(what string, want map[string]int64) pipelineRun {
 		t.Helper()
-		if r := muster("pipeline", "wait", "digits", "--timeout", "180s"); r.Code != 0 {
+		if r := muster("pipeline", "wait", "digits", "--timeout", "420s"); r.Code != 0 {
 			for _, stage := range []string{"prepare", "train", "label", "evaluate"} {
 				t.Logf("%s: %s", stage, muster("pipeline", "logs", "digits", stage).Stdout)
 			}
