@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	upstream "sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -26,6 +27,10 @@ type stages struct {
 	machine *pipeline.Machine
 }
 
+// keepResults is how long after its last use a result of a pipeline stays that no
+// output has, as on one machine where config.yaml says nothing.
+const keepResults = 720 * time.Hour
+
 // makeStages makes it. Nothing is done until this replica leads.
 func (o *options) makeStages(stores *warehouse.Warehouse, library *depot.Sources, log *slog.Logger) (*stages, error) {
 	if stores == nil || !o.agents || o.door == "0" {
@@ -38,6 +43,7 @@ func (o *options) makeStages(stores *warehouse.Warehouse, library *depot.Sources
 	m := &pipeline.Machine{
 		Store: stores.Store, Foreman: f, Sources: noSources{}, Images: named{}, Elsewhere: true, DefaultImage: o.image,
 		Interpreter: func(context.Context) (string, error) { return "", errors.New("stages run in images") },
+		KeepResults: keepResults,
 	}
 	if library != nil {
 		m.Sources = library
