@@ -306,7 +306,7 @@ spec:
 			var all []pipelineRun
 			r := muster("pipeline", "runs", "left", "-o", "json")
 			if err := json.Unmarshal([]byte(r.Stdout), &all); err != nil || len(all) != 1 || all[0].Computed+all[0].Reused != 5 {
-				return fmt.Errorf("%v: %s", err, r.Stdout)
+				return fmt.Errorf("%w: %s", err, r.Stdout)
 			}
 			return nil
 		})
