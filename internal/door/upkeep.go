@@ -24,7 +24,7 @@ const (
 // that is elected.
 type Upkeep struct {
 	Code *depot.Depot
-	// Jobs shows training jobs and pods.
+	// Jobs shows pipelines and their runs, training jobs and pods.
 	Jobs client.Reader
 	Log  *slog.Logger
 }
@@ -53,7 +53,7 @@ func (u *Upkeep) Start(ctx context.Context) error {
 // attributes name, in a volume of a driver, what it holds.
 var attributes = map[string]string{v1alpha1.CodeDriver: "snapshot", v1alpha1.EnvironmentDriver: "key"}
 
-// prune removes what no job and no pod names. If these cannot be read nothing is
+// prune removes what no pipeline, no job and no pod names. If these cannot be read nothing is
 // removed.
 func (u *Upkeep) prune(ctx context.Context) (depot.Pruned, error) {
 	named := map[client.ObjectKey]bool{} // namespace and digest
@@ -69,6 +69,9 @@ func (u *Upkeep) prune(ctx context.Context) (depot.Pruned, error) {
 		named[client.ObjectKey{Namespace: job.Namespace, Name: job.Status.CodeSnapshot}] = true
 		named[client.ObjectKey{Namespace: job.Namespace, Name: job.Status.EnvironmentKey}] = true
 	}
+	if err := u.pipelines(ctx, named); err != nil {
+		return depot.Pruned{}, err
+	}
 	var pods corev1.PodList
 	if err := u.Jobs.List(ctx, &pods); err != nil {
 		return depot.Pruned{}, fmt.Errorf("listing the pods that may need code: %w", err)
@@ -83,4 +86,37 @@ func (u *Upkeep) prune(ctx context.Context) (depot.Pruned, error) {
 	return u.Code.Prune(ctx, func(namespace, name string) bool {
 		return named[client.ObjectKey{Namespace: namespace, Name: name}]
 	})
+}
+
+// pipelines adds the code of pipelines and of runs, which keep the stages that they
+// began with.
+func (u *Upkeep) pipelines(ctx context.Context, named map[client.ObjectKey]bool) error {
+	var pipelines v1alpha1.PipelineList
+	var runs v1alpha1.PipelineRunList
+	for _, list := range []client.ObjectList{&pipelines, &runs} {
+		if err := u.Jobs.List(ctx, list); err != nil {
+			return fmt.Errorf("listing the pipelines that may need code: %w", err)
+		}
+	}
+	add := func(namespace string, code *v1alpha1.Code) {
+		if code != nil {
+			named[client.ObjectKey{Namespace: namespace, Name: code.Snapshot}] = true
+		}
+	}
+	stages := func(namespace string, all []v1alpha1.Stage) {
+		for i := range all {
+			add(namespace, all[i].Code)
+			if all[i].Training != nil {
+				add(namespace, all[i].Training.Code)
+			}
+		}
+	}
+	for i := range pipelines.Items {
+		add(pipelines.Items[i].Namespace, pipelines.Items[i].Spec.Code)
+		stages(pipelines.Items[i].Namespace, pipelines.Items[i].Spec.Stages)
+	}
+	for i := range runs.Items {
+		stages(runs.Items[i].Namespace, runs.Items[i].Spec.Stages)
+	}
+	return nil
 }

@@ -42,6 +42,13 @@ func TestWhatIsNamedStays(t *testing.T) {
 	job.Spec.Code = &v1alpha1.Code{Snapshot: code}
 	job.Status.EnvironmentKey = keys["of a job"]
 	h.must(h.api.Create(t.Context(), job))
+	staged := h.code("print(2)")
+	if _, err := h.as("ada").Send(t.Context(), "ada", h.mine, staged, nil); err != nil {
+		t.Fatal(err)
+	}
+	run := &v1alpha1.PipelineRun{ObjectMeta: metav1.ObjectMeta{Namespace: "ada", Name: "run"}}
+	run.Spec.Stages = []v1alpha1.Stage{{Name: "one", Code: &v1alpha1.Code{Snapshot: staged}}}
+	h.must(h.api.Create(t.Context(), run))
 	upkeep := Upkeep{Code: later, Jobs: h.api, Log: slog.New(slog.DiscardHandler)}
 	pruned, err := upkeep.prune(t.Context())
 	if err != nil || pruned.Environments != 1 || pruned.Snapshots != 0 {
@@ -53,7 +60,9 @@ func TestWhatIsNamedStays(t *testing.T) {
 			t.Errorf("that %s: %v", name, err)
 		}
 	}
-	if has, err := later.Has(t.Context(), "ada", code); err != nil || !has {
-		t.Errorf("the code of the job: %v, %v", has, err)
+	for what, digest := range map[string]string{"job": code, "run": staged} {
+		if has, err := later.Has(t.Context(), "ada", digest); err != nil || !has {
+			t.Errorf("the code of the %s: %v, %v", what, has, err)
+		}
 	}
 }

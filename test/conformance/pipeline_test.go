@@ -29,8 +29,15 @@ spec:
   - name: all
     input: {stage: upper}
     gpus: 1
-    command: [sh, -c, 'cat $MUSTER_INPUT_UPPER/* > $MUSTER_OUTPUT/all']
+    %s
 `
+
+// What the second stage runs: words of the file, or code beside it.
+const (
+	inWords = "command: [sh, -c, 'cat $MUSTER_INPUT_UPPER/* > $MUSTER_OUTPUT/all']"
+	inCode  = "code: all.sh\n    command: [sh, all.sh]"
+	allCode = "cat $MUSTER_INPUT_UPPER/* > $MUSTER_OUTPUT/all\n"
+)
 
 // author is somebody with a pipeline.
 type author struct {
@@ -61,9 +68,12 @@ func (a *author) put(dataset string, files map[string]string) {
 
 func (a *author) apply(text string) {
 	a.Helper()
-	file := filepath.Join(a.TempDir(), "pipeline.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		a.Fatal(err)
+	dir := a.TempDir()
+	file := filepath.Join(dir, "pipeline.yaml")
+	for path, text := range map[string]string{file: text, filepath.Join(dir, "all.sh"): allCode} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			a.Fatal(err)
+		}
 	}
 	a.says("created", "pipeline", "apply", "-f", file)
 }
@@ -93,8 +103,8 @@ func (a *author) computed(pipeline string) map[string]int64 {
 // what workers say, a pipeline is refused in words.
 func TestPipeline(t *testing.T) {
 	a := &author{TB: t, namespace: the.namespace(t)}
-	a.apply(fmt.Sprintf(words, the.image))
 	if the.counts {
+		a.apply(fmt.Sprintf(words, the.image, inWords))
 		harness.Eventually(t, within, "waiting for the refusal", func() error {
 			r := the.muster(t, "-n", a.namespace, "pipeline", "list")
 			if !strings.Contains(r.Stdout, "Invalid") {
@@ -104,6 +114,7 @@ func TestPipeline(t *testing.T) {
 		})
 		return
 	}
+	a.apply(fmt.Sprintf(words, the.image, inCode))
 	a.says("created", "data", "create", "words")
 	a.put("words", map[string]string{"a": "one\n", "b": "two\n"})
 	a.says("", "pipeline", "wait", "words", "--timeout", "50s")

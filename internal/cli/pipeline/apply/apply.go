@@ -26,6 +26,10 @@ type options struct {
 	format  *output.Format
 	files   []string
 	dryRun  bool
+	// stored are the snapshots that the pipeline which is being read names, code those
+	// of the ones that were read.
+	stored []string
+	code   map[*unstructured.Unstructured][]string
 }
 
 // New returns the command.
@@ -79,6 +83,9 @@ func (o *options) run(ctx context.Context) error {
 			return err
 		}
 		all = append(all, found...)
+	}
+	if err := o.send(ctx, all); err != nil {
+		return err
 	}
 	var trees []any
 	for _, p := range all {

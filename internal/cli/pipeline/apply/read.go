@@ -3,6 +3,7 @@ package apply
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,9 +28,14 @@ import (
 )
 
 // Read reads the pipelines of a file as they would be applied, checked, with their
-// code stored.
+// code stored where they run.
 func Read(ctx context.Context, f *connection.Factory, file string) ([]*unstructured.Unstructured, error) {
-	return (&options{factory: f}).read(ctx, file)
+	o := &options{factory: f}
+	found, err := o.read(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	return found, o.send(ctx, found)
 }
 
 // read reads the pipelines of a file, checked, with their code stored.
@@ -104,6 +111,7 @@ func (o *options) pipeline(ctx context.Context, tree map[string]any, folder stri
 	if !ok {
 		return nil, exit.Usage("pipeline %s has no spec", p.GetName())
 	}
+	o.stored = nil
 	if err := o.takeCode(ctx, spec, folder); err != nil {
 		return nil, fmt.Errorf("pipeline %s: %w", p.GetName(), err)
 	}
@@ -113,6 +121,12 @@ func (o *options) pipeline(ctx context.Context, tree map[string]any, folder stri
 	}
 	if _, err := pipeline.Parse(typed.Name, &typed.Spec); err != nil {
 		return nil, exit.Usage("pipeline %s: %v", typed.Name, err)
+	}
+	if len(o.stored) > 0 {
+		if o.code == nil {
+			o.code = map[*unstructured.Unstructured][]string{}
+		}
+		o.code[p] = o.stored
 	}
 	return p, nil
 }
@@ -229,5 +243,43 @@ func (o *options) snapshot(ctx context.Context, of map[string]any, folder string
 		return fmt.Errorf("code: %w", err)
 	}
 	of["code"] = map[string]any{"snapshot": result.Digest}
+	if !slices.Contains(o.stored, result.Digest) {
+		o.stored = append(o.stored, result.Digest)
+	}
+	return nil
+}
+
+// send brings the snapshots of pipelines to a cluster's manager, which keeps them for
+// the nodes; what it has is not sent again. On embedded Muster they are where they are
+// needed already.
+func (o *options) send(ctx context.Context, all []*unstructured.Unstructured) error {
+	if len(o.code) == 0 || o.dryRun || o.factory.Embedded() {
+		return nil
+	}
+	manager, err := o.factory.Visitor()
+	if err != nil {
+		return err
+	}
+	home, err := o.factory.Home()
+	if err != nil {
+		return err
+	}
+	store, err := source.Open(filepath.Join(home, "code"))
+	if err != nil {
+		return err
+	}
+	namespace, err := o.factory.Namespace()
+	if err != nil {
+		return err
+	}
+	progress := terminal.NewProgress(o.factory.Streams.Err, "Sending the code", terminal.Bytes)
+	defer progress.Stop()
+	for _, p := range all {
+		for _, digest := range o.code[p] {
+			if _, err := manager.Send(ctx, cmp.Or(p.GetNamespace(), namespace), store, digest, progress.Set); err != nil {
+				return fmt.Errorf("sending the code of pipeline %s: %w", p.GetName(), err)
+			}
+		}
+	}
 	return nil
 }
