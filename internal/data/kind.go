@@ -32,7 +32,7 @@ const (
 	// MaxCommit is how long a commit may be that comes from others.
 	MaxCommit = 1 << 20
 	// MaxLease is how long a lease may be that comes from others.
-	MaxLease = 4 << 20
+	MaxLease = 64 << 10
 	// maxTTL is for how long a lease of others may stand without being renewed.
 	maxTTL = 24 * time.Hour
 	// leaseName is how long the random part of the key of a lease is.

@@ -20,7 +20,7 @@ const arriving = ".arriving-"
 
 // What a worker may bring of one datum.
 const (
-	mostBytes   = 1 << 40
+	mostBytes   = 64 << 30
 	mostEntries = 10_000_000
 	mostOutcome = 1 << 20
 )
@@ -178,6 +178,7 @@ func (w *Work) install(i int, temp string, o shift.Outcome) error {
 	w.mu.Lock()
 	over := w.ledger.entries[i].state >= computed
 	claimed := !over && w.claim(i, o.Worker)
+	w.ledger.entries[i].arriving = claimed || w.ledger.entries[i].arriving
 	w.mu.Unlock()
 	switch {
 	case over:
@@ -185,11 +186,19 @@ func (w *Work) install(i int, temp string, o shift.Outcome) error {
 	case !claimed:
 		return errBusy
 	}
-	if err := settle(temp, w.datumFolder(o.ID), o.Error == ""); err != nil {
-		return fmt.Errorf("putting what was made of datum %s in its place: %w", o.ID, err)
-	}
+	err := settle(temp, w.datumFolder(o.ID), o.Error == "")
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.ledger.entries[i].arriving = false
+	if err != nil {
+		// Whoever brought it brings it again; if nobody does, it is computed again.
+		if h := w.ledger.hands[o.Worker]; h != nil {
+			delete(h.has, i)
+		}
+		w.ledger.again(i, false, "")
+		w.nudge()
+		return fmt.Errorf("putting what was made of datum %s in its place: %w", o.ID, err)
+	}
 	if w.ledger.done(o) {
 		w.changed()
 		w.nudge()
@@ -210,7 +219,7 @@ func (w *Work) claim(i int, worker string) bool {
 // lock.
 func (w *Work) adopt(r *shift.Request) {
 	for _, id := range r.Has {
-		if i, ok := w.ledger.index[id]; ok && w.ledger.adoptable(i) {
+		if i, ok := w.ledger.index[id]; ok && w.ledger.adoptable(i, r.Worker) {
 			w.claim(i, r.Worker)
 		}
 	}

@@ -26,6 +26,8 @@ type entry struct {
 	// tries is how often it was tried, failed whether that was for good.
 	tries  int
 	failed bool
+	// arriving says that what a worker brought is being put into its place.
+	arriving bool
 	// worker has it, or had it last.
 	worker  string
 	outcome shift.Outcome
@@ -182,7 +184,7 @@ func (l *ledger) expire(before time.Time) (lost []int) {
 // been tried.
 func (l *ledger) again(i int, begun bool, problem string) {
 	e := &l.entries[i]
-	if e.state != held {
+	if e.state != held || e.arriving {
 		return
 	}
 	if begun {
@@ -213,19 +215,22 @@ func (l *ledger) leftBy(i int, seen time.Time) {
 }
 
 // adoptable says whether a datum that a worker says it has is to be left to it.
-func (l *ledger) adoptable(i int) bool {
+func (l *ledger) adoptable(i int, worker string) bool {
 	e := &l.entries[i]
+	if e.arriving || e.tries > 0 && e.outcome.Worker == worker {
+		return false // it has said what became of it since
+	}
 	return e.state == waiting || e.state == ready || e.state == held && e.worker == former
 }
 
 // claim gives a datum to a worker that has it, or that brings what it made of it. It
-// returns false where the datum's files are just being written.
+// returns false where the datum's files are just being written, or have just come.
 func (l *ledger) claim(i int, worker string) bool {
 	e := &l.entries[i]
-	switch e.state {
-	case preparing:
+	switch {
+	case e.state == preparing, e.arriving:
 		return false
-	case ready:
+	case e.state == ready:
 		if at := slices.Index(l.stock, i); at >= 0 {
 			l.stock = slices.Delete(l.stock, at, at+1)
 		}

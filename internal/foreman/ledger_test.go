@@ -168,3 +168,30 @@ func TestMore(t *testing.T) {
 		t.Errorf("%+v", l.counts)
 	}
 }
+
+// TestArriving: what is being put into its place is nobody's to take, to bring again
+// or to compute, until that is over; and who has said how a datum ended is not left
+// with it by what it said before.
+func TestArriving(t *testing.T) {
+	l := newLedger([]Datum{{ID: "a"}}, 2, false)
+	now := time.Unix(0, 0)
+	l.see(&shift.Request{Worker: "x", Member: "0"}, now)
+	i, _ := l.next()
+	l.prepared(i, "")
+	l.take("x", 1)
+	if !l.claim(i, "x") {
+		t.Fatal("who has it cannot bring it")
+	}
+	l.entries[i].arriving = true
+	if l.claim(i, "y") || l.adoptable(i, "y") {
+		t.Error("another takes what is arriving")
+	}
+	if l.again(i, true, "gone"); l.entries[i].state != held {
+		t.Errorf("what is arriving is given up: %v", l.entries[i].state)
+	}
+	l.entries[i].arriving = false
+	l.done(shift.Outcome{ID: "a", Worker: "x", Error: "exit code 1"})
+	if l.entries[i].state != waiting || l.adoptable(i, "x") || !l.adoptable(i, "y") {
+		t.Errorf("after it failed it is %v; x: %v, y: %v", l.entries[i].state, l.adoptable(i, "x"), l.adoptable(i, "y"))
+	}
+}

@@ -60,10 +60,14 @@ func (f *Foreman) answering(wrong func(*Work, *http.Request) string) http.Handle
 	return mux
 }
 
+// mostSaid is how long a request of a worker may be: outcomes of 512 datums, with what
+// went wrong in words.
+const mostSaid = 4 << 20
+
 // talk answers what a worker says.
 func (w *Work) talk(out http.ResponseWriter, in *http.Request) {
 	var r shift.Request
-	if err := json.NewDecoder(http.MaxBytesReader(out, in.Body, 64<<20)).Decode(&r); err != nil || r.Worker == "" {
+	if err := json.NewDecoder(http.MaxBytesReader(out, in.Body, mostSaid)).Decode(&r); err != nil || r.Worker == "" {
 		http.Error(out, "this is no request of a worker", http.StatusBadRequest)
 		return
 	}

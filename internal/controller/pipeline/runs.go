@@ -38,7 +38,7 @@ type Runs struct {
 
 	// planning is held for reading while a stage takes results, and for writing
 	// while results are removed.
-	planning sync.RWMutex
+	planning map[string]*sync.RWMutex // by namespace
 	// desk knows who computes what.
 	desk    *desk
 	exports exports
@@ -53,6 +53,9 @@ type active struct {
 	// lease keeps what is read from being collected.
 	lease *data.Lease
 	works map[string]*work
+	// whole are the stages of which a result that was to be kept is gone: they are
+	// planned from nothing, which computes what is missing.
+	whole map[string]bool
 }
 
 const (

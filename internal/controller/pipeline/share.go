@@ -79,7 +79,7 @@ func (c *Runs) settle(ctx context.Context, w *work, name string) ([]foreman.Datu
 	}
 	mine, others, where := c.desk.take(w.namespace, name, fmt.Sprintf("stage %s of run %s", w.stage.Name, w.run.Name), w.share.open)
 	// Whoever had it has recorded it before it let go of it: looking comes after.
-	found, err := w.recorded(ctx, mine)
+	found, err := w.recorded(ctx, mine, len(others))
 	if err != nil {
 		return nil, err
 	}
@@ -101,8 +101,9 @@ func (c *Runs) settle(ctx context.Context, w *work, name string) ([]foreman.Datu
 	return own, nil
 }
 
-// recorded looks for results, where there are others than when it was looked last.
-func (w *work) recorded(ctx context.Context, keys []digest.ID) ([]digest.ID, error) {
+// recorded looks for results, where there are others than when it was looked last;
+// others is how many are not looked for, since other works have them.
+func (w *work) recorded(ctx context.Context, keys []digest.ID, others int) ([]digest.ID, error) {
 	now, err := w.books.Results.Resolve(ctx, resultsBranch)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && now.ID == w.share.results || len(keys) == 0 {
 		return nil, nil
@@ -110,7 +111,9 @@ func (w *work) recorded(ctx context.Context, keys []digest.ID) ([]digest.ID, err
 	if err != nil {
 		return nil, fmt.Errorf("reading the results: %w", err)
 	}
-	w.share.results = now.ID
+	if w.share.results = now.ID; others > 0 {
+		w.share.results = digest.ID{} // theirs were not looked for: once they are ours they are
+	}
 	return pipeline.Results{Trees: w.store.Trees(), Root: now.Tree}.Find(ctx, keys)
 }
 

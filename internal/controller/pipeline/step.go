@@ -129,8 +129,9 @@ func (c *Runs) planned(ctx context.Context, s *step) (*work, error) {
 	if w.where, err = os.Hostname(); err != nil {
 		w.where = ""
 	}
-	c.planning.RLock()
-	defer c.planning.RUnlock()
+	planning := c.planningOf(s.run.Namespace)
+	planning.RLock()
+	defer planning.RUnlock()
 	if err := c.plan(ctx, s, w); err != nil {
 		return nil, err
 	}
@@ -174,7 +175,11 @@ func (c *Runs) plan(ctx context.Context, s *step, w *work) error {
 	if w.previous, err = pipeline.Previous(ctx, w.books.Output, s.stage.Branch, w.books.States); err != nil {
 		return fmt.Errorf("reading what the last run was made of: %w", err)
 	}
-	request.Previous = w.previous
+	c.mu.Lock()
+	if !s.active.whole[s.stage.Name] {
+		request.Previous = w.previous
+	}
+	c.mu.Unlock()
 	results, err := w.books.Results.Resolve(ctx, resultsBranch)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("reading the results: %w", err)

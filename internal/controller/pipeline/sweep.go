@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -160,10 +161,24 @@ func (o *SweepOptions) holding(ctx context.Context, store *data.Store, namespace
 	return h, running, nil
 }
 
+// planningOf is held for reading while a stage of a namespace takes results.
+func (c *Runs) planningOf(namespace string) *sync.RWMutex {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.planning == nil {
+		c.planning = map[string]*sync.RWMutex{}
+	}
+	if c.planning[namespace] == nil {
+		c.planning[namespace] = &sync.RWMutex{}
+	}
+	return c.planning[namespace]
+}
+
 // hold keeps runs from being planned until it is let go of, and says which results
 // those of a namespace have taken, or are to record.
 func (c *Runs) hold(namespace string) (needed map[digest.ID]bool, letGo func()) {
-	c.planning.Lock()
+	planning := c.planningOf(namespace)
+	planning.Lock()
 	needed = map[digest.ID]bool{}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +190,7 @@ func (c *Runs) hold(namespace string) (needed map[digest.ID]bool, letGo func()) 
 			w.needs(needed)
 		}
 	}
-	return needed, c.planning.Unlock
+	return needed, planning.Unlock
 }
 
 // needs adds the results that the work has taken, and those that it is to record.
@@ -221,10 +236,15 @@ func gone(err error) bool {
 	return missing
 }
 
-// again forgets the plan of a stage, so that it is made anew.
+// again forgets the plan of a stage, so that it is made anew, and not as what differs
+// from an output whose results are not all there.
 func (c *Runs) again(ctx context.Context, s *step) (time.Duration, error) {
 	c.mu.Lock()
 	delete(s.active.works, s.stage.Name)
+	if s.active.whole == nil {
+		s.active.whole = map[string]bool{}
+	}
+	s.active.whole[s.stage.Name] = true
 	c.mu.Unlock()
 	s.status.Phase, s.status.Message = v1alpha1.RunPlanning, "a result that it had taken was removed meanwhile: it is planned again"
 	return preparing, c.stop(ctx, s)

@@ -143,6 +143,28 @@ func TestTakenResultGoes(t *testing.T) {
 	}
 }
 
+// TestMadeAgain: a pipeline is deleted, its results go, and it is made again: what an
+// output of before would have been told from is gone, so all of it is computed.
+func TestMadeAgain(t *testing.T) {
+	r := newRig(t, nil)
+	r.put("things", map[string]string{"a": "1", "b": "2", "c": "3"})
+	r.apply(copies("one", ""))
+	r.succeed("one", 3)
+	r.must(r.server.Delete(r.ctx, &v1alpha1.Pipeline{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: "one"}}))
+	_, err := Sweep(r.ctx, SweepOptions{
+		Client: r.server, Store: r.machine.Store, Keep: time.Hour, At: time.Now().AddDate(0, 0, 60),
+		Hold: func(string) (needed map[digest.ID]bool, letGo func()) { return nil, func() {} },
+	})
+	r.must(err)
+	r.put("things", map[string]string{"a": "9"})
+	r.apply(copies("one", ""))
+	r.jobs = map[string]context.CancelFunc{}
+	r.succeed("one", 2) // a was computed before it was noticed
+	if diff := cmp.Diff(map[string]string{"a": "9", "b": "2", "c": "3"}, r.files("one-copy")); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestHistory keeps as many runs as the pipeline says.
 func TestHistory(t *testing.T) {
 	r := newRig(t, nil)

@@ -88,6 +88,11 @@ func (r *reader) lay(h *tar.Header, content io.Reader) error {
 	case tar.TypeDir:
 		err = r.root.MkdirAll(name, 0o755)
 	case tar.TypeReg:
+		for key := range h.PAXRecords {
+			if strings.HasPrefix(key, "GNU.sparse.") {
+				return Refuse("%s has holes that are not sent: send it whole", name)
+			}
+		}
 		if r.bytes += h.Size; r.limits.Bytes > 0 && r.bytes > r.limits.Bytes {
 			return Refuse("it has more than %d bytes, which is how much is taken: %s is the file at which they are too many", r.limits.Bytes, name)
 		}
