@@ -54,7 +54,10 @@ def work(server, cluster, index):
     with tf1.device(tf1.train.replica_device_setter(worker_device=f"/job:worker/task:{index}", cluster=cluster)):
         x, y, loss, step, train, variables = build(images.shape[1])
     order, model, now = np.random.default_rng(index), None, 0
-    with tf1.train.MonitoredTrainingSession(server.target, is_chief=index == 0) as run:
+    # Each worker needs the parameter servers alone: one that starts late does not wait
+    # for one that is done already.
+    alone = tf1.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{index}"])
+    with tf1.train.MonitoredTrainingSession(server.target, is_chief=index == 0, config=alone) as run:
         while now < STEPS:
             batch = order.integers(0, len(images), 64)
             _, value, now = run.run([train, loss, step], {x: images[batch], y: labels[batch]})
