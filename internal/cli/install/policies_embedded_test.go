@@ -166,6 +166,14 @@ func furnish(t *testing.T, server *rehearsal.Server) {
 	for _, c := range []policyCase{{object: pod(tolerating("muster.dev/owned"))}, {object: pod(annotated("muster.dev/gpus"))}} {
 		rehearsal.Eventually(t, "policies hold", func(context.Context) bool { return c.attempt(t, server) != nil })
 	}
+	// A kind that was just made is known to what matches it with policies a moment
+	// later than it is served.
+	for _, kind := range []string{kubeflowv1.KindTFJob, kubeflowv1.KindPyTorchJob} {
+		rehearsal.Eventually(t, kind+"s are known to policies", func(context.Context) bool {
+			err := policyCase{object: foreign(kind, map[string]string{kubeflowv1.LabelQueue: "vision"}, "")}.attempt(t, server)
+			return err == nil || !strings.Contains(err.Error(), "There can be a delay")
+		})
+	}
 	stamped := job("vision", nil)
 	rehearsal.Eventually(t, "stamps are put", func(context.Context) bool {
 		return policyCase{as: ada, object: stamped}.attempt(t, server) == nil && stamped.Annotations[v1alpha1.AnnotationSubmitter] == ada
