@@ -232,11 +232,12 @@ func replaces(t *testing.T, b backend.Backend, n Names) {
 	want(t, b, n.Changed("replace/x"), n.Text("short"))
 }
 
-// many write and read the same keys: whoever reads sees all of one of them.
+// many write and read the same keys: whoever reads sees all of one of them. The texts are
+// no longer than the longest lease that the door takes.
 func many(t *testing.T, b backend.Backend, n Names) {
 	var texts []string
 	for _, letter := range []string{"a", "b", "c"} {
-		texts = append(texts, n.Text(strings.Repeat(letter, 100_000)))
+		texts = append(texts, n.Text(strings.Repeat(letter, 50_000)))
 	}
 	key := n.Changed("many/x")
 	put(t, b, key, texts[0])
