@@ -50,6 +50,7 @@ type options struct {
 	builds     builds
 	agents     bool
 	agentNodes map[string]string
+	datums     datums
 	verbose    bool
 	inCluster  func() (*rest.Config, error)
 }
@@ -91,6 +92,7 @@ Ordinarily nobody types this: muster install has it run in the cluster.`,
 	flags.StringToStringVar(&o.agentNodes, "agent-node-selector", nil, "labels of the nodes that have agents: KEY=VALUE, separated by commas; pods with what agents bring run there (default: all nodes)")
 	o.store.addFlags(flags)
 	o.data.addFlags(flags)
+	o.datums.addFlags(flags)
 	o.builds.addFlags(flags)
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log what is done, and not warnings and errors alone")
 	return cmd
