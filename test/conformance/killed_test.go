@@ -41,7 +41,7 @@ const soon = 50 * time.Second
 // datum is computed by who comes after it, soon.
 func TestWorkerOfAStageGoes(t *testing.T) {
 	if the.counts {
-		t.Skip("pipelines are refused where no agent hands on what workers say")
+		t.Fatal("pipelines are refused where no agent hands on what workers say: leave this test out here, by name, as the Makefile does")
 	}
 	cases := map[string]func(a *author, pod *corev1.Pod, datum string){
 		"its pod is deleted": func(a *author, pod *corev1.Pod, _ string) {
