@@ -45,7 +45,9 @@ type Store struct {
 	opened func(path string) (*os.File, stamp, error)
 	codec  *pack.Codec
 	nodes  tree.Cache
-	trees  *tree.Tree
+	// buffers are for the packs of all sessions.
+	buffers buffers
+	trees   *tree.Tree
 }
 
 // Open opens a store. Nothing is read of it yet.
