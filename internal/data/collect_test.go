@@ -169,6 +169,15 @@ func TestSessionsOfOneLease(t *testing.T) {
 	if stored, reads := commit("second", noise(9, 2<<20), fresh, old); stored > 3<<20 || reads > 10 {
 		t.Errorf("the second stored %d bytes instead of 2 MiB, and read %d times", stored, reads)
 	}
+	// Others of the process list packs anew, and read those alone that are new.
+	before := counted.Reads()
+	if r := put(t, d, "other", Stream("all", strings.NewReader(noise(11, 2<<20)+old)), AddOptions{}); r.Stored > 4<<20 {
+		t.Errorf("%d bytes were stored for 2 MiB", r.Stored)
+	}
+	if reads := counted.Reads() - before; reads > 15 {
+		t.Errorf("another session read %d times", reads)
+	}
+	must(t, p.Remove(t.Context(), branch("other")))
 	must(t, p.Remove(t.Context(), branch("main")))
 	c := &collection{Store: p.store, o: CollectOptions{Heads: []ref.Heads{p.heads}}, reach: p.store.newReach(), objects: map[string]backend.Info{}}
 	must(t, c.list(t.Context()))

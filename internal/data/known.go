@@ -114,7 +114,7 @@ func (x *indices) load(ctx context.Context, condemned map[string]bool) error {
 			break
 		}
 		group.Go(func() error {
-			records, err := readPack(ctx, x.store.backend, p)
+			records, err := x.store.indices.read(ctx, x.store.backend, p)
 			mu.Lock()
 			defer mu.Unlock()
 			x.note(records)

@@ -45,6 +45,8 @@ type Store struct {
 	opened func(path string) (*os.File, stamp, error)
 	codec  *pack.Codec
 	nodes  tree.Cache
+	// indices are of packs that any session has asked.
+	indices indexCache
 	// buffers are for the packs of all sessions.
 	buffers buffers
 	trees   *tree.Tree
