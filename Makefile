@@ -77,7 +77,7 @@ test-kubernetes: build test-deps cluster-deps $(GOTESTSUM) ## what of the follow
 	@MUSTER_CHAOS_GANGS=12 hack/gotest "$(GOTESTSUM)" chaos -tags chaos -count=1 -timeout 20m ./test/chaos
 
 test-conformance: build test-deps cluster-deps $(GOTESTSUM) ## one suite against embedded Muster and against a real Kubernetes, with a device plugin and with the agent; wants root
-	@hack/gotest "$(GOTESTSUM)" conformance-embedded -tags conformance -count=1 -timeout 20m -skip '^(TestANodeThatVanishes|TestATenantAtTheDoor|TestDataOfOthers|TestCodeComesAlong|TestDataIsItsNamespaces|TestEnvironmentOfATenant|TestEnvironmentIsBuiltWhileMusterIsAway)$$' ./test/conformance
+	@hack/gotest "$(GOTESTSUM)" conformance-embedded -tags conformance -count=1 -timeout 20m -skip '^(TestANodeThatVanishes|TestATenantAtTheDoor|TestDataOfOthers|TestCodeComesAlong|TestDataIsItsNamespaces|TestEnvironmentOfATenant|TestEnvironmentIsBuiltWhileMusterIsAway|TestWorkerOfAStageGoes)$$' ./test/conformance
 	@MUSTER_PLATFORM=cluster hack/gotest "$(GOTESTSUM)" conformance-cluster -tags conformance -count=1 -timeout 30m -skip '^(TestPartsAreTold|TestCodeComesAlong|TestDataIsItsNamespaces|TestEnvironment.*|TestWorkerOfAStageGoes)$$' ./test/conformance
 	@MUSTER_PLATFORM=agent hack/gotest "$(GOTESTSUM)" conformance-agent -tags conformance -count=1 -timeout 30m ./test/conformance
 

@@ -86,31 +86,6 @@ func ofJob(job string) []harness.Started {
 	return harness.AllStarted(func(p harness.Started) bool { return p.Variable("MUSTER_JOB") == job })
 }
 
-// checkTemporary: libraries that Spark unpacks are in folders that go with the job, not
-// in one that all share.
-func checkTemporary(t *testing.T, m *harness.Muster, name string) {
-	t.Helper()
-	javas := 0
-	for _, p := range ofJob(name) {
-		maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.PID))
-		if err != nil {
-			continue // it ended meanwhile
-		}
-		if strings.Contains(string(maps), "libjvm.so") {
-			javas++
-		}
-		for line := range strings.Lines(string(maps)) {
-			at := strings.Index(line, os.TempDir()+"/")
-			if at >= 0 && strings.Contains(line, ".so") && !strings.HasPrefix(line[at:], m.Home) {
-				t.Errorf("process %d has %s", p.PID, strings.TrimSpace(line[at:]))
-			}
-		}
-	}
-	if javas < 6 { // master, driver, and two workers with an executor each
-		t.Errorf("%d JVMs are there, want 6", javas)
-	}
-}
-
 // TestSpark counts words with two executors in both tiers. Nothing of it answers
 // strangers, a Muster or an executor that dies is replaced, nothing is left in the
 // end, and the same again computes nothing.
@@ -140,7 +115,6 @@ func TestSpark(t *testing.T) {
 		run := lastRun(t, muster("pipeline", "runs", "words", "-o", "json"))
 		name := run.Stages[0].Job
 		checkClosed(t, name)
-		checkTemporary(t, m, name)
 		// Muster dies; the job goes on, and its files stay.
 		m.Kill9(t)
 		if err := m.Start(ctx); err != nil {
@@ -358,46 +332,5 @@ spec:
 			return fmt.Errorf("%v", left)
 		}
 		return nil
-	})
-}
-
-// TestSparkGrows: with an elastic number of executors the script begins with one, and
-// a second one that finds room takes a task of its own, in both tiers.
-func TestSparkGrows(t *testing.T) {
-	eachTier(t, func(t *testing.T, m *harness.Muster) {
-		ns, ctx := m.Namespace(t), deadline(t, 6*time.Minute)
-		gate := t.TempDir()
-		file := counting(t, gate)
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		elastic := strings.Replace(string(text), "executors: {min: 2, max: 2}", "executors: {min: 1, max: 2}", 1)
-		if elastic == string(text) {
-			t.Fatal("the pipeline says nothing of executors")
-		}
-		write(t, filepath.Dir(file), filepath.Base(file), elastic)
-		expect(t, m.Run(ctx, "-n", ns, "data", "create", "texts"), 0)
-		expect(t, m.Run(ctx, "-n", ns, "data", "put", folder(t, map[string]string{"a": "One, two.\nTwo three three", "b": "Three"}), "texts"), 0)
-		expect(t, m.Run(ctx, "-n", ns, "pipeline", "apply", "-f", file), 0)
-		harness.Eventually(t, 4*time.Minute, "waiting until both executors have a task", func() error {
-			indices := map[string]bool{}
-			found, _ := filepath.Glob(filepath.Join(gate, "begun-*"))
-			for _, path := range found {
-				said, err := os.ReadFile(path)
-				if err != nil {
-					return err
-				}
-				index, _, _ := strings.Cut(string(said), " ")
-				indices[index] = true
-			}
-			if len(indices) < 2 {
-				return fmt.Errorf("%d have: %s", len(indices), m.Run(ctx, "-n", ns, "pipeline", "runs", "words").Stdout)
-			}
-			return nil
-		})
-		write(t, gate, "go", "")
-		expect(t, m.Run(ctx, "-n", ns, "pipeline", "wait", "words", "--timeout", "120s"), 0)
-		expect(t, m.Run(ctx, "-n", ns, "data", "ls", "-r", "words-count"), 0, ".json")
 	})
 }
