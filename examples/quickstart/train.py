@@ -94,34 +94,36 @@ class WorkerSessionCreator(tf1.train.WorkerSessionCreator):
         return manager.wait_for_session(self._master, config=self._config, max_wait_secs=1800)
 
 
-def open_session(server, chief, args):
+def open_session(server, index, args):
     """Returns a session that recovers from the loss of a parameter server.
 
-    The chief restores the last checkpoint and saves new ones.
+    The chief restores the last checkpoint and saves new ones. Each worker needs the
+    parameter servers alone: one that starts late, or again, does not wait for one that
+    is done already.
     """
+    alone = tf1.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{index}"])
     scaffold = tf1.train.Scaffold()
     hooks = [tf1.train.StopAtStepHook(last_step=args.steps)]
     folder = os.environ.get("MUSTER_CHECKPOINT_DIR")
-    if not chief:
-        return tf1.train.MonitoredSession(WorkerSessionCreator(scaffold, server.target), hooks)
+    if index != 0:
+        return tf1.train.MonitoredSession(WorkerSessionCreator(scaffold, server.target, config=alone), hooks)
     if folder:
         hooks.append(tf1.train.CheckpointSaverHook(folder, save_steps=args.save_every, scaffold=scaffold))
     return tf1.train.MonitoredSession(
-        tf1.train.ChiefSessionCreator(scaffold, server.target, checkpoint_dir=folder), hooks)
+        tf1.train.ChiefSessionCreator(scaffold, server.target, config=alone, checkpoint_dir=folder), hooks)
 
 
 def work(server, cluster, index, args):
     """Trains until the shared step reaches args.steps; returns the accuracy."""
     x_train, y_train, x_test, y_test, name = load_images()
-    chief = index == 0
-    if chief:
+    if index == 0:
         print(f"data: {name}, {len(x_train):,} images to learn, {len(x_test):,} to test", flush=True)
     device = tf1.train.replica_device_setter(worker_device=f"/job:worker/task:{index}", cluster=cluster)
     with tf1.device(device):
         x, y, loss, correct, step, train = build(x_train.shape[1], args.hidden)
     order = np.random.default_rng(index)
     reported, now, accuracy = None, 0, 0.0
-    with open_session(server, chief, args) as run:
+    with open_session(server, index, args) as run:
         while not run.should_stop():
             batch = order.integers(0, len(x_train), args.batch)
             _, value, now = run.run([train, loss, step], {x: x_train[batch], y: y_train[batch]})

@@ -106,7 +106,7 @@ func Run(ctx context.Context, o Options) error {
 	helper, err := kubeletplugin.Start(ctx, d,
 		kubeletplugin.DriverName(inventory.Driver), kubeletplugin.NodeName(o.Node), kubeletplugin.KubeClient(set),
 		kubeletplugin.RegistrarDirectoryPath(filepath.Join(o.KubeletDir, "plugins_registry")), kubeletplugin.PluginDataDirectoryPath(data),
-		kubeletplugin.HealthService(false))
+		kubeletplugin.HealthService(false), kubeletplugin.Serialize(false)) // the driver takes turns
 	if err != nil {
 		return fmt.Errorf("offering the driver to the kubelet: %w", err)
 	}

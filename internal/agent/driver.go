@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,7 +18,8 @@ import (
 	"github.com/muster-dev/muster/internal/node/gpu"
 )
 
-// driver prepares claims for the kubelet, which asks for one after another.
+// driver prepares claims for the kubelet. Those that wait for a GPU keep nobody else
+// waiting.
 type driver struct {
 	node    string
 	root    string
@@ -27,12 +29,29 @@ type driver struct {
 	records records
 	specs   descriptions
 
+	// patience is how long a claim waits for what it was given.
+	patience time.Duration
+
 	mu      sync.Mutex
 	devices []gpu.Device
+
+	// turn is who reads and writes records; freed is closed, and another, whenever a
+	// claim is forgotten.
+	turn  sync.Mutex
+	freed chan struct{}
 }
 
+// patience is how long a claim waits for the containers that still have what it was
+// given: a pod that was deleted without a grace period is gone from the API before
+// they are. A kubelet that is told of an error looks at the pod again only when it
+// looks at all of them, a minute later or more, and gives up on a call after 45 s
+// (k8s.io/kubernetes 1.37.1: kubelet/kuberuntime/kuberuntime_manager.go, SyncPod, and
+// kubelet/cm/dra/plugin/dra_plugin.go, defaultClientCallTimeout).
+const patience = 35 * time.Second
+
 func newDriver(ctx context.Context, o Options, source gpu.Source, set kubernetes.Interface, data string) (*driver, error) {
-	d := &driver{node: o.Node, root: o.Root, log: o.Log, source: source, set: set, records: records{dir: data + "/claims"}, specs: descriptions{dir: o.CDIDir}}
+	d := &driver{node: o.Node, root: o.Root, log: o.Log, source: source, set: set, records: records{dir: data + "/claims"}, specs: descriptions{dir: o.CDIDir},
+		patience: patience, freed: make(chan struct{})}
 	if err := d.records.prepare(); err != nil {
 		return nil, err
 	}
@@ -60,8 +79,10 @@ func (d *driver) seen() []gpu.Device {
 // PrepareResourceClaims has the containers of claims see what they were given.
 func (d *driver) PrepareResourceClaims(ctx context.Context, claims []*resourcev1.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	out := map[types.UID]kubeletplugin.PrepareResult{}
+	until, cancel := context.WithTimeout(ctx, d.patience)
+	defer cancel()
 	for _, claim := range claims {
-		devices, err := d.prepare(ctx, claim)
+		devices, err := d.prepareOnceFree(ctx, until, claim)
 		if err != nil {
 			err = fmt.Errorf("preparing claim %s/%s on node %s: %w", claim.Namespace, claim.Name, d.node, err)
 			d.log.Error("a claim cannot be prepared", "error", err)
@@ -69,6 +90,28 @@ func (d *driver) PrepareResourceClaims(ctx context.Context, claims []*resourcev1
 		out[claim.UID] = kubeletplugin.PrepareResult{Err: err, Devices: devices}
 	}
 	return out, nil
+}
+
+// errTaken says that containers of others still have what a claim was given.
+var errTaken = errors.New("not free")
+
+// prepareOnceFree prepares a claim as soon as nobody else has what it was given, or
+// says who has once until is over.
+func (d *driver) prepareOnceFree(ctx, until context.Context, claim *resourcev1.ResourceClaim) ([]kubeletplugin.Device, error) {
+	for {
+		d.turn.Lock()
+		devices, err := d.prepare(ctx, claim)
+		freed := d.freed
+		d.turn.Unlock()
+		if !errors.Is(err, errTaken) {
+			return devices, err
+		}
+		select {
+		case <-freed:
+		case <-until.Done():
+			return nil, err
+		}
+	}
 }
 
 // prepare writes the record before the description: what a container could use
@@ -127,6 +170,8 @@ func resultsOf(claim *resourcev1.ResourceClaim, node string) []resourcev1.Device
 // UnprepareResourceClaims forgets claims whose containers are gone.
 func (d *driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
 	out := map[types.UID]error{}
+	d.turn.Lock()
+	defer d.turn.Unlock()
 	for _, claim := range claims {
 		err := errors.Join(d.specs.remove(claim.UID), d.records.remove(claim.UID))
 		if err != nil {
@@ -135,6 +180,8 @@ func (d *driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplug
 		}
 		out[claim.UID] = err
 	}
+	close(d.freed)
+	d.freed = make(chan struct{})
 	return out, nil
 }
 

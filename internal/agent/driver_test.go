@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -160,6 +161,7 @@ func TestNeverTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	again.patience = 0
 	for name, c := range map[string]struct {
 		claim *resourcev1.ResourceClaim
 		says  string
@@ -228,5 +230,43 @@ func TestLibraries(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A claim whose GPU containers of another still have is prepared once those are gone,
+// while others come and go; the kubelet would ask again only after a minute.
+func TestWaitsUntilFree(t *testing.T) {
+	source, gpus := pretend(t, "2xA100")
+	d := testDriver(t, source)
+	old, next, other := allocated(t, "old", nil, gpus[0]), allocated(t, "next", nil, gpus[0]), allocated(t, "other", nil, gpus[1])
+	if _, err := prepared(t, d, old); err != nil {
+		t.Fatal(err)
+	}
+	answer := make(chan error, 1)
+	go func() {
+		results, err := d.PrepareResourceClaims(t.Context(), []*resourcev1.ResourceClaim{next})
+		answer <- errors.Join(err, results[next.UID].Err)
+	}()
+	if _, err := prepared(t, d, other); err != nil {
+		t.Errorf("another GPU: %v", err)
+	}
+	for _, claim := range []*resourcev1.ResourceClaim{other, old} {
+		select {
+		case err := <-answer:
+			t.Fatalf("answered before claim %s was gone: %v", claim.Name, err)
+		default:
+		}
+		ended, err := d.UnprepareResourceClaims(t.Context(), []kubeletplugin.NamespacedObject{{UID: claim.UID}})
+		if err != nil || ended[claim.UID] != nil {
+			t.Fatalf("%v, %v", err, ended)
+		}
+	}
+	if err := <-answer; err != nil {
+		t.Errorf("once it was free: %v", err)
+	}
+	// It is told in words who has it where that lasts.
+	d.patience = 0
+	if _, err := prepared(t, d, old); err == nil || !strings.Contains(err.Error(), "team/claim-next") {
+		t.Errorf("of one that stays: %v", err)
 	}
 }

@@ -69,7 +69,7 @@ func (r record) fits(devices []gpu.Device, others []record) error {
 			}
 		}
 		if milli > wholeMilli || size > 0 && memory > size {
-			return fmt.Errorf("GPU %s is not free: containers of %s still have of it; it is tried again", p.UUID, strings.Join(holders, ", "))
+			return fmt.Errorf("GPU %s is %w: containers of %s still have of it; it is tried again", p.UUID, errTaken, strings.Join(holders, ", "))
 		}
 	}
 	return nil

@@ -36,6 +36,8 @@ type Deps struct {
 	OwnCode bool
 	// Reports is who reads how far members say that they are.
 	Reports trainingjob.Reports
+	// AgentNodes are the labels of the nodes that have agents. Empty: all that need one.
+	AgentNodes map[string]string
 	// VolumesDir is where the built-in StorageClass keeps volumes, on the node
 	// NodeName. Empty: there is no such class.
 	VolumesDir string
@@ -92,7 +94,7 @@ func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
 		return Parts{}, fmt.Errorf("adding the scheduler: %w", err)
 	}
 	controllers := []interface{ SetupWithManager(ctrl.Manager) error }{
-		trainingjob.New(trainingjob.Deps{Sources: d.Sources, Environments: d.Environments, Data: d.Data, HostImage: d.HostImage, ShareProcesses: d.ShareProcesses, OwnCode: d.OwnCode, Reports: d.Reports}),
+		trainingjob.New(trainingjob.Deps{Sources: d.Sources, Environments: d.Environments, Data: d.Data, HostImage: d.HostImage, ShareProcesses: d.ShareProcesses, OwnCode: d.OwnCode, Reports: d.Reports, AgentNodes: d.AgentNodes}),
 		gang.New(gang.Options{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FenceNamespace: d.Namespace, GPUResources: d.GPUResources, Signs: d.Signs, Log: d.Log.WithName("gang"),
 		}),

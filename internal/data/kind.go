@@ -31,6 +31,8 @@ const (
 const (
 	// MaxCommit is how long a commit may be that comes from others.
 	MaxCommit = 1 << 20
+	// LeasePrefix is what the keys of leases begin with.
+	LeasePrefix = leasePrefix
 	// MaxLease is how long a lease may be that comes from others.
 	MaxLease = 64 << 10
 	// maxTTL is for how long a lease of others may stand without being renewed.

@@ -206,7 +206,7 @@ func (d *Door) takePack(ctx context.Context, objects backend.Streamer, namespace
 }
 
 // takeWhole stores a commit or a lease, once it is known to be one. Leases do not
-// count: who has no room left still reads.
+// count as bytes: who has no room left still reads.
 func (d *Door) takeWhole(ctx context.Context, objects backend.Streamer, namespace, key string, body io.Reader) error {
 	content, err := io.ReadAll(body)
 	if err != nil {
@@ -214,6 +214,9 @@ func (d *Door) takeWhole(ctx context.Context, objects backend.Streamer, namespac
 	}
 	if err := data.CheckObject(key, content); err != nil {
 		return refuse(http.StatusBadRequest, "%v", err)
+	}
+	if data.KindOf(key) == data.LeaseObject {
+		return d.leases.put(ctx, objects, namespace, key, content)
 	}
 	if data.KindOf(key) == data.CommitObject {
 		there, err := objects.Stat(ctx, key)
@@ -290,7 +293,7 @@ func (d *Door) removeObject(w http.ResponseWriter, r *http.Request, caller Calle
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 	defer cancel()
-	if err := objects.Delete(ctx, key); err != nil {
+	if err := d.leases.remove(ctx, objects, namespace, key); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

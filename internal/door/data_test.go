@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -267,12 +268,13 @@ func TestAnAnswerThatBreaksOff(t *testing.T) {
 			_, _ = io.WriteString(w, `{"key":"packs/x","size":1}`+"\n")
 			return
 		}
-		w.Header().Set("Content-Length", "4")
-		w.WriteHeader(http.StatusPartialContent)
-		_, _ = io.WriteString(w, "da")
-		if asked > 2 {
-			_, _ = io.WriteString(w, "ta")
+		from := map[int]int{1: 0, 2: 2, 3: 2}[asked]
+		if want := fmt.Sprintf("bytes=%d-3", from); r.Header.Get("Range") != want {
+			t.Errorf("asked for %s, want the rest: %s", r.Header.Get("Range"), want)
 		}
+		w.Header().Set("Content-Length", strconv.Itoa(4-from))
+		w.WriteHeader(http.StatusPartialContent)
+		_, _ = io.WriteString(w, map[int]string{1: "da", 2: "", 3: "ta"}[asked])
 	}))
 	t.Cleanup(server.Close)
 	remote := backend.NewRemote(func(ctx context.Context, q backend.Question) (*http.Response, error) {
@@ -283,6 +285,7 @@ func TestAnAnswerThatBreaksOff(t *testing.T) {
 		if q.Key != "" {
 			req.URL.RawQuery = ""
 		}
+		req.Header.Set("Range", q.Range)
 		return server.Client().Do(req)
 	})
 	into := make([]byte, 4)

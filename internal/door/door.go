@@ -79,6 +79,7 @@ type Door struct {
 	keeper    *keeper
 	readers   *readers
 	lanes     lanes
+	leases    *leases
 	// listens is closed once address is known.
 	listens chan struct{}
 	address string
@@ -109,7 +110,7 @@ func New(o Options) *Door {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Door{opts: o, reception: newReception(o), keeper: &keeper{opts: o}, readers: newReaders(o), lanes: newLanes(o.Now), listens: make(chan struct{})}
+	return &Door{opts: o, reception: newReception(o), keeper: &keeper{opts: o}, readers: newReaders(o), lanes: newLanes(o.Now), leases: newLeases(mostLeases, o.Now), listens: make(chan struct{})}
 }
 
 // Address is what it listens on, once it does: it waits until then.

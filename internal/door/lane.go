@@ -88,7 +88,8 @@ type lanes struct {
 func newLanes(now func() time.Time) lanes {
 	out := lanes{up: newLane(6, 2, now), down: newLane(24, 8, now), answer: newLane(4, 2, now), report: newLane(8, 1, now)}
 	out.read, out.store, out.shift = newLane(96, 64, now), newLane(24, 16, now), newLane(2048, 512, now)
-	out.up.resumes, out.store.resumes = true, true // what came whole is kept
+	// What came whole is kept, and of what is read the rest is asked for.
+	out.up.resumes, out.store.resumes, out.read.resumes = true, true, true
 	return out
 }
 

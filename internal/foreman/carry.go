@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
+	"time"
 
 	"github.com/muster-dev/muster/internal/foreman/parcel"
 	"github.com/muster-dev/muster/internal/foreman/shift"
@@ -23,6 +25,12 @@ const (
 	mostBytes   = 64 << 30
 	mostEntries = 10_000_000
 	mostOutcome = 1 << 20
+	// mostLinks is how many bytes its links have, which are kept in memory until all
+	// else has come.
+	mostLinks = 16 << 20
+	// silence is how long one may send nothing, and longest how long all of it may take.
+	silence = time.Minute
+	longest = time.Hour
 )
 
 // Post is the folder of a work whose files are carried: its socket and its token.
@@ -99,9 +107,10 @@ func (w *Work) send(out http.ResponseWriter, in *http.Request) {
 // receive takes what a worker made of a datum. What is acknowledged is in the
 // datum's folder, and known.
 func (w *Work) receive(out http.ResponseWriter, in *http.Request) {
-	err := w.arrive(in)
+	from := &heard{from: in.Body, control: http.NewResponseController(out), until: time.Now().Add(longest)}
+	err := w.arrive(in, from)
 	if err != nil {
-		_, _ = io.Copy(io.Discard, in.Body) // who still sends does not hear the answer
+		_, _ = io.Copy(io.Discard, from) // who still sends does not hear the answer
 	}
 	var refused *parcel.Refusal
 	switch {
@@ -112,11 +121,28 @@ func (w *Work) receive(out http.ResponseWriter, in *http.Request) {
 	case errors.Is(err, errStranger):
 		http.Error(out, err.Error(), shift.StatusGone)
 	default:
-		if in.Context().Err() == nil && !errors.Is(err, errBusy) {
+		if in.Context().Err() == nil && !errors.Is(err, errBusy) && !errors.Is(err, errFull) {
 			w.foreman.o.Log.Warn("what was made of a datum did not arrive; it is tried again", "work", w.spec.Name, "error", err)
 		}
 		http.Error(out, err.Error(), http.StatusServiceUnavailable)
 	}
+}
+
+// heard reads from somebody who is neither silent for long nor takes for ever.
+type heard struct {
+	from    io.Reader
+	control *http.ResponseController
+	until   time.Time
+}
+
+// Read implements [io.Reader].
+func (h *heard) Read(p []byte) (int, error) {
+	if time.Now().After(h.until) {
+		return 0, fmt.Errorf("it took longer than %s to come", longest)
+	}
+	// Where that cannot be said, whoever hands it on sees to it.
+	_ = h.control.SetReadDeadline(time.Now().Add(silence))
+	return h.from.Read(p)
 }
 
 var (
@@ -126,7 +152,7 @@ var (
 
 // arrive lays out what comes beside the datum's folder, and moves it there once it
 // is whole and on disk.
-func (w *Work) arrive(in *http.Request) error {
+func (w *Work) arrive(in *http.Request, from io.Reader) error {
 	id := in.PathValue("id")
 	w.mu.Lock()
 	i, known := w.ledger.index[id]
@@ -134,12 +160,24 @@ func (w *Work) arrive(in *http.Request) error {
 	if !known {
 		return errStranger
 	}
+	h := w.foreman.room.enter(w.spec.Owner)
+	kept := false
+	defer func() {
+		if !kept {
+			h.free()
+		}
+	}()
+	size, _ := strconv.ParseInt(in.Header.Get(shift.SizeHeader), 10, 64) // or nothing is known
+	if err := h.expect(size, in.Context().Done()); err != nil {
+		return err
+	}
 	temp, err := os.MkdirTemp(w.dir, arriving)
 	if err != nil {
 		return fmt.Errorf("making room for what was made of a datum: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(temp) }() // what stays behind goes with the work
-	err = parcel.Read(in.Body, temp, parcel.Limits{Bytes: mostBytes, Entries: mostEntries}, shift.LogFile, shift.OutFolder, shift.OutcomeFile)
+	limits := parcel.Limits{Bytes: mostBytes, Entries: mostEntries, Links: mostLinks, Take: func(n int64) error { return h.use(n, in.Context().Done()) }}
+	err = parcel.Read(from, temp, limits, shift.LogFile, shift.OutFolder, shift.OutcomeFile)
 	if err != nil {
 		return err
 	}
@@ -148,10 +186,12 @@ func (w *Work) arrive(in *http.Request) error {
 		return err
 	}
 	o.Worker = in.URL.Query().Get(shift.WorkerParameter)
-	if err := w.foreman.disk.sync(); err != nil {
+	if err = w.foreman.disk.sync(); err != nil {
 		return err
 	}
-	return w.install(i, temp, o)
+	h.arrived()
+	kept, err = w.install(i, temp, o, h)
+	return err
 }
 
 // broughtOutcome reads the outcome that came along.
@@ -173,8 +213,9 @@ func broughtOutcome(folder, id string) (o shift.Outcome, err error) {
 
 // install moves what arrived to where a worker that shares the folder would have
 // written it: the outcome of a success last, and of a failure the log alone. What
-// comes a second time changes nothing.
-func (w *Work) install(i int, temp string, o shift.Outcome) error {
+// comes a second time changes nothing. It returns whether what it has of the room is
+// kept, until it is recorded.
+func (w *Work) install(i int, temp string, o shift.Outcome, h *hold) (kept bool, err error) {
 	w.mu.Lock()
 	over := w.ledger.entries[i].state >= computed
 	claimed := !over && w.claim(i, o.Worker)
@@ -182,28 +223,41 @@ func (w *Work) install(i int, temp string, o shift.Outcome) error {
 	w.mu.Unlock()
 	switch {
 	case over:
-		return nil
+		return false, nil
 	case !claimed:
-		return errBusy
+		return false, errBusy
 	}
-	err := settle(temp, w.datumFolder(o.ID), o.Error == "")
+	err = settle(temp, w.datumFolder(o.ID), o.Error == "")
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ledger.entries[i].arriving = false
 	if err != nil {
 		// Whoever brought it brings it again; if nobody does, it is computed again.
-		if h := w.ledger.hands[o.Worker]; h != nil {
-			delete(h.has, i)
+		if who := w.ledger.hands[o.Worker]; who != nil {
+			delete(who.has, i)
 		}
 		w.ledger.again(i, false, "")
 		w.nudge()
-		return fmt.Errorf("putting what was made of datum %s in its place: %w", o.ID, err)
+		return false, fmt.Errorf("putting what was made of datum %s in its place: %w", o.ID, err)
 	}
 	if w.ledger.done(o) {
+		if kept = o.Error == ""; kept {
+			w.ledger.entries[i].brought = h
+		}
 		w.changed()
 		w.nudge()
 	}
-	return nil
+	return kept, nil
+}
+
+// vacate gives back what the files of a work have of the room.
+func (w *Work) vacate() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.ledger.entries {
+		w.ledger.entries[i].brought.free()
+		w.ledger.entries[i].brought = nil
+	}
 }
 
 // claim gives a datum to a worker; the caller holds the lock.

@@ -525,3 +525,46 @@ func TestLent(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What arrives is bounded: what finds no room comes again, and what never would is
+// refused in words.
+func TestCarriedWithinBounds(t *testing.T) {
+	f, err := foreman.New(foreman.Options{Dir: t.TempDir(), Arrivals: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shop{T: t, Foreman: f, recorded: map[string]string{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- f.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	var names []string
+	want := map[string]string{}
+	for i := range 7 {
+		name := fmt.Sprintf("d%02d", i)
+		names, want[name] = append(names, name), "fine\n"
+	}
+	want["d03"] = "it takes more than 524288 bytes"
+	w := s.work(apart(`echo fine > $MUSTER_OUTPUT/made; test $MUSTER_DATUM != d03 || size=600K; truncate -s ${size:-300K} $MUSTER_OUTPUT/zeros`), names...)
+	var group sync.WaitGroup
+	for i := range 4 {
+		group.Go(func() {
+			if err := s.remote(t.Context(), s.Post("run.stage"), fmt.Sprint(i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	status := s.over(w)
+	group.Wait()
+	if said := s.recorded["d03"]; strings.Contains(said, want["d03"]) {
+		s.recorded["d03"] = want["d03"]
+	}
+	if diff := cmp.Diff(want, s.recorded); diff != "" || status.Failed != 1 {
+		t.Errorf("%+v: %s", status, diff)
+	}
+}

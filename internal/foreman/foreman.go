@@ -25,6 +25,9 @@ type Options struct {
 	Dir string
 	// Log hears of what nobody else can be told. Default: nobody.
 	Log *slog.Logger
+	// Arrivals is how many bytes of what workers bring may be in the folder and not
+	// recorded yet; those of one owner are half of that at most. 0: as much as there is.
+	Arrivals int64
 	// Now is the clock. Default: [time.Now].
 	Now func() time.Time
 }
@@ -34,6 +37,7 @@ type Foreman struct {
 	o     Options
 	board *notice.Board
 	disk  barrier
+	room  *room
 	group sync.WaitGroup
 
 	mu    sync.Mutex
@@ -56,7 +60,7 @@ func New(o Options) (*Foreman, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making a foreman's folder: %w", err)
 	}
-	return &Foreman{o: o, board: notice.New(), disk: barrier{dir: dir}, works: map[string]*Work{}}, nil
+	return &Foreman{o: o, board: notice.New(), disk: barrier{dir: dir}, room: newRoom(o.Arrivals), works: map[string]*Work{}}, nil
 }
 
 // Changes tells of which work something is new, by its name.
@@ -217,6 +221,7 @@ func (f *Foreman) Close(name string) error {
 	if w != nil {
 		w.stop()
 		w.group.Wait()
+		w.vacate()
 	}
 	// The token goes first: who sees none knows that the work is over.
 	for _, folder := range []string{f.Post(name), f.folder(name)} {

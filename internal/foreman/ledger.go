@@ -28,6 +28,8 @@ type entry struct {
 	failed bool
 	// arriving says that what a worker brought is being put into its place.
 	arriving bool
+	// brought is what its files have of the foreman's room; nil: nothing.
+	brought *hold
 	// worker has it, or had it last.
 	worker  string
 	outcome shift.Outcome
@@ -51,6 +53,8 @@ type ledger struct {
 	stock   []int // ready
 	pending []int // computed
 	hands   map[string]*hand
+	// heldFor and idle are the GPU seconds of workers that are forgotten.
+	heldFor, idle float64
 	// limit is how often a datum is tried.
 	limit int
 	// failFast gives nothing out any more once a datum has failed.
@@ -139,6 +143,26 @@ func (l *ledger) present() int {
 		}
 	}
 	return n
+}
+
+// mostHands is how many workers of a work are known at a time: several times as many
+// as the job of a stage has members.
+const mostHands = 4096
+
+// admits says whether there is a place for a worker. Where there is none left, those
+// that are gone are forgotten.
+func (l *ledger) admits(worker string) bool {
+	if l.hands[worker] != nil || len(l.hands) < mostHands {
+		return true
+	}
+	for name, h := range l.hands {
+		if h.gone && len(h.has) == 0 {
+			there, without := h.seconds(h.seen)
+			l.heldFor, l.idle = l.heldFor+there, l.idle+without
+			delete(l.hands, name)
+		}
+	}
+	return len(l.hands) < mostHands
 }
 
 // see notes a sign of life. Who has the same place in the job and was there
@@ -325,14 +349,21 @@ func (l *ledger) over() bool {
 // gpus are the seconds for which workers held GPUs, and for which they did so
 // without computing.
 func (l *ledger) gpus(now time.Time) (heldFor, idle float64) {
+	heldFor, idle = l.heldFor, l.idle
 	for _, h := range l.hands {
 		until := h.seen
 		if !h.gone {
 			until = now
 		}
-		there := until.Sub(h.since)
-		heldFor += h.gpus * there.Seconds()
-		idle += h.gpus * max(0, there-h.busy).Seconds()
+		there, without := h.seconds(until)
+		heldFor, idle = heldFor+there, idle+without
 	}
 	return heldFor, idle
+}
+
+// seconds are those for which a worker held GPUs until then, and did so without
+// computing.
+func (h *hand) seconds(until time.Time) (heldFor, idle float64) {
+	there := until.Sub(h.since)
+	return h.gpus * there.Seconds(), h.gpus * max(0, there-h.busy).Seconds()
 }

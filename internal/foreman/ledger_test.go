@@ -195,3 +195,27 @@ func TestArriving(t *testing.T) {
 		t.Errorf("after it failed it is %v; x: %v, y: %v", l.entries[i].state, l.adoptable(i, "x"), l.adoptable(i, "y"))
 	}
 }
+
+// There is an end to how many workers are known; those that are gone make place, and
+// what they held still counts.
+func TestWorkersAreBounded(t *testing.T) {
+	l := newLedger(nil, 1, false)
+	start := time.Unix(0, 0)
+	for i := range mostHands {
+		r := &shift.Request{Worker: fmt.Sprint(i), GPUs: 1}
+		if !l.admits(r.Worker) {
+			t.Fatalf("worker %d is not heard", i)
+		}
+		l.see(r, start)
+	}
+	if l.admits("another") || !l.admits("7") {
+		t.Error("there is a place for another, or none for one that is known")
+	}
+	l.see(&shift.Request{Worker: "7", Leaving: true}, start.Add(10*time.Second))
+	if !l.admits("another") {
+		t.Error("who left makes no place")
+	}
+	if held, _ := l.gpus(start); held != 10 {
+		t.Errorf("%v GPU seconds are known, want those of who left: 10", held)
+	}
+}

@@ -110,5 +110,11 @@ func (w *Work) record(ctx context.Context) error {
 		// What stays behind goes with the work.
 		_ = os.RemoveAll(results[n].Folder)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, i := range which {
+		w.ledger.entries[i].brought.free()
+		w.ledger.entries[i].brought = nil
+	}
 	return nil
 }

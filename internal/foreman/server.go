@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/subtle"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -64,6 +65,9 @@ func (f *Foreman) answering(wrong func(*Work, *http.Request) string) http.Handle
 // went wrong in words.
 const mostSaid = 4 << 20
 
+// mostName is how many bytes the name of a worker has, and that of its place.
+const mostName = 256
+
 // talk answers what a worker says.
 func (w *Work) talk(out http.ResponseWriter, in *http.Request) {
 	var r shift.Request
@@ -71,17 +75,23 @@ func (w *Work) talk(out http.ResponseWriter, in *http.Request) {
 		http.Error(out, "this is no request of a worker", http.StatusBadRequest)
 		return
 	}
+	if len(r.Worker) > mostName || len(r.Member) > mostName {
+		http.Error(out, fmt.Sprintf("the name of a worker, or its place, has more than %d bytes", mostName), http.StatusBadRequest)
+		return
+	}
+	if !w.hear(&r) {
+		http.Error(out, fmt.Sprintf("this work has %d workers already, which is how many are heard: run fewer, or wait until some are gone", mostHands), http.StatusTooManyRequests)
+		return
+	}
 	answer := w.answer(in.Context(), &r)
 	out.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(out).Encode(answer) // who went away asks again
 }
 
-// answer notes what a worker says and gives it what it wants, once there is
-// something to give.
+// answer gives a worker what it wants, once there is something to give.
 func (w *Work) answer(ctx context.Context, r *shift.Request) shift.Answer {
 	ctx, cancel := context.WithTimeout(ctx, waitAtMost)
 	defer cancel()
-	w.hear(r)
 	for {
 		w.mu.Lock()
 		a := w.give(r)
@@ -98,10 +108,13 @@ func (w *Work) answer(ctx context.Context, r *shift.Request) shift.Answer {
 	}
 }
 
-// hear notes what a worker says.
-func (w *Work) hear(r *shift.Request) {
+// hear notes what a worker says, if there is a place for it.
+func (w *Work) hear(r *shift.Request) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !w.ledger.admits(r.Worker) {
+		return false
+	}
 	w.lose(w.ledger.see(r, w.foreman.o.Now()), "its worker ended")
 	w.adopt(r)
 	news := false
@@ -124,6 +137,7 @@ func (w *Work) hear(r *shift.Request) {
 		w.changed()
 		w.nudge()
 	}
+	return true
 }
 
 // give is what a worker can have now; the caller holds the lock.
@@ -132,6 +146,9 @@ func (w *Work) give(r *shift.Request) shift.Answer {
 	if r.Leaving || r.Want == 0 {
 		a.End = w.ledger.stopped
 		return a
+	}
+	if w.ledger.hands[r.Worker] == nil {
+		return a // it was taken to be gone, and says something again
 	}
 	for _, i := range w.ledger.take(r.Worker, r.Want) {
 		e := &w.ledger.entries[i]

@@ -64,6 +64,8 @@ type Options struct {
 	OwnCode bool
 	// Reports is who reads how far members say that they are. Default: the node.
 	Reports trainingjob.Reports
+	// AgentNodes are the labels of the nodes that have agents. Empty: all that need one.
+	AgentNodes map[string]string
 	// VolumesDir is where the built-in StorageClass keeps volumes, on the node
 	// NodeName. Empty: the cluster has StorageClasses of its own.
 	VolumesDir string
@@ -208,6 +210,7 @@ func (o Options) deps(recorder snapshot.Observer) controller.Deps {
 		ShareProcesses:   o.ShareProcesses,
 		OwnCode:          o.OwnCode,
 		Reports:          o.Reports,
+		AgentNodes:       o.AgentNodes,
 		VolumesDir:       o.VolumesDir,
 		NodeName:         o.NodeName,
 		Pipelines:        o.Pipelines,

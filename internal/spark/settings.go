@@ -51,7 +51,7 @@ func (s *Settings) Properties() string {
 		"spark.sql.warehouse.dir":         filepath.Join(s.Scratch, "warehouse"),
 		"spark.ui.showConsoleProgress":    "false",
 		"spark.driver.extraJavaOptions":   javaOptions(s.Scratch),
-		"spark.executor.extraJavaOptions": "-XX:-UsePerfData",
+		"spark.executor.extraJavaOptions": perData + " -Djava.io.tmpdir=" + executorTmp,
 	}
 	if s.DriverHeap > 0 {
 		all["spark.driver.memory"] = fmt.Sprintf("%dm", s.DriverHeap)
@@ -67,9 +67,19 @@ func (s *Settings) Properties() string {
 	return text.String()
 }
 
+const (
+	// perData has a JVM write nothing of how it performs into the system's temporary
+	// folder.
+	perData = "-XX:-UsePerfData"
+	// executorTmp is where executors unpack libraries: the driver, which says so, does
+	// not know the scratch folders of other members, and an executor is started in a
+	// folder of its own in the work folder of its member.
+	executorTmp = "."
+)
+
 // javaOptions keep a JVM's own files out of folders that all share.
 func javaOptions(scratch string) string {
-	return "-XX:-UsePerfData -Djava.io.tmpdir=" + quoted(filepath.Join(scratch, "tmp"))
+	return perData + " -Djava.io.tmpdir=" + quoted(filepath.Join(scratch, "tmp"))
 }
 
 // quoted is a word as Spark's launcher splits options.

@@ -50,7 +50,7 @@ func TestSettings(t *testing.T) {
 	for _, want := range []string{
 		"spark.authenticate true", "spark.authenticate.secret abc", "spark.network.crypto.enabled true", "spark.network.crypto.saslFallback false",
 		"spark.ui.enabled false", "spark.ui.filters org.apache.spark.ui.JWSFilter", "spark.org.apache.spark.ui.JWSFilter.param.secretKey xyz", "spark.master.rest.enabled false",
-		"spark.driver.memory 600m", `spark.driver.extraJavaOptions -XX:-UsePerfData -Djava.io.tmpdir="` + filepath.Dir(scratch) + `/a \\"folder\\"/tmp"`,
+		"spark.driver.memory 600m", "spark.executor.extraJavaOptions -XX:-UsePerfData -Djava.io.tmpdir=.", `spark.driver.extraJavaOptions -XX:-UsePerfData -Djava.io.tmpdir="` + filepath.Dir(scratch) + `/a \\"folder\\"/tmp"`,
 	} {
 		if !slices.Contains(strings.Split(string(text), "\n"), want) {
 			t.Errorf("there is no line %q in\n%s", want, text)

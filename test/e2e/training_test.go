@@ -86,6 +86,18 @@ func TestTensorFlowSurvivesTheLossOfMembers(t *testing.T) {
 	})
 }
 
+// TestTensorFlowOfAWorkerThatIsLate has a worker of the quickstart start once another
+// one is done: it needs the parameter server alone.
+func TestTensorFlowOfAWorkerThatIsLate(t *testing.T) {
+	m := tiers[0].start(t)
+	ns := m.Namespace(t)
+	const late = `[ $ROLE != worker ] || [ $INDEX = 0 ] || while [ ! -e "$MUSTER_CHECKPOINT_DIR/done" ]; do sleep 0.1; done
+python train.py --steps 300 || exit
+[ $ROLE != worker ] || touch "$MUSTER_CHECKPOINT_DIR/done"`
+	expect(t, m.RunIn(deadline(t, 5*time.Minute), example("quickstart"), "-n", ns, "run", "--name", "late", "--workers", "2", "--ps", "1",
+		"--requirements", "requirements.txt", "--", "sh", "-c", late), 0, "worker 0 done", "worker 1 done")
+}
+
 // waitSaved waits until a checkpoint of at least this step is saved, and
 // returns its step.
 func waitSaved(t *testing.T, m *harness.Muster, ns, name string, step int) (saved int) {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
 	upstream "sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/muster-dev/muster/internal/controller/pipeline"
@@ -31,19 +33,46 @@ type stages struct {
 // output has, as on one machine where config.yaml says nothing.
 const keepResults = 720 * time.Hour
 
+// datums say how much of what stages compute is on disks on its way.
+type datums struct {
+	arrivals, scratch size
+}
+
+// size is a flag's value, such as 8Gi.
+type size struct{ resource.Quantity }
+
+// Set implements [pflag.Value].
+func (s *size) Set(text string) error {
+	q, err := resource.ParseQuantity(text)
+	if err != nil || q.Sign() < 0 {
+		return errors.New("give a size, such as 8Gi, or 0 for no bound")
+	}
+	s.Quantity = q
+	return nil
+}
+
+// Type implements [pflag.Value].
+func (*size) Type() string { return "size" }
+
+func (d *datums) addFlags(flags *pflag.FlagSet) {
+	d.arrivals.Quantity, d.scratch.Quantity = resource.MustParse("8Gi"), resource.MustParse("200Gi")
+	flags.Var(&d.arrivals, "stage-arrivals", "how much of what stages of pipelines have computed may be on this replica's disk and not kept yet; half of it is how much one namespace, and one datum, may have. 0: no bound")
+	flags.Var(&d.scratch, "stage-scratch", "how much the files of datums that a worker of a stage has may be; a pod with more is evicted. 0: no bound")
+}
+
 // makeStages makes it. Nothing is done until this replica leads.
 func (o *options) makeStages(stores *warehouse.Warehouse, library *depot.Sources, log *slog.Logger) (*stages, error) {
 	if stores == nil || !o.agents || o.door == "0" {
 		return nil, nil //nolint:nilnil // none is no error
 	}
-	f, err := foreman.New(foreman.Options{Dir: filepath.Join(os.TempDir(), "muster-pipelines"), Log: log})
+	f, err := foreman.New(foreman.Options{Dir: filepath.Join(os.TempDir(), "muster-pipelines"), Log: log, Arrivals: o.datums.arrivals.Value()})
 	if err != nil {
 		return nil, err
 	}
 	m := &pipeline.Machine{
 		Store: stores.Store, Foreman: f, Sources: noSources{}, Images: named{}, Elsewhere: true, DefaultImage: o.image,
 		Interpreter: func(context.Context) (string, error) { return "", errors.New("stages run in images") },
-		KeepResults: keepResults,
+		KeepResults: keepResults, Scratch: o.datums.scratch.Quantity,
 	}
 	if library != nil {
 		m.Sources = library

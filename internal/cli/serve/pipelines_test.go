@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	"github.com/muster-dev/muster/internal/controller/pipeline"
 	"github.com/muster-dev/muster/internal/data/warehouse"
 )
@@ -40,6 +42,14 @@ func TestWhereStagesRun(t *testing.T) {
 	}
 	leads := make(chan struct{})
 	close(leads)
+	for flag, wrong := range map[string]bool{"--stage-arrivals=8Gi": false, "--stage-scratch=0": false, "--stage-arrivals=-1": true, "--stage-scratch=much": true} {
+		var d datums
+		flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+		d.addFlags(flags)
+		if err := flags.Parse([]string{flag}); (err != nil) != wrong {
+			t.Errorf("%s: %v", flag, err)
+		}
+	}
 	all := options{agents: true, door: ":8443"}
 	made, err := all.makeStages(stores, nil, slog.New(slog.DiscardHandler))
 	if err != nil || made.shifts(leads)("team") == nil {

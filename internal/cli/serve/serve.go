@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -34,22 +35,24 @@ import (
 type options struct {
 	factory *connection.Factory
 
-	image     string
-	gpus      []string
-	signs     []string
-	scaling   scaling.Options
-	health    string
-	metrics   string
-	identity  string
-	lease     time.Duration
-	wait      time.Duration
-	door      string
-	store     store
-	data      holdings
-	builds    builds
-	agents    bool
-	verbose   bool
-	inCluster func() (*rest.Config, error)
+	image      string
+	gpus       []string
+	signs      []string
+	scaling    scaling.Options
+	health     string
+	metrics    string
+	identity   string
+	lease      time.Duration
+	wait       time.Duration
+	door       string
+	store      store
+	data       holdings
+	builds     builds
+	agents     bool
+	agentNodes map[string]string
+	datums     datums
+	verbose    bool
+	inCluster  func() (*rest.Config, error)
 }
 
 // New returns the command.
@@ -86,8 +89,10 @@ Ordinarily nobody types this: muster install has it run in the cluster.`,
 	flags.DurationVar(&o.wait, "wait", 5*time.Minute, "how long to wait at the start for an API server that does not answer")
 	flags.StringVar(&o.door, "door", "0", "address of the door, by which code comes and goes and users ask, such as :8443 in a pod; 0 for none")
 	flags.BoolVar(&o.agents, "agents", false, "agents of Muster run beside the kubelets (muster node agent): what members report of their progress is read by them")
+	flags.StringToStringVar(&o.agentNodes, "agent-node-selector", nil, "labels of the nodes that have agents: KEY=VALUE, separated by commas; pods with what agents bring run there (default: all nodes)")
 	o.store.addFlags(flags)
 	o.data.addFlags(flags)
+	o.datums.addFlags(flags)
 	o.builds.addFlags(flags)
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log what is done, and not warnings and errors alone")
 	return cmd
@@ -122,6 +127,9 @@ func (o *options) check() error {
 	}
 	if err := o.builds.check(o.store.somewhere()); err != nil {
 		return err
+	}
+	if _, err := labels.ValidatedSelectorFromSet(o.agentNodes); err != nil {
+		return exit.Usage("--agent-node-selector: %v", err)
 	}
 	if o.lease < time.Second {
 		return exit.Usage("--lease %s: give a second or more", o.lease)
@@ -227,7 +235,7 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 		return err
 	}
 	m, err := manager.New(manager.Options{
-		REST: config, Log: log, Sources: sources, Environments: environments, Data: reader.asked(), Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, OwnCode: true, Reports: o.reports(), GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
+		REST: config, Log: log, Sources: sources, Environments: environments, Data: reader.asked(), Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, OwnCode: true, Reports: o.reports(), AgentNodes: o.agentNodes, GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
 		Pipelines:     runs.pipelines(),
 		HealthAddress: o.health, MetricsAddress: o.metrics, SeveralHere: true,
 		Also: func(m upstream.Manager) error {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/foreman/shift"
@@ -134,7 +135,12 @@ func (m *Machine) apart(job *v1alpha1.TrainingJob, work string, gpus float64) {
 		into(role).ImagePullPolicy = corev1.PullIfNotPresent
 	}
 	role.Command = []string{program, "--post", postDir, "--work", work, "--scratch", scratchDir, "--gpus", strconv.FormatFloat(gpus, 'f', -1, 64)}
-	show(role, "datums", scratchDir, false, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
+	var most *resource.Quantity
+	if !m.Scratch.IsZero() {
+		limit := m.Scratch.DeepCopy()
+		most = &limit
+	}
+	show(role, "datums", scratchDir, false, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: most}})
 }
 
 // into is the first container of the pods of a role, which is the member's.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
@@ -124,7 +125,8 @@ spec:
 // On a cluster the pods of workers are shown a volume of the agent, and nothing of
 // the machine; what cannot be done there is refused in words.
 func TestElsewhere(t *testing.T) {
-	m := &Machine{Elsewhere: true, Images: library{"box:1": "sha256:a"}}
+	most := resource.MustParse("200Gi")
+	m := &Machine{Elsewhere: true, Images: library{"box:1": "sha256:a"}, Scratch: most}
 	parsed := func(stage string) (*pipeline.Graph, string) {
 		t.Helper()
 		p := &v1alpha1.Pipeline{}
@@ -155,7 +157,7 @@ func TestElsewhere(t *testing.T) {
 	yes := true
 	want := []corev1.Volume{
 		{Name: "foreman", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: v1alpha1.StageDriver, ReadOnly: &yes, VolumeAttributes: map[string]string{"work": "uid.s"}}}},
-		{Name: "datums", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		{Name: "datums", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &most}}},
 	}
 	if diff := cmp.Diff(want, role.Template.Spec.Volumes); diff != "" {
 		t.Error(diff)

@@ -8,6 +8,7 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -64,6 +65,9 @@ type Machine struct {
 	// reach the foreman by a volume of v1alpha1.StageDriver.
 	Elsewhere    bool
 	DefaultImage string
+	// Scratch is how much the files of the datums that a worker there has may be. 0: as
+	// much as its node has.
+	Scratch resource.Quantity
 	// KeepResults is how long after its last use a result stays that no stage's
 	// output has. Default: for ever.
 	KeepResults time.Duration

@@ -86,6 +86,9 @@ type Deps struct {
 	OwnCode bool
 	// Reports is who reads how far members say that they are.
 	Reports Reports
+	// AgentNodes are the labels of the nodes on which agents bring volumes to pods.
+	// Empty: all do that need to.
+	AgentNodes map[string]string
 	// Now is the clock. Default: [time.Now].
 	Now func() time.Time
 }

@@ -40,6 +40,8 @@ type preparation struct {
 	ownCode bool
 	// reports is who reads how far members say that they are.
 	reports Reports
+	// agentNodes are the labels of the nodes that have agents.
+	agentNodes map[string]string
 }
 
 // image is what a role's members run in.
@@ -66,7 +68,8 @@ func (c *Controller) prepare(job *v1alpha1.TrainingJob) preparation {
 		return preparation{failure: problem}
 	}
 	p := c.prepareCode(job)
-	p.hostImage, p.shareProcesses, p.ownCode, p.reports = c.deps.HostImage, c.deps.ShareProcesses, c.deps.OwnCode, c.deps.Reports
+	p.hostImage, p.shareProcesses, p.ownCode = c.deps.HostImage, c.deps.ShareProcesses, c.deps.OwnCode
+	p.reports, p.agentNodes = c.deps.Reports, c.deps.AgentNodes
 	env := c.prepareEnvironment(job)
 	p.environment, p.environmentPath, p.searchPath = env.environment, env.environmentPath, env.searchPath
 	p.join(env)

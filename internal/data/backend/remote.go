@@ -101,10 +101,12 @@ func (r *Remote) Put(ctx context.Context, key string, content []byte) error {
 // small is the length of what is stored without waiting for what is long.
 const small = 1 << 20
 
-// brokenTries is how often a part of an object is asked for whose answer broke off.
+// brokenTries is how often a part of an object is asked for whose answer broke off
+// before anything of it came.
 const brokenTries = 5
 
-// ReadAt implements [Backend]. An answer that breaks off is asked for again.
+// ReadAt implements [Backend]. Of an answer that breaks off, the rest is asked for: who
+// answers may have to make room for others.
 func (r *Remote) ReadAt(ctx context.Context, key string, offset int64, into []byte) error {
 	if err := check(key); err != nil {
 		return err
@@ -113,19 +115,24 @@ func (r *Remote) ReadAt(ctx context.Context, key string, offset int64, into []by
 		_, err := r.Stat(ctx, key)
 		return err
 	}
-	q := Question{Method: http.MethodGet, Key: key, Range: fmt.Sprintf("bytes=%d-%d", offset, offset+int64(len(into))-1)}
+	come := 0
 	for try := 1; ; try++ {
-		broken := false
+		broken, before := false, come
+		q := Question{Method: http.MethodGet, Key: key, Range: fmt.Sprintf("bytes=%d-%d", offset+int64(come), offset+int64(len(into))-1)}
 		err := r.say(ctx, r.reads, q, func(answer *http.Response) error {
 			if answer.StatusCode != http.StatusPartialContent {
 				return fmt.Errorf("a part was asked for, and the answer is %s", answer.Status)
 			}
-			_, err := io.ReadFull(answer.Body, into)
+			n, err := io.ReadFull(answer.Body, into[come:])
+			come += n
 			broken = err != nil
 			return err
 		})
 		if err == nil {
 			return nil
+		}
+		if come > before {
+			try = 0 // it gets further
 		}
 		if !broken || try == brokenTries || ctx.Err() != nil {
 			return fmt.Errorf("reading %s: %d bytes at %d: %w", key, len(into), offset, err)

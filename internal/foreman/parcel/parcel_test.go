@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -181,5 +182,45 @@ func TestNUL(t *testing.T) {
 	}
 	if _, err := r.check(&tar.Header{Typeflag: tar.TypeSymlink, Name: "out/a", Linkname: "b\x00c"}); err == nil {
 		t.Error("a link with NUL is taken")
+	}
+}
+
+// Links are bounded by what they need in memory, and whoever has the disk is asked
+// before anything is laid out.
+func TestLimits(t *testing.T) {
+	from := t.TempDir()
+	err := os.Mkdir(filepath.Join(from, "out"), 0o755)
+	for i := range 10 {
+		err = errors.Join(err, os.Symlink("made", filepath.Join(from, "out", fmt.Sprint(i))))
+	}
+	err = errors.Join(err, os.WriteFile(filepath.Join(from, "out", "made"), make([]byte, 5000), 0o600))
+	var stream bytes.Buffer
+	if err = errors.Join(err, Write(&stream, from, "out")); err != nil {
+		t.Fatal(err)
+	}
+	full := errors.New("full")
+	for name, test := range map[string]struct {
+		limits Limits
+		says   string
+	}{
+		"links":  {Limits{Links: 89}, "links have more than 89 bytes"},
+		"enough": {Limits{Links: 90, Take: func(int64) error { return nil }}, ""},
+		"a disk": {Limits{Take: func(n int64) error {
+			if n > block {
+				return full
+			}
+			return nil
+		}}, "making room for out/made: full"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			to := t.TempDir()
+			err := Read(bytes.NewReader(stream.Bytes()), to, test.limits, "out")
+			if test.says == "" && err != nil || test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)) {
+				t.Errorf("error %v, want %q", err, test.says)
+			}
+			if _, there := os.Lstat(filepath.Join(to, "out", "made")); errors.Is(err, full) && there == nil {
+				t.Error("it was laid out before there was room")
+			}
+		})
 	}
 }

@@ -21,7 +21,17 @@ type Limits struct {
 	Bytes int64
 	// Entries are files, folders and links.
 	Entries int
+	// Links are the bytes of the names and targets of links, which are kept in memory
+	// until everything else has come.
+	Links int
+	// Take is asked before anything is laid out, with how many bytes of a disk it may
+	// need; nil: nobody is. Its error is the reader's.
+	Take func(bytes int64) error
 }
+
+// block is what a file, a folder or a link needs beside its content, and what that is
+// rounded up to: the block of most file systems.
+const block = 4096
 
 // Refusal is what is wrong with a parcel, in words; sent again it would be
 // refused again.
@@ -36,6 +46,9 @@ func Refuse(format string, args ...any) error { return &Refusal{fmt.Sprintf(form
 // ErrBroken says that a stream ended before its parcel did.
 var ErrBroken = errors.New("the stream ended before everything had come")
 
+// needs is how many bytes of a disk something of a size may need.
+func needs(size int64) int64 { return block + (size+block-1)/block*block }
+
 // reader lays out one parcel.
 type reader struct {
 	root    *os.Root
@@ -44,6 +57,7 @@ type reader struct {
 	bytes   int64
 	entries int
 	links   []link
+	linked  int
 }
 
 type link struct{ name, target string }
@@ -84,6 +98,16 @@ func (r *reader) lay(h *tar.Header, content io.Reader) error {
 	if err != nil {
 		return err
 	}
+	if h.Typeflag == tar.TypeReg {
+		if r.bytes += h.Size; r.limits.Bytes > 0 && r.bytes > r.limits.Bytes {
+			return Refuse("it has more than %d bytes, which is how much is taken: %s is the file at which they are too many", r.limits.Bytes, name)
+		}
+	}
+	if r.limits.Take != nil {
+		if err := r.limits.Take(needs(h.Size)); err != nil {
+			return fmt.Errorf("making room for %s: %w", name, err)
+		}
+	}
 	switch h.Typeflag {
 	case tar.TypeDir:
 		err = r.root.MkdirAll(name, 0o755)
@@ -93,11 +117,11 @@ func (r *reader) lay(h *tar.Header, content io.Reader) error {
 				return Refuse("%s has holes that are not sent: send it whole", name)
 			}
 		}
-		if r.bytes += h.Size; r.limits.Bytes > 0 && r.bytes > r.limits.Bytes {
-			return Refuse("it has more than %d bytes, which is how much is taken: %s is the file at which they are too many", r.limits.Bytes, name)
-		}
 		err = r.file(name, h, content)
 	case tar.TypeSymlink:
+		if r.linked += len(name) + len(h.Linkname); r.limits.Links > 0 && r.linked > r.limits.Links {
+			return Refuse("its links have more than %d bytes of names and targets, which is how many are taken: have the program write files, or fewer links", r.limits.Links)
+		}
 		r.links = append(r.links, link{name, h.Linkname})
 	}
 	return placed(name, err)

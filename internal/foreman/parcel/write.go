@@ -33,6 +33,32 @@ func Write(to io.Writer, folder string, names ...string) error {
 	return nil
 }
 
+// Size is how many bytes of a disk what lies in a folder under these names may need
+// where it is laid out.
+func Size(folder string, names ...string) (all int64, err error) {
+	for _, name := range names {
+		err := filepath.WalkDir(filepath.Join(folder, name), func(_ string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := e.Info()
+			if err != nil {
+				return err
+			}
+			size := int64(0)
+			if info.Mode().IsRegular() {
+				size = info.Size()
+			}
+			all += needs(size)
+			return nil
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, fmt.Errorf("looking how large %s is: %w", name, err)
+		}
+	}
+	return all + needs(0), nil // the end
+}
+
 func writeAll(out *tar.Writer, folder, name string) error {
 	top := filepath.Join(folder, name)
 	if _, err := os.Lstat(top); errors.Is(err, fs.ErrNotExist) {

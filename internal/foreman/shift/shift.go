@@ -56,6 +56,10 @@ const WorkerParameter = "worker"
 // way, and worth trying again.
 const Mark = "X-Muster-Shift"
 
+// SizeHeader says how many bytes of a disk what is brought may need: there is room for
+// all of it before any of it is laid out. It may be missing.
+const SizeHeader = "X-Muster-Size"
+
 // Statuses of answers about files. Others, but those that say that the token is
 // wrong, are worth trying again.
 const (

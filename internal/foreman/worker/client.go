@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -111,13 +112,16 @@ var (
 	errGone = errors.New("somebody else has it")
 )
 
-// do sends a request. What is not answered well is an error.
-func (c *client) do(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+// do sends a request, whose files need so many bytes of a disk. What is not answered well is an error.
+func (c *client) do(ctx context.Context, method, path string, body io.Reader, size int64) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, method, "http://foreman"+shift.Path+c.work+path, body)
 	if err != nil {
 		return nil, err
 	}
 	request.Header.Set("Authorization", "Bearer "+c.token)
+	if size > 0 {
+		request.Header.Set(shift.SizeHeader, strconv.FormatInt(size, 10))
+	}
 	response, err := c.http.Do(request)
 	if err != nil || response.StatusCode/100 == 2 {
 		return response, err
@@ -135,7 +139,7 @@ func (c *client) do(ctx context.Context, method, path string, body io.Reader) (*
 }
 
 func (c *client) once(ctx context.Context, body []byte) (a shift.Answer, err error) {
-	response, err := c.do(ctx, http.MethodPost, "", bytes.NewReader(body))
+	response, err := c.do(ctx, http.MethodPost, "", bytes.NewReader(body), 0)
 	if err != nil {
 		return a, err
 	}

@@ -137,7 +137,7 @@ func (c *courier) get(ctx context.Context, id string) error {
 	if err := os.MkdirAll(filepath.Join(folder, shift.OutFolder), 0o755); err != nil {
 		return fmt.Errorf("making the folder of a datum: %w", err)
 	}
-	response, err := c.client.do(ctx, http.MethodGet, c.path(id), nil)
+	response, err := c.client.do(ctx, http.MethodGet, c.path(id), nil, 0)
 	if err != nil {
 		return err
 	}
@@ -196,6 +196,10 @@ func (c *courier) bring(ctx context.Context, d shift.Datum, o shift.Outcome) err
 
 // put sends a datum once.
 func (c *courier) put(ctx context.Context, d shift.Datum, names []string) error {
+	size, err := parcel.Size(d.Folder, names...)
+	if err != nil {
+		return err
+	}
 	out, in := io.Pipe()
 	sent := make(chan error, 1)
 	go func() {
@@ -203,7 +207,7 @@ func (c *courier) put(ctx context.Context, d shift.Datum, names []string) error 
 		sent <- err
 		_ = in.CloseWithError(err) // never fails
 	}()
-	response, err := c.client.do(ctx, http.MethodPut, c.path(d.ID), out)
+	response, err := c.client.do(ctx, http.MethodPut, c.path(d.ID), out, size)
 	_ = out.Close() // ends the writer where nobody reads any more
 	wrote := <-sent
 	if err == nil {
