@@ -27,10 +27,8 @@ import (
 )
 
 // Folder is the name, in the home of an embedded Muster, of the folder of all data.
+// What S3 clients send in parts is in it, too, below uploads.
 const Folder = "data"
-
-// Uploads is the folder, in the home, of what S3 clients send in parts.
-const Uploads = Folder + "/uploads"
 
 // The folders in it: of the bytes themselves, and of what only saves time.
 const (
