@@ -104,7 +104,7 @@ func TestRegistry(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	key, err := registry.Create(ctx, server, "team")
+	key, err := registry.Create(ctx, server, "team", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

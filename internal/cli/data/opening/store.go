@@ -101,6 +101,17 @@ func openDoor(ctx context.Context, f *connection.Factory, namespace string, kept
 // cacheOf is the folder of notes on what was put into the store of a namespace of a
 // cluster: each has its own, or what one has would be taken for what the other has.
 func cacheOf(f *connection.Factory, namespace string) (string, error) {
+	return clusterPath(f, namespace)
+}
+
+// ClusterFile is the path of a file of this machine about the cluster that is meant. The
+// folder that it is in need not be there.
+func ClusterFile(f *connection.Factory, name string) (string, error) {
+	path, err := clusterPath(f, "")
+	return path + "-" + name, err
+}
+
+func clusterPath(f *connection.Factory, namespace string) (string, error) {
 	home, err := f.Home()
 	if err != nil {
 		return "", err
