@@ -22,6 +22,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -137,16 +138,17 @@ func TestDataByS3(t *testing.T) {
 	})
 }
 
-// withoutRights takes the rights of a tenant away while they have a key.
+// withoutRights takes the rights of a tenant to write away while they have a key.
 func withoutRights(t *testing.T, user string, put func() error) {
 	t.Helper()
 	binding := &rbacv1.RoleBinding{}
 	if err := the.api.Get(t.Context(), client.ObjectKey{Namespace: "ida", Name: "muster-user"}, binding); err != nil {
 		t.Fatal(err)
 	}
-	back := binding.DeepCopy()
+	back, reads := binding.DeepCopy(), binding.DeepCopy()
 	back.ResourceVersion, back.UID = "", ""
-	if err := the.api.Delete(t.Context(), binding); err != nil {
+	reads.ObjectMeta, reads.RoleRef.Name = metav1.ObjectMeta{Namespace: "ida", Name: "reads"}, "muster-view"
+	if err := errors.Join(the.api.Create(t.Context(), reads), the.api.Delete(t.Context(), binding)); err != nil {
 		t.Fatal(err)
 	}
 	harness.Eventually(t, 30*time.Second, "waiting until the right is gone", func() error {
