@@ -16,6 +16,9 @@ const (
 	// DoorUser begins a second audience of that token; the name of who asked the
 	// API server for it follows. A policy sees to it that nobody names another.
 	DoorUser = "muster-user:"
+	// DoorGroup begins further audiences of that token, where it is wanted: each is
+	// followed by a group that who asked is in. The same policy sees to that.
+	DoorGroup = "muster-group:"
 	// DoorReports is the path at which agents say how far the pods on their node
 	// are: JSON, [PodProgress] by the pod's UID.
 	DoorReports = "/v1/reports"
@@ -32,4 +35,7 @@ const (
 	// DoorName is the name that the door's certificates are for, and that of the
 	// ConfigMap in SystemNamespace that holds them.
 	DoorName = "muster-door"
+	// GatewayName is the name, in SystemNamespace, of the Service of the S3 gateway,
+	// and begins those of the Secrets that it has there.
+	GatewayName = "muster-gateway"
 )

@@ -50,7 +50,7 @@ func serveS3(ctx context.Context, peer bool, dir string) error {
 		return err
 	}
 	known := world{heads}
-	g, err := gateway.New(gateway.Options{Store: store, Catalog: known, Keyring: known, Staging: filepath.Join(dir, "uploads")})
+	g, err := gateway.New(gateway.Options{Stores: gateway.One{All: store, Uploads: bytes}, Catalog: known, Keyring: known})
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,8 @@ type Options struct {
 	Code *depot.Depot
 	// Data is where versioned data is kept. Nil: nowhere, as with Code.
 	Data *warehouse.Warehouse
+	// Keys makes access keys for S3 clients. Nil: there is no gateway for such.
+	Keys Keys
 	// Answers answers. Nil: nobody does.
 	Answers Answers
 	// Reports hears how far pods are. Nil: nobody does.
@@ -80,6 +82,8 @@ type Door struct {
 	readers   *readers
 	lanes     lanes
 	leases    *leases
+	// began is since when what tokens say of users is believed.
+	began time.Time
 	// listens is closed once address is known.
 	listens chan struct{}
 	address string
@@ -110,7 +114,7 @@ func New(o Options) *Door {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Door{opts: o, reception: newReception(o), keeper: &keeper{opts: o}, readers: newReaders(o), lanes: newLanes(o.Now), leases: newLeases(mostLeases, o.Now), listens: make(chan struct{})}
+	return &Door{opts: o, reception: newReception(o), keeper: &keeper{opts: o}, readers: newReaders(o), lanes: newLanes(o.Now), leases: newLeases(mostLeases, o.Now), began: o.Now(), listens: make(chan struct{})}
 }
 
 // Address is what it listens on, once it does: it waits until then.
@@ -187,6 +191,10 @@ func (d *Door) handler() http.Handler {
 	add("GET /v1/namespaces/{namespace}/why/{job}", d.lanes.answer, d.why)
 	add("POST /v1/namespaces/{namespace}/plan", d.lanes.answer, d.plan)
 	add("GET /v1/namespaces/{namespace}/top", d.lanes.answer, d.top)
+	const keys = "/v1/namespaces/{namespace}/keys"
+	add("GET "+keys, d.lanes.answer, d.listKeys)
+	add("POST "+keys, d.lanes.answer, d.makeKey)
+	add("DELETE "+keys+"/{key}", d.lanes.answer, d.removeKey)
 	add("POST "+v1alpha1.DoorReports, d.lanes.report, d.takeReports)
 	add("POST "+v1alpha1.DoorArrivals, d.lanes.report, d.takeArrivals)
 	mux.Handle("/v1/namespaces/{namespace}/pods/{pod}/shift/{rest...}", d.admit(d.lanes.shift, d.passShift))

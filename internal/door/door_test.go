@@ -100,7 +100,7 @@ func TestWhoAsksForAPlan(t *testing.T) {
 		"no audiences": {"e30.e30.c2ln", ""},
 		"another form": {"e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"aud":"muster-user:ada"}`)) + ".c2ln", ""},
 	} {
-		if got := userIn(c.token); got != c.want {
+		if got := claimsIn(c.token).user; got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
@@ -384,7 +384,7 @@ func TestWhoThisIs(t *testing.T) {
 		"an agent of no node":  {status("system:serviceaccount:muster-system:muster-node", ours, nil), Caller{}, "not bound to a pod"},
 	} {
 		v := judge(&tt.status, "muster-system")
-		if v.caller != tt.want || (v.err == nil) != (tt.says == "") || v.err != nil && !strings.Contains(v.err.Error(), tt.says) {
+		if !cmp.Equal(v.caller, tt.want) || (v.err == nil) != (tt.says == "") || v.err != nil && !strings.Contains(v.err.Error(), tt.says) {
 			t.Errorf("%s: %+v %v, want %+v %q", name, v.caller, v.err, tt.want, tt.says)
 		}
 	}

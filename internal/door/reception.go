@@ -27,6 +27,10 @@ type Caller struct {
 	// User is who asked the API server for the token, of those who may speak for
 	// the namespace. Empty: the token does not say.
 	User string
+	// Groups are those that the user is in, of which the token says so, and Issued is
+	// since when it says all that.
+	Groups []string
+	Issued time.Time
 }
 
 const (
@@ -34,7 +38,7 @@ const (
 	// on which node that is.
 	nodeExtra = "authentication.kubernetes.io/node-name"
 
-	tokenBytes = 16 << 10
+	tokenBytes = 32 << 10
 	// trust is for how long a token that was reviewed is not reviewed again, and
 	// distrust is that of one that was refused.
 	trust, distrust = time.Minute, 10 * time.Second
@@ -119,33 +123,46 @@ func (r *reception) review(ctx context.Context, token string) (verdict, error) {
 	}
 	v := judge(&review.Status, r.namespace)
 	if v.caller.Namespace != "" {
-		v.caller.User = userIn(token)
+		c := claimsIn(token)
+		v.caller.User, v.caller.Groups, v.caller.Issued = c.user, c.groups, c.issued
 	}
 	return v, nil
 }
 
-// userIn is who asked for a token that was reviewed: one of its audiences, which
-// a policy keeps true. Empty where it does not say, or names several.
-func userIn(token string) string {
+// claims are what a token says of who asked for it, by its audiences, which a policy
+// keeps true.
+type claims struct {
+	user   string
+	groups []string
+	issued time.Time
+}
+
+// claimsIn are those of a token that was reviewed. The user is empty where it does not
+// say, or names several.
+func claimsIn(token string) claims {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return ""
+		return claims{}
 	}
 	text, err := base64.RawURLEncoding.DecodeString(parts[1])
-	var claims struct {
+	var said struct {
 		Audiences []string `json:"aud"`
+		Issued    int64    `json:"iat"`
 	}
-	if err != nil || json.Unmarshal(text, &claims) != nil {
-		return ""
+	if err != nil || json.Unmarshal(text, &said) != nil {
+		return claims{}
 	}
-	out := ""
-	for _, audience := range claims.Audiences {
+	out := claims{issued: time.Unix(said.Issued, 0)}
+	for _, audience := range said.Audiences {
+		if group, is := strings.CutPrefix(audience, v1alpha1.DoorGroup); is {
+			out.groups = append(out.groups, group)
+		}
 		name, is := strings.CutPrefix(audience, v1alpha1.DoorUser)
-		if is && out != "" {
-			return ""
+		if is && out.user != "" {
+			return claims{}
 		}
 		if is {
-			out = name
+			out.user = name
 		}
 	}
 	return out

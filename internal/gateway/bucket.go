@@ -17,7 +17,7 @@ func (g *Gateway) ListBuckets(ctx context.Context, in s3response.ListBucketsInpu
 	if err != nil {
 		return s3response.ListAllMyBucketsResult{}, err
 	}
-	all, err := g.catalog.Datasets(ctx, grant.Namespace)
+	all, err := g.o.Catalog.Datasets(ctx, grant.Namespace)
 	if err != nil {
 		return s3response.ListAllMyBucketsResult{}, g.explain(err)
 	}

@@ -11,7 +11,7 @@ import (
 const (
 	// drained is how much of a body that was refused is read, so that the connection
 	// can be used again and its client reads why.
-	drained = 256 << 10
+	drained = 16 << 20
 	// drainTime is how long that may take.
 	drainTime = 5 * time.Second
 )

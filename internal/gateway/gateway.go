@@ -16,7 +16,6 @@ import (
 	"github.com/versity/versitygw/s3api/middlewares"
 
 	"github.com/muster-dev/muster/internal/data"
-	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/ref"
 )
 
@@ -26,7 +25,8 @@ const Region = "us-east-1"
 // DefaultPort is where the gateway listens unless it is told otherwise.
 const DefaultPort = 6480
 
-// connections is how many clients are served at once.
+// connections is how many clients are connected at once at most, and of these so many
+// are served at once unless it is said how many.
 const connections = 4096
 
 // ErrNoDataset is wrapped by errors of heads whose dataset is not there.
@@ -47,17 +47,22 @@ type Dataset struct {
 	Made time.Time
 }
 
-// Options say what a gateway serves. Store, Catalog, Keyring and Staging are
-// required.
+// Options say what a gateway serves. Stores, Catalog and Keyring are required.
 type Options struct {
-	Store   *data.Store
+	Stores  Stores
 	Catalog Catalog
 	Keyring Keyring
-	// Staging is a folder for uploads, which outlive a restart.
-	Staging string
 	// Port is where it listens on the loopback address. 0: on [DefaultPort] if that is
 	// free, else on any.
 	Port int
+	// Address is where it listens instead, as host:port. Who reaches that from
+	// elsewhere wants a certificate.
+	Address string
+	// Certificate is what it shows. Nil: no TLS.
+	Certificate *Certificate
+	// AtOnce is how many requests are served at once; more are told to come again.
+	// Default: 4096.
+	AtOnce int
 	// Gather is for how long a change waits for others that are likely to come.
 	// Default: 8 ms.
 	Gather time.Duration
@@ -65,95 +70,92 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Gateway serves datasets to S3 clients on the loopback address.
+// Gateway serves datasets to S3 clients.
 type Gateway struct {
 	backend.BackendUnsupported
-	store    *data.Store
-	catalog  Catalog
-	keyring  Keyring
-	uploads  *uploads
-	port     int
-	patience time.Duration
-	log      *slog.Logger
+	o Options
 
 	// life ends when nothing is served any more; work is who still writes then.
-	life   context.Context
-	work   sync.WaitGroup
-	leases leases
+	life context.Context
+	work sync.WaitGroup
 
 	mu     sync.Mutex
+	homes  map[string]*home
 	places map[placeName]*place
 	lanes  map[laneName]*lane
-	views  map[digest.ID]*data.View
+	views  map[viewName]*data.View
 }
 
 var _ backend.Backend = (*Gateway)(nil)
 
 // New makes a gateway, which serves once [Gateway.Serve] is called.
 func New(o Options) (*Gateway, error) {
-	if o.Store == nil || o.Catalog == nil || o.Keyring == nil || o.Staging == "" {
-		return nil, errors.New("making an S3 gateway: it needs a store, a catalogue, a keyring and a folder for uploads")
+	if o.Stores == nil || o.Catalog == nil || o.Keyring == nil {
+		return nil, errors.New("making an S3 gateway: it needs stores, a catalogue and a keyring")
 	}
-	up, err := openUploads(o.Staging)
-	if err != nil {
-		return nil, err
+	if o.AtOnce == 0 {
+		o.AtOnce = connections
 	}
-	g := &Gateway{
-		store: o.Store, catalog: o.Catalog, keyring: o.Keyring, uploads: up, port: o.Port, patience: o.Gather, log: o.Log,
-		places: map[placeName]*place{}, lanes: map[laneName]*lane{}, views: map[digest.ID]*data.View{},
+	if o.Gather == 0 {
+		o.Gather = 8 * time.Millisecond
 	}
-	if g.patience == 0 {
-		g.patience = 8 * time.Millisecond
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if g.log == nil {
-		g.log = slog.New(slog.DiscardHandler)
-	}
-	return g, nil
+	return &Gateway{o: o, homes: map[string]*home{}, places: map[placeName]*place{}, lanes: map[laneName]*lane{}, views: map[viewName]*data.View{}}, nil
 }
 
 // Serve listens and serves until ctx ends. Once it listens, ready is told where: as
 // http://127.0.0.1:PORT.
 func (g *Gateway) Serve(ctx context.Context, ready func(address string)) error {
 	g.life = ctx
-	g.leases = leases{store: g.store}
 	defer func() {
 		g.work.Wait()
-		g.leases.close(context.WithoutCancel(ctx))
+		g.leave(context.WithoutCancel(ctx))
 	}()
 	for {
-		port, err := g.choose(ctx)
+		address, err := g.choose(ctx)
 		if err != nil {
 			return err
 		}
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		listening := false
-		server, err := g.server(func() { listening = true; ready("http://" + address) })
+		server, err := g.server(func() { listening = true; ready(g.scheme() + "://" + address) })
 		if err != nil {
 			return err
 		}
 		err = g.serveUntil(ctx, server, address)
-		if ctx.Err() != nil || listening || g.port != 0 {
+		if ctx.Err() != nil || listening || g.o.Port != 0 || g.o.Address != "" {
 			return err
 		}
 		// Somebody took the port between choosing it and listening: another one.
 	}
 }
 
-// choose finds a port that is free.
-func (g *Gateway) choose(ctx context.Context) (int, error) {
+func (g *Gateway) scheme() string {
+	if g.o.Certificate != nil {
+		return "https"
+	}
+	return "http"
+}
+
+// choose finds where to listen.
+func (g *Gateway) choose(ctx context.Context) (string, error) {
+	if g.o.Address != "" {
+		return g.o.Address, nil
+	}
 	wanted := []int{DefaultPort, 0}
-	if g.port != 0 {
-		wanted = []int{g.port}
+	if g.o.Port != 0 {
+		wanted = []int{g.o.Port}
 	}
 	var failed error
 	for _, port := range wanted {
 		found, err := free(ctx, port)
 		if err == nil {
-			return found, nil
+			return net.JoinHostPort("127.0.0.1", strconv.Itoa(found)), nil
 		}
 		failed = err
 	}
-	return 0, fmt.Errorf("listening for S3 clients: %w: choose another port with s3: {port: ...} in config.yaml", failed)
+	return "", fmt.Errorf("listening for S3 clients: %w: choose another port with s3: {port: ...} in config.yaml", failed)
 }
 
 // free is the port itself if nobody listens there, any that is free for 0.
@@ -169,9 +171,14 @@ func free(ctx context.Context, port int) (int, error) {
 // gateway decides alone.
 func (g *Gateway) server(listening func()) (*s3api.S3ApiServer, error) {
 	nobody := middlewares.RootUserConfig{Access: rand.Text(), Secret: rand.Text()}
-	server, err := s3api.New(g, nobody, Region, accounts{g}, nil, nil, nil, nil,
+	options := []s3api.Option{
 		s3api.WithQuiet(), s3api.WithKeepAlive(), s3api.WithDisableACL(), s3api.WithMpMaxParts(maxParts),
-		s3api.WithConcurrencyLimiter(connections, connections), s3api.WithOnListen(listening), s3api.WithMiddleware("/", drain))
+		s3api.WithConcurrencyLimiter(connections, g.o.AtOnce), s3api.WithOnListen(listening), s3api.WithMiddleware("/", drain),
+	}
+	if g.o.Certificate != nil {
+		options = append(options, s3api.WithTLS(&g.o.Certificate.shown))
+	}
+	server, err := s3api.New(g, nobody, Region, accounts{g}, nil, nil, nil, nil, options...)
 	if err != nil {
 		return nil, fmt.Errorf("making the S3 server: %w", err)
 	}
@@ -181,23 +188,21 @@ func (g *Gateway) server(listening func()) (*s3api.S3ApiServer, error) {
 func (g *Gateway) serveUntil(ctx context.Context, server *s3api.S3ApiServer, address string) error {
 	ended := make(chan error, 1)
 	go func() { ended <- server.ServeMultiPort([]string{address}) }()
-	sweep := time.NewTicker(sweepEvery)
-	defer sweep.Stop()
+	rest := time.NewTicker(restEvery)
+	defer rest.Stop()
+	g.work.Go(func() { g.sweep(ctx) })
 	for {
 		select {
 		case err := <-ended:
 			return fmt.Errorf("serving S3 clients on %s: %w", address, err)
-		case <-sweep.C:
-			g.leases.rest(ctx, time.Now())
-			if err := g.uploads.sweep(time.Now()); err != nil {
-				g.log.Warn("removing uploads that nobody completed", "err", err)
-			}
+		case <-rest.C:
+			g.rest(ctx, time.Now())
 		case <-ctx.Done():
 			if err := server.ShutDown(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				return fmt.Errorf("stopping the S3 server: %w", err)
 			}
 			if err := <-ended; err != nil {
-				g.log.Debug("the S3 server ended", "err", err) // its listener is closed
+				g.o.Log.Debug("the S3 server ended", "err", err) // its listener is closed
 			}
 			return nil
 		}

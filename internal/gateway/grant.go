@@ -51,7 +51,7 @@ var _ auth.IAMService = accounts{}
 
 // GetUserAccount implements [auth.IAMService].
 func (a accounts) GetUserAccount(access string) (auth.Account, error) {
-	grant, err := a.keyring.Grant(a.life, access)
+	grant, err := a.o.Keyring.Grant(a.life, access)
 	switch {
 	case errors.Is(err, ErrNoKey):
 		return auth.Account{}, auth.ErrNoSuchUser
@@ -93,7 +93,7 @@ func (g *Gateway) caller(ctx context.Context) (Grant, error) {
 	if !ok || account.Access == "" {
 		return Grant{}, s3err.GetAPIError(s3err.ErrAccessDenied)
 	}
-	grant, err := g.keyring.Grant(ctx, account.Access)
+	grant, err := g.o.Keyring.Grant(ctx, account.Access)
 	if errors.Is(err, ErrNoKey) {
 		return Grant{}, s3err.GetInvalidAccessKeyIdErr(account.Access)
 	}
@@ -109,7 +109,7 @@ func (g *Gateway) allow(ctx context.Context, verb Verb, dataset string) (Grant, 
 	if err != nil {
 		return Grant{}, err
 	}
-	ok, err := g.keyring.May(ctx, grant, verb, dataset)
+	ok, err := g.o.Keyring.May(ctx, grant, verb, dataset)
 	switch {
 	case err != nil:
 		return Grant{}, g.explain(err)

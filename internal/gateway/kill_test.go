@@ -61,7 +61,7 @@ func victim(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	g, err := New(Options{Store: store, Catalog: w, Keyring: w, Staging: filepath.Join(dir, "uploads"), Port: port})
+	g, err := New(Options{Stores: One{All: store, Uploads: folder}, Catalog: w, Keyring: w, Port: port})
 	if err != nil {
 		return err
 	}

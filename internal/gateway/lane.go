@@ -110,7 +110,7 @@ func (l *lane) run(ctx context.Context) {
 
 // gather waits until as many have come as came last, but not for long.
 func (l *lane) gather() {
-	patience := time.NewTimer(l.gateway.patience)
+	patience := time.NewTimer(l.gateway.o.Gather)
 	defer patience.Stop()
 	for {
 		l.mu.Lock()
@@ -220,7 +220,7 @@ type batch struct {
 }
 
 func (l *lane) begin(ctx context.Context) (*batch, error) {
-	lease, err := l.gateway.leases.take(ctx)
+	lease, err := l.place.home.leases.take(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -231,14 +231,14 @@ func (l *lane) begin(ctx context.Context) (*batch, error) {
 			return &batch{Session: s, lane: l, lease: lease}, nil
 		}
 	}
-	l.gateway.leases.give(ctx, lease)
+	l.place.home.leases.give(ctx, lease)
 	return nil, err
 }
 
 // end gives back what is not committed.
 func (b *batch) end(ctx context.Context) {
 	_ = b.Close(ctx) // what it stored is for the next collection
-	b.lane.gateway.leases.give(ctx, b.lease)
+	b.lane.place.home.leases.give(ctx, b.lease)
 }
 
 // unfitError says that the branch moved so that something does not fit any more.

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"slices"
 	"strconv"
@@ -30,7 +31,7 @@ func (g *Gateway) CreateMultipartUpload(ctx context.Context, in s3response.Creat
 	if err != nil {
 		return out, err
 	}
-	id, err := g.uploads.begin(upload{
+	id, err := p.home.uploads.begin(ctx, upload{
 		Namespace: p.name.namespace, Dataset: p.name.dataset, Branch: t.version, Path: t.path, User: grant.User, Begun: time.Now(),
 	})
 	if err != nil {
@@ -45,7 +46,7 @@ func (g *Gateway) upload(ctx context.Context, bucket, key, id *string) (*place, 
 	if err != nil {
 		return nil, grant, upload{}, err
 	}
-	u, err := g.uploads.find(text(id))
+	u, err := p.home.uploads.find(ctx, text(id))
 	if err == nil && (placeName{u.Namespace, u.Dataset} != p.name || u.Branch != t.version || u.Path != t.path) {
 		err = fs.ErrNotExist
 	}
@@ -58,33 +59,40 @@ func (g *Gateway) upload(ctx context.Context, bucket, key, id *string) (*place, 
 // UploadPart implements backend.Backend.
 func (g *Gateway) UploadPart(ctx context.Context, in *s3.UploadPartInput) (*s3.UploadPartOutput, error) {
 	ctx = g.call(ctx)
-	_, _, u, err := g.upload(ctx, in.Bucket, in.Key, in.UploadId)
+	p, _, u, err := g.upload(ctx, in.Bucket, in.Key, in.UploadId)
 	if err != nil {
 		return nil, err
+	}
+	if in.ContentLength == nil || *in.ContentLength < 0 {
+		return nil, s3err.GetAPIError(s3err.ErrMissingContentLength)
 	}
 	body, err := verified(in.Body, partSums(in))
 	if err != nil {
 		return nil, err
 	}
-	counted := &counter{Reader: body}
-	p, err := g.uploads.put(u.ID, int(*in.PartNumber), counted)
-	if err == nil && in.ContentLength != nil && p.size != *in.ContentLength {
-		err = refusal("IncompleteBody", 400, "%d bytes came instead of %d", p.size, *in.ContentLength)
-	}
+	kept, err := g.keepPart(ctx, p, u.ID, int(*in.PartNumber), *in.ContentLength, body)
 	if err != nil {
 		return nil, g.explain(err)
 	}
 	return &s3.UploadPartOutput{
-		ETag: new(`"` + p.tag + `"`), ChecksumCRC32: in.ChecksumCRC32, ChecksumCRC32C: in.ChecksumCRC32C,
+		ETag: new(`"` + kept.Tag + `"`), ChecksumCRC32: in.ChecksumCRC32, ChecksumCRC32C: in.ChecksumCRC32C,
 		ChecksumCRC64NVME: in.ChecksumCRC64NVME, ChecksumSHA1: in.ChecksumSHA1, ChecksumSHA256: in.ChecksumSHA256,
 	}, nil
+}
+
+// keepPart keeps a part, if the namespace may keep as much.
+func (g *Gateway) keepPart(ctx context.Context, p *place, id string, number int, size int64, body io.Reader) (part, error) {
+	if err := g.o.Stores.Reserve(ctx, p.name.namespace, size); err != nil {
+		return part{}, err
+	}
+	return p.home.uploads.put(ctx, id, number, size, body)
 }
 
 // UploadPartCopy implements backend.Backend.
 func (g *Gateway) UploadPartCopy(ctx context.Context, in *s3.UploadPartCopyInput) (s3response.CopyPartResult, error) {
 	ctx = g.call(ctx)
 	var out s3response.CopyPartResult
-	_, _, u, err := g.upload(ctx, in.Bucket, in.Key, in.UploadId)
+	p, _, u, err := g.upload(ctx, in.Bucket, in.Key, in.UploadId)
 	if err != nil {
 		return out, err
 	}
@@ -96,15 +104,16 @@ func (g *Gateway) UploadPartCopy(ctx context.Context, in *s3.UploadPartCopyInput
 	if err != nil {
 		return out, err
 	}
-	body, err := g.body(v, e.Path, offset, min(length, e.Size-offset))
+	length = min(length, e.Size-offset)
+	body, err := g.body(v, e.Path, offset, length)
 	if err != nil {
 		return out, g.explain(err)
 	}
-	p, err := g.uploads.put(u.ID, int(*in.PartNumber), body)
+	kept, err := g.keepPart(ctx, p, u.ID, int(*in.PartNumber), length, body)
 	if err = errors.Join(err, body.Close()); err != nil {
 		return out, g.explain(err)
 	}
-	return s3response.CopyPartResult{ETag: new(`"` + p.tag + `"`), LastModified: time.Now()}, nil
+	return s3response.CopyPartResult{ETag: new(`"` + kept.Tag + `"`), LastModified: kept.Stored}, nil
 }
 
 // CompleteMultipartUpload implements backend.Backend. When it returns, the object is
@@ -116,7 +125,7 @@ func (g *Gateway) CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMu
 	if err != nil {
 		return out, "", err
 	}
-	there, err := g.uploads.parts(u.ID)
+	there, err := p.home.uploads.named(ctx, u.ID, numbers(in.MultipartUpload.Parts))
 	if err != nil {
 		return out, "", g.explain(err)
 	}
@@ -128,14 +137,39 @@ func (g *Gateway) CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMu
 		return out, "", refusal("InvalidRequest", 400, "the parts have %d bytes, and the request says %d", size, *in.MpuObjectSize)
 	}
 	c := &change{path: u.Path, author: grant.User, fits: putFits(u.Path, clone(in.IfMatch), clone(in.IfNoneMatch))}
-	tag, err := g.put(ctx, p, u.Branch, c, &joined{ctx: context.WithoutCancel(g.life), parts: wanted}, size)
+	body := &joined{ctx: context.WithoutCancel(g.life), from: p.home.uploads.objects, parts: wanted}
+	tag, err := g.put(ctx, p, u.Branch, c, body, size)
+	err = errors.Join(err, body.close())
 	if err != nil {
 		return out, "", g.explain(err)
 	}
-	if err := g.uploads.end(u.ID); err != nil {
-		g.log.Warn("removing an upload that is complete", "err", err)
-	}
+	g.endUpload(ctx, p, u.ID, wanted)
 	return s3response.CompleteMultipartUploadResult{Bucket: in.Bucket, Key: in.Key, ETag: &tag}, "", nil
+}
+
+// endUpload ends an upload whose object is there. Its bytes go after the answer; what
+// is in the way of that is left to the next sweep.
+func (g *Gateway) endUpload(ctx context.Context, p *place, id string, parts []part) {
+	if err := p.home.uploads.end(ctx, id); err != nil {
+		g.o.Log.Warn("ending an upload that is complete", "err", err)
+		return
+	}
+	g.work.Go(func() {
+		if err := p.home.uploads.clear(context.WithoutCancel(g.life), id, parts); err != nil {
+			g.o.Log.Warn("removing the parts of an upload that is complete", "err", err)
+		}
+	})
+}
+
+// numbers are those of the parts that a client names.
+func numbers(said []types.CompletedPart) []int {
+	var all []int
+	for _, s := range said {
+		if s.PartNumber != nil && 0 < *s.PartNumber && *s.PartNumber <= maxParts {
+			all = append(all, int(*s.PartNumber))
+		}
+	}
+	return all
 }
 
 // pick are the parts that a client says an object is of.
@@ -154,12 +188,12 @@ func pick(id string, there []part, said []types.CompletedPart) ([]part, int64, e
 			return nil, 0, s3err.GetAPIError(s3err.ErrInvalidPartOrder)
 		}
 		before = number
-		i := slices.IndexFunc(there, func(p part) bool { return p.number == int(number) })
-		if i < 0 || there[i].tag != tag {
+		i := slices.IndexFunc(there, func(p part) bool { return p.Number == int(number) })
+		if i < 0 || there[i].Tag != tag {
 			return nil, 0, s3err.GetInvalidPartErr(id, number, tag)
 		}
 		picked = append(picked, there[i])
-		size += there[i].size
+		size += there[i].Size
 	}
 	return picked, size, nil
 }
@@ -167,22 +201,29 @@ func pick(id string, there []part, said []types.CompletedPart) ([]part, int64, e
 // AbortMultipartUpload implements backend.Backend.
 func (g *Gateway) AbortMultipartUpload(ctx context.Context, in *s3.AbortMultipartUploadInput) error {
 	ctx = g.call(ctx)
-	_, _, u, err := g.upload(ctx, in.Bucket, in.Key, in.UploadId)
+	p, _, u, err := g.upload(ctx, in.Bucket, in.Key, in.UploadId)
 	if err != nil {
 		return err
 	}
-	return g.explain(g.uploads.end(u.ID))
+	parts, err := p.home.uploads.parts(ctx, u.ID)
+	if err == nil {
+		err = p.home.uploads.end(ctx, u.ID)
+	}
+	if err == nil {
+		err = p.home.uploads.clear(ctx, u.ID, parts)
+	}
+	return g.explain(err)
 }
 
 // ListParts implements backend.Backend.
 func (g *Gateway) ListParts(ctx context.Context, in *s3.ListPartsInput) (s3response.ListPartsResult, error) {
 	ctx = g.call(ctx)
 	var out s3response.ListPartsResult
-	_, grant, u, err := g.upload(ctx, in.Bucket, in.Key, in.UploadId)
+	p, grant, u, err := g.upload(ctx, in.Bucket, in.Key, in.UploadId)
 	if err != nil {
 		return out, err
 	}
-	there, err := g.uploads.parts(u.ID)
+	there, err := p.home.uploads.parts(ctx, u.ID)
 	if err != nil {
 		return out, g.explain(err)
 	}
@@ -194,15 +235,15 @@ func (g *Gateway) ListParts(ctx context.Context, in *s3.ListPartsInput) (s3respo
 		return out, refusal("InvalidArgument", 400, "part-number-marker %q is no number", text(in.PartNumberMarker))
 	}
 	for _, p := range there {
-		if p.number <= out.PartNumberMarker {
+		if p.Number <= out.PartNumberMarker {
 			continue
 		}
 		if len(out.Parts) == out.MaxParts {
 			out.IsTruncated = true
 			break
 		}
-		out.Parts = append(out.Parts, s3response.Part{PartNumber: p.number, ETag: `"` + p.tag + `"`, Size: p.size, LastModified: p.stored})
-		out.NextPartNumberMarker = p.number
+		out.Parts = append(out.Parts, s3response.Part{PartNumber: p.Number, ETag: `"` + p.Tag + `"`, Size: p.Size, LastModified: p.Stored})
+		out.NextPartNumberMarker = p.Number
 	}
 	return out, nil
 }
@@ -218,7 +259,7 @@ func (g *Gateway) ListMultipartUploads(ctx context.Context, in *s3.ListMultipart
 	if err != nil {
 		return out, err
 	}
-	all, err := g.uploads.all(p.name)
+	all, err := p.home.uploads.all(ctx, p.name)
 	if err != nil {
 		return out, g.explain(err)
 	}

@@ -27,9 +27,17 @@ const (
 // placeName names a dataset.
 type placeName struct{ namespace, dataset string }
 
+// viewName names a commit in the store of a namespace: others may have the same, which
+// says nothing of whose store has its bytes.
+type viewName struct {
+	namespace string
+	id        digest.ID
+}
+
 // place is a dataset that is served.
 type place struct {
 	*data.Dataset
+	home  *home
 	name  placeName
 	heads *heads
 
@@ -50,8 +58,12 @@ func (g *Gateway) open(ctx context.Context, verb Verb, bucket *string) (*place, 
 	p := g.places[key]
 	g.mu.Unlock()
 	if p == nil {
-		h := &heads{from: g.catalog.Heads(key.namespace, key.dataset)}
-		p = &place{Dataset: g.store.Dataset(h), name: key, heads: h, led: map[digest.ID]bool{}}
+		in, err := g.home(ctx, key.namespace)
+		if err != nil {
+			return nil, grant, g.explain(err)
+		}
+		h := &heads{from: g.o.Catalog.Heads(key.namespace, key.dataset)}
+		p = &place{Dataset: in.store.Dataset(h), home: in, name: key, heads: h, led: map[digest.ID]bool{}}
 	}
 	if _, err := p.heads.List(ctx); err != nil {
 		if errors.Is(err, ErrNoDataset) {
@@ -62,9 +74,10 @@ func (g *Gateway) open(ctx context.Context, verb Verb, bucket *string) (*place, 
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if known := g.places[key]; known != nil {
-		return known, grant, nil
+		p = known
 	}
 	g.places[key] = p
+	p.home.used = time.Now()
 	return p, grant, nil
 }
 
@@ -138,8 +151,9 @@ func (g *Gateway) led(ctx context.Context, p *place, id digest.ID) error {
 
 // commit is what a commit holds.
 func (g *Gateway) commit(ctx context.Context, p *place, id digest.ID) (*data.View, error) {
+	key := viewName{p.name.namespace, id}
 	g.mu.Lock()
-	v := g.views[id]
+	v := g.views[key]
 	g.mu.Unlock()
 	if v != nil {
 		return v, nil
@@ -153,7 +167,7 @@ func (g *Gateway) commit(ctx context.Context, p *place, id digest.ID) (*data.Vie
 	if len(g.views) >= keptViews {
 		clear(g.views)
 	}
-	g.views[id] = v
+	g.views[key] = v
 	return v, nil
 }
 

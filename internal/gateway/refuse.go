@@ -9,6 +9,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/pack"
+	"github.com/muster-dev/muster/internal/data/warehouse"
 )
 
 // refusal is an answer in words, with one of S3's codes.
@@ -44,7 +45,9 @@ func (g *Gateway) explain(err error) error {
 		return refusal("InternalError", 500, "%s", err)
 	case errors.Is(err, fs.ErrNotExist):
 		return errNoKey
+	case errors.Is(err, warehouse.ErrQuota):
+		return refusal("QuotaExceeded", 403, "%s", err)
 	}
-	g.log.Warn("serving an S3 client", "err", err)
+	g.o.Log.Warn("serving an S3 client", "err", err)
 	return refusal("InternalError", 500, "%s", err)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -83,7 +84,7 @@ func (w *world) May(_ context.Context, _ Grant, verb Verb, _ string) (bool, erro
 type rig struct {
 	*world
 	*Gateway
-	bytes   backend.Backend
+	bytes   backend.Streamer
 	client  *minio.Core
 	address string
 	stop    func()
@@ -97,30 +98,63 @@ func newRig(t *testing.T) *rig {
 		grants:   map[string]Grant{"ALICE": {Secret: "wonderland", Namespace: "team", User: "alice"}},
 		refused:  map[Verb]bool{},
 	}
-	return serve(t, w, &backend.Memory{}, t.TempDir())
+	return serve(t, w, &backend.Memory{})
 }
 
+// newRigWith is newRig with further options.
+func newRigWith(t *testing.T, o Options) *rig {
+	t.Helper()
+	w := &world{
+		datasets: map[placeName]*ref.Memory{{"team", "digits"}: {}},
+		grants:   map[string]Grant{"ALICE": {Secret: "wonderland", Namespace: "team", User: "alice"}},
+	}
+	bytes := &backend.Memory{}
+	store, err := data.Open(t.Context(), data.Options{Backend: bytes, Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Stores = One{All: store, Uploads: bytes}
+	return serveFrom(t, w, o)
+}
+
+// loopback is where the gateways of tests are.
+var loopback = []net.IP{net.IPv4(127, 0, 0, 1)}
+
 // serve serves a world as another process would.
-func serve(t *testing.T, w *world, bytes backend.Backend, staging string) *rig {
+func serve(t *testing.T, w *world, bytes backend.Streamer) *rig {
 	t.Helper()
 	store, err := data.Open(t.Context(), data.Options{Backend: bytes, Workers: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := New(Options{Store: store, Catalog: w, Keyring: w, Staging: staging, Port: freePort(t)})
+	r := serveFrom(t, w, Options{Stores: One{All: store, Uploads: bytes}})
+	r.bytes = bytes
+	stop := r.stop
+	r.stop = sync.OnceFunc(func() {
+		stop()
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(r.stop)
+	return r
+}
+
+// serveFrom serves a world as options say.
+func serveFrom(t *testing.T, w *world, o Options) *rig {
+	t.Helper()
+	o.Catalog, o.Keyring, o.Port = w, w, freePort(t)
+	g, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan string, 1), make(chan error, 1)
 	go func() { ended <- g.Serve(ctx, func(address string) { ready <- address }) }()
-	r := &rig{world: w, Gateway: g, bytes: bytes}
+	r := &rig{world: w, Gateway: g}
 	r.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -130,7 +164,9 @@ func serve(t *testing.T, w *world, bytes backend.Backend, staging string) *rig {
 	case err := <-ended:
 		t.Fatal(err)
 	}
-	r.client = r.as(t, "ALICE", "wonderland")
+	if o.Certificate == nil {
+		r.client = r.as(t, "ALICE", "wonderland")
+	}
 	return r
 }
 
@@ -214,7 +250,7 @@ func (r *rig) commit(t *testing.T, branch string, files map[string]string) data.
 	return done
 }
 
-func openFolder(t *testing.T, dir string) backend.Backend {
+func openFolder(t *testing.T, dir string) *backend.Folder {
 	t.Helper()
 	b, err := backend.OpenFolder(dir)
 	if err != nil {

@@ -8,13 +8,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/zeebo/blake3"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/warehouse"
 )
 
 const (
@@ -24,11 +26,16 @@ const (
 	// part.
 	uploadsLast = 7 * 24 * time.Hour
 	// sweepEvery is how often the gateway looks for what is over.
-	sweepEvery = time.Minute
-	// description is the file that says what an upload is to be; parts are beside it,
-	// incoming is what their names begin with while they come.
-	description = "upload.json"
-	incoming    = ".incoming-"
+	sweepEvery = time.Hour
+	// together is how many objects of an upload are asked for, or removed, at once.
+	together = 16
+)
+
+// The objects of an upload are ID.json, which says what it is to be; ID.p00001, which
+// says where part 1 is; and ID.NAME, the bytes of a part, by a random name.
+const (
+	described = ".json"
+	numbered  = ".p"
 )
 
 // upload is a file that comes in parts.
@@ -47,85 +54,94 @@ func (u *upload) key() string { return u.Branch + "/" + u.Path }
 
 // part is one part of an upload.
 type part struct {
-	number int
-	tag    string
-	size   int64
-	stored time.Time
-	file   string
+	Number int       `json:"number"`
+	Tag    string    `json:"tag"`
+	Size   int64     `json:"size"`
+	Stored time.Time `json:"stored"`
+	// Bytes is the key of the object that has them.
+	Bytes string `json:"bytes"`
 }
 
-// uploads are kept in a folder, each in one of its own. What is acknowledged of them is
-// durable.
-type uploads struct{ root string }
+// uploads are kept where the data of their namespace is, so that any process may go on
+// with one. What is acknowledged of them is durable.
+type uploads struct{ objects backend.Streamer }
 
-func openUploads(root string) (*uploads, error) {
-	if err := os.MkdirAll(root, 0o700); err != nil {
-		return nil, fmt.Errorf("making a folder for uploads: %w", err)
-	}
-	u := &uploads{root: root}
-	return u, u.sweep(time.Now())
-}
+func descriptionOf(id string) string { return warehouse.Uploads + id + described }
 
-// sweep removes uploads that nobody completes, and what was cut off on its way.
-func (u *uploads) sweep(now time.Time) error {
-	folders, err := os.ReadDir(u.root)
-	for _, f := range folders {
-		dir := filepath.Join(u.root, f.Name())
-		info, failed := f.Info() // of the folder: the time of its last new name
-		if failed == nil && now.Sub(info.ModTime()) > uploadsLast {
-			failed = os.RemoveAll(dir)
-		}
-		if !errors.Is(failed, fs.ErrNotExist) {
-			err = errors.Join(err, failed)
-		}
-	}
-	return err
+func noteOf(id string, number int) string {
+	return fmt.Sprintf("%s%s%s%05d", warehouse.Uploads, id, numbered, number)
 }
 
 // begin makes an upload.
-func (u *uploads) begin(of upload) (string, error) {
+func (u uploads) begin(ctx context.Context, of upload) (string, error) {
 	id := rand.Text()
-	said, err := json.Marshal(of)
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(u.root, id)
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	if err := u.note(ctx, descriptionOf(id), of); err != nil {
 		return "", fmt.Errorf("beginning an upload: %w", err)
 	}
-	if _, _, err := write(dir, description, strings.NewReader(string(said))); err != nil {
-		return "", fmt.Errorf("beginning an upload: %w", errors.Join(err, os.RemoveAll(dir)))
+	return id, nil
+}
+
+func (u uploads) note(ctx context.Context, key string, what any) error {
+	said, err := json.Marshal(what)
+	if err != nil {
+		return err
 	}
-	return id, syncFolder(u.root)
+	return u.objects.Put(ctx, key, said)
+}
+
+// read reads what was noted. The error wraps [fs.ErrNotExist] where nothing was.
+func (u uploads) read(ctx context.Context, key string, into any) error {
+	said, err := backend.Read(ctx, u.objects, key)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(said, into)
 }
 
 // find is an upload; the error wraps [fs.ErrNotExist] where there is none.
-func (u *uploads) find(id string) (upload, error) {
+func (u uploads) find(ctx context.Context, id string) (upload, error) {
 	if id == "" || strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
 		return upload{}, fmt.Errorf("upload %q: %w", id, fs.ErrNotExist)
 	}
-	said, err := os.ReadFile(filepath.Join(u.root, id, description))
-	if err != nil {
-		return upload{}, fmt.Errorf("reading upload %s: %w", id, err)
-	}
 	found := upload{ID: strings.Clone(id)}
-	if err := json.Unmarshal(said, &found); err != nil {
+	if err := u.read(ctx, descriptionOf(id), &found); err != nil {
 		return upload{}, fmt.Errorf("reading upload %s: %w", id, err)
 	}
 	return found, nil
 }
 
-// all are the uploads of a dataset, in the order of their keys.
-func (u *uploads) all(name placeName) ([]upload, error) {
-	folders, err := os.ReadDir(u.root)
+// see shows the objects of all uploads, each with its upload's name and what follows it.
+func (u uploads) see(ctx context.Context, show func(id, rest string, i backend.Info) error) error {
+	err := u.objects.List(ctx, warehouse.Uploads, func(i backend.Info) error {
+		name := strings.TrimPrefix(i.Key, warehouse.Uploads)
+		if at := strings.IndexByte(name, '.'); at > 0 {
+			return show(name[:at], name[at:], i)
+		}
+		return nil
+	})
 	if err != nil {
-		return nil, fmt.Errorf("listing uploads: %w", err)
+		return fmt.Errorf("listing uploads: %w", err)
+	}
+	return nil
+}
+
+// all are the uploads of a dataset, in the order of their keys.
+func (u uploads) all(ctx context.Context, name placeName) ([]upload, error) {
+	var ids []string
+	err := u.see(ctx, func(id, rest string, _ backend.Info) error {
+		if rest == described {
+			ids = append(ids, id)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	var found []upload
-	for _, f := range folders {
-		one, err := u.find(f.Name())
+	for _, id := range ids {
+		one, err := u.find(ctx, id)
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // over meanwhile, or beginning
+		case errors.Is(err, fs.ErrNotExist): // over meanwhile
 		case err != nil:
 			return nil, err
 		case placeName{one.Namespace, one.Dataset} == name:
@@ -138,129 +154,110 @@ func (u *uploads) all(name placeName) ([]upload, error) {
 	return found, nil
 }
 
-// put keeps a part in place of one that has its number. It is durable then.
-func (u *uploads) put(id string, number int, body io.Reader) (part, error) {
-	dir := filepath.Join(u.root, id)
-	hash := blake3.New()
-	temp, size, err := write(dir, "", io.TeeReader(body, hash))
-	if err != nil {
-		return part{}, err
-	}
-	p := part{number: number, size: size, tag: fmt.Sprintf("%x", hash.Sum(nil))}
-	p.file = filepath.Join(dir, fmt.Sprintf("%05d.%s", number, p.tag))
-	old, err := filepath.Glob(filepath.Join(dir, fmt.Sprintf("%05d.*", number)))
-	if err == nil {
-		err = os.Rename(temp, p.file)
-	}
-	for _, o := range old {
-		if err == nil && o != p.file {
-			err = os.Remove(o)
-		}
-	}
-	if err == nil {
-		err = syncFolder(dir)
-	}
-	if err != nil {
+// put keeps a part of so many bytes in place of one that has its number. It is durable
+// then.
+func (u uploads) put(ctx context.Context, id string, number int, size int64, body io.Reader) (part, error) {
+	before := part{}
+	if err := u.read(ctx, noteOf(id, number), &before); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return part{}, fmt.Errorf("keeping part %d: %w", number, err)
+	}
+	hash := blake3.New()
+	p := part{Number: number, Size: size, Stored: time.Now(), Bytes: warehouse.Uploads + id + "." + rand.Text()}
+	all := &whole{from: io.TeeReader(body, hash), left: size}
+	if err := u.objects.PutFrom(ctx, p.Bytes, size, all); err != nil {
+		return part{}, fmt.Errorf("keeping part %d: %w", number, errors.Join(all.wrong(), err))
+	}
+	err := all.end()
+	if err == nil {
+		p.Tag = fmt.Sprintf("%x", hash.Sum(nil))
+		err = u.note(ctx, noteOf(id, number), p)
+	}
+	if err != nil {
+		return part{}, fmt.Errorf("keeping part %d: %w", number, errors.Join(err, u.objects.Delete(context.WithoutCancel(ctx), p.Bytes)))
+	}
+	if before.Bytes != "" {
+		_ = u.objects.Delete(ctx, before.Bytes) // else the end of the upload takes it along
 	}
 	return p, nil
 }
 
-// parts are those that are there, in their order.
-func (u *uploads) parts(id string) ([]part, error) {
-	files, err := os.ReadDir(filepath.Join(u.root, id))
-	if err != nil {
-		return nil, fmt.Errorf("listing parts: %w", err)
+// named are the parts with these numbers that are there, in their order.
+func (u uploads) named(ctx context.Context, id string, numbers []int) ([]part, error) {
+	found := make([]part, len(numbers))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(together)
+	for i, number := range numbers {
+		group.Go(func() error {
+			err := u.read(ctx, noteOf(id, number), &found[i])
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			return err
+		})
 	}
-	var found []part
-	for _, f := range files {
-		p := part{file: filepath.Join(u.root, id, f.Name())}
-		if n, err := fmt.Sscanf(f.Name(), "%05d.%64s", &p.number, &p.tag); n != 2 || err != nil {
-			continue
-		}
-		info, err := f.Info()
-		if err != nil {
-			return nil, fmt.Errorf("listing parts: %w", err)
-		}
-		p.size, p.stored = info.Size(), info.ModTime()
-		found = append(found, p)
+	if err := group.Wait(); err != nil {
+		return nil, fmt.Errorf("looking for the parts of an upload: %w", err)
 	}
-	return found, nil
+	return slices.DeleteFunc(found, func(p part) bool { return p.Bytes == "" }), nil
 }
 
-// end removes an upload.
-func (u *uploads) end(id string) error {
-	dir := filepath.Join(u.root, id)
-	// Without its description it is none any more, whatever is left of it.
-	if err := os.Remove(filepath.Join(dir, description)); err != nil {
+// parts are those that are there, in their order.
+func (u uploads) parts(ctx context.Context, id string) ([]part, error) {
+	var numbers []int
+	err := u.see(ctx, func(of, rest string, _ backend.Info) error {
+		number := 0
+		if n, err := fmt.Sscanf(rest, numbered+"%05d", &number); of == id && n == 1 && err == nil {
+			numbers = append(numbers, number)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(numbers)
+	return u.named(ctx, id, numbers)
+}
+
+// end ends an upload: it is none any more, whatever is left of it.
+func (u uploads) end(ctx context.Context, id string) error {
+	if err := u.objects.Delete(ctx, descriptionOf(id)); err != nil {
 		return fmt.Errorf("ending upload %s: %w", id, err)
 	}
-	return os.RemoveAll(dir)
+	return nil
 }
 
-// write writes a file, durably, and gives it its name if it is to have one at once.
-func write(dir, name string, body io.Reader) (path string, size int64, err error) {
-	f, err := os.CreateTemp(dir, incoming)
-	if err != nil {
-		return "", 0, err
+// clear removes parts of an upload that has ended.
+func (u uploads) clear(ctx context.Context, id string, parts []part) error {
+	var keys []string
+	for _, p := range parts {
+		keys = append(keys, noteOf(id, p.Number), p.Bytes)
 	}
-	size, err = io.Copy(f, body)
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	path = f.Name()
-	if err == nil && name != "" {
-		path = filepath.Join(dir, name)
-		err = os.Rename(f.Name(), path)
-	}
-	if err == nil && name != "" {
-		err = syncFolder(dir)
-	}
-	if err != nil {
-		return "", 0, errors.Join(err, os.Remove(f.Name()))
-	}
-	return path, size, nil
+	return u.remove(ctx, keys)
 }
 
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
+func (u uploads) remove(ctx context.Context, keys []string) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(together)
+	for _, key := range keys {
+		group.Go(func() error { return u.objects.Delete(ctx, key) })
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return group.Wait()
 }
 
-// joined reads files one after another.
-type joined struct {
-	ctx   context.Context // io.Reader has no place for one
-	parts []part
-	open  *os.File
-}
-
-// Read implements io.Reader.
-func (j *joined) Read(p []byte) (int, error) {
-	for {
-		if err := j.ctx.Err(); err != nil {
-			return 0, err
+// sweep removes the uploads of which nothing has come for long.
+func (u uploads) sweep(ctx context.Context, now time.Time) error {
+	last, keys := map[string]time.Time{}, map[string][]string{}
+	err := u.see(ctx, func(id, _ string, i backend.Info) error {
+		if i.Stored.After(last[id]) {
+			last[id] = i.Stored
 		}
-		if j.open == nil {
-			if len(j.parts) == 0 {
-				return 0, io.EOF
-			}
-			f, err := os.Open(j.parts[0].file)
-			if err != nil {
-				return 0, err
-			}
-			j.open, j.parts = f, j.parts[1:]
-		}
-		n, err := j.open.Read(p)
-		if !errors.Is(err, io.EOF) {
-			return n, err
-		}
-		err = j.open.Close()
-		if j.open = nil; n > 0 || err != nil {
-			return n, err
+		keys[id] = append(keys[id], i.Key)
+		return nil
+	})
+	for id, stored := range last {
+		if now.Sub(stored) > uploadsLast {
+			err = errors.Join(err, u.remove(ctx, keys[id]))
 		}
 	}
+	return err
 }

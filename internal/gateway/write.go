@@ -148,6 +148,9 @@ func (g *Gateway) marker(t target, body io.Reader, out *s3response.PutObjectOutp
 
 // put stores a body and waits for its commit; it returns the object's tag.
 func (g *Gateway) put(ctx context.Context, p *place, branch string, c *change, body io.Reader, length int64) (string, error) {
+	if err := g.o.Stores.Reserve(ctx, p.name.namespace, length); err != nil {
+		return "", err
+	}
 	if length > data.MaxContent {
 		return g.putLong(p, branch, c, body, length)
 	}
@@ -166,11 +169,11 @@ func (g *Gateway) put(ctx context.Context, p *place, branch string, c *change, b
 // putLong stores a long body as it comes, so that only its commit waits in the lane.
 func (g *Gateway) putLong(p *place, branch string, c *change, body io.Reader, length int64) (string, error) {
 	ctx := context.WithoutCancel(g.life)
-	lease, err := g.leases.take(ctx)
+	lease, err := p.home.leases.take(ctx)
 	if err != nil {
 		return "", err
 	}
-	defer g.leases.give(ctx, lease)
+	defer p.home.leases.give(ctx, lease)
 	if _, err := p.heads.read(ctx, lease.taken); err != nil {
 		return "", err
 	}

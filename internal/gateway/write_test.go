@@ -17,8 +17,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/minio/minio-go/v7"
 
+	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/commit"
 	"github.com/muster-dev/muster/internal/data/ref"
+	"github.com/muster-dev/muster/internal/data/warehouse"
 )
 
 // TestRefused is what cannot be written, in words.
@@ -254,32 +256,40 @@ func TestUploads(t *testing.T) {
 	if _, err := c.PutObjectPart(ctx, "digits", "main/other", other, 1, strings.NewReader("x"), 1, minio.PutObjectPartOptions{}); minio.ToErrorResponse(err).Code != "NoSuchUpload" {
 		t.Errorf("a part of what was given up: %v", err)
 	}
-	if left, err := os.ReadDir(r.uploads.root); err != nil || len(left) != 0 {
-		t.Errorf("left: %v, %v", left, err)
+	r.stop() // which waits for what goes after the answer
+	err = r.bytes.List(ctx, warehouse.Uploads, func(i backend.Info) error {
+		t.Errorf("left: %s", i.Key)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 
 // TestSweep removes uploads that nobody has touched for long.
 func TestSweep(t *testing.T) {
-	u, err := openUploads(t.TempDir())
+	u, ctx := uploads{&backend.Memory{}}, t.Context()
+	id, err := u.begin(ctx, upload{Namespace: "n", Dataset: "d", Branch: "main", Path: "a"})
+	if err == nil {
+		_, err = u.put(ctx, id, 1, 3, strings.NewReader("one"))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := u.begin(upload{Namespace: "n", Dataset: "d", Branch: "main", Path: "a"})
-	if err != nil {
+	if err := u.sweep(ctx, time.Now().Add(uploadsLast-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if err := u.sweep(time.Now().Add(uploadsLast - time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := u.find(id); err != nil {
+	if _, err := u.find(ctx, id); err != nil {
 		t.Error(err)
 	}
-	if err := u.sweep(time.Now().Add(uploadsLast + time.Hour)); err != nil {
+	if err := u.sweep(ctx, time.Now().Add(uploadsLast+time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := u.find(id); !errors.Is(err, os.ErrNotExist) {
+	if _, err := u.find(ctx, id); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it is still there: %v", err)
+	}
+	if err := u.see(ctx, func(id, rest string, _ backend.Info) error { return fmt.Errorf("%s%s is left", id, rest) }); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -288,7 +298,7 @@ func TestDamage(t *testing.T) {
 	w := &world{datasets: map[placeName]*ref.Memory{{"team", "digits"}: {}}, grants: map[string]Grant{"ALICE": {Secret: "wonderland", Namespace: "team", User: "alice"}}}
 	dir := t.TempDir()
 	folder := openFolder(t, dir)
-	r := serve(t, w, folder, t.TempDir())
+	r := serve(t, w, folder)
 	content := make([]byte, 100_000)
 	for i := range content {
 		content[i] = byte(rand.Uint32()) // nothing that could be compressed

@@ -112,7 +112,8 @@ func TestEverythingIsMarked(t *testing.T) {
 
 // No right is given by a star, and none that escapes the others.
 func TestRightsAreSpelledOut(t *testing.T) {
-	for _, o := range render(t, Rendering{}) {
+	all := Rendering{Values: kept(map[string]any{"persistentVolumeClaim": "c", "gateway": map[string]any{"enabled": true}})}
+	for _, o := range render(t, all) {
 		if o.GetKind() != "ClusterRole" && o.GetKind() != "Role" {
 			continue
 		}
@@ -169,6 +170,12 @@ func TestValues(t *testing.T) {
 		"data alone":               {values: map[string]any{"agent": map[string]any{"create": true}, "data": map[string]any{"persistentVolumeClaim": "c"}}, there: "CSIDriver/data.muster.dev", absent: "CSIDriver/code.muster.dev"},
 		"data that is not wanted":  {values: map[string]any{"agent": map[string]any{"create": true}, "store": map[string]any{"persistentVolumeClaim": "c"}, "data": map[string]any{"enabled": false}}, there: "CSIDriver/code.muster.dev", absent: "CSIDriver/data.muster.dev"},
 		"data and nobody there":    {values: map[string]any{"data": map[string]any{"persistentVolumeClaim": "c"}}, absent: "CSIDriver/data.muster.dev"},
+		"no gateway":               {values: kept(map[string]any{"persistentVolumeClaim": "c"}), absent: "Service/muster-gateway"},
+		"a gateway":                {values: kept(map[string]any{"persistentVolumeClaim": "c", "gateway": map[string]any{"enabled": true}}), there: "Service/muster-gateway"},
+		"a gateway to nothing":     {values: kept(map[string]any{"gateway": map[string]any{"enabled": true}}), want: "there is no data to serve"},
+		"a gateway anyone fools":   {values: map[string]any{"policies": map[string]any{"create": false}, "data": map[string]any{"persistentVolumeClaim": "c", "gateway": map[string]any{"enabled": true}}}, want: "in another's name"},
+		"a gateway that is warned": {values: map[string]any{"policies": map[string]any{"validationActions": []any{"Warn"}}, "data": map[string]any{"persistentVolumeClaim": "c", "gateway": map[string]any{"enabled": true}}}, want: "in another's name"},
+		"a gateway in the clear":   {values: kept(map[string]any{"persistentVolumeClaim": "c", "gateway": map[string]any{"enabled": true, "endpoint": "http://s3.test"}}), want: "endpoint"},
 		"a cache of any size":      {values: map[string]any{"agent": map[string]any{"dataCache": "much"}}, want: "dataCache"},
 		"the namespace's standard": {values: set("namespace", "podSecurity", "baseline"), there: "Namespace/muster-system"},
 	} {
@@ -256,6 +263,42 @@ func TestWhereDataIs(t *testing.T) {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the manager is not given %s", want)
 		}
+	}
+}
+
+// TestTheGateway is on a port of the manager's own, behind a Service; without it the
+// manager may neither read Secrets nor ask what others may do.
+func TestTheGateway(t *testing.T) {
+	written := func(on bool, kind, name string) string {
+		values := kept(map[string]any{"persistentVolumeClaim": "c", "gateway": map[string]any{
+			"enabled": on, "port": 9443, "keyLife": "8h", "service": map[string]any{"type": "LoadBalancer", "annotations": map[string]any{"a": "b"}},
+		}})
+		text, err := yaml.Marshal(find(render(t, Rendering{Values: values}), kind, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	for _, c := range []struct{ kind, name, has string }{
+		{"Deployment", "muster-manager", "--gateway=:9443"},
+		{"Deployment", "muster-manager", "--gateway-endpoint=https://muster-gateway.muster-system.svc:9443"},
+		{"Deployment", "muster-manager", "--gateway-key-life=8h"},
+		{"Deployment", "muster-manager", "containerPort: 9443"},
+		{"Service", "muster-gateway", "type: LoadBalancer"},
+		{"Service", "muster-gateway", "a: b"},
+		{"Service", "muster-gateway", "targetPort: gateway"},
+		{"Role", "muster-manager", "secrets"},
+		{"ClusterRole", "muster-manager", "subjectaccessreviews"},
+	} {
+		if !strings.Contains(written(true, c.kind, c.name), c.has) {
+			t.Errorf("%s %s lacks %s", c.kind, c.name, c.has)
+		}
+		if c.kind != "Service" && strings.Contains(written(false, c.kind, c.name), c.has) {
+			t.Errorf("%s %s has %s without a gateway", c.kind, c.name, c.has)
+		}
+	}
+	if strings.Contains(written(true, "ClusterRole", "muster-manager"), "secrets") {
+		t.Error("the manager may read Secrets of any namespace")
 	}
 }
 

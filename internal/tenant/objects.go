@@ -88,7 +88,7 @@ func (t Tenant) names() *rbacv1.ClusterRoleBinding {
 }
 
 // network closes the namespace, but for members of gangs among themselves, the
-// cluster's DNS, and what builds of environments fetch. A policy cannot say "of the same gang"; within one
+// cluster's DNS, the S3 gateway, and what builds of environments fetch. A policy cannot say "of the same gang"; within one
 // tenant's namespace all gangs are one tenant's.
 func (t Tenant) network() []client.Object {
 	members := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: v1alpha1.LabelGang, Operator: metav1.LabelSelectorOpExists}}}
@@ -104,6 +104,7 @@ func (t Tenant) network() []client.Object {
 			Egress:  []networkingv1.NetworkPolicyEgressRule{{To: peers}},
 		}},
 		t.packages(),
+		t.gateway(),
 		&networkingv1.NetworkPolicy{ObjectMeta: t.named("muster-names"), Spec: networkingv1.NetworkPolicySpec{
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
 			Egress: []networkingv1.NetworkPolicyEgressRule{{
@@ -112,6 +113,20 @@ func (t Tenant) network() []client.Object {
 			}},
 		}},
 	}
+}
+
+// gateway lets pods reach the S3 gateway, where there is one: it asks everybody for a key.
+func (t Tenant) gateway() client.Object {
+	tcp, port := corev1.ProtocolTCP, intstr.FromString("gateway")
+	system := metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: v1alpha1.SystemNamespace}}
+	managers := metav1.LabelSelector{MatchLabels: map[string]string{"app.kubernetes.io/name": "muster", "app.kubernetes.io/component": "manager"}}
+	return &networkingv1.NetworkPolicy{ObjectMeta: t.named("muster-gateway"), Spec: networkingv1.NetworkPolicySpec{
+		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
+		Egress: []networkingv1.NetworkPolicyEgressRule{{
+			To:    []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &system, PodSelector: &managers}},
+			Ports: []networkingv1.NetworkPolicyPort{{Protocol: &tcp, Port: &port}},
+		}},
+	}}
 }
 
 // packages lets pods by which Muster builds an environment reach the world's

@@ -104,7 +104,7 @@ func (p *platform) install(ctx context.Context, on *cluster.Cluster, agent bool)
 		if said, err := on.Node("node-3").Command(ctx, "mkdir", "-m", "777", "/var/lib/muster-store").CombinedOutput(); err != nil {
 			return fmt.Errorf("making a folder for code: %w: %s", err, said)
 		}
-		more = " --set agent.create=true --set agent.simulateGPUs=2xA100 --values " + values.Name() + " --set store.persistentVolumeClaim=store"
+		more = " --set agent.create=true --set agent.simulateGPUs=2xA100 --values " + values.Name() + " --set store.persistentVolumeClaim=store --set data.gateway.enabled=true"
 		add = " --force" // which the nodes show once they have the agent
 	}
 	base := "install --set image.repository=muster.test/muster --set image.tag=v1 --set manager.replicas=1 --set manager.resources.limits=null" +

@@ -78,6 +78,8 @@ func doorTokens(t *testing.T, server *rehearsal.Server) {
 		"one's own name":     {[]string{v1alpha1.DoorAudience, v1alpha1.DoorUser + ada}, ""},
 		"no name":            {[]string{v1alpha1.DoorAudience}, ""},
 		"another's name":     {[]string{v1alpha1.DoorAudience, v1alpha1.DoorUser + "eve@example.com"}, "and you are ada@example.com"},
+		"one's own group":    {[]string{v1alpha1.DoorUser + ada, v1alpha1.DoorGroup + "system:authenticated"}, ""},
+		"another group":      {[]string{v1alpha1.DoorUser + ada, v1alpha1.DoorGroup + "system:authenticated", v1alpha1.DoorGroup + "system:masters"}, "leave the audiences out"},
 		"another's name too": {[]string{v1alpha1.DoorUser + ada, v1alpha1.DoorUser + "eve@example.com"}, "and you are ada@example.com"},
 	} {
 		t.Run(name, func(t *testing.T) {

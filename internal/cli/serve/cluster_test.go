@@ -99,7 +99,7 @@ func TestWhatIsRefused(t *testing.T) {
 }
 
 func TestFlagsThatMakeNoSense(t *testing.T) {
-	good := options{factory: &connection.Factory{}, gpus: []string{"nvidia.com/gpu"}, health: "127.0.0.1:0", metrics: "0", lease: 15e9, door: "0", store: store{quota: "20Gi", retention: time.Hour}, data: holdings{prefix: "data", quota: "1Ti"}}
+	good := options{factory: &connection.Factory{}, gpus: []string{"nvidia.com/gpu"}, health: "127.0.0.1:0", metrics: "0", lease: 15e9, door: "0", store: store{quota: "20Gi", retention: time.Hour}, data: holdings{prefix: "data", quota: "1Ti"}, front: front{address: "0"}}
 	if err := good.check(); err != nil {
 		t.Fatal(err)
 	}

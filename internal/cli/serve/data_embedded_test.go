@@ -114,7 +114,7 @@ var byTheDoor = []rehearsal.Step{
 	{Args: "data du digits", Says: "the store takes"},
 	{Args: "data gc", Code: 1, Says: "its manager collects what nothing needs"},
 	{Args: "data gc --dry-run", Code: 1, Says: "its manager collects what nothing needs"},
-	{Args: "data key create", Code: 1, Says: "no S3 gateway"},
+	{Args: "data key create", Code: 3, Says: "no S3 gateway"},
 	{Args: "data put more digits -n mallory", Code: 1, Says: "forbidden"},
 }
 

@@ -28,6 +28,7 @@ type rooms struct {
 	library *depot.Sources
 	data    *warehouse.Warehouse
 	runs    *stages
+	keys    door.Keys
 }
 
 // addDoor adds the door to the manager, and what looks after the code.
@@ -49,7 +50,7 @@ func (o *options) addDoor(m upstream.Manager, in rooms, log *slog.Logger) error 
 		}
 		parts = append(parts, door.New(door.Options{
 			Address: o.door, API: api, Pods: m.GetClient(), Namespace: v1alpha1.SystemNamespace, Identity: o.doorName(),
-			Code: in.code, Data: in.data, Shifts: in.runs.shifts(m.Elected()), Answers: answers{cache: m.GetClient(), api: api}, Reports: &hearing.Scribe{Pods: m.GetClient(), API: api}, Log: log,
+			Code: in.code, Data: in.data, Keys: in.keys, Shifts: in.runs.shifts(m.Elected()), Answers: answers{cache: m.GetClient(), api: api}, Reports: &hearing.Scribe{Pods: m.GetClient(), API: api}, Log: log,
 		}))
 	}
 	for _, part := range parts {

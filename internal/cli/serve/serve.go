@@ -47,6 +47,7 @@ type options struct {
 	door       string
 	store      store
 	data       holdings
+	front      front
 	builds     builds
 	agents     bool
 	agentNodes map[string]string
@@ -93,6 +94,7 @@ Ordinarily nobody types this: muster install has it run in the cluster.`,
 	o.store.addFlags(flags)
 	o.data.addFlags(flags)
 	o.datums.addFlags(flags)
+	o.front.addFlags(flags)
 	o.builds.addFlags(flags)
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log what is done, and not warnings and errors alone")
 	return cmd
@@ -108,7 +110,7 @@ func (o *options) check() error {
 	if _, err := readSigns(o.signs); err != nil {
 		return exit.Usage("--departure-sign: %v", err)
 	}
-	for flag, address := range map[string]string{"health": o.health, "metrics": o.metrics, "door": o.door} {
+	for flag, address := range map[string]string{"health": o.health, "metrics": o.metrics, "door": o.door, "gateway": o.front.address} {
 		if _, _, err := net.SplitHostPort(address); err != nil && address != "0" {
 			return exit.Usage("--%s %s: give host:port, such as 127.0.0.1:8080 or :8080, or 0 for none", flag, address)
 		}
@@ -123,6 +125,9 @@ func (o *options) check() error {
 		return err
 	}
 	if err := o.data.check(&o.store); err != nil {
+		return err
+	}
+	if err := o.front.check(o.data.place(&o.store), o.door); err != nil {
 		return err
 	}
 	if err := o.builds.check(o.store.somewhere()); err != nil {
@@ -250,7 +255,11 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 			if err := runs.add(m); err != nil {
 				return err
 			}
-			return o.addDoor(m, rooms{code: code, library: library, data: stores, runs: runs}, log)
+			counter, err := o.openCounter(m, stores, log)
+			if err != nil {
+				return err
+			}
+			return o.addDoor(m, rooms{code: code, library: library, data: stores, runs: runs, keys: counter.keys()}, log)
 		},
 	})
 	if err != nil {

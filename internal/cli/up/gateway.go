@@ -9,6 +9,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/data/opening"
 	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/ref"
 	"github.com/muster-dev/muster/internal/dataset"
@@ -43,8 +44,12 @@ func (m *machine) openGateway() (*s3, error) {
 	}
 	s.store = m.data
 	known := &registry.Registry{Client: server, Measure: s.measure}
+	uploads, err := backend.OpenFolder(m.path(opening.Folder))
+	if err != nil {
+		return nil, err
+	}
 	s.gateway, err = gateway.New(gateway.Options{
-		Store: s.store, Catalog: known, Keyring: known, Staging: m.path(opening.Uploads), Port: m.config.S3.Port, Log: m.log,
+		Stores: gateway.One{All: s.store, Uploads: uploads}, Catalog: known, Keyring: known, Port: m.config.S3.Port, Log: m.log,
 	})
 	return s, err
 }

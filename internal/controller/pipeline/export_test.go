@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/ref"
 	"github.com/muster-dev/muster/internal/gateway"
 )
@@ -44,7 +45,7 @@ func (s service) May(context.Context, gateway.Grant, gateway.Verb, string) (bool
 // serve starts the service.
 func (r *rig) serve(s service) (endpoint string) {
 	r.Helper()
-	g, err := gateway.New(gateway.Options{Store: r.data(), Catalog: s, Keyring: s, Staging: r.home + "/uploads"})
+	g, err := gateway.New(gateway.Options{Stores: gateway.One{All: r.data(), Uploads: &backend.Memory{}}, Catalog: s, Keyring: s})
 	r.must(err)
 	listens := make(chan string, 1)
 	r.group.Go(func() {

@@ -14,6 +14,10 @@ import (
 // ErrQuota is wrapped by errors of those who would keep more than they may.
 var ErrQuota = errors.New("the namespace's quota of data is used up")
 
+// Uploads begins the keys of what comes in parts, until it is complete: it lies beside
+// the store of its namespace, belongs to none, and counts.
+const Uploads = "uploads/"
+
 // recount is after which time it is counted anew how much a namespace keeps: others
 // store there, too, and collections remove. Where the quota is used up it is counted
 // sooner.
@@ -54,7 +58,7 @@ func (w *Warehouse) count(ctx context.Context, namespace string, r *room, within
 		return nil
 	}
 	var total int64
-	for _, prefix := range []string{pack.Prefix, commit.Prefix} {
+	for _, prefix := range []string{pack.Prefix, commit.Prefix, Uploads} {
 		err := r.objects.List(ctx, prefix, func(i backend.Info) error {
 			total += i.Size
 			return nil

@@ -108,6 +108,13 @@ func TestQuota(t *testing.T) {
 	must(t, objects.Delete(t.Context(), key))
 	now = now.Add(recountFull + time.Second)
 	must(t, w.Reserve(t.Context(), "ada", 100))
+	// What has come in parts counts while it is there.
+	must(t, objects.Put(t.Context(), Uploads+"part", make([]byte, 70)))
+	now = now.Add(recount + time.Second)
+	if err := w.Reserve(t.Context(), "ada", 31); !errors.Is(err, ErrQuota) {
+		t.Error(err)
+	}
+	must(t, w.Reserve(t.Context(), "ada", 30))
 	free, err := Open(Options{Folder: t.TempDir()})
 	must(t, err)
 	must(t, free.Reserve(t.Context(), "ada", 1<<60))

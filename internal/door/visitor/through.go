@@ -30,7 +30,8 @@ func Through(config *rest.Config, connections *http.Client, api client.Client) (
 	}
 	t := &tokens{api: api, have: map[string]string{}}
 	base := strings.TrimSuffix(address.String(), "/") + "/api/v1/namespaces/" + v1alpha1.SystemNamespace + "/services/" + v1alpha1.DoorService + "/proxy"
-	return &Visitor{base: base, http: connections, token: t.of}, nil
+	full := &tokens{api: api, have: map[string]string{}, groups: true}
+	return &Visitor{base: base, http: connections, token: t.of, full: full.of}, nil
 }
 
 // tokens asks the API server for tokens.
@@ -39,8 +40,11 @@ type tokens struct {
 
 	mu   sync.Mutex
 	have map[string]string
-	// who is whose credentials these are; empty while that is not known.
-	who string
+	// groups has the tokens say in which groups who asks is.
+	groups bool
+	// who are the audiences that say whose credentials these are; none while that is
+	// not known.
+	who []string
 }
 
 // of returns a token that speaks for a namespace.
@@ -76,10 +80,7 @@ func (t *tokens) of(ctx context.Context, namespace string, renew bool) (string, 
 
 func (t *tokens) ask(ctx context.Context, namespace string) (string, error) {
 	seconds := int64(tokenSeconds)
-	audiences := []string{v1alpha1.DoorAudience}
-	if who := t.name(ctx); who != "" {
-		audiences = append(audiences, v1alpha1.DoorUser+who)
-	}
+	audiences := append([]string{v1alpha1.DoorAudience}, t.names(ctx)...)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences, ExpirationSeconds: &seconds}}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1alpha1.DoorAccount}}
 	if err := t.api.SubResource("token").Create(ctx, account, request); err != nil {
@@ -88,12 +89,17 @@ func (t *tokens) ask(ctx context.Context, namespace string) (string, error) {
 	return request.Status.Token, nil
 }
 
-// name is the name by which the API server knows who asks; empty where it does
-// not say.
-func (t *tokens) name(ctx context.Context) string {
+// names are the audiences for the name, and the groups if they are wanted, by which the
+// API server knows who asks; none where it does not say.
+func (t *tokens) names(ctx context.Context) []string {
 	review := &authenticationv1.SelfSubjectReview{}
-	if t.who == "" && t.api.Create(ctx, review) == nil {
-		t.who = review.Status.UserInfo.Username
+	if t.who == nil && t.api.Create(ctx, review) == nil && review.Status.UserInfo.Username != "" {
+		t.who = []string{v1alpha1.DoorUser + review.Status.UserInfo.Username}
+		for _, group := range review.Status.UserInfo.Groups {
+			if t.groups {
+				t.who = append(t.who, v1alpha1.DoorGroup+group)
+			}
+		}
 	}
 	return t.who
 }

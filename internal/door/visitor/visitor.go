@@ -28,6 +28,9 @@ type Visitor struct {
 	// token returns a token for a namespace; renew says that the last one was
 	// refused.
 	token func(ctx context.Context, namespace string, renew bool) (string, error)
+	// full does so with one that says which groups who asks is in, too. Nil: there is
+	// none.
+	full func(ctx context.Context, namespace string, renew bool) (string, error)
 }
 
 // Refused is an answer of the door, or of the API server before it, that is not
@@ -93,6 +96,8 @@ type request struct {
 	length int64
 	// span is the value of the header Range; empty: all of it.
 	span string
+	// full says that the door wants to know in which groups who asks is.
+	full bool
 	// steady asks again where the answer was lost, too: nothing is done twice by it.
 	steady bool
 }
@@ -148,7 +153,11 @@ func wait(ctx context.Context, d time.Duration) error {
 
 // once asks once.
 func (v *Visitor) once(ctx context.Context, r request, renew bool) (*http.Response, error) {
-	token, err := v.token(ctx, r.namespace, renew)
+	of := v.token
+	if r.full && v.full != nil {
+		of = v.full
+	}
+	token, err := of(ctx, r.namespace, renew)
 	if err != nil {
 		return nil, err
 	}

@@ -104,7 +104,7 @@ func TestRegistry(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	key, err := registry.Create(ctx, server, "team")
+	key, err := registry.Create(ctx, server, "team", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func rights(t *testing.T, server client.Client, known *registry.Registry) {
 // serve serves the registry's datasets, and returns a client with the key.
 func serve(t *testing.T, known *registry.Registry, store *data.Store, key registry.Key) *minio.Client {
 	t.Helper()
-	g, err := gateway.New(gateway.Options{Store: store, Catalog: known, Keyring: known, Staging: t.TempDir()})
+	g, err := gateway.New(gateway.Options{Stores: gateway.One{All: store, Uploads: &backend.Memory{}}, Catalog: known, Keyring: known})
 	if err != nil {
 		t.Fatal(err)
 	}

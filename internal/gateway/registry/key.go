@@ -24,12 +24,19 @@ const SecretType corev1.SecretType = "muster.dev/access-key"
 // is.
 const label = "muster.dev/access-key"
 
+// ofLabel has the namespace that a key is of, where it is kept in another.
+const ofLabel = "muster.dev/access-key-namespace"
+
 // The fields of such a Secret.
 const (
 	idField     = "accessKeyID"
 	secretField = "secretAccessKey"
 	userField   = "user"
 	groupsField = "groups"
+	// The last two are there where a key is kept elsewhere than in its namespace, and
+	// where it ends.
+	namespaceField = "namespace"
+	endsField      = "ends"
 )
 
 // Key is an access key.
@@ -37,31 +44,61 @@ type Key struct {
 	ID string
 	// Secret is what requests are signed with. Lists leave it out.
 	Secret string
-	User   string
-	Groups []string
-	Made   time.Time
+	// Namespace is whose datasets it opens.
+	Namespace string
+	User      string
+	Groups    []string
+	Made      time.Time
+	// Ends is when it is good no more. Zero: never.
+	Ends time.Time
 }
+
+// over says that a key is good no more.
+func (k *Key) over(now time.Time) bool { return !k.Ends.IsZero() && !now.Before(k.Ends) }
 
 // object is the name of a key's Secret.
 func object(id string) string { return "access-key-" + strings.ToLower(id) }
 
-// Create makes a key in a namespace, for whoever the client is.
-func Create(ctx context.Context, server client.Client, namespace string) (Key, error) {
+// Create makes a key in a namespace, for whoever the client is, that is good for a
+// while; 0: for ever.
+func Create(ctx context.Context, server client.Client, namespace string, life time.Duration) (Key, error) {
 	who := &authenticationv1.SelfSubjectReview{}
 	if err := server.Create(ctx, who); err != nil {
 		return Key{}, fmt.Errorf("asking who you are: %w", err)
 	}
-	k := Key{
-		ID: "MU" + rand.Text()[:18], Secret: rand.Text() + rand.Text()[:14], // 200 random bits
-		User: who.Status.UserInfo.Username, Groups: who.Status.UserInfo.Groups,
+	k := fresh(Key{Namespace: namespace, User: who.Status.UserInfo.Username, Groups: who.Status.UserInfo.Groups})
+	if life > 0 {
+		k.Ends = time.Now().Add(life).Truncate(time.Second)
+	}
+	return store(ctx, server, namespace, k)
+}
+
+// fresh gives a key its name and its secret.
+func fresh(k Key) Key {
+	k.ID, k.Secret = "MU"+rand.Text()[:18], rand.Text()+rand.Text()[:14] // 200 random bits
+	return k
+}
+
+// store makes the Secret of a key, in a namespace.
+func store(ctx context.Context, server client.Client, in string, k Key) (Key, error) {
+	for _, group := range k.Groups {
+		if group == "" || strings.Contains(group, "\n") {
+			return Key{}, fmt.Errorf("storing the access key: %s is in group %q: groups of keys have names of one line", k.User, group)
+		}
 	}
 	s := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: object(k.ID), Labels: map[string]string{label: k.ID}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: object(k.ID), Labels: map[string]string{label: k.ID}},
 		Type:       SecretType,
 		Immutable:  new(true),
 		StringData: map[string]string{
 			idField: k.ID, secretField: k.Secret, userField: k.User, groupsField: strings.Join(k.Groups, "\n"),
 		},
+	}
+	if in != k.Namespace {
+		s.StringData[namespaceField], s.Labels[ofLabel] = k.Namespace, k.Namespace
+	}
+	if !k.Ends.IsZero() {
+		s.StringData[endsField] = k.Ends.UTC().Format(time.RFC3339)
 	}
 	if err := server.Create(ctx, s); err != nil {
 		return Key{}, fmt.Errorf("storing the access key: %w", err)
@@ -73,8 +110,12 @@ func Create(ctx context.Context, server client.Client, namespace string) (Key, e
 // List are the keys of a namespace without their secrets, in the order of users, then
 // of when they were made.
 func List(ctx context.Context, server client.Reader, namespace string) ([]Key, error) {
+	return list(ctx, server, client.InNamespace(namespace), client.HasLabels{label})
+}
+
+func list(ctx context.Context, server client.Reader, which ...client.ListOption) ([]Key, error) {
 	all := &corev1.SecretList{}
-	if err := server.List(ctx, all, client.InNamespace(namespace), client.HasLabels{label}); err != nil {
+	if err := server.List(ctx, all, which...); err != nil {
 		return nil, fmt.Errorf("listing access keys: %w", err)
 	}
 	var keys []Key
@@ -84,6 +125,11 @@ func List(ctx context.Context, server client.Reader, namespace string) ([]Key, e
 			keys = append(keys, k)
 		}
 	}
+	inOrder(keys)
+	return keys, nil
+}
+
+func inOrder(keys []Key) {
 	slices.SortFunc(keys, func(a, b Key) int {
 		if by := strings.Compare(a.User, b.User); by != 0 {
 			return by
@@ -93,7 +139,6 @@ func List(ctx context.Context, server client.Reader, namespace string) ([]Key, e
 		}
 		return strings.Compare(a.ID, b.ID)
 	})
-	return keys, nil
 }
 
 // Delete removes a key. The error wraps [fs.ErrNotExist] where there is none.
@@ -121,9 +166,19 @@ func Delete(ctx context.Context, server client.Client, namespace, id string) err
 func read(s *corev1.Secret) (Key, bool) {
 	k := Key{
 		ID: string(s.Data[idField]), Secret: string(s.Data[secretField]), User: string(s.Data[userField]), Made: s.CreationTimestamp.Time,
+		Namespace: s.Namespace,
+	}
+	if of := string(s.Data[namespaceField]); of != "" {
+		k.Namespace = of
+	}
+	whole := true
+	if ends := string(s.Data[endsField]); ends != "" {
+		var err error
+		k.Ends, err = time.Parse(time.RFC3339, ends)
+		whole = err == nil
 	}
 	if groups := string(s.Data[groupsField]); groups != "" {
 		k.Groups = strings.Split(groups, "\n")
 	}
-	return k, s.Type == SecretType && k.ID != "" && k.Secret != "" && k.User != "" && s.Labels[label] == k.ID
+	return k, whole && s.Type == SecretType && k.ID != "" && k.Secret != "" && k.User != "" && s.Labels[label] == k.ID
 }

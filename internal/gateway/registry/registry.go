@@ -35,6 +35,9 @@ type Registry struct {
 	Client client.Client
 	// Measure says how large a commit is that a branch is about to be at.
 	Measure func(context.Context, digest.ID) (dataset.Size, error)
+	// Vault has the keys. Nil: they are in the namespaces whose datasets they open,
+	// where whoever may write Secrets can make some for any user.
+	Vault *Vault
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 
@@ -85,7 +88,12 @@ func (r *Registry) Datasets(ctx context.Context, namespace string) ([]gateway.Da
 
 // Heads implements [gateway.Catalog].
 func (r *Registry) Heads(namespace, name string) ref.Heads {
-	return heads{&dataset.Heads{Client: r.Client, Namespace: namespace, Name: name, Measure: r.Measure}}
+	return r.Measured(namespace, name, r.Measure)
+}
+
+// Measured are the heads of a dataset whose commits somebody else measures.
+func (r *Registry) Measured(namespace, name string, measure func(context.Context, digest.ID) (dataset.Size, error)) ref.Heads {
+	return heads{&dataset.Heads{Client: r.Client, Namespace: namespace, Name: name, Measure: measure}}
 }
 
 // heads say in the gateway's words that there is no dataset.
@@ -117,6 +125,10 @@ func (h heads) Swap(ctx context.Context, name ref.Name, from, to digest.ID) erro
 
 // Grant implements [gateway.Keyring].
 func (r *Registry) Grant(ctx context.Context, key string) (gateway.Grant, error) {
+	if r.Vault != nil {
+		k, err := r.Vault.find(ctx, key)
+		return gateway.Grant{Secret: k.Secret, Namespace: k.Namespace, User: k.User, Groups: k.Groups}, err
+	}
 	return remember(r, &r.keys, strings.Clone(key), "key "+key, keyCounts, func() (gateway.Grant, error) { return r.find(ctx, key) })
 }
 
@@ -131,7 +143,7 @@ func (r *Registry) find(ctx context.Context, id string) (gateway.Grant, error) {
 	}
 	for i := range list.Items {
 		s := &list.Items[i]
-		if k, ok := read(s); ok && k.ID == id && s.Name == object(id) {
+		if k, ok := read(s); ok && k.ID == id && s.Name == object(id) && !k.over(r.now()) {
 			return gateway.Grant{Secret: k.Secret, Namespace: s.Namespace, User: k.User, Groups: k.Groups}, nil
 		}
 	}

@@ -27,10 +27,8 @@ import (
 )
 
 // Folder is the name, in the home of an embedded Muster, of the folder of all data.
+// What S3 clients send in parts is in it, too, below uploads.
 const Folder = "data"
-
-// Uploads is the folder, in the home, of what S3 clients send in parts.
-const Uploads = Folder + "/uploads"
 
 // The folders in it: of the bytes themselves, and of what only saves time.
 const (
@@ -103,6 +101,17 @@ func openDoor(ctx context.Context, f *connection.Factory, namespace string, kept
 // cacheOf is the folder of notes on what was put into the store of a namespace of a
 // cluster: each has its own, or what one has would be taken for what the other has.
 func cacheOf(f *connection.Factory, namespace string) (string, error) {
+	return clusterPath(f, namespace)
+}
+
+// ClusterFile is the path of a file of this machine about the cluster that is meant. The
+// folder that it is in need not be there.
+func ClusterFile(f *connection.Factory, name string) (string, error) {
+	path, err := clusterPath(f, "")
+	return path + "-" + name, err
+}
+
+func clusterPath(f *connection.Factory, namespace string) (string, error) {
 	home, err := f.Home()
 	if err != nil {
 		return "", err

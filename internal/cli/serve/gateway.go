@@ -1,0 +1,265 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	upstream "sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/data/key"
+	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/ref"
+	"github.com/muster-dev/muster/internal/data/warehouse"
+	"github.com/muster-dev/muster/internal/dataset"
+	"github.com/muster-dev/muster/internal/door"
+	"github.com/muster-dev/muster/internal/gateway"
+	"github.com/muster-dev/muster/internal/gateway/authority"
+	"github.com/muster-dev/muster/internal/gateway/registry"
+)
+
+const (
+	// gatewayAtOnce is how many S3 requests one replica serves at once: each may hold
+	// half a megabyte.
+	gatewayAtOnce = 256
+	// gatewayAgain is the pause after the gateway's authority could not be read.
+	gatewayAgain = 2 * time.Second
+)
+
+// front says where S3 clients reach data. Address "0": nowhere.
+type front struct {
+	address  string
+	endpoint string
+	life     time.Duration
+}
+
+func (g *front) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&g.address, "gateway", "0", "address at which S3 clients reach data, by TLS, such as :6480 in a pod; 0 for none")
+	flags.StringVar(&g.endpoint, "gateway-endpoint", "https://"+v1alpha1.GatewayName+"."+v1alpha1.SystemNamespace+".svc:6480",
+		"what users are told to be the gateway's address; its host is one of those that the certificate is for")
+	flags.DurationVar(&g.life, "gateway-key-life", 90*24*time.Hour, "for how long access keys of S3 clients are good at most")
+}
+
+func (g *front) on() bool { return g.address != "0" }
+
+func (g *front) check(dataPlace, door string) error {
+	at, err := url.Parse(g.endpoint)
+	switch {
+	case !g.on():
+		return nil
+	case dataPlace == "":
+		return exit.Usage("--gateway %s: there is no data to serve: say where it is kept (--data-folder, --data-s3-endpoint, or where code is)", g.address)
+	case door == "0":
+		return exit.Usage("--gateway %s: keys are asked for at the door, and there is none: give --door, too", g.address)
+	case err != nil || at.Scheme != "https" || at.Host == "" || strings.Trim(at.Path, "/") != "":
+		return exit.Usage("--gateway-endpoint %s: give an address such as https://s3.example.com:6480", g.endpoint)
+	case g.life < time.Minute:
+		return exit.Usage("--gateway-key-life %s: give a minute or more", g.life)
+	}
+	return nil
+}
+
+// hosts are those that the certificate is for.
+func (g *front) hosts() []string {
+	name := v1alpha1.GatewayName
+	all := []string{name, name + "." + v1alpha1.SystemNamespace, name + "." + v1alpha1.SystemNamespace + ".svc", name + "." + v1alpha1.SystemNamespace + ".svc.cluster.local", "localhost", "127.0.0.1"}
+	if at, err := url.Parse(g.endpoint); err == nil && at.Hostname() != "" && at.Hostname() != all[2] {
+		all = append(all, at.Hostname())
+	}
+	return all
+}
+
+// counter is the gateway of a replica: every one serves.
+type counter struct {
+	front
+	api    client.Client
+	stores *warehouse.Warehouse
+	vault  *registry.Vault
+	log    *slog.Logger
+}
+
+// openCounter makes it; nil where there is none.
+func (o *options) openCounter(m upstream.Manager, stores *warehouse.Warehouse, log *slog.Logger) (*counter, error) {
+	if !o.front.on() || stores == nil {
+		return nil, nil //nolint:nilnil // none is no error
+	}
+	api, err := client.New(m.GetConfig(), client.Options{HTTPClient: m.GetHTTPClient(), Scheme: m.GetScheme(), Mapper: m.GetRESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	c := &counter{front: o.front, api: api, stores: stores, vault: &registry.Vault{Client: api, Namespace: v1alpha1.SystemNamespace}, log: log}
+	if err := m.Add(c); err != nil {
+		return nil, fmt.Errorf("adding the S3 gateway: %w", err)
+	}
+	return c, nil
+}
+
+// NeedLeaderElection says that every replica serves: what they share is in the stores.
+func (*counter) NeedLeaderElection() bool { return false }
+
+// Start serves until ctx ends.
+func (c *counter) Start(ctx context.Context) error {
+	shown := &gateway.Certificate{}
+	if !c.begin(ctx, shown) {
+		return nil
+	}
+	known := &registry.Registry{Client: c.api, Vault: c.vault}
+	g, err := gateway.New(gateway.Options{
+		Stores: c.stores, Catalog: catalog{known, c.stores}, Keyring: known, Address: c.address, Certificate: shown, AtOnce: gatewayAtOnce, Log: c.log,
+	})
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		c.renew(ctx, shown)
+		return nil
+	})
+	group.Go(func() error {
+		return g.Serve(ctx, func(address string) { c.log.Info("S3 clients are served", "address", address, "as", c.endpoint) })
+	})
+	return group.Wait()
+}
+
+// begin makes the first certificate, as often as it takes. It reports whether there is
+// one: false once ctx has ended.
+func (c *counter) begin(ctx context.Context, shown *gateway.Certificate) bool {
+	for {
+		err := c.certify(ctx, shown)
+		if err == nil {
+			return true
+		}
+		if ctx.Err() == nil {
+			c.log.Warn("the S3 gateway stays closed", "error", err)
+		}
+		if !pause(ctx, gatewayAgain) {
+			return false
+		}
+	}
+}
+
+// renew replaces the certificate in time, until ctx ends.
+func (c *counter) renew(ctx context.Context, shown *gateway.Certificate) {
+	next := authority.Life * 2 / 3
+	for pause(ctx, next) {
+		next = authority.Life * 2 / 3
+		if err := c.certify(ctx, shown); err != nil {
+			c.log.Warn("the S3 gateway's certificate could not be replaced", "error", err)
+			next = time.Minute
+		}
+	}
+}
+
+// pause reports false where ctx ended before it was over.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func (c *counter) authority(ctx context.Context) (*authority.Authority, error) {
+	return authority.Open(ctx, c.api, client.ObjectKey{Namespace: v1alpha1.SystemNamespace, Name: v1alpha1.GatewayName + "-authority"}, time.Now())
+}
+
+// certify has a certificate signed, and shows it.
+func (c *counter) certify(ctx context.Context, shown *gateway.Certificate) error {
+	signer, err := c.authority(ctx)
+	if err != nil {
+		return err
+	}
+	public, private, err := signer.Issue(c.hosts(), time.Now())
+	if err != nil {
+		return err
+	}
+	return shown.Use(public, private)
+}
+
+// catalog has heads say how large commits are, which is in the store of their namespace.
+type catalog struct {
+	*registry.Registry
+	stores *warehouse.Warehouse
+}
+
+// Heads implements [gateway.Catalog].
+func (c catalog) Heads(namespace, name string) ref.Heads {
+	return c.Measured(namespace, name, func(ctx context.Context, id digest.ID) (dataset.Size, error) {
+		store, err := c.stores.Store(ctx, namespace)
+		if err != nil {
+			return dataset.Size{}, err
+		}
+		found, err := store.Dataset(&ref.Memory{}).Resolve(ctx, id.String())
+		return dataset.Size{Files: found.Tree.Files, Bytes: found.Tree.Bytes}, err
+	})
+}
+
+// keys are the door's; none where there is no gateway.
+func (c *counter) keys() door.Keys {
+	if c == nil {
+		return nil
+	}
+	return c
+}
+
+// Make implements [door.Keys].
+func (c *counter) Make(ctx context.Context, who door.Caller, life time.Duration) (any, error) {
+	if life > c.life {
+		return nil, &door.Refusal{Status: http.StatusBadRequest, Text: fmt.Sprintf("a key for %s is asked for: %s is the longest that there is on this cluster", life, c.life)}
+	}
+	if life == 0 {
+		life = c.life
+	}
+	signer, err := c.authority(ctx)
+	if err != nil {
+		return nil, err
+	}
+	made, err := c.vault.Make(ctx, registry.Key{
+		Namespace: who.Namespace, User: who.User, Groups: who.Groups, Ends: time.Now().Add(life).Truncate(time.Second),
+	})
+	if errors.Is(err, registry.ErrTooMany) {
+		return nil, &door.Refusal{Status: http.StatusForbidden, Text: err.Error()}
+	}
+	if err != nil {
+		return nil, err
+	}
+	it := key.ItemOf(made)
+	it.Endpoint, it.Region, it.CABundle = c.endpoint, gateway.Region, string(signer.Bundle())
+	return it, nil
+}
+
+// List implements [door.Keys].
+func (c *counter) List(ctx context.Context, namespace string) (any, error) {
+	all, err := c.vault.List(ctx, namespace)
+	items := make([]key.Item, len(all))
+	for i := range all {
+		items[i] = key.ItemOf(all[i])
+	}
+	return items, err
+}
+
+// Remove implements [door.Keys].
+func (c *counter) Remove(ctx context.Context, who door.Caller, id string) error {
+	err := c.vault.Delete(ctx, who.Namespace, id, who.User)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &door.Refusal{Status: http.StatusNotFound, Text: fmt.Sprintf("there is no access key %s in namespace %s: `muster data key list` shows them", id, who.Namespace)}
+	case errors.Is(err, registry.ErrNotYours):
+		return &door.Refusal{Status: http.StatusForbidden, Text: err.Error() + ": its user removes it, or an administrator, as a Secret of namespace " + v1alpha1.SystemNamespace}
+	}
+	return err
+}

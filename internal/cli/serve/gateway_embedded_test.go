@@ -1,0 +1,274 @@
+//go:build embedded
+
+package serve_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli"
+	"github.com/muster-dev/muster/internal/cli/data/key"
+	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/rehearsal"
+	"github.com/muster-dev/muster/internal/cli/terminal"
+	"github.com/muster-dev/muster/internal/gateway"
+)
+
+// makeKey has muster data key make one.
+func makeKey(t *testing.T, as *rehearsal.Server, more ...string) key.Item {
+	t.Helper()
+	var out, errs bytes.Buffer
+	args := append([]string{"--kubeconfig", as.Kubeconfig, "data", "key", "create", "-o", "json"}, more...)
+	if code := cli.Execute(t.Context(), args, terminal.Streams{In: &bytes.Buffer{}, Out: &out, Err: &errs, NoColor: true}, as.Verbs...); code != exit.OK {
+		t.Fatalf("muster data key create: %d: %s", code, errs.String())
+	}
+	var made key.Item
+	if err := json.Unmarshal(out.Bytes(), &made); err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// s3Client is a client that trusts what the key came with, and nothing else.
+func s3Client(t *testing.T, made key.Item) *minio.Client {
+	t.Helper()
+	bundle, err := os.ReadFile(made.CABundleFile)
+	roots := x509.NewCertPool()
+	if err != nil || !roots.AppendCertsFromPEM(bundle) || string(bundle) != made.CABundle {
+		t.Fatalf("%q has no bundle: %v", made.CABundleFile, err)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	t.Cleanup(transport.CloseIdleConnections)
+	c, err := minio.New(strings.TrimPrefix(made.Endpoint, "https://"), &minio.Options{
+		Creds: credentials.NewStaticV4(made.AccessKeyID, made.SecretAccessKey, ""), Secure: true, Transport: transport,
+		Region: gateway.Region, BucketLookup: minio.BucketLookupPath, MaxRetries: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func putText(ctx context.Context, c *minio.Client, object, text string) error {
+	_, err := c.PutObject(ctx, "digits", object, strings.NewReader(text), int64(len(text)), minio.PutObjectOptions{})
+	return err
+}
+
+func getText(ctx context.Context, c *minio.Client, object string) (string, error) {
+	o, err := c.GetObject(ctx, "digits", object, minio.GetObjectOptions{})
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(o)
+	return string(text), err
+}
+
+// refusedWith reports whether S3 refused with a code and words.
+func refusedWith(err error, code, words string) bool {
+	said := minio.ToErrorResponse(err)
+	return said.Code == code && strings.Contains(said.Message, words)
+}
+
+// TestS3OnACluster is two replicas of the manager, with the rights of its service account
+// alone, that serve S3 clients with keys of tenants.
+func TestS3OnACluster(t *testing.T) {
+	server := rehearsal.StartCluster(t)
+	home := t.TempDir()
+	t.Setenv("MUSTER_HOME", home)
+	ada, mallory := filepath.Join(home, "ada.kubeconfig"), filepath.Join(home, "mallory.kubeconfig")
+	server.Run(t, []rehearsal.Step{
+		{Args: "install --no-wait --set manager.replicas=0,data.persistentVolumeClaim=data,data.gateway.enabled=true,namespace.podSecurity=privileged", Says: "is applied"},
+		{Args: "user add ada --lifetime 1h --file " + ada, Says: "ada"},
+		{Args: "user add mallory --queue shared --lifetime 1h --file " + mallory, Says: "mallory"},
+	})
+	asAda, asMallory := server.As(t, ada), server.As(t, mallory)
+	here, there := freeAddress(t), freeAddress(t)
+	store := t.TempDir()
+	serve(t, server, "--door", standIn(t, server.Client), "--store-folder", store, "--gateway", here, "--gateway-endpoint", "https://"+here, "--gateway-key-life", "8h", "--identity", "here")
+	awaitDoor(t, asAda)
+	asAda.Run(t, []rehearsal.Step{
+		{Args: "data create digits", Says: "created"},
+		{Args: "data key list", Says: "There are no access keys in namespace ada"},
+		{Args: "data key create --for 9h", Code: 1, Says: "8h0m0s is the longest"},
+		{Args: "data key delete MUNONE", Code: 3, Says: "there is no access key MUNONE in namespace ada"},
+		{Args: "data key create -n mallory", Code: 1, Says: "you may not speak for namespace mallory"},
+		{Args: "data key create --for 1h", Says: "AWS_CA_BUNDLE='" + home},
+	})
+	made := makeKey(t, asAda)
+	if made.User != "system:serviceaccount:ada:ada" || made.Namespace != "ada" || made.Until == nil || made.Endpoint != "https://"+here {
+		t.Errorf("%+v", made)
+	}
+	c := s3Client(t, made)
+	t.Run("put and get", func(t *testing.T) { putAndGet(t, server, asAda, c) })
+	t.Run("where keys are", func(t *testing.T) { whereKeysAre(t, server, asAda, made) })
+	t.Run("without rights", func(t *testing.T) { withoutRights(t, server, asMallory) })
+	t.Run("made by hand", func(t *testing.T) { madeByHand(t, server, made) })
+	t.Run("another replica", func(t *testing.T) {
+		// It does not lead, and has no door of its own.
+		follow(t, server, store, there)
+		other := made
+		other.Endpoint = "https://" + there
+		d := s3Client(t, other)
+		rehearsal.Eventually(t, "the other replica serves", func(ctx context.Context) bool {
+			text, err := getText(ctx, d, "main/a.txt")
+			return err == nil && text == "of ada"
+		})
+		if err := putText(t.Context(), d, "main/b.txt", "of the other"); err != nil {
+			t.Error(err)
+		}
+		if text, err := getText(t.Context(), c, "main/b.txt"); text != "of the other" {
+			t.Errorf("%q, %v", text, err)
+		}
+	})
+	t.Run("revoked", func(t *testing.T) {
+		asMallory.Run(t, []rehearsal.Step{{Args: "data key delete " + made.AccessKeyID, Code: 3, Says: "no access key"}})
+		asAda.Run(t, []rehearsal.Step{
+			{Args: "data key list", Says: made.AccessKeyID},
+			{Args: "data key delete " + made.AccessKeyID, Says: "deleted"},
+		})
+		rehearsal.Eventually(t, "the key is good no more", func(ctx context.Context) bool {
+			_, err := getText(ctx, c, "main/a.txt")
+			return refusedWith(err, "InvalidAccessKeyId", "")
+		})
+	})
+}
+
+// putAndGet is data by S3 and by muster data.
+func putAndGet(t *testing.T, server, ada *rehearsal.Server, c *minio.Client) {
+	rehearsal.Eventually(t, "the gateway serves", func(ctx context.Context) bool {
+		_, err := c.ListBuckets(ctx)
+		return err == nil
+	})
+	if err := putText(t.Context(), c, "main/a.txt", "of ada"); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := getText(t.Context(), c, "main/a.txt"); text != "of ada" {
+		t.Errorf("%q, %v", text, err)
+	}
+	ada.Run(t, []rehearsal.Step{
+		{Args: "data cat digits:/a.txt", Says: "of ada"},
+		{Args: "data log digits", Says: "put a.txt (S3)"},
+		{Args: "data log digits -o json", Says: "system:serviceaccount:ada:ada"},
+	})
+	long := bytes.Repeat([]byte("0123456789abcdef"), 12<<20/16)
+	if _, err := c.PutObject(t.Context(), "digits", "main/long", bytes.NewReader(long), int64(len(long)), minio.PutObjectOptions{PartSize: 5 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := getText(t.Context(), c, "main/long"); text != string(long) {
+		t.Errorf("%d bytes of %d, %v", len(text), len(long), err)
+	}
+	object := &v1alpha1.Dataset{}
+	if err := server.Client.Get(t.Context(), client.ObjectKey{Namespace: "ada", Name: "digits"}, object); err != nil || len(object.Spec.Branches) != 1 || object.Spec.Branches[0].Files != 2 {
+		t.Errorf("%+v, %v", object.Spec, err)
+	}
+	unknown := &http.Client{Timeout: 0}
+	if answer, err := unknown.Get(c.EndpointURL().String()); err == nil {
+		_ = answer.Body.Close()
+		t.Error("a client that trusts the system's authorities alone was served")
+	}
+}
+
+// whereKeysAre: with the manager, where tenants see none.
+func whereKeysAre(t *testing.T, server, ada *rehearsal.Server, made key.Item) {
+	name := "access-key-" + strings.ToLower(made.AccessKeyID)
+	s := &corev1.Secret{}
+	err := server.Client.Get(t.Context(), client.ObjectKey{Namespace: v1alpha1.SystemNamespace, Name: name}, s)
+	if groups := strings.Split(string(s.Data["groups"]), "\n"); err != nil || !strings.Contains(strings.Join(groups, " "), "system:serviceaccounts:ada") {
+		t.Errorf("%v, %v", groups, err)
+	}
+	if err := ada.Client.Get(t.Context(), client.ObjectKeyFromObject(s), &corev1.Secret{}); !apierrors.IsForbidden(err) {
+		t.Errorf("a tenant reads the Secret of a key: %v", err)
+	}
+	all := &corev1.SecretList{}
+	if err := ada.Client.List(t.Context(), all, client.InNamespace("ada")); err != nil || len(all.Items) != 0 {
+		t.Errorf("%d Secrets are in the tenant's namespace, %v", len(all.Items), err)
+	}
+}
+
+// withoutRights has mallory speak for ada's namespace, and only read in it.
+func withoutRights(t *testing.T, server, mallory *rehearsal.Server) {
+	meta := metav1.ObjectMeta{Namespace: "ada", Name: "reader"}
+	err := errors.Join(
+		server.Client.Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{"muster.dev"}, Resources: []string{"datasets"}, Verbs: []string{"get"}},
+			{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: []string{v1alpha1.DoorAccount}, Verbs: []string{"create"}},
+		}}),
+		server.Client.Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "system:serviceaccounts:mallory"}}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made key.Item
+	rehearsal.Eventually(t, "the right is there", func(context.Context) bool {
+		var out bytes.Buffer
+		args := []string{"--kubeconfig", mallory.Kubeconfig, "data", "key", "create", "-n", "ada", "-o", "json"}
+		code := cli.Execute(t.Context(), args, terminal.Streams{In: &bytes.Buffer{}, Out: &out, Err: io.Discard, NoColor: true}, mallory.Verbs...)
+		return code == exit.OK && json.Unmarshal(out.Bytes(), &made) == nil
+	})
+	c := s3Client(t, made)
+	if text, err := getText(t.Context(), c, "main/a.txt"); text != "of ada" {
+		t.Errorf("%q, %v", text, err)
+	}
+	const who = "system:serviceaccount:mallory:mallory may not "
+	if err := putText(t.Context(), c, "main/a.txt", "mine"); !refusedWith(err, "AccessDenied", who+"update dataset digits in namespace ada") {
+		t.Errorf("writing: %v", err)
+	}
+	if _, err := c.ListBuckets(t.Context()); !refusedWith(err, "AccessDenied", who+"list datasets in namespace ada") {
+		t.Errorf("listing: %v", err)
+	}
+	mallory.Run(t, []rehearsal.Step{{Args: "data key delete -n ada " + made.AccessKeyID, Says: "deleted"}})
+}
+
+// madeByHand: a key that a tenant writes into their own namespace is none.
+func madeByHand(t *testing.T, server *rehearsal.Server, made key.Item) {
+	s := &corev1.Secret{}
+	s.Namespace, s.Name, s.Type = "ada", "access-key-mumallory", "muster.dev/access-key"
+	s.Labels = map[string]string{"muster.dev/access-key": "MUMALLORY"}
+	s.StringData = map[string]string{"accessKeyID": "MUMALLORY", "secretAccessKey": "known", "user": "admin", "groups": "system:masters"}
+	if err := server.Client.Create(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	forged := made
+	forged.AccessKeyID, forged.SecretAccessKey = "MUMALLORY", "known"
+	if _, err := s3Client(t, forged).ListBuckets(t.Context()); !refusedWith(err, "InvalidAccessKeyId", "") {
+		t.Errorf("%v", err)
+	}
+}
+
+// follow serves as another replica does, which stands by.
+func follow(t *testing.T, server *rehearsal.Server, store, address string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan exit.Code, 1)
+	args := []string{"serve", "--kubeconfig", asManager(t, server), "--metrics", "0", "--health", "0", "--identity", "there",
+		"--door", "127.0.0.1:0", "--store-folder", store, "--gateway", address, "--gateway-endpoint", "https://" + address}
+	out := &said{wait: map[string]chan struct{}{}}
+	go func() {
+		done <- cli.Execute(ctx, args, terminal.Streams{In: &bytes.Buffer{}, Out: &bytes.Buffer{}, Err: out, NoColor: true})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if code := <-done; code != exit.OK {
+			t.Errorf("the other replica ended with %d: %s", code, out.text.String())
+		}
+	})
+}
