@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	crsource "sigs.k8s.io/controller-runtime/pkg/source"
@@ -179,6 +180,11 @@ func (c *Runs) sweep(ctx context.Context) {
 	for i := range list.Items {
 		there[string(list.Items[i].UID)] = true
 	}
+	if c.deps.Machine.Elsewhere {
+		if err := c.sweepParts(ctx, there); err != nil {
+			logf.FromContext(ctx).Error(err, "what members of stages wrote that are gone is removed at the next start")
+		}
+	}
 	for _, name := range known {
 		if uid, _, _ := strings.Cut(name, "."); !there[uid] {
 			_ = c.deps.Machine.Foreman.Close(name) // at the next start
@@ -330,7 +336,7 @@ func (c *Runs) pin(ctx context.Context, run *v1alpha1.PipelineRun, a *active) er
 
 // tidy gives back what a run that has ended still holds.
 func (c *Runs) tidy(ctx context.Context, run *v1alpha1.PipelineRun) (ctrl.Result, error) {
-	errs := []error{c.release(ctx, run.UID)}
+	errs := []error{c.release(ctx, run.UID), c.tidyParts(ctx, run)}
 	for i := range run.Spec.Stages {
 		errs = append(errs, c.deps.Machine.Foreman.Close(workName(run, run.Spec.Stages[i].Name)))
 	}
@@ -392,6 +398,9 @@ func (c *Runs) drop(ctx context.Context, key types.NamespacedName) error {
 	errs := []error{c.release(ctx, uid)}
 	for _, name := range works {
 		errs = append(errs, c.deps.Machine.Foreman.Close(name))
+		if c.deps.Machine.Elsewhere {
+			errs = append(errs, c.forgetParts(ctx, key.Namespace, name))
+		}
 	}
 	return errors.Join(errs...)
 }
