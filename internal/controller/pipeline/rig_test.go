@@ -327,6 +327,10 @@ func (r *rig) start(job *v1alpha1.TrainingJob) {
 	for _, v := range job.Spec.Env {
 		environ = append(environ, v.Name+"="+v.Value)
 	}
+	if slices.Contains(role.Command, "member") {
+		r.group.Go(func() { r.lent(ctx, job.DeepCopy(), environ) })
+		return
+	}
 	if slices.Contains(role.Command, "--post") {
 		r.apart(ctx, job, environ)
 		return

@@ -1,0 +1,92 @@
+//go:build conformance
+
+package conformance
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/muster-dev/muster/test/e2e/harness"
+)
+
+// learning is a pipeline of a job of three members, with a stage that reads what it
+// made.
+const learning = `metadata: {name: learning}
+spec:
+  environment: {image: %q}
+  stages:
+  - name: train
+    input: {dataset: lessons}
+    training:
+      environment: {image: %[1]q}
+      framework: TensorFlow
+      checkpoints: {none: true}
+      backoffLimit: 0
+      roles:
+      - {name: ps, command: [sh, -c, %q]}
+      - {name: worker, replicas: 2, gpus: 1, command: [sh, -c, %q]}
+  - name: tell
+    input: {stage: train}
+    command: [sh, -c, 'cd $MUSTER_INPUT_TRAIN; cat $(find . -type f | sort) > $MUSTER_OUTPUT/all']
+`
+
+// serving is what a parameter server does: nothing ends it but who stops it.
+const serving = `trap 'echo served > $MUSTER_OUTPUT/served; exit 0' TERM; while :; do sleep 0.1; done`
+
+// TestPipelineTraining: the members of a job that is a stage read the same, on whatever
+// node they are, and what they write becomes one commit: also what one writes that is
+// stopped once the others are done.
+func TestPipelineTraining(t *testing.T) {
+	if the.counts {
+		return // a pipeline is refused there: TestPipeline
+	}
+	a := &author{TB: t, namespace: the.namespace(t)}
+	learn := `test -n "$TF_CONFIG" || exit 9; mkdir -p $MUSTER_OUTPUT/by; echo $INDEX: $(cat $MUSTER_INPUT_LESSONS/*) > $MUSTER_OUTPUT/by/$INDEX; echo both > $MUSTER_OUTPUT/both`
+	a.says("created", "data", "create", "lessons")
+	a.put("lessons", map[string]string{"a": "one\n", "b": "two\n"})
+	a.apply(fmt.Sprintf(learning, the.image, serving, learn))
+	a.says("", "pipeline", "wait", "learning", "--timeout", "50s")
+	a.says("both\n0: one two\n1: one two\nserved\n", "data", "cat", "learning-tell:/all")
+	if diff := cmp.Diff(map[string]int64{"train": 1, "tell": 1}, a.computed("learning")); diff != "" {
+		t.Error(diff)
+	}
+	a.put("lessons", map[string]string{"c": "three\n"})
+	a.says("", "pipeline", "wait", "learning", "--timeout", "50s")
+	a.says("0: one two three\n1: one two three\n", "data", "cat", "learning-tell:/all")
+}
+
+// TestPipelineTrainingFails: a member that fails fails the stage in words, and so do,
+// where members share no folder, two that write one path.
+func TestPipelineTrainingFails(t *testing.T) {
+	if the.counts {
+		return // a pipeline is refused there: TestPipeline
+	}
+	for name, c := range map[string]struct{ line, says string }{
+		"one fails":   {`test $INDEX = 0 || exit 3; echo x > $MUSTER_OUTPUT/x`, "stage train: datum"},
+		"at one path": {`echo $INDEX > $MUSTER_OUTPUT/model`, "members worker/0 and worker/1 both wrote model"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "at one path" && !the.apart {
+				return // they share one folder, in which the last one has written it
+			}
+			a := &author{TB: t, namespace: the.namespace(t)}
+			a.says("created", "data", "create", "lessons")
+			a.put("lessons", map[string]string{"a": "one\n"})
+			a.apply(fmt.Sprintf(learning, the.image, serving, c.line))
+			harness.Eventually(t, within, "waiting for the run to fail", func() error {
+				r := the.muster(t, "-n", a.namespace, "pipeline", "runs", "learning")
+				if !strings.Contains(r.Stdout, "Failed") {
+					return fmt.Errorf("%s%s", r.Stdout, r.Stderr)
+				}
+				return nil
+			})
+			r := the.muster(t, "-n", a.namespace, "pipeline", "runs", "learning", "-o", "json")
+			if !strings.Contains(r.Stdout, c.says) {
+				t.Errorf("%s%s, want words with %q", r.Stdout, r.Stderr, c.says)
+			}
+		})
+	}
+}
