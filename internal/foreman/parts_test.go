@@ -79,7 +79,9 @@ func (s *shop) post(p pod) string {
 		if err := errors.Join(server.Close(), os.RemoveAll(dir)); err != nil {
 			s.Error(err)
 		}
-		<-done
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			s.Error(err)
+		}
 	})
 	return dir
 }

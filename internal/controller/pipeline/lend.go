@@ -35,7 +35,7 @@ const (
 func lend(job *v1alpha1.TrainingJob, work string) string {
 	for i := range job.Spec.Roles {
 		role := &job.Spec.Roles[i]
-		words := wordsOf(job, role)
+		words := wordsOf(role)
 		showPost(role, work)
 		show(role, "datum", datumDir, false, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
 		pod := &role.Template.Spec
@@ -56,7 +56,7 @@ func lend(job *v1alpha1.TrainingJob, work string) string {
 
 // wordsOf are the words that start a member, without the arguments that stay where
 // they are.
-func wordsOf(job *v1alpha1.TrainingJob, role *v1alpha1.Role) []string {
+func wordsOf(role *v1alpha1.Role) []string {
 	switch {
 	case len(role.Command) > 0:
 		return role.Command
@@ -73,7 +73,7 @@ func wordsOf(job *v1alpha1.TrainingJob, role *v1alpha1.Role) []string {
 func wordless(job *v1alpha1.TrainingJobSpec) string {
 	for i := range job.Roles {
 		role := &job.Roles[i]
-		if len(wordsOf(nil, role)) == 0 || strings.Contains(role.Script, "://") {
+		if len(wordsOf(role)) == 0 || strings.Contains(role.Script, "://") {
 			return role.Name
 		}
 	}

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -253,6 +252,6 @@ roles:
 		t.Errorf("%+v", v)
 	}
 	if v := job.Spec.Roles[0].Template.Spec.Volumes[1]; v.EmptyDir == nil || v.HostPath != nil {
-		t.Errorf("%+v", corev1.Volume(v))
+		t.Errorf("%+v", v)
 	}
 }
