@@ -31,15 +31,56 @@ spec:
       checkpoints: {none: true}
       backoffLimit: 0
       roles:
-      - {name: ps, command: [sh, -c, %q]}
-      - {name: worker, replicas: 2, gpus: 1, command: [sh, -c, %q]}
+      - {name: ps, command: [python, -c, %q]}
+      - {name: worker, replicas: 2, gpus: 1, command: [python, -c, %q]}
   - name: tell
     input: {stage: train}
+    gpus: 1
     command: [sh, -c, 'cd $MUSTER_INPUT_TRAIN; cat $(find . -type f | sort) > $MUSTER_OUTPUT/all']
 `
 
 // serving is what a parameter server does: nothing ends it but who stops it.
-const serving = `trap 'echo served > $MUSTER_OUTPUT/served; exit 0' TERM; while :; do sleep 0.1; done`
+const serving = `
+import os, signal, socket, sys
+def stop(*_):
+    open(os.environ["MUSTER_OUTPUT"] + "/served", "w").write("served\n")
+    sys.exit()
+signal.signal(signal.SIGTERM, stop)
+server = socket.create_server(("", int(os.environ["PS_HOSTS"].rsplit(":", 1)[1])))
+while True:
+    server.accept()
+`
+
+// meeting is how a worker begins: once the parameter server is there.
+const meeting = `
+import json, os, pathlib, socket, sys, time
+host, port = os.environ["PS_HOSTS"].split(":")
+while True:
+    try:
+        socket.create_connection((host, int(port)), 1).close()
+        break
+    except OSError:
+        time.sleep(0.1)
+index, out = os.environ["INDEX"], pathlib.Path(os.environ["MUSTER_OUTPUT"])
+`
+
+// onAgents keeps pods of a test off nodes without an agent, by which stages reach who
+// gives out their files.
+func onAgents(t *testing.T) {
+	t.Helper()
+	if !the.apart {
+		return
+	}
+	const which, taint = "!muster.dev/agent", "conformance.muster.dev/agents"
+	if r := the.kubectl(t, "", "taint", "nodes", "-l", which, taint+"=only:NoSchedule"); r.Code != 0 {
+		t.Fatalf("tainting nodes without an agent: %s", r.Stderr)
+	}
+	t.Cleanup(func() {
+		if r := the.kubectl(t, "", "taint", "nodes", "-l", which, taint+"-"); r.Code != 0 {
+			t.Errorf("taking the taint away: %s", r.Stderr)
+		}
+	})
+}
 
 // TestPipelineTraining: the members of a job that is a stage read the same, on whatever
 // node they are, and what they write becomes one commit: also what one writes that is
@@ -48,11 +89,18 @@ func TestPipelineTraining(t *testing.T) {
 	if the.counts {
 		return // a pipeline is refused there: TestPipeline
 	}
+	onAgents(t)
 	a := &author{TB: t, namespace: the.namespace(t)}
-	learn := `test -n "$TF_CONFIG" || exit 9; mkdir -p $MUSTER_OUTPUT/by; echo $INDEX: $(cat $MUSTER_INPUT_LESSONS/*) > $MUSTER_OUTPUT/by/$INDEX; echo both > $MUSTER_OUTPUT/both`
+	learn := meeting + `
+assert json.loads(os.environ["TF_CONFIG"])["task"]["index"] == int(index)
+read = [path.read_text().strip() for path in sorted(pathlib.Path(os.environ["MUSTER_INPUT_LESSONS"]).iterdir())]
+(out / "by").mkdir(exist_ok=True)
+(out / "by" / index).write_text(f"{index}: {' '.join(read)}\n")
+(out / "both").write_text("both\n")
+`
 	a.says("created", "data", "create", "lessons")
 	a.put("lessons", map[string]string{"a": "one\n", "b": "two\n"})
-	a.apply(fmt.Sprintf(learning, the.image, serving, learn))
+	a.apply(fmt.Sprintf(learning, the.python, serving, learn))
 	a.says("", "pipeline", "wait", "learning", "--timeout", "50s")
 	a.says("both\n0: one two\n1: one two\nserved\n", "data", "cat", "learning-tell:/all")
 	if diff := cmp.Diff(map[string]int64{"train": 1, "tell": 1}, a.computed("learning")); diff != "" {
@@ -69,9 +117,10 @@ func TestPipelineTrainingFails(t *testing.T) {
 	if the.counts {
 		return // a pipeline is refused there: TestPipeline
 	}
+	onAgents(t)
 	for name, c := range map[string]struct{ line, says string }{
-		"one fails":   {`test $INDEX = 0 || exit 3; echo x > $MUSTER_OUTPUT/x`, "stage train: datum"},
-		"at one path": {`echo $INDEX > $MUSTER_OUTPUT/model`, "members worker/0 and worker/1 both wrote model"},
+		"one fails":   {`sys.exit(3 * int(index))`, "worker-1"},
+		"at one path": {`(out / "model").write_text(index)`, "members worker/0 and worker/1 both wrote model"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "at one path" && !the.apart {
@@ -80,7 +129,7 @@ func TestPipelineTrainingFails(t *testing.T) {
 			a := &author{TB: t, namespace: the.namespace(t)}
 			a.says("created", "data", "create", "lessons")
 			a.put("lessons", map[string]string{"a": "one\n"})
-			a.apply(fmt.Sprintf(learning, the.image, serving, c.line))
+			a.apply(fmt.Sprintf(learning, the.python, serving, meeting+c.line))
 			harness.Eventually(t, within, "waiting for the run to fail", func() error {
 				r := the.muster(t, "-n", a.namespace, "pipeline", "runs", "learning")
 				if !strings.Contains(r.Stdout, "Failed") {
@@ -103,6 +152,7 @@ func TestPipelineOfImages(t *testing.T) {
 	if !the.apart {
 		return // on one machine it is that of the tests end to end, with Spark
 	}
+	onAgents(t)
 	a := &author{TB: t, namespace: the.namespace(t)}
 	dir, data := t.TempDir(), t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(harness.Root(), "examples", "pipeline"))); err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -81,34 +80,48 @@ func wordless(job *v1alpha1.TrainingJobSpec) string {
 }
 
 // owing are the members of a job that has succeeded from which something has to have
-// come: all, but those of an elastic role that the job did not wait for, of which some
-// may never have begun.
+// come, since the job has waited for their success. Others may never have begun; of
+// those that have, the foreman knows.
 func owing(job *v1alpha1.TrainingJob) []string {
 	var out []string
-	for i := range job.Spec.Roles {
-		role := &job.Spec.Roles[i]
-		n := int32(1)
-		if role.Replicas != nil {
-			n = *role.Replicas
-		}
-		if role.MinReplicas != nil && *role.MinReplicas < n && !awaited(job, role.Name) {
+	for _, name := range awaited(job) {
+		if strings.Contains(name, "/") {
+			out = append(out, name)
 			continue
 		}
-		for index := range n {
-			out = append(out, fmt.Sprintf("%s/%d", role.Name, index))
+		for i := range job.Spec.Roles {
+			role, n := &job.Spec.Roles[i], int32(1)
+			if role.Replicas != nil {
+				n = *role.Replicas
+			}
+			for index := range n {
+				if role.Name == name {
+					out = append(out, fmt.Sprintf("%s/%d", name, index))
+				}
+			}
 		}
 	}
 	return out
 }
 
-// awaited says whether a job ends with the success of all members of a role, for
-// certain.
-func awaited(job *v1alpha1.TrainingJob, role string) bool {
+// awaited are the roles, and single members as role/index, whose success a job is, as
+// TrainingJobs say it: what it names, else the chief, else all but parameter servers
+// and the evaluator.
+func awaited(job *v1alpha1.TrainingJob) []string {
 	if len(job.Spec.DoneWhen) > 0 {
-		return slices.Contains(job.Spec.DoneWhen, role)
+		return job.Spec.DoneWhen
 	}
-	chief := slices.ContainsFunc(job.Spec.Roles, func(r v1alpha1.Role) bool { return r.Name == "chief" })
-	return !chief && role != "ps" && role != "evaluator"
+	var out []string
+	for i := range job.Spec.Roles {
+		switch name := job.Spec.Roles[i].Name; name {
+		case "chief":
+			return []string{name}
+		case "ps", "evaluator":
+		default:
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // final says that what members wrote cannot become an output, however often it is

@@ -241,11 +241,15 @@ roles:
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"chief/0", "ps/0", "ps/1"}, owing(job)); diff != "" {
+	if diff := cmp.Diff([]string{"chief/0"}, owing(job)); diff != "" {
 		t.Error(diff)
 	}
-	job.Spec.DoneWhen = []string{"worker"}
-	if diff := cmp.Diff([]string{"chief/0", "worker/0", "worker/1", "worker/2", "ps/0", "ps/1"}, owing(job)); diff != "" {
+	job.Spec.DoneWhen = []string{"worker", "ps/1"}
+	if diff := cmp.Diff([]string{"worker/0", "worker/1", "worker/2", "ps/1"}, owing(job)); diff != "" {
+		t.Error(diff)
+	}
+	job.Spec.DoneWhen, job.Spec.Roles = nil, job.Spec.Roles[1:]
+	if diff := cmp.Diff([]string{"worker/0", "worker/1", "worker/2"}, owing(job)); diff != "" {
 		t.Error(diff)
 	}
 	if v := job.Spec.Roles[0].Template.Spec.Volumes[0].CSI; v == nil || v.Driver != v1alpha1.StageDriver || v.VolumeAttributes["work"] != "uid.s" {
