@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,7 +37,7 @@ func lend(job *v1alpha1.TrainingJob, work string) string {
 		role := &job.Spec.Roles[i]
 		words := wordsOf(role)
 		showPost(role, work)
-		show(role, "datum", datumDir, false, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
+		show(role, "muster-datum", datumDir, false, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
 		pod := &role.Template.Spec
 		grace := int64(defaultGrace)
 		if pod.TerminationGracePeriodSeconds != nil {
@@ -48,7 +49,7 @@ func lend(job *v1alpha1.TrainingJob, work string) string {
 			postDir + "/muster-worker", "member", "--post", postDir, "--work", work, "--datum", datumDir, "--grace", strconv.FormatInt(grace, 10) + "s", "--",
 		}, words...)
 		role.Script = ""
-		pod.Containers[0].Command = nil
+		pod.Containers[0].Command, pod.Containers[0].Args = nil, nil
 	}
 	return datumDir
 }
@@ -61,10 +62,14 @@ func wordsOf(role *v1alpha1.Role) []string {
 		return role.Command
 	case role.Script != "":
 		return []string{"python", role.Script}
-	case role.Template != nil && len(role.Template.Spec.Containers) > 0:
-		return role.Template.Spec.Containers[0].Command
+	case role.Template == nil || len(role.Template.Spec.Containers) == 0 || len(role.Template.Spec.Containers[0].Command) == 0:
+		return nil
 	}
-	return nil
+	main := &role.Template.Spec.Containers[0]
+	if len(role.Args) > 0 { // which are laid over the template's
+		return main.Command
+	}
+	return slices.Concat(main.Command, main.Args)
 }
 
 // wordless names a role of which nothing says what its members run; empty: there is

@@ -236,7 +236,7 @@ roles:
 	want := map[string]string{
 		"chief":  "30s -- python train.py | [--fast][][]60" + shown,
 		"worker": "90s -- sh -c x | [][][]120" + shown,
-		"ps":     "30s -- serve | [][][here]60" + shown,
+		"ps":     "30s -- serve here | [][][]60" + shown,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
