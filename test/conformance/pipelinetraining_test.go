@@ -111,6 +111,71 @@ read = [path.read_text().strip() for path in sorted(pathlib.Path(os.environ["MUS
 	a.says("0: one two three\n1: one two three\n", "data", "cat", "learning-tell:/all")
 }
 
+// moving is what members run of whom the first ends at once, and the second once it is
+// told to by a file, or has waited for long.
+const moving = `
+import os, pathlib, time
+index, out = os.environ["INDEX"], pathlib.Path(os.environ["MUSTER_OUTPUT"])
+(out / index).write_text(index + "\n")
+until = time.monotonic() + (40 if index == "1" else 0)
+while time.monotonic() < until and not (out / "go").exists():
+    time.sleep(0.1)
+`
+
+// TestPipelineTrainingMoves: the manager that gave out a stage's files is gone, and its
+// disk with it, after one member has ended and before the other has. Nothing is run
+// again.
+func TestPipelineTrainingMoves(t *testing.T) {
+	if !the.apart {
+		return // Muster's disk is that of the machine
+	}
+	onAgents(t)
+	a := &author{TB: t, namespace: the.namespace(t)}
+	a.says("created", "data", "create", "lessons")
+	a.put("lessons", map[string]string{"a": "one\n"})
+	text := strings.Replace(fmt.Sprintf(learning, the.python, "", moving), `      - {name: ps, command: [python, -c, ""]}`+"\n", "", 1)
+	a.apply(text)
+	pods := func(format string) string {
+		return the.kubectl(t, "", "get", "pods", "-n", a.namespace, "-l", "muster.dev/role=worker", "-o", "jsonpath="+format).Stdout
+	}
+	var before string
+	harness.Eventually(t, within, "waiting for the first member to end", func() error {
+		before = pods(`{range .items[*]}{.metadata.name} {.metadata.uid} {.status.phase}{"\n"}{end}`)
+		if !strings.Contains(before, " Succeeded") || !strings.Contains(before, " Running") {
+			return fmt.Errorf("%s", before)
+		}
+		return nil
+	})
+	if r := the.kubectl(t, "", "delete", "pod", "-n", "muster-system", "-l", "app.kubernetes.io/component=manager", "--now"); r.Code != 0 || !strings.Contains(r.Stdout, "deleted") {
+		t.Fatalf("deleting the manager: %s%s", r.Stdout, r.Stderr)
+	}
+	name := strings.Fields(before)[0]
+	name = strings.TrimRight(name, "01") + "1"
+	harness.Eventually(t, within, "waiting for another manager", func() error {
+		r := the.kubectl(t, "", "get", "pods", "-n", "muster-system", "-l", "app.kubernetes.io/component=manager", "-o", `jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`)
+		if r.Stdout != "True" {
+			return fmt.Errorf("%s%s", r.Stdout, r.Stderr)
+		}
+		return nil
+	})
+	if r := the.kubectl(t, "", "exec", "-n", a.namespace, name, "--", "sh", "-c", "touch /muster/datum/out/go"); r.Code != 0 {
+		t.Logf("telling the second member to end, which does so by itself: %s", r.Stderr)
+	}
+	a.finishes("learning", 2*time.Minute)
+	a.says("0\n1\n", "data", "cat", "learning-tell:/all")
+	var run []struct{ Stages []struct{ GPUSeconds string } }
+	r := the.muster(t, "-n", a.namespace, "pipeline", "runs", "learning", "-o", "json")
+	if err := json.Unmarshal([]byte(r.Stdout), &run); err != nil || len(run) != 1 || run[0].Stages[0].GPUSeconds == "" {
+		t.Errorf("%v: nobody says for how long GPUs were held: %s", err, r.Stdout)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(before), "\n") {
+		uid := strings.Fields(line)[1]
+		if now := pods(`{.items[*].metadata.uid}`); !strings.Contains(now, uid) {
+			t.Errorf("a member was run again: before %s, now %s", before, now)
+		}
+	}
+}
+
 // TestPipelineTrainingFails: a member that fails fails the stage in words, and so do,
 // where members share no folder, two that write one path.
 func TestPipelineTrainingFails(t *testing.T) {
