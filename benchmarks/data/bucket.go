@@ -45,13 +45,13 @@ func bucketStep(ctx context.Context, name string, args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(m)
 }
 
-// readByCache has the files be on this machine, and reads them.
+// readByCache has the files be on this machine, as a node's agent does, and reads them.
 func readByCache(ctx context.Context, d *data.Dataset, dir string) (measured, error) {
 	v, err := d.At(ctx, "main")
 	if err != nil {
 		return measured{}, err
 	}
-	c, err := cache.Open(cache.Options{Dir: dir})
+	c, err := cache.Open(cache.Options{Dir: dir, Guarded: true})
 	if err != nil {
 		return measured{}, err
 	}

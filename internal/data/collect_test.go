@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/backend/faulty"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/ref"
 )
@@ -137,6 +138,64 @@ func TestNobodyRefersToTheCondemned(t *testing.T) {
 	same(t, "after", map[string]string{"fresh": noise(6, 2<<20), "again": old}, held(t, p.Dataset, "main"))
 }
 
+// TestSessionsOfOneLease know of each other's packs without reading anything again,
+// and of nothing that was condemned since.
+func TestSessionsOfOneLease(t *testing.T) {
+	p := newPlace(t)
+	counted := &faulty.Backend{Inner: p.bytes, Script: &faulty.Script{}}
+	d := p.open(t, counted, p.heads)
+	old, fresh := noise(7, 3<<20), noise(8, 2<<20)
+	abandoned(t, p, old)
+	for i := range 20 {
+		abandoned(t, p, noise(uint64(100+i), 2000))
+	}
+	lease, err := d.store.Pin(t.Context())
+	must(t, err)
+	commit := func(name string, content ...string) (stored int64, reads int) {
+		t.Helper()
+		before := counted.Reads()
+		s, err := d.Begin(t.Context(), "main", SessionOptions{Lease: lease})
+		must(t, err)
+		for i, c := range content {
+			must(t, s.Add(t.Context(), Stream(fmt.Sprint(name, i), strings.NewReader(c)), AddOptions{}))
+		}
+		r, err := s.Commit(t.Context(), CommitOptions{})
+		must(t, err)
+		return r.Stored, counted.Reads() - before
+	}
+	if stored, reads := commit("first", fresh); stored < 2<<20 || reads < 20 {
+		t.Errorf("the first stored %d bytes and read %d times: it is to ask what there is", stored, reads)
+	}
+	if stored, reads := commit("second", noise(9, 2<<20), fresh, old); stored > 3<<20 || reads > 10 {
+		t.Errorf("the second stored %d bytes instead of 2 MiB, and read %d times", stored, reads)
+	}
+	// Others of the process list packs anew, and read those alone that are new.
+	before := counted.Reads()
+	if r := put(t, d, "other", Stream("all", strings.NewReader(noise(11, 2<<20)+old)), AddOptions{}); r.Stored > 4<<20 {
+		t.Errorf("%d bytes were stored for 2 MiB", r.Stored)
+	}
+	if reads := counted.Reads() - before; reads > 15 {
+		t.Errorf("another session read %d times", reads)
+	}
+	must(t, p.Remove(t.Context(), branch("other")))
+	must(t, p.Remove(t.Context(), branch("main")))
+	c := &collection{Store: p.store, o: CollectOptions{Heads: []ref.Heads{p.heads}}, reach: p.store.newReach(), objects: map[string]backend.Info{}}
+	must(t, c.list(t.Context()))
+	garbage, err := c.garbage(t.Context(), nil, time.Now().Add(time.Hour))
+	must(t, err)
+	if _, err := c.condemn(t.Context(), nil, garbage); err != nil {
+		t.Fatal(err)
+	}
+	if stored, _ := commit("third", noise(10, 2<<20), fresh, old); stored < 7<<20 {
+		t.Errorf("only %d bytes were stored: it refers to what is condemned", stored)
+	}
+	must(t, lease.Release(t.Context()))
+	if r := collect(t, p, CollectOptions{}); r.Packs < 23 {
+		t.Errorf("%+v", r)
+	}
+	same(t, "after", map[string]string{"third0": noise(10, 2<<20), "third1": fresh, "third2": old}, held(t, p.Dataset, "main"))
+}
+
 // TestListsThatAreLate: somebody who began to write after the condemnation may not
 // have been shown it, as long as lists may be late.
 func TestListsThatAreLate(t *testing.T) {
@@ -179,6 +238,42 @@ func TestALeaseThatIsLost(t *testing.T) {
 	}
 }
 
+// sharing puts with one lease for several sessions.
+type sharing struct {
+	lease *Lease
+	puts  int
+}
+
+func (s *sharing) put(ctx context.Context, d *Dataset, branch string, source Source) (err error) {
+	if s.puts++; s.puts%6 == 0 {
+		if err := s.end(ctx); err != nil {
+			return err
+		}
+	}
+	if s.lease == nil {
+		if s.lease, err = d.store.Pin(ctx); err != nil {
+			return err
+		}
+	}
+	session, err := d.Begin(ctx, branch, SessionOptions{Lease: s.lease})
+	if err != nil {
+		return err
+	}
+	if err = session.Add(ctx, source, AddOptions{}); err == nil {
+		_, err = session.Commit(ctx, CommitOptions{})
+	}
+	return errors.Join(err, session.Close(ctx))
+}
+
+func (s *sharing) end(ctx context.Context) error {
+	if s.lease == nil {
+		return nil
+	}
+	lease := s.lease
+	s.lease = nil
+	return lease.Release(ctx)
+}
+
 // TestWritersAndCollectorsAtOnce: many write, branch, reset and remove while
 // collections run; at the end everything that heads lead to is whole.
 func TestWritersAndCollectorsAtOnce(t *testing.T) {
@@ -189,10 +284,23 @@ func TestWritersAndCollectorsAtOnce(t *testing.T) {
 		d := p.open(t, p.bytes, p.heads)
 		writers.Go(func() {
 			name := fmt.Sprint("b", w%2) // two at each
+			shared := &sharing{}
+			defer func() {
+				if err := shared.end(t.Context()); err != nil {
+					t.Errorf("writer %d: %v", w, err)
+				}
+			}()
 			for i := range 15 {
 				// The same content comes and goes, so that much is found that is garbage.
 				text := noise(uint64(i%3), 1100<<10)
-				if _, err := d.Put(t.Context(), name, Stream(fmt.Sprint("f", w, i%4), strings.NewReader(text)), PutOptions{}); err != nil {
+				source := Stream(fmt.Sprint("f", w, i%4), strings.NewReader(text))
+				var err error
+				if w == 0 || w == 3 {
+					_, err = d.Put(t.Context(), name, source, PutOptions{})
+				} else {
+					err = shared.put(t.Context(), d, name, source)
+				}
+				if err != nil {
 					t.Errorf("writer %d: %v", w, err)
 					return
 				}

@@ -19,6 +19,9 @@ type Content struct {
 	Path string
 	// Bytes are at most [MaxContent]. They must not change before the session is over.
 	Bytes []byte
+	// Name is that of the bytes by [ContentName], where it is known already. Default:
+	// they are hashed.
+	Name digest.ID
 }
 
 // Contents is a source of files whose bytes are in memory, each path once.
@@ -30,7 +33,7 @@ func (contentSource) inOrder() bool { return false }
 
 func (s contentSource) feed(ctx context.Context, f *feed) error {
 	for _, c := range s {
-		it := item{entry: tree.Entry{Path: f.to + c.Path, Kind: tree.File, Size: int64(len(c.Bytes))}, content: c.Bytes}
+		it := item{entry: tree.Entry{Path: f.to + c.Path, Kind: tree.File, Size: int64(len(c.Bytes)), Content: c.Name}, content: c.Bytes}
 		if err := tree.CheckPath(it.entry.Path); err != nil {
 			return err
 		}

@@ -53,7 +53,7 @@ func TestContents(t *testing.T) {
 		return err
 	}
 	if err := commit("main", func(s *Session) error {
-		return s.Add(ctx, Contents([]Content{{"b/c", []byte("2")}, {"a", []byte("1")}, {"empty", nil}}), AddOptions{})
+		return s.Add(ctx, Contents([]Content{{Path: "b/c", Bytes: []byte("2")}, {Path: "a", Bytes: []byte("1"), Name: ContentName([]byte("1"))}, {Path: "empty"}}), AddOptions{})
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -79,9 +79,9 @@ func TestContents(t *testing.T) {
 	}
 	for name, change := range map[string]func(*Session) error{
 		"at most": func(s *Session) error {
-			return s.Add(ctx, Contents([]Content{{"long", make([]byte, MaxContent+1)}}), AddOptions{})
+			return s.Add(ctx, Contents([]Content{{Path: "long", Bytes: make([]byte, MaxContent+1)}}), AddOptions{})
 		},
-		`the part ".."`: func(s *Session) error { return s.Add(ctx, Contents([]Content{{"../a", nil}}), AddOptions{}) },
+		`the part ".."`: func(s *Session) error { return s.Add(ctx, Contents([]Content{{Path: "../a"}}), AddOptions{}) },
 		"b is a folder": func(s *Session) error { return s.Copy(ctx, main, "b", "x") },
 		"not in commit": func(s *Session) error { return s.Copy(ctx, main, "none", "x") },
 	} {
@@ -106,7 +106,7 @@ func TestCheck(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Add(ctx, Contents([]Content{{"once", []byte("mine")}}), AddOptions{}); err != nil {
+		if err := s.Add(ctx, Contents([]Content{{Path: "once", Bytes: []byte("mine")}}), AddOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		_, err = s.Commit(ctx, CommitOptions{Check: check})
@@ -120,7 +120,7 @@ func TestCheck(t *testing.T) {
 				t.Error("there is something before the first commit")
 			}
 			// Somebody else comes first, between the question and the commit.
-			_, err := p.Put(ctx, "main", Contents([]Content{{"once", []byte("theirs")}}), PutOptions{})
+			_, err := p.Put(ctx, "main", Contents([]Content{{Path: "once", Bytes: []byte("theirs")}}), PutOptions{})
 			return err
 		}
 		if _, err := on.Stat(ctx, "once"); !errors.Is(err, fs.ErrNotExist) {

@@ -26,40 +26,72 @@ const (
 	indexReads = 16
 )
 
-// known finds blobs in the packs of the store, the newest of them. It is read when
-// it is first asked. What it does not know is stored again, which costs room and
-// nothing else.
+// known finds blobs in the packs of the store, for one session. What it does not
+// know is stored again, which costs room and nothing else.
 type known struct {
-	store *Store
+	*indices
 	// condemned are packs that must not be referred to any more.
 	condemned map[string]bool
+}
 
+// find says where a blob lies.
+func (k *known) find(ctx context.Context, id digest.ID) (pack.Place, bool, error) {
+	at, ok, err := k.indices.find(ctx, k.condemned, id)
+	return at, ok && !k.condemned[at.Pack.Key()], err
+}
+
+// indices are what the newest packs of the store have. They are read when they are
+// first asked: after a lease was taken, and after it was read what is condemned. Since
+// what is condemned later stays as long as that lease, they are good for all sessions
+// of the lease, one after another or at once; packs that these store are added.
+type indices struct {
+	store *Store
+
+	mu      sync.Mutex
 	read    bool
 	index   map[uint64]uint32
 	records []pack.Record
 }
 
-// find says where a blob lies.
-func (k *known) find(ctx context.Context, id digest.ID) (pack.Place, bool, error) {
-	if !k.read {
-		if err := k.load(ctx); err != nil {
+// find says where a blob lies. Packs that are condemned now are not read.
+func (x *indices) find(ctx context.Context, condemned map[string]bool, id digest.ID) (pack.Place, bool, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.read {
+		if err := x.load(ctx, condemned); err != nil {
 			return pack.Place{}, false, fmt.Errorf("looking for what is stored already: %w", err)
 		}
-		k.read = true
+		x.read = true
 	}
-	i, ok := k.index[prefix(id)]
-	if !ok || k.records[i].ID != id {
+	i, ok := x.index[prefix(id)]
+	if !ok || x.records[i].ID != id {
 		return pack.Place{}, false, nil
 	}
-	return k.records[i].Place, true, nil
+	return x.records[i].Place, true, nil
 }
 
 func prefix(id digest.ID) uint64 { return binary.LittleEndian.Uint64(id[:]) }
 
-func (k *known) load(ctx context.Context) error {
+// add notes what a pack has that was stored.
+func (x *indices) add(records []pack.Record) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.read && len(x.records) < knownBlobs { // else they will be read, or are too many
+		x.note(records)
+	}
+}
+
+func (x *indices) note(records []pack.Record) {
+	for _, r := range records {
+		x.index[prefix(r.ID)] = uint32(len(x.records))
+		x.records = append(x.records, r)
+	}
+}
+
+func (x *indices) load(ctx context.Context, condemned map[string]bool) error {
 	var packs []backend.Info
-	err := k.store.backend.List(ctx, pack.Prefix, func(i backend.Info) error {
-		if !k.condemned[i.Key] {
+	err := x.store.backend.List(ctx, pack.Prefix, func(i backend.Info) error {
+		if !condemned[i.Key] {
 			packs = append(packs, i)
 		}
 		return nil
@@ -70,25 +102,22 @@ func (k *known) load(ctx context.Context) error {
 	slices.SortFunc(packs, func(a, b backend.Info) int {
 		return cmp.Or(b.Stored.Compare(a.Stored), cmp.Compare(a.Key, b.Key))
 	})
-	k.index = map[uint64]uint32{}
+	x.index, x.records = map[uint64]uint32{}, nil
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(indexReads)
 	for _, p := range packs[:min(len(packs), knownPacks)] {
 		mu.Lock()
-		enough := len(k.records) >= knownBlobs
+		enough := len(x.records) >= knownBlobs
 		mu.Unlock()
 		if enough {
 			break
 		}
 		group.Go(func() error {
-			records, err := readPack(ctx, k.store.backend, p)
+			records, err := x.store.indices.read(ctx, x.store.backend, p)
 			mu.Lock()
 			defer mu.Unlock()
-			for _, r := range records {
-				k.index[prefix(r.ID)] = uint32(len(k.records))
-				k.records = append(k.records, r)
-			}
+			x.note(records)
 			return err
 		})
 	}

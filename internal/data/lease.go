@@ -40,6 +40,9 @@ type Lease struct {
 	stop  context.CancelFunc
 	done  chan struct{}
 
+	// stored is what packs have, for the sessions that share the lease.
+	stored *indices
+
 	mu      sync.Mutex
 	note    note
 	renewed time.Time
@@ -48,7 +51,7 @@ type Lease struct {
 // Pin takes a lease on commits: they and all that they hold stay until it is
 // released, or until the process is dead for [Options.LeaseTTL].
 func (s *Store) Pin(ctx context.Context, commits ...digest.ID) (*Lease, error) {
-	l := &Lease{store: s, key: leasePrefix + rand.Text(), done: make(chan struct{}), note: note{TTL: s.ttl, Commits: commits}}
+	l := &Lease{store: s, key: leasePrefix + rand.Text(), done: make(chan struct{}), stored: &indices{store: s}, note: note{TTL: s.ttl, Commits: commits}}
 	if err := l.write(ctx); err != nil {
 		return nil, fmt.Errorf("taking a lease: %w", err)
 	}

@@ -40,7 +40,7 @@ func (j *job) prepare(s *Store) {
 // name finds out what the content is called, and compresses it if it is new.
 func (it *item) name(s *Store) {
 	e := &it.entry
-	if len(it.content) > 0 {
+	if len(it.content) > 0 && (it.file != "" || e.Content.IsZero()) { // what a file had may be noted
 		e.Content = digest.Of(it.content)
 	}
 	switch {

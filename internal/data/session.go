@@ -73,7 +73,7 @@ func (d *Dataset) Begin(ctx context.Context, branch string, o SessionOptions) (*
 		return nil, errors.Join(err, s.release(context.WithoutCancel(ctx)))
 	}
 	ctx, s.cancel = context.WithCancel(ctx)
-	s.writer = newWriter(ctx, d.store, &known{store: d.store, condemned: condemned})
+	s.writer = newWriter(ctx, d.store, &known{indices: lease.stored, condemned: condemned})
 	s.trees = tree.New(s.writer, &d.store.nodes)
 	if !s.shared {
 		err = s.follow(ctx)

@@ -45,7 +45,11 @@ type Store struct {
 	opened func(path string) (*os.File, stamp, error)
 	codec  *pack.Codec
 	nodes  tree.Cache
-	trees  *tree.Tree
+	// indices are of packs that any session has asked.
+	indices indexCache
+	// buffers are for the packs of all sessions.
+	buffers buffers
+	trees   *tree.Tree
 }
 
 // Open opens a store. Nothing is read of it yet.

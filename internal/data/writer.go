@@ -39,7 +39,6 @@ type writer struct {
 	full bool // a pack of data has been stored
 	// flying are the packs that are being stored, open those that are being filled.
 	flying map[pack.Name][]byte
-	free   [][]byte
 	stored int64
 	failed error // the first pack that could not be stored
 
@@ -48,6 +47,21 @@ type writer struct {
 	older  map[digest.ID]pack.Place
 	buf    []byte
 }
+
+// buffers are those of packs that were stored, for the next ones: one that will be full
+// is 38 MB, which the system has to clear. The zero value has none.
+type buffers struct{ pool sync.Pool }
+
+// take is a buffer, nil where none is left.
+func (b *buffers) take() []byte {
+	if buf, ok := b.pool.Get().(*[]byte); ok {
+		return *buf
+	}
+	return nil
+}
+
+// give takes a buffer that nobody reads any more.
+func (b *buffers) give(buf []byte) { b.pool.Put(&buf) }
 
 func newWriter(ctx context.Context, s *Store, k *known) *writer {
 	w := &writer{store: s, known: k, ctx: ctx, flying: map[pack.Name][]byte{}, recent: map[digest.ID]pack.Place{}}
@@ -100,11 +114,7 @@ func (w *writer) put(kind pack.Kind, id digest.ID, raw int, stored []byte) (pack
 		slot = &w.meta
 	}
 	if *slot == nil {
-		var buf []byte
-		if n := len(w.free); n > 0 {
-			buf, w.free = w.free[n-1], w.free[:n-1]
-		}
-		b, err := pack.NewBuilder(buf)
+		b, err := pack.NewBuilder(w.store.buffers.take())
 		if err != nil {
 			w.mu.Unlock()
 			return pack.Place{}, err
@@ -148,9 +158,8 @@ func (w *writer) launch(b *pack.Builder) {
 		}
 		delete(w.flying, name)
 		w.stored += int64(len(content))
-		if len(w.free) < flights {
-			w.free = append(w.free, content)
-		}
+		w.store.buffers.give(content)
+		w.known.add(b.Records())
 		return nil
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/digest"
 )
 
 // A commit is of so many changes or bytes at most.
@@ -32,6 +33,7 @@ type change struct {
 	// One of these: content is put, from is copied, remove removes, and session has
 	// stored a long file already.
 	content []byte
+	name    digest.ID // of the content
 	from    *source
 	remove  bool
 	session *data.Session
@@ -250,7 +252,7 @@ func (b *batch) put(ctx context.Context, changes []*change) error {
 	var contents []data.Content
 	for _, c := range changes {
 		if c.from == nil && !c.remove {
-			contents = append(contents, data.Content{Path: c.path, Bytes: c.content})
+			contents = append(contents, data.Content{Path: c.path, Bytes: c.content, Name: c.name})
 		}
 	}
 	if err := b.Add(ctx, data.Contents(contents), data.AddOptions{}); err != nil {

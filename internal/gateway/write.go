@@ -159,8 +159,8 @@ func (g *Gateway) put(ctx context.Context, p *place, branch string, c *change, b
 	if n, err := io.Copy(io.Discard, body); err != nil || n > 0 {
 		return "", incomplete(errors.Join(err, ctx.Err()))
 	}
-	tag := etag(&data.Entry{Content: data.ContentName(c.content)})
-	return tag, g.commitAll(p, branch, c)[0]
+	c.name = data.ContentName(c.content)
+	return etag(&data.Entry{Content: c.name}), g.commitAll(p, branch, c)[0]
 }
 
 // putLong stores a long body as it comes, so that only its commit waits in the lane.

@@ -179,7 +179,7 @@ func TestDeletingWhileItStarts(t *testing.T) {
 func TestAThousandSubmits(t *testing.T) {
 	const jobs = 1000
 	m := own(t, "--tier", "plain")
-	ctx := deadline(t, 4*time.Minute)
+	ctx := deadline(t, 10*time.Minute)
 	start := time.Now()
 	var group sync.WaitGroup
 	for i := range jobs {
@@ -191,7 +191,7 @@ func TestAThousandSubmits(t *testing.T) {
 	}
 	group.Wait()
 	t.Logf("%d submitted in %s", jobs, time.Since(start))
-	for deadline := start.Add(3 * time.Minute); ; <-time.After(500 * time.Millisecond) {
+	for deadline := start.Add(6 * time.Minute); ; <-time.After(500 * time.Millisecond) {
 		var list v1alpha1.TrainingJobList
 		if err := m.Client.List(ctx, &list, client.InNamespace("default")); err != nil {
 			t.Fatal(err)

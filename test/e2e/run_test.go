@@ -153,7 +153,7 @@ func job(t testing.TB, m *harness.Muster, ns, name string) *v1alpha1.TrainingJob
 func waitPhase(t testing.TB, m *harness.Muster, ns, name string, phase v1alpha1.JobPhase) *v1alpha1.TrainingJob {
 	t.Helper()
 	var last *v1alpha1.TrainingJob
-	harness.Eventually(t, 60*time.Second, "waiting until "+name+" is "+string(phase), func() error {
+	harness.Eventually(t, 3*time.Minute, "waiting until "+name+" is "+string(phase), func() error {
 		last = job(t, m, ns, name)
 		if last.Status.Phase != phase {
 			return fmt.Errorf("phase %s: %s", last.Status.Phase, last.Status.Message)

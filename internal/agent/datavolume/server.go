@@ -99,6 +99,8 @@ func New(o Options) (*Server, error) {
 	s.cache, err = cache.Open(cache.Options{
 		Dir: filepath.Join(dir, "fetched"), Limit: o.Limit,
 		InUse: func(context.Context) (map[string]bool, error) { return ledger.keys(), nil },
+		// Pods are shown read-only mounts.
+		Guarded: true,
 	})
 	if err != nil {
 		return nil, err

@@ -117,8 +117,8 @@ func TestWrittenByAReader(t *testing.T) {
 		},
 		"all of it": os.RemoveAll,
 	} {
-		t.Run(name, func(t *testing.T) {
-			s := newShop(t, Options{})
+		mended := func(t *testing.T, o Options) {
+			s := newShop(t, o)
 			v := s.put("main", files)
 			f, release := s.want(v, "", files)
 			release()
@@ -138,7 +138,11 @@ func TestWrittenByAReader(t *testing.T) {
 			if read := s.bytes.bytes.Load() - before; name != "all of it" && read > 300_000 {
 				t.Errorf("%d bytes were read to mend it", read)
 			}
-		})
+		}
+		t.Run(name, func(t *testing.T) { mended(t, Options{}) })
+		if name != "overwritten" { // which mounts keep readers from
+			t.Run(name+", guarded", func(t *testing.T) { mended(t, Options{Guarded: true}) })
+		}
 	}
 }
 

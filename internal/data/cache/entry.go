@@ -113,9 +113,9 @@ func (n note) write(folder string) error {
 }
 
 // intact says that nothing in an entry was written, added or taken away since it was
-// whole, by the times of its files and folders.
-func (e *entry) intact(ctx context.Context, folder string) (bool, error) {
-	files, newest, err := survey(ctx, filepath.Join(folder, filesFolder))
+// whole, by the times of its folders and, with each, of its files.
+func (e *entry) intact(ctx context.Context, folder string, each bool) (bool, error) {
+	files, newest, err := survey(ctx, filepath.Join(folder, filesFolder), each)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

@@ -25,6 +25,7 @@ const (
 type lender struct {
 	files, below string
 	changed      map[string]bool
+	each         bool // its files are looked at one by one
 	release      func()
 }
 
@@ -51,7 +52,7 @@ func (c *Cache) lender(ctx context.Context, e *entry, v *data.View, name string,
 			continue
 		}
 		l := &lender{
-			files: filepath.Join(c.dir, other.key, filesFolder), below: part.Below, changed: map[string]bool{},
+			files: filepath.Join(c.dir, other.key, filesFolder), below: part.Below, changed: map[string]bool{}, each: !c.guarded,
 			release: func() { c.release(other) },
 		}
 		if l.compare(ctx, other, before, v, part, filepath.Join(c.dir, other.key)) {
@@ -89,7 +90,7 @@ func (c *Cache) hold(e *entry) bool {
 
 // compare finds out what differs, and says whether the rest is worth lending.
 func (l *lender) compare(ctx context.Context, e *entry, before, now *data.View, part data.Part, folder string) bool {
-	if same, err := e.intact(ctx, folder); err != nil || !same {
+	if same, err := e.intact(ctx, folder, l.each); err != nil || !same {
 		return false
 	}
 	most := int(part.Files / mostChanged)

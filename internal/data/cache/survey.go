@@ -19,11 +19,12 @@ import (
 const surveyBatch = 4096
 
 // survey counts the files below a folder, and finds when the last of them, or of the
-// folders, was written. The error wraps [fs.ErrNotExist] where there is no folder.
-func survey(ctx context.Context, dir string) (files int64, newest time.Time, err error) {
+// folders, was written; without each, of the folders alone, which costs a tenth. The
+// error wraps [fs.ErrNotExist] where there is no folder.
+func survey(ctx context.Context, dir string, each bool) (files int64, newest time.Time, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	s := &surveyor{group: group}
+	s := &surveyor{group: group, each: each}
 	group.Go(func() error { return s.folder(ctx, dir) })
 	err = group.Wait()
 	return s.files, s.newest, err
@@ -32,6 +33,7 @@ func survey(ctx context.Context, dir string) (files int64, newest time.Time, err
 // surveyor is one survey; several folders are looked at at once.
 type surveyor struct {
 	group *errgroup.Group
+	each  bool
 
 	mu     sync.Mutex
 	files  int64
@@ -77,11 +79,14 @@ func (s *surveyor) batch(ctx context.Context, path string, entries []fs.DirEntry
 			}
 			continue
 		}
+		files++
+		if !s.each {
+			continue
+		}
 		info, err := e.Info()
 		if err != nil {
 			return err
 		}
-		files++
 		if at := info.ModTime(); at.After(newest) {
 			newest = at
 		}

@@ -120,6 +120,9 @@ func NewBuilder(buf []byte) (*Builder, error) {
 // Name is the name that the pack will have.
 func (b *Builder) Name() Name { return b.name }
 
+// Records are what is in it so far; they are good until something is added.
+func (b *Builder) Records() []Record { return b.records }
+
 // Len is how long the blobs are together.
 func (b *Builder) Len() int { return len(b.buf) }
 

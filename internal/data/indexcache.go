@@ -1,0 +1,56 @@
+package data
+
+import (
+	"context"
+	"sync"
+
+	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/pack"
+)
+
+// keptRecords is how many records of packs a store keeps in memory: about 20 MB.
+const keptRecords = 1 << 18
+
+// indexCache keeps indices of packs, which never change. Whether a pack still is there,
+// it does not know: that is asked first. The zero value is empty.
+type indexCache struct {
+	mu    sync.Mutex
+	packs map[string][]pack.Record
+	kept  int
+}
+
+// read is the index of a pack, from memory where it was read before.
+func (c *indexCache) read(ctx context.Context, b backend.Backend, p backend.Info) ([]pack.Record, error) {
+	c.mu.Lock()
+	records, ok := c.packs[p.Key]
+	c.mu.Unlock()
+	if ok {
+		return records, nil
+	}
+	records, err := readPack(ctx, b, p)
+	if err == nil && records != nil {
+		c.keep(p.Key, records)
+	}
+	return records, err
+}
+
+// keep makes room for an index by forgetting any others.
+func (c *indexCache) keep(key string, records []pack.Record) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, there := c.packs[key]; there || len(records) > keptRecords {
+		return
+	}
+	for other, of := range c.packs {
+		if c.kept+len(records) <= keptRecords {
+			break
+		}
+		delete(c.packs, other)
+		c.kept -= len(of)
+	}
+	if c.packs == nil {
+		c.packs = map[string][]pack.Record{}
+	}
+	c.packs[key] = records
+	c.kept += len(records)
+}
