@@ -210,10 +210,10 @@ func TestPipelineTrainingFails(t *testing.T) {
 	}
 }
 
-// TestPipelineOfImages is examples/pipeline on a cluster, as cluster.yaml has it: images
+// TestExampleOfImages is examples/pipeline on a cluster, as cluster.yaml has it: images
 // that arrive as commits, TensorFlow with 2 parameter servers and 2 workers with GPUs,
 // labels, and a comparison of models. Of a change only what it touches runs.
-func TestPipelineOfImages(t *testing.T) {
+func TestExampleOfImages(t *testing.T) {
 	if !the.apart {
 		return // on one machine it is that of the tests end to end, with Spark
 	}
