@@ -227,34 +227,3 @@ func (c *Runs) tidyParts(ctx context.Context, run *v1alpha1.PipelineRun) error {
 	}
 	return errors.Join(errs...)
 }
-
-// sweepParts forgets what is left of runs that do not exist any more; there are the
-// UIDs of those that do.
-func (c *Runs) sweepParts(ctx context.Context, there map[string]bool) error {
-	datasets := &v1alpha1.DatasetList{}
-	if err := c.live.List(ctx, datasets); err != nil {
-		return fmt.Errorf("listing datasets: %w", err)
-	}
-	for i := range datasets.Items {
-		if datasets.Items[i].Name != PartsDataset {
-			continue
-		}
-		d, err := c.deps.Machine.dataset(ctx, c.live, datasets.Items[i].Namespace, PartsDataset)
-		if err != nil {
-			return err
-		}
-		heads, err := d.Heads(ctx)
-		if err != nil {
-			return fmt.Errorf("reading the branches of %s: %w", PartsDataset, err)
-		}
-		for _, head := range heads {
-			if uid, _, _ := strings.Cut(head.Name.Name, "."); there[uid] {
-				continue
-			}
-			if err := d.Remove(ctx, head.Name); err != nil && !noParts(err) {
-				return fmt.Errorf("forgetting what members of %s wrote: %w", head.Name.Name, err)
-			}
-		}
-	}
-	return nil
-}

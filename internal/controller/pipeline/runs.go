@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	crsource "sigs.k8s.io/controller-runtime/pkg/source"
@@ -167,29 +166,6 @@ func (c *Runs) whose(work string) (types.NamespacedName, bool) {
 		return types.NamespacedName{}, false
 	}
 	return a.key, true
-}
-
-// sweep removes the files of runs that do not exist any more.
-func (c *Runs) sweep(ctx context.Context) {
-	list := &v1alpha1.PipelineRunList{}
-	known, err := c.deps.Machine.Foreman.Known()
-	if err != nil || c.live.List(ctx, list) != nil {
-		return // at the next start
-	}
-	there := map[string]bool{}
-	for i := range list.Items {
-		there[string(list.Items[i].UID)] = true
-	}
-	if c.deps.Machine.Elsewhere {
-		if err := c.sweepParts(ctx, there); err != nil {
-			logf.FromContext(ctx).Error(err, "what members of stages wrote that are gone is removed at the next start")
-		}
-	}
-	for _, name := range known {
-		if uid, _, _ := strings.Cut(name, "."); !there[uid] {
-			_ = c.deps.Machine.Foreman.Close(name) // at the next start
-		}
-	}
 }
 
 // Reconcile takes one run on.
