@@ -179,7 +179,7 @@ spec:
 			t.Fatal(err)
 		}
 	}
-	before.must(os.RemoveAll(filepath.Join(before.home, "pipelines")))
+	before.disk = "another"
 	after := elsewhere(t, before)
 	job := &v1alpha1.TrainingJob{}
 	after.must(after.server.Get(after.ctx, client.ObjectKey{Namespace: space, Name: jobName(run, "train")}, job))
