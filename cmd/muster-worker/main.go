@@ -1,6 +1,6 @@
 // Command muster-worker is a member of the job that computes a stage of a pipeline
-// where muster itself cannot run: in an image, whatever that has. Package worker
-// says what it does.
+// where muster itself cannot run: in an image, whatever that has. It takes datums, or
+// starts one member of a training stage. Package worker says what it does.
 package main
 
 import (

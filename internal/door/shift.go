@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/foreman/shift"
 )
 
 // passShift hands what a worker of a stage says to who gives out datums, once the
@@ -28,20 +30,36 @@ func (d *Door) passShift(w http.ResponseWriter, r *http.Request, caller Caller) 
 		return refuse(http.StatusServiceUnavailable, "this replica gives out no datums: another one does, or none yet")
 	}
 	work, _, _ := strings.Cut(rest, "/")
-	if err := d.computes(r.Context(), caller.Node, namespace, pod, work); err != nil {
+	who, err := d.computes(r.Context(), caller.Node, namespace, pod, work)
+	if err != nil {
 		return err
 	}
 	in := r.Clone(r.Context())
-	in.URL.Path, in.URL.RawPath = "/shift/"+rest, ""
+	in.URL.Path, in.URL.RawPath = shift.Path+rest, ""
+	introduce(in.Header, who)
 	handler.ServeHTTP(w, in)
 	return nil
 }
 
-// computes finds out whether a pod on the node is one that computes a work.
-func (d *Door) computes(ctx context.Context, node, namespace, uid, work string) error {
+// introduce says who a pod is, whatever was said before.
+func introduce(header http.Header, pod *corev1.Pod) {
+	for _, name := range []string{shift.MemberHeader, shift.PodHeader, shift.BornHeader} {
+		header.Del(name)
+	}
+	role, index := pod.Labels[v1alpha1.LabelRole], pod.Labels[v1alpha1.LabelIndex]
+	if role == "" || index == "" {
+		return
+	}
+	header.Set(shift.MemberHeader, role+"/"+index)
+	header.Set(shift.PodHeader, string(pod.UID))
+	header.Set(shift.BornHeader, strconv.FormatInt(pod.CreationTimestamp.Unix(), 10))
+}
+
+// computes finds the pod on the node that computes a work, if it does.
+func (d *Door) computes(ctx context.Context, node, namespace, uid, work string) (*corev1.Pod, error) {
 	var pods corev1.PodList
 	if err := d.opts.Pods.List(ctx, &pods, client.InNamespace(namespace)); err != nil {
-		return fmt.Errorf("looking for the pod that computes: %w", err)
+		return nil, fmt.Errorf("looking for the pod that computes: %w", err)
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
@@ -51,9 +69,9 @@ func (d *Door) computes(ctx context.Context, node, namespace, uid, work string) 
 		for j := range pod.Spec.Volumes {
 			csi := pod.Spec.Volumes[j].CSI
 			if csi != nil && csi.Driver == v1alpha1.StageDriver && csi.VolumeAttributes["work"] == work {
-				return nil
+				return pod, nil
 			}
 		}
 	}
-	return refuse(http.StatusForbidden, "no pod of namespace %s on node %s with the UID %s computes %s", namespace, node, uid, work)
+	return nil, refuse(http.StatusForbidden, "no pod of namespace %s on node %s with the UID %s computes %s", namespace, node, uid, work)
 }

@@ -7,6 +7,11 @@
 // and is recorded: durable as a result. The stock are the datums that are
 // prepared and with nobody. The ledger is all of that as plain data.
 //
+// A work of one datum may be lent: the members of a job compute it together. Each
+// gets all of its files and brings a part, what it wrote; parts are united, path by
+// path, once whoever lent it says that the job has succeeded. Of a member the part of
+// its newest pod counts.
+//
 // What a worker has finished is in the datum's folder before anybody is told, so
 // a foreman that is started anew finds it there and has nothing computed twice.
 //

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -42,7 +43,13 @@ type Foreman struct {
 
 	mu    sync.Mutex
 	works map[string]*Work
+	// past are works that were lent and are over, the last ones: what is still said
+	// about them has no use.
+	past []string
 }
+
+// mostPast is how many works that are over are kept in mind.
+const mostPast = 1024
 
 // New makes a foreman and its folder.
 func New(o Options) (*Foreman, error) {
@@ -156,6 +163,13 @@ func (f *Foreman) Find(name string) *Work {
 	return f.works[name]
 }
 
+// over says that a work was lent and is over.
+func (f *Foreman) over(name string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Contains(f.past, name)
+}
+
 // Open begins a work: datums are prepared from now on. What a foreman before had
 // computed of it and not recorded is taken as done.
 func (f *Foreman) Open(ctx context.Context, s Spec) (*Work, error) {
@@ -178,6 +192,7 @@ func (f *Foreman) Open(ctx context.Context, s Spec) (*Work, error) {
 	if err := w.recover(); err != nil {
 		return nil, err
 	}
+	f.past = slices.DeleteFunc(f.past, func(past string) bool { return past == s.Name })
 	var post net.Listener
 	if s.Program.Carried {
 		if post, err = f.openPost(ctx, w); err != nil {
@@ -217,6 +232,10 @@ func (f *Foreman) Close(name string) error {
 	f.mu.Lock()
 	w := f.works[name]
 	delete(f.works, name)
+	if w != nil && w.spec.Lent {
+		f.past = append(f.past, name)
+		f.past = f.past[max(0, len(f.past)-mostPast):]
+	}
 	f.mu.Unlock()
 	if w != nil {
 		w.stop()

@@ -43,6 +43,10 @@ func (f *Foreman) answering(wrong func(*Work, *http.Request) string) http.Handle
 		mux.HandleFunc(pattern, func(out http.ResponseWriter, in *http.Request) {
 			out.Header().Set(shift.Mark, "1")
 			w := f.Find(in.PathValue("work"))
+			if w == nil && f.over(in.PathValue("work")) {
+				http.Error(out, "this work is over", shift.StatusGone)
+				return
+			}
 			if w == nil {
 				// It may be opened soon: this foreman may have just begun.
 				http.Error(out, "there is no such work now", http.StatusServiceUnavailable)
@@ -58,6 +62,8 @@ func (f *Foreman) answering(wrong func(*Work, *http.Request) string) http.Handle
 	add("POST "+shift.Path+"{work}", (*Work).talk)
 	add("GET "+shift.Path+"{work}"+shift.DatumsPath+"{id}", (*Work).send)
 	add("PUT "+shift.Path+"{work}"+shift.DatumsPath+"{id}", (*Work).receive)
+	add("GET "+shift.Path+"{work}"+shift.SharedPath, (*Work).lendOut)
+	add("PUT "+shift.Path+"{work}"+shift.PartPath, (*Work).takePart)
 	return mux
 }
 

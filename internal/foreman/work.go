@@ -58,6 +58,13 @@ type Spec struct {
 	Lent bool
 	// Fetch writes the files of a datum below a folder, one for each input.
 	Fetch func(ctx context.Context, d Datum, folder string) error
+	// Keep makes a folder with what a member of a job brought durable, under the
+	// member's name: before it is acknowledged, in place of what that has brought before.
+	// Kept lays out below a folder all that was kept, and Forget forgets it. Nil: they
+	// stay in this foreman's folder alone.
+	Keep   func(ctx context.Context, member, folder string) error
+	Kept   func(ctx context.Context, folder string) error
+	Forget func(ctx context.Context) error
 	// Record makes results durable. After an error the same ones come again.
 	Record func(ctx context.Context, results []Result) error
 }
@@ -116,6 +123,12 @@ type Work struct {
 	problem string
 	first   *Result
 	told    time.Time
+	refused string
+
+	// parts is held by who reads or changes what members of a job brought; restored says
+	// that what was kept of it is here.
+	parts    sync.Mutex
+	restored bool
 }
 
 func (w *Work) datumFolder(id string) string { return filepath.Join(w.dir, id) }

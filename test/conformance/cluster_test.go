@@ -65,7 +65,7 @@ func startKubernetes(ctx context.Context, agent bool, manager cluster.Image, ima
 	}
 	p := &platform{
 		kubeconfig: started.Kubeconfig(), image: cluster.ShellImage, python: cluster.PythonImage, absent: "muster.test/absent:1", model: "A100",
-		counts: !agent, asks: true,
+		counts: !agent, apart: agent, asks: true,
 		stop:    func(context.Context) error { return started.Stop() },
 		another: func(ctx context.Context) (*platform, error) { return startKubernetes(ctx, agent, manager, images[0]) },
 		vanish:  func(node string) error { return started.Node(node).Vanish() },

@@ -35,6 +35,8 @@ type platform struct {
 	// counts is true where a device plugin counts the GPUs: no part of one can be
 	// given there.
 	counts bool
+	// apart is true where stages of pipelines share no folder with Muster.
+	apart bool
 	// asks is true where gangs that wait ask for nodes.
 	asks bool
 	// another starts another platform of the kind, and vanish pulls the plug of one

@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,8 +65,8 @@ func (m *Machine) cannot(stage *pipeline.Stage) string {
 	switch {
 	case m.Elsewhere && stage.Spec.Spark != nil:
 		return "spark: on a cluster the members of an application are not given the files of a stage yet: run PySpark as a command, with master local[*]"
-	case m.Elsewhere && stage.Whole():
-		return "training: on a cluster the members of a job are not given the files of a stage yet: make it a stage with a command and gpus, or have a TrainingJob read the dataset (data:)"
+	case m.Elsewhere && stage.Whole() && wordless(stage.Spec.Training) != "":
+		return "training: role " + wordless(stage.Spec.Training) + " names no program: on a cluster it is started by one of Muster's, which does not know the image's own: give command or script"
 	case m.Elsewhere && packages:
 		return "environment: on a cluster packages are not brought to stages yet: put them into an image and name it (environment.image)"
 	case m.Elsewhere && image == "":
@@ -89,12 +90,14 @@ func (m *Machine) cannot(stage *pipeline.Stage) string {
 
 // secret says whether a variable of a stage comes from elsewhere.
 func secret(stage *pipeline.Stage) bool {
-	for i := range stage.Spec.Env {
-		if stage.Spec.Env[i].ValueFrom != nil {
-			return true
+	all := slices.Clone(stage.Spec.Env)
+	if t := stage.Spec.Training; t != nil {
+		all = append(all, t.Env...)
+		for i := range t.Roles {
+			all = append(all, t.Roles[i].Env...)
 		}
 	}
-	return false
+	return slices.ContainsFunc(all, func(v corev1.EnvVar) bool { return v.ValueFrom != nil })
 }
 
 // inImage is what a stage's image means: what counts of it, and whether its
@@ -123,10 +126,7 @@ func (m *Machine) apart(job *v1alpha1.TrainingJob, work string, gpus float64) {
 	role := &job.Spec.Roles[0]
 	program := path.Join(programDir, filepath.Base(m.Worker))
 	if m.Elsewhere {
-		readOnly := true
-		show(role, "foreman", postDir, true, corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{
-			Driver: v1alpha1.StageDriver, ReadOnly: &readOnly, VolumeAttributes: map[string]string{"work": work},
-		}})
+		showPost(role, work)
 		program = path.Join(postDir, "muster-worker")
 	} else {
 		show(role, "bin", programDir, true, hostFolder(filepath.Dir(m.Worker)))
@@ -141,6 +141,15 @@ func (m *Machine) apart(job *v1alpha1.TrainingJob, work string, gpus float64) {
 		most = &limit
 	}
 	show(role, "datums", scratchDir, false, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: most}})
+}
+
+// showPost has the members of a role see the agent's volume by which they reach the
+// foreman.
+func showPost(role *v1alpha1.Role, work string) {
+	readOnly := true
+	show(role, "foreman", postDir, true, corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{
+		Driver: v1alpha1.StageDriver, ReadOnly: &readOnly, VolumeAttributes: map[string]string{"work": work},
+	}})
 }
 
 // into is the first container of the pods of a role, which is the member's.

@@ -136,9 +136,10 @@ func TestElsewhere(t *testing.T) {
 		return parse(p.Name, &p.Spec, m)
 	}
 	for stage, says := range map[string]string{
-		"training: {roles: []}, environment: {image: box:1}": "training: on a cluster",
-		"command: [x], environment: {requirements: numpy}":   "environment: on a cluster packages are not brought",
-		"command: [x], environment: {path: /opt/env}":        "environment: on a cluster packages are not brought",
+		"training: {roles: [{name: a, template: {spec: {containers: [{name: m, args: [x]}]}}}]}, environment: {image: box:1}":                       "training: role a names no program",
+		"training: {roles: [{name: a, command: [x], env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}]}]}, environment: {image: box:1}": "env: on a cluster",
+		"command: [x], environment: {requirements: numpy}": "environment: on a cluster packages are not brought",
+		"command: [x], environment: {path: /opt/env}":      "environment: on a cluster packages are not brought",
 		"command: [x]": "environment.image: it names none",
 		"command: [x], environment: {image: box:1}, env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}]": "env: on a cluster",
 	} {

@@ -23,7 +23,9 @@ func (c *Runs) employ(ctx context.Context, s *step, w *work, given *foreman.Work
 	if apierrors.IsNotFound(err) {
 		job, err := c.job(s, w)
 		if err == nil && s.stage.Whole() {
-			err = given.Lend()
+			if err = given.Afresh(ctx); err == nil {
+				err = given.Lend()
+			}
 		}
 		if err != nil {
 			return 0, s.fail(err)
@@ -50,20 +52,23 @@ func (c *Runs) employ(ctx context.Context, s *step, w *work, given *foreman.Work
 func (c *Runs) follow(ctx context.Context, s *step, given *foreman.Work, job *v1alpha1.TrainingJob) (time.Duration, error) {
 	if s.stage.Whole() {
 		s.noteJobGPUs(job)
+		if says := given.Refused(); says != "" { // it would write the same again
+			return c.conclude(ctx, s, given, job, says)
+		}
 	}
 	switch job.Status.Phase {
 	case v1alpha1.JobFailed:
 		if s.stage.Whole() {
-			return c.conclude(s, given, job, job.Status.Message)
+			return c.conclude(ctx, s, given, job, job.Status.Message)
 		}
 		s.end(v1alpha1.RunFailed, "its job %s failed: %s", job.Name, job.Status.Message)
 	case v1alpha1.JobSucceeded:
-		if s.stage.Spec.Spark != nil && job.Status.DrainedTime == nil {
-			s.status.Message += "; its executors are ending" // until then they may write
+		if job.Status.DrainedTime == nil && (s.stage.Spec.Spark != nil || c.deps.Machine.Elsewhere && s.stage.Whole()) {
+			s.status.Message += "; its members are ending" // until then they may write
 			return 0, nil
 		}
 		if s.stage.Whole() {
-			return c.conclude(s, given, job, "")
+			return c.conclude(ctx, s, given, job, "")
 		}
 		// Its members found nothing to do, and then something came back: of one
 		// that died with it.

@@ -116,8 +116,8 @@ func mounting(path string) *corev1.PodTemplateSpec {
 }
 
 // trainingJob is the job of a training stage, over one datum that is everything.
-// Its members see the datum's folder, or are shown it.
-func trainingJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, code, datum string, apart bool) (*v1alpha1.TrainingJob, error) {
+// Its members see the datum's folder, or are shown it, or are sent what is in it.
+func (m *Machine) trainingJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, code, datum string, apart bool) (*v1alpha1.TrainingJob, error) {
 	job := &v1alpha1.TrainingJob{ObjectMeta: jobMeta(run, stage.Name), Spec: *stage.Spec.Training.DeepCopy()}
 	spec := &job.Spec
 	if code != "" {
@@ -129,7 +129,10 @@ func trainingJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, code, datum s
 	if spec.Queue == "" {
 		spec.Queue = run.Spec.Queue
 	}
-	if apart {
+	switch {
+	case m.Elsewhere:
+		datum = lend(job, workName(run, stage.Name))
+	case apart:
 		var err error
 		if datum, err = shared(job, datum); err != nil {
 			return nil, err

@@ -51,6 +51,8 @@ type rig struct {
 	// hired, where it is set, is asked whether a member may start.
 	hired func() bool
 	home  string
+	// disk is the foreman's folder below the home.
+	disk string
 }
 
 const space = "team"
@@ -97,9 +99,9 @@ func (noEnvironment) Ensure(environment.Request) environment.State {
 // anew.
 func newRig(t testing.TB, before *rig) *rig {
 	t.Helper()
-	r := &rig{TB: t, jobs: map[string]context.CancelFunc{}}
+	r := &rig{TB: t, jobs: map[string]context.CancelFunc{}, disk: "pipelines"}
 	if before != nil {
-		r.home, r.server, r.uids = before.home, before.server, before.uids
+		r.home, r.server, r.uids, r.disk = before.home, before.server, before.uids, before.disk
 	} else {
 		r.home = t.TempDir()
 		scheme := runtime.NewScheme()
@@ -113,7 +115,7 @@ func newRig(t testing.TB, before *rig) *rig {
 	r.must(err)
 	store, err := data.Open(r.ctx, data.Options{Backend: bytes})
 	r.must(err)
-	f, err := foreman.New(foreman.Options{Dir: filepath.Join(r.home, "pipelines")})
+	f, err := foreman.New(foreman.Options{Dir: filepath.Join(r.home, r.disk)})
 	r.must(err)
 	r.machine = &Machine{
 		Store: func(context.Context, string) (*data.Store, error) { return store, nil }, Foreman: f, Sources: noCode{}, Environments: noEnvironment{}, Program: "muster", Worker: filepath.Join(r.home, "bin", "muster-worker"), Images: library{"box:1": "sha256:a", "same:2": "sha256:a", "box:3": "sha256:b"},
@@ -326,6 +328,10 @@ func (r *rig) start(job *v1alpha1.TrainingJob) {
 	environ := os.Environ()
 	for _, v := range job.Spec.Env {
 		environ = append(environ, v.Name+"="+v.Value)
+	}
+	if slices.Contains(role.Command, "member") {
+		r.group.Go(func() { r.lent(ctx, job.DeepCopy(), environ) })
+		return
 	}
 	if slices.Contains(role.Command, "--post") {
 		r.apart(ctx, job, environ)

@@ -168,24 +168,6 @@ func (c *Runs) whose(work string) (types.NamespacedName, bool) {
 	return a.key, true
 }
 
-// sweep removes the files of runs that do not exist any more.
-func (c *Runs) sweep(ctx context.Context) {
-	list := &v1alpha1.PipelineRunList{}
-	known, err := c.deps.Machine.Foreman.Known()
-	if err != nil || c.live.List(ctx, list) != nil {
-		return // at the next start
-	}
-	there := map[string]bool{}
-	for i := range list.Items {
-		there[string(list.Items[i].UID)] = true
-	}
-	for _, name := range known {
-		if uid, _, _ := strings.Cut(name, "."); !there[uid] {
-			_ = c.deps.Machine.Foreman.Close(name) // at the next start
-		}
-	}
-}
-
 // Reconcile takes one run on.
 func (c *Runs) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	run := &v1alpha1.PipelineRun{}
@@ -330,7 +312,7 @@ func (c *Runs) pin(ctx context.Context, run *v1alpha1.PipelineRun, a *active) er
 
 // tidy gives back what a run that has ended still holds.
 func (c *Runs) tidy(ctx context.Context, run *v1alpha1.PipelineRun) (ctrl.Result, error) {
-	errs := []error{c.release(ctx, run.UID)}
+	errs := []error{c.release(ctx, run.UID), c.tidyParts(ctx, run)}
 	for i := range run.Spec.Stages {
 		errs = append(errs, c.deps.Machine.Foreman.Close(workName(run, run.Spec.Stages[i].Name)))
 	}
@@ -392,6 +374,9 @@ func (c *Runs) drop(ctx context.Context, key types.NamespacedName) error {
 	errs := []error{c.release(ctx, uid)}
 	for _, name := range works {
 		errs = append(errs, c.deps.Machine.Foreman.Close(name))
+		if c.deps.Machine.Elsewhere {
+			errs = append(errs, c.forgetParts(ctx, key.Namespace, name))
+		}
 	}
 	return errors.Join(errs...)
 }

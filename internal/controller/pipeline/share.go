@@ -57,6 +57,7 @@ func (c *Runs) handOver(ctx context.Context, s *step, w *work, name string) (*fo
 	spec.Tries, spec.FailFast = int(*s.stage.Spec.Tries), s.stage.Spec.OnFailure == v1alpha1.FailRun
 	if s.stage.Whole() {
 		spec.Tries, spec.Lent = 1, true // the job has a count of its own, and asks nobody
+		c.keeping(w, name, &spec)
 	}
 	return f.Open(ctx, spec)
 }

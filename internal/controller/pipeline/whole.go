@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"time"
@@ -29,12 +30,12 @@ func (c *Runs) job(s *step, w *work) (*v1alpha1.TrainingJob, error) {
 	if s.stage.Spec.Spark != nil {
 		return sparkJob(s.run, s.stage, w.resolved, m.Program, datum), nil
 	}
-	return trainingJob(s.run, s.stage, w.resolved.code, datum, w.resolved.apart)
+	return m.trainingJob(s.run, s.stage, w.resolved.code, datum, w.resolved.apart)
 }
 
 // conclude tells the foreman what became of the one datum of a stage whose job is
 // no worker's.
-func (c *Runs) conclude(s *step, given *foreman.Work, job *v1alpha1.TrainingJob, problem string) (time.Duration, error) {
+func (c *Runs) conclude(ctx context.Context, s *step, given *foreman.Work, job *v1alpha1.TrainingJob, problem string) (time.Duration, error) {
 	d, ok := given.Only()
 	if !ok {
 		return 0, errors.New("the stage has not one datum")
@@ -43,14 +44,26 @@ func (c *Runs) conclude(s *step, given *foreman.Work, job *v1alpha1.TrainingJob,
 	if job.Status.StartTime != nil && job.Status.FinishTime != nil {
 		o.Started, o.Took = job.Status.StartTime.Time, job.Status.FinishTime.Sub(job.Status.StartTime.Time)
 	}
-	if problem != "" {
+	if problem == "" && c.deps.Machine.Elsewhere {
+		if err := given.Unite(ctx, owing(job)); err != nil {
+			if !final(err) {
+				return 0, err
+			}
+			o.Exit, o.Error = -1, "job "+job.Name+" succeeded, and its output cannot be kept: "+err.Error()
+		}
+	}
+	switch {
+	case o.Error != "":
+	case problem != "":
 		o.Exit = 1
 		o.Error = "job " + job.Name + " failed: " + problem
 		if s.stage.Spec.Spark != nil {
 			o.Error = sparkProblem(d.Folder, o.Error)
 		}
-	} else if err := worker.CheckOutput(filepath.Join(d.Folder, shift.OutFolder)); err != nil {
-		o.Exit, o.Error = -1, err.Error()
+	default:
+		if err := worker.CheckOutput(filepath.Join(d.Folder, shift.OutFolder)); err != nil {
+			o.Exit, o.Error = -1, err.Error()
+		}
 	}
 	given.Conclude(o)
 	s.status.Message = "its output is being recorded"

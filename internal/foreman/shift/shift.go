@@ -52,6 +52,26 @@ const DatumsPath = "/datums/"
 // WorkerParameter names who gets or brings files.
 const WorkerParameter = "worker"
 
+// SharedPath is, behind the work's name, where members of a job that computes a datum
+// together get its files (GET), and PartPath where each brings what it wrote (PUT).
+const (
+	SharedPath = "/shared"
+	PartPath   = "/part"
+)
+
+// Headers by which the door tells a foreman what it knows of the pod that asks: the
+// member of a job that it is, as role/index, its UID, and the second in which it was
+// made. What is said there by whoever asks the door is taken out.
+const (
+	MemberHeader = "X-Muster-Member"
+	PodHeader    = "X-Muster-Pod"
+	BornHeader   = "X-Muster-Born"
+)
+
+// Unfit is the exit code, in the outcome of a member of a job, that says that what it
+// wrote cannot be kept: another try would write the same.
+const Unfit = -1
+
 // Mark is a header of every answer of a foreman: what lacks it is somebody's on the
 // way, and worth trying again.
 const Mark = "X-Muster-Shift"
@@ -63,7 +83,8 @@ const SizeHeader = "X-Muster-Size"
 // Statuses of answers about files. Others, but those that say that the token is
 // wrong, are worth trying again.
 const (
-	// StatusGone says that the datum is not this worker's any more.
+	// StatusGone says that the datum is not this worker's any more, or that a member
+	// of a job has a follower, or its job is over.
 	StatusGone = http.StatusGone
 	// StatusRefused says in words what is wrong with what was brought.
 	StatusRefused = http.StatusUnprocessableEntity

@@ -191,23 +191,23 @@ func (c *courier) bring(ctx context.Context, d shift.Datum, o shift.Outcome) err
 	if o.Error == "" {
 		names = append(names, shift.OutFolder)
 	}
-	return c.client.insist(ctx, func() error { return c.put(ctx, d, append(names, shift.OutcomeFile)) })
+	return c.client.insist(ctx, func() error { return c.client.put(ctx, c.path(d.ID), d.Folder, append(names, shift.OutcomeFile)) })
 }
 
-// put sends a datum once.
-func (c *courier) put(ctx context.Context, d shift.Datum, names []string) error {
-	size, err := parcel.Size(d.Folder, names...)
+// put sends what lies in a folder under these names, once.
+func (c *client) put(ctx context.Context, path, folder string, names []string) error {
+	size, err := parcel.Size(folder, names...)
 	if err != nil {
 		return err
 	}
 	out, in := io.Pipe()
 	sent := make(chan error, 1)
 	go func() {
-		err := parcel.Write(in, d.Folder, names...)
+		err := parcel.Write(in, folder, names...)
 		sent <- err
 		_ = in.CloseWithError(err) // never fails
 	}()
-	response, err := c.client.do(ctx, http.MethodPut, c.path(d.ID), out, size)
+	response, err := c.do(ctx, http.MethodPut, path, out, size)
 	_ = out.Close() // ends the writer where nobody reads any more
 	wrote := <-sent
 	if err == nil {

@@ -1,0 +1,261 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/foreman/worker"
+)
+
+// elsewhere is a rig whose stages run on other machines.
+func elsewhere(t *testing.T, before *rig) *rig {
+	r := newRig(t, before)
+	r.machine.Elsewhere, r.machine.DefaultImage = true, "box:1"
+	return r
+}
+
+// posting serves a post as the agent and the door do, for the pod of a member.
+func (r *rig) posting(ctx context.Context, member string) string {
+	dir, err := os.MkdirTemp("", "post-") // the address of a socket is short
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, shift.TokenFile), []byte("x"), 0o600)
+	}
+	var listener net.Listener
+	if err == nil {
+		listener, err = (&net.ListenConfig{}).Listen(ctx, "unix", filepath.Join(dir, shift.SocketFile))
+	}
+	if err != nil {
+		r.Error(err)
+		return ""
+	}
+	inside := r.machine.Foreman.HandlerFor(space)
+	server := &http.Server{Handler: http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
+		in.Header.Set(shift.MemberHeader, member)
+		in.Header.Set(shift.PodHeader, "pod of "+member)
+		in.Header.Set(shift.BornHeader, "1")
+		inside.ServeHTTP(out, in)
+	})}
+	r.group.Go(func() { _ = server.Serve(listener) })
+	r.group.Go(func() {
+		<-ctx.Done()
+		if err := errors.Join(server.Close(), os.RemoveAll(dir)); err != nil {
+			r.Error(err)
+		}
+	})
+	return dir
+}
+
+func drained() *metav1.MicroTime {
+	now := metav1.NowMicro()
+	return &now
+}
+
+// lent runs the members of a job, and says how it ended.
+func (r *rig) lent(ctx context.Context, job *v1alpha1.TrainingJob, environ []string) {
+	began := metav1.Now()
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	var failed []string
+	for i := range job.Spec.Roles {
+		role := &job.Spec.Roles[i]
+		for index := range *role.Replicas {
+			group.Go(func() {
+				member, folder := fmt.Sprintf("%s/%d", role.Name, index), r.TempDir()
+				own := []string{"INDEX=" + fmt.Sprint(index)}
+				for _, v := range environ {
+					own = append(own, strings.ReplaceAll(v, "="+datumDir, "="+folder))
+				}
+				at := slices.Index(role.Command, "--work")
+				code := worker.RunMember(ctx, worker.MemberOptions{
+					Post: r.posting(ctx, member), Work: role.Command[at+1], Folder: folder, Name: member, Environ: own,
+					Words: role.Command[slices.Index(role.Command, "--")+1:], Stdout: io.Discard, Stderr: io.Discard,
+				})
+				if code != 0 {
+					mu.Lock()
+					failed = append(failed, fmt.Sprintf("%s ended with %d", member, code))
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	group.Wait()
+	ended := metav1.Now()
+	status := v1alpha1.TrainingJobStatus{Phase: v1alpha1.JobSucceeded, StartTime: &began, FinishTime: &ended, DrainedTime: drained(), GPUSeconds: resource.MustParse("12")}
+	if len(failed) > 0 {
+		status.Phase, status.Message = v1alpha1.JobFailed, strings.Join(failed, ", ")
+	}
+	job.Status = status
+	if err := r.server.Status().Update(r.ctx, job); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
+		r.Error(err)
+	}
+}
+
+// A training stage whose members share nothing with the foreman.
+func TestTrainingElsewhere(t *testing.T) {
+	for name, c := range map[string]struct {
+		line, says string
+		phase      v1alpha1.RunPhase
+		want       map[string]string
+	}{
+		"apart":       {`cat $MUSTER_INPUT_THINGS/* > $MUSTER_OUTPUT/$INDEX; echo all > $MUSTER_OUTPUT/all`, "computed", v1alpha1.RunSucceeded, map[string]string{"0": "12", "1": "12", "all": "all\n"}},
+		"one fails":   {`test $INDEX = 0 || exit 3; echo x > $MUSTER_OUTPUT/x`, "worker/1 ended with 3", v1alpha1.RunFailed, nil},
+		"at one path": {`echo $INDEX > $MUSTER_OUTPUT/model`, "worker/0 and worker/1 both wrote model", v1alpha1.RunFailed, nil},
+		"a pipe":      {`test $INDEX = 1 || mkfifo $MUSTER_OUTPUT/p`, "what member worker/0 wrote cannot be kept: it wrote p, which is a pipe", v1alpha1.RunFailed, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := elsewhere(t, nil)
+			r.put("things", map[string]string{"a": "1", "b": "2"})
+			r.apply(fmt.Sprintf(`
+metadata: {name: model}
+spec:
+  stages:
+  - name: train
+    input: {dataset: things}
+    training: {roles: [{name: worker, replicas: 2, command: [sh, -c, '%s']}]}
+`, c.line))
+			run := r.finish("model")
+			if run.Status.Phase != c.phase || !strings.Contains(run.Status.Message, c.says) {
+				t.Fatalf("%s: %s", run.Status.Phase, run.Status.Message)
+			}
+			if c.want != nil {
+				if diff := cmp.Diff(c.want, r.files("model-train")); diff != "" {
+					t.Error(diff)
+				}
+				if held := run.Status.Stages[0].GPUSeconds; held == nil || held.Value() != 12 {
+					t.Errorf("GPUs were held for %v, and its job says 12 s", held)
+				}
+			}
+			heads, err := r.dataset(PartsDataset).Heads(r.ctx)
+			if err != nil || len(heads) > 0 {
+				t.Errorf("what members wrote is left: %v, %v", heads, err)
+			}
+		})
+	}
+}
+
+// Another manager takes over, with a disk of its own, after a member has ended: what
+// that wrote is in the store.
+func TestTrainingMoves(t *testing.T) {
+	before := elsewhere(t, nil)
+	before.put("things", map[string]string{"a": "1"})
+	before.apply(`
+metadata: {name: model}
+spec:
+  stages:
+  - name: train
+    input: {dataset: things}
+    training: {roles: [{name: worker, replicas: 2, command: [sh, -c, 'echo $INDEX > $MUSTER_OUTPUT/$INDEX; test $INDEX = 0 || exec sleep 1000']}]}
+`)
+	run := before.finishUnless("model", func(run *v1alpha1.PipelineRun) bool { return run.Status.Stages[0].Job != "" && before.started > 0 })
+	name := workName(run, "train")
+	dataset := before.dataset(PartsDataset)
+	for deadline := time.After(20 * time.Second); ; { // until what the first wrote is kept
+		view, err := dataset.At(before.ctx, name)
+		if err == nil && len(before.texts(view)) == 2 {
+			break
+		}
+		select {
+		case <-before.machine.Foreman.Changes():
+		case <-deadline:
+			t.Fatal(err)
+		}
+	}
+	before.disk = "another"
+	after := elsewhere(t, before)
+	job := &v1alpha1.TrainingJob{}
+	after.must(after.server.Get(after.ctx, client.ObjectKey{Namespace: space, Name: jobName(run, "train")}, job))
+	// The gang starts the second again, and it alone.
+	after.jobs[job.Name] = func() {}
+	again := job.DeepCopy()
+	go func() {
+		member, folder := "worker/1", after.TempDir()
+		code := worker.RunMember(after.ctx, worker.MemberOptions{
+			Post: after.posting(after.ctx, member), Work: name, Folder: folder, Name: member, Words: []string{"sh", "-c", "echo again > $OUT/1"},
+			Environ: append(os.Environ(), "OUT="+folder+"/out"), Stdout: io.Discard, Stderr: io.Discard,
+		})
+		now := metav1.Now()
+		again.Status = v1alpha1.TrainingJobStatus{Phase: v1alpha1.JobSucceeded, StartTime: &now, FinishTime: &now, DrainedTime: drained()}
+		if err := after.server.Status().Update(after.ctx, again); err != nil || code != 0 {
+			after.Errorf("%d, %v", code, err)
+		}
+	}()
+	if run = after.finish("model"); run.Status.Phase != v1alpha1.RunSucceeded {
+		t.Fatal(run.Status.Message)
+	}
+	if diff := cmp.Diff(map[string]string{"0": "0\n", "1": "again\n"}, after.files("model-train")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What members run, and what their pods are shown.
+func TestLend(t *testing.T) {
+	job := &v1alpha1.TrainingJob{}
+	err := yaml.UnmarshalStrict([]byte(`
+roles:
+- {name: chief, script: train.py, args: [--fast]}
+- {name: worker, replicas: 3, minReplicas: 1, command: [sh, -c, x], template: {spec: {terminationGracePeriodSeconds: 90, containers: [{name: m, command: [ignored]}]}}}
+- {name: ps, replicas: 2, template: {spec: {containers: [{name: m, command: [serve], args: [here]}]}}}
+`), &job.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := lend(job, "uid.s"); at != datumDir {
+		t.Error(at)
+	}
+	got := map[string]string{}
+	for i := range job.Spec.Roles {
+		role := &job.Spec.Roles[i]
+		pod := &role.Template.Spec
+		var mounts []string
+		for _, m := range pod.Containers[0].VolumeMounts {
+			mounts = append(mounts, fmt.Sprint(m.MountPath, " ", m.ReadOnly))
+		}
+		_, rest, _ := strings.Cut(strings.Join(role.Command, " "), "--grace ")
+		got[role.Name] = fmt.Sprintf("%s | %s%v%v%v%d%v", rest, role.Script, role.Args, pod.Containers[0].Command, pod.Containers[0].Args, *pod.TerminationGracePeriodSeconds, mounts)
+	}
+	shown := "[/muster/foreman true /muster/datum false]"
+	want := map[string]string{
+		"chief":  "30s -- python train.py | [--fast][][]60" + shown,
+		"worker": "90s -- sh -c x | [][][]120" + shown,
+		"ps":     "30s -- serve here | [][][]60" + shown,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"chief/0"}, owing(job)); diff != "" {
+		t.Error(diff)
+	}
+	job.Spec.DoneWhen = []string{"worker", "ps/1"}
+	if diff := cmp.Diff([]string{"worker/0", "worker/1", "worker/2", "ps/1"}, owing(job)); diff != "" {
+		t.Error(diff)
+	}
+	job.Spec.DoneWhen, job.Spec.Roles = nil, job.Spec.Roles[1:]
+	if diff := cmp.Diff([]string{"worker/0", "worker/1", "worker/2"}, owing(job)); diff != "" {
+		t.Error(diff)
+	}
+	if v := job.Spec.Roles[0].Template.Spec.Volumes[0].CSI; v == nil || v.Driver != v1alpha1.StageDriver || v.VolumeAttributes["work"] != "uid.s" {
+		t.Errorf("%+v", v)
+	}
+	if v := job.Spec.Roles[0].Template.Spec.Volumes[1]; v.EmptyDir == nil || v.HostPath != nil {
+		t.Errorf("%+v", v)
+	}
+}

@@ -1,0 +1,404 @@
+package foreman
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/muster-dev/muster/internal/foreman/parcel"
+	"github.com/muster-dev/muster/internal/foreman/shift"
+)
+
+// Names in the folder of a work that is lent, and in that of a part.
+const (
+	partsFolder = ".parts"
+	beganFolder = ".began"
+	partFile    = "part.json"
+)
+
+// memberNames are role/index; roles are names of Kubernetes.
+var memberNames = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?/(0|[1-9][0-9]{0,8})$`)
+
+// person is who asks: a pod, and the member that it is.
+type person struct {
+	Member string `json:"member"`
+	Pod    string `json:"pod"`
+	// Born is the second in which it was made.
+	Born int64 `json:"born"`
+}
+
+// folder is the name of a member's folder: the last dash is before its index.
+func (p *person) folder() string { return strings.Replace(p.Member, "/", "-", 1) }
+
+// older says that another pod has taken this one's place. Of two that were made in
+// one second the one that came later has.
+func (p *person) older(than *person) bool { return p.Pod != than.Pod && p.Born < than.Born }
+
+// personOf reads what the door says of who asks.
+func personOf(in *http.Request) (p person, err error) {
+	p.Member, p.Pod = in.Header.Get(shift.MemberHeader), in.Header.Get(shift.PodHeader)
+	if p.Born, err = strconv.ParseInt(in.Header.Get(shift.BornHeader), 10, 64); err != nil || p.Pod == "" || !memberNames.MatchString(p.Member) {
+		return p, fmt.Errorf("who asks is %q, pod %q: a member of a job is expected, whom the door has introduced", p.Member, p.Pod)
+	}
+	return p, nil
+}
+
+// part is what one member of a job wrote: the newest pod of it.
+type part struct {
+	person
+	Outcome shift.Outcome `json:"outcome"`
+}
+
+var errFollowed = errors.New("another pod has taken this member's place")
+
+// lendOut sends a member the files of the one datum of a work that is lent.
+func (w *Work) lendOut(out http.ResponseWriter, in *http.Request) {
+	who, err := personOf(in)
+	switch {
+	case err != nil:
+		http.Error(out, err.Error(), http.StatusForbidden)
+		return
+	case !w.spec.Lent:
+		http.Error(out, "this work is given out a datum at a time", shift.StatusRefused)
+		return
+	}
+	folder, there := w.lent()
+	if !there {
+		http.Error(out, "the files are not here yet", http.StatusServiceUnavailable)
+		return
+	}
+	if err := w.enter(&who); err != nil {
+		http.Error(out, err.Error(), statusOf(err))
+		return
+	}
+	out.Header().Set("Content-Type", "application/x-tar")
+	if err := parcel.Write(out, folder, shift.InFolder); err != nil {
+		if in.Context().Err() == nil {
+			w.foreman.o.Log.Warn("the files of a datum cannot be sent; it is tried again", "work", w.spec.Name, "member", who.Member, "error", err)
+		}
+		panic(http.ErrAbortHandler) // cuts the stream, by which who reads it knows
+	}
+}
+
+// lent is the folder of the one datum of a work, once its files are there.
+func (w *Work) lent() (folder string, there bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.ledger.entries) != 1 {
+		return "", false
+	}
+	e := &w.ledger.entries[0]
+	return w.datumFolder(e.ID), e.state == ready || e.state == held
+}
+
+// enter notes that a member has begun, by which it is known that something is to
+// come from it.
+func (w *Work) enter(who *person) error {
+	w.parts.Lock()
+	defer w.parts.Unlock()
+	path := filepath.Join(w.dir, beganFolder, who.folder())
+	var last person
+	if readJSON(path, &last) && who.older(&last) {
+		return errFollowed
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("noting that %s has begun: %w", who.Member, err)
+	}
+	return writeJSON(path, who)
+}
+
+func statusOf(err error) int {
+	if errors.Is(err, errFollowed) {
+		return shift.StatusGone
+	}
+	return http.StatusServiceUnavailable
+}
+
+// takePart takes what a member of a job wrote. What is acknowledged stays, whatever
+// becomes of this foreman.
+func (w *Work) takePart(out http.ResponseWriter, in *http.Request) {
+	from := &heard{from: in.Body, control: http.NewResponseController(out), until: time.Now().Add(longest)}
+	who, err := personOf(in)
+	if err == nil {
+		err = w.partArrives(in, from, &who)
+	}
+	if err != nil {
+		_, _ = io.Copy(io.Discard, from) // who still sends does not hear the answer
+	}
+	var refused *parcel.Refusal
+	switch {
+	case err == nil:
+		out.WriteHeader(http.StatusNoContent)
+	case errors.As(err, &refused):
+		w.unfit(who.Member, err.Error())
+		http.Error(out, err.Error(), shift.StatusRefused)
+	default:
+		if in.Context().Err() == nil && !errors.Is(err, errFollowed) && !errors.Is(err, errFull) {
+			w.foreman.o.Log.Warn("what a member wrote did not arrive; it is tried again", "work", w.spec.Name, "member", who.Member, "error", err)
+		}
+		http.Error(out, err.Error(), statusOf(err))
+	}
+}
+
+// partArrives lays a part out beside where it goes, and moves it there once it is
+// kept. It has of the foreman's room only until then: members end together, and one
+// that waited for what another has would wait until the work is over.
+func (w *Work) partArrives(in *http.Request, from io.Reader, who *person) error {
+	h := w.foreman.room.enter(w.spec.Owner)
+	defer h.free()
+	done := in.Context().Done()
+	size, _ := strconv.ParseInt(in.Header.Get(shift.SizeHeader), 10, 64) // or nothing is known
+	if err := h.expect(size, done); err != nil {
+		return err
+	}
+	temp, err := os.MkdirTemp(w.dir, arriving)
+	if err != nil {
+		return fmt.Errorf("making room for what a member wrote: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(temp) }() // what stays behind goes with the work
+	limits := parcel.Limits{Bytes: mostBytes, Entries: mostEntries, Links: mostLinks, Take: func(n int64) error { return h.use(n, done) }}
+	if err := parcel.Read(from, temp, limits, shift.OutFolder, shift.OutcomeFile); err != nil {
+		return err
+	}
+	p := part{person: *who}
+	if p.Outcome, err = broughtOutcome(temp, who.Member); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(temp, shift.OutcomeFile)); err != nil {
+		return fmt.Errorf("laying out what a member wrote: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Join(temp, shift.OutFolder), 0o755); err != nil {
+		return fmt.Errorf("laying out what a member wrote: %w", err)
+	}
+	if err := writeJSON(filepath.Join(temp, partFile), &p); err != nil {
+		return err
+	}
+	return w.keepPart(context.WithoutCancel(in.Context()), &p, temp) // once it is here it is kept
+}
+
+// keepPart puts a part in the place of what an older pod of the member brought. What
+// comes a second time changes nothing.
+func (w *Work) keepPart(ctx context.Context, p *part, from string) error {
+	w.parts.Lock()
+	defer w.parts.Unlock()
+	var began person
+	if readJSON(filepath.Join(w.dir, beganFolder, p.folder()), &began) && p.older(&began) {
+		return errFollowed
+	}
+	if err := w.restore(ctx); err != nil {
+		return err
+	}
+	place := filepath.Join(w.dir, partsFolder, p.folder())
+	var before part
+	if there := readJSON(filepath.Join(place, partFile), &before); there && before.Pod == p.Pod {
+		return nil
+	} else if there && p.older(&before.person) {
+		return errFollowed
+	}
+	if err := os.MkdirAll(filepath.Dir(place), 0o700); err != nil {
+		return fmt.Errorf("keeping what %s wrote: %w", p.Member, err)
+	}
+	if w.spec.Keep != nil {
+		if err := w.spec.Keep(ctx, p.folder(), from); err != nil {
+			return fmt.Errorf("keeping what %s wrote: %w", p.Member, err)
+		}
+	} else if err := w.foreman.disk.sync(); err != nil {
+		return err
+	}
+	// Killed between these two it was not acknowledged, and comes again.
+	err := os.RemoveAll(place)
+	if err == nil {
+		err = os.Rename(from, place)
+	}
+	if err != nil {
+		return fmt.Errorf("keeping what %s wrote: %w", p.Member, err)
+	}
+	if p.Outcome.Exit == shift.Unfit {
+		w.unfit(p.Member, p.Outcome.Error)
+	}
+	w.tell(true)
+	return nil
+}
+
+// unfit notes that a member wrote what cannot be kept.
+func (w *Work) unfit(member, says string) {
+	w.mu.Lock()
+	w.refused = fmt.Sprintf("what member %s wrote cannot be kept: %s", member, says)
+	w.mu.Unlock()
+	w.tell(true)
+}
+
+// Refused says that a member of the job wrote what cannot be kept, in words; empty:
+// none did.
+func (w *Work) Refused() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.refused
+}
+
+// Afresh forgets what members of a job before brought: another job begins.
+func (w *Work) Afresh(ctx context.Context) error {
+	w.parts.Lock()
+	defer w.parts.Unlock()
+	if w.spec.Forget != nil {
+		if err := w.spec.Forget(ctx); err != nil {
+			return fmt.Errorf("forgetting what members of a job before wrote: %w", err)
+		}
+	}
+	w.restored = true
+	for _, name := range []string{partsFolder, beganFolder} {
+		if err := os.RemoveAll(filepath.Join(w.dir, name)); err != nil {
+			return fmt.Errorf("forgetting what members of a job before wrote: %w", err)
+		}
+	}
+	return nil
+}
+
+// Unite makes the output of the one datum of what the members of its job brought.
+// Those of must have to have brought something, and so has whoever has begun; the
+// error is [ErrMissing], or a [*ClashError] where two of them wrote one path.
+func (w *Work) Unite(ctx context.Context, must []string) error {
+	d, ok := w.Only()
+	if !ok {
+		return errors.New("uniting what members wrote: the work has not one datum")
+	}
+	w.parts.Lock()
+	defer w.parts.Unlock()
+	if err := w.restore(ctx); err != nil {
+		return err
+	}
+	there, err := w.brought()
+	if err != nil {
+		return err
+	}
+	if who := missing(must, there, w.began()); who != "" {
+		return fmt.Errorf("%s: %w", who, ErrMissing)
+	}
+	temp, err := os.MkdirTemp(w.dir, arriving)
+	if err != nil {
+		return fmt.Errorf("making room for what members wrote: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(temp) }() // what stays behind goes with the work
+	if err := unite(temp, filepath.Join(w.dir, partsFolder), there); err != nil {
+		return err
+	}
+	out := filepath.Join(d.Folder, shift.OutFolder)
+	if err := os.MkdirAll(d.Folder, 0o700); err != nil {
+		return fmt.Errorf("putting what members wrote in its place: %w", err)
+	}
+	if err := os.RemoveAll(out); err != nil {
+		return fmt.Errorf("putting what members wrote in its place: %w", err)
+	}
+	if err := os.Rename(temp, out); err != nil {
+		return fmt.Errorf("putting what members wrote in its place: %w", err)
+	}
+	return nil
+}
+
+// ErrMissing says that what a member wrote has not come.
+var ErrMissing = errors.New("what it wrote has not come")
+
+// missing names a member that has to have brought something and has not; empty:
+// there is none.
+func missing(must []string, there []part, began []person) string {
+	brought := map[string]*part{}
+	for i := range there {
+		brought[there[i].Member] = &there[i]
+	}
+	for _, name := range must {
+		if brought[name] == nil {
+			return name
+		}
+	}
+	for i := range began {
+		p := brought[began[i].Member]
+		// One that began here and was followed elsewhere is of no interest any more.
+		if p == nil || p.Pod != began[i].Pod && p.Born < began[i].Born {
+			return began[i].Member
+		}
+	}
+	return ""
+}
+
+// brought are the parts that there are.
+func (w *Work) brought() ([]part, error) {
+	var out []part
+	list, err := os.ReadDir(filepath.Join(w.dir, partsFolder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("looking at what members wrote: %w", err)
+	}
+	for _, e := range list {
+		var p part
+		if readJSON(filepath.Join(w.dir, partsFolder, e.Name(), partFile), &p) && p.folder() == e.Name() {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// began are those that have begun, as far as this foreman knows.
+func (w *Work) began() []person {
+	list, _ := os.ReadDir(filepath.Join(w.dir, beganFolder))
+	var out []person
+	for _, e := range list {
+		var p person
+		if readJSON(filepath.Join(w.dir, beganFolder, e.Name()), &p) && p.folder() == e.Name() {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// restore fetches what was kept of parts, once: this foreman may have taken the place
+// of another one. The caller holds the lock of parts.
+func (w *Work) restore(ctx context.Context) error {
+	if w.restored || w.spec.Kept == nil {
+		return nil
+	}
+	temp, err := os.MkdirTemp(w.dir, arriving)
+	if err != nil {
+		return fmt.Errorf("making room for what members wrote: %w", err)
+	}
+	place := filepath.Join(w.dir, partsFolder)
+	if err = w.spec.Kept(ctx, temp); err == nil {
+		err = os.RemoveAll(place)
+	}
+	if err == nil {
+		err = os.Rename(temp, place)
+	}
+	if err != nil {
+		return fmt.Errorf("fetching what members wrote: %w", errors.Join(err, os.RemoveAll(temp)))
+	}
+	w.restored = true
+	return nil
+}
+
+func readJSON(path string, to any) bool {
+	text, err := os.ReadFile(path)
+	return err == nil && json.Unmarshal(text, to) == nil
+}
+
+// writeJSON replaces a file.
+func writeJSON(path string, what any) error {
+	text, err := json.Marshal(what)
+	if err == nil {
+		err = os.WriteFile(path+".new", text, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", filepath.Base(path), err)
+	}
+	return nil
+}

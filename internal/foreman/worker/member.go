@@ -1,0 +1,220 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/muster-dev/muster/internal/foreman/parcel"
+	"github.com/muster-dev/muster/internal/foreman/shift"
+)
+
+// MemberOptions say what a member of a job that computes a datum together with others
+// runs.
+type MemberOptions struct {
+	// Post is the folder with the socket and the token of the work of this name.
+	Post, Work string
+	// Folder is where the files of the datum come, and the output goes.
+	Folder string
+	// Name is the member, as role/index.
+	Name string
+	// Words are the program and its arguments, Environ its variables. Default: those of
+	// this process.
+	Words, Environ []string
+	// Grace is how long the program may take to end once it was told to. It is then
+	// killed, so that what it wrote can still be sent.
+	Grace time.Duration
+	// Signals are what this process is sent.
+	Signals <-chan os.Signal
+	// Stdin, Stdout and Stderr are the program's.
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+}
+
+// Exit codes of a member whose program did not run, or whose output was not taken.
+const (
+	exitBroken   = 1
+	exitNotFound = 127
+	exitStopped  = 128 + int(syscall.SIGTERM)
+)
+
+// member is one process, which runs one program.
+type member struct {
+	o      MemberOptions
+	client *client
+	// stopped says that it was told to end.
+	stopped bool
+}
+
+// RunMember fetches the files of a datum, runs a program on them as it would have run
+// alone, and sends what that wrote. It returns the program's exit code, once what it
+// wrote was taken.
+func RunMember(ctx context.Context, o MemberOptions) int {
+	m := &member{o: o}
+	say := func(format string, args ...any) { _, _ = fmt.Fprintf(o.Stderr, "muster: "+format+"\n", args...) }
+	var err error
+	if m.client, err = newClient(&Options{Post: o.Post, Work: o.Work}, say); err != nil {
+		say("reaching who gives out the files of this stage: %v", err)
+		return exitBroken
+	}
+	done := shift.Outcome{ID: o.Name, Worker: o.Name, Started: time.Now()}
+	switch err := m.fetch(ctx); {
+	case m.stopped:
+		done.Exit, done.Error = exitStopped, "it was stopped before it began"
+	case err != nil:
+		say("fetching the files of this stage: %v", err)
+		return exitBroken
+	default:
+		done.Exit, err = m.execute(ctx)
+		done.Took = time.Since(done.Started)
+		if err != nil {
+			say("%v", err)
+			done.Error = err.Error()
+		}
+	}
+	code := done.Exit
+	m.judge(&done)
+	if done.Exit == shift.Unfit {
+		say("%s", done.Error)
+		code = exitBroken
+	}
+	switch err := m.bring(ctx, &done); {
+	case err == nil:
+	case errors.Is(err, errGone), errors.Is(err, errOver):
+		say("what it wrote is not wanted any more: the stage is over, or another pod has this place")
+	default:
+		say("sending what it wrote: %v", err)
+		return exitBroken
+	}
+	return code
+}
+
+// fetch gets the datum's files, until they are here or this process has to end.
+func (m *member) fetch(ctx context.Context) error {
+	if err := os.MkdirAll(filepath.Join(m.o.Folder, shift.OutFolder), 0o777); err != nil {
+		return fmt.Errorf("making a folder for them: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	come := make(chan error, 1)
+	go func() {
+		come <- m.client.insist(ctx, func() error { return m.get(ctx) })
+	}()
+	defer cancel()
+	for {
+		select {
+		case err := <-come:
+			return err
+		case s := <-m.o.Signals:
+			if ends(s) {
+				m.stopped = true
+				cancel()
+				return <-come
+			}
+		}
+	}
+}
+
+func (m *member) get(ctx context.Context) error {
+	if err := os.RemoveAll(filepath.Join(m.o.Folder, shift.InFolder)); err != nil {
+		return fmt.Errorf("clearing their folder: %w", err)
+	}
+	response, err := m.client.do(ctx, http.MethodGet, shift.SharedPath, nil, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	err = parcel.Read(response.Body, m.o.Folder, parcel.Limits{}, shift.InFolder)
+	var refused *parcel.Refusal
+	if errors.As(err, &refused) {
+		return fmt.Errorf("%w: %w", errRefused, err)
+	}
+	return err
+}
+
+// ends says whether a signal asks a process to end.
+func ends(s os.Signal) bool { return s == syscall.SIGTERM || s == syscall.SIGINT }
+
+// passed says whether a signal is one for the program: not those by which the kernel
+// and the runtime speak with this process alone.
+func passed(s os.Signal) bool {
+	return s != syscall.SIGCHLD && s != syscall.SIGURG && s != syscall.SIGPIPE
+}
+
+// execute runs the program and returns its exit code.
+func (m *member) execute(ctx context.Context) (int, error) {
+	path, err := exec.LookPath(m.o.Words[0])
+	if err != nil && !errors.Is(err, exec.ErrDot) {
+		return exitNotFound, fmt.Errorf("starting %s: %w", m.o.Words[0], err)
+	}
+	cmd := exec.CommandContext(ctx, path, m.o.Words[1:]...)
+	cmd.Args[0], cmd.Env = m.o.Words[0], m.o.Environ
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = m.o.Stdin, m.o.Stdout, m.o.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return exitNotFound, fmt.Errorf("starting %s: %w", m.o.Words[0], err)
+	}
+	kill := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // or it is gone
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	var late <-chan time.Time
+	for {
+		select {
+		case err := <-ended:
+			kill() // what it left behind would write into the output later
+			return exitCode(err), explain(err)
+		case s := <-m.o.Signals:
+			if !passed(s) {
+				continue
+			}
+			if ends(s) && !m.stopped {
+				m.stopped = true
+				late = time.After(m.o.Grace)
+			}
+			_ = cmd.Process.Signal(s) // or it has just ended
+		case <-late:
+			kill()
+		}
+	}
+}
+
+// judge looks at what the program wrote. Of one that was told to end it counts however
+// that ended, as far as it can be kept.
+func (m *member) judge(o *shift.Outcome) {
+	if o.Error != "" && !m.stopped {
+		return
+	}
+	err := CheckOutput(filepath.Join(m.o.Folder, shift.OutFolder))
+	switch {
+	case err == nil:
+		o.Error = ""
+	case m.stopped:
+		o.Error = err.Error()
+	default:
+		o.Exit, o.Error = shift.Unfit, err.Error()
+	}
+}
+
+// bring sends what the program wrote until it was taken, or is not wanted.
+func (m *member) bring(ctx context.Context, o *shift.Outcome) error {
+	text, err := json.Marshal(o)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(m.o.Folder, shift.OutcomeFile), text, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("noting how it ended: %w", err)
+	}
+	var names []string
+	if o.Error == "" {
+		names = append(names, shift.OutFolder)
+	}
+	names = append(names, shift.OutcomeFile)
+	return m.client.insist(ctx, func() error { return m.client.put(ctx, shift.PartPath, m.o.Folder, names) })
+}

@@ -1,0 +1,285 @@
+//go:build conformance
+
+package conformance
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/muster-dev/muster/test/e2e/harness"
+)
+
+// learning is a pipeline of a job of three members, with a stage that reads what it
+// made.
+const learning = `metadata: {name: learning}
+spec:
+  environment: {image: %q}
+  stages:
+  - name: train
+    input: {dataset: lessons}
+    training:
+      environment: {image: %[1]q}
+      framework: TensorFlow
+      checkpoints: {none: true}
+      backoffLimit: 0
+      roles:
+      - {name: ps, command: [python, -c, %q]}
+      - {name: worker, replicas: 2, gpus: 1, command: [python, -c, %q]}
+  - name: tell
+    input: {stage: train}
+    gpus: 1
+    command: [sh, -c, 'cd $MUSTER_INPUT_TRAIN; cat $(find . -type f | sort) > $MUSTER_OUTPUT/all']
+`
+
+// serving is what a parameter server does: nothing ends it but who stops it.
+const serving = `
+import os, signal, socket, sys
+def stop(*_):
+    open(os.environ["MUSTER_OUTPUT"] + "/served", "w").write("served\n")
+    sys.exit()
+signal.signal(signal.SIGTERM, stop)
+server = socket.create_server(("", int(os.environ["PS_HOSTS"].rsplit(":", 1)[1])))
+while True:
+    server.accept()
+`
+
+// meeting is how a worker begins: once the parameter server is there.
+const meeting = `
+import json, os, pathlib, socket, sys, time
+host, port = os.environ["PS_HOSTS"].split(":")
+while True:
+    try:
+        socket.create_connection((host, int(port)), 1).close()
+        break
+    except OSError:
+        time.sleep(0.1)
+index, out = os.environ["INDEX"], pathlib.Path(os.environ["MUSTER_OUTPUT"])
+`
+
+// onAgents keeps pods of a test off nodes without an agent, by which stages reach who
+// gives out their files.
+func onAgents(t *testing.T) {
+	t.Helper()
+	if !the.apart {
+		return
+	}
+	const which, taint = "!muster.dev/agent", "conformance.muster.dev/agents"
+	if r := the.kubectl(t, "", "taint", "nodes", "-l", which, taint+"=only:NoSchedule"); r.Code != 0 {
+		t.Fatalf("tainting nodes without an agent: %s", r.Stderr)
+	}
+	t.Cleanup(func() {
+		if r := the.kubectl(t, "", "taint", "nodes", "-l", which, taint+"-"); r.Code != 0 {
+			t.Errorf("taking the taint away: %s", r.Stderr)
+		}
+	})
+}
+
+// TestPipelineTraining: the members of a job that is a stage read the same, on whatever
+// node they are, and what they write becomes one commit: also what one writes that is
+// stopped once the others are done.
+func TestPipelineTraining(t *testing.T) {
+	if the.counts {
+		return // a pipeline is refused there: TestPipeline
+	}
+	onAgents(t)
+	a := &author{TB: t, namespace: the.namespace(t)}
+	learn := meeting + `
+assert json.loads(os.environ["TF_CONFIG"])["task"]["index"] == int(index)
+read = [path.read_text().strip() for path in sorted(pathlib.Path(os.environ["MUSTER_INPUT_LESSONS"]).iterdir())]
+(out / "by").mkdir(exist_ok=True)
+(out / "by" / index).write_text(f"{index}: {' '.join(read)}\n")
+(out / "both").write_text("both\n")
+`
+	a.says("created", "data", "create", "lessons")
+	a.put("lessons", map[string]string{"a": "one\n", "b": "two\n"})
+	a.apply(fmt.Sprintf(learning, the.python, serving, learn))
+	a.says("", "pipeline", "wait", "learning", "--timeout", "50s")
+	a.says("both\n0: one two\n1: one two\nserved\n", "data", "cat", "learning-tell:/all")
+	if diff := cmp.Diff(map[string]int64{"train": 1, "tell": 1}, a.computed("learning")); diff != "" {
+		t.Error(diff)
+	}
+	a.put("lessons", map[string]string{"c": "three\n"})
+	a.says("", "pipeline", "wait", "learning", "--timeout", "50s")
+	a.says("0: one two three\n1: one two three\n", "data", "cat", "learning-tell:/all")
+}
+
+// moving is what members run of whom the first ends at once, and the second once it is
+// told to by a file, or has waited for long.
+const moving = `
+import os, pathlib, time
+index, out = os.environ["INDEX"], pathlib.Path(os.environ["MUSTER_OUTPUT"])
+(out / index).write_text(index + "\n")
+until = time.monotonic() + (40 if index == "1" else 0)
+while time.monotonic() < until and not (out / "go").exists():
+    time.sleep(0.1)
+`
+
+// TestPipelineTrainingMoves: the manager that gave out a stage's files is gone, and its
+// disk with it, after one member has ended and before the other has. Nothing is run
+// again.
+func TestPipelineTrainingMoves(t *testing.T) {
+	if !the.apart {
+		return // Muster's disk is that of the machine
+	}
+	onAgents(t)
+	a := &author{TB: t, namespace: the.namespace(t)}
+	a.says("created", "data", "create", "lessons")
+	a.put("lessons", map[string]string{"a": "one\n"})
+	text := strings.Replace(fmt.Sprintf(learning, the.python, "", moving), `      - {name: ps, command: [python, -c, ""]}`+"\n", "", 1)
+	a.apply(text)
+	pods := func(format string) string {
+		return the.kubectl(t, "", "get", "pods", "-n", a.namespace, "-l", "muster.dev/role=worker", "-o", "jsonpath="+format).Stdout
+	}
+	var before string
+	harness.Eventually(t, within, "waiting for the first member to end", func() error {
+		before = pods(`{range .items[*]}{.metadata.name} {.metadata.uid} {.status.phase}{"\n"}{end}`)
+		if !strings.Contains(before, " Succeeded") || !strings.Contains(before, " Running") {
+			return fmt.Errorf("%s", before)
+		}
+		return nil
+	})
+	if r := the.kubectl(t, "", "delete", "pod", "-n", "muster-system", "-l", "app.kubernetes.io/component=manager", "--now"); r.Code != 0 || !strings.Contains(r.Stdout, "deleted") {
+		t.Fatalf("deleting the manager: %s%s", r.Stdout, r.Stderr)
+	}
+	name := strings.Fields(before)[0]
+	name = strings.TrimRight(name, "01") + "1"
+	harness.Eventually(t, within, "waiting for another manager", func() error {
+		r := the.kubectl(t, "", "get", "pods", "-n", "muster-system", "-l", "app.kubernetes.io/component=manager", "-o", `jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`)
+		if r.Stdout != "True" {
+			return fmt.Errorf("%s%s", r.Stdout, r.Stderr)
+		}
+		return nil
+	})
+	if r := the.kubectl(t, "", "exec", "-n", a.namespace, name, "--", "sh", "-c", "touch /muster/datum/out/go"); r.Code != 0 {
+		t.Logf("telling the second member to end, which does so by itself: %s", r.Stderr)
+	}
+	a.finishes("learning", 2*time.Minute)
+	a.says("0\n1\n", "data", "cat", "learning-tell:/all")
+	var run []struct{ Stages []struct{ GPUSeconds string } }
+	r := the.muster(t, "-n", a.namespace, "pipeline", "runs", "learning", "-o", "json")
+	if err := json.Unmarshal([]byte(r.Stdout), &run); err != nil || len(run) != 1 || run[0].Stages[0].GPUSeconds == "" {
+		t.Errorf("%v: nobody says for how long GPUs were held: %s", err, r.Stdout)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(before), "\n") {
+		uid := strings.Fields(line)[1]
+		if now := pods(`{.items[*].metadata.uid}`); !strings.Contains(now, uid) {
+			t.Errorf("a member was run again: before %s, now %s", before, now)
+		}
+	}
+}
+
+// TestPipelineTrainingFails: a member that fails fails the stage in words, and so do,
+// where members share no folder, two that write one path.
+func TestPipelineTrainingFails(t *testing.T) {
+	if the.counts {
+		return // a pipeline is refused there: TestPipeline
+	}
+	onAgents(t)
+	for name, c := range map[string]struct{ line, says string }{
+		"one fails":   {`sys.exit(3 * int(index))`, "worker-1"},
+		"at one path": {`(out / "model").write_text(index)`, "members worker/0 and worker/1 both wrote model"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "at one path" && !the.apart {
+				return // they share one folder, in which the last one has written it
+			}
+			a := &author{TB: t, namespace: the.namespace(t)}
+			a.says("created", "data", "create", "lessons")
+			a.put("lessons", map[string]string{"a": "one\n"})
+			a.apply(fmt.Sprintf(learning, the.python, serving, meeting+c.line))
+			harness.Eventually(t, within, "waiting for the run to fail", func() error {
+				r := the.muster(t, "-n", a.namespace, "pipeline", "runs", "learning")
+				if !strings.Contains(r.Stdout, "Failed") {
+					return fmt.Errorf("%s%s", r.Stdout, r.Stderr)
+				}
+				return nil
+			})
+			r := the.muster(t, "-n", a.namespace, "pipeline", "runs", "learning", "-o", "json")
+			if !strings.Contains(r.Stdout, c.says) {
+				t.Errorf("%s%s, want words with %q", r.Stdout, r.Stderr, c.says)
+			}
+		})
+	}
+}
+
+// TestExampleOfImages is examples/pipeline on a cluster, as cluster.yaml has it: images
+// that arrive as commits, TensorFlow with 2 parameter servers and 2 workers with GPUs,
+// labels, and a comparison of models. Of a change only what it touches runs.
+func TestExampleOfImages(t *testing.T) {
+	if !the.apart {
+		return // on one machine it is that of the tests end to end, with Spark
+	}
+	onAgents(t)
+	a := &author{TB: t, namespace: the.namespace(t)}
+	dir, data := t.TempDir(), t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(harness.Root(), "examples", "pipeline"))); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "cluster.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(text), "registry.example.com/digits:1", the.python, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	python, err := environment(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	images := func(to string, args ...string) string {
+		t.Helper()
+		folder := filepath.Join(data, to)
+		cmd := exec.CommandContext(t.Context(), filepath.Join(python, "bin", "python"), append([]string{filepath.Join(dir, "images.py"), args[0], args[1], folder}, args[2:]...)...)
+		if r := harness.Finish(cmd); r.Code != 0 {
+			t.Fatalf("images.py: %s%s", r.Stdout, r.Stderr)
+		}
+		return folder
+	}
+	for _, name := range []string{"digits", "digits-held-out", "digits-in-use", "unseen"} {
+		a.says("created", "data", "create", name)
+	}
+	a.put("digits-in-use", map[string]string{"README": "no model yet"})
+	a.says("", "data", "put", images("held-out", "1000", "1300"), "digits-held-out")
+	a.says("", "data", "put", images("unseen", "1300", "1305", "--flat"), "unseen")
+	a.says("", "data", "put", images("images", "0", "500"), "digits")
+	a.says("created", "pipeline", "apply", "-f", file)
+	a.finishes("digits", 7*time.Minute)
+	if diff := cmp.Diff(map[string]int64{"decode": 500, "prepare": 1, "train": 1, "label": 5, "evaluate": 1}, a.computed("digits")); diff != "" {
+		t.Fatal(diff)
+	}
+	var report struct {
+		Accuracy float64
+		Better   bool
+	}
+	r := the.muster(t, "-n", a.namespace, "data", "cat", "digits-evaluate:/report.json")
+	if err := json.Unmarshal([]byte(r.Stdout), &report); err != nil || report.Accuracy < 0.8 || !report.Better {
+		t.Errorf("%v: %s%s", err, r.Stdout, r.Stderr)
+	}
+	t.Logf("%s", r.Stdout)
+	a.says("", "data", "put", images("unseen", "1305", "1307", "--flat"), "unseen")
+	a.finishes("digits", 2*time.Minute)
+	if diff := cmp.Diff(map[string]int64{"decode": 0, "prepare": 0, "train": 0, "label": 2, "evaluate": 0}, a.computed("digits")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// finishes waits until a pipeline's run has succeeded.
+func (a *author) finishes(pipeline string, within time.Duration) {
+	a.Helper()
+	harness.Eventually(a, within, "waiting for the run", func() error {
+		r := the.muster(a, "-n", a.namespace, "pipeline", "wait", pipeline, "--timeout", "45s")
+		if r.Code != 0 {
+			return fmt.Errorf("%s%s", r.Stdout, r.Stderr)
+		}
+		return nil
+	})
+}
