@@ -129,7 +129,6 @@ func TestPipelineTrainingMoves(t *testing.T) {
 	if !the.apart {
 		return // Muster's disk is that of the machine
 	}
-	onAgents(t)
 	a := &author{TB: t, namespace: the.namespace(t)}
 	a.says("created", "data", "create", "lessons")
 	a.put("lessons", map[string]string{"a": "one\n"})
