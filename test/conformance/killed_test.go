@@ -78,6 +78,32 @@ func TestWorkerOfAStageGoes(t *testing.T) {
 	}
 }
 
+// TestAgentsGoUnderAStage: the agents of all nodes are started anew while a program runs,
+// which ends while none is there: its worker waits for the next one to hand on what it
+// has computed.
+func TestAgentsGoUnderAStage(t *testing.T) {
+	if platformName() != "agent" {
+		t.Fatal("there are no agents: leave this test out here, by name, as the Makefile does")
+	}
+	a := &author{TB: t, namespace: the.namespace(t)}
+	datum := a.namespace
+	a.apply(fmt.Sprintf(held, the.image, ""))
+	a.says("created", "data", "create", "words")
+	a.put("words", map[string]string{datum: "one\n"})
+	pod := a.computing(datum, "")
+	r := the.kubectl(t, "", "-n", v1alpha1.SystemNamespace, "delete", "pods", "-l", "app.kubernetes.io/component=node", "--grace-period=0", "--force", "--wait=false")
+	if r.Code != 0 || !strings.Contains(r.Stdout, "deleted") {
+		t.Fatalf("stopping the agents: %d %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	a.release(pod)
+	a.says("", "pipeline", "wait", "held", "--timeout", "50s")
+	a.says("ONE\n", "data", "cat", "held-upper:/"+datum)
+	var now corev1.Pod
+	if err := the.api.Get(t.Context(), client.ObjectKeyFromObject(pod), &now); err == nil && now.UID != pod.UID {
+		t.Errorf("it was computed again, in %s on %s", now.Name, now.Spec.NodeName)
+	}
+}
+
 // computing waits until a program computes a datum in a pod other than one, and
 // returns the pod.
 func (a *author) computing(datum string, other types.UID) *corev1.Pod {
