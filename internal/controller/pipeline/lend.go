@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,7 +21,10 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/ref"
+	"github.com/muster-dev/muster/internal/data/tree"
+	"github.com/muster-dev/muster/internal/dataset"
 	"github.com/muster-dev/muster/internal/foreman"
+	"github.com/muster-dev/muster/internal/foreman/parcel"
 )
 
 const (
@@ -111,29 +117,33 @@ func owing(job *v1alpha1.TrainingJob) []string {
 
 // awaited are the roles, and single members as role/index, whose success a job is, as
 // TrainingJobs say it: what it names, else the chief, else all but parameter servers
-// and the evaluator.
+// and the evaluator, and where those are all there is, they.
 func awaited(job *v1alpha1.TrainingJob) []string {
 	if len(job.Spec.DoneWhen) > 0 {
 		return job.Spec.DoneWhen
 	}
-	var out []string
+	var working, all []string
 	for i := range job.Spec.Roles {
-		switch name := job.Spec.Roles[i].Name; name {
+		name := job.Spec.Roles[i].Name
+		switch all = append(all, name); name {
 		case "chief":
 			return []string{name}
 		case "ps", "evaluator":
 		default:
-			out = append(out, name)
+			working = append(working, name)
 		}
 	}
-	return out
+	if len(working) == 0 {
+		return all
+	}
+	return working
 }
 
 // final says that what members wrote cannot become an output, however often it is
 // tried.
 func final(err error) bool {
 	_, clash := errors.AsType[*foreman.ClashError](err)
-	return clash || errors.Is(err, foreman.ErrMissing)
+	return clash || errors.Is(err, foreman.ErrMissing) || errors.Is(err, syscall.ENAMETOOLONG)
 }
 
 // PartsDataset is the dataset, in each namespace, of what members of jobs of stages
@@ -175,6 +185,9 @@ func (c *Runs) keeping(w *work, name string, spec *foreman.Spec) {
 
 // keepPart commits a folder to a branch, as what a member wrote.
 func keepPart(ctx context.Context, d *data.Dataset, branch, member, folder string) error {
+	if err := fits(member, folder); err != nil {
+		return err
+	}
 	session, err := d.Begin(ctx, branch, data.SessionOptions{})
 	if err != nil {
 		return err
@@ -196,7 +209,28 @@ func keepPart(ctx context.Context, d *data.Dataset, branch, member, folder strin
 }
 
 // noParts says that there is no such branch, or no dataset.
-func noParts(err error) bool { return errors.Is(err, fs.ErrNotExist) || apierrors.IsNotFound(err) }
+func noParts(err error) bool {
+	_, missing := errors.AsType[*dataset.MissingError](err)
+	return missing || errors.Is(err, fs.ErrNotExist) || apierrors.IsNotFound(err)
+}
+
+// fits refuses what a member wrote whose paths are too long below the member's name: no
+// other try would change that.
+func fits(member, folder string) error {
+	return filepath.WalkDir(folder, func(at string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(folder, at)
+		if err != nil {
+			return err
+		}
+		if err := tree.CheckPath(path.Join(member, name)); err != nil {
+			return parcel.Refuse("%v: have the program write below shorter paths", err)
+		}
+		return nil
+	})
+}
 
 // forgetParts removes what members of the job of a work wrote, if it is there.
 func (c *Runs) forgetParts(ctx context.Context, namespace, name string) error {
