@@ -61,6 +61,9 @@ func (w *Work) lent() (folder string, there bool) {
 // come from it, also by who takes this foreman's place. Those that begin together are
 // kept together.
 func (w *Work) enter(ctx context.Context, who *person) error {
+	if err := w.welcome(who); err != nil {
+		return err
+	}
 	w.mu.Lock()
 	if before, there := w.entering[who.folder()]; !there || !who.older(&before) {
 		w.entering[who.folder()] = *who
@@ -75,7 +78,7 @@ func (w *Work) enter(ctx context.Context, who *person) error {
 		return err
 	}
 	var last person
-	switch there := readJSON(filepath.Join(w.dir, partsFolder, beganFolder, who.folder()), &last); {
+	switch there := readJSON(filepath.Join(w.dir, partsFolder, beganFolder, who.folder()), &last) && w.counts(&last); {
 	case there && who.older(&last):
 		return errFollowed
 	case there && last.Pod == who.Pod:
@@ -100,7 +103,7 @@ func (w *Work) noteBegun(ctx context.Context, who *person) error {
 		all[p.folder()] = p
 	}
 	for name, p := range fresh {
-		if before, there := all[name]; there && p.older(&before) {
+		if before, there := all[name]; !w.counts(&p) || there && p.older(&before) {
 			delete(fresh, name)
 			continue
 		}

@@ -146,12 +146,12 @@ func (w *Work) keepPart(ctx context.Context, p *part, from string) error {
 		return err
 	}
 	var began person
-	if readJSON(filepath.Join(w.dir, partsFolder, beganFolder, p.folder()), &began) && p.older(&began) {
+	if readJSON(filepath.Join(w.dir, partsFolder, beganFolder, p.folder()), &began) && w.counts(&began) && p.older(&began) {
 		return errFollowed
 	}
 	place := filepath.Join(w.dir, partsFolder, p.folder())
 	var before part
-	if there := readJSON(filepath.Join(place, partFile), &before); there && before.Pod == p.Pod {
+	if there := readJSON(filepath.Join(place, partFile), &before) && w.counts(&before.person); there && before.Pod == p.Pod {
 		return nil
 	} else if there && p.older(&before.person) {
 		return errFollowed

@@ -47,6 +47,7 @@ func (s *shop) lent(change ...func(*foreman.Spec)) *foreman.Work {
 type pod struct {
 	member, name string
 	born         int
+	job          string
 	// cut breaks the first so many requests.
 	cut int
 }
@@ -70,6 +71,7 @@ func (s *shop) post(p pod) string {
 		in.Header.Set(shift.MemberHeader, p.member)
 		in.Header.Set(shift.PodHeader, p.name)
 		in.Header.Set(shift.BornHeader, fmt.Sprint(p.born))
+		in.Header.Set(shift.JobHeader, p.job)
 		if cuts > 0 {
 			cuts--
 			in.Body = io.NopCloser(io.LimitReader(in.Body, 700))
@@ -421,6 +423,7 @@ func (s *shop) ask(p pod, method, path string) int {
 	in.Header.Set(shift.MemberHeader, p.member)
 	in.Header.Set(shift.PodHeader, p.name)
 	in.Header.Set(shift.BornHeader, fmt.Sprint(p.born))
+	in.Header.Set(shift.JobHeader, p.job)
 	out := httptest.NewRecorder()
 	s.HandlerFor("team").ServeHTTP(out, in)
 	return out.Code
@@ -565,19 +568,19 @@ func TestClosedKeepsNothing(t *testing.T) {
 func TestFormerJob(t *testing.T) {
 	s := open(t)
 	w := s.lent()
-	if code, says := s.runs(pod{member: "worker/0", name: "a", born: 9}, `echo old > $OUT/made`); code != 0 {
+	if code, says := s.runs(pod{member: "worker/0", name: "a", born: 9, job: "first"}, `echo old > $OUT/made`); code != 0 {
 		t.Fatalf("%d: %s", code, says)
 	}
-	w.Since(time.Unix(10, 0))
+	w.For("second")
 	if err := w.Unite(t.Context(), []string{"worker/0"}); !errors.Is(err, foreman.ErrMissing) {
 		t.Errorf("what a job before wrote counts: %v", err)
 	}
 	for path, method := range map[string]string{shift.SharedPath: http.MethodGet, shift.PartPath: http.MethodPut} {
-		if code := s.ask(pod{member: "worker/1", name: "b", born: 9}, method, path); code != shift.StatusGone {
+		if code := s.ask(pod{member: "worker/1", name: "b", born: 9, job: "first"}, method, path); code != shift.StatusGone {
 			t.Errorf("%s of a pod of a job before: %d", method, code)
 		}
 	}
-	if code, says := s.runs(pod{member: "worker/0", name: "c", born: 10}, `echo new > $OUT/made`); code != 0 {
+	if code, says := s.runs(pod{member: "worker/0", name: "c", born: 9, job: "second"}, `echo new > $OUT/made`); code != 0 {
 		t.Fatalf("%d: %s", code, says)
 	}
 	if err := w.Unite(t.Context(), []string{"worker/0"}); err != nil {

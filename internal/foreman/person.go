@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/muster-dev/muster/internal/foreman/shift"
 )
@@ -21,6 +20,8 @@ type person struct {
 	Pod    string `json:"pod"`
 	// Born is the second in which it was made.
 	Born int64 `json:"born"`
+	// Job tells the jobs of one work apart.
+	Job string `json:"job,omitempty"`
 }
 
 // folder is the name of a member's folder: the last dash is before its index.
@@ -33,6 +34,7 @@ func (p *person) older(than *person) bool { return p.Pod != than.Pod && p.Born <
 // personOf reads what the door says of who asks.
 func personOf(in *http.Request) (p person, err error) {
 	p.Member, p.Pod = in.Header.Get(shift.MemberHeader), in.Header.Get(shift.PodHeader)
+	p.Job = in.Header.Get(shift.JobHeader)
 	if p.Born, err = strconv.ParseInt(in.Header.Get(shift.BornHeader), 10, 64); err != nil || p.Pod == "" || !memberNames.MatchString(p.Member) {
 		return p, fmt.Errorf("who asks is %q, pod %q: a member of a job is expected, whom the door has introduced", p.Member, p.Pod)
 	}
@@ -41,7 +43,7 @@ func personOf(in *http.Request) (p person, err error) {
 
 var (
 	errFollowed = errors.New("another pod has taken this member's place")
-	errFormer   = errors.New("this pod is of a job before the one that computes the stage now")
+	errFormer   = errors.New("this pod is of another job than the one that computes the stage now")
 	errEnded    = errors.New("this work is over")
 )
 
@@ -64,19 +66,17 @@ func (w *Work) welcome(who *person) error {
 		return errEnded
 	default:
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if who.Born < w.since {
+	if !w.counts(who) {
 		return errFormer
 	}
 	return nil
 }
 
-// Since says when the job was made that computes the work now: pods that were made in a
-// second before are of another one, and count no more.
-func (w *Work) Since(made time.Time) {
+// For says which job computes the work now, by what the door says of its pods: those of
+// another one count no more. Empty: those of any do.
+func (w *Work) For(job string) {
 	w.mu.Lock()
-	w.since = made.Unix()
+	w.job = job
 	w.mu.Unlock()
 }
 
@@ -84,5 +84,5 @@ func (w *Work) Since(made time.Time) {
 func (w *Work) counts(who *person) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return who.Born >= w.since
+	return w.job == "" || who.Job == w.job
 }

@@ -128,7 +128,7 @@ type Work struct {
 	told    time.Time
 	refused string
 	unkept  string // why what members say cannot be kept just now
-	since   int64  // the second in which the job was made that computes now
+	job     string // which one computes now; empty: any
 	// entering are members that have begun and wait until that is kept, by their folders.
 	entering map[string]person
 	ended    chan struct{} // closed once the work is

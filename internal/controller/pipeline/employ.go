@@ -23,6 +23,7 @@ func (c *Runs) employ(ctx context.Context, s *step, w *work, given *foreman.Work
 	if apierrors.IsNotFound(err) {
 		job, err := c.job(s, w)
 		if err == nil && s.stage.Whole() {
+			given.For(tagOf(job))
 			if err = given.Afresh(ctx); err == nil {
 				err = given.Lend()
 			}
@@ -51,7 +52,7 @@ func (c *Runs) employ(ctx context.Context, s *step, w *work, given *foreman.Work
 // follow does what the state of the stage's job asks for.
 func (c *Runs) follow(ctx context.Context, s *step, given *foreman.Work, job *v1alpha1.TrainingJob) (time.Duration, error) {
 	if s.stage.Whole() {
-		given.Since(job.CreationTimestamp.Time)
+		given.For(tagOf(job))
 		s.noteJobGPUs(job)
 		if says := given.Refused(); says != "" { // it would write the same again
 			return c.conclude(ctx, s, given, job, says)

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"archive/tar"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +26,7 @@ import (
 	"github.com/muster-dev/muster/internal/dataset"
 	"github.com/muster-dev/muster/internal/foreman"
 	"github.com/muster-dev/muster/internal/foreman/parcel"
+	"github.com/muster-dev/muster/internal/foreman/shift"
 )
 
 const (
@@ -39,10 +41,11 @@ const (
 // files of the datum, and sends what the member wrote. It returns where members find
 // them.
 func lend(job *v1alpha1.TrainingJob, work string) string {
+	tag := rand.Text()
 	for i := range job.Spec.Roles {
 		role := &job.Spec.Roles[i]
 		words := wordsOf(role)
-		showPost(role, work)
+		showPost(role, work, tag)
 		show(role, "muster-datum", datumDir, false, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
 		pod := &role.Template.Spec
 		grace := int64(defaultGrace)
@@ -58,6 +61,22 @@ func lend(job *v1alpha1.TrainingJob, work string) string {
 		pod.Containers[0].Command, pod.Containers[0].Args = nil, nil
 	}
 	return datumDir
+}
+
+// tagOf is what tells a job whose members a stage's files are lent to from those before
+// it; empty: nothing does.
+func tagOf(job *v1alpha1.TrainingJob) string {
+	for i := range job.Spec.Roles {
+		if job.Spec.Roles[i].Template == nil {
+			continue
+		}
+		for _, v := range job.Spec.Roles[i].Template.Spec.Volumes {
+			if v.CSI != nil && v.CSI.Driver == v1alpha1.StageDriver {
+				return v.CSI.VolumeAttributes[shift.JobAttribute]
+			}
+		}
+	}
+	return ""
 }
 
 // wordsOf are the words that start a member, without the arguments that stay where

@@ -37,7 +37,7 @@ func elsewhere(t *testing.T, before *rig) *rig {
 }
 
 // posting serves a post as the agent and the door do, for the pod of a member.
-func (r *rig) posting(ctx context.Context, member string) string {
+func (r *rig) posting(ctx context.Context, job *v1alpha1.TrainingJob, member string) string {
 	dir, err := os.MkdirTemp("", "post-") // the address of a socket is short
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, shift.TokenFile), []byte("x"), 0o600)
@@ -55,6 +55,7 @@ func (r *rig) posting(ctx context.Context, member string) string {
 		in.Header.Set(shift.MemberHeader, member)
 		in.Header.Set(shift.PodHeader, "pod of "+member)
 		in.Header.Set(shift.BornHeader, "1")
+		in.Header.Set(shift.JobHeader, tagOf(job))
 		inside.ServeHTTP(out, in)
 	})}
 	r.group.Go(func() { _ = server.Serve(listener) })
@@ -89,7 +90,7 @@ func (r *rig) lent(ctx context.Context, job *v1alpha1.TrainingJob, environ []str
 				}
 				at := slices.Index(role.Command, "--work")
 				code := worker.RunMember(ctx, worker.MemberOptions{
-					Post: r.posting(ctx, member), Work: role.Command[at+1], Folder: folder, Name: member, Environ: own,
+					Post: r.posting(ctx, job, member), Work: role.Command[at+1], Folder: folder, Name: member, Environ: own,
 					Words: role.Command[slices.Index(role.Command, "--")+1:], Stdout: io.Discard, Stderr: io.Discard,
 				})
 				if code != 0 {
@@ -192,7 +193,7 @@ spec:
 	go func() {
 		member, folder := "worker/1", after.TempDir()
 		code := worker.RunMember(after.ctx, worker.MemberOptions{
-			Post: after.posting(after.ctx, member), Work: name, Folder: folder, Name: member, Words: []string{"sh", "-c", "echo again > $OUT/1"},
+			Post: after.posting(after.ctx, again, member), Work: name, Folder: folder, Name: member, Words: []string{"sh", "-c", "echo again > $OUT/1"},
 			Environ: append(os.Environ(), "OUT="+folder+"/out"), Stdout: io.Discard, Stderr: io.Discard,
 		})
 		now := metav1.Now()
@@ -259,6 +260,11 @@ roles:
 	servers.Spec.Roles = servers.Spec.Roles[1:]
 	if diff := cmp.Diff([]string{"ps/0", "ps/1"}, owing(servers)); diff != "" {
 		t.Error(diff)
+	}
+	next := &v1alpha1.TrainingJob{Spec: v1alpha1.TrainingJobSpec{Roles: []v1alpha1.Role{{Name: "worker"}}}}
+	lend(next, "uid.s")
+	if a, b := tagOf(job), tagOf(next); a == "" || b == "" || a == b || tagOf(&v1alpha1.TrainingJob{}) != "" {
+		t.Errorf("jobs of one stage are called %q and %q", a, b)
 	}
 	if v := job.Spec.Roles[0].Template.Spec.Volumes[0].CSI; v == nil || v.Driver != v1alpha1.StageDriver || v.VolumeAttributes["work"] != "uid.s" {
 		t.Errorf("%+v", v)
