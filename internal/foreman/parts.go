@@ -172,6 +172,9 @@ func (w *Work) keepPart(ctx context.Context, p *part, from string) error {
 	}
 	// Killed between these two it was not acknowledged, and comes again.
 	err := os.RemoveAll(place)
+	if err == nil && w.spec.Kept != nil {
+		err = os.RemoveAll(filepath.Join(from, shift.OutFolder))
+	}
 	if err == nil {
 		err = os.Rename(from, place)
 	}
@@ -246,7 +249,14 @@ func (w *Work) Unite(ctx context.Context, must []string) error {
 		return fmt.Errorf("making room for what members wrote: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(temp) }() // what stays behind goes with the work
-	if err := unite(temp, filepath.Join(w.dir, partsFolder), there); err != nil {
+	from, err := w.fetched(ctx, there)
+	if err != nil {
+		return err
+	}
+	if w.spec.Kept != nil {
+		defer func() { _ = os.RemoveAll(from) }() // what stays behind goes with the work
+	}
+	if err := unite(temp, from, there); err != nil {
 		return err
 	}
 	out := filepath.Join(d.Folder, shift.OutFolder)
@@ -260,6 +270,39 @@ func (w *Work) Unite(ctx context.Context, must []string) error {
 		return fmt.Errorf("putting what members wrote in its place: %w", err)
 	}
 	return nil
+}
+
+// fetched is a folder with the files of these parts: where those are kept elsewhere, one
+// of the caller's own.
+func (w *Work) fetched(ctx context.Context, parts []part) (folder string, err error) {
+	if w.spec.Kept == nil {
+		return filepath.Join(w.dir, partsFolder), nil
+	}
+	folder, err = os.MkdirTemp(w.dir, arriving)
+	if err != nil {
+		return "", fmt.Errorf("making room for what members wrote: %w", err)
+	}
+	err = w.spec.Kept(ctx, folder)
+	for i := range parts {
+		var kept part
+		if err == nil && (!readJSON(filepath.Join(folder, parts[i].folder(), partFile), &kept) || kept.Pod != parts[i].Pod) {
+			err = fmt.Errorf("what %s wrote is not where it was kept", parts[i].Member)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("fetching what members wrote: %w", errors.Join(err, os.RemoveAll(folder)))
+	}
+	return folder, nil
+}
+
+// bare removes the files of all parts in a folder, which are kept elsewhere, and leaves
+// what is known of them.
+func bare(folder string) error {
+	list, err := os.ReadDir(folder)
+	for _, e := range list {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(folder, e.Name(), shift.OutFolder)))
+	}
+	return err
 }
 
 // ErrMissing says that what a member wrote has not come.
@@ -316,6 +359,9 @@ func (w *Work) restore(ctx context.Context) error {
 	place := filepath.Join(w.dir, partsFolder)
 	if err = w.spec.Kept(ctx, temp); err == nil {
 		err = os.RemoveAll(place)
+	}
+	if err == nil {
+		err = bare(temp)
 	}
 	if err == nil {
 		err = os.Rename(temp, place)

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -324,11 +323,21 @@ func TestKept(t *testing.T) {
 	if code, says := second.runs(pod{member: "worker/1", name: "b"}, `echo second > $OUT/1`); code != 0 {
 		t.Fatalf("%d: %s", code, says)
 	}
+	if list, err := filepath.Glob(filepath.Join(second.Folder("run.stage"), ".parts", "*", shift.OutFolder)); err != nil || len(list) > 0 {
+		t.Errorf("what is in the store lies here, too: %v, %v", list, err)
+	}
 	if err := w.Unite(t.Context(), []string{"worker/0", "worker/1"}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(map[string]string{"0": "first\n", "1": "second\n"}, second.made(w)); diff != "" {
 		t.Error(diff)
+	}
+	// What is not in the store any more is missed.
+	if err := os.RemoveAll(filepath.Join(store, "worker-0")); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Unite(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "worker/0") || errors.Is(err, foreman.ErrMissing) {
+		t.Errorf("what is not in the store: %v", err)
 	}
 	// What could not be kept is not acknowledged, and comes again.
 	third := open(t)
@@ -538,7 +547,7 @@ func TestConcluded(t *testing.T) {
 func TestClosedKeepsNothing(t *testing.T) {
 	s := open(t)
 	keeps := make(chan struct{})
-	var closed atomic.Bool
+	closed := make(chan struct{})
 	s.lent(func(spec *foreman.Spec) {
 		spec.Keep = func(ctx context.Context, member, _ string) error {
 			if member != "worker-0" {
@@ -546,8 +555,10 @@ func TestClosedKeepsNothing(t *testing.T) {
 			}
 			keeps <- struct{}{}
 			<-ctx.Done()
-			if closed.Load() {
+			select { // nothing can say that closing waits
+			case <-closed:
 				t.Error("it was still being kept when the work was closed")
+			case <-time.After(100 * time.Millisecond):
 			}
 			return ctx.Err()
 		}
@@ -557,7 +568,7 @@ func TestClosedKeepsNothing(t *testing.T) {
 		if err := s.Close("run.stage"); err != nil {
 			t.Error(err)
 		}
-		closed.Store(true)
+		close(closed)
 	}()
 	if code, says := s.runs(pod{member: "worker/0", name: "a"}, `echo x > $OUT/made`); code != 0 || !strings.Contains(says, "not wanted any more") {
 		t.Errorf("%d: %s", code, says)
