@@ -36,14 +36,14 @@ func (d *Door) passShift(w http.ResponseWriter, r *http.Request, caller Caller) 
 	}
 	in := r.Clone(r.Context())
 	in.URL.Path, in.URL.RawPath = shift.Path+rest, ""
-	introduce(in.Header, who)
+	introduce(in.Header, who, work)
 	handler.ServeHTTP(w, in)
 	return nil
 }
 
-// introduce says who a pod is, whatever was said before.
-func introduce(header http.Header, pod *corev1.Pod) {
-	for _, name := range []string{shift.MemberHeader, shift.PodHeader, shift.BornHeader} {
+// introduce says who a pod is that computes a work, whatever was said before.
+func introduce(header http.Header, pod *corev1.Pod, work string) {
+	for _, name := range []string{shift.MemberHeader, shift.PodHeader, shift.BornHeader, shift.JobHeader} {
 		header.Del(name)
 	}
 	role, index := pod.Labels[v1alpha1.LabelRole], pod.Labels[v1alpha1.LabelIndex]
@@ -53,6 +53,9 @@ func introduce(header http.Header, pod *corev1.Pod) {
 	header.Set(shift.MemberHeader, role+"/"+index)
 	header.Set(shift.PodHeader, string(pod.UID))
 	header.Set(shift.BornHeader, strconv.FormatInt(pod.CreationTimestamp.Unix(), 10))
+	if job := postOf(pod, work).VolumeAttributes[shift.JobAttribute]; job != "" {
+		header.Set(shift.JobHeader, job)
+	}
 }
 
 // computes finds the pod on the node that computes a work, if it does.
@@ -66,12 +69,20 @@ func (d *Door) computes(ctx context.Context, node, namespace, uid, work string) 
 		if string(pod.UID) != uid || pod.Spec.NodeName != node {
 			continue
 		}
-		for j := range pod.Spec.Volumes {
-			csi := pod.Spec.Volumes[j].CSI
-			if csi != nil && csi.Driver == v1alpha1.StageDriver && csi.VolumeAttributes["work"] == work {
-				return pod, nil
-			}
+		if postOf(pod, work) != nil {
+			return pod, nil
 		}
 	}
 	return nil, refuse(http.StatusForbidden, "no pod of namespace %s on node %s with the UID %s computes %s", namespace, node, uid, work)
+}
+
+// postOf is the volume by which a pod reaches who gives out a work; nil: there is none.
+func postOf(pod *corev1.Pod, work string) *corev1.CSIVolumeSource {
+	for i := range pod.Spec.Volumes {
+		csi := pod.Spec.Volumes[i].CSI
+		if csi != nil && csi.Driver == v1alpha1.StageDriver && csi.VolumeAttributes["work"] == work {
+			return csi
+		}
+	}
+	return nil
 }

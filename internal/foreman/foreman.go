@@ -181,7 +181,7 @@ func (f *Foreman) Open(ctx context.Context, s Spec) (*Work, error) {
 	if w := f.works[s.Name]; w != nil {
 		return w, nil
 	}
-	w := &Work{foreman: f, spec: s, dir: f.folder(s.Name), ledger: newLedger(s.Datums, s.Tries, s.FailFast), news: make(chan struct{}), wake: make(chan struct{}, 1)}
+	w := &Work{foreman: f, spec: s, dir: f.folder(s.Name), ledger: newLedger(s.Datums, s.Tries, s.FailFast), news: make(chan struct{}), wake: make(chan struct{}, 1), entering: map[string]person{}, ended: make(chan struct{})}
 	if err := os.MkdirAll(w.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of work %s: %w", s.Name, err)
 	}
@@ -227,7 +227,7 @@ func (f *Foreman) folder(name string) string { return filepath.Join(f.o.Dir, "wo
 func (f *Foreman) Folder(name string) string { return f.folder(name) }
 
 // Close ends a work, if it is open, and removes its files. Its workers are told
-// that there is nothing left to do.
+// that there is nothing left to do, and nothing of it is kept any more once this returns.
 func (f *Foreman) Close(name string) error {
 	f.mu.Lock()
 	w := f.works[name]
@@ -238,8 +238,11 @@ func (f *Foreman) Close(name string) error {
 	}
 	f.mu.Unlock()
 	if w != nil {
+		close(w.ended)
 		w.stop()
 		w.group.Wait()
+		w.parts.Lock()   // until who just keeps something has heard of it
+		w.parts.Unlock() //nolint:staticcheck // nothing is done within
 		w.vacate()
 	}
 	// The token goes first: who sees none knows that the work is over.

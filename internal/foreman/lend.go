@@ -1,6 +1,7 @@
 package foreman
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -26,7 +27,13 @@ func (w *Work) lendOut(out http.ResponseWriter, in *http.Request) {
 		http.Error(out, "the files are not here yet", http.StatusServiceUnavailable)
 		return
 	}
-	if err := w.enter(&who); err != nil {
+	ctx, cancel := w.untilEnded(in.Context())
+	err = w.enter(ctx, &who)
+	cancel()
+	if in.Context().Err() == nil {
+		w.trouble(err)
+	}
+	if err != nil {
 		http.Error(out, err.Error(), statusOf(err))
 		return
 	}
@@ -51,17 +58,98 @@ func (w *Work) lent() (folder string, there bool) {
 }
 
 // enter notes that a member has begun, by which it is known that something is to
-// come from it.
-func (w *Work) enter(who *person) error {
+// come from it, also by who takes this foreman's place. Those that begin together are
+// kept together.
+func (w *Work) enter(ctx context.Context, who *person) error {
+	if err := w.welcome(who); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	if before, there := w.entering[who.folder()]; !there || !who.older(&before) {
+		w.entering[who.folder()] = *who
+	}
+	w.mu.Unlock()
 	w.parts.Lock()
 	defer w.parts.Unlock()
-	path := filepath.Join(w.dir, beganFolder, who.folder())
-	var last person
-	if readJSON(path, &last) && who.older(&last) {
-		return errFollowed
+	if err := w.welcome(who); err != nil {
+		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := w.restore(ctx); err != nil {
+		return err
+	}
+	var last person
+	switch there := readJSON(filepath.Join(w.dir, partsFolder, beganFolder, who.folder()), &last) && w.counts(&last); {
+	case there && who.older(&last):
+		return errFollowed
+	case there && last.Pod == who.Pod:
+		return nil // somebody else has noted it
+	}
+	if err := w.noteBegun(ctx, who); err != nil {
 		return fmt.Errorf("noting that %s has begun: %w", who.Member, err)
 	}
-	return writeJSON(path, who)
+	return nil
+}
+
+// noteBegun keeps who has begun, with all those that wait for it; the caller holds the
+// lock of parts.
+func (w *Work) noteBegun(ctx context.Context, who *person) error {
+	w.mu.Lock()
+	fresh := w.entering
+	w.entering = map[string]person{}
+	w.mu.Unlock()
+	fresh[who.folder()] = *who
+	all := map[string]person{}
+	for _, p := range w.began() {
+		all[p.folder()] = p
+	}
+	for name, p := range fresh {
+		if before, there := all[name]; !w.counts(&p) || there && p.older(&before) {
+			delete(fresh, name)
+			continue
+		}
+		all[name] = p
+	}
+	if w.spec.Keep != nil {
+		if err := w.keepBegun(ctx, all); err != nil {
+			return err
+		}
+	}
+	place := filepath.Join(w.dir, partsFolder, beganFolder)
+	if err := os.MkdirAll(place, 0o700); err != nil {
+		return err
+	}
+	for name, p := range fresh {
+		if err := writeJSON(filepath.Join(place, name), &p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *Work) keepBegun(ctx context.Context, all map[string]person) error {
+	temp, err := os.MkdirTemp(w.dir, arriving)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(temp) }() // what stays behind goes with the work
+	for name, p := range all {
+		if err := writeJSON(filepath.Join(temp, name), &p); err != nil {
+			return err
+		}
+	}
+	return w.spec.Keep(ctx, beganFolder, temp)
+}
+
+// began are those that have begun.
+func (w *Work) began() []person {
+	place := filepath.Join(w.dir, partsFolder, beganFolder)
+	list, _ := os.ReadDir(place) // or nobody has
+	var out []person
+	for _, e := range list {
+		var p person
+		if readJSON(filepath.Join(place, e.Name()), &p) && p.folder() == e.Name() && w.counts(&p) {
+			out = append(out, p)
+		}
+	}
+	return out
 }

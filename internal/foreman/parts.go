@@ -10,48 +10,21 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
-	"strings"
+	"syscall"
 	"time"
 
 	"github.com/muster-dev/muster/internal/foreman/parcel"
 	"github.com/muster-dev/muster/internal/foreman/shift"
 )
 
-// Names in the folder of a work that is lent, and in that of a part.
+// Names in the folder of a work that is lent, and in that of a part. Among the parts is
+// a folder with who has begun, a file for each member; no member is called so.
 const (
 	partsFolder = ".parts"
 	beganFolder = ".began"
 	partFile    = "part.json"
 )
-
-// memberNames are role/index; roles are names of Kubernetes.
-var memberNames = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?/(0|[1-9][0-9]{0,8})$`)
-
-// person is who asks: a pod, and the member that it is.
-type person struct {
-	Member string `json:"member"`
-	Pod    string `json:"pod"`
-	// Born is the second in which it was made.
-	Born int64 `json:"born"`
-}
-
-// folder is the name of a member's folder: the last dash is before its index.
-func (p *person) folder() string { return strings.Replace(p.Member, "/", "-", 1) }
-
-// older says that another pod has taken this one's place. Of two that were made in
-// one second the one that came later has.
-func (p *person) older(than *person) bool { return p.Pod != than.Pod && p.Born < than.Born }
-
-// personOf reads what the door says of who asks.
-func personOf(in *http.Request) (p person, err error) {
-	p.Member, p.Pod = in.Header.Get(shift.MemberHeader), in.Header.Get(shift.PodHeader)
-	if p.Born, err = strconv.ParseInt(in.Header.Get(shift.BornHeader), 10, 64); err != nil || p.Pod == "" || !memberNames.MatchString(p.Member) {
-		return p, fmt.Errorf("who asks is %q, pod %q: a member of a job is expected, whom the door has introduced", p.Member, p.Pod)
-	}
-	return p, nil
-}
 
 // part is what one member of a job wrote: the newest pod of it.
 type part struct {
@@ -59,20 +32,18 @@ type part struct {
 	Outcome shift.Outcome `json:"outcome"`
 }
 
-var errFollowed = errors.New("another pod has taken this member's place")
-
-func statusOf(err error) int {
-	if errors.Is(err, errFollowed) {
-		return shift.StatusGone
-	}
-	return http.StatusServiceUnavailable
-}
-
 // takePart takes what a member of a job wrote. What is acknowledged stays, whatever
 // becomes of this foreman.
 func (w *Work) takePart(out http.ResponseWriter, in *http.Request) {
+	if !w.spec.Lent {
+		http.Error(out, "this work is given out a datum at a time", shift.StatusRefused)
+		return
+	}
 	from := &heard{from: in.Body, control: http.NewResponseController(out), until: time.Now().Add(longest)}
 	who, err := personOf(in)
+	if err == nil {
+		err = w.welcome(&who)
+	}
 	if err == nil {
 		err = w.partArrives(in, from, &who)
 	}
@@ -87,7 +58,7 @@ func (w *Work) takePart(out http.ResponseWriter, in *http.Request) {
 		w.unfit(who.Member, err.Error())
 		http.Error(out, err.Error(), shift.StatusRefused)
 	default:
-		if in.Context().Err() == nil && !errors.Is(err, errFollowed) && !errors.Is(err, errFull) {
+		if in.Context().Err() == nil && !unwanted(err) && !errors.Is(err, errFull) {
 			w.foreman.o.Log.Warn("what a member wrote did not arrive; it is tried again", "work", w.spec.Name, "member", who.Member, "error", err)
 		}
 		http.Error(out, err.Error(), statusOf(err))
@@ -127,7 +98,40 @@ func (w *Work) partArrives(in *http.Request, from io.Reader, who *person) error 
 	if err := writeJSON(filepath.Join(temp, partFile), &p); err != nil {
 		return err
 	}
-	return w.keepPart(context.WithoutCancel(in.Context()), &p, temp) // once it is here it is kept
+	ctx, cancel := w.untilEnded(context.WithoutCancel(in.Context())) // once it is here it is kept
+	defer cancel()
+	err = w.keepPart(ctx, &p, temp)
+	w.trouble(err)
+	return err
+}
+
+// untilEnded is a context that ends when the work is closed.
+func (w *Work) untilEnded(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-w.ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// trouble notes why what members say cannot be kept just now, if it cannot.
+func (w *Work) trouble(err error) {
+	says := ""
+	var refused *parcel.Refusal
+	if err != nil && !unwanted(err) && !errors.As(err, &refused) {
+		says = err.Error()
+	}
+	w.mu.Lock()
+	news := w.unkept != says
+	w.unkept = says
+	w.mu.Unlock()
+	if news {
+		w.tell(true)
+	}
 }
 
 // keepPart puts a part in the place of what an older pod of the member brought. What
@@ -135,16 +139,19 @@ func (w *Work) partArrives(in *http.Request, from io.Reader, who *person) error 
 func (w *Work) keepPart(ctx context.Context, p *part, from string) error {
 	w.parts.Lock()
 	defer w.parts.Unlock()
-	var began person
-	if readJSON(filepath.Join(w.dir, beganFolder, p.folder()), &began) && p.older(&began) {
-		return errFollowed
+	if err := w.welcome(&p.person); err != nil {
+		return err
 	}
 	if err := w.restore(ctx); err != nil {
 		return err
 	}
+	var began person
+	if readJSON(filepath.Join(w.dir, partsFolder, beganFolder, p.folder()), &began) && w.counts(&began) && p.older(&began) {
+		return errFollowed
+	}
 	place := filepath.Join(w.dir, partsFolder, p.folder())
 	var before part
-	if there := readJSON(filepath.Join(place, partFile), &before); there && before.Pod == p.Pod {
+	if there := readJSON(filepath.Join(place, partFile), &before) && w.counts(&before.person); there && before.Pod == p.Pod {
 		return nil
 	} else if there && p.older(&before.person) {
 		return errFollowed
@@ -153,7 +160,11 @@ func (w *Work) keepPart(ctx context.Context, p *part, from string) error {
 		return fmt.Errorf("keeping what %s wrote: %w", p.Member, err)
 	}
 	if w.spec.Keep != nil {
-		if err := w.spec.Keep(ctx, p.folder(), from); err != nil {
+		err := w.spec.Keep(ctx, p.folder(), from)
+		if errors.Is(err, syscall.ENAMETOOLONG) { // and always will be
+			err = parcel.Refuse("%v: have the program write below shorter paths", err)
+		}
+		if err != nil {
 			return fmt.Errorf("keeping what %s wrote: %w", p.Member, err)
 		}
 	} else if err := w.foreman.disk.sync(); err != nil {
@@ -161,6 +172,9 @@ func (w *Work) keepPart(ctx context.Context, p *part, from string) error {
 	}
 	// Killed between these two it was not acknowledged, and comes again.
 	err := os.RemoveAll(place)
+	if err == nil && w.spec.Kept != nil {
+		err = os.RemoveAll(filepath.Join(from, shift.OutFolder))
+	}
 	if err == nil {
 		err = os.Rename(from, place)
 	}
@@ -200,17 +214,16 @@ func (w *Work) Afresh(ctx context.Context) error {
 		}
 	}
 	w.restored = true
-	for _, name := range []string{partsFolder, beganFolder} {
-		if err := os.RemoveAll(filepath.Join(w.dir, name)); err != nil {
-			return fmt.Errorf("forgetting what members of a job before wrote: %w", err)
-		}
+	if err := os.RemoveAll(filepath.Join(w.dir, partsFolder)); err != nil {
+		return fmt.Errorf("forgetting what members of a job before wrote: %w", err)
 	}
 	return nil
 }
 
 // Unite makes the output of the one datum of what the members of its job brought.
 // Those of must have to have brought something, and so has whoever has begun; the
-// error is [ErrMissing], or a [*ClashError] where two of them wrote one path.
+// error is [ErrMissing], or a [*ClashError] where two of them wrote one path. Once it is
+// concluded what becomes of the datum, its output is left as it is.
 func (w *Work) Unite(ctx context.Context, must []string) error {
 	d, ok := w.Only()
 	if !ok {
@@ -218,6 +231,9 @@ func (w *Work) Unite(ctx context.Context, must []string) error {
 	}
 	w.parts.Lock()
 	defer w.parts.Unlock()
+	if w.concluded(d.ID) {
+		return nil // it may be being recorded
+	}
 	if err := w.restore(ctx); err != nil {
 		return err
 	}
@@ -233,7 +249,14 @@ func (w *Work) Unite(ctx context.Context, must []string) error {
 		return fmt.Errorf("making room for what members wrote: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(temp) }() // what stays behind goes with the work
-	if err := unite(temp, filepath.Join(w.dir, partsFolder), there); err != nil {
+	from, err := w.fetched(ctx, there)
+	if err != nil {
+		return err
+	}
+	if w.spec.Kept != nil {
+		defer func() { _ = os.RemoveAll(from) }() // what stays behind goes with the work
+	}
+	if err := unite(temp, from, there); err != nil {
 		return err
 	}
 	out := filepath.Join(d.Folder, shift.OutFolder)
@@ -247,6 +270,39 @@ func (w *Work) Unite(ctx context.Context, must []string) error {
 		return fmt.Errorf("putting what members wrote in its place: %w", err)
 	}
 	return nil
+}
+
+// fetched is a folder with the files of these parts: where those are kept elsewhere, one
+// of the caller's own.
+func (w *Work) fetched(ctx context.Context, parts []part) (folder string, err error) {
+	if w.spec.Kept == nil {
+		return filepath.Join(w.dir, partsFolder), nil
+	}
+	folder, err = os.MkdirTemp(w.dir, arriving)
+	if err != nil {
+		return "", fmt.Errorf("making room for what members wrote: %w", err)
+	}
+	err = w.spec.Kept(ctx, folder)
+	for i := range parts {
+		var kept part
+		if err == nil && (!readJSON(filepath.Join(folder, parts[i].folder(), partFile), &kept) || kept.Pod != parts[i].Pod) {
+			err = fmt.Errorf("what %s wrote is not where it was kept", parts[i].Member)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("fetching what members wrote: %w", errors.Join(err, os.RemoveAll(folder)))
+	}
+	return folder, nil
+}
+
+// bare removes the files of all parts in a folder, which are kept elsewhere, and leaves
+// what is known of them.
+func bare(folder string) error {
+	list, err := os.ReadDir(folder)
+	for _, e := range list {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(folder, e.Name(), shift.OutFolder)))
+	}
+	return err
 }
 
 // ErrMissing says that what a member wrote has not come.
@@ -283,24 +339,11 @@ func (w *Work) brought() ([]part, error) {
 	}
 	for _, e := range list {
 		var p part
-		if readJSON(filepath.Join(w.dir, partsFolder, e.Name(), partFile), &p) && p.folder() == e.Name() {
+		if readJSON(filepath.Join(w.dir, partsFolder, e.Name(), partFile), &p) && p.folder() == e.Name() && w.counts(&p.person) {
 			out = append(out, p)
 		}
 	}
 	return out, nil
-}
-
-// began are those that have begun, as far as this foreman knows.
-func (w *Work) began() []person {
-	list, _ := os.ReadDir(filepath.Join(w.dir, beganFolder))
-	var out []person
-	for _, e := range list {
-		var p person
-		if readJSON(filepath.Join(w.dir, beganFolder, e.Name()), &p) && p.folder() == e.Name() {
-			out = append(out, p)
-		}
-	}
-	return out
 }
 
 // restore fetches what was kept of parts, once: this foreman may have taken the place
@@ -316,6 +359,9 @@ func (w *Work) restore(ctx context.Context) error {
 	place := filepath.Join(w.dir, partsFolder)
 	if err = w.spec.Kept(ctx, temp); err == nil {
 		err = os.RemoveAll(place)
+	}
+	if err == nil {
+		err = bare(temp)
 	}
 	if err == nil {
 		err = os.Rename(temp, place)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/muster-dev/muster/internal/foreman"
+	"github.com/muster-dev/muster/internal/foreman/parcel"
 	"github.com/muster-dev/muster/internal/foreman/shift"
 	"github.com/muster-dev/muster/internal/foreman/worker"
 )
@@ -44,6 +46,7 @@ func (s *shop) lent(change ...func(*foreman.Spec)) *foreman.Work {
 type pod struct {
 	member, name string
 	born         int
+	job          string
 	// cut breaks the first so many requests.
 	cut int
 }
@@ -67,6 +70,7 @@ func (s *shop) post(p pod) string {
 		in.Header.Set(shift.MemberHeader, p.member)
 		in.Header.Set(shift.PodHeader, p.name)
 		in.Header.Set(shift.BornHeader, fmt.Sprint(p.born))
+		in.Header.Set(shift.JobHeader, p.job)
 		if cuts > 0 {
 			cuts--
 			in.Body = io.NopCloser(io.LimitReader(in.Body, 700))
@@ -283,6 +287,17 @@ func TestUnfit(t *testing.T) {
 	}
 	s := open(t)
 	w := s.lent()
+	signals, ready := make(chan os.Signal, 1), filepath.Join(t.TempDir(), "ready")
+	go func() {
+		s.await("the program runs", func() bool { _, err := os.Stat(ready); return err == nil })
+		signals <- syscall.SIGTERM
+	}()
+	line := `mkfifo $OUT/p; echo x > ` + ready + `; while :; do sleep 0.02; done`
+	if code, says := s.runsWith(pod{member: "ps/0", name: "a"}, line, signals, time.Minute); code != 1 || !strings.Contains(w.Refused(), "ps/0 wrote cannot be kept: it wrote p") {
+		t.Errorf("one that was stopped: %d: %s; %q", code, says, w.Refused())
+	}
+	s = open(t)
+	w = s.lent()
 	if code, says := s.runs(pod{member: "worker/0", name: "a"}, `exit 7`); code != 7 || w.Refused() != "" {
 		t.Errorf("a program that fails: %d: %s; %q", code, says, w.Refused())
 	}
@@ -293,7 +308,8 @@ func TestKept(t *testing.T) {
 	store := t.TempDir()
 	keeping := func(spec *foreman.Spec) {
 		spec.Keep = func(_ context.Context, member, folder string) error {
-			return os.CopyFS(filepath.Join(store, member), os.DirFS(folder))
+			to := filepath.Join(store, member)
+			return errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(folder)))
 		}
 		spec.Kept = func(_ context.Context, folder string) error { return os.CopyFS(folder, os.DirFS(store)) }
 	}
@@ -307,25 +323,41 @@ func TestKept(t *testing.T) {
 	if code, says := second.runs(pod{member: "worker/1", name: "b"}, `echo second > $OUT/1`); code != 0 {
 		t.Fatalf("%d: %s", code, says)
 	}
+	if list, err := filepath.Glob(filepath.Join(second.Folder("run.stage"), ".parts", "*", shift.OutFolder)); err != nil || len(list) > 0 {
+		t.Errorf("what is in the store lies here, too: %v, %v", list, err)
+	}
 	if err := w.Unite(t.Context(), []string{"worker/0", "worker/1"}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(map[string]string{"0": "first\n", "1": "second\n"}, second.made(w)); diff != "" {
 		t.Error(diff)
 	}
+	// What is not in the store any more is missed.
+	if err := os.RemoveAll(filepath.Join(store, "worker-0")); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Unite(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "worker/0") || errors.Is(err, foreman.ErrMissing) {
+		t.Errorf("what is not in the store: %v", err)
+	}
 	// What could not be kept is not acknowledged, and comes again.
 	third := open(t)
-	failures := 1
-	third.lent(func(spec *foreman.Spec) {
-		spec.Keep = func(context.Context, string, string) error {
-			if failures--; failures >= 0 {
+	failures := map[string]int{}
+	var told []string
+	w = third.lent(func(spec *foreman.Spec) {
+		spec.Keep = func(_ context.Context, member, _ string) error {
+			if failures[member]++; failures[member] == 1 {
 				return errors.New("the bucket is away")
 			}
+			told = append(told, third.Find("run.stage").Status().Problem)
 			return nil
 		}
 	})
-	if code, says := third.runs(pod{member: "worker/0", name: "a"}, "true"); code != 0 || failures != -1 {
-		t.Errorf("%d, %d: %s", code, failures, says)
+	if code, says := third.runs(pod{member: "worker/0", name: "a"}, "true"); code != 0 {
+		t.Errorf("%d: %s", code, says)
+	}
+	want := []string{"noting that worker/0 has begun: the bucket is away", "keeping what worker/0 wrote: the bucket is away"}
+	if diff := cmp.Diff(want, told); diff != "" || w.Status().Problem != "" {
+		t.Errorf("%s; then %q", diff, w.Status().Problem)
 	}
 }
 
@@ -390,5 +422,191 @@ func TestStranger(t *testing.T) {
 	other.work(shell("true"), "a")
 	if code, _ := other.runs(pod{member: "worker/0", name: "a"}, "true"); code != 1 {
 		t.Errorf("%d", code)
+	}
+}
+
+// ask asks for the files of the stage, as a pod that never says anything again.
+func (s *shop) ask(p pod, method, path string) int {
+	s.Helper()
+	in := httptest.NewRequest(method, shift.Path+"run.stage"+path, http.NoBody).WithContext(s.Context())
+	in.Header.Set(shift.MemberHeader, p.member)
+	in.Header.Set(shift.PodHeader, p.name)
+	in.Header.Set(shift.BornHeader, fmt.Sprint(p.born))
+	in.Header.Set(shift.JobHeader, p.job)
+	out := httptest.NewRecorder()
+	s.HandlerFor("team").ServeHTTP(out, in)
+	return out.Code
+}
+
+// Who has begun is known to a foreman that takes the place of another one.
+func TestBegunKept(t *testing.T) {
+	store := t.TempDir()
+	keeping := func(spec *foreman.Spec) {
+		spec.Keep = func(_ context.Context, member, folder string) error {
+			to := filepath.Join(store, member)
+			return errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(folder)))
+		}
+		spec.Kept = func(_ context.Context, folder string) error { return os.CopyFS(folder, os.DirFS(store)) }
+	}
+	first := open(t)
+	w := first.lent(keeping)
+	first.await("the files are there", func() bool { return w.Status().Local })
+	var group sync.WaitGroup
+	for i := range 5 {
+		group.Go(func() {
+			if code := first.ask(pod{member: fmt.Sprint("ps/", i), name: fmt.Sprint("p", i)}, http.MethodGet, shift.SharedPath); code != http.StatusOK {
+				t.Errorf("ps/%d: %d", i, code)
+			}
+		})
+	}
+	group.Wait()
+	second := open(t)
+	w = second.lent(keeping)
+	for i := range 5 {
+		if err := w.Unite(t.Context(), nil); !errors.Is(err, foreman.ErrMissing) || !strings.Contains(err.Error(), fmt.Sprint("ps/", i)) {
+			t.Errorf("before ps/%d has brought something: %v", i, err)
+		}
+		if code, says := second.runs(pod{member: fmt.Sprint("ps/", i), name: fmt.Sprint("p", i)}, "true"); code != 0 {
+			t.Errorf("%d: %s", code, says)
+		}
+	}
+	if err := w.Unite(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// What can never be kept is refused in words.
+func TestNeverKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		says string
+	}{
+		"refused":  {parcel.Refuse("it is too deep"), "it is too deep"},
+		"too long": {&os.PathError{Op: "open", Path: "x", Err: syscall.ENAMETOOLONG}, "shorter paths"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			w := s.lent(func(spec *foreman.Spec) {
+				spec.Keep = func(_ context.Context, member, _ string) error {
+					if member != "worker-0" {
+						return nil
+					}
+					return c.err
+				}
+			})
+			if code, says := s.runs(pod{member: "worker/0", name: "a"}, `echo x > $OUT/x`); code != 1 || !strings.Contains(says, c.says) {
+				t.Errorf("%d: %s", code, says)
+			}
+			if !strings.Contains(w.Refused(), "worker/0") || !strings.Contains(w.Refused(), c.says) || w.Status().Problem != "" {
+				t.Errorf("%q, %+v", w.Refused(), w.Status())
+			}
+		})
+	}
+}
+
+// Once it is concluded what became of the datum, its output is the recorder's.
+func TestConcluded(t *testing.T) {
+	s := open(t)
+	reads, further := make(chan string), make(chan struct{})
+	w := s.lent(func(spec *foreman.Spec) {
+		record := spec.Record
+		spec.Record = func(ctx context.Context, results []foreman.Result) error {
+			reads <- results[0].Folder
+			<-further
+			return record(ctx, results)
+		}
+	})
+	if code, says := s.runs(pod{member: "worker/0", name: "a"}, `echo x > $OUT/made`); code != 0 {
+		t.Fatalf("%d: %s", code, says)
+	}
+	if err := w.Unite(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	w.Conclude(shift.Outcome{ID: "0"})
+	out := filepath.Join(<-reads, shift.OutFolder)
+	before, err := os.Stat(out)
+	if err = errors.Join(err, w.Unite(t.Context(), nil)); err != nil {
+		t.Fatal(err)
+	}
+	w.Conclude(shift.Outcome{ID: "0", Error: "too late"})
+	if after, err := os.Stat(out); err != nil || !os.SameFile(before, after) {
+		t.Errorf("the output was replaced while it was read: %v", err)
+	}
+	close(further)
+	if status := s.over(w); status.Computed != 1 || status.Failed != 0 {
+		t.Errorf("%+v", status)
+	}
+	goes := func() bool { _, err := os.Stat(filepath.Dir(out)); return errors.Is(err, os.ErrNotExist) }
+	s.await("what is recorded goes", goes)
+	if err := w.Unite(t.Context(), nil); err != nil || !goes() {
+		t.Errorf("the folder of what is recorded is there again, or %v", err)
+	}
+}
+
+// A work that is closed keeps nothing any more.
+func TestClosedKeepsNothing(t *testing.T) {
+	s := open(t)
+	keeps := make(chan struct{})
+	closed := make(chan struct{})
+	s.lent(func(spec *foreman.Spec) {
+		spec.Keep = func(ctx context.Context, member, _ string) error {
+			if member != "worker-0" {
+				return nil
+			}
+			keeps <- struct{}{}
+			<-ctx.Done()
+			select { // nothing can say that closing waits
+			case <-closed:
+				t.Error("it was still being kept when the work was closed")
+			case <-time.After(100 * time.Millisecond):
+			}
+			return ctx.Err()
+		}
+	})
+	go func() {
+		<-keeps
+		if err := s.Close("run.stage"); err != nil {
+			t.Error(err)
+		}
+		close(closed)
+	}()
+	if code, says := s.runs(pod{member: "worker/0", name: "a"}, `echo x > $OUT/made`); code != 0 || !strings.Contains(says, "not wanted any more") {
+		t.Errorf("%d: %s", code, says)
+	}
+}
+
+// Pods of a job before are not heard, and what they brought does not count.
+func TestFormerJob(t *testing.T) {
+	s := open(t)
+	w := s.lent()
+	if code, says := s.runs(pod{member: "worker/0", name: "a", born: 9, job: "first"}, `echo old > $OUT/made`); code != 0 {
+		t.Fatalf("%d: %s", code, says)
+	}
+	w.For("second")
+	if err := w.Unite(t.Context(), []string{"worker/0"}); !errors.Is(err, foreman.ErrMissing) {
+		t.Errorf("what a job before wrote counts: %v", err)
+	}
+	for path, method := range map[string]string{shift.SharedPath: http.MethodGet, shift.PartPath: http.MethodPut} {
+		if code := s.ask(pod{member: "worker/1", name: "b", born: 9, job: "first"}, method, path); code != shift.StatusGone {
+			t.Errorf("%s of a pod of a job before: %d", method, code)
+		}
+	}
+	if code, says := s.runs(pod{member: "worker/0", name: "c", born: 9, job: "second"}, `echo new > $OUT/made`); code != 0 {
+		t.Fatalf("%d: %s", code, says)
+	}
+	if err := w.Unite(t.Context(), []string{"worker/0"}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"made": "new\n"}, s.made(w)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A work whose datums are given out takes no parts.
+func TestNotLent(t *testing.T) {
+	s := open(t)
+	w := s.lent(func(spec *foreman.Spec) { spec.Lent = false })
+	if code := s.ask(pod{member: "worker/0", name: "a"}, http.MethodPut, shift.PartPath); code != shift.StatusRefused || w.Refused() != "" {
+		t.Errorf("%d, %q", code, w.Refused())
 	}
 }

@@ -72,15 +72,16 @@ const (
 
 // judge decides; the caller holds the lock.
 func (r *room) judge(h *hold, more int64) verdict {
-	all, mine := r.most > 0 && r.taken+more > r.most, r.most > 0 && r.by[h.owner]+more > r.most/2
+	// What somebody says may be as much as there are numbers for.
+	all, mine := r.most > 0 && more > r.most-r.taken, r.most > 0 && more > r.most/2-r.by[h.owner]
 	h.short = nobodys
 	switch {
+	case r.most > 0 && more > r.most/2-h.bytes:
+		return never
 	case !all && !mine && h.bytes == 0 && r.behind(h):
 		return waits
 	case !all && !mine:
 		return fits
-	case h.bytes+more > r.most/2:
-		return never
 	}
 	first := slices.IndexFunc(r.line, func(o *hold) bool { return all || o.owner == h.owner })
 	if h.short = owners; all {
@@ -105,7 +106,8 @@ func (r *room) behind(h *hold) bool {
 	return false
 }
 
-// expect takes as much as somebody says that will come, before any of it does.
+// expect takes as much as somebody says that will come, before any of it does; less
+// than 1 is as good as nothing said.
 func (h *hold) expect(bytes int64, done <-chan struct{}) error {
 	if bytes <= 0 {
 		return nil
@@ -119,9 +121,9 @@ func (h *hold) expect(bytes int64, done <-chan struct{}) error {
 
 // use takes so many bytes, first of those that were expected.
 func (h *hold) use(bytes int64, done <-chan struct{}) error {
-	known := min(h.said, bytes)
+	known := min(h.said, max(bytes, 0))
 	h.said -= known
-	if known == bytes {
+	if known >= bytes {
 		return nil
 	}
 	return h.take(bytes-known, done)

@@ -2,6 +2,7 @@ package foreman
 
 import (
 	"errors"
+	"math"
 	"testing"
 
 	"github.com/muster-dev/muster/internal/foreman/parcel"
@@ -56,5 +57,38 @@ func TestRoom(t *testing.T) {
 	boundless := newRoom(0)
 	if err := boundless.enter("a").take(1<<60, now); err != nil {
 		t.Errorf("without a bound: %v", err)
+	}
+}
+
+// What is said of a size is anything: it neither makes room nor gives any back.
+func TestRoomLies(t *testing.T) {
+	now := make(chan struct{})
+	close(now)
+	for name, c := range map[string]struct {
+		has, says int64
+		refused   bool
+	}{
+		"as much as there are numbers": {0, math.MaxInt64, true},
+		"that beside what it has":      {10, math.MaxInt64, true},
+		"less than nothing":            {10, math.MinInt64, false},
+		"more than half":               {0, 51, true},
+		"half":                         {0, 50, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRoom(100)
+			other, h := r.enter("a"), r.enter("a")
+			if c.has > 0 {
+				if err := errors.Join(other.take(c.has, now), h.take(c.has, now)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var refused *parcel.Refusal
+			if err := h.expect(c.says, now); errors.As(err, &refused) != c.refused || !c.refused && err != nil {
+				t.Errorf("%v", err)
+			}
+			if err := h.use(-1<<40, now); err != nil || h.said < 0 || h.said > 50 || r.taken < 2*c.has || r.taken > 100 {
+				t.Errorf("%v; %d of what was said, %d taken", err, h.said, r.taken)
+			}
+		})
 	}
 }

@@ -60,6 +60,8 @@ type Spec struct {
 	Fetch func(ctx context.Context, d Datum, folder string) error
 	// Keep makes a folder with what a member of a job brought durable, under the
 	// member's name: before it is acknowledged, in place of what that has brought before.
+	// So it does, under a name that is no member's, with who has begun. An error that
+	// another try would not change is a [*parcel.Refusal].
 	// Kept lays out below a folder all that was kept, and Forget forgets it. Nil: they
 	// stay in this foreman's folder alone.
 	Keep   func(ctx context.Context, member, folder string) error
@@ -79,7 +81,8 @@ type Status struct {
 	Local bool
 	// Over says that all is recorded that ever will be.
 	Over bool
-	// Problem is why results cannot be recorded just now.
+	// Problem is why results cannot be recorded, or what members wrote cannot be kept,
+	// just now.
 	Problem string
 	// First is the first datum that failed for good, if any.
 	First *Result
@@ -124,6 +127,11 @@ type Work struct {
 	first   *Result
 	told    time.Time
 	refused string
+	unkept  string // why what members say cannot be kept just now
+	job     string // which one computes now; empty: any
+	// entering are members that have begun and wait until that is kept, by their folders.
+	entering map[string]person
+	ended    chan struct{} // closed once the work is
 
 	// parts is held by who reads or changes what members of a job brought; restored says
 	// that what was kept of it is here.
@@ -291,6 +299,9 @@ func (w *Work) Status() Status {
 	defer w.mu.Unlock()
 	l := w.ledger
 	s := Status{Counts: l.counts, Over: l.over(), Problem: w.problem, First: w.first}
+	if s.Problem == "" {
+		s.Problem = w.unkept
+	}
 	s.Local = len(l.stock) > 0 || len(l.hands) > 0
 	s.GPUSeconds, s.GPUIdleSeconds = l.gpus(w.foreman.o.Now())
 	return s
@@ -365,7 +376,16 @@ func (w *Work) Lend() error {
 	return nil
 }
 
-// Conclude notes what became of a datum that no worker computes.
+// concluded says that it is known what became of a datum.
+func (w *Work) concluded(id string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i, known := w.ledger.index[id]
+	return known && w.ledger.entries[i].state >= computed
+}
+
+// Conclude notes what became of a datum that no worker computes. What is said later
+// changes nothing.
 func (w *Work) Conclude(o shift.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

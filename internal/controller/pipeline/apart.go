@@ -126,7 +126,7 @@ func (m *Machine) apart(job *v1alpha1.TrainingJob, work string, gpus float64) {
 	role := &job.Spec.Roles[0]
 	program := path.Join(programDir, filepath.Base(m.Worker))
 	if m.Elsewhere {
-		showPost(role, work)
+		showPost(role, work, "")
 		program = path.Join(postDir, "muster-worker")
 	} else {
 		show(role, "bin", programDir, true, hostFolder(filepath.Dir(m.Worker)))
@@ -145,10 +145,13 @@ func (m *Machine) apart(job *v1alpha1.TrainingJob, work string, gpus float64) {
 
 // showPost has the members of a role see the agent's volume by which they reach the
 // foreman.
-func showPost(role *v1alpha1.Role, work string) {
-	readOnly := true
+func showPost(role *v1alpha1.Role, work, job string) {
+	readOnly, attributes := true, map[string]string{"work": work}
+	if job != "" {
+		attributes[shift.JobAttribute] = job
+	}
 	show(role, "foreman", postDir, true, corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{
-		Driver: v1alpha1.StageDriver, ReadOnly: &readOnly, VolumeAttributes: map[string]string{"work": work},
+		Driver: v1alpha1.StageDriver, ReadOnly: &readOnly, VolumeAttributes: attributes,
 	}})
 }
 

@@ -23,6 +23,7 @@ func (c *Runs) employ(ctx context.Context, s *step, w *work, given *foreman.Work
 	if apierrors.IsNotFound(err) {
 		job, err := c.job(s, w)
 		if err == nil && s.stage.Whole() {
+			given.For(tagOf(job))
 			if err = given.Afresh(ctx); err == nil {
 				err = given.Lend()
 			}
@@ -51,6 +52,7 @@ func (c *Runs) employ(ctx context.Context, s *step, w *work, given *foreman.Work
 // follow does what the state of the stage's job asks for.
 func (c *Runs) follow(ctx context.Context, s *step, given *foreman.Work, job *v1alpha1.TrainingJob) (time.Duration, error) {
 	if s.stage.Whole() {
+		given.For(tagOf(job))
 		s.noteJobGPUs(job)
 		if says := given.Refused(); says != "" { // it would write the same again
 			return c.conclude(ctx, s, given, job, says)
@@ -93,6 +95,27 @@ func (c *Runs) stop(ctx context.Context, s *step) error {
 		return fmt.Errorf("deleting job %s: %w", job.Name, err)
 	}
 	return c.deps.Machine.Foreman.Close(workName(s.run, s.stage.Name))
+}
+
+// dismiss deletes the job of a stage that is one datum, of which it is known what became
+// while the job still runs: what it holds would be held for nothing.
+func (c *Runs) dismiss(ctx context.Context, s *step) error {
+	job := &v1alpha1.TrainingJob{}
+	name := jobName(s.run, s.stage.Name)
+	err := c.client.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: name}, job)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading job %s: %w", name, err)
+	}
+	if job.Status.Phase == v1alpha1.JobSucceeded || job.Status.Phase == v1alpha1.JobFailed || !metav1.IsControlledBy(job, s.run) {
+		return nil
+	}
+	if err := client.IgnoreNotFound(c.client.Delete(ctx, job, client.Preconditions{UID: &job.UID})); err != nil {
+		return fmt.Errorf("deleting job %s: %w", name, err)
+	}
+	return nil
 }
 
 func tries(n int) string {

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"strings"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/data"
 )
 
 // sweep removes the files of runs that do not exist any more.
@@ -49,16 +51,50 @@ func (c *Runs) sweepParts(ctx context.Context, there map[string]bool) error {
 			return err
 		}
 		heads, err := d.Heads(ctx)
-		if err != nil {
-			return fmt.Errorf("reading the branches of %s: %w", PartsDataset, err)
+		if err == nil {
+			err = removeParts(ctx, d, heads, there)
 		}
-		for _, head := range heads {
-			if uid, _, _ := strings.Cut(head.Name.Name, "."); there[uid] {
-				continue
-			}
-			if err := d.Remove(ctx, head.Name); err != nil && !noParts(err) {
-				return fmt.Errorf("forgetting what members of %s wrote: %w", head.Name.Name, err)
-			}
+		if err != nil {
+			return fmt.Errorf("clearing dataset %s: %w", PartsDataset, err)
+		}
+	}
+	return nil
+}
+
+// dropParts forgets what is left in a namespace of runs that do not exist any more,
+// whichever manager had them.
+func (c *Runs) dropParts(ctx context.Context, namespace string) error {
+	d, err := c.deps.Machine.dataset(ctx, c.live, namespace, PartsDataset)
+	if err != nil {
+		return err
+	}
+	heads, err := d.Heads(ctx)
+	if noParts(err) || err == nil && len(heads) == 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("clearing dataset %s: %w", PartsDataset, err)
+	}
+	// After the branches: a run whose branch was there is there now, or is gone.
+	runs := &v1alpha1.PipelineRunList{}
+	if err := c.live.List(ctx, runs, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("listing runs: %w", err)
+	}
+	there := map[string]bool{}
+	for i := range runs.Items {
+		there[string(runs.Items[i].UID)] = runs.Items[i].DeletionTimestamp.IsZero()
+	}
+	return removeParts(ctx, d, heads, there)
+}
+
+// removeParts removes the branches that are not of runs that are there, by their UIDs.
+func removeParts(ctx context.Context, d *data.Dataset, heads []data.Head, there map[string]bool) error {
+	for _, head := range heads {
+		if uid, _, _ := strings.Cut(head.Name.Name, "."); there[uid] {
+			continue
+		}
+		if err := d.Remove(ctx, head.Name); err != nil && !noParts(err) {
+			return fmt.Errorf("forgetting what members of %s wrote: %w", head.Name.Name, err)
 		}
 	}
 	return nil

@@ -3,13 +3,17 @@ package pipeline
 import (
 	"archive/tar"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,7 +22,11 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/ref"
+	"github.com/muster-dev/muster/internal/data/tree"
+	"github.com/muster-dev/muster/internal/dataset"
 	"github.com/muster-dev/muster/internal/foreman"
+	"github.com/muster-dev/muster/internal/foreman/parcel"
+	"github.com/muster-dev/muster/internal/foreman/shift"
 )
 
 const (
@@ -33,10 +41,11 @@ const (
 // files of the datum, and sends what the member wrote. It returns where members find
 // them.
 func lend(job *v1alpha1.TrainingJob, work string) string {
+	tag := rand.Text()
 	for i := range job.Spec.Roles {
 		role := &job.Spec.Roles[i]
 		words := wordsOf(role)
-		showPost(role, work)
+		showPost(role, work, tag)
 		show(role, "muster-datum", datumDir, false, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
 		pod := &role.Template.Spec
 		grace := int64(defaultGrace)
@@ -52,6 +61,22 @@ func lend(job *v1alpha1.TrainingJob, work string) string {
 		pod.Containers[0].Command, pod.Containers[0].Args = nil, nil
 	}
 	return datumDir
+}
+
+// tagOf is what tells a job whose members a stage's files are lent to from those before
+// it; empty: nothing does.
+func tagOf(job *v1alpha1.TrainingJob) string {
+	for i := range job.Spec.Roles {
+		if job.Spec.Roles[i].Template == nil {
+			continue
+		}
+		for _, v := range job.Spec.Roles[i].Template.Spec.Volumes {
+			if v.CSI != nil && v.CSI.Driver == v1alpha1.StageDriver {
+				return v.CSI.VolumeAttributes[shift.JobAttribute]
+			}
+		}
+	}
+	return ""
 }
 
 // wordsOf are the words that start a member, without the arguments that stay where
@@ -111,29 +136,33 @@ func owing(job *v1alpha1.TrainingJob) []string {
 
 // awaited are the roles, and single members as role/index, whose success a job is, as
 // TrainingJobs say it: what it names, else the chief, else all but parameter servers
-// and the evaluator.
+// and the evaluator, and where those are all there is, they.
 func awaited(job *v1alpha1.TrainingJob) []string {
 	if len(job.Spec.DoneWhen) > 0 {
 		return job.Spec.DoneWhen
 	}
-	var out []string
+	var working, all []string
 	for i := range job.Spec.Roles {
-		switch name := job.Spec.Roles[i].Name; name {
+		name := job.Spec.Roles[i].Name
+		switch all = append(all, name); name {
 		case "chief":
 			return []string{name}
 		case "ps", "evaluator":
 		default:
-			out = append(out, name)
+			working = append(working, name)
 		}
 	}
-	return out
+	if len(working) == 0 {
+		return all
+	}
+	return working
 }
 
 // final says that what members wrote cannot become an output, however often it is
 // tried.
 func final(err error) bool {
 	_, clash := errors.AsType[*foreman.ClashError](err)
-	return clash || errors.Is(err, foreman.ErrMissing)
+	return clash || errors.Is(err, foreman.ErrMissing) || errors.Is(err, syscall.ENAMETOOLONG)
 }
 
 // PartsDataset is the dataset, in each namespace, of what members of jobs of stages
@@ -175,6 +204,9 @@ func (c *Runs) keeping(w *work, name string, spec *foreman.Spec) {
 
 // keepPart commits a folder to a branch, as what a member wrote.
 func keepPart(ctx context.Context, d *data.Dataset, branch, member, folder string) error {
+	if err := fits(member, folder); err != nil {
+		return err
+	}
 	session, err := d.Begin(ctx, branch, data.SessionOptions{})
 	if err != nil {
 		return err
@@ -196,7 +228,28 @@ func keepPart(ctx context.Context, d *data.Dataset, branch, member, folder strin
 }
 
 // noParts says that there is no such branch, or no dataset.
-func noParts(err error) bool { return errors.Is(err, fs.ErrNotExist) || apierrors.IsNotFound(err) }
+func noParts(err error) bool {
+	_, missing := errors.AsType[*dataset.MissingError](err)
+	return missing || errors.Is(err, fs.ErrNotExist) || apierrors.IsNotFound(err)
+}
+
+// fits refuses what a member wrote whose paths are too long below the member's name: no
+// other try would change that.
+func fits(member, folder string) error {
+	return filepath.WalkDir(folder, func(at string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(folder, at)
+		if err != nil {
+			return err
+		}
+		if err := tree.CheckPath(path.Join(member, name)); err != nil {
+			return parcel.Refuse("%v: have the program write below shorter paths", err)
+		}
+		return nil
+	})
+}
 
 // forgetParts removes what members of the job of a work wrote, if it is there.
 func (c *Runs) forgetParts(ctx context.Context, namespace, name string) error {

@@ -16,12 +16,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/foreman"
+	"github.com/muster-dev/muster/internal/foreman/parcel"
 	"github.com/muster-dev/muster/internal/foreman/shift"
 	"github.com/muster-dev/muster/internal/foreman/worker"
 )
@@ -34,7 +37,7 @@ func elsewhere(t *testing.T, before *rig) *rig {
 }
 
 // posting serves a post as the agent and the door do, for the pod of a member.
-func (r *rig) posting(ctx context.Context, member string) string {
+func (r *rig) posting(ctx context.Context, job *v1alpha1.TrainingJob, member string) string {
 	dir, err := os.MkdirTemp("", "post-") // the address of a socket is short
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, shift.TokenFile), []byte("x"), 0o600)
@@ -52,6 +55,7 @@ func (r *rig) posting(ctx context.Context, member string) string {
 		in.Header.Set(shift.MemberHeader, member)
 		in.Header.Set(shift.PodHeader, "pod of "+member)
 		in.Header.Set(shift.BornHeader, "1")
+		in.Header.Set(shift.JobHeader, tagOf(job))
 		inside.ServeHTTP(out, in)
 	})}
 	r.group.Go(func() { _ = server.Serve(listener) })
@@ -86,7 +90,7 @@ func (r *rig) lent(ctx context.Context, job *v1alpha1.TrainingJob, environ []str
 				}
 				at := slices.Index(role.Command, "--work")
 				code := worker.RunMember(ctx, worker.MemberOptions{
-					Post: r.posting(ctx, member), Work: role.Command[at+1], Folder: folder, Name: member, Environ: own,
+					Post: r.posting(ctx, job, member), Work: role.Command[at+1], Folder: folder, Name: member, Environ: own,
 					Words: role.Command[slices.Index(role.Command, "--")+1:], Stdout: io.Discard, Stderr: io.Discard,
 				})
 				if code != 0 {
@@ -170,7 +174,7 @@ spec:
 	dataset := before.dataset(PartsDataset)
 	for deadline := time.After(20 * time.Second); ; { // until what the first wrote is kept
 		view, err := dataset.At(before.ctx, name)
-		if err == nil && len(before.texts(view)) == 2 {
+		if err == nil && before.texts(view)["worker-0/part.json"] != "" {
 			break
 		}
 		select {
@@ -189,7 +193,7 @@ spec:
 	go func() {
 		member, folder := "worker/1", after.TempDir()
 		code := worker.RunMember(after.ctx, worker.MemberOptions{
-			Post: after.posting(after.ctx, member), Work: name, Folder: folder, Name: member, Words: []string{"sh", "-c", "echo again > $OUT/1"},
+			Post: after.posting(after.ctx, again, member), Work: name, Folder: folder, Name: member, Words: []string{"sh", "-c", "echo again > $OUT/1"},
 			Environ: append(os.Environ(), "OUT="+folder+"/out"), Stdout: io.Discard, Stderr: io.Discard,
 		})
 		now := metav1.Now()
@@ -252,10 +256,91 @@ roles:
 	if diff := cmp.Diff([]string{"worker/0", "worker/1", "worker/2"}, owing(job)); diff != "" {
 		t.Error(diff)
 	}
+	servers := job.DeepCopy()
+	servers.Spec.Roles = servers.Spec.Roles[1:]
+	if diff := cmp.Diff([]string{"ps/0", "ps/1"}, owing(servers)); diff != "" {
+		t.Error(diff)
+	}
+	next := &v1alpha1.TrainingJob{Spec: v1alpha1.TrainingJobSpec{Roles: []v1alpha1.Role{{Name: "worker"}}}}
+	lend(next, "uid.s")
+	if a, b := tagOf(job), tagOf(next); a == "" || b == "" || a == b || tagOf(&v1alpha1.TrainingJob{}) != "" {
+		t.Errorf("jobs of one stage are called %q and %q", a, b)
+	}
 	if v := job.Spec.Roles[0].Template.Spec.Volumes[0].CSI; v == nil || v.Driver != v1alpha1.StageDriver || v.VolumeAttributes["work"] != "uid.s" {
 		t.Errorf("%+v", v)
 	}
 	if v := job.Spec.Roles[0].Template.Spec.Volumes[1]; v.EmptyDir == nil || v.HostPath != nil {
 		t.Errorf("%+v", v)
+	}
+}
+
+// What members wrote where nothing was kept yet is nothing, and who deletes a run leaves
+// nothing of it, whichever manager had it.
+func TestPartsComeAndGo(t *testing.T) {
+	r := elsewhere(t, nil)
+	w := &work{namespace: space, run: &v1alpha1.PipelineRun{Spec: v1alpha1.PipelineRunSpec{Pipeline: "model"}}}
+	there := &v1alpha1.PipelineRun{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: "model-2", UID: "there"}}
+	r.must(r.server.Create(r.ctx, there))
+	_, err := r.runs.Reconcile(r.ctx, request("model-0"))
+	r.must(err) // there is no dataset
+	for _, name := range []string{"gone.train", "there.train"} {
+		var spec foreman.Spec
+		r.runs.keeping(w, name, &spec)
+		if err := spec.Kept(r.ctx, t.TempDir()); err != nil {
+			t.Fatalf("before anything was kept: %v", err)
+		}
+		r.must(spec.Forget(r.ctx))
+		from, to := t.TempDir(), t.TempDir()
+		r.must(os.WriteFile(filepath.Join(from, "part.json"), []byte("{}"), 0o600))
+		r.must(spec.Keep(r.ctx, "worker-0", from))
+		r.must(spec.Keep(r.ctx, ".began", from))
+		r.must(spec.Kept(r.ctx, to))
+		for _, name := range []string{"worker-0", ".began"} {
+			if text, err := os.ReadFile(filepath.Join(to, name, "part.json")); err != nil || string(text) != "{}" {
+				t.Errorf("%s: %q, %v", name, text, err)
+			}
+		}
+	}
+	_, err = r.runs.Reconcile(r.ctx, request("model-1"))
+	r.must(err)
+	heads, err := r.dataset(PartsDataset).Heads(r.ctx)
+	if err != nil || len(heads) != 1 || heads[0].Name.Name != "there.train" {
+		t.Errorf("%v, %v", heads, err)
+	}
+}
+
+// A path that is too long below the name of its member is refused, and not tried again.
+func TestPartTooLong(t *testing.T) {
+	r := elsewhere(t, nil)
+	t.Chdir(t.TempDir()) // a path is taken by Linux up to the length that datasets take
+	deep := "out" + strings.Repeat("/"+strings.Repeat("x", 240), 16)
+	deep += "/" + strings.Repeat("y", 4090-len(deep)-1)
+	r.must(os.MkdirAll(filepath.Dir(deep), 0o700))
+	r.must(os.WriteFile(deep, nil, 0o600))
+	_, refused := errors.AsType[*parcel.Refusal](keepPart(r.ctx, r.dataset(PartsDataset), "uid.train", "worker-0", "."))
+	if !refused {
+		t.Error("it is tried again")
+	}
+}
+
+// A stage that goes on without what a member wrote does not leave its job running.
+func TestRefusedAndSkipped(t *testing.T) {
+	r := elsewhere(t, nil)
+	r.put("things", map[string]string{"a": "1"})
+	r.apply(`
+metadata: {name: model}
+spec:
+  stages:
+  - name: train
+    input: {dataset: things}
+    onFailure: Skip
+    training: {roles: [{name: worker, replicas: 2, command: [sh, -c, 'test $INDEX = 0 || exec sleep 1000; mkfifo $MUSTER_OUTPUT/p']}]}
+`)
+	run := r.finish("model")
+	if run.Status.Phase != v1alpha1.RunSucceeded || run.Status.Stages[0].Datums.Failed != 1 {
+		t.Fatalf("%s: %s", run.Status.Phase, run.Status.Message)
+	}
+	if err := r.server.Get(r.ctx, client.ObjectKey{Namespace: space, Name: jobName(run, "train")}, &v1alpha1.TrainingJob{}); !apierrors.IsNotFound(err) {
+		t.Errorf("its job runs on: %v", err)
 	}
 }

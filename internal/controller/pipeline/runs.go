@@ -312,10 +312,11 @@ func (c *Runs) pin(ctx context.Context, run *v1alpha1.PipelineRun, a *active) er
 
 // tidy gives back what a run that has ended still holds.
 func (c *Runs) tidy(ctx context.Context, run *v1alpha1.PipelineRun) (ctrl.Result, error) {
-	errs := []error{c.release(ctx, run.UID), c.tidyParts(ctx, run)}
+	errs := []error{c.release(ctx, run.UID)}
 	for i := range run.Spec.Stages {
 		errs = append(errs, c.deps.Machine.Foreman.Close(workName(run, run.Spec.Stages[i].Name)))
 	}
+	errs = append(errs, c.tidyParts(ctx, run)) // now that nothing is kept any more
 	jobs := &v1alpha1.TrainingJobList{}
 	if err := c.client.List(ctx, jobs, client.InNamespace(run.Namespace), client.MatchingLabels{v1alpha1.LabelRun: run.Name}); err != nil {
 		return ctrl.Result{}, errors.Join(append(errs, fmt.Errorf("listing the run's jobs: %w", err))...)
@@ -374,9 +375,9 @@ func (c *Runs) drop(ctx context.Context, key types.NamespacedName) error {
 	errs := []error{c.release(ctx, uid)}
 	for _, name := range works {
 		errs = append(errs, c.deps.Machine.Foreman.Close(name))
-		if c.deps.Machine.Elsewhere {
-			errs = append(errs, c.forgetParts(ctx, key.Namespace, name))
-		}
+	}
+	if c.deps.Machine.Elsewhere {
+		errs = append(errs, c.dropParts(ctx, key.Namespace))
 	}
 	return errors.Join(errs...)
 }

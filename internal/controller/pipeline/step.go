@@ -311,6 +311,11 @@ func (c *Runs) compute(ctx context.Context, s *step, w *work) (time.Duration, er
 	if !s.stage.Whole() {
 		s.noteGPUs(&stands)
 	}
+	if stands.Over && s.stage.Whole() {
+		if err := c.dismiss(ctx, s); err != nil {
+			return 0, err
+		}
+	}
 	switch {
 	case stands.Over && stands.Failed > 0 && s.stage.Spec.OnFailure == v1alpha1.FailRun:
 		s.end(v1alpha1.RunFailed, "datum %s failed after %s: %s; its log: muster pipeline logs %s %s --datum '%s'",

@@ -144,6 +144,7 @@ func TestRefused(t *testing.T) {
 		"too many bytes":        {[]*tar.Header{file("out/a"), file("out/b"), file("out/c"), file("out/d")}, "more than 3 bytes"},
 		"too many of them":      {[]*tar.Header{{Typeflag: tar.TypeDir, Name: "out/"}, link("out/1", "x"), link("out/2", "x"), link("out/3", "x"), link("out/4", "x")}, "more than 4 files"},
 		"a size that is a lie":  {[]*tar.Header{{Typeflag: tar.TypeReg, Name: "out/big", Size: 4}}, "more than 3 bytes"},
+		"fewer than none":       {[]*tar.Header{{Typeflag: tar.TypeDir, Name: "out/", Size: -1 << 40, Format: tar.FormatGNU}}, "0 or more"},
 		"a folder in the place": {[]*tar.Header{{Typeflag: tar.TypeDir, Name: "log/"}, file("log")}, "comes twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +154,7 @@ func TestRefused(t *testing.T) {
 				if err := w.WriteHeader(h); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := w.Write(make([]byte, h.Size)); err != nil {
+				if _, err := w.Write(make([]byte, max(0, h.Size))); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -222,5 +223,31 @@ func TestLimits(t *testing.T) {
 				t.Error("it was laid out before there was room")
 			}
 		})
+	}
+}
+
+// What folders and links say of their size is not believed: nothing comes of it.
+func TestSizes(t *testing.T) {
+	var stream bytes.Buffer
+	w := tar.NewWriter(&stream)
+	for _, h := range []*tar.Header{
+		{Typeflag: tar.TypeDir, Name: "out/", Size: 1 << 50, Format: tar.FormatGNU},
+		{Typeflag: tar.TypeSymlink, Name: "out/l", Linkname: "x", Size: 1<<63 - 1, Format: tar.FormatGNU},
+		{Typeflag: tar.TypeReg, Name: end},
+	} {
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var taken []int64
+	limits := Limits{Take: func(n int64) error {
+		taken = append(taken, n)
+		return nil
+	}}
+	if err := Read(&stream, t.TempDir(), limits, "out"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]int64{block, block}, taken); diff != "" {
+		t.Error(diff)
 	}
 }

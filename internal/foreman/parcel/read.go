@@ -98,13 +98,12 @@ func (r *reader) lay(h *tar.Header, content io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if h.Typeflag == tar.TypeReg {
-		if r.bytes += h.Size; r.limits.Bytes > 0 && r.bytes > r.limits.Bytes {
-			return Refuse("it has more than %d bytes, which is how much is taken: %s is the file at which they are too many", r.limits.Bytes, name)
-		}
+	size, err := r.size(name, h)
+	if err != nil {
+		return err
 	}
 	if r.limits.Take != nil {
-		if err := r.limits.Take(needs(h.Size)); err != nil {
+		if err := r.limits.Take(needs(size)); err != nil {
 			return fmt.Errorf("making room for %s: %w", name, err)
 		}
 	}
@@ -125,6 +124,21 @@ func (r *reader) lay(h *tar.Header, content io.Reader) error {
 		r.links = append(r.links, link{name, h.Linkname})
 	}
 	return placed(name, err)
+}
+
+// size is how many bytes come of an entry: of folders and links none do, whatever their
+// header says.
+func (r *reader) size(name string, h *tar.Header) (int64, error) {
+	switch {
+	case h.Size < 0:
+		return 0, Refuse("%s is said to have %d bytes, and has to have 0 or more", name, h.Size)
+	case h.Typeflag != tar.TypeReg:
+		return 0, nil
+	case r.limits.Bytes > 0 && h.Size > r.limits.Bytes-r.bytes:
+		return 0, Refuse("it has more than %d bytes, which is how much is taken: %s is the file at which they are too many", r.limits.Bytes, name)
+	}
+	r.bytes += h.Size
+	return h.Size, nil
 }
 
 // placed makes a refusal of an error that has to do with the name alone.

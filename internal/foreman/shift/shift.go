@@ -60,13 +60,20 @@ const (
 )
 
 // Headers by which the door tells a foreman what it knows of the pod that asks: the
-// member of a job that it is, as role/index, its UID, and the second in which it was
-// made. What is said there by whoever asks the door is taken out.
+// member of a job that it is, as role/index, its UID, the second in which it was made,
+// and which job it is of ([JobAttribute]). What is said there by whoever asks the door is
+// taken out.
 const (
 	MemberHeader = "X-Muster-Member"
 	PodHeader    = "X-Muster-Pod"
 	BornHeader   = "X-Muster-Born"
+	JobHeader    = "X-Muster-Job"
 )
+
+// JobAttribute is the attribute, of the volume by which a pod reaches its foreman, that
+// tells the jobs of one stage apart: another one may have the name of one that was
+// deleted.
+const JobAttribute = "job"
 
 // Unfit is the exit code, in the outcome of a member of a job, that says that what it
 // wrote cannot be kept: another try would write the same.

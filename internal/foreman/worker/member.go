@@ -186,18 +186,13 @@ func (m *member) execute(ctx context.Context) (int, error) {
 }
 
 // judge looks at what the program wrote. Of one that was told to end it counts however
-// that ended, as far as it can be kept.
+// that ended.
 func (m *member) judge(o *shift.Outcome) {
 	if o.Error != "" && !m.stopped {
 		return
 	}
-	err := CheckOutput(filepath.Join(m.o.Folder, shift.OutFolder))
-	switch {
-	case err == nil:
-		o.Error = ""
-	case m.stopped:
-		o.Error = err.Error()
-	default:
+	o.Error = ""
+	if err := CheckOutput(filepath.Join(m.o.Folder, shift.OutFolder)); err != nil {
 		o.Exit, o.Error = shift.Unfit, err.Error()
 	}
 }
