@@ -108,8 +108,11 @@ func New(o Options) (*Gateway, error) {
 // Serve listens and serves until ctx ends. Once it listens, ready is told where: as
 // http://127.0.0.1:PORT.
 func (g *Gateway) Serve(ctx context.Context, ready func(address string)) error {
-	g.life = ctx
+	life, end := context.WithCancel(ctx)
+	g.life = life
+	g.work.Go(func() { g.sweep(life) })
 	defer func() {
+		end() // where the server failed, too
 		g.work.Wait()
 		g.leave(context.WithoutCancel(ctx))
 	}()
@@ -190,7 +193,6 @@ func (g *Gateway) serveUntil(ctx context.Context, server *s3api.S3ApiServer, add
 	go func() { ended <- server.ServeMultiPort([]string{address}) }()
 	rest := time.NewTicker(restEvery)
 	defer rest.Stop()
-	g.work.Go(func() { g.sweep(ctx) })
 	for {
 		select {
 		case err := <-ended:
