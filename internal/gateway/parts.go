@@ -138,7 +138,8 @@ func (g *Gateway) CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMu
 	}
 	c := &change{path: u.Path, author: grant.User, fits: putFits(u.Path, clone(in.IfMatch), clone(in.IfNoneMatch))}
 	body := &joined{ctx: context.WithoutCancel(g.life), from: p.home.uploads.objects, parts: wanted}
-	tag, err := g.put(ctx, p, u.Branch, c, body, size)
+	// Its parts were counted when they came, and go: it takes no more room than they.
+	tag, err := g.put(ctx, p, u.Branch, c, body, size, 0)
 	err = errors.Join(err, body.close())
 	if err != nil {
 		return out, "", g.explain(err)

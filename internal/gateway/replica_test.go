@@ -76,6 +76,36 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
+// TestRoomOfParts is what a namespace has for a file: its parts count, and once it is
+// complete it takes their room.
+func TestRoomOfParts(t *testing.T) {
+	w := &world{
+		datasets: map[placeName]*ref.Memory{{"team", "digits"}: {}},
+		grants:   map[string]Grant{"ALICE": {Secret: "wonderland", Namespace: "team", User: "alice"}},
+	}
+	stores, err := warehouse.Open(warehouse.Options{Folder: t.TempDir(), Quota: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := serveFrom(t, w, Options{Stores: stores})
+	id, err := r.client.NewMultipartUpload(t.Context(), "digits", "main/long", minio.PutObjectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size = 3 << 20
+	one, err := r.client.PutObjectPart(t.Context(), "digits", "main/long", id, 1, bytes.NewReader(make([]byte, size)), size, minio.PutObjectPartOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = r.client.PutObjectPart(t.Context(), "digits", "main/long", id, 2, bytes.NewReader(make([]byte, size)), size, minio.PutObjectPartOptions{})
+	if minio.ToErrorResponse(err).Code != "QuotaExceeded" {
+		t.Errorf("more parts than there is room for: %v", err)
+	}
+	if _, err := r.client.CompleteMultipartUpload(t.Context(), "digits", "main/long", id, []minio.CompletePart{{PartNumber: 1, ETag: one.ETag}}, minio.PutObjectOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestForgotten namespaces are served again when somebody asks.
 func TestForgotten(t *testing.T) {
 	r := newRig(t)

@@ -124,7 +124,7 @@ func (g *Gateway) PutObject(ctx context.Context, in s3response.PutObjectInput) (
 		return out, g.marker(t, body, &out)
 	}
 	c := &change{path: t.path, author: grant.User, fits: putFits(t.path, clone(in.IfMatch), clone(in.IfNoneMatch))}
-	if out.ETag, err = g.put(ctx, p, t.version, c, body, length); err != nil {
+	if out.ETag, err = g.put(ctx, p, t.version, c, body, length, length); err != nil {
 		return out, g.explain(err)
 	}
 	out.ChecksumCRC32, out.ChecksumCRC32C, out.ChecksumCRC64NVME = in.ChecksumCRC32, in.ChecksumCRC32C, in.ChecksumCRC64NVME
@@ -146,10 +146,19 @@ func (g *Gateway) marker(t target, body io.Reader, out *s3response.PutObjectOutp
 	return nil
 }
 
-// put stores a body and waits for its commit; it returns the object's tag.
-func (g *Gateway) put(ctx context.Context, p *place, branch string, c *change, body io.Reader, length int64) (string, error) {
-	if err := g.o.Stores.Reserve(ctx, p.name.namespace, length); err != nil {
-		return "", err
+// put stores a body and waits for its commit; it returns the object's tag. By it the
+// namespace keeps so many bytes more than are counted already.
+func (g *Gateway) put(ctx context.Context, p *place, branch string, c *change, body io.Reader, length, more int64) (string, error) {
+	if length > data.MaxContent {
+		if err := g.turn(ctx); err != nil {
+			return "", err
+		}
+		defer func() { <-g.long }()
+	}
+	if more > 0 {
+		if err := g.o.Stores.Reserve(ctx, p.name.namespace, more); err != nil {
+			return "", err
+		}
 	}
 	if length > data.MaxContent {
 		return g.putLong(p, branch, c, body, length)
@@ -164,6 +173,20 @@ func (g *Gateway) put(ctx context.Context, p *place, branch string, c *change, b
 	}
 	c.name = data.ContentName(c.content)
 	return etag(&data.Entry{Content: c.name}), g.commitAll(p, branch, c)[0]
+}
+
+// turn waits until one more long file may be put, which has to say when it is done.
+func (g *Gateway) turn(ctx context.Context) error {
+	patience := time.NewTimer(g.o.Patience)
+	defer patience.Stop()
+	select {
+	case g.long <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return refusal("ServiceUnavailable", 503, "the gateway ends: come again")
+	case <-patience.C:
+		return refusal("SlowDown", 503, "%d long files are being put, which is as many as there may be at once: come again", cap(g.long))
+	}
 }
 
 // putLong stores a long body as it comes, so that only its commit waits in the lane.
