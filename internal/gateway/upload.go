@@ -116,7 +116,8 @@ func (u uploads) find(ctx context.Context, id string) (upload, error) {
 func (u uploads) see(ctx context.Context, show func(id, rest string, i backend.Info) error) error {
 	err := u.objects.List(ctx, warehouse.Uploads, func(i backend.Info) error {
 		name := strings.TrimPrefix(i.Key, warehouse.Uploads)
-		if at := strings.IndexByte(name, '.'); at > 0 {
+		// What is in folders is of nobody's here.
+		if at := strings.IndexByte(name, '.'); at > 0 && !strings.Contains(name, "/") {
 			return show(name[:at], name[at:], i)
 		}
 		return nil

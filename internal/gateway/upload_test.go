@@ -70,6 +70,22 @@ func (u uploads) count(t *testing.T) int {
 	return n
 }
 
+// TestStrangeObjects beside uploads are none of them, and the sweep leaves them alone.
+func TestStrangeObjects(t *testing.T) {
+	dir := t.TempDir()
+	u := uploads{openFolder(t, dir)}
+	writeTree(t, dir, map[string]string{"uploads/OLD/upload.json": "{}", "uploads/OLD/.incoming-1": "", "uploads/OLD/00001.tag": "one"})
+	if err := u.sweep(t.Context(), time.Now().Add(2*uploadsLast)); err != nil {
+		t.Error(err)
+	}
+	if all, err := u.all(t.Context(), placeName{}); len(all) != 0 || err != nil {
+		t.Error(all, err)
+	}
+	if left := u.count(t); left != 3 {
+		t.Errorf("%d objects are left of 3", left)
+	}
+}
+
 // breaking is a backend that breaks off.
 type breaking struct {
 	backend.Streamer
