@@ -64,7 +64,7 @@ type Options struct {
 	// Default: 4096.
 	AtOnce int
 	// LongAtOnce is how many long files are put at once, and uploads completed: each
-	// holds up to 230 MB (of packs on their way, see [data.Session]). More wait for
+	// holds up to 230 MB, of packs on their way into the store. More wait for
 	// their turn. Default: 4.
 	LongAtOnce int
 	// Patience is how long one of them waits before it is told to come again.
