@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -566,5 +567,42 @@ func TestCarriedWithinBounds(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, s.recorded); diff != "" || status.Failed != 1 {
 		t.Errorf("%+v: %s", status, diff)
+	}
+}
+
+// TestAnswerThatIsLost: what was given to a worker by an answer that did not come is
+// given to it again as soon as it asks for more.
+func TestAnswerThatIsLost(t *testing.T) {
+	s := open(t)
+	w := s.work(apart("true"), "a")
+	token, err := os.ReadFile(filepath.Join(s.Post("run.stage"), shift.TokenFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(body string) string {
+		t.Helper()
+		status, text := s.knock(http.MethodPost, "run.stage", string(token), strings.NewReader(body))
+		if status != http.StatusOK {
+			t.Fatalf("%d: %s", status, text)
+		}
+		return text
+	}
+	first := ask(`{"worker": "w", "want": 1}`)
+	var given shift.Answer
+	if err := json.Unmarshal([]byte(first), &given); err != nil || len(given.Datums) != 1 {
+		t.Fatalf("%s: %v", first, err)
+	}
+	// A sign of life does not name what it asked for meanwhile.
+	if again := ask(`{"worker": "w"}`); strings.Contains(again, `"datums"`) {
+		t.Errorf("unasked: %s", again)
+	}
+	if again := ask(`{"worker": "w", "want": 1}`); !strings.Contains(again, given.Datums[0].ID) || strings.Contains(again, `"end":true`) {
+		t.Errorf("asked again: %s, first %s", again, first)
+	}
+	if again := ask(fmt.Sprintf(`{"worker": "w", "want": 1, "has": [%q]}`, given.Datums[0].ID)); !strings.Contains(again, `"end":true`) {
+		t.Errorf("having it: %s", again)
+	}
+	if status := w.Status(); status.Computed+status.Failed > 0 {
+		t.Errorf("%+v", status)
 	}
 }

@@ -182,6 +182,18 @@ func (l *ledger) see(r *shift.Request, now time.Time) (lost []int) {
 	return lost
 }
 
+// missed are datums that a worker has not heard of, although they were given to it: it
+// asks for more, and names all that it has. The answer was lost on its way.
+func (l *ledger) missed(r *shift.Request) (lost []int) {
+	for i := range l.hands[r.Worker].has {
+		if e := &l.entries[i]; e.state == held && !e.arriving && !slices.Contains(r.Has, e.ID) {
+			lost = append(lost, i)
+		}
+	}
+	slices.Sort(lost)
+	return lost
+}
+
 // leave takes what a worker has from it.
 func (l *ledger) leave(h *hand) (lost []int) {
 	for i := range h.has {

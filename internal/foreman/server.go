@@ -99,6 +99,9 @@ func (w *Work) answer(ctx context.Context, r *shift.Request) shift.Answer {
 	ctx, cancel := context.WithTimeout(ctx, waitAtMost)
 	defer cancel()
 	for {
+		if ctx.Err() != nil {
+			return shift.Answer{} // nobody hears it, who would be given something
+		}
 		w.mu.Lock()
 		a := w.give(r)
 		news := w.news
@@ -131,6 +134,13 @@ func (w *Work) hear(r *shift.Request) bool {
 	w.begin(r)
 	for _, id := range r.Back {
 		if i, ok := w.ledger.index[id]; ok && w.ledger.entries[i].worker == r.Worker {
+			w.ledger.again(i, false, "")
+			delete(w.ledger.hands[r.Worker].has, i)
+			news = true
+		}
+	}
+	if w.spec.Program.Carried && r.Want > 0 {
+		for _, i := range w.ledger.missed(r) {
 			w.ledger.again(i, false, "")
 			delete(w.ledger.hands[r.Worker].has, i)
 			news = true

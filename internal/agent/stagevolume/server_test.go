@@ -152,7 +152,8 @@ func (n *node) hire(target string) error {
 func TestPost(t *testing.T) {
 	n := newNode(t)
 	gate := filepath.Join(t.TempDir(), "gate")
-	w := n.work(`[ $MUSTER_DATUM = a ] || until [ -e `+gate+` ]; do sleep 0.05; done; touch `+gate+`.$MUSTER_DATUM; cp $MUSTER_INPUT_IN/name $MUSTER_OUTPUT/made`, "team", "a", "b")
+	// The datum that comes second, whichever it is, waits for the gate.
+	w := n.work(`mkdir `+gate+`.first 2>/dev/null || until [ -e `+gate+` ]; do sleep 0.05; done; cp $MUSTER_INPUT_IN/name $MUSTER_OUTPUT/made`, "team", "a", "b")
 	first := n.server()
 	stop := n.run(first.Run)
 	target := n.publish(first)
@@ -168,7 +169,7 @@ func TestPost(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- n.hire(target) }()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(gate + ".a"); err == nil {
+		if _, err := os.Stat(gate + ".first"); err == nil {
 			break
 		}
 		if time.Now().After(deadline) {
