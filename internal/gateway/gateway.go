@@ -63,6 +63,13 @@ type Options struct {
 	// AtOnce is how many requests are served at once; more are told to come again.
 	// Default: 4096.
 	AtOnce int
+	// LongAtOnce is how many long files are put at once, and uploads completed: each
+	// holds up to 230 MB, of packs on their way into the store. More wait for
+	// their turn. Default: 4.
+	LongAtOnce int
+	// Patience is how long one of them waits before it is told to come again.
+	// Default: 20 s.
+	Patience time.Duration
 	// Gather is for how long a change waits for others that are likely to come.
 	// Default: 8 ms.
 	Gather time.Duration
@@ -74,6 +81,9 @@ type Options struct {
 type Gateway struct {
 	backend.BackendUnsupported
 	o Options
+
+	// long has an element for each long file that is being put.
+	long chan struct{}
 
 	// life ends when nothing is served any more; work is who still writes then.
 	life context.Context
@@ -96,20 +106,32 @@ func New(o Options) (*Gateway, error) {
 	if o.AtOnce == 0 {
 		o.AtOnce = connections
 	}
+	if o.LongAtOnce == 0 {
+		o.LongAtOnce = 4
+	}
+	if o.Patience == 0 {
+		o.Patience = 20 * time.Second
+	}
 	if o.Gather == 0 {
 		o.Gather = 8 * time.Millisecond
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Gateway{o: o, homes: map[string]*home{}, places: map[placeName]*place{}, lanes: map[laneName]*lane{}, views: map[viewName]*data.View{}}, nil
+	return &Gateway{
+		o: o, long: make(chan struct{}, o.LongAtOnce),
+		homes: map[string]*home{}, places: map[placeName]*place{}, lanes: map[laneName]*lane{}, views: map[viewName]*data.View{},
+	}, nil
 }
 
 // Serve listens and serves until ctx ends. Once it listens, ready is told where: as
 // http://127.0.0.1:PORT.
 func (g *Gateway) Serve(ctx context.Context, ready func(address string)) error {
-	g.life = ctx
+	life, end := context.WithCancel(ctx)
+	g.life = life
+	g.work.Go(func() { g.sweep(life) })
 	defer func() {
+		end() // where the server failed, too
 		g.work.Wait()
 		g.leave(context.WithoutCancel(ctx))
 	}()
@@ -190,7 +212,6 @@ func (g *Gateway) serveUntil(ctx context.Context, server *s3api.S3ApiServer, add
 	go func() { ended <- server.ServeMultiPort([]string{address}) }()
 	rest := time.NewTicker(restEvery)
 	defer rest.Stop()
-	g.work.Go(func() { g.sweep(ctx) })
 	for {
 		select {
 		case err := <-ended:

@@ -33,9 +33,13 @@ type Grant struct {
 // ErrNoKey is what a keyring says of a key that is not there.
 var ErrNoKey = errors.New("there is no such access key")
 
+// ErrBusy is what a keyring says when too many ask for keys that it does not know yet.
+var ErrBusy = errors.New("too many ask for access keys that are not known yet: come again")
+
 // Keyring knows the keys, and what their users may do. It is asked at every request.
 type Keyring interface {
-	// Grant is what a key opens; the error wraps [ErrNoKey] where there is none.
+	// Grant is what a key opens; the error wraps [ErrNoKey] where there is none,
+	// and [ErrBusy] where that is not known and too many wait to know.
 	Grant(ctx context.Context, key string) (Grant, error)
 	// May says whether the user of a grant may do that with a dataset of the grant's
 	// namespace; the name is empty for [List].

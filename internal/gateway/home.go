@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/muster-dev/muster/internal/data"
@@ -86,20 +88,27 @@ func (g *Gateway) home(ctx context.Context, namespace string) (*home, error) {
 
 // rest gives leases back that nobody uses, and forgets namespaces.
 func (g *Gateway) rest(ctx context.Context, now time.Time) {
-	for _, h := range g.forget(now) {
+	for _, h := range g.known() {
 		h.leases.rest(ctx, now)
 	}
+	g.forget(now)
 }
 
-// forget forgets the namespaces of which nobody has asked for long, and returns all that
-// were known. Who still uses one may go on: the head of a branch is where they meet.
-func (g *Gateway) forget(now time.Time) []*home {
+// known are the namespaces that are served.
+func (g *Gateway) known() []*home {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var all []*home
+	return slices.Collect(maps.Values(g.homes))
+}
+
+// forget forgets the namespaces of which nobody has asked for long, unless somebody
+// still writes there. Who has one in hand may go on: the head of a branch is where they
+// meet.
+func (g *Gateway) forget(now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	for namespace, h := range g.homes {
-		all = append(all, h)
-		if now.Sub(h.used) > homeIdle {
+		if now.Sub(h.used) > homeIdle && h.leases.retire() {
 			delete(g.homes, namespace)
 		}
 	}
@@ -118,7 +127,6 @@ func (g *Gateway) forget(now time.Time) []*home {
 			delete(g.views, name)
 		}
 	}
-	return all
 }
 
 // leave gives all leases back.

@@ -22,6 +22,9 @@ type leases struct {
 	store *data.Store
 	mu    sync.Mutex
 	now   *held
+	// retired says that nobody looks after it any more: who still takes a lease has it
+	// alone.
+	retired bool
 }
 
 // held is one lease and who uses it.
@@ -48,8 +51,12 @@ func (l *leases) take(ctx context.Context) (*held, error) {
 		}
 		l.now = &held{Lease: lease, taken: time.Now()}
 	}
-	l.now.users++
-	return l.now, nil
+	h := l.now
+	h.users++
+	if l.retired {
+		l.now, h.over = nil, true
+	}
+	return h, nil
 }
 
 // give gives one back that was taken.
@@ -79,6 +86,16 @@ func (l *leases) rest(ctx context.Context, now time.Time) {
 	if l.now != nil && l.now.users == 0 && now.Sub(l.now.used) > leaseIdle {
 		l.end(ctx)
 	}
+}
+
+// retire says that nobody will look after it, unless it has a lease: then it is false.
+func (l *leases) retire() bool {
+	if !l.mu.TryLock() {
+		return false // somebody takes one
+	}
+	defer l.mu.Unlock()
+	l.retired = l.now == nil
+	return l.retired
 }
 
 // close gives the lease back.

@@ -138,24 +138,26 @@ func (g *Gateway) CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMu
 	}
 	c := &change{path: u.Path, author: grant.User, fits: putFits(u.Path, clone(in.IfMatch), clone(in.IfNoneMatch))}
 	body := &joined{ctx: context.WithoutCancel(g.life), from: p.home.uploads.objects, parts: wanted}
-	tag, err := g.put(ctx, p, u.Branch, c, body, size)
+	// Its parts were counted when they came, and go: it takes no more room than they.
+	tag, err := g.put(ctx, p, u.Branch, c, body, size, 0)
 	err = errors.Join(err, body.close())
 	if err != nil {
 		return out, "", g.explain(err)
 	}
-	g.endUpload(ctx, p, u.ID, wanted)
+	g.endUpload(p, u.ID, wanted)
 	return s3response.CompleteMultipartUploadResult{Bucket: in.Bucket, Key: in.Key, ETag: &tag}, "", nil
 }
 
 // endUpload ends an upload whose object is there. Its bytes go after the answer; what
-// is in the way of that is left to the next sweep.
-func (g *Gateway) endUpload(ctx context.Context, p *place, id string, parts []part) {
+// is in the way of that is left to the sweep.
+func (g *Gateway) endUpload(p *place, id string, parts []part) {
+	ctx := context.WithoutCancel(g.life) // also where the gateway ends meanwhile
 	if err := p.home.uploads.end(ctx, id); err != nil {
 		g.o.Log.Warn("ending an upload that is complete", "err", err)
 		return
 	}
 	g.work.Go(func() {
-		if err := p.home.uploads.clear(context.WithoutCancel(g.life), id, parts); err != nil {
+		if err := p.home.uploads.clear(ctx, id, parts); err != nil {
 			g.o.Log.Warn("removing the parts of an upload that is complete", "err", err)
 		}
 	})

@@ -37,6 +37,8 @@ func (g *Gateway) explain(err error) error {
 		return nil
 	case errors.As(err, &api):
 		return api
+	case errors.Is(err, ErrBusy):
+		return refusal("SlowDown", 503, "%s", err)
 	case errors.Is(err, ErrNoDataset):
 		return s3err.GetAPIError(s3err.ErrNoSuchBucket)
 	case errors.As(err, &corrupt):

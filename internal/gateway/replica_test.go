@@ -19,6 +19,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
+	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/ref"
 	"github.com/muster-dev/muster/internal/data/warehouse"
 )
@@ -76,6 +77,36 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
+// TestRoomOfParts is what a namespace has for a file: its parts count, and once it is
+// complete it takes their room.
+func TestRoomOfParts(t *testing.T) {
+	w := &world{
+		datasets: map[placeName]*ref.Memory{{"team", "digits"}: {}},
+		grants:   map[string]Grant{"ALICE": {Secret: "wonderland", Namespace: "team", User: "alice"}},
+	}
+	stores, err := warehouse.Open(warehouse.Options{Folder: t.TempDir(), Quota: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := serveFrom(t, w, Options{Stores: stores})
+	id, err := r.client.NewMultipartUpload(t.Context(), "digits", "main/long", minio.PutObjectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size = 3 << 20
+	one, err := r.client.PutObjectPart(t.Context(), "digits", "main/long", id, 1, bytes.NewReader(make([]byte, size)), size, minio.PutObjectPartOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = r.client.PutObjectPart(t.Context(), "digits", "main/long", id, 2, bytes.NewReader(make([]byte, size)), size, minio.PutObjectPartOptions{})
+	if minio.ToErrorResponse(err).Code != "QuotaExceeded" {
+		t.Errorf("more parts than there is room for: %v", err)
+	}
+	if _, err := r.client.CompleteMultipartUpload(t.Context(), "digits", "main/long", id, []minio.CompletePart{{PartNumber: 1, ETag: one.ETag}}, minio.PutObjectOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestForgotten namespaces are served again when somebody asks.
 func TestForgotten(t *testing.T) {
 	r := newRig(t)
@@ -87,6 +118,37 @@ func TestForgotten(t *testing.T) {
 	r.put(t, "main/b", "2")
 	if got := r.get(t, "main/a") + r.get(t, "main/b"); got != "12" {
 		t.Error(got)
+	}
+}
+
+// TestNotForgotten is a namespace where somebody writes for longer than that: it stays
+// until then, and no lease stays behind, whoever takes one late.
+func TestNotForgotten(t *testing.T) {
+	r := newRig(t)
+	r.put(t, "main/a", "1")
+	leases := func() (n int) {
+		if err := r.bytes.List(t.Context(), "leases/", func(backend.Info) error { n++; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	home, later := r.known()[0], time.Now().Add(2*homeIdle)
+	lease, err := home.leases.take(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.rest(t.Context(), later); r.homes["team"] != home || leases() != 1 {
+		t.Errorf("it was forgotten while somebody writes, or its leases are %d", leases())
+	}
+	home.leases.give(t.Context(), lease)
+	if r.rest(t.Context(), later); r.homes["team"] != nil || leases() != 0 {
+		t.Errorf("it is kept, or %d leases are", leases())
+	}
+	if lease, err = home.leases.take(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if home.leases.give(t.Context(), lease); leases() != 0 {
+		t.Errorf("who came late left %d leases", leases())
 	}
 }
 

@@ -25,6 +25,8 @@ const (
 	// uploadsLast is how long an upload that nobody completes is kept after its last
 	// part.
 	uploadsLast = 7 * 24 * time.Hour
+	// partsLast is how long parts are kept whose upload is over.
+	partsLast = 24 * time.Hour
 	// sweepEvery is how often the gateway looks for what is over.
 	sweepEvery = time.Hour
 	// together is how many objects of an upload are asked for, or removed, at once.
@@ -114,7 +116,8 @@ func (u uploads) find(ctx context.Context, id string) (upload, error) {
 func (u uploads) see(ctx context.Context, show func(id, rest string, i backend.Info) error) error {
 	err := u.objects.List(ctx, warehouse.Uploads, func(i backend.Info) error {
 		name := strings.TrimPrefix(i.Key, warehouse.Uploads)
-		if at := strings.IndexByte(name, '.'); at > 0 {
+		// What is in folders is of nobody's here.
+		if at := strings.IndexByte(name, '.'); at > 0 && !strings.Contains(name, "/") {
 			return show(name[:at], name[at:], i)
 		}
 		return nil
@@ -167,13 +170,14 @@ func (u uploads) put(ctx context.Context, id string, number int, size int64, bod
 	if err := u.objects.PutFrom(ctx, p.Bytes, size, all); err != nil {
 		return part{}, fmt.Errorf("keeping part %d: %w", number, errors.Join(all.wrong(), err))
 	}
-	err := all.end()
-	if err == nil {
-		p.Tag = fmt.Sprintf("%x", hash.Sum(nil))
-		err = u.note(ctx, noteOf(id, number), p)
+	ctx = context.WithoutCancel(ctx) // the bytes are there
+	if err := all.end(); err != nil {
+		return part{}, fmt.Errorf("keeping part %d: %w", number, errors.Join(err, u.objects.Delete(ctx, p.Bytes)))
 	}
-	if err != nil {
-		return part{}, fmt.Errorf("keeping part %d: %w", number, errors.Join(err, u.objects.Delete(context.WithoutCancel(ctx), p.Bytes)))
+	p.Tag = fmt.Sprintf("%x", hash.Sum(nil))
+	if err := u.note(ctx, noteOf(id, number), p); err != nil {
+		// It may be there all the same: the bytes stay, and go with the upload.
+		return part{}, fmt.Errorf("keeping part %d: %w", number, err)
 	}
 	if before.Bytes != "" {
 		_ = u.objects.Delete(ctx, before.Bytes) // else the end of the upload takes it along
@@ -244,19 +248,35 @@ func (u uploads) remove(ctx context.Context, keys []string) error {
 	return group.Wait()
 }
 
-// sweep removes the uploads of which nothing has come for long.
+// sweep removes the uploads of which nothing has come for long, and what is left of
+// those that are over.
 func (u uploads) sweep(ctx context.Context, now time.Time) error {
-	last, keys := map[string]time.Time{}, map[string][]string{}
-	err := u.see(ctx, func(id, _ string, i backend.Info) error {
-		if i.Stored.After(last[id]) {
-			last[id] = i.Stored
+	type seen struct {
+		last time.Time
+		open bool
+		keys []string
+	}
+	all := map[string]*seen{}
+	err := u.see(ctx, func(id, rest string, i backend.Info) error {
+		if all[id] == nil {
+			all[id] = &seen{}
 		}
-		keys[id] = append(keys[id], i.Key)
+		s := all[id]
+		if i.Stored.After(s.last) {
+			s.last = i.Stored
+		}
+		s.open = s.open || rest == described
+		s.keys = append(s.keys, i.Key)
 		return nil
 	})
-	for id, stored := range last {
-		if now.Sub(stored) > uploadsLast {
-			err = errors.Join(err, u.remove(ctx, keys[id]))
+	if err != nil {
+		return err // what was not seen may be younger
+	}
+	for id, s := range all {
+		if age := now.Sub(s.last); age > uploadsLast || age > partsLast && !s.open {
+			if failed := u.remove(ctx, s.keys); failed != nil {
+				err = errors.Join(err, fmt.Errorf("removing upload %s: %w", id, failed))
+			}
 		}
 	}
 	return err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"strings"
@@ -124,7 +123,7 @@ func (g *Gateway) PutObject(ctx context.Context, in s3response.PutObjectInput) (
 		return out, g.marker(t, body, &out)
 	}
 	c := &change{path: t.path, author: grant.User, fits: putFits(t.path, clone(in.IfMatch), clone(in.IfNoneMatch))}
-	if out.ETag, err = g.put(ctx, p, t.version, c, body, length); err != nil {
+	if out.ETag, err = g.put(ctx, p, t.version, c, body, length, length); err != nil {
 		return out, g.explain(err)
 	}
 	out.ChecksumCRC32, out.ChecksumCRC32C, out.ChecksumCRC64NVME = in.ChecksumCRC32, in.ChecksumCRC32C, in.ChecksumCRC64NVME
@@ -146,10 +145,19 @@ func (g *Gateway) marker(t target, body io.Reader, out *s3response.PutObjectOutp
 	return nil
 }
 
-// put stores a body and waits for its commit; it returns the object's tag.
-func (g *Gateway) put(ctx context.Context, p *place, branch string, c *change, body io.Reader, length int64) (string, error) {
-	if err := g.o.Stores.Reserve(ctx, p.name.namespace, length); err != nil {
-		return "", err
+// put stores a body and waits for its commit; it returns the object's tag. By it the
+// namespace keeps so many bytes more than are counted already.
+func (g *Gateway) put(ctx context.Context, p *place, branch string, c *change, body io.Reader, length, more int64) (string, error) {
+	if length > data.MaxContent {
+		if err := g.turn(ctx); err != nil {
+			return "", err
+		}
+		defer func() { <-g.long }()
+	}
+	if more > 0 {
+		if err := g.o.Stores.Reserve(ctx, p.name.namespace, more); err != nil {
+			return "", err
+		}
 	}
 	if length > data.MaxContent {
 		return g.putLong(p, branch, c, body, length)
@@ -164,48 +172,6 @@ func (g *Gateway) put(ctx context.Context, p *place, branch string, c *change, b
 	}
 	c.name = data.ContentName(c.content)
 	return etag(&data.Entry{Content: c.name}), g.commitAll(p, branch, c)[0]
-}
-
-// putLong stores a long body as it comes, so that only its commit waits in the lane.
-func (g *Gateway) putLong(p *place, branch string, c *change, body io.Reader, length int64) (string, error) {
-	ctx := context.WithoutCancel(g.life)
-	lease, err := p.home.leases.take(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer p.home.leases.give(ctx, lease)
-	if _, err := p.heads.read(ctx, lease.taken); err != nil {
-		return "", err
-	}
-	s, err := p.Begin(ctx, branch, data.SessionOptions{Lease: lease.Lease})
-	if err != nil {
-		return "", err
-	}
-	counted := &counter{Reader: body}
-	if err = s.Add(ctx, data.Stream(c.path, counted), data.AddOptions{}); err == nil && counted.n != length {
-		err = incomplete(fmt.Errorf("%d bytes came instead of %d: %w", counted.n, length, io.ErrUnexpectedEOF))
-	}
-	var e data.Entry
-	if err == nil {
-		e, err = s.Stat(ctx, c.path)
-	}
-	if err != nil {
-		return "", errors.Join(err, s.Close(ctx))
-	}
-	c.session = s
-	return etag(&e), g.commitAll(p, branch, c)[0]
-}
-
-type counter struct {
-	io.Reader
-	n int64
-}
-
-// Read implements io.Reader.
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	c.n += int64(n)
-	return n, err
 }
 
 // incomplete says that a body was not as long as it was said to be.

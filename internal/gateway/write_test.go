@@ -3,7 +3,6 @@ package gateway
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/minio/minio-go/v7"
@@ -262,33 +260,6 @@ func TestUploads(t *testing.T) {
 		return nil
 	})
 	if err != nil {
-		t.Error(err)
-	}
-}
-
-// TestSweep removes uploads that nobody has touched for long.
-func TestSweep(t *testing.T) {
-	u, ctx := uploads{&backend.Memory{}}, t.Context()
-	id, err := u.begin(ctx, upload{Namespace: "n", Dataset: "d", Branch: "main", Path: "a"})
-	if err == nil {
-		_, err = u.put(ctx, id, 1, 3, strings.NewReader("one"))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := u.sweep(ctx, time.Now().Add(uploadsLast-time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := u.find(ctx, id); err != nil {
-		t.Error(err)
-	}
-	if err := u.sweep(ctx, time.Now().Add(uploadsLast+time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := u.find(ctx, id); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("it is still there: %v", err)
-	}
-	if err := u.see(ctx, func(id, rest string, _ backend.Info) error { return fmt.Errorf("%s%s is left", id, rest) }); err != nil {
 		t.Error(err)
 	}
 }

@@ -176,6 +176,14 @@ func TestValues(t *testing.T) {
 		"a gateway anyone fools":   {values: map[string]any{"policies": map[string]any{"create": false}, "data": map[string]any{"persistentVolumeClaim": "c", "gateway": map[string]any{"enabled": true}}}, want: "in another's name"},
 		"a gateway that is warned": {values: map[string]any{"policies": map[string]any{"validationActions": []any{"Warn"}}, "data": map[string]any{"persistentVolumeClaim": "c", "gateway": map[string]any{"enabled": true}}}, want: "in another's name"},
 		"a gateway in the clear":   {values: kept(map[string]any{"persistentVolumeClaim": "c", "gateway": map[string]any{"enabled": true, "endpoint": "http://s3.test"}}), want: "endpoint"},
+		"a gateway at the door":    {values: fronted("port", 8443), want: "manager.doorPort"},
+		"a gateway at the health":  {values: fronted("port", 8081), want: "manager.healthPort"},
+		"a gateway at the metrics": {values: fronted("port", 8080), want: "manager.metricsPort"},
+		"keys for half a minute":   {values: fronted("keyLife", "30s"), want: "keyLife"},
+		"keys for no time":         {values: fronted("keyLife", "0h00m59s"), want: "keyLife"},
+		"keys for a minute":        {values: fronted("keyLife", "1m"), there: "Service/muster-gateway"},
+		"keys for 90 seconds":      {values: fronted("keyLife", "90s"), there: "Service/muster-gateway"},
+		"keys for an hour and so":  {values: fronted("keyLife", "1h0m10s"), there: "Service/muster-gateway"},
 		"a cache of any size":      {values: map[string]any{"agent": map[string]any{"dataCache": "much"}}, want: "dataCache"},
 		"the namespace's standard": {values: set("namespace", "podSecurity", "baseline"), there: "Namespace/muster-system"},
 	} {
@@ -305,6 +313,11 @@ func TestTheGateway(t *testing.T) {
 // stored are values with a store of code, with agents or without.
 func stored(store map[string]any, agents bool) map[string]any {
 	return map[string]any{"store": store, "agent": map[string]any{"create": agents}}
+}
+
+// fronted are values with a gateway of which one thing is otherwise.
+func fronted(name string, value any) map[string]any {
+	return kept(map[string]any{"persistentVolumeClaim": "c", "gateway": map[string]any{"enabled": true, name: value}})
 }
 
 func set(group, name string, value any) map[string]any {

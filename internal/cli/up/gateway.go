@@ -2,7 +2,12 @@ package up
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -12,6 +17,7 @@ import (
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/ref"
+	"github.com/muster-dev/muster/internal/data/warehouse"
 	"github.com/muster-dev/muster/internal/dataset"
 	"github.com/muster-dev/muster/internal/gateway"
 	"github.com/muster-dev/muster/internal/gateway/registry"
@@ -48,10 +54,35 @@ func (m *machine) openGateway() (*s3, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := dropFolders(filepath.Join(m.path(opening.Folder), warehouse.Uploads), time.Now()); err != nil {
+		m.log.Warn("removing uploads of former versions", "err", err)
+	}
 	s.gateway, err = gateway.New(gateway.Options{
 		Stores: gateway.One{All: s.store, Uploads: uploads}, Catalog: known, Keyring: known, Port: m.config.S3.Port, Log: m.log,
 	})
 	return s, err
+}
+
+// oldUploadsLast is how long folders of uploads are kept.
+const oldUploadsLast = 7 * 24 * time.Hour
+
+// dropFolders removes the uploads that former versions kept in a folder each, and in
+// which nothing has happened for long: nobody reads those any more.
+func dropFolders(uploads string, now time.Time) error {
+	entries, err := os.ReadDir(uploads)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		info, failed := e.Info()
+		if failed == nil && info.IsDir() && now.Sub(info.ModTime()) > oldUploadsLast {
+			failed = os.RemoveAll(filepath.Join(uploads, e.Name()))
+		}
+		if !errors.Is(failed, fs.ErrNotExist) { // removed meanwhile
+			err = errors.Join(err, failed)
+		}
+	}
+	return err
 }
 
 // measure says how large a commit is, which the Dataset shows.

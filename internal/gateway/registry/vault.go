@@ -19,6 +19,9 @@ const (
 	// lookAgain is the least time between two looks at all keys: who comes with a key
 	// that nobody knows waits for the next one, and costs nobody anything.
 	lookAgain = time.Second
+	// mostStrangers is how many wait at once with a key that nobody knows: each has one
+	// of the requests that are served at once.
+	mostStrangers = 16
 	// MostKeys is how many keys a user may have for a namespace.
 	MostKeys = 20
 )
@@ -44,6 +47,8 @@ type Vault struct {
 	mu      sync.Mutex
 	known   map[string]Key
 	looked  time.Time
+	// strangers is how many wait with a key that is not in known.
+	strangers int
 }
 
 func (v *Vault) now() time.Time {
@@ -121,10 +126,16 @@ func (v *Vault) secret(id string) *corev1.Secret {
 	return s
 }
 
-// find is a key that is good. The error wraps [gateway.ErrNoKey] where there is none.
+// find is a key that is good. The error wraps [gateway.ErrNoKey] where there is none,
+// and [gateway.ErrBusy] where too many ask for what nobody knows.
 func (v *Vault) find(ctx context.Context, id string) (Key, error) {
 	k, known := v.recall(id, keyCounts)
 	if !known {
+		in, leave := v.enter(id)
+		if !in {
+			return Key{}, gateway.ErrBusy
+		}
+		defer leave()
 		if err := v.look(ctx, id); err != nil {
 			return Key{}, err
 		}
@@ -142,6 +153,25 @@ func (v *Vault) recall(id string, within time.Duration) (Key, bool) {
 	defer v.mu.Unlock()
 	k, is := v.known[id]
 	return k, is && v.now().Sub(v.looked) < within
+}
+
+// enter lets somebody wait for a look at all keys, who has to leave then: always whose
+// key was there at the last one, and everybody before the first; others if they are few.
+func (v *Vault) enter(id string) (in bool, leave func()) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if _, was := v.known[id]; was || v.known == nil {
+		return true, func() {}
+	}
+	if v.strangers >= mostStrangers {
+		return false, nil
+	}
+	v.strangers++
+	return true, func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.strangers--
+	}
 }
 
 // look looks at all keys, unless somebody else just has and found this one. Between

@@ -117,7 +117,60 @@ func TestTooManyKeys(t *testing.T) {
 	s.make("other", "ada", 0)
 }
 
-// TestStrangeKeys come by the hundred and cost one look; who has a key that was made
+// TestCrowd is of strange keys while keys are looked at: few of them wait, the others
+// are told to come again at once, and whose key was known is not among those.
+func TestCrowd(t *testing.T) {
+	s := newSafe(t)
+	known := &Registry{Vault: s.Vault}
+	k := s.make("team", "ada", 0)
+	if _, err := known.Grant(t.Context(), k.ID); err != nil {
+		t.Fatal(err)
+	}
+	s.passed.Store(int64(2 * keyCounts)) // which has to be looked at again
+	const crowd = 5 * mostStrangers
+	strange, good := make(chan error, crowd), make(chan error, crowd)
+	s.looking.Lock()
+	for i := range crowd {
+		go func() {
+			_, err := known.Grant(t.Context(), fmt.Sprintf("MUSTRANGE%d", i))
+			strange <- err
+		}()
+		go func() {
+			_, err := known.Grant(t.Context(), k.ID)
+			good <- err
+		}()
+	}
+	late := time.After(20 * time.Second)
+	for i := range crowd - mostStrangers {
+		select {
+		case err := <-strange:
+			if !errors.Is(err, gateway.ErrBusy) {
+				t.Errorf("a strange key: %v", err)
+			}
+		case <-late:
+			t.Errorf("only %d were told to come again", i)
+			s.looking.Unlock()
+			return
+		}
+	}
+	s.passed.Add(int64(2 * lookAgain)) // one look is enough for all
+	s.looking.Unlock()
+	for range mostStrangers {
+		if err := <-strange; !errors.Is(err, gateway.ErrNoKey) {
+			t.Errorf("one that waited: %v", err)
+		}
+	}
+	for range crowd {
+		if err := <-good; err != nil {
+			t.Errorf("a key that was known: %v", err)
+		}
+	}
+	if s.strangers != 0 {
+		t.Errorf("%d still wait", s.strangers)
+	}
+}
+
+// TestStrangeKeys come together and cost one look; who has a key that was made
 // meanwhile is let in.
 func TestStrangeKeys(t *testing.T) {
 	s := newSafe(t)
@@ -129,7 +182,7 @@ func TestStrangeKeys(t *testing.T) {
 	second, before := s.make("team", "ada", 0), s.lists.Load()
 	var all sync.WaitGroup
 	ctx, cancel := context.WithCancel(t.Context())
-	for i := range 100 {
+	for i := range mostStrangers - 1 { // one more has room
 		all.Go(func() {
 			if _, err := known.Grant(ctx, fmt.Sprintf("MUSTRANGE%d", i)); err == nil {
 				t.Error("a key that nobody made is good")

@@ -1,0 +1,170 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/warehouse"
+)
+
+// TestSweep removes uploads that nobody has touched for long, and sooner what is left
+// of those that are over.
+func TestSweep(t *testing.T) {
+	for name, c := range map[string]struct {
+		over bool
+		age  time.Duration
+		left int
+	}{
+		"young":                   {false, uploadsLast - time.Hour, 3},
+		"old":                     {false, uploadsLast + time.Hour, 0},
+		"over for a short time":   {true, partsLast - time.Hour, 2},
+		"over for more than that": {true, partsLast + time.Hour, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u, ctx := uploads{&backend.Memory{}}, t.Context()
+			id := beginWith(t, u)
+			if c.over {
+				if err := u.end(ctx, id); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := u.sweep(ctx, time.Now().Add(c.age)); err != nil {
+				t.Error(err)
+			}
+			if _, err := u.find(ctx, id); (err == nil) != (c.left == 3) || err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the upload: %v", err)
+			}
+			if left := u.count(t); left != c.left {
+				t.Errorf("%d objects are left, want %d", left, c.left)
+			}
+		})
+	}
+}
+
+// beginWith begins an upload with one part.
+func beginWith(t *testing.T, u uploads) string {
+	t.Helper()
+	id, err := u.begin(t.Context(), upload{Namespace: "n", Dataset: "d", Branch: "main", Path: "a"})
+	if err == nil {
+		_, err = u.put(t.Context(), id, 1, 3, strings.NewReader("one"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// count is how many objects are there.
+func (u uploads) count(t *testing.T) int {
+	t.Helper()
+	n := 0
+	if err := u.objects.List(t.Context(), warehouse.Uploads, func(backend.Info) error { n++; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestStrangeObjects beside uploads are none of them, and the sweep leaves them alone.
+func TestStrangeObjects(t *testing.T) {
+	dir := t.TempDir()
+	u := uploads{openFolder(t, dir)}
+	writeTree(t, dir, map[string]string{"uploads/OLD/upload.json": "{}", "uploads/OLD/.incoming-1": "", "uploads/OLD/00001.tag": "one"})
+	if err := u.sweep(t.Context(), time.Now().Add(2*uploadsLast)); err != nil {
+		t.Error(err)
+	}
+	if all, err := u.all(t.Context(), placeName{}); len(all) != 0 || err != nil {
+		t.Error(all, err)
+	}
+	if left := u.count(t); left != 3 {
+		t.Errorf("%d objects are left of 3", left)
+	}
+}
+
+// breaking is a backend that breaks off.
+type breaking struct {
+	backend.Streamer
+	// shows is how many objects a listing shows before it does.
+	shows int
+	// noted fails puts whose answer does not come, although they are done.
+	noted error
+	// stored hears that bytes were.
+	stored func()
+}
+
+// List implements [backend.Backend].
+func (b *breaking) List(ctx context.Context, prefix string, see func(backend.Info) error) error {
+	shown := 0
+	return b.Streamer.List(ctx, prefix, func(i backend.Info) error {
+		if shown++; shown > b.shows {
+			return errors.New("the listing broke off")
+		}
+		return see(i)
+	})
+}
+
+// Put implements [backend.Backend].
+func (b *breaking) Put(ctx context.Context, key string, content []byte) error {
+	return errors.Join(b.Streamer.Put(ctx, key, content), b.noted)
+}
+
+// PutFrom implements [backend.Streamer].
+func (b *breaking) PutFrom(ctx context.Context, key string, size int64, from io.Reader) error {
+	err := b.Streamer.PutFrom(ctx, key, size, from)
+	if b.stored != nil {
+		b.stored()
+	}
+	return err
+}
+
+// TestSweepThatSeesHalf removes nothing: what it did not see may be of today.
+func TestSweepThatSeesHalf(t *testing.T) {
+	there := &backend.Memory{}
+	beginWith(t, uploads{there})
+	u := uploads{&breaking{Streamer: there, shows: 2}}
+	if err := u.sweep(t.Context(), time.Now().Add(2*uploadsLast)); err == nil {
+		t.Error("it says nothing of the listing that broke off")
+	}
+	if left := (uploads{there}).count(t); left != 3 {
+		t.Errorf("%d objects are left of 3", left)
+	}
+}
+
+// TestPartWithoutAnswer is a part whose note was put, and nobody heard of it: whoever
+// reads the note finds the bytes.
+func TestPartWithoutAnswer(t *testing.T) {
+	there, ctx := uploads{&backend.Memory{}}, t.Context()
+	id := beginWith(t, there)
+	u := uploads{&breaking{Streamer: there.objects, noted: errors.New("no answer came")}}
+	if _, err := u.put(ctx, id, 1, 3, strings.NewReader("two")); err == nil {
+		t.Error("the part was acknowledged")
+	}
+	parts, err := there.parts(ctx, id)
+	if err != nil || len(parts) != 1 {
+		t.Fatal(parts, err)
+	}
+	content, err := backend.Read(ctx, there.objects, parts[0].Bytes)
+	if err != nil || string(content) != "two" {
+		t.Errorf("%q, %v", content, err)
+	}
+}
+
+// TestPartAtTheEnd is a part whose bytes are there when the gateway is told to end.
+func TestPartAtTheEnd(t *testing.T) {
+	there := uploads{&backend.Memory{}}
+	id := beginWith(t, there)
+	ctx, end := context.WithCancel(t.Context())
+	u := uploads{&breaking{Streamer: there.objects, stored: end}}
+	if _, err := u.put(ctx, id, 2, 3, strings.NewReader("two")); err != nil {
+		t.Error(err)
+	}
+	parts, err := there.parts(t.Context(), id)
+	if err != nil || len(parts) != 2 {
+		t.Errorf("%v, %v", parts, err)
+	}
+}
