@@ -40,7 +40,7 @@ func (c *Runs) conclude(ctx context.Context, s *step, given *foreman.Work, job *
 	if !ok {
 		return 0, errors.New("the stage has not one datum")
 	}
-	o := shift.Outcome{ID: d.ID, Worker: "job " + job.Name, Error: problem}
+	o := shift.Outcome{ID: d.ID, Worker: "job " + job.Name}
 	if job.Status.StartTime != nil && job.Status.FinishTime != nil {
 		o.Started, o.Took = job.Status.StartTime.Time, job.Status.FinishTime.Sub(job.Status.StartTime.Time)
 	}
