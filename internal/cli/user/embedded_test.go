@@ -70,7 +70,7 @@ func TestUsers(t *testing.T) {
 	})
 	t.Run("their network", func(t *testing.T) {
 		var policies networkingv1.NetworkPolicyList
-		if err := server.Client.List(t.Context(), &policies, client.InNamespace("ada")); err != nil || len(policies.Items) != 4 {
+		if err := server.Client.List(t.Context(), &policies, client.InNamespace("ada")); err != nil || len(policies.Items) != 5 {
 			t.Errorf("%d policies, %v", len(policies.Items), err)
 		}
 	})
