@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -68,7 +69,42 @@ func (i Image) cached(folder string) (string, error) {
 	if err := i.Write(filepath.Join(work, "image.tar")); err != nil {
 		return "", err
 	}
-	return path, os.Rename(filepath.Join(work, "image.tar"), path)
+	if err := os.Rename(filepath.Join(work, "image.tar"), path); err != nil {
+		return "", fmt.Errorf("keeping the image %s: %w", i.Name, err)
+	}
+	return path, prune(folder, now.Add(-keptFor))
+}
+
+// Images are kept while they are among the last that were used, or were used
+// not long ago: each binary that is tested makes another one of gigabytes.
+const (
+	keptImages = 8
+	keptFor    = time.Hour
+)
+
+// prune removes the images of a folder that are not among the last ones used
+// and were not used since a time.
+func prune(folder string, since time.Time) error {
+	paths, err := filepath.Glob(filepath.Join(folder, "*.tar"))
+	if err != nil {
+		return fmt.Errorf("listing the images in %s: %w", folder, err)
+	}
+	used := map[string]time.Time{}
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil {
+			used[path] = info.ModTime()
+		}
+	}
+	slices.SortFunc(paths, func(a, b string) int { return used[b].Compare(used[a]) })
+	for _, path := range paths[min(keptImages, len(paths)):] {
+		if !used[path].Before(since) {
+			continue
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing an image that is not used any more: %w", err)
+		}
+	}
+	return nil
 }
 
 // fingerprint is another one when the image would be, as far as names, sizes

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
@@ -148,5 +149,31 @@ func TestFingerprint(t *testing.T) {
 	}
 	if changed := key(); changed == first {
 		t.Errorf("another file, and the fingerprint is still %s", first)
+	}
+}
+
+// Of the images those stay that were used last, or within the time they are
+// kept for.
+func TestPrune(t *testing.T) {
+	folder, now := t.TempDir(), time.Unix(1_800_000_000, 0)
+	names := func() string {
+		paths, _ := filepath.Glob(filepath.Join(folder, "*.tar"))
+		var found []string
+		for _, path := range paths {
+			found = append(found, strings.TrimSuffix(filepath.Base(path), ".tar"))
+		}
+		return strings.Join(found, "")
+	}
+	for age, name := range strings.Split("abcdefghijkl", "") {
+		path, used := filepath.Join(folder, name+".tar"), now.Add(-time.Duration(age)*time.Minute)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, used, used)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := prune(folder, now.Add(-9*time.Minute)); err != nil || names() != "abcdefghij" {
+		t.Errorf("%v, left are %s: a to h are the last %d, i and j not old enough", err, names(), keptImages)
+	}
+	if err := prune(folder, now); err != nil || names() != "abcdefgh" {
+		t.Errorf("%v, left are %s, want a to h", err, names())
 	}
 }

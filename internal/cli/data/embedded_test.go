@@ -73,6 +73,7 @@ var verbs = []rehearsal.Step{
 	{Args: "data ls digits:/*.jpg", Code: 3, Says: "nothing matches"},
 	{Args: "data ls digits:/tran", Code: 3, Says: "no such file or folder"},
 	{Args: "data ls digits@mian", Code: 3, Says: "dataset digits has no branch, tag or commit mian; did you mean main?"},
+	{Args: "data ls digits@elsewhere", Code: 3, Says: "dataset digits has no branch, tag or commit elsewhere; it has main"},
 	{Args: "data ls digits@main~7", Code: 3, Says: "so many commits before main there is none"},
 	{Args: "data cat digits:/train/c.png digits:/**/*.txt", Says: "cd"},
 	{Args: "data cat digits:/train", Code: 2, Says: "train is a folder"},

@@ -38,9 +38,10 @@ type options struct {
 func New(f *connection.Factory) *cobra.Command {
 	o := &options{factory: f}
 	cmd := &cobra.Command{
-		Use:     "delete JOB...",
-		Aliases: []string{"rm"},
-		Short:   "Delete training jobs and free what they hold",
+		SuggestFor: []string{"cancel", "kill", "stop"},
+		Use:        "delete JOB...",
+		Aliases:    []string{"rm"},
+		Short:      "Delete training jobs and free what they hold",
 		Long: `Deletes training jobs, stops their processes, and returns once nothing of them
 is left, so that their GPUs are free. Their logs and the checkpoints of claims
 made for them go with them; checkpoints in a claim of your own stay.`,

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/client-go/rest"
@@ -34,8 +35,12 @@ type scene struct {
 	classes []storagev1.StorageClass
 	beats   []coordinationv1.Lease
 	// data is where the manager keeps versioned data; empty: nowhere.
-	data  string
-	clock clocks
+	data string
+	// gateways are the Services of the S3 gateway, one or none, and doors what
+	// is behind it.
+	gateways []corev1.Service
+	doors    []discoveryv1.EndpointSlice
+	clock    clocks
 }
 
 // clocks are two clocks at one moment.
@@ -108,6 +113,12 @@ func elsewhere(ctx context.Context, f *connection.Factory) ([]Finding, error) {
 		s.data = namespace.Annotations[v1alpha1.AnnotationDataStore]
 		return nil
 	})
+	var services corev1.ServiceList
+	var doors discoveryv1.EndpointSliceList
+	look("S3 gateway", judgeGateway,
+		list(&services, "the services of Muster", client.InNamespace(v1alpha1.SystemNamespace), client.MatchingFields{"metadata.name": v1alpha1.GatewayName}),
+		list(&doors, "what is behind the S3 gateway's service", client.InNamespace(v1alpha1.SystemNamespace), client.MatchingLabels{discoveryv1.LabelServiceName: v1alpha1.GatewayName}),
+		func() error { s.gateways, s.doors = services.Items, doors.Items; return nil })
 	look("clocks", judgeClocks,
 		func() (err error) { s.clock, err = compareClocks(ctx, config); return err },
 		list(&beats, "the signs of life of nodes", client.InNamespace(corev1.NamespaceNodeLease)),

@@ -222,6 +222,35 @@ func judgeData(s scene) []Finding {
 	return []Finding{{"data", Limited, "there is no store of data: muster data is refused, and so is what reads datasets", "name a bucket: muster install --set data.s3.endpoint=...,data.s3.bucket=...,data.s3.secret=...; docs/data.md says more"}}
 }
 
+// judgeGateway says whether S3 clients reach data; nothing where they are not
+// to. Of a Service for a load balancer it says, too, whether it has an address.
+func judgeGateway(s scene) []Finding {
+	const name = "S3 gateway"
+	if len(s.gateways) == 0 {
+		return nil
+	}
+	service := &s.gateways[0]
+	ready := 0
+	for i := range s.doors {
+		for _, endpoint := range s.doors[i].Endpoints {
+			if endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready {
+				ready += len(endpoint.Addresses)
+			}
+		}
+	}
+	at := service.Name + "." + service.Namespace + ".svc"
+	if len(service.Spec.Ports) > 0 {
+		at = fmt.Sprintf("%s:%d", at, service.Spec.Ports[0].Port)
+	}
+	switch {
+	case ready == 0:
+		return []Finding{{name, Bad, "no replica of the manager is behind " + at + ": S3 clients reach nothing", "kubectl -n " + service.Namespace + " describe pods says why; data.gateway.enabled=false takes the gateway away"}}
+	case service.Spec.Type == corev1.ServiceTypeLoadBalancer && len(service.Status.LoadBalancer.Ingress) == 0:
+		return []Finding{{name, Limited, at + " answers inside the cluster; its load balancer has no address yet", "kubectl -n " + service.Namespace + " describe service " + service.Name + " says why; where nobody makes load balancers: data.gateway.service.type=ClusterIP"}}
+	}
+	return []Finding{{name, Good, fmt.Sprintf("%s, %s; `muster data key create` makes a key", at, terminal.Count(int64(ready), "replica")), ""}}
+}
+
 // How far clocks may be apart. Leases are renewed every 10 s, and what a node
 // says of itself is old after 40 s.
 const (

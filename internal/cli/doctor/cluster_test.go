@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -100,6 +102,9 @@ func TestClusterChecks(t *testing.T) {
 		"no manager":         {judgeManager, scene{}, Bad, "not installed", "muster install"},
 		"no store of data":   {judgeData, scene{manager: installation.Manager{Version: "v1", Wanted: 1, Available: 1}}, Limited, "no store of data", "data.s3.bucket"},
 		"a store of data":    {judgeData, scene{data: "bucket x"}, Good, "bucket x", ""},
+		"a gateway":          {judgeGateway, behind(corev1.ServiceTypeClusterIP, true, true, false), Good, "muster-gateway.muster-system.svc:6480, 2 replicas", ""},
+		"nobody behind it":   {judgeGateway, behind(corev1.ServiceTypeClusterIP, false), Bad, "no replica", "describe pods"},
+		"no address for it":  {judgeGateway, behind(corev1.ServiceTypeLoadBalancer, true), Limited, "no address yet", "type=ClusterIP"},
 		"no replica":         {judgeManager, scene{manager: installation.Manager{Version: "v1"}}, Bad, "scaled to no replica", "replicas=2"},
 		"no manager ready":   {judgeManager, scene{manager: installation.Manager{Version: "v1", Wanted: 2, Trouble: "ImagePullBackOff"}}, Bad, "ImagePullBackOff", "describe pods"},
 	} {
@@ -112,5 +117,22 @@ func TestClusterChecks(t *testing.T) {
 			}
 			t.Errorf("%+v", findings)
 		})
+	}
+}
+
+// behind is a cluster with the gateway's Service, and replicas that are ready or not.
+func behind(kind corev1.ServiceType, ready ...bool) scene {
+	service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.SystemNamespace, Name: v1alpha1.GatewayName}}
+	service.Spec.Type, service.Spec.Ports = kind, []corev1.ServicePort{{Port: 6480}}
+	var doors discoveryv1.EndpointSlice
+	for i := range ready {
+		doors.Endpoints = append(doors.Endpoints, discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("10.0.0.%d", i)}, Conditions: discoveryv1.EndpointConditions{Ready: &ready[i]}})
+	}
+	return scene{gateways: []corev1.Service{service}, doors: []discoveryv1.EndpointSlice{doors}}
+}
+
+func TestNoGateway(t *testing.T) {
+	if findings := judgeGateway(scene{}); findings != nil {
+		t.Errorf("a cluster that is to have none: %+v", findings)
 	}
 }

@@ -23,5 +23,7 @@ func TestDoctorOnACluster(t *testing.T) {
 		{Args: "doctor -o json", Code: 1, Says: `"check": "clocks"`},
 		{Args: "doctor", Code: 1, Says: "as this program knows them"},
 		{Args: "doctor", Code: 1, Says: "no node has GPUs"},
+		{Args: "install --no-wait --set data.gateway.enabled=true,data.s3.endpoint=http://127.0.0.1:1,data.s3.bucket=b,data.s3.secret=s", Says: "is applied"},
+		{Args: "doctor", Code: 1, Says: "no replica of the manager is behind muster-gateway.muster-system.svc:6480"},
 	})
 }

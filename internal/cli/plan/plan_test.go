@@ -137,7 +137,8 @@ func TestReadRefuses(t *testing.T) {
 		"kind: ConfigMap\n":   "holds no training job",
 		"kind: TrainingJob\n": "metadata.name is missing",
 		"kind: [\n":           "no object in YAML",
-		"kind: TrainingJob\nspec: {rolls: []}\nmetadata: {name: a}\n":      "no training job",
+		"kind: TrainingJob\nspec: {rolls: []}\nmetadata: {name: a}\n":      "did you mean roles?",
+		"kind: TrainingJob\nspec: {roles: 3}\nmetadata: {name: a}\n":       "no training job",
 		"kind: TrainingJob\nmetadata: {name: a}\n---\nkind: TrainingJob\n": "several",
 	} {
 		if _, err := read(strings.NewReader(text), "-"); err == nil || !strings.Contains(err.Error(), want) {

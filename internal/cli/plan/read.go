@@ -10,11 +10,13 @@ import (
 	"os"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/refusal"
 )
 
 // read reads the one training job of a file; documents of other kinds beside
@@ -56,9 +58,8 @@ func read(stdin io.Reader, path string) (*v1alpha1.TrainingJob, error) {
 		if job != nil {
 			return nil, exit.Usage("%s holds several training jobs; give one at a time", path)
 		}
-		job = &v1alpha1.TrainingJob{}
-		if err := yaml.UnmarshalStrict(part, job); err != nil {
-			return nil, exit.Usage("%s: this is no training job: %s", path, strings.Join(strings.Fields(err.Error()), " "))
+		if job, err = trainingJob(path, part); err != nil {
+			return nil, err
 		}
 	}
 	switch {
@@ -68,4 +69,21 @@ func read(stdin io.Reader, path string) (*v1alpha1.TrainingJob, error) {
 		return nil, exit.Usage("%s: metadata.name is missing", path)
 	}
 	return job, nil
+}
+
+// trainingJob reads one training job of the file at path.
+func trainingJob(path string, text []byte) (*v1alpha1.TrainingJob, error) {
+	var tree map[string]any
+	job := &v1alpha1.TrainingJob{}
+	err := yaml.UnmarshalStrict(text, &tree)
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(tree, job, true)
+	}
+	if err == nil {
+		return job, nil
+	}
+	if explained := refusal.Misread("TrainingJob", path, err); explained.Error() != err.Error() {
+		return nil, exit.Usage("%v", explained)
+	}
+	return nil, exit.Usage("%s: this is no training job: %s", path, strings.Join(strings.Fields(err.Error()), " "))
 }

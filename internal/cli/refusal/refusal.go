@@ -19,7 +19,11 @@ func Explain(name string, err error) error {
 	if !ok {
 		return err
 	}
-	sentences := Sentences(status.Status())
+	return join(name, Sentences(status.Status()), err)
+}
+
+// join makes one error of what there is to say about the object called name.
+func join(name string, sentences []string, err error) error {
 	switch len(sentences) {
 	case 0:
 		return err
@@ -68,13 +72,8 @@ func Sentences(status metav1.Status) []string {
 		}
 		return unique(sentences)
 	}
-	for _, match := range undeclared.FindAllStringSubmatch(status.Message, -1) {
-		sentences = append(sentences, match[1]+": there is no such field")
-	}
-	for _, match := range unknown.FindAllStringSubmatch(status.Message, -1) {
-		sentences = append(sentences, match[1]+": there is no such field")
-	}
-	return unique(sentences)
+	kind := kindIn(status.Message)
+	return append(missing(kind, undeclared, status.Message), missing(kind, unknown, status.Message)...)
 }
 
 // given matches the value that a cause starts with.

@@ -1,12 +1,18 @@
 package refusal
 
 import (
+	"encoding/json"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
 func TestSentences(t *testing.T) {
@@ -48,10 +54,10 @@ func TestExplain(t *testing.T) {
 	undeclared := &apierrors.StatusError{ErrStatus: metav1.Status{
 		Message: `failed to create typed patch object (default/a; muster.dev/v1alpha1, Kind=TrainingJob): errors:
   .spec.roles[name="worker"].gpu: field not declared in schema
-  .spec.workers: field not declared in schema`,
+  .spec.suspended: field not declared in schema`,
 	}}
 	got := Explain("job.yaml", undeclared)
-	want := "job.yaml has 2 mistakes:\n  spec.roles[name=\"worker\"].gpu: there is no such field\n  spec.workers: there is no such field"
+	want := "job.yaml has 2 mistakes:\n  spec.roles[name=\"worker\"].gpu: there is no such field; did you mean gpus?\n  spec.suspended: there is no such field; did you mean suspend?"
 	if got.Error() != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -62,8 +68,51 @@ func TestExplain(t *testing.T) {
 	if got := Explain("a", strict).Error(); got != "a: spec.rolls: there is no such field" {
 		t.Errorf("got %q", got)
 	}
+	create := &apierrors.StatusError{ErrStatus: metav1.Status{Message: `TrainingJob in version "v1alpha1" cannot be handled as a TrainingJob: strict decoding error: unknown field "spec.rolls"`}}
+	if got, want := Explain("a", create).Error(), "a: spec.rolls: there is no such field; did you mean roles?"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 	other := errors.New("no connection")
 	if got := Explain("a", other); !errors.Is(got, other) || got.Error() != other.Error() {
 		t.Errorf("another error became %q", got)
+	}
+}
+
+func TestMisread(t *testing.T) {
+	for _, test := range []struct{ name, kind, tree, want string }{
+		{"a stage", "Pipeline", `{"spec":{"stages":[{"name":"a"},{"gpu":1}]}}`, "p: spec.stages[1].gpu: there is no such field; did you mean gpus?"},
+		{"none near", "Pipeline", `{"spec":{"stages":[{"input":{"zzzzzzzz":1}}]}}`, "p: spec.stages[0].input.zzzzzzzz: there is no such field; there are branch, cron, cross, dataset, "},
+		{"the top", "Pipeline", `{"spek":{}}`, "p: spek: there is no such field; did you mean spec?"},
+		{"no such kind", "Pipelime", `{"spek":{}}`, "p: spek: there is no such field"},
+		{"two", "Pipeline", `{"spek":{},"spec":{"stagez":[]}}`, "p has 2 mistakes:\n  "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var tree map[string]any
+			if err := json.Unmarshal([]byte(test.tree), &tree); err != nil {
+				t.Fatal(err)
+			}
+			err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(tree, &v1alpha1.Pipeline{}, true)
+			got := Misread(test.kind, "p", err)
+			if !strings.HasPrefix(got.Error(), test.want) || !errors.Is(got, err) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+	other := errors.New("no connection")
+	if got := Misread("Pipeline", "p", other); !errors.Is(got, other) || got.Error() != other.Error() {
+		t.Errorf("another error became %q", got)
+	}
+}
+
+// Fields inside pods' templates, which are Kubernetes' own, are known, too;
+// what a quantity holds is nobody's business.
+func TestFieldsAt(t *testing.T) {
+	if got := fieldsAt("TrainingJob", `spec.roles[name="worker"].template.spec.containers[0]`); !slices.Contains(got, "imagePullPolicy") {
+		t.Errorf("a container has %q", got)
+	}
+	for _, path := range []string{"spec.nowhere", "spec.roles[0].gpus.x", "metadata.labels.x"} {
+		if got := fieldsAt("TrainingJob", path); got != nil {
+			t.Errorf("%s has %q", path, got)
+		}
 	}
 }

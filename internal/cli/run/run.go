@@ -37,8 +37,9 @@ type numbers struct {
 func New(f *connection.Factory) *cobra.Command {
 	o := &options{factory: f}
 	cmd := &cobra.Command{
-		Use:   "run [flags] [--] command [args...]",
-		Short: "Run a script or command on GPUs, alone or distributed",
+		SuggestFor: []string{"submit", "launch"},
+		Use:        "run [flags] [--] command [args...]",
+		Short:      "Run a script or command on GPUs, alone or distributed",
 		Long: `Runs a command in a snapshot of this folder, on as many members and GPUs as
 asked for, streams what they write and ends with the script's exit code.
 

@@ -91,6 +91,7 @@ Ordinarily nobody types this: muster install has it run in the cluster.`,
 	flags.StringVar(&o.door, "door", "0", "address of the door, by which code comes and goes and users ask, such as :8443 in a pod; 0 for none")
 	flags.BoolVar(&o.agents, "agents", false, "agents of Muster run beside the kubelets (muster node agent): what members report of their progress is read by them")
 	flags.StringToStringVar(&o.agentNodes, "agent-node-selector", nil, "labels of the nodes that have agents: KEY=VALUE, separated by commas; pods with what agents bring run there (default: all nodes)")
+	flags.Lookup("agent-node-selector").DefValue = "" // else the help says "[]" as well
 	o.store.addFlags(flags)
 	o.data.addFlags(flags)
 	o.datums.addFlags(flags)

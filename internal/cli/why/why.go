@@ -54,8 +54,9 @@ type Answer struct {
 func New(f *connection.Factory) *cobra.Command {
 	var format *output.Format
 	cmd := &cobra.Command{
-		Use:   "why JOB",
-		Short: "Say why a training job waits, or is where it is",
+		SuggestFor: []string{"explain"},
+		Use:        "why JOB",
+		Short:      "Say why a training job waits, or is where it is",
 		Long: `Says what a training job waits for: what it needs at once, what is free, and who
 holds the rest since when; its place in the order of turns, when it is expected
 to start, and the smallest changes that would start it now. Of a job that runs

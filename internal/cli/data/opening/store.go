@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -274,7 +275,21 @@ func (d *Dataset) explain(ctx context.Context, a address.Address, err error) err
 	if slices.Contains(names, a.Branch()) {
 		return exit.NotFound("%s: so many commits before %s there is none; `muster data log %s` lists them", a.Revision(), a.Branch(), d.Name)
 	}
-	return exit.NotFound("dataset %s has no branch, tag or commit %s%s", d.Name, a.Branch(), suggestion.Phrase(a.Branch(), names))
+	hint := suggestion.Phrase(a.Branch(), names)
+	if hint == "" {
+		hint = "; it has " + few(names)
+	}
+	return exit.NotFound("dataset %s has no branch, tag or commit %s%s", d.Name, a.Branch(), hint)
+}
+
+// few lists the first names, in their order.
+func few(names []string) string {
+	const most = 10
+	slices.Sort(names)
+	if len(names) > most {
+		names = append(names[:most:most], "others")
+	}
+	return strings.Join(names, ", ")
 }
 
 // Head is the branch that an address names for new commits: what is not yet

@@ -21,6 +21,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/refusal"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/environment/source"
 	"github.com/muster-dev/muster/internal/pachyderm"
@@ -117,7 +118,11 @@ func (o *options) pipeline(ctx context.Context, tree map[string]any, folder stri
 	}
 	typed := &v1alpha1.Pipeline{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(tree, typed, true); err != nil {
-		return nil, exit.Usage("pipeline %s: %v", p.GetName(), err)
+		subject := "pipeline " + p.GetName()
+		if explained := refusal.Misread("Pipeline", subject, err); explained.Error() != err.Error() {
+			return nil, exit.Usage("%v", explained)
+		}
+		return nil, exit.Usage("%s: %v", subject, err)
 	}
 	if _, err := pipeline.Parse(typed.Name, &typed.Spec); err != nil {
 		return nil, exit.Usage("pipeline %s: %v", typed.Name, err)

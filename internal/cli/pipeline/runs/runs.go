@@ -94,7 +94,7 @@ func run(ctx context.Context, f *connection.Factory, format output.Format, pipel
 	table := terminal.NewTable("RUN", "PHASE", "STAGES", "COMPUTED", "REUSED", "FAILED", "TOOK", "CAUSE", "REASON")
 	for i := range found {
 		r := &found[i]
-		took := terminal.Span(time.Duration(r.Seconds * float64(time.Second)))
+		took := terminal.WholeSpan(time.Duration(r.Seconds * float64(time.Second)))
 		table.Row(r.Name, r.Phase, all[i].Status.Done, fmt.Sprint(r.Computed), fmt.Sprint(r.Reused), fmt.Sprint(r.Failed), took, r.Cause, r.Message)
 	}
 	return table.Write(f.Streams.Out, f.Streams.OutStyle(), "")
