@@ -388,3 +388,34 @@ func TestSignsOfDepartureAreThoseKnown(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// The manager reads Secrets of other namespaces nowhere but where that was given.
+func TestSecretsOfOthers(t *testing.T) {
+	objects := render(t, Rendering{Values: map[string]any{"pipelines": map[string]any{"secretNamespaces": []any{"vision", "speech"}}}})
+	var bound []string
+	for _, o := range objects {
+		ref, _, err := unstructured.NestedString(o.Object, "roleRef", "name")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ref == "muster-pipelines-secrets" {
+			bound = append(bound, o.GetKind()+" in "+o.GetNamespace())
+		}
+	}
+	slices.Sort(bound)
+	if diff := cmp.Diff([]string{"RoleBinding in speech", "RoleBinding in vision"}, bound); diff != "" {
+		t.Error(diff)
+	}
+	manager := find(render(t, Rendering{}), "ClusterRole", "muster-manager")
+	rules, _, err := unstructured.NestedSlice(manager.Object, "rules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range rules {
+		fields, _ := rule.(map[string]any)
+		resources, _ := fields["resources"].([]any)
+		if slices.Contains(resources, any("secrets")) {
+			t.Errorf("it has everywhere: %v", rule)
+		}
+	}
+}
