@@ -70,8 +70,8 @@ func (m *Machine) cannot(stage *pipeline.Stage) string {
 		return "environment: on a cluster packages are not brought to stages yet: put them into an image and name it (environment.image)"
 	case m.Elsewhere && image == "":
 		return "environment.image: it names none, and this cluster has none for such stages: name one, or have one set for all (muster serve --default-image IMAGE)"
-	case m.Elsewhere && stage.Spec.Output != nil && stage.Spec.Output.Egress != "":
-		return "output.egress: on a cluster the Secret that says who copies is not read: leave it out, and use muster data get"
+	case m.rules().Off && stage.Spec.Output != nil && stage.Spec.Output.Egress != "":
+		return "output.egress: this installation copies nothing elsewhere (pipelines.egress.enabled): leave it out, and use muster data get"
 	case image == "":
 		return ""
 	case m.Images == nil:

@@ -39,7 +39,7 @@ func (e *unfit) Error() string { return e.message }
 // resolved is what a stage's fields mean here and now.
 type resolved struct {
 	recipe *pipeline.Recipe
-	// versions are those of what variables come from.
+	// versions are those of what variables come from; nil: they come from nothing.
 	versions map[string]string
 	// code is the snapshot's digest; empty: none.
 	code string

@@ -37,7 +37,8 @@ func forbidden(namespace, kind, name string) *notYet {
 		kind, name, namespace, SecretsRole, v1alpha1.SystemNamespace, managerAccount)}
 }
 
-// counted are the versions by which the variables of a stage count. Those of members
+// counted are the versions by which the variables of a stage count; nil where none of
+// them comes from elsewhere. Those of members
 // that train together are the ones with which they began, for as long as their job is
 // there: somebody else may give out their files by now.
 func (c *Runs) counted(ctx context.Context, run *v1alpha1.PipelineRun, stage *pipeline.Stage) (map[string]string, error) {
@@ -96,7 +97,7 @@ func (c *Runs) versions(ctx context.Context, namespace string, stage *pipeline.S
 
 // noteVersions has a job say by which versions its members compute.
 func noteVersions(job *v1alpha1.TrainingJob, versions map[string]string) error {
-	if len(versions) == 0 {
+	if versions == nil {
 		return nil
 	}
 	text, err := json.Marshal(versions)
@@ -122,14 +123,14 @@ func versionsOf(job *v1alpha1.TrainingJob) (versions map[string]string, ok bool)
 // current says that the members of a job have the values by which the stage was
 // planned.
 func current(job *v1alpha1.TrainingJob, versions map[string]string) bool {
-	have, _ := versionsOf(job)
-	return maps.Equal(have, versions)
+	have, ok := versionsOf(job)
+	return ok == (versions != nil) && maps.Equal(have, versions)
 }
 
 // jobTag tells the workers of a stage, as the door introduces them, from those of a job
 // before, which have other values; empty: nothing does, and any are heard.
 func jobTag(versions map[string]string) string {
-	if len(versions) == 0 {
+	if versions == nil {
 		return ""
 	}
 	text, err := json.Marshal(versions) // in the order of names
@@ -142,7 +143,7 @@ func jobTag(versions map[string]string) string {
 // dismissFormer ends a job of the stage whose members have other values than those by
 // which it is planned now: what this process's predecessor began.
 func (c *Runs) dismissFormer(ctx context.Context, s *step, w *resolved) error {
-	if len(w.versions) == 0 {
+	if w.versions == nil {
 		return nil
 	}
 	job, err := c.ownJob(ctx, s.run, s.stage)
@@ -166,7 +167,7 @@ func (c *Runs) dismissAll(ctx context.Context, s *step) error {
 // the stage was planned: it does if they are still the ones that there are, since it
 // has begun before now and after the stage was planned.
 func (c *Runs) admit(w *work, name string) func(context.Context) error {
-	if len(w.resolved.versions) == 0 {
+	if w.resolved.versions == nil {
 		return nil
 	}
 	return func(ctx context.Context) error {

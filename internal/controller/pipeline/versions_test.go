@@ -214,6 +214,20 @@ func TestSecretsThatAreNotThere(t *testing.T) {
 		r.rerun()
 		r.expect("there", 1)
 	})
+	t.Run("optional, and there before workers begin", func(t *testing.T) {
+		r := elsewhere(t, nil)
+		r.put("things", map[string]string{"a": "1"})
+		r.hired = func() bool {
+			if r.started == 0 {
+				r.token("there")
+			}
+			return true
+		}
+		r.apply(fmt.Sprintf(said, ", optional: true"))
+		if r.expect("there", 1); r.started != 2 {
+			t.Errorf("%d jobs were run, want 2", r.started)
+		}
+	})
 	t.Run("forbidden", func(t *testing.T) {
 		r := elsewhere(t, nil)
 		r.token("one")
