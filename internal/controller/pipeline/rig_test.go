@@ -343,10 +343,11 @@ func (r *rig) start(job *v1alpha1.TrainingJob) {
 		r.train(job, environ)
 		return
 	}
+	nth := r.started
 	for i := range *role.Replicas {
 		r.group.Go(func() {
 			err := worker.Run(ctx, worker.Options{
-				Folder: role.Command[3], Name: fmt.Sprintf("%s-%d-%d", job.Name, i, r.started), Member: fmt.Sprint(i), GPUs: 1, Environ: environ, Out: io.Discard,
+				Folder: role.Command[3], Name: fmt.Sprintf("%s-%d-%d", job.Name, i, nth), Member: fmt.Sprint(i), GPUs: 1, Environ: environ, Out: io.Discard,
 			})
 			if err != nil && ctx.Err() == nil {
 				r.Error(err)
