@@ -23,7 +23,8 @@ import (
 // notYet is why a stage waits: code or an environment that is not ready.
 type notYet struct {
 	message string
-	// again is when asking again may help. Default: soon.
+	// again is when asking again may help, where somebody has to do something first. 0:
+	// soon, by itself.
 	again time.Duration
 }
 

@@ -256,6 +256,12 @@ func TestSecretsThatAreNotThere(t *testing.T) {
 		if run.Status.Phase != v1alpha1.RunPlanning || !strings.Contains(run.Status.Message, says) {
 			t.Errorf("%s: %s", run.Status.Phase, run.Status.Message)
 		}
+		dry := &v1alpha1.PipelineRun{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: "said-would", UID: r.uid()}, Spec: run.Spec}
+		dry.Spec.DryRun = true
+		r.must(r.server.Create(r.ctx, dry))
+		if dry = r.step(dry.Name); dry.Status.Phase != v1alpha1.RunFailed || !strings.Contains(dry.Status.Message, says) {
+			t.Errorf("who asks what it would compute is told: %s: %s", dry.Status.Phase, dry.Status.Message)
+		}
 		may = true
 		r.expect("one", 1)
 	})
