@@ -140,55 +140,6 @@ func TestPipelineSecrets(t *testing.T) {
 	}
 }
 
-// late is a pipeline whose Secret has not the key yet.
-const late = `metadata: {name: late}
-spec:
-  environment: {image: %q}
-  stages:
-  - name: tell
-    input: {dataset: things}
-    gpus: 1
-    env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: token, key: none}}}]
-    command: [sh, -c, 'echo told $TOKEN > $MUSTER_OUTPUT/all']
-`
-
-// TestPipelineSecretComesLate: a key that a Secret has not keeps workers from beginning,
-// and is said. Once it is there they begin, with another version than the one by which the
-// stage was planned: so it is planned again, and what is computed counts by that one.
-func TestPipelineSecretComesLate(t *testing.T) {
-	if the.counts {
-		return // a pipeline is refused there: TestPipeline
-	}
-	onAgents(t)
-	a := &author{TB: t, namespace: the.namespace(t)}
-	a.token("hush")
-	a.apply(fmt.Sprintf(late, the.image))
-	a.says("created", "data", "create", "things")
-	a.put("things", map[string]string{"a": "one\n"})
-	a.rights()
-	runs := func() harness.Result {
-		return the.muster(t, "-n", a.namespace, "pipeline", "runs", "late", "-o", "json")
-	}
-	harness.Eventually(t, within, "waiting for what lacks", func() error {
-		r := runs()
-		if !strings.Contains(r.Stdout, "couldn't find key none") && !strings.Contains(r.Stdout, `has no key \"none\"`) {
-			return fmt.Errorf("%s%s", r.Stdout, r.Stderr)
-		}
-		return nil
-	})
-	a.keep(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "token"}, StringData: map[string]string{"none": "some"}})
-	a.says("", "pipeline", "wait", "late", "--timeout", "55s")
-	a.says("told some\n", "data", "cat", "late-tell:/all")
-	secret := &corev1.Secret{}
-	if err := the.api.Get(t.Context(), client.ObjectKey{Namespace: a.namespace, Name: "token"}, secret); err != nil {
-		t.Fatal(err)
-	}
-	version := fmt.Sprintf("version %s/%s", secret.UID, secret.ResourceVersion)
-	if r := the.muster(t, "-n", a.namespace, "pipeline", "explain", "late", "--recipe"); !strings.Contains(r.Stdout, version) {
-		t.Errorf("it does not count by %s: %s%s", version, r.Stdout, r.Stderr)
-	}
-}
-
 // bucket is an S3 service of the test's own, which the platform's manager reaches: with
 // one bucket, named backup, and one key.
 type bucket struct{ heads *ref.Memory }
