@@ -28,7 +28,9 @@ func (w *Work) lendOut(out http.ResponseWriter, in *http.Request) {
 		return
 	}
 	ctx, cancel := w.untilEnded(in.Context())
-	err = w.enter(ctx, &who)
+	if err = w.admitMember(ctx, &who); err == nil {
+		err = w.enter(ctx, &who)
+	}
 	cancel()
 	if in.Context().Err() == nil {
 		w.trouble(err)
@@ -57,6 +59,30 @@ func (w *Work) lent() (folder string, there bool) {
 	return w.datumFolder(e.ID), e.state == ready || e.state == held
 }
 
+// admitMember says why a pod that has not begun yet gets nothing, if it does not.
+func (w *Work) admitMember(ctx context.Context, who *person) error {
+	if w.spec.Admit == nil {
+		return nil
+	}
+	if err := w.welcome(who); err != nil {
+		return err
+	}
+	w.parts.Lock()
+	err := w.restore(ctx)
+	last, there := w.lastOf(who)
+	w.parts.Unlock()
+	if err != nil || there && last.Pod == who.Pod {
+		return err
+	}
+	return w.ask(ctx)
+}
+
+// lastOf is the pod of a member that began last; the caller holds the lock of parts.
+func (w *Work) lastOf(who *person) (last person, there bool) {
+	there = readJSON(filepath.Join(w.dir, partsFolder, beganFolder, who.folder()), &last) && w.counts(&last)
+	return last, there
+}
+
 // enter notes that a member has begun, by which it is known that something is to
 // come from it, also by who takes this foreman's place. Those that begin together are
 // kept together.
@@ -77,8 +103,7 @@ func (w *Work) enter(ctx context.Context, who *person) error {
 	if err := w.restore(ctx); err != nil {
 		return err
 	}
-	var last person
-	switch there := readJSON(filepath.Join(w.dir, partsFolder, beganFolder, who.folder()), &last) && w.counts(&last); {
+	switch last, there := w.lastOf(who); {
 	case there && who.older(&last):
 		return errFollowed
 	case there && last.Pod == who.Pod:

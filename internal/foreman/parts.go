@@ -122,7 +122,7 @@ func (w *Work) untilEnded(ctx context.Context) (context.Context, context.CancelF
 func (w *Work) trouble(err error) {
 	says := ""
 	var refused *parcel.Refusal
-	if err != nil && !unwanted(err) && !errors.As(err, &refused) {
+	if err != nil && !unwanted(err) && !errors.Is(err, ErrOutdated) && !errors.As(err, &refused) {
 		says = err.Error()
 	}
 	w.mu.Lock()

@@ -56,6 +56,13 @@ type Spec struct {
 	// Lent says that no workers compute it: whoever does is shown the datums' folders,
 	// and [Work.Conclude] is told what became of them.
 	Lent bool
+	// Job tells the job whose workers are heard from others, by what the door says of
+	// them. Empty: those of any are.
+	Job string
+	// Admit is asked once of each worker, and of each pod of a job that a work is lent
+	// to, before it gets anything: [ErrOutdated] keeps it waiting until somebody ends it,
+	// any other error until it is asked again. Nil: all are welcome.
+	Admit func(ctx context.Context) error
 	// Fetch writes the files of a datum below a folder, one for each input.
 	Fetch func(ctx context.Context, d Datum, folder string) error
 	// Keep makes a folder with what a member of a job brought durable, under the

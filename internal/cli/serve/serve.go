@@ -52,6 +52,7 @@ type options struct {
 	agents     bool
 	agentNodes map[string]string
 	datums     datums
+	copies     copies
 	verbose    bool
 	inCluster  func() (*rest.Config, error)
 }
@@ -95,6 +96,7 @@ Ordinarily nobody types this: muster install has it run in the cluster.`,
 	o.store.addFlags(flags)
 	o.data.addFlags(flags)
 	o.datums.addFlags(flags)
+	o.copies.addFlags(flags)
 	o.front.addFlags(flags)
 	o.builds.addFlags(flags)
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log what is done, and not warnings and errors alone")
@@ -236,7 +238,7 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 	if err != nil {
 		return err
 	}
-	runs, err := o.makeStages(stores, library, log)
+	runs, err := o.makeStages(ctx, config, stores, library, log)
 	if err != nil {
 		return err
 	}

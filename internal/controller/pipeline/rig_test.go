@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -325,10 +326,7 @@ func (r *rig) start(job *v1alpha1.TrainingJob) {
 		return
 	}
 	r.started++
-	environ := os.Environ()
-	for _, v := range job.Spec.Env {
-		environ = append(environ, v.Name+"="+v.Value)
-	}
+	environ := append(os.Environ(), r.variables(job.Spec.Env)...)
 	if slices.Contains(role.Command, "member") {
 		r.group.Go(func() { r.lent(ctx, job.DeepCopy(), environ) })
 		return
@@ -345,10 +343,11 @@ func (r *rig) start(job *v1alpha1.TrainingJob) {
 		r.train(job, environ)
 		return
 	}
+	nth := r.started
 	for i := range *role.Replicas {
 		r.group.Go(func() {
 			err := worker.Run(ctx, worker.Options{
-				Folder: role.Command[3], Name: fmt.Sprintf("%s-%d-%d", job.Name, i, r.started), Member: fmt.Sprint(i), GPUs: 1, Environ: environ, Out: io.Discard,
+				Folder: role.Command[3], Name: fmt.Sprintf("%s-%d-%d", job.Name, i, nth), Member: fmt.Sprint(i), GPUs: 1, Environ: environ, Out: io.Discard,
 			})
 			if err != nil && ctx.Err() == nil {
 				r.Error(err)
@@ -375,7 +374,7 @@ func (r *rig) apart(ctx context.Context, job *v1alpha1.TrainingJob, environ []st
 	role := &job.Spec.Roles[0]
 	for i := range *role.Replicas {
 		o := worker.Options{
-			Post: shown(job, "foreman"), Work: role.Command[slices.Index(role.Command, "--work")+1], Scratch: r.TempDir(),
+			Post: r.post(ctx, job, fmt.Sprintf("%s/%d", role.Name, i)), Work: role.Command[slices.Index(role.Command, "--work")+1], Scratch: r.TempDir(),
 			Name: fmt.Sprintf("%s-%d-%d", job.Name, i, r.started), Member: fmt.Sprint(i), GPUs: 1, Environ: environ, Out: io.Discard,
 		}
 		r.group.Go(func() {
@@ -384,6 +383,32 @@ func (r *rig) apart(ctx context.Context, job *v1alpha1.TrainingJob, environ []st
 			}
 		})
 	}
+}
+
+// post is the folder by which a member reaches the foreman.
+func (r *rig) post(ctx context.Context, job *v1alpha1.TrainingJob, member string) string {
+	if r.machine.Elsewhere {
+		return r.posting(ctx, job.DeepCopy(), member)
+	}
+	return shown(job, "foreman")
+}
+
+// variables are what a kubelet makes of them when a container starts.
+func (r *rig) variables(env []corev1.EnvVar) (out []string) {
+	for _, v := range env {
+		if v.ValueFrom == nil {
+			out = append(out, v.Name+"="+v.Value)
+			continue
+		}
+		said, of := &corev1.Secret{}, v.ValueFrom.SecretKeyRef
+		err := r.server.Get(r.ctx, types.NamespacedName{Namespace: space, Name: of.Name}, said)
+		if value, there := said.Data[of.Key]; there {
+			out = append(out, v.Name+"="+string(value))
+		} else if of.Optional == nil || !*of.Optional {
+			r.Errorf("variable %s cannot be had: %v", v.Name, err)
+		}
+	}
+	return out
 }
 
 // train runs the first member of a job that is no worker's, to its end.

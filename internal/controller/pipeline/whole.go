@@ -14,12 +14,21 @@ import (
 
 // job is the job that computes the stage.
 func (c *Runs) job(s *step, w *work) (*v1alpha1.TrainingJob, error) {
+	job, err := c.plainJob(s, w)
+	if err != nil {
+		return nil, err
+	}
+	return job, noteVersions(job, w.resolved.versions)
+}
+
+// plainJob is the same, which does not say yet by what values it computes.
+func (c *Runs) plainJob(s *step, w *work) (*v1alpha1.TrainingJob, error) {
 	m, name := c.deps.Machine, workName(s.run, s.stage.Name)
 	folder := m.Foreman.Folder(name)
 	if !s.stage.Whole() {
 		job := workersJob(s.run, s.stage, w.resolved.code, m.Program, folder, len(w.tasks))
 		if w.resolved.apart {
-			m.apart(job, name, gpusOf(s.stage))
+			m.apart(job, name, jobTag(w.resolved.versions), gpusOf(s.stage))
 		}
 		return job, nil
 	}
