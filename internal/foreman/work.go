@@ -56,6 +56,12 @@ type Spec struct {
 	// Lent says that no workers compute it: whoever does is shown the datums' folders,
 	// and [Work.Conclude] is told what became of them.
 	Lent bool
+	// Leader is, of a work that is lent, the member whose end is everybody's: Followers
+	// go on until then, and its part is taken once all of theirs have come, of the very
+	// attempt of the job that it is of itself. They know one another by a secret. Empty:
+	// members end as they do.
+	Leader    string
+	Followers []string
 	// Fetch writes the files of a datum below a folder, one for each input.
 	Fetch func(ctx context.Context, d Datum, folder string) error
 	// Keep makes a folder with what a member of a job brought durable, under the
@@ -129,6 +135,8 @@ type Work struct {
 	refused string
 	unkept  string // why what members say cannot be kept just now
 	job     string // which one computes now; empty: any
+	// closing is the last attempt of the job whose leader is done; 0: none is.
+	closing int64
 	// entering are members that have begun and wait until that is kept, by their folders.
 	entering map[string]person
 	ended    chan struct{} // closed once the work is
