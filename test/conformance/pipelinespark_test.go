@@ -78,19 +78,8 @@ func TestPipelineSpark(t *testing.T) {
 		}
 	}
 	a.says("created", "data", "create", "texts")
-	a.put("texts", map[string]string{"text-a": "one two\n", "text-b": "two\n"})
+	a.put("texts", map[string]string{"text-a": "one two\n", "text-b": "two\n", "text-c": "three\n", "wait": ""})
 	a.says("created", "pipeline", "apply", "-f", file)
-	a.finishes("words", 3*time.Minute)
-	a.says(`{"word":"one","count":1}
-{"word":"two","count":2}
-one
-two
-0
-1
-`, "data", "cat", "words-use:/all")
-	a.says("written by 2 tasks", "pipeline", "logs", "words", "count")
-
-	a.put("texts", map[string]string{"text-c": "three\n", "wait": ""})
 	members := func() (driver, executor string) {
 		of := func(role, index string) string {
 			r := the.kubectl(t, "", "get", "pods", "-n", a.namespace, "-l", "muster.dev/role="+role+",muster.dev/index="+index, "--field-selector", "status.phase=Running",
@@ -105,13 +94,14 @@ two
 	}
 	// waiting waits until an executor that is not this one has written its part.
 	waiting := func(before string) (driver, executor string) {
-		harness.Eventually(t, 2*time.Minute, "waiting for an executor to have written", func() error {
+		harness.Eventually(t, 4*time.Minute, "waiting for an executor to have written", func() error {
 			driver, executor = members()
 			if driver == "" || executor == "" || executor == before || strings.Count(executor, "\n") != 1 {
 				return fmt.Errorf("there are %q and %q", driver, executor)
 			}
 			if r := inside(executor, "test", "-e", "/muster/datum/out/by/1"); r.Code != 0 {
-				return fmt.Errorf("%s has written nothing yet: %s", executor, r.Stderr)
+				name, _, _ := strings.Cut(driver, " ")
+				return fmt.Errorf("%s has written nothing yet: %s; the driver says %s", executor, r.Stderr, the.kubectl(t, "", "logs", "-n", a.namespace, name, "--tail", "20").Stdout)
 			}
 			return nil
 		})
@@ -136,6 +126,7 @@ two
 0
 1
 `, "data", "cat", "words-use:/all")
+	a.says("written by 2 tasks", "pipeline", "logs", "words", "count")
 	var jobs v1alpha1.TrainingJobList
 	if err := the.api.List(t.Context(), &jobs, client.InNamespace(a.namespace), client.MatchingLabels{v1alpha1.LabelStage: "count"}); err != nil {
 		t.Fatal(err)
