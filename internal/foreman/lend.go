@@ -32,6 +32,9 @@ func (w *Work) lendOut(out http.ResponseWriter, in *http.Request) {
 		err = w.enter(ctx, &who)
 	}
 	cancel()
+	if err == nil && w.spec.Leader != "" {
+		err = w.ensureSecret(folder)
+	}
 	if in.Context().Err() == nil {
 		w.trouble(err)
 	}
@@ -40,7 +43,7 @@ func (w *Work) lendOut(out http.ResponseWriter, in *http.Request) {
 		return
 	}
 	out.Header().Set("Content-Type", "application/x-tar")
-	if err := parcel.Write(out, folder, shift.InFolder); err != nil {
+	if err := parcel.Write(out, folder, shift.InFolder, shift.SecretFile); err != nil {
 		if in.Context().Err() == nil {
 			w.foreman.o.Log.Warn("the files of a datum cannot be sent; it is tried again", "work", w.spec.Name, "member", who.Member, "error", err)
 		}
@@ -108,6 +111,8 @@ func (w *Work) enter(ctx context.Context, who *person) error {
 		return errFollowed
 	case there && last.Pod == who.Pod:
 		return nil // somebody else has noted it
+	case there && w.spec.Leader != "" && last.Attempt == who.Attempt:
+		return errTorn
 	}
 	if err := w.noteBegun(ctx, who); err != nil {
 		return fmt.Errorf("noting that %s has begun: %w", who.Member, err)

@@ -82,7 +82,7 @@ func (w *Work) partArrives(in *http.Request, from io.Reader, who *person) error 
 	}
 	defer func() { _ = os.RemoveAll(temp) }() // what stays behind goes with the work
 	limits := parcel.Limits{Bytes: mostBytes, Entries: mostEntries, Links: mostLinks, Take: func(n int64) error { return h.use(n, done) }}
-	if err := parcel.Read(from, temp, limits, shift.OutFolder, shift.OutcomeFile); err != nil {
+	if err := parcel.Read(from, temp, limits, shift.OutFolder, shift.LogFile, shift.OutcomeFile); err != nil {
 		return err
 	}
 	p := part{person: *who}
@@ -122,7 +122,7 @@ func (w *Work) untilEnded(ctx context.Context) (context.Context, context.CancelF
 func (w *Work) trouble(err error) {
 	says := ""
 	var refused *parcel.Refusal
-	if err != nil && !unwanted(err) && !errors.Is(err, ErrOutdated) && !errors.As(err, &refused) {
+	if err != nil && !unwanted(err) && !errors.Is(err, ErrOutdated) && !errors.Is(err, errTorn) && !errors.As(err, &refused) {
 		says = err.Error()
 	}
 	w.mu.Lock()
@@ -156,6 +156,11 @@ func (w *Work) keepPart(ctx context.Context, p *part, from string) error {
 	} else if there && p.older(&before.person) {
 		return errFollowed
 	}
+	if p.Outcome.Error == "" && p.Member == w.spec.Leader {
+		if err := w.followed(p); err != nil {
+			return err
+		}
+	}
 	if err := os.MkdirAll(filepath.Dir(place), 0o700); err != nil {
 		return fmt.Errorf("keeping what %s wrote: %w", p.Member, err)
 	}
@@ -181,23 +186,34 @@ func (w *Work) keepPart(ctx context.Context, p *part, from string) error {
 	if err != nil {
 		return fmt.Errorf("keeping what %s wrote: %w", p.Member, err)
 	}
-	if p.Outcome.Exit == shift.Unfit {
+	switch p.Outcome.Exit {
+	case shift.Unfit:
 		w.unfit(p.Member, p.Outcome.Error)
+	case shift.Unable:
+		w.refuse("member %s cannot run: %s", p.Member, p.Outcome.Error)
 	}
+	w.mu.Lock()
+	w.changed()
+	w.mu.Unlock()
 	w.tell(true)
 	return nil
 }
 
 // unfit notes that a member wrote what cannot be kept.
 func (w *Work) unfit(member, says string) {
+	w.refuse("what member %s wrote cannot be kept: %s", member, says)
+}
+
+// refuse notes what another try of the job would not change.
+func (w *Work) refuse(format string, args ...any) {
 	w.mu.Lock()
-	w.refused = fmt.Sprintf("what member %s wrote cannot be kept: %s", member, says)
+	w.refused = fmt.Sprintf(format, args...)
 	w.mu.Unlock()
 	w.tell(true)
 }
 
-// Refused says that a member of the job wrote what cannot be kept, in words; empty:
-// none did.
+// Refused says in words what another try of the job would not change, such as that a
+// member wrote what cannot be kept; empty: there is nothing.
 func (w *Work) Refused() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -244,6 +260,11 @@ func (w *Work) Unite(ctx context.Context, must []string) error {
 	if who := missing(must, there, w.began()); who != "" {
 		return fmt.Errorf("%s: %w", who, ErrMissing)
 	}
+	if w.spec.Leader != "" {
+		if err := together(w.spec.Leader, w.spec.Followers, there); err != nil {
+			return err
+		}
+	}
 	temp, err := os.MkdirTemp(w.dir, arriving)
 	if err != nil {
 		return fmt.Errorf("making room for what members wrote: %w", err)
@@ -257,6 +278,9 @@ func (w *Work) Unite(ctx context.Context, must []string) error {
 		defer func() { _ = os.RemoveAll(from) }() // what stays behind goes with the work
 	}
 	if err := unite(temp, from, there); err != nil {
+		return err
+	}
+	if err := w.adoptLog(from); err != nil {
 		return err
 	}
 	out := filepath.Join(d.Folder, shift.OutFolder)

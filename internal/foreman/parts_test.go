@@ -47,6 +47,7 @@ type pod struct {
 	member, name string
 	born         int
 	job          string
+	attempt      int
 	// cut breaks the first so many requests.
 	cut int
 }
@@ -71,6 +72,7 @@ func (s *shop) post(p pod) string {
 		in.Header.Set(shift.PodHeader, p.name)
 		in.Header.Set(shift.BornHeader, fmt.Sprint(p.born))
 		in.Header.Set(shift.JobHeader, p.job)
+		in.Header.Set(shift.AttemptHeader, fmt.Sprint(p.attempt))
 		if cuts > 0 {
 			cuts--
 			in.Body = io.NopCloser(io.LimitReader(in.Body, 700))

@@ -69,6 +69,7 @@ func (f *Foreman) answering(wrong func(*Work, *http.Request) string) http.Handle
 	add("PUT "+shift.Path+"{work}"+shift.DatumsPath+"{id}", (*Work).receive)
 	add("GET "+shift.Path+"{work}"+shift.SharedPath, (*Work).lendOut)
 	add("PUT "+shift.Path+"{work}"+shift.PartPath, (*Work).takePart)
+	add("GET "+shift.Path+"{work}"+shift.PartPath, (*Work).sayWhen)
 	return mux
 }
 

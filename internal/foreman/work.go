@@ -63,6 +63,12 @@ type Spec struct {
 	// to, before it gets anything: [ErrOutdated] keeps it waiting until somebody ends it,
 	// any other error until it is asked again. Nil: all are welcome.
 	Admit func(ctx context.Context) error
+	// Leader is, of a work that is lent, the member whose end is everybody's: Followers
+	// go on until then, and its part is taken once all of theirs have come, of the very
+	// attempt of the job that it is of itself. They know one another by a secret. Empty:
+	// members end as they do.
+	Leader    string
+	Followers []string
 	// Fetch writes the files of a datum below a folder, one for each input.
 	Fetch func(ctx context.Context, d Datum, folder string) error
 	// Keep makes a folder with what a member of a job brought durable, under the
@@ -136,6 +142,8 @@ type Work struct {
 	refused string
 	unkept  string // why what members say cannot be kept just now
 	job     string // which one computes now; empty: any
+	// closing is the last attempt of the job whose leader is done; 0: none is.
+	closing int64
 	// entering are members that have begun and wait until that is kept, by their folders.
 	entering map[string]person
 	ended    chan struct{} // closed once the work is

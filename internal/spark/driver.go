@@ -32,6 +32,8 @@ type Driver struct {
 	Heap, ExecutorHeap int64
 	// Scratch is a folder of the member's own.
 	Scratch string
+	// Apart says that members share no folder: what each wrote is put together later.
+	Apart bool
 	// Environ are the variables that everything has.
 	Environ []string
 	// Out is told what the script prints, and what Spark and Muster have to say.
@@ -62,9 +64,18 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 	}
 	if err != nil {
 		o.Exit, o.Error = max(1, a.exit), err.Error()
+		if _, lacks := errors.AsType[*lackError](err); lacks && d.Apart {
+			o.Exit = shift.Unable
+		}
 	}
 	return errors.Join(err, conclude(d.Datum, o))
 }
+
+// lackError is what a member's environment lacks.
+type lackError struct{ error }
+
+// Unwrap is for errors.Is.
+func (e *lackError) Unwrap() error { return e.error }
 
 // application is one start of a driver.
 type application struct {
@@ -117,7 +128,7 @@ func (a *application) prepare(ctx context.Context) error {
 		return fmt.Errorf("reading where the master listens: %w", err)
 	}
 	if a.spark, err = Find(ctx, Where{Python: a.Python, JavaHome: os.Getenv("JAVA_HOME")}); err != nil {
-		return err
+		return &lackError{err}
 	}
 	if host, err = own(ctx, host); err != nil {
 		return err
@@ -128,7 +139,7 @@ func (a *application) prepare(ctx context.Context) error {
 	}
 	a.settings = Settings{
 		Master: net.JoinHostPort(host, port), Host: host, Secret: secret, Pages: randomText(),
-		DriverHeap: a.Heap, ExecutorHeap: a.ExecutorHeap, Scratch: a.Scratch,
+		DriverHeap: a.Heap, ExecutorHeap: a.ExecutorHeap, Scratch: a.Scratch, Apart: a.Apart,
 	}
 	conf, err := a.settings.write()
 	if err != nil {
@@ -169,6 +180,11 @@ func (a *application) try(ctx context.Context) error {
 		return fmt.Errorf("the script %s %s", a.Script, inWords(script.err))
 	}
 	out := filepath.Join(a.Datum, shift.OutFolder)
+	if a.Apart {
+		if err := uncommitted(out); err != nil {
+			return err
+		}
+	}
 	if err := tidy(out); err != nil {
 		return err
 	}

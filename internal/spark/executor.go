@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/muster-dev/muster/internal/foreman/shift"
 )
 
 // workerMemory is how much a worker has beyond the heap that it is asked for, so
@@ -33,6 +35,8 @@ type Executor struct {
 	Code string
 	// Scratch is a folder of the member's own.
 	Scratch string
+	// Apart says that members share no folder: this one's has what its tasks write.
+	Apart bool
 	// Environ are the variables that everything has.
 	Environ []string
 	// Out is told what executors print, and what Spark has to say.
@@ -42,9 +46,24 @@ type Executor struct {
 // Run serves the application until it is told to stop, which is [ErrStopped]. Any
 // other end is one that should not be.
 func (e *Executor) Run(ctx context.Context) error {
+	err := e.run(ctx)
+	if !e.Apart {
+		return err
+	}
+	if _, lacks := errors.AsType[*lackError](err); lacks && ctx.Err() == nil {
+		return errors.Join(err, conclude(e.Datum, shift.Outcome{Exit: shift.Unable, Error: err.Error()}))
+	}
+	out := filepath.Join(e.Datum, shift.OutFolder)
+	if failed := errors.Join(uncommitted(out), tidy(out)); failed != nil {
+		return failed // what is there is not all that was written, or more
+	}
+	return err
+}
+
+func (e *Executor) run(ctx context.Context) error {
 	spark, err := Find(ctx, Where{Python: e.Python, JavaHome: os.Getenv("JAVA_HOME")})
 	if err != nil {
-		return err
+		return &lackError{err}
 	}
 	secret, err := awaitSecret(ctx, e.Datum)
 	if err != nil {
@@ -54,7 +73,7 @@ func (e *Executor) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	settings := Settings{Master: to, Host: from, Secret: secret, Pages: randomText(), Scratch: e.Scratch}
+	settings := Settings{Master: to, Host: from, Secret: secret, Pages: randomText(), Scratch: e.Scratch, Apart: e.Apart}
 	conf, err := settings.write()
 	if err != nil {
 		return err

@@ -11,19 +11,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/muster-dev/muster/internal/foreman/shift"
 )
 
-// Names in the folder of a datum, beside those of package shift.
-const (
-	// secretFile has the application's secret.
-	secretFile = "spark.secret"
-	// triesFile has a byte for each try of the script, of whichever process.
-	triesFile = "spark.tries"
-)
+// triesFile is, in the folder of a datum, beside the files of package shift, a byte for
+// each try of the script, of whichever process.
+const triesFile = "spark.tries"
 
 // pause is how often something is looked for that nothing tells of: a file, or an
 // address where somebody is about to listen.
@@ -37,9 +35,10 @@ func randomText() string {
 }
 
 // makeSecret is the secret of a folder, made where there is none: a driver that is
-// started again meets executors that have it.
+// started again meets executors that have it. Where members share no folder, it came with
+// the files.
 func makeSecret(folder string) (string, error) {
-	path := filepath.Join(folder, secretFile)
+	path := filepath.Join(folder, shift.SecretFile)
 	text, err := os.ReadFile(path)
 	if err == nil {
 		return string(text), nil
@@ -65,7 +64,7 @@ func replace(path string, text []byte) error {
 // awaitSecret is the secret of a folder once the driver has made it.
 func awaitSecret(ctx context.Context, folder string) (string, error) {
 	for {
-		text, err := os.ReadFile(filepath.Join(folder, secretFile))
+		text, err := os.ReadFile(filepath.Join(folder, shift.SecretFile))
 		if err == nil {
 			return string(text), nil
 		}
@@ -150,6 +149,40 @@ func tidy(folder string) error {
 		}
 		return nil
 	})
+}
+
+// pendingFolder is where Hadoop keeps what tasks write until it is committed
+// (FileOutputCommitter): a folder for each attempt of an application, by its number.
+const pendingFolder = "_temporary"
+
+// uncommitted removes what tasks have not committed. Where members share no folder, the
+// driver removes it in its own alone.
+func uncommitted(folder string) error {
+	return filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return fmt.Errorf("looking at what it wrote: %w", err)
+		}
+		if !e.IsDir() || e.Name() != pendingFolder || path == folder {
+			return nil
+		}
+		list, err := os.ReadDir(path)
+		if err != nil {
+			return fmt.Errorf("looking at what it wrote: %w", err)
+		}
+		if !slices.ContainsFunc(list, isAttempt) || slices.ContainsFunc(list, func(e fs.DirEntry) bool { return !isAttempt(e) }) {
+			return nil // it is the script's
+		}
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("removing what was not committed: %w", err)
+		}
+		return fs.SkipDir
+	})
+}
+
+// isAttempt says that a folder is that of an attempt of an application.
+func isAttempt(e fs.DirEntry) bool {
+	_, err := strconv.ParseUint(e.Name(), 10, 32)
+	return err == nil && e.IsDir()
 }
 
 func there(path string) bool {

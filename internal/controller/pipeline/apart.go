@@ -62,9 +62,7 @@ func (m *Machine) cannot(stage *pipeline.Stage) string {
 	env, image := environmentOf(stage), m.imageOf(stage)
 	packages := env != nil && (env.Requirements != "" || env.Path != "" || env.Python != "")
 	switch {
-	case m.Elsewhere && stage.Spec.Spark != nil:
-		return "spark: on a cluster the members of an application are not given the files of a stage yet: run PySpark as a command, with master local[*]"
-	case m.Elsewhere && stage.Whole() && wordless(stage.Spec.Training) != "":
+	case m.Elsewhere && stage.Spec.Training != nil && wordless(stage.Spec.Training) != "":
 		return "training: role " + wordless(stage.Spec.Training) + " names no program: on a cluster it is started by one of Muster's, which does not know the image's own: give command or script"
 	case m.Elsewhere && packages:
 		return "environment: on a cluster packages are not brought to stages yet: put them into an image and name it (environment.image)"

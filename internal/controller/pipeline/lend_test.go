@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -56,6 +57,7 @@ func (r *rig) posting(ctx context.Context, job *v1alpha1.TrainingJob, member str
 		in.Header.Set(shift.PodHeader, "pod of "+member)
 		in.Header.Set(shift.BornHeader, "1")
 		in.Header.Set(shift.JobHeader, tagOf(job))
+		in.Header.Set(shift.AttemptHeader, "1")
 		inside.ServeHTTP(out, in)
 	})}
 	r.group.Go(func() { _ = server.Serve(listener) })
@@ -73,12 +75,23 @@ func drained() *metav1.MicroTime {
 	return &now
 }
 
+// endedBy is SIGTERM once something is over.
+func endedBy(over <-chan struct{}) <-chan os.Signal {
+	signals := make(chan os.Signal, 1)
+	go func() {
+		<-over
+		signals <- syscall.SIGTERM
+	}()
+	return signals
+}
+
 // lent runs the members of a job, and says how it ended.
 func (r *rig) lent(ctx context.Context, job *v1alpha1.TrainingJob, environ []string) {
 	began := metav1.Now()
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	var failed []string
+	over := make(chan struct{}) // closed once the leader has ended
 	for i := range job.Spec.Roles {
 		role := &job.Spec.Roles[i]
 		for index := range *role.Replicas {
@@ -88,12 +101,24 @@ func (r *rig) lent(ctx context.Context, job *v1alpha1.TrainingJob, environ []str
 				for _, v := range environ {
 					own = append(own, strings.ReplaceAll(v, "="+datumDir, "="+folder))
 				}
+				words := role.Command[slices.Index(role.Command, "--")+1:]
+				if line := r.instead[role.Name]; line != "" {
+					words = []string{"sh", "-c", line}
+				}
 				at := slices.Index(role.Command, "--work")
-				code := worker.RunMember(ctx, worker.MemberOptions{
+				o := worker.MemberOptions{
 					Post: r.posting(ctx, job, member), Work: role.Command[at+1], Folder: folder, Name: member, Environ: own,
-					Words: role.Command[slices.Index(role.Command, "--")+1:], Stdout: io.Discard, Stderr: io.Discard,
-				})
-				if code != 0 {
+					Words: words, Stdout: io.Discard, Stderr: io.Discard, Grace: time.Minute,
+				}
+				switch {
+				case slices.Contains(role.Command, "--leads"):
+					o.Duty = worker.Leads
+					defer close(over)
+				case slices.Contains(role.Command, "--follows"):
+					o.Duty, o.Signals = worker.Follows, endedBy(over)
+				}
+				code := worker.RunMember(ctx, o)
+				if code != 0 && o.Duty != worker.Follows {
 					mu.Lock()
 					failed = append(failed, fmt.Sprintf("%s ended with %d", member, code))
 					mu.Unlock()
@@ -222,7 +247,7 @@ roles:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if at := lend(job, "uid.s"); at != datumDir {
+	if at := lend(job, "uid.s", nil); at != datumDir {
 		t.Error(at)
 	}
 	got := map[string]string{}
@@ -262,7 +287,7 @@ roles:
 		t.Error(diff)
 	}
 	next := &v1alpha1.TrainingJob{Spec: v1alpha1.TrainingJobSpec{Roles: []v1alpha1.Role{{Name: "worker"}}}}
-	lend(next, "uid.s")
+	lend(next, "uid.s", nil)
 	if a, b := tagOf(job), tagOf(next); a == "" || b == "" || a == b || tagOf(&v1alpha1.TrainingJob{}) != "" {
 		t.Errorf("jobs of one stage are called %q and %q", a, b)
 	}

@@ -64,7 +64,7 @@ func (c *Runs) resolve(ctx context.Context, run *v1alpha1.PipelineRun, stage *pi
 		return nil, err
 	}
 	java := ""
-	if stage.Spec.Spark != nil {
+	if stage.Spec.Spark != nil && !c.deps.Machine.Elsewhere { // an image has its own
 		if java, err = c.spark(ctx, stage, &means.Environment); err != nil {
 			return nil, err
 		}
@@ -214,7 +214,7 @@ func supported(g *pipeline.Graph, m *Machine) error {
 	}
 	for _, stage := range g.Stages {
 		spec := &stage.Spec
-		if env := environmentOf(stage); spec.Spark != nil && env != nil && env.Image != "" {
+		if env := environmentOf(stage); spec.Spark != nil && !m.Elsewhere && env != nil && env.Image != "" {
 			say(stage, "environment.image: Spark runs out of the packages of an environment: give environment.requirements with pyspark instead")
 		} else if says := m.cannot(stage); says != "" {
 			say(stage, says)

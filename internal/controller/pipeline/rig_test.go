@@ -47,6 +47,8 @@ type rig struct {
 	uids      int
 	jobs      map[string]context.CancelFunc
 	group     sync.WaitGroup
+	// instead are lines that members of roles run instead of their words.
+	instead map[string]string
 	// started counts the jobs that were run.
 	started int
 	// hired, where it is set, is asked whether a member may start.

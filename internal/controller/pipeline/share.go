@@ -60,6 +60,9 @@ func (c *Runs) handOver(ctx context.Context, s *step, w *work, name string) (*fo
 	}
 	if s.stage.Whole() {
 		spec.Tries, spec.Lent = 1, true // the job has a count of its own, and asks nobody
+		if s.stage.Spec.Spark != nil && c.deps.Machine.Elsewhere {
+			spec.Leader, spec.Followers = sparkMembers(s.stage.Spec.Spark)
+		}
 		c.keeping(w, name, &spec)
 	}
 	return f.Open(ctx, spec)

@@ -36,7 +36,10 @@ func (c *Runs) plainJob(s *step, w *work) (*v1alpha1.TrainingJob, error) {
 		return nil, &unfit{"a stage of training or Spark has one datum, which is everything: take its globs and combinations out"}
 	}
 	datum := filepath.Join(folder, w.spec.Datums[0].ID)
-	if s.stage.Spec.Spark != nil {
+	switch {
+	case s.stage.Spec.Spark != nil && m.Elsewhere:
+		return sparkElsewhere(s.run, s.stage, w.resolved), nil
+	case s.stage.Spec.Spark != nil:
 		return sparkJob(s.run, s.stage, w.resolved, m.Program, datum), nil
 	}
 	return m.trainingJob(s.run, s.stage, w.resolved.code, datum, w.resolved.apart)
@@ -66,7 +69,14 @@ func (c *Runs) conclude(ctx context.Context, s *step, given *foreman.Work, job *
 	case problem != "":
 		o.Exit = 1
 		o.Error = "job " + job.Name + " failed: " + problem
-		if s.stage.Spec.Spark != nil {
+		switch {
+		case s.stage.Spec.Spark == nil:
+		case c.deps.Machine.Elsewhere:
+			var err error
+			if o.Error, err = fell(ctx, given, job, o.Error); err != nil {
+				return 0, err
+			}
+		default:
 			o.Error = sparkProblem(d.Folder, o.Error)
 		}
 	default:
