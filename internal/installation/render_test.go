@@ -258,7 +258,7 @@ func TestWhereDataIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"--data=true", "--data-prefix=sets", "--data-quota=5Gi", "--data-s3-endpoint=https://s3.test", "--data-s3-bucket=b", "--data-s3-region=r", "MUSTER_DATA_ACCESS_KEY_ID"} {
+	for _, want := range []string{"--data=true", "--data-prefix=sets", "--data-quota=5Gi", "--data-ahead=true", "--data-s3-endpoint=https://s3.test", "--data-s3-bucket=b", "--data-s3-region=r", "MUSTER_DATA_ACCESS_KEY_ID"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the manager is not given %s", want)
 		}

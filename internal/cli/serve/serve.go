@@ -242,8 +242,9 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 	if err != nil {
 		return err
 	}
+	orders := o.orders(stores)
 	m, err := manager.New(manager.Options{
-		REST: config, Log: log, Sources: sources, Environments: environments, Data: reader.asked(), Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, OwnCode: true, Reports: o.reports(), AgentNodes: o.agentNodes, GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
+		Ahead: soon(orders), REST: config, Log: log, Sources: sources, Environments: environments, Data: reader.asked(), Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, OwnCode: true, Reports: o.reports(), AgentNodes: o.agentNodes, GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
 		Pipelines:     runs.pipelines(),
 		HealthAddress: o.health, MetricsAddress: o.metrics, SeveralHere: true,
 		Also: func(m upstream.Manager) error {
@@ -262,7 +263,7 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 			if err != nil {
 				return err
 			}
-			return o.addDoor(m, rooms{code: code, library: library, data: stores, runs: runs, keys: counter.keys()}, log)
+			return o.addDoor(m, rooms{code: code, library: library, data: stores, orders: orders, runs: runs, keys: counter.keys()}, log)
 		},
 	})
 	if err != nil {

@@ -84,6 +84,30 @@ func (c *Cache) room(ctx context.Context, e *entry, part data.Part) error {
 	return c.sweep()
 }
 
+// spare takes room for an entry that nobody needs yet: what is there stays, and so much
+// of the disk is left free.
+func (c *Cache) spare(e *entry, part data.Part, leave int64) error {
+	if err := c.sweep(); err != nil {
+		return err
+	}
+	_, left, err := space(c.dir)
+	if err != nil {
+		return err
+	}
+	if left -= leave; left > 0 && c.reserve(e, part, left) {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &RoomError{Need: part.Bytes, Limit: c.limit, Free: max(0, left), Held: c.total - e.bytes}
+}
+
+// Disk is how many bytes the file system has that the cache is on.
+func (c *Cache) Disk() (int64, error) {
+	all, _, err := space(c.dir)
+	return all, err
+}
+
 // reserve counts an entry if there is room for it.
 func (c *Cache) reserve(e *entry, part data.Part, left int64) bool {
 	c.mu.Lock()

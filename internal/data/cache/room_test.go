@@ -92,3 +92,48 @@ func TestRoom(t *testing.T) {
 		t.Error("something was removed in vain")
 	}
 }
+
+// What nobody needs yet takes the room that is free, and no other.
+func TestSpareRoom(t *testing.T) {
+	const mb = 1 << 20
+	s := newShop(t, Options{Limit: 2 * mb})
+	views, file := map[string]*data.View{}, map[string]string{}
+	for i, name := range []string{"a", "b", "c"} {
+		file[name] = noise(uint64(i), mb)
+		views[name] = s.put(name, map[string]string{"f": file[name]})
+	}
+	spare := func(name string, leave int64) error {
+		_, release, err := s.EnsureSpare(t.Context(), "", views[name], "", leave)
+		if err == nil {
+			release()
+		}
+		return err
+	}
+	must(t, spare("a", 0))
+	must(t, spare("b", 0))
+	must(t, spare("a", 1<<62)) // it is there
+	if _, is := errors.AsType[*RoomError](spare("c", 0)); !is || s.kept(views) != "a b" {
+		t.Errorf("the third: %s are there", s.kept(views))
+	}
+	_, release := s.want(views["c"], "", map[string]string{"f": file["c"]})
+	release()
+	if s.kept(views) != "a c" && s.kept(views) != "b c" {
+		t.Errorf("what somebody needs: %s are there", s.kept(views))
+	}
+	// The disk is not filled.
+	s.open(Options{Limit: 9 * mb})
+	disk, err := s.Disk()
+	must(t, err)
+	for _, name := range []string{"a", "b"} {
+		if s.kept(map[string]*data.View{name: views[name]}) != "" {
+			continue
+		}
+		if _, is := errors.AsType[*RoomError](spare(name, disk)); !is {
+			t.Errorf("%s takes what is to be left free", name)
+		}
+		must(t, spare(name, 0))
+	}
+	if s.kept(views) != "a b c" {
+		t.Errorf("%s are there", s.kept(views))
+	}
+}
