@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -211,7 +210,7 @@ func (w *Work) give(r *shift.Request) shift.Answer {
 		if !w.spec.Program.Carried {
 			d.Folder = filepath.Join(w.dir, e.ID)
 		}
-		if err := os.WriteFile(filepath.Join(w.dir, e.ID, shift.GivenFile), nil, 0o600); err != nil {
+		if err := shift.Advance(w.datumFolder(e.ID), unmarked, shift.GivenFile); err != nil {
 			w.foreman.o.Log.Warn("noting that a datum was given out", "work", w.spec.Name, "datum", e.Name, "error", err)
 		}
 		a.Datums = append(a.Datums, d)

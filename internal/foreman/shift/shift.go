@@ -32,15 +32,16 @@ const (
 	OutFolder = "out"
 	// LogFile is what the program said, of every try.
 	LogFile = "log"
-	// GivenFile is there once a worker was given the datum.
+	// GivenFile is there once a worker was given the datum, until a try is under way.
 	GivenFile = "given"
-	// BegunFile is there while a try is under way.
+	// BegunFile is there from then on.
 	BegunFile = "begun"
 	// SecretFile is what members of a job that computes a datum together know one
 	// another by, where they are to.
 	SecretFile = "secret"
-	// OutcomeFile is an [Outcome], written once the datum is computed, so that
-	// it is known of also where nobody could be told.
+	// OutcomeFile is an [Outcome], there once the datum is computed, so that
+	// it is known of also where nobody could be told. All three are one file, the
+	// mark, which says by its name how far the datum is: see [Advance].
 	OutcomeFile = "outcome.json"
 )
 
