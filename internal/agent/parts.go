@@ -33,7 +33,7 @@ func atTheDoor(o Options, set kubernetes.Interface) ([]func(context.Context) err
 	parts := []func(context.Context) error{listener.Run}
 	if o.Data {
 		volumes, err := datavolume.New(datavolume.Options{
-			Node: o.Node, KubeletDir: o.KubeletDir, Limit: o.DataCache, Crier: door, Orders: ordersAt{visit(o, set)}, Log: o.Log,
+			Node: o.Node, KubeletDir: o.KubeletDir, Limit: o.DataCache, Crier: door, Orders: ordersAt{visit(o, set)}, LeaveFree: o.DataLeavesFree, Log: o.Log,
 			Store: func(ctx context.Context, namespace string) (*data.Store, error) {
 				return data.Open(ctx, data.Options{Backend: door.Data(namespace), Workers: dataWorkers})
 			},

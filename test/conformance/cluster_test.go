@@ -137,7 +137,7 @@ func (p *platform) install(ctx context.Context, on *cluster.Cluster, agent bool)
 			return err
 		}
 		defer func() { _ = os.Remove(values.Name()) }()
-		if _, err = values.WriteString(`agent: {nodeSelector: {muster.dev/agent: "true"}}`); errors.Join(err, values.Close()) != nil {
+		if _, err = values.WriteString(`agent: {nodeSelector: {muster.dev/agent: "true"}, extraArgs: [--data-leaves-free=1]}`); errors.Join(err, values.Close()) != nil {
 			return err
 		}
 		// The manager is not root, and Kubernetes makes no folder of its own for it.

@@ -24,9 +24,6 @@ type Orders interface {
 const (
 	// obeyedFor is for how long orders are obeyed while nobody can be asked for others.
 	obeyedFor = time.Minute
-	// diskLeft is which part of the disk is left free by what nobody needs yet: more
-	// than a kubelet wants to be free, by default.
-	diskLeft = 6
 	// spareAgain is the pause after something could not be fetched ahead; it doubles up
 	// to spareLongest.
 	spareAgain   = 5 * time.Second
@@ -211,7 +208,7 @@ func (s *Server) fetchAhead(ctx context.Context, v volume) (err error) {
 	if err != nil {
 		return fmt.Errorf("reading commit %s: %w", v.Commit[:8], err)
 	}
-	_, release, err := s.cache.EnsureSpare(ctx, v.Namespace, view, v.Path, disk/s.options.DiskLeft)
+	_, release, err := s.cache.EnsureSpare(ctx, v.Namespace, view, v.Path, disk/100*int64(s.options.LeaveFree))
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func (s *stage) start() {
 	s.Helper()
 	server, err := New(Options{
 		Node: "node-1", KubeletDir: s.dir, Limit: s.limit, Crier: s, Backoff: s.pause, Boot: s.boot, Now: s.now,
-		Orders: s.orders, DiskLeft: 1 << 40, // tests are run on disks that are nearly full, too
+		Orders: s.orders, // LeaveFree 0: tests are run on disks that are nearly full, too
 		Store: func(ctx context.Context, namespace string) (*data.Store, error) {
 			return data.Open(ctx, data.Options{Backend: s.stores[namespace], Workers: 2})
 		},

@@ -37,9 +37,8 @@ type Options struct {
 	Crier Crier
 	// Orders are what is fetched before a pod names it. Nil: nothing is.
 	Orders Orders
-	// DiskLeft is which part of the disk is left free by that: one of so many. Default:
-	// 6.
-	DiskLeft int64
+	// LeaveFree is how much of the disk is left free by that, in percent.
+	LeaveFree int
 	// Backoff is the pause after a fetch failed; it doubles up to half a minute.
 	// Default: a second.
 	Backoff time.Duration
@@ -126,9 +125,6 @@ func (o *Options) complete() error {
 	}
 	if o.Backoff <= 0 {
 		o.Backoff = time.Second
-	}
-	if o.DiskLeft <= 0 {
-		o.DiskLeft = diskLeft
 	}
 	if o.Now == nil {
 		o.Now = time.Now
