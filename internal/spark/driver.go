@@ -64,18 +64,12 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 	}
 	if err != nil {
 		o.Exit, o.Error = max(1, a.exit), err.Error()
-		if _, lacks := errors.AsType[*lackError](err); lacks && d.Apart {
-			o.Exit = shift.Unable
+		if code := lasting(err); code != 0 && d.Apart {
+			o.Exit = code
 		}
 	}
 	return errors.Join(err, conclude(d.Datum, o))
 }
-
-// lackError is what a member's environment lacks.
-type lackError struct{ error }
-
-// Unwrap is for errors.Is.
-func (e *lackError) Unwrap() error { return e.error }
 
 // application is one start of a driver.
 type application struct {
@@ -114,7 +108,7 @@ func (a *application) run(ctx context.Context) error {
 			return err
 		}
 		err = a.try(ctx)
-		if err == nil || ctx.Err() != nil || n+1 >= a.Tries {
+		if err == nil || ctx.Err() != nil || n+1 >= a.Tries || lasting(err) != 0 {
 			return err
 		}
 		a.say("%v; it is tried again (%d of %d)", err, n+2, a.Tries)
@@ -128,7 +122,7 @@ func (a *application) prepare(ctx context.Context) error {
 		return fmt.Errorf("reading where the master listens: %w", err)
 	}
 	if a.spark, err = Find(ctx, Where{Python: a.Python, JavaHome: os.Getenv("JAVA_HOME")}); err != nil {
-		return &lackError{err}
+		return err
 	}
 	if host, err = own(ctx, host); err != nil {
 		return err
@@ -180,12 +174,11 @@ func (a *application) try(ctx context.Context) error {
 		return fmt.Errorf("the script %s %s", a.Script, inWords(script.err))
 	}
 	out := filepath.Join(a.Datum, shift.OutFolder)
+	tidying := tidy
 	if a.Apart {
-		if err := uncommitted(out); err != nil {
-			return err
-		}
+		tidying = tidied
 	}
-	if err := tidy(out); err != nil {
+	if err := tidying(out); err != nil {
 		return err
 	}
 	return worker.CheckOutput(out)

@@ -43,19 +43,25 @@ type Executor struct {
 	Out io.Writer
 }
 
-// Run serves the application until it is told to stop, which is [ErrStopped]. Any
-// other end is one that should not be.
+// Run serves the application until it is told to stop, which is [ErrStopped], however
+// far it came: one that is slow may still be looking for its Java. Any other end is one
+// that should not be.
 func (e *Executor) Run(ctx context.Context) error {
 	err := e.run(ctx)
+	if ctx.Err() != nil {
+		err = ErrStopped
+	}
 	if !e.Apart {
 		return err
 	}
-	if _, lacks := errors.AsType[*lackError](err); lacks && ctx.Err() == nil {
-		return errors.Join(err, conclude(e.Datum, shift.Outcome{Exit: shift.Unable, Error: err.Error()}))
-	}
 	out := filepath.Join(e.Datum, shift.OutFolder)
-	if failed := errors.Join(uncommitted(out), tidy(out)); failed != nil {
-		return failed // what is there is not all that was written, or more
+	if lasting(err) == 0 {
+		if failed := tidied(out); failed != nil {
+			err = failed // what is there is not all that was written, or more
+		}
+	}
+	if code := lasting(err); code != 0 {
+		return errors.Join(err, conclude(e.Datum, shift.Outcome{Exit: code, Error: err.Error()}))
 	}
 	return err
 }
@@ -63,7 +69,7 @@ func (e *Executor) Run(ctx context.Context) error {
 func (e *Executor) run(ctx context.Context) error {
 	spark, err := Find(ctx, Where{Python: e.Python, JavaHome: os.Getenv("JAVA_HOME")})
 	if err != nil {
-		return &lackError{err}
+		return err
 	}
 	secret, err := awaitSecret(ctx, e.Datum)
 	if err != nil {

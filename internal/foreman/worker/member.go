@@ -31,8 +31,8 @@ type MemberOptions struct {
 	Words, Environ []string
 	// Duty is what it is to the others.
 	Duty Duty
-	// Grace is how long the program may take to end once it was told to. It is then
-	// killed, so that what it wrote can still be sent.
+	// Grace is how long the program may take to end once this process was told to. It is
+	// then killed, so that what it wrote can still be sent.
 	Grace time.Duration
 	// Signals are what this process is sent.
 	Signals <-chan os.Signal
@@ -225,8 +225,9 @@ func (m *member) execute(ctx context.Context) (int, error) {
 			}
 			return 0, nil // as it was told
 		case <-over:
+			// It has as long as it takes: its leader waits for what it wrote, and
+			// killed, it would begin anew, to take as long again.
 			over, m.closed = nil, true
-			late = time.After(m.o.Grace)
 			_ = cmd.Process.Signal(syscall.SIGTERM) // or it has just ended
 		case s := <-m.o.Signals:
 			if !passed(s) {
