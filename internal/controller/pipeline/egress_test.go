@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -191,7 +192,7 @@ func TestEgressMoves(t *testing.T) {
 	before.apply(abroad("out"))
 	before.copying("out", "is being copied")
 	<-g.came
-	before.runs.stopExports("")
+	before.runs.stopAllExports()
 	before.disk = "another"
 	after := elsewhere(t, before)
 	there := service{&ref.Memory{}}
@@ -204,5 +205,33 @@ func TestEgressMoves(t *testing.T) {
 	after.must(err)
 	if diff := cmp.Diff(map[string]string{"out/a": "1"}, after.texts(view)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Runs that hold nothing any more are deleted: the copies of others go on.
+func TestEgressOutlivesOtherRuns(t *testing.T) {
+	r := elsewhere(t, nil)
+	g := newGate(t)
+	r.machine.Egress = &Egress{AtOnce: 1}
+	r.secret(keys(g.URL))
+	r.put("things", map[string]string{"a": "1"})
+	r.apply(copies("past", ""))
+	past := r.finish("past")
+	dry := past.DeepCopy()
+	dry.ObjectMeta = metav1.ObjectMeta{Namespace: space, Name: "dry", UID: "dry"}
+	dry.Spec.DryRun = true
+	r.must(r.server.Create(r.ctx, dry))
+	r.apply(abroad("out"))
+	r.copying("out", "is being copied")
+	<-g.came
+	for _, run := range []*v1alpha1.PipelineRun{past, dry} {
+		r.must(r.server.Delete(r.ctx, run))
+		_, err := r.runs.Reconcile(r.ctx, request(run.Name))
+		r.must(err)
+	}
+	g.open()
+	run := r.finish("out")
+	if e := run.Status.Stages[0].Egress; run.Status.Phase != v1alpha1.RunSucceeded || e == nil || e.Tries != 1 {
+		t.Errorf("%s: %s: %+v", run.Status.Phase, run.Status.Message, e)
 	}
 }

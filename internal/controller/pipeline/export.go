@@ -243,26 +243,40 @@ func (c *Runs) send(ctx context.Context, from, secret types.NamespacedName, stat
 	return copied, errors.Join(err, lease.Release(context.WithoutCancel(ctx)))
 }
 
-// stopExports ends the copies of a run, or of all where that is empty, and waits for
-// all if it is.
+// stopExports ends the copies of a run.
 func (c *Runs) stopExports(of types.UID) {
 	c.exports.mu.Lock()
+	defer c.exports.mu.Unlock()
+	for _, name := range c.endExports(func(name string) bool {
+		uid, _, _ := strings.Cut(name, ".")
+		return uid == string(of)
+	}) {
+		delete(c.exports.going, name)
+	}
+}
+
+// stopAllExports ends the copies of all runs, and waits for them.
+func (c *Runs) stopAllExports() {
+	c.exports.mu.Lock()
+	c.endExports(func(string) bool { return true })
+	c.exports.mu.Unlock()
+	c.exports.group.Wait()
+}
+
+// endExports takes the copies of these works out of the line, and ends those that are
+// being made, whose names it returns; the caller holds the lock.
+func (c *Runs) endExports(these func(name string) bool) (ended []string) {
 	for _, w := range slices.Clone(c.exports.turns.line) {
-		if uid, _, _ := strings.Cut(w.name, "."); of == "" || uid == string(of) {
+		if these(w.name) {
 			c.exports.turns.leave(w.name)
 		}
 	}
 	c.wake(c.exports.turns.next())
 	for name, e := range c.exports.going {
-		if uid, _, _ := strings.Cut(name, "."); of == "" || uid == string(of) {
+		if these(name) {
 			e.cancel()
-			if of != "" {
-				delete(c.exports.going, name)
-			}
+			ended = append(ended, name)
 		}
 	}
-	c.exports.mu.Unlock()
-	if of == "" {
-		c.exports.group.Wait()
-	}
+	return ended
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/minio/minio-go/v7"
 	"golang.org/x/sync/errgroup"
@@ -47,9 +46,6 @@ const (
 	// at most. A file of one part is sent as it is read.
 	partSize  = 16 << 20
 	mostParts = 10_000
-	// fileCounts is as how many bytes a file counts for the pace of a copy, however
-	// short it is.
-	fileCounts = 64 << 10
 )
 
 // Options say how copies are made.
@@ -59,8 +55,8 @@ type Options struct {
 	Transport http.RoundTripper
 	// AtOnce is how many files are copied at once. Default: 8.
 	AtOnce int
-	// Pace is how slow a copy may be: of so many bytes in such a time it is given up if
-	// less was taken from it. Default: as slow as it likes.
+	// Pace is how slow a bucket may be: a copy of which it takes less is given up.
+	// Default: as slow as it likes.
 	Pace Pace
 	// Buffers bounds what large files take of memory while they are sent, for all copies
 	// that have the same. Nil: nothing does.
@@ -93,12 +89,6 @@ func (b *Buffers) take(ctx context.Context, size int64) (free func(), err error)
 	return func() { b.left.Release(n) }, nil
 }
 
-// Pace is so much in such a time; a file counts as 64 KiB at least.
-type Pace struct {
-	Bytes int64
-	In    time.Duration
-}
-
 // Parse reads an address.
 func Parse(address string) (bucketName, prefix string, err error) {
 	rest, ok := strings.CutPrefix(address, "s3://")
@@ -115,8 +105,7 @@ type Target struct {
 	bucket *bucket.Client
 	prefix string
 	o      Options
-	// moved is what the bucket has taken, of files that it has and of others.
-	moved atomic.Int64
+	meter  meter
 }
 
 // Open is the target of an address, with what a Secret says. Nothing is asked of it
@@ -143,41 +132,13 @@ func Open(address string, secret map[string][]byte, o Options) (*Target, error) 
 		if transport == nil {
 			transport = http.DefaultTransport
 		}
-		transport = counting{transport, &t.moved}
+		transport = metered{transport, &t.meter}
 	}
 	t.bucket, err = bucket.Open(bucket.Options{Endpoint: endpoint, Bucket: name, Region: said(KeyRegion), AccessKey: said(KeyAccess), SecretKey: said(KeySecret), Tries: 3, Transport: transport})
 	if err != nil {
 		return nil, err
 	}
 	return t, nil
-}
-
-// counting counts what requests carry.
-type counting struct {
-	http.RoundTripper
-	moved *atomic.Int64
-}
-
-// RoundTrip implements [http.RoundTripper].
-func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Body != nil && r.Body != http.NoBody {
-		r = r.WithContext(r.Context()) // a copy
-		r.Body = &counted{r.Body, c.moved}
-	}
-	return c.RoundTripper.RoundTrip(r)
-}
-
-// counted is a body of which it is counted what was taken.
-type counted struct {
-	io.ReadCloser
-	moved *atomic.Int64
-}
-
-// Read implements [io.Reader].
-func (c *counted) Read(p []byte) (int, error) {
-	n, err := c.ReadCloser.Read(p)
-	c.moved.Add(int64(n))
-	return n, err
 }
 
 // Copied is what a copy came to.
@@ -197,7 +158,7 @@ func (t *Target) Copy(ctx context.Context, before, now *data.View) (Copied, erro
 	defer watching.Wait()
 	defer stop(nil)
 	if t.o.Pace.In > 0 {
-		watching.Go(func() { t.watch(ctx, stop) })
+		watching.Go(func() { t.meter.watch(ctx, t.o.Pace, stop) })
 	}
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(t.o.AtOnce)
@@ -215,7 +176,7 @@ func (t *Target) Copy(ctx context.Context, before, now *data.View) (Copied, erro
 			if err == nil {
 				files.Add(1)
 				bytes.Add(n)
-				t.moved.Add(fileCounts)
+				t.meter.move(fileCounts)
 			}
 			return err
 		})
@@ -229,28 +190,6 @@ func (t *Target) Copy(ctx context.Context, before, now *data.View) (Copied, erro
 		err = slow
 	}
 	return Copied{Files: files.Load(), Bytes: bytes.Load(), Links: links.Load()}, err
-}
-
-// errSlow is why a copy is given up.
-var errSlow = errors.New("the bucket is too slow")
-
-// watch ends a copy that is slower than its pace.
-func (t *Target) watch(ctx context.Context, stop context.CancelCauseFunc) {
-	tick := time.NewTicker(t.o.Pace.In)
-	defer tick.Stop()
-	for last := t.moved.Load(); ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		now := t.moved.Load()
-		if now-last < t.o.Pace.Bytes {
-			stop(fmt.Errorf("%w: it took %d bytes in %s, and %d are the least, since others wait", errSlow, now-last, t.o.Pace.In, t.o.Pace.Bytes))
-			return
-		}
-		last = now
-	}
 }
 
 // file copies one.

@@ -55,6 +55,7 @@ var within = []struct {
 }{
 	{netip.MustParsePrefix("64:ff9b::/96"), 12},
 	{netip.MustParsePrefix("::/96"), 12},
+	{netip.MustParsePrefix("::ffff:0:0:0/96"), 12},
 	{netip.MustParsePrefix("2002::/16"), 2},
 }
 
@@ -137,7 +138,7 @@ func (g *Guard) own() ([]netip.Addr, error) {
 
 const (
 	// dialing is how long a connection may take to come about, and answering how long
-	// the head of an answer may.
+	// the head of an answer may, apart from one about a file that is made of its parts.
 	dialing   = 10 * time.Second
 	answering = time.Minute
 	// mostHead and mostBody are how much of an answer is read: to what is copied, a
@@ -152,10 +153,13 @@ const (
 // what nobody has looked at. It reads no more of an answer than a bucket has to say.
 func (g *Guard) Transport() http.RoundTripper {
 	dialer := &net.Dialer{Timeout: dialing, KeepAlive: 30 * time.Second, ControlContext: g.control}
-	return brief{&http.Transport{
+	usual := &http.Transport{
 		DialContext: dialer.DialContext, TLSHandshakeTimeout: dialing, ResponseHeaderTimeout: answering, ExpectContinueTimeout: time.Second,
 		MaxResponseHeaderBytes: mostHead, MaxIdleConns: connections, IdleConnTimeout: dialing, DisableCompression: true,
-	}}
+	}
+	patient := usual.Clone()
+	patient.ResponseHeaderTimeout = assembling
+	return brief{usual, patient}
 }
 
 // control is asked before each connection, when its address is known.
@@ -169,11 +173,23 @@ func (g *Guard) control(_ context.Context, _, address string, _ syscall.RawConn)
 
 // brief cuts the bodies of answers, and leaves out what is no bucket's: of others than
 // buckets, whoever has named them is to learn nothing.
-type brief struct{ http.RoundTripper }
+type brief struct {
+	usual http.RoundTripper
+	// patient is for files that are made of their parts.
+	patient http.RoundTripper
+}
+
+// of is what carries a request.
+func (b brief) of(r *http.Request) http.RoundTripper {
+	if assembles(r) {
+		return b.patient
+	}
+	return b.usual
+}
 
 // RoundTrip implements [http.RoundTripper].
 func (b brief) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := b.RoundTripper.RoundTrip(r)
+	response, err := b.of(r).RoundTrip(r)
 	if err != nil {
 		return response, err
 	}

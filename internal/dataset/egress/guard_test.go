@@ -36,6 +36,7 @@ func TestGuard(t *testing.T) {
 		"[::ffff:127.0.0.1]:80":     "this machine",
 		"[::127.0.0.1]:80":          "this machine",
 		"[64:ff9b::127.0.0.1]:80":   "this machine",
+		"[::ffff:0:127.0.0.1]:80":   "this machine",
 		"[2002:7f00:1::]:80":        "this machine",
 		"0.0.0.0:80":                "this machine",
 		"0.1.2.3:80":                "this machine",
@@ -44,6 +45,7 @@ func TestGuard(t *testing.T) {
 		"169.254.169.254:80":        "link-local",
 		"[::ffff:a9fe:a9fe]:80":     "link-local",
 		"[64:ff9b::a9fe:a9fe]:80":   "link-local",
+		"[::ffff:0:a9fe:a9fe]:80":   "link-local",
 		"169.254.20.10:80":          "",
 		"[fe80::1%eth0]:80":         "link-local",
 		"224.0.0.1:80":              "multicast",
@@ -112,5 +114,35 @@ func TestGuardedTransport(t *testing.T) {
 	}
 	if _, err := get(allowed, server.URL+"/away"); !errors.Is(err, ErrAddress) {
 		t.Errorf("where it was sent on to: %v", err)
+	}
+}
+
+// Only a bucket that makes a file of its parts may take longer than a minute.
+func TestGuardedPatience(t *testing.T) {
+	by, ok := (&Guard{}).Transport().(brief)
+	if !ok {
+		t.Fatal("answers are not cut")
+	}
+	for _, c := range []struct {
+		method, url string
+		patient     bool
+	}{
+		{http.MethodPut, "http://b.test/k", false},
+		{http.MethodPut, "http://b.test/k?partNumber=1&uploadId=u", false},
+		{http.MethodPost, "http://b.test/k?uploads=", false},
+		{http.MethodPost, "http://b.test/k?uploadId=u", true},
+		{http.MethodDelete, "http://b.test/k?uploadId=u", false},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), c.method, c.url, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits := answering
+		if c.patient {
+			waits = assembling
+		}
+		if transport, ok := by.of(r).(*http.Transport); !ok || transport.ResponseHeaderTimeout != waits {
+			t.Errorf("%s %s: %+v, want %s", c.method, c.url, transport, waits)
+		}
 	}
 }
