@@ -2,7 +2,10 @@ package foreman
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,23 +18,27 @@ import (
 	"github.com/muster-dev/muster/internal/foreman/shift"
 )
 
-// ensureSecret has a secret lie in the folder of a datum, which its members are sent
-// with the files. One for each foreman will do: members that have two do not meet, and
-// the job begins anew.
-func (w *Work) ensureSecret(folder string) error {
+// secretFor is what a member knows the others of its attempt of the job by, and nobody
+// of another one: such a pod may still run on a node that is cut off. It follows from a
+// secret in the folder of the datum. One for each foreman will do: members that have two
+// do not meet, and the job begins anew.
+func (w *Work) secretFor(folder string, who *person) (string, error) {
 	w.parts.Lock()
 	defer w.parts.Unlock()
 	path := filepath.Join(folder, shift.SecretFile)
-	_, err := os.Lstat(path)
+	key, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = os.WriteFile(path+".new", []byte(rand.Text()+rand.Text()), 0o600); err == nil {
+		key = []byte(rand.Text() + rand.Text())
+		if err = os.WriteFile(path+".new", key, 0o600); err == nil {
 			err = os.Rename(path+".new", path)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("making the secret of members: %w", err)
+		return "", fmt.Errorf("making the secret of members: %w", err)
 	}
-	return nil
+	mac := hmac.New(sha256.New, key)
+	_, _ = fmt.Fprintf(mac, "%s %d", who.Job, who.Attempt) // which cannot fail
+	return hex.EncodeToString(mac.Sum(nil)), nil
 }
 
 // sayWhen tells a member when to bring its part: a leader once all others have, in its
@@ -73,20 +80,12 @@ func (w *Work) sayWhen(out http.ResponseWriter, in *http.Request) {
 // ripe says that a member is to bring its part; [ErrMissing] until it is, and then what
 // tells of news.
 func (w *Work) ripe(ctx context.Context, who *person) (<-chan struct{}, error) {
-	w.mu.Lock()
-	news := w.news
-	if who.Member == w.spec.Leader && w.closing < who.Attempt {
-		w.closing = who.Attempt
-		w.changed()
-		news = w.news
-	}
-	closing := w.closing
-	w.mu.Unlock()
 	if err := w.welcome(who); err != nil {
 		return nil, err
 	}
+	news, closing := w.closes(who)
 	if who.Member != w.spec.Leader {
-		if closing != who.Attempt {
+		if !closing {
 			return news, ErrMissing
 		}
 		return news, nil
@@ -98,6 +97,28 @@ func (w *Work) ripe(ctx context.Context, who *person) (<-chan struct{}, error) {
 	}
 	return news, w.followed(&part{person: *who})
 }
+
+// closes notes that the leader of an attempt of the job is done, if that is who asks, and
+// says whether that of who asks is; news are what tells when it may be.
+func (w *Work) closes(who *person) (news <-chan struct{}, done bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	own := term{job: who.Job, attempt: who.Attempt}
+	if who.Member == w.spec.Leader && w.heeds(who) && (w.closing == nil || w.closing.before(own)) {
+		w.closing = &own
+		w.changed()
+	}
+	return w.news, w.closing != nil && *w.closing == own
+}
+
+// term is an attempt of a job. Those of different jobs have the same numbers.
+type term struct {
+	job     string
+	attempt int64
+}
+
+// before says that another term has followed this one, of which somebody is heard now.
+func (t *term) before(now term) bool { return t.job != now.job || t.attempt < now.attempt }
 
 // followed says whether all followers of a leader have brought their parts; the caller
 // holds the lock of parts.

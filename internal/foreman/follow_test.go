@@ -1,9 +1,12 @@
 package foreman_test
 
 import (
+	"archive/tar"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/muster-dev/muster/internal/foreman"
+	"github.com/muster-dev/muster/internal/foreman/parcel"
 	"github.com/muster-dev/muster/internal/foreman/shift"
 	"github.com/muster-dev/muster/internal/foreman/worker"
 )
@@ -222,5 +226,180 @@ func TestLedMoves(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"0": "0\n", "1": "1\n"}, second.made(w)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// That the leader of an attempt is done is said to followers of that attempt of its job:
+// another job counts its attempts from 1 again.
+func TestClosing(t *testing.T) {
+	s := open(t)
+	w := s.lent(led)
+	waits, gone := foreman.ErrMissing, foreman.ErrFormer
+	for i, step := range []struct {
+		before      func()
+		member, job string
+		attempt     int64
+		want        error
+	}{
+		{nil, "executor/0", "a", 0, waits},
+		{nil, "executor/0", "a", 1, waits},
+		{nil, "driver/0", "a", 1, waits}, // for what its followers bring
+		{nil, "executor/0", "a", 1, nil},
+		{nil, "executor/0", "a", 2, waits},
+		{nil, "driver/0", "a", 2, waits},
+		{nil, "executor/0", "a", 1, waits}, // until it is ended
+		{nil, "executor/0", "a", 2, nil},
+		{nil, "driver/0", "b", 1, waits},
+		{nil, "executor/0", "a", 1, waits},
+		{nil, "executor/0", "b", 1, nil},
+		{func() { w.For("c") }, "executor/0", "c", 1, waits},
+		{nil, "driver/0", "b", 2, gone},
+		{nil, "executor/0", "b", 1, gone},
+		{nil, "executor/0", "c", 2, waits},
+		{nil, "driver/0", "c", 2, waits},
+		{nil, "executor/0", "c", 2, nil},
+		{func() {
+			if err := w.Afresh(s.Context()); err != nil {
+				t.Error(err)
+			}
+		}, "executor/0", "c", 2, waits},
+	} {
+		if step.before != nil {
+			step.before()
+		}
+		if err := w.Ripe(t.Context(), step.member, step.job, step.attempt); !errors.Is(err, step.want) {
+			t.Errorf("%d: %s, %s %d: %v, and not %v", i, step.member, step.job, step.attempt, err, step.want)
+		}
+	}
+}
+
+// reading is a text before which something happens.
+type reading struct {
+	io.Reader
+	before func()
+}
+
+func (r *reading) Read(p []byte) (int, error) {
+	r.before()
+	return r.Reader.Read(p)
+}
+
+// What a member of a job before said that would not change is not said of the next job,
+// even where it comes late.
+func TestRefusedIsOfOneJob(t *testing.T) {
+	s := open(t)
+	w := s.lent(led)
+	w.For("a")
+	unfit := func() *strings.Reader {
+		var text strings.Builder
+		out := tar.NewWriter(&text)
+		if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeFifo, Name: shift.OutFolder + "/pipe"}); err != nil {
+			t.Fatal(err)
+		}
+		return strings.NewReader(text.String())
+	}
+	p := pod{member: "executor/0", name: "p", job: "a", attempt: 1}
+	if said := s.says(p, http.MethodPut, shift.PartPath, unfit()); said.Code != shift.StatusRefused || w.Refused() == "" {
+		t.Fatalf("%d: %s; %q", said.Code, said.Body, w.Refused())
+	}
+	afresh := func(job string) {
+		w.For(job)
+		if err := w.Afresh(s.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	afresh("b")
+	if w.Refused() != "" {
+		t.Errorf("of the next job: %s", w.Refused())
+	}
+	p.job = "b"
+	said := s.says(p, http.MethodPut, shift.PartPath, &reading{unfit(), func() { afresh("c") }})
+	if said.Code != shift.StatusRefused || w.Refused() != "" {
+		t.Errorf("late: %d: %s; %q", said.Code, said.Body, w.Refused())
+	}
+}
+
+// secret is what the foreman sends a pod for the others of its job.
+func (s *shop) secret(p pod) string {
+	s.Helper()
+	said, folder := s.says(p, http.MethodGet, shift.SharedPath, http.NoBody), s.TempDir()
+	if said.Code != http.StatusOK {
+		s.Fatalf("%+v: %d: %s", p, said.Code, said.Body)
+	}
+	if err := parcel.Read(said.Body, folder, parcel.Limits{}, shift.InFolder, shift.SecretFile); err != nil {
+		s.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(folder, shift.SecretFile))
+	if err != nil {
+		s.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(folder, shift.InFolder, shift.InFolder, "name")); err != nil {
+		s.Error(err)
+	}
+	return string(text)
+}
+
+// Members of one attempt of a job have one secret, and those of another attempt, or
+// another job, another one. What it follows from is sent to nobody.
+func TestSecret(t *testing.T) {
+	s := open(t)
+	w := s.lent(led)
+	s.await("the files are there", func() bool { return w.Status().Local })
+	known := map[string]string{}
+	for _, p := range []pod{
+		{member: "driver/0", name: "a", job: "a", attempt: 1},
+		{member: "driver/0", name: "b", born: 1, job: "a", attempt: 2},
+		{member: "driver/0", name: "c", born: 2, job: "a", attempt: 12},
+		{member: "driver/0", name: "d", born: 3, job: "b", attempt: 1},
+	} {
+		w.For(p.job)
+		follower := p
+		follower.member = "executor/0"
+		one, other := s.secret(p), s.secret(follower)
+		if one != other || len(one) < 40 || known[one] != "" {
+			t.Errorf("%s: %q, and a follower's %q; the same as that of %q", p.name, one, other, known[one])
+		}
+		known[one] = p.name
+	}
+	d, _ := w.Only()
+	root, err := os.ReadFile(filepath.Join(d.Folder, shift.SecretFile))
+	if err != nil || len(root) < 40 || known[string(root)] != "" {
+		t.Errorf("what they follow from: %q, %v; the same as that of %q", root, err, known[string(root)])
+	}
+}
+
+// A member that leads or follows and is not heard any more ends as one that has failed:
+// its end, or that it goes on for ever, would be taken for its work.
+func TestUnheard(t *testing.T) {
+	for name, ends := range map[string]func(*shop, *foreman.Work) error{
+		"another job":       func(_ *shop, w *foreman.Work) error { w.For("second"); return nil },
+		"the stage is over": func(s *shop, _ *foreman.Work) error { return s.Close("run.stage") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			w := s.lent(led)
+			w.For("first")
+			gate := t.TempDir()
+			_, follower := s.follows(pod{member: "executor/0", name: "a", job: "first", attempt: 1}, `touch `+gate+`/follows; `+forEver)
+			leader := make(chan int, 1)
+			go func() {
+				leader <- s.leads(pod{member: "driver/0", name: "b", job: "first", attempt: 1}, `touch `+gate+`/leads; until [ -e `+gate+`/go ]; do sleep 0.02; done`, nil)
+			}()
+			for _, file := range []string{"follows", "leads"} {
+				s.await(file, func() bool { _, err := os.Stat(filepath.Join(gate, file)); return err == nil })
+			}
+			if err := ends(s, w); err != nil {
+				t.Fatal(err)
+			}
+			if code := <-follower; code != 1 {
+				t.Errorf("the follower: %d", code)
+			}
+			if err := os.WriteFile(filepath.Join(gate, "go"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if code := <-leader; code != 1 {
+				t.Errorf("the leader: %d", code)
+			}
+		})
 	}
 }

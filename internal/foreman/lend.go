@@ -32,8 +32,9 @@ func (w *Work) lendOut(out http.ResponseWriter, in *http.Request) {
 		err = w.enter(ctx, &who)
 	}
 	cancel()
+	with := map[string]string{}
 	if err == nil && w.spec.Leader != "" {
-		err = w.ensureSecret(folder)
+		with[shift.SecretFile], err = w.secretFor(folder, &who)
 	}
 	if in.Context().Err() == nil {
 		w.trouble(err)
@@ -43,7 +44,7 @@ func (w *Work) lendOut(out http.ResponseWriter, in *http.Request) {
 		return
 	}
 	out.Header().Set("Content-Type", "application/x-tar")
-	if err := parcel.Write(out, folder, shift.InFolder, shift.SecretFile); err != nil {
+	if err := parcel.WriteWith(out, with, folder, shift.InFolder); err != nil {
 		if in.Context().Err() == nil {
 			w.foreman.o.Log.Warn("the files of a datum cannot be sent; it is tried again", "work", w.spec.Name, "member", who.Member, "error", err)
 		}

@@ -55,7 +55,7 @@ func (w *Work) takePart(out http.ResponseWriter, in *http.Request) {
 	case err == nil:
 		out.WriteHeader(http.StatusNoContent)
 	case errors.As(err, &refused):
-		w.unfit(who.Member, err.Error())
+		w.unfit(&who, err.Error())
 		http.Error(out, err.Error(), shift.StatusRefused)
 	default:
 		if in.Context().Err() == nil && !unwanted(err) && !errors.Is(err, errFull) {
@@ -188,9 +188,9 @@ func (w *Work) keepPart(ctx context.Context, p *part, from string) error {
 	}
 	switch p.Outcome.Exit {
 	case shift.Unfit:
-		w.unfit(p.Member, p.Outcome.Error)
+		w.unfit(&p.person, p.Outcome.Error)
 	case shift.Unable:
-		w.refuse("member %s cannot run: %s", p.Member, p.Outcome.Error)
+		w.refuse(&p.person, "member %s cannot run: %s", p.Member, p.Outcome.Error)
 	}
 	w.mu.Lock()
 	w.changed()
@@ -200,16 +200,22 @@ func (w *Work) keepPart(ctx context.Context, p *part, from string) error {
 }
 
 // unfit notes that a member wrote what cannot be kept.
-func (w *Work) unfit(member, says string) {
-	w.refuse("what member %s wrote cannot be kept: %s", member, says)
+func (w *Work) unfit(who *person, says string) {
+	w.refuse(who, "what member %s wrote cannot be kept: %s", who.Member, says)
 }
 
-// refuse notes what another try of the job would not change.
-func (w *Work) refuse(format string, args ...any) {
+// refuse notes what another try of the job would not change, of which somebody says so.
+// Of another job it says nothing.
+func (w *Work) refuse(who *person, format string, args ...any) {
 	w.mu.Lock()
-	w.refused = fmt.Sprintf(format, args...)
+	counts := w.heeds(who)
+	if counts {
+		w.refused = fmt.Sprintf(format, args...)
+	}
 	w.mu.Unlock()
-	w.tell(true)
+	if counts {
+		w.tell(true)
+	}
 }
 
 // Refused says in words what another try of the job would not change, such as that a
@@ -220,7 +226,7 @@ func (w *Work) Refused() string {
 	return w.refused
 }
 
-// Afresh forgets what members of a job before brought: another job begins.
+// Afresh forgets what members of a job before brought and said: another job begins.
 func (w *Work) Afresh(ctx context.Context) error {
 	w.parts.Lock()
 	defer w.parts.Unlock()
@@ -230,6 +236,9 @@ func (w *Work) Afresh(ctx context.Context) error {
 		}
 	}
 	w.restored = true
+	w.mu.Lock()
+	w.closing, w.refused = nil, ""
+	w.mu.Unlock()
 	if err := os.RemoveAll(filepath.Join(w.dir, partsFolder)); err != nil {
 		return fmt.Errorf("forgetting what members of a job before wrote: %w", err)
 	}

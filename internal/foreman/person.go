@@ -82,16 +82,22 @@ func (w *Work) welcome(who *person) error {
 }
 
 // For says which job computes the work now, by what the door says of its pods: those of
-// another one count no more. Empty: those of any do.
+// another one count no more, and those that wait hear of it. Empty: those of any do.
 func (w *Work) For(job string) {
 	w.mu.Lock()
-	w.job = job
-	w.mu.Unlock()
+	defer w.mu.Unlock()
+	if w.job != job {
+		w.job = job
+		w.changed()
+	}
 }
 
 // counts says that a pod is one of the job that computes the work now.
 func (w *Work) counts(who *person) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.job == "" || who.Job == w.job
+	return w.heeds(who)
 }
+
+// heeds says the same; the caller holds the lock.
+func (w *Work) heeds(who *person) bool { return w.job == "" || who.Job == w.job }

@@ -143,8 +143,8 @@ type Work struct {
 	refused string
 	unkept  string // why what members say cannot be kept just now
 	job     string // which one computes now; empty: any
-	// closing is the last attempt of the job whose leader is done; 0: none is.
-	closing int64
+	// closing is the last attempt of the job whose leader is done; nil: none is.
+	closing *term
 	shelf   shelf
 	// entering are members that have begun and wait until that is kept, by their folders.
 	entering map[string]person

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +21,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -178,6 +181,91 @@ spec:
 				t.Errorf("what members wrote is left: %v, %v", heads, err)
 			}
 		})
+	}
+}
+
+// hidden is a client that does not see a job where that is said.
+func (r *rig) hidden(unseen func(*v1alpha1.TrainingJob) bool) client.Client {
+	r.Helper()
+	watched, ok := r.server.(client.WithWatch)
+	if !ok {
+		r.Fatal("the fake client cannot be watched")
+	}
+	return interceptor.NewClient(watched, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			there := &v1alpha1.TrainingJob{}
+			if _, job := o.(*v1alpha1.TrainingJob); job && c.Get(ctx, key, there) == nil && unseen(there) {
+				return apierrors.NewNotFound(schema.GroupResource{Resource: "trainingjobs"}, key.Name)
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+	})
+}
+
+// one is a stage of training with one member, which runs a line.
+func one(line string) string {
+	return fmt.Sprintf(`
+metadata: {name: model}
+spec:
+  stages:
+  - name: train
+    input: {dataset: things}
+    training: {roles: [{name: worker, replicas: 1, command: [sh, -c, '%s']}]}
+`, line)
+}
+
+// What the members of a job wrote is not forgotten where a list of jobs that comes late
+// does not have it.
+func TestTrainingUnseen(t *testing.T) {
+	r := elsewhere(t, nil)
+	late := 0
+	r.runs.client = r.hidden(func(job *v1alpha1.TrainingJob) bool {
+		if job.Status.Phase != v1alpha1.JobSucceeded || late > 2 {
+			return false
+		}
+		late++
+		return true
+	})
+	r.put("things", map[string]string{"a": "1"})
+	r.apply(one(`cat $MUSTER_INPUT_THINGS/a > $MUSTER_OUTPUT/model`))
+	run := r.finish("model")
+	if run.Status.Phase != v1alpha1.RunSucceeded || late == 0 {
+		t.Fatalf("%s: %s; not seen %d times", run.Status.Phase, run.Status.Message, late)
+	}
+	if diff := cmp.Diff(map[string]string{"model": "1"}, r.files("model-train")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The members of a job that somebody else has just created are heard at once.
+func TestTrainingThere(t *testing.T) {
+	r := elsewhere(t, nil)
+	r.hired = func() bool { return false }
+	r.put("things", map[string]string{"a": "1"})
+	r.apply(one("true"))
+	key := client.ObjectKey{Namespace: space}
+	run := r.finishUnless("model", func(run *v1alpha1.PipelineRun) bool {
+		key.Name = jobName(run, "train")
+		return r.server.Get(r.ctx, key, &v1alpha1.TrainingJob{}) == nil
+	})
+	var looks int
+	r.runs.client = r.hidden(func(*v1alpha1.TrainingJob) bool { return true })
+	r.runs.live = r.hidden(func(*v1alpha1.TrainingJob) bool { looks++; return looks == 1 })
+	_, err := r.runs.Reconcile(r.ctx, request(run.Name))
+	r.must(err)
+	if looks < 2 {
+		t.Fatalf("the job was looked for %d times", looks)
+	}
+	job := &v1alpha1.TrainingJob{}
+	r.must(r.server.Get(r.ctx, key, job))
+	in := httptest.NewRequest(http.MethodGet, shift.Path+workName(run, "train")+shift.SharedPath, http.NoBody)
+	for name, said := range map[string]string{shift.MemberHeader: "worker/0", shift.PodHeader: "p", shift.BornHeader: "1", shift.JobHeader: tagOf(job), shift.AttemptHeader: "1"} {
+		in.Header.Set(name, said)
+	}
+	out := httptest.NewRecorder()
+	r.machine.Foreman.HandlerFor(space).ServeHTTP(out, in)
+	if out.Code != http.StatusOK {
+		t.Errorf("a member of it is told %d: %s", out.Code, out.Body)
 	}
 }
 

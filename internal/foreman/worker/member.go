@@ -68,6 +68,8 @@ type member struct {
 	client *client
 	// stopped says that it was told to end, and closed that its leader is done.
 	stopped, closed bool
+	// lost is why it will not hear that its leader is done.
+	lost error
 }
 
 // RunMember fetches the files of a datum, runs a program on them as it would have run
@@ -99,6 +101,10 @@ func RunMember(ctx context.Context, o MemberOptions) int {
 	if o.Duty != Alone && m.stopped {
 		return exitStopped // all of them begin anew, or it is over
 	}
+	if m.lost != nil {
+		say("it cannot hear any more that its leader is done: %v", m.lost)
+		return exitBroken // so that all of them begin anew
+	}
 	code := done.Exit
 	m.judge(&done)
 	if done.Exit == shift.Unfit {
@@ -119,6 +125,9 @@ func RunMember(ctx context.Context, o MemberOptions) int {
 		return exitStopped
 	case errors.Is(err, errGone), errors.Is(err, errOver):
 		say("what it wrote is not wanted any more: the stage is over, or another pod has this place")
+		if o.Duty != Alone {
+			return exitBroken // the others would take it for what they wait for
+		}
 	default:
 		say("sending what it wrote: %v", err)
 		return exitBroken
@@ -215,7 +224,7 @@ func (m *member) execute(ctx context.Context) (int, error) {
 	var late <-chan time.Time
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	over := m.leaderDone(ctx)
+	over, lost := m.leaderDone(ctx)
 	for {
 		select {
 		case err := <-ended:
@@ -228,6 +237,9 @@ func (m *member) execute(ctx context.Context) (int, error) {
 			// It has as long as it takes: its leader waits for what it wrote, and
 			// killed, it would begin anew, to take as long again.
 			over, m.closed = nil, true
+			_ = cmd.Process.Signal(syscall.SIGTERM) // or it has just ended
+		case m.lost = <-lost:
+			late = time.After(m.o.Grace)
 			_ = cmd.Process.Signal(syscall.SIGTERM) // or it has just ended
 		case s := <-m.o.Signals:
 			if !passed(s) {
@@ -244,18 +256,23 @@ func (m *member) execute(ctx context.Context) (int, error) {
 	}
 }
 
-// leaderDone is told once the leader of a member that follows is done.
-func (m *member) leaderDone(ctx context.Context) <-chan struct{} {
+// leaderDone is told once the leader of a member that follows is done, or why that is
+// not to be heard any more.
+func (m *member) leaderDone(ctx context.Context) (done <-chan struct{}, lost <-chan error) {
 	if m.o.Duty != Follows {
-		return nil
+		return nil, nil
 	}
-	done := make(chan struct{})
+	yes, no := make(chan struct{}), make(chan error, 1)
 	go func() {
-		if m.client.insist(ctx, func() error { return m.ripe(ctx) }) == nil {
-			close(done)
+		err := m.client.insist(ctx, func() error { return m.ripe(ctx) })
+		switch {
+		case err == nil:
+			close(yes)
+		case ctx.Err() == nil:
+			no <- err
 		}
 	}()
-	return done
+	return yes, no
 }
 
 // ripe asks until this member is to bring its part.
