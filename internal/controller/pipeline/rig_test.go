@@ -46,7 +46,9 @@ type rig struct {
 	runs      *Runs
 	uids      int
 	jobs      map[string]context.CancelFunc
-	group     sync.WaitGroup
+	// ids tell a job from the one of the same name that was there before.
+	ids   map[string]types.UID
+	group sync.WaitGroup
 	// instead are lines that members of roles run instead of their words.
 	instead map[string]string
 	// started counts the jobs that were run.
@@ -102,7 +104,7 @@ func (noEnvironment) Ensure(environment.Request) environment.State {
 // anew.
 func newRig(t testing.TB, before *rig) *rig {
 	t.Helper()
-	r := &rig{TB: t, jobs: map[string]context.CancelFunc{}, disk: "pipelines"}
+	r := &rig{TB: t, jobs: map[string]context.CancelFunc{}, ids: map[string]types.UID{}, disk: "pipelines"}
 	if before != nil {
 		r.home, r.server, r.uids, r.disk = before.home, before.server, before.uids, before.disk
 	} else {
@@ -307,6 +309,15 @@ func (r *rig) employ() {
 	for i := range list.Items {
 		job := &list.Items[i]
 		there[job.Name] = true
+		if job.UID == "" {
+			job.UID = r.uid()
+			r.must(r.server.Update(r.ctx, job))
+		}
+		if cancel, id := r.jobs[job.Name], r.ids[job.Name]; cancel != nil && id != "" && id != job.UID {
+			cancel()
+			delete(r.jobs, job.Name)
+		}
+		r.ids[job.Name] = job.UID
 		if r.jobs[job.Name] == nil {
 			r.start(job)
 		}
@@ -351,10 +362,21 @@ func (r *rig) start(job *v1alpha1.TrainingJob) {
 			err := worker.Run(ctx, worker.Options{
 				Folder: role.Command[3], Name: fmt.Sprintf("%s-%d-%d", job.Name, i, nth), Member: fmt.Sprint(i), GPUs: 1, Environ: environ, Out: io.Discard,
 			})
-			if err != nil && ctx.Err() == nil {
-				r.Error(err)
-			}
+			r.complain(ctx, err)
 		})
+	}
+}
+
+// complain has a worker's failure be the test's, unless its job is about to end: the
+// work that it computes goes first.
+func (r *rig) complain(ctx context.Context, err error) {
+	if err == nil {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(10 * time.Second):
+		r.Error(err)
 	}
 }
 
@@ -380,9 +402,7 @@ func (r *rig) apart(ctx context.Context, job *v1alpha1.TrainingJob, environ []st
 			Name: fmt.Sprintf("%s-%d-%d", job.Name, i, r.started), Member: fmt.Sprint(i), GPUs: 1, Environ: environ, Out: io.Discard,
 		}
 		r.group.Go(func() {
-			if err := worker.Run(ctx, o); err != nil && ctx.Err() == nil {
-				r.Error(err)
-			}
+			r.complain(ctx, worker.Run(ctx, o))
 		})
 	}
 }

@@ -150,7 +150,7 @@ func TestSecretChangesBetweenManagers(t *testing.T) {
 				before.disk = "another"
 			}
 			after := place(t, before)
-			after.jobs[job.Name] = before.jobs[job.Name]
+			after.jobs[job.Name], after.ids[job.Name] = before.jobs[job.Name], before.ids[job.Name]
 			run = after.expect("dos", 1)
 			if after.started != 1 {
 				t.Errorf("%d jobs were run, want 1", after.started)
