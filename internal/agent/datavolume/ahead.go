@@ -30,6 +30,10 @@ const (
 	spareLongest = 5 * time.Minute
 )
 
+// settled is for how long data was not used that is removed for what nobody needs yet:
+// orders that come and go do not take room from one another.
+const settled = 10 * time.Minute
+
 // errand is an order that is obeyed.
 type errand struct {
 	part volume
@@ -156,6 +160,19 @@ func (a *agenda) ended(err error, broken bool) {
 	}
 }
 
+// keys are those of what is ordered, in the cache.
+func (a *agenda) keys() map[string]bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	keys := map[string]bool{}
+	for _, e := range a.errands {
+		if e.part.Key != "" {
+			keys[cache.Scoped(e.part.Namespace, e.part.Key)] = true
+		}
+	}
+	return keys
+}
+
 // lookAhead fetches what is ordered until the context ends.
 func (s *Server) lookAhead(life context.Context) {
 	timer := time.NewTimer(0)
@@ -183,7 +200,8 @@ func (s *Server) lookAhead(life context.Context) {
 	}
 }
 
-// fetchAhead has a part here for whoever comes, if there is room that nobody uses.
+// fetchAhead has a part here for whoever comes, if there is room that nobody has used
+// for a while.
 func (s *Server) fetchAhead(ctx context.Context, v volume) (err error) {
 	if v.Key != "" {
 		if _, here := s.cache.Path(cache.Scoped(v.Namespace, v.Key)); here {
@@ -208,7 +226,7 @@ func (s *Server) fetchAhead(ctx context.Context, v volume) (err error) {
 	if err != nil {
 		return fmt.Errorf("reading commit %s: %w", v.Commit[:8], err)
 	}
-	_, release, err := s.cache.EnsureSpare(ctx, v.Namespace, view, v.Path, disk/100*int64(s.options.LeaveFree))
+	_, release, err := s.cache.EnsureSpare(ctx, v.Namespace, view, v.Path, cache.Spare{Leave: disk / 100 * int64(s.options.LeaveFree), Idle: settled, Keep: s.agenda.keys()})
 	if err != nil {
 		return err
 	}

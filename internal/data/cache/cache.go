@@ -140,13 +140,23 @@ func (c *Cache) Ensure(ctx context.Context, v *data.View, name string, progress 
 // EnsureFor is [Cache.Ensure] for one of several who must not learn what the others
 // have: nothing is shared between scopes, and the key of the folder is [Scoped].
 func (c *Cache) EnsureFor(ctx context.Context, scope string, v *data.View, name string, progress func(data.Progress)) (Folder, func(), error) {
-	return c.provide(ctx, scope, v, name, progress, c.room)
+	return c.provide(ctx, scope, v, name, progress, func(ctx context.Context, e *entry, part data.Part) error { return c.room(ctx, e, part, Spare{}) })
 }
 
-// EnsureSpare is [Cache.EnsureFor] for what nobody needs yet: nothing is removed for it,
-// and so much of the disk stays free. Else the error is a [RoomError].
-func (c *Cache) EnsureSpare(ctx context.Context, scope string, v *data.View, name string, leave int64) (Folder, func(), error) {
-	return c.provide(ctx, scope, v, name, nil, func(_ context.Context, e *entry, part data.Part) error { return c.spare(e, part, leave) })
+// Spare says what room there is for what nobody needs yet.
+type Spare struct {
+	// Leave is how many bytes of the disk stay free.
+	Leave int64
+	// Idle is for how long something was not used that is removed for it.
+	Idle time.Duration
+	// Keep are the keys of what is not removed, beside what is in use.
+	Keep map[string]bool
+}
+
+// EnsureSpare is [Cache.EnsureFor] for what nobody needs yet. If it does not fit as spare
+// says, the error is a [RoomError].
+func (c *Cache) EnsureSpare(ctx context.Context, scope string, v *data.View, name string, spare Spare) (Folder, func(), error) {
+	return c.provide(ctx, scope, v, name, nil, func(ctx context.Context, e *entry, part data.Part) error { return c.room(ctx, e, part, spare) })
 }
 
 // taker takes room for an entry, or says why there is none.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -93,47 +94,54 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// What nobody needs yet takes the room that is free, and no other.
+// What nobody needs yet takes the room that is free, and of what nobody uses that which
+// was not used for a while, as it is told to.
 func TestSpareRoom(t *testing.T) {
 	const mb = 1 << 20
 	s := newShop(t, Options{Limit: 2 * mb})
-	views, file := map[string]*data.View{}, map[string]string{}
-	for i, name := range []string{"a", "b", "c"} {
-		file[name] = noise(uint64(i), mb)
-		views[name] = s.put(name, map[string]string{"f": file[name]})
+	views := map[string]*data.View{}
+	for i, name := range []string{"a", "b", "c", "d"} {
+		views[name] = s.put(name, map[string]string{"f": noise(uint64(i), mb)})
 	}
-	spare := func(name string, leave int64) error {
-		_, release, err := s.EnsureSpare(t.Context(), "", views[name], "", leave)
+	spare := func(name string, how Spare) error {
+		_, release, err := s.EnsureSpare(t.Context(), "", views[name], "", how)
 		if err == nil {
 			release()
 		}
 		return err
 	}
-	must(t, spare("a", 0))
-	must(t, spare("b", 0))
-	must(t, spare("a", 1<<62)) // it is there
-	if _, is := errors.AsType[*RoomError](spare("c", 0)); !is || s.kept(views) != "a b" {
-		t.Errorf("the third: %s are there", s.kept(views))
+	full := func(name string, how Spare) {
+		t.Helper()
+		if _, is := errors.AsType[*RoomError](spare(name, how)); !is {
+			t.Errorf("%s takes room that it is not to have", name)
+		}
 	}
-	_, release := s.want(views["c"], "", map[string]string{"f": file["c"]})
-	release()
-	if s.kept(views) != "a c" && s.kept(views) != "b c" {
-		t.Errorf("what somebody needs: %s are there", s.kept(views))
+	key := func(name string) string { return Scoped("", Key(views[name], "")) }
+	must(t, spare("a", Spare{}))
+	must(t, spare("b", Spare{}))
+	must(t, spare("a", Spare{Leave: 1 << 62})) // it is there
+	// 1. What was used a moment ago, and what is to be kept, stays.
+	full("c", Spare{Idle: time.Hour})
+	full("c", Spare{Keep: map[string]bool{key("a"): true, key("b"): true}})
+	if got := s.kept(views); got != "a b" {
+		t.Errorf("%s are there", got)
 	}
-	// The disk is not filled.
+	// 2. What is neither goes, the one that was used longest ago first.
+	must(t, spare("c", Spare{Keep: map[string]bool{key("b"): true}}))
+	if got := s.kept(views); got != "b c" {
+		t.Errorf("%s are there", got)
+	}
+	must(t, spare("d", Spare{}))
+	if got := s.kept(views); got != "c d" {
+		t.Errorf("%s are there", got)
+	}
+	// 3. The disk is not filled, also where the cache may have more.
 	s.open(Options{Limit: 9 * mb})
 	disk, err := s.Disk()
 	must(t, err)
-	for _, name := range []string{"a", "b"} {
-		if s.kept(map[string]*data.View{name: views[name]}) != "" {
-			continue
-		}
-		if _, is := errors.AsType[*RoomError](spare(name, disk)); !is {
-			t.Errorf("%s takes what is to be left free", name)
-		}
-		must(t, spare(name, 0))
-	}
-	if s.kept(views) != "a b c" {
-		t.Errorf("%s are there", s.kept(views))
+	full("a", Spare{Leave: disk})
+	must(t, spare("a", Spare{}))
+	if got := s.kept(views); got != "a c d" {
+		t.Errorf("%s are there", got)
 	}
 }
