@@ -49,6 +49,8 @@ type rig struct {
 	// ids tell a job from the one of the same name that was there before.
 	ids   map[string]types.UID
 	group sync.WaitGroup
+	// end has its foreman and all members end.
+	end func()
 	// instead are lines that members of roles run instead of their words.
 	instead map[string]string
 	// started counts the jobs that were run.
@@ -134,9 +136,12 @@ func newRig(t testing.TB, before *rig) *rig {
 			t.Error(err)
 		}
 	})
-	t.Cleanup(func() {
+	r.end = sync.OnceFunc(func() {
 		cancel()
 		r.group.Wait()
+	})
+	t.Cleanup(func() {
+		r.end()
 		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
