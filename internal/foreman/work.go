@@ -355,8 +355,10 @@ func (w *Work) lose(lost []int, problem string) {
 		return
 	}
 	for _, i := range lost {
-		folder := w.datumFolder(w.ledger.entries[i].ID)
-		if o, ok := readOutcome(folder); ok {
+		id := w.ledger.entries[i].ID
+		folder := w.datumFolder(id)
+		// A mark that was another datum's may yet be written to by who had that.
+		if o, ok := readOutcome(folder); ok && o.ID == id {
 			w.ledger.done(o) // it was finished, and could not say so
 			continue
 		}
