@@ -25,6 +25,10 @@ const (
 	// DoorArrivals is the path at which agents say how the volumes of data of the pods
 	// on their node stand: JSON, [PodData] by the pod's UID.
 	DoorArrivals = "/v1/arrivals"
+	// DoorAhead is the path at which agents ask what is to be fetched to their node
+	// before anybody there needs it: JSON, a [DataOrder] each. The query "seen" has the
+	// ETag of the last answer; while there is nothing else, the answer is waited for.
+	DoorAhead = "/v1/ahead"
 	// DoorAccount is the service account whose tokens speak for its namespace.
 	DoorAccount = "muster-door"
 	// NodeAccount is the service account, in SystemNamespace, of agents on nodes.
@@ -39,3 +43,18 @@ const (
 	// and begins those of the Secrets that it has there.
 	GatewayName = "muster-gateway"
 )
+
+// DataOrder is data that a gang is going to read on a node that it will likely get. It
+// is fetched there before the gang has its place.
+//
+// +kubebuilder:object:generate=false
+type DataOrder struct {
+	// Namespace is the gang's.
+	Namespace string `json:"namespace"`
+	// Commit and Path are what is read, and Key is its name in caches.
+	Commit string `json:"commit"`
+	Path   string `json:"path,omitempty"`
+	Key    string `json:"key,omitempty"`
+	// Words are what people call it.
+	Words string `json:"words,omitempty"`
+}

@@ -88,6 +88,10 @@ const (
 	// AnnotationExtension is, on a member pod that was added to an elastic gang,
 	// the name of the Placement that added it.
 	AnnotationExtension = "muster.dev/extension"
+	// AnnotationVersions is, on the TrainingJob of a stage with variables from Secrets
+	// or ConfigMaps, the versions that these had when the stage was planned, as JSON:
+	// KIND/NAME -> UID/VERSION. No value is in it.
+	AnnotationVersions = "muster.dev/versions"
 	// AnnotationRelease is, on a Gang, a person's order to give back what an
 	// attempt holds without waiting for its members: "<attempt> <who>". Pods
 	// are deleted without a grace period; their processes may still be there.

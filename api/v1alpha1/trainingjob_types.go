@@ -197,6 +197,13 @@ type TrainingJobSpec struct {
 	// false to run again, from the last checkpoint if the script saves any.
 	Suspend bool `json:"suspend,omitempty"`
 
+	// Restart says what is started again when a member fails: that member, or the
+	// gang, all members together. Default: the gang for PyTorch, whose collective
+	// communication does not survive the loss of a rank, else the member.
+	//
+	// +optional
+	Restart RestartScope `json:"restart,omitempty"`
+
 	// BackoffLimit is how many times members may fail and be restarted before
 	// the job fails. Counted over the whole job.
 	//

@@ -49,6 +49,9 @@ type Options struct {
 	// DataCache is how many bytes of data are kept on the node. Default: half of what
 	// the disk has.
 	DataCache int64
+	// DataLeavesFree is how much of the disk is left free by what is fetched before a
+	// pod names it, in percent.
+	DataLeavesFree int
 	// HealthAddress is what /healthz and /readyz are served on, as host:port.
 	// Empty: nowhere.
 	HealthAddress string

@@ -33,7 +33,7 @@ func atTheDoor(o Options, set kubernetes.Interface) ([]func(context.Context) err
 	parts := []func(context.Context) error{listener.Run}
 	if o.Data {
 		volumes, err := datavolume.New(datavolume.Options{
-			Node: o.Node, KubeletDir: o.KubeletDir, Limit: o.DataCache, Crier: door, Log: o.Log,
+			Node: o.Node, KubeletDir: o.KubeletDir, Limit: o.DataCache, Crier: door, Orders: ordersAt{visit(o, set)}, LeaveFree: o.DataLeavesFree, Log: o.Log,
 			Store: func(ctx context.Context, namespace string) (*data.Store, error) {
 				return data.Open(ctx, data.Options{Backend: door.Data(namespace), Workers: dataWorkers})
 			},
@@ -92,6 +92,20 @@ func visit(o Options, set kubernetes.Interface) *visitor.Visitor {
 			return strings.TrimSpace(string(raw)), nil
 		},
 	})
+}
+
+// ordersAt are those that the door gives. It has connections of its own: one replica
+// gives orders, and knows of the right to read that comes with them.
+type ordersAt struct{ door *visitor.Visitor }
+
+// Ahead are the orders of this node.
+func (o ordersAt) Ahead(ctx context.Context, seen string) ([]v1alpha1.DataOrder, string, error) {
+	return o.door.Ahead(ctx, seen)
+}
+
+// AheadStore opens the store of a namespace.
+func (o ordersAt) AheadStore(ctx context.Context, namespace string) (*data.Store, error) {
+	return data.Open(ctx, data.Options{Backend: o.door.Data(namespace), Workers: dataWorkers})
 }
 
 // environmentsAt are those that the door has, by digests that are their keys.

@@ -60,6 +60,8 @@ type Deps struct {
 	LeaseDuration       time.Duration
 	// Observer is told how the scheduler does. Default: nobody.
 	Observer snapshot.Observer
+	// Ahead is told who starts before long. Nil: nobody wants to know.
+	Ahead snapshot.Ahead
 	// Signs tell that a node is about to go. Default: [departure.Known].
 	Signs departure.Signs
 	// Scaling says whether nodes are asked for, of the cluster's autoscaler.
@@ -82,7 +84,7 @@ func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
 		wanting = nil
 	}
 	scheduler, err := snapshot.NewLoop(snapshot.Options{
-		Wanting: wanting, Signs: d.Signs,
+		Wanting: wanting, Ahead: d.Ahead, Signs: d.Signs,
 		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Namespace: d.Namespace, Identity: d.Identity, LeaseDuration: d.LeaseDuration,
 		DefaultScheduler: d.DefaultScheduler, Alone: d.Alone, GPUResources: d.GPUResources, Observer: d.Observer, Log: d.Log.WithName("scheduler"),

@@ -229,7 +229,13 @@ func (f *feed) flush(ctx context.Context) error {
 	}
 	j := f.batch
 	f.batch = nil
-	j.slab = f.slab(int(j.bytes) + len(j.items))
+	read := 0
+	for i := range j.items {
+		if it := &j.items[i]; it.file != "" && !it.same {
+			read += int(it.entry.Size) + 1 // by one byte more it is seen to have grown
+		}
+	}
+	j.slab = f.slab(read)
 	return f.send(ctx, j)
 }
 

@@ -67,15 +67,12 @@ func (s *Session) place(ctx context.Context, d *Dataset, name ref.Name, on commi
 	if err := checkFolders(ctx, s.trees, on.Tree, root); err != nil {
 		return commit.Commit{}, err
 	}
-	if err := s.writer.flush(); err != nil {
-		return commit.Commit{}, err
-	}
 	c := commit.Commit{Tree: root, Author: o.Author, Message: o.Message, Time: s.store.clock(), Provenance: o.Provenance}
 	if !on.ID.IsZero() && !o.Orphan {
 		c.Parents = append(c.Parents, on.ID)
 	}
 	c.Parents = append(c.Parents, o.Parents...)
-	if err := commit.Write(ctx, s.store.backend, &c); err != nil {
+	if err := commit.Write(ctx, s.store.backend, &c, s.writer.flush); err != nil {
 		return commit.Commit{}, err
 	}
 	deadline := s.lease.deadline()

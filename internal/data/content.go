@@ -22,6 +22,19 @@ type Content struct {
 	// Name is that of the bytes by [ContentName], where it is known already. Default:
 	// they are hashed.
 	Name digest.ID
+
+	// stored is how the bytes are stored, where [Store.Content] found that out.
+	stored []byte
+}
+
+// Content is a file in memory that is named and compressed already: whoever adds it to
+// a session does not wait for that any more. The bytes must not change.
+func (s *Store) Content(path string, bytes []byte) Content {
+	c := Content{Path: path, Bytes: bytes, Name: ContentName(bytes)}
+	if len(bytes) > 0 && len(bytes) <= MaxContent {
+		c.stored = s.codec.Encode(bytes, nil)
+	}
+	return c
 }
 
 // Contents is a source of files whose bytes are in memory, each path once.
@@ -33,7 +46,7 @@ func (contentSource) inOrder() bool { return false }
 
 func (s contentSource) feed(ctx context.Context, f *feed) error {
 	for _, c := range s {
-		it := item{entry: tree.Entry{Path: f.to + c.Path, Kind: tree.File, Size: int64(len(c.Bytes)), Content: c.Name}, content: c.Bytes}
+		it := item{entry: tree.Entry{Path: f.to + c.Path, Kind: tree.File, Size: int64(len(c.Bytes)), Content: c.Name}, content: c.Bytes, stored: c.stored}
 		if err := tree.CheckPath(it.entry.Path); err != nil {
 			return err
 		}

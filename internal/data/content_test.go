@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 
@@ -133,5 +134,47 @@ func TestCheck(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"once": "theirs"}, holding(t, p.Dataset, "main")); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestContentsMadeBefore: what is named and compressed before a session begins is
+// stored as what the session does that for.
+func TestContentsMadeBefore(t *testing.T) {
+	texts := map[string]string{
+		"empty": "", "short": "1", "text": strings.Repeat("so much of the same ", 5000), "noise": noise(1, 70_000),
+		"most": noise(2, MaxContent),
+	}
+	stored := map[string]int64{}
+	for name, make := range map[string]func(p *place, path, text string) Content{
+		"before": func(p *place, path, text string) Content { return p.store.Content(path, []byte(text)) },
+		"within": func(_ *place, path, text string) Content { return Content{Path: path, Bytes: []byte(text)} },
+	} {
+		p := newPlace(t)
+		var all []Content
+		for path, text := range texts {
+			c := make(p, path, text)
+			if name == "before" && (c.Name != ContentName([]byte(text)) || (c.stored == nil) != (text == "")) {
+				t.Errorf("%s: named %v, %d bytes to be stored", path, c.Name, len(c.stored))
+			}
+			all = append(all, c)
+		}
+		slices.SortFunc(all, func(a, b Content) int { return strings.Compare(a.Path, b.Path) })
+		done, err := p.Put(t.Context(), "main", Contents(all), PutOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored[name] = done.Stored
+		same(t, name, texts, holding(t, p.Dataset, "main"))
+		again, err := p.Put(t.Context(), "main", Contents(all), PutOptions{})
+		if err != nil || !again.Unchanged || again.Stored > 0 {
+			t.Errorf("%s, the same again: %+v, %v", name, again, err)
+		}
+		long := []Content{make(p, "long", noise(3, MaxContent+1))}
+		if _, err := p.Put(t.Context(), "main", Contents(long), PutOptions{}); err == nil {
+			t.Errorf("%s: more than fits was taken", name)
+		}
+	}
+	if stored["before"] != stored["within"] || stored["before"] < 70_000+MaxContent || stored["before"] > 90_000+MaxContent {
+		t.Errorf("bytes stored: %v", stored)
 	}
 }

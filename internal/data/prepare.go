@@ -48,8 +48,8 @@ func (it *item) name(s *Store) {
 		it.same = true
 	case len(it.content) == 0:
 	case it.was != nil && it.was.Content == e.Content:
-		e.Place = it.was.Place
-	default:
+		e.Place, it.stored = it.was.Place, nil
+	case it.stored == nil:
 		it.stored = s.codec.Encode(it.content, nil)
 	}
 }

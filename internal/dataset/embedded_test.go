@@ -219,7 +219,7 @@ func (s server) twoAtOnce(t *testing.T) {
 	errs := make([]error, 2)
 	var wg sync.WaitGroup
 	for i := range errs {
-		mine := *heads
+		mine := dataset.Heads{Namespace: heads.Namespace, Name: heads.Name}
 		mine.Client = s.through(g)
 		wg.Go(func() { errs[i] = mine.Swap(ctx, branch("main"), id(0), id(i+1)) })
 	}
@@ -244,7 +244,7 @@ func (s server) manyAtOnce(t *testing.T) {
 	g := &gate{open: make(chan struct{}), want: writers}
 	var wg sync.WaitGroup
 	for w := range writers {
-		mine := *heads
+		mine := dataset.Heads{Namespace: heads.Namespace, Name: heads.Name}
 		mine.Client = s.through(g)
 		wg.Go(func() {
 			var at digest.ID
@@ -275,7 +275,7 @@ func (s server) lostAnswer(t *testing.T) {
 	ctx, heads := t.Context(), s.dataset(t, "lost-answer")
 	cut := errors.New("connection reset by peer")
 	losing := func(does bool) *dataset.Heads {
-		mine := *heads
+		mine := dataset.Heads{Namespace: heads.Namespace, Name: heads.Name}
 		mine.Client = interceptor.NewClient(s.WithWatch, interceptor.Funcs{
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 				if does {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,6 +37,11 @@ type Heads struct {
 	// Now is the clock of what the object says of when a head moved. Default:
 	// time.Now.
 	Now func() time.Time
+
+	mu sync.Mutex
+	// last is the object as the last change left it, nil where that is not known. It
+	// may be old by now.
+	last *v1alpha1.Dataset
 }
 
 var _ ref.Heads = (*Heads)(nil)
@@ -71,21 +77,31 @@ func (h *Heads) Swap(ctx context.Context, name ref.Name, from, to digest.ID) err
 	if err != nil {
 		return err
 	}
-	for {
-		object, err := h.read(ctx)
-		if err != nil {
-			return err
+	// Who has made the last change need not ask where it has led. That may be old by now:
+	// nothing is concluded from it but a change that the server takes.
+	for object := h.recall(); ; object = nil {
+		recalled := object != nil
+		if !recalled {
+			if object, err = h.read(ctx); err != nil {
+				return err
+			}
 		}
 		before := object.DeepCopy()
 		if err := m.apply(&object.Spec); err != nil {
+			if recalled {
+				continue
+			}
 			return err
 		}
 		// Only what has changed is sent, so that fields that a later version has
 		// stay; the resourceVersion is sent with it.
-		err = h.Client.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		err := h.Client.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		switch {
 		case err == nil:
+			h.remember(object)
 			return nil
+		case recalled && refused(err):
+			// What was recalled is old: once more, from what there is.
 		case apierrors.IsConflict(err):
 			// Somebody else has changed the object: they have come further, and
 			// if it was not this head, the next try may.
@@ -100,6 +116,21 @@ func (h *Heads) Swap(ctx context.Context, name ref.Name, from, to digest.ID) err
 			return h.settle(ctx, m, err)
 		}
 	}
+}
+
+// recall is the object as the last change left it, for one who forgets it thereby.
+func (h *Heads) recall() *v1alpha1.Dataset {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	object := h.last
+	h.last = nil
+	return object
+}
+
+func (h *Heads) remember(object *v1alpha1.Dataset) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last = object
 }
 
 // prepare checks a change before anything is read.

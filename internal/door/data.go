@@ -48,7 +48,7 @@ func (d *Door) sendObject(w http.ResponseWriter, r *http.Request, caller Caller)
 	ctx, cancel := context.WithTimeout(r.Context(), longest)
 	defer cancel()
 	kind := data.KindOf(key)
-	if err := d.mayReadObject(ctx, caller, namespace, kind); err != nil {
+	if err := d.mayReadObject(ctx, w, caller, namespace, kind); err != nil {
 		return err
 	}
 	if kind == data.StrangeObject {

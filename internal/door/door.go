@@ -65,6 +65,8 @@ type Options struct {
 	Answers Answers
 	// Reports hears how far pods are. Nil: nobody does.
 	Reports Reports
+	// Orders says what agents are to fetch ahead. Nil: nothing is.
+	Orders Orders
 	// Shifts gives out the datums of a namespace's pipelines. It is nil, or returns
 	// nil, where that is another replica's.
 	Shifts func(namespace string) http.Handler
@@ -84,6 +86,8 @@ type Door struct {
 	leases    *leases
 	// began is since when what tokens say of users is believed.
 	began time.Time
+	// closing is closed once it serves nobody new: who waits for news is answered.
+	closing chan struct{}
 	// listens is closed once address is known.
 	listens chan struct{}
 	address string
@@ -114,7 +118,7 @@ func New(o Options) *Door {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Door{opts: o, reception: newReception(o), keeper: &keeper{opts: o}, readers: newReaders(o), lanes: newLanes(o.Now), leases: newLeases(mostLeases, o.Now), began: o.Now(), listens: make(chan struct{})}
+	return &Door{opts: o, reception: newReception(o), keeper: &keeper{opts: o}, readers: newReaders(o), lanes: newLanes(o.Now), leases: newLeases(mostLeases, o.Now), began: o.Now(), closing: make(chan struct{}), listens: make(chan struct{})}
 }
 
 // Address is what it listens on, once it does: it waits until then.
@@ -160,6 +164,7 @@ func (d *Door) Start(ctx context.Context) error {
 		return fmt.Errorf("serving the door: %w", err)
 	case <-ctx.Done():
 	}
+	close(d.closing)
 	end, stop := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer stop()
 	if err := server.Shutdown(end); err != nil {
@@ -197,6 +202,7 @@ func (d *Door) handler() http.Handler {
 	add("DELETE "+keys+"/{key}", d.lanes.answer, d.removeKey)
 	add("POST "+v1alpha1.DoorReports, d.lanes.report, d.takeReports)
 	add("POST "+v1alpha1.DoorArrivals, d.lanes.report, d.takeArrivals)
+	add("GET "+v1alpha1.DoorAhead, d.lanes.ahead, d.sendOrders)
 	mux.Handle("/v1/namespaces/{namespace}/pods/{pod}/shift/{rest...}", d.admit(d.lanes.shift, d.passShift))
 	// Whatever else is asked is answered only to those who say who they are.
 	add("/", d.lanes.answer, func(http.ResponseWriter, *http.Request, Caller) error {

@@ -83,11 +83,14 @@ type lanes struct {
 	// shift is for workers of pipelines, who wait long for an answer, and for the
 	// files of what they compute.
 	shift *lane
+	// ahead is for agents that wait for orders, one question each.
+	ahead *lane
 }
 
 func newLanes(now func() time.Time) lanes {
 	out := lanes{up: newLane(6, 2, now), down: newLane(24, 8, now), answer: newLane(4, 2, now), report: newLane(8, 1, now)}
 	out.read, out.store, out.shift = newLane(96, 64, now), newLane(24, 16, now), newLane(2048, 512, now)
+	out.ahead = newLane(16384, 2, now)
 	// What came whole is kept, and of what is read the rest is asked for.
 	out.up.resumes, out.store.resumes, out.read.resumes = true, true, true
 	return out

@@ -33,15 +33,26 @@ func newReaders(o Options) *readers {
 
 // mayReadObject says whether a caller may read objects of a kind of a namespace: who
 // speaks for it may, and of packs and commits the agent of a node on which a pod of
-// it names data.
-func (d *Door) mayReadObject(ctx context.Context, caller Caller, namespace string, kind data.Kind) error {
+// it names data, or that has an order for some.
+func (d *Door) mayReadObject(ctx context.Context, w http.ResponseWriter, caller Caller, namespace string, kind data.Kind) error {
 	if caller.Node == "" {
 		return caller.speaksFor(namespace)
 	}
 	if kind != data.PackObject && kind != data.CommitObject {
 		return refuse(http.StatusForbidden, "agents of nodes read packs and commits, and nothing else")
 	}
-	return d.readers.check(ctx, caller.Node, namespace)
+	ordered, ours := false, true
+	if d.opts.Orders != nil {
+		ordered, ours = d.opts.Orders.May(caller.Node, namespace)
+	}
+	if ordered {
+		return nil
+	}
+	err := d.readers.check(ctx, caller.Node, namespace)
+	if err != nil && !ours {
+		w.Header().Set("Connection", "close") // another replica may know of an order
+	}
+	return err
 }
 
 func (r *readers) check(ctx context.Context, node, namespace string) error {

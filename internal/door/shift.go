@@ -43,7 +43,7 @@ func (d *Door) passShift(w http.ResponseWriter, r *http.Request, caller Caller) 
 
 // introduce says who a pod is that computes a work, whatever was said before.
 func introduce(header http.Header, pod *corev1.Pod, work string) {
-	for _, name := range []string{shift.MemberHeader, shift.PodHeader, shift.BornHeader, shift.JobHeader} {
+	for _, name := range []string{shift.MemberHeader, shift.PodHeader, shift.BornHeader, shift.JobHeader, shift.AttemptHeader} {
 		header.Del(name)
 	}
 	role, index := pod.Labels[v1alpha1.LabelRole], pod.Labels[v1alpha1.LabelIndex]
@@ -53,6 +53,9 @@ func introduce(header http.Header, pod *corev1.Pod, work string) {
 	header.Set(shift.MemberHeader, role+"/"+index)
 	header.Set(shift.PodHeader, string(pod.UID))
 	header.Set(shift.BornHeader, strconv.FormatInt(pod.CreationTimestamp.Unix(), 10))
+	if attempt := pod.Labels[v1alpha1.LabelAttempt]; attempt != "" {
+		header.Set(shift.AttemptHeader, attempt)
+	}
 	if job := postOf(pod, work).VolumeAttributes[shift.JobAttribute]; job != "" {
 		header.Set(shift.JobHeader, job)
 	}

@@ -27,7 +27,7 @@ func TestShifts(t *testing.T) {
 		h.must(h.api.Create(t.Context(), &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: "ada", Name: name, UID: types.UID(uid), CreationTimestamp: metav1.Unix(42, 0),
-				Labels: map[string]string{v1alpha1.LabelRole: role, v1alpha1.LabelIndex: "3"},
+				Labels: map[string]string{v1alpha1.LabelRole: role, v1alpha1.LabelIndex: "3", v1alpha1.LabelAttempt: "5"},
 			},
 			Spec: corev1.PodSpec{NodeName: node, Volumes: []corev1.Volume{{Name: "stage", VolumeSource: corev1.VolumeSource{
 				CSI: &corev1.CSIVolumeSource{Driver: driver, VolumeAttributes: map[string]string{"work": work, shift.JobAttribute: "of " + uid}},
@@ -43,7 +43,7 @@ func TestShifts(t *testing.T) {
 		out := httptest.NewRecorder()
 		in := httptest.NewRequest(http.MethodPut, "http://foreman/ignored?worker=w", strings.NewReader("a stream"))
 		in.Header.Set("Authorization", "Bearer by the agent")
-		for _, name := range []string{shift.MemberHeader, shift.PodHeader, shift.BornHeader, shift.JobHeader} {
+		for _, name := range []string{shift.MemberHeader, shift.PodHeader, shift.BornHeader, shift.JobHeader, shift.AttemptHeader} {
 			in.Header.Set(name, "what it says of itself")
 		}
 		h.as(who).Pass(out, in.WithContext(t.Context()), namespace, path, mark)
@@ -57,7 +57,7 @@ func TestShifts(t *testing.T) {
 		text, _ := io.ReadAll(r.Body)
 		w.Header().Set(mark, "1")
 		w.WriteHeader(http.StatusGone)
-		_, _ = fmt.Fprintf(w, "%s %s %s %s; %s, %s, %s, %s", r.Method, r.URL.Path, r.URL.RawQuery, text, r.Header.Get(shift.MemberHeader), r.Header.Get(shift.PodHeader), r.Header.Get(shift.BornHeader), r.Header.Get(shift.JobHeader))
+		_, _ = fmt.Fprintf(w, "%s %s %s %s; %s, %s, %s, %s", r.Method, r.URL.Path, r.URL.RawQuery, text, r.Header.Get(shift.MemberHeader), r.Header.Get(shift.PodHeader), r.Header.Get(shift.BornHeader), r.Header.Get(shift.JobHeader)+r.Header.Get(shift.AttemptHeader))
 	})
 	h.shift.Store(mux)
 	for name, c := range map[string]struct {
@@ -65,7 +65,7 @@ func TestShifts(t *testing.T) {
 		status               int
 		says                 string
 	}{
-		"its own":            {"node", "ada", "/pods/u1/shift/run.stage", http.StatusGone, "PUT /shift/run.stage worker=w a stream; worker/3, u1, 42, of u1"},
+		"its own":            {"node", "ada", "/pods/u1/shift/run.stage", http.StatusGone, "PUT /shift/run.stage worker=w a stream; worker/3, u1, 42, of u15"},
 		"no member":          {"node", "ada", "/pods/u4/shift/run.stage/part", http.StatusGone, "PUT /shift/run.stage/part worker=w a stream; , , , "},
 		"a datum":            {"node", "ada", "/pods/u1/shift/run.stage/datums/7", http.StatusGone, "PUT /shift/run.stage/datums/7 worker=w a stream"},
 		"another work":       {"node", "ada", "/pods/u1/shift/run.other", http.StatusServiceUnavailable, "computes run.other"},

@@ -76,7 +76,7 @@ func (w *Work) serve(ctx context.Context, post net.Listener) {
 func (w *Work) begin(r *shift.Request) {
 	for _, id := range r.Begun {
 		if i, ok := w.ledger.index[id]; ok && w.ledger.entries[i].state == held && w.ledger.entries[i].worker == r.Worker {
-			if err := os.WriteFile(filepath.Join(w.datumFolder(id), shift.BegunFile), nil, 0o600); err != nil {
+			if err := shift.Advance(w.datumFolder(id), shift.GivenFile, shift.BegunFile); err != nil {
 				w.foreman.o.Log.Warn("noting that a datum was begun", "work", w.spec.Name, "error", err)
 			}
 		}

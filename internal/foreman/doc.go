@@ -10,7 +10,9 @@
 // A work of one datum may be lent: the members of a job compute it together. Each
 // gets all of its files and brings a part, what it wrote; parts are united, path by
 // path, once whoever lent it says that the job has succeeded. Of a member the part of
-// its newest pod counts.
+// its newest pod counts. Where one of them leads, the others follow: they go on until it
+// is done, and the leader's part is taken once all of theirs have come. All are of one
+// attempt of the job, and one that is lost has all begin anew.
 //
 // What a worker has finished is in the datum's folder before anybody is told, so
 // a foreman that is started anew finds it there and has nothing computed twice.

@@ -1,5 +1,7 @@
 package foreman
 
+import "context"
+
 // Waits says whether something was given out by a foreman before, and nobody has
 // said yet who has it.
 func (w *Work) Waits() bool {
@@ -14,6 +16,15 @@ func (w *Work) Stop() {
 	w.stop()
 	w.group.Wait()
 }
+
+// Ripe says whether a pod of a member is to bring its part.
+func (w *Work) Ripe(ctx context.Context, member, job string, attempt int64) error {
+	_, err := w.ripe(ctx, &person{Member: member, Pod: "pod of " + member, Job: job, Attempt: attempt})
+	return err
+}
+
+// ErrFormer is what pods of another job than the one that computes are told.
+var ErrFormer = errFormer
 
 // Expire looks for workers that were not heard of.
 func (w *Work) Expire() { w.expire() }

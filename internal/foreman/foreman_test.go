@@ -26,6 +26,7 @@ type shop struct {
 	*foreman.Foreman
 	mu       sync.Mutex
 	recorded map[string]string // by datum: what is in its output, or its error
+	logs     map[string]string // by datum: what it said, where somebody wants to know
 	broken   int               // how often recording fails yet
 }
 
@@ -77,6 +78,13 @@ func (s *shop) record(_ context.Context, results []foreman.Result) error {
 			return err
 		}
 		s.recorded[r.Name] = string(text)
+		if s.logs == nil {
+			continue
+		}
+		if text, err = os.ReadFile(filepath.Join(r.Folder, shift.LogFile)); err != nil {
+			return err
+		}
+		s.logs[r.Name] = string(text)
 	}
 	return nil
 }
@@ -163,9 +171,12 @@ func TestBatch(t *testing.T) {
 			 done`, map[string]string{"a": "fine\n", "b": "the program ended with exit code 3", "c": "fine\n"}},
 		"one that dies between asking and the answer": {
 			// It waits until a datum is begun for it, and never reads which.
-			`begun() { ls $WORK/*/begun 2>/dev/null | wc -l; }
-			 before=$(begun); echo next > $(dirname $MUSTER_NEXT)/ask
-			 until [ $(begun) -gt $before ]; do :; done; exit 4`,
+			`before=$(ls $WORK/*/begun 2>/dev/null); echo next > $(dirname $MUSTER_NEXT)/ask
+			 while :; do
+			   for f in $WORK/*/begun; do
+			     [ -e "$f" ] && case "$before" in *"$f"*) ;; *) exit 4;; esac
+			   done
+			 done`,
 			map[string]string{"a": "the program ended with exit code 4", "b": "the program ended with exit code 4", "c": "the program ended with exit code 4"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -243,5 +254,74 @@ func TestStrangers(t *testing.T) {
 	}
 	if names, _ := s.Known(); !slices.Equal(names, []string{"run.stage"}) {
 		t.Errorf("%v", names)
+	}
+}
+
+// A datum that has the folder of another sees nothing of that, also where a process that
+// the other left behind is still in it and writes there.
+func TestFoldersAreUsedAgain(t *testing.T) {
+	s := open(t)
+	gate := filepath.Join(t.TempDir(), "gate")
+	p := shell(`before() { for d in $MUSTER_INPUT_IN/.. $MUSTER_INPUT_IN $MUSTER_OUTPUT; do echo $(ls -A $d); done; }
+		case $MUSTER_DATUM in
+		a)	echo said; touch $MUSTER_INPUT_IN/left $MUSTER_INPUT_IN/../left $MUSTER_OUTPUT/../left
+			for d in $MUSTER_INPUT_IN $MUSTER_OUTPUT; do
+				(cd $d; setsid sh -c "until [ -e ` + gate + ` ]; do sleep 0.05; done; touch late; echo x >> ` + gate + `.late" &)
+			done
+			before > $MUSTER_OUTPUT/made;;
+		b)	touch ` + gate + `; until [ $(wc -l < ` + gate + `.late) = 2 ]; do sleep 0.05; done
+			before > $MUSTER_OUTPUT/made;;
+		esac`)
+	if err := os.WriteFile(gate+".late", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.logs = map[string]string{}
+	w := s.work(p, "a")
+	if err := s.worker(t.Context(), "0"); err != nil {
+		t.Fatal(err)
+	}
+	spare := func() []string {
+		found, _ := filepath.Glob(filepath.Join(s.Folder("run.stage"), ".spare-*"))
+		return found
+	}
+	s.await("the folder of the first is spare", func() bool { return len(spare()) == 1 })
+	first, err := os.Lstat(spare()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Add([]foreman.Datum{{ID: "1", Name: "b"}})
+	s.await("the files of the second are there", func() bool { return len(spare()) == 0 && w.Idle() })
+	second, err := os.Lstat(filepath.Join(s.Folder("run.stage"), "1"))
+	if err != nil || !os.SameFile(first, second) {
+		t.Errorf("the second has a folder of its own (%v)", err)
+	}
+	if err := s.worker(t.Context(), "1"); err != nil {
+		t.Fatal(err)
+	}
+	s.over(w)
+	if diff := cmp.Diff("in\nname\nmade\n", s.recorded["b"]); diff != "" {
+		t.Errorf("the second saw something else: %s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"a": "said\n", "b": ""}, s.logs); diff != "" {
+		t.Errorf("the logs are others: %s", diff)
+	}
+}
+
+// A foreman that is started anew knows nothing of the folders that were spare.
+func TestSpareFoldersOfAForemanBefore(t *testing.T) {
+	s := open(t)
+	left := filepath.Join(s.Folder("run.stage"), ".spare-7", "in", "in", "name")
+	if err := os.MkdirAll(left, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w := s.work(shell("cp $MUSTER_INPUT_IN/name $MUSTER_OUTPUT/made"), "a")
+	if err := s.worker(t.Context(), "0"); err != nil {
+		t.Fatal(err)
+	}
+	if s.over(w); s.recorded["a"] != "a" {
+		t.Errorf("a is %q", s.recorded["a"])
+	}
+	if _, err := os.Lstat(left); err == nil {
+		t.Error("the folder is still there")
 	}
 }

@@ -2,6 +2,8 @@ package foreman
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -217,5 +219,27 @@ func TestWorkersAreBounded(t *testing.T) {
 	}
 	if held, _ := l.gpus(start); held != 10 {
 		t.Errorf("%v GPU seconds are known, want those of who left: 10", held)
+	}
+}
+
+// TestOutcomeOfAnother: what stands in the mark of a datum whose worker is gone counts
+// if it is that datum's; else the datum waits for another worker.
+func TestOutcomeOfAnother(t *testing.T) {
+	for of, again := range map[string]bool{"0": false, "7": true} {
+		l := prepare(3, 2, false)
+		l.hello("a", "0", start)
+		l.take("a", 1)
+		w := &Work{dir: t.TempDir(), ledger: l, news: make(chan struct{}), wake: make(chan struct{}, 1)}
+		folder := w.datumFolder("0")
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, shift.OutcomeFile), fmt.Appendf(nil, `{"id":%q,"exit":0}`, of), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.lose([]int{0}, "its worker ended")
+		if got := l.entries[0].state == waiting; got != again {
+			t.Errorf("with an outcome of %s it waits: %v, want %v", of, got, again)
+		}
 	}
 }

@@ -28,8 +28,14 @@ func (w *Work) lendOut(out http.ResponseWriter, in *http.Request) {
 		return
 	}
 	ctx, cancel := w.untilEnded(in.Context())
-	err = w.enter(ctx, &who)
+	if err = w.admitMember(ctx, &who); err == nil {
+		err = w.enter(ctx, &who)
+	}
 	cancel()
+	with := map[string]string{}
+	if err == nil && w.spec.Leader != "" {
+		with[shift.SecretFile], err = w.secretFor(folder, &who)
+	}
 	if in.Context().Err() == nil {
 		w.trouble(err)
 	}
@@ -38,7 +44,7 @@ func (w *Work) lendOut(out http.ResponseWriter, in *http.Request) {
 		return
 	}
 	out.Header().Set("Content-Type", "application/x-tar")
-	if err := parcel.Write(out, folder, shift.InFolder); err != nil {
+	if err := parcel.WriteWith(out, with, folder, shift.InFolder); err != nil {
 		if in.Context().Err() == nil {
 			w.foreman.o.Log.Warn("the files of a datum cannot be sent; it is tried again", "work", w.spec.Name, "member", who.Member, "error", err)
 		}
@@ -55,6 +61,30 @@ func (w *Work) lent() (folder string, there bool) {
 	}
 	e := &w.ledger.entries[0]
 	return w.datumFolder(e.ID), e.state == ready || e.state == held
+}
+
+// admitMember says why a pod that has not begun yet gets nothing, if it does not.
+func (w *Work) admitMember(ctx context.Context, who *person) error {
+	if w.spec.Admit == nil {
+		return nil
+	}
+	if err := w.welcome(who); err != nil {
+		return err
+	}
+	w.parts.Lock()
+	err := w.restore(ctx)
+	last, there := w.lastOf(who)
+	w.parts.Unlock()
+	if err != nil || there && last.Pod == who.Pod {
+		return err
+	}
+	return w.ask(ctx)
+}
+
+// lastOf is the pod of a member that began last; the caller holds the lock of parts.
+func (w *Work) lastOf(who *person) (last person, there bool) {
+	there = readJSON(filepath.Join(w.dir, partsFolder, beganFolder, who.folder()), &last) && w.counts(&last)
+	return last, there
 }
 
 // enter notes that a member has begun, by which it is known that something is to
@@ -77,12 +107,13 @@ func (w *Work) enter(ctx context.Context, who *person) error {
 	if err := w.restore(ctx); err != nil {
 		return err
 	}
-	var last person
-	switch there := readJSON(filepath.Join(w.dir, partsFolder, beganFolder, who.folder()), &last) && w.counts(&last); {
+	switch last, there := w.lastOf(who); {
 	case there && who.older(&last):
 		return errFollowed
 	case there && last.Pod == who.Pod:
 		return nil // somebody else has noted it
+	case there && w.spec.Leader != "" && last.Attempt == who.Attempt:
+		return errTorn
 	}
 	if err := w.noteBegun(ctx, who); err != nil {
 		return fmt.Errorf("noting that %s has begun: %w", who.Member, err)

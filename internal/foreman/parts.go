@@ -55,7 +55,7 @@ func (w *Work) takePart(out http.ResponseWriter, in *http.Request) {
 	case err == nil:
 		out.WriteHeader(http.StatusNoContent)
 	case errors.As(err, &refused):
-		w.unfit(who.Member, err.Error())
+		w.unfit(&who, err.Error())
 		http.Error(out, err.Error(), shift.StatusRefused)
 	default:
 		if in.Context().Err() == nil && !unwanted(err) && !errors.Is(err, errFull) {
@@ -82,7 +82,7 @@ func (w *Work) partArrives(in *http.Request, from io.Reader, who *person) error 
 	}
 	defer func() { _ = os.RemoveAll(temp) }() // what stays behind goes with the work
 	limits := parcel.Limits{Bytes: mostBytes, Entries: mostEntries, Links: mostLinks, Take: func(n int64) error { return h.use(n, done) }}
-	if err := parcel.Read(from, temp, limits, shift.OutFolder, shift.OutcomeFile); err != nil {
+	if err := parcel.Read(from, temp, limits, shift.OutFolder, shift.LogFile, shift.OutcomeFile); err != nil {
 		return err
 	}
 	p := part{person: *who}
@@ -122,7 +122,7 @@ func (w *Work) untilEnded(ctx context.Context) (context.Context, context.CancelF
 func (w *Work) trouble(err error) {
 	says := ""
 	var refused *parcel.Refusal
-	if err != nil && !unwanted(err) && !errors.As(err, &refused) {
+	if err != nil && !unwanted(err) && !errors.Is(err, ErrOutdated) && !errors.Is(err, errTorn) && !errors.As(err, &refused) {
 		says = err.Error()
 	}
 	w.mu.Lock()
@@ -156,6 +156,11 @@ func (w *Work) keepPart(ctx context.Context, p *part, from string) error {
 	} else if there && p.older(&before.person) {
 		return errFollowed
 	}
+	if p.Outcome.Error == "" && p.Member == w.spec.Leader {
+		if err := w.followed(p); err != nil {
+			return err
+		}
+	}
 	if err := os.MkdirAll(filepath.Dir(place), 0o700); err != nil {
 		return fmt.Errorf("keeping what %s wrote: %w", p.Member, err)
 	}
@@ -181,30 +186,47 @@ func (w *Work) keepPart(ctx context.Context, p *part, from string) error {
 	if err != nil {
 		return fmt.Errorf("keeping what %s wrote: %w", p.Member, err)
 	}
-	if p.Outcome.Exit == shift.Unfit {
-		w.unfit(p.Member, p.Outcome.Error)
+	switch p.Outcome.Exit {
+	case shift.Unfit:
+		w.unfit(&p.person, p.Outcome.Error)
+	case shift.Unable:
+		w.refuse(&p.person, "member %s cannot run: %s", p.Member, p.Outcome.Error)
 	}
+	w.mu.Lock()
+	w.changed()
+	w.mu.Unlock()
 	w.tell(true)
 	return nil
 }
 
 // unfit notes that a member wrote what cannot be kept.
-func (w *Work) unfit(member, says string) {
-	w.mu.Lock()
-	w.refused = fmt.Sprintf("what member %s wrote cannot be kept: %s", member, says)
-	w.mu.Unlock()
-	w.tell(true)
+func (w *Work) unfit(who *person, says string) {
+	w.refuse(who, "what member %s wrote cannot be kept: %s", who.Member, says)
 }
 
-// Refused says that a member of the job wrote what cannot be kept, in words; empty:
-// none did.
+// refuse notes what another try of the job would not change, of which somebody says so.
+// Of another job it says nothing.
+func (w *Work) refuse(who *person, format string, args ...any) {
+	w.mu.Lock()
+	counts := w.heeds(who)
+	if counts {
+		w.refused = fmt.Sprintf(format, args...)
+	}
+	w.mu.Unlock()
+	if counts {
+		w.tell(true)
+	}
+}
+
+// Refused says in words what another try of the job would not change, such as that a
+// member wrote what cannot be kept; empty: there is nothing.
 func (w *Work) Refused() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.refused
 }
 
-// Afresh forgets what members of a job before brought: another job begins.
+// Afresh forgets what members of a job before brought and said: another job begins.
 func (w *Work) Afresh(ctx context.Context) error {
 	w.parts.Lock()
 	defer w.parts.Unlock()
@@ -214,6 +236,9 @@ func (w *Work) Afresh(ctx context.Context) error {
 		}
 	}
 	w.restored = true
+	w.mu.Lock()
+	w.closing, w.refused = nil, ""
+	w.mu.Unlock()
 	if err := os.RemoveAll(filepath.Join(w.dir, partsFolder)); err != nil {
 		return fmt.Errorf("forgetting what members of a job before wrote: %w", err)
 	}
@@ -244,6 +269,11 @@ func (w *Work) Unite(ctx context.Context, must []string) error {
 	if who := missing(must, there, w.began()); who != "" {
 		return fmt.Errorf("%s: %w", who, ErrMissing)
 	}
+	if w.spec.Leader != "" {
+		if err := together(w.spec.Leader, w.spec.Followers, there); err != nil {
+			return err
+		}
+	}
 	temp, err := os.MkdirTemp(w.dir, arriving)
 	if err != nil {
 		return fmt.Errorf("making room for what members wrote: %w", err)
@@ -257,6 +287,9 @@ func (w *Work) Unite(ctx context.Context, must []string) error {
 		defer func() { _ = os.RemoveAll(from) }() // what stays behind goes with the work
 	}
 	if err := unite(temp, from, there); err != nil {
+		return err
+	}
+	if err := w.adoptLog(from); err != nil {
 		return err
 	}
 	out := filepath.Join(d.Folder, shift.OutFolder)

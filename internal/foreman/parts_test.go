@@ -47,6 +47,7 @@ type pod struct {
 	member, name string
 	born         int
 	job          string
+	attempt      int
 	// cut breaks the first so many requests.
 	cut int
 }
@@ -71,6 +72,7 @@ func (s *shop) post(p pod) string {
 		in.Header.Set(shift.PodHeader, p.name)
 		in.Header.Set(shift.BornHeader, fmt.Sprint(p.born))
 		in.Header.Set(shift.JobHeader, p.job)
+		in.Header.Set(shift.AttemptHeader, fmt.Sprint(p.attempt))
 		if cuts > 0 {
 			cuts--
 			in.Body = io.NopCloser(io.LimitReader(in.Body, 700))
@@ -428,14 +430,21 @@ func TestStranger(t *testing.T) {
 // ask asks for the files of the stage, as a pod that never says anything again.
 func (s *shop) ask(p pod, method, path string) int {
 	s.Helper()
-	in := httptest.NewRequest(method, shift.Path+"run.stage"+path, http.NoBody).WithContext(s.Context())
+	return s.says(p, method, path, http.NoBody).Code
+}
+
+// says is what such a pod is told.
+func (s *shop) says(p pod, method, path string, body io.Reader) *httptest.ResponseRecorder {
+	s.Helper()
+	in := httptest.NewRequest(method, shift.Path+"run.stage"+path, body).WithContext(s.Context())
 	in.Header.Set(shift.MemberHeader, p.member)
 	in.Header.Set(shift.PodHeader, p.name)
 	in.Header.Set(shift.BornHeader, fmt.Sprint(p.born))
 	in.Header.Set(shift.JobHeader, p.job)
+	in.Header.Set(shift.AttemptHeader, fmt.Sprint(p.attempt))
 	out := httptest.NewRecorder()
 	s.HandlerFor("team").ServeHTTP(out, in)
-	return out.Code
+	return out
 }
 
 // Who has begun is known to a foreman that takes the place of another one.

@@ -73,7 +73,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// record records what is pending, and removes its files.
+// record records what is pending, and clears its files away.
 func (w *Work) record(ctx context.Context) error {
 	w.mu.Lock()
 	which := w.ledger.drain()
@@ -108,7 +108,7 @@ func (w *Work) record(ctx context.Context) error {
 	w.tell(over)
 	for n := range results {
 		// What stays behind goes with the work.
-		_ = os.RemoveAll(results[n].Folder)
+		_ = w.clearAway(results[n].Folder)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,4 +117,12 @@ func (w *Work) record(ctx context.Context) error {
 		w.ledger.entries[i].brought = nil
 	}
 	return nil
+}
+
+// clearAway removes the folder of a datum, or keeps it for another.
+func (w *Work) clearAway(folder string) error {
+	if w.spec.Lent {
+		return os.RemoveAll(folder) // others may be shown it as it is
+	}
+	return w.shelf.give(folder)
 }

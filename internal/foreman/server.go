@@ -4,9 +4,9 @@ import (
 	"context"
 	"crypto/subtle"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -56,6 +56,10 @@ func (f *Foreman) answering(wrong func(*Work, *http.Request) string) http.Handle
 				http.Error(out, says, http.StatusUnauthorized)
 				return
 			}
+			if former := (&person{Job: in.Header.Get(shift.JobHeader)}); !w.spec.Lent && !w.counts(former) {
+				http.Error(out, errFormer.Error(), shift.StatusGone)
+				return
+			}
 			serve(w, out, in)
 		})
 	}
@@ -64,6 +68,7 @@ func (f *Foreman) answering(wrong func(*Work, *http.Request) string) http.Handle
 	add("PUT "+shift.Path+"{work}"+shift.DatumsPath+"{id}", (*Work).receive)
 	add("GET "+shift.Path+"{work}"+shift.SharedPath, (*Work).lendOut)
 	add("PUT "+shift.Path+"{work}"+shift.PartPath, (*Work).takePart)
+	add("GET "+shift.Path+"{work}"+shift.PartPath, (*Work).sayWhen)
 	return mux
 }
 
@@ -83,6 +88,10 @@ func (w *Work) talk(out http.ResponseWriter, in *http.Request) {
 	}
 	if len(r.Worker) > mostName || len(r.Member) > mostName {
 		http.Error(out, fmt.Sprintf("the name of a worker, or its place, has more than %d bytes", mostName), http.StatusBadRequest)
+		return
+	}
+	if err := w.admit(in.Context(), &r); err != nil {
+		http.Error(out, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	if !w.hear(&r) {
@@ -115,6 +124,34 @@ func (w *Work) answer(ctx context.Context, r *shift.Request) shift.Answer {
 		case <-news:
 		}
 	}
+}
+
+// ErrOutdated says that a worker began too late: it has not what the work was planned
+// by. Whoever opened the work ends it.
+var ErrOutdated = errors.New("what its variables come from has changed: the stage is planned again, for other workers")
+
+// admitWithin is how long it may take to find out whether a worker is welcome.
+const admitWithin = 10 * time.Second
+
+// admit says why a worker that is not known yet gets nothing, if it does not.
+func (w *Work) admit(ctx context.Context, r *shift.Request) error {
+	w.mu.Lock()
+	known := w.ledger.hands[r.Worker] != nil
+	w.mu.Unlock()
+	if known {
+		return nil
+	}
+	return w.ask(ctx)
+}
+
+// ask asks whoever opened the work.
+func (w *Work) ask(ctx context.Context) error {
+	if w.spec.Admit == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, admitWithin)
+	defer cancel()
+	return w.spec.Admit(ctx)
 }
 
 // hear notes what a worker says, if there is a place for it.
@@ -173,7 +210,7 @@ func (w *Work) give(r *shift.Request) shift.Answer {
 		if !w.spec.Program.Carried {
 			d.Folder = filepath.Join(w.dir, e.ID)
 		}
-		if err := os.WriteFile(filepath.Join(w.dir, e.ID, shift.GivenFile), nil, 0o600); err != nil {
+		if err := shift.Advance(w.datumFolder(e.ID), unmarked, shift.GivenFile); err != nil {
 			w.foreman.o.Log.Warn("noting that a datum was given out", "work", w.spec.Name, "datum", e.Name, "error", err)
 		}
 		a.Datums = append(a.Datums, d)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -56,6 +57,19 @@ type Spec struct {
 	// Lent says that no workers compute it: whoever does is shown the datums' folders,
 	// and [Work.Conclude] is told what became of them.
 	Lent bool
+	// Job tells the job whose workers are heard from others, by what the door says of
+	// them. Empty: those of any are.
+	Job string
+	// Admit is asked once of each worker, and of each pod of a job that a work is lent
+	// to, before it gets anything: [ErrOutdated] keeps it waiting until somebody ends it,
+	// any other error until it is asked again. Nil: all are welcome.
+	Admit func(ctx context.Context) error
+	// Leader is, of a work that is lent, the member whose end is everybody's: Followers
+	// go on until then, and its part is taken once all of theirs have come, of the very
+	// attempt of the job that it is of itself. They know one another by a secret. Empty:
+	// members end as they do.
+	Leader    string
+	Followers []string
 	// Fetch writes the files of a datum below a folder, one for each input.
 	Fetch func(ctx context.Context, d Datum, folder string) error
 	// Keep makes a folder with what a member of a job brought durable, under the
@@ -129,6 +143,9 @@ type Work struct {
 	refused string
 	unkept  string // why what members say cannot be kept just now
 	job     string // which one computes now; empty: any
+	// closing is the last attempt of the job whose leader is done; nil: none is.
+	closing *term
+	shelf   shelf
 	// entering are members that have begun and wait until that is kept, by their folders.
 	entering map[string]person
 	ended    chan struct{} // closed once the work is
@@ -151,17 +168,17 @@ func (w *Work) recover() error {
 		if !e.IsDir() {
 			continue
 		}
-		if strings.HasPrefix(e.Name(), arriving) {
-			// It is brought again by whoever has it.
+		if strings.HasPrefix(e.Name(), arriving) || strings.HasPrefix(e.Name(), spare) {
+			// What half arrived is brought again by whoever has it.
 			if err := os.RemoveAll(w.datumFolder(e.Name())); err != nil {
-				return fmt.Errorf("removing what half arrived of work %s: %w", w.spec.Name, err)
+				return fmt.Errorf("removing what is left of work %s: %w", w.spec.Name, err)
 			}
 			continue
 		}
 		i, known := w.ledger.index[e.Name()]
 		if o, ok := readOutcome(w.datumFolder(e.Name())); ok && o.ID == e.Name() {
 			w.ledger.done(o)
-		} else if _, err := os.Lstat(filepath.Join(w.datumFolder(e.Name()), shift.GivenFile)); known && err == nil {
+		} else if known && given(w.datumFolder(e.Name())) {
 			// Its files may be in use: they are not written anew before whoever has
 			// them could say so, or, where that is no worker, at all.
 			wait := answerWithin - shift.Lease
@@ -172,6 +189,14 @@ func (w *Work) recover() error {
 		}
 	}
 	return nil
+}
+
+// given says whether somebody was given the datum of a folder.
+func given(folder string) bool {
+	return slices.ContainsFunc([]string{shift.GivenFile, shift.BegunFile}, func(name string) bool {
+		_, err := os.Lstat(filepath.Join(folder, name))
+		return err == nil
+	})
 }
 
 func readOutcome(folder string) (o shift.Outcome, ok bool) {
@@ -270,11 +295,14 @@ func (w *Work) fetch(ctx context.Context, i int) error {
 	d := w.ledger.entries[i].Datum
 	w.mu.Unlock()
 	folder := w.datumFolder(d.ID)
+	in, out := filepath.Join(folder, shift.InFolder), filepath.Join(folder, shift.OutFolder)
+	if w.shelf.take(folder) {
+		return w.fill(ctx, d, in, out)
+	}
 	fresh := os.Mkdir(folder, 0o700)
 	if fresh != nil && !errors.Is(fresh, fs.ErrExist) {
 		return fmt.Errorf("making the folder of datum %s: %w", d.Name, fresh)
 	}
-	in, out := filepath.Join(folder, shift.InFolder), filepath.Join(folder, shift.OutFolder)
 	if fresh != nil {
 		for _, old := range []string{in, out, filepath.Join(folder, shift.OutcomeFile), filepath.Join(folder, shift.BegunFile), filepath.Join(folder, shift.GivenFile)} {
 			if err := os.RemoveAll(old); err != nil {
@@ -282,10 +310,16 @@ func (w *Work) fetch(ctx context.Context, i int) error {
 			}
 		}
 	}
-	for _, name := range []string{in, out} {
-		if err := os.Mkdir(name, 0o755); err != nil {
-			return fmt.Errorf("making the folder of datum %s: %w", d.Name, err)
-		}
+	if err := os.Mkdir(in, 0o755); err != nil {
+		return fmt.Errorf("making the folder of datum %s: %w", d.Name, err)
+	}
+	return w.fill(ctx, d, in, out)
+}
+
+// fill writes the files of a datum, and makes the folder of its output.
+func (w *Work) fill(ctx context.Context, d Datum, in, out string) error {
+	if err := os.Mkdir(out, 0o755); err != nil {
+		return fmt.Errorf("making the folder of datum %s: %w", d.Name, err)
 	}
 	if err := w.spec.Fetch(ctx, d, in); err != nil {
 		return fmt.Errorf("fetching the files of datum %s: %w", d.Name, err)
@@ -321,8 +355,10 @@ func (w *Work) lose(lost []int, problem string) {
 		return
 	}
 	for _, i := range lost {
-		folder := w.datumFolder(w.ledger.entries[i].ID)
-		if o, ok := readOutcome(folder); ok {
+		id := w.ledger.entries[i].ID
+		folder := w.datumFolder(id)
+		// A mark that was another datum's may yet be written to by who had that.
+		if o, ok := readOutcome(folder); ok && o.ID == id {
 			w.ledger.done(o) // it was finished, and could not say so
 			continue
 		}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/muster-dev/muster/internal/data"
-	"github.com/muster-dev/muster/internal/data/digest"
 )
 
 // A commit is of so many changes or bytes at most.
@@ -32,8 +31,7 @@ type change struct {
 	fits func(ctx context.Context, on *data.View) error
 	// One of these: content is put, from is copied, remove removes, and session has
 	// stored a long file already.
-	content []byte
-	name    digest.ID // of the content
+	content data.Content
 	from    *source
 	remove  bool
 	session *data.Session
@@ -133,7 +131,7 @@ func (l *lane) take() []*change {
 	defer l.mu.Unlock()
 	n, bytes := 0, 0
 	for n < len(l.waiting) && n < batchChanges && bytes < batchBytes {
-		bytes += len(l.waiting[n].content)
+		bytes += len(l.waiting[n].content.Bytes)
 		n++
 	}
 	batch := l.waiting[:n:n]
@@ -252,7 +250,7 @@ func (b *batch) put(ctx context.Context, changes []*change) error {
 	var contents []data.Content
 	for _, c := range changes {
 		if c.from == nil && !c.remove {
-			contents = append(contents, data.Content{Path: c.path, Bytes: c.content, Name: c.name})
+			contents = append(contents, c.content)
 		}
 	}
 	if err := b.Add(ctx, data.Contents(contents), data.AddOptions{}); err != nil {

@@ -162,16 +162,16 @@ func (g *Gateway) put(ctx context.Context, p *place, branch string, c *change, b
 	if length > data.MaxContent {
 		return g.putLong(p, branch, c, body, length)
 	}
-	c.content = make([]byte, length)
-	if _, err := io.ReadFull(body, c.content); err != nil {
+	content := make([]byte, length)
+	if _, err := io.ReadFull(body, content); err != nil {
 		return "", incomplete(err)
 	}
 	// The end is where sums are compared.
 	if n, err := io.Copy(io.Discard, body); err != nil || n > 0 {
 		return "", incomplete(errors.Join(err, ctx.Err()))
 	}
-	c.name = data.ContentName(c.content)
-	return etag(&data.Entry{Content: c.name}), g.commitAll(p, branch, c)[0]
+	c.content = p.home.store.Content(c.path, content) // here, where the lane does not wait for it
+	return etag(&data.Entry{Content: c.content.Name}), g.commitAll(p, branch, c)[0]
 }
 
 // incomplete says that a body was not as long as it was said to be.

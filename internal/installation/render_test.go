@@ -258,7 +258,7 @@ func TestWhereDataIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"--data=true", "--data-prefix=sets", "--data-quota=5Gi", "--data-s3-endpoint=https://s3.test", "--data-s3-bucket=b", "--data-s3-region=r", "MUSTER_DATA_ACCESS_KEY_ID"} {
+	for _, want := range []string{"--data=true", "--data-prefix=sets", "--data-quota=5Gi", "--data-ahead=true", "--data-s3-endpoint=https://s3.test", "--data-s3-bucket=b", "--data-s3-region=r", "MUSTER_DATA_ACCESS_KEY_ID"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the manager is not given %s", want)
 		}
@@ -386,5 +386,57 @@ func TestSignsOfDepartureAreThoseKnown(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// The manager reads Secrets of other namespaces nowhere but where that was given.
+func TestSecretsOfOthers(t *testing.T) {
+	objects := render(t, Rendering{Values: map[string]any{"pipelines": map[string]any{"secretNamespaces": []any{"vision", "speech"}}}})
+	var bound []string
+	for _, o := range objects {
+		ref, _, err := unstructured.NestedString(o.Object, "roleRef", "name")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ref == "muster-pipelines-secrets" {
+			bound = append(bound, o.GetKind()+" in "+o.GetNamespace())
+		}
+	}
+	slices.Sort(bound)
+	if diff := cmp.Diff([]string{"RoleBinding in speech", "RoleBinding in vision"}, bound); diff != "" {
+		t.Error(diff)
+	}
+	manager := find(render(t, Rendering{}), "ClusterRole", "muster-manager")
+	rules, _, err := unstructured.NestedSlice(manager.Object, "rules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range rules {
+		fields, _ := rule.(map[string]any)
+		resources, _ := fields["resources"].([]any)
+		if slices.Contains(resources, any("secrets")) {
+			t.Errorf("it has everywhere: %v", rule)
+		}
+	}
+}
+
+// Where outputs may be copied to is told to the manager, and what is no range of
+// addresses is refused before anything is installed.
+func TestWhereOutputsMayGo(t *testing.T) {
+	values := func(allow string) map[string]any {
+		return map[string]any{"pipelines": map[string]any{"egress": map[string]any{"enabled": false, "allow": []any{allow}, "refuse": []any{"10.0.0.0/8", "fd00::/8"}}}}
+	}
+	manager := find(render(t, Rendering{Values: values("127.0.0.0/8")}), kindDeployment, "muster-manager")
+	text, err := yaml.Marshal(manager.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, flag := range []string{"--egress=false", "--egress-allow=127.0.0.0/8", "--egress-refuse=10.0.0.0/8", "--egress-refuse=fd00::/8"} {
+		if !strings.Contains(string(text), "- "+flag+"\n") {
+			t.Errorf("it is not told %s", flag)
+		}
+	}
+	if _, err := Render(Rendering{Version: "v1.2.3", Values: values("127.0.0.1")}); err == nil || !strings.Contains(err.Error(), "allow") {
+		t.Errorf("an address alone: %v", err)
 	}
 }

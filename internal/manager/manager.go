@@ -70,6 +70,8 @@ type Options struct {
 	// NodeName. Empty: the cluster has StorageClasses of its own.
 	VolumesDir string
 	NodeName   string
+	// Ahead is told who starts before long. Nil: nobody wants to know.
+	Ahead snapshot.Ahead
 	// Pipelines is what runs of pipelines need. Nil: there is no store of data, and
 	// pipelines are refused in words.
 	Pipelines *pipeline.Machine
@@ -221,6 +223,7 @@ func (o Options) deps(recorder snapshot.Observer) controller.Deps {
 		Namespace:        o.Namespace,
 		LeaseDuration:    o.LeaseDuration,
 		Observer:         recorder,
+		Ahead:            o.Ahead,
 		Signs:            o.Signs,
 		Scaling:          o.Scaling,
 		Log:              o.logger(),

@@ -17,6 +17,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -176,6 +178,21 @@ func TestKubeletAPI(t *testing.T) {
 	})
 	t.Run("summary", func(t *testing.T) {
 		if got, err := get(t, server, "/stats/summary"); err != nil || !strings.Contains(got, `"talks"`) {
+			t.Errorf("got %q, %v", got, err)
+		}
+	})
+	// A pod that is just about to go has its logs in the archive.
+	t.Run("logs that have gone", func(t *testing.T) {
+		folders, err := filepath.Glob(filepath.Join(w.data, "pods", "*", "containers", "*", "*", "logs"))
+		if err != nil || len(folders) == 0 {
+			t.Fatalf("logs are in %v, %v", folders, err)
+		}
+		for _, folder := range folders {
+			if err := os.Rename(folder, folder+".archived"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := get(t, server, "/containerLogs/default/talks/main"); err == nil || !strings.HasPrefix(err.Error(), "404 ") {
 			t.Errorf("got %q, %v", got, err)
 		}
 	})

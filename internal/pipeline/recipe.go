@@ -2,14 +2,13 @@ package pipeline
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-dev/muster/internal/data/digest"
 )
@@ -77,21 +76,14 @@ func NewRecipe(s *Stage, r Resolved) (*Recipe, error) {
 	if spec.Batch {
 		b.set("batch", "true")
 	}
-	if err := b.env("env", spec.Env, r); err != nil {
-		return nil, fmt.Errorf("stage %s: %w", s.Name, err)
-	}
 	if spec.Training != nil {
 		if err := b.object("training", spec.Training); err != nil {
 			return nil, fmt.Errorf("stage %s: %w", s.Name, err)
 		}
-		if err := b.env("training/env", spec.Training.Env, r); err != nil {
-			return nil, fmt.Errorf("stage %s: %w", s.Name, err)
-		}
-		for i := range spec.Training.Roles {
-			role := &spec.Training.Roles[i]
-			if err := b.env("training/roles/"+role.Name+"/env", role.Env, r); err != nil {
-				return nil, fmt.Errorf("stage %s: role %s: %w", s.Name, role.Name, err)
-			}
+	}
+	for _, v := range variablesOf(s) {
+		if err := b.env(&v, r); err != nil {
+			return nil, fmt.Errorf("stage %s: %s%w", s.Name, v.where, err)
 		}
 	}
 	if spec.Spark != nil {
@@ -163,30 +155,50 @@ func (b *recipeBuilder) fingerprint(name string, f Fingerprint) {
 }
 
 // env sets a part for each variable; of several of one name the last one counts.
-func (b *recipeBuilder) env(name string, env []corev1.EnvVar, r Resolved) error {
-	for i := range env {
-		v := &env[i]
+func (b *recipeBuilder) env(in *variables, r Resolved) error {
+	for i := range in.env {
+		v := &in.env[i]
 		value := "=" + v.Value
-		if from := v.ValueFrom; from != nil {
-			var kind, object, key string
-			switch {
-			case from.SecretKeyRef != nil:
-				kind, object, key = "Secret", from.SecretKeyRef.Name, from.SecretKeyRef.Key
-			case from.ConfigMapKeyRef != nil:
-				kind, object, key = "ConfigMap", from.ConfigMapKeyRef.Name, from.ConfigMapKeyRef.Key
-			default:
-				return fmt.Errorf("variable %s: it comes from neither a Secret nor a ConfigMap: what it would be is known to no result: give a value", v.Name)
+		ref, ok := referenceOf(v)
+		switch {
+		case ok:
+			version, there := r.Versions[VersionOf(ref.Kind, ref.Name)]
+			if !there && !ref.Optional {
+				return fmt.Errorf("variable %s: %s %s, which it comes from, was not found", v.Name, ref.Kind, ref.Name)
 			}
-			version, ok := r.Versions[VersionOf(kind, object)]
-			if !ok {
-				return fmt.Errorf("variable %s: %s %s, which it comes from, was not found", v.Name, kind, object)
+			value = strings.Join([]string{ref.Kind, ref.Name, ref.key, version}, "\x00")
+			b.detail[in.part+"/"+v.Name] = fmt.Sprintf("%s %s, key %s, %s", ref.Kind, ref.Name, ref.key, cmp.Or(wordVersion(version), "which is not there"))
+		case v.ValueFrom != nil && !in.pod:
+			return fmt.Errorf("variable %s: it comes from neither a Secret nor a ConfigMap: what it would be is known to no result: give a value", v.Name)
+		case v.ValueFrom != nil:
+			text, err := json.Marshal(v.ValueFrom)
+			if err != nil {
+				return fmt.Errorf("variable %s: %w", v.Name, err)
 			}
-			value = strings.Join([]string{kind, object, key, version}, "\x00")
-			b.detail[name+"/"+v.Name] = fmt.Sprintf("%s %s, key %s, version %s", kind, object, key, version)
+			value = "of its pod\x00" + string(text)
 		}
-		b.set(name+"/"+v.Name, value)
+		b.set(in.part+"/"+v.Name, value)
+	}
+	for i := range in.from {
+		ref := groupOf(&in.from[i])
+		if ref.Name == "" {
+			continue
+		}
+		version, there := r.Versions[VersionOf(ref.Kind, ref.Name)]
+		if !there && !ref.Optional {
+			return fmt.Errorf("envFrom: %s %s was not found", ref.Kind, ref.Name)
+		}
+		b.set(in.part+"From/"+ref.Kind+"/"+ref.Name, version)
+		b.detail[in.part+"From/"+ref.Kind+"/"+ref.Name] = cmp.Or(wordVersion(version), "which is not there")
 	}
 	return nil
+}
+
+func wordVersion(version string) string {
+	if version == "" {
+		return ""
+	}
+	return "version " + version
 }
 
 // object sets a part for each field of an object that may change a result.

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,6 +135,57 @@ func TestRecipeOfJobs(t *testing.T) {
 	}
 	if spark("a").ID == spark("b").ID {
 		t.Error("arguments of Spark do not count")
+	}
+}
+
+// What the templates of roles say counts as well, and a Secret there by its version.
+func TestVariablesOfTemplates(t *testing.T) {
+	template := func(value, version string) (*Stage, *Recipe) {
+		optional := true
+		spec := &v1alpha1.TrainingJobSpec{Roles: []v1alpha1.Role{{Name: "worker", Env: []corev1.EnvVar{secret("TOKEN", "s", "k")}, Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name:    "main",
+			Env:     []corev1.EnvVar{{Name: "A", Value: value}, {Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}},
+			EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}, Optional: &optional}}, {SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}}}},
+		}}}}}}}
+		s := stage(t, v1alpha1.Stage{Command: []string{}, Training: spec, Input: v1alpha1.Input{InputSource: source("raw", "")}})
+		r := Resolved{Versions: map[string]string{VersionOf("Secret", "s"): "1"}}
+		if version != "" {
+			r.Versions[VersionOf("ConfigMap", "c")] = version
+		}
+		return s, recipeOf(t, s, r)
+	}
+	s, old := template("1", "")
+	for name, other := range map[string][2]string{"a variable": {"2", ""}, "a ConfigMap that is there now": {"1", "7"}} {
+		if _, now := template(other[0], other[1]); now.ID == old.ID {
+			t.Errorf("%s does not count", name)
+		}
+	}
+	if _, same := template("1", ""); same.ID != old.ID {
+		t.Error("the same is something else")
+	}
+	want := []Reference{{Kind: "Secret", Name: "s", Variable: "TOKEN"}, {Kind: "ConfigMap", Name: "c", Optional: true}}
+	got := References(s)
+	for i := range got {
+		got[i].key = ""
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if _, err := NewRecipe(s, Resolved{}); err == nil || !strings.Contains(err.Error(), "role worker: variable TOKEN: Secret s") {
+		t.Error(err)
+	}
+}
+
+// A variable that may be missing is another one than one that is there.
+func TestOptionalVariables(t *testing.T) {
+	s, r := full()
+	yes := true
+	s.Env[1].ValueFrom.SecretKeyRef.Optional = &yes
+	there := recipeOf(t, stage(t, s), r)
+	delete(r.Versions, VersionOf("Secret", "s"))
+	missing := recipeOf(t, stage(t, s), r)
+	if there.ID == missing.ID || missing.Detail["env/TOKEN"] != "Secret s, key k, which is not there" {
+		t.Errorf("%+v", missing.Detail)
 	}
 }
 

@@ -29,6 +29,8 @@ type course struct {
 	favours  []int64 // by active
 	kept     reservation
 	starts   []stall
+	// noted, if set, hears of whoever begins, on what is in starts.
+	noted func(*pending)
 }
 
 // reservation is nodes that are kept free in a scenario.
@@ -69,6 +71,17 @@ const close = 200
 
 // run plays the scenario until the target starts.
 func (c *course) run() (Instant, bool) {
+	begun := func() bool { return c.begun[c.target.order] }
+	c.play(begun)
+	if !begun() {
+		return 0, false
+	}
+	return c.at, true
+}
+
+// play plays the scenario until somebody has seen enough, which is asked after each
+// pass, or nothing ends any more.
+func (c *course) play(enough func() bool) {
 	if c.queues {
 		mark := c.core.tree.Mark()
 		defer func() {
@@ -81,11 +94,8 @@ func (c *course) run() (Instant, bool) {
 	for {
 		c.mature()
 		c.pass()
-		if c.begun[c.target.order] {
-			return c.at, true
-		}
-		if len(c.ends) == 0 {
-			return 0, false
+		if enough() || len(c.ends) == 0 {
+			return
 		}
 		// Ends that are close together, compared with how far ahead they are,
 		// count as one.
@@ -249,6 +259,9 @@ func (c *course) squeeze(p *pending) bool {
 // begin lets an entry run on what place found.
 func (c *course) begin(p *pending, favoured bool) {
 	c.begun[p.order] = true
+	if c.noted != nil {
+		c.noted(p)
+	}
 	r := occupant{entry: p.entry, seats: slices.Clone(c.starts), likely: c.at.add(p.likely)}
 	run := max(estimate.Second, p.entry.estimate.Quantile(p.entry.req.Ran, quantile(c.scenario, c.scenarios, p.number, 0.37)))
 	var favour int64

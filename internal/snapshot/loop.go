@@ -40,6 +40,8 @@ type Loop struct {
 	pace    pace
 	// foresight learns from how forecasts came true.
 	foresight foresight
+	// prospects is what was said of who starts before long.
+	prospects prospects
 	keeping   keeping
 	// quotas are what namespaces allow, and headcounts their pods.
 	quotas     map[string][]scheduling.Quota
@@ -230,6 +232,7 @@ func (l *Loop) pass(ctx context.Context) time.Time {
 	if len(result.Plans) == 0 {
 		next = sooner(next, l.foresee(now))
 	}
+	next = sooner(next, l.lookAhead(now))
 	return sooner(next, l.tellQueues(ctx, now))
 }
 

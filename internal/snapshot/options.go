@@ -64,6 +64,8 @@ type Options struct {
 	// came, both in their order, whenever that was worked out. It must not block,
 	// and the gangs are not to be changed. Nil: nobody wants to know.
 	Wanting func(waiting, wanting []*v1alpha1.Gang)
+	// Ahead is told who starts before long. Nil: nobody wants to know.
+	Ahead Ahead
 }
 
 // Observer is told how a loop does. Its methods are called from passes and must

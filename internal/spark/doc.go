@@ -6,10 +6,12 @@
 // The driver's member runs a master of Spark's standalone mode and the script,
 // which is the driver proper; each executor's member runs a worker of that mode,
 // which starts one executor. They share a folder: that of the datum, with its
-// output, the application's secret and what became of it.
+// output, the application's secret and what became of it. Or they are apart: each has
+// such a folder of its own, the secret comes with the inputs, tasks leave their files
+// where they ran, and who started the members puts these together.
 //
-// The secret of an application is made by its driver and known to who may read the
-// folder. Whatever listens asks for it: what Spark's parts say to one another is
+// The secret of an application is made by its driver, or comes, and is known to who may
+// read the folder. Whatever listens asks for it: what Spark's parts say to one another is
 // authenticated and encrypted with it, and the pages that master and worker would
 // show, which cannot be turned off, are shown to nobody ([Settings]).
 //

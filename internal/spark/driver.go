@@ -32,6 +32,8 @@ type Driver struct {
 	Heap, ExecutorHeap int64
 	// Scratch is a folder of the member's own.
 	Scratch string
+	// Apart says that members share no folder: what each wrote is put together later.
+	Apart bool
 	// Environ are the variables that everything has.
 	Environ []string
 	// Out is told what the script prints, and what Spark and Muster have to say.
@@ -62,6 +64,9 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 	}
 	if err != nil {
 		o.Exit, o.Error = max(1, a.exit), err.Error()
+		if code := lasting(err); code != 0 && d.Apart {
+			o.Exit = code
+		}
 	}
 	return errors.Join(err, conclude(d.Datum, o))
 }
@@ -103,7 +108,7 @@ func (a *application) run(ctx context.Context) error {
 			return err
 		}
 		err = a.try(ctx)
-		if err == nil || ctx.Err() != nil || n+1 >= a.Tries {
+		if err == nil || ctx.Err() != nil || n+1 >= a.Tries || lasting(err) != 0 {
 			return err
 		}
 		a.say("%v; it is tried again (%d of %d)", err, n+2, a.Tries)
@@ -128,7 +133,7 @@ func (a *application) prepare(ctx context.Context) error {
 	}
 	a.settings = Settings{
 		Master: net.JoinHostPort(host, port), Host: host, Secret: secret, Pages: randomText(),
-		DriverHeap: a.Heap, ExecutorHeap: a.ExecutorHeap, Scratch: a.Scratch,
+		DriverHeap: a.Heap, ExecutorHeap: a.ExecutorHeap, Scratch: a.Scratch, Apart: a.Apart,
 	}
 	conf, err := a.settings.write()
 	if err != nil {
@@ -169,7 +174,11 @@ func (a *application) try(ctx context.Context) error {
 		return fmt.Errorf("the script %s %s", a.Script, inWords(script.err))
 	}
 	out := filepath.Join(a.Datum, shift.OutFolder)
-	if err := tidy(out); err != nil {
+	tidying := tidy
+	if a.Apart {
+		tidying = tidied
+	}
+	if err := tidying(out); err != nil {
 		return err
 	}
 	return worker.CheckOutput(out)

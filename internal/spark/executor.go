@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/muster-dev/muster/internal/foreman/shift"
 )
 
 // workerMemory is how much a worker has beyond the heap that it is asked for, so
@@ -33,15 +35,38 @@ type Executor struct {
 	Code string
 	// Scratch is a folder of the member's own.
 	Scratch string
+	// Apart says that members share no folder: this one's has what its tasks write.
+	Apart bool
 	// Environ are the variables that everything has.
 	Environ []string
 	// Out is told what executors print, and what Spark has to say.
 	Out io.Writer
 }
 
-// Run serves the application until it is told to stop, which is [ErrStopped]. Any
-// other end is one that should not be.
+// Run serves the application until it is told to stop, which is [ErrStopped], however
+// far it came: one that is slow may still be looking for its Java. Any other end is one
+// that should not be.
 func (e *Executor) Run(ctx context.Context) error {
+	err := e.run(ctx)
+	if ctx.Err() != nil {
+		err = ErrStopped
+	}
+	if !e.Apart {
+		return err
+	}
+	out := filepath.Join(e.Datum, shift.OutFolder)
+	if lasting(err) == 0 {
+		if failed := tidied(out); failed != nil {
+			err = failed // what is there is not all that was written, or more
+		}
+	}
+	if code := lasting(err); code != 0 {
+		return errors.Join(err, conclude(e.Datum, shift.Outcome{Exit: code, Error: err.Error()}))
+	}
+	return err
+}
+
+func (e *Executor) run(ctx context.Context) error {
 	spark, err := Find(ctx, Where{Python: e.Python, JavaHome: os.Getenv("JAVA_HOME")})
 	if err != nil {
 		return err
@@ -54,7 +79,7 @@ func (e *Executor) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	settings := Settings{Master: to, Host: from, Secret: secret, Pages: randomText(), Scratch: e.Scratch}
+	settings := Settings{Master: to, Host: from, Secret: secret, Pages: randomText(), Scratch: e.Scratch, Apart: e.Apart}
 	conf, err := settings.write()
 	if err != nil {
 		return err

@@ -11,19 +11,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/muster-dev/muster/internal/foreman/shift"
 )
 
-// Names in the folder of a datum, beside those of package shift.
-const (
-	// secretFile has the application's secret.
-	secretFile = "spark.secret"
-	// triesFile has a byte for each try of the script, of whichever process.
-	triesFile = "spark.tries"
-)
+// triesFile is, in the folder of a datum, beside the files of package shift, a byte for
+// each try of the script, of whichever process.
+const triesFile = "spark.tries"
 
 // pause is how often something is looked for that nothing tells of: a file, or an
 // address where somebody is about to listen.
@@ -37,9 +35,10 @@ func randomText() string {
 }
 
 // makeSecret is the secret of a folder, made where there is none: a driver that is
-// started again meets executors that have it.
+// started again meets executors that have it. Where members share no folder, it came with
+// the files.
 func makeSecret(folder string) (string, error) {
-	path := filepath.Join(folder, secretFile)
+	path := filepath.Join(folder, shift.SecretFile)
 	text, err := os.ReadFile(path)
 	if err == nil {
 		return string(text), nil
@@ -65,7 +64,7 @@ func replace(path string, text []byte) error {
 // awaitSecret is the secret of a folder once the driver has made it.
 func awaitSecret(ctx context.Context, folder string) (string, error) {
 	for {
-		text, err := os.ReadFile(filepath.Join(folder, secretFile))
+		text, err := os.ReadFile(filepath.Join(folder, shift.SecretFile))
 		if err == nil {
 			return string(text), nil
 		}
@@ -127,6 +126,15 @@ func empty(folder string) error {
 	return nil
 }
 
+// tidied leaves what is committed, in the output of a member that shares its folder with
+// nobody.
+func tidied(folder string) error {
+	if err := uncommitted(folder); err != nil {
+		return err
+	}
+	return tidy(folder)
+}
+
 // checksums begin so, as Hadoop writes them (ChecksumFileSystem).
 var checksums = []byte("crc\x00")
 
@@ -150,6 +158,102 @@ func tidy(folder string) error {
 		}
 		return nil
 	})
+}
+
+// pendingFolder is where Hadoop keeps what tasks write until it is committed
+// (FileOutputCommitter): a folder for each attempt of an application, by its number.
+const pendingFolder = "_temporary"
+
+// strandedError says that tasks committed what nobody will bring to its place. It is the
+// script's doing, and will be again.
+type strandedError struct{ folder string }
+
+func (e *strandedError) Error() string {
+	return fmt.Sprintf("tasks committed into %s, and the driver, which should bring that to its place, does not have this folder: leave mapreduce.fileoutputcommitter.algorithm.version of the script at 2, by which tasks do so themselves", e.folder)
+}
+
+// lasting is the exit code, in an outcome, of what another try would not change; 0: it
+// might.
+func lasting(err error) int {
+	if _, lacks := errors.AsType[*lackError](err); lacks {
+		return shift.Unable
+	}
+	if _, stranded := errors.AsType[*strandedError](err); stranded {
+		return shift.Unfit
+	}
+	return 0
+}
+
+// uncommitted removes what tasks have not committed. Where members share no folder, the
+// driver removes it in its own alone. What tasks have committed and the driver would have
+// had to move, by the first algorithm of Hadoop's, is a strandedError: then all stays.
+func uncommitted(folder string) error {
+	found, err := pending(folder)
+	if err != nil {
+		return err
+	}
+	for _, path := range found {
+		if err := stranded(folder, path); err != nil {
+			return err
+		}
+	}
+	for _, path := range found {
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("removing what was not committed: %w", err)
+		}
+	}
+	return nil
+}
+
+// taskPrefix begins the name of what Hadoop keeps of a task that committed, in the folder
+// of an attempt, until the driver commits all.
+const taskPrefix = "task_"
+
+// stranded is a strandedError where tasks committed into a folder for what is not
+// committed yet.
+func stranded(folder, pending string) error {
+	attempts, err := os.ReadDir(pending)
+	if err != nil {
+		return fmt.Errorf("looking at what it wrote: %w", err)
+	}
+	for _, attempt := range attempts {
+		list, err := os.ReadDir(filepath.Join(pending, attempt.Name()))
+		if err != nil {
+			return fmt.Errorf("looking at what it wrote: %w", err)
+		}
+		if slices.ContainsFunc(list, func(e fs.DirEntry) bool { return e.IsDir() && strings.HasPrefix(e.Name(), taskPrefix) }) {
+			return &strandedError{folder: strings.TrimPrefix(pending, folder+string(filepath.Separator))}
+		}
+	}
+	return nil
+}
+
+// pending are the folders below one where Hadoop keeps what is not committed yet.
+func pending(folder string) (found []string, err error) {
+	err = filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return fmt.Errorf("looking at what it wrote: %w", err)
+		}
+		if !e.IsDir() || e.Name() != pendingFolder || path == folder {
+			return nil
+		}
+		list, err := os.ReadDir(path)
+		if err != nil {
+			return fmt.Errorf("looking at what it wrote: %w", err)
+		}
+		if !slices.ContainsFunc(list, isAttempt) || slices.ContainsFunc(list, func(e fs.DirEntry) bool { return !isAttempt(e) }) {
+			return nil // it is the script's
+		}
+		found = append(found, path)
+		return fs.SkipDir
+	})
+	return found, err
+}
+
+// isAttempt says that a folder is that of an attempt of an application.
+func isAttempt(e fs.DirEntry) bool {
+	_, err := strconv.ParseUint(e.Name(), 10, 32)
+	return err == nil && e.IsDir()
 }
 
 func there(path string) bool {

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -61,6 +63,17 @@ type answer struct {
 	Java    string `json:"java"`
 }
 
+// lackError is what a member's environment lacks, for certain: asked again, it would
+// lack the same. That a program took too long to say what it is, or was killed before it
+// could, is none: a node where everybody starts at once is slow, or short of memory.
+type lackError struct{ error }
+
+// Unwrap is for errors.Is.
+func (e *lackError) Unwrap() error { return e.error }
+
+// lacking is a lackError in words.
+func lacking(format string, args ...any) error { return &lackError{fmt.Errorf(format, args...)} }
+
 // Find finds Spark and Java. What is missing or too old is an error that says what
 // to do.
 func Find(ctx context.Context, where Where) (*Installation, error) {
@@ -73,11 +86,11 @@ func Find(ctx context.Context, where Where) (*Installation, error) {
 		return nil, fmt.Errorf("looking for pyspark: %s does not answer like a Python: %q", where.Python, said)
 	}
 	if has.Home == "" {
-		return nil, fmt.Errorf("the environment has no pyspark: add pyspark==%s to its requirements", Recommended)
+		return nil, lacking("the environment has no pyspark: add pyspark==%s to its requirements", Recommended)
 	}
 	major, _, _ := strings.Cut(has.Version, ".")
 	if n, err := strconv.Atoi(major); err != nil || n < oldestSpark {
-		return nil, fmt.Errorf("pyspark is of version %s, and an older one than %d.0 cannot be kept from answering strangers: require pyspark==%s", has.Version, oldestSpark, Recommended)
+		return nil, lacking("pyspark is of version %s, and an older one than %d.0 cannot be kept from answering strangers: require pyspark==%s", has.Version, oldestSpark, Recommended)
 	}
 	i := &Installation{Home: has.Home, Version: has.Version}
 	i.JavaHome, i.Java, err = findJava(ctx, where, has.Java)
@@ -90,13 +103,16 @@ func ask(ctx context.Context, name string, args ...string) (string, error) {
 	defer cancel()
 	path, err := exec.LookPath(name)
 	if err != nil && !errors.Is(err, exec.ErrDot) {
-		return "", err
+		return "", &lackError{err}
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir, cmd.WaitDelay = "/", time.Second // not where a script may have a file of any name
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
 		return "", fmt.Errorf("%s did not answer within %s: %w", name, askTimeout, ctx.Err())
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOEXEC) {
+		return "", lacking("%s cannot be run here: %w", name, err)
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(string(out)))

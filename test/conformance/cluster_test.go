@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,16 +47,50 @@ func realKubernetes(ctx context.Context, agent bool) (*platform, error) {
 		return nil, err
 	}
 	python.Files = append(python.Files, cluster.File{To: quickstart(), From: quickstart()})
-	return startKubernetes(ctx, agent, manager, shell, python)
+	if !agent { // where there are no stages
+		return startKubernetes(ctx, agent, nil, manager, shell, python)
+	}
+	spark, err := sparkImage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return startKubernetes(ctx, agent, []cluster.Image{spark}, manager, shell, python)
 }
 
-// startKubernetes is the same with these images, of which the first has the
-// shell.
-func startKubernetes(ctx context.Context, agent bool, manager cluster.Image, images ...cluster.Image) (*platform, error) {
+// sparkImage has what the example's Spark stage needs, and a bash, by which Spark starts.
+func sparkImage(ctx context.Context) (cluster.Image, error) {
+	folder, err := packages(ctx, "spark", "examples/pipeline/prepare/requirements.txt")
+	if err != nil {
+		return cluster.Image{}, err
+	}
+	image, err := cluster.Python(ctx, filepath.Join(folder, "bin", "python"))
+	if err != nil {
+		return image, err
+	}
+	bash, err := cluster.Program(ctx, "", "/bin/bash", "/usr/bin/bash")
+	if err != nil {
+		return image, err
+	}
+	have := map[string]bool{}
+	for _, file := range image.Files {
+		have[file.To] = true
+	}
+	for _, file := range bash.Files {
+		if !have[file.To] {
+			image.Files = append(image.Files, file)
+		}
+	}
+	image.Name = "muster.test/spark:1"
+	return image, nil
+}
+
+// startKubernetes is the same with these images, of which the first has the shell; the
+// large ones are on nodes with GPUs alone.
+func startKubernetes(ctx context.Context, agent bool, large []cluster.Image, manager cluster.Image, images ...cluster.Image) (*platform, error) {
 	const product = "NVIDIA-A100-SXM4-80GB"
 	gpu := cluster.NodeOptions{GPUs: 2, Product: product, Images: images}
 	if agent {
-		gpu = cluster.NodeOptions{Images: append([]cluster.Image{manager}, images...)}
+		gpu = cluster.NodeOptions{Images: slices.Concat([]cluster.Image{manager}, images, large)}
 	}
 	started, err := cluster.Start(ctx, cluster.Options{
 		Scheduler: true, Nodes: []cluster.NodeOptions{gpu, gpu, {Images: append([]cluster.Image{manager}, images...)}},
@@ -66,9 +101,14 @@ func startKubernetes(ctx context.Context, agent bool, manager cluster.Image, ima
 	p := &platform{
 		kubeconfig: started.Kubeconfig(), image: cluster.ShellImage, python: cluster.PythonImage, absent: "muster.test/absent:1", model: "A100",
 		counts: !agent, apart: agent, asks: true,
-		stop:    func(context.Context) error { return started.Stop() },
-		another: func(ctx context.Context) (*platform, error) { return startKubernetes(ctx, agent, manager, images[0]) },
-		vanish:  func(node string) error { return started.Node(node).Vanish() },
+		stop: func(context.Context) error { return started.Stop() },
+		another: func(ctx context.Context) (*platform, error) {
+			return startKubernetes(ctx, agent, nil, manager, images[0])
+		},
+		vanish: func(node string) error { return started.Node(node).Vanish() },
+	}
+	if len(large) > 0 {
+		p.spark = large[0].Name
 	}
 	p.storage = p.folder
 	if err := p.install(ctx, started, agent); err != nil {
@@ -97,7 +137,7 @@ func (p *platform) install(ctx context.Context, on *cluster.Cluster, agent bool)
 			return err
 		}
 		defer func() { _ = os.Remove(values.Name()) }()
-		if _, err = values.WriteString(`agent: {nodeSelector: {muster.dev/agent: "true"}}`); errors.Join(err, values.Close()) != nil {
+		if _, err = values.WriteString(`agent: {nodeSelector: {muster.dev/agent: "true"}, extraArgs: [--data-leaves-free=1]}`); errors.Join(err, values.Close()) != nil {
 			return err
 		}
 		// The manager is not root, and Kubernetes makes no folder of its own for it.

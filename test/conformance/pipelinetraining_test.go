@@ -210,11 +210,11 @@ func TestPipelineTrainingFails(t *testing.T) {
 }
 
 // TestExampleOfImages is examples/pipeline on a cluster, as cluster.yaml has it: images
-// that arrive as commits, TensorFlow with 2 parameter servers and 2 workers with GPUs,
+// that arrive as commits, Spark with 2 executors, TensorFlow with 2 parameter servers and 2 workers with GPUs,
 // labels, and a comparison of models. Of a change only what it touches runs.
 func TestExampleOfImages(t *testing.T) {
 	if !the.apart {
-		return // on one machine it is that of the tests end to end, with Spark
+		return // on one machine it is that of the tests end to end
 	}
 	onAgents(t)
 	a := &author{TB: t, namespace: the.namespace(t)}
@@ -227,7 +227,8 @@ func TestExampleOfImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, []byte(strings.Replace(string(text), "registry.example.com/digits:1", the.python, 1)), 0o600); err != nil {
+	mine := strings.NewReplacer("registry.example.com/digits:1", the.python, "registry.example.com/spark:1", the.spark)
+	if err := os.WriteFile(file, []byte(mine.Replace(string(text))), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	python, err := environment(t.Context())

@@ -28,6 +28,8 @@ type platform struct {
 	image string
 	// python is an image with what the quickstart needs.
 	python string
+	// spark is an image with what the example's Spark stage needs; empty: there is none.
+	spark string
 	// absent is an image that cannot be had.
 	absent string
 	// model is what users call its GPUs.

@@ -118,6 +118,66 @@ func TestDataIsItsNamespaces(t *testing.T) {
 	}
 }
 
+// TestDataIsFetchedAhead: what a job reads that waits for GPUs is on the nodes that it
+// will get before they are free, so it holds none of them for that.
+func TestDataIsFetchedAhead(t *testing.T) {
+	if platformName() != "agent" {
+		t.Skip("no agent fetches data ahead here")
+	}
+	ns, folder := the.namespace(t), t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "x"), []byte("it is here\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"data", "create", "digits"}, {"data", "put", folder, "digits"}} {
+		if r := the.muster(t, append([]string{"-n", ns}, args...)...); r.Code != 0 {
+			t.Fatalf("%v: %s%s", args, r.Stdout, r.Stderr)
+		}
+	}
+	// 1. All GPUs are held, and a job that reads waits for two of them.
+	the.submit(t, ns, "holder", "{roles: [{name: worker, replicas: 4, gpus: 1, command: [sleep, '100000']}]}")
+	the.until(t, ns, "holder", v1alpha1.JobRunning)
+	the.submit(t, ns, "reader", "{data: [{dataset: digits, branch: main, mount: /data}], roles: [{name: worker, gpus: 2, command: [cat, /data/x]}]}")
+	the.until(t, ns, "reader", v1alpha1.JobWaiting)
+	read := the.job(t, ns, "reader").Status.Data
+	if len(read) != 1 {
+		t.Fatalf("it reads %+v", read)
+	}
+	// 2. The data comes to both nodes, of which it will get one.
+	pods := &corev1.PodList{}
+	if err := the.api.List(t.Context(), pods, client.InNamespace(ns)); err != nil {
+		t.Fatal(err)
+	}
+	nodes := map[string]bool{}
+	for i := range pods.Items {
+		nodes[pods.Items[i].Spec.NodeName] = true
+	}
+	for node := range nodes {
+		look := fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: look-%s, namespace: %s}, spec: {nodeName: %s, restartPolicy: Never, tolerations: [{operator: Exists}],
+			containers: [{name: main, image: %s, command: [sh, -c, 'until grep -sh %s /fetched/*/note | grep -q "\"whole\":true"; do sleep 0.2; done'], volumeMounts: [{name: d, mountPath: /fetched}]}],
+			volumes: [{name: d, hostPath: {path: /var/lib/kubelet/plugins/data.muster.dev/fetched}}]}}`, node, ns, node, the.image, read[0].Commit)
+		if r := the.kubectl(t, look, "apply", "-f", "-"); r.Code != 0 {
+			t.Fatalf("making a pod: %s%s", r.Stdout, r.Stderr)
+		}
+	}
+	for node := range nodes {
+		if r := the.kubectl(t, "", "-n", ns, "wait", "pod/look-"+node, "--for=jsonpath={.status.phase}=Succeeded", "--timeout=50s"); r.Code != 0 {
+			t.Fatalf("it is not fetched to %s: %s%s", node, r.Stdout, r.Stderr)
+		}
+	}
+	if phase := the.job(t, ns, "reader").Status.Phase; phase != v1alpha1.JobWaiting {
+		t.Fatalf("by now the job is %s: it was not fetched ahead", phase)
+	}
+	// 3. It starts, and reads what is there.
+	if r := the.muster(t, "-n", ns, "delete", "holder"); r.Code != 0 {
+		t.Fatalf("muster delete: %s", r.Stderr)
+	}
+	job := the.until(t, ns, "reader", v1alpha1.JobSucceeded)
+	if s := job.Status.DataSeconds; s == nil || s.AsApproximateFloat64() > 10 {
+		t.Errorf("it was held for %v seconds for data that is there", s)
+	}
+	t.Logf("held for data: %v s, %v GPU seconds", job.Status.DataSeconds, job.Status.DataGPUSeconds)
+}
+
 // platformName is what is tested.
 func platformName() string {
 	if name := os.Getenv("MUSTER_PLATFORM"); name != "" {

@@ -25,12 +25,17 @@ func quickstart() string {
 
 // environment is a Python with what the quickstart needs.
 func environment(ctx context.Context) (string, error) {
-	cmd := exec.CommandContext(ctx, filepath.Join(harness.Root(), "hack", "tensorflow"))
+	return packages(ctx, "tensorflow", "examples/quickstart/requirements.txt")
+}
+
+// packages is a Python with what a list of requirements names.
+func packages(ctx context.Context, name, list string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(harness.Root(), "hack", "environment"), name, list)
 	var said strings.Builder
 	cmd.Stderr = &said
 	folder, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("installing TensorFlow: %w\n%s", err, said.String())
+		return "", fmt.Errorf("installing what %s names: %w\n%s", list, err, said.String())
 	}
 	return strings.TrimSpace(string(folder)), nil
 }

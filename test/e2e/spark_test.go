@@ -44,7 +44,7 @@ spec:
     command: [sh, -c, 'cat $MUSTER_INPUT_COUNT/counts/*.json > $MUSTER_OUTPUT/$(basename $MUSTER_DATUM)']
 `,
 	"code/count.py": `
-import os, pathlib, sys, time
+import os, pathlib, sys, time, uuid
 from pyspark.sql import SparkSession
 import beside
 
@@ -57,7 +57,7 @@ if gate:
 def task(lines):
     lines = list(lines)
     if gate:
-        pathlib.Path(gate, "begun-%d" % os.getpid()).write_text(os.environ["INDEX"] + " " + os.environ["CUDA_VISIBLE_DEVICES"])
+        pathlib.Path(gate, "begun-%s" % uuid.uuid4()).write_text(os.environ["INDEX"] + " " + os.environ["CUDA_VISIBLE_DEVICES"])
     while gate and not os.path.exists(os.path.join(gate, "go")):
         time.sleep(0.05)
     return [(beside.plain(w), 1) for line in lines for w in line.split()]

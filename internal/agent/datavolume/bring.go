@@ -33,6 +33,8 @@ func (s *Server) bring(life context.Context, v volume) error {
 		defer s.mu.Unlock()
 		delete(s.ends, v.part())
 	}()
+	// What nobody waits for yet makes way; of the same part the rest is left.
+	defer s.agenda.yield()()
 	began := s.options.Now()
 	s.options.Log.Info("fetching", "namespace", v.Namespace, "commit", v.Commit, "path", v.Path)
 	for pause := s.options.Backoff; ; pause = min(2*pause, max(longestBackoff, s.options.Backoff)) {

@@ -48,6 +48,14 @@ const (
 
 // check refuses what cannot be.
 func (v *volume) check() error {
+	if !names.MatchString(v.Namespace) || !names.MatchString(v.Pod) {
+		return fmt.Errorf("the pod's namespace is %q and its UID %q: does the CSIDriver object say podInfoOnMount?", v.Namespace, v.Pod)
+	}
+	return v.checkPart()
+}
+
+// checkPart refuses what is no part of a commit.
+func (v *volume) checkPart() error {
 	switch {
 	case !hashes.MatchString(v.Commit):
 		return fmt.Errorf("the attribute commit is %q: give the 64 digits of a commit of a dataset", v.Commit)
@@ -55,8 +63,8 @@ func (v *volume) check() error {
 		return fmt.Errorf("the attribute key is %q: leave it out, or give what status.data of the job says", v.Key)
 	case len(v.Path) > longestPath:
 		return fmt.Errorf("the attribute path has %d bytes, and at most %d are taken", len(v.Path), longestPath)
-	case !names.MatchString(v.Namespace) || !names.MatchString(v.Pod):
-		return fmt.Errorf("the pod's namespace is %q and its UID %q: does the CSIDriver object say podInfoOnMount?", v.Namespace, v.Pod)
+	case !names.MatchString(v.Namespace):
+		return fmt.Errorf("the namespace is %q", v.Namespace)
 	}
 	return nil
 }

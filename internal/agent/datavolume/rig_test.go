@@ -62,6 +62,8 @@ type stage struct {
 	limit  int64
 	boot   string
 	pause  time.Duration
+	orders Orders
+	now    func() time.Time
 	end    func()
 
 	mu   sync.Mutex
@@ -93,7 +95,8 @@ func newStage(t *testing.T) *stage {
 func (s *stage) start() {
 	s.Helper()
 	server, err := New(Options{
-		Node: "node-1", KubeletDir: s.dir, Limit: s.limit, Crier: s, Backoff: s.pause, Boot: s.boot,
+		Node: "node-1", KubeletDir: s.dir, Limit: s.limit, Crier: s, Backoff: s.pause, Boot: s.boot, Now: s.now,
+		Orders: s.orders, // LeaveFree 0: tests are run on disks that are nearly full, too
 		Store: func(ctx context.Context, namespace string) (*data.Store, error) {
 			return data.Open(ctx, data.Options{Backend: s.stores[namespace], Workers: 2})
 		},

@@ -35,6 +35,10 @@ type Options struct {
 	Limit int64
 	// Crier hears how the volumes of pods stand.
 	Crier Crier
+	// Orders are what is fetched before a pod names it. Nil: nothing is.
+	Orders Orders
+	// LeaveFree is how much of the disk is left free by that, in percent.
+	LeaveFree int
 	// Backoff is the pause after a fetch failed; it doubles up to half a minute.
 	// Default: a second.
 	Backoff time.Duration
@@ -71,6 +75,7 @@ type Server struct {
 	cache   *cache.Cache
 	errands *inline.Errands
 	board   *board
+	agenda  *agenda
 	// turns has as many places as parts are fetched at once.
 	turns chan struct{}
 
@@ -92,7 +97,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		options: o, ledger: ledger, errands: inline.NewErrands(), board: newBoard(o.Now),
+		options: o, ledger: ledger, errands: inline.NewErrands(), board: newBoard(o.Now), agenda: newAgenda(o.Now),
 		turns: make(chan struct{}, fetchesAtOnce), ends: map[string]context.CancelFunc{}, freed: make(chan struct{}),
 	}
 	// What the records name is all that is in use here: others have no volumes.
@@ -160,6 +165,16 @@ func (s *Server) Run(ctx context.Context) error {
 			}
 		}
 	})
+	if s.options.Orders != nil {
+		group.Go(func() error {
+			s.lookAhead(ctx)
+			return nil
+		})
+		group.Go(func() error {
+			s.takeOrders(ctx)
+			return nil
+		})
+	}
 	return group.Wait()
 }
 

@@ -36,6 +36,8 @@ type holdings struct {
 	bucket bucket.Options
 	prefix string
 	quota  string
+	// ahead has agents fetch what those read that start before long.
+	ahead bool
 }
 
 func (h *holdings) addFlags(flags *pflag.FlagSet) {
@@ -46,6 +48,7 @@ func (h *holdings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&h.bucket.Bucket, "data-s3-bucket", "", "its bucket, which has to be there")
 	flags.StringVar(&h.bucket.Region, "data-s3-region", "", "its region (default: the service is asked)")
 	flags.StringVar(&h.prefix, "data-prefix", "data", "what all keys of data begin with in the folder or bucket; the namespace follows")
+	flags.BoolVar(&h.ahead, "data-ahead", true, "have agents fetch the data of jobs that wait to the nodes that these are likely to get, where there are agents and data")
 	flags.StringVar(&h.quota, "data-quota", "1Ti", "how much data a namespace may keep; 0: no bound")
 }
 

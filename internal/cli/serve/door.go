@@ -13,6 +13,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/agent/hearing"
+	"github.com/muster-dev/muster/internal/ahead"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/plan"
 	"github.com/muster-dev/muster/internal/cli/top"
@@ -20,6 +21,7 @@ import (
 	"github.com/muster-dev/muster/internal/data/warehouse"
 	"github.com/muster-dev/muster/internal/door"
 	"github.com/muster-dev/muster/internal/door/depot"
+	"github.com/muster-dev/muster/internal/snapshot"
 )
 
 // rooms are what lies behind the door; nil: nothing is kept.
@@ -27,8 +29,34 @@ type rooms struct {
 	code    *depot.Depot
 	library *depot.Sources
 	data    *warehouse.Warehouse
-	runs    *stages
-	keys    door.Keys
+	// orders are for data that is fetched ahead.
+	orders *ahead.Orders
+	runs   *stages
+	keys   door.Keys
+}
+
+// orders are those of data that is fetched ahead; nil: none is.
+func (o *options) orders(stores *warehouse.Warehouse) *ahead.Orders {
+	if !o.data.ahead || !o.agents || stores == nil || o.door == "0" {
+		return nil
+	}
+	return ahead.New(nil)
+}
+
+// soon is who is told of those that start before long.
+func soon(orders *ahead.Orders) snapshot.Ahead {
+	if orders == nil {
+		return nil
+	}
+	return orders
+}
+
+// given is who says what is fetched ahead.
+func given(orders *ahead.Orders) door.Orders {
+	if orders == nil {
+		return nil
+	}
+	return orders
 }
 
 // addDoor adds the door to the manager, and what looks after the code.
@@ -50,7 +78,7 @@ func (o *options) addDoor(m upstream.Manager, in rooms, log *slog.Logger) error 
 		}
 		parts = append(parts, door.New(door.Options{
 			Address: o.door, API: api, Pods: m.GetClient(), Namespace: v1alpha1.SystemNamespace, Identity: o.doorName(),
-			Code: in.code, Data: in.data, Keys: in.keys, Shifts: in.runs.shifts(m.Elected()), Answers: answers{cache: m.GetClient(), api: api}, Reports: &hearing.Scribe{Pods: m.GetClient(), API: api}, Log: log,
+			Code: in.code, Data: in.data, Orders: given(in.orders), Keys: in.keys, Shifts: in.runs.shifts(m.Elected()), Answers: answers{cache: m.GetClient(), api: api}, Reports: &hearing.Scribe{Pods: m.GetClient(), API: api}, Log: log,
 		}))
 	}
 	for _, part := range parts {

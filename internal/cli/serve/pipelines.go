@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/client-go/rest"
 	upstream "sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/muster-dev/muster/internal/controller/pipeline"
@@ -61,7 +62,7 @@ func (d *datums) addFlags(flags *pflag.FlagSet) {
 }
 
 // makeStages makes it. Nothing is done until this replica leads.
-func (o *options) makeStages(stores *warehouse.Warehouse, library *depot.Sources, log *slog.Logger) (*stages, error) {
+func (o *options) makeStages(ctx context.Context, config *rest.Config, stores *warehouse.Warehouse, library *depot.Sources, log *slog.Logger) (*stages, error) {
 	if stores == nil || !o.agents || o.door == "0" {
 		return nil, nil //nolint:nilnil // none is no error
 	}
@@ -72,7 +73,7 @@ func (o *options) makeStages(stores *warehouse.Warehouse, library *depot.Sources
 	m := &pipeline.Machine{
 		Store: stores.Store, Foreman: f, Sources: noSources{}, Images: named{}, Elsewhere: true, DefaultImage: o.image,
 		Interpreter: func(context.Context) (string, error) { return "", errors.New("stages run in images") },
-		KeepResults: keepResults, Scratch: o.datums.scratch.Quantity,
+		KeepResults: keepResults, Scratch: o.datums.scratch.Quantity, Egress: o.copies.rules(ctx, config),
 	}
 	if library != nil {
 		m.Sources = library

@@ -28,7 +28,7 @@ func TestWhereStagesRun(t *testing.T) {
 		"no agents": {options{door: ":8443"}, stores, false},
 		"no door":   {options{agents: true, door: "0"}, stores, false},
 	} {
-		made, err := c.o.makeStages(c.stores, nil, slog.New(slog.DiscardHandler))
+		made, err := c.o.makeStages(t.Context(), nil, c.stores, nil, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +51,7 @@ func TestWhereStagesRun(t *testing.T) {
 		}
 	}
 	all := options{agents: true, door: ":8443"}
-	made, err := all.makeStages(stores, nil, slog.New(slog.DiscardHandler))
+	made, err := all.makeStages(t.Context(), nil, stores, nil, slog.New(slog.DiscardHandler))
 	if err != nil || made.shifts(leads)("team") == nil {
 		t.Errorf("the replica that leads gives out none: %v", err)
 	}

@@ -52,6 +52,7 @@ type options struct {
 	agents     bool
 	agentNodes map[string]string
 	datums     datums
+	copies     copies
 	verbose    bool
 	inCluster  func() (*rest.Config, error)
 }
@@ -95,6 +96,7 @@ Ordinarily nobody types this: muster install has it run in the cluster.`,
 	o.store.addFlags(flags)
 	o.data.addFlags(flags)
 	o.datums.addFlags(flags)
+	o.copies.addFlags(flags)
 	o.front.addFlags(flags)
 	o.builds.addFlags(flags)
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log what is done, and not warnings and errors alone")
@@ -236,12 +238,13 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 	if err != nil {
 		return err
 	}
-	runs, err := o.makeStages(stores, library, log)
+	runs, err := o.makeStages(ctx, config, stores, library, log)
 	if err != nil {
 		return err
 	}
+	orders := o.orders(stores)
 	m, err := manager.New(manager.Options{
-		REST: config, Log: log, Sources: sources, Environments: environments, Data: reader.asked(), Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, OwnCode: true, Reports: o.reports(), AgentNodes: o.agentNodes, GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
+		Ahead: soon(orders), REST: config, Log: log, Sources: sources, Environments: environments, Data: reader.asked(), Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, OwnCode: true, Reports: o.reports(), AgentNodes: o.agentNodes, GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
 		Pipelines:     runs.pipelines(),
 		HealthAddress: o.health, MetricsAddress: o.metrics, SeveralHere: true,
 		Also: func(m upstream.Manager) error {
@@ -260,7 +263,7 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 			if err != nil {
 				return err
 			}
-			return o.addDoor(m, rooms{code: code, library: library, data: stores, runs: runs, keys: counter.keys()}, log)
+			return o.addDoor(m, rooms{code: code, library: library, data: stores, orders: orders, runs: runs, keys: counter.keys()}, log)
 		},
 	})
 	if err != nil {

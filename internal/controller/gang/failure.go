@@ -128,11 +128,13 @@ func limitText(restarts int32) string {
 
 // vanished deals with members whose pods were deleted by someone else. A
 // member alone is made again where it was, unless its node is gone; a
-// collective starts again as a whole, which counts as a failure.
+// collective starts again as a whole, which counts as a failure, and does so as
+// soon as the member is told to end: the others can do nothing without it.
 func (o observed) vanished(s *v1alpha1.GangStatus) bool {
 	present := map[string]bool{}
 	for _, p := range o.pods {
-		present[nameOf(p)] = true
+		ends := p.DeletionTimestamp != nil && o.gang.Spec.Restart == v1alpha1.RestartScopeGang
+		present[nameOf(p)] = present[nameOf(p)] || !ends
 	}
 	for _, m := range o.placement.Spec.Members {
 		name := memberName(m.Role, m.Index)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -129,4 +131,47 @@ func TestQuotaIsWaitedFor(t *testing.T) {
 		t.Errorf("it ran %s after the quota grew", took)
 	}
 	w.holdsAll()
+}
+
+// TestDeletedInPeace is a member that somebody deletes, and that has its grace
+// period: a collective starts again as a whole as soon as that is known, and
+// not the member alone once it has gone. Whoever is done is not missed, and
+// where members stand for themselves the others go on.
+func TestDeletedInPeace(t *testing.T) {
+	now := metav1.NewTime(time.Date(2026, 5, 4, 14, 0, 0, 0, time.UTC))
+	for name, c := range map[string]struct {
+		restart v1alpha1.RestartScope
+		limit   int32
+		done    []string
+		want    v1alpha1.GangPhase
+		message string
+	}{
+		"a collective":           {v1alpha1.RestartScopeGang, 3, nil, v1alpha1.GangDraining, "worker-1 was deleted from outside; all members are started again (restart 1 of 3)"},
+		"with no restart left":   {v1alpha1.RestartScopeGang, 0, nil, v1alpha1.GangDraining, "worker-1 was deleted from outside; no restart is allowed"},
+		"one that is done":       {v1alpha1.RestartScopeGang, 3, []string{"worker-1"}, v1alpha1.GangRunning, ""},
+		"members of their own":   {v1alpha1.RestartScopeMember, 3, nil, v1alpha1.GangStarting, ""},
+		"members by the default": {"", 3, nil, v1alpha1.GangStarting, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := testGang()
+			g.Spec.Restart, g.Spec.BackoffLimit = c.restart, c.limit
+			g.Status = v1alpha1.GangStatus{Phase: v1alpha1.GangRunning, Attempt: 2, Done: c.done}
+			o := observed{gang: g, placement: testPlacement(), now: now.Time, node: func(string) stands { return stands{there: true} }}
+			for _, member := range []string{"ps-0", "worker-0", "worker-1"} {
+				role, index, _ := strings.Cut(member, "-")
+				p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+					Name: "resnet-" + member, UID: types.UID(member),
+					Labels: map[string]string{v1alpha1.LabelRole: role, v1alpha1.LabelIndex: index, v1alpha1.LabelAttempt: "2"},
+				}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+				if member == "worker-1" {
+					p.DeletionTimestamp = &now
+				}
+				o.pods = append(o.pods, p)
+			}
+			s := decide(o).status
+			if s.Phase != c.want || s.Message != c.message {
+				t.Errorf("%s, %q; want %s, %q", s.Phase, s.Message, c.want, c.message)
+			}
+		})
+	}
 }

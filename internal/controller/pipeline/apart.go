@@ -6,7 +6,6 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,18 +62,14 @@ func (m *Machine) cannot(stage *pipeline.Stage) string {
 	env, image := environmentOf(stage), m.imageOf(stage)
 	packages := env != nil && (env.Requirements != "" || env.Path != "" || env.Python != "")
 	switch {
-	case m.Elsewhere && stage.Spec.Spark != nil:
-		return "spark: on a cluster the members of an application are not given the files of a stage yet: run PySpark as a command, with master local[*]"
-	case m.Elsewhere && stage.Whole() && wordless(stage.Spec.Training) != "":
+	case m.Elsewhere && stage.Spec.Training != nil && wordless(stage.Spec.Training) != "":
 		return "training: role " + wordless(stage.Spec.Training) + " names no program: on a cluster it is started by one of Muster's, which does not know the image's own: give command or script"
 	case m.Elsewhere && packages:
 		return "environment: on a cluster packages are not brought to stages yet: put them into an image and name it (environment.image)"
 	case m.Elsewhere && image == "":
 		return "environment.image: it names none, and this cluster has none for such stages: name one, or have one set for all (muster serve --default-image IMAGE)"
-	case m.Elsewhere && stage.Spec.Output != nil && stage.Spec.Output.Egress != "":
-		return "output.egress: on a cluster the Secret that says who copies is not read: leave it out, and use muster data get"
-	case m.Elsewhere && secret(stage):
-		return "env: on a cluster the versions of Secrets and ConfigMaps, which count for results, are not read: give the variable's value"
+	case m.rules().Off && stage.Spec.Output != nil && stage.Spec.Output.Egress != "":
+		return "output.egress: this installation copies nothing elsewhere (pipelines.egress.enabled): leave it out, and use muster data get"
 	case image == "":
 		return ""
 	case m.Images == nil:
@@ -88,18 +83,6 @@ func (m *Machine) cannot(stage *pipeline.Stage) string {
 	return ""
 }
 
-// secret says whether a variable of a stage comes from elsewhere.
-func secret(stage *pipeline.Stage) bool {
-	all := slices.Clone(stage.Spec.Env)
-	if t := stage.Spec.Training; t != nil {
-		all = append(all, t.Env...)
-		for i := range t.Roles {
-			all = append(all, t.Roles[i].Env...)
-		}
-	}
-	return slices.ContainsFunc(all, func(v corev1.EnvVar) bool { return v.ValueFrom != nil })
-}
-
 // inImage is what a stage's image means: what counts of it, and whether its
 // programs see their own files alone. One that stands for the machine's is as if
 // that were named.
@@ -111,7 +94,7 @@ func (c *Runs) inImage(name string) (state ImageState, print pipeline.Fingerprin
 	case state.Host:
 		return state, print, nil
 	case state.Digest == "":
-		return state, print, &notYet{"environment.image: " + state.Message}
+		return state, print, &notYet{message: "environment.image: " + state.Message}
 	}
 	platform := runtime.GOOS + "/" + runtime.GOARCH
 	return state, pipeline.Fingerprint{
@@ -122,11 +105,11 @@ func (c *Runs) inImage(name string) (state ImageState, print pipeline.Fingerprin
 // apart has the workers of a job run where they see nothing of the machine but
 // what is shown to them here: their program, the foreman's post for their work, and
 // a folder of their own.
-func (m *Machine) apart(job *v1alpha1.TrainingJob, work string, gpus float64) {
+func (m *Machine) apart(job *v1alpha1.TrainingJob, work, tag string, gpus float64) {
 	role := &job.Spec.Roles[0]
 	program := path.Join(programDir, filepath.Base(m.Worker))
 	if m.Elsewhere {
-		showPost(role, work, "")
+		showPost(role, work, tag)
 		program = path.Join(postDir, "muster-worker")
 	} else {
 		show(role, "bin", programDir, true, hostFolder(filepath.Dir(m.Worker)))

@@ -19,7 +19,13 @@ func (c *Runs) employ(ctx context.Context, s *step, w *work, given *foreman.Work
 	job := &v1alpha1.TrainingJob{}
 	name := jobName(s.run, s.stage.Name)
 	s.status.Job = name
-	err := c.client.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: name}, job)
+	key := types.NamespacedName{Namespace: s.run.Namespace, Name: name}
+	err := c.client.Get(ctx, key, job)
+	if apierrors.IsNotFound(err) && s.stage.Whole() {
+		// One that was created a moment ago may not be seen yet: what its members have
+		// begun would be forgotten for another one.
+		err = c.live.Get(ctx, key, job)
+	}
 	if apierrors.IsNotFound(err) {
 		job, err := c.job(s, w)
 		if err == nil && s.stage.Whole() {
@@ -31,7 +37,11 @@ func (c *Runs) employ(ctx context.Context, s *step, w *work, given *foreman.Work
 		if err != nil {
 			return 0, s.fail(err)
 		}
-		if err := c.client.Create(ctx, job); err != nil && !apierrors.IsAlreadyExists(err) {
+		err = c.client.Create(ctx, job)
+		if apierrors.IsAlreadyExists(err) {
+			return 0, c.adopt(ctx, s, given, key)
+		}
+		if err != nil {
 			if apierrors.IsInvalid(err) {
 				return 0, s.fail(&unfit{err.Error()})
 			}
@@ -46,7 +56,23 @@ func (c *Runs) employ(ctx context.Context, s *step, w *work, given *foreman.Work
 		s.end(v1alpha1.RunFailed, "there is a job %s already, which is not this run's: delete it and start again", name)
 		return 0, nil
 	}
+	if !current(job, w.resolved.versions) {
+		return c.replace(ctx, job)
+	}
 	return c.follow(ctx, s, given, job)
+}
+
+// adopt has the members of a job be heard that somebody else has just created.
+func (c *Runs) adopt(ctx context.Context, s *step, given *foreman.Work, key types.NamespacedName) error {
+	if !s.stage.Whole() {
+		return nil
+	}
+	job := &v1alpha1.TrainingJob{}
+	if err := c.live.Get(ctx, key, job); err != nil {
+		return fmt.Errorf("reading job %s, which is there already: %w", key.Name, err)
+	}
+	given.For(tagOf(job))
+	return nil
 }
 
 // follow does what the state of the stage's job asks for.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +27,8 @@ const (
 	exportTries = 6
 	// exportPause is the pause after the first try; each one after is twice as long.
 	exportPause = 5 * time.Second
+	// longestTrouble is how long the words may be for what went wrong.
+	longestTrouble = 1024
 )
 
 // exports are the copies that are being made in this process, by the names of their
@@ -34,6 +37,26 @@ type exports struct {
 	mu    sync.Mutex
 	group sync.WaitGroup
 	going map[string]*export
+	turns turns
+}
+
+// Egress says how outputs are copied elsewhere, where those who say where to are not
+// those whose network it is.
+type Egress struct {
+	// Off says that none are.
+	Off bool
+	// AtOnce is how many copies are made at a time, one of each namespace. 0: all.
+	AtOnce int
+	// Copies says how each is made.
+	Copies egress.Options
+}
+
+// rules are those of copies.
+func (m *Machine) rules() Egress {
+	if m.Egress == nil {
+		return Egress{}
+	}
+	return *m.Egress
 }
 
 // exporting says that the output of a stage is still being copied.
@@ -84,17 +107,40 @@ func (c *Runs) export(ctx context.Context, s *step) (time.Duration, error) {
 			return wait, nil
 		}
 	}
+	c.exports.turns.atOnce = c.deps.Machine.rules().AtOnce
+	if !c.exports.turns.want(name, s.run.Namespace) {
+		status.Message = fmt.Sprintf("waits to be copied to %s: other copies are made first", status.To)
+		return leaving, nil
+	}
 	before, err := c.exported(ctx, s)
 	if err != nil {
+		c.wake(c.exports.turns.done(name))
 		return 0, err
 	}
 	c.copy(s, name, before)
 	return leaving, nil
 }
 
+// wake has runs be looked at whose copies may begin.
+func (c *Runs) wake(names []string) {
+	for _, name := range names {
+		c.desk.board.Post(name)
+	}
+}
+
 // retry says when a copy that failed is made again, if it is.
 func (c *Runs) retry(name string, e *export, status *v1alpha1.EgressStatus) (wait time.Duration, over bool) {
-	status.Message = fmt.Sprintf("copying to %s: %s", status.To, e.err)
+	says := e.err.Error() // of which a bucket may say as much as it likes
+	if len(says) > longestTrouble {
+		says = strings.ToValidUTF8(says[:longestTrouble], "") + "..."
+	}
+	status.Message = fmt.Sprintf("copying to %s: %s", status.To, says)
+	if _, again, ok := soon(e.err); ok { // which is no try
+		if wait = again - c.deps.Now().Sub(e.since); wait <= 0 {
+			delete(c.exports.going, name)
+		}
+		return max(wait, 0), false
+	}
 	if wait = exportPause<<status.Tries - c.deps.Now().Sub(e.since); wait > 0 && status.Tries+1 < exportTries {
 		status.Message += fmt.Sprintf("; try %d of %d comes after a pause", status.Tries+2, exportTries)
 		return wait, false
@@ -149,8 +195,10 @@ func (c *Runs) copy(s *step, name, before string) {
 		copied, err := c.send(ctx, output, key, status, before)
 		c.exports.mu.Lock()
 		e.copied, e.err, e.since = copied, err, c.deps.Now()
+		next := c.exports.turns.done(name)
 		c.exports.mu.Unlock()
 		c.desk.board.Post(name)
+		c.wake(next)
 	})
 }
 
@@ -160,10 +208,12 @@ func (c *Runs) send(ctx context.Context, from, secret types.NamespacedName, stat
 	said := &corev1.Secret{}
 	if err := c.live.Get(ctx, secret, said); apierrors.IsNotFound(err) {
 		return none, fmt.Errorf("there is no Secret %s that says who copies: `kubectl create secret generic %[1]s --from-literal=%s=... --from-literal=%s=...`, or name another with egressSecret", secret.Name, egress.KeyAccess, egress.KeySecret)
+	} else if apierrors.IsForbidden(err) {
+		return none, forbidden(secret.Namespace, "Secret", secret.Name)
 	} else if err != nil {
 		return none, fmt.Errorf("reading Secret %s: %w", secret.Name, err)
 	}
-	target, err := egress.Open(status.To, said.Data)
+	target, err := egress.Open(status.To, said.Data, c.deps.Machine.rules().Copies)
 	if err != nil {
 		return none, fmt.Errorf("with Secret %s: %w", secret.Name, err)
 	}
@@ -193,20 +243,40 @@ func (c *Runs) send(ctx context.Context, from, secret types.NamespacedName, stat
 	return copied, errors.Join(err, lease.Release(context.WithoutCancel(ctx)))
 }
 
-// stopExports ends the copies of a run, or of all where that is empty, and waits for
-// all if it is.
+// stopExports ends the copies of a run.
 func (c *Runs) stopExports(of types.UID) {
 	c.exports.mu.Lock()
-	for name, e := range c.exports.going {
-		if uid, _, _ := strings.Cut(name, "."); of == "" || uid == string(of) {
-			e.cancel()
-			if of != "" {
-				delete(c.exports.going, name)
-			}
+	defer c.exports.mu.Unlock()
+	for _, name := range c.endExports(func(name string) bool {
+		uid, _, _ := strings.Cut(name, ".")
+		return uid == string(of)
+	}) {
+		delete(c.exports.going, name)
+	}
+}
+
+// stopAllExports ends the copies of all runs, and waits for them.
+func (c *Runs) stopAllExports() {
+	c.exports.mu.Lock()
+	c.endExports(func(string) bool { return true })
+	c.exports.mu.Unlock()
+	c.exports.group.Wait()
+}
+
+// endExports takes the copies of these works out of the line, and ends those that are
+// being made, whose names it returns; the caller holds the lock.
+func (c *Runs) endExports(these func(name string) bool) (ended []string) {
+	for _, w := range slices.Clone(c.exports.turns.line) {
+		if these(w.name) {
+			c.exports.turns.leave(w.name)
 		}
 	}
-	c.exports.mu.Unlock()
-	if of == "" {
-		c.exports.group.Wait()
+	c.wake(c.exports.turns.next())
+	for name, e := range c.exports.going {
+		if these(name) {
+			e.cancel()
+			ended = append(ended, name)
+		}
 	}
+	return ended
 }

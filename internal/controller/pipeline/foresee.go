@@ -63,9 +63,12 @@ func (c *Runs) foresee(ctx context.Context, run *v1alpha1.PipelineRun, graph *pi
 	}
 	for _, stage := range graph.Stages {
 		err := f.stage(ctx, stage)
-		if soon, ok := errors.AsType[*notYet](err); ok {
-			status.Phase, status.Message = v1alpha1.RunPlanning, fmt.Sprintf("stage %s: %s", stage.Name, soon.message)
-			return preparing, nil
+		if lacks, ok := errors.AsType[*notYet](err); ok && lacks.again > 0 {
+			err = &unfit{lacks.message} // whoever asks is to hear it, and would wait for ever
+		}
+		if message, again, ok := soon(err); ok {
+			status.Phase, status.Message = v1alpha1.RunPlanning, fmt.Sprintf("stage %s: %s", stage.Name, message)
+			return again, nil
 		}
 		if wrong, ok := errors.AsType[*unfit](err); ok {
 			status.Phase, status.Message, status.FinishTime = v1alpha1.RunFailed, fmt.Sprintf("stage %s: %s", stage.Name, wrong.message), &now

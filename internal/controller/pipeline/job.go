@@ -131,7 +131,7 @@ func (m *Machine) trainingJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, 
 	}
 	switch {
 	case m.Elsewhere:
-		datum = lend(job, workName(run, stage.Name))
+		datum = lend(job, workName(run, stage.Name), nil)
 	case apart:
 		var err error
 		if datum, err = shared(job, datum); err != nil {

@@ -38,9 +38,9 @@ const (
 )
 
 // lend has each member of a job be started by Muster's program, which fetches the
-// files of the datum, and sends what the member wrote. It returns where members find
-// them.
-func lend(job *v1alpha1.TrainingJob, work string) string {
+// files of the datum, and sends what the member wrote. Duties are, by roles, what members
+// are to one another (package worker). It returns where members find the files.
+func lend(job *v1alpha1.TrainingJob, work string, duties map[string]string) string {
 	tag := rand.Text()
 	for i := range job.Spec.Roles {
 		role := &job.Spec.Roles[i]
@@ -54,9 +54,13 @@ func lend(job *v1alpha1.TrainingJob, work string) string {
 		}
 		longer := grace + sending
 		pod.TerminationGracePeriodSeconds = &longer
-		role.Command = append([]string{
-			postDir + "/muster-worker", "member", "--post", postDir, "--work", work, "--datum", datumDir, "--grace", strconv.FormatInt(grace, 10) + "s", "--",
-		}, words...)
+		starts := []string{
+			postDir + "/muster-worker", "member", "--post", postDir, "--work", work, "--datum", datumDir, "--grace", strconv.FormatInt(grace, 10) + "s",
+		}
+		if duty := duties[role.Name]; duty != "" {
+			starts = append(starts, duty)
+		}
+		role.Command = slices.Concat(starts, []string{"--"}, words)
 		role.Script = ""
 		pod.Containers[0].Command, pod.Containers[0].Args = nil, nil
 	}
@@ -274,7 +278,7 @@ func (c *Runs) forgetParts(ctx context.Context, namespace, name string) error {
 func (c *Runs) tidyParts(ctx context.Context, run *v1alpha1.PipelineRun) error {
 	var errs []error
 	for i := range run.Spec.Stages {
-		if stage := &run.Spec.Stages[i]; c.deps.Machine.Elsewhere && stage.Training != nil {
+		if stage := &run.Spec.Stages[i]; c.deps.Machine.Elsewhere && (stage.Training != nil || stage.Spark != nil) {
 			errs = append(errs, c.forgetParts(ctx, run.Namespace, workName(run, stage.Name)))
 		}
 	}

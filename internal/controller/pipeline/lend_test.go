@@ -7,11 +7,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,7 +21,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -56,6 +60,7 @@ func (r *rig) posting(ctx context.Context, job *v1alpha1.TrainingJob, member str
 		in.Header.Set(shift.PodHeader, "pod of "+member)
 		in.Header.Set(shift.BornHeader, "1")
 		in.Header.Set(shift.JobHeader, tagOf(job))
+		in.Header.Set(shift.AttemptHeader, "1")
 		inside.ServeHTTP(out, in)
 	})}
 	r.group.Go(func() { _ = server.Serve(listener) })
@@ -73,12 +78,23 @@ func drained() *metav1.MicroTime {
 	return &now
 }
 
+// endedBy is SIGTERM once something is over.
+func endedBy(over <-chan struct{}) <-chan os.Signal {
+	signals := make(chan os.Signal, 1)
+	go func() {
+		<-over
+		signals <- syscall.SIGTERM
+	}()
+	return signals
+}
+
 // lent runs the members of a job, and says how it ended.
 func (r *rig) lent(ctx context.Context, job *v1alpha1.TrainingJob, environ []string) {
 	began := metav1.Now()
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	var failed []string
+	over := make(chan struct{}) // closed once the leader has ended
 	for i := range job.Spec.Roles {
 		role := &job.Spec.Roles[i]
 		for index := range *role.Replicas {
@@ -88,12 +104,24 @@ func (r *rig) lent(ctx context.Context, job *v1alpha1.TrainingJob, environ []str
 				for _, v := range environ {
 					own = append(own, strings.ReplaceAll(v, "="+datumDir, "="+folder))
 				}
+				words := role.Command[slices.Index(role.Command, "--")+1:]
+				if line := r.instead[role.Name]; line != "" {
+					words = []string{"sh", "-c", line}
+				}
 				at := slices.Index(role.Command, "--work")
-				code := worker.RunMember(ctx, worker.MemberOptions{
+				o := worker.MemberOptions{
 					Post: r.posting(ctx, job, member), Work: role.Command[at+1], Folder: folder, Name: member, Environ: own,
-					Words: role.Command[slices.Index(role.Command, "--")+1:], Stdout: io.Discard, Stderr: io.Discard,
-				})
-				if code != 0 {
+					Words: words, Stdout: io.Discard, Stderr: io.Discard, Grace: time.Minute,
+				}
+				switch {
+				case slices.Contains(role.Command, "--leads"):
+					o.Duty = worker.Leads
+					defer close(over)
+				case slices.Contains(role.Command, "--follows"):
+					o.Duty, o.Signals = worker.Follows, endedBy(over)
+				}
+				code := worker.RunMember(ctx, o)
+				if code != 0 && o.Duty != worker.Follows {
 					mu.Lock()
 					failed = append(failed, fmt.Sprintf("%s ended with %d", member, code))
 					mu.Unlock()
@@ -153,6 +181,91 @@ spec:
 				t.Errorf("what members wrote is left: %v, %v", heads, err)
 			}
 		})
+	}
+}
+
+// hidden is a client that does not see a job where that is said.
+func (r *rig) hidden(unseen func(*v1alpha1.TrainingJob) bool) client.Client {
+	r.Helper()
+	watched, ok := r.server.(client.WithWatch)
+	if !ok {
+		r.Fatal("the fake client cannot be watched")
+	}
+	return interceptor.NewClient(watched, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			there := &v1alpha1.TrainingJob{}
+			if _, job := o.(*v1alpha1.TrainingJob); job && c.Get(ctx, key, there) == nil && unseen(there) {
+				return apierrors.NewNotFound(schema.GroupResource{Resource: "trainingjobs"}, key.Name)
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+	})
+}
+
+// one is a stage of training with one member, which runs a line.
+func one(line string) string {
+	return fmt.Sprintf(`
+metadata: {name: model}
+spec:
+  stages:
+  - name: train
+    input: {dataset: things}
+    training: {roles: [{name: worker, replicas: 1, command: [sh, -c, '%s']}]}
+`, line)
+}
+
+// What the members of a job wrote is not forgotten where a list of jobs that comes late
+// does not have it.
+func TestTrainingUnseen(t *testing.T) {
+	r := elsewhere(t, nil)
+	late := 0
+	r.runs.client = r.hidden(func(job *v1alpha1.TrainingJob) bool {
+		if job.Status.Phase != v1alpha1.JobSucceeded || late > 2 {
+			return false
+		}
+		late++
+		return true
+	})
+	r.put("things", map[string]string{"a": "1"})
+	r.apply(one(`cat $MUSTER_INPUT_THINGS/a > $MUSTER_OUTPUT/model`))
+	run := r.finish("model")
+	if run.Status.Phase != v1alpha1.RunSucceeded || late == 0 {
+		t.Fatalf("%s: %s; not seen %d times", run.Status.Phase, run.Status.Message, late)
+	}
+	if diff := cmp.Diff(map[string]string{"model": "1"}, r.files("model-train")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The members of a job that somebody else has just created are heard at once.
+func TestTrainingThere(t *testing.T) {
+	r := elsewhere(t, nil)
+	r.hired = func() bool { return false }
+	r.put("things", map[string]string{"a": "1"})
+	r.apply(one("true"))
+	key := client.ObjectKey{Namespace: space}
+	run := r.finishUnless("model", func(run *v1alpha1.PipelineRun) bool {
+		key.Name = jobName(run, "train")
+		return r.server.Get(r.ctx, key, &v1alpha1.TrainingJob{}) == nil
+	})
+	var looks int
+	r.runs.client = r.hidden(func(*v1alpha1.TrainingJob) bool { return true })
+	r.runs.live = r.hidden(func(*v1alpha1.TrainingJob) bool { looks++; return looks == 1 })
+	_, err := r.runs.Reconcile(r.ctx, request(run.Name))
+	r.must(err)
+	if looks < 2 {
+		t.Fatalf("the job was looked for %d times", looks)
+	}
+	job := &v1alpha1.TrainingJob{}
+	r.must(r.server.Get(r.ctx, key, job))
+	in := httptest.NewRequest(http.MethodGet, shift.Path+workName(run, "train")+shift.SharedPath, http.NoBody)
+	for name, said := range map[string]string{shift.MemberHeader: "worker/0", shift.PodHeader: "p", shift.BornHeader: "1", shift.JobHeader: tagOf(job), shift.AttemptHeader: "1"} {
+		in.Header.Set(name, said)
+	}
+	out := httptest.NewRecorder()
+	r.machine.Foreman.HandlerFor(space).ServeHTTP(out, in)
+	if out.Code != http.StatusOK {
+		t.Errorf("a member of it is told %d: %s", out.Code, out.Body)
 	}
 }
 
@@ -222,7 +335,7 @@ roles:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if at := lend(job, "uid.s"); at != datumDir {
+	if at := lend(job, "uid.s", nil); at != datumDir {
 		t.Error(at)
 	}
 	got := map[string]string{}
@@ -262,7 +375,7 @@ roles:
 		t.Error(diff)
 	}
 	next := &v1alpha1.TrainingJob{Spec: v1alpha1.TrainingJobSpec{Roles: []v1alpha1.Role{{Name: "worker"}}}}
-	lend(next, "uid.s")
+	lend(next, "uid.s", nil)
 	if a, b := tagOf(job), tagOf(next); a == "" || b == "" || a == b || tagOf(&v1alpha1.TrainingJob{}) != "" {
 		t.Errorf("jobs of one stage are called %q and %q", a, b)
 	}

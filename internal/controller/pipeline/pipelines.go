@@ -68,6 +68,9 @@ type Machine struct {
 	// Scratch is how much the files of the datums that a worker there has may be. 0: as
 	// much as its node has.
 	Scratch resource.Quantity
+	// Egress says how outputs are copied elsewhere. Nil: wherever a Secret says, all at
+	// once.
+	Egress *Egress
 	// KeepResults is how long after its last use a result stays that no stage's
 	// output has. Default: for ever.
 	KeepResults time.Duration

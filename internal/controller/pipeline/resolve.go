@@ -11,11 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"time"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/dataset/egress"
@@ -25,7 +21,12 @@ import (
 )
 
 // notYet is why a stage waits: code or an environment that is not ready.
-type notYet struct{ message string }
+type notYet struct {
+	message string
+	// again is when asking again may help, where somebody has to do something first. 0:
+	// soon, by itself.
+	again time.Duration
+}
 
 // Error implements error.
 func (e *notYet) Error() string { return e.message }
@@ -39,6 +40,8 @@ func (e *unfit) Error() string { return e.message }
 // resolved is what a stage's fields mean here and now.
 type resolved struct {
 	recipe *pipeline.Recipe
+	// versions are those of what variables come from; nil: they come from nothing.
+	versions map[string]string
 	// code is the snapshot's digest; empty: none.
 	code string
 	// java is the folder of the Java that a Spark stage runs on; empty: that of
@@ -61,19 +64,19 @@ func (c *Runs) resolve(ctx context.Context, run *v1alpha1.PipelineRun, stage *pi
 		return nil, err
 	}
 	java := ""
-	if stage.Spec.Spark != nil {
+	if stage.Spec.Spark != nil && !c.deps.Machine.Elsewhere { // an image has its own
 		if java, err = c.spark(ctx, stage, &means.Environment); err != nil {
 			return nil, err
 		}
 	}
-	if means.Versions, err = c.versions(ctx, run.Namespace, stage); err != nil {
+	if means.Versions, err = c.counted(ctx, run, stage); err != nil {
 		return nil, err
 	}
 	recipe, err := pipeline.NewRecipe(stage, means)
 	if err != nil {
 		return nil, &unfit{err.Error()}
 	}
-	return &resolved{recipe: recipe, code: code, java: java, apart: apart}, nil
+	return &resolved{recipe: recipe, versions: means.Versions, code: code, java: java, apart: apart}, nil
 }
 
 // code is the digest of the stage's snapshot.
@@ -98,14 +101,14 @@ func (c *Runs) code(run *v1alpha1.PipelineRun, stage *pipeline.Stage, print *pip
 		case source.Failed:
 			return "", &unfit{"code: " + state.Message}
 		case source.Fetching:
-			return "", &notYet{"code: " + state.Message}
+			return "", &notYet{message: "code: " + state.Message}
 		}
 		digest = state.Digest
 	}
 	stored, err := m.Sources.Has(owner, digest)
 	switch {
 	case err != nil:
-		return "", &notYet{"code: " + err.Error()}
+		return "", &notYet{message: "code: " + err.Error()}
 	case !stored:
 		return "", &unfit{fmt.Sprintf("code: the snapshot %s is not stored here: apply the pipeline again from where its code lies", digest)}
 	}
@@ -159,7 +162,7 @@ func (c *Runs) packages(ctx context.Context, env *v1alpha1.Environment) (pipelin
 	case environment.Failed:
 		return pipeline.Fingerprint{}, &unfit{"environment: " + state.Message}
 	case environment.Building:
-		return pipeline.Fingerprint{}, &notYet{"environment: " + state.Message}
+		return pipeline.Fingerprint{}, &notYet{message: "environment: " + state.Message}
 	}
 	packages, err := installed(state.Path)
 	if err != nil {
@@ -203,48 +206,6 @@ func installed(path string) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// versions are those of the Secrets and ConfigMaps that variables come from.
-func (c *Runs) versions(ctx context.Context, namespace string, stage *pipeline.Stage) (map[string]string, error) {
-	out := map[string]string{}
-	env := slices.Clone(stage.Spec.Env)
-	if t := stage.Spec.Training; t != nil {
-		env = append(env, t.Env...)
-		for i := range t.Roles {
-			env = append(env, t.Roles[i].Env...)
-		}
-	}
-	for i := range env {
-		from := env[i].ValueFrom
-		if from == nil {
-			continue
-		}
-		var err error
-		switch {
-		case from.SecretKeyRef != nil:
-			err = c.version(ctx, namespace, "Secret", from.SecretKeyRef.Name, &corev1.Secret{}, out)
-		case from.ConfigMapKeyRef != nil:
-			err = c.version(ctx, namespace, "ConfigMap", from.ConfigMapKeyRef.Name, &corev1.ConfigMap{}, out)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("variable %s: %w", env[i].Name, err)
-		}
-	}
-	return out, nil
-}
-
-// version notes that of one object. What is not there has none, which the recipe
-// says.
-func (c *Runs) version(ctx context.Context, namespace, kind, name string, object client.Object, out map[string]string) error {
-	err := c.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, object)
-	switch {
-	case err == nil:
-		out[pipeline.VersionOf(kind, name)] = string(object.GetUID()) + "/" + object.GetResourceVersion()
-	case !apierrors.IsNotFound(err):
-		return fmt.Errorf("reading %s %s: %w", kind, name, err)
-	}
-	return nil
-}
-
 // supported says what of a pipeline this Muster cannot do.
 func supported(g *pipeline.Graph, m *Machine) error {
 	var errs []error
@@ -253,7 +214,7 @@ func supported(g *pipeline.Graph, m *Machine) error {
 	}
 	for _, stage := range g.Stages {
 		spec := &stage.Spec
-		if env := environmentOf(stage); spec.Spark != nil && env != nil && env.Image != "" {
+		if env := environmentOf(stage); spec.Spark != nil && !m.Elsewhere && env != nil && env.Image != "" {
 			say(stage, "environment.image: Spark runs out of the packages of an environment: give environment.requirements with pyspark instead")
 		} else if says := m.cannot(stage); says != "" {
 			say(stage, says)

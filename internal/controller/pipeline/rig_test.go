@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -45,7 +46,13 @@ type rig struct {
 	runs      *Runs
 	uids      int
 	jobs      map[string]context.CancelFunc
-	group     sync.WaitGroup
+	// ids tell a job from the one of the same name that was there before.
+	ids   map[string]types.UID
+	group sync.WaitGroup
+	// end has its foreman and all members end.
+	end func()
+	// instead are lines that members of roles run instead of their words.
+	instead map[string]string
 	// started counts the jobs that were run.
 	started int
 	// hired, where it is set, is asked whether a member may start.
@@ -99,7 +106,7 @@ func (noEnvironment) Ensure(environment.Request) environment.State {
 // anew.
 func newRig(t testing.TB, before *rig) *rig {
 	t.Helper()
-	r := &rig{TB: t, jobs: map[string]context.CancelFunc{}, disk: "pipelines"}
+	r := &rig{TB: t, jobs: map[string]context.CancelFunc{}, ids: map[string]types.UID{}, disk: "pipelines"}
 	if before != nil {
 		r.home, r.server, r.uids, r.disk = before.home, before.server, before.uids, before.disk
 	} else {
@@ -129,9 +136,12 @@ func newRig(t testing.TB, before *rig) *rig {
 			t.Error(err)
 		}
 	})
-	t.Cleanup(func() {
+	r.end = sync.OnceFunc(func() {
 		cancel()
 		r.group.Wait()
+	})
+	t.Cleanup(func() {
+		r.end()
 		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
@@ -304,6 +314,15 @@ func (r *rig) employ() {
 	for i := range list.Items {
 		job := &list.Items[i]
 		there[job.Name] = true
+		if job.UID == "" {
+			job.UID = r.uid()
+			r.must(r.server.Update(r.ctx, job))
+		}
+		if cancel, id := r.jobs[job.Name], r.ids[job.Name]; cancel != nil && id != "" && id != job.UID {
+			cancel()
+			delete(r.jobs, job.Name)
+		}
+		r.ids[job.Name] = job.UID
 		if r.jobs[job.Name] == nil {
 			r.start(job)
 		}
@@ -325,10 +344,7 @@ func (r *rig) start(job *v1alpha1.TrainingJob) {
 		return
 	}
 	r.started++
-	environ := os.Environ()
-	for _, v := range job.Spec.Env {
-		environ = append(environ, v.Name+"="+v.Value)
-	}
+	environ := append(os.Environ(), r.variables(job.Spec.Env)...)
 	if slices.Contains(role.Command, "member") {
 		r.group.Go(func() { r.lent(ctx, job.DeepCopy(), environ) })
 		return
@@ -345,15 +361,27 @@ func (r *rig) start(job *v1alpha1.TrainingJob) {
 		r.train(job, environ)
 		return
 	}
+	nth := r.started
 	for i := range *role.Replicas {
 		r.group.Go(func() {
 			err := worker.Run(ctx, worker.Options{
-				Folder: role.Command[3], Name: fmt.Sprintf("%s-%d-%d", job.Name, i, r.started), Member: fmt.Sprint(i), GPUs: 1, Environ: environ, Out: io.Discard,
+				Folder: role.Command[3], Name: fmt.Sprintf("%s-%d-%d", job.Name, i, nth), Member: fmt.Sprint(i), GPUs: 1, Environ: environ, Out: io.Discard,
 			})
-			if err != nil && ctx.Err() == nil {
-				r.Error(err)
-			}
+			r.complain(ctx, err)
 		})
+	}
+}
+
+// complain has a worker's failure be the test's, unless its job is about to end: the
+// work that it computes goes first.
+func (r *rig) complain(ctx context.Context, err error) {
+	if err == nil {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(10 * time.Second):
+		r.Error(err)
 	}
 }
 
@@ -375,15 +403,39 @@ func (r *rig) apart(ctx context.Context, job *v1alpha1.TrainingJob, environ []st
 	role := &job.Spec.Roles[0]
 	for i := range *role.Replicas {
 		o := worker.Options{
-			Post: shown(job, "foreman"), Work: role.Command[slices.Index(role.Command, "--work")+1], Scratch: r.TempDir(),
+			Post: r.post(ctx, job, fmt.Sprintf("%s/%d", role.Name, i)), Work: role.Command[slices.Index(role.Command, "--work")+1], Scratch: r.TempDir(),
 			Name: fmt.Sprintf("%s-%d-%d", job.Name, i, r.started), Member: fmt.Sprint(i), GPUs: 1, Environ: environ, Out: io.Discard,
 		}
 		r.group.Go(func() {
-			if err := worker.Run(ctx, o); err != nil && ctx.Err() == nil {
-				r.Error(err)
-			}
+			r.complain(ctx, worker.Run(ctx, o))
 		})
 	}
+}
+
+// post is the folder by which a member reaches the foreman.
+func (r *rig) post(ctx context.Context, job *v1alpha1.TrainingJob, member string) string {
+	if r.machine.Elsewhere {
+		return r.posting(ctx, job.DeepCopy(), member)
+	}
+	return shown(job, "foreman")
+}
+
+// variables are what a kubelet makes of them when a container starts.
+func (r *rig) variables(env []corev1.EnvVar) (out []string) {
+	for _, v := range env {
+		if v.ValueFrom == nil {
+			out = append(out, v.Name+"="+v.Value)
+			continue
+		}
+		said, of := &corev1.Secret{}, v.ValueFrom.SecretKeyRef
+		err := r.server.Get(r.ctx, types.NamespacedName{Namespace: space, Name: of.Name}, said)
+		if value, there := said.Data[of.Key]; there {
+			out = append(out, v.Name+"="+string(value))
+		} else if of.Optional == nil || !*of.Optional {
+			r.Errorf("variable %s cannot be had: %v", v.Name, err)
+		}
+	}
+	return out
 }
 
 // train runs the first member of a job that is no worker's, to its end.

@@ -132,7 +132,7 @@ func (c *Runs) siblings(ctx context.Context, o client.Object) []reconcile.Reques
 // forward wakes the run of which the foreman has news, after what is left of runs
 // that are gone was removed.
 func (c *Runs) forward(ctx context.Context, out chan<- event.GenericEvent) {
-	defer c.stopExports("")
+	defer c.stopAllExports()
 	c.sweep(ctx)
 	for {
 		var name string
@@ -358,21 +358,25 @@ func (c *Runs) release(ctx context.Context, uid types.UID) error {
 	return a.lease.Release(ctx)
 }
 
-// drop gives back what a run held that is deleted.
+// drop gives back what a run held that is deleted. One that is not active, such as one
+// that was tidied, holds nothing.
 func (c *Runs) drop(ctx context.Context, key types.NamespacedName) error {
 	c.mu.Lock()
-	var uid types.UID
+	var uids []types.UID
 	var works []string
 	for id, a := range c.active {
 		if a.key == key {
-			uid = id
+			uids = append(uids, id)
 			for stage := range a.works {
 				works = append(works, string(id)+"."+stage)
 			}
 		}
 	}
 	c.mu.Unlock()
-	errs := []error{c.release(ctx, uid)}
+	var errs []error
+	for _, uid := range uids {
+		errs = append(errs, c.release(ctx, uid))
+	}
 	for _, name := range works {
 		errs = append(errs, c.deps.Machine.Foreman.Close(name))
 	}

@@ -201,25 +201,24 @@ spec:
 	p := before.look("steady")
 	before.hired = func() bool { return false } // nobody works yet
 	var run *v1alpha1.PipelineRun
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	var outs []string
+	for deadline := time.Now().Add(10 * time.Second); len(outs) < 3; {
 		run = before.step(p.Status.LastRun)
-		if run.Status.Stages[0].Job != "" || time.Now().After(deadline) {
-			break
+		outs, _ = filepath.Glob(filepath.Join(before.machine.Foreman.Folder(workName(run, "one")), "*", "out"))
+		if time.Now().After(deadline) {
+			t.Fatalf("%v are there, of three datums", outs)
 		}
-		<-before.machine.Foreman.Changes()
+		select {
+		case <-before.machine.Foreman.Changes():
+		case <-time.After(10 * time.Millisecond): // nobody tells of a folder
+		}
 	}
+	before.end()
 	// A worker computed one datum, and could tell nobody.
-	folder := before.machine.Foreman.Folder(workName(run, "one"))
-	list, err := os.ReadDir(folder)
-	before.must(err)
-	for _, e := range list {
-		if e.IsDir() {
-			before.must(errors.Join(
-				os.WriteFile(filepath.Join(folder, e.Name(), "out", "done-before"), []byte("x"), 0o600),
-				os.WriteFile(filepath.Join(folder, e.Name(), "outcome.json"), fmt.Appendf(nil, `{"id":%q,"exit":0}`, e.Name()), 0o600)))
-			break
-		}
-	}
+	datum := filepath.Dir(outs[0])
+	before.must(errors.Join(
+		os.WriteFile(filepath.Join(outs[0], "done-before"), []byte("x"), 0o600),
+		os.WriteFile(filepath.Join(datum, "outcome.json"), fmt.Appendf(nil, `{"id":%q,"exit":0}`, filepath.Base(datum)), 0o600)))
 	after := newRig(t, before)
 	run = after.finish("steady")
 	if run.Status.Phase != v1alpha1.RunSucceeded {

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +16,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/environment"
+	"github.com/muster-dev/muster/internal/foreman"
 	"github.com/muster-dev/muster/internal/pipeline"
 	"github.com/muster-dev/muster/internal/spark"
 )
@@ -57,21 +60,57 @@ func (c *Runs) spark(ctx context.Context, stage *pipeline.Stage, print *pipeline
 	return found.JavaHome, nil
 }
 
+// executorsOf is with how many executors a stage starts, and how many it has at most.
+func executorsOf(spec *v1alpha1.SparkStage) (least, most int32) {
+	e := spec.Executors
+	switch {
+	case e == nil:
+		return 1, 1
+	case e.Min == nil:
+		return min(1, e.Max), e.Max
+	}
+	return *e.Min, e.Max
+}
+
+// sparkMembers are, of a stage whose members share no folder, the one that leads and
+// those that follow.
+func sparkMembers(spec *v1alpha1.SparkStage) (leader string, followers []string) {
+	least, _ := executorsOf(spec)
+	for index := range least {
+		followers = append(followers, fmt.Sprintf("%s/%d", executorRole, index))
+	}
+	return driverRole + "/0", followers
+}
+
+// sparkElsewhere is the job of a Spark stage whose members share no folder: each keeps
+// what it wrote until all are done. What one of them wrote goes with it, so all begin
+// anew where one is lost, and there are as many from the start as there will be.
+func sparkElsewhere(run *v1alpha1.PipelineRun, stage *pipeline.Stage, w *resolved) *v1alpha1.TrainingJob {
+	job := sparkJob(run, stage, w, postDir+"/muster-worker", datumDir)
+	least, _ := executorsOf(stage.Spec.Spark)
+	backoff := *stage.Spec.Tries - 1
+	job.Spec.Restart, job.Spec.BackoffLimit = v1alpha1.RestartScopeGang, &backoff
+	for i := range job.Spec.Roles {
+		role := &job.Spec.Roles[i]
+		role.RestartPolicy = v1alpha1.RestartOnFailure
+		role.Command = slices.Insert(role.Command, 3, "--apart", "--scratch", v1alpha1.SparkPath)
+	}
+	driver, executors := &job.Spec.Roles[0], &job.Spec.Roles[1]
+	executors.Replicas, executors.MinReplicas = &least, nil
+	driver.Command[slices.Index(driver.Command, "--tries")+1] = "1" // of each attempt
+	lend(job, workName(run, stage.Name), map[string]string{driverRole: "--leads", executorRole: "--follows"})
+	return job
+}
+
 // sparkJob is the job of a Spark stage: the driver, whose end is the job's, and
 // executors, of which there may be more and fewer while it runs.
 func sparkJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, w *resolved, muster, datum string) *v1alpha1.TrainingJob {
 	spec, one := stage.Spec.Spark, int32(1)
-	least, most := one, one
-	if e := spec.Executors; e != nil {
-		most, least = e.Max, min(one, e.Max)
-		if e.Min != nil {
-			least = *e.Min
-		}
-	}
+	least, most := executorsOf(spec)
 	executors := asking(spec.Resources, executorRequests)
 	driver := asking(spec.DriverResources, driverRequests)
 	heap := strconv.FormatInt(spark.Heap(amount(executors, corev1.ResourceMemory).Value()>>20), 10)
-	words := []string{muster, "spark", driverRole, "--datum", datum, "--python", program(stage).Python, "--script", spec.Script,
+	words := []string{muster, spark.Verb, spark.DriverVerb, "--datum", datum, "--python", program(stage).Python, "--script", spec.Script,
 		"--tries", strconv.Itoa(int(*stage.Spec.Tries)), "--executor-heap", heap,
 		"--heap", strconv.FormatInt(spark.Heap(amount(driver, corev1.ResourceMemory).Value()>>20), 10)}
 	if limit := stage.Spec.Timeout; limit != nil {
@@ -87,7 +126,7 @@ func sparkJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, w *resolved, mus
 			// is another matter.
 			{Name: driverRole, Replicas: &one, Command: append(append(words, "--"), spec.Args...), Resources: driver, RestartPolicy: v1alpha1.RestartExitCode, Template: scratch()},
 			{Name: executorRole, Replicas: &most, Resources: executors, GPUs: spec.GPUs, GPUMemory: spec.GPUMemory, GPUModels: spec.GPUModels,
-				Command: []string{muster, "spark", executorRole, "--datum", datum, "--python", program(stage).Python, "--heap", heap,
+				Command: []string{muster, spark.Verb, spark.ExecutorVerb, "--datum", datum, "--python", program(stage).Python, "--heap", heap,
 					"--slots", strconv.FormatInt(spark.Slots(amount(executors, corev1.ResourceCPU).MilliValue()), 10)},
 				RestartPolicy: v1alpha1.RestartOnFailure, Template: scratch()},
 		},
@@ -137,6 +176,16 @@ func amount(r corev1.ResourceRequirements, name corev1.ResourceName) *resource.Q
 // scratch is a pod with a folder of its own for Spark's files, which goes with it.
 func scratch() *corev1.PodTemplateSpec {
 	return mounting(v1alpha1.SparkPath)
+}
+
+// fell is why the job of a Spark stage failed whose members share no folder: as its
+// driver has said of the script, else as the job does.
+func fell(ctx context.Context, given *foreman.Work, job *v1alpha1.TrainingJob, problem string) (string, error) {
+	says, err := given.Fell(ctx)
+	if err != nil {
+		return "", fmt.Errorf("looking for why job %s failed: %w", job.Name, err)
+	}
+	return cmp.Or(says, problem), nil
 }
 
 // sparkProblem is why the job of a Spark stage failed: as its driver has said, else

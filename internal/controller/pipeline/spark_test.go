@@ -14,7 +14,7 @@ import (
 )
 
 // sparked is the job of a Spark stage that is written so.
-func sparked(t *testing.T, fields string) *v1alpha1.TrainingJob {
+func sparked(t *testing.T, fields string, elsewhere bool) *v1alpha1.TrainingJob {
 	t.Helper()
 	spec := &v1alpha1.PipelineSpec{}
 	text := "stages: [{name: count, input: {dataset: texts}, spark: {script: s.py, " + fields + "}]"
@@ -27,7 +27,12 @@ func sparked(t *testing.T, fields string) *v1alpha1.TrainingJob {
 	}
 	run := &v1alpha1.PipelineRun{}
 	run.Name = "words-1"
-	return sparkJob(run, graph.Stages[0], &resolved{code: "sha256:c", java: "/jre"}, "/bin/muster", "/work/0")
+	w := &resolved{code: "sha256:c", java: "/jre"}
+	if elsewhere {
+		w.java = ""
+		return sparkElsewhere(run, graph.Stages[0], w)
+	}
+	return sparkJob(run, graph.Stages[0], w, "/bin/muster", "/work/0")
 }
 
 // TestSparkJob: the driver's end is the job's, executors may come and go, and each
@@ -52,7 +57,7 @@ func TestSparkJob(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			job := sparked(t, c.fields)
+			job := sparked(t, c.fields, false)
 			driver, executor := &job.Spec.Roles[0], &job.Spec.Roles[1]
 			least := int32(0)
 			if executor.MinReplicas != nil {
@@ -78,6 +83,71 @@ func TestSparkJob(t *testing.T) {
 			}
 			if diff := cmp.Diff(map[string]string{"MUSTER_INPUT_TEXTS": "/work/0/in/texts", "MUSTER_OUTPUT": "/work/0/out", "JAVA_HOME": "/jre"}, env); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestSparkJobElsewhere: as many executors as the stage starts with, all of whose
+// members begin anew together as often as the script is tried.
+func TestSparkJobElsewhere(t *testing.T) {
+	job := sparked(t, `args: [a], executors: {min: 2, max: 5}}, tries: 4`, true)
+	driver, executor := &job.Spec.Roles[0], &job.Spec.Roles[1]
+	if job.Spec.Restart != v1alpha1.RestartScopeGang || *job.Spec.BackoffLimit != 3 || *executor.Replicas != 2 || executor.MinReplicas != nil {
+		t.Errorf("restarts %s, %d times; %d executors, at least %v", job.Spec.Restart, *job.Spec.BackoffLimit, *executor.Replicas, executor.MinReplicas)
+	}
+	member := "/muster/foreman/muster-worker member --post /muster/foreman --work .count --datum /muster/datum --grace 30s "
+	for role, want := range map[*v1alpha1.Role]string{
+		driver: member + "--leads -- /muster/foreman/muster-worker spark driver --apart --scratch /muster/spark --datum /muster/datum --python python3" +
+			" --script s.py --tries 1 --executor-heap 512 --heap 512 -- a",
+		executor: member + "--follows -- /muster/foreman/muster-worker spark executor --apart --scratch /muster/spark --datum /muster/datum --python python3 --heap 512 --slots 1",
+	} {
+		if got := strings.Join(role.Command, " "); got != want || role.RestartPolicy != v1alpha1.RestartOnFailure {
+			t.Errorf("%s (%s) runs\n%s, want\n%s", role.Name, role.RestartPolicy, got, want)
+		}
+	}
+}
+
+// Members of a Spark stage that share nothing: what executors wrote until the driver was
+// done is the output; what the driver says of why it failed is why the stage did.
+func TestSparkElsewhere(t *testing.T) {
+	const executor = `mkdir $MUSTER_OUTPUT/t; cat $MUSTER_INPUT_TEXTS/a > $MUSTER_OUTPUT/t/$INDEX; trap 'exit 143' TERM; touch GATE/$INDEX; while :; do sleep 0.02; done`
+	const waits = `until [ -e GATE/0 -a -e GATE/1 ]; do sleep 0.02; done; `
+	for name, c := range map[string]struct {
+		driver, executor, says string
+		phase                  v1alpha1.RunPhase
+		want                   map[string]string
+	}{
+		"whole":            {waits + `mkdir $MUSTER_OUTPUT/t; echo said > $MUSTER_OUTPUT/../log`, executor, "computed", v1alpha1.RunSucceeded, map[string]string{"t/0": "1", "t/1": "1"}},
+		"the script fails": {waits + `echo '{"exit":7,"error":"the script s.py gave up"}' > $MUSTER_OUTPUT/../outcome.json; exit 7`, executor, "the script s.py gave up", v1alpha1.RunFailed, nil},
+		"at one path":      {waits, `echo $INDEX > $MUSTER_OUTPUT/t; ` + strings.Replace(executor, "mkdir $MUSTER_OUTPUT/t; cat $MUSTER_INPUT_TEXTS/a > $MUSTER_OUTPUT/t/$INDEX;", "", 1), "executor/0 and executor/1 both wrote t", v1alpha1.RunFailed, nil},
+		"without Java":     {`while :; do sleep 0.02; done`, `echo '{"exit":-2,"error":"no Java was found"}' > $MUSTER_OUTPUT/../outcome.json; exit 1`, "cannot run: no Java was found", v1alpha1.RunFailed, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := elsewhere(t, nil)
+			gate := t.TempDir()
+			r.instead = map[string]string{driverRole: strings.ReplaceAll(c.driver, "GATE", gate), executorRole: strings.ReplaceAll(c.executor, "GATE", gate)}
+			r.put("texts", map[string]string{"a": "1"})
+			r.apply(`
+metadata: {name: words}
+spec:
+  stages:
+  - name: count
+    input: {dataset: texts}
+    code: {snapshot: "sha256:c"}
+    spark: {script: s.py, executors: {min: 2, max: 2}}
+`)
+			run := r.finish("words")
+			if run.Status.Phase != c.phase || !strings.Contains(run.Status.Message, c.says) {
+				t.Fatalf("%s: %s", run.Status.Phase, run.Status.Message)
+			}
+			if c.want != nil {
+				if diff := cmp.Diff(c.want, r.files("words-count")); diff != "" {
+					t.Error(diff)
+				}
+			}
+			if heads, err := r.dataset(PartsDataset).Heads(r.ctx); err != nil || len(heads) > 0 {
+				t.Errorf("what members wrote is left: %v, %v", heads, err)
 			}
 		})
 	}

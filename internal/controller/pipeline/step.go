@@ -59,6 +59,8 @@ type work struct {
 
 	mu     sync.Mutex
 	failed map[string]bool
+	// outdated says that what variables come from is not what it was.
+	outdated bool
 }
 
 // step takes a stage as far as it goes, and says when to look again.
@@ -81,9 +83,9 @@ func (c *Runs) step(ctx context.Context, s *step) (time.Duration, error) {
 		s.status.StartTime = &s.now
 	}
 	w, err := c.planned(ctx, s)
-	if soon, ok := errors.AsType[*notYet](err); ok {
-		s.status.Phase, s.status.Message = v1alpha1.RunPlanning, soon.message
-		return preparing, nil
+	if message, again, ok := soon(err); ok {
+		s.status.Phase, s.status.Message = v1alpha1.RunPlanning, message
+		return again, nil
 	}
 	if err != nil {
 		return 0, s.fail(err)
@@ -122,6 +124,9 @@ func (c *Runs) planned(ctx context.Context, s *step) (*work, error) {
 	s.status.Phase = v1alpha1.RunPlanning
 	means, err := c.resolve(ctx, s.run, s.stage)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.dismissFormer(ctx, s, means); err != nil {
 		return nil, err
 	}
 	s.status.Recipe = means.recipe.ID.String()
@@ -293,6 +298,9 @@ func (w *work) counts(n foreman.Counts) v1alpha1.DatumCounts {
 
 // compute has the foreman give out what is to be computed, and a job compute it.
 func (c *Runs) compute(ctx context.Context, s *step, w *work) (time.Duration, error) {
+	if w.isOutdated() {
+		return c.renew(ctx, s)
+	}
 	name := workName(s.run, s.stage.Name)
 	given, err := c.handOver(ctx, s, w, name)
 	if err != nil {

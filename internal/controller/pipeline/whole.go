@@ -14,12 +14,21 @@ import (
 
 // job is the job that computes the stage.
 func (c *Runs) job(s *step, w *work) (*v1alpha1.TrainingJob, error) {
+	job, err := c.plainJob(s, w)
+	if err != nil {
+		return nil, err
+	}
+	return job, noteVersions(job, w.resolved.versions)
+}
+
+// plainJob is the same, which does not say yet by what values it computes.
+func (c *Runs) plainJob(s *step, w *work) (*v1alpha1.TrainingJob, error) {
 	m, name := c.deps.Machine, workName(s.run, s.stage.Name)
 	folder := m.Foreman.Folder(name)
 	if !s.stage.Whole() {
 		job := workersJob(s.run, s.stage, w.resolved.code, m.Program, folder, len(w.tasks))
 		if w.resolved.apart {
-			m.apart(job, name, gpusOf(s.stage))
+			m.apart(job, name, jobTag(w.resolved.versions), gpusOf(s.stage))
 		}
 		return job, nil
 	}
@@ -27,7 +36,10 @@ func (c *Runs) job(s *step, w *work) (*v1alpha1.TrainingJob, error) {
 		return nil, &unfit{"a stage of training or Spark has one datum, which is everything: take its globs and combinations out"}
 	}
 	datum := filepath.Join(folder, w.spec.Datums[0].ID)
-	if s.stage.Spec.Spark != nil {
+	switch {
+	case s.stage.Spec.Spark != nil && m.Elsewhere:
+		return sparkElsewhere(s.run, s.stage, w.resolved), nil
+	case s.stage.Spec.Spark != nil:
 		return sparkJob(s.run, s.stage, w.resolved, m.Program, datum), nil
 	}
 	return m.trainingJob(s.run, s.stage, w.resolved.code, datum, w.resolved.apart)
@@ -57,7 +69,14 @@ func (c *Runs) conclude(ctx context.Context, s *step, given *foreman.Work, job *
 	case problem != "":
 		o.Exit = 1
 		o.Error = "job " + job.Name + " failed: " + problem
-		if s.stage.Spec.Spark != nil {
+		switch {
+		case s.stage.Spec.Spark == nil:
+		case c.deps.Machine.Elsewhere:
+			var err error
+			if o.Error, err = fell(ctx, given, job, o.Error); err != nil {
+				return 0, err
+			}
+		default:
 			o.Error = sparkProblem(d.Folder, o.Error)
 		}
 	default:

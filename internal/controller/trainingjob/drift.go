@@ -25,7 +25,7 @@ func fingerprints(spec *v1alpha1.TrainingJobSpec) prints {
 		"framework": spec.Framework, "roles": spec.Roles, "code": spec.Code, "environment": spec.Environment,
 		"volumes": spec.Volumes, "data": spec.Data, "checkpoints": spec.Checkpoints, "env": spec.Env,
 		"priorityClassName": spec.PriorityClassName, "topology": spec.Topology,
-		"doneWhen": spec.DoneWhen, "cleanUp": spec.CleanUp, "sparseCluster": spec.SparseCluster,
+		"doneWhen": spec.DoneWhen, "cleanUp": spec.CleanUp, "sparseCluster": spec.SparseCluster, "restart": spec.Restart,
 	}
 	out := prints{}
 	for name, value := range fields {

@@ -124,9 +124,12 @@ func doneWhen(job *v1alpha1.TrainingJob) []string {
 	return working
 }
 
-// restartScope says what a failure takes along: collective communication does
-// not survive the loss of a rank.
+// restartScope says what a failure takes along: what the job says; else collective
+// communication does not survive the loss of a rank.
 func restartScope(job *v1alpha1.TrainingJob) v1alpha1.RestartScope {
+	if job.Spec.Restart != "" {
+		return job.Spec.Restart
+	}
 	if job.Spec.Framework == v1alpha1.FrameworkPyTorch {
 		return v1alpha1.RestartScopeGang
 	}

@@ -142,6 +142,10 @@ func TestTemplateIsLaidUnder(t *testing.T) {
 		}}
 	})
 	gang := gangFor(j.TrainingJob, preparation{})
+	j.Spec.Restart = v1alpha1.RestartScopeMember
+	if said := gangFor(j.TrainingJob, preparation{}).Spec.Restart; said != v1alpha1.RestartScopeMember {
+		t.Errorf("said to start one member again, it starts the %s", said)
+	}
 	role := gang.Spec.Roles[0]
 	pod := role.Template.Spec
 	main := pod.Containers[0]

@@ -53,6 +53,27 @@ type Fleeting interface {
 	DeleteFleeting(ctx context.Context, key string) error
 }
 
+// Follower is a backend that gets on with an object while what has to be there before
+// it is not yet.
+type Follower interface {
+	Backend
+	// PutAfter calls first, and then puts the object, as [PutAfter] does. What it does
+	// meanwhile nobody sees.
+	PutAfter(ctx context.Context, key string, content []byte, first func() error) error
+}
+
+// PutAfter puts an object once first has returned nil, so that nobody finds it without
+// what first does. An error of first is the answer, and nothing is put.
+func PutAfter(ctx context.Context, b Backend, key string, content []byte, first func() error) error {
+	if f, ok := b.(Follower); ok {
+		return f.PutAfter(ctx, key, content, first)
+	}
+	if err := first(); err != nil {
+		return err
+	}
+	return b.Put(ctx, key, content)
+}
+
 // Read is a whole object.
 func Read(ctx context.Context, b Backend, key string) ([]byte, error) {
 	info, err := b.Stat(ctx, key)

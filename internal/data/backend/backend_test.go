@@ -35,6 +35,44 @@ func TestFolder(t *testing.T) {
 	}
 }
 
+// TestFolderGetsOn: while an object waits for another, its bytes are written already,
+// and are gone where it waits in vain.
+func TestFolderGetsOn(t *testing.T) {
+	dir := t.TempDir()
+	b, err := backend.OpenFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := func() []os.DirEntry {
+		entries, err := os.ReadDir(filepath.Join(dir, ".incoming"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return entries
+	}
+	failed := errors.New("in vain")
+	err = b.PutAfter(t.Context(), "a/1", []byte("content"), func() error {
+		for t.Context().Err() == nil {
+			for _, e := range written() {
+				if info, err := e.Info(); err == nil && info.Size() == int64(len("content")) {
+					return failed
+				}
+			}
+		}
+		return t.Context().Err()
+	})
+	if !errors.Is(err, failed) || len(written()) > 0 {
+		t.Errorf("%v, and left: %v", err, written())
+	}
+	blocked := filepath.Join(dir, "b")
+	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Put(t.Context(), "b/1", []byte("x")); err == nil || len(written()) > 0 {
+		t.Errorf("below a file: %v, and left: %v", err, written())
+	}
+}
+
 // TestFaulty: without a fault it is what it stands before.
 func TestFaulty(t *testing.T) {
 	contract.Run(t, &faulty.Backend{Inner: &backend.Memory{}, Script: &faulty.Script{}})

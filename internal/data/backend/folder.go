@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 	"unsafe"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // incoming is where objects are written before they get their names. No key
@@ -59,29 +61,52 @@ func OpenFolder(root string) (*Folder, error) {
 
 // Put implements [Backend].
 func (f *Folder) Put(ctx context.Context, key string, content []byte) error {
-	return f.put(ctx, key, func(temp string) error { return writeDurably(temp, content) })
+	return f.PutAfter(ctx, key, content, atOnce)
 }
 
-// put stores under a key what write makes a file of.
-func (f *Folder) put(ctx context.Context, key string, write func(temp string) error) error {
+// PutAfter implements [Follower]: the file is on disk by then, and only gets its name.
+func (f *Folder) PutAfter(ctx context.Context, key string, content []byte, first func() error) error {
+	return f.put(ctx, key, func(temp string) error { return writeDurably(temp, content) }, first)
+}
+
+// put stores under a key what write makes a file of, after first. The file, its folder
+// and what first does become durable at once: the file system syncs all that together.
+func (f *Folder) put(ctx context.Context, key string, write func(temp string) error, first func() error) error {
 	if err := errors.Join(check(key), ctx.Err()); err != nil {
 		return err
 	}
 	path := filepath.Join(f.root, filepath.FromSlash(key))
-	if err := f.make(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("storing %s: %w", key, err)
-	}
 	temp := filepath.Join(f.root, incoming, rand.Text())
-	if err := write(temp); err != nil {
-		return fmt.Errorf("storing %s: %w", key, errors.Join(hint(err), os.Remove(temp)))
+	var beside errgroup.Group
+	beside.Go(func() error { return f.make(filepath.Dir(path)) })
+	beside.Go(func() error { return write(temp) })
+	before := first()
+	err := beside.Wait()
+	if before != nil {
+		return errors.Join(before, dropFile(temp))
 	}
-	if err := os.Rename(temp, path); err != nil {
-		return fmt.Errorf("storing %s: %w", key, errors.Join(err, os.Remove(temp)))
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		return fmt.Errorf("storing %s: %w", key, errors.Join(hint(err), dropFile(temp)))
 	}
 	if err := syncFolder(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("storing %s: %w", key, err)
 	}
 	return nil
+}
+
+// atOnce is for objects that wait for nothing.
+func atOnce() error { return nil }
+
+// dropFile removes a file, if it is there.
+func dropFile(path string) error {
+	err := os.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // PutFleeting implements [Fleeting]: nothing is waited for until it is on disk.

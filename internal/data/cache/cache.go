@@ -140,6 +140,30 @@ func (c *Cache) Ensure(ctx context.Context, v *data.View, name string, progress 
 // EnsureFor is [Cache.Ensure] for one of several who must not learn what the others
 // have: nothing is shared between scopes, and the key of the folder is [Scoped].
 func (c *Cache) EnsureFor(ctx context.Context, scope string, v *data.View, name string, progress func(data.Progress)) (Folder, func(), error) {
+	return c.provide(ctx, scope, v, name, progress, func(ctx context.Context, e *entry, part data.Part) error { return c.room(ctx, e, part, Spare{}) })
+}
+
+// Spare says what room there is for what nobody needs yet.
+type Spare struct {
+	// Leave is how many bytes of the disk stay free.
+	Leave int64
+	// Idle is for how long something was not used that is removed for it.
+	Idle time.Duration
+	// Keep are the keys of what is not removed, beside what is in use.
+	Keep map[string]bool
+}
+
+// EnsureSpare is [Cache.EnsureFor] for what nobody needs yet. If it does not fit as spare
+// says, the error is a [RoomError].
+func (c *Cache) EnsureSpare(ctx context.Context, scope string, v *data.View, name string, spare Spare) (Folder, func(), error) {
+	return c.provide(ctx, scope, v, name, nil, func(ctx context.Context, e *entry, part data.Part) error { return c.room(ctx, e, part, spare) })
+}
+
+// taker takes room for an entry, or says why there is none.
+type taker func(ctx context.Context, e *entry, part data.Part) error
+
+// provide makes an entry whole, for which room is taken by take.
+func (c *Cache) provide(ctx context.Context, scope string, v *data.View, name string, progress func(data.Progress), take taker) (Folder, func(), error) {
 	name = clean(name)
 	key := Scoped(scope, Key(v, name))
 	c.mu.Lock()
@@ -151,7 +175,7 @@ func (c *Cache) EnsureFor(ctx context.Context, scope string, v *data.View, name 
 	e.holds++
 	c.mu.Unlock()
 	release := sync.OnceFunc(func() { c.release(e) })
-	if err := c.ensure(ctx, e, v, name, progress); err != nil {
+	if err := c.ensure(ctx, e, v, name, progress, take); err != nil {
 		release()
 		return Folder{}, nil, err
 	}
@@ -200,7 +224,7 @@ func (c *Cache) touch(e *entry) {
 }
 
 // ensure makes an entry whole, or waits for who does.
-func (c *Cache) ensure(ctx context.Context, e *entry, v *data.View, name string, progress func(data.Progress)) error {
+func (c *Cache) ensure(ctx context.Context, e *entry, v *data.View, name string, progress func(data.Progress), take taker) error {
 	done, err := c.turn(ctx, e, progress)
 	if err != nil {
 		return err
@@ -221,7 +245,7 @@ func (c *Cache) ensure(ctx context.Context, e *entry, v *data.View, name string,
 	if err != nil {
 		return err
 	}
-	if err := c.fetch(ctx, e, v, name, part); err != nil {
+	if err := c.fetch(ctx, e, v, name, part, take); err != nil {
 		return fmt.Errorf("fetching it: %w", err)
 	}
 	c.touch(e)
@@ -258,14 +282,14 @@ func (c *Cache) turn(ctx context.Context, e *entry, progress func(data.Progress)
 }
 
 // fetch makes an entry whole, step by step. Broken off anywhere, the next one goes on.
-func (c *Cache) fetch(ctx context.Context, e *entry, v *data.View, name string, part data.Part) error {
+func (c *Cache) fetch(ctx context.Context, e *entry, v *data.View, name string, part data.Part, take taker) error {
 	folder := filepath.Join(c.dir, e.key)
 	n := note{Boot: c.boot, Files: part.Files, Bytes: part.Bytes, Scope: e.scope, Commit: v.Commit().ID, Path: name}
 	// 1. Room.
 	if err := c.step("room"); err != nil {
 		return err
 	}
-	if err := c.room(ctx, e, part); err != nil {
+	if err := take(ctx, e, part); err != nil {
 		return err
 	}
 	// 2. A note of how much it will be, by which the next process counts it.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -59,8 +60,9 @@ func space(dir string) (all, left int64, err error) {
 }
 
 // room takes room for an entry, and removes for it what nobody uses, that which was
-// used longest ago first. What would not be enough is left alone.
-func (c *Cache) room(ctx context.Context, e *entry, part data.Part) error {
+// used longest ago first. What would not be enough is left alone, and so is what spare
+// says.
+func (c *Cache) room(ctx context.Context, e *entry, part data.Part, spare Spare) error {
 	if err := c.sweep(); err != nil {
 		return err
 	}
@@ -68,20 +70,32 @@ func (c *Cache) room(ctx context.Context, e *entry, part data.Part) error {
 	if err != nil {
 		return err
 	}
+	left -= spare.Leave
 	if c.reserve(e, part, left) {
 		return nil
 	}
-	asked := time.Now()
-	used := map[string]bool{}
+	asked := time.Now().Add(-spare.Idle)
+	used := maps.Clone(spare.Keep)
+	if used == nil {
+		used = map[string]bool{}
+	}
 	if c.inUse != nil {
-		if used, err = c.inUse(ctx); err != nil {
+		named, err := c.inUse(ctx)
+		if err != nil {
 			return fmt.Errorf("finding out which data may be removed: %w", err)
 		}
+		maps.Copy(used, named)
 	}
 	if err := c.clear(e, part, left, used, asked); err != nil {
 		return err
 	}
 	return c.sweep()
+}
+
+// Disk is how many bytes the file system has that the cache is on.
+func (c *Cache) Disk() (int64, error) {
+	all, _, err := space(c.dir)
+	return all, err
 }
 
 // reserve counts an entry if there is room for it.
@@ -128,7 +142,7 @@ func (c *Cache) clear(e *entry, part data.Part, left int64, used map[string]bool
 	}
 	over := c.over(e, part, left)
 	if over > free {
-		return &RoomError{Need: part.Bytes, Limit: c.limit, Free: left, Held: held}
+		return &RoomError{Need: part.Bytes, Limit: c.limit, Free: max(0, left), Held: held}
 	}
 	slices.SortFunc(idle, func(a, b *entry) int {
 		return cmp.Or(a.used.Compare(b.used), cmp.Compare(a.key, b.key))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -90,5 +91,57 @@ func TestRoom(t *testing.T) {
 	}
 	if s.kept(views) != "b c d" {
 		t.Error("something was removed in vain")
+	}
+}
+
+// What nobody needs yet takes the room that is free, and of what nobody uses that which
+// was not used for a while, as it is told to.
+func TestSpareRoom(t *testing.T) {
+	const mb = 1 << 20
+	s := newShop(t, Options{Limit: 2 * mb})
+	views := map[string]*data.View{}
+	for i, name := range []string{"a", "b", "c", "d"} {
+		views[name] = s.put(name, map[string]string{"f": noise(uint64(i), mb)})
+	}
+	spare := func(name string, how Spare) error {
+		_, release, err := s.EnsureSpare(t.Context(), "", views[name], "", how)
+		if err == nil {
+			release()
+		}
+		return err
+	}
+	full := func(name string, how Spare) {
+		t.Helper()
+		if _, is := errors.AsType[*RoomError](spare(name, how)); !is {
+			t.Errorf("%s takes room that it is not to have", name)
+		}
+	}
+	key := func(name string) string { return Scoped("", Key(views[name], "")) }
+	must(t, spare("a", Spare{}))
+	must(t, spare("b", Spare{}))
+	must(t, spare("a", Spare{Leave: 1 << 62})) // it is there
+	// 1. What was used a moment ago, and what is to be kept, stays.
+	full("c", Spare{Idle: time.Hour})
+	full("c", Spare{Keep: map[string]bool{key("a"): true, key("b"): true}})
+	if got := s.kept(views); got != "a b" {
+		t.Errorf("%s are there", got)
+	}
+	// 2. What is neither goes, the one that was used longest ago first.
+	must(t, spare("c", Spare{Keep: map[string]bool{key("b"): true}}))
+	if got := s.kept(views); got != "b c" {
+		t.Errorf("%s are there", got)
+	}
+	must(t, spare("d", Spare{}))
+	if got := s.kept(views); got != "c d" {
+		t.Errorf("%s are there", got)
+	}
+	// 3. The disk is not filled, also where the cache may have more.
+	s.open(Options{Limit: 9 * mb})
+	disk, err := s.Disk()
+	must(t, err)
+	full("a", Spare{Leave: disk})
+	must(t, spare("a", Spare{}))
+	if got := s.kept(views); got != "a c d" {
+		t.Errorf("%s are there", got)
 	}
 }

@@ -139,14 +139,15 @@ func ParseKey(key string) (digest.ID, error) {
 	return id, err
 }
 
-// Write stores a commit, durably when it returns nil.
-func Write(ctx context.Context, b backend.Backend, c *Commit) error {
+// Write stores a commit, durably when it returns nil, once first has made durable what
+// it names; an error of first is the answer.
+func Write(ctx context.Context, b backend.Backend, c *Commit, first func() error) error {
 	id, blob, err := Encode(c)
 	if err != nil {
 		return err
 	}
 	c.ID = id
-	return b.Put(ctx, Key(id), blob)
+	return backend.PutAfter(ctx, b, Key(id), blob, first)
 }
 
 // Read reads a commit. The error wraps [io/fs.ErrNotExist] where there is none.

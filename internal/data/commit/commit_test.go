@@ -28,7 +28,7 @@ func TestCommitsSurvive(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := Write(t.Context(), b, &c); err != nil {
+			if err := Write(t.Context(), b, &c, func() error { return nil }); err != nil {
 				t.Fatal(err)
 			}
 			got, err := Read(t.Context(), b, c.ID)

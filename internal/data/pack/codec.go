@@ -60,7 +60,8 @@ func (c *Codec) promising(raw, buf []byte) bool {
 	const samples = 4
 	size, step := 0, len(raw)/samples
 	for i := range samples {
-		size += len(c.enc.EncodeAll(raw[i*step:i*step+sampleSize], buf[:0]))
+		buf = c.enc.EncodeAll(raw[i*step:i*step+sampleSize], buf[:0])
+		size += len(buf)
 	}
 	return size <= samples*sampleSize*15/16
 }

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"path"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/minio/minio-go/v7"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/muster-dev/muster/internal/bucket"
 	"github.com/muster-dev/muster/internal/data"
@@ -35,8 +38,56 @@ const (
 // amazon is the service where a Secret names none.
 const amazon = "https://s3.amazonaws.com"
 
-// atOnce is how many files are copied at once.
-const atOnce = 8
+const (
+	// usualAtOnce is how many files are copied at once unless the options say otherwise.
+	usualAtOnce = 8
+	// partSize is what the sizes of parts of large files are multiples of, each of which
+	// is in memory as a whole while it is sent, and mostParts how many of them a file has
+	// at most. A file of one part is sent as it is read.
+	partSize  = 16 << 20
+	mostParts = 10_000
+)
+
+// Options say how copies are made.
+type Options struct {
+	// Transport carries the requests. Default: one that honours the usual proxy
+	// variables, and goes wherever it is sent.
+	Transport http.RoundTripper
+	// AtOnce is how many files are copied at once. Default: 8.
+	AtOnce int
+	// Pace is how slow a bucket may be: a copy of which it takes less is given up.
+	// Default: as slow as it likes.
+	Pace Pace
+	// Buffers bounds what large files take of memory while they are sent, for all copies
+	// that have the same. Nil: nothing does.
+	Buffers *Buffers
+}
+
+// Buffers are so many bytes of memory.
+type Buffers struct {
+	all  int64
+	left *semaphore.Weighted
+}
+
+// NewBuffers are buffers of so many bytes: of 16 MiB at least.
+func NewBuffers(bytes int64) *Buffers {
+	bytes = max(bytes, partSize)
+	return &Buffers{all: bytes, left: semaphore.NewWeighted(bytes)}
+}
+
+// take waits until there is memory for a part of a file of this size. One whose parts
+// are larger than all of it takes all of it.
+func (b *Buffers) take(ctx context.Context, size int64) (free func(), err error) {
+	if b == nil || size <= partSize {
+		return func() {}, nil
+	}
+	part := (size/mostParts + partSize - 1) / partSize * partSize
+	n := min(b.all, max(partSize, part))
+	if err := b.left.Acquire(ctx, n); err != nil {
+		return nil, err
+	}
+	return func() { b.left.Release(n) }, nil
+}
 
 // Parse reads an address.
 func Parse(address string) (bucketName, prefix string, err error) {
@@ -53,11 +104,13 @@ func Parse(address string) (bucketName, prefix string, err error) {
 type Target struct {
 	bucket *bucket.Client
 	prefix string
+	o      Options
+	meter  meter
 }
 
 // Open is the target of an address, with what a Secret says. Nothing is asked of it
 // yet.
-func Open(address string, secret map[string][]byte) (*Target, error) {
+func Open(address string, secret map[string][]byte, o Options) (*Target, error) {
 	name, prefix, err := Parse(address)
 	if err != nil {
 		return nil, err
@@ -70,11 +123,22 @@ func Open(address string, secret map[string][]byte) (*Target, error) {
 	if endpoint == "" {
 		endpoint = amazon
 	}
-	client, err := bucket.Open(bucket.Options{Endpoint: endpoint, Bucket: name, Region: said(KeyRegion), AccessKey: said(KeyAccess), SecretKey: said(KeySecret), Tries: 3})
+	if o.AtOnce <= 0 {
+		o.AtOnce = usualAtOnce
+	}
+	t := &Target{prefix: prefix, o: o}
+	transport := o.Transport
+	if o.Pace.In > 0 {
+		if transport == nil {
+			transport = http.DefaultTransport
+		}
+		transport = metered{transport, &t.meter}
+	}
+	t.bucket, err = bucket.Open(bucket.Options{Endpoint: endpoint, Bucket: name, Region: said(KeyRegion), AccessKey: said(KeyAccess), SecretKey: said(KeySecret), Tries: 3, Transport: transport})
 	if err != nil {
 		return nil, err
 	}
-	return &Target{bucket: client, prefix: prefix}, nil
+	return t, nil
 }
 
 // Copied is what a copy came to.
@@ -89,8 +153,15 @@ type Copied struct {
 // error.
 func (t *Target) Copy(ctx context.Context, before, now *data.View) (Copied, error) {
 	var files, bytes, links atomic.Int64
+	ctx, stop := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer stop(nil)
+	if t.o.Pace.In > 0 {
+		watching.Go(func() { t.meter.watch(ctx, t.o.Pace, stop) })
+	}
 	group, within := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
+	group.SetLimit(t.o.AtOnce)
 	err := data.Diff(within, before, now, func(c data.Change) error {
 		switch {
 		case c.To == nil:
@@ -105,6 +176,7 @@ func (t *Target) Copy(ctx context.Context, before, now *data.View) (Copied, erro
 			if err == nil {
 				files.Add(1)
 				bytes.Add(n)
+				t.meter.move(fileCounts)
 			}
 			return err
 		})
@@ -113,6 +185,9 @@ func (t *Target) Copy(ctx context.Context, before, now *data.View) (Copied, erro
 	// The first that went wrong ended the others.
 	if failed := group.Wait(); failed != nil {
 		err = failed
+	}
+	if slow := context.Cause(ctx); err != nil && errors.Is(slow, errSlow) {
+		err = slow
 	}
 	return Copied{Files: files.Load(), Bytes: bytes.Load(), Links: links.Load()}, err
 }
@@ -125,6 +200,11 @@ func (t *Target) file(ctx context.Context, from *data.View, name string) (n int6
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	key := path.Join(t.prefix, name)
+	free, err := t.o.Buffers.take(ctx, file.Size())
+	if err != nil {
+		return 0, err
+	}
+	defer free()
 	_, err = t.bucket.Client.PutObject(ctx, t.bucket.Name, key, io.NewSectionReader(file, 0, file.Size()), file.Size(), minio.PutObjectOptions{SendContentMd5: true})
 	return file.Size(), t.bucket.Explain("copying to", key, err)
 }

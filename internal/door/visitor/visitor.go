@@ -255,6 +255,21 @@ func (v *Visitor) Arrivals(ctx context.Context, said map[types.UID]v1alpha1.PodD
 	return unknown, err
 }
 
+// Ahead are the orders of the node whose agent this is, of data that it is to fetch
+// although no pod there names it yet. If they are those that seen stands for, which
+// came with the last ones, they are waited for a while.
+func (v *Visitor) Ahead(ctx context.Context, seen string) (orders []v1alpha1.DataOrder, version string, err error) {
+	got, err := v.knock(ctx, request{method: http.MethodGet, path: v1alpha1.DoorAhead + "?seen=" + url.QueryEscape(seen)})
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = got.Body.Close() }()
+	if err := json.NewDecoder(got.Body).Decode(&orders); err != nil {
+		return nil, "", fmt.Errorf("reading the answer of Muster's manager: %w", err)
+	}
+	return orders, got.Header.Get("ETag"), nil
+}
+
 // tell says something of the pods of a node, and reads the answer, if one is wanted.
 func (v *Visitor) tell(ctx context.Context, path string, said, answer any) error {
 	text, err := json.Marshal(said)

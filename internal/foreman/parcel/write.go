@@ -18,7 +18,21 @@ const end = "end"
 // Write sends what lies in a folder under these names; a name that is not there
 // is left out. Files that change meanwhile are an error.
 func Write(to io.Writer, folder string, names ...string) error {
+	return WriteWith(to, nil, folder, names...)
+}
+
+// WriteWith sends the same, and before it files of these names with these texts.
+func WriteWith(to io.Writer, texts map[string]string, folder string, names ...string) error {
 	out := tar.NewWriter(to)
+	for name, text := range texts {
+		err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(text)), Mode: 0o600})
+		if err == nil {
+			_, err = io.WriteString(out, text)
+		}
+		if err != nil {
+			return fmt.Errorf("sending %s: %w", name, err)
+		}
+	}
 	for _, name := range names {
 		if err := writeAll(out, folder, name); err != nil {
 			return fmt.Errorf("sending %s: %w", name, err)

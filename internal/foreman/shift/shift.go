@@ -32,12 +32,16 @@ const (
 	OutFolder = "out"
 	// LogFile is what the program said, of every try.
 	LogFile = "log"
-	// GivenFile is there once a worker was given the datum.
+	// GivenFile is there once a worker was given the datum, until a try is under way.
 	GivenFile = "given"
-	// BegunFile is there while a try is under way.
+	// BegunFile is there from then on.
 	BegunFile = "begun"
-	// OutcomeFile is an [Outcome], written once the datum is computed, so that
-	// it is known of also where nobody could be told.
+	// SecretFile is what members of a job that computes a datum together know one
+	// another by, where they are to.
+	SecretFile = "secret"
+	// OutcomeFile is an [Outcome], there once the datum is computed, so that
+	// it is known of also where nobody could be told. All three are one file, the
+	// mark, which says by its name how far the datum is: see [Advance].
 	OutcomeFile = "outcome.json"
 )
 
@@ -53,7 +57,10 @@ const DatumsPath = "/datums/"
 const WorkerParameter = "worker"
 
 // SharedPath is, behind the work's name, where members of a job that computes a datum
-// together get its files (GET), and PartPath where each brings what it wrote (PUT).
+// together get its files (GET), and PartPath where each brings what it wrote (PUT). Where
+// one of them leads, members ask there when to (GET): for the leader that is once all
+// others have brought theirs, for these once the leader asks. The answer is
+// StatusNoContent, or [StatusNotYet] after a while.
 const (
 	SharedPath = "/shared"
 	PartPath   = "/part"
@@ -61,13 +68,15 @@ const (
 
 // Headers by which the door tells a foreman what it knows of the pod that asks: the
 // member of a job that it is, as role/index, its UID, the second in which it was made,
-// and which job it is of ([JobAttribute]). What is said there by whoever asks the door is
+// which job it is of ([JobAttribute]), and which attempt of that. What is said there by whoever asks the door is
 // taken out.
 const (
 	MemberHeader = "X-Muster-Member"
 	PodHeader    = "X-Muster-Pod"
 	BornHeader   = "X-Muster-Born"
 	JobHeader    = "X-Muster-Job"
+	// AttemptHeader is the attempt of the job that the pod is of.
+	AttemptHeader = "X-Muster-Attempt"
 )
 
 // JobAttribute is the attribute, of the volume by which a pod reaches its foreman, that
@@ -75,9 +84,13 @@ const (
 // deleted.
 const JobAttribute = "job"
 
-// Unfit is the exit code, in the outcome of a member of a job, that says that what it
-// wrote cannot be kept: another try would write the same.
-const Unfit = -1
+// Exit codes, in the outcome of a member of a job, of what another try would not change.
+const (
+	// Unfit says that what it wrote cannot be kept.
+	Unfit = -1
+	// Unable says that its pod lacks what it needs to run.
+	Unable = -2
+)
 
 // Mark is a header of every answer of a foreman: what lacks it is somebody's on the
 // way, and worth trying again.
@@ -95,6 +108,8 @@ const (
 	StatusGone = http.StatusGone
 	// StatusRefused says in words what is wrong with what was brought.
 	StatusRefused = http.StatusUnprocessableEntity
+	// StatusNotYet says that it is to be asked for again.
+	StatusNotYet = http.StatusAccepted
 )
 
 // Lease is how long a datum stays with a worker that says nothing.

@@ -178,7 +178,7 @@ func (h *host) begin(d shift.Datum) (string, error) {
 		err = h.worker.show(d)
 	}
 	if err == nil {
-		err = errors.Join(h.say.turn(log), os.WriteFile(filepath.Join(d.Folder, shift.BegunFile), nil, 0o600))
+		err = errors.Join(h.say.turn(log), shift.Advance(d.Folder, shift.GivenFile, shift.BegunFile))
 	}
 	if err != nil {
 		return "", fmt.Errorf("beginning datum %s: %w", d.Name, err)

@@ -23,7 +23,7 @@ const killAfter = 5 * time.Second
 // folder.
 func (w *worker) compute(ctx context.Context, d shift.Datum) shift.Outcome {
 	o := shift.Outcome{ID: d.ID, Started: time.Now(), Worker: w.o.Name}
-	if err := os.WriteFile(filepath.Join(d.Folder, shift.BegunFile), nil, 0o600); err != nil {
+	if err := shift.Advance(d.Folder, shift.GivenFile, shift.BegunFile); err != nil {
 		o.Exit, o.Error = -1, fmt.Sprintf("beginning it: %v", err)
 		return o
 	}
@@ -53,10 +53,7 @@ func conclude(d shift.Datum, o shift.Outcome, err error) shift.Outcome {
 	}
 	text, err := json.Marshal(o)
 	if err == nil {
-		temp := filepath.Join(d.Folder, shift.OutcomeFile+".new")
-		if err = os.WriteFile(temp, text, 0o600); err == nil {
-			err = os.Rename(temp, filepath.Join(d.Folder, shift.OutcomeFile))
-		}
+		err = shift.Conclude(d.Folder, text)
 	}
 	if err != nil {
 		o.Exit, o.Error = -1, fmt.Sprintf("noting its outcome: %v", err)

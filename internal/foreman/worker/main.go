@@ -48,6 +48,8 @@ func memberMain(ctx context.Context, args []string) int {
 	flags.StringVar(&o.Post, "post", "", "folder with the socket and the token of the work")
 	flags.StringVar(&o.Work, "work", "", "name of the work")
 	flags.StringVar(&o.Folder, "datum", "", "folder for the files of the datum")
+	leads := flags.Bool("leads", false, "its end is that of the others, and it brings what it wrote last")
+	follows := flags.Bool("follows", false, "it goes on until the leader is done")
 	flags.DurationVar(&o.Grace, "grace", 0, "how long the program may take to end")
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -55,6 +57,12 @@ func memberMain(ctx context.Context, args []string) int {
 	if o.Words = flags.Args(); o.Post == "" || o.Work == "" || o.Folder == "" || len(o.Words) == 0 {
 		_, _ = fmt.Fprintln(os.Stderr, "muster-worker is run by the jobs of pipelines: use `muster pipeline`")
 		return 2
+	}
+	switch {
+	case *leads:
+		o.Duty = Leads
+	case *follows:
+		o.Duty = Follows
 	}
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals)

@@ -29,8 +29,10 @@ type MemberOptions struct {
 	// Words are the program and its arguments, Environ its variables. Default: those of
 	// this process.
 	Words, Environ []string
-	// Grace is how long the program may take to end once it was told to. It is then
-	// killed, so that what it wrote can still be sent.
+	// Duty is what it is to the others.
+	Duty Duty
+	// Grace is how long the program may take to end once this process was told to. It is
+	// then killed, so that what it wrote can still be sent.
 	Grace time.Duration
 	// Signals are what this process is sent.
 	Signals <-chan os.Signal
@@ -38,6 +40,20 @@ type MemberOptions struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 }
+
+// Duty is what a member is to the others of its job.
+type Duty int
+
+// The duties of members.
+const (
+	// Alone: it ends as it does.
+	Alone Duty = iota
+	// Leads: its end is that of all, and it brings its part last.
+	Leads
+	// Follows: it goes on until the leader is done, and then stays until it is told to
+	// end, so that it is run again with the others or not at all.
+	Follows
+)
 
 // Exit codes of a member whose program did not run, or whose output was not taken.
 const (
@@ -50,8 +66,10 @@ const (
 type member struct {
 	o      MemberOptions
 	client *client
-	// stopped says that it was told to end.
-	stopped bool
+	// stopped says that it was told to end, and closed that its leader is done.
+	stopped, closed bool
+	// lost is why it will not hear that its leader is done.
+	lost error
 }
 
 // RunMember fetches the files of a datum, runs a program on them as it would have run
@@ -80,21 +98,53 @@ func RunMember(ctx context.Context, o MemberOptions) int {
 			done.Error = err.Error()
 		}
 	}
+	if o.Duty != Alone && m.stopped {
+		return exitStopped // all of them begin anew, or it is over
+	}
+	if m.lost != nil {
+		say("it cannot hear any more that its leader is done: %v", m.lost)
+		return exitBroken // so that all of them begin anew
+	}
 	code := done.Exit
 	m.judge(&done)
 	if done.Exit == shift.Unfit {
 		say("%s", done.Error)
+	}
+	if done.Exit < 0 {
 		code = exitBroken
 	}
-	switch err := m.bring(ctx, &done); {
+	if o.Duty == Leads && done.Error == "" {
+		err = m.unlessStopped(ctx, m.ripe)
+	}
+	if err == nil {
+		err = m.bring(ctx, &done)
+	}
+	switch {
 	case err == nil:
+	case o.Duty != Alone && m.stopped:
+		return exitStopped
 	case errors.Is(err, errGone), errors.Is(err, errOver):
 		say("what it wrote is not wanted any more: the stage is over, or another pod has this place")
+		if o.Duty != Alone {
+			return exitBroken // the others would take it for what they wait for
+		}
 	default:
 		say("sending what it wrote: %v", err)
 		return exitBroken
 	}
+	if o.Duty == Follows && code == 0 {
+		m.stay()
+	}
 	return code
+}
+
+// stay waits until this process is told to end.
+func (m *member) stay() {
+	for s := range m.o.Signals {
+		if ends(s) {
+			return
+		}
+	}
 }
 
 // fetch gets the datum's files, until they are here or this process has to end.
@@ -102,10 +152,15 @@ func (m *member) fetch(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Join(m.o.Folder, shift.OutFolder), 0o777); err != nil {
 		return fmt.Errorf("making a folder for them: %w", err)
 	}
+	return m.unlessStopped(ctx, m.get)
+}
+
+// unlessStopped tries until something succeeds, or this process has to end.
+func (m *member) unlessStopped(ctx context.Context, try func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	come := make(chan error, 1)
 	go func() {
-		come <- m.client.insist(ctx, func() error { return m.get(ctx) })
+		come <- m.client.insist(ctx, func() error { return try(ctx) })
 	}()
 	defer cancel()
 	for {
@@ -123,15 +178,17 @@ func (m *member) fetch(ctx context.Context) error {
 }
 
 func (m *member) get(ctx context.Context) error {
-	if err := os.RemoveAll(filepath.Join(m.o.Folder, shift.InFolder)); err != nil {
-		return fmt.Errorf("clearing their folder: %w", err)
+	for _, name := range []string{shift.InFolder, shift.SecretFile} {
+		if err := os.RemoveAll(filepath.Join(m.o.Folder, name)); err != nil {
+			return fmt.Errorf("clearing their folder: %w", err)
+		}
 	}
 	response, err := m.client.do(ctx, http.MethodGet, shift.SharedPath, nil, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	err = parcel.Read(response.Body, m.o.Folder, parcel.Limits{}, shift.InFolder)
+	err = parcel.Read(response.Body, m.o.Folder, parcel.Limits{}, shift.InFolder, shift.SecretFile)
 	var refused *parcel.Refusal
 	if errors.As(err, &refused) {
 		return fmt.Errorf("%w: %w", errRefused, err)
@@ -165,11 +222,25 @@ func (m *member) execute(ctx context.Context) (int, error) {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	var late <-chan time.Time
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	over, lost := m.leaderDone(ctx)
 	for {
 		select {
 		case err := <-ended:
 			kill() // what it left behind would write into the output later
-			return exitCode(err), explain(err)
+			if code := exitCode(err); !m.closed || code != exitStopped {
+				return code, explain(err)
+			}
+			return 0, nil // as it was told
+		case <-over:
+			// It has as long as it takes: its leader waits for what it wrote, and
+			// killed, it would begin anew, to take as long again.
+			over, m.closed = nil, true
+			_ = cmd.Process.Signal(syscall.SIGTERM) // or it has just ended
+		case m.lost = <-lost:
+			late = time.After(m.o.Grace)
+			_ = cmd.Process.Signal(syscall.SIGTERM) // or it has just ended
 		case s := <-m.o.Signals:
 			if !passed(s) {
 				continue
@@ -185,15 +256,62 @@ func (m *member) execute(ctx context.Context) (int, error) {
 	}
 }
 
+// leaderDone is told once the leader of a member that follows is done, or why that is
+// not to be heard any more.
+func (m *member) leaderDone(ctx context.Context) (done <-chan struct{}, lost <-chan error) {
+	if m.o.Duty != Follows {
+		return nil, nil
+	}
+	yes, no := make(chan struct{}), make(chan error, 1)
+	go func() {
+		err := m.client.insist(ctx, func() error { return m.ripe(ctx) })
+		switch {
+		case err == nil:
+			close(yes)
+		case ctx.Err() == nil:
+			no <- err
+		}
+	}()
+	return yes, no
+}
+
+// ripe asks until this member is to bring its part.
+func (m *member) ripe(ctx context.Context) error {
+	for {
+		response, err := m.client.do(ctx, http.MethodGet, shift.PartPath, nil, 0)
+		if err != nil {
+			return err
+		}
+		if err := response.Body.Close(); err != nil {
+			return err
+		}
+		if response.StatusCode != shift.StatusNotYet {
+			return nil
+		}
+	}
+}
+
 // judge looks at what the program wrote. Of one that was told to end it counts however
 // that ended.
 func (m *member) judge(o *shift.Outcome) {
 	if o.Error != "" && !m.stopped {
+		if m.o.Duty != Alone {
+			m.heed(o)
+		}
 		return
 	}
 	o.Error = ""
 	if err := CheckOutput(filepath.Join(m.o.Folder, shift.OutFolder)); err != nil {
 		o.Exit, o.Error = shift.Unfit, err.Error()
+	}
+}
+
+// heed takes what the program itself says of why it failed.
+func (m *member) heed(o *shift.Outcome) {
+	var said shift.Outcome
+	text, err := os.ReadFile(filepath.Join(m.o.Folder, shift.OutcomeFile))
+	if err == nil && json.Unmarshal(text, &said) == nil && said.Error != "" {
+		o.Exit, o.Error = said.Exit, said.Error
 	}
 }
 
@@ -206,7 +324,7 @@ func (m *member) bring(ctx context.Context, o *shift.Outcome) error {
 	if err != nil {
 		return fmt.Errorf("noting how it ended: %w", err)
 	}
-	var names []string
+	names := []string{shift.LogFile} // if the program wrote one
 	if o.Error == "" {
 		names = append(names, shift.OutFolder)
 	}

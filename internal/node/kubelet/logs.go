@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -28,7 +29,11 @@ func logs(w http.ResponseWriter, r *http.Request, pods Pods) {
 		return
 	}
 	reader, err := p.Logs(ctx, query)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // the pod has just gone, and its logs to the archive
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}

@@ -61,6 +61,7 @@ every node that is Muster's. There must be no device plugin for the same GPUs.`,
 	flags.BoolVar(&o.agent.Code, "code", false, "bring pods of this node the code and the environments of their jobs, fetched at the door")
 	flags.BoolVar(&o.agent.Data, "data", false, "bring pods of this node the data that their jobs read, fetched at the door")
 	flags.StringVar(&o.dataCache, "data-cache", "", "how much data is kept on this node, such as 500Gi; what pods read stays in any case (default: half of the disk)")
+	flags.IntVar(&o.agent.DataLeavesFree, "data-leaves-free", 17, "how many percent of the disk are left free by data that is fetched before a pod names it: more than the kubelet wants to be free (imagefs.available, 15 by default)")
 	flags.StringVar(&o.agent.HealthAddress, "health", "", "address of /healthz and /readyz, such as :8082 in a pod (default: none)")
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log what is done, and not warnings and errors alone")
 	return cmd
@@ -92,6 +93,9 @@ func (o *options) check() error {
 			return exit.Usage("--data-cache %s: give a size, such as 500Gi", o.dataCache)
 		}
 		a.DataCache = size.Value()
+	}
+	if a.DataLeavesFree < 0 || a.DataLeavesFree > 100 {
+		return exit.Usage("--data-leaves-free %d: give percent, from 0 to 100", a.DataLeavesFree)
 	}
 	for flag, dir := range map[string]string{"kubelet-dir": a.KubeletDir, "cdi-dir": a.CDIDir} {
 		if !filepath.IsAbs(dir) {

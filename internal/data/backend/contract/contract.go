@@ -51,6 +51,7 @@ func RunNames(t *testing.T, b backend.Backend, n Names) {
 	t.Run("removes", func(t *testing.T) { removes(t, b, n) })
 	t.Run("the last one stays", func(t *testing.T) { replaces(t, b, n) })
 	t.Run("many at once", func(t *testing.T) { many(t, b, n) })
+	t.Run("after something else", func(t *testing.T) { follows(t, b, n) })
 	t.Run("nothing is done for who is gone", func(t *testing.T) { gone(t, b, n) })
 	t.Run("what is no key", func(t *testing.T) { strange(t, b) })
 }
@@ -230,6 +231,32 @@ func replaces(t *testing.T, b backend.Backend, n Names) {
 	put(t, b, n.Changed("replace/x"), n.Text("a longer text than the next"))
 	put(t, b, n.Changed("replace/x"), n.Text("short"))
 	want(t, b, n.Changed("replace/x"), n.Text("short"))
+}
+
+// follows puts what must not be seen before something else is done.
+func follows(t *testing.T, b backend.Backend, n Names) {
+	x, before := n.Changed("follow/x"), n.Changed("follow/before")
+	err := backend.PutAfter(t.Context(), b, x, []byte(n.Text("x")), func() error {
+		if _, err := b.Stat(t.Context(), x); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("it is there too early: %v", err)
+		}
+		return b.Put(t.Context(), before, []byte(n.Text("first")))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, b, before, n.Text("first"))
+	want(t, b, x, n.Text("x"))
+	failed := errors.New("not done")
+	for _, key := range []string{x, n.Changed("follow/none")} {
+		if err := backend.PutAfter(t.Context(), b, key, []byte(n.Text("another")), func() error { return failed }); !errors.Is(err, failed) {
+			t.Errorf("what had to be there is not, and %s: %v", key, err)
+		}
+	}
+	want(t, b, x, n.Text("x"))
+	if _, err := b.Stat(t.Context(), n.Changed("follow/none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("stored without what it follows: %v", err)
+	}
 }
 
 // many write and read the same keys: whoever reads sees all of one of them. The texts are

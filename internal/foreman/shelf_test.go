@@ -1,0 +1,143 @@
+package foreman
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/muster-dev/muster/internal/foreman/shift"
+)
+
+// lay makes files, and folders of names that end with a slash.
+func lay(t *testing.T, folder string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		path := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(name, "/") {
+			if err := os.MkdirAll(path, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if err := os.WriteFile(path, []byte("of the one before"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// found is everything below a folder.
+func found(t *testing.T, folder string) (out []string) {
+	t.Helper()
+	err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
+		if name, _ := filepath.Rel(folder, path); name != "." {
+			out = append(out, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestShelfHasNothingOfTheOneBefore(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		has  []string
+		want []string // nil: the folder is removed
+	}{
+		{"computed", []string{"in/a/deep/file", "in/b/", "out/made", "log", "outcome.json"}, []string{"in", "unmarked"}},
+		{"failed", []string{"in/a/file", "out/half", "log", "begun"}, []string{"in"}},
+		{"carried", []string{"in/a/file", "out/made", "log", "given", "begun", "outcome.json"}, []string{"in", "unmarked"}},
+		{"with what is nobody's", []string{"in/a/file", "in/left", "out/made", "left/behind", "outcome.json"}, []string{"in", "unmarked"}},
+		{"with an old mark", []string{"in/", "unmarked", "outcome.json"}, []string{"in", "unmarked"}},
+		{"without its inputs", []string{"out/made", "outcome.json"}, nil},
+		{"inputs are a file", []string{"in", "outcome.json"}, nil},
+		{"an outcome that is a folder", []string{"in/", "outcome.json/", "unmarked"}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := shelf{dir: t.TempDir()}
+			before, after := filepath.Join(s.dir, "before"), filepath.Join(s.dir, "after")
+			lay(t, before, test.has...)
+			if err := s.give(before); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Lstat(before); err == nil {
+				t.Error("the folder still has the name of the datum before")
+			}
+			if got, want := s.take(after), test.want != nil; got != want {
+				t.Fatalf("there is a folder: %v, want %v", got, want)
+			}
+			if test.want == nil {
+				if got := found(t, s.dir); got != nil {
+					t.Errorf("what is left is %q", got)
+				}
+				return
+			}
+			if got := found(t, after); !slices.Equal(got, test.want) {
+				t.Errorf("the next datum has %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestShelfIsBounded(t *testing.T) {
+	s := shelf{dir: t.TempDir()}
+	for i := range mostSpare + 3 {
+		folder := filepath.Join(s.dir, fmt.Sprint(i))
+		lay(t, folder, "in/a/file", "out/made", "outcome.json")
+		if err := s.give(folder); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := os.ReadDir(s.dir)
+	if err != nil || len(list) != mostSpare {
+		t.Fatalf("there are %d folders (%v), want %d", len(list), err, mostSpare)
+	}
+}
+
+// A datum that was tried before keeps its folder, with its log.
+func TestShelfLeavesWhatWasTried(t *testing.T) {
+	s := shelf{dir: t.TempDir()}
+	for _, name := range []string{"before", "tried", "next"} {
+		lay(t, filepath.Join(s.dir, name), "in/a/file", "outcome.json")
+	}
+	if err := s.give(filepath.Join(s.dir, "before")); err != nil {
+		t.Fatal(err)
+	}
+	tried := filepath.Join(s.dir, "tried")
+	lay(t, tried, "log")
+	if s.take(tried) {
+		t.Error("the folder of a datum that was tried is another one now")
+	}
+	if _, err := os.Lstat(filepath.Join(tried, shift.LogFile)); err != nil {
+		t.Error(err)
+	}
+	if !s.take(filepath.Join(s.dir, "fresh")) {
+		t.Error("the spare folder is gone")
+	}
+}
+
+// Whoever removed a spare folder is in nobody's way.
+func TestShelfWithoutItsFolders(t *testing.T) {
+	s := shelf{dir: t.TempDir()}
+	for _, name := range []string{"a", "b"} {
+		lay(t, filepath.Join(s.dir, name), "in/", "outcome.json")
+		if err := s.give(filepath.Join(s.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(s.dir, s.names[1])); err != nil {
+		t.Fatal(err)
+	}
+	if s.take(filepath.Join(s.dir, "c")) || !s.take(filepath.Join(s.dir, "d")) {
+		t.Error("a folder that is gone was given, or kept the other from being given")
+	}
+}
