@@ -59,7 +59,7 @@ test-embedded: shim $(GOTESTSUM) ## against a real kube-apiserver and etcd
 	@hack/gotest "$(GOTESTSUM)" embedded -tags embedded ./internal/controlplane ./internal/snapshot ./internal/dataset ./internal/gateway/registry ./internal/pachyderm ./internal/manager ./internal/cli/queue ./internal/cli/data ./internal/cli/pause ./internal/cli/serve ./internal/cli/node ./internal/cli/install ./internal/cli/user ./internal/cli/doctor
 
 test-e2e: build test-deps $(GOTESTSUM) ## the product as a person runs it: muster up, TensorFlow, PyTorch, kubectl
-	@hack/gotest "$(GOTESTSUM)" e2e -tags e2e -count=1 -timeout 40m ./test/e2e/...
+	@hack/gotest "$(GOTESTSUM)" e2e -tags e2e -count=1 -timeout 50m ./test/e2e/...
 
 test-python: build ## the Python package: types, and tests against a Muster of their own
 	@hack/test-python $(ARGS)
