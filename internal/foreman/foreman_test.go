@@ -266,8 +266,10 @@ func TestFoldersAreUsedAgain(t *testing.T) {
 		case $MUSTER_DATUM in
 		a)	echo said; touch $MUSTER_INPUT_IN/left $MUSTER_INPUT_IN/../left $MUSTER_OUTPUT/../left
 			for d in $MUSTER_INPUT_IN $MUSTER_OUTPUT; do
-				(cd $d; setsid sh -c "until [ -e ` + gate + ` ]; do sleep 0.05; done; touch late; echo x >> ` + gate + `.late" &)
+				(cd $d; setsid sh -c "touch ` + gate + `.up-${d##*/}; until [ -e ` + gate + ` ]; do sleep 0.05; done; touch late; echo x >> ` + gate + `.late" &)
 			done
+			# Before they have a session of their own, they would be ended with this one.
+			until [ $(ls ` + gate + `.up-* 2> ` + gate + `.no | wc -l) = 2 ]; do sleep 0.05; done
 			before > $MUSTER_OUTPUT/made;;
 		b)	touch ` + gate + `; until [ $(wc -l < ` + gate + `.late) = 2 ]; do sleep 0.05; done
 			before > $MUSTER_OUTPUT/made;;
