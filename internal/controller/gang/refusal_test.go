@@ -132,6 +132,33 @@ func TestImageThatIsNotThere(t *testing.T) {
 	}
 }
 
+// What a node complains about is said while it tries again, and no longer.
+func TestWhatKeepsAMemberFromStarting(t *testing.T) {
+	w := newWorld(t, fault{})
+	w.must(w.api.Create(t.Context(), testGang()))
+	waits := func(reason, message string) corev1.PodStatus {
+		return corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
+		}}}
+	}
+	lacks := waits("CreateContainerConfigError", "couldn't find key token in Secret default/late")
+	w.exits["resnet-worker-0"], w.exits["resnet-worker-1"] = lacks, lacks
+	says := func(want string) {
+		t.Helper()
+		for range 20 {
+			w.round()
+		}
+		if s := w.gang(t.Context()).Status; s.Message != want {
+			t.Errorf("%s says %q, want %q", s.Phase, s.Message, want)
+		}
+	}
+	says("not started yet: worker-0 on node here: CreateContainerConfigError: couldn't find key token in Secret default/late (and 1 more)")
+	w.exits["resnet-worker-0"] = corev1.PodStatus{Phase: corev1.PodRunning}
+	says("not started yet: worker-1 on node here: CreateContainerConfigError: couldn't find key token in Secret default/late")
+	w.exits["resnet-worker-1"] = corev1.PodStatus{Phase: corev1.PodRunning}
+	says("")
+}
+
 // A kubelet that pulls an image says only that it is creating the container;
 // the image is named all the same.
 func TestWhatIsBeingMadeNamesItsImage(t *testing.T) {

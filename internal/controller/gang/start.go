@@ -112,6 +112,39 @@ func (o observed) nextStuck() time.Duration {
 	return next
 }
 
+// notYetStarted begins what a gang says while nodes complain about starting its members.
+const notYetStarted = "not started yet: "
+
+// followStart says what nodes complain about while members are not started: an image
+// that is not there, a Secret that lacks a key. They try again, and so may whoever reads
+// this mend it before the attempt is given back.
+func (o observed) followStart(s *v1alpha1.GangStatus) {
+	var first *corev1.Pod
+	others := 0
+	for _, p := range o.pods {
+		switch _, waits := o.startDeadline(p); {
+		case !waits || attemptOf(p) != s.Attempt || complaint(p) == nil:
+		case first == nil:
+			first = p
+		default:
+			others++
+			if nameOf(p) < nameOf(first) {
+				first = p
+			}
+		}
+	}
+	if first == nil {
+		if strings.HasPrefix(s.Message, notYetStarted) {
+			s.Message = ""
+		}
+		return
+	}
+	s.Message = fmt.Sprintf("%s%s on node %s: %s", notYetStarted, called(o.gang, nameOf(first)), first.Spec.NodeName, o.startWords(first))
+	if others > 0 {
+		s.Message += fmt.Sprintf(" (and %d more)", others)
+	}
+}
+
 // tooSlow gives an attempt back of which a member does not start; too many in a
 // row end the gang, and so does an image whose name is none.
 func (o observed) tooSlow(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
