@@ -29,17 +29,30 @@ var (
 	imageFaults = []string{
 		"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError", "SignatureValidationFailed",
 		"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "CreatePodSandboxError",
+		crashing, // of one that runs beside the others, without which they do not start
 	}
 	hopeless = []string{"InvalidImageName", "ErrImageNeverPull"}
 )
+
+// crashing is the reason of a container that ends again and again.
+const crashing = "CrashLoopBackOff"
 
 // complaint is what a kubelet says is wrong with the start of a pod's containers;
 // nil if nothing is.
 func complaint(p *corev1.Pod) *corev1.ContainerStateWaiting {
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		if w := c.State.Waiting; w != nil && (slices.Contains(imageFaults, w.Reason) || slices.Contains(hopeless, w.Reason)) {
-			return w
+		w := c.State.Waiting
+		if w == nil || !slices.Contains(imageFaults, w.Reason) && !slices.Contains(hopeless, w.Reason) {
+			continue
 		}
+		if last := c.LastTerminationState.Terminated; w.Reason == crashing && last != nil {
+			said := strings.TrimSpace(last.Message)
+			if said == "" {
+				said = fmt.Sprintf("exit code %d", last.ExitCode)
+			}
+			return &corev1.ContainerStateWaiting{Reason: w.Reason, Message: fmt.Sprintf("container %s: %s", c.Name, said)}
+		}
+		return w
 	}
 	return nil
 }
@@ -70,6 +83,7 @@ func (o observed) startDeadline(p *corev1.Pod) (time.Time, bool) {
 	since = later(since, later(o.began, o.advances(p)))
 	for _, c := range p.Status.InitContainerStatuses {
 		switch t := c.State.Terminated; {
+		case beside(p, c.Name): // it runs as long as the pod does
 		case c.State.Running != nil:
 			return time.Time{}, false
 		case t != nil && t.FinishedAt.After(since):
@@ -77,6 +91,13 @@ func (o observed) startDeadline(p *corev1.Pod) (time.Time, bool) {
 		}
 	}
 	return since.Add(o.patience(p)), true
+}
+
+// beside reports whether an init container runs beside the others.
+func beside(p *corev1.Pod, name string) bool {
+	return slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool {
+		return c.Name == name && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+	})
 }
 
 // stuck reports whether a pod has had the time that it may take to start.
