@@ -33,7 +33,7 @@ shim: internal/node/shim/bin/muster-shim internal/node/shim/bin/muster-worker
 internal/node/shim/bin/muster-shim: $(wildcard cmd/muster-shim/*.go internal/node/shim/*.go internal/node/shim/*/*.go internal/node/process/*.go)
 	@echo "muster: building the shim (static, one per container)"
 	@CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o $@ ./cmd/muster-shim
-internal/node/shim/bin/muster-worker: $(wildcard cmd/muster-worker/*.go internal/foreman/worker/*.go internal/foreman/parcel/*.go internal/foreman/shift/*.go internal/data/tree/*.go internal/spark/*.go)
+internal/node/shim/bin/muster-worker: $(wildcard cmd/muster-worker/*.go internal/agent/ondemand/*.go internal/data/*.go internal/data/mount/*.go internal/foreman/worker/*.go internal/foreman/parcel/*.go internal/foreman/shift/*.go internal/data/tree/*.go internal/spark/*.go)
 	@echo "muster: building the worker of pipelines (static, runs in images)"
 	@CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o $@ ./cmd/muster-worker
 
@@ -49,7 +49,7 @@ test-exhaustive: $(GOTESTSUM) ## every write failing in every way, every order o
 	@hack/gotest "$(GOTESTSUM)" exhaustive -run '^TestEvery' ./internal/controller/... ./internal/fencing
 
 test-mounts: build test-deps $(GOTESTSUM) ## data as a file system of the kernel's, and its servers killed; wants /dev/fuse, and root or fusermount3
-	@hack/gotest "$(GOTESTSUM)" mounts -tags fuse -count=1 -timeout 5m ./internal/data/mount/...
+	@hack/gotest "$(GOTESTSUM)" mounts -tags fuse -count=1 -timeout 5m ./internal/data/mount/... ./internal/agent/datavolume
 	@hack/gotest "$(GOTESTSUM)" mounts-e2e -tags e2e,fuse -count=1 -timeout 10m -run '^TestLazy' ./test/e2e
 
 test-race: shim $(GOTESTSUM) ## the same under the race detector: minutes
@@ -72,13 +72,13 @@ test-cluster: cluster-deps $(GOTESTSUM) ## a real Kubernetes on this machine: ku
 	@hack/gotest "$(GOTESTSUM)" cluster -tags cluster -count=1 -timeout 20m ./test/cluster/... ./benchmarks/cluster
 
 test-kubernetes: build test-deps cluster-deps $(GOTESTSUM) ## what of the following three belongs to every change, on a real Kubernetes; wants root
-	@MUSTER_PLATFORM=cluster hack/gotest "$(GOTESTSUM)" conformance-cluster -tags conformance -count=1 -timeout 30m -skip '^(TestPartsAreTold|TestCodeComesAlong|TestDataIsItsNamespaces|TestDataIsFetchedAhead|TestEnvironment.*|TestWorkerOfAStageGoes|TestAgentsGoUnderAStage)$$' ./test/conformance
+	@MUSTER_PLATFORM=cluster hack/gotest "$(GOTESTSUM)" conformance-cluster -tags conformance -count=1 -timeout 30m -skip '^(TestPartsAreTold|TestCodeComesAlong|TestDataIsItsNamespaces|TestDataIsFetchedAhead|TestDataOnDemand|TestEnvironment.*|TestWorkerOfAStageGoes|TestAgentsGoUnderAStage)$$' ./test/conformance
 	@MUSTER_PLATFORM=agent hack/gotest "$(GOTESTSUM)" conformance-agent -tags conformance -count=1 -timeout 25m -run 'Part|Claim|Code|Data|OwnGPUs|Environment|Report|Pipeline|UnderAStage|WorkerOfAStage' ./test/conformance
 	@MUSTER_CHAOS_GANGS=12 hack/gotest "$(GOTESTSUM)" chaos -tags chaos -count=1 -timeout 20m ./test/chaos
 
 test-conformance: build test-deps cluster-deps $(GOTESTSUM) ## one suite against embedded Muster and against a real Kubernetes, with a device plugin and with the agent; wants root
-	@hack/gotest "$(GOTESTSUM)" conformance-embedded -tags conformance -count=1 -timeout 20m -skip '^(TestANodeThatVanishes|TestATenantAtTheDoor|TestDataOfOthers|TestCodeComesAlong|TestDataIsItsNamespaces|TestDataIsFetchedAhead|TestEnvironmentOfATenant|TestEnvironmentIsBuiltWhileMusterIsAway|TestWorkerOfAStageGoes|TestAgentsGoUnderAStage)$$' ./test/conformance
-	@MUSTER_PLATFORM=cluster hack/gotest "$(GOTESTSUM)" conformance-cluster -tags conformance -count=1 -timeout 30m -skip '^(TestPartsAreTold|TestCodeComesAlong|TestDataIsItsNamespaces|TestDataIsFetchedAhead|TestEnvironment.*|TestWorkerOfAStageGoes|TestAgentsGoUnderAStage)$$' ./test/conformance
+	@hack/gotest "$(GOTESTSUM)" conformance-embedded -tags conformance -count=1 -timeout 20m -skip '^(TestANodeThatVanishes|TestATenantAtTheDoor|TestDataOfOthers|TestCodeComesAlong|TestDataIsItsNamespaces|TestDataIsFetchedAhead|TestDataOnDemand|TestEnvironmentOfATenant|TestEnvironmentIsBuiltWhileMusterIsAway|TestWorkerOfAStageGoes|TestAgentsGoUnderAStage)$$' ./test/conformance
+	@MUSTER_PLATFORM=cluster hack/gotest "$(GOTESTSUM)" conformance-cluster -tags conformance -count=1 -timeout 30m -skip '^(TestPartsAreTold|TestCodeComesAlong|TestDataIsItsNamespaces|TestDataIsFetchedAhead|TestDataOnDemand|TestEnvironment.*|TestWorkerOfAStageGoes|TestAgentsGoUnderAStage)$$' ./test/conformance
 	@MUSTER_PLATFORM=agent hack/gotest "$(GOTESTSUM)" conformance-agent -tags conformance -count=1 -timeout 45m ./test/conformance
 
 test-chaos: build cluster-deps $(GOTESTSUM) ## a real Kubernetes whose parts are killed, and whose Muster is replaced, under jobs that run; wants root

@@ -1,7 +1,8 @@
-// Command muster-worker is a member of the job that computes a stage of a pipeline
-// where muster itself cannot run: in an image, whatever that has. It takes datums, or
-// starts one member of a training stage, or is one of a Spark stage. Packages worker and
-// spark say what it does.
+// Command muster-worker is what runs in images where muster itself cannot, whatever they
+// have. It is a member of the job that computes a stage of a pipeline: it takes datums,
+// or starts one member of a training stage, or is one of a Spark stage; or it serves,
+// beside any member, data that is read as it is asked for. Packages worker, spark and
+// ondemand say what it does.
 package main
 
 import (
@@ -10,6 +11,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/muster-dev/muster/internal/agent/ondemand"
 	"github.com/muster-dev/muster/internal/foreman/worker"
 	"github.com/muster-dev/muster/internal/spark"
 )
@@ -22,8 +24,15 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) int {
-	if len(args) > 0 && args[0] == spark.Verb {
+	verb := ""
+	if len(args) > 0 {
+		verb = args[0]
+	}
+	switch verb {
+	case spark.Verb:
 		return spark.Main(ctx, args[1:], os.TempDir(), os.Stdout, os.Stderr)
+	case ondemand.Verb:
+		return ondemand.Main(ctx, args[1:], os.Stderr)
 	}
 	return worker.Main(ctx, args)
 }

@@ -37,6 +37,10 @@ func atTheDoor(o Options, set kubernetes.Interface) ([]func(context.Context) err
 			Store: func(ctx context.Context, namespace string) (*data.Store, error) {
 				return data.Open(ctx, data.Options{Backend: door.Data(namespace), Workers: dataWorkers})
 			},
+			Program: shim.ExtractWorker,
+			Pass: func(w http.ResponseWriter, r *http.Request, namespace, path string) {
+				door.Pass(w, r, namespace, path, v1alpha1.DoorData)
+			},
 		})
 		if err != nil {
 			return nil, err

@@ -36,6 +36,9 @@ type Deps struct {
 	OwnCode bool
 	// Reports is who reads how far members say that they are.
 	Reports trainingjob.Reports
+	// ServesData has members served by a container of their own what they read as they
+	// ask for it.
+	ServesData bool
 	// AgentNodes are the labels of the nodes that have agents. Empty: all that need one.
 	AgentNodes map[string]string
 	// VolumesDir is where the built-in StorageClass keeps volumes, on the node
@@ -96,7 +99,7 @@ func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
 		return Parts{}, fmt.Errorf("adding the scheduler: %w", err)
 	}
 	controllers := []interface{ SetupWithManager(ctrl.Manager) error }{
-		trainingjob.New(trainingjob.Deps{Sources: d.Sources, Environments: d.Environments, Data: d.Data, HostImage: d.HostImage, ShareProcesses: d.ShareProcesses, OwnCode: d.OwnCode, Reports: d.Reports, AgentNodes: d.AgentNodes}),
+		trainingjob.New(trainingjob.Deps{Sources: d.Sources, Environments: d.Environments, Data: d.Data, HostImage: d.HostImage, ShareProcesses: d.ShareProcesses, OwnCode: d.OwnCode, Reports: d.Reports, AgentNodes: d.AgentNodes, ServesData: d.ServesData}),
 		gang.New(gang.Options{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FenceNamespace: d.Namespace, GPUResources: d.GPUResources, Signs: d.Signs, Log: d.Log.WithName("gang"),
 		}),

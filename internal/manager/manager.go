@@ -64,6 +64,9 @@ type Options struct {
 	OwnCode bool
 	// Reports is who reads how far members say that they are. Default: the node.
 	Reports trainingjob.Reports
+	// ServesData has members served by a container of their own what they read as they
+	// ask for it, where nodes do not serve it.
+	ServesData bool
 	// AgentNodes are the labels of the nodes that have agents. Empty: all that need one.
 	AgentNodes map[string]string
 	// VolumesDir is where the built-in StorageClass keeps volumes, on the node
@@ -212,6 +215,7 @@ func (o Options) deps(recorder snapshot.Observer) controller.Deps {
 		ShareProcesses:   o.ShareProcesses,
 		OwnCode:          o.OwnCode,
 		Reports:          o.Reports,
+		ServesData:       o.ServesData,
 		AgentNodes:       o.AgentNodes,
 		VolumesDir:       o.VolumesDir,
 		NodeName:         o.NodeName,

@@ -74,6 +74,13 @@ func (e *lackError) Unwrap() error { return e.error }
 // lacking is a lackError in words.
 func lacking(format string, args ...any) error { return &lackError{fmt.Errorf(format, args...)} }
 
+// Passing reports whether an error of [Find] may be another one, or none, the next time: a
+// program took too long to say what it is, or was killed before it could.
+func Passing(err error) bool {
+	exit, ended := errors.AsType[*exec.ExitError](err)
+	return errors.Is(err, context.DeadlineExceeded) || ended && !exit.Exited()
+}
+
 // Find finds Spark and Java. What is missing or too old is an error that says what
 // to do.
 func Find(ctx context.Context, where Where) (*Installation, error) {

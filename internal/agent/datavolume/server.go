@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,6 +40,11 @@ type Options struct {
 	Orders Orders
 	// LeaveFree is how much of the disk is left free by that, in percent.
 	LeaveFree int
+	// Program puts the program that serves mounts in pods into a folder and returns its
+	// path. Nil: data is only fetched.
+	Program func(dir string) (string, error)
+	// Pass hands what a pod of a namespace asks for at a path on to the door.
+	Pass func(w http.ResponseWriter, r *http.Request, namespace, path string)
 	// Backoff is the pause after a fetch failed; it doubles up to half a minute.
 	// Default: a second.
 	Backoff time.Duration
@@ -56,6 +62,10 @@ const (
 	attributePath   = "path"
 	attributeKey    = "key"
 	attributeWords  = "words"
+	// attributeLazy is "true" of what is mounted, and not fetched; attributeDesk of the
+	// folder of the program that serves it.
+	attributeLazy = "lazy"
+	attributeDesk = "desk"
 )
 
 const (
@@ -76,6 +86,7 @@ type Server struct {
 	errands *inline.Errands
 	board   *board
 	agenda  *agenda
+	desks   *desks
 	// turns has as many places as parts are fetched at once.
 	turns chan struct{}
 
@@ -108,6 +119,9 @@ func New(o Options) (*Server, error) {
 		Guarded: true,
 	})
 	if err != nil {
+		return nil, err
+	}
+	if s.desks, err = newDesks(dir, &s.options, ledger); err != nil {
 		return nil, err
 	}
 	s.Driver = inline.New(inline.Options{Driver: v1alpha1.DataDriver, Node: o.Node, KubeletDir: o.KubeletDir, Handler: s, Log: o.Log})
@@ -147,6 +161,8 @@ func (o *Options) complete() error {
 // stay, and what was fetched. It is run once.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.errands.Stop()
+	defer s.desks.stop()
+	s.resume(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.Driver.Run(ctx) })
 	group.Go(func() error {
@@ -184,6 +200,7 @@ func (s *Server) Publish(ctx context.Context, asked inline.Volume) error {
 	v := volume{
 		Namespace: a[inline.AttributeNamespace], Pod: a[inline.AttributePod], Commit: a[attributeCommit], Path: a[attributePath], Key: a[attributeKey],
 		Words: printable(a[attributeWords]), Target: asked.Target, Boot: s.options.Boot,
+		Lazy: a[attributeLazy] == "true", Desk: a[attributeDesk] == "true",
 	}
 	if err := v.check(); err != nil {
 		return inline.Problem{Err: err}
@@ -195,11 +212,7 @@ func (s *Server) Publish(ctx context.Context, asked inline.Volume) error {
 	}
 	// 2. It is here.
 	if !inline.Shown(v.Target) {
-		folder, err := s.folder(ctx, asked.Handle, v)
-		if err != nil {
-			return err
-		}
-		if err := inline.Show(folder, v.Target, true); err != nil {
+		if err := s.show(ctx, asked.Handle, v); err != nil {
 			return err
 		}
 	}
@@ -212,6 +225,21 @@ func (s *Server) Publish(ctx context.Context, asked inline.Volume) error {
 	}
 	s.board.mounted(v.Pod, asked.Handle, v.Mounted)
 	return nil
+}
+
+// show has a volume be seen, or makes its place where that comes later.
+func (s *Server) show(ctx context.Context, handle string, v volume) error {
+	switch {
+	case v.Desk:
+		return s.showDesk(ctx, handle, v)
+	case v.Lazy:
+		return s.showLater(handle, v)
+	}
+	folder, err := s.folder(ctx, handle, v)
+	if err != nil {
+		return err
+	}
+	return inline.Show(folder, v.Target, true)
 }
 
 // folder is where the part of a volume is, which is fetched if need be.
@@ -243,6 +271,11 @@ func (s *Server) Forget(handle string) error {
 	v, known, wanted, err := s.ledger.forget(handle)
 	if err != nil || !known {
 		return err
+	}
+	if v.Desk {
+		if err := s.desks.end(handle); err != nil {
+			return err
+		}
 	}
 	s.board.forget(v.Pod, handle)
 	s.mu.Lock()

@@ -53,11 +53,12 @@ func restrictions(path string) uintptr {
 	return uintptr(disk.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
 }
 
-// Shown reports that something is mounted on a folder, also of the same disk.
+// Shown reports that something is mounted on a folder, also of the same disk. Who serves
+// a mount is not asked.
 func Shown(path string) bool {
 	var here unix.Statx_t
-	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, &here); err != nil {
-		return false
+	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_STATX_DONT_SYNC, unix.STATX_BASIC_STATS, &here); err != nil {
+		return errors.Is(err, unix.ENOTCONN) // who served it is gone
 	}
 	return here.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0 && here.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-dev/muster/internal/agent/inline"
 	"github.com/muster-dev/muster/internal/foreman/shift"
 )
 
@@ -118,7 +118,7 @@ func (s *Server) begin(ctx context.Context, p post) (folder string, err error) {
 	if err := s.furnish(folder); err != nil {
 		return "", fmt.Errorf("making the folder of volume %s: %w", p.Handle, err)
 	}
-	listener, err := listen(ctx, folder)
+	listener, err := inline.Listen(ctx, "unix", folder, shift.SocketFile)
 	if err != nil {
 		return "", fmt.Errorf("listening for the workers of %s: %w", p.Work, err)
 	}
@@ -145,28 +145,6 @@ func (s *Server) furnish(folder string) error {
 	// Who the pod is the agent knows: the token is there for who looks whether the
 	// work is over.
 	return errors.Join(os.Link(s.worker, program), os.WriteFile(token, []byte("by the agent"), 0o644), os.Chmod(token, 0o644), os.Chmod(folder, 0o755))
-}
-
-// listen makes the socket, by a name that is short however deep the folder is.
-func listen(ctx context.Context, dir string) (net.Listener, error) {
-	folder, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = folder.Close() }()
-	path := filepath.Join(dir, shift.SocketFile)
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), shift.SocketFile))
-	if err != nil {
-		return nil, err
-	}
-	listener.(*net.UnixListener).SetUnlinkOnClose(false)
-	if err := os.Chmod(path, 0o666); err != nil {
-		return nil, errors.Join(err, listener.Close())
-	}
-	return listener, nil
 }
 
 // answer hands on what is said about the post's own work.

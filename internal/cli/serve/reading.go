@@ -32,7 +32,9 @@ func (o *options) openReader(config *rest.Config, stores *warehouse.Warehouse, l
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	return &reader{reading.New(reading.Options{Client: api, Store: stores.Store, Log: log})}, nil
+	// Where a node cannot mount, its agent says so.
+	mountable := func() error { return nil }
+	return &reader{reading.New(reading.Options{Client: api, Store: stores.Store, Log: log, Mountable: mountable})}, nil
 }
 
 // asked is who jobs ask for data; nobody where there is no reader.

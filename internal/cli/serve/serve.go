@@ -244,7 +244,7 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 	}
 	orders := o.orders(stores)
 	m, err := manager.New(manager.Options{
-		Ahead: soon(orders), REST: config, Log: log, Sources: sources, Environments: environments, Data: reader.asked(), Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, OwnCode: true, Reports: o.reports(), AgentNodes: o.agentNodes, GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
+		Ahead: soon(orders), REST: config, Log: log, Sources: sources, Environments: environments, Data: reader.asked(), Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, OwnCode: true, Reports: o.reports(), ServesData: true, AgentNodes: o.agentNodes, GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,
 		Pipelines:     runs.pipelines(),
 		HealthAddress: o.health, MetricsAddress: o.metrics, SeveralHere: true,
 		Also: func(m upstream.Manager) error {

@@ -338,6 +338,7 @@ func (o observed) advance(d decision) decision {
 		s.Phase = v1alpha1.GangStarting
 	}
 	o.followData(s)
+	o.followStart(s)
 	d.after = o.nextStuck()
 	if len(missing) == 0 {
 		return d

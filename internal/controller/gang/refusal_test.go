@@ -84,6 +84,7 @@ func TestStuck(t *testing.T) {
 		"an init container runs":    {status: corev1.PodStatus{Phase: corev1.PodPending, InitContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}},
 		"it runs":                   {status: corev1.PodStatus{Phase: corev1.PodRunning}},
 		"it is being deleted":       {status: corev1.PodStatus{Phase: corev1.PodPending}, deleted: true},
+		"one beside it runs":        {status: corev1.PodStatus{Phase: corev1.PodPending, InitContainerStatuses: []corev1.ContainerStatus{{Name: "beside", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}, until: startTimeout},
 		"an init container has run": {status: corev1.PodStatus{Phase: corev1.PodPending, InitContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(made.Add(time.Hour))}}}}}, until: time.Hour + startTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +92,9 @@ func TestStuck(t *testing.T) {
 			if tt.timeout > 0 {
 				o.gang.Spec.StartTimeout = &metav1.Duration{Duration: tt.timeout}
 			}
+			always := corev1.ContainerRestartPolicyAlways
 			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(made)}, Status: tt.status}
+			p.Spec.InitContainers = []corev1.Container{{Name: "beside", RestartPolicy: &always}, {Name: "before"}}
 			if tt.deleted {
 				p.DeletionTimestamp = &p.CreationTimestamp
 			}
@@ -129,6 +132,48 @@ func TestImageThatIsNotThere(t *testing.T) {
 	}
 	if s.Attempt != maxStarts || !strings.Contains(s.Avoided[0].Why, "ErrImagePull") {
 		t.Errorf("%d attempts; avoided %+v", s.Attempt, s.Avoided)
+	}
+}
+
+// What a node complains about is said while it tries again, and no longer.
+func TestWhatKeepsAMemberFromStarting(t *testing.T) {
+	w := newWorld(t, fault{})
+	w.must(w.api.Create(t.Context(), testGang()))
+	waits := func(reason, message string) corev1.PodStatus {
+		return corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
+		}}}
+	}
+	lacks := waits("CreateContainerConfigError", "couldn't find key token in Secret default/late")
+	w.exits["resnet-worker-0"], w.exits["resnet-worker-1"] = lacks, lacks
+	says := func(want string) {
+		t.Helper()
+		for range 20 {
+			w.round()
+		}
+		if s := w.gang(t.Context()).Status; s.Message != want {
+			t.Errorf("%s says %q, want %q", s.Phase, s.Message, want)
+		}
+	}
+	says("not started yet: worker-0 on node here: CreateContainerConfigError: couldn't find key token in Secret default/late (and 1 more)")
+	w.exits["resnet-worker-0"] = corev1.PodStatus{Phase: corev1.PodRunning}
+	says("not started yet: worker-1 on node here: CreateContainerConfigError: couldn't find key token in Secret default/late")
+	w.exits["resnet-worker-1"] = corev1.PodStatus{Phase: corev1.PodRunning}
+	says("")
+}
+
+// What runs beside a member and ends again and again is named with its last words.
+func TestWhatEndsBesideAMember(t *testing.T) {
+	p := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, InitContainerStatuses: []corev1.ContainerStatus{{
+		Name: "muster-data", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 10s"}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "muster: reaching the agent: no such file\n"}},
+	}}}}
+	if got, want := (observed{}).startWords(p), "CrashLoopBackOff: container muster-data: muster: reaching the agent: no such file"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	p.Status.InitContainerStatuses[0].LastTerminationState.Terminated.Message = ""
+	if got, want := (observed{}).startWords(p), "CrashLoopBackOff: container muster-data: exit code 1"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
 	}
 }
 

@@ -29,17 +29,30 @@ var (
 	imageFaults = []string{
 		"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError", "SignatureValidationFailed",
 		"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "CreatePodSandboxError",
+		crashing, // of one that runs beside the others, without which they do not start
 	}
 	hopeless = []string{"InvalidImageName", "ErrImageNeverPull"}
 )
+
+// crashing is the reason of a container that ends again and again.
+const crashing = "CrashLoopBackOff"
 
 // complaint is what a kubelet says is wrong with the start of a pod's containers;
 // nil if nothing is.
 func complaint(p *corev1.Pod) *corev1.ContainerStateWaiting {
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		if w := c.State.Waiting; w != nil && (slices.Contains(imageFaults, w.Reason) || slices.Contains(hopeless, w.Reason)) {
-			return w
+		w := c.State.Waiting
+		if w == nil || !slices.Contains(imageFaults, w.Reason) && !slices.Contains(hopeless, w.Reason) {
+			continue
 		}
+		if last := c.LastTerminationState.Terminated; w.Reason == crashing && last != nil {
+			said := strings.TrimSpace(last.Message)
+			if said == "" {
+				said = fmt.Sprintf("exit code %d", last.ExitCode)
+			}
+			return &corev1.ContainerStateWaiting{Reason: w.Reason, Message: fmt.Sprintf("container %s: %s", c.Name, said)}
+		}
+		return w
 	}
 	return nil
 }
@@ -70,6 +83,7 @@ func (o observed) startDeadline(p *corev1.Pod) (time.Time, bool) {
 	since = later(since, later(o.began, o.advances(p)))
 	for _, c := range p.Status.InitContainerStatuses {
 		switch t := c.State.Terminated; {
+		case beside(p, c.Name): // it runs as long as the pod does
 		case c.State.Running != nil:
 			return time.Time{}, false
 		case t != nil && t.FinishedAt.After(since):
@@ -77,6 +91,13 @@ func (o observed) startDeadline(p *corev1.Pod) (time.Time, bool) {
 		}
 	}
 	return since.Add(o.patience(p)), true
+}
+
+// beside reports whether an init container runs beside the others.
+func beside(p *corev1.Pod, name string) bool {
+	return slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool {
+		return c.Name == name && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+	})
 }
 
 // stuck reports whether a pod has had the time that it may take to start.
@@ -110,6 +131,39 @@ func (o observed) nextStuck() time.Duration {
 		}
 	}
 	return next
+}
+
+// notYetStarted begins what a gang says while nodes complain about starting its members.
+const notYetStarted = "not started yet: "
+
+// followStart says what nodes complain about while members are not started: an image
+// that is not there, a Secret that lacks a key. They try again, and so may whoever reads
+// this mend it before the attempt is given back.
+func (o observed) followStart(s *v1alpha1.GangStatus) {
+	var first *corev1.Pod
+	others := 0
+	for _, p := range o.pods {
+		switch _, waits := o.startDeadline(p); {
+		case !waits || attemptOf(p) != s.Attempt || complaint(p) == nil:
+		case first == nil:
+			first = p
+		default:
+			others++
+			if nameOf(p) < nameOf(first) {
+				first = p
+			}
+		}
+	}
+	if first == nil {
+		if strings.HasPrefix(s.Message, notYetStarted) {
+			s.Message = ""
+		}
+		return
+	}
+	s.Message = fmt.Sprintf("%s%s on node %s: %s", notYetStarted, called(o.gang, nameOf(first)), first.Spec.NodeName, o.startWords(first))
+	if others > 0 {
+		s.Message += fmt.Sprintf(" (and %d more)", others)
+	}
 }
 
 // tooSlow gives an attempt back of which a member does not start; too many in a

@@ -52,6 +52,9 @@ func (c *Runs) spark(ctx context.Context, stage *pipeline.Stage, print *pipeline
 	if ctx.Err() != nil {
 		return "", errors.Join(ctx.Err(), err)
 	}
+	if spark.Passing(err) {
+		return "", &notYet{message: "spark: " + err.Error()}
+	}
 	if err != nil {
 		return "", &unfit{"spark: " + err.Error()}
 	}

@@ -1,6 +1,9 @@
 package pipeline
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -171,5 +174,31 @@ spec:
 	run := r.finish("words")
 	if run.Status.Phase != v1alpha1.RunFailed || !strings.Contains(run.Status.Message, "stage count: spark: ") || r.started > 0 {
 		t.Errorf("%s: %s, and %d jobs", run.Status.Phase, run.Status.Message, r.started)
+	}
+}
+
+// TestSparkIsLookedForAgain: a Python that is killed, as by a machine that is short of
+// memory, says nothing of the stage.
+func TestSparkIsLookedForAgain(t *testing.T) {
+	bin := t.TempDir()
+	python := fmt.Sprintf("#!/bin/sh\nif [ ! -e %[1]s ]; then : > %[1]s; kill -9 $$; fi\necho '{}'\n", filepath.Join(bin, "asked"))
+	if err := os.WriteFile(filepath.Join(bin, "python3"), []byte(python), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	r := newRig(t, nil)
+	r.put("texts", map[string]string{"a": "1"})
+	r.apply(`
+metadata: {name: words}
+spec:
+  stages:
+  - name: count
+    input: {dataset: texts}
+    code: {snapshot: "sha256:c"}
+    spark: {script: s.py}
+`)
+	run := r.finish("words")
+	if run.Status.Phase != v1alpha1.RunFailed || !strings.Contains(run.Status.Message, "has no pyspark") {
+		t.Errorf("%s: %s, want what the second Python says", run.Status.Phase, run.Status.Message)
 	}
 }

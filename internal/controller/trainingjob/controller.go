@@ -89,6 +89,9 @@ type Deps struct {
 	// AgentNodes are the labels of the nodes on which agents bring volumes to pods.
 	// Empty: all do that need to.
 	AgentNodes map[string]string
+	// ServesData has members served by a container of their own what they read as they
+	// ask for it, where nodes do not serve it.
+	ServesData bool
 	// Now is the clock. Default: [time.Now].
 	Now func() time.Time
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -139,5 +140,47 @@ func TestCheckData(t *testing.T) {
 				t.Errorf("%q", problem)
 			}
 		})
+	}
+}
+
+// TestDataServer: where nodes do not serve what members read as they ask for it, a
+// container beside each does, with no right and before any other.
+func TestDataServer(t *testing.T) {
+	w := newWorld(t, reads(v1alpha1.JobData{Dataset: "digits", Mount: "/data"}).TrainingJob)
+	w.controller.deps.ServesData = true
+	l := &library{state: reading.State{Phase: reading.Ready, Data: []v1alpha1.JobDataStatus{{Mount: "/data", Dataset: "digits", Version: "main", Commit: commit, Key: "k0"}}}}
+	w.controller.deps.Data = l
+	w.settle("a")
+	if pod := w.gang("a").Spec.Roles[0].Template.Spec; len(pod.InitContainers) != 0 {
+		t.Errorf("beside one that reads what is fetched are %+v", pod.InitContainers)
+	}
+	w = newWorld(t, reads(v1alpha1.JobData{Dataset: "digits", Mount: "/data"}).TrainingJob)
+	w.controller.deps.ServesData, w.controller.deps.Data = true, l
+	l.state.Data[0].Lazy = true
+	w.settle("a")
+	pod := w.gang("a").Spec.Roles[0].Template.Spec
+	if len(pod.InitContainers) != 1 {
+		t.Fatalf("beside it are %+v", pod.InitContainers)
+	}
+	c := pod.InitContainers[0]
+	if *c.RestartPolicy != corev1.ContainerRestartPolicyAlways || c.Image != pod.Containers[0].Image || c.StartupProbe == nil {
+		t.Errorf("it is %+v", c)
+	}
+	if s := c.SecurityContext; !*s.RunAsNonRoot || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || s.Capabilities.Drop[0] != "ALL" {
+		t.Errorf("it may do %+v", s)
+	}
+	for _, m := range pod.Containers[0].VolumeMounts {
+		if m.MountPath == deskDir || m.MountPath == servingDir {
+			t.Errorf("the member sees %s", m.MountPath)
+		}
+	}
+	desks := 0
+	for _, v := range pod.Volumes {
+		if v.CSI != nil && v.CSI.VolumeAttributes["desk"] == "true" {
+			desks++
+		}
+	}
+	if desks != 1 {
+		t.Errorf("it has %d desks among %+v", desks, pod.Volumes)
 	}
 }

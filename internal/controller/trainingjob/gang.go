@@ -237,6 +237,7 @@ func templateFor(job *v1alpha1.TrainingJob, role *v1alpha1.Role, p preparation) 
 	main.Env = activate(p, envFor(job, role, main.Env, main.WorkingDir))
 	main.Resources = resourcesFor(role, main.Resources)
 	volumesFor(job, p, pod, main)
+	serveData(p, pod, main)
 	besideAgents(p.agentNodes, pod)
 	reportsFor(p.reports, &template, main)
 	if p.shareProcesses && pod.ShareProcessNamespace == nil && len(pod.Containers) == 1 && !pod.HostPID {

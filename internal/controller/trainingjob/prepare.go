@@ -40,6 +40,9 @@ type preparation struct {
 	ownCode bool
 	// reports is who reads how far members say that they are.
 	reports Reports
+	// servesData has members served what they read as they ask for it by a container of
+	// their own.
+	servesData bool
 	// agentNodes are the labels of the nodes that have agents.
 	agentNodes map[string]string
 }
@@ -69,7 +72,7 @@ func (c *Controller) prepare(job *v1alpha1.TrainingJob) preparation {
 	}
 	p := c.prepareCode(job)
 	p.hostImage, p.shareProcesses, p.ownCode = c.deps.HostImage, c.deps.ShareProcesses, c.deps.OwnCode
-	p.reports, p.agentNodes = c.deps.Reports, c.deps.AgentNodes
+	p.reports, p.agentNodes, p.servesData = c.deps.Reports, c.deps.AgentNodes, c.deps.ServesData
 	env := c.prepareEnvironment(job)
 	p.environment, p.environmentPath, p.searchPath = env.environment, env.environmentPath, env.searchPath
 	p.join(env)

@@ -44,6 +44,8 @@ const (
 	inBackground = 64
 	// kind is what the file system is called in the table of mounts, behind "fuse.".
 	kind = "muster"
+	// flags are those of a mount.
+	flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_RDONLY
 )
 
 // Mount is a part of a commit that is mounted.
@@ -57,15 +59,7 @@ type Mount struct {
 // Open mounts, and serves until somebody unmounts. The error wraps
 // [fs.ErrNotExist] where the commit has no such path.
 func Open(ctx context.Context, o Options) (*Mount, error) {
-	if o.Memory <= 0 {
-		o.Memory = memory
-	}
-	if o.Patience <= 0 {
-		o.Patience = patience
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.complete()
 	point, err := filepath.Abs(o.Point)
 	if err != nil {
 		return nil, fmt.Errorf("finding the folder to mount at: %w", err)
@@ -82,12 +76,7 @@ func Open(ctx context.Context, o Options) (*Mount, error) {
 		s.end()
 		return nil, fmt.Errorf("mounting at %s: %w", point, err)
 	}
-	m := &Mount{point: point, system: s, server: server, done: make(chan struct{})}
-	go func() {
-		defer close(m.done)
-		server.Serve()
-		s.end()
-	}()
+	m := run(s, server, point)
 	// The kernel learns that it need not ask us whether a file can be read yet: a
 	// reader in this process would wait in that question with all that is needed for
 	// the answer.
@@ -110,7 +99,7 @@ func options(o Options) *fuse.MountOptions {
 		Logger:            log.New(lines{o.Log}, "", 0),
 	}
 	if os.Geteuid() == 0 {
-		f.DirectMountStrict, f.DirectMountFlags = true, unix.MS_NOSUID|unix.MS_NODEV|unix.MS_RDONLY
+		f.DirectMountStrict, f.DirectMountFlags = true, flags
 		f.AllowOther = true // containers run as anybody
 	} else {
 		f.Options = append(f.Options, "ro")

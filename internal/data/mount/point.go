@@ -15,21 +15,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// device is where the kernel takes file systems from.
-const device = "/dev/fuse"
+// fuseDevice is where the kernel takes file systems from.
+const fuseDevice = "/dev/fuse"
 
 // Available says why nothing can be mounted on this machine by who asks, and what to
 // do; nil if it can.
 func Available() error {
-	file, err := os.OpenFile(device, os.O_RDWR, 0)
+	file, err := os.OpenFile(fuseDevice, os.O_RDWR, 0)
 	if err == nil {
 		err = file.Close()
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO):
-		return fmt.Errorf("nothing can be mounted here: there is no %s: load the kernel's module (modprobe fuse), or give the container this device", device)
+		return fmt.Errorf("nothing can be mounted here: there is no %s: load the kernel's module (modprobe fuse), or give the container this device", fuseDevice)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("nothing can be mounted here: user %d may not open %s: give it to the user (chmod 666 %s is the usual right), or be root", os.Geteuid(), device, device)
+		return fmt.Errorf("nothing can be mounted here: user %d may not open %s: give it to the user (chmod 666 %s is the usual right), or be root", os.Geteuid(), fuseDevice, fuseDevice)
 	case err != nil:
 		return fmt.Errorf("nothing can be mounted here: %w", err)
 	case os.Geteuid() != 0:

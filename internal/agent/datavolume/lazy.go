@@ -1,0 +1,250 @@
+package datavolume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/agent/inline"
+	"github.com/muster-dev/muster/internal/agent/ondemand"
+	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/mount"
+)
+
+const (
+	// acceptAgain is the pause after a connection could not be taken.
+	acceptAgain = time.Second
+	// askersAtOnce is how many connections one pod may have, to ask for objects.
+	askersAtOnce = 32
+)
+
+// desks are the folders by which the programs that serve mounts reach this agent, one
+// for each pod that reads as it asks. See package ondemand.
+type desks struct {
+	// dir has a folder for each, by the handle of its volume.
+	dir string
+	o   *Options
+	// program is the path of the program that pods run.
+	program string
+	// mounts are the volumes that a pod's program is to serve.
+	mounts func(pod string) []volume
+
+	mu    sync.Mutex
+	open  map[string][]interface{ Close() error }
+	group sync.WaitGroup
+}
+
+func newDesks(dir string, o *Options, l *ledger) (*desks, error) {
+	d := &desks{dir: filepath.Join(dir, "desks"), o: o, open: map[string][]interface{ Close() error }{}}
+	d.mounts = func(pod string) (all []volume) {
+		records := l.with("")
+		for _, handle := range slices.Sorted(maps.Keys(records)) {
+			if v := records[handle]; v.Lazy && v.Pod == pod {
+				all = append(all, v)
+			}
+		}
+		return all
+	}
+	if o.Program == nil {
+		return d, nil
+	}
+	if err := os.MkdirAll(d.dir, 0o755); err != nil {
+		return nil, fmt.Errorf("making the folder of those who serve mounts: %w", err)
+	}
+	var err error
+	d.program, err = o.Program(filepath.Join(dir, "bin"))
+	return d, err
+}
+
+// mountable says why this node cannot show data before it was fetched; nil if it can.
+func (d *desks) mountable() error {
+	if d.program == "" {
+		return errors.New("this agent has no program that serves mounts")
+	}
+	return mount.Available()
+}
+
+func (d *desks) folder(handle string) string { return filepath.Join(d.dir, handle) }
+
+// begin answers at the desk of a volume, unless it does already, and returns its folder.
+func (d *desks) begin(ctx context.Context, handle string, v volume) (string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	folder := d.folder(handle)
+	if d.open[handle] != nil {
+		return folder, nil
+	}
+	if err := d.furnish(folder); err != nil {
+		return "", fmt.Errorf("making the folder of those who serve mounts: %w", err)
+	}
+	attach, err := inline.Listen(ctx, "unixpacket", folder, ondemand.AttachSocket)
+	if err != nil {
+		return "", fmt.Errorf("listening for who serves mounts: %w", err)
+	}
+	listener, err := inline.Listen(ctx, "unix", folder, ondemand.ObjectsSocket)
+	if err != nil {
+		return "", errors.Join(fmt.Errorf("listening for who serves mounts: %w", err), attach.Close())
+	}
+	listener = netutil.LimitListener(listener, askersAtOnce)
+	server := &http.Server{Handler: d.objects(v), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	d.open[handle] = []interface{ Close() error }{attach, server}
+	d.group.Go(func() { d.hand(attach, v) })
+	d.group.Go(func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			d.o.Log.Error("who serves mounts cannot be answered", "pod", v.Pod, "error", err)
+		}
+	})
+	return folder, nil
+}
+
+// furnish puts the program into a desk, which whoever the pod runs as may run.
+func (d *desks) furnish(folder string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	program := filepath.Join(folder, ondemand.ProgramFile)
+	if err := os.Remove(program); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return errors.Join(os.Link(d.program, program), os.Chmod(folder, 0o755))
+}
+
+// objects hands on what is asked for of the store of the pod's namespace.
+func (d *desks) objects(v volume) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key, is := strings.CutPrefix(r.URL.Path, ondemand.ObjectsPath)
+		kind := data.KindOf(key)
+		if !is || r.Method != http.MethodGet && r.Method != http.MethodHead || kind != data.PackObject && kind != data.CommitObject {
+			http.Error(w, "packs and commits are read here, and nothing else", http.StatusBadRequest)
+			return
+		}
+		d.o.Pass(w, r, v.Namespace, "/data/"+key)
+	})
+}
+
+// hand hands out what the pod's program is to serve, to one after the other, until the
+// listener is closed.
+func (d *desks) hand(listener net.Listener, v volume) {
+	for {
+		conn, err := listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // as when too much is open
+			d.o.Log.Error("who serves mounts cannot be answered; trying again", "pod", v.Pod, "error", err)
+			time.Sleep(acceptAgain)
+			continue
+		}
+		if err := errors.Join(d.attach(conn.(*net.UnixConn), v.Pod), conn.Close()); err != nil {
+			d.o.Log.Error("handing a pod its mounts", "pod", v.Pod, "error", err)
+		}
+	}
+}
+
+// attach mounts what a pod reads as it asks, and hands out the devices. What was mounted
+// for a program that is gone is taken away.
+func (d *desks) attach(conn *net.UnixConn, pod string) error {
+	for _, v := range d.mounts(pod) {
+		a := ondemand.Attached{Commit: v.Commit, Path: v.Path, Words: v.called()}
+		device, err := d.mount(v.Target)
+		if err != nil {
+			a.Error = err.Error()
+		}
+		sent := ondemand.Send(conn, a, device)
+		if device != nil {
+			sent = errors.Join(sent, device.Close())
+		}
+		if err := errors.Join(err, sent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mount mounts at the target of a volume.
+func (d *desks) mount(target string) (*os.File, error) {
+	if err := mount.Detach(target); err != nil {
+		return nil, err
+	}
+	return mount.Attach(target)
+}
+
+// end closes the desk of a volume, if it has one.
+func (d *desks) end(handle string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.close(handle)
+	if err := os.RemoveAll(d.folder(handle)); err != nil {
+		return fmt.Errorf("removing the folder of those who serve mounts: %w", err)
+	}
+	return nil
+}
+
+// close ends what answers at a desk. The lock is held.
+func (d *desks) close(handle string) {
+	for _, c := range d.open[handle] {
+		_ = c.Close() // who asks there asks again
+	}
+	delete(d.open, handle)
+}
+
+// stop closes all desks, which stay where they are.
+func (d *desks) stop() {
+	d.mu.Lock()
+	for handle := range d.open {
+		d.close(handle)
+	}
+	d.mu.Unlock()
+	d.group.Wait()
+}
+
+// resume answers at the desks that an earlier agent left.
+func (s *Server) resume(ctx context.Context) {
+	for handle, v := range s.ledger.with("") {
+		if !v.Desk {
+			continue
+		}
+		if _, err := s.desks.begin(ctx, handle, v); err != nil {
+			s.options.Log.Error("who serves mounts cannot be answered", "pod", v.Pod, "error", err)
+		}
+	}
+}
+
+// showLater makes the place of a mount, which is there once the pod's program asks for
+// what it is to serve.
+func (s *Server) showLater(handle string, v volume) error {
+	if err := s.desks.mountable(); err != nil {
+		text := v.called() + ": it cannot be read as it is asked for on this node: " + err.Error()
+		s.board.wait(v.Pod, handle, v1alpha1.DataUnfit, text)
+		return errors.New(text)
+	}
+	if err := os.MkdirAll(v.Target, 0o755); err != nil {
+		return fmt.Errorf("making the volume's folder: %w", err)
+	}
+	return nil
+}
+
+// showDesk has a pod's program see its desk.
+func (s *Server) showDesk(ctx context.Context, handle string, v volume) error {
+	if s.desks.program == "" {
+		return s.desks.mountable()
+	}
+	folder, err := s.desks.begin(ctx, handle, v)
+	if err != nil {
+		return err
+	}
+	return inline.Show(folder, v.Target, true)
+}
