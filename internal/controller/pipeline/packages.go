@@ -1,9 +1,11 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -162,9 +164,40 @@ func installed(path string) ([]string, error) {
 	var out []string
 	for _, name := range found {
 		if info, err := os.Stat(name); err == nil && info.IsDir() {
-			out = append(out, strings.TrimSuffix(filepath.Base(name), ".dist-info"))
+			out = append(out, strings.TrimSuffix(filepath.Base(name), ".dist-info")+origin(name))
 		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out), nil
+}
+
+// origin is, of a package that comes from a place of its own, what was fetched from
+// there, or else the place: its version does not say that. The builds of a cluster have
+// the same in build.py.
+func origin(info string) string {
+	text, err := os.ReadFile(filepath.Join(info, "direct_url.json"))
+	if err != nil {
+		return "" // it comes from an index
+	}
+	var said struct {
+		URL     string `json:"url"`
+		Archive struct {
+			Hash   string            `json:"hash"`
+			Hashes map[string]string `json:"hashes"`
+		} `json:"archive_info"`
+		Repository struct {
+			Commit string `json:"commit_id"`
+		} `json:"vcs_info"`
+	}
+	if json.Unmarshal(text, &said) != nil {
+		return ""
+	}
+	hash := said.Archive.Hash
+	if hash == "" && len(said.Archive.Hashes) > 0 {
+		first := slices.Sorted(maps.Keys(said.Archive.Hashes))[0]
+		hash = first + "=" + said.Archive.Hashes[first]
+	}
+	// What a place is called may have a secret in it.
+	place := sha256.Sum256([]byte(said.URL))
+	return " @ " + cmp.Or(said.Repository.Commit, hash, "url="+hex.EncodeToString(place[:]))
 }
