@@ -116,7 +116,7 @@ func TestPipelineEnvironment(t *testing.T) {
 	}
 	ran := func(tell, train, count int64) {
 		t.Helper()
-		a.finishes("packed", 2*time.Minute)
+		a.finishes("packed", 4*time.Minute)
 		want := map[string]int64{"tell": tell, "train": train}
 		if the.spark != "" {
 			want["count"] = count
