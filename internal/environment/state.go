@@ -46,12 +46,26 @@ type State struct {
 	// SearchPath is, once an environment for an image is ready, PATH as the image
 	// has it.
 	SearchPath string
+	// Lock is, once an environment for an image is ready, what it was resolved to; else
+	// nil.
+	Lock *Lock
 	// Message says in words what is going on, or what went wrong: of a build
 	// that failed, the installer's own words.
 	Message string
 	// Done and Total count packages installed. Total is 0 until the resolver
 	// has found out how many there are.
 	Done, Total int
+}
+
+// Lock is what an environment for an image was resolved to.
+type Lock struct {
+	// Python is the version of its Python, and Platform what it was built for.
+	Python, Platform string
+	// Packages are what was installed beside what the image has, in order: the name,
+	// a "-", the version. Nil: that is not known.
+	Packages []string
+	// Hash is that of all of its files.
+	Hash string
 }
 
 // ID names the request in what [Builder.Changes] tells before its key is

@@ -24,14 +24,14 @@ import (
 )
 
 // wheel is a package of one module.
-func wheel(t testing.TB, name, text string) []byte {
+func wheel(t testing.TB, name, version, text string) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	archive := zip.NewWriter(&out)
-	info := name + "-1.dist-info/"
+	info := name + "-" + version + ".dist-info/"
 	for path, text := range map[string]string{
 		name + ".py":      text,
-		info + "METADATA": "Metadata-Version: 2.1\nName: " + name + "\nVersion: 1\n",
+		info + "METADATA": "Metadata-Version: 2.1\nName: " + name + "\nVersion: " + version + "\n",
 		info + "WHEEL":    "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
 		info + "RECORD":   name + ".py,,\n" + info + "METADATA,,\n" + info + "WHEEL,,\n" + info + "RECORD,,\n",
 	} {
@@ -53,13 +53,9 @@ func wheel(t testing.TB, name, text string) []byte {
 // counts how often it was fetched.
 func (p *platform) packages(t testing.TB, open <-chan struct{}) (line string, fetched *atomic.Int32) {
 	t.Helper()
-	body := wheel(t, "slowly", "WORD = 'built once'\n")
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(p.hostAddress(t), "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := wheel(t, "slowly", "1", "WORD = 'built once'\n")
 	fetched = &atomic.Int32{}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	address := p.serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, ".whl") {
 			http.NotFound(w, r)
 			return
@@ -70,7 +66,18 @@ func (p *platform) packages(t testing.TB, open <-chan struct{}) (line string, fe
 			_, _ = w.Write(body)
 		case <-r.Context().Done():
 		}
-	})}
+	})
+	return fmt.Sprintf("slowly @ http://%s/slowly-1-py3-none-any.whl\n", address), fetched
+}
+
+// serve answers the platform's builds, until the test ends.
+func (p *platform) serve(t testing.TB, answer http.HandlerFunc) (address string) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(p.hostAddress(t), "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: answer}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -80,7 +87,7 @@ func (p *platform) packages(t testing.TB, open <-chan struct{}) (line string, fe
 		_ = server.Close()
 		<-done
 	})
-	return fmt.Sprintf("slowly @ http://%s/slowly-1-py3-none-any.whl\n", listener.Addr()), fetched
+	return listener.Addr().String()
 }
 
 // hostAddress is where builds find this machine: on the network of the cluster's

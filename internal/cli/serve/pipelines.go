@@ -17,6 +17,7 @@ import (
 	upstream "sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/muster-dev/muster/internal/controller/pipeline"
+	"github.com/muster-dev/muster/internal/controller/workshop"
 	"github.com/muster-dev/muster/internal/data/warehouse"
 	"github.com/muster-dev/muster/internal/door/depot"
 	"github.com/muster-dev/muster/internal/environment/source"
@@ -79,6 +80,13 @@ func (o *options) makeStages(ctx context.Context, config *rest.Config, stores *w
 		m.Sources = library
 	}
 	return &stages{foreman: f, machine: m}, nil
+}
+
+// builds has the packages of stages be installed by a workshop; nil: there is none.
+func (s *stages) builds(w *workshop.Workshop) {
+	if s != nil && w != nil {
+		s.machine.Environments = w
+	}
 }
 
 // pipelines is what the controllers of pipelines work with.

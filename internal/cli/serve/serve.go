@@ -242,6 +242,7 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 	if err != nil {
 		return err
 	}
+	runs.builds(builder)
 	orders := o.orders(stores)
 	m, err := manager.New(manager.Options{
 		Ahead: soon(orders), REST: config, Log: log, Sources: sources, Environments: environments, Data: reader.asked(), Signs: signs, Scaling: o.scaling, HostImage: o.image, ShareProcesses: true, OwnCode: true, Reports: o.reports(), ServesData: true, AgentNodes: o.agentNodes, GPUResources: o.gpus, Identity: o.name(), LeaseDuration: o.lease,

@@ -39,6 +39,11 @@ func (e environments) Ensure(_ *v1alpha1.TrainingJob, r environment.Request) env
 	return e.Builder.Ensure(r)
 }
 
+// EnsureFor is the same for a stage of a run.
+func (e environments) EnsureFor(_ *v1alpha1.PipelineRun, _ []v1alpha1.Role, r environment.Request) environment.State {
+	return e.Builder.Ensure(r)
+}
+
 // makeManager makes the controllers and the scheduler, ready to be started.
 func (m *machine) makeManager() (*manager.Manager, error) {
 	program, err := os.Executable()
@@ -54,7 +59,7 @@ func (m *machine) makeManager() (*manager.Manager, error) {
 		HostImage:    v1alpha1.HostImage,
 		VolumesDir:   m.path("volumes"),
 		Pipelines: &pipeline.Machine{
-			Store: func(context.Context, string) (*data.Store, error) { return m.data, nil }, Foreman: m.foreman, Sources: sources{m.fetcher, m.store}, Environments: m.builder,
+			Store: func(context.Context, string) (*data.Store, error) { return m.data, nil }, Foreman: m.foreman, Sources: sources{m.fetcher, m.store}, Environments: environments{m.builder},
 			Interpreter: m.interpreter.Describe, Program: program, Worker: m.worker, Images: m.stages,
 			KeepResults: time.Duration(m.config.Retention.Results), Swept: m.swept,
 		},

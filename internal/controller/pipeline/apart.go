@@ -59,17 +59,16 @@ func (m *Machine) imageOf(stage *pipeline.Stage) string {
 
 // cannot says in words why a stage cannot run in what it names; empty: it can.
 func (m *Machine) cannot(stage *pipeline.Stage) string {
-	env, image := environmentOf(stage), m.imageOf(stage)
-	packages := env != nil && (env.Requirements != "" || env.Path != "" || env.Python != "")
+	image, packages := m.imageOf(stage), packaged(environmentOf(stage))
 	switch {
 	case m.Elsewhere && stage.Spec.Training != nil && wordless(stage.Spec.Training) != "":
 		return "training: role " + wordless(stage.Spec.Training) + " names no program: on a cluster it is started by one of Muster's, which does not know the image's own: give command or script"
-	case m.Elsewhere && packages:
-		return "environment: on a cluster packages are not brought to stages yet: put them into an image and name it (environment.image)"
 	case m.Elsewhere && image == "":
 		return "environment.image: it names none, and this cluster has none for such stages: name one, or have one set for all (muster serve --default-image IMAGE)"
 	case m.rules().Off && stage.Spec.Output != nil && stage.Spec.Output.Egress != "":
 		return "output.egress: this installation copies nothing elsewhere (pipelines.egress.enabled): leave it out, and use muster data get"
+	case m.Elsewhere && packages:
+		return m.cannotBuild(stage)
 	case image == "":
 		return ""
 	case m.Images == nil:

@@ -137,8 +137,10 @@ func TestElsewhere(t *testing.T) {
 	}
 	for stage, says := range map[string]string{
 		"training: {roles: [{name: a, template: {spec: {containers: [{name: m, args: [x]}]}}}]}, environment: {image: box:1}": "training: role a names no program",
-		"command: [x], environment: {requirements: numpy}":                                                                    "environment: on a cluster packages are not brought",
-		"command: [x], environment: {path: /opt/env}":                                                                         "environment: on a cluster packages are not brought",
+		"command: [x], environment: {image: box:1, requirements: numpy}":                                                      "environment: environments are not built from requirements on this cluster",
+		"command: [x], environment: {image: box:1, path: /opt/env}":                                                           "environment.path: /opt/env is a folder of one machine",
+		"command: [x], environment: {image: box:1, python: '3.11'}":                                                           "environment.python: the image box:1 has the Python that it has",
+		"command: [x], environment: {requirements: numpy}":                                                                    "environment.image: it names none",
 		"command: [x]": "environment.image: it names none",
 	} {
 		if _, problem := parsed(stage); !strings.Contains(problem, "Unsupported: "+says) {

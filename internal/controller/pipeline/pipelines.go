@@ -39,7 +39,10 @@ type Sources interface {
 
 // Environments makes Python environments ready.
 type Environments interface {
-	Ensure(environment.Request) environment.State
+	// EnsureFor answers how an environment stands that a stage of a run asks for, and
+	// has it made if it is not there. Roles are those of the stage's members, if it says
+	// any.
+	EnsureFor(run *v1alpha1.PipelineRun, roles []v1alpha1.Role, r environment.Request) environment.State
 }
 
 // Machine is what runs need beside an API server: all of it on one machine.
@@ -49,7 +52,8 @@ type Machine struct {
 	Store func(ctx context.Context, namespace string) (*data.Store, error)
 	// Foreman gives datums out.
 	Foreman *foreman.Foreman
-	// Sources and Environments make code and environments ready.
+	// Sources and Environments make code and environments ready. Elsewhere Environments
+	// may be nil: none are built there.
 	Sources      Sources
 	Environments Environments
 	// Interpreter describes the Python that programs find without an environment

@@ -2,20 +2,13 @@ package pipeline
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"runtime"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/dataset/egress"
-	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/environment/source"
 	"github.com/muster-dev/muster/internal/pipeline"
 )
@@ -60,12 +53,12 @@ func (c *Runs) resolve(ctx context.Context, run *v1alpha1.PipelineRun, stage *pi
 		return nil, err
 	}
 	var apart bool
-	if means.Environment, apart, err = c.environment(ctx, stage); err != nil {
+	if means.Environment, apart, err = c.environment(ctx, run, stage); err != nil {
 		return nil, err
 	}
 	java := ""
 	if stage.Spec.Spark != nil && !c.deps.Machine.Elsewhere { // an image has its own
-		if java, err = c.spark(ctx, stage, &means.Environment); err != nil {
+		if java, err = c.spark(ctx, run, stage, &means.Environment); err != nil {
 			return nil, err
 		}
 	}
@@ -132,78 +125,11 @@ func scriptOf(stage *pipeline.Stage) string {
 	return stage.Spec.Script
 }
 
-// environment is what the stage's programs run with, and whether that is apart from
-// the machine's files.
-func (c *Runs) environment(ctx context.Context, stage *pipeline.Stage) (print pipeline.Fingerprint, apart bool, err error) {
-	env := environmentOf(stage)
-	if name := c.deps.Machine.imageOf(stage); name != "" {
-		state, print, err := c.inImage(name)
-		if err != nil || !state.Host {
-			return print, true, err
-		}
-		env = &v1alpha1.Environment{Path: state.Path}
-	}
-	print, err = c.packages(ctx, env)
-	return print, false, err
-}
-
-// packages are what programs on this machine run with.
-func (c *Runs) packages(ctx context.Context, env *v1alpha1.Environment) (pipeline.Fingerprint, error) {
-	platform := runtime.GOOS + "/" + runtime.GOARCH
-	if env == nil || env.Requirements == "" && env.Path == "" && env.Python == "" {
-		python, err := c.deps.Machine.Interpreter(ctx)
-		if err != nil {
-			python = "no Python"
-		}
-		return pipeline.Fingerprint{ID: "machine " + platform + " " + python, Parts: map[string]string{"python": python, "platform": platform}}, nil
-	}
-	state := c.deps.Machine.Environments.Ensure(environment.Request{Requirements: env.Requirements, Python: env.Python, Path: env.Path})
-	switch state.Phase {
-	case environment.Failed:
-		return pipeline.Fingerprint{}, &unfit{"environment: " + state.Message}
-	case environment.Building:
-		return pipeline.Fingerprint{}, &notYet{message: "environment: " + state.Message}
-	}
-	packages, err := installed(state.Path)
-	if err != nil {
-		return pipeline.Fingerprint{}, err
-	}
-	h := sha256.New()
-	// The key has interpreter and platform in it; of an environment that somebody
-	// else made also where it lies, which changes nothing.
-	python, _, _ := strings.Cut(strings.TrimPrefix(state.Message, "ready, "), " at ")
-	_, _ = fmt.Fprintf(h, "%s\x00%s\x00", platform, python)
-	parts := map[string]string{"python": python, "platform": platform}
-	for _, p := range packages {
-		name, version, _ := strings.Cut(p, "-")
-		parts[name] = version
-		_, _ = fmt.Fprintf(h, "%s\x00", p)
-	}
-	return pipeline.Fingerprint{ID: "packages " + hex.EncodeToString(h.Sum(nil)), Parts: parts}, nil
-}
-
 func environmentOf(stage *pipeline.Stage) *v1alpha1.Environment {
 	if t := stage.Spec.Training; t != nil && t.Environment != nil {
 		return t.Environment
 	}
 	return stage.Spec.Environment
-}
-
-// installed are the packages of an environment with their versions, as they are
-// named in it, in order.
-func installed(path string) ([]string, error) {
-	found, err := filepath.Glob(filepath.Join(path, "lib", "python3*", "site-packages", "*.dist-info"))
-	if err != nil {
-		return nil, fmt.Errorf("reading what is installed in %s: %w", path, err)
-	}
-	var out []string
-	for _, name := range found {
-		if info, err := os.Stat(name); err == nil && info.IsDir() {
-			out = append(out, strings.TrimSuffix(filepath.Base(name), ".dist-info"))
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out), nil
 }
 
 // supported says what of a pipeline this Muster cannot do.

@@ -98,7 +98,7 @@ func (noCode) Files(_, d string) (map[string]string, error) {
 
 type noEnvironment struct{}
 
-func (noEnvironment) Ensure(environment.Request) environment.State {
+func (noEnvironment) EnsureFor(*v1alpha1.PipelineRun, []v1alpha1.Role, environment.Request) environment.State {
 	return environment.State{Phase: environment.Failed, Message: "there are no environments here"}
 }
 

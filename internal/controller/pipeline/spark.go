@@ -37,15 +37,15 @@ var (
 
 // spark finds the Spark and the Java of a stage: before anything waits for them. Java
 // counts for results, as the interpreter does; its folder is returned.
-func (c *Runs) spark(ctx context.Context, stage *pipeline.Stage, print *pipeline.Fingerprint) (string, error) {
+func (c *Runs) spark(ctx context.Context, run *v1alpha1.PipelineRun, stage *pipeline.Stage, print *pipeline.Fingerprint) (string, error) {
 	where := spark.Where{Python: "python3", MachineJava: os.Getenv(javaHome)}
 	for _, v := range stage.Spec.Env {
 		if v.Name == javaHome {
 			where.JavaHome = v.Value
 		}
 	}
-	if env := environmentOf(stage); env != nil && (env.Requirements != "" || env.Path != "" || env.Python != "") {
-		state := c.deps.Machine.Environments.Ensure(environment.Request{Requirements: env.Requirements, Python: env.Python, Path: env.Path})
+	if env := environmentOf(stage); packaged(env) {
+		state := c.deps.Machine.Environments.EnsureFor(run, nil, environment.Request{Requirements: env.Requirements, Python: env.Python, Path: env.Path})
 		where.Python = filepath.Join(state.Path, "bin", "python")
 	}
 	found, err := spark.Find(ctx, where)

@@ -1,7 +1,7 @@
 # Makes a virtual environment, on top of what the image has, in the folder that is
 # the first argument. Why it could not be made is written to the file that is the
 # second. The note, by which others know that all of it is there, comes last.
-import json, os, platform, subprocess, sys, sysconfig
+import glob, hashlib, json, os, platform, re, subprocess, sys, sysconfig
 
 FOLDER, WORDS = sys.argv[1:3]
 WANTED = os.environ.get("MUSTER_PYTHON", "")
@@ -35,6 +35,31 @@ def run(*command):
     return made.wait(), "\n".join(trouble or last)
 
 
+def plain(text):
+    return re.sub("[^0-9A-Za-z_.+!=-]", "_", text)[:256]
+
+
+def origin(info):
+    """What a package is that comes from a place of its own, since its version does not
+    say that: by what was fetched from there, or else by the place."""
+    try:
+        with open(os.path.join(info, "direct_url.json"), encoding="utf-8") as file:
+            said = json.load(file)
+    except (OSError, ValueError):
+        return ""
+    archive = said.get("archive_info", {})
+    hashes = ["%s=%s" % pair for pair in sorted(archive.get("hashes", {}).items())]
+    place = "url=" + hashlib.sha256(said.get("url", "").encode("utf-8")).hexdigest()
+    return " @ " + plain(said.get("vcs_info", {}).get("commit_id") or archive.get("hash") or "".join(hashes[:1]) or place)
+
+
+def installed():
+    """The packages of the environment, without those of the image; None: too many."""
+    found = glob.glob(os.path.join(glob.escape(FOLDER), "lib", "python3*", "site-packages", "*.dist-info"))
+    names = sorted(plain(os.path.basename(info)[: -len(".dist-info")]) + origin(info) for info in found)
+    return names if len(names) <= 4096 else None
+
+
 if WANTED and VERSION != WANTED and not VERSION.startswith(WANTED + "."):
     fail("the image has Python %s, and the job asks for %s: name an image that has it, or leave the version out" % (VERSION, WANTED))
 
@@ -66,5 +91,5 @@ if size > MOST > 0:
 
 note = os.path.join(FOLDER, ".muster-environment.json")
 with open(note + ".new", "w", encoding="utf-8") as out:
-    json.dump({"python": VERSION, "searchPath": os.environ.get("PATH", "")}, out)
+    json.dump({"python": VERSION, "platform": plain(sysconfig.get_platform()), "packages": installed(), "searchPath": os.environ.get("PATH", "")}, out)
 os.rename(note + ".new", note)

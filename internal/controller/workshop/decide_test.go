@@ -101,7 +101,7 @@ func TestDecide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := observed{build: aBuild(t), now: noon}
 			if c.pod != nil {
-				o.pod = New(Options{}).options.podFor(aJob("a"), o.build)
+				o.pod = New(Options{}).options.podFor(customer{namespace: "vision"}, o.build)
 				o.pod.Status.Phase = corev1.PodPending
 				for _, edit := range c.pod {
 					edit(o.pod)

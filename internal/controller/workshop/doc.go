@@ -1,6 +1,6 @@
 // Package workshop has environments built on a cluster: from the requirements of
-// a job, in a pod of the image that the job runs in, before anything asks for a
-// GPU.
+// a job or of a stage of a pipeline, in a pod of the image that it runs in, before
+// anything asks for a GPU.
 //
 // Vocabulary:
 //
@@ -9,7 +9,7 @@
 //     keys of one namespace are one environment.
 //   - A build is a pod, named after its key, so that there is never more than one
 //     for a key, whoever asks, and however many managers there are. It belongs to
-//     the jobs that asked, and goes with the last of them.
+//     the jobs and runs that asked, and goes with the last of them.
 //   - The workbench is the folder that the build writes to: a volume of the agent
 //     on the build's node, which brings what was made to the store once the pod has
 //     ended.

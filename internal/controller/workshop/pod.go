@@ -41,14 +41,14 @@ exit 1`
 // nameOf is a build's name.
 func nameOf(key string) string { return "build-" + key[:20] }
 
-// podFor is the pod that builds an environment for a job.
-func (o Options) podFor(job *v1alpha1.TrainingJob, b build) *corev1.Pod {
+// podFor is the pod that builds an environment for who asks for it.
+func (o Options) podFor(c customer, b build) *corev1.Pod {
 	no := false
 	seconds := int64(o.Limit.Seconds())
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: job.Namespace, Name: nameOf(b.key), Labels: map[string]string{v1alpha1.LabelBuild: b.key[:63]},
-			OwnerReferences: []metav1.OwnerReference{ownerOf(job)},
+			Namespace: c.namespace, Name: nameOf(b.key), Labels: map[string]string{v1alpha1.LabelBuild: b.key[:63]},
+			OwnerReferences: []metav1.OwnerReference{c.owner},
 		},
 		Spec: corev1.PodSpec{
 			// Muster's nodes are for builds, too, where they have no others: they
@@ -74,7 +74,7 @@ func (o Options) podFor(job *v1alpha1.TrainingJob, b build) *corev1.Pod {
 			}},
 		},
 	}
-	asMembers(job, &pod.Spec)
+	asMembers(c.roles, &pod.Spec)
 	return pod
 }
 
@@ -93,11 +93,11 @@ func (o Options) variables(b build) []corev1.EnvVar {
 // another variable.
 func escaped(value string) string { return strings.ReplaceAll(value, "$", "$$") }
 
-// asMembers has the build run with the rights that the job's members have, from
-// an image that is pulled as theirs is.
-func asMembers(job *v1alpha1.TrainingJob, pod *corev1.PodSpec) {
-	for i := range job.Spec.Roles {
-		from := job.Spec.Roles[i].Template
+// asMembers has the build run with the rights that the members have, from an image
+// that is pulled as theirs is.
+func asMembers(roles []v1alpha1.Role, pod *corev1.PodSpec) {
+	for i := range roles {
+		from := roles[i].Template
 		if from == nil {
 			continue
 		}
@@ -108,10 +108,4 @@ func asMembers(job *v1alpha1.TrainingJob, pod *corev1.PodSpec) {
 		}
 		return
 	}
-}
-
-// ownerOf has the garbage collector take the build once no job is left that asked
-// for it.
-func ownerOf(job *v1alpha1.TrainingJob) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "TrainingJob", Name: job.Name, UID: job.UID}
 }

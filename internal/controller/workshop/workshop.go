@@ -51,7 +51,8 @@ type Options struct {
 }
 
 // Workshop has environments built. It is asked for each job that is being
-// prepared, and tells when to ask again.
+// prepared and for each stage of a run that is being planned, and tells when to ask
+// again.
 type Workshop struct {
 	options Options
 	client  client.Client
@@ -112,25 +113,52 @@ func (w *Workshop) run(ctx context.Context) error {
 // Changes tells when Ensure may have a new answer.
 func (w *Workshop) Changes() <-chan string { return w.board.Changes() }
 
+// customer is who asks for an environment.
+type customer struct {
+	namespace string
+	// owner has the garbage collector take the build once nobody is left that asked
+	// for it.
+	owner metav1.OwnerReference
+	// roles are those of the members that it is for.
+	roles []v1alpha1.Role
+}
+
 // Ensure answers how the environment of a job stands, and has it built if it is
 // not there. It asks the store and writes at most one pod, within seconds.
 func (w *Workshop) Ensure(job *v1alpha1.TrainingJob, r environment.Request) environment.State {
+	return w.ensure(customer{job.Namespace, ownedBy("TrainingJob", job), job.Spec.Roles}, r)
+}
+
+// EnsureFor is the same for a stage of a run, whose job is made once it is known what
+// there is to compute. Roles are those of its members, if it says any.
+func (w *Workshop) EnsureFor(run *v1alpha1.PipelineRun, roles []v1alpha1.Role, r environment.Request) environment.State {
+	return w.ensure(customer{run.Namespace, ownedBy("PipelineRun", run), roles}, r)
+}
+
+func ownedBy(kind string, o metav1.Object) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind, Name: o.GetName(), UID: o.GetUID()}
+}
+
+func (w *Workshop) ensure(c customer, r environment.Request) environment.State {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	b, err := order(r)
 	if err != nil {
 		return environment.State{Phase: environment.Failed, Message: environment.Mask(err.Error())}
 	}
-	packed, err := w.options.Store.Environment(ctx, job.Namespace, b.key)
+	packed, err := w.options.Store.Environment(ctx, c.namespace, b.key)
 	switch {
 	case err == nil:
-		w.clear(ctx, job.Namespace, b)
-		return environment.State{Phase: environment.Ready, Key: b.key, SearchPath: packed.SearchPath, Message: "ready, Python " + packed.Python}
+		w.clear(ctx, c.namespace, b)
+		return environment.State{
+			Phase: environment.Ready, Key: b.key, SearchPath: packed.SearchPath, Message: "ready, Python " + packed.Python,
+			Lock: &environment.Lock{Python: packed.Python, Platform: packed.Platform, Packages: packed.Packages, Hash: packed.Hash},
+		}
 	case !errors.Is(err, w.options.NotStored):
 		w.board.Untold()
 		return environment.State{Phase: environment.Building, Key: b.key, Message: err.Error() + "; trying again"}
 	}
-	pod, err := w.find(ctx, job.Namespace, b)
+	pod, err := w.find(ctx, c.namespace, b)
 	if err != nil {
 		w.board.Untold()
 		return environment.State{Phase: environment.Building, Key: b.key, Message: err.Error() + "; trying again"}
@@ -139,7 +167,7 @@ func (w *Workshop) Ensure(job *v1alpha1.TrainingJob, r environment.Request) envi
 	if state.Phase == environment.Building && (pod == nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodPending) {
 		w.board.Untold() // time passes, which nobody tells
 	}
-	if err := w.act(ctx, job, b, pod, do); err != nil {
+	if err := w.act(ctx, c, b, pod, do); err != nil {
 		w.board.Untold()
 		state.Message = err.Error() + "; trying again"
 	}
@@ -174,20 +202,20 @@ func (w *Workshop) find(ctx context.Context, namespace string, b build) (*corev1
 	return pod, nil
 }
 
-// act does what was decided about a build's pod. One that goes on is the job's,
-// too, from here on.
-func (w *Workshop) act(ctx context.Context, job *v1alpha1.TrainingJob, b build, pod *corev1.Pod, do action) error {
+// act does what was decided about a build's pod. One that goes on is the
+// customer's, too, from here on.
+func (w *Workshop) act(ctx context.Context, c customer, b build, pod *corev1.Pod, do action) error {
 	switch {
 	case do == create:
-		err := w.client.Create(ctx, w.options.podFor(job, b))
+		err := w.client.Create(ctx, w.options.podFor(c, b))
 		if err != nil && !apierrors.IsAlreadyExists(err) { // another asked at the same time
 			return fmt.Errorf("making the pod that builds it: %w", err)
 		}
 	case do == remove:
 		return w.remove(ctx, pod)
-	case pod.DeletionTimestamp.IsZero() && builds(pod, b.key) && !owns(job, pod):
+	case pod.DeletionTimestamp.IsZero() && builds(pod, b.key) && !c.owns(pod):
 		after := pod.DeepCopy()
-		after.OwnerReferences = append(after.OwnerReferences, ownerOf(job))
+		after.OwnerReferences = append(after.OwnerReferences, c.owner)
 		err := w.client.Patch(ctx, after, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}))
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("sharing the build, pod %s: %w", pod.Name, err)
@@ -202,7 +230,7 @@ func (w *Workshop) clear(ctx context.Context, namespace string, b build) {
 	if err != nil || pod == nil || !builds(pod, b.key) || !pod.DeletionTimestamp.IsZero() {
 		return
 	}
-	_ = w.remove(ctx, pod) // else it goes with the jobs that asked for it
+	_ = w.remove(ctx, pod) // else it goes with those that asked for it
 }
 
 func (w *Workshop) remove(ctx context.Context, pod *corev1.Pod) error {
@@ -213,6 +241,6 @@ func (w *Workshop) remove(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-func owns(job *v1alpha1.TrainingJob, pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == job.UID })
+func (c customer) owns(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == c.owner.UID })
 }

@@ -1,18 +1,28 @@
 package workshop
 
 import (
+	"archive/zip"
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -127,6 +137,33 @@ func TestTwoJobsOneBuild(t *testing.T) {
 	s.asks("c", environment.Ready, "Python 3.13.1")
 }
 
+// A stage of a run asks before its job is there, for the same build as a job; it runs as
+// the stage's members do.
+func TestAStageAsks(t *testing.T) {
+	s := newStage(t)
+	run := &v1alpha1.PipelineRun{ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: "words-1", UID: "uid-run"}}
+	roles := []v1alpha1.Role{{Name: "worker", Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}}}}}}
+	asks := func() environment.State {
+		return s.shop.EnsureFor(run, roles, environment.Request{Requirements: "numpy", Image: "python:3.13"})
+	}
+	if state := asks(); state.Phase != environment.Building {
+		t.Fatalf("it is told %+v", state)
+	}
+	s.asks("words-1-tell", environment.Building, "waits for a node", "patch build-")
+	pod := s.pod()
+	if o := pod.OwnerReferences; len(o) != 2 || o[0].Kind != "PipelineRun" || o[0].UID != run.UID || o[1].Kind != "TrainingJob" {
+		t.Errorf("it belongs to %+v", o)
+	}
+	if p := pod.Spec.ImagePullSecrets; len(p) != 1 || p[0].Name != "registry" {
+		t.Errorf("its image is pulled with %+v", p)
+	}
+	s.store["vision/"+aBuild(t).key] = bundle.Packed{Note: bundle.Note{Python: "3.13.1", Platform: "linux-x86_64", Packages: []string{"numpy-2.1.0"}}, Hash: "h"}
+	want := &environment.Lock{Python: "3.13.1", Platform: "linux-x86_64", Packages: []string{"numpy-2.1.0"}, Hash: "h"}
+	if state := asks(); state.Phase != environment.Ready || !reflect.DeepEqual(state.Lock, want) {
+		t.Errorf("it is told %+v", state)
+	}
+}
+
 func TestAFailureStandsForAWhile(t *testing.T) {
 	s := newStage(t)
 	s.asks("a", environment.Building, "a pod is made", "create build-")
@@ -188,7 +225,7 @@ func TestTheProgram(t *testing.T) {
 	}
 	note, err := bundle.ReadNote(folder)
 	// What stands for python3 may have put itself before it.
-	if err != nil || !strings.HasSuffix(note.SearchPath, os.Getenv("PATH")) {
+	if err != nil || !strings.HasSuffix(note.SearchPath, os.Getenv("PATH")) || note.Platform == "" {
 		t.Errorf("it notes %+v, %v", note, err)
 	}
 	raw, err := exec.CommandContext(t.Context(), filepath.Join(folder, "bin", "python"), "-c", `import json, sys; print(json.dumps([sys.prefix, sys.version.split()[0]]))`).Output()
@@ -196,6 +233,73 @@ func TestTheProgram(t *testing.T) {
 	if err = errors.Join(err, json.Unmarshal(raw, &says)); err != nil || says[0] != folder || says[1] != note.Python {
 		t.Errorf("its Python says %v, %v", says, err)
 	}
+}
+
+// What was installed is noted, with what was fetched of packages whose version does not
+// say it: they came from a place of their own.
+func TestWhatTheProgramNotes(t *testing.T) {
+	wheels, server := wheelsAt(t, map[string]string{"plainly": "1.2", "directly": "3"})
+	folder, _, err := script(t, "--find-links "+server+"\nplainly>=1\ndirectly @ "+server+"/directly-3-py3-none-any.whl\n", "", "1000000000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	note, err := bundle.ReadNote(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ours []string
+	for _, p := range note.Packages {
+		if strings.HasPrefix(p, "plainly") || strings.HasPrefix(p, "directly") {
+			ours = append(ours, p)
+		}
+	}
+	sum := sha256.Sum256(wheels["directly"])
+	want := []string{"directly-3 @ sha256=" + hex.EncodeToString(sum[:]), "plainly-1.2"}
+	if !slices.Equal(ours, want) {
+		t.Errorf("it notes %v, want %v", ours, want)
+	}
+}
+
+// wheelsAt serves packages of one module by their names and versions.
+func wheelsAt(t *testing.T, versions map[string]string) (wheels map[string][]byte, address string) {
+	t.Helper()
+	wheels = map[string][]byte{}
+	index := ""
+	for name, version := range versions {
+		var out bytes.Buffer
+		archive := zip.NewWriter(&out)
+		info := name + "-" + version + ".dist-info/"
+		for path, text := range map[string]string{
+			name + ".py":      "",
+			info + "METADATA": "Metadata-Version: 2.1\nName: " + name + "\nVersion: " + version + "\n",
+			info + "WHEEL":    "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+			info + "RECORD":   "",
+		} {
+			w, err := archive.Create(path)
+			if err == nil {
+				_, err = io.WriteString(w, text)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := archive.Close(); err != nil {
+			t.Fatal(err)
+		}
+		wheels[name] = out.Bytes()
+		file := name + "-" + version + "-py3-none-any.whl"
+		index += fmt.Sprintf("<a href=%q>%[1]s</a>", file)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, _, is := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "-")
+		if !is {
+			_, _ = io.WriteString(w, "<!DOCTYPE html><html><body>"+index+"</body></html>")
+			return
+		}
+		_, _ = w.Write(wheels[name])
+	}))
+	t.Cleanup(server.Close)
+	return wheels, server.URL
 }
 
 func TestWhatTheProgramSaysOfFailure(t *testing.T) {

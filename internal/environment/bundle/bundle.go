@@ -24,13 +24,15 @@ const (
 
 const (
 	// MaxNoteBytes is the size of the largest note that is read.
-	MaxNoteBytes = 64 << 10
+	MaxNoteBytes = 1 << 20
 	// MaxBytes is the sum of the sizes of the largest environment that is packed,
 	// as its files say: one that is full of holes has no room elsewhere.
 	MaxBytes = 64 << 30
 	// maxSearchPath is that of the longest search path: variables of a container
 	// are bounded.
 	maxSearchPath = 16 << 10
+	// maxPackages is how many packages an environment says at most that it has.
+	maxPackages = 4096
 )
 
 // ErrUnwanted is wrapped by the error that says that a bundle will never be
@@ -44,6 +46,13 @@ type Note struct {
 	// SearchPath is PATH in the image that it was built in, without the
 	// environment's own programs.
 	SearchPath string `json:"searchPath"`
+	// Platform is what it was built for: "linux-x86_64". Empty: older builds do not
+	// say.
+	Platform string `json:"platform,omitempty"`
+	// Packages are what was installed into it, each as its name, a "-" and its
+	// version, and where it comes from a place of its own what was there: "numpy-2.1.0",
+	// "mine-1 @ sha256=5e88...". In order. Nil: older builds do not say.
+	Packages []string `json:"packages"`
 }
 
 // Packed is a bundle as it is known on its way.
@@ -58,6 +67,9 @@ type Packed struct {
 var (
 	keys     = regexp.MustCompile(`^[0-9a-f]{64}$`)
 	versions = regexp.MustCompile(`^[0-9][0-9A-Za-z.+]{0,63}$`)
+	// platforms and packages are read out to people.
+	platforms = regexp.MustCompile(`^[0-9A-Za-z_.+!=-]{0,256}$`)
+	packages  = regexp.MustCompile(`^[0-9A-Za-z_.+!=-]{1,256}( @ [0-9A-Za-z_.+!=-]{1,256})?$`)
 )
 
 // CheckKey refuses what is no content key of an environment.
@@ -90,6 +102,17 @@ func (n Note) check() error {
 	for folder := range strings.SplitSeq(n.SearchPath, ":") {
 		if folder != "" && !path.IsAbs(folder) {
 			return fmt.Errorf("the search path has %q in it, which is not a whole path", folder)
+		}
+	}
+	if !platforms.MatchString(n.Platform) {
+		return fmt.Errorf("%q is no platform", n.Platform)
+	}
+	if len(n.Packages) > maxPackages {
+		return fmt.Errorf("it has %d packages, and %d are allowed", len(n.Packages), maxPackages)
+	}
+	for _, p := range n.Packages {
+		if !packages.MatchString(p) {
+			return fmt.Errorf("%q is no package with its version", p)
 		}
 	}
 	return nil

@@ -84,6 +84,9 @@ func TestUnfinishedBuilds(t *testing.T) {
 		"no version": func(t *testing.T, _, note string) {
 			must(t, os.WriteFile(note, []byte(`{"searchPath": "/bin"}`), 0o600))
 		},
+		"a package in words": func(t *testing.T, _, note string) {
+			must(t, os.WriteFile(note, []byte(`{"python": "3.13", "searchPath": "/bin", "packages": ["numpy-1", "come here"]}`), 0o600))
+		},
 		"a path within": func(t *testing.T, _, note string) {
 			must(t, os.WriteFile(note, []byte(`{"python": "3.13", "searchPath": "bin"}`), 0o600))
 		},
