@@ -222,7 +222,8 @@ const (
 	// of a commit, read-only. Attributes "commit": its name; "path": which part,
 	// as in a TrainingJob; "key": the name of that content in a machine's cache;
 	// "words": what people call it, for messages; "lazy", "true": it is not fetched but
-	// mounted, and read as it is asked for.
+	// mounted, and read as it is asked for. Or attribute "desk", "true": the folder of
+	// the program that serves what is mounted so, on a cluster.
 	DataDriver = "data.muster.dev"
 
 	// StageDriver is the ephemeral CSI driver name of a volume by which workers of

@@ -103,12 +103,12 @@ func (o *Orders) live() map[string][]v1alpha1.DataOrder {
 }
 
 // reads are the parts of commits that the pods of a gang name, each once. What is mounted
-// to be read on demand is not fetched.
+// to be read on demand is not fetched, and a desk is no part of any.
 func reads(g *v1alpha1.Gang) []v1alpha1.DataOrder {
 	var out []v1alpha1.DataOrder
 	for i := range g.Spec.Roles {
 		for _, v := range g.Spec.Roles[i].Template.Spec.Volumes {
-			if v.CSI == nil || v.CSI.Driver != v1alpha1.DataDriver || v.CSI.VolumeAttributes["lazy"] == "true" {
+			if v.CSI == nil || v.CSI.Driver != v1alpha1.DataDriver || v.CSI.VolumeAttributes["lazy"] == "true" || v.CSI.VolumeAttributes["desk"] == "true" {
 				continue
 			}
 			a := v.CSI.VolumeAttributes

@@ -27,6 +27,8 @@ func reader(namespace string, commits ...string) *v1alpha1.Gang {
 			}})
 		}
 		role.Template.Spec.Volumes = append(role.Template.Spec.Volumes, corev1.Volume{VolumeSource: corev1.VolumeSource{
+			CSI: &corev1.CSIVolumeSource{Driver: v1alpha1.DataDriver, VolumeAttributes: map[string]string{"desk": "true"}},
+		}}, corev1.Volume{VolumeSource: corev1.VolumeSource{
 			CSI: &corev1.CSIVolumeSource{Driver: v1alpha1.CodeDriver, VolumeAttributes: map[string]string{"commit": "no"}},
 		}})
 		g.Spec.Roles = append(g.Spec.Roles, role)
