@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -14,7 +14,6 @@ import (
 
 	"github.com/muster-dev/muster/internal/foreman"
 	"github.com/muster-dev/muster/internal/foreman/shift"
-	"github.com/muster-dev/muster/internal/foreman/worker"
 )
 
 // cpu is what this process and the programs that it ran have used.
@@ -26,6 +25,14 @@ func cpu() (sum time.Duration) {
 		}
 	}
 	return sum
+}
+
+// dedicated is a worker as a process of its own.
+func dedicated(folder string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), envWork+"="+folder)
+	cmd.Stderr = os.Stderr
+	return cmd
 }
 
 // BenchmarkDatums is what a small datum costs beside its record: the foreman, two
@@ -49,7 +56,7 @@ func BenchmarkDatums(b *testing.B) {
 		spec.Datums = append(spec.Datums, foreman.Datum{ID: fmt.Sprint(i), Name: fmt.Sprint(i), Bytes: 5})
 	}
 	spec.Fetch = func(_ context.Context, d foreman.Datum, folder string) error {
-		err := os.Mkdir(filepath.Join(folder, "in"), 0o755)
+		err := os.MkdirAll(filepath.Join(folder, "in"), 0o755)
 		return errors.Join(err, os.WriteFile(filepath.Join(folder, "in", d.Name), []byte(d.Name), 0o600))
 	}
 	spec.Record = func(context.Context, []foreman.Result) error { return nil }
@@ -60,10 +67,9 @@ func BenchmarkDatums(b *testing.B) {
 		b.Fatal(err)
 	}
 	var group sync.WaitGroup
-	for i := range 2 {
-		name := fmt.Sprint(i)
+	for range 2 {
 		group.Go(func() {
-			if err := worker.Run(ctx, worker.Options{Folder: f.Folder("bench"), Name: name, Member: name, Environ: os.Environ(), Out: io.Discard}); err != nil {
+			if err := dedicated(f.Folder("bench")).Run(); err != nil {
 				b.Error(err)
 			}
 		})

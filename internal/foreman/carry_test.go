@@ -26,10 +26,23 @@ import (
 	"github.com/muster-dev/muster/internal/foreman/worker"
 )
 
-// envPost has this test's program be a worker, to be killed like one.
-const envPost = "MUSTER_TEST_POST"
+// envPost has this test's program be a worker, to be killed like one, and envWork one
+// that shares the foreman's folder and is nothing else.
+const (
+	envPost = "MUSTER_TEST_POST"
+	envWork = "MUSTER_TEST_WORK"
+)
 
 func TestMain(m *testing.M) {
+	if folder := os.Getenv(envWork); folder != "" {
+		name := fmt.Sprint("process ", os.Getpid())
+		err := worker.Run(context.Background(), worker.Options{Folder: folder, Name: name, Member: name, Environ: os.Environ(), Out: os.Stderr, Dedicated: true})
+		if err != nil {
+			_, _ = fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if post := os.Getenv(envPost); post != "" {
 		err := worker.Run(context.Background(), worker.Options{
 			Post: post, Work: "run.stage", Scratch: os.Getenv("MUSTER_TEST_SCRATCH"), Name: fmt.Sprint("process ", os.Getpid()), Member: "0", Environ: os.Environ(), Out: os.Stderr,

@@ -8,8 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -54,7 +56,7 @@ func (s *shop) fetch(_ context.Context, d foreman.Datum, folder string) error {
 	if d.Name == "lost" {
 		return errors.New("it is damaged")
 	}
-	if err := os.Mkdir(filepath.Join(folder, "in"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(folder, "in"), 0o755); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(folder, "in", "name"), []byte(d.Name), 0o600)
@@ -260,7 +262,18 @@ func TestStrangers(t *testing.T) {
 // A datum that has the folder of another sees nothing of that, also where a process that
 // the other left behind is still in it and writes there.
 func TestFoldersAreUsedAgain(t *testing.T) {
-	s := open(t)
+	t.Run("by a worker of this process", func(t *testing.T) {
+		s := open(t)
+		foldersAreUsedAgain(t, s, func(member string) error { return s.worker(t.Context(), member) })
+	})
+	t.Run("by a process of its own", func(t *testing.T) {
+		s := open(t)
+		foldersAreUsedAgain(t, s, func(string) error { return dedicated(s.Folder("run.stage")).Run() })
+	})
+}
+
+func foldersAreUsedAgain(t *testing.T, s *shop, compute func(member string) error) {
+	t.Helper()
 	gate := filepath.Join(t.TempDir(), "gate")
 	p := shell(`before() { for d in $MUSTER_INPUT_IN/.. $MUSTER_INPUT_IN $MUSTER_OUTPUT; do echo $(ls -A $d); done; }
 		case $MUSTER_DATUM in
@@ -279,7 +292,7 @@ func TestFoldersAreUsedAgain(t *testing.T) {
 	}
 	s.logs = map[string]string{}
 	w := s.work(p, "a")
-	if err := s.worker(t.Context(), "0"); err != nil {
+	if err := compute("0"); err != nil {
 		t.Fatal(err)
 	}
 	spare := func() []string {
@@ -297,7 +310,7 @@ func TestFoldersAreUsedAgain(t *testing.T) {
 	if err != nil || !os.SameFile(first, second) {
 		t.Errorf("the second has a folder of its own (%v)", err)
 	}
-	if err := s.worker(t.Context(), "1"); err != nil {
+	if err := compute("1"); err != nil {
 		t.Fatal(err)
 	}
 	s.over(w)
@@ -306,6 +319,61 @@ func TestFoldersAreUsedAgain(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"a": "said\n", "b": ""}, s.logs); diff != "" {
 		t.Errorf("the logs are others: %s", diff)
+	}
+}
+
+// What a program was shown is another datum's once nothing of it is left, and new as
+// long as something is.
+func TestWhatIsShownIsUsedAgain(t *testing.T) {
+	for _, test := range []struct {
+		name, line string
+		want       bool
+	}{
+		{"nothing is left", `:`, true},
+		{"what was left has ended", `(sleep 0.05 & echo $! > $PIDS.over); while grep -q '^State:.[^Z]' /proc/$(cat $PIDS.over)/status; do sleep 0.01; done`, true},
+		// Before they have a session of their own, they would be ended with the program.
+		{"another session", `setsid sh -c 'echo $$$$ > $PIDS; exec sleep 60' & until [ -s $PIDS ]; do sleep 0.01; done`, false},
+		{"an orphan of another group", `(setsid sh -c 'echo $$$$ > $PIDS; exec sleep 60' &); until [ -s $PIDS ]; do sleep 0.01; done`, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := open(t)
+			pids := filepath.Join(t.TempDir(), "pids")
+			t.Setenv("PIDS", pids)
+			t.Cleanup(func() { endAll(t, pids) })
+			w := s.work(shell(`cp $MUSTER_INPUT_IN/name $MUSTER_OUTPUT/made; [ $MUSTER_DATUM != a ] || { `+test.line+`; }`), "a")
+			if err := dedicated(s.Folder("run.stage")).Run(); err != nil {
+				t.Fatal(err)
+			}
+			spares := filepath.Join(s.Folder("run.stage"), ".spare-*")
+			s.await("its folder is spare", func() bool { found, _ := filepath.Glob(spares); return len(found) == 1 })
+			found, _ := filepath.Glob(spares)
+			for _, name := range []string{"in/in", "out", "log"} {
+				if _, err := os.Lstat(filepath.Join(found[0], name)); (err == nil) != test.want {
+					t.Errorf("%s is kept: %v, want %v", name, err == nil, test.want)
+				}
+				if list, _ := os.ReadDir(filepath.Join(found[0], name)); len(list) > 0 {
+					t.Errorf("%s has %v", name, list)
+				}
+			}
+			w.Add([]foreman.Datum{{ID: "1", Name: "b"}})
+			if err := dedicated(s.Folder("run.stage")).Run(); err != nil {
+				t.Fatal(err)
+			}
+			if s.over(w); s.recorded["b"] != "b" {
+				t.Errorf("b is %q", s.recorded["b"])
+			}
+		})
+	}
+}
+
+// endAll ends the processes that a file names.
+func endAll(t *testing.T, path string) {
+	t.Helper()
+	text, _ := os.ReadFile(path) // or there are none
+	for word := range strings.FieldsSeq(string(text)) {
+		if pid, err := strconv.Atoi(word); err != nil || syscall.Kill(pid, syscall.SIGKILL) != nil {
+			t.Errorf("process %s had ended", word)
+		}
 	}
 }
 

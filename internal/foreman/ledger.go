@@ -26,6 +26,8 @@ type entry struct {
 	// tries is how often it was tried, failed whether that was for good.
 	tries  int
 	failed bool
+	// fresh says that nobody but who has it, or had it last, was given its folder.
+	fresh bool
 	// arriving says that what a worker brought is being put into its place.
 	arriving bool
 	// brought is what its files have of the foreman's room; nil: nothing.

@@ -78,9 +78,12 @@ func (w *Work) record(ctx context.Context) error {
 	w.mu.Lock()
 	which := w.ledger.drain()
 	results := make([]Result, len(which))
+	alone := make([]bool, len(which))
 	for n, i := range which {
 		e := &w.ledger.entries[i]
 		results[n] = Result{Datum: e.Datum, Outcome: e.outcome, Tries: e.tries, Folder: w.datumFolder(e.ID)}
+		// Who tried it before may still be at it.
+		alone[n] = e.fresh && e.outcome.Alone
 	}
 	w.mu.Unlock()
 	err := w.spec.Record(ctx, results)
@@ -108,7 +111,7 @@ func (w *Work) record(ctx context.Context) error {
 	w.tell(over)
 	for n := range results {
 		// What stays behind goes with the work.
-		_ = w.clearAway(results[n].Folder)
+		_ = w.clearAway(results[n].Folder, alone[n])
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,10 +122,11 @@ func (w *Work) record(ctx context.Context) error {
 	return nil
 }
 
-// clearAway removes the folder of a datum, or keeps it for another.
-func (w *Work) clearAway(folder string) error {
+// clearAway removes the folder of a datum, or keeps it for another; alone says that
+// nothing is left that was shown it.
+func (w *Work) clearAway(folder string, alone bool) error {
 	if w.spec.Lent {
 		return os.RemoveAll(folder) // others may be shown it as it is
 	}
-	return w.shelf.give(folder)
+	return w.shelf.give(folder, alone)
 }

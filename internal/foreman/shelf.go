@@ -27,13 +27,25 @@ const mostSpare = stockDatums
 // A small datum costs little more than the files that are made for it and removed
 // again, so what no program is shown is used again: the folder, the one of the inputs,
 // and the mark. What a program is shown, which something that it left behind may still
-// have open, is always new.
+// have open, is always new where it is not known that nothing is left; else the folders
+// of each input and of the output are used again, and a log that nothing was written to.
 type shelf struct {
-	dir string // of the work
+	dir    string   // of the work
+	inputs []string // the names of their folders
 
 	mu    sync.Mutex
 	names []string
 	made  int
+	mode  fs.FileMode // of a folder as it is made here; 0: not known
+}
+
+// learn looks at a folder that was just made.
+func (s *shelf) learn(folder string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if info, err := os.Lstat(folder); s.mode == 0 && err == nil {
+		s.mode = info.Mode()
+	}
 }
 
 // take makes a folder that is spare the one at a path, where nothing is yet; it says
@@ -54,14 +66,16 @@ func (s *shelf) take(to string) bool {
 }
 
 // give takes the folder of a datum that nobody needs any more: it is emptied and kept,
-// or removed where there are enough, or where it cannot be emptied.
-func (s *shelf) give(folder string) error {
+// or removed where there are enough, or where it cannot be emptied. alone says that
+// nothing is left that was shown it.
+func (s *shelf) give(folder string, alone bool) error {
 	s.mu.Lock()
 	full := len(s.names) >= mostSpare
 	s.made++
 	name := spare + strconv.Itoa(s.made)
+	k := keeper{mode: s.mode, alone: alone && s.mode != 0}
 	s.mu.Unlock()
-	if full || empty(folder) != nil || os.Rename(folder, filepath.Join(s.dir, name)) != nil {
+	if full || k.empty(folder, s.inputs) != nil || os.Rename(folder, filepath.Join(s.dir, name)) != nil {
 		return os.RemoveAll(folder)
 	}
 	s.mu.Lock()
@@ -70,9 +84,15 @@ func (s *shelf) give(folder string) error {
 	return nil
 }
 
-// empty leaves of the folder of a datum the folder of its inputs, without any, and the
-// mark.
-func empty(folder string) error {
+// keeper empties a folder.
+type keeper struct {
+	mode  fs.FileMode // of folders as they were made
+	alone bool        // nothing is left that was shown what is in it
+}
+
+// empty leaves of the folder of a datum the folder of its inputs and the mark, and what
+// is as good as new of that which the program was shown.
+func (k *keeper) empty(folder string, inputs []string) error {
 	// First of all it is not the folder of a datum that is done any more.
 	err := os.Rename(filepath.Join(folder, shift.OutcomeFile), filepath.Join(folder, unmarked))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -82,22 +102,43 @@ func empty(folder string) error {
 	if info, err := os.Lstat(in); err != nil || !info.IsDir() {
 		return fmt.Errorf("emptying the folder of a datum: %s is no folder", in)
 	}
-	return errors.Join(sweep(folder, shift.InFolder, unmarked), sweep(in))
+	return errors.Join(
+		k.sweep(folder, func(e fs.DirEntry) bool { return e.Name() == shift.InFolder || e.Name() == unmarked }, shift.OutFolder, shift.LogFile),
+		k.sweep(in, func(fs.DirEntry) bool { return false }, inputs...),
+	)
 }
 
-// sweep removes what is in a folder, but for some of it.
-func sweep(folder string, but ...string) error {
+// sweep removes what is in a folder, but for what stays, and what is as good as new of
+// some of it.
+func (k *keeper) sweep(folder string, stays func(fs.DirEntry) bool, may ...string) error {
 	list, err := os.ReadDir(folder)
 	if err != nil {
 		return fmt.Errorf("emptying a folder: %w", err)
 	}
 	for _, e := range list {
-		if slices.Contains(but, e.Name()) {
+		path := filepath.Join(folder, e.Name())
+		if stays(e) || slices.Contains(may, e.Name()) && k.renew(path) {
 			continue
 		}
-		if err := os.RemoveAll(filepath.Join(folder, e.Name())); err != nil {
+		if err := os.RemoveAll(path); err != nil {
 			return fmt.Errorf("emptying a folder: %w", err)
 		}
 	}
 	return nil
+}
+
+// mostFolder is how large a folder may be, by itself, that is used again: one in which
+// many files were stays as large as it was.
+const mostFolder = 4096
+
+// renew makes a folder as good as new, or finds that a log is; it says whether it did.
+func (k *keeper) renew(path string) bool {
+	info, err := os.Lstat(path)
+	switch {
+	case !k.alone, err != nil:
+		return false
+	case info.Mode() == k.mode && info.Size() <= mostFolder:
+		return k.sweep(path, func(fs.DirEntry) bool { return false }) == nil
+	}
+	return filepath.Base(path) == shift.LogFile && info.Mode() == 0o600 && info.Size() == 0
 }

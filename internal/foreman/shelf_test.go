@@ -1,6 +1,7 @@
 package foreman
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -66,7 +67,7 @@ func TestShelfHasNothingOfTheOneBefore(t *testing.T) {
 			s := shelf{dir: t.TempDir()}
 			before, after := filepath.Join(s.dir, "before"), filepath.Join(s.dir, "after")
 			lay(t, before, test.has...)
-			if err := s.give(before); err != nil {
+			if err := s.give(before, false); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := os.Lstat(before); err == nil {
@@ -88,12 +89,57 @@ func TestShelfHasNothingOfTheOneBefore(t *testing.T) {
 	}
 }
 
+// Of what a program was shown that is used again which is as it was made.
+func TestShelfKeepsWhatIsAsGoodAsNew(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		spoil func(t *testing.T, folder string)
+		want  []string
+	}{
+		{"all", func(*testing.T, string) {}, []string{"in", "in/a", "in/b", "log", "out", "unmarked"}},
+		{"it said something", func(t *testing.T, folder string) { lay(t, folder, "log") }, []string{"in", "in/a", "in/b", "out", "unmarked"}},
+		{"no folder of an input", func(t *testing.T, folder string) { lay(t, folder, "in/c/", "more/") }, []string{"in", "in/a", "in/b", "log", "out", "unmarked"}},
+		{"another mode", func(t *testing.T, folder string) { change(t, filepath.Join(folder, "out"), 0o700) }, []string{"in", "in/a", "in/b", "log", "unmarked"}},
+		{"a log that others may read", func(t *testing.T, folder string) { change(t, filepath.Join(folder, "log"), 0o644) }, []string{"in", "in/a", "in/b", "out", "unmarked"}},
+		{"a link", func(t *testing.T, folder string) {
+			err := os.RemoveAll(filepath.Join(folder, "in/a"))
+			if err = errors.Join(err, os.Symlink("b", filepath.Join(folder, "in/a"))); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"in", "in/b", "log", "out", "unmarked"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := shelf{dir: t.TempDir(), inputs: []string{"a", "b"}}
+			before, after := filepath.Join(s.dir, "before"), filepath.Join(s.dir, "after")
+			lay(t, before, "in/a/deep/file", "in/b/", "out/made", "outcome.json")
+			if err := os.WriteFile(filepath.Join(before, "log"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s.learn(filepath.Join(before, "in"))
+			test.spoil(t, before)
+			if err := s.give(before, true); err != nil || !s.take(after) {
+				t.Fatal("there is no folder", err)
+			}
+			if got := found(t, after); !slices.Equal(got, test.want) {
+				t.Errorf("the next datum has %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func change(t *testing.T, path string, mode fs.FileMode) {
+	t.Helper()
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestShelfIsBounded(t *testing.T) {
 	s := shelf{dir: t.TempDir()}
 	for i := range mostSpare + 3 {
 		folder := filepath.Join(s.dir, fmt.Sprint(i))
 		lay(t, folder, "in/a/file", "out/made", "outcome.json")
-		if err := s.give(folder); err != nil {
+		if err := s.give(folder, false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -109,7 +155,7 @@ func TestShelfLeavesWhatWasTried(t *testing.T) {
 	for _, name := range []string{"before", "tried", "next"} {
 		lay(t, filepath.Join(s.dir, name), "in/a/file", "outcome.json")
 	}
-	if err := s.give(filepath.Join(s.dir, "before")); err != nil {
+	if err := s.give(filepath.Join(s.dir, "before"), false); err != nil {
 		t.Fatal(err)
 	}
 	tried := filepath.Join(s.dir, "tried")
@@ -130,7 +176,7 @@ func TestShelfWithoutItsFolders(t *testing.T) {
 	s := shelf{dir: t.TempDir()}
 	for _, name := range []string{"a", "b"} {
 		lay(t, filepath.Join(s.dir, name), "in/", "outcome.json")
-		if err := s.give(filepath.Join(s.dir, name)); err != nil {
+		if err := s.give(filepath.Join(s.dir, name), false); err != nil {
 			t.Fatal(err)
 		}
 	}

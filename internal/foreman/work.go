@@ -70,7 +70,8 @@ type Spec struct {
 	// members end as they do.
 	Leader    string
 	Followers []string
-	// Fetch writes the files of a datum below a folder, one for each input.
+	// Fetch writes the files of a datum below a folder, one for each input. Those may be
+	// there, without anything in them.
 	Fetch func(ctx context.Context, d Datum, folder string) error
 	// Keep makes a folder with what a member of a job brought durable, under the
 	// member's name: before it is acknowledged, in place of what that has brought before.
@@ -297,9 +298,11 @@ func (w *Work) fetch(ctx context.Context, i int) error {
 	folder := w.datumFolder(d.ID)
 	in, out := filepath.Join(folder, shift.InFolder), filepath.Join(folder, shift.OutFolder)
 	if w.shelf.take(folder) {
+		w.noteFresh(i, true)
 		return w.fill(ctx, d, in, out)
 	}
 	fresh := os.Mkdir(folder, 0o700)
+	w.noteFresh(i, fresh == nil)
 	if fresh != nil && !errors.Is(fresh, fs.ErrExist) {
 		return fmt.Errorf("making the folder of datum %s: %w", d.Name, fresh)
 	}
@@ -313,12 +316,21 @@ func (w *Work) fetch(ctx context.Context, i int) error {
 	if err := os.Mkdir(in, 0o755); err != nil {
 		return fmt.Errorf("making the folder of datum %s: %w", d.Name, err)
 	}
+	w.shelf.learn(in)
 	return w.fill(ctx, d, in, out)
 }
 
-// fill writes the files of a datum, and makes the folder of its output.
+// noteFresh notes whether somebody was given the folder of a datum before.
+func (w *Work) noteFresh(i int, fresh bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ledger.entries[i].fresh = fresh
+}
+
+// fill writes the files of a datum, and makes the folder of its output where there is
+// none.
 func (w *Work) fill(ctx context.Context, d Datum, in, out string) error {
-	if err := os.Mkdir(out, 0o755); err != nil {
+	if err := os.Mkdir(out, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("making the folder of datum %s: %w", d.Name, err)
 	}
 	if err := w.spec.Fetch(ctx, d, in); err != nil {

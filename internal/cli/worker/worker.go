@@ -25,7 +25,7 @@ func New(f *connection.Factory) *cobra.Command {
 			if folder == "" {
 				return exit.Usage("muster worker is run by the jobs of pipelines: use `muster pipeline`")
 			}
-			o := worker.Options{Folder: folder, GPUs: gpus, Environ: os.Environ(), Out: f.Streams.Err}
+			o := worker.Options{Folder: folder, GPUs: gpus, Environ: os.Environ(), Out: f.Streams.Err, Dedicated: true}
 			o.Name, o.Member = worker.Place()
 			return worker.Run(cmd.Context(), o)
 		},

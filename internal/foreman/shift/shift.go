@@ -161,6 +161,9 @@ type Outcome struct {
 	Took    time.Duration `json:"took"`
 	// Worker is who computed it.
 	Worker string `json:"worker,omitempty"`
+	// Alone says that of what the program started nothing is left: its folders and its
+	// log, emptied, may be another datum's.
+	Alone bool `json:"alone,omitempty"`
 }
 
 // Request is what a worker says.

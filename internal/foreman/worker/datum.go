@@ -35,6 +35,7 @@ func (w *worker) compute(ctx context.Context, d shift.Datum) shift.Outcome {
 	o.Exit, err = w.execute(ctx, d, log)
 	err = errors.Join(err, log.Close())
 	o.Took = time.Since(o.Started)
+	o.Alone = w.alone()
 	if ctx.Err() != nil && err != nil {
 		o.Error = err.Error()
 		return o // it was stopped, and will be tried again

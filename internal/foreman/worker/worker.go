@@ -31,6 +31,9 @@ type Options struct {
 	Environ []string
 	// Out is told what fails, in words.
 	Out io.Writer
+	// Dedicated says that this process is this worker and nothing else: it starts no
+	// other programs, and children that it gets are what its own left behind.
+	Dedicated bool
 }
 
 // ErrStopped is why a worker ends whose context has.
@@ -58,11 +61,13 @@ type worker struct {
 	program *shift.Program
 	// courier carries files; nil: they are shared.
 	courier *courier
+	// heir says that what programs leave behind becomes this process's: see [worker.alone].
+	heir bool
 }
 
 // Run computes datums until there are none left, which is no error.
 func Run(ctx context.Context, o Options) error {
-	w := &worker{o: o, holds: map[string]bool{}}
+	w := &worker{o: o, holds: map[string]bool{}, heir: o.Dedicated && inherit() == nil}
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(o.Out, "muster: "+format+"\n", args...) }
 	var err error
 	if w.client, err = newClient(&o, say); err != nil {
