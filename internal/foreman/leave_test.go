@@ -44,21 +44,24 @@ func (s *shop) goes(p pod, line string) int {
 const orderly = `trap 'test -e $OUT/../leave && exit 0; exit 143' TERM; `
 
 // What one wrote that left in order counts with what the next pod of its place writes in
-// the same attempt, and neither is missed.
+// the same attempt, and neither is missed. What is of the attempt before does not.
 func TestLeft(t *testing.T) {
 	s := open(t)
 	w := s.lent(func(spec *foreman.Spec) { spec.Leader, spec.Followers = "driver/0", []string{"executor/0"} })
-	if code := s.goes(pod{member: "executor/1", name: "a", attempt: 1}, orderly+`echo first > $OUT/first; echo both > $OUT/both`); code != 143 {
+	if code := s.goes(pod{member: "executor/2", name: "old", attempt: 1}, orderly+`echo old > $OUT/old`); code != 143 {
+		t.Errorf("one of the attempt before: %d", code)
+	}
+	if code := s.goes(pod{member: "executor/1", name: "a", attempt: 2}, orderly+`echo first > $OUT/first; echo both > $OUT/both`); code != 143 {
 		t.Errorf("the first: %d", code)
 	}
 	gate := t.TempDir()
 	stays := func(p pod, line string) (chan<- os.Signal, <-chan int) {
 		return s.follows(p, line+`; touch `+gate+`/$NAME; `+forEver, leaving)
 	}
-	one, oneEnded := stays(pod{member: "executor/0", name: "b", attempt: 1}, `echo base > $OUT/base`)
-	other, otherEnded := stays(pod{member: "executor/1", name: "c", born: 1, attempt: 1}, `echo second > $OUT/second; echo both > $OUT/both`)
+	one, oneEnded := stays(pod{member: "executor/0", name: "b", attempt: 2}, `echo base > $OUT/base`)
+	other, otherEnded := stays(pod{member: "executor/1", name: "c", born: 1, attempt: 2}, `echo second > $OUT/second; echo both > $OUT/both`)
 	script := `while ! [ -e ` + gate + `/executor-0 -a -e ` + gate + `/executor-1 ]; do sleep 0.02; done`
-	if code := s.leads(pod{member: "driver/0", name: "d", attempt: 1}, script, nil); code != 0 {
+	if code := s.leads(pod{member: "driver/0", name: "d", attempt: 2}, script, nil); code != 0 {
 		t.Fatalf("the leader: %d", code)
 	}
 	for signals, ended := range map[chan<- os.Signal]<-chan int{one: oneEnded, other: otherEnded} {
@@ -251,19 +254,18 @@ func TestOrders(t *testing.T) {
 		spec.Keep = func(context.Context, string, string) error { return nil } // no disk is waited for
 	})
 	n := 0
-	for _, end := range []string{"goes leaves", "goes fails", "goes"} {
-		for _, order := range orders([][]string{{"goes begins", end}, {"next begins", "next brings"}, {"driver done", "driver brings"}}) {
+	for _, c := range []struct{ goes, next, lost string }{
+		{"goes leaves", "next brings", ""}, {"goes fails", "next brings", "goes"}, {"goes", "next brings", "goes"}, {"goes leaves", "next", "next"},
+	} {
+		for _, order := range orders([][]string{{"goes begins", c.goes}, {"next begins", c.next}, {"driver done", "driver brings"}}) {
 			n++
 			job := fmt.Sprint("job", n)
-			g := &gathering{shop: s, w: w, began: map[string]bool{}, kept: map[string]bool{}, pods: map[string]pod{
+			g := &gathering{shop: s, w: w, lost: c.lost, began: map[string]bool{}, kept: map[string]bool{}, pods: map[string]pod{
 				"driver": {member: "driver/0", name: "driver", job: job, attempt: 1},
 				"stays":  {member: "executor/0", name: "stays", job: job, attempt: 1},
 				"goes":   {member: "executor/1", name: "goes", job: job, attempt: 1},
 				"next":   {member: "executor/1", name: "next", born: 1, job: job, attempt: 1},
 			}}
-			if end != "goes leaves" {
-				g.lost = "goes"
-			}
 			w.For(job)
 			if err := w.Afresh(t.Context()); err != nil {
 				t.Fatal(err)
