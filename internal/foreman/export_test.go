@@ -23,6 +23,9 @@ func (w *Work) Ripe(ctx context.Context, member, job string, attempt int64) erro
 	return err
 }
 
+// ErrTorn is what a leader is told of whose followers one is lost.
+var ErrTorn = errTorn
+
 // ErrFormer is what pods of another job than the one that computes are told.
 var ErrFormer = errFormer
 

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,6 +84,7 @@ func (w *Work) ripe(ctx context.Context, who *person) (<-chan struct{}, error) {
 	if err := w.welcome(who); err != nil {
 		return nil, err
 	}
+	defer w.hears(who)()
 	news, closing := w.closes(who)
 	if who.Member != w.spec.Leader {
 		if !closing {
@@ -127,31 +129,53 @@ func (w *Work) followed(leader *part) error {
 	if err != nil {
 		return err
 	}
+	began := w.began()
+	if who := w.lost(leader, began, there); who != "" {
+		return fmt.Errorf("%s: %w", who, errTorn)
+	}
 	there = append(there, *leader) // behind one that it may have brought before
-	return together(w.spec.Leader, w.spec.Followers, there)
+	_, err = together(w.spec.Leader, w.spec.Followers, began, there)
+	return err
 }
 
-// together says that what a leader and its followers brought is whole: something of
-// each, of one attempt of the job, and of none that failed.
-func together(leader string, followers []string, parts []part) error {
-	by := map[string]*part{}
+// together are the parts of a leader and those of its attempt of the job, where they are
+// whole: something of each follower, and of each pod that has begun in that attempt, and
+// of none that failed.
+func together(leader string, followers []string, began []person, parts []part) ([]part, error) {
+	var first *part
 	for i := range parts {
-		by[parts[i].Member] = &parts[i]
+		if parts[i].Member == leader {
+			first = &parts[i]
+		}
 	}
-	first := by[leader]
 	if first == nil || first.Outcome.Error != "" {
-		return fmt.Errorf("%s: %w", leader, ErrMissing)
+		return nil, fmt.Errorf("%s: %w", leader, ErrMissing)
+	}
+	members, pods, all := map[string]bool{}, map[string]bool{}, []part{}
+	for i := range parts {
+		p := &parts[i]
+		if p.Attempt != first.Attempt || p.Outcome.Error != "" || p.Member == leader && p != first {
+			continue
+		}
+		members[p.Member], pods[p.Pod] = true, true
+		all = append(all, *p)
 	}
 	var lack []string
 	for _, name := range followers {
-		if p := by[name]; p == nil || p.Attempt != first.Attempt || p.Outcome.Error != "" {
+		if !members[name] {
 			lack = append(lack, name)
 		}
 	}
-	if len(lack) > 0 {
-		return fmt.Errorf("%s: %w", strings.Join(lack, ", "), ErrMissing)
+	for i := range began {
+		p := &began[i]
+		if p.Attempt == first.Attempt && !pods[p.Pod] && !slices.Contains(lack, p.Member) {
+			lack = append(lack, p.Member)
+		}
 	}
-	return nil
+	if len(lack) > 0 {
+		return nil, fmt.Errorf("%s: %w", strings.Join(lack, ", "), ErrMissing)
+	}
+	return all, nil
 }
 
 // adoptLog has what the leader said be the log of the datum; from is where the files of

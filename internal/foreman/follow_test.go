@@ -31,13 +31,16 @@ func led(spec *foreman.Spec) {
 const forEver = `trap 'exit 143' TERM; while :; do sleep 0.02; done`
 
 // follows runs a line as a follower and returns how to tell it to end, and where its
-// exit code comes.
-func (s *shop) follows(p pod, line string) (chan<- os.Signal, <-chan int) {
+// exit code comes. Options are changed as the caller says.
+func (s *shop) follows(p pod, line string, change ...func(*worker.MemberOptions)) (chan<- os.Signal, <-chan int) {
 	s.Helper()
 	signals, ended, folder := make(chan os.Signal, 2), make(chan int, 1), s.TempDir()
 	o := worker.MemberOptions{
 		Post: s.post(p), Work: "run.stage", Folder: folder, Name: p.member, Duty: worker.Follows, Signals: signals, Stderr: os.Stderr, Stdout: os.Stderr,
 		Words: []string{"sh", "-c", line}, Environ: append(os.Environ(), "OUT="+folder+"/out", "NAME="+strings.Replace(p.member, "/", "-", 1)), Grace: time.Minute,
+	}
+	for _, f := range change {
+		f(&o)
 	}
 	go func() { ended <- worker.RunMember(s.Context(), o) }()
 	return signals, ended
@@ -94,22 +97,26 @@ func TestLed(t *testing.T) {
 }
 
 // The part of a leader is not taken while one of its followers has brought nothing, a
-// failure, or what is of another attempt; and what is there then is no output.
+// failure, or what is of another attempt; and what is there then is no output. That one
+// has failed in its attempt is what the leader is told.
 func TestLedLacks(t *testing.T) {
 	brought := func(attempt int, line string) func(*shop) {
 		return func(s *shop) { // as one that is alone would bring it
 			s.runs(pod{member: "executor/1", name: "old", attempt: attempt}, line)
 		}
 	}
-	for name, before := range map[string]func(*shop){
-		"nothing":         func(*shop) {},
-		"a failure":       brought(3, `exit 4`),
-		"an attempt past": brought(2, `echo x > $OUT/x`),
+	for name, c := range map[string]struct {
+		before func(*shop)
+		code   int
+	}{
+		"nothing":         {func(*shop) {}, 143},
+		"a failure":       {brought(3, `exit 4`), 1},
+		"an attempt past": {brought(2, `echo x > $OUT/x`), 143},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
 			w := s.lent(led)
-			before(s)
+			c.before(s)
 			follower, ended := s.follows(pod{member: "executor/0", name: "a", attempt: 3}, forEver)
 			signals, code := make(chan os.Signal, 1), make(chan int, 1)
 			go func() { code <- s.leads(pod{member: "driver/0", name: "d", attempt: 3}, "true", signals) }()
@@ -117,8 +124,8 @@ func TestLedLacks(t *testing.T) {
 			follower <- syscall.SIGTERM
 			<-ended
 			signals <- syscall.SIGTERM
-			if code := <-code; code != 143 {
-				t.Errorf("the leader: %d", code)
+			if code := <-code; code != c.code {
+				t.Errorf("the leader: %d, want %d", code, c.code)
 			}
 			err := w.Unite(t.Context(), nil)
 			if !errors.Is(err, foreman.ErrMissing) {

@@ -181,7 +181,7 @@ func (f *Foreman) Open(ctx context.Context, s Spec) (*Work, error) {
 	if w := f.works[s.Name]; w != nil {
 		return w, nil
 	}
-	w := &Work{foreman: f, spec: s, dir: f.folder(s.Name), ledger: newLedger(s.Datums, s.Tries, s.FailFast), news: make(chan struct{}), wake: make(chan struct{}, 1), job: s.Job, entering: map[string]person{}, ended: make(chan struct{})}
+	w := &Work{foreman: f, spec: s, dir: f.folder(s.Name), ledger: newLedger(s.Datums, s.Tries, s.FailFast), news: make(chan struct{}), wake: make(chan struct{}, 1), job: s.Job, entering: map[string]person{}, heardOf: map[string]*presence{}, opened: f.o.Now(), ended: make(chan struct{})}
 	w.shelf.dir, w.shelf.inputs = w.dir, s.Program.Inputs
 	if err := os.MkdirAll(w.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of work %s: %w", s.Name, err)

@@ -32,10 +32,14 @@ type shop struct {
 	broken   int               // how often recording fails yet
 }
 
-func open(t *testing.T) *shop {
+func open(t *testing.T, change ...func(*foreman.Options)) *shop {
 	t.Helper()
 	// Deeper than the address of a socket may be long.
-	f, err := foreman.New(foreman.Options{Dir: filepath.Join(t.TempDir(), strings.Repeat("deep/", 30))})
+	o := foreman.Options{Dir: filepath.Join(t.TempDir(), strings.Repeat("deep/", 30))}
+	for _, c := range change {
+		c(&o)
+	}
+	f, err := foreman.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ func (w *Work) lendOut(out http.ResponseWriter, in *http.Request) {
 		http.Error(out, "this work is given out a datum at a time", shift.StatusRefused)
 		return
 	}
+	defer w.hears(&who)()
 	folder, there := w.lent()
 	if !there {
 		http.Error(out, "the files are not here yet", http.StatusServiceUnavailable)
@@ -107,18 +108,29 @@ func (w *Work) enter(ctx context.Context, who *person) error {
 	if err := w.restore(ctx); err != nil {
 		return err
 	}
-	switch last, there := w.lastOf(who); {
-	case there && who.older(&last):
-		return errFollowed
-	case there && last.Pod == who.Pod:
-		return nil // somebody else has noted it
-	case there && w.spec.Leader != "" && last.Attempt == who.Attempt:
-		return errTorn
+	note, err := w.begins(who)
+	if err != nil || !note {
+		return err
 	}
 	if err := w.noteBegun(ctx, who); err != nil {
 		return fmt.Errorf("noting that %s has begun: %w", who.Member, err)
 	}
 	return nil
+}
+
+// begins says whether it is to be noted that a pod has begun, or why it does not begin;
+// the caller holds the lock of parts. What is noted is waited for: of one that comes once
+// its leader is done nothing will be.
+func (w *Work) begins(who *person) (note bool, err error) {
+	switch last, there := w.lastOf(who); {
+	case there && who.older(&last):
+		return false, errFollowed
+	case there && last.Pod == who.Pod:
+		return false, nil // somebody else has noted it
+	case there && w.spec.Leader != "" && last.Attempt == who.Attempt && !w.left(&last):
+		return false, errTorn
+	}
+	return !w.late(who), nil
 }
 
 // noteBegun keeps who has begun, with all those that wait for it; the caller holds the
@@ -134,7 +146,7 @@ func (w *Work) noteBegun(ctx context.Context, who *person) error {
 		all[p.folder()] = p
 	}
 	for name, p := range fresh {
-		if before, there := all[name]; !w.counts(&p) || there && p.older(&before) {
+		if note, err := w.begins(&p); err != nil || !note || !w.counts(&p) {
 			delete(fresh, name)
 			continue
 		}

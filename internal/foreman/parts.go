@@ -32,6 +32,15 @@ type part struct {
 	Outcome shift.Outcome `json:"outcome"`
 }
 
+// folder is the name of the folder of a part. One who left in order has one of its own:
+// another pod of the member may follow in the same attempt, and what both wrote counts.
+func (p *part) folder() string {
+	if p.Outcome.Left {
+		return leftFolder(&p.person)
+	}
+	return p.person.folder()
+}
+
 // takePart takes what a member of a job wrote. What is acknowledged stays, whatever
 // becomes of this foreman.
 func (w *Work) takePart(out http.ResponseWriter, in *http.Request) {
@@ -42,6 +51,7 @@ func (w *Work) takePart(out http.ResponseWriter, in *http.Request) {
 	from := &heard{from: in.Body, control: http.NewResponseController(out), until: time.Now().Add(longest)}
 	who, err := personOf(in)
 	if err == nil {
+		defer w.hears(&who)()
 		err = w.welcome(&who)
 	}
 	if err == nil {
@@ -86,7 +96,10 @@ func (w *Work) partArrives(in *http.Request, from io.Reader, who *person) error 
 		return err
 	}
 	p := part{person: *who}
-	if p.Outcome, err = broughtOutcome(temp, who.Member); err != nil {
+	if p.Outcome, err = broughtOutcome(temp, who.Member); err == nil {
+		err = w.mayLeave(&p)
+	}
+	if err != nil {
 		return err
 	}
 	if err := os.Remove(filepath.Join(temp, shift.OutcomeFile)); err != nil {
@@ -145,15 +158,13 @@ func (w *Work) keepPart(ctx context.Context, p *part, from string) error {
 	if err := w.restore(ctx); err != nil {
 		return err
 	}
-	var began person
-	if readJSON(filepath.Join(w.dir, partsFolder, beganFolder, p.folder()), &began) && w.counts(&began) && p.older(&began) {
-		return errFollowed
-	}
 	place := filepath.Join(w.dir, partsFolder, p.folder())
 	var before part
-	if there := readJSON(filepath.Join(place, partFile), &before) && w.counts(&before.person); there && before.Pod == p.Pod {
+	there := readJSON(filepath.Join(place, partFile), &before) && w.counts(&before.person)
+	if there && before.Pod == p.Pod {
 		return nil
-	} else if there && p.older(&before.person) {
+	}
+	if began, follows := w.lastOf(&p.person); follows && p.older(&began) || there && p.older(&before.person) {
 		return errFollowed
 	}
 	if p.Outcome.Error == "" && p.Member == w.spec.Leader {
@@ -266,13 +277,8 @@ func (w *Work) Unite(ctx context.Context, must []string) error {
 	if err != nil {
 		return err
 	}
-	if who := missing(must, there, w.began()); who != "" {
-		return fmt.Errorf("%s: %w", who, ErrMissing)
-	}
-	if w.spec.Leader != "" {
-		if err := together(w.spec.Leader, w.spec.Followers, there); err != nil {
-			return err
-		}
+	if there, err = w.whole(must, there); err != nil {
+		return err
 	}
 	temp, err := os.MkdirTemp(w.dir, arriving)
 	if err != nil {
@@ -340,6 +346,18 @@ func bare(folder string) error {
 
 // ErrMissing says that what a member wrote has not come.
 var ErrMissing = errors.New("what it wrote has not come")
+
+// whole are, of the parts that there are, those that make the output; [ErrMissing] where
+// there are too few.
+func (w *Work) whole(must []string, there []part) ([]part, error) {
+	if w.spec.Leader != "" {
+		return together(w.spec.Leader, w.spec.Followers, w.began(), there)
+	}
+	if who := missing(must, there, w.began()); who != "" {
+		return nil, fmt.Errorf("%s: %w", who, ErrMissing)
+	}
+	return there, nil
+}
 
 // missing names a member that has to have brought something and has not; empty:
 // there is none.

@@ -149,7 +149,11 @@ type Work struct {
 	shelf   shelf
 	// entering are members that have begun and wait until that is kept, by their folders.
 	entering map[string]person
-	ended    chan struct{} // closed once the work is
+	// heardOf are, of pods, when they were heard last; opened is when this foreman began
+	// to hear any.
+	heardOf map[string]*presence
+	opened  time.Time
+	ended   chan struct{} // closed once the work is
 
 	// parts is held by who reads or changes what members of a job brought; restored says
 	// that what was kept of it is here.

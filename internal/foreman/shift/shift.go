@@ -39,6 +39,8 @@ const (
 	// SecretFile is what members of a job that computes a datum together know one
 	// another by, where they are to.
 	SecretFile = "secret"
+	// LeaveFile is there once a member of a job was told to end that may leave it in order.
+	LeaveFile = "leave"
 	// OutcomeFile is an [Outcome], there once the datum is computed, so that
 	// it is known of also where nobody could be told. All three are one file, the
 	// mark, which says by its name how far the datum is: see [Advance].
@@ -164,6 +166,9 @@ type Outcome struct {
 	// Alone says that of what the program started nothing is left: its folders and its
 	// log, emptied, may be another datum's.
 	Alone bool `json:"alone,omitempty"`
+	// Left says, of a member that follows, that it went before its leader was done, in
+	// order: nothing that it has not brought is relied on.
+	Left bool `json:"left,omitempty"`
 }
 
 // Request is what a worker says.

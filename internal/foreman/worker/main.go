@@ -50,6 +50,7 @@ func memberMain(ctx context.Context, args []string) int {
 	flags.StringVar(&o.Folder, "datum", "", "folder for the files of the datum")
 	leads := flags.Bool("leads", false, "its end is that of the others, and it brings what it wrote last")
 	follows := flags.Bool("follows", false, "it goes on until the leader is done")
+	flags.BoolVar(&o.Leaves, "leaves", false, "one that follows may go in order before the leader is done")
 	flags.DurationVar(&o.Grace, "grace", 0, "how long the program may take to end")
 	if err := flags.Parse(args); err != nil {
 		return 2

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -31,6 +32,9 @@ type MemberOptions struct {
 	Words, Environ []string
 	// Duty is what it is to the others.
 	Duty Duty
+	// Leaves says that one that follows, and is told to end before its leader is done, goes
+	// in order where it can: see [Follows].
+	Leaves bool
 	// Grace is how long the program may take to end once this process was told to. It is
 	// then killed, so that what it wrote can still be sent.
 	Grace time.Duration
@@ -51,7 +55,9 @@ const (
 	// Leads: its end is that of all, and it brings its part last.
 	Leads
 	// Follows: it goes on until the leader is done, and then stays until it is told to
-	// end, so that it is run again with the others or not at all.
+	// end, so that it is run again with the others or not at all. One that leaves is sent
+	// SIGTERM once there is a file shift.LeaveFile beside its files: its program exits with
+	// 0 once nobody relies on it but for its output, which is then brought.
 	Follows
 )
 
@@ -70,7 +76,13 @@ type member struct {
 	stopped, closed bool
 	// lost is why it will not hear that its leader is done.
 	lost error
+	// asking is what asks for that, until its part has come.
+	asking sync.WaitGroup
 }
+
+// beat is how often one that follows lets itself be heard once its leader is done, until
+// its part has come.
+const beat = 10 * time.Second
 
 // RunMember fetches the files of a datum, runs a program on them as it would have run
 // alone, and sends what that wrote. It returns the program's exit code, once what it
@@ -83,6 +95,9 @@ func RunMember(ctx context.Context, o MemberOptions) int {
 		say("reaching who gives out the files of this stage: %v", err)
 		return exitBroken
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer m.asking.Wait()
+	defer cancel()
 	done := shift.Outcome{ID: o.Name, Worker: o.Name, Started: time.Now()}
 	switch err := m.fetch(ctx); {
 	case m.stopped:
@@ -99,6 +114,9 @@ func RunMember(ctx context.Context, o MemberOptions) int {
 		}
 	}
 	if o.Duty != Alone && m.stopped {
+		if m.leaves() {
+			m.leave(ctx, &done, say)
+		}
 		return exitStopped // all of them begin anew, or it is over
 	}
 	if m.lost != nil {
@@ -222,8 +240,6 @@ func (m *member) execute(ctx context.Context) (int, error) {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	var late <-chan time.Time
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	over, lost := m.leaderDone(ctx)
 	for {
 		select {
@@ -248,6 +264,7 @@ func (m *member) execute(ctx context.Context) (int, error) {
 			if ends(s) && !m.stopped {
 				m.stopped = true
 				late = time.After(m.o.Grace)
+				m.noteLeaving()
 			}
 			_ = cmd.Process.Signal(s) // or it has just ended
 		case <-late:
@@ -257,13 +274,14 @@ func (m *member) execute(ctx context.Context) (int, error) {
 }
 
 // leaderDone is told once the leader of a member that follows is done, or why that is
-// not to be heard any more.
+// not to be heard any more. It asks on until the member ends: who has begun and is not
+// heard is lost.
 func (m *member) leaderDone(ctx context.Context) (done <-chan struct{}, lost <-chan error) {
 	if m.o.Duty != Follows {
 		return nil, nil
 	}
 	yes, no := make(chan struct{}), make(chan error, 1)
-	go func() {
+	m.asking.Go(func() {
 		err := m.client.insist(ctx, func() error { return m.ripe(ctx) })
 		switch {
 		case err == nil:
@@ -271,7 +289,15 @@ func (m *member) leaderDone(ctx context.Context) (done <-chan struct{}, lost <-c
 		case ctx.Err() == nil:
 			no <- err
 		}
-	}()
+		for tick := time.NewTicker(beat); err == nil; {
+			select {
+			case <-tick.C:
+				err = m.client.insist(ctx, func() error { return m.ripe(ctx) })
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+		}
+	})
 	return yes, no
 }
 
