@@ -503,7 +503,8 @@ type JobData struct {
 	// Lazy is true for data that is not fetched before the job starts, but read as
 	// it is asked for, from a mount; false for data that is always fetched. Default:
 	// fetched, unless it is more than the machine's cache of data may hold, which on a
-	// cluster fails the job. A mount shows a folder or a file, no pattern.
+	// cluster is known where agent.dataCache of the chart is set. A mount shows a folder
+	// or a file, no pattern.
 	//
 	// +optional
 	Lazy *bool `json:"lazy,omitempty"`

@@ -36,6 +36,8 @@ type holdings struct {
 	bucket bucket.Options
 	prefix string
 	quota  string
+	// nodeCache is how much agents keep on each node; empty: it is not known.
+	nodeCache string
 	// ahead has agents fetch what those read that start before long.
 	ahead bool
 }
@@ -49,6 +51,7 @@ func (h *holdings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&h.bucket.Region, "data-s3-region", "", "its region (default: the service is asked)")
 	flags.StringVar(&h.prefix, "data-prefix", "data", "what all keys of data begin with in the folder or bucket; the namespace follows")
 	flags.BoolVar(&h.ahead, "data-ahead", true, "have agents fetch the data of jobs that wait to the nodes that these are likely to get, where there are agents and data")
+	flags.StringVar(&h.nodeCache, "data-node-cache", "", "how much data agents keep on a node (their --data-cache), such as 500Gi: of what is more jobs read as they ask for it (default: it is not known)")
 	flags.StringVar(&h.quota, "data-quota", "1Ti", "how much data a namespace may keep; 0: no bound")
 }
 
@@ -62,12 +65,23 @@ func (h *holdings) check(s *store) error {
 		return exit.Usage("--data-s3-endpoint and --data-s3-bucket go together: give both")
 	case err != nil || quota.Sign() < 0:
 		return exit.Usage("--data-quota %s: give a size, such as 1Ti, or 0", h.quota)
+	case h.nodeCache != "" && h.perNode() <= 0:
+		return exit.Usage("--data-node-cache %s: give a size, such as 500Gi", h.nodeCache)
 	case h.prefix != "" && (!filepath.IsLocal(h.prefix) || strings.Contains(h.prefix, `\`)):
 		return exit.Usage("--data-prefix %s: give a relative path such as data", h.prefix)
 	case h.shares() && s.somewhere() && beside(h.prefix):
 		return exit.Usage("--data-prefix %q: code is kept in the same place: give data a prefix of its own, other than code and environments", h.prefix)
 	}
 	return nil
+}
+
+// perNode is how many bytes agents keep on a node; 0: it is not known.
+func (h *holdings) perNode() int64 {
+	size, err := resource.ParseQuantity(h.nodeCache)
+	if err != nil {
+		return 0
+	}
+	return size.Value()
 }
 
 // shares says whether data is kept where code is.

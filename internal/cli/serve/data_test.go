@@ -29,6 +29,7 @@ func TestWhereDataIsKept(t *testing.T) {
 		"a prefix that leads out": {data: holdings{on: true, prefix: "../x"}, wrong: "--data-prefix"},
 		"amid code":               {data: holdings{on: true, prefix: "code/x"}, code: store{folder: folder}, wrong: "a prefix of its own"},
 		"around code":             {data: holdings{on: true}, code: store{folder: folder}, wrong: "a prefix of its own"},
+		"no cache":                {data: holdings{on: true, prefix: "data", quota: "1Ti", nodeCache: "much"}, wrong: "--data-node-cache"},
 		"no quota":                {data: holdings{on: true, prefix: "data", quota: "-1"}, wrong: "--data-quota"},
 	} {
 		t.Run(name, func(t *testing.T) {

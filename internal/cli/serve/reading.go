@@ -34,7 +34,7 @@ func (o *options) openReader(config *rest.Config, stores *warehouse.Warehouse, l
 	}
 	// Where a node cannot mount, its agent says so.
 	mountable := func() error { return nil }
-	return &reader{reading.New(reading.Options{Client: api, Store: stores.Store, Log: log, Mountable: mountable})}, nil
+	return &reader{reading.New(reading.Options{Client: api, Store: stores.Store, Log: log, Mountable: mountable, NodeCache: o.data.perNode()})}, nil
 }
 
 // asked is who jobs ask for data; nobody where there is no reader.

@@ -222,6 +222,9 @@ func (r *Reader) bring(ctx context.Context, view *data.View, q *request, d *v1al
 		return r.o.Cache.Ensure(ctx, view, d.Path, func(p data.Progress) { r.progress(q, d, p) })
 	}
 	part, err := view.Part(ctx, d.Path)
+	if err == nil && r.o.NodeCache > 0 && part.Bytes > r.o.NodeCache {
+		return cache.Folder{}, nil, &cache.RoomError{Need: part.Bytes, Limit: r.o.NodeCache}
+	}
 	return cache.Folder{Key: cache.Key(view, d.Path), Files: part.Files, Bytes: part.Bytes}, nil, err
 }
 

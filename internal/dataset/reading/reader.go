@@ -27,6 +27,9 @@ type Options struct {
 	// Cache is where data is brought to. Default: nowhere; what is read is found out
 	// and kept, and whoever runs the job brings it there.
 	Cache *cache.Cache
+	// NodeCache is how many bytes whoever brings data to a node keeps there, where there
+	// is no Cache: what is more can never be fetched. Default: it is not known.
+	NodeCache int64
 	// Mountable says why nothing can be mounted on this machine, as
 	// [mount.Available] does. Default: nothing is mounted here.
 	Mountable func() error

@@ -49,6 +49,8 @@ type world struct {
 	// fixed is why nothing can be mounted.
 	mu          sync.Mutex
 	away, fixed error
+	// nodes is how much is kept on nodes, where there is no cache.
+	nodes int64
 }
 
 func newWorld(t *testing.T, limit int64) *world {
@@ -104,7 +106,7 @@ func (w *world) run(limit int64) {
 	}
 	store, err := w.open()
 	must(w.T, err)
-	w.reader = New(Options{Client: w.Client, Cache: c, Backoff: time.Millisecond, Mountable: mountable, Store: func(context.Context, string) (*data.Store, error) {
+	w.reader = New(Options{Client: w.Client, Cache: c, Backoff: time.Millisecond, Mountable: mountable, NodeCache: w.nodes, Store: func(context.Context, string) (*data.Store, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return store, w.away
@@ -437,6 +439,30 @@ func TestWithoutACache(t *testing.T) {
 	}
 	failed := w.until(newJob("two", v1alpha1.JobData{Dataset: "digits", Path: "/nothing", Mount: "/data"}), Failed)
 	if !strings.Contains(failed.Message, "nothing in digits@main is or matches /nothing") {
+		t.Errorf("%q", failed.Message)
+	}
+}
+
+// TestMoreThanANodeKeeps: where that is known, it is read as it is asked for, unless the
+// job says otherwise.
+func TestMoreThanANodeKeeps(t *testing.T) {
+	w := newWorld(t, nowhere)
+	w.put("main", map[string]string{"small": strings.Repeat("a", 1000), "large/a": strings.Repeat("a", 600), "large/b": strings.Repeat("b", 500)})
+	w.stop()
+	w.nodes = 1000
+	w.run(nowhere)
+	fetched := false
+	for name, tt := range map[string]struct {
+		path string
+		lazy bool
+	}{"as much": {"/small", false}, "more": {"/large", true}} {
+		state := w.until(newJob(name, v1alpha1.JobData{Dataset: "digits", Path: tt.path, Mount: "/data"}), Ready)
+		if len(state.Data) != 1 || state.Data[0].Lazy != tt.lazy {
+			t.Errorf("%s: %+v", name, state.Data)
+		}
+	}
+	failed := w.until(newJob("never", v1alpha1.JobData{Dataset: "digits", Path: "/large", Mount: "/data", Lazy: &fetched}), Failed)
+	if !strings.Contains(failed.Message, "1.1 kB do not fit") {
 		t.Errorf("%q", failed.Message)
 	}
 }
