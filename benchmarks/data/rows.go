@@ -40,6 +40,16 @@ func (b *bench) pair(ctx context.Context, prepare func() error, ours, theirs fun
 	return median(a), median(z), nil
 }
 
+// after measures once everything is as it is wanted.
+func after(prepare func() error, run func() (measured, error)) func() (measured, error) {
+	return func() (measured, error) {
+		if err := prepare(); err != nil {
+			return measured{}, err
+		}
+		return run()
+	}
+}
+
 // quiet has the disk done with what was before, and the cache as it is wanted.
 func (b *bench) quiet(read string, remove ...string) func() error {
 	return func() error {
