@@ -11,6 +11,7 @@ import (
 	"io"
 	"math/big"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +112,7 @@ func TestRoomOfParts(t *testing.T) {
 func TestForgotten(t *testing.T) {
 	r := newRig(t)
 	r.put(t, "main/a", "1")
+	unused(t, &r.known()[0].leases)
 	r.rest(t.Context(), time.Now().Add(2*homeIdle))
 	if len(r.homes) != 0 || len(r.places) != 0 || len(r.lanes) != 0 || len(r.views) != 0 {
 		t.Errorf("%d homes, %d places, %d lanes and %d views are kept", len(r.homes), len(r.places), len(r.lanes), len(r.views))
@@ -133,6 +135,7 @@ func TestNotForgotten(t *testing.T) {
 		return n
 	}
 	home, later := r.known()[0], time.Now().Add(2*homeIdle)
+	unused(t, &home.leases) // who put is told before the lane has given it back
 	lease, err := home.leases.take(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -149,6 +152,22 @@ func TestNotForgotten(t *testing.T) {
 	}
 	if home.leases.give(t.Context(), lease); leases() != 0 {
 		t.Errorf("who came late left %d leases", leases())
+	}
+}
+
+// unused waits until nobody uses the lease.
+func unused(t *testing.T, l *leases) {
+	t.Helper()
+	for late := time.Now().Add(time.Minute); ; runtime.Gosched() {
+		l.mu.Lock()
+		users := l.now.users
+		l.mu.Unlock()
+		if users == 0 {
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatal("the lease is used still")
+		}
 	}
 }
 
