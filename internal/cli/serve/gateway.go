@@ -25,7 +25,6 @@ import (
 	"github.com/muster-dev/muster/internal/dataset"
 	"github.com/muster-dev/muster/internal/door"
 	"github.com/muster-dev/muster/internal/gateway"
-	"github.com/muster-dev/muster/internal/gateway/authority"
 	"github.com/muster-dev/muster/internal/gateway/registry"
 )
 
@@ -33,21 +32,21 @@ const (
 	// gatewayAtOnce is how many S3 requests one replica serves at once: each may hold
 	// half a megabyte.
 	gatewayAtOnce = 256
-	// gatewayAgain is the pause after the gateway's authority could not be read.
-	gatewayAgain = 2 * time.Second
 )
 
 // front says where S3 clients reach data. Address "0": nowhere.
 type front struct {
-	address  string
-	endpoint string
-	life     time.Duration
+	address     string
+	endpoint    string
+	certificate string
+	life        time.Duration
 }
 
 func (g *front) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&g.address, "gateway", "0", "address at which S3 clients reach data, by TLS, such as :6480 in a pod; 0 for none")
 	flags.StringVar(&g.endpoint, "gateway-endpoint", "https://"+v1alpha1.GatewayName+"."+v1alpha1.SystemNamespace+".svc:6480",
 		"what users are told to be the gateway's address; its host is one of those that the certificate is for")
+	flags.StringVar(&g.certificate, "gateway-certificate", "", "Secret of the manager's namespace, of type kubernetes.io/tls, with the certificate that S3 clients are shown, for the host of --gateway-endpoint; default: one that the gateway's own authority signs")
 	flags.DurationVar(&g.life, "gateway-key-life", 90*24*time.Hour, "for how long access keys of S3 clients are good at most")
 }
 
@@ -70,16 +69,6 @@ func (g *front) check(dataPlace, door string) error {
 	return nil
 }
 
-// hosts are those that the certificate is for.
-func (g *front) hosts() []string {
-	name := v1alpha1.GatewayName
-	all := []string{name, name + "." + v1alpha1.SystemNamespace, name + "." + v1alpha1.SystemNamespace + ".svc", name + "." + v1alpha1.SystemNamespace + ".svc.cluster.local", "localhost", "127.0.0.1"}
-	if at, err := url.Parse(g.endpoint); err == nil && at.Hostname() != "" && at.Hostname() != all[2] {
-		all = append(all, at.Hostname())
-	}
-	return all
-}
-
 // counter is the gateway of a replica: every one serves.
 type counter struct {
 	front
@@ -87,6 +76,8 @@ type counter struct {
 	stores *warehouse.Warehouse
 	vault  *registry.Vault
 	log    *slog.Logger
+	// last is the chain that was given and is shown, of the goroutine that replaces it.
+	last []byte
 }
 
 // openCounter makes it; nil where there is none.
@@ -132,64 +123,6 @@ func (c *counter) Start(ctx context.Context) error {
 	return group.Wait()
 }
 
-// begin makes the first certificate, as often as it takes. It reports whether there is
-// one: false once ctx has ended.
-func (c *counter) begin(ctx context.Context, shown *gateway.Certificate) bool {
-	for {
-		err := c.certify(ctx, shown)
-		if err == nil {
-			return true
-		}
-		if ctx.Err() == nil {
-			c.log.Warn("the S3 gateway stays closed", "error", err)
-		}
-		if !pause(ctx, gatewayAgain) {
-			return false
-		}
-	}
-}
-
-// renew replaces the certificate in time, until ctx ends.
-func (c *counter) renew(ctx context.Context, shown *gateway.Certificate) {
-	next := authority.Life * 2 / 3
-	for pause(ctx, next) {
-		next = authority.Life * 2 / 3
-		if err := c.certify(ctx, shown); err != nil {
-			c.log.Warn("the S3 gateway's certificate could not be replaced", "error", err)
-			next = time.Minute
-		}
-	}
-}
-
-// pause reports false where ctx ended before it was over.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
-
-func (c *counter) authority(ctx context.Context) (*authority.Authority, error) {
-	return authority.Open(ctx, c.api, client.ObjectKey{Namespace: v1alpha1.SystemNamespace, Name: v1alpha1.GatewayName + "-authority"}, time.Now())
-}
-
-// certify has a certificate signed, and shows it.
-func (c *counter) certify(ctx context.Context, shown *gateway.Certificate) error {
-	signer, err := c.authority(ctx)
-	if err != nil {
-		return err
-	}
-	public, private, err := signer.Issue(c.hosts(), time.Now())
-	if err != nil {
-		return err
-	}
-	return shown.Use(public, private)
-}
-
 // catalog has heads say how large commits are, which is in the store of their namespace.
 type catalog struct {
 	*registry.Registry
@@ -224,7 +157,7 @@ func (c *counter) Make(ctx context.Context, who door.Caller, life time.Duration)
 	if life == 0 {
 		life = c.life
 	}
-	signer, err := c.authority(ctx)
+	bundle, err := c.bundle(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +171,7 @@ func (c *counter) Make(ctx context.Context, who door.Caller, life time.Duration)
 		return nil, err
 	}
 	it := key.ItemOf(made)
-	it.Endpoint, it.Region, it.CABundle = c.endpoint, gateway.Region, string(signer.Bundle())
+	it.Endpoint, it.Region, it.CABundle = c.endpoint, gateway.Region, string(bundle)
 	return it, nil
 }
 

@@ -10,11 +10,13 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -31,6 +33,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/rehearsal"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/gateway"
+	"github.com/muster-dev/muster/internal/gateway/authority"
 )
 
 // makeKey has muster data key make one.
@@ -124,7 +127,7 @@ func TestS3OnACluster(t *testing.T) {
 	t.Run("made by hand", func(t *testing.T) { madeByHand(t, server, made) })
 	t.Run("another replica", func(t *testing.T) {
 		// It does not lead, and has no door of its own.
-		follow(t, server, store, there)
+		follow(t, server, store, there, "there")
 		other := made
 		other.Endpoint = "https://" + there
 		d := s3Client(t, other)
@@ -139,6 +142,7 @@ func TestS3OnACluster(t *testing.T) {
 			t.Errorf("%q, %v", text, err)
 		}
 	})
+	t.Run("a certificate of one's own", func(t *testing.T) { ownCertificate(t, server, store, made) })
 	t.Run("revoked", func(t *testing.T) {
 		asMallory.Run(t, []rehearsal.Step{{Args: "data key delete " + made.AccessKeyID, Code: 3, Says: "no access key"}})
 		asAda.Run(t, []rehearsal.Step{
@@ -149,6 +153,50 @@ func TestS3OnACluster(t *testing.T) {
 			_, err := getText(ctx, c, "main/a.txt")
 			return refusedWith(err, "InvalidAccessKeyId", "")
 		})
+	})
+}
+
+// ownCertificate is a replica that shows what a Secret has, once that is for its address.
+func ownCertificate(t *testing.T, server *rehearsal.Server, store string, made key.Item) {
+	address := freeAddress(t)
+	signer, err := authority.Open(t.Context(), server.Client, client.ObjectKey{Namespace: v1alpha1.SystemNamespace, Name: "somebody-else"}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.SystemNamespace, Name: "s3-tls"}, Type: corev1.SecretTypeTLS}
+	give := func(host string) {
+		chain, private, err := signer.Issue([]string{host}, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret.Data = map[string][]byte{corev1.TLSCertKey: chain, corev1.TLSPrivateKeyKey: private, "ca.crt": signer.Bundle()}
+	}
+	give("elsewhere.example.com")
+	if err := server.Client.Create(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	said := follow(t, server, store, address, "certified", "--gateway-certificate", "s3-tls")
+	select {
+	case <-said:
+	case <-time.After(time.Minute):
+		t.Fatal("nobody says that the certificate is for another host")
+	}
+	if conn, err := net.Dial("tcp", address); err == nil { //nolint:noctx // It is refused.
+		_ = conn.Close()
+		t.Error("it serves with a certificate that is for another host")
+	}
+	give("127.0.0.1")
+	if err := server.Client.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	made.Endpoint, made.CABundle, made.CABundleFile = "https://"+address, string(signer.Bundle()), filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(made.CABundleFile, signer.Bundle(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := s3Client(t, made)
+	rehearsal.Eventually(t, "it serves with the certificate that is given", func(ctx context.Context) bool {
+		text, err := getText(ctx, c, "main/a.txt")
+		return err == nil && text == "of ada"
 	})
 }
 
@@ -254,14 +302,20 @@ func madeByHand(t *testing.T, server *rehearsal.Server, made key.Item) {
 	}
 }
 
-// follow serves as another replica does, which stands by.
-func follow(t *testing.T, server *rehearsal.Server, store, address string) {
+// closed is what a replica says whose certificate is for another host.
+const closed = "users are told that the gateway is 127.0.0.1, and it is not for that"
+
+// follow serves as another replica does, which stands by. The channel is closed once it
+// says that its gateway stays closed for its certificate.
+func follow(t *testing.T, server *rehearsal.Server, store, address, identity string, more ...string) <-chan struct{} {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan exit.Code, 1)
-	args := []string{"serve", "--kubeconfig", asManager(t, server), "--metrics", "0", "--health", "0", "--identity", "there",
+	args := []string{"serve", "--kubeconfig", asManager(t, server), "--metrics", "0", "--health", "0", "--identity", identity,
 		"--door", "127.0.0.1:0", "--store-folder", store, "--gateway", address, "--gateway-endpoint", "https://" + address}
-	out := &said{wait: map[string]chan struct{}{}}
+	args = append(args, more...)
+	out := &said{wait: map[string]chan struct{}{closed: make(chan struct{})}}
+	heard := out.wait[closed]
 	go func() {
 		done <- cli.Execute(ctx, args, terminal.Streams{In: &bytes.Buffer{}, Out: &bytes.Buffer{}, Err: out, NoColor: true})
 	}()
@@ -271,4 +325,5 @@ func follow(t *testing.T, server *rehearsal.Server, store, address string) {
 			t.Errorf("the other replica ended with %d: %s", code, out.text.String())
 		}
 	})
+	return heard
 }

@@ -6,5 +6,8 @@
 // the authority's certificate without its key: what S3 clients are told to trust
 // (AWS_CA_BUNDLE). It is good for years, since clients keep it in files.
 //
+// A certificate may be given instead, by whom users trust anyway: then this package reads
+// it, and who signs it anew replaces it in its Secret.
+//
 // It must not know S3, nor what is served.
 package authority
