@@ -12,6 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// ErrUnservable says of a device that it is of no use, as where somebody has unmounted.
+var ErrUnservable = errors.New("the device cannot be served")
+
 // Attach mounts at a folder what whoever has the device that is returned serves, which
 // may be another process: nothing in the folder can be looked at until one does, by
 // [Serve]. Once nobody has the device any more, whoever looks is told that it is not
@@ -32,7 +35,8 @@ func Attach(point string) (device *os.File, err error) {
 }
 
 // Serve serves what is mounted already by [Attach], until somebody unmounts. Point is
-// not looked at. The device may be closed afterwards.
+// not looked at. The device may be closed afterwards. The error wraps [ErrUnservable] where
+// another device is needed.
 func Serve(ctx context.Context, o Options, device *os.File) (*Mount, error) {
 	o.complete()
 	s, err := newSystem(ctx, o)
@@ -49,7 +53,7 @@ func Serve(ctx context.Context, o Options, device *os.File) (*Mount, error) {
 	server, err := fuse.NewServer(s, fmt.Sprintf("/dev/fd/%d", fd), told)
 	if err != nil {
 		s.end()
-		return nil, fmt.Errorf("serving a mount: %w", errors.Join(err, unix.Close(fd)))
+		return nil, fmt.Errorf("serving a mount: %w: %w", ErrUnservable, err) // the library has closed fd
 	}
 	return run(s, server, o.Point), nil
 }
