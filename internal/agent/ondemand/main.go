@@ -47,7 +47,7 @@ func Main(ctx context.Context, args []string, stderr io.Writer) int {
 		return 2
 	}
 	if *ask {
-		if _, err := os.Stat(*ready); err != nil {
+		if !said(*ready) {
 			return 1
 		}
 		return 0
@@ -62,9 +62,6 @@ func Main(ctx context.Context, args []string, stderr io.Writer) int {
 
 // serve serves all that the agent has for this pod.
 func serve(ctx context.Context, desk, ready string, log *slog.Logger) (err error) {
-	if err := os.Remove(ready); err != nil && !errors.Is(err, fs.ErrNotExist) { // of one that was killed
-		return fmt.Errorf("removing what another one left: %w", err)
-	}
 	store, err := data.Open(ctx, data.Options{Backend: objects(desk), Workers: unpackers})
 	if err != nil {
 		return fmt.Errorf("opening the store of data: %w", err)
@@ -87,9 +84,11 @@ func serve(ctx context.Context, desk, ready string, log *slog.Logger) (err error
 			return err
 		}
 	}
-	if err := os.WriteFile(ready, fmt.Appendf(nil, "%d\n", len(all)), 0o644); err != nil {
-		return fmt.Errorf("saying that everything is served: %w", err)
+	held, err := say(ready)
+	if err != nil {
+		return err
 	}
+	defer func() { _ = held.Close() }()
 	<-ctx.Done() // with this process the devices are closed, and the mounts end
 	return nil
 }
