@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+
 	"github.com/muster-dev/muster/internal/agent/ondemand"
 	"github.com/muster-dev/muster/internal/data/mount"
 )
@@ -79,7 +82,7 @@ func TestAPlaceThatIsMounted(t *testing.T) {
 		must(t, device.Close()) // whoever waits is told
 		_ = <-answered          // whatever that says
 	}
-	must(t, mount.Detach(s.target("d0")))
+	must(t, mount.Abandon(s.target("d0")))
 }
 
 // TestDesksOfNobody: what a killed agent left of a volume that it had forgotten goes, and
@@ -138,5 +141,50 @@ func TestWhatAPodSays(t *testing.T) {
 	close(answer)
 	for range 3*askersAtOnce - askedAtOnce {
 		<-heard
+	}
+}
+
+// TestAPodThatAnswersNobody: whoever on the node looks into what a pod mounts and does not
+// serve waits no longer than until the volume goes, which it does whoever has the device.
+func TestAPodThatAnswersNobody(t *testing.T) {
+	s := newStage(t)
+	commit, _ := s.put("team", map[string]string{"a": "b"})
+	s.publish(s.request("h0", "team", commit, attributeLazy, "true"))
+	conn := s.connects("unixpacket", s.desk("h0", "team"), ondemand.AttachSocket)
+	_, device, err := ondemand.Receive(conn.(*net.UnixConn))
+	must(t, err)
+	defer func() { must(t, device.Close()) }()
+	asked := make([]byte, 1<<16)
+	_, err = device.Read(asked) // the kernel's first question, which nobody answers
+	must(t, err)
+	looking, looked := make(chan struct{}), make(chan error, 1)
+	folder, err := unix.Open(s.target("h0"), unix.O_PATH, 0)
+	must(t, err)
+	go func() {
+		close(looking)
+		var found unix.Stat_t
+		looked <- unix.Fstatat(folder, "a", &found, 0)
+		_ = unix.Close(folder)
+	}()
+	<-looking
+	gone := make(chan error, 1)
+	go func() {
+		_, err := s.server.NodeUnpublishVolume(s.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: "csi-h0", TargetPath: s.target("h0")})
+		gone <- err
+	}()
+	limit := time.After(10 * time.Second)
+	for range 2 {
+		select {
+		case err := <-gone:
+			must(t, err)
+		case err := <-looked:
+			if err == nil {
+				t.Error("somebody answers")
+			}
+		case <-limit:
+			t.Error("the volume does not go, or who looks into it still waits")
+			must(t, mount.Abandon(s.target("h0")))
+			limit = nil
+		}
 	}
 }

@@ -237,7 +237,7 @@ func (d *desks) attach(conn *net.UnixConn, pod string) error {
 
 // mount mounts at the target of a volume.
 func (d *desks) mount(target string) (*os.File, error) {
-	if err := mount.Detach(target); err != nil {
+	if err := mount.Abandon(target); err != nil {
 		return nil, err
 	}
 	return mount.Attach(target)
@@ -328,6 +328,16 @@ func (s *Server) showLater(handle string, v volume) error {
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("making the volume's folder: %w", err)
+	}
+	return nil
+}
+
+// Hide ends a mount, by whomever it is served, and whoever waits for an answer is told:
+// the program's device may live on elsewhere, and what looks into the mount would keep it,
+// and with it the pod, for as long.
+func (s *Server) Hide(handle, target string) error {
+	if v, known := s.ledger.get(handle); known && v.Lazy {
+		return mount.Abandon(target)
 	}
 	return nil
 }

@@ -58,14 +58,14 @@ func Serve(ctx context.Context, o Options, device *os.File) (*Mount, error) {
 	return run(s, server, o.Point), nil
 }
 
-// Detach takes a mount away, alive or dead, also where it is in use: who has something of
-// it open is served on. It does nothing where there is none.
-func Detach(point string) error {
-	err := Unmount(point, true)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, fs.ErrNotExist) {
-		return nil
+// Abandon takes a mount away and ends it, whoever serves it, and whoever waits for an
+// answer is told. It does nothing where there is none.
+func Abandon(point string) error {
+	err := unix.Unmount(point, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH|unix.MNT_FORCE)
+	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("unmounting %s: %w", point, err)
 	}
-	return err
+	return nil
 }
 
 // complete fills in the defaults.

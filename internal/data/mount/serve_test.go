@@ -19,7 +19,7 @@ func TestServingWhatIsGone(t *testing.T) {
 	view := s.put(data.Folder(folder))
 	device, err := Attach(point)
 	must(t, err)
-	must(t, Detach(point))
+	must(t, Abandon(point))
 	if _, err := Serve(t.Context(), Options{View: view, Point: point, Log: s.log.log()}, device); !errors.Is(err, ErrUnservable) || errors.Is(err, unix.EBADF) {
 		t.Errorf("serving it says %v", err)
 	}
