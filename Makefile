@@ -33,7 +33,7 @@ shim: internal/node/shim/bin/muster-shim internal/node/shim/bin/muster-worker
 internal/node/shim/bin/muster-shim: $(wildcard cmd/muster-shim/*.go internal/node/shim/*.go internal/node/shim/*/*.go internal/node/process/*.go)
 	@echo "muster: building the shim (static, one per container)"
 	@CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o $@ ./cmd/muster-shim
-internal/node/shim/bin/muster-worker: $(wildcard cmd/muster-worker/*.go internal/agent/ondemand/*.go internal/data/*.go internal/data/mount/*.go internal/foreman/worker/*.go internal/foreman/parcel/*.go internal/foreman/shift/*.go internal/data/tree/*.go internal/spark/*.go)
+internal/node/shim/bin/muster-worker: $(wildcard cmd/muster-worker/*.go internal/agent/ondemand/*.go internal/data/*.go internal/data/*/*.go internal/foreman/worker/*.go internal/foreman/parcel/*.go internal/foreman/shift/*.go internal/spark/*.go)
 	@echo "muster: building the worker of pipelines (static, runs in images)"
 	@CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o $@ ./cmd/muster-worker
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/base32"
 	"encoding/hex"
 	"errors"
@@ -181,6 +182,36 @@ func TestWhoReadsObjects(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// TestOneNamespaceOfANode: what its pods ask a node for, and do not take, keeps the node
+// from nothing that it reads for another namespace.
+func TestOneNamespaceOfANode(t *testing.T) {
+	h := open(t, true)
+	h.door.lanes.read.each = 2
+	h.must(h.as("ada").Data("ada").Put(t.Context(), packKey("long"), make([]byte, 15<<20)))
+	h.must(h.as("bob").Data("bob").Put(t.Context(), packKey("x"), []byte("x")))
+	for _, namespace := range []string{"ada", "bob"} {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "member"}, Spec: corev1.PodSpec{NodeName: "node-1"}}
+		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: v1alpha1.DataDriver}}}}
+		h.must(h.api.Create(t.Context(), p))
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // the door makes its own certificate
+	t.Cleanup(client.CloseIdleConnections)
+	for range h.door.lanes.read.each {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+h.door.Address()+"/v1/namespaces/ada/data/"+packKey("long"), http.NoBody)
+		h.must(err)
+		request.Header.Set(v1alpha1.DoorHeader, "node")
+		answer, err := client.Do(request)
+		h.must(err)
+		t.Cleanup(func() { _ = answer.Body.Close() })
+		if answer.StatusCode != http.StatusOK {
+			t.Fatal(answer.Status)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // an agent asks again and again
+	defer cancel()
+	h.must(h.as("node").Data("bob").ReadAt(ctx, packKey("x"), 0, make([]byte, 1)))
 }
 
 // TestWithoutAStoreOfData says what to set, and does not say that there is nothing.

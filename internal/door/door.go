@@ -222,7 +222,7 @@ func (d *Door) admit(l *lane, serve func(http.ResponseWriter, *http.Request, Cal
 			d.tell(w, r, err)
 			return
 		}
-		turn, err := l.in(r.Context(), caller.Namespace+"/"+caller.Node, caller.party(r))
+		turn, err := l.in(r.Context(), caller.line(r), caller.party(r))
 		if err != nil {
 			d.tell(w, r, err)
 			return

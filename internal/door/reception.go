@@ -198,6 +198,10 @@ func (c Caller) party(r *http.Request) string {
 	return r.PathValue("namespace")
 }
 
+// line is whose requests are counted together: those of a node for one namespace are
+// apart from those for another, whose pods may make many and take little of what comes.
+func (c Caller) line(r *http.Request) string { return c.Namespace + "/" + c.Node + "/" + c.party(r) }
+
 // speaksFor refuses callers that do not speak for a namespace.
 func (c Caller) speaksFor(namespace string) error {
 	switch {

@@ -1,6 +1,7 @@
 package datavolume
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,10 +26,19 @@ import (
 )
 
 const (
-	// acceptAgain is the pause after a connection could not be taken.
-	acceptAgain = time.Second
-	// askersAtOnce is how many connections one pod may have, to ask for objects.
-	askersAtOnce = 32
+	// handAgain is the pause between two who are handed mounts at one desk: a program
+	// asks once in its life, and mounts are made and taken away for everybody who asks.
+	handAgain = time.Second
+	// handWithin is how long it may take whoever asks to take all of them.
+	handWithin = 10 * time.Second
+	// askersAtOnce is how many connections one pod may have, to ask for objects: a
+	// program has twelve.
+	askersAtOnce = 16
+	// askedAtOnce is how many objects are asked for at once for all pods of a namespace.
+	// The door has 64 places for what a node asks for one, and fetches need some.
+	askedAtOnce = 32
+	// headerBytes is more than programs ever say before what they ask for.
+	headerBytes = 8 << 10
 )
 
 // desks are the folders by which the programs that serve mounts reach this agent, one
@@ -41,14 +51,31 @@ type desks struct {
 	program string
 	// mounts are the volumes that a pod's program is to serve.
 	mounts func(pod string) []volume
+	// known says whether there is a record of a volume.
+	known func(handle string) bool
 
-	mu    sync.Mutex
-	open  map[string][]interface{ Close() error }
+	mu   sync.Mutex
+	open map[string][]interface{ Close() error }
+	// asked has a place for each object that is asked for, by namespaces.
+	asked map[string]chan struct{}
 	group sync.WaitGroup
 }
 
+// ending is a context that is closed like what it is for.
+type ending context.CancelFunc
+
+// Close ends it.
+func (e ending) Close() error {
+	e()
+	return nil
+}
+
 func newDesks(dir string, o *Options, l *ledger) (*desks, error) {
-	d := &desks{dir: filepath.Join(dir, "desks"), o: o, open: map[string][]interface{ Close() error }{}}
+	d := &desks{dir: filepath.Join(dir, "desks"), o: o, open: map[string][]interface{ Close() error }{}, asked: map[string]chan struct{}{}}
+	d.known = func(handle string) bool {
+		_, known := l.get(handle)
+		return known
+	}
 	d.mounts = func(pod string) (all []volume) {
 		records := l.with("")
 		for _, handle := range slices.Sorted(maps.Keys(records)) {
@@ -84,8 +111,11 @@ func (d *desks) begin(ctx context.Context, handle string, v volume) (string, err
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	folder := d.folder(handle)
-	if d.open[handle] != nil {
+	switch {
+	case d.open[handle] != nil:
 		return folder, nil
+	case !d.known(handle):
+		return "", fmt.Errorf("volume %s was taken away meanwhile", handle)
 	}
 	if err := d.furnish(folder); err != nil {
 		return "", fmt.Errorf("making the folder of those who serve mounts: %w", err)
@@ -99,9 +129,10 @@ func (d *desks) begin(ctx context.Context, handle string, v volume) (string, err
 		return "", errors.Join(fmt.Errorf("listening for who serves mounts: %w", err), attach.Close())
 	}
 	listener = netutil.LimitListener(listener, askersAtOnce)
-	server := &http.Server{Handler: d.objects(v), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
-	d.open[handle] = []interface{ Close() error }{attach, server}
-	d.group.Go(func() { d.hand(attach, v) })
+	server := &http.Server{Handler: d.objects(v), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: headerBytes}
+	life, end := context.WithCancel(context.WithoutCancel(ctx)) // longer than that of the request
+	d.open[handle] = []interface{ Close() error }{ending(end), attach, server}
+	d.group.Go(func() { d.hand(life, attach, v) })
 	d.group.Go(func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			d.o.Log.Error("who serves mounts cannot be answered", "pod", v.Pod, "error", err)
@@ -122,8 +153,11 @@ func (d *desks) furnish(folder string) error {
 	return errors.Join(os.Link(d.program, program), os.Chmod(folder, 0o755))
 }
 
-// objects hands on what is asked for of the store of the pod's namespace.
+// objects hands on what is asked for of the store of the pod's namespace, and nothing
+// else that a pod says.
 func (d *desks) objects(v volume) http.Handler {
+	d.asked[v.Namespace] = cmp.Or(d.asked[v.Namespace], make(chan struct{}, askedAtOnce))
+	places := d.asked[v.Namespace]
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, is := strings.CutPrefix(r.URL.Path, ondemand.ObjectsPath)
 		kind := data.KindOf(key)
@@ -131,34 +165,61 @@ func (d *desks) objects(v volume) http.Handler {
 			http.Error(w, "packs and commits are read here, and nothing else", http.StatusBadRequest)
 			return
 		}
-		d.o.Pass(w, r, v.Namespace, "/data/"+key)
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+		case <-r.Context().Done():
+			return
+		}
+		alone := r.Clone(r.Context())
+		alone.Header, alone.URL.RawQuery = http.Header{}, ""
+		alone.Body, alone.ContentLength, alone.TransferEncoding = http.NoBody, 0, nil
+		if part := r.Header.Get("Range"); part != "" {
+			alone.Header.Set("Range", part)
+		}
+		d.o.Pass(w, alone, v.Namespace, "/data/"+key)
 	})
 }
 
-// hand hands out what the pod's program is to serve, to one after the other, until the
-// listener is closed.
-func (d *desks) hand(listener net.Listener, v volume) {
-	for {
+// hand hands out what the pod's program is to serve, to one after the other, until its
+// life or that of the listener ends.
+func (d *desks) hand(life context.Context, listener net.Listener, v volume) {
+	for life.Err() == nil {
 		conn, err := listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil { // as when too much is open
 			d.o.Log.Error("who serves mounts cannot be answered; trying again", "pod", v.Pod, "error", err)
-			time.Sleep(acceptAgain)
-			continue
-		}
-		if err := errors.Join(d.attach(conn.(*net.UnixConn), v.Pod), conn.Close()); err != nil {
+		} else if err := d.handTo(life, conn.(*net.UnixConn), v.Pod); err != nil && life.Err() == nil {
 			d.o.Log.Error("handing a pod its mounts", "pod", v.Pod, "error", err)
 		}
+		timer := time.NewTimer(handAgain)
+		select {
+		case <-timer.C:
+		case <-life.Done():
+			timer.Stop()
+		}
 	}
+}
+
+// handTo hands a pod's mounts to who has connected, who need not be patient, nor polite.
+func (d *desks) handTo(life context.Context, conn *net.UnixConn, pod string) error {
+	stop := context.AfterFunc(life, func() { _ = conn.Close() })
+	defer stop()
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetWriteDeadline(time.Now().Add(handWithin)); err != nil {
+		return fmt.Errorf("handing mounts over: %w", err)
+	}
+	return d.attach(conn, pod)
 }
 
 // attach mounts what a pod reads as it asks, and hands out the devices. What was mounted
 // for a program that is gone is taken away.
 func (d *desks) attach(conn *net.UnixConn, pod string) error {
-	for _, v := range d.mounts(pod) {
-		a := ondemand.Attached{Commit: v.Commit, Path: v.Path, Words: v.called()}
+	all := d.mounts(pod)
+	for i, v := range all {
+		a := ondemand.Attached{Commit: v.Commit, Path: v.Path, Words: v.called(), More: len(all) - 1 - i}
 		device, err := d.mount(v.Target)
 		if err != nil {
 			a.Error = err.Error()
@@ -176,7 +237,7 @@ func (d *desks) attach(conn *net.UnixConn, pod string) error {
 
 // mount mounts at the target of a volume.
 func (d *desks) mount(target string) (*os.File, error) {
-	if err := mount.Detach(target); err != nil {
+	if err := mount.Abandon(target); err != nil {
 		return nil, err
 	}
 	return mount.Attach(target)
@@ -186,6 +247,11 @@ func (d *desks) mount(target string) (*os.File, error) {
 func (d *desks) end(handle string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.remove(handle)
+}
+
+// remove closes a desk and removes its folder. The lock is held.
+func (d *desks) remove(handle string) error {
 	d.close(handle)
 	if err := os.RemoveAll(d.folder(handle)); err != nil {
 		return fmt.Errorf("removing the folder of those who serve mounts: %w", err)
@@ -211,15 +277,39 @@ func (d *desks) stop() {
 	d.group.Wait()
 }
 
-// resume answers at the desks that an earlier agent left.
-func (s *Server) resume(ctx context.Context) {
+// sweep removes the desks of volumes that are forgotten: an agent was killed, or could
+// not, after it forgot one.
+func (d *desks) sweep() error {
+	entries, err := os.ReadDir(d.dir)
+	if err != nil {
+		return fmt.Errorf("looking for the folders of those who serve mounts: %w", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range entries {
+		if !d.known(e.Name()) {
+			err = errors.Join(err, d.remove(e.Name()))
+		}
+	}
+	return err
+}
+
+// tend answers at the desks that an earlier agent left, or that could not be answered at
+// before, and removes those of nobody.
+func (s *Server) tend(ctx context.Context) {
+	if s.desks.program == "" {
+		return
+	}
 	for handle, v := range s.ledger.with("") {
 		if !v.Desk {
 			continue
 		}
 		if _, err := s.desks.begin(ctx, handle, v); err != nil {
-			s.options.Log.Error("who serves mounts cannot be answered", "pod", v.Pod, "error", err)
+			s.options.Log.Error("who serves mounts cannot be answered; trying again", "pod", v.Pod, "error", err)
 		}
+	}
+	if err := s.desks.sweep(); err != nil {
+		s.options.Log.Error("desks of pods that are gone are left; trying again", "error", err)
 	}
 }
 
@@ -231,8 +321,23 @@ func (s *Server) showLater(handle string, v volume) error {
 		s.board.wait(v.Pod, handle, v1alpha1.DataUnfit, text)
 		return errors.New(text)
 	}
-	if err := os.MkdirAll(v.Target, 0o755); err != nil {
+	// It may be mounted at this moment, and MkdirAll would ask whoever serves it.
+	err := os.MkdirAll(filepath.Dir(v.Target), 0o755)
+	if err == nil {
+		err = os.Mkdir(v.Target, 0o755)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("making the volume's folder: %w", err)
+	}
+	return nil
+}
+
+// Hide ends a mount, by whomever it is served, and whoever waits for an answer is told:
+// the program's device may live on elsewhere, and what looks into the mount would keep it,
+// and with it the pod, for as long.
+func (s *Server) Hide(handle, target string) error {
+	if v, known := s.ledger.get(handle); known && v.Lazy {
+		return mount.Abandon(target)
 	}
 	return nil
 }

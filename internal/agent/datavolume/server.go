@@ -162,7 +162,7 @@ func (o *Options) complete() error {
 func (s *Server) Run(ctx context.Context) error {
 	defer s.errands.Stop()
 	defer s.desks.stop()
-	s.resume(ctx)
+	s.tend(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.Driver.Run(ctx) })
 	group.Go(func() error {
@@ -179,6 +179,7 @@ func (s *Server) Run(ctx context.Context) error {
 				return nil
 			case <-tick.C:
 			}
+			s.tend(ctx)
 		}
 	})
 	if s.options.Orders != nil {

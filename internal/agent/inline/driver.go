@@ -49,6 +49,13 @@ type Handler interface {
 	Forget(handle string) error
 }
 
+// Hider is a [Handler] that ends some of what it shows itself, because what a pod does
+// with it would keep it from being unmounted like a folder.
+type Hider interface {
+	// Hide ends what is shown of a volume at a target, if it is of that kind.
+	Hide(handle, target string) error
+}
+
 // Problem is an error of a request that makes no sense.
 type Problem struct{ Err error }
 
@@ -202,6 +209,11 @@ func (d *Driver) NodeUnpublishVolume(_ context.Context, r *csi.NodeUnpublishVolu
 	target, handle := r.GetTargetPath(), r.GetVolumeId()
 	if !handles.MatchString(handle) || !filepath.IsAbs(target) {
 		return nil, status.Errorf(codes.InvalidArgument, "the volume's id is %q and the target path %q: both are needed", handle, target)
+	}
+	if handler, own := d.o.Handler.(Hider); own {
+		if err := handler.Hide(handle, target); err != nil {
+			return nil, status.Error(codes.Internal, err.Error())
+		}
 	}
 	if err := hide(target); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())

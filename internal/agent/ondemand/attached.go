@@ -34,6 +34,8 @@ type Attached struct {
 	Words string `json:"words,omitempty"`
 	// Error is why there is no device, where there is none.
 	Error string `json:"error,omitempty"`
+	// More is how many come after it. Who sends may end before that.
+	More int `json:"more,omitempty"`
 }
 
 // longestPacket is more than an Attached ever has.
@@ -69,16 +71,19 @@ func Receive(from *net.UnixConn) (a Attached, device *os.File, err error) {
 	if err != nil {
 		return a, nil, err
 	}
-	if err := json.Unmarshal(text[:n], &a); err != nil {
-		return a, nil, fmt.Errorf("hearing what is to be served: %w", err)
-	}
+	err = json.Unmarshal(text[:n], &a)
 	switch {
+	case err != nil:
+		err = fmt.Errorf("hearing what is to be served: %w", err)
 	case a.Error != "":
-		return a, nil, errors.New(a.Error)
+		err = errors.New(a.Error)
 	case device == nil:
-		return a, nil, errors.New("hearing what is to be served: it came without a device")
+		err = errors.New("hearing what is to be served: it came without a device")
 	}
-	return a, device, nil
+	if err != nil && device != nil {
+		err = errors.Join(err, device.Close())
+	}
+	return a, device, err
 }
 
 // deviceIn is the file that came with a packet; nil: none did.

@@ -47,7 +47,7 @@ func Main(ctx context.Context, args []string, stderr io.Writer) int {
 		return 2
 	}
 	if *ask {
-		if _, err := os.Stat(*ready); err != nil {
+		if !said(*ready) {
 			return 1
 		}
 		return 0
@@ -62,9 +62,6 @@ func Main(ctx context.Context, args []string, stderr io.Writer) int {
 
 // serve serves all that the agent has for this pod.
 func serve(ctx context.Context, desk, ready string, log *slog.Logger) (err error) {
-	if err := os.Remove(ready); err != nil && !errors.Is(err, fs.ErrNotExist) { // of one that was killed
-		return fmt.Errorf("removing what another one left: %w", err)
-	}
 	store, err := data.Open(ctx, data.Options{Backend: objects(desk), Workers: unpackers})
 	if err != nil {
 		return fmt.Errorf("opening the store of data: %w", err)
@@ -78,13 +75,20 @@ func serve(ctx context.Context, desk, ready string, log *slog.Logger) (err error
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	served, err := serveAll(ctx, store, conn, log)
+	all, err := hear(ctx, conn)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(ready, fmt.Appendf(nil, "%d\n", served), 0o644); err != nil {
-		return fmt.Errorf("saying that everything is served: %w", err)
+	for _, h := range all {
+		if err := serveOne(ctx, store, h, log); err != nil {
+			return err
+		}
 	}
+	held, err := say(ready)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = held.Close() }()
 	<-ctx.Done() // with this process the devices are closed, and the mounts end
 	return nil
 }
@@ -98,36 +102,57 @@ func dial(ctx context.Context, path string) (*net.UnixConn, error) {
 	return conn.(*net.UnixConn), nil
 }
 
-// serveAll serves what comes on a connection, and returns how many mounts that is.
-func serveAll(ctx context.Context, store *data.Store, conn *net.UnixConn, log *slog.Logger) (served int, err error) {
-	for {
+// handed is a mount that is to be served, and its device.
+type handed struct {
+	Attached
+
+	device *os.File
+}
+
+// hear is all that comes on a connection. An agent that ends in the middle has left
+// mounts out: a member would find empty folders, and take them for its data.
+func hear(ctx context.Context, conn *net.UnixConn) (all []handed, err error) {
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, h := range all {
+			_ = h.device.Close() // nobody serves it
+		}
+	}()
+	for more := 1; more > 0; {
 		a, device, err := Receive(conn)
-		if errors.Is(err, io.EOF) && served > 0 {
-			return served, nil
+		if errors.Is(err, io.EOF) {
+			return all, fmt.Errorf("the agent has handed over %d mounts of this pod and ended before the next: it is asked again", len(all))
 		}
 		if err != nil {
-			return 0, fmt.Errorf("hearing what is to be served: %w", err)
+			return all, err
 		}
-		err = persist(ctx, log, "reading "+a.Words, func() error { return serveOne(ctx, store, a, device, log) })
-		if err = errors.Join(err, device.Close()); err != nil {
-			return 0, err
-		}
-		served++
-		log.Info("serving", "data", a.Words, "commit", a.Commit, "path", a.Path)
+		all, more = append(all, handed{Attached: a, device: device}), a.More
 	}
+	return all, nil
 }
 
-// serveOne serves one mount for as long as this process lives. The device stays open.
-func serveOne(ctx context.Context, store *data.Store, a Attached, device *os.File, log *slog.Logger) error {
-	view, err := store.Dataset(&ref.Memory{}).At(ctx, a.Commit)
-	if err != nil {
-		return fmt.Errorf("reading commit %s: %w", a.Commit, err)
+// serveOne serves one mount for as long as this process lives.
+func serveOne(ctx context.Context, store *data.Store, h handed, log *slog.Logger) error {
+	err := persist(ctx, log, "reading "+h.Words, func() error {
+		view, err := store.Dataset(&ref.Memory{}).At(ctx, h.Commit)
+		if err != nil {
+			return fmt.Errorf("reading commit %s: %w", h.Commit, err)
+		}
+		_, err = mount.Serve(ctx, mount.Options{View: view, Path: h.Path, Point: h.Words, Patience: patience, Log: log}, h.device)
+		return err
+	})
+	if err = errors.Join(err, h.device.Close()); err != nil {
+		return err
 	}
-	_, err = mount.Serve(ctx, mount.Options{View: view, Path: a.Path, Point: a.Words, Patience: patience, Log: log}, device)
-	return err
+	log.Info("serving", "data", h.Words, "commit", h.Commit, "path", h.Path)
+	return nil
 }
 
-// persist tries again what fails, but for what is not there.
+// persist tries again what fails, but for what is not there, or not any more.
 func persist(ctx context.Context, log *slog.Logger, what string, try func() error) error {
 	deadline := time.Now().Add(patience)
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
@@ -135,7 +160,7 @@ func persist(ctx context.Context, log *slog.Logger, what string, try func() erro
 		if err == nil {
 			return nil
 		}
-		if ctx.Err() != nil || errors.Is(err, fs.ErrNotExist) || time.Now().Add(pause).After(deadline) {
+		if ctx.Err() != nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, mount.ErrUnservable) || time.Now().Add(pause).After(deadline) {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		log.Warn(what+"; it is tried again", "error", err)

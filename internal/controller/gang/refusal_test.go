@@ -177,6 +177,24 @@ func TestWhatEndsBesideAMember(t *testing.T) {
 	}
 }
 
+// Where others wait for what runs beside them, it is that which is named, not their image.
+func TestWhatIsNotReadyBesideAMember(t *testing.T) {
+	always, started := corev1.ContainerRestartPolicyAlways, false
+	p := &corev1.Pod{Status: corev1.PodStatus{
+		Phase:                 corev1.PodPending,
+		InitContainerStatuses: []corev1.ContainerStatus{{Name: "muster-data", Started: &started, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
+		ContainerStatuses:     []corev1.ContainerStatus{{Name: "main", Image: "pytorch", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}},
+	}}
+	p.Spec.InitContainers = []corev1.Container{{Name: "muster-data", RestartPolicy: &always}}
+	if got, want := (observed{}).startWords(p), "container muster-data runs, and is not ready: its log says why"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	started = true
+	if got, want := (observed{}).startWords(p), "PodInitializing (image pytorch)"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+}
+
 // A kubelet that pulls an image says only that it is creating the container;
 // the image is named all the same.
 func TestWhatIsBeingMadeNamesItsImage(t *testing.T) {

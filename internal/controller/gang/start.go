@@ -201,6 +201,11 @@ func (o observed) startWords(p *corev1.Pod) string {
 			return text
 		}
 	}
+	for _, c := range p.Status.InitContainerStatuses {
+		if beside(p, c.Name) && c.State.Running != nil && (c.Started == nil || !*c.Started) {
+			return fmt.Sprintf("container %s runs, and is not ready: its log says why", c.Name) // the others wait for it
+		}
+	}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil && w.Reason != "" {
 			text := strings.TrimSuffix(w.Reason+": "+w.Message, ": ")

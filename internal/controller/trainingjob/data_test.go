@@ -1,6 +1,7 @@
 package trainingjob
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -156,7 +157,7 @@ func TestDataServer(t *testing.T) {
 	}
 	w = newWorld(t, reads(v1alpha1.JobData{Dataset: "digits", Mount: "/data"}).TrainingJob)
 	w.controller.deps.ServesData, w.controller.deps.Data = true, l
-	l.state.Data[0].Lazy = true
+	l.state.Data[0].Lazy, l.state.Data[0].Files = true, 20<<20
 	w.settle("a")
 	pod := w.gang("a").Spec.Roles[0].Template.Spec
 	if len(pod.InitContainers) != 1 {
@@ -165,6 +166,10 @@ func TestDataServer(t *testing.T) {
 	c := pod.InitContainers[0]
 	if *c.RestartPolicy != corev1.ContainerRestartPolicyAlways || c.Image != pod.Containers[0].Image || c.StartupProbe == nil {
 		t.Errorf("it is %+v", c)
+	}
+	// A name that the kernel knows takes about 110 bytes, which it may do of all.
+	if limit := c.Resources.Limits.Memory().Value(); limit != 1<<30+20<<20*192 || len(c.Env) != 1 || c.Env[0].Value != fmt.Sprint(limit/100*75) {
+		t.Errorf("of 20 million files it may use %d bytes, and is told %v", limit, c.Env)
 	}
 	if s := c.SecurityContext; !*s.RunAsNonRoot || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || s.Capabilities.Drop[0] != "ALL" {
 		t.Errorf("it may do %+v", s)

@@ -3,6 +3,7 @@ package trainingjob
 import (
 	"path"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -25,16 +26,34 @@ const (
 	startChecks = 3600
 )
 
-// What the container that serves data may use: it keeps 64 MiB of what was read, and the
-// folders of packs.
+// What the container that serves data may use.
 var (
 	serverRequests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("256Mi")}
-	serverMemory   = resource.MustParse("1Gi")
 	serverCPU      = resource.MustParse("2")
 )
 
-// memoryGoal is what its collector is told, below the limit.
-const memoryGoal = "768MiB"
+const (
+	// serverMemory is what it may have in any case: for what is read at once, and the
+	// folders of packs. perMount is for the 64 MiB that are kept of each mount, and
+	// perFile for a name that the kernel knows: how many it does is not for the container
+	// to say, and may be all where the member has much memory.
+	serverMemory = 896 << 20
+	perMount     = 128 << 20
+	perFile      = 192
+	// memoryGoal is the part of that, in percent, that its collector is told.
+	memoryGoal = 75
+)
+
+// memoryFor is how much memory it takes to serve what of a job's data is lazy.
+func memoryFor(all []v1alpha1.JobDataStatus) int64 {
+	bytes := int64(serverMemory)
+	for _, d := range all {
+		if d.Lazy {
+			bytes += perMount + perFile*d.Files
+		}
+	}
+	return bytes
+}
 
 // serveData puts into a pod what serves the data that its member reads as it asks for
 // it, before anything else starts: where nodes do not do so themselves.
@@ -50,12 +69,13 @@ func serveData(p preparation, pod *corev1.PodSpec, main *corev1.Container) {
 	)
 	program, ready := path.Join(deskDir, ondemand.ProgramFile), path.Join(servingDir, "ready")
 	always, yes, no, user := corev1.ContainerRestartPolicyAlways, true, false, int64(nobody)
+	memory := memoryFor(p.data)
 	server := corev1.Container{
 		Name: dataServer, Image: main.Image, ImagePullPolicy: main.ImagePullPolicy, RestartPolicy: &always,
 		Command: []string{program, ondemand.Verb, "--desk", deskDir, "--ready", ready},
-		Env:     []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: memoryGoal}},
+		Env:     []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: strconv.FormatInt(memory/100*memoryGoal, 10)}},
 		Resources: corev1.ResourceRequirements{
-			Requests: serverRequests.DeepCopy(), Limits: corev1.ResourceList{corev1.ResourceMemory: serverMemory},
+			Requests: serverRequests.DeepCopy(), Limits: corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(memory, resource.BinarySI)},
 		},
 		VolumeMounts: []corev1.VolumeMount{
 			{Name: desk, MountPath: deskDir, ReadOnly: true}, {Name: serving, MountPath: servingDir},

@@ -12,6 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// ErrUnservable says of a device that it is of no use, as where somebody has unmounted.
+var ErrUnservable = errors.New("the device cannot be served")
+
 // Attach mounts at a folder what whoever has the device that is returned serves, which
 // may be another process: nothing in the folder can be looked at until one does, by
 // [Serve]. Once nobody has the device any more, whoever looks is told that it is not
@@ -32,7 +35,8 @@ func Attach(point string) (device *os.File, err error) {
 }
 
 // Serve serves what is mounted already by [Attach], until somebody unmounts. Point is
-// not looked at. The device may be closed afterwards.
+// not looked at. The device may be closed afterwards. The error wraps [ErrUnservable] where
+// another device is needed.
 func Serve(ctx context.Context, o Options, device *os.File) (*Mount, error) {
 	o.complete()
 	s, err := newSystem(ctx, o)
@@ -49,19 +53,19 @@ func Serve(ctx context.Context, o Options, device *os.File) (*Mount, error) {
 	server, err := fuse.NewServer(s, fmt.Sprintf("/dev/fd/%d", fd), told)
 	if err != nil {
 		s.end()
-		return nil, fmt.Errorf("serving a mount: %w", errors.Join(err, unix.Close(fd)))
+		return nil, fmt.Errorf("serving a mount: %w: %w", ErrUnservable, err) // the library has closed fd
 	}
 	return run(s, server, o.Point), nil
 }
 
-// Detach takes a mount away, alive or dead, also where it is in use: who has something of
-// it open is served on. It does nothing where there is none.
-func Detach(point string) error {
-	err := Unmount(point, true)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, fs.ErrNotExist) {
-		return nil
+// Abandon takes a mount away and ends it, whoever serves it, and whoever waits for an
+// answer is told. It does nothing where there is none.
+func Abandon(point string) error {
+	err := unix.Unmount(point, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH|unix.MNT_FORCE)
+	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("unmounting %s: %w", point, err)
 	}
-	return err
+	return nil
 }
 
 // complete fills in the defaults.
