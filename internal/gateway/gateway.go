@@ -84,6 +84,8 @@ type Gateway struct {
 
 	// long has an element for each long file that is being put.
 	long chan struct{}
+	// bodies are those of short files that were put.
+	bodies bodies
 
 	// life ends when nothing is served any more; work is who still writes then.
 	life context.Context

@@ -157,18 +157,20 @@ func (l *lane) step(ctx context.Context, batch []*change) []*change {
 		answer(batch, err)
 		return nil
 	}
-	defer s.end(ctx)
 	chosen, later := choose(ctx, s.Base(), batch)
-	if len(chosen) == 0 {
-		return later
+	if len(chosen) > 0 {
+		err = s.put(ctx, chosen)
 	}
-	err = s.put(ctx, chosen)
-	var some *unfitError
-	if errors.As(err, &some) {
+	_, unfit := errors.AsType[*unfitError](err)
+	if !unfit {
+		answer(chosen, err)
+	}
+	s.end(ctx)
+	if unfit {
 		// The branch moved, and something does not fit any more: all of it again.
 		return append(chosen, later...)
 	}
-	answer(chosen, err)
+	l.gateway.bodies.give(chosen)
 	return later
 }
 

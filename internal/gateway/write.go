@@ -162,7 +162,7 @@ func (g *Gateway) put(ctx context.Context, p *place, branch string, c *change, b
 	if length > data.MaxContent {
 		return g.putLong(p, branch, c, body, length)
 	}
-	content := make([]byte, length)
+	content := g.bodies.take(int(length))
 	if _, err := io.ReadFull(body, content); err != nil {
 		return "", incomplete(err)
 	}

@@ -3,12 +3,16 @@ package pack
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/muster-dev/muster/internal/data/digest"
 )
 
 // checkSize is how many bytes of a hash protect the second part of a blob.
 const checkSize = 16
+
+// placeBytes is about what a place takes beside its pack's name.
+const placeBytes = 10
 
 // Join makes a blob of two parts. Its name is the hash of what alone.
 func Join(what, where []byte) (digest.ID, []byte) {
@@ -48,6 +52,9 @@ type Places struct {
 	table []byte
 	body  []byte
 }
+
+// Grow makes room for so many places.
+func (p *Places) Grow(n int) { p.body = slices.Grow(p.body, placeBytes*n) }
 
 // Add appends a place.
 func (p *Places) Add(at Place) {

@@ -30,6 +30,7 @@ func (it *item) removes() bool { return it.entry == nil && it.ref == nil }
 type builder struct {
 	save  Saver
 	cache *Cache
+	// node is the one that is filled, in memory that the next one is filled in, too.
 	node  Node
 	bytes int
 	// made are the nodes that are finished.
@@ -74,9 +75,10 @@ func (b *builder) finish(ctx context.Context) error {
 	}
 	ref.Place = at
 	b.made = append(b.made, ref)
-	done := b.node
-	b.cache.add(at, &done, len(blob))
-	b.node, b.bytes = Node{Level: done.Level}, 0
+	if b.cache != nil {
+		b.cache.add(at, b.node.clone(), len(blob))
+	}
+	b.node.Entries, b.node.Refs, b.bytes = b.node.Entries[:0], b.node.Refs[:0], 0
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sort"
 
 	"github.com/muster-dev/muster/internal/data/digest"
@@ -26,6 +27,11 @@ func (n *Node) Len() int {
 		return len(n.Refs)
 	}
 	return len(n.Entries)
+}
+
+// clone is a node that no change of this one reaches, in no more memory than it needs.
+func (n *Node) clone() *Node {
+	return &Node{Level: n.Level, Entries: slices.Clone(n.Entries), Refs: slices.Clone(n.Refs)}
 }
 
 // Key is the key of an item: a path, or the last path below it.
@@ -72,6 +78,7 @@ func (n *Node) encode() (digest.ID, []byte) {
 	what := binary.AppendUvarint(make([]byte, 0, 64*n.Len()), uint64(n.Level))
 	what = binary.AppendUvarint(what, uint64(n.Len()))
 	var where pack.Places
+	where.Grow(n.Len())
 	last := ""
 	for i := range n.Len() {
 		key := n.Key(i)
