@@ -65,7 +65,6 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="self.framework != 'TensorFlow' || !self.roles.exists(r, r.name == 'ps') || self.roles.exists(r, r.name in ['worker', 'chief', 'master'])",message="roles: parameter servers (ps) without workers: add a role named worker (or chief)"
 // +kubebuilder:validation:XValidation:rule="!self.roles.exists(r, r.name == 'chief' && has(r.replicas) && r.replicas != 1)",message="roles: chief must have exactly 1 replica"
-// +kubebuilder:validation:XValidation:rule="!(has(self.environment) && has(self.environment.image) && size(self.environment.image) > 0 && has(self.environment.path))",message="environment: give one of path and image, not both"
 // +kubebuilder:validation:XValidation:rule="!has(self.topology) || !has(self.topology.required) || !self.topology.required || self.roles.all(r, !has(r.spread) || !has(r.spread.required) || !r.spread.required || !has(r.replicas) || r.replicas < 2 || (r.spread.over == 'node' && self.topology.within != 'node') || (r.spread.over == 'nvlink' && self.topology.within in ['zone', 'rack']) || (r.spread.over == 'rack' && self.topology.within == 'zone'))",message="topology asks for all members within one domain and spread for no two of a role in one: spread over a narrower level than topology.within (from wide to narrow: zone, rack, nvlink, node), or do not require both"
 // +kubebuilder:validation:XValidation:rule="self.roles.all(r, !has(r.minReplicas) || (has(r.replicas) ? r.replicas : 1) == r.minReplicas) || !has(self.framework) || self.framework == 'None'",message="roles: minReplicas below replicas (a job that grows and shrinks) needs framework None: members of TensorFlow and PyTorch are told of one another when they start, and cannot come and go"
 type TrainingJobSpec struct {
@@ -410,6 +409,9 @@ type Code struct {
 
 // Environment is a Python environment. Give one of requirements, path and
 // image; on a cluster requirements may go with an image.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.path) || [has(self.requirements) && size(self.requirements) > 0, has(self.python), has(self.image) && size(self.image) > 0].filter(x, x).size() == 0",message="environment: path is an environment as it is: give it alone, or leave it out and give requirements (and python, the version to install them into) or an image"
+// +kubebuilder:validation:XValidation:rule="!has(self.image) || size(self.image) == 0 || !has(self.python) || has(self.requirements) && size(self.requirements) > 0",message="environment: an image has the Python that it has: leave python out, or give requirements that want it"
 type Environment struct {
 	// Requirements is the text of a requirements.txt. It is installed into a
 	// virtual environment once and cached by content. On a cluster that is one for

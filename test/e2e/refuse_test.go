@@ -62,6 +62,9 @@ func TestRefusedByTheServer(t *testing.T) {
 		{"a branch and a version of data", job(`data: [{dataset: digits, branch: main, version: v1, mount: /data}], roles: [{name: worker, command: ["true"]}]`), "give one of branch (its last commit) and version"},
 		{"a path out of a dataset", job(`data: [{dataset: digits, path: /train/../.., mount: /data}], roles: [{name: worker, command: ["true"]}]`), "path must not hold"},
 		{"data twice in one place", job(`data: [{dataset: digits, mount: /data}, {dataset: words, mount: /data}], roles: [{name: worker, command: ["true"]}]`), "Duplicate value"},
+		{"a Python beside an image", job(`environment: {image: x, python: "3.11"}, roles: [{name: worker, command: ["true"]}]`), "an image has the Python that it has"},
+		{"an environment and requirements", job(`environment: {path: /venv, requirements: six}, roles: [{name: worker, command: ["true"]}]`), "path is an environment as it is"},
+		{"an environment and an image", job(`environment: {path: /venv, image: x}, roles: [{name: worker, command: ["true"]}]`), "path is an environment as it is"},
 		{"unequal GPU request and limit", `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: muster.dev/host, resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 2}}}]}}`, "must be equal"},
 		{"a name that is too long", strings.ReplaceAll(job(`roles: [{name: worker, command: ["true"]}]`), "bad", strings.Repeat("x", 60)), "48 characters"},
 	} {
