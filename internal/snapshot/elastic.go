@@ -27,9 +27,10 @@ func elastic(g *v1alpha1.Gang) bool {
 }
 
 // growing says whether, and from when on, a placed gang may be given further
-// replicas.
+// replicas. A collective that has begun anew because of a member is given no more: it
+// may have been one that could not go in time, and would not the next time.
 func growing(req *scheduling.Request, g *v1alpha1.Gang) {
-	req.Grows, req.NotBefore = underWay(g), 0
+	req.Grows, req.NotBefore = underWay(g) && (g.Spec.Restart != v1alpha1.RestartScopeGang || g.Status.Restarts == 0), 0
 	if at := g.Status.GrowNotBefore; at != nil {
 		req.NotBefore = instant(at.Time)
 	}
