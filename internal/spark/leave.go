@@ -36,10 +36,11 @@ func (e *Executor) leaves() bool {
 // driver knows already breaks when it is told itself. So it may start another one, which
 // ends with it before anybody knows that one.
 func giveBack(w *program, said *reports) error {
+	running := said.running()
 	for _, pid := range children(w.pid) {
 		_ = syscall.Kill(pid, syscall.SIGPWR) // or it has just ended
 	}
-	last, inOrder := said.await(w.ended)
+	last, inOrder := said.await(running, w.ended)
 	if last == stateKilled {
 		// As where the application is done, of which this member hears soon, if not.
 		select {
@@ -123,17 +124,21 @@ func (r *reports) heed(says string) {
 	}
 }
 
-// await waits until the executors of a worker have ended that run now, and says in which
-// state the last one did, and whether that was in order: there was one, and it ended well.
-func (r *reports) await(gone <-chan struct{}) (last string, inOrder bool) {
+// running are the executors that have not ended.
+func (r *reports) running() (names []string) {
 	r.mu.Lock()
-	var running []string
+	defer r.mu.Unlock()
 	for name, end := range r.executors {
 		if end == nil {
-			running = append(running, name)
+			names = append(names, name)
 		}
 	}
-	r.mu.Unlock()
+	return names
+}
+
+// await waits until executors have ended, and says in which state the last one did, and
+// whether that was in order: there was one, and it ended well.
+func (r *reports) await(running []string, gone <-chan struct{}) (last string, inOrder bool) {
 	inOrder = len(running) > 0
 	for _, name := range running {
 		end, there := r.end(name, gone)
