@@ -53,7 +53,7 @@ def write(folder, index, text):
 
 def first(index, rows):
     time.sleep(1)
-    write("map", index, os.environ["INDEX"] + "\\n")
+    write("map", index, os.environ["INDEX"] + "\n")
     return [(key, 1) for key in range(4)]
 
 def second(index, rows):
