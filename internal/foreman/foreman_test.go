@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -367,6 +368,45 @@ func TestWhatIsShownIsUsedAgain(t *testing.T) {
 				t.Errorf("b is %q", s.recorded["b"])
 			}
 		})
+	}
+}
+
+// What a program keeps of its folders is not changed by the next.
+func TestWhatIsKeptIsNotTheNextOnes(t *testing.T) {
+	s := open(t)
+	kept := filepath.Join(t.TempDir(), "kept")
+	t.Setenv("KEPT", kept)
+	w := s.work(shell(`case $MUSTER_DATUM in
+		a)	: > $MUSTER_OUTPUT/made; ln $MUSTER_OUTPUT/../log $KEPT; chmod 777 $MUSTER_OUTPUT/.. $MUSTER_INPUT_IN/..;;
+		b)	echo said by b; stat -c %a $MUSTER_OUTPUT/.. $MUSTER_INPUT_IN/.. > $MUSTER_OUTPUT/made;;
+		esac`), "a")
+	folder := s.Folder("run.stage")
+	s.await("the first is there", w.Idle)
+	var want string
+	for _, name := range []string{".", "in"} {
+		info, err := os.Lstat(filepath.Join(folder, "0", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want += fmt.Sprintf("%o\n", info.Mode().Perm())
+	}
+	if err := dedicated(folder).Run(); err != nil {
+		t.Fatal(err)
+	}
+	s.await("the first is cleared away", func() bool {
+		_, err := os.Lstat(filepath.Join(folder, "0"))
+		return errors.Is(err, fs.ErrNotExist)
+	})
+	w.Add([]foreman.Datum{{ID: "1", Name: "b"}})
+	if err := dedicated(folder).Run(); err != nil {
+		t.Fatal(err)
+	}
+	s.over(w)
+	if text, err := os.ReadFile(kept); err != nil || len(text) > 0 {
+		t.Errorf("the log that the first kept says %q (%v), and the second said it", text, err)
+	}
+	if diff := cmp.Diff(want, s.recorded["b"]); diff != "" {
+		t.Errorf("the folders of the second have other modes: %s", diff)
 	}
 }
 

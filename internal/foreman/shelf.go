@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/muster-dev/muster/internal/foreman/shift"
 )
 
@@ -36,15 +38,25 @@ type shelf struct {
 	mu    sync.Mutex
 	names []string
 	made  int
-	mode  fs.FileMode // of a folder as it is made here; 0: not known
+	// outer is how the folder of a datum looks as it is made here, inner how that of
+	// its inputs does, and those in it; nil: not known.
+	outer, inner *look
 }
 
-// learn looks at a folder that was just made.
-func (s *shelf) learn(folder string) {
+// learn looks at the folder of a datum, and at the one of its inputs, that were just
+// made.
+func (s *shelf) learn(folder, in string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if info, err := os.Lstat(folder); s.mode == 0 && err == nil {
-		s.mode = info.Mode()
+	if s.inner != nil {
+		return
+	}
+	outer, err := lookAt(folder)
+	if err != nil {
+		return
+	}
+	if inner, err := lookAt(in); err == nil {
+		s.outer, s.inner = &outer, &inner
 	}
 }
 
@@ -73,7 +85,7 @@ func (s *shelf) give(folder string, alone bool) error {
 	full := len(s.names) >= mostSpare
 	s.made++
 	name := spare + strconv.Itoa(s.made)
-	k := keeper{mode: s.mode, alone: alone && s.mode != 0}
+	k := keeper{outer: s.outer, inner: s.inner, alone: alone && s.inner != nil}
 	s.mu.Unlock()
 	if full || k.empty(folder, s.inputs) != nil || os.Rename(folder, filepath.Join(s.dir, name)) != nil {
 		return os.RemoveAll(folder)
@@ -86,8 +98,8 @@ func (s *shelf) give(folder string, alone bool) error {
 
 // keeper empties a folder.
 type keeper struct {
-	mode  fs.FileMode // of folders as they were made
-	alone bool        // nothing is left that was shown what is in it
+	outer, inner *look // of folders as they were made
+	alone        bool  // nothing is left that was shown what is in it
 }
 
 // empty leaves of the folder of a datum the folder of its inputs and the mark, and what
@@ -101,6 +113,10 @@ func (k *keeper) empty(folder string, inputs []string) error {
 	in := filepath.Join(folder, shift.InFolder)
 	if info, err := os.Lstat(in); err != nil || !info.IsDir() {
 		return fmt.Errorf("emptying the folder of a datum: %s is no folder", in)
+	}
+	// A program that is shown what is in a folder can change the folder, too.
+	if k.inner != nil && (!k.outer.is(folder) || !k.inner.is(in)) {
+		return fmt.Errorf("emptying the folder of a datum: %s is not as it was made", folder)
 	}
 	return errors.Join(
 		k.sweep(folder, func(e fs.DirEntry) bool { return e.Name() == shift.InFolder || e.Name() == unmarked }, shift.OutFolder, shift.LogFile),
@@ -132,13 +148,19 @@ func (k *keeper) sweep(folder string, stays func(fs.DirEntry) bool, may ...strin
 const mostFolder = 4096
 
 // renew makes a folder as good as new, or finds that a log is; it says whether it did.
+// A log that has another name, too, is whoever's gave it that.
 func (k *keeper) renew(path string) bool {
-	info, err := os.Lstat(path)
-	switch {
-	case !k.alone, err != nil:
+	if !k.alone {
 		return false
-	case info.Mode() == k.mode && info.Size() <= mostFolder:
-		return k.sweep(path, func(fs.DirEntry) bool { return false }) == nil
 	}
-	return filepath.Base(path) == shift.LogFile && info.Mode() == 0o600 && info.Size() == 0
+	now, err := lookAt(path)
+	if err != nil {
+		return false
+	}
+	if now.same(k.inner) {
+		return now.size <= mostFolder && k.sweep(path, func(fs.DirEntry) bool { return false }) == nil
+	}
+	empty := *k.inner
+	empty.mode = unix.S_IFREG | 0o600
+	return filepath.Base(path) == shift.LogFile && now.same(&empty) && now.size == 0 && now.links == 1
 }

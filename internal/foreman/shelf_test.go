@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/muster-dev/muster/internal/foreman/shift"
 )
 
@@ -101,6 +103,28 @@ func TestShelfKeepsWhatIsAsGoodAsNew(t *testing.T) {
 		{"no folder of an input", func(t *testing.T, folder string) { lay(t, folder, "in/c/", "more/") }, []string{"in", "in/a", "in/b", "log", "out", "unmarked"}},
 		{"another mode", func(t *testing.T, folder string) { change(t, filepath.Join(folder, "out"), 0o700) }, []string{"in", "in/a", "in/b", "log", "unmarked"}},
 		{"a log that others may read", func(t *testing.T, folder string) { change(t, filepath.Join(folder, "log"), 0o644) }, []string{"in", "in/a", "in/b", "out", "unmarked"}},
+		{"a log that has another name, too", func(t *testing.T, folder string) {
+			if err := os.Link(filepath.Join(folder, "log"), filepath.Join(t.TempDir(), "kept")); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"in", "in/a", "in/b", "out", "unmarked"}},
+		{"another owner", func(t *testing.T, folder string) {
+			if os.Getuid() != 0 {
+				t.Skip("files are given away by root alone")
+			}
+			if err := os.Chown(filepath.Join(folder, "out"), 12345, -1); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"in", "in/a", "in/b", "log", "unmarked"}},
+		{"attributes", func(t *testing.T, folder string) {
+			err := unix.Lsetxattr(filepath.Join(folder, "in", "a"), "user.of", []byte("the one before"), 0)
+			if errors.Is(err, unix.ENOTSUP) {
+				t.Skip("there are no attributes here")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"in", "in/b", "log", "out", "unmarked"}},
 		{"a link", func(t *testing.T, folder string) {
 			err := os.RemoveAll(filepath.Join(folder, "in/a"))
 			if err = errors.Join(err, os.Symlink("b", filepath.Join(folder, "in/a"))); err != nil {
@@ -115,13 +139,32 @@ func TestShelfKeepsWhatIsAsGoodAsNew(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(before, "log"), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			s.learn(filepath.Join(before, "in"))
+			s.learn(before, filepath.Join(before, "in"))
 			test.spoil(t, before)
 			if err := s.give(before, true); err != nil || !s.take(after) {
 				t.Fatal("there is no folder", err)
 			}
 			if got := found(t, after); !slices.Equal(got, test.want) {
 				t.Errorf("the next datum has %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// The folders that are always used again are so as they were made.
+func TestShelfRemovesFoldersThatWereChanged(t *testing.T) {
+	for _, test := range []struct{ name, path string }{{"that of the datum", "."}, {"that of the inputs", "in"}} {
+		t.Run(test.name, func(t *testing.T) {
+			s := shelf{dir: t.TempDir()}
+			before := filepath.Join(s.dir, "before")
+			lay(t, before, "in/a/file", "outcome.json")
+			s.learn(before, filepath.Join(before, "in"))
+			change(t, filepath.Join(before, test.path), 0o777)
+			if err := s.give(before, false); err != nil {
+				t.Fatal(err)
+			}
+			if got := found(t, s.dir); got != nil {
+				t.Errorf("what is left is %q", got)
 			}
 		})
 	}

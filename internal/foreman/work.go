@@ -320,7 +320,9 @@ func (w *Work) fetch(ctx context.Context, i int) error {
 	if err := os.Mkdir(in, 0o755); err != nil {
 		return fmt.Errorf("making the folder of datum %s: %w", d.Name, err)
 	}
-	w.shelf.learn(in)
+	if fresh == nil {
+		w.shelf.learn(folder, in)
+	}
 	return w.fill(ctx, d, in, out)
 }
 

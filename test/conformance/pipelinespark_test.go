@@ -94,7 +94,7 @@ func TestPipelineSpark(t *testing.T) {
 	}
 	// waiting waits until an executor that is not this one has written its part.
 	waiting := func(before string) (driver, executor string) {
-		harness.Eventually(t, 4*time.Minute, "waiting for an executor to have written", func() error {
+		harness.Eventually(t, 8*time.Minute, "waiting for an executor to have written", func() error {
 			driver, executor = members()
 			if driver == "" || executor == "" || executor == before || strings.Count(executor, "\n") != 1 {
 				return fmt.Errorf("there are %q and %q", driver, executor)
