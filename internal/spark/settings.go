@@ -93,16 +93,17 @@ var apart = map[string]string{
 // already, or half there: the application is given up at the first that misses it, and
 // what became of each task is noted ([repeated]).
 var leaving = map[string]string{
-	"spark.decommission.enabled":                              "true",
-	"spark.storage.decommission.enabled":                      "true",
-	"spark.storage.decommission.rddBlocks.enabled":            "true",
-	"spark.storage.decommission.shuffleBlocks.enabled":        "true",
-	"spark.storage.decommission.replicationReattemptInterval": "2s", // or it stays for so long
-	"spark.stage.maxConsecutiveAttempts":                      "1",
-	"spark.stage.ignoreDecommissionFetchFailure":              "false",
-	"spark.eventLog.enabled":                                  "true",
-	"spark.eventLog.rolling.enabled":                          "false",
-	"spark.eventLog.compress":                                 "false",
+	"spark.decommission.enabled":                               "true",
+	"spark.storage.decommission.enabled":                       "true",
+	"spark.storage.decommission.rddBlocks.enabled":             "true",
+	"spark.storage.decommission.shuffleBlocks.enabled":         "true",
+	"spark.storage.decommission.replicationReattemptInterval":  "2s", // or it stays for so long
+	"spark.stage.maxConsecutiveAttempts":                       "1",
+	"spark.stage.ignoreDecommissionFetchFailure":               "false",
+	"spark.scheduler.listenerbus.eventqueue.eventLog.capacity": "100000", // what comes too fast is not noted
+	"spark.eventLog.enabled":                                   "true",
+	"spark.eventLog.rolling.enabled":                           "false",
+	"spark.eventLog.compress":                                  "false",
 }
 
 // events is the folder where the driver notes what becomes of tasks.
