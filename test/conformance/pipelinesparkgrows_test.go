@@ -104,7 +104,7 @@ func TestPipelineSparkGrows(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range jobs.Items {
-		if s := &jobs.Items[i].Status; s.Restarts != 0 || !strings.Contains(strings.Join(s.GivenBack, " "), "executor/1 for ") {
+		if s := &jobs.Items[i].Status; s.Restarts != 0 || !strings.Contains(strings.Join(s.GivenBack, " "), "executor-1 for ") {
 			t.Errorf("%s began anew %d times, and gave back %q", jobs.Items[i].Name, s.Restarts, s.GivenBack)
 		}
 	}
