@@ -35,7 +35,7 @@ type GangList struct {
 // GangSpec is what is wanted together.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.topology) || !has(self.topology.required) || !self.topology.required || self.roles.all(r, !has(r.spread) || !has(r.spread.required) || !r.spread.required || r.replicas < 2 || (r.spread.over == 'node' && self.topology.within != 'node') || (r.spread.over == 'nvlink' && self.topology.within in ['zone', 'rack']) || (r.spread.over == 'rack' && self.topology.within == 'zone'))",message="topology asks for all members within one domain and spread for no two of a role in one: spread over a narrower level than topology.within (from wide to narrow: zone, rack, nvlink, node), or do not require both"
-// +kubebuilder:validation:XValidation:rule="self.roles.all(r, !has(r.minReplicas) || r.minReplicas == r.replicas) || ((!has(self.rendezvous) || self.rendezvous == 'None') && (!has(self.restart) || self.restart == 'Member'))",message="roles: minReplicas below replicas needs rendezvous None and restart Member: members of TensorFlow and PyTorch are told of one another when they start, and cannot come and go"
+// +kubebuilder:validation:XValidation:rule="self.roles.all(r, !has(r.minReplicas) || r.minReplicas == r.replicas) || !has(self.rendezvous) || self.rendezvous == 'None'",message="roles: minReplicas below replicas needs rendezvous None: members of TensorFlow and PyTorch are told of one another when they start, and cannot come and go"
 type GangSpec struct {
 	// Roles are the gang's parts.
 	//

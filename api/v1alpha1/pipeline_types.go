@@ -365,8 +365,7 @@ type SparkStage struct {
 	// +optional
 	Args []string `json:"args,omitempty"`
 	// Executors is how many executors compute at once. The stage starts with min
-	// and grows to max while there is room that nobody waits for; on a cluster it
-	// keeps to min. Default: one.
+	// and grows to max while there is room that nobody waits for. Default: one.
 	//
 	// +optional
 	Executors *Parallelism `json:"executors,omitempty"`

@@ -29,10 +29,17 @@ func elastic(g *v1alpha1.Gang) bool {
 // growing says whether, and from when on, a placed gang may be given further
 // replicas.
 func growing(req *scheduling.Request, g *v1alpha1.Gang) {
-	req.Grows, req.NotBefore = underWay(g), 0
+	req.Grows, req.NotBefore = grows(g), 0
 	if at := g.Status.GrowNotBefore; at != nil {
 		req.NotBefore = instant(at.Time)
 	}
+}
+
+// grows reports whether a gang may be given further replicas. A collective that began anew
+// because of a member may not: it may have been one that could not go in time, and would
+// not the next time.
+func grows(g *v1alpha1.Gang) bool {
+	return underWay(g) && (g.Spec.Restart != v1alpha1.RestartScopeGang || g.Status.Restarts == 0)
 }
 
 // underWay reports whether a gang's attempt has started and is not to end, as
@@ -53,7 +60,7 @@ func underWay(g *v1alpha1.Gang) bool {
 // freshGrowth checks that a gang, as the API server has it, is still in the
 // attempt that is to grow.
 func freshGrowth(g *v1alpha1.Gang, p *v1alpha1.Placement, generation int64) error {
-	if g.UID != p.Spec.GangUID || g.Generation != generation || g.Status.Attempt != p.Spec.Attempt || !underWay(g) {
+	if g.UID != p.Spec.GangUID || g.Generation != generation || g.Status.Attempt != p.Spec.Attempt || !grows(g) {
 		return errStale
 	}
 	return nil

@@ -34,6 +34,9 @@ type Driver struct {
 	Scratch string
 	// Apart says that members share no folder: what each wrote is put together later.
 	Apart bool
+	// Leaves says, of members that share no folder, that executors may go before the
+	// application is done, and come.
+	Leaves bool
 	// Environ are the variables that everything has.
 	Environ []string
 	// Out is told what the script prints, and what Spark and Muster have to say.
@@ -133,7 +136,7 @@ func (a *application) prepare(ctx context.Context) error {
 	}
 	a.settings = Settings{
 		Master: net.JoinHostPort(host, port), Host: host, Secret: secret, Pages: randomText(),
-		DriverHeap: a.Heap, ExecutorHeap: a.ExecutorHeap, Scratch: a.Scratch, Apart: a.Apart,
+		DriverHeap: a.Heap, ExecutorHeap: a.ExecutorHeap, Scratch: a.Scratch, Apart: a.Apart, Leaves: a.Leaves,
 	}
 	conf, err := a.settings.write()
 	if err != nil {
@@ -172,6 +175,11 @@ func (a *application) try(ctx context.Context) error {
 	}
 	if a.exit = exitCode(script.err); script.err != nil {
 		return fmt.Errorf("the script %s %s", a.Script, inWords(script.err))
+	}
+	if a.Leaves {
+		if err := repeated(a.settings.events()); err != nil {
+			return err
+		}
 	}
 	out := filepath.Join(a.Datum, shift.OutFolder)
 	tidying := tidy

@@ -37,6 +37,9 @@ type Executor struct {
 	Scratch string
 	// Apart says that members share no folder: this one's has what its tasks write.
 	Apart bool
+	// Leaves says that it may go before the application is done: where it is told to stop
+	// and shift.LeaveFile is in the folder of the datum, it gives its executor back.
+	Leaves bool
 	// Environ are the variables that everything has.
 	Environ []string
 	// Out is told what executors print, and what Spark has to say.
@@ -44,11 +47,12 @@ type Executor struct {
 }
 
 // Run serves the application until it is told to stop, which is [ErrStopped], however
-// far it came: one that is slow may still be looking for its Java. Any other end is one
-// that should not be.
+// far it came: one that is slow may still be looking for its Java. The error is nil where
+// it gave its executor back, and nobody relies on it any more. Any other end is one that
+// should not be.
 func (e *Executor) Run(ctx context.Context) error {
 	err := e.run(ctx)
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		err = ErrStopped
 	}
 	if !e.Apart {
@@ -79,7 +83,7 @@ func (e *Executor) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	settings := Settings{Master: to, Host: from, Secret: secret, Pages: randomText(), Scratch: e.Scratch, Apart: e.Apart}
+	settings := Settings{Master: to, Host: from, Secret: secret, Pages: randomText(), Scratch: e.Scratch, Apart: e.Apart, Leaves: e.Leaves}
 	conf, err := settings.write()
 	if err != nil {
 		return err
@@ -91,10 +95,11 @@ func (e *Executor) run(ctx context.Context) error {
 	environ = append(environ, "PYTHONPATH="+pythonPath(e.Code, environ))
 	work := filepath.Join(e.Scratch, "work")
 	out := &turns{to: e.Out}
+	said := &reports{to: out}
 	words := append(spark.class("worker.Worker"), "--host", from, "--port", "0", "--webui-port", "0",
 		"--cores", strconv.FormatInt(e.Slots, 10), "--memory", strconv.FormatInt(e.Heap+workerMemory, 10)+"m",
 		"--work-dir", work, "spark://"+to)
-	w, err := start(ctx, environ, out, words...)
+	w, err := start(ctx, environ, said, words...)
 	if err != nil {
 		return err
 	}
@@ -104,6 +109,9 @@ func (e *Executor) run(ctx context.Context) error {
 	defer w.halt()
 	select {
 	case <-ctx.Done():
+		if e.leaves() {
+			return giveBack(w, said)
+		}
 		// At once: a worker that has time to say that its executor ended has Spark
 		// count that as a failure of the tasks there. Lost together, they move.
 		w.kill()

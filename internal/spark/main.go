@@ -47,6 +47,7 @@ func Main(ctx context.Context, args []string, scratch string, out, errs io.Write
 	flags.StringVar(&o.Script, "script", "", "script of the driver")
 	flags.StringVar(&o.Scratch, "scratch", scratch, "folder of the member's own")
 	flags.BoolVar(&o.Apart, "apart", false, "members share no folder")
+	flags.BoolVar(&o.Leaves, "leaves", false, "executors may go before the application is done")
 	flags.IntVar(&o.Tries, "tries", 1, "how often the script is run at most")
 	flags.DurationVar(&o.Timeout, "timeout", 0, "how long a try may take; 0: for ever")
 	flags.Int64Var(&o.Heap, "heap", 0, "heap in MiB")
@@ -89,7 +90,7 @@ func (o *options) run(ctx context.Context, verb string) error {
 	}
 	e := &Executor{
 		Datum: o.Datum, Master: master, Python: o.Python, Slots: o.slots, Heap: o.Heap, Code: code,
-		Scratch: o.Scratch, Apart: o.Apart, Environ: o.Environ, Out: o.Out,
+		Scratch: o.Scratch, Apart: o.Apart, Leaves: o.Leaves, Environ: o.Environ, Out: o.Out,
 	}
 	return e.Run(ctx)
 }

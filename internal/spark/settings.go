@@ -25,6 +25,8 @@ type Settings struct {
 	Scratch string
 	// Apart says that members share no folder.
 	Apart bool
+	// Leaves says that executors may go before the application is done.
+	Leaves bool
 }
 
 // pagesFilter is what stands before the pages of master and worker: it wants a
@@ -58,6 +60,10 @@ func (s *Settings) Properties() string {
 	if s.Apart {
 		maps.Copy(all, apart)
 	}
+	if s.Leaves {
+		maps.Copy(all, leaving)
+		all["spark.eventLog.dir"] = "file://" + s.events()
+	}
 	if s.DriverHeap > 0 {
 		all["spark.driver.memory"] = fmt.Sprintf("%dm", s.DriverHeap)
 	}
@@ -81,6 +87,27 @@ var apart = map[string]string{
 	"spark.speculation":      "false",
 	"spark.task.maxFailures": "1",
 }
+
+// leaving is how an executor goes that is given back: sent SIGPWR, it takes no more
+// tasks, ends those that it has, and brings to others what their tasks will read. Where something was not brought, tasks would run again whose files are there
+// already, or half there: the application is given up at the first that misses it, and
+// what became of each task is noted ([repeated]).
+var leaving = map[string]string{
+	"spark.decommission.enabled":                               "true",
+	"spark.storage.decommission.enabled":                       "true",
+	"spark.storage.decommission.rddBlocks.enabled":             "true",
+	"spark.storage.decommission.shuffleBlocks.enabled":         "true",
+	"spark.storage.decommission.replicationReattemptInterval":  "2s", // or it stays for so long
+	"spark.stage.maxConsecutiveAttempts":                       "1",
+	"spark.stage.ignoreDecommissionFetchFailure":               "false",
+	"spark.scheduler.listenerbus.eventqueue.eventLog.capacity": "100000", // what comes too fast is not noted
+	"spark.eventLog.enabled":                                   "true",
+	"spark.eventLog.rolling.enabled":                           "false",
+	"spark.eventLog.compress":                                  "false",
+}
+
+// events is the folder where the driver notes what becomes of tasks.
+func (s *Settings) events() string { return filepath.Join(s.Scratch, "events") }
 
 const (
 	// perData has a JVM write nothing of how it performs into the system's temporary
@@ -106,7 +133,7 @@ func quoted(word string) string {
 }
 
 // logging has Spark say what it warns of, on standard error; but not that members
-// have not met yet, or that others have ended.
+// have not met yet, or that others have ended. WORKER is what its worker says.
 const logging = `rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = console
 appender.console.type = Console
@@ -119,7 +146,7 @@ logger.native.level = error
 logger.master.name = org.apache.spark.deploy.master.Master
 logger.master.level = error
 logger.worker.name = org.apache.spark.deploy.worker.Worker
-logger.worker.level = error
+logger.worker.level = WORKER
 `
 
 // The names by which Spark looks for its files, in the folder of SPARK_CONF_DIR.
@@ -132,17 +159,25 @@ const (
 // returns their folder.
 func (s *Settings) write() (string, error) {
 	folder := filepath.Join(s.Scratch, "conf")
-	for _, dir := range []string{folder, filepath.Join(s.Scratch, "tmp"), filepath.Join(s.Scratch, "local"), filepath.Join(s.Scratch, "work")} {
+	for _, dir := range []string{folder, filepath.Join(s.Scratch, "tmp"), filepath.Join(s.Scratch, "local"), filepath.Join(s.Scratch, "work"), s.events()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return "", fmt.Errorf("making a folder of Spark's: %w", err)
 		}
 	}
-	for name, text := range map[string]string{propertiesFile: s.Properties(), loggingFile: logging} {
+	for name, text := range map[string]string{propertiesFile: s.Properties(), loggingFile: strings.Replace(logging, "WORKER", workerLevel(s.Leaves), 1)} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
 			return "", fmt.Errorf("writing Spark's settings: %w", err)
 		}
 	}
 	return folder, nil
+}
+
+// workerLevel is what a worker says: how its executors ended, where that counts.
+func workerLevel(leaves bool) string {
+	if leaves {
+		return "info"
+	}
+	return "error"
 }
 
 // environ are the variables of everything that a member starts, after its own.

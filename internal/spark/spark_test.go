@@ -71,6 +71,28 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// TestLeavingSettings: how an executor goes, and by what it is known whether tasks ran
+// again, where executors may go, and nowhere else.
+func TestLeavingSettings(t *testing.T) {
+	for _, leaves := range []bool{false, true} {
+		scratch := t.TempDir()
+		s := Settings{Master: "127.0.0.1:7", Host: "127.0.0.1", Scratch: scratch, Apart: true, Leaves: leaves}
+		conf, err := s.write()
+		if err != nil {
+			t.Fatal(err)
+		}
+		logs, err := os.ReadFile(filepath.Join(conf, loggingFile))
+		if err != nil || strings.Contains(string(logs), "logger.worker.level = info") != leaves || strings.Contains(string(logs), "WORKER") {
+			t.Errorf("%v: %s", err, logs)
+		}
+		for _, line := range []string{"spark.decommission.enabled true\n", "spark.eventLog.dir file://" + scratch + "/events\n", "spark.stage.maxConsecutiveAttempts 1\n"} {
+			if strings.Contains(s.Properties(), line) != leaves {
+				t.Errorf("leaves: %v, and %q", leaves, line)
+			}
+		}
+	}
+}
+
 // TestUncommitted: what Hadoop keeps until a task commits goes, and nothing else.
 func TestUncommitted(t *testing.T) {
 	dir := t.TempDir()

@@ -109,9 +109,9 @@ func TestElasticNeedsMembersThatComeAndGo(t *testing.T) {
 	expect(t, m.Kubectl(ctx, manifest("None", 5), "-n", ns, "apply", "-f", "-"), 1, "minReplicas must be from 1 to replicas")
 	expect(t, m.Kubectl(ctx, manifest("None", 0), "-n", ns, "apply", "-f", "-"), 1, "minReplicas")
 	expect(t, m.Kubectl(ctx, manifest("PyTorch", 4), "-n", ns, "apply", "-f", "-"), 0)
-	gang := `{apiVersion: muster.dev/v1alpha1, kind: Gang, metadata: {name: g}, spec: {restart: Gang, doneWhen: [worker],
+	gang := `{apiVersion: muster.dev/v1alpha1, kind: Gang, metadata: {name: g}, spec: {rendezvous: PyTorch, doneWhen: [worker],
   roles: [{name: worker, replicas: 4, minReplicas: 1, template: {spec: {containers: [{name: main, image: muster.dev/host}]}}}]}}`
-	expect(t, m.Kubectl(ctx, gang, "-n", ns, "apply", "-f", "-"), 1, "restart Member")
+	expect(t, m.Kubectl(ctx, gang, "-n", ns, "apply", "-f", "-"), 1, "cannot come and go")
 }
 
 // waitReady waits until so many members of a job run.

@@ -246,6 +246,33 @@ func TestEveryWriteMayFailOfAnElasticGang(t *testing.T) {
 	everyWriteMayFail(t, extensionFlows, elasticGang, fault{})
 }
 
+// elasticCollective is one whose members begin anew together.
+func elasticCollective() *v1alpha1.Gang {
+	g := elasticGang()
+	g.Spec.Restart = v1alpha1.RestartScopeGang
+	return g
+}
+
+// collectiveFlows are lives of a collective that has more members than it needs: who is
+// given back has not failed, and who fails ends the attempt of all.
+var collectiveFlows = map[string]func(w *world){
+	"give two back, and grow again": extensionFlows["give two back, and grow again"],
+	"evict with further members":    extensionFlows["evict with further members"],
+	"a further member fails": func(w *world) {
+		w.runs(4)
+		w.exits["resnet-worker-2"] = fails
+		w.until("a second attempt", func() bool { return w.gang(w.t.Context()).Status.Attempt == 2 })
+		w.runs(1) // and is given no more
+		if s := w.gang(w.t.Context()).Status; s.Attempt != 2 || s.Restarts != 1 || s.Shrunk != 0 || len(s.Done) > 0 {
+			w.t.Fatalf("after one failure: %+v", s)
+		}
+	},
+}
+
+func TestEveryWriteMayFailOfAnElasticCollective(t *testing.T) {
+	everyWriteMayFail(t, collectiveFlows, elasticCollective, fault{})
+}
+
 // A quota that has no room for a further member keeps none of the others from
 // running.
 func TestQuotaRefusesAFurtherMember(t *testing.T) {

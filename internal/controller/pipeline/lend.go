@@ -40,7 +40,7 @@ const (
 // lend has each member of a job be started by Muster's program, which fetches the
 // files of the datum, and sends what the member wrote. Duties are, by roles, what members
 // are to one another (package worker). It returns where members find the files.
-func lend(job *v1alpha1.TrainingJob, work string, duties map[string]string) string {
+func lend(job *v1alpha1.TrainingJob, work string, duties map[string][]string) string {
 	tag := rand.Text()
 	for i := range job.Spec.Roles {
 		role := &job.Spec.Roles[i]
@@ -57,10 +57,7 @@ func lend(job *v1alpha1.TrainingJob, work string, duties map[string]string) stri
 		starts := []string{
 			postDir + "/muster-worker", "member", "--post", postDir, "--work", work, "--datum", datumDir, "--grace", strconv.FormatInt(grace, 10) + "s",
 		}
-		if duty := duties[role.Name]; duty != "" {
-			starts = append(starts, duty)
-		}
-		role.Command = slices.Concat(starts, []string{"--"}, words)
+		role.Command = slices.Concat(starts, duties[role.Name], []string{"--"}, words)
 		role.Script = ""
 		pod.Containers[0].Command, pod.Containers[0].Args = nil, nil
 	}

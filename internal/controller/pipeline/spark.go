@@ -85,12 +85,15 @@ func sparkMembers(spec *v1alpha1.SparkStage) (leader string, followers []string)
 	return driverRole + "/0", followers
 }
 
+// leavingGrace is how long an executor that is given back may take for the tasks that it
+// has, in seconds. Who takes longer is lost, and all begin anew.
+const leavingGrace = 120
+
 // sparkElsewhere is the job of a Spark stage whose members share no folder: each keeps
 // what it wrote until all are done. What one of them wrote goes with it, so all begin
-// anew where one is lost, and there are as many from the start as there will be.
+// anew where one is lost. One that is given back in order brings it before it goes.
 func sparkElsewhere(run *v1alpha1.PipelineRun, stage *pipeline.Stage, w *resolved) *v1alpha1.TrainingJob {
 	job := sparkJob(run, stage, w, postDir+"/muster-worker", datumDir)
-	least, _ := executorsOf(stage.Spec.Spark)
 	backoff := *stage.Spec.Tries - 1
 	job.Spec.Restart, job.Spec.BackoffLimit = v1alpha1.RestartScopeGang, &backoff
 	for i := range job.Spec.Roles {
@@ -99,9 +102,17 @@ func sparkElsewhere(run *v1alpha1.PipelineRun, stage *pipeline.Stage, w *resolve
 		role.Command = slices.Insert(role.Command, 3, "--apart", "--scratch", v1alpha1.SparkPath)
 	}
 	driver, executors := &job.Spec.Roles[0], &job.Spec.Roles[1]
-	executors.Replicas, executors.MinReplicas = &least, nil
+	follows := []string{"--follows"}
+	if executors.MinReplicas != nil {
+		grace := int64(leavingGrace)
+		executors.Template.Spec.TerminationGracePeriodSeconds = &grace
+		follows = append(follows, "--leaves")
+		for _, role := range []*v1alpha1.Role{driver, executors} {
+			role.Command = slices.Insert(role.Command, 3, "--leaves")
+		}
+	}
 	driver.Command[slices.Index(driver.Command, "--tries")+1] = "1" // of each attempt
-	lend(job, workName(run, stage.Name), map[string]string{driverRole: "--leads", executorRole: "--follows"})
+	lend(job, workName(run, stage.Name), map[string][]string{driverRole: {"--leads"}, executorRole: follows})
 	return job
 }
 
