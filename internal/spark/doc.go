@@ -10,6 +10,10 @@
 // such a folder of its own, the secret comes with the inputs, tasks leave their files
 // where they ran, and who started the members puts these together.
 //
+// An executor of members that are apart may go while the application runs, where they
+// are told that it may ([Executor].Leaves): it ends its tasks, and hands on what others
+// will read.
+//
 // The secret of an application is made by its driver, or comes, and is known to who may
 // read the folder. Whatever listens asks for it: what Spark's parts say to one another is
 // authenticated and encrypted with it, and the pages that master and worker would

@@ -36,11 +36,12 @@ func (e *Executor) leaves() bool {
 // driver knows already breaks when it is told itself. So it may start another one, which
 // ends with it before anybody knows that one.
 func giveBack(w *program, said *reports) error {
-	running := said.running()
-	for _, pid := range children(w.pid) {
-		_ = syscall.Kill(pid, syscall.SIGPWR) // or it has just ended
-	}
+	running, over := said.running(), make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() { dismiss(w.pid, over) })
 	last, inOrder := said.await(running, w.ended)
+	close(over)
+	group.Wait()
 	if last == stateKilled {
 		// As where the application is done, of which this member hears soon, if not.
 		select {
@@ -53,6 +54,26 @@ func giveBack(w *program, said *reports) error {
 		return ErrStopped
 	}
 	return nil
+}
+
+// dismiss sends SIGPWR to what a worker has started, once each, until all is over: an
+// executor of which it has spoken may be about to start.
+func dismiss(worker int, over <-chan struct{}) {
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for told := map[int]bool{}; ; {
+		for _, pid := range children(worker) {
+			if !told[pid] {
+				told[pid] = true
+				_ = syscall.Kill(pid, syscall.SIGPWR) // or it has just ended
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-over:
+			return
+		}
+	}
 }
 
 // What a worker says of its executors.

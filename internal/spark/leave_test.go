@@ -76,6 +76,7 @@ func TestGivingBack(t *testing.T) {
 		"in order":    {launch + `(trap 'exit 0' PWR; echo ready; while :; do sleep 0.01; done) & ` + finished("EXITED message x exitStatus 0"), nil},
 		"badly":       {launch + `(trap 'exit 3' PWR; echo ready; while :; do sleep 0.01; done) & ` + finished("EXITED message x exitStatus 3"), ErrStopped},
 		"no executor": {`echo ready; sleep 60`, ErrStopped},
+		"late":        {launch + `echo ready; sleep 30; sleep 30 & wait $!; echo "00:00:00 INFO Worker: Executor a/0 finished with state EXITED message x exitStatus 158"; sleep 60`, ErrStopped},
 		"worker gone": {launch + `echo ready; sleep 0.2`, ErrStopped},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -89,9 +89,10 @@ var apart = map[string]string{
 }
 
 // leaving is how an executor goes that is given back: sent SIGPWR, it takes no more
-// tasks, ends those that it has, and brings to others what their tasks will read. Where something was not brought, tasks would run again whose files are there
-// already, or half there: the application is given up at the first that misses it, and
-// what became of each task is noted ([repeated]).
+// tasks, ends those that it has, and brings to others what their tasks will read. Where
+// something was not brought, tasks would run again whose files are there already, or half
+// there: the application is given up at the first that misses it, and what became of each
+// task is noted ([repeated]).
 var leaving = map[string]string{
 	"spark.decommission.enabled":                               "true",
 	"spark.storage.decommission.enabled":                       "true",
