@@ -2,12 +2,15 @@ package foreman_test
 
 import (
 	"os"
+	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/muster-dev/muster/internal/foreman/shift"
 	"github.com/muster-dev/muster/internal/foreman/worker"
 )
 
@@ -45,5 +48,33 @@ func TestFollowerCloses(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"all": "all\n"}, s.made(w)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestClosesUnderAWorker: a worker of a work that is over may be writing how its datum
+// ended, into a folder that is being removed.
+func TestClosesUnderAWorker(t *testing.T) {
+	s := open(t)
+	for range 20 {
+		s.work(shift.Program{Command: []string{"true"}}, "a")
+		folder := filepath.Join(s.Folder("run.stage"), "late")
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		begun, ended := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			for i := range 300 {
+				_ = os.WriteFile(filepath.Join(folder, strconv.Itoa(i)), nil, 0o600) // or it is gone
+				if i == 10 {
+					close(begun)
+				}
+			}
+		}()
+		<-begun
+		if err := s.Close("run.stage"); err != nil {
+			t.Error(err)
+		}
+		<-ended
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/muster-dev/muster/internal/environment/notice"
@@ -250,13 +251,27 @@ func (f *Foreman) Close(name string) error {
 	for _, folder := range []string{f.Post(name), f.folder(name)} {
 		err := os.Remove(filepath.Join(folder, shift.TokenFile))
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
-			err = os.RemoveAll(folder)
+			err = removeAll(folder)
 		}
 		if err != nil {
 			return fmt.Errorf("removing the files of work %s: %w", name, err)
 		}
 	}
 	return nil
+}
+
+// endings is for how long who has lost its token may still write where it worked.
+const endings = 2 * time.Second
+
+// removeAll removes a folder in which a worker may be ending, which makes a file or two
+// while this looks elsewhere.
+func removeAll(folder string) error {
+	for begun := time.Now(); ; {
+		err := os.RemoveAll(folder)
+		if !errors.Is(err, syscall.ENOTEMPTY) || time.Since(begun) > endings {
+			return err
+		}
+	}
 }
 
 // Known are the works that have a folder, open or not.

@@ -175,7 +175,7 @@ func (w *Work) recover() error {
 		}
 		if strings.HasPrefix(e.Name(), arriving) || strings.HasPrefix(e.Name(), spare) {
 			// What half arrived is brought again by whoever has it.
-			if err := os.RemoveAll(w.datumFolder(e.Name())); err != nil {
+			if err := removeAll(w.datumFolder(e.Name())); err != nil {
 				return fmt.Errorf("removing what is left of work %s: %w", w.spec.Name, err)
 			}
 			continue
