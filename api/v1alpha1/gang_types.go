@@ -48,7 +48,8 @@ type GangSpec struct {
 	//
 	// +kubebuilder:default=None
 	Rendezvous Framework `json:"rendezvous,omitempty"`
-	// Restart says what is started again when a member fails.
+	// Restart says what is started again when a member fails. Where that is the
+	// gang, it is given no members beyond minReplicas once it has begun anew.
 	//
 	// +kubebuilder:default=Member
 	Restart RestartScope `json:"restart,omitempty"`

@@ -226,15 +226,10 @@ func TestStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.worker(ctx, "0") }()
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		if _, err := os.Stat(gate + ".begun"); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("nothing was begun")
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	s.await("something is begun", func() bool {
+		_, err := os.Stat(gate + ".begun")
+		return err == nil
+	})
 	cancel()
 	if err := <-ended; !errors.Is(err, worker.ErrStopped) {
 		t.Errorf("it ended with %v", err)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/muster-dev/muster/internal/foreman/shift"
 )
@@ -76,7 +77,7 @@ func TestGivingBack(t *testing.T) {
 		"in order":    {launch + `(trap 'exit 0' PWR; echo ready; while :; do sleep 0.01; done) & ` + finished("EXITED message x exitStatus 0"), nil},
 		"badly":       {launch + `(trap 'exit 3' PWR; echo ready; while :; do sleep 0.01; done) & ` + finished("EXITED message x exitStatus 3"), ErrStopped},
 		"no executor": {`echo ready; sleep 60`, ErrStopped},
-		"late":        {launch + `echo ready; sleep 30; sleep 30 & wait $!; echo "00:00:00 INFO Worker: Executor a/0 finished with state EXITED message x exitStatus 158"; sleep 60`, ErrStopped},
+		"late":        {launch + `echo ready; sleep 1000; sleep 1000 & wait $!; echo "00:00:00 INFO Worker: Executor a/0 finished with state EXITED message x exitStatus 158"; sleep 60`, ErrStopped},
 		"worker gone": {launch + `echo ready; sleep 0.2`, ErrStopped},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,8 +88,16 @@ func TestGivingBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			<-out.come
-			if err := giveBack(w, said); !errors.Is(err, c.want) {
-				t.Errorf("%v, want %v", err, c.want)
+			done := make(chan error, 1)
+			go func() { done <- giveBack(w, said) }()
+			select {
+			case err := <-done:
+				if !errors.Is(err, c.want) {
+					t.Errorf("%v, want %v", err, c.want)
+				}
+			case <-time.After(30 * time.Second):
+				w.kill()
+				t.Fatal("it waits for ever: somebody was not told")
 			}
 			if w.running() {
 				t.Error("its worker runs")

@@ -68,9 +68,15 @@ func (a *author) put(dataset string, files map[string]string) {
 
 func (a *author) apply(text string) {
 	a.Helper()
+	a.applyBeside("all.sh", allCode, text)
+}
+
+// applyBeside applies a pipeline beside whose file there is one of code.
+func (a *author) applyBeside(name, code, text string) {
+	a.Helper()
 	dir := a.TempDir()
 	file := filepath.Join(dir, "pipeline.yaml")
-	for path, text := range map[string]string{file: text, filepath.Join(dir, "all.sh"): allCode} {
+	for path, text := range map[string]string{file: text, filepath.Join(dir, name): code} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			a.Fatal(err)
 		}

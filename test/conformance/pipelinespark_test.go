@@ -4,8 +4,6 @@ package conformance
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -70,16 +68,9 @@ func TestPipelineSpark(t *testing.T) {
 	}
 	onAgents(t)
 	a := &author{TB: t, namespace: the.namespace(t)}
-	dir := t.TempDir()
-	file := filepath.Join(dir, "pipeline.yaml")
-	for path, text := range map[string]string{file: fmt.Sprintf(counting, the.spark, the.image), filepath.Join(dir, "count.py"): countWords} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
 	a.says("created", "data", "create", "texts")
 	a.put("texts", map[string]string{"text-a": "one two\n", "text-b": "two\n", "text-c": "three\n", "wait": ""})
-	a.says("created", "pipeline", "apply", "-f", file)
+	a.applyBeside("count.py", countWords, fmt.Sprintf(counting, the.spark, the.image))
 	members := func() (driver, executor string) {
 		of := func(role, index string) string {
 			r := the.kubectl(t, "", "get", "pods", "-n", a.namespace, "-l", "muster.dev/role="+role+",muster.dev/index="+index, "--field-selector", "status.phase=Running",

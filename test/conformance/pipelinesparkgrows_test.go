@@ -4,8 +4,6 @@ package conformance
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -75,16 +73,9 @@ func TestPipelineSparkGrows(t *testing.T) {
 	}
 	onAgents(t)
 	a := &author{TB: t, namespace: the.namespace(t)}
-	dir := t.TempDir()
-	file := filepath.Join(dir, "pipeline.yaml")
-	for path, text := range map[string]string{file: fmt.Sprintf(growing, the.spark, the.image), filepath.Join(dir, "count.py"): countSlowly} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
 	a.says("created", "data", "create", "texts")
 	a.put("texts", map[string]string{"text": "one\n"})
-	a.says("created", "pipeline", "apply", "-f", file)
+	a.applyBeside("count.py", countSlowly, fmt.Sprintf(growing, the.spark, the.image))
 	harness.Eventually(t, 5*time.Minute, "waiting until the second executor has written something", func() error {
 		pods := the.kubectl(t, "", "get", "pods", "-n", a.namespace, "-l", "muster.dev/role=executor,muster.dev/index=1", "-o", "jsonpath={.items[*].metadata.name}").Stdout
 		if name, more, _ := strings.Cut(pods, " "); name == "" || more != "" {
