@@ -10,6 +10,10 @@ import (
 	"path/filepath"
 )
 
+// errUnlogged says that a script had no log of events kept, and will not have the next
+// time.
+var errUnlogged = errors.New("there is none: the script has turned spark.eventLog.enabled off, or never begins with Spark; leave it on, or give as many executors at least as at most (executors.min)")
+
 // repeated says of an application that executors have left whether a task ran again that
 // had begun before. What it wrote by itself the first time may be with an executor that
 // stays, or came to the store with one that went: there would be files twice, or half of
@@ -18,7 +22,7 @@ import (
 func repeated(folder string) error {
 	list, err := os.ReadDir(folder)
 	if err == nil && len(list) == 0 {
-		err = errors.New("there is none: the script has turned spark.eventLog.enabled off, or never begins with Spark; leave it on, or give as many executors at least as at most (executors.min)")
+		err = errUnlogged
 	}
 	for _, entry := range list {
 		if err == nil {

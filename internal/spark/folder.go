@@ -178,7 +178,7 @@ func lasting(err error) int {
 	if _, lacks := errors.AsType[*lackError](err); lacks {
 		return shift.Unable
 	}
-	if _, stranded := errors.AsType[*strandedError](err); stranded {
+	if _, stranded := errors.AsType[*strandedError](err); stranded || errors.Is(err, errUnlogged) {
 		return shift.Unfit
 	}
 	return 0
