@@ -67,9 +67,7 @@ func TestOrdersAtTheDoor(t *testing.T) {
 		heard <- answer{got, version, err}
 	}()
 	for { // until it waits
-		h.door.lanes.ahead.mu.Lock()
-		waits := len(h.door.lanes.ahead.turns) > 0
-		h.door.lanes.ahead.mu.Unlock()
+		waits := h.door.lanes.ahead.Taken() > 0
 		select {
 		case a := <-heard:
 			t.Fatalf("it is told what it knows: %+v", a)

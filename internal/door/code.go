@@ -2,7 +2,6 @@ package door
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/environment/source"
+	"github.com/muster-dev/muster/internal/turns"
 )
 
 // noStore is what is told where code is kept nowhere.
@@ -109,14 +109,14 @@ func needs(pod *corev1.Pod, digest string) bool {
 // while, or its turn is lost.
 type steady struct {
 	http.ResponseWriter
-	turn  *turn
+	turn  *turns.Turn
 	begun bool
 }
 
 // Write implements [io.Writer].
 func (s *steady) Write(p []byte) (int, error) {
 	s.begun = true
-	return s.turn.move(http.NewResponseController(s.ResponseWriter).SetWriteDeadline, func() (int, error) { return s.ResponseWriter.Write(p) })
+	return s.turn.Move(http.NewResponseController(s.ResponseWriter).SetWriteDeadline, func() (int, error) { return s.ResponseWriter.Write(p) })
 }
 
 // Unwrap is for [http.ResponseController].
@@ -126,19 +126,11 @@ func (s *steady) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 // its turn is lost.
 type arriving struct {
 	io.ReadCloser
-	turn    *turn
+	turn    *turns.Turn
 	control *http.ResponseController
 }
 
 // Read implements [io.Reader].
 func (a *arriving) Read(p []byte) (int, error) {
-	return a.turn.move(a.control.SetReadDeadline, func() (int, error) { return a.ReadCloser.Read(p) })
-}
-
-// deadline sets one; what has none is fine.
-func deadline(set func(time.Time) error, at time.Time) error {
-	if err := set(at); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
-	return nil
+	return a.turn.Move(a.control.SetReadDeadline, func() (int, error) { return a.ReadCloser.Read(p) })
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/muster-dev/muster/internal/turns"
 )
 
 // clocked is an answer that notes which deadlines it was given.
@@ -29,7 +31,7 @@ func (c *clocked) SetWriteDeadline(at time.Time) error {
 // store takes then is not the asker's doing.
 func TestDeadlinesHoldForOneReadOrWrite(t *testing.T) {
 	c := &clocked{ResponseRecorder: httptest.NewRecorder()}
-	turn, err := newLane(1, 1, time.Now).in(t.Context(), "ada", "ada")
+	turn, err := turns.New(1, 1, time.Now).In(t.Context(), "ada", "ada")
 	if err != nil {
 		t.Fatal(err)
 	}

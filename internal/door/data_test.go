@@ -188,7 +188,7 @@ func TestWhoReadsObjects(t *testing.T) {
 // from nothing that it reads for another namespace.
 func TestOneNamespaceOfANode(t *testing.T) {
 	h := open(t, true)
-	h.door.lanes.read.each = 2
+	h.door.lanes.read.Each = 2
 	h.must(h.as("ada").Data("ada").Put(t.Context(), packKey("long"), make([]byte, 15<<20)))
 	h.must(h.as("bob").Data("bob").Put(t.Context(), packKey("x"), []byte("x")))
 	for _, namespace := range []string{"ada", "bob"} {
@@ -198,7 +198,7 @@ func TestOneNamespaceOfANode(t *testing.T) {
 	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // the door makes its own certificate
 	t.Cleanup(client.CloseIdleConnections)
-	for range h.door.lanes.read.each {
+	for range h.door.lanes.read.Each {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+h.door.Address()+"/v1/namespaces/ada/data/"+packKey("long"), http.NoBody)
 		h.must(err)
 		request.Header.Set(v1alpha1.DoorHeader, "node")

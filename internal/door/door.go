@@ -17,6 +17,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/data/warehouse"
 	"github.com/muster-dev/muster/internal/door/depot"
+	"github.com/muster-dev/muster/internal/turns"
 )
 
 // Answers are what is told of the whole cluster, as a namespace may see it. What
@@ -97,8 +98,6 @@ type Door struct {
 const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
-	// stallTimeout is for how long nothing may arrive, or be taken.
-	stallTimeout = time.Minute
 	// longest is how long anything may take that moves code.
 	longest = time.Hour
 	// linger is for how long who lost its turn may go on sending what nobody reads.
@@ -179,7 +178,7 @@ func (d *Door) Start(ctx context.Context) error {
 // handler is everything that is answered.
 func (d *Door) handler() http.Handler {
 	mux := http.NewServeMux()
-	add := func(pattern string, l *lane, serve func(http.ResponseWriter, *http.Request, Caller) error) {
+	add := func(pattern string, l *turns.Lane, serve func(http.ResponseWriter, *http.Request, Caller) error) {
 		mux.Handle(pattern, d.admit(l, serve))
 	}
 	const code = "/v1/namespaces/{namespace}/code/{digest}"
@@ -212,7 +211,7 @@ func (d *Door) handler() http.Handler {
 }
 
 // admit lets in those who say who they are, a lane at a time.
-func (d *Door) admit(l *lane, serve func(http.ResponseWriter, *http.Request, Caller) error) http.Handler {
+func (d *Door) admit(l *turns.Lane, serve func(http.ResponseWriter, *http.Request, Caller) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(v1alpha1.DoorMark, "v1")
 		w.Header().Set("Cache-Control", "no-store")
@@ -222,12 +221,12 @@ func (d *Door) admit(l *lane, serve func(http.ResponseWriter, *http.Request, Cal
 			d.tell(w, r, err)
 			return
 		}
-		turn, err := l.in(r.Context(), caller.line(r), caller.party(r))
+		turn, err := l.In(r.Context(), caller.line(r), caller.party(r))
 		if err != nil {
 			d.tell(w, r, err)
 			return
 		}
-		defer turn.out()
+		defer turn.Out()
 		out := &steady{ResponseWriter: w, turn: turn}
 		body := r.Body
 		r.Body = &arriving{ReadCloser: body, turn: turn, control: http.NewResponseController(w)}
@@ -236,7 +235,7 @@ func (d *Door) admit(l *lane, serve func(http.ResponseWriter, *http.Request, Cal
 		case err == nil:
 		case out.begun:
 			d.broken(r, err)
-		case turn.told() != nil:
+		case turn.Lost() != nil:
 			d.turnAway(w, r, body, turn)
 		default:
 			d.tell(w, r, err)
@@ -247,15 +246,15 @@ func (d *Door) admit(l *lane, serve func(http.ResponseWriter, *http.Request, Cal
 // turnAway answers who lost its turn, which is the next one's from here on. It may
 // still be sending, and would not see the answer if that met a closed connection: for
 // a moment the rest is taken, and dropped.
-func (d *Door) turnAway(w http.ResponseWriter, r *http.Request, body io.Reader, turn *turn) {
-	turn.out()
+func (d *Door) turnAway(w http.ResponseWriter, r *http.Request, body io.Reader, turn *turns.Turn) {
+	turn.Out()
 	control := http.NewResponseController(w)
 	if r.ProtoMajor == 1 {
 		_ = control.EnableFullDuplex() // else the rest comes before the answer
 		w.Header().Set("Connection", "close")
 	}
-	d.say(w, r, turn.told())
+	d.say(w, r, turn.Lost())
 	_ = control.Flush()
-	_ = deadline(control.SetReadDeadline, time.Now().Add(linger))
+	_ = control.SetReadDeadline(time.Now().Add(linger))
 	_, _ = io.Copy(io.Discard, body) // nobody misses it
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/turns"
 )
 
 // Caller is who asks.
@@ -55,7 +56,7 @@ type reception struct {
 	api       client.Client
 	namespace string
 	now       func() time.Time
-	reviews   *lane
+	reviews   *turns.Lane
 
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]verdict
@@ -70,7 +71,7 @@ type verdict struct {
 
 func newReception(o Options) *reception {
 	return &reception{
-		api: o.API, namespace: o.Namespace, now: o.Now, reviews: newLane(reviewed, unknown, o.Now),
+		api: o.API, namespace: o.Namespace, now: o.Now, reviews: turns.New(reviewed, unknown, o.Now),
 		known: map[[sha256.Size]byte]verdict{},
 	}
 }
@@ -110,11 +111,11 @@ func (r *reception) receive(req *http.Request) (Caller, error) {
 
 // review asks the API server. The error is that it could not be asked.
 func (r *reception) review(ctx context.Context, token string) (verdict, error) {
-	turn, err := r.reviews.in(ctx, "", "")
+	turn, err := r.reviews.In(ctx, "", "")
 	if err != nil {
 		return verdict{}, err
 	}
-	defer turn.out()
+	defer turn.Out()
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{v1alpha1.DoorAudience}}}

@@ -14,6 +14,7 @@ import (
 	"github.com/muster-dev/muster/internal/data/warehouse"
 	"github.com/muster-dev/muster/internal/door/depot"
 	"github.com/muster-dev/muster/internal/environment/source"
+	"github.com/muster-dev/muster/internal/turns"
 )
 
 // Refusal is an answer other than what was asked for.
@@ -68,11 +69,14 @@ func (d *Door) say(w http.ResponseWriter, r *http.Request, err error) {
 // refusalOf says with which status an error is told.
 func refusalOf(err error) *Refusal {
 	var refusal *Refusal
+	var busy *turns.Busy
 	var large *http.MaxBytesError
 	var status apierrors.APIStatus
 	switch {
 	case errors.As(err, &refusal):
 		return refusal
+	case errors.As(err, &busy):
+		return &Refusal{Status: http.StatusTooManyRequests, Text: busy.Text, RetryAfter: busy.After}
 	case errors.As(err, &large):
 		return refuse(http.StatusRequestEntityTooLarge, "what was sent has more than %s", source.FormatBytes(large.Limit))
 	case errors.Is(err, source.ErrTooLarge):

@@ -17,6 +17,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/ref"
+	"github.com/muster-dev/muster/internal/turns"
 )
 
 // Region is what the gateway says that it is in.
@@ -60,15 +61,16 @@ type Options struct {
 	Address string
 	// Certificate is what it shows. Nil: no TLS.
 	Certificate *Certificate
-	// AtOnce is how many requests are served at once; more are told to come again.
-	// Default: 4096.
+	// AtOnce is how many requests are served at once. More wait for their turn: first
+	// comes who is of a namespace that has fewer, and who is slow in sending has to
+	// make room. Default: 4096.
 	AtOnce int
 	// LongAtOnce is how many long files are put at once, and uploads completed: each
-	// holds up to 230 MB, of packs on their way into the store. More wait for
-	// their turn. Default: 4.
+	// holds up to 230 MB, of packs on their way into the store. More wait in the same
+	// way. Default: 4.
 	LongAtOnce int
-	// Patience is how long one of them waits before it is told to come again.
-	// Default: 20 s.
+	// Patience is how long a request waits for its turn before it is told to come
+	// again. Default: 20 s.
 	Patience time.Duration
 	// Gather is for how long a change waits for others that are likely to come.
 	// Default: 8 ms.
@@ -82,8 +84,8 @@ type Gateway struct {
 	backend.BackendUnsupported
 	o Options
 
-	// long has an element for each long file that is being put.
-	long chan struct{}
+	// long is for long files that are being put, and short for all other requests.
+	short, long *turns.Lane
 	// bodies are those of short files that were put.
 	bodies bodies
 
@@ -121,9 +123,16 @@ func New(o Options) (*Gateway, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Gateway{
-		o: o, long: make(chan struct{}, o.LongAtOnce),
+		o: o, short: o.lane(o.AtOnce), long: o.lane(o.LongAtOnce),
 		homes: map[string]*home{}, places: map[placeName]*place{}, lanes: map[laneName]*lane{}, views: map[viewName]*data.View{},
 	}, nil
+}
+
+// lane gives out so many turns at once.
+func (o *Options) lane(wide int) *turns.Lane {
+	l := turns.New(wide, connections, time.Now)
+	l.Rules.Patience = o.Patience
+	return l
 }
 
 // Serve listens and serves until ctx ends. Once it listens, ready is told where: as
@@ -197,7 +206,7 @@ func (g *Gateway) server(listening func()) (*s3api.S3ApiServer, error) {
 	nobody := middlewares.RootUserConfig{Access: rand.Text(), Secret: rand.Text()}
 	options := []s3api.Option{
 		s3api.WithQuiet(), s3api.WithKeepAlive(), s3api.WithDisableACL(), s3api.WithMpMaxParts(maxParts),
-		s3api.WithConcurrencyLimiter(connections, g.o.AtOnce), s3api.WithOnListen(listening), s3api.WithMiddleware("/", drain),
+		s3api.WithConcurrencyLimiter(connections, connections), s3api.WithOnListen(listening), s3api.WithMiddleware("/", receive),
 	}
 	if g.o.Certificate != nil {
 		options = append(options, s3api.WithTLS(&g.o.Certificate.shown))

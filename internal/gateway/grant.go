@@ -88,10 +88,11 @@ type asking struct{}
 // call is the context of a request as it may be kept: the server uses its own again
 // for the next one.
 func (g *Gateway) call(ctx context.Context) context.Context {
-	return context.WithValue(g.life, asking{}, ctx.Value("account"))
+	own := context.WithValue(g.life, asking{}, ctx.Value("account"))
+	return context.WithValue(own, visiting{}, ctx.Value(visiting{}))
 }
 
-// caller is who asks: what their key opens.
+// caller is who asks: what their key opens. The request has its turn then.
 func (g *Gateway) caller(ctx context.Context) (Grant, error) {
 	account, ok := ctx.Value(asking{}).(auth.Account)
 	if !ok || account.Access == "" {
@@ -104,7 +105,7 @@ func (g *Gateway) caller(ctx context.Context) (Grant, error) {
 	if err != nil {
 		return Grant{}, g.explain(err)
 	}
-	return grant, nil
+	return grant, g.enter(ctx, g.short, grant.Namespace)
 }
 
 // allow refuses what the caller may not do with a dataset.

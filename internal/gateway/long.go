@@ -5,24 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/muster-dev/muster/internal/data"
 )
-
-// turn waits until one more long file may be put, which has to say when it is done.
-func (g *Gateway) turn(ctx context.Context) error {
-	patience := time.NewTimer(g.o.Patience)
-	defer patience.Stop()
-	select {
-	case g.long <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return refusal("ServiceUnavailable", 503, "the gateway ends: come again")
-	case <-patience.C:
-		return refusal("SlowDown", 503, "%d long files are being put, which is as many as there may be at once: come again", cap(g.long))
-	}
-}
 
 // putLong stores a long body as it comes, so that only its commit waits in the lane.
 func (g *Gateway) putLong(p *place, branch string, c *change, body io.Reader, length int64) (string, error) {

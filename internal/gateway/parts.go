@@ -66,7 +66,7 @@ func (g *Gateway) UploadPart(ctx context.Context, in *s3.UploadPartInput) (*s3.U
 	if in.ContentLength == nil || *in.ContentLength < 0 {
 		return nil, s3err.GetAPIError(s3err.ErrMissingContentLength)
 	}
-	body, err := verified(in.Body, partSums(in))
+	body, err := verified(arriving(ctx, in.Body), partSums(in))
 	if err != nil {
 		return nil, err
 	}

@@ -10,12 +10,16 @@ import (
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/pack"
 	"github.com/muster-dev/muster/internal/data/warehouse"
+	"github.com/muster-dev/muster/internal/turns"
 )
 
 // refusal is an answer in words, with one of S3's codes.
 func refusal(code string, status int, format string, args ...any) error {
 	return s3err.APIError{Code: code, HTTPStatusCode: status, Description: fmt.Sprintf(format, args...)}
 }
+
+// slowDown is what those are told who have to come again.
+func slowDown(busy *turns.Busy) error { return refusal("SlowDown", 503, "%s", busy.Text) }
 
 // unkept refuses what a request wants kept with an object that has no place for it.
 func unkept(what string) error {
@@ -32,11 +36,14 @@ var (
 func (g *Gateway) explain(err error) error {
 	var corrupt *data.CorruptError
 	var api s3err.S3Error
+	var busy *turns.Busy
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &api):
 		return api
+	case errors.As(err, &busy):
+		return slowDown(busy)
 	case errors.Is(err, ErrBusy):
 		return refusal("SlowDown", 503, "%s", err)
 	case errors.Is(err, ErrNoDataset):

@@ -1,10 +1,13 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +16,8 @@ import (
 
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/ref"
+	"github.com/muster-dev/muster/internal/turns"
 )
 
 // TestTaken serves where somebody else does: that ends with an error, and at once.
@@ -65,7 +70,7 @@ func TestTurns(t *testing.T) {
 	if _, err := io.WriteString(body, long[:len(long)/2]); err != nil {
 		t.Fatal(err)
 	}
-	for began := time.Now(); len(r.long) == 0; time.Sleep(time.Millisecond) { // half of it was sent, and is about to come
+	for began := time.Now(); r.long.Taken() == 0; time.Sleep(time.Millisecond) { // half of it was sent, and is about to come
 		if time.Since(began) > 20*time.Second {
 			t.Fatal("the first one has not begun")
 		}
@@ -88,5 +93,77 @@ func TestTurns(t *testing.T) {
 	}
 	if err := complete(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSlowSendersMakeRoom has one namespace hold all turns with bodies that do not come:
+// another one's requests pass, and who was slow is told so. With nobody waiting, only who
+// sends nothing at all is told.
+func TestSlowSendersMakeRoom(t *testing.T) {
+	begin := func(t *testing.T, r *rig, key string, length int) (rest func() error, done <-chan error) {
+		t.Helper()
+		body, in := io.Pipe()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := r.client.Client.PutObject(t.Context(), "digits", key, body, int64(length), minio.PutObjectOptions{DisableMultipart: true, DisableContentSha256: true})
+			_ = body.Close() // nobody reads on
+			ended <- err
+		}()
+		half := bytes.Repeat([]byte("x"), length/2)
+		if _, err := in.Write(half); err != nil {
+			t.Fatal(err)
+		}
+		return func() error {
+			_, err := in.Write(half)
+			return errors.Join(err, in.Close())
+		}, ended
+	}
+	for name, c := range map[string]struct {
+		length int
+		lane   func(*rig) *turns.Lane
+	}{
+		"short": {data.MaxContent, func(r *rig) *turns.Lane { return r.short }},
+		"long":  {4 * data.MaxContent, func(r *rig) *turns.Lane { return r.long }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRigWith(t, Options{AtOnce: 2, LongAtOnce: 2})
+			r.datasets[placeName{"others", "digits"}] = &ref.Memory{}
+			r.grants["BOB"] = Grant{Secret: "builder", Namespace: "others", User: "bob"}
+			lane := c.lane(r)
+			lane.Rules.Window, lane.Rules.Look = 50*time.Millisecond, 5*time.Millisecond
+			rest1, first := begin(t, r, "main/1", c.length)
+			rest2, second := begin(t, r, "main/2", c.length)
+			for lane.Taken() < 2 {
+				runtime.Gosched()
+			}
+			content := strings.Repeat("y", c.length)
+			_, err := r.as(t, "BOB", "builder").Client.PutObject(t.Context(), "digits", "main/bob", strings.NewReader(content), int64(c.length), minio.PutObjectOptions{DisableMultipart: true})
+			if err != nil {
+				t.Errorf("who is of another namespace: %v", err)
+			}
+			// One of them made room, and the other goes on.
+			var slow error
+			rest, other := rest2, second
+			select {
+			case slow = <-first:
+			case slow = <-second:
+				rest, other = rest1, first
+			}
+			if told := minio.ToErrorResponse(slow); told.Code != "SlowDown" || !strings.Contains(told.Message, "a second arrived where 64 KiB are wanted: come again in a moment") {
+				t.Errorf("who was slow: %v", slow)
+			}
+			if err := errors.Join(rest(), <-other); err != nil {
+				t.Errorf("who could stay: %v", err)
+			}
+		})
+		t.Run(name+", nothing comes", func(t *testing.T) {
+			r := newRigWith(t, Options{})
+			c.lane(r).Rules.Stall = 50 * time.Millisecond
+			_, stalled := begin(t, r, "main/1", c.length)
+			if err := <-stalled; minio.ToErrorResponse(err).Code != "RequestTimeout" {
+				t.Errorf("who sends nothing more: %v", err)
+			}
+			r.put(t, "main/after", "after")
+		})
 	}
 }

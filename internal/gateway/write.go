@@ -110,7 +110,7 @@ func (g *Gateway) PutObject(ctx context.Context, in s3response.PutObjectInput) (
 	if in.ObjectLockMode != "" || in.ObjectLockLegalHoldStatus != "" {
 		return out, unkept("a lock")
 	}
-	body, err := verified(in.Body, sums(&in))
+	body, err := verified(arriving(ctx, in.Body), sums(&in))
 	if err != nil {
 		return out, err
 	}
@@ -149,10 +149,9 @@ func (g *Gateway) marker(t target, body io.Reader, out *s3response.PutObjectOutp
 // namespace keeps so many bytes more than are counted already.
 func (g *Gateway) put(ctx context.Context, p *place, branch string, c *change, body io.Reader, length, more int64) (string, error) {
 	if length > data.MaxContent {
-		if err := g.turn(ctx); err != nil {
+		if err := g.enter(ctx, g.long, p.name.namespace); err != nil {
 			return "", err
 		}
-		defer func() { <-g.long }()
 	}
 	if more > 0 {
 		if err := g.o.Stores.Reserve(ctx, p.name.namespace, more); err != nil {

@@ -1,6 +1,8 @@
-package door
+package turns
 
 import (
+	"errors"
+	"net/http"
 	"sync"
 	"time"
 )
@@ -10,9 +12,9 @@ import (
 // more.
 const grace = 500 * time.Millisecond
 
-// turn is a request's place in a lane, while it is served.
-type turn struct {
-	lane *lane
+// Turn is a request's place in a lane, while it is served.
+type Turn struct {
+	lane *Lane
 	// who asks, and for whom.
 	who, party string
 	began      time.Time
@@ -22,15 +24,15 @@ type turn struct {
 	mu sync.Mutex
 	// lost is what it is told once it has to make room, and over is true once it
 	// has been served.
-	lost *Refusal
+	lost *Busy
 	over bool
 	// interrupt ends the wait for the other side that is under way, soon.
 	interrupt func()
 	pace      pace
 }
 
-// out ends a turn: the next one's begins. It may be called again.
-func (t *turn) out() {
+// Out ends a turn: the next one's begins. It may be called again.
+func (t *Turn) Out() {
 	t.mu.Lock()
 	over := t.over
 	t.over = true
@@ -52,7 +54,7 @@ func (t *turn) out() {
 }
 
 // lose takes a turn back: whatever it waits for from the other side ends.
-func (t *turn) lose(why *Refusal) {
+func (t *Turn) lose(why *Busy) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over || t.lost != nil {
@@ -63,8 +65,8 @@ func (t *turn) lose(why *Refusal) {
 	}
 }
 
-// told is what who lost its turn is told; nil: it has not.
-func (t *turn) told() *Refusal {
+// Lost is what who lost its turn is told; nil: it has not.
+func (t *Turn) Lost() *Busy {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.lost
@@ -72,15 +74,16 @@ func (t *turn) told() *Refusal {
 
 // slow reports whether the other side is too slow, and how many bytes a second
 // it moves.
-func (t *turn) slow(now time.Time) (int64, bool) {
+func (t *Turn) slow(now time.Time) (int64, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.pace.judge(now, t.lane.rules.window, t.lane.rules.slowest)
+	return t.pace.judge(now, t.lane.Rules.Window, t.lane.Rules.Slowest)
 }
 
-// move waits for the other side: for a while without anything, and not for who
-// has lost its turn. Set sets the deadline of what do does.
-func (t *turn) move(set func(time.Time) error, do func() (int, error)) (int, error) {
+// Move waits for the other side: for so long without anything as the rules say, and not for who
+// has lost its turn. Set sets the deadline of what do does; it may answer
+// [http.ErrNotSupported].
+func (t *Turn) Move(set func(time.Time) error, do func() (int, error)) (int, error) {
 	if err := t.wait(set); err != nil {
 		return 0, err
 	}
@@ -88,13 +91,13 @@ func (t *turn) move(set func(time.Time) error, do func() (int, error)) (int, err
 	return n, t.moved(set, n, err)
 }
 
-func (t *turn) wait(set func(time.Time) error) error {
+func (t *Turn) wait(set func(time.Time) error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.lost != nil {
 		return t.lost
 	}
-	if err := deadline(set, time.Now().Add(stallTimeout)); err != nil {
+	if err := deadline(set, time.Now().Add(t.lane.Rules.Stall)); err != nil {
 		return err
 	}
 	t.pace.since = t.lane.now()
@@ -106,7 +109,7 @@ func (t *turn) wait(set func(time.Time) error) error {
 // not the other side's doing: until then there is no deadline. Over HTTP/2, by
 // which the API server comes, one that passes between two reads would end the
 // body for good.
-func (t *turn) moved(set func(time.Time) error, n int, err error) error {
+func (t *Turn) moved(set func(time.Time) error, n int, err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.interrupt = nil
@@ -118,6 +121,14 @@ func (t *turn) moved(set func(time.Time) error, n int, err error) error {
 		return cleared
 	}
 	return err
+}
+
+// deadline sets one; what has none is fine.
+func deadline(set func(time.Time) error, at time.Time) error {
+	if err := set(at); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
 }
 
 // pace is how much was moved in how much time spent waiting for it.
