@@ -1,6 +1,7 @@
 package trainingjob
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,5 +25,22 @@ func besideAgents(labels map[string]string, pod *corev1.PodSpec) {
 			all[key] = value
 		}
 	}
+	pod.NodeSelector = all
+}
+
+// architectures are those of nodes (kubernetes.io/arch) by what Python calls them
+// (sysconfig.get_platform).
+var architectures = map[string]string{
+	"linux-x86_64": "amd64", "linux-aarch64": "arm64", "linux-ppc64le": "ppc64le", "linux-s390x": "s390x", "linux-riscv64": "riscv64",
+}
+
+// onArchitecture has a pod run where its environment can be used: what is compiled runs
+// on no other processor, and says so in words that nobody understands.
+func onArchitecture(architecture string, pod *corev1.PodSpec) {
+	if architecture == "" || pod.NodeSelector[corev1.LabelArchStable] != "" {
+		return
+	}
+	all := map[string]string{corev1.LabelArchStable: architecture}
+	maps.Copy(all, pod.NodeSelector)
 	pod.NodeSelector = all
 }

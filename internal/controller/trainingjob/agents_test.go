@@ -17,6 +17,7 @@ func TestRunsBesideAgents(t *testing.T) {
 	}
 	chosen := driver(v1alpha1.StageDriver)
 	chosen.Spec.NodeSelector = map[string]string{"muster.dev/agent": "mine", "zone": "a"}
+	says := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeSelector: map[string]string{corev1.LabelArchStable: "amd64"}}}
 	for name, test := range map[string]struct {
 		p        preparation
 		template *corev1.PodTemplateSpec
@@ -24,6 +25,8 @@ func TestRunsBesideAgents(t *testing.T) {
 	}{
 		"with code":                 {preparation{code: "c0de", agentNodes: labels}, nil, labels},
 		"with an environment":       {preparation{environment: "key", agentNodes: labels}, nil, labels},
+		"built for arm64":           {preparation{environment: "key", architecture: "arm64", agentNodes: labels}, nil, map[string]string{"muster.dev/agent": "true", corev1.LabelArchStable: "arm64"}},
+		"that says which":           {preparation{environment: "key", architecture: "arm64"}, says, map[string]string{corev1.LabelArchStable: "amd64"}},
 		"with data":                 {preparation{data: []v1alpha1.JobDataStatus{{Mount: "in"}}, agentNodes: labels}, nil, labels},
 		"of a stage":                {preparation{agentNodes: labels}, driver(v1alpha1.StageDriver), labels},
 		"that chooses nodes":        {preparation{agentNodes: labels}, chosen, map[string]string{"muster.dev/agent": "mine", "zone": "a"}},

@@ -239,6 +239,7 @@ func templateFor(job *v1alpha1.TrainingJob, role *v1alpha1.Role, p preparation) 
 	volumesFor(job, p, pod, main)
 	serveData(p, pod, main)
 	besideAgents(p.agentNodes, pod)
+	onArchitecture(p.architecture, pod)
 	reportsFor(p.reports, &template, main)
 	if p.shareProcesses && pod.ShareProcessNamespace == nil && len(pod.Containers) == 1 && !pod.HostPID {
 		yes := true

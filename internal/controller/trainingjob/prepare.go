@@ -29,6 +29,8 @@ type preparation struct {
 	// searchPath is PATH of the members' image, where the environment is for one
 	// that this Muster does not start itself.
 	searchPath string
+	// architecture is that of the nodes on which the environment can be used. Empty: any.
+	architecture string
 	// data is what the job reads, as far as that is known.
 	data []v1alpha1.JobDataStatus
 	// hostImage is what members run in that name no image. Empty: the machine's
@@ -219,6 +221,9 @@ func (c *Controller) prepareEnvironment(job *v1alpha1.TrainingJob) preparation {
 	}
 	state := c.deps.Environments.Ensure(job, request)
 	p := preparation{environment: state.Key, searchPath: state.SearchPath}
+	if state.Lock != nil {
+		p.architecture = architectures[state.Lock.Platform]
+	}
 	switch state.Phase {
 	case environment.Failed:
 		p.failure = "environment: " + state.Message

@@ -2,6 +2,7 @@ package workshop
 
 import (
 	_ "embed"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -53,7 +54,7 @@ func (o Options) podFor(c customer, b build) *corev1.Pod {
 		Spec: corev1.PodSpec{
 			// Muster's nodes are for builds, too, where they have no others: they
 			// ask for no GPU.
-			SchedulerName: v1alpha1.SchedulerName, NodeSelector: o.NodeSelector, RestartPolicy: corev1.RestartPolicyNever,
+			SchedulerName: v1alpha1.SchedulerName, NodeSelector: o.nodesFor(b), RestartPolicy: corev1.RestartPolicyNever,
 			ActiveDeadlineSeconds: &seconds, AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
 			Volumes: []corev1.Volume{
 				{Name: bench, VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{
@@ -76,6 +77,16 @@ func (o Options) podFor(c customer, b build) *corev1.Pod {
 	}
 	asMembers(c.roles, &pod.Spec)
 	return pod
+}
+
+// nodesFor are the labels of nodes on which a build can run.
+func (o Options) nodesFor(b build) map[string]string {
+	if b.architecture == "" {
+		return o.NodeSelector
+	}
+	out := map[string]string{corev1.LabelArchStable: b.architecture}
+	maps.Copy(out, o.NodeSelector)
+	return out
 }
 
 func (o Options) variables(b build) []corev1.EnvVar {

@@ -64,6 +64,9 @@ type Workshop struct {
 // build is an environment that is asked for.
 type build struct {
 	key, image, python, requirements string
+	// architecture is that of the nodes that the members are for; empty: they do not
+	// say.
+	architecture string
 }
 
 const (
@@ -142,7 +145,7 @@ func ownedBy(kind string, o metav1.Object) metav1.OwnerReference {
 func (w *Workshop) ensure(c customer, r environment.Request) environment.State {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	b, err := order(r)
+	b, err := order(r, c.roles)
 	if err != nil {
 		return environment.State{Phase: environment.Failed, Message: environment.Mask(err.Error())}
 	}
@@ -174,8 +177,8 @@ func (w *Workshop) ensure(c customer, r environment.Request) environment.State {
 	return state
 }
 
-// order reads what is asked for.
-func order(r environment.Request) (build, error) {
+// order reads what is asked for, for members of these roles.
+func order(r environment.Request, roles []v1alpha1.Role) (build, error) {
 	if r.Path != "" {
 		return build{}, fmt.Errorf("path: %s is a folder of one machine, and this is a cluster; put the environment into an image and name it (environment.image; muster run --image IMAGE)", r.Path)
 	}
@@ -186,8 +189,35 @@ func order(r environment.Request) (build, error) {
 	if err != nil {
 		return build{}, err
 	}
-	sum := sha256.Sum256([]byte(strings.Join([]string{"image/1", r.Image, r.Python, text}, "\x00")))
-	return build{key: hex.EncodeToString(sum[:]), image: r.Image, python: r.Python, requirements: text}, nil
+	architecture, err := architectureOf(roles)
+	if err != nil {
+		return build{}, err
+	}
+	words := []string{"image/1", r.Image, r.Python, text}
+	if architecture != "" {
+		words = append(words, architecture)
+	}
+	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
+	return build{key: hex.EncodeToString(sum[:]), image: r.Image, python: r.Python, requirements: text, architecture: architecture}, nil
+}
+
+// architectureOf is that of the nodes for which all roles ask that ask for one: what is
+// compiled runs on no other.
+func architectureOf(roles []v1alpha1.Role) (string, error) {
+	found, who := "", ""
+	for i := range roles {
+		t := roles[i].Template
+		if t == nil || t.Spec.NodeSelector[corev1.LabelArchStable] == "" {
+			continue
+		}
+		here := t.Spec.NodeSelector[corev1.LabelArchStable]
+		if found != "" && here != found {
+			return "", fmt.Errorf("roles %s and %s want nodes of different architectures (%s and %s), and an environment is for one of them: give them the same nodeSelector %s, or have the packages in an image of both",
+				who, roles[i].Name, found, here, corev1.LabelArchStable)
+		}
+		found, who = here, roles[i].Name
+	}
+	return found, nil
 }
 
 func (w *Workshop) find(ctx context.Context, namespace string, b build) (*corev1.Pod, error) {

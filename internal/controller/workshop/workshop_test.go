@@ -137,6 +137,40 @@ func TestTwoJobsOneBuild(t *testing.T) {
 	s.asks("c", environment.Ready, "Python 3.13.1")
 }
 
+// TestArchitectures: an environment is built where its members will run, and is another
+// one there; members that say nothing keep the key that they had.
+func TestArchitectures(t *testing.T) {
+	r := environment.Request{Requirements: "numpy", Image: "python:3.13"}
+	on := func(architecture string) v1alpha1.Role {
+		role := v1alpha1.Role{Name: "on-" + architecture, Template: &corev1.PodTemplateSpec{}}
+		role.Template.Spec.NodeSelector = map[string]string{corev1.LabelArchStable: architecture, "zone": "a"}
+		return role
+	}
+	anywhere := v1alpha1.Role{Name: "anywhere"}
+	o := Options{NodeSelector: map[string]string{"agent": "true"}, Limit: time.Hour}
+	keys := map[string]string{}
+	for architecture, roles := range map[string][]v1alpha1.Role{"": {anywhere}, "arm64": {anywhere, on("arm64"), on("arm64")}, "amd64": {on("amd64")}} {
+		b, err := order(r, roles)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes := o.podFor(customer{namespace: "vision"}, b).Spec.NodeSelector
+		if nodes[corev1.LabelArchStable] != architecture || nodes["agent"] != "true" || nodes["zone"] != "" {
+			t.Errorf("for %q: built on %v", architecture, nodes)
+		}
+		if of, known := keys[b.key]; known {
+			t.Errorf("%q and %q have one environment", of, architecture)
+		}
+		keys[b.key] = architecture
+	}
+	if keys[aBuild(t).key] != "" || len(o.NodeSelector) != 1 {
+		t.Errorf("without any: %v, %v", keys[aBuild(t).key], o.NodeSelector)
+	}
+	if _, err := order(r, []v1alpha1.Role{on("arm64"), on("amd64")}); err == nil || !strings.Contains(err.Error(), "roles on-arm64 and on-amd64 want nodes of different architectures") {
+		t.Errorf("two of them: %v", err)
+	}
+}
+
 // A stage of a run asks before its job is there, for the same build as a job; it runs as
 // the stage's members do.
 func TestAStageAsks(t *testing.T) {
