@@ -35,6 +35,7 @@ func receive(ctx fiber.Ctx) error {
 	within := drainTime
 	if v.cut {
 		within = slowTime
+		ctx.RequestCtx().SetConnectionClose() // whatever still comes
 	}
 	drain(ctx, within)
 	return answered
