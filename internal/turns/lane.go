@@ -73,6 +73,8 @@ type Lane struct {
 	line  []*waiter
 	// of counts the requests of each caller, those that wait included.
 	of map[string]int
+	// reviewed is when it was looked last whether somebody has to make room.
+	reviewed time.Time
 }
 
 // waiter is a request that waits for its turn; given is closed once it has it.
@@ -198,29 +200,47 @@ func (l *Lane) give(now time.Time) {
 	}
 }
 
-// review looks whether somebody has to make room.
+// review looks whether somebody has to make room. All who wait ask for it, and one look
+// is for all.
 func (l *Lane) review() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.makeRoom(l.now())
+	if now := l.now(); now.Sub(l.reviewed) >= l.Rules.Look/2 {
+		l.reviewed = now
+		l.makeRoom(now)
+	}
 }
 
-// makeRoom ends a turn for each who waits and for whom somebody has to go.
+// makeRoom ends a turn for each who waits and for whom somebody has to go. Where nobody
+// has to for one, nobody has to for those of the same party that came later.
 func (l *Lane) makeRoom(now time.Time) {
+	slow := func(t *Turn) bool {
+		_, is := t.slow(now)
+		return is
+	}
+	if len(l.line) == 0 || !l.Resumes && !slices.ContainsFunc(l.turns, slow) {
+		return
+	}
 	going := 0
 	for _, t := range l.turns {
 		if t.leaving {
 			going++
 		}
 	}
+	nobody := map[string]bool{}
 	for _, w := range l.line {
 		if going > 0 {
 			going-- // somebody goes already
 			continue
 		}
+		if nobody[w.turn.party] {
+			continue
+		}
 		if t, why := l.loser(w, now); t != nil {
 			t.leaving = true
 			t.lose(why)
+		} else {
+			nobody[w.turn.party] = true
 		}
 	}
 }
