@@ -53,6 +53,10 @@ type active struct {
 	// lease keeps what is read from being collected.
 	lease *data.Lease
 	works map[string]*work
+	// status is how the run stands for this process, which alone writes that: what is
+	// read may be older, where a write came too late or is not shown yet, and what is
+	// done already would be done again. Nil: as it is read.
+	status *v1alpha1.PipelineRunStatus
 	// whole are the stages of which a result that was to be kept is gone: they are
 	// planned from nothing, which computes what is missing.
 	whole map[string]bool
@@ -186,11 +190,12 @@ func (c *Runs) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 	if Ended(run.Status.Phase) {
 		return c.tidy(ctx, run)
 	}
-	status := run.Status.DeepCopy()
+	status := c.standing(run)
 	again, err := c.advance(ctx, run, status)
 	if err != nil && !Ended(status.Phase) {
 		status.Message = err.Error()
 	}
+	c.stands(run, status)
 	if !apiequality.Semantic.DeepEqual(run.Status, *status) {
 		after := run.DeepCopy()
 		after.Status = *status
@@ -201,6 +206,25 @@ func (c *Runs) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 		err = errors.Join(err, client.IgnoreNotFound(failed))
 	}
 	return ctrl.Result{RequeueAfter: again}, err
+}
+
+// standing is how a run stands, for whoever changes it.
+func (c *Runs) standing(run *v1alpha1.PipelineRun) *v1alpha1.PipelineRunStatus {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a := c.active[run.UID]; a != nil && a.status != nil {
+		return a.status.DeepCopy()
+	}
+	return run.Status.DeepCopy()
+}
+
+// stands keeps how a run stands that this process has taken on.
+func (c *Runs) stands(run *v1alpha1.PipelineRun, status *v1alpha1.PipelineRunStatus) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a := c.active[run.UID]; a != nil {
+		a.status = status.DeepCopy()
+	}
 }
 
 // advance takes every stage as far as it goes.
