@@ -37,6 +37,8 @@ const usualTries = 10
 // Client asks one bucket. It may be used by many at once.
 type Client struct {
 	minio.Core
+	// Once makes each request once: for what can be read once.
+	Once *minio.Client
 	// Name is the name of the bucket.
 	Name string
 	// Tries is how often a request is made at most.
@@ -61,13 +63,22 @@ func Open(o Options) (*Client, error) {
 	if o.AccessKey == "" {
 		who = credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.IAM{}})
 	}
-	client, err := minio.New(u.Host, &minio.Options{
-		Creds: who, Secure: u.Scheme == "https", Region: o.Region, Transport: o.Transport, MaxRetries: o.Tries,
-	})
-	if err != nil {
+	if o.Transport == nil {
+		if o.Transport, err = minio.DefaultTransport(u.Scheme == "https"); err != nil {
+			return nil, fmt.Errorf("making a client for %s: %w", o.Endpoint, err)
+		}
+	}
+	open := func(tries int) (*minio.Client, error) {
+		return minio.New(u.Host, &minio.Options{
+			Creds: who, Secure: u.Scheme == "https", Region: o.Region, Transport: o.Transport, MaxRetries: tries,
+		})
+	}
+	client, err := open(o.Tries)
+	once, failed := open(1)
+	if err = errors.Join(err, failed); err != nil {
 		return nil, fmt.Errorf("making a client for %s: %w", o.Endpoint, err)
 	}
-	return &Client{Core: minio.Core{Client: client}, Name: o.Bucket, Tries: o.Tries}, nil
+	return &Client{Core: minio.Core{Client: client}, Once: once, Name: o.Bucket, Tries: o.Tries}, nil
 }
 
 // Explain is what the bucket's refusal means, and of what: doing and key are what

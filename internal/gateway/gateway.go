@@ -14,6 +14,7 @@ import (
 	"github.com/versity/versitygw/backend"
 	"github.com/versity/versitygw/s3api"
 	"github.com/versity/versitygw/s3api/middlewares"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/ref"
@@ -72,6 +73,9 @@ type Options struct {
 	// Patience is how long a request waits for its turn before it is told to come
 	// again. Default: 20 s.
 	Patience time.Duration
+	// MessageTime is how long the body of a request may take to come that is no object's
+	// content. Default: 20 s.
+	MessageTime time.Duration
 	// Gather is for how long a change waits for others that are likely to come.
 	// Default: 8 ms.
 	Gather time.Duration
@@ -88,6 +92,8 @@ type Gateway struct {
 	short, long *turns.Lane
 	// bodies are those of short files that were put.
 	bodies bodies
+	// messages is the room for what is sent beside contents of objects.
+	messages *semaphore.Weighted
 
 	// life ends when nothing is served any more; work is who still writes then.
 	life context.Context
@@ -116,6 +122,9 @@ func New(o Options) (*Gateway, error) {
 	if o.Patience == 0 {
 		o.Patience = 20 * time.Second
 	}
+	if o.MessageTime == 0 {
+		o.MessageTime = messageTime
+	}
 	if o.Gather == 0 {
 		o.Gather = 8 * time.Millisecond
 	}
@@ -123,14 +132,15 @@ func New(o Options) (*Gateway, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Gateway{
-		o: o, short: o.lane(o.AtOnce), long: o.lane(o.LongAtOnce),
+		o: o, short: o.lane(o.AtOnce), long: o.lane(o.LongAtOnce), messages: semaphore.NewWeighted(messages),
 		homes: map[string]*home{}, places: map[placeName]*place{}, lanes: map[laneName]*lane{}, views: map[viewName]*data.View{},
 	}, nil
 }
 
-// lane gives out so many turns at once.
+// lane gives out so many turns at once. One namespace waits for some times as many, and
+// not for all that may be connected.
 func (o *Options) lane(wide int) *turns.Lane {
-	l := turns.New(wide, connections, time.Now)
+	l := turns.New(wide, min(max(4*wide, 256), connections/2), time.Now)
 	l.Rules.Patience = o.Patience
 	return l
 }
@@ -206,7 +216,7 @@ func (g *Gateway) server(listening func()) (*s3api.S3ApiServer, error) {
 	nobody := middlewares.RootUserConfig{Access: rand.Text(), Secret: rand.Text()}
 	options := []s3api.Option{
 		s3api.WithQuiet(), s3api.WithKeepAlive(), s3api.WithDisableACL(), s3api.WithMpMaxParts(maxParts),
-		s3api.WithConcurrencyLimiter(connections, connections), s3api.WithOnListen(listening), s3api.WithMiddleware("/", receive),
+		s3api.WithConcurrencyLimiter(connections, connections), s3api.WithOnListen(listening), s3api.WithMiddleware("/", g.receive),
 	}
 	if g.o.Certificate != nil {
 		options = append(options, s3api.WithTLS(&g.o.Certificate.shown))

@@ -168,6 +168,7 @@ func (u uploads) put(ctx context.Context, id string, number int, size int64, bod
 	p := part{Number: number, Size: size, Stored: time.Now(), Bytes: warehouse.Uploads + id + "." + rand.Text()}
 	all := &whole{from: io.TeeReader(body, hash), left: size}
 	if err := u.objects.PutFrom(ctx, p.Bytes, size, all); err != nil {
+		cease(ctx) // a store that answers early may still be sent what comes
 		return part{}, fmt.Errorf("keeping part %d: %w", number, errors.Join(all.wrong(), err))
 	}
 	ctx = context.WithoutCancel(ctx) // the bytes are there

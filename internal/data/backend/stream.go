@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/minio/minio-go/v7"
 )
@@ -138,23 +139,33 @@ func (b *Bucket) PutFrom(ctx context.Context, key string, size int64, from io.Re
 	}
 	o := minio.PutObjectOptions{ContentType: "application/octet-stream", DisableMultipart: true}
 	watched := &watched{Reader: io.LimitReader(from, size)}
-	_, err := b.client.Client.PutObject(ctx, b.client.Name, b.prefix+key, watched, size, o)
-	if watched.err != nil { // what is wrong with it says more than what the request says
-		return fmt.Errorf("storing %s in bucket %s: %w", key, b.client.Name, watched.err)
+	_, err := b.client.Once.PutObject(ctx, b.client.Name, b.prefix+key, watched, size, o)
+	if why := watched.why(); why != nil { // what is wrong with it says more than what the request says
+		return fmt.Errorf("storing %s in bucket %s: %w", key, b.client.Name, why)
 	}
 	return b.client.Explain("storing", key, err)
 }
 
-// watched remembers why it could not be read.
+// watched remembers why it could not be read. Where a bucket answers before it has been
+// sent all, it may be read on for a moment.
 type watched struct {
 	io.Reader
+	mu  sync.Mutex
 	err error
+}
+
+func (w *watched) why() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
 }
 
 // Read implements [io.Reader].
 func (w *watched) Read(p []byte) (int, error) {
 	n, err := w.Reader.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		w.err = err
 	}
 	return n, err
