@@ -3,8 +3,6 @@
 package conformance
 
 import (
-	"archive/zip"
-	"bytes"
 	"fmt"
 	"net"
 	"net/http"
@@ -23,37 +21,11 @@ import (
 	"github.com/muster-dev/muster/test/e2e/harness"
 )
 
-// wheel is a package of one module.
-func wheel(t testing.TB, name, version, text string) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	archive := zip.NewWriter(&out)
-	info := name + "-" + version + ".dist-info/"
-	for path, text := range map[string]string{
-		name + ".py":      text,
-		info + "METADATA": "Metadata-Version: 2.1\nName: " + name + "\nVersion: " + version + "\n",
-		info + "WHEEL":    "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-		info + "RECORD":   name + ".py,,\n" + info + "METADATA,,\n" + info + "WHEEL,,\n" + info + "RECORD,,\n",
-	} {
-		w, err := archive.Create(path)
-		if err == nil {
-			_, err = w.Write([]byte(text))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
-}
-
 // packages serves a wheel to the platform's builds, once open is closed, and
 // counts how often it was fetched.
 func (p *platform) packages(t testing.TB, open <-chan struct{}) (line string, fetched *atomic.Int32) {
 	t.Helper()
-	body := wheel(t, "slowly", "1", "WORD = 'built once'\n")
+	body := harness.Wheel(t, "slowly", "1", "WORD = 'built once'\n")
 	fetched = &atomic.Int32{}
 	address := p.serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, ".whl") {

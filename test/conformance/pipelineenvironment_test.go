@@ -64,7 +64,7 @@ func (p *platform) index(t testing.TB, open <-chan struct{}) (lines string, fetc
 	links := ""
 	for _, version := range []string{"1", "2"} {
 		file := "slowly-" + version + "-py3-none-any.whl"
-		wheels["/"+file] = wheel(t, "slowly", version, "WORD = 'version "+version+"\\n'\n")
+		wheels["/"+file] = harness.Wheel(t, "slowly", version, "WORD = 'version "+version+"\\n'\n")
 		links += fmt.Sprintf("<a href=%q>%[1]s</a>", file)
 	}
 	fetched = &atomic.Int32{}

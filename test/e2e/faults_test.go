@@ -3,8 +3,6 @@
 package e2e
 
 import (
-	"archive/zip"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -230,30 +228,11 @@ func tiny(name string) *v1alpha1.TrainingJob {
 // exists.
 func slow(t testing.TB, release string) (requirements string) {
 	t.Helper()
-	var wheel bytes.Buffer
-	archive := zip.NewWriter(&wheel)
-	const info = "slowly-1.dist-info/"
-	for name, text := range map[string]string{
-		"slowly.py":       "WORD = 'built at last'\n",
-		info + "METADATA": "Metadata-Version: 2.1\nName: slowly\nVersion: 1\n",
-		info + "WHEEL":    "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-		info + "RECORD":   "slowly.py,,\n" + info + "METADATA,,\n" + info + "WHEEL,,\n" + info + "RECORD,,\n",
-	} {
-		w, err := archive.Create(name)
-		if err == nil {
-			_, err = w.Write([]byte(text))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
+	wheel := harness.Wheel(t, "slowly", "1", "WORD = 'built at last'\n")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for tick := time.NewTicker(50 * time.Millisecond); ; {
 			if _, err := os.Stat(release); err == nil {
-				_, _ = w.Write(wheel.Bytes())
+				_, _ = w.Write(wheel)
 				return
 			}
 			select {
