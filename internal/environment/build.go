@@ -3,7 +3,6 @@ package environment
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -220,28 +219,9 @@ func (b *build) lock(ctx context.Context) error {
 	}
 }
 
-// mark writes the marker, after all else has reached the disk.
+// mark says that the environment is complete.
 func (b *build) mark() error {
-	dir, err := os.Open(b.home)
-	if err != nil {
-		return fmt.Errorf("finishing the environment: %w", err)
-	}
-	defer func() { _ = dir.Close() }()
-	if err := unix.Syncfs(int(dir.Fd())); err != nil {
-		return fmt.Errorf("finishing the environment: %w", full(err))
-	}
-	data, err := json.Marshal(marker{Path: b.path(), Python: b.python.Version, Created: b.now().UTC()})
-	if err != nil {
-		return fmt.Errorf("finishing the environment: %w", err)
-	}
-	temp := filepath.Join(b.home, markerFile+".new")
-	if err := os.WriteFile(temp, data, 0o644); err != nil {
-		return fmt.Errorf("finishing the environment: %w", full(err))
-	}
-	if err := os.Rename(temp, filepath.Join(b.home, markerFile)); err != nil {
-		return fmt.Errorf("finishing the environment: %w", full(err))
-	}
-	return nil
+	return markAt(b.home, marker{Path: b.path(), Python: b.python.Version, Created: b.now().UTC()})
 }
 
 // full says what to do about a disk that is full or read-only.

@@ -2,7 +2,6 @@ package environment
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -263,31 +262,10 @@ func (b *Builder) tell(id string, s State, done bool) {
 // notes of when it was last reserved and used.
 func (b *Builder) home(key string) string { return filepath.Join(b.opts.Dir, key) }
 
-// marker is written when an environment is complete.
-type marker struct {
-	// Path is where it was built: environments cannot be moved.
-	Path    string    `json:"path"`
-	Python  string    `json:"python"`
-	Created time.Time `json:"created"`
-}
-
 // ready reports whether an environment is complete, and where it is.
 func (b *Builder) ready(key string) (string, bool) {
 	if key == "" || strings.ContainsAny(key, `/\.`) {
 		return "", false
 	}
 	return readyAt(b.home(key))
-}
-
-func readyAt(home string) (string, bool) {
-	data, err := os.ReadFile(filepath.Join(home, markerFile))
-	if err != nil {
-		return "", false
-	}
-	var m marker
-	path := filepath.Join(home, venvDir)
-	if json.Unmarshal(data, &m) != nil || m.Path != path {
-		return "", false
-	}
-	return path, executable(filepath.Join(path, "bin", "python"))
 }

@@ -4,11 +4,15 @@
 // Vocabulary:
 //
 //   - A request is what a job says: the text of a requirements.txt and a Python
-//     version, or the folder of an environment that exists.
+//     version, or the folder of an environment that exists. A [Builder] itself makes
+//     none for images.
 //   - A key names an environment by what it is made of: the normalised
 //     requirements and the exact interpreter. Equal keys are one environment.
 //   - An environment is ready when its marker lies beside it. The marker is
 //     written last: what a crash leaves has none and is built anew.
+//   - A bench is the folder in which somebody else builds an environment, for the
+//     Python of an image. It is complete once there is a note (package bundle) of
+//     what was made, and the marker.
 //   - To prune is to remove the environments that may go, by a rule of package
 //     retention. Who reserves one holds its lock shared, who builds or removes it
 //     holds it alone, whichever process they are.

@@ -339,3 +339,62 @@ func TestImages(t *testing.T) {
 		}
 	}
 }
+
+// TestWhoseEnvironment: an environment is used by programs of whose Python it is, and is
+// built by a pod that Muster made for that, in an image.
+func TestWhoseEnvironment(t *testing.T) {
+	key := strings.Repeat("ab", 32)
+	uses := func(more ...string) map[string]string {
+		out := map[string]string{"key": key}
+		for _, name := range more {
+			out[name] = "true"
+		}
+		return out
+	}
+	const (
+		attributes = "spec.volumes[0].csi.volumeAttributes"
+		mounts     = "spec.containers[0].volumeMounts[0]"
+		box        = "box:1"
+	)
+	for _, c := range []struct {
+		name       string
+		image      string
+		attributes map[string]string
+		label      string
+		field      string // which is refused; empty: it is admitted
+	}{
+		{"the machine's, for its programs", HostImage, uses(), "", ""},
+		{"the machine's, for what stands for them", "tensorflow/x", uses(), "", ""},
+		{"the machine's, in an image", box, uses(), "", mounts},
+		{"an image's, in an image", box, uses("image"), "", ""},
+		{"an image's, for the machine's programs", HostImage, uses("image"), "", mounts},
+		{"an image's, for what stands for them", "tensorflow/x", uses("image"), "", mounts},
+		{"built by Muster", box, uses("build"), key[:63], ""},
+		{"built by Muster, of this machine's programs", HostImage, uses("build"), key[:63], mounts},
+		{"built by somebody", box, uses("build"), "", attributes},
+		{"built by who builds another one", box, uses("build"), strings.Repeat("cd", 31) + "c", attributes},
+		{"built below another name", box, map[string]string{"key": key[:63] + "/../x", "build": "true"}, key[:63], attributes},
+		{"built, of half a key", box, map[string]string{"key": key[:63], "build": "true"}, key[:63], attributes},
+	} {
+		for tier, facts := range map[string]Facts{"plain": plain(), "isolated": isolated()} {
+			t.Run(c.name+", "+tier, func(t *testing.T) {
+				facts.NoImages = ""
+				r := Admit(pod(func(p *corev1.Pod) {
+					p.Labels = map[string]string{v1alpha1.LabelBuild: c.label}
+					p.Spec.Containers[0].Image = c.image
+					source(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: v1alpha1.EnvironmentDriver, VolumeAttributes: c.attributes}})(p)
+				}), facts)
+				if got := fieldOf(r); got != c.field {
+					t.Errorf("refused %q (%v), want %q", got, r, c.field)
+				}
+			})
+		}
+	}
+}
+
+func fieldOf(r *Refusal) string {
+	if r == nil {
+		return ""
+	}
+	return r.Field
+}

@@ -3,7 +3,6 @@ package admission
 import (
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,14 +44,20 @@ func (c *check) container(at string, ctr *corev1.Container, init bool) {
 // image checks that what the container names can be run. An image that stands
 // for something on this machine has no command of its own.
 func (c *check) image(at string, ctr *corev1.Container) {
-	if !Imaged(c.facts.Images, ctr) {
+	imaged := Imaged(c.facts.Images, ctr)
+	for i := range ctr.VolumeMounts {
+		where := fmt.Sprintf("%svolumeMounts[%d]", at, i)
+		switch c.environment(ctr.VolumeMounts[i].Name) {
+		case ofMachine:
+			c.refuseIf(imaged, where, "is an environment for this machine's own Python, and the image %q has another one; give one of the two", ctr.Image)
+		case ofImage:
+			c.refuseIf(!imaged, where, "is an environment for the Python of an image, and %q stands for this machine's own; give one of the two", ctr.Image)
+		}
+	}
+	if !imaged {
 		c.refuseIf(len(ctr.Command) == 0, at+"command",
 			"is empty, and the image %q has no entry point here; give the command to run", ctr.Image)
 		return
-	}
-	for i := range ctr.VolumeMounts {
-		c.refuseIf(c.environment(ctr.VolumeMounts[i].Name), fmt.Sprintf("%svolumeMounts[%d]", at, i),
-			"is an environment for this machine's own Python, and the image %q has another one; give one of the two", ctr.Image)
 	}
 	why := c.facts.NoImages
 	c.refuseIf(why != "", at+"image", "this node cannot run the image %q: %s. "+
@@ -60,11 +65,28 @@ func (c *check) image(at string, ctr *corev1.Container) {
 		"as in images: {%q: /path/of/a/venv} or {%q: host}", ctr.Image, why, HostImage, ctr.Image, ctr.Image)
 }
 
-// environment is true for a volume of the pod that holds an environment.
-func (c *check) environment(name string) bool {
-	return slices.ContainsFunc(c.pod.Spec.Volumes, func(v corev1.Volume) bool {
-		return v.Name == name && v.CSI != nil && v.CSI.Driver == v1alpha1.EnvironmentDriver
-	})
+// python says whose Python an environment is for.
+type python int
+
+const (
+	ofNobody python = iota
+	ofMachine
+	ofImage
+)
+
+// environment says whose Python a volume of the pod is for, if it holds an environment.
+func (c *check) environment(name string) python {
+	for i := range c.pod.Spec.Volumes {
+		v := &c.pod.Spec.Volumes[i]
+		switch {
+		case v.Name != name || v.CSI == nil || v.CSI.Driver != v1alpha1.EnvironmentDriver:
+		case v.CSI.VolumeAttributes["image"] == "true", v.CSI.VolumeAttributes["build"] == "true":
+			return ofImage
+		default:
+			return ofMachine
+		}
+	}
+	return ofNobody
 }
 
 // Imaged is true for a container that runs in the files of an image, and not

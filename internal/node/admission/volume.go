@@ -41,6 +41,9 @@ func (c *check) csi(at string, csi *corev1.CSIVolumeSource) {
 		key, folder := attributes["key"], attributes["path"]
 		c.refuseIf((key == "") == (folder == ""), at+"volumeAttributes", "needs one of key and path")
 		c.refuseIf(folder != "" && !path.IsAbs(folder), at+"volumeAttributes", "path %q must be absolute", folder)
+		build := attributes["build"] == "true"
+		c.refuseIf(build && (len(key) != 64 || c.pod.Labels[v1alpha1.LabelBuild] != key[:63]), at+"volumeAttributes",
+			"this pod is none that Muster made to build environment %q: leave build out, and name the key of one that is built", key)
 	case v1alpha1.DataDriver:
 		c.refuseIf(!slices.Contains([]string{"", "true", "false"}, attributes["lazy"]), at+"volumeAttributes", "lazy %q is neither true nor false", attributes["lazy"])
 		c.refuseIf(len(attributes["commit"]) != 64 || strings.Trim(attributes["commit"], "0123456789abcdef") != "", at+"volumeAttributes", "needs commit, the 64 digits of a commit")

@@ -166,29 +166,42 @@ func (m *Manager) csi(ctx context.Context, pod *corev1.Pod, folder string, sourc
 	case v1alpha1.CodeDriver:
 		return m.code(ctx, folder, attributes["snapshot"], attributes["job"])
 	case v1alpha1.EnvironmentDriver:
-		path := attributes["path"]
-		if key := attributes["key"]; key != "" {
-			if m.config.Environments == nil {
-				return Volume{}, errors.New("this node serves no environments")
-			}
-			var err error
-			if path, err = m.config.Environments.Path(key); err != nil {
-				return Volume{}, fmt.Errorf("finding environment %s: %w", key, err)
-			}
-		}
-		info, err := os.Stat(path)
-		if err != nil {
-			return Volume{}, err
-		}
-		if !info.IsDir() {
-			return Volume{}, fmt.Errorf("the environment %s is not a folder", path)
-		}
-		return Volume{Path: path, ReadOnly: true, Environment: true}, nil
+		return m.environment(pod, attributes)
 	}
 	if source.Driver == v1alpha1.DataDriver {
 		return m.data(ctx, pod, attributes)
 	}
 	return Volume{}, fmt.Errorf("the driver %q is not one of this node's", source.Driver)
+}
+
+// environment finds the environment that a pod uses, or the folder in which it builds
+// one.
+func (m *Manager) environment(pod *corev1.Pod, attributes map[string]string) (Volume, error) {
+	key, path, build := attributes["key"], attributes["path"], attributes["build"] == "true"
+	if (key != "" || build) && m.config.Environments == nil {
+		return Volume{}, errors.New("this node serves no environments")
+	}
+	if build {
+		bench, err := m.config.Environments.Bench(key, string(pod.UID))
+		if err != nil {
+			return Volume{}, err
+		}
+		return Volume{Path: bench}, nil
+	}
+	if key != "" {
+		var err error
+		if path, err = m.config.Environments.Path(key); err != nil {
+			return Volume{}, fmt.Errorf("finding environment %s: %w", key, err)
+		}
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return Volume{}, err
+	}
+	if !info.IsDir() {
+		return Volume{}, fmt.Errorf("the environment %s is not a folder", path)
+	}
+	return Volume{Path: path, ReadOnly: true, Environment: true}, nil
 }
 
 // lazily is the value of the attribute lazy of data that is mounted.

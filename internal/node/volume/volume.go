@@ -39,6 +39,8 @@ type Objects interface {
 // Environments knows the folders of prepared environments by content key.
 type Environments interface {
 	Path(key string) (string, error)
+	// Bench is the folder in which somebody builds one, by the name of who does.
+	Bench(key, who string) (string, error)
 }
 
 // Code makes writable copies of stored code snapshots.

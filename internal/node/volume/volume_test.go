@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -432,5 +433,66 @@ func TestData(t *testing.T) {
 	}
 	if _, err := newManager(t, &objects{}, nil).Prepare(t.Context(), source("k")); err == nil {
 		t.Error("a node without data")
+	}
+}
+
+// benches are environments by their keys: "done" is complete, "new" is being built.
+type benches struct{ dir string }
+
+func (b benches) Path(key string) (string, error) {
+	if key != "done" {
+		return "", errors.New("it is not ready")
+	}
+	return b.dir, nil
+}
+
+func (b benches) Bench(key, who string) (string, error) {
+	if key == "done" {
+		return "", errors.New("it is complete")
+	}
+	return filepath.Join(b.dir, key, who), nil
+}
+
+// TestEnvironments: who uses one reads it, and who builds one writes to a folder that is
+// for its pod alone.
+func TestEnvironments(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		attributes map[string]string
+		none       bool // the node has no environments
+		want       Volume
+		says       string
+	}{
+		"one that is ready":         {map[string]string{"key": "done"}, false, Volume{Path: dir, ReadOnly: true, Environment: true}, ""},
+		"one of an image":           {map[string]string{"key": "done", "image": "true"}, false, Volume{Path: dir, ReadOnly: true, Environment: true}, ""},
+		"one that is not":           {map[string]string{"key": "new"}, false, Volume{}, "finding environment new: it is not ready"},
+		"one that is built":         {map[string]string{"key": "new", "build": "true"}, false, Volume{Path: filepath.Join(dir, "new", "u")}, ""},
+		"one that was built":        {map[string]string{"key": "done", "build": "true"}, false, Volume{}, "it is complete"},
+		"a folder":                  {map[string]string{"path": dir}, true, Volume{Path: dir, ReadOnly: true, Environment: true}, ""},
+		"a file":                    {map[string]string{"path": file}, false, Volume{}, "is not a folder"},
+		"no environments":           {map[string]string{"key": "done"}, true, Volume{}, "serves no environments"},
+		"no environments, to build": {map[string]string{"build": "true"}, true, Volume{}, "serves no environments"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newManager(t, &objects{}, func(o *Config) {
+				if !c.none {
+					o.Environments = benches{dir}
+				}
+			})
+			got, err := m.Prepare(t.Context(), podWith(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: v1alpha1.EnvironmentDriver, VolumeAttributes: c.attributes}}))
+			if c.says != "" {
+				if err == nil || !strings.Contains(err.Error(), c.says) {
+					t.Errorf("it says %v, want %q", err, c.says)
+				}
+				return
+			}
+			if diff := cmp.Diff(map[string]Volume{"v": c.want}, got); diff != "" || err != nil {
+				t.Error(diff, err)
+			}
+		})
 	}
 }
