@@ -22,6 +22,9 @@ const (
 	pullWithin = time.Minute
 	// storeWithin is how long what was built may be on its way to the store.
 	storeWithin = time.Hour
+	// foundWithin is the same where it only has to be found, on this machine: it may
+	// have been finished after it was looked for.
+	foundWithin = 10 * time.Second
 	// retryAfter is for how long a failure stands, before another job has it tried
 	// again.
 	retryAfter = 30 * time.Second
@@ -41,7 +44,9 @@ type observed struct {
 	build
 	// pod is the build. Nil: there is none.
 	pod *corev1.Pod
-	now time.Time
+	// here says that it is built where it is kept.
+	here bool
+	now  time.Time
 }
 
 // decide says how a build stands, and what is to be done about its pod.
@@ -87,6 +92,10 @@ func (o observed) ended(building, failed tells) (environment.State, action) {
 	p, since := o.pod, o.now.Sub(endOf(o.pod))
 	refused := p.Annotations[v1alpha1.AnnotationRefused]
 	switch {
+	case o.here && since > foundWithin:
+		return building("what an earlier build made is not on this machine any more; it begins anew"), remove
+	case o.here:
+		return building("built; it is looked for"), nothing
 	case since > storeWithin+retryAfter:
 		return building("what an earlier build made did not come to the store; it is tried again"), remove
 	case refused != "":

@@ -19,7 +19,7 @@ func ago(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
 
 func aBuild(t *testing.T) build {
 	t.Helper()
-	b, err := order(environment.Request{Requirements: "numpy", Image: "python:3.13"}, nil)
+	b, err := order(environment.Request{Requirements: "numpy", Image: "python:3.13"}, "python:3.13", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestOrder(t *testing.T) {
 		"a secret in what is told": {environment.Request{Requirements: "-r https://me:secret@host/x", Image: "python:3.13"}, false, "****"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := order(c.request, nil)
+			got, err := order(c.request, c.request.Image, nil)
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
 					t.Errorf("it says %v, want %q", err, c.err)

@@ -76,6 +76,10 @@ func (o Options) podFor(c customer, b build) *corev1.Pod {
 		},
 	}
 	asMembers(c.roles, &pod.Spec)
+	if o.here() {
+		// What was looked up is what is run.
+		pod.Spec.Containers[0].ImagePullPolicy = corev1.PullIfNotPresent
+	}
 	return pod
 }
 
@@ -96,6 +100,10 @@ func (o Options) variables(b build) []corev1.EnvVar {
 	}
 	if o.Index != "" {
 		out = append(out, corev1.EnvVar{Name: "PIP_INDEX_URL", Value: escaped(o.Index)})
+	}
+	for _, v := range o.Variables {
+		v.Value = escaped(v.Value)
+		out = append(out, v)
 	}
 	return out
 }

@@ -32,6 +32,16 @@ type Store interface {
 	Environment(ctx context.Context, namespace, key string) (bundle.Packed, error)
 }
 
+// Image is what is known of an image.
+type Image struct {
+	// Digest is what it is now; empty: it is not known yet, or at all.
+	Digest string
+	// Failed says that asking again is of no use; Message says why, or what is waited
+	// for.
+	Failed  bool
+	Message string
+}
+
 // Options are what a Workshop needs. Store and NotStored are required.
 type Options struct {
 	Store Store
@@ -46,6 +56,13 @@ type Options struct {
 	Most int64
 	// Limit is how long a build may take. Default: an hour.
 	Limit time.Duration
+	// Look says what an image is now, and has it brought to where members will run: to
+	// this machine, on which builds and environments are, too. What it is counts, then,
+	// and not what it is called. It does not block for long. Nil: this is a cluster, and
+	// images count by their names.
+	Look func(image string) Image
+	// Variables are those of builds beside their own.
+	Variables []corev1.EnvVar
 	// Now is the clock. Default: [time.Now].
 	Now func() time.Time
 }
@@ -145,7 +162,11 @@ func ownedBy(kind string, o metav1.Object) metav1.OwnerReference {
 func (w *Workshop) ensure(c customer, r environment.Request) environment.State {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	b, err := order(r, c.roles)
+	identity, unknown := w.identify(c.namespace, r.Image)
+	if unknown != nil {
+		return *unknown
+	}
+	b, err := order(r, identity, c.roles)
 	if err != nil {
 		return environment.State{Phase: environment.Failed, Message: environment.Mask(err.Error())}
 	}
@@ -157,6 +178,8 @@ func (w *Workshop) ensure(c customer, r environment.Request) environment.State {
 			Phase: environment.Ready, Key: b.key, SearchPath: packed.SearchPath, Message: "ready, Python " + packed.Python,
 			Lock: &environment.Lock{Python: packed.Python, Platform: packed.Platform, Packages: packed.Packages, Hash: packed.Hash},
 		}
+	case errors.Is(err, bundle.ErrUnwanted):
+		return environment.State{Phase: environment.Failed, Key: b.key, Message: "it was built, and cannot be used: " + err.Error()}
 	case !errors.Is(err, w.options.NotStored):
 		w.board.Untold()
 		return environment.State{Phase: environment.Building, Key: b.key, Message: err.Error() + "; trying again"}
@@ -166,7 +189,7 @@ func (w *Workshop) ensure(c customer, r environment.Request) environment.State {
 		w.board.Untold()
 		return environment.State{Phase: environment.Building, Key: b.key, Message: err.Error() + "; trying again"}
 	}
-	state, do := decide(observed{build: b, pod: pod, now: w.options.Now()})
+	state, do := decide(observed{build: b, pod: pod, here: w.options.here(), now: w.options.Now()})
 	if state.Phase == environment.Building && (pod == nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodPending) {
 		w.board.Untold() // time passes, which nobody tells
 	}
@@ -177,10 +200,32 @@ func (w *Workshop) ensure(c customer, r environment.Request) environment.State {
 	return state
 }
 
-// order reads what is asked for, for members of these roles.
-func order(r environment.Request, roles []v1alpha1.Role) (build, error) {
+// here says that builds and environments are on this machine, and not on a cluster.
+func (o Options) here() bool { return o.Look != nil }
+
+// identify is what an image counts as, in the key of an environment of a namespace, or
+// how it stands with what is not known yet. On one machine the environments of all
+// namespaces are in one place: the key keeps them, and who builds them, apart.
+func (w *Workshop) identify(namespace, name string) (identity string, unknown *environment.State) {
+	if !w.options.here() || name == "" {
+		return name, nil
+	}
+	is := w.options.Look(name)
+	switch {
+	case is.Failed:
+		return "", &environment.State{Phase: environment.Failed, Message: is.Message}
+	case is.Digest == "":
+		w.board.Untold()
+		return "", &environment.State{Phase: environment.Building, Message: is.Message}
+	}
+	return namespace + "/" + is.Digest, nil
+}
+
+// order reads what is asked for, in an image that counts by an identity, for members of
+// these roles.
+func order(r environment.Request, identity string, roles []v1alpha1.Role) (build, error) {
 	if r.Path != "" {
-		return build{}, fmt.Errorf("path: %s is a folder of one machine, and this is a cluster; put the environment into an image and name it (environment.image; muster run --image IMAGE)", r.Path)
+		return build{}, fmt.Errorf("path: %s is a folder of one machine's own programs, and members run in an image; put the environment into an image and name it (environment.image; muster run --image IMAGE)", r.Path)
 	}
 	if r.Image == "" {
 		return build{}, errors.New("there is no image to install the requirements in: name one (environment.image; muster run --image IMAGE), or have one set for all (muster install --set defaultImage=IMAGE)")
@@ -193,7 +238,7 @@ func order(r environment.Request, roles []v1alpha1.Role) (build, error) {
 	if err != nil {
 		return build{}, err
 	}
-	words := []string{"image/1", r.Image, r.Python, text}
+	words := []string{"image/1", identity, r.Python, text}
 	if architecture != "" {
 		words = append(words, architecture)
 	}

@@ -150,7 +150,7 @@ func TestArchitectures(t *testing.T) {
 	o := Options{NodeSelector: map[string]string{"agent": "true"}, Limit: time.Hour}
 	keys := map[string]string{}
 	for architecture, roles := range map[string][]v1alpha1.Role{"": {anywhere}, "arm64": {anywhere, on("arm64"), on("arm64")}, "amd64": {on("amd64")}} {
-		b, err := order(r, roles)
+		b, err := order(r, r.Image, roles)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +166,7 @@ func TestArchitectures(t *testing.T) {
 	if keys[aBuild(t).key] != "" || len(o.NodeSelector) != 1 {
 		t.Errorf("without any: %v, %v", keys[aBuild(t).key], o.NodeSelector)
 	}
-	if _, err := order(r, []v1alpha1.Role{on("arm64"), on("amd64")}); err == nil || !strings.Contains(err.Error(), "roles on-arm64 and on-amd64 want nodes of different architectures") {
+	if _, err := order(r, r.Image, []v1alpha1.Role{on("arm64"), on("amd64")}); err == nil || !strings.Contains(err.Error(), "roles on-arm64 and on-amd64 want nodes of different architectures") {
 		t.Errorf("two of them: %v", err)
 	}
 }
@@ -217,20 +217,26 @@ func TestARefusedBuild(t *testing.T) {
 	s := newStage(t)
 	s.fails = errors.New("exceeded quota: pods")
 	s.asks("a", environment.Building, "exceeded quota: pods; trying again", "create build-")
-	ctx, cancel := context.WithTimeout(t.Context(), 10*lookAgain)
+	s.asked()
+	s.fails = nil
+	s.asks("a", environment.Building, "a pod is made", "create build-")
+}
+
+// asked waits until whoever was told of something that nobody posts is asked again.
+func (s *stage) asked() {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), 10*lookAgain)
 	ended := make(chan error, 1)
 	go func() { ended <- s.shop.run(ctx) }()
 	select {
 	case <-s.shop.Changes():
 	case <-ctx.Done():
-		t.Error("nobody asks again")
+		s.Error("nobody asks again")
 	}
 	cancel()
 	if err := <-ended; err != nil {
-		t.Error(err)
+		s.Error(err)
 	}
-	s.fails = nil
-	s.asks("a", environment.Building, "a pod is made", "create build-")
 }
 
 // script runs what a build's container runs, with the machine's Python, in a
