@@ -20,14 +20,15 @@ type Code struct {
 }
 
 // Environment is a Python environment. Give one of requirements, path and
-// image; on a cluster requirements may go with an image.
+// image; requirements may go with an image, on top of which they are installed.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.path) || [has(self.requirements) && size(self.requirements) > 0, has(self.python), has(self.image) && size(self.image) > 0].filter(x, x).size() == 0",message="path is an environment as it is: give it alone, or leave it out and give requirements (and python, the version to install them into) or an image"
 // +kubebuilder:validation:XValidation:rule="!has(self.image) || size(self.image) == 0 || !has(self.python) || has(self.requirements) && size(self.requirements) > 0",message="an image has the Python that it has: leave python out, or give requirements that want it"
 type Environment struct {
 	// Requirements is the text of a requirements.txt. It is installed into a
-	// virtual environment once and cached by content. On a cluster that is one for
-	// the Python of the job's image, and what the image has is seen in it.
+	// virtual environment once and cached by content. With an image, and always on
+	// a cluster, that is one for the Python of the job's image, and what the image
+	// has is seen in it.
 	//
 	// +kubebuilder:validation:MaxLength=65536
 	Requirements string `json:"requirements,omitempty"`

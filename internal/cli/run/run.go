@@ -11,7 +11,6 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/data/opening"
-	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 )
@@ -107,7 +106,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.flags.CPUs, "cpus", "", "CPUs that each member needs: 4, 500m (default 100m)")
 	flags.StringVar(&o.flags.Memory, "memory", "", "memory that each member needs: 16Gi (default 128Mi)")
 	flags.StringVar(&o.flags.Framework, "framework", "", "TensorFlow, PyTorch or None (default: as --workers and --nodes imply)")
-	flags.StringVarP(&o.flags.Requirements, "requirements", "r", "", "requirements file to install into an environment of its own, built once and cached; on a cluster for the Python of the job's image")
+	flags.StringVarP(&o.flags.Requirements, "requirements", "r", "", "requirements file to install into an environment of its own, built once and cached; for the Python of --image where that is given")
 	flags.StringVar(&o.flags.Python, "python", "", "folder of a virtual or conda environment, or a version for --requirements: 3.11")
 	flags.StringVar(&o.flags.Image, "image", "", "container image to run in")
 	flags.StringVar(&o.flags.Script, "script", "", "Python or shell script to run: a file, or a URL; the words after -- are its arguments")
@@ -162,9 +161,6 @@ func (o *options) complete(flags *pflag.FlagSet, args []string) {
 func (o *options) validate() error {
 	if err := o.format.Validate(formats...); err != nil {
 		return err
-	}
-	if o.flags.Requirements != "" && o.flags.Image != "" && o.factory.Embedded() {
-		return exit.Usage("--requirements and --image are two environments on one machine, where requirements are installed for its own Python: give one")
 	}
 	return o.flags.check()
 }

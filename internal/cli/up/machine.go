@@ -23,6 +23,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/data/opening"
 	"github.com/muster-dev/muster/internal/cli/instance"
 	"github.com/muster-dev/muster/internal/cli/up/gallery"
+	"github.com/muster-dev/muster/internal/cli/up/outfitter"
 	"github.com/muster-dev/muster/internal/controlplane"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/dataset/reading"
@@ -72,9 +73,12 @@ type machine struct {
 	// data is the store of data, foreman gives out what pipelines compute.
 	data    *data.Store
 	foreman *foreman.Foreman
-	// worker is the program of stages in images, and stages knows these images.
-	worker      string
-	stages      *gallery.Gallery
+	// worker is the program of stages in images, and stages knows these images, and
+	// those of jobs with packages on top.
+	worker string
+	stages *gallery.Gallery
+	// outfitter has environments made, in images, too.
+	outfitter   *outfitter.Outfitter
 	interpreter environment.Interpreter
 }
 
@@ -188,6 +192,7 @@ func (m *machine) serve(ctx context.Context) error {
 		return err
 	}
 	m.stages = m.makeGallery()
+	m.outfitter = outfitter.New(m.builder, m.stages)
 	controllers, err := m.makeManager()
 	if err != nil {
 		return err
@@ -222,6 +227,7 @@ func (m *machine) serve(ctx context.Context) error {
 	group.Go(func() error { return named("the foreman of pipelines", m.foreman.Run(ctx)) })
 	group.Go(func() error { return named("the images of stages", m.stages.Run(ctx)) })
 	group.Go(func() error { return named("the environment builder", m.builder.Run(ctx)) })
+	group.Go(func() error { return named("the outfitter", m.outfitter.Run(ctx)) })
 	group.Go(func() error { return named("the fetcher of scripts", m.fetcher.Run(ctx)) })
 	group.Go(func() error { return named("the reader of data", m.reader.Run(ctx)) })
 	group.Go(func() error {

@@ -9,7 +9,6 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/controller/pipeline"
 	"github.com/muster-dev/muster/internal/data"
-	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/environment/source"
 	"github.com/muster-dev/muster/internal/manager"
 )
@@ -31,19 +30,6 @@ func (s sources) Contains(_, digest, path string) (bool, error) {
 // Files are the files of a stored snapshot.
 func (s sources) Files(_, digest string) (map[string]string, error) { return s.store.Files(digest) }
 
-// environments are of this machine, whoever asks.
-type environments struct{ *environment.Builder }
-
-// Ensure answers how a request stands.
-func (e environments) Ensure(_ *v1alpha1.TrainingJob, r environment.Request) environment.State {
-	return e.Builder.Ensure(r)
-}
-
-// EnsureFor is the same for a stage of a run.
-func (e environments) EnsureFor(_ *v1alpha1.PipelineRun, _ []v1alpha1.Role, r environment.Request) environment.State {
-	return e.Builder.Ensure(r)
-}
-
 // makeManager makes the controllers and the scheduler, ready to be started.
 func (m *machine) makeManager() (*manager.Manager, error) {
 	program, err := os.Executable()
@@ -54,12 +40,13 @@ func (m *machine) makeManager() (*manager.Manager, error) {
 		REST:         m.plane.RESTConfig(),
 		Log:          m.log,
 		Sources:      sources{m.fetcher, m.store},
-		Environments: environments{m.builder},
+		Environments: m.outfitter,
+		Also:         m.outfitter.SetupWithManager,
 		Data:         m.reader,
 		HostImage:    v1alpha1.HostImage,
 		VolumesDir:   m.path("volumes"),
 		Pipelines: &pipeline.Machine{
-			Store: func(context.Context, string) (*data.Store, error) { return m.data, nil }, Foreman: m.foreman, Sources: sources{m.fetcher, m.store}, Environments: environments{m.builder},
+			Store: func(context.Context, string) (*data.Store, error) { return m.data, nil }, Foreman: m.foreman, Sources: sources{m.fetcher, m.store}, Environments: m.outfitter,
 			Interpreter: m.interpreter.Describe, Program: program, Worker: m.worker, Images: m.stages,
 			KeepResults: time.Duration(m.config.Retention.Results), Swept: m.swept,
 		},

@@ -73,11 +73,12 @@ func (m *Machine) cannot(stage *pipeline.Stage) string {
 		return ""
 	case m.Images == nil:
 		return "environment.image: nothing runs images here: give environment.requirements or environment.path"
-	case packages:
-		return "environment: packages are not put on top of an image here: give environment.image alone, or requirements without it"
 	}
 	if err := m.Images.Check(image); err != nil {
 		return "environment.image: " + err.Error() + ": give environment.requirements or environment.path"
+	}
+	if packages {
+		return m.cannotBuild(stage)
 	}
 	return ""
 }

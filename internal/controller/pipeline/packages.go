@@ -23,7 +23,7 @@ import (
 // the machine's files.
 func (c *Runs) environment(ctx context.Context, run *v1alpha1.PipelineRun, stage *pipeline.Stage) (print pipeline.Fingerprint, apart bool, err error) {
 	m, env := c.deps.Machine, environmentOf(stage)
-	if m.Elsewhere && packaged(env) {
+	if packaged(env) && (m.Elsewhere || m.imageOf(stage) != "") {
 		print, err = c.onTop(run, stage)
 		return print, true, err
 	}
@@ -83,17 +83,20 @@ func locked(parts map[string]string, packages []string, words ...string) pipelin
 	return pipeline.Fingerprint{ID: "packages " + hex.EncodeToString(h.Sum(nil)), Parts: parts}
 }
 
-// onTop is what programs run with elsewhere: an image, and packages on top of it. What
-// they were resolved to counts, not how they were asked for.
+// onTop is what programs run with in an image, and packages on top of it. What they were
+// resolved to counts, not how they were asked for.
 func (c *Runs) onTop(run *v1alpha1.PipelineRun, stage *pipeline.Stage) (pipeline.Fingerprint, error) {
 	m, env := c.deps.Machine, environmentOf(stage)
 	name, problem := m.pythonOf(stage)
 	if problem != "" {
 		return pipeline.Fingerprint{}, &unfit{problem}
 	}
-	_, image, err := c.inImage(name)
+	is, image, err := c.inImage(name)
 	if err != nil {
 		return pipeline.Fingerprint{}, err
+	}
+	if is.Host {
+		return pipeline.Fingerprint{}, &unfit{fmt.Sprintf("environment.image: %s stands for this machine's own programs, on top of which no packages are put: give requirements without it", name)}
 	}
 	var roles []v1alpha1.Role
 	if t := stage.Spec.Training; t != nil {
@@ -116,8 +119,8 @@ func (c *Runs) onTop(run *v1alpha1.PipelineRun, stage *pipeline.Stage) (pipeline
 	return locked(parts, lock.Packages, image.ID, lock.Python, lock.Platform), nil
 }
 
-// pythonOf is the image whose Python the packages of a stage elsewhere are for, or why
-// there is not one.
+// pythonOf is the image whose Python the packages of a stage are for, or why there is not
+// one.
 func (m *Machine) pythonOf(stage *pipeline.Stage) (name, problem string) {
 	name = m.imageOf(stage)
 	if env := environmentOf(stage); env != nil && env.Image != "" || stage.Spec.Training == nil {
@@ -137,13 +140,15 @@ func (m *Machine) pythonOf(stage *pipeline.Stage) (name, problem string) {
 	return name, ""
 }
 
-// cannotBuild says in words why the packages of a stage elsewhere cannot be brought to
-// it; empty: they can.
+// cannotBuild says in words why packages cannot be put on top of the image of a stage;
+// empty: they can.
 func (m *Machine) cannotBuild(stage *pipeline.Stage) string {
 	env := environmentOf(stage)
 	switch {
-	case env.Path != "":
+	case env.Path != "" && m.Elsewhere:
 		return "environment.path: " + env.Path + " is a folder of one machine, and this is a cluster: give environment.requirements, or put the environment into an image and name it (environment.image)"
+	case env.Path != "":
+		return "environment.path: " + env.Path + " is for this machine's own programs, and not for those of an image: give one of the two"
 	case env.Requirements == "" && env.Image != "":
 		return "environment.python: the image " + env.Image + " has the Python that it has: leave it out, or give requirements that want it"
 	case m.Environments == nil:

@@ -96,6 +96,52 @@ func TestPackagesElsewhere(t *testing.T) {
 	}
 }
 
+// On one machine the packages of a stage that names an image are put on top of that, and
+// count as on a cluster; those of one that names none are for the machine's own Python.
+func TestPackagesOnTop(t *testing.T) {
+	r := newRig(t, nil)
+	r.machine.Environments = &shop{states: map[string]environment.State{
+		"box:1 sums": readied("sums-1"), "box:1 sums==1": readied("sums-1"), "same:2 sums": readied("sums-1"),
+		"box:1 sums>1": readied("sums-2"), "box:3 sums>1": readied("sums-2"),
+		"box:1 none": {Phase: environment.Failed, Message: "ERROR: No matching distribution found for none"},
+		" sums":      {Phase: environment.Failed, Message: "this machine's own Python was asked"},
+	}}
+	r.put("things", map[string]string{"a": "one", "b": "two"})
+	for _, c := range []struct {
+		environment string
+		computed    int64
+		why         string
+	}{
+		{`{image: "box:1", requirements: sums}`, 2, ""},
+		{`{image: "box:1", requirements: sums==1}`, 0, ""},
+		{`{image: "same:2", requirements: sums}`, 0, ""},
+		{`{image: "box:1", requirements: sums>1}`, 2, "environment: sums: 1 -> 2"},
+		{`{image: "box:3", requirements: sums>1}`, 2, "environment: image: sha256:a -> sha256:b"},
+		{`{image: "box:3"}`, 2, "environment: sums is gone"},
+	} {
+		r.apply(packed(c.environment))
+		run := r.finish("packed")
+		got := computed(run)
+		if run.Status.Phase != v1alpha1.RunSucceeded || got["upper"] != c.computed || (got["train"] > 0) != (c.computed > 0) {
+			t.Errorf("%s: %s: %s; computed %v, want %d", c.environment, run.Status.Phase, run.Status.Message, got, c.computed)
+		}
+		if why := run.Status.Stages[0].Why; !strings.Contains(why, c.why) {
+			t.Errorf("%s: %q, want %q", c.environment, why, c.why)
+		}
+	}
+	for environment, says := range map[string]string{
+		`{image: "box:1", requirements: none}`:  "stage upper: environment: ERROR: No matching distribution found for none",
+		`{image: "host", requirements: sums}`:   "stage upper: environment.image: host stands for this machine's own programs, on top of which no packages are put",
+		`{image: "none:1", requirements: sums}`: "stage upper: environment.image: no registry has none:1",
+		`{requirements: sums}`:                  "stage upper: environment: this machine's own Python was asked",
+	} {
+		r.apply(packed(environment))
+		if run := r.finish("packed"); run.Status.Phase != v1alpha1.RunFailed || !strings.HasPrefix(run.Status.Message, says) {
+			t.Errorf("%s: %s: %s", environment, run.Status.Phase, run.Status.Message)
+		}
+	}
+}
+
 // Nothing is planned, and nobody is employed, before the environment is there; the run
 // says so, and so does one that only asks what it would compute.
 func TestPackagesAreWaitedFor(t *testing.T) {

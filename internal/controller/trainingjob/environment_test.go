@@ -52,6 +52,36 @@ func TestWhichImageAnEnvironmentIsFor(t *testing.T) {
 	}
 }
 
+// TestWhosePythonIsSaid: a node is told that an environment is for the Python of an image,
+// which a lock is known of.
+func TestWhosePythonIsSaid(t *testing.T) {
+	for name, tt := range map[string]struct {
+		lock *environment.Lock
+		want map[string]string
+	}{
+		"the machine's": {nil, map[string]string{"key": "key"}},
+		"an image's":    {&environment.Lock{Python: "3.13.1"}, map[string]string{"key": "key", "image": "true"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, newJob("a").role("worker", 1, "train.py").requirements("numpy").TrainingJob)
+			w.makers.build.Lock = tt.lock
+			for range 3 {
+				_, err := w.reconcile("a")
+				must(t, err)
+			}
+			var got map[string]string
+			for _, v := range w.gang("a").Spec.Roles[0].Template.Spec.Volumes {
+				if v.CSI != nil && v.CSI.Driver == v1alpha1.EnvironmentDriver {
+					got = v.CSI.VolumeAttributes
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 // TestMembersUseTheEnvironment of an image: its programs come first.
 func TestMembersUseTheEnvironment(t *testing.T) {
 	for name, tt := range map[string]struct {

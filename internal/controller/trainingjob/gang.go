@@ -370,7 +370,11 @@ func volumesFor(job *v1alpha1.TrainingJob, p preparation, pod *corev1.PodSpec, m
 	case p.environmentPath != "":
 		add("env", inline(v1alpha1.EnvironmentDriver, true, map[string]string{"path": p.environmentPath}), corev1.VolumeMount{MountPath: environmentDir, ReadOnly: true})
 	case p.environment != "":
-		add("env", inline(v1alpha1.EnvironmentDriver, true, map[string]string{"key": p.environment}), corev1.VolumeMount{MountPath: environmentDir, ReadOnly: true})
+		attributes := map[string]string{"key": p.environment}
+		if p.inImage {
+			attributes["image"] = "true"
+		}
+		add("env", inline(v1alpha1.EnvironmentDriver, true, attributes), corev1.VolumeMount{MountPath: environmentDir, ReadOnly: true})
 	}
 	// 3. What survives restarts.
 	if !keepsNothing(job) {

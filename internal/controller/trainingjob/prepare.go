@@ -26,8 +26,9 @@ type preparation struct {
 	// environment is the content key of the environment; environmentPath is
 	// set where it is an existing one.
 	environment, environmentPath string
-	// searchPath is PATH of the members' image, where the environment is for one
-	// that this Muster does not start itself.
+	// inImage says that the environment is for the Python of an image, and searchPath
+	// is PATH as that has it.
+	inImage    bool
 	searchPath string
 	// architecture is that of the nodes on which the environment can be used. Empty: any.
 	architecture string
@@ -76,7 +77,7 @@ func (c *Controller) prepare(job *v1alpha1.TrainingJob) preparation {
 	p.hostImage, p.shareProcesses, p.ownCode = c.deps.HostImage, c.deps.ShareProcesses, c.deps.OwnCode
 	p.reports, p.agentNodes, p.servesData = c.deps.Reports, c.deps.AgentNodes, c.deps.ServesData
 	env := c.prepareEnvironment(job)
-	p.environment, p.environmentPath, p.searchPath = env.environment, env.environmentPath, env.searchPath
+	p.environment, p.environmentPath, p.searchPath, p.inImage = env.environment, env.environmentPath, env.searchPath, env.inImage
 	p.join(env)
 	data := c.prepareData(job)
 	p.data = data.data
@@ -222,7 +223,7 @@ func (c *Controller) prepareEnvironment(job *v1alpha1.TrainingJob) preparation {
 	state := c.deps.Environments.Ensure(job, request)
 	p := preparation{environment: state.Key, searchPath: state.SearchPath}
 	if state.Lock != nil {
-		p.architecture = architectures[state.Lock.Platform]
+		p.inImage, p.architecture = true, architectures[state.Lock.Platform]
 	}
 	switch state.Phase {
 	case environment.Failed:

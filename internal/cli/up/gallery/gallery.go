@@ -1,7 +1,8 @@
-// Package gallery knows the images that stages of pipelines run in on one machine: it
-// has them fetched before a job names them, and says what is in them.
+// Package gallery knows the images that stages of pipelines run in on one machine, and
+// those on top of which packages are put: it has them fetched before a pod names them,
+// and says what is in them.
 //
-// It must not know how images are pulled, nor what pipelines do with the answer.
+// It must not know how images are pulled, nor what is done with the answer.
 package gallery
 
 import (
