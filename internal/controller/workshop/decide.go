@@ -155,6 +155,12 @@ func taken(p *corev1.Pod) string {
 		strings.HasPrefix(r, "OutOf"):
 		return r
 	}
+	for i := range p.Status.ContainerStatuses {
+		// Its node, started anew, does not know what became of it.
+		if t := p.Status.ContainerStatuses[i].State.Terminated; t != nil && t.Reason == "ContainerStatusUnknown" {
+			return t.Reason
+		}
+	}
 	return ""
 }
 

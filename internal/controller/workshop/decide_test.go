@@ -85,6 +85,9 @@ func TestDecide(t *testing.T) {
 		"a failure of old":        {edits{ends(corev1.PodFailed, time.Minute, "ERROR: x")}, building, remove, "tried again"},
 		"it took too long":        {edits{ends(corev1.PodFailed, time.Second, "x"), func(p *corev1.Pod) { p.Status.Reason = "DeadlineExceeded" }}, failed, nothing, "within 1h0m0s"},
 		"it was evicted":          {edits{onNode(time.Minute), ends(corev1.PodFailed, time.Second, "x"), func(p *corev1.Pod) { p.Status.Reason = "Evicted" }}, building, remove, "taken off node cpu-1 (Evicted)"},
+		"its node was started anew": {edits{onNode(time.Minute), ends(corev1.PodFailed, time.Second, ""), func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].State.Terminated.Reason = "ContainerStatusUnknown"
+		}}, building, remove, "taken off node cpu-1 (ContainerStatusUnknown)"},
 		"its node was drained": {edits{onNode(time.Minute), ends(corev1.PodFailed, time.Second, "x"), func(p *corev1.Pod) {
 			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"})
 		}}, building, remove, "EvictionByEvictionAPI"},
