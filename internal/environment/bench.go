@@ -140,12 +140,8 @@ func (b *Builder) finish(home string) error {
 	if err := os.Chmod(path, 0o755); err != nil {
 		return err
 	}
-	// 3. Everything on disk before the marker says so.
-	if err := markAt(home, marker{Path: path, Python: said.Python, Created: b.opts.Now().UTC(), Image: true}); err != nil {
-		return err
-	}
-	note(home, reserveFile, b.opts.Now())
-	return nil
+	// 3. Everything on disk before the marker says so, whose time reserves it.
+	return markAt(home, marker{Path: path, Python: said.Python, Created: b.opts.Now().UTC(), Image: true})
 }
 
 // sinceStart says whether what is on a bench was written since the machine was started,

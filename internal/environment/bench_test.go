@@ -164,10 +164,14 @@ func TestBuilt(t *testing.T) {
 		}, nil},
 		{"complete, and moved with its home", func(t *testing.T, b *Builder) {
 			complete(t, b, "ann")
-			moved := filepath.Join(t.TempDir(), "moved")
-			must(t, os.Rename(b.opts.Dir, moved))
-			b.opts.Dir = moved
+			move(t, b)
 		}, nil},
+		{"begun anew where another was moved to, and not on disk when the power went", func(t *testing.T, b *Builder) {
+			complete(t, b, "ann")
+			move(t, b)
+			said(t, benched(t, b, "bob"), aNote)
+			must(t, os.WriteFile(filepath.Join(b.home(keyOf(1)), benchFile), []byte("bob\nanother boot\n"), 0o600))
+		}, ErrNotBuilt},
 		{"collected", func(t *testing.T, b *Builder) {
 			complete(t, b, "ann")
 			must(t, os.Rename(b.home(keyOf(1)), filepath.Join(b.opts.Dir, keyOf(2))))
@@ -198,6 +202,14 @@ func TestBuilt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// move moves all environments to another folder.
+func move(t *testing.T, b *Builder) {
+	t.Helper()
+	moved := filepath.Join(t.TempDir(), "moved")
+	must(t, os.Rename(b.opts.Dir, moved))
+	b.opts.Dir = moved
 }
 
 // TestBuiltIsReserved: who is told that it is there finds it for a while, and a bench on
