@@ -111,9 +111,12 @@ func (b *Builder) Built(key string) (bundle.Note, error) {
 // noteOf is the note of what was built in a home.
 func noteOf(home string) (bundle.Note, error) {
 	said, err := bundle.ReadNote(filepath.Join(home, venvDir))
+	var disk *fs.PathError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return bundle.Note{}, ErrNotBuilt
+	case errors.As(err, &disk): // which may be well again
+		return bundle.Note{}, err
 	case err != nil:
 		return bundle.Note{}, fmt.Errorf("%w: %w", bundle.ErrUnwanted, err)
 	}

@@ -181,6 +181,11 @@ func TestBuilt(t *testing.T) {
 		{"a link for a note", func(t *testing.T, b *Builder) {
 			must(t, os.Symlink("/etc/passwd", filepath.Join(benched(t, b, "ann"), bundle.NoteFile)))
 		}, bundle.ErrUnwanted},
+		{"it cannot be read", func(t *testing.T, b *Builder) {
+			path := benched(t, b, "ann")
+			must(t, os.RemoveAll(path))
+			must(t, os.Symlink(path, path))
+		}, unix.ELOOP},
 		{"being removed just now", func(t *testing.T, b *Builder) {
 			said(t, benched(t, b, "ann"), aNote)
 			hold(t, b.home(keyOf(1)), unix.LOCK_EX)
@@ -192,7 +197,7 @@ func TestBuilt(t *testing.T) {
 			got, err := b.Built(keyOf(1))
 			_, ready := b.Path(keyOf(1))
 			if c.err != nil {
-				if !errors.Is(err, c.err) || ready == nil {
+				if !errors.Is(err, c.err) || ready == nil || errors.Is(err, bundle.ErrUnwanted) != errors.Is(c.err, bundle.ErrUnwanted) {
 					t.Errorf("%v, want %v; members find it: %v", err, c.err, ready == nil)
 				}
 				return
