@@ -12,6 +12,7 @@ import (
 	mathrand "math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -27,14 +28,19 @@ const (
 	s3Object  = 64 << 10
 )
 
-// gateway: objects of 64 KB, put and got by 32 clients.
-func (b *bench) gateway(ctx context.Context) error {
+// gateway: objects of 64 KB, put and got by 32 clients. What a side has written stays
+// until all are measured: for minutes after files were removed, a file system without a
+// journal looks at each of them when one is made (ext4: recently_deleted).
+func (b *bench) gateway(ctx context.Context) (err error) {
 	n := int(8192 * b.scale)
+	root := b.path("s3")
+	defer func() { err = errors.Join(err, os.RemoveAll(root), syncAll(b.dir)) }()
 	var sides [2]struct{ put, get []measured }
 	for run := range b.runs {
 		for turn := range 2 {
 			side := (run + turn) % 2
-			put, get, err := b.load(ctx, []string{"gateway", "versitygw"}[side], n)
+			name := []string{"gateway", "versitygw"}[side]
+			put, get, err := b.load(ctx, name, filepath.Join(root, fmt.Sprint(name, run)), n)
 			if err != nil {
 				return err
 			}
@@ -52,13 +58,13 @@ func (b *bench) gateway(ctx context.Context) error {
 	return nil
 }
 
-// load starts a gateway, puts objects, gets them in another order, and ends it.
-func (b *bench) load(ctx context.Context, name string, n int) (put, get measured, err error) {
-	dir := b.path(name)
+// load starts a gateway in a folder, puts objects, gets them in another order, and ends
+// it.
+func (b *bench) load(ctx context.Context, name, dir string, n int) (put, get measured, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return put, get, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir), syncAll(b.dir)) }()
+	defer func() { err = errors.Join(err, syncAll(b.dir)) }()
 	side, err := b.serving(ctx, name, dir)
 	if err != nil {
 		return put, get, err
