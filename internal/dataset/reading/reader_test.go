@@ -161,6 +161,33 @@ func (w *world) until(job *v1alpha1.TrainingJob, phase Phase) State {
 	}
 }
 
+// rests waits until nobody works on requests: whoever has made one ready tells before it
+// is done with it.
+func (w *world) rests() {
+	w.Helper()
+	works := func() bool {
+		w.reader.mu.Lock()
+		defer w.reader.mu.Unlock()
+		for _, q := range w.reader.requests {
+			if q.working {
+				return true
+			}
+		}
+		return false
+	}
+	ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for works() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			w.Fatal("somebody still works on a request")
+		}
+	}
+}
+
 func TestJobsRead(t *testing.T) {
 	w := newWorld(t, 1<<30)
 	first := w.put("main", map[string]string{"train/a": "A", "train/b": "BB", "test/c": "CCC"})
@@ -391,6 +418,7 @@ func TestForgotten(t *testing.T) {
 	must(t, w.Create(t.Context(), stays.DeepCopy()))
 	w.until(gone, Ready)
 	w.until(stays, Ready)
+	w.rests()
 	w.reader.forget(t.Context())
 	leases := 0
 	must(t, w.bytes.List(t.Context(), "leases/", func(backend.Info) error { leases++; return nil }))
