@@ -44,7 +44,7 @@ type Heads struct {
 	last *v1alpha1.Dataset
 }
 
-var _ ref.Heads = (*Heads)(nil)
+var _ ref.Seer = (*Heads)(nil)
 
 // Get implements [ref.Heads]. Without a Dataset the error is a [MissingError],
 // which does not wrap [fs.ErrNotExist].
@@ -73,9 +73,15 @@ func (h *Heads) List(ctx context.Context) (map[ref.Name]digest.ID, error) {
 // what has become of the change; only if that cannot be found out either, the
 // error leaves open whether the head has moved.
 func (h *Heads) Swap(ctx context.Context, name ref.Name, from, to digest.ID) error {
+	_, err := h.SwapSeeing(ctx, name, from, to)
+	return err
+}
+
+// SwapSeeing implements [ref.Seer]: all heads are in the object that is changed.
+func (h *Heads) SwapSeeing(ctx context.Context, name ref.Name, from, to digest.ID) (map[ref.Name]digest.ID, error) {
 	m, err := h.prepare(ctx, name, from, to)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// Who has made the last change need not ask where it has led. That may be old by now:
 	// nothing is concluded from it but a change that the server takes.
@@ -83,7 +89,7 @@ func (h *Heads) Swap(ctx context.Context, name ref.Name, from, to digest.ID) err
 		recalled := object != nil
 		if !recalled {
 			if object, err = h.read(ctx); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		before := object.DeepCopy()
@@ -91,31 +97,42 @@ func (h *Heads) Swap(ctx context.Context, name ref.Name, from, to digest.ID) err
 			if recalled {
 				continue
 			}
-			return err
+			return nil, err
 		}
 		// Only what has changed is sent, so that fields that a later version has
 		// stay; the resourceVersion is sent with it.
 		err := h.Client.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		switch {
 		case err == nil:
+			where := seen(object) // before others have it
 			h.remember(object)
-			return nil
+			return where, nil
 		case recalled && refused(err):
 			// What was recalled is old: once more, from what there is.
 		case apierrors.IsConflict(err):
 			// Somebody else has changed the object: they have come further, and
 			// if it was not this head, the next try may.
 			if ctx.Err() != nil {
-				return ctx.Err()
+				return nil, ctx.Err()
 			}
 		case apierrors.IsNotFound(err):
-			return &MissingError{Namespace: h.Namespace, Name: h.Name}
+			return nil, &MissingError{Namespace: h.Namespace, Name: h.Name}
 		case refused(err):
-			return fmt.Errorf("moving %s of dataset %s: %w", name, h.Name, err)
+			return nil, fmt.Errorf("moving %s of dataset %s: %w", name, h.Name, err)
 		default:
 			return h.settle(ctx, m, err)
 		}
 	}
+}
+
+// seen are the heads of an object; nil where one cannot be read: that is told to whoever
+// asks where it is.
+func seen(object *v1alpha1.Dataset) map[ref.Name]digest.ID {
+	heads, err := all(&object.Spec)
+	if err != nil {
+		return nil
+	}
+	return heads
 }
 
 // recall is the object as the last change left it, for one who forgets it thereby.
@@ -158,17 +175,18 @@ func refused(err error) bool {
 	return ok && status.ErrStatus.Code >= 400 && status.ErrStatus.Code < 500
 }
 
-// settle finds out whether a change was made whose answer was lost.
-func (h *Heads) settle(ctx context.Context, m move, lost error) error {
+// settle finds out whether a change was made whose answer was lost; it is where the
+// heads are then.
+func (h *Heads) settle(ctx context.Context, m move, lost error) (map[ref.Name]digest.ID, error) {
 	lost = fmt.Errorf("moving %s of dataset %s: %w", m.name, h.Name, lost)
 	object, err := h.read(ctx)
 	if err != nil {
-		return fmt.Errorf("%w (and whether it was done could not be found out: %w)", lost, err)
+		return nil, fmt.Errorf("%w (and whether it was done could not be found out: %w)", lost, err)
 	}
 	if found, err := at(&object.Spec, m.name); err != nil || found != m.to {
-		return lost
+		return nil, lost
 	}
-	return nil
+	return seen(object), nil
 }
 
 func (h *Heads) read(ctx context.Context) (*v1alpha1.Dataset, error) {

@@ -3,6 +3,7 @@ package dataset
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,5 +77,52 @@ func TestWhoMovedAHeadNeedNotAsk(t *testing.T) {
 	}
 	if err := theirs.Swap(t.Context(), branch("main"), id(8), id(9)); !errors.As(err, new(*MissingError)) {
 		t.Errorf("of what was removed: %v", err)
+	}
+}
+
+// TestAMoveShowsAllHeads moves one head after others did theirs.
+func TestAMoveShowsAllHeads(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	lost := false
+	server := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			err := c.Patch(ctx, o, p, opts...)
+			if lost && err == nil {
+				err = errors.New("the answer was lost")
+			}
+			return err
+		},
+	}).Build()
+	if err := server.Create(t.Context(), &v1alpha1.Dataset{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "digits"}}); err != nil {
+		t.Fatal(err)
+	}
+	id := func(n byte) digest.ID { return digest.Of([]byte{n}) }
+	ours := &Heads{Client: server, Namespace: "team", Name: "digits"}
+	theirs := &Heads{Client: server, Namespace: "team", Name: "digits"}
+	for _, c := range []struct {
+		name     string
+		heads    *Heads
+		branch   string
+		from, to digest.ID
+		lost     bool
+		want     map[ref.Name]digest.ID
+	}{
+		{name: "the first", heads: ours, branch: "main", to: id(1), want: map[ref.Name]digest.ID{branch("main"): id(1)}},
+		{name: "another's", heads: theirs, branch: "next", to: id(2), want: map[ref.Name]digest.ID{branch("main"): id(1), branch("next"): id(2)}},
+		{name: "after another's", heads: ours, branch: "main", from: id(1), to: id(3), want: map[ref.Name]digest.ID{branch("main"): id(3), branch("next"): id(2)}},
+		{name: "the answer is lost", heads: ours, branch: "main", from: id(3), to: id(4), lost: true, want: map[ref.Name]digest.ID{branch("main"): id(4), branch("next"): id(2)}},
+		{name: "removed", heads: ours, branch: "next", from: id(2), want: map[ref.Name]digest.ID{branch("main"): id(4)}},
+	} {
+		lost = c.lost
+		got, err := c.heads.SwapSeeing(t.Context(), branch(c.branch), c.from, c.to)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if !maps.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -178,7 +179,10 @@ type heads struct {
 
 	mu    sync.Mutex
 	known map[ref.Name]digest.ID
+	// asked is when it was as known says, or before that.
 	asked time.Time
+	// moves counts the swaps that have ended.
+	moves int
 }
 
 var _ ref.Heads = (*heads)(nil)
@@ -218,22 +222,34 @@ func (h *heads) Get(ctx context.Context, name ref.Name) (digest.ID, error) {
 	return id, err
 }
 
-// Swap implements [ref.Heads].
+// Swap implements [ref.Heads]. While heads are moved, they need not be asked for: a move
+// shows them all.
 func (h *heads) Swap(ctx context.Context, name ref.Name, from, to digest.ID) error {
-	err := h.from.Swap(ctx, name, from, to)
+	h.mu.Lock()
+	before := h.moves
+	h.mu.Unlock()
+	begun := time.Now()
+	all, err := ref.SwapSeeing(ctx, h.from, name, from, to)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err != nil || h.known == nil {
+	h.moves++
+	switch {
+	case err != nil:
 		h.known = nil
-		return err
+	case all != nil && h.moves == before+1 && !h.asked.After(begun):
+		h.known, h.asked = all, begun
+	case h.known != nil:
+		// What this one saw may be older than what others, who ended before it, did.
+		h.known = moved(h.known, name, to)
 	}
-	known := make(map[ref.Name]digest.ID, len(h.known)+1)
-	for n, id := range h.known {
-		known[n] = id
+	return err
+}
+
+// moved are heads of which one is elsewhere.
+func moved(known map[ref.Name]digest.ID, name ref.Name, to digest.ID) map[ref.Name]digest.ID {
+	out := maps.Clone(known)
+	if out[name] = to; to.IsZero() {
+		delete(out, name)
 	}
-	if known[name] = to; to.IsZero() {
-		delete(known, name)
-	}
-	h.known = known
-	return nil
+	return out
 }

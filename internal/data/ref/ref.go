@@ -71,6 +71,24 @@ type Heads interface {
 	List(ctx context.Context) (map[Name]digest.ID, error)
 }
 
+// Seer are heads of which a move shows where all the others are, too: whoever moves them
+// often has no need to ask.
+type Seer interface {
+	Heads
+	// SwapSeeing does what Swap does. All is where the heads were at some moment
+	// between the beginning of the call and its end, after the move; nil where that is
+	// not known.
+	SwapSeeing(ctx context.Context, name Name, from, to digest.ID) (all map[Name]digest.ID, err error)
+}
+
+// SwapSeeing moves a head, and is where all are after that; nil where heads do not say.
+func SwapSeeing(ctx context.Context, h Heads, name Name, from, to digest.ID) (all map[Name]digest.ID, err error) {
+	if s, ok := h.(Seer); ok {
+		return s.SwapSeeing(ctx, name, from, to)
+	}
+	return nil, h.Swap(ctx, name, from, to)
+}
+
 // MovedError says that a head is not where it was thought to be.
 type MovedError struct {
 	Name Name

@@ -123,6 +123,12 @@ func (h heads) Swap(ctx context.Context, name ref.Name, from, to digest.ID) erro
 	return missing(h.Heads.Swap(ctx, name, from, to))
 }
 
+// SwapSeeing implements [ref.Seer].
+func (h heads) SwapSeeing(ctx context.Context, name ref.Name, from, to digest.ID) (map[ref.Name]digest.ID, error) {
+	all, err := h.Heads.SwapSeeing(ctx, name, from, to)
+	return all, missing(err)
+}
+
 // Grant implements [gateway.Keyring].
 func (r *Registry) Grant(ctx context.Context, key string) (gateway.Grant, error) {
 	if r.Vault != nil {
