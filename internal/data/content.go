@@ -8,6 +8,7 @@ import (
 	"github.com/muster-dev/muster/internal/data/chunk"
 	"github.com/muster-dev/muster/internal/data/commit"
 	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/pack"
 	"github.com/muster-dev/muster/internal/data/tree"
 )
 
@@ -60,6 +61,29 @@ func (s contentSource) feed(ctx context.Context, f *feed) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// Send sends contents on their way to the store that [Store.Content] made: when they are
+// added, that is done, or nearly, and was not waited for. What is sent and not added is
+// for the next collection.
+func (s *Session) Send(ctx context.Context, files []Content) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
+	for _, c := range files {
+		if c.stored == nil {
+			continue
+		}
+		_, ok, err := s.writer.find(ctx, c.Name, len(c.Bytes))
+		if err == nil && !ok {
+			_, err = s.writer.put(pack.Data, c.Name, len(c.Bytes), c.stored)
+		}
+		if err != nil {
+			return s.fail(err)
+		}
+	}
+	s.writer.send()
 	return nil
 }
 

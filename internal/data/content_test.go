@@ -9,6 +9,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/pack"
+	"github.com/muster-dev/muster/internal/data/ref"
 )
 
 // holding is all that a branch has, by path.
@@ -177,4 +181,129 @@ func TestContentsMadeBefore(t *testing.T) {
 	if stored["before"] != stored["within"] || stored["before"] < 70_000+MaxContent || stored["before"] > 90_000+MaxContent {
 		t.Errorf("bytes stored: %v", stored)
 	}
+}
+
+// TestSend sends contents ahead: they are stored once, in a pack of their own, also
+// where they come to nothing.
+func TestSend(t *testing.T) {
+	p, ctx := newPlace(t), t.Context()
+	var contents []Content
+	want := map[string]string{}
+	for _, name := range []string{"a", "b", "c"} {
+		text := strings.Repeat(name, 1000) + "\x00\xff"
+		want[name] = text
+		contents = append(contents, p.store.Content(name, []byte(text)))
+	}
+	contents = append(contents, p.store.Content("empty", nil))
+	want["empty"] = ""
+	packs := func() (n int) {
+		t.Helper()
+		if err := p.bytes.List(ctx, "packs/", func(backend.Info) error { n++; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	begin := func() *Session {
+		t.Helper()
+		s, err := p.Begin(ctx, "main", SessionOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := begin()
+	if err := s.Send(ctx, contents); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Add(ctx, Contents(contents), AddOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Commit(ctx, CommitOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, holding(t, p.Dataset, "main")); diff != "" {
+		t.Error(diff)
+	}
+	if n := packs(); n != 2 {
+		t.Errorf("%d packs: one of contents and one of the tree are expected", n)
+	}
+	v, err := p.At(ctx, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var at [3]pack.Name
+	for i, name := range []string{"a", "b", "c"} {
+		e, err := v.Stat(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at[i] = e.Place.Pack
+	}
+	if at[0] != at[1] || at[1] != at[2] {
+		t.Errorf("what was sent together is in packs %v", at)
+	}
+
+	// Nothing of a session that comes to nothing is in the branch, and all of it goes.
+	lost := begin()
+	if err := lost.Send(ctx, []Content{p.store.Content("d", []byte("never added"))}); err != nil {
+		t.Fatal(err)
+	}
+	if err := lost.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := lost.Send(ctx, contents); err == nil {
+		t.Error("a session that is over sends")
+	}
+	if diff := cmp.Diff(want, holding(t, p.Dataset, "main")); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := p.store.Collect(ctx, CollectOptions{Heads: []ref.Heads{p.heads}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := packs(); n != 2 {
+		t.Errorf("%d packs are left after collecting, want 2", n)
+	}
+}
+
+// TestSendIntoNowhere: a commit never has what did not come to the store.
+func TestSendIntoNowhere(t *testing.T) {
+	p, ctx := newPlace(t), t.Context()
+	full := &refusing{Backend: p.bytes, err: errors.New("no room")}
+	d := p.open(t, full, p.heads)
+	s, err := d.Begin(ctx, "main", SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	contents := []Content{d.store.Content("a", []byte("1"))}
+	full.on = true
+	err = s.Send(ctx, contents)
+	if err == nil {
+		err = s.Add(ctx, Contents(contents), AddOptions{})
+	}
+	if err == nil {
+		_, err = s.Commit(ctx, CommitOptions{})
+	}
+	if !errors.Is(err, full.err) {
+		t.Errorf("it says %v", err)
+	}
+	if err := s.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	if _, err := d.At(ctx, "main"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("main is there: %v", err)
+	}
+}
+
+// refusing refuses packs when it is on.
+type refusing struct {
+	backend.Backend
+	on  bool
+	err error
+}
+
+func (r *refusing) Put(ctx context.Context, key string, content []byte) error {
+	if r.on && strings.HasPrefix(key, "packs/") {
+		return r.err
+	}
+	return r.Backend.Put(ctx, key, content)
 }

@@ -164,8 +164,8 @@ func (w *writer) launch(b *pack.Builder) {
 	})
 }
 
-// flush has everything durable when it returns nil.
-func (w *writer) flush() error {
+// send has the packs be stored that are being filled.
+func (w *writer) send() {
 	w.mu.Lock()
 	open := []*pack.Builder{w.data, w.meta}
 	w.data, w.meta = nil, nil
@@ -175,6 +175,11 @@ func (w *writer) flush() error {
 			w.launch(b)
 		}
 	}
+}
+
+// flush has everything durable when it returns nil.
+func (w *writer) flush() error {
+	w.send()
 	err := w.group.Wait()
 	w.renew()
 	w.mu.Lock()

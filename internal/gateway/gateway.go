@@ -76,8 +76,8 @@ type Options struct {
 	// MessageTime is how long the body of a request may take to come that is no object's
 	// content. Default: 20 s.
 	MessageTime time.Duration
-	// Gather is for how long a change waits for others that are likely to come.
-	// Default: 8 ms.
+	// Gather is for how long a change waits at most for others that are likely to come;
+	// where none comes for a sixth of it, it waits no longer. Default: 24 ms.
 	Gather time.Duration
 	// Log hears of what clients are not told. Default: nobody.
 	Log *slog.Logger
@@ -126,7 +126,7 @@ func New(o Options) (*Gateway, error) {
 		o.MessageTime = messageTime
 	}
 	if o.Gather == 0 {
-		o.Gather = 8 * time.Millisecond
+		o.Gather = 24 * time.Millisecond
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -15,6 +15,12 @@ import (
 const (
 	batchChanges = 1000
 	batchBytes   = 16 << 20
+	// gaps is which part of [Options.Gather] nobody may come for, before those who have
+	// come are waited for no longer.
+	gaps = 6
+	// much is from how many bytes on contents are a pack of their own, which is stored
+	// while the tree is made that has them.
+	much = 512 << 10
 )
 
 // laneName names a branch.
@@ -54,9 +60,10 @@ type lane struct {
 	mu      sync.Mutex
 	waiting []*change
 	running bool
-	// last is how many were answered last: as many are likely to come again.
-	last    int
-	arrived chan struct{}
+	// expected is how many are likely to come: who was answered last comes again, and
+	// who came meanwhile is here.
+	expected int
+	arrived  chan struct{}
 }
 
 // commitAll waits until all changes are durable, or refused. The errors are in their
@@ -73,23 +80,29 @@ func (g *Gateway) commitAll(p *place, branch string, changes ...*change) []error
 	for _, c := range changes {
 		c.done = make(chan error, 1)
 	}
-	l.mu.Lock()
-	l.waiting = append(l.waiting, changes...)
-	if !l.running {
-		l.running = true
+	if l.come(changes...) {
 		// Not ended with the server: who was told to wait is answered.
 		g.work.Go(func() { l.run(context.WithoutCancel(g.life)) })
-	}
-	l.mu.Unlock()
-	select {
-	case l.arrived <- struct{}{}:
-	default:
 	}
 	errs := make([]error, len(changes))
 	for i, c := range changes {
 		errs[i] = <-c.done
 	}
 	return errs
+}
+
+// come has changes wait; start says that the lane has to be run for them.
+func (l *lane) come(changes ...*change) (start bool) {
+	l.mu.Lock()
+	l.waiting = append(l.waiting, changes...)
+	start = !l.running
+	l.running = true
+	l.mu.Unlock()
+	select {
+	case l.arrived <- struct{}{}:
+	default:
+	}
+	return start
 }
 
 // run commits as long as there is something to commit.
@@ -100,25 +113,39 @@ func (l *lane) run(ctx context.Context) {
 		if len(batch) == 0 {
 			return
 		}
+		answered := len(batch)
 		for len(batch) > 0 {
 			batch = l.step(ctx, batch)
 		}
+		l.expect(answered)
 	}
 }
 
-// gather waits until as many have come as came last, but not for long.
+// expect foresees how many come, once so many have been answered.
+func (l *lane) expect(answered int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expected = answered + len(l.waiting)
+}
+
+// gather waits until as many have come as are likely to, as long as one comes soon after
+// the other.
 func (l *lane) gather() {
-	patience := time.NewTimer(l.gateway.o.Gather)
+	patience, gap := time.NewTimer(l.gateway.o.Gather), time.NewTimer(l.gateway.o.Gather/gaps)
 	defer patience.Stop()
+	defer gap.Stop()
 	for {
 		l.mu.Lock()
-		enough := len(l.waiting) >= max(l.last, 1) || len(l.waiting) >= batchChanges
+		enough := len(l.waiting) >= max(l.expected, 1) || len(l.waiting) >= batchChanges
 		l.mu.Unlock()
 		if enough {
 			return
 		}
 		select {
 		case <-l.arrived:
+			gap.Reset(l.gateway.o.Gather / gaps)
+		case <-gap.C:
+			return
 		case <-patience.C:
 			return
 		}
@@ -136,8 +163,9 @@ func (l *lane) take() []*change {
 	}
 	batch := l.waiting[:n:n]
 	l.waiting = l.waiting[n:]
-	l.last = n
-	l.running = n > 0
+	if l.running = n > 0; !l.running {
+		l.expected = 0
+	}
 	return batch
 }
 
@@ -250,9 +278,17 @@ func (e *unfitError) Unwrap() error { return e.error }
 // put makes changes a commit.
 func (b *batch) put(ctx context.Context, changes []*change) error {
 	var contents []data.Content
+	bytes := 0
 	for _, c := range changes {
 		if c.from == nil && !c.remove {
 			contents = append(contents, c.content)
+			bytes += len(c.content.Bytes)
+		}
+	}
+	if bytes >= much {
+		// On its way to the disk while the tree is made.
+		if err := b.Send(ctx, contents); err != nil {
+			return err
 		}
 	}
 	if err := b.Add(ctx, data.Contents(contents), data.AddOptions{}); err != nil {
