@@ -83,7 +83,7 @@ func TestServe(t *testing.T) {
 	// What needs something that this cluster does not have is refused at once.
 	server.Run(t, []rehearsal.Step{
 		{Args: "run --name bare --code none -- true", Code: 1, Says: "it names no image, and this cluster has none for such jobs"},
-		{Args: "run --name env --code none --image python:3.13 --requirements " + requirements(t) + " -- true", Code: 2},
+		{Args: "run --name env --code none --image python:3.13 --requirements " + requirements(t) + " -- true", Code: 1, Says: "environments are not built from requirements on this cluster"},
 	})
 	cancel()
 	if code := <-done; code != exit.OK {
