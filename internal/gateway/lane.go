@@ -59,6 +59,8 @@ type lane struct {
 
 	mu      sync.Mutex
 	waiting []*change
+	// bytes are those of the contents that wait.
+	bytes   int
 	running bool
 	// expected is how many are likely to come: who was answered last comes again, and
 	// who came meanwhile is here.
@@ -95,6 +97,9 @@ func (g *Gateway) commitAll(p *place, branch string, changes ...*change) []error
 func (l *lane) come(changes ...*change) (start bool) {
 	l.mu.Lock()
 	l.waiting = append(l.waiting, changes...)
+	for _, c := range changes {
+		l.bytes += len(c.content.Bytes)
+	}
 	start = !l.running
 	l.running = true
 	l.mu.Unlock()
@@ -135,10 +140,7 @@ func (l *lane) gather() {
 	defer patience.Stop()
 	defer gap.Stop()
 	for {
-		l.mu.Lock()
-		enough := len(l.waiting) >= max(l.expected, 1) || len(l.waiting) >= batchChanges
-		l.mu.Unlock()
-		if enough {
+		if l.enough() {
 			return
 		}
 		select {
@@ -152,6 +154,13 @@ func (l *lane) gather() {
 	}
 }
 
+// enough says that nobody else has to be waited for.
+func (l *lane) enough() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiting) >= max(l.expected, 1) || len(l.waiting) >= batchChanges || l.bytes >= batchBytes
+}
+
 // take is what goes into the next commits. Without any, the lane stops.
 func (l *lane) take() []*change {
 	l.mu.Lock()
@@ -163,6 +172,7 @@ func (l *lane) take() []*change {
 	}
 	batch := l.waiting[:n:n]
 	l.waiting = l.waiting[n:]
+	l.bytes -= bytes
 	if l.running = n > 0; !l.running {
 		l.expected = 0
 	}

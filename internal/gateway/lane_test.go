@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/muster-dev/muster/internal/data"
 )
 
 // TestGather has changes come to a lane one after the other.
@@ -16,6 +18,8 @@ func TestGather(t *testing.T) {
 		// every is how long after one another more come, and how many.
 		every time.Duration
 		more  int
+		// each is how many bytes each of them has.
+		each int
 		// want is how many are taken, after how long.
 		want  int
 		after time.Duration
@@ -28,12 +32,15 @@ func TestGather(t *testing.T) {
 		"too slow after one another":     {answered: 3, every: 5 * ms, more: 9, after: 4 * ms},
 		"not for ever":                   {answered: 99, every: 3 * ms, more: 99, want: 7, after: 24 * ms},
 		"no more than a commit can have": {answered: 9, waiting: 2 * batchChanges, want: batchChanges},
+		"nor more bytes":                 {answered: 99, waiting: 3, every: 3 * ms, more: 99, each: batchBytes / 4, want: 4, after: 3*ms + ms/2},
+		"bytes for two commits":          {answered: 99, waiting: 9, each: batchBytes / 4, want: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := &lane{gateway: &Gateway{o: Options{Gather: 24 * ms}}, arrived: make(chan struct{}, 1), waiting: make([]*change, c.waiting)}
-				for i := range l.waiting {
-					l.waiting[i] = &change{}
+				one := func() *change { return &change{content: data.Content{Bytes: make([]byte, c.each)}} }
+				l := &lane{gateway: &Gateway{o: Options{Gather: 24 * ms}}, arrived: make(chan struct{}, 1)}
+				for range c.waiting {
+					l.come(one())
 				}
 				if c.answered > 0 {
 					l.expect(c.answered)
@@ -44,7 +51,7 @@ func TestGather(t *testing.T) {
 					time.Sleep(ms / 2) // of the bubble's clock, so that no two things happen at once
 					for range c.more {
 						time.Sleep(c.every)
-						l.come(&change{})
+						l.come(one())
 					}
 				})
 				begun := time.Now()
