@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -22,6 +24,7 @@ import (
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/ref"
+	"github.com/muster-dev/muster/internal/turns"
 )
 
 // unsigned is what headers say of a body whose sum is not signed.
@@ -121,6 +124,37 @@ func TestAStoreThatAnswersEarly(t *testing.T) {
 		t.Errorf("the connection goes on: %q, %v", rest, err)
 	}
 	r.put(t, "main/after", "after")
+}
+
+// TestReadersThatAreEnded has a body that somebody reads not be wanted any more: that is
+// not said to be its sender's doing, who did not send nothing for long.
+func TestReadersThatAreEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer func() { _, _ = ours.Close(), theirs.Close() }()
+		lane := turns.New(1, 1, time.Now)
+		turn, err := lane.In(t.Context(), "team", "team")
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := &visit{conn: ours, lane: lane, turn: turn}
+		body := &whole{from: &arrival{body: ours, visit: v}, left: 10}
+		got := make(chan error, 1)
+		go func() {
+			_, err := body.Read(make([]byte, 10))
+			got <- err
+		}()
+		synctest.Wait()
+		if !v.end() {
+			t.Error("nobody reads")
+		}
+		if err := <-got; !errors.Is(err, errOver) {
+			t.Errorf("whoever read: %v", err)
+		}
+		if err := body.wrong(); err != nil {
+			t.Errorf("the body is at fault: %v", err)
+		}
+	})
 }
 
 // TestSteadySendersStay has a body in chunks come at a good pace, for longer than nothing

@@ -65,8 +65,14 @@ func (w *whole) end() error {
 	return w.err
 }
 
-// wrong is what was wrong with the body, if that was read.
-func (w *whole) wrong() error { return w.err }
+// wrong is what was wrong with the body, if that was read. That nobody wanted the rest is
+// no fault of it.
+func (w *whole) wrong() error {
+	if errors.Is(w.err, errOver) {
+		return nil
+	}
+	return w.err
+}
 
 // joined reads parts one after another.
 type joined struct {

@@ -135,6 +135,13 @@ func (v *visit) end() bool {
 	return reading
 }
 
+// ended says whether nothing of the body is wanted any more.
+func (v *visit) ended() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.over
+}
+
 // past is a time by which nothing comes.
 var past = time.Unix(1, 0)
 
@@ -219,6 +226,9 @@ func (a *arrival) Read(p []byte) (n int, err error) {
 		return n, slowDown(busy)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
+		if a.visit.ended() { // by which the deadline is
+			return n, errOver
+		}
 		cut = true
 		return n, refusal("RequestTimeout", 400, "nothing came for %s, and the body is not whole: send it again", stall)
 	}
