@@ -326,7 +326,7 @@ func (t *taker) end(ctx context.Context, it *item) error {
 		e.Content, e.Place = t.pieces[0].ID, t.pieces[0].Place
 	case len(t.pieces) > 1:
 		id, list := chunk.EncodeList(t.pieces)
-		at, err := t.session.writer.Save(ctx, pack.List, id, list)
+		at, err := t.session.writer.Save(ctx, pack.List, id, len(list), t.session.writer.Compress(list))
 		if err != nil {
 			return err
 		}

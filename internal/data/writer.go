@@ -45,7 +45,6 @@ type writer struct {
 	fresh  int64
 	recent map[digest.ID]pack.Place
 	older  map[digest.ID]pack.Place
-	buf    []byte
 }
 
 // buffers are those of packs that were stored, for the next ones: one that will be full
@@ -89,17 +88,15 @@ func (w *writer) find(ctx context.Context, id digest.ID, size int) (pack.Place, 
 	return w.known.find(ctx, id)
 }
 
+// Compress implements [tree.Saver].
+func (w *writer) Compress(raw []byte) []byte { return w.store.codec.Encode(raw, nil) }
+
 // Save implements [tree.Saver].
-func (w *writer) Save(ctx context.Context, kind pack.Kind, id digest.ID, raw []byte) (pack.Place, error) {
-	if at, ok, err := w.find(ctx, id, len(raw)); ok || err != nil {
+func (w *writer) Save(ctx context.Context, kind pack.Kind, id digest.ID, raw int, stored []byte) (pack.Place, error) {
+	if at, ok, err := w.find(ctx, id, raw); ok || err != nil {
 		return at, err
 	}
-	w.buf = w.buf[:0]
-	stored := w.store.codec.Encode(raw, w.buf)
-	if len(stored) < len(raw) {
-		w.buf = stored
-	}
-	return w.put(kind, id, len(raw), stored)
+	return w.put(kind, id, raw, stored)
 }
 
 // put adds a blob that is not there yet, as it is to be stored.

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,6 +53,7 @@ func TestHeads(t *testing.T) {
 	t.Run("two at once", s.twoAtOnce)
 	t.Run("many at once", s.manyAtOnce)
 	t.Run("a lost answer", s.lostAnswer)
+	t.Run("owners", s.owners)
 	t.Run("roots", s.roots)
 }
 
@@ -296,6 +298,57 @@ func (s server) lostAnswer(t *testing.T) {
 	}
 	if at, err := heads.Get(ctx, branch("main")); err != nil || at != id(1) {
 		t.Errorf("%v, %v", at, err)
+	}
+}
+
+// owners moves heads of an object that nobody has applied, of which the server does not
+// note who owns what from then on, and of one that somebody has, who goes on owning it.
+func (s server) owners(t *testing.T) {
+	ctx := t.Context()
+	noted := func(name string) (all []string) {
+		t.Helper()
+		object := &v1alpha1.Dataset{}
+		if err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range object.ManagedFields {
+			all = append(all, fmt.Sprintf("%s %s", o.Manager, o.Operation))
+		}
+		return all
+	}
+	made := s.dataset(t, "made")
+	from := digest.ID{}
+	for i := range 3 {
+		if err := made.Swap(ctx, branch("main"), from, id(i)); err != nil {
+			t.Fatal(err)
+		}
+		from = id(i)
+		if now := noted("made"); len(now) > 0 {
+			t.Errorf("after %d moves: %q", i+1, now)
+		}
+	}
+	apply := func(description string) error {
+		object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"description": description}}}
+		object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Dataset"))
+		object.SetNamespace(namespace)
+		object.SetName("applied")
+		return s.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("git"))
+	}
+	if err := apply("as it was"); err != nil {
+		t.Fatal(err)
+	}
+	applied := &dataset.Heads{Client: s, Namespace: namespace, Name: "applied"}
+	if err := applied.Swap(ctx, branch("main"), digest.ID{}, id("x")); err != nil {
+		t.Fatal(err)
+	}
+	if now := noted("applied"); !slices.Contains(now, "git Apply") {
+		t.Errorf("after a move of what was applied: %q", now)
+	}
+	if err := apply("as it is"); err != nil {
+		t.Errorf("applied again, without a word to anybody: %v", err)
+	}
+	if at, err := applied.Get(ctx, branch("main")); err != nil || at != id("x") {
+		t.Errorf("where it is after that: %v, %v", at, err)
 	}
 }
 

@@ -62,6 +62,7 @@ func (t *Tree) Apply(ctx context.Context, save Saver, root Root, edits []Edit) (
 // they are now.
 func (c *change) level(ctx context.Context, level int, items []item) (old, made []Ref, err error) {
 	b := newBuilder(c.save, c.cache, level)
+	defer b.wait()
 	for len(items) > 0 {
 		n, ref, last, err := c.find(ctx, level, items[0].key, (*Node).search)
 		if err != nil {
@@ -84,7 +85,8 @@ func (c *change) level(ctx context.Context, level int, items []item) (old, made 
 			return nil, nil, err
 		}
 	}
-	return old, b.made, nil
+	made, err = b.end(ctx)
+	return old, made, err
 }
 
 // find is a node of a level: the one that a key belongs to. last says that there
@@ -162,16 +164,10 @@ func differences(old, made []Ref) []item {
 // have only one below.
 func (c *change) grow(ctx context.Context, level int, refs []Ref) (Root, error) {
 	for ; len(refs) > 1; level++ {
-		b := newBuilder(c.save, c.cache, level)
-		for i := range refs {
-			if err := b.add(ctx, &item{key: refs[i].Last, ref: &refs[i]}); err != nil {
-				return Root{}, err
-			}
-		}
-		if err := b.finish(ctx); err != nil {
+		var err error
+		if refs, err = c.above(ctx, level, refs); err != nil {
 			return Root{}, err
 		}
-		refs = b.made
 	}
 	if len(refs) == 0 {
 		return Root{}, nil
@@ -179,9 +175,22 @@ func (c *change) grow(ctx context.Context, level int, refs []Ref) (Root, error) 
 	return c.lower(ctx, refs[0])
 }
 
+// above builds the level above refs.
+func (c *change) above(ctx context.Context, level int, refs []Ref) ([]Ref, error) {
+	b := newBuilder(c.save, c.cache, level)
+	defer b.wait()
+	for i := range refs {
+		if err := b.add(ctx, &item{key: refs[i].Last, ref: &refs[i]}); err != nil {
+			return nil, err
+		}
+	}
+	return b.end(ctx)
+}
+
 // leaves builds the lowest level of a tree that was empty.
 func (c *change) leaves(ctx context.Context, items []item) ([]Ref, error) {
 	b := newBuilder(c.save, c.cache, 0)
+	defer b.wait()
 	for i := range items {
 		if items[i].removes() {
 			continue
@@ -190,8 +199,7 @@ func (c *change) leaves(ctx context.Context, items []item) ([]Ref, error) {
 			return nil, err
 		}
 	}
-	err := b.finish(ctx)
-	return b.made, err
+	return b.end(ctx)
 }
 
 // lower is the root of a tree with one topmost node: the lowest that has it all.

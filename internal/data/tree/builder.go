@@ -2,7 +2,11 @@ package tree
 
 import (
 	"context"
+	"runtime"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/pack"
 )
 
@@ -26,19 +30,38 @@ type item struct {
 
 func (it *item) removes() bool { return it.entry == nil && it.ref == nil }
 
-// builder makes the nodes of one level, one after the other.
+// aside is how many nodes are on their way to the saver at most.
+const aside = 64
+
+// builder makes the nodes of one level, one after the other. What a node is called and
+// how it is stored is found out aside, by as many at once as there are processors.
+// Whoever makes one ends it.
 type builder struct {
 	save  Saver
 	cache *Cache
 	// node is the one that is filled, in memory that the next one is filled in, too.
 	node  Node
 	bytes int
-	// made are the nodes that are finished.
+	// work finds out what is to be known of those that are finished and not saved.
+	work     errgroup.Group
+	finished []*finished
+	// made are the nodes that are saved.
 	made []Ref
 }
 
+// finished is a node on its way to the saver.
+type finished struct {
+	node *Node
+	id   digest.ID
+	// raw is how long its blob is, and stored what is stored of it.
+	raw    int
+	stored []byte
+}
+
 func newBuilder(save Saver, cache *Cache, level int) *builder {
-	return &builder{save: save, cache: cache, node: Node{Level: level}}
+	b := &builder{save: save, cache: cache, node: Node{Level: level}}
+	b.work.SetLimit(runtime.GOMAXPROCS(0))
+	return b
 }
 
 func (b *builder) empty() bool { return b.node.Len() == 0 }
@@ -67,20 +90,52 @@ func (b *builder) finish(ctx context.Context) error {
 	if b.empty() {
 		return nil
 	}
-	id, blob := b.node.encode()
-	ref := b.node.ref(id)
-	at, err := b.save.Save(ctx, pack.Node, id, blob)
-	if err != nil {
-		return err
-	}
-	ref.Place = at
-	b.made = append(b.made, ref)
-	if b.cache != nil {
-		b.cache.add(at, b.node.clone(), len(blob))
-	}
+	f := &finished{node: b.node.clone()}
 	b.node.Entries, b.node.Refs, b.bytes = b.node.Entries[:0], b.node.Refs[:0], 0
+	b.finished = append(b.finished, f)
+	b.work.Go(func() error {
+		var blob []byte
+		f.id, blob = f.node.encode()
+		f.raw, f.stored = len(blob), b.save.Compress(blob)
+		return nil
+	})
+	if len(b.finished) < aside {
+		return nil
+	}
+	return b.settle(ctx)
+}
+
+// settle saves what is finished.
+func (b *builder) settle(ctx context.Context) error {
+	b.wait()
+	for _, f := range b.finished {
+		at, err := b.save.Save(ctx, pack.Node, f.id, f.raw, f.stored)
+		if err != nil {
+			return err
+		}
+		ref := f.node.ref(f.id)
+		ref.Place = at
+		b.made = append(b.made, ref)
+		b.cache.add(at, f.node, f.raw)
+	}
+	clear(b.finished)
+	b.finished = b.finished[:0]
 	return nil
 }
+
+// end is all nodes of the level, once the last is finished.
+func (b *builder) end(ctx context.Context) ([]Ref, error) {
+	if err := b.finish(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.settle(ctx); err != nil {
+		return nil, err
+	}
+	return b.made, nil
+}
+
+// wait waits for what is being found out.
+func (b *builder) wait() { _ = b.work.Wait() } // there is nothing that could fail
 
 // ends says whether a node of a level ends behind a key: by FNV-1a with the
 // finalizer of MurmurHash3, so that a few bits of it are as good as all, and for

@@ -164,5 +164,8 @@ type Loader interface {
 
 // Saver stores blobs, and says where they will lie.
 type Saver interface {
-	Save(ctx context.Context, kind pack.Kind, id digest.ID, raw []byte) (pack.Place, error)
+	// Compress is a blob as it is to be stored. It may be asked by many at once.
+	Compress(raw []byte) []byte
+	// Save stores a blob of so many bytes, as Compress made it.
+	Save(ctx context.Context, kind pack.Kind, id digest.ID, raw int, stored []byte) (pack.Place, error)
 }

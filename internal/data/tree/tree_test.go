@@ -23,9 +23,11 @@ type heap struct {
 	loads int
 }
 
-func (h *heap) Save(_ context.Context, _ pack.Kind, _ digest.ID, raw []byte) (pack.Place, error) {
-	h.blobs = append(h.blobs, slices.Clone(raw))
-	return pack.Place{Pack: h.name, Offset: uint32(len(h.blobs)), Stored: uint32(len(raw)), Raw: uint32(len(raw))}, nil
+func (h *heap) Compress(raw []byte) []byte { return raw }
+
+func (h *heap) Save(_ context.Context, _ pack.Kind, _ digest.ID, raw int, stored []byte) (pack.Place, error) {
+	h.blobs = append(h.blobs, slices.Clone(stored))
+	return pack.Place{Pack: h.name, Offset: uint32(len(h.blobs)), Stored: uint32(len(stored)), Raw: uint32(raw)}, nil
 }
 
 func (h *heap) Load(_ context.Context, _ pack.Kind, id digest.ID, at pack.Place) ([]byte, error) {
