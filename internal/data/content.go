@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/chunk"
 	"github.com/muster-dev/muster/internal/data/commit"
 	"github.com/muster-dev/muster/internal/data/digest"
@@ -64,9 +65,19 @@ func (s contentSource) feed(ctx context.Context, f *feed) error {
 	return nil
 }
 
+// Start has the store begin to take contents that [Store.Content] made, where it takes
+// packs of which not all is there yet; else it does nothing. More may come, or be added.
+func (s *Session) Start(ctx context.Context, files []Content) error {
+	if _, ok := s.store.backend.(backend.Starter); !ok {
+		return s.usable()
+	}
+	return s.Send(ctx, files)
+}
+
 // Send sends contents on their way to the store that [Store.Content] made: when they are
-// added, that is done, or nearly, and was not waited for. What is sent and not added is
-// for the next collection.
+// added, that is done, or nearly, and was not waited for. Where the store takes packs of
+// which not all is there yet, what is added later is in the same pack. What is sent and
+// not added is for the next collection.
 func (s *Session) Send(ctx context.Context, files []Content) error {
 	if err := s.usable(); err != nil {
 		return err
@@ -83,7 +94,9 @@ func (s *Session) Send(ctx context.Context, files []Content) error {
 			return s.fail(err)
 		}
 	}
-	s.writer.send()
+	if !s.writer.start() {
+		s.writer.send()
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -291,6 +292,77 @@ func TestSendIntoNowhere(t *testing.T) {
 	}
 	if _, err := d.At(ctx, "main"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("main is there: %v", err)
+	}
+}
+
+// TestStart has a folder take contents before their tree is there: all of it is one pack,
+// and nothing is left of a change that comes to nothing.
+func TestStart(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	folder, err := backend.OpenFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPlace(t)
+	d := p.open(t, folder, p.heads)
+	var contents []Content
+	want := map[string]string{}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		text := strings.Repeat(name, 100_000) + "\x00\xff"
+		want[name] = text
+		contents = append(contents, Content{Path: name, Bytes: []byte(text), Name: ContentName([]byte(text)), stored: []byte(text)})
+	}
+	begin := func() *Session {
+		t.Helper()
+		s, err := d.Begin(ctx, "main", SessionOptions{})
+		if err == nil {
+			err = errors.Join(s.Start(ctx, contents[:1]), s.Start(ctx, contents[1:3]))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	count := func(below string) (n int) {
+		t.Helper()
+		err := filepath.WalkDir(filepath.Join(dir, below), func(_ string, e fs.DirEntry, err error) error {
+			if err == nil && !e.IsDir() {
+				n++
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if err := begin().Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if packs, left := count("packs"), count(".incoming"); packs+left > 0 {
+		t.Errorf("after one that came to nothing: %d packs, and %d files half written", packs, left)
+	}
+	s := begin()
+	if e, err := s.Stat(ctx, "a"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what was only started: %v, %v", e, err)
+	}
+	if err := s.Send(ctx, contents); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Add(ctx, Contents(contents), AddOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Commit(ctx, CommitOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, holding(t, d, "main")); diff != "" {
+		t.Error(diff)
+	}
+	if packs, left := count("packs"), count(".incoming"); packs != 1 || left != 0 {
+		t.Errorf("%d packs, and %d files half written: one pack of contents and tree is expected", packs, left)
+	}
+	if found, err := d.store.Verify(ctx, VerifyOptions{Heads: []ref.Heads{p.heads}, Bytes: true}); err != nil || len(found.Problems) > 0 {
+		t.Errorf("%+v, %v", found, err)
 	}
 }
 

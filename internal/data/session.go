@@ -320,6 +320,7 @@ func (s *Session) Close(ctx context.Context) error {
 	s.closed = true
 	s.cancel()
 	_ = s.writer.group.Wait() // what is stored already is for the next collection
+	s.writer.drop()
 	for _, n := range s.notes {
 		n.drop()
 	}

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/pack"
 )
@@ -36,7 +37,9 @@ type writer struct {
 	mu   sync.Mutex
 	data *pack.Builder
 	meta *pack.Builder
-	full bool // a pack of data has been stored
+	// started is the pack of data, where the store has begun to take it.
+	started backend.Started
+	full    bool // a pack of data has been stored
 	// flying are the packs that are being stored, open those that are being filled.
 	flying map[pack.Name][]byte
 	stored int64
@@ -124,12 +127,44 @@ func (w *writer) put(kind pack.Kind, id digest.ID, raw int, stored []byte) (pack
 		w.mu.Unlock()
 		return at, nil
 	}
-	b := *slot
-	*slot = nil
-	w.full = w.full || slot == &w.data
+	b, started := *slot, backend.Started(nil)
+	if *slot = nil; slot == &w.data {
+		w.full = true
+		started, w.started = w.started, nil
+	}
 	w.mu.Unlock()
-	w.launch(b)
+	w.launch(b, started)
 	return at, nil
+}
+
+// start has the store take what the pack of data has so far; false: it takes no pack that
+// is not whole.
+func (w *writer) start() bool {
+	store, ok := w.store.backend.(backend.Starter)
+	if !ok {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.data == nil {
+		return true
+	}
+	if w.started == nil {
+		w.started = store.Start(w.data.Name().Key())
+	}
+	w.started.Grow(w.data.Bytes())
+	return true
+}
+
+// drop gives up the pack that the store has begun to take, if there is one.
+func (w *writer) drop() {
+	w.mu.Lock()
+	started := w.started
+	w.started = nil
+	w.mu.Unlock()
+	if started != nil {
+		started.Drop()
+	}
 }
 
 func (w *writer) remember(id digest.ID, at pack.Place) {
@@ -139,14 +174,19 @@ func (w *writer) remember(id digest.ID, at pack.Place) {
 	w.recent[id] = at
 }
 
-// launch has a pack stored, once there are few enough that are.
-func (w *writer) launch(b *pack.Builder) {
+// launch has a pack stored, which may have been started, once there are few enough that
+// are.
+func (w *writer) launch(b *pack.Builder, started backend.Started) {
 	content, name := b.Seal(), b.Name()
 	w.mu.Lock()
 	w.flying[name] = content
 	w.mu.Unlock()
 	w.group.Go(func() error {
-		err := w.store.backend.Put(w.ctx, name.Key(), content)
+		put := func() error { return w.store.backend.Put(w.ctx, name.Key(), content) }
+		if started != nil {
+			put = func() error { return started.Finish(w.ctx, content) }
+		}
+		err := put()
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if err != nil {
@@ -164,13 +204,14 @@ func (w *writer) launch(b *pack.Builder) {
 // send has the packs be stored that are being filled.
 func (w *writer) send() {
 	w.mu.Lock()
-	open := []*pack.Builder{w.data, w.meta}
-	w.data, w.meta = nil, nil
+	data, meta, started := w.data, w.meta, w.started
+	w.data, w.meta, w.started = nil, nil, nil
 	w.mu.Unlock()
-	for _, b := range open {
-		if b != nil {
-			w.launch(b)
-		}
+	if data != nil {
+		w.launch(data, started)
+	}
+	if meta != nil {
+		w.launch(meta, nil)
 	}
 }
 

@@ -18,8 +18,11 @@ const (
 	// gaps is which part of [Options.Gather] nobody may come for, before those who have
 	// come are waited for no longer.
 	gaps = 6
-	// much is from how many bytes on contents are a pack of their own, which is stored
-	// while the tree is made that has them.
+	// early is how many bytes of contents a store is given at a time while more are waited
+	// for, where it takes packs of which not all is there yet.
+	early = 200 << 10
+	// much is from how many bytes on contents are on their way to the store while the tree
+	// is made that has them: in a store of the other kind as a pack of their own.
 	much = 512 << 10
 )
 
@@ -66,6 +69,10 @@ type lane struct {
 	// who came meanwhile is here.
 	expected int
 	arrived  chan struct{}
+
+	// ahead is the next commit, where it has begun before all have come who are waited
+	// for. It is for whoever runs the lane.
+	ahead *batch
 }
 
 // commitAll waits until all changes are durable, or refused. The errors are in their
@@ -113,7 +120,7 @@ func (l *lane) come(changes ...*change) (start bool) {
 // run commits as long as there is something to commit.
 func (l *lane) run(ctx context.Context) {
 	for {
-		l.gather()
+		l.gather(func(contents []data.Content) { l.start(ctx, contents) })
 		batch := l.take()
 		if len(batch) == 0 {
 			return
@@ -121,6 +128,10 @@ func (l *lane) run(ctx context.Context) {
 		answered := len(batch)
 		for len(batch) > 0 {
 			batch = l.step(ctx, batch)
+		}
+		if l.ahead != nil { // nobody was for it
+			l.ahead.end(ctx)
+			l.ahead = nil
 		}
 		l.expect(answered)
 	}
@@ -134,14 +145,18 @@ func (l *lane) expect(answered int) {
 }
 
 // gather waits until as many have come as are likely to, as long as one comes soon after
-// the other.
-func (l *lane) gather() {
+// the other. Meanwhile it starts those contents that are here.
+func (l *lane) gather(start func([]data.Content)) {
 	patience, gap := time.NewTimer(l.gateway.o.Gather), time.NewTimer(l.gateway.o.Gather/gaps)
 	defer patience.Stop()
 	defer gap.Stop()
-	for {
+	for started := 0; ; {
 		if l.enough() {
 			return
+		}
+		if contents, n := l.fresh(started); len(contents) > 0 {
+			start(contents)
+			started = n
 		}
 		select {
 		case <-l.arrived:
@@ -152,6 +167,38 @@ func (l *lane) gather() {
 			return
 		}
 	}
+}
+
+// fresh are the contents of those who came after the first so many, where these are
+// enough to go on with, and how many have come.
+func (l *lane) fresh(first int) (contents []data.Content, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	bytes := 0
+	for _, c := range l.waiting[first:] {
+		if len(c.content.Bytes) > 0 {
+			contents = append(contents, c.content)
+			bytes += len(c.content.Bytes)
+		}
+	}
+	if bytes < early {
+		return nil, first
+	}
+	return contents, len(l.waiting)
+}
+
+// start has the store take contents of the next commit. Where that fails, whoever makes
+// the commit meets the reason.
+func (l *lane) start(ctx context.Context, contents []data.Content) {
+	b, err := l.begin(ctx)
+	if err != nil {
+		return
+	}
+	if err := b.Start(ctx, contents); err != nil {
+		b.end(ctx)
+		return
+	}
+	l.ahead = b
 }
 
 // enough says that nobody else has to be waited for.
@@ -258,6 +305,10 @@ type batch struct {
 }
 
 func (l *lane) begin(ctx context.Context) (*batch, error) {
+	if b := l.ahead; b != nil {
+		l.ahead = nil
+		return b, nil
+	}
 	lease, err := l.place.home.leases.take(ctx)
 	if err != nil {
 		return nil, err

@@ -1,12 +1,20 @@
 package gateway
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/minio/minio-go/v7"
+
 	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/ref"
 )
 
 // TestGather has changes come to a lane one after the other.
@@ -20,20 +28,23 @@ func TestGather(t *testing.T) {
 		more  int
 		// each is how many bytes each of them has.
 		each int
-		// want is how many are taken, after how long.
-		want  int
-		after time.Duration
+		// want is how many are taken, after how long, and started how many of them were
+		// started before.
+		want    int
+		after   time.Duration
+		started int
 	}{
-		"one alone never waits":          {waiting: 1, want: 1},
-		"as many as were answered":       {answered: 3, every: 3 * ms, more: 9, want: 3, after: 9*ms + ms/2},
-		"and who came meanwhile":         {answered: 3, waiting: 2, every: 3 * ms, more: 9, want: 5, after: 9*ms + ms/2},
-		"who stays away is not missed":   {answered: 3, every: 3 * ms, more: 2, want: 2, after: 10*ms + ms/2},
-		"nobody comes":                   {answered: 3, after: 4 * ms},
-		"too slow after one another":     {answered: 3, every: 5 * ms, more: 9, after: 4 * ms},
-		"not for ever":                   {answered: 99, every: 3 * ms, more: 99, want: 7, after: 24 * ms},
-		"no more than a commit can have": {answered: 9, waiting: 2 * batchChanges, want: batchChanges},
-		"nor more bytes":                 {answered: 99, waiting: 3, every: 3 * ms, more: 99, each: batchBytes / 4, want: 4, after: 3*ms + ms/2},
-		"bytes for two commits":          {answered: 99, waiting: 9, each: batchBytes / 4, want: 4},
+		"one alone never waits":            {waiting: 1, want: 1},
+		"as many as were answered":         {answered: 3, every: 3 * ms, more: 9, want: 3, after: 9*ms + ms/2},
+		"and who came meanwhile":           {answered: 3, waiting: 2, every: 3 * ms, more: 9, want: 5, after: 9*ms + ms/2},
+		"who stays away is not missed":     {answered: 3, every: 3 * ms, more: 2, want: 2, after: 10*ms + ms/2},
+		"nobody comes":                     {answered: 3, after: 4 * ms},
+		"too slow after one another":       {answered: 3, every: 5 * ms, more: 9, after: 4 * ms},
+		"not for ever":                     {answered: 99, every: 3 * ms, more: 99, want: 7, after: 24 * ms},
+		"no more than a commit can have":   {answered: 9, waiting: 2 * batchChanges, want: batchChanges},
+		"nor more bytes":                   {answered: 99, waiting: 3, every: 3 * ms, more: 99, each: batchBytes / 4, want: 4, after: 3*ms + ms/2, started: 3},
+		"a few bytes more are not started": {answered: 8, waiting: 5, every: ms, more: 9, each: early/3 + 1, want: 13, after: 8*ms + ms/2, started: 11},
+		"bytes for two commits":            {answered: 99, waiting: 9, each: batchBytes / 4, want: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -55,8 +66,12 @@ func TestGather(t *testing.T) {
 					}
 				})
 				begun := time.Now()
-				l.gather()
+				started := 0
+				l.gather(func(contents []data.Content) { started += len(contents) })
 				took := time.Since(begun)
+				if started != c.started {
+					t.Errorf("%d were started before, want %d", started, c.started)
+				}
 				if got := len(l.take()); got != c.want || took != c.after {
 					t.Errorf("%d after %s, want %d after %s", got, took, c.want, c.after)
 				}
@@ -65,5 +80,53 @@ func TestGather(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestCommitsAhead has a store in a folder take contents while more are waited for: puts
+// of one round are in one pack, with their tree, and those that are refused are nowhere.
+func TestCommitsAhead(t *testing.T) {
+	dir := t.TempDir()
+	b, err := backend.OpenFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := serve(t, &world{
+		datasets: map[placeName]*ref.Memory{{"team", "digits"}: {}},
+		grants:   map[string]Grant{"ALICE": {Secret: "wonderland", Namespace: "team", User: "alice"}},
+	}, b)
+	const clients = 8
+	text := func(round, i int) string {
+		return strings.Repeat(fmt.Sprintf("%d of round %d. ", i, round), early/4/16)
+	}
+	for round := range 3 {
+		var all sync.WaitGroup
+		for i := range clients {
+			all.Go(func() {
+				o := minio.PutObjectOptions{DisableMultipart: true}
+				if i == 0 && round > 0 {
+					o.SetMatchETagExcept("*") // it is there already
+				}
+				_, err := r.client.Client.PutObject(t.Context(), "digits", fmt.Sprintf("main/%d", i), strings.NewReader(text(round, i)), int64(len(text(round, i))), o)
+				if refused := i == 0 && round > 0; refused != (minio.ToErrorResponse(err).Code == minio.PreconditionFailed) {
+					t.Errorf("%d of round %d: %v", i, round, err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	for i := range clients {
+		want := text(2, i)
+		if i == 0 {
+			want = text(0, i)
+		}
+		if got := r.get(t, fmt.Sprintf("main/%d", i)); got != want {
+			t.Errorf("%d is %d bytes that begin with %.20q, want %.20q", i, len(got), got, want)
+		}
+	}
+	r.stop()
+	left, err := os.ReadDir(filepath.Join(dir, ".incoming"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("what was being written is still there: %v, %v", left, err)
 	}
 }

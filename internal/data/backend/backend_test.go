@@ -29,6 +29,7 @@ func TestFolder(t *testing.T) {
 	}
 	contract.Run(t, b)
 	contract.RunStreams(t, b)
+	contract.RunStarts(t, b)
 	entries, err := os.ReadDir(filepath.Join(dir, ".incoming"))
 	if err != nil || len(entries) > 0 {
 		t.Errorf("what was being written is still there: %v %v", entries, err)
@@ -64,12 +65,37 @@ func TestFolderGetsOn(t *testing.T) {
 	if !errors.Is(err, failed) || len(written()) > 0 {
 		t.Errorf("%v, and left: %v", err, written())
 	}
+	started := b.Start("a/2")
+	started.Grow([]byte("con"))
+	for size := int64(0); size < 3 && t.Context().Err() == nil; {
+		for _, e := range written() {
+			if info, err := e.Info(); err == nil {
+				size = info.Size()
+			}
+		}
+	}
+	if started.Drop(); len(written()) > 0 {
+		t.Errorf("left of what was given up: %v", written())
+	}
 	blocked := filepath.Join(dir, "b")
 	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Put(t.Context(), "b/1", []byte("x")); err == nil || len(written()) > 0 {
 		t.Errorf("below a file: %v, and left: %v", err, written())
+	}
+	started = b.Start("b/1")
+	started.Grow([]byte("x"))
+	if err := started.Finish(t.Context(), []byte("xy")); err == nil || len(written()) > 0 {
+		t.Errorf("what began below a file: %v, and left: %v", err, written())
+	}
+	if err := os.Remove(filepath.Join(dir, ".incoming")); err != nil {
+		t.Fatal(err)
+	}
+	started = b.Start("a/3")
+	started.Grow([]byte("x"))
+	if err := started.Finish(t.Context(), []byte("xy")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("nowhere to write: %v", err)
 	}
 }
 

@@ -66,17 +66,19 @@ func (f *Folder) Put(ctx context.Context, key string, content []byte) error {
 
 // PutAfter implements [Follower]: the file is on disk by then, and only gets its name.
 func (f *Folder) PutAfter(ctx context.Context, key string, content []byte, first func() error) error {
-	return f.put(ctx, key, func(temp string) error { return writeDurably(temp, content) }, first)
+	return f.put(ctx, key, f.temp(), func(temp string) error { return writeDurably(temp, content) }, first)
 }
 
-// put stores under a key what write makes a file of, after first. The file, its folder
+// temp is what a file is called while it is written.
+func (f *Folder) temp() string { return filepath.Join(f.root, incoming, rand.Text()) }
+
+// put stores under a key the file that write makes, after first. The file, its folder
 // and what first does become durable at once: the file system syncs all that together.
-func (f *Folder) put(ctx context.Context, key string, write func(temp string) error, first func() error) error {
+func (f *Folder) put(ctx context.Context, key, temp string, write func(temp string) error, first func() error) error {
 	if err := errors.Join(check(key), ctx.Err()); err != nil {
 		return err
 	}
 	path := filepath.Join(f.root, filepath.FromSlash(key))
-	temp := filepath.Join(f.root, incoming, rand.Text())
 	var beside errgroup.Group
 	beside.Go(func() error { return f.make(filepath.Dir(path)) })
 	beside.Go(func() error { return write(temp) })
@@ -118,7 +120,7 @@ func (f *Folder) PutFleeting(ctx context.Context, key string, content []byte) er
 	if err := f.make(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("storing %s: %w", key, err)
 	}
-	temp := filepath.Join(f.root, incoming, rand.Text())
+	temp := f.temp()
 	err := writeTo(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, content, false)
 	if err == nil {
 		err = os.Rename(temp, path)

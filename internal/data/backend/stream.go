@@ -83,7 +83,7 @@ func (f *Folder) Open(ctx context.Context, key string, offset, length int64) (io
 
 // PutFrom implements [Streamer].
 func (f *Folder) PutFrom(ctx context.Context, key string, size int64, from io.Reader) error {
-	return f.put(ctx, key, func(temp string) error { return copyDurably(temp, size, from) }, atOnce)
+	return f.put(ctx, key, f.temp(), func(temp string) error { return copyDurably(temp, size, from) }, atOnce)
 }
 
 // copyDurably makes a file of a reader, which is on disk when it returns nil.

@@ -87,6 +87,64 @@ func RunStreams(t *testing.T, b backend.Streamer) {
 	t.Run("parts", func(t *testing.T) { parts(t, b, large) })
 }
 
+// RunStarts holds a backend that has nothing in it yet to what it says of objects that
+// it is given before all of them is there.
+func RunStarts(t *testing.T, b backend.Starter) {
+	t.Helper()
+	content := []byte(strings.Repeat("0123456789abcdef", 1<<16)) // 1 MiB
+	none := func(t *testing.T, key string) {
+		t.Helper()
+		if _, err := b.Stat(t.Context(), key); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is there: %v", key, err)
+		}
+	}
+	for name, begins := range map[string][]int{"by-and-by": {1, 1000, 1000, 1 << 19, 1<<19 + 1}, "all": {1 << 20}, "at-once": nil} {
+		t.Run(name, func(t *testing.T) {
+			key := "start/" + name
+			for range 2 { // the second time in place of the first
+				s := b.Start(key)
+				for _, n := range begins {
+					s.Grow(content[:n:n])
+				}
+				if err := s.Finish(t.Context(), content); err != nil {
+					t.Fatal(err)
+				}
+				s.Drop()
+				want(t, b, key, string(content))
+			}
+		})
+	}
+	t.Run("given up", func(t *testing.T) {
+		s := b.Start("start/none")
+		s.Grow(content[:1000])
+		none(t, "start/none")
+		s.Drop()
+		s.Drop()
+		b.Start("start/none").Drop()
+		none(t, "start/none")
+	})
+	t.Run("whoever finishes it is gone", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for _, key := range []string{"start/none", "start/all"} {
+			s := b.Start(key)
+			s.Grow(content[:1000])
+			if err := s.Finish(ctx, []byte("another")); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %v", key, err)
+			}
+		}
+		none(t, "start/none")
+		want(t, b, "start/all", string(content))
+	})
+	t.Run("what is no key", func(t *testing.T) {
+		s := b.Start("../start")
+		s.Grow(content[:1000])
+		if err := s.Finish(t.Context(), content); err == nil {
+			t.Error("it was stored")
+		}
+	})
+}
+
 func parts(t *testing.T, b backend.Streamer, large string) {
 	for _, c := range []struct{ at, n int64 }{{0, 3 << 20}, {1 << 20, 1 << 20}, {3<<20 - 1, 1}, {7, 0}} {
 		in, err := b.Open(t.Context(), "stream/large", c.at, c.n)
