@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -114,7 +115,7 @@ func (s *Store) Check(ctx context.Context) (string, error) {
 	}
 	answer, err := s.versions.Version(ctx, &emptypb.Empty{})
 	if err != nil {
-		return "", fmt.Errorf("containerd does not answer at %s: %s; is it running?", s.socket, words(err))
+		return "", fmt.Errorf("containerd does not answer at %s: %s", s.socket, words(err))
 	}
 	found, err := s.plugins.Plugins(ctx, &introspection.PluginsRequest{})
 	if err != nil {
@@ -161,10 +162,14 @@ func in(ctx context.Context, lease string) context.Context {
 
 // words is what containerd says of an error, without how it came here.
 func words(err error) string {
-	if s, ok := status.FromError(err); ok {
-		return s.Message()
+	s, ok := status.FromError(err)
+	switch {
+	case !ok:
+		return err.Error()
+	case s.Code() == codes.Unavailable && strings.Contains(s.Message(), "dial unix"):
+		return s.Message() + ": install and start containerd (on Debian: apt install containerd), or leave images out"
 	}
-	return err.Error()
+	return s.Message()
 }
 
 func isCode(err error, code codes.Code) bool { return status.Code(err) == code }
