@@ -65,19 +65,16 @@ func (s contentSource) feed(ctx context.Context, f *feed) error {
 	return nil
 }
 
-// Start has the store begin to take contents that [Store.Content] made, where it takes
-// packs of which not all is there yet; else it does nothing. More may come, or be added.
-func (s *Session) Start(ctx context.Context, files []Content) error {
-	if _, ok := s.store.backend.(backend.Starter); !ok {
-		return s.usable()
-	}
-	return s.Send(ctx, files)
+// Starts says that the store takes packs of which not all is there yet.
+func (s *Store) Starts() bool {
+	_, ok := s.backend.(backend.Starter)
+	return ok
 }
 
 // Send sends contents on their way to the store that [Store.Content] made: when they are
-// added, that is done, or nearly, and was not waited for. Where the store takes packs of
-// which not all is there yet, what is added later is in the same pack. What is sent and
-// not added is for the next collection.
+// added, that is done, or nearly, and was not waited for. Where the store [Store.Starts],
+// more may be sent, and it is in the same pack as what is added: what is sent and not
+// added stays as long as that. Elsewhere what is sent is a pack of its own.
 func (s *Session) Send(ctx context.Context, files []Content) error {
 	if err := s.usable(); err != nil {
 		return err

@@ -295,9 +295,9 @@ func TestSendIntoNowhere(t *testing.T) {
 	}
 }
 
-// TestStart has a folder take contents before their tree is there: all of it is one pack,
+// TestSendToAFolder has a folder take contents before their tree is there: all of it is one pack,
 // and nothing is left of a change that comes to nothing.
-func TestStart(t *testing.T) {
+func TestSendToAFolder(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	folder, err := backend.OpenFolder(dir)
 	if err != nil {
@@ -316,7 +316,7 @@ func TestStart(t *testing.T) {
 		t.Helper()
 		s, err := d.Begin(ctx, "main", SessionOptions{})
 		if err == nil {
-			err = errors.Join(s.Start(ctx, contents[:1]), s.Start(ctx, contents[1:3]))
+			err = errors.Join(s.Send(ctx, contents[:1]), s.Send(ctx, contents[1:3]))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -344,7 +344,7 @@ func TestStart(t *testing.T) {
 	}
 	s := begin()
 	if e, err := s.Stat(ctx, "a"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("what was only started: %v, %v", e, err)
+		t.Errorf("what was only sent: %v, %v", e, err)
 	}
 	if err := s.Send(ctx, contents); err != nil {
 		t.Fatal(err)

@@ -327,6 +327,16 @@ func (s server) owners(t *testing.T) {
 			t.Errorf("after %d moves: %q", i+1, now)
 		}
 	}
+	byKubectl := &v1alpha1.Dataset{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "by-kubectl"}, Spec: v1alpha1.DatasetSpec{Description: "applied"}}
+	if err := s.Create(ctx, byKubectl, client.FieldOwner("kubectl-client-side-apply")); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&dataset.Heads{Client: s, Namespace: namespace, Name: "by-kubectl"}).Swap(ctx, branch("main"), digest.ID{}, id("x")); err != nil {
+		t.Fatal(err)
+	}
+	if now := noted("by-kubectl"); !slices.Contains(now, "kubectl-client-side-apply Update") {
+		t.Errorf("after a move of what kubectl applied: %q", now)
+	}
 	apply := func(description string) error {
 		object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"description": description}}}
 		object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Dataset"))

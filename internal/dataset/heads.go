@@ -129,16 +129,23 @@ func (h *Heads) SwapSeeing(ctx context.Context, name ref.Name, from, to digest.I
 }
 
 // untrack has the API server not note anew, at each move of a head, who owns which field,
-// which is a fifth to a quarter of the CPU that a move costs it (kubernetes.io, Server-Side
-// Apply, clearing managedFields). Nobody need know where nobody has applied the object
-// there; where somebody has, it stays.
+// which is a quarter of the CPU that a move costs it (kubernetes.io, Server-Side Apply,
+// clearing managedFields). That stays where somebody has applied the object, by the server
+// or by kubectl: they go by it when they apply it again.
 func untrack(object *v1alpha1.Dataset) {
 	owners := object.ManagedFields
-	applied := func(o metav1.ManagedFieldsEntry) bool { return o.Operation == metav1.ManagedFieldsOperationApply }
 	if len(owners) > 0 && !slices.ContainsFunc(owners, applied) {
 		object.ManagedFields = []metav1.ManagedFieldsEntry{{}}
 	}
 }
+
+// applied says that fields were applied.
+func applied(o metav1.ManagedFieldsEntry) bool {
+	return o.Operation == metav1.ManagedFieldsOperationApply || o.Manager == kubectlApply
+}
+
+// kubectlApply is what kubectl calls itself where it applies without the server.
+const kubectlApply = "kubectl-client-side-apply"
 
 // seen are the heads of an object; nil where one cannot be read: that is told to whoever
 // asks where it is.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"os/exec"
@@ -112,13 +113,15 @@ func TestKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	pad := make([]byte, 60<<10) // so that contents are on their way before all have come
+	_, _ = rand.Read(pad)
 	var mu sync.Mutex
 	acknowledged := map[string]string{}
 	var work sync.WaitGroup
 	for c := range clients {
 		work.Go(func() {
 			for i := 0; ; i++ {
-				key, content := fmt.Sprintf("main/%d/%d", c, i), fmt.Sprintf("%d of %d", i, c)
+				key, content := fmt.Sprintf("main/%d/%d", c, i), fmt.Sprintf("%d of %d, %s", i, c, pad)
 				_, err := client.Client.PutObject(t.Context(), "digits", key, strings.NewReader(content), int64(len(content)), minio.PutObjectOptions{})
 				if err != nil {
 					return // killed
@@ -138,7 +141,7 @@ func TestKilled(t *testing.T) {
 	r := &rig{client: client}
 	for key, want := range acknowledged {
 		if got := r.get(t, key); got != want {
-			t.Errorf("%s was acknowledged, and is: %s", key, got)
+			t.Errorf("%s was acknowledged, and is: %.80q", key, got)
 		}
 	}
 	second, err := client.PutObjectPart(t.Context(), "digits", "main/parts", id, 2, bytes.NewReader([]byte("two")), 3, minio.PutObjectPartOptions{})

@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/ref"
 )
 
 // A commit is of so many changes or bytes at most.
@@ -120,7 +124,7 @@ func (l *lane) come(changes ...*change) (start bool) {
 // run commits as long as there is something to commit.
 func (l *lane) run(ctx context.Context) {
 	for {
-		l.gather(func(contents []data.Content) { l.start(ctx, contents) })
+		l.gather(func(changes []*change) bool { return l.start(ctx, changes) })
 		batch := l.take()
 		if len(batch) == 0 {
 			return
@@ -145,18 +149,19 @@ func (l *lane) expect(answered int) {
 }
 
 // gather waits until as many have come as are likely to, as long as one comes soon after
-// the other. Meanwhile it starts those contents that are here.
-func (l *lane) gather(start func([]data.Content)) {
+// the other. Meanwhile start has the store take what those have who are here, until it
+// says that it cannot.
+func (l *lane) gather(start func([]*change) bool) {
 	patience, gap := time.NewTimer(l.gateway.o.Gather), time.NewTimer(l.gateway.o.Gather/gaps)
 	defer patience.Stop()
 	defer gap.Stop()
-	for started := 0; ; {
+	for started, able := 0, true; ; {
 		if l.enough() {
 			return
 		}
-		if contents, n := l.fresh(started); len(contents) > 0 {
-			start(contents)
-			started = n
+		if changes := l.since(started); able && len(changes) > 0 {
+			able = start(changes)
+			started += len(changes)
 		}
 		select {
 		case <-l.arrived:
@@ -169,36 +174,74 @@ func (l *lane) gather(start func([]data.Content)) {
 	}
 }
 
-// fresh are the contents of those who came after the first so many, where these are
-// enough to go on with, and how many have come.
-func (l *lane) fresh(first int) (contents []data.Content, n int) {
+// since are those who came after the first so many, where their contents are enough to go
+// on with.
+func (l *lane) since(first int) []*change {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	bytes := 0
 	for _, c := range l.waiting[first:] {
-		if len(c.content.Bytes) > 0 {
-			contents = append(contents, c.content)
-			bytes += len(c.content.Bytes)
-		}
+		bytes += len(c.content.Bytes)
 	}
-	if bytes < early {
-		return nil, first
+	if bytes < early || l.waiting[0].session != nil { // which is a commit of its own, before theirs
+		return nil
 	}
-	return contents, len(l.waiting)
+	return slices.Clone(l.waiting[first:])
 }
 
-// start has the store take contents of the next commit. Where that fails, whoever makes
-// the commit meets the reason.
-func (l *lane) start(ctx context.Context, contents []data.Content) {
-	b, err := l.begin(ctx)
-	if err != nil {
-		return
+// start has the store take the contents of the next commit: of those changes that will be
+// in it, for what is stored in one pack goes together. Where it cannot, whoever makes the
+// commit meets the reason.
+func (l *lane) start(ctx context.Context, changes []*change) bool {
+	if !l.place.home.store.Starts() {
+		return false
 	}
-	if err := b.Start(ctx, contents); err != nil {
+	b := l.ahead
+	if b == nil {
+		var err error
+		if b, err = l.begin(ctx); err != nil {
+			return false
+		}
+	}
+	var contents []data.Content
+	for _, c := range changes {
+		if b.order.waits(c) || c.fits(ctx, b.Base()) != nil {
+			continue
+		}
+		b.order.take(c)
+		if len(c.content.Bytes) > 0 {
+			contents = append(contents, c.content)
+		}
+	}
+	if err := b.Send(ctx, contents); err != nil {
+		l.ahead = nil
 		b.end(ctx)
-		return
+		return false
 	}
 	l.ahead = b
+	return true
+}
+
+// resume is the commit that has begun already, if there is one, and the branch is where
+// it was then.
+func (l *lane) resume(ctx context.Context) *batch {
+	b := l.ahead
+	if l.ahead = nil; b == nil {
+		return nil
+	}
+	at, err := l.place.heads.Get(ctx, ref.Name{Kind: ref.Branch, Name: l.branch})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	base := digest.ID{}
+	if v := b.Base(); v != nil {
+		base = v.Commit().ID
+	}
+	if err != nil || at != base {
+		b.end(ctx)
+		return nil
+	}
+	return b
 }
 
 // enough says that nobody else has to be waited for.
@@ -265,27 +308,51 @@ func answer(changes []*change, err error) {
 	}
 }
 
-// choose takes the changes that can be in one commit: of one author, of different
-// paths. Those that do not fit are answered.
+// order keeps changes apart that cannot be in one commit: those of another author than
+// the first, and those of a path, or below or above one, that came before. The zero value
+// is for a commit without any.
+type order struct {
+	some           bool
+	author         string
+	paths, folders map[string]bool
+}
+
+// waits says whether a change has to be in another commit. What comes after it at its path
+// has to, too: they come in their order.
+func (o *order) waits(c *change) bool {
+	wait := c.session != nil || o.some && c.author != o.author || o.paths[c.path] || o.folders[c.path]
+	for dir := parent(c.path); dir != "" && !wait; dir = parent(dir) {
+		wait = o.paths[dir]
+	}
+	if o.paths == nil {
+		o.paths, o.folders = map[string]bool{}, map[string]bool{}
+	}
+	o.paths[c.path] = true
+	for dir := parent(c.path); dir != "" && !o.folders[dir]; dir = parent(dir) {
+		o.folders[dir] = true
+	}
+	return wait
+}
+
+// take has a change be in the commit.
+func (o *order) take(c *change) {
+	if !o.some {
+		o.some, o.author = true, c.author
+	}
+}
+
+// choose takes the changes that can be in one commit. Those that do not fit are answered.
 func choose(ctx context.Context, on *data.View, batch []*change) (chosen, later []*change) {
-	paths, folders := map[string]bool{}, map[string]bool{}
+	var o order
 	for _, c := range batch {
-		wait := c.session != nil || len(chosen) > 0 && c.author != chosen[0].author || paths[c.path] || folders[c.path]
-		for dir := parent(c.path); dir != "" && !wait; dir = parent(dir) {
-			wait = paths[dir]
-		}
-		// What waits keeps others at its path waiting, too: they come in their order.
-		paths[c.path] = true
-		for dir := parent(c.path); dir != "" && !folders[dir]; dir = parent(dir) {
-			folders[dir] = true
-		}
-		if wait {
+		if o.waits(c) {
 			later = append(later, c)
 		} else if err := c.fits(ctx, on); err != nil {
 			c.done <- err
 		} else if c.remove && on == nil {
 			c.done <- nil
 		} else {
+			o.take(c)
 			chosen = append(chosen, c)
 		}
 	}
@@ -302,11 +369,13 @@ type batch struct {
 	*data.Session
 	lane  *lane
 	lease *held
+	// order is of those whose contents the store was given ahead.
+	order order
 }
 
+// begin begins a commit, or goes on with the one that has begun.
 func (l *lane) begin(ctx context.Context) (*batch, error) {
-	if b := l.ahead; b != nil {
-		l.ahead = nil
+	if b := l.resume(ctx); b != nil {
 		return b, nil
 	}
 	lease, err := l.place.home.leases.take(ctx)
@@ -326,7 +395,7 @@ func (l *lane) begin(ctx context.Context) (*batch, error) {
 
 // end gives back what is not committed.
 func (b *batch) end(ctx context.Context) {
-	_ = b.Close(ctx) // what it stored is for the next collection
+	_ = b.Close(ctx) // a pack of which no commit has anything is for the next collection
 	b.lane.place.home.leases.give(ctx, b.lease)
 }
 

@@ -1,10 +1,11 @@
 package gateway
 
 import (
+	"bytes"
+	"crypto/rand"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -67,7 +68,7 @@ func TestGather(t *testing.T) {
 				})
 				begun := time.Now()
 				started := 0
-				l.gather(func(contents []data.Content) { started += len(contents) })
+				l.gather(func(changes []*change) bool { started += len(changes); return true })
 				took := time.Since(begun)
 				if started != c.started {
 					t.Errorf("%d were started before, want %d", started, c.started)
@@ -84,7 +85,8 @@ func TestGather(t *testing.T) {
 }
 
 // TestCommitsAhead has a store in a folder take contents while more are waited for: puts
-// of one round are in one pack, with their tree, and those that are refused are nowhere.
+// of one round are in one pack, with their tree, and of those that are refused, or are of
+// another commit, nothing is in it.
 func TestCommitsAhead(t *testing.T) {
 	dir := t.TempDir()
 	b, err := backend.OpenFolder(dir)
@@ -93,13 +95,20 @@ func TestCommitsAhead(t *testing.T) {
 	}
 	r := serve(t, &world{
 		datasets: map[placeName]*ref.Memory{{"team", "digits"}: {}},
-		grants:   map[string]Grant{"ALICE": {Secret: "wonderland", Namespace: "team", User: "alice"}},
+		grants: map[string]Grant{
+			"ALICE": {Secret: "wonderland", Namespace: "team", User: "alice"},
+			"BOB":   {Secret: "builder", Namespace: "team", User: "bob"},
+		},
 	}, b)
-	const clients = 8
-	text := func(round, i int) string {
-		return strings.Repeat(fmt.Sprintf("%d of round %d. ", i, round), early/4/16)
+	bob := r.as(t, "BOB", "builder")
+	const clients, rounds = 8, 4
+	var content [rounds][clients][early]byte // of which nothing can be compressed
+	for round := range content {
+		for i := range content[round] {
+			_, _ = rand.Read(content[round][i][:])
+		}
 	}
-	for round := range 3 {
+	for round := range rounds {
 		var all sync.WaitGroup
 		for i := range clients {
 			all.Go(func() {
@@ -107,7 +116,11 @@ func TestCommitsAhead(t *testing.T) {
 				if i == 0 && round > 0 {
 					o.SetMatchETagExcept("*") // it is there already
 				}
-				_, err := r.client.Client.PutObject(t.Context(), "digits", fmt.Sprintf("main/%d", i), strings.NewReader(text(round, i)), int64(len(text(round, i))), o)
+				who := r.client.Client
+				if i == 1 {
+					who = bob.Client
+				}
+				_, err := who.PutObject(t.Context(), "digits", fmt.Sprintf("main/%d", i), bytes.NewReader(content[round][i][:]), early, o)
 				if refused := i == 0 && round > 0; refused != (minio.ToErrorResponse(err).Code == minio.PreconditionFailed) {
 					t.Errorf("%d of round %d: %v", i, round, err)
 				}
@@ -116,17 +129,77 @@ func TestCommitsAhead(t *testing.T) {
 		all.Wait()
 	}
 	for i := range clients {
-		want := text(2, i)
+		want := content[rounds-1][i][:]
 		if i == 0 {
-			want = text(0, i)
+			want = content[0][i][:]
 		}
-		if got := r.get(t, fmt.Sprintf("main/%d", i)); got != want {
-			t.Errorf("%d is %d bytes that begin with %.20q, want %.20q", i, len(got), got, want)
+		if got := r.get(t, fmt.Sprintf("main/%d", i)); got != string(want) {
+			t.Errorf("%d is %d bytes, and not what was put last", i, len(got))
 		}
 	}
 	r.stop()
-	left, err := os.ReadDir(filepath.Join(dir, ".incoming"))
-	if err != nil || len(left) > 0 {
-		t.Errorf("what was being written is still there: %v, %v", left, err)
+	packs, bytes := files(t, filepath.Join(dir, "packs"))
+	commits, _ := files(t, filepath.Join(dir, "commits"))
+	if packs != commits {
+		t.Errorf("%d packs for %d commits", packs, commits)
+	}
+	const accepted = (clients*rounds - (rounds - 1)) * early
+	if bytes < accepted || bytes > accepted+early/2 {
+		t.Errorf("%d bytes are stored of %d that were accepted", bytes, accepted)
+	}
+	if left, _ := files(t, filepath.Join(dir, ".incoming")); left > 0 {
+		t.Errorf("%d files that were being written are still there", left)
+	}
+}
+
+// files are how many there are below a folder, and how long together.
+func files(t *testing.T, dir string) (n int, bytes int64) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil {
+			n, bytes = n+1, bytes+info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n, bytes
+}
+
+// TestWhatIsStartedIsOfOneCommit gives a store contents ahead, of changes that can be in
+// one commit and of others.
+func TestWhatIsStartedIsOfOneCommit(t *testing.T) {
+	var o order
+	for _, c := range []struct {
+		path, author string
+		long, waits  bool
+	}{
+		{path: "long", author: "alice", long: true, waits: true},
+		{path: "a", author: "alice"},
+		{path: "b", author: "bob", waits: true},
+		{path: "b", author: "alice", waits: true},
+		{path: "a", author: "alice", waits: true},
+		{path: "a/x", author: "alice", waits: true},
+		{path: "c/d/e", author: "alice"},
+		{path: "c/d", author: "alice", waits: true},
+		{path: "c/e", author: "alice"},
+		{path: "long", author: "alice", waits: true},
+	} {
+		change := &change{path: c.path, author: c.author}
+		if c.long {
+			change.session = &data.Session{}
+		}
+		got := o.waits(change)
+		if got != c.waits {
+			t.Errorf("%s of %s waits: %v", c.path, c.author, got)
+		}
+		if !got {
+			o.take(change)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 
 	"github.com/muster-dev/muster/internal/data/backend"
 )
@@ -12,6 +13,9 @@ import (
 // its end was seen: there sums are compared.
 type whole struct {
 	from io.Reader
+
+	// mu: whoever was given it to read may do so while it is asked what was wrong.
+	mu   sync.Mutex
 	left int64
 	seen bool
 	err  error
@@ -19,11 +23,17 @@ type whole struct {
 
 // Read implements io.Reader.
 func (w *whole) Read(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.read(p)
+}
+
+func (w *whole) read(p []byte) (int, error) {
 	if w.err != nil {
 		return 0, w.err
 	}
 	if w.left == 0 {
-		if err := w.end(); err != nil {
+		if err := w.ended(); err != nil {
 			return 0, err
 		}
 		return 0, io.EOF
@@ -44,7 +54,7 @@ func (w *whole) Read(p []byte) (int, error) {
 		w.seen, err = true, nil
 	}
 	if w.err = err; err == nil {
-		err = w.end()
+		err = w.ended()
 	}
 	if err != nil {
 		return 0, err
@@ -54,6 +64,12 @@ func (w *whole) Read(p []byte) (int, error) {
 
 // end is why the body is not what it was said to be, once all of it was read.
 func (w *whole) end() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ended()
+}
+
+func (w *whole) ended() error {
 	if w.seen || w.err != nil {
 		return w.err
 	}
@@ -68,6 +84,8 @@ func (w *whole) end() error {
 // wrong is what was wrong with the body, if that was read. That nobody wanted the rest is
 // no fault of it.
 func (w *whole) wrong() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if errors.Is(w.err, errOver) {
 		return nil
 	}

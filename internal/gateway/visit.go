@@ -218,19 +218,23 @@ func (a *arrival) Read(p []byte) (n int, err error) {
 	defer func() { a.visit.done(cut) }()
 	p = p[:min(len(p), atATime)]
 	if turn == nil {
-		return a.body.Read(p)
+		n, err = a.body.Read(p)
+	} else {
+		n, err = turn.Move(a.visit.deadline, func() (int, error) { return a.body.Read(p) })
 	}
-	n, err = turn.Move(a.visit.deadline, func() (int, error) { return a.body.Read(p) })
 	if busy, ok := errors.AsType[*turns.Busy](err); ok {
 		cut = true
 		return n, slowDown(busy)
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		if a.visit.ended() { // by which the deadline is
-			return n, errOver
-		}
-		cut = true
-		return n, refusal("RequestTimeout", 400, "nothing came for %s, and the body is not whole: send it again", stall)
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, err
 	}
-	return n, err
+	if a.visit.ended() { // by which the deadline is
+		return n, errOver
+	}
+	cut = true
+	if turn == nil {
+		return n, err
+	}
+	return n, refusal("RequestTimeout", 400, "nothing came for %s, and the body is not whole: send it again", stall)
 }

@@ -115,7 +115,7 @@ func (s *Store) Check(ctx context.Context) (string, error) {
 	}
 	answer, err := s.versions.Version(ctx, &emptypb.Empty{})
 	if err != nil {
-		return "", fmt.Errorf("containerd does not answer at %s: %s", s.socket, words(err))
+		return "", fmt.Errorf("containerd does not answer at %s; is it running? %s", s.socket, words(err))
 	}
 	found, err := s.plugins.Plugins(ctx, &introspection.PluginsRequest{})
 	if err != nil {
@@ -160,13 +160,16 @@ func in(ctx context.Context, lease string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, pairs...)
 }
 
-// words is what containerd says of an error, without how it came here.
+// words is what containerd says of an error, without how it came here, or what to do
+// where it cannot be asked.
 func words(err error) string {
 	s, ok := status.FromError(err)
 	switch {
 	case !ok:
 		return err.Error()
-	case s.Code() == codes.Unavailable && strings.Contains(s.Message(), "dial unix"):
+	case strings.Contains(s.Message(), "dial unix") && strings.Contains(s.Message(), "permission denied"):
+		return s.Message() + ": run muster as root"
+	case strings.Contains(s.Message(), "dial unix"):
 		return s.Message() + ": install and start containerd (on Debian: apt install containerd), or leave images out"
 	}
 	return s.Message()
