@@ -73,6 +73,9 @@ func detailed(part string, old, now *Recipe) []Difference {
 	var all []Difference
 	for _, name := range union2(old.Detail, now.Detail) {
 		from, to := old.Detail[name], now.Detail[name]
+		if from == "" && old.Parts[name] != "" || to == "" && now.Parts[name] != "" {
+			continue // one of them does not say what it was
+		}
 		if from != to && (name == part || strings.HasPrefix(name, part+"/")) {
 			all = append(all, Difference{What: inWords(name), New: from == "", Gone: to == "", From: brief(from), To: brief(to)})
 		}

@@ -144,7 +144,7 @@ func TestTrace(t *testing.T) {
 		{digest.ID{1}, "label", nil},
 	} {
 		var made []string
-		err := tracer.To(t.Context(), &out, c.input, c.path, func(tr Trace) error { made = append(made, tr.Paths...); return nil })
+		err := tracer.To(t.Context(), &out, c.input, []string{"a", c.path, "zzz"}, func(tr Trace) error { made = append(made, tr.Paths...); return nil })
 		if err != nil || cmp.Diff(c.made, made) != "" {
 			t.Error(c.path, err, made)
 		}

@@ -44,7 +44,8 @@ type Recipe struct {
 	// Parts count: name of the part -> hash of what it is.
 	Parts map[string]string `json:"parts"`
 	// Detail is what explanations tell apart within parts: "code/train.py",
-	// "environment/numpy" -> digest or version.
+	// "environment/numpy" -> digest or version; and what words of commands and fields of
+	// a training are: "args/1" -> "--epochs=3". Recipes of before have none of these.
 	Detail map[string]string `json:"detail,omitempty"`
 }
 
@@ -137,10 +138,22 @@ func optional(word string) []string {
 	return []string{word}
 }
 
-// words sets a part for each word, and one for how many there are.
+// shown is how much of a value explanations show.
+const shown = 200
+
+// show sets a part whose value may be shown to whoever may read the results.
+func (b *recipeBuilder) show(name, value string) {
+	b.set(name, value)
+	if len(value) > shown {
+		value = strings.ToValidUTF8(value[:shown], "") + "..."
+	}
+	b.detail[name] = value
+}
+
+// words sets a part for each word.
 func (b *recipeBuilder) words(name string, words []string) {
 	for i, word := range words {
-		b.set(name+"/"+strconv.Itoa(i), word)
+		b.show(name+"/"+strconv.Itoa(i), word)
 	}
 }
 
@@ -236,6 +249,6 @@ func (b *recipeBuilder) fields(name string, value any) {
 			b.fields(name+"/"+part, inner)
 		}
 	default:
-		b.set(name, fmt.Sprint(v))
+		b.show(name, fmt.Sprint(v))
 	}
 }

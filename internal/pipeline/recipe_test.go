@@ -45,18 +45,18 @@ func TestRecipe(t *testing.T) {
 		{"a package", func(_ *v1alpha1.Stage, r *Resolved) {
 			r.Environment = Fingerprint{ID: "e2", Parts: map[string]string{"numpy": "1.26.1", "python": "3.11"}}
 		}, []string{"environment: numpy: 1.26.0 -> 1.26.1"}},
-		{"an argument", func(s *v1alpha1.Stage, _ *Resolved) { s.Args[1] = "2" }, []string{"argument 1 differs"}},
+		{"an argument", func(s *v1alpha1.Stage, _ *Resolved) { s.Args[1] = "2" }, []string{"argument 1: 1 -> 2"}},
 		{"an argument more", func(s *v1alpha1.Stage, _ *Resolved) { s.Args = append(s.Args, "") }, []string{"argument 2 is new"}},
 		{"words apart", func(s *v1alpha1.Stage, _ *Resolved) {
 			s.Command, s.Args = []string{"python"}, []string{"x.py", "--lr", "1"}
-		}, []string{"argument 0 differs", "argument 1 differs", "argument 2 is new", "word 1 of the command is gone"}},
+		}, []string{"argument 0: --lr -> x.py", "argument 1: 1 -> --lr", "argument 2 is new: 1", "word 1 of the command is gone: it was x.py"}},
 		{"a variable", func(s *v1alpha1.Stage, _ *Resolved) { s.Env[0].Value = "2" }, []string{"variable LR differs"}},
 		{"a secret's version", func(_ *v1alpha1.Stage, r *Resolved) { r.Versions[VersionOf("Secret", "s")] = "8" }, []string{
 			"variable TOKEN: Secret s, key k, version 7 -> Secret s, key k, version 8"}},
 		{"a secret's key", func(s *v1alpha1.Stage, _ *Resolved) { s.Env[1] = secret("TOKEN", "s", "other") }, []string{
 			"variable TOKEN: Secret s, key k, version 7 -> Secret s, key other, version 7"}},
 		{"standard input", func(s *v1alpha1.Stage, _ *Resolved) { s.Stdin = []string{"b"} }, []string{"stdin differs"}},
-		{"the folder of inputs", func(s *v1alpha1.Stage, _ *Resolved) { s.MountPath = "/x" }, []string{"mountPath 0 differs"}},
+		{"the folder of inputs", func(s *v1alpha1.Stage, _ *Resolved) { s.MountPath = "/x" }, []string{"mountPath 0: /pfs -> /x"}},
 		{"batch", func(s *v1alpha1.Stage, _ *Resolved) { s.Batch = true }, []string{"batch is new"}},
 		{"another input", func(s *v1alpha1.Stage, _ *Resolved) { s.Input.Dataset, s.Input.Glob = "other", "/" }, nil},
 		{"resources", func(s *v1alpha1.Stage, _ *Resolved) {
@@ -201,5 +201,22 @@ func TestRecipeRefused(t *testing.T) {
 	}
 	if _, err := DecodeRecipe([]byte(`{"id":"` + strings.Repeat("a", 64) + `","parts":{"a":"b"}}`)); err == nil {
 		t.Error("a recipe that is not what it is called")
+	}
+}
+
+// TestRecipesOfBefore do not say what words were: then they differ, and no more is known.
+func TestRecipesOfBefore(t *testing.T) {
+	with := func(args ...string) *Recipe {
+		s := input(v1alpha1.Input{InputSource: source("aaa", "/*")})
+		s.Args = args
+		return recipeOf(t, stage(t, s), Resolved{})
+	}
+	old, now := with("1", "2"), with("1", "3", strings.Repeat("é", 200))
+	clear(old.Detail)
+	if got := says(now.Diff(old)); !slices.Equal(got, []string{"argument 1 differs", "argument 2 is new: " + strings.Repeat("é", 100) + "..."}) {
+		t.Errorf("%q", got)
+	}
+	if got := says(old.Diff(now)); !slices.Equal(got, []string{"argument 1 differs", "argument 2 is gone: it was " + strings.Repeat("é", 100) + "..."}) {
+		t.Errorf("%q", got)
 	}
 }

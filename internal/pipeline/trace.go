@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/data"
@@ -65,11 +66,12 @@ func (t *Tracer) From(ctx context.Context, c *commit.Commit, path string) (*Trac
 	return found, nil
 }
 
-// To shows what a commit has that was made of a file of another commit, one of its
-// inputs: every datum that was given it, with what it made. It costs all datums.
-func (t *Tracer) To(ctx context.Context, c *commit.Commit, input digest.ID, path string, see func(Trace) error) error {
+// To shows what a commit has that was made of files of another commit, one of its
+// inputs, whose paths are in order: every datum that was given one, with what it made. It
+// costs all datums.
+func (t *Tracer) To(ctx context.Context, c *commit.Commit, input digest.ID, paths []string, see func(Trace) error) error {
 	says := ProvenanceOf(c)
-	if says == nil {
+	if says == nil || !slices.ContainsFunc(says.Inputs, func(u Used) bool { return u.Commit == input }) {
 		return nil
 	}
 	datums, err := t.datums(ctx, c, says)
@@ -80,7 +82,7 @@ func (t *Tracer) To(ctx context.Context, c *commit.Commit, input digest.ID, path
 	for i := range datums {
 		for k := range datums[i].Given {
 			g := &datums[i].Given[k]
-			if says.Inputs[g.Source].Commit == input && g.has(path) {
+			if says.Inputs[g.Source].Commit == input && g.hasAny(paths) {
 				given[datums[i].Name] = &datums[i]
 			}
 		}
@@ -105,6 +107,19 @@ func (t *Tracer) To(ctx context.Context, c *commit.Commit, input digest.ID, path
 	return err
 }
 
+// hasAny says whether one of the paths, which are in order, belongs to what is given.
+func (g *Given) hasAny(paths []string) bool {
+	if g.Path == "" {
+		return len(paths) > 0
+	}
+	from := g.Path
+	if g.Kind == tree.Folder {
+		from += "/"
+	}
+	i, _ := slices.BinarySearch(paths, from)
+	return i < len(paths) && g.has(paths[i])
+}
+
 // each shows every datum of what a commit was made of.
 func (t *Tracer) each(ctx context.Context, c *commit.Commit, see func(says *Provenance, name string, key digest.ID) error) error {
 	says := ProvenanceOf(c)
@@ -125,16 +140,53 @@ func (t *Tracer) datums(ctx context.Context, c *commit.Commit, says *Provenance)
 		return nil, fmt.Errorf("reading what commit %s was made of: %w", c.ID.Short(), err)
 	}
 	r := Request{Stage: s, Trees: t.Trees}
-	for _, used := range says.Inputs {
-		var in commit.Commit
-		if !used.Commit.IsZero() {
-			if in, err = t.States.Resolve(ctx, used.Commit.String()); err != nil {
-				return nil, fmt.Errorf("reading input %s of commit %s: %w", used.Input, c.ID.Short(), err)
-			}
-		}
-		r.Inputs = append(r.Inputs, in)
+	if r.Inputs, err = inputsOf(ctx, t.States, c, says); err != nil {
+		return nil, err
 	}
 	return r.all(ctx)
+}
+
+// PlanOf is the plan of the run that made a commit, made again: by what the stage read,
+// and what it had before. What the run computed has its result since, and is reused in it.
+// The error wraps [fs.ErrNotExist] where the commit does not say what it was made of, or
+// that is not there any more.
+func PlanOf(ctx context.Context, trees *tree.Tree, states *data.Dataset, results *data.View, c *commit.Commit) (*Plan, error) {
+	says := ProvenanceOf(c)
+	if says == nil || says.State.IsZero() {
+		return nil, fmt.Errorf("commit %s does not say what it was made of: %w", c.ID.Short(), fs.ErrNotExist)
+	}
+	recipe, err := ReadRecipe(ctx, results, says.Recipe)
+	if err != nil {
+		return nil, err
+	}
+	stage, err := says.stage()
+	if err != nil {
+		return nil, fmt.Errorf("reading what commit %s was made of: %w", c.ID.Short(), err)
+	}
+	stage.Spec.Impure = says.Impure
+	r := Request{Stage: stage, Recipe: recipe, Trees: trees, Run: says.Run, Results: results.Commit().Tree}
+	if r.Inputs, err = inputsOf(ctx, states, c, says); err != nil {
+		return nil, err
+	}
+	if r.Previous, err = Before(ctx, states, says.State); err != nil {
+		return nil, fmt.Errorf("reading what stage %s had before: %w", says.Stage, err)
+	}
+	return Make(ctx, r)
+}
+
+// inputsOf are the commits that a commit was made of, by index of the stage's sources.
+func inputsOf(ctx context.Context, states *data.Dataset, c *commit.Commit, says *Provenance) ([]commit.Commit, error) {
+	inputs := make([]commit.Commit, len(says.Inputs))
+	for i, used := range says.Inputs {
+		if used.Commit.IsZero() {
+			continue
+		}
+		var err error
+		if inputs[i], err = states.Resolve(ctx, used.Commit.String()); err != nil {
+			return nil, fmt.Errorf("reading input %s of commit %s: %w", used.Input, c.ID.Short(), err)
+		}
+	}
+	return inputs, nil
 }
 
 // stage is the stage as far as its input goes.

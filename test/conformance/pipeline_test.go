@@ -135,4 +135,7 @@ func TestPipeline(t *testing.T) {
 		t.Error(diff)
 	}
 	a.says("computing c", "pipeline", "logs", "words", "upper", "--datum", "c")
+	a.says("file upper/c is new", "pipeline", "explain", "words", "all", "--datum", "all")
+	a.says("words:/  3 files", "data", "trace", "words-all:/all")
+	a.says("words-all", "data", "trace", "words:/c", "--made")
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/data/put"
 	"github.com/muster-dev/muster/internal/cli/data/rm"
 	"github.com/muster-dev/muster/internal/cli/data/tag"
+	"github.com/muster-dev/muster/internal/cli/data/trace"
 	"github.com/muster-dev/muster/internal/cli/data/verify"
 	"github.com/muster-dev/muster/internal/cli/exit"
 )
@@ -62,6 +63,6 @@ API server.`,
 	}
 	cmd.AddCommand(create.New(f), put.New(f), get.New(f), ls.New(f), cat.New(f), diff.New(f), log.New(f),
 		branch.New(f), merge.New(f), tag.New(f), rm.New(f), verify.New(f), gc.New(f), du.New(f), key.New(f),
-		mount.New(f), mount.NewServer(f))
+		mount.New(f), mount.NewServer(f), trace.New(f))
 	return cmd
 }

@@ -29,6 +29,8 @@ type options struct {
 	factory *connection.Factory
 	format  *output.Format
 	recipe  bool
+	// datum is the one that is asked about.
+	datum string
 	// ahead, with, files: of a run that is not there yet.
 	ahead bool
 	with  []string
@@ -61,7 +63,8 @@ func New(f *connection.Factory) *cobra.Command {
 		Short: "Say why a run computed what it computed, or what one would compute",
 		Long: `Says for each stage of a run what differed from the run before: which files of code,
 packages, arguments, variables or data. With a stage it lists the datums that were
-computed.
+computed, and with --datum it says of one of them, computed or not, which files and what
+else differed from the run before, and where its result comes from.
 
 The recipe is the digest of all that counts beside data. Under acceptKeys a stage
 may name the recipe that it had before: then the results of before count, and a
@@ -74,6 +77,7 @@ says so for a pipeline as a file has it, before it is applied. Of stages whose i
 are known only once others have run it says how much they would compute at most.`,
 		Example: `  muster pipeline explain digits
   muster pipeline explain digits train --recipe
+  muster pipeline explain digits prepare --datum 0001.png
   muster pipeline explain digits --next --with digits@candidate
   muster pipeline explain -f pipeline.yaml`,
 		Args:              cobra.ArbitraryArgs,
@@ -85,9 +89,13 @@ are known only once others have run it says how much they would compute at most.
 	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file of pipelines that are not applied yet, - for standard input; repeatable")
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
 	cmd.Flags().BoolVar(&o.recipe, "recipe", false, "list what the recipe is made of")
+	cmd.Flags().StringVar(&o.datum, "datum", "", "of a stage, why it computed this datum or did not")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := o.format.Validate(formats...); err != nil {
 			return err
+		}
+		if o.datum != "" && (len(args) != 2 || o.ahead || len(o.files) > 0) {
+			return exit.Usage("--datum %s: of which stage of which run? muster pipeline explain RUN|PIPELINE STAGE --datum %s", o.datum, o.datum)
 		}
 		if len(o.files) > 0 {
 			if len(args) > 1 {
@@ -125,6 +133,9 @@ func (o *options) run(ctx context.Context, args []string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if o.datum != "" {
+		return o.why(ctx, store, run, args[1])
 	}
 	stages, detailed := run.Status.Stages, len(args) == 2
 	if detailed {
