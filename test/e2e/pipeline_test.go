@@ -320,3 +320,76 @@ spec:
 		})
 	})
 }
+
+// TestRunsOfOneCommit has a pipeline read what another one makes: what one commit started
+// is found, waited for and deleted together. A paused pipeline starts nothing until it is
+// resumed, and a run that is made again computes all of it where that is asked for.
+func TestRunsOfOneCommit(t *testing.T) {
+	eachTier(t, func(t *testing.T, m *harness.Muster) {
+		ns, ctx := m.Namespace(t), deadline(t, 3*time.Minute)
+		muster := func(args ...string) harness.Result {
+			t.Helper()
+			return m.Run(ctx, append([]string{"-n", ns}, args...)...)
+		}
+		dir := folder(t, map[string]string{"first.yaml": `
+metadata: {name: first}
+spec:
+  stages:
+  - name: up
+    input: {dataset: texts, glob: "/*"}
+    command: [sh, -c, 'tr a-z A-Z < $MUSTER_INPUT_TEXTS/$MUSTER_DATUM > $MUSTER_OUTPUT/$MUSTER_DATUM']
+`, "second.yaml": `
+metadata: {name: second}
+spec:
+  stages:
+  - name: all
+    input: {dataset: first-up}
+    command: [sh, -c, 'sleep 1; cat $MUSTER_INPUT_FIRST_UP/* > $MUSTER_OUTPUT/all']
+`})
+		texts := folder(t, map[string]string{"a": "one\n"})
+		for _, name := range []string{"first", "second"} {
+			expect(t, muster("pipeline", "apply", "-f", filepath.Join(dir, name+".yaml")), 0)
+		}
+		expect(t, muster("data", "create", "texts"), 0)
+		expect(t, muster("data", "put", texts, "texts"), 0)
+		made := func(want string) pipelineRun {
+			t.Helper()
+			expect(t, muster("pipeline", "wait", "first", "--timeout", "60s"), 0) // and for the second
+			if got := muster("data", "cat", "second-all:/all"); got.Stdout != want {
+				t.Fatalf("%q, want %q: %s", got.Stdout, want, got.Stderr)
+			}
+			return lastRun(t, muster("pipeline", "runs", "first", "-o", "json"))
+		}
+		before := made("ONE\n")
+
+		expect(t, muster("pipeline", "pause", "first"), 0, "pipeline first paused")
+		write(t, texts, "b", "two\n")
+		expect(t, muster("data", "put", texts, "texts"), 0)
+		expect(t, muster("pipeline", "list"), 0, "Paused", "starts a run once it is resumed")
+		if run := lastRun(t, muster("pipeline", "runs", "first", "-o", "json")); run.Name != before.Name {
+			t.Errorf("while it was paused run %s began", run.Name)
+		}
+		expect(t, muster("pipeline", "resume", "first"), 0, "pipeline first resumed")
+		harness.Eventually(t, 20*time.Second, "waiting for the run of what changed meanwhile", func() error {
+			if run := lastRun(t, muster("pipeline", "runs", "first", "-o", "json")); run.Name == before.Name {
+				return fmt.Errorf("the last run is %s", run.Name)
+			}
+			return nil
+		})
+		run := made("ONE\nTWO\n")
+
+		deleted := muster("pipeline", "delete", run.Name)
+		expect(t, deleted, 0, "run "+run.Name+" deleted", "first-up@main is back", "second-all@main is back")
+		if n := strings.Count(deleted.Stdout, " deleted"); n != 2 {
+			t.Errorf("%d runs were deleted of the two that the commit started: %s", n, deleted.Stdout)
+		}
+		if got := muster("data", "cat", "second-all:/all"); got.Stdout != "ONE\n" {
+			t.Errorf("after its run was deleted: %q", got.Stdout)
+		}
+		expect(t, muster("pipeline", "rerun", "first", "--all"), 0, "muster pipeline wait first-again-")
+		expect(t, muster("pipeline", "wait", "first", "--timeout", "60s"), 0)
+		if again := lastRun(t, muster("pipeline", "runs", "first", "-o", "json")); again.Computed != 1 || again.Reused != 0 {
+			t.Errorf("again: %+v", again)
+		}
+	})
+}

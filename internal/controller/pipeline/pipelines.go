@@ -12,9 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -131,6 +133,8 @@ func (c *Pipelines) SetupWithManager(mgr ctrl.Manager) error {
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("pipeline").
 		For(&v1alpha1.Pipeline{}).
+		// What one writes no other may.
+		Watches(&v1alpha1.Pipeline{}, handler.EnqueueRequestsFromMapFunc(c.readers), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.Dataset{}, handler.EnqueueRequestsFromMapFunc(c.readers)).
 		Watches(&v1alpha1.PipelineRun{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 			run := o.(*v1alpha1.PipelineRun)
@@ -144,8 +148,8 @@ func (c *Pipelines) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// readers are the pipelines of a dataset's namespace: which of them read it is
-// found out by looking at them, which costs little.
+// readers are the pipelines of the namespace of a dataset or a pipeline: which of them
+// read it is found out by looking at them, which costs little.
 func (c *Pipelines) readers(ctx context.Context, o client.Object) []reconcile.Request {
 	list := &v1alpha1.PipelineList{}
 	if err := c.client.List(ctx, list, client.InNamespace(o.GetNamespace())); err != nil {
@@ -216,6 +220,11 @@ func (c *Pipelines) observe(ctx context.Context, p *v1alpha1.Pipeline) (*seen, e
 	if s.graph, s.problem = parse(p.Name, &p.Spec, c.deps.Machine); s.problem != "" {
 		return s, nil
 	}
+	var err error
+	if s.problem, err = c.contested(ctx, s); err != nil || s.problem != "" {
+		s.graph = nil
+		return s, err
+	}
 	list := &v1alpha1.DatasetList{}
 	if err := c.client.List(ctx, list, client.InNamespace(p.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing datasets: %w", err)
@@ -237,6 +246,42 @@ func (c *Pipelines) observe(ctx context.Context, p *v1alpha1.Pipeline) (*seen, e
 		}
 	}
 	return s, nil
+}
+
+// contested says in words which branch a pipeline is to write that one writes already which
+// was there before.
+func (c *Pipelines) contested(ctx context.Context, s *seen) (string, error) {
+	list := &v1alpha1.PipelineList{}
+	if err := c.client.List(ctx, list, client.InNamespace(s.pipeline.Namespace)); err != nil {
+		return "", fmt.Errorf("listing pipelines: %w", err)
+	}
+	for i := range list.Items {
+		other := &list.Items[i]
+		if !before(other, s.pipeline) {
+			continue
+		}
+		graph, err := pipeline.Parse(other.Name, &other.Spec)
+		if err != nil {
+			continue // it writes nothing
+		}
+		for _, mine := range s.graph.Stages {
+			for _, theirs := range graph.Stages {
+				if mine.Dataset == theirs.Dataset && mine.Branch == theirs.Branch {
+					return fmt.Sprintf("stage %s: branch %s of dataset %s is written by stage %s of pipeline %s, which was there before: give the stage an output of its own, or delete that pipeline",
+						mine.Name, mine.Branch, mine.Dataset, theirs.Name, other.Name), nil
+				}
+			}
+		}
+	}
+	return "", nil
+}
+
+// before says that a pipeline was there before another one, which is not the same.
+func before(a, b *v1alpha1.Pipeline) bool {
+	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.Name < b.Name
+	}
+	return a.CreationTimestamp.Before(&b.CreationTimestamp)
 }
 
 // parse is the checked pipeline, or in words why there is none.

@@ -298,3 +298,44 @@ spec: {stages: [{name: two, input: {dataset: up-one, glob: "/*"}, command: ["tru
 		t.Errorf("%v, %v", heads, err)
 	}
 }
+
+// TestOneWriterOfABranch: what a pipeline writes no later one may, until the first is gone
+// or writes elsewhere.
+func TestOneWriterOfABranch(t *testing.T) {
+	r := newRig(t, nil)
+	r.put("things", map[string]string{"a": "1"})
+	pipeline := func(name, branch string) string {
+		return fmt.Sprintf(`
+metadata: {name: %s}
+spec:
+  stages:
+  - {name: copy, input: {dataset: things}, output: {dataset: copies, branch: %s}, command: [sh, -c, 'cp $MUSTER_INPUT_THINGS/* $MUSTER_OUTPUT']}
+`, name, branch)
+	}
+	r.apply(pipeline("one", "main"))
+	r.apply(pipeline("other", "main"))
+	if p := r.look("one"); p.Status.Phase == v1alpha1.PipelineInvalid {
+		t.Errorf("the first: %s", p.Status.Message)
+	}
+	p := r.look("other")
+	if want := "branch main of dataset copies is written by stage copy of pipeline one"; p.Status.Phase != v1alpha1.PipelineInvalid || !strings.Contains(p.Status.Message, want) {
+		t.Errorf("the second: %s: %s", p.Status.Phase, p.Status.Message)
+	}
+	if p.Status.LastRun != "" {
+		t.Errorf("it ran: %s", p.Status.LastRun)
+	}
+	r.apply(pipeline("other", "candidate"))
+	if run := r.finish("other"); run.Status.Phase != v1alpha1.RunSucceeded {
+		t.Errorf("on a branch of its own: %s: %s", run.Status.Phase, run.Status.Message)
+	}
+	r.apply(pipeline("other", "main"))
+	if p := r.look("other"); p.Status.Phase != v1alpha1.PipelineInvalid {
+		t.Errorf("on the same again: %s: %s", p.Status.Phase, p.Status.Message)
+	}
+	first := &v1alpha1.Pipeline{}
+	r.must(r.server.Get(r.ctx, request("one").NamespacedName, first))
+	r.must(r.server.Delete(r.ctx, first))
+	if run := r.finish("other"); run.Status.Phase != v1alpha1.RunSucceeded {
+		t.Errorf("once the first is gone: %s: %s", run.Status.Phase, run.Status.Message)
+	}
+}
