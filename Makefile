@@ -48,8 +48,9 @@ test-unit: shim $(GOTESTSUM) ## the quick ones; no API server
 test-exhaustive: $(GOTESTSUM) ## every write failing in every way, every order of events of the fence: minutes
 	@hack/gotest "$(GOTESTSUM)" exhaustive -run '^TestEvery' ./internal/controller/... ./internal/fencing
 
-test-mounts: build test-deps $(GOTESTSUM) ## data as a file system of the kernel's, and its servers killed; wants /dev/fuse, and root or fusermount3
+test-mounts: build test-deps $(GOTESTSUM) ## data as a file system of the kernel's, its servers killed, and a disk whose power is cut at every change; wants /dev/fuse, and root or fusermount3
 	@hack/gotest "$(GOTESTSUM)" mounts -tags fuse -count=1 -timeout 5m ./internal/data/mount/... ./internal/agent/datavolume
+	@hack/gotest "$(GOTESTSUM)" power -tags fuse -count=1 -timeout 5m -run '^TestPower' ./internal/data
 	@hack/gotest "$(GOTESTSUM)" mounts-e2e -tags e2e,fuse -count=1 -timeout 10m -run '^TestLazy' ./test/e2e
 
 test-race: shim $(GOTESTSUM) ## the same under the race detector: minutes

@@ -39,6 +39,35 @@ func TestData(t *testing.T) {
 	t.Run("what was got", checkGot)
 	t.Run("a terminal's worth of JSON", func(t *testing.T) { checkJSON(t, server) })
 	t.Run("two who put at once", func(t *testing.T) { checkTwo(t, server) })
+	t.Run("what is damaged", func(t *testing.T) { checkDamaged(t, server) })
+}
+
+// checkDamaged changes a byte in each pack: what it hits is named, and not served.
+func checkDamaged(t *testing.T, s *rehearsal.Server) {
+	if code, _, errs := run(t.Context(), s, strings.Repeat("precious", 1000), "data", "put", "-", "shared:/precious"); code != 0 {
+		t.Fatal(errs)
+	}
+	packs, err := filepath.Glob(filepath.Join(filepath.Dir(s.Kubeconfig), "data", "store", "packs", "*", "*"))
+	if err != nil || len(packs) == 0 {
+		t.Fatalf("packs: %q, %v", packs, err)
+	}
+	for _, pack := range packs {
+		content, err := os.ReadFile(pack)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content[9] ^= 1
+		if err := os.WriteFile(pack, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, out, errs := run(t.Context(), s, "", "data", "verify", "shared")
+	if code != 1 || !strings.Contains(out, "packs/") || !strings.Contains(errs, "restore the objects from a copy, or put the files again") {
+		t.Errorf("verify: code %d, %s%s", code, out, errs)
+	}
+	if code, out, errs := run(t.Context(), s, "", "data", "cat", "shared:/precious"); code != 1 || strings.Contains(out, "precious") || !strings.Contains(errs, "damaged") {
+		t.Errorf("cat: code %d, %.40q, %s", code, out, errs)
+	}
 }
 
 func files(t *testing.T, dir string, contents map[string]string) {
@@ -84,6 +113,14 @@ var verbs = []rehearsal.Step{
 	{Args: "data diff digits@main~1", Says: "4 added, 0 changed, 0 removed"},
 	{Args: "data diff digits:/nowhere", Code: 3, Says: "neither version has"},
 	{Args: "data log digits", Says: "second"},
+	{Args: "data trace", Code: 2, Says: "trace which file?"},
+	{Args: "data trace digits:/*.png", Code: 2, Says: "not a pattern"},
+	{Args: "data trace digits --all", Code: 2, Says: "give --made, too"},
+	{Args: "data trace digits:/nope.png", Code: 3, Says: "digits has no nope.png; `muster data ls digits` lists what there is"},
+	{Args: "data trace digits@main~1:/a.png", Says: "ago: first"},
+	{Args: "data trace digits:/train", Says: "digits:/train  2 files, 2 B"},
+	{Args: "data trace digits:/a.png --made", Says: "nothing that branches and tags are at was made of digits:/a.png; --all looks"},
+	{Args: "data trace digits:/no --made --all", Code: 3, Says: "digits has no no"},
 	{Args: "data tag digits@main~1 v1", Says: "tag v1 is at"},
 	{Args: "data tag digits v1", Code: 1, Says: "there is a tag v1 already"},
 	{Args: "data branch digits v1", Code: 1, Says: "there is a tag v1 already: give the branch another name"},
@@ -186,7 +223,7 @@ func run(ctx context.Context, s *rehearsal.Server, in string, args ...string) (c
 func checkJSON(t *testing.T, s *rehearsal.Server) {
 	for _, args := range []string{
 		"data ls -o json", "data ls digits -o json", "data diff digits -o json", "data log digits -o json", "data branch digits -o json",
-		"data tag digits -o json", "data verify digits -o json", "data gc --dry-run -o json", "data du -o json",
+		"data tag digits -o json", "data trace digits -o json", "data trace digits --made -o json", "data verify digits -o json", "data gc --dry-run -o json", "data du -o json",
 		"data put images digits -o json", "data get digits@v1 first -o json",
 	} {
 		code, out, errs := run(t.Context(), s, "", strings.Fields(args)...)

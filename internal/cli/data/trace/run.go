@@ -17,6 +17,7 @@ import (
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/commit"
 	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/dataset"
 	plans "github.com/muster-dev/muster/internal/pipeline"
 )
 
@@ -40,10 +41,11 @@ func (o *options) run(ctx context.Context, a address.Address) error {
 	}
 	s := &search{dataset: d, Tracer: &plans.Tracer{Trees: d.Store.Trees(), States: d.Dataset}}
 	s.results, err = d.Store.Dataset(pipeline.ResultsDataset).At(ctx, "")
+	_, missing := errors.AsType[*dataset.MissingError](err)
 	switch {
 	case err == nil:
 		s.Results = plans.Results{Trees: s.Trees, Root: s.results.Commit().Tree}
-	case !errors.Is(err, fs.ErrNotExist):
+	case !missing && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("reading the results of stages: %w", err)
 	}
 	show := o.origin
