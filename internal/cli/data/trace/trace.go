@@ -38,8 +38,7 @@ With --made it shows what was made of it: by which stage, where it is, and what 
 of that. It looks at what branches and tags are at now, or with --all at all commits that
 led there. A file counts in whatever version it was read, as long as it is the same.
 
-Results that nobody used for longer than they are kept (` + "`muster pipeline`" + `) are known by
-their stage alone.`,
+A file whose result has been removed since is known by its stage alone.`,
 		Example: `  muster data trace models:/model.keras
   muster data trace labels@main~1
   muster data trace images:/train/0001.png --made`,
