@@ -1,6 +1,37 @@
 package bucket
 
-import "testing"
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/minio/minio-go/v7"
+)
+
+// TestEmptyObjects are sent as nothing: not as the end of a row of signed chunks.
+func TestEmptyObjects(t *testing.T) {
+	var sent []string
+	service := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, in *http.Request) {
+		body, err := io.ReadAll(in.Body)
+		if err != nil || in.Method != http.MethodPut {
+			t.Errorf("%s %v", in.Method, err)
+		}
+		sent = append(sent, in.Header.Get("X-Amz-Content-Sha256")+" "+string(body))
+	}))
+	t.Cleanup(service.Close)
+	c, err := Open(Options{Endpoint: service.URL, Bucket: "digits", Region: "us-east-1", AccessKey: "a", SecretKey: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Put(t.Context(), "empty", bytes.NewReader(nil), 0, minio.PutObjectOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if len(sent) != 1 || sent[0] != emptySum+" " {
+		t.Errorf("sent: %q", sent)
+	}
+}
 
 func TestOptionsThatMakeNoSense(t *testing.T) {
 	for name, o := range map[string]Options{

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-dev/muster/internal/bucket/buckettest"
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/ref"
 )
@@ -19,6 +20,7 @@ import (
 const victimVariable = "MUSTER_TEST_DATA_VICTIM"
 
 func TestMain(m *testing.M) {
+	buckettest.Become()
 	if dir := os.Getenv(victimVariable); dir != "" {
 		if err := victim(context.Background(), dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)

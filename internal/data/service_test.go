@@ -1,35 +1,24 @@
-//go:build s3
-
 package data
 
 import (
 	"context"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"github.com/muster-dev/muster/internal/bucket"
+	"github.com/muster-dev/muster/internal/bucket/buckettest"
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/ref"
 )
 
-// TestInABucket runs against a service of yours: MUSTER_TEST_S3 is its address, and
-// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY say who asks. It makes a bucket, and
-// removes it.
+// TestInABucket keeps a store in a bucket of a service that others made.
 func TestInABucket(t *testing.T) {
-	endpoint := os.Getenv("MUSTER_TEST_S3")
-	if endpoint == "" {
-		t.Fatal("MUSTER_TEST_S3 names no S3 service: give its address, such as http://127.0.0.1:9000")
-	}
 	const name = "muster-test-dataset"
-	client, err := minio.New(strings.TrimPrefix(endpoint, "http://"), &minio.Options{Creds: credentials.NewEnvAWS(), Region: "us-east-1"})
-	must(t, err)
+	o, client := buckettest.Serve(t, name)
 	must(t, client.MakeBucket(t.Context(), name, minio.MakeBucketOptions{}))
-	b, err := backend.OpenBucket(bucket.Options{Endpoint: endpoint, Bucket: name, Region: "us-east-1"}, "")
+	b, err := backend.OpenBucket(o, "")
 	must(t, err)
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
@@ -53,7 +42,7 @@ func TestInABucket(t *testing.T) {
 	must(t, err)
 	same(t, "checked out", sample(), folder(t, dst))
 	s.slack = -10 * s.slack // as if it were later: the service tells seconds
-	r, err := s.Collect(t.Context(), CollectOptions{Heads: []ref.Heads{heads}})
+	r, err := s.Collect(t.Context(), CollectOptions{Heads: []ref.Heads{heads}, Grace: s.slack})
 	if err != nil || r.Packs != 1 || r.Commits != 1 || r.Kept == 0 {
 		t.Errorf("%+v %v", r, err)
 	}

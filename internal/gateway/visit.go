@@ -41,12 +41,13 @@ func (g *Gateway) receive(ctx fiber.Ctx) error {
 	v := &visit{conn: ctx.RequestCtx().Conn()}
 	defer v.leave()
 	ctx.RequestCtx().SetUserValue(visiting{}, v)
-	var answered error
-	if free, err := g.read(ctx, v); err == nil {
+	free, answered := g.read(ctx, v)
+	content := withoutLength(ctx)
+	if answered == nil {
 		defer free()
 		answered = ctx.Next()
 	} else {
-		answered = refuse(ctx, err)
+		answered = refuse(ctx, answered)
 	}
 	v.leave()
 	if v.end() {
@@ -59,7 +60,7 @@ func (g *Gateway) receive(ctx fiber.Ctx) error {
 		within = slowTime
 		ctx.RequestCtx().SetConnectionClose() // whatever still comes
 	}
-	drain(ctx, within)
+	drain(ctx, content, within)
 	return answered
 }
 

@@ -64,7 +64,7 @@ func (b *Bucket) Put(ctx context.Context, key string, content []byte) error {
 		return err
 	}
 	o := minio.PutObjectOptions{ContentType: "application/octet-stream", DisableMultipart: true}
-	_, err := b.client.Client.PutObject(ctx, b.client.Name, b.prefix+key, bytes.NewReader(content), int64(len(content)), o)
+	err := b.client.Put(ctx, b.prefix+key, bytes.NewReader(content), int64(len(content)), o)
 	return b.client.Explain("storing", key, err)
 }
 

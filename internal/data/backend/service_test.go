@@ -1,36 +1,29 @@
-//go:build s3
-
 package backend_test
 
 import (
 	"context"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"github.com/muster-dev/muster/internal/bucket"
+	"github.com/muster-dev/muster/internal/bucket/buckettest"
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/backend/contract"
 )
 
-// TestBucket runs against a service of yours: MUSTER_TEST_S3 is its address, and
-// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY say who asks. It makes a bucket,
-// and removes it.
+// TestMain serves buckets where a test asks for it.
+func TestMain(m *testing.M) {
+	buckettest.Become()
+	m.Run()
+}
+
+// TestBucket keeps objects in a bucket of a service that others made.
 func TestBucket(t *testing.T) {
-	endpoint := os.Getenv("MUSTER_TEST_S3")
-	if endpoint == "" {
-		t.Fatal("MUSTER_TEST_S3 names no S3 service: give its address, such as http://127.0.0.1:9000")
-	}
 	const name = "muster-test-data"
-	client, err := minio.New(strings.TrimPrefix(endpoint, "http://"), &minio.Options{Creds: credentials.NewEnvAWS(), Region: "us-east-1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := backend.OpenBucket(bucket.Options{Endpoint: endpoint, Bucket: name, Region: "us-east-1"}, "some/where")
+	o, client := buckettest.Serve(t, name)
+	b, err := backend.OpenBucket(o, "some/where")
 	if err != nil {
 		t.Fatal(err)
 	}

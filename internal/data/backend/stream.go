@@ -137,6 +137,9 @@ func (b *Bucket) PutFrom(ctx context.Context, key string, size int64, from io.Re
 	if err := check(key); err != nil {
 		return err
 	}
+	if size == 0 {
+		return b.Put(ctx, key, nil)
+	}
 	o := minio.PutObjectOptions{ContentType: "application/octet-stream", DisableMultipart: true}
 	watched := &watched{Reader: io.LimitReader(from, size)}
 	_, err := b.client.Once.PutObject(ctx, b.client.Name, b.prefix+key, watched, size, o)

@@ -1,33 +1,28 @@
-//go:build s3
-
 package warehouse
 
 import (
 	"context"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"github.com/muster-dev/muster/internal/bucket"
+	"github.com/muster-dev/muster/internal/bucket/buckettest"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/ref"
 )
 
-// TestInABucket runs against a service of yours: MUSTER_TEST_S3 is its address, and
-// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY say who asks. It makes a bucket, and
-// removes it.
+// TestMain serves buckets where a test asks for it.
+func TestMain(m *testing.M) {
+	buckettest.Become()
+	m.Run()
+}
+
+// TestInABucket keeps stores in a bucket of a service that others made.
 func TestInABucket(t *testing.T) {
-	endpoint := os.Getenv("MUSTER_TEST_S3")
-	if endpoint == "" {
-		t.Fatal("MUSTER_TEST_S3 names no S3 service: give its address, such as http://127.0.0.1:9000")
-	}
 	const name = "muster-test-warehouse"
-	client, err := minio.New(strings.TrimPrefix(endpoint, "http://"), &minio.Options{Creds: credentials.NewEnvAWS(), Region: "us-east-1"})
-	must(t, err)
+	o, client := buckettest.Serve(t, name)
 	must(t, client.MakeBucket(t.Context(), name, minio.MakeBucketOptions{}))
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
@@ -39,7 +34,7 @@ func TestInABucket(t *testing.T) {
 		}
 		must(t, client.RemoveBucket(ctx, name))
 	})
-	w, err := Open(Options{Bucket: bucket.Options{Endpoint: endpoint, Bucket: name, Region: "us-east-1"}, Prefix: "data", Quota: 1 << 20})
+	w, err := Open(Options{Bucket: o, Prefix: "data", Quota: 1 << 20})
 	must(t, err)
 	if all, err := w.Namespaces(t.Context()); err != nil || len(all) > 0 {
 		t.Errorf("%v %v", all, err)

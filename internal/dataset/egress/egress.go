@@ -205,6 +205,6 @@ func (t *Target) file(ctx context.Context, from *data.View, name string) (n int6
 		return 0, err
 	}
 	defer free()
-	_, err = t.bucket.Client.PutObject(ctx, t.bucket.Name, key, io.NewSectionReader(file, 0, file.Size()), file.Size(), minio.PutObjectOptions{SendContentMd5: true})
+	err = t.bucket.Put(ctx, key, io.NewSectionReader(file, 0, file.Size()), file.Size(), minio.PutObjectOptions{SendContentMd5: true})
 	return file.Size(), t.bucket.Explain("copying to", key, err)
 }

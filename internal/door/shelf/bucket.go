@@ -30,7 +30,7 @@ func (b *Bucket) Put(ctx context.Context, key string, size int64, content io.Rea
 	if err := check(key); err != nil {
 		return err
 	}
-	_, err := b.client.Client.PutObject(ctx, b.client.Name, key, content, size, minio.PutObjectOptions{ContentType: "application/octet-stream"})
+	err := b.client.Put(ctx, key, content, size, minio.PutObjectOptions{ContentType: "application/octet-stream"})
 	return b.client.Explain("storing", key, err)
 }
 

@@ -1,27 +1,26 @@
-//go:build s3
-
 package shelf
 
 import (
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/minio/minio-go/v7"
 
-	"github.com/muster-dev/muster/internal/bucket"
+	"github.com/muster-dev/muster/internal/bucket/buckettest"
 )
 
-// TestBucket runs against a service of yours: MUSTER_TEST_S3 is its address, and
-// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY say who asks. It makes a bucket,
-// and removes it.
+// TestMain serves buckets where a test asks for it.
+func TestMain(m *testing.M) {
+	buckettest.Become()
+	m.Run()
+}
+
+// TestBucket keeps objects in a bucket of a service that others made.
 func TestBucket(t *testing.T) {
-	endpoint := os.Getenv("MUSTER_TEST_S3")
-	if endpoint == "" {
-		t.Fatal("MUSTER_TEST_S3 names no S3 service: give its address, such as http://127.0.0.1:9000")
-	}
 	const name = "muster-test-bucket"
-	b, err := OpenBucket(bucket.Options{Endpoint: endpoint, Bucket: name, Region: "us-east-1"})
+	o, _ := buckettest.Serve(t, name)
+	o.Tries = 2 // what breaks off is not asked for ten times
+	b, err := OpenBucket(o)
 	if err != nil {
 		t.Fatal(err)
 	}
