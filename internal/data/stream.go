@@ -105,6 +105,24 @@ func (f *feed) find(ctx context.Context, it *item) error {
 	return err
 }
 
+// AddTar adds what write writes as a tar, while it does. Where both fail, the error is
+// write's, which says why.
+func (s *Session) AddTar(ctx context.Context, o AddOptions, write func(io.Writer) error) error {
+	in, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := write(out)
+		done <- err
+		out.CloseWithError(err)
+	}()
+	err := s.Add(ctx, Tar(in), o)
+	_ = in.CloseWithError(io.ErrClosedPipe) // ends the writer where the reader gave up
+	if wrote := <-done; err == nil || wrote != nil && !errors.Is(wrote, io.ErrClosedPipe) {
+		err = wrote
+	}
+	return err
+}
+
 // Stream is a source of one file, at a path, with everything that is read.
 func Stream(path string, r io.Reader) Source { return &streamSource{path: path, in: r} }
 

@@ -157,6 +157,9 @@ type Explanation struct {
 	// Recipe is what differs beside files from the last run; none where nothing
 	// does or the old recipe is not kept any more.
 	Recipe []Difference
+	// Brought says that it is not the last run, of which there is none, but what was
+	// brought from another Muster.
+	Brought bool
 	// Total is how many datums there are, Work how many of them have to be
 	// computed, Reused how many are new or different and have a result, Same how
 	// many are as they were; Gone are those of before that are not there any more.
@@ -192,7 +195,7 @@ func (p *Plan) Explain(ctx context.Context, results *data.View) (*Explanation, e
 		return e, nil
 	}
 	var err error
-	if e.Recipe, err = p.recipeDiff(ctx, results); err != nil {
+	if e.Recipe, e.Brought, err = p.recipeDiff(ctx, results); err != nil {
 		return nil, err
 	}
 	if e.Work == 0 {
@@ -203,15 +206,24 @@ func (p *Plan) Explain(ctx context.Context, results *data.View) (*Explanation, e
 	return e, err
 }
 
-// recipeDiff is what differs beside files from the last run.
-func (p *Plan) recipeDiff(ctx context.Context, results *data.View) ([]Difference, error) {
+// recipeDiff is what differs beside files from the last run or, where there is none, from
+// the recipe of which results were brought from another Muster.
+func (p *Plan) recipeDiff(ctx context.Context, results *data.View) (diff []Difference, brought bool, err error) {
 	r := p.request
-	if r.Previous == nil || r.Previous.Recipe == r.Recipe.ID {
-		return nil, nil
+	var id digest.ID
+	if brought = r.Previous == nil; !brought {
+		id = r.Previous.Recipe
+	} else if text, err := read(ctx, results, BroughtPath(r.Pipeline, r.Stage.Name)); err != nil {
+		return nil, false, ignoreMissing(err)
+	} else if id, err = digest.Parse(string(text)); err != nil {
+		return nil, false, fmt.Errorf("reading what was brought for stage %s: %w", r.Stage.Name, err)
 	}
-	old, err := ReadRecipe(ctx, results, r.Previous.Recipe)
+	if id == r.Recipe.ID {
+		return nil, brought, nil
+	}
+	old, err := ReadRecipe(ctx, results, id)
 	if err != nil {
-		return nil, ignoreMissing(err)
+		return nil, brought, ignoreMissing(err)
 	}
-	return r.Recipe.Diff(old), nil
+	return r.Recipe.Diff(old), brought, nil
 }

@@ -13,8 +13,11 @@ import (
 
 // Request is what a plan is made of.
 type Request struct {
-	Stage  *Stage
-	Recipe *Recipe
+	// Pipeline is the name of the stage's, for explanations: by it is found which
+	// results were brought for it from another Muster.
+	Pipeline string
+	Stage    *Stage
+	Recipe   *Recipe
 	// Trees reads all trees.
 	Trees *tree.Tree
 	// Inputs are the commits of the stage's sources, by index; a zero one has

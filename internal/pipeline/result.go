@@ -43,6 +43,10 @@ const RunsFolder = "runs/"
 // RecipePath is where a recipe is kept in the dataset of results.
 func RecipePath(id digest.ID) string { return "recipes/" + id.String() + ".json" }
 
+// BroughtPath is the file, in the dataset of results, that names the recipe by which a
+// stage ran last in the Muster from which its results were brought.
+func BroughtPath(pipeline, stage string) string { return "brought/" + pipeline + "/" + stage }
+
 // Record is what is known of how a result came about.
 type Record struct {
 	Key    digest.ID `json:"key"`

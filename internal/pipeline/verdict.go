@@ -108,7 +108,7 @@ func (p *Plan) because(ctx context.Context, results *data.View, e *DatumExplanat
 	var err error
 	if results != nil {
 		if !e.New {
-			if e.Recipe, err = p.recipeDiff(ctx, results); err != nil {
+			if e.Recipe, _, err = p.recipeDiff(ctx, results); err != nil {
 				return err
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/pipeline/list"
 	"github.com/muster-dev/muster/internal/cli/pipeline/logs"
 	"github.com/muster-dev/muster/internal/cli/pipeline/rerun"
+	"github.com/muster-dev/muster/internal/cli/pipeline/results"
 	"github.com/muster-dev/muster/internal/cli/pipeline/runs"
 	"github.com/muster-dev/muster/internal/cli/pipeline/wait"
 )
@@ -49,6 +50,6 @@ read, the code, the arguments, the variables and the environment.`,
 		},
 	}
 	cmd.AddCommand(apply.New(f), list.New(f), runs.New(f), graph.New(f), logs.New(f), explain.New(f), rerun.New(f),
-		wait.New(f), hold.Pause(f), hold.Resume(f), hold.Cancel(f), delete.New(f))
+		wait.New(f), hold.Pause(f), hold.Resume(f), hold.Cancel(f), delete.New(f), results.New(f))
 	return cmd
 }

@@ -95,7 +95,7 @@ func (f *foresight) stage(ctx context.Context, stage *pipeline.Stage) error {
 	if w.books, err = m.books(ctx, c.live, w.namespace, stage.Dataset, f.graph.Name); err != nil {
 		return err
 	}
-	request := pipeline.Request{Stage: stage, Recipe: means.recipe, Trees: f.trees(), Run: f.run.Spec.Identity, Recompute: slices.Contains(f.run.Spec.Recompute, stage.Name)}
+	request := pipeline.Request{Pipeline: f.graph.Name, Stage: stage, Recipe: means.recipe, Trees: f.trees(), Run: f.run.Spec.Identity, Recompute: slices.Contains(f.run.Spec.Recompute, stage.Name)}
 	inputs, after, growth, err := f.inputs(ctx, stage)
 	if err != nil {
 		return err

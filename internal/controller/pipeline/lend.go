@@ -177,7 +177,7 @@ func (c *Runs) keeping(w *work, name string, spec *foreman.Spec) {
 		return
 	}
 	spec.Keep = func(ctx context.Context, member, folder string) error {
-		if err := ensureDataset(ctx, c.client, w.namespace, w.run.Spec.Pipeline, PartsDataset); err != nil {
+		if err := EnsureDataset(ctx, c.client, w.namespace, w.run.Spec.Pipeline, PartsDataset); err != nil {
 			return err
 		}
 		d, err := c.deps.Machine.dataset(ctx, c.live, w.namespace, PartsDataset)
@@ -212,7 +212,7 @@ func keepPart(ctx context.Context, d *data.Dataset, branch, member, folder strin
 	if err != nil {
 		return err
 	}
-	err = addTar(ctx, session, data.AddOptions{To: member, Replace: true}, func(to io.Writer) error {
+	err = session.AddTar(ctx, data.AddOptions{To: member, Replace: true}, func(to io.Writer) error {
 		out := tar.NewWriter(to)
 		if err := writeFolder(out, ".", folder); err != nil {
 			return err

@@ -411,19 +411,21 @@ const timeFormat = "2006-01-02T15:04:05Z"
 
 // ensure makes a dataset that is not there, as the pipeline's.
 func (c *Pipelines) ensure(ctx context.Context, p *v1alpha1.Pipeline, name string) error {
-	return ensureDataset(ctx, c.client, p.Namespace, p.Name, name)
+	return EnsureDataset(ctx, c.client, p.Namespace, p.Name, name)
 }
 
-// ensureDataset makes a dataset that is not there. It is not deleted with the
-// pipeline: data is nobody's but who deletes it.
-func ensureDataset(ctx context.Context, server client.Client, namespace, owner, name string) error {
+// EnsureDataset makes a dataset that is not there, for a pipeline or, where that is empty,
+// for all. It is not deleted with the pipeline: data is nobody's but who deletes it.
+func EnsureDataset(ctx context.Context, server client.Client, namespace, owner, name string) error {
 	d := &v1alpha1.Dataset{}
 	err := server.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, d)
 	if err == nil || !apierrors.IsNotFound(err) {
 		return err
 	}
-	d.Namespace, d.Name, d.Labels = namespace, name, map[string]string{v1alpha1.LabelPipeline: owner}
-	d.Spec.Description = "made by pipeline " + owner
+	d.Namespace, d.Name, d.Spec.Description = namespace, name, "results of pipelines"
+	if owner != "" {
+		d.Labels, d.Spec.Description = map[string]string{v1alpha1.LabelPipeline: owner}, "made by pipeline "+owner
+	}
 	if err := server.Create(ctx, d); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating dataset %s: %w", name, err)
 	}

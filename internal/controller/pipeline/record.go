@@ -37,7 +37,7 @@ func (w *work) record(ctx context.Context, results []foreman.Result) error {
 	if err != nil {
 		return fmt.Errorf("recording results: %w", err)
 	}
-	err = addTar(ctx, session, data.AddOptions{}, func(to io.Writer) error { return w.write(to, results) })
+	err = session.AddTar(ctx, data.AddOptions{}, func(to io.Writer) error { return w.write(to, results) })
 	if err == nil {
 		// Results have no history: each commit holds all of them.
 		_, err = session.Commit(ctx, data.CommitOptions{Author: "muster", Message: fmt.Sprintf("%d results of %s", len(results), w.spec.Name), Orphan: true})
@@ -46,23 +46,6 @@ func (w *work) record(ctx context.Context, results []foreman.Result) error {
 		return fmt.Errorf("recording results: %w", errors.Join(err, session.Close(context.WithoutCancel(ctx))))
 	}
 	return nil
-}
-
-// addTar adds to a session what write writes as a tar.
-func addTar(ctx context.Context, session *data.Session, o data.AddOptions, write func(io.Writer) error) error {
-	in, out := io.Pipe()
-	done := make(chan error, 1)
-	go func() {
-		err := write(out)
-		done <- err
-		out.CloseWithError(err)
-	}()
-	err := session.Add(ctx, data.Tar(in), o)
-	_ = in.CloseWithError(io.ErrClosedPipe) // ends the writer where the reader gave up
-	if wrote := <-done; err == nil {
-		err = wrote
-	}
-	return err
 }
 
 // write writes results as a tar of where they lie among all results.

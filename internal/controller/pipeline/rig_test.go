@@ -167,7 +167,7 @@ func (r *rig) data() *data.Store {
 // dataset is one of the rig's, made where it is not there.
 func (r *rig) dataset(name string) *data.Dataset {
 	r.Helper()
-	r.must(ensureDataset(r.ctx, r.server, space, "test", name))
+	r.must(EnsureDataset(r.ctx, r.server, space, "test", name))
 	d, err := r.machine.dataset(r.ctx, r.server, space, name)
 	r.must(err)
 	return d

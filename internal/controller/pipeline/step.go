@@ -162,7 +162,7 @@ func StatesDataset(name string) string { return statesPrefix + name }
 func (c *Runs) plan(ctx context.Context, s *step, w *work) error {
 	m := c.deps.Machine
 	for _, name := range []string{s.stage.Dataset, StatesDataset(s.graph.Name), ResultsDataset} {
-		if err := ensureDataset(ctx, c.client, s.run.Namespace, s.graph.Name, name); err != nil {
+		if err := EnsureDataset(ctx, c.client, s.run.Namespace, s.graph.Name, name); err != nil {
 			return err
 		}
 	}
@@ -173,7 +173,7 @@ func (c *Runs) plan(ctx context.Context, s *step, w *work) error {
 	if w.store, err = m.Store(ctx, w.namespace); err != nil {
 		return fmt.Errorf("opening the store of data: %w", err)
 	}
-	request := pipeline.Request{Stage: s.stage, Recipe: w.resolved.recipe, Trees: w.store.Trees(), Run: s.run.Spec.Identity, Recompute: slices.Contains(s.run.Spec.Recompute, s.stage.Name)}
+	request := pipeline.Request{Pipeline: s.graph.Name, Stage: s.stage, Recipe: w.resolved.recipe, Trees: w.store.Trees(), Run: s.run.Spec.Identity, Recompute: slices.Contains(s.run.Spec.Recompute, s.stage.Name)}
 	if request.Inputs, err = c.inputs(ctx, s, w); err != nil {
 		return err
 	}

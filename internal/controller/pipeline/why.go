@@ -72,6 +72,9 @@ func absent(err error) bool {
 // different are the differences beside files, in words.
 func different(e *pipeline.Explanation) []string {
 	var words []string
+	if e.Brought && len(e.Recipe) > 0 {
+		words = append(words, "the results that were brought from another Muster are not by the same recipe")
+	}
 	for i, d := range e.Recipe {
 		if i == mostDifferences {
 			words = append(words, fmt.Sprintf("and %d more", len(e.Recipe)-i))
