@@ -66,8 +66,11 @@ func (c *Pipelines) strikeOne(ctx context.Context, s *seen, h head, spec *v1alph
 		if err := strikeInto(ctx, session, due, spec.Overwrite); err != nil {
 			return 0, errors.Join(err, session.Close(context.WithoutCancel(ctx)))
 		}
+		since = now
 	}
-	next := schedule.Next(now)
+	// Of a schedule such as @every 90m the next time is one after the last, however
+	// often the pipeline is looked at in between.
+	next := schedule.Next(since)
 	if next.IsZero() {
 		return 24 * time.Hour, nil
 	}

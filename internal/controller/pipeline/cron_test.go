@@ -73,3 +73,38 @@ spec:
 		})
 	}
 }
+
+// TestEvery has a pipeline be looked at between the times of a schedule that counts from
+// the one before: the next one comes no later for it.
+func TestEvery(t *testing.T) {
+	r := newRig(t, nil)
+	r.apply(`
+metadata: {name: often}
+spec:
+  stages:
+  - {name: tell, input: {name: tick, cron: {schedule: "@every 1h"}, glob: "/*"}, command: [sh, -c, 'cp $MUSTER_INPUT_TICK/* $MUSTER_OUTPUT']}
+`)
+	p := &v1alpha1.Pipeline{}
+	r.must(r.server.Get(r.ctx, request("often").NamespacedName, p))
+	graph, err := pipeline.Parse(p.Name, &p.Spec)
+	r.must(err)
+	expect := func(since time.Time) {
+		t.Helper()
+		for _, passed := range []time.Duration{0, 20 * time.Minute, 50 * time.Minute} {
+			r.pipelines.deps.Now = func() time.Time { return since.Add(passed) }
+			again, err := r.pipelines.Reconcile(r.ctx, request("often"))
+			if want := time.Hour - passed; err != nil || again.RequeueAfter != want {
+				t.Errorf("after %s it comes again after %s, want %s: %v", passed, again.RequeueAfter, want, err)
+			}
+		}
+	}
+	made := time.Now().Truncate(time.Second).Add(-time.Hour)
+	p.CreationTimestamp = metav1.NewTime(made)
+	r.must(r.server.Update(r.ctx, p))
+	expect(made)
+	r.pipelines.deps.Now = time.Now
+	r.look("often") // the first time comes
+	last, err := r.dataset(sourceHead(graph, graph.Stages[0], graph.Stages[0].Sources[0]).dataset).Resolve(r.ctx, "main")
+	r.must(err)
+	expect(last.Time.Truncate(time.Second))
+}
