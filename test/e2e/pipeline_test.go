@@ -150,6 +150,65 @@ func TestPipeline(t *testing.T) {
 	})
 }
 
+// jsonPipeline says as JSON what others say as YAML.
+const jsonPipeline = `{
+  "apiVersion": "muster.dev/v1alpha1",
+  "kind": "Pipeline",
+  "metadata": {"name": "counted", "labels": {"team": "words"}},
+  "spec": {
+    "stages": [
+      {
+        "name": "upper",
+        "input": {"dataset": "words", "glob": "/*"},
+        "env": [{"name": "TO", "value": "A-Z"}],
+        "command": ["sh", "-c", "tr a-z $TO < $MUSTER_INPUT_WORDS/$MUSTER_DATUM > $MUSTER_OUTPUT/$MUSTER_DATUM"],
+        "parallelism": {"max": 2}
+      },
+      {
+        "name": "all",
+        "input": {"cross": [{"stage": "upper"}, {"dataset": "words", "name": "lower"}]},
+        "script": "all.py",
+        "output": {"dataset": "result", "branch": "next"}
+      }
+    ]
+  }
+}
+`
+
+// TestPipelineInJSON applies a pipeline that is written in JSON, with a script beside it.
+func TestPipelineInJSON(t *testing.T) {
+	eachTier(t, func(t *testing.T, m *harness.Muster) {
+		ns, ctx := m.Namespace(t), deadline(t, 90*time.Second)
+		muster := func(args ...string) harness.Result {
+			t.Helper()
+			return m.Run(ctx, append([]string{"-n", ns}, args...)...)
+		}
+		dir := folder(t, map[string]string{
+			"pipeline.json": jsonPipeline,
+			"misspelt.json": strings.Replace(jsonPipeline, `"parallelism"`, `"paralelism"`, 1),
+			"all.py": `
+import os, pathlib
+for name in "UPPER", "LOWER":
+    for path in sorted(pathlib.Path(os.environ["MUSTER_INPUT_" + name]).iterdir()):
+        print(path.read_text(), end="", file=open(os.environ["MUSTER_OUTPUT"] + "/all", "a"))
+`})
+		expect(t, muster("pipeline", "apply", "-f", filepath.Join(dir, "misspelt.json")), 2, "paralelism")
+		expect(t, muster("pipeline", "apply", "-f", filepath.Join(dir, "pipeline.json")), 0, "pipeline counted created")
+		expect(t, muster("pipeline", "apply", "-f", filepath.Join(dir, "pipeline.json")), 0, "pipeline counted unchanged")
+		expect(t, muster("data", "create", "words"), 0)
+		expect(t, muster("data", "put", folder(t, map[string]string{"a": "one\n", "b": "two\n"}), "words"), 0)
+		expect(t, muster("pipeline", "wait", "counted", "--timeout", "60s"), 0)
+		if r := muster("data", "cat", "result@next:/all"); r.Stdout != "ONE\nTWO\none\ntwo\n" {
+			t.Errorf("%q: %s", r.Stdout, r.Stderr)
+		}
+		run := lastRun(t, muster("pipeline", "runs", "counted", "-o", "json"))
+		if diff := cmp.Diff(map[string]int64{"upper": 2, "all": 1}, run.computed()); diff != "" {
+			t.Error(diff)
+		}
+		expect(t, m.Kubectl(ctx, "", "-n", ns, "get", "pipelines", "-l", "team=words"), 0, "counted")
+	})
+}
+
 // TestPipelineSurvives kills a worker, and then Muster itself, while datums are
 // computed: each is computed, and what was finished is not computed twice.
 func TestPipelineSurvives(t *testing.T) {
