@@ -160,6 +160,37 @@ func TestManyWorkers(t *testing.T) {
 	}
 }
 
+// TestWroteElsewhere: a program that writes into its input, and nothing to its output, is
+// told so in the log of its datum, in either mode.
+func TestWroteElsewhere(t *testing.T) {
+	const wrong = `echo > $in/began; until [ $in/made -nt $in/began ]; do echo > $in/made; done`
+	for name, p := range map[string]shift.Program{
+		"a program for each": shell(`in=$MUSTER_INPUT_IN; ` + wrong),
+		"one for all": {Batch: true, Inputs: []string{"in"}, Command: []string{"sh", "-c",
+			`while line=$($MUSTER_NEXT) && [ -n "$line" ]; do in=$(echo "$line" | sed 's/.*"in":"\([^"]*\)".*/\1/'); ` + wrong + `; done`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, said := open(t), ""
+			spec := foreman.Spec{Name: "run.stage", Program: p, Tries: 1, Fetch: s.fetch, Datums: []foreman.Datum{{ID: "1", Name: "a"}}}
+			spec.Record = func(_ context.Context, results []foreman.Result) error {
+				text, err := os.ReadFile(filepath.Join(results[0].Folder, shift.LogFile))
+				said = string(text)
+				return err
+			}
+			w, err := s.Open(t.Context(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.worker(t.Context(), "0"); err != nil {
+				t.Fatal(err)
+			}
+			if status := s.over(w); status.Computed != 1 || !strings.Contains(said, "it wrote nothing to its output, and wrote $MUSTER_INPUT_IN/") {
+				t.Errorf("%+v; the log says %q", status, said)
+			}
+		})
+	}
+}
+
 func TestBatch(t *testing.T) {
 	for name, c := range map[string]struct {
 		line string

@@ -133,10 +133,12 @@ type host struct {
 
 	has     *shift.Datum
 	started time.Time
-	timer   *time.Timer
-	over    bool
-	err     error
-	given   int
+	// before is what time files had then.
+	before time.Time
+	timer  *time.Timer
+	over   bool
+	err    error
+	given  int
 }
 
 // serve answers each time the program asks. Asking says that the datum before is
@@ -171,7 +173,7 @@ func (h *host) serve(ctx context.Context, asks io.Reader) {
 
 // begin hands a datum out.
 func (h *host) begin(d shift.Datum) (string, error) {
-	h.has, h.started = &d, time.Now()
+	h.has, h.started, h.before = &d, time.Now(), fileTime()
 	h.given++
 	log, err := os.OpenFile(filepath.Join(d.Folder, shift.LogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err == nil {
@@ -209,6 +211,9 @@ func (h *host) finish(err error) {
 	h.has = nil
 	if failed := h.say.turn(nil); failed != nil && err == nil {
 		err = fmt.Errorf("closing its log: %w", failed)
+	}
+	if err == nil {
+		err = h.worker.warn(d, h.before)
 	}
 	o := shift.Outcome{ID: d.ID, Started: h.started, Took: time.Since(h.started), Worker: h.worker.o.Name, Exit: exitCode(err)}
 	h.worker.finish(d, conclude(d, o, err))

@@ -32,9 +32,13 @@ func (w *worker) compute(ctx context.Context, d shift.Datum) shift.Outcome {
 		o.Exit, o.Error = -1, fmt.Sprintf("opening its log: %v", err)
 		return o
 	}
+	before := fileTime()
 	o.Exit, err = w.execute(ctx, d, log)
 	err = errors.Join(err, log.Close())
 	o.Took = time.Since(o.Started)
+	if err == nil {
+		err = w.warn(d, before)
+	}
 	o.Alone = w.alone()
 	if ctx.Err() != nil && err != nil {
 		o.Error = err.Error()
