@@ -147,6 +147,16 @@ func (f *Factory) EmbeddedHome() (home string, embedded bool, err error) {
 	return home, err == nil, nil
 }
 
+// DataFolder returns the data folder of the Muster that is meant, which is where that
+// looks for code and keeps logs, also where a kubeconfig names an embedded one. Where a
+// cluster is meant, or nothing is there, it is [Factory.Home].
+func (f *Factory) DataFolder() (string, error) {
+	if home, embedded, err := f.EmbeddedHome(); err == nil && embedded {
+		return home, nil
+	}
+	return f.Home()
+}
+
 // RESTConfig returns how to reach the server, without a request rate limit.
 // The error is of exit code 3 where no Muster is running.
 func (f *Factory) RESTConfig() (*rest.Config, error) {

@@ -131,7 +131,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	home, err := o.factory.Home()
+	home, err := o.factory.DataFolder()
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 // attend stays with the job until it ends and ends as it does. If ctx ends
 // first, it stops the job and waits until its GPUs are free.
 func (o *options) attend(ctx context.Context, server client.WithWatch, job *v1alpha1.TrainingJob) error {
-	home, err := o.factory.Home()
+	home, err := o.factory.DataFolder()
 	if err != nil {
 		return err
 	}

@@ -194,7 +194,7 @@ func (o *options) snapshot(ctx context.Context) (string, error) {
 	if err != nil || folder == "" {
 		return "", err
 	}
-	home, err := o.factory.Home()
+	home, err := o.factory.DataFolder()
 	if err != nil {
 		return "", err
 	}
@@ -218,7 +218,7 @@ func (o *options) snapshot(ctx context.Context) (string, error) {
 // cluster it remembers what was read, so that what is unchanged is not read
 // again.
 func (o *options) codeStore() (*source.Store, error) {
-	home, err := o.factory.Home()
+	home, err := o.factory.DataFolder()
 	if err != nil {
 		return nil, err
 	}

@@ -233,7 +233,7 @@ func (o *options) snapshot(ctx context.Context, of map[string]any, folder string
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return exit.NotFound("code: there is no %s; paths are relative to the pipeline's file", path)
 	}
-	home, err := o.factory.Home()
+	home, err := o.factory.DataFolder()
 	if err != nil {
 		return err
 	}
@@ -265,7 +265,7 @@ func (o *options) send(ctx context.Context, all []*unstructured.Unstructured) er
 	if err != nil {
 		return err
 	}
-	home, err := o.factory.Home()
+	home, err := o.factory.DataFolder()
 	if err != nil {
 		return err
 	}
