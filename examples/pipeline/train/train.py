@@ -49,15 +49,36 @@ def build(features):
     return x, y, loss, step, train, {"w1": w1, "b1": b1, "w2": w2, "b2": b2}
 
 
+class WorkerSessionCreator(tf1.train.WorkerSessionCreator):
+    """Waits for the chief like its parent, but looks each second, not each 30."""
+
+    def create_session(self):
+        scaffold = self._scaffold.finalize()
+        manager = tf1.train.SessionManager(
+            local_init_op=scaffold.local_init_op,
+            ready_op=scaffold.ready_op,
+            ready_for_local_init_op=scaffold.ready_for_local_init_op,
+            recovery_wait_secs=1,
+        )
+        return manager.wait_for_session(self._master, config=self._config, max_wait_secs=1800)
+
+
+def open_session(server, index):
+    """Returns a session. Each worker needs the parameter servers alone: one that starts
+    late does not wait for one that is done already.
+    """
+    alone = tf1.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{index}"])
+    if index == 0:
+        return tf1.train.MonitoredTrainingSession(server.target, config=alone)
+    return tf1.train.MonitoredSession(WorkerSessionCreator(master=server.target, config=alone))
+
+
 def work(server, cluster, index):
     images, labels = load(os.environ["MUSTER_INPUT_PREPARE"])
     with tf1.device(tf1.train.replica_device_setter(worker_device=f"/job:worker/task:{index}", cluster=cluster)):
         x, y, loss, step, train, variables = build(images.shape[1])
     order, model, now = np.random.default_rng(index), None, 0
-    # Each worker needs the parameter servers alone: one that starts late does not wait
-    # for one that is done already.
-    alone = tf1.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{index}"])
-    with tf1.train.MonitoredTrainingSession(server.target, is_chief=index == 0, config=alone) as run:
+    with open_session(server, index) as run:
         while now < STEPS:
             batch = order.integers(0, len(images), 64)
             _, value, now = run.run([train, loss, step], {x: images[batch], y: labels[batch]})
