@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // layer writes the image's files as a tar.
@@ -119,7 +120,9 @@ func (l *layerWriter) copy(from, to string) error {
 		return err
 	}
 	defer func() { _ = content.Close() }()
-	if err := l.header(&tar.Header{Typeflag: tar.TypeReg, Mode: int64(info.Mode().Perm()), Size: info.Size()}, to); err != nil {
+	// In whole seconds, which a tar rounds to: by them Python knows what it has compiled.
+	changed := info.ModTime().Truncate(time.Second)
+	if err := l.header(&tar.Header{Typeflag: tar.TypeReg, Mode: int64(info.Mode().Perm()), Size: info.Size(), ModTime: changed}, to); err != nil {
 		return err
 	}
 	_, err = io.CopyN(l.out, content, info.Size())

@@ -86,6 +86,10 @@ func TestLayer(t *testing.T) {
 	if err := os.Symlink("a", filepath.Join(from, "data/link")); err != nil {
 		t.Fatal(err)
 	}
+	changed := time.Unix(1_700_000_000, 0)
+	if err := os.Chtimes(filepath.Join(from, "data/a"), changed, changed.Add(900*time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
 	image := Image{Name: "x", Files: []File{
 		{To: "/etc/motd", Content: "hello"}, {To: "/tmp"}, {To: "/bin", Link: "usr/bin"},
 		{To: "/data", From: from + "/data", Skip: func(path string, _ fs.DirEntry) bool { return filepath.Base(path) == "skip" }},
@@ -110,6 +114,9 @@ func TestLayer(t *testing.T) {
 		content, err := io.ReadAll(reader)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if header.Name == "data/a" && !header.ModTime.Equal(changed) {
+			t.Errorf("%s was changed at %s, want %s: what Python has compiled goes by whole seconds", header.Name, header.ModTime, changed)
 		}
 		got[header.Name] = string(header.Typeflag) + " " + header.FileInfo().Mode().Perm().String() + " " + header.Linkname + string(content)
 	}

@@ -177,10 +177,12 @@ func (i installation) unneeded(path string, entry fs.DirEntry) bool {
 		name == "site-packages" && i.Environment != ""
 }
 
-// unneeded are large parts of packages that only building against them needs.
+// unneeded are large parts of packages that only building against them needs. What
+// Python has compiled stays: each process compiled all of it again, which is most of
+// what TensorFlow takes to start.
 func unneeded(path string, entry fs.DirEntry) bool {
 	name := filepath.Base(path)
-	return entry.IsDir() && (name == "include" || name == "tests" || name == "__pycache__")
+	return entry.IsDir() && (name == "include" || name == "tests")
 }
 
 // links are the symbolic links on the way from an environment's interpreter to
