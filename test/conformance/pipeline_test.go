@@ -5,13 +5,16 @@ package conformance
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/test/e2e/harness"
 )
 
@@ -25,7 +28,7 @@ spec:
     input: {dataset: words, glob: "/*"}
     gpus: 1
     parallelism: {max: 2}
-    command: [sh, -c, 'echo computing $MUSTER_DATUM; cat $MUSTER_INPUT_WORDS/* | tr a-z A-Z > $MUSTER_OUTPUT/$MUSTER_DATUM']
+    command: [sh, -c, 'echo computing $MUSTER_DATUM; sleep 0.5; cat $MUSTER_INPUT_WORDS/* | tr a-z A-Z > $MUSTER_OUTPUT/$MUSTER_DATUM']
   - name: all
     input: {stage: upper}
     gpus: 1
@@ -84,24 +87,71 @@ func (a *author) applyBeside(name, code, text string) {
 	a.says("created", "pipeline", "apply", "-f", file)
 }
 
-// computed is how many datums each stage of the last run computed.
-func (a *author) computed(pipeline string) map[string]int64 {
+// finishes waits until a pipeline's run has succeeded.
+func (a *author) finishes(pipeline string, within time.Duration) {
+	a.Helper()
+	harness.Eventually(a, within, "waiting for the run", func() error {
+		r := the.muster(a, "-n", a.namespace, "pipeline", "wait", pipeline, "--timeout", "45s")
+		if r.Code != 0 {
+			return fmt.Errorf("%s%s", r.Stdout, r.Stderr)
+		}
+		return nil
+	})
+}
+
+// pipelineRun is what `muster pipeline runs` says of one.
+type pipelineRun struct {
+	Name   string
+	Stages []v1alpha1.StageStatus
+}
+
+// lastRun is the last run of a pipeline.
+func (a *author) lastRun(pipeline string) pipelineRun {
 	a.Helper()
 	r := the.muster(a, "-n", a.namespace, "pipeline", "runs", pipeline, "-o", "json")
-	var runs []struct {
-		Stages []struct {
-			Name   string
-			Datums struct{ Computed int64 }
-		}
-	}
+	var runs []pipelineRun
 	if err := json.Unmarshal([]byte(r.Stdout), &runs); err != nil || len(runs) == 0 {
 		a.Fatalf("%v: %s%s", err, r.Stdout, r.Stderr)
 	}
+	return runs[len(runs)-1]
+}
+
+// computed is how many datums each stage of the last run computed.
+func (a *author) computed(pipeline string) map[string]int64 {
+	a.Helper()
 	out := map[string]int64{}
-	for _, s := range runs[len(runs)-1].Stages {
+	for _, s := range a.lastRun(pipeline).Stages {
 		out[s.Name] = s.Datums.Computed
 	}
 	return out
+}
+
+// tellsGPUs: a run says for how long a stage held GPUs, and for how much of that no datum
+// was being computed, which is all but what its datums took: at least so many seconds.
+func (a *author) tellsGPUs(pipeline, stage string, least float64) {
+	a.Helper()
+	r := the.muster(a, "-n", a.namespace, "pipeline", "explain", pipeline, stage, "-o", "json")
+	var found []struct {
+		GPUSeconds, GPUIdleSeconds float64
+		Computed                   []struct{ Seconds, GPUs float64 }
+	}
+	if err := json.Unmarshal([]byte(r.Stdout), &found); err != nil || len(found) != 1 {
+		a.Fatalf("%v: %s%s", err, r.Stdout, r.Stderr)
+	}
+	var took float64
+	for _, datum := range found[0].Computed {
+		took += datum.Seconds * datum.GPUs
+	}
+	held, idle := found[0].GPUSeconds, found[0].GPUIdleSeconds
+	if took < least || idle <= 0 || math.Abs(held-idle-took) > 0.01 {
+		a.Fatalf("GPUs were held for %v s and idle for %v s of it, and datums took %v s, want %v s at least, and the rest idle: %s", held, idle, took, least, r.Stdout)
+	}
+	for _, s := range a.lastRun(pipeline).Stages {
+		if s.Name == stage && (s.GPUSeconds.AsApproximateFloat64() != held || s.GPUIdleSeconds.AsApproximateFloat64() != idle) {
+			a.Errorf("the run says that GPUs were held for %v s and idle for %v s, and explain %v s and %v s", s.GPUSeconds, s.GPUIdleSeconds, held, idle)
+		}
+	}
+	a.says(fmt.Sprintf("GPUs held for %.0f s, idle for %.0f s of it", held, idle), "pipeline", "explain", pipeline)
 }
 
 // TestPipeline: stages compute in pods that share nothing with who gives datums out,
@@ -128,6 +178,7 @@ func TestPipeline(t *testing.T) {
 	if diff := cmp.Diff(map[string]int64{"upper": 2, "all": 1}, a.computed("words")); diff != "" {
 		t.Error(diff)
 	}
+	a.tellsGPUs("words", "upper", 1)
 	a.put("words", map[string]string{"c": "three\n"})
 	a.says("", "pipeline", "wait", "words", "--timeout", "50s")
 	a.says("ONE\nTWO\nTHREE\n", "data", "cat", "words-all:/all")

@@ -3,11 +3,7 @@
 package conformance
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -162,10 +158,8 @@ func TestPipelineTrainingMoves(t *testing.T) {
 	}
 	a.finishes("learning", 2*time.Minute)
 	a.says("0\n1\n", "data", "cat", "learning-tell:/all")
-	var run []struct{ Stages []struct{ GPUSeconds string } }
-	r := the.muster(t, "-n", a.namespace, "pipeline", "runs", "learning", "-o", "json")
-	if err := json.Unmarshal([]byte(r.Stdout), &run); err != nil || len(run) != 1 || run[0].Stages[0].GPUSeconds == "" {
-		t.Errorf("%v: nobody says for how long GPUs were held: %s", err, r.Stdout)
+	if run := a.lastRun("learning"); run.Stages[0].GPUSeconds == nil {
+		t.Errorf("nobody says for how long GPUs were held: %+v", run)
 	}
 	for _, line := range strings.Split(strings.TrimSpace(before), "\n") {
 		uid := strings.Fields(line)[1]
@@ -207,79 +201,4 @@ func TestPipelineTrainingFails(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestExampleOfImages is examples/pipeline on a cluster, as cluster.yaml has it: images
-// that arrive as commits, Spark with 2 executors, TensorFlow with 2 parameter servers and 2 workers with GPUs,
-// labels, and a comparison of models. Of a change only what it touches runs.
-func TestExampleOfImages(t *testing.T) {
-	if !the.apart {
-		return // on one machine it is that of the tests end to end
-	}
-	onAgents(t)
-	a := &author{TB: t, namespace: the.namespace(t)}
-	dir, data := t.TempDir(), t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join(harness.Root(), "examples", "pipeline"))); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(dir, "cluster.yaml")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mine := strings.NewReplacer("registry.example.com/digits:1", the.python, "registry.example.com/spark:1", the.spark)
-	if err := os.WriteFile(file, []byte(mine.Replace(string(text))), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	python, err := environment(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	images := func(to string, args ...string) string {
-		t.Helper()
-		folder := filepath.Join(data, to)
-		cmd := exec.CommandContext(t.Context(), filepath.Join(python, "bin", "python"), append([]string{filepath.Join(dir, "images.py"), args[0], args[1], folder}, args[2:]...)...)
-		if r := harness.Finish(cmd); r.Code != 0 {
-			t.Fatalf("images.py: %s%s", r.Stdout, r.Stderr)
-		}
-		return folder
-	}
-	for _, name := range []string{"digits", "digits-held-out", "digits-in-use", "unseen"} {
-		a.says("created", "data", "create", name)
-	}
-	a.put("digits-in-use", map[string]string{"README": "no model yet"})
-	a.says("", "data", "put", images("held-out", "1000", "1300"), "digits-held-out")
-	a.says("", "data", "put", images("unseen", "1300", "1305", "--flat"), "unseen")
-	a.says("", "data", "put", images("images", "0", "500"), "digits")
-	a.says("created", "pipeline", "apply", "-f", file)
-	a.finishes("digits", 7*time.Minute)
-	if diff := cmp.Diff(map[string]int64{"decode": 500, "prepare": 1, "train": 1, "label": 5, "evaluate": 1}, a.computed("digits")); diff != "" {
-		t.Fatal(diff)
-	}
-	var report struct {
-		Accuracy float64
-		Better   bool
-	}
-	r := the.muster(t, "-n", a.namespace, "data", "cat", "digits-evaluate:/report.json")
-	if err := json.Unmarshal([]byte(r.Stdout), &report); err != nil || report.Accuracy < 0.8 || !report.Better {
-		t.Errorf("%v: %s%s", err, r.Stdout, r.Stderr)
-	}
-	t.Logf("%s", r.Stdout)
-	a.says("", "data", "put", images("unseen", "1305", "1307", "--flat"), "unseen")
-	a.finishes("digits", 2*time.Minute)
-	if diff := cmp.Diff(map[string]int64{"decode": 0, "prepare": 0, "train": 0, "label": 2, "evaluate": 0}, a.computed("digits")); diff != "" {
-		t.Error(diff)
-	}
-}
-
-// finishes waits until a pipeline's run has succeeded.
-func (a *author) finishes(pipeline string, within time.Duration) {
-	a.Helper()
-	harness.Eventually(a, within, "waiting for the run", func() error {
-		r := the.muster(a, "-n", a.namespace, "pipeline", "wait", pipeline, "--timeout", "45s")
-		if r.Code != 0 {
-			return fmt.Errorf("%s%s", r.Stdout, r.Stderr)
-		}
-		return nil
-	})
 }
