@@ -57,7 +57,7 @@ func (s *Store) Pin(ctx context.Context, commits ...digest.ID) (*Lease, error) {
 	}
 	info, err := s.backend.Stat(ctx, l.key)
 	if err != nil {
-		return nil, fmt.Errorf("taking a lease: %w", errors.Join(err, s.dropLease(ctx, l.key)))
+		return nil, fmt.Errorf("taking a lease: %w", errors.Join(err, s.dropLease(context.WithoutCancel(ctx), l.key)))
 	}
 	l.note.Started = info.Stored
 	ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))

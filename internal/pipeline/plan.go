@@ -110,14 +110,17 @@ func (r *Request) anew() bool { return r.Recompute || r.Stage.Spec.Impure }
 
 // wholly says why everything has to be looked at, if it has to.
 func (r *Request) wholly() string {
-	switch prev := r.Previous; {
+	prev := r.Previous
+	// What this run has made itself, and could not say so, it does not make again.
+	own := prev != nil && prev.Run == r.Run && prev.Impure == r.Stage.Spec.Impure
+	switch {
 	case prev == nil:
 		return "the stage has not run before"
-	case r.Stage.Spec.Impure:
+	case r.Stage.Spec.Impure && !own:
 		return "the stage is impure: every run computes every datum"
-	case r.Recompute:
+	case r.Recompute && !own:
 		return "the run was asked to compute it again"
-	case prev.Impure:
+	case prev.Impure && !own:
 		return "the stage was impure before"
 	case prev.Shape != r.Stage.Shape():
 		return "the stage's input or acceptKeys were written differently before"

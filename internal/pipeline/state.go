@@ -23,6 +23,8 @@ type State struct {
 	Recipe, Shape digest.ID
 	// Impure says that every datum was computed for that run alone.
 	Impure bool
+	// Run is the identity of the run that made it.
+	Run string
 	// Inputs are the commits of the stage's sources as they were.
 	Inputs []commit.Commit
 	// Datums is the tree with the files of every datum.
@@ -105,7 +107,7 @@ func StateOf(ctx context.Context, states *data.Dataset, id digest.ID) (*State, e
 	if says == nil {
 		return nil, fmt.Errorf("commit %s is no state of a stage", id.Short())
 	}
-	s := &State{Commit: c.ID, Recipe: says.Recipe, Shape: says.Shape, Impure: says.Impure, Datums: c.Tree}
+	s := &State{Commit: c.ID, Recipe: says.Recipe, Shape: says.Shape, Impure: says.Impure, Run: says.Run, Datums: c.Tree}
 	for _, used := range says.Inputs {
 		var in commit.Commit
 		if !used.Commit.IsZero() {

@@ -54,14 +54,13 @@ func (r *rig) posting(ctx context.Context, job *v1alpha1.TrainingJob, member str
 		r.Error(err)
 		return ""
 	}
-	inside := r.machine.Foreman.HandlerFor(space)
 	server := &http.Server{Handler: http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
 		in.Header.Set(shift.MemberHeader, member)
 		in.Header.Set(shift.PodHeader, "pod of "+member)
 		in.Header.Set(shift.BornHeader, "1")
 		in.Header.Set(shift.JobHeader, tagOf(job))
 		in.Header.Set(shift.AttemptHeader, "1")
-		inside.ServeHTTP(out, in)
+		r.foreman.Load().HandlerFor(space).ServeHTTP(out, in)
 	})}
 	r.group.Go(func() { _ = server.Serve(listener) })
 	r.group.Go(func() {

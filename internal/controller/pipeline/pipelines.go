@@ -240,7 +240,7 @@ func (c *Pipelines) observe(ctx context.Context, p *v1alpha1.Pipeline) (*seen, e
 		return nil, err
 	}
 	now, _ := s.inputs()
-	for _, in := range changes(p.Status.Seen, now, nil) {
+	for _, in := range changes(s.pipeline.Status.Seen, now, nil) {
 		if in.Commit != "" {
 			s.identity[in.Commit] = c.identity(ctx, p.Namespace, in)
 		}
@@ -296,7 +296,8 @@ func parse(name string, spec *v1alpha1.PipelineSpec, m *Machine) (*pipeline.Grap
 	return graph, ""
 }
 
-// running finds out which run of the pipeline has not ended, and which have.
+// running finds out which run of the pipeline has not ended, and which have, and notes one
+// that was started and could not be noted.
 func (c *Pipelines) running(ctx context.Context, s *seen) error {
 	p := s.pipeline
 	runs := &v1alpha1.PipelineRunList{}
@@ -310,6 +311,10 @@ func (c *Pipelines) running(ctx context.Context, s *seen) error {
 			continue
 		}
 		shown = shown || run.Name == p.Status.LastRun
+		if unnoted(p, run) {
+			s.pipeline = p.DeepCopy()
+			note(&s.pipeline.Status, run)
+		}
 		switch {
 		case !run.DeletionTimestamp.IsZero():
 		case Ended(run.Status.Phase):

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,15 +50,21 @@ type rig struct {
 	// ids tell a job from the one of the same name that was there before.
 	ids   map[string]types.UID
 	group sync.WaitGroup
-	// end has its foreman and all members end.
-	end func()
+	// end has its foreman and all members end, and halt what is of Muster's process.
+	end, halt func()
+	// foreman is the one that members reach, whichever process has it.
+	foreman atomic.Pointer[foreman.Foreman]
 	// instead are lines that members of roles run instead of their words.
 	instead map[string]string
 	// started counts the jobs that were run.
 	started int
 	// hired, where it is set, is asked whether a member may start.
 	hired func() bool
-	home  string
+	// restarts says that workers that fail begin anew, as they do on nodes.
+	restarts bool
+	// over, where it is set, hears of jobs of workers whose members have ended.
+	over func(job *v1alpha1.TrainingJob)
+	home string
 	// disk is the foreman's folder below the home.
 	disk string
 }
@@ -102,6 +109,12 @@ func (noEnvironment) EnsureFor(*v1alpha1.PipelineRun, []v1alpha1.Role, environme
 	return environment.State{Phase: environment.Failed, Message: "there are no environments here"}
 }
 
+// testScheme is made once: making it takes longer than most tests.
+var testScheme = sync.OnceValues(func() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	return s, errors.Join(clientgoscheme.AddToScheme(s), v1alpha1.AddToScheme(s))
+})
+
 // newRig starts one. Another one of the same home and server is Muster started
 // anew.
 func newRig(t testing.TB, before *rig) *rig {
@@ -111,19 +124,33 @@ func newRig(t testing.TB, before *rig) *rig {
 		r.home, r.server, r.uids, r.disk = before.home, before.server, before.uids, before.disk
 	} else {
 		r.home = t.TempDir()
-		scheme := runtime.NewScheme()
-		r.must(errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
+		scheme, err := testScheme()
+		r.must(err)
 		r.server = fake.NewClientBuilder().WithScheme(scheme).
 			WithStatusSubresource(&v1alpha1.Pipeline{}, &v1alpha1.PipelineRun{}, &v1alpha1.TrainingJob{}).Build()
 	}
 	var cancel context.CancelFunc
 	r.ctx, cancel = context.WithCancel(t.Context())
+	r.end = sync.OnceFunc(func() {
+		cancel()
+		r.halt()
+		r.group.Wait()
+	})
+	r.boot()
+	return r
+}
+
+// boot starts Muster's process: what it has in memory is new, members are who they were.
+func (r *rig) boot() {
+	r.Helper()
+	ctx, cancel := context.WithCancel(r.ctx)
 	bytes, err := backend.OpenFolder(filepath.Join(r.home, "store"))
 	r.must(err)
-	store, err := data.Open(r.ctx, data.Options{Backend: bytes})
+	store, err := data.Open(ctx, data.Options{Backend: bytes})
 	r.must(err)
 	f, err := foreman.New(foreman.Options{Dir: filepath.Join(r.home, r.disk)})
 	r.must(err)
+	r.foreman.Store(f)
 	r.machine = &Machine{
 		Store: func(context.Context, string) (*data.Store, error) { return store, nil }, Foreman: f, Sources: noCode{}, Environments: noEnvironment{}, Program: "muster", Worker: filepath.Join(r.home, "bin", "muster-worker"), Images: library{"box:1": "sha256:a", "same:2": "sha256:a", "box:3": "sha256:b"},
 		Interpreter: func(context.Context) (string, error) { return "3.11", nil },
@@ -131,22 +158,22 @@ func newRig(t testing.TB, before *rig) *rig {
 	r.pipelines, r.runs = New(Deps{Machine: r.machine})
 	r.pipelines.client, r.pipelines.live = r.server, r.server
 	r.runs.client, r.runs.live = r.server, r.server
-	r.group.Go(func() {
-		if err := f.Run(r.ctx); err != nil {
-			t.Error(err)
+	var group sync.WaitGroup
+	group.Go(func() {
+		if err := f.Run(ctx); err != nil {
+			r.Error(err)
 		}
 	})
-	r.end = sync.OnceFunc(func() {
+	r.halt = sync.OnceFunc(func() {
 		cancel()
-		r.group.Wait()
+		group.Wait()
 	})
-	t.Cleanup(func() {
+	r.Cleanup(func() {
 		r.end()
 		if err := store.Close(); err != nil {
-			t.Error(err)
+			r.Error(err)
 		}
 	})
-	return r
 }
 
 func (r *rig) must(err error) {
@@ -362,13 +389,38 @@ func (r *rig) start(job *v1alpha1.TrainingJob) {
 		return
 	}
 	nth := r.started
+	var members sync.WaitGroup
 	for i := range *role.Replicas {
-		r.group.Go(func() {
-			err := worker.Run(ctx, worker.Options{
+		members.Go(func() {
+			r.work(ctx, worker.Options{
 				Folder: role.Command[3], Name: fmt.Sprintf("%s-%d-%d", job.Name, i, nth), Member: fmt.Sprint(i), GPUs: 1, Environ: environ, Out: io.Discard,
 			})
-			r.complain(ctx, err)
 		})
+	}
+	r.follow(ctx, job, &members)
+}
+
+// follow tells, where somebody asks, once all members of a job of workers have ended.
+func (r *rig) follow(ctx context.Context, job *v1alpha1.TrainingJob, members *sync.WaitGroup) {
+	job = job.DeepCopy()
+	r.group.Go(func() {
+		members.Wait()
+		if r.over != nil && ctx.Err() == nil {
+			r.over(job)
+		}
+	})
+}
+
+// work runs a worker, which is begun again after a failure if the rig restarts them.
+func (r *rig) work(ctx context.Context, o worker.Options) {
+	name := o.Name
+	for n := 1; ; n++ {
+		err := worker.Run(ctx, o)
+		if err == nil || !r.restarts || ctx.Err() != nil {
+			r.complain(ctx, err)
+			return
+		}
+		o.Name = fmt.Sprintf("%s-%d", name, n)
 	}
 }
 
@@ -401,15 +453,17 @@ func shown(job *v1alpha1.TrainingJob, name string) string {
 // apart runs members that see nothing but their post.
 func (r *rig) apart(ctx context.Context, job *v1alpha1.TrainingJob, environ []string) {
 	role := &job.Spec.Roles[0]
+	var members sync.WaitGroup
 	for i := range *role.Replicas {
 		o := worker.Options{
 			Post: r.post(ctx, job, fmt.Sprintf("%s/%d", role.Name, i)), Work: role.Command[slices.Index(role.Command, "--work")+1], Scratch: r.TempDir(),
 			Name: fmt.Sprintf("%s-%d-%d", job.Name, i, r.started), Member: fmt.Sprint(i), GPUs: 1, Environ: environ, Out: io.Discard,
 		}
-		r.group.Go(func() {
-			r.complain(ctx, worker.Run(ctx, o))
+		members.Go(func() {
+			r.work(ctx, o)
 		})
 	}
+	r.follow(ctx, job, &members)
 }
 
 // post is the folder by which a member reaches the foreman.

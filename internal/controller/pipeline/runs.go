@@ -229,7 +229,9 @@ func (c *Runs) stands(run *v1alpha1.PipelineRun, status *v1alpha1.PipelineRunSta
 
 // advance takes every stage as far as it goes.
 func (c *Runs) advance(ctx context.Context, run *v1alpha1.PipelineRun, status *v1alpha1.PipelineRunStatus) (time.Duration, error) {
-	now := metav1.NewTime(c.deps.Now())
+	// In seconds, as the API server keeps it: finer, what this process has kept would never
+	// be what it reads, and would be written at every look.
+	now := metav1.NewTime(c.deps.Now()).Rfc3339Copy()
 	if status.StartTime == nil {
 		status.StartTime = &now
 	}
@@ -265,7 +267,9 @@ func (c *Runs) advance(ctx context.Context, run *v1alpha1.PipelineRun, status *v
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("stage %s: %w", stage.Name, err))
-			s.Message = err.Error()
+			if !Ended(s.Phase) {
+				s.Message = err.Error()
+			}
 		}
 		if wait > 0 && (again == 0 || wait < again) {
 			again = wait

@@ -326,9 +326,13 @@ func (c *Runs) compute(ctx context.Context, s *step, w *work) (time.Duration, er
 	}
 	switch {
 	case stands.Over && stands.Failed > 0 && s.stage.Spec.OnFailure == v1alpha1.FailRun:
+		// Its job first: of a stage that has ended nothing is tried again.
+		if err := c.stop(ctx, s); err != nil {
+			return 0, err
+		}
 		s.end(v1alpha1.RunFailed, "datum %s failed after %s: %s; its log: muster pipeline logs %s %s --datum '%s'",
 			stands.First.Name, tries(stands.First.Tries), stands.First.Error, s.run.Name, s.stage.Name, stands.First.Name)
-		return 0, c.stop(ctx, s)
+		return 0, nil
 	case stands.Over && len(w.share.open) > 0:
 		return w.bide(s), nil
 	case stands.Over:

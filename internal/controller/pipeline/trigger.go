@@ -77,9 +77,19 @@ func decide(s *seen) decided {
 		return say(v1alpha1.PipelineReady, "waits for commits")
 	}
 	d.start = s.run(now, changed, stages, digest)
-	d.status.Runs++
-	d.status.LastRun, d.status.Seen, d.status.SeenStages = d.start.Name, now, digest
+	note(&d.status, d.start)
 	return say(v1alpha1.PipelineRunning, "run %s is on its way", d.start.Name)
+}
+
+// note notes a run that was started.
+func note(status *v1alpha1.PipelineStatus, run *v1alpha1.PipelineRun) {
+	status.Runs, status.LastRun, status.Seen, status.SeenStages = run.Spec.Number, run.Name, run.Spec.Inputs, digestOf(run.Spec.Stages)
+}
+
+// unnoted says that a run is the one that was started last, which could not be noted: what
+// it has seen starts no other, and it is the one before the next.
+func unnoted(p *v1alpha1.Pipeline, run *v1alpha1.PipelineRun) bool {
+	return run.Name == runName(p, run.Spec.Inputs, digestOf(run.Spec.Stages))
 }
 
 // defaultHistory is how many runs that ended a pipeline keeps that says nothing.
@@ -178,25 +188,33 @@ func stagesOf(g *pipeline.Graph) ([]v1alpha1.Stage, string) {
 	for _, stage := range g.Stages {
 		stages = append(stages, stage.Spec)
 	}
+	return stages, digestOf(stages)
+}
+
+func digestOf(stages []v1alpha1.Stage) string {
 	text, err := json.Marshal(stages)
 	if err != nil {
 		text = fmt.Append(nil, stages) // cannot be: they came from JSON
 	}
 	sum := sha256.Sum256(text)
-	return stages, hex.EncodeToString(sum[:])
+	return hex.EncodeToString(sum[:])
 }
 
-// run is the run that a change starts. Its name follows from the run before and
-// from what is read, so that whoever is killed between making it and noting that
-// makes no other.
-func (s *seen) run(now, changed []v1alpha1.RunInput, stages []v1alpha1.Stage, digest string) *v1alpha1.PipelineRun {
-	p := s.pipeline
+// runName is that of the next run. It follows from the run before and from what is
+// read, so that whoever is killed between making it and noting that makes no other.
+func runName(p *v1alpha1.Pipeline, now []v1alpha1.RunInput, digest string) string {
 	text, err := json.Marshal(now)
 	if err != nil {
 		text = fmt.Append(nil, now)
 	}
 	sum := sha256.Sum256([]byte(string(p.UID) + "\x00" + p.Status.LastRun + "\x00" + digest + "\x00" + string(text)))
-	name := p.Name + "-" + hex.EncodeToString(sum[:4])
+	return p.Name + "-" + hex.EncodeToString(sum[:4])
+}
+
+// run is the run that a change starts.
+func (s *seen) run(now, changed []v1alpha1.RunInput, stages []v1alpha1.Stage, digest string) *v1alpha1.PipelineRun {
+	p := s.pipeline
+	name := runName(p, now, digest)
 	identity := name
 	for _, in := range changed {
 		if made := s.identity[in.Commit]; made != "" {
