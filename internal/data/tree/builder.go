@@ -13,10 +13,10 @@ import (
 // The bounds of nodes. A node ends behind an item whose key hashes to 0 in
 // boundaryBits bits, but for the least and the most there may be.
 const (
-	minItems     = 32
+	minItems     = 16
 	maxItems     = 512
 	maxNodeBytes = 64 << 10
-	boundaryBits = 7
+	boundaryBits = 5
 	// itemBytes is about what an item takes beside its key.
 	itemBytes = 56
 )
