@@ -13,10 +13,10 @@ import (
 // The bounds of nodes. A node ends behind an item whose key hashes to 0 in
 // boundaryBits bits, but for the least and the most there may be.
 const (
-	minItems     = 16
+	minItems     = 32
 	maxItems     = 512
 	maxNodeBytes = 64 << 10
-	boundaryBits = 5
+	boundaryBits = 7
 	// itemBytes is about what an item takes beside its key.
 	itemBytes = 56
 )
