@@ -225,9 +225,10 @@ func (r *reached) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.
 func known() meta.RESTMapper {
 	core := schema.GroupVersion{Version: "v1"}
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{v1alpha1.GroupVersion, core})
-	for _, kind := range []string{"TrainingJob", "Dataset", "Gang", "Placement"} {
+	for _, kind := range []string{"TrainingJob", "Dataset", "Gang", "Placement", "Pipeline", "PipelineRun"} {
 		mapper.Add(v1alpha1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
+	mapper.Add(v1alpha1.GroupVersion.WithKind("Queue"), meta.RESTScopeRoot)
 	mapper.AddSpecific(v1alpha1.GroupVersion.WithKind("TrainingJob"), v1alpha1.GroupVersion.WithResource("trainingjobs"),
 		v1alpha1.GroupVersion.WithResource("tj"), meta.RESTScopeNamespace)
 	for _, kind := range []string{"Pod", "Event", "Service", "ConfigMap", "Secret", "PersistentVolumeClaim"} {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/muster-dev/muster/internal/cli/exit"
@@ -36,7 +37,7 @@ func (f *Factory) Explain(err error) error {
 	if config == nil {
 		return err
 	}
-	if network, ok := errors.AsType[*net.OpError](err); ok && network.Op == "dial" {
+	if network := unanswered(err); network != nil {
 		if origin.named == "" {
 			return exit.NotFound("no Muster is running here (looked in %s; nobody answers at %s): start one with `muster up`",
 				filepath.Dir(origin.path()), config.Host)
@@ -47,6 +48,25 @@ func (f *Factory) Explain(err error) error {
 		return fmt.Errorf("the server at %s does not accept the credentials of %s: is it the kubeconfig of another Muster, or of an older data folder?", config.Host, origin.path())
 	}
 	return err
+}
+
+// unanswered returns the attempt to connect that err comes from, nil where it comes
+// from something else. It looks into aggregates, too: that is what a mapper of several
+// mappers answers, and errors.As sees nothing of what they hold.
+func unanswered(err error) *net.OpError {
+	if network, ok := errors.AsType[*net.OpError](err); ok && network.Op == "dial" {
+		return network
+	}
+	aggregate, ok := errors.AsType[utilerrors.Aggregate](err)
+	if !ok {
+		return nil
+	}
+	for _, one := range aggregate.Errors() {
+		if network := unanswered(one); network != nil {
+			return network
+		}
+	}
+	return nil
 }
 
 func emptyConfig() *clientcmdapi.Config { return clientcmdapi.NewConfig() }

@@ -73,6 +73,9 @@ func (s summed) String() string { return hex.EncodeToString(s.hash.Sum(nil)) }
 // errBroken is of an archive that ends before its end.
 var errBroken = errors.New("the archive is not whole: it ends before its end; make it, or send it, again")
 
+// errNone is of what ends before an archive has begun.
+var errNone = errors.New("what was given ends before an archive begins: it is none that `muster pipeline results export` made, or hardly anything of one; look what it is, or make it again")
+
 // notOurs is of an archive that holds something else than results.
 func notOurs(format string, args ...any) error {
 	return fmt.Errorf(format+": it is no archive that `muster pipeline results export` made", args...)

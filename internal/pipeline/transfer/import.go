@@ -87,6 +87,8 @@ func (i *importer) all(ctx context.Context) error {
 		switch {
 		case errors.Is(err, io.EOF) && i.ended:
 			return i.out.Close()
+		case i.manifest.Version == 0 && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
+			return errNone
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 			return errBroken
 		case errors.Is(err, tar.ErrHeader):

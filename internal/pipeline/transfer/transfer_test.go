@@ -282,7 +282,7 @@ func TestForeignArchives(t *testing.T) {
 		members []member
 		says    string
 	}{
-		"nothing":           {nil, "ends before its end"},
+		"nothing":           {nil, "ends before an archive begins"},
 		"files":             {[]member{{name: "a.txt", content: "x"}}, "begins with"},
 		"another version":   {[]member{{name: beginFile, content: `{"version":2,"pipeline":"digits"}`}}, "version 2"},
 		"no pipeline":       {[]member{{name: beginFile, content: `{"version":1}`}}, "its pipeline is"},
@@ -309,7 +309,13 @@ func TestForeignArchives(t *testing.T) {
 		})
 	}
 	m := newMuster(t)
-	if _, _, err := m.take(t, []byte(strings.Repeat("no tar at all ", 100))); err == nil || !strings.Contains(err.Error(), "no tar") {
-		t.Error(err)
+	for _, c := range []struct{ text, says string }{
+		{strings.Repeat("no tar at all ", 100), "no tar"},
+		{"too little to say", "ends before an archive begins: it is none that"},
+		{"", "ends before an archive begins: it is none that"},
+	} {
+		if _, _, err := m.take(t, []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%.20q: %v does not say %q", c.text, err, c.says)
+		}
 	}
 }

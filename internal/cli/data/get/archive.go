@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/muster-dev/muster/internal/cli/data/address"
 	"github.com/muster-dev/muster/internal/cli/data/meter"
+	"github.com/muster-dev/muster/internal/cli/data/whole"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/tree"
@@ -32,25 +31,8 @@ func (o *options) archive(ctx context.Context, view *data.View, a address.Addres
 		err = pack(ctx, o.factory.Streams.Out, view, a, pattern, bar, &document)
 		return document, err
 	}
-	file, err := os.CreateTemp(filepath.Dir(to), ".muster-*.tar")
-	if err != nil {
-		return document, fmt.Errorf("making the archive: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, file.Close(), os.Remove(file.Name()))
-		}
-	}()
-	if err := pack(ctx, file, view, a, pattern, bar, &document); err != nil {
-		return document, err
-	}
-	if err := errors.Join(file.Chmod(0o644), file.Sync()); err != nil {
-		return document, fmt.Errorf("writing the archive: %w", err)
-	}
-	if err := file.Close(); err != nil {
-		return document, fmt.Errorf("writing the archive: %w", err)
-	}
-	return document, os.Rename(file.Name(), to)
+	err = whole.File(to, func(out io.Writer) error { return pack(ctx, out, view, a, pattern, bar, &document) })
+	return document, err
 }
 
 // packer writes one archive.

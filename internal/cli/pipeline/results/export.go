@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +13,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/data/meter"
 	"github.com/muster-dev/muster/internal/cli/data/opening"
+	"github.com/muster-dev/muster/internal/cli/data/whole"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/pipeline/lookup"
@@ -126,23 +125,11 @@ func (o *exporting) write(ctx context.Context, to string, e transfer.Exporting) 
 	if to == stdio {
 		return transfer.Export(ctx, o.factory.Streams.Out, e)
 	}
-	file, err := os.CreateTemp(filepath.Dir(to), ".muster-*.tar")
-	if err != nil {
-		return count, fmt.Errorf("making the archive: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			_ = file.Close() // if it is not closed yet
-			err = errors.Join(err, os.Remove(file.Name()))
-		}
-	}()
-	if count, err = transfer.Export(ctx, io.Writer(file), e); err != nil {
-		return count, err
-	}
-	if err := errors.Join(file.Chmod(0o644), file.Sync(), file.Close()); err != nil {
-		return count, fmt.Errorf("writing the archive: %w", err)
-	}
-	return count, os.Rename(file.Name(), to)
+	err = whole.File(to, func(out io.Writer) error {
+		count, err = transfer.Export(ctx, out, e)
+		return err
+	})
+	return count, err
 }
 
 // report says what was written: beside the archive where that is on standard output.
