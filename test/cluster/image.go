@@ -134,27 +134,53 @@ func (i Image) fingerprint() (string, error) {
 
 // Write writes the image to path as a tar of an OCI layout, which
 // containerd's ctr images import reads.
-func (i Image) Write(path string) (err error) {
+func (i Image) Write(path string) error {
+	_, err := i.write(path)
+	return err
+}
+
+// Pinned is the image by a name that says what is in it: its repository's, and the
+// digest of its manifest, as a registry would have it.
+func (i Image) Pinned() (Image, error) {
+	folder, err := os.MkdirTemp("", "muster-pinned-")
+	if err != nil {
+		return i, fmt.Errorf("making a folder for the image %s: %w", i.Name, err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	manifest, err := i.write(filepath.Join(folder, "image.tar"))
+	if err != nil {
+		return i, err
+	}
+	repository := i.Name
+	if colon := strings.LastIndexByte(i.Name, ':'); colon > strings.LastIndexByte(i.Name, '/') {
+		repository = i.Name[:colon]
+	}
+	i.Name = repository + "@" + manifest.Digest
+	return i, nil
+}
+
+// write writes the image to path and returns its manifest's descriptor.
+func (i Image) write(path string) (manifest descriptor, err error) {
 	out, err := os.Create(path)
 	if err != nil {
-		return fmt.Errorf("writing the image %s: %w", i.Name, err)
+		return manifest, fmt.Errorf("writing the image %s: %w", i.Name, err)
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
 	layer, err := os.CreateTemp(filepath.Dir(path), "layer")
 	if err != nil {
-		return fmt.Errorf("writing the image %s: %w", i.Name, err)
+		return manifest, fmt.Errorf("writing the image %s: %w", i.Name, err)
 	}
 	defer func() { _ = os.Remove(layer.Name()); _ = layer.Close() }()
 	sum := sha256.New()
 	if err := i.layer(io.MultiWriter(layer, sum)); err != nil {
-		return fmt.Errorf("writing the files of the image %s: %w", i.Name, err)
+		return manifest, fmt.Errorf("writing the files of the image %s: %w", i.Name, err)
 	}
 	size, err := layer.Seek(0, io.SeekCurrent)
 	if err != nil {
-		return fmt.Errorf("writing the image %s: %w", i.Name, err)
+		return manifest, fmt.Errorf("writing the image %s: %w", i.Name, err)
 	}
 	if _, err := layer.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("reading back the image %s: %w", i.Name, err)
+		return manifest, fmt.Errorf("reading back the image %s: %w", i.Name, err)
 	}
 	blob := descriptor{MediaType: "application/vnd.oci.image.layer.v1.tar", Digest: digest(sum.Sum(nil)), Size: size}
 	return i.layout(tar.NewWriter(out), layer, blob)
@@ -172,10 +198,11 @@ func digest(sum []byte) string { return "sha256:" + hex.EncodeToString(sum) }
 
 func (d descriptor) path() string { return "blobs/" + strings.Replace(d.Digest, ":", "/", 1) }
 
-// layout writes the layer, the configuration, the manifest and the index.
-func (i Image) layout(out *tar.Writer, layer io.Reader, blob descriptor) error {
+// layout writes the layer, the configuration, the manifest and the index, and returns
+// the manifest's descriptor.
+func (i Image) layout(out *tar.Writer, layer io.Reader, blob descriptor) (manifest descriptor, err error) {
 	if err := put(out, blob.path(), blob.Size, layer); err != nil {
-		return err
+		return manifest, err
 	}
 	config, err := putJSON(out, "application/vnd.oci.image.config.v1+json", map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux",
@@ -183,27 +210,27 @@ func (i Image) layout(out *tar.Writer, layer io.Reader, blob descriptor) error {
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{blob.Digest}},
 	})
 	if err != nil {
-		return err
+		return manifest, err
 	}
-	manifest, err := putJSON(out, "application/vnd.oci.image.manifest.v1+json", map[string]any{
+	manifest, err = putJSON(out, "application/vnd.oci.image.manifest.v1+json", map[string]any{
 		"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": config, "layers": []descriptor{blob},
 	})
 	if err != nil {
-		return err
+		return manifest, err
 	}
 	manifest.Annotations = map[string]string{"io.containerd.image.name": i.Name}
 	index, err := json.Marshal(map[string]any{"schemaVersion": 2, "manifests": []descriptor{manifest}})
 	if err != nil {
-		return err
+		return manifest, err
 	}
 	if err := put(out, "index.json", int64(len(index)), strings.NewReader(string(index))); err != nil {
-		return err
+		return manifest, err
 	}
 	version := `{"imageLayoutVersion":"1.0.0"}`
 	if err := put(out, "oci-layout", int64(len(version)), strings.NewReader(version)); err != nil {
-		return err
+		return manifest, err
 	}
-	return out.Close()
+	return manifest, out.Close()
 }
 
 func putJSON(out *tar.Writer, mediaType string, value any) (descriptor, error) {

@@ -184,3 +184,27 @@ func TestPrune(t *testing.T) {
 		t.Errorf("%v, left are %s, want a to h", err, names())
 	}
 }
+
+// TestPinned: a name with the digest of what is in an image is the same whenever it is
+// made, whatever tag it had, and another one where a file is.
+func TestPinned(t *testing.T) {
+	pinned := func(name, content string) string {
+		t.Helper()
+		image, err := Image{Name: name, Files: []File{{To: "/file", Content: content}}}.Pinned()
+		if err != nil {
+			t.Fatal(err)
+		}
+		repository, digest, _ := strings.Cut(image.Name, "@")
+		if want, _, _ := strings.Cut(name, ":1"); repository != want || len(digest) != len("sha256:")+64 {
+			t.Errorf("%s pinned is %s", name, image.Name)
+		}
+		return digest
+	}
+	one := pinned("muster.test/x:1", "one")
+	if again := pinned("host:5000/untagged", "one"); again != one {
+		t.Errorf("the same files are %s and %s", one, again)
+	}
+	if other := pinned("muster.test/x:1", "two"); other == one {
+		t.Errorf("other files are %s, too", other)
+	}
+}

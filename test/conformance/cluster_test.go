@@ -54,7 +54,29 @@ func realKubernetes(ctx context.Context, agent bool) (*platform, error) {
 	if err != nil {
 		return nil, err
 	}
-	return startKubernetes(ctx, agent, []cluster.Image{spark}, manager, shell, python)
+	pinned, err := pinnedImage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := startKubernetes(ctx, agent, []cluster.Image{spark, pinned}, manager, shell, python)
+	if err == nil {
+		p.spark, p.pinned = spark.Name, pinned
+	}
+	return p, err
+}
+
+// pinnedImage has this machine's Python and a shell, and says by its name what is in it.
+func pinnedImage(ctx context.Context) (cluster.Image, error) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		return cluster.Image{}, err
+	}
+	image, err := cluster.Python(ctx, python)
+	if err != nil {
+		return cluster.Image{}, err
+	}
+	image.Name = "muster.test/pinned:1"
+	return image.Pinned()
 }
 
 // sparkImage has what the example's Spark stage needs, and a bash, by which Spark starts.
@@ -106,9 +128,6 @@ func startKubernetes(ctx context.Context, agent bool, large []cluster.Image, man
 			return startKubernetes(ctx, agent, nil, manager, images[0])
 		},
 		vanish: func(node string) error { return started.Node(node).Vanish() },
-	}
-	if len(large) > 0 {
-		p.spark = large[0].Name
 	}
 	p.storage = p.folder
 	if err := p.install(ctx, started, agent); err != nil {

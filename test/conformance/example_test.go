@@ -33,7 +33,7 @@ func newExample(t *testing.T) *example {
 		t.Fatal(err)
 	}
 	e := &example{
-		author: &author{TB: t, namespace: the.namespace(t)},
+		author: the.author(t),
 		dir:    t.TempDir(), data: t.TempDir(), python: filepath.Join(python, "bin", "python"),
 	}
 	if err := os.CopyFS(e.dir, os.DirFS(filepath.Join(harness.Root(), "examples", "pipeline"))); err != nil {
@@ -120,7 +120,7 @@ type comparison struct {
 
 func (e *example) report() (c comparison) {
 	e.Helper()
-	r := the.muster(e, "-n", e.namespace, "data", "cat", "digits-evaluate:/report.json")
+	r := e.muster("data", "cat", "digits-evaluate:/report.json")
 	if err := json.Unmarshal([]byte(r.Stdout), &c); err != nil {
 		e.Fatalf("%v: %s%s", err, r.Stdout, r.Stderr)
 	}

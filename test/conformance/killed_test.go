@@ -57,7 +57,7 @@ func TestWorkerOfAStageGoes(t *testing.T) {
 				name += ", with a GPU"
 			}
 			t.Run(name, func(t *testing.T) {
-				a := &author{TB: t, namespace: the.namespace(t)}
+				a := the.author(t)
 				datum := a.namespace // nobody else's
 				a.apply(fmt.Sprintf(held, the.image, gpus))
 				a.says("created", "data", "create", "words")
@@ -85,7 +85,7 @@ func TestAgentsGoUnderAStage(t *testing.T) {
 	if platformName() != "agent" {
 		t.Fatal("there are no agents: leave this test out here, by name, as the Makefile does")
 	}
-	a := &author{TB: t, namespace: the.namespace(t)}
+	a := the.author(t)
 	datum := a.namespace
 	a.apply(fmt.Sprintf(held, the.image, ""))
 	a.says("created", "data", "create", "words")

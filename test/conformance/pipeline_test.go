@@ -42,16 +42,29 @@ const (
 	allCode = "cat $MUSTER_INPUT_UPPER/* > $MUSTER_OUTPUT/all\n"
 )
 
-// author is somebody with a pipeline.
+// author is somebody with a pipeline, in a namespace of a platform.
 type author struct {
 	testing.TB
+	at        *platform
 	namespace string
+}
+
+// author is somebody with a namespace of their own.
+func (p *platform) author(t testing.TB) *author {
+	t.Helper()
+	return &author{TB: t, at: p, namespace: p.namespace(t)}
+}
+
+// muster runs the CLI in the author's namespace.
+func (a *author) muster(args ...string) harness.Result {
+	a.Helper()
+	return a.at.muster(a, append([]string{"-n", a.namespace}, args...)...)
 }
 
 // says runs muster, which has to say something.
 func (a *author) says(want string, args ...string) {
 	a.Helper()
-	r := the.muster(a, append([]string{"-n", a.namespace}, args...)...)
+	r := a.muster(args...)
 	if r.Code != 0 || !strings.Contains(r.Stdout+r.Stderr, want) {
 		a.Fatalf("muster %s: code %d, want 0 and %q: %s%s", strings.Join(args, " "), r.Code, want, r.Stdout, r.Stderr)
 	}
@@ -91,7 +104,7 @@ func (a *author) applyBeside(name, code, text string) {
 func (a *author) finishes(pipeline string, within time.Duration) {
 	a.Helper()
 	harness.Eventually(a, within, "waiting for the run", func() error {
-		r := the.muster(a, "-n", a.namespace, "pipeline", "wait", pipeline, "--timeout", "45s")
+		r := a.muster("pipeline", "wait", pipeline, "--timeout", "45s")
 		if r.Code != 0 {
 			return fmt.Errorf("%s%s", r.Stdout, r.Stderr)
 		}
@@ -108,7 +121,7 @@ type pipelineRun struct {
 // lastRun is the last run of a pipeline.
 func (a *author) lastRun(pipeline string) pipelineRun {
 	a.Helper()
-	r := the.muster(a, "-n", a.namespace, "pipeline", "runs", pipeline, "-o", "json")
+	r := a.muster("pipeline", "runs", pipeline, "-o", "json")
 	var runs []pipelineRun
 	if err := json.Unmarshal([]byte(r.Stdout), &runs); err != nil || len(runs) == 0 {
 		a.Fatalf("%v: %s%s", err, r.Stdout, r.Stderr)
@@ -130,7 +143,7 @@ func (a *author) computed(pipeline string) map[string]int64 {
 // was being computed, which is all but what its datums took: at least so many seconds.
 func (a *author) tellsGPUs(pipeline, stage string, least float64) {
 	a.Helper()
-	r := the.muster(a, "-n", a.namespace, "pipeline", "explain", pipeline, stage, "-o", "json")
+	r := a.muster("pipeline", "explain", pipeline, stage, "-o", "json")
 	var found []struct {
 		GPUSeconds, GPUIdleSeconds float64
 		Computed                   []struct{ Seconds, GPUs float64 }
@@ -158,11 +171,11 @@ func (a *author) tellsGPUs(pipeline, stage string, least float64) {
 // and what a commit did not change is not computed again. Where no agent hands on
 // what workers say, a pipeline is refused in words.
 func TestPipeline(t *testing.T) {
-	a := &author{TB: t, namespace: the.namespace(t)}
+	a := the.author(t)
 	if the.counts {
 		a.apply(fmt.Sprintf(words, the.image, inWords))
 		harness.Eventually(t, within, "waiting for the refusal", func() error {
-			r := the.muster(t, "-n", a.namespace, "pipeline", "list")
+			r := a.muster("pipeline", "list")
 			if !strings.Contains(r.Stdout, "Invalid") {
 				return fmt.Errorf("%s%s", r.Stdout, r.Stderr)
 			}

@@ -98,7 +98,7 @@ func TestPipelineEnvironment(t *testing.T) {
 		return // a pipeline is refused there: TestPipeline
 	}
 	onAgents(t)
-	a := &author{TB: t, namespace: the.namespace(t)}
+	a := the.author(t)
 	dir, open := t.TempDir(), make(chan struct{})
 	lines, fetched := the.index(t, open)
 	spark, builds := "", int32(1)
@@ -129,7 +129,7 @@ func TestPipelineEnvironment(t *testing.T) {
 	a.put("things", map[string]string{"a": "", "b": ""})
 	apply("created", "slowly==1")
 	harness.Eventually(t, within, "waiting until the run says that it waits", func() error {
-		r := the.muster(t, "-n", a.namespace, "pipeline", "runs", "packed", "-o", "json")
+		r := a.muster("pipeline", "runs", "packed", "-o", "json")
 		if fetched.Load() == 0 || !strings.Contains(r.Stdout, "stage tell: ") || !strings.Contains(r.Stdout, "environment: ") {
 			return fmt.Errorf("%s%s", r.Stdout, r.Stderr)
 		}
@@ -153,7 +153,7 @@ func TestPipelineEnvironment(t *testing.T) {
 	a.says("environment: slowly: 1 -> 2", "pipeline", "explain", "packed", "tell")
 	apply("", "nothing-of-this-name==1.2")
 	harness.Eventually(t, within, "waiting until the run has failed", func() error {
-		r := the.muster(t, "-n", a.namespace, "pipeline", "runs", "packed", "-o", "json")
+		r := a.muster("pipeline", "runs", "packed", "-o", "json")
 		if !strings.Contains(r.Stdout, "No matching distribution found for nothing-of-this-name==1.2") {
 			return fmt.Errorf("%s%s", r.Stdout, r.Stderr)
 		}

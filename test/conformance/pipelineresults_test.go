@@ -18,7 +18,7 @@ func TestPipelineResults(t *testing.T) {
 	if the.counts {
 		return // a pipeline is refused there: TestPipeline
 	}
-	here, there := &author{TB: t, namespace: the.namespace(t)}, &author{TB: t, namespace: the.namespace(t)}
+	here, there := the.author(t), the.author(t)
 	letters := map[string]string{"a": "one\n", "b": "two\n"}
 	text := fmt.Sprintf(words, the.image, inWords)
 	here.says("created", "data", "create", "words")
@@ -40,7 +40,7 @@ func TestPipelineResults(t *testing.T) {
 	}
 	there.says("computing a", "data", "cat", "muster-results:/**/log")
 
-	elsewhere := &author{TB: t, namespace: the.namespace(t)}
+	elsewhere := the.author(t)
 	elsewhere.says("3 results", "pipeline", "results", "import", archive)
 	elsewhere.says("created", "data", "create", "words")
 	elsewhere.put("words", letters)

@@ -84,7 +84,7 @@ func (a *author) rights() {
 	}
 	var command string
 	harness.Eventually(a, within, "waiting for what right lacks", func() error {
-		r := the.muster(a, "-n", a.namespace, "pipeline", "runs", "-o", "json")
+		r := a.muster("pipeline", "runs", "-o", "json")
 		_, rest, found := strings.Cut(r.Stdout, "`kubectl ")
 		command, _, _ = strings.Cut(rest, "`")
 		if !found || !strings.Contains(r.Stdout, "the manager has no right to read") {
@@ -105,7 +105,7 @@ func TestPipelineSecrets(t *testing.T) {
 		return // a pipeline is refused there: TestPipeline
 	}
 	onAgents(t)
-	a := &author{TB: t, namespace: the.namespace(t)}
+	a := the.author(t)
 	a.token("hush-1")
 	a.colour("blue")
 	a.apply(fmt.Sprintf(telling, the.image))
@@ -134,7 +134,7 @@ func TestPipelineSecrets(t *testing.T) {
 			t.Errorf("%s: %s%s", kind, r.Stdout, r.Stderr)
 		}
 	}
-	r := the.muster(t, "-n", a.namespace, "pipeline", "explain", "telling", "--recipe")
+	r := a.muster("pipeline", "explain", "telling", "--recipe")
 	if !strings.Contains(r.Stdout, "Secret token, key key, version") || strings.Contains(r.Stdout+r.Stderr, "hush") {
 		t.Errorf("%s%s", r.Stdout, r.Stderr)
 	}
@@ -260,7 +260,7 @@ func TestPipelineEgress(t *testing.T) {
 	}
 	onAgents(t)
 	endpoint, contents := serveBucket(t)
-	a := &author{TB: t, namespace: the.namespace(t)}
+	a := the.author(t)
 	secret := func(endpoint string) {
 		t.Helper()
 		a.keep(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "muster-egress"}, StringData: map[string]string{
@@ -278,7 +278,7 @@ func TestPipelineEgress(t *testing.T) {
 	a.rights()
 	if the.apart {
 		harness.Eventually(t, within, "waiting for the refusal", func() error {
-			r := the.muster(t, "-n", a.namespace, "pipeline", "runs", "sending", "-o", "json")
+			r := a.muster("pipeline", "runs", "sending", "-o", "json")
 			if !strings.Contains(r.Stdout, "is this machine: name another service in AWS_ENDPOINT_URL") {
 				return fmt.Errorf("%s%s", r.Stdout, r.Stderr)
 			}

@@ -67,7 +67,7 @@ func TestPipelineSpark(t *testing.T) {
 		return // on one machine it is that of the tests end to end
 	}
 	onAgents(t)
-	a := &author{TB: t, namespace: the.namespace(t)}
+	a := the.author(t)
 	a.says("created", "data", "create", "texts")
 	a.put("texts", map[string]string{"text-a": "one two\n", "text-b": "two\n", "text-c": "three\n", "wait": ""})
 	a.applyBeside("count.py", countWords, fmt.Sprintf(counting, the.spark, the.image))

@@ -72,7 +72,7 @@ func TestPipelineSparkGrows(t *testing.T) {
 		return // on one machine executors share their files
 	}
 	onAgents(t)
-	a := &author{TB: t, namespace: the.namespace(t)}
+	a := the.author(t)
 	a.says("created", "data", "create", "texts")
 	a.put("texts", map[string]string{"text": "one\n"})
 	a.applyBeside("count.py", countSlowly, fmt.Sprintf(growing, the.spark, the.image))

@@ -86,7 +86,7 @@ func TestPipelineTraining(t *testing.T) {
 		return // a pipeline is refused there: TestPipeline
 	}
 	onAgents(t)
-	a := &author{TB: t, namespace: the.namespace(t)}
+	a := the.author(t)
 	learn := meeting + `
 assert json.loads(os.environ["TF_CONFIG"])["task"]["index"] == int(index)
 read = [path.read_text().strip() for path in sorted(pathlib.Path(os.environ["MUSTER_INPUT_LESSONS"]).iterdir())]
@@ -125,7 +125,7 @@ func TestPipelineTrainingMoves(t *testing.T) {
 	if !the.apart {
 		return // Muster's disk is that of the machine
 	}
-	a := &author{TB: t, namespace: the.namespace(t)}
+	a := the.author(t)
 	a.says("created", "data", "create", "lessons")
 	a.put("lessons", map[string]string{"a": "one\n"})
 	text := strings.Replace(fmt.Sprintf(learning, the.python, "", moving), `      - {name: ps, command: [python, -c, ""]}`+"\n", "", 1)
@@ -184,18 +184,18 @@ func TestPipelineTrainingFails(t *testing.T) {
 			if name == "at one path" && !the.apart {
 				return // they share one folder, in which the last one has written it
 			}
-			a := &author{TB: t, namespace: the.namespace(t)}
+			a := the.author(t)
 			a.says("created", "data", "create", "lessons")
 			a.put("lessons", map[string]string{"a": "one\n"})
 			a.apply(fmt.Sprintf(learning, the.python, serving, meeting+c.line))
 			harness.Eventually(t, within, "waiting for the run to fail", func() error {
-				r := the.muster(t, "-n", a.namespace, "pipeline", "runs", "learning")
+				r := a.muster("pipeline", "runs", "learning")
 				if !strings.Contains(r.Stdout, "Failed") {
 					return fmt.Errorf("%s%s", r.Stdout, r.Stderr)
 				}
 				return nil
 			})
-			r := the.muster(t, "-n", a.namespace, "pipeline", "runs", "learning", "-o", "json")
+			r := a.muster("pipeline", "runs", "learning", "-o", "json")
 			if !strings.Contains(r.Stdout, c.says) {
 				t.Errorf("%s%s, want words with %q", r.Stdout, r.Stderr, c.says)
 			}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-dev/muster/test/cluster"
 	"github.com/muster-dev/muster/test/e2e/harness"
 )
 
@@ -30,6 +31,9 @@ type platform struct {
 	python string
 	// spark is an image with what the example's Spark stage needs; empty: there is none.
 	spark string
+	// pinned is an image with a Python and a shell, named by its digest, which a laptop can
+	// have, too; without a name: there is none.
+	pinned cluster.Image
 	// absent is an image that cannot be had.
 	absent string
 	// model is what users call its GPUs.
