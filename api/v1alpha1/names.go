@@ -88,9 +88,14 @@ const (
 	// AnnotationExtension is, on a member pod that was added to an elastic gang,
 	// the name of the Placement that added it.
 	AnnotationExtension = "muster.dev/extension"
+	// AnnotationCountsAs is, on a Secret or ConfigMap that variables of a stage come
+	// from, the name by which its values count for results, in place of its version:
+	// 1 to 128 printable characters, such as "token-2026". Whoever sets it says that all
+	// objects of one kind and name that have it give the same results.
+	AnnotationCountsAs = "muster.dev/counts-as"
 	// AnnotationVersions is, on the TrainingJob of a stage with variables from Secrets
 	// or ConfigMaps, the versions that these had when the stage was planned, as JSON:
-	// KIND/NAME -> UID/VERSION. No value is in it.
+	// KIND/NAME -> UID/VERSION, or "declared NAME". No value is in it.
 	AnnotationVersions = "muster.dev/versions"
 	// AnnotationRelease is, on a Gang, a person's order to give back what an
 	// attempt holds without waiting for its members: "<attempt> <who>". Pods

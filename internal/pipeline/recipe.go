@@ -30,7 +30,7 @@ type Resolved struct {
 	// image.
 	Environment Fingerprint
 	// Versions are those of the Secrets and ConfigMaps that variables come from, by
-	// [VersionOf].
+	// [VersionOf]: what the API server says, or [DeclaredVersion].
 	Versions map[string]string
 }
 
@@ -207,9 +207,18 @@ func (b *recipeBuilder) env(in *variables, r Resolved) error {
 	return nil
 }
 
+// declared begins a version that an object says of itself. One that the API server gave
+// begins otherwise: with a UID.
+const declared = "declared "
+
+// DeclaredVersion is the version of a Secret or a ConfigMap that says by what name its
+// values count. Two that say the same count as one, wherever they are.
+func DeclaredVersion(name string) string { return declared + name }
+
+// wordVersion is a version as explanations have it; empty: there is none.
 func wordVersion(version string) string {
-	if version == "" {
-		return ""
+	if version == "" || strings.HasPrefix(version, declared) {
+		return version
 	}
 	return "version " + version
 }

@@ -12,13 +12,17 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/test/cluster"
 	"github.com/muster-dev/muster/test/e2e/harness"
 )
 
 // carried is a pipeline of every kind of stage whose results can be carried: a datum at a
-// time, code that comes along, packages on top of the image, and a job that trains.
+// time, code that comes along, packages on top of the image and a variable from a Secret,
+// and a job that trains.
 const carried = `metadata: {name: carried}
 spec:
   environment: {image: %q}
@@ -34,7 +38,8 @@ spec:
   - name: count
     input: {stage: upper, glob: "/*"}
     environment: {image: %[1]q, requirements: %q}
-    command: [python3, -c, 'import os, slowly; open(os.environ["MUSTER_OUTPUT"] + "/" + os.environ["MUSTER_DATUM"], "w").write(slowly.WORD)']
+    env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: token, key: key}}}]
+    command: [python3, -c, 'import os, slowly; open(os.environ["MUSTER_OUTPUT"] + "/" + os.environ["MUSTER_DATUM"], "w").write(os.environ["TOKEN"] + ", " + slowly.WORD)']
   - name: train
     input: {stage: all}
     training:
@@ -105,25 +110,30 @@ func TestPipelineResultsOfALaptop(t *testing.T) {
 			t.Errorf("computed: %s%s%s", diff, r.Stdout, r.Stderr)
 		}
 	}
-	begin := func(a *author, text string, letters map[string]string) {
+	begin := func(a *author, text, token string, letters map[string]string) {
 		t.Helper()
+		a.keep(&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "token", Annotations: map[string]string{v1alpha1.AnnotationCountsAs: "spring"}},
+			Data:       map[string][]byte{"key": []byte(token)},
+		})
 		a.says("created", "data", "create", "words")
 		a.put("words", letters)
 		a.apply(text)
+		a.rights()
 	}
 	nothing := map[string]int64{"upper": 0, "all": 0, "count": 0, "train": 0}
 
 	letters := map[string]string{"a": "one\n", "b": "two\n"}
-	begin(laptop, text, letters)
+	begin(laptop, text, "key of the laptop", letters)
 	ran(laptop, map[string]int64{"upper": 2, "all": 1, "count": 2, "train": 1})
 	archive := filepath.Join(t.TempDir(), "carried.tar")
 	laptop.says("6 results", "pipeline", "results", "export", "carried", archive)
 
 	server.says("6 results of pipeline carried taken", "pipeline", "results", "import", archive)
-	begin(server, text, letters)
+	begin(server, text, "key of the cluster", letters)
 	ran(server, nothing)
 	server.says("0NE\nTW0\n", "data", "cat", "carried-train:/model")
-	server.says("version 1\n", "data", "cat", "carried-count:/b")
+	server.says("key of the laptop, version 1\n", "data", "cat", "carried-count:/b")
 
 	letters["c"] = "four\n"
 	server.put("words", letters)
@@ -134,10 +144,11 @@ func TestPipelineResultsOfALaptop(t *testing.T) {
 	laptop.put("words", letters)
 	ran(laptop, nothing)
 	laptop.says("0NE\nTW0\nF0UR\n", "data", "cat", "carried-train:/model")
+	laptop.says("key of the cluster, version 1\n", "data", "cat", "carried-count:/c")
 
 	other := the.author(t)
 	other.says("results of pipeline carried taken", "pipeline", "results", "import", archive)
-	begin(other, strings.Replace(text, "slowly==1", "slowly==2", 1), map[string]string{"a": "one\n", "b": "two\n"})
+	begin(other, strings.Replace(text, "slowly==1", "slowly==2", 1), "another", map[string]string{"a": "one\n", "b": "two\n"})
 	ran(other, map[string]int64{"upper": 0, "all": 0, "count": 2, "train": 0})
 	other.says("slowly: 1 -> 2", "pipeline", "explain", "carried", "count")
 }

@@ -53,15 +53,15 @@ func (a *author) keep(o client.Object) {
 	a.Helper()
 	ctx := a.Context()
 	fresh, _ := o.DeepCopyObject().(client.Object)
-	if err := the.api.Get(ctx, client.ObjectKeyFromObject(o), fresh); err == nil {
+	if err := a.at.api.Get(ctx, client.ObjectKeyFromObject(o), fresh); err == nil {
 		o.SetResourceVersion(fresh.GetResourceVersion())
-		err = the.api.Update(ctx, o)
+		err = a.at.api.Update(ctx, o)
 		if err != nil {
 			a.Fatal(err)
 		}
 		return
 	}
-	if err := the.api.Create(ctx, o); err != nil {
+	if err := a.at.api.Create(ctx, o); err != nil {
 		a.Fatal(err)
 	}
 }
@@ -79,7 +79,7 @@ func (a *author) colour(value string) {
 // rights gives the manager what it asks for, by the command that the run says.
 func (a *author) rights() {
 	a.Helper()
-	if !the.apart {
+	if !a.at.apart {
 		return
 	}
 	var command string
@@ -92,7 +92,7 @@ func (a *author) rights() {
 		}
 		return nil
 	})
-	if r := the.kubectl(a, "", strings.Fields(command)...); r.Code != 0 {
+	if r := a.at.kubectl(a, "", strings.Fields(command)...); r.Code != 0 {
 		a.Fatalf("kubectl %s: %s%s", command, r.Stdout, r.Stderr)
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
+	"unicode"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,7 +87,11 @@ func (c *Runs) versions(ctx context.Context, namespace string, stage *pipeline.S
 		err := c.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name}, object)
 		switch {
 		case err == nil:
-			out[pipeline.VersionOf(ref.Kind, ref.Name)] = string(object.UID) + "/" + object.ResourceVersion
+			version, err := versionOf(ref.Kind, object)
+			if err != nil {
+				return nil, err
+			}
+			out[pipeline.VersionOf(ref.Kind, ref.Name)] = version
 		case apierrors.IsForbidden(err):
 			return nil, forbidden(namespace, ref.Kind, ref.Name)
 		case !apierrors.IsNotFound(err):
@@ -93,6 +99,23 @@ func (c *Runs) versions(ctx context.Context, namespace string, stage *pipeline.S
 		}
 	}
 	return out, nil
+}
+
+// longestDeclared is how long a name may be by which values count.
+const longestDeclared = 128
+
+// versionOf is the version of a Secret or ConfigMap: as the API server counts, or by the
+// name that it declares.
+func versionOf(kind string, object *metav1.PartialObjectMetadata) (string, error) {
+	name, is := object.Annotations[v1alpha1.AnnotationCountsAs]
+	if !is {
+		return string(object.UID) + "/" + object.ResourceVersion, nil
+	}
+	if name == "" || len(name) > longestDeclared || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return "", &unfit{fmt.Sprintf("%s %s: annotation %s is %.40q: give the name by which its values count, 1 to %d printable characters, or take it off: then its version counts",
+			kind, object.Name, v1alpha1.AnnotationCountsAs, name, longestDeclared)}
+	}
+	return pipeline.DeclaredVersion(name), nil
 }
 
 // noteVersions has a job say by which versions its members compute.
@@ -172,10 +195,11 @@ func (c *Runs) admit(w *work, name string) func(context.Context) error {
 	}
 	return func(ctx context.Context) error {
 		now, err := c.versions(ctx, w.namespace, w.stage)
-		if err != nil {
+		// What cannot count any more is said by who plans again.
+		if _, wrong := errors.AsType[*unfit](err); err != nil && !wrong {
 			return err
 		}
-		if maps.Equal(now, w.resolved.versions) {
+		if err == nil && maps.Equal(now, w.resolved.versions) {
 			return nil
 		}
 		w.mu.Lock()

@@ -103,6 +103,64 @@ func TestSecretCounts(t *testing.T) {
 	}
 }
 
+// declares has the Secret say by what name its values count.
+func (r *rig) declares(name string) {
+	r.Helper()
+	have := &corev1.Secret{}
+	r.must(r.server.Get(r.ctx, client.ObjectKey{Namespace: space, Name: "token"}, have))
+	have.Annotations = map[string]string{v1alpha1.AnnotationCountsAs: name}
+	r.must(r.server.Update(r.ctx, have))
+}
+
+// A Secret that says by what name it counts may change: what was computed by that name is
+// taken, until it says another one.
+func TestSecretCountsAsItSays(t *testing.T) {
+	for where, place := range places {
+		for kind, text := range map[string]string{"datums": fmt.Sprintf(said, ""), "training": saidTogether} {
+			t.Run(where+" "+kind, func(t *testing.T) {
+				r := place(t, nil)
+				r.token("one")
+				r.declares("spring")
+				r.put("things", map[string]string{"a": "1"})
+				r.apply(text)
+				r.expect("one", 1)
+				r.token("dos")
+				r.rerun()
+				r.expect("one", 0)
+				r.declares("summer")
+				r.rerun()
+				run := r.expect("dos", 1)
+				if why := run.Status.Stages[0].Why; !strings.Contains(why, "declared spring -> Secret token, key key, declared summer") {
+					t.Errorf("why: %q", why)
+				}
+			})
+		}
+	}
+}
+
+// A name that is none fails the run in words: when it is planned, and when a worker begins.
+func TestSecretCountsAsNothing(t *testing.T) {
+	for what, name := range map[string]string{"empty": "", "two lines": "a\nb", "long": strings.Repeat("x", 129)} {
+		for when, late := range map[string]bool{"planned": false, "begun": true} {
+			t.Run(what+", when it is "+when, func(t *testing.T) {
+				r := elsewhere(t, nil)
+				r.token("one")
+				r.put("things", map[string]string{"a": "1"})
+				if late {
+					r.hired = func() bool { r.declares(name); return true }
+				} else {
+					r.declares(name)
+				}
+				r.apply(fmt.Sprintf(said, ""))
+				run := r.finish("said")
+				if run.Status.Phase != v1alpha1.RunFailed || !strings.Contains(run.Status.Message, "Secret token: annotation muster.dev/counts-as is ") {
+					t.Errorf("%s: %s", run.Status.Phase, run.Status.Message)
+				}
+			})
+		}
+	}
+}
+
 // Workers that begin after the Secret has changed compute nothing: others do, of a stage
 // that was planned again.
 func TestSecretChangesBeforeWorkersBegin(t *testing.T) {
