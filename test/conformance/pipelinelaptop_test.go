@@ -20,7 +20,7 @@ import (
 	"github.com/muster-dev/muster/test/e2e/harness"
 )
 
-// carried is a pipeline of every kind of stage whose results can be carried: a datum at a
+// carried is a pipeline of the kinds of stages that a laptop runs in images, too: a datum at a
 // time, code that comes along, packages on top of the image and a variable from a Secret,
 // and a job that trains.
 const carried = `metadata: {name: carried}
