@@ -364,6 +364,21 @@ type GangStatus struct {
 	DataSeconds *resource.Quantity `json:"dataSeconds,omitempty"`
 	// +optional
 	DataGPUSeconds *resource.Quantity `json:"dataGPUSeconds,omitempty"`
+	// GPUSince is since when the present attempt holds GPUs while not all of its
+	// members run: since it was placed, or since its end was decided. Unset: all run,
+	// or no GPU is held.
+	//
+	// +optional
+	GPUSince *metav1.MicroTime `json:"gpuSince,omitempty"`
+	// GPUStartSeconds is GPUs x seconds that attempts held from being placed until
+	// every member ran, and GPUEndSeconds those from the decision to end an attempt
+	// until its GPUs were given back. Members that came later, in place of others or
+	// beyond the minimum, do not count.
+	//
+	// +optional
+	GPUStartSeconds *resource.Quantity `json:"gpuStartSeconds,omitempty"`
+	// +optional
+	GPUEndSeconds *resource.Quantity `json:"gpuEndSeconds,omitempty"`
 	// GPUSeconds is GPUs x seconds held by ended members.
 	GPUSeconds resource.Quantity `json:"gpuSeconds,omitempty"`
 	// CPUSeconds is CPU time used by ended members.

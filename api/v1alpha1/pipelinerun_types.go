@@ -221,8 +221,9 @@ type StageStatus struct {
 	//
 	// +optional
 	GPUSeconds *resource.Quantity `json:"gpuSeconds,omitempty"`
-	// GPUIdleSeconds is the part of it in which no datum was being computed. Unset
-	// where nobody says: members of training and Spark do not.
+	// GPUIdleSeconds is the part of it in which no datum was being computed. Of
+	// training and Spark it is the part in which not all members ran: before they had
+	// started, and from the decision to end until the GPUs were given back.
 	//
 	// +optional
 	GPUIdleSeconds *resource.Quantity `json:"gpuIdleSeconds,omitempty"`

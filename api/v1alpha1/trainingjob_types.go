@@ -497,6 +497,15 @@ type TrainingJobStatus struct {
 	DataSeconds *resource.Quantity `json:"dataSeconds,omitempty"`
 	// +optional
 	DataGPUSeconds *resource.Quantity `json:"dataGPUSeconds,omitempty"`
+	// GPUStartSeconds is GPUs x seconds that the job held from getting its place until
+	// every member ran, and GPUEndSeconds those from the decision to end it, or an
+	// attempt of it, until its GPUs were given back: nothing was trained with them
+	// meanwhile. Of all attempts; what was held for data is part of it.
+	//
+	// +optional
+	GPUStartSeconds *resource.Quantity `json:"gpuStartSeconds,omitempty"`
+	// +optional
+	GPUEndSeconds *resource.Quantity `json:"gpuEndSeconds,omitempty"`
 	// CodeSnapshot is the digest of the code that runs.
 	CodeSnapshot string `json:"codeSnapshot,omitempty"`
 	// EnvironmentKey is the content key of the environment that runs.

@@ -540,6 +540,20 @@ func (in *GangStatus) DeepCopyInto(out *GangStatus) {
 		x := (*in).DeepCopy()
 		*out = &x
 	}
+	if in.GPUSince != nil {
+		in, out := &in.GPUSince, &out.GPUSince
+		*out = (*in).DeepCopy()
+	}
+	if in.GPUStartSeconds != nil {
+		in, out := &in.GPUStartSeconds, &out.GPUStartSeconds
+		x := (*in).DeepCopy()
+		*out = &x
+	}
+	if in.GPUEndSeconds != nil {
+		in, out := &in.GPUEndSeconds, &out.GPUEndSeconds
+		x := (*in).DeepCopy()
+		*out = &x
+	}
 	out.GPUSeconds = in.GPUSeconds.DeepCopy()
 	out.CPUSeconds = in.CPUSeconds.DeepCopy()
 }
@@ -2034,6 +2048,16 @@ func (in *TrainingJobStatus) DeepCopyInto(out *TrainingJobStatus) {
 	}
 	if in.DataGPUSeconds != nil {
 		in, out := &in.DataGPUSeconds, &out.DataGPUSeconds
+		x := (*in).DeepCopy()
+		*out = &x
+	}
+	if in.GPUStartSeconds != nil {
+		in, out := &in.GPUStartSeconds, &out.GPUStartSeconds
+		x := (*in).DeepCopy()
+		*out = &x
+	}
+	if in.GPUEndSeconds != nil {
+		in, out := &in.GPUEndSeconds, &out.GPUEndSeconds
 		x := (*in).DeepCopy()
 		*out = &x
 	}

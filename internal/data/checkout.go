@@ -41,6 +41,8 @@ type CheckoutResult struct {
 	Files, Bytes int64
 	// Kept is how many files were there already, with the same content.
 	Kept int64
+	// Replaced is how many took the place of something else.
+	Replaced int64
 	// Removed is how many other ones were removed.
 	Removed int64
 }
@@ -257,13 +259,23 @@ func (c *checkout) count(files, bytes, kept int64) {
 	c.meter.add(files, bytes)
 }
 
+// replaced counts what took the place of something else.
+func (c *checkout) replaced() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.result.Replaced++
+}
+
 func (c *checkout) link(e *tree.Entry) error {
 	path := filepath.Join(c.dir, e.Path)
 	if found, err := os.Readlink(path); err == nil && found == e.Target {
 		c.count(1, e.Size, 1)
 		return nil
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err := os.Remove(path)
+	if err == nil {
+		c.replaced()
+	} else if !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("replacing what is there by a link: %w", err)
 	}
 	if err := os.Symlink(e.Target, path); err != nil {
@@ -383,8 +395,13 @@ func (c *checkout) part(ctx context.Context, s *scratch, f *longFile, part []chu
 	if err := f.file.Close(); err != nil {
 		return fmt.Errorf("writing %q: %w", f.entry.Path, err)
 	}
-	if err := os.Rename(f.temp, filepath.Join(c.dir, f.entry.Path)); err != nil {
+	path := filepath.Join(c.dir, f.entry.Path)
+	_, there := os.Lstat(path)
+	if err := os.Rename(f.temp, path); err != nil {
 		return fmt.Errorf("writing %q: %w", f.entry.Path, err)
+	}
+	if there == nil {
+		c.replaced()
 	}
 	c.count(1, 0, 0)
 	return nil

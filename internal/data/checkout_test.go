@@ -31,7 +31,7 @@ func TestCheckoutGoesOn(t *testing.T) {
 	_, err := v.Checkout(t.Context(), dst, CheckoutOptions{})
 	must(t, err)
 	full := b.Reads()
-	if r, err := v.Checkout(t.Context(), dst, CheckoutOptions{}); err != nil || r.Kept != r.Files || r.Files != v.Commit().Tree.Files {
+	if r, err := v.Checkout(t.Context(), dst, CheckoutOptions{}); err != nil || r.Kept != r.Files || r.Replaced != 0 || r.Files != v.Commit().Tree.Files {
 		t.Errorf("%+v %v", r, err)
 	}
 	if again := b.Reads() - full; again > 6 { // lists of chunks
@@ -42,7 +42,7 @@ func TestCheckoutGoesOn(t *testing.T) {
 	must(t, os.Chmod(filepath.Join(dst, "run.sh"), 0o644))
 	files(t, dst, map[string]string{"many/008": "number X", "long": noise(9, 9<<20), "other/x": "", "a/link": "a file", "many/stranger": "s"})
 	r, err := v.Checkout(t.Context(), dst, CheckoutOptions{})
-	if err != nil || r.Files-r.Kept != 5 {
+	if err != nil || r.Files-r.Kept != 5 || r.Replaced != 4 {
 		t.Errorf("%+v %v", r, err)
 	}
 	want := sample()

@@ -121,7 +121,11 @@ func (c *checkout) write(e *tree.Entry, raw []byte) error {
 	if err := create(temp, raw, perm(e)&^c.mask); err != nil {
 		return err
 	}
-	return os.Rename(temp, path)
+	if err := os.Rename(temp, path); err != nil {
+		return err
+	}
+	c.replaced()
+	return nil
 }
 
 func create(path string, raw []byte, mode fs.FileMode) error {

@@ -69,21 +69,34 @@ func clean(path string) (string, error) {
 // Stat is what is at a path; a folder where something is below it. The error wraps
 // [fs.ErrNotExist] where there is nothing.
 func (v *View) Stat(ctx context.Context, path string) (Entry, error) {
-	path, err := clean(path)
-	if err != nil {
-		return Entry{}, err
-	}
-	if path != "" {
-		e, err := v.store.trees.Get(ctx, v.commit.Tree, path)
-		if !errors.Is(err, fs.ErrNotExist) {
-			return e, err
-		}
-	}
-	e, err := v.folder(ctx, path)
-	if err == nil && e.Files == 0 && path != "" {
-		err = fmt.Errorf("%q is not in commit %s: %w", path, v.commit.ID.Short(), fs.ErrNotExist)
+	e, err := v.Find(ctx, path)
+	if err == nil && e.Kind == tree.Folder {
+		return v.folder(ctx, e.Path)
 	}
 	return e, err
+}
+
+// Find is as [View.Stat], but for what a folder has below it: nobody counts that.
+func (v *View) Find(ctx context.Context, path string) (Entry, error) {
+	path, err := clean(path)
+	if path == "" || err != nil {
+		return Entry{Kind: tree.Folder}, err
+	}
+	e, err := v.store.trees.Get(ctx, v.commit.Tree, path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return e, err
+	}
+	from, to := below(path)
+	for e, err := range v.store.trees.From(ctx, v.commit.Tree, from) {
+		if err != nil {
+			return Entry{}, err
+		}
+		if e.Path < to {
+			return Entry{Path: path, Kind: tree.Folder}, nil
+		}
+		break
+	}
+	return Entry{}, fmt.Errorf("%q is not in commit %s: %w", path, v.commit.ID.Short(), fs.ErrNotExist)
 }
 
 // folder is a folder with its totals.

@@ -42,6 +42,10 @@ type change struct {
 	// fits refuses the change on top of a commit of the branch, nil where the branch
 	// is not there. It may be asked more than once.
 	fits func(ctx context.Context, on *data.View) error
+	// fitted says that it fits on top of the commit fitsOn, which is none where the branch
+	// is not there.
+	fitted bool
+	fitsOn digest.ID
 	// One of these: content is put, from is copied, remove removes, and session has
 	// stored a long file already.
 	content data.Content
@@ -50,6 +54,25 @@ type change struct {
 	session *data.Session
 
 	done chan error
+}
+
+// fit is fits, asked once of each commit.
+func (c *change) fit(ctx context.Context, on *data.View) error {
+	id := identity(on)
+	if c.fitted && c.fitsOn == id {
+		return nil
+	}
+	err := c.fits(ctx, on)
+	c.fitted, c.fitsOn = err == nil, id
+	return err
+}
+
+// identity is which commit a view is of; none for nil.
+func identity(v *data.View) digest.ID {
+	if v == nil {
+		return digest.ID{}
+	}
+	return v.Commit().ID
 }
 
 // source is a file that is copied.
@@ -205,7 +228,7 @@ func (l *lane) start(ctx context.Context, changes []*change) bool {
 	}
 	var contents []data.Content
 	for _, c := range changes {
-		if b.order.waits(c) || c.fits(ctx, b.Base()) != nil {
+		if b.order.waits(c) || c.fit(ctx, b.Base()) != nil {
 			continue
 		}
 		b.order.take(c)
@@ -233,11 +256,7 @@ func (l *lane) resume(ctx context.Context) *batch {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	base := digest.ID{}
-	if v := b.Base(); v != nil {
-		base = v.Commit().ID
-	}
-	if err != nil || at != base {
+	if err != nil || at != identity(b.Base()) {
 		b.end(ctx)
 		return nil
 	}
@@ -347,7 +366,7 @@ func choose(ctx context.Context, on *data.View, batch []*change) (chosen, later 
 	for _, c := range batch {
 		if o.waits(c) {
 			later = append(later, c)
-		} else if err := c.fits(ctx, on); err != nil {
+		} else if err := c.fit(ctx, on); err != nil {
 			c.done <- err
 		} else if c.remove && on == nil {
 			c.done <- nil
@@ -435,13 +454,9 @@ func (b *batch) put(ctx context.Context, changes []*change) error {
 			return err
 		}
 	}
-	seen := b.Base()
 	_, err := b.Commit(ctx, data.CommitOptions{Author: changes[0].author, Message: message(changes), Check: func(ctx context.Context, on *data.View) error {
-		if on == nil && seen == nil || on != nil && seen != nil && on.Commit().ID == seen.Commit().ID {
-			return nil // they were asked already
-		}
 		for _, c := range changes {
-			if err := c.fits(ctx, on); err != nil {
+			if err := c.fit(ctx, on); err != nil {
 				return &unfitError{err}
 			}
 		}

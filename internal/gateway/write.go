@@ -63,7 +63,7 @@ func room(ctx context.Context, on *data.View, path string) (*data.Entry, error) 
 		return nil, nil
 	}
 	for at := path; at != ""; at = parent(at) {
-		e, err := on.Stat(ctx, at)
+		e, err := on.Find(ctx, at)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			continue

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/muster-dev/muster/test/e2e/harness"
 )
@@ -67,8 +68,13 @@ func TestPipelineOfImages(t *testing.T) {
 	expect(t, muster("pipeline", "graph", "digits"), 0, "spark prepare.py, 2 executors", "training 2 ps, 2 worker with 1 GPU each")
 	first := check("the first commit", map[string]int64{"decode": 500, "prepare": 1, "train": 1, "label": 20, "evaluate": 1})
 	for _, s := range first.Stages {
-		if s.Name == "train" && s.GPUSeconds == "" {
-			t.Error("nobody says for how long GPUs were held")
+		if s.Name != "train" {
+			continue
+		}
+		held, _ := resource.ParseQuantity(s.GPUSeconds)
+		idle, _ := resource.ParseQuantity(s.GPUIdleSeconds)
+		if idle.Sign() <= 0 || held.Cmp(idle) <= 0 {
+			t.Errorf("GPUs were held for %q s, and idle for %q s of it, before all members ran", s.GPUSeconds, s.GPUIdleSeconds)
 		}
 	}
 	if r := report(t, muster("data", "cat", "digits-evaluate:/report.json")); r.Accuracy < 0.8 || r.InUse != nil || !r.Better {

@@ -23,9 +23,9 @@ type pipelineRun struct {
 	Computed, Reused, Failed       int64
 	Seconds                        float64
 	Stages                         []struct {
-		Name, Phase, Why, Job string
-		Datums                struct{ Total, Reused, Computed, Failed int64 }
-		GPUSeconds            string
+		Name, Phase, Why, Job      string
+		Datums                     struct{ Total, Reused, Computed, Failed int64 }
+		GPUSeconds, GPUIdleSeconds string
 	}
 }
 

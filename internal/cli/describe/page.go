@@ -82,6 +82,7 @@ func (p *page) facts(out io.Writer, style terminal.Style) error {
 		add("GPU seconds", fmt.Sprintf("%.1f of ended members", status.GPUSeconds.AsApproximateFloat64()))
 		add("CPU seconds", fmt.Sprintf("%.1f of ended members", status.CPUSeconds.AsApproximateFloat64()))
 	}
+	add("GPUs idle", heldIdle(status))
 	add("For data", heldForData(status))
 	limit := int32(6)
 	if job.Spec.BackoffLimit != nil {
@@ -116,8 +117,19 @@ func givenBack(status v1alpha1.TrainingJobStatus) string {
 	return names
 }
 
-// evictions is how often the job made room, and for whom the last time: "1, for
-// vision/resnet"; "" for a job that never did.
+// heldIdle is for how long GPUs were held while not all members ran: "12.5 GPU seconds
+// until all had started, 0.4 while they ended"; "" for a job that held none.
+func heldIdle(status v1alpha1.TrainingJobStatus) string {
+	var parts []string
+	if start := status.GPUStartSeconds; start != nil {
+		parts = append(parts, fmt.Sprintf("%.1f GPU seconds until all had started", start.AsApproximateFloat64()))
+	}
+	if end := status.GPUEndSeconds; end != nil {
+		parts = append(parts, fmt.Sprintf("%.1f while they ended", end.AsApproximateFloat64()))
+	}
+	return strings.Join(parts, ", ")
+}
+
 // heldForData is for how long places were held until data was there.
 func heldForData(status v1alpha1.TrainingJobStatus) string {
 	if status.DataSeconds == nil {
@@ -130,6 +142,8 @@ func heldForData(status v1alpha1.TrainingJobStatus) string {
 	return text
 }
 
+// evictions is how often the job made room, and for whom the last time: "1, for
+// vision/resnet"; "" for a job that never did.
 func evictions(status v1alpha1.TrainingJobStatus) string {
 	switch status.Evictions {
 	case 0:

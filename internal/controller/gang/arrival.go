@@ -199,9 +199,13 @@ func (o observed) advances(p *corev1.Pod) time.Time {
 	return c.LastProbeTime.Time
 }
 
-// placed notes that an attempt that reads data has its place.
+// placed notes that an attempt has its place: for data, where it reads any, and for the
+// GPUs that it holds.
 func (o observed) placed(s *v1alpha1.GangStatus) {
-	s.DataSince = nil
+	s.DataSince, s.GPUSince = nil, nil
+	if o.heldGPUs(s) > 0 {
+		s.GPUSince = &metav1.MicroTime{Time: o.heldSince()}
+	}
 	if readsData(o.gang) {
 		s.DataSince = &metav1.MicroTime{Time: o.heldSince()}
 	}

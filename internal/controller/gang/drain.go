@@ -89,6 +89,7 @@ func (o observed) drain(d decision, outcome v1alpha1.GangPhase) decision {
 
 // afterRelease is the status once nothing is held any more.
 func (o observed) afterRelease(s *v1alpha1.GangStatus, outcome v1alpha1.GangPhase) {
+	o.bankGPUs(s)
 	at := metav1.MicroTime{Time: o.now}
 	switch {
 	case outcome != "":

@@ -79,8 +79,9 @@ func (o observed) started(s *v1alpha1.GangStatus) {
 }
 
 // tally adds the run time of an attempt that has ended to that of the earlier
-// ones.
+// ones, and for how long GPUs were held idle.
 func (o observed) tally(s *v1alpha1.GangStatus) {
+	o.followGPUs(s)
 	switch s.Phase {
 	case v1alpha1.GangPlanned, v1alpha1.GangStarting, v1alpha1.GangRunning:
 		return

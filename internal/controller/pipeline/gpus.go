@@ -23,14 +23,24 @@ func (s *step) noteGPUs(stands *foreman.Status) {
 	s.status.GPUSeconds, s.status.GPUIdleSeconds = seconds(held), seconds(idle)
 }
 
-// noteJobGPUs notes for how long the members of a job of its own kind have held
-// GPUs. For how much of that they had nothing to compute nobody says.
+// noteJobGPUs notes for how long a job of its own kind has held GPUs, and for how long
+// not all of its members ran meanwhile. What they ran before the last of them had
+// started counts twice in the first: nobody counts it apart.
 func (s *step) noteJobGPUs(job *v1alpha1.TrainingJob) {
-	held := gpuSeconds(job, s.now.Time)
+	start, end := number(job.Status.GPUStartSeconds), number(job.Status.GPUEndSeconds)
+	held, idle := start+gpuSeconds(job, s.now.Time), start+end
 	if job.Status.FinishTime == nil {
 		held = steps(held)
 	}
-	s.status.GPUSeconds, s.status.GPUIdleSeconds = seconds(held), nil
+	s.status.GPUSeconds, s.status.GPUIdleSeconds = seconds(held), seconds(min(idle, held))
+}
+
+// number is a quantity that may not be there as a number.
+func number(q *resource.Quantity) float64 {
+	if q == nil {
+		return 0
+	}
+	return q.AsApproximateFloat64()
 }
 
 func steps(seconds float64) float64 {

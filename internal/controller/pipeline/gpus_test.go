@@ -42,3 +42,36 @@ func TestGPUSecondsOfAJob(t *testing.T) {
 		}
 	}
 }
+
+// TestIdleGPUsOfAJob: what a job held before all its members ran is held, too, and idle;
+// what it held while it ended its nodes have counted.
+func TestIdleGPUsOfAJob(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		start, end string
+		held, idle string
+	}{
+		{"nothing known", "", "", "7", ""},
+		{"until all ran", "5", "", "12", "5"},
+		{"until all ran, and while they ended", "5", "2", "12", "7"},
+		{"gone before its nodes counted", "", "9", "7", "7"},
+	} {
+		job := &v1alpha1.TrainingJob{}
+		job.Status = v1alpha1.TrainingJobStatus{GPUSeconds: resource.MustParse("7"), FinishTime: &metav1.Time{}, DrainedTime: &metav1.MicroTime{}}
+		if c.start != "" {
+			job.Status.GPUStartSeconds = new(resource.MustParse(c.start))
+		}
+		if c.end != "" {
+			job.Status.GPUEndSeconds = new(resource.MustParse(c.end))
+		}
+		s := &step{status: &v1alpha1.StageStatus{}}
+		s.noteJobGPUs(job)
+		idle := ""
+		if q := s.status.GPUIdleSeconds; q != nil {
+			idle = q.String()
+		}
+		if held := s.status.GPUSeconds.String(); held != c.held || idle != c.idle {
+			t.Errorf("%s: held for %s, idle for %s, want %s and %s", c.name, held, idle, c.held, c.idle)
+		}
+	}
+}

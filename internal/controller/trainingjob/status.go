@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -91,11 +92,17 @@ func mirror(s *v1alpha1.TrainingJobStatus, gang *v1alpha1.Gang) {
 		s.Progress.Percent, s.Progress.DoneMillionths = "100%", v1alpha1.Whole
 	}
 	s.Shrunk, s.GivenBack = g.Shrunk, slices.Clone(g.GivenBack)
-	s.DataSeconds, s.DataGPUSeconds = nil, nil
-	if g.DataSeconds != nil {
-		s.DataSeconds, s.DataGPUSeconds = new(g.DataSeconds.DeepCopy()), new(g.DataGPUSeconds.DeepCopy())
-	}
+	s.DataSeconds, s.DataGPUSeconds = known(g.DataSeconds), known(g.DataGPUSeconds)
+	s.GPUStartSeconds, s.GPUEndSeconds = known(g.GPUStartSeconds), known(g.GPUEndSeconds)
 	s.GPUSeconds, s.CPUSeconds = g.GPUSeconds.DeepCopy(), g.CPUSeconds.DeepCopy()
+}
+
+// known is a copy of a quantity, where there is one.
+func known(q *resource.Quantity) *resource.Quantity {
+	if q == nil {
+		return nil
+	}
+	return new(q.DeepCopy())
 }
 
 // followGang puts the gang's phase into the job's terms.

@@ -31,7 +31,7 @@ func EncodeList(pieces []Piece) (digest.ID, []byte) {
 		what = binary.AppendUvarint(what, uint64(p.Size))
 		where.Add(p.Place)
 	}
-	return pack.Join(what, where.Bytes())
+	return pack.Join(what, &where)
 }
 
 // DecodeList reads what EncodeList wrote, for a file of a size.

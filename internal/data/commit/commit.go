@@ -75,7 +75,7 @@ func Encode(c *Commit) (digest.ID, []byte, error) {
 	if !c.Tree.ID.IsZero() {
 		where.Add(c.Tree.Place)
 	}
-	id, blob := pack.Join(said, where.Bytes())
+	id, blob := pack.Join(said, &where)
 	return id, blob, nil
 }
 

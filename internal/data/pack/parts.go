@@ -15,13 +15,15 @@ const checkSize = 16
 const placeBytes = 10
 
 // Join makes a blob of two parts. Its name is the hash of what alone.
-func Join(what, where []byte) (digest.ID, []byte) {
+func Join(what []byte, where *Places) (digest.ID, []byte) {
 	id := digest.Of(what)
-	blob := make([]byte, 0, binary.MaxVarintLen64+len(what)+len(where)+checkSize)
+	guarded := where.append(append(where.scratch[:0], id[:]...))
+	where.scratch = guarded
+	blob := make([]byte, 0, binary.MaxVarintLen64+len(what)+len(guarded)-len(id)+checkSize)
 	blob = binary.AppendUvarint(blob, uint64(len(what)))
 	blob = append(blob, what...)
-	blob = append(blob, where...)
-	sum := guard(id, where)
+	blob = append(blob, guarded[len(id):]...)
+	sum := digest.Of(guarded)
 	return id, append(blob, sum[:checkSize]...)
 }
 
@@ -46,37 +48,61 @@ func guard(id digest.ID, where []byte) digest.ID {
 	return digest.Of(append(id[:], where...))
 }
 
-// Places writes places, each pack's name once.
+// Places writes places, each pack's name once. The zero value has none.
 type Places struct {
 	names map[Name]uint64
+	// last is the number of the pack of the last place: the next one is in it, too, more
+	// often than not.
+	last  uint64
 	table []byte
 	body  []byte
+	// scratch is memory for [Join].
+	scratch []byte
 }
+
+// Reset makes it as good as new, in the same memory.
+func (p *Places) Reset() {
+	clear(p.names)
+	p.table, p.body = p.table[:0], p.body[:0]
+}
+
+// Packs is in how many packs the places are.
+func (p *Places) Packs() int { return len(p.names) }
 
 // Grow makes room for so many places.
 func (p *Places) Grow(n int) { p.body = slices.Grow(p.body, placeBytes*n) }
 
 // Add appends a place.
 func (p *Places) Add(at Place) {
-	n, ok := p.names[at.Pack]
-	if !ok {
-		if p.names == nil {
-			p.names = map[Name]uint64{}
-		}
-		n = uint64(len(p.names))
-		p.names[at.Pack] = n
-		p.table = append(p.table, at.Pack[:]...)
-	}
-	p.body = binary.AppendUvarint(p.body, n)
+	p.body = binary.AppendUvarint(p.body, p.number(at.Pack))
 	p.body = binary.AppendUvarint(p.body, uint64(at.Offset))
 	p.body = binary.AppendUvarint(p.body, uint64(at.Stored))
 	p.body = binary.AppendUvarint(p.body, uint64(at.Raw))
 }
 
-// Bytes is all of them.
-func (p *Places) Bytes() []byte {
-	out := binary.AppendUvarint(make([]byte, 0, len(p.table)+len(p.body)+binary.MaxVarintLen64), uint64(len(p.names)))
-	return append(append(out, p.table...), p.body...)
+// number is that of a pack's name in the table.
+func (p *Places) number(name Name) uint64 {
+	if at := p.last * uint64(len(name)); at < uint64(len(p.table)) && Name(p.table[at:]) == name {
+		return p.last
+	}
+	n, ok := p.names[name]
+	if !ok {
+		if p.names == nil {
+			p.names = map[Name]uint64{}
+		}
+		n = uint64(len(p.names))
+		p.names[name] = n
+		p.table = append(p.table, name[:]...)
+	}
+	p.last = n
+	return n
+}
+
+// append appends all of them.
+func (p *Places) append(to []byte) []byte {
+	to = slices.Grow(to, len(p.table)+len(p.body)+binary.MaxVarintLen64)
+	to = binary.AppendUvarint(to, uint64(len(p.names)))
+	return append(append(to, p.table...), p.body...)
 }
 
 // PlaceReader reads what Places wrote.

@@ -112,10 +112,16 @@ func merge(ctx context.Context, b *builder, n *Node, items []item, last bool) ([
 	for i := 0; i < n.Len() || len(items) > 0 && (last || items[0].key <= end); {
 		switch {
 		case len(items) == 0 || i < n.Len() && n.Key(i) < items[0].key:
-			if err := b.add(ctx, n.item(i)); err != nil {
-				return nil, err
+			// What stays as it is: found by halves, for mostly it is much.
+			stay := n.Len()
+			if len(items) > 0 {
+				stay = n.search(items[0].key)
 			}
-			i++
+			for ; i < stay; i++ {
+				if err := b.add(ctx, n.item(i)); err != nil {
+					return nil, err
+				}
+			}
 			continue
 		case i < n.Len() && n.Key(i) == items[0].key:
 			i++

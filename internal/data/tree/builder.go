@@ -3,6 +3,7 @@ package tree
 import (
 	"context"
 	"runtime"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -42,8 +43,10 @@ type builder struct {
 	// node is the one that is filled, in memory that the next one is filled in, too.
 	node  Node
 	bytes int
-	// work finds out what is to be known of those that are finished and not saved.
+	// work finds out what is to be known of those that are finished and not saved, with
+	// one of the writers for each that is at it.
 	work     errgroup.Group
+	writers  sync.Pool
 	finished []*finished
 	// made are the nodes that are saved.
 	made []Ref
@@ -94,15 +97,31 @@ func (b *builder) finish(ctx context.Context) error {
 	b.node.Entries, b.node.Refs, b.bytes = b.node.Entries[:0], b.node.Refs[:0], 0
 	b.finished = append(b.finished, f)
 	b.work.Go(func() error {
-		var blob []byte
-		f.id, blob = f.node.encode()
-		f.raw, f.stored = len(blob), b.save.Compress(blob)
+		b.write(f)
 		return nil
 	})
 	if len(b.finished) < aside {
 		return nil
 	}
 	return b.settle(ctx)
+}
+
+// write finds out what a node is called and how it is stored: compressed, where at least
+// a third of it is no noise. What is saved of others is less than a sixth, for half the
+// time that a node takes; and those are the ones that many small commits make, where each
+// entry is in a pack of its own and somebody waits.
+func (b *builder) write(f *finished) {
+	w, ok := b.writers.Get().(*writer)
+	if !ok {
+		w = &writer{}
+	}
+	defer b.writers.Put(w)
+	var blob []byte
+	f.id, blob = w.write(f.node)
+	f.raw, f.stored = len(blob), blob
+	if w.noise <= len(blob)*2/3 {
+		f.stored = b.save.Compress(blob)
+	}
 }
 
 // settle saves what is finished.

@@ -73,13 +73,23 @@ const (
 	listFlag       = 8
 )
 
-// encode is the node's blob, and its name, which says nothing of places.
-func (n *Node) encode() (digest.ID, []byte) {
-	what := binary.AppendUvarint(make([]byte, 0, 64*n.Len()), uint64(n.Level))
+// writer is the memory of who writes one node after the other.
+type writer struct {
+	what  []byte
+	where pack.Places
+	// noise is about how many bytes of the last node nobody can compress: hashes, and
+	// names of packs, which are random.
+	noise int
+}
+
+// write is a node's blob, and its name, which says nothing of places.
+func (w *writer) write(n *Node) (digest.ID, []byte) {
+	what, where := slices.Grow(w.what[:0], itemBytes*n.Len()), &w.where
+	what = binary.AppendUvarint(what, uint64(n.Level))
 	what = binary.AppendUvarint(what, uint64(n.Len()))
-	var where pack.Places
+	where.Reset()
 	where.Grow(n.Len())
-	last := ""
+	hashes, last := 0, ""
 	for i := range n.Len() {
 		key := n.Key(i)
 		shared := sharedPrefix(last, key)
@@ -90,6 +100,7 @@ func (n *Node) encode() (digest.ID, []byte) {
 		if n.Level > 0 {
 			r := &n.Refs[i]
 			what = append(what, r.ID[:]...)
+			hashes++
 			what = binary.AppendUvarint(what, uint64(r.Files))
 			what = binary.AppendUvarint(what, uint64(r.Bytes))
 			where.Add(r.Place)
@@ -103,10 +114,12 @@ func (n *Node) encode() (digest.ID, []byte) {
 			what = append(what, e.Target...)
 		case e.Size > 0:
 			what = append(what, e.Content[:]...)
+			hashes++
 			where.Add(e.Place)
 		}
 	}
-	return pack.Join(what, where.Bytes())
+	w.what, w.noise = what, hashes*digest.Size+where.Packs()*len(pack.Name{})
+	return pack.Join(what, where)
 }
 
 func (e *Entry) flags() byte {
@@ -128,7 +141,7 @@ func sharedPrefix(a, b string) int {
 	return i
 }
 
-// decode reads what encode wrote, and refuses what no encode writes.
+// decode reads what a writer wrote, and refuses what none writes.
 func decode(id digest.ID, blob []byte) (*Node, error) {
 	what, where, err := pack.Split(id, blob)
 	if err != nil {

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -364,20 +365,65 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
+// shrinking is a heap that stores what it is asked to compress without its last byte.
+type shrinking struct{ *heap }
+
+func (shrinking) Compress(raw []byte) []byte { return raw[:len(raw)-1] }
+
+// Nodes are compressed where that is worth it: not those that are hashes and names of
+// packs for the most part, as many small commits leave them.
+func TestWhichNodesAreCompressed(t *testing.T) {
+	for name, tt := range map[string]struct {
+		entry func(i int) Entry
+		want  bool
+	}{
+		"files of one pack": {func(i int) Entry {
+			return Entry{Kind: File, Size: 4096, Content: digest.Of([]byte{byte(i)}), Place: pack.Place{Pack: pack.Name{1}, Offset: uint32(i) << 16, Stored: 4096, Raw: 4096}}
+		}, true},
+		"each in a pack of its own": {func(i int) Entry {
+			return Entry{Kind: File, Size: 4096, Content: digest.Of([]byte{byte(i)}), Place: pack.Place{Pack: pack.Name{byte(i)}, Offset: uint32(i) << 16, Stored: 4096, Raw: 4096}}
+		}, false},
+		"empty files": {func(int) Entry { return Entry{Kind: File} }, true},
+		"links":       {func(int) Entry { return Entry{Kind: Link, Size: 1, Target: "a"} }, true},
+	} {
+		var edits []Edit
+		for i := range 30 {
+			e := tt.entry(i)
+			e.Path = fmt.Sprintf("folder/%03d.png", i)
+			edits = append(edits, Edit{Path: e.Path, Entry: &e})
+		}
+		h := newHeap()
+		root, err := New(h, &Cache{}).Apply(t.Context(), shrinking{h}, Root{}, edits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := root.Place.Stored < root.Place.Raw; got != tt.want {
+			t.Errorf("%s: compressed: %t", name, got)
+		}
+	}
+}
+
 // FuzzDecode: no node, however it was made, does harm.
 func FuzzDecode(f *testing.F) {
 	n := Node{Entries: []Entry{file("a", "x"), {Path: "b", Kind: Link, Target: "a", Size: 1}}}
-	id, blob := n.encode()
+	id, blob := new(writer).write(&n)
 	what, where, err := pack.Split(id, blob)
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(what, where)
 	f.Fuzz(func(_ *testing.T, what, where []byte) {
-		id, blob := pack.Join(what, where)
+		id, blob := join(what, where)
 		n, err := decode(id, blob)
 		if err == nil {
-			_, _ = n.encode()
+			_, _ = new(writer).write(n)
 		}
 	})
+}
+
+// join is a blob as [pack.Join] makes it, whose places may be anything.
+func join(what, where []byte) (digest.ID, []byte) {
+	id := digest.Of(what)
+	sum := digest.Of(slices.Concat(id[:], where))
+	return id, slices.Concat(binary.AppendUvarint(nil, uint64(len(what))), what, where, sum[:16])
 }

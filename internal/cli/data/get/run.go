@@ -26,11 +26,13 @@ type Document struct {
 	// Path is where it is now on this machine.
 	Path string `json:"path"`
 	// Files and Bytes are what is there now, Kept counts those of the files that
-	// were there before, Removed those that --mirror removed.
-	Files   int64 `json:"files"`
-	Bytes   int64 `json:"bytes"`
-	Kept    int64 `json:"kept"`
-	Removed int64 `json:"removed"`
+	// were there before, Replaced those that took the place of something else, and
+	// Removed those that --mirror removed.
+	Files    int64 `json:"files"`
+	Bytes    int64 `json:"bytes"`
+	Kept     int64 `json:"kept"`
+	Replaced int64 `json:"replaced"`
+	Removed  int64 `json:"removed"`
 }
 
 func (o *options) run(ctx context.Context, a address.Address, to string) error {
@@ -113,7 +115,7 @@ func (o *options) folder(ctx context.Context, view *data.View, a address.Address
 	if address.IsPattern(a.Path) && result.Files == 0 {
 		return Document{}, exit.NotFound("nothing matches")
 	}
-	return Document{Path: local, Files: result.Files, Bytes: result.Bytes, Kept: result.Kept, Removed: result.Removed}, nil
+	return Document{Path: local, Files: result.Files, Bytes: result.Bytes, Kept: result.Kept, Replaced: result.Replaced, Removed: result.Removed}, nil
 }
 
 // file writes one file. Under another name than its own it comes into a folder
@@ -145,6 +147,9 @@ func (o *options) file(ctx context.Context, view *data.View, a address.Address, 
 		return Document{}, err
 	}
 	if renamed {
+		if _, err := os.Lstat(local); err == nil {
+			result.Replaced++
+		}
 		if err := os.Rename(filepath.Join(into, name), local); err != nil {
 			return Document{}, err
 		}
@@ -152,7 +157,7 @@ func (o *options) file(ctx context.Context, view *data.View, a address.Address, 
 			return Document{}, err
 		}
 	}
-	return Document{Path: local, Files: result.Files, Bytes: result.Bytes, Kept: result.Kept}, nil
+	return Document{Path: local, Files: result.Files, Bytes: result.Bytes, Kept: result.Kept, Replaced: result.Replaced}, nil
 }
 
 func (o *options) report(document Document) error {
@@ -165,6 +170,9 @@ func (o *options) report(document Document) error {
 	sentence := fmt.Sprintf("%s: %s, %s", document.Path, terminal.Count(document.Files, "file"), terminal.Size64(document.Bytes))
 	if document.Kept > 0 {
 		sentence += fmt.Sprintf("; %d of them were there already", document.Kept)
+	}
+	if document.Replaced > 0 {
+		sentence += fmt.Sprintf("; %d took the place of something else", document.Replaced)
 	}
 	if document.Removed > 0 {
 		sentence += fmt.Sprintf("; %d removed", document.Removed)

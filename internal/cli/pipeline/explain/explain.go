@@ -238,8 +238,7 @@ func (o *options) print(run *v1alpha1.PipelineRun, found []Explained) error {
 	return err
 }
 
-// idle is for how long no datum was computed, where that is known: members of
-// training and Spark do not say so.
+// idle is for how much of that they were idle, where they were.
 func idle(seconds float64) string {
 	if seconds <= 0 {
 		return ""
