@@ -100,8 +100,8 @@ test-deps:
 clients-deps:
 	@hack/clients-deps
 
-test-clients: clients-deps $(GOTESTSUM) ## boto3, aws, s3fs, pandas and rclone, unmodified, at the S3 gateway
-	@hack/gotest "$(GOTESTSUM)" clients -tags clients -count=1 -timeout 10m -run 'Python|AWS|Rclone' ./internal/gateway
+test-clients: clients-deps $(GOTESTSUM) ## boto3, aws, s3fs, pandas, rclone and TensorFlow, unmodified, at the S3 gateway
+	@hack/gotest "$(GOTESTSUM)" clients -tags clients -count=1 -timeout 10m -run 'Python|AWS|Rclone|TensorFlow' ./internal/gateway
 
 lint: $(GOLANGCI) ## the walls of the design and the linters, without exceptions
 	@$(GOLANGCI) run --allow-parallel-runners

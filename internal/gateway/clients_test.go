@@ -44,6 +44,14 @@ func TestPython(t *testing.T) {
 	r.run(t, "python3", "testdata/clients.py")
 }
 
+// TestTensorFlow runs TensorFlow's reader of S3.
+func TestTensorFlow(t *testing.T) {
+	r := newRig(t)
+	if out := r.run(t, "../tensorflow/bin/python3", "testdata/tensorflow_reader.py"); !strings.Contains(out, "read, written, copied and removed") {
+		t.Error(out)
+	}
+}
+
 // TestAWS runs the command line of AWS.
 func TestAWS(t *testing.T) {
 	r := newRig(t)
