@@ -67,7 +67,7 @@ test-python: build ## the Python package: types, and tests against a Muster of t
 
 test-images: build test-deps cluster-deps $(GOTESTSUM) ## images on one machine, with a real containerd; wants root
 	@hack/gotest "$(GOTESTSUM)" images-node -tags cluster -count=1 -timeout 10m -run 'Image|Pull|Containerd' ./internal/node ./internal/node/image
-	@hack/gotest "$(GOTESTSUM)" images-e2e -tags e2e,cluster -count=1 -timeout 15m -run '^(TestImages|TestStagesInImages|TestPackagesOnTopOfImages)$$' ./test/e2e
+	@hack/gotest "$(GOTESTSUM)" images-e2e -tags e2e,cluster -count=1 -timeout 15m -run '^(TestImages|TestStagesInImages|TestPackagesOnTopOfImages|TestSparkInImages)$$' ./test/e2e
 
 test-cluster: cluster-deps $(GOTESTSUM) ## a real Kubernetes on this machine: kubelets, containerd, pretend GPUs; wants root
 	@hack/gotest "$(GOTESTSUM)" cluster -tags cluster -count=1 -timeout 20m ./test/cluster/... ./benchmarks/cluster

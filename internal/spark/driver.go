@@ -34,6 +34,9 @@ type Driver struct {
 	Scratch string
 	// Apart says that members share no folder: what each wrote is put together later.
 	Apart bool
+	// Own says that members, which may be at one address, see no files of one another's but
+	// the folder of the datum.
+	Own bool
 	// Leaves says, of members that share no folder, that executors may go before the
 	// application is done, and come.
 	Leaves bool
@@ -50,7 +53,7 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 	if err := os.Remove(filepath.Join(d.Datum, shift.OutcomeFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("clearing the folder of the datum: %w", err)
 	}
-	log, err := os.OpenFile(filepath.Join(d.Datum, shift.LogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(filepath.Join(d.Datum, shift.LogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, theirs)
 	if err != nil {
 		return fmt.Errorf("opening the log: %w", err)
 	}
@@ -136,7 +139,7 @@ func (a *application) prepare(ctx context.Context) error {
 	}
 	a.settings = Settings{
 		Master: net.JoinHostPort(host, port), Host: host, Secret: secret, Pages: randomText(),
-		DriverHeap: a.Heap, ExecutorHeap: a.ExecutorHeap, Scratch: a.Scratch, Apart: a.Apart, Leaves: a.Leaves,
+		DriverHeap: a.Heap, ExecutorHeap: a.ExecutorHeap, Scratch: a.Scratch, Apart: a.Apart, Own: a.Own, Leaves: a.Leaves,
 	}
 	conf, err := a.settings.write()
 	if err != nil {

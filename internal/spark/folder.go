@@ -47,15 +47,19 @@ func makeSecret(folder string) (string, error) {
 		return "", fmt.Errorf("reading the application's secret: %w", err)
 	}
 	made := randomText()
-	if err := replace(path, []byte(made)); err != nil {
+	if err := replace(path, []byte(made), 0o600); err != nil {
 		return "", fmt.Errorf("writing the application's secret: %w", err)
 	}
 	return made, nil
 }
 
-// replace writes a file for its owner, at once for who reads it.
-func replace(path string, text []byte) error {
-	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+// theirs are the rights of what is for whoever started the members, who may be another
+// user than theirs, as in an image.
+const theirs = 0o644
+
+// replace writes a file, at once for who reads it.
+func replace(path string, text []byte, rights fs.FileMode) error {
+	if err := os.WriteFile(path+".new", text, rights); err != nil {
 		return err
 	}
 	return os.Rename(path+".new", path)
@@ -266,7 +270,7 @@ func there(path string) bool {
 func conclude(folder string, o shift.Outcome) error {
 	text, err := json.Marshal(o)
 	if err == nil {
-		err = replace(filepath.Join(folder, shift.OutcomeFile), text)
+		err = replace(filepath.Join(folder, shift.OutcomeFile), text, theirs)
 	}
 	if err != nil {
 		return fmt.Errorf("noting what became of the script: %w", err)

@@ -47,6 +47,7 @@ func Main(ctx context.Context, args []string, scratch string, out, errs io.Write
 	flags.StringVar(&o.Script, "script", "", "script of the driver")
 	flags.StringVar(&o.Scratch, "scratch", scratch, "folder of the member's own")
 	flags.BoolVar(&o.Apart, "apart", false, "members share no folder")
+	flags.BoolVar(&o.Own, "own", false, "members see files of their own beside the datum's")
 	flags.BoolVar(&o.Leaves, "leaves", false, "executors may go before the application is done")
 	flags.IntVar(&o.Tries, "tries", 1, "how often the script is run at most")
 	flags.DurationVar(&o.Timeout, "timeout", 0, "how long a try may take; 0: for ever")

@@ -25,6 +25,9 @@ type Settings struct {
 	Scratch string
 	// Apart says that members share no folder.
 	Apart bool
+	// Own says that each member has files of its own, even at an address that it shares
+	// with others.
+	Own bool
 	// Leaves says that executors may go before the application is done.
 	Leaves bool
 }
@@ -59,6 +62,9 @@ func (s *Settings) Properties() string {
 	}
 	if s.Apart {
 		maps.Copy(all, apart)
+	}
+	if s.Own { // else who is at the same address is taken to see the same files
+		all["spark.shuffle.readHostLocalDisk"] = "false"
 	}
 	if s.Leaves {
 		maps.Copy(all, leaving)

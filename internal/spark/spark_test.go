@@ -63,8 +63,12 @@ func TestSettings(t *testing.T) {
 	if strings.Contains(string(text), second) {
 		t.Error("members that share a folder commit as if they did not")
 	}
-	s.Apart = true
-	for _, want := range []string{second, "spark.speculation false\n", "spark.task.maxFailures 1\n"} {
+	const own = "spark.shuffle.readHostLocalDisk false\n"
+	if strings.Contains(string(text), own) {
+		t.Error("members that see the same files fetch from one another what they could read")
+	}
+	s.Apart, s.Own = true, true
+	for _, want := range []string{second, own, "spark.speculation false\n", "spark.task.maxFailures 1\n"} {
 		if text := s.Properties(); !strings.Contains(text, want) {
 			t.Errorf("where members share no folder there is no line %q in\n%s", want, text)
 		}

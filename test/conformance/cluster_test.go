@@ -50,60 +50,15 @@ func realKubernetes(ctx context.Context, agent bool) (*platform, error) {
 	if !agent { // where there are no stages
 		return startKubernetes(ctx, agent, nil, manager, shell, python)
 	}
-	spark, err := sparkImage(ctx)
+	spark, err := cluster.Spark(ctx)
 	if err != nil {
 		return nil, err
 	}
-	pinned, err := pinnedImage(ctx)
-	if err != nil {
-		return nil, err
-	}
-	p, err := startKubernetes(ctx, agent, []cluster.Image{spark, pinned}, manager, shell, python)
+	p, err := startKubernetes(ctx, agent, []cluster.Image{spark}, manager, shell, python)
 	if err == nil {
-		p.spark, p.pinned = spark.Name, pinned
+		p.spark = spark
 	}
 	return p, err
-}
-
-// pinnedImage has this machine's Python and a shell, and says by its name what is in it.
-func pinnedImage(ctx context.Context) (cluster.Image, error) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		return cluster.Image{}, err
-	}
-	image, err := cluster.Python(ctx, python)
-	if err != nil {
-		return cluster.Image{}, err
-	}
-	image.Name = "muster.test/pinned:1"
-	return image.Pinned()
-}
-
-// sparkImage has what the example's Spark stage needs, and a bash, by which Spark starts.
-func sparkImage(ctx context.Context) (cluster.Image, error) {
-	folder, err := packages(ctx, "spark", "examples/pipeline/prepare/requirements.txt")
-	if err != nil {
-		return cluster.Image{}, err
-	}
-	image, err := cluster.Python(ctx, filepath.Join(folder, "bin", "python"))
-	if err != nil {
-		return image, err
-	}
-	bash, err := cluster.Program(ctx, "", "/bin/bash", "/usr/bin/bash")
-	if err != nil {
-		return image, err
-	}
-	have := map[string]bool{}
-	for _, file := range image.Files {
-		have[file.To] = true
-	}
-	for _, file := range bash.Files {
-		if !have[file.To] {
-			image.Files = append(image.Files, file)
-		}
-	}
-	image.Name = "muster.test/spark:1"
-	return image, nil
 }
 
 // startKubernetes is the same with these images, of which the first has the shell; the

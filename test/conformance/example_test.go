@@ -40,7 +40,7 @@ func newExample(t *testing.T) *example {
 		t.Fatal(err)
 	}
 	e.edit("cluster.yaml", "registry.example.com/digits:1", the.python)
-	e.edit("cluster.yaml", "registry.example.com/spark:1", the.spark)
+	e.edit("cluster.yaml", "registry.example.com/spark:1", the.spark.Name)
 	return e
 }
 

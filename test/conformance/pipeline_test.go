@@ -90,9 +90,19 @@ func (a *author) apply(text string) {
 // applyBeside applies a pipeline beside whose file there is one of code.
 func (a *author) applyBeside(name, code, text string) {
 	a.Helper()
+	a.applyAmong(map[string]string{name: code}, text)
+}
+
+// applyAmong applies a pipeline beside whose file there are these of code.
+func (a *author) applyAmong(code map[string]string, text string) {
+	a.Helper()
 	dir := a.TempDir()
 	file := filepath.Join(dir, "pipeline.yaml")
-	for path, text := range map[string]string{file: text, filepath.Join(dir, name): code} {
+	files := map[string]string{file: text}
+	for name, text := range code {
+		files[filepath.Join(dir, name)] = text
+	}
+	for path, text := range files {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			a.Fatal(err)
 		}

@@ -102,8 +102,8 @@ func TestPipelineEnvironment(t *testing.T) {
 	dir, open := t.TempDir(), make(chan struct{})
 	lines, fetched := the.index(t, open)
 	spark, builds := "", int32(1)
-	if the.spark != "" {
-		spark, builds = fmt.Sprintf(packedSpark, the.spark, lines+"slowly==1\n"), 2
+	if the.spark.Name != "" {
+		spark, builds = fmt.Sprintf(packedSpark, the.spark.Name, lines+"slowly==1\n"), 2
 	}
 	apply := func(says, requirement string) {
 		t.Helper()
@@ -118,7 +118,7 @@ func TestPipelineEnvironment(t *testing.T) {
 		t.Helper()
 		a.finishes("packed", 4*time.Minute)
 		want := map[string]int64{"tell": tell, "train": train}
-		if the.spark != "" {
+		if the.spark.Name != "" {
 			want["count"] = count
 		}
 		if diff := cmp.Diff(want, a.computed("packed")); diff != "" {
@@ -139,7 +139,7 @@ func TestPipelineEnvironment(t *testing.T) {
 	ran(2, 1, 1)
 	a.says("version 1\n", "data", "cat", "packed-tell:/a")
 	a.says("trained by version 1\n", "data", "cat", "packed-train:/all")
-	if the.spark != "" {
+	if the.spark.Name != "" {
 		a.says("version 1 and version 1\n", "data", "cat", "packed-count:/all")
 	}
 	if n := fetched.Load(); n != builds {

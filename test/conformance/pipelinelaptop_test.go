@@ -20,9 +20,8 @@ import (
 	"github.com/muster-dev/muster/test/e2e/harness"
 )
 
-// carried is a pipeline of the kinds of stages that a laptop runs in images, too: a datum at a
-// time, code that comes along, packages on top of the image and a variable from a Secret,
-// and a job that trains.
+// carried is a pipeline of all kinds of stages: a datum at a time, code that comes along,
+// packages on top of the image and a variable from a Secret, a job that trains, and Spark.
 const carried = `metadata: {name: carried}
 spec:
   environment: {image: %q}
@@ -46,9 +45,28 @@ spec:
       framework: None
       checkpoints: {none: true}
       roles: [{name: worker, gpus: 1, command: [sh, -c, 'tr O 0 < $MUSTER_INPUT_ALL/all > $MUSTER_OUTPUT/model']}]
+  - name: words
+    input: {dataset: words}
+    code: words.py
+    spark: {script: words.py, executors: 1, resources: {requests: {cpu: 100m, memory: 512Mi}}, driverResources: {requests: {cpu: 100m, memory: 512Mi}}}
 `
 
-// laptop starts an embedded Muster whose machine has the pinned image, and else nothing in
+// lettersOfWords says how many letters words have, by a task for each file.
+const lettersOfWords = `
+import os, pathlib
+from pyspark.sql import SparkSession
+
+source, output = pathlib.Path(os.environ["MUSTER_INPUT_WORDS"]), pathlib.Path(os.environ["MUSTER_OUTPUT"])
+context = SparkSession.builder.getOrCreate().sparkContext
+
+def count(name):
+    (output / name).write_text(str(len((source / name).read_text().strip())))
+
+names = sorted(p.name for p in source.iterdir())
+context.parallelize(names, len(names)).foreach(count)
+`
+
+// laptop starts an embedded Muster whose machine has the image for Spark, and else nothing in
 // common with the platform.
 func (p *platform) laptop(t *testing.T) *platform {
 	t.Helper()
@@ -63,7 +81,7 @@ func (p *platform) laptop(t *testing.T) *platform {
 			t.Error(err)
 		}
 	})
-	if err := containerd.Import(ctx, "muster", p.pinned); err != nil {
+	if err := containerd.Import(ctx, "muster", p.spark); err != nil {
 		t.Fatal(err)
 	}
 	home := t.TempDir()
@@ -93,14 +111,14 @@ func (p *platform) laptop(t *testing.T) *platform {
 // the cluster computed on the machine, wherever that ran in the same image with the same
 // packages; both make the same of it. What differs is computed, and named.
 func TestPipelineResultsOfALaptop(t *testing.T) {
-	if the.pinned.Name == "" {
+	if the.spark.Name == "" {
 		return // it is no cluster with an image that both can have
 	}
 	onAgents(t)
 	open := make(chan struct{})
 	close(open)
 	lines, _ := the.index(t, open)
-	text := fmt.Sprintf(carried, the.pinned.Name, lines+"slowly==1\n")
+	text := fmt.Sprintf(carried, the.spark.Name, lines+"slowly==1\n")
 	laptop, server := the.laptop(t).author(t), the.author(t)
 	ran := func(a *author, want map[string]int64) {
 		t.Helper()
@@ -118,37 +136,39 @@ func TestPipelineResultsOfALaptop(t *testing.T) {
 		})
 		a.says("created", "data", "create", "words")
 		a.put("words", letters)
-		a.apply(text)
+		a.applyAmong(map[string]string{"all.sh": allCode, "words.py": lettersOfWords}, text)
 		a.rights()
 	}
-	nothing := map[string]int64{"upper": 0, "all": 0, "count": 0, "train": 0}
+	nothing := map[string]int64{"upper": 0, "all": 0, "count": 0, "train": 0, "words": 0}
 
 	letters := map[string]string{"a": "one\n", "b": "two\n"}
 	begin(laptop, text, "key of the laptop", letters)
-	ran(laptop, map[string]int64{"upper": 2, "all": 1, "count": 2, "train": 1})
+	ran(laptop, map[string]int64{"upper": 2, "all": 1, "count": 2, "train": 1, "words": 1})
 	archive := filepath.Join(t.TempDir(), "carried.tar")
-	laptop.says("6 results", "pipeline", "results", "export", "carried", archive)
+	laptop.says("7 results", "pipeline", "results", "export", "carried", archive)
 
-	server.says("6 results of pipeline carried taken", "pipeline", "results", "import", archive)
+	server.says("7 results of pipeline carried taken", "pipeline", "results", "import", archive)
 	begin(server, text, "key of the cluster", letters)
 	ran(server, nothing)
 	server.says("0NE\nTW0\n", "data", "cat", "carried-train:/model")
 	server.says("key of the laptop, version 1\n", "data", "cat", "carried-count:/b")
+	server.says("3", "data", "cat", "carried-words:/b")
 
 	letters["c"] = "four\n"
 	server.put("words", letters)
-	ran(server, map[string]int64{"upper": 1, "all": 1, "count": 1, "train": 1})
+	ran(server, map[string]int64{"upper": 1, "all": 1, "count": 1, "train": 1, "words": 1})
 	back := filepath.Join(t.TempDir(), "back.tar")
 	server.says("", "pipeline", "results", "export", "carried", back)
-	laptop.says("4 results of pipeline carried taken", "pipeline", "results", "import", back)
+	laptop.says("5 results of pipeline carried taken", "pipeline", "results", "import", back)
 	laptop.put("words", letters)
 	ran(laptop, nothing)
 	laptop.says("0NE\nTW0\nF0UR\n", "data", "cat", "carried-train:/model")
 	laptop.says("key of the cluster, version 1\n", "data", "cat", "carried-count:/c")
+	laptop.says("4", "data", "cat", "carried-words:/c")
 
 	other := the.author(t)
 	other.says("results of pipeline carried taken", "pipeline", "results", "import", archive)
 	begin(other, strings.Replace(text, "slowly==1", "slowly==2", 1), "another", map[string]string{"a": "one\n", "b": "two\n"})
-	ran(other, map[string]int64{"upper": 0, "all": 0, "count": 2, "train": 0})
+	ran(other, map[string]int64{"upper": 0, "all": 0, "count": 2, "train": 0, "words": 0})
 	other.says("slowly: 1 -> 2", "pipeline", "explain", "carried", "count")
 }

@@ -63,14 +63,14 @@ while (source / "wait").exists() and not (output.parent / "go").exists():
 // they are; what each wrote becomes one commit. An executor that is lost takes what it
 // wrote along, and all of it is written again.
 func TestPipelineSpark(t *testing.T) {
-	if the.spark == "" {
+	if the.spark.Name == "" {
 		return // on one machine it is that of the tests end to end
 	}
 	onAgents(t)
 	a := the.author(t)
 	a.says("created", "data", "create", "texts")
 	a.put("texts", map[string]string{"text-a": "one two\n", "text-b": "two\n", "text-c": "three\n", "wait": ""})
-	a.applyBeside("count.py", countWords, fmt.Sprintf(counting, the.spark, the.image))
+	a.applyBeside("count.py", countWords, fmt.Sprintf(counting, the.spark.Name, the.image))
 	members := func() (driver, executor string) {
 		of := func(role, index string) string {
 			r := the.kubectl(t, "", "get", "pods", "-n", a.namespace, "-l", "muster.dev/role="+role+",muster.dev/index="+index, "--field-selector", "status.phase=Running",

@@ -68,14 +68,14 @@ print("parts", counts.mapPartitionsWithIndex(second).collect(), flush=True)
 // room, goes when somebody waits for that, and leaves what it wrote and what others will
 // read of it: no task runs twice, no file is missing, and nobody begins anew.
 func TestPipelineSparkGrows(t *testing.T) {
-	if the.spark == "" {
+	if the.spark.Name == "" {
 		return // on one machine executors share their files
 	}
 	onAgents(t)
 	a := the.author(t)
 	a.says("created", "data", "create", "texts")
 	a.put("texts", map[string]string{"text": "one\n"})
-	a.applyBeside("count.py", countSlowly, fmt.Sprintf(growing, the.spark, the.image))
+	a.applyBeside("count.py", countSlowly, fmt.Sprintf(growing, the.spark.Name, the.image))
 	harness.Eventually(t, 5*time.Minute, "waiting until the second executor has written something", func() error {
 		pods := the.kubectl(t, "", "get", "pods", "-n", a.namespace, "-l", "muster.dev/role=executor,muster.dev/index=1", "-o", "jsonpath={.items[*].metadata.name}").Stdout
 		if name, more, _ := strings.Cut(pods, " "); name == "" || more != "" {

@@ -29,11 +29,9 @@ type platform struct {
 	image string
 	// python is an image with what the quickstart needs.
 	python string
-	// spark is an image with what the example's Spark stage needs; empty: there is none.
-	spark string
-	// pinned is an image with a Python and a shell, named by its digest, which a laptop can
-	// have, too; without a name: there is none.
-	pinned cluster.Image
+	// spark is an image with what the example's Spark stage needs, named by its digest, which
+	// a laptop can have, too; without a name: there is none.
+	spark cluster.Image
 	// absent is an image that cannot be had.
 	absent string
 	// model is what users call its GPUs.

@@ -5,15 +5,14 @@ package conformance
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/test/cluster"
 	"github.com/muster-dev/muster/test/e2e/harness"
 )
 
@@ -25,19 +24,7 @@ func quickstart() string {
 
 // environment is a Python with what the quickstart needs.
 func environment(ctx context.Context) (string, error) {
-	return packages(ctx, "tensorflow", "examples/quickstart/requirements.txt")
-}
-
-// packages is a Python with what a list of requirements names.
-func packages(ctx context.Context, name, list string) (string, error) {
-	cmd := exec.CommandContext(ctx, filepath.Join(harness.Root(), "hack", "environment"), name, list)
-	var said strings.Builder
-	cmd.Stderr = &said
-	folder, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("installing what %s names: %w\n%s", list, err, said.String())
-	}
-	return strings.TrimSpace(string(folder)), nil
+	return cluster.Packages(ctx, "tensorflow", "examples/quickstart/requirements.txt")
 }
 
 // The job of `make quickstart`: two parameter servers that never end by

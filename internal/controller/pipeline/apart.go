@@ -161,17 +161,17 @@ func hostFolder(path string) corev1.VolumeSource {
 	return corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path, Type: &kind}}
 }
 
-// shared has the members of a training stage in images see the folder of its
-// datum, whoever they run as, and returns where.
-func shared(job *v1alpha1.TrainingJob, datum string) (string, error) {
+// shared has the members of a stage of training or Spark in images see the folder of its
+// datum at datumDir, whoever they run as, with these rights.
+func shared(job *v1alpha1.TrainingJob, datum string, rights os.FileMode) error {
 	// Nobody but the owner comes as far as the folder but by a mount of it.
-	for name, mode := range map[string]os.FileMode{"": 0o755, shift.OutFolder: 0o777} {
+	for name, mode := range map[string]os.FileMode{"": rights, shift.OutFolder: 0o777} {
 		if err := os.Chmod(filepath.Join(datum, name), mode); err != nil {
-			return "", fmt.Errorf("showing the datum's folder to a job: %w", err)
+			return fmt.Errorf("showing the datum's folder to a job: %w", err)
 		}
 	}
 	for i := range job.Spec.Roles {
 		show(&job.Spec.Roles[i], "datum", datumDir, false, hostFolder(datum))
 	}
-	return datumDir, nil
+	return nil
 }

@@ -82,7 +82,7 @@ func workersJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, code, program,
 		role.Resources = *spec.Resources
 	}
 	if spec.MountPath != "" {
-		role.Template = mounting(spec.MountPath)
+		role.Template = mounting("datum", spec.MountPath)
 	}
 	job := &v1alpha1.TrainingJob{ObjectMeta: jobMeta(run, stage.Name)}
 	job.Spec = v1alpha1.TrainingJobSpec{
@@ -105,10 +105,9 @@ func gpusOf(stage *pipeline.Stage) float64 {
 	return stage.Spec.GPUs.AsApproximateFloat64()
 }
 
-// mounting is a pod with a folder of its own at a path, in which its worker shows
-// the datum that it has. A tier that cannot mount refuses it by the field's name.
-func mounting(path string) *corev1.PodTemplateSpec {
-	const name = "datum"
+// mounting is a pod with a folder of its own at a path: in one, say, its worker shows the
+// datum that it has. A tier that cannot mount refuses it by the field's name.
+func mounting(name, path string) *corev1.PodTemplateSpec {
 	return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 		Containers: []corev1.Container{{VolumeMounts: []corev1.VolumeMount{{Name: name, MountPath: path}}}},
 		Volumes:    []corev1.Volume{{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
@@ -133,10 +132,10 @@ func (m *Machine) trainingJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, 
 	case m.Elsewhere:
 		datum = lend(job, workName(run, stage.Name), nil)
 	case apart:
-		var err error
-		if datum, err = shared(job, datum); err != nil {
+		if err := shared(job, datum, 0o755); err != nil {
 			return nil, err
 		}
+		datum = datumDir
 	}
 	env := append(folderEnv(stage, datum), stage.Spec.Env...)
 	spec.Env = append(env, spec.Env...)

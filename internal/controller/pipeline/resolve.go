@@ -57,7 +57,7 @@ func (c *Runs) resolve(ctx context.Context, run *v1alpha1.PipelineRun, stage *pi
 		return nil, err
 	}
 	java := ""
-	if stage.Spec.Spark != nil && !c.deps.Machine.Elsewhere { // an image has its own
+	if stage.Spec.Spark != nil && !c.deps.Machine.Elsewhere && !apart { // an image has its own
 		if java, err = c.spark(ctx, run, stage, &means.Environment); err != nil {
 			return nil, err
 		}
@@ -140,9 +140,7 @@ func supported(g *pipeline.Graph, m *Machine) error {
 	}
 	for _, stage := range g.Stages {
 		spec := &stage.Spec
-		if env := environmentOf(stage); spec.Spark != nil && !m.Elsewhere && env != nil && env.Image != "" {
-			say(stage, "environment.image: Spark runs out of the packages of an environment: give environment.requirements with pyspark instead")
-		} else if says := m.cannot(stage); says != "" {
+		if says := m.cannot(stage); says != "" {
 			say(stage, says)
 		}
 		if spec.MountPath != "" && stage.Whole() {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -116,6 +117,23 @@ func sparkElsewhere(run *v1alpha1.PipelineRun, stage *pipeline.Stage, w *resolve
 	return job
 }
 
+// sparkInImages is the job of a Spark stage whose members see nothing of the machine but
+// the folder of the datum, which they share, and Muster's program for images.
+func (m *Machine) sparkInImages(run *v1alpha1.PipelineRun, stage *pipeline.Stage, w *resolved, datum string) (*v1alpha1.TrainingJob, error) {
+	job := sparkJob(run, stage, w, path.Join(programDir, filepath.Base(m.Worker)), datumDir)
+	for i := range job.Spec.Roles {
+		role := &job.Spec.Roles[i]
+		role.Command = slices.Insert(role.Command, 3, "--scratch", v1alpha1.SparkPath)
+		show(role, "bin", programDir, true, hostFolder(filepath.Dir(m.Worker)))
+		// What was looked up is what is run.
+		into(role).ImagePullPolicy = corev1.PullIfNotPresent
+	}
+	driver := &job.Spec.Roles[0]
+	driver.Command = slices.Insert(driver.Command, 3, "--own")
+	// The driver notes beside the output what becomes of the script.
+	return job, shared(job, datum, 0o777)
+}
+
 // sparkJob is the job of a Spark stage: the driver, whose end is the job's, and
 // executors, of which there may be more and fewer while it runs.
 func sparkJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, w *resolved, muster, datum string) *v1alpha1.TrainingJob {
@@ -189,7 +207,7 @@ func amount(r corev1.ResourceRequirements, name corev1.ResourceName) *resource.Q
 
 // scratch is a pod with a folder of its own for Spark's files, which goes with it.
 func scratch() *corev1.PodTemplateSpec {
-	return mounting(v1alpha1.SparkPath)
+	return mounting("spark", v1alpha1.SparkPath)
 }
 
 // fell is why the job of a Spark stage failed whose members share no folder: as its

@@ -111,6 +111,54 @@ func TestSparkJobElsewhere(t *testing.T) {
 	}
 }
 
+// TestSparkInImages: members in images on one machine share the folder of the datum, which
+// they may write to whoever they are, and are started by the program for images.
+func TestSparkInImages(t *testing.T) {
+	spec := &v1alpha1.PipelineSpec{}
+	if err := yaml.UnmarshalStrict([]byte("stages: [{name: count, input: {dataset: texts}, environment: {image: box:1}, spark: {script: s.py}}]"), spec); err != nil {
+		t.Fatal(err)
+	}
+	graph, err := pipeline.Parse("words", spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, datum, m := &v1alpha1.PipelineRun{}, t.TempDir(), &Machine{Worker: "/opt/muster/muster-worker"}
+	if err := os.Mkdir(filepath.Join(datum, "out"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	run.Name = "words-1"
+	job, err := m.sparkInImages(run, graph.Stages[0], &resolved{code: "sha256:c", apart: true}, datum)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for role, want := range map[*v1alpha1.Role]string{
+		&job.Spec.Roles[0]: "/muster/bin/muster-worker spark driver --own --scratch /muster/spark --datum /muster/datum --python python",
+		&job.Spec.Roles[1]: "/muster/bin/muster-worker spark executor --scratch /muster/spark --datum /muster/datum --python python",
+	} {
+		if got := strings.Join(role.Command, " "); !strings.HasPrefix(got, want) {
+			t.Errorf("%s runs\n%s, want\n%s", role.Name, got, want)
+		}
+		mounts, volumes := map[string]string{}, map[string]string{}
+		for _, v := range role.Template.Spec.Volumes {
+			volumes[v.Name] = "of its own"
+			if v.HostPath != nil {
+				volumes[v.Name] = v.HostPath.Path
+			}
+		}
+		for _, mount := range role.Template.Spec.Containers[0].VolumeMounts {
+			mounts[mount.MountPath] = volumes[mount.Name]
+		}
+		if diff := cmp.Diff(map[string]string{"/muster/spark": "of its own", "/muster/bin": "/opt/muster", "/muster/datum": datum}, mounts); diff != "" {
+			t.Errorf("%s sees: %s", role.Name, diff)
+		}
+	}
+	for folder, want := range map[string]os.FileMode{"": 0o777, "out": 0o777} {
+		if info, err := os.Stat(filepath.Join(datum, folder)); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%q: %v, %v", folder, info.Mode(), err)
+		}
+	}
+}
+
 // Members of a Spark stage that share nothing: what executors wrote until the driver was
 // done is the output; what the driver says of why it failed is why the stage did.
 func TestSparkElsewhere(t *testing.T) {

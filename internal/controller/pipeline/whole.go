@@ -39,6 +39,8 @@ func (c *Runs) plainJob(s *step, w *work) (*v1alpha1.TrainingJob, error) {
 	switch {
 	case s.stage.Spec.Spark != nil && m.Elsewhere:
 		return sparkElsewhere(s.run, s.stage, w.resolved), nil
+	case s.stage.Spec.Spark != nil && w.resolved.apart:
+		return m.sparkInImages(s.run, s.stage, w.resolved, datum)
 	case s.stage.Spec.Spark != nil:
 		return sparkJob(s.run, s.stage, w.resolved, m.Program, datum), nil
 	}
