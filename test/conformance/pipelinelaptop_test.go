@@ -47,20 +47,21 @@ spec:
       roles: [{name: worker, gpus: 1, command: [sh, -c, 'tr O 0 < $MUSTER_INPUT_ALL/all > $MUSTER_OUTPUT/model']}]
   - name: words
     input: {dataset: words}
+    environment: {image: %[1]q, requirements: %[2]q}
     code: words.py
     spark: {script: words.py, executors: 1, resources: {requests: {cpu: 100m, memory: 512Mi}}, driverResources: {requests: {cpu: 100m, memory: 512Mi}}}
 `
 
 // lettersOfWords says how many letters words have, by a task for each file.
 const lettersOfWords = `
-import os, pathlib
+import os, pathlib, slowly
 from pyspark.sql import SparkSession
 
 source, output = pathlib.Path(os.environ["MUSTER_INPUT_WORDS"]), pathlib.Path(os.environ["MUSTER_OUTPUT"])
 context = SparkSession.builder.getOrCreate().sparkContext
 
 def count(name):
-    (output / name).write_text(str(len((source / name).read_text().strip())))
+    (output / name).write_text(str(len((source / name).read_text().strip())) + ", " + slowly.WORD)
 
 names = sorted(p.name for p in source.iterdir())
 context.parallelize(names, len(names)).foreach(count)
@@ -152,7 +153,7 @@ func TestPipelineResultsOfALaptop(t *testing.T) {
 	ran(server, nothing)
 	server.says("0NE\nTW0\n", "data", "cat", "carried-train:/model")
 	server.says("key of the laptop, version 1\n", "data", "cat", "carried-count:/b")
-	server.says("3", "data", "cat", "carried-words:/b")
+	server.says("3, version 1\n", "data", "cat", "carried-words:/b")
 
 	letters["c"] = "four\n"
 	server.put("words", letters)
@@ -164,11 +165,11 @@ func TestPipelineResultsOfALaptop(t *testing.T) {
 	ran(laptop, nothing)
 	laptop.says("0NE\nTW0\nF0UR\n", "data", "cat", "carried-train:/model")
 	laptop.says("key of the cluster, version 1\n", "data", "cat", "carried-count:/c")
-	laptop.says("4", "data", "cat", "carried-words:/c")
+	laptop.says("4, version 1\n", "data", "cat", "carried-words:/c")
 
 	other := the.author(t)
 	other.says("results of pipeline carried taken", "pipeline", "results", "import", archive)
-	begin(other, strings.Replace(text, "slowly==1", "slowly==2", 1), "another", map[string]string{"a": "one\n", "b": "two\n"})
-	ran(other, map[string]int64{"upper": 0, "all": 0, "count": 2, "train": 0, "words": 0})
+	begin(other, strings.ReplaceAll(text, "slowly==1", "slowly==2"), "another", map[string]string{"a": "one\n", "b": "two\n"})
+	ran(other, map[string]int64{"upper": 0, "all": 0, "count": 2, "train": 0, "words": 1})
 	other.says("slowly: 1 -> 2", "pipeline", "explain", "carried", "count")
 }
