@@ -364,19 +364,24 @@ type GangStatus struct {
 	DataSeconds *resource.Quantity `json:"dataSeconds,omitempty"`
 	// +optional
 	DataGPUSeconds *resource.Quantity `json:"dataGPUSeconds,omitempty"`
-	// GPUSince is since when the present attempt holds GPUs while not all of its
-	// members run: since it was placed, or since its end was decided. Unset: all run,
-	// or no GPU is held.
+	// GPUSince is since when the present attempt holds GPUs, GPUsHeld of them, while
+	// its members have not all started: since it was placed, or since its end was
+	// decided. Unset in between, and where no GPU is held.
 	//
 	// +optional
 	GPUSince *metav1.MicroTime `json:"gpuSince,omitempty"`
+	// +optional
+	GPUsHeld *resource.Quantity `json:"gpusHeld,omitempty"`
 	// GPUStartSeconds is GPUs x seconds that attempts held from being placed until
-	// every member ran, and GPUEndSeconds those from the decision to end an attempt
-	// until its GPUs were given back. Members that came later, in place of others or
-	// beyond the minimum, do not count.
+	// every member had started, GPUStartedSeconds the part of it in which the member
+	// that held them had (gpuSeconds has that part, too), and GPUEndSeconds those from
+	// the decision to end an attempt until its GPUs were given back. Members that came
+	// later, in place of others or beyond the minimum, do not count.
 	//
 	// +optional
 	GPUStartSeconds *resource.Quantity `json:"gpuStartSeconds,omitempty"`
+	// +optional
+	GPUStartedSeconds *resource.Quantity `json:"gpuStartedSeconds,omitempty"`
 	// +optional
 	GPUEndSeconds *resource.Quantity `json:"gpuEndSeconds,omitempty"`
 	// GPUSeconds is GPUs x seconds held by ended members.

@@ -222,8 +222,9 @@ type StageStatus struct {
 	// +optional
 	GPUSeconds *resource.Quantity `json:"gpuSeconds,omitempty"`
 	// GPUIdleSeconds is the part of it in which no datum was being computed. Of
-	// training and Spark it is the part in which not all members ran: before they had
-	// started, and from the decision to end until the GPUs were given back.
+	// training and Spark it is the part in which not all members ran: until the last
+	// had started, and from the decision to end an attempt until its GPUs were given
+	// back, as far as that was known when the stage ended.
 	//
 	// +optional
 	GPUIdleSeconds *resource.Quantity `json:"gpuIdleSeconds,omitempty"`

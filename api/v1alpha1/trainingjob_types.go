@@ -498,12 +498,15 @@ type TrainingJobStatus struct {
 	// +optional
 	DataGPUSeconds *resource.Quantity `json:"dataGPUSeconds,omitempty"`
 	// GPUStartSeconds is GPUs x seconds that the job held from getting its place until
-	// every member ran, and GPUEndSeconds those from the decision to end it, or an
-	// attempt of it, until its GPUs were given back: nothing was trained with them
-	// meanwhile. Of all attempts; what was held for data is part of it.
+	// every member had started, what was held for data among it; GPUStartedSeconds is the
+	// part of it in which the member that held them had started, which gpuSeconds has,
+	// too; and GPUEndSeconds those from the decision to end it, or an attempt of it, until
+	// its GPUs were given back. Nothing was trained with them meanwhile.
 	//
 	// +optional
 	GPUStartSeconds *resource.Quantity `json:"gpuStartSeconds,omitempty"`
+	// +optional
+	GPUStartedSeconds *resource.Quantity `json:"gpuStartedSeconds,omitempty"`
 	// +optional
 	GPUEndSeconds *resource.Quantity `json:"gpuEndSeconds,omitempty"`
 	// CodeSnapshot is the digest of the code that runs.

@@ -544,8 +544,18 @@ func (in *GangStatus) DeepCopyInto(out *GangStatus) {
 		in, out := &in.GPUSince, &out.GPUSince
 		*out = (*in).DeepCopy()
 	}
+	if in.GPUsHeld != nil {
+		in, out := &in.GPUsHeld, &out.GPUsHeld
+		x := (*in).DeepCopy()
+		*out = &x
+	}
 	if in.GPUStartSeconds != nil {
 		in, out := &in.GPUStartSeconds, &out.GPUStartSeconds
+		x := (*in).DeepCopy()
+		*out = &x
+	}
+	if in.GPUStartedSeconds != nil {
+		in, out := &in.GPUStartedSeconds, &out.GPUStartedSeconds
 		x := (*in).DeepCopy()
 		*out = &x
 	}
@@ -2053,6 +2063,11 @@ func (in *TrainingJobStatus) DeepCopyInto(out *TrainingJobStatus) {
 	}
 	if in.GPUStartSeconds != nil {
 		in, out := &in.GPUStartSeconds, &out.GPUStartSeconds
+		x := (*in).DeepCopy()
+		*out = &x
+	}
+	if in.GPUStartedSeconds != nil {
+		in, out := &in.GPUStartedSeconds, &out.GPUStartedSeconds
 		x := (*in).DeepCopy()
 		*out = &x
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/muster-dev/muster/internal/foreman/shift"
 )
@@ -278,9 +281,18 @@ func conclude(folder string, o shift.Outcome) error {
 	return nil
 }
 
+// longest is how much is read of an outcome.
+const longest = 1 << 20
+
 // Outcome is what became of the application whose folder it is; false where its
 // driver did not come to say so.
 func Outcome(folder string) (o shift.Outcome, ok bool) {
-	text, err := os.ReadFile(filepath.Join(folder, shift.OutcomeFile))
+	// Scripts may write there, and put a link or a pipe in its place.
+	file, err := os.OpenFile(filepath.Join(folder, shift.OutcomeFile), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return o, false
+	}
+	defer func() { _ = file.Close() }()
+	text, err := io.ReadAll(io.LimitReader(file, longest))
 	return o, err == nil && json.Unmarshal(text, &o) == nil
 }

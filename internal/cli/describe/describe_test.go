@@ -122,7 +122,7 @@ func TestHeldIdle(t *testing.T) {
 	for want, status := range map[string]v1alpha1.TrainingJobStatus{
 		"":                                       {},
 		"12.5 GPU seconds until all had started": {GPUStartSeconds: seconds("12500m")},
-		"12.5 GPU seconds until all had started, 0.4 while they ended": {GPUStartSeconds: seconds("12500m"), GPUEndSeconds: seconds("400m")},
+		"12.5 GPU seconds until all had started, 0.4 GPU seconds while they ended": {GPUStartSeconds: seconds("12500m"), GPUEndSeconds: seconds("400m")},
 	} {
 		if got := heldIdle(status); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -118,14 +118,14 @@ func givenBack(status v1alpha1.TrainingJobStatus) string {
 }
 
 // heldIdle is for how long GPUs were held while not all members ran: "12.5 GPU seconds
-// until all had started, 0.4 while they ended"; "" for a job that held none.
+// until all had started, 0.4 GPU seconds while they ended"; "" for a job that held none.
 func heldIdle(status v1alpha1.TrainingJobStatus) string {
 	var parts []string
 	if start := status.GPUStartSeconds; start != nil {
 		parts = append(parts, fmt.Sprintf("%.1f GPU seconds until all had started", start.AsApproximateFloat64()))
 	}
 	if end := status.GPUEndSeconds; end != nil {
-		parts = append(parts, fmt.Sprintf("%.1f while they ended", end.AsApproximateFloat64()))
+		parts = append(parts, fmt.Sprintf("%.1f GPU seconds while they ended", end.AsApproximateFloat64()))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -202,10 +202,8 @@ func (o observed) advances(p *corev1.Pod) time.Time {
 // placed notes that an attempt has its place: for data, where it reads any, and for the
 // GPUs that it holds.
 func (o observed) placed(s *v1alpha1.GangStatus) {
-	s.DataSince, s.GPUSince = nil, nil
-	if o.heldGPUs(s) > 0 {
-		s.GPUSince = &metav1.MicroTime{Time: o.heldSince()}
-	}
+	s.DataSince = nil
+	o.holdGPUs(s, o.heldSince())
 	if readsData(o.gang) {
 		s.DataSince = &metav1.MicroTime{Time: o.heldSince()}
 	}

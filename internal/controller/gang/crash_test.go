@@ -99,7 +99,7 @@ var flows = map[string]func(w *world){
 		w.holdsNothing()
 		if g := w.gang(w.t.Context()); g.Status.Message != "the deadline of 4h passed" {
 			w.t.Fatalf("message %q", g.Status.Message)
-		} else if g.Status.GPUStartSeconds == nil || g.Status.GPUSince != nil {
+		} else if g.Status.GPUStartSeconds == nil || g.Status.GPUEndSeconds == nil || g.Status.GPUSince != nil {
 			w.t.Fatalf("not counted how long GPUs were idle: %+v", g.Status)
 		} else if g.Status.DrainedTime == nil || g.Status.LastWorkerTime == nil {
 			w.t.Fatalf("no times of the end: %+v", g.Status)

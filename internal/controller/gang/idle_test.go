@@ -42,6 +42,9 @@ func TestGPUsHeldIdle(t *testing.T) {
 		t.Fatalf("all run: %+v", first)
 	}
 	w.between("until all ran", first.GPUStartSeconds.AsApproximateFloat64(), 2, *since, started)
+	if part, all := first.GPUStartedSeconds.AsApproximateFloat64(), first.GPUStartSeconds.AsApproximateFloat64(); part <= 0 || part > all/2 {
+		t.Errorf("of %v GPU seconds the member that had started held %v", all, part)
+	}
 
 	for range 5 {
 		w.round()

@@ -122,7 +122,8 @@ func isNews(before, after *v1alpha1.GangStatus) bool {
 	now.Roles, now.Phase, now.Attempt, now.Message = before.Roles, before.Phase, before.Attempt, before.Message
 	now.StartTime, now.AllStartedTime = before.StartTime, before.AllStartedTime
 	now.DataSince, now.DataSeconds, now.DataGPUSeconds = before.DataSince, before.DataSeconds, before.DataGPUSeconds
-	now.GPUSince, now.GPUStartSeconds = before.GPUSince, before.GPUStartSeconds
+	now.GPUSince, now.GPUsHeld = before.GPUSince, before.GPUsHeld
+	now.GPUStartSeconds, now.GPUStartedSeconds = before.GPUStartSeconds, before.GPUStartedSeconds
 	now.Refusals, now.StartTimeouts = before.Refusals, before.StartTimeouts
 	if after.NotBefore == nil && holdsNow(after) {
 		now.NotBefore = before.NotBefore

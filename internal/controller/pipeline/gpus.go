@@ -24,11 +24,11 @@ func (s *step) noteGPUs(stands *foreman.Status) {
 }
 
 // noteJobGPUs notes for how long a job of its own kind has held GPUs, and for how long
-// not all of its members ran meanwhile. What they ran before the last of them had
-// started counts twice in the first: nobody counts it apart.
+// not all of its members ran meanwhile.
 func (s *step) noteJobGPUs(job *v1alpha1.TrainingJob) {
 	start, end := number(job.Status.GPUStartSeconds), number(job.Status.GPUEndSeconds)
-	held, idle := start+gpuSeconds(job, s.now.Time), start+end
+	before := start - number(job.Status.GPUStartedSeconds) // what no node has counted
+	held, idle := before+gpuSeconds(job, s.now.Time), start+end
 	if job.Status.FinishTime == nil {
 		held = steps(held)
 	}

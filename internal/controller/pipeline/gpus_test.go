@@ -47,22 +47,22 @@ func TestGPUSecondsOfAJob(t *testing.T) {
 // what it held while it ended its nodes have counted.
 func TestIdleGPUsOfAJob(t *testing.T) {
 	for _, c := range []struct {
-		name       string
-		start, end string
-		held, idle string
+		name                string
+		start, started, end string
+		held, idle          string
 	}{
-		{"nothing known", "", "", "7", ""},
-		{"until all ran", "5", "", "12", "5"},
-		{"until all ran, and while they ended", "5", "2", "12", "7"},
-		{"gone before its nodes counted", "", "9", "7", "7"},
+		{"nothing known", "", "", "", "7", ""},
+		{"until all ran", "5", "", "", "12", "5"},
+		{"some ran before others", "5", "3", "", "9", "5"},
+		{"until all ran, and while they ended", "5", "", "2", "12", "7"},
+		{"gone before its nodes counted", "", "", "9", "7", "7"},
 	} {
 		job := &v1alpha1.TrainingJob{}
 		job.Status = v1alpha1.TrainingJobStatus{GPUSeconds: resource.MustParse("7"), FinishTime: &metav1.Time{}, DrainedTime: &metav1.MicroTime{}}
-		if c.start != "" {
-			job.Status.GPUStartSeconds = new(resource.MustParse(c.start))
-		}
-		if c.end != "" {
-			job.Status.GPUEndSeconds = new(resource.MustParse(c.end))
+		for text, to := range map[*string]**resource.Quantity{&c.start: &job.Status.GPUStartSeconds, &c.started: &job.Status.GPUStartedSeconds, &c.end: &job.Status.GPUEndSeconds} {
+			if *text != "" {
+				*to = new(resource.MustParse(*text))
+			}
 		}
 		s := &step{status: &v1alpha1.StageStatus{}}
 		s.noteJobGPUs(job)

@@ -32,10 +32,15 @@ func (c *Runs) environment(ctx context.Context, run *v1alpha1.PipelineRun, stage
 		if err != nil || !state.Host {
 			return print, true, err
 		}
-		env = &v1alpha1.Environment{Path: state.Path}
+		env = standsFor(state)
 	}
 	print, err = c.packages(ctx, run, env)
 	return print, false, err
+}
+
+// standsFor is the environment of this machine that an image stands for.
+func standsFor(state ImageState) *v1alpha1.Environment {
+	return &v1alpha1.Environment{Path: state.Path}
 }
 
 // packaged says that an environment is more than an image.

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/tree"
@@ -123,7 +125,7 @@ func (w *work) writeOne(out *tar.Writer, task *pipeline.Task, key digest.ID, r *
 		return err
 	}
 	log := filepath.Join(r.Folder, shift.LogFile)
-	if info, err := os.Lstat(log); err == nil && info.Size() > 0 {
+	if info, err := os.Lstat(log); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
 		if err := writeFile(out, at+"/"+pipeline.LogFile, log); err != nil {
 			return err
 		}
@@ -143,7 +145,8 @@ func writeText(out *tar.Writer, name string, text []byte) error {
 }
 
 func writeFile(out *tar.Writer, name, path string) (err error) {
-	file, err := os.Open(path)
+	// Programs may write where the log is, and put a link or a pipe there.
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,11 @@ func (c *Runs) spark(ctx context.Context, run *v1alpha1.PipelineRun, stage *pipe
 			where.JavaHome = v.Value
 		}
 	}
-	if env := environmentOf(stage); packaged(env) {
+	env := environmentOf(stage)
+	if name := c.deps.Machine.imageOf(stage); name != "" { // it stands for this machine's
+		env = standsFor(c.deps.Machine.Images.Ensure(name))
+	}
+	if packaged(env) {
 		state := c.deps.Machine.Environments.EnsureFor(run, nil, environment.Request{Requirements: env.Requirements, Python: env.Python, Path: env.Path})
 		where.Python = filepath.Join(state.Path, "bin", "python")
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/pipeline"
 )
 
@@ -201,6 +202,52 @@ spec:
 				t.Errorf("what members wrote is left: %v, %v", heads, err)
 			}
 		})
+	}
+}
+
+// ready is an environment that is there.
+type ready string
+
+func (r ready) EnsureFor(_ *v1alpha1.PipelineRun, _ []v1alpha1.Role, q environment.Request) environment.State {
+	if q.Path != string(r) {
+		return environment.State{Phase: environment.Failed, Message: "no environment " + q.Path}
+	}
+	return environment.State{Phase: environment.Ready, Path: q.Path}
+}
+
+// mapped has every image stand for an environment of the machine.
+type mapped string
+
+func (mapped) Check(string) error { return nil }
+
+func (s mapped) Ensure(string) ImageState { return ImageState{Host: true, Path: string(s)} }
+
+// TestSparkOfWhatAnImageStandsFor: it is looked for in the environment of the machine that
+// members will run with.
+func TestSparkOfWhatAnImageStandsFor(t *testing.T) {
+	r, folder := newRig(t, nil), t.TempDir()
+	if err := os.Mkdir(filepath.Join(folder, "bin"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	python := "#!/bin/sh\necho '{\"looked\": [\"what the image stands for\"]}'\n"
+	if err := os.WriteFile(filepath.Join(folder, "bin", "python"), []byte(python), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r.machine.Images, r.machine.Environments = mapped(folder), ready(folder)
+	r.put("texts", map[string]string{"a": "1"})
+	r.apply(`
+metadata: {name: words}
+spec:
+  stages:
+  - name: count
+    input: {dataset: texts}
+    code: {snapshot: "sha256:c"}
+    environment: {image: "spark:1"}
+    spark: {script: s.py}
+`)
+	run := r.finish("words")
+	if run.Status.Phase != v1alpha1.RunFailed || !strings.Contains(run.Status.Message, "looks in what the image stands for") {
+		t.Errorf("%s: %s", run.Status.Phase, run.Status.Message)
 	}
 }
 

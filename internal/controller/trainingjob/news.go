@@ -69,7 +69,7 @@ func isNews(before, after *v1alpha1.TrainingJobStatus) bool {
 	now.ObservedGeneration, now.Conditions = before.ObservedGeneration, before.Conditions
 	now.StartTime, now.FinishTime, now.LastWorkerTime = before.StartTime, before.FinishTime, before.LastWorkerTime
 	now.DataSeconds, now.DataGPUSeconds = before.DataSeconds, before.DataGPUSeconds
-	now.GPUStartSeconds, now.GPUEndSeconds = before.GPUStartSeconds, before.GPUEndSeconds
+	now.GPUStartSeconds, now.GPUStartedSeconds, now.GPUEndSeconds = before.GPUStartSeconds, before.GPUStartedSeconds, before.GPUEndSeconds
 	now.GPUSeconds, now.CPUSeconds = before.GPUSeconds, before.CPUSeconds
 	return equality.Semantic.DeepEqual(*before, now)
 }

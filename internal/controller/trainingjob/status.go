@@ -93,7 +93,7 @@ func mirror(s *v1alpha1.TrainingJobStatus, gang *v1alpha1.Gang) {
 	}
 	s.Shrunk, s.GivenBack = g.Shrunk, slices.Clone(g.GivenBack)
 	s.DataSeconds, s.DataGPUSeconds = known(g.DataSeconds), known(g.DataGPUSeconds)
-	s.GPUStartSeconds, s.GPUEndSeconds = known(g.GPUStartSeconds), known(g.GPUEndSeconds)
+	s.GPUStartSeconds, s.GPUStartedSeconds, s.GPUEndSeconds = known(g.GPUStartSeconds), known(g.GPUStartedSeconds), known(g.GPUEndSeconds)
 	s.GPUSeconds, s.CPUSeconds = g.GPUSeconds.DeepCopy(), g.CPUSeconds.DeepCopy()
 }
 

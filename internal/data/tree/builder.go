@@ -3,7 +3,6 @@ package tree
 import (
 	"context"
 	"runtime"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -43,10 +42,8 @@ type builder struct {
 	// node is the one that is filled, in memory that the next one is filled in, too.
 	node  Node
 	bytes int
-	// work finds out what is to be known of those that are finished and not saved, with
-	// one of the writers for each that is at it.
+	// work finds out what is to be known of those that are finished and not saved.
 	work     errgroup.Group
-	writers  sync.Pool
 	finished []*finished
 	// made are the nodes that are saved.
 	made []Ref
@@ -111,11 +108,8 @@ func (b *builder) finish(ctx context.Context) error {
 // time that a node takes; and those are the ones that many small commits make, where each
 // entry is in a pack of its own and somebody waits.
 func (b *builder) write(f *finished) {
-	w, ok := b.writers.Get().(*writer)
-	if !ok {
-		w = &writer{}
-	}
-	defer b.writers.Put(w)
+	w := b.cache.writer()
+	defer b.cache.give(w)
 	var blob []byte
 	f.id, blob = w.write(f.node)
 	f.raw, f.stored = len(blob), blob

@@ -21,6 +21,9 @@ type Cache struct {
 	bytes int
 	order list.List
 	nodes map[pack.Place]*list.Element
+
+	// writers are for who writes nodes next.
+	writers sync.Pool
 }
 
 type cached struct {
@@ -61,5 +64,22 @@ func (c *Cache) add(at pack.Place, n *Node, size int) {
 		last := c.order.Remove(c.order.Back()).(*cached)
 		delete(c.nodes, last.at)
 		c.bytes -= last.size
+	}
+}
+
+// writer is one that nobody uses.
+func (c *Cache) writer() *writer {
+	if c != nil {
+		if w, ok := c.writers.Get().(*writer); ok {
+			return w
+		}
+	}
+	return &writer{}
+}
+
+// give takes one back.
+func (c *Cache) give(w *writer) {
+	if c != nil {
+		c.writers.Put(w)
 	}
 }

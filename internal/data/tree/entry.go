@@ -166,6 +166,6 @@ type Loader interface {
 type Saver interface {
 	// Compress is a blob as it is to be stored. It may be asked by many at once.
 	Compress(raw []byte) []byte
-	// Save stores a blob of so many bytes, as Compress made it.
+	// Save stores a blob of so many bytes, as Compress made it or as it is.
 	Save(ctx context.Context, kind pack.Kind, id digest.ID, raw int, stored []byte) (pack.Place, error)
 }

@@ -114,7 +114,9 @@ func (w *writer) write(n *Node) (digest.ID, []byte) {
 			what = append(what, e.Target...)
 		case e.Size > 0:
 			what = append(what, e.Content[:]...)
-			hashes++
+			if i == 0 || e.Content != n.Entries[i-1].Content {
+				hashes++
+			}
 			where.Add(e.Place)
 		}
 	}

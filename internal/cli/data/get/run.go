@@ -26,7 +26,7 @@ type Document struct {
 	// Path is where it is now on this machine.
 	Path string `json:"path"`
 	// Files and Bytes are what is there now, Kept counts those of the files that
-	// were there before, Replaced those that took the place of something else, and
+	// were there before, Replaced those that took the place of what was there, and
 	// Removed those that --mirror removed.
 	Files    int64 `json:"files"`
 	Bytes    int64 `json:"bytes"`
@@ -147,6 +147,7 @@ func (o *options) file(ctx context.Context, view *data.View, a address.Address, 
 		return Document{}, err
 	}
 	if renamed {
+		result.Kept = 0 // of the folder beside it
 		if _, err := os.Lstat(local); err == nil {
 			result.Replaced++
 		}
@@ -172,7 +173,7 @@ func (o *options) report(document Document) error {
 		sentence += fmt.Sprintf("; %d of them were there already", document.Kept)
 	}
 	if document.Replaced > 0 {
-		sentence += fmt.Sprintf("; %d took the place of something else", document.Replaced)
+		sentence += fmt.Sprintf("; %d took the place of what was there", document.Replaced)
 	}
 	if document.Removed > 0 {
 		sentence += fmt.Sprintf("; %d removed", document.Removed)
