@@ -80,6 +80,16 @@ type DatasetSpec struct {
 	// +optional
 	Branches []DatasetBranch `json:"branches,omitempty"`
 
+	// Open are commits of branches that are not closed yet: what is put into such a branch
+	// by the command line or by S3 clients is there, and becomes one commit of the branch
+	// when it is closed. One for each branch, which need not be there yet; at most 256.
+	//
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=256
+	// +optional
+	Open []DatasetOpenCommit `json:"open,omitempty"`
+
 	// Tags are names of commits that do not move, at most 1024.
 	//
 	// +listType=map
@@ -108,6 +118,32 @@ type DatasetBranch struct {
 	Bytes int64 `json:"bytes"`
 	// Moved is when the branch came to this commit, by the clock of whoever
 	// moved it.
+	//
+	// +optional
+	Moved *metav1.Time `json:"moved,omitempty"`
+}
+
+// DatasetOpenCommit is a commit of a branch that is not closed yet.
+type DatasetOpenCommit struct {
+	// Name is the branch whose commit it is to be.
+	Name DatasetRef `json:"name"`
+	// Commit is what it would be if it were closed now.
+	Commit DatasetCommit `json:"commit"`
+	// Files is how many files that holds, as told by whoever put the last.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Files int64 `json:"files"`
+	// Bytes is the size of these files together, in bytes.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Bytes int64 `json:"bytes"`
+	// Opened is when it was opened, by the clock of whoever did that.
+	//
+	// +optional
+	Opened *metav1.Time `json:"opened,omitempty"`
+	// Moved is when something was put into it last, by the clock of whoever did that.
 	//
 	// +optional
 	Moved *metav1.Time `json:"moved,omitempty"`

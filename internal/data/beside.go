@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/muster-dev/muster/internal/data/commit"
+	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/ref"
 	"github.com/muster-dev/muster/internal/data/tree"
 )
@@ -64,25 +65,40 @@ func (s *Session) pinned(ctx context.Context, d *Dataset, name ref.Name) (commit
 // place makes everything durable, then a commit of a tree, and then moves a branch to
 // it from the commit that it is thought to be at.
 func (s *Session) place(ctx context.Context, d *Dataset, name ref.Name, on commit.Commit, root tree.Root, o CommitOptions) (commit.Commit, error) {
-	if err := checkFolders(ctx, s.trees, on.Tree, root); err != nil {
-		return commit.Commit{}, err
-	}
-	c := commit.Commit{Tree: root, Author: o.Author, Message: o.Message, Time: s.store.clock(), Provenance: o.Provenance}
-	if !on.ID.IsZero() && !o.Orphan {
+	c := commit.Commit{Tree: root, Author: o.Author, Message: o.Message, Provenance: o.Provenance}
+	switch {
+	case name.Kind == ref.Open:
+		c.Parents = append(c.Parents, on.Parents...) // in place of what was open
+	case !on.ID.IsZero() && !o.Orphan:
 		c.Parents = append(c.Parents, on.ID)
 	}
 	c.Parents = append(c.Parents, o.Parents...)
-	if err := commit.Write(ctx, s.store.backend, &c, s.writer.flush); err != nil {
+	if err := s.write(ctx, &c, on.Tree); err != nil {
 		return commit.Commit{}, err
 	}
-	deadline := s.lease.deadline()
-	if time.Now().After(deadline) {
-		return commit.Commit{}, fmt.Errorf("%w: what was stored may be collected already: put it again", ErrLeaseLost)
-	}
-	ctx, cancel := context.WithDeadline(ctx, deadline)
-	defer cancel()
-	if err := d.heads.Swap(ctx, name, on.ID, c.ID); err != nil {
+	if err := s.swap(ctx, d, name, on.ID, c.ID); err != nil {
 		return commit.Commit{}, err
 	}
 	return c, nil
+}
+
+// write makes a commit durable, with all that it has: its tree is by changes to one in
+// which nothing is a file and a folder at once.
+func (s *Session) write(ctx context.Context, c *commit.Commit, on tree.Root) error {
+	if err := checkFolders(ctx, s.trees, on, c.Tree); err != nil {
+		return err
+	}
+	c.Time = s.store.clock()
+	return commit.Write(ctx, s.store.backend, c, s.writer.flush)
+}
+
+// swap moves a head while the session's lease stands.
+func (s *Session) swap(ctx context.Context, d *Dataset, name ref.Name, from, to digest.ID) error {
+	deadline := s.lease.deadline()
+	if time.Now().After(deadline) {
+		return fmt.Errorf("%w: what was stored may be collected already: put it again", ErrLeaseLost)
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	return d.heads.Swap(ctx, name, from, to)
 }

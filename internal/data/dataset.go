@@ -128,13 +128,13 @@ func (d *Dataset) At(ctx context.Context, reference string) (*View, error) {
 	return &View{store: d.store, commit: c}, nil
 }
 
-// Head is a branch or a tag and where it is.
+// Head is a branch, a tag or an open commit, and where it is.
 type Head struct {
 	ref.Name
 	Commit digest.ID
 }
 
-// Heads are all branches, then all tags, in the order of their names.
+// Heads are all branches, then the open commits, then all tags, in the order of their names.
 func (d *Dataset) Heads(ctx context.Context) ([]Head, error) {
 	all, err := d.heads.List(ctx)
 	if err != nil {

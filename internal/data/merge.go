@@ -135,6 +135,9 @@ func (s *Session) forward(ctx context.Context, to commit.Commit) error {
 
 // mergeBase is the latest commit that two have in common, if there is any.
 func (s *Store) mergeBase(ctx context.Context, a, b commit.Commit) (base commit.Commit, common bool, err error) {
+	if follows, err := s.follows(ctx, a, b); err != nil || follows {
+		return a, follows, err // most often, and not all of its history has to be read then
+	}
 	behind := map[digest.ID]bool{}
 	err = s.history(ctx, []commit.Commit{a}, func(c commit.Commit) error {
 		behind[c.ID] = true
@@ -151,6 +154,19 @@ func (s *Store) mergeBase(ctx context.Context, a, b commit.Commit) (base commit.
 		return nil
 	})
 	return base, common, stopped(err)
+}
+
+// follows says whether a commit follows another one, as far as one that is younger than
+// that shows it: where clocks differ, it may and not be seen.
+func (s *Store) follows(ctx context.Context, older, younger commit.Commit) (found bool, err error) {
+	err = s.history(ctx, []commit.Commit{younger}, func(c commit.Commit) error {
+		found = c.ID == older.ID
+		if found || c.Time.Before(older.Time) {
+			return Stop
+		}
+		return nil
+	})
+	return found, stopped(err)
 }
 
 // mix puts what differs between base and theirs on top of the session's tree.

@@ -25,6 +25,9 @@ type SessionOptions struct {
 	// sessions one after another. What the branch is at has to be read after it was
 	// taken. Default: one of the session's own.
 	Lease *Lease
+	// Open has the change go to the commit of the branch that is open, if there is one;
+	// once that is closed, to the branch.
+	Open bool
 }
 
 // Session is a change to a branch that nobody sees before its commit. It is for
@@ -32,7 +35,7 @@ type SessionOptions struct {
 type Session struct {
 	dataset *Dataset
 	store   *Store
-	branch  ref.Name
+	branch  ref.Name // or its open commit
 	lease   *Lease
 	// shared says that the lease is the caller's; pins are more leases of the session.
 	shared bool
@@ -55,7 +58,10 @@ type Session struct {
 // Begin begins a change to a branch, which need not be there yet.
 func (d *Dataset) Begin(ctx context.Context, branch string, o SessionOptions) (*Session, error) {
 	name := ref.Name{Kind: ref.Branch, Name: branch}
-	base, err := d.branch(ctx, name)
+	if o.Open {
+		name.Kind = ref.Open
+	}
+	name, base, err := d.target(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -108,9 +114,13 @@ func (s *Session) release(ctx context.Context) (err error) {
 // may go elsewhere before the lease is there, and what it was at may be collected.
 func (s *Session) follow(ctx context.Context) error {
 	for {
-		now, err := s.dataset.branch(ctx, s.branch)
-		if err != nil || now.ID == s.base.ID {
+		name, now, err := s.dataset.target(ctx, s.branch)
+		if err != nil {
 			return err
+		}
+		s.branch = name
+		if now.ID == s.base.ID {
+			return nil
 		}
 		if !now.ID.IsZero() && !s.shared {
 			if err := s.lease.add(ctx, now.ID); err != nil {
@@ -129,6 +139,21 @@ func (d *Dataset) branch(ctx context.Context, name ref.Name) (commit.Commit, err
 	}
 	return c, err
 }
+
+// target is what a change to a branch or to its open commit goes to, and the commit that
+// this is at: the branch, where no commit of it is open.
+func (d *Dataset) target(ctx context.Context, name ref.Name) (ref.Name, commit.Commit, error) {
+	c, err := d.branch(ctx, name)
+	if err == nil && name.Kind == ref.Open && c.ID.IsZero() {
+		name.Kind = ref.Branch
+		c, err = d.branch(ctx, name)
+	}
+	return name, c, err
+}
+
+// Target is what the change goes to: a branch, or the open commit of one. After Commit it
+// is where it went.
+func (s *Session) Target() ref.Name { return s.branch }
 
 // Base is what the branch was at when the session began, or where it went since;
 // nil where it is not there.

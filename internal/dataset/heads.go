@@ -181,7 +181,7 @@ func (h *Heads) prepare(ctx context.Context, name ref.Name, from, to digest.ID) 
 	if err := checkName(name); err != nil {
 		return m, err
 	}
-	if h.Measure == nil || to.IsZero() || name.Kind != ref.Branch {
+	if h.Measure == nil || to.IsZero() || name.Kind == ref.Tag {
 		return m, nil
 	}
 	var err error

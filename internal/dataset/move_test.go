@@ -22,16 +22,20 @@ var (
 
 func branch(name string) ref.Name { return ref.Name{Kind: ref.Branch, Name: name} }
 func tag(name string) ref.Name    { return ref.Name{Kind: ref.Tag, Name: name} }
+func open(name string) ref.Name   { return ref.Name{Kind: ref.Open, Name: name} }
 
-// spec makes one of "b main 1" and "t v1 2" and so on.
+// spec makes one of "b main 1", "t v1 2", "o main 2" and so on.
 func spec(heads ...string) v1alpha1.DatasetSpec {
 	var s v1alpha1.DatasetSpec
 	commits := map[string]v1alpha1.DatasetCommit{"1": v1alpha1.DatasetCommit(one.String()), "2": v1alpha1.DatasetCommit(two.String())}
 	for _, head := range heads {
 		words := strings.Fields(head)
-		if words[0] == "b" {
+		switch words[0] {
+		case "o":
+			s.Open = append(s.Open, v1alpha1.DatasetOpenCommit{Name: v1alpha1.DatasetRef(words[1]), Commit: commits[words[2]], Files: 3, Bytes: 4, Opened: &metav1.Time{Time: noon}, Moved: &metav1.Time{Time: noon}})
+		case "b":
 			s.Branches = append(s.Branches, v1alpha1.DatasetBranch{Name: v1alpha1.DatasetRef(words[1]), Commit: commits[words[2]], Files: 3, Bytes: 4, Moved: &metav1.Time{Time: noon}})
-		} else {
+		default:
 			s.Tags = append(s.Tags, v1alpha1.DatasetTag{Name: v1alpha1.DatasetRef(words[1]), Commit: commits[words[2]], Made: &metav1.Time{Time: noon}})
 		}
 	}
@@ -63,6 +67,15 @@ func TestMoves(t *testing.T) {
 		{name: "a branch goes", before: []string{"b alpha 2", "b main 1"}, head: branch("alpha"), from: two, after: []string{"b main 1"}},
 		{name: "a tag", before: []string{"b main 1"}, head: tag("v1"), to: one, after: []string{"b main 1", "t v1 1"}},
 		{name: "a tag goes", before: []string{"b main 1", "t v1 1", "t v2 2"}, head: tag("v1"), from: one, after: []string{"b main 1", "t v2 2"}},
+		{name: "a commit is opened", before: []string{"b main 1"}, head: open("main"), to: two, after: []string{"b main 1", "o main 2"}},
+		{name: "of a branch to come, in order", before: []string{"o main 1"}, head: open("alpha"), to: two, after: []string{"o alpha 2", "o main 1"}},
+		{name: "something is put into it", before: []string{"b main 1", "o main 1"}, head: open("main"), from: one, to: two, after: []string{"b main 1", "o main 2"}},
+		{name: "it is closed", before: []string{"b main 1", "o main 2"}, head: open("main"), from: two, after: []string{"b main 1"}},
+		{name: "opened twice", before: []string{"o main 2"}, head: open("main"), to: one, moved: &ref.MovedError{Name: open("main"), Found: two}},
+		{name: "the branch of one goes", before: []string{"b main 1", "o main 2"}, head: branch("main"), from: one, err: "branch main has an open commit: close or discard that first"},
+		{name: "a commit of a tag", before: []string{"t v1 1"}, head: open("v1"), to: one, err: "v1 is a tag, and does not move"},
+		{name: "a tag of this name, and a branch to come", before: []string{"o v1 1"}, head: tag("v1"), to: one, err: "there is a branch v1 already: give the tag another name"},
+		{name: "too many are open", before: crowd("o", v1alpha1.MaxDatasetBranches), head: open("main"), to: one, err: "256 commits are open already"},
 		{name: "nothing becomes nothing", before: []string{"b main 1"}, head: tag("v1"), after: []string{"b main 1"}},
 		{name: "overtaken", before: []string{"b main 2"}, head: branch("main"), from: one, to: one, moved: &ref.MovedError{Name: branch("main"), Thought: one, Found: two}},
 		{name: "there already", before: []string{"b main 2"}, head: branch("main"), to: one, moved: &ref.MovedError{Name: branch("main"), Found: two}},
@@ -94,12 +107,26 @@ func TestMoves(t *testing.T) {
 }
 
 // flat tells no difference between no heads and an empty list of them.
-func flat(s v1alpha1.DatasetSpec) string { return fmt.Sprintf("%+v %+v", s.Branches, s.Tags) }
+func flat(s v1alpha1.DatasetSpec) string {
+	return fmt.Sprintf("%+v %+v %+v", s.Branches, s.Open, s.Tags)
+}
+
+// TestOpenedStays: when a commit was opened is kept, whatever is put into it.
+func TestOpenedStays(t *testing.T) {
+	s := spec("b main 1", "o main 1")
+	if err := (move{name: open("main"), from: one, to: two, size: Size{Files: 5, Bytes: 6}, at: noon.Add(time.Hour)}).apply(&s); err != nil {
+		t.Fatal(err)
+	}
+	want := v1alpha1.DatasetOpenCommit{Name: "main", Commit: v1alpha1.DatasetCommit(two.String()), Files: 5, Bytes: 6, Opened: &metav1.Time{Time: noon}, Moved: &metav1.Time{Time: noon.Add(time.Hour)}}
+	if diff := cmp.Diff([]v1alpha1.DatasetOpenCommit{want}, s.Open); diff != "" {
+		t.Error(diff)
+	}
+}
 
 func TestNames(t *testing.T) {
 	for name, fine := range map[ref.Name]bool{
 		branch("main"): true, tag("v1.0_rc-2"): true, branch("A"): true, branch(strings.Repeat("a", 63)): true,
-		branch(""): false, branch("a/b"): false, branch("-a"): false, tag("v1."): false, branch("a b"): false,
+		branch(""): false, branch("a/b"): false, branch("-a"): false, tag("v1."): false, branch("a b"): false, open("main"): true, open("a b"): false,
 		branch(strings.Repeat("a", 64)): false, {Kind: "remark", Name: "a"}: false,
 	} {
 		if err := checkName(name); (err == nil) != fine {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -81,7 +80,7 @@ type source struct {
 	path string
 }
 
-// lane is the changes to one branch.
+// lane is the changes to one branch, or to its open commit.
 type lane struct {
 	gateway *Gateway
 	place   *place
@@ -252,15 +251,24 @@ func (l *lane) resume(ctx context.Context) *batch {
 	if l.ahead = nil; b == nil {
 		return nil
 	}
-	at, err := l.place.heads.Get(ctx, ref.Name{Kind: ref.Branch, Name: l.branch})
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	known, err := l.place.heads.List(ctx)
+	if name, at := written(known, l.branch); err == nil && name == b.Target() && at == identity(b.Base()) {
+		return b
 	}
-	if err != nil || at != identity(b.Base()) {
-		b.end(ctx)
-		return nil
+	b.end(ctx)
+	return nil
+}
+
+// written is what a write to a branch goes to: its open commit, if there is one; and where
+// that is.
+func written(known map[ref.Name]digest.ID, branch string) (ref.Name, digest.ID) {
+	name := ref.Name{Kind: ref.Open, Name: branch}
+	at, open := known[name]
+	if !open {
+		name.Kind = ref.Branch
+		at = known[name]
 	}
-	return b
+	return name, at
 }
 
 // enough says that nobody else has to be waited for.
@@ -404,7 +412,7 @@ func (l *lane) begin(ctx context.Context) (*batch, error) {
 	// Where the branch is counts only if it was read while the lease stood.
 	if _, err = l.place.heads.read(ctx, lease.taken); err == nil {
 		var s *data.Session
-		if s, err = l.place.Begin(ctx, l.branch, data.SessionOptions{Lease: lease.Lease}); err == nil {
+		if s, err = l.place.Begin(ctx, l.branch, data.SessionOptions{Lease: lease.Lease, Open: true}); err == nil {
 			return &batch{Session: s, lane: l, lease: lease}, nil
 		}
 	}

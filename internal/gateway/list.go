@@ -143,6 +143,9 @@ func (g *Gateway) versions(ctx context.Context, p *place, prefix string) ([]vers
 		if !strings.HasPrefix(name.Name, prefix) {
 			continue
 		}
+		if shown, ok := headOf(known, name.Name); !ok || shown != id {
+			continue // a branch of which a commit is open
+		}
 		v, err := g.commit(ctx, p, id)
 		if err != nil {
 			return nil, err

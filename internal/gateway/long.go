@@ -20,7 +20,7 @@ func (g *Gateway) putLong(p *place, branch string, c *change, body io.Reader, le
 	if _, err := p.heads.read(ctx, lease.taken); err != nil {
 		return "", err
 	}
-	s, err := p.Begin(ctx, branch, data.SessionOptions{Lease: lease.Lease})
+	s, err := p.Begin(ctx, branch, data.SessionOptions{Lease: lease.Lease, Open: true})
 	if err != nil {
 		return "", err
 	}

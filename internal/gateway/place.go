@@ -17,13 +17,12 @@ import (
 	"github.com/muster-dev/muster/internal/data/ref"
 )
 
-const (
-	// fresh is for how long it counts where heads were, unless the gateway moved them
-	// itself: what others commit is seen after that.
-	fresh = 50 * time.Millisecond
-	// keptViews is how many commits are kept that were read.
-	keptViews = 256
-)
+// Fresh is for how long it counts where heads were, unless the gateway moved them
+// itself: what others commit is seen after that.
+const Fresh = 50 * time.Millisecond
+
+// keptViews is how many commits are kept that were read.
+const keptViews = 256
 
 // placeName names a dataset.
 type placeName struct{ namespace, dataset string }
@@ -85,7 +84,7 @@ func (g *Gateway) open(ctx context.Context, verb Verb, bucket *string) (*place, 
 // view is what a version of a dataset holds. The error wraps [fs.ErrNotExist] where
 // there is no such version.
 func (g *Gateway) view(ctx context.Context, p *place, version string) (*data.View, error) {
-	for _, within := range []time.Duration{fresh, 0} {
+	for _, within := range []time.Duration{Fresh, 0} {
 		known, err := p.heads.read(ctx, time.Now().Add(-within))
 		if err != nil {
 			return nil, err
@@ -108,8 +107,10 @@ func (g *Gateway) view(ctx context.Context, p *place, version string) (*data.Vie
 	return g.commit(ctx, p, c.ID)
 }
 
+// headOf is the commit that a branch or a tag is at. Who writes by S3 reads what was
+// written: where a commit of the branch is open, it is that.
 func headOf(known map[ref.Name]digest.ID, name string) (digest.ID, bool) {
-	for _, kind := range []ref.Kind{ref.Branch, ref.Tag} {
+	for _, kind := range []ref.Kind{ref.Open, ref.Branch, ref.Tag} {
 		if id, ok := known[ref.Name{Kind: kind, Name: name}]; ok {
 			return id, true
 		}
@@ -206,7 +207,7 @@ func (h *heads) read(ctx context.Context, since time.Time) (map[ref.Name]digest.
 
 // List implements [ref.Heads].
 func (h *heads) List(ctx context.Context) (map[ref.Name]digest.ID, error) {
-	return h.read(ctx, time.Now().Add(-fresh))
+	return h.read(ctx, time.Now().Add(-Fresh))
 }
 
 // Get implements [ref.Heads].

@@ -51,9 +51,10 @@ func (g *Gateway) writable(ctx context.Context, bucket, key *string) (*place, Gr
 	return p, grant, t, err
 }
 
+// branchIn says whether there is a branch, or will be once its open commit is closed.
 func branchIn(known map[ref.Name]digest.ID, name string) bool {
-	_, ok := known[ref.Name{Kind: ref.Branch, Name: name}]
-	return ok
+	_, at := written(known, name)
+	return !at.IsZero()
 }
 
 // room refuses a file where a folder is, or below a file; else it is what is at the

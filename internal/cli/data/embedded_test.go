@@ -38,6 +38,7 @@ func TestData(t *testing.T) {
 	t.Run("verbs", func(t *testing.T) { server.Run(t, verbs) })
 	t.Run("what was got", checkGot)
 	t.Run("a terminal's worth of JSON", func(t *testing.T) { checkJSON(t, server) })
+	t.Run("paths that both changed", func(t *testing.T) { checkOpen(t, server) })
 	t.Run("two who put at once", func(t *testing.T) { checkTwo(t, server) })
 	t.Run("what is damaged", func(t *testing.T) { checkDamaged(t, server) })
 }
@@ -153,6 +154,45 @@ var verbs = []rehearsal.Step{
 	{Args: "data get digits@v1 v1.tar --tar", Says: "v1.tar: 4 files"},
 	{Args: "data put v1.tar digits@back --tar", Says: "digits@back, a new branch, is at"},
 	{Args: "data diff digits@v1 digits@back", Says: "0 added, 0 changed, 0 removed"},
+	{Args: "data open", Code: 2, Says: "a commit of what?"},
+	{Args: "data open digits extra", Code: 2, Says: "one branch at a time"},
+	{Args: "data open digits:/train", Code: 2, Says: "leave out the path"},
+	{Args: "data open digits@v1", Code: 2, Says: "v1 is a tag, and does not move"},
+	{Args: "data open digts", Code: 3, Says: "did you mean digits?"},
+	{Args: "data close digits", Code: 3, Says: "digits@main has no open commit"},
+	{Args: "data close digits --discard", Code: 3, Says: "digits@main has no open commit"},
+	{Args: "data close digits --discard -m no", Code: 2, Says: "--discard gives up what was put"},
+	{Args: "data close digits --prefer mine", Code: 2, Says: "give into"},
+	{Args: "data open digits", Says: "digits@main: a commit is open"},
+	{Args: "data open digits", Code: 1, Says: "has an open commit already"},
+	{Args: "data put label.csv digits:/open/", Says: "the open commit of digits@main is at"},
+	{Args: "data put label.csv digits:/open/", Says: "nothing has changed: the open commit of digits@main"},
+	{Args: "data put label.csv digits:/open/two.csv", Says: "1 added"},
+	{Args: "data rm digits:/open/two.csv", Says: "1 file removed; the open commit of digits@main is at"},
+	{Args: "data ls digits:/open", Code: 3, Says: "no such file or folder"},
+	{Args: "data branch digits", Says: "OPENED"},
+	{Args: "data branch digits -o json", Says: "\"open\": {"},
+	{Args: "data branch digits main --delete", Code: 1, Says: "branch main has an open commit: close or discard that first"},
+	{Args: "data gc", Says: "freed"},
+	{Args: "data verify digits", Says: "nothing is damaged"},
+	{Args: "data close digits -m opened", Says: "1 added, 0 changed, 0 removed"},
+	{Args: "data cat digits:/open/label.csv", Says: "0,1\n"},
+	{Args: "data log digits", Says: "opened"},
+	{Args: "data open digits -o json", Says: "\"commit\""},
+	{Args: "data put label.csv digits:/open/label.csv -o json", Says: "\"open\": true"},
+	{Args: "data put images/a.png digits:/open/label.csv -o json", Says: "\"changed\": 1"},
+	{Args: "data close digits --discard", Says: "is given up; it was at"},
+	{Args: "data open digits", Says: "a commit is open"},
+	{Args: "data close digits -o json", Says: "\"unchanged\": true"},
+	{Args: "data create later", Says: "created"},
+	{Args: "data open later@next", Says: "later@next, a new branch: a commit is open"},
+	{Args: "data ls later@next", Code: 3, Says: "later@next has no commits yet; one is open"},
+	{Args: "data put images later@next", Says: "4 added"},
+	{Args: "data branch later", Says: "next    -"},
+	{Args: "data tag later@next next", Code: 3, Says: "one is open"},
+	{Args: "data close later@next", Says: "4 added, 0 changed, 0 removed"},
+	{Args: "data log later@next", Says: "What was put since 20"},
+	{Args: "data rm later --yes", Says: "later"},
 	{Args: "data verify digits", Says: "nothing is damaged"},
 	{Args: "data du digits", Says: "digits   back    4      4 B"},
 	{Args: "data gc --dry-run", Says: "would"},
@@ -241,6 +281,27 @@ func checkJSON(t *testing.T, s *rehearsal.Server) {
 	if code, _, errs := run(t.Context(), s, "", "data", "rm", "digits"); code != 2 || !strings.Contains(errs, "give --yes") {
 		t.Error(code, errs)
 	}
+}
+
+// checkOpen has the branch change what was put into its open commit, too.
+func checkOpen(t *testing.T, s *rehearsal.Server) {
+	put := func(text, to string) {
+		t.Helper()
+		if code, _, errs := run(t.Context(), s, text, "data", "put", "-", to); code != 0 {
+			t.Fatal(errs)
+		}
+	}
+	s.Run(t, []rehearsal.Step{{Args: "data create both", Says: "created"}})
+	put("before", "both:/x")
+	s.Run(t, []rehearsal.Step{{Args: "data branch both side", Says: "side"}, {Args: "data open both", Says: "open"}})
+	put("open", "both:/x")
+	put("branch", "both@side:/x")
+	s.Run(t, []rehearsal.Step{
+		{Args: "data merge both@side", Says: "it moved to"},
+		{Args: "data close both", Code: 1, Says: "both@main changed the same paths, differently:\n  x\nit is open still"},
+		{Args: "data close both --prefer from", Says: "0 added, 1 changed, 0 removed"},
+		{Args: "data cat both:/x", Says: "open"},
+	})
 }
 
 // checkTwo has several put into one branch at once: all of it is there, one

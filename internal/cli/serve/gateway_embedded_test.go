@@ -122,6 +122,7 @@ func TestS3OnACluster(t *testing.T) {
 	}
 	c := s3Client(t, made)
 	t.Run("put and get", func(t *testing.T) { putAndGet(t, server, asAda, c) })
+	t.Run("an open commit", func(t *testing.T) { openCommit(t, asAda, c) })
 	t.Run("where keys are", func(t *testing.T) { whereKeysAre(t, server, asAda, made) })
 	t.Run("without rights", func(t *testing.T) { withoutRights(t, server, asMallory) })
 	t.Run("made by hand", func(t *testing.T) { madeByHand(t, server, made) })
@@ -233,6 +234,25 @@ func putAndGet(t *testing.T, server, ada *rehearsal.Server, c *minio.Client) {
 		_ = answer.Body.Close()
 		t.Error("a client that trusts the system's authorities alone was served")
 	}
+}
+
+// openCommit puts by S3 and by muster data into one commit, through the door.
+func openCommit(t *testing.T, ada *rehearsal.Server, c *minio.Client) {
+	ada.Run(t, []rehearsal.Step{{Args: "data open digits", Says: "digits@main: a commit is open"}})
+	if err := putText(t.Context(), c, "main/later/a", "not yet"); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := getText(t.Context(), c, "main/later/a"); text != "not yet" {
+		t.Errorf("%q, %v", text, err)
+	}
+	ada.Run(t, []rehearsal.Step{
+		{Args: "data cat digits:/later/a", Code: 3, Says: "later/a"},
+		{Args: "data branch digits", Says: "OPENED"},
+		{Args: "data close digits -m together", Says: "digits@main is at "},
+		{Args: "data cat digits:/later/a", Says: "not yet"},
+		{Args: "data log digits", Says: "together"},
+		{Args: "data rm digits:/later", Says: "1 file removed"},
+	})
 }
 
 // whereKeysAre: with the manager, where tenants see none.

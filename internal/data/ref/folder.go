@@ -29,7 +29,7 @@ func OpenFolder(root string) (*Folder, error) {
 		return nil, fmt.Errorf("making a folder for heads: %w", err)
 	}
 	f := &Folder{root: root}
-	for _, k := range []Kind{Branch, Tag} {
+	for _, k := range []Kind{Branch, Tag, Open} {
 		if err := os.Mkdir(filepath.Join(root, string(k)), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("making a folder for heads: %w", err)
 		}
@@ -124,7 +124,7 @@ func (f *Folder) write(name Name, to digest.ID) error {
 // List implements [Heads].
 func (f *Folder) List(ctx context.Context) (map[Name]digest.ID, error) {
 	all := map[Name]digest.ID{}
-	for _, kind := range []Kind{Branch, Tag} {
+	for _, kind := range []Kind{Branch, Tag, Open} {
 		entries, err := os.ReadDir(filepath.Join(f.root, string(kind)))
 		if err != nil {
 			return nil, fmt.Errorf("listing heads: %w", err)

@@ -13,13 +13,16 @@ import (
 	"github.com/muster-dev/muster/internal/data/digest"
 )
 
-// Kind tells branches, which move, from tags, which do not.
+// Kind tells branches, which move, from tags, which do not, and from commits that are
+// open.
 type Kind string
 
-// The kinds of heads.
+// The kinds of heads. An open commit has the name of the branch that it is to be a commit
+// of, once it is closed.
 const (
 	Branch Kind = "branch"
 	Tag    Kind = "tag"
+	Open   Kind = "open"
 )
 
 // Name is the name of a head.
@@ -31,12 +34,17 @@ type Name struct {
 }
 
 // String is the name as messages have it.
-func (n Name) String() string { return string(n.Kind) + " " + n.Name }
+func (n Name) String() string {
+	if n.Kind == Open {
+		return "open commit of " + n.Name
+	}
+	return string(n.Kind) + " " + n.Name
+}
 
 // Check says what is wrong with a name.
 func (n Name) Check() error {
-	if n.Kind != Branch && n.Kind != Tag {
-		return fmt.Errorf("%q is no kind of head: it is a branch or a tag", n.Kind)
+	if n.Kind != Branch && n.Kind != Tag && n.Kind != Open {
+		return fmt.Errorf("%q is no kind of head: it is a branch, a tag, or an open commit", n.Kind)
 	}
 	if len(n.Name) == 0 || len(n.Name) > 128 {
 		return fmt.Errorf("the name of a %s has %d characters: give 1 to 128", n.Kind, len(n.Name))

@@ -102,7 +102,12 @@ func (r *Reader) noVersion(ctx context.Context, heads *dataset.Heads, version st
 	}
 	var names []string
 	for n := range all {
-		names = append(names, n.Name)
+		if n.Kind != ref.Open {
+			names = append(names, n.Name)
+		}
+	}
+	if len(names) == 0 {
+		return problem(fmt.Sprintf("dataset %s has no data yet but in commits that are open: muster data close %s, then submit the job again", heads.Name, heads.Name))
 	}
 	slices.Sort(names)
 	if len(names) > 10 {

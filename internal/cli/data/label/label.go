@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,6 +39,19 @@ type Item struct {
 	Bytes *int64 `json:"bytes,omitempty"`
 	// Since is when the branch came there, or the tag was made.
 	Since *time.Time `json:"since,omitempty"`
+	// Open is the commit of the branch that is not closed yet. Where the branch has no
+	// other, its own commit is empty.
+	Open *Open `json:"open,omitempty"`
+}
+
+// Open is a commit that is not closed yet.
+type Open struct {
+	Commit string `json:"commit"`
+	Files  int64  `json:"files"`
+	Bytes  int64  `json:"bytes"`
+	// Since is when it was opened, Moved when something was put into it.
+	Since *time.Time `json:"since,omitempty"`
+	Moved *time.Time `json:"moved,omitempty"`
 }
 
 type options struct {
@@ -222,6 +236,21 @@ func branches(object *v1alpha1.Dataset) []Item {
 		}
 		items = append(items, item)
 	}
+	for i := range object.Spec.Open {
+		o := &object.Spec.Open[i]
+		open := &Open{Commit: string(o.Commit), Files: o.Files, Bytes: o.Bytes}
+		if o.Opened != nil {
+			open.Since = &o.Opened.Time
+		}
+		if o.Moved != nil {
+			open.Moved = &o.Moved.Time
+		}
+		if k := slices.IndexFunc(items, func(item Item) bool { return item.Name == string(o.Name) }); k >= 0 {
+			items[k].Open = open
+		} else {
+			items = append(items, Item{Name: string(o.Name), Open: open})
+		}
+	}
 	return items
 }
 
@@ -238,20 +267,39 @@ func tags(object *v1alpha1.Dataset) []Item {
 }
 
 func (o *options) table(items []Item) *terminal.Table {
-	table := terminal.NewTable("TAG", "COMMIT", "MADE")
-	if o.kind == ref.Branch {
-		table = terminal.NewTable("BRANCH", "COMMIT", "MOVED", "FILES", "SIZE")
-	}
-	for _, item := range items {
-		since := "-"
-		if item.Since != nil {
-			since = terminal.WholeSpan(max(o.now().Sub(*item.Since), 0)) + " ago"
+	if o.kind == ref.Tag {
+		table := terminal.NewTable("TAG", "COMMIT", "MADE")
+		for _, item := range items {
+			table.Row(item.Name, short(item.Commit), o.ago(item.Since))
 		}
-		cells := []string{item.Name, item.Commit[:min(12, len(item.Commit))], since}
+		return table
+	}
+	columns := []string{"BRANCH", "COMMIT", "MOVED", "FILES", "SIZE"}
+	open := slices.ContainsFunc(items, func(item Item) bool { return item.Open != nil })
+	if open {
+		columns = append(columns, "OPEN", "OPENED", "FILES", "SIZE")
+	}
+	table := terminal.NewTable(columns...)
+	for _, item := range items {
+		cells := []string{item.Name, "-", "-", "-", "-"}
 		if item.Files != nil {
-			cells = append(cells, fmt.Sprint(*item.Files), terminal.Size64(*item.Bytes))
+			cells = []string{item.Name, short(item.Commit), o.ago(item.Since), fmt.Sprint(*item.Files), terminal.Size64(*item.Bytes)}
+		}
+		if item.Open != nil {
+			cells = append(cells, short(item.Open.Commit), o.ago(item.Open.Since), fmt.Sprint(item.Open.Files), terminal.Size64(item.Open.Bytes))
+		} else if open {
+			cells = append(cells, "-", "-", "-", "-")
 		}
 		table.Row(cells...)
 	}
 	return table
+}
+
+func short(commit string) string { return commit[:min(12, len(commit))] }
+
+func (o *options) ago(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return terminal.WholeSpan(max(o.now().Sub(*t), 0)) + " ago"
 }

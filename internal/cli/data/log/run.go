@@ -14,6 +14,7 @@ import (
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/commit"
 	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/ref"
 )
 
 // messageWidth is how much of a message a table shows.
@@ -70,7 +71,9 @@ func labels(ctx context.Context, d *opening.Dataset) (map[digest.ID][]string, er
 	}
 	at := map[digest.ID][]string{}
 	for name, id := range heads {
-		at[id] = append(at[id], name.Name)
+		if name.Kind != ref.Open {
+			at[id] = append(at[id], name.Name)
+		}
 	}
 	for _, names := range at {
 		slices.Sort(names)

@@ -59,13 +59,18 @@ func (o *options) run(ctx context.Context, a address.Address) error {
 
 // conflict names the paths that both changed, and what can be done.
 func (o *options) conflict(a address.Address, conflict *data.ConflictError) error {
+	return exit.With(exit.Failure, fmt.Errorf("%s and %s both changed, differently:\n  %s\nnothing was merged: put into one of them what is to be there, and merge again (or let one win: --prefer %s, or --prefer %s)",
+		a.Revision(), o.into, Paths(conflict), data.PreferInto, data.PreferFrom))
+}
+
+// Paths lists the first paths of a conflict, a line each.
+func Paths(conflict *data.ConflictError) string {
 	shown := conflict.Paths[:min(most, len(conflict.Paths))]
 	words := strings.Join(shown, "\n  ")
 	if more := len(conflict.Paths) - len(shown) + conflict.More; more > 0 {
 		words += fmt.Sprintf("\n  and %d more", more)
 	}
-	return exit.With(exit.Failure, fmt.Errorf("%s and %s both changed, differently:\n  %s\nnothing was merged: put into one of them what is to be there, and merge again (or let one win: --prefer %s, or --prefer %s)",
-		a.Revision(), o.into, words, data.PreferInto, data.PreferFrom))
+	return words
 }
 
 func (o *options) report(a address.Address, result data.MergeResult) error {

@@ -270,7 +270,12 @@ func (d *Dataset) explain(ctx context.Context, a address.Address, err error) err
 	}
 	var names []string
 	for name := range heads {
-		names = append(names, name.Name)
+		if name.Kind != ref.Open {
+			names = append(names, name.Name)
+		}
+	}
+	if _, open := heads[ref.Name{Kind: ref.Open, Name: a.Branch()}]; open && !slices.Contains(names, a.Branch()) {
+		return exit.NotFound("%s@%s has no commits yet; one is open: muster data close %s@%s makes it the first", d.Name, a.Branch(), d.Name, a.Branch())
 	}
 	if slices.Contains(names, a.Branch()) {
 		return exit.NotFound("%s: so many commits before %s there is none; `muster data log %s` lists them", a.Revision(), a.Branch(), d.Name)
@@ -305,11 +310,11 @@ func (d *Dataset) Head(ctx context.Context, a address.Address) (string, error) {
 	return a.Branch(), nil
 }
 
-// Session begins a change to a branch. Where the branch moves in that very
+// Session begins a change to a branch, or to its open commit. Where the branch moves in that very
 // moment, it begins anew.
 func (d *Dataset) Session(ctx context.Context, branch string) (*data.Session, error) {
 	for {
-		session, err := d.Begin(ctx, branch, data.SessionOptions{})
+		session, err := d.Begin(ctx, branch, data.SessionOptions{Open: true})
 		if _, moved := errors.AsType[*ref.MovedError](err); !moved || ctx.Err() != nil {
 			return session, err
 		}

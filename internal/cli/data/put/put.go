@@ -19,6 +19,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/person"
 	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/ref"
 )
 
 var formats = []output.Format{output.JSON, output.YAML}
@@ -103,7 +104,7 @@ func (o *options) run(ctx context.Context, sources []source, to address.Address)
 		return fmt.Errorf("putting into %s@%s: %w", to.Dataset, branch, err)
 	}
 	bar.Stop()
-	document := Document{Dataset: to.Dataset, Branch: branch, SeenBytes: bar.Done().Bytes}
+	document := Document{Dataset: to.Dataset, Branch: branch, Open: session.Target().Kind == ref.Open, SeenBytes: bar.Done().Bytes}
 	if err := document.tell(ctx, d, result); err != nil {
 		return fmt.Errorf("it is committed, but what it changed could not be found out: %w", err)
 	}

@@ -20,6 +20,9 @@ type Document struct {
 	Unchanged bool   `json:"unchanged,omitempty"`
 	// NewBranch says that the branch was not there before.
 	NewBranch bool `json:"newBranch,omitempty"`
+	// Open says that it went to the open commit of the branch, which is what Commit and
+	// all else that is said here is of.
+	Open bool `json:"open,omitempty"`
 	// Added, Changed and Removed count files, by the commit before.
 	Added   int64 `json:"added"`
 	Changed int64 `json:"changed"`
@@ -41,28 +44,9 @@ func (d *Document) tell(ctx context.Context, in *opening.Dataset, r data.PutResu
 	if r.Unchanged {
 		return nil
 	}
-	var before *data.View
-	if !r.Before.IsZero() {
-		var err error
-		if before, err = in.At(ctx, r.Before.String()); err != nil {
-			return err
-		}
-	}
-	after, err := in.At(ctx, d.Commit)
-	if err != nil {
-		return err
-	}
-	return data.Diff(ctx, before, after, func(c data.Change) error {
-		switch {
-		case c.From == nil:
-			d.Added++
-		case c.To == nil:
-			d.Removed++
-		default:
-			d.Changed++
-		}
-		return nil
-	})
+	changes, err := in.Changes(ctx, r.Before, r.Commit.ID)
+	d.Added, d.Changed, d.Removed = changes.Added, changes.Changed, changes.Removed
+	return err
 }
 
 func (o *options) report(d Document) error {
@@ -76,7 +60,13 @@ func (o *options) report(d Document) error {
 	}
 	sentence := fmt.Sprintf("%s@%s%s is at %s: %d added, %d changed, %d removed; %s given, %s stored", d.Dataset, d.Branch, made, at,
 		d.Added, d.Changed, d.Removed, terminal.Size64(d.SeenBytes), terminal.Size64(d.StoredBytes))
-	if d.Unchanged {
+	switch {
+	case d.Unchanged && d.Open:
+		sentence = fmt.Sprintf("nothing has changed: the open commit of %s@%s is at %s", d.Dataset, d.Branch, at)
+	case d.Open:
+		sentence = fmt.Sprintf("the open commit of %s@%s is at %s: %d added, %d changed, %d removed; %s given, %s stored; muster data close makes it one of the branch",
+			d.Dataset, d.Branch, at, d.Added, d.Changed, d.Removed, terminal.Size64(d.SeenBytes), terminal.Size64(d.StoredBytes))
+	case d.Unchanged:
 		sentence = fmt.Sprintf("nothing has changed: %s@%s is at %s", d.Dataset, d.Branch, at)
 	}
 	_, err := fmt.Fprintln(o.factory.Streams.Out, sentence)

@@ -19,6 +19,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/question"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/ref"
 )
 
 // Document is what -o json prints of a commit that removed paths.
@@ -27,6 +28,8 @@ type Document struct {
 	Branch  string `json:"branch"`
 	Commit  string `json:"commit"`
 	Removed int64  `json:"removed"`
+	// Open says that it went to the open commit of the branch, which Commit is.
+	Open bool `json:"open,omitempty"`
 }
 
 // paths removes paths of one branch, as one commit.
@@ -41,14 +44,16 @@ func (o *options) paths(ctx context.Context, wanted []address.Address) (err erro
 	if err != nil {
 		return err
 	}
-	if _, err := d.Commit(ctx, first); err != nil {
-		return err
-	}
 	session, err := d.Session(ctx, branch)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, session.Close(context.WithoutCancel(ctx))) }()
+	if session.Base() == nil {
+		if _, err := d.Commit(ctx, first); err != nil {
+			return err
+		}
+	}
 	var removed int64
 	var names []string
 	for _, a := range wanted {
@@ -73,11 +78,15 @@ func (o *options) paths(ctx context.Context, wanted []address.Address) (err erro
 	if err != nil {
 		return fmt.Errorf("removing from %s@%s: %w", first.Dataset, branch, err)
 	}
-	document := Document{Dataset: first.Dataset, Branch: branch, Commit: result.Commit.ID.String(), Removed: removed}
+	document := Document{Dataset: first.Dataset, Branch: branch, Commit: result.Commit.ID.String(), Removed: removed, Open: session.Target().Kind == ref.Open}
 	if *o.format != output.Human {
 		return output.Print(o.factory.Streams.Out, *o.format, document)
 	}
-	_, err = fmt.Fprintf(o.factory.Streams.Out, "%s removed; %s@%s is at %s\n", terminal.Count(removed, "file"), first.Dataset, branch, result.Commit.ID.Short())
+	what := first.Dataset + "@" + branch
+	if document.Open {
+		what = "the open commit of " + what
+	}
+	_, err = fmt.Fprintf(o.factory.Streams.Out, "%s removed; %s is at %s\n", terminal.Count(removed, "file"), what, result.Commit.ID.Short())
 	return err
 }
 

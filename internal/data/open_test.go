@@ -1,0 +1,322 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/muster-dev/muster/internal/data/commit"
+	"github.com/muster-dev/muster/internal/data/ref"
+)
+
+// putOpen puts one file into the open commit of main, and says what the change went to.
+func putOpen(ctx context.Context, d *Dataset, path, text string) (ref.Kind, error) {
+	s, err := d.Begin(ctx, "main", SessionOptions{Open: true})
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = s.Close(context.WithoutCancel(ctx)) }()
+	if err := s.Add(ctx, Stream(path, strings.NewReader(text)), AddOptions{}); err != nil {
+		return "", err
+	}
+	_, err = s.Commit(ctx, CommitOptions{Author: "ada"})
+	return s.Target().Kind, err
+}
+
+func mustPutOpen(t *testing.T, d *Dataset, path, text string, want ref.Kind) {
+	t.Helper()
+	if kind, err := putOpen(t.Context(), d, path, text); err != nil || kind != want {
+		t.Fatalf("putting %s: to %q (%v), want %q", path, kind, err, want)
+	}
+}
+
+// opened is what the open commit of main holds.
+func opened(t *testing.T, p *place, d *Dataset) map[string]string {
+	t.Helper()
+	id, err := p.heads.Get(t.Context(), ref.Name{Kind: ref.Open, Name: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return held(t, d, id.String())
+}
+
+func logOf(t *testing.T, d *Dataset, reference string) (messages []string) {
+	t.Helper()
+	must(t, d.Log(t.Context(), reference, func(c commit.Commit) error {
+		messages = append(messages, c.Message)
+		return nil
+	}))
+	return messages
+}
+
+// TestOpenCommit: what is put into an open commit is in the branch once it is closed, as
+// one commit; before that nobody sees it there.
+func TestOpenCommit(t *testing.T) {
+	for name, before := range map[string]map[string]string{"first": nil, "later": {"a": "old", "z": "z"}} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			for path, text := range before {
+				put(t, p.Dataset, "main", Stream(path, strings.NewReader(text)), AddOptions{})
+			}
+			mustPutOpen(t, p.Dataset, "early", "1", ref.Branch)
+			if _, err := p.OpenCommit(t.Context(), "main", "ada"); err != nil {
+				t.Fatal(err)
+			}
+			before := held(t, p.Dataset, "main")
+			_, err := p.OpenCommit(t.Context(), "main", "bob")
+			if _, moved := errors.AsType[*ref.MovedError](err); !moved {
+				t.Errorf("opened twice: %v", err)
+			}
+			want := maps.Clone(before)
+			for i := range 20 {
+				path := fmt.Sprint("new/", i)
+				mustPutOpen(t, p.Dataset, path, path, ref.Open)
+				want[path] = path
+			}
+			mustPutOpen(t, p.Dataset, "a", "new", ref.Open)
+			want["a"] = "new"
+			same(t, "the branch", before, held(t, p.Dataset, "main"))
+			same(t, "the open commit", want, opened(t, p, p.Dataset))
+			sound(t, p)
+			commits := len(logOf(t, p.Dataset, "main"))
+			r, err := p.CloseCommit(t.Context(), CloseOptions{Branch: "main", Author: "ada", Message: "all of it"})
+			if err != nil || r.Unchanged {
+				t.Fatal(r, err)
+			}
+			same(t, "closed", want, held(t, p.Dataset, "main"))
+			if log := logOf(t, p.Dataset, "main"); len(log) != commits+1 || log[0] != "all of it" {
+				t.Errorf("%d commits before, now %q", commits, log)
+			}
+			sound(t, p)
+			mustPutOpen(t, p.Dataset, "late", "1", ref.Branch)
+			if _, err := p.CloseCommit(t.Context(), CloseOptions{Branch: "main"}); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("closed twice: %v", err)
+			}
+		})
+	}
+}
+
+// TestOpenCommitOfNothing: nothing was put, or it was taken back.
+func TestOpenCommitOfNothing(t *testing.T) {
+	p := newPlace(t)
+	open := func() {
+		t.Helper()
+		if _, err := p.OpenCommit(t.Context(), "main", "ada"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end := func(unchanged bool) {
+		t.Helper()
+		r, err := p.CloseCommit(t.Context(), CloseOptions{Branch: "main", Message: "m"})
+		if err != nil || r.Unchanged != unchanged {
+			t.Errorf("%+v %v", r, err)
+		}
+		if n := len(p.headsOf(t, ref.Open)); n > 0 {
+			t.Errorf("%d are open", n)
+		}
+	}
+	open()
+	end(true)
+	if n := len(p.headsOf(t, ref.Branch)); n > 0 {
+		t.Errorf("nothing was put, and there are %d branches", n)
+	}
+	open()
+	mustPutOpen(t, p.Dataset, "a", "1", ref.Open)
+	end(false)
+	open()
+	mustPutOpen(t, p.Dataset, "a", "2", ref.Open)
+	mustPutOpen(t, p.Dataset, "a", "1", ref.Open)
+	end(true)
+	open()
+	mustPutOpen(t, p.Dataset, "b", "2", ref.Open)
+	if _, err := p.DiscardCommit(t.Context(), "main"); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.DiscardCommit(t.Context(), "main"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("discarded twice: %v", err)
+	}
+	same(t, "discarded", map[string]string{"a": "1"}, held(t, p.Dataset, "main"))
+	sound(t, p)
+}
+
+func (p *place) headsOf(t *testing.T, kind ref.Kind) (found []ref.Name) {
+	t.Helper()
+	all, err := p.heads.List(t.Context())
+	must(t, err)
+	for name := range all {
+		if name.Kind == kind {
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
+// TestOpenCommitWithOthers: the branch moves while a commit of it is open.
+func TestOpenCommitWithOthers(t *testing.T) {
+	p := newPlace(t)
+	put(t, p.Dataset, "main", Stream("a", strings.NewReader("1")), AddOptions{})
+	if _, err := p.OpenCommit(t.Context(), "main", "ada"); err != nil {
+		t.Fatal(err)
+	}
+	mustPutOpen(t, p.Dataset, "b", "open", ref.Open)
+	mustPutOpen(t, p.Dataset, "both", "open", ref.Open)
+	put(t, p.Dataset, "main", Stream("c", strings.NewReader("branch")), AddOptions{})
+	put(t, p.Dataset, "main", Stream("both", strings.NewReader("branch")), AddOptions{})
+	_, err := p.CloseCommit(t.Context(), CloseOptions{Branch: "main", Message: "m"})
+	conflict, ok := errors.AsType[*ConflictError](err)
+	if !ok || len(conflict.Paths) != 1 || conflict.Paths[0] != "both" {
+		t.Fatalf("closed: %v", err)
+	}
+	mustPutOpen(t, p.Dataset, "d", "open", ref.Open) // it is open still
+	r, err := p.CloseCommit(t.Context(), CloseOptions{Branch: "main", Message: "m", Prefer: PreferFrom})
+	if err != nil || r.Unchanged {
+		t.Fatal(r, err)
+	}
+	same(t, "closed", map[string]string{"a": "1", "b": "open", "both": "open", "c": "branch", "d": "open"}, held(t, p.Dataset, "main"))
+	sound(t, p)
+}
+
+// TestChangeGoesOnWhereTheCommitIsClosed: a change that began in an open commit is in the
+// branch where that was closed, or discarded, before the change was made.
+func TestChangeGoesOnWhereTheCommitIsClosed(t *testing.T) {
+	for name, end := range map[string]func(p *place) error{
+		"closed": func(p *place) error {
+			_, err := p.CloseCommit(t.Context(), CloseOptions{Branch: "main", Message: "m"})
+			return err
+		},
+		"discarded": func(p *place) error { _, err := p.DiscardCommit(t.Context(), "main"); return err },
+		"closed and opened again": func(p *place) error {
+			_, err := p.CloseCommit(t.Context(), CloseOptions{Branch: "main", Message: "m"})
+			if err == nil {
+				_, err = p.OpenCommit(t.Context(), "main", "bob")
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			if _, err := p.OpenCommit(t.Context(), "main", "ada"); err != nil {
+				t.Fatal(err)
+			}
+			mustPutOpen(t, p.Dataset, "a", "1", ref.Open)
+			s, err := p.Begin(t.Context(), "main", SessionOptions{Open: true})
+			must(t, err)
+			must(t, s.Add(t.Context(), Stream("b", strings.NewReader("2")), AddOptions{}))
+			must(t, end(p))
+			asked := 0
+			_, err = s.Commit(t.Context(), CommitOptions{Check: func(context.Context, *View) error { asked++; return nil }})
+			if err != nil || asked < 2 {
+				t.Fatal(asked, err)
+			}
+			want := map[string]string{"a": "1", "b": "2"}
+			switch name {
+			case "closed and opened again":
+				same(t, "open", want, opened(t, p, p.Dataset))
+				delete(want, "b")
+			case "discarded":
+				delete(want, "a")
+			}
+			same(t, name, want, held(t, p.Dataset, "main"))
+			sound(t, p)
+		})
+	}
+}
+
+// TestDyingWhileClosing: what was put into an open commit is there, and closing it again
+// goes on, also where somebody puts what was put again, in another version.
+func TestDyingWhileClosing(t *testing.T) {
+	want := map[string]string{"a": "new", "b": "2", "c": noise(1, 3000), "z": "branch"}
+	for _, prefer := range []Prefer{PreferNobody, PreferFrom} {
+		every(t, func(t *testing.T) *place {
+			p := newPlace(t)
+			put(t, p.Dataset, "main", Stream("a", strings.NewReader("old")), AddOptions{})
+			if _, err := p.OpenCommit(t.Context(), "main", "ada"); err != nil {
+				t.Fatal(err)
+			}
+			mustPutOpen(t, p.Dataset, "a", "new", ref.Open)
+			mustPutOpen(t, p.Dataset, "b", "1", ref.Open)
+			mustPutOpen(t, p.Dataset, "c", want["c"], ref.Open)
+			put(t, p.Dataset, "main", Stream("z", strings.NewReader("branch")), AddOptions{})
+			return p
+		}, func(ctx context.Context, d *Dataset) error {
+			_, err := d.CloseCommit(ctx, CloseOptions{Branch: "main", Message: "m", Prefer: prefer})
+			return err
+		}, func(t *testing.T, p *place, _ error) {
+			d := p.open(t, p.bytes, p.heads)
+			before := held(t, d, "main")
+			if len(before) != 2 && len(before) != 4 {
+				t.Errorf("a part of it: %v", before)
+			}
+			kind, err := putOpen(t.Context(), d, "b", "2")
+			must(t, err)
+			if kind == ref.Open {
+				_, err := d.CloseCommit(t.Context(), CloseOptions{Branch: "main", Message: "m", Prefer: prefer})
+				must(t, err)
+			}
+			same(t, "closed", want, held(t, d, "main"))
+			sound(t, p)
+		})
+	}
+}
+
+// TestOpenCommitsByModel: whoever opens, closes, discards and puts, in whichever order, and
+// with changes that are under way meanwhile, it is as if it were two maps.
+func TestOpenCommitsByModel(t *testing.T) {
+	for seed := range uint64(30) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		p := newPlace(t)
+		branch, open, isOpen := map[string]string{}, map[string]string{}, false
+		opens := map[string]bool{} // paths that were put into what is open
+		for step := range 40 {
+			switch what := r.IntN(10); {
+			case what == 0 && !isOpen:
+				if _, err := p.OpenCommit(t.Context(), "main", "ada"); err != nil {
+					t.Fatal(err)
+				}
+				open, isOpen = maps.Clone(branch), true
+				clear(opens)
+			case what == 1 && isOpen:
+				if _, err := p.CloseCommit(t.Context(), CloseOptions{Branch: "main", Message: "m", Prefer: PreferFrom}); err != nil {
+					t.Fatal(err)
+				}
+				for path := range opens {
+					branch[path] = open[path]
+				}
+				isOpen = false
+			case what == 2 && isOpen:
+				if _, err := p.DiscardCommit(t.Context(), "main"); err != nil {
+					t.Fatal(err)
+				}
+				isOpen = false
+			case what == 3:
+				path, text := fmt.Sprint("f", r.IntN(5)), fmt.Sprint(step)
+				put(t, p.Dataset, "main", Stream(path, strings.NewReader(text)), AddOptions{})
+				branch[path] = text
+			default:
+				path, text := fmt.Sprint("f", r.IntN(5)), fmt.Sprint(step)
+				if isOpen {
+					mustPutOpen(t, p.Dataset, path, text, ref.Open)
+					open[path], opens[path] = text, true
+				} else {
+					mustPutOpen(t, p.Dataset, path, text, ref.Branch)
+					branch[path] = text
+				}
+			}
+			if len(branch) > 0 {
+				same(t, "the branch", branch, held(t, p.Dataset, "main"))
+			}
+			if isOpen {
+				same(t, "the open commit", open, opened(t, p, p.Dataset))
+			}
+			if t.Failed() {
+				t.Fatalf("seed %d, step %d", seed, step)
+			}
+		}
+		sound(t, p)
+	}
+}

@@ -1,0 +1,221 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/minio/minio-go/v7"
+
+	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/commit"
+	"github.com/muster-dev/muster/internal/data/ref"
+)
+
+// forget has the gateway ask where heads are, as it does after 50 ms.
+func (r *rig) forget() {
+	r.Gateway.mu.Lock()
+	defer r.Gateway.mu.Unlock()
+	for _, p := range r.places {
+		p.heads.mu.Lock()
+		p.heads.known = nil
+		p.heads.mu.Unlock()
+	}
+}
+
+func (r *rig) openCommit(t *testing.T) {
+	t.Helper()
+	if _, err := r.dataset(t).OpenCommit(t.Context(), "main", "ada"); err != nil {
+		t.Fatal(err)
+	}
+	r.forget()
+}
+
+func (r *rig) closeCommit(t *testing.T, o data.CloseOptions) data.CloseResult {
+	t.Helper()
+	o.Branch = "main"
+	done, err := r.dataset(t).CloseCommit(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+// held is what the branch main has for everybody else.
+func (r *rig) held(t *testing.T) map[string]string {
+	t.Helper()
+	v, err := r.dataset(t).At(t.Context(), "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	err = v.Walk(t.Context(), "", func(e data.Entry) error {
+		f, err := v.Open(t.Context(), e.Path)
+		if err != nil {
+			return err
+		}
+		content := make([]byte, e.Size)
+		_, err = f.ReadAt(content, 0)
+		got[e.Path] = string(content)
+		return errors.Join(err, f.Close())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func (r *rig) commits(t *testing.T) (messages []string) {
+	t.Helper()
+	err := r.dataset(t).Log(t.Context(), "main", func(c commit.Commit) error { messages = append(messages, c.Message); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return messages
+}
+
+// TestOpenCommit has clients write while a commit is open: they see it, nobody else does
+// before it is closed, and then it is one commit.
+func TestOpenCommit(t *testing.T) {
+	r := newRig(t)
+	r.put(t, "main/a", "old")
+	r.put(t, "main/b", "old")
+	r.openCommit(t)
+	long := strings.Repeat("long", 200<<10)
+	r.put(t, "main/a", "new")
+	r.put(t, "main/dir/long", long)
+	r.put(t, "main/c", "1")
+	if err := r.client.RemoveObject(t.Context(), "digits", "main/b", minio.RemoveObjectOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	o := minio.PutObjectOptions{}
+	o.SetMatchETagExcept("*")
+	_, err := r.client.Client.PutObject(t.Context(), "digits", "main/c", strings.NewReader("2"), 1, o)
+	if got := minio.ToErrorResponse(err).Code; got != "PreconditionFailed" {
+		t.Errorf("put where something is in the open commit: %v", err)
+	}
+	if diff := cmp.Diff([]string{"new", "1", "NoSuchKey 404"}, []string{r.get(t, "main/a"), r.get(t, "main/c"), r.get(t, "main/b")[:13]}); diff != "" {
+		t.Error(diff)
+	}
+	var keys []string
+	for o := range r.client.Client.ListObjects(t.Context(), "digits", minio.ListObjectsOptions{Recursive: true}) {
+		keys = append(keys, o.Key)
+	}
+	if diff := cmp.Diff([]string{"main/a", "main/c", "main/dir/long"}, keys); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]string{"a": "old", "b": "old"}, r.held(t)); diff != "" {
+		t.Errorf("others see %s", diff)
+	}
+	before := r.commits(t)
+	r.closeCommit(t, data.CloseOptions{Message: "all of it"})
+	want := map[string]string{"a": "new", "c": "1", "dir/long": long}
+	if diff := cmp.Diff(want, r.held(t)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(append([]string{"all of it"}, before...), r.commits(t)); diff != "" {
+		t.Error(diff)
+	}
+	r.put(t, "main/d", "3") // the gateway has not heard that it is closed
+	if got := r.held(t)["d"]; got != "3" {
+		t.Errorf("what was put after it was closed is %q", got)
+	}
+}
+
+// TestOpenCommitOfABranchToCome has the first write of a dataset go to an open commit.
+func TestOpenCommitOfABranchToCome(t *testing.T) {
+	r := newRig(t)
+	d := r.dataset(t)
+	for _, branch := range []string{"main", "next"} {
+		if _, err := d.OpenCommit(t.Context(), branch, "ada"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.put(t, "main/a", "1")
+	r.put(t, "next/b", "2")
+	heads, err := d.Heads(t.Context())
+	if err != nil || len(heads) != 2 || heads[0].Kind != ref.Open || heads[1].Kind != ref.Open {
+		t.Errorf("%v %v", heads, err)
+	}
+	var keys []string
+	for o := range r.client.Client.ListObjects(t.Context(), "digits", minio.ListObjectsOptions{Recursive: true}) {
+		keys = append(keys, o.Key)
+	}
+	if diff := cmp.Diff([]string{"main/a", "next/b"}, keys); diff != "" {
+		t.Error(diff)
+	}
+	r.closeCommit(t, data.CloseOptions{Message: "m"})
+	if diff := cmp.Diff(map[string]string{"a": "1"}, r.held(t)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestOpenAndCloseWhileManyPut opens and closes commits all the time, at one of two
+// gateways' back: what was acknowledged is in the branch at the end, whichever it went to.
+func TestOpenAndCloseWhileManyPut(t *testing.T) {
+	const clients, puts = 8, 40
+	r := newRig(t)
+	other := serve(t, r.world, r.bytes)
+	want := map[string]string{}
+	for c := range clients {
+		for i := range puts {
+			want[fmt.Sprintf("%d/%d", c, i%10)] = fmt.Sprint(i) // the last one counts
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var toggling, putting sync.WaitGroup
+	defer toggling.Wait()
+	defer cancel()
+	d := r.dataset(t)
+	closed := 0
+	toggling.Go(func() {
+		for ctx.Err() == nil {
+			if _, err := d.OpenCommit(t.Context(), "main", "ada"); err != nil {
+				t.Error(err)
+				return
+			}
+			_, err := d.CloseCommit(t.Context(), data.CloseOptions{Branch: "main", Message: "closed", Prefer: data.PreferFrom})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			closed++
+		}
+	})
+	for c := range clients {
+		at := []*rig{r, other}[c%2]
+		putting.Go(func() {
+			for i := range puts {
+				body := fmt.Sprint(i)
+				_, err := at.client.Client.PutObject(t.Context(), "digits", fmt.Sprintf("main/%d/%d", c, i%10), bytes.NewReader([]byte(body)), int64(len(body)), minio.PutObjectOptions{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	putting.Wait()
+	cancel()
+	toggling.Wait()
+	got := r.held(t)
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got))); diff != "" {
+		t.Fatal(diff)
+	}
+	for path := range want {
+		if got[path] != want[path] {
+			t.Errorf("%s is %s, want %s", path, got[path], want[path])
+		}
+	}
+	if closed == 0 {
+		t.Error("none was closed")
+	}
+	t.Logf("%d were closed, and %d commits made", closed, len(r.commits(t)))
+}
