@@ -45,8 +45,8 @@ test: test-unit test-exhaustive test-mounts test-embedded test-e2e test-clients 
 test-unit: shim $(GOTESTSUM) ## the quick ones; no API server
 	@hack/gotest "$(GOTESTSUM)" unit -short $(UNIT)
 
-test-exhaustive: $(GOTESTSUM) ## every write failing in every way, every order of events of the fence: minutes
-	@hack/gotest "$(GOTESTSUM)" exhaustive -run '^TestEvery' ./internal/controller/... ./internal/fencing
+test-exhaustive: $(GOTESTSUM) ## every write failing in every way, every order of events of the fence, a million files: minutes
+	@hack/gotest "$(GOTESTSUM)" exhaustive -run '^TestEvery' ./internal/controller/... ./internal/fencing ./internal/data
 
 test-mounts: build test-deps $(GOTESTSUM) ## data as a file system of the kernel's, its servers killed, and a disk whose power is cut at every change; wants /dev/fuse, and root or fusermount3
 	@hack/gotest "$(GOTESTSUM)" mounts -tags fuse -count=1 -timeout 5m ./internal/data/mount/... ./internal/agent/datavolume

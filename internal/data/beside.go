@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/muster-dev/muster/internal/data/commit"
-	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/ref"
 	"github.com/muster-dev/muster/internal/data/tree"
 )
@@ -63,8 +62,8 @@ func (s *Session) pinned(ctx context.Context, d *Dataset, name ref.Name) (commit
 }
 
 // place makes everything durable, then a commit of a tree, and then moves a branch to
-// it from the commit that it is thought to be at.
-func (s *Session) place(ctx context.Context, d *Dataset, name ref.Name, on commit.Commit, root tree.Root, o CommitOptions) (commit.Commit, error) {
+// it from the commit that it is thought to be at, under further conditions.
+func (s *Session) place(ctx context.Context, d *Dataset, name ref.Name, on commit.Commit, root tree.Root, o CommitOptions, conditions ...ref.Move) (commit.Commit, error) {
 	c := commit.Commit{Tree: root, Author: o.Author, Message: o.Message, Provenance: o.Provenance}
 	switch {
 	case name.Kind == ref.Open:
@@ -76,7 +75,7 @@ func (s *Session) place(ctx context.Context, d *Dataset, name ref.Name, on commi
 	if err := s.write(ctx, &c, on.Tree); err != nil {
 		return commit.Commit{}, err
 	}
-	if err := s.swap(ctx, d, name, on.ID, c.ID); err != nil {
+	if err := s.swap(ctx, d, append([]ref.Move{name.Move(on.ID, c.ID)}, conditions...)...); err != nil {
 		return commit.Commit{}, err
 	}
 	return c, nil
@@ -92,13 +91,13 @@ func (s *Session) write(ctx context.Context, c *commit.Commit, on tree.Root) err
 	return commit.Write(ctx, s.store.backend, c, s.writer.flush)
 }
 
-// swap moves a head while the session's lease stands.
-func (s *Session) swap(ctx context.Context, d *Dataset, name ref.Name, from, to digest.ID) error {
+// swap moves heads while the session's lease stands.
+func (s *Session) swap(ctx context.Context, d *Dataset, moves ...ref.Move) error {
 	deadline := s.lease.deadline()
 	if time.Now().After(deadline) {
 		return fmt.Errorf("%w: what was stored may be collected already: put it again", ErrLeaseLost)
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	return d.heads.Swap(ctx, name, from, to)
+	return d.heads.Swap(ctx, moves...)
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/backend/faulty"
-	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/ref"
 )
 
@@ -20,8 +19,8 @@ type faultyHeads struct {
 	script *faulty.Script
 }
 
-func (h *faultyHeads) Swap(ctx context.Context, name ref.Name, from, to digest.ID) error {
-	return h.script.Write("swap "+name.String(), func() error { return h.Heads.Swap(ctx, name, from, to) })
+func (h *faultyHeads) Swap(ctx context.Context, moves ...ref.Move) error {
+	return h.script.Write("swap "+moves[0].Name.String(), func() error { return h.Heads.Swap(ctx, moves...) })
 }
 
 // every does something with every write failing in every way, each time in a place

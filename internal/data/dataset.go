@@ -193,7 +193,7 @@ func (d *Dataset) move(ctx context.Context, name ref.Name, reference string, fro
 	}
 	ctx, cancel := context.WithDeadline(ctx, lease.deadline())
 	defer cancel()
-	return d.heads.Swap(ctx, name, old, c.ID)
+	return d.heads.Swap(ctx, name.Move(old, c.ID))
 }
 
 // Remove removes a branch or a tag. What nothing else leads to is for the next
@@ -203,7 +203,7 @@ func (d *Dataset) Remove(ctx context.Context, name ref.Name) error {
 	if err != nil {
 		return err
 	}
-	return d.heads.Swap(ctx, name, at, digest.ID{})
+	return d.heads.Swap(ctx, name.Move(at, digest.ID{}))
 }
 
 // Log shows a commit and all before it, each once, later ones first.

@@ -130,14 +130,11 @@ func (s *Session) forward(ctx context.Context, to commit.Commit) error {
 	}
 	ctx, cancel := context.WithDeadline(ctx, s.lease.deadline())
 	defer cancel()
-	return s.dataset.heads.Swap(ctx, s.branch, s.base.ID, to.ID)
+	return s.dataset.heads.Swap(ctx, s.branch.Move(s.base.ID, to.ID))
 }
 
 // mergeBase is the latest commit that two have in common, if there is any.
 func (s *Store) mergeBase(ctx context.Context, a, b commit.Commit) (base commit.Commit, common bool, err error) {
-	if follows, err := s.follows(ctx, a, b); err != nil || follows {
-		return a, follows, err // most often, and not all of its history has to be read then
-	}
 	behind := map[digest.ID]bool{}
 	err = s.history(ctx, []commit.Commit{a}, func(c commit.Commit) error {
 		behind[c.ID] = true
@@ -156,26 +153,19 @@ func (s *Store) mergeBase(ctx context.Context, a, b commit.Commit) (base commit.
 	return base, common, stopped(err)
 }
 
-// follows says whether a commit follows another one, as far as one that is younger than
-// that shows it: where clocks differ, it may and not be seen.
-func (s *Store) follows(ctx context.Context, older, younger commit.Commit) (found bool, err error) {
-	err = s.history(ctx, []commit.Commit{younger}, func(c commit.Commit) error {
-		found = c.ID == older.ID
-		if found || c.Time.Before(older.Time) {
-			return Stop
-		}
-		return nil
-	})
-	return found, stopped(err)
-}
-
 // mix puts what differs between base and theirs on top of the session's tree.
 func (s *Session) mix(ctx context.Context, base, theirs tree.Root, prefer Prefer) error {
+	return s.mixFrom(ctx, base, base, theirs, prefer)
+}
+
+// mixFrom does what mix does where what differs between base and mixed was put there
+// already.
+func (s *Session) mixFrom(ctx context.Context, base, mixed, theirs tree.Root, prefer Prefer) error {
 	next, stop := iter.Pull2(s.trees.Diff(ctx, base, s.base.Tree))
 	defer stop()
 	ours, failed, more := next()
 	conflicts := &ConflictError{}
-	for c, err := range s.trees.Diff(ctx, base, theirs) {
+	for c, err := range s.trees.Diff(ctx, mixed, theirs) {
 		for more && err == nil && failed == nil && ours.Path < c.Path {
 			ours, failed, more = next()
 		}

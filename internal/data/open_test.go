@@ -28,6 +28,20 @@ func putOpen(ctx context.Context, d *Dataset, path, text string) (ref.Kind, erro
 	return s.Target().Kind, err
 }
 
+// removeOpen removes one file from the open commit of main.
+func removeOpen(ctx context.Context, d *Dataset, path string) (ref.Kind, error) {
+	s, err := d.Begin(ctx, "main", SessionOptions{Open: true})
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = s.Close(context.WithoutCancel(ctx)) }()
+	if _, err := s.Remove(ctx, path); err != nil {
+		return "", err
+	}
+	_, err = s.Commit(ctx, CommitOptions{Author: "ada"})
+	return s.Target().Kind, err
+}
+
 func mustPutOpen(t *testing.T, d *Dataset, path, text string, want ref.Kind) {
 	t.Helper()
 	if kind, err := putOpen(t.Context(), d, path, text); err != nil || kind != want {
@@ -227,45 +241,213 @@ func TestChangeGoesOnWhereTheCommitIsClosed(t *testing.T) {
 	}
 }
 
-// TestDyingWhileClosing: what was put into an open commit is there, and closing it again
-// goes on, also where somebody puts what was put again, in another version.
+// TestDyingWhileClosing: what was put into an open commit is in the branch, all of it, or
+// is open still; closing it again goes on, also where somebody puts what was put again, in
+// another version.
 func TestDyingWhileClosing(t *testing.T) {
-	want := map[string]string{"a": "new", "b": "2", "c": noise(1, 3000), "z": "branch"}
-	for _, prefer := range []Prefer{PreferNobody, PreferFrom} {
-		every(t, func(t *testing.T) *place {
-			p := newPlace(t)
-			put(t, p.Dataset, "main", Stream("a", strings.NewReader("old")), AddOptions{})
-			if _, err := p.OpenCommit(t.Context(), "main", "ada"); err != nil {
-				t.Fatal(err)
+	for name, moves := range map[string]bool{"the branch stays": false, "it moves": true} {
+		t.Run(name, func(t *testing.T) {
+			want := map[string]string{"a": "new", "b": "2", "c": noise(1, 3000)}
+			had := 1
+			if moves {
+				want["z"], had = "branch", 2
 			}
-			mustPutOpen(t, p.Dataset, "a", "new", ref.Open)
-			mustPutOpen(t, p.Dataset, "b", "1", ref.Open)
-			mustPutOpen(t, p.Dataset, "c", want["c"], ref.Open)
-			put(t, p.Dataset, "main", Stream("z", strings.NewReader("branch")), AddOptions{})
-			return p
-		}, func(ctx context.Context, d *Dataset) error {
-			_, err := d.CloseCommit(ctx, CloseOptions{Branch: "main", Message: "m", Prefer: prefer})
-			return err
-		}, func(t *testing.T, p *place, _ error) {
-			d := p.open(t, p.bytes, p.heads)
-			before := held(t, d, "main")
-			if len(before) != 2 && len(before) != 4 {
-				t.Errorf("a part of it: %v", before)
-			}
-			kind, err := putOpen(t.Context(), d, "b", "2")
+			every(t, func(t *testing.T) *place {
+				p := newPlace(t)
+				put(t, p.Dataset, "main", Stream("a", strings.NewReader("old")), AddOptions{})
+				_, err := p.OpenCommit(t.Context(), "main", "ada")
+				must(t, err)
+				mustPutOpen(t, p.Dataset, "a", "new", ref.Open)
+				mustPutOpen(t, p.Dataset, "b", "1", ref.Open)
+				mustPutOpen(t, p.Dataset, "c", want["c"], ref.Open)
+				if moves {
+					put(t, p.Dataset, "main", Stream("z", strings.NewReader("branch")), AddOptions{})
+				}
+				return p
+			}, func(ctx context.Context, d *Dataset) error {
+				_, err := d.CloseCommit(ctx, CloseOptions{Branch: "main", Message: "m"})
+				return err
+			}, func(t *testing.T, p *place, _ error) {
+				d := p.open(t, p.bytes, p.heads)
+				before, open := held(t, d, "main"), len(p.headsOf(t, ref.Open)) > 0
+				if open && len(before) != had || !open && len(before) != len(want) {
+					t.Errorf("open: %t, and the branch has %v", open, before)
+				}
+				kind, err := putOpen(t.Context(), d, "b", "2")
+				must(t, err)
+				if (kind == ref.Open) != open {
+					t.Errorf("open: %t, and it went to %q", open, kind)
+				}
+				if open {
+					_, err := d.CloseCommit(t.Context(), CloseOptions{Branch: "main", Message: "m"})
+					must(t, err)
+				}
+				same(t, "closed", want, held(t, d, "main"))
+				sound(t, p)
+			})
+		})
+	}
+}
+
+// TestDyingWhileOpening: a commit is open, or none is, and what is put is there.
+func TestDyingWhileOpening(t *testing.T) {
+	every(t, func(t *testing.T) *place {
+		p := newPlace(t)
+		put(t, p.Dataset, "main", Stream("a", strings.NewReader("1")), AddOptions{})
+		return p
+	}, func(ctx context.Context, d *Dataset) error {
+		_, err := d.OpenCommit(ctx, "main", "ada")
+		return err
+	}, func(t *testing.T, p *place, err error) {
+		d := p.open(t, p.bytes, p.heads)
+		if open := len(p.headsOf(t, ref.Open)) > 0; err == nil && !open {
+			t.Error("none is open")
+		}
+		_, err = putOpen(t.Context(), d, "b", "2")
+		must(t, err)
+		if len(p.headsOf(t, ref.Open)) > 0 {
+			_, err = d.CloseCommit(t.Context(), CloseOptions{Branch: "main", Message: "m"})
 			must(t, err)
-			if kind == ref.Open {
-				_, err := d.CloseCommit(t.Context(), CloseOptions{Branch: "main", Message: "m", Prefer: prefer})
+		}
+		same(t, "closed", map[string]string{"a": "1", "b": "2"}, held(t, d, "main"))
+		sound(t, p)
+	})
+}
+
+// TestChangeThatBeganBeforeTheCommitWasOpened goes to the open commit, with its condition
+// asked of that.
+func TestChangeThatBeganBeforeTheCommitWasOpened(t *testing.T) {
+	p := newPlace(t)
+	put(t, p.Dataset, "main", Stream("a", strings.NewReader("1")), AddOptions{})
+	s, err := p.Begin(t.Context(), "main", SessionOptions{Open: true})
+	must(t, err)
+	must(t, s.Add(t.Context(), Stream("b", strings.NewReader("2")), AddOptions{}))
+	_, err = p.OpenCommit(t.Context(), "main", "ada")
+	must(t, err)
+	mustPutOpen(t, p.Dataset, "c", "3", ref.Open)
+	var seen bool
+	_, err = s.Commit(t.Context(), CommitOptions{Check: func(ctx context.Context, on *View) error {
+		_, err := on.Stat(ctx, "c")
+		seen = err == nil
+		return nil
+	}})
+	must(t, err)
+	if s.Target().Kind != ref.Open || !seen {
+		t.Errorf("it went to %s; c was seen: %t", s.Target(), seen)
+	}
+	same(t, "the branch", map[string]string{"a": "1"}, held(t, p.Dataset, "main"))
+	same(t, "the open commit", map[string]string{"a": "1", "b": "2", "c": "3"}, opened(t, p, p.Dataset))
+}
+
+// TestOpenCommitAfterTheBranchWentBack: only what was put is put on top.
+func TestOpenCommitAfterTheBranchWentBack(t *testing.T) {
+	p := newPlace(t)
+	put(t, p.Dataset, "main", Stream("a", strings.NewReader("1")), AddOptions{})
+	put(t, p.Dataset, "main", Stream("bad", strings.NewReader("2")), AddOptions{})
+	_, err := p.OpenCommit(t.Context(), "main", "ada")
+	must(t, err)
+	mustPutOpen(t, p.Dataset, "new", "3", ref.Open)
+	must(t, p.Reset(t.Context(), "main", "main~1"))
+	_, err = p.CloseCommit(t.Context(), CloseOptions{Branch: "main", Message: "m"})
+	must(t, err)
+	same(t, "closed", map[string]string{"a": "1", "new": "3"}, held(t, p.Dataset, "main"))
+	sound(t, p)
+}
+
+// betweenHeads does something whenever a commit is about to be closed.
+type betweenHeads struct {
+	ref.Heads
+	do func(closing int)
+	n  int
+}
+
+func (h *betweenHeads) Swap(ctx context.Context, moves ...ref.Move) error {
+	if last := moves[len(moves)-1]; last.Name.Kind == ref.Open && last.To.IsZero() && !last.From.IsZero() {
+		h.n++
+		h.do(h.n)
+	}
+	return h.Heads.Swap(ctx, moves...)
+}
+
+// TestClosingWhileOthersWrite has somebody write to the open commit, and to the branch, in
+// the very moment in which it is closed, some times; and others close and discard it.
+func TestClosingWhileOthersWrite(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(t *testing.T, p *place, n int)
+		want map[string]string
+		err  string
+	}{
+		"puts and removes": {func(t *testing.T, p *place, n int) {
+			if n <= 3 {
+				mustPutOpen(t, p.Dataset, "late", fmt.Sprint(n), ref.Open)
+			}
+			if n == 4 {
+				_, err := removeOpen(t.Context(), p.Dataset, "x")
 				must(t, err)
 			}
-			same(t, "closed", want, held(t, d, "main"))
+		}, map[string]string{"a": "1", "late": "3"}, ""},
+		"the branch, too": {func(t *testing.T, p *place, n int) {
+			if n <= 2 {
+				mustPutOpen(t, p.Dataset, "late", fmt.Sprint(n), ref.Open)
+				put(t, p.Dataset, "main", Stream("branch", strings.NewReader(fmt.Sprint(n))), AddOptions{})
+			}
+			if n == 3 {
+				_, err := removeOpen(t.Context(), p.Dataset, "x")
+				must(t, err)
+			}
+		}, map[string]string{"a": "1", "branch": "2", "late": "2"}, ""},
+		"the branch changes the same path": {func(t *testing.T, p *place, n int) {
+			if n == 1 {
+				mustPutOpen(t, p.Dataset, "late", "open", ref.Open)
+				put(t, p.Dataset, "main", Stream("late", strings.NewReader("branch")), AddOptions{})
+			}
+		}, nil, "both sides changed"},
+		"somebody else closes it": {func(t *testing.T, p *place, n int) {
+			if n == 1 {
+				_, err := p.CloseCommit(t.Context(), CloseOptions{Branch: "main", Message: "theirs"})
+				must(t, err)
+			}
+		}, map[string]string{"a": "1", "x": "open"}, "none is open"},
+		"it is closed and opened again": {func(t *testing.T, p *place, n int) {
+			if n == 1 {
+				_, err := p.CloseCommit(t.Context(), CloseOptions{Branch: "main", Message: "theirs"})
+				must(t, err)
+				_, err = p.OpenCommit(t.Context(), "main", "bob")
+				must(t, err)
+				mustPutOpen(t, p.Dataset, "again", "1", ref.Open)
+			}
+		}, map[string]string{"a": "1", "x": "open", "again": "1"}, ""},
+		"somebody discards it": {func(t *testing.T, p *place, n int) {
+			if n == 1 {
+				_, err := p.DiscardCommit(t.Context(), "main")
+				must(t, err)
+			}
+		}, map[string]string{"a": "1"}, "none is open"},
+		"somebody writes each time": {func(t *testing.T, p *place, n int) {
+			mustPutOpen(t, p.Dataset, "late", fmt.Sprint(n), ref.Open)
+		}, map[string]string{"a": "1"}, "close it when less is written"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			put(t, p.Dataset, "main", Stream("a", strings.NewReader("1")), AddOptions{})
+			_, err := p.OpenCommit(t.Context(), "main", "ada")
+			must(t, err)
+			mustPutOpen(t, p.Dataset, "x", "open", ref.Open)
+			d := p.open(t, p.bytes, &betweenHeads{Heads: p.heads, do: func(n int) { c.do(t, p, n) }})
+			_, err = d.CloseCommit(t.Context(), CloseOptions{Branch: "main", Message: "m"})
+			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("closed: %v, want %q", err, c.err)
+			}
+			if c.want != nil {
+				same(t, "the branch", c.want, held(t, p.Dataset, "main"))
+			}
 			sound(t, p)
 		})
 	}
 }
 
-// TestOpenCommitsByModel: whoever opens, closes, discards and puts, in whichever order, and
-// with changes that are under way meanwhile, it is as if it were two maps.
+// TestOpenCommitsByModel: whoever opens, closes, discards, puts and removes, in whichever
+// order, it is as if it were two maps.
 func TestOpenCommitsByModel(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -285,7 +467,9 @@ func TestOpenCommitsByModel(t *testing.T) {
 					t.Fatal(err)
 				}
 				for path := range opens {
-					branch[path] = open[path]
+					if branch[path] = open[path]; open[path] == "" {
+						delete(branch, path)
+					}
 				}
 				isOpen = false
 			case what == 2 && isOpen:
@@ -293,6 +477,14 @@ func TestOpenCommitsByModel(t *testing.T) {
 					t.Fatal(err)
 				}
 				isOpen = false
+			case what == 4 && isOpen:
+				for path := range open {
+					_, err := removeOpen(t.Context(), p.Dataset, path)
+					must(t, err)
+					delete(open, path)
+					opens[path] = true
+					break
+				}
 			case what == 3:
 				path, text := fmt.Sprint("f", r.IntN(5)), fmt.Sprint(step)
 				put(t, p.Dataset, "main", Stream(path, strings.NewReader(text)), AddOptions{})
@@ -307,7 +499,7 @@ func TestOpenCommitsByModel(t *testing.T) {
 					branch[path] = text
 				}
 			}
-			if len(branch) > 0 {
+			if len(branch) > 0 && len(p.headsOf(t, ref.Branch)) > 0 {
 				same(t, "the branch", branch, held(t, p.Dataset, "main"))
 			}
 			if isOpen {

@@ -25,8 +25,8 @@ type SessionOptions struct {
 	// sessions one after another. What the branch is at has to be read after it was
 	// taken. Default: one of the session's own.
 	Lease *Lease
-	// Open has the change go to the commit of the branch that is open, if there is one;
-	// once that is closed, to the branch.
+	// Open has the change go to the commit of the branch that is open when it is made, if
+	// there is one.
 	Open bool
 }
 
@@ -35,7 +35,8 @@ type SessionOptions struct {
 type Session struct {
 	dataset *Dataset
 	store   *Store
-	branch  ref.Name // or its open commit
+	branch  ref.Name // or its open commit, where the change is to go there
+	open    bool
 	lease   *Lease
 	// shared says that the lease is the caller's; pins are more leases of the session.
 	shared bool
@@ -58,10 +59,7 @@ type Session struct {
 // Begin begins a change to a branch, which need not be there yet.
 func (d *Dataset) Begin(ctx context.Context, branch string, o SessionOptions) (*Session, error) {
 	name := ref.Name{Kind: ref.Branch, Name: branch}
-	if o.Open {
-		name.Kind = ref.Open
-	}
-	name, base, err := d.target(ctx, name)
+	name, base, err := d.target(ctx, name, o.Open)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +69,7 @@ func (d *Dataset) Begin(ctx context.Context, branch string, o SessionOptions) (*
 			return nil, err
 		}
 	}
-	s := &Session{dataset: d, store: d.store, branch: name, lease: lease, shared: o.Lease != nil, base: base, root: base.Tree}
+	s := &Session{dataset: d, store: d.store, branch: name, open: o.Open, lease: lease, shared: o.Lease != nil, base: base, root: base.Tree}
 	// What is condemned is read after the lease is there: what is condemned later
 	// stays at least as long as the lease.
 	condemned, err := d.store.condemned(ctx)
@@ -114,7 +112,7 @@ func (s *Session) release(ctx context.Context) (err error) {
 // may go elsewhere before the lease is there, and what it was at may be collected.
 func (s *Session) follow(ctx context.Context) error {
 	for {
-		name, now, err := s.dataset.target(ctx, s.branch)
+		name, now, err := s.dataset.target(ctx, s.branch, s.open)
 		if err != nil {
 			return err
 		}
@@ -140,14 +138,17 @@ func (d *Dataset) branch(ctx context.Context, name ref.Name) (commit.Commit, err
 	return c, err
 }
 
-// target is what a change to a branch or to its open commit goes to, and the commit that
-// this is at: the branch, where no commit of it is open.
-func (d *Dataset) target(ctx context.Context, name ref.Name) (ref.Name, commit.Commit, error) {
-	c, err := d.branch(ctx, name)
-	if err == nil && name.Kind == ref.Open && c.ID.IsZero() {
-		name.Kind = ref.Branch
-		c, err = d.branch(ctx, name)
+// target is what a change to a branch goes to, and the commit that this is at: the open
+// commit of the branch, if it is to go there and there is one.
+func (d *Dataset) target(ctx context.Context, name ref.Name, open bool) (ref.Name, commit.Commit, error) {
+	if name.Kind = ref.Open; open {
+		c, err := d.branch(ctx, name)
+		if err != nil || !c.ID.IsZero() {
+			return name, c, err
+		}
 	}
+	name.Kind = ref.Branch
+	c, err := d.branch(ctx, name)
 	return name, c, err
 }
 
@@ -312,7 +313,11 @@ func (s *Session) publish(ctx context.Context, o CommitOptions) (PutResult, erro
 	if s.root.ID == s.base.Tree.ID && !before.IsZero() && !o.AllowEmpty && len(o.Parents) == 0 {
 		return PutResult{Commit: s.base, Before: before, Unchanged: true, Stored: s.writer.written()}, nil
 	}
-	c, err := s.place(ctx, s.dataset, s.branch, s.base, s.root, o)
+	var conditions []ref.Move
+	if s.open && s.branch.Kind == ref.Branch {
+		conditions = []ref.Move{ref.Name{Kind: ref.Open, Name: s.branch.Name}.Stays(digest.ID{})}
+	}
+	c, err := s.place(ctx, s.dataset, s.branch, s.base, s.root, o, conditions...)
 	if err != nil {
 		return PutResult{}, err
 	}

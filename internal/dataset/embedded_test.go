@@ -151,15 +151,15 @@ func (s server) lives(t *testing.T) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	expect("the first", heads.Swap(ctx, branch("main"), digest.ID{}, id(1)), "")
-	expect("a branch that is there", heads.Swap(ctx, branch("main"), digest.ID{}, id(2)), "there is a branch main already")
-	expect("the second", heads.Swap(ctx, branch("main"), id(1), id(2)), "")
-	expect("one that cannot be read", heads.Swap(ctx, branch("main"), id(2), id("damaged")), "it cannot be read")
-	expect("a tag", heads.Swap(ctx, tag("v1"), digest.ID{}, id(1)), "")
-	expect("a tag again", heads.Swap(ctx, tag("v1"), digest.ID{}, id(2)), "there is a tag v1 already")
-	expect("a name that the object cannot hold", heads.Swap(ctx, branch("a/b"), digest.ID{}, id(1)), "no name for a branch")
-	expect("another", heads.Swap(ctx, branch("next"), digest.ID{}, id(2)), "")
-	expect("which goes", heads.Swap(ctx, branch("next"), id(2), digest.ID{}), "")
+	expect("the first", heads.Swap(ctx, branch("main").Move(digest.ID{}, id(1))), "")
+	expect("a branch that is there", heads.Swap(ctx, branch("main").Move(digest.ID{}, id(2))), "there is a branch main already")
+	expect("the second", heads.Swap(ctx, branch("main").Move(id(1), id(2))), "")
+	expect("one that cannot be read", heads.Swap(ctx, branch("main").Move(id(2), id("damaged"))), "it cannot be read")
+	expect("a tag", heads.Swap(ctx, tag("v1").Move(digest.ID{}, id(1))), "")
+	expect("a tag again", heads.Swap(ctx, tag("v1").Move(digest.ID{}, id(2))), "there is a tag v1 already")
+	expect("a name that the object cannot hold", heads.Swap(ctx, branch("a/b").Move(digest.ID{}, id(1))), "no name for a branch")
+	expect("another", heads.Swap(ctx, branch("next").Move(digest.ID{}, id(2))), "")
+	expect("which goes", heads.Swap(ctx, branch("next").Move(id(2), digest.ID{})), "")
 	got, err := heads.List(ctx)
 	if diff := cmp.Diff(map[ref.Name]digest.ID{branch("main"): id(2), tag("v1"): id(1)}, got); diff != "" || err != nil {
 		t.Error(err, diff)
@@ -174,7 +174,7 @@ func (s server) lives(t *testing.T) {
 	if err := s.Delete(ctx, object); err != nil {
 		t.Fatal(err)
 	}
-	err = heads.Swap(ctx, branch("main"), id(2), id(3))
+	err = heads.Swap(ctx, branch("main").Move(id(2), id(3)))
 	if _, missing := errors.AsType[*dataset.MissingError](err); !missing || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after it was deleted: %v", err)
 	}
@@ -214,7 +214,7 @@ func (s server) through(g *gate) client.Client {
 // was overtaken.
 func (s server) twoAtOnce(t *testing.T) {
 	ctx, heads := t.Context(), s.dataset(t, "two-at-once")
-	if err := heads.Swap(ctx, branch("main"), digest.ID{}, id(0)); err != nil {
+	if err := heads.Swap(ctx, branch("main").Move(digest.ID{}, id(0))); err != nil {
 		t.Fatal(err)
 	}
 	g := &gate{open: make(chan struct{}), want: 2}
@@ -223,7 +223,7 @@ func (s server) twoAtOnce(t *testing.T) {
 	for i := range errs {
 		mine := dataset.Heads{Namespace: heads.Namespace, Name: heads.Name}
 		mine.Client = s.through(g)
-		wg.Go(func() { errs[i] = mine.Swap(ctx, branch("main"), id(0), id(i+1)) })
+		wg.Go(func() { errs[i] = mine.Swap(ctx, branch("main").Move(id(0), id(i+1))) })
 	}
 	wg.Wait()
 	winner := slices.Index(errs, nil)
@@ -252,7 +252,7 @@ func (s server) manyAtOnce(t *testing.T) {
 			var at digest.ID
 			for round := range rounds {
 				next := id(fmt.Sprint(w, " ", round))
-				if err := mine.Swap(ctx, branch(fmt.Sprintf("b%d", w)), at, next); err != nil {
+				if err := mine.Swap(ctx, branch(fmt.Sprintf("b%d", w)).Move(at, next)); err != nil {
 					t.Error(err)
 					return
 				}
@@ -290,10 +290,10 @@ func (s server) lostAnswer(t *testing.T) {
 		})
 		return &mine
 	}
-	if err := losing(false).Swap(ctx, branch("main"), digest.ID{}, id(1)); !errors.Is(err, cut) {
+	if err := losing(false).Swap(ctx, branch("main").Move(digest.ID{}, id(1))); !errors.Is(err, cut) {
 		t.Errorf("not done, and told %v", err)
 	}
-	if err := losing(true).Swap(ctx, branch("main"), digest.ID{}, id(1)); err != nil {
+	if err := losing(true).Swap(ctx, branch("main").Move(digest.ID{}, id(1))); err != nil {
 		t.Errorf("done, and told %v", err)
 	}
 	if at, err := heads.Get(ctx, branch("main")); err != nil || at != id(1) {
@@ -319,7 +319,7 @@ func (s server) owners(t *testing.T) {
 	made := s.dataset(t, "made")
 	from := digest.ID{}
 	for i := range 3 {
-		if err := made.Swap(ctx, branch("main"), from, id(i)); err != nil {
+		if err := made.Swap(ctx, branch("main").Move(from, id(i))); err != nil {
 			t.Fatal(err)
 		}
 		from = id(i)
@@ -331,7 +331,7 @@ func (s server) owners(t *testing.T) {
 	if err := s.Create(ctx, byKubectl, client.FieldOwner("kubectl-client-side-apply")); err != nil {
 		t.Fatal(err)
 	}
-	if err := (&dataset.Heads{Client: s, Namespace: namespace, Name: "by-kubectl"}).Swap(ctx, branch("main"), digest.ID{}, id("x")); err != nil {
+	if err := (&dataset.Heads{Client: s, Namespace: namespace, Name: "by-kubectl"}).Swap(ctx, branch("main").Move(digest.ID{}, id("x"))); err != nil {
 		t.Fatal(err)
 	}
 	if now := noted("by-kubectl"); !slices.Contains(now, "kubectl-client-side-apply Update") {
@@ -348,7 +348,7 @@ func (s server) owners(t *testing.T) {
 		t.Fatal(err)
 	}
 	applied := &dataset.Heads{Client: s, Namespace: namespace, Name: "applied"}
-	if err := applied.Swap(ctx, branch("main"), digest.ID{}, id("x")); err != nil {
+	if err := applied.Swap(ctx, branch("main").Move(digest.ID{}, id("x"))); err != nil {
 		t.Fatal(err)
 	}
 	if now := noted("applied"); !slices.Contains(now, "git Apply") {
@@ -391,7 +391,7 @@ func (s server) roots(t *testing.T) {
 	}
 	heads := &dataset.Heads{Client: s, Namespace: "elsewhere", Name: "far"}
 	for name, at := range map[ref.Name]digest.ID{branch("main"): id("far"), tag("v1"): id("tagged"), branch("same"): id("far")} {
-		if err := heads.Swap(ctx, name, digest.ID{}, at); err != nil {
+		if err := heads.Swap(ctx, name.Move(digest.ID{}, at)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -73,15 +73,15 @@ func (h *Heads) List(ctx context.Context) (map[ref.Name]digest.ID, error) {
 
 // Swap implements [ref.Heads]. Where the server's answer was lost, it is asked
 // what has become of the change; only if that cannot be found out either, the
-// error leaves open whether the head has moved.
-func (h *Heads) Swap(ctx context.Context, name ref.Name, from, to digest.ID) error {
-	_, err := h.SwapSeeing(ctx, name, from, to)
+// error leaves open whether the heads have moved.
+func (h *Heads) Swap(ctx context.Context, moves ...ref.Move) error {
+	_, err := h.SwapSeeing(ctx, moves...)
 	return err
 }
 
 // SwapSeeing implements [ref.Seer]: all heads are in the object that is changed.
-func (h *Heads) SwapSeeing(ctx context.Context, name ref.Name, from, to digest.ID) (map[ref.Name]digest.ID, error) {
-	m, err := h.prepare(ctx, name, from, to)
+func (h *Heads) SwapSeeing(ctx context.Context, moves ...ref.Move) (map[ref.Name]digest.ID, error) {
+	prepared, err := h.prepare(ctx, moves)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (h *Heads) SwapSeeing(ctx context.Context, name ref.Name, from, to digest.I
 			}
 		}
 		before := object.DeepCopy()
-		if err := m.apply(&object.Spec); err != nil {
+		if err := apply(&object.Spec, prepared); err != nil {
 			if recalled {
 				continue
 			}
@@ -121,9 +121,9 @@ func (h *Heads) SwapSeeing(ctx context.Context, name ref.Name, from, to digest.I
 		case apierrors.IsNotFound(err):
 			return nil, &MissingError{Namespace: h.Namespace, Name: h.Name}
 		case refused(err):
-			return nil, fmt.Errorf("moving %s of dataset %s: %w", name, h.Name, err)
+			return nil, fmt.Errorf("moving %s of dataset %s: %w", moves[0].Name, h.Name, err)
 		default:
-			return h.settle(ctx, m, err)
+			return h.settle(ctx, moves, err)
 		}
 	}
 }
@@ -172,23 +172,27 @@ func (h *Heads) remember(object *v1alpha1.Dataset) {
 	h.last = object
 }
 
-// prepare checks a change before anything is read.
-func (h *Heads) prepare(ctx context.Context, name ref.Name, from, to digest.ID) (move, error) {
-	m := move{name: name, from: from, to: to, at: time.Now()}
+// prepare checks changes before anything is read.
+func (h *Heads) prepare(ctx context.Context, moves []ref.Move) ([]move, error) {
+	at := time.Now()
 	if h.Now != nil {
-		m.at = h.Now()
+		at = h.Now()
 	}
-	if err := checkName(name); err != nil {
-		return m, err
+	prepared := make([]move, len(moves))
+	for i, m := range moves {
+		prepared[i] = move{name: m.Name, from: m.From, to: m.To, at: at}
+		if err := checkName(m.Name); err != nil {
+			return nil, err
+		}
+		if h.Measure == nil || m.To.IsZero() || m.From == m.To || m.Name.Kind == ref.Tag {
+			continue
+		}
+		var err error
+		if prepared[i].size, err = h.Measure(ctx, m.To); err != nil {
+			return nil, fmt.Errorf("measuring commit %s: %w", m.To.Short(), err)
+		}
 	}
-	if h.Measure == nil || to.IsZero() || name.Kind == ref.Tag {
-		return m, nil
-	}
-	var err error
-	if m.size, err = h.Measure(ctx, to); err != nil {
-		return m, fmt.Errorf("measuring commit %s: %w", to.Short(), err)
-	}
-	return m, nil
+	return prepared, nil
 }
 
 // refused reports whether the server itself said that it did not do it.
@@ -199,14 +203,16 @@ func refused(err error) bool {
 
 // settle finds out whether a change was made whose answer was lost; it is where the
 // heads are then.
-func (h *Heads) settle(ctx context.Context, m move, lost error) (map[ref.Name]digest.ID, error) {
-	lost = fmt.Errorf("moving %s of dataset %s: %w", m.name, h.Name, lost)
+func (h *Heads) settle(ctx context.Context, moves []ref.Move, lost error) (map[ref.Name]digest.ID, error) {
+	lost = fmt.Errorf("moving %s of dataset %s: %w", moves[0].Name, h.Name, lost)
 	object, err := h.read(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%w (and whether it was done could not be found out: %w)", lost, err)
 	}
-	if found, err := at(&object.Spec, m.name); err != nil || found != m.to {
-		return nil, lost
+	for _, m := range moves {
+		if found, err := at(&object.Spec, m.Name); m.From != m.To && (err != nil || found != m.To) {
+			return nil, lost
+		}
 	}
 	return seen(object), nil
 }
@@ -245,7 +251,7 @@ func (e Everything) Get(context.Context, ref.Name) (digest.ID, error) {
 }
 
 // Swap implements [ref.Heads]: it is refused.
-func (e Everything) Swap(context.Context, ref.Name, digest.ID, digest.ID) error { return errOnlyLists }
+func (e Everything) Swap(context.Context, ...ref.Move) error { return errOnlyLists }
 
 // List implements [ref.Heads]. An error means that the heads are not known, and
 // that nothing may be removed.

@@ -63,7 +63,7 @@ func TestWhoMovedAHeadNeedNotAsk(t *testing.T) {
 		{name: "they go on", heads: theirs, branch: "main", from: id(7), to: id(8), wantReads: 1, wantPatches: 1},
 	} {
 		reads, patches = 0, 0
-		err := c.heads.Swap(t.Context(), branch(c.branch), c.from, c.to)
+		err := c.heads.Swap(t.Context(), branch(c.branch).Move(c.from, c.to))
 		moved, refused := errors.AsType[*ref.MovedError](err)
 		if refused != !c.found.IsZero() || refused && moved.Found != c.found || !refused && err != nil {
 			t.Errorf("%s: %v", c.name, err)
@@ -75,7 +75,7 @@ func TestWhoMovedAHeadNeedNotAsk(t *testing.T) {
 	if err := server.Delete(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
-	if err := theirs.Swap(t.Context(), branch("main"), id(8), id(9)); !errors.As(err, new(*MissingError)) {
+	if err := theirs.Swap(t.Context(), branch("main").Move(id(8), id(9))); !errors.As(err, new(*MissingError)) {
 		t.Errorf("of what was removed: %v", err)
 	}
 }
@@ -117,7 +117,7 @@ func TestAMoveShowsAllHeads(t *testing.T) {
 		{name: "removed", heads: ours, branch: "next", from: id(2), want: map[ref.Name]digest.ID{branch("main"): id(4)}},
 	} {
 		lost = c.lost
-		got, err := c.heads.SwapSeeing(t.Context(), branch(c.branch), c.from, c.to)
+		got, err := c.heads.SwapSeeing(t.Context(), branch(c.branch).Move(c.from, c.to))
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}

@@ -83,6 +83,17 @@ func tagIndex(spec *v1alpha1.DatasetSpec, name string) int {
 	return slices.IndexFunc(spec.Tags, func(t v1alpha1.DatasetTag) bool { return string(t.Name) == name })
 }
 
+// apply makes changes, all of them or none that counts: where one cannot be, the object
+// is of no use any more.
+func apply(spec *v1alpha1.DatasetSpec, moves []move) error {
+	for _, m := range moves {
+		if err := m.apply(spec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // apply makes the change, or says with a [ref.MovedError] that the head is
 // elsewhere than it was thought to be.
 func (m move) apply(spec *v1alpha1.DatasetSpec) error {
@@ -92,6 +103,9 @@ func (m move) apply(spec *v1alpha1.DatasetSpec) error {
 	}
 	if found != m.from {
 		return &ref.MovedError{Name: m.name, Thought: m.from, Found: found}
+	}
+	if m.from == m.to {
+		return nil
 	}
 	if m.from.IsZero() && !m.to.IsZero() {
 		if err := m.room(spec); err != nil {

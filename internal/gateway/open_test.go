@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -19,23 +20,11 @@ import (
 	"github.com/muster-dev/muster/internal/data/ref"
 )
 
-// forget has the gateway ask where heads are, as it does after 50 ms.
-func (r *rig) forget() {
-	r.Gateway.mu.Lock()
-	defer r.Gateway.mu.Unlock()
-	for _, p := range r.places {
-		p.heads.mu.Lock()
-		p.heads.known = nil
-		p.heads.mu.Unlock()
-	}
-}
-
 func (r *rig) openCommit(t *testing.T) {
 	t.Helper()
 	if _, err := r.dataset(t).OpenCommit(t.Context(), "main", "ada"); err != nil {
 		t.Fatal(err)
 	}
-	r.forget()
 }
 
 func (r *rig) closeCommit(t *testing.T, o data.CloseOptions) data.CloseResult {
@@ -129,6 +118,50 @@ func TestOpenCommit(t *testing.T) {
 	}
 }
 
+// TestPutThatBeganBeforeTheCommitWasOpened goes to the open commit, and its condition is
+// asked of that.
+func TestPutThatBeganBeforeTheCommitWasOpened(t *testing.T) {
+	r := newRig(t)
+	r.put(t, "main/a", "1")
+	const size = 2 << 20
+	body, feed := io.Pipe()
+	first := make([]byte, size/2)
+	put := make(chan error, 1)
+	go func() {
+		o := minio.PutObjectOptions{DisableMultipart: true}
+		o.SetMatchETagExcept("*")
+		_, err := r.client.Client.PutObject(t.Context(), "digits", "main/long", body, size, o)
+		put <- err
+	}()
+	if _, err := feed.Write(first); err != nil { // it has begun
+		t.Fatal(err)
+	}
+	r.openCommit(t)
+	if _, err := feed.Write(first); err != nil {
+		t.Fatal(err)
+	}
+	_ = feed.Close()
+	if err := <-put; err != nil {
+		t.Fatal(err)
+	}
+	if got := r.get(t, "main/long"); len(got) != size {
+		t.Errorf("what was put is %.80q", got)
+	}
+	o := minio.PutObjectOptions{}
+	o.SetMatchETagExcept("*")
+	_, err := r.client.Client.PutObject(t.Context(), "digits", "main/long", strings.NewReader("2"), 1, o)
+	if got := minio.ToErrorResponse(err).Code; got != "PreconditionFailed" {
+		t.Errorf("put again: %v", err)
+	}
+	if _, there := r.held(t)["long"]; there {
+		t.Error("the branch has it before the commit is closed")
+	}
+	r.closeCommit(t, data.CloseOptions{Message: "m"})
+	if _, there := r.held(t)["long"]; !there {
+		t.Error("the branch does not have it")
+	}
+}
+
 // TestOpenCommitOfABranchToCome has the first write of a dataset go to an open commit.
 func TestOpenCommitOfABranchToCome(t *testing.T) {
 	r := newRig(t)
@@ -181,7 +214,7 @@ func TestOpenAndCloseWhileManyPut(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			_, err := d.CloseCommit(t.Context(), data.CloseOptions{Branch: "main", Message: "closed", Prefer: data.PreferFrom})
+			_, err := d.CloseCommit(t.Context(), data.CloseOptions{Branch: "main", Message: "closed"})
 			if err != nil {
 				t.Error(err)
 				return

@@ -17,12 +17,13 @@ import (
 	"github.com/muster-dev/muster/internal/data/ref"
 )
 
-// Fresh is for how long it counts where heads were, unless the gateway moved them
-// itself: what others commit is seen after that.
-const Fresh = 50 * time.Millisecond
-
-// keptViews is how many commits are kept that were read.
-const keptViews = 256
+const (
+	// fresh is for how long it counts where heads were, unless the gateway moved them
+	// itself: what others commit is seen after that.
+	fresh = 50 * time.Millisecond
+	// keptViews is how many commits are kept that were read.
+	keptViews = 256
+)
 
 // placeName names a dataset.
 type placeName struct{ namespace, dataset string }
@@ -84,7 +85,7 @@ func (g *Gateway) open(ctx context.Context, verb Verb, bucket *string) (*place, 
 // view is what a version of a dataset holds. The error wraps [fs.ErrNotExist] where
 // there is no such version.
 func (g *Gateway) view(ctx context.Context, p *place, version string) (*data.View, error) {
-	for _, within := range []time.Duration{Fresh, 0} {
+	for _, within := range []time.Duration{fresh, 0} {
 		known, err := p.heads.read(ctx, time.Now().Add(-within))
 		if err != nil {
 			return nil, err
@@ -207,7 +208,7 @@ func (h *heads) read(ctx context.Context, since time.Time) (map[ref.Name]digest.
 
 // List implements [ref.Heads].
 func (h *heads) List(ctx context.Context) (map[ref.Name]digest.ID, error) {
-	return h.read(ctx, time.Now().Add(-Fresh))
+	return h.read(ctx, time.Now().Add(-fresh))
 }
 
 // Get implements [ref.Heads].
@@ -225,12 +226,12 @@ func (h *heads) Get(ctx context.Context, name ref.Name) (digest.ID, error) {
 
 // Swap implements [ref.Heads]. While heads are moved, they need not be asked for: a move
 // shows them all.
-func (h *heads) Swap(ctx context.Context, name ref.Name, from, to digest.ID) error {
+func (h *heads) Swap(ctx context.Context, moves ...ref.Move) error {
 	h.mu.Lock()
 	before := h.moves
 	h.mu.Unlock()
 	begun := time.Now()
-	all, err := ref.SwapSeeing(ctx, h.from, name, from, to)
+	all, err := ref.SwapSeeing(ctx, h.from, moves...)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.moves++
@@ -241,16 +242,18 @@ func (h *heads) Swap(ctx context.Context, name ref.Name, from, to digest.ID) err
 		h.known, h.asked = all, begun
 	case h.known != nil:
 		// What this one saw may be older than what others, who ended before it, did.
-		h.known = moved(h.known, name, to)
+		h.known = moved(h.known, moves)
 	}
 	return err
 }
 
-// moved are heads of which one is elsewhere.
-func moved(known map[ref.Name]digest.ID, name ref.Name, to digest.ID) map[ref.Name]digest.ID {
+// moved are heads of which some are elsewhere.
+func moved(known map[ref.Name]digest.ID, moves []ref.Move) map[ref.Name]digest.ID {
 	out := maps.Clone(known)
-	if out[name] = to; to.IsZero() {
-		delete(out, name)
+	for _, move := range moves {
+		if out[move.Name] = move.To; move.To.IsZero() {
+			delete(out, move.Name)
+		}
 	}
 	return out
 }

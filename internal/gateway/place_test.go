@@ -26,11 +26,13 @@ func (s *seer) List(context.Context) (map[ref.Name]digest.ID, error) {
 	return maps.Clone(s.all), nil
 }
 
-func (s *seer) SwapSeeing(_ context.Context, name ref.Name, _, to digest.ID) (map[ref.Name]digest.ID, error) {
+func (s *seer) SwapSeeing(_ context.Context, moves ...ref.Move) (map[ref.Name]digest.ID, error) {
 	if s.fail != nil {
 		return nil, s.fail
 	}
-	s.all[name] = to
+	for _, move := range moves {
+		s.all[move.Name] = move.To
+	}
 	seen := maps.Clone(s.all)
 	if s.between != nil {
 		s.between()
@@ -55,7 +57,7 @@ func TestAMoveShowsWhereHeadsAre(t *testing.T) {
 	}
 	swap := func(name ref.Name, to digest.ID) {
 		t.Helper()
-		if err := h.Swap(t.Context(), name, digest.ID{}, to); err != nil {
+		if err := h.Swap(t.Context(), name.Move(digest.ID{}, to)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -85,7 +87,7 @@ func TestAMoveShowsWhereHeadsAre(t *testing.T) {
 	is("after that", begun, 0, map[ref.Name]digest.ID{main: id(7), next: id(6)})
 
 	from.fail = errors.New("nobody knows")
-	if err := h.Swap(t.Context(), main, id(7), id(8)); !errors.Is(err, from.fail) {
+	if err := h.Swap(t.Context(), main.Move(id(7), id(8))); !errors.Is(err, from.fail) {
 		t.Errorf("a move that failed: %v", err)
 	}
 	is("where it is not known", time.Time{}, 1, map[ref.Name]digest.ID{main: id(7), next: id(6)})

@@ -60,7 +60,7 @@ func (gone) Get(context.Context, ref.Name) (digest.ID, error) { return digest.ID
 
 func (gone) List(context.Context) (map[ref.Name]digest.ID, error) { return nil, ErrNoDataset }
 
-func (gone) Swap(context.Context, ref.Name, digest.ID, digest.ID) error { return ErrNoDataset }
+func (gone) Swap(context.Context, ...ref.Move) error { return ErrNoDataset }
 
 // Grant implements [Keyring].
 func (w *world) Grant(_ context.Context, key string) (Grant, error) {

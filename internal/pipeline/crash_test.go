@@ -21,8 +21,8 @@ type faultyHeads struct {
 	script *faulty.Script
 }
 
-func (h *faultyHeads) Swap(ctx context.Context, name ref.Name, from, to digest.ID) error {
-	return h.script.Write("swap "+name.String(), func() error { return h.Heads.Swap(ctx, name, from, to) })
+func (h *faultyHeads) Swap(ctx context.Context, moves ...ref.Move) error {
+	return h.script.Write("swap "+moves[0].Name.String(), func() error { return h.Heads.Swap(ctx, moves...) })
 }
 
 // TestCrash: whichever write fails while results are recorded and a stage is

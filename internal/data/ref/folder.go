@@ -66,9 +66,14 @@ func (f *Folder) Get(ctx context.Context, name Name) (digest.ID, error) {
 	return id, nil
 }
 
-// Swap implements [Heads].
-func (f *Folder) Swap(ctx context.Context, name Name, from, to digest.ID) (err error) {
-	if err := errors.Join(name.Check(), ctx.Err()); err != nil {
+// Swap implements [Heads]. Where the process ends in the middle of it, those heads have
+// moved that were named first.
+func (f *Folder) Swap(ctx context.Context, moves ...Move) (err error) {
+	err = ctx.Err()
+	for _, move := range moves {
+		err = errors.Join(err, move.Name.Check())
+	}
+	if err != nil {
 		return err
 	}
 	f.mu.Lock()
@@ -78,28 +83,38 @@ func (f *Folder) Swap(ctx context.Context, name Name, from, to digest.ID) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	found, err := f.Get(ctx, name)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if found != from {
-		return &MovedError{Name: name, Thought: from, Found: found}
-	}
-	if to.IsZero() {
-		if from.IsZero() {
-			return nil
+	for _, move := range moves {
+		found, err := f.Get(ctx, move.Name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
-		err = os.Remove(f.path(name))
-	} else {
-		err = f.write(name, to)
+		if found != move.From {
+			return &MovedError{Name: move.Name, Thought: move.From, Found: found}
+		}
 	}
-	if err == nil {
-		err = syncFolder(filepath.Dir(f.path(name)))
-	}
-	if err != nil {
-		return fmt.Errorf("moving %s: %w", name, err)
+	for _, move := range moves {
+		if err := f.move(move); err != nil {
+			return fmt.Errorf("moving %s: %w", move.Name, err)
+		}
 	}
 	return nil
+}
+
+// move moves a head that is where it is said to be.
+func (f *Folder) move(m Move) error {
+	switch {
+	case m.From == m.To:
+		return nil
+	case m.To.IsZero():
+		if err := os.Remove(f.path(m.Name)); err != nil {
+			return err
+		}
+	default:
+		if err := f.write(m.Name, m.To); err != nil {
+			return err
+		}
+	}
+	return syncFolder(filepath.Dir(f.path(m.Name)))
 }
 
 func (f *Folder) write(name Name, to digest.ID) error {

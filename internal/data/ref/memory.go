@@ -32,23 +32,29 @@ func (m *Memory) Get(ctx context.Context, name Name) (digest.ID, error) {
 }
 
 // Swap implements [Heads].
-func (m *Memory) Swap(ctx context.Context, name Name, from, to digest.ID) error {
-	if err := errors.Join(name.Check(), ctx.Err()); err != nil {
+func (m *Memory) Swap(ctx context.Context, moves ...Move) error {
+	err := ctx.Err()
+	for _, move := range moves {
+		err = errors.Join(err, move.Name.Check())
+	}
+	if err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if found := m.heads[name]; found != from {
-		return &MovedError{Name: name, Thought: from, Found: found}
-	}
-	if to.IsZero() {
-		delete(m.heads, name)
-		return nil
+	for _, move := range moves {
+		if found := m.heads[move.Name]; found != move.From {
+			return &MovedError{Name: move.Name, Thought: move.From, Found: found}
+		}
 	}
 	if m.heads == nil {
 		m.heads = map[Name]digest.ID{}
 	}
-	m.heads[name] = to
+	for _, move := range moves {
+		if m.heads[move.Name] = move.To; move.To.IsZero() {
+			delete(m.heads, move.Name)
+		}
+	}
 	return nil
 }
 

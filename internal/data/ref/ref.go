@@ -1,8 +1,8 @@
 // Package ref owns heads: which commit a branch or a tag of one dataset is at.
 //
 // Vocabulary: a head is a [Name] and the commit that it is at; it moves by
-// compare-and-swap alone, so that of two who move it at once one learns that he
-// has been overtaken. It must not know what a commit is.
+// compare-and-swap alone, by itself or together with others, so that of two who move it
+// at once one learns that he has been overtaken. It must not know what a commit is.
 package ref
 
 import (
@@ -65,16 +65,29 @@ func strange(r rune) bool {
 	return true
 }
 
+// Move is a head that goes from one commit to another. From is zero where there must be
+// none of that name yet, To where it is removed. Where both are the same, it is a
+// condition: the head has to be there, or, both zero, not to be there.
+type Move struct {
+	Name     Name
+	From, To digest.ID
+}
+
+// Move is the head's way from one commit to another.
+func (n Name) Move(from, to digest.ID) Move { return Move{Name: n, From: from, To: to} }
+
+// Stays is the condition that the head is at a commit; zero: that there is none.
+func (n Name) Stays(at digest.ID) Move { return n.Move(at, at) }
+
 // Heads are the heads of one dataset. All of it may be called at once by many,
 // also from several processes.
 type Heads interface {
 	// Get is where a head is. The error wraps [io/fs.ErrNotExist] where there is
 	// none.
 	Get(ctx context.Context, name Name) (digest.ID, error)
-	// Swap moves a head from one commit to another, durably when it returns nil. A
-	// zero from: there must be none of that name yet. A zero to: it is removed. If
-	// it is elsewhere than from, nothing happens and the error is a [MovedError].
-	Swap(ctx context.Context, name Name, from, to digest.ID) error
+	// Swap moves heads, all of them or none, durably when it returns nil. If one is
+	// elsewhere than it is said to be, nothing happens and the error is a [MovedError].
+	Swap(ctx context.Context, moves ...Move) error
 	// List is all of them.
 	List(ctx context.Context) (map[Name]digest.ID, error)
 }
@@ -84,17 +97,17 @@ type Heads interface {
 type Seer interface {
 	Heads
 	// SwapSeeing does what Swap does. All is where the heads were at some moment
-	// between the beginning of the call and its end, after the move; nil where that is
+	// between the beginning of the call and its end, after the moves; nil where that is
 	// not known.
-	SwapSeeing(ctx context.Context, name Name, from, to digest.ID) (all map[Name]digest.ID, err error)
+	SwapSeeing(ctx context.Context, moves ...Move) (all map[Name]digest.ID, err error)
 }
 
-// SwapSeeing moves a head, and is where all are after that; nil where heads do not say.
-func SwapSeeing(ctx context.Context, h Heads, name Name, from, to digest.ID) (all map[Name]digest.ID, err error) {
+// SwapSeeing moves heads, and is where all are after that; nil where heads do not say.
+func SwapSeeing(ctx context.Context, h Heads, moves ...Move) (all map[Name]digest.ID, err error) {
 	if s, ok := h.(Seer); ok {
-		return s.SwapSeeing(ctx, name, from, to)
+		return s.SwapSeeing(ctx, moves...)
 	}
-	return nil, h.Swap(ctx, name, from, to)
+	return nil, h.Swap(ctx, moves...)
 }
 
 // MovedError says that a head is not where it was thought to be.

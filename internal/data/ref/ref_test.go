@@ -40,7 +40,7 @@ func keepsHeads(t *testing.T, open func() Heads) {
 	ctx, main, tag := t.Context(), Name{Branch, "main"}, Name{Tag, "main"}
 	swap := func(n Name, from, to digest.ID) {
 		t.Helper()
-		if err := open().Swap(ctx, n, from, to); err != nil {
+		if err := open().Swap(ctx, n.Move(from, to)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -53,7 +53,7 @@ func keepsHeads(t *testing.T, open func() Heads) {
 	swap(Name{Branch, "a/b"}, digest.ID{}, id(3))
 	for _, from := range []digest.ID{{}, id(1)} {
 		var moved *MovedError
-		if err := open().Swap(ctx, main, from, id(9)); !errors.As(err, &moved) || moved.Found != id(2) {
+		if err := open().Swap(ctx, main.Move(from, id(9))); !errors.As(err, &moved) || moved.Found != id(2) {
 			t.Errorf("from %s: %v", from.Short(), err)
 		}
 	}
@@ -66,8 +66,36 @@ func keepsHeads(t *testing.T, open func() Heads) {
 	if _, err := open().Get(ctx, tag); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after it was removed: %v", err)
 	}
+	// All or none.
+	opened := Name{Open, "main"}
+	for _, moves := range [][]Move{
+		{main.Move(id(2), id(4)), opened.Stays(id(1))},
+		{opened.Move(digest.ID{}, id(4)), main.Stays(id(1))},
+		{main.Stays(digest.ID{}), opened.Move(digest.ID{}, id(4))},
+	} {
+		if err := open().Swap(ctx, moves...); !errors.As(err, new(*MovedError)) {
+			t.Errorf("%v: %v", moves, err)
+		}
+		got, err := open().List(ctx)
+		if want := (map[Name]digest.ID{main: id(2), {Branch, "a/b"}: id(3)}); err != nil || cmp.Diff(want, got) != "" {
+			t.Errorf("%v left %v, %v", moves, got, err)
+		}
+	}
+	for _, moves := range [][]Move{
+		{opened.Move(digest.ID{}, id(4)), main.Stays(id(2))},
+		{main.Move(id(2), id(5)), opened.Move(id(4), digest.ID{})},
+		{main.Move(id(5), id(2)), opened.Stays(digest.ID{})},
+	} {
+		if err := open().Swap(ctx, moves...); err != nil {
+			t.Errorf("%v: %v", moves, err)
+		}
+	}
+	got, err = open().List(ctx)
+	if want := (map[Name]digest.ID{main: id(2), {Branch, "a/b"}: id(3)}); err != nil || cmp.Diff(want, got) != "" {
+		t.Errorf("%v, %v", got, err)
+	}
 	for _, bad := range []Name{{}, {Branch, ""}, {Branch, "a//b"}, {Branch, "../x"}, {Tag, "-x"}, {Branch, "a b"}, {"head", "x"}, {Branch, "a%b"}} {
-		if err := open().Swap(ctx, bad, digest.ID{}, id(1)); err == nil {
+		if err := open().Swap(ctx, bad.Move(digest.ID{}, id(1))); err == nil {
 			t.Errorf("%+v was taken for a name", bad)
 		}
 	}
@@ -77,7 +105,7 @@ func keepsHeads(t *testing.T, open func() Heads) {
 func orders(t *testing.T, open func() Heads) {
 	t.Helper()
 	counter := Name{Branch, "counter"}
-	if err := open().Swap(t.Context(), counter, digest.ID{}, id(0)); err != nil {
+	if err := open().Swap(t.Context(), counter.Move(digest.ID{}, id(0))); err != nil {
 		t.Fatal(err)
 	}
 	known := map[digest.ID]int{}
@@ -95,7 +123,7 @@ func orders(t *testing.T, open func() Heads) {
 					return
 				}
 				var moved *MovedError
-				err = h.Swap(t.Context(), counter, at, id(known[at]+1))
+				err = h.Swap(t.Context(), counter.Move(at, id(known[at]+1)))
 				switch {
 				case err == nil:
 					done++

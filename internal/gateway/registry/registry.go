@@ -119,13 +119,13 @@ func (h heads) List(ctx context.Context) (map[ref.Name]digest.ID, error) {
 }
 
 // Swap implements [ref.Heads].
-func (h heads) Swap(ctx context.Context, name ref.Name, from, to digest.ID) error {
-	return missing(h.Heads.Swap(ctx, name, from, to))
+func (h heads) Swap(ctx context.Context, moves ...ref.Move) error {
+	return missing(h.Heads.Swap(ctx, moves...))
 }
 
 // SwapSeeing implements [ref.Seer].
-func (h heads) SwapSeeing(ctx context.Context, name ref.Name, from, to digest.ID) (map[ref.Name]digest.ID, error) {
-	all, err := h.Heads.SwapSeeing(ctx, name, from, to)
+func (h heads) SwapSeeing(ctx context.Context, moves ...ref.Move) (map[ref.Name]digest.ID, error) {
+	all, err := h.Heads.SwapSeeing(ctx, moves...)
 	return all, missing(err)
 }
 

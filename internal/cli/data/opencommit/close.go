@@ -106,7 +106,7 @@ func (o *closing) run(ctx context.Context, a address.Address) (err error) {
 			return none(a, err)
 		}
 		document.Commit, document.Discarded = at.String(), true
-		return o.report(a, document)
+		return o.report(document)
 	}
 	message, err := o.words(ctx, a)
 	if err != nil {
@@ -122,7 +122,7 @@ func (o *closing) run(ctx context.Context, a address.Address) (err error) {
 	if err := document.tell(ctx, d, result); err != nil {
 		return fmt.Errorf("it is closed, but what it changed could not be found out: %w", err)
 	}
-	return o.report(a, document)
+	return o.report(document)
 }
 
 // words is what the commit says.
@@ -178,7 +178,7 @@ func (o *closing) conflict(a address.Address, conflict *data.ConflictError) erro
 		a, merge.Paths(conflict), data.PreferInto, data.PreferFrom))
 }
 
-func (o *closing) report(a address.Address, d CloseDocument) error {
+func (o *closing) report(d CloseDocument) error {
 	if *o.format != output.Human {
 		return output.Print(o.factory.Streams.Out, *o.format, d)
 	}

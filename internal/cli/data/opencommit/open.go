@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/person"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/ref"
-	"github.com/muster-dev/muster/internal/gateway"
 )
 
 var formats = []output.Format{output.JSON, output.YAML}
@@ -96,9 +94,6 @@ func open(ctx context.Context, f *connection.Factory, format output.Format, a ad
 	if err != nil {
 		return err
 	}
-	if err := noticed(ctx); err != nil {
-		return err
-	}
 	document := OpenDocument{Dataset: a.Dataset, Branch: branch, Commit: opened.ID.String()}
 	if format != output.Human {
 		return output.Print(f.Streams.Out, format, document)
@@ -109,16 +104,4 @@ func open(ctx context.Context, f *connection.Factory, format output.Format, a ad
 	}
 	_, err = fmt.Fprintf(f.Streams.Out, "%s: a commit is open, for what is put by S3 clients, muster data put and rm; muster data close %s makes it one of the branch\n", what, a)
 	return err
-}
-
-// noticed waits until every gateway knows, so that whoever writes next writes to it.
-func noticed(ctx context.Context) error {
-	wait := time.NewTimer(gateway.Fresh)
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
