@@ -172,7 +172,9 @@ func (s *Session) mixFrom(ctx context.Context, base, mixed, theirs tree.Root, pr
 		if err := errors.Join(err, failed); err != nil {
 			return err
 		}
-		if more && ours.Path == c.Path && !c.To.Same(ours.To) {
+		if more && ours.Path == c.Path && c.To.Same(ours.From) {
+			c.To = ours.To // it was theirs when it was mixed, and is what both had before
+		} else if more && ours.Path == c.Path && !c.To.Same(ours.To) {
 			if prefer == PreferNobody {
 				conflicts.add(c.Path)
 			}

@@ -26,6 +26,9 @@ func (d *Dataset) OpenCommit(ctx context.Context, branch, author string) (commit
 		if ok && moved.Name.Kind == ref.Branch && i < openTries && ctx.Err() == nil {
 			continue
 		}
+		if ok && moved.Name.Kind == ref.Branch {
+			err = fmt.Errorf("%w, as it did each time: open one when less is written", moved)
+		}
 		if err != nil {
 			return commit.Commit{}, fmt.Errorf("opening a commit of %s: %w", branch, err)
 		}
@@ -142,7 +145,7 @@ func (c *closing) try(ctx context.Context) (CloseResult, error) {
 	}
 	end := c.name.Move(open.ID, digest.ID{})
 	if c.root.ID == c.base.Tree.ID {
-		return CloseResult{Commit: c.base, Unchanged: true}, c.swap(ctx, c.dataset, end)
+		return CloseResult{Commit: c.base, Unchanged: true}, c.swap(ctx, c.dataset, end, c.branch.Stays(c.base.ID))
 	}
 	made := commit.Commit{Tree: c.root, Author: c.o.Author, Message: c.o.Message}
 	if !c.base.ID.IsZero() {

@@ -354,6 +354,63 @@ func TestOpenCommitAfterTheBranchWentBack(t *testing.T) {
 	sound(t, p)
 }
 
+// TestOpeningWhileTheBranchMoves has the branch move in the very moment in which a commit is
+// opened: the open commit has what was put.
+func TestOpeningWhileTheBranchMoves(t *testing.T) {
+	p := newPlace(t)
+	d := p.open(t, p.bytes, &openingHeads{Heads: p.heads, do: func(n int) {
+		if n <= 2 {
+			mustPutOpen(t, p.Dataset, "a", fmt.Sprint(n), ref.Branch)
+		}
+	}})
+	_, err := d.OpenCommit(t.Context(), "main", "ada")
+	must(t, err)
+	same(t, "the open commit", map[string]string{"a": "2"}, opened(t, p, p.Dataset))
+	never := p.open(t, p.bytes, &openingHeads{Heads: p.heads, do: func(n int) {
+		put(t, p.Dataset, "side", Stream("a", strings.NewReader(fmt.Sprint(n))), AddOptions{})
+	}})
+	if _, err := never.OpenCommit(t.Context(), "side", "ada"); err == nil || !strings.Contains(err.Error(), "open one when less is written") {
+		t.Errorf("while somebody writes all the time: %v", err)
+	}
+}
+
+// openingHeads does something whenever a commit is about to be opened.
+type openingHeads struct {
+	ref.Heads
+	do func(opening int)
+	n  int
+}
+
+func (h *openingHeads) Swap(ctx context.Context, moves ...ref.Move) error {
+	if first := moves[0]; first.Name.Kind == ref.Open && first.From.IsZero() && !first.To.IsZero() {
+		h.n++
+		h.do(h.n)
+	}
+	return h.Heads.Swap(ctx, moves...)
+}
+
+// TestUnchangedIsAsked: a change by which nothing changes is made on top of what there is,
+// not of what heads were heard to be.
+func TestUnchangedIsAsked(t *testing.T) {
+	p := newPlace(t)
+	put(t, p.Dataset, "main", Stream("a", strings.NewReader("1")), AddOptions{})
+	begin := func() *Session {
+		t.Helper()
+		s, err := p.Begin(t.Context(), "main", SessionOptions{Open: true})
+		must(t, err)
+		must(t, s.Add(t.Context(), Stream("a", strings.NewReader("1")), AddOptions{}))
+		return s
+	}
+	s := begin()
+	_, err := p.OpenCommit(t.Context(), "main", "ada")
+	must(t, err)
+	r, err := s.Commit(t.Context(), CommitOptions{})
+	must(t, err)
+	if !r.Unchanged || s.Target().Kind != ref.Open {
+		t.Errorf("%+v, in %s", r, s.Target())
+	}
+}
+
 // betweenHeads does something whenever a commit is about to be closed.
 type betweenHeads struct {
 	ref.Heads
@@ -362,9 +419,11 @@ type betweenHeads struct {
 }
 
 func (h *betweenHeads) Swap(ctx context.Context, moves ...ref.Move) error {
-	if last := moves[len(moves)-1]; last.Name.Kind == ref.Open && last.To.IsZero() && !last.From.IsZero() {
-		h.n++
-		h.do(h.n)
+	for _, move := range moves {
+		if move.Name.Kind == ref.Open && move.To.IsZero() && !move.From.IsZero() {
+			h.n++
+			h.do(h.n)
+		}
 	}
 	return h.Heads.Swap(ctx, moves...)
 }
@@ -423,6 +482,36 @@ func TestClosingWhileOthersWrite(t *testing.T) {
 				must(t, err)
 			}
 		}, map[string]string{"a": "1"}, "none is open"},
+		"discarded and opened again on another commit": {func(t *testing.T, p *place, n int) {
+			if n == 1 {
+				put(t, p.Dataset, "main", Stream("p", strings.NewReader("branch")), AddOptions{})
+			}
+			if n == 2 {
+				_, err := p.DiscardCommit(t.Context(), "main")
+				must(t, err)
+				_, err = p.OpenCommit(t.Context(), "main", "bob")
+				must(t, err)
+				mustPutOpen(t, p.Dataset, "p", "open", ref.Open)
+			}
+		}, map[string]string{"a": "1", "p": "open"}, ""},
+		"what both put is taken back": {func(t *testing.T, p *place, n int) {
+			if n == 1 {
+				put(t, p.Dataset, "main", Stream("x", strings.NewReader("open")), AddOptions{})
+			}
+			if n == 2 {
+				_, err := removeOpen(t.Context(), p.Dataset, "x")
+				must(t, err)
+				mustPutOpen(t, p.Dataset, "y", "1", ref.Open)
+			}
+		}, map[string]string{"a": "1", "x": "open", "y": "1"}, ""},
+		"the branch goes back when there is nothing to be done": {func(t *testing.T, p *place, n int) {
+			if n == 1 {
+				put(t, p.Dataset, "main", Stream("x", strings.NewReader("open")), AddOptions{})
+			}
+			if n == 2 {
+				must(t, p.Reset(t.Context(), "main", "main~1"))
+			}
+		}, map[string]string{"a": "1", "x": "open"}, ""},
 		"somebody writes each time": {func(t *testing.T, p *place, n int) {
 			mustPutOpen(t, p.Dataset, "late", fmt.Sprint(n), ref.Open)
 		}, map[string]string{"a": "1"}, "close it when less is written"},

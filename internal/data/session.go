@@ -310,12 +310,16 @@ func (s *Session) publish(ctx context.Context, o CommitOptions) (PutResult, erro
 			return PutResult{}, err
 		}
 	}
-	if s.root.ID == s.base.Tree.ID && !before.IsZero() && !o.AllowEmpty && len(o.Parents) == 0 {
-		return PutResult{Commit: s.base, Before: before, Unchanged: true, Stored: s.writer.written()}, nil
-	}
 	var conditions []ref.Move
 	if s.open && s.branch.Kind == ref.Branch {
 		conditions = []ref.Move{ref.Name{Kind: ref.Open, Name: s.branch.Name}.Stays(digest.ID{})}
+	}
+	if s.root.ID == s.base.Tree.ID && !before.IsZero() && !o.AllowEmpty && len(o.Parents) == 0 {
+		var err error
+		if s.open { // it counts where the change would go now
+			err = s.swap(ctx, s.dataset, append(conditions, s.branch.Stays(before))...)
+		}
+		return PutResult{Commit: s.base, Before: before, Unchanged: true, Stored: s.writer.written()}, err
 	}
 	c, err := s.place(ctx, s.dataset, s.branch, s.base, s.root, o, conditions...)
 	if err != nil {

@@ -53,6 +53,7 @@ func TestHeads(t *testing.T) {
 	t.Run("two at once", s.twoAtOnce)
 	t.Run("many at once", s.manyAtOnce)
 	t.Run("a lost answer", s.lostAnswer)
+	t.Run("heads that move together", s.together)
 	t.Run("owners", s.owners)
 	t.Run("roots", s.roots)
 }
@@ -106,6 +107,7 @@ func (s server) dataset(t *testing.T, name string) *dataset.Heads {
 func id(of any) digest.ID { return digest.Of(fmt.Append(nil, of)) }
 
 func branch(name string) ref.Name { return ref.Name{Kind: ref.Branch, Name: name} }
+func opened(name string) ref.Name { return ref.Name{Kind: ref.Open, Name: name} }
 func tag(name string) ref.Name    { return ref.Name{Kind: ref.Tag, Name: name} }
 
 // rules are those of the kind itself, for whoever writes it by hand.
@@ -299,6 +301,78 @@ func (s server) lostAnswer(t *testing.T) {
 	if at, err := heads.Get(ctx, branch("main")); err != nil || at != id(1) {
 		t.Errorf("%v, %v", at, err)
 	}
+	both := []ref.Move{branch("main").Move(id(1), id(2)), opened("main").Move(digest.ID{}, id(3)), opened("next").Stays(digest.ID{})}
+	if err := losing(false).Swap(ctx, both...); !errors.Is(err, cut) {
+		t.Errorf("not done of two, and told %v", err)
+	}
+	if err := losing(true).Swap(ctx, both...); err != nil {
+		t.Errorf("done with two, and told %v", err)
+	}
+	got, err := heads.List(ctx)
+	if diff := cmp.Diff(map[ref.Name]digest.ID{branch("main"): id(2), opened("main"): id(3)}, got); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
+}
+
+// together has many move a branch while nothing is open, and one open, close and open all
+// the time: no move of the branch comes in between.
+func (s server) together(t *testing.T) {
+	ctx, made := t.Context(), s.dataset(t, "together")
+	heads := func() *dataset.Heads {
+		return &dataset.Heads{Client: s, Namespace: made.Namespace, Name: made.Name}
+	}
+	expect := func(what string, err error, moved bool) {
+		t.Helper()
+		if _, is := errors.AsType[*ref.MovedError](err); is != moved || (err != nil) != moved {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	main, open := branch("main"), opened("main")
+	expect("the branch, with nothing open", heads().Swap(ctx, main.Move(digest.ID{}, id(0)), open.Stays(digest.ID{})), false)
+	expect("on another commit", heads().Swap(ctx, open.Move(digest.ID{}, id("open")), main.Stays(id(1))), true)
+	expect("opened", heads().Swap(ctx, open.Move(digest.ID{}, id("open")), main.Stays(id(0))), false)
+	expect("the branch, with something open", heads().Swap(ctx, main.Move(id(0), id(1)), open.Stays(digest.ID{})), true)
+	expect("closed on another", heads().Swap(ctx, main.Move(id(1), id(2)), open.Move(id("open"), digest.ID{})), true)
+	expect("closed", heads().Swap(ctx, main.Move(id(0), id("0 closed")), open.Move(id("open"), digest.ID{})), false)
+	const writers, each, turns = 3, 10, 10
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			mine := heads()
+			for n := 0; n < each && ctx.Err() == nil; {
+				at, err := mine.Get(ctx, main)
+				if err == nil {
+					err = mine.Swap(ctx, main.Move(at, id(fmt.Sprint(w, " ", n))), open.Stays(digest.ID{}))
+				}
+				if _, moved := errors.AsType[*ref.MovedError](err); err != nil && !moved {
+					t.Error(err)
+					return
+				} else if !moved {
+					n++
+				}
+			}
+		})
+	}
+	wg.Go(func() {
+		mine := heads()
+		for n := range turns {
+			var at digest.ID
+			for err := error(&ref.MovedError{}); err != nil && ctx.Err() == nil; {
+				if at, err = mine.Get(ctx, main); err == nil {
+					err = mine.Swap(ctx, open.Move(digest.ID{}, id(fmt.Sprint("open ", n))), main.Stays(at))
+				}
+				if _, moved := errors.AsType[*ref.MovedError](err); err != nil && !moved {
+					t.Error(err)
+					return
+				}
+			}
+			if now, err := mine.Get(ctx, main); err != nil || now != at {
+				t.Errorf("the branch moved while a commit was open, %v", err)
+			}
+			expect("closed", mine.Swap(ctx, main.Move(at, id(fmt.Sprint("closed ", n))), open.Move(id(fmt.Sprint("open ", n)), digest.ID{})), false)
+		}
+	})
+	wg.Wait()
 }
 
 // owners moves heads of an object that nobody has applied, of which the server does not
@@ -403,7 +477,7 @@ func (s server) roots(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[ref.Name]digest.ID{
-		branch("elsewhere/far/main"): id("far"), tag("elsewhere/far/v1"): id("tagged"), branch(namespace + "/lost-answer/main"): id(1),
+		branch("elsewhere/far/main"): id("far"), tag("elsewhere/far/v1"): id("tagged"), branch(namespace + "/lost-answer/main"): id(2), opened(namespace + "/lost-answer/main"): id(3),
 		tag("elsewhere/job waits/0"): id("waits"), tag("elsewhere/job failed/0"): {},
 	} {
 		if roots[name] != want {

@@ -209,12 +209,27 @@ func (h *Heads) settle(ctx context.Context, moves []ref.Move, lost error) (map[r
 	if err != nil {
 		return nil, fmt.Errorf("%w (and whether it was done could not be found out: %w)", lost, err)
 	}
-	for _, m := range moves {
-		if found, err := at(&object.Spec, m.Name); m.From != m.To && (err != nil || found != m.To) {
-			return nil, lost
-		}
+	if !done(object, moves) {
+		return nil, lost
 	}
 	return seen(object), nil
+}
+
+// done says whether moves were made that others may have followed since: a commit that a
+// head was to be at is the mark of all of them, and where there is none, they are gone.
+func done(object *v1alpha1.Dataset, moves []ref.Move) bool {
+	gone := true
+	for _, m := range moves {
+		found, err := at(&object.Spec, m.Name)
+		switch {
+		case err != nil || m.From == m.To:
+		case !m.To.IsZero() && found == m.To:
+			return true
+		default:
+			gone = gone && m.To.IsZero() && found.IsZero()
+		}
+	}
+	return gone
 }
 
 func (h *Heads) read(ctx context.Context) (*v1alpha1.Dataset, error) {

@@ -409,15 +409,25 @@ func (l *lane) begin(ctx context.Context) (*batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Where the branch is counts only if it was read while the lease stood.
-	if _, err = l.place.heads.read(ctx, lease.taken); err == nil {
-		var s *data.Session
-		if s, err = l.place.Begin(ctx, l.branch, data.SessionOptions{Lease: lease.Lease, Open: true}); err == nil {
-			return &batch{Session: s, lane: l, lease: lease}, nil
-		}
+	s, err := l.session(ctx, lease)
+	if err != nil {
+		l.place.home.leases.give(ctx, lease)
+		return nil, err
 	}
-	l.place.home.leases.give(ctx, lease)
-	return nil, err
+	return &batch{Session: s, lane: l, lease: lease}, nil
+}
+
+// session begins a change. Where the branch is counts only if it was read while the lease
+// stood; that it is nowhere, if it was read just now.
+func (l *lane) session(ctx context.Context, lease *held) (*data.Session, error) {
+	known, err := l.place.heads.read(ctx, lease.taken)
+	if err == nil && !branchIn(known, l.branch) {
+		_, err = l.place.heads.read(ctx, time.Now())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l.place.Begin(ctx, l.branch, data.SessionOptions{Lease: lease.Lease, Open: true})
 }
 
 // end gives back what is not committed.
@@ -425,6 +435,9 @@ func (b *batch) end(ctx context.Context) {
 	_ = b.Close(ctx) // a pack of which no commit has anything is for the next collection
 	b.lane.place.home.leases.give(ctx, b.lease)
 }
+
+// errMoved is why changes are put together again.
+var errMoved = errors.New("the branch has moved")
 
 // unfitError says that the branch moved so that something does not fit any more.
 type unfitError struct{ error }
@@ -462,7 +475,13 @@ func (b *batch) put(ctx context.Context, changes []*change) error {
 			return err
 		}
 	}
+	begun := identity(b.Base())
 	_, err := b.Commit(ctx, data.CommitOptions{Author: changes[0].author, Message: message(changes), Check: func(ctx context.Context, on *data.View) error {
+		if identity(on) != begun {
+			// What was there already is a change now: where heads were may have been heard
+			// before the change came, and somebody may have been answered between.
+			return &unfitError{errMoved}
+		}
 		for _, c := range changes {
 			if err := c.fit(ctx, on); err != nil {
 				return &unfitError{err}

@@ -13,6 +13,7 @@ import (
 	"github.com/versity/versitygw/s3response"
 
 	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/ref"
 	"github.com/muster-dev/muster/internal/data/tree"
 )
 
@@ -143,8 +144,8 @@ func (g *Gateway) versions(ctx context.Context, p *place, prefix string) ([]vers
 		if !strings.HasPrefix(name.Name, prefix) {
 			continue
 		}
-		if shown, ok := headOf(known, name.Name); !ok || shown != id {
-			continue // a branch of which a commit is open
+		if at, _ := written(known, name.Name); name.Kind == ref.Branch && at.Kind == ref.Open {
+			continue // its open commit is shown
 		}
 		v, err := g.commit(ctx, p, id)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/muster-dev/muster/internal/data"
 )
@@ -17,7 +18,9 @@ func (g *Gateway) putLong(p *place, branch string, c *change, body io.Reader, le
 		return "", err
 	}
 	defer p.home.leases.give(ctx, lease)
-	if _, err := p.heads.read(ctx, lease.taken); err != nil {
+	// As they are now: what was there when it began, and is put again, is not put on top of
+	// what came since.
+	if _, err := p.heads.read(ctx, time.Now()); err != nil {
 		return "", err
 	}
 	s, err := p.Begin(ctx, branch, data.SessionOptions{Lease: lease.Lease, Open: true})

@@ -162,6 +162,56 @@ func TestPutThatBeganBeforeTheCommitWasOpened(t *testing.T) {
 	}
 }
 
+// TestPutOfWhatItHeardBefore puts what the gateway thinks is there already, after somebody
+// else has put something else there a moment ago.
+func TestPutOfWhatItHeardBefore(t *testing.T) {
+	for name, open := range map[string]bool{"to a branch": false, "to an open commit": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			elsewhere := func(text string) {
+				t.Helper()
+				s, err := r.dataset(t).Begin(t.Context(), "main", data.SessionOptions{Open: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Add(t.Context(), data.Contents([]data.Content{{Path: "a", Bytes: []byte(text)}}), data.AddOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := s.Commit(t.Context(), data.CommitOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.put(t, "main/a", "1")
+			if open {
+				r.openCommit(t)
+			}
+			elsewhere("2")
+			r.put(t, "main/a", "1")
+			if got := r.get(t, "main/a"); got != "1" {
+				t.Errorf("put alone: %q", got)
+			}
+			elsewhere("2")
+			p := r.places[placeName{"team", "digits"}]
+			both := []*change{
+				{path: "a", author: "alice", fits: putFits("a", nil, nil), content: p.home.store.Content("a", []byte("1"))},
+				{path: "q", author: "alice", fits: putFits("q", nil, nil), content: p.home.store.Content("q", []byte("z"))},
+			}
+			if err := errors.Join(r.commitAll(p, "main", both...)...); err != nil {
+				t.Fatal(err)
+			}
+			if got := r.get(t, "main/a") + r.get(t, "main/q"); got != "1z" {
+				t.Errorf("put with another: %q", got)
+			}
+			if open {
+				r.closeCommit(t, data.CloseOptions{Message: "m"})
+			}
+			if diff := cmp.Diff(map[string]string{"a": "1", "q": "z"}, r.held(t)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 // TestOpenCommitOfABranchToCome has the first write of a dataset go to an open commit.
 func TestOpenCommitOfABranchToCome(t *testing.T) {
 	r := newRig(t)

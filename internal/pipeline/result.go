@@ -36,6 +36,12 @@ func ResultPath(key digest.ID) string {
 // but it is never taken for one.
 func FailedPath(key digest.ID) string { return failedFolder + ResultPath(key) }
 
+// LeadsToFailed says whether a link to the folder of a result leads to that of a datum that
+// failed.
+func LeadsToFailed(target string) bool {
+	return strings.HasPrefix(strings.TrimLeft(target, "./"), failedFolder)
+}
+
 // RunsFolder has the datums of runs by their names, in the dataset of results: below
 // the name of each run, links to results. They go with the run; see [Sweep].
 const RunsFolder = "runs/"

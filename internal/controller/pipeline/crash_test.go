@@ -267,9 +267,8 @@ type standing struct {
 	Computed map[string]int
 }
 
-// end is how everything stands now. A process that comes after one that died does not tell
-// what a run has computed from what it has taken from before. What failed it tries again,
-// and commits the output without it again; and where that was not recorded yet it does not
+// end is how everything stands now. What failed a process that comes after one that died
+// tries again, and commits the output without it again; and where that was not recorded yet it does not
 // know why it failed.
 func (c *course) end(died bool) standing {
 	c.Helper()
@@ -308,18 +307,10 @@ func (s *standing) forgets(c *course) {
 
 // forgets is the same of what a run says.
 func forgets(status *v1alpha1.PipelineRunStatus) {
-	brief := func(phase v1alpha1.RunPhase, says *string) {
-		if phase == v1alpha1.RunSucceeded {
-			*says = ""
-		}
-		*says, _, _ = strings.Cut(*says, "1 try: ")
-	}
-	brief(status.Phase, &status.Message)
+	status.Message, _, _ = strings.Cut(status.Message, "1 try: ")
 	for i := range status.Stages {
 		s := &status.Stages[i]
-		brief(s.Phase, &s.Message)
-		s.Datums.Reused += s.Datums.Computed
-		s.Datums.Computed = 0
+		s.Message, _, _ = strings.Cut(s.Message, "1 try: ")
 	}
 }
 

@@ -53,9 +53,12 @@ type work struct {
 	tasks map[string]pipeline.Task
 	same  map[string][]string
 	share share
-	spec  foreman.Spec
-	where string
-	now   func() time.Time
+	// before is how many results this run had made when the stage was planned, which may
+	// have been by another manager.
+	before int64
+	spec   foreman.Spec
+	where  string
+	now    func() time.Time
 
 	mu     sync.Mutex
 	failed map[string]bool
@@ -201,7 +204,8 @@ func (c *Runs) plan(ctx context.Context, s *step, w *work) error {
 		}
 		w.same[id] = append(w.same[id], t.Name)
 	}
-	return nil
+	w.before, err = w.made(ctx, results.Tree)
+	return err
 }
 
 func size(t *pipeline.Task) (n int64) {
@@ -290,8 +294,8 @@ func (w *work) says(status *v1alpha1.StageStatus) string {
 
 // counts are the stage's datums by what became of them.
 func (w *work) counts(n foreman.Counts) v1alpha1.DatumCounts {
-	d := v1alpha1.DatumCounts{Total: w.plan.Total, Computed: int64(n.Computed), Failed: int64(n.Failed)}
-	d.Reused = max(0, d.Total-int64(len(w.tasks)-w.share.taken))
+	d := v1alpha1.DatumCounts{Total: w.plan.Total, Computed: w.before + int64(n.Computed), Failed: int64(n.Failed)}
+	d.Reused = max(0, d.Total-w.before-int64(len(w.tasks)-w.share.taken))
 	d.Waiting = int64(len(w.tasks) - w.share.taken - n.Computed - n.Failed)
 	return d
 }

@@ -137,7 +137,7 @@ func TestTakenResultGoes(t *testing.T) {
 	r.must(err)
 	r.hired = nil
 	r.jobs = map[string]context.CancelFunc{}
-	r.succeed("one", 1)
+	r.succeed("one", 2) // b, and a when it was planned again
 	if diff := cmp.Diff(map[string]string{"a": "1", "b": "3"}, r.files("one-copy")); diff != "" {
 		t.Error(diff)
 	}
@@ -159,7 +159,7 @@ func TestMadeAgain(t *testing.T) {
 	r.put("things", map[string]string{"a": "9"})
 	r.apply(copies("one", ""))
 	r.jobs = map[string]context.CancelFunc{}
-	r.succeed("one", 2) // a was computed before it was noticed
+	r.succeed("one", 3) // a before it was noticed, b and c after that
 	if diff := cmp.Diff(map[string]string{"a": "9", "b": "2", "c": "3"}, r.files("one-copy")); diff != "" {
 		t.Error(diff)
 	}

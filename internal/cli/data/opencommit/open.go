@@ -88,7 +88,7 @@ func open(ctx context.Context, f *connection.Factory, format output.Format, a ad
 		return err
 	}
 	opened, err := d.OpenCommit(ctx, branch, person.Name())
-	if moved, ok := errors.AsType[*ref.MovedError](err); ok {
+	if moved, ok := errors.AsType[*ref.MovedError](err); ok && moved.Name.Kind == ref.Open {
 		return exit.With(exit.Failure, fmt.Errorf("%s has an open commit already, which is at %s: muster data close %s closes it, and with --discard gives it up", a, moved.Found.Short(), a))
 	}
 	if err != nil {
