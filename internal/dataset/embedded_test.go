@@ -308,6 +308,12 @@ func (s server) lostAnswer(t *testing.T) {
 	if err := losing(true).Swap(ctx, both...); err != nil {
 		t.Errorf("done with two, and told %v", err)
 	}
+	if err := losing(false).Swap(ctx, branch("main").Stays(id(2)), opened("next").Stays(digest.ID{})); err != nil {
+		t.Errorf("conditions that hold, and told %v", err)
+	}
+	if err := losing(false).Swap(ctx, branch("main").Stays(id(1)), opened("next").Stays(digest.ID{})); err == nil {
+		t.Error("a condition that does not hold does")
+	}
 	got, err := heads.List(ctx)
 	if diff := cmp.Diff(map[ref.Name]digest.ID{branch("main"): id(2), opened("main"): id(3)}, got); diff != "" || err != nil {
 		t.Error(err, diff)
@@ -334,6 +340,12 @@ func (s server) together(t *testing.T) {
 	expect("the branch, with something open", heads().Swap(ctx, main.Move(id(0), id(1)), open.Stays(digest.ID{})), true)
 	expect("closed on another", heads().Swap(ctx, main.Move(id(1), id(2)), open.Move(id("open"), digest.ID{})), true)
 	expect("closed", heads().Swap(ctx, main.Move(id(0), id("0 closed")), open.Move(id("open"), digest.ID{})), false)
+	// Who recalls where a head was, and asks whether it is there still.
+	mine := heads()
+	expect("moved", mine.Swap(ctx, main.Move(id("0 closed"), id("mine"))), false)
+	expect("it stays", mine.Swap(ctx, main.Stays(id("mine"))), false)
+	expect("moved by another", heads().Swap(ctx, main.Move(id("mine"), id("theirs"))), false)
+	expect("it does not stay", mine.Swap(ctx, main.Stays(id("mine"))), true)
 	const writers, each, turns = 3, 10, 10
 	var wg sync.WaitGroup
 	for w := range writers {

@@ -216,20 +216,18 @@ func (h *Heads) settle(ctx context.Context, moves []ref.Move, lost error) (map[r
 }
 
 // done says whether moves were made that others may have followed since: a commit that a
-// head was to be at is the mark of all of them, and where there is none, they are gone.
+// head was to be at is the mark of all of them; where there is none, all has to be as it
+// would be.
 func done(object *v1alpha1.Dataset, moves []ref.Move) bool {
-	gone := true
+	as := true
 	for _, m := range moves {
 		found, err := at(&object.Spec, m.Name)
-		switch {
-		case err != nil || m.From == m.To:
-		case !m.To.IsZero() && found == m.To:
+		if err == nil && m.From != m.To && !m.To.IsZero() && found == m.To {
 			return true
-		default:
-			gone = gone && m.To.IsZero() && found.IsZero()
 		}
+		as = as && err == nil && found == m.To
 	}
-	return gone
+	return as
 }
 
 func (h *Heads) read(ctx context.Context) (*v1alpha1.Dataset, error) {

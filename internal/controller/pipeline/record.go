@@ -106,14 +106,11 @@ func DatumPath(run, stage, datum string) string { return DatumsPath(run, stage) 
 
 // made is how many of the results that the stage has were computed by its run. It costs
 // what that computed.
-func (w *work) made(ctx context.Context, results tree.Root) (n int64, err error) {
+func (w *work) made(ctx context.Context, results tree.Root) (int64, error) {
 	if results.ID.IsZero() {
 		return 0, nil
 	}
-	again := map[string]bool{} // what is computed again has another result then
-	for i := range w.plan.Work {
-		again[w.plan.Work[i].Name] = true
-	}
+	made := map[string]bool{}
 	folder := DatumsPath(w.run.Name, w.stage.Name) + "/"
 	for e, err := range w.store.Trees().From(ctx, results, folder) {
 		if err != nil {
@@ -123,11 +120,14 @@ func (w *work) made(ctx context.Context, results tree.Root) (n int64, err error)
 		if !below {
 			break
 		}
-		if !pipeline.LeadsToFailed(e.Target) && !again[strings.TrimSuffix(name, "~")] {
-			n++
+		if !pipeline.LeadsToFailed(e.Target) {
+			made[strings.TrimSuffix(name, "~")] = true
 		}
 	}
-	return n, nil
+	for i := 0; i < len(w.plan.Work) && len(made) > 0; i++ {
+		delete(made, w.plan.Work[i].Name) // it is computed again, and has another result then
+	}
+	return int64(len(made)), nil
 }
 
 func (w *work) writeOne(out *tar.Writer, task *pipeline.Task, key digest.ID, r *foreman.Result) error {
