@@ -12,7 +12,8 @@
 //     or more digits of it, each with ~N behind it for the Nth commit before;
 //     empty is the branch main.
 //   - A [View] is what one commit holds. A [Session] is a change to a branch that
-//     nobody sees before its commit.
+//     nobody sees before its commit. An open commit of a branch takes many changes, and is
+//     one commit of the branch once it is closed.
 //   - A path is relative, with slashes, without empty, "." or ".." parts; a folder
 //     is there where something is below it.
 //   - A lease keeps collections away from what somebody writes or reads.

@@ -1,4 +1,5 @@
-// Package ref owns heads: which commit a branch or a tag of one dataset is at.
+// Package ref owns heads: which commit a branch, a tag or an open commit of
+// one dataset is at.
 //
 // Vocabulary: a head is a [Name] and the commit that it is at; it moves by
 // compare-and-swap alone, by itself or together with others, so that of two who move it

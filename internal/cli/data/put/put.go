@@ -44,6 +44,9 @@ as one commit. One folder's content goes to the path, several files and folders
 below it, under their names. What is in the branch and has no namesake stays,
 unless --mirror is given. - is standard input.
 
+Where a commit of the branch is open (muster data open), it goes there, and what
+that is to say is said to muster data close.
+
 It returns once the commit is on disk. What was stored by a put that was broken
 off is not stored again. A file is taken to be unchanged if its size and times
 are as they were when it was last put from there; --checksum reads it all the

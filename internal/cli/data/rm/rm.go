@@ -27,8 +27,8 @@ func New(f *connection.Factory) *cobra.Command {
 		Use:     "rm DATASET[@BRANCH][:PATH]...",
 		Aliases: []string{"delete"},
 		Short:   "Remove files from a branch, or a whole dataset",
-		Long: `Removes files, folders or what matches from a branch, as one commit: older
-versions keep them. Without a path, removes the whole dataset with all of its
+		Long: `Removes files, folders or what matches from a branch, as one commit (or in its
+open commit, see muster data open): older versions keep them. Without a path, removes the whole dataset with all of its
 versions, after a question; muster data gc then frees what it took.`,
 		Example: `  muster data rm digits:/train/blurred
   muster data rm 'digits@next:/train/*.tmp' -m "no leftovers"
