@@ -141,7 +141,8 @@ func (d *Dataset) branch(ctx context.Context, name ref.Name) (commit.Commit, err
 // target is what a change to a branch goes to, and the commit that this is at: the open
 // commit of the branch, if it is to go there and there is one.
 func (d *Dataset) target(ctx context.Context, name ref.Name, open bool) (ref.Name, commit.Commit, error) {
-	if name.Kind = ref.Open; open {
+	if open {
+		name.Kind = ref.Open
 		c, err := d.branch(ctx, name)
 		if err != nil || !c.ID.IsZero() {
 			return name, c, err

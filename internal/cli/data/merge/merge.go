@@ -7,10 +7,10 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/data/address"
+	"github.com/muster-dev/muster/internal/cli/data/conflict"
 	"github.com/muster-dev/muster/internal/cli/data/opening"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/output"
-	"github.com/muster-dev/muster/internal/data"
 )
 
 var formats = []output.Format{output.JSON, output.YAML}
@@ -40,8 +40,7 @@ happens, unless --prefer says whose change counts there.`,
 	}
 	cmd.Flags().StringVar(&o.into, "into", v1alpha1.DefaultBranch, "the branch that is to have it")
 	cmd.Flags().StringVarP(&o.message, "message", "m", "", "what changed, in a sentence (default: what was merged)")
-	cmd.Flags().StringVar(&o.prefer, "prefer", "", "whose change counts where both changed a path: into, from")
-	_ = cmd.RegisterFlagCompletionFunc("prefer", cobra.FixedCompletions([]string{string(data.PreferInto), string(data.PreferFrom)}, cobra.ShellCompDirectiveNoFileComp))
+	conflict.Flag(cmd, &o.prefer, "whose change counts where both changed a path: into, from")
 	o.format = output.Flag(cmd, formats...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		a, err := o.complete(args)
@@ -63,10 +62,8 @@ func (o *options) complete(args []string) (address.Address, error) {
 	case len(args) > 1:
 		return address.Address{}, exit.Usage("one version at a time: what is %q? The branch that is to have it is named by --into", args[1])
 	}
-	switch data.Prefer(o.prefer) {
-	case data.PreferNobody, data.PreferInto, data.PreferFrom:
-	default:
-		return address.Address{}, exit.Usage("--prefer %s: give %s (the branch's own change counts) or %s (that of the version that is merged)", o.prefer, data.PreferInto, data.PreferFrom)
+	if err := conflict.Check(o.prefer, "that of the version that is merged"); err != nil {
+		return address.Address{}, err
 	}
 	a, err := address.ParseBare(args[0])
 	if err != nil {

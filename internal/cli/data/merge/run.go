@@ -4,18 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/muster-dev/muster/internal/cli/data/address"
+	"github.com/muster-dev/muster/internal/cli/data/conflict"
 	"github.com/muster-dev/muster/internal/cli/data/opening"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/person"
 	"github.com/muster-dev/muster/internal/data"
 )
-
-// most is how many paths of a conflict are listed.
-const most = 20
 
 // Document is what -o json prints.
 type Document struct {
@@ -48,8 +45,8 @@ func (o *options) run(ctx context.Context, a address.Address) error {
 		message = "Merge " + a.Revision() + " into " + o.into
 	}
 	result, err := d.Merge(ctx, data.MergeOptions{Into: o.into, From: a.Revision(), Author: person.Name(), Message: message, Prefer: data.Prefer(o.prefer)})
-	if conflict, ok := errors.AsType[*data.ConflictError](err); ok {
-		return o.conflict(a, conflict)
+	if both, ok := errors.AsType[*data.ConflictError](err); ok {
+		return o.conflict(a, both)
 	}
 	if err != nil {
 		return err
@@ -58,19 +55,9 @@ func (o *options) run(ctx context.Context, a address.Address) error {
 }
 
 // conflict names the paths that both changed, and what can be done.
-func (o *options) conflict(a address.Address, conflict *data.ConflictError) error {
+func (o *options) conflict(a address.Address, both *data.ConflictError) error {
 	return exit.With(exit.Failure, fmt.Errorf("%s and %s both changed, differently:\n  %s\nnothing was merged: put into one of them what is to be there, and merge again (or let one win: --prefer %s, or --prefer %s)",
-		a.Revision(), o.into, Paths(conflict), data.PreferInto, data.PreferFrom))
-}
-
-// Paths lists the first paths of a conflict, a line each.
-func Paths(conflict *data.ConflictError) string {
-	shown := conflict.Paths[:min(most, len(conflict.Paths))]
-	words := strings.Join(shown, "\n  ")
-	if more := len(conflict.Paths) - len(shown) + conflict.More; more > 0 {
-		words += fmt.Sprintf("\n  and %d more", more)
-	}
-	return words
+		a.Revision(), o.into, conflict.Paths(both), data.PreferInto, data.PreferFrom))
 }
 
 func (o *options) report(a address.Address, result data.MergeResult) error {

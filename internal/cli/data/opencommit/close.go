@@ -10,7 +10,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/data/address"
-	"github.com/muster-dev/muster/internal/cli/data/merge"
+	"github.com/muster-dev/muster/internal/cli/data/conflict"
 	"github.com/muster-dev/muster/internal/cli/data/opening"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/output"
@@ -64,9 +64,8 @@ With --discard, what was put is given up instead.`,
 		ValidArgsFunction: opening.Complete(f, 0),
 	}
 	cmd.Flags().StringVarP(&o.message, "message", "m", "", "what changed, in a sentence (default: since when it was put)")
-	cmd.Flags().StringVar(&o.prefer, "prefer", "", "whose change counts where the branch changed the same path: into (the branch's), from (what was put)")
+	conflict.Flag(cmd, &o.prefer, "whose change counts where the branch changed the same path: into (the branch's), from (what was put)")
 	cmd.Flags().BoolVar(&o.discard, "discard", false, "give up what was put")
-	_ = cmd.RegisterFlagCompletionFunc("prefer", cobra.FixedCompletions([]string{string(data.PreferInto), string(data.PreferFrom)}, cobra.ShellCompDirectiveNoFileComp))
 	o.format = output.Flag(cmd, formats...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		a, err := o.complete(args)
@@ -82,10 +81,8 @@ func (o *closing) complete(args []string) (address.Address, error) {
 	if err := o.format.Validate(formats...); err != nil {
 		return address.Address{}, err
 	}
-	switch data.Prefer(o.prefer) {
-	case data.PreferNobody, data.PreferInto, data.PreferFrom:
-	default:
-		return address.Address{}, exit.Usage("--prefer %s: give %s (the branch's own change counts) or %s (what was put)", o.prefer, data.PreferInto, data.PreferFrom)
+	if err := conflict.Check(o.prefer, "what was put"); err != nil {
+		return address.Address{}, err
 	}
 	if o.discard && (o.message != "" || o.prefer != "") {
 		return address.Address{}, exit.Usage("--discard gives up what was put: leave out --message and --prefer, or --discard")
@@ -113,8 +110,8 @@ func (o *closing) run(ctx context.Context, a address.Address) (err error) {
 		return err
 	}
 	result, err := d.CloseCommit(ctx, data.CloseOptions{Branch: a.Branch(), Author: person.Name(), Message: message, Prefer: data.Prefer(o.prefer)})
-	if conflict, ok := errors.AsType[*data.ConflictError](err); ok {
-		return o.conflict(a, conflict)
+	if both, ok := errors.AsType[*data.ConflictError](err); ok {
+		return o.conflict(a, both)
 	}
 	if err != nil {
 		return none(a, err)
@@ -173,9 +170,9 @@ func (d *CloseDocument) tell(ctx context.Context, in *opening.Dataset, r data.Cl
 }
 
 // conflict names the paths that both changed, and what can be done.
-func (o *closing) conflict(a address.Address, conflict *data.ConflictError) error {
+func (o *closing) conflict(a address.Address, both *data.ConflictError) error {
 	return exit.With(exit.Failure, fmt.Errorf("while the commit was open, %s changed the same paths, differently:\n  %s\nit is open still: say whose change counts (--prefer %s: the branch's, --prefer %s: what was put), or give it up (--discard)",
-		a, merge.Paths(conflict), data.PreferInto, data.PreferFrom))
+		a, conflict.Paths(both), data.PreferInto, data.PreferFrom))
 }
 
 func (o *closing) report(d CloseDocument) error {

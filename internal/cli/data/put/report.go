@@ -69,6 +69,9 @@ func (o *options) report(d Document) error {
 	case d.Unchanged:
 		sentence = fmt.Sprintf("nothing has changed: %s@%s is at %s", d.Dataset, d.Branch, at)
 	}
+	if d.Open && o.message != "" {
+		sentence += " (what -m says is not kept: say it to muster data close)"
+	}
 	_, err := fmt.Fprintln(o.factory.Streams.Out, sentence)
 	return err
 }

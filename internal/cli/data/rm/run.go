@@ -86,7 +86,11 @@ func (o *options) paths(ctx context.Context, wanted []address.Address) (err erro
 	if document.Open {
 		what = "the open commit of " + what
 	}
-	_, err = fmt.Fprintf(o.factory.Streams.Out, "%s removed; %s is at %s\n", terminal.Count(removed, "file"), what, result.Commit.ID.Short())
+	unsaid := ""
+	if document.Open && o.message != "" {
+		unsaid = " (what -m says is not kept: say it to muster data close)"
+	}
+	_, err = fmt.Fprintf(o.factory.Streams.Out, "%s removed; %s is at %s%s\n", terminal.Count(removed, "file"), what, result.Commit.ID.Short(), unsaid)
 	return err
 }
 
