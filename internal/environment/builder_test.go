@@ -112,11 +112,14 @@ func TestBuildOnceAndKeep(t *testing.T) {
 		t.Error("Path takes anything")
 	}
 
-	// Another process, other comments: the same environment, not built again.
+	// Another process that is led there by a link, other comments: the same environment,
+	// not built again.
 	before, err := os.Stat(filepath.Join(home, markerFile))
 	must(t, err)
 	r.stop()
-	r = start(t, Options{Dir: r.opts.Dir})
+	link := filepath.Join(t.TempDir(), "environments")
+	must(t, os.Symlink(r.opts.Dir, link))
+	r = start(t, Options{Dir: link})
 	again, _ := r.settled(t, Request{Requirements: "# other words\nsix==1.16.0"})
 	after, err := os.Stat(filepath.Join(home, markerFile))
 	must(t, err)

@@ -131,10 +131,20 @@ func ReadRecipe(ctx context.Context, results *data.View, id digest.ID) (*Recipe,
 func ReadRecord(ctx context.Context, results *data.View, key digest.ID) (*Record, error) {
 	text, err := read(ctx, results, ResultPath(key)+"/"+RecordFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		text, err = read(ctx, results, FailedPath(key)+"/"+RecordFile)
+		return ReadFailed(ctx, results, key)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the record of result %s: %w", key.Short(), err)
+	}
+	return DecodeRecord(text)
+}
+
+// ReadFailed reads the record of a datum that failed, of which there may be a result, too.
+// The error wraps [fs.ErrNotExist] where it is not there.
+func ReadFailed(ctx context.Context, results *data.View, key digest.ID) (*Record, error) {
+	text, err := read(ctx, results, FailedPath(key)+"/"+RecordFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the record of failure %s: %w", key.Short(), err)
 	}
 	return DecodeRecord(text)
 }

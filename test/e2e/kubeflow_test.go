@@ -352,27 +352,19 @@ spec:
 // TestTFJobTrains is one with the real TensorFlow: a parameter server and 2
 // workers that find one another by TF_CONFIG, and no pod left in the end.
 func TestTFJobTrains(t *testing.T) {
-	m := muster(t, tiers[0], "")
-	ns := m.Namespace(t)
 	ctx := deadline(t, 12*time.Minute)
 	// 1. An environment with TensorFlow, as any job makes one.
-	expect(t, m.RunIn(ctx, example("quickstart"), "-n", ns, "run", "--name", "environment", "--requirements", "requirements.txt", "--", "python", "-c", "pass"), 0)
-	key := job(t, m, ns, "environment").Status.EnvironmentKey
-	found, err := filepath.Glob(filepath.Join(m.Home, "environments", key, "venv"))
+	maker := tiers[0].start(t)
+	ns := maker.Namespace(t)
+	expect(t, maker.RunIn(ctx, example("quickstart"), "-n", ns, "run", "--name", "environment", "--requirements", "requirements.txt", "--", "python", "-c", "pass"), 0)
+	key := job(t, maker, ns, "environment").Status.EnvironmentKey
+	found, err := filepath.Glob(filepath.Join(maker.Home, "environments", key, "venv"))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("the environment %s is at %q, %v", key, found, err)
 	}
 	// 2. An image that means it.
-	if err := m.Down(ctx); err != nil {
-		t.Fatal(err)
-	}
-	text := "apiVersion: config.muster.dev/v1alpha1\nkind: Embedded\nimages: {\"tensorflow/*\": " + found[0] + "}\n"
-	if err := os.WriteFile(filepath.Join(m.Home, "config.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	m := muster(t, tiers[0], "images: {\"tensorflow/*\": "+found[0]+"}\n")
+	ns = m.Namespace(t)
 	// 3. The job.
 	manifest := strings.ReplaceAll(trained, "TRAIN", filepath.Join(example("quickstart"), "train.py"))
 	expect(t, m.Kubectl(ctx, manifest, "-n", ns, "apply", "-f", "-"), 0, "created")

@@ -42,12 +42,28 @@ func (x *tier) start(t testing.TB) *harness.Muster {
 			x.err = err
 			return
 		}
+		if x.err = share(home); x.err != nil {
+			return
+		}
 		x.muster, x.err = harness.Up(ctx, home, x.args...)
 	})
 	if x.err != nil {
 		t.Fatalf("starting the %s tier: %v", x.name, x.err)
 	}
 	return x.muster
+}
+
+// environments are those of all Musters of these tests whose home has them shared: one with
+// TensorFlow takes minutes to build. Each builds what none has built before it.
+var environments = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "muster-environments-") })
+
+// share has the Muster that will run in home keep environments where the others do.
+func share(home string) error {
+	dir, err := environments()
+	if err != nil {
+		return err
+	}
+	return os.Symlink(dir, filepath.Join(home, "environments"))
 }
 
 // TestMain stops the shared Musters at the end and fails the run if one of
@@ -65,6 +81,9 @@ func TestMain(m *testing.M) {
 		}
 		cancel()
 		_ = os.RemoveAll(x.muster.Home)
+	}
+	if dir, err := environments(); err == nil {
+		_ = os.RemoveAll(dir)
 	}
 	os.Exit(code)
 }

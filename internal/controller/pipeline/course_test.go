@@ -61,8 +61,10 @@ type course struct {
 	trace string
 	fault fault
 	away  bool
-	// fails is a datum that fails in this course.
-	fails string
+	// fails is a datum that fails in this course; recorded says that this was recorded when
+	// a process died.
+	fails    string
+	recorded bool
 	// queue is what is to be looked at, later what is when it is time.
 	queue []wakeup
 	later map[wakeup]time.Time
@@ -150,6 +152,10 @@ func (c *course) revive() {
 	c.Helper()
 	c.process.stop()
 	c.halt()
+	results := &v1alpha1.Dataset{}
+	if err := c.server.Get(c.ctx, request(ResultsDataset).NamespacedName, results); err == nil && len(results.Spec.Branches) > 0 {
+		c.recorded = c.results()["failed"] > 0
+	}
 	for _, a := range c.runs.active { // which end by themselves, once nobody renews them
 		if a.lease != nil {
 			c.must(a.lease.Release(c.ctx))

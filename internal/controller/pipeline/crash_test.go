@@ -215,7 +215,10 @@ func TestEveryWriteMayFail(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			clean := follow(t, run, fault{})
-			want := map[bool]standing{false: clean.end(false), true: clean.end(true)}
+			want := map[loss]standing{}
+			for _, l := range []loss{nothing, counts, reasons} {
+				want[l] = clean.end(l)
+			}
 			if testing.Short() {
 				everyWrite(t, run, want, 1, 13, func(at int) mishap { return mishaps[at%len(mishaps)] })
 				return
@@ -232,14 +235,14 @@ func TestEveryWriteMayFail(t *testing.T) {
 
 // everyWrite runs a course once for each write from the first to go wrong on, or one of so
 // many, until there are no more.
-func everyWrite(t *testing.T, run func(*course), want map[bool]standing, first, step int, how func(at int) mishap) {
+func everyWrite(t *testing.T, run func(*course), want map[loss]standing, first, step int, how func(at int) mishap) {
 	for at, more := first, true; more; at += step {
 		f := fault{at: at, how: how(at)}
 		more = false // where the test fails, or is not run
 		t.Run(fmt.Sprintf("%s %d", f.how, at), func(t *testing.T) {
 			c := follow(t, run, f)
 			more = c.struck() != ""
-			if diff := cmp.Diff(want[f.how.deadly()], c.end(f.how.deadly())); diff != "" {
+			if diff := cmp.Diff(want[c.lost()], c.end(c.lost())); diff != "" {
 				t.Errorf("where %s went wrong: %s", c.struck(), diff)
 			}
 		})
@@ -267,14 +270,36 @@ type standing struct {
 	Computed map[string]int
 }
 
-// end is how everything stands now. What failed a process that comes after one that died
-// tries again, and commits the output without it again; and where that was not recorded yet it does not
-// know why it failed.
-func (c *course) end(died bool) standing {
+// loss is what a death takes with it: of a datum that failed.
+type loss int
+
+const (
+	nothing loss = iota
+	// counts: the failure was recorded, and an output that leaves the datum out is committed
+	// again.
+	counts
+	// reasons: it was not recorded. The datum is tried again, and the process that comes after
+	// does not know why it failed.
+	reasons
+)
+
+// lost is what was lost in this course.
+func (c *course) lost() loss {
+	switch {
+	case c.fails == "" || !c.fault.how.deadly() || c.struck() == "":
+		return nothing
+	case c.recorded:
+		return counts
+	}
+	return reasons
+}
+
+// end is how everything stands now, without what may be lost.
+func (c *course) end(lost loss) standing {
 	c.Helper()
 	s := standing{Heads: map[string]int{}, Files: map[string]map[string]string{}, Computed: traced(c.t, c.trace)}
 	for _, run := range c.all() {
-		if died {
+		if lost == reasons {
 			forgets(&run.Status)
 		}
 		s.Runs = append(s.Runs, c.says(&run))
@@ -291,21 +316,16 @@ func (c *course) end(died bool) standing {
 			c.must(c.dataset(d.Name).Log(c.ctx, "main", func(commit.Commit) error { s.Heads[d.Name]++; return nil }))
 		}
 	}
-	if died {
-		s.forgets(c)
+	if lost >= counts {
+		clear(s.Heads)
+	}
+	if lost == reasons {
+		delete(s.Computed, c.fails)
 	}
 	return s
 }
 
-// forgets leaves out what only one process knows that has seen all of it.
-func (s *standing) forgets(c *course) {
-	delete(s.Computed, c.fails)
-	if c.fails != "" {
-		clear(s.Heads)
-	}
-}
-
-// forgets is the same of what a run says.
+// forgets leaves out why a datum failed.
 func forgets(status *v1alpha1.PipelineRunStatus) {
 	status.Message, _, _ = strings.Cut(status.Message, "1 try: ")
 	for i := range status.Stages {

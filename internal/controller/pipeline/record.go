@@ -104,32 +104,6 @@ func DatumsPath(run, stage string) string { return pipeline.RunsFolder + run + "
 // datum has that a run computed.
 func DatumPath(run, stage, datum string) string { return DatumsPath(run, stage) + "/" + datum + "~" }
 
-// made is how many of the results that the stage has were computed by its run. It costs
-// what that computed.
-func (w *work) made(ctx context.Context, results tree.Root) (int64, error) {
-	if results.ID.IsZero() {
-		return 0, nil
-	}
-	made := map[string]bool{}
-	folder := DatumsPath(w.run.Name, w.stage.Name) + "/"
-	for e, err := range w.store.Trees().From(ctx, results, folder) {
-		if err != nil {
-			return 0, fmt.Errorf("counting what the run has computed: %w", err)
-		}
-		name, below := strings.CutPrefix(e.Path, folder)
-		if !below {
-			break
-		}
-		if !pipeline.LeadsToFailed(e.Target) {
-			made[strings.TrimSuffix(name, "~")] = true
-		}
-	}
-	for i := 0; i < len(w.plan.Work) && len(made) > 0; i++ {
-		delete(made, w.plan.Work[i].Name) // it is computed again, and has another result then
-	}
-	return int64(len(made)), nil
-}
-
 func (w *work) writeOne(out *tar.Writer, task *pipeline.Task, key digest.ID, r *foreman.Result) error {
 	at := pipeline.ResultPath(key)
 	if r.Failed() {

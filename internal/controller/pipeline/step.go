@@ -53,9 +53,8 @@ type work struct {
 	tasks map[string]pipeline.Task
 	same  map[string][]string
 	share share
-	// before is how many results this run had made when the stage was planned, which may
-	// have been by another manager.
-	before int64
+	// before is what the run had come to when the stage was planned.
+	before recalled
 	spec   foreman.Spec
 	where  string
 	now    func() time.Time
@@ -93,7 +92,16 @@ func (c *Runs) step(ctx context.Context, s *step) (time.Duration, error) {
 	if err != nil {
 		return 0, s.fail(err)
 	}
+	if first := w.before.first; first != nil && s.stage.Spec.OnFailure == v1alpha1.FailRun {
+		s.status.Datums = w.counts(foreman.Counts{})
+		return 0, c.giveUp(ctx, s, first)
+	}
 	if len(w.tasks) == 0 {
+		if s.stage.Whole() { // of a manager that was killed before it did so
+			if err := c.dismiss(ctx, s); err != nil {
+				return 0, err
+			}
+		}
 		err := c.finish(ctx, s, w)
 		if gone(err) {
 			return c.again(ctx, s)
@@ -196,7 +204,14 @@ func (c *Runs) plan(ctx context.Context, s *step, w *work) error {
 	if w.plan, err = pipeline.Make(ctx, request); err != nil {
 		return err
 	}
+	if err := w.recall(ctx, results.Tree); err != nil {
+		return fmt.Errorf("reading what the run has come to: %w", err)
+	}
 	for _, t := range w.plan.Work {
+		if w.before.failed[t.Key] {
+			w.failed[t.Name] = true
+			continue
+		}
 		id := t.Key.String()
 		if _, known := w.tasks[id]; !known {
 			w.tasks[id] = t
@@ -204,8 +219,7 @@ func (c *Runs) plan(ctx context.Context, s *step, w *work) error {
 		}
 		w.same[id] = append(w.same[id], t.Name)
 	}
-	w.before, err = w.made(ctx, results.Tree)
-	return err
+	return nil
 }
 
 func size(t *pipeline.Task) (n int64) {
@@ -294,8 +308,9 @@ func (w *work) says(status *v1alpha1.StageStatus) string {
 
 // counts are the stage's datums by what became of them.
 func (w *work) counts(n foreman.Counts) v1alpha1.DatumCounts {
-	d := v1alpha1.DatumCounts{Total: w.plan.Total, Computed: w.before + int64(n.Computed), Failed: int64(n.Failed)}
-	d.Reused = max(0, d.Total-w.before-int64(len(w.tasks)-w.share.taken))
+	failed := int64(len(w.before.failed))
+	d := v1alpha1.DatumCounts{Total: w.plan.Total, Computed: w.before.computed + int64(n.Computed), Failed: failed + int64(n.Failed)}
+	d.Reused = max(0, d.Total-w.before.computed-failed-int64(len(w.tasks)-w.share.taken))
 	d.Waiting = int64(len(w.tasks) - w.share.taken - n.Computed - n.Failed)
 	return d
 }
@@ -330,13 +345,7 @@ func (c *Runs) compute(ctx context.Context, s *step, w *work) (time.Duration, er
 	}
 	switch {
 	case stands.Over && stands.Failed > 0 && s.stage.Spec.OnFailure == v1alpha1.FailRun:
-		// Its job first: of a stage that has ended nothing is tried again.
-		if err := c.stop(ctx, s); err != nil {
-			return 0, err
-		}
-		s.end(v1alpha1.RunFailed, "datum %s failed after %s: %s; its log: muster pipeline logs %s %s --datum '%s'",
-			stands.First.Name, tries(stands.First.Tries), stands.First.Error, s.run.Name, s.stage.Name, stands.First.Name)
-		return 0, nil
+		return 0, c.giveUp(ctx, s, &pipeline.Record{Datum: stands.First.Name, Tries: stands.First.Tries, Error: stands.First.Error})
 	case stands.Over && len(w.share.open) > 0:
 		return w.bide(s), nil
 	case stands.Over:
@@ -351,6 +360,17 @@ func (c *Runs) compute(ctx context.Context, s *step, w *work) (time.Duration, er
 		return 0, nil
 	}
 	return c.employ(ctx, s, w, given)
+}
+
+// giveUp ends a stage, and with it the run, because of a datum that failed.
+func (c *Runs) giveUp(ctx context.Context, s *step, first *pipeline.Record) error {
+	// Its job first: of a stage that has ended nothing is tried again.
+	if err := c.stop(ctx, s); err != nil {
+		return err
+	}
+	s.end(v1alpha1.RunFailed, "datum %s failed after %s: %s; its log: muster pipeline logs %s %s --datum '%s'",
+		first.Datum, tries(first.Tries), first.Error, s.run.Name, s.stage.Name, first.Datum)
+	return nil
 }
 
 // complete commits the stage's output, once every datum has a result or has failed.
