@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -96,11 +97,8 @@ func (o *options) run(ctx context.Context, names []string) error {
 		_, err := fmt.Fprintf(o.factory.Streams.Err, "There are no training jobs to delete in namespace %s.\n", namespace)
 		return err
 	}
-	for _, job := range jobs {
-		err := removal.Delete(ctx, server, job)
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return err
-		}
+	if err := ask(ctx, server, jobs); err != nil {
+		return err
 	}
 	if o.noWait {
 		return o.report(jobs, "deleting")
@@ -148,6 +146,25 @@ func (o *options) find(ctx context.Context, server client.Client, namespace stri
 	return jobs, nil
 }
 
+// atOnce is how many jobs are asked to end at a time.
+const atOnce = 16
+
+// ask asks for the end of each job.
+func ask(ctx context.Context, server client.Client, jobs []*v1alpha1.TrainingJob) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for _, job := range jobs {
+		group.Go(func() error {
+			err := removal.Delete(ctx, server, job)
+			if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+				return nil
+			}
+			return err
+		})
+	}
+	return group.Wait()
+}
+
 // unmade stands for the training job that was not made of a TFJob or
 // PyTorchJob, so that what is deleted is that.
 func unmade(foreign *unstructured.Unstructured) *v1alpha1.TrainingJob {
@@ -165,24 +182,19 @@ func (o *options) wait(ctx context.Context, server client.Client, jobs []*v1alph
 	}
 	progress := terminal.NewProgress(o.factory.Streams.Err, title, terminal.Things)
 	defer progress.Stop()
-	gone := 0
-	for _, job := range jobs {
-		err := removal.Wait(ctx, server, job, func(left removal.Left) {
-			if len(jobs) > 1 {
-				progress.Set(int64(gone), int64(len(jobs)))
-			}
-			progress.Say(job.Name + ": " + left.String())
-		})
-		if errors.Is(err, context.Canceled) {
-			progress.Stop()
-			_, _ = fmt.Fprintln(o.factory.Streams.Err, "Not waiting any longer; what was asked to end ends all the same.")
+	err := removal.WaitAll(ctx, server, jobs, func(gone int, first string, left removal.Left) {
+		if len(jobs) > 1 {
+			progress.Set(int64(gone), int64(len(jobs)))
 		}
-		if err != nil {
-			return err
+		if first != "" {
+			progress.Say(first + ": " + left.String())
 		}
-		gone++
+	})
+	if errors.Is(err, context.Canceled) {
+		progress.Stop()
+		_, _ = fmt.Fprintln(o.factory.Streams.Err, "Not waiting any longer; what was asked to end ends all the same.")
 	}
-	return nil
+	return err
 }
 
 func (o *options) report(jobs []*v1alpha1.TrainingJob, word string) error {

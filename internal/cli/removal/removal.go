@@ -92,22 +92,85 @@ func Wait(ctx context.Context, c client.Client, job *v1alpha1.TrainingJob, seen 
 	}
 }
 
+// WaitAll returns once nothing of any of several jobs of a namespace is left, telling seen
+// again and again how many are gone, and of the first that is not what of it is left. A
+// look costs two requests, however many jobs there are.
+func WaitAll(ctx context.Context, c client.Client, jobs []*v1alpha1.TrainingJob, seen func(gone int, first string, left Left)) error {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	remaining := slices.Clone(jobs)
+	for {
+		left, err := lookAll(ctx, c, remaining)
+		if err != nil {
+			return err
+		}
+		remaining = slices.DeleteFunc(remaining, func(job *v1alpha1.TrainingJob) bool { return left[job.Name].None() })
+		if len(remaining) == 0 {
+			seen(len(jobs), "", Left{})
+			return nil
+		}
+		seen(len(jobs)-len(remaining), remaining[0].Name, left[remaining[0].Name])
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// lookAll is what is left of each of several jobs of a namespace now, by their names.
+func lookAll(ctx context.Context, c client.Client, jobs []*v1alpha1.TrainingJob) (map[string]Left, error) {
+	var now v1alpha1.TrainingJobList
+	if err := c.List(ctx, &now, client.InNamespace(jobs[0].Namespace)); err != nil {
+		return nil, fmt.Errorf("looking for the jobs: %w", err)
+	}
+	// After the jobs: a pod that is made meanwhile is one of a job that was there.
+	var pods corev1.PodList
+	if err := c.List(ctx, &pods, client.InNamespace(jobs[0].Namespace), client.HasLabels{v1alpha1.LabelJob}); err != nil {
+		return nil, fmt.Errorf("listing the members of jobs: %w", err)
+	}
+	there := make(map[string]*v1alpha1.TrainingJob, len(now.Items))
+	for i := range now.Items {
+		there[now.Items[i].Name] = &now.Items[i]
+	}
+	members := map[string][]corev1.Pod{}
+	for i := range pods.Items {
+		if _, ok := member.OfPod(&pods.Items[i]); ok {
+			name := pods.Items[i].Labels[v1alpha1.LabelJob]
+			members[name] = append(members[name], pods.Items[i])
+		}
+	}
+	left := make(map[string]Left, len(jobs))
+	for _, job := range jobs {
+		left[job.Name] = of(job, there[job.Name], members[job.Name])
+	}
+	return left, nil
+}
+
 // Look returns what is left of the job now.
 func Look(ctx context.Context, c client.Client, job *v1alpha1.TrainingJob) (Left, error) {
-	var left Left
-	var now v1alpha1.TrainingJob
-	err := c.Get(ctx, client.ObjectKeyFromObject(job), &now)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return left, fmt.Errorf("looking for %s: %w", job.Name, err)
+	now := &v1alpha1.TrainingJob{}
+	err := c.Get(ctx, client.ObjectKeyFromObject(job), now)
+	if apierrors.IsNotFound(err) {
+		now, err = nil, nil
 	}
-	left.Object = err == nil && (job.UID == "" || now.UID == job.UID)
-	if err == nil && !left.Object {
-		// Another job bears the name by now: its pods are not ours to wait for.
-		return left, nil
+	if err != nil {
+		return Left{}, fmt.Errorf("looking for %s: %w", job.Name, err)
 	}
 	pods, err := member.Pods(ctx, c, job.Namespace, job.Name)
 	if err != nil {
-		return left, err
+		return Left{}, err
+	}
+	return of(job, now, pods), nil
+}
+
+// of is what is left of a job where there is now one of its name, or none, and these are
+// the pods of that name's members.
+func of(job, now *v1alpha1.TrainingJob, pods []corev1.Pod) (left Left) {
+	left.Object = now != nil && (job.UID == "" || now.UID == job.UID)
+	if now != nil && !left.Object {
+		// Another job bears the name by now: its pods are not ours to wait for.
+		return left
 	}
 	for i := range pods {
 		m, _ := member.OfPod(&pods[i])
@@ -118,7 +181,7 @@ func Look(ctx context.Context, c client.Client, job *v1alpha1.TrainingJob) (Left
 		}
 	}
 	slices.Sort(left.Members)
-	return left, nil
+	return left
 }
 
 // String says what is left in words.

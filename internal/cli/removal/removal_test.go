@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -61,6 +62,43 @@ func TestWaitUntilGone(t *testing.T) {
 		{Members: []string{"worker-0"}, Running: 1, GPUs: 2},
 		{},
 	}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Errorf("seen (-want +got):\n%s", diff)
+	}
+}
+
+// Of several jobs all are waited for, and how many are gone is told.
+func TestWaitAll(t *testing.T) {
+	job := func(name, uid string) *v1alpha1.TrainingJob {
+		return &v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(uid)}}
+	}
+	old, mnist, other := job("anew", "old"), job("mnist", "a"), job("other", "b")
+	pod := memberPod("0", "GPU-a,GPU-b", corev1.PodRunning)
+	c := world(t, job("anew", "new"), mnist, other, pod)
+	type state struct {
+		Gone  int
+		First string
+		Left  Left
+	}
+	var seen []state
+	err := WaitAll(t.Context(), c, []*v1alpha1.TrainingJob{old, mnist, other}, func(gone int, first string, left Left) {
+		seen = append(seen, state{gone, first, left})
+		switch len(seen) {
+		case 1:
+			_ = c.Delete(t.Context(), mnist)
+		case 2:
+			_ = c.Delete(t.Context(), other)
+		case 3:
+			_ = c.Delete(t.Context(), pod)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := Left{Members: []string{"worker-0"}, Running: 1, GPUs: 2}
+	with := held
+	with.Object = true
+	want := []state{{1, "mnist", with}, {1, "mnist", held}, {2, "mnist", held}, {3, "", Left{}}}
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Errorf("seen (-want +got):\n%s", diff)
 	}
