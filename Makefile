@@ -22,7 +22,7 @@ endif
 # Everything that does not link the API server: builds and tests in seconds.
 UNIT := $(shell go list ./... 2>/dev/null | grep -v -E '/internal/(controlplane|cli/up)$$|/cmd/muster$$')
 
-.PHONY: help build shim test test-unit test-exhaustive test-mounts test-race test-embedded test-e2e lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-conformance test-chaos test-autoscaler bench-cluster bench-data chaos-cluster cluster-deps clients-deps test-clients test-python
+.PHONY: help build shim test test-unit test-exhaustive test-mounts test-race test-embedded test-e2e test-long lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-conformance test-chaos test-autoscaler bench-cluster bench-data chaos-cluster cluster-deps clients-deps test-clients test-python
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
@@ -61,6 +61,10 @@ test-embedded: shim $(GOTESTSUM) ## against a real kube-apiserver and etcd
 
 test-e2e: build test-deps $(GOTESTSUM) ## the product as a person runs it: muster up, TensorFlow, PyTorch, kubectl
 	@hack/gotest "$(GOTESTSUM)" e2e -tags e2e -count=1 -timeout 50m ./test/e2e/...
+
+test-long: build test-deps cluster-deps $(GOTESTSUM) ## what make test has a part of: all writes of pipelines failing in all ways, tests end to end that take long in both tiers, a thousand jobs; wants root
+	@MUSTER_TEST_LONG=1 hack/gotest "$(GOTESTSUM)" long-exhaustive -count=1 -timeout 40m -run '^TestEveryWriteMayFail$$' ./internal/controller/pipeline
+	@MUSTER_TEST_LONG=1 hack/gotest "$(GOTESTSUM)" long -tags e2e,cluster -count=1 -timeout 50m -run '^(TestTensorFlowSurvives.*|TestSpark|TestSparkInImages|TestASaveCounts.*|TestDeletingWhile.*|TestPackagesOnTopOfImages|TestManySubmits)$$' ./test/e2e
 
 test-python: build ## the Python package: types, and tests against a Muster of their own
 	@hack/test-python $(ARGS)

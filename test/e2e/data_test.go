@@ -41,7 +41,7 @@ func dataOf[T any](t *testing.T, r harness.Result) T {
 
 // TestDataInVersions takes one dataset through all verbs.
 func TestDataInVersions(t *testing.T) {
-	m := tiers[0].start(t)
+	m := plainTier.start(t)
 	ns, ctx := m.Namespace(t), deadline(t, 180*time.Second)
 	muster := func(args ...string) harness.Result {
 		t.Helper()
@@ -146,7 +146,7 @@ func TestDataInVersions(t *testing.T) {
 // TestDataAfterKill9 kills a put in its middle: the branch is where it was, all
 // of it is whole, and the next put finds what the one before has stored.
 func TestDataAfterKill9(t *testing.T) {
-	m := tiers[0].start(t)
+	m := plainTier.start(t)
 	ns, ctx := m.Namespace(t), deadline(t, 180*time.Second)
 	muster := func(args ...string) harness.Result {
 		t.Helper()

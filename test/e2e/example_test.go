@@ -21,7 +21,7 @@ import (
 // parameter servers and 2 workers with GPUs, labels, and a comparison of models. Of
 // each change only what it touches runs.
 func TestPipelineOfImages(t *testing.T) {
-	m := tiers[0].start(t)
+	m := plainTier.start(t)
 	ns, ctx := m.Namespace(t), deadline(t, 20*time.Minute)
 	dir, data := t.TempDir(), t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(example("pipeline"))); err != nil {

@@ -151,7 +151,7 @@ func TestCorruptedData(t *testing.T) {
 
 // TestDeletingWhileItStarts deletes a gang of 50 at random moments of its start.
 func TestDeletingWhileItStarts(t *testing.T) {
-	eachTier(t, func(t *testing.T, m *harness.Muster) {
+	inTiers(t, costly(isolatedTier), func(t *testing.T, m *harness.Muster) {
 		ns, ctx, seconds := m.Namespace(t), deadline(t, 2*time.Minute), mark()
 		for round := range 10 {
 			name := fmt.Sprintf("short-%d", round)
@@ -173,9 +173,12 @@ func TestDeletingWhileItStarts(t *testing.T) {
 	})
 }
 
-// TestAThousandSubmits creates 1,000 jobs at once: all succeed.
-func TestAThousandSubmits(t *testing.T) {
-	const jobs = 1000
+// TestManySubmits creates 300 jobs at once, or 1,000: all succeed, and are deleted.
+func TestManySubmits(t *testing.T) {
+	jobs := 300
+	if long {
+		jobs = 1000
+	}
 	m := own(t, "--tier", "plain")
 	ctx := deadline(t, 10*time.Minute)
 	start := time.Now()

@@ -270,7 +270,7 @@ func TestPyTorchJob(t *testing.T) {
 	if err := exec.CommandContext(t.Context(), "/usr/bin/python3", "-c", "import torch.distributed").Run(); err != nil {
 		t.Skip("/usr/bin/python3 has no PyTorch: install Debian's python3-torch")
 	}
-	m, _ := doors(t, tiers[0])
+	m, _ := doors(t, plainTier)
 	ns := m.Namespace(t)
 	ctx := deadline(t, 5*time.Minute)
 	_, replica, _ := strings.Cut(allReduce, "Master: &replica\n")
@@ -294,7 +294,7 @@ func TestPyTorchJob(t *testing.T) {
 // TestForeignJobsThatAreNotRun: one of another controller stays untouched, and
 // one with a field that nobody knows is refused in words that name it.
 func TestForeignJobsThatAreNotRun(t *testing.T) {
-	m := tiers[0].start(t)
+	m := plainTier.start(t)
 	ns := m.Namespace(t)
 	ctx := deadline(t, 2*time.Minute)
 	apply := func(text string) {
@@ -354,7 +354,7 @@ spec:
 func TestTFJobTrains(t *testing.T) {
 	ctx := deadline(t, 12*time.Minute)
 	// 1. An environment with TensorFlow, as any job makes one.
-	maker := tiers[0].start(t)
+	maker := plainTier.start(t)
 	ns := maker.Namespace(t)
 	expect(t, maker.RunIn(ctx, example("quickstart"), "-n", ns, "run", "--name", "environment", "--requirements", "requirements.txt", "--", "python", "-c", "pass"), 0)
 	key := job(t, maker, ns, "environment").Status.EnvironmentKey
@@ -363,7 +363,7 @@ func TestTFJobTrains(t *testing.T) {
 		t.Fatalf("the environment %s is at %q, %v", key, found, err)
 	}
 	// 2. An image that means it.
-	m := muster(t, tiers[0], "images: {\"tensorflow/*\": "+found[0]+"}\n")
+	m := muster(t, plainTier, "images: {\"tensorflow/*\": "+found[0]+"}\n")
 	ns = m.Namespace(t)
 	// 3. The job.
 	manifest := strings.ReplaceAll(trained, "TRAIN", filepath.Join(example("quickstart"), "train.py"))

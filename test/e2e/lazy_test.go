@@ -91,7 +91,7 @@ print("and has", open(os.path.join(root, "b")).read(), flush=True)
 // TestLazyDataAfterKill9: Muster is killed while a job reads from a mount; the job
 // reads on, and the next Muster takes the mount away once it is done.
 func TestLazyDataAfterKill9(t *testing.T) {
-	m := tiers[0].start(t)
+	m := plainTier.start(t)
 	ns, ctx := m.Namespace(t), deadline(t, 180*time.Second)
 	code, signs := folder(t, map[string]string{"read.py": patient}), t.TempDir()
 	goOn := filepath.Join(signs, "go-on")
@@ -118,7 +118,7 @@ func TestLazyDataAfterKill9(t *testing.T) {
 // TestLazyVerb: what `muster data mount` shows is there until it is interrupted, or
 // unmounted from outside.
 func TestLazyVerb(t *testing.T) {
-	m := tiers[0].start(t)
+	m := plainTier.start(t)
 	ns, ctx := m.Namespace(t), deadline(t, 60*time.Second)
 	expect(t, m.Run(ctx, "-n", ns, "data", "create", "shown"), 0)
 	expect(t, m.Run(ctx, "-n", ns, "data", "put", folder(t, map[string]string{"train/a": "one"}), "shown"), 0)

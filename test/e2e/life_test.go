@@ -189,7 +189,7 @@ func TestMembersShareAVolume(t *testing.T) {
 		r = m.RunIn(ctx, folder(t, map[string]string{"code.txt": "the code\n"}), append([]string{"-n", ns, "run", "--volume", "1Gi:data"}, meet("data")...)...)
 		expect(t, r, 0, "from worker 0")
 		absolute := append([]string{"-n", ns, "run", "--code", "none", "--volume", "1Gi:/data"}, meet("/data")...)
-		if m == tiers[0].muster {
+		if m == plainTier.muster {
 			expect(t, m.Run(ctx, absolute...), 1, "/data", "relative to the working directory")
 			return
 		}

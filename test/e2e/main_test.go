@@ -15,11 +15,12 @@ import (
 	"github.com/muster-dev/muster/test/e2e/harness"
 )
 
-// tiers are the Musters that tests share, one for each tier.
-var tiers = []*tier{
-	{name: "plain", args: []string{"--tier", "plain", "--simulate-gpus", "4xA100,2xH100"}},
-	{name: "isolated", args: []string{"--tier", "isolated", "--simulate-gpus", "4xA100,2xH100"}},
-}
+// The Musters that tests share, one for each tier.
+var (
+	plainTier    = &tier{name: "plain", args: []string{"--tier", "plain", "--simulate-gpus", "4xA100,2xH100"}}
+	isolatedTier = &tier{name: "isolated", args: []string{"--tier", "isolated", "--simulate-gpus", "4xA100,2xH100"}}
+	tiers        = []*tier{plainTier, isolatedTier}
+)
 
 type tier struct {
 	name string
@@ -91,13 +92,30 @@ func TestMain(m *testing.M) {
 // eachTier runs the test in both tiers.
 func eachTier(t *testing.T, test func(t *testing.T, m *harness.Muster)) {
 	t.Helper()
+	inTiers(t, tiers, test)
+}
+
+func inTiers(t *testing.T, tiers []*tier, test func(t *testing.T, m *harness.Muster)) {
+	t.Helper()
 	for _, x := range tiers {
 		t.Run(x.name, func(t *testing.T) { test(t, x.start(t)) })
 	}
 }
 
+// long says that what takes long is to be done to the full: `make test-long`.
+var long = os.Getenv("MUSTER_TEST_LONG") != ""
+
+// costly are the tiers of a test that takes half a minute or more in each: one of them, and
+// where there is time both.
+func costly(one *tier) []*tier {
+	if long {
+		return tiers
+	}
+	return []*tier{one}
+}
+
 // isolated returns the Muster of the isolated tier.
-func isolated(t testing.TB) *harness.Muster { return tiers[1].start(t) }
+func isolated(t testing.TB) *harness.Muster { return isolatedTier.start(t) }
 
 // folder makes a code folder with these files.
 func folder(t testing.TB, files map[string]string) string {

@@ -91,7 +91,7 @@ func TestPackagesOnTopOfImages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, x := range tiers {
+	for _, x := range costly(plainTier) {
 		t.Run(x.name, func(t *testing.T) {
 			has("first", "")
 			m := muster(t, x, "containerd: "+containerd.Socket+"\n")
@@ -208,7 +208,7 @@ func refusedOnTop(t *testing.T, m *harness.Muster) {
 
 // killedOnTop kills Muster while a build goes on: that goes on, and is not begun again.
 func killedOnTop(t *testing.T, containerd string) {
-	m := muster(t, tiers[0], "containerd: "+containerd+"\n")
+	m := muster(t, plainTier, "containerd: "+containerd+"\n")
 	ctx := deadline(t, 3*time.Minute)
 	wheel := harness.Wheel(t, "slowly", "3", "WORD = 'built at last'\n")
 	var fetched atomic.Int32

@@ -21,7 +21,7 @@ import (
 // killed among them: a pipeline that reads them runs once, when it is closed, over all of
 // them.
 func TestOpenCommit(t *testing.T) {
-	m := tiers[0].start(t)
+	m := plainTier.start(t)
 	ns, ctx := m.Namespace(t), deadline(t, 3*time.Minute)
 	muster := func(args ...string) harness.Result {
 		t.Helper()

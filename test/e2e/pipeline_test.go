@@ -287,7 +287,7 @@ spec:
 
 // TestPipelineOfManyDatums computes 2,000 trivial datums, a program for each.
 func TestPipelineOfManyDatums(t *testing.T) {
-	m := tiers[0].start(t)
+	m := plainTier.start(t)
 	ns, ctx := m.Namespace(t), deadline(t, 5*time.Minute)
 	muster := func(args ...string) harness.Result {
 		t.Helper()

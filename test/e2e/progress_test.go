@@ -123,7 +123,7 @@ func TestNonsenseIsIgnoredInWords(t *testing.T) {
 // TestASaveCountsOnceItIsComplete: a file that is being written is no save,
 // however long nothing is added to it; it is one as soon as it is closed.
 func TestASaveCountsOnceItIsComplete(t *testing.T) {
-	eachTier(t, func(t *testing.T, m *harness.Muster) {
+	inTiers(t, costly(plainTier), func(t *testing.T, m *harness.Muster) {
 		ns, ctx, seconds := m.Namespace(t), deadline(t, 2*time.Minute), mark()
 		sign := filepath.Join(t.TempDir(), "sign")
 		await := func(n int) string { return fmt.Sprintf("while ! test -e %s%d; do sleep 0.1; done; ", sign, n) }

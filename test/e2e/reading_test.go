@@ -83,7 +83,7 @@ func TestJobsReadData(t *testing.T) {
 		// 5. Where nothing can be mounted anywhere, that is said; else it is there, and
 		// cannot be written.
 		r = run("--data", "digits=/data", "--", "python3", "read.py", "MUSTER_DATA_DIGITS", "write")
-		if m == tiers[0].muster {
+		if m == plainTier.muster {
 			expect(t, r, 1, `"/data" cannot be mounted`, "plain tier", "$MUSTER_ROOT")
 		} else {
 			expect(t, r, 0, "is at /data", "refused: Read-only file system")
@@ -113,7 +113,7 @@ func tell(t *testing.T, dir string) int {
 // TestReadingAfterKill9: Muster is killed while it fetches what a job reads; the next
 // one goes on, and the job reads all of it.
 func TestReadingAfterKill9(t *testing.T) {
-	m := tiers[0].start(t)
+	m := plainTier.start(t)
 	ns, ctx := m.Namespace(t), deadline(t, 180*time.Second)
 	files := map[string]string{}
 	for i := range 3000 {

@@ -90,7 +90,7 @@ func ofJob(job string) []harness.Started {
 // strangers, a Muster or an executor that dies is replaced, nothing is left in the
 // end, and the same again computes nothing.
 func TestSpark(t *testing.T) {
-	eachTier(t, func(t *testing.T, m *harness.Muster) {
+	inTiers(t, costly(plainTier), func(t *testing.T, m *harness.Muster) {
 		ns, ctx := m.Namespace(t), deadline(t, 8*time.Minute)
 		muster := func(args ...string) harness.Result {
 			t.Helper()
@@ -266,7 +266,7 @@ func address(t *testing.T, text string) string {
 // leaves its log; a run that is cancelled leaves no process; a Java that is none is
 // said before there is a job.
 func TestSparkEndings(t *testing.T) {
-	m := tiers[0].start(t)
+	m := plainTier.start(t)
 	ns, ctx := m.Namespace(t), deadline(t, 6*time.Minute)
 	muster := func(args ...string) harness.Result {
 		t.Helper()

@@ -74,7 +74,7 @@ func TestSparkInImages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, x := range tiers {
+	for _, x := range costly(isolatedTier) {
 		t.Run(x.name, func(t *testing.T) {
 			m := muster(t, x, "containerd: "+containerd.Socket+"\n")
 			countInImages(t, m, image.Name)

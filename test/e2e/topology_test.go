@@ -75,7 +75,7 @@ func TestWithinOneRack(t *testing.T) {
 
 // TestTopologyThatCannotBe: what makes no sense is refused, with what does.
 func TestTopologyThatCannotBe(t *testing.T) {
-	m := tiers[0].start(t)
+	m := plainTier.start(t)
 	ns := m.Namespace(t)
 	ctx := deadline(t, time.Minute)
 	dir := folder(t, map[string]string{"a": ""})

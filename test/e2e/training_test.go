@@ -60,7 +60,7 @@ func TestTensorFlow(t *testing.T) {
 // parameter server while they train: the step after each restart is not below
 // the last one saved.
 func TestTensorFlowSurvivesTheLossOfMembers(t *testing.T) {
-	eachTier(t, func(t *testing.T, m *harness.Muster) {
+	inTiers(t, costly(isolatedTier), func(t *testing.T, m *harness.Muster) {
 		ns := m.Namespace(t)
 		ctx := deadline(t, 10*time.Minute)
 		expect(t, m.RunIn(ctx, example("quickstart"), "-n", ns, "run", "--name", "lossy", "--workers", "2", "--ps", "1", "--detach",
@@ -89,7 +89,7 @@ func TestTensorFlowSurvivesTheLossOfMembers(t *testing.T) {
 // TestTensorFlowOfAWorkerThatIsLate has a worker of the quickstart start once another
 // one is done: it needs the parameter server alone.
 func TestTensorFlowOfAWorkerThatIsLate(t *testing.T) {
-	m := tiers[0].start(t)
+	m := plainTier.start(t)
 	ns := m.Namespace(t)
 	const late = `[ $ROLE != worker ] || [ $INDEX = 0 ] || while [ ! -e "$MUSTER_CHECKPOINT_DIR/done" ]; do sleep 0.1; done
 python train.py --steps 300 || exit
