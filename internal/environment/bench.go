@@ -196,6 +196,20 @@ func markAt(home string, m marker) error {
 	return nil
 }
 
+// sameFolder says whether an environment is where it was built, which it holds the path of:
+// maybe by a link, to a larger disk or to what several programs share.
+func sameFolder(built, path string) bool {
+	if built == path {
+		return true
+	}
+	was, err := os.Stat(built)
+	if err != nil {
+		return false
+	}
+	is, err := os.Stat(path)
+	return err == nil && os.SameFile(was, is)
+}
+
 // readyAt says whether the environment of a home is complete, and where it is.
 func readyAt(home string) (string, bool) {
 	data, err := os.ReadFile(filepath.Join(home, markerFile))
@@ -204,7 +218,7 @@ func readyAt(home string) (string, bool) {
 	}
 	var m marker
 	path := filepath.Join(home, venvDir)
-	if json.Unmarshal(data, &m) != nil || m.Path != path {
+	if json.Unmarshal(data, &m) != nil || !sameFolder(m.Path, path) {
 		return "", false
 	}
 	if m.Image { // whose Python is nowhere but in the image

@@ -123,8 +123,15 @@ func TestBuildOnceAndKeep(t *testing.T) {
 	again, _ := r.settled(t, Request{Requirements: "# other words\nsix==1.16.0"})
 	after, err := os.Stat(filepath.Join(home, markerFile))
 	must(t, err)
-	if again.Key != got.Key || again.Path != got.Path || !after.ModTime().Equal(before.ModTime()) {
+	if again.Key != got.Key || again.Path != filepath.Join(link, got.Key, venvDir) || !after.ModTime().Equal(before.ModTime()) {
 		t.Errorf("%+v, marker %v then %v", again, before.ModTime(), after.ModTime())
+	}
+
+	// A copy is none: it holds the path of what it was copied from.
+	copied := filepath.Join(t.TempDir(), got.Key)
+	must(t, os.CopyFS(copied, os.DirFS(home)))
+	if _, ok := readyAt(copied); ok {
+		t.Error("a copy counts as ready")
 	}
 
 	// A build that was interrupted has no marker, and is begun anew.

@@ -94,7 +94,7 @@ func Wait(ctx context.Context, c client.Client, job *v1alpha1.TrainingJob, seen 
 
 // WaitAll returns once nothing of any of several jobs of a namespace is left, telling seen
 // again and again how many are gone, and of the first that is not what of it is left. A
-// look costs two requests, however many jobs there are.
+// look at more than a few costs two requests, however many they are.
 func WaitAll(ctx context.Context, c client.Client, jobs []*v1alpha1.TrainingJob, seen func(gone int, first string, left Left)) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -118,8 +118,22 @@ func WaitAll(ctx context.Context, c client.Client, jobs []*v1alpha1.TrainingJob,
 	}
 }
 
+// few jobs are looked at one by one: the namespace may have thousands.
+const few = 4
+
 // lookAll is what is left of each of several jobs of a namespace now, by their names.
 func lookAll(ctx context.Context, c client.Client, jobs []*v1alpha1.TrainingJob) (map[string]Left, error) {
+	left := make(map[string]Left, len(jobs))
+	if len(jobs) <= few {
+		for _, job := range jobs {
+			l, err := Look(ctx, c, job)
+			if err != nil {
+				return nil, err
+			}
+			left[job.Name] = l
+		}
+		return left, nil
+	}
 	var now v1alpha1.TrainingJobList
 	if err := c.List(ctx, &now, client.InNamespace(jobs[0].Namespace)); err != nil {
 		return nil, fmt.Errorf("looking for the jobs: %w", err)
@@ -140,7 +154,6 @@ func lookAll(ctx context.Context, c client.Client, jobs []*v1alpha1.TrainingJob)
 			members[name] = append(members[name], pods.Items[i])
 		}
 	}
-	left := make(map[string]Left, len(jobs))
 	for _, job := range jobs {
 		left[job.Name] = of(job, there[job.Name], members[job.Name])
 	}

@@ -3,6 +3,7 @@ package removal
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -73,6 +74,10 @@ func TestWaitAll(t *testing.T) {
 		return &v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(uid)}}
 	}
 	old, mnist, other := job("anew", "old"), job("mnist", "a"), job("other", "b")
+	jobs := []*v1alpha1.TrainingJob{old, mnist, other}
+	for i := range few { // so that they are not looked at one by one at once
+		jobs = append(jobs, job(fmt.Sprintf("gone-%d", i), "c"))
+	}
 	pod := memberPod("0", "GPU-a,GPU-b", corev1.PodRunning)
 	c := world(t, job("anew", "new"), mnist, other, pod)
 	type state struct {
@@ -81,7 +86,7 @@ func TestWaitAll(t *testing.T) {
 		Left  Left
 	}
 	var seen []state
-	err := WaitAll(t.Context(), c, []*v1alpha1.TrainingJob{old, mnist, other}, func(gone int, first string, left Left) {
+	err := WaitAll(t.Context(), c, jobs, func(gone int, first string, left Left) {
 		seen = append(seen, state{gone, first, left})
 		switch len(seen) {
 		case 1:
@@ -98,7 +103,7 @@ func TestWaitAll(t *testing.T) {
 	held := Left{Members: []string{"worker-0"}, Running: 1, GPUs: 2}
 	with := held
 	with.Object = true
-	want := []state{{1, "mnist", with}, {1, "mnist", held}, {2, "mnist", held}, {3, "", Left{}}}
+	want := []state{{1 + few, "mnist", with}, {1 + few, "mnist", held}, {2 + few, "mnist", held}, {3 + few, "", Left{}}}
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Errorf("seen (-want +got):\n%s", diff)
 	}

@@ -123,8 +123,8 @@ func (c *Runs) stop(ctx context.Context, s *step) error {
 	return c.deps.Machine.Foreman.Close(workName(s.run, s.stage.Name))
 }
 
-// dismiss deletes the job of a stage that is one datum, of which it is known what became
-// while the job still runs: what it holds would be held for nothing.
+// dismiss deletes the job of a stage, which still runs although it is known what became of
+// all datums: what it holds would be held for nothing.
 func (c *Runs) dismiss(ctx context.Context, s *step) error {
 	job := &v1alpha1.TrainingJob{}
 	name := jobName(s.run, s.stage.Name)

@@ -2,7 +2,9 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/muster-dev/muster/internal/data/digest"
@@ -51,7 +53,7 @@ func (w *work) recall(ctx context.Context, results tree.Root) error {
 		t := &w.plan.Work[i]
 		delete(made, t.Name) // it is computed again, and has another result then
 		if target := failed[t.Name]; target != "" && strings.HasSuffix(target, "/"+pipeline.FailedPath(t.Key)) {
-			if err := w.fell(ctx, t); err != nil {
+			if err := w.fell(ctx, results, t); err != nil {
 				return fmt.Errorf("datum %s: %w", t.Name, err)
 			}
 		}
@@ -60,8 +62,16 @@ func (w *work) recall(ctx context.Context, results tree.Root) error {
 	return nil
 }
 
-// fell notes that a datum has failed.
-func (w *work) fell(ctx context.Context, t *pipeline.Task) error {
+// fell notes that a datum has failed, as long as there is a record of it: that may have been
+// let go of for its age, and the datum is tried again.
+func (w *work) fell(ctx context.Context, results tree.Root, t *pipeline.Task) error {
+	_, err := w.store.Trees().Get(ctx, results, pipeline.FailedPath(t.Key)+"/"+pipeline.RecordFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
 	if w.before.failed == nil {
 		w.before.failed = map[digest.ID]bool{}
 	}
@@ -73,6 +83,9 @@ func (w *work) fell(ctx context.Context, t *pipeline.Task) error {
 	if err != nil {
 		return err
 	}
-	w.before.first, err = pipeline.ReadFailed(ctx, view, t.Key)
-	return err
+	if w.before.first, err = pipeline.ReadFailed(ctx, view, t.Key); err != nil {
+		return err
+	}
+	w.before.first.Datum = t.Name // other works that failed by the same files may name it otherwise
+	return nil
 }

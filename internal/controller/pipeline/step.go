@@ -97,10 +97,8 @@ func (c *Runs) step(ctx context.Context, s *step) (time.Duration, error) {
 		return 0, c.giveUp(ctx, s, first)
 	}
 	if len(w.tasks) == 0 {
-		if s.stage.Whole() { // of a manager that was killed before it did so
-			if err := c.dismiss(ctx, s); err != nil {
-				return 0, err
-			}
+		if err := c.settleUp(ctx, s, w); err != nil {
+			return 0, err
 		}
 		err := c.finish(ctx, s, w)
 		if gone(err) {
@@ -113,6 +111,18 @@ func (c *Runs) step(ctx context.Context, s *step) (time.Duration, error) {
 		c.desk.leave(workName(s.run, s.stage.Name))
 	}
 	return wait, err
+}
+
+// settleUp ends what a manager that was killed has left of a stage that has nothing more to
+// compute: its job, whose members would ask for work, and its files.
+func (c *Runs) settleUp(ctx context.Context, s *step, w *work) error {
+	if w.before.computed == 0 && len(w.before.failed) == 0 {
+		return nil
+	}
+	if err := c.dismiss(ctx, s); err != nil {
+		return err
+	}
+	return c.deps.Machine.Foreman.Close(workName(s.run, s.stage.Name))
 }
 
 // fail ends a stage because of what nothing but a change can help; it returns any
