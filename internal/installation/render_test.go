@@ -420,6 +420,39 @@ func TestSecretsOfOthers(t *testing.T) {
 	}
 }
 
+// Tags of images are looked up where that is asked for, by the Secret that is named.
+func TestTagsAreLookedUp(t *testing.T) {
+	for _, c := range []struct {
+		values map[string]any
+		has    []string
+		lacks  []string
+	}{
+		{nil, nil, []string{"--look-up-tags", "registries"}},
+		{map[string]any{"secret": "let-in"}, nil, []string{"--look-up-tags", "registries"}},
+		{map[string]any{"lookUp": true}, []string{"- --look-up-tags\n"}, []string{"registries"}},
+		{map[string]any{"lookUp": true, "secret": "let-in"}, []string{"- --look-up-tags\n", "- --registry-config=/etc/muster/registries/.dockerconfigjson\n", "mountPath: /etc/muster/registries\n", "secretName: let-in\n"}, nil},
+	} {
+		manager := find(render(t, Rendering{Values: map[string]any{"pipelines": map[string]any{"tags": c.values}}}), kindDeployment, "muster-manager")
+		text, err := yaml.Marshal(manager.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, words := range c.has {
+			if !strings.Contains(string(text), words) {
+				t.Errorf("%v: there is no %q", c.values, words)
+			}
+		}
+		for _, words := range c.lacks {
+			if strings.Contains(string(text), words) {
+				t.Errorf("%v: there is %q", c.values, words)
+			}
+		}
+	}
+	if _, err := Render(Rendering{Version: "v1.2.3", Values: map[string]any{"pipelines": map[string]any{"tags": map[string]any{"lookUp": "yes"}}}}); err == nil || !strings.Contains(err.Error(), "lookUp") {
+		t.Errorf("neither true nor false: %v", err)
+	}
+}
+
 // Where outputs may be copied to is told to the manager, and what is no range of
 // addresses is refused before anything is installed.
 func TestWhereOutputsMayGo(t *testing.T) {

@@ -70,12 +70,17 @@ func (c *copies) addFlags(flags *pflag.FlagSet) {
 	flags.Var(&c.refuse, "egress-refuse", "addresses that nothing is copied to; wins over --egress-allow; may be given several times")
 }
 
-// rules are what the controller keeps to.
-func (c *copies) rules(ctx context.Context, config *rest.Config) *pipeline.Egress {
+// guard is what whoever tenants name is reached past.
+func (c *copies) guard(ctx context.Context, config *rest.Config) *egress.Guard {
 	guard := &egress.Guard{Allow: c.allow.list, Refuse: c.refuse.list}
 	if config != nil {
 		guard.Servers = apiServers(ctx, config)
 	}
+	return guard
+}
+
+// rules are what the controller keeps to.
+func (c *copies) rules(guard *egress.Guard) *pipeline.Egress {
 	return &pipeline.Egress{Off: !c.on, AtOnce: copiesAtOnce, Copies: egress.Options{
 		Transport: guard.Transport(), AtOnce: filesAtOnce, Pace: leastPace, Buffers: egress.NewBuffers(copyBuffers),
 	}}

@@ -40,7 +40,7 @@ func TestFlagsOfEgress(t *testing.T) {
 		if err := flags.Parse([]string{flag}); (err != nil) != wrong {
 			t.Errorf("%s: %v", flag, err)
 		}
-		if rules := c.rules(t.Context(), nil); rules.Off != (flag == "--egress=false") || rules.Copies.Transport == nil || rules.AtOnce == 0 || rules.Copies.Buffers == nil || rules.Copies.Pace.Bytes == 0 {
+		if rules := c.rules(c.guard(t.Context(), nil)); rules.Off != (flag == "--egress=false") || rules.Copies.Transport == nil || rules.AtOnce == 0 || rules.Copies.Buffers == nil || rules.Copies.Pace.Bytes == 0 {
 			t.Errorf("%s: %+v", flag, rules)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/muster-dev/muster/internal/door/depot"
 	"github.com/muster-dev/muster/internal/environment/source"
 	"github.com/muster-dev/muster/internal/foreman"
+	"github.com/muster-dev/muster/internal/imagetag"
 )
 
 // stages is what runs of pipelines need; nil: there is no store of data, or nobody
@@ -29,6 +30,8 @@ import (
 type stages struct {
 	foreman *foreman.Foreman
 	machine *pipeline.Machine
+	// resolver asks what tags of images name; nil: nobody does.
+	resolver *imagetag.Resolver
 }
 
 // keepResults is how long after its last use a result of a pipeline stays that no
@@ -71,15 +74,17 @@ func (o *options) makeStages(ctx context.Context, config *rest.Config, stores *w
 	if err != nil {
 		return nil, err
 	}
+	guard := o.copies.guard(ctx, config)
+	resolver := o.tags.resolver(guard)
 	m := &pipeline.Machine{
-		Store: stores.Store, Foreman: f, Sources: noSources{}, Images: named{}, Elsewhere: true, DefaultImage: o.image,
+		Store: stores.Store, Foreman: f, Sources: noSources{}, Images: images(resolver), Elsewhere: true, DefaultImage: o.image,
 		Interpreter: func(context.Context) (string, error) { return "", errors.New("stages run in images") },
-		KeepResults: keepResults, Scratch: o.datums.scratch.Quantity, Egress: o.copies.rules(ctx, config),
+		KeepResults: keepResults, Scratch: o.datums.scratch.Quantity, Egress: o.copies.rules(guard),
 	}
 	if library != nil {
 		m.Sources = library
 	}
-	return &stages{foreman: f, machine: m}, nil
+	return &stages{foreman: f, machine: m, resolver: resolver}, nil
 }
 
 // builds has the packages of stages be installed by a workshop; nil: there is none.
@@ -105,6 +110,12 @@ func (s *stages) add(m upstream.Manager) error {
 	}
 	if err := m.Add(upstream.RunnableFunc(s.foreman.Run)); err != nil {
 		return fmt.Errorf("adding the foreman of pipelines: %w", err)
+	}
+	if s.resolver == nil {
+		return nil
+	}
+	if err := m.Add(upstream.RunnableFunc(s.resolver.Run)); err != nil {
+		return fmt.Errorf("adding who asks what tags of images name: %w", err)
 	}
 	return nil
 }

@@ -53,6 +53,7 @@ type options struct {
 	agentNodes map[string]string
 	datums     datums
 	copies     copies
+	tags       tags
 	verbose    bool
 	inCluster  func() (*rest.Config, error)
 }
@@ -97,6 +98,7 @@ Ordinarily nobody types this: muster install has it run in the cluster.`,
 	o.data.addFlags(flags)
 	o.datums.addFlags(flags)
 	o.copies.addFlags(flags)
+	o.tags.addFlags(flags)
 	o.front.addFlags(flags)
 	o.builds.addFlags(flags)
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log what is done, and not warnings and errors alone")
@@ -124,7 +126,7 @@ func (o *options) check() error {
 	if problems := validation.IsDNS1123Subdomain(o.scaling.AskBy); o.scaling.AskBy != "" && len(problems) > 0 {
 		return exit.Usage("--autoscaler-ask-by %s: give %s or the name of a DeviceClass, such as gpu.nvidia.com", o.scaling.AskBy, scaling.ByResource)
 	}
-	if err := o.store.check(); err != nil {
+	if err := errors.Join(o.store.check(), o.tags.check()); err != nil {
 		return err
 	}
 	if err := o.data.check(&o.store); err != nil {

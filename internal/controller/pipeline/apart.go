@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path"
@@ -29,6 +30,9 @@ type Images interface {
 type ImageState struct {
 	// Digest names what is in it; empty: that is not known yet.
 	Digest string
+	// Exact is a name by which just that is run; empty: what the image's name means where it
+	// is run is what was looked at, or nobody has looked.
+	Exact string
 	// Host says that it stands for the machine's own files, and Path for the
 	// environment there, if any.
 	Host bool
@@ -86,9 +90,11 @@ func (m *Machine) cannot(stage *pipeline.Stage) string {
 // inImage is what a stage's image means: what counts of it, and whether its
 // programs see their own files alone. One that stands for the machine's is as if
 // that were named.
-func (c *Runs) inImage(name string) (state ImageState, print pipeline.Fingerprint, err error) {
-	state = c.deps.Machine.Images.Ensure(name)
+func (c *Runs) inImage(ctx context.Context, run *v1alpha1.PipelineRun, stage *pipeline.Stage, name string) (state ImageState, print pipeline.Fingerprint, err error) {
+	state, err = c.found(ctx, run, stage, name)
 	switch {
+	case err != nil:
+		return state, print, err
 	case state.Failed:
 		return state, print, &unfit{"environment.image: " + state.Message}
 	case state.Host:

@@ -61,6 +61,8 @@ type course struct {
 	trace string
 	fault fault
 	away  bool
+	// images are those of its stages, where it is not the rig's that they are.
+	images Images
 	// fails is a datum that fails in this course; recorded says that this was recorded when
 	// a process died.
 	fails    string
@@ -120,6 +122,9 @@ func (c *course) begin() {
 	c.Helper()
 	if c.away {
 		c.machine.Elsewhere, c.machine.DefaultImage = true, "box:1"
+	}
+	if c.images != nil {
+		c.machine.Images = c.images
 	}
 	p := &process{events: make(chan event.GenericEvent)}
 	server := c.failing(p)

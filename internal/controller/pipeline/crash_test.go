@@ -171,10 +171,32 @@ spec: {stages: [{name: last, input: {dataset: lines-copy}, command: [sh, -c, 'ec
 		c.elsewhere()
 		c.changing(fmt.Sprintf(said, ""))
 	},
+	"a tag that moves when workers begin": func(c *course) {
+		c.moving(c.text(single))
+		c.ends("lines", v1alpha1.RunSucceeded)
+	},
+	"a tag that moves when members that train begin": func(c *course) {
+		c.moving(c.text(model))
+		c.ends("model", v1alpha1.RunSucceeded)
+	},
 	"a Secret that changes for members that train": func(c *course) {
 		c.elsewhere()
 		c.changing(saidTogether)
 	},
+}
+
+// moving has the tag of the image name another one once workers begin in the one before.
+func (c *course) moving(text string) {
+	c.Helper()
+	c.elsewhere()
+	images := newTagged("sha256:a")
+	c.images = images
+	c.hired = func() bool {
+		images.move("sha256:b")
+		return true
+	}
+	c.put("things", map[string]string{"a": "one\n", "b": "two\n"})
+	c.apply(text)
 }
 
 // changing has a Secret be another one before workers begin.

@@ -56,7 +56,7 @@ func (c *Runs) employ(ctx context.Context, s *step, w *work, given *foreman.Work
 		s.end(v1alpha1.RunFailed, "there is a job %s already, which is not this run's: delete it and start again", name)
 		return 0, nil
 	}
-	if !current(job, w.resolved.versions) {
+	if !current(job, w.resolved.terms) {
 		return c.replace(ctx, job)
 	}
 	return c.follow(ctx, s, given, job)

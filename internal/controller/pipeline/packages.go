@@ -19,23 +19,32 @@ import (
 	"github.com/muster-dev/muster/internal/pipeline"
 )
 
-// environment is what the stage's programs run with, and whether that is apart from
-// the machine's files.
-func (c *Runs) environment(ctx context.Context, run *v1alpha1.PipelineRun, stage *pipeline.Stage) (print pipeline.Fingerprint, apart bool, err error) {
+// setting is what the programs of a stage run in and with.
+type setting struct {
+	// print is what of it counts for results.
+	print pipeline.Fingerprint
+	// apart says that programs do not see the machine's files.
+	apart bool
+	// image is the image as the stage names it, exact what was found under that name, which
+	// is what runs; empty: the name is run as it is.
+	image, exact string
+}
+
+// environment is what the stage's programs run in and with.
+func (c *Runs) environment(ctx context.Context, run *v1alpha1.PipelineRun, stage *pipeline.Stage) (setting, error) {
 	m, env := c.deps.Machine, environmentOf(stage)
 	if packaged(env) && (m.Elsewhere || m.imageOf(stage) != "") {
-		print, err = c.onTop(run, stage)
-		return print, true, err
+		return c.onTop(ctx, run, stage)
 	}
 	if name := m.imageOf(stage); name != "" {
-		state, print, err := c.inImage(name)
+		state, print, err := c.inImage(ctx, run, stage, name)
 		if err != nil || !state.Host {
-			return print, true, err
+			return setting{print: print, apart: true, image: name, exact: state.Exact}, err
 		}
 		env = standsFor(state)
 	}
-	print, err = c.packages(ctx, run, env)
-	return print, false, err
+	print, err := c.packages(ctx, run, env)
+	return setting{print: print}, err
 }
 
 // standsFor is the environment of this machine that an image stands for.
@@ -90,38 +99,41 @@ func locked(parts map[string]string, packages []string, words ...string) pipelin
 
 // onTop is what programs run with in an image, and packages on top of it. What they were
 // resolved to counts, not how they were asked for.
-func (c *Runs) onTop(run *v1alpha1.PipelineRun, stage *pipeline.Stage) (pipeline.Fingerprint, error) {
+func (c *Runs) onTop(ctx context.Context, run *v1alpha1.PipelineRun, stage *pipeline.Stage) (setting, error) {
 	m, env := c.deps.Machine, environmentOf(stage)
 	name, problem := m.pythonOf(stage)
 	if problem != "" {
-		return pipeline.Fingerprint{}, &unfit{problem}
+		return setting{}, &unfit{problem}
 	}
-	is, image, err := c.inImage(name)
+	is, image, err := c.inImage(ctx, run, stage, name)
 	if err != nil {
-		return pipeline.Fingerprint{}, err
+		return setting{}, err
 	}
 	if is.Host {
-		return pipeline.Fingerprint{}, &unfit{fmt.Sprintf("environment.image: %s stands for this machine's own programs, on top of which no packages are put: give requirements without it", name)}
+		return setting{}, &unfit{fmt.Sprintf("environment.image: %s stands for this machine's own programs, on top of which no packages are put: give requirements without it", name)}
 	}
 	var roles []v1alpha1.Role
 	if t := stage.Spec.Training; t != nil {
 		roles = t.Roles
 	}
-	state := m.Environments.EnsureFor(run, roles, environment.Request{Requirements: env.Requirements, Python: env.Python, Image: name})
+	state := m.Environments.EnsureFor(run, roles, environment.Request{Requirements: env.Requirements, Python: env.Python, Image: cmp.Or(is.Exact, name)})
 	switch state.Phase {
 	case environment.Failed:
-		return pipeline.Fingerprint{}, &unfit{"environment: " + state.Message}
+		return setting{}, &unfit{"environment: " + state.Message}
 	case environment.Building:
-		return pipeline.Fingerprint{}, &notYet{message: "building its environment: " + state.Message}
+		return setting{}, &notYet{message: "building its environment: " + state.Message}
 	}
+	in := setting{apart: true, image: name, exact: is.Exact}
 	lock, parts := state.Lock, maps.Clone(image.Parts)
 	parts["python"] = lock.Python
 	if lock.Packages == nil { // it was built by a Muster of before, which did not say
 		parts["files"] = lock.Hash
-		return locked(parts, nil, image.ID, lock.Python, "files", lock.Hash), nil
+		in.print = locked(parts, nil, image.ID, lock.Python, "files", lock.Hash)
+		return in, nil
 	}
 	parts["platform"] = lock.Platform
-	return locked(parts, lock.Packages, image.ID, lock.Python, lock.Platform), nil
+	in.print = locked(parts, lock.Packages, image.ID, lock.Python, lock.Platform)
+	return in, nil
 }
 
 // pythonOf is the image whose Python the packages of a stage are for, or why there is not

@@ -35,13 +35,16 @@ type resolved struct {
 	recipe *pipeline.Recipe
 	// versions are those of what variables come from; nil: they come from nothing.
 	versions map[string]string
+	// terms are by what members compute that does not follow from the stage, which their
+	// job notes: versions, and the image that was found. Nil: there is nothing of the kind.
+	terms map[string]string
+	// setting is what programs run in and with.
+	setting
 	// code is the snapshot's digest; empty: none.
 	code string
 	// java is the folder of the Java that a Spark stage runs on; empty: that of
 	// PATH.
 	java string
-	// apart says that programs do not see the machine's files.
-	apart bool
 }
 
 // resolve finds out what a stage's fields mean. The error is a [notYet] where
@@ -52,12 +55,13 @@ func (c *Runs) resolve(ctx context.Context, run *v1alpha1.PipelineRun, stage *pi
 	if err != nil {
 		return nil, err
 	}
-	var apart bool
-	if means.Environment, apart, err = c.environment(ctx, run, stage); err != nil {
+	setting, err := c.environment(ctx, run, stage)
+	if err != nil {
 		return nil, err
 	}
+	means.Environment = setting.print
 	java := ""
-	if stage.Spec.Spark != nil && !c.deps.Machine.Elsewhere && !apart { // an image has its own
+	if stage.Spec.Spark != nil && !c.deps.Machine.Elsewhere && !setting.apart { // an image has its own
 		if java, err = c.spark(ctx, run, stage, &means.Environment); err != nil {
 			return nil, err
 		}
@@ -69,7 +73,7 @@ func (c *Runs) resolve(ctx context.Context, run *v1alpha1.PipelineRun, stage *pi
 	if err != nil {
 		return nil, &unfit{err.Error()}
 	}
-	return &resolved{recipe: recipe, versions: means.Versions, code: code, java: java, apart: apart}, nil
+	return &resolved{recipe: recipe, versions: means.Versions, terms: setting.terms(means.Versions), code: code, java: java, setting: setting}, nil
 }
 
 // code is the digest of the stage's snapshot.

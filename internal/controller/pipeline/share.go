@@ -55,8 +55,9 @@ func (c *Runs) handOver(ctx context.Context, s *step, w *work, name string) (*fo
 		return err
 	}
 	spec.Tries, spec.FailFast = int(*s.stage.Spec.Tries), s.stage.Spec.OnFailure == v1alpha1.FailRun
-	if spec.Admit = c.admit(w, name); spec.Admit != nil && c.deps.Machine.Elsewhere && !s.stage.Whole() {
-		spec.Job = jobTag(w.resolved.versions)
+	spec.Admit = c.admit(w, name)
+	if w.resolved.terms != nil && c.deps.Machine.Elsewhere && !s.stage.Whole() {
+		spec.Job = jobTag(w.resolved.terms)
 	}
 	if s.stage.Whole() {
 		spec.Tries, spec.Lent = 1, true // the job has a count of its own, and asks nobody

@@ -128,7 +128,7 @@ func TestSparkInImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	run.Name = "words-1"
-	job, err := m.sparkInImages(run, graph.Stages[0], &resolved{code: "sha256:c", apart: true}, datum)
+	job, err := m.sparkInImages(run, graph.Stages[0], &resolved{code: "sha256:c", setting: setting{apart: true}}, datum)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,6 +53,7 @@ func (c *Runs) counted(ctx context.Context, run *v1alpha1.PipelineRun, stage *pi
 			return nil, err
 		}
 		if began, ok := versionsOf(job); ok {
+			maps.DeleteFunc(began, func(name, _ string) bool { return strings.HasPrefix(name, imageTerm) })
 			return began, nil
 		}
 	}
@@ -163,14 +164,14 @@ func jobTag(versions map[string]string) string {
 	return digest.Of(text).String()
 }
 
-// dismissFormer ends a job of the stage whose members have other values than those by
-// which it is planned now: what this process's predecessor began.
+// dismissFormer ends a job of the stage whose members have other values, or run another
+// image, than those by which it is planned now: what this process's predecessor began.
 func (c *Runs) dismissFormer(ctx context.Context, s *step, w *resolved) error {
-	if w.versions == nil {
+	if w.terms == nil {
 		return nil
 	}
 	job, err := c.ownJob(ctx, s.run, s.stage)
-	if err != nil || job == nil || current(job, w.versions) {
+	if err != nil || job == nil || current(job, w.terms) {
 		return err
 	}
 	return c.dismissAll(ctx, s)

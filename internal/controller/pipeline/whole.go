@@ -18,7 +18,8 @@ func (c *Runs) job(s *step, w *work) (*v1alpha1.TrainingJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	return job, noteVersions(job, w.resolved.versions)
+	w.resolved.pin(job)
+	return job, noteVersions(job, w.resolved.terms)
 }
 
 // plainJob is the same, which does not say yet by what values it computes.
@@ -28,7 +29,7 @@ func (c *Runs) plainJob(s *step, w *work) (*v1alpha1.TrainingJob, error) {
 	if !s.stage.Whole() {
 		job := workersJob(s.run, s.stage, w.resolved.code, m.Program, folder, len(w.tasks))
 		if w.resolved.apart {
-			m.apart(job, name, jobTag(w.resolved.versions), gpusOf(s.stage))
+			m.apart(job, name, jobTag(w.resolved.terms), gpusOf(s.stage))
 		}
 		return job, nil
 	}

@@ -1,0 +1,259 @@
+package imagetag
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	one = "sha256:1111111111111111111111111111111111111111111111111111111111111111"
+	two = "sha256:2222222222222222222222222222222222222222222222222222222222222222"
+)
+
+// shop is a registry: tags of the repository team/box, and who is let in.
+type shop struct {
+	*httptest.Server
+	mu     sync.Mutex
+	tags   map[string]string
+	status int    // of all answers, where it is set
+	user   string // who is let in by a token or by name; empty: everybody
+	basic  bool
+	asked  int
+}
+
+func newShop(t *testing.T) *shop {
+	t.Helper()
+	s := &shop{tags: map[string]string{"1": one}}
+	s.Server = httptest.NewTLSServer(http.HandlerFunc(s.serve))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *shop) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+func (s *shop) serve(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	user, _, named := r.BasicAuth()
+	if r.URL.Path == "/token" {
+		if !named || user != s.user {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]string{"token": "for-" + user})
+		return
+	}
+	s.asked++
+	known := s.user == "" || s.basic && user == s.user || r.Header.Get("Authorization") == "Bearer for-"+s.user
+	tag, ours := strings.CutPrefix(r.URL.Path, "/v2/team/box/manifests/")
+	switch digest := s.tags[tag]; {
+	case s.status != 0:
+		w.WriteHeader(s.status)
+	case !known && s.basic:
+		w.Header().Set("WWW-Authenticate", `Basic realm="shop"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	case !known:
+		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s/token",service="shop"`, s.URL))
+		w.WriteHeader(http.StatusUnauthorized)
+	case !ours || digest == "":
+		w.WriteHeader(http.StatusNotFound)
+	default:
+		w.Header().Set("Content-Type", "application/vnd.oci.image.index.v1+json")
+		w.Header().Set("Content-Length", "7")
+		w.Header().Set("Docker-Content-Digest", digest)
+	}
+}
+
+// asking is somebody who asks, and a clock.
+type asking struct {
+	*Resolver
+	t   *testing.T
+	now time.Time
+}
+
+func newAsking(t *testing.T, s *shop, config string) *asking {
+	t.Helper()
+	a := &asking{t: t, now: time.Unix(1e9, 0)}
+	a.Resolver = New(Options{Transport: s.Client().Transport, Config: config, Now: func() time.Time { return a.now }})
+	return a
+}
+
+// settled is what is known once the registry has answered whatever it is asked now.
+func (a *asking) settled(name string) State {
+	a.t.Helper()
+	state := a.Ensure(name)
+	select {
+	case key := <-a.todo:
+		if state.Digest != "" {
+			a.t.Errorf("it is asked, and %+v is known already", state)
+		}
+		a.look(a.t.Context(), key)
+		return a.Ensure(name)
+	default:
+		return state
+	}
+}
+
+func (s *shop) image(tag string) string {
+	return strings.TrimPrefix(s.URL, "https://") + "/team/box:" + tag
+}
+
+func TestATagThatMoves(t *testing.T) {
+	s := newShop(t)
+	a := newAsking(t, s, "")
+	want := State{Digest: one, Exact: strings.TrimSuffix(s.image("1"), ":1") + "@" + one}
+	if diff := cmp.Diff(want, a.settled(s.image("1"))); diff != "" {
+		t.Fatal(diff)
+	}
+	s.set(func() { s.tags["1"] = two })
+	a.now = a.now.Add(fresh - time.Second)
+	if got := a.settled(s.image("1")); got.Digest != one || s.asked != 1 {
+		t.Errorf("a moment later: %+v, asked %d times", got, s.asked)
+	}
+	a.now = a.now.Add(2 * time.Second)
+	if first := a.Ensure(s.image("1")); first.Digest != "" || !strings.Contains(first.Message, "is asked what") {
+		t.Errorf("what was found is too old, and is told: %+v", first)
+	}
+	a.look(t.Context(), <-a.todo)
+	if got := a.Ensure(s.image("1")); got.Digest != two {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestNobodyIsAskedForADigest(t *testing.T) {
+	s := newShop(t)
+	name := strings.TrimSuffix(s.image("1"), ":1") + "@" + two
+	if diff := cmp.Diff(State{Digest: two, Exact: name}, newAsking(t, s, "").settled(name)); diff != "" || s.asked > 0 {
+		t.Errorf("asked %d times: %s", s.asked, diff)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	tests := []struct {
+		name    string
+		set     func(*shop)
+		tag     string
+		failed  bool
+		message string
+	}{
+		{"no such tag", func(*shop) {}, "9", true, "has no such image or tag"},
+		{"a registry that is not let in by a token", func(s *shop) { s.user = "ada" }, "1", true, "pipelines.tags.secret"},
+		{"a registry that wants a name", func(s *shop) { s.user, s.basic = "ada", true }, "1", true, "pipelines.tags.secret"},
+		{"forbidden", func(s *shop) { s.status = http.StatusForbidden }, "1", true, "does not let Muster look (403)"},
+		{"a registry with trouble", func(s *shop) { s.status = http.StatusServiceUnavailable }, "1", false, "503"},
+		{"a registry that has enough", func(s *shop) { s.status = http.StatusTooManyRequests }, "1", false, "429"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := newShop(t)
+			test.set(s)
+			a := newAsking(t, s, "")
+			got := a.settled(s.image(test.tag))
+			if got.Digest != "" || got.Failed != test.failed || !strings.Contains(got.Message, test.message) {
+				t.Fatalf("%+v", got)
+			}
+			// It stands for a while, and then is asked again.
+			asked := s.asked
+			if again := a.settled(s.image(test.tag)); again != got || s.asked != asked {
+				t.Errorf("at once: %+v, asked %d times more", again, s.asked-asked)
+			}
+			s.set(func() { s.status, s.user, s.tags = 0, "", map[string]string{"1": one, "9": two} })
+			a.now = a.now.Add(firstRetry)
+			if again := a.settled(s.image(test.tag)); again.Digest == "" || again.Failed {
+				t.Errorf("once it is mended: %+v", again)
+			}
+		})
+	}
+	if got := New(Options{}).Ensure("Not An Image"); !got.Failed || !strings.Contains(got.Message, `"Not An Image"`) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestARegistryThatIsAway(t *testing.T) {
+	s := newShop(t)
+	s.Close()
+	a := newAsking(t, s, "")
+	for wait := firstRetry; wait < lastRetry; wait *= 2 {
+		if got := a.settled(s.image("1")); got.Failed || !strings.Contains(got.Message, "cannot be found out") {
+			t.Fatalf("%+v", got)
+		}
+		a.now = a.now.Add(wait - 1)
+		if got := a.settled(s.image("1")); got.Message == "" || len(a.todo) > 0 {
+			t.Fatalf("it is asked again too soon: %+v", got)
+		}
+		a.now = a.now.Add(1)
+	}
+}
+
+func TestWhoIsLetIn(t *testing.T) {
+	for _, basic := range []bool{true, false} {
+		t.Run(fmt.Sprintf("basic %t", basic), func(t *testing.T) {
+			s := newShop(t)
+			s.user, s.basic = "ada", basic
+			config := filepath.Join(t.TempDir(), "config.json")
+			text := fmt.Sprintf(`{"auths": {%q: {"auth": %q}}}`, strings.TrimPrefix(s.URL, "https://"), base64.StdEncoding.EncodeToString([]byte("ada:secret")))
+			if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got := newAsking(t, s, config).settled(s.image("1")); got.Digest != one {
+				t.Errorf("%+v", got)
+			}
+			if err := os.WriteFile(config, []byte("no JSON, but a secret"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got := newAsking(t, s, config).settled(s.image("1")); got.Digest != "" || strings.Contains(got.Message, "secret") {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+func TestRun(t *testing.T) {
+	s := newShop(t)
+	r := New(Options{Transport: s.Client().Transport})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	deadline := time.After(30 * time.Second)
+	for tick := time.Tick(time.Millisecond); r.Ensure(s.image("1")).Digest != one; {
+		select {
+		case <-tick:
+		case <-deadline:
+			t.Fatalf("%+v", r.Ensure(s.image("1")))
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNamesAreForgotten(t *testing.T) {
+	a := newAsking(t, newShop(t), "")
+	for i := range 3 * most {
+		a.Ensure(fmt.Sprintf("127.0.0.1:1/box:%d", i))
+		for len(a.todo) > 0 {
+			a.known[<-a.todo].open = false
+		}
+		a.now = a.now.Add(time.Second)
+	}
+	if len(a.known) > most {
+		t.Errorf("%d names are remembered", len(a.known))
+	}
+}
