@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"os"
 	"sync"
 	"time"
 
@@ -20,13 +22,17 @@ const (
 	// fresh is for how long an answer counts.
 	fresh = 30 * time.Second
 	// patience is how long a registry may take.
-	patience = 15 * time.Second
+	patience = 10 * time.Second
 	// firstRetry is how long a registry is left alone that did not answer; it doubles up to
-	// lastRetry.
+	// lastRetry. What one has refused is asked again after the former.
 	firstRetry = 2 * time.Second
 	lastRetry  = time.Minute
-	// atOnce is how many registries are asked at a time.
-	atOnce = 8
+	// atOnce is how many questions are asked at a time, and ofOne how many of them of one
+	// registry: one that takes its time keeps few others waiting.
+	atOnce = 64
+	ofOne  = 4
+	// longest is how long what went wrong may be in words.
+	longest = 300
 	// most is how many names are remembered; beyond it, those that nobody asks for go.
 	most = 4096
 )
@@ -58,8 +64,18 @@ type Resolver struct {
 	opts Options
 	todo chan string
 
-	mu    sync.Mutex
-	known map[string]*lookup // by full name
+	mu         sync.Mutex
+	known      map[string]*lookup   // by full name
+	registries map[string]*registry // by host
+}
+
+// registry is one that is asked, or was in vain.
+type registry struct {
+	busy int // questions that are open
+	// failures counts those in a row without an answer; before retryAt it is asked nothing.
+	failures int
+	retryAt  time.Time
+	problem  string
 }
 
 // lookup is what is known of one image.
@@ -68,9 +84,6 @@ type lookup struct {
 	// at is when that was found out; open says that it is being asked for.
 	at   time.Time
 	open bool
-	// failures counts failures in a row; before retryAt nothing is asked.
-	failures int
-	retryAt  time.Time
 	// wanted is when somebody asked last.
 	wanted time.Time
 }
@@ -83,7 +96,7 @@ func New(o Options) *Resolver {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Resolver{opts: o, todo: make(chan string, most), known: map[string]*lookup{}}
+	return &Resolver{opts: o, todo: make(chan string, most), known: map[string]*lookup{}, registries: map[string]*registry{}}
 }
 
 // Check says what is wrong with a name, whatever it names.
@@ -123,26 +136,32 @@ func (r *Resolver) Ensure(name string) State {
 	l.wanted = now
 	switch {
 	case l.open:
-		return l.waits(full)
-	case l.state.Digest != "" && now.Sub(l.at) < fresh:
-		return l.state
-	case now.Before(l.retryAt):
+		return waits(full)
+	case l.state.Digest != "" && now.Sub(l.at) < fresh, l.state.Failed && now.Sub(l.at) < firstRetry:
 		return l.state
 	}
-	select {
-	case r.todo <- key:
-		l.open = true
-	default: // so many are asked for that it comes to this one later
+	from := r.registries[reference.Domain(full)]
+	if from == nil {
+		from = &registry{}
+		r.registries[reference.Domain(full)] = from
 	}
-	return l.waits(full)
+	if now.Before(from.retryAt) {
+		return State{Message: from.problem}
+	}
+	if from.busy < ofOne && (from.failures == 0 || from.busy == 0) {
+		select {
+		case r.todo <- key:
+			l.open = true
+			from.busy++
+		default: // so many are asked for that it comes to this one later
+		}
+	}
+	return waits(full)
 }
 
 // waits is the state of an image of which an answer is waited for: what was found before may
 // not be so any more.
-func (l *lookup) waits(full reference.Named) State {
-	if l.failures > 0 && !l.state.Failed {
-		return l.state
-	}
+func waits(full reference.Named) State {
 	return State{Message: fmt.Sprintf("%s is asked what %s is", reference.Domain(full), full)}
 }
 
@@ -154,6 +173,11 @@ func (r *Resolver) forget(now time.Time) {
 	for key, l := range r.known {
 		if !l.open && now.Sub(l.wanted) > lastRetry {
 			delete(r.known, key)
+		}
+	}
+	for host, from := range r.registries {
+		if from.busy == 0 && now.Sub(from.retryAt) > lastRetry {
+			delete(r.registries, host)
 		}
 	}
 }
@@ -183,23 +207,28 @@ func (r *Resolver) look(ctx context.Context, key string) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	full, err := parse(key)
-	var digest string
-	if err == nil {
-		digest, err = r.ask(ctx, full)
+	if err != nil {
+		return // cannot be: it is the name in full
 	}
+	digest, err := r.ask(ctx, full)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l := r.known[key]
-	now := r.opts.Now()
+	l, from, now := r.known[key], r.registries[reference.Domain(full)], r.opts.Now()
 	l.open, l.at = false, now
-	if err != nil {
-		l.state = State{Failed: final(err), Message: fmt.Sprintf("what %s is cannot be found out: %v", full, err)}
-		l.retryAt = now.Add(min(firstRetry<<min(l.failures, 10), lastRetry))
-		l.failures++
+	from.busy--
+	switch {
+	case err == nil:
+		l.state = State{Digest: digest, Exact: reference.TrimNamed(full).String() + "@" + digest}
+	case final(err):
+		l.state = State{Failed: true, Message: fmt.Sprintf("what %s is cannot be found out: %v", full, err)}
+	default:
+		l.state = State{}
+		from.problem = fmt.Sprintf("what is at %s cannot be found out: %v; it is asked again", reference.Domain(full), err)
+		from.retryAt = now.Add(min(firstRetry<<min(from.failures, 10), lastRetry))
+		from.failures++
 		return
 	}
-	l.failures, l.retryAt = 0, time.Time{}
-	l.state = State{Digest: digest, Exact: reference.TrimNamed(full).String() + "@" + digest}
+	from.failures, from.retryAt = 0, time.Time{}
 }
 
 // ask asks the registry of an image for its digest.
@@ -210,6 +239,9 @@ func (r *Resolver) ask(ctx context.Context, full reference.Named) (string, error
 	}
 	client := &auth.Client{Client: &http.Client{Transport: r.opts.Transport}}
 	if r.opts.Config != "" {
+		if _, err := os.Stat(r.opts.Config); err != nil {
+			return "", fmt.Errorf("reading who asks: %w", err)
+		}
 		store, err := credentials.NewFileStore(r.opts.Config)
 		if err != nil {
 			return "", fmt.Errorf("reading who asks: %w", err)
@@ -247,9 +279,16 @@ func told(err error) error {
 	if errors.Is(err, auth.ErrBasicCredentialNotFound) {
 		return refusal{errors.New("its registry wants to know who asks: " + letIn)}
 	}
-	answer, ok := errors.AsType[*errcode.ErrorResponse](err)
-	if ok && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden) {
-		return refusal{fmt.Errorf("its registry does not let Muster look (%d): %s", answer.StatusCode, letIn)}
+	if answer, ok := errors.AsType[*errcode.ErrorResponse](err); ok {
+		switch answer.StatusCode {
+		case http.StatusUnauthorized, http.StatusForbidden:
+			return refusal{fmt.Errorf("its registry does not let Muster look (%d): %s", answer.StatusCode, letIn)}
+		}
+		return fmt.Errorf("it answers %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
 	}
-	return err
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = failed.Err // without the address, to which it may have been sent with a secret
+	}
+	words := err.Error()
+	return errors.New(words[:min(len(words), longest)])
 }

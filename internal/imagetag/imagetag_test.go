@@ -190,14 +190,41 @@ func TestARegistryThatIsAway(t *testing.T) {
 	s.Close()
 	a := newAsking(t, s, "")
 	for wait := firstRetry; wait < lastRetry; wait *= 2 {
-		if got := a.settled(s.image("1")); got.Failed || !strings.Contains(got.Message, "cannot be found out") {
+		if got := a.settled(s.image("1")); got.Failed || !strings.Contains(got.Message, "cannot be found out") || strings.Contains(got.Message, "/v2/") {
 			t.Fatalf("%+v", got)
 		}
 		a.now = a.now.Add(wait - 1)
-		if got := a.settled(s.image("1")); got.Message == "" || len(a.todo) > 0 {
-			t.Fatalf("it is asked again too soon: %+v", got)
+		for _, tag := range []string{"1", "2"} { // it is left alone, whatever it is asked for
+			if got := a.settled(s.image(tag)); !strings.Contains(got.Message, "cannot be found out") || len(a.todo) > 0 {
+				t.Fatalf("%s is asked for too soon: %+v", tag, got)
+			}
 		}
 		a.now = a.now.Add(1)
+	}
+	// Then by one question, not by all that wait.
+	a.Ensure(s.image("1"))
+	a.Ensure(s.image("2"))
+	if len(a.todo) != 1 {
+		t.Errorf("%d questions to one that did not answer", len(a.todo))
+	}
+}
+
+// One registry is asked a few questions at a time, and the others meanwhile.
+func TestOneRegistryOfMany(t *testing.T) {
+	s, other := newShop(t), newShop(t)
+	a := newAsking(t, s, "")
+	for i := range 3 * ofOne {
+		a.Ensure(s.image(fmt.Sprint(i)))
+	}
+	a.Ensure(other.image("1"))
+	if len(a.todo) != ofOne+1 {
+		t.Fatalf("%d questions, want %d to one and 1 to the other", len(a.todo), ofOne)
+	}
+	for range ofOne {
+		a.look(t.Context(), <-a.todo)
+	}
+	if got := a.Ensure(s.image("1")); got.Digest != one {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -217,8 +244,10 @@ func TestWhoIsLetIn(t *testing.T) {
 			if err := os.WriteFile(config, []byte("no JSON, but a secret"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if got := newAsking(t, s, config).settled(s.image("1")); got.Digest != "" || strings.Contains(got.Message, "secret") {
-				t.Errorf("%+v", got)
+			for _, wrong := range []string{config, config + ".none"} {
+				if got := newAsking(t, s, wrong).settled(s.image("1")); got.Digest != "" || strings.Contains(got.Message, "a secret") || !strings.Contains(got.Message, "reading who asks") {
+					t.Errorf("%s: %+v", wrong, got)
+				}
 			}
 		})
 	}
@@ -247,13 +276,14 @@ func TestRun(t *testing.T) {
 func TestNamesAreForgotten(t *testing.T) {
 	a := newAsking(t, newShop(t), "")
 	for i := range 3 * most {
-		a.Ensure(fmt.Sprintf("127.0.0.1:1/box:%d", i))
+		a.Ensure(fmt.Sprintf("127.0.0.1:%d/box:%d", i%most, i))
 		for len(a.todo) > 0 {
 			a.known[<-a.todo].open = false
+			a.registries[fmt.Sprintf("127.0.0.1:%d", i%most)].busy = 0
 		}
 		a.now = a.now.Add(time.Second)
 	}
-	if len(a.known) > most {
-		t.Errorf("%d names are remembered", len(a.known))
+	if len(a.known) > most || len(a.registries) > most {
+		t.Errorf("%d names of %d registries are remembered", len(a.known), len(a.registries))
 	}
 }

@@ -45,6 +45,9 @@ type registries struct{ http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
 func (r registries) RoundTrip(in *http.Request) (*http.Response, error) {
+	if in.URL.Scheme != "https" { // to where a registry has sent it
+		return nil, errors.New("it sends who asks to an address without TLS, and Muster does not go there")
+	}
 	out, err := r.RoundTripper.RoundTrip(in)
 	if errors.Is(err, egress.ErrAddress) {
 		err = errors.New("it is at an address that Muster does not connect to: have the installation allow it (pipelines.egress.allow)")

@@ -3,9 +3,8 @@ package pipeline
 import (
 	"context"
 	"maps"
+	"slices"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/pipeline"
@@ -25,54 +24,68 @@ func (s *setting) terms(versions map[string]string) map[string]string {
 	return out
 }
 
-// found is what an image is. What the members of a stage run already it is until they have
-// ended, whatever its tag names by then and whoever looks: else a tag that moves would have
-// what they compute count for nothing.
+// found is what an image is. What the members of a stage's job have it is for as long as
+// that job is there, whatever its tag names by then, whoever looks, and whether tags are
+// looked up by then or were when they began: else what they compute would count for nothing.
 func (c *Runs) found(ctx context.Context, run *v1alpha1.PipelineRun, stage *pipeline.Stage, name string) (ImageState, error) {
-	state := c.deps.Machine.Images.Ensure(name)
-	asked := state.Digest == "" || state.Exact != "" // by its name alone it is what it is
-	if !c.deps.Machine.Elsewhere || !asked || state.Exact == name || run.Spec.DryRun {
-		return state, nil
+	m := c.deps.Machine
+	if !m.Elsewhere || run.Spec.DryRun || strings.Contains(name, "@") {
+		return m.Images.Ensure(name), nil
+	}
+	if unused(stage) {
+		return ImageState{Digest: name}, nil
 	}
 	job, err := c.ownJob(ctx, run, stage)
 	if err != nil {
 		return ImageState{}, err
 	}
-	terms, _ := versionsOf(job)
-	if exact := terms[imageTerm+name]; exact != "" {
-		_, digest, _ := strings.Cut(exact, "@")
-		return ImageState{Digest: digest, Exact: exact}, nil
+	if job == nil {
+		return m.Images.Ensure(name), nil
 	}
-	return state, nil
+	terms, _ := versionsOf(job)
+	exact := terms[imageTerm+name]
+	if exact == "" { // they have what the name meant
+		return ImageState{Digest: name}, nil
+	}
+	_, digest, _ := strings.Cut(exact, "@")
+	return ImageState{Digest: digest, Exact: exact}, nil
 }
 
-// pin has the members of a job run what was found under the name of their image.
+// unused says that nobody runs the image of the stage: each of its roles names one of its
+// own.
+func unused(stage *pipeline.Stage) bool {
+	env, t := environmentOf(stage), stage.Spec.Training
+	if t == nil || env != nil && env.Image != "" || packaged(env) {
+		return false
+	}
+	return !slices.ContainsFunc(t.Roles, func(r v1alpha1.Role) bool { return imageOfRole(&r) == "" })
+}
+
+// imageOfRole is the image that the template of a role names for its members; empty: none.
+func imageOfRole(role *v1alpha1.Role) string {
+	if role.Template == nil || len(role.Template.Spec.Containers) == 0 {
+		return ""
+	}
+	return role.Template.Spec.Containers[0].Image
+}
+
+// pin has the members of a job run what was found under the name of their image. Where the
+// job names no image for all it still names none: it would mean that its members have no
+// folder of code and no Python but the image's.
 func (s *setting) pin(job *v1alpha1.TrainingJob) {
 	if s.exact == "" || s.exact == s.image {
 		return
 	}
-	own := false
-	for i := range job.Spec.Roles {
-		main := mainOf(&job.Spec.Roles[i])
-		own = own || main != nil && main.Image != ""
-		if main != nil && main.Image == s.image {
-			main.Image = s.exact
-		}
-	}
-	env := v1alpha1.Environment{}
-	if job.Spec.Environment != nil {
-		env = *job.Spec.Environment
-	}
-	if env.Image == s.image || env.Image == "" && !own {
+	named := job.Spec.Environment != nil && job.Spec.Environment.Image != ""
+	if named && job.Spec.Environment.Image == s.image {
+		env := *job.Spec.Environment
 		env.Image = s.exact
 		job.Spec.Environment = &env
 	}
-}
-
-// mainOf is the container that a role's template has for its members; nil: none.
-func mainOf(role *v1alpha1.Role) *corev1.Container {
-	if role.Template == nil || len(role.Template.Spec.Containers) == 0 {
-		return nil
+	for i := range job.Spec.Roles {
+		role := &job.Spec.Roles[i]
+		if has := imageOfRole(role); has == s.image || has == "" && !named {
+			into(role).Image = s.exact
+		}
 	}
-	return &role.Template.Spec.Containers[0]
 }

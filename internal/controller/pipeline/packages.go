@@ -144,10 +144,8 @@ func (m *Machine) pythonOf(stage *pipeline.Stage) (name, problem string) {
 		return name, ""
 	}
 	for i := range stage.Spec.Training.Roles {
-		role, named := &stage.Spec.Training.Roles[i], m.DefaultImage
-		if t := role.Template; t != nil && len(t.Spec.Containers) > 0 && t.Spec.Containers[0].Image != "" {
-			named = t.Spec.Containers[0].Image
-		}
+		role := &stage.Spec.Training.Roles[i]
+		named := cmp.Or(imageOfRole(role), m.DefaultImage)
 		if i > 0 && named != name {
 			return "", fmt.Sprintf("environment: roles %s and %s run in different images (%s and %s), and packages are for the Python of one: give them the same (environment.image)",
 				stage.Spec.Training.Roles[0].Name, role.Name, name, named)
