@@ -35,20 +35,21 @@ func (c *Runs) found(ctx context.Context, run *v1alpha1.PipelineRun, stage *pipe
 	if unused(stage) {
 		return ImageState{Digest: name}, nil
 	}
+	state := m.Images.Ensure(name)
 	job, err := c.ownJob(ctx, run, stage)
 	if err != nil {
 		return ImageState{}, err
 	}
-	if job == nil {
-		return m.Images.Ensure(name), nil
-	}
 	terms, _ := versionsOf(job)
 	exact := terms[imageTerm+name]
-	if exact == "" { // they have what the name meant
-		return ImageState{Digest: name}, nil
+	switch {
+	case exact != "":
+		_, digest, _ := strings.Cut(exact, "@")
+		return ImageState{Digest: digest, Exact: exact}, nil
+	case job == nil, state.Digest != "" && state.Exact == "":
+		return state, nil
 	}
-	_, digest, _ := strings.Cut(exact, "@")
-	return ImageState{Digest: digest, Exact: exact}, nil
+	return ImageState{Digest: name}, nil // its members have what the name meant when they began
 }
 
 // unused says that nobody runs the image of the stage: each of its roles names one of its
