@@ -3,6 +3,7 @@ package serve
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -49,19 +50,30 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// What is at an address that is nobody's registry is not asked, and said not to be.
+// What is at an address that is nobody's registry is not asked, nor what answers without TLS,
+// and that is said.
 func TestRegistriesPastTheGuard(t *testing.T) {
-	server := httptest.NewServer(http.NotFoundHandler())
-	defer server.Close()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodHead, server.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := registries{(&egress.Guard{}).Transport()}.RoundTrip(request)
-	if err == nil {
-		_ = out.Body.Close()
-	}
-	if err == nil || !strings.Contains(err.Error(), "pipelines.egress.allow") || strings.Contains(err.Error(), "bucket") {
-		t.Errorf("%v", err)
+	asked := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was asked") })
+	for _, c := range []struct {
+		server *httptest.Server
+		guard  *egress.Guard
+		said   string
+	}{
+		{httptest.NewTLSServer(asked), &egress.Guard{}, "pipelines.egress.allow"},
+		{httptest.NewServer(asked), &egress.Guard{}, "without TLS"},
+		{httptest.NewServer(asked), &egress.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, "without TLS"},
+	} {
+		t.Cleanup(c.server.Close)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodHead, c.server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := registries{c.guard.Transport()}.RoundTrip(request)
+		if err == nil {
+			_ = out.Body.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), c.said) || strings.Contains(err.Error(), "bucket") {
+			t.Errorf("%s past %+v: %v", c.server.URL, c.guard, err)
+		}
 	}
 }
