@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -28,8 +29,10 @@ type Options struct {
 	// Tries is how often a request is made that the service cannot take just now.
 	// Default: 10, with growing pauses.
 	Tries int
-	// Transport carries the requests. Default: one that honours the usual proxy
-	// variables.
+	// Authorities are whose certificates are believed. Default: the system's.
+	Authorities *x509.CertPool
+	// Transport carries the requests, and knows whom to believe. Default: one that
+	// honours the usual proxy variables.
 	Transport http.RoundTripper
 }
 
@@ -66,9 +69,14 @@ func Open(o Options) (*Client, error) {
 		who = credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.IAM{}})
 	}
 	if o.Transport == nil {
-		if o.Transport, err = minio.DefaultTransport(u.Scheme == "https"); err != nil {
+		usual, err := minio.DefaultTransport(u.Scheme == "https")
+		if err != nil {
 			return nil, fmt.Errorf("making a client for %s: %w", o.Endpoint, err)
 		}
+		if usual.TLSClientConfig != nil && o.Authorities != nil {
+			usual.TLSClientConfig.RootCAs = o.Authorities
+		}
+		o.Transport = usual
 	}
 	open := func(tries int) (*minio.Client, error) {
 		return minio.New(u.Host, &minio.Options{

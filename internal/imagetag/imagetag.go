@@ -81,9 +81,10 @@ type registry struct {
 // lookup is what is known of one image.
 type lookup struct {
 	state State
-	// at is when that was found out; open says that it is being asked for.
-	at   time.Time
-	open bool
+	// asked is when that was asked for, and at when it was found out; open says that it is
+	// being asked for.
+	asked, at time.Time
+	open      bool
 	// wanted is when somebody asked last.
 	wanted time.Time
 }
@@ -115,8 +116,9 @@ func parse(name string) (reference.Named, error) {
 }
 
 // Ensure says, without blocking, what is known of an image, and has its registry be asked
-// where that is nothing or too old.
-func (r *Resolver) Ensure(name string) State {
+// where that is nothing or too old. Too old is what was asked for before since, too: a tag
+// may have moved by then. A since that is still to come by this clock counts for nothing.
+func (r *Resolver) Ensure(name string, since time.Time) State {
 	full, err := parse(name)
 	if err != nil {
 		return State{Failed: true, Message: err.Error()}
@@ -137,6 +139,7 @@ func (r *Resolver) Ensure(name string) State {
 	switch {
 	case l.open:
 		return waits(full)
+	case l.asked.Before(since) && !since.After(now):
 	case l.state.Digest != "" && now.Sub(l.at) < fresh, l.state.Failed && now.Sub(l.at) < firstRetry:
 		return l.state
 	}
@@ -151,7 +154,7 @@ func (r *Resolver) Ensure(name string) State {
 	if from.busy < ofOne && (from.failures == 0 || from.busy == 0) {
 		select {
 		case r.todo <- key:
-			l.open = true
+			l.open, l.asked = true, now
 			from.busy++
 		default: // so many are asked for that it comes to this one later
 		}

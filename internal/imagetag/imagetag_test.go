@@ -85,6 +85,8 @@ type asking struct {
 	*Resolver
 	t   *testing.T
 	now time.Time
+	// since is from when on what is found counts.
+	since time.Time
 }
 
 func newAsking(t *testing.T, s *shop, config string) *asking {
@@ -97,14 +99,14 @@ func newAsking(t *testing.T, s *shop, config string) *asking {
 // settled is what is known once the registry has answered whatever it is asked now.
 func (a *asking) settled(name string) State {
 	a.t.Helper()
-	state := a.Ensure(name)
+	state := a.Ensure(name, a.since)
 	select {
 	case key := <-a.todo:
 		if state.Digest != "" {
 			a.t.Errorf("it is asked, and %+v is known already", state)
 		}
 		a.look(a.t.Context(), key)
-		return a.Ensure(name)
+		return a.Ensure(name, a.since)
 	default:
 		return state
 	}
@@ -127,12 +129,35 @@ func TestATagThatMoves(t *testing.T) {
 		t.Errorf("a moment later: %+v, asked %d times", got, s.asked)
 	}
 	a.now = a.now.Add(2 * time.Second)
-	if first := a.Ensure(s.image("1")); first.Digest != "" || !strings.Contains(first.Message, "is asked what") {
+	if first := a.Ensure(s.image("1"), a.since); first.Digest != "" || !strings.Contains(first.Message, "is asked what") {
 		t.Errorf("what was found is too old, and is told: %+v", first)
 	}
 	a.look(t.Context(), <-a.todo)
-	if got := a.Ensure(s.image("1")); got.Digest != two {
+	if got := a.Ensure(s.image("1"), a.since); got.Digest != two {
 		t.Errorf("%+v", got)
+	}
+}
+
+// What was asked for before a run began says nothing of it, however fresh it is.
+func TestATagThatMovedBefore(t *testing.T) {
+	s := newShop(t)
+	a := newAsking(t, s, "")
+	a.settled(s.image("1"))
+	a.settled(s.image("9"))
+	s.set(func() { s.tags["1"], s.tags["9"] = two, two })
+	a.since = a.now.Add(time.Millisecond)
+	if got := a.settled(s.image("1")); got.Digest != one || s.asked != 2 {
+		t.Errorf("since a moment that is still to come: %+v, asked %d times", got, s.asked)
+	}
+	a.now = a.since
+	for tag := range s.tags {
+		if got := a.settled(s.image(tag)); got.Digest != two {
+			t.Errorf("%s, since it has moved: %+v", tag, got)
+		}
+	}
+	a.now = a.now.Add(time.Second)
+	if got := a.settled(s.image("1")); got.Digest != two || s.asked != 4 {
+		t.Errorf("asked since: %+v, asked %d times", got, s.asked)
 	}
 }
 
@@ -180,7 +205,7 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
-	if got := New(Options{}).Ensure("Not An Image"); !got.Failed || !strings.Contains(got.Message, `"Not An Image"`) {
+	if got := New(Options{}).Ensure("Not An Image", time.Time{}); !got.Failed || !strings.Contains(got.Message, `"Not An Image"`) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -202,8 +227,8 @@ func TestARegistryThatIsAway(t *testing.T) {
 		a.now = a.now.Add(1)
 	}
 	// Then by one question, not by all that wait.
-	a.Ensure(s.image("1"))
-	a.Ensure(s.image("2"))
+	a.Ensure(s.image("1"), a.since)
+	a.Ensure(s.image("2"), a.since)
 	if len(a.todo) != 1 {
 		t.Errorf("%d questions to one that did not answer", len(a.todo))
 	}
@@ -214,16 +239,16 @@ func TestOneRegistryOfMany(t *testing.T) {
 	s, other := newShop(t), newShop(t)
 	a := newAsking(t, s, "")
 	for i := range 3 * ofOne {
-		a.Ensure(s.image(fmt.Sprint(i)))
+		a.Ensure(s.image(fmt.Sprint(i)), a.since)
 	}
-	a.Ensure(other.image("1"))
+	a.Ensure(other.image("1"), a.since)
 	if len(a.todo) != ofOne+1 {
 		t.Fatalf("%d questions, want %d to one and 1 to the other", len(a.todo), ofOne)
 	}
 	for range ofOne {
 		a.look(t.Context(), <-a.todo)
 	}
-	if got := a.Ensure(s.image("1")); got.Digest != one {
+	if got := a.Ensure(s.image("1"), a.since); got.Digest != one {
 		t.Errorf("%+v", got)
 	}
 }
@@ -260,11 +285,11 @@ func TestRun(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
 	deadline := time.After(30 * time.Second)
-	for tick := time.Tick(time.Millisecond); r.Ensure(s.image("1")).Digest != one; {
+	for tick := time.Tick(time.Millisecond); r.Ensure(s.image("1"), time.Time{}).Digest != one; {
 		select {
 		case <-tick:
 		case <-deadline:
-			t.Fatalf("%+v", r.Ensure(s.image("1")))
+			t.Fatalf("%+v", r.Ensure(s.image("1"), time.Time{}))
 		}
 	}
 	cancel()
@@ -276,7 +301,7 @@ func TestRun(t *testing.T) {
 func TestNamesAreForgotten(t *testing.T) {
 	a := newAsking(t, newShop(t), "")
 	for i := range 3 * most {
-		a.Ensure(fmt.Sprintf("127.0.0.1:%d/box:%d", i%most, i))
+		a.Ensure(fmt.Sprintf("127.0.0.1:%d/box:%d", i%most, i), a.since)
 		for len(a.todo) > 0 {
 			a.known[<-a.todo].open = false
 			a.registries[fmt.Sprintf("127.0.0.1:%d", i%most)].busy = 0

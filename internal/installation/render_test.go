@@ -453,6 +453,22 @@ func TestTagsAreLookedUp(t *testing.T) {
 	}
 }
 
+// Authorities of one's own are mounted, and the manager is told where.
+func TestAuthorities(t *testing.T) {
+	for _, name := range []string{"", "ours"} {
+		manager := find(render(t, Rendering{Values: map[string]any{"manager": map[string]any{"authorities": name}}}), kindDeployment, "muster-manager")
+		text, err := yaml.Marshal(manager.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, words := range []string{"- --authorities=/etc/muster/authorities\n", "- configMap:\n", "name: ours\n", "mountPath: /etc/muster/authorities\n"} {
+			if got := strings.Contains(string(text), words); got != (name != "") {
+				t.Errorf("%q: has %q: %t", name, words, got)
+			}
+		}
+	}
+}
+
 // Where outputs may be copied to is told to the manager, and what is no range of
 // addresses is refused before anything is installed.
 func TestWhereOutputsMayGo(t *testing.T) {

@@ -2,23 +2,30 @@ package cluster
 
 import (
 	"archive/tar"
+	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 )
 
-// Registry serves images to whoever pulls them, over plain HTTP on the loopback
-// address.
+// Registry serves images to whoever pulls them: over plain HTTP on the loopback
+// address, or to a cluster by TLS.
 type Registry struct {
-	// Host is its name in references: 127.0.0.1:<port>.
+	// Host is its name in references: <address>:<port>.
 	Host string
+	// Authority is a file with the certificate of who signed its own; empty: it has
+	// none.
+	Authority string
 	// User and Password are asked for unless they are empty. Set them before
 	// anything is pulled.
 	User, Password string
@@ -31,12 +38,44 @@ type Registry struct {
 	pulls map[string]int        // how often a manifest was asked for
 }
 
+func emptyRegistry() *Registry {
+	return &Registry{blobs: map[string][]byte{}, tags: map[string]descriptor{}, pulls: map[string]int{}}
+}
+
 // NewRegistry starts a registry without images.
 func NewRegistry() *Registry {
-	r := &Registry{blobs: map[string][]byte{}, tags: map[string]descriptor{}, pulls: map[string]int{}}
+	r := emptyRegistry()
 	r.server = httptest.NewServer(r)
 	r.Host = r.server.Listener.Addr().String()
 	return r
+}
+
+// Registry starts a registry without images on the host. Pods reach it, and the nodes
+// believe its certificate, which is signed by the cluster's authority.
+func (c *Cluster) Registry(ctx context.Context) (*Registry, error) {
+	const name = "registry"
+	if err := c.authority.issue(identity{name: name, user: name, ips: []string{c.HostAddress()}}); err != nil {
+		return nil, err
+	}
+	certificate, err := tls.LoadX509KeyPair(c.authority.file(name+".crt"), c.authority.file(name+".key"))
+	if err != nil {
+		return nil, fmt.Errorf("reading the certificate of a registry: %w", err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(c.HostAddress(), "0"))
+	if err != nil {
+		return nil, fmt.Errorf("starting a registry: %w", err)
+	}
+	r := emptyRegistry()
+	r.Host, r.Authority = listener.Addr().String(), c.authority.file("ca.crt")
+	for _, node := range c.Nodes {
+		config := fmt.Sprintf("server = %q\nca = %q\n", "https://"+r.Host, r.Authority)
+		if err := node.write("registry/"+r.Host+"/hosts.toml", config); err != nil {
+			return nil, errors.Join(err, listener.Close())
+		}
+	}
+	r.server = &httptest.Server{Listener: listener, TLS: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}, Config: &http.Server{Handler: r, ReadHeaderTimeout: time.Minute}}
+	r.server.StartTLS()
+	return r, nil
 }
 
 // Close stops it.

@@ -82,7 +82,8 @@ func startKubernetes(ctx context.Context, agent bool, large []cluster.Image, man
 		another: func(ctx context.Context) (*platform, error) {
 			return startKubernetes(ctx, agent, nil, manager, images[0])
 		},
-		vanish: func(node string) error { return started.Node(node).Vanish() },
+		vanish:   func(node string) error { return started.Node(node).Vanish() },
+		registry: started.Registry,
 	}
 	p.storage = p.folder
 	if err := p.install(ctx, started, agent); err != nil {
@@ -103,40 +104,55 @@ const shelf = `{apiVersion: v1, kind: List, items: [
 
 // install puts Muster on the cluster and gives it the nodes with GPUs.
 func (p *platform) install(ctx context.Context, on *cluster.Cluster, agent bool) error {
-	more, add := " --set manager.extraArgs[0]=--store-folder=/tmp/store", ""
-	if agent {
-		// On the command line it would be no text.
+	p.installed = "install --set image.repository=muster.test/muster --set image.tag=v1 --set manager.replicas=1 --set manager.resources.limits=null" +
+		" --set manager.nodeSelector.kubernetes\\.io/hostname=node-3 --set autoscaler.enabled=true --set autoscaler.after=1s --set defaultQueue.subjects[0].kind=Group --set defaultQueue.subjects[0].name=system:authenticated"
+	add := "node add node-1 node-2"
+	if !agent {
+		p.installed += " --set manager.extraArgs[0]=--store-folder=/tmp/store"
+		return errors.Join(p.reinstall(ctx), p.words(ctx, add))
+	}
+	// The manager is not root, and Kubernetes makes no folder of its own for it.
+	if said, err := on.Node("node-3").Command(ctx, "mkdir", "-m", "777", "/var/lib/muster-store").CombinedOutput(); err != nil {
+		return fmt.Errorf("making a folder for code: %w: %s", err, said)
+	}
+	// On the command line it would be no text.
+	p.values = `agent: {nodeSelector: {muster.dev/agent: "true"}, extraArgs: [--data-leaves-free=1]}`
+	p.installed += " --set agent.create=true --set agent.simulateGPUs=2xA100 --set store.persistentVolumeClaim=store --set data.gateway.enabled=true"
+	add += " --force" // which the nodes show once they have the agent
+	// The claim is in a namespace that comes with the installation.
+	if err := p.reinstall(ctx, "--no-wait"); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(harness.Root(), ".cache", "tools", "kubectl"), "--kubeconfig", p.kubeconfig, "apply", "-f", "-")
+	cmd.Stdin = strings.NewReader(shelf)
+	if r := harness.Finish(cmd); r.Code != 0 {
+		return fmt.Errorf("making a claim: %s%s", r.Stdout, r.Stderr)
+	}
+	return errors.Join(p.reinstall(ctx), p.words(ctx, add))
+}
+
+// reinstall installs what is tested as it was, and further words.
+func (p *platform) reinstall(ctx context.Context, more ...string) error {
+	line := strings.Join(append([]string{p.installed}, more...), " ")
+	if p.values != "" {
 		values, err := os.CreateTemp("", "muster-conformance-")
 		if err != nil {
 			return err
 		}
 		defer func() { _ = os.Remove(values.Name()) }()
-		if _, err = values.WriteString(`agent: {nodeSelector: {muster.dev/agent: "true"}, extraArgs: [--data-leaves-free=1]}`); errors.Join(err, values.Close()) != nil {
+		if _, err = values.WriteString(p.values); errors.Join(err, values.Close()) != nil {
 			return err
 		}
-		// The manager is not root, and Kubernetes makes no folder of its own for it.
-		if said, err := on.Node("node-3").Command(ctx, "mkdir", "-m", "777", "/var/lib/muster-store").CombinedOutput(); err != nil {
-			return fmt.Errorf("making a folder for code: %w: %s", err, said)
-		}
-		more = " --set agent.create=true --set agent.simulateGPUs=2xA100 --values " + values.Name() + " --set store.persistentVolumeClaim=store --set data.gateway.enabled=true"
-		add = " --force" // which the nodes show once they have the agent
+		line += " --values " + values.Name()
 	}
-	base := "install --set image.repository=muster.test/muster --set image.tag=v1 --set manager.replicas=1 --set manager.resources.limits=null" +
-		" --set manager.nodeSelector.kubernetes\\.io/hostname=node-3 --set autoscaler.enabled=true --set autoscaler.after=1s --set defaultQueue.subjects[0].kind=Group --set defaultQueue.subjects[0].name=system:authenticated" + more
-	lines := []string{base, "node add node-1 node-2" + add}
-	if agent {
-		// The claim is in a namespace that comes with the installation.
-		lines = append([]string{base + " --no-wait", ""}, lines...)
-	}
-	for _, line := range lines {
-		cmd := exec.CommandContext(ctx, harness.Binary(), append([]string{"--kubeconfig", p.kubeconfig}, strings.Fields(line)...)...)
-		if line == "" {
-			cmd = exec.CommandContext(ctx, filepath.Join(harness.Root(), ".cache", "tools", "kubectl"), "--kubeconfig", p.kubeconfig, "apply", "-f", "-")
-			cmd.Stdin = strings.NewReader(shelf)
-		}
-		if r := harness.Finish(cmd); r.Code != 0 {
-			return fmt.Errorf("muster %s: %s%s", line, r.Stdout, r.Stderr)
-		}
+	return p.words(ctx, line)
+}
+
+// words runs the CLI as whoever installs the platform.
+func (p *platform) words(ctx context.Context, line string) error {
+	cmd := exec.CommandContext(ctx, harness.Binary(), append([]string{"--kubeconfig", p.kubeconfig}, strings.Fields(line)...)...)
+	if r := harness.Finish(cmd); r.Code != 0 {
+		return fmt.Errorf("muster %s: %s%s", line, r.Stdout, r.Stderr)
 	}
 	return nil
 }

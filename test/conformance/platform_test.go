@@ -43,6 +43,11 @@ type platform struct {
 	apart bool
 	// asks is true where gangs that wait ask for nodes.
 	asks bool
+	// installed are the words of `muster install` by which it was; values are more of
+	// them, as a file. None where it is not installed so.
+	installed, values string
+	// registry starts one that the platform pulls images from; nil: none can be there.
+	registry func(context.Context) (*cluster.Registry, error)
 	// another starts another platform of the kind, and vanish pulls the plug of one
 	// of its nodes. Nil where a node that vanishes takes Muster along.
 	another func(context.Context) (*platform, error)

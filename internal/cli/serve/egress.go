@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -38,6 +39,8 @@ var leastPace = egress.Pace{Bytes: 1 << 20, In: 2 * time.Minute}
 type copies struct {
 	on            bool
 	allow, refuse prefixes
+	// authorities are whose certificates are believed; nil: the system's.
+	authorities *x509.CertPool
 }
 
 // prefixes is a flag's value: ranges of addresses.
@@ -72,7 +75,7 @@ func (c *copies) addFlags(flags *pflag.FlagSet) {
 
 // guard is what whoever tenants name is reached past.
 func (c *copies) guard(ctx context.Context, config *rest.Config) *egress.Guard {
-	guard := &egress.Guard{Allow: c.allow.list, Refuse: c.refuse.list}
+	guard := &egress.Guard{Allow: c.allow.list, Refuse: c.refuse.list, Authorities: c.authorities}
 	if config != nil {
 		guard.Servers = apiServers(ctx, config)
 	}

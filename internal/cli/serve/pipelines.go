@@ -143,7 +143,7 @@ type named struct{}
 func (named) Check(string) error { return nil }
 
 // Ensure implements [pipeline.Images].
-func (named) Ensure(name string) pipeline.ImageState {
+func (named) Ensure(name string, _ time.Time) pipeline.ImageState {
 	if _, digest, ok := strings.Cut(name, "@"); ok {
 		return pipeline.ImageState{Digest: digest}
 	}

@@ -3,6 +3,7 @@ package serve
 import (
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -71,7 +72,7 @@ func TestWhereStagesRun(t *testing.T) {
 
 func TestNamedImages(t *testing.T) {
 	for name, want := range map[string]string{"box:1": "box:1", "r.example.com/box@sha256:abc": "sha256:abc", "box:1@sha256:abc": "sha256:abc"} {
-		if got := (named{}).Ensure(name); got != (pipeline.ImageState{Digest: want}) {
+		if got := (named{}).Ensure(name, time.Time{}); got != (pipeline.ImageState{Digest: want}) {
 			t.Errorf("%s: %+v, want %s", name, got, want)
 		}
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/muster-dev/muster/internal/departure"
 	"github.com/muster-dev/muster/internal/door/depot"
 	"github.com/muster-dev/muster/internal/manager"
+	"github.com/muster-dev/muster/internal/trust"
 )
 
 // options are what the flags say.
@@ -51,11 +52,13 @@ type options struct {
 	builds     builds
 	agents     bool
 	agentNodes map[string]string
-	datums     datums
-	copies     copies
-	tags       tags
-	verbose    bool
-	inCluster  func() (*rest.Config, error)
+	// authorities is a folder of certificates.
+	authorities string
+	datums      datums
+	copies      copies
+	tags        tags
+	verbose     bool
+	inCluster   func() (*rest.Config, error)
 }
 
 // New returns the command.
@@ -94,6 +97,7 @@ Ordinarily nobody types this: muster install has it run in the cluster.`,
 	flags.BoolVar(&o.agents, "agents", false, "agents of Muster run beside the kubelets (muster node agent): what members report of their progress is read by them")
 	flags.StringToStringVar(&o.agentNodes, "agent-node-selector", nil, "labels of the nodes that have agents: KEY=VALUE, separated by commas; pods with what agents bring run there (default: all nodes)")
 	flags.Lookup("agent-node-selector").DefValue = "" // else the help says "[]" as well
+	flags.StringVar(&o.authorities, "authorities", "", "folder with certificates (PEM) of authorities of yours, whose signatures are believed beside those that the system believes: of buckets, and of registries where tags are looked up")
 	o.store.addFlags(flags)
 	o.data.addFlags(flags)
 	o.datums.addFlags(flags)
@@ -204,6 +208,13 @@ func (o *options) openLog() *slog.Logger {
 	return log
 }
 
+// believe has whoever connects to services of others believe certificates.
+func (o *options) believe() error {
+	pool, err := trust.Pool(o.authorities)
+	o.store.bucket.Authorities, o.data.bucket.Authorities, o.copies.authorities = pool, pool, pool
+	return err
+}
+
 // serve runs one manager to its end.
 func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logger) error {
 	if err := o.noteSettings(ctx, config); err != nil {
@@ -211,6 +222,9 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 	}
 	signs, err := readSigns(o.signs)
 	if err != nil {
+		return err
+	}
+	if err := o.believe(); err != nil {
 		return err
 	}
 	code, err := o.store.open()

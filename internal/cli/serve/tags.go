@@ -3,6 +3,7 @@ package serve
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -70,7 +71,7 @@ type lookedUp struct{ resolver *imagetag.Resolver }
 func (lookedUp) Check(name string) error { return imagetag.Check(name) }
 
 // Ensure implements [pipeline.Images].
-func (l lookedUp) Ensure(name string) pipeline.ImageState {
-	s := l.resolver.Ensure(name)
+func (l lookedUp) Ensure(name string, since time.Time) pipeline.ImageState {
+	s := l.resolver.Ensure(name, since)
 	return pipeline.ImageState{Digest: s.Digest, Exact: s.Exact, Failed: s.Failed, Message: s.Message}
 }

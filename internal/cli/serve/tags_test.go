@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -38,13 +39,13 @@ func TestTags(t *testing.T) {
 			t.Errorf("%q: asked %t", c.args, resolver != nil)
 		}
 		known := images(resolver)
-		if state := known.Ensure("box:1"); (state.Digest == "box:1") == c.on || state.Failed {
+		if state := known.Ensure("box:1", time.Time{}); (state.Digest == "box:1") == c.on || state.Failed {
 			t.Errorf("%q: %+v", c.args, state)
 		}
 		if err := known.Check("Not An Image"); (err != nil) != c.on {
 			t.Errorf("%q: a name that is none: %v", c.args, err)
 		}
-		if state := known.Ensure("box@sha256:" + strings.Repeat("a", 64)); state.Digest != "sha256:"+strings.Repeat("a", 64) {
+		if state := known.Ensure("box@sha256:"+strings.Repeat("a", 64), time.Time{}); state.Digest != "sha256:"+strings.Repeat("a", 64) {
 			t.Errorf("%q: %+v", c.args, state)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -22,8 +23,9 @@ type Images interface {
 	// Check says why an image cannot be run here, whatever is in it.
 	Check(name string) error
 	// Ensure has an image be where it will be run, and says what is in it. It does
-	// not block for long: asking again helps where nothing is known yet.
-	Ensure(name string) ImageState
+	// not block for long: asking again helps where nothing is known yet. What was found
+	// out before since does not count: a name may mean something else by then.
+	Ensure(name string, since time.Time) ImageState
 }
 
 // ImageState is what is known of an image.

@@ -30,12 +30,12 @@ func (s *setting) terms(versions map[string]string) map[string]string {
 func (c *Runs) found(ctx context.Context, run *v1alpha1.PipelineRun, stage *pipeline.Stage, name string) (ImageState, error) {
 	m := c.deps.Machine
 	if !m.Elsewhere || run.Spec.DryRun || strings.Contains(name, "@") {
-		return m.Images.Ensure(name), nil
+		return m.Images.Ensure(name, run.CreationTimestamp.Time), nil
 	}
 	if unused(stage) {
 		return ImageState{Digest: name}, nil
 	}
-	state := m.Images.Ensure(name)
+	state := m.Images.Ensure(name, run.CreationTimestamp.Time)
 	job, err := c.ownJob(ctx, run, stage)
 	if err != nil {
 		return ImageState{}, err

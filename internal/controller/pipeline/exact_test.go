@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +30,7 @@ func (t *tagged) move(digest string) { t.digest.Store(digest) }
 
 func (t *tagged) Check(string) error { return nil }
 
-func (t *tagged) Ensure(name string) ImageState {
+func (t *tagged) Ensure(name string, _ time.Time) ImageState {
 	digest, _ := t.digest.Load().(string)
 	switch {
 	case strings.Contains(name, "@"):

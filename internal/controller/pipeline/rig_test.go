@@ -81,7 +81,7 @@ func (l library) Check(name string) error {
 	return nil
 }
 
-func (l library) Ensure(name string) ImageState {
+func (l library) Ensure(name string, _ time.Time) ImageState {
 	switch digest := l[name]; {
 	case name == "host":
 		return ImageState{Host: true}

@@ -47,7 +47,7 @@ func (c *Runs) spark(ctx context.Context, run *v1alpha1.PipelineRun, stage *pipe
 	}
 	env := environmentOf(stage)
 	if name := c.deps.Machine.imageOf(stage); name != "" { // it stands for this machine's
-		env = standsFor(c.deps.Machine.Images.Ensure(name))
+		env = standsFor(c.deps.Machine.Images.Ensure(name, run.CreationTimestamp.Time))
 	}
 	if packaged(env) {
 		state := c.deps.Machine.Environments.EnsureFor(run, nil, environment.Request{Requirements: env.Requirements, Python: env.Python, Path: env.Path})

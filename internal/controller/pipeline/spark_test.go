@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -220,7 +221,7 @@ type mapped string
 
 func (mapped) Check(string) error { return nil }
 
-func (s mapped) Ensure(string) ImageState { return ImageState{Host: true, Path: string(s)} }
+func (s mapped) Ensure(string, time.Time) ImageState { return ImageState{Host: true, Path: string(s)} }
 
 // TestSparkOfWhatAnImageStandsFor: it is looked for in the environment of the machine that
 // members will run with.

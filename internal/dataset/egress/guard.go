@@ -2,6 +2,8 @@ package egress
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +25,8 @@ type Guard struct {
 	Allow, Refuse []netip.Prefix
 	// Servers are single ports that are not a bucket's, such as the API server's.
 	Servers []netip.AddrPort
+	// Authorities are whose certificates are believed. Default: the system's.
+	Authorities *x509.CertPool
 	// Own are the addresses of this machine. Default: those of its interfaces.
 	Own func() ([]netip.Addr, error)
 }
@@ -156,6 +160,7 @@ func (g *Guard) Transport() http.RoundTripper {
 	usual := &http.Transport{
 		DialContext: dialer.DialContext, TLSHandshakeTimeout: dialing, ResponseHeaderTimeout: answering, ExpectContinueTimeout: time.Second,
 		MaxResponseHeaderBytes: mostHead, MaxIdleConns: connections, IdleConnTimeout: dialing, DisableCompression: true,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: g.Authorities},
 	}
 	patient := usual.Clone()
 	patient.ResponseHeaderTimeout = assembling

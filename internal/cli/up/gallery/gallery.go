@@ -51,7 +51,14 @@ type asked struct {
 	name  string
 	done  chan struct{}
 	state pipeline.ImageState
+	begun time.Time
 	until time.Time // zero: it is not done
+}
+
+// old says that a look that is over does not count: it is too long ago, or was before
+// since, unless that is still to come by this clock.
+func (a *asked) old(now, since time.Time) bool {
+	return !a.until.IsZero() && (now.After(a.until) || a.begun.Before(since) && !since.After(now))
 }
 
 // New makes a gallery. Where store is nil, none says why images cannot be run; mapped
@@ -103,7 +110,7 @@ func (s *Gallery) Check(name string) error {
 }
 
 // Ensure implements [pipeline.Images].
-func (s *Gallery) Ensure(name string) pipeline.ImageState {
+func (s *Gallery) Ensure(name string, since time.Time) pipeline.ImageState {
 	if to, here := admission.Environment(s.mapped, name); here {
 		return pipeline.ImageState{Host: true, Path: to}
 	}
@@ -111,9 +118,9 @@ func (s *Gallery) Ensure(name string) pipeline.ImageState {
 		return pipeline.ImageState{Failed: true, Message: s.none}
 	}
 	s.mu.Lock()
-	a := s.known[name]
-	if a == nil || !a.until.IsZero() && s.now().After(a.until) {
-		a = &asked{name: name, done: make(chan struct{})}
+	a, now := s.known[name], s.now()
+	if a == nil || a.old(now, since) {
+		a = &asked{name: name, begun: now, done: make(chan struct{})}
 		select {
 		case s.asks <- a:
 			s.known[name] = a

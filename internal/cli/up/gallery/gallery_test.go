@@ -46,25 +46,34 @@ func TestImages(t *testing.T) {
 	})
 	defer group.Wait()
 	defer cancel()
-	if got := s.Ensure("tf"); !got.Host || got.Path != "/opt/tf" {
+	if got := s.Ensure("tf", time.Time{}); !got.Host || got.Path != "/opt/tf" {
 		t.Errorf("%+v", got)
 	}
-	if got := s.Ensure("plain"); !got.Host || got.Path != "" {
+	if got := s.Ensure("plain", time.Time{}); !got.Host || got.Path != "" {
 		t.Errorf("%+v", got)
 	}
-	if got := s.Ensure("box"); got.Digest != "" || !strings.Contains(got.Message, "is being fetched") {
+	if got := s.Ensure("box", time.Time{}); got.Digest != "" || !strings.Contains(got.Message, "is being fetched") {
 		t.Errorf("while it is pulled: %+v", got)
 	}
 	close(r.gate)
 	<-s.known["box"].done
-	if got := s.Ensure("box"); got.Digest != "sha256:1" || r.asked != 1 {
+	if got := s.Ensure("box", time.Time{}); got.Digest != "sha256:1" || r.asked != 1 {
 		t.Errorf("%+v after %d", got, r.asked)
+	}
+	if got := s.Ensure("box", now.Add(time.Second)); got.Digest != "sha256:1" || r.asked != 1 {
+		t.Errorf("since a moment that is still to come: %+v after %d", got, r.asked)
+	}
+	now = now.Add(time.Second)
+	for range 2 { // it was looked at before, then since
+		if got := s.Ensure("box", now); got.Digest != "sha256:1" || r.asked != 2 {
+			t.Errorf("%+v after %d", got, r.asked)
+		}
 	}
 	now = now.Add(time.Minute) // its tag may stand for something else by now
 	r.mu.Lock()
 	r.err = &image.Fault{Reason: image.InvalidName, Err: errors.New("no name")}
 	r.mu.Unlock()
-	if got := s.Ensure("box"); !got.Failed || got.Message != "no name" || r.asked != 2 {
+	if got := s.Ensure("box", time.Time{}); !got.Failed || got.Message != "no name" || r.asked != 3 {
 		t.Errorf("%+v after %d", got, r.asked)
 	}
 }
@@ -74,7 +83,7 @@ func TestNoImages(t *testing.T) {
 	if err := s.Check("tf"); err != nil {
 		t.Error(err)
 	}
-	if err := s.Check("box"); err == nil || s.Ensure("box").Message != err.Error() {
-		t.Errorf("%v, %+v", err, s.Ensure("box"))
+	if err := s.Check("box"); err == nil || s.Ensure("box", time.Time{}).Message != err.Error() {
+		t.Errorf("%v, %+v", err, s.Ensure("box", time.Time{}))
 	}
 }

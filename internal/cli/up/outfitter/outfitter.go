@@ -8,6 +8,7 @@ package outfitter
 import (
 	"context"
 	"os"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -49,7 +50,7 @@ func (o *Outfitter) look(name string) workshop.Image {
 	if err := o.images.Check(name); err != nil {
 		return workshop.Image{Failed: true, Message: "no packages are put on top of the image " + name + " on this machine: " + err.Error() + "; give requirements without it"}
 	}
-	is := o.images.Ensure(name)
+	is := o.images.Ensure(name, time.Time{})
 	if is.Host {
 		return workshop.Image{Failed: true, Message: "the image " + name + " stands for this machine's own programs, on top of which no packages are put; give requirements without it"}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +27,7 @@ type images struct {
 
 func (i *images) Check(string) error { return i.none }
 
-func (i *images) Ensure(name string) pipeline.ImageState {
+func (i *images) Ensure(name string, _ time.Time) pipeline.ImageState {
 	i.asked = append(i.asked, name)
 	return i.known[name]
 }
