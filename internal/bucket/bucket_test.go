@@ -2,9 +2,11 @@ package bucket
 
 import (
 	"bytes"
+	"crypto/x509"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/minio/minio-go/v7"
@@ -30,6 +32,24 @@ func TestEmptyObjects(t *testing.T) {
 	}
 	if len(sent) != 1 || sent[0] != emptySum+" " {
 		t.Errorf("sent: %q", sent)
+	}
+}
+
+// A bucket is believed by the authorities that are named, and by no others.
+func TestAuthorities(t *testing.T) {
+	service := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(service.Close)
+	ours := x509.NewCertPool()
+	ours.AddCert(service.Certificate())
+	for name, pool := range map[string]*x509.CertPool{"ours": ours, "others": x509.NewCertPool(), "": nil} {
+		c, err := Open(Options{Endpoint: service.URL, Bucket: "digits", Region: "us-east-1", AccessKey: "a", SecretKey: "b", Tries: 1, Authorities: pool})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.Put(t.Context(), "key", strings.NewReader("x"), 1, minio.PutObjectOptions{})
+		if (err == nil) != (name == "ours") || err != nil && !strings.Contains(err.Error(), "certificate") {
+			t.Errorf("%q: %v", name, err)
+		}
 	}
 }
 

@@ -33,6 +33,9 @@ const (
 	ofOne  = 4
 	// longest is how long what went wrong may be in words.
 	longest = 300
+	// skew is by how much another clock may be ahead of this one before what it says counts
+	// for nothing.
+	skew = 5 * time.Second
 	// most is how many names are remembered; beyond it, those that nobody asks for go.
 	most = 4096
 )
@@ -81,10 +84,11 @@ type registry struct {
 // lookup is what is known of one image.
 type lookup struct {
 	state State
-	// asked is when that was asked for, and at when it was found out; open says that it is
-	// being asked for.
+	// asked is when that was asked for, and at when it was found out.
 	asked, at time.Time
-	open      bool
+	// open says that it is being asked for again, and asking since when.
+	open   bool
+	asking time.Time
 	// wanted is when somebody asked last.
 	wanted time.Time
 }
@@ -117,7 +121,7 @@ func parse(name string) (reference.Named, error) {
 
 // Ensure says, without blocking, what is known of an image, and has its registry be asked
 // where that is nothing or too old. Too old is what was asked for before since, too: a tag
-// may have moved by then. A since that is still to come by this clock counts for nothing.
+// may have moved by then. A since that is long to come by this clock counts for nothing.
 func (r *Resolver) Ensure(name string, since time.Time) State {
 	full, err := parse(name)
 	if err != nil {
@@ -136,12 +140,16 @@ func (r *Resolver) Ensure(name string, since time.Time) State {
 		r.known[key] = l
 	}
 	l.wanted = now
+	if ahead := since.Sub(now); ahead > skew {
+		since = time.Time{}
+	} else if ahead > 0 { // what is found out now would be too old
+		return waits(full)
+	}
 	switch {
+	case !l.asked.Before(since) && l.fresh(now):
+		return l.state
 	case l.open:
 		return waits(full)
-	case l.asked.Before(since) && !since.After(now):
-	case l.state.Digest != "" && now.Sub(l.at) < fresh, l.state.Failed && now.Sub(l.at) < firstRetry:
-		return l.state
 	}
 	from := r.registries[reference.Domain(full)]
 	if from == nil {
@@ -154,12 +162,18 @@ func (r *Resolver) Ensure(name string, since time.Time) State {
 	if from.busy < ofOne && (from.failures == 0 || from.busy == 0) {
 		select {
 		case r.todo <- key:
-			l.open, l.asked = true, now
+			l.open, l.asking = true, now
 			from.busy++
 		default: // so many are asked for that it comes to this one later
 		}
 	}
 	return waits(full)
+}
+
+// fresh says whether what is known counts for who wants it now.
+func (l *lookup) fresh(now time.Time) bool {
+	age := now.Sub(l.at)
+	return l.state.Digest != "" && age < fresh || l.state.Failed && age < firstRetry
 }
 
 // waits is the state of an image of which an answer is waited for: what was found before may
@@ -217,20 +231,20 @@ func (r *Resolver) look(ctx context.Context, key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l, from, now := r.known[key], r.registries[reference.Domain(full)], r.opts.Now()
-	l.open, l.at = false, now
+	l.open = false
 	from.busy--
 	switch {
 	case err == nil:
 		l.state = State{Digest: digest, Exact: reference.TrimNamed(full).String() + "@" + digest}
 	case final(err):
 		l.state = State{Failed: true, Message: fmt.Sprintf("what %s is cannot be found out: %v", full, err)}
-	default:
-		l.state = State{}
+	default: // what was known may count for some, for as long as it does
 		from.problem = fmt.Sprintf("what is at %s cannot be found out: %v; it is asked again", reference.Domain(full), err)
 		from.retryAt = now.Add(min(firstRetry<<min(from.failures, 10), lastRetry))
 		from.failures++
 		return
 	}
+	l.asked, l.at = l.asking, now
 	from.failures, from.retryAt = 0, time.Time{}
 }
 

@@ -145,9 +145,13 @@ func TestATagThatMovedBefore(t *testing.T) {
 	a.settled(s.image("1"))
 	a.settled(s.image("9"))
 	s.set(func() { s.tags["1"], s.tags["9"] = two, two })
-	a.since = a.now.Add(time.Millisecond)
+	a.since = a.now.Add(skew + time.Second)
 	if got := a.settled(s.image("1")); got.Digest != one || s.asked != 2 {
-		t.Errorf("since a moment that is still to come: %+v, asked %d times", got, s.asked)
+		t.Errorf("since a moment that is long to come: %+v, asked %d times", got, s.asked)
+	}
+	a.since = a.now.Add(skew)
+	if got := a.settled(s.image("1")); got.Digest != "" || got.Failed || s.asked != 2 {
+		t.Errorf("since a moment that is about to come: %+v, asked %d times", got, s.asked)
 	}
 	a.now = a.since
 	for tag := range s.tags {
@@ -158,6 +162,41 @@ func TestATagThatMovedBefore(t *testing.T) {
 	a.now = a.now.Add(time.Second)
 	if got := a.settled(s.image("1")); got.Digest != two || s.asked != 4 {
 		t.Errorf("asked since: %+v, asked %d times", got, s.asked)
+	}
+}
+
+// What counts for one who waits counts on while it is asked for another one, who came later,
+// and where that question is in vain; a question that was open before counts for nobody later.
+func TestOneThatCameLater(t *testing.T) {
+	s := newShop(t)
+	a := newAsking(t, s, "")
+	first := a.now
+	a.settled(s.image("1"))
+	later := first.Add(time.Second)
+	a.now = later
+	if got := a.Ensure(s.image("1"), later); got.Digest != "" {
+		t.Errorf("the later one: %+v", got)
+	}
+	s.set(func() { s.tags["1"] = two })
+	latest := later.Add(time.Second)
+	a.now = latest
+	for since, want := range map[time.Time]string{first: one, later: "", latest: ""} {
+		if got := a.Ensure(s.image("1"), since); got.Digest != want || got.Failed {
+			t.Errorf("while it is asked, since %v: %+v", since, got)
+		}
+	}
+	a.look(t.Context(), <-a.todo)
+	for since, want := range map[time.Time]string{first: two, later: two, latest: ""} {
+		if got := a.Ensure(s.image("1"), since); got.Digest != want || got.Failed {
+			t.Errorf("once that is answered, since %v: %+v", since, got)
+		}
+	}
+	s.set(func() { s.status = http.StatusServiceUnavailable })
+	a.look(t.Context(), <-a.todo)
+	for since, want := range map[time.Time]string{later: two, latest: ""} {
+		if got := a.Ensure(s.image("1"), since); got.Digest != want || got.Failed {
+			t.Errorf("where the next is in vain, since %v: %+v", since, got)
+		}
 	}
 }
 

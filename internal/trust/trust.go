@@ -10,8 +10,12 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
+// fileVariable and dirVariable name what takes the place of the system's own files.
+const fileVariable, dirVariable = "SSL_CERT_FILE", "SSL_CERT_DIR"
+
 // Pool returns the authorities that are believed: the system's, or Mozilla's where it has
-// none, and those of a folder; empty: there is no folder. Each file of it holds certificates
+// none and nobody has said by variables which these are, and those of a folder; empty: there
+// is no folder. Each file of it holds certificates
 // as PEM; names that begin with a dot are left out, as those by which a kubelet swaps what
 // it mounts.
 func Pool(folder string) (*x509.CertPool, error) {
@@ -19,8 +23,13 @@ func Pool(folder string) (*x509.CertPool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the system's certificates of authorities: %w", err)
 	}
-	if err := complete(pool); err != nil || folder == "" {
-		return pool, err
+	if os.Getenv(fileVariable) == "" && os.Getenv(dirVariable) == "" {
+		if err := complete(pool); err != nil {
+			return nil, err
+		}
+	}
+	if folder == "" {
+		return pool, nil
 	}
 	return pool, add(pool, folder)
 }

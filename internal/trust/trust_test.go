@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -115,8 +116,28 @@ func TestComplete(t *testing.T) {
 			t.Errorf("%s: %v", certificate.Subject, err)
 		}
 	}
+	if all.Equal(x509.NewCertPool()) {
+		t.Error("nobody is believed")
+	}
 	before := mine.Clone()
 	if err := complete(mine); err != nil || !mine.Equal(before) {
 		t.Errorf("%v: more are believed than the system believes", err)
+	}
+}
+
+// Where variables say which the system's authorities are, and there are none, nobody is
+// believed. The system's are read once, so it takes a program of its own.
+func TestNobodyByVariables(t *testing.T) {
+	if os.Getenv(fileVariable) != "/nonexistent" {
+		again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNobodyByVariables$") //nolint:gosec // it is this program
+		again.Env = append(os.Environ(), fileVariable+"=/nonexistent", dirVariable+"=/nonexistent")
+		if said, err := again.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, said)
+		}
+		return
+	}
+	pool, err := Pool("")
+	if err != nil || !pool.Equal(x509.NewCertPool()) {
+		t.Errorf("%v: somebody is believed", err)
 	}
 }

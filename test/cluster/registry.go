@@ -27,7 +27,7 @@ type Registry struct {
 	// none.
 	Authority string
 	// User and Password are asked for unless they are empty. Set them before
-	// anything is pulled.
+	// anything is asked of it.
 	User, Password string
 
 	server *httptest.Server
@@ -133,6 +133,8 @@ func (r *Registry) Push(name string, image Image) error {
 
 // ServeHTTP answers as the distribution specification says.
 func (r *Registry) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.User != "" {
 		if user, password, _ := request.BasicAuth(); user != r.User || password != r.Password {
 			w.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
@@ -141,8 +143,6 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		}
 	}
 	path := strings.TrimPrefix(request.URL.Path, "/v2/")
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if repository, reference, ok := strings.Cut(path, "/manifests/"); ok {
 		d, known := r.tags[repository+":"+reference]
 		if strings.HasPrefix(reference, "sha256:") {

@@ -109,7 +109,7 @@ func (p *platform) install(ctx context.Context, on *cluster.Cluster, agent bool)
 	add := "node add node-1 node-2"
 	if !agent {
 		p.installed += " --set manager.extraArgs[0]=--store-folder=/tmp/store"
-		return errors.Join(p.reinstall(ctx), p.words(ctx, add))
+		return p.installAnd(ctx, add)
 	}
 	// The manager is not root, and Kubernetes makes no folder of its own for it.
 	if said, err := on.Node("node-3").Command(ctx, "mkdir", "-m", "777", "/var/lib/muster-store").CombinedOutput(); err != nil {
@@ -128,7 +128,14 @@ func (p *platform) install(ctx context.Context, on *cluster.Cluster, agent bool)
 	if r := harness.Finish(cmd); r.Code != 0 {
 		return fmt.Errorf("making a claim: %s%s", r.Stdout, r.Stderr)
 	}
-	return errors.Join(p.reinstall(ctx), p.words(ctx, add))
+	return p.installAnd(ctx, add)
+}
+
+func (p *platform) installAnd(ctx context.Context, line string) error {
+	if err := p.reinstall(ctx); err != nil {
+		return err
+	}
+	return p.words(ctx, line)
 }
 
 // reinstall installs what is tested as it was, and further words.

@@ -4,7 +4,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -43,5 +45,21 @@ func TestFlagsOfEgress(t *testing.T) {
 		if rules := c.rules(c.guard(t.Context(), nil)); rules.Off != (flag == "--egress=false") || rules.Copies.Transport == nil || rules.AtOnce == 0 || rules.Copies.Buffers == nil || rules.Copies.Pace.Bytes == 0 {
 			t.Errorf("%s: %+v", flag, rules)
 		}
+	}
+}
+
+// Whoever connects to services of others believes the same authorities.
+func TestBelieve(t *testing.T) {
+	o := &options{}
+	if err := o.believe(); err != nil {
+		t.Fatal(err)
+	}
+	pool := o.store.bucket.Authorities
+	if pool == nil || o.data.bucket.Authorities != pool || o.copies.guard(t.Context(), nil).Authorities != pool {
+		t.Errorf("%p, %p, %p", pool, o.data.bucket.Authorities, o.copies.guard(t.Context(), nil).Authorities)
+	}
+	o.authorities = filepath.Join(t.TempDir(), "none")
+	if err := o.believe(); err == nil || !strings.Contains(err.Error(), "none") {
+		t.Errorf("%v", err)
 	}
 }

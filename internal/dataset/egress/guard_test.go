@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"crypto/x509"
 	"errors"
 	"io"
 	"net/http"
@@ -118,6 +119,28 @@ func TestGuardedTransport(t *testing.T) {
 }
 
 // Only a bucket that makes a file of its parts may take longer than a minute.
+// What is past a guard is believed by the authorities that it names, and by no others.
+func TestGuardedAuthorities(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	ours := x509.NewCertPool()
+	ours.AddCert(server.Certificate())
+	for name, pool := range map[string]*x509.CertPool{"ours": ours, "others": x509.NewCertPool(), "": nil} {
+		guard := &Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Authorities: pool}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodHead, server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := guard.Transport().RoundTrip(request)
+		if err == nil {
+			_ = answer.Body.Close()
+		}
+		if (err == nil) != (name == "ours") || err != nil && !strings.Contains(err.Error(), "certificate") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
 func TestGuardedPatience(t *testing.T) {
 	by, ok := (&Guard{}).Transport().(brief)
 	if !ok {

@@ -53,6 +53,8 @@ type asked struct {
 	state pipeline.ImageState
 	begun time.Time
 	until time.Time // zero: it is not done
+	// before is the look before this one, which may count for some while this is not done.
+	before *asked
 }
 
 // old says that a look that is over does not count: it is too long ago, or was before
@@ -119,8 +121,14 @@ func (s *Gallery) Ensure(name string, since time.Time) pipeline.ImageState {
 	}
 	s.mu.Lock()
 	a, now := s.known[name], s.now()
+	if a != nil && a.until.IsZero() && a.before != nil && !a.before.old(now, since) {
+		a = a.before
+	}
 	if a == nil || a.old(now, since) {
-		a = &asked{name: name, begun: now, done: make(chan struct{})}
+		a = &asked{name: name, begun: now, done: make(chan struct{}), before: a}
+		if a.before != nil {
+			a.before.before = nil
+		}
 		select {
 		case s.asks <- a:
 			s.known[name] = a

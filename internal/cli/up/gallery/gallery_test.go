@@ -64,6 +64,17 @@ func TestImages(t *testing.T) {
 		t.Errorf("since a moment that is still to come: %+v after %d", got, r.asked)
 	}
 	now = now.Add(time.Second)
+	r.mu.Lock()
+	r.gate = make(chan struct{})
+	r.mu.Unlock()
+	if got := s.Ensure("box", now); got.Digest != "" {
+		t.Errorf("while it is looked at again: %+v", got)
+	}
+	if got := s.Ensure("box", now.Add(-time.Second)); got.Digest != "sha256:1" {
+		t.Errorf("since before it was looked at first, while it is looked at again: %+v", got)
+	}
+	close(r.gate)
+	<-s.known["box"].done
 	for range 2 { // it was looked at before, then since
 		if got := s.Ensure("box", now); got.Digest != "sha256:1" || r.asked != 2 {
 			t.Errorf("%+v after %d", got, r.asked)
