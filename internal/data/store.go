@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/bale"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/pack"
 	"github.com/muster-dev/muster/internal/data/tree"
@@ -41,6 +42,8 @@ type Store struct {
 	clock   func() time.Time
 	// slack is by how much times of the backend may be wrong: S3 gives seconds.
 	slack time.Duration
+	// joining says which packs a collection puts together.
+	joining joining
 	// opened opens a file that is to be put; tests have it change at once.
 	opened func(path string) (*os.File, stamp, error)
 	codec  *pack.Codec
@@ -71,7 +74,7 @@ func Open(_ context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		backend: o.Backend, cache: o.Cache, workers: o.Workers, ttl: o.LeaseTTL, clock: o.Clock,
+		backend: bale.Over(o.Backend), joining: usualJoining, cache: o.Cache, workers: o.Workers, ttl: o.LeaseTTL, clock: o.Clock,
 		slack: 2 * time.Second, codec: codec, opened: openFile,
 	}
 	s.trees = tree.New(blobs{s}, &s.nodes)
