@@ -40,6 +40,10 @@ type bales struct {
 // lookAtBales finds out which there are, once it is known what is reached.
 func (c *collection) lookAtBales(ctx context.Context, cutoff time.Time) error {
 	b := &bales{loose: map[string]bool{}, superseded: map[*bale.Bale]map[string]bool{}, in: map[string][]*bale.Bale{}, living: map[*bale.Bale]int64{}, holding: map[*bale.Bale]int64{}}
+	c.bales = b
+	if c.packs == nil { // others keep the bytes, and join packs
+		return nil
+	}
 	var err error
 	if b.all, err = c.packs.All(ctx); err != nil {
 		return err
@@ -61,7 +65,6 @@ func (c *collection) lookAtBales(ctx context.Context, cutoff time.Time) error {
 			}
 		}
 	}
-	c.bales = b
 	return nil
 }
 
@@ -128,6 +131,9 @@ func (c *collection) join(ctx context.Context, cutoff time.Time) error {
 
 // groups are the packs of bales that are to be made.
 func (c *collection) groups(cutoff time.Time) [][]backend.Info {
+	if c.packs == nil {
+		return nil
+	}
 	var packs []backend.Info
 	for key, i := range c.objects {
 		if _, err := pack.ParseKey(key); err != nil || !i.Stored.Before(cutoff) || i.Size >= c.joining.small || !c.reach.reaches(key) {

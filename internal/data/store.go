@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/muster-dev/muster/internal/data/backend"
-	"github.com/muster-dev/muster/internal/data/bale"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/pack"
 	"github.com/muster-dev/muster/internal/data/tree"
@@ -18,7 +17,8 @@ import (
 
 // Options say where a store is, and what may be used for it.
 type Options struct {
-	// Backend keeps the bytes. It has to be given.
+	// Backend keeps the bytes. It has to be given. Small packs are put together by
+	// collections where it knows bales ([bale.Over]).
 	Backend backend.Backend
 	// Cache is a folder of this machine for notes of which files were put; it may
 	// be removed at any time. Default: none, so that every put reads every file.
@@ -74,7 +74,7 @@ func Open(_ context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		backend: bale.Over(o.Backend), joining: usualJoining, cache: o.Cache, workers: o.Workers, ttl: o.LeaseTTL, clock: o.Clock,
+		backend: o.Backend, joining: usualJoining, cache: o.Cache, workers: o.Workers, ttl: o.LeaseTTL, clock: o.Clock,
 		slack: 2 * time.Second, codec: codec, opened: openFile,
 	}
 	s.trees = tree.New(blobs{s}, &s.nodes)

@@ -51,16 +51,26 @@ func Over(b backend.Backend) backend.Backend {
 	if _, is := b.(interface{ Bales() *Backend }); is {
 		return b
 	}
-	over := &Backend{inner: b, bales: map[string]*Bale{}, packs: map[string]spot{}, damaged: map[string]error{}}
-	streams, streaming := b.(backend.Streamer)
-	if !streaming {
-		return over
+	if s, is := b.(backend.Streamer); is {
+		return Streams(s)
 	}
-	with := &streamer{over, streams}
+	return over(b)
+}
+
+// Streams is [Over] for a backend that passes objects on in pieces.
+func Streams(b backend.Streamer) backend.Streamer {
+	if _, is := b.(interface{ Bales() *Backend }); is {
+		return b
+	}
+	with := &streamer{over(b), b}
 	if q, is := b.(quick); is {
 		return &folder{with, q}
 	}
 	return with
+}
+
+func over(b backend.Backend) *Backend {
+	return &Backend{inner: b, bales: map[string]*Bale{}, packs: map[string]spot{}, damaged: map[string]error{}}
 }
 
 // Bales is the backend itself, for who joins packs.
