@@ -53,7 +53,7 @@ func main() {
 	flag.StringVar(&s.dir, "dir", "", "where to write, on the disk that is to be measured (default: a temporary folder)")
 	flag.Float64Var(&s.scale, "scale", 1, "part of the full size: 8 GB, 200,000 files, 1,000,000 files, 8,192 objects")
 	flag.IntVar(&s.runs, "runs", 3, "how often; the median counts")
-	flag.StringVar(&s.only, "only", "", "rows whose name begins so: file, small, diff, read, mounts, gateway, plan, runs")
+	flag.StringVar(&s.only, "only", "", "rows whose name begins so: file, small, diff, read, mounts, gateway, commits, plan, runs")
 	flag.StringVar(&s.s3, "s3", "", "address of an S3 service of yours, such as http://127.0.0.1:9000, for the row read: it makes a bucket there, and removes it; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY say who asks (default: versitygw on a folder)")
 	flag.StringVar(&s.copier, "rclone", ".cache/s3-clients/bin/rclone", "the program to compare the row read with")
 	flag.DurationVar(&s.delay, "delay", 20*time.Millisecond, "what is added to each answer of that service")
@@ -102,7 +102,7 @@ func parent(ctx context.Context, s settings) (err error) {
 		run  func(context.Context) error
 	}{
 		// These make files one by one: others, which remove very many, come after them.
-		{"gateway", b.gateway}, {"runs", b.pipelines},
+		{"gateway", b.gateway}, {"commits", b.commits}, {"runs", b.pipelines},
 		{"file", b.file}, {"small", b.small}, {"diff", b.diff}, {"read", b.read}, {"mounts", b.mounts}, {"plan", b.plans},
 	} {
 		if !strings.HasPrefix(rows.name, s.only) {

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
+	"time"
 )
 
 const (
@@ -186,4 +189,55 @@ func (b *bench) diff(ctx context.Context) error {
 	b.say(fmt.Sprintf("diff of two commits of %d files, 1 changed", n), fmt.Sprintf("%.1f ms, %d object reads", m.Seconds*1000, m.Reads), "-", "<= 10 ms, <= 50 reads",
 		m.Seconds <= 0.01 && m.Reads <= 50 && m.Files == 1)
 	return os.RemoveAll(b.path("store"))
+}
+
+// commits: many of one file each, and what a collection makes of them.
+func (b *bench) commits(ctx context.Context) error {
+	n := int(10_000 * b.scale)
+	defer func() { _ = os.RemoveAll(b.path("store")) }()
+	if _, err := step(ctx, "commits", b.path("store"), strconv.Itoa(n)); err != nil {
+		return err
+	}
+	look := func() (objects int, read measured, err error) {
+		for _, prefix := range []string{"packs", "bales"} {
+			more, err := count(b.path("store", "bytes", prefix))
+			if err != nil {
+				return 0, read, err
+			}
+			objects += more
+		}
+		read, _, err = b.pair(ctx, b.quiet("store", "out"), func() (measured, error) { return step(ctx, "checkout", b.path("store"), b.path("out")) }, nil)
+		return objects, read, err
+	}
+	defer func() { _ = os.RemoveAll(b.path("out")) }()
+	before, slow, err := look()
+	if err != nil {
+		return err
+	}
+	time.Sleep(3 * time.Second) // what was stored just now is left alone
+	collected, err := step(ctx, "collect", b.path("store"))
+	if err != nil {
+		return err
+	}
+	after, fast, err := look()
+	if err != nil {
+		return err
+	}
+	b.say(fmt.Sprintf("%d commits of a file of 64 KB each: packs after a collection of %.1f s", n, collected.Seconds), fmt.Sprintf("%d", after), fmt.Sprintf("before it %d", before), "of 8 MB and more each", after <= 2+n*s3Object/(8*mi))
+	b.say("check them out then", fmt.Sprintf("%.0f/s (%.2f s)", float64(n)/fast.Seconds, fast.Seconds), fmt.Sprintf("before it %.0f/s (%.2f s)", float64(n)/slow.Seconds, slow.Seconds), "not slower", fast.Seconds <= 1.1*slow.Seconds)
+	return nil
+}
+
+// count is how many files there are below a folder, which need not be there.
+func count(folder string) (n int, err error) {
+	err = filepath.WalkDir(folder, func(_ string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil && !e.IsDir() {
+			n++
+		}
+		return err
+	})
+	return n, err
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +18,7 @@ import (
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/backend/faulty"
+	"github.com/muster-dev/muster/internal/data/bale"
 	"github.com/muster-dev/muster/internal/data/ref"
 )
 
@@ -35,7 +38,7 @@ func child(ctx context.Context, name string, args []string) error {
 		return err
 	}
 	// Counting lets one write happen at a time: only what counts reads does it.
-	var b backend.Backend = folder
+	var b backend.Backend = bale.Over(folder)
 	if name == "diff" || name == "plan" {
 		b = counted
 	}
@@ -58,6 +61,10 @@ func child(ctx context.Context, name string, args []string) error {
 		m, err = newPipeline(store, d, args).run(ctx)
 	case "plan":
 		m, err = newPipeline(store, d, args).plan(ctx)
+	case "commits":
+		err = oneByOne(ctx, store, d, args[1])
+	case "collect":
+		m, err = collect(ctx, store, heads)
 	case "touch":
 		_, err = d.Put(ctx, "main", data.Stream(args[1], strings.NewReader(args[2])), data.PutOptions{})
 	default:
@@ -69,6 +76,42 @@ func child(ctx context.Context, name string, args []string) error {
 		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(m)
+}
+
+// oneByOne makes so many commits of a file of 64 KB each.
+func oneByOne(ctx context.Context, store *data.Store, d *data.Dataset, count string) error {
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		return err
+	}
+	content := make([]byte, s3Object+n)
+	if _, err := rand.Read(content); err != nil {
+		return err
+	}
+	lease, err := store.Pin(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		s, err := d.Begin(ctx, "main", data.SessionOptions{Lease: lease})
+		if err != nil {
+			return err
+		}
+		err = s.Add(ctx, data.Stream(fmt.Sprintf("%02x/%06d", i%64, i), bytes.NewReader(content[i:i+s3Object])), data.AddOptions{})
+		if err == nil {
+			_, err = s.Commit(ctx, data.CommitOptions{})
+		}
+		if err = errors.Join(err, s.Close(ctx)); err != nil {
+			return err
+		}
+	}
+	return lease.Release(ctx)
+}
+
+// collect makes one pass.
+func collect(ctx context.Context, store *data.Store, heads ref.Heads) (measured, error) {
+	r, err := store.Collect(ctx, data.CollectOptions{Heads: []ref.Heads{heads}})
+	return measured{Files: int64(r.Joined)}, err
 }
 
 func put(ctx context.Context, d *data.Dataset, from string, checksum bool) (measured, error) {

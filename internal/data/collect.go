@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/bale"
 	"github.com/muster-dev/muster/internal/data/commit"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/pack"
@@ -44,6 +45,8 @@ type CollectReport struct {
 	// Kept are the packs that stay, KeptBytes how much they are.
 	Kept      int
 	KeptBytes int64
+	// Joined are small packs that were put together with others into one object.
+	Joined int
 }
 
 // collection is one run of the collector.
@@ -52,14 +55,20 @@ type collection struct {
 	o       CollectOptions
 	objects map[string]backend.Info // packs and commits, as they were listed
 	reach   *reach
+	packs   *bale.Backend
+	bales   *bales
 	report  CollectReport
+}
+
+func (s *Store) newCollection(o CollectOptions) *collection {
+	return &collection{Store: s, o: o, reach: s.newReach(), packs: bale.Of(s.backend), objects: map[string]backend.Info{}}
 }
 
 // Collect removes what no head leads to and no lease pins. Killed at any moment, it
 // leaves a list of what it was about to remove, which the next one goes on with.
 // Any number may run at once.
 func (s *Store) Collect(ctx context.Context, o CollectOptions) (CollectReport, error) {
-	c := &collection{Store: s, o: o, reach: s.newReach(), objects: map[string]backend.Info{}}
+	c := s.newCollection(o)
 	if err := c.run(ctx); err != nil {
 		return c.report, fmt.Errorf("collecting what nobody needs: %w", err)
 	}
@@ -94,8 +103,14 @@ func (c *collection) run(ctx context.Context) error {
 		return err
 	}
 	c.count(garbage)
-	if c.o.DryRun || len(garbage) == 0 && len(old) == 0 {
+	if c.o.DryRun {
+		for _, group := range c.groups(cutoff) {
+			c.report.Joined += len(group)
+		}
 		return nil
+	}
+	if len(garbage) == 0 && len(old) == 0 {
+		return errors.Join(c.drop(ctx, nil), c.join(ctx, cutoff))
 	}
 	// 3. That is said to everybody who begins to write from now on.
 	verdicts, err := c.condemn(ctx, old, garbage)
@@ -113,7 +128,11 @@ func (c *collection) run(ctx context.Context) error {
 		return err
 	}
 	// 5. What still is not reached, and nobody may refer to, goes.
-	return c.execute(ctx, verdicts, blockers)
+	if err := c.execute(ctx, verdicts, blockers); err != nil {
+		return err
+	}
+	// 6. What is small and needed lies together from now on.
+	return c.join(ctx, cutoff)
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -181,9 +200,12 @@ func (c *collection) garbage(ctx context.Context, live []note, cutoff time.Time)
 	if err := c.mark(ctx, from); err != nil {
 		return nil, err
 	}
+	if err := c.lookAtBales(ctx, cutoff); err != nil {
+		return nil, err
+	}
 	garbage := map[string]bool{}
 	for key, i := range c.objects {
-		if ours(key) && i.Stored.Before(cutoff) && !c.reach.reaches(key) {
+		if ours(key) && i.Stored.Before(cutoff) && !c.reach.reaches(key) && !c.bales.lies(key) {
 			garbage[key] = true
 		}
 	}
@@ -305,17 +327,33 @@ func (c *collection) execute(ctx context.Context, verdicts []verdict, live []not
 	if err != nil {
 		return err
 	}
+	removed := map[string]bool{}
+	var done []verdict
 	for _, v := range verdicts {
 		heard := v.since.Add(c.slack + c.o.Settle)
 		blocked := slices.ContainsFunc(live, func(l note) bool { return l.Started.Before(heard) })
-		if err := c.carryOut(ctx, v, blocked); err != nil {
+		if err := c.carryOut(ctx, v, blocked, removed); err != nil {
+			return err
+		}
+		if !blocked {
+			done = append(done, v)
+		}
+	}
+	// Before anybody may refer to what is in them again.
+	if err := c.drop(ctx, removed); err != nil {
+		return err
+	}
+	for _, v := range done {
+		if err := c.backend.Delete(ctx, v.key); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *collection) carryOut(ctx context.Context, v verdict, blocked bool) error {
+// carryOut removes what is on a list, as far as it has an object of its own. What is
+// removed is noted.
+func (c *collection) carryOut(ctx context.Context, v verdict, blocked bool, removed map[string]bool) error {
 	for _, key := range v.objects {
 		info, there := c.objects[key]
 		switch {
@@ -328,13 +366,11 @@ func (c *collection) carryOut(ctx context.Context, v verdict, blocked bool) erro
 		if err := c.backend.Delete(ctx, key); err != nil {
 			return err
 		}
+		removed[key] = true
 		if there {
 			delete(c.objects, key)
 			c.removed(info)
 		}
 	}
-	if blocked {
-		return nil
-	}
-	return c.backend.Delete(ctx, v.key)
+	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/backend/faulty"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/ref"
@@ -113,7 +112,7 @@ func TestNobodyRefersToTheCondemned(t *testing.T) {
 	id := abandoned(t, p, old)
 	lease, err := p.store.Pin(t.Context()) // somebody else writes: nothing goes yet
 	must(t, err)
-	c := &collection{Store: p.store, o: CollectOptions{Heads: []ref.Heads{p.heads}}, reach: p.store.newReach(), objects: map[string]backend.Info{}}
+	c := p.store.newCollection(CollectOptions{Heads: []ref.Heads{p.heads}})
 	must(t, c.list(t.Context()))
 	garbage, err := c.garbage(t.Context(), nil, time.Now().Add(time.Hour))
 	must(t, err)
@@ -179,7 +178,7 @@ func TestSessionsOfOneLease(t *testing.T) {
 	}
 	must(t, p.Remove(t.Context(), branch("other")))
 	must(t, p.Remove(t.Context(), branch("main")))
-	c := &collection{Store: p.store, o: CollectOptions{Heads: []ref.Heads{p.heads}}, reach: p.store.newReach(), objects: map[string]backend.Info{}}
+	c := p.store.newCollection(CollectOptions{Heads: []ref.Heads{p.heads}})
 	must(t, c.list(t.Context()))
 	garbage, err := c.garbage(t.Context(), nil, time.Now().Add(time.Hour))
 	must(t, err)
@@ -202,7 +201,7 @@ func TestListsThatAreLate(t *testing.T) {
 	p := newPlace(t)
 	abandoned(t, p, "x")
 	const late = time.Hour
-	c := &collection{Store: p.store, o: CollectOptions{Heads: []ref.Heads{p.heads}, Settle: late}, reach: p.store.newReach(), objects: map[string]backend.Info{}}
+	c := p.store.newCollection(CollectOptions{Heads: []ref.Heads{p.heads}, Settle: late})
 	must(t, c.list(t.Context()))
 	garbage, err := c.garbage(t.Context(), nil, time.Now().Add(time.Hour))
 	must(t, err)

@@ -199,7 +199,7 @@ func TestSend(t *testing.T) {
 	want["empty"] = ""
 	packs := func() (n int) {
 		t.Helper()
-		if err := p.bytes.List(ctx, "packs/", func(backend.Info) error { n++; return nil }); err != nil {
+		if err := p.store.backend.List(ctx, "packs/", func(backend.Info) error { n++; return nil }); err != nil {
 			t.Fatal(err)
 		}
 		return n

@@ -13,6 +13,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/bucket/buckettest"
 	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/bale"
 	"github.com/muster-dev/muster/internal/data/ref"
 )
 
@@ -46,11 +47,11 @@ func inFolder(ctx context.Context, dir string) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := Open(ctx, Options{Backend: b, Cache: filepath.Join(dir, "cache"), LeaseTTL: 5 * time.Second})
+	s, err := Open(ctx, Options{Backend: bale.Over(b), Cache: filepath.Join(dir, "cache"), LeaseTTL: 5 * time.Second})
 	if err != nil {
 		return nil, err
 	}
-	s.slack = 0
+	s.slack, s.joining = 0, joining{small: 1 << 20, least: 1, full: 300_000}
 	return s.Dataset(heads), nil
 }
 

@@ -14,11 +14,13 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	gofs "github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/bale"
 	"github.com/muster-dev/muster/internal/data/ref"
 )
 
@@ -41,6 +43,7 @@ type thing struct {
 
 	names, safeNames map[string]*thing // of a folder
 	bytes, safeBytes []byte            // of a file
+	written          time.Time
 }
 
 func (d *disk) folder() *thing {
@@ -50,7 +53,7 @@ func (d *disk) folder() *thing {
 
 func (d *disk) file() *thing {
 	d.inos++
-	return &thing{disk: d, ino: d.inos}
+	return &thing{disk: d, ino: d.inos, written: time.Now()}
 }
 
 func (t *thing) isFolder() bool { return t.names != nil }
@@ -97,6 +100,7 @@ func (t *thing) attr(out *fuse.Attr) {
 		out.Mode = syscall.S_IFDIR | 0o755
 	}
 	out.Size = uint64(len(t.bytes))
+	out.SetTimes(nil, &t.written, nil)
 }
 
 func (t *thing) child(ctx context.Context, c *thing, out *fuse.EntryOut) *gofs.Inode {
@@ -184,6 +188,7 @@ func (t *thing) Write(_ context.Context, _ gofs.FileHandle, from []byte, at int6
 			t.bytes = append(t.bytes, make([]byte, more)...)
 		}
 		copy(t.bytes[at:], from)
+		t.written = time.Now()
 		return 0
 	})
 	return uint32(len(from)), errno
@@ -265,7 +270,11 @@ func powered(t *testing.T, cutAt int) int {
 		if err != nil {
 			return nil, err
 		}
-		return Open(t.Context(), Options{Backend: folder})
+		s, err := Open(t.Context(), Options{Backend: bale.Over(folder)})
+		if err == nil {
+			s.slack, s.joining = 0, joining{small: 1 << 20, least: 1, full: 200_000}
+		}
+		return s, err
 	}
 	store, err := begin()
 	if err != nil {
@@ -348,6 +357,20 @@ func course(ctx context.Context, store *Store, heads ref.Heads, acknowledged map
 		return err
 	}
 	delete(acknowledged, "side")
-	_, err = store.Collect(ctx, CollectOptions{Heads: []ref.Heads{heads}})
-	return err
+	if _, err := d.Put(ctx, "gone", Stream("gone", strings.NewReader(noise(1, 100_000))), PutOptions{}); err != nil {
+		return err
+	}
+	if _, err = store.Collect(ctx, CollectOptions{Heads: []ref.Heads{heads}}); err != nil {
+		return err
+	}
+	// What lies together goes, but for a little, which comes together anew.
+	if err := d.Remove(ctx, ref.Name{Kind: ref.Branch, Name: "gone"}); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for range 2 {
+		if _, err = store.Collect(ctx, CollectOptions{Heads: []ref.Heads{heads}}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/bale"
 	"github.com/muster-dev/muster/internal/data/ref"
 	"github.com/muster-dev/muster/internal/data/tree"
 )
@@ -40,7 +41,7 @@ func newPlace(t *testing.T) *place {
 // open opens the store as another process would.
 func (p *place) open(t *testing.T, b backend.Backend, heads ref.Heads) *Dataset {
 	t.Helper()
-	s, err := Open(t.Context(), Options{Backend: b, Cache: p.cache, Workers: 2})
+	s, err := Open(t.Context(), Options{Backend: bale.Over(b), Cache: p.cache, Workers: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,6 +51,7 @@ func (p *place) open(t *testing.T, b backend.Backend, heads ref.Heads) *Dataset 
 		}
 	})
 	s.slack = 0
+	s.joining = joining{small: 2 << 20, least: 1, full: 1 << 20}
 	return s.Dataset(heads)
 }
 

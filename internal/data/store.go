@@ -17,7 +17,8 @@ import (
 
 // Options say where a store is, and what may be used for it.
 type Options struct {
-	// Backend keeps the bytes. It has to be given.
+	// Backend keeps the bytes. It has to be given. Small packs are put together by
+	// collections where it knows bales ([bale.Over]).
 	Backend backend.Backend
 	// Cache is a folder of this machine for notes of which files were put; it may
 	// be removed at any time. Default: none, so that every put reads every file.
@@ -41,6 +42,8 @@ type Store struct {
 	clock   func() time.Time
 	// slack is by how much times of the backend may be wrong: S3 gives seconds.
 	slack time.Duration
+	// joining says which packs a collection puts together.
+	joining joining
 	// opened opens a file that is to be put; tests have it change at once.
 	opened func(path string) (*os.File, stamp, error)
 	codec  *pack.Codec
@@ -71,7 +74,7 @@ func Open(_ context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		backend: o.Backend, cache: o.Cache, workers: o.Workers, ttl: o.LeaseTTL, clock: o.Clock,
+		backend: o.Backend, joining: usualJoining, cache: o.Cache, workers: o.Workers, ttl: o.LeaseTTL, clock: o.Clock,
 		slack: 2 * time.Second, codec: codec, opened: openFile,
 	}
 	s.trees = tree.New(blobs{s}, &s.nodes)

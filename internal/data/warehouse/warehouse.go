@@ -14,6 +14,7 @@ import (
 	"github.com/muster-dev/muster/internal/bucket"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/bale"
 )
 
 // Options say where a warehouse is. Folder or Bucket has to be given.
@@ -155,7 +156,7 @@ func (w *Warehouse) room(namespace string) (*room, error) {
 		if err != nil {
 			return nil, fmt.Errorf("opening the store of namespace %s: %w", namespace, err)
 		}
-		r = &room{objects: objects}
+		r = &room{objects: bale.Streams(objects)}
 		w.rooms[namespace] = r
 	}
 	r.asked = now

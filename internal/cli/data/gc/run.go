@@ -26,6 +26,8 @@ type Document struct {
 	// KeptPacks and KeptBytes stay.
 	KeptPacks int   `json:"keptPacks"`
 	KeptBytes int64 `json:"keptBytes"`
+	// Joined are small packs that came, or would come, to lie together.
+	Joined int `json:"joined"`
 }
 
 func (o *options) run(ctx context.Context) error {
@@ -50,7 +52,7 @@ func (o *options) run(ctx context.Context) error {
 	bar.Stop()
 	return o.report(Document{
 		DryRun: o.dryRun, Packs: report.Packs, Commits: report.Commits, FreedBytes: report.Bytes,
-		Waiting: report.Waiting, KeptPacks: report.Kept, KeptBytes: report.KeptBytes,
+		Waiting: report.Waiting, KeptPacks: report.Kept, KeptBytes: report.KeptBytes, Joined: report.Joined,
 	})
 }
 
@@ -58,15 +60,18 @@ func (o *options) report(d Document) error {
 	if *o.format != output.Human {
 		return output.Print(o.factory.Streams.Out, *o.format, d)
 	}
-	removed, freed := "removed", "freed"
+	removed, freed, joined := "removed", "freed", "joined"
 	if d.DryRun {
-		removed, freed = "would remove", "would free"
+		removed, freed, joined = "would remove", "would free", "would join"
 	}
 	_, err := fmt.Fprintf(o.factory.Streams.Out, "%s %s and %s, %s %s; %s stay\n", removed, terminal.Count(int64(d.Packs), "pack"),
 		terminal.Count(int64(d.Commits), "commit"), freed, terminal.Size64(d.FreedBytes), terminal.Size64(d.KeptBytes))
 	if err == nil && d.Waiting > 0 {
 		_, err = fmt.Fprintf(o.factory.Streams.Out, "kept for now: %s that a running command may refer to; the next gc looks again\n",
 			terminal.Count(int64(d.Waiting), "object"))
+	}
+	if err == nil && d.Joined > 0 {
+		_, err = fmt.Fprintf(o.factory.Streams.Out, "%s %s into larger objects\n", joined, terminal.Count(int64(d.Joined), "small pack"))
 	}
 	return err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/suggestion"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/bale"
 	"github.com/muster-dev/muster/internal/data/block"
 	"github.com/muster-dev/muster/internal/data/commit"
 	"github.com/muster-dev/muster/internal/data/digest"
@@ -190,7 +191,7 @@ func OpenFolder(ctx context.Context, home string) (*data.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := data.Open(ctx, data.Options{Backend: bytes, Cache: filepath.Join(home, Folder, cacheFolder)})
+	store, err := data.Open(ctx, data.Options{Backend: bale.Over(bytes), Cache: filepath.Join(home, Folder, cacheFolder)})
 	if err != nil {
 		return nil, fmt.Errorf("opening the store of data: %w", err)
 	}

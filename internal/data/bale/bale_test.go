@@ -1,0 +1,305 @@
+package bale
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/backend/contract"
+	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/pack"
+)
+
+// TestContract: over a backend everything is as it is without.
+func TestContract(t *testing.T) {
+	t.Run("memory", func(t *testing.T) {
+		contract.Run(t, Over(&backend.Memory{}))
+		streams, ok := Over(&backend.Memory{}).(backend.Streamer)
+		if !ok {
+			t.Fatal("it moves no objects piece by piece any more")
+		}
+		contract.RunStreams(t, streams)
+	})
+	t.Run("folder", func(t *testing.T) {
+		open := func() backend.Backend {
+			f, err := backend.OpenFolder(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return Over(f)
+		}
+		contract.Run(t, open())
+		q, ok := open().(quick)
+		if !ok {
+			t.Fatal("it does not do what a folder does any more")
+		}
+		contract.RunStreams(t, q)
+		contract.RunStarts(t, q)
+	})
+	once := Over(&backend.Memory{})
+	if Over(once) != once {
+		t.Error("twice over the same")
+	}
+	if Of(&backend.Memory{}) != nil || Of(once) == nil {
+		t.Error("which backend knows bales is not known")
+	}
+}
+
+// made stores a pack of some texts, and is what is known of it.
+func made(t *testing.T, b backend.Backend, texts ...string) backend.Info {
+	t.Helper()
+	p, err := pack.NewBuilder(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range texts {
+		p.Add(digest.Of([]byte(text)), pack.Data, len(text), []byte(text))
+	}
+	key := p.Name().Key()
+	if err := b.Put(t.Context(), key, p.Seal()); err != nil {
+		t.Fatal(err)
+	}
+	info, err := b.Stat(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+// contents reads all packs that are listed.
+func contents(t *testing.T, b backend.Backend) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := b.List(t.Context(), pack.Prefix, func(i backend.Info) error {
+		if _, twice := out[i.Key]; twice {
+			t.Errorf("%s is listed twice", i.Key)
+		}
+		content, err := backend.Read(t.Context(), b, i.Key)
+		out[i.Key] = fmt.Sprint(i.Stored.UnixNano(), string(content))
+		if int64(len(content)) != i.Size {
+			t.Errorf("%s has %d bytes, and is listed with %d", i.Key, len(content), i.Size)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestMake: packs are the same in a bale, for who knew them loose, for who comes later, and
+// for who knew another bale; whole, in parts, and as objects that are listed.
+func TestMake(t *testing.T) {
+	inner := &backend.Memory{}
+	var packs []backend.Info
+	for i := range 300 {
+		packs = append(packs, made(t, inner, strings.Repeat(fmt.Sprint(i, " "), 3*i)))
+	}
+	b, before := Over(inner), contents(t, inner)
+	readers := []backend.Backend{Over(inner), Over(inner)}
+	for _, r := range readers {
+		if diff := cmp.Diff(before, contents(t, r)); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+	join := func(of []backend.Info) *Bale {
+		t.Helper()
+		one, err := Make(t.Context(), Of(b), of)
+		if err != nil || len(one.Packs) != len(of) {
+			t.Fatalf("%v: %d of %d packs", err, len(one.Packs), len(of))
+		}
+		return one
+	}
+	first := join(packs[:200])
+	for _, p := range packs[:200] {
+		if err := b.Delete(t.Context(), p.Key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(what string) {
+		t.Helper()
+		for n, r := range append(readers, Over(inner), b) {
+			if diff := cmp.Diff(before, contents(t, r)); diff != "" {
+				t.Errorf("%s, reader %d: %s", what, n, diff)
+			}
+		}
+	}
+	check("joined")
+	join(packs[100:]) // of loose ones and of such as are in a bale
+	join(packs[:100])
+	if err := b.Delete(t.Context(), first.Key); err != nil {
+		t.Fatal(err)
+	}
+	check("joined anew")
+	p := packs[150]
+	r := readers[0]
+	for _, c := range []struct {
+		offset int64
+		length int
+		short  bool
+	}{{0, 8, false}, {p.Size - 1, 1, false}, {p.Size, 1, true}, {0, int(p.Size) + 1, true}, {-1, 1, true}} {
+		into := make([]byte, c.length)
+		if err := r.ReadAt(t.Context(), p.Key, c.offset, into); errors.Is(err, backend.ErrShort) != c.short {
+			t.Errorf("%d bytes at %d: %v", c.length, c.offset, err)
+		}
+	}
+	in, err := r.(backend.Streamer).Open(t.Context(), p.Key, 3, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, err := io.ReadAll(in)
+	if want := before[p.Key][len(fmt.Sprint(p.Stored.UnixNano())):][3:8]; err != nil || string(part) != want {
+		t.Errorf("%q %v, want %q", part, err, want)
+	}
+	if _, err := r.Stat(t.Context(), pack.Name{1}.Key()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a pack that is nowhere: %v", err)
+	}
+}
+
+// TestMakeOfNothing: what went, and what is no pack, is in no bale.
+func TestMakeOfNothing(t *testing.T) {
+	inner := &backend.Memory{}
+	b := Of(Over(inner))
+	good, gone := made(t, inner, "x"), backend.Info{Key: pack.Name{2}.Key()}
+	broken := backend.Info{Key: pack.Name{3}.Key()}
+	if err := inner.Put(t.Context(), broken.Key, []byte("no pack at all, but as long as one might be, so that its end is looked at")); err != nil {
+		t.Fatal(err)
+	}
+	if one, err := Make(t.Context(), b, []backend.Info{gone, broken}); one != nil || err != nil {
+		t.Errorf("%+v %v", one, err)
+	}
+	one, err := Make(t.Context(), b, []backend.Info{gone, good, broken})
+	if err != nil || len(one.Packs) != 1 || one.Packs[0].Key != good.Key {
+		t.Errorf("%+v %v", one, err)
+	}
+}
+
+// TestDamagedBales: a list that is damaged or cut off is never believed, and is named where
+// a pack is missing; what is loose, and in other bales, is read all the same.
+func TestDamagedBales(t *testing.T) {
+	inner := &backend.Memory{}
+	packs := []backend.Info{made(t, inner, "a"), made(t, inner, "b"), made(t, inner, "c")}
+	b := Of(Over(inner))
+	one, err := Make(t.Context(), b, packs[:1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Make(t.Context(), b, packs[1:2]); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range packs[:2] {
+		if err := inner.Delete(t.Context(), p.Key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole, err := backend.Read(t.Context(), inner, one.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func(what string, content []byte, damaged bool) {
+		t.Helper()
+		if err := inner.Put(t.Context(), one.Key, content); err != nil {
+			t.Fatal(err)
+		}
+		fresh := Over(inner)
+		_, err := fresh.Stat(t.Context(), packs[0].Key)
+		if damaged && (!errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), one.Key)) || !damaged && err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		for _, p := range packs[1:] {
+			if _, err := fresh.Stat(t.Context(), p.Key); err != nil {
+				t.Errorf("%s: another pack: %v", what, err)
+			}
+		}
+	}
+	try("whole", whole, false)
+	for i := range whole {
+		try(fmt.Sprint("cut off at ", i), whole[:i], true)
+		if int64(i) < packs[0].Size {
+			continue // its blobs are checked against their names
+		}
+		flipped := bytes.Clone(whole)
+		flipped[i] ^= 8
+		try(fmt.Sprint("flipped at ", i), flipped, true)
+	}
+}
+
+// TestSuperseded: of bales with the same pack the latest stays, by their times and then by
+// their names, and counts as there once that time has come.
+func TestSuperseded(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	key := func(n byte) string { return pack.Name{n}.Key() }
+	bale := func(name string, at time.Time, packs ...byte) *Bale {
+		b := &Bale{Info: backend.Info{Key: Prefix + name, Stored: at}}
+		for _, p := range packs {
+			b.Packs = append(b.Packs, backend.Info{Key: key(p)})
+		}
+		return b
+	}
+	old, a, b, young := bale("z", now, 1, 2, 3), bale("a", now.Add(1), 2), bale("b", now.Add(1), 2, 3), bale("y", now.Add(9), 1)
+	all := []*Bale{young, b, a, old}
+	for _, c := range []struct {
+		of   *Bale
+		want []string
+	}{{old, []string{key(2), key(3)}}, {a, []string{key(2)}}, {b, nil}, {young, nil}} {
+		if got := slices.Sorted(maps.Keys(Superseded(c.of, all, now.Add(9)))); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.of.Key, got, c.want)
+		}
+	}
+}
+
+// mover moves packs while somebody reads: from one bale into another one, each time it is
+// asked for the list of bales.
+type mover struct {
+	*backend.Memory
+	turns int
+	move  func()
+}
+
+func (m *mover) List(ctx context.Context, prefix string, see func(backend.Info) error) error {
+	err := m.Memory.List(ctx, prefix, see)
+	if prefix == Prefix && m.turns > 0 {
+		m.turns--
+		m.move()
+	}
+	return err
+}
+
+// TestMovedWhileReading: who finds a bale gone looks again, and not for ever.
+func TestMovedWhileReading(t *testing.T) {
+	for turns, found := range map[int]bool{1: true, 2: true, 1000: false} {
+		inner := &mover{Memory: &backend.Memory{}, turns: turns}
+		p := made(t, inner.Memory, "x")
+		b := Of(Over(inner.Memory))
+		last, err := Make(t.Context(), b, []backend.Info{p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := inner.Memory.Delete(t.Context(), p.Key); err != nil {
+			t.Fatal(err)
+		}
+		inner.move = func() {
+			before := last.Key
+			if last, err = Make(context.Background(), b, []backend.Info{p}); err != nil {
+				t.Error(err)
+			}
+			if err := inner.Memory.Delete(context.Background(), before); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := backend.Read(t.Context(), Over(inner), p.Key); (err == nil) != found {
+			t.Errorf("moved %d times: %v", turns, err)
+		}
+	}
+}

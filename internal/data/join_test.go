@@ -1,0 +1,205 @@
+package data
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/bale"
+	"github.com/muster-dev/muster/internal/data/pack"
+	"github.com/muster-dev/muster/internal/data/ref"
+)
+
+// objects counts what lies in a place below a prefix.
+func (p *place) objects(t *testing.T, prefix string) (n int) {
+	t.Helper()
+	must(t, p.bytes.List(t.Context(), prefix, func(backend.Info) error { n++; return nil }))
+	return n
+}
+
+// oneByOne puts files into branches of their own, each a commit and a pack.
+func (p *place) oneByOne(t *testing.T, n int) map[string]map[string]string {
+	t.Helper()
+	want := map[string]map[string]string{}
+	for i := range n {
+		name, text := fmt.Sprint("b", i), noise(uint64(i), 3000)
+		put(t, p.Dataset, name, Stream("f", strings.NewReader(text)), AddOptions{})
+		want[name] = map[string]string{"f": text}
+	}
+	return want
+}
+
+func (p *place) holds(t *testing.T, what string, want map[string]map[string]string) {
+	t.Helper()
+	for _, d := range []*Dataset{p.Dataset, p.open(t, p.bytes, p.heads)} { // who was there, and who comes
+		for name, content := range want {
+			same(t, what+", "+name, content, held(t, d, name))
+		}
+		intact(t, d, p)
+	}
+}
+
+// TestJoin: small packs come together, again where little of what lies together is needed,
+// and go where none of it is. Another collection finds nothing to do.
+func TestJoin(t *testing.T) {
+	p := newPlace(t)
+	p.store.joining = joining{small: 10_000, least: 20_000, full: 40_000}
+	want := p.oneByOne(t, 45) // of some 3.4 KB each
+	long := noise(99, 50_000)
+	put(t, p.Dataset, "long", Stream("f", strings.NewReader(long)), AddOptions{})
+	want["long"] = map[string]string{"f": long}
+	would := collect(t, p, CollectOptions{DryRun: true})
+	did := collect(t, p, CollectOptions{})
+	if did != would || did.Joined < 36 || did.Joined > 45 {
+		t.Errorf("would %+v, did %+v", would, did)
+	}
+	loose, bales := p.objects(t, pack.Prefix), p.objects(t, bale.Prefix)
+	if loose != 46-did.Joined || bales < 3 || bales > 4 {
+		t.Errorf("%d packs are loose, and there are %d bales, of %d", loose, bales, did.Joined)
+	}
+	p.holds(t, "joined", want)
+	if again := collect(t, p, CollectOptions{}); again.Joined+again.Packs+again.Waiting > 0 || p.objects(t, bale.Prefix) != bales {
+		t.Errorf("again: %+v", again)
+	}
+
+	// What is dead among others stays with them, as long as that is less than half of it.
+	for i := range 4 {
+		must(t, p.Remove(t.Context(), branch(fmt.Sprint("b", 10*i))))
+		delete(want, fmt.Sprint("b", 10*i))
+	}
+	if r := collect(t, p, CollectOptions{}); r.Joined > 0 || p.objects(t, bale.Prefix) != bales {
+		t.Errorf("a few are not needed any more: %+v", r)
+	}
+	p.holds(t, "some dead", want)
+	for i := range 45 {
+		if i%4 != 1 {
+			if name := fmt.Sprint("b", i); want[name] != nil {
+				must(t, p.Remove(t.Context(), branch(name)))
+				delete(want, name)
+			}
+		}
+	}
+	if r := collect(t, p, CollectOptions{}); r.Joined == 0 {
+		t.Errorf("most are not needed any more: %+v", r)
+	}
+	p.holds(t, "joined again", want)
+	for range 2 {
+		collect(t, p, CollectOptions{})
+	}
+	p.holds(t, "and collected", want)
+	if n := p.objects(t, bale.Prefix); n != 1 {
+		t.Errorf("%d bales for %d small packs", n, len(want)-1)
+	}
+	for name := range want {
+		must(t, p.Remove(t.Context(), branch(name)))
+	}
+	for range 2 {
+		collect(t, p, CollectOptions{})
+	}
+	if n := p.objects(t, pack.Prefix) + p.objects(t, bale.Prefix); n > 0 {
+		t.Errorf("%d objects are left of nothing", n)
+	}
+}
+
+// TestJoinLeavesABit: what is not enough for a bale stays as it is.
+func TestJoinLeavesABit(t *testing.T) {
+	p := newPlace(t)
+	p.store.joining = usualJoining
+	want := p.oneByOne(t, 5)
+	if r := collect(t, p, CollectOptions{}); r.Joined > 0 || p.objects(t, pack.Prefix) != 5 {
+		t.Errorf("%+v", r)
+	}
+	p.holds(t, "left", want)
+}
+
+// TestJoinBesideReaders: packs that somebody knows to be in one bale stay there as long as
+// they read, though they are in a later one by then; who looks anew finds the later one.
+func TestJoinBesideReaders(t *testing.T) {
+	p := newPlace(t)
+	want := p.oneByOne(t, 8)
+	collect(t, p, CollectOptions{})
+	if n := p.objects(t, bale.Prefix); n != 1 {
+		t.Fatalf("%d bales", n)
+	}
+	for i := range 6 {
+		must(t, p.Remove(t.Context(), branch(fmt.Sprint("b", i))))
+		delete(want, fmt.Sprint("b", i))
+	}
+	reader := p.open(t, p.bytes, p.heads)
+	v, err := reader.At(t.Context(), "b7")
+	must(t, err)
+	lease, err := reader.store.Pin(t.Context(), v.Commit().ID)
+	must(t, err)
+	for range 3 {
+		collect(t, p, CollectOptions{})
+	}
+	before := p.objects(t, bale.Prefix)
+	p.holds(t, "beside a reader", want)
+	same(t, "the reader's", want["b7"], held(t, reader, "b7"))
+	must(t, lease.Release(t.Context()))
+	for range 2 {
+		collect(t, p, CollectOptions{})
+	}
+	if n := p.objects(t, bale.Prefix); before > 2 || n != 1 {
+		t.Errorf("%d bales beside a reader, %d after", before, n)
+	}
+	same(t, "the reader's, later", want["b7"], held(t, reader, "b7"))
+	p.holds(t, "after the reader", want)
+}
+
+// TestTwoCollectorsJoin: both of the same packs, and one is killed before it says that they
+// are loose no more. What is there twice comes to be there once.
+func TestTwoCollectorsJoin(t *testing.T) {
+	p := newPlace(t)
+	want := p.oneByOne(t, 8)
+	both := []*collection{}
+	for range 2 {
+		c := p.open(t, p.bytes, p.heads).store.newCollection(CollectOptions{Heads: []ref.Heads{p.heads}})
+		must(t, c.list(t.Context()))
+		cutoff, err := c.now(t.Context())
+		must(t, err)
+		_, err = c.garbage(t.Context(), nil, cutoff)
+		must(t, err)
+		both = append(both, c)
+	}
+	now, err := both[0].now(t.Context())
+	must(t, err)
+	groups := both[0].groups(now)
+	if _, err := bale.Make(t.Context(), both[0].packs, slices.Concat(groups...)); err != nil {
+		t.Fatal(err)
+	}
+	must(t, both[1].join(t.Context(), now))
+	p.holds(t, "joined twice", want)
+	for range 2 {
+		collect(t, p, CollectOptions{})
+	}
+	if loose, bales := p.objects(t, pack.Prefix), p.objects(t, bale.Prefix); loose > 0 || bales != 1 {
+		t.Errorf("%d are loose, and there are %d bales", loose, bales)
+	}
+	p.holds(t, "collected", want)
+}
+
+// TestWhatIsJoinedIsFound: who puts what lies in a bale does not store it again.
+func TestWhatIsJoinedIsFound(t *testing.T) {
+	p := newPlace(t)
+	text := noise(1, 1500<<10)
+	put(t, p.Dataset, "one", Stream("f", strings.NewReader(text)), AddOptions{})
+	collect(t, p, CollectOptions{})
+	if p.objects(t, pack.Prefix) > 0 {
+		t.Fatal("it is loose")
+	}
+	s, err := p.open(t, p.bytes, p.heads).Begin(t.Context(), "two", SessionOptions{})
+	must(t, err)
+	for i, content := range []string{noise(2, 2<<20), text} { // it is asked once there is some that is new
+		must(t, s.Add(t.Context(), Stream(fmt.Sprint(i), strings.NewReader(content)), AddOptions{}))
+	}
+	r, err := s.Commit(t.Context(), CommitOptions{})
+	must(t, err)
+	must(t, s.Close(t.Context()))
+	if r.Stored > 3<<20 {
+		t.Errorf("%d bytes were stored for 2 MiB", r.Stored)
+	}
+	p.holds(t, "both", map[string]map[string]string{"one": {"f": text}})
+}
