@@ -8,12 +8,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,7 +42,40 @@ func TestData(t *testing.T) {
 	t.Run("a terminal's worth of JSON", func(t *testing.T) { checkJSON(t, server) })
 	t.Run("paths that both changed", func(t *testing.T) { checkOpen(t, server) })
 	t.Run("two who put at once", func(t *testing.T) { checkTwo(t, server) })
+	t.Run("small packs", func(t *testing.T) { checkJoined(t, server) })
 	t.Run("what is damaged", func(t *testing.T) { checkDamaged(t, server) })
+}
+
+// checkJoined puts three packs of 3 MB there, which a collection makes one object of once
+// they are older than times may be wrong.
+func checkJoined(t *testing.T, s *rehearsal.Server) {
+	noise := make([]byte, 9<<20)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
+	s.Run(t, []rehearsal.Step{{Args: "data create small", Says: "created"}})
+	for i := range 3 {
+		if code, _, errs := run(t.Context(), s, string(noise[i*3<<20:(i+1)*3<<20]), "data", "put", "-", fmt.Sprintf("small:/%d", i)); code != 0 {
+			t.Fatal(errs)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var report struct{ Joined int }
+	for report.Joined == 0 {
+		code, out, errs := run(ctx, s, "", "data", "gc", "-o", "json")
+		if code != 0 || json.Unmarshal([]byte(out), &report) != nil {
+			t.Fatal(out, errs)
+		}
+	}
+	bales, err := filepath.Glob(filepath.Join(filepath.Dir(s.Kubeconfig), "data", "store", "bales", "*"))
+	if err != nil || report.Joined < 3 || len(bales) != 1 {
+		t.Errorf("joined %d packs, and there are %q, %v", report.Joined, bales, err)
+	}
+	for i := range 3 {
+		if code, out, errs := run(t.Context(), s, "", "data", "cat", fmt.Sprintf("small:/%d", i)); code != 0 || out != string(noise[i*3<<20:(i+1)*3<<20]) {
+			t.Errorf("file %d: code %d, %d bytes, %s", i, code, len(out), errs)
+		}
+	}
+	s.Run(t, []rehearsal.Step{{Args: "data verify small", Says: "nothing is damaged"}, {Args: "data gc", Says: "0 packs"}})
 }
 
 // checkDamaged changes a byte in each pack: what it hits is named, and not served.
