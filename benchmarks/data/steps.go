@@ -38,7 +38,7 @@ func child(ctx context.Context, name string, args []string) error {
 		return err
 	}
 	// Counting lets one write happen at a time: only what counts reads does it.
-	var b backend.Backend = bale.Over(folder)
+	b := bale.Over(folder)
 	if name == "diff" || name == "plan" {
 		b = counted
 	}

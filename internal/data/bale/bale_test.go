@@ -286,7 +286,7 @@ func TestMovedWhileReading(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := inner.Memory.Delete(t.Context(), p.Key); err != nil {
+		if err := inner.Delete(t.Context(), p.Key); err != nil {
 			t.Fatal(err)
 		}
 		inner.move = func() {
@@ -294,7 +294,7 @@ func TestMovedWhileReading(t *testing.T) {
 			if last, err = Make(context.Background(), b, []backend.Info{p}); err != nil {
 				t.Error(err)
 			}
-			if err := inner.Memory.Delete(context.Background(), before); err != nil {
+			if err := inner.Delete(context.Background(), before); err != nil {
 				t.Error(err)
 			}
 		}
