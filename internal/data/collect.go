@@ -54,6 +54,7 @@ type collection struct {
 	*Store
 	o       CollectOptions
 	objects map[string]backend.Info // packs and commits, as they were listed
+	grown   time.Time               // what was stored before is old enough to be joined
 	reach   *reach
 	packs   *bale.Backend
 	bales   *bales
@@ -86,11 +87,11 @@ func (c *collection) run(ctx context.Context) error {
 		return err
 	}
 	// 2. What was stored before all of them, and is not reached.
-	cutoff := now.Add(-c.slack)
+	c.grown = earlier(now.Add(-c.slack), now.Add(-c.o.Grace))
+	cutoff := c.grown
 	for _, l := range live {
 		cutoff = earlier(cutoff, l.Started.Add(-c.slack))
 	}
-	cutoff = earlier(cutoff, now.Add(-c.o.Grace))
 	old, err := c.sentences(ctx)
 	if err != nil {
 		return err
@@ -104,13 +105,16 @@ func (c *collection) run(ctx context.Context) error {
 	}
 	c.count(garbage)
 	if c.o.DryRun {
-		for _, group := range c.groups(cutoff) {
+		for _, group := range c.groups() {
 			c.report.Joined += len(group)
 		}
 		return nil
 	}
 	if len(garbage) == 0 && len(old) == 0 {
-		return errors.Join(c.drop(ctx, nil), c.join(ctx, cutoff))
+		if _, err := c.drop(ctx, cutoff, nil); err != nil {
+			return err
+		}
+		return c.join(ctx, cutoff)
 	}
 	// 3. That is said to everybody who begins to write from now on.
 	verdicts, err := c.condemn(ctx, old, garbage)
@@ -128,7 +132,7 @@ func (c *collection) run(ctx context.Context) error {
 		return err
 	}
 	// 5. What still is not reached, and nobody may refer to, goes.
-	if err := c.execute(ctx, verdicts, blockers); err != nil {
+	if err := c.execute(ctx, cutoff, verdicts, blockers); err != nil {
 		return err
 	}
 	// 6. What is small and needed lies together from now on.
@@ -305,8 +309,9 @@ func (c *collection) look(ctx context.Context) ([]note, error) {
 }
 
 // execute removes what is condemned, not reached, and condemned before any lease
-// began. A list goes once nothing on it is left to be done.
-func (c *collection) execute(ctx context.Context, verdicts []verdict, live []note) error {
+// began. A list goes once nothing on it is left to be done, and nobody finds in a bale what
+// is on it.
+func (c *collection) execute(ctx context.Context, cutoff time.Time, verdicts []verdict, live []note) error {
 	condemned := map[string]bool{}
 	for _, v := range verdicts {
 		for _, key := range v.objects {
@@ -340,10 +345,14 @@ func (c *collection) execute(ctx context.Context, verdicts []verdict, live []not
 		}
 	}
 	// Before anybody may refer to what is in them again.
-	if err := c.drop(ctx, removed); err != nil {
+	remain, err := c.drop(ctx, cutoff, removed)
+	if err != nil {
 		return err
 	}
 	for _, v := range done {
+		if slices.ContainsFunc(v.objects, func(key string) bool { return remain[key] }) {
+			continue
+		}
 		if err := c.backend.Delete(ctx, v.key); err != nil {
 			return err
 		}
@@ -367,7 +376,7 @@ func (c *collection) carryOut(ctx context.Context, v verdict, blocked bool, remo
 			return err
 		}
 		removed[key] = true
-		if there {
+		if there && !c.bales.lies(key) {
 			delete(c.objects, key)
 			c.removed(info)
 		}

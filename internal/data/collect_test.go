@@ -212,7 +212,7 @@ func TestListsThatAreLate(t *testing.T) {
 		gone  bool
 	}{{-late, false}, {late / 2, false}, {late, true}} {
 		live := []note{{Started: verdicts[0].since.Add(w.began)}}
-		must(t, c.execute(t.Context(), verdicts, live))
+		must(t, c.execute(t.Context(), time.Now(), verdicts, live))
 		if gone := c.report.Packs == 1 && c.report.Commits == 1; gone != w.gone {
 			t.Errorf("somebody began to write %v after the condemnation: %+v", w.began, c.report)
 		}

@@ -3,8 +3,13 @@ package data
 import (
 	"cmp"
 	"context"
+	"errors"
+	"io/fs"
 	"slices"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/bale"
@@ -15,12 +20,18 @@ import (
 type joining struct {
 	// small packs are shorter than that.
 	small int64
-	// A bale is made of least bytes at least, and takes no more once it has full.
+	// A bale is made of least bytes at least, or frees as many, and takes no more once it has
+	// full.
 	least, full int64
+	// most is how many bales a collection makes, so that the next store has its turn.
+	most int
 }
 
 // usualJoining makes objects of 8 to 36 MB.
-var usualJoining = joining{small: 4 << 20, least: 8 << 20, full: pack.Full}
+var usualJoining = joining{small: 4 << 20, least: 8 << 20, full: pack.Full, most: 100}
+
+// deletes is how many packs are made to be loose no more at once.
+const deletes = 16
 
 // bales are those there are, as a collection sees them.
 type bales struct {
@@ -44,16 +55,15 @@ func (c *collection) lookAtBales(ctx context.Context, cutoff time.Time) error {
 	if c.packs == nil { // others keep the bytes, and join packs
 		return nil
 	}
-	var err error
-	if b.all, err = c.packs.All(ctx); err != nil {
-		return err
-	}
-	err = c.packs.Loose(ctx, func(i backend.Info) { b.loose[i.Key] = true })
+	err := c.packs.Loose(ctx, func(i backend.Info) { b.loose[i.Key] = true })
 	if err != nil {
 		return err
 	}
+	if b.all, err = c.packs.All(ctx); err != nil {
+		return err
+	}
+	b.superseded = bale.Superseded(b.all, cutoff)
 	for _, one := range b.all {
-		b.superseded[one] = bale.Superseded(one, b.all, cutoff)
 		for _, p := range one.Packs {
 			b.holding[one] += p.Size
 			if b.superseded[one][p.Key] {
@@ -74,69 +84,91 @@ func (b *bales) lies(key string) bool {
 	return slices.ContainsFunc(b.in[key], func(one *bale.Bale) bool { return b.living[one] > 0 })
 }
 
-// drop removes bales of which every pack is in a later one, or is removed.
-func (c *collection) drop(ctx context.Context, removed map[string]bool) error {
-	for _, one := range c.bales.all {
+// drop removes bales of which every pack is in a later one, or is removed, and says which
+// of these packs are in others still. It looks at bales anew, since somebody may have put
+// together what has been condemned since.
+func (c *collection) drop(ctx context.Context, cutoff time.Time, removed map[string]bool) (remain map[string]bool, err error) {
+	if c.packs == nil {
+		return nil, nil
+	}
+	all, err := c.packs.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	superseded := bale.Superseded(all, cutoff)
+	remain = map[string]bool{}
+	for _, one := range all {
 		needed := slices.ContainsFunc(one.Packs, func(p backend.Info) bool {
-			return !removed[p.Key] && !c.bales.superseded[one][p.Key]
+			return !removed[p.Key] && !superseded[one][p.Key]
 		})
-		if needed {
+		if !needed {
+			if err := c.backend.Delete(ctx, one.Key); err != nil {
+				return nil, err
+			}
 			continue
 		}
-		if err := c.backend.Delete(ctx, one.Key); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// join puts small packs together that are needed, and those of bales of which little is. A
-// pack that was joined before, and is loose still, is loose no more.
-func (c *collection) join(ctx context.Context, cutoff time.Time) error {
-	var moved []string
-	for key := range c.bales.loose {
-		if slices.ContainsFunc(c.bales.in[key], func(one *bale.Bale) bool { return one.Stored.Before(cutoff) }) {
-			moved = append(moved, key)
-		}
-	}
-	made := false
-	for _, group := range c.groups(cutoff) {
-		one, err := bale.Make(ctx, c.packs, group)
-		if err != nil {
-			return err
-		}
-		if one == nil {
-			continue
-		}
-		made = true
-		c.report.Joined += len(one.Packs)
 		for _, p := range one.Packs {
-			if c.bales.loose[p.Key] {
-				moved = append(moved, p.Key)
+			if removed[p.Key] {
+				remain[p.Key] = true
 			}
 		}
 	}
-	if made {
-		if err := wait(ctx, 2*c.o.Settle); err != nil {
-			return err
-		}
-	}
-	for _, key := range moved {
-		if err := c.backend.Delete(ctx, key); err != nil {
-			return err
-		}
-	}
-	return nil
+	return remain, nil
 }
 
-// groups are the packs of bales that are to be made.
-func (c *collection) groups(cutoff time.Time) [][]backend.Info {
+// join puts small packs together that are needed, and those of bales of which little is. A
+// pack that was joined before all who read or write began is loose no more: who copies the
+// store, or knows nothing of bales, has it at its place until then. What cannot be read
+// stays where it is, and is said in the end.
+func (c *collection) join(ctx context.Context, cutoff time.Time) error {
+	unread := c.tidy(ctx, cutoff.Add(-2*c.o.Settle))
+	for _, group := range c.groups() {
+		one, err := bale.Make(ctx, c.packs, group)
+		unread = errors.Join(unread, err)
+		if one != nil {
+			c.report.Joined += len(one.Packs)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return unread
+}
+
+// tidy removes the objects that packs have of their own though they are in bales that were
+// stored before a moment.
+func (c *collection) tidy(ctx context.Context, before time.Time) error {
+	var mu sync.Mutex
+	var unread error
+	var group errgroup.Group
+	group.SetLimit(deletes)
+	for key := range c.bales.loose {
+		n := slices.IndexFunc(c.bales.in[key], func(one *bale.Bale) bool { return one.Stored.Before(before) })
+		if n < 0 || ctx.Err() != nil {
+			continue
+		}
+		group.Go(func() error {
+			if err := c.packs.DeleteLoose(ctx, key, c.bales.in[key][n]); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				mu.Lock()
+				defer mu.Unlock()
+				unread = errors.Join(unread, err)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // errors are collected
+	return errors.Join(unread, ctx.Err())
+}
+
+// groups are the packs of bales that are to be made. Putting them together changes nothing
+// for who reads them, or is about to refer to them: whatever lives need not be waited for.
+func (c *collection) groups() [][]backend.Info {
 	if c.packs == nil {
 		return nil
 	}
 	var packs []backend.Info
 	for key, i := range c.objects {
-		if _, err := pack.ParseKey(key); err != nil || !i.Stored.Before(cutoff) || i.Size >= c.joining.small || !c.reach.reaches(key) {
+		if _, err := pack.ParseKey(key); err != nil || !i.Stored.Before(c.grown) || i.Size >= c.joining.small || !c.reach.reaches(key) {
 			continue
 		}
 		if len(c.bales.in[key]) == 0 || c.wasteful(key) {
@@ -153,10 +185,24 @@ func (c *collection) groups(cutoff time.Time) [][]backend.Info {
 			groups, first, size = append(groups, packs[first:n+1]), n+1, 0
 		}
 	}
-	if size >= c.joining.least {
-		groups = append(groups, packs[first:])
+	if rest := packs[first:]; size >= c.joining.least || c.bales.dead(rest) >= c.joining.least {
+		groups = append(groups, rest)
 	}
-	return groups
+	return groups[:min(len(groups), c.joining.most)]
+}
+
+// dead is how much is not needed of the bales that some packs are in.
+func (b *bales) dead(packs []backend.Info) (size int64) {
+	seen := map[*bale.Bale]bool{}
+	for _, p := range packs {
+		for _, one := range b.in[p.Key] {
+			if !seen[one] {
+				seen[one] = true
+				size += b.holding[one] - b.living[one]
+			}
+		}
+	}
+	return size
 }
 
 // wasteful says that a pack lies in bales alone of which less than half is needed.

@@ -45,7 +45,7 @@ func (p *place) holds(t *testing.T, what string, want map[string]map[string]stri
 // and go where none of it is. Another collection finds nothing to do.
 func TestJoin(t *testing.T) {
 	p := newPlace(t)
-	p.store.joining = joining{small: 10_000, least: 20_000, full: 40_000}
+	p.store.joining = joining{small: 10_000, least: 20_000, full: 40_000, most: 9}
 	want := p.oneByOne(t, 45) // of some 3.4 KB each
 	long := noise(99, 50_000)
 	put(t, p.Dataset, "long", Stream("f", strings.NewReader(long)), AddOptions{})
@@ -56,12 +56,18 @@ func TestJoin(t *testing.T) {
 		t.Errorf("would %+v, did %+v", would, did)
 	}
 	loose, bales := p.objects(t, pack.Prefix), p.objects(t, bale.Prefix)
-	if loose != 46-did.Joined || bales < 3 || bales > 4 {
+	if loose != 46 || bales < 3 || bales > 4 {
 		t.Errorf("%d packs are loose, and there are %d bales, of %d", loose, bales, did.Joined)
 	}
 	p.holds(t, "joined", want)
-	if again := collect(t, p, CollectOptions{}); again.Joined+again.Packs+again.Waiting > 0 || p.objects(t, bale.Prefix) != bales {
-		t.Errorf("again: %+v", again)
+	for range 2 { // those that are in bales for long enough are loose no more
+		if again := collect(t, p, CollectOptions{}); again.Joined+again.Packs+again.Waiting > 0 || p.objects(t, bale.Prefix) != bales {
+			t.Errorf("again: %+v", again)
+		}
+		if loose := p.objects(t, pack.Prefix); loose != 46-did.Joined {
+			t.Errorf("%d packs are loose, of 46 of which %d were joined", loose, did.Joined)
+		}
+		p.holds(t, "joined for long", want)
 	}
 
 	// What is dead among others stays with them, as long as that is less than half of it.
@@ -85,7 +91,7 @@ func TestJoin(t *testing.T) {
 		t.Errorf("most are not needed any more: %+v", r)
 	}
 	p.holds(t, "joined again", want)
-	for range 2 {
+	for range 3 {
 		collect(t, p, CollectOptions{})
 	}
 	p.holds(t, "and collected", want)
@@ -120,8 +126,9 @@ func TestJoinBesideReaders(t *testing.T) {
 	p := newPlace(t)
 	want := p.oneByOne(t, 8)
 	collect(t, p, CollectOptions{})
-	if n := p.objects(t, bale.Prefix); n != 1 {
-		t.Fatalf("%d bales", n)
+	collect(t, p, CollectOptions{})
+	if bales, loose := p.objects(t, bale.Prefix), p.objects(t, pack.Prefix); bales != 1 || loose > 0 {
+		t.Fatalf("%d bales, and %d are loose", bales, loose)
 	}
 	for i := range 6 {
 		must(t, p.Remove(t.Context(), branch(fmt.Sprint("b", i))))
@@ -142,7 +149,7 @@ func TestJoinBesideReaders(t *testing.T) {
 	for range 2 {
 		collect(t, p, CollectOptions{})
 	}
-	if n := p.objects(t, bale.Prefix); before > 2 || n != 1 {
+	if n := p.objects(t, bale.Prefix); before != 2 || n != 1 {
 		t.Errorf("%d bales beside a reader, %d after", before, n)
 	}
 	same(t, "the reader's, later", want["b7"], held(t, reader, "b7"))
@@ -162,11 +169,12 @@ func TestTwoCollectorsJoin(t *testing.T) {
 		must(t, err)
 		_, err = c.garbage(t.Context(), nil, cutoff)
 		must(t, err)
+		c.grown = cutoff
 		both = append(both, c)
 	}
 	now, err := both[0].now(t.Context())
 	must(t, err)
-	groups := both[0].groups(now)
+	groups := both[0].groups()
 	if _, err := bale.Make(t.Context(), both[0].packs, slices.Concat(groups...)); err != nil {
 		t.Fatal(err)
 	}
@@ -187,6 +195,7 @@ func TestWhatIsJoinedIsFound(t *testing.T) {
 	text := noise(1, 1500<<10)
 	put(t, p.Dataset, "one", Stream("f", strings.NewReader(text)), AddOptions{})
 	collect(t, p, CollectOptions{})
+	collect(t, p, CollectOptions{})
 	if p.objects(t, pack.Prefix) > 0 {
 		t.Fatal("it is loose")
 	}
@@ -202,4 +211,139 @@ func TestWhatIsJoinedIsFound(t *testing.T) {
 		t.Errorf("%d bytes were stored for 2 MiB", r.Stored)
 	}
 	p.holds(t, "both", map[string]map[string]string{"one": {"f": text}})
+}
+
+// TestJoinBesideWhoReads: somebody who reads for weeks keeps nothing from being joined, and
+// what was joined since stays loose, too: a reader that knows nothing of bales finds it.
+func TestJoinBesideWhoReads(t *testing.T) {
+	p := newPlace(t)
+	want := p.oneByOne(t, 3)
+	v, err := p.At(t.Context(), "b0")
+	must(t, err)
+	lease, err := p.store.Pin(t.Context(), v.Commit().ID)
+	must(t, err)
+	for i := 3; i < 8; i++ {
+		name, text := fmt.Sprint("b", i), noise(uint64(i), 3000)
+		put(t, p.Dataset, name, Stream("f", strings.NewReader(text)), AddOptions{})
+		want[name] = map[string]string{"f": text}
+	}
+	if r := collect(t, p, CollectOptions{}); r.Joined != 8 {
+		t.Errorf("%+v", r)
+	}
+	collect(t, p, CollectOptions{})
+	if n := p.objects(t, pack.Prefix); n != 8 {
+		t.Errorf("%d of 8 are loose beside a reader that may know nothing of bales", n)
+	}
+	must(t, lease.Release(t.Context()))
+	collect(t, p, CollectOptions{})
+	if n := p.objects(t, pack.Prefix); n != 0 {
+		t.Errorf("%d are loose after that", n)
+	}
+	p.holds(t, "joined", want)
+}
+
+// TestRestoredBesideABale: a pack that is damaged in a bale and was put back from a copy is
+// read from there, and no collection takes the copy for one too many.
+func TestRestoredBesideABale(t *testing.T) {
+	p := newPlace(t)
+	want := p.oneByOne(t, 8)
+	kept := map[string][]byte{}
+	must(t, p.bytes.List(t.Context(), pack.Prefix, func(i backend.Info) (err error) {
+		kept[i.Key], err = backend.Read(t.Context(), p.bytes, i.Key)
+		return err
+	}))
+	collect(t, p, CollectOptions{})
+	collect(t, p, CollectOptions{})
+	all, err := bale.Of(p.store.backend).All(t.Context())
+	must(t, err)
+	one := all[0]
+	content, err := backend.Read(t.Context(), p.bytes, one.Key)
+	must(t, err)
+	content[one.Packs[0].Size+20] ^= 1 // of the second pack
+	must(t, p.bytes.Put(t.Context(), one.Key, content))
+	report, err := p.open(t, p.bytes, p.heads).store.Verify(t.Context(), VerifyOptions{Heads: []ref.Heads{p.heads}, Bytes: true})
+	must(t, err)
+	hit := one.Packs[1].Key
+	if len(report.Problems) != 1 || report.Problems[0].Object != hit || !strings.Contains(report.Problems[0].Reason, one.Key) {
+		t.Fatalf("%+v, want %s", report.Problems, hit)
+	}
+	must(t, p.bytes.Put(t.Context(), hit, kept[hit]))
+	for range 3 {
+		p.holds(t, "restored", want)
+		for name := range want {
+			dir := t.TempDir()
+			_, err := view(t, p.open(t, p.bytes, p.heads), name).Checkout(t.Context(), dir, CheckoutOptions{})
+			must(t, err)
+			same(t, "checked out", want[name], folder(t, dir))
+		}
+		collect(t, p, CollectOptions{})
+	}
+	if n := p.objects(t, pack.Prefix); n != 1 {
+		t.Errorf("%d packs are loose, want the one that was put back", n)
+	}
+}
+
+// TestWhatIsDeadIsFreed: what is needed of many bales is less than one is made of, and what
+// is not needed is more.
+func TestWhatIsDeadIsFreed(t *testing.T) {
+	p := newPlace(t)
+	p.store.joining = joining{small: 10_000, least: 20_000, full: 20_000, most: 99}
+	want := p.oneByOne(t, 48)
+	collect(t, p, CollectOptions{})
+	collect(t, p, CollectOptions{})
+	before := p.objects(t, bale.Prefix)
+	if loose := p.objects(t, pack.Prefix); before < 6 || loose > 6 {
+		t.Fatalf("%d bales, and %d are loose", before, loose)
+	}
+	for i := range 48 {
+		if i != 1 && i != 20 { // of two bales
+			must(t, p.Remove(t.Context(), branch(fmt.Sprint("b", i))))
+			delete(want, fmt.Sprint("b", i))
+		}
+	}
+	for range 4 {
+		collect(t, p, CollectOptions{})
+	}
+	if n := p.objects(t, bale.Prefix); n != 1 {
+		t.Errorf("%d bales for two small packs", n)
+	}
+	p.holds(t, "what is left", want)
+}
+
+// TestCondemnedAndJoined: what one collector has condemned another one has put into a bale
+// that the first does not know. The sentence stays as long as the pack may be found there.
+func TestCondemnedAndJoined(t *testing.T) {
+	p := newPlace(t)
+	want := p.oneByOne(t, 2)
+	abandoned(t, p, noise(77, 3000))
+	var packs []backend.Info
+	must(t, p.bytes.List(t.Context(), pack.Prefix, func(i backend.Info) error { packs = append(packs, i); return nil }))
+	c := p.open(t, p.bytes, p.heads).store.newCollection(CollectOptions{Heads: []ref.Heads{p.heads}})
+	must(t, c.list(t.Context()))
+	cutoff, err := c.now(t.Context())
+	must(t, err)
+	garbage, err := c.garbage(t.Context(), nil, cutoff)
+	must(t, err)
+	if len(garbage) != 2 {
+		t.Fatalf("%v", garbage)
+	}
+	if _, err := bale.Make(t.Context(), bale.Of(p.store.backend), packs); err != nil {
+		t.Fatal(err)
+	}
+	verdicts, err := c.condemn(t.Context(), nil, garbage)
+	must(t, err)
+	must(t, c.execute(t.Context(), cutoff, verdicts, nil))
+	if n := p.objects(t, condemnedPrefix); n != 1 {
+		t.Errorf("%d sentences while what is condemned can be found", n)
+	}
+	p.holds(t, "beside", want)
+	for name := range want {
+		must(t, p.Remove(t.Context(), branch(name)))
+	}
+	for range 3 {
+		collect(t, p, CollectOptions{})
+	}
+	if n := p.objects(t, condemnedPrefix) + p.objects(t, bale.Prefix) + p.objects(t, pack.Prefix); n != 0 {
+		t.Errorf("%d objects are left", n)
+	}
 }

@@ -51,7 +51,7 @@ func inFolder(ctx context.Context, dir string) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.slack, s.joining = 0, joining{small: 1 << 20, least: 1, full: 300_000}
+	s.slack, s.joining = 0, joining{small: 1 << 20, least: 1, full: 300_000, most: 9}
 	return s.Dataset(heads), nil
 }
 

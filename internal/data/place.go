@@ -65,7 +65,7 @@ func (c *checkout) span(ctx context.Context, s *scratch, entries []tree.Entry) e
 		if e.Size > 0 {
 			at := e.Place.Offset - first.Offset
 			var err error
-			raw, err = c.unpack(s, chunk.Piece{ID: e.Content, Size: e.Size, Place: e.Place}, all[at:at+e.Place.Stored])
+			raw, err = c.unpack(ctx, s, chunk.Piece{ID: e.Content, Size: e.Size, Place: e.Place}, all[at:at+e.Place.Stored])
 			if err != nil {
 				return fmt.Errorf("reading %q: %w", e.Path, err)
 			}
@@ -87,11 +87,14 @@ func (c *checkout) piece(ctx context.Context, s *scratch, p chunk.Piece) ([]byte
 	if err := c.store.backend.ReadAt(ctx, p.Place.Pack.Key(), int64(p.Place.Offset), stored); err != nil {
 		return nil, damaged(p.Place.Pack.Key(), err)
 	}
-	return c.unpack(s, p, stored)
+	return c.unpack(ctx, s, p, stored)
 }
 
-func (c *checkout) unpack(s *scratch, p chunk.Piece, stored []byte) ([]byte, error) {
+func (c *checkout) unpack(ctx context.Context, s *scratch, p chunk.Piece, stored []byte) ([]byte, error) {
 	raw, err := c.store.unpack(pack.Data, p.ID, p.Place, stored, s.raw)
+	if errors.Is(err, pack.ErrDamaged) {
+		return c.store.load(ctx, p) // there may be another copy
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -272,7 +272,7 @@ func powered(t *testing.T, cutAt int) int {
 		}
 		s, err := Open(t.Context(), Options{Backend: bale.Over(folder)})
 		if err == nil {
-			s.slack, s.joining = 0, joining{small: 1 << 20, least: 1, full: 200_000}
+			s.slack, s.joining = 0, joining{small: 1 << 20, least: 1, full: 200_000, most: 9}
 		}
 		return s, err
 	}

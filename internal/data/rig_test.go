@@ -51,7 +51,7 @@ func (p *place) open(t *testing.T, b backend.Backend, heads ref.Heads) *Dataset 
 		}
 	})
 	s.slack = 0
-	s.joining = joining{small: 2 << 20, least: 1, full: 1 << 20}
+	s.joining = joining{small: 2 << 20, least: 1, full: 1 << 20, most: 9}
 	return s.Dataset(heads)
 }
 

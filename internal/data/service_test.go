@@ -3,6 +3,7 @@ package data
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/bucket/buckettest"
 	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/bale"
 	"github.com/muster-dev/muster/internal/data/ref"
 )
 
@@ -28,7 +30,7 @@ func TestInABucket(t *testing.T) {
 		}
 		must(t, errors.Join(append(errs, client.RemoveBucket(ctx, name))...))
 	})
-	s, err := Open(t.Context(), Options{Backend: b, Cache: t.TempDir()})
+	s, err := Open(t.Context(), Options{Backend: bale.Over(b), Cache: t.TempDir()})
 	must(t, err)
 	heads := &ref.Memory{}
 	d := s.Dataset(heads)
@@ -50,5 +52,32 @@ func TestInABucket(t *testing.T) {
 	if err != nil || len(report.Problems) > 0 {
 		t.Errorf("%+v %v", report, err)
 	}
+	joined(t, s, heads)
 	must(t, s.Close())
+}
+
+// joined has packs put together there, which are read by who looks anew, too.
+func joined(t *testing.T, s *Store, heads ref.Heads) {
+	t.Helper()
+	s.joining = joining{small: 1 << 20, least: 1, full: 1 << 20, most: 9}
+	want := map[string]string{}
+	for i := range 4 {
+		name := fmt.Sprint("small", i)
+		want[name] = noise(uint64(i), 3000)
+		put(t, s.Dataset(heads), name, Stream("f", strings.NewReader(want[name])), AddOptions{})
+	}
+	for range 2 { // in a bale, and then loose no more
+		r, err := s.Collect(t.Context(), CollectOptions{Heads: []ref.Heads{heads}, Grace: s.slack})
+		must(t, err)
+		t.Logf("%+v", r)
+	}
+	loose := 0
+	must(t, bale.Of(s.backend).Loose(t.Context(), func(backend.Info) { loose++ }))
+	all, err := bale.Of(s.backend).All(t.Context())
+	if err != nil || len(all) != 1 || len(all[0].Packs) < 4 || loose > 1 {
+		t.Errorf("%d bales, %d packs are loose: %v", len(all), loose, err)
+	}
+	for name := range want {
+		same(t, name, map[string]string{"f": want[name]}, held(t, s.Dataset(heads), name))
+	}
 }

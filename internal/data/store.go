@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/bale"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/pack"
 	"github.com/muster-dev/muster/internal/data/tree"
@@ -119,7 +120,12 @@ func (b blobs) Load(ctx context.Context, kind pack.Kind, id digest.ID, at pack.P
 	}
 	raw, err := b.loadOnce(ctx, kind, id, at)
 	if errors.Is(err, pack.ErrDamaged) && backend.Doubt(b.backend, at.Pack.Key(), int64(at.Offset), int64(at.Stored)) {
-		return b.loadOnce(ctx, kind, id, at) // it was a copy that was damaged
+		raw, err = b.loadOnce(ctx, kind, id, at) // it was a copy that was damaged
+	}
+	if corrupt := (*CorruptError)(nil); errors.As(err, &corrupt) {
+		if in := bale.In(b.backend, at.Pack.Key()); in != "" {
+			err = &CorruptError{Object: corrupt.Object, Reason: corrupt.Reason + "; it is in " + in}
+		}
 	}
 	return raw, err
 }

@@ -80,8 +80,8 @@ func (c *Caretaker) pass(ctx context.Context, log *slog.Logger) {
 			return
 		case err != nil:
 			log.Warn("collecting data that nothing reaches", "namespace", name, "err", err)
-		case report.Bytes > 0:
-			log.Info("data that nothing reached was removed", "namespace", name, "bytes", report.Bytes, "packs", report.Packs, "commits", report.Commits)
+		case report.Bytes > 0, report.Joined > 0:
+			log.Info("data that nothing reached was removed", "namespace", name, "bytes", report.Bytes, "packs", report.Packs, "commits", report.Commits, "joined", report.Joined)
 		}
 	}
 }

@@ -51,6 +51,9 @@ func (m *machine) makeCollector() (*dataset.Keeper, error) {
 			if r.Bytes > 0 {
 				m.say("freed %s of data that nothing reaches any more", terminal.Size64(r.Bytes))
 			}
+			if r.Joined > 0 {
+				m.say("joined %s of data into larger objects", terminal.Count(int64(r.Joined), "small pack"))
+			}
 		},
 	}, nil
 }

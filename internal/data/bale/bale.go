@@ -4,13 +4,15 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/digest"
@@ -25,6 +27,8 @@ const (
 	trailerSize = 4 + digest.Size + len(magic)
 	// tailSize is how much of the end is read first.
 	tailSize = 64 << 10
+	// listedSize is about how long what is said of a pack is.
+	listedSize = 128
 	// longestList bounds what is believed of a list's length.
 	longestList = 64 << 20
 )
@@ -36,9 +40,21 @@ type Bale struct {
 	Packs []backend.Info
 }
 
-// later says that a bale was stored after another one; of two at the same time one is.
-func (b *Bale) later(than *Bale) bool {
-	return cmp.Or(b.Stored.Compare(than.Stored), cmp.Compare(b.Key, than.Key)) > 0
+// compare orders bales by when they were stored; of two at the same time one is the later.
+func (b *Bale) compare(with *Bale) int {
+	return cmp.Or(b.Stored.Compare(with.Stored), cmp.Compare(b.Key, with.Key))
+}
+
+// spot is where a pack lies in the bale.
+func (b *Bale) spot(key string) (spot, bool) {
+	var begin int64
+	for _, p := range b.Packs {
+		if p.Key == key {
+			return spot{b.Key, begin, p.Size, p.Stored}, true
+		}
+		begin += p.Size
+	}
+	return spot{}, false
 }
 
 // listed is a pack as the list of a bale has it.
@@ -48,23 +64,17 @@ type listed struct {
 	Stored time.Time `json:"stored"`
 }
 
-// seal is a bale of the packs, whose contents are given in their order.
-func seal(packs []backend.Info, contents [][]byte) ([]byte, error) {
+// seal ends a bale whose packs are there one after another.
+func seal(packs []backend.Info, contents []byte) ([]byte, error) {
 	list := make([]listed, len(packs))
-	size := 0
 	for i, p := range packs {
 		list[i] = listed{p.Key, p.Size, p.Stored}
-		size += len(contents[i])
 	}
 	text, err := json.Marshal(list)
 	if err != nil {
 		return nil, fmt.Errorf("listing what is in a bale: %w", err)
 	}
-	out := make([]byte, 0, size+len(text)+trailerSize)
-	for _, c := range contents {
-		out = append(out, c...)
-	}
-	out = append(out, text...)
+	out := append(contents, text...)
 	sum := digest.Of(text)
 	out = binary.LittleEndian.AppendUint32(out, uint32(len(text)))
 	out = append(out, sum[:]...)
@@ -122,27 +132,12 @@ func parse(i backend.Info, text []byte) (*Bale, error) {
 }
 
 // Make puts packs, loose or not, into a bale of their own, and returns it once it is
-// durable. They stay where they are beside that. What is not whole stays out, and a bale
-// of nothing is not made.
+// durable. They stay where they are beside that. What went stays out, as does what is not
+// whole and, with an error, what cannot be read. A bale of nothing is not made: it is nil.
 func Make(ctx context.Context, b *Backend, packs []backend.Info) (*Bale, error) {
-	var whole []backend.Info
-	var contents [][]byte
-	for _, p := range packs {
-		content, err := backend.Read(ctx, b, p.Key)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("joining packs: %w", err)
-		}
-		if !b.whole(ctx, p.Key, content) {
-			continue
-		}
-		p.Size = int64(len(content))
-		whole, contents = append(whole, p), append(contents, content)
-	}
-	if len(whole) == 0 {
-		return nil, nil //nolint:nilnil // nothing of them is no error
+	whole, contents, unread := gather(ctx, b, packs)
+	if len(whole) == 0 || ctx.Err() != nil {
+		return nil, unread
 	}
 	content, err := seal(whole, contents)
 	if err != nil {
@@ -165,25 +160,88 @@ func Make(ctx context.Context, b *Backend, packs []backend.Info) (*Bale, error) 
 		return nil, fmt.Errorf("reading a bale that was stored: %w", err)
 	}
 	b.note(made)
-	return made, nil
+	return made, unread
 }
 
-// Superseded says of the packs of a bale which have a later holder that was stored before
+// gather reads packs one after another into one place: which are whole, and their contents.
+func gather(ctx context.Context, b *Backend, packs []backend.Info) (whole []backend.Info, contents []byte, unread error) {
+	var size int64
+	begins := make([]int64, len(packs))
+	for n, p := range packs {
+		begins[n], size = size, size+p.Size
+	}
+	room := size + int64(len(packs)*listedSize+trailerSize) // so that the list needs no other one
+	contents, failed := make([]byte, size, room), make([]error, len(packs))
+	var group errgroup.Group
+	group.SetLimit(reads)
+	for n, p := range packs {
+		group.Go(func() error {
+			failed[n] = b.ReadAt(ctx, p.Key, 0, contents[begins[n]:begins[n]+p.Size])
+			return nil
+		})
+	}
+	_ = group.Wait() // each has its own error
+	var end int64
+	for n, p := range packs {
+		part := contents[begins[n] : begins[n]+p.Size]
+		switch err := failed[n]; {
+		case errors.Is(err, fs.ErrNotExist) || lost(err):
+		case err != nil:
+			unread = errors.Join(unread, fmt.Errorf("joining packs: %w", err))
+		case isWhole(ctx, p.Key, part):
+			end += int64(copy(contents[end:], part))
+			whole = append(whole, p)
+		}
+	}
+	return whole, contents[:end], unread
+}
+
+// isWhole says whether content is that of a pack.
+func isWhole(ctx context.Context, key string, content []byte) bool {
+	name, err := pack.ParseKey(key)
+	if err != nil {
+		return false
+	}
+	alone := &backend.Memory{}
+	if err := alone.Put(ctx, key, content); err != nil {
+		return false
+	}
+	_, err = pack.ReadIndex(ctx, alone, name, int64(len(content)))
+	return err == nil
+}
+
+// Superseded are the packs of each bale which have a later holder that was stored before
 // a moment.
-func Superseded(of *Bale, all []*Bale, before time.Time) map[string]bool {
-	out := map[string]bool{}
-	for _, other := range all {
-		if !other.later(of) || !other.Stored.Before(before) {
+func Superseded(all []*Bale, before time.Time) map[*Bale]map[string]bool {
+	last := map[string]*Bale{}
+	for _, one := range all {
+		if !one.Stored.Before(before) {
 			continue
 		}
-		for _, p := range other.Packs {
-			if slices.ContainsFunc(of.Packs, func(q backend.Info) bool { return q.Key == p.Key }) {
-				out[p.Key] = true
+		for _, p := range one.Packs {
+			if known := last[p.Key]; known == nil || one.compare(known) > 0 {
+				last[p.Key] = one
+			}
+		}
+	}
+	out := map[*Bale]map[string]bool{}
+	for _, one := range all {
+		out[one] = map[string]bool{}
+		for _, p := range one.Packs {
+			if by := last[p.Key]; by != nil && by.compare(one) > 0 {
+				out[one][p.Key] = true
 			}
 		}
 	}
 	return out
 }
 
-// is says whether a key is that of a pack, or the beginning of such.
-func is(key string) bool { return strings.HasPrefix(key, pack.Prefix) }
+// isPack says whether a key is that of a pack, or the beginning of such.
+func isPack(key string) bool { return strings.HasPrefix(key, pack.Prefix) }
+
+// isBale says whether a key is that of a bale.
+func isBale(key string) bool {
+	name, ok := strings.CutPrefix(key, Prefix)
+	raw, err := hex.DecodeString(name)
+	return ok && err == nil && len(raw) == len(pack.Name{})
+}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -253,7 +254,7 @@ func TestSuperseded(t *testing.T) {
 		of   *Bale
 		want []string
 	}{{old, []string{key(2), key(3)}}, {a, []string{key(2)}}, {b, nil}, {young, nil}} {
-		if got := slices.Sorted(maps.Keys(Superseded(c.of, all, now.Add(9)))); !slices.Equal(got, c.want) {
+		if got := slices.Sorted(maps.Keys(Superseded(all, now.Add(9))[c.of])); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.of.Key, got, c.want)
 		}
 	}
@@ -301,5 +302,174 @@ func TestMovedWhileReading(t *testing.T) {
 		if _, err := backend.Read(t.Context(), Over(inner), p.Key); (err == nil) != found {
 			t.Errorf("moved %d times: %v", turns, err)
 		}
+	}
+}
+
+// broken cannot read some objects, and counts what it reads.
+type broken struct {
+	*backend.Memory
+	mu    sync.Mutex
+	fails map[string]error
+	reads map[string]int
+	after func() // once something was read
+}
+
+func (b *broken) ReadAt(ctx context.Context, key string, offset int64, into []byte) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err := b.fails[key]
+	if err == nil {
+		err = b.Memory.ReadAt(ctx, key, offset, into)
+	}
+	if err == nil {
+		b.reads[key]++
+	}
+	if b.after != nil {
+		b.after()
+	}
+	return err
+}
+
+// inBales puts packs into a bale each, and says which.
+func inBales(t *testing.T, inner *broken, texts ...string) (packs []backend.Info, bales []*Bale) {
+	t.Helper()
+	b := Of(Over(inner.Memory))
+	for _, text := range texts {
+		p := made(t, inner, text)
+		one, err := Make(t.Context(), b, []backend.Info{p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := inner.Delete(t.Context(), p.Key); err != nil {
+			t.Fatal(err)
+		}
+		packs, bales = append(packs, p), append(bales, one)
+	}
+	return packs, bales
+}
+
+// TestABaleThatCannotBeRead takes none but its own packs away, of which nobody is told that
+// they are gone; what is not a bale's is nobody's business.
+func TestABaleThatCannotBeRead(t *testing.T) {
+	inner := &broken{Memory: &backend.Memory{}, fails: map[string]error{}, reads: map[string]int{}}
+	packs, bales := inBales(t, inner, "a", "b", "c")
+	if err := inner.Put(t.Context(), Prefix+"nfs0001", []byte("of a file server")); err != nil {
+		t.Fatal(err)
+	}
+	eio := errors.New("input/output error")
+	inner.fails[bales[1].Key] = eio
+	b := Of(Over(inner))
+	for _, p := range []backend.Info{packs[0], packs[2]} {
+		if _, err := backend.Read(t.Context(), b, p.Key); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := b.Stat(t.Context(), packs[1].Key); !errors.Is(err, eio) || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), bales[1].Key) {
+		t.Errorf("what is in it: %v", err)
+	}
+	if got := contents(t, b); len(got) != 2 {
+		t.Errorf("%d packs are listed", len(got))
+	}
+	if _, err := b.All(t.Context()); !errors.Is(err, eio) {
+		t.Errorf("all of them: %v", err)
+	}
+	if one, err := Make(t.Context(), b, packs); one != nil && len(one.Packs) != 2 || !errors.Is(err, eio) {
+		t.Errorf("joined: %+v, %v", one, err)
+	}
+	inner.fails = nil
+	if _, err := backend.Read(t.Context(), b, packs[1].Key); err != nil {
+		t.Errorf("once it can be read again: %v", err)
+	}
+}
+
+// TestALookThatIsBrokenOff leaves what it has read to the next one.
+func TestALookThatIsBrokenOff(t *testing.T) {
+	inner := &broken{Memory: &backend.Memory{}, reads: map[string]int{}}
+	var texts []string
+	for i := range 3 * reads {
+		texts = append(texts, fmt.Sprint(i))
+	}
+	packs, _ := inBales(t, inner, texts...)
+	ctx, cancel := context.WithCancel(t.Context())
+	const before = reads + 3
+	inner.after = func() {
+		if len(inner.reads) == before {
+			cancel()
+		}
+	}
+	b := Over(inner)
+	if _, err := b.Stat(ctx, packs[0].Key); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	inner.after = nil
+	if got := contents(t, b); len(got) != len(packs) {
+		t.Errorf("%d packs are listed", len(got))
+	}
+	again := 0
+	for key, n := range inner.reads {
+		if strings.HasPrefix(key, Prefix) && n > 2 { // its list, and the pack itself
+			again++
+		}
+	}
+	if again > 0 {
+		t.Errorf("%d of %d bales that were read before it was broken off were read again", again, before)
+	}
+}
+
+// TestMovedWhileAReadIsSlow: looks that were over before a pack moved do not count for who
+// had asked before these.
+func TestMovedWhileAReadIsSlow(t *testing.T) {
+	inner := &broken{Memory: &backend.Memory{}, reads: map[string]int{}}
+	p := made(t, inner, "x")
+	b := Of(Over(inner))
+	inner.after = func() {
+		inner.after = nil
+		delete(inner.fails, p.Key)
+		inner.mu.Unlock()
+		defer inner.mu.Lock()
+		for range 3 { // others look
+			if _, err := b.All(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := Make(t.Context(), Of(Over(inner.Memory)), []backend.Info{p}); err != nil {
+			t.Error(err)
+		}
+	}
+	inner.fails = map[string]error{p.Key: fmt.Errorf("it went while it was asked for: %w", fs.ErrNotExist)}
+	if err := b.ReadAt(t.Context(), p.Key, 0, make([]byte, 1)); err != nil {
+		t.Errorf("moved while a read was slow: %v", err)
+	}
+}
+
+// TestDeleteLoose: a pack is loose no more where its bale has the same bytes, and stays
+// where it has others.
+func TestDeleteLoose(t *testing.T) {
+	inner := &backend.Memory{}
+	b := Of(Over(inner))
+	same, other, gone := made(t, inner, "x"), made(t, inner, "y"), made(t, inner, "z")
+	one, err := Make(t.Context(), b, []backend.Info{same, other, gone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := backend.Read(t.Context(), inner, other.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[9] ^= 1
+	if err := errors.Join(inner.Put(t.Context(), other.Key, content), inner.Delete(t.Context(), gone.Key)); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []backend.Info{same, other, gone} {
+		if err := b.DeleteLoose(t.Context(), p.Key, one); err != nil {
+			t.Error(err)
+		}
+	}
+	var left []string
+	if err := b.Loose(t.Context(), func(i backend.Info) { left = append(left, i.Key) }); err != nil || !slices.Equal(left, []string{other.Key}) {
+		t.Errorf("%q are loose, want %q: %v", left, other.Key, err)
+	}
+	if err := b.DeleteLoose(t.Context(), pack.Name{9}.Key(), one); err == nil {
+		t.Error("a pack that the bale does not have")
 	}
 }

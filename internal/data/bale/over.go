@@ -1,6 +1,8 @@
 package bale
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,21 +39,23 @@ type spot struct {
 type Backend struct {
 	inner backend.Backend
 
-	looking sync.Mutex // who looks has the others wait for the answer
+	looking chan struct{} // who looks has it, and the others wait for the answer
 	mu      sync.Mutex
 	looks   int
 	bales   map[string]*Bale
 	packs   map[string]spot
-	damaged map[string]error // bales whose lists cannot be read
+	unread  map[string]error // bales whose lists cannot be read
+	lists   map[string]*Bale // what has been read by looks that were not the whole
+	doubted map[string]bool  // packs that are damaged in a bale, and may be loose and whole
 }
 
-// Over is the backend with its packs found wherever they are. What the backend can do
-// beside ([backend.Streamer], [backend.Fleeting], ...) it can.
+// Over is the backend with its packs found wherever they are. It is a [backend.Streamer]
+// where the backend is one, and does what a [backend.Folder] does where that is one.
 func Over(b backend.Backend) backend.Backend {
-	if _, is := b.(interface{ Bales() *Backend }); is {
+	if Of(b) != nil {
 		return b
 	}
-	if s, is := b.(backend.Streamer); is {
+	if s, ok := b.(backend.Streamer); ok {
 		return Streams(s)
 	}
 	return over(b)
@@ -59,18 +63,18 @@ func Over(b backend.Backend) backend.Backend {
 
 // Streams is [Over] for a backend that passes objects on in pieces.
 func Streams(b backend.Streamer) backend.Streamer {
-	if _, is := b.(interface{ Bales() *Backend }); is {
+	if Of(b) != nil {
 		return b
 	}
 	with := &streamer{over(b), b}
-	if q, is := b.(quick); is {
+	if q, ok := b.(quick); ok {
 		return &folder{with, q}
 	}
 	return with
 }
 
 func over(b backend.Backend) *Backend {
-	return &Backend{inner: b, bales: map[string]*Bale{}, packs: map[string]spot{}, damaged: map[string]error{}}
+	return &Backend{inner: b, looking: make(chan struct{}, 1), lists: map[string]*Bale{}, doubted: map[string]bool{}}
 }
 
 // Bales is the backend itself, for who joins packs.
@@ -78,10 +82,20 @@ func (b *Backend) Bales() *Backend { return b }
 
 // Of is the backend that [Over] returned, for who joins packs; nil for another one.
 func Of(b backend.Backend) *Backend {
-	if o, is := b.(interface{ Bales() *Backend }); is {
+	if o, ok := b.(interface{ Bales() *Backend }); ok {
 		return o.Bales()
 	}
 	return nil
+}
+
+// In is the key of the bale that holds a pack of a backend that [Over] returned, as far as
+// it is known to; "" where it is loose.
+func In(b backend.Backend, pack string) string {
+	if o := Of(b); o != nil {
+		at, _ := o.spot(pack)
+		return at.bale
+	}
+	return ""
 }
 
 // streamer is one that passes objects on in pieces, too.
@@ -151,12 +165,21 @@ func (b *Backend) Put(ctx context.Context, key string, content []byte) error {
 // Delete implements [backend.Backend].
 func (b *Backend) Delete(ctx context.Context, key string) error { return b.inner.Delete(ctx, key) }
 
-// Doubt implements [backend.Doubter].
+// Doubt implements [backend.Doubter]: a pack that is damaged in its bale may be loose
+// beside it, where somebody has put it back.
 func (b *Backend) Doubt(key string, offset, length int64) bool {
-	if at, ok := b.spot(key); ok {
-		return backend.Doubt(b.inner, at.bale, at.begin+offset, length)
+	at, ok := b.spot(key)
+	if !ok {
+		return backend.Doubt(b.inner, key, offset, length)
 	}
-	return backend.Doubt(b.inner, key, offset, length)
+	if backend.Doubt(b.inner, at.bale, at.begin+offset, length) {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	again := !b.doubted[key]
+	b.doubted[key] = true
+	return again
 }
 
 // ReadAt implements [backend.Backend].
@@ -197,11 +220,10 @@ func (b *Backend) Stat(ctx context.Context, key string) (info backend.Info, err 
 // find has something be done where an object is: in a bale, or loose (nil). Others may move
 // it meanwhile.
 func (b *Backend) find(ctx context.Context, key string, do func(*spot) error) error {
-	if !is(key) {
+	if !isPack(key) {
 		return do(nil)
 	}
-	seen := b.looked()
-	if at, ok := b.spot(key); ok {
+	if at, ok := b.undoubted(key); ok {
 		if err := do(&at); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -211,10 +233,9 @@ func (b *Backend) find(ctx context.Context, key string, do func(*spot) error) er
 		if !errors.Is(missing, fs.ErrNotExist) {
 			return missing
 		}
-		if err := b.look(ctx, seen); err != nil {
+		if err := b.look(ctx, b.looked()); err != nil {
 			return err
 		}
-		seen = b.looked()
 		at, ok := b.spot(key)
 		if !ok {
 			return b.explain(missing)
@@ -226,14 +247,26 @@ func (b *Backend) find(ctx context.Context, key string, do func(*spot) error) er
 	return fmt.Errorf("%s is moved again and again: %w", key, fs.ErrNotExist)
 }
 
-// explain says with an object that is not there which bales cannot be read.
+// explain says of an object that is not there which bale could not be read. It may be in
+// that one, so unless nobody ever will read it, nobody is told that the object is gone.
 func (b *Backend) explain(missing error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, key := range slices.Sorted(maps.Keys(b.damaged)) {
-		return fmt.Errorf("%w (it may be in %s: %s)", missing, key, b.damaged[key].Error())
+	keys := slices.Sorted(maps.Keys(b.unread))
+	for _, key := range keys {
+		if err := b.unread[key]; !lost(err) {
+			return fmt.Errorf("looking for a pack that is not loose: %s cannot be read: %w", key, err)
+		}
+	}
+	for _, key := range keys {
+		return fmt.Errorf("%w (it may be in %s: %s)", missing, key, b.unread[key].Error())
 	}
 	return missing
+}
+
+// lost says that an error is not made better by another try.
+func lost(err error) bool {
+	return errors.Is(err, pack.ErrDamaged) || errors.Is(err, backend.ErrShort)
 }
 
 func (b *Backend) spot(key string) (spot, bool) {
@@ -241,6 +274,14 @@ func (b *Backend) spot(key string) (spot, bool) {
 	defer b.mu.Unlock()
 	at, ok := b.packs[key]
 	return at, ok
+}
+
+// undoubted is where a pack is in a bale, unless it is damaged there.
+func (b *Backend) undoubted(key string) (spot, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at, ok := b.packs[key]
+	return at, ok && !b.doubted[key]
 }
 
 // looked is how often it was looked which bales there are.
@@ -251,84 +292,110 @@ func (b *Backend) looked() int {
 }
 
 // look finds out which bales there are, unless somebody has since the caller saw that it
-// was so many times.
+// was so many times. A look that is broken off leaves what it read to the next one.
 func (b *Backend) look(ctx context.Context, seen int) error {
-	b.looking.Lock()
-	defer b.looking.Unlock()
+	select {
+	case b.looking <- struct{}{}:
+		defer func() { <-b.looking }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	if b.looked() > seen+1 { // begun after the caller asked, and done
 		return nil
 	}
-	for range tries {
-		whole, err := b.lookOnce(ctx)
-		if whole || err != nil {
+	var before []string
+	for n := range tries {
+		gone, err := b.lookOnce(ctx)
+		if err != nil {
 			return err
 		}
+		// A list may show what was removed for longer than that takes.
+		if len(gone) == 0 || n > 0 && slices.Equal(gone, before) {
+			return nil
+		}
+		before = gone
 	}
 	return errors.New("looking for bales: they change again and again")
 }
 
-// lookOnce does; whole is false where one went while it was read.
-func (b *Backend) lookOnce(ctx context.Context) (whole bool, err error) {
+// lookOnce does, and is which went between the list and the look at them.
+func (b *Backend) lookOnce(ctx context.Context) (gone []string, err error) {
 	there := map[string]backend.Info{}
 	err = b.inner.List(ctx, Prefix, func(i backend.Info) error {
-		there[i.Key] = i
+		if isBale(i.Key) { // a file server keeps there what is open and was removed
+			there[i.Key] = i
+		}
 		return nil
 	})
 	if err != nil {
-		return false, fmt.Errorf("looking for bales: %w", err)
+		return nil, fmt.Errorf("looking for bales: %w", err)
 	}
-	b.mu.Lock()
-	known := maps.Clone(b.bales)
-	b.mu.Unlock()
-	found, damaged, whole := map[string]*Bale{}, map[string]error{}, true
+	found, unread := map[string]*Bale{}, map[string]error{}
 	var mu sync.Mutex
-	group, inner := errgroup.WithContext(ctx)
+	group, asking := errgroup.WithContext(ctx)
 	group.SetLimit(reads)
 	for key, i := range there {
-		if old := known[key]; old != nil {
-			mu.Lock()
-			found[key] = old
-			mu.Unlock()
-			continue
-		}
 		group.Go(func() error {
-			one, err := read(inner, b.inner, i)
+			one, err := b.list(asking, i)
+			if asking.Err() != nil {
+				return asking.Err()
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
 			case err == nil:
 				found[key] = one
 			case errors.Is(err, fs.ErrNotExist):
-				whole = false
-			case errors.Is(err, pack.ErrDamaged), errors.Is(err, backend.ErrShort):
-				damaged[key] = err
+				gone = append(gone, key)
 			default:
-				return fmt.Errorf("looking for bales: %w", err)
+				unread[key] = err
 			}
 			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return false, err
+		return nil, fmt.Errorf("looking for bales: %w", err)
+	}
+	slices.Sort(gone)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(gone) == 0 {
+		b.looks++
+	}
+	b.unread, b.lists = unread, map[string]*Bale{}
+	b.place(found)
+	return gone, nil
+}
+
+// list is what is in a bale, which is read once; when it was stored is as the list of the
+// moment has it, so that everybody orders bales alike.
+func (b *Backend) list(ctx context.Context, i backend.Info) (*Bale, error) {
+	b.mu.Lock()
+	known := cmp.Or(b.bales[i.Key], b.lists[i.Key])
+	b.mu.Unlock()
+	if known != nil {
+		if known.Info == i {
+			return known, nil
+		}
+		return &Bale{Info: i, Packs: known.Packs}, nil
+	}
+	one, err := read(ctx, b.inner, i)
+	if err != nil {
+		return nil, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.bales, b.damaged = found, damaged
-	b.looks++
-	b.place()
-	return whole, nil
+	b.lists[i.Key] = one
+	return one, nil
 }
 
 // place says where all packs are, by the last bale that holds each. It is for who has mu.
-func (b *Backend) place() {
-	b.packs = map[string]spot{}
-	all := slices.SortedFunc(maps.Values(b.bales), func(x, y *Bale) int {
-		if x.later(y) {
-			return 1
-		}
-		return -1
-	})
-	for _, one := range all {
+func (b *Backend) place(bales map[string]*Bale) {
+	if maps.Equal(b.bales, bales) {
+		return
+	}
+	b.bales, b.packs = bales, map[string]spot{}
+	for _, one := range slices.SortedFunc(maps.Values(bales), (*Bale).compare) {
 		var begin int64
 		for _, p := range one.Packs {
 			b.packs[p.Key] = spot{one.Key, begin, p.Size, p.Stored}
@@ -341,15 +408,18 @@ func (b *Backend) place() {
 func (b *Backend) note(made *Bale) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.bales = maps.Clone(b.bales)
-	b.bales[made.Key] = made
-	b.place()
+	bales := maps.Clone(b.bales)
+	if bales == nil {
+		bales = map[string]*Bale{}
+	}
+	bales[made.Key] = made
+	b.place(bales)
 }
 
 // List implements [backend.Backend]. Loose packs are looked for first: one that somebody
 // joins meanwhile is in a bale before it is not loose any more.
 func (b *Backend) List(ctx context.Context, prefix string, see func(backend.Info) error) error {
-	if !is(prefix) {
+	if !isPack(prefix) {
 		return b.inner.List(ctx, prefix, see)
 	}
 	loose := map[string]bool{}
@@ -360,11 +430,10 @@ func (b *Backend) List(ctx context.Context, prefix string, see func(backend.Info
 	if err != nil {
 		return err
 	}
-	all, err := b.All(ctx)
-	if err != nil {
+	if err := b.look(ctx, b.looked()); err != nil {
 		return err
 	}
-	for _, one := range all {
+	for _, one := range b.there() {
 		for _, p := range one.Packs {
 			if !strings.HasPrefix(p.Key, prefix) || loose[p.Key] {
 				continue
@@ -378,28 +447,27 @@ func (b *Backend) List(ctx context.Context, prefix string, see func(backend.Info
 	return nil
 }
 
-// All are the bales there are now.
+// All are the bales there are now. One that is there and cannot be read is an error, but
+// for one that is damaged.
 func (b *Backend) All(ctx context.Context) ([]*Bale, error) {
 	if err := b.look(ctx, b.looked()); err != nil {
 		return nil, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for key, err := range b.unread {
+		if !lost(err) {
+			return nil, fmt.Errorf("looking for bales: %s cannot be read: %w", key, err)
+		}
+	}
 	return slices.Collect(maps.Values(b.bales)), nil
 }
 
-// whole says whether content is that of a pack.
-func (b *Backend) whole(ctx context.Context, key string, content []byte) bool {
-	name, err := pack.ParseKey(key)
-	if err != nil {
-		return false
-	}
-	alone := &backend.Memory{}
-	if err := alone.Put(ctx, key, content); err != nil {
-		return false
-	}
-	_, err = pack.ReadIndex(ctx, alone, name, int64(len(content)))
-	return err == nil
+// there are the bales that are known.
+func (b *Backend) there() []*Bale {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Values(b.bales))
 }
 
 // Loose shows the packs that have an object of their own.
@@ -408,4 +476,25 @@ func (b *Backend) Loose(ctx context.Context, see func(backend.Info)) error {
 		see(i)
 		return nil
 	})
+}
+
+// DeleteLoose removes the object of its own that a pack has beside the one in a bale,
+// unless they differ: then one of them is damaged.
+func (b *Backend) DeleteLoose(ctx context.Context, key string, in *Bale) error {
+	at, ok := in.spot(key)
+	if !ok {
+		return fmt.Errorf("removing %s, which is in %s: it is not", key, in.Key)
+	}
+	own, err := backend.Read(ctx, b.inner, key)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // somebody else was faster
+	}
+	if err != nil || int64(len(own)) != at.size {
+		return err
+	}
+	joined := make([]byte, at.size)
+	if err := b.inner.ReadAt(ctx, at.bale, at.begin, joined); err != nil || !bytes.Equal(own, joined) {
+		return err
+	}
+	return b.inner.Delete(ctx, key)
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/muster-dev/muster/internal/bucket"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/bale"
+	"github.com/muster-dev/muster/internal/data/pack"
 	"github.com/muster-dev/muster/internal/data/ref"
 )
 
@@ -169,5 +171,28 @@ func TestStoresThatNobodyAsksFor(t *testing.T) {
 	}
 	if _, err := first.Dataset(heads).At(t.Context(), "main"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSmallPacksAreFound: the objects of a namespace are found wherever packs lie.
+func TestSmallPacksAreFound(t *testing.T) {
+	root := t.TempDir()
+	w, err := Open(Options{Folder: root})
+	must(t, err)
+	heads := &ref.Memory{}
+	put(t, w, "ada", "small", heads)
+	objects, err := w.Objects("ada")
+	must(t, err)
+	var packs []backend.Info
+	must(t, objects.List(t.Context(), pack.Prefix, func(i backend.Info) error { packs = append(packs, i); return nil }))
+	one, err := bale.Make(t.Context(), bale.Of(objects), packs)
+	must(t, err)
+	must(t, bale.Of(objects).DeleteLoose(t.Context(), packs[0].Key, one))
+	again, err := Open(Options{Folder: root})
+	must(t, err)
+	objects, err = again.Objects("ada")
+	must(t, err)
+	if _, err := backend.Read(t.Context(), objects, packs[0].Key); err != nil {
+		t.Errorf("what is in a bale: %v", err)
 	}
 }

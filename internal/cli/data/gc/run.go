@@ -2,6 +2,7 @@ package gc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/muster-dev/muster/internal/cli/data/opening"
@@ -46,14 +47,14 @@ func (o *options) run(ctx context.Context) error {
 		Heads:  []ref.Heads{dataset.Everything{Client: store.Server}},
 		DryRun: o.dryRun,
 	})
-	if err != nil {
+	bar.Stop()
+	if err != nil && report == (data.CollectReport{}) {
 		return err
 	}
-	bar.Stop()
-	return o.report(Document{
+	return errors.Join(err, o.report(Document{
 		DryRun: o.dryRun, Packs: report.Packs, Commits: report.Commits, FreedBytes: report.Bytes,
 		Waiting: report.Waiting, KeptPacks: report.Kept, KeptBytes: report.KeptBytes, Joined: report.Joined,
-	})
+	}))
 }
 
 func (o *options) report(d Document) error {
