@@ -40,7 +40,10 @@ internal/node/shim/bin/muster-worker: $(wildcard cmd/muster-worker/*.go internal
 quickstart: build ## build, start Muster in the background, run distributed TensorFlow
 	@hack/quickstart
 
-test: test-unit test-exhaustive test-mounts test-embedded test-e2e test-clients test-python test-images test-kubernetes ## everything that lands with a change: see CONTRIBUTING.md for the longer ones
+# What only computes has what the others leave of the processors; lint beside it with CI.
+BESIDE ?= test-exhaustive
+test: test-unit test-mounts test-embedded ## everything that lands with a change: see CONTRIBUTING.md for the longer ones
+	@hack/beside "$(BESIDE)" test-e2e test-clients test-python test-images test-kubernetes
 
 test-unit: shim $(GOTESTSUM) ## the quick ones; no API server
 	@hack/gotest "$(GOTESTSUM)" unit -short $(UNIT)
@@ -64,14 +67,14 @@ test-e2e: build test-deps $(GOTESTSUM) ## the product as a person runs it: muste
 
 test-long: build test-deps cluster-deps $(GOTESTSUM) ## what make test has a part of: all writes of pipelines failing in all ways, tests end to end that take long in both tiers, a thousand jobs; wants root
 	@MUSTER_TEST_LONG=1 hack/gotest "$(GOTESTSUM)" long-exhaustive -count=1 -timeout 40m -run '^TestEveryWriteMayFail$$' ./internal/controller/pipeline
-	@MUSTER_TEST_LONG=1 hack/gotest "$(GOTESTSUM)" long -tags e2e,cluster -count=1 -timeout 50m -run '^(TestTensorFlowSurvives.*|TestSpark|TestSparkInImages|TestASaveCounts.*|TestDeletingWhile.*|TestPackagesOnTopOfImages|TestManySubmits)$$' ./test/e2e
+	@MUSTER_TEST_LONG=1 hack/gotest "$(GOTESTSUM)" long -tags e2e,cluster -count=1 -timeout 50m -run '^(TestTensorFlow|TestTensorFlowSurvives.*|TestSpark|TestSparkInImages|TestASaveCounts.*|TestDeletingWhile.*|TestPackagesOnTopOfImages|TestManySubmits)$$' ./test/e2e
 
 test-python: build ## the Python package: types, and tests against a Muster of their own
 	@hack/test-python $(ARGS)
 
 test-images: build test-deps cluster-deps $(GOTESTSUM) ## images on one machine, with a real containerd; wants root
 	@hack/gotest "$(GOTESTSUM)" images-node -tags cluster -count=1 -timeout 10m -run 'Image|Pull|Containerd' ./internal/node ./internal/node/image
-	@hack/gotest "$(GOTESTSUM)" images-e2e -tags e2e,cluster -count=1 -timeout 15m -run '^(TestImages|TestStagesInImages|TestPackagesOnTopOfImages|TestSparkInImages)$$' ./test/e2e
+	@hack/gotest "$(GOTESTSUM)" images-e2e -tags e2e,cluster -count=1 -timeout 15m -run '^(TestImages|TestStagesInImages|TestPackagesOnTopOfImages)$$' ./test/e2e
 
 test-cluster: cluster-deps $(GOTESTSUM) ## a real Kubernetes on this machine: kubelets, containerd, pretend GPUs; wants root
 	@hack/gotest "$(GOTESTSUM)" cluster -tags cluster -count=1 -timeout 20m ./test/cluster/... ./benchmarks/cluster

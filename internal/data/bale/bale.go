@@ -64,8 +64,8 @@ type listed struct {
 	Stored time.Time `json:"stored"`
 }
 
-// seal ends a bale whose packs are there one after another.
-func seal(packs []backend.Info, contents []byte) ([]byte, error) {
+// seal ends a bale whose packs are there one after another; it may write behind them.
+func seal(packs []backend.Info, bale []byte) ([]byte, error) {
 	list := make([]listed, len(packs))
 	for i, p := range packs {
 		list[i] = listed{p.Key, p.Size, p.Stored}
@@ -74,11 +74,11 @@ func seal(packs []backend.Info, contents []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing what is in a bale: %w", err)
 	}
-	out := append(contents, text...)
+	bale = append(bale, text...)
 	sum := digest.Of(text)
-	out = binary.LittleEndian.AppendUint32(out, uint32(len(text)))
-	out = append(out, sum[:]...)
-	return append(out, magic...), nil
+	bale = binary.LittleEndian.AppendUint32(bale, uint32(len(text)))
+	bale = append(bale, sum[:]...)
+	return append(bale, magic...), nil
 }
 
 // read reads what is in a bale.
