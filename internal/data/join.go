@@ -123,7 +123,7 @@ func (c *collection) drop(ctx context.Context, cutoff time.Time, removed map[str
 func (c *collection) join(ctx context.Context, cutoff time.Time) error {
 	unread := c.tidy(ctx, cutoff.Add(-2*c.o.Settle))
 	for _, group := range c.groups() {
-		one, err := bale.Make(ctx, c.packs, group)
+		one, err := bale.Make(ctx, c.packs, group, c.whole)
 		unread = errors.Join(unread, err)
 		if one != nil {
 			c.report.Joined += len(one.Packs)
@@ -133,6 +133,12 @@ func (c *collection) join(ctx context.Context, cutoff time.Time) error {
 		}
 	}
 	return unread
+}
+
+// whole says what is wrong with a blob.
+func (c *collection) whole(r pack.Record, stored []byte) error {
+	_, err := c.unpack(r.Kind, r.ID, r.Place, stored, nil)
+	return err
 }
 
 // tidy removes the objects that packs have of their own though they are in bales that were

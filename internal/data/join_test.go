@@ -175,7 +175,7 @@ func TestTwoCollectorsJoin(t *testing.T) {
 	now, err := both[0].now(t.Context())
 	must(t, err)
 	groups := both[0].groups()
-	if _, err := bale.Make(t.Context(), both[0].packs, slices.Concat(groups...)); err != nil {
+	if _, err := bale.Make(t.Context(), both[0].packs, slices.Concat(groups...), both[0].whole); err != nil {
 		t.Fatal(err)
 	}
 	must(t, both[1].join(t.Context(), now))
@@ -327,7 +327,7 @@ func TestCondemnedAndJoined(t *testing.T) {
 	if len(garbage) != 2 {
 		t.Fatalf("%v", garbage)
 	}
-	if _, err := bale.Make(t.Context(), bale.Of(p.store.backend), packs); err != nil {
+	if _, err := bale.Make(t.Context(), bale.Of(p.store.backend), packs, c.whole); err != nil {
 		t.Fatal(err)
 	}
 	verdicts, err := c.condemn(t.Context(), nil, garbage)

@@ -1,6 +1,7 @@
 package bale
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -131,11 +132,15 @@ func parse(i backend.Info, text []byte) (*Bale, error) {
 	return out, nil
 }
 
+// Check looks whether stored bytes are the blob that they are said to be.
+type Check func(blob pack.Record, stored []byte) error
+
 // Make puts packs, loose or not, into a bale of their own, and returns it once it is
-// durable. They stay where they are beside that. What went stays out, as does what is not
-// whole and, with an error, what cannot be read. A bale of nothing is not made: it is nil.
-func Make(ctx context.Context, b *Backend, packs []backend.Info) (*Bale, error) {
-	whole, contents, unread := gather(ctx, b, packs)
+// durable and was read again. They stay where they are beside that. What went stays out, as
+// does what is not whole and, with an error, what cannot be read. A bale of nothing is not
+// made: it is nil.
+func Make(ctx context.Context, b *Backend, packs []backend.Info, check Check) (*Bale, error) {
+	whole, contents, unread := gather(ctx, b, packs, check)
 	if len(whole) == 0 || ctx.Err() != nil {
 		return nil, unread
 	}
@@ -155,16 +160,16 @@ func Make(ctx context.Context, b *Backend, packs []backend.Info) (*Bale, error) 
 	if err != nil {
 		return nil, fmt.Errorf("storing a bale: %w", err)
 	}
-	made, err := read(ctx, b.inner, info)
-	if err != nil {
-		return nil, fmt.Errorf("reading a bale that was stored: %w", err)
+	if err := compare(ctx, b.inner, key, content); err != nil {
+		return nil, fmt.Errorf("reading a bale that was stored: %w", errors.Join(err, b.inner.Delete(context.WithoutCancel(ctx), key)))
 	}
+	made := &Bale{Info: info, Packs: whole}
 	b.note(made)
 	return made, unread
 }
 
 // gather reads packs one after another into one place: which are whole, and their contents.
-func gather(ctx context.Context, b *Backend, packs []backend.Info) (whole []backend.Info, contents []byte, unread error) {
+func gather(ctx context.Context, b *Backend, packs []backend.Info, check Check) (whole []backend.Info, contents []byte, unread error) {
 	var size int64
 	begins := make([]int64, len(packs))
 	for n, p := range packs {
@@ -188,7 +193,7 @@ func gather(ctx context.Context, b *Backend, packs []backend.Info) (whole []back
 		case errors.Is(err, fs.ErrNotExist) || lost(err):
 		case err != nil:
 			unread = errors.Join(unread, fmt.Errorf("joining packs: %w", err))
-		case isWhole(ctx, p.Key, part):
+		case isWhole(ctx, p.Key, part, check):
 			end += int64(copy(contents[end:], part))
 			whole = append(whole, p)
 		}
@@ -196,8 +201,8 @@ func gather(ctx context.Context, b *Backend, packs []backend.Info) (whole []back
 	return whole, contents[:end], unread
 }
 
-// isWhole says whether content is that of a pack.
-func isWhole(ctx context.Context, key string, content []byte) bool {
+// isWhole says whether content is that of a pack, and all of its blobs what they were.
+func isWhole(ctx context.Context, key string, content []byte, check Check) bool {
 	name, err := pack.ParseKey(key)
 	if err != nil {
 		return false
@@ -206,8 +211,28 @@ func isWhole(ctx context.Context, key string, content []byte) bool {
 	if err := alone.Put(ctx, key, content); err != nil {
 		return false
 	}
-	_, err = pack.ReadIndex(ctx, alone, name, int64(len(content)))
+	records, err := pack.ReadIndex(ctx, alone, name, int64(len(content)))
+	for _, r := range records {
+		if err == nil {
+			err = check(r, content[r.Place.Offset:r.Place.Offset+r.Place.Stored])
+		}
+	}
 	return err == nil
+}
+
+// compare reads what was stored, piece by piece.
+func compare(ctx context.Context, b backend.Backend, key string, with []byte) error {
+	piece := make([]byte, min(len(with), 1<<20))
+	for at := 0; at < len(with); at += len(piece) {
+		piece = piece[:min(len(piece), len(with)-at)]
+		if err := b.ReadAt(ctx, key, int64(at), piece); err != nil {
+			return err
+		}
+		if !bytes.Equal(piece, with[at:at+len(piece)]) {
+			return fmt.Errorf("%s is not what was written: %w", key, pack.ErrDamaged)
+		}
+	}
+	return nil
 }
 
 // Superseded are the packs of each bale which have a later holder that was stored before

@@ -78,6 +78,14 @@ func made(t *testing.T, b backend.Backend, texts ...string) backend.Info {
 	return info
 }
 
+// check finds texts that are not what they were.
+func check(r pack.Record, stored []byte) error {
+	if digest.Of(stored) != r.ID {
+		return pack.ErrDamaged
+	}
+	return nil
+}
+
 // contents reads all packs that are listed.
 func contents(t *testing.T, b backend.Backend) map[string]string {
 	t.Helper()
@@ -116,7 +124,7 @@ func TestMake(t *testing.T) {
 	}
 	join := func(of []backend.Info) *Bale {
 		t.Helper()
-		one, err := Make(t.Context(), Of(b), of)
+		one, err := Make(t.Context(), Of(b), of, check)
 		if err != nil || len(one.Packs) != len(of) {
 			t.Fatalf("%v: %d of %d packs", err, len(one.Packs), len(of))
 		}
@@ -168,7 +176,8 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// TestMakeOfNothing: what went, and what is no pack, is in no bale.
+// TestMakeOfNothing: what went, what is no pack, and what has a blob that is damaged is in
+// no bale.
 func TestMakeOfNothing(t *testing.T) {
 	inner := &backend.Memory{}
 	b := Of(Over(inner))
@@ -177,10 +186,19 @@ func TestMakeOfNothing(t *testing.T) {
 	if err := inner.Put(t.Context(), broken.Key, []byte("no pack at all, but as long as one might be, so that its end is looked at")); err != nil {
 		t.Fatal(err)
 	}
-	if one, err := Make(t.Context(), b, []backend.Info{gone, broken}); one != nil || err != nil {
+	rotten := made(t, inner, "once whole")
+	content, err := backend.Read(t.Context(), inner, rotten.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[9] ^= 1 // of its blob
+	if err := inner.Put(t.Context(), rotten.Key, content); err != nil {
+		t.Fatal(err)
+	}
+	if one, err := Make(t.Context(), b, []backend.Info{gone, broken, rotten}, check); one != nil || err != nil {
 		t.Errorf("%+v %v", one, err)
 	}
-	one, err := Make(t.Context(), b, []backend.Info{gone, good, broken})
+	one, err := Make(t.Context(), b, []backend.Info{gone, good, broken, rotten}, check)
 	if err != nil || len(one.Packs) != 1 || one.Packs[0].Key != good.Key {
 		t.Errorf("%+v %v", one, err)
 	}
@@ -192,11 +210,11 @@ func TestDamagedBales(t *testing.T) {
 	inner := &backend.Memory{}
 	packs := []backend.Info{made(t, inner, "a"), made(t, inner, "b"), made(t, inner, "c")}
 	b := Of(Over(inner))
-	one, err := Make(t.Context(), b, packs[:1])
+	one, err := Make(t.Context(), b, packs[:1], check)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Make(t.Context(), b, packs[1:2]); err != nil {
+	if _, err := Make(t.Context(), b, packs[1:2], check); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range packs[:2] {
@@ -283,7 +301,7 @@ func TestMovedWhileReading(t *testing.T) {
 		inner := &mover{Memory: &backend.Memory{}, turns: turns}
 		p := made(t, inner.Memory, "x")
 		b := Of(Over(inner.Memory))
-		last, err := Make(t.Context(), b, []backend.Info{p})
+		last, err := Make(t.Context(), b, []backend.Info{p}, check)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -292,7 +310,7 @@ func TestMovedWhileReading(t *testing.T) {
 		}
 		inner.move = func() {
 			before := last.Key
-			if last, err = Make(context.Background(), b, []backend.Info{p}); err != nil {
+			if last, err = Make(context.Background(), b, []backend.Info{p}, check); err != nil {
 				t.Error(err)
 			}
 			if err := inner.Delete(context.Background(), before); err != nil {
@@ -336,7 +354,7 @@ func inBales(t *testing.T, inner *broken, texts ...string) (packs []backend.Info
 	b := Of(Over(inner.Memory))
 	for _, text := range texts {
 		p := made(t, inner, text)
-		one, err := Make(t.Context(), b, []backend.Info{p})
+		one, err := Make(t.Context(), b, []backend.Info{p}, check)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -373,7 +391,7 @@ func TestABaleThatCannotBeRead(t *testing.T) {
 	if _, err := b.All(t.Context()); !errors.Is(err, eio) {
 		t.Errorf("all of them: %v", err)
 	}
-	if one, err := Make(t.Context(), b, packs); one != nil && len(one.Packs) != 2 || !errors.Is(err, eio) {
+	if one, err := Make(t.Context(), b, packs, check); one != nil && len(one.Packs) != 2 || !errors.Is(err, eio) {
 		t.Errorf("joined: %+v, %v", one, err)
 	}
 	inner.fails = nil
@@ -432,7 +450,7 @@ func TestMovedWhileAReadIsSlow(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if _, err := Make(t.Context(), Of(Over(inner.Memory)), []backend.Info{p}); err != nil {
+		if _, err := Make(t.Context(), Of(Over(inner.Memory)), []backend.Info{p}, check); err != nil {
 			t.Error(err)
 		}
 	}
@@ -448,7 +466,7 @@ func TestDeleteLoose(t *testing.T) {
 	inner := &backend.Memory{}
 	b := Of(Over(inner))
 	same, other, gone := made(t, inner, "x"), made(t, inner, "y"), made(t, inner, "z")
-	one, err := Make(t.Context(), b, []backend.Info{same, other, gone})
+	one, err := Make(t.Context(), b, []backend.Info{same, other, gone}, check)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -471,5 +489,28 @@ func TestDeleteLoose(t *testing.T) {
 	}
 	if err := b.DeleteLoose(t.Context(), pack.Name{9}.Key(), one); err == nil {
 		t.Error("a pack that the bale does not have")
+	}
+}
+
+// liar keeps one bit of each bale otherwise than it was given it.
+type liar struct{ *backend.Memory }
+
+func (l *liar) Put(ctx context.Context, key string, content []byte) error {
+	if strings.HasPrefix(key, Prefix) {
+		content = bytes.Clone(content)
+		content[1] ^= 1
+	}
+	return l.Memory.Put(ctx, key, content)
+}
+
+// TestABaleThatIsNotWhatWasWritten is not there afterwards.
+func TestABaleThatIsNotWhatWasWritten(t *testing.T) {
+	inner := &liar{&backend.Memory{}}
+	b := Of(Over(inner))
+	if one, err := Make(t.Context(), b, []backend.Info{made(t, inner, "x")}, check); one != nil || !errors.Is(err, pack.ErrDamaged) {
+		t.Errorf("%+v, %v", one, err)
+	}
+	if all, err := b.All(t.Context()); err != nil || len(all) > 0 {
+		t.Errorf("%d bales, %v", len(all), err)
 	}
 }

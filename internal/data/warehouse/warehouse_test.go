@@ -185,7 +185,7 @@ func TestSmallPacksAreFound(t *testing.T) {
 	must(t, err)
 	var packs []backend.Info
 	must(t, objects.List(t.Context(), pack.Prefix, func(i backend.Info) error { packs = append(packs, i); return nil }))
-	one, err := bale.Make(t.Context(), bale.Of(objects), packs)
+	one, err := bale.Make(t.Context(), bale.Of(objects), packs, func(pack.Record, []byte) error { return nil })
 	must(t, err)
 	must(t, bale.Of(objects).DeleteLoose(t.Context(), packs[0].Key, one))
 	again, err := Open(Options{Folder: root})
