@@ -332,7 +332,7 @@ func (c *collection) execute(ctx context.Context, cutoff time.Time, verdicts []v
 	if err != nil {
 		return err
 	}
-	removed := map[string]bool{}
+	removed := map[string]backend.Info{}
 	var done []verdict
 	for _, v := range verdicts {
 		heard := v.since.Add(c.slack + c.o.Settle)
@@ -349,22 +349,41 @@ func (c *collection) execute(ctx context.Context, cutoff time.Time, verdicts []v
 	if err != nil {
 		return err
 	}
-	for _, v := range done {
-		if slices.ContainsFunc(v.objects, func(key string) bool { return remain[key] }) {
-			continue
+	for key, i := range removed {
+		if !remain[key] && i.Key != "" {
+			c.removed(i)
 		}
-		if err := c.backend.Delete(ctx, v.key); err != nil {
+	}
+	for _, v := range done {
+		if err := c.shorten(ctx, v, remain); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// shorten ends a sentence that was carried out. What of it can be found in a bale is
+// condemned anew, by itself: what somebody came back to is not condemned any more.
+func (c *collection) shorten(ctx context.Context, v verdict, remain map[string]bool) error {
+	left := map[string]bool{}
+	for _, key := range v.objects {
+		if remain[key] {
+			left[key] = true
+		}
+	}
+	if len(left) == len(v.objects) {
+		return nil // as it is
+	}
+	if _, err := c.condemn(ctx, nil, left); err != nil {
+		return err
+	}
+	return c.backend.Delete(ctx, v.key)
+}
+
 // carryOut removes what is on a list, as far as it has an object of its own. What is
 // removed is noted.
-func (c *collection) carryOut(ctx context.Context, v verdict, blocked bool, removed map[string]bool) error {
+func (c *collection) carryOut(ctx context.Context, v verdict, blocked bool, removed map[string]backend.Info) error {
 	for _, key := range v.objects {
-		info, there := c.objects[key]
 		switch {
 		case c.reach.reaches(key):
 			continue // somebody came back to it: it stays
@@ -375,11 +394,10 @@ func (c *collection) carryOut(ctx context.Context, v verdict, blocked bool, remo
 		if err := c.backend.Delete(ctx, key); err != nil {
 			return err
 		}
-		removed[key] = true
-		if there && !c.bales.lies(key) {
-			delete(c.objects, key)
-			c.removed(info)
+		if _, twice := removed[key]; !twice {
+			removed[key] = c.objects[key]
 		}
+		delete(c.objects, key)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/backend/faulty"
+	"github.com/muster-dev/muster/internal/data/bale"
 	"github.com/muster-dev/muster/internal/data/ref"
 )
 
@@ -79,7 +80,13 @@ func sound(t *testing.T, p *place) {
 	if err != nil || again.Packs+again.Commits+again.Waiting > 0 {
 		t.Errorf("there is still something to be collected: %+v %v", again, err)
 	}
-	must(t, p.bytes.List(t.Context(), condemnedPrefix, func(i backend.Info) error { t.Errorf("left: %s", i.Key); return nil }))
+	condemned, err := d.store.condemned(t.Context())
+	must(t, err)
+	for key := range condemned {
+		if bale.In(d.store.backend, key) == "" {
+			t.Errorf("condemned, and in no bale: %s", key)
+		}
+	}
 	must(t, p.bytes.List(t.Context(), leasePrefix, func(i backend.Info) error { t.Errorf("left: %s", i.Key); return nil }))
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"sync"
@@ -30,8 +31,12 @@ type joining struct {
 // usualJoining makes objects of 8 to 36 MB.
 var usualJoining = joining{small: 4 << 20, least: 8 << 20, full: pack.Full, most: 100}
 
-// deletes is how many packs are made to be loose no more at once.
-const deletes = 16
+const (
+	// deletes is how many packs are made to be loose no more at once.
+	deletes = 16
+	// mostRaw bounds the blobs that are looked at: chunks, and lists and nodes, are shorter.
+	mostRaw = 64 << 20
+)
 
 // bales are those there are, as a collection sees them.
 type bales struct {
@@ -40,7 +45,7 @@ type bales struct {
 	loose map[string]bool
 	// superseded are packs of a bale that another one has, which is later and was there
 	// when the oldest who still writes or reads began.
-	superseded map[*bale.Bale]map[string]bool
+	superseded map[*bale.Bale]map[string]*bale.Bale
 	// in are the bales that a pack is in and not superseded.
 	in map[string][]*bale.Bale
 	// living is how many bytes of the packs of each are needed, or may be, and holding how
@@ -50,7 +55,7 @@ type bales struct {
 
 // lookAtBales finds out which there are, once it is known what is reached.
 func (c *collection) lookAtBales(ctx context.Context, cutoff time.Time) error {
-	b := &bales{loose: map[string]bool{}, superseded: map[*bale.Bale]map[string]bool{}, in: map[string][]*bale.Bale{}, living: map[*bale.Bale]int64{}, holding: map[*bale.Bale]int64{}}
+	b := &bales{loose: map[string]bool{}, superseded: map[*bale.Bale]map[string]*bale.Bale{}, in: map[string][]*bale.Bale{}, living: map[*bale.Bale]int64{}, holding: map[*bale.Bale]int64{}}
 	c.bales = b
 	if c.packs == nil { // others keep the bytes, and join packs
 		return nil
@@ -66,7 +71,7 @@ func (c *collection) lookAtBales(ctx context.Context, cutoff time.Time) error {
 	for _, one := range b.all {
 		for _, p := range one.Packs {
 			b.holding[one] += p.Size
-			if b.superseded[one][p.Key] {
+			if b.superseded[one][p.Key] != nil {
 				continue
 			}
 			b.in[p.Key] = append(b.in[p.Key], one)
@@ -87,7 +92,7 @@ func (b *bales) lies(key string) bool {
 // drop removes bales of which every pack is in a later one, or is removed, and says which
 // of these packs are in others still. It looks at bales anew, since somebody may have put
 // together what has been condemned since.
-func (c *collection) drop(ctx context.Context, cutoff time.Time, removed map[string]bool) (remain map[string]bool, err error) {
+func (c *collection) drop(ctx context.Context, cutoff time.Time, removed map[string]backend.Info) (remain map[string]bool, err error) {
 	if c.packs == nil {
 		return nil, nil
 	}
@@ -98,9 +103,20 @@ func (c *collection) drop(ctx context.Context, cutoff time.Time, removed map[str
 	superseded := bale.Superseded(all, cutoff)
 	remain = map[string]bool{}
 	for _, one := range all {
-		needed := slices.ContainsFunc(one.Packs, func(p backend.Info) bool {
-			return !removed[p.Key] && !superseded[one][p.Key]
-		})
+		gone := func(p backend.Info) bool { _, is := removed[p.Key]; return is }
+		needed := slices.ContainsFunc(one.Packs, func(p backend.Info) bool { return !gone(p) && superseded[one][p.Key] == nil })
+		if !needed {
+			same, err := c.packs.Same(ctx, one, func(p backend.Info) *bale.Bale {
+				if gone(p) {
+					return nil
+				}
+				return superseded[one][p.Key]
+			})
+			if err != nil {
+				return nil, err
+			}
+			needed = !same
+		}
 		if !needed {
 			if err := c.backend.Delete(ctx, one.Key); err != nil {
 				return nil, err
@@ -108,7 +124,7 @@ func (c *collection) drop(ctx context.Context, cutoff time.Time, removed map[str
 			continue
 		}
 		for _, p := range one.Packs {
-			if removed[p.Key] {
+			if gone(p) {
 				remain[p.Key] = true
 			}
 		}
@@ -118,34 +134,51 @@ func (c *collection) drop(ctx context.Context, cutoff time.Time, removed map[str
 
 // join puts small packs together that are needed, and those of bales of which little is. A
 // pack that was joined before all who read or write began is loose no more: who copies the
-// store, or knows nothing of bales, has it at its place until then. What cannot be read
-// stays where it is, and is said in the end.
+// store, or knows nothing of bales, has it at its place until then. What cannot be read, or
+// is damaged, stays where it is, and is said in the end.
 func (c *collection) join(ctx context.Context, cutoff time.Time) error {
-	unread := c.tidy(ctx, cutoff.Add(-2*c.o.Settle))
-	for _, group := range c.groups() {
-		one, err := bale.Make(ctx, c.packs, group, c.whole)
-		unread = errors.Join(unread, err)
+	restored, unread := c.tidy(ctx, cutoff.Add(-2*c.o.Settle))
+	groups := c.groups()
+	if len(restored) > 0 {
+		groups = append(groups, restored)
+	}
+	for _, group := range groups {
+		one, left, err := bale.Make(ctx, c.packs, group, c.whole)
+		unread = append(unread, left...)
+		if err != nil {
+			return errors.Join(err, some(unread))
+		}
 		if one != nil {
 			c.report.Joined += len(one.Packs)
 		}
-		if ctx.Err() != nil {
-			break
-		}
 	}
-	return unread
+	return errors.Join(ctx.Err(), some(unread))
 }
 
-// whole says what is wrong with a blob.
+// some are the first of many errors, and how many there are.
+func some(all []error) error {
+	const most = 3
+	if len(all) <= most {
+		return errors.Join(all...)
+	}
+	return errors.Join(append(slices.Clone(all[:most]), fmt.Errorf("and %d more", len(all)-most))...)
+}
+
+// whole says what is wrong with a blob. Packs are of whoever may write: what one says of
+// itself is not believed.
 func (c *collection) whole(r pack.Record, stored []byte) error {
+	if r.Place.Raw > mostRaw {
+		return fmt.Errorf("a blob of %d bytes: %w", r.Place.Raw, pack.ErrDamaged)
+	}
 	_, err := c.unpack(r.Kind, r.ID, r.Place, stored, nil)
 	return err
 }
 
 // tidy removes the objects that packs have of their own though they are in bales that were
-// stored before a moment.
-func (c *collection) tidy(ctx context.Context, before time.Time) error {
+// stored before a moment. Those that are damaged there and whole by themselves, since
+// somebody has put them back, are restored: they are to be joined anew.
+func (c *collection) tidy(ctx context.Context, before time.Time) (restored []backend.Info, unread []error) {
 	var mu sync.Mutex
-	var unread error
 	var group errgroup.Group
 	group.SetLimit(deletes)
 	for key := range c.bales.loose {
@@ -154,16 +187,20 @@ func (c *collection) tidy(ctx context.Context, before time.Time) error {
 			continue
 		}
 		group.Go(func() error {
-			if err := c.packs.DeleteLoose(ctx, key, c.bales.in[key][n]); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				mu.Lock()
-				defer mu.Unlock()
-				unread = errors.Join(unread, err)
+			better, err := c.packs.DeleteLoose(ctx, key, c.bales.in[key][n], c.whole)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				unread = append(unread, err)
+			}
+			if better != nil {
+				restored = append(restored, *better)
 			}
 			return nil
 		})
 	}
 	_ = group.Wait() // errors are collected
-	return errors.Join(unread, ctx.Err())
+	return restored, unread
 }
 
 // groups are the packs of bales that are to be made. Putting them together changes nothing

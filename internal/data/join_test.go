@@ -8,6 +8,8 @@ import (
 
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/bale"
+	"github.com/muster-dev/muster/internal/data/commit"
+	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/pack"
 	"github.com/muster-dev/muster/internal/data/ref"
 )
@@ -175,7 +177,7 @@ func TestTwoCollectorsJoin(t *testing.T) {
 	now, err := both[0].now(t.Context())
 	must(t, err)
 	groups := both[0].groups()
-	if _, err := bale.Make(t.Context(), both[0].packs, slices.Concat(groups...), both[0].whole); err != nil {
+	if _, _, err := bale.Make(t.Context(), both[0].packs, slices.Concat(groups...), both[0].whole); err != nil {
 		t.Fatal(err)
 	}
 	must(t, both[1].join(t.Context(), now))
@@ -243,7 +245,7 @@ func TestJoinBesideWhoReads(t *testing.T) {
 }
 
 // TestRestoredBesideABale: a pack that is damaged in a bale and was put back from a copy is
-// read from there, and no collection takes the copy for one too many.
+// read from there, no collection takes the copy for one too many, and it is joined anew.
 func TestRestoredBesideABale(t *testing.T) {
 	p := newPlace(t)
 	want := p.oneByOne(t, 8)
@@ -278,9 +280,11 @@ func TestRestoredBesideABale(t *testing.T) {
 		}
 		collect(t, p, CollectOptions{})
 	}
-	if n := p.objects(t, pack.Prefix); n != 1 {
-		t.Errorf("%d packs are loose, want the one that was put back", n)
+	collect(t, p, CollectOptions{})
+	if loose, bales := p.objects(t, pack.Prefix), p.objects(t, bale.Prefix); loose != 0 || bales != 2 {
+		t.Errorf("%d packs are loose and there are %d bales, want the one that was put back in one of its own", loose, bales)
 	}
+	p.holds(t, "joined again", want)
 }
 
 // TestWhatIsDeadIsFreed: what is needed of many bales is less than one is made of, and what
@@ -327,7 +331,7 @@ func TestCondemnedAndJoined(t *testing.T) {
 	if len(garbage) != 2 {
 		t.Fatalf("%v", garbage)
 	}
-	if _, err := bale.Make(t.Context(), bale.Of(p.store.backend), packs, c.whole); err != nil {
+	if _, _, err := bale.Make(t.Context(), bale.Of(p.store.backend), packs, c.whole); err != nil {
 		t.Fatal(err)
 	}
 	verdicts, err := c.condemn(t.Context(), nil, garbage)
@@ -345,5 +349,74 @@ func TestCondemnedAndJoined(t *testing.T) {
 	}
 	if n := p.objects(t, condemnedPrefix) + p.objects(t, bale.Prefix) + p.objects(t, pack.Prefix); n != 0 {
 		t.Errorf("%d objects are left", n)
+	}
+}
+
+// TestNodesOfWhatIsGone: nodes and lists that nobody needs lie in packs with such that are
+// needed, and name packs that are gone. Who puts the same content again stores them anew.
+func TestNodesOfWhatIsGone(t *testing.T) {
+	p := newPlace(t)
+	p.store.joining = joining{small: 20 << 20, least: 1, full: 64 << 20, most: 9}
+	src := t.TempDir()
+	content := map[string]string{"long": noise(3, 40<<20)} // in a pack of its own, and one with the nodes
+	for i := range 300 {
+		content[fmt.Sprint("d/", i)] = noise(uint64(100+i), 8000)
+	}
+	files(t, src, content)
+	kept := noise(4, 15<<20)
+	put(t, p.Dataset, "kept", Stream("f", strings.NewReader(kept)), AddOptions{})
+	want := map[string]map[string]string{"kept": {"f": kept}}
+	put(t, p.Dataset, "again", Folder(src), AddOptions{})
+	for range 2 {
+		collect(t, p, CollectOptions{})
+	}
+	must(t, p.Remove(t.Context(), branch("again")))
+	for range 4 {
+		collect(t, p, CollectOptions{})
+	}
+	if n := p.objects(t, bale.Prefix); n != 1 || p.objects(t, pack.Prefix) > 0 {
+		t.Fatalf("%d bales, want the one with what is needed and what is not", n)
+	}
+	put(t, p.open(t, p.bytes, p.heads), "again", Folder(src), AddOptions{})
+	want["again"] = content
+	p.holds(t, "put again", want)
+	for range 3 {
+		collect(t, p, CollectOptions{})
+		p.holds(t, "collected", want)
+	}
+}
+
+// TestSomebodyCameBack: of a sentence that was carried out what can be found in a bale stays
+// condemned, and nothing else of it.
+func TestSomebodyCameBack(t *testing.T) {
+	p := newPlace(t)
+	p.oneByOne(t, 3)
+	var packs []backend.Info
+	must(t, p.bytes.List(t.Context(), pack.Prefix, func(i backend.Info) error { packs = append(packs, i); return nil }))
+	c := p.open(t, p.bytes, p.heads).store.newCollection(CollectOptions{Heads: []ref.Heads{p.heads}})
+	if _, _, err := bale.Make(t.Context(), bale.Of(p.store.backend), packs, c.whole); err != nil {
+		t.Fatal(err)
+	}
+	v0, err := p.At(t.Context(), "b0")
+	must(t, err)
+	for i := range 3 {
+		must(t, p.Remove(t.Context(), branch(fmt.Sprint("b", i))))
+	}
+	must(t, c.list(t.Context()))
+	cutoff, err := c.now(t.Context())
+	must(t, err)
+	garbage, err := c.garbage(t.Context(), nil, cutoff)
+	must(t, err)
+	verdicts, err := c.condemn(t.Context(), nil, garbage)
+	must(t, err)
+	must(t, c.mark(t.Context(), map[digest.ID]bool{v0.Commit().ID: true})) // as if somebody had gone on from there
+	must(t, c.execute(t.Context(), cutoff, verdicts, nil))
+	condemned, err := p.store.condemned(t.Context())
+	must(t, err)
+	if len(condemned) != 2 || condemned[commit.Key(v0.Commit().ID)] {
+		t.Errorf("condemned are %v, want the other two packs", condemned)
+	}
+	if c.report.Packs != 0 || c.report.Commits != 2 {
+		t.Errorf("%+v: the packs are there still", c.report)
 	}
 }

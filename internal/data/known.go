@@ -26,8 +26,10 @@ const (
 	indexReads = 16
 )
 
-// known finds blobs in the packs of the store, for one session. What it does not
-// know is stored again, which costs room and nothing else.
+// known finds data in the packs of the store, for one session. What it does not know is
+// stored again, which costs room and nothing else. Nodes and lists are always stored again:
+// their names say nothing of places, so one that nobody needs, and that is there with others
+// in its pack, may name packs that are gone.
 type known struct {
 	*indices
 	// condemned are packs that must not be referred to any more.
@@ -83,6 +85,9 @@ func (x *indices) add(records []pack.Record) {
 
 func (x *indices) note(records []pack.Record) {
 	for _, r := range records {
+		if r.Kind != pack.Data {
+			continue
+		}
 		x.index[prefix(r.ID)] = uint32(len(x.records))
 		x.records = append(x.records, r)
 	}

@@ -173,23 +173,34 @@ func (v *verifier) entry(ctx context.Context, e *tree.Entry) error {
 			continue
 		}
 		v.seen[p.Place] = true
-		key := p.Place.Pack.Key()
-		size, there := v.sizes[key]
-		switch {
-		case !there:
-			err = &CorruptError{Object: key, Reason: "it is not there"}
-		case size < int64(p.Place.Offset)+int64(p.Place.Stored):
-			err = &CorruptError{Object: key, Reason: fmt.Sprintf("it has %d bytes, and %d at %d are meant", size, p.Place.Stored, p.Place.Offset)}
-		case int64(p.Place.Raw) != p.Size:
-			err = &CorruptError{Object: key, Reason: fmt.Sprintf("a chunk of %d bytes instead of %d", p.Place.Raw, p.Size)}
-		case v.bytes:
-			_, err = blobs{v.store}.Load(ctx, pack.Data, p.ID, p.Place)
-		}
-		if err != nil {
-			if err := v.found(key, e.Path, err); err != nil {
+		if err := v.piece(ctx, p); err != nil {
+			if err := v.found(p.Place.Pack.Key(), e.Path, err); err != nil {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// piece says what is wrong with a chunk.
+func (v *verifier) piece(ctx context.Context, p Piece) error {
+	key := p.Place.Pack.Key()
+	size, there := v.sizes[key]
+	if !there { // by the list; or it came, or was moved, meanwhile
+		info, err := v.store.backend.Stat(ctx, key)
+		if err != nil {
+			return &CorruptError{Object: key, Reason: err.Error()}
+		}
+		size, v.sizes[key] = info.Size, info.Size
+	}
+	switch {
+	case size < int64(p.Place.Offset)+int64(p.Place.Stored):
+		return &CorruptError{Object: key, Reason: fmt.Sprintf("it has %d bytes, and %d at %d are meant", size, p.Place.Stored, p.Place.Offset)}
+	case int64(p.Place.Raw) != p.Size:
+		return &CorruptError{Object: key, Reason: fmt.Sprintf("a chunk of %d bytes instead of %d", p.Place.Raw, p.Size)}
+	case v.bytes:
+		_, err := (blobs{v.store}).Load(ctx, pack.Data, p.ID, p.Place)
+		return err
 	}
 	return nil
 }

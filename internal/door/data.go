@@ -17,6 +17,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/bale"
 )
 
 // noData is what is told where data is kept nowhere.
@@ -196,7 +197,7 @@ func (d *Door) takePack(ctx context.Context, objects backend.Streamer, namespace
 	if err == nil {
 		return sameAs(ctx, objects, there, size, body)
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
+	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, bale.ErrUnread) {
 		return err
 	}
 	if err := d.opts.Data.Reserve(ctx, namespace, size); err != nil {

@@ -136,40 +136,48 @@ func parse(i backend.Info, text []byte) (*Bale, error) {
 type Check func(blob pack.Record, stored []byte) error
 
 // Make puts packs, loose or not, into a bale of their own, and returns it once it is
-// durable and was read again. They stay where they are beside that. What went stays out, as
-// does what is not whole and, with an error, what cannot be read. A bale of nothing is not
-// made: it is nil.
-func Make(ctx context.Context, b *Backend, packs []backend.Info, check Check) (*Bale, error) {
+// durable and was read again. They stay where they are beside that. What went stays out, and
+// what cannot be read or is damaged, of which unread says why. A bale of nothing is not
+// made: it is nil, as is one that somebody removed meanwhile.
+func Make(ctx context.Context, b *Backend, packs []backend.Info, check Check) (made *Bale, unread []error, err error) {
 	whole, contents, unread := gather(ctx, b, packs, check)
-	if len(whole) == 0 || ctx.Err() != nil {
-		return nil, unread
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	if len(whole) == 0 {
+		return nil, unread, nil
 	}
 	content, err := seal(whole, contents)
 	if err != nil {
-		return nil, err
+		return nil, unread, err
 	}
 	name, err := pack.NewName()
 	if err != nil {
-		return nil, fmt.Errorf("naming a bale: %w", err)
+		return nil, unread, fmt.Errorf("naming a bale: %w", err)
 	}
 	key := Prefix + name.String()
 	if err := b.inner.Put(ctx, key, content); err != nil {
-		return nil, fmt.Errorf("storing a bale: %w", err)
+		return nil, unread, fmt.Errorf("storing a bale: %w", err)
 	}
 	info, err := b.inner.Stat(ctx, key)
-	if err != nil {
-		return nil, fmt.Errorf("storing a bale: %w", err)
+	if err == nil {
+		err = compare(ctx, b.inner, key, content)
 	}
-	if err := compare(ctx, b.inner, key, content); err != nil {
-		return nil, fmt.Errorf("reading a bale that was stored: %w", errors.Join(err, b.inner.Delete(context.WithoutCancel(ctx), key)))
+	switch {
+	case err == nil:
+		made = &Bale{Info: info, Packs: whole}
+		b.note(made)
+		return made, unread, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, unread, nil
+	case errors.Is(err, pack.ErrDamaged):
+		err = errors.Join(err, b.inner.Delete(ctx, key))
 	}
-	made := &Bale{Info: info, Packs: whole}
-	b.note(made)
-	return made, unread
+	return nil, unread, fmt.Errorf("reading a bale that was stored: %w", err)
 }
 
 // gather reads packs one after another into one place: which are whole, and their contents.
-func gather(ctx context.Context, b *Backend, packs []backend.Info, check Check) (whole []backend.Info, contents []byte, unread error) {
+func gather(ctx context.Context, b *Backend, packs []backend.Info, check Check) (whole []backend.Info, contents []byte, unread []error) {
 	var size int64
 	begins := make([]int64, len(packs))
 	for n, p := range packs {
@@ -188,36 +196,43 @@ func gather(ctx context.Context, b *Backend, packs []backend.Info, check Check) 
 	_ = group.Wait() // each has its own error
 	var end int64
 	for n, p := range packs {
-		part := contents[begins[n] : begins[n]+p.Size]
-		switch err := failed[n]; {
-		case errors.Is(err, fs.ErrNotExist) || lost(err):
-		case err != nil:
-			unread = errors.Join(unread, fmt.Errorf("joining packs: %w", err))
-		case isWhole(ctx, p.Key, part, check):
-			end += int64(copy(contents[end:], part))
-			whole = append(whole, p)
+		part, err := contents[begins[n]:begins[n]+p.Size], failed[n]
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
+		if err == nil {
+			err = isWhole(ctx, p.Key, part, check)
+		}
+		if err != nil {
+			unread = append(unread, fmt.Errorf("joining packs: %s stays as it is: %w", p.Key, err))
+			continue
+		}
+		end += int64(copy(contents[end:], part))
+		whole = append(whole, p)
 	}
 	return whole, contents[:end], unread
 }
 
-// isWhole says whether content is that of a pack, and all of its blobs what they were.
-func isWhole(ctx context.Context, key string, content []byte, check Check) bool {
+// isWhole says what is wrong with a pack, and its blobs.
+func isWhole(ctx context.Context, key string, content []byte, check Check) error {
 	name, err := pack.ParseKey(key)
 	if err != nil {
-		return false
+		return err
 	}
 	alone := &backend.Memory{}
 	if err := alone.Put(ctx, key, content); err != nil {
-		return false
+		return err
 	}
 	records, err := pack.ReadIndex(ctx, alone, name, int64(len(content)))
+	if err != nil {
+		return err
+	}
 	for _, r := range records {
-		if err == nil {
-			err = check(r, content[r.Place.Offset:r.Place.Offset+r.Place.Stored])
+		if err := check(r, content[r.Place.Offset:r.Place.Offset+r.Place.Stored]); err != nil {
+			return err
 		}
 	}
-	return err == nil
+	return nil
 }
 
 // compare reads what was stored, piece by piece.
@@ -236,8 +251,8 @@ func compare(ctx context.Context, b backend.Backend, key string, with []byte) er
 }
 
 // Superseded are the packs of each bale which have a later holder that was stored before
-// a moment.
-func Superseded(all []*Bale, before time.Time) map[*Bale]map[string]bool {
+// a moment, with that.
+func Superseded(all []*Bale, before time.Time) map[*Bale]map[string]*Bale {
 	last := map[string]*Bale{}
 	for _, one := range all {
 		if !one.Stored.Before(before) {
@@ -249,12 +264,12 @@ func Superseded(all []*Bale, before time.Time) map[*Bale]map[string]bool {
 			}
 		}
 	}
-	out := map[*Bale]map[string]bool{}
+	out := map[*Bale]map[string]*Bale{}
 	for _, one := range all {
-		out[one] = map[string]bool{}
+		out[one] = map[string]*Bale{}
 		for _, p := range one.Packs {
 			if by := last[p.Key]; by != nil && by.compare(one) > 0 {
-				out[one][p.Key] = true
+				out[one][p.Key] = by
 			}
 		}
 	}

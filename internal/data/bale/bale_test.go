@@ -124,7 +124,7 @@ func TestMake(t *testing.T) {
 	}
 	join := func(of []backend.Info) *Bale {
 		t.Helper()
-		one, err := Make(t.Context(), Of(b), of, check)
+		one, _, err := Make(t.Context(), Of(b), of, check)
 		if err != nil || len(one.Packs) != len(of) {
 			t.Fatalf("%v: %d of %d packs", err, len(one.Packs), len(of))
 		}
@@ -182,7 +182,7 @@ func TestMakeOfNothing(t *testing.T) {
 	inner := &backend.Memory{}
 	b := Of(Over(inner))
 	good, gone := made(t, inner, "x"), backend.Info{Key: pack.Name{2}.Key()}
-	broken := backend.Info{Key: pack.Name{3}.Key()}
+	broken := backend.Info{Key: pack.Name{3}.Key(), Size: 73}
 	if err := inner.Put(t.Context(), broken.Key, []byte("no pack at all, but as long as one might be, so that its end is looked at")); err != nil {
 		t.Fatal(err)
 	}
@@ -195,12 +195,12 @@ func TestMakeOfNothing(t *testing.T) {
 	if err := inner.Put(t.Context(), rotten.Key, content); err != nil {
 		t.Fatal(err)
 	}
-	if one, err := Make(t.Context(), b, []backend.Info{gone, broken, rotten}, check); one != nil || err != nil {
-		t.Errorf("%+v %v", one, err)
+	if one, unread, err := Make(t.Context(), b, []backend.Info{gone, broken, rotten}, check); one != nil || err != nil || len(unread) != 2 {
+		t.Errorf("%+v %v %v", one, unread, err)
 	}
-	one, err := Make(t.Context(), b, []backend.Info{gone, good, broken, rotten}, check)
-	if err != nil || len(one.Packs) != 1 || one.Packs[0].Key != good.Key {
-		t.Errorf("%+v %v", one, err)
+	one, unread, err := Make(t.Context(), b, []backend.Info{gone, good, broken, rotten}, check)
+	if err != nil || len(one.Packs) != 1 || one.Packs[0].Key != good.Key || len(unread) != 2 {
+		t.Errorf("%+v %v %v", one, unread, err)
 	}
 }
 
@@ -210,11 +210,11 @@ func TestDamagedBales(t *testing.T) {
 	inner := &backend.Memory{}
 	packs := []backend.Info{made(t, inner, "a"), made(t, inner, "b"), made(t, inner, "c")}
 	b := Of(Over(inner))
-	one, err := Make(t.Context(), b, packs[:1], check)
+	one, _, err := Make(t.Context(), b, packs[:1], check)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Make(t.Context(), b, packs[1:2], check); err != nil {
+	if _, _, err := Make(t.Context(), b, packs[1:2], check); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range packs[:2] {
@@ -301,7 +301,7 @@ func TestMovedWhileReading(t *testing.T) {
 		inner := &mover{Memory: &backend.Memory{}, turns: turns}
 		p := made(t, inner.Memory, "x")
 		b := Of(Over(inner.Memory))
-		last, err := Make(t.Context(), b, []backend.Info{p}, check)
+		last, _, err := Make(t.Context(), b, []backend.Info{p}, check)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -310,7 +310,7 @@ func TestMovedWhileReading(t *testing.T) {
 		}
 		inner.move = func() {
 			before := last.Key
-			if last, err = Make(context.Background(), b, []backend.Info{p}, check); err != nil {
+			if last, _, err = Make(context.Background(), b, []backend.Info{p}, check); err != nil {
 				t.Error(err)
 			}
 			if err := inner.Delete(context.Background(), before); err != nil {
@@ -354,7 +354,7 @@ func inBales(t *testing.T, inner *broken, texts ...string) (packs []backend.Info
 	b := Of(Over(inner.Memory))
 	for _, text := range texts {
 		p := made(t, inner, text)
-		one, err := Make(t.Context(), b, []backend.Info{p}, check)
+		one, _, err := Make(t.Context(), b, []backend.Info{p}, check)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -391,8 +391,8 @@ func TestABaleThatCannotBeRead(t *testing.T) {
 	if _, err := b.All(t.Context()); !errors.Is(err, eio) {
 		t.Errorf("all of them: %v", err)
 	}
-	if one, err := Make(t.Context(), b, packs, check); one != nil && len(one.Packs) != 2 || !errors.Is(err, eio) {
-		t.Errorf("joined: %+v, %v", one, err)
+	if one, unread, err := Make(t.Context(), b, packs, check); err != nil || len(one.Packs) != 2 || len(unread) != 1 || !errors.Is(unread[0], eio) {
+		t.Errorf("joined: %+v, %v, %v", one, unread, err)
 	}
 	inner.fails = nil
 	if _, err := backend.Read(t.Context(), b, packs[1].Key); err != nil {
@@ -450,7 +450,7 @@ func TestMovedWhileAReadIsSlow(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if _, err := Make(t.Context(), Of(Over(inner.Memory)), []backend.Info{p}, check); err != nil {
+		if _, _, err := Make(t.Context(), Of(Over(inner.Memory)), []backend.Info{p}, check); err != nil {
 			t.Error(err)
 		}
 	}
@@ -460,35 +460,94 @@ func TestMovedWhileAReadIsSlow(t *testing.T) {
 	}
 }
 
-// TestDeleteLoose: a pack is loose no more where its bale has the same bytes, and stays
-// where it has others.
+// TestDeleteLoose: a pack is loose no more where its bale has the same bytes, or better
+// ones, and stays where it is better than what is in the bale.
 func TestDeleteLoose(t *testing.T) {
 	inner := &backend.Memory{}
 	b := Of(Over(inner))
-	same, other, gone := made(t, inner, "x"), made(t, inner, "y"), made(t, inner, "z")
-	one, err := Make(t.Context(), b, []backend.Info{same, other, gone}, check)
+	same, worse, better, bad, gone := made(t, inner, "v"), made(t, inner, "w"), made(t, inner, "x"), made(t, inner, "y"), made(t, inner, "z")
+	one, _, err := Make(t.Context(), b, []backend.Info{same, worse, better, bad, gone}, check)
 	if err != nil {
 		t.Fatal(err)
 	}
-	content, err := backend.Read(t.Context(), inner, other.Key)
+	flip := func(key string, at int64, bit byte) {
+		t.Helper()
+		content, err := backend.Read(t.Context(), inner, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content[at] ^= bit
+		if err := inner.Put(t.Context(), key, content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const blob = 8 // behind the magic
+	flip(worse.Key, blob, 1)
+	flip(bad.Key, blob, 1)
+	flip(one.Key, same.Size+worse.Size+blob, 2)
+	flip(one.Key, same.Size+worse.Size+better.Size+blob, 2)
+	if err := inner.Delete(t.Context(), gone.Key); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []backend.Info{same, worse, better, bad, gone} {
+		restored, err := b.DeleteLoose(t.Context(), p.Key, one, check)
+		if (restored != nil) != (p == better) || (err != nil) != (p == bad) {
+			t.Errorf("%s: %v, %v", p.Key, restored, err)
+		}
+	}
+	left := map[string]bool{}
+	if err := b.Loose(t.Context(), func(i backend.Info) { left[i.Key] = true }); err != nil || !maps.Equal(left, map[string]bool{better.Key: true, bad.Key: true}) {
+		t.Errorf("%v are loose: %v", left, err)
+	}
+	if content, err := backend.Read(t.Context(), b, better.Key); err != nil || content[blob] != 'x' {
+		t.Errorf("what is better: %q, %v", content, err)
+	}
+	if _, err := b.DeleteLoose(t.Context(), bad.Key, &Bale{}, check); err == nil {
+		t.Error("a pack that the bale does not have")
+	}
+}
+
+// TestSame: bales are the same where all packs that others hold are.
+func TestSame(t *testing.T) {
+	inner := &backend.Memory{}
+	b := Of(Over(inner))
+	x, y := made(t, inner, "x"), made(t, inner, "y")
+	var bales []*Bale
+	for _, of := range [][]backend.Info{{x, y}, {x}, {y}} {
+		one, _, err := Make(t.Context(), b, of, check)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bales = append(bales, one)
+	}
+	holder := func(p backend.Info) *Bale {
+		if p.Key == x.Key {
+			return bales[1]
+		}
+		return bales[2]
+	}
+	if same, err := b.Same(t.Context(), bales[0], holder); err != nil || !same {
+		t.Errorf("the same: %v, %v", same, err)
+	}
+	content, err := backend.Read(t.Context(), inner, bales[2].Key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	content[9] ^= 1
-	if err := errors.Join(inner.Put(t.Context(), other.Key, content), inner.Delete(t.Context(), gone.Key)); err != nil {
+	if err := inner.Put(t.Context(), bales[2].Key, content); err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []backend.Info{same, other, gone} {
-		if err := b.DeleteLoose(t.Context(), p.Key, one); err != nil {
-			t.Error(err)
-		}
+	if same, err := b.Same(t.Context(), bales[0], holder); err != nil || same {
+		t.Errorf("others: %v, %v", same, err)
 	}
-	var left []string
-	if err := b.Loose(t.Context(), func(i backend.Info) { left = append(left, i.Key) }); err != nil || !slices.Equal(left, []string{other.Key}) {
-		t.Errorf("%q are loose, want %q: %v", left, other.Key, err)
+	if same, err := b.Same(t.Context(), bales[0], func(backend.Info) *Bale { return nil }); err != nil || !same {
+		t.Errorf("nobody holds any: %v, %v", same, err)
 	}
-	if err := b.DeleteLoose(t.Context(), pack.Name{9}.Key(), one); err == nil {
-		t.Error("a pack that the bale does not have")
+	if err := inner.Delete(t.Context(), bales[1].Key); err != nil {
+		t.Fatal(err)
+	}
+	if same, err := b.Same(t.Context(), bales[0], holder); err != nil || same {
+		t.Errorf("one that went: %v, %v", same, err)
 	}
 }
 
@@ -503,14 +562,47 @@ func (l *liar) Put(ctx context.Context, key string, content []byte) error {
 	return l.Memory.Put(ctx, key, content)
 }
 
-// TestABaleThatIsNotWhatWasWritten is not there afterwards.
+// TestABaleThatIsNotWhatWasWritten is not there afterwards; one that could not be read again
+// is, for others may rely on it already.
 func TestABaleThatIsNotWhatWasWritten(t *testing.T) {
 	inner := &liar{&backend.Memory{}}
 	b := Of(Over(inner))
-	if one, err := Make(t.Context(), b, []backend.Info{made(t, inner, "x")}, check); one != nil || !errors.Is(err, pack.ErrDamaged) {
+	if one, _, err := Make(t.Context(), b, []backend.Info{made(t, inner, "x")}, check); one != nil || !errors.Is(err, pack.ErrDamaged) {
 		t.Errorf("%+v, %v", one, err)
 	}
 	if all, err := b.All(t.Context()); err != nil || len(all) > 0 {
 		t.Errorf("%d bales, %v", len(all), err)
 	}
+	slow := &broken{Memory: &backend.Memory{}, reads: map[string]int{}}
+	p := made(t, slow, "x")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	slow.after = cancel // once the pack was read, and again once a piece of the bale was
+	if one, _, err := Make(ctx, Of(Over(slow)), []backend.Info{p}, check); one != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("%+v, %v", one, err)
+	}
+	eio := errors.New("input/output error")
+	failing := &failingReads{Memory: &backend.Memory{}, err: eio}
+	p = made(t, failing, "x")
+	b = Of(Over(failing))
+	if one, _, err := Make(t.Context(), b, []backend.Info{p}, check); one != nil || !errors.Is(err, eio) {
+		t.Errorf("%+v, %v", one, err)
+	}
+	failing.err = nil
+	if all, err := b.All(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("%d bales, %v", len(all), err)
+	}
+}
+
+// failingReads cannot read bales.
+type failingReads struct {
+	*backend.Memory
+	err error
+}
+
+func (f *failingReads) ReadAt(ctx context.Context, key string, offset int64, into []byte) error {
+	if f.err != nil && strings.HasPrefix(key, Prefix) {
+		return f.err
+	}
+	return f.Memory.ReadAt(ctx, key, offset, into)
 }

@@ -44,9 +44,9 @@ type Backend struct {
 	looks   int
 	bales   map[string]*Bale
 	packs   map[string]spot
-	unread  map[string]error // bales whose lists cannot be read
-	lists   map[string]*Bale // what has been read by looks that were not the whole
-	doubted map[string]bool  // packs that are damaged in a bale, and may be loose and whole
+	unread  map[string]error  // bales whose lists cannot be read
+	lists   map[string]*Bale  // what has been read by looks that were not the whole
+	doubted map[string]string // packs, and bales in which they are damaged: they may be loose and whole
 }
 
 // Over is the backend with its packs found wherever they are. It is a [backend.Streamer]
@@ -74,7 +74,7 @@ func Streams(b backend.Streamer) backend.Streamer {
 }
 
 func over(b backend.Backend) *Backend {
-	return &Backend{inner: b, looking: make(chan struct{}, 1), lists: map[string]*Bale{}, doubted: map[string]bool{}}
+	return &Backend{inner: b, looking: make(chan struct{}, 1), lists: map[string]*Bale{}, doubted: map[string]string{}}
 }
 
 // Bales is the backend itself, for who joins packs.
@@ -175,11 +175,15 @@ func (b *Backend) Doubt(key string, offset, length int64) bool {
 	if backend.Doubt(b.inner, at.bale, at.begin+offset, length) {
 		return true
 	}
+	b.doubt(key, at.bale)
+	return true
+}
+
+// doubt has a pack looked for loose first, as long as the bale is its holder.
+func (b *Backend) doubt(key, bale string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	again := !b.doubted[key]
-	b.doubted[key] = true
-	return again
+	b.doubted[key] = bale
 }
 
 // ReadAt implements [backend.Backend].
@@ -223,9 +227,13 @@ func (b *Backend) find(ctx context.Context, key string, do func(*spot) error) er
 	if !isPack(key) {
 		return do(nil)
 	}
-	if at, ok := b.undoubted(key); ok {
-		if err := do(&at); !errors.Is(err, fs.ErrNotExist) {
-			return err
+	at, known := b.spot(key)
+	doubted := known && b.doubts(key, at.bale)
+	var failed error
+	if known && !doubted {
+		failed = do(&at)
+		if failed == nil || ctx.Err() != nil {
+			return failed
 		}
 	}
 	for range tries {
@@ -233,11 +241,20 @@ func (b *Backend) find(ctx context.Context, key string, do func(*spot) error) er
 		if !errors.Is(missing, fs.ErrNotExist) {
 			return missing
 		}
+		if failed != nil && !errors.Is(failed, fs.ErrNotExist) {
+			return failed
+		}
+		if doubted { // it is nowhere else
+			doubted = false
+			if err := do(&at); !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
 		if err := b.look(ctx, b.looked()); err != nil {
 			return err
 		}
-		at, ok := b.spot(key)
-		if !ok {
+		at, known = b.spot(key)
+		if !known {
 			return b.explain(missing)
 		}
 		if err := do(&at); !errors.Is(err, fs.ErrNotExist) {
@@ -247,6 +264,10 @@ func (b *Backend) find(ctx context.Context, key string, do func(*spot) error) er
 	return fmt.Errorf("%s is moved again and again: %w", key, fs.ErrNotExist)
 }
 
+// ErrUnread is wrapped by errors of packs that are not loose while a bale cannot be read, in
+// which they may be.
+var ErrUnread = errors.New("a bale cannot be read")
+
 // explain says of an object that is not there which bale could not be read. It may be in
 // that one, so unless nobody ever will read it, nobody is told that the object is gone.
 func (b *Backend) explain(missing error) error {
@@ -255,7 +276,7 @@ func (b *Backend) explain(missing error) error {
 	keys := slices.Sorted(maps.Keys(b.unread))
 	for _, key := range keys {
 		if err := b.unread[key]; !lost(err) {
-			return fmt.Errorf("looking for a pack that is not loose: %s cannot be read: %w", key, err)
+			return fmt.Errorf("looking for a pack that is not loose: %w: %s: %w", ErrUnread, key, err)
 		}
 	}
 	for _, key := range keys {
@@ -276,12 +297,11 @@ func (b *Backend) spot(key string) (spot, bool) {
 	return at, ok
 }
 
-// undoubted is where a pack is in a bale, unless it is damaged there.
-func (b *Backend) undoubted(key string) (spot, bool) {
+// doubts says that a pack is damaged in a bale.
+func (b *Backend) doubts(key, bale string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	at, ok := b.packs[key]
-	return at, ok && !b.doubted[key]
+	return b.doubted[key] == bale
 }
 
 // looked is how often it was looked which bales there are.
@@ -478,23 +498,85 @@ func (b *Backend) Loose(ctx context.Context, see func(backend.Info)) error {
 	})
 }
 
-// DeleteLoose removes the object of its own that a pack has beside the one in a bale,
-// unless they differ: then one of them is damaged.
-func (b *Backend) DeleteLoose(ctx context.Context, key string, in *Bale) error {
-	at, ok := in.spot(key)
-	if !ok {
-		return fmt.Errorf("removing %s, which is in %s: it is not", key, in.Key)
-	}
+// DeleteLoose removes the object of its own that a pack has beside the one in a bale, unless
+// it is better than that: what is damaged in the bale and whole by itself stays, and is
+// returned.
+func (b *Backend) DeleteLoose(ctx context.Context, key string, in *Bale, check Check) (better *backend.Info, err error) {
 	own, err := backend.Read(ctx, b.inner, key)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // somebody else was faster
+		return nil, nil // somebody else was faster
 	}
-	if err != nil || int64(len(own)) != at.size {
-		return err
+	if err != nil {
+		return nil, err
 	}
-	joined := make([]byte, at.size)
-	if err := b.inner.ReadAt(ctx, at.bale, at.begin, joined); err != nil || !bytes.Equal(own, joined) {
-		return err
+	joined, err := b.read(ctx, in, key)
+	if err != nil {
+		return nil, err
 	}
-	return b.inner.Delete(ctx, key)
+	if bytes.Equal(own, joined) || isWhole(ctx, key, joined, check) == nil {
+		return nil, b.inner.Delete(ctx, key)
+	}
+	if err := isWhole(ctx, key, own, check); err != nil {
+		return nil, fmt.Errorf("%s is damaged, and in %s, too: %w", key, in.Key, err)
+	}
+	b.doubt(key, in.Key)
+	at, _ := in.spot(key)
+	return &backend.Info{Key: key, Size: int64(len(own)), Stored: at.stored}, nil
+}
+
+// Same says whether packs of a bale are the same in others that hold them, too; those for
+// which there is none are not looked at.
+func (b *Backend) Same(ctx context.Context, one *Bale, holder func(backend.Info) *Bale) (bool, error) {
+	held := map[*Bale][]string{}
+	for _, p := range one.Packs {
+		if other := holder(p); other != nil {
+			held[other] = append(held[other], p.Key)
+		}
+	}
+	if len(held) == 0 {
+		return true, nil
+	}
+	here, err := b.packsOf(ctx, one)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil // somebody else found out
+	}
+	if err != nil {
+		return false, err
+	}
+	for other, keys := range held {
+		there, err := b.packsOf(ctx, other)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil // they moved on
+		}
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(keys, func(key string) bool { return !bytes.Equal(here[key], there[key]) }) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// packsOf are all packs of a bale, read at one go.
+func (b *Backend) packsOf(ctx context.Context, in *Bale) (map[string][]byte, error) {
+	content := make([]byte, in.Size)
+	if err := b.inner.ReadAt(ctx, in.Key, 0, content); err != nil {
+		return nil, err
+	}
+	out := map[string][]byte{}
+	for _, p := range in.Packs {
+		out[p.Key], content = content[:p.Size], content[p.Size:]
+	}
+	return out, nil
+}
+
+// read is a pack as it is in a bale.
+func (b *Backend) read(ctx context.Context, in *Bale, key string) ([]byte, error) {
+	at, ok := in.spot(key)
+	if !ok {
+		return nil, fmt.Errorf("%s has no %s: %w", in.Key, key, fs.ErrNotExist)
+	}
+	content := make([]byte, at.size)
+	return content, b.inner.ReadAt(ctx, in.Key, at.begin, content)
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/muster-dev/muster/internal/data/backend"
@@ -193,19 +194,21 @@ func ReadIndex(ctx context.Context, b backend.Backend, name Name, size int64) ([
 func parseIndex(name Name, index []byte, size int64) ([]Record, error) {
 	length := int64(len(index))
 	records := make([]Record, 0, length/recordSize)
-	offset := uint32(len(magic))
+	offset, end := int64(len(magic)), size-length-int64(trailerSize)
 	for ; len(index) > 0; index = index[recordSize:] {
 		r := Record{ID: digest.ID(index[:digest.Size]), Kind: Kind(index[digest.Size])}
 		r.Place = Place{
-			Pack: name, Offset: offset,
+			Pack: name, Offset: uint32(offset),
 			Stored: binary.LittleEndian.Uint32(index[digest.Size+1:]),
 			Raw:    binary.LittleEndian.Uint32(index[digest.Size+5:]),
 		}
-		offset += r.Place.Stored
+		if offset += int64(r.Place.Stored); offset > min(end, math.MaxUint32) {
+			break
+		}
 		records = append(records, r)
 	}
-	if int64(offset)+length+int64(trailerSize) != size {
-		return nil, fmt.Errorf("%s has %d bytes, and its index says %d: %w", name.Key(), size, int64(offset)+length+int64(trailerSize), ErrDamaged)
+	if offset != end {
+		return nil, fmt.Errorf("%s has %d bytes, and its index says %d: %w", name.Key(), size, offset+length+int64(trailerSize), ErrDamaged)
 	}
 	return records, nil
 }

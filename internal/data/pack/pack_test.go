@@ -2,6 +2,7 @@ package pack
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -181,4 +182,31 @@ func FuzzPlaces(f *testing.F) {
 		}
 		_ = r.End()
 	})
+}
+
+// TestAnIndexThatWraps: lengths that add up to the right one beyond 32 bits are refused.
+func TestAnIndexThatWraps(t *testing.T) {
+	name, err := NewName()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var index []byte
+	for _, stored := range []uint32{0xFFFFFFF0, 0x20} { // 16 in 32 bits
+		index = append(index, make([]byte, digest.Size)...)
+		index = append(index, byte(Data))
+		index = binary.LittleEndian.AppendUint32(index, stored)
+		index = binary.LittleEndian.AppendUint32(index, stored)
+	}
+	content := append([]byte(magic), make([]byte, 16)...)
+	content = append(content, index...)
+	content = binary.LittleEndian.AppendUint32(content, uint32(len(index)))
+	sum := digest.Of(index)
+	content = append(append(content, sum[:]...), magic...)
+	b := &backend.Memory{}
+	if err := b.Put(t.Context(), name.Key(), content); err != nil {
+		t.Fatal(err)
+	}
+	if records, err := ReadIndex(t.Context(), b, name, int64(len(content))); !errors.Is(err, ErrDamaged) {
+		t.Errorf("%+v, %v", records, err)
+	}
 }
