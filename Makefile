@@ -42,8 +42,8 @@ quickstart: build ## build, start Muster in the background, run distributed Tens
 
 # What only computes has what the others leave of the processors; lint beside it with CI.
 BESIDE ?= test-exhaustive
-test: test-unit test-mounts test-embedded ## everything that lands with a change: see CONTRIBUTING.md for the longer ones
-	@hack/beside "$(BESIDE)" test-e2e test-clients test-python test-images test-kubernetes
+test: test-unit test-mounts test-embedded test-e2e test-clients test-python ## everything that lands with a change: see CONTRIBUTING.md for the longer ones
+	@hack/beside "$(BESIDE)" test-images test-kubernetes
 
 test-unit: shim $(GOTESTSUM) ## the quick ones; no API server
 	@hack/gotest "$(GOTESTSUM)" unit -short $(UNIT)
@@ -63,11 +63,11 @@ test-embedded: shim $(GOTESTSUM) ## against a real kube-apiserver and etcd
 	@hack/gotest "$(GOTESTSUM)" embedded -tags embedded ./internal/controlplane ./internal/snapshot ./internal/dataset ./internal/gateway/registry ./internal/pachyderm ./internal/manager ./internal/cli/queue ./internal/cli/data ./internal/cli/pause ./internal/cli/serve ./internal/cli/node ./internal/cli/install ./internal/cli/user ./internal/cli/doctor
 
 test-e2e: build test-deps $(GOTESTSUM) ## the product as a person runs it: muster up, TensorFlow, PyTorch, kubectl
-	@hack/gotest "$(GOTESTSUM)" e2e -tags e2e -count=1 -timeout 50m ./test/e2e/...
+	@hack/gotest "$(GOTESTSUM)" e2e -tags e2e -count=1 -timeout 50m -skip '^TestSparkEndings$$' ./test/e2e/...
 
 test-long: build test-deps cluster-deps $(GOTESTSUM) ## what make test has a part of: all writes of pipelines failing in all ways, tests end to end that take long in both tiers, a thousand jobs; wants root
 	@MUSTER_TEST_LONG=1 hack/gotest "$(GOTESTSUM)" long-exhaustive -count=1 -timeout 40m -run '^TestEveryWriteMayFail$$' ./internal/controller/pipeline
-	@MUSTER_TEST_LONG=1 hack/gotest "$(GOTESTSUM)" long -tags e2e,cluster -count=1 -timeout 50m -run '^(TestTensorFlow|TestTensorFlowSurvives.*|TestSpark|TestSparkInImages|TestASaveCounts.*|TestDeletingWhile.*|TestPackagesOnTopOfImages|TestManySubmits)$$' ./test/e2e
+	@MUSTER_TEST_LONG=1 hack/gotest "$(GOTESTSUM)" long -tags e2e,cluster -count=1 -timeout 50m -run '^(TestTensorFlow|TestTensorFlowSurvives.*|TestPipelineOfImages|TestSpark|TestSparkEndings|TestSparkInImages|TestASaveCounts.*|TestDeletingWhile.*|TestPackagesOnTopOfImages|TestManySubmits)$$' ./test/e2e
 
 test-python: build ## the Python package: types, and tests against a Muster of their own
 	@hack/test-python $(ARGS)
@@ -80,9 +80,9 @@ test-cluster: cluster-deps $(GOTESTSUM) ## a real Kubernetes on this machine: ku
 	@hack/gotest "$(GOTESTSUM)" cluster -tags cluster -count=1 -timeout 20m ./test/cluster/... ./benchmarks/cluster
 
 test-kubernetes: build test-deps cluster-deps $(GOTESTSUM) ## what of the following three belongs to every change, on a real Kubernetes (pipelines with the agent alone, but for one, and without what takes minutes); wants root
-	@MUSTER_PLATFORM=cluster hack/gotest "$(GOTESTSUM)" conformance-cluster -tags conformance -count=1 -timeout 30m -skip '^(TestPartsAreTold|TestCodeComesAlong|TestDataIsItsNamespaces|TestDataIsFetchedAhead|TestDataOnDemand|TestEnvironment.*|TestWorkerOfAStageGoes|TestAgentsGoUnderAStage|TestPipeline.+|TestExampleOfImages)$$' ./test/conformance
+	@MUSTER_PLATFORM=cluster hack/gotest "$(GOTESTSUM)" conformance-cluster -tags conformance -count=1 -timeout 30m -skip '^(TestTensorFlow|TestPartsAreTold|TestCodeComesAlong|TestDataIsItsNamespaces|TestDataIsFetchedAhead|TestDataOnDemand|TestEnvironment.*|TestWorkerOfAStageGoes|TestAgentsGoUnderAStage|TestPipeline.+|TestExampleOfImages)$$' ./test/conformance
 	@MUSTER_PLATFORM=agent hack/gotest "$(GOTESTSUM)" conformance-agent -tags conformance -count=1 -timeout 35m -run 'Part|Claim|Code|Data|OwnGPUs|Environment|Report|Pipeline|Example|UnderAStage|WorkerOfAStage' -skip '^(TestPipelineSpark.*|TestPipelineTrainingMoves|TestPipelineEnvironment|TestPipelineResultsOfALaptop)$$' ./test/conformance
-	@MUSTER_CHAOS_GANGS=12 hack/gotest "$(GOTESTSUM)" chaos -tags chaos -count=1 -timeout 20m ./test/chaos
+	@MUSTER_CHAOS_GANGS=9 hack/gotest "$(GOTESTSUM)" chaos -tags chaos -count=1 -timeout 20m ./test/chaos
 
 test-conformance: build test-deps cluster-deps $(GOTESTSUM) ## one suite against embedded Muster and against a real Kubernetes, with a device plugin and with the agent; wants root
 	@hack/gotest "$(GOTESTSUM)" conformance-embedded -tags conformance -count=1 -timeout 20m -skip '^(TestANodeThatVanishes|TestATenantAtTheDoor|TestDataOfOthers|TestCodeComesAlong|TestDataIsItsNamespaces|TestDataIsFetchedAhead|TestDataOnDemand|TestEnvironmentOfATenant|TestEnvironmentIsBuiltWhileMusterIsAway|TestWorkerOfAStageGoes|TestAgentsGoUnderAStage)$$' ./test/conformance

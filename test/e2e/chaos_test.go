@@ -56,10 +56,10 @@ echo "$ROLE-$INDEX" >> "$MUSTER_CHECKPOINT_DIR/ended"`
 // members exactly once; and after every tenth, when all jobs have ended, no
 // process and no lock is left, and a job that needs every GPU gets them.
 //
-// MUSTER_CHAOS_KILLS says how many kills in each tier, default 3;
+// MUSTER_CHAOS_KILLS says how many kills in each tier, default 2;
 // MUSTER_CHAOS_SEED repeats the choices of an earlier run.
 func TestChaos(t *testing.T) {
-	kills := 3
+	kills := 2
 	if n, err := strconv.Atoi(os.Getenv("MUSTER_CHAOS_KILLS")); err == nil {
 		kills = n
 	}

@@ -99,7 +99,9 @@ func TestPackagesOnTopOfImages(t *testing.T) {
 			t.Run("refused", func(t *testing.T) { refusedOnTop(t, m) })
 		})
 	}
-	t.Run("killed", func(t *testing.T) { killedOnTop(t, containerd.Socket) })
+	if long {
+		t.Run("killed", func(t *testing.T) { killedOnTop(t, containerd.Socket) })
+	}
 }
 
 // shelf has a pod serve the wheels of the image, and returns the lines of requirements

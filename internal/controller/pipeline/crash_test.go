@@ -230,7 +230,7 @@ func (c *course) computes() *v1alpha1.PipelineRun {
 }
 
 // TestEveryWriteMayFail runs every course once for each write of it and a way or two in
-// which that write can go wrong: every fourth write in each way. With MUSTER_TEST_LONG each
+// which that write can go wrong: every sixth write in each way. With MUSTER_TEST_LONG each
 // goes wrong in all of them, in short tests some in one of them, in turn.
 func TestEveryWriteMayFail(t *testing.T) {
 	for name, run := range courses {
@@ -245,7 +245,7 @@ func TestEveryWriteMayFail(t *testing.T) {
 				everyWrite(t, run, want, 1, 13, func(at int) mishap { return mishaps[at%len(mishaps)] })
 				return
 			}
-			step := 4
+			step := 6
 			if os.Getenv("MUSTER_TEST_LONG") != "" {
 				step = 1
 			}
