@@ -26,9 +26,10 @@ func New(f *connection.Factory) *cobra.Command {
 		Long: `Frees what nothing reaches any more: what only deleted datasets, branches and
 tags had, and what commands left behind that were killed. What was stored since
 the start of a command that still runs, or that died within the last quarter of
-an hour, stays for now. Small objects that are needed, such as many small commits
-leave, are joined into larger ones. muster up does the same once a day, with what is older
-than a day; on a cluster the manager does, and nobody else can.`,
+an hour, stays for now. Small objects that are needed, such as many small
+commits leave, are joined into larger ones. muster up does the same once a day,
+with what is older than a day; on a cluster the manager does, and nobody else
+can.`,
 		Example: "  muster data gc --dry-run\n  muster data gc",
 		Args:    cobra.ArbitraryArgs,
 	}
