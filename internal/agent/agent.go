@@ -135,6 +135,7 @@ func (d *driver) publish(ctx context.Context, helper *kubeletplugin.Helper) erro
 	var last []gpu.Device
 	for first := true; ; first = false {
 		devices, err := d.source.Devices(ctx)
+		devices = reachable(devices)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -154,6 +155,17 @@ func (d *driver) publish(ctx context.Context, helper *kubeletplugin.Helper) erro
 		case <-tick.C:
 		}
 	}
+}
+
+// reachable marks real devices unhealthy of which no file is known: containers
+// would be given one and not see it.
+func reachable(devices []gpu.Device) []gpu.Device {
+	for i, d := range devices {
+		if d.Node == "" && !d.Simulated && d.Unhealthy == "" {
+			devices[i].Unhealthy = "the driver does not tell which file below /dev it is"
+		}
+	}
+	return devices
 }
 
 // serveHealth answers /healthz, and /readyz with yes once the kubelet knows the

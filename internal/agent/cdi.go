@@ -54,7 +54,7 @@ func editsOf(r record, all []gpu.Device, root string) cdi.ContainerEdits {
 	}
 	out.Env = append(out.Env, gpu.Environ(given)...)
 	if len(out.DeviceNodes) > 0 {
-		out.DeviceNodes = append(out.DeviceNodes, common()...)
+		out.DeviceNodes = append(out.DeviceNodes, common(root)...)
 		out.Mounts = libraries(root)
 	}
 	return out
@@ -72,11 +72,12 @@ func shareEnv(d gpu.Device, p part) []string {
 	return out
 }
 
-// common are the device files of the driver itself.
-func common() []*cdi.DeviceNode {
+// common are the device files of the driver itself, of the machine whose files
+// are below root: some of them come with the first program that computes.
+func common(root string) []*cdi.DeviceNode {
 	var out []*cdi.DeviceNode
 	for _, path := range []string{"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"} {
-		if _, err := os.Stat(path); err == nil {
+		if _, err := os.Stat(filepath.Join(root, path)); err == nil {
 			out = append(out, &cdi.DeviceNode{Path: path})
 		}
 	}

@@ -202,35 +202,39 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// A real driver's libraries are found below the root of the machine, and named
-// as programs load them.
+func TestReachable(t *testing.T) {
+	got := reachable([]gpu.Device{{UUID: "a", Node: "/dev/nvidia0"}, {UUID: "b"}, {UUID: "c", Simulated: true}, {UUID: "d", Unhealthy: "worse"}})
+	for i, want := range []string{"", "the driver does not tell which file below /dev it is", "", "worse"} {
+		if got[i].Unhealthy != want {
+			t.Errorf("%s is unhealthy by %q, want %q", got[i].UUID, got[i].Unhealthy, want)
+		}
+	}
+}
+
+// A real driver's libraries are mounted from below the root of the machine.
 func TestLibraries(t *testing.T) {
 	root := t.TempDir()
-	for _, path := range []string{"usr/lib64/libcuda.so.550.90.07", "usr/lib64/libnvidia-ml.so.550.90.07", "usr/lib64/libc.so.6", "usr/bin/nvidia-smi"} {
-		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(path)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, path), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Symlink("libcuda.so.550.90.07", filepath.Join(root, "usr/lib64/libcuda.so.1")); err != nil {
+	path := filepath.Join(root, "usr/lib64/libcuda.so.550.90.07")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	var got []string
-	for _, m := range libraries(root) {
-		got = append(got, m.HostPath+" "+m.ContainerPath)
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	want := []string{
-		"/usr/lib64/libcuda.so.550.90.07 /usr/lib64/libcuda.so.550.90.07", "/usr/lib64/libcuda.so.550.90.07 /usr/lib64/libcuda.so.1",
-		"/usr/lib64/libcuda.so.550.90.07 /usr/local/nvidia/lib64/libcuda.so.550.90.07", "/usr/lib64/libcuda.so.550.90.07 /usr/local/nvidia/lib64/libcuda.so.1",
-		"/usr/lib64/libnvidia-ml.so.550.90.07 /usr/lib64/libnvidia-ml.so.550.90.07", "/usr/lib64/libnvidia-ml.so.550.90.07 /usr/lib64/libnvidia-ml.so.1",
-		"/usr/lib64/libnvidia-ml.so.550.90.07 /usr/local/nvidia/lib64/libnvidia-ml.so.550.90.07", "/usr/lib64/libnvidia-ml.so.550.90.07 /usr/local/nvidia/lib64/libnvidia-ml.so.1",
-		"/usr/bin/nvidia-smi /usr/bin/nvidia-smi",
+	if got := libraries(root); len(got) == 0 {
+		t.Fatal("a library is not mounted")
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(gpu.DriverFiles(root), bindings(libraries(root))); diff != "" {
 		t.Error(diff)
 	}
+}
+
+func bindings(mounts []*cdi.Mount) []gpu.File {
+	var out []gpu.File
+	for _, m := range mounts {
+		out = append(out, gpu.File{From: m.HostPath, To: m.ContainerPath})
+	}
+	return out
 }
 
 // A claim whose GPU containers of another still have is prepared once those are gone,

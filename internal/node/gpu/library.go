@@ -1,9 +1,12 @@
 package gpu
 
 import (
+	"debug/elf"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 )
 
@@ -11,11 +14,20 @@ import (
 // belongs to the kernel's, which no image can bring along.
 var library = regexp.MustCompile(`^lib(cuda|cudadebugger|nvidia-ml|nvidia-ptxjitcompiler|nvidia-nvvm|nvidia-gpucomp|nvidia-opencl|nvidia-allocator|nvcuvid|nvidia-encode)\.so\.[0-9]+\.[0-9.]+$`)
 
-// Where drivers have their libraries, and where images look for those of the
-// machine: NVIDIA's own have that folder in their search path.
-var libraryDirs = []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"}
-
+// imageDir is where images look for the machine's driver that were made for
+// that, such as NVIDIA's own.
 const imageDir = "/usr/local/nvidia/lib64"
+
+// driverDirs are where drivers have their libraries: a distribution's packages,
+// NVIDIA's installer, and nodes whose system cannot be written.
+var driverDirs = []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", imageDir, "/usr/local/nvidia/lib"}
+
+// imageDirs are where programs of images look for libraries: images of Debian
+// and its like, of Fedora and its like, and NVIDIA's own.
+func imageDirs() []string {
+	triplet := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[runtime.GOARCH]
+	return []string{filepath.Join("/usr/lib", triplet), "/usr/lib64", imageDir}
+}
 
 // File is a file of the machine that an image needs at a place of its own.
 type File struct {
@@ -24,23 +36,16 @@ type File struct {
 }
 
 // DriverFiles are the driver's libraries of the machine whose files are below
-// root, each under its own name and the one that it is loaded by, and
-// nvidia-smi.
+// root, each under its own name and the ones that it is loaded by, wherever
+// images look, and nvidia-smi.
 func DriverFiles(root string) []File {
 	var out []File
-	for _, dir := range libraryDirs {
-		entries, err := os.ReadDir(filepath.Join(root, dir))
-		if err != nil {
-			continue
-		}
-		for _, e := range entries {
-			if !library.MatchString(e.Name()) || e.Type()&os.ModeSymlink != 0 {
-				continue
-			}
-			base, _, _ := strings.Cut(e.Name(), ".so.")
-			for _, to := range []string{dir, imageDir} {
-				for _, name := range []string{e.Name(), base + ".so.1"} {
-					out = append(out, File{filepath.Join(dir, e.Name()), filepath.Join(to, name)})
+	for _, dir := range driverDirs {
+		for _, name := range driverLibraries(filepath.Join(root, dir)) {
+			known := knownAs(filepath.Join(root, dir), name)
+			for _, to := range imageDirs() {
+				for _, known := range known {
+					out = append(out, File{filepath.Join(dir, name), filepath.Join(to, known)})
 				}
 			}
 		}
@@ -49,9 +54,56 @@ func DriverFiles(root string) []File {
 		}
 	}
 	for _, path := range []string{"/usr/bin/nvidia-smi", "/usr/local/nvidia/bin/nvidia-smi", "/opt/bin/nvidia-smi"} {
-		if _, err := os.Stat(filepath.Join(root, path)); err == nil {
+		if isProgram(filepath.Join(root, path)) {
 			return append(out, File{path, "/usr/bin/nvidia-smi"})
 		}
+	}
+	return out
+}
+
+// isProgram tells a program from a script that starts one of the machine, which
+// images do not have.
+func isProgram(path string) bool {
+	file, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = file.Close() }()
+	magic := make([]byte, len(elf.ELFMAG))
+	_, err = io.ReadFull(file, magic)
+	return err == nil && string(magic) == elf.ELFMAG
+}
+
+// driverLibraries are the names of the driver's libraries in a folder.
+func driverLibraries(dir string) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, e := range entries {
+		if library.MatchString(e.Name()) && e.Type()&os.ModeSymlink == 0 {
+			out = append(out, e.Name())
+		}
+	}
+	return out
+}
+
+// knownAs are the names that programs load a library by: its own, and those of
+// the links to it, of which one at least has a number alone (libcuda.so.1, but
+// libnvidia-nvvm.so.4).
+func knownAs(dir, name string) []string {
+	out := []string{name}
+	base, _, _ := strings.Cut(name, ".so.")
+	links, _ := filepath.Glob(filepath.Join(dir, base+".so.*"))
+	for _, link := range links {
+		to, err := os.Readlink(link)
+		if err == nil && filepath.Base(to) == name {
+			out = append(out, filepath.Base(link))
+		}
+	}
+	if len(out) == 1 {
+		out = append(out, base+".so.1")
 	}
 	return out
 }

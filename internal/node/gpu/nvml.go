@@ -96,7 +96,7 @@ func (m *management) Devices(ctx context.Context) ([]Device, error) {
 		if _, _, _, failed, code := handle.GetRemappedRows(); code == nvml.SUCCESS && failed {
 			d.Unhealthy = "its memory has a fault that could not be mapped away"
 		}
-		devices = append(devices, accessible(d))
+		devices = append(devices, accessible("", d))
 		return nil
 	})
 	return devices, err

@@ -55,6 +55,9 @@ func TestRealGPU(t *testing.T) {
 		if c.UUID != d.UUID || c.Model != d.Model || c.Index != d.Index || c.Node != d.Node || abs(c.MemoryMiB-d.MemoryMiB) > d.MemoryMiB/50 {
 			t.Errorf("%s shows %+v and nvidia-smi %+v", source.Name(), d, c)
 		}
+		if told := other.(*smi).told(t.Context(), d.UUID); told != d.Node {
+			t.Errorf("%s has the file %q, and %q as nvidia-smi tells it at length", d.UUID, d.Node, told)
+		}
 	}
 }
 

@@ -84,8 +84,10 @@ func (s *smi) Devices(ctx context.Context) ([]Device, error) {
 	}
 	devices := make([]Device, 0, len(rows))
 	for _, r := range rows {
-		r.device.Node = s.node(r.bus)
-		devices = append(devices, accessible(r.device))
+		if r.device.Node = s.node(r.bus); r.device.Node == "" {
+			r.device.Node = s.told(ctx, r.device.UUID)
+		}
+		devices = append(devices, accessible(s.root, r.device))
 	}
 	return devices, nil
 }
@@ -95,7 +97,7 @@ func (s *smi) Sample(ctx context.Context) ([]Sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.run(ctx, "--query-compute-apps="+strings.Join(processColumns, ","))
+	out, err := s.run(ctx, "--query-compute-apps="+strings.Join(processColumns, ","), asTable)
 	if err != nil {
 		return nil, err
 	}
@@ -112,18 +114,21 @@ func (s *smi) Sample(ctx context.Context) ([]Sample, error) {
 }
 
 func (s *smi) gpus(ctx context.Context) ([]gpuRow, error) {
-	out, err := s.run(ctx, "--query-gpu="+strings.Join(gpuColumns, ","))
+	out, err := s.run(ctx, "--query-gpu="+strings.Join(gpuColumns, ","), asTable)
 	if err != nil {
 		return nil, err
 	}
 	return parseGPUs(out)
 }
 
-// run calls the program with a query and gives its table.
-func (s *smi) run(ctx context.Context, query string) (string, error) {
+// asTable has the program write nothing but values and commas.
+const asTable = "--format=csv,noheader,nounits"
+
+// run calls the program and gives what it says.
+func (s *smi) run(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, smiTimeout)
 	defer cancel()
-	command := exec.CommandContext(ctx, s.path, query, "--format=csv,noheader,nounits")
+	command := exec.CommandContext(ctx, s.path, args...)
 	command.Env = append(os.Environ(), "LC_ALL=C")
 	if s.root != "" {
 		command.Path, command.Err, command.Dir = s.path, nil, "/"
@@ -236,20 +241,38 @@ func (s *smi) node(bus string) string {
 	if err != nil {
 		return ""
 	}
-	for line := range strings.Lines(string(raw)) {
-		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "Device Minor" {
-			return "/dev/nvidia" + strings.TrimSpace(value)
+	return numbered(string(raw), "Device Minor")
+}
+
+// told is the device file of a device as the program tells it, at length, which
+// takes a while: for machines whose /proc says nothing of the driver.
+func (s *smi) told(ctx context.Context, uuid string) string {
+	out, err := s.run(ctx, "--query", "--id="+uuid)
+	if err != nil {
+		return ""
+	}
+	return numbered(out, "Minor Number")
+}
+
+// numbered is the device file whose number a text has under a key.
+func numbered(text, key string) string {
+	for line := range strings.Lines(text) {
+		if k, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == key {
+			if n, err := strconv.Atoi(strings.TrimSpace(value)); err == nil && n >= 0 {
+				return fmt.Sprintf("/dev/nvidia%d", n)
+			}
 		}
 	}
 	return ""
 }
 
-// accessible marks a device unhealthy whose file this user may not use.
-func accessible(d Device) Device {
+// accessible marks a device unhealthy whose file below root this user may not
+// use.
+func accessible(root string, d Device) Device {
 	if d.Node == "" || d.Unhealthy != "" {
 		return d
 	}
-	if err := unix.Access(d.Node, unix.R_OK|unix.W_OK); err != nil {
+	if err := unix.Access(filepath.Join("/", root, d.Node), unix.R_OK|unix.W_OK); err != nil {
 		d.Unhealthy = fmt.Sprintf("%s cannot be used: %v", d.Node, err)
 	}
 	return d

@@ -130,6 +130,9 @@ func TestProgramSource(t *testing.T) {
 --query-compute-apps=gpu_uuid,pid,used_memory,process_name)
   echo "GPU-a, %d, 512, test"
   echo "GPU-a, 99999999, 1, gone" ;;
+--query)
+  [ "$2" = --id=GPU-a ] && printf '    Product Name                          : NVIDIA H200\n    Minor Number                          : 4\n'
+  exit ;;
 *) echo "unknown: $1"; exit 2 ;;
 esac
 [ "$2" = --format=csv,noheader,nounits ]
@@ -151,6 +154,11 @@ esac
 	devices, err := (&smi{path: source.(*smi).path, proc: proc}).Devices(t.Context())
 	if err != nil || len(devices) != 1 || devices[0].Node != "/dev/nvidia3" || !strings.Contains(devices[0].Unhealthy, "/dev/nvidia3 cannot be used") {
 		t.Errorf("devices are %+v, %v; want one whose file /dev/nvidia3 is missing", devices, err)
+	}
+	// Where /proc says nothing the program is asked.
+	devices, err = (&smi{path: source.(*smi).path, proc: t.TempDir()}).Devices(t.Context())
+	if err != nil || len(devices) != 1 || devices[0].Node != "/dev/nvidia4" {
+		t.Errorf("devices are %+v, %v; want one with the file /dev/nvidia4", devices, err)
 	}
 	samples, err := source.Sample(t.Context())
 	if err != nil || len(samples) != 1 || len(samples[0].Processes) != 2 {

@@ -1,0 +1,65 @@
+package gpu
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestDriverFiles has a real driver's libraries be found wherever drivers put
+// them, and named as programs load them where programs of images look.
+func TestDriverFiles(t *testing.T) {
+	places := imageDirs()
+	for dir, smi := range map[string]string{
+		"/usr/lib64": "/usr/bin", "/usr/lib/x86_64-linux-gnu": "/usr/bin", "/usr/lib": "/opt/bin", "/usr/local/nvidia/lib64": "/usr/local/nvidia/bin",
+	} {
+		root := t.TempDir()
+		file := func(path ...string) string { return filepath.Join(append([]string{root}, path...)...) }
+		for _, path := range []string{
+			file(dir, "libcuda.so.550.90.07"), file(dir, "libnvidia-nvvm.so.550.90.07"), file(dir, "libnvidia-ml.so.550.90.07"),
+			file(dir, "libc.so.6"), file(dir, "libnvidia-glcore.so.550.90.07"), file(smi, "nvidia-smi"), file("/usr/bin/nvidia-smi"),
+		} {
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			content := "\x7fELF"
+			if path == file("/usr/bin/nvidia-smi") && smi != "/usr/bin" {
+				content = "#!/bin/sh\nexec " + smi + "/nvidia-smi\n"
+			}
+			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, to := range map[string]string{
+			"libcuda.so.1": "libcuda.so.550.90.07", "libnvidia-nvvm.so.4": file(dir, "libnvidia-nvvm.so.550.90.07"), "libcuda.so.9": "libother.so.550.90.07",
+		} {
+			if err := os.Symlink(to, file(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := map[string]string{"/usr/bin/nvidia-smi": smi + "/nvidia-smi"}
+		for _, to := range places {
+			for name, numbered := range map[string]string{"libcuda": "libcuda.so.1", "libnvidia-nvvm": "libnvidia-nvvm.so.4", "libnvidia-ml": "libnvidia-ml.so.1"} {
+				full := name + ".so.550.90.07"
+				want[filepath.Join(to, full)], want[filepath.Join(to, numbered)] = filepath.Join(dir, full), filepath.Join(dir, full)
+			}
+		}
+		got := map[string]string{}
+		for _, f := range DriverFiles(root) {
+			if got[f.To] != "" {
+				t.Errorf("%s is there twice", f.To)
+			}
+			got[f.To] = f.From
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s\n%v", dir, diff, slices.Sorted(maps.Keys(got)))
+		}
+	}
+	if got := DriverFiles(t.TempDir()); len(got) != 0 {
+		t.Errorf("a machine without a driver has %v", got)
+	}
+}
