@@ -90,6 +90,22 @@ func (n *Node) inherit(ctx context.Context) error {
 	return nil
 }
 
+// inheritedPIDs are the numbers of what an earlier muster left running, as long
+// as no pod has claimed it.
+func (n *Node) inheritedPIDs() map[int]bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	pids := map[int]bool{}
+	for _, l := range n.inherited {
+		for _, p := range l.processes {
+			for _, pid := range p.PIDs() {
+				pids[pid] = true
+			}
+		}
+	}
+	return pids
+}
+
 // disinherit decides what becomes of what no pod has claimed.
 func (n *Node) disinherit(ctx context.Context) {
 	n.mu.Lock()

@@ -1,8 +1,12 @@
 package node
 
 import (
+	"context"
 	"encoding/json"
+	"os"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -124,6 +128,51 @@ func TestQuarantine(t *testing.T) {
 	}
 	end.Open()
 	w.until("the quarantine to end", func() bool { return len(w.inventoryOf().Quarantined) == 0 })
+}
+
+// uses shows one process on every GPU.
+type uses struct {
+	gpu.Source
+	pid *atomic.Int64
+}
+
+func (u uses) Sample(ctx context.Context) ([]gpu.Sample, error) {
+	samples, err := u.Source.Sample(ctx)
+	for i := range samples {
+		if pid := u.pid.Load(); pid != 0 {
+			samples[i].Processes = []gpu.Process{{PID: int(pid)}}
+		}
+	}
+	return samples, err
+}
+
+// TestOwnAfterARestart has a node that starts again know as its own what its
+// pods run on GPUs, from the first look on.
+func TestOwnAfterARestart(t *testing.T) {
+	var pid atomic.Int64
+	source := uses{simulated(t, "1xA100"), &pid}
+	w := newWorld(t, func(c *Config) { c.GPUs = source })
+	number, end := rig.NewPipe(t), rig.NewPipe(t)
+	w.create(newPod("has", number.Say("$$$$")+"; "+end.Await()).with(withGPUs(w.inventoryOf().GPUs[0].UUID)))
+	w.await("has", "run", inPhase(corev1.PodRunning))
+	own, err := strconv.ParseInt(strings.TrimSpace(number.Hear()), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.stop()
+	pid.Store(own)
+	w.start()
+	if got := w.inventoryOf().GPUs[0].Foreign; len(got) != 0 {
+		t.Errorf("its own process is somebody else's: %+v", got)
+	}
+	w.stop()
+	pid.Store(int64(os.Getpid()))
+	w.start()
+	if got := w.inventoryOf().GPUs[0].Foreign; len(got) != 1 || got[0].PID != os.Getpid() {
+		t.Errorf("this test's process is %+v, want somebody else's", got)
+	}
+	end.Open()
+	w.await("has", "end", ended)
 }
 
 func TestForeigners(t *testing.T) {

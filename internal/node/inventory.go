@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -121,6 +122,7 @@ func (i *inventory) refresh(ctx context.Context) error {
 	// A process that ended or started while the driver was asked is on one of
 	// the two lists.
 	own := i.node.live.pids()
+	maps.Copy(own, i.node.inheritedPIDs())
 	devices, err := source.Devices(ctx)
 	if err != nil {
 		return fmt.Errorf("listing GPUs: %w", err)
