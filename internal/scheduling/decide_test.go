@@ -217,7 +217,7 @@ func TestReasons(t *testing.T) {
 			snap: Snapshot{Nodes: []Node{issue}, Placements: []Placement{held}},
 			req:  gang("g").role("worker", 2, 2, "A100").obj(),
 			want: "needs 4 A100 at once; 2 are free here, 2 are held by vision/resnet since 14:02, " +
-				"1 by a process of another user that is not Muster's (pid 4242, alice, python)",
+				"1 by process 4242 of alice (python), which is not Muster's",
 		},
 		{
 			name: "a model that no node has",

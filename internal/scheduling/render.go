@@ -172,23 +172,24 @@ func (r ShortOfGPUs) Render(clock Clock) string {
 	return fmt.Sprintf("needs %s at once; %s", wantText(int64(r.Need), r.Models), strings.Join(parts, ", ")) + withheldText(r.Withheld)
 }
 
+// longestCommand is how much of a command line a sentence can take, in
+// characters.
+const longestCommand = 40
+
 func (f GPUForeign) text() string {
-	var who []string
+	text := "a process"
 	if f.Process.PID != 0 {
-		who = append(who, fmt.Sprintf("pid %d", f.Process.PID))
+		text = fmt.Sprintf("process %d", f.Process.PID)
 	}
-	text := "a process that is not Muster's"
 	if f.Process.User != "" {
-		text = "a process of another user that is not Muster's"
-		who = append(who, f.Process.User)
+		text += " of " + f.Process.User
 	}
-	if f.Process.Command != "" {
-		who = append(who, f.Process.Command)
+	if command := []rune(f.Process.Command); len(command) > longestCommand {
+		text += " (" + string(command[:longestCommand-1]) + "…)"
+	} else if len(command) > 0 {
+		text += " (" + string(command) + ")"
 	}
-	if len(who) == 0 {
-		return text
-	}
-	return text + " (" + strings.Join(who, ", ") + ")"
+	return text + ", which is not Muster's"
 }
 
 // Render says it in words.

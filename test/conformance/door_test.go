@@ -68,6 +68,8 @@ func TestATenantAtTheDoor(t *testing.T) {
 				t.Errorf("muster %s tells a tenant of others' jobs: %s", ask[0], r.Stdout)
 			case ask[0] == "why" && !strings.Contains(r.Stdout, "GPUs"):
 				return fmt.Errorf("muster why says %s", r.Stdout)
+			case ask[0] == "top" && strings.Count(r.Stdout, "others/pod") != 4:
+				return fmt.Errorf("muster top, of four GPUs that others hold, says %s", r.Stdout)
 			}
 			return nil
 		})

@@ -45,6 +45,12 @@ func TestPartsOfAGPU(t *testing.T) {
 		}
 		return nil
 	})
+	r := the.muster(t, "top")
+	for _, holder := range []string{"/parts worker-0 (250m, 20.0 GiB)", "/parts worker-1 (250m, 20.0 GiB)", "/parts big-0 (500m, 40.0 GiB)"} {
+		if !strings.Contains(r.Stdout, ns+holder) {
+			t.Errorf("muster top does not show %s:\n%s%s", holder, r.Stdout, r.Stderr)
+		}
+	}
 	// The one ledger: three GPUs are left, and not four.
 	the.holding(t, ns, "four", 4, 1, "")
 	the.says(t, ns, "four", "GPU")

@@ -164,6 +164,28 @@ func TestTheModelDecides(t *testing.T) {
 	the.says(t, ns, "picky", "B300")
 	the.submit(t, ns, "either", fmt.Sprintf("{roles: [{name: worker, gpus: 1, gpuModels: [B300, %s], command: %s}]}", the.model, command(hold)))
 	the.until(t, ns, "either", v1alpha1.JobRunning)
+	the.shown(t, ns+"/either worker-0", the.model)
+}
+
+// shown fails the test unless muster top shows four GPUs, and on a line each of
+// the words.
+func (p *platform) shown(t testing.TB, words ...string) {
+	t.Helper()
+	r := p.muster(t, "top")
+	all := 0
+	for line := range strings.Lines(r.Stdout) {
+		if strings.Contains(line, " "+p.model+" ") {
+			all++
+		}
+	}
+	if all != 4 {
+		t.Errorf("muster top shows %d GPUs, want 4:\n%s%s", all, r.Stdout, r.Stderr)
+	}
+	for _, word := range words {
+		if !strings.Contains(r.Stdout, word) {
+			t.Errorf("muster top does not show %q:\n%s", word, r.Stdout)
+		}
+	}
 }
 
 // TestBadWords has the API server refuse what can be known to be wrong.

@@ -2,7 +2,6 @@ package describe
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -14,7 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/device"
 	"github.com/muster-dev/muster/internal/cli/member"
+	"github.com/muster-dev/muster/internal/snapshot"
 )
 
 // page is everything that a training job's page tells.
@@ -39,17 +40,14 @@ func observe(ctx context.Context, reader client.Reader, namespace, name string) 
 	if p.pods, err = member.Pods(ctx, reader, namespace, name); err != nil {
 		return nil, err
 	}
-	var nodes corev1.NodeList
 	// Who may not see the nodes of a cluster sees their job all the same, with
 	// GPUs by their names alone.
-	if err := reader.List(ctx, &nodes); err != nil && !apierrors.IsForbidden(err) {
-		return nil, fmt.Errorf("listing the nodes: %w", err)
+	nodes, err := snapshot.Nodes(ctx, reader)
+	if err != nil && !apierrors.IsForbidden(err) {
+		return nil, err
 	}
-	for i := range nodes.Items {
-		var inventory v1alpha1.NodeInventory
-		if json.Unmarshal([]byte(nodes.Items[i].Annotations[v1alpha1.AnnotationInventory]), &inventory) != nil {
-			continue
-		}
+	for i := range nodes {
+		inventory, _ := device.Inventory(&nodes[i])
 		for _, gpu := range inventory.GPUs {
 			p.gpus[gpu.UUID] = gpu
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/member"
 	"github.com/muster-dev/muster/internal/cli/suggestion"
 	"github.com/muster-dev/muster/internal/cli/terminal"
+	"github.com/muster-dev/muster/internal/snapshot"
 )
 
 // held is what a gang holds.
@@ -53,12 +54,12 @@ func look(ctx context.Context, reader client.Reader, namespace, name string) (*h
 	if h.members, err = h.alive(ctx, reader); err != nil {
 		return nil, err
 	}
-	var nodes corev1.NodeList
-	if err := reader.List(ctx, &nodes); err != nil {
-		return nil, fmt.Errorf("listing the nodes: %w", err)
+	nodes, err := snapshot.Nodes(ctx, reader)
+	if err != nil {
+		return nil, err
 	}
-	for i := range nodes.Items {
-		h.nodes[nodes.Items[i].Name] = &nodes.Items[i]
+	for i := range nodes {
+		h.nodes[nodes[i].Name] = &nodes[i]
 	}
 	return h, nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/standstill"
 	"github.com/muster-dev/muster/internal/cli/terminal"
+	"github.com/muster-dev/muster/internal/snapshot"
 )
 
 // Report is what `muster status -o json` prints.
@@ -125,11 +126,11 @@ func (o *options) readCluster(ctx context.Context, r *Report) error {
 	if err != nil {
 		return err
 	}
-	var nodes corev1.NodeList
 	var pods corev1.PodList
 	var jobs v1alpha1.TrainingJobList
-	if err := api.List(ctx, &nodes); err != nil {
-		return fmt.Errorf("listing nodes: %w", err)
+	nodes, err := snapshot.Nodes(ctx, api)
+	if err != nil {
+		return err
 	}
 	if err := api.List(ctx, &pods); err != nil {
 		return fmt.Errorf("listing pods: %w", err)
@@ -140,8 +141,8 @@ func (o *options) readCluster(ctx context.Context, r *Report) error {
 	if r.Paused, err = standstill.Everywhere(ctx, api); err != nil {
 		return err
 	}
-	for i := range nodes.Items {
-		r.Nodes = append(r.Nodes, describeNode(&nodes.Items[i], pods.Items))
+	for i := range nodes {
+		r.Nodes = append(r.Nodes, describeNode(&nodes[i], pods.Items))
 	}
 	r.Jobs = map[v1alpha1.JobPhase]int{}
 	for _, job := range jobs.Items {

@@ -3,6 +3,7 @@ package terminal
 import (
 	"io"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -20,14 +21,22 @@ type cell struct {
 // NewTable returns a table with these column names. No names: no header line.
 func NewTable(header ...string) *Table { return &Table{header: header} }
 
-// Row adds a row. An empty cell is left blank.
+// Row adds a row. An empty cell is left blank; lines of a cell are written as
+// one, and what would move a cursor as a blank.
 func (t *Table) Row(texts ...string) *Table {
 	row := make([]cell, len(texts))
 	for i, text := range texts {
-		row[i].text = text
+		row[i].text = oneLine(text)
 	}
 	t.rows = append(t.rows, row)
 	return t
+}
+
+func oneLine(text string) string {
+	if !strings.ContainsFunc(text, unicode.IsControl) {
+		return text
+	}
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == ' ' }), " ")
 }
 
 // Paint gives the cell of the last row in this column a colour. Colours do

@@ -13,6 +13,7 @@ func TestTable(t *testing.T) {
 	table := NewTable("NAME", "STATE", "NOTE")
 	table.Row("größe", "Running", "").Paint(1, Green)
 	table.Row("b", "", "x")
+	table.Row("c", "sh -c \n\techo  a\x1b[2J")
 	var plain, coloured strings.Builder
 	if err := table.Write(&plain, Coloured(false), "  "); err != nil {
 		t.Fatal(err)
@@ -20,7 +21,7 @@ func TestTable(t *testing.T) {
 	if err := table.Write(&coloured, Coloured(true), ""); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff("  NAME   STATE    NOTE\n  größe  Running\n  b               x\n", plain.String()); diff != "" {
+	if diff := cmp.Diff("  NAME   STATE             NOTE\n  größe  Running\n  b                        x\n  c      sh -c echo a [2J\n", plain.String()); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
 	}
 	if !strings.Contains(coloured.String(), "größe  \x1b[32mRunning\x1b[0m\n") {

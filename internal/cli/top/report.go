@@ -56,8 +56,10 @@ type Measure struct {
 
 // Build makes the report from nodes, pods and, by UUID, what was measured.
 func Build(nodes []corev1.Node, pods []corev1.Pod, measures map[string]Measure) Report {
-	holders := map[string]*device.Holder{}
-	sharers := map[string][]device.Holder{}
+	// By GPU: those that are only counted have the same names on every node.
+	type place struct{ node, uuid string }
+	holders := map[place]*device.Holder{}
+	sharers := map[place][]device.Holder{}
 	type sums struct {
 		cpus   float64
 		memory int64
@@ -82,9 +84,9 @@ func Build(nodes []corev1.Node, pods []corev1.Pod, measures map[string]Measure) 
 		holder := device.HolderOf(pod)
 		for _, uuid := range device.Of(pod) {
 			if holder.Share != nil {
-				sharers[uuid] = append(sharers[uuid], holder)
+				sharers[place{pod.Spec.NodeName, uuid}] = append(sharers[place{pod.Spec.NodeName, uuid}], holder)
 			} else {
-				holders[uuid] = &holder
+				holders[place{pod.Spec.NodeName, uuid}] = &holder
 			}
 		}
 	}
@@ -101,7 +103,8 @@ func Build(nodes []corev1.Node, pods []corev1.Pod, measures map[string]Measure) 
 		inventory, _ := device.Inventory(node)
 		row.Quarantined, row.GoneGPUs = inventory.Quarantined, device.GoneFrom(node, pods)
 		for _, one := range inventory.GPUs {
-			gpu := GPU{GPUDevice: one, Holder: holders[one.UUID], Sharers: sharers[one.UUID]}
+			at := place{node.Name, one.UUID}
+			gpu := GPU{GPUDevice: one, Holder: holders[at], Sharers: sharers[at]}
 			slices.SortFunc(gpu.Sharers, func(a, b device.Holder) int {
 				return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.String(), b.String()))
 			})

@@ -16,6 +16,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/node/gpu"
+	"github.com/muster-dev/muster/internal/snapshot"
 )
 
 // refreshEvery is how often -w looks again.
@@ -162,9 +163,9 @@ func (o *options) sees(server client.Reader, local sampler) func(context.Context
 
 // look reads nodes and pods, and measures what is here.
 func look(ctx context.Context, reader client.Reader, local sampler) (Report, error) {
-	var nodes corev1.NodeList
-	if err := reader.List(ctx, &nodes); err != nil {
-		return Report{}, fmt.Errorf("listing the nodes: %w", err)
+	nodes, err := snapshot.Nodes(ctx, reader)
+	if err != nil {
+		return Report{}, err
 	}
 	var pods corev1.PodList
 	if err := reader.List(ctx, &pods); err != nil {
@@ -178,5 +179,5 @@ func look(ctx context.Context, reader client.Reader, local sampler) (Report, err
 			measures[sample.UUID] = Measure{UtilizationPercent: sample.UtilizationPercent, MemoryUsedMiB: sample.MemoryUsedMiB}
 		}
 	}
-	return Build(nodes.Items, pods.Items, measures), nil
+	return Build(nodes, pods.Items, measures), nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/scheduling/queue"
 	"github.com/muster-dev/muster/internal/scheduling/queue/manifest"
+	"github.com/muster-dev/muster/internal/snapshot"
 )
 
 // Survey is how queues stand.
@@ -79,18 +80,21 @@ func Read(ctx context.Context, reader client.Reader) (*Survey, error) {
 	var queues v1alpha1.QueueList
 	var gangs v1alpha1.GangList
 	var placements v1alpha1.PlacementList
-	var nodes corev1.NodeList
+	nodes, err := snapshot.Nodes(ctx, reader)
+	if err != nil {
+		return nil, err
+	}
 	for _, one := range []struct {
 		what string
 		list client.ObjectList
-	}{{"queues", &queues}, {"gangs", &gangs}, {"placements", &placements}, {"nodes", &nodes}} {
+	}{{"queues", &queues}, {"gangs", &gangs}, {"placements", &placements}} {
 		if err := reader.List(ctx, one.list); err != nil {
 			return nil, fmt.Errorf("listing the %s: %w", one.what, err)
 		}
 	}
-	s := &Survey{Objects: queues.Items, nodes: nodes.Items}
+	s := &Survey{Objects: queues.Items, nodes: nodes}
 	slices.SortFunc(s.Objects, func(a, b v1alpha1.Queue) int { return strings.Compare(a.Name, b.Name) })
-	models := inventory(nodes.Items)
+	models := inventory(nodes)
 	for _, model := range models {
 		s.Models = append(s.Models, model)
 	}
@@ -99,17 +103,21 @@ func Read(ctx context.Context, reader client.Reader) (*Survey, error) {
 	s.gather(gangs.Items)
 	s.Tree, s.Problems = queue.Build(append(manifest.Specs(s.Objects), s.gone()...), queue.Options{Models: s.Models})
 	s.Tree.Advance(time.Now().UnixNano())
-	s.Tree.SetCapacity(capacity(s.Tree.Classes(), nodes.Items))
+	s.Tree.SetCapacity(capacity(s.Tree.Classes(), nodes))
 	s.charge(placements.Items, models)
 	return s, nil
 }
 
-// inventory returns the model of every GPU by its UUID.
-func inventory(nodes []corev1.Node) map[string]string {
-	models := map[string]string{}
+// place is one GPU: those that are only counted have the same names on every
+// node.
+type place struct{ node, uuid string }
+
+// inventory returns the model of every GPU.
+func inventory(nodes []corev1.Node) map[place]string {
+	models := map[place]string{}
 	for i := range nodes {
 		for _, gpu := range devices(&nodes[i]) {
-			models[gpu.UUID] = gpu.Model
+			models[place{nodes[i].Name, gpu.UUID}] = gpu.Model
 		}
 	}
 	return models
@@ -172,7 +180,7 @@ func (s *Survey) gone() []queue.Spec {
 }
 
 // charge measures all work and charges what holds something.
-func (s *Survey) charge(placements []v1alpha1.Placement, models map[string]string) {
+func (s *Survey) charge(placements []v1alpha1.Placement, models map[place]string) {
 	journal := map[string]*v1alpha1.Placement{}
 	for i := range placements {
 		p := &placements[i]
@@ -214,18 +222,22 @@ func (s *Survey) asked(gang *v1alpha1.Gang) queue.Vector {
 }
 
 // placed is what the members of a gang hold.
-func (s *Survey) placed(gang *v1alpha1.Gang, p *v1alpha1.Placement, models map[string]string) queue.Vector {
+func (s *Survey) placed(gang *v1alpha1.Gang, p *v1alpha1.Placement, models map[place]string) queue.Vector {
 	held := s.Tree.Classes().Zero()
 	for _, m := range p.Spec.Members {
 		if slices.Contains(gang.Status.Done, fmt.Sprintf("%s-%d", m.Role, m.Index)) {
 			continue
+		}
+		node := "" // of a journal that cannot be read
+		if m.Node >= 0 && int(m.Node) < len(p.Spec.Nodes) {
+			node = p.Spec.Nodes[m.Node]
 		}
 		milli := int64(1000)
 		if m.Share != nil {
 			milli = int64(m.Share.Milli)
 		}
 		for _, uuid := range m.GPUs {
-			s.Tree.Classes().AddGPUs(held, models[uuid], milli)
+			s.Tree.Classes().AddGPUs(held, models[place{node, uuid}], milli)
 		}
 	}
 	for i := range gang.Spec.Roles {

@@ -1,0 +1,71 @@
+package snapshot
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// Nodes lists the nodes for whoever shows them, each with the inventory
+// (annotation muster.dev/inventory) that Muster's own nodes write themselves: on
+// a cluster it is made of what drivers name in ResourceSlices, or of what device
+// plugins count, as the scheduler sees it. Nodes that are not Muster's, and GPUs
+// that the reader may not see, have none.
+func Nodes(ctx context.Context, r client.Reader) ([]corev1.Node, error) {
+	nodes, parts, space := &corev1.NodeList{}, &resourcev1.ResourceSliceList{}, &corev1.Namespace{}
+	if err := r.List(ctx, nodes); err != nil {
+		return nil, fmt.Errorf("listing the nodes: %w", err)
+	}
+	if err := r.List(ctx, parts); err != nil && !apierrors.IsForbidden(err) {
+		return nil, fmt.Errorf("listing what drivers say of GPUs: %w", err)
+	}
+	err := r.Get(ctx, client.ObjectKey{Name: v1alpha1.SystemNamespace}, space)
+	if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("reading which resources are GPUs: %w", err)
+	}
+	gpus, of := gpusOf([]corev1.Namespace{*space}), byNode(parts.Items)
+	for i := range nodes.Items {
+		n := &nodes.Items[i]
+		if n.Annotations[v1alpha1.AnnotationInventory] != "" {
+			continue
+		}
+		text, err := gpus.inventory(n, of[n.Name])
+		if err != nil {
+			return nil, err
+		}
+		if text == "" {
+			continue
+		}
+		told := n.DeepCopy() // what is read may be a cache's
+		if told.Annotations == nil {
+			told.Annotations = map[string]string{}
+		}
+		told.Annotations[v1alpha1.AnnotationInventory] = text
+		nodes.Items[i] = *told
+	}
+	return nodes.Items, nil
+}
+
+// inventory is what the node would say of its GPUs; empty: it has none that are
+// Muster's to give out.
+func (g gpuResources) inventory(n *corev1.Node, parts []*resourcev1.ResourceSlice) (string, error) {
+	var out v1alpha1.NodeInventory
+	for _, d := range g.node(n, parts...).Devices {
+		out.GPUs = append(out.GPUs, v1alpha1.GPUDevice{Index: d.Index, UUID: d.UUID, Model: d.Model, MemoryMiB: d.MemoryMiB, Unhealthy: d.Unhealthy})
+	}
+	if len(out.GPUs) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(out)
+	if err != nil {
+		return "", fmt.Errorf("writing the inventory of node %s: %w", n.Name, err)
+	}
+	return string(text), nil
+}
