@@ -22,7 +22,7 @@ endif
 # Everything that does not link the API server: builds and tests in seconds.
 UNIT := $(shell go list ./... 2>/dev/null | grep -v -E '/internal/(controlplane|cli/up)$$|/cmd/muster$$')
 
-.PHONY: help build shim test test-unit test-exhaustive test-mounts test-race test-embedded test-e2e test-long lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-conformance test-chaos test-autoscaler bench-cluster bench-data chaos-cluster cluster-deps clients-deps test-clients test-python
+.PHONY: help build shim test test-unit test-exhaustive test-mounts test-race test-embedded test-e2e test-long lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-conformance test-chaos test-autoscaler bench-cluster bench-data chaos-cluster cluster-deps clients-deps test-clients test-python test-gpu
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
@@ -91,6 +91,11 @@ test-conformance: build test-deps cluster-deps $(GOTESTSUM) ## one suite against
 
 test-chaos: build cluster-deps $(GOTESTSUM) ## a real Kubernetes whose parts are killed, and whose Muster is replaced, under jobs that run; wants root
 	@hack/gotest "$(GOTESTSUM)" chaos -tags chaos -count=1 -timeout 20m ./test/chaos
+
+test-gpu: build cluster-deps $(GOTESTSUM) ## on a machine with one NVIDIA GPU: jobs, images, shares, and a real Kubernetes that has it; with PyTorch and MPS where they are there; wants root
+	@hack/gotest "$(GOTESTSUM)" gpu -tags nvml,gpu -count=1 -timeout 5m -run '^TestReal' ./internal/node/gpu
+	@hack/gotest "$(GOTESTSUM)" gpu-e2e -tags e2e,cluster,gpu -count=1 -timeout 10m -run '^TestGPU' ./test/e2e
+	@MUSTER_PLATFORM=gpu hack/gotest "$(GOTESTSUM)" gpu-kubernetes -tags conformance,gpu -count=1 -timeout 10m -run '^TestRealGPU' ./test/conformance
 
 test-autoscaler: build test-deps cluster-deps $(GOTESTSUM) ## gangs for which a real Karpenter makes nodes, on a real Kubernetes; wants root
 	@hack/gotest "$(GOTESTSUM)" autoscaler -tags autoscaler -count=1 -timeout 15m ./test/autoscaler

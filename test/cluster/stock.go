@@ -128,7 +128,7 @@ func Python(ctx context.Context, interpreter string) (Image, error) {
 	if err != nil {
 		return image, err
 	}
-	for _, library := range libraries {
+	for _, library := range wholeC(libraries) {
 		// What lies in the environment is there already.
 		if about.Environment == "" || !strings.HasPrefix(library.From, about.Environment+"/") {
 			image.Files = append(image.Files, library)
@@ -242,6 +242,26 @@ func libraries(ctx context.Context, programs []string) ([]File, error) {
 		}
 	}
 	return files, nil
+}
+
+// wholeC adds the parts of the C library that every image has, and that what is
+// loaded later may need, such as a GPU's driver.
+func wholeC(files []File) []File {
+	at := slices.IndexFunc(files, func(f File) bool { return filepath.Base(f.To) == "libc.so.6" })
+	if at < 0 {
+		return files
+	}
+	have := map[string]bool{}
+	for _, file := range files {
+		have[file.To] = true
+	}
+	for _, name := range []string{"libdl.so.2", "libm.so.6", "libpthread.so.0", "librt.so.1"} {
+		path := filepath.Join(filepath.Dir(files[at].To), name)
+		if _, err := os.Stat(path); err == nil && !have[path] {
+			files = append(files, File{To: path, From: path})
+		}
+	}
+	return files
 }
 
 // libraryIn reads "name => /path (0x...)" and "/path (0x...)", a line of ldd
