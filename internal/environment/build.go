@@ -24,6 +24,7 @@ const (
 	requirementsFile = "requirements.txt"
 	freezeFile       = "lock"
 	logFile          = "build.log"
+	compileList      = "compile-"
 	buildLock        = ".building"
 	reserveFile      = ".reserved"
 	useFile          = ".used"
@@ -106,10 +107,13 @@ func (b *build) install(ctx context.Context) error {
 		words = &pipWords{}
 		stop := watch.start(ctx)
 		err := b.command(ctx, func(line string) { words.line(line); watch.line(line) },
-			append(pip, "install", "--progress-bar", "off", "--no-color", "-r", file)...)
+			append(pip, "install", "--no-compile", "--progress-bar", "off", "--no-color", "-r", file)...)
 		stop()
 		if err != nil {
 			return fmt.Errorf("installing the requirements: %s", words.explain(err))
+		}
+		if err := b.compile(ctx); err != nil {
+			return err
 		}
 	}
 	var frozen strings.Builder

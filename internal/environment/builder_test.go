@@ -101,6 +101,12 @@ func TestBuildOnceAndKeep(t *testing.T) {
 		t.Fatalf("%s, %v", out, err)
 	}
 	home := filepath.Dir(got.Path)
+	if compiled, err := filepath.Glob(filepath.Join(got.Path, "lib", "python3*", "site-packages", "__pycache__", "six.*.pyc")); err != nil || len(compiled) != 1 {
+		t.Errorf("six is compiled into %v, %v", compiled, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(home, compileList+"*")); err != nil || len(left) != 0 {
+		t.Errorf("lists are left: %v, %v", left, err)
+	}
 	frozen, err := os.ReadFile(filepath.Join(home, freezeFile))
 	if err != nil || !strings.Contains(string(frozen), "six==1.16.0") {
 		t.Errorf("%s, %v", frozen, err)
