@@ -59,7 +59,7 @@ func newDriver(ctx context.Context, o Options, source gpu.Source, set kubernetes
 	if err != nil {
 		return nil, fmt.Errorf("looking at the GPUs of node %s: %w", o.Node, err)
 	}
-	d.see(devices)
+	d.see(reachable(devices))
 	return d, nil
 }
 

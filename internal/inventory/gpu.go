@@ -58,6 +58,8 @@ type GPU struct {
 	MemoryMiB int64
 	// Shared is true of one of which parts can be given.
 	Shared bool
+	// Simulated is true of one that was declared and does not exist.
+	Simulated bool
 	// Unhealthy says why it must not be given out; empty if it may.
 	Unhealthy string
 }
@@ -103,7 +105,7 @@ func gpuOf(spec *resourcev1.ResourceSliceSpec, d *resourcev1.Device) (GPU, bool)
 	}
 	g := GPU{
 		Driver: spec.Driver, Pool: spec.Pool.Name, Name: d.Name, UUID: a.text(AttributeUUID), Index: int(a.number(AttributeIndex)),
-		Model: a.text(AttributeModel), Shared: d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations, Unhealthy: a.text(AttributeUnhealthy),
+		Model: a.text(AttributeModel), Simulated: a.truth(AttributeSimulated), Shared: d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations, Unhealthy: a.text(AttributeUnhealthy),
 	}
 	if g.Model == "" {
 		g.Model = product.Model(cmp.Or(a.text(AttributeProduct), a.text("productName")))
@@ -144,6 +146,11 @@ func (a attributes) text(name string) string {
 		return *v
 	}
 	return ""
+}
+
+func (a attributes) truth(name string) bool {
+	v := a.get(name).BoolValue
+	return v != nil && *v
 }
 
 func (a attributes) number(name string) int64 {

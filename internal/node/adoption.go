@@ -93,21 +93,24 @@ func (n *Node) inherit(ctx context.Context) error {
 // inheritedPIDs are the numbers of what an earlier muster left running, as long
 // as no pod has claimed it.
 func (n *Node) inheritedPIDs() map[int]bool {
+	var all []*process.Process
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	pids := map[int]bool{}
 	for _, l := range n.inherited {
-		for _, p := range l.processes {
-			for _, pid := range p.PIDs() {
-				pids[pid] = true
-			}
+		all = append(all, l.processes...)
+	}
+	n.mu.Unlock()
+	pids := map[int]bool{}
+	for _, p := range all {
+		for _, pid := range p.PIDs() {
+			pids[pid] = true
 		}
 	}
 	return pids
 }
 
-// disinherit decides what becomes of what no pod has claimed.
-func (n *Node) disinherit(ctx context.Context) {
+// disinherit decides what becomes of what no pod has claimed. It is true if any
+// of it still runs.
+func (n *Node) disinherit(ctx context.Context) (runs bool) {
 	n.mu.Lock()
 	rest := n.inherited
 	n.inherited = map[types.UID]*leftover{}
@@ -115,6 +118,7 @@ func (n *Node) disinherit(ctx context.Context) {
 	revision := n.pods.LastSyncResourceVersion()
 	for uid, l := range rest {
 		alive := slices.ContainsFunc(l.processes, live)
+		runs = runs || alive
 		switch f := classify(l.record, n.cluster, revision, false); {
 		case f == fateRemove:
 			n.config.Log.Info("ending a pod that was deleted meanwhile", "pod", l.name())
@@ -125,6 +129,7 @@ func (n *Node) disinherit(ctx context.Context) {
 		}
 	}
 	n.disconnectStrangers(rest)
+	return runs
 }
 
 // disconnectStrangers gives back the addresses of pods of which nothing else

@@ -120,7 +120,8 @@ func (i *inventory) refresh(ctx context.Context) error {
 		return nil
 	}
 	// A process that ended or started while the driver was asked is on one of
-	// the two lists.
+	// the two lists. Those of an earlier Muster's are not registered until a
+	// pod has claimed them.
 	own := i.node.live.pids()
 	maps.Copy(own, i.node.inheritedPIDs())
 	devices, err := source.Devices(ctx)

@@ -157,9 +157,7 @@ func (n *Node) Run(ctx context.Context) error {
 	if err := n.inherit(ctx); err != nil {
 		return err
 	}
-	if err := n.inventory.refresh(ctx); err != nil {
-		n.config.Log.Warn("looking for GPUs", "error", err)
-	}
+	n.lookAtGPUs(ctx)
 	if err := n.identify(ctx); err != nil {
 		return err
 	}
@@ -176,7 +174,9 @@ func (n *Node) Run(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
 		return context.Cause(ctx)
 	}
-	n.disinherit(ctx)
+	if n.disinherit(ctx) {
+		n.lookAtGPUs(ctx) // what is left on them is nobody's now
+	}
 	close(n.adopted)
 	failed, err := n.serve(ctx)
 	if err != nil {
@@ -200,6 +200,13 @@ func (n *Node) Run(ctx context.Context) error {
 		return nil
 	case err := <-failed:
 		return fmt.Errorf("serving the kubelet API: %w", err)
+	}
+}
+
+// lookAtGPUs looks once; a driver that does not answer is looked at again soon.
+func (n *Node) lookAtGPUs(ctx context.Context) {
+	if err := n.inventory.refresh(ctx); err != nil {
+		n.config.Log.Warn("looking for GPUs", "error", err)
 	}
 }
 

@@ -15,6 +15,9 @@
 // gang's controller takes off once nothing of the attempt is left, so that no
 // deletion from elsewhere frees what a pod still has.
 //
+// What the core is told of nodes is also told to commands that show them
+// ([Nodes]).
+//
 // The package decides nothing about gangs after they are placed and knows
 // nothing of how pods run.
 package snapshot

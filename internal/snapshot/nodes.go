@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/inventory"
 )
 
 // Nodes lists the nodes for whoever shows them, each with the inventory
@@ -23,18 +24,20 @@ func Nodes(ctx context.Context, r client.Reader) ([]corev1.Node, error) {
 	if err := r.List(ctx, nodes); err != nil {
 		return nil, fmt.Errorf("listing the nodes: %w", err)
 	}
-	if err := r.List(ctx, parts); err != nil && !apierrors.IsForbidden(err) {
+	err := r.List(ctx, parts)
+	unseen := apierrors.IsForbidden(err) || apierrors.IsNotFound(err) // such as of a server that has none
+	if err != nil && !unseen {
 		return nil, fmt.Errorf("listing what drivers say of GPUs: %w", err)
 	}
-	err := r.Get(ctx, client.ObjectKey{Name: v1alpha1.SystemNamespace}, space)
+	err = r.Get(ctx, client.ObjectKey{Name: v1alpha1.SystemNamespace}, space)
 	if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("reading which resources are GPUs: %w", err)
 	}
 	gpus, of := gpusOf([]corev1.Namespace{*space}), byNode(parts.Items)
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
-		if n.Annotations[v1alpha1.AnnotationInventory] != "" {
-			continue
+		if n.Annotations[v1alpha1.AnnotationInventory] != "" || unseen && n.Labels[v1alpha1.LabelAgent] != "" {
+			continue // what a device plugin counts beside the agent does not count
 		}
 		text, err := gpus.inventory(n, of[n.Name])
 		if err != nil {
@@ -57,8 +60,12 @@ func Nodes(ctx context.Context, r client.Reader) ([]corev1.Node, error) {
 // Muster's to give out.
 func (g gpuResources) inventory(n *corev1.Node, parts []*resourcev1.ResourceSlice) (string, error) {
 	var out v1alpha1.NodeInventory
+	pretended := map[string]bool{}
+	for _, named := range inventory.Of(parts) {
+		pretended[named.ID()] = named.Simulated
+	}
 	for _, d := range g.node(n, parts...).Devices {
-		out.GPUs = append(out.GPUs, v1alpha1.GPUDevice{Index: d.Index, UUID: d.UUID, Model: d.Model, MemoryMiB: d.MemoryMiB, Unhealthy: d.Unhealthy})
+		out.GPUs = append(out.GPUs, v1alpha1.GPUDevice{Index: d.Index, UUID: d.UUID, Model: d.Model, MemoryMiB: d.MemoryMiB, Simulated: pretended[d.UUID], Unhealthy: d.Unhealthy})
 	}
 	if len(out.GPUs) == 0 {
 		return "", nil

@@ -34,16 +34,22 @@ func TestNodes(t *testing.T) {
 	}
 	owned := map[string]string{v1alpha1.LabelOwned: "true"}
 	counts := map[string]string{v1alpha1.LabelOwned: "true", v1alpha1.LabelGPUModel: "NVIDIA-H100-80GB-HBM3", v1alpha1.LabelGPUMemory: "81559"}
+	yes := true
+	pretended := namedSlice("s", "names", "gpu.muster.dev", "A100", true, "u0", "u1")
+	pretended.Spec.Devices[1].Attributes["simulated"] = resourcev1.DeviceAttribute{BoolValue: &yes}
+	both := map[string]string{v1alpha1.LabelOwned: "true", v1alpha1.LabelAgent: "true"}
 	all := fake.NewClientBuilder().WithObjects(
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SystemNamespace, Annotations: map[string]string{v1alpha1.AnnotationGPUResources: "example.com/gpu"}}},
 		node("tells", nil, "", `{"gpus":[{"index":0,"uuid":"GPU-a","model":"A100","memoryMiB":81920}]}`),
-		node("names", owned, "", ""), namedSlice("s", "names", "gpu.muster.dev", "A100", true, "u0", "u1"),
+		node("names", owned, "", ""), pretended,
+		node("both", both, "2", ""), namedSlice("b", "both", "gpu.muster.dev", "A100", true, "u5"),
 		node("counts", counts, "2", ""),
 		node("others", nil, "4", ""), namedSlice("o", "others", "gpu.muster.dev", "A100", true, "u9"),
 		node("none", owned, "", "")).Build()
 	const (
 		tells   = `{"gpus":[{"index":0,"uuid":"GPU-a","model":"A100","memoryMiB":81920}]}`
-		names   = `{"gpus":[{"index":0,"uuid":"u0","model":"A100","memoryMiB":81920},{"index":1,"uuid":"u1","model":"A100","memoryMiB":81920}]}`
+		names   = `{"gpus":[{"index":0,"uuid":"u0","model":"A100","memoryMiB":81920},{"index":1,"uuid":"u1","model":"A100","memoryMiB":81920,"simulated":true}]}`
+		two     = `{"gpus":[{"index":0,"uuid":"u5","model":"A100","memoryMiB":81920}]}`
 		counted = `{"gpus":[{"index":0,"uuid":"counted-0","model":"H100","memoryMiB":81559},{"index":1,"uuid":"counted-1","model":"H100","memoryMiB":81559}]}`
 	)
 	inventories := func(r client.Reader) map[string]string {
@@ -58,7 +64,7 @@ func TestNodes(t *testing.T) {
 		}
 		return out
 	}
-	want := map[string]string{"tells": tells, "names": names, "counts": counted, "others": "", "none": ""}
+	want := map[string]string{"tells": tells, "names": names, "both": two, "counts": counted, "others": "", "none": ""}
 	if diff := cmp.Diff(want, inventories(all)); diff != "" {
 		t.Error(diff)
 	}
@@ -74,7 +80,7 @@ func TestNodes(t *testing.T) {
 			return c.List(ctx, list, o...)
 		},
 	})
-	want["names"] = ""
+	want["names"], want["both"] = "", "" // and not the two that a plugin counts there
 	if diff := cmp.Diff(want, inventories(may)); diff != "" {
 		t.Errorf("for somebody who may not read slices: %s", diff)
 	}

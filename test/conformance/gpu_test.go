@@ -163,6 +163,8 @@ func TestRealGPU(t *testing.T) {
 		t.Errorf("muster top does not show who has it: %s%s", r.Stdout, r.Stderr)
 	}
 
+	the.submit(t, ns, "no-file", fmt.Sprintf("{backoffLimit: 0, roles: [{name: worker, command: %s}]}", command("! ls /dev/nvidia[0-9]*")))
+	the.until(t, ns, "no-file", v1alpha1.JobSucceeded)
 	the.taking(t, ns, "none", "", 1, false)
 	if job := the.until(t, ns, "none", v1alpha1.JobFailed); !strings.Contains(job.Status.Message, "exit code 9") {
 		t.Errorf("a job without a GPU: %s", job.Status.Message)
@@ -230,14 +232,14 @@ func TestRealGPUInParts(t *testing.T) {
 	})
 }
 
-// TestRealGPUSurvives kills the agent and the kubelet's words about it under a
-// job that computes: the job goes on, and its GPU is given to nobody else.
+// TestRealGPUSurvives ends the agent under a job that computes: the job goes on,
+// and its GPU is given to nobody else.
 func TestRealGPUSurvives(t *testing.T) {
 	ns := the.namespace(t)
 	the.taking(t, ns, "goes-on", "gpus: 1, ", 512, true)
 	the.said(t, ns, "goes-on", "sees ")
-	if r := the.kubectl(t, "", "-n", "muster-system", "delete", "pod", "-l", "app.kubernetes.io/component=node", "--now"); r.Code != 0 {
-		t.Fatal(r.Stderr)
+	if r := the.kubectl(t, "", "-n", "muster-system", "delete", "pod", "-l", "app.kubernetes.io/component=node", "--now"); r.Code != 0 || !strings.Contains(r.Stdout, "deleted") {
+		t.Fatal(r.Stdout, r.Stderr)
 	}
 	the.taking(t, ns, "waits", "gpus: 1, ", 512, false)
 	the.says(t, ns, "waits", "goes-on")

@@ -74,7 +74,7 @@ func run(m *testing.M) int {
 	name := os.Getenv("MUSTER_PLATFORM")
 	start := platforms[name]
 	if start == nil {
-		fmt.Printf("MUSTER_PLATFORM is %q: there are embedded, cluster and agent\n", name)
+		fmt.Printf("MUSTER_PLATFORM is %q: there are embedded, cluster, agent and, with the build tag gpu, gpu\n", name)
 		return 2
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)

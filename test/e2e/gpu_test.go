@@ -101,7 +101,7 @@ func (x taker) times() (began, ended float64) {
 	return began, ended
 }
 
-// device is this machine's only GPU that is free, as nvidia-smi has it.
+// device is this machine's only GPU, as nvidia-smi has it.
 type device struct {
 	uuid    string
 	mib     int64
@@ -239,7 +239,7 @@ func TestGPUOfOthers(t *testing.T) {
 	}
 	other.holds()
 	harness.Eventually(t, 20*time.Second, "waiting until muster top shows it", func() error {
-		if r := m.Run(ctx, "top"); !strings.Contains(r.Stdout, strconv.Itoa(command.Process.Pid)) {
+		if r := m.Run(ctx, "top"); !strings.Contains(r.Stdout, fmt.Sprintf("process %d of ", command.Process.Pid)) {
 			return fmt.Errorf("it says %s", r.Stdout)
 		}
 		return nil
@@ -250,7 +250,7 @@ func TestGPUOfOthers(t *testing.T) {
 	submit(t, m, ns, "next", append([]string{"--gpus", "1", "--"}, next.command...)...)
 	waitPhase(t, m, ns, "next", v1alpha1.JobWaiting)
 	r := m.Run(ctx, "-n", ns, "why", "next")
-	expect(t, r, 0, strconv.Itoa(command.Process.Pid))
+	expect(t, r, 0, fmt.Sprintf("process %d of ", command.Process.Pid))
 	t.Log(r.Stdout)
 	other.release()
 	if err := command.Wait(); err != nil {

@@ -46,6 +46,7 @@ func TestGPUInAnImage(t *testing.T) {
 			expect(t, m.Run(ctx, append(append(in, "--gpus", "1"), script...)...), 0, "1 GPUs ", onlyDevice(t).uuid)
 			expect(t, m.Run(ctx, append(append(in, "--gpus", "250m"), script...)...), 0, "1 GPUs ")
 			expect(t, m.Run(ctx, append(in, script...)...), 9)
+			expect(t, m.Run(ctx, append(in, "--", "sh", "-c", "! ls /dev/nvidia[0-9]*")...), 0)
 		})
 	}
 }

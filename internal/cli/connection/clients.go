@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -224,11 +225,12 @@ func (r *reached) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.
 // Muster's own short ones: anything else is the server's to say.
 func known() meta.RESTMapper {
 	core := schema.GroupVersion{Version: "v1"}
-	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{v1alpha1.GroupVersion, core})
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{v1alpha1.GroupVersion, core, resourcev1.SchemeGroupVersion})
 	for _, kind := range []string{"TrainingJob", "Dataset", "Gang", "Placement", "Pipeline", "PipelineRun"} {
 		mapper.Add(v1alpha1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	mapper.Add(v1alpha1.GroupVersion.WithKind("Queue"), meta.RESTScopeRoot)
+	mapper.Add(resourcev1.SchemeGroupVersion.WithKind("ResourceSlice"), meta.RESTScopeRoot)
 	mapper.AddSpecific(v1alpha1.GroupVersion.WithKind("TrainingJob"), v1alpha1.GroupVersion.WithResource("trainingjobs"),
 		v1alpha1.GroupVersion.WithResource("tj"), meta.RESTScopeNamespace)
 	for _, kind := range []string{"Pod", "Event", "Service", "ConfigMap", "Secret", "PersistentVolumeClaim"} {

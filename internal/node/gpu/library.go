@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -40,25 +41,34 @@ type File struct {
 // images look, and nvidia-smi.
 func DriverFiles(root string) []File {
 	var out []File
-	for _, dir := range driverDirs {
-		for _, name := range driverLibraries(filepath.Join(root, dir)) {
-			known := knownAs(filepath.Join(root, dir), name)
-			for _, to := range imageDirs() {
-				for _, known := range known {
-					out = append(out, File{filepath.Join(dir, name), filepath.Join(to, known)})
-				}
+	dir, libraries := driver(root)
+	for _, name := range libraries {
+		names := knownAs(filepath.Join(root, dir), name)
+		for _, to := range imageDirs() {
+			for _, known := range names {
+				out = append(out, File{filepath.Join(dir, name), filepath.Join(to, known)})
 			}
 		}
-		if len(out) > 0 {
-			break
-		}
 	}
-	for _, path := range []string{"/usr/bin/nvidia-smi", "/usr/local/nvidia/bin/nvidia-smi", "/opt/bin/nvidia-smi"} {
+	for _, path := range []string{"/usr/bin/nvidia-smi", "/usr/local/bin/nvidia-smi", "/usr/local/nvidia/bin/nvidia-smi", "/opt/bin/nvidia-smi"} {
 		if isProgram(filepath.Join(root, path)) {
 			return append(out, File{path, "/usr/bin/nvidia-smi"})
 		}
 	}
 	return out
+}
+
+// driver is the folder of the driver's libraries and their names: the first one
+// in which programs find the driver itself, since remains of another may lie
+// anywhere.
+func driver(root string) (dir string, libraries []string) {
+	for _, dir := range driverDirs {
+		names := driverLibraries(filepath.Join(root, dir))
+		if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "libcuda.so.") }) {
+			return dir, names
+		}
+	}
+	return "", nil
 }
 
 // isProgram tells a program from a script that starts one of the machine, which
@@ -90,19 +100,21 @@ func driverLibraries(dir string) []string {
 }
 
 // knownAs are the names that programs load a library by: its own, and those of
-// the links to it, of which one at least has a number alone (libcuda.so.1, but
-// libnvidia-nvvm.so.4).
+// the links to it (libcuda.so.1, but libnvidia-nvvm.so.4). What has no links
+// there is loaded by the number 1.
 func knownAs(dir, name string) []string {
 	out := []string{name}
 	base, _, _ := strings.Cut(name, ".so.")
-	links, _ := filepath.Glob(filepath.Join(dir, base+".so.*"))
-	for _, link := range links {
-		to, err := os.Readlink(link)
+	found, _ := filepath.Glob(filepath.Join(dir, base+".so.*"))
+	linked := false
+	for _, path := range found {
+		to, err := os.Readlink(path)
+		linked = linked || err == nil
 		if err == nil && filepath.Base(to) == name {
-			out = append(out, filepath.Base(link))
+			out = append(out, filepath.Base(path))
 		}
 	}
-	if len(out) == 1 {
+	if !linked {
 		out = append(out, base+".so.1")
 	}
 	return out

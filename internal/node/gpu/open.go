@@ -5,6 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // errNotBuiltIn says that this program was built without NVML.
@@ -21,6 +27,9 @@ func Open(ctx context.Context, options Options) (Source, error) {
 		return nil, err
 	}
 	devices, err := source.Devices(ctx)
+	if err == nil && slices.ContainsFunc(devices, func(d Device) bool { return !d.Simulated }) {
+		makeFiles(ctx, options.Root)
+	}
 	if err == nil && len(devices) > 0 {
 		err = PrepareLocks(options.LockDir, devices)
 	}
@@ -28,6 +37,42 @@ func Open(ctx context.Context, options Options) (Source, error) {
 		return nil, errors.Join(err, source.Close())
 	}
 	return source, nil
+}
+
+// makeFiles has the driver's own program make the device file for memory, below
+// root, that else the first program that computes has made by it; programs in
+// containers cannot. Where that does not work they say that there is no GPU.
+func makeFiles(ctx context.Context, root string) {
+	path := maker(root)
+	if path == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, smiTimeout)
+	defer cancel()
+	command := exec.CommandContext(ctx, path, "-u", "-c=0")
+	command.WaitDelay = time.Second
+	if root != "" && root != "/" {
+		command.Dir, command.SysProcAttr = "/", &unix.SysProcAttr{Chroot: root}
+	}
+	_ = command.Run()
+}
+
+// maker is the program below root that makes the device file for memory; empty
+// where that is there, or nobody can make it.
+func maker(root string) string {
+	there := func(path string) bool {
+		_, err := os.Stat(filepath.Join("/", root, path))
+		return err == nil
+	}
+	if there("dev/nvidia-uvm") {
+		return ""
+	}
+	for _, folder := range []string{"/usr/bin", "/usr/local/bin", "/usr/local/nvidia/bin", "/opt/bin"} {
+		if path := filepath.Join(folder, "nvidia-modprobe"); there(path) {
+			return path
+		}
+	}
+	return ""
 }
 
 func find(ctx context.Context, options Options) (Source, error) {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -43,6 +44,10 @@ type smi struct {
 	proc string
 	// root is what the program sees as its root; empty: what this one does.
 	root string
+
+	// mu guards files, the device files that the program told, by UUID.
+	mu    sync.Mutex
+	files map[string]string
 }
 
 func openSMI(ctx context.Context) (Source, error) { return openSMIIn(ctx, "") }
@@ -245,13 +250,23 @@ func (s *smi) node(bus string) string {
 }
 
 // told is the device file of a device as the program tells it, at length, which
-// takes a while: for machines whose /proc says nothing of the driver.
+// takes a while: for machines whose /proc says nothing of the driver. An answer
+// stands.
 func (s *smi) told(ctx context.Context, uuid string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if file, asked := s.files[uuid]; asked {
+		return file
+	}
 	out, err := s.run(ctx, "--query", "--id="+uuid)
 	if err != nil {
 		return ""
 	}
-	return numbered(out, "Minor Number")
+	if s.files == nil {
+		s.files = map[string]string{}
+	}
+	s.files[uuid] = numbered(out, "Minor Number")
+	return s.files[uuid]
 }
 
 // numbered is the device file whose number a text has under a key.
