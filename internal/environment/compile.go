@@ -30,11 +30,11 @@ func (b *build) compile(ctx context.Context) error {
 	var group errgroup.Group
 	for i, list := range lists {
 		file := filepath.Join(b.home, fmt.Sprint(compileList, i))
-		if err := os.WriteFile(file, []byte(strings.Join(list, "\n")+"\n"), 0o600); err != nil {
-			return fmt.Errorf("writing what to compile: %w", full(err))
-		}
 		group.Go(func() error {
 			defer func() { _ = os.Remove(file) }()
+			if err := os.WriteFile(file, []byte(strings.Join(list, "\n")+"\n"), 0o600); err != nil {
+				return fmt.Errorf("writing what to compile: %w", full(err))
+			}
 			_ = b.command(ctx, func(string) {}, filepath.Join(b.path(), "bin", "python"), "-m", "compileall", "-qq", "-i", file)
 			return ctx.Err()
 		})

@@ -280,7 +280,7 @@ func program(role v1alpha1.Role) string {
 	if role.Script != "" {
 		words = append([]string{role.Script}, role.Args...)
 	}
-	line := strings.Join(strings.Fields(strings.Join(words, " ")), " ")
+	line := strings.Join(words, " ")
 	if runes := []rune(line); len(runes) > 60 {
 		line = string(runes[:59]) + "…"
 	}

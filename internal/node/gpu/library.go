@@ -30,6 +30,9 @@ func imageDirs() []string {
 	return []string{filepath.Join("/usr/lib", triplet), "/usr/lib64", imageDir}
 }
 
+// programDirs are where drivers have their programs.
+var programDirs = []string{"/usr/bin", "/usr/local/bin", "/usr/local/nvidia/bin", "/opt/bin"}
+
 // File is a file of the machine that an image needs at a place of its own.
 type File struct {
 	// From is where it lies on the machine, To where it is looked for.
@@ -50,7 +53,8 @@ func DriverFiles(root string) []File {
 			}
 		}
 	}
-	for _, path := range []string{"/usr/bin/nvidia-smi", "/usr/local/bin/nvidia-smi", "/usr/local/nvidia/bin/nvidia-smi", "/opt/bin/nvidia-smi"} {
+	for _, folder := range programDirs {
+		path := filepath.Join(folder, "nvidia-smi")
 		if isProgram(filepath.Join(root, path)) {
 			return append(out, File{path, "/usr/bin/nvidia-smi"})
 		}

@@ -67,7 +67,7 @@ func maker(root string) string {
 	if there("dev/nvidia-uvm") {
 		return ""
 	}
-	for _, folder := range []string{"/usr/bin", "/usr/local/bin", "/usr/local/nvidia/bin", "/opt/bin"} {
+	for _, folder := range programDirs {
 		if path := filepath.Join(folder, "nvidia-modprobe"); there(path) {
 			return path
 		}

@@ -70,7 +70,7 @@ func findSMI(root string) (string, error) {
 	if root == "" {
 		return exec.LookPath("nvidia-smi")
 	}
-	for _, folder := range []string{"/usr/bin", "/usr/local/bin", "/usr/local/nvidia/bin", "/opt/bin"} {
+	for _, folder := range programDirs {
 		if _, err := os.Stat(filepath.Join(root, folder, "nvidia-smi")); err == nil {
 			return filepath.Join(folder, "nvidia-smi"), nil
 		}
