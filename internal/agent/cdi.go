@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -49,7 +48,7 @@ func editsOf(r record, all []gpu.Device, root string) cdi.ContainerEdits {
 			out.Env = append(out.Env, shareEnv(all[at], p)...)
 		}
 		if node := all[at].Node; node != "" {
-			out.DeviceNodes = append(out.DeviceNodes, &cdi.DeviceNode{Path: node})
+			out.DeviceNodes = append(out.DeviceNodes, deviceNode(root, node))
 		}
 	}
 	out.Env = append(out.Env, gpu.Environ(given)...)
@@ -77,9 +76,19 @@ func shareEnv(d gpu.Device, p part) []string {
 func common(root string) []*cdi.DeviceNode {
 	var out []*cdi.DeviceNode
 	for _, path := range []string{"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"} {
-		if _, err := os.Stat(filepath.Join(root, path)); err == nil {
-			out = append(out, &cdi.DeviceNode{Path: path})
+		if gpu.DeviceFile(root, path) != "" {
+			out = append(out, deviceNode(root, path))
 		}
+	}
+	return out
+}
+
+// deviceNode is a device file as containers know it, wherever the machine whose
+// files are below root has it.
+func deviceNode(root, path string) *cdi.DeviceNode {
+	out := &cdi.DeviceNode{Path: path}
+	if at := gpu.DeviceFile(root, path); at != path {
+		out.HostPath = at
 	}
 	return out
 }

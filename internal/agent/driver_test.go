@@ -229,6 +229,30 @@ func TestLibraries(t *testing.T) {
 	}
 }
 
+// A device file is given from where a container brings the driver, under the name
+// that programs know.
+func TestDeviceNodes(t *testing.T) {
+	root := t.TempDir()
+	for _, path := range []string{"run/nvidia/driver/dev/nvidia0", "run/nvidia/driver/dev/nvidiactl", "dev/nvidia-uvm"} {
+		path = filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	given := editsOf(record{Parts: []part{{UUID: "GPU-a", Milli: wholeMilli}}}, []gpu.Device{{UUID: "GPU-a", Node: "/dev/nvidia0"}}, root)
+	want := []*cdi.DeviceNode{
+		{Path: "/dev/nvidia0", HostPath: "/run/nvidia/driver/dev/nvidia0"},
+		{Path: "/dev/nvidiactl", HostPath: "/run/nvidia/driver/dev/nvidiactl"},
+		{Path: "/dev/nvidia-uvm"},
+	}
+	if diff := cmp.Diff(want, given.DeviceNodes); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func bindings(mounts []*cdi.Mount) []gpu.File {
 	var out []gpu.File
 	for _, m := range mounts {

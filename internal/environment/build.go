@@ -20,11 +20,11 @@ import (
 // The content of an environment's home.
 const (
 	venvDir          = "venv"
+	scratchDir       = "tmp"
 	markerFile       = ".ready"
 	requirementsFile = "requirements.txt"
 	freezeFile       = "lock"
 	logFile          = "build.log"
-	compileList      = "compile-"
 	buildLock        = ".building"
 	reserveFile      = ".reserved"
 	useFile          = ".used"
@@ -48,6 +48,10 @@ type build struct {
 
 func (b *build) path() string { return filepath.Join(b.home, venvDir) }
 
+// scratch is where the installer unpacks: beside what it installs, where there has to
+// be room anyway, and where nothing stays behind for good if it is killed.
+func (b *build) scratch() string { return filepath.Join(b.home, scratchDir) }
+
 func (b *build) say(format string, args ...any) {
 	b.tell(State{Phase: Building, Key: b.key, Message: fmt.Sprintf(format, args...)})
 }
@@ -65,12 +69,17 @@ func (b *build) run(ctx context.Context) error {
 		return nil // somebody else built it meanwhile
 	}
 	// 2. Away with what an interrupted or failed build left.
-	for _, name := range []string{markerFile, venvDir} {
+	for _, name := range []string{markerFile, venvDir, scratchDir} {
 		if err := os.RemoveAll(filepath.Join(b.home, name)); err != nil {
 			return fmt.Errorf("removing an unfinished environment: %w", err)
 		}
 	}
-	if err := b.install(ctx); err != nil {
+	if err := os.Mkdir(b.scratch(), 0o700); err != nil {
+		return fmt.Errorf("making a folder for what the installer unpacks: %w", full(err))
+	}
+	err := b.install(ctx)
+	_ = os.RemoveAll(b.scratch())
+	if err != nil {
 		_ = os.RemoveAll(b.path())
 		return err
 	}
@@ -131,7 +140,7 @@ func (b *build) install(ctx context.Context) error {
 // lock, so that nobody builds over it.
 func (b *build) command(ctx context.Context, line func(string), argv ...string) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = append(pythonEnviron(os.Environ()), "PIP_NO_INPUT=1")
+	cmd.Env = append(pythonEnviron(os.Environ()), "PIP_NO_INPUT=1", "TMPDIR="+b.scratch())
 	cmd.Dir = b.home
 	cmd.ExtraFiles = []*os.File{b.held}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

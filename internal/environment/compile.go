@@ -29,9 +29,8 @@ func (b *build) compile(ctx context.Context) error {
 	// hold the lock.
 	var group errgroup.Group
 	for i, list := range lists {
-		file := filepath.Join(b.home, fmt.Sprint(compileList, i))
+		file := filepath.Join(b.scratch(), fmt.Sprint("compile-", i))
 		group.Go(func() error {
-			defer func() { _ = os.Remove(file) }()
 			if err := os.WriteFile(file, []byte(strings.Join(list, "\n")+"\n"), 0o600); err != nil {
 				return fmt.Errorf("writing what to compile: %w", full(err))
 			}

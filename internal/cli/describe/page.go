@@ -165,7 +165,7 @@ func (p *page) ago(at *metav1.Time) string {
 	if at == nil || at.IsZero() {
 		return ""
 	}
-	return at.Local().Format("2006-01-02 15:04:05") + " (" + terminal.Span(p.now.Sub(at.Time).Truncate(time.Second)) + " ago)"
+	return at.Local().Format("2006-01-02 15:04:05") + " (" + terminal.WholeSpan(p.now.Sub(at.Time)) + " ago)"
 }
 
 func environment(job *v1alpha1.TrainingJob) string {
@@ -295,7 +295,7 @@ func (p *page) members(out io.Writer, style terminal.Style) error {
 		m, _ := member.OfPod(pod)
 		state, note := State(pod)
 		table.Row(m.String(), state, pod.Spec.NodeName, p.devices(pod), pod.Annotations[v1alpha1.AnnotationPort],
-			terminal.Span(p.now.Sub(pod.CreationTimestamp.Time).Truncate(time.Second)), note)
+			terminal.WholeSpan(p.now.Sub(pod.CreationTimestamp.Time)), note)
 		table.Paint(1, phaseColour(state))
 	}
 	if table.Len() == 0 {
@@ -377,7 +377,7 @@ func (p *page) recent(out io.Writer, style terminal.Style) error {
 	table := terminal.NewTable("SINCE", "EVENT", "OF", "WHAT")
 	for i := range p.events {
 		event := &p.events[i]
-		table.Row(terminal.Span(p.now.Sub(eventTime(event)).Truncate(time.Second)), event.Reason, event.InvolvedObject.Name, firstLine(event.Message))
+		table.Row(terminal.WholeSpan(p.now.Sub(eventTime(event))), event.Reason, event.InvolvedObject.Name, firstLine(event.Message))
 		if event.Type == corev1.EventTypeWarning {
 			table.Paint(1, terminal.Yellow)
 		}

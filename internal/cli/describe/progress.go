@@ -37,7 +37,7 @@ func (p *page) progress() string {
 	}
 	text := bar(r.DoneMillionths) + " " + r.Percent
 	if r.ObservedTime != nil && p.job.Status.Phase != v1alpha1.JobSucceeded {
-		text += ", reported " + terminal.Span(max(0, p.now.Sub(r.ObservedTime.Time)).Truncate(time.Second)) + " ago"
+		text += ", reported " + terminal.WholeSpan(max(0, p.now.Sub(r.ObservedTime.Time))) + " ago"
 		switch {
 		case r.Member == "least":
 			text += ", the least of its members"
@@ -71,7 +71,7 @@ func (p *page) saved() string {
 	if at == nil {
 		return ""
 	}
-	return at.Local().Format("2006-01-02 15:04:05") + " (" + terminal.Span(max(0, p.now.Sub(at.Time)).Truncate(time.Second)) + " ago)"
+	return at.Local().Format("2006-01-02 15:04:05") + " (" + terminal.WholeSpan(max(0, p.now.Sub(at.Time))) + " ago)"
 }
 
 // misunderstood is what is wrong with what members report, one member's words.

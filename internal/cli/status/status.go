@@ -215,7 +215,7 @@ func (o *options) print(r Report) error {
 		table.Row("muster", word).Row("home", r.Home).Row("start it", "muster up --detach")
 		return table.Write(out, style, "")
 	}
-	table.Row("muster", fmt.Sprintf("%s, version %s, process %d, up %s", r.State.Phase, r.State.Version, r.State.PID, terminal.Span(time.Since(r.State.Started).Truncate(time.Second))))
+	table.Row("muster", fmt.Sprintf("%s, version %s, process %d, up %s", r.State.Phase, r.State.Version, r.State.PID, terminal.WholeSpan(time.Since(r.State.Started))))
 	if r.State.Phase == instance.Ready {
 		table.Paint(1, terminal.Green)
 	}

@@ -60,7 +60,7 @@ func (r Report) write(out io.Writer, style terminal.Style, now time.Time) error 
 
 // since is how long a holder has been holding.
 func since(holder device.Holder, now time.Time) string {
-	return terminal.Span(now.Sub(holder.Since).Truncate(time.Second))
+	return terminal.WholeSpan(now.Sub(holder.Since))
 }
 
 // rows adds a GPU's line, and one for each further holder.

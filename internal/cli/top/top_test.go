@@ -89,7 +89,7 @@ func TestSharedGPU(t *testing.T) {
 	}
 	want := `NODE  GPU  MODEL  BUSY  MEMORY    HELD BY                      SINCE
 box   0    A100         40.0 GiB  vision/two (250m)            1m 0s
-                                  vision/one (500m, 20.0 GiB)  0 ms
+                                  vision/one (500m, 20.0 GiB)  under 1 s
 `
 	if _, got, _ := strings.Cut(text.String(), "\n\n"); got != want {
 		t.Errorf("report (-want +got):\n%s", cmp.Diff(want, got))

@@ -19,9 +19,14 @@ var library = regexp.MustCompile(`^lib(cuda|cudadebugger|nvidia-ml|nvidia-ptxjit
 // that, such as NVIDIA's own.
 const imageDir = "/usr/local/nvidia/lib64"
 
+// trees are what a driver may lie in, below the machine's root: the machine's own
+// files, and those of the container by which NVIDIA's GPU operator brings a driver,
+// which has the device files, too.
+var trees = []string{"/", "/run/nvidia/driver"}
+
 // driverDirs are where drivers have their libraries: a distribution's packages,
-// NVIDIA's installer, and nodes whose system cannot be written.
-var driverDirs = []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", imageDir, "/usr/local/nvidia/lib"}
+// NVIDIA's installer, and nodes whose system cannot be written, Google's among them.
+var driverDirs = []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", imageDir, "/usr/local/nvidia/lib", "/home/kubernetes/bin/nvidia/lib64"}
 
 // imageDirs are where programs of images look for libraries: images of Debian
 // and its like, of Fedora and its like, and NVIDIA's own.
@@ -31,7 +36,7 @@ func imageDirs() []string {
 }
 
 // programDirs are where drivers have their programs.
-var programDirs = []string{"/usr/bin", "/usr/local/bin", "/usr/local/nvidia/bin", "/opt/bin"}
+var programDirs = []string{"/usr/bin", "/usr/local/bin", "/usr/local/nvidia/bin", "/opt/bin", "/home/kubernetes/bin/nvidia/bin"}
 
 // File is a file of the machine that an image needs at a place of its own.
 type File struct {
@@ -44,17 +49,17 @@ type File struct {
 // images look, and nvidia-smi.
 func DriverFiles(root string) []File {
 	var out []File
-	dir, libraries := driver(root)
-	for _, name := range libraries {
-		names := knownAs(filepath.Join(root, dir), name)
+	d := driverOf(root)
+	for _, name := range d.libraries {
+		names := knownAs(filepath.Join(root, d.tree, d.dir), name)
 		for _, to := range imageDirs() {
 			for _, known := range names {
-				out = append(out, File{filepath.Join(dir, name), filepath.Join(to, known)})
+				out = append(out, File{filepath.Join(d.tree, d.dir, name), filepath.Join(to, known)})
 			}
 		}
 	}
 	for _, folder := range programDirs {
-		path := filepath.Join(folder, "nvidia-smi")
+		path := filepath.Join(d.tree, folder, "nvidia-smi")
 		if isProgram(filepath.Join(root, path)) {
 			return append(out, File{path, "/usr/bin/nvidia-smi"})
 		}
@@ -62,17 +67,40 @@ func DriverFiles(root string) []File {
 	return out
 }
 
-// driver is the folder of the driver's libraries and their names: the first one
-// in which programs find the driver itself, since remains of another may lie
-// anywhere.
-func driver(root string) (dir string, libraries []string) {
-	for _, dir := range driverDirs {
-		names := driverLibraries(filepath.Join(root, dir))
-		if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "libcuda.so.") }) {
-			return dir, names
+// DeviceFile is where the machine whose files are below root has the device file
+// that programs know by a path; empty where it has none.
+func DeviceFile(root, path string) string {
+	for _, tree := range trees {
+		at := filepath.Join(tree, path)
+		if _, err := os.Stat(filepath.Join("/", root, at)); err == nil {
+			return at
 		}
 	}
-	return "", nil
+	return ""
+}
+
+// driver is where a machine's driver lies.
+type driver struct {
+	// tree is the one of trees that it is in: the root of its programs.
+	tree string
+	// dir is the folder of its libraries in the tree, empty where there are none.
+	dir       string
+	libraries []string
+}
+
+// driverOf is the driver of the machine whose files are below root: the first
+// folder in which programs find the driver itself, since remains of another may
+// lie anywhere.
+func driverOf(root string) driver {
+	for _, tree := range trees {
+		for _, dir := range driverDirs {
+			names := driverLibraries(filepath.Join(root, tree, dir))
+			if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "libcuda.so.") }) {
+				return driver{tree, dir, names}
+			}
+		}
+	}
+	return driver{tree: trees[0]}
 }
 
 // isProgram tells a program from a script that starts one of the machine, which

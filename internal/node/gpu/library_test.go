@@ -16,6 +16,7 @@ func TestDriverFiles(t *testing.T) {
 	places := imageDirs()
 	for dir, smi := range map[string]string{
 		"/usr/lib64": "/usr/bin", "/usr/lib/x86_64-linux-gnu": "/usr/bin", "/usr/lib": "/opt/bin", "/usr/local/nvidia/lib64": "/usr/local/nvidia/bin",
+		"/home/kubernetes/bin/nvidia/lib64": "/home/kubernetes/bin/nvidia/bin", "/run/nvidia/driver/usr/lib64": "/run/nvidia/driver/usr/bin",
 	} {
 		root := t.TempDir()
 		file := func(path ...string) string { return filepath.Join(append([]string{root}, path...)...) }
@@ -80,5 +81,20 @@ func TestDriverFiles(t *testing.T) {
 	}
 	if got := DriverFiles(t.TempDir()); len(got) != 0 {
 		t.Errorf("a machine without a driver has %v", got)
+	}
+}
+
+// TestDeviceFile finds device files also where a container brings the driver.
+func TestDeviceFile(t *testing.T) {
+	root := t.TempDir()
+	for _, step := range []struct{ makes, want string }{
+		{"dev/null", ""},
+		{"run/nvidia/driver/dev/nvidia0", "/run/nvidia/driver/dev/nvidia0"},
+		{"dev/nvidia0", "/dev/nvidia0"},
+	} {
+		write(t, filepath.Join(root, step.makes))
+		if got := DeviceFile(root, "/dev/nvidia0"); got != step.want {
+			t.Errorf("with %s it is %q, want %q", step.makes, got, step.want)
+		}
 	}
 }

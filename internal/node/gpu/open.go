@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,6 +23,14 @@ var errNotBuiltIn = errors.New("this program was built without it (build tag nvm
 // work to do; Explain tells of it. The locks of all devices found are made
 // (PrepareLocks). The caller closes the source.
 func Open(ctx context.Context, options Options) (Source, error) {
+	source, err := open(ctx, options)
+	if err == nil && options.Await {
+		source = &awaited{options: options, source: source}
+	}
+	return source, err
+}
+
+func open(ctx context.Context, options Options) (Source, error) {
 	source, err := find(ctx, options)
 	if err != nil {
 		return nil, err
@@ -39,11 +48,57 @@ func Open(ctx context.Context, options Options) (Source, error) {
 	return source, nil
 }
 
+// awaited is a source of none until the driver is there.
+type awaited struct {
+	options Options
+
+	// mu is held while the driver is looked for.
+	mu     sync.Mutex
+	source Source
+}
+
+// now is what there is.
+func (a *awaited) now() Source {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.source
+}
+
+// look looks for the driver as long as there is none.
+func (a *awaited) look(ctx context.Context) (Source, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, missing := a.source.(none); !missing {
+		return a.source, nil
+	}
+	source, err := open(ctx, a.options)
+	if err != nil {
+		return nil, err
+	}
+	a.source = source
+	return source, nil
+}
+
+func (a *awaited) Devices(ctx context.Context) ([]Device, error) {
+	source, err := a.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return source.Devices(ctx)
+}
+
+func (a *awaited) Sample(ctx context.Context) ([]Sample, error) { return a.now().Sample(ctx) }
+
+func (a *awaited) Name() string { return a.now().Name() }
+
+func (a *awaited) Close() error { return a.now().Close() }
+
 // makeFiles has the driver's own program make the device file for memory, below
 // root, that else the first program that computes has made by it; programs in
 // containers cannot. Where that does not work they say that there is no GPU.
 func makeFiles(ctx context.Context, root string) {
-	path := maker(root)
+	tree := driverOf(root).tree
+	path := maker(root, tree)
 	if path == "" {
 		return
 	}
@@ -51,28 +106,19 @@ func makeFiles(ctx context.Context, root string) {
 	defer cancel()
 	command := exec.CommandContext(ctx, path, "-u", "-c=0")
 	command.WaitDelay = time.Second
-	if root != "" && root != "/" {
-		command.Dir, command.SysProcAttr = "/", &unix.SysProcAttr{Chroot: root}
+	if seen := filepath.Join("/", root, tree); seen != "/" {
+		command.Dir, command.SysProcAttr = "/", &unix.SysProcAttr{Chroot: seen}
 	}
 	_ = command.Run()
 }
 
-// maker is the program below root that makes the device file for memory; empty
-// where that is there, or nobody can make it.
-func maker(root string) string {
-	there := func(path string) bool {
-		_, err := os.Stat(filepath.Join("/", root, path))
-		return err == nil
-	}
-	if there("dev/nvidia-uvm") {
+// maker is the program, in a tree below root, that makes the device file for
+// memory; empty where that is there, or nobody can make it.
+func maker(root, tree string) string {
+	if DeviceFile(root, "/dev/nvidia-uvm") != "" {
 		return ""
 	}
-	for _, folder := range programDirs {
-		if path := filepath.Join(folder, "nvidia-modprobe"); there(path) {
-			return path
-		}
-	}
-	return ""
+	return programOf(filepath.Join("/", root, tree), "nvidia-modprobe")
 }
 
 func find(ctx context.Context, options Options) (Source, error) {

@@ -42,8 +42,11 @@ var (
 type smi struct {
 	path string
 	proc string
-	// root is what the program sees as its root; empty: what this one does.
+	// root is where the files of the machine are; empty: this process's own.
 	root string
+	// driver is where the program is from, if root is not empty: it sees the
+	// driver's tree as its root.
+	driver driver
 
 	// mu guards files, the device files that the program told, by UUID.
 	mu    sync.Mutex
@@ -53,29 +56,40 @@ type smi struct {
 func openSMI(ctx context.Context) (Source, error) { return openSMIIn(ctx, "") }
 
 func openSMIIn(ctx context.Context, root string) (Source, error) {
-	path, err := findSMI(root)
+	driver := driverOf(root)
+	path, err := findSMI(root, driver.tree)
 	if err != nil {
 		return nil, fmt.Errorf("looking for nvidia-smi: %w", err)
 	}
-	s := &smi{path: path, proc: procRoot, root: root}
+	s := &smi{path: path, proc: procRoot, root: root, driver: driver}
 	if _, err := s.Devices(ctx); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// findSMI finds the program: by $PATH, or where drivers put it below another
-// root, of which the path is then told.
-func findSMI(root string) (string, error) {
+// findSMI finds the program: by $PATH, or where drivers put it in a tree below
+// another root, of which the path is then told.
+func findSMI(root, tree string) (string, error) {
 	if root == "" {
 		return exec.LookPath("nvidia-smi")
 	}
+	if path := programOf(filepath.Join(root, tree), "nvidia-smi"); path != "" {
+		return path, nil
+	}
+	return "", fmt.Errorf("below %s: %w", filepath.Join(root, tree), exec.ErrNotFound)
+}
+
+// programOf is where a driver has a program of a name, below root; empty where it
+// has none.
+func programOf(root, name string) string {
 	for _, folder := range programDirs {
-		if _, err := os.Stat(filepath.Join(root, folder, "nvidia-smi")); err == nil {
-			return filepath.Join(folder, "nvidia-smi"), nil
+		path := filepath.Join(folder, name)
+		if _, err := os.Stat(filepath.Join(root, path)); err == nil {
+			return path
 		}
 	}
-	return "", fmt.Errorf("below %s: %w", root, exec.ErrNotFound)
+	return ""
 }
 
 func (s *smi) Name() string { return "nvidia-smi" }
@@ -137,7 +151,9 @@ func (s *smi) run(ctx context.Context, args ...string) (string, error) {
 	command.Env = append(os.Environ(), "LC_ALL=C")
 	if s.root != "" {
 		command.Path, command.Err, command.Dir = s.path, nil, "/"
-		command.SysProcAttr = &unix.SysProcAttr{Chroot: s.root}
+		command.SysProcAttr = &unix.SysProcAttr{Chroot: filepath.Join(s.root, s.driver.tree)}
+		// Not every machine's own programs find the driver's libraries.
+		command.Env = append(command.Env, "LD_LIBRARY_PATH="+s.driver.dir)
 	}
 	// A driver that hangs holds the program in the kernel: do not wait for it.
 	command.WaitDelay = time.Second
@@ -287,7 +303,8 @@ func accessible(root string, d Device) Device {
 	if d.Node == "" || d.Unhealthy != "" {
 		return d
 	}
-	if err := unix.Access(filepath.Join("/", root, d.Node), unix.R_OK|unix.W_OK); err != nil {
+	file := cmp.Or(DeviceFile(root, d.Node), d.Node)
+	if err := unix.Access(filepath.Join("/", root, file), unix.R_OK|unix.W_OK); err != nil {
 		d.Unhealthy = fmt.Sprintf("%s cannot be used: %v", d.Node, err)
 	}
 	return d
