@@ -133,6 +133,7 @@ func (d *driver) publish(ctx context.Context, helper *kubeletplugin.Helper) erro
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	var last []gpu.Device
+	var files []gpu.File
 	for first := true; ; first = false {
 		devices, err := d.source.Devices(ctx)
 		devices = reachable(devices)
@@ -148,6 +149,12 @@ func (d *driver) publish(ctx context.Context, helper *kubeletplugin.Helper) erro
 			}
 			d.log.Info("publishing", "node", d.node, "gpus", len(devices), "source", d.source.Name())
 			last = devices
+		}
+		if now := gpu.DriverFiles(d.root); !slices.Equal(now, files) {
+			if err := d.redescribe(); err != nil {
+				d.log.Error("the driver's files are others", "error", err)
+			}
+			files = now
 		}
 		select {
 		case <-ctx.Done():

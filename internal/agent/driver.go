@@ -124,11 +124,15 @@ func (d *driver) prepare(ctx context.Context, claim *resourcev1.ResourceClaim) (
 		return nil, err
 	}
 	// 1. Is it free? Others may have been taken away without their containers.
-	others, err := d.records.but(claim.UID)
+	others, err := d.records.all()
 	if err != nil {
 		return nil, err
 	}
+	delete(others, claim.UID)
 	if err := wanted.fits(devices, others); err != nil {
+		return nil, err
+	}
+	if err := wanted.reachable(devices, d.root); err != nil {
 		return nil, err
 	}
 	// 2. It is ours.
@@ -154,6 +158,27 @@ func (d *driver) prepare(ctx context.Context, claim *resourcev1.ResourceClaim) (
 		out = append(out, device)
 	}
 	return out, nil
+}
+
+// redescribe has containers that start again under a claim see the driver that is there
+// now: it may have been replaced by another version.
+func (d *driver) redescribe() error {
+	d.turn.Lock()
+	defer d.turn.Unlock()
+	all, err := d.records.all()
+	if err != nil {
+		return err
+	}
+	devices := d.seen()
+	for claim, r := range all {
+		if r.reachable(devices, d.root) != nil {
+			continue // while there is no driver, what was described stays
+		}
+		if _, err := d.specs.write(claim, editsOf(r, devices, d.root)); err != nil {
+			return fmt.Errorf("describing anew what claim %s has: %w", r.Claim, err)
+		}
+	}
+	return nil
 }
 
 // resultsOf are what a claim has of this driver on this node.

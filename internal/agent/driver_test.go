@@ -230,26 +230,74 @@ func TestLibraries(t *testing.T) {
 }
 
 // A device file is given from where a container brings the driver, under the name
-// that programs know.
-func TestDeviceNodes(t *testing.T) {
-	root := t.TempDir()
-	for _, path := range []string{"run/nvidia/driver/dev/nvidia0", "run/nvidia/driver/dev/nvidiactl", "dev/nvidia-uvm"} {
-		path = filepath.Join(root, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
+// that programs know. A claim waits while there is none, and has another version once
+// that is there.
+func TestADriverIsReplaced(t *testing.T) {
+	source, gpus := pretend(t, "1xA100")
+	d, claim := testDriver(t, source), allocated(t, "whole", nil, gpus[0])
+	d.root = t.TempDir()
+	d.see([]gpu.Device{{UUID: gpus[0].UUID, Node: "/dev/nvidia0"}})
+	tree := filepath.Join(d.root, "run/nvidia/driver")
+	install := func(version string) {
+		t.Helper()
+		for _, path := range []string{"dev/nvidia0", "dev/nvidiactl", "usr/lib64/libcuda.so." + version} {
+			path = filepath.Join(tree, path)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
+	}
+	gone := func() {
+		t.Helper()
+		if err := os.RemoveAll(tree); err != nil {
 			t.Fatal(err)
 		}
 	}
-	given := editsOf(record{Parts: []part{{UUID: "GPU-a", Milli: wholeMilli}}}, []gpu.Device{{UUID: "GPU-a", Node: "/dev/nvidia0"}}, root)
-	want := []*cdi.DeviceNode{
-		{Path: "/dev/nvidia0", HostPath: "/run/nvidia/driver/dev/nvidia0"},
-		{Path: "/dev/nvidiactl", HostPath: "/run/nvidia/driver/dev/nvidiactl"},
-		{Path: "/dev/nvidia-uvm"},
+	described := func(version string) {
+		t.Helper()
+		raw, err := os.ReadFile(d.specs.path(claim.UID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var spec cdi.Spec
+		if err := json.Unmarshal(raw, &spec); err != nil {
+			t.Fatal(err)
+		}
+		edits := spec.Devices[0].ContainerEdits
+		want := []*cdi.DeviceNode{
+			{Path: "/dev/nvidia0", HostPath: "/run/nvidia/driver/dev/nvidia0"},
+			{Path: "/dev/nvidiactl", HostPath: "/run/nvidia/driver/dev/nvidiactl"},
+		}
+		if diff := cmp.Diff(want, edits.DeviceNodes); diff != "" {
+			t.Error(diff)
+		}
+		if from := "/run/nvidia/driver/usr/lib64/libcuda.so." + version; len(edits.Mounts) == 0 || edits.Mounts[0].HostPath != from {
+			t.Errorf("mounted is %+v, want %s", edits.Mounts, from)
+		}
 	}
-	if diff := cmp.Diff(want, given.DeviceNodes); diff != "" {
-		t.Error(diff)
+	if _, err := prepared(t, d, claim); err == nil || !strings.Contains(err.Error(), "/dev/nvidia0") {
+		t.Fatalf("without a driver: %v", err)
+	}
+	install("550.1")
+	if _, err := prepared(t, d, claim); err != nil {
+		t.Fatal(err)
+	}
+	described("550.1")
+	for _, version := range []string{"", "580.2"} {
+		gone()
+		if version != "" {
+			install(version)
+		}
+		if err := d.redescribe(); err != nil {
+			t.Fatal(err)
+		}
+		if version == "" {
+			version = "550.1"
+		}
+		described(version)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	resourcev1 "k8s.io/api/resource/v1"
@@ -52,7 +53,7 @@ func recordOf(claim *resourcev1.ResourceClaim, results []resourcev1.DeviceReques
 }
 
 // fits says what another claim still has of what this one was given.
-func (r record) fits(devices []gpu.Device, others []record) error {
+func (r record) fits(devices []gpu.Device, others map[types.UID]record) error {
 	for _, p := range r.Parts {
 		milli, memory, holders := p.Milli, p.MemoryMiB, []string{}
 		for _, other := range others {
@@ -69,7 +70,21 @@ func (r record) fits(devices []gpu.Device, others []record) error {
 			}
 		}
 		if milli > wholeMilli || size > 0 && memory > size {
-			return fmt.Errorf("GPU %s is %w: containers of %s still have of it; it is tried again", p.UUID, errTaken, strings.Join(holders, ", "))
+			return fmt.Errorf("GPU %s is %w: containers of %s still have of it; it is tried again", p.UUID, errTaken, strings.Join(slices.Sorted(slices.Values(holders)), ", "))
+		}
+	}
+	return nil
+}
+
+// reachable says which device file is missing of what a claim has: while a container
+// that brings the driver is replaced there is none. Claims are prepared once, so they wait.
+func (r record) reachable(devices []gpu.Device, root string) error {
+	for _, d := range devices {
+		if d.Simulated || !slices.ContainsFunc(r.Parts, func(p part) bool { return p.UUID == d.UUID }) {
+			continue
+		}
+		if gpu.DeviceFile(root, d.Node) == "" {
+			return fmt.Errorf("the file %s of GPU %s is not there now; it is tried again", d.Node, d.UUID)
 		}
 	}
 	return nil
@@ -87,15 +102,16 @@ func (r records) prepare() error {
 
 func (r records) path(claim types.UID) string { return filepath.Join(r.dir, string(claim)+".json") }
 
-// but reads the records of all claims but one.
-func (r records) but(claim types.UID) ([]record, error) {
+// all reads the records, by claim.
+func (r records) all() (map[types.UID]record, error) {
 	entries, err := os.ReadDir(r.dir)
 	if err != nil {
 		return nil, fmt.Errorf("reading the folder of records: %w", err)
 	}
-	var out []record
+	out := map[types.UID]record{}
 	for _, e := range entries {
-		if name := e.Name(); name == string(claim)+".json" || filepath.Ext(name) != ".json" {
+		claim, isRecord := strings.CutSuffix(e.Name(), ".json")
+		if !isRecord {
 			continue
 		}
 		raw, err := os.ReadFile(filepath.Join(r.dir, e.Name()))
@@ -106,7 +122,7 @@ func (r records) but(claim types.UID) ([]record, error) {
 		if err := json.Unmarshal(raw, &one); err != nil {
 			return nil, fmt.Errorf("reading what a claim has, in %s: %w", e.Name(), err)
 		}
-		out = append(out, one)
+		out[types.UID(claim)] = one
 	}
 	return out, nil
 }

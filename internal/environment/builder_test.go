@@ -235,13 +235,16 @@ func TestStoppingEndsTheInstaller(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("the installer never asked")
 	}
+	homes, err := os.ReadDir(r.opts.Dir)
+	must(t, err)
+	if unpacked, err := os.ReadDir(filepath.Join(r.opts.Dir, homes[0].Name(), scratchDir)); err != nil || len(unpacked) == 0 {
+		t.Errorf("the installer has nothing in its folder: %v", err)
+	}
 	began := time.Now()
 	r.stop()
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("stopping took %s", took)
 	}
-	homes, err := os.ReadDir(r.opts.Dir)
-	must(t, err)
 	lock, err := os.Open(filepath.Join(r.opts.Dir, homes[0].Name(), buildLock))
 	must(t, err)
 	defer func() { _ = lock.Close() }()

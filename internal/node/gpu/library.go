@@ -68,9 +68,10 @@ func DriverFiles(root string) []File {
 }
 
 // DeviceFile is where the machine whose files are below root has the device file
-// that programs know by a path; empty where it has none.
+// that programs know by a path: in the driver's tree rather than in another, where
+// remains may lie. Empty where it has none.
 func DeviceFile(root, path string) string {
-	for _, tree := range trees {
+	for _, tree := range driverOf(root).first() {
 		at := filepath.Join(tree, path)
 		if _, err := os.Stat(filepath.Join("/", root, at)); err == nil {
 			return at
@@ -88,19 +89,38 @@ type driver struct {
 	libraries []string
 }
 
-// driverOf is the driver of the machine whose files are below root: the first
-// folder in which programs find the driver itself, since remains of another may
-// lie anywhere.
+// driverOf is the driver of the machine whose files are below root: in the first
+// folder in which programs find that of the version that the kernel has, since
+// remains of another may lie anywhere. Where the kernel says nothing it is the first
+// in which they find any.
 func driverOf(root string) driver {
+	version, out := driverVersionAt(filepath.Join("/", root)), driver{tree: trees[0]}
 	for _, tree := range trees {
 		for _, dir := range driverDirs {
-			names := driverLibraries(filepath.Join(root, tree, dir))
-			if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "libcuda.so.") }) {
+			names := driverLibraries(filepath.Join("/", root, tree, dir))
+			if version != "" && slices.Contains(names, "libcuda.so."+version) {
 				return driver{tree, dir, names}
+			}
+			if out.dir == "" && slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "libcuda.so.") }) {
+				out = driver{tree, dir, names}
 			}
 		}
 	}
-	return driver{tree: trees[0]}
+	return out
+}
+
+// first are all trees, the driver's before the others.
+func (d driver) first() []string {
+	return append([]string{d.tree}, slices.DeleteFunc(slices.Clone(trees), func(tree string) bool { return tree == d.tree })...)
+}
+
+// environ is what the driver's programs need to find its libraries: programs look by
+// themselves where distributions have theirs.
+func (d driver) environ() []string {
+	if d.dir == "" || strings.HasPrefix(d.dir, "/usr/lib") {
+		return nil
+	}
+	return []string{"LD_LIBRARY_PATH=" + d.dir}
 }
 
 // isProgram tells a program from a script that starts one of the machine, which

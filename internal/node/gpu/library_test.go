@@ -74,6 +74,25 @@ func TestDriverFiles(t *testing.T) {
 	if err := os.Symlink("libcuda.so.550.90.07", filepath.Join(root, "usr/local/nvidia/lib64/libcuda.so.1")); err != nil {
 		t.Fatal(err)
 	}
+	// Of drivers in several folders the kernel's is taken.
+	later := t.TempDir()
+	for _, path := range []string{"usr/lib64/libcuda.so.535.1.2", "run/nvidia/driver/usr/lib64/libcuda.so.550.90.07", "run/nvidia/driver/dev/nvidia-uvm", "dev/nvidia-uvm"} {
+		write(t, filepath.Join(later, path))
+	}
+	if got := driverOf(later); got.tree != "/" {
+		t.Errorf("while the kernel says nothing it is in %s", got.tree)
+	}
+	version := filepath.Join(later, "proc/driver/nvidia/version")
+	write(t, version)
+	if err := os.WriteFile(version, []byte("NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.90.07  Tue Mar  5 22:23:56 UTC 2024\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := driverOf(later); got.tree != "/run/nvidia/driver" || got.dir != "/usr/lib64" {
+		t.Errorf("it is in %s of %s", got.dir, got.tree)
+	}
+	if got := DeviceFile(later, "/dev/nvidia-uvm"); got != "/run/nvidia/driver/dev/nvidia-uvm" {
+		t.Errorf("its device file is %s", got)
+	}
 	for _, f := range DriverFiles(root) {
 		if filepath.Base(f.To) == "libcuda.so.1" && filepath.Base(f.From) != "libcuda.so.550.90.07" || filepath.Base(f.From) == "libnvidia-ml.so.535.1.2" {
 			t.Errorf("%s is %s", f.To, f.From)

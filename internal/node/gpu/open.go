@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // errNotBuiltIn says that this program was built without NVML.
@@ -36,9 +33,7 @@ func open(ctx context.Context, options Options) (Source, error) {
 		return nil, err
 	}
 	devices, err := source.Devices(ctx)
-	if err == nil && slices.ContainsFunc(devices, func(d Device) bool { return !d.Simulated }) {
-		makeFiles(ctx, options.Root)
-	}
+	makeFiles(ctx, options.Root, devices)
 	if err == nil && len(devices) > 0 {
 		err = PrepareLocks(options.LockDir, devices)
 	}
@@ -48,7 +43,7 @@ func open(ctx context.Context, options Options) (Source, error) {
 	return source, nil
 }
 
-// awaited is a source of none until the driver is there.
+// awaited is a source of none until the driver is there, which may go and come again.
 type awaited struct {
 	options Options
 
@@ -84,7 +79,9 @@ func (a *awaited) Devices(ctx context.Context) ([]Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	return source.Devices(ctx)
+	devices, err := source.Devices(ctx)
+	makeFiles(ctx, a.options.Root, devices)
+	return devices, err
 }
 
 func (a *awaited) Sample(ctx context.Context) ([]Sample, error) { return a.now().Sample(ctx) }
@@ -93,32 +90,23 @@ func (a *awaited) Name() string { return a.now().Name() }
 
 func (a *awaited) Close() error { return a.now().Close() }
 
-// makeFiles has the driver's own program make the device file for memory, below
-// root, that else the first program that computes has made by it; programs in
-// containers cannot. Where that does not work they say that there is no GPU.
-func makeFiles(ctx context.Context, root string) {
-	tree := driverOf(root).tree
-	path := maker(root, tree)
-	if path == "" {
+// makeFiles has the driver's own program make the device file for memory, on the
+// machine whose files are below root, that else the first program that computes has
+// made by it; programs in containers cannot. Where that does not work they say that
+// there is no GPU.
+func makeFiles(ctx context.Context, root string, devices []Device) {
+	if !slices.ContainsFunc(devices, func(d Device) bool { return !d.Simulated }) {
+		return
+	}
+	if _, err := os.Stat(filepath.Join("/", root, driverOf(root).tree, "dev/nvidia-uvm")); err == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, smiTimeout)
 	defer cancel()
-	command := exec.CommandContext(ctx, path, "-u", "-c=0")
-	command.WaitDelay = time.Second
-	if seen := filepath.Join("/", root, tree); seen != "/" {
-		command.Dir, command.SysProcAttr = "/", &unix.SysProcAttr{Chroot: seen}
+	if command, err := within(ctx, root, "nvidia-modprobe", "-u", "-c=0"); err == nil {
+		command.WaitDelay = time.Second
+		_ = command.Run()
 	}
-	_ = command.Run()
-}
-
-// maker is the program, in a tree below root, that makes the device file for
-// memory; empty where that is there, or nobody can make it.
-func maker(root, tree string) string {
-	if DeviceFile(root, "/dev/nvidia-uvm") != "" {
-		return ""
-	}
-	return programOf(filepath.Join("/", root, tree), "nvidia-modprobe")
 }
 
 func find(ctx context.Context, options Options) (Source, error) {

@@ -40,13 +40,10 @@ var (
 
 // smi asks the nvidia-smi program.
 type smi struct {
-	path string
 	proc string
-	// root is where the files of the machine are; empty: this process's own.
-	root string
-	// driver is where the program is from, if root is not empty: it sees the
-	// driver's tree as its root.
-	driver driver
+	// root is where the files of the machine are whose program is asked, wherever the
+	// driver has it then; empty: path is asked.
+	root, path string
 
 	// mu guards files, the device files that the program told, by UUID.
 	mu    sync.Mutex
@@ -56,28 +53,39 @@ type smi struct {
 func openSMI(ctx context.Context) (Source, error) { return openSMIIn(ctx, "") }
 
 func openSMIIn(ctx context.Context, root string) (Source, error) {
-	driver := driverOf(root)
-	path, err := findSMI(root, driver.tree)
-	if err != nil {
-		return nil, fmt.Errorf("looking for nvidia-smi: %w", err)
+	s := &smi{root: root, proc: procRoot}
+	if root == "" {
+		var err error
+		if s.path, err = exec.LookPath("nvidia-smi"); err != nil {
+			return nil, fmt.Errorf("looking for nvidia-smi: %w", err)
+		}
 	}
-	s := &smi{path: path, proc: procRoot, root: root, driver: driver}
 	if _, err := s.Devices(ctx); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// findSMI finds the program: by $PATH, or where drivers put it in a tree below
-// another root, of which the path is then told.
-func findSMI(root, tree string) (string, error) {
-	if root == "" {
-		return exec.LookPath("nvidia-smi")
+// within is the program as the driver has it in a machine's files, which it sees as
+// its own.
+func within(ctx context.Context, root, name string, args ...string) (*exec.Cmd, error) {
+	d := driverOf(root)
+	for _, tree := range d.first() {
+		seen := filepath.Join("/", root, tree)
+		path := programOf(seen, name)
+		if path == "" {
+			continue
+		}
+		command := exec.CommandContext(ctx, path, args...)
+		if command.Env = os.Environ(); tree == d.tree {
+			command.Env = append(command.Env, d.environ()...)
+		}
+		if seen != "/" {
+			command.Dir, command.SysProcAttr = "/", &unix.SysProcAttr{Chroot: seen}
+		}
+		return command, nil
 	}
-	if path := programOf(filepath.Join(root, tree), "nvidia-smi"); path != "" {
-		return path, nil
-	}
-	return "", fmt.Errorf("below %s: %w", filepath.Join(root, tree), exec.ErrNotFound)
+	return nil, fmt.Errorf("looking for %s below %s: %w", name, root, exec.ErrNotFound)
 }
 
 // programOf is where a driver has a program of a name, below root; empty where it
@@ -147,19 +155,16 @@ const asTable = "--format=csv,noheader,nounits"
 func (s *smi) run(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, smiTimeout)
 	defer cancel()
-	command := exec.CommandContext(ctx, s.path, args...)
-	command.Env = append(os.Environ(), "LC_ALL=C")
-	if s.root != "" {
-		command.Path, command.Err, command.Dir = s.path, nil, "/"
-		command.SysProcAttr = &unix.SysProcAttr{Chroot: filepath.Join(s.root, s.driver.tree)}
-		// Not every machine's own programs find the driver's libraries.
-		command.Env = append(command.Env, "LD_LIBRARY_PATH="+s.driver.dir)
+	command, err := s.command(ctx, args)
+	if err != nil {
+		return "", err
 	}
+	command.Env = append(command.Env, "LC_ALL=C")
 	// A driver that hangs holds the program in the kernel: do not wait for it.
 	command.WaitDelay = time.Second
 	var out, complaint bytes.Buffer
 	command.Stdout, command.Stderr = &out, &complaint
-	err := command.Run()
+	err = command.Run()
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return "", fmt.Errorf("running nvidia-smi: it gave no answer in %v; the driver may hang: %w", smiTimeout, ctx.Err())
@@ -168,6 +173,15 @@ func (s *smi) run(ctx context.Context, args ...string) (string, error) {
 		return "", fmt.Errorf("running nvidia-smi: %w: %s", err, printable(strings.Join(strings.Fields(said), " ")))
 	}
 	return out.String(), nil
+}
+
+func (s *smi) command(ctx context.Context, args []string) (*exec.Cmd, error) {
+	if s.root != "" {
+		return within(ctx, s.root, "nvidia-smi", args...)
+	}
+	command := exec.CommandContext(ctx, s.path, args...)
+	command.Env = os.Environ()
+	return command, nil
 }
 
 // gpuRow is one line of nvidia-smi's table.
@@ -303,7 +317,10 @@ func accessible(root string, d Device) Device {
 	if d.Node == "" || d.Unhealthy != "" {
 		return d
 	}
-	file := cmp.Or(DeviceFile(root, d.Node), d.Node)
+	file := d.Node
+	if root != "" {
+		file = cmp.Or(DeviceFile(root, d.Node), d.Node)
+	}
 	if err := unix.Access(filepath.Join("/", root, file), unix.R_OK|unix.W_OK); err != nil {
 		d.Unhealthy = fmt.Sprintf("%s cannot be used: %v", d.Node, err)
 	}
