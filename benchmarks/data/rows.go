@@ -192,13 +192,13 @@ func (b *bench) diff(ctx context.Context) error {
 }
 
 // commits: many of one file each, and what a collection makes of them. They are checked
-// out in turns from the store and from what it was before: a disk from which much was
-// removed is slow for minutes.
+// out in turns from the store and from what it was before, and nothing is removed
+// meanwhile: a disk from which much was removed is slow for minutes.
 func (b *bench) commits(ctx context.Context) error {
 	n := int(10_000 * b.scale)
-	stores := []string{"store", "before"}
+	stores, outs := []string{"store", "before"}, []string{}
 	defer func() {
-		for _, path := range append(stores, "out") {
+		for _, path := range append(stores, outs...) {
 			_ = os.RemoveAll(b.path(path))
 		}
 	}()
@@ -228,7 +228,10 @@ func (b *bench) commits(ctx context.Context) error {
 		}
 	}
 	from := func(store string) func() (measured, error) {
-		return after(b.quiet(store, "out"), func() (measured, error) { return step(ctx, "checkout", b.path(store), b.path("out")) })
+		return after(b.quiet(store), func() (measured, error) {
+			outs = append(outs, fmt.Sprint("out", len(outs)))
+			return step(ctx, "checkout", b.path(store), b.path(outs[len(outs)-1]))
+		})
 	}
 	fast, slow, err := b.pair(ctx, func() error { return nil }, from("store"), from("before"))
 	if err != nil {
