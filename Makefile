@@ -130,9 +130,9 @@ verify: generate ## generated files and go.mod are up to date
 bench: build ## the figures of the README, beside what they are compared with
 	@hack/gotest "" bench -tags e2e -count=1 -timeout 60m -run '^TestBench' ./benchmarks/...
 
-bench-data: clients-deps ## versioned storage, beside cp, restic and DVC, what jobs read beside rclone, and its S3 gateway beside versitygw; ARGS="-scale 0.1 -only small" for a part
+bench-data: build clients-deps ## versioned storage, beside cp, restic and DVC, what jobs read beside rclone, and its S3 gateway beside versitygw; ARGS="-scale 0.1 -only small" for a part
 	@hack/bench-peers
-	@go run ./benchmarks/data $(ARGS)
+	@go run ./benchmarks/data -muster bin/muster $(ARGS)
 
 bench-scheduler: ## the scheduler's figures on real traces ($MUSTER_TRACES), beside targets and published figures
 	@go test -tags traces -count=1 -timeout 30m -run 'TestPublished|TestPhillyProtocol' ./internal/simulate/...

@@ -87,7 +87,7 @@ func Run(ctx context.Context, o Options) error {
 			return fmt.Errorf("making the agent's folders: %w", err)
 		}
 	}
-	source, err := gpu.Open(ctx, gpu.Options{Simulate: o.Simulate, Scope: "agent", Host: o.Node, Root: o.Root, Await: true, LockDir: filepath.Join(data, "locks")})
+	source, err := gpu.Open(ctx, gpu.Options{Simulate: o.Simulate, Scope: "agent", Host: o.Node, Root: o.Root, Give: true, Await: true, LockDir: filepath.Join(data, "locks")})
 	if err != nil {
 		return fmt.Errorf("looking for the GPUs of node %s: %w", o.Node, err)
 	}

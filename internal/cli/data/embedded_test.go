@@ -209,6 +209,7 @@ var verbs = []rehearsal.Step{
 	{Args: "data ls digits:/open", Code: 3, Says: "no such file or folder"},
 	{Args: "data branch digits", Says: "OPENED"},
 	{Args: "data branch digits -o json", Says: "\"open\": {"},
+	{Args: "data du digits", Says: "main (open commit)"},
 	{Args: "data branch digits main --delete", Code: 1, Says: "branch main has an open commit: close or discard that first"},
 	{Args: "data gc", Says: "freed"},
 	{Args: "data verify digits", Says: "nothing is damaged"},

@@ -136,7 +136,7 @@ func (m *machine) prepare(ctx context.Context) error {
 		return err
 	})
 	group.Go(func() (err error) {
-		m.gpus, err = gpu.Open(ctx, gpu.Options{Simulate: m.config.SimulateGPUs, Scope: string(m.home)})
+		m.gpus, err = gpu.Open(ctx, gpu.Options{Simulate: m.config.SimulateGPUs, Scope: string(m.home), Give: true})
 		return err
 	})
 	group.Go(func() error { return m.prepareRuntime(ctx) })

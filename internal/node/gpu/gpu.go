@@ -86,6 +86,9 @@ type Options struct {
 	// Root is where the files of the machine are that has the driver, for a
 	// process in a container. Default: its own root.
 	Root string
+	// Give says that the devices are given out: device files that programs need and
+	// cannot make are made. Default: nothing but locks is made.
+	Give bool
 	// Await has a source without devices look for a driver anew whenever it is
 	// asked for devices: one may be installed later.
 	Await bool

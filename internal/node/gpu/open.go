@@ -33,7 +33,7 @@ func open(ctx context.Context, options Options) (Source, error) {
 		return nil, err
 	}
 	devices, err := source.Devices(ctx)
-	makeFiles(ctx, options.Root, devices)
+	options.makeFiles(ctx, devices)
 	if err == nil && len(devices) > 0 {
 		err = PrepareLocks(options.LockDir, devices)
 	}
@@ -80,7 +80,7 @@ func (a *awaited) Devices(ctx context.Context) ([]Device, error) {
 		return nil, err
 	}
 	devices, err := source.Devices(ctx)
-	makeFiles(ctx, a.options.Root, devices)
+	a.options.makeFiles(ctx, devices)
 	return devices, err
 }
 
@@ -90,20 +90,19 @@ func (a *awaited) Name() string { return a.now().Name() }
 
 func (a *awaited) Close() error { return a.now().Close() }
 
-// makeFiles has the driver's own program make the device file for memory, on the
-// machine whose files are below root, that else the first program that computes has
-// made by it; programs in containers cannot. Where that does not work they say that
-// there is no GPU.
-func makeFiles(ctx context.Context, root string, devices []Device) {
-	if !slices.ContainsFunc(devices, func(d Device) bool { return !d.Simulated }) {
+// makeFiles has the driver's own program make the device file for memory that else the
+// first program that computes has made by it; programs in containers cannot. Where that
+// does not work they say that there is no GPU.
+func (o Options) makeFiles(ctx context.Context, devices []Device) {
+	if !o.Give || !slices.ContainsFunc(devices, func(d Device) bool { return !d.Simulated }) {
 		return
 	}
-	if _, err := os.Stat(filepath.Join("/", root, driverOf(root).tree, "dev/nvidia-uvm")); err == nil {
+	if _, err := os.Stat(filepath.Join("/", o.Root, driverOf(o.Root).tree, "dev/nvidia-uvm")); err == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, smiTimeout)
 	defer cancel()
-	if command, err := within(ctx, root, "nvidia-modprobe", "-u", "-c=0"); err == nil {
+	if command, err := within(ctx, o.Root, "nvidia-modprobe", "-u", "-c=0"); err == nil {
 		command.WaitDelay = time.Second
 		_ = command.Run()
 	}

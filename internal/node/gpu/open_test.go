@@ -43,7 +43,7 @@ func TestADriverThatComesLater(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
-			source, err := Open(t.Context(), Options{Root: root, Await: true, LockDir: t.TempDir()})
+			source, err := Open(t.Context(), Options{Root: root, Give: true, Await: true, LockDir: t.TempDir()})
 			if err != nil {
 				t.Fatal(err)
 			}

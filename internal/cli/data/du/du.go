@@ -24,9 +24,9 @@ func New(f *connection.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "du [DATASET...]",
 		Short: "Show how much room data takes",
-		Long: `Shows how large the branches of datasets are as files, and what the store takes on
-disk: with all versions of all datasets, what is equal once, and compressed where
-that helps.`,
+		Long: `Shows how large the branches of datasets and their open commits are as files, and
+what the store takes on disk: with all versions of all datasets, what is equal once,
+and compressed where that helps.`,
 		Example:           "  muster data du\n  muster data du digits",
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: opening.Complete(f),

@@ -21,10 +21,12 @@ type Document struct {
 	StoreBytes int64 `json:"storeBytes"`
 }
 
-// Branch is one branch of a dataset.
+// Branch is one branch of a dataset, or its open commit.
 type Branch struct {
 	Dataset string `json:"dataset"`
 	Branch  string `json:"branch"`
+	// Open says that it is the branch's commit that is not closed yet.
+	Open bool `json:"open,omitempty"`
 	// Files and Bytes are as they would be on a disk.
 	Files int64 `json:"files"`
 	Bytes int64 `json:"bytes"`
@@ -46,6 +48,9 @@ func (o *options) run(ctx context.Context, names []string) error {
 	for i := range objects {
 		for _, b := range objects[i].Spec.Branches {
 			document.Branches = append(document.Branches, Branch{Dataset: objects[i].Name, Branch: string(b.Name), Files: b.Files, Bytes: b.Bytes})
+		}
+		for _, c := range objects[i].Spec.Open {
+			document.Branches = append(document.Branches, Branch{Dataset: objects[i].Name, Branch: string(c.Name), Open: true, Files: c.Files, Bytes: c.Bytes})
 		}
 	}
 	if *o.format != output.Human {
@@ -79,7 +84,11 @@ func (o *options) table(document Document) error {
 	if len(document.Branches) > 0 {
 		table := terminal.NewTable("DATASET", "BRANCH", "FILES", "SIZE")
 		for _, b := range document.Branches {
-			table.Row(b.Dataset, b.Branch, fmt.Sprint(b.Files), terminal.Size64(b.Bytes))
+			name := b.Branch
+			if b.Open {
+				name += " (open commit)"
+			}
+			table.Row(b.Dataset, name, fmt.Sprint(b.Files), terminal.Size64(b.Bytes))
 		}
 		if err := table.Write(out, o.factory.Streams.OutStyle(), ""); err != nil {
 			return err
