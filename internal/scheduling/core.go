@@ -269,7 +269,8 @@ type held struct {
 	// kin is for rules about where others are; nil where there are none.
 	kin *kin
 	// extra is true for a replica beyond the minimum; it began at since, is in
-	// the journal's entry of this UID, and is leaving once it was ordered back.
+	// the journal's entry of this UID, and is leaving once it was ordered back. So
+	// is what is left of a gang's pod that the journal does not count any more.
 	extra, leaving bool
 	since          Instant
 	journal        string

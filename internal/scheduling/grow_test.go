@@ -296,6 +296,37 @@ func TestGiveBacksAreNotOrderedAgainByANewCore(t *testing.T) {
 	j.want("side by side", map[string]int{"sweep": 2, "new": 2})
 }
 
+// What the journal does not count any more is gone, though its pod is still shown:
+// nobody else goes for it, whoever decides.
+func TestPodsThatAreLeftAreOnTheirWay(t *testing.T) {
+	for _, asked := range []int32{1, 2} {
+		t.Run(fmt.Sprintf("%d asked for", asked), func(t *testing.T) {
+			j := newJournalled(t, testNode("a", "A100", 4))
+			j.ask(gang("sweep").role("worker", 8, 1).elastic(1).obj())
+			j.rest()
+			j.ask(gang("new").role("worker", asked, 1).obj())
+			if r := j.pass(); len(r.GiveBacks) != int(asked) {
+				t.Fatalf("%+v", r)
+			}
+			first := slices.IndexFunc(j.snap.Placements, func(p Placement) bool { return p.Leaving })
+			p, m := j.snap.Placements[first], j.snap.Placements[first].Members[0]
+			j.snap.Placements = slices.Delete(j.snap.Placements, first, first+1)
+			j.snap.Pods = []Pod{{Key: Key{Name: "left"}, UID: "left", Gang: p.UID, Role: m.Role, Index: m.Index, Node: m.Node, GPUs: m.GPUs}}
+			j.core = NewCore(Options{})
+			if r := j.pass(); len(r.GiveBacks)+len(r.Growths)+len(r.Plans) > 0 {
+				t.Errorf("while its pod is shown: %+v", r)
+			}
+			j.snap.Pods = nil
+			j.leave()
+			if r := j.pass(); len(r.Plans) != 1 || len(r.GiveBacks) > 0 {
+				t.Errorf("once it is not: %+v", r)
+			}
+			j.rest()
+			j.want("side by side", map[string]int{"sweep": 4 - int(asked), "new": int(asked)})
+		})
+	}
+}
+
 // Beside victims of an eviction go as many replicas as are still missing.
 func TestReplicasGoBesideVictims(t *testing.T) {
 	j := newJournalled(t, testNode("a", "A100", 4))

@@ -33,7 +33,8 @@ type Holding struct {
 	Labels map[string]string
 	Peers  []Peers
 	// Extra is true for a replica beyond the minimum of an elastic gang, and
-	// Leaving once it was ordered back.
+	// Leaving once it was ordered back. Both are true for a gang's pod that the
+	// journal does not count any more: it is gone, and not yet seen to be.
 	Extra, Leaving bool
 	// journal is the UID of the journal's entry of a replica beyond the minimum;
 	// empty while it is only assumed.
@@ -92,6 +93,7 @@ func NewLedger(s Snapshot) *Ledger {
 		l.add(Holding{
 			Key: p.Key, Pod: true, Role: p.Role, Index: p.Index, Node: p.Node, Since: p.Since,
 			GPUs: p.GPUs, Share: p.Share, Loose: p.Loose, Ports: p.Ports, Resources: p.Resources, Labels: p.Labels, Peers: p.Peers, uid: p.UID,
+			Extra: p.Gang != "", Leaving: p.Gang != "",
 		})
 	}
 	return l

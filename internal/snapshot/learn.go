@@ -84,12 +84,16 @@ func (l *lessons) forget(gang types.UID) {
 	delete(l.known, gang)
 }
 
-// asking reports that a gang's first answer is still on its way.
+// firmAsks is how many refusals are a no: an API server that has just been started
+// refuses what it has not heard of yet, such as the service account of a namespace.
+const firmAsks = 5
+
+// asking reports that of a gang there is no answer yet, or a first no.
 func (l *lessons) asking() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, k := range l.known {
-		if k.asking && !k.ready && k.asked == 0 {
+		if !k.ready || k.answer.refused != "" && !k.answer.invalid && k.asked < firmAsks {
 			return true
 		}
 	}

@@ -88,6 +88,33 @@ func TestPodsThatAreAlikeAreAskedForOnce(t *testing.T) {
 	}
 }
 
+// What an API server refuses at first, and then takes, is asked for all the time; what
+// it goes on refusing is a no.
+func TestAFirstNoIsNoAnswer(t *testing.T) {
+	for name, noes := range map[string]int32{"for a moment": 2, "for good": 1000} {
+		t.Run(name, func(t *testing.T) {
+			var n atomic.Int32
+			woken := make(chan types.UID, 64)
+			l := newLessons(asked(&n, func(p *corev1.Pod) error {
+				if n.Load() <= noes {
+					return apierrors.NewForbidden(corev1.Resource("pods"), p.GenerateName, errors.New(`serviceaccount "default" not found`))
+				}
+				return nil
+			}), gpuResources{v1alpha1.ResourceGPU}, func(u types.UID) { woken <- u }, 4)
+			now := time.Now()
+			for l.look(t.Context(), twin("a"), now); l.asking(); l.look(t.Context(), twin("a"), now) {
+				<-woken
+				now = now.Add(lastAsk)
+			}
+			got, known := l.look(t.Context(), twin("a"), now)
+			l.wait()
+			if refused := got.refused != ""; !known || refused != (noes == 1000) || n.Load() < min(noes, firmAsks) {
+				t.Errorf("asked %d times, known %v: %+v", n.Load(), known, got)
+			}
+		})
+	}
+}
+
 // A no is each gang's own: the next one asks again.
 func TestNoIsNotShared(t *testing.T) {
 	var n atomic.Int32
