@@ -96,7 +96,7 @@ func parent(ctx context.Context, s settings) (err error) {
 	if s.programs, err = filepath.Abs(s.programs); err != nil {
 		return err
 	}
-	b := &bench{settings: s}
+	b, matched := &bench{settings: s}, false
 	for _, rows := range []struct {
 		name string
 		run  func(context.Context) error
@@ -108,9 +108,13 @@ func parent(ctx context.Context, s settings) (err error) {
 		if !strings.HasPrefix(rows.name, s.only) {
 			continue
 		}
+		matched = true
 		if err := rows.run(ctx); err != nil {
 			return fmt.Errorf("measuring %s: %w", rows.name, err)
 		}
+	}
+	if !matched {
+		return fmt.Errorf("-only %s: no rows' name begins so (see -help)", s.only)
 	}
 	if with := b.versions(ctx); with != "" {
 		fmt.Printf("beside %s\n\n", with)

@@ -75,6 +75,20 @@ func allocated(t *testing.T, uid string, share *v1alpha1.GPUShare, gpus ...inven
 	}
 }
 
+// described is what the container runtime reads of a claim.
+func (d *driver) described(t *testing.T, claim *resourcev1.ResourceClaim) cdi.Spec {
+	t.Helper()
+	raw, err := os.ReadFile(d.specs.path(claim.UID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spec cdi.Spec
+	if err := json.Unmarshal(raw, &spec); err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
 // prepared prepares one claim and returns what its containers get.
 func prepared(t *testing.T, d *driver, claim *resourcev1.ResourceClaim) ([]string, error) {
 	t.Helper()
@@ -89,14 +103,7 @@ func prepared(t *testing.T, d *driver, claim *resourcev1.ResourceClaim) ([]strin
 	if len(r.Devices) != len(claim.Status.Allocation.Devices.Results) || !slices.Equal(r.Devices[0].CDIDeviceIDs, []string{cdiKind + "=" + string(claim.UID)}) {
 		t.Errorf("devices %+v", r.Devices)
 	}
-	raw, err := os.ReadFile(d.specs.path(claim.UID))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var spec cdi.Spec
-	if err := json.Unmarshal(raw, &spec); err != nil {
-		t.Fatal(err)
-	}
+	spec := d.described(t, claim)
 	if spec.Kind != cdiKind || len(spec.Devices) != 1 || spec.Devices[0].Name != string(claim.UID) {
 		t.Errorf("described as %+v", spec)
 	}
@@ -258,15 +265,7 @@ func TestADriverIsReplaced(t *testing.T) {
 	}
 	described := func(version string) {
 		t.Helper()
-		raw, err := os.ReadFile(d.specs.path(claim.UID))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var spec cdi.Spec
-		if err := json.Unmarshal(raw, &spec); err != nil {
-			t.Fatal(err)
-		}
-		edits := spec.Devices[0].ContainerEdits
+		edits := d.described(t, claim).Devices[0].ContainerEdits
 		want := []*cdi.DeviceNode{
 			{Path: "/dev/nvidia0", HostPath: "/run/nvidia/driver/dev/nvidia0"},
 			{Path: "/dev/nvidiactl", HostPath: "/run/nvidia/driver/dev/nvidiactl"},

@@ -63,13 +63,7 @@ func TestDriverFiles(t *testing.T) {
 	// Remains of another driver, elsewhere and beside this one's, are left out.
 	root := t.TempDir()
 	for _, path := range []string{"usr/lib64/libnvidia-ml.so.535.1.2", "usr/local/nvidia/lib64/libcuda.so.550.90.07", "usr/local/nvidia/lib64/libcuda.so.999.1"} {
-		path = filepath.Join(root, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(root, path))
 	}
 	if err := os.Symlink("libcuda.so.550.90.07", filepath.Join(root, "usr/local/nvidia/lib64/libcuda.so.1")); err != nil {
 		t.Fatal(err)
