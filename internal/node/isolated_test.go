@@ -3,6 +3,7 @@ package node
 import (
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -50,9 +51,14 @@ func TestIsolated(t *testing.T) {
 	pods := openNetwork(t)
 	w := newWorld(t, func(c *Config) { c.Tier, c.Network = Isolated, pods })
 	ends := rig.NewPipe(t)
+	outside, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		t.Fatal(err)
+	}
 	w.create(newPod("alone", `
 		test "$(hostname)" = alone && test "$MUSTER_ROOT" = /muster && test "$PWD" = /muster &&
-		grep -q "nameserver" /etc/resolv.conf && grep -q alone /etc/hosts && test $$$$ -lt 10 &&
+		grep -q "nameserver" /etc/resolv.conf && grep -q alone /etc/hosts &&
+		in="$(readlink /proc/$$/ns/pid)" && test "$in" != "`+outside+`" &&
 		echo x > /data/x && df /data | grep -q tmpfs && echo last words > /dev/termination-log &&
 		`+ends.Await()).with(func(p *corev1.Pod) {
 		size := resource.MustParse("1Mi")
