@@ -76,7 +76,7 @@ func TestMemberThatDoesNotStart(t *testing.T) {
 	s := newStage(t)
 	s.node("a", 2, true)
 	s.run("one")
-	s.gang("train", 1, "1", func(g *v1alpha1.Gang) { g.Spec.StartTimeout = &metav1.Duration{Duration: time.Second} })
+	s.gang("train", 1, "1", func(g *v1alpha1.Gang) { g.Spec.StartTimeout = &metav1.Duration{Duration: 5 * time.Second} })
 	p := s.awaitPods("train", 1)[0].DeepCopy()
 	event := &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: p.Namespace, Name: "slow"},
@@ -87,6 +87,6 @@ func TestMemberThatDoesNotStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.awaitGang("train", "it is given back with the node's words", func(g *v1alpha1.Gang) bool {
-		return g.Status.StartTimeouts == 1 && g.Status.Message == "it did not start on node a within 1s: FailedMount: unable to attach or mount volumes: data"
+		return g.Status.StartTimeouts == 1 && g.Status.Message == "it did not start on node a within 5s: FailedMount: unable to attach or mount volumes: data"
 	})
 }

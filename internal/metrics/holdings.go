@@ -184,10 +184,9 @@ func gpusOf(p *v1alpha1.Placement, g *v1alpha1.Gang) (gpus float64) {
 	for _, m := range g.Status.Done {
 		done[m] = true
 	}
-	for i := range p.Spec.Members {
-		m := &p.Spec.Members[i]
+	for m := range p.Spec.Each() {
 		switch {
-		case len(m.GPUs) == 0 || done[memberName(m)]:
+		case len(m.GPUs) == 0 || done[memberName(m.Role, m.Index)]:
 		case m.Share != nil:
 			gpus += float64(m.Share.Milli) / 1000
 		default:
@@ -197,6 +196,6 @@ func gpusOf(p *v1alpha1.Placement, g *v1alpha1.Gang) (gpus float64) {
 	return gpus
 }
 
-func memberName(m *v1alpha1.PlacedMember) string {
-	return m.Role + "-" + strconv.Itoa(int(m.Index))
+func memberName(role string, index int32) string {
+	return role + "-" + strconv.Itoa(int(index))
 }

@@ -116,8 +116,8 @@ func (m *mirror) journalOf(gang types.UID, member string) *v1alpha1.Placement {
 	for key, p := range m.journal[gang] {
 		s := m.seatings[key]
 		if s.members == nil || s.uid != p.UID {
-			s = seating{uid: p.UID, members: make(map[string]bool, len(p.Spec.Members))}
-			for _, at := range p.Spec.Members {
+			s = seating{uid: p.UID, members: make(map[string]bool, p.Spec.Count())}
+			for at := range p.Spec.Each() {
 				s.members[fmt.Sprintf("%s-%d", at.Role, at.Index)] = true
 			}
 			m.seatings[key] = s

@@ -305,7 +305,7 @@ func (w world) placement(p *v1alpha1.Placement, g *v1alpha1.Gang, members map[me
 			resources[g.Spec.Roles[i].Name], _ = w.gpus.requests(&g.Spec.Roles[i].Template.Spec)
 		}
 	}
-	for _, m := range p.Spec.Members {
+	for m := range p.Spec.Each() {
 		member := memberOf{p.Spec.GangUID, m.Role, fmt.Sprint(m.Index)}
 		mp := members[member]
 		placed := scheduling.PlacedMember{

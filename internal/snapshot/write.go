@@ -74,7 +74,7 @@ func placementOf(g *v1alpha1.Gang, plan scheduling.Plan, epoch int64, now time.T
 		if port == 0 {
 			port = v1alpha1.DefaultPort
 		}
-		p.Spec.Members = append(p.Spec.Members, v1alpha1.PlacedMember{Role: m.Role, Index: m.Index, Node: row, GPUs: m.GPUs, Share: journalled(m.Share), Port: port})
+		p.Spec.Add(v1alpha1.PlacedMember{Role: m.Role, Index: m.Index, Node: row, GPUs: m.GPUs, Share: journalled(m.Share), Port: port})
 	}
 	return p
 }

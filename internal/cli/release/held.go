@@ -118,7 +118,7 @@ func (h *held) gpus() int {
 		sum += len(device.Of(&h.members[i]))
 	}
 	if h.placement != nil && len(h.members) == 0 {
-		for _, m := range h.placement.Spec.Members {
+		for m := range h.placement.Spec.Each() {
 			sum += len(m.GPUs)
 		}
 	}

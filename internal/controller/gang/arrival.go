@@ -72,8 +72,7 @@ func (o observed) followData(s *v1alpha1.GangStatus) {
 	}
 	var waits []*corev1.Pod
 	all, last := true, time.Time{}
-	for i := range o.placement.Spec.Members {
-		m := &o.placement.Spec.Members[i]
+	for m := range o.placement.Spec.Each() {
 		if r := roleOf(o.gang, m.Role); r == nil || !namesData(&r.Template.Spec) || slices.Contains(s.Done, memberName(m.Role, m.Index)) {
 			continue
 		}
@@ -136,8 +135,7 @@ func (o observed) heldGPUs(s *v1alpha1.GangStatus) (gpus float64) {
 	if o.placement == nil {
 		return 0
 	}
-	for i := range o.placement.Spec.Members {
-		m := &o.placement.Spec.Members[i]
+	for m := range o.placement.Spec.Each() {
 		switch {
 		case len(m.GPUs) == 0 || slices.Contains(s.Done, memberName(m.Role, m.Index)):
 		case m.Share != nil:

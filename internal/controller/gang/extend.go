@@ -63,7 +63,7 @@ func (o observed) staying(s *v1alpha1.GangStatus) []*v1alpha1.Placement {
 		return nil
 	}
 	taken := map[string]bool{}
-	for _, m := range o.placement.Spec.Members {
+	for m := range o.placement.Spec.Each() {
 		taken[memberName(m.Role, m.Index)] = true
 	}
 	candidates := slices.Clone(o.extensions)
@@ -94,7 +94,7 @@ func (o observed) staying(s *v1alpha1.GangStatus) []*v1alpha1.Placement {
 // fits reports whether an extension names one member that the gang has, on a
 // node that is there or on which its pod is, and that is not about to go.
 func (o observed) fits(p *v1alpha1.Placement) bool {
-	if len(p.Spec.Members) != 1 {
+	if p.Spec.Count() != 1 {
 		return false
 	}
 	m := p.Spec.Members[0]
@@ -123,7 +123,7 @@ func neverRan(p *corev1.Pod) bool {
 func (o observed) places(s *v1alpha1.GangStatus) []place {
 	var out []place
 	for _, p := range append([]*v1alpha1.Placement{o.placement}, o.staying(s)...) {
-		for _, m := range p.Spec.Members {
+		for m := range p.Spec.Each() {
 			if !slices.Contains(s.Done, memberName(m.Role, m.Index)) {
 				out = append(out, place{p, m})
 			}
@@ -137,7 +137,7 @@ func (o observed) places(s *v1alpha1.GangStatus) []place {
 func (o observed) peers(s *v1alpha1.GangStatus) []place {
 	var out []place
 	for _, p := range append([]*v1alpha1.Placement{o.placement}, o.staying(s)...) {
-		for _, m := range p.Spec.Members {
+		for m := range p.Spec.Each() {
 			out = append(out, place{p, m})
 		}
 	}
@@ -281,7 +281,7 @@ func (c *Controller) letGo(ctx context.Context, g *v1alpha1.Gang, list []*v1alph
 // holdsPod reports whether a pod that was made from an extension is there, past
 // the cache, and may still hold what the extension names.
 func (c *Controller) holdsPod(ctx context.Context, g *v1alpha1.Gang, p *v1alpha1.Placement) (bool, error) {
-	for _, m := range p.Spec.Members {
+	for m := range p.Spec.Each() {
 		pod := &corev1.Pod{}
 		key := types.NamespacedName{Namespace: p.Namespace, Name: podName(g.Name, m.Role, m.Index)}
 		err := c.options.Live.Get(ctx, key, pod)

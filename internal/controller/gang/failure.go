@@ -136,7 +136,7 @@ func (o observed) vanished(s *v1alpha1.GangStatus) bool {
 		ends := p.DeletionTimestamp != nil && o.gang.Spec.Restart == v1alpha1.RestartScopeGang
 		present[nameOf(p)] = present[nameOf(p)] || !ends
 	}
-	for _, m := range o.placement.Spec.Members {
+	for m := range o.placement.Spec.Each() {
 		name := memberName(m.Role, m.Index)
 		if present[name] || slices.Contains(s.Done, name) || m.Node < 0 || int(m.Node) >= len(o.placement.Spec.Nodes) {
 			continue

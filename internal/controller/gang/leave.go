@@ -61,7 +61,7 @@ func (o observed) forcedOut(s *v1alpha1.GangStatus) (node, why string) {
 			alive[nameOf(p)] = p
 		}
 	}
-	for _, m := range o.placement.Spec.Members {
+	for m := range o.placement.Spec.Each() {
 		name := memberName(m.Role, m.Index)
 		if m.Node < 0 || int(m.Node) >= len(o.placement.Spec.Nodes) || slices.Contains(s.Done, name) {
 			continue

@@ -22,7 +22,7 @@ const few = 8
 // past the cache no pod is left but those to keep: then it may be freed.
 func (c *Controller) look(ctx context.Context, o observed, d decision) ([]*v1alpha1.Placement, bool, error) {
 	g, p := o.gang, o.placement
-	if p == nil || p.Spec.Attempt != d.status.Attempt || len(o.extensions) > 0 || len(p.Spec.Members) > few || slices.ContainsFunc(g.Spec.Roles, func(r v1alpha1.GangRole) bool { return elastic(&r) }) {
+	if p == nil || p.Spec.Attempt != d.status.Attempt || len(o.extensions) > 0 || p.Spec.Count() > few || slices.ContainsFunc(g.Spec.Roles, func(r v1alpha1.GangRole) bool { return elastic(&r) }) {
 		return c.lookAll(ctx, g.Namespace, g.Name, g.UID, d.keep)
 	}
 	// Nothing but this placement is held: those of earlier attempts were given
@@ -33,8 +33,8 @@ func (c *Controller) look(ctx context.Context, o observed, d decision) ([]*v1alp
 		}
 	}
 	left := 0
-	for i := range p.Spec.Members {
-		pod, err := c.member(ctx, g, &p.Spec.Members[i])
+	for m := range p.Spec.Each() {
+		pod, err := c.member(ctx, g, m.Role, m.Index)
 		if err != nil {
 			return nil, false, err
 		}
@@ -88,8 +88,8 @@ func (c *Controller) free(ctx context.Context, held []*v1alpha1.Placement) error
 }
 
 // member reads a member's pod past the cache; nil if the gang has none.
-func (c *Controller) member(ctx context.Context, g *v1alpha1.Gang, m *v1alpha1.PlacedMember) (*corev1.Pod, error) {
-	key := types.NamespacedName{Namespace: g.Namespace, Name: podName(g.Name, m.Role, m.Index)}
+func (c *Controller) member(ctx context.Context, g *v1alpha1.Gang, role string, index int32) (*corev1.Pod, error) {
+	key := types.NamespacedName{Namespace: g.Namespace, Name: podName(g.Name, role, index)}
 	pod := &corev1.Pod{}
 	err := c.options.Live.Get(ctx, key, pod)
 	if apierrors.IsNotFound(err) {

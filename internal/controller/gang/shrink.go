@@ -87,7 +87,7 @@ func (o observed) isDone(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
 // countShrunk counts a replica that was ordered back, unless it was done before
 // it was told so, or was never a member.
 func (o observed) countShrunk(s *v1alpha1.GangStatus, p *v1alpha1.Placement) {
-	if len(p.Spec.Members) != 1 || slices.Contains(s.Counted, countedPrefix+string(p.UID)) {
+	if p.Spec.Count() != 1 || slices.Contains(s.Counted, countedPrefix+string(p.UID)) {
 		return
 	}
 	m := p.Spec.Members[0]

@@ -224,7 +224,7 @@ func (s *Survey) asked(gang *v1alpha1.Gang) queue.Vector {
 // placed is what the members of a gang hold.
 func (s *Survey) placed(gang *v1alpha1.Gang, p *v1alpha1.Placement, models map[place]string) queue.Vector {
 	held := s.Tree.Classes().Zero()
-	for _, m := range p.Spec.Members {
+	for m := range p.Spec.Each() {
 		if slices.Contains(gang.Status.Done, fmt.Sprintf("%s-%d", m.Role, m.Index)) {
 			continue
 		}
