@@ -2,6 +2,9 @@ package v1alpha1
 
 import (
 	"iter"
+	"slices"
+	"strconv"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -61,8 +64,7 @@ type PlacementSpec struct {
 	//
 	// +kubebuilder:validation:MaxItems=1000
 	Nodes []string `json:"nodes"`
-	// Members is one entry per member, or one for several that are alike but
-	// for their nodes; [PlacementSpec.Each] has them one by one.
+	// Members has one entry for each member, or for several that are alike.
 	//
 	// +kubebuilder:validation:MaxItems=16000
 	Members []PlacedMember `json:"members"`
@@ -87,34 +89,48 @@ type PlacedMember struct {
 	Share *GPUShare `json:"share,omitempty"`
 	// Port is the TCP port that the member listens on for its peers.
 	Port int32 `json:"port"`
-	// Following are the nodes, as indices in the table of nodes, of the members
-	// of the same role with the indices right after this one's, in that order.
-	// They listen on the same port, and neither they nor this one have GPUs that
-	// are named. A thousand of them cost the API server a fifth of what a
-	// thousand entries do.
+	// Following are the members of the same role with the indices right after
+	// this one's, in that order: for each the index of its node in the table and
+	// the UUIDs of its GPUs, with blanks between. They are given as much of their
+	// GPUs, and listen on the same port. A thousand of them cost the API server
+	// an eighth of what a thousand entries do.
 	//
 	// +kubebuilder:validation:MaxItems=16000
 	// +optional
-	Following []int32 `json:"following,omitempty"`
+	Following []string `json:"following,omitempty"`
 }
 
 // Each yields every member as an entry of its own, in the order of the journal.
+// Whose line cannot be read has a node that is in no table, -1.
 func (s *PlacementSpec) Each() iter.Seq[PlacedMember] {
 	return func(yield func(PlacedMember) bool) {
-		for _, first := range s.Members {
-			m := first
-			m.Following = nil
-			if !yield(m) {
+		for i := range s.Members {
+			m := s.Members[i]
+			lines := m.Following
+			if m.Following = nil; !yield(m) {
 				return
 			}
-			for i, node := range first.Following {
-				m.Index, m.Node = first.Index+1+int32(i), node
-				if !yield(m) {
+			for _, line := range lines {
+				m.Index++
+				if m.Node, m.GPUs = follower(line); !yield(m) {
 					return
 				}
 			}
 		}
 	}
+}
+
+// follower reads the node and the GPUs of a member that follows another.
+func follower(line string) (node int32, gpus []string) {
+	row, names, named := strings.Cut(line, " ")
+	n, err := strconv.ParseInt(row, 10, 32)
+	if err != nil {
+		n = -1
+	}
+	if named {
+		gpus = strings.Split(names, " ")
+	}
+	return int32(n), gpus
 }
 
 // Count is how many members there are.
@@ -127,10 +143,11 @@ func (s *PlacementSpec) Count() int {
 }
 
 // Add adds a member: to the entry before it, if it follows and differs in nothing
-// but its node.
+// but its node and its GPUs.
 func (s *PlacementSpec) Add(m PlacedMember) {
 	if n := len(s.Members); n > 0 && s.Members[n-1].leads(&m) {
-		s.Members[n-1].Following = append(s.Members[n-1].Following, m.Node)
+		line := append([]string{strconv.Itoa(int(m.Node))}, m.GPUs...)
+		s.Members[n-1].Following = append(s.Members[n-1].Following, strings.Join(line, " "))
 		return
 	}
 	s.Members = append(s.Members, m)
@@ -138,10 +155,13 @@ func (s *PlacementSpec) Add(m PlacedMember) {
 
 // leads reports whether a member can be one of those that follow this one.
 func (m *PlacedMember) leads(next *PlacedMember) bool {
-	plain := func(m *PlacedMember) bool { return len(m.GPUs) == 0 && m.Share == nil }
+	blank := func(name string) bool { return name == "" || strings.Contains(name, " ") }
 	return m.Role == next.Role && m.Port == next.Port && int(next.Index) == int(m.Index)+1+len(m.Following) &&
-		plain(m) && plain(next) && len(next.Following) == 0
+		m.Share.same(next.Share) && len(next.Following) == 0 && !slices.ContainsFunc(next.GPUs, blank)
 }
+
+// same reports whether two members were given as much.
+func (s *GPUShare) same(t *GPUShare) bool { return s == t || s != nil && t != nil && *s == *t }
 
 // GPUShare is a part of one GPU.
 type GPUShare struct {

@@ -1098,7 +1098,7 @@ func (in *PlacedMember) DeepCopyInto(out *PlacedMember) {
 	}
 	if in.Following != nil {
 		in, out := &in.Following, &out.Following
-		*out = make([]int32, len(*in))
+		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
 }
