@@ -66,19 +66,30 @@ func check(t *testing.T, members []PlacedMember, entries int) {
 	if entries >= 0 && len(s.Members) != entries {
 		t.Errorf("%d entries, want %d: %v", len(s.Members), entries, s.Members)
 	}
-	for range s.Each() {
-		break // which ends it
+	for n := range len(members) { // whoever has seen enough is asked no more
+		seen := 0
+		for range s.Each() {
+			if seen++; seen > n {
+				break
+			}
+		}
+		if seen != n+1 {
+			t.Errorf("saw %d members, want %d", seen, n+1)
+		}
 	}
 }
 
 // TestALineThatCannotBeRead: its member is on no node.
 func TestALineThatCannotBeRead(t *testing.T) {
-	s := PlacementSpec{Nodes: []string{"a"}, Members: []PlacedMember{{Role: "w", Following: []string{"", "x GPU-1", "99999999999", "0"}}}}
+	s := PlacementSpec{Nodes: []string{"a"}, Members: []PlacedMember{{Role: "w", Following: []string{"", "x GPU-1", "99999999999", "-7", "0 ", "0  GPU-1", "0 GPU-1"}}}}
 	var nodes []int32
 	for m := range s.Each() {
 		nodes = append(nodes, m.Node)
+		if slices.Contains(m.GPUs, "") {
+			t.Errorf("member %d has GPUs %q", m.Index, m.GPUs)
+		}
 	}
-	if want := []int32{0, -1, -1, -1, 0}; !slices.Equal(nodes, want) {
+	if want := []int32{0, -1, -1, -1, -1, -1, -1, 0}; !slices.Equal(nodes, want) {
 		t.Errorf("nodes %v, want %v", nodes, want)
 	}
 }

@@ -122,7 +122,7 @@ func held(name, queue string, phase v1alpha1.GangPhase, members int32, done ...s
 	p := &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name + "-1"}}
 	p.Spec.GangUID = g.UID
 	for i := range members {
-		p.Spec.Members = append(p.Spec.Members, v1alpha1.PlacedMember{Role: "worker", Index: i, GPUs: []string{"a", "b"}})
+		p.Spec.Add(v1alpha1.PlacedMember{Role: "worker", Index: i, GPUs: []string{"a", "b"}})
 	}
 	return g, p
 }

@@ -86,7 +86,7 @@ func (o *objectsOf) holdLarge() (*v1alpha1.Gang, *v1alpha1.Placement) {
 	p.Spec = v1alpha1.PlacementSpec{Gang: g.Name, GangUID: g.UID, Attempt: 1, Epoch: 1}
 	for k := range int32(1000) {
 		p.Spec.Nodes = append(p.Spec.Nodes, o.nodes[k].Name)
-		p.Spec.Members = append(p.Spec.Members, v1alpha1.PlacedMember{Role: "worker", Index: k, Node: k})
+		p.Spec.Add(v1alpha1.PlacedMember{Role: "worker", Index: k, Node: k})
 		pod := memberPod(g.UID)
 		pod.Namespace, pod.Name, pod.UID = g.Namespace, fmt.Sprintf("large-worker-%d", k), types.UID(fmt.Sprintf("large-%d", k))
 		pod.Labels[v1alpha1.LabelIndex] = fmt.Sprint(k)

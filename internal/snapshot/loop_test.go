@@ -27,7 +27,7 @@ func TestPlacesAndExplains(t *testing.T) {
 	eventually(t, "a placement", func() bool {
 		return api.Get(t.Context(), client.ObjectKey{Namespace: "vision", Name: "first-1"}, first) == nil
 	})
-	if len(first.Spec.Members) != 2 || first.Spec.Epoch != 1 || first.Spec.Nodes[0] != "here" || first.Finalizers[0] != v1alpha1.GangFinalizer ||
+	if first.Spec.Count() != 2 || first.Spec.Epoch != 1 || first.Spec.Nodes[0] != "here" || first.Finalizers[0] != v1alpha1.GangFinalizer ||
 		first.OwnerReferences[0].UID != "uid-first" || first.Spec.Members[0].Port < 20000 {
 		t.Errorf("placement %+v", first)
 	}
@@ -123,7 +123,7 @@ func TestManyAtOnce(t *testing.T) {
 	})
 	held := map[string]string{}
 	for _, p := range list.Items {
-		for _, m := range p.Spec.Members {
+		for m := range p.Spec.Each() {
 			if other := held[m.GPUs[0]]; other != "" {
 				t.Errorf("%s is held by %s and %s", m.GPUs[0], other, p.Name)
 			}

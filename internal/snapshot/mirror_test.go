@@ -215,7 +215,8 @@ func (s *store) members() {
 	if !ok {
 		return
 	}
-	m := p.Spec.Members[s.rng.IntN(len(p.Spec.Members))]
+	members := slices.Collect(p.Spec.Each())
+	m := members[s.rng.IntN(len(members))]
 	name := fmt.Sprintf("%s-%s-%d", p.Spec.Gang, m.Role, m.Index)
 	old := s.pods[p.Namespace+"/"+name]
 	if old == nil {
@@ -409,6 +410,13 @@ func (s *store) carryOut(plans []scheduling.Plan) {
 			continue
 		}
 		p := placementOf(s.loop.mirror.gang(uid), plan, 1, s.now)
+		if s.rng.IntN(2) == 0 { // as of a large plan
+			each := slices.Collect(p.Spec.Each())
+			p.Spec.Members = nil
+			for _, m := range each {
+				p.Spec.Add(m)
+			}
+		}
 		s.loop.assumed.placement(p)
 		s.sent = append(s.sent, p)
 	}

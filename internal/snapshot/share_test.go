@@ -1,12 +1,15 @@
 package snapshot
 
 import (
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/scheduling"
@@ -116,6 +119,41 @@ func TestSharesComeBack(t *testing.T) {
 		pod.Annotations[v1alpha1.AnnotationGPUShare] = text
 		if got := shareOf(pod); got != (scheduling.Share{}) {
 			t.Errorf("%q is read as %+v; want the whole GPU", text, got)
+		}
+	}
+}
+
+// TestManyMembersComeBack: members of a large plan that are alike share an entry of the
+// journal, and the core is shown each of them.
+func TestManyMembersComeBack(t *testing.T) {
+	g := &v1alpha1.Gang{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "u"}}
+	for n, entries := range map[int]int{linesFrom - 1: linesFrom - 1, linesFrom: 2} {
+		plan := scheduling.Plan{Attempt: 1, Members: []scheduling.Assignment{{Role: "chief", Node: "n0", GPUs: []string{"c"}}}}
+		for i := range n - 1 {
+			plan.Members = append(plan.Members, scheduling.Assignment{
+				Role: "worker", Index: int32(i), Node: fmt.Sprintf("n%d", i/4), GPUs: []string{fmt.Sprintf("n%d-%d", i/4, i%4)}, Share: scheduling.Share{Milli: 250, MiB: 10240},
+			})
+		}
+		p := placementOf(g, plan, 1, metav1.Now().Time)
+		if len(p.Spec.Members) != entries {
+			t.Errorf("%d members in %d entries, want %d", n, len(p.Spec.Members), entries)
+		}
+		var got []scheduling.Assignment
+		for _, m := range (world{}).placement(p, g, nil, nil).Members {
+			got = append(got, m.Assignment)
+		}
+		if !reflect.DeepEqual(got, plan.Members) {
+			t.Errorf("%d members came back as %+v", n, got)
+		}
+		m := newMirror()
+		m.journal[g.UID] = map[types.NamespacedName]*v1alpha1.Placement{{Name: p.Name}: p}
+		for _, name := range []string{"chief-0", "worker-0", fmt.Sprintf("worker-%d", n-2)} {
+			if m.journalOf(g.UID, name) != p {
+				t.Errorf("%d members: %s is in no journal", n, name)
+			}
+		}
+		if m.journalOf(g.UID, fmt.Sprintf("worker-%d", n-1)) != nil {
+			t.Errorf("%d members: one that there is not is in a journal", n)
 		}
 	}
 }

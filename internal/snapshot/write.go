@@ -43,6 +43,11 @@ func (l *Loop) background(ctx context.Context, write func()) {
 // later asks for a pass after a moment.
 func (l *Loop) later() { time.AfterFunc(again, l.trigger) }
 
+// linesFrom is from how many members on those of a plan that are alike share an entry.
+// Of fewer each has its own, which costs little, and which a manager from before
+// 2026-11-26 can read as well.
+const linesFrom = 64
+
 // placementOf is the journal entry of a plan.
 func placementOf(g *v1alpha1.Gang, plan scheduling.Plan, epoch int64, now time.Time) *v1alpha1.Placement {
 	yes := true
@@ -62,6 +67,10 @@ func placementOf(g *v1alpha1.Gang, plan scheduling.Plan, epoch int64, now time.T
 	if job := g.Labels[v1alpha1.LabelJob]; job != "" {
 		p.Labels[v1alpha1.LabelJob] = job
 	}
+	add := func(m v1alpha1.PlacedMember) { p.Spec.Members = append(p.Spec.Members, m) }
+	if len(plan.Members) >= linesFrom {
+		add = p.Spec.Add
+	}
 	rows := map[string]int32{}
 	for _, m := range plan.Members {
 		row, ok := rows[m.Node]
@@ -74,7 +83,7 @@ func placementOf(g *v1alpha1.Gang, plan scheduling.Plan, epoch int64, now time.T
 		if port == 0 {
 			port = v1alpha1.DefaultPort
 		}
-		p.Spec.Add(v1alpha1.PlacedMember{Role: m.Role, Index: m.Index, Node: row, GPUs: m.GPUs, Share: journalled(m.Share), Port: port})
+		add(v1alpha1.PlacedMember{Role: m.Role, Index: m.Index, Node: row, GPUs: m.GPUs, Share: journalled(m.Share), Port: port})
 	}
 	return p
 }

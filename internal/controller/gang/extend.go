@@ -59,7 +59,7 @@ func (o observed) madeOf(p *v1alpha1.Placement) bool {
 // other place. Where two name one member, it is the one that has a pod, else the
 // older.
 func (o observed) staying(s *v1alpha1.GangStatus) []*v1alpha1.Placement {
-	if o.placement == nil {
+	if o.placement == nil || len(o.extensions) == 0 {
 		return nil
 	}
 	taken := map[string]bool{}

@@ -177,7 +177,7 @@ func TestStartTime(t *testing.T) {
 // membersOf are the members of one placement.
 func membersOf(p *v1alpha1.Placement) []place {
 	var out []place
-	for _, m := range p.Spec.Members {
+	for m := range p.Spec.Each() {
 		out = append(out, place{p, m})
 	}
 	return out

@@ -260,7 +260,7 @@ func (w *world) plan(ctx context.Context) {
 			Spec: v1alpha1.PlacementSpec{Gang: plan.Name, GangUID: types.UID(plan.UID), Attempt: plan.Attempt, Epoch: 1, Nodes: []string{"here"}},
 		}
 		for _, m := range plan.Members {
-			p.Spec.Members = append(p.Spec.Members, v1alpha1.PlacedMember{Role: m.Role, Index: m.Index, GPUs: m.GPUs, Port: m.Port})
+			p.Spec.Add(v1alpha1.PlacedMember{Role: m.Role, Index: m.Index, GPUs: m.GPUs, Port: v1alpha1.DefaultPort})
 		}
 		w.must(w.api.Create(ctx, p))
 	}

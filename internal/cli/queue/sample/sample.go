@@ -104,7 +104,7 @@ func Work(name, queue, user string, first, members int32, phase v1alpha1.GangPha
 		Gang: name, GangUID: gang.UID, Attempt: 1, Nodes: []string{"box"},
 	}}
 	for i := range members {
-		placement.Spec.Members = append(placement.Spec.Members, v1alpha1.PlacedMember{Role: "worker", Index: i, GPUs: []string{string('a' + first + i)}})
+		placement.Spec.Add(v1alpha1.PlacedMember{Role: "worker", Index: i, GPUs: []string{string('a' + first + i)}})
 	}
 	return []client.Object{job, gang, placement}
 }
