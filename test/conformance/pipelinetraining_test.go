@@ -21,6 +21,7 @@ spec:
   stages:
   - name: train
     input: {dataset: lessons}
+    mountPath: /pfs
     training:
       environment: {image: %[1]q}
       framework: TensorFlow
@@ -92,7 +93,9 @@ assert json.loads(os.environ["TF_CONFIG"])["task"]["index"] == int(index)
 read = [path.read_text().strip() for path in sorted(pathlib.Path(os.environ["MUSTER_INPUT_LESSONS"]).iterdir())]
 (out / "by").mkdir(exist_ok=True)
 (out / "by" / index).write_text(f"{index}: {' '.join(read)}\n")
-(out / "both").write_text("both\n")
+pathlib.Path("/pfs/out/both").write_text("both\n")
+assert sorted(os.listdir("/pfs")) == ["lessons", "out"], os.listdir("/pfs")
+assert pathlib.Path("/pfs/lessons/a").read_text() == "one\n"
 `
 	a.says("created", "data", "create", "lessons")
 	a.put("lessons", map[string]string{"a": "one\n", "b": "two\n"})

@@ -38,6 +38,16 @@ var specifications = map[string]string{
 }`,
 }
 
+// trainedBelow is a training stage whose members find the files below /pfs, too.
+const trainedBelow = `metadata: {name: learn}
+spec:
+  stages:
+  - name: all
+    input: {dataset: shout}
+    mountPath: /pfs
+    training: {roles: [{name: worker, replicas: 2, command: [sh, -c, 'cat /pfs/shout/* > /pfs/out/$INDEX']}]}
+`
+
 // TestPachyderm runs specifications as they are, where files can be shown below
 // /pfs; where they cannot, they are refused.
 func TestPachyderm(t *testing.T) {
@@ -60,6 +70,11 @@ func TestPachyderm(t *testing.T) {
 			expect(t, muster("pipeline", "wait", name, "--timeout", "60s"), 0)
 		}
 		expect(t, muster("data", "cat", "shout:/a"), 0, "ONE")
+		trained := folder(t, map[string]string{"p.yaml": trainedBelow})
+		expect(t, muster("pipeline", "apply", "-f", filepath.Join(trained, "p.yaml")), 0)
+		expect(t, muster("pipeline", "wait", "learn", "--timeout", "60s"), 0)
+		expect(t, muster("data", "cat", "learn-all:/0"), 0, "ONETWO")
+		expect(t, muster("data", "cat", "learn-all:/1"), 0, "ONETWO")
 		harness.Eventually(t, time.Minute, "waiting for what reads both", func() error {
 			r := muster("data", "cat", "both:/all")
 			if diff := cmp.Diff("oneONE\ntwoTWO\n", r.Stdout); diff != "" {

@@ -32,7 +32,8 @@ spec:
     command: [sh, -c, 'while d=$($MUSTER_NEXT) && [ -n "$d" ]; do out=${d##*\"output\":\"}; in=${d#*\"upper\":\"}; cat ${in%%%%\"*}/* | wc -c | tr -d " \n" > ${out%%%%\"*}/$(ls ${in%%%%\"*}); done']
   - name: train
     input: {stage: upper}
-    training: {roles: [{name: worker, command: [sh, -c, 'cat $MUSTER_INPUT_UPPER/[ab] > $MUSTER_OUTPUT/model']}]}
+    mountPath: /pfs
+    training: {roles: [{name: worker, command: [sh, -c, 'cat /pfs/upper/[ab] > /pfs/out/model']}]}
 `
 
 // boxedSpecification is a Pachyderm specification as it is, with its image.

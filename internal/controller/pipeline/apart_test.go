@@ -2,7 +2,9 @@ package pipeline
 
 import (
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -119,6 +121,62 @@ spec:
 	run := r.finish("model")
 	if diff := cmp.Diff(map[string]string{"model": "12"}, r.files("model-train")); diff != "" || run.Status.Phase != v1alpha1.RunSucceeded {
 		t.Errorf("%s: %s: %s", run.Status.Phase, run.Status.Message, diff)
+	}
+}
+
+// TestTrainingAtAPath: members that share the datum's folder see links to it at the path
+// that the stage names, which lead to where they see it. What they write there beside the
+// output is not the output.
+func TestTrainingAtAPath(t *testing.T) {
+	for name, c := range map[string]struct {
+		fields, seen string
+	}{
+		"on the machine": {"", "DATUM"},
+		"in an image":    {`environment: {image: "box:1"}, `, datumDir},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.hired = func() bool { return false }
+			r.put("things", map[string]string{"a": "1"})
+			r.apply(fmt.Sprintf(`
+metadata: {name: model}
+spec:
+  stages:
+  - name: train
+    input: {dataset: things}
+    mountPath: /pfs
+    training: {%sroles: [{name: ps, command: [sh]}, {name: worker, command: [sh]}]}
+`, c.fields))
+			p := r.look("model")
+			var job v1alpha1.TrainingJob
+			key := types.NamespacedName{Namespace: space, Name: p.Status.LastRun + "-train"}
+			for r.server.Get(r.ctx, key, &job) != nil {
+				if run := r.step(p.Status.LastRun); Ended(run.Status.Phase) {
+					t.Fatalf("%s: %s", run.Status.Phase, run.Status.Message)
+				}
+			}
+			at := shown(&job, shownVolume)
+			entries, err := os.ReadDir(filepath.Dir(at))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range entries {
+				if _, err := os.Stat(filepath.Join(filepath.Dir(at), e.Name(), "out")); err == nil && e.IsDir() && e.Name() != filepath.Base(at) {
+					c.seen = strings.ReplaceAll(c.seen, "DATUM", filepath.Join(filepath.Dir(at), e.Name()))
+				}
+			}
+			for link, want := range map[string]string{"things": c.seen + "/in/things", "out": c.seen + "/out"} {
+				if to, err := os.Readlink(filepath.Join(at, link)); err != nil || to != want {
+					t.Errorf("%s leads to %q, %v, want %q", link, to, err, want)
+				}
+			}
+			for i := range job.Spec.Roles {
+				mounts := job.Spec.Roles[i].Template.Spec.Containers[0].VolumeMounts
+				if last := mounts[len(mounts)-1]; last.Name != shownVolume || last.MountPath != "/pfs" || last.ReadOnly {
+					t.Errorf("%s sees %+v", job.Spec.Roles[i].Name, mounts)
+				}
+			}
+		})
 	}
 }
 

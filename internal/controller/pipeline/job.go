@@ -3,6 +3,9 @@ package pipeline
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 
@@ -130,16 +133,48 @@ func (m *Machine) trainingJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, 
 	}
 	switch {
 	case m.Elsewhere:
-		datum = lend(job, workName(run, stage.Name), nil)
+		datum = lend(job, workName(run, stage.Name), stage.Spec.MountPath, nil)
 	case apart:
-		if err := shared(job, datum, 0o755); err != nil {
+		if err := errors.Join(shared(job, datum, 0o755), appear(job, stage, datum, datumDir)); err != nil {
 			return nil, err
 		}
 		datum = datumDir
+	default:
+		if err := appear(job, stage, datum, datum); err != nil {
+			return nil, err
+		}
 	}
 	env := append(folderEnv(stage, datum), stage.Spec.Env...)
 	spec.Env = append(env, spec.Env...)
 	return job, nil
+}
+
+// shownVolume is the volume at the path that a stage of training or Spark names.
+const shownVolume = "muster-shown"
+
+// appear has the members of a stage that share the datum's folder, which they know as
+// seen, find its files by their names at the path that the stage names, if it names one.
+func appear(job *v1alpha1.TrainingJob, stage *pipeline.Stage, datum, seen string) error {
+	mount := stage.Spec.MountPath
+	if mount == "" {
+		return nil
+	}
+	shown := filepath.Join(filepath.Dir(datum), shift.ShownFolder)
+	err := os.MkdirAll(shown, 0o700)
+	if err == nil {
+		// As a folder of a member's own would be, which is not this machine's user.
+		err = os.Chmod(shown, 0o777)
+	}
+	if err != nil {
+		return fmt.Errorf("making a folder for what is at mountPath: %w", err)
+	}
+	if err := worker.Show(shown, datum, seen, inputNames(stage)); err != nil {
+		return err
+	}
+	for i := range job.Spec.Roles {
+		show(&job.Spec.Roles[i], shownVolume, mount, false, hostFolder(shown))
+	}
+	return nil
 }
 
 // folderEnv says where the inputs and the output of a datum are that is everything.

@@ -39,8 +39,9 @@ const (
 
 // lend has each member of a job be started by Muster's program, which fetches the
 // files of the datum, and sends what the member wrote. Duties are, by roles, what members
-// are to one another (package worker). It returns where members find the files.
-func lend(job *v1alpha1.TrainingJob, work string, duties map[string][]string) string {
+// are to one another (package worker). At mount, unless that is empty, the files appear by
+// their names. It returns where members find them.
+func lend(job *v1alpha1.TrainingJob, work, mount string, duties map[string][]string) string {
 	tag := rand.Text()
 	for i := range job.Spec.Roles {
 		role := &job.Spec.Roles[i]
@@ -56,6 +57,10 @@ func lend(job *v1alpha1.TrainingJob, work string, duties map[string][]string) st
 		pod.TerminationGracePeriodSeconds = &longer
 		starts := []string{
 			postDir + "/muster-worker", "member", "--post", postDir, "--work", work, "--datum", datumDir, "--grace", strconv.FormatInt(grace, 10) + "s",
+		}
+		if mount != "" {
+			show(role, shownVolume, mount, false, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
+			starts = append(starts, "--mount", mount)
 		}
 		role.Command = slices.Concat(starts, duties[role.Name], []string{"--"}, words)
 		role.Script = ""

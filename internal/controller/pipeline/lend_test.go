@@ -112,6 +112,12 @@ func (r *rig) lent(ctx context.Context, job *v1alpha1.TrainingJob, environ []str
 					Post: r.posting(ctx, job, member), Work: role.Command[at+1], Folder: folder, Name: member, Environ: own,
 					Words: words, Stdout: io.Discard, Stderr: io.Discard, Grace: time.Minute,
 				}
+				if at := slices.Index(role.Command, "--mount"); at >= 0 {
+					o.Mount, o.Words = r.TempDir(), slices.Clone(words) // what is at that path is each one's own
+					for i := range o.Words {
+						o.Words[i] = strings.ReplaceAll(o.Words[i], role.Command[at+1], o.Mount)
+					}
+				}
 				switch {
 				case slices.Contains(role.Command, "--leads"):
 					o.Duty = worker.Leads
@@ -148,6 +154,7 @@ func TestTrainingElsewhere(t *testing.T) {
 		want       map[string]string
 	}{
 		"apart":       {`cat $MUSTER_INPUT_THINGS/* > $MUSTER_OUTPUT/$INDEX; echo all > $MUSTER_OUTPUT/all`, "computed", v1alpha1.RunSucceeded, map[string]string{"0": "12", "1": "12", "all": "all\n"}},
+		"at a path":   {`cat /pfs/things/* > /pfs/out/$INDEX; ls /pfs > /pfs/out/seen-$INDEX`, "computed", v1alpha1.RunSucceeded, map[string]string{"0": "12", "1": "12", "seen-0": "out\nthings\n", "seen-1": "out\nthings\n"}},
 		"one fails":   {`test $INDEX = 0 || exit 3; echo x > $MUSTER_OUTPUT/x`, "worker/1 ended with 3", v1alpha1.RunFailed, nil},
 		"at one path": {`echo $INDEX > $MUSTER_OUTPUT/model`, "worker/0 and worker/1 both wrote model", v1alpha1.RunFailed, nil},
 		"a pipe":      {`test $INDEX = 1 || mkfifo $MUSTER_OUTPUT/p`, "what member worker/0 wrote cannot be kept: it wrote p, which is a pipe", v1alpha1.RunFailed, nil},
@@ -161,6 +168,7 @@ spec:
   stages:
   - name: train
     input: {dataset: things}
+    mountPath: /pfs
     training: {roles: [{name: worker, replicas: 2, command: [sh, -c, '%s']}]}
 `, c.line))
 			run := r.finish("model")
@@ -334,7 +342,7 @@ roles:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if at := lend(job, "uid.s", nil); at != datumDir {
+	if at := lend(job, "uid.s", "", nil); at != datumDir {
 		t.Error(at)
 	}
 	got := map[string]string{}
@@ -374,7 +382,10 @@ roles:
 		t.Error(diff)
 	}
 	next := &v1alpha1.TrainingJob{Spec: v1alpha1.TrainingJobSpec{Roles: []v1alpha1.Role{{Name: "worker"}}}}
-	lend(next, "uid.s", nil)
+	lend(next, "uid.s", "/pfs", nil)
+	if pod := &next.Spec.Roles[0].Template.Spec; pod.Volumes[2].EmptyDir == nil || pod.Containers[0].VolumeMounts[2].MountPath != "/pfs" || !slices.Contains(next.Spec.Roles[0].Command, "--mount") {
+		t.Errorf("at a path it finds nothing: %+v, %q", pod, next.Spec.Roles[0].Command)
+	}
 	if a, b := tagOf(job), tagOf(next); a == "" || b == "" || a == b || tagOf(&v1alpha1.TrainingJob{}) != "" {
 		t.Errorf("jobs of one stage are called %q and %q", a, b)
 	}

@@ -147,9 +147,6 @@ func supported(g *pipeline.Graph, m *Machine) error {
 		if says := m.cannot(stage); says != "" {
 			say(stage, says)
 		}
-		if spec.MountPath != "" && stage.Whole() {
-			say(stage, "mountPath: members of a stage of training or Spark find inputs by the variables MUSTER_INPUT_<NAME> and the output by MUSTER_OUTPUT: leave it out, and use these")
-		}
 		if out := spec.Output; out != nil && out.Egress != "" {
 			if _, _, err := egress.Parse(out.Egress); err != nil {
 				say(stage, "output.egress: outputs are copied to buckets alone: "+err.Error())

@@ -117,7 +117,7 @@ func sparkElsewhere(run *v1alpha1.PipelineRun, stage *pipeline.Stage, w *resolve
 		}
 	}
 	driver.Command[slices.Index(driver.Command, "--tries")+1] = "1" // of each attempt
-	lend(job, workName(run, stage.Name), map[string][]string{driverRole: {"--leads"}, executorRole: follows})
+	lend(job, workName(run, stage.Name), stage.Spec.MountPath, map[string][]string{driverRole: {"--leads"}, executorRole: follows})
 	return job
 }
 
@@ -135,7 +135,7 @@ func (m *Machine) sparkInImages(run *v1alpha1.PipelineRun, stage *pipeline.Stage
 	driver := &job.Spec.Roles[0]
 	driver.Command = slices.Insert(driver.Command, 3, "--own")
 	// The driver notes beside the output what becomes of the script.
-	return job, shared(job, datum, 0o777)
+	return job, errors.Join(shared(job, datum, 0o777), appear(job, stage, datum, datumDir))
 }
 
 // sparkJob is the job of a Spark stage: the driver, whose end is the job's, and

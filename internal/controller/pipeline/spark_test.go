@@ -117,16 +117,19 @@ func TestSparkJobElsewhere(t *testing.T) {
 // they may write to whoever they are, and are started by the program for images.
 func TestSparkInImages(t *testing.T) {
 	spec := &v1alpha1.PipelineSpec{}
-	if err := yaml.UnmarshalStrict([]byte("stages: [{name: count, input: {dataset: texts}, environment: {image: box:1}, spark: {script: s.py}}]"), spec); err != nil {
+	if err := yaml.UnmarshalStrict([]byte("stages: [{name: count, input: {dataset: texts}, environment: {image: box:1}, mountPath: /pfs, spark: {script: s.py}}]"), spec); err != nil {
 		t.Fatal(err)
 	}
 	graph, err := pipeline.Parse("words", spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, datum, m := &v1alpha1.PipelineRun{}, t.TempDir(), &Machine{Worker: "/opt/muster/muster-worker"}
-	if err := os.Mkdir(filepath.Join(datum, "out"), 0o700); err != nil {
-		t.Fatal(err)
+	work := t.TempDir()
+	run, datum, m := &v1alpha1.PipelineRun{}, filepath.Join(work, "0"), &Machine{Worker: "/opt/muster/muster-worker"}
+	for _, name := range []string{"out", "in/texts"} {
+		if err := os.MkdirAll(filepath.Join(datum, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 	run.Name = "words-1"
 	job, err := m.sparkInImages(run, graph.Stages[0], &resolved{code: "sha256:c", setting: setting{apart: true}}, datum)
@@ -150,8 +153,13 @@ func TestSparkInImages(t *testing.T) {
 		for _, mount := range role.Template.Spec.Containers[0].VolumeMounts {
 			mounts[mount.MountPath] = volumes[mount.Name]
 		}
-		if diff := cmp.Diff(map[string]string{"/muster/spark": "of its own", "/muster/bin": "/opt/muster", "/muster/datum": datum}, mounts); diff != "" {
+		if diff := cmp.Diff(map[string]string{"/muster/spark": "of its own", "/muster/bin": "/opt/muster", "/muster/datum": datum, "/pfs": filepath.Join(work, "shown")}, mounts); diff != "" {
 			t.Errorf("%s sees: %s", role.Name, diff)
+		}
+	}
+	for name, want := range map[string]string{"texts": "/muster/datum/in/texts", "out": "/muster/datum/out"} {
+		if to, err := os.Readlink(filepath.Join(work, "shown", name)); err != nil || to != want {
+			t.Errorf("%s below /pfs leads to %q, %v", name, to, err)
 		}
 	}
 	for folder, want := range map[string]os.FileMode{"": 0o777, "out": 0o777} {

@@ -124,9 +124,7 @@ func TestSupported(t *testing.T) {
 		"command: [x], environment: {image: windows/i, requirements: numpy}": "environment.image: images for Windows do not run here",
 		"command: [x], environment: {image: i, path: /opt/env}":              "environment.path: /opt/env is for this machine's own programs, and not for those of an image",
 		"command: [x], environment: {image: i, python: '3.11'}":              "environment.python: the image i has the Python that it has",
-		"training: {roles: []}, mountPath: /pfs":                             "mountPath",
 		"command: [x], output: {egress: /backup}":                            "output.egress",
-		"spark: {script: s.py}, mountPath: /pfs":                             "mountPath",
 		"spark: {script: s.py}, environment: {image: windows/i}":             "environment.image: images for Windows do not run here",
 		"spark: {script: s.py}, environment: {image: i, path: /opt/env}":     "environment.path: /opt/env is for this machine's own programs, and not for those of an image",
 	} {

@@ -43,7 +43,8 @@ func (c *Runs) plainJob(s *step, w *work) (*v1alpha1.TrainingJob, error) {
 	case s.stage.Spec.Spark != nil && w.resolved.apart:
 		return m.sparkInImages(s.run, s.stage, w.resolved, datum)
 	case s.stage.Spec.Spark != nil:
-		return sparkJob(s.run, s.stage, w.resolved, m.Program, datum), nil
+		job := sparkJob(s.run, s.stage, w.resolved, m.Program, datum)
+		return job, appear(job, s.stage, datum, datum)
 	}
 	return m.trainingJob(s.run, s.stage, w.resolved.code, datum, w.resolved.apart)
 }

@@ -22,6 +22,10 @@ const (
 	SocketFile = "socket"
 	// TokenFile is, in a stage's folder or its post, what its workers are known by.
 	TokenFile = "token"
+	// ShownFolder is, in a stage's folder, what is at the path that the stage names, where
+	// its members share the folder of the datum: links to its inputs by their names, and to
+	// its output. It is not in the datum's, which members may be able to change.
+	ShownFolder = "shown"
 )
 
 // Names in the folder of a datum.

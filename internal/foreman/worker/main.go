@@ -48,6 +48,7 @@ func memberMain(ctx context.Context, args []string) int {
 	flags.StringVar(&o.Post, "post", "", "folder with the socket and the token of the work")
 	flags.StringVar(&o.Work, "work", "", "name of the work")
 	flags.StringVar(&o.Folder, "datum", "", "folder for the files of the datum")
+	flags.StringVar(&o.Mount, "mount", "", "folder in which they appear by their names")
 	leads := flags.Bool("leads", false, "its end is that of the others, and it brings what it wrote last")
 	follows := flags.Bool("follows", false, "it goes on until the leader is done")
 	flags.BoolVar(&o.Leaves, "leaves", false, "one that follows may go in order before the leader is done")

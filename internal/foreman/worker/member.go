@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -25,6 +26,8 @@ type MemberOptions struct {
 	Post, Work string
 	// Folder is where the files of the datum come, and the output goes.
 	Folder string
+	// Mount is a folder of its own in which they appear, as [Show] says. Default: none.
+	Mount string
 	// Name is the member, as role/index.
 	Name string
 	// Words are the program and its arguments, Environ its variables. Default: those of
@@ -99,11 +102,11 @@ func RunMember(ctx context.Context, o MemberOptions) int {
 	defer m.asking.Wait()
 	defer cancel()
 	done := shift.Outcome{ID: o.Name, Worker: o.Name, Started: time.Now()}
-	switch err := m.fetch(ctx); {
+	switch err := m.prepare(ctx); {
 	case m.stopped:
 		done.Exit, done.Error = exitStopped, "it was stopped before it began"
 	case err != nil:
-		say("fetching the files of this stage: %v", err)
+		say("getting the files of this stage: %v", err)
 		return exitBroken
 	default:
 		done.Exit, err = m.execute(ctx)
@@ -165,6 +168,14 @@ func (m *member) stay() {
 	}
 }
 
+// prepare has the datum's files be where the program looks for them.
+func (m *member) prepare(ctx context.Context) error {
+	if err := m.fetch(ctx); err != nil || m.stopped {
+		return err
+	}
+	return m.show()
+}
+
 // fetch gets the datum's files, until they are here or this process has to end.
 func (m *member) fetch(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Join(m.o.Folder, shift.OutFolder), 0o777); err != nil {
@@ -212,6 +223,22 @@ func (m *member) get(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", errRefused, err)
 	}
 	return err
+}
+
+// show has the files appear where the stage says.
+func (m *member) show() error {
+	if m.o.Mount == "" {
+		return nil
+	}
+	there, err := os.ReadDir(filepath.Join(m.o.Folder, shift.InFolder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("looking which there are: %w", err)
+	}
+	inputs := make([]string, len(there))
+	for i, entry := range there {
+		inputs[i] = entry.Name()
+	}
+	return Show(m.o.Mount, m.o.Folder, m.o.Folder, inputs)
 }
 
 // ends says whether a signal asks a process to end.

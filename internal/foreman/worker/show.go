@@ -10,15 +10,20 @@ import (
 	"github.com/muster-dev/muster/internal/foreman/shift"
 )
 
-// show has a datum's inputs appear in the folder that the stage names, by their
-// names, and its output as "out", in place of the datum before. The folder is the
-// worker's own, and holds nothing else. An input that the datum has no part in,
-// as one of a union, does not appear.
+// show has the datum's files appear in the folder that the stage names, in place of
+// those of the datum before.
 func (w *worker) show(d shift.Datum) error {
-	mount := w.program.Mount
-	if mount == "" {
+	if w.program.Mount == "" {
 		return nil
 	}
+	return Show(w.program.Mount, d.Folder, d.Folder, w.program.Inputs)
+}
+
+// Show has the inputs of a datum appear in a folder by their names, and its output as
+// "out", in place of those that were shown there before. It makes links, which whoever
+// follows them finds the datum's own folder by: it knows that as seen. An input that the
+// datum has no part in, as one of a union, does not appear.
+func Show(mount, folder, seen string, inputs []string) error {
 	before, err := os.ReadDir(mount)
 	if err != nil {
 		return fmt.Errorf("showing the files at mountPath: %w", err)
@@ -31,15 +36,15 @@ func (w *worker) show(d shift.Datum) error {
 			return fmt.Errorf("showing the files at mountPath: %w", err)
 		}
 	}
-	err = os.Symlink(filepath.Join(d.Folder, shift.OutFolder), filepath.Join(mount, shift.OutFolder))
-	for _, name := range w.program.Inputs {
-		from := filepath.Join(d.Folder, shift.InFolder, name)
-		switch _, there := os.Lstat(from); {
+	err = os.Symlink(filepath.Join(seen, shift.OutFolder), filepath.Join(mount, shift.OutFolder))
+	for _, name := range inputs {
+		part := filepath.Join(shift.InFolder, name)
+		switch _, there := os.Lstat(filepath.Join(folder, part)); {
 		case errors.Is(there, fs.ErrNotExist):
 		case there != nil:
 			err = errors.Join(err, there)
 		default:
-			err = errors.Join(err, os.Symlink(from, filepath.Join(mount, name)))
+			err = errors.Join(err, os.Symlink(filepath.Join(seen, part), filepath.Join(mount, name)))
 		}
 	}
 	if err != nil {
