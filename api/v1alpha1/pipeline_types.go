@@ -253,8 +253,9 @@ type Stage struct {
 	AcceptKeys []string `json:"acceptKeys,omitempty"`
 
 	// MountPath is a folder in which each input appears under its name, and the
-	// output as "out", as well as by variables: /pfs. It needs a tier that can
-	// mount. Default: none.
+	// output as "out", as links, as well as by variables: /pfs. It is for them
+	// alone: not /, nor below /muster. In the plain tier only programs in images
+	// can have it. Default: none.
 	//
 	// +kubebuilder:validation:Pattern=`^/`
 	// +kubebuilder:validation:MaxLength=1024

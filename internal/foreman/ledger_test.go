@@ -1,9 +1,11 @@
 package foreman
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -240,6 +242,37 @@ func TestOutcomeOfAnother(t *testing.T) {
 		w.lose([]int{0}, "its worker ended")
 		if got := l.entries[0].state == waiting; got != again {
 			t.Errorf("with an outcome of %s it waits: %v, want %v", of, got, again)
+		}
+	}
+}
+
+// TestOutcomesThatAreNone: what a program put in the place of an outcome is neither waited
+// for nor followed, as one that a Muster looks at which has just begun.
+func TestOutcomesThatAreNone(t *testing.T) {
+	elsewhere := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(elsewhere, []byte(`{"id":"0"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		put func(at string) error
+		is  bool
+	}{
+		"an outcome": {func(at string) error { return os.WriteFile(at, []byte(`{"id":"0"}`), 0o600) }, true},
+		"a pipe":     {func(at string) error { return syscall.Mkfifo(at, 0o600) }, false},
+		"a link":     {func(at string) error { return os.Symlink(elsewhere, at) }, false},
+		"a device":   {func(at string) error { return os.Symlink("/dev/zero", at) }, false},
+		"a folder":   {func(at string) error { return os.Mkdir(at, 0o700) }, false},
+		"too long": {func(at string) error {
+			return os.WriteFile(at, append(bytes.Repeat([]byte(" "), mostOutcome), `{"id":"0"}`...), 0o600)
+		}, false},
+		"nothing": {func(string) error { return nil }, false},
+	} {
+		folder := t.TempDir()
+		if err := c.put(filepath.Join(folder, shift.OutcomeFile)); err != nil {
+			t.Fatal(err)
+		}
+		if o, ok := readOutcome(folder); ok != c.is || ok && o.ID != "0" {
+			t.Errorf("%s: %+v, %v", name, o, ok)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/muster-dev/muster/internal/foreman/shift"
@@ -204,8 +206,19 @@ func given(folder string) bool {
 	})
 }
 
+// readOutcome reads what became of the datum of a folder. Programs may be able to write
+// there: what is no file is not waited for.
 func readOutcome(folder string) (o shift.Outcome, ok bool) {
-	text, err := os.ReadFile(filepath.Join(folder, shift.OutcomeFile))
+	file, err := os.OpenFile(filepath.Join(folder, shift.OutcomeFile), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return o, false
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return o, false
+	}
+	text, err := io.ReadAll(io.LimitReader(file, mostOutcome))
 	return o, err == nil && json.Unmarshal(text, &o) == nil
 }
 

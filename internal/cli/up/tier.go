@@ -29,3 +29,11 @@ func chooseTier(ctx context.Context, asked configuration.Tier, runtime *process.
 		return node.Plain, reason, nil
 	}
 }
+
+// unmountable says why nothing can be mounted for programs of this machine's; empty: it can.
+func unmountable(tier node.Tier) string {
+	if tier == node.Plain {
+		return "this Muster is in the plain tier, where programs see the machine's own files"
+	}
+	return ""
+}

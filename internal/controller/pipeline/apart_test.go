@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/foreman"
 	"github.com/muster-dev/muster/internal/pipeline"
 )
 
@@ -124,60 +125,62 @@ spec:
 	}
 }
 
-// TestTrainingAtAPath: members that share the datum's folder see links to it at the path
-// that the stage names, which lead to where they see it. What they write there beside the
-// output is not the output.
-func TestTrainingAtAPath(t *testing.T) {
-	for name, c := range map[string]struct {
-		fields, seen string
-	}{
-		"on the machine": {"", "DATUM"},
-		"in an image":    {`environment: {image: "box:1"}, `, datumDir},
+// TestAppear: members that share the datum's folder see links to it at the path that the
+// stage names, which lead to where they see it; a job that is made again, or by another
+// Muster, finds them as they were for the first, whatever is there by then.
+func TestAppear(t *testing.T) {
+	for name, c := range map[string]struct{ fields, seen string }{
+		"training on the machine": {`training: {roles: [{name: ps, command: [sh]}, {name: worker, command: [sh]}]}`, "DATUM"},
+		"training in an image":    {`training: {environment: {image: "box:1"}, roles: [{name: ps, command: [sh]}, {name: worker, command: [sh]}]}`, datumDir},
+		"Spark on the machine":    {`spark: {script: s.py}`, "DATUM"},
+		"Spark in an image":       {`spark: {script: s.py}, environment: {image: "box:1"}`, datumDir},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, nil)
-			r.hired = func() bool { return false }
-			r.put("things", map[string]string{"a": "1"})
-			r.apply(fmt.Sprintf(`
-metadata: {name: model}
-spec:
-  stages:
-  - name: train
-    input: {dataset: things}
-    mountPath: /pfs
-    training: {%sroles: [{name: ps, command: [sh]}, {name: worker, command: [sh]}]}
-`, c.fields))
-			p := r.look("model")
-			var job v1alpha1.TrainingJob
-			key := types.NamespacedName{Namespace: space, Name: p.Status.LastRun + "-train"}
-			for r.server.Get(r.ctx, key, &job) != nil {
-				if run := r.step(p.Status.LastRun); Ended(run.Status.Phase) {
-					t.Fatalf("%s: %s", run.Status.Phase, run.Status.Message)
-				}
+			graph := graphOf(t, "input: {dataset: things}, mountPath: /pfs/, "+c.fields)
+			s := &step{run: &v1alpha1.PipelineRun{}, stage: graph.Stages[0]}
+			s.run.Namespace, s.run.Name, s.run.UID = space, "p-1", "u"
+			w := &work{resolved: &resolved{setting: setting{apart: strings.Contains(name, "image")}}}
+			w.spec.Datums = []foreman.Datum{{ID: "0"}}
+			datum := filepath.Join(r.machine.Foreman.Folder(workName(s.run, s.stage.Name)), "0")
+			for _, folder := range []string{"in/things", "out"} {
+				r.must(os.MkdirAll(filepath.Join(datum, folder), 0o700))
 			}
-			at := shown(&job, shownVolume)
-			entries, err := os.ReadDir(filepath.Dir(at))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, e := range entries {
-				if _, err := os.Stat(filepath.Join(filepath.Dir(at), e.Name(), "out")); err == nil && e.IsDir() && e.Name() != filepath.Base(at) {
-					c.seen = strings.ReplaceAll(c.seen, "DATUM", filepath.Join(filepath.Dir(at), e.Name()))
+			for range 2 {
+				job, err := r.runs.plainJob(s, w)
+				r.must(err)
+				at := shown(job, shownVolume)
+				seen := strings.ReplaceAll(c.seen, "DATUM", datum)
+				for link, want := range map[string]string{"things": seen + "/in/things", "out": seen + "/out"} {
+					if to, err := os.Readlink(filepath.Join(at, link)); err != nil || to != want {
+						t.Errorf("%s leads to %q, %v, want %q", link, to, err, want)
+					}
 				}
-			}
-			for link, want := range map[string]string{"things": c.seen + "/in/things", "out": c.seen + "/out"} {
-				if to, err := os.Readlink(filepath.Join(at, link)); err != nil || to != want {
-					t.Errorf("%s leads to %q, %v, want %q", link, to, err, want)
+				for i := range job.Spec.Roles {
+					mounts := job.Spec.Roles[i].Template.Spec.Containers[0].VolumeMounts
+					if last := mounts[len(mounts)-1]; last.Name != shownVolume || last.MountPath != "/pfs" || !last.ReadOnly {
+						t.Errorf("%s sees %+v", job.Spec.Roles[i].Name, mounts)
+					}
 				}
-			}
-			for i := range job.Spec.Roles {
-				mounts := job.Spec.Roles[i].Template.Spec.Containers[0].VolumeMounts
-				if last := mounts[len(mounts)-1]; last.Name != shownVolume || last.MountPath != "/pfs" || last.ReadOnly {
-					t.Errorf("%s sees %+v", job.Spec.Roles[i].Name, mounts)
-				}
+				r.must(os.Remove(filepath.Join(at, "out"))) // of the next one something else is there
+				r.must(os.Mkdir(filepath.Join(at, "out"), 0o700))
 			}
 		})
 	}
+}
+
+// graphOf is a pipeline of one stage, s, that is written so.
+func graphOf(t *testing.T, stage string) *pipeline.Graph {
+	t.Helper()
+	p := &v1alpha1.Pipeline{}
+	if err := yaml.UnmarshalStrict([]byte("metadata: {name: p}\nspec: {stages: [{name: s, "+stage+"}]}"), p); err != nil {
+		t.Fatal(err)
+	}
+	graph, err := pipeline.Parse(p.Name, &p.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return graph
 }
 
 // On a cluster the pods of workers are shown a volume of the agent, and nothing of

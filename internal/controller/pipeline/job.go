@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 
@@ -84,8 +85,8 @@ func workersJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, code, program,
 	if spec.Resources != nil {
 		role.Resources = *spec.Resources
 	}
-	if spec.MountPath != "" {
-		role.Template = mounting("datum", spec.MountPath)
+	if at := mountOf(stage); at != "" {
+		role.Template = mounting("datum", at)
 	}
 	job := &v1alpha1.TrainingJob{ObjectMeta: jobMeta(run, stage.Name)}
 	job.Spec = v1alpha1.TrainingJobSpec{
@@ -133,7 +134,7 @@ func (m *Machine) trainingJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, 
 	}
 	switch {
 	case m.Elsewhere:
-		datum = lend(job, workName(run, stage.Name), stage.Spec.MountPath, nil)
+		datum = lend(job, workName(run, stage.Name), mountOf(stage), nil)
 	case apart:
 		if err := errors.Join(shared(job, datum, 0o755), appear(job, stage, datum, datumDir)); err != nil {
 			return nil, err
@@ -152,18 +153,26 @@ func (m *Machine) trainingJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, 
 // shownVolume is the volume at the path that a stage of training or Spark names.
 const shownVolume = "muster-shown"
 
+// mountOf is the path at which a stage's files appear; empty: it names none.
+func mountOf(stage *pipeline.Stage) string {
+	if at := stage.Spec.MountPath; at != "" {
+		return path.Clean(at)
+	}
+	return ""
+}
+
 // appear has the members of a stage that share the datum's folder, which they know as
 // seen, find its files by their names at the path that the stage names, if it names one.
+// They cannot change what is there: it is one folder for all of them, and links.
 func appear(job *v1alpha1.TrainingJob, stage *pipeline.Stage, datum, seen string) error {
-	mount := stage.Spec.MountPath
+	mount := mountOf(stage)
 	if mount == "" {
 		return nil
 	}
 	shown := filepath.Join(filepath.Dir(datum), shift.ShownFolder)
-	err := os.MkdirAll(shown, 0o700)
+	err := os.RemoveAll(shown)
 	if err == nil {
-		// As a folder of a member's own would be, which is not this machine's user.
-		err = os.Chmod(shown, 0o777)
+		err = os.Mkdir(shown, 0o755)
 	}
 	if err != nil {
 		return fmt.Errorf("making a folder for what is at mountPath: %w", err)
@@ -172,7 +181,7 @@ func appear(job *v1alpha1.TrainingJob, stage *pipeline.Stage, datum, seen string
 		return err
 	}
 	for i := range job.Spec.Roles {
-		show(&job.Spec.Roles[i], shownVolume, mount, false, hostFolder(shown))
+		show(&job.Spec.Roles[i], shownVolume, mount, true, hostFolder(shown))
 	}
 	return nil
 }
@@ -202,7 +211,7 @@ func inputNames(stage *pipeline.Stage) []string {
 // program is what workers of a stage run.
 func program(stage *pipeline.Stage) shift.Program {
 	spec := &stage.Spec
-	p := shift.Program{Command: spec.Command, Script: spec.Script, Args: spec.Args, Python: "python3", Stdin: spec.Stdin, Inputs: inputNames(stage), Mount: spec.MountPath, Batch: spec.Batch}
+	p := shift.Program{Command: spec.Command, Script: spec.Script, Args: spec.Args, Python: "python3", Stdin: spec.Stdin, Inputs: inputNames(stage), Mount: mountOf(stage), Batch: spec.Batch}
 	if env := spec.Environment; env != nil && *env != (v1alpha1.Environment{}) {
 		p.Python = "python"
 	}

@@ -153,11 +153,12 @@ func TestTrainingElsewhere(t *testing.T) {
 		phase      v1alpha1.RunPhase
 		want       map[string]string
 	}{
-		"apart":       {`cat $MUSTER_INPUT_THINGS/* > $MUSTER_OUTPUT/$INDEX; echo all > $MUSTER_OUTPUT/all`, "computed", v1alpha1.RunSucceeded, map[string]string{"0": "12", "1": "12", "all": "all\n"}},
-		"at a path":   {`cat /pfs/things/* > /pfs/out/$INDEX; ls /pfs > /pfs/out/seen-$INDEX`, "computed", v1alpha1.RunSucceeded, map[string]string{"0": "12", "1": "12", "seen-0": "out\nthings\n", "seen-1": "out\nthings\n"}},
-		"one fails":   {`test $INDEX = 0 || exit 3; echo x > $MUSTER_OUTPUT/x`, "worker/1 ended with 3", v1alpha1.RunFailed, nil},
-		"at one path": {`echo $INDEX > $MUSTER_OUTPUT/model`, "worker/0 and worker/1 both wrote model", v1alpha1.RunFailed, nil},
-		"a pipe":      {`test $INDEX = 1 || mkfifo $MUSTER_OUTPUT/p`, "what member worker/0 wrote cannot be kept: it wrote p, which is a pipe", v1alpha1.RunFailed, nil},
+		"apart":        {`cat $MUSTER_INPUT_THINGS/* > $MUSTER_OUTPUT/$INDEX; echo all > $MUSTER_OUTPUT/all`, "computed", v1alpha1.RunSucceeded, map[string]string{"0": "12", "1": "12", "all": "all\n"}},
+		"at a path":    {`cat /pfs/things/* > /pfs/out/$INDEX; ls /pfs > /pfs/out/seen-$INDEX`, "computed", v1alpha1.RunSucceeded, map[string]string{"0": "12", "1": "12", "seen-0": "out\nthings\n", "seen-1": "out\nthings\n"}},
+		"in its place": {`rm /pfs/out; mkdir /pfs/out; echo $INDEX > /pfs/out/$INDEX`, "wrote cannot be kept: it removed", v1alpha1.RunFailed, nil},
+		"one fails":    {`test $INDEX = 0 || exit 3; echo x > $MUSTER_OUTPUT/x`, "worker/1 ended with 3", v1alpha1.RunFailed, nil},
+		"at one path":  {`echo $INDEX > $MUSTER_OUTPUT/model`, "worker/0 and worker/1 both wrote model", v1alpha1.RunFailed, nil},
+		"a pipe":       {`test $INDEX = 1 || mkfifo $MUSTER_OUTPUT/p`, "what member worker/0 wrote cannot be kept: it wrote p, which is a pipe", v1alpha1.RunFailed, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := elsewhere(t, nil)
@@ -383,8 +384,8 @@ roles:
 	}
 	next := &v1alpha1.TrainingJob{Spec: v1alpha1.TrainingJobSpec{Roles: []v1alpha1.Role{{Name: "worker"}}}}
 	lend(next, "uid.s", "/pfs", nil)
-	if pod := &next.Spec.Roles[0].Template.Spec; pod.Volumes[2].EmptyDir == nil || pod.Containers[0].VolumeMounts[2].MountPath != "/pfs" || !slices.Contains(next.Spec.Roles[0].Command, "--mount") {
-		t.Errorf("at a path it finds nothing: %+v, %q", pod, next.Spec.Roles[0].Command)
+	if pod := &next.Spec.Roles[0].Template.Spec; pod.Volumes[2].EmptyDir == nil || pod.Containers[0].VolumeMounts[2].MountPath != "/pfs" || !strings.HasSuffix(strings.Join(next.Spec.Roles[0].Command, " "), " --mount /pfs --") {
+		t.Errorf("at a path it finds nothing: %+v, %q", pod.Containers[0].VolumeMounts, next.Spec.Roles[0].Command)
 	}
 	if a, b := tagOf(job), tagOf(next); a == "" || b == "" || a == b || tagOf(&v1alpha1.TrainingJob{}) != "" {
 		t.Errorf("jobs of one stage are called %q and %q", a, b)

@@ -66,6 +66,9 @@ type Machine struct {
 	Program, Worker string
 	// Images says what images are that stages run in. Nil: there are none.
 	Images Images
+	// Unmountable says why nothing can be mounted for programs that run in no image.
+	// Default: it can.
+	Unmountable string
 	// Elsewhere says that stages run on other machines than this one: in images,
 	// always, of which DefaultImage is that of stages that name none. Their pods
 	// reach the foreman by a volume of v1alpha1.StageDriver.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -147,6 +148,9 @@ func supported(g *pipeline.Graph, m *Machine) error {
 		if says := m.cannot(stage); says != "" {
 			say(stage, says)
 		}
+		if says := m.cannotShow(stage); says != "" {
+			say(stage, "mountPath: "+says)
+		}
 		if out := spec.Output; out != nil && out.Egress != "" {
 			if _, _, err := egress.Parse(out.Egress); err != nil {
 				say(stage, "output.egress: outputs are copied to buckets alone: "+err.Error())
@@ -154,4 +158,18 @@ func supported(g *pipeline.Graph, m *Machine) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// cannotShow says why files cannot be shown at the path that a stage names; empty: they
+// can, or it names none.
+func (m *Machine) cannotShow(stage *pipeline.Stage) string {
+	at := mountOf(stage)
+	switch {
+	case at == "":
+	case at == "/", at == v1alpha1.PodRoot, strings.HasPrefix(at, v1alpha1.PodRoot+"/"):
+		return fmt.Sprintf("%s has other files than the datum's: name a folder that is for them alone, such as /pfs", stage.Spec.MountPath)
+	case m.Unmountable != "" && m.imageOf(stage) == "":
+		return fmt.Sprintf("nothing can be mounted at %s: %s. Have the program read the folders in $MUSTER_INPUT_<NAME> and write to $MUSTER_OUTPUT, or run it in an image or in the isolated tier", at, m.Unmountable)
+	}
+	return ""
 }

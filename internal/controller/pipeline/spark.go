@@ -117,7 +117,7 @@ func sparkElsewhere(run *v1alpha1.PipelineRun, stage *pipeline.Stage, w *resolve
 		}
 	}
 	driver.Command[slices.Index(driver.Command, "--tries")+1] = "1" // of each attempt
-	lend(job, workName(run, stage.Name), stage.Spec.MountPath, map[string][]string{driverRole: {"--leads"}, executorRole: follows})
+	lend(job, workName(run, stage.Name), mountOf(stage), map[string][]string{driverRole: {"--leads"}, executorRole: follows})
 	return job
 }
 

@@ -96,16 +96,16 @@ func TestSparkJob(t *testing.T) {
 // TestSparkJobElsewhere: all members begin anew together as often as the script is tried;
 // executors beyond the least may go and come.
 func TestSparkJobElsewhere(t *testing.T) {
-	job := sparked(t, `args: [a], executors: {min: 2, max: 5}}, tries: 4`, true)
+	job := sparked(t, `args: [a], executors: {min: 2, max: 5}}, tries: 4, mountPath: /pfs`, true)
 	driver, executor := &job.Spec.Roles[0], &job.Spec.Roles[1]
 	if job.Spec.Restart != v1alpha1.RestartScopeGang || *job.Spec.BackoffLimit != 3 || *executor.Replicas != 5 || *executor.MinReplicas != 2 {
 		t.Errorf("restarts %s, %d times; %d executors, at least %d", job.Spec.Restart, *job.Spec.BackoffLimit, *executor.Replicas, *executor.MinReplicas)
 	}
 	const member = "/muster/foreman/muster-worker member --post /muster/foreman --work .count --datum /muster/datum --grace "
 	for role, want := range map[*v1alpha1.Role]string{
-		driver: member + "30s --leads -- /muster/foreman/muster-worker spark driver --leaves --apart --scratch /muster/spark --datum /muster/datum --python python3" +
+		driver: member + "30s --mount /pfs --leads -- /muster/foreman/muster-worker spark driver --leaves --apart --scratch /muster/spark --datum /muster/datum --python python3" +
 			" --script s.py --tries 1 --executor-heap 512 --heap 512 -- a",
-		executor: member + "120s --follows --leaves -- /muster/foreman/muster-worker spark executor --leaves --apart --scratch /muster/spark --datum /muster/datum --python python3 --heap 512 --slots 1",
+		executor: member + "120s --mount /pfs --follows --leaves -- /muster/foreman/muster-worker spark executor --leaves --apart --scratch /muster/spark --datum /muster/datum --python python3 --heap 512 --slots 1",
 	} {
 		if got := strings.Join(role.Command, " "); got != want || role.RestartPolicy != v1alpha1.RestartOnFailure {
 			t.Errorf("%s (%s) runs\n%s, want\n%s", role.Name, role.RestartPolicy, got, want)

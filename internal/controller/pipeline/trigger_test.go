@@ -124,6 +124,10 @@ func TestSupported(t *testing.T) {
 		"command: [x], environment: {image: windows/i, requirements: numpy}": "environment.image: images for Windows do not run here",
 		"command: [x], environment: {image: i, path: /opt/env}":              "environment.path: /opt/env is for this machine's own programs, and not for those of an image",
 		"command: [x], environment: {image: i, python: '3.11'}":              "environment.python: the image i has the Python that it has",
+		"training: {roles: []}, mountPath: /muster/in":                       "mountPath: /muster/in has other files than the datum's",
+		"command: [x], mountPath: /":                                         "mountPath: / has other files",
+		"command: [x], mountPath: /pfs/":                                     "mountPath: nothing can be mounted at /pfs: of the tier. Have the program read the folders in $MUSTER_INPUT_<NAME>",
+		"spark: {script: s.py}, mountPath: /pfs":                             "mountPath: nothing can be mounted at /pfs",
 		"command: [x], output: {egress: /backup}":                            "output.egress",
 		"spark: {script: s.py}, environment: {image: windows/i}":             "environment.image: images for Windows do not run here",
 		"spark: {script: s.py}, environment: {image: i, path: /opt/env}":     "environment.path: /opt/env is for this machine's own programs, and not for those of an image",
@@ -132,7 +136,7 @@ func TestSupported(t *testing.T) {
 		if err := yaml.UnmarshalStrict([]byte("metadata: {name: p}\nspec: {stages: [{name: s, input: {dataset: things}, "+field+"}]}"), p); err != nil {
 			t.Fatal(err)
 		}
-		if _, problem := parse(p.Name, &p.Spec, &Machine{Images: library{}, Environments: noEnvironment{}}); !strings.Contains(problem, "stage s: Unsupported: "+says) {
+		if _, problem := parse(p.Name, &p.Spec, &Machine{Images: library{}, Environments: noEnvironment{}, Unmountable: "of the tier"}); !strings.Contains(problem, "stage s: Unsupported: "+says) {
 			t.Errorf("%s: %q", field, problem)
 		}
 	}

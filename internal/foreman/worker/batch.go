@@ -213,7 +213,7 @@ func (h *host) finish(err error) {
 		err = fmt.Errorf("closing its log: %w", failed)
 	}
 	if err == nil {
-		err = h.worker.warn(d, h.before)
+		err = h.worker.look(d, h.before)
 	}
 	o := shift.Outcome{ID: d.ID, Started: h.started, Took: time.Since(h.started), Worker: h.worker.o.Name, Exit: exitCode(err)}
 	h.worker.finish(d, conclude(d, o, err))

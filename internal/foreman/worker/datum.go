@@ -37,7 +37,7 @@ func (w *worker) compute(ctx context.Context, d shift.Datum) shift.Outcome {
 	err = errors.Join(err, log.Close())
 	o.Took = time.Since(o.Started)
 	if err == nil {
-		err = w.warn(d, before)
+		err = w.look(d, before)
 	}
 	o.Alone = w.alone()
 	if ctx.Err() != nil && err != nil {

@@ -354,7 +354,11 @@ func (m *member) judge(o *shift.Outcome) {
 		return
 	}
 	o.Error = ""
-	if err := CheckOutput(filepath.Join(m.o.Folder, shift.OutFolder)); err != nil {
+	err := intact(m.o.Mount, m.o.Folder)
+	if err == nil {
+		err = CheckOutput(filepath.Join(m.o.Folder, shift.OutFolder))
+	}
+	if err != nil {
 		o.Exit, o.Error = shift.Unfit, err.Error()
 	}
 }

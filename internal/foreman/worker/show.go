@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/muster-dev/muster/internal/foreman/shift"
 )
@@ -29,10 +30,10 @@ func Show(mount, folder, seen string, inputs []string) error {
 		return fmt.Errorf("showing the files at mountPath: %w", err)
 	}
 	for _, entry := range before {
-		if entry.Type()&fs.ModeSymlink == 0 {
+		if entry.Type()&fs.ModeSymlink == 0 && entry.Name() != shift.OutFolder && !slices.Contains(inputs, entry.Name()) {
 			continue // the program's own, which it may look for again
 		}
-		if err := os.Remove(filepath.Join(mount, entry.Name())); err != nil {
+		if err := os.RemoveAll(filepath.Join(mount, entry.Name())); err != nil {
 			return fmt.Errorf("showing the files at mountPath: %w", err)
 		}
 	}
@@ -49,6 +50,19 @@ func Show(mount, folder, seen string, inputs []string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("showing the files at mountPath: %w", err)
+	}
+	return nil
+}
+
+// intact refuses what a program wrote that put something of its own in place of the output
+// where it is shown: that would be lost, and nobody told.
+func intact(mount, folder string) error {
+	if mount == "" {
+		return nil
+	}
+	at, out := filepath.Join(mount, shift.OutFolder), filepath.Join(folder, shift.OutFolder)
+	if to, err := os.Readlink(at); err != nil || to != out {
+		return fmt.Errorf("it removed %s, or put something else in its place, which is not kept: have it write into that folder, below it where it wants a folder that is not there yet, or to $%s", at, envOutput)
 	}
 	return nil
 }

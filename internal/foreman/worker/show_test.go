@@ -3,7 +3,9 @@ package worker
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -57,6 +59,28 @@ func TestShow(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(d.Folder, shift.OutFolder, "made")); err != nil {
 			t.Errorf("%s: what is written to out: %v", c.name, err)
 		}
+	}
+	d := datum("images", "labels")
+	if err := w.show(d); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.look(d, time.Now()); err != nil {
+		t.Errorf("with all in its place: %v", err)
+	}
+	for _, own := range []string{"out", "labels", "notes"} { // a program's own, in place of what is shown
+		_ = os.Remove(filepath.Join(mount, own))
+		if err := os.MkdirAll(filepath.Join(mount, own, "deep"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.look(d, time.Now()); err == nil || !strings.Contains(err.Error(), "it removed "+filepath.Join(mount, "out")) {
+		t.Errorf("with its own folder as the output: %v", err)
+	}
+	if err := w.show(d); err != nil {
+		t.Errorf("the next datum: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(mount, "notes", "deep")); err != nil || w.look(d, time.Now()) != nil {
+		t.Errorf("what is nobody else's stays: %v", err)
 	}
 	w.program.Mount = filepath.Join(mount, "none")
 	if err := w.show(datum()); err == nil {

@@ -20,6 +20,15 @@ const (
 	mostLooked = 10_000
 )
 
+// look is what is looked at where a program ended well: what would be lost is refused, or
+// said.
+func (w *worker) look(d shift.Datum, since time.Time) error {
+	if err := intact(w.program.Mount, d.Folder); err != nil {
+		return err
+	}
+	return w.warn(d, since)
+}
+
 // warn has the log of a datum say so where its program, which ended well, left the output
 // empty and wrote elsewhere: that is not kept, and would be missed by whoever comes next.
 func (w *worker) warn(d shift.Datum, since time.Time) error {
