@@ -22,7 +22,7 @@ endif
 # Everything that does not link the API server: builds and tests in seconds.
 UNIT := $(shell go list ./... 2>/dev/null | grep -v -E '/internal/(controlplane|cli/up)$$|/cmd/muster$$')
 
-.PHONY: help build shim test test-unit test-exhaustive test-mounts test-race test-embedded test-e2e test-long lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-plugins test-agents test-conformance test-chaos test-autoscaler bench-cluster bench-data chaos-cluster cluster-deps clients-deps test-clients test-python test-gpu
+.PHONY: help build shim test test-unit test-exhaustive test-mounts test-race test-embedded test-e2e test-long lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-conformance test-chaos test-autoscaler bench-cluster bench-data chaos-cluster cluster-deps clients-deps test-clients test-python test-gpu
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
@@ -80,15 +80,9 @@ test-cluster: cluster-deps $(GOTESTSUM) ## a real Kubernetes on this machine: ku
 	@hack/gotest "$(GOTESTSUM)" cluster -tags cluster -count=1 -timeout 20m ./test/cluster/... ./benchmarks/cluster
 
 test-kubernetes: build test-deps cluster-deps $(GOTESTSUM) ## what of the following three belongs to every change, on a real Kubernetes (pipelines with the agent alone, but for one, and without what takes minutes); wants root
-	@NICE=0 hack/beside test-plugins test-agents
-	@MUSTER_CHAOS_GANGS=9 hack/gotest "$(GOTESTSUM)" chaos -tags chaos -count=1 -timeout 20m -skip '^TestRestore$$' ./test/chaos
-
-# Two parts of it, each of which waits much, on a Kubernetes of its own: it has built what they need.
-test-plugins:
 	@MUSTER_PLATFORM=cluster hack/gotest "$(GOTESTSUM)" conformance-cluster -tags conformance -count=1 -timeout 30m -skip '^(TestTensorFlow|TestAQueue.*|TestPaused|TestItGrowsAndGivesBack|TestWaitsForWhoHolds|TestSuspendAndResume|TestAFailureIsTriedAgain|TestTheRestIsStopped|TestPartsAreTold|TestCodeComesAlong|TestDataIsItsNamespaces|TestDataIsFetchedAhead|TestDataOnDemand|TestEnvironment.*|TestWorkerOfAStageGoes|TestAgentsGoUnderAStage|TestPipeline.+|TestExampleOfImages)$$' ./test/conformance
-
-test-agents:
 	@MUSTER_PLATFORM=agent hack/gotest "$(GOTESTSUM)" conformance-agent -tags conformance -count=1 -timeout 35m -run 'Part|Claim|Code|Data|OwnGPUs|Environment|Report|Pipeline|Example|UnderAStage|WorkerOfAStage' -skip '^(TestDataInVersions|TestDataOfOthers|TestPipelineSpark.*|TestPipelineTrainingMoves|TestPipelineEnvironment|TestEnvironmentIsBuiltOnce|TestPipelineResultsOfALaptop)$$' ./test/conformance
+	@MUSTER_CHAOS_GANGS=9 hack/gotest "$(GOTESTSUM)" chaos -tags chaos -count=1 -timeout 20m -skip '^TestRestore$$' ./test/chaos
 
 test-conformance: build test-deps cluster-deps $(GOTESTSUM) ## one suite against embedded Muster and against a real Kubernetes, with a device plugin and with the agent; wants root
 	@hack/gotest "$(GOTESTSUM)" conformance-embedded -tags conformance -count=1 -timeout 20m -skip '^(TestANodeThatVanishes|TestATenantAtTheDoor|TestDataOfOthers|TestCodeComesAlong|TestDataIsItsNamespaces|TestDataIsFetchedAhead|TestDataOnDemand|TestEnvironmentOfATenant|TestEnvironmentIsBuiltWhileMusterIsAway|TestWorkerOfAStageGoes|TestAgentsGoUnderAStage)$$' ./test/conformance

@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +62,13 @@ func TestPachyderm(t *testing.T) {
 		applied := muster("pipeline", "apply", "-f", file)
 		if m != isolated(t) {
 			expect(t, applied, 2, "shout: transform: ", "below /pfs", "plain tier", "$MUSTER_INPUT_<NAME>")
+			expect(t, muster("pipeline", "apply", "-f", filepath.Join(folder(t, map[string]string{"p.yaml": trainedBelow}), "p.yaml")), 0)
+			harness.Eventually(t, time.Minute, "waiting for the refusal", func() error {
+				if r := muster("pipeline", "list"); !strings.Contains(r.Stdout, "nothing can be mounted at /pfs: this Muster is in the plain tier") {
+					return fmt.Errorf("%s%s", r.Stdout, r.Stderr)
+				}
+				return nil
+			})
 			return
 		}
 		expect(t, applied, 0, "pipeline shout created", "pipeline both created", "note: shout: transform.workingDir: ")
