@@ -66,7 +66,7 @@ func (b *bench) gateway(ctx context.Context) (err error) {
 		for turn := range rivals {
 			side := (run + turn) % len(rivals)
 			r := rivals[side]
-			m, err := b.load(ctx, r, filepath.Join(root, fmt.Sprint(r.serves, side, run)), n)
+			m, err := b.load(ctx, r, filepath.Join(root, fmt.Sprintf("%s%d-%d", r.serves, side, run)), n)
 			if err != nil {
 				return err
 			}
