@@ -22,6 +22,7 @@ spec:
   - name: count
     input: {dataset: texts}
     environment: {image: %q}
+    mountPath: /words
     spark:
       script: count.py
       executors: 2
@@ -41,7 +42,8 @@ import os, pathlib, time
 from pyspark import BarrierTaskContext
 from pyspark.sql import SparkSession, functions
 
-source, output = pathlib.Path(os.environ["MUSTER_INPUT_TEXTS"]), pathlib.Path(os.environ["MUSTER_OUTPUT"])
+source, output = pathlib.Path("/words/texts"), pathlib.Path("/words/out")
+datum = pathlib.Path(os.environ["MUSTER_OUTPUT"]).parent
 spark = SparkSession.builder.appName("words").config("spark.sql.shuffle.partitions", 2).getOrCreate()
 lines = spark.read.text("file://%s/text-*" % source)
 words = lines.select(functions.explode(functions.split("value", " ")).alias("word"))
@@ -55,12 +57,12 @@ def write(rows):
 
 parts = words.distinct().repartition(2).rdd.barrier().mapPartitions(write).count()
 print(f"written by {parts} tasks", flush=True)
-while (source / "wait").exists() and not (output.parent / "go").exists():
+while (source / "wait").exists() and not (datum / "go").exists():
     time.sleep(0.1)
 `
 
 // TestPipelineSpark: a driver and two executors that share no folder, on whatever node
-// they are; what each wrote becomes one commit. An executor that is lost takes what it
+// they are, each with the datum at the stage's mountPath; what each wrote becomes one commit. An executor that is lost takes what it
 // wrote along, and all of it is written again.
 func TestPipelineSpark(t *testing.T) {
 	if the.spark.Name == "" {

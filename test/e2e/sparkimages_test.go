@@ -21,6 +21,7 @@ spec:
     input: {dataset: texts}
     environment: {image: %q}
     code: count.py
+    mountPath: /words
     spark:
       script: count.py
       executors: 2
@@ -40,15 +41,16 @@ from pyspark.sql import SparkSession, functions
 
 assert not pathlib.Path("/usr/share/doc").exists(), "these are the files of the machine"
 spark = SparkSession.builder.appName("words").config("spark.sql.shuffle.partitions", 2).getOrCreate()
-lines = spark.read.text("file://" + os.environ["MUSTER_INPUT_TEXTS"])
+lines = spark.read.text("file:///words/texts")
 words = lines.select(functions.explode(functions.split("value", " ")).alias("word"))
-words.groupBy("word").count().coalesce(1).write.json("file://" + os.environ["MUSTER_OUTPUT"] + "/counts")
+words.groupBy("word").count().coalesce(1).write.json("file:///words/out/counts")
+assert any(pathlib.Path(os.environ["MUSTER_OUTPUT"], "counts").glob("*.json")), "it is elsewhere"
 gpus = spark.sparkContext.parallelize(range(8), 8).map(lambda _: os.environ["MUSTER_GPUS"]).distinct().collect()
 print("GPUs", len(gpus), flush=True)
 `
 
-// TestSparkInImages: driver and executors see the files of their image and the datum's
-// folder, in both tiers; the same image computes nothing again, and one that lacks what
+// TestSparkInImages: driver and executors see the files of their image, and the datum's
+// folder at the stage's mountPath, in both tiers; the same image computes nothing again, and one that lacks what
 // Spark takes says so.
 func TestSparkInImages(t *testing.T) {
 	ctx := deadline(t, 8*time.Minute)
