@@ -12,7 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/backend/faulty"
 	"github.com/muster-dev/muster/internal/data/commit"
+	"github.com/muster-dev/muster/internal/data/pack"
 	"github.com/muster-dev/muster/internal/data/ref"
 )
 
@@ -34,6 +37,45 @@ func set(t *testing.T, d *Dataset, name, message string, m map[string]string) co
 	r, err := s.Commit(t.Context(), CommitOptions{Message: message, AllowEmpty: true})
 	must(t, err)
 	return r.Commit
+}
+
+// TestBranchingCostsNothing: to branch or tag a dataset stores nothing, and reads as much of
+// one of many files as of one of a few.
+func TestBranchingCostsNothing(t *testing.T) {
+	reads := map[int]int{}
+	for _, size := range []int{3, 20_000} {
+		p := newPlace(t)
+		var all []Content
+		for i := range size {
+			all = append(all, p.store.Content(fmt.Sprintf("%02d/%d", i%50, i), []byte(fmt.Sprint(i))))
+		}
+		put(t, p.Dataset, "main", Contents(all), AddOptions{})
+		stored := len(objects(t, p))
+		counted := &faulty.Backend{Inner: p.bytes, Script: &faulty.Script{}}
+		d := p.open(t, counted, p.heads)
+		before := counted.Reads()
+		must(t, d.Create(t.Context(), branch("dev"), "main"))
+		must(t, d.Create(t.Context(), ref.Name{Kind: ref.Tag, Name: "v1"}, "dev"))
+		reads[size] = counted.Reads() - before
+		if now := len(objects(t, p)); now != stored {
+			t.Errorf("%d files: %d objects, %d before", size, now, stored)
+		}
+	}
+	if reads[3] != reads[20_000] || reads[3] > 10 {
+		t.Errorf("objects that were read, by how many files there are: %v", reads)
+	}
+}
+
+// objects are the keys of packs and commits.
+func objects(t *testing.T, p *place) (keys []string) {
+	t.Helper()
+	for _, prefix := range []string{pack.Prefix, commit.Prefix} {
+		must(t, p.bytes.List(t.Context(), prefix, func(i backend.Info) error {
+			keys = append(keys, i.Key)
+			return nil
+		}))
+	}
+	return keys
 }
 
 func TestReferences(t *testing.T) {

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/backend/faulty"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/ref"
@@ -277,10 +280,104 @@ func (s *sharing) end(ctx context.Context) error {
 // collections run; at the end everything that heads lead to is whole.
 func TestWritersAndCollectorsAtOnce(t *testing.T) {
 	p := newPlace(t)
+	writeAndCollect(t, p, p.bytes, 0)
+}
+
+// TestWritersAndCollectorsWithStaleLists: the same where lists show for a while what is
+// gone, and not yet what has come.
+func TestWritersAndCollectorsWithStaleLists(t *testing.T) {
+	p := newPlace(t)
+	const late = 40 * time.Millisecond
+	bytes := &stale{Backend: p.bytes, late: late, put: map[string]time.Time{}, gone: map[string]removed{}}
+	writeAndCollect(t, p, bytes, late)
+	if bytes.hid == 0 || bytes.kept == 0 {
+		t.Errorf("lists were never stale: %d objects were not shown yet, %d still", bytes.hid, bytes.kept)
+	}
+}
+
+// stale is a backend whose lists are late by any time up to the one given.
+type stale struct {
+	backend.Backend
+	late time.Duration
+
+	mu        sync.Mutex
+	put       map[string]time.Time
+	gone      map[string]removed
+	hid, kept int
+}
+
+type removed struct {
+	backend.Info
+	at time.Time
+}
+
+func (s *stale) Put(ctx context.Context, key string, content []byte) error {
+	begun := time.Now()
+	if _, err := s.Stat(ctx, key); errors.Is(err, fs.ErrNotExist) {
+		s.mu.Lock()
+		s.put[key] = begun
+		s.mu.Unlock()
+	}
+	err := s.Backend.Put(ctx, key, content)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.gone, key)
+	return err
+}
+
+func (s *stale) Delete(ctx context.Context, key string) error {
+	info, found := s.Stat(ctx, key)
+	err := s.Backend.Delete(ctx, key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if found == nil {
+		s.gone[key] = removed{info, time.Now()}
+	}
+	return err
+}
+
+func (s *stale) List(ctx context.Context, prefix string, see func(backend.Info) error) error {
+	then := time.Now().Add(-rand.N(s.late))
+	var all []backend.Info
+	err := s.Backend.List(ctx, prefix, func(i backend.Info) error {
+		all = append(all, i)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	was := func(i backend.Info) bool {
+		late := s.put[i.Key].After(then)
+		if late {
+			s.hid++
+		}
+		return late
+	}
+	all = slices.DeleteFunc(all, was)
+	for key, r := range s.gone {
+		if strings.HasPrefix(key, prefix) && r.at.After(then) {
+			all = append(all, r.Info)
+			s.kept++
+		}
+	}
+	s.mu.Unlock()
+	slices.SortFunc(all, func(a, b backend.Info) int { return strings.Compare(a.Key, b.Key) })
+	for _, i := range all {
+		if err := see(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeAndCollect has four write and two collect, by a backend whose lists are late.
+func writeAndCollect(t *testing.T, p *place, bytes backend.Backend, late time.Duration) {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	var writers, collectors sync.WaitGroup
 	for w := range 4 {
-		d := p.open(t, p.bytes, p.heads)
+		d := p.open(t, bytes, p.heads)
 		writers.Go(func() {
 			name := fmt.Sprint("b", w%2) // two at each
 			shared := &sharing{}
@@ -313,10 +410,10 @@ func TestWritersAndCollectorsAtOnce(t *testing.T) {
 		})
 	}
 	for range 2 {
-		d := p.open(t, p.bytes, p.heads)
+		d := p.open(t, bytes, p.heads)
 		collectors.Go(func() {
 			for ctx.Err() == nil {
-				if _, err := d.store.Collect(t.Context(), CollectOptions{Heads: []ref.Heads{p.heads}}); err != nil {
+				if _, err := d.store.Collect(t.Context(), CollectOptions{Heads: []ref.Heads{p.heads}, Settle: late}); err != nil {
 					t.Errorf("collecting: %v", err)
 					return
 				}

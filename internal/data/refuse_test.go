@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestWhatCannotBePut(t *testing.T) {
@@ -39,6 +41,13 @@ func TestWhatCannotBePut(t *testing.T) {
 		})
 	}
 	p := newPlace(t)
+	src := t.TempDir()
+	if err := unix.Mknod(filepath.Join(src, "d"), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))); !errors.Is(err, unix.EPERM) { // who may make devices
+		must(t, err)
+		if _, err := p.Put(t.Context(), "main", Folder(src), PutOptions{}); err == nil || !strings.Contains(err.Error(), "d is a device") {
+			t.Errorf("a device: %v", err)
+		}
+	}
 	for name, h := range map[string]tar.Header{
 		"up": {Name: "../x", Typeflag: tar.TypeReg}, "root": {Name: "/etc/x", Typeflag: tar.TypeReg}, "hard": {Name: "x", Linkname: "y", Typeflag: tar.TypeLink},
 		"device": {Name: "x", Typeflag: tar.TypeChar}, "link": {Name: "a/x", Linkname: "../../y", Typeflag: tar.TypeSymlink}, "part": {Name: strings.Repeat("x", 256), Typeflag: tar.TypeReg},

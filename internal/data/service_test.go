@@ -4,21 +4,66 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/minio/minio-go/v7"
 
+	"github.com/muster-dev/muster/internal/bucket"
 	"github.com/muster-dev/muster/internal/bucket/buckettest"
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/bale"
 	"github.com/muster-dev/muster/internal/data/ref"
 )
 
-// TestInABucket keeps a store in a bucket of a service that others made.
+// TestInABucket keeps a store in a bucket of a service that others made, and in one that
+// now and then is too busy.
 func TestInABucket(t *testing.T) {
-	const name = "muster-test-dataset"
+	t.Run("at leisure", func(t *testing.T) { inABucket(t, "muster-test-dataset", func(*bucket.Options) {}) })
+	t.Run("busy", func(t *testing.T) {
+		refused := &atomic.Int64{}
+		inABucket(t, "muster-test-busy", func(o *bucket.Options) { o.Endpoint = busy(t, o.Endpoint, refused) })
+		if n := refused.Load(); n < 5 {
+			t.Errorf("%d requests were refused", n)
+		}
+	})
+}
+
+// busy is before a service, and refuses each nineteenth request.
+func busy(t *testing.T, endpoint string, refused *atomic.Int64) string {
+	t.Helper()
+	to, err := url.Parse(endpoint)
+	must(t, err)
+	pass := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(to)
+		r.Out.Host = r.In.Host // which is signed
+	}}
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1)%19 != 0 {
+			pass.ServeHTTP(w, r)
+			return
+		}
+		refused.Add(1)
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "application/xml")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, "<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>")
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func inABucket(t *testing.T, name string, change func(*bucket.Options)) {
+	t.Helper()
 	o, client := buckettest.Serve(t, name)
+	change(&o)
 	must(t, client.MakeBucket(t.Context(), name, minio.MakeBucketOptions{}))
 	b, err := backend.OpenBucket(o, "")
 	must(t, err)
