@@ -83,6 +83,41 @@ func TestThreeStages(t *testing.T) {
 	}
 }
 
+// TestOldOutputsAreAccepted: what a stage made before its command changed counts where it
+// says so, by the recipe that its status and explain tell, and only there.
+func TestOldOutputsAreAccepted(t *testing.T) {
+	r := newRig(t, nil)
+	stage := func(says, accepts string) string {
+		return fmt.Sprintf(`
+metadata: {name: p}
+spec:
+  stages:
+  - name: make
+    input: {dataset: things, glob: "/*"}
+    command: [sh, -c, 'echo %s > $MUSTER_OUTPUT/$(ls $MUSTER_INPUT_THINGS)']
+    acceptKeys: [%s]
+`, says, accepts)
+	}
+	r.put("things", map[string]string{"a": "1", "b": "2"})
+	r.apply(stage("old", ""))
+	recipe := r.finish("p").Status.Stages[0].Recipe
+	r.put("things", map[string]string{"c": "3"})
+	r.apply(stage("new", recipe))
+	if got := computed(r.finish("p"))["make"]; got != 1 {
+		t.Errorf("%d datums were computed, though those of before count", got)
+	}
+	if diff := cmp.Diff(map[string]string{"a": "old\n", "b": "old\n", "c": "new\n"}, r.files("p-make")); diff != "" {
+		t.Error(diff)
+	}
+	r.apply(stage("new", ""))
+	if got := computed(r.finish("p"))["make"]; got != 2 {
+		t.Errorf("%d datums were computed, though those of before count no more", got)
+	}
+	if diff := cmp.Diff(map[string]string{"a": "new\n", "b": "new\n", "c": "new\n"}, r.files("p-make")); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestFailures are the policies for datums that fail.
 func TestFailures(t *testing.T) {
 	const text = `
