@@ -71,9 +71,9 @@ func (r *rival) stolen() float64 {
 // comes. Those of versitygw are not: so it is also measured until the disk is synced, as cp
 // is, and on a folder whose files are written at once. What a side has written stays until
 // all are measured: for minutes after files were removed, a file system without a journal
-// looks at each of them when one is made (ext4: recently_deleted). A series counts for little
-// while the host takes more than a hundredth of the processors: who waits comes late then,
-// and ours are answered together, once their commit is on disk and the head has moved.
+// looks at each of them when one is made (ext4: recently_deleted). What the host of a virtual
+// machine took of the processors is told with each figure: ours fell with it more than those
+// of versitygw where that was looked at.
 func (b *bench) gateway(ctx context.Context) (err error) {
 	n := int(8192 * b.scale)
 	root := b.path("s3")
