@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -41,12 +40,8 @@ type rival struct {
 	marks       []marks
 }
 
-// marks are how long it took to put objects, to put them and sync the disk, and to get them;
-// and which part of the processors' time the host of a virtual machine took meanwhile.
-type marks struct {
-	put, synced, get measured
-	stolen           float64
-}
+// marks are how long it took to put objects, to put them and sync the disk, and to get them.
+type marks struct{ put, synced, get measured }
 
 // of is the median of what one of the marks is in all runs.
 func (r *rival) of(which func(marks) measured) measured {
@@ -55,16 +50,6 @@ func (r *rival) of(which func(marks) measured) measured {
 		all[i] = which(r.marks[i])
 	}
 	return median(all)
-}
-
-// stolen is the median of what the host took.
-func (r *rival) stolen() float64 {
-	all := make([]float64, len(r.marks))
-	for i := range r.marks {
-		all[i] = r.marks[i].stolen
-	}
-	slices.Sort(all)
-	return all[len(all)/2]
 }
 
 // gateway: objects of 64 KB, put and got by 32 clients. Ours are on disk when the answer
@@ -96,16 +81,15 @@ func (b *bench) gateway(ctx context.Context) (err error) {
 	for _, row := range []struct {
 		what         string
 		ours, theirs measured
-		beside       *rival
 		by, target   string
 	}{
-		{"put", ours.of(put), theirs.of(synced), theirs, "and sync", ">= 0.7 of it"},
-		{"put", ours.of(put), theirs.of(put), theirs, "not synced", "-"},
-		{"put", ours.of(put), atOnce.of(put), atOnce, "each object synced, as ours are", "-"},
-		{"get", ours.of(get), theirs.of(get), theirs, "", ">= 0.7 of it"},
+		{"put", ours.of(put), theirs.of(synced), "and sync", ">= 0.7 of it"},
+		{"put", ours.of(put), theirs.of(put), "not synced", "-"},
+		{"put", ours.of(put), atOnce.of(put), "each object synced, as ours are", "-"},
+		{"get", ours.of(get), theirs.of(get), "", ">= 0.7 of it"},
 	} {
 		b.say(fmt.Sprintf("S3 gateway: %s %d objects of 64 KB, %d clients", row.what, n, s3Clients), rate(row.ours),
-			strings.TrimSuffix("versitygw on POSIX, "+row.by, ", ")+": "+rate(row.theirs)+fmt.Sprintf(", %.2f of it (the host took %.1f and %.1f %% of the processors)", row.theirs.Seconds/row.ours.Seconds, 100*ours.stolen(), 100*row.beside.stolen()),
+			strings.TrimSuffix("versitygw on POSIX, "+row.by, ", ")+": "+rate(row.theirs)+fmt.Sprintf(", %.2f of it (the host took %.1f and %.1f %% of the processors)", row.theirs.Seconds/row.ours.Seconds, 100*row.ours.Stolen, 100*row.theirs.Stolen),
 			row.target, row.theirs.Seconds/row.ours.Seconds >= 0.7)
 	}
 	return nil
@@ -149,7 +133,9 @@ func (b *bench) load(ctx context.Context, r *rival, dir string, n int) (m marks,
 	if err := syncAll(b.dir); err != nil {
 		return m, err
 	}
-	m.synced = measured{Seconds: time.Since(begun).Seconds()}
+	if m.synced, err = since(begun, before); err != nil {
+		return m, err
+	}
 	m.get, err = together(ctx, side, n, func(ctx context.Context, c *minio.Client, i int) error {
 		o, err := c.GetObject(ctx, s3Bucket, key(order[i]), minio.GetObjectOptions{})
 		if err != nil {
@@ -161,9 +147,7 @@ func (b *bench) load(ctx context.Context, r *rival, dir string, n int) (m marks,
 		}
 		return errors.Join(err, o.Close())
 	})
-	after, reading := processors()
-	m.stolen = after.since(before)
-	return m, errors.Join(err, reading)
+	return m, err
 }
 
 // writtenAtOnce has the kernel write all that is made below a folder before whoever wrote
@@ -197,6 +181,10 @@ func together(ctx context.Context, side served, n int, do func(context.Context, 
 	if err != nil {
 		return measured{}, err
 	}
+	before, err := processors()
+	if err != nil {
+		return measured{}, err
+	}
 	begun := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
 	for c := range s3Clients {
@@ -209,8 +197,17 @@ func together(ctx context.Context, side served, n int, do func(context.Context, 
 			return nil
 		})
 	}
-	err = group.Wait()
-	return measured{Seconds: time.Since(begun).Seconds()}, err
+	if err := group.Wait(); err != nil {
+		return measured{}, err
+	}
+	return since(begun, before)
+}
+
+// since is how long something took that began then, and what the host took meanwhile.
+func since(begun time.Time, before ticks) (measured, error) {
+	seconds := time.Since(begun).Seconds()
+	after, err := processors()
+	return measured{Seconds: seconds, Stolen: after.since(before)}, err
 }
 
 // served is a gateway that serves, and a key to it, as muster data key create -o json

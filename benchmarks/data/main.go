@@ -45,6 +45,9 @@ type measured struct {
 	Files  int64
 	// Work is how many datums a plan would compute.
 	Work int64
+	// Stolen is which part of the processors' time the host of a virtual machine took
+	// meanwhile, 0 to 1, where that was looked at.
+	Stolen float64
 }
 
 func main() {
