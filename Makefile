@@ -3,10 +3,17 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-TOOLS    := .cache/tools
-GOLANGCI := $(TOOLS)/golangci-lint-v2.15.0
-CONTROLLER_GEN := $(TOOLS)/controller-gen-v0.23.0
-GOTESTSUM := $(TOOLS)/gotestsum-v1.13.0
+
+# What clones share: tools, clusters, environments, passes of suites (hack/cache).
+export MUSTER_TEST_CACHE := $(shell hack/cache)
+GO_VERSION := $(shell go env GOVERSION)
+TOOLS    := $(MUSTER_TEST_CACHE)/tools
+GOLANGCI := $(TOOLS)/golangci-lint-v2.15.0-$(GO_VERSION)
+CONTROLLER_GEN := $(TOOLS)/controller-gen-v0.23.0-$(GO_VERSION)
+GOTESTSUM := $(TOOLS)/gotestsum-v1.13.0-$(GO_VERSION)
+
+# Programs and test binaries hold no path of this machine, so that Go's cache serves all clones.
+export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 
 # NVML needs cgo; without a C compiler Muster reads nvidia-smi instead.
 ifneq ($(shell command -v gcc 2>/dev/null),)
@@ -20,7 +27,7 @@ else
 endif
 
 # Everything that does not link the API server: builds and tests in seconds.
-UNIT := $(shell go list ./... 2>/dev/null | grep -v -E '/internal/(controlplane|cli/up)$$|/cmd/muster$$')
+UNIT = $(shell go list ./... 2>/dev/null | grep -v -E '/internal/(controlplane|cli/up)$$|/cmd/muster$$')
 
 .PHONY: help build shim test test-unit test-exhaustive test-mounts test-race test-embedded test-e2e test-long lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-conformance test-chaos test-autoscaler bench-cluster bench-data chaos-cluster cluster-deps clients-deps test-clients test-python test-gpu
 help: ## this list
@@ -29,16 +36,28 @@ help: ## this list
 build: shim ## bin/muster, with its shim inside
 	@hack/build "$(TAGS)" "$(VERSION)"
 
-shim: internal/node/shim/bin/muster-shim internal/node/shim/bin/muster-worker
-internal/node/shim/bin/muster-shim: $(wildcard cmd/muster-shim/*.go internal/node/shim/*.go internal/node/shim/*/*.go internal/node/process/*.go)
-	@echo "muster: building the shim (static, one per container)"
-	@CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o $@ ./cmd/muster-shim
-internal/node/shim/bin/muster-worker: $(wildcard cmd/muster-worker/*.go internal/agent/ondemand/*.go internal/data/*.go internal/data/*/*.go internal/foreman/worker/*.go internal/foreman/parcel/*.go internal/foreman/shift/*.go internal/spark/*.go)
-	@echo "muster: building the worker of pipelines (static, runs in images)"
-	@CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o $@ ./cmd/muster-worker
+# bin/muster with a version that is the same for every commit: a suite that passed with it
+# need not run again for a commit that changes no program.
+tested: VERSION = tested
+tested: shim
+	@GOFLAGS="$(GOFLAGS) -buildvcs=false" hack/build "$(TAGS)" "$(VERSION)"
+
+# Go's cache decides what is compiled: a source may be older than the program made of it.
+SHIM_BIN := internal/node/shim/bin
+shim: $(SHIM_BIN)/muster-shim $(SHIM_BIN)/muster-worker
+$(SHIM_BIN)/muster-shim: ALWAYS # static: it is the first process of every container
+	@hack/static "$@" ./cmd/muster-shim
+$(SHIM_BIN)/muster-worker: ALWAYS # static: it runs in images
+	@hack/static "$@" ./cmd/muster-worker
+ALWAYS:
+.PHONY: ALWAYS
 
 quickstart: build ## build, start Muster in the background, run distributed TensorFlow
 	@hack/quickstart
+
+SUITE = go run ./hack/suite -gotestsum "$(GOTESTSUM)"
+# All clusters and file systems are ended after this time.
+HEAVY = $(SUITE) -heavy
 
 # What only computes has what the others leave of the processors; lint beside it with CI.
 BESIDE ?= test-exhaustive
@@ -46,59 +65,73 @@ test: test-unit test-mounts test-embedded ## everything that lands with a change
 	@hack/beside "$(BESIDE)" test-e2e test-clients test-python test-images test-kubernetes
 
 test-unit: shim $(GOTESTSUM) ## the quick ones; no API server
-	@hack/gotest "$(GOTESTSUM)" unit -short -skip '^TestEveryGuardIsNeeded$$' $(UNIT)
+	@$(SUITE) -short -skip '^TestEveryGuardIsNeeded$$' unit $(UNIT)
 
 test-exhaustive: $(GOTESTSUM) ## every write failing in every way, every order of events of the fence, a million files: minutes
-	@hack/gotest "$(GOTESTSUM)" exhaustive -run '^TestEvery' ./internal/controller/... ./internal/fencing ./internal/data
+	@$(SUITE) -run '^TestEvery' exhaustive ./internal/controller/... ./internal/fencing ./internal/data
 
-test-mounts: build test-deps $(GOTESTSUM) ## data as a file system of the kernel's, its servers killed, and a disk whose power is cut at every change; wants /dev/fuse, and root or fusermount3
-	@hack/gotest "$(GOTESTSUM)" mounts -tags fuse -count=1 -timeout 5m ./internal/data/mount/... ./internal/agent/datavolume
-	@hack/gotest "$(GOTESTSUM)" power -tags fuse -count=1 -timeout 5m -run '^TestPower' ./internal/data
-	@hack/gotest "$(GOTESTSUM)" mounts-e2e -tags e2e,fuse -count=1 -timeout 10m -run '^TestLazy' ./test/e2e
+test-mounts: tested test-deps $(GOTESTSUM) ## data as a file system of the kernel's, its servers killed, and a disk whose power is cut at every change; wants /dev/fuse, and root or fusermount3
+	@$(HEAVY) -alone -tags fuse -timeout 5m mounts ./internal/data/mount/... ./internal/agent/datavolume
+	@$(HEAVY) -alone -tags fuse -timeout 5m -run '^TestPower' power ./internal/data
+	@$(HEAVY) -tags e2e,fuse -timeout 10m -run '^TestLazy' mounts-e2e ./test/e2e
 
 test-race: shim $(GOTESTSUM) ## the same under the race detector: minutes
-	@hack/gotest "$(GOTESTSUM)" race $(RACE) -timeout 30m $(UNIT)
+	@GOFLAGS="$(GOFLAGS) $(RACE)" $(SUITE) -timeout 30m race $(UNIT)
 
-test-embedded: shim $(GOTESTSUM) ## against a real kube-apiserver and etcd
-	@hack/gotest "$(GOTESTSUM)" embedded -tags embedded ./internal/controlplane ./internal/snapshot ./internal/dataset ./internal/gateway/registry ./internal/pachyderm ./internal/manager ./internal/cli/queue ./internal/cli/data ./internal/cli/pause ./internal/cli/serve ./internal/cli/node ./internal/cli/install ./internal/cli/user ./internal/cli/doctor
+test-embedded: tested $(GOTESTSUM) ## against a real kube-apiserver and etcd
+	@$(SUITE) -tags embedded embedded ./internal/controlplane ./internal/snapshot ./internal/dataset ./internal/gateway/registry ./internal/pachyderm ./internal/manager ./internal/cli/queue ./internal/cli/data ./internal/cli/pause ./internal/cli/serve ./internal/cli/node ./internal/cli/install ./internal/cli/user ./internal/cli/doctor
 
-test-e2e: build test-deps $(GOTESTSUM) ## the product as a person runs it: muster up, TensorFlow, PyTorch, kubectl
-	@hack/gotest "$(GOTESTSUM)" e2e -tags e2e -count=1 -timeout 50m -skip '^TestSpark(Endings)?$$' ./test/e2e/...
+E2E_SHARDS ?= 2
+test-e2e: tested test-deps $(GOTESTSUM) ## the product as a person runs it: muster up, TensorFlow, PyTorch, kubectl
+	@$(HEAVY) -tags e2e -timeout 50m -shards $(E2E_SHARDS) -input docs/backup.md -skip '^TestSpark(Endings)?$$' e2e ./test/e2e/...
 
-test-long: build test-deps cluster-deps $(GOTESTSUM) ## what make test has a part of: all writes of pipelines failing in all ways, tests end to end that take long in both tiers, a thousand jobs; wants root
-	@MUSTER_TEST_LONG=1 hack/gotest "$(GOTESTSUM)" long-exhaustive -count=1 -timeout 40m -run '^TestEveryWriteMayFail$$' ./internal/controller/pipeline
-	@MUSTER_TEST_LONG=1 hack/gotest "$(GOTESTSUM)" long -tags e2e,cluster -count=1 -timeout 50m -run '^(TestTensorFlow|TestTensorFlowSurvives.*|TestPipelineOfImages|TestSpark|TestSparkEndings|TestSparkInImages|TestASaveCounts.*|TestDeletingWhile.*|TestPackagesOnTopOfImages|TestManySubmits)$$' ./test/e2e
+test-long: tested test-deps cluster-deps $(GOTESTSUM) ## what make test has a part of: all writes of pipelines failing in all ways, tests end to end that take long in both tiers, a thousand jobs; wants root
+	@MUSTER_TEST_LONG=1 $(SUITE) -timeout 40m -run '^TestEveryWriteMayFail$$' long-exhaustive ./internal/controller/pipeline
+	@MUSTER_TEST_LONG=1 $(HEAVY) -tags e2e,cluster -timeout 50m -run '^(TestTensorFlow|TestTensorFlowSurvives.*|TestPipelineOfImages|TestSpark|TestSparkEndings|TestSparkInImages|TestASaveCounts.*|TestDeletingWhile.*|TestPackagesOnTopOfImages|TestManySubmits)$$' long ./test/e2e
 
-test-python: build ## the Python package: types, and tests against a Muster of their own
-	@hack/test-python $(ARGS)
+test-python: tested $(GOTESTSUM) ## the Python package: types, and tests against a Muster of their own
+	@$(HEAVY) -input python -command hack/test-python python
 
-test-images: build test-deps cluster-deps $(GOTESTSUM) ## images on one machine, with a real containerd; wants root
-	@hack/gotest "$(GOTESTSUM)" images-node -tags cluster -count=1 -timeout 10m -run 'Image|Pull|Containerd' ./internal/node ./internal/node/image
-	@hack/gotest "$(GOTESTSUM)" images-e2e -tags e2e,cluster -count=1 -timeout 15m -run '^(TestImages|TestStagesInImages)$$' ./test/e2e
+test-images: tested test-deps cluster-deps $(GOTESTSUM) ## images on one machine, with a real containerd; wants root
+	@$(HEAVY) -alone -tags cluster -timeout 10m -run 'Image|Pull|Containerd' images-node ./internal/node ./internal/node/image
+	@$(HEAVY) -tags e2e,cluster -timeout 15m -run '^(TestImages|TestStagesInImages)$$' images-e2e ./test/e2e
 
-test-cluster: cluster-deps $(GOTESTSUM) ## a real Kubernetes on this machine: kubelets, containerd, pretend GPUs; wants root
-	@hack/gotest "$(GOTESTSUM)" cluster -tags cluster -count=1 -timeout 20m ./test/cluster/... ./benchmarks/cluster
+test-cluster: cluster-deps $(GOTESTSUM) tested ## a real Kubernetes on this machine: kubelets, containerd, pretend GPUs; wants root
+	@$(HEAVY) -tags cluster -timeout 20m cluster ./test/cluster/... ./benchmarks/cluster
 
-test-kubernetes: build test-deps cluster-deps $(GOTESTSUM) ## what of the following three belongs to every change, on a real Kubernetes (pipelines with the agent alone, but for one, and without what takes minutes); wants root
-	@MUSTER_PLATFORM=cluster hack/gotest "$(GOTESTSUM)" conformance-cluster -tags conformance -count=1 -timeout 30m -skip '^(TestTensorFlow|TestAQueue.*|TestPaused|TestItGrowsAndGivesBack|TestWaitsForWhoHolds|TestSuspendAndResume|TestAFailureIsTriedAgain|TestTheRestIsStopped|TestPartsAreTold|TestCodeComesAlong|TestDataIsItsNamespaces|TestDataIsFetchedAhead|TestDataOnDemand|TestEnvironment.*|TestWorkerOfAStageGoes|TestAgentsGoUnderAStage|TestPipeline.+|TestExampleOfImages)$$' ./test/conformance
-	@MUSTER_PLATFORM=agent hack/gotest "$(GOTESTSUM)" conformance-agent -tags conformance -count=1 -timeout 35m -run 'Part|Claim|Code|Data|OwnGPUs|Environment|Report|Pipeline|Example|UnderAStage|WorkerOfAStage' -skip '^(TestDataInVersions|TestDataOfOthers|TestPipelineSpark.*|TestPipelineTrainingMoves|TestPipelineEnvironment|TestEnvironmentIsBuiltOnce|TestPipelineResultsOfALaptop)$$' ./test/conformance
-	@MUSTER_CHAOS_GANGS=9 hack/gotest "$(GOTESTSUM)" chaos -tags chaos -count=1 -timeout 20m -skip '^TestRestore$$' ./test/chaos
+test-kubernetes: tested test-deps cluster-deps $(GOTESTSUM) ## what of the following three belongs to every change, on a real Kubernetes (pipelines with the agent alone, but for one, and without what takes minutes); wants root
+	@MUSTER_PLATFORM=cluster $(HEAVY) -tags conformance -timeout 30m -skip '^(TestTensorFlow|TestAQueue.*|TestPaused|TestItGrowsAndGivesBack|TestWaitsForWhoHolds|TestSuspendAndResume|TestAFailureIsTriedAgain|TestTheRestIsStopped|TestPartsAreTold|TestCodeComesAlong|TestDataIsItsNamespaces|TestDataIsFetchedAhead|TestDataOnDemand|TestEnvironment.*|TestWorkerOfAStageGoes|TestAgentsGoUnderAStage|TestPipeline.+|TestExampleOfImages)$$' conformance-cluster ./test/conformance
+	@MUSTER_PLATFORM=agent $(HEAVY) -tags conformance -timeout 35m -run 'Part|Claim|Code|Data|OwnGPUs|Environment|Report|Pipeline|Example|UnderAStage|WorkerOfAStage' -skip '^(TestDataInVersions|TestDataOfOthers|TestPipelineSpark.*|TestPipelineTrainingMoves|TestPipelineEnvironment|TestEnvironmentIsBuiltOnce|TestPipelineResultsOfALaptop)$$' conformance-agent ./test/conformance
+	@MUSTER_CHAOS_GANGS=9 $(HEAVY) -sources -tags chaos -timeout 20m -skip '^TestRestore$$' chaos ./test/chaos
 
-test-conformance: build test-deps cluster-deps $(GOTESTSUM) ## one suite against embedded Muster and against a real Kubernetes, with a device plugin and with the agent; wants root
-	@hack/gotest "$(GOTESTSUM)" conformance-embedded -tags conformance -count=1 -timeout 20m -skip '^(TestANodeThatVanishes|TestATenantAtTheDoor|TestDataOfOthers|TestCodeComesAlong|TestDataIsItsNamespaces|TestDataIsFetchedAhead|TestDataOnDemand|TestEnvironmentOfATenant|TestEnvironmentIsBuiltWhileMusterIsAway|TestWorkerOfAStageGoes|TestAgentsGoUnderAStage)$$' ./test/conformance
-	@MUSTER_PLATFORM=cluster hack/gotest "$(GOTESTSUM)" conformance-cluster -tags conformance -count=1 -timeout 30m -skip '^(TestPartsAreTold|TestCodeComesAlong|TestDataIsItsNamespaces|TestDataIsFetchedAhead|TestDataOnDemand|TestEnvironment.*|TestWorkerOfAStageGoes|TestAgentsGoUnderAStage)$$' ./test/conformance
-	@MUSTER_PLATFORM=agent hack/gotest "$(GOTESTSUM)" conformance-agent -tags conformance -count=1 -timeout 45m ./test/conformance
+test-conformance: tested test-deps cluster-deps $(GOTESTSUM) ## one suite against embedded Muster and against a real Kubernetes, with a device plugin and with the agent; wants root
+	@$(HEAVY) -tags conformance -timeout 20m -skip '^(TestANodeThatVanishes|TestATenantAtTheDoor|TestDataOfOthers|TestCodeComesAlong|TestDataIsItsNamespaces|TestDataIsFetchedAhead|TestDataOnDemand|TestEnvironmentOfATenant|TestEnvironmentIsBuiltWhileMusterIsAway|TestWorkerOfAStageGoes|TestAgentsGoUnderAStage)$$' conformance-all-embedded ./test/conformance
+	@MUSTER_PLATFORM=cluster $(HEAVY) -tags conformance -timeout 30m -skip '^(TestPartsAreTold|TestCodeComesAlong|TestDataIsItsNamespaces|TestDataIsFetchedAhead|TestDataOnDemand|TestEnvironment.*|TestWorkerOfAStageGoes|TestAgentsGoUnderAStage)$$' conformance-all-cluster ./test/conformance
+	@MUSTER_PLATFORM=agent $(HEAVY) -tags conformance -timeout 45m conformance-all-agent ./test/conformance
 
-test-chaos: build cluster-deps $(GOTESTSUM) ## a real Kubernetes whose parts are killed, and whose Muster is replaced, under jobs that run; wants root
-	@hack/gotest "$(GOTESTSUM)" chaos -tags chaos -count=1 -timeout 20m ./test/chaos
+test-chaos: tested cluster-deps $(GOTESTSUM) ## a real Kubernetes whose parts are killed, and whose Muster is replaced, under jobs that run; wants root
+	@$(HEAVY) -sources -tags chaos -timeout 20m chaos-all ./test/chaos
 
-test-gpu: build cluster-deps $(GOTESTSUM) ## on a machine with one NVIDIA GPU: jobs, images, shares, and a real Kubernetes that has it; with PyTorch and MPS where they are there; wants root
-	@hack/gotest "$(GOTESTSUM)" gpu -tags nvml,gpu -count=1 -timeout 5m -run '^TestReal' ./internal/node/gpu
-	@hack/gotest "$(GOTESTSUM)" gpu-e2e -tags e2e,cluster,gpu -count=1 -timeout 10m -run '^TestGPU' ./test/e2e
-	@MUSTER_PLATFORM=gpu hack/gotest "$(GOTESTSUM)" gpu-kubernetes -tags conformance,gpu -count=1 -timeout 10m -run '^TestRealGPU' ./test/conformance
+test-gpu: tested cluster-deps $(GOTESTSUM) ## on a machine with one NVIDIA GPU: jobs, images, shares, and a real Kubernetes that has it; with PyTorch and MPS where they are there; wants root
+	@$(HEAVY) -fresh -tags nvml,gpu -timeout 5m -run '^TestReal' gpu ./internal/node/gpu
+	@$(HEAVY) -fresh -tags e2e,cluster,gpu -timeout 10m -run '^TestGPU' gpu-e2e ./test/e2e
+	@MUSTER_PLATFORM=gpu $(HEAVY) -fresh -tags conformance,gpu -timeout 10m -run '^TestRealGPU' gpu-kubernetes ./test/conformance
 
-test-autoscaler: build test-deps cluster-deps $(GOTESTSUM) ## gangs for which a real Karpenter makes nodes, on a real Kubernetes; wants root
-	@hack/gotest "$(GOTESTSUM)" autoscaler -tags autoscaler -count=1 -timeout 15m ./test/autoscaler
+test-autoscaler: tested test-deps cluster-deps $(GOTESTSUM) ## gangs for which a real Karpenter makes nodes, on a real Kubernetes; wants root
+	@$(HEAVY) -tags autoscaler -timeout 15m autoscaler ./test/autoscaler
+
+test-clients: clients-deps $(GOTESTSUM) ## boto3, aws, s3fs, pandas, rclone and TensorFlow, unmodified, at the S3 gateway
+	@$(HEAVY) -alone -tags clients -timeout 10m -run 'Python|AWS|Rclone|TensorFlow' clients ./internal/gateway
+
+test-clients-latest: $(GOTESTSUM) ## the same with the newest releases of these clients
+	@hack/clients-deps latest
+	@$(HEAVY) -fresh -tags clients -timeout 10m -run 'Python|AWS|Rclone|TensorFlow' clients-latest ./internal/gateway
+
+test-all: ## every test there is, none from a cache: hours
+	@CI_FULL=1 $(MAKE) --no-print-directory test-unit test-exhaustive test-race test-mounts test-embedded test-e2e test-long test-clients test-python test-images test-cluster test-conformance test-chaos test-autoscaler lint
+
+test-times: ## the thirty costliest tests of the last run of each suite
+	@go run ./hack/suite -times
 
 bench-cluster: build cluster-deps ## with a real API server in the loop, beside the raw ceiling and kube-scheduler
 	@go run ./benchmarks/cluster $(ARGS)
@@ -111,9 +144,6 @@ test-deps:
 
 clients-deps:
 	@hack/clients-deps
-
-test-clients: clients-deps $(GOTESTSUM) ## boto3, aws, s3fs, pandas, rclone and TensorFlow, unmodified, at the S3 gateway
-	@hack/gotest "$(GOTESTSUM)" clients -tags clients -count=1 -timeout 10m -run 'Python|AWS|Rclone|TensorFlow' ./internal/gateway
 
 lint: $(GOLANGCI) ## the walls of the design and the linters, without exceptions
 	@$(GOLANGCI) run --allow-parallel-runners
@@ -128,11 +158,11 @@ verify: generate ## generated files and go.mod are up to date
 	@git diff --exit-code --stat -- api charts/muster/crd charts/muster/kubeflow || { echo "verify: generated files differ: run 'make generate' and commit" >&2; exit 1; }
 
 bench: build ## the figures of the README, beside what they are compared with
-	@hack/gotest "" bench -tags e2e -count=1 -timeout 60m -run '^TestBench' ./benchmarks/...
+	@go test -v -tags e2e -count=1 -timeout 60m -run '^TestBench' ./benchmarks/...
 
 bench-data: build clients-deps ## versioned storage, beside cp, restic and DVC, what jobs read beside rclone, and its S3 gateway beside versitygw; ARGS="-scale 0.1 -only small" for a part
 	@hack/bench-peers
-	@go run ./benchmarks/data -muster bin/muster $(ARGS)
+	@go run ./benchmarks/data -muster bin/muster -peers "$(MUSTER_TEST_CACHE)/bench" $(ARGS)
 
 bench-scheduler: ## the scheduler's figures on real traces ($MUSTER_TRACES), beside targets and published figures
 	@go test -tags traces -count=1 -timeout 30m -run 'TestPublished|TestPhillyProtocol' ./internal/simulate/...

@@ -58,11 +58,11 @@ func main() {
 	flag.IntVar(&s.runs, "runs", 3, "how often; the median counts")
 	flag.StringVar(&s.only, "only", "", "rows whose name begins so: file, small, diff, read, mounts, gateway, commits, plan, runs")
 	flag.StringVar(&s.s3, "s3", "", "address of an S3 service of yours, such as http://127.0.0.1:9000, for the row read: it makes a bucket there, and removes it; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY say who asks (default: versitygw on a folder)")
-	flag.StringVar(&s.copier, "rclone", ".cache/s3-clients/bin/rclone", "the program to compare the row read with")
+	flag.StringVar(&s.copier, "rclone", "bin/s3-clients/bin/rclone", "the program to compare the row read with")
 	flag.DurationVar(&s.delay, "delay", 20*time.Millisecond, "what is added to each answer of that service")
 	flag.StringVar(&s.muster, "muster", "", "program whose S3 gateway is measured, with its API server in the loop (default: the gateway alone, heads in a folder), and whose runs of pipelines are (default: that row is left out)")
 	flag.BoolVar(&s.cold, "cold", false, "drop what is read from the page cache first, file by file")
-	flag.StringVar(&s.programs, "peers", ".cache/bench", "where restic and DVC are installed, by hack/bench-peers")
+	flag.StringVar(&s.programs, "peers", "", "where restic and DVC are installed, by hack/bench-peers")
 	flag.Parse()
 	if err := run(s, *step, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -14,7 +14,7 @@ import (
 )
 
 // programs is where the clients are that `make clients-deps` installs.
-const programs = "../../.cache/s3-clients/bin"
+const programs = "../../bin/s3-clients/bin"
 
 // client runs a client that nobody has modified, with a user's settings.
 func (r *rig) run(t *testing.T, program string, args ...string) string {

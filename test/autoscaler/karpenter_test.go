@@ -146,7 +146,7 @@ func (r *rig) muster(line string) {
 // kubectl runs it, also once the test is over.
 func (r *rig) kubectl(stdin string, args ...string) string {
 	r.Helper()
-	cmd := exec.Command(filepath.Join(harness.Root(), ".cache", "tools", "kubectl"), append([]string{"--kubeconfig", r.cluster.Kubeconfig()}, args...)...) //nolint:noctx // It is used by cleanups, too.
+	cmd := exec.Command(harness.KubectlBinary(), append([]string{"--kubeconfig", r.cluster.Kubeconfig()}, args...)...) //nolint:noctx // It is used by cleanups, too.
 	cmd.Stdin = strings.NewReader(stdin)
 	said := harness.Finish(cmd)
 	if said.Code != 0 {

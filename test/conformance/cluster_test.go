@@ -123,7 +123,7 @@ func (p *platform) install(ctx context.Context, on *cluster.Cluster, agent bool)
 	if err := p.reinstall(ctx, "--no-wait"); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(harness.Root(), ".cache", "tools", "kubectl"), "--kubeconfig", p.kubeconfig, "apply", "-f", "-")
+	cmd := exec.CommandContext(ctx, harness.KubectlBinary(), "--kubeconfig", p.kubeconfig, "apply", "-f", "-")
 	cmd.Stdin = strings.NewReader(shelf)
 	if r := harness.Finish(cmd); r.Code != 0 {
 		return fmt.Errorf("making a claim: %s%s", r.Stdout, r.Stderr)

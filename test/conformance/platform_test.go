@@ -142,7 +142,7 @@ func (p *platform) kubectl(t testing.TB, stdin string, args ...string) harness.R
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(harness.Root(), ".cache", "tools", "kubectl"), append([]string{"--kubeconfig", p.kubeconfig}, args...)...)
+	cmd := exec.CommandContext(ctx, harness.KubectlBinary(), append([]string{"--kubeconfig", p.kubeconfig}, args...)...)
 	cmd.Stdin = strings.NewReader(stdin)
 	return harness.Finish(cmd)
 }

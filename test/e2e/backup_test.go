@@ -195,7 +195,7 @@ func documented(t *testing.T, page, heading string, env ...string) {
 		t.Fatalf("docs/%s says nothing on %q", page, heading)
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-euc", string(block[1]))
-	tools := filepath.Dir(harness.Binary()) + ":" + filepath.Join(harness.Root(), ".cache", "tools")
+	tools := filepath.Dir(harness.Binary()) + ":" + filepath.Dir(harness.KubectlBinary())
 	cmd.Env = append(append(os.Environ(), "PATH="+tools+":"+os.Getenv("PATH")), env...)
 	if r := harness.Finish(cmd); r.Code != 0 {
 		t.Fatalf("%s: %s%s", heading, r.Stdout, r.Stderr)

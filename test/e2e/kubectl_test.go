@@ -182,7 +182,7 @@ func TestPortForwardAndFollow(t *testing.T) {
 			}
 			return nil
 		})
-		forward := exec.CommandContext(ctx, filepath.Join(harness.Root(), ".cache", "tools", "kubectl"), "port-forward", "-n", ns, "pod/web", fmt.Sprintf(":%d", port))
+		forward := exec.CommandContext(ctx, harness.KubectlBinary(), "port-forward", "-n", ns, "pod/web", fmt.Sprintf(":%d", port))
 		forward.Env = append(os.Environ(), "KUBECONFIG="+m.Kubeconfig())
 		out, err := forward.StdoutPipe()
 		if err != nil {

@@ -388,7 +388,7 @@ func TestKubectlWatchesAndAttaches(t *testing.T) {
 	m := isolated(t)
 	ns, ctx := m.Namespace(t), deadline(t, 60*time.Second)
 	kubectl := func(args ...string) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, filepath.Join(harness.Root(), ".cache", "tools", "kubectl"), append([]string{"-n", ns}, args...)...)
+		cmd := exec.CommandContext(ctx, harness.KubectlBinary(), append([]string{"-n", ns}, args...)...)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+m.Kubeconfig())
 		return cmd
 	}

@@ -86,6 +86,9 @@ func Binary() string {
 	return filepath.Join(Root(), "bin", "muster")
 }
 
+// KubectlBinary is the kubectl that `make test-deps` links.
+func KubectlBinary() string { return filepath.Join(Root(), "bin", "kubectl") }
+
 // Up starts Muster in home, in the background, and waits until it is ready.
 func Up(ctx context.Context, home string, args ...string) (*Muster, error) {
 	m := &Muster{Home: home, Args: args}
@@ -150,7 +153,7 @@ func (m *Muster) RunIn(ctx context.Context, dir string, args ...string) Result {
 
 // Kubectl runs kubectl with this Muster's kubeconfig; stdin may be empty.
 func (m *Muster) Kubectl(ctx context.Context, stdin string, args ...string) Result {
-	cmd := exec.CommandContext(ctx, filepath.Join(Root(), ".cache", "tools", "kubectl"), args...)
+	cmd := exec.CommandContext(ctx, KubectlBinary(), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+m.Kubeconfig())
 	cmd.Stdin = strings.NewReader(stdin)
 	return Finish(cmd)
@@ -228,9 +231,9 @@ func (m *Muster) Namespace(t testing.TB) string {
 		if r := m.Run(ctx, "-n", ns.Name, "delete", "--all"); r.Code != 0 {
 			t.Errorf("deleting the jobs: %s", r.Stderr)
 		}
-		// The namespace controller looks again only after many seconds.
-		if r := m.Kubectl(ctx, "", "delete", "namespace", ns.Name, "--wait=false"); r.Code != 0 {
-			t.Errorf("deleting the namespace: %s", r.Stderr)
+		// Not waited for: the namespace controller looks again only after many seconds.
+		if err := m.Client.Delete(ctx, ns); client.IgnoreNotFound(err) != nil {
+			t.Errorf("deleting the namespace: %v", err)
 		}
 	})
 	return ns.Name
