@@ -59,7 +59,7 @@ test-mounts: build test-deps $(GOTESTSUM) ## data as a file system of the kernel
 test-race: shim $(GOTESTSUM) ## the same under the race detector: minutes
 	@hack/gotest "$(GOTESTSUM)" race $(RACE) -timeout 30m $(UNIT)
 
-test-embedded: shim $(GOTESTSUM) ## against a real kube-apiserver and etcd
+test-embedded: build $(GOTESTSUM) ## against a real kube-apiserver and etcd, those of bin/muster
 	@hack/gotest "$(GOTESTSUM)" embedded -tags embedded ./internal/controlplane ./internal/snapshot ./internal/dataset ./internal/gateway/registry ./internal/pachyderm ./internal/manager ./internal/cli/queue ./internal/cli/data ./internal/cli/pause ./internal/cli/serve ./internal/cli/node ./internal/cli/install ./internal/cli/user ./internal/cli/doctor
 
 test-e2e: build test-deps $(GOTESTSUM) ## the product as a person runs it: muster up, TensorFlow, PyTorch, kubectl
