@@ -78,7 +78,7 @@ test-mounts: tested test-deps $(GOTESTSUM) ## data as a file system of the kerne
 test-race: shim $(GOTESTSUM) ## the same under the race detector: minutes
 	@GOFLAGS="$(GOFLAGS) $(RACE)" $(SUITE) -timeout 30m race $(UNIT)
 
-test-embedded: tested $(GOTESTSUM) ## against a real kube-apiserver and etcd
+test-embedded: tested $(GOTESTSUM) ## against a real kube-apiserver and etcd, those of bin/muster
 	@$(SUITE) -tags embedded embedded ./internal/controlplane ./internal/snapshot ./internal/dataset ./internal/gateway/registry ./internal/pachyderm ./internal/manager ./internal/cli/queue ./internal/cli/data ./internal/cli/pause ./internal/cli/serve ./internal/cli/node ./internal/cli/install ./internal/cli/user ./internal/cli/doctor
 
 E2E_SHARDS ?= 2

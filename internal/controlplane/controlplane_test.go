@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,9 +20,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/muster-dev/muster/charts"
+	"github.com/muster-dev/muster/internal/controlplane/contract"
 )
 
 func TestOptions(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		name    string
 		options Options
@@ -39,7 +45,7 @@ func TestOptions(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			o, err := test.options.complete()
 			if test.want == "" {
-				if err != nil || !filepath.IsAbs(o.DataDir) || len(o.Executable) != 2 {
+				if err != nil || !filepath.IsAbs(o.DataDir) || !slices.Equal(o.Executable, []string{self, contract.Verb}) {
 					t.Errorf("complete() = %+v, %v", o, err)
 				}
 				return

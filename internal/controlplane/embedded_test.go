@@ -23,43 +23,32 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/muster-dev/muster/internal/controlplane"
-	"github.com/muster-dev/muster/internal/controlplane/contract"
-	"github.com/muster-dev/muster/internal/controlplane/upstream"
+	"github.com/muster-dev/muster/internal/controlplane/planetest"
 )
 
-// supervisorVerb makes the test binary a supervisor that can be killed.
+// supervisorVerb makes the test binary a supervisor that can be killed. Its
+// arguments are the data folder and the child's command.
 const supervisorVerb = "supervisor"
 
-// The test binary is its own child, as the product's binary is.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		var err error
-		switch os.Args[1] {
-		case contract.Verb:
-			err = upstream.RunChild(context.Background(), os.Args[2:])
-		case supervisorVerb:
-			err = superviseUntilKilled(os.Args[2])
-		default:
-			os.Exit(m.Run())
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "Error:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+	if len(os.Args) < 3 || os.Args[1] != supervisorVerb {
+		os.Exit(m.Run())
 	}
-	os.Exit(m.Run())
+	if err := superviseUntilKilled(os.Args[2], os.Args[3:]); err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
 }
 
 // superviseUntilKilled starts a control plane, prints its child's process id
 // and waits for whatever comes.
-func superviseUntilKilled(dir string) error {
+func superviseUntilKilled(dir string, child []string) error {
 	release, err := controlplane.Lock(context.Background(), dir)
 	if err != nil {
 		return err
 	}
 	defer release()
-	c, err := controlplane.Start(context.Background(), controlplane.Options{DataDir: dir})
+	c, err := controlplane.Start(context.Background(), controlplane.Options{DataDir: dir, Executable: child})
 	if err != nil {
 		return err
 	}
@@ -77,10 +66,20 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
+// attempt starts a control plane whose child is the built program, unless o
+// names another.
+func attempt(t *testing.T, o controlplane.Options) (*controlplane.ControlPlane, error) {
+	t.Helper()
+	if o.Executable == nil {
+		o.Executable = planetest.Command(t)
+	}
+	return controlplane.Start(within(t), o)
+}
+
 // start starts a control plane that ends with the test.
 func start(t *testing.T, o controlplane.Options) *controlplane.ControlPlane {
 	t.Helper()
-	c, err := controlplane.Start(within(t), o)
+	c, err := attempt(t, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,12 +190,8 @@ func TestChildThatKeepsDyingIsGivenUp(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	broken := filepath.Join(dir, "broken")
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	script := fmt.Sprintf("if [ -e %s ]; then echo 'panic: the sky fell' >&2; exit 3; fi; exec %s %s", broken, self, contract.Verb)
-	c := start(t, controlplane.Options{DataDir: dir, Executable: []string{"/bin/sh", "-c", script}})
+	script := fmt.Sprintf(`if [ -e %s ]; then echo 'panic: the sky fell' >&2; exit 3; fi; exec "$0" "$@"`, broken)
+	c := start(t, controlplane.Options{DataDir: dir, Executable: append([]string{"/bin/sh", "-c", script}, planetest.Command(t)...)})
 	if err := os.WriteFile(broken, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +215,7 @@ func TestChildEndsWithKilledParent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parent := exec.Command(self, supervisorVerb, dir)
+	parent := exec.Command(self, append([]string{supervisorVerb, dir}, planetest.Command(t)...)...)
 	parent.Stderr = os.Stderr
 	out, err := parent.StdoutPipe()
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 // refused starts what must not start, and returns why.
 func refused(t *testing.T, o controlplane.Options, words ...string) {
 	t.Helper()
-	c, err := controlplane.Start(within(t), o)
+	c, err := attempt(t, o)
 	if err == nil {
 		stop(t, c)
 		t.Fatal("it started")
@@ -89,7 +89,7 @@ func fingerprint(t *testing.T, dir string) map[string][32]byte {
 func TestCorruptData(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	c, err := controlplane.Start(within(t), controlplane.Options{DataDir: dir, Bare: true})
+	c, err := attempt(t, controlplane.Options{DataDir: dir, Bare: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func TestControlPlane(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), strings.Repeat("a-deep-folder/", 9)) // Beyond a socket's 108 bytes.
 	begin := time.Now()
-	c, err := controlplane.Start(within(t), controlplane.Options{DataDir: dir})
+	c, err := attempt(t, controlplane.Options{DataDir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

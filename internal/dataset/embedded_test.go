@@ -7,12 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -25,25 +23,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/controlplane"
-	"github.com/muster-dev/muster/internal/controlplane/contract"
-	"github.com/muster-dev/muster/internal/controlplane/upstream"
+	"github.com/muster-dev/muster/internal/controlplane/planetest"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/ref"
 	"github.com/muster-dev/muster/internal/dataset"
 )
-
-// The test binary is its own control plane child, as the product's binary is.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == contract.Verb {
-		if err := upstream.RunChild(context.Background(), os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, "Error:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
 
 // TestHeads runs the heads against a real API server.
 func TestHeads(t *testing.T) {
@@ -65,19 +49,7 @@ type server struct{ client.WithWatch }
 
 func start(t *testing.T) server {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	plane, err := controlplane.Start(ctx, controlplane.Options{DataDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := plane.Stop(ctx); err != nil {
-			t.Error(err)
-		}
-	})
+	plane := planetest.Start(t)
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
@@ -88,7 +60,7 @@ func start(t *testing.T) server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+	if err := api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		t.Fatal(err)
 	}
 	return server{api}

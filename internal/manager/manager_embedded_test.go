@@ -19,22 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/controlplane"
-	"github.com/muster-dev/muster/internal/controlplane/contract"
-	"github.com/muster-dev/muster/internal/controlplane/upstream"
+	"github.com/muster-dev/muster/internal/controlplane/planetest"
 	"github.com/muster-dev/muster/internal/manager"
 )
 
-// The test binary is its own control plane child, as the product's binary is.
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	if len(os.Args) > 1 && os.Args[1] == contract.Verb {
-		if err := upstream.RunChild(context.Background(), os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, "Error:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
 	os.Exit(m.Run())
 }
 
@@ -47,19 +37,7 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	starting, started := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer started()
-	plane, err := controlplane.Start(starting, controlplane.Options{DataDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		stopping, stopped := context.WithTimeout(context.Background(), time.Minute)
-		defer stopped()
-		if err := plane.Stop(stopping); err != nil {
-			t.Error(err)
-		}
-	})
+	plane := planetest.Start(t)
 	scheme, err := manager.Scheme()
 	if err != nil {
 		t.Fatal(err)

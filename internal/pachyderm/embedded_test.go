@@ -3,13 +3,10 @@
 package pachyderm
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,22 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/controlplane"
-	"github.com/muster-dev/muster/internal/controlplane/contract"
-	"github.com/muster-dev/muster/internal/controlplane/upstream"
+	"github.com/muster-dev/muster/internal/controlplane/planetest"
 )
-
-// The test binary is its own control plane child, as the product's binary is.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == contract.Verb {
-		if err := upstream.RunChild(context.Background(), os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, "Error:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
 
 // TestTheServerTakesThem: what specifications become, with each field that is
 // honoured, is what a real API server takes for Pipelines.
@@ -85,19 +68,7 @@ func TestTheServerTakesThem(t *testing.T) {
 
 func start(t *testing.T) client.Client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	plane, err := controlplane.Start(ctx, controlplane.Options{DataDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := plane.Stop(ctx); err != nil {
-			t.Error(err)
-		}
-	})
+	plane := planetest.Start(t)
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
@@ -107,7 +78,7 @@ func start(t *testing.T) client.Client {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"vision", "labs"} {
-		if err := out.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+		if err := out.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 			t.Fatal(err)
 		}
 	}

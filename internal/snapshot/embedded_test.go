@@ -27,23 +27,13 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/controller/gang"
-	"github.com/muster-dev/muster/internal/controlplane"
-	"github.com/muster-dev/muster/internal/controlplane/contract"
-	"github.com/muster-dev/muster/internal/controlplane/upstream"
+	"github.com/muster-dev/muster/internal/controlplane/planetest"
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/snapshot"
 )
 
-// The test binary is its own control plane child, as the product's binary is.
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	if len(os.Args) > 1 && os.Args[1] == contract.Verb {
-		if err := upstream.RunChild(context.Background(), os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, "Error:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
 	os.Exit(m.Run())
 }
 
@@ -86,22 +76,14 @@ func (k *kubelet) shown(obj any) {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
+	plane := planetest.Start(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	starting, started := context.WithTimeout(ctx, time.Minute)
 	defer started()
-	plane, err := controlplane.Start(starting, controlplane.Options{DataDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
 	var wg sync.WaitGroup
 	t.Cleanup(func() {
 		cancel()
 		wg.Wait()
-		stopping, stopped := context.WithTimeout(context.Background(), time.Minute)
-		defer stopped()
-		if err := plane.Stop(stopping); err != nil {
-			t.Error(err)
-		}
 	})
 	mgr, loop, k := wire(ctx, t, plane.RESTConfig())
 	wg.Go(func() {

@@ -29,7 +29,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/controller/gang"
-	"github.com/muster-dev/muster/internal/controlplane"
+	"github.com/muster-dev/muster/internal/controlplane/planetest"
 	"github.com/muster-dev/muster/internal/fencing"
 	"github.com/muster-dev/muster/internal/snapshot"
 )
@@ -139,20 +139,12 @@ type duel struct {
 
 func newDuel(t *testing.T) *duel {
 	t.Helper()
-	plane, err := controlplane.Start(t.Context(), controlplane.Options{DataDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	plane := planetest.Start(t)
 	d := &duel{config: plane.RESTConfig(), held: map[string]string{}, begun: map[string]int{}, entered: map[types.UID]bool{}, stops: map[string]context.CancelFunc{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(func() {
 		cancel()
 		d.wg.Wait()
-		stopping, stopped := context.WithTimeout(context.Background(), time.Minute)
-		defer stopped()
-		if err := plane.Stop(stopping); err != nil {
-			t.Error(err)
-		}
 	})
 	mgr := d.manager(t, d.config)
 	if err := gang.New(gang.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}).SetupWithManager(mgr); err != nil {

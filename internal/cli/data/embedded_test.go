@@ -26,9 +26,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/terminal"
 )
 
-// The test binary is the control plane's child, as the product's binary is.
-func TestMain(m *testing.M) { rehearsal.Main(m) }
-
 // TestData runs the verbs against a real API server and a real store.
 func TestData(t *testing.T) {
 	server := rehearsal.Start(t)

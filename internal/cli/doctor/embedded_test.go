@@ -9,9 +9,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/rehearsal"
 )
 
-// The test binary is the control plane's child, as the product's binary is.
-func TestMain(m *testing.M) { rehearsal.Main(m) }
-
 // TestDoctorOnACluster asks before and after an installation.
 func TestDoctorOnACluster(t *testing.T) {
 	server := rehearsal.StartCluster(t)

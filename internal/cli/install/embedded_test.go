@@ -19,9 +19,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/rehearsal"
 )
 
-// The test binary is the control plane's child, as the product's binary is.
-func TestMain(m *testing.M) { rehearsal.Main(m) }
-
 // TestLife installs, installs again, removes, and removes for good.
 func TestLife(t *testing.T) {
 	server := rehearsal.StartCluster(t)

@@ -17,9 +17,6 @@ import (
 	"github.com/muster-dev/muster/internal/departure"
 )
 
-// The test binary is the control plane's child, as the product's binary is.
-func TestMain(m *testing.M) { rehearsal.Main(m) }
-
 // TestNodes adds, lists and removes nodes of a real API server.
 func TestNodes(t *testing.T) {
 	server := rehearsal.Start(t)

@@ -17,9 +17,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/rehearsal"
 )
 
-// The test binary is the control plane's child, as the product's binary is.
-func TestMain(m *testing.M) { rehearsal.Main(m) }
-
 // TestOrdersToTheScheduler runs the verbs by which people steer the scheduler,
 // and the rules of the fields that it reads, against a real API server.
 func TestOrdersToTheScheduler(t *testing.T) {

@@ -15,9 +15,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/rehearsal"
 )
 
-// The test binary is the control plane's child, as the product's binary is.
-func TestMain(m *testing.M) { rehearsal.Main(m) }
-
 // TestQueues runs the verbs, and the rules of the kind, against a real API
 // server.
 func TestQueues(t *testing.T) {

@@ -4,13 +4,9 @@ package rehearsal
 
 import (
 	"bytes"
-	"context"
-	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,23 +14,8 @@ import (
 	"github.com/muster-dev/muster/internal/cli"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/terminal"
-	"github.com/muster-dev/muster/internal/controlplane"
-	"github.com/muster-dev/muster/internal/controlplane/contract"
-	"github.com/muster-dev/muster/internal/controlplane/upstream"
+	"github.com/muster-dev/muster/internal/controlplane/planetest"
 )
-
-// Main is a test binary's TestMain: the binary is the control plane's child, as
-// the product's is, and else runs its tests.
-func Main(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == contract.Verb {
-		if err := upstream.RunChild(context.Background(), os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, "Error:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
 
 // Server is an API server with Muster's kinds and nobody who acts on them.
 type Server struct {
@@ -52,19 +33,7 @@ type Server struct {
 // Start starts one, which ends with the test.
 func Start(t *testing.T) *Server {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	plane, err := controlplane.Start(ctx, controlplane.Options{DataDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := plane.Stop(ctx); err != nil {
-			t.Error(err)
-		}
-	})
+	plane := planetest.Start(t)
 	scheme, err := connection.Scheme()
 	if err != nil {
 		t.Fatal(err)

@@ -22,14 +22,10 @@ import (
 	"github.com/muster-dev/muster/internal/node/rig"
 )
 
-// The test binary is the control plane's child, as the product's binary is. Both
-// have to be where the manager's door has an address that is proxied to.
-func TestMain(m *testing.M) {
-	os.Exit(rig.RunReachable(func() int {
-		rehearsal.Main(m)
-		return 0 // it does not come back
-	}))
-}
+// The API server connects to the manager's door, so both need a machine with an
+// address besides its loopback. The control plane's child inherits the test
+// binary's network namespace.
+func TestMain(m *testing.M) { os.Exit(rig.RunReachable(m.Run)) }
 
 // said is standard error, and tells when something was said.
 type said struct {

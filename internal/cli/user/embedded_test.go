@@ -19,9 +19,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/rehearsal"
 )
 
-// The test binary is the control plane's child, as the product's binary is.
-func TestMain(m *testing.M) { rehearsal.Main(m) }
-
 // TestUsers lives through a user's life with the kubeconfig that they are
 // given.
 func TestUsers(t *testing.T) {

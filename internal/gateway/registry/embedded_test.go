@@ -5,9 +5,7 @@ package registry_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -23,9 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/controlplane"
-	"github.com/muster-dev/muster/internal/controlplane/contract"
-	"github.com/muster-dev/muster/internal/controlplane/upstream"
+	"github.com/muster-dev/muster/internal/controlplane/planetest"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/digest"
@@ -35,34 +31,10 @@ import (
 	"github.com/muster-dev/muster/internal/gateway/registry"
 )
 
-// The test binary is the control plane's child, as the product's binary is.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == contract.Verb {
-		if err := upstream.RunChild(context.Background(), os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, "Error:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
-
 // start starts an API server with the kinds, and is a client of it.
 func start(t *testing.T) client.Client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	plane, err := controlplane.Start(ctx, controlplane.Options{DataDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := plane.Stop(ctx); err != nil {
-			t.Error(err)
-		}
-	})
+	plane := planetest.Start(t)
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
