@@ -20,6 +20,10 @@ import (
 	"github.com/muster-dev/muster/hack/suite/shard"
 )
 
+// sharedVariable names a folder that the processes of a suite share, removed with its test
+// binaries: what one has built the others need not build.
+const sharedVariable = "MUSTER_TEST_SHARED"
+
 // binary is the compiled tests of a package.
 type binary struct {
 	// path is the package's import path, folder its folder.
@@ -80,7 +84,7 @@ func (o options) compile(ctx context.Context, work string) ([]binary, error) {
 // gather computes the inputs of a heavy suite.
 func (o options) gather(ctx context.Context, binaries []binary) (pass.Inputs, error) {
 	const root = "." // make runs it there
-	machine, err := input.Machine(ctx, "MUSTER_TEST_CACHE", "MUSTER_TEST_MTIMES", "MUSTER_TEST_REPORT")
+	machine, err := o.machine(ctx, "MUSTER_TEST_CACHE", "MUSTER_TEST_MTIMES", "MUSTER_TEST_REPORT", sharedVariable)
 	if err != nil {
 		return nil, err
 	}
@@ -215,6 +219,7 @@ func (o options) process(ctx context.Context, b binary, name string, part []stri
 	to := out.writer()
 	cmd := command(ctx, "go", append(args, part...)...)
 	cmd.Dir, cmd.Stdout = b.folder, to
+	cmd.Env = append(os.Environ(), sharedVariable+"="+filepath.Join(filepath.Dir(b.file), "shared"))
 	return errors.Join(outcome(cmd.Run()), to.Close())
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -9,11 +10,15 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/muster-dev/muster/hack/suite/input"
 )
 
 // options are the command line, and where the outcome is written.
 type options struct {
 	out io.Writer
+	// machine returns what the machine adds to the inputs of a heavy suite.
+	machine func(ctx context.Context, ignored ...string) (map[string]string, error)
 
 	name     string
 	packages []string
@@ -45,7 +50,7 @@ func (l *list) Set(s string) error { *l = append(*l, strings.Fields(s)...); retu
 var suiteName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
 func parse(args []string, usage io.Writer) (options, error) {
-	o := options{out: os.Stdout}
+	o := options{out: os.Stdout, machine: input.Machine}
 	flags := flag.NewFlagSet("suite", flag.ContinueOnError)
 	flags.SetOutput(usage)
 	flags.StringVar(&o.tags, "tags", "", "build tags, parted by commas")

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -47,8 +48,12 @@ func realKubernetes(ctx context.Context, agent bool) (*platform, error) {
 		return nil, err
 	}
 	python.Files = append(python.Files, cluster.File{To: quickstart(), From: quickstart()})
-	if !agent { // where there are no stages
-		return startKubernetes(ctx, agent, nil, manager, shell, python)
+	if !agent { // where there are no stages, and one test alone trains
+		p, err := startKubernetes(ctx, agent, nil, manager, shell)
+		if err == nil {
+			p.bring = func(ctx context.Context) error { return importOn(ctx, p.nodes, python) }
+		}
+		return p, err
 	}
 	spark, err := cluster.Spark(ctx)
 	if err != nil {
@@ -59,6 +64,15 @@ func realKubernetes(ctx context.Context, agent bool) (*platform, error) {
 		p.spark = spark
 	}
 	return p, err
+}
+
+// importOn imports an image on all nodes.
+func importOn(ctx context.Context, nodes []*cluster.Node, image cluster.Image) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, node := range nodes {
+		group.Go(func() error { return node.Import(ctx, image) })
+	}
+	return group.Wait()
 }
 
 // startKubernetes is the same with these images, of which the first has the shell; the
@@ -77,7 +91,7 @@ func startKubernetes(ctx context.Context, agent bool, large []cluster.Image, man
 	}
 	p := &platform{
 		kubeconfig: started.Kubeconfig(), image: cluster.ShellImage, python: cluster.PythonImage, absent: "muster.test/absent:1", model: "A100",
-		counts: !agent, apart: agent, asks: true,
+		counts: !agent, apart: agent, asks: true, nodes: started.Nodes,
 		stop: func(context.Context) error { return started.Stop() },
 		another: func(ctx context.Context) (*platform, error) {
 			return startKubernetes(ctx, agent, nil, manager, images[0])

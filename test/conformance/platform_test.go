@@ -27,8 +27,10 @@ type platform struct {
 	kubeconfig string
 	// image has a shell, bash and busybox in it.
 	image string
-	// python is an image with what the quickstart needs.
+	// python is an image with what the quickstart needs. Where bring is not nil, a test that
+	// uses the image calls it first: it imports the image, which takes a minute of processors.
 	python string
+	bring  func(context.Context) error
 	// spark is an image with what the example's Spark stage needs, named by its digest, which
 	// a laptop can have, too; without a name: there is none.
 	spark cluster.Image
@@ -46,6 +48,8 @@ type platform struct {
 	// installed are the words of `muster install` by which it was; values are more of
 	// them, as a file. None where it is not installed so.
 	installed, values string
+	// nodes are those of a Kubernetes that the platform started; none elsewhere.
+	nodes []*cluster.Node
 	// registry starts one that the platform pulls images from; nil: none can be there.
 	registry func(context.Context) (*cluster.Registry, error)
 	// another starts another platform of the kind, and vanish pulls the plug of one

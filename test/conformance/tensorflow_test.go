@@ -30,6 +30,11 @@ func environment(ctx context.Context) (string, error) {
 // The job of `make quickstart`: two parameter servers that never end by
 // themselves, and three workers on a GPU each.
 func TestTensorFlow(t *testing.T) {
+	if the.bring != nil {
+		if err := the.bring(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	the.storage(t)
 	ns := the.namespace(t)
 	the.submit(t, ns, "digits", fmt.Sprintf(`

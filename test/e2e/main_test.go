@@ -54,9 +54,16 @@ func (x *tier) start(t testing.TB) *harness.Muster {
 	return x.muster
 }
 
-// environments are those of all Musters of these tests whose home has them shared: one with
-// TensorFlow takes minutes to build. Each builds what none has built before it.
-var environments = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "muster-environments-") })
+// environments is the folder of the environments of all Musters of these tests whose home
+// shares it, those of other shards included: one with TensorFlow takes minutes to build. Each
+// Muster builds what none has built before it.
+var environments = sync.OnceValues(func() (string, error) {
+	if shared := os.Getenv("MUSTER_TEST_SHARED"); shared != "" {
+		dir := filepath.Join(shared, "environments")
+		return dir, os.MkdirAll(dir, 0o755)
+	}
+	return os.MkdirTemp("", "muster-environments-")
+})
 
 // share has the Muster that will run in home keep environments where the others do.
 func share(home string) error {
@@ -83,7 +90,7 @@ func TestMain(m *testing.M) {
 		cancel()
 		_ = os.RemoveAll(x.muster.Home)
 	}
-	if dir, err := environments(); err == nil {
+	if dir, err := environments(); err == nil && os.Getenv("MUSTER_TEST_SHARED") == "" {
 		_ = os.RemoveAll(dir)
 	}
 	os.Exit(code)

@@ -22,7 +22,7 @@ func TestChildOf(t *testing.T) {
 	}
 	for _, c := range []struct{ name, program, says string }{
 		{name: "program", program: program},
-		{name: "missing", program: filepath.Join(dir, "nothing"), says: "no program at " + filepath.Join(dir, "nothing") + ": run 'make build'"},
+		{name: "missing", program: filepath.Join(dir, "nothing"), says: "no program at " + filepath.Join(dir, "nothing") + ": run 'make tested'"},
 		{name: "folder", program: dir, says: "is not an executable file"},
 		{name: "not executable", program: script, says: "is not an executable file"},
 	} {
