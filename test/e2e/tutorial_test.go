@@ -1,0 +1,67 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/muster-dev/muster/test/e2e/harness"
+	"github.com/muster-dev/muster/test/e2e/tutorial"
+)
+
+// TestFirstHour does what docs/tutorials/first-hour.md tells a newcomer to do, from
+// the first command to the last, and compares what each prints with the page.
+func TestFirstHour(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(harness.Root(), "docs", "tutorials", "first-hour.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := tutorial.Parse(string(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(steps) < 30 {
+		t.Fatalf("%d steps found in the page, which has more", len(steps))
+	}
+	home := t.TempDir()
+	m := &harness.Muster{Home: filepath.Join(home, ".muster")}
+	t.Cleanup(m.Abandon)
+	shell, err := tutorial.Start(deadline(t, 3*time.Minute), home, newcomer(t, home, m.Home))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := shell.Close(); err != nil {
+			t.Errorf("the shell: %v", err)
+		}
+	}()
+	for _, step := range steps {
+		begun := time.Now()
+		if err := shell.Do(step); err != nil {
+			t.Fatalf("docs/tutorials/first-hour.md: %v", err)
+		}
+		if took := time.Since(begun); took > time.Second {
+			t.Logf("line %d: %.1f s: %s", step.Line, took.Seconds(), step.Command)
+		}
+	}
+	for _, p := range harness.Processes(m.Home) {
+		t.Errorf("left running: %s", p)
+	}
+}
+
+// newcomer is the environment of a person without any setting of Muster, whose PATH
+// has the program that is tested.
+func newcomer(t *testing.T, home, data string) []string {
+	t.Helper()
+	bin := t.TempDir()
+	if err := os.Symlink(harness.Binary(), filepath.Join(bin, "muster")); err != nil {
+		t.Fatal(err)
+	}
+	return []string{
+		"HOME=" + home, "USER=ada", "LANG=C.UTF-8", "MUSTER_HOME=" + data,
+		"PATH=" + bin + ":" + os.Getenv("PATH"),
+	}
+}
