@@ -17,7 +17,6 @@ import (
 // Shell is one bash in which all commands of a tutorial run, so that folders and
 // variables are kept between them.
 type Shell struct {
-	dir string
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
@@ -44,7 +43,7 @@ func Start(ctx context.Context, dir string, environment []string) (*Shell, error
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting bash: %w", err)
 	}
-	return &Shell{dir: dir, cmd: cmd, in: in, out: bufio.NewReader(out)}, nil
+	return &Shell{cmd: cmd, in: in, out: bufio.NewReader(out)}, nil
 }
 
 // Do does one step and returns an error that names its line if it goes another way
@@ -67,7 +66,11 @@ func (s *Shell) Do(step Step) error {
 }
 
 func (s *Shell) write(step Step) error {
-	path := filepath.Join(s.dir, step.File)
+	folder, _, err := s.run("pwd")
+	if err != nil {
+		return fmt.Errorf("line %d: %w", step.Line, err)
+	}
+	path := filepath.Join(strings.TrimSuffix(folder, "\n"), step.File)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("line %d: %w", step.Line, err)
 	}

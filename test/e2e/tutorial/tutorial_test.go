@@ -120,6 +120,7 @@ func TestShell(t *testing.T) {
 		err  string
 	}{
 		"the folder is kept":          {step: Step{Command: "pwd", Output: []string{filepath.Join(dir, "greet")}}},
+		"a file lies in that folder":  {step: Step{File: "deep/a", Content: "x\n"}},
 		"no newline at the end":       {step: Step{Command: "printf x", Output: []string{"x"}}},
 		"errors are output":           {step: Step{Command: "echo x >&2", Output: []string{"x"}}},
 		"a comment does not end it":   {step: Step{Command: "echo x # why", Output: []string{"x"}}},
@@ -137,5 +138,8 @@ func TestShell(t *testing.T) {
 				t.Errorf("got %v, want an error with %s", err, c.err)
 			}
 		})
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "greet", "deep", "a")); err != nil || string(text) != "x\n" {
+		t.Errorf("the file of a step: %q, %v", text, err)
 	}
 }
