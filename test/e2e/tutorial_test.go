@@ -26,9 +26,20 @@ func TestFirstHour(t *testing.T) {
 	if len(steps) < 30 {
 		t.Fatalf("%d steps found in the page, which has more", len(steps))
 	}
+	for _, x := range costly(plainTier) {
+		t.Run(x.name, func(t *testing.T) { follow(t, x.name, steps) })
+	}
+}
+
+// follow does the steps on a machine whose Muster has this tier.
+func follow(t *testing.T, tier string, steps []tutorial.Step) {
 	home := t.TempDir()
 	m := &harness.Muster{Home: filepath.Join(home, ".muster")}
 	t.Cleanup(m.Abandon)
+	if err := os.Mkdir(m.Home, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, m.Home, "config.yaml", "apiVersion: config.muster.dev/v1alpha1\nkind: Embedded\ntier: "+tier+"\n")
 	shell, err := tutorial.Start(deadline(t, 3*time.Minute), home, newcomer(t, home, m.Home))
 	if err != nil {
 		t.Fatal(err)
