@@ -102,7 +102,7 @@ func mustBeListed(name string) bool {
 	return slices.Contains([]string{"docs", "examples", "python", "benchmarks"}, top)
 }
 
-// TestReadmeIsShort keeps README.md to what somebody reads who does not know
+// TestReadmeIsShort keeps README.md short enough for a reader who does not know
 // Muster yet.
 func TestReadmeIsShort(t *testing.T) {
 	_, all := repository(t)

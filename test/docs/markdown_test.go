@@ -21,7 +21,7 @@ var (
 	scheme     = regexp.MustCompile(`^[a-z][a-z0-9+.-]*:`)
 )
 
-// page is what the checks need to know of a Markdown file.
+// page is the part of a Markdown file that the checks look at.
 type page struct {
 	links   []link
 	anchors map[string]bool

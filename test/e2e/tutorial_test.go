@@ -12,8 +12,8 @@ import (
 	"github.com/muster-dev/muster/test/e2e/tutorial"
 )
 
-// TestFirstHour does what docs/tutorials/first-hour.md tells a newcomer to do, from
-// the first command to the last, and compares what each prints with the page.
+// TestFirstHour takes every step of docs/tutorials/first-hour.md, in order, and
+// compares the output of each command with the page.
 func TestFirstHour(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(harness.Root(), "docs", "tutorials", "first-hour.md"))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package tutorial reads a tutorial of docs/tutorials and does what it tells its
-// reader to do, in one shell.
+// Package tutorial reads a tutorial of docs/tutorials and takes all of its steps, in
+// one shell.
 //
 // A tutorial is a Markdown page made of steps, in the order of the page:
 //

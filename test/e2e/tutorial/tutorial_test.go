@@ -61,7 +61,7 @@ func TestCompare(t *testing.T) {
 	const output = "NAME   PHASE\na      Running\nb      Waiting\n"
 	for name, c := range map[string]struct {
 		want string
-		// is what the error says; empty: there is none.
+		// err is a part of the error; empty if there is none.
 		err string
 	}{
 		"the same":                   {want: "NAME PHASE\na Running\nb Waiting"},
