@@ -5,6 +5,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -49,6 +50,7 @@ func follow(t *testing.T, tier string, steps []tutorial.Step) {
 			t.Errorf("the shell: %v", err)
 		}
 	}()
+	shell.Looks, shell.Patience = looking.MatchString, 15*time.Second
 	for _, step := range steps {
 		begun := time.Now()
 		if err := shell.Do(step); err != nil {
@@ -62,6 +64,9 @@ func follow(t *testing.T, tier string, steps []tutorial.Step) {
 		t.Errorf("left running: %s", p)
 	}
 }
+
+// looking matches the commands that show a state and change nothing.
+var looking = regexp.MustCompile(`^muster (describe|get|status|top|why)\b`)
 
 // newcomer is the environment of a person without any setting of Muster, whose PATH
 // has the program that is tested.

@@ -17,6 +17,12 @@ import (
 // Shell is one bash in which all commands of a tutorial run, so that folders and
 // variables are kept between them.
 type Shell struct {
+	// Looks reports whether a command only looks at a state that may not be reached
+	// yet. It is repeated until its output is as expected, for Patience at most: a
+	// reader types more slowly than a test. Nil: no command is repeated.
+	Looks    func(command string) bool
+	Patience time.Duration
+
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
@@ -52,6 +58,17 @@ func (s *Shell) Do(step Step) error {
 	if step.File != "" {
 		return s.write(step)
 	}
+	end := time.Now().Add(s.Patience)
+	for {
+		err := s.once(step)
+		if err == nil || s.Looks == nil || !s.Looks(step.Command) || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
+// once runs a command one time.
+func (s *Shell) once(step Step) error {
 	output, code, err := s.run(step.Command)
 	if err != nil {
 		return fmt.Errorf("line %d: %s: %w; it printed\n%s", step.Line, step.Command, err, output)

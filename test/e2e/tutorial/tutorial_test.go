@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -141,5 +142,27 @@ func TestShell(t *testing.T) {
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "greet", "deep", "a")); err != nil || string(text) != "x\n" {
 		t.Errorf("the file of a step: %q, %v", text, err)
+	}
+}
+
+// TestLooksAgain repeats a command that only looks, and no other.
+func TestLooksAgain(t *testing.T) {
+	shell, err := Start(t.Context(), t.TempDir(), os.Environ())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = shell.Close() }()
+	shell.Patience = time.Minute
+	count := Step{Command: "echo >> times; wc -l < times", Output: []string{"3"}}
+	if err := shell.Do(count); err == nil {
+		t.Error("no error, though the command has run one time")
+	}
+	shell.Looks = func(command string) bool { return command == count.Command }
+	if err := shell.Do(count); err != nil {
+		t.Error(err)
+	}
+	shell.Patience = 0
+	if err := shell.Do(count); err == nil || !strings.Contains(err.Error(), `expected line "3"`) {
+		t.Errorf("got %v, want the last output's fault", err)
 	}
 }
