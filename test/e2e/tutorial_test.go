@@ -50,7 +50,7 @@ func follow(t *testing.T, tier string, steps []tutorial.Step) {
 			t.Errorf("the shell: %v", err)
 		}
 	}()
-	shell.Looks, shell.Patience = looking.MatchString, 15*time.Second
+	shell.Looks, shell.Patience, shell.Passing = looking.MatchString, 15*time.Second, progress.MatchString
 	for _, step := range steps {
 		begun := time.Now()
 		if err := shell.Do(step); err != nil {
@@ -67,6 +67,9 @@ func follow(t *testing.T, tier string, steps []tutorial.Step) {
 
 // looking matches the commands that show a state and change nothing.
 var looking = regexp.MustCompile(`^muster (describe|get|status|top|why)\b`)
+
+// progress matches the lines of commands that take longer than a second.
+var progress = regexp.MustCompile(`^(Storing the code|Putting into \S+|Deleting \S+( jobs)?): `)
 
 // newcomer is the environment of a person without any setting of Muster, whose PATH
 // has the program that is tested.

@@ -22,6 +22,9 @@ type Shell struct {
 	// reader types more slowly than a test. Nil: no command is repeated.
 	Looks    func(command string) bool
 	Patience time.Duration
+	// Passing reports whether a line of output shows only how far a slow command is. It is
+	// left out, as a page shows the output of a machine at ease. Nil: none is.
+	Passing func(line string) bool
 
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -76,10 +79,24 @@ func (s *Shell) once(step Step) error {
 	if code != 0 {
 		return fmt.Errorf("line %d: %s: exit code %d; it printed\n%s", step.Line, step.Command, code, output)
 	}
-	if err := Compare(step.Output, output); err != nil {
+	if err := Compare(step.Output, s.lasting(output)); err != nil {
 		return fmt.Errorf("line %d: %s: %w", step.Line, step.Command, err)
 	}
 	return nil
+}
+
+// lasting is the output without the lines that only pass.
+func (s *Shell) lasting(output string) string {
+	if s.Passing == nil {
+		return output
+	}
+	var text strings.Builder
+	for line := range strings.Lines(output) {
+		if !s.Passing(strings.TrimSpace(line)) {
+			text.WriteString(line)
+		}
+	}
+	return text.String()
 }
 
 func (s *Shell) write(step Step) error {

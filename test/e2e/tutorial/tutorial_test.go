@@ -145,6 +145,26 @@ func TestShell(t *testing.T) {
 	}
 }
 
+// TestPassingLines leaves them out, and no other.
+func TestPassingLines(t *testing.T) {
+	shell, err := Start(t.Context(), t.TempDir(), os.Environ())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = shell.Close() }()
+	step := Step{Command: "echo 1 of 2; echo done", Output: []string{"done"}}
+	if err := shell.Do(step); err == nil {
+		t.Error("no error, though no line passes")
+	}
+	shell.Passing = func(line string) bool { return line == "1 of 2" }
+	if err := shell.Do(step); err != nil {
+		t.Error(err)
+	}
+	if err := shell.Do(Step{Command: "echo 2 of 2", Output: nil}); err == nil {
+		t.Error("no error, though another line is there")
+	}
+}
+
 // TestLooksAgain repeats a command that only looks, and no other.
 func TestLooksAgain(t *testing.T) {
 	shell, err := Start(t.Context(), t.TempDir(), os.Environ())
