@@ -41,7 +41,7 @@ func follow(t *testing.T, tier string, steps []tutorial.Step) {
 		t.Fatal(err)
 	}
 	write(t, m.Home, "config.yaml", "apiVersion: config.muster.dev/v1alpha1\nkind: Embedded\ntier: "+tier+"\n")
-	shell, err := tutorial.Start(deadline(t, 3*time.Minute), home, newcomer(t, home, m.Home))
+	shell, err := tutorial.Start(deadline(t, 5*time.Minute), home, newcomer(t, home, m.Home))
 	if err != nil {
 		t.Fatal(err)
 	}
