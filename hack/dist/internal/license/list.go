@@ -143,11 +143,27 @@ func read(m Module, root string, folders []string) (Module, error) {
 	return m, err
 }
 
+// The first words of the names of licences, and of what lies beside them.
+var (
+	licences       = []string{"LICENSE", "LICENCE", "COPYING", "UNLICENSE"}
+	besideLicences = []string{"NOTICE", "COPYRIGHT", "PATENTS"}
+)
+
 // isNotice reports whether a file's name is that of a licence or a notice.
 func isNotice(name string) bool {
-	word := strings.ToUpper(strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune(".-_", r) })[0])
-	source := slices.Contains([]string{".go", ".c", ".h", ".s", ".py"}, filepath.Ext(name))
-	return !source && slices.Contains([]string{"LICENSE", "LICENCE", "COPYING", "NOTICE", "COPYRIGHT", "UNLICENSE", "PATENTS"}, word)
+	if slices.Contains([]string{".go", ".c", ".h", ".s", ".py"}, filepath.Ext(name)) {
+		return false
+	}
+	return slices.Contains(licences, firstWord(name)) || slices.Contains(besideLicences, firstWord(name))
+}
+
+// firstWord is LICENSE for License-MIT.txt.
+func firstWord(name string) string {
+	words := strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune(".-_", r) })
+	if len(words) == 0 {
+		return ""
+	}
+	return strings.ToUpper(words[0])
 }
 
 // Write writes the list and then every text, once for all modules that share it.
