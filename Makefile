@@ -29,7 +29,7 @@ endif
 # Everything that does not link the API server: builds and tests in seconds.
 UNIT = $(shell go list ./... 2>/dev/null | grep -v -E '/internal/(controlplane|cli/up)$$|/cmd/muster$$')
 
-.PHONY: help build shim test test-unit test-exhaustive test-mounts test-race test-embedded test-e2e test-long lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-conformance test-chaos test-autoscaler bench-cluster bench-data chaos-cluster cluster-deps clients-deps test-clients test-python test-gpu
+.PHONY: help build shim test test-unit test-exhaustive test-mounts test-race test-embedded test-e2e test-long lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-conformance test-chaos test-autoscaler bench-cluster bench-data chaos-cluster cluster-deps clients-deps test-clients test-python test-gpu dist test-dist tested test-all test-times test-clients-latest
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
@@ -128,7 +128,7 @@ test-clients-latest: $(GOTESTSUM) ## the same with the newest releases of these 
 	@$(HEAVY) -fresh -tags clients -timeout 10m -run 'Python|AWS|Rclone|TensorFlow' clients-latest ./internal/gateway
 
 test-all: ## every test there is, none from a cache: hours
-	@CI_FULL=1 $(MAKE) --no-print-directory test-unit test-exhaustive test-race test-mounts test-embedded test-e2e test-long test-clients test-python test-images test-cluster test-conformance test-chaos test-autoscaler lint
+	@CI_FULL=1 $(MAKE) --no-print-directory test-unit test-exhaustive test-race test-mounts test-embedded test-e2e test-long test-clients test-python test-images test-cluster test-conformance test-chaos test-autoscaler test-dist lint
 
 test-times: ## the thirty costliest tests of the last run of each suite
 	@go run ./hack/suite -times
@@ -174,8 +174,18 @@ chaos: build ## hundreds of kill -9 in each tier, watched from outside: half an 
 chaos-cluster: build cluster-deps ## the same for 200 gangs, with counts of what was seen: half an hour
 	@MUSTER_CHAOS_GANGS=$${MUSTER_CHAOS_GANGS:-200} go test -tags chaos -count=1 -timeout 120m -v -run '^TestChaos$$' ./test/chaos
 
+# All parts, or those that ONLY names: make dist ONLY=wheel,linux-amd64.
+dist: ## the files of a release, in dist/: wheel, archives, image, chart, licences, checksums; ONLY=PART,... for a part
+	@go run ./hack/dist -only "$(ONLY)"
+
+# What one run tries: all that runs on Linux amd64, and one of each other system.
+DIST_TESTED ?= licenses,chart,linux-amd64-static,wheel,image-amd64,darwin-arm64,windows-amd64
+test-dist: $(GOTESTSUM) ## the files of a release as users have them: the wheel in a virtual environment, the static program in an empty root; wants root
+	@go run ./hack/dist -only "$(DIST_TESTED)" -out bin/dist
+	@MUSTER_DIST="$(CURDIR)/bin/dist" MUSTER_DIST_PARTS="$(DIST_TESTED)" $(HEAVY) -alone -fresh -tags dist -timeout 15m dist ./test/dist
+
 clean: ## remove what was built; caches stay
-	@rm -rf bin internal/node/shim/bin/muster-shim internal/node/shim/bin/muster-worker
+	@rm -rf bin dist internal/node/shim/bin/muster-shim internal/node/shim/bin/muster-worker
 
 $(GOLANGCI):
 	@hack/install-tool $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0

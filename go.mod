@@ -3,6 +3,7 @@ module github.com/muster-dev/muster
 go 1.26.0
 
 require (
+	github.com/BurntSushi/toml v1.6.0
 	github.com/NVIDIA/go-nvml v0.12.9-0
 	github.com/aws/aws-sdk-go-v2/service/s3 v1.105.1
 	github.com/container-storage-interface/spec v1.12.1-0.20260720052920-cd9e7ad1ae09
@@ -11,6 +12,7 @@ require (
 	github.com/go-logr/logr v1.4.3
 	github.com/gofiber/fiber/v3 v3.4.0
 	github.com/google/go-cmp v0.7.0
+	github.com/google/licensecheck v0.3.1
 	github.com/google/nftables v0.3.0
 	github.com/hanwen/go-fuse/v2 v2.12.1
 	github.com/klauspost/compress v1.19.0
@@ -76,7 +78,6 @@ require (
 	dario.cat/mergo v1.0.1 // indirect
 	github.com/Azure/go-ansiterm v0.0.0-20250102033503-faa5f7b0171c // indirect
 	github.com/Azure/go-ntlmssp v0.1.1 // indirect
-	github.com/BurntSushi/toml v1.6.0 // indirect
 	github.com/DataDog/datadog-go/v5 v5.9.0 // indirect
 	github.com/JeffAshton/win_pdh v0.0.0-20161109143554-76bb4ee9f0ab // indirect
 	github.com/MakeNowJust/heredoc v1.0.0 // indirect

@@ -90,8 +90,11 @@ func times(t *testing.T, dir string) map[string]time.Time {
 	}
 	found := map[string]time.Time{}
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.Name() == ".git" {
-			return errors.Join(err, fs.SkipDir)
+		if err != nil {
+			return err
+		}
+		if entry.Name() == ".git" {
+			return fs.SkipDir
 		}
 		info, err := entry.Info()
 		if err != nil {
@@ -185,7 +188,7 @@ func TestCacheOnAFullDisk(t *testing.T) {
 	dir, small := clone(t), t.TempDir()
 	script := fmt.Sprintf("mount -t tmpfs -o size=16m none %s && XDG_CACHE_HOME=%[1]s exec hack/cache", small)
 	got, said, err := run(t, dir, nil, "unshare", "--mount", "sh", "-c", script)
-	if err != nil || got != dir+"/.cache" || !strings.Contains(said, "16 MiB free, and 4096 MiB are needed") {
+	if err != nil || got != dir+"/.cache" || !strings.Contains(said, "MiB free, and 4096 MiB are needed") {
 		t.Errorf("%s, %v:\n%s", got, err, said)
 	}
 }
@@ -222,12 +225,17 @@ func TestAtOnePath(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			base := open(t)
-			give(t, base)
+			give := func(dir string) {
+				if name != "this user" {
+					give(t, dir)
+				}
+			}
+			give(base)
 			var seen []string
 			for _, content := range []string{"first", "other"} {
 				dir := clone(t)
 				write(t, filepath.Join(dir, "a/one.txt"), content+"\n", 0o644)
-				give(t, dir)
+				give(dir)
 				out, said, err := finish(as(exec.CommandContext(t.Context(), "hack/at-one-path", "bash", "-c", look)), dir, []string{"XDG_CACHE_HOME=" + base})
 				var exit *exec.ExitError
 				if !errors.As(err, &exit) || exit.ExitCode() != 7 || said != "" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -26,15 +27,12 @@ import (
 	"github.com/muster-dev/muster/internal/cli/pause"
 	"github.com/muster-dev/muster/internal/cli/pipeline"
 	"github.com/muster-dev/muster/internal/cli/plan"
-	"github.com/muster-dev/muster/internal/cli/prune"
 	"github.com/muster-dev/muster/internal/cli/queue"
 	"github.com/muster-dev/muster/internal/cli/release"
 	"github.com/muster-dev/muster/internal/cli/resume"
 	"github.com/muster-dev/muster/internal/cli/run"
-	"github.com/muster-dev/muster/internal/cli/serve"
 	"github.com/muster-dev/muster/internal/cli/shell"
 	"github.com/muster-dev/muster/internal/cli/simulate"
-	"github.com/muster-dev/muster/internal/cli/spark"
 	"github.com/muster-dev/muster/internal/cli/suspend"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/cli/top"
@@ -43,7 +41,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/user"
 	"github.com/muster-dev/muster/internal/cli/version"
 	"github.com/muster-dev/muster/internal/cli/why"
-	"github.com/muster-dev/muster/internal/cli/worker"
 )
 
 // Verb makes a command.
@@ -92,8 +89,8 @@ var verbs = map[string][]Verb{
 	"look":    {get.New, describe.New, logs.New, why.New, plan.New, top.New},
 	"inside":  {shell.New, cp.New},
 	"data":    {data.New, pipeline.New},
-	"cluster": {install.New, uninstall.New, node.New, user.New, serve.New},
-	"other":   {completion.New, pause.New, unpause.New, prune.New, queue.New, simulate.New, version.New, worker.New, spark.New},
+	"cluster": {install.New, uninstall.New, node.New, user.New},
+	"other":   {completion.New, pause.New, unpause.New, queue.New, simulate.New, version.New},
 }
 
 // New returns the root command with its own verbs and those that are added.
@@ -140,7 +137,7 @@ gives every GPU back the moment the work ends.
 		&cobra.Group{ID: "other", Title: "Other:"},
 	)
 	for _, group := range []string{"run", "look", "inside", "data", "cluster", "other"} {
-		for _, verb := range verbs[group] {
+		for _, verb := range slices.Concat(verbs[group], verbsOfSystem[group]) {
 			cmd := verb(f)
 			cmd.GroupID = group
 			root.AddCommand(cmd)

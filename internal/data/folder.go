@@ -197,11 +197,10 @@ func (w *walker) link(ctx context.Context, rel string, it item) error {
 }
 
 func (w *walker) file(ctx context.Context, rel string, it item) error {
-	var st syscall.Stat_t
-	if err := syscall.Lstat(it.file, &st); err != nil {
+	var err error
+	if it.stamp, err = stampOfPath(it.file); err != nil {
 		return fmt.Errorf("looking at %s: %w", it.file, err)
 	}
-	it.stamp = fromStat(&st)
 	it.entry.Size = it.stamp.size
 	if found, ok := w.last.find(rel); ok && !w.checksum && it.base != nil && w.last.trusted(found, it.stamp) {
 		is := tree.Entry{

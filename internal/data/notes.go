@@ -37,18 +37,6 @@ func (s stamp) executable() bool { return s.mode&0o100 != 0 }
 // before says that everything in it is from before a time.
 func (s stamp) before(t time.Time) bool { return max(s.mtime, s.ctime) < t.UnixNano() }
 
-func fromStat(st *syscall.Stat_t) stamp {
-	return stamp{size: st.Size, mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano(), ino: st.Ino, dev: st.Dev, mode: st.Mode}
-}
-
-func stampOf(file *os.File) (stamp, error) {
-	info, err := file.Stat()
-	if err != nil {
-		return stamp{}, err
-	}
-	return fromStat(info.Sys().(*syscall.Stat_t)), nil
-}
-
 // noted is one file in the notes of a folder.
 type noted struct {
 	path    string

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"syscall"
 
 	"github.com/muster-dev/muster/internal/data/chunk"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/tree"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // readTries is how often a file is read that changes meanwhile.
@@ -108,7 +108,7 @@ func (it *item) readOnce(s *Store, j *job) (stable bool, err error) {
 // openFile opens what is a regular file: not a link to one, and without waiting for
 // whoever writes to a pipe.
 func openFile(path string) (*os.File, stamp, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	file, err := os.OpenFile(path, os.O_RDONLY|osfile.NoFollow, 0)
 	if err != nil {
 		return nil, stamp{}, err
 	}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package ondemand
 
 import (
@@ -13,8 +15,6 @@ import (
 
 // What is at a desk.
 const (
-	// ProgramFile is the program.
-	ProgramFile = "muster-worker"
 	// AttachSocket is a socket of packets: who connects is sent what it is to serve, and
 	// then the connection ends.
 	AttachSocket = "attach.sock"

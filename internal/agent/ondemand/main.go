@@ -1,3 +1,5 @@
+//go:build linux
+
 package ondemand
 
 import (
@@ -17,9 +19,6 @@ import (
 	"github.com/muster-dev/muster/internal/data/mount"
 	"github.com/muster-dev/muster/internal/data/ref"
 )
-
-// Verb is the word by which a program is this one.
-const Verb = "serve-data"
 
 const (
 	// patience is for how long what is read is asked for: an agent or a manager that is

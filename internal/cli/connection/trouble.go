@@ -21,7 +21,7 @@ func noMuster(own, kubeconfig string) error {
 	if kubeconfig != "" {
 		looked += " and $" + EnvKubeconfig + " = " + kubeconfig
 	}
-	return exit.NotFound("no Muster is running here (looked in %s): start one with `muster up`", looked)
+	return exit.NotFound("no Muster is running here (looked in %s): %s", looked, startOne)
 }
 
 // Explain turns an error of a client into one that says what to do: nobody
@@ -39,8 +39,8 @@ func (f *Factory) Explain(err error) error {
 	}
 	if network := unanswered(err); network != nil {
 		if origin.named == "" {
-			return exit.NotFound("no Muster is running here (looked in %s; nobody answers at %s): start one with `muster up`",
-				filepath.Dir(origin.path()), config.Host)
+			return exit.NotFound("no Muster is running here (looked in %s; nobody answers at %s): %s",
+				filepath.Dir(origin.path()), config.Host, startOne)
 		}
 		return exit.NotFound("nobody answers at %s (from %s %s): %w", config.Host, origin.named, strings.Join(origin.files, ", "), network)
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/data/log"
 	"github.com/muster-dev/muster/internal/cli/data/ls"
 	"github.com/muster-dev/muster/internal/cli/data/merge"
-	"github.com/muster-dev/muster/internal/cli/data/mount"
 	"github.com/muster-dev/muster/internal/cli/data/opencommit"
 	"github.com/muster-dev/muster/internal/cli/data/put"
 	"github.com/muster-dev/muster/internal/cli/data/rm"
@@ -64,6 +63,7 @@ API server.`,
 	}
 	cmd.AddCommand(create.New(f), put.New(f), get.New(f), ls.New(f), cat.New(f), diff.New(f), log.New(f),
 		opencommit.NewOpen(f), opencommit.NewClose(f), branch.New(f), merge.New(f), tag.New(f), rm.New(f), verify.New(f), gc.New(f), du.New(f), key.New(f),
-		mount.New(f), mount.NewServer(f), trace.New(f))
+		trace.New(f))
+	cmd.AddCommand(onLinux(f)...)
 	return cmd
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package doctor
 
 import (
@@ -22,6 +24,16 @@ import (
 	"github.com/muster-dev/muster/internal/node/process"
 	"github.com/muster-dev/muster/internal/node/shim"
 )
+
+// here looks at this machine.
+func here(ctx context.Context, factory *connection.Factory, home instance.Home, dir string) []Finding {
+	kept := tier(ctx)
+	able, reason := isolation(ctx)
+	findings := []Finding{kept, limits(), images(ctx, home, able, reason), gpus(ctx, home)}
+	findings = append(findings, shares(ctx, home, kept.Verdict == Good)...)
+	findings = append(findings, held(ctx, factory, home)...)
+	return append(findings, python(ctx), disk(dir), port(ctx, home), names(ctx))
+}
 
 // tier says which tier `muster up` takes.
 func tier(ctx context.Context) Finding {

@@ -77,13 +77,7 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	home := instance.Home(dir)
-	kept := tier(ctx)
-	able, reason := isolation(ctx)
-	findings := []Finding{kept, limits(), images(ctx, home, able, reason), gpus(ctx, home)}
-	findings = append(findings, shares(ctx, home, kept.Verdict == Good)...)
-	findings = append(findings, held(ctx, o.factory, home)...)
-	findings = append(findings, python(ctx), disk(dir), port(ctx, home), names(ctx))
-	return o.tell(findings)
+	return o.tell(here(ctx, o.factory, home, dir))
 }
 
 // tell prints findings; a bad one is exit code 1.

@@ -10,7 +10,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/node/add"
-	"github.com/muster-dev/muster/internal/cli/node/agent"
 	"github.com/muster-dev/muster/internal/cli/node/drain"
 	"github.com/muster-dev/muster/internal/cli/node/list"
 	"github.com/muster-dev/muster/internal/cli/node/remove"
@@ -44,6 +43,7 @@ On one machine (muster up) there is nothing to add.`,
 			return exit.Usage("muster node %s: there is no such command%s", args[0], hint)
 		},
 	}
-	cmd.AddCommand(add.New(f), remove.New(f), drain.New(f), list.New(f), agent.New(f))
+	cmd.AddCommand(add.New(f), remove.New(f), drain.New(f), list.New(f))
+	cmd.AddCommand(onLinux(f)...)
 	return cmd
 }

@@ -3,10 +3,7 @@ package terminal
 import (
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"unicode/utf8"
 )
 
@@ -90,12 +87,4 @@ func clip(line string, columns int) string {
 		line = line[size:]
 	}
 	return kept.String()
-}
-
-// Resized returns a channel that tells each time the terminal of this process
-// has another size, and the function that ends that.
-func Resized() (changes <-chan os.Signal, stop func()) {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGWINCH)
-	return signals, func() { signal.Stop(signals) }
 }

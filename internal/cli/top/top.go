@@ -15,18 +15,15 @@ import (
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/terminal"
-	"github.com/muster-dev/muster/internal/node/gpu"
 	"github.com/muster-dev/muster/internal/snapshot"
 )
 
 // refreshEvery is how often -w looks again.
 const refreshEvery = 2 * time.Second
 
-// sampler measures the GPUs of this machine.
-type sampler interface {
-	Sample(ctx context.Context) ([]gpu.Sample, error)
-	Close() error
-}
+// sampler measures the GPUs of this machine, by their UUIDs. What cannot be
+// measured is left out.
+type sampler func(context.Context) map[string]Measure
 
 type options struct {
 	factory *connection.Factory
@@ -75,11 +72,8 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	// A machine without GPUs, or a Muster elsewhere: nothing to measure.
-	var local sampler
-	if opened, err := gpu.Open(ctx, gpu.Options{}); err == nil {
-		local = opened
-		defer func() { _ = opened.Close() }()
-	}
+	local, closeLocal := openLocal(ctx)
+	defer closeLocal()
 	if o.watch {
 		return o.refresh(ctx, o.sees(server, local))
 	}
@@ -171,13 +165,9 @@ func look(ctx context.Context, reader client.Reader, local sampler) (Report, err
 	if err := reader.List(ctx, &pods); err != nil {
 		return Report{}, fmt.Errorf("listing the pods: %w", err)
 	}
-	measures := map[string]Measure{}
+	var measures map[string]Measure
 	if local != nil {
-		// What cannot be measured is left blank: the rest is still worth showing.
-		samples, _ := local.Sample(ctx)
-		for _, sample := range samples {
-			measures[sample.UUID] = Measure{UtilizationPercent: sample.UtilizationPercent, MemoryUsedMiB: sample.MemoryUsedMiB}
-		}
+		measures = local(ctx)
 	}
 	return Build(nodes, pods.Items, measures), nil
 }

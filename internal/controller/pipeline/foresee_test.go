@@ -100,7 +100,7 @@ func TestForeseeTrouble(t *testing.T) {
 	if run.Status.Phase != v1alpha1.RunFailed || !strings.Contains(run.Status.Message, "there are no environments here") {
 		t.Errorf("%s: %s", run.Status.Phase, run.Status.Message)
 	}
-	for _, name := range []string{"one-copy", StatesDataset("one"), ResultsDataset} {
+	for _, name := range []string{"one-copy", pipeline.StatesDataset("one"), ResultsDataset} {
 		if err := r.server.Get(r.ctx, client.ObjectKey{Namespace: space, Name: name}, &v1alpha1.Dataset{}); !apierrors.IsNotFound(err) {
 			t.Errorf("dataset %s was made by asking: %v", name, err)
 		}

@@ -182,7 +182,7 @@ func (c *Runs) keeping(w *work, name string, spec *foreman.Spec) {
 		return
 	}
 	spec.Keep = func(ctx context.Context, member, folder string) error {
-		if err := EnsureDataset(ctx, c.client, w.namespace, w.run.Spec.Pipeline, PartsDataset); err != nil {
+		if err := dataset.Ensure(ctx, c.client, w.namespace, w.run.Spec.Pipeline, PartsDataset); err != nil {
 			return err
 		}
 		d, err := c.deps.Machine.dataset(ctx, c.live, w.namespace, PartsDataset)

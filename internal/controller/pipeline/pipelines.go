@@ -406,7 +406,7 @@ func (m *Machine) books(ctx context.Context, server client.Client, namespace, ou
 	for _, book := range []struct {
 		dataset **data.Dataset
 		name    string
-	}{{&b.Output, output}, {&b.States, StatesDataset(name)}, {&b.Results, ResultsDataset}} {
+	}{{&b.Output, output}, {&b.States, pipeline.StatesDataset(name)}, {&b.Results, ResultsDataset}} {
 		if *book.dataset, err = m.dataset(ctx, server, namespace, book.name); err != nil {
 			return b, err
 		}
@@ -419,23 +419,5 @@ const timeFormat = "2006-01-02T15:04:05Z"
 
 // ensure makes a dataset that is not there, as the pipeline's.
 func (c *Pipelines) ensure(ctx context.Context, p *v1alpha1.Pipeline, name string) error {
-	return EnsureDataset(ctx, c.client, p.Namespace, p.Name, name)
-}
-
-// EnsureDataset makes a dataset that is not there, for a pipeline or, where that is empty,
-// for all. It is not deleted with the pipeline: data is nobody's but who deletes it.
-func EnsureDataset(ctx context.Context, server client.Client, namespace, owner, name string) error {
-	d := &v1alpha1.Dataset{}
-	err := server.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, d)
-	if err == nil || !apierrors.IsNotFound(err) {
-		return err
-	}
-	d.Namespace, d.Name, d.Spec.Description = namespace, name, "results of pipelines"
-	if owner != "" {
-		d.Labels, d.Spec.Description = map[string]string{v1alpha1.LabelPipeline: owner}, "made by pipeline "+owner
-	}
-	if err := server.Create(ctx, d); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("creating dataset %s: %w", name, err)
-	}
-	return nil
+	return dataset.Ensure(ctx, c.client, p.Namespace, p.Name, name)
 }

@@ -31,7 +31,7 @@ func (w *work) recall(ctx context.Context, results tree.Root) error {
 		return nil
 	}
 	made, failed := map[string]bool{}, map[string]string{}
-	folder := DatumsPath(w.run.Name, w.stage.Name) + "/"
+	folder := pipeline.DatumsPath(w.run.Name, w.stage.Name) + "/"
 	for e, err := range w.store.Trees().From(ctx, results, folder) {
 		if err != nil {
 			return err

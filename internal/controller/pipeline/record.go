@@ -23,7 +23,7 @@ import (
 
 // ResultsDataset is the dataset, in each namespace, of the results of all its
 // pipelines.
-const ResultsDataset = "muster-results"
+const ResultsDataset = pipeline.ResultsDataset
 
 // resultsBranch is its branch.
 const resultsBranch = "main"
@@ -85,7 +85,7 @@ func (w *work) link(out *tar.Writer, task *pipeline.Task, r *foreman.Result) err
 	if r.Failed() {
 		at = pipeline.FailedPath(task.Key)
 	}
-	name := DatumPath(w.run.Name, w.stage.Name, task.Name)
+	name := pipeline.DatumPath(w.run.Name, w.stage.Name, task.Name)
 	if !askable(name) {
 		return nil
 	}
@@ -95,14 +95,6 @@ func (w *work) link(out *tar.Writer, task *pipeline.Task, r *foreman.Result) err
 // askable says that a path is not too long for a tree: a datum whose name is cannot
 // be asked for by it.
 func askable(name string) bool { return tree.CheckPath(name) == nil }
-
-// DatumsPath is the folder, in the dataset of results, of the datums that a stage
-// of a run computed.
-func DatumsPath(run, stage string) string { return pipeline.RunsFolder + run + "/" + stage }
-
-// DatumPath is where it is noted, by a link to the result's folder, which result a
-// datum has that a run computed.
-func DatumPath(run, stage, datum string) string { return DatumsPath(run, stage) + "/" + datum + "~" }
 
 func (w *work) writeOne(out *tar.Writer, task *pipeline.Task, key digest.ID, r *foreman.Result) error {
 	at := pipeline.ResultPath(key)

@@ -30,6 +30,7 @@ import (
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/tree"
+	"github.com/muster-dev/muster/internal/dataset"
 	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/environment/source"
 	"github.com/muster-dev/muster/internal/foreman"
@@ -194,7 +195,7 @@ func (r *rig) data() *data.Store {
 // dataset is one of the rig's, made where it is not there.
 func (r *rig) dataset(name string) *data.Dataset {
 	r.Helper()
-	r.must(EnsureDataset(r.ctx, r.server, space, "test", name))
+	r.must(dataset.Ensure(r.ctx, r.server, space, "test", name))
 	d, err := r.machine.dataset(r.ctx, r.server, space, name)
 	r.must(err)
 	return d

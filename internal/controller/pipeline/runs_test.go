@@ -13,6 +13,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/data/ref"
+	"github.com/muster-dev/muster/internal/pipeline"
 )
 
 // words is a pipeline of three stages: each word in capitals, each with the number
@@ -325,7 +326,7 @@ spec: {stages: [{name: two, input: {dataset: up-one, glob: "/*"}, command: ["tru
 	if second.Spec.Identity != first.Name || second.Status.Phase != v1alpha1.RunSucceeded {
 		t.Errorf("the identity of the second is %q, of the first %q: %s", second.Spec.Identity, first.Name, second.Status.Message)
 	}
-	if _, err := r.dataset(StatesDataset("up")).Heads(r.ctx); err != nil {
+	if _, err := r.dataset(pipeline.StatesDataset("up")).Heads(r.ctx); err != nil {
 		t.Error(err)
 	}
 	heads, err := r.dataset("up-one").Heads(r.ctx)

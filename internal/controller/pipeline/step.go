@@ -16,6 +16,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/commit"
+	"github.com/muster-dev/muster/internal/dataset"
 	"github.com/muster-dev/muster/internal/foreman"
 	"github.com/muster-dev/muster/internal/pipeline"
 )
@@ -175,15 +176,11 @@ func (c *Runs) planned(ctx context.Context, s *step) (*work, error) {
 	return w, nil
 }
 
-// StatesDataset is the dataset, in each namespace, that a pipeline's next runs are
-// planned from.
-func StatesDataset(name string) string { return statesPrefix + name }
-
 // plan finds out what is to be computed.
 func (c *Runs) plan(ctx context.Context, s *step, w *work) error {
 	m := c.deps.Machine
-	for _, name := range []string{s.stage.Dataset, StatesDataset(s.graph.Name), ResultsDataset} {
-		if err := EnsureDataset(ctx, c.client, s.run.Namespace, s.graph.Name, name); err != nil {
+	for _, name := range []string{s.stage.Dataset, pipeline.StatesDataset(s.graph.Name), ResultsDataset} {
+		if err := dataset.Ensure(ctx, c.client, s.run.Namespace, s.graph.Name, name); err != nil {
 			return err
 		}
 	}

@@ -28,7 +28,7 @@ const (
 )
 
 // statesPrefix begins the names of datasets of states.
-const statesPrefix = "muster-state-"
+const statesPrefix = pipeline.StatesPrefix
 
 // SweepOptions say which results are to go.
 type SweepOptions struct {

@@ -271,7 +271,7 @@ func writeDurably(path string, content []byte) error {
 	blocks := 0
 	if len(content) >= directFrom && uintptr(unsafe.Pointer(unsafe.SliceData(content)))%directBlock == 0 {
 		blocks = len(content) / directBlock * directBlock
-		err := writeTo(path, anew|syscall.O_DIRECT, content[:blocks], false)
+		err := writeTo(path, anew|direct, content[:blocks], false)
 		if errors.Is(err, syscall.EINVAL) { // not every file system can
 			blocks = 0
 			err = os.Remove(path)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"sync"
-	"syscall"
 )
 
 // Starter is a backend that gets on with an object of which not all is there yet.
@@ -87,13 +86,8 @@ func (g *growing) append(begins []byte) {
 	from := g.written
 	n, err := g.file.Write(begins[from:])
 	g.written, g.failed = from+n, err
-	// No more than a hint, which not every file system takes.
-	_ = syscall.SyncFileRange(int(g.file.Fd()), int64(from), int64(n), writeOut)
+	beginWriting(g.file, int64(from), int64(n))
 }
-
-// writeOut is SYNC_FILE_RANGE_WRITE of sync_file_range(2): the disk begins, and nobody
-// waits for it.
-const writeOut = 2
 
 // wait waits for whoever writes.
 func (g *growing) wait() {

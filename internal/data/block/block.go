@@ -10,11 +10,10 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/pack"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 const (
@@ -56,11 +55,11 @@ func Open(o Options) (*Blocks, error) {
 		return nil, fmt.Errorf("making a folder for what is fetched: %w", err)
 	}
 	if o.Limit <= 0 {
-		var st unix.Statfs_t
-		if err := unix.Statfs(o.Dir, &st); err != nil {
+		total, _, err := osfile.Space(o.Dir)
+		if err != nil {
 			return nil, fmt.Errorf("asking how much room there is in %s: %w", o.Dir, err)
 		}
-		o.Limit = int64(st.Blocks) * st.Bsize / defaultPart
+		o.Limit = total / defaultPart
 	}
 	b := &Blocks{
 		Backend: o.Behind, dir: o.Dir, bin: bin{dir: o.Dir, limit: o.Limit},

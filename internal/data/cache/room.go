@@ -8,9 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // RoomError says that something does not fit.
@@ -52,11 +51,10 @@ func Size(bytes int64) string {
 
 // space is how much a file system has, and how much of it is left.
 func space(dir string) (all, left int64, err error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
+	if all, left, err = osfile.Space(dir); err != nil {
 		return 0, 0, fmt.Errorf("asking how much room there is in %s: %w", dir, err)
 	}
-	return int64(st.Blocks) * st.Bsize, int64(st.Bavail) * st.Bsize, nil
+	return all, left, nil
 }
 
 // room takes room for an entry, and removes for it what nobody uses, that which was

@@ -11,9 +11,8 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // Folder keeps heads in a folder: a file for each, durably. Processes of one
@@ -165,13 +164,7 @@ func (f *Folder) lock() (unlock func() error, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("locking heads: %w", err)
 	}
-	for {
-		err = unix.Flock(int(file.Fd()), unix.LOCK_EX)
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	if err != nil {
+	if err := osfile.Lock(file); err != nil {
 		return nil, fmt.Errorf("locking heads: %w", errors.Join(err, file.Close()))
 	}
 	return file.Close, nil

@@ -11,10 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
+
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // ErrDamaged is returned, wrapped, for a snapshot whose content is no longer
@@ -62,14 +64,14 @@ func wholly(dst string, fill func(temp string) error) error {
 		return err
 	}
 	defer func() { _ = hold.Close() }()
-	if err := unix.Flock(int(hold.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := osfile.TryLock(hold); err != nil {
 		return err
 	}
 	if err := fill(temp); err != nil {
 		return full(err)
 	}
 	if err := os.Rename(temp, dst); err != nil {
-		if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
+		if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) {
 			return fmt.Errorf("%s: %w", dst, fs.ErrExist)
 		}
 		return err
@@ -146,7 +148,7 @@ func (s *Store) copyBlob(e *entry, dst string) error {
 		return err
 	}
 	defer func() { _ = in.Close() }()
-	out, err := os.OpenFile(dst, os.O_CREATE|os.O_EXCL|os.O_WRONLY|unix.O_CLOEXEC, 0o600)
+	out, err := os.OpenFile(dst, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return full(err)
 	}
@@ -186,7 +188,7 @@ func removeAbandoned(dst string) error {
 		if err != nil {
 			continue // gone meanwhile
 		}
-		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		if osfile.TryLock(f) == nil {
 			_ = os.RemoveAll(path)
 		}
 		_ = f.Close()

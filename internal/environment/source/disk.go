@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // disk is every way in which a store writes, so that tests can cut the power
@@ -46,7 +46,7 @@ func (osDisk) mkdir(path string) error {
 }
 
 func (osDisk) create(path string) (file, error) {
-	return os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|unix.O_CLOEXEC, 0o600)
+	return os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 }
 
 func (osDisk) rename(from, to string) error { return os.Rename(from, to) }
@@ -61,10 +61,5 @@ func (osDisk) remove(path string) error {
 func (osDisk) touch(path string, at time.Time) error { return os.Chtimes(path, at, at) }
 
 func (osDisk) syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	return errors.Join(err, d.Close())
+	return osfile.SyncFolder(path)
 }

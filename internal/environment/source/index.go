@@ -10,8 +10,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
+
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // index remembers what the files of one folder held when they were last read.
@@ -41,11 +42,7 @@ type stamp struct {
 }
 
 func stampOf(info fs.FileInfo) stamp {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return stamp{}
-	}
-	return stamp{Device: st.Dev, Inode: st.Ino, Size: st.Size, Mtime: st.Mtim.Nano(), Ctime: st.Ctim.Nano()}
+	return stamp(osfile.StampOf(info))
 }
 
 // The time within which a second write may leave the same time stamp: a few

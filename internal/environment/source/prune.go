@@ -12,9 +12,8 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/muster-dev/muster/internal/environment/retention"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 const (
@@ -320,8 +319,8 @@ func (s *Store) exclusive(ctx context.Context) (func(), error) {
 	tick := time.NewTicker(exclusivePoll)
 	defer tick.Stop()
 	for {
-		unlock, err := s.flock(unix.LOCK_EX | unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) {
+		unlock, err := s.flock(osfile.TryLock)
+		if !errors.Is(err, osfile.ErrLocked) {
 			return unlock, err
 		}
 		select {

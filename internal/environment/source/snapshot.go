@@ -12,10 +12,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // The default limits of a snapshot.
@@ -228,7 +229,7 @@ func (t *taking) file(ctx context.Context, f *scannedFile, e *entry) error {
 
 // read reads the file once. steady is false where it changed meanwhile.
 func (t *taking) read(f *scannedFile, e *entry) (steady bool, err error) {
-	in, err := os.OpenFile(f.path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	in, err := os.OpenFile(f.path, os.O_RDONLY|osfile.NoFollow, 0)
 	if err != nil {
 		return false, readingError(e.Path, err)
 	}

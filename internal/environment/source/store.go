@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // Store is a folder of snapshots. Its methods may be called from several
@@ -116,15 +116,15 @@ func (s *Store) hasBlob(hash string, size int64) bool {
 // share holds the store against sweepers while something is being written;
 // call the result to let go.
 func (s *Store) share() (func(), error) {
-	return s.flock(unix.LOCK_SH)
+	return s.flock(osfile.LockShared)
 }
 
-func (s *Store) flock(how int) (func(), error) {
-	f, err := os.OpenFile(filepath.Join(s.dir, lockFile), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+func (s *Store) flock(lock func(*os.File) error) (func(), error) {
+	f, err := os.OpenFile(filepath.Join(s.dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("locking the code store: %w", err)
 	}
-	if err := retryInterrupted(func() error { return unix.Flock(int(f.Fd()), how) }); err != nil {
+	if err := lock(f); err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("locking the code store: %w", err)
 	}
@@ -133,8 +133,8 @@ func (s *Store) flock(how int) (func(), error) {
 
 // sweep removes temporary files, unless somebody is writing just now.
 func (s *Store) sweep() error {
-	unlock, err := s.flock(unix.LOCK_EX | unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	unlock, err := s.flock(osfile.TryLock)
+	if errors.Is(err, osfile.ErrLocked) {
 		return nil
 	}
 	if err != nil {
@@ -167,12 +167,4 @@ func hexOf(digest string) (string, error) {
 		return "", fmt.Errorf("%q is not a snapshot's digest (sha256: and 64 hexadecimal digits)", digest)
 	}
 	return name, nil
-}
-
-func retryInterrupted(call func() error) error {
-	for {
-		if err := call(); !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
 }

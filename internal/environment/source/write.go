@@ -9,9 +9,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // writeTemp writes a temporary file whose content survives a loss of power,
@@ -62,9 +61,9 @@ func (s *Store) putTree(name string, data []byte) error {
 // full says what to do about a disk that is full or read-only.
 func full(err error) error {
 	switch {
-	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fmt.Errorf("the disk that holds Muster's data folder is full; free some space and try again: %w", err)
-	case errors.Is(err, unix.EROFS):
+	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("the disk that holds Muster's data folder is read-only: %w", err)
 	}
 	return err

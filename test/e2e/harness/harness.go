@@ -31,6 +31,9 @@ type Muster struct {
 	Home string
 	// Args are the arguments of `muster up`.
 	Args []string
+	// Host is the host name that it sees, in a namespace of its own; empty: the
+	// machine's.
+	Host string
 	// Client reads and writes its objects.
 	Client client.WithWatch
 
@@ -132,7 +135,15 @@ func (m *Muster) logTail() string {
 
 // Command returns the command `muster args` for this data folder.
 func (m *Muster) Command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, Binary(), args...)
+	name := Binary()
+	if m.Host != "" {
+		named := []string{"--uts", "sh", "-c", `hostname "$0" && exec "$@"`, m.Host, name}
+		if os.Geteuid() != 0 {
+			named = append([]string{"--user", "--map-root-user"}, named...)
+		}
+		name, args = "unshare", append(named, args...)
+	}
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "MUSTER_HOME="+m.Home, "KUBECONFIG=")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 20 * time.Second

@@ -13,11 +13,11 @@ import (
 	"github.com/muster-dev/muster/internal/cli/data/address"
 	"github.com/muster-dev/muster/internal/cli/data/opening"
 	"github.com/muster-dev/muster/internal/cli/exit"
-	"github.com/muster-dev/muster/internal/controller/pipeline"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/commit"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/dataset"
+	"github.com/muster-dev/muster/internal/pipeline"
 	plans "github.com/muster-dev/muster/internal/pipeline"
 )
 

@@ -12,7 +12,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/pipeline/lookup"
 	"github.com/muster-dev/muster/internal/cli/terminal"
-	"github.com/muster-dev/muster/internal/controller/pipeline"
 	"github.com/muster-dev/muster/internal/data"
 	plans "github.com/muster-dev/muster/internal/pipeline"
 )
@@ -43,7 +42,7 @@ func (o *options) why(ctx context.Context, store *opening.Store, run *v1alpha1.P
 	if s.Output == nil || s.Output.Commit == "" {
 		return exit.With(exit.Failure, fmt.Errorf("stage %s of run %s has no output (%s), and what it read is kept with that: `muster pipeline explain %s %s` says what is known", stage, run.Name, s.Phase, run.Name, stage))
 	}
-	results := store.Dataset(pipeline.ResultsDataset)
+	results := store.Dataset(plans.ResultsDataset)
 	view, err := results.At(ctx, "")
 	if err != nil {
 		return fmt.Errorf("reading the results of stages: %w", err)

@@ -17,7 +17,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/pipeline/lookup"
 	"github.com/muster-dev/muster/internal/cli/terminal"
-	"github.com/muster-dev/muster/internal/controller/pipeline"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/digest"
 	plans "github.com/muster-dev/muster/internal/pipeline"
@@ -145,7 +144,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 		}
 		stages = []v1alpha1.StageStatus{*stage}
 	}
-	view, err := store.Dataset(pipeline.ResultsDataset).At(ctx, "")
+	view, err := store.Dataset(plans.ResultsDataset).At(ctx, "")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -188,7 +187,7 @@ func (o *options) stage(ctx context.Context, view *data.View, run *v1alpha1.Pipe
 	if !detailed {
 		return e, nil
 	}
-	err := view.Walk(ctx, pipeline.DatumsPath(run.Name, s.Name), func(entry data.Entry) error {
+	err := view.Walk(ctx, plans.DatumsPath(run.Name, s.Name), func(entry data.Entry) error {
 		file, err := view.Open(ctx, path.Join(path.Dir(entry.Path), entry.Target, plans.RecordFile))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // nobody used it for longer than results are kept

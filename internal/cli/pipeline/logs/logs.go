@@ -19,7 +19,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/pipeline/lookup"
 	"github.com/muster-dev/muster/internal/cli/terminal"
-	"github.com/muster-dev/muster/internal/controller/pipeline"
 	"github.com/muster-dev/muster/internal/data"
 	plans "github.com/muster-dev/muster/internal/pipeline"
 )
@@ -96,7 +95,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 		}
 		stages = []v1alpha1.StageStatus{*stage}
 	}
-	view, err := store.Dataset(pipeline.ResultsDataset).At(ctx, "")
+	view, err := store.Dataset(plans.ResultsDataset).At(ctx, "")
 	if errors.Is(err, fs.ErrNotExist) {
 		return exit.NotFound("run %s has computed nothing yet", run.Name)
 	}
@@ -120,7 +119,7 @@ func (o *options) stage(ctx context.Context, store *opening.Store, view *data.Vi
 		return o.one(ctx, store, view, run, stage)
 	}
 	var folders []string
-	err := view.Walk(ctx, pipeline.DatumsPath(run.Name, stage), func(e data.Entry) error {
+	err := view.Walk(ctx, plans.DatumsPath(run.Name, stage), func(e data.Entry) error {
 		folders = append(folders, path.Join(path.Dir(e.Path), e.Target))
 		return nil
 	})
@@ -156,7 +155,7 @@ func (o *options) one(ctx context.Context, store *opening.Store, view *data.View
 		}
 	}
 	for _, name := range names {
-		e, err := view.Stat(ctx, pipeline.DatumPath(name, stage, o.datum))
+		e, err := view.Stat(ctx, plans.DatumPath(name, stage, o.datum))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -18,7 +18,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/pipeline/lookup"
 	"github.com/muster-dev/muster/internal/cli/terminal"
-	"github.com/muster-dev/muster/internal/controller/pipeline"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/dataset"
 	plans "github.com/muster-dev/muster/internal/pipeline"
@@ -61,7 +60,7 @@ func (o *exporting) run(ctx context.Context, name, file string) (err error) {
 	if e.States, err = states(ctx, store, name, &document); err != nil {
 		return err
 	}
-	results := store.Dataset(pipeline.ResultsDataset)
+	results := store.Dataset(plans.ResultsDataset)
 	head, err := results.Resolve(ctx, data.DefaultBranch)
 	if len(document.Stages) == 0 || errors.Is(err, fs.ErrNotExist) {
 		return exit.NotFound("pipeline %s has no results yet: `muster pipeline runs %s` says what it did", name, name)
@@ -99,7 +98,7 @@ func states(ctx context.Context, store *opening.Store, name string, document *Ex
 	if err != nil {
 		return nil, fmt.Errorf("pipeline %s: %w", name, err)
 	}
-	kept := store.Dataset(pipeline.StatesDataset(name)).Dataset
+	kept := store.Dataset(plans.StatesDataset(name)).Dataset
 	all := map[string]*plans.State{}
 	for _, s := range graph.Stages {
 		state, err := plans.Previous(ctx, store.Dataset(s.Dataset).Dataset, s.Branch, kept)

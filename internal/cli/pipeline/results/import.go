@@ -16,8 +16,9 @@ import (
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/person"
 	"github.com/muster-dev/muster/internal/cli/terminal"
-	"github.com/muster-dev/muster/internal/controller/pipeline"
 	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/dataset"
+	"github.com/muster-dev/muster/internal/pipeline"
 	"github.com/muster-dev/muster/internal/pipeline/transfer"
 )
 
@@ -56,7 +57,7 @@ func (o *importing) run(ctx context.Context, file string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	if err := pipeline.EnsureDataset(ctx, store.Server, store.Namespace, "", pipeline.ResultsDataset); err != nil {
+	if err := dataset.Ensure(ctx, store.Server, store.Namespace, "", pipeline.ResultsDataset); err != nil {
 		return err
 	}
 	bar := meter.New(o.factory.Streams.Err, "Importing results")

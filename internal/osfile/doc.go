@@ -1,0 +1,8 @@
+// Package osfile holds the operations on files that each operating system does in
+// its own way: locks, the identity of a file, and the space on a disk.
+//
+// Muster itself runs on Linux. The command line alone also runs on macOS and
+// Windows, and these are the operations that it needs there.
+//
+// It must not know whose files they are.
+package osfile

@@ -1,0 +1,16 @@
+package osfile
+
+import (
+	"io/fs"
+	"syscall"
+)
+
+// StampOf returns the stamp of a file that [os.Stat] or [os.File.Stat] looked at.
+// The zero stamp equals no file's.
+func StampOf(info fs.FileInfo) Stamp {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return Stamp{}
+	}
+	return Stamp{Device: st.Dev, Inode: st.Ino, Size: st.Size, Mtime: st.Mtim.Nano(), Ctime: st.Ctim.Nano()}
+}
