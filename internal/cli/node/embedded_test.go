@@ -66,7 +66,7 @@ func TestNodes(t *testing.T) {
 		{Args: "node drain gpu-9", Code: 3, Says: "there is no node gpu-9"},
 		{Args: "node drain gpu-1 --undo --notice 5s", Code: 2, Says: "without --notice"},
 		{Args: "node drain gpu-1 --notice 5ms", Code: 2, Says: "give a second or more"},
-		{Args: "node drain gpu-1 --notice 90s --timeout 200ms", Code: 1, Says: "it is not drained after 200ms: left are default/bert (worker-0)"},
+		{Args: "node drain gpu-1 --notice 90s --timeout 1s", Code: 1, Says: "it is not drained after 1s: left are default/bert (worker-0)"},
 		{Args: "node drain gpu-2", Says: "node gpu-2 drained"},
 	})
 	drained := &corev1.Node{}
