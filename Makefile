@@ -83,11 +83,11 @@ test-embedded: tested $(GOTESTSUM) ## against a real kube-apiserver and etcd, th
 
 E2E_SHARDS ?= 2
 test-e2e: tested test-deps $(GOTESTSUM) ## the product as a person runs it: muster up, TensorFlow, PyTorch, kubectl
-	@$(HEAVY) -tags e2e -timeout 50m -shards $(E2E_SHARDS) -input docs/backup.md -skip '^TestSpark(Endings)?$$' e2e ./test/e2e/...
+	@$(HEAVY) -tags e2e -timeout 50m -shards $(E2E_SHARDS) -input docs/backup.md -input docs/tutorials -skip '^TestSpark(Endings)?$$' e2e ./test/e2e/...
 
 test-long: tested test-deps cluster-deps $(GOTESTSUM) ## what make test has a part of: all writes of pipelines failing in all ways, tests end to end that take long in both tiers, a thousand jobs; wants root
 	@MUSTER_TEST_LONG=1 $(SUITE) -timeout 40m -run '^TestEveryWriteMayFail$$' long-exhaustive ./internal/controller/pipeline
-	@MUSTER_TEST_LONG=1 $(HEAVY) -tags e2e,cluster -timeout 50m -run '^(TestTensorFlow|TestTensorFlowSurvives.*|TestPipelineOfImages|TestSpark|TestSparkEndings|TestSparkInImages|TestASaveCounts.*|TestDeletingWhile.*|TestPackagesOnTopOfImages|TestManySubmits)$$' long ./test/e2e
+	@MUSTER_TEST_LONG=1 $(HEAVY) -tags e2e,cluster -timeout 50m -run '^(TestTensorFlow|TestTensorFlowSurvives.*|TestPipelineOfImages|TestSpark|TestSparkEndings|TestSparkInImages|TestASaveCounts.*|TestDeletingWhile.*|TestPackagesOnTopOfImages|TestManySubmits|TestFirstHour)$$' long ./test/e2e
 
 test-python: tested $(GOTESTSUM) ## the Python package: types, and tests against a Muster of their own
 	@$(HEAVY) -input python -command hack/test-python python
@@ -157,7 +157,7 @@ verify: generate ## generated files and go.mod are up to date
 	@go mod tidy -diff >/dev/null || { echo "verify: go.mod is not tidy: run 'go mod tidy'" >&2; exit 1; }
 	@git diff --exit-code --stat -- api charts/muster/crd charts/muster/kubeflow || { echo "verify: generated files differ: run 'make generate' and commit" >&2; exit 1; }
 
-bench: build ## the figures of the README, beside what they are compared with
+bench: build ## the figures of docs/benchmarks.md, beside what they are compared with
 	@go test -v -tags e2e -count=1 -timeout 60m -run '^TestBench' ./benchmarks/...
 
 bench-data: build clients-deps ## versioned storage, beside cp, restic and DVC, what jobs read beside rclone, and its S3 gateway beside versitygw; ARGS="-scale 0.1 -only small" for a part
