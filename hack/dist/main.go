@@ -16,13 +16,16 @@ import (
 	"github.com/muster-dev/muster/hack/dist/internal/revision"
 )
 
-func main() {
+func main() { os.Exit(code()) }
+
+func code() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "muster: dist:", err)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
 func run(ctx context.Context, args []string, say io.Writer) error {

@@ -65,7 +65,13 @@ func execute(ctx context.Context, o options) error {
 	if records == nil || ctx.Err() != nil {
 		return errors.Join(err, ctx.Err())
 	}
-	return errors.Join(err, o.remember(records, record, err, summary))
+	switch {
+	case errors.Is(err, errFailed):
+		return errors.Join(err, records.Fail(record))
+	case err == nil && len(summary.Skips) == 0 && (summary.Tests() > 0 || o.command != ""):
+		return o.remember(records, record)
+	}
+	return err // a run that left tests out is neither a pass nor a failure
 }
 
 func (o options) runHeavy(ctx context.Context, binaries []binary) (event.Summary, error) {
@@ -113,15 +119,7 @@ func (o options) passed(records *pass.Records, in pass.Inputs) *pass.Record {
 	return nil
 }
 
-// remember records the outcome of a run. A run that left tests out is neither a pass nor a
-// failure.
-func (o options) remember(records *pass.Records, record pass.Record, outcome error, summary event.Summary) error {
-	if errors.Is(outcome, errFailed) {
-		return records.Fail(record)
-	}
-	if outcome != nil || len(summary.Skips) > 0 || summary.Tests() == 0 && o.command == "" {
-		return nil
-	}
+func (o options) remember(records *pass.Records, record pass.Record) error {
 	kept, err := records.Pass(record)
 	if err == nil && !kept {
 		o.print("muster: test-%s: not remembered: it failed before with the same inputs\n", o.name)

@@ -49,14 +49,14 @@ func Files(root string, paths []string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("reading an input: %w", err)
 		}
-		fmt.Fprintf(sum, "%q %o %d\n", path, info.Mode(), info.Size())
+		_, _ = fmt.Fprintf(sum, "%q %o %d\n", path, info.Mode(), info.Size())
 		switch {
 		case info.Mode()&os.ModeSymlink != 0:
 			target, err := os.Readlink(full)
 			if err != nil {
 				return "", fmt.Errorf("reading an input: %w", err)
 			}
-			fmt.Fprintf(sum, "%q\n", target)
+			_, _ = fmt.Fprintf(sum, "%q\n", target)
 		case info.Mode().IsRegular():
 			if err := addFile(sum, full); err != nil {
 				return "", err

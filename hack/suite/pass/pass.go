@@ -25,7 +25,7 @@ type Inputs map[string]string
 func (in Inputs) Key() string {
 	hash := sha256.New()
 	for _, name := range in.names() {
-		fmt.Fprintf(hash, "%q %q\n", name, in[name])
+		_, _ = fmt.Fprintf(hash, "%q %q\n", name, in[name])
 	}
 	return hex.EncodeToString(hash.Sum(nil))[:32]
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/muster-dev/muster/internal/data/commit"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/dataset"
-	"github.com/muster-dev/muster/internal/pipeline"
 	plans "github.com/muster-dev/muster/internal/pipeline"
 )
 
@@ -40,7 +39,7 @@ func (o *options) run(ctx context.Context, a address.Address) error {
 		return err
 	}
 	s := &search{dataset: d, Tracer: &plans.Tracer{Trees: d.Store.Trees(), States: d.Dataset}}
-	s.results, err = d.Store.Dataset(pipeline.ResultsDataset).At(ctx, "")
+	s.results, err = d.Store.Dataset(plans.ResultsDataset).At(ctx, "")
 	_, missing := errors.AsType[*dataset.MissingError](err)
 	switch {
 	case err == nil:
@@ -135,7 +134,7 @@ func (s *search) heads(ctx context.Context, all bool) ([]plans.Head, error) {
 	var heads []plans.Head
 	for i := range list.Items {
 		object := &list.Items[i]
-		if object.Name == pipeline.ResultsDataset || strings.HasPrefix(object.Name, pipeline.StatesDataset("")) {
+		if object.Name == plans.ResultsDataset || strings.HasPrefix(object.Name, plans.StatesDataset("")) {
 			continue
 		}
 		d, seen := store.Dataset(object.Name), map[digest.ID]bool{}
