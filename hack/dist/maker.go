@@ -121,7 +121,7 @@ func (m *maker) licences(ctx context.Context) ([]archive.File, error) {
 	}
 	var programs []license.Program
 	for _, t := range program.EveryTarget {
-		p := license.Program{Packages: []string{"./cmd/muster"}, Tags: t.Tags(), Environment: t.Environment("zig")}
+		p := license.Program{Packages: []string{"./cmd/muster"}, Tags: t.Tags(), Environment: t.Environment()}
 		if t.OS == "linux" {
 			p.Packages = append(p.Packages, "./cmd/muster-shim", "./cmd/muster-worker")
 		}

@@ -28,9 +28,10 @@ func (b Builder) Build(ctx context.Context, t Target) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var zig, overlay string
+	var nvidia nvml
+	var overlay string
 	if t.NVML {
-		if zig, err = b.zig(ctx); err != nil {
+		if nvidia, err = b.prepareNVML(ctx, t); err != nil {
 			return "", err
 		}
 	}
@@ -50,7 +51,7 @@ func (b Builder) Build(ctx context.Context, t Target) (string, error) {
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}
-	return out, b.run(ctx, t.Environment(zig), "build", append(args, "./cmd/muster")...)
+	return out, b.run(ctx, t.environment(nvidia), "build", append(args, "./cmd/muster")...)
 }
 
 // inside builds the programs that muster carries and returns the file that tells
@@ -60,7 +61,7 @@ func (b Builder) inside(ctx context.Context, t Target) (string, error) {
 	replace := map[string]string{}
 	for _, name := range []string{"muster-shim", "muster-worker"} {
 		out := filepath.Join(folder, name)
-		env := Target{OS: "linux", Arch: t.Arch}.Environment("")
+		env := Target{OS: "linux", Arch: t.Arch}.Environment()
 		if err := b.run(ctx, env, "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", out, "./cmd/"+name); err != nil {
 			return "", err
 		}

@@ -26,8 +26,11 @@ func TestTargets(t *testing.T) {
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
 	}
-	if env := strings.Join(Linux.Environment("/zig"), " "); !strings.HasSuffix(env, "CC=/zig cc -target x86_64-linux-gnu."+Glibc) {
+	if env := strings.Join(Linux.environment(nvml{CC: "/work/cc", Folder: "/work"}), " "); !strings.HasSuffix(env, "CGO_ENABLED=1 CC=/work/cc CGO_CFLAGS=-O2 CGO_LDFLAGS=-O2 -L/work -lnvml-stand-in") {
 		t.Errorf("with NVML the go command is told %s", env)
+	}
+	if env := strings.Join(LinuxStatic.environment(nvml{}), " "); env != "GOOS=linux GOARCH=amd64 GOAMD64=v1 CGO_ENABLED=0" {
+		t.Errorf("without it the go command is told %s", env)
 	}
 }
 
@@ -70,5 +73,21 @@ func TestNeeds(t *testing.T) {
 	}
 	if version, err := NewestGlibc(static); err != nil || version != "" {
 		t.Errorf("a static program needs glibc %q, %v", version, err)
+	}
+}
+
+// TestStandIn wants the functions that are called, once each, and no types.
+func TestStandIn(t *testing.T) {
+	dir := t.TempDir()
+	text := "package nvml\n\nvar x C.nvmlReturn_t\n\nfunc y() { C.nvmlInit_v2(); C.nvmlShutdown(); C.nvmlShutdown() }\n"
+	if err := os.WriteFile(filepath.Join(dir, "nvml.go"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := standInSource(dir)
+	if err != nil || string(got) != "void nvmlInit_v2(void) {}\nvoid nvmlShutdown(void) {}\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := standInSource(t.TempDir()); err == nil {
+		t.Error("a folder without calls is taken")
 	}
 }

@@ -52,13 +52,21 @@ func (t Target) Tags() string {
 	return strings.Join(tags, ",")
 }
 
-// Environment is what the go command is told beside the machine's own variables.
-// zig is the path of zig; it is used for NVML alone.
-func (t Target) Environment(zig string) []string {
+// Environment is what the go command is told beside the machine's own variables,
+// to list what is linked.
+func (t Target) Environment() []string {
 	env := []string{"GOOS=" + t.OS, "GOARCH=" + t.Arch, "GOAMD64=v1", "CGO_ENABLED=0"}
 	if t.NVML {
-		env = append(env, "CGO_ENABLED=1", "CGO_CFLAGS=-O2", "CGO_LDFLAGS=-O2",
-			"CC="+zig+" cc -target "+archOfLinker[t.Arch]+"-linux-gnu."+Glibc)
+		env = append(env, "CGO_ENABLED=1")
+	}
+	return env
+}
+
+// environment is the same, to build.
+func (t Target) environment(n nvml) []string {
+	env := t.Environment()
+	if t.NVML {
+		env = append(env, "CC="+n.CC, "CGO_CFLAGS=-O2", "CGO_LDFLAGS=-O2 -L"+n.Folder+" -l"+standIn)
 	}
 	return env
 }
