@@ -44,7 +44,9 @@ func TestThree(t *testing.T) {
 func newRepository(t *testing.T) *repository {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	t.Setenv("CI", "")
+	for _, variable := range []string{"CI", "CI_FULL", "MUSTER_TEST_MTIMES", "MUSTER_TEST_REPORT"} {
+		t.Setenv(variable, "") // of the run that this test is part of
+	}
 	t.Setenv("GOFLAGS", "-trimpath")
 	r := &repository{t: t, cache: filepath.Join(t.TempDir(), "cache")}
 	for path, text := range map[string]string{
