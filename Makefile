@@ -68,7 +68,7 @@ test-unit: shim $(GOTESTSUM) ## the quick ones; no API server
 	@$(SUITE) -short -skip '^TestEveryGuardIsNeeded$$' unit $(UNIT)
 
 test-exhaustive: $(GOTESTSUM) ## every write failing in every way, every order of events of the fence, a million files: minutes
-	@$(SUITE) -run '^TestEvery' exhaustive ./internal/controller/... ./internal/fencing ./internal/data
+	@$(SUITE) -timeout 60m -run '^TestEvery' exhaustive ./internal/controller/... ./internal/fencing ./internal/data
 
 test-mounts: tested test-deps $(GOTESTSUM) ## data as a file system of the kernel's, its servers killed, and a disk whose power is cut at every change; wants /dev/fuse, and root or fusermount3
 	@$(HEAVY) -alone -tags fuse -timeout 5m mounts ./internal/data/mount/... ./internal/agent/datavolume
