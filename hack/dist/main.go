@@ -20,8 +20,9 @@ func main() { os.Exit(code()) }
 
 func code() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "muster: dist:", err)
 		return 1
 	}
