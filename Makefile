@@ -29,7 +29,7 @@ endif
 # Everything that does not link the API server: builds and tests in seconds.
 UNIT = $(shell go list ./... 2>/dev/null | grep -v -E '/internal/(controlplane|cli/up)$$|/cmd/muster$$')
 
-.PHONY: help build shim test test-unit test-exhaustive test-mounts test-race test-embedded test-e2e test-long lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-conformance test-chaos test-autoscaler bench-cluster bench-data chaos-cluster cluster-deps clients-deps test-clients test-python test-gpu dist test-dist tested test-all test-times test-clients-latest
+.PHONY: help build shim test test-unit test-exhaustive test-mounts test-race test-embedded test-e2e test-long lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-kubernetes-plugin test-kubernetes-agent test-kubernetes-chaos test-conformance test-chaos test-autoscaler bench-cluster bench-data chaos-cluster cluster-deps clients-deps test-clients test-python test-gpu dist test-dist tested test-all test-times test-clients-latest
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
@@ -61,8 +61,10 @@ HEAVY = $(SUITE) -heavy
 
 # What only computes has what the others leave of the processors; lint beside it with CI.
 BESIDE ?= test-exhaustive
+# So many of the suites that wait for most of their time run at a time.
+SUITES_AT_A_TIME ?= 3
 test: test-unit test-mounts test-embedded ## everything that lands with a change: see CONTRIBUTING.md for the longer ones
-	@hack/beside "$(BESIDE)" test-e2e test-clients test-python test-images test-kubernetes
+	@hack/beside "$(BESIDE)" "$(SUITES_AT_A_TIME)" test-e2e test-kubernetes-agent test-kubernetes-plugin test-kubernetes-chaos test-images test-python test-clients
 
 test-unit: shim $(GOTESTSUM) ## the quick ones; no API server
 	@$(SUITE) -short -skip '^TestEveryGuardIsNeeded$$' unit $(UNIT)
@@ -99,9 +101,12 @@ test-images: tested test-deps cluster-deps $(GOTESTSUM) ## images on one machine
 test-cluster: cluster-deps $(GOTESTSUM) tested ## a real Kubernetes on this machine: kubelets, containerd, pretend GPUs; wants root
 	@$(HEAVY) -tags cluster -timeout 20m cluster ./test/cluster/... ./benchmarks/cluster
 
-test-kubernetes: tested test-deps cluster-deps $(GOTESTSUM) ## what of the following three belongs to every change, on a real Kubernetes (pipelines with the agent alone, but for one, and without what takes minutes); wants root
+test-kubernetes: test-kubernetes-plugin test-kubernetes-agent test-kubernetes-chaos ## what of the following three belongs to every change, on a real Kubernetes (pipelines with the agent alone, but for one, and without what takes minutes); wants root
+test-kubernetes-plugin: tested test-deps cluster-deps $(GOTESTSUM)
 	@MUSTER_PLATFORM=cluster $(HEAVY) -tags conformance -timeout 30m -skip '^(TestTensorFlow|TestAQueue.*|TestPaused|TestItGrowsAndGivesBack|TestWaitsForWhoHolds|TestSuspendAndResume|TestAFailureIsTriedAgain|TestTheRestIsStopped|TestPartsAreTold|TestCodeComesAlong|TestDataIsItsNamespaces|TestDataIsFetchedAhead|TestDataOnDemand|TestEnvironment.*|TestWorkerOfAStageGoes|TestAgentsGoUnderAStage|TestPipeline.+|TestExampleOfImages)$$' conformance-cluster ./test/conformance
+test-kubernetes-agent: tested test-deps cluster-deps $(GOTESTSUM)
 	@MUSTER_PLATFORM=agent $(HEAVY) -tags conformance -timeout 35m -run 'Part|Claim|Code|Data|OwnGPUs|Environment|Report|Pipeline|Example|UnderAStage|WorkerOfAStage' -skip '^(TestDataInVersions|TestDataOfOthers|TestPipelineSpark.*|TestPipelineTrainingMoves|TestPipelineEnvironment|TestEnvironmentIsBuiltOnce|TestPipelineResultsOfALaptop)$$' conformance-agent ./test/conformance
+test-kubernetes-chaos: tested cluster-deps $(GOTESTSUM)
 	@MUSTER_CHAOS_GANGS=9 $(HEAVY) -sources -tags chaos -timeout 20m -skip '^TestRestore$$' chaos ./test/chaos
 
 test-conformance: tested test-deps cluster-deps $(GOTESTSUM) ## one suite against embedded Muster and against a real Kubernetes, with a device plugin and with the agent; wants root

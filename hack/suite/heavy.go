@@ -81,10 +81,17 @@ func (o options) compile(ctx context.Context, work string) ([]binary, error) {
 	return binaries, nil
 }
 
+// notUsed are the files below hack that no test of a recorded suite reads or starts, and that
+// change nothing of how a suite is run.
+var notUsed = []string{
+	"hack/at-one-path", "hack/bench-peers", "hack/beside", "hack/dist", "hack/install-tool", "hack/make-fixture", "hack/mtimes",
+	"hack/quickstart", "hack/suite/label.go", "hack/suite/report.go", "hack/suite/times.go", "hack/test-names",
+}
+
 // gather computes the inputs of a heavy suite.
 func (o options) gather(ctx context.Context, binaries []binary) (pass.Inputs, error) {
 	const root = "." // make runs it there
-	machine, err := o.machine(ctx, "MUSTER_TEST_CACHE", "MUSTER_TEST_MTIMES", "MUSTER_TEST_REPORT", sharedVariable)
+	machine, err := o.machine(ctx, "MUSTER_TEST_CACHE", "MUSTER_TEST_LABEL", "MUSTER_TEST_MTIMES", "MUSTER_TEST_REPORT", sharedVariable)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +112,8 @@ func (o options) gather(ctx context.Context, binaries []binary) (pass.Inputs, er
 		return nil, err
 	}
 	folders := map[string][]string{
-		"folder hack": input.Below(tracked, "hack"), "folder charts": input.Below(tracked, "charts"), "folder examples": input.Below(tracked, "examples"),
+		"folder hack":   input.Except(input.Below(tracked, "hack"), append(input.Below(tracked, notUsed...), input.Ending(tracked, "_test.go")...)),
+		"folder charts": input.Below(tracked, "charts"), "folder examples": input.Below(tracked, "examples"),
 		// What runs in clusters is built from here, not linked into test binaries.
 		"folder test/cluster": input.Below(tracked, "test/cluster", "test/autoscaler/upstream", "go.mod", "go.sum"),
 		// What tests read beside their own folders' sources.

@@ -34,6 +34,7 @@ type options struct {
 	sources      bool
 
 	cache, gotestsum, report string
+	label                    bool
 
 	// Instead of running a suite: print times, or the report in this file.
 	times   bool
@@ -68,6 +69,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.StringVar(&o.cache, "cache", os.Getenv("MUSTER_TEST_CACHE"), "the folder for what is kept between runs; default $MUSTER_TEST_CACHE")
 	flags.StringVar(&o.gotestsum, "gotestsum", "", "the gotestsum program that shows events; default: test2json's events as they are")
 	flags.StringVar(&o.report, "report", os.Getenv("MUSTER_TEST_REPORT"), "a file to which a line on the suite is added; default $MUSTER_TEST_REPORT")
+	flags.BoolVar(&o.label, "label", os.Getenv("MUSTER_TEST_LABEL") == "1", "begin each line of output with the suite's name; default with MUSTER_TEST_LABEL=1")
 	flags.StringVar(&o.summary, "summary", "", "print the report in this file as a table, and run nothing")
 	flags.BoolVar(&o.times, "times", false, "print the costliest tests of the last run of each suite, and run nothing")
 	if err := flags.Parse(args); err != nil {
@@ -94,6 +96,9 @@ func parse(args []string, usage io.Writer) (options, error) {
 	o.name, o.packages = flags.Arg(0), flags.Args()[1:]
 	if !suiteName.MatchString(o.name) {
 		return o, fmt.Errorf("suite: the name %q is not allowed: use lower-case letters, digits and -, such as images-e2e", o.name)
+	}
+	if o.label {
+		o.out = &labelled{to: o.out, label: o.name + ": "}
 	}
 	if o.shards < 1 {
 		return o, fmt.Errorf("suite: -shards %d is not allowed: at least 1 process runs the tests", o.shards)

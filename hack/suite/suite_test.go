@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -104,8 +105,10 @@ func TestAPassIsReported(t *testing.T) {
 	const ran, before = "test-some: 4 tests in", "not run: passed 20"
 	r.heavy(ran)
 	r.heavy(before)
-	r.write("docs/a.md", "changed")
-	r.heavy(before)
+	for _, path := range []string{"docs/a.md", "hack/dist/main.go", "hack/suite/suite_test.go"} {
+		r.write(path, "package main\n")
+		r.heavy(before)
+	}
 	for path, input := range map[string]string{
 		"examples/list.txt": "folder examples", "bin/muster": "bin/muster", "python/m.py": "input python", "hack/new": "folder hack",
 		"p/p_test.go": "tests of example.test/m/p",
@@ -123,6 +126,39 @@ func TestAPassIsReported(t *testing.T) {
 	if out, err := r.suite("-heavy", "-fresh", "-shards", "2", "-input", "python", "some", "./p"); err != nil || !strings.Contains(out, ran) {
 		t.Errorf("with -fresh: %v\n%s", err, out)
 	}
+}
+
+// TestNotUsed: each file of the list exists, and nothing that tests start names it outside of
+// comments and its own kind.
+func TestNotUsed(t *testing.T) {
+	t.Chdir("../..")
+	args := append([]string{"grep", "-n", "-I", "-E", strings.Join(notUsed, "|"), "--", "test", "internal", "cmd", "python", "examples", "charts", "hack",
+		":!*.md", ":!test/dist"}, except(notUsed)...)
+	out, err := exec.CommandContext(t.Context(), "git", args...).Output()
+	if exit := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) { // 1: no line
+		t.Fatalf("git grep: %v", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		_, text, _ := strings.Cut(line, ":")
+		_, text, _ = strings.Cut(text, ":")
+		if text = strings.TrimSpace(text); !strings.HasPrefix(text, "//") && !strings.HasPrefix(text, "#") {
+			t.Errorf("it is used: %s", line)
+		}
+	}
+	for _, path := range notUsed {
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// except are arguments of git that leave these paths out, the list itself and tests of hack.
+func except(paths []string) []string {
+	args := []string{":!hack/suite/heavy.go", ":!hack/**_test.go", ":!hack/*_test.go"}
+	for _, path := range paths {
+		args = append(args, ":!"+path)
+	}
+	return args
 }
 
 // TestAFailureIsNone: what failed runs again, and what passed after it with the same inputs,
@@ -204,6 +240,28 @@ func TestCommand(t *testing.T) {
 	t.Setenv("CHECK_CODE", "4")
 	if _, err := r.suite("-fresh", "-command", "hack/check", "python"); err == nil {
 		t.Error("a command that fails passes")
+	}
+}
+
+func TestLabels(t *testing.T) {
+	var out bytes.Buffer
+	to := &labelled{to: &out, label: "e2e: "}
+	for _, piece := range []string{"a line\n", "a li", "ne\n\n", "two\nlines\n", ""} {
+		if n, err := io.WriteString(to, piece); n != len(piece) || err != nil {
+			t.Errorf("writing %q: %d, %v", piece, n, err)
+		}
+	}
+	const want = "e2e: a line\ne2e: a line\ne2e: \ne2e: two\ne2e: lines\n"
+	if out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+	t.Setenv("MUSTER_TEST_LABEL", "1")
+	o, err := parse([]string{"-cache", "/c", "e2e", "./p"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if to, ok := o.out.(*labelled); !ok || to.label != "e2e: " {
+		t.Errorf("output goes to %#v", o.out)
 	}
 }
 

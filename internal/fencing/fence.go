@@ -31,6 +31,9 @@ const (
 // receives it must write nothing more.
 var ErrDeposed = errors.New("another scheduler has taken over")
 
+// ErrDamaged is returned while the Lease says what no scheduler writes: a person has to mend it.
+var ErrDamaged = errors.New("the scheduler's lease is damaged")
+
 // Options are what a Fence needs.
 type Options struct {
 	// Client writes.
@@ -61,6 +64,8 @@ type Options struct {
 type Fence struct {
 	options Options
 	epoch   int64
+	// tried is the epoch of the last Take. A write of it that failed may have arrived.
+	tried int64
 	// checks are the reads of Check.
 	checks *Sharing
 }
@@ -120,8 +125,8 @@ func stateOf(lease *coordinationv1.Lease) (State, error) {
 	}
 	settled, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || settled < 0 || settled > s.Epoch {
-		return State{}, fmt.Errorf("reading lease %s/%s: annotation %s is %q; it must be a number from 0 to the lease's transitions, %d: remove the annotation, and restart the scheduler",
-			lease.Namespace, lease.Name, annotationSettled, text, s.Epoch)
+		return State{}, fmt.Errorf("%w: lease %s/%s: annotation %s is %q; it must be a number from 0 to the lease's transitions, %d: remove the annotation, and restart the scheduler",
+			ErrDamaged, lease.Namespace, lease.Name, annotationSettled, text, s.Epoch)
 	}
 	s.Settled = settled
 	// Without it, or with one that cannot be, there is no chain: whoever takes
@@ -160,6 +165,7 @@ func (f *Fence) tryTake(ctx context.Context, seen int64) (State, error) {
 	err := f.options.Live.Get(ctx, f.key(), lease)
 	if apierrors.IsNotFound(err) {
 		next := State{}.Next(seen)
+		f.tried = next.Epoch
 		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: f.options.Namespace, Name: leaseName}}
 		f.hold(lease, next)
 		return next, f.create(ctx, lease)
@@ -172,6 +178,7 @@ func (f *Fence) tryTake(ctx context.Context, seen int64) (State, error) {
 		return State{}, err
 	}
 	next := s.Next(seen)
+	f.tried = next.Epoch
 	f.hold(lease, next)
 	return next, f.options.Client.Update(ctx, lease)
 }

@@ -54,8 +54,8 @@ func (f *Fence) waitOut(ctx context.Context) error {
 // over reports whether the holder of a Lease, seen unchanged since a time, is
 // taken to be gone.
 func (f *Fence) over(lease *coordinationv1.Lease, now, since time.Time) bool {
-	if holder(lease) == "" || f.epoch != 0 && lease.Spec.LeaseTransitions != nil && int64(*lease.Spec.LeaseTransitions) == f.epoch {
-		return true // let go of, or this scheduler's own
+	if holder(lease) == "" || f.own(lease) {
+		return true
 	}
 	wait := min(f.options.LongestRequest, underWay)
 	if s := lease.Spec.LeaseDurationSeconds; s != nil {
@@ -65,4 +65,14 @@ func (f *Fence) over(lease *coordinationv1.Lease, now, since time.Time) bool {
 		return true // long ago, by the clocks of both
 	}
 	return now.Sub(since) > wait // for long, by this clock alone
+}
+
+// own reports whether this scheduler wrote the Lease: after its last Take, or in one whose
+// answer did not arrive.
+func (f *Fence) own(lease *coordinationv1.Lease) bool {
+	if lease.Spec.LeaseTransitions == nil {
+		return false
+	}
+	epoch := int64(*lease.Spec.LeaseTransitions)
+	return f.epoch != 0 && epoch == f.epoch || f.tried != 0 && epoch == f.tried && holder(lease) == f.options.Identity
 }

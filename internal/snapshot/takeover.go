@@ -29,7 +29,7 @@ func (l *Loop) takeOver(ctx context.Context) error {
 	var seen int64
 	for {
 		// 1. A number of our own.
-		state, err := l.fence.Take(ctx, seen)
+		state, err := l.takeLease(ctx, seen)
 		if err != nil {
 			return err
 		}
@@ -64,6 +64,16 @@ func (l *Loop) takeOver(ctx context.Context) error {
 		l.options.Log.Info("this scheduler plans from now on", "epoch", state.Epoch, "handedOverInOrder", state.Continues())
 		return nil
 	}
+}
+
+// takeLease moves the scheduler's epoch on. A write that went unheard may have arrived; the next one
+// moves the epoch on once more, which harms nothing.
+func (l *Loop) takeLease(ctx context.Context, seen int64) (state fencing.State, err error) {
+	err = l.insist(ctx, "taking over the scheduler's lease", func() (err error) {
+		state, err = l.fence.Take(ctx, seen)
+		return err
+	})
+	return state, err
 }
 
 // listing is what a takeover found.
@@ -264,11 +274,11 @@ func (l *Loop) shows(ctx context.Context, o client.Object) (bool, error) {
 }
 
 // insist repeats what may fail for a while, until it succeeds, the context
-// ends, or another scheduler has taken over.
+// ends, another scheduler has taken over, or a person has to mend the lease.
 func (l *Loop) insist(ctx context.Context, what string, do func() error) error {
 	for wait := again; ; wait = min(2*wait, time.Second) {
 		err := do()
-		if err == nil || errors.Is(err, fencing.ErrDeposed) || apierrors.IsForbidden(err) {
+		if err == nil || errors.Is(err, fencing.ErrDeposed) || errors.Is(err, fencing.ErrDamaged) || apierrors.IsForbidden(err) {
 			return err
 		}
 		if ctx.Err() != nil {

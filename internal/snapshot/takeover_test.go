@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -149,6 +150,57 @@ func TestUnclearPlanIsKept(t *testing.T) {
 	eventually(t, "the placement", func() bool {
 		return api.Get(t.Context(), client.ObjectKey{Namespace: "vision", Name: "a-1"}, &v1alpha1.Placement{}) == nil
 	})
+}
+
+// TestTakeoverInsists has the API server go away while the epoch is moved on: once before the
+// write, once after it.
+func TestTakeoverInsists(t *testing.T) {
+	var away atomic.Bool
+	var writes atomic.Int64
+	api := testAPI(t, interceptor.Funcs{
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			if _, ok := o.(*coordinationv1.Lease); !ok || !away.Load() {
+				return c.Update(ctx, o, opts...)
+			}
+			switch writes.Add(1) {
+			case 1:
+				return errors.New("connection refused")
+			case 2:
+				return errors.Join(c.Update(ctx, o, opts...), errors.New("connection reset by peer"))
+			}
+			return c.Update(ctx, o, opts...)
+		},
+	}, testNode(1), testGang("a", 1, "1"))
+	earlier(t, api, 1)
+	away.Store(true)
+	loop := run(t, api)
+	if loop.epoch.Load() != 3 {
+		t.Errorf("epoch %d, want 3: one of the earlier scheduler, one that went unheard", loop.epoch.Load())
+	}
+	eventually(t, "the placement", func() bool {
+		return api.Get(t.Context(), client.ObjectKey{Namespace: "vision", Name: "a-1"}, &v1alpha1.Placement{}) == nil
+	})
+}
+
+// TestTakeoverOfADamagedLease: what a person has to mend is not tried again.
+func TestTakeoverOfADamagedLease(t *testing.T) {
+	api := testAPI(t, interceptor.Funcs{}, testNode(1))
+	earlier(t, api, 1)
+	lease := &coordinationv1.Lease{}
+	if err := api.Get(t.Context(), client.ObjectKey{Namespace: v1alpha1.SystemNamespace, Name: "muster-scheduler-epoch"}, lease); err != nil {
+		t.Fatal(err)
+	}
+	lease.Annotations["muster.dev/settled-epoch"] = "x"
+	if err := api.Update(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	loop, err := NewLoop(Options{Cache: newTestCache(t, api), Client: api, Live: api, Location: time.UTC})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := loop.Run(t.Context()); !errors.Is(err, fencing.ErrDamaged) {
+		t.Errorf("it ended with %v", err)
+	}
 }
 
 // TestStandsDown takes the fence from a loop that plans.

@@ -1,6 +1,7 @@
 package input
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -89,6 +90,37 @@ func TestTracked(t *testing.T) {
 	}
 	if len(Below(paths, "hack/suite/input")) < 4 || len(Below(paths, ".git", "bin")) > 0 {
 		t.Errorf("the files of the repository: %d, for example %q", len(paths), paths[:min(5, len(paths))])
+	}
+}
+
+// TestPrograms: what a name leads to counts, not how PATH is written.
+func TestPrograms(t *testing.T) {
+	dir := t.TempDir()
+	first, second, empty := filepath.Join(dir, "first"), filepath.Join(dir, "second"), filepath.Join(dir, "empty")
+	for _, file := range []string{"first/rclone", "first/notes", "second/rclone", "second/git", "empty/notes"} {
+		write(t, filepath.Join(dir, file), file)
+		if !strings.HasSuffix(file, "notes") {
+			if err := os.Chmod(filepath.Join(dir, file), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	find := func(folders ...string) []string { return programs(strings.Join(folders, ":")) }
+	want := []string{
+		fmt.Sprintf("%q %q 10", "git", filepath.Join(second, "git")),
+		fmt.Sprintf("%q %q 12", "rclone", filepath.Join(first, "rclone")),
+	}
+	for _, same := range [][]string{{first, second}, {first, empty, second}, {first, second, first}, {filepath.Join(dir, "absent"), first, second}} {
+		if diff := cmp.Diff(want, find(same...)); diff != "" {
+			t.Errorf("%q: %s", same, diff)
+		}
+	}
+	if cmp.Equal(want, find(second, first)) {
+		t.Error("another rclone is the same")
+	}
+	write(t, filepath.Join(first, "rclone"), "another version")
+	if cmp.Equal(want, find(first, second)) {
+		t.Error("another size is the same")
 	}
 }
 

@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -30,7 +32,7 @@ func Machine(ctx context.Context, ignored ...string) (map[string]string, error) 
 		"control groups":         controlGroups(),
 		"variables MUSTER_*":     digest(variables(os.Environ(), ignored)),
 		"Debian's packages":      "none",
-		"the shell's PATH":       os.Getenv("PATH"),
+		"programs of PATH":       digest(strings.Join(programs(os.Getenv("PATH")), "\n")),
 		"Python packages":        "none",
 		"system Python packages": "none",
 	}
@@ -84,6 +86,27 @@ func controlGroups() string {
 	}
 	slices.Sort(groups)
 	return strings.Join(groups, "; ")
+}
+
+// programs are the executable files that a shell finds by their names, each as name, path and
+// size, in the order of names. Two values of PATH that lead to the same files are the same.
+func programs(path string) []string {
+	found := map[string]string{}
+	for _, folder := range filepath.SplitList(path) {
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			continue // a shell passes over it, too
+		}
+		for _, entry := range entries {
+			name, file := entry.Name(), filepath.Join(folder, entry.Name())
+			info, err := os.Stat(file) // of what a link names
+			if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 || found[name] != "" {
+				continue
+			}
+			found[name] = fmt.Sprintf("%q %q %d", name, file, info.Size())
+		}
+	}
+	return slices.Sorted(maps.Values(found))
 }
 
 func variables(environ, ignored []string) string {
