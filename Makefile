@@ -61,10 +61,11 @@ HEAVY = $(SUITE) -heavy
 
 # What only computes has what the others leave of the processors; lint beside it with CI.
 BESIDE ?= test-exhaustive
-# So many of the suites that wait for most of their time run at a time.
-SUITES_AT_A_TIME ?= 3
-test: test-unit test-mounts test-embedded ## everything that lands with a change: see CONTRIBUTING.md for the longer ones
-	@hack/beside "$(BESIDE)" "$(SUITES_AT_A_TIME)" test-e2e test-kubernetes-agent test-kubernetes-plugin test-kubernetes-chaos test-images test-python test-clients
+# So many of the suites that wait for much of their time run at a time. With a third one two
+# processors are short: each then takes twice its time.
+SUITES_AT_A_TIME ?= 2
+test: test-unit ## everything that lands with a change: see CONTRIBUTING.md for the longer ones
+	@hack/beside "$(BESIDE)" "$(SUITES_AT_A_TIME)" test-kubernetes-agent test-kubernetes-plugin test-e2e test-embedded test-kubernetes-chaos test-images test-mounts test-python test-clients
 
 test-unit: shim $(GOTESTSUM) ## the quick ones; no API server
 	@$(SUITE) -short -skip '^TestEveryGuardIsNeeded$$' unit $(UNIT)
