@@ -22,6 +22,7 @@ type ControlPlane struct {
 	options  Options
 	order    contract.Order
 	listener *net.TCPListener
+	claim    *rangeClaim
 	admin    *rest.Config
 	node     NodeCredentials
 
@@ -52,12 +53,12 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 		return nil, err
 	}
 	if err := rotate(o.logFile()); err != nil {
-		return nil, errors.Join(err, c.listener.Close())
+		return nil, errors.Join(err, c.close())
 	}
 	torn := tornLogs(o.DataDir)
 	c.current, err = spawn(ctx, o, c.order, c.listener)
 	if err != nil {
-		return nil, errors.Join(err, c.listener.Close())
+		return nil, errors.Join(err, c.close())
 	}
 	if err := c.awaitReady(ctx); err != nil {
 		return nil, err
@@ -92,11 +93,22 @@ func prepare(ctx context.Context, o Options) (*ControlPlane, error) {
 	if err != nil {
 		return nil, err
 	}
-	chosen, note, err := last.chooseRange(o.ServiceCIDR, used)
+	claim := &rangeClaim{}
+	chosen, note, err := last.chooseRange(o.ServiceCIDR, used, func(r string) bool { return claim.take(ctx, r) })
 	if err != nil {
 		return nil, err
 	}
 	o.note(note)
+	c, err := prepareWith(ctx, o, last, chosen)
+	if err != nil {
+		return nil, errors.Join(err, claim.release())
+	}
+	c.claim = claim
+	return c, nil
+}
+
+// prepareWith does what comes after the choice of the range.
+func prepareWith(ctx context.Context, o Options, last settings, chosen string) (*ControlPlane, error) {
 	serviceIP, err := firstAddress(chosen)
 	if err != nil {
 		return nil, err
@@ -121,6 +133,9 @@ func prepare(ctx context.Context, o Options) (*ControlPlane, error) {
 	}
 	return c, nil
 }
+
+// close gives the port and the range of Services back.
+func (c *ControlPlane) close() error { return errors.Join(c.listener.Close(), c.claim.release()) }
 
 // equip makes the credentials and writes the files that name the port.
 func (c *ControlPlane) equip(set *pki.Set, serviceRange string) error {
@@ -173,7 +188,7 @@ func (c *ControlPlane) awaitReady(ctx context.Context) error {
 	} else {
 		c.current.kill() // It loses nothing that was stored.
 	}
-	return errors.Join(fmt.Errorf("starting the control plane: %w", err), c.listener.Close())
+	return errors.Join(fmt.Errorf("starting the control plane: %w", err), c.close())
 }
 
 // RESTConfig is the administrator's way to the API server, without a client's

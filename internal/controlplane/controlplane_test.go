@@ -132,10 +132,14 @@ func TestChooseRange(t *testing.T) {
 		name             string
 		last, asked      string
 		used             []netip.Prefix
+		claimed          []string
 		want, note, fail string
 	}{
 		{name: "usual", want: "10.96.0.0/16"},
 		{name: "a VPN has it", used: vpn, want: "10.112.0.0/16", note: "instead"},
+		{name: "another starts at the same time", claimed: serviceRanges[:2], want: "10.208.0.0/16", note: "another Muster uses it"},
+		{name: "all are claimed", claimed: serviceRanges, used: vpn, want: "10.112.0.0/16", note: "instead"},
+		{name: "kept although claimed", last: "10.112.0.0/16", claimed: serviceRanges, want: "10.112.0.0/16"},
 		{name: "kept", last: "10.112.0.0/16", want: "10.112.0.0/16"},
 		{name: "kept although in the way", last: "10.96.0.0/16", used: vpn, want: "10.96.0.0/16", note: "overlaps"},
 		{name: "its own route is not in the way", last: "10.96.0.0/16", used: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}, want: "10.96.0.0/16"},
@@ -144,7 +148,7 @@ func TestChooseRange(t *testing.T) {
 		{name: "nothing is free", used: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/1"), netip.MustParsePrefix("128.0.0.0/1")}, fail: "choose a free private range"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, note, err := settings{ServiceCIDR: test.last}.chooseRange(test.asked, test.used)
+			got, note, err := settings{ServiceCIDR: test.last}.chooseRange(test.asked, test.used, func(r string) bool { return !slices.Contains(test.claimed, r) })
 			if test.fail != "" {
 				if err == nil || !strings.Contains(err.Error(), test.fail) {
 					t.Errorf("err = %v, want %q", err, test.fail)
@@ -155,6 +159,27 @@ func TestChooseRange(t *testing.T) {
 				t.Errorf("chooseRange() = %q, %q, %v, want %q, %q", got, note, err, test.want, test.note)
 			}
 		})
+	}
+}
+
+// TestRangeClaim: of two control planes that start at once one has a range, until it ends.
+func TestRangeClaim(t *testing.T) {
+	const one, two = "192.0.2.0/25", "192.0.2.128/25"
+	var a, b rangeClaim
+	if !a.take(t.Context(), one) || b.take(t.Context(), one) {
+		t.Fatal("not one of two has the range")
+	}
+	if !a.take(t.Context(), two) || !b.take(t.Context(), one) {
+		t.Error("a claim outlives the next one")
+	}
+	if err := errors.Join(a.release(), a.release(), b.release()); err != nil {
+		t.Error(err)
+	}
+	if !b.take(t.Context(), two) {
+		t.Error("a claim outlives its end")
+	}
+	if err := b.release(); err != nil {
+		t.Error(err)
 	}
 }
 

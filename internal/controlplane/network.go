@@ -26,16 +26,27 @@ var serviceRanges = []string{
 }
 
 // chooseServiceRange returns the first candidate that overlaps none of the
-// machine's own ranges.
-func chooseServiceRange(candidates []string, used []netip.Prefix) (string, error) {
+// machine's own ranges and that claim can claim; the first of the former if all are
+// claimed, which by itself hinders nobody.
+func chooseServiceRange(candidates []string, used []netip.Prefix, claim func(string) bool) (string, error) {
+	free := ""
 	for _, candidate := range candidates {
 		prefix, err := netip.ParsePrefix(candidate)
 		if err != nil {
 			return "", fmt.Errorf("reading service range: %w", err)
 		}
-		if overlap(prefix, used) == nil {
+		if overlap(prefix, used) != nil {
+			continue
+		}
+		if claim(candidate) {
 			return candidate, nil
 		}
+		if free == "" {
+			free = candidate
+		}
+	}
+	if free != "" {
+		return free, nil
 	}
 	return "", fmt.Errorf("every range that Services could have (%s) overlaps a route of this machine: choose a free private range in the configuration", strings.Join(candidates, ", "))
 }

@@ -45,8 +45,9 @@ func (s settings) save(dataDir string) error {
 
 // chooseRange settles the range of ClusterIPs. A range once used is kept, since
 // Services have addresses from it; note says so where that has become a
-// problem, or where it is not the usual one.
-func (s settings) chooseRange(asked string, used []netip.Prefix) (chosen, note string, err error) {
+// problem, or where it is not the usual one. claim claims a range among the control planes
+// of this machine.
+func (s settings) chooseRange(asked string, used []netip.Prefix, claim func(string) bool) (chosen, note string, err error) {
 	switch {
 	case asked != "" && s.ServiceCIDR != "" && asked != s.ServiceCIDR:
 		return "", "", fmt.Errorf("service range %s was asked for, but this data folder's Services have addresses from %s: keep that range, or use another data folder", asked, s.ServiceCIDR)
@@ -55,12 +56,13 @@ func (s settings) chooseRange(asked string, used []netip.Prefix) (chosen, note s
 	case s.ServiceCIDR != "":
 		chosen = s.ServiceCIDR
 	default:
-		chosen, err = chooseServiceRange(serviceRanges, used)
+		chosen, err = chooseServiceRange(serviceRanges, used, claim)
 		if err == nil && chosen != serviceRanges[0] {
-			note = fmt.Sprintf("this machine has a route into %s; Services get addresses from %s instead", serviceRanges[0], chosen)
+			note = fmt.Sprintf("this machine has a route into %s, or another Muster uses it; Services get addresses from %s instead", serviceRanges[0], chosen)
 		}
 		return chosen, note, err
 	}
+	claim(chosen) // so that no other chooses it now; whose it is was settled before
 	prefix, err := netip.ParsePrefix(chosen)
 	if err != nil {
 		return "", "", fmt.Errorf("reading the service range: %w", err)

@@ -34,7 +34,7 @@ func (r *restarts) next(now time.Time) (pause time.Duration, nth int, ok bool) {
 // supervise replaces a child that dies, until Stop or until it gives up.
 func (c *ControlPlane) supervise() {
 	defer close(c.done)
-	defer func() { _ = c.listener.Close() }()
+	defer func() { _ = c.close() }()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var deaths restarts

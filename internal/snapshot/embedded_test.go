@@ -185,7 +185,7 @@ func (s *stage) addNode(ctx context.Context, name, uuid string, gpus int, labels
 
 func (s *stage) eventually(what string, holds func() bool) {
 	s.t.Helper()
-	tick := time.NewTicker(time.Millisecond)
+	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	deadline := time.After(30 * time.Second)
 	for !holds() {

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -71,6 +72,12 @@ func TestTensorFlowSurvivesTheLossOfMembers(t *testing.T) {
 		expect(t, m.RunIn(ctx, example("quickstart"), "-n", ns, "run", "--name", "lossy", "--workers", "2", "--ps", "1", "--detach",
 			"--requirements", "requirements.txt", "--", "python", "train.py",
 			"--steps", steps, "--save-every", "50", "--report-every", "20", "--step-seconds", "0.02"), 0)
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Logf("the job:\n%s", m.Run(context.Background(), "-n", ns, "describe", "lossy").Stdout)
+				t.Logf("its members:\n%s", m.Run(context.Background(), "-n", ns, "logs", "lossy").Stdout)
+			}
+		})
 		for i, member := range members {
 			saved := waitSaved(t, m, ns, "lossy", 50*(i+1))
 			killMember(t, m, ns, "lossy-"+member)

@@ -250,16 +250,14 @@ func (m *Muster) Namespace(t testing.TB) string {
 	return ns.Name
 }
 
-// Eventually waits until check returns nil, looking whenever something may
-// have changed and at least every 20 ms, and fails the test with its last
-// error after timeout.
+// Eventually calls check until it returns nil, and fails the test with its last error after
+// timeout. Between two calls are 20 to 100 ms, and three times what the last one took.
 func Eventually(t testing.TB, timeout time.Duration, what string, check func() error) {
 	t.Helper()
 	deadline := time.NewTimer(timeout)
 	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	for begin := time.Now(); ; {
+		asked := time.Now()
 		err := check()
 		if err == nil {
 			return
@@ -267,7 +265,15 @@ func Eventually(t testing.TB, timeout time.Duration, what string, check func() e
 		select {
 		case <-deadline.C:
 			t.Fatalf("%s, after %s: %v", what, timeout, err)
-		case <-tick.C:
+		case <-time.After(pause(time.Since(begin), time.Since(asked))):
 		}
 	}
+}
+
+// pause is the time until the next check, after a check that took so long, for one who has
+// waited so long: checks that start a program, or that go on for long, must not take the
+// processors from what they wait for.
+func pause(waited, took time.Duration) time.Duration {
+	const least, most = 20 * time.Millisecond, 100 * time.Millisecond
+	return max(least, min(waited/20, most), 3*took)
 }
