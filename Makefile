@@ -29,7 +29,7 @@ endif
 # Everything that does not link the API server: builds and tests in seconds.
 UNIT = $(shell go list ./... 2>/dev/null | grep -v -E '/internal/(controlplane|cli/up)$$|/cmd/muster$$')
 
-.PHONY: help build shim test test-unit test-exhaustive test-mounts test-race test-embedded test-e2e test-long lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-kubernetes-plugin test-kubernetes-agent test-kubernetes-chaos test-conformance test-chaos test-autoscaler bench-cluster bench-data chaos-cluster cluster-deps clients-deps test-clients test-python test-gpu dist test-dist tested test-all test-times test-clients-latest
+.PHONY: help build shim test test-two-at-a-time test-unit test-exhaustive test-mounts test-race test-embedded test-e2e test-long lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-kubernetes-plugin test-kubernetes-agent test-kubernetes-chaos test-conformance test-chaos test-autoscaler bench-cluster bench-data chaos-cluster cluster-deps clients-deps test-clients test-python test-gpu dist test-dist tested test-all test-times test-clients-latest
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
@@ -61,11 +61,14 @@ HEAVY = $(SUITE) -heavy
 
 # What only computes has what the others leave of the processors; lint beside it with CI.
 BESIDE ?= test-exhaustive
-# So many of the suites that wait for much of their time run at a time. With a third one two
-# processors are short: each then takes twice its time.
-SUITES_AT_A_TIME ?= 2
 test: test-unit ## everything that lands with a change: see CONTRIBUTING.md for the longer ones
-	@hack/beside "$(BESIDE)" "$(SUITES_AT_A_TIME)" test-kubernetes-agent test-kubernetes-plugin test-e2e test-embedded test-kubernetes-chaos test-images test-mounts test-python test-clients
+	@hack/beside "$(BESIDE)" test-two-at-a-time test-e2e
+
+# The suites that leave half of two processors idle, two at a time; each line of output begins
+# with the suite's name. Beside the end-to-end suite processors are short, and tests with
+# deadlines fail.
+test-two-at-a-time:
+	@MUSTER_TEST_LABEL=1 $(MAKE) --no-print-directory --keep-going --jobs=2 test-kubernetes-agent test-kubernetes-plugin test-embedded test-kubernetes-chaos test-images test-mounts test-python test-clients
 
 test-unit: shim $(GOTESTSUM) ## the quick ones; no API server
 	@$(SUITE) -short -skip '^TestEveryGuardIsNeeded$$' unit $(UNIT)

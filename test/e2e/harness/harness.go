@@ -239,6 +239,9 @@ func (m *Muster) Namespace(t testing.TB) string {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 		defer cancel()
+		if t.Failed() {
+			m.tell(ctx, t, ns.Name)
+		}
 		if r := m.Run(ctx, "-n", ns.Name, "delete", "--all"); r.Code != 0 {
 			t.Errorf("deleting the jobs: %s", r.Stderr)
 		}
@@ -248,6 +251,20 @@ func (m *Muster) Namespace(t testing.TB) string {
 		}
 	})
 	return ns.Name
+}
+
+// tell logs what is known of a namespace whose test failed: its objects, its events, and the end
+// of Muster's log.
+func (m *Muster) tell(ctx context.Context, t testing.TB, ns string) {
+	t.Helper()
+	for _, args := range [][]string{
+		{"get", "trainingjobs,gangs,placements,pods"},
+		{"get", "events", "--sort-by=.metadata.creationTimestamp", "-o", "custom-columns=AT:.lastTimestamp,OF:.involvedObject.name,REASON:.reason,MESSAGE:.message"},
+	} {
+		r := m.Kubectl(ctx, "", append([]string{"-n", ns}, args...)...)
+		t.Logf("kubectl %s:\n%s%s", strings.Join(args[:2], " "), r.Stdout, r.Stderr)
+	}
+	t.Logf("muster.log ends:\n%s", m.logTail())
 }
 
 // Eventually calls check until it returns nil, and fails the test with its last error after
