@@ -268,7 +268,7 @@ func (m *Muster) tell(ctx context.Context, t testing.TB, ns string) {
 }
 
 // Eventually calls check until it returns nil, and fails the test with its last error after
-// timeout. Between two calls are 20 to 100 ms, and three times what the last one took.
+// timeout. Between two calls are 20 to 100 ms, or three times what the last one took, up to 500 ms.
 func Eventually(t testing.TB, timeout time.Duration, what string, check func() error) {
 	t.Helper()
 	deadline := time.NewTimer(timeout)
@@ -291,6 +291,6 @@ func Eventually(t testing.TB, timeout time.Duration, what string, check func() e
 // waited so long: checks that start a program, or that go on for long, must not take the
 // processors from what they wait for.
 func pause(waited, took time.Duration) time.Duration {
-	const least, most = 20 * time.Millisecond, 100 * time.Millisecond
-	return max(least, min(waited/20, most), 3*took)
+	const least, most, ofPrograms = 20 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond
+	return max(least, min(waited/20, most), min(3*took, ofPrograms))
 }

@@ -11,7 +11,8 @@ func TestPause(t *testing.T) {
 		{0, 0, 20 * ms},
 		{time.Second, ms, 50 * ms},
 		{time.Minute, ms, 100 * ms},
-		{0, 200 * ms, 600 * ms},
+		{0, 100 * ms, 300 * ms},
+		{0, time.Minute, 500 * ms}, // a check that waits itself
 		{time.Minute, 20 * ms, 100 * ms},
 	} {
 		if got := pause(test.waited, test.took); got != test.want {
