@@ -64,8 +64,8 @@ BESIDE ?= test-exhaustive
 test: test-unit ## everything that lands with a change: see CONTRIBUTING.md for the longer ones
 	@hack/beside "$(BESIDE)" test-two-at-a-time test-e2e
 
-# The suites that leave half of two processors idle, two at a time; each line of output begins
-# with the suite's name. Beside the end-to-end suite processors are short, and tests with
+# The suites that leave half of two processors idle run two at a time. Each line of output begins
+# with the name of its suite. Beside the end-to-end suite the processors are short, and tests with
 # deadlines fail.
 test-two-at-a-time:
 	@MUSTER_TEST_LABEL=1 $(MAKE) --no-print-directory --keep-going --jobs=2 test-kubernetes-agent test-kubernetes-plugin test-embedded test-kubernetes-chaos test-images test-mounts test-python test-clients

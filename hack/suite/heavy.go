@@ -24,9 +24,9 @@ import (
 // binaries: what one has built the others need not build.
 const sharedVariable = "MUSTER_TEST_SHARED"
 
-// fewCollections has Go's runtime collect garbage less often than it does by default, in the
-// tests and in what they start: many young processes, Musters among them, share few processors,
-// and a fifth of the time of a Muster went into collections.
+// fewCollections sets how often Go programs collect garbage: the tests and all programs that they
+// start. With Go's default a Muster spends a fifth of its processor time on collections, and tests
+// start many short-lived Musters on few processors.
 const fewCollections = "GOGC=400"
 
 // binary is the compiled tests of a package.
@@ -87,8 +87,8 @@ func (o options) compile(ctx context.Context, work string) ([]binary, error) {
 	return binaries, nil
 }
 
-// notUsed are the files below hack that no test of a recorded suite reads or starts, and that
-// change nothing of how a suite is run.
+// notUsed are files below hack that do not count as inputs: the tests of heavy suites neither read
+// nor start them, and they do not change how a suite runs.
 var notUsed = []string{
 	"hack/at-one-path", "hack/bench-peers", "hack/beside", "hack/dist", "hack/install-tool", "hack/make-fixture", "hack/mtimes",
 	"hack/quickstart", "hack/suite/label.go", "hack/suite/report.go", "hack/suite/times.go", "hack/test-names",

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/muster-dev/muster/internal/claim"
 	"github.com/muster-dev/muster/internal/controlplane/contract"
 	"github.com/muster-dev/muster/internal/controlplane/pki"
 )
@@ -22,7 +23,7 @@ type ControlPlane struct {
 	options  Options
 	order    contract.Order
 	listener *net.TCPListener
-	claim    *rangeClaim
+	claim    *claim.Claim // on the range of Services
 	admin    *rest.Config
 	node     NodeCredentials
 
@@ -93,17 +94,22 @@ func prepare(ctx context.Context, o Options) (*ControlPlane, error) {
 	if err != nil {
 		return nil, err
 	}
-	claim := &rangeClaim{}
-	chosen, note, err := last.chooseRange(o.ServiceCIDR, used, func(r string) bool { return claim.take(ctx, r) })
+	// The route that shows the range to other control planes comes seconds later.
+	var held *claim.Claim
+	chosen, note, err := last.chooseRange(o.ServiceCIDR, used, func(serviceRange string) bool {
+		taken, err := claim.Take("muster-services/" + serviceRange)
+		held = taken
+		return err == nil
+	})
 	if err != nil {
 		return nil, err
 	}
 	o.note(note)
 	c, err := prepareWith(ctx, o, last, chosen)
 	if err != nil {
-		return nil, errors.Join(err, claim.release())
+		return nil, errors.Join(err, held.Release())
 	}
-	c.claim = claim
+	c.claim = held
 	return c, nil
 }
 
@@ -134,8 +140,8 @@ func prepareWith(ctx context.Context, o Options, last settings, chosen string) (
 	return c, nil
 }
 
-// close gives the port and the range of Services back.
-func (c *ControlPlane) close() error { return errors.Join(c.listener.Close(), c.claim.release()) }
+// close closes the port and releases the claim on the range of Services.
+func (c *ControlPlane) close() error { return errors.Join(c.listener.Close(), c.claim.Release()) }
 
 // equip makes the credentials and writes the files that name the port.
 func (c *ControlPlane) equip(set *pki.Set, serviceRange string) error {

@@ -162,27 +162,6 @@ func TestChooseRange(t *testing.T) {
 	}
 }
 
-// TestRangeClaim: of two control planes that start at once one has a range, until it ends.
-func TestRangeClaim(t *testing.T) {
-	const one, two = "192.0.2.0/25", "192.0.2.128/25"
-	var a, b rangeClaim
-	if !a.take(t.Context(), one) || b.take(t.Context(), one) {
-		t.Fatal("not one of two has the range")
-	}
-	if !a.take(t.Context(), two) || !b.take(t.Context(), one) {
-		t.Error("a claim outlives the next one")
-	}
-	if err := errors.Join(a.release(), a.release(), b.release()); err != nil {
-		t.Error(err)
-	}
-	if !b.take(t.Context(), two) {
-		t.Error("a claim outlives its end")
-	}
-	if err := b.release(); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestListen(t *testing.T) {
 	other, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {

@@ -26,8 +26,9 @@ var serviceRanges = []string{
 }
 
 // chooseServiceRange returns the first candidate that overlaps none of the
-// machine's own ranges and that claim can claim; the first of the former if all are
-// claimed, which by itself hinders nobody.
+// machine's own ranges and that claim claims. If other control planes have claimed all
+// candidates without an overlap, it returns the first of them: a claim alone blocks no
+// address.
 func chooseServiceRange(candidates []string, used []netip.Prefix, claim func(string) bool) (string, error) {
 	free := ""
 	for _, candidate := range candidates {

@@ -45,8 +45,8 @@ func (s settings) save(dataDir string) error {
 
 // chooseRange settles the range of ClusterIPs. A range once used is kept, since
 // Services have addresses from it; note says so where that has become a
-// problem, or where it is not the usual one. claim claims a range among the control planes
-// of this machine.
+// problem, or where it is not the usual one. claim claims a range for this control
+// plane, and returns false if another one has the claim.
 func (s settings) chooseRange(asked string, used []netip.Prefix, claim func(string) bool) (chosen, note string, err error) {
 	switch {
 	case asked != "" && s.ServiceCIDR != "" && asked != s.ServiceCIDR:
@@ -62,7 +62,7 @@ func (s settings) chooseRange(asked string, used []netip.Prefix, claim func(stri
 		}
 		return chosen, note, err
 	}
-	claim(chosen) // so that no other chooses it now; whose it is was settled before
+	claim(chosen) // no control plane that starts now chooses it; one that has it keeps it
 	prefix, err := netip.ParsePrefix(chosen)
 	if err != nil {
 		return "", "", fmt.Errorf("reading the service range: %w", err)

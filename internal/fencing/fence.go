@@ -31,7 +31,8 @@ const (
 // receives it must write nothing more.
 var ErrDeposed = errors.New("another scheduler has taken over")
 
-// ErrDamaged is returned while the Lease says what no scheduler writes: a person has to mend it.
+// ErrDamaged is returned while an annotation of the Lease has a value that no scheduler writes. A
+// person has to remove the annotation.
 var ErrDamaged = errors.New("the scheduler's lease is damaged")
 
 // Options are what a Fence needs.
@@ -64,7 +65,7 @@ type Options struct {
 type Fence struct {
 	options Options
 	epoch   int64
-	// tried is the epoch of the last Take. A write of it that failed may have arrived.
+	// tried is the last epoch that Take wrote. The write may have arrived though Take failed.
 	tried int64
 	// checks are the reads of Check.
 	checks *Sharing

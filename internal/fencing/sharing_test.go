@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,49 +42,34 @@ func ask(ctx context.Context, s *Sharing, got func(State, error)) func() {
 // Who asks while a read is under way is served by the next one, together with
 // all who ask until that begins.
 func TestSharedReadsBeginAfterTheyWereAskedFor(t *testing.T) {
-	g := &gate{began: make(chan struct{}), answer: make(chan int32)}
-	s := NewSharing(g, "")
-	want := func(epoch int64) func(State, error) {
-		return func(got State, err error) {
-			if err != nil || got.Epoch != epoch {
-				t.Errorf("read epoch %d, %v; want %d", got.Epoch, err, epoch)
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{began: make(chan struct{}), answer: make(chan int32)}
+		s := NewSharing(g, "")
+		want := func(epoch int64) func(State, error) {
+			return func(got State, err error) {
+				if err != nil || got.Epoch != epoch {
+					t.Errorf("read epoch %d, %v; want %d", got.Epoch, err, epoch)
+				}
 			}
 		}
-	}
-	first := ask(t.Context(), s, want(1))
-	<-g.began
-	var others []func()
-	for range 20 {
-		others = append(others, ask(t.Context(), s, want(2)))
-	}
-	joined(t, s)
-	g.answer <- 1
-	first()
-	<-g.began
-	g.answer <- 2
-	for _, wait := range others[:1] {
-		wait()
-	}
-	// Those that had not joined by then are served by a third read.
-	done := make(chan struct{})
-	go func() {
+		first := ask(t.Context(), s, want(1))
+		<-g.began
+		var others []func()
+		for range 20 {
+			others = append(others, ask(t.Context(), s, want(2)))
+		}
+		synctest.Wait() // all have joined the next read
+		g.answer <- 1
+		first()
+		<-g.began
+		g.answer <- 2
 		for _, wait := range others {
 			wait()
 		}
-		close(done)
-	}()
-	for {
-		select {
-		case <-g.began:
-			g.answer <- 2
-			continue
-		case <-done:
+		if n := g.reads.Load(); n != 2 {
+			t.Errorf("%d reads for 21 who asked, 20 of them while the first was under way; want 2", n)
 		}
-		break
-	}
-	if n := g.reads.Load(); n > 4 {
-		t.Errorf("%d reads for 21 who asked, 20 of them at once", n)
-	}
+	})
 }
 
 // joined waits until somebody waits for the next read.

@@ -67,8 +67,8 @@ func (f *Fence) over(lease *coordinationv1.Lease, now, since time.Time) bool {
 	return now.Sub(since) > wait // for long, by this clock alone
 }
 
-// own reports whether this scheduler wrote the Lease: after its last Take, or in one whose
-// answer did not arrive.
+// own reports whether this scheduler wrote the Lease: by its last successful Take, or by a Take
+// that failed after its write had arrived.
 func (f *Fence) own(lease *coordinationv1.Lease) bool {
 	if lease.Spec.LeaseTransitions == nil {
 		return false

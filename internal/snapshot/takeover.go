@@ -66,8 +66,9 @@ func (l *Loop) takeOver(ctx context.Context) error {
 	}
 }
 
-// takeLease moves the scheduler's epoch on. A write that went unheard may have arrived; the next one
-// moves the epoch on once more, which harms nothing.
+// takeLease moves the scheduler's epoch on. It tries again if the API server does not answer. A
+// write without an answer may have arrived; then the next one moves the epoch on a second time,
+// and an epoch stays unused.
 func (l *Loop) takeLease(ctx context.Context, seen int64) (state fencing.State, err error) {
 	err = l.insist(ctx, "taking over the scheduler's lease", func() (err error) {
 		state, err = l.fence.Take(ctx, seen)

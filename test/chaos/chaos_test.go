@@ -330,9 +330,10 @@ func (w *world) allAtOnce() {
 	n := int32(gpus)
 	job.Spec.Roles = job.Spec.Roles[:1]
 	job.Spec.Roles[0].Replicas, job.Spec.Roles[0].Command = &n, []string{"true"}
-	if err := w.api.Create(w.Context(), job); err != nil {
-		w.Fatal(err)
-	}
+	// An API server that was killed last refuses jobs until its policies know their kind.
+	harness.Eventually(w, patience, "submitting a job that needs every GPU", func() error {
+		return client.IgnoreAlreadyExists(w.api.Create(w.Context(), job))
+	})
 	harness.Eventually(w, patience, "waiting for a job that needs every GPU", func() error {
 		if err := w.api.Get(w.Context(), client.ObjectKeyFromObject(job), job); err != nil {
 			return err

@@ -141,11 +141,8 @@ func (c *Cluster) gates() []string {
 	return []string{"--feature-gates=" + strings.Join(all, ",")}
 }
 
-// fewCollections has Go's runtime collect garbage less often than it does by default: the
-// programs of a cluster for tests are young, and share few processors with the tests.
-const fewCollections = "GOGC=400"
-
-// launch starts a program for the first time and remembers how.
+// launch starts a program for the first time and remembers how. The program collects garbage as
+// often as this process.
 func (c *Cluster) launch(on *machine, name string, flags []string) error {
 	full := name
 	if on != c.control {
@@ -157,7 +154,7 @@ func (c *Cluster) launch(on *machine, name string, flags []string) error {
 		// One of those that are one program.
 		line = append([]string{c.bin + "/kubernetes", name}, flags...)
 	}
-	run := wire.Run{Name: full, Line: line, Env: []string{"PATH=" + searchPath(c.bin), "HOME=/root", fewCollections}, Log: c.LogFile(full)}
+	run := wire.Run{Name: full, Line: line, Env: []string{"PATH=" + searchPath(c.bin), "HOME=/root", "GOGC=" + os.Getenv("GOGC")}, Log: c.LogFile(full)}
 	c.mu.Lock()
 	c.programs[full] = program{on: on, run: run}
 	c.mu.Unlock()

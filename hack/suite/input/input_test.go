@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,7 +107,9 @@ func TestPrograms(t *testing.T) {
 			}
 		}
 	}
-	find := func(folders ...string) []string { return programs(strings.Join(folders, ":")) }
+	find := func(folders ...string) []string {
+		return programs(strings.Join(folders, ":"), []string{"absent", "git", "notes", "rclone"})
+	}
 	want := []string{
 		fmt.Sprintf("%q %q 10", "git", filepath.Join(second, "git")),
 		fmt.Sprintf("%q %q 12", "rclone", filepath.Join(first, "rclone")),
@@ -121,6 +125,31 @@ func TestPrograms(t *testing.T) {
 	write(t, filepath.Join(first, "rclone"), "another version")
 	if cmp.Equal(want, find(first, second)) {
 		t.Error("another size is the same")
+	}
+}
+
+// TestStarted: the list has every program that Go code here starts by a name.
+func TestStarted(t *testing.T) {
+	call := regexp.MustCompile(`exec\.(?:Command|CommandContext|LookPath)\((?:[A-Za-z.()]+, )?"([a-z][a-z0-9._-]*)"`)
+	paths, err := Tracked(t.Context(), "../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	for _, path := range Ending(Below(paths, "cmd", "internal", "test", "hack/suite"), ".go") {
+		text, err := os.ReadFile(filepath.Join("../../..", path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range call.FindAllStringSubmatch(string(text), -1) {
+			calls++
+			if !slices.Contains(started, match[1]) {
+				t.Errorf("%s starts %s, which is not in the list", path, match[1])
+			}
+		}
+	}
+	if calls < 20 || !slices.IsSorted(started) {
+		t.Errorf("%d calls found; the list is sorted: %v", calls, slices.IsSorted(started))
 	}
 }
 

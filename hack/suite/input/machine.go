@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,7 +31,7 @@ func Machine(ctx context.Context, ignored ...string) (map[string]string, error) 
 		"control groups":         controlGroups(),
 		"variables MUSTER_*":     digest(variables(os.Environ(), ignored)),
 		"Debian's packages":      "none",
-		"programs of PATH":       digest(strings.Join(programs(os.Getenv("PATH")), "\n")),
+		"programs of PATH":       digest(strings.Join(programs(os.Getenv("PATH"), started), "\n")),
 		"Python packages":        "none",
 		"system Python packages": "none",
 	}
@@ -88,25 +87,29 @@ func controlGroups() string {
 	return strings.Join(groups, "; ")
 }
 
-// programs are the executable files that a shell finds by their names, each as name, path and
-// size, in the order of names. Two values of PATH that lead to the same files are the same.
-func programs(path string) []string {
-	found := map[string]string{}
-	for _, folder := range filepath.SplitList(path) {
-		entries, err := os.ReadDir(folder)
-		if err != nil {
-			continue // a shell passes over it, too
-		}
-		for _, entry := range entries {
-			name, file := entry.Name(), filepath.Join(folder, entry.Name())
+// started are the programs that tests and the scripts below hack start by name. Programs of
+// Debian's packages count by the packages' versions, too; here counts which file a name leads to.
+var started = []string{
+	"bash", "cc", "cp", "curl", "flock", "fusermount", "fusermount3", "gcc", "git", "go", "java", "kubectl", "ldd", "nsenter",
+	"nvidia-cuda-mps-control", "nvidia-smi", "openssl", "pip", "pip3", "python", "python3", "sh", "sleep", "tar", "unzip", "zig",
+}
+
+// programs are the files that a shell finds for these names, each as name, path and size. Two
+// values of PATH that lead to the same files are the same.
+func programs(path string, names []string) []string {
+	var found []string
+	for _, name := range names {
+		for _, folder := range filepath.SplitList(path) {
+			file := filepath.Join(folder, name)
 			info, err := os.Stat(file) // of what a link names
-			if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 || found[name] != "" {
-				continue
+			if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
+				continue // a shell passes over it, too
 			}
-			found[name] = fmt.Sprintf("%q %q %d", name, file, info.Size())
+			found = append(found, fmt.Sprintf("%q %q %d", name, file, info.Size()))
+			break
 		}
 	}
-	return slices.Sorted(maps.Values(found))
+	return found
 }
 
 func variables(environ, ignored []string) string {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/muster-dev/muster/internal/claim"
 )
 
 type hardwareAddr = net.HardwareAddr
@@ -56,7 +58,7 @@ func (n *Network) chooseBridge(ctx context.Context, remembered *state) error {
 	var why error
 	for _, name := range names {
 		reason, err := n.tryBridge(name)
-		for until := time.Now().Add(claimPatience); errors.Is(err, errClaimed) && time.Now().Before(until) && ctx.Err() == nil; {
+		for until := time.Now().Add(claimPatience); errors.Is(err, claim.ErrHeld) && time.Now().Before(until) && ctx.Err() == nil; {
 			// Another may be clearing it away, as that of nobody: a matter of
 			// milliseconds, after which the name is free.
 			select {
@@ -83,12 +85,15 @@ const (
 	claimPoll     = 10 * time.Millisecond
 )
 
+// claimBridge takes the claim on a bridge and all that belongs to it.
+func claimBridge(bridge string) (*claim.Claim, error) { return claim.Take("muster-network/" + bridge) }
+
 // tryBridge claims a name that is free or this network's own already. The
-// reason says why it is neither; errClaimed, that it is this network's own and
+// reason says why it is neither; claim.ErrHeld, that it is this network's own and
 // another process has it open.
 func (n *Network) tryBridge(name string) (reason, err error) {
-	held, err := n.claimBridge(name)
-	if err != nil && !errors.Is(err, errClaimed) {
+	held, err := claimBridge(name)
+	if err != nil && !errors.Is(err, claim.ErrHeld) {
 		return nil, err
 	}
 	link, lookErr := n.host.handle.LinkByName(name)
@@ -98,15 +103,15 @@ func (n *Network) tryBridge(name string) (reason, err error) {
 		n.claim = held
 		return err, nil
 	case lookErr != nil:
-		return nil, errors.Join(fmt.Errorf("looking for the bridge %s: %w", name, lookErr), held.withdraw())
+		return nil, errors.Join(fmt.Errorf("looking for the bridge %s: %w", name, lookErr), held.Release())
 	}
 	ours, lookErr := n.isOurs(link)
 	switch {
 	case lookErr != nil:
-		return nil, errors.Join(fmt.Errorf("looking at the bridge %s: %w", name, lookErr), held.withdraw())
+		return nil, errors.Join(fmt.Errorf("looking at the bridge %s: %w", name, lookErr), held.Release())
 	case !ours:
 		return fmt.Errorf("the interface %s exists and is not this network's (%s %q); choose another name for the bridge, or remove it",
-			name, link.Type(), link.Attrs().Alias), held.withdraw()
+			name, link.Type(), link.Attrs().Alias), held.Release()
 	case err != nil && link.Attrs().Alias != "":
 		return nil, err
 	}

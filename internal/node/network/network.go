@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"github.com/muster-dev/muster/internal/claim"
 )
 
 // Network is the pod network of one machine. Its methods may be called
@@ -17,7 +19,7 @@ import (
 type Network struct {
 	options  Options
 	host     *namespace
-	claim    *claim
+	claim    *claim.Claim
 	bridge   int
 	mac      hardwareAddr
 	firewall *firewall
@@ -47,7 +49,7 @@ func Open(ctx context.Context, options Options) (*Network, error) {
 	}
 	n := &Network{options: options, host: host, entries: map[string]*entry{}}
 	if err := n.open(ctx); err != nil {
-		return nil, errors.Join(err, n.claim.withdraw(), host.close())
+		return nil, errors.Join(err, n.claim.Release(), host.close())
 	}
 	return n, nil
 }
@@ -230,7 +232,7 @@ func (n *Network) Close() error {
 	if closed {
 		return nil
 	}
-	return errors.Join(n.claim.withdraw(), n.host.close())
+	return errors.Join(n.claim.Release(), n.host.close())
 }
 
 // Destroy removes the pods' namespaces, the bridge, the rules and what was

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
+
+	"github.com/muster-dev/muster/internal/claim"
 )
 
 func TestAvailable(t *testing.T) {
@@ -316,7 +318,7 @@ func TestRestartWithAnotherRange(t *testing.T) {
 	serve(t, a.NetNS, "0.0.0.0:8080", "a")
 	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := Open(soon, options); !errors.Is(err, errClaimed) {
+	if _, err := Open(soon, options); !errors.Is(err, claim.ErrHeld) {
 		t.Errorf("opening a network that is open gave %v", err)
 	}
 	if err := first.Close(); err != nil {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/muster-dev/muster/internal/claim"
 )
 
 // A Muster that was killed leaves its network for its next start. Where its
@@ -67,14 +69,14 @@ func (n *Network) reclaimBridges() {
 // held meanwhile, so that two who come at once do not do it both.
 func (n *Network) reclaim(e estate) (err error) {
 	name := e.bridge.Attrs().Name
-	held, err := n.claimBridge(name)
-	if errors.Is(err, errClaimed) {
+	held, err := claimBridge(name)
+	if errors.Is(err, claim.ErrHeld) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, held.withdraw()) }()
+	defer func() { err = errors.Join(err, held.Release()) }()
 	// Listed under the claim: whoever had it may have added pods.
 	if err := n.listPorts(&e); err != nil || e.foreign {
 		return err
@@ -180,14 +182,14 @@ func (n *Network) removeTable(bridge string, guarded []string) (err error) {
 	if _, err := n.host.handle.LinkByName(bridge); !errors.As(err, new(netlink.LinkNotFoundError)) {
 		return nil
 	}
-	held, err := n.claimBridge(bridge)
-	if errors.Is(err, errClaimed) {
+	held, err := claimBridge(bridge)
+	if errors.Is(err, claim.ErrHeld) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, held.withdraw()) }()
+	defer func() { err = errors.Join(err, held.Release()) }()
 	old := &firewall{bridge: bridge, nsFD: n.host.fd()}
 	guarded = slices.DeleteFunc(guarded, func(name string) bool { return slices.Contains(n.firewall.guarded, name) })
 	return errors.Join(n.stopForwarding(old, guarded), old.withdraw(), old.remove(), newSenders(old).remove())

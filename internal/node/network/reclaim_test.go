@@ -236,7 +236,7 @@ func TestOpenWhileAnotherReclaims(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = ns.close() })
 	reclaims := &Network{host: ns}
-	held, err := reclaims.claimBridge(left.Bridge())
+	held, err := claimBridge(left.Bridge())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestOpenWhileAnotherReclaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(reclaims.removeEstate(estate{bridge: bridge}), held.withdraw()); err != nil {
+	if err := errors.Join(reclaims.removeEstate(estate{bridge: bridge}), held.Release()); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-opened; err != nil {

@@ -240,7 +240,7 @@ func (m *Muster) Namespace(t testing.TB) string {
 		ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 		defer cancel()
 		if t.Failed() {
-			m.tell(ctx, t, ns.Name)
+			m.logState(ctx, t, ns.Name)
 		}
 		if r := m.Run(ctx, "-n", ns.Name, "delete", "--all"); r.Code != 0 {
 			t.Errorf("deleting the jobs: %s", r.Stderr)
@@ -253,9 +253,8 @@ func (m *Muster) Namespace(t testing.TB) string {
 	return ns.Name
 }
 
-// tell logs what is known of a namespace whose test failed: its objects, its events, and the end
-// of Muster's log.
-func (m *Muster) tell(ctx context.Context, t testing.TB, ns string) {
+// logState logs the objects and the events of a namespace, and the end of Muster's log.
+func (m *Muster) logState(ctx context.Context, t testing.TB, ns string) {
 	t.Helper()
 	for _, args := range [][]string{
 		{"get", "trainingjobs,gangs,placements,pods"},
@@ -267,8 +266,8 @@ func (m *Muster) tell(ctx context.Context, t testing.TB, ns string) {
 	t.Logf("muster.log ends:\n%s", m.logTail())
 }
 
-// Eventually calls check until it returns nil, and fails the test with its last error after
-// timeout. Between two calls are 20 to 100 ms, or three times what the last one took, up to 500 ms.
+// Eventually calls check until it returns nil. It fails the test with the last error after
+// timeout. It pauses between two calls as pause says.
 func Eventually(t testing.TB, timeout time.Duration, what string, check func() error) {
 	t.Helper()
 	deadline := time.NewTimer(timeout)
@@ -287,10 +286,10 @@ func Eventually(t testing.TB, timeout time.Duration, what string, check func() e
 	}
 }
 
-// pause is the time until the next check, after a check that took so long, for one who has
-// waited so long: checks that start a program, or that go on for long, must not take the
-// processors from what they wait for.
+// pause returns the pause before the next check. It grows with the time waited, from 20 to
+// 100 ms. After a check that starts a program it is three times the check's duration, at most
+// 500 ms, so that checks leave the processors to the program under test.
 func pause(waited, took time.Duration) time.Duration {
-	const least, most, ofPrograms = 20 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond
-	return max(least, min(waited/20, most), min(3*took, ofPrograms))
+	const least, most, afterProgram = 20 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond
+	return max(least, min(waited/20, most), min(3*took, afterProgram))
 }
