@@ -128,6 +128,8 @@ type Core struct {
 	denied  bool
 	due     []*entry
 	scratch []*entry
+	// growFrom is when members beyond a minimum are added again.
+	growFrom Instant
 	// extras counts the replicas beyond the minimum that are held.
 	extras  int
 	sources []queue.Source

@@ -29,6 +29,9 @@ func (r *Role) elastic() bool { return r.Min > 0 && r.Min < r.Replicas }
 // given back at once delays nobody; it is never what others were told to make
 // room on, or what they need of a queue's limit.
 func (c *Core) grow(now Instant, result *Result) {
+	if now < c.growFrom {
+		return
+	}
 	var may []*entry
 	for _, e := range c.running {
 		if c.mayGrow(e, now) {

@@ -258,6 +258,28 @@ func TestExactlyAsManyAreGivenBackAsAreNeeded(t *testing.T) {
 	}
 }
 
+// A scheduler that does not know yet what all that waits asks for adds nothing, and decides again
+// when that is over.
+func TestNothingGrowsBeforeItsTime(t *testing.T) {
+	j := newJournalled(t, testNode("a", "A100", 4))
+	j.ask(gang("sweep").role("worker", 8, 1).elastic(1).obj())
+	j.pass()
+	j.core.Sync(j.snap)
+	from := j.snap.Now.add(3 * estimate.Second)
+	for _, c := range []struct {
+		at    Instant
+		added int
+	}{{j.snap.Now, 0}, {from - 1, 0}, {from, 3}} {
+		j.core.Apply(Update{GrowFrom: from})
+		if r := j.core.Decide(c.at); len(r.Growths) != c.added {
+			t.Errorf("at %d of %d: %+v, want %d more", c.at, from, r.Growths, c.added)
+		}
+		if next := j.core.Wake(c.at); c.at < from && next != from {
+			t.Errorf("at %d the next decision is due at %d, want %d", c.at, next, from)
+		}
+	}
+}
+
 // Room of which a part is free already is kept for whom it is made.
 func TestNothingGrowsIntoRoomThatIsBeingMade(t *testing.T) {
 	j := newJournalled(t, testNode("a", "A100", 4))

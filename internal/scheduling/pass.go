@@ -80,7 +80,7 @@ func (c *Core) Wake(now Instant) Instant {
 	}
 	for _, e := range c.running {
 		if e.req.Grows {
-			earlier(e.req.NotBefore)
+			earlier(max(e.req.NotBefore, c.growFrom))
 		}
 	}
 	return next

@@ -23,11 +23,14 @@ type Update struct {
 	// of its members are named together, and everything that was planned since
 	// the last update is named.
 	About []string
+	// GrowFrom is the time from which members beyond a minimum are added; 0: any time.
+	GrowFrom Instant
 }
 
 // Apply tells the core what has changed: afterwards it is as if it had been
 // shown the whole snapshot with [Core.Sync]. It costs what has changed.
 func (c *Core) Apply(u Update) {
+	c.growFrom = u.GrowFrom
 	if u.QueuesChanged {
 		c.setQueues(u.Part.Queues)
 	}

@@ -2,11 +2,13 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -110,6 +112,42 @@ func TestGrowsAndOrdersBack(t *testing.T) {
 	})
 	if staying, leaving := placements(t, api); len(staying) != 3 || len(leaving) != 0 {
 		t.Errorf("%d stay and %d leave, want 3 and 0", len(staying), len(leaving))
+	}
+}
+
+// An API server that has just been started refuses pods for a while. What is idle then is not given
+// to a gang that can use more: who waits, and is refused, would have to get it back.
+func TestNothingGrowsBeforeTheAPIServerKnowsWhoWaits(t *testing.T) {
+	const most = 3 * firmAsks
+	var refusals atomic.Int64
+	funcs := withUIDs()
+	funcs.Create = func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		if pod, ok := o.(*corev1.Pod); ok && dryRun(opts) && pod.Spec.Containers[0].Image == "bert" && refusals.Add(1) <= most {
+			return apierrors.NewForbidden(corev1.Resource("pods"), o.GetName(), errors.New(`serviceaccount "default" not found`))
+		}
+		return withUIDs().Create(ctx, c, o, opts...)
+	}
+	api := testAPI(t, funcs, testNode(3), elasticGang("sweep", 3))
+	t.Run("before", func(t *testing.T) {
+		run(t, api)
+		eventually(t, "the minimum", func() bool { staying, _ := placements(t, api); return len(staying) == 1 })
+	})
+	runs(t, api, "sweep")
+	bert := testGang("bert", 2, "1")
+	bert.Spec.Roles[0].Template.Spec.Containers[0].Image = "bert"
+	if err := api.Create(t.Context(), bert); err != nil {
+		t.Fatal(err)
+	}
+	run(t, api)
+	eventually(t, "the other", func() bool {
+		staying, leaving := placements(t, api)
+		if len(leaving) > 0 {
+			t.Fatalf("%s was added, and is ordered back", leaving[0].Name)
+		}
+		return slices.ContainsFunc(staying, func(p v1alpha1.Placement) bool { return p.Name == "bert-1" })
+	})
+	if n := refusals.Load(); n <= most {
+		t.Errorf("the API server refused %d times", n)
 	}
 }
 

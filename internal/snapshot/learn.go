@@ -90,10 +90,19 @@ const firmAsks = 5
 
 // asking reports that of a gang there is no answer yet, or a first no.
 func (l *lessons) asking() bool {
+	return l.some(func(k *lesson) bool { return k.open() && k.asked < firmAsks || !k.ready })
+}
+
+// open reports that of a gang there is no answer yet, or a no that may become a yes.
+func (l *lessons) open() bool { return l.some((*lesson).open) }
+
+func (k *lesson) open() bool { return !k.ready || k.answer.refused != "" && !k.answer.invalid }
+
+func (l *lessons) some(is func(*lesson) bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, k := range l.known {
-		if !k.ready || k.answer.refused != "" && !k.answer.invalid && k.asked < firmAsks {
+		if is(k) {
 			return true
 		}
 	}
@@ -106,7 +115,7 @@ func (l *lessons) hurry() {
 	clear(l.twins)
 	var refused []types.UID
 	for gang, k := range l.known {
-		if k.answer.refused != "" && !k.answer.invalid {
+		if k.ready && k.open() {
 			k.again, k.delay, k.asked = time.Time{}, firstAsk, 0
 			refused = append(refused, gang)
 		}

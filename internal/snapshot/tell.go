@@ -28,6 +28,9 @@ func (l *Loop) tell(ctx context.Context, now time.Time) (paused string) {
 	update := t.update(now)
 	update.Part.Quotas, update.QuotasChanged = l.countQuotas(&t, now)
 	if l.begun {
+		if from := l.growFrom(now); !from.IsZero() {
+			update.GrowFrom = instant(from)
+		}
 		l.core.Apply(update)
 	} else {
 		l.core.RecallMix(l.keeping.recalled.mix)
