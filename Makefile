@@ -6,6 +6,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 
 # What clones share: tools, clusters, environments, passes of suites (hack/cache).
 export MUSTER_TEST_CACHE := $(shell hack/cache)
+export MUSTER_TEST_CACHE_CHOSEN := $(MUSTER_TEST_CACHE)
 GO_VERSION := $(shell go env GOVERSION)
 TOOLS    := $(MUSTER_TEST_CACHE)/tools
 GOLANGCI := $(TOOLS)/golangci-lint-v2.15.0-$(GO_VERSION)
@@ -61,7 +62,7 @@ HEAVY = $(SUITE) -heavy
 
 # What only computes has what the others leave of the processors; lint beside it with CI.
 BESIDE ?= test-exhaustive
-test: test-unit ## everything that lands with a change: see CONTRIBUTING.md for the longer ones
+test: test-unit ## the tests that every change must pass; needs root
 	@hack/beside "$(BESIDE)" test-two-at-a-time test-e2e
 
 # The suites that leave half of two processors idle run two at a time. Each line of output begins
@@ -70,42 +71,42 @@ test: test-unit ## everything that lands with a change: see CONTRIBUTING.md for 
 test-two-at-a-time:
 	@MUSTER_TEST_LABEL=1 $(MAKE) --no-print-directory --keep-going --jobs=2 test-kubernetes-agent test-kubernetes-plugin test-embedded test-kubernetes-chaos test-images test-mounts test-python test-clients
 
-test-unit: shim $(GOTESTSUM) ## the quick ones; no API server
+test-unit: shim $(GOTESTSUM) ## unit tests; no API server
 	@$(SUITE) -short -skip '^TestEveryGuardIsNeeded$$' unit $(UNIT)
 
-test-exhaustive: $(GOTESTSUM) ## every write failing in every way, every order of events of the fence, a million files: minutes
+test-exhaustive: $(GOTESTSUM) ## each write fails in each way, each order of events of the fencing protocol, a million files: minutes
 	@$(SUITE) -timeout 60m -run '^TestEvery' exhaustive ./internal/controller/... ./internal/fencing ./internal/data
 
-test-mounts: tested test-deps $(GOTESTSUM) ## data as a file system of the kernel's, its servers killed, and a disk whose power is cut at every change; wants /dev/fuse, and root or fusermount3
+test-mounts: tested test-deps $(GOTESTSUM) ## FUSE mounts of datasets, also when their servers are killed, and the data store when power fails at each write; needs /dev/fuse, and root or fusermount3
 	@$(HEAVY) -alone -tags fuse -timeout 5m mounts ./internal/data/mount/... ./internal/agent/datavolume
 	@$(HEAVY) -alone -tags fuse -timeout 5m -run '^TestPower' power ./internal/data
 	@$(HEAVY) -tags e2e,fuse -timeout 10m -run '^TestLazy' mounts-e2e ./test/e2e
 
-test-race: shim $(GOTESTSUM) ## the same under the race detector: minutes
+test-race: shim $(GOTESTSUM) ## the unit tests under the race detector: minutes
 	@GOFLAGS="$(GOFLAGS) $(RACE)" $(SUITE) -timeout 30m race $(UNIT)
 
-test-embedded: tested $(GOTESTSUM) ## against a real kube-apiserver and etcd, those of bin/muster
+test-embedded: tested $(GOTESTSUM) ## tests with the kube-apiserver and etcd of bin/muster
 	@$(SUITE) -tags embedded embedded ./internal/controlplane ./internal/snapshot ./internal/dataset ./internal/gateway/registry ./internal/pachyderm ./internal/manager ./internal/cli/queue ./internal/cli/data ./internal/cli/pause ./internal/cli/serve ./internal/cli/node ./internal/cli/install ./internal/cli/user ./internal/cli/doctor
 
 E2E_SHARDS ?= 2
-test-e2e: tested test-deps $(GOTESTSUM) ## the product as a person runs it: muster up, TensorFlow, PyTorch, kubectl
+test-e2e: tested test-deps $(GOTESTSUM) ## end-to-end tests of the commands: muster up, TensorFlow, PyTorch, kubectl
 	@$(HEAVY) -tags e2e -timeout 50m -shards $(E2E_SHARDS) -input docs/backup.md -input docs/tutorials -skip '^TestSpark(Endings)?$$' e2e ./test/e2e/...
 
-test-long: tested test-deps cluster-deps $(GOTESTSUM) ## what make test has a part of: all writes of pipelines failing in all ways, tests end to end that take long in both tiers, a thousand jobs; wants root
+test-long: tested test-deps cluster-deps $(GOTESTSUM) ## the slowest tests, some of which make test runs in part; needs root
 	@MUSTER_TEST_LONG=1 $(SUITE) -timeout 40m -run '^TestEveryWriteMayFail$$' long-exhaustive ./internal/controller/pipeline
 	@MUSTER_TEST_LONG=1 $(HEAVY) -tags e2e,cluster -timeout 50m -run '^(TestTensorFlow|TestTensorFlowSurvives.*|TestPipelineOfImages|TestSpark|TestSparkEndings|TestSparkInImages|TestASaveCounts.*|TestDeletingWhile.*|TestPackagesOnTopOfImages|TestManySubmits|TestFirstHour)$$' long ./test/e2e
 
-test-python: tested $(GOTESTSUM) ## the Python package: types, and tests against a Muster of their own
+test-python: tested $(GOTESTSUM) ## the Python package: mypy, and tests with a Muster of their own
 	@$(HEAVY) -input python -command hack/test-python python
 
-test-images: tested test-deps cluster-deps $(GOTESTSUM) ## images on one machine, with a real containerd; wants root
+test-images: tested test-deps cluster-deps $(GOTESTSUM) ## images on one machine, with a real containerd; needs root
 	@$(HEAVY) -alone -tags cluster -timeout 10m -run 'Image|Pull|Containerd' images-node ./internal/node ./internal/node/image
 	@$(HEAVY) -tags e2e,cluster -timeout 15m -run '^(TestImages|TestStagesInImages)$$' images-e2e ./test/e2e
 
-test-cluster: cluster-deps $(GOTESTSUM) tested ## a real Kubernetes on this machine: kubelets, containerd, pretend GPUs; wants root
+test-cluster: cluster-deps $(GOTESTSUM) tested ## a real Kubernetes on this machine: kubelets, containerd, simulated GPUs; needs root
 	@$(HEAVY) -tags cluster -timeout 20m cluster ./test/cluster/... ./benchmarks/cluster
 
-test-kubernetes: test-kubernetes-plugin test-kubernetes-agent test-kubernetes-chaos ## what of the following three belongs to every change, on a real Kubernetes (pipelines with the agent alone, but for one, and without what takes minutes); wants root
+test-kubernetes: test-kubernetes-plugin test-kubernetes-agent test-kubernetes-chaos ## the conformance and chaos tests that every change must pass, on a real Kubernetes; needs root
 test-kubernetes-plugin: tested test-deps cluster-deps $(GOTESTSUM)
 	@MUSTER_PLATFORM=cluster $(HEAVY) -tags conformance -timeout 30m -skip '^(TestTensorFlow|TestAQueue.*|TestPaused|TestItGrowsAndGivesBack|TestWaitsForWhoHolds|TestSuspendAndResume|TestAFailureIsTriedAgain|TestTheRestIsStopped|TestPartsAreTold|TestCodeComesAlong|TestDataIsItsNamespaces|TestDataIsFetchedAhead|TestDataOnDemand|TestEnvironment.*|TestWorkerOfAStageGoes|TestAgentsGoUnderAStage|TestPipeline.+|TestExampleOfImages)$$' conformance-cluster ./test/conformance
 test-kubernetes-agent: tested test-deps cluster-deps $(GOTESTSUM)
@@ -113,20 +114,20 @@ test-kubernetes-agent: tested test-deps cluster-deps $(GOTESTSUM)
 test-kubernetes-chaos: tested cluster-deps $(GOTESTSUM)
 	@MUSTER_CHAOS_GANGS=9 $(HEAVY) -sources -tags chaos -timeout 20m -skip '^TestRestore$$' chaos ./test/chaos
 
-test-conformance: tested test-deps cluster-deps $(GOTESTSUM) ## one suite against embedded Muster and against a real Kubernetes, with a device plugin and with the agent; wants root
+test-conformance: tested test-deps cluster-deps $(GOTESTSUM) ## one suite against embedded Muster and against a real Kubernetes, with a device plugin and with the agent; needs root
 	@$(HEAVY) -tags conformance -timeout 20m -skip '^(TestANodeThatVanishes|TestATenantAtTheDoor|TestDataOfOthers|TestCodeComesAlong|TestDataIsItsNamespaces|TestDataIsFetchedAhead|TestDataOnDemand|TestEnvironmentOfATenant|TestEnvironmentIsBuiltWhileMusterIsAway|TestWorkerOfAStageGoes|TestAgentsGoUnderAStage)$$' conformance-all-embedded ./test/conformance
 	@MUSTER_PLATFORM=cluster $(HEAVY) -tags conformance -timeout 30m -skip '^(TestPartsAreTold|TestCodeComesAlong|TestDataIsItsNamespaces|TestDataIsFetchedAhead|TestDataOnDemand|TestEnvironment.*|TestWorkerOfAStageGoes|TestAgentsGoUnderAStage)$$' conformance-all-cluster ./test/conformance
 	@MUSTER_PLATFORM=agent $(HEAVY) -tags conformance -timeout 45m conformance-all-agent ./test/conformance
 
-test-chaos: tested cluster-deps $(GOTESTSUM) ## a real Kubernetes whose parts are killed, and whose Muster is replaced, under jobs that run; wants root
+test-chaos: tested cluster-deps $(GOTESTSUM) ## a real Kubernetes whose components are killed, and whose Muster is replaced, while jobs run; needs root
 	@$(HEAVY) -sources -tags chaos -timeout 20m chaos-all ./test/chaos
 
-test-gpu: tested cluster-deps $(GOTESTSUM) ## on a machine with one NVIDIA GPU: jobs, images, shares, and a real Kubernetes that has it; with PyTorch and MPS where they are there; wants root
+test-gpu: tested cluster-deps $(GOTESTSUM) ## on a machine with one NVIDIA GPU: jobs, images, shares, and a real Kubernetes that has it; with PyTorch and MPS if they are installed; needs root
 	@$(HEAVY) -fresh -tags nvml,gpu -timeout 5m -run '^TestReal' gpu ./internal/node/gpu
 	@$(HEAVY) -fresh -tags e2e,cluster,gpu -timeout 10m -run '^TestGPU' gpu-e2e ./test/e2e
 	@MUSTER_PLATFORM=gpu $(HEAVY) -fresh -tags conformance,gpu -timeout 10m -run '^TestRealGPU' gpu-kubernetes ./test/conformance
 
-test-autoscaler: tested test-deps cluster-deps $(GOTESTSUM) ## gangs for which a real Karpenter makes nodes, on a real Kubernetes; wants root
+test-autoscaler: tested test-deps cluster-deps $(GOTESTSUM) ## gangs for which a real Karpenter makes nodes, on a real Kubernetes; needs root
 	@$(HEAVY) -tags autoscaler -timeout 15m autoscaler ./test/autoscaler
 
 test-clients: clients-deps $(GOTESTSUM) ## boto3, aws, s3fs, pandas, rclone and TensorFlow, unmodified, at the S3 gateway
@@ -136,8 +137,9 @@ test-clients-latest: $(GOTESTSUM) ## the same with the newest releases of these 
 	@hack/clients-deps latest
 	@$(HEAVY) -fresh -tags clients -timeout 10m -run 'Python|AWS|Rclone|TensorFlow' clients-latest ./internal/gateway
 
-test-all: ## every test there is, none from a cache: hours
-	@CI_FULL=1 $(MAKE) --no-print-directory test-unit test-exhaustive test-race test-mounts test-embedded test-e2e test-long test-clients test-python test-images test-cluster test-conformance test-chaos test-autoscaler test-dist lint
+test-all: ## every suite except test-gpu and test-clients-latest, and lint; no cached results: hours
+	@CI_FULL=1 $(MAKE) --no-print-directory test-unit test-exhaustive test-race test-mounts test-embedded test-e2e test-long test-clients test-python test-images test-cluster test-conformance test-chaos test-autoscaler lint
+	@$(MAKE) --no-print-directory test-dist DIST_TESTED=all
 
 test-times: ## the thirty costliest tests of the last run of each suite
 	@go run ./hack/suite -times
@@ -154,7 +156,7 @@ test-deps:
 clients-deps:
 	@hack/clients-deps
 
-lint: $(GOLANGCI) ## the walls of the design and the linters, without exceptions
+lint: $(GOLANGCI) ## import rules and linters, without exceptions
 	@$(GOLANGCI) run --allow-parallel-runners
 
 generate: $(CONTROLLER_GEN) ## deep copies and CRDs from the API types
@@ -180,18 +182,20 @@ bench-scheduler: ## the scheduler's figures on real traces ($MUSTER_TRACES), bes
 chaos: build ## hundreds of kill -9 in each tier, watched from outside: half an hour
 	@MUSTER_CHAOS_KILLS=$${MUSTER_CHAOS_KILLS:-200} go test -tags e2e -count=1 -timeout 120m -v -run '^TestChaos' ./test/e2e/...
 
-chaos-cluster: build cluster-deps ## the same for 200 gangs, with counts of what was seen: half an hour
+chaos-cluster: build cluster-deps ## kill components of a real Kubernetes while 200 gangs run, and count the results: half an hour
 	@MUSTER_CHAOS_GANGS=$${MUSTER_CHAOS_GANGS:-200} go test -tags chaos -count=1 -timeout 120m -v -run '^TestChaos$$' ./test/chaos
 
 # All parts, or those that ONLY names: make dist ONLY=wheel,linux-amd64.
 dist: ## the files of a release, in dist/: wheel, archives, image, chart, licences, checksums; ONLY=PART,... for a part
 	@go run ./hack/dist -only "$(ONLY)"
 
-# What one run tries: all that runs on Linux amd64, and one of each other system.
+# What one run tries, and where it is made: all that runs on Linux amd64, and one of each other
+# system; with DIST_TESTED=all every part of a release.
 DIST_TESTED ?= licenses,chart,linux-amd64-static,wheel,image-amd64,darwin-arm64,windows-amd64
-test-dist: $(GOTESTSUM) ## the files of a release as users have them: the wheel in a virtual environment, the static program in an empty root; wants root
-	@go run ./hack/dist -only "$(DIST_TESTED)" -out bin/dist
-	@MUSTER_DIST="$(CURDIR)/bin/dist" MUSTER_DIST_PARTS="$(DIST_TESTED)" $(HEAVY) -alone -fresh -tags dist -timeout 15m dist ./test/dist
+DIST_FOLDER ?= bin/dist
+test-dist: cluster-deps $(GOTESTSUM) ## tests of the release files: the wheel in a virtual environment, the static program in an empty root file system; needs root
+	@go run ./hack/dist -only "$(filter-out all,$(DIST_TESTED))" -out "$(DIST_FOLDER)"
+	@MUSTER_DIST="$(abspath $(DIST_FOLDER))" MUSTER_DIST_PARTS="$(DIST_TESTED)" $(HEAVY) -alone -fresh -tags dist -timeout 15m dist ./test/dist
 
 clean: ## remove what was built; caches stay
 	@rm -rf bin dist internal/node/shim/bin/muster-shim internal/node/shim/bin/muster-worker

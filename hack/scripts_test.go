@@ -3,6 +3,7 @@
 package hack
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -17,6 +18,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/muster-dev/muster/hack/suite/input"
 )
 
 // nobody is a user without rights, for what root alone is not refused.
@@ -159,6 +162,11 @@ func TestCache(t *testing.T) {
 		"another version":     {layout, "layout 99 of another version"},
 		"a file in its place": {filepath.Join(parent, "file"), "it cannot be made"},
 		"a relative path":     {"caches", "not an absolute path"},
+		"a link to a folder":  {filepath.Join(parent, "linked"), ""},
+	}
+	write(t, filepath.Join(parent, "linked/notes"), "", 0o644)
+	if err := os.Symlink(filepath.Join(folder("target", 0o755), "muster"), filepath.Join(parent, "linked/muster")); err != nil {
+		t.Fatal(err)
 	}
 	if os.Getuid() == 0 {
 		other := folder("other", 0o755)
@@ -176,6 +184,12 @@ func TestCache(t *testing.T) {
 		if err != nil || got != want || test.says == "" && said != "" || !strings.Contains(said, test.says) {
 			t.Errorf("%s: %s, %v, want %s and %q:\n%s", name, got, err, want, test.says, said)
 		}
+	}
+	// What a run has decided is not decided again, whatever has become of the folder.
+	all := filepath.Join(folder("decided", 0o777), "muster")
+	got, said, err := run(t, dir, []string{"MUSTER_TEST_CACHE=" + all, "MUSTER_TEST_CACHE_CHOSEN=" + all}, "hack/cache")
+	if err != nil || got != all || said != "" {
+		t.Errorf("decided before: %s, %v:\n%s", got, err, said)
 	}
 }
 
@@ -296,10 +310,106 @@ func TestAtOnePathElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = holder.Wait()
-	cmd := asNobody(exec.CommandContext(t.Context(), "hack/at-one-path", "pwd"))
-	if out, said, err := finish(cmd, dir, []string{"XDG_CACHE_HOME=" + base}); err != nil || out != base+"/muster/tree" {
-		t.Errorf("after a run was killed: in %s, %v\n%s", out, err, said)
+	for { // what the killed run had started ends with its input, in a moment
+		cmd := asNobody(exec.CommandContext(t.Context(), "hack/at-one-path", "pwd"))
+		out, said, err := finish(cmd, dir, []string{"XDG_CACHE_HOME=" + base})
+		if err != nil {
+			t.Fatalf("after a run was killed: %v\n%s", err, said)
+		}
+		if out == base+"/muster/tree" {
+			break
+		}
+		if !strings.Contains(said, "processes of an earlier run work at") {
+			t.Fatalf("after a run was killed: in %s\n%s", out, said)
+		}
 	}
+	// What it left and does not end keeps the path.
+	left := asNobody(exec.CommandContext(t.Context(), "cat"))
+	left.Dir = base + "/muster/tree"
+	end, err := left.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := left.Start(); err != nil {
+		t.Fatal(err)
+	}
+	here("a process of an earlier run", "processes of an earlier run work at "+base+"/muster/tree")
+	if err := errors.Join(end.Close(), left.Wait()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAtOnePathOfRoot: two runs of root do not meet, and where the path cannot be had the reason is
+// told.
+func TestAtOnePathOfRoot(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Log("not tried: only root mounts")
+		return
+	}
+	base, dir := open(t), clone(t)
+	write(t, filepath.Join(dir, "a/one.txt"), "first", 0o644)
+	holder := exec.CommandContext(t.Context(), "hack/at-one-path", "sh", "-c", "pwd; cat a/one.txt; echo; read line; cat a/one.txt")
+	holder.Dir = dir
+	holder.Env = append(os.Environ(), "MUSTER_TEST_CACHE=", "XDG_CACHE_HOME="+base)
+	input, err := holder.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := holder.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(output)
+	for _, want := range []string{base + "/muster/tree", "first"} {
+		if !lines.Scan() || lines.Text() != want {
+			t.Fatalf("the first run shows %q, want %q", lines.Text(), want)
+		}
+	}
+	second := clone(t)
+	out, said, err := run(t, second, []string{"XDG_CACHE_HOME=" + base}, "hack/at-one-path", "sh", "-c", "pwd; cat a/one.txt")
+	if err != nil || said != "" || out != base+"/muster/tree\n1" {
+		t.Errorf("a second run: %q, %v\n%s", out, err, said)
+	}
+	if _, err := input.Write([]byte("\n")); err != nil {
+		t.Fatal(err)
+	}
+	if !lines.Scan() || lines.Text() != "first" {
+		t.Errorf("the first run shows %q after the second", lines.Text())
+	}
+	if err := errors.Join(input.Close(), holder.Wait()); err != nil {
+		t.Error(err)
+	}
+
+	programs := t.TempDir()
+	path := "PATH=" + programs + ":" + os.Getenv("PATH")
+	write(t, filepath.Join(programs, "mount"), "#!/bin/sh\nexit 1\n", 0o755)
+	out, said, err = run(t, dir, []string{"XDG_CACHE_HOME=" + base, path}, "hack/at-one-path", "pwd")
+	if err != nil || out != dir || !strings.Contains(said, "no bind mount at") {
+		t.Errorf("without a bind mount: in %s, %v\n%s", out, err, said)
+	}
+	// Without namespaces it works on a copy, for which a small disk has no room.
+	small := t.TempDir()
+	write(t, filepath.Join(programs, "mount"), "#!/bin/sh\nexec "+program(t, "mount")+" \"$@\"\n", 0o755)
+	write(t, filepath.Join(programs, "unshare"), "#!/bin/sh\nexit 1\n", 0o755)
+	write(t, filepath.Join(dir, "large"), strings.Repeat("x", 2<<20), 0o644)
+	script := fmt.Sprintf("%s -t tmpfs -o size=1m none %s && MUSTER_TEST_CACHE=%[2]s MUSTER_TEST_CACHE_CHOSEN=%[2]s exec hack/at-one-path pwd", program(t, "mount"), small)
+	out, said, err = run(t, dir, []string{path}, program(t, "unshare"), "--mount", "sh", "-c", script)
+	if err != nil || out != dir || !strings.Contains(said, "cannot be copied to") {
+		t.Errorf("on a small disk: in %s, %v\n%s", out, err, said)
+	}
+}
+
+// program is where a program of this machine is.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // TestWithoutNamespaces: root without mount namespaces works on a copy, as others do.
@@ -307,7 +417,7 @@ func TestWithoutNamespaces(t *testing.T) {
 	base, dir, programs := open(t), clone(t), t.TempDir()
 	write(t, filepath.Join(programs, "unshare"), "#!/bin/sh\nexit 1\n", 0o755)
 	out, said, err := run(t, dir, []string{"XDG_CACHE_HOME=" + base, "PATH=" + programs + ":" + os.Getenv("PATH")}, "hack/at-one-path", "sh", "-c", "pwd; echo more >made")
-	if err != nil || out != base+"/muster/tree" {
+	if err != nil || out != base+"/muster/tree" || os.Getuid() == 0 && !strings.Contains(said, "no mount namespaces") {
 		t.Errorf("in %s, %v\n%s", out, err, said)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "made")); err == nil {
@@ -318,6 +428,14 @@ func TestWithoutNamespaces(t *testing.T) {
 // TestAnEditReachesTheBinary: a source that is older than the program made of it is compiled.
 func TestAnEditReachesTheBinary(t *testing.T) {
 	dir, cache := t.TempDir(), t.TempDir()
+	tracked, err := input.Tracked(t.Context(), "..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A child process reads what the programs are made of and by.
+	if err := input.Observe("..", input.Below(tracked, "Makefile", "hack", "cmd/muster-shim", "cmd/muster-worker", "internal/node/shim", "go.mod", "go.sum")); err != nil {
+		t.Fatal(err)
+	}
 	out, said, err := run(t, "..", nil, "sh", "-c", "git ls-files -z --cached --others --exclude-standard | xargs -0 -r ls -d 2>/dev/null | tar -cT - | tar -xC "+dir)
 	if err != nil {
 		t.Fatalf("copying the repository: %v\n%s%s", err, out, said)

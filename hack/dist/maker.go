@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -79,18 +80,57 @@ func (m *maker) make(ctx context.Context, chosen []part) error {
 	return m.print(table)
 }
 
+// released matches the names of files of any release, those included that a run that was ended has
+// left half written.
+var released = regexp.MustCompile(`^muster-[0-9].*(-licenses\.txt|\.tgz|\.tar\.gz|\.zip|\.oci\.tar|\.whl)(\.part)?$`)
+
+// files returns the paths of the files of releases in the folder, in order: those of this version
+// apart from all others.
+func (m *maker) files() (own, others []string, err error) {
+	entries, err := os.ReadDir(m.out)
+	if err != nil {
+		return nil, nil, fmt.Errorf("looking for files of releases: %w", err)
+	}
+	for _, entry := range entries {
+		path := filepath.Join(m.out, entry.Name())
+		switch {
+		case !entry.Type().IsRegular() || !released.MatchString(entry.Name()):
+		case m.isOwn(entry.Name()):
+			own = append(own, path)
+		default:
+			others = append(others, path)
+		}
+	}
+	return own, others, nil
+}
+
+// isOwn reports whether a name is one that a part of this version has. The name of a version before
+// a release begins with that of the release.
+func (m *maker) isOwn(name string) bool {
+	if strings.HasPrefix(name, "muster-"+m.version.Python+"-py3-") {
+		return strings.HasSuffix(name, ".whl")
+	}
+	rest, ok := strings.CutPrefix(name, "muster-"+m.version.Semantic)
+	return ok && slices.Contains(suffixes(), rest)
+}
+
+// suffixes are what follows the version in the names of all files but the wheel.
+func suffixes() []string {
+	out := []string{"-licenses.txt", ".tgz", ".oci.tar", "-amd64.oci.tar"}
+	for _, t := range program.EveryTarget {
+		out = append(out, "-"+t.String()+".tar.gz", "-"+t.String()+".zip")
+	}
+	return out
+}
+
 // clear removes the files of other versions, so that the checksums are those of one.
 func (m *maker) clear() error {
-	files, err := filepath.Glob(filepath.Join(m.out, "muster-*"))
+	_, others, err := m.files()
 	if err != nil {
-		return fmt.Errorf("looking for files of other versions: %w", err)
+		return err
 	}
-	for _, file := range files {
-		name := filepath.Base(file)
-		if strings.HasPrefix(name, "muster-"+m.version.Semantic) || strings.HasPrefix(name, "muster-"+m.version.Python) {
-			continue
-		}
-		if err := os.Remove(file); err != nil {
+	for _, path := range others {
+		if err := os.Remove(path); err != nil {
 			return fmt.Errorf("removing a file of another version: %w", err)
 		}
 	}
@@ -145,28 +185,34 @@ func (m *maker) licences(ctx context.Context) ([]archive.File, error) {
 
 // checksums writes SHA256SUMS, which `sha256sum -c` reads.
 func (m *maker) checksums() error {
-	files, err := filepath.Glob(filepath.Join(m.out, "muster-*"))
+	files, _, err := m.files()
 	if err != nil {
-		return fmt.Errorf("looking for files to sum up: %w", err)
+		return err
 	}
-	slices.Sort(files)
 	_, err = m.write("SHA256SUMS", func(out io.Writer) error {
 		for _, path := range files {
-			file, err := os.Open(path)
+			sum, err := digest(path)
 			if err != nil {
 				return err
 			}
-			sum := sha256.New()
-			if _, err = io.Copy(sum, file); errors.Join(err, file.Close()) != nil {
-				return err
-			}
-			if _, err := fmt.Fprintf(out, "%x  %s\n", sum.Sum(nil), filepath.Base(path)); err != nil {
+			if _, err := fmt.Fprintf(out, "%x  %s\n", sum, filepath.Base(path)); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	return err
+}
+
+// digest returns the SHA-256 digest of a file.
+func digest(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.New()
+	_, err = io.Copy(sum, file)
+	return sum.Sum(nil), errors.Join(err, file.Close())
 }
 
 // print prints the table.

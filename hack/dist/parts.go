@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -29,9 +30,9 @@ type part struct {
 const summary = "Gathers code, data and GPUs, runs the work, and gives every GPU back"
 
 // wheelTags are the platforms of the wheel: those with the glibc that the program
-// needs. The second is the older name of the first, which is all that the pip of
+// needs. The second is the older name of glibc 2.17, which is all that the pip of
 // RHEL 8 knows.
-var wheelTags = []string{"manylinux_2_17_x86_64", "manylinux2014_x86_64"}
+var wheelTags = []string{"manylinux_" + strings.ReplaceAll(program.Glibc, ".", "_") + "_x86_64", "manylinux2014_x86_64"}
 
 // parts are all of a release, in the order in which they are made.
 var parts = []part{

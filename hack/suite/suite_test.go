@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/muster-dev/muster/hack/suite/input"
+	"github.com/muster-dev/muster/hack/suite/pass"
 )
 
 // repository is a small one with a package of tests, as execute expects it.
@@ -132,6 +135,14 @@ func TestAPassIsReported(t *testing.T) {
 // comments and its own kind.
 func TestNotUsed(t *testing.T) {
 	t.Chdir("../..")
+	tracked, err := input.Tracked(t.Context(), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Git reads them, not this process.
+	if err := input.Observe(".", input.Below(tracked, "test", "internal", "cmd", "python", "examples", "charts", "hack")); err != nil {
+		t.Fatal(err)
+	}
 	args := append([]string{"grep", "-n", "-I", "-E", strings.Join(notUsed, "|"), "--", "test", "internal", "cmd", "python", "examples", "charts", "hack",
 		":!*.md", ":!test/dist"}, except(notUsed)...)
 	out, err := exec.CommandContext(t.Context(), "git", args...).Output()
@@ -182,6 +193,55 @@ func TestAFailureIsNone(t *testing.T) {
 	if out, err := r.suite("-heavy", "some", "./p"); err == nil || !strings.Contains(err.Error(), "a skip is a failure") {
 		t.Fatalf("a skipped test in CI: %v\n%s", err, out)
 	}
+}
+
+// TestACacheThatCannotBeWritten: what passed has passed, and why it is not kept is told.
+func TestACacheThatCannotBeWritten(t *testing.T) {
+	const ran = "test-some: 4 tests in"
+	for name, c := range map[string]struct {
+		file, says string
+	}{
+		"no folder of passes": {"passes", "no passes are remembered"},
+		"no folder of events": {"events", "the events of its tests are not kept"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRepository(t)
+			r.write(filepath.Join(r.cache, c.file), "a file in its place")
+			for range 2 {
+				out, err := r.suite("-heavy", "some", "./p")
+				first := strings.Contains(out, ran)
+				if err != nil || !first && !strings.Contains(out, "not run: passed") || first && !strings.Contains(out, c.says) {
+					t.Errorf("%v, want %q and %q:\n%s", err, ran, c.says, out)
+				}
+			}
+			r.write("examples/list.txt", "bad")
+			if out, err := r.suite("-heavy", "some", "./p"); !errors.Is(err, errFailed) || !strings.Contains(out, `"Test":"TestTwo"`) {
+				t.Errorf("a failing test: %v\n%s", err, out)
+			}
+		})
+	}
+	t.Run("a record that cannot be written", func(t *testing.T) {
+		r := newRepository(t)
+		r.heavy(ran)
+		r.write("examples/list.txt", "another")
+		o, err := parse([]string{"-cache", r.cache, "-heavy", "some", "./p"}, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		o.out = &out
+		records, err := pass.Open(filepath.Join(r.cache, "passes"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(filepath.Join(r.cache, "passes")); err != nil {
+			t.Fatal(err)
+		}
+		o.remember(records, pass.Record{Suite: "some"})
+		if !strings.Contains(out.String(), "its pass is not remembered: ") {
+			t.Errorf("it says %q", out.String())
+		}
+	})
 }
 
 // TestLight: Go's own cache keeps the results of a light suite.

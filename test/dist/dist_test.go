@@ -14,9 +14,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,7 +51,11 @@ var tries = map[string]func(*testing.T){
 
 // TestParts tries the parts that were made.
 func TestParts(t *testing.T) {
-	for part := range strings.SplitSeq(os.Getenv("MUSTER_DIST_PARTS"), ",") {
+	parts := strings.Split(os.Getenv("MUSTER_DIST_PARTS"), ",")
+	if slices.Equal(parts, []string{"all"}) { // the image for one architecture is none of them
+		parts = slices.DeleteFunc(slices.Sorted(maps.Keys(tries)), func(part string) bool { return part == "image-amd64" })
+	}
+	for _, part := range parts {
 		try, ok := tries[part]
 		if !ok {
 			t.Fatalf("MUSTER_DIST_PARTS has a part %q that no test knows", part)

@@ -10,12 +10,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/opencontainers/go-digest"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
+
+	"github.com/muster-dev/muster/test/cluster"
 )
 
 // tryImage follows the image from its index to the program, for each architecture,
@@ -47,7 +50,49 @@ func tryImage(suffix string, platforms map[string]string) func(*testing.T) {
 				t.Errorf("the program for %s is not the one of the archive", config.Architecture)
 			}
 		}
+		runs(t, image(t, suffix))
 	}
+}
+
+// runs has a containerd import the image and run its program, as the image's user.
+func runs(t *testing.T, path string) {
+	t.Helper()
+	containerd, err := cluster.StartRuntime(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := containerd.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	ctr := func(args ...string) string {
+		t.Helper()
+		said, err := containerd.Ctr(t.Context(), append([]string{"--namespace", "dist"}, args...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return said
+	}
+	ctr("images", "import", "--local", path)
+	name := strings.TrimSpace(ctr("images", "list", "--quiet"))
+	if !strings.HasPrefix(name, "muster.dev/muster:v") {
+		t.Fatalf("containerd knows it as %q", name)
+	}
+	ctr("containers", "create", name, "muster", "/muster", "version")
+	var container struct {
+		Spec struct {
+			Process struct{ User struct{ UID int } }
+		}
+	}
+	decode(t, []byte(ctr("containers", "info", "muster")), &container)
+	if uid := container.Spec.Process.User.UID; uid != 65532 {
+		t.Errorf("it runs as user %d", uid)
+	}
+	if said, want := ctr("tasks", "start", "muster"), "muster "+name[strings.LastIndex(name, ":")+1:]; !strings.HasPrefix(said, want+" ") {
+		t.Errorf("its program says %q, want %q", said, want)
+	}
+	ctr("containers", "delete", "muster")
 }
 
 // image is the file of an image: with the suffix, or the one without any.
@@ -57,13 +102,13 @@ func image(t *testing.T, suffix string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range found {
-		if suffix != "" || !strings.HasSuffix(path, "-amd64.oci.tar") {
-			return path
-		}
+	if suffix == "" {
+		found = slices.DeleteFunc(found, func(path string) bool { return strings.HasSuffix(path, "-amd64.oci.tar") })
 	}
-	t.Fatalf("there is no image among %q", found)
-	return ""
+	if len(found) != 1 {
+		t.Fatalf("the image is %q, want one file", found)
+	}
+	return found[0]
 }
 
 // layout reads the files of an image and checks the digest of every blob.

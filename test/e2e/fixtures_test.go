@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	kubeflowv1 "github.com/muster-dev/muster/api/kubeflow/v1"
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -145,9 +147,71 @@ func hasEveryKind(t *testing.T, m *harness.Muster) {
 	for name, phase := range map[string]v1alpha1.JobPhase{"done": v1alpha1.JobSucceeded, "failed": v1alpha1.JobFailed, "held": v1alpha1.JobSuspended, "writer": v1alpha1.JobSucceeded, "tensors": v1alpha1.JobSucceeded} {
 		waitPhase(t, m, "default", name, phase)
 	}
+	everyKindIsKept(t)
+	objectsAreAsTheyWere(ctx, t, m)
 	expect(t, m.Run(ctx, "logs", "done"), 0, "from 1")
 	expect(t, m.Run(ctx, "logs", "failed"), 0, "it fails")
 	expect(t, m.Run(ctx, "queue", "describe", "vision"), 0, "vision")
+}
+
+// everyKindIsKept looks that the fixtures' objects are of each kind that the chart defines: a kind
+// that comes needs a fixture of the version that it comes with.
+func everyKindIsKept(t *testing.T) {
+	t.Helper()
+	var kinds []string
+	for _, folder := range []string{"crd", "kubeflow"} {
+		files, err := filepath.Glob(filepath.Join(harness.Root(), "charts", "muster", folder, "*.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			definition := struct {
+				Spec struct{ Names struct{ Kind string } }
+			}{}
+			if err := yaml.Unmarshal(text, &definition); err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			kinds = append(kinds, definition.Spec.Names.Kind)
+		}
+	}
+	slices.Sort(kinds)
+	want := []string{"Dataset", "Gang", "Pipeline", "PipelineRun", "Placement", "PyTorchJob", "Queue", "TFJob", "TrainingJob"}
+	if diff := cmp.Diff(want, kinds); diff != "" {
+		t.Errorf("the kinds that the fixtures have, and those of the chart:\n%s", diff)
+	}
+}
+
+// objectsAreAsTheyWere compares what objects say with what hack/make-fixture gave them.
+func objectsAreAsTheyWere(ctx context.Context, t *testing.T, m *harness.Muster) {
+	t.Helper()
+	get := func(object client.Object, namespace, name string) {
+		t.Helper()
+		if err := m.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
+			t.Error(err)
+		}
+	}
+	words, settings, gpus, vision := &v1alpha1.Dataset{}, &corev1.ConfigMap{}, &corev1.ResourceQuota{}, &v1alpha1.Queue{}
+	get(words, "team", "words")
+	get(settings, "team", "settings")
+	get(gpus, "team", "gpus")
+	get(vision, "", "vision")
+	limit := gpus.Spec.Hard["requests.nvidia.com/gpu"]
+	guaranteed := vision.Spec.Guaranteed["gpu"]
+	got := []string{words.Spec.Description, words.Labels["owner"], settings.Data["answer"], limit.String(), guaranteed.String()}
+	if diff := cmp.Diff([]string{"words of the team", "team", "42", "2", "3"}, got); diff != "" {
+		t.Errorf("what objects say (-want +got):\n%s", diff)
+	}
+	runs := &v1alpha1.TrainingJob{}
+	get(runs, "default", "runs")
+	if runs.Spec.Queue != "vision" || len(runs.Spec.Roles) != 1 || runs.Spec.Roles[0].GPUs == nil || runs.Spec.Roles[0].GPUs.Value() != 2 {
+		t.Errorf("the job that ran is %+v, want one role with 2 GPUs in the queue vision", runs.Spec)
+	}
+	expect(t, m.Run(ctx, "-n", "team", "data", "cat", "words:/words.txt"), 0, "words")
+	expect(t, m.Run(ctx, "-n", "team", "data", "verify", "words"), 0)
 }
 
 func of(version, kind string) *unstructured.UnstructuredList {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,6 +66,24 @@ func Files(root string, paths []string) (string, error) {
 		}
 	}
 	return text(sum), nil
+}
+
+// Observe has Go's cache of test results know that a test depends on files and on the names in
+// their folders, which its child processes read: it asks for the state of each. Tests call it.
+func Observe(root string, paths []string) error {
+	folders := map[string]bool{}
+	for _, path := range paths {
+		if _, err := os.Lstat(filepath.Join(root, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("looking at a file that a test depends on: %w", err)
+		}
+		for folder := filepath.Dir(path); !folders[folder]; folder = filepath.Dir(folder) {
+			folders[folder] = true
+			if _, err := os.ReadDir(filepath.Join(root, folder)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("looking at a folder that a test depends on: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 // Below are the paths that are one of the folders or files, or below one.

@@ -3,9 +3,9 @@
 //
 // Vocabulary: an input is a name and a digest of something that the suite's outcome depends
 // on, such as a test binary or the kernel's version; the key of a suite is a digest of all its
-// inputs; a record is a pass of a suite with a key. A record expires after a week. A suite that
-// failed with a key is never recorded with the same key later: a test that passes only
-// sometimes must run each time.
+// inputs; a record is a pass of a suite with a key. A record expires after a week. A pass is not
+// recorded within a week after a failure with the same key: a test that passes only sometimes
+// must run each time.
 //
 // A record is believed, so its folder must belong to this user, and nobody else may write to
 // it: [Open] checks that. The package does not know how inputs are found or suites run.

@@ -40,7 +40,8 @@ func (b Builder) Build(ctx context.Context, t Target) (string, error) {
 			return "", err
 		}
 	}
-	linker := "-s -w -X k8s.io/component-base/version.gitVersion=" + strings.TrimSpace(kubernetes) +
+	// Without a build ID, which would be another in another folder.
+	linker := "-s -w -buildid= -X k8s.io/component-base/version.gitVersion=" + strings.TrimSpace(kubernetes) +
 		" -X github.com/muster-dev/muster/internal/cli/version.release=" + b.Version
 	if t.NVML {
 		// NVML's symbols are there once its library has been opened.
@@ -51,7 +52,10 @@ func (b Builder) Build(ctx context.Context, t Target) (string, error) {
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}
-	return out, b.run(ctx, t.environment(nvidia), "build", append(args, "./cmd/muster")...)
+	if err := b.run(ctx, t.environment(nvidia), "build", append(args, "./cmd/muster")...); err != nil || !t.NVML {
+		return out, err
+	}
+	return out, needsAtMost(out, Glibc)
 }
 
 // inside builds the programs that muster carries and returns the file that tells
@@ -62,7 +66,7 @@ func (b Builder) inside(ctx context.Context, t Target) (string, error) {
 	for _, name := range []string{"muster-shim", "muster-worker"} {
 		out := filepath.Join(folder, name)
 		env := Target{OS: "linux", Arch: t.Arch}.Environment()
-		if err := b.run(ctx, env, "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", out, "./cmd/"+name); err != nil {
+		if err := b.run(ctx, env, "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid=", "-o", out, "./cmd/"+name); err != nil {
 			return "", err
 		}
 		replace[filepath.Join(b.Root, "internal", "node", "shim", "bin", name)] = out

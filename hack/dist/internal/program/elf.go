@@ -10,52 +10,61 @@ import (
 	"strings"
 )
 
-// Libraries returns the shared libraries that a program of Linux needs; a static
-// one needs none.
-func Libraries(path string) ([]string, error) {
-	file, err := elf.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the program %s: %w", path, err)
-	}
-	names, err := file.ImportedLibraries()
-	if err = errors.Join(err, file.Close()); err != nil {
-		return nil, fmt.Errorf("reading the libraries of %s: %w", path, err)
-	}
-	return names, nil
+// partsOfGlibc are the shared libraries that glibc consists of, on x86-64.
+var partsOfGlibc = []string{
+	"ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0", "libresolv.so.2", "librt.so.1",
 }
 
-// NewestGlibc returns the newest version of glibc whose symbols a program of Linux
-// needs, such as 2.17; empty if it needs none.
-func NewestGlibc(path string) (string, error) {
+// needsAtMost returns an error if a program of Linux needs a shared library beside glibc, or a
+// glibc later than a version such as 2.17.
+func needsAtMost(path, glibc string) error {
 	file, err := elf.Open(path)
 	if err != nil {
-		return "", fmt.Errorf("reading the program %s: %w", path, err)
+		return fmt.Errorf("reading the program %s: %w", path, err)
+	}
+	defer func() { _ = file.Close() }()
+	libraries, err := file.ImportedLibraries()
+	if err != nil {
+		return fmt.Errorf("reading the libraries of %s: %w", path, err)
+	}
+	for _, library := range libraries {
+		if !slices.Contains(partsOfGlibc, library) {
+			return fmt.Errorf("%s needs %s, which is no part of glibc", path, library)
+		}
 	}
 	needs, err := file.DynamicVersionNeeds()
-	if errors.Is(err, elf.ErrNoSymbols) { // static
-		needs, err = nil, nil
+	if err != nil && !errors.Is(err, elf.ErrNoSymbols) { // a static program has none
+		return fmt.Errorf("reading the versions that %s needs: %w", path, err)
 	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return "", fmt.Errorf("reading the versions that %s needs: %w", path, err)
-	}
-	newest := ""
 	for _, library := range needs {
 		for _, need := range library.Needs {
-			version, ok := strings.CutPrefix(need.Dep, "GLIBC_")
-			if ok && Older(newest, version) {
-				newest = version
+			if !atMost(need.Dep, glibc) {
+				return fmt.Errorf("%s needs %s of %s, which glibc %s does not have", path, need.Dep, library.Name, glibc)
 			}
 		}
 	}
-	return newest, nil
+	return nil
 }
 
-// Older compares versions such as 2.9 and 2.17, number by number. The empty one is
-// the oldest.
-func Older(a, b string) bool {
-	return slices.CompareFunc(strings.Split(a, "."), strings.Split(b, "."), func(x, y string) int {
-		left, _ := strconv.Atoi(x) // the empty version is 0
-		right, _ := strconv.Atoi(y)
-		return cmp.Compare(left, right)
-	}) < 0
+// atMost reports whether a glibc of a version has what symbols of a name such as GLIBC_2.9 need.
+// Names that are no numbers stand for a feature of a later version, such as GLIBC_ABI_DT_RELR of
+// 2.36, or for what is private.
+func atMost(name, version string) bool {
+	needed, ok := strings.CutPrefix(name, "GLIBC_")
+	if !ok {
+		return false
+	}
+	numbers := func(text string) (out []int, ok bool) {
+		for part := range strings.SplitSeq(text, ".") {
+			n, err := strconv.Atoi(part)
+			if err != nil {
+				return nil, false
+			}
+			out = append(out, n)
+		}
+		return out, true
+	}
+	is, ok := numbers(needed)
+	most, known := numbers(version)
+	return ok && known && slices.CompareFunc(is, most, cmp.Compare[int]) <= 0
 }

@@ -14,7 +14,8 @@ import (
 
 // compiler is what the go command calls for C. go-nvml has GNU's linker ignore the
 // functions of NVIDIA's library, which are there once that has been opened. zig's
-// linker has no such option, and finds them in a stand-in instead.
+// linker has no such option, and finds them in a stand-in instead. The folder of the stand-in is
+// named here and not in a variable of the go command, which would have it in the program's build ID.
 const compiler = `#!/bin/sh
 for argument; do
   shift
@@ -23,8 +24,11 @@ for argument; do
   *) set -- "$@" "$argument" ;;
   esac
 done
-exec %q cc -target %s "$@"
+exec %s cc -target %s -L%s "$@"
 `
+
+// quote is a word as the shell reads it.
+func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 // standIn is the name by which the stand-in is linked. What is linked remembers
 // another, that of glibc's mathematics, which every system with glibc has: symbols
@@ -52,7 +56,7 @@ func (b Builder) prepareNVML(ctx context.Context, t Target) (nvml, error) {
 	if err := os.MkdirAll(n.Folder, 0o755); err != nil {
 		return n, fmt.Errorf("preparing NVML: %w", err)
 	}
-	if err := os.WriteFile(n.CC, fmt.Appendf(nil, compiler, zig, system), 0o755); err != nil {
+	if err := os.WriteFile(n.CC, fmt.Appendf(nil, compiler, quote(zig), system, quote(n.Folder)), 0o755); err != nil {
 		return n, fmt.Errorf("preparing NVML: %w", err)
 	}
 	folder, err := b.list(ctx, nil, "-m", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml")

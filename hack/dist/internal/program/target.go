@@ -66,7 +66,7 @@ func (t Target) Environment() []string {
 func (t Target) environment(n nvml) []string {
 	env := t.Environment()
 	if t.NVML {
-		env = append(env, "CC="+n.CC, "CGO_CFLAGS=-O2", "CGO_LDFLAGS=-O2 -L"+n.Folder+" -l"+standIn)
+		env = append(env, "CC="+n.CC, "CGO_CFLAGS=-O2", "CGO_LDFLAGS=-O2 -l"+standIn)
 	}
 	return env
 }

@@ -37,7 +37,8 @@ type history struct {
 	since int
 	// commit is its hash.
 	commit string
-	// changed reports whether files differ from the commit.
+	// changed reports whether files differ from the commit, or are not in it: a release would have
+	// them.
 	changed bool
 }
 
@@ -126,7 +127,7 @@ func look(ctx context.Context, root string) (history, time.Time, error) {
 		return h, time.Time{}, fmt.Errorf("reading the time of commit %s: %w", hash, err)
 	}
 	h.commit = hash
-	changes, err := git(ctx, root, "status", "--porcelain", "--untracked-files=no")
+	changes, err := git(ctx, root, "status", "--porcelain", "--untracked-files=normal")
 	if err != nil {
 		return h, time.Time{}, err
 	}

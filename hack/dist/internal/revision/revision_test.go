@@ -2,6 +2,7 @@ package revision
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -66,4 +67,51 @@ func TestOfThisCheckout(t *testing.T) {
 	if r.Time.IsZero() || len(r.Commit) != 40 || r.Program() != "v"+r.Semantic {
 		t.Errorf("got %+v", r)
 	}
+}
+
+// TestLook asks Git about a checkout: a file that is not in the commit would be in a release.
+func TestLook(t *testing.T) {
+	dir := t.TempDir()
+	run := func(args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "user.name=a", "-c", "user.email=a@b"}, args...)...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+	}
+	put := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(what string, want history) {
+		t.Helper()
+		got, _, err := look(t.Context(), dir)
+		want.commit = got.commit
+		if err != nil || got != want || len(got.commit) != 40 {
+			t.Errorf("%s: %+v, %v; want %+v", what, got, err, want)
+		}
+	}
+	run("init", "--quiet")
+	put("a", "one")
+	put(".gitignore", "/dist/\n")
+	run("add", ".")
+	run("commit", "--quiet", "-m", "one")
+	want("one commit", history{since: 1})
+	run("tag", "-a", "v0.1.0", "-m", "v0.1.0")
+	want("tagged", history{tag: "v0.1.0"})
+	if err := os.Mkdir(filepath.Join(dir, "dist"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	put("dist/ignored", "")
+	want("with files that Git ignores", history{tag: "v0.1.0"})
+	put("b", "not in the commit")
+	want("with a file that is not in the commit", history{tag: "v0.1.0", changed: true})
+	run("add", "b")
+	run("commit", "--quiet", "-m", "two")
+	want("a commit later", history{tag: "v0.1.0", since: 1})
+	put("a", "two")
+	want("with a changed file", history{tag: "v0.1.0", since: 1, changed: true})
 }

@@ -39,11 +39,11 @@ func readProject(folder string) (p project, description string, err error) {
 // metadata is the file METADATA: what pip and an index tell about the wheel.
 func (p project) metadata(version, summary, description string, licences []string) string {
 	lines := []string{
-		"Metadata-Version: 2.1",
+		"Metadata-Version: 2.4", // License-File is of this version,
 		"Name: " + p.Project.Name,
 		"Version: " + version,
 		"Summary: " + summary,
-		"License: " + p.Project.License.Text,
+		"License-Expression: " + p.Project.License.Text,
 		"Classifier: Operating System :: POSIX :: Linux",
 		"Classifier: Programming Language :: Go",
 		"Classifier: Programming Language :: Python :: 3",

@@ -122,7 +122,8 @@ func recordOne(out io.Writer, file archive.File) error {
 		return fmt.Errorf("recording %s: %w", file.Name, err)
 	}
 	sum := sha256.New()
-	if _, err = io.Copy(sum, in); errors.Join(err, in.Close()) != nil {
+	_, err = io.Copy(sum, in)
+	if err = errors.Join(err, in.Close()); err != nil {
 		return fmt.Errorf("recording %s: %w", file.Name, err)
 	}
 	_, err = fmt.Fprintf(out, "%s,sha256=%s,%d\n", file.Name, base64.RawURLEncoding.EncodeToString(sum.Sum(nil)), size)

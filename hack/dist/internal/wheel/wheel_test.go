@@ -111,7 +111,7 @@ func TestContents(t *testing.T) {
 		}
 	}
 	metadata := strings.Split(string(content(t, files[w.info()+"METADATA"])), "\n")
-	for _, line := range []string{"Name: muster", "Version: 0.1.0.dev3+gabc", "Summary: One line", "License: Apache-2.0", "Requires-Python: >=3.9", "Requires-Dist: fsspec>=2023.6", "License-File: LICENSE"} {
+	for _, line := range []string{"Metadata-Version: 2.4", "Name: muster", "Version: 0.1.0.dev3+gabc", "Summary: One line", "License-Expression: Apache-2.0", "Requires-Python: >=3.9", "Requires-Dist: fsspec>=2023.6", "License-File: LICENSE"} {
 		if !slices.Contains(metadata, line) {
 			t.Errorf("METADATA has no line %q", line)
 		}
