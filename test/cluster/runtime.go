@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -124,11 +125,14 @@ func (r *Runtime) Import(ctx context.Context, namespace string, image Image) err
 	return err
 }
 
-// Ctr runs containerd's own client and returns what it says.
+// Ctr runs containerd's own client and returns its output, without warnings.
 func (r *Runtime) Ctr(ctx context.Context, args ...string) (string, error) {
-	output, err := exec.CommandContext(ctx, r.bin+"/ctr", append([]string{"--address", r.Socket}, args...)...).CombinedOutput()
+	cmd := exec.CommandContext(ctx, r.bin+"/ctr", append([]string{"--address", r.Socket}, args...)...)
+	var warnings bytes.Buffer
+	cmd.Stderr = &warnings
+	output, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("ctr %s: %w\n%s", strings.Join(args, " "), err, output)
+		return "", fmt.Errorf("ctr %s: %w\n%s%s", strings.Join(args, " "), err, output, &warnings)
 	}
 	return string(output), nil
 }
