@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -288,21 +289,9 @@ func TestAtOnePathElsewhere(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	holder := asNobody(exec.CommandContext(ctx, "hack/at-one-path", "sh", "-c", "echo works; read line"))
-	holder.Dir = dir
-	holder.Env = append(os.Environ(), "MUSTER_TEST_CACHE=", "XDG_CACHE_HOME="+base)
-	input, err := holder.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	output, err := holder.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := holder.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := output.Read(make([]byte, 8)); err != nil {
-		t.Fatal(err)
+	input, output := begin(t, holder, dir, base)
+	if !output.Scan() || output.Text() != "works" {
+		t.Fatalf("the run that holds the lock shows %q", output.Text())
 	}
 	here("another run", "another run works at "+base+"/muster/tree")
 	// A run that is killed holds it no longer.
@@ -325,18 +314,31 @@ func TestAtOnePathElsewhere(t *testing.T) {
 	}
 	// What it left and does not end keeps the path.
 	left := asNobody(exec.CommandContext(t.Context(), "cat"))
-	left.Dir = base + "/muster/tree"
-	end, err := left.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := left.Start(); err != nil {
-		t.Fatal(err)
-	}
+	end, _ := begin(t, left, base+"/muster/tree", base)
 	here("a process of an earlier run", "processes of an earlier run work at "+base+"/muster/tree")
 	if err := errors.Join(end.Close(), left.Wait()); err != nil {
 		t.Error(err)
 	}
+}
+
+// begin starts a command in a folder, with a cache below base, and returns its input and the lines of
+// its output.
+func begin(t *testing.T, cmd *exec.Cmd, dir, base string) (io.Closer, *bufio.Scanner) {
+	t.Helper()
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "MUSTER_TEST_CACHE=", "XDG_CACHE_HOME="+base)
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return input, bufio.NewScanner(output)
 }
 
 // TestAtOnePathOfRoot: two runs of root do not meet, and where the path cannot be had the reason is
@@ -349,20 +351,7 @@ func TestAtOnePathOfRoot(t *testing.T) {
 	base, dir := open(t), clone(t)
 	write(t, filepath.Join(dir, "a/one.txt"), "first", 0o644)
 	holder := exec.CommandContext(t.Context(), "hack/at-one-path", "sh", "-c", "pwd; cat a/one.txt; echo; read line; cat a/one.txt")
-	holder.Dir = dir
-	holder.Env = append(os.Environ(), "MUSTER_TEST_CACHE=", "XDG_CACHE_HOME="+base)
-	input, err := holder.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	output, err := holder.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := holder.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(output)
+	input, lines := begin(t, holder, dir, base)
 	for _, want := range []string{base + "/muster/tree", "first"} {
 		if !lines.Scan() || lines.Text() != want {
 			t.Fatalf("the first run shows %q, want %q", lines.Text(), want)
@@ -373,13 +362,13 @@ func TestAtOnePathOfRoot(t *testing.T) {
 	if err != nil || said != "" || out != base+"/muster/tree\n1" {
 		t.Errorf("a second run: %q, %v\n%s", out, err, said)
 	}
-	if _, err := input.Write([]byte("\n")); err != nil {
+	if err := input.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if !lines.Scan() || lines.Text() != "first" {
 		t.Errorf("the first run shows %q after the second", lines.Text())
 	}
-	if err := errors.Join(input.Close(), holder.Wait()); err != nil {
+	if err := holder.Wait(); err != nil {
 		t.Error(err)
 	}
 

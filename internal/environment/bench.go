@@ -199,7 +199,8 @@ func markAt(home string, m marker) error {
 }
 
 // sameFolder says whether an environment is where it was built, which it holds the path of:
-// maybe by a link, to a larger disk or to what several programs share.
+// maybe by a link, to a larger disk or to what several programs share. A builder resolves links
+// first; those of earlier versions did not.
 func sameFolder(built, path string) bool {
 	if built == path {
 		return true

@@ -66,7 +66,6 @@ func New(opts Options) (*Builder, error) {
 	if opts.Dir == "" || err != nil {
 		return nil, fmt.Errorf("keeping environments: %q is not a folder", opts.Dir)
 	}
-	opts.Dir = dir
 	if opts.SearchPath == "" {
 		opts.SearchPath = os.Getenv("PATH")
 	}
@@ -77,6 +76,10 @@ func New(opts Options) (*Builder, error) {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("keeping environments: %w", err)
+	}
+	// An environment records its path. A link to the folder may go while others still use the folder.
+	if opts.Dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, fmt.Errorf("keeping environments: %w", err)
 	}
 	return &Builder{opts: opts, board: notice.New(), todo: notice.New(), orders: map[string]*order{}, one: make(chan struct{}, 1)}, nil

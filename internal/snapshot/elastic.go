@@ -66,6 +66,32 @@ func freshGrowth(g *v1alpha1.Gang, p *v1alpha1.Placement, generation int64) erro
 	return nil
 }
 
+// growAfter is the longest time after its first pass for which a scheduler adds no members beyond a
+// minimum because the pods of a waiting gang are unknown or refused.
+const growAfter = 10 * time.Second
+
+// growth says when a scheduler begins to add members beyond a minimum. An API server that has just
+// started does not know all service accounts yet, and refuses pods that need them. The scheduler
+// cannot place a gang whose pods are refused. If it added members meanwhile, they would take the
+// GPUs that other members have given back for that gang.
+type growth struct {
+	begun  bool
+	latest time.Time
+}
+
+// from returns the time from which members are added; zero: now. open reports whether the pods of a
+// gang are unknown or refused.
+func (g *growth) from(open func() bool, now time.Time) time.Time {
+	if g.latest.IsZero() {
+		g.latest = now.Add(growAfter)
+	}
+	g.begun = g.begun || !open() || !now.Before(g.latest)
+	if g.begun {
+		return time.Time{}
+	}
+	return g.latest
+}
+
 // resize writes what was decided about gangs that are placed: the replicas that
 // they are given, and those that they are to give back. Whatever comes of it,
 // the core is told of them in the next pass.

@@ -93,7 +93,7 @@ func (l *lessons) asking() bool {
 	return l.some(func(k *lesson) bool { return k.open() && k.asked < firmAsks || !k.ready })
 }
 
-// open reports that of a gang there is no answer yet, or a no that may become a yes.
+// open reports whether a gang has no answer yet, or a refusal that may end.
 func (l *lessons) open() bool { return l.some((*lesson).open) }
 
 func (k *lesson) open() bool { return !k.ready || k.answer.refused != "" && !k.answer.invalid }

@@ -34,10 +34,7 @@ type Loop struct {
 	begun     bool
 	heard     bool
 	hearUntil time.Time
-	// mayGrow is true once members beyond a minimum may be added; mayGrowFrom is when that is at
-	// the latest.
-	mayGrow     bool
-	mayGrowFrom time.Time
+	growth    growth
 	// checked is when what the core knows was last compared with all there is.
 	checked time.Time
 	reasons reasons
@@ -256,25 +253,6 @@ func (l *Loop) newHere(now time.Time) bool {
 	}
 	l.heard = !l.lessons.asking() || !now.Before(l.hearUntil)
 	return !l.heard
-}
-
-// growAfter is how long after its first pass a scheduler adds no members beyond a minimum while the
-// pods of a waiting gang are unknown or refused: an API server that has just been started refuses
-// pods of namespaces of which it does not know the service accounts yet.
-const growAfter = 10 * time.Second
-
-// growFrom returns the time from which members beyond a minimum are added: zero once the pods of
-// every waiting gang were known, or growAfter is over. A member that is added before would take the
-// GPUs that others were told to give back for a gang that waits.
-func (l *Loop) growFrom(now time.Time) time.Time {
-	if l.mayGrowFrom.IsZero() {
-		l.mayGrowFrom = now.Add(growAfter)
-	}
-	l.mayGrow = l.mayGrow || !l.lessons.open() || !now.Before(l.mayGrowFrom)
-	if l.mayGrow {
-		return time.Time{}
-	}
-	return l.mayGrowFrom
 }
 
 // carryOut writes a plan. Whatever comes of it, the core is told of it in the

@@ -28,7 +28,7 @@ func (l *Loop) tell(ctx context.Context, now time.Time) (paused string) {
 	update := t.update(now)
 	update.Part.Quotas, update.QuotasChanged = l.countQuotas(&t, now)
 	if l.begun {
-		if from := l.growFrom(now); !from.IsZero() {
+		if from := l.growth.from(l.lessons.open, now); !from.IsZero() {
 			update.GrowFrom = instant(from)
 		}
 		l.core.Apply(update)

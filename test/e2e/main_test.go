@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,8 +11,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/muster-dev/muster/test/e2e/harness"
 )
@@ -80,11 +77,6 @@ func share(home string) error {
 // TestMain stops the shared Musters at the end and fails the run if one of
 // them left a process behind.
 func TestMain(m *testing.M) {
-	leave, err := join()
-	if err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
 	code := m.Run()
 	for _, x := range tiers {
 		if x.muster == nil {
@@ -96,69 +88,12 @@ func TestMain(m *testing.M) {
 			code = 1
 		}
 		cancel()
-	}
-	if err := leave(); err != nil {
-		fmt.Println("removing the data folders:", err)
-		code = 1
+		_ = os.RemoveAll(x.muster.Home)
 	}
 	if dir, err := environments(); err == nil && os.Getenv("MUSTER_TEST_SHARED") == "" {
 		_ = os.RemoveAll(dir)
 	}
 	os.Exit(code)
-}
-
-// join enters this process among the shards. An environment knows itself by its path below the data
-// folder of the Muster that built it, so the link to the shared folder stays there until the last
-// shard leaves; the rest of a data folder goes with its own shard.
-func join() (leave func() error, err error) {
-	shared := os.Getenv("MUSTER_TEST_SHARED")
-	if shared == "" {
-		shared = filepath.Join(os.TempDir(), fmt.Sprintf("muster-alone-%d", os.Getpid()))
-	}
-	homes := filepath.Join(shared, "homes")
-	if err := os.MkdirAll(homes, 0o755); err != nil {
-		return nil, fmt.Errorf("making the list of data folders: %w", err)
-	}
-	running, err := os.Open(homes)
-	if err != nil {
-		return nil, fmt.Errorf("opening the list of data folders: %w", err)
-	}
-	if err := unix.Flock(int(running.Fd()), unix.LOCK_SH); err != nil {
-		return nil, fmt.Errorf("entering the shards: %w", err)
-	}
-	return func() error {
-		for _, x := range tiers {
-			if x.muster == nil {
-				continue
-			}
-			if err := errors.Join(os.Symlink(x.muster.Home, filepath.Join(homes, filepath.Base(x.muster.Home))), emptyHome(x.muster.Home)); err != nil {
-				return err
-			}
-		}
-		if unix.Flock(int(running.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
-			return running.Close() // the last one removes them
-		}
-		links, err := os.ReadDir(homes)
-		for _, link := range links {
-			home, unread := os.Readlink(filepath.Join(homes, link.Name()))
-			err = errors.Join(err, unread, os.RemoveAll(home))
-		}
-		if os.Getenv("MUSTER_TEST_SHARED") == "" {
-			err = errors.Join(err, os.RemoveAll(shared))
-		}
-		return errors.Join(err, running.Close())
-	}, nil
-}
-
-// emptyHome removes all of a data folder but the link to the environments.
-func emptyHome(home string) error {
-	entries, err := os.ReadDir(home)
-	for _, entry := range entries {
-		if entry.Name() != "environments" {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(home, entry.Name())))
-		}
-	}
-	return err
 }
 
 // eachTier runs the test in both tiers.

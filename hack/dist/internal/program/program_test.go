@@ -26,7 +26,7 @@ func TestTargets(t *testing.T) {
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
 	}
-	if env := strings.Join(Linux.environment(nvml{CC: "/work/cc", Folder: "/work"}), " "); !strings.HasSuffix(env, "CGO_ENABLED=1 CC=/work/cc CGO_CFLAGS=-O2 CGO_LDFLAGS=-O2 -lnvml-stand-in") {
+	if env := strings.Join(Linux.environment(nvml{CC: "made/cc", Folder: "made"}), " "); !strings.HasSuffix(env, "CGO_ENABLED=1 CC=made/cc CGO_CFLAGS=-O2 CGO_LDFLAGS=-O2 -lnvml-stand-in") {
 		t.Errorf("with NVML the go command is told %s", env)
 	}
 	if env := strings.Join(LinuxStatic.environment(nvml{}), " "); env != "GOOS=linux GOARCH=amd64 GOAMD64=v1 CGO_ENABLED=0" {

@@ -39,7 +39,7 @@ func readProject(folder string) (p project, description string, err error) {
 // metadata is the file METADATA: what pip and an index tell about the wheel.
 func (p project) metadata(version, summary, description string, licences []string) string {
 	lines := []string{
-		"Metadata-Version: 2.4", // License-File is of this version,
+		"Metadata-Version: 2.4", // the first with License-File and License-Expression
 		"Name: " + p.Project.Name,
 		"Version: " + version,
 		"Summary: " + summary,
