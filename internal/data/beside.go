@@ -84,7 +84,7 @@ func (s *Session) place(ctx context.Context, d *Dataset, name ref.Name, on commi
 // write makes a commit durable, with all that it has: its tree is by changes to one in
 // which nothing is a file and a folder at once.
 func (s *Session) write(ctx context.Context, c *commit.Commit, on tree.Root) error {
-	if err := checkFolders(ctx, s.trees, on, c.Tree); err != nil {
+	if err := checkShape(ctx, s.trees, on, c.Tree); err != nil {
 		return err
 	}
 	c.Time = s.store.clock()

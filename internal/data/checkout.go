@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"maps"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +16,7 @@ import (
 	"github.com/muster-dev/muster/internal/data/chunk"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/tree"
+	"github.com/muster-dev/muster/internal/data/worktree"
 )
 
 // CheckoutOptions say what is checked out.
@@ -29,8 +30,9 @@ type CheckoutOptions struct {
 	Delete bool
 	// ReadOnly has files be without the right to write them.
 	ReadOnly bool
-	// Reuse, if given, may put a file at its path by other means, and says whether it
-	// did; what it puts there is trusted. It is not called twice at once.
+	// Reuse, if given, may put a file at its path in the target by other means, and says
+	// whether it did; what it puts there is trusted. It must not replace what is there. It is
+	// not called twice at once.
 	Reuse func(e *Entry, path string) bool
 	// Progress is told how far it is, if given.
 	Progress func(Progress)
@@ -63,8 +65,40 @@ const (
 
 // Checkout writes what a commit holds into a folder, which is made if need be.
 // What is there already with the same content stays, so that a checkout that was
-// broken off goes on; what is there with another content is replaced.
+// broken off goes on; what is there with another content is replaced, links in the place of
+// folders included. Nothing outside of the folder is touched, whatever the commit holds and
+// whatever is in the folder: a commit with a link that leads out of it is refused.
 func (v *View) Checkout(ctx context.Context, dir string, o CheckoutOptions) (CheckoutResult, error) {
+	w, err := worktree.Open(dir, o.worktree())
+	if err != nil {
+		return CheckoutResult{}, err
+	}
+	return v.checkout(ctx, w, dir, o)
+}
+
+// CheckoutIn is [View.Checkout] into a folder that is open, and that it closes.
+func (v *View) CheckoutIn(ctx context.Context, root *os.Root, o CheckoutOptions) (CheckoutResult, error) {
+	w, err := worktree.In(root, o.worktree())
+	if err != nil {
+		return CheckoutResult{}, err
+	}
+	return v.checkout(ctx, w, root.Name(), o)
+}
+
+func (o CheckoutOptions) worktree() worktree.Options {
+	w := worktree.Options{RemoveFolders: o.Delete}
+	if o.ReadOnly {
+		w.Mask = 0o222
+	}
+	return w
+}
+
+func (v *View) checkout(ctx context.Context, w *worktree.Worktree, dir string, o CheckoutOptions) (result CheckoutResult, err error) {
+	defer func() {
+		if err = errors.Join(err, w.Close()); err != nil {
+			err = fmt.Errorf("checking out into %s: %w", dir, err)
+		}
+	}()
 	match, err := compile(o.Pattern)
 	if err != nil {
 		return CheckoutResult{}, err
@@ -76,46 +110,33 @@ func (v *View) Checkout(ctx context.Context, dir string, o CheckoutOptions) (Che
 	if below != "" {
 		below += "/"
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return CheckoutResult{}, fmt.Errorf("making the folder for a checkout: %w", err)
-	}
-	there, err := os.ReadDir(dir)
-	if err != nil {
-		return CheckoutResult{}, fmt.Errorf("looking at the folder for a checkout: %w", err)
-	}
-	c := &checkout{store: v.store, dir: dir, below: below, match: match, root: v.commit.Tree, fresh: len(there) == 0, reuse: o.Reuse, tell: o.Progress}
-	if o.ReadOnly {
-		c.mask = 0o222
-	}
-	if err = c.run(ctx); err == nil && o.Delete && !c.fresh {
+	c := &checkout{store: v.store, to: w, below: below, match: match, root: v.commit.Tree, links: tree.Links{}, reuse: o.Reuse, tell: o.Progress}
+	if err = c.run(ctx); err == nil && o.Delete && !w.Fresh() {
 		err = c.clear(ctx)
 	}
-	if err != nil {
-		return c.result, fmt.Errorf("checking out into %s: %w", dir, err)
+	if err == nil {
+		err = c.inside()
 	}
-	return c.result, nil
+	return c.result, err
 }
 
 // checkout is one run.
 type checkout struct {
 	store *Store
-	dir   string
+	to    *worktree.Worktree
 	below string
 	match *pattern
 	root  tree.Root
-	// fresh says that nothing was in the folder.
-	fresh bool
-	// mask is which rights files do not get.
-	mask  fs.FileMode
 	reuse func(*tree.Entry, string) bool
 	tell  func(Progress)
 	tasks chan func(context.Context, *scratch) error
-	links []tree.Entry
-	made  string // the last folder that was made
+	links tree.Links
 
 	mu     sync.Mutex
 	result CheckoutResult
 	meter  meter
+	// begun are the long files that are being written.
+	begun map[*longFile]bool
 }
 
 // scratch are the buffers of one worker.
@@ -151,15 +172,49 @@ func (c *checkout) run(ctx context.Context) error {
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
+	err := group.Wait()
+	for f := range c.begun {
+		err = errors.Join(err, f.Abort())
+	}
+	if err != nil {
 		return err
 	}
-	for i := range c.links {
-		if err := c.link(&c.links[i]); err != nil {
+	if err := c.makeLinks(); err != nil {
+		return err
+	}
+	c.meter.done()
+	return nil
+}
+
+// makeLinks makes the links, behind all files.
+func (c *checkout) makeLinks() error {
+	if err := c.links.Check(); err != nil {
+		return err
+	}
+	for _, path := range slices.Sorted(maps.Keys(c.links)) {
+		target := c.links[path]
+		kept, replaced, err := c.to.Link(path, target)
+		if err != nil {
+			return fmt.Errorf("making link %q: %w", path, err)
+		}
+		if replaced {
+			c.replaced(1)
+		}
+		c.count(1, int64(len(target)), map[bool]int64{true: 1}[kept])
+	}
+	return nil
+}
+
+// inside looks whether the links lead out over what was in the target before.
+func (c *checkout) inside() error {
+	if c.to.Fresh() {
+		return nil
+	}
+	for path := range c.links {
+		if err := c.to.Inside(path); err != nil {
 			return err
 		}
 	}
-	c.meter.done()
 	return nil
 }
 
@@ -194,8 +249,8 @@ func (c *checkout) plan(ctx context.Context) error {
 			return err
 		case !ok:
 		case entry.Kind == tree.Link:
-			c.links = append(c.links, entry)
-		case c.reuse != nil && c.reuse(e, filepath.Join(c.dir, entry.Path)):
+			c.links[entry.Path] = entry.Target
+		case c.reuse != nil && c.reuse(e, entry.Path):
 			c.count(1, entry.Size, 1)
 		case entry.List:
 			err = c.long(ctx, entry)
@@ -222,15 +277,11 @@ func (c *checkout) entry(e *tree.Entry) (tree.Entry, bool, error) {
 	if err := entry.Check(); err != nil {
 		return tree.Entry{}, false, err
 	}
-	folder := filepath.Dir(entry.Path)
-	if folder == c.made || folder == "." {
-		return entry, true, nil
+	replaced, err := c.to.Prepare(entry.Path)
+	if replaced > 0 {
+		c.replaced(replaced)
 	}
-	if err := os.MkdirAll(filepath.Join(c.dir, folder), 0o777); err != nil {
-		return tree.Entry{}, false, fmt.Errorf("making a folder: %w", err)
-	}
-	c.made = folder
-	return entry, true, nil
+	return entry, err == nil, err
 }
 
 // joins says whether a file can be read together with those before it.
@@ -260,39 +311,21 @@ func (c *checkout) count(files, bytes, kept int64) {
 }
 
 // replaced counts what took the place of something else.
-func (c *checkout) replaced() {
+func (c *checkout) replaced(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.result.Replaced++
-}
-
-func (c *checkout) link(e *tree.Entry) error {
-	path := filepath.Join(c.dir, e.Path)
-	if found, err := os.Readlink(path); err == nil && found == e.Target {
-		c.count(1, e.Size, 1)
-		return nil
-	}
-	err := os.Remove(path)
-	if err == nil {
-		c.replaced()
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("replacing what is there by a link: %w", err)
-	}
-	if err := os.Symlink(e.Target, path); err != nil {
-		return fmt.Errorf("making a link: %w", err)
-	}
-	c.count(1, e.Size, 0)
-	return nil
+	c.result.Replaced += n
 }
 
 // longFile is a file of several chunks on its way, in parts.
 type longFile struct {
+	*worktree.Partial
 	entry tree.Entry
-	file  *os.File
-	temp  string
-	// begun says that some of it may be there already.
-	begun bool
 	left  atomic.Int64
+}
+
+func onDisk(e *tree.Entry) *worktree.File {
+	return &worktree.File{Path: e.Path, Size: e.Size, Executable: e.Executable, Content: e.Content}
 }
 
 // long gives out the parts of a long file; the last one that is written gives it
@@ -302,14 +335,14 @@ func (c *checkout) long(ctx context.Context, e tree.Entry) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(c.dir, e.Path)
-	if same, err := c.present(path, &e, list); err != nil || same {
+	if same, err := c.present(&e, list); err != nil || same {
 		return err
 	}
-	f, err := c.begin(&e, path+partial)
-	if err != nil {
+	f := &longFile{entry: e}
+	if f.Partial, err = c.to.Begin(onDisk(&e)); err != nil {
 		return err
 	}
+	c.begin(f)
 	f.left.Store(int64((len(list) + partChunks - 1) / partChunks))
 	for offset := int64(0); len(list) > 0; {
 		part := list[:min(len(list), partChunks)]
@@ -326,40 +359,14 @@ func (c *checkout) long(ctx context.Context, e tree.Entry) error {
 	return nil
 }
 
-// begin opens a file that is to be written in parts, or goes on with one that was
-// broken off.
-func (c *checkout) begin(e *tree.Entry, temp string) (*longFile, error) {
-	f := &longFile{entry: *e, temp: temp}
-	var err error
-	if similar(temp, e) {
-		if f.file, err = reopen(temp); err == nil {
-			f.begun = true
-			return f, nil
-		}
+// begin notes a long file that has to be closed whatever happens.
+func (c *checkout) begin(f *longFile) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.begun == nil {
+		c.begun = map[*longFile]bool{}
 	}
-	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("removing what was begun of a file: %w", err)
-	}
-	if f.file, err = os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm(e)&^c.mask); err != nil {
-		return nil, fmt.Errorf("making a file: %w", err)
-	}
-	if err := f.file.Truncate(e.Size); err != nil {
-		return nil, fmt.Errorf("making a file of %d bytes: %w", e.Size, errors.Join(err, f.file.Close()))
-	}
-	return f, nil
-}
-
-// reopen opens a file for writing whatever its rights are, which stay.
-func reopen(path string) (*os.File, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(path, info.Mode().Perm()|0o200); err != nil {
-		return nil, err
-	}
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	return file, errors.Join(err, os.Chmod(path, info.Mode().Perm()))
+	c.begun[f] = true
 }
 
 // has says that a chunk is where it belongs.
@@ -368,13 +375,13 @@ func (f *longFile) has(s *scratch, p chunk.Piece, offset int64) bool {
 		s.raw = make([]byte, p.Size)
 	}
 	raw := s.raw[:p.Size]
-	_, err := f.file.ReadAt(raw, offset)
+	_, err := f.ReadAt(raw, offset)
 	return err == nil && digest.Of(raw) == p.ID
 }
 
 func (c *checkout) part(ctx context.Context, s *scratch, f *longFile, part []chunk.Piece, offset int64) error {
 	for _, p := range part {
-		if f.begun && f.has(s, p, offset) {
+		if f.Begun && f.has(s, p, offset) {
 			offset += p.Size
 			c.count(0, p.Size, 0)
 			continue
@@ -383,7 +390,7 @@ func (c *checkout) part(ctx context.Context, s *scratch, f *longFile, part []chu
 		if err != nil {
 			return fmt.Errorf("reading %q: %w", f.entry.Path, err)
 		}
-		if _, err := f.file.WriteAt(raw, offset); err != nil {
+		if _, err := f.WriteAt(raw, offset); err != nil {
 			return fmt.Errorf("writing %q: %w", f.entry.Path, err)
 		}
 		offset += p.Size
@@ -392,16 +399,15 @@ func (c *checkout) part(ctx context.Context, s *scratch, f *longFile, part []chu
 	if f.left.Add(-1) > 0 {
 		return nil
 	}
-	if err := f.file.Close(); err != nil {
+	replaced, err := f.Commit()
+	if err != nil {
 		return fmt.Errorf("writing %q: %w", f.entry.Path, err)
 	}
-	path := filepath.Join(c.dir, f.entry.Path)
-	_, there := os.Lstat(path)
-	if err := os.Rename(f.temp, path); err != nil {
-		return fmt.Errorf("writing %q: %w", f.entry.Path, err)
-	}
-	if there == nil {
-		c.replaced()
+	c.mu.Lock()
+	delete(c.begun, f)
+	c.mu.Unlock()
+	if replaced {
+		c.replaced(1)
 	}
 	c.count(1, 0, 0)
 	return nil

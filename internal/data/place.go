@@ -2,16 +2,11 @@ package data
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/muster-dev/muster/internal/data/chunk"
@@ -20,22 +15,12 @@ import (
 	"github.com/muster-dev/muster/internal/data/tree"
 )
 
-// partial is what the name of a file ends in that is being written.
-const partial = ".muster-partial"
-
-func perm(e *tree.Entry) fs.FileMode {
-	if e.Executable {
-		return 0o777
-	}
-	return 0o666
-}
-
 // span writes small files that lie beside one another.
 func (c *checkout) span(ctx context.Context, s *scratch, entries []tree.Entry) error {
 	missing := entries[:0]
 	for i := range entries {
 		e := &entries[i]
-		same, err := c.present(filepath.Join(c.dir, e.Path), e, nil)
+		same, err := c.present(e, nil)
 		if err != nil {
 			return err
 		}
@@ -70,8 +55,12 @@ func (c *checkout) span(ctx context.Context, s *scratch, entries []tree.Entry) e
 				return fmt.Errorf("reading %q: %w", e.Path, err)
 			}
 		}
-		if err := c.write(e, raw); err != nil {
+		replaced, err := c.to.Write(onDisk(e), raw)
+		if err != nil {
 			return fmt.Errorf("writing %q: %w", e.Path, err)
+		}
+		if replaced {
+			c.replaced(1)
 		}
 		c.count(1, e.Size, 0)
 	}
@@ -107,53 +96,18 @@ func (c *checkout) unpack(ctx context.Context, s *scratch, p chunk.Piece, stored
 	return raw, nil
 }
 
-// write writes a small file, in place of whatever is there.
-func (c *checkout) write(e *tree.Entry, raw []byte) error {
-	path := filepath.Join(c.dir, e.Path)
-	err := create(path, raw, perm(e)&^c.mask)
-	if !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	if c.fresh {
-		return errors.New("its name is that of another one for this file system, which does not tell them apart: check out on another, or rename one")
-	}
-	temp := path + partial
-	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := create(temp, raw, perm(e)&^c.mask); err != nil {
-		return err
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return err
-	}
-	c.replaced()
-	return nil
-}
-
-func create(path string, raw []byte, mode fs.FileMode) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(raw)
-	if err = errors.Join(err, file.Close()); err != nil {
-		return errors.Join(err, os.Remove(path))
-	}
-	return nil
-}
-
 // present says whether a file is there already with its content, which costs no
 // look at the store.
-func (c *checkout) present(path string, e *tree.Entry, list []chunk.Piece) (bool, error) {
-	if c.fresh || !similar(path, e) {
+func (c *checkout) present(e *tree.Entry, list []chunk.Piece) (same bool, err error) {
+	file := c.to.Candidate(onDisk(e))
+	if file == nil {
 		return false, nil
 	}
+	defer func() { err = errors.Join(err, file.Close()) }()
 	if list == nil && e.Size > 0 {
 		list = []chunk.Piece{{ID: e.Content, Size: e.Size}}
 	}
-	same, err := hasContent(path, list)
-	if err != nil {
+	if same, err = hasContent(file, list); err != nil {
 		return false, fmt.Errorf("looking at what is there: %w", err)
 	}
 	if same {
@@ -162,20 +116,8 @@ func (c *checkout) present(path string, e *tree.Entry, list []chunk.Piece) (bool
 	return same, nil
 }
 
-// similar says that a file may have an entry's content. Whatever is the matter with
-// what else is there, it is written anew.
-func similar(path string, e *tree.Entry) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.Mode().IsRegular() && info.Size() == e.Size && info.Mode()&0o100 != 0 == e.Executable
-}
-
 // hasContent compares a file with its chunks.
-func hasContent(path string, list []chunk.Piece) (same bool, err error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return false, err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
+func hasContent(file io.Reader, list []chunk.Piece) (bool, error) {
 	var buf bytes.Buffer
 	for _, p := range list {
 		buf.Reset()
@@ -194,81 +136,19 @@ func hasContent(path string, list []chunk.Piece) (same bool, err error) {
 
 // clear removes what is in the target and was not checked out, folders that are
 // empty then included.
-func (c *checkout) clear(ctx context.Context) error {
+func (c *checkout) clear(ctx context.Context) (err error) {
 	next, stop := iter.Pull2(c.match.entries(ctx, c.store.trees, c.root))
 	defer stop()
-	w := &sweeper{checkout: c, next: next}
-	if err := w.advance(); err != nil {
-		return err
-	}
-	_, err := w.folder(ctx, "")
+	c.result.Removed, err = c.to.Sweep(ctx, func() (string, error) {
+		for {
+			e, err, ok := next()
+			if err != nil || !ok {
+				return "", err
+			}
+			if strings.HasPrefix(e.Path, c.below) {
+				return e.Path[len(c.below):], nil
+			}
+		}
+	})
 	return err
-}
-
-// sweeper goes through the target and through what was checked out, side by side.
-type sweeper struct {
-	*checkout
-	next func() (*tree.Entry, error, bool)
-	path string // of the next entry that was checked out; empty at the end
-}
-
-func (w *sweeper) advance() error {
-	for {
-		e, err, ok := w.next()
-		if err != nil || !ok {
-			w.path = ""
-			return err
-		}
-		if strings.HasPrefix(e.Path, w.below) {
-			w.path = e.Path[len(w.below):]
-			return nil
-		}
-	}
-}
-
-// folder clears a folder, and says whether anything is left in it.
-func (w *sweeper) folder(ctx context.Context, rel string) (left bool, err error) {
-	entries, err := os.ReadDir(filepath.Join(w.dir, rel))
-	if err != nil {
-		return false, err
-	}
-	children := make([]child, len(entries))
-	for i, e := range entries {
-		children[i] = child{name: e.Name(), key: e.Name(), mode: e.Type()}
-		if e.IsDir() {
-			children[i].key += "/"
-		}
-	}
-	slices.SortFunc(children, func(a, b child) int { return cmp.Compare(a.key, b.key) })
-	for _, ch := range children {
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
-		stays, err := w.child(ctx, rel, ch)
-		if err != nil {
-			return false, err
-		}
-		left = left || stays
-	}
-	return left, nil
-}
-
-func (w *sweeper) child(ctx context.Context, rel string, ch child) (stays bool, err error) {
-	path := filepath.Join(w.dir, rel, ch.name)
-	if ch.mode.IsDir() {
-		if stays, err = w.folder(ctx, rel+ch.key); err != nil || stays {
-			return stays, err
-		}
-		return false, os.Remove(path)
-	}
-	for w.path != "" && w.path < rel+ch.name {
-		if err := w.advance(); err != nil {
-			return false, err
-		}
-	}
-	if w.path == rel+ch.name {
-		return true, nil
-	}
-	w.result.Removed++
-	return false, os.Remove(path)
 }

@@ -70,7 +70,7 @@ func (r *reach) node(ctx context.Context, id digest.ID, at pack.Place) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	n, err := r.store.trees.Top(ctx, tree.Root{ID: id, Place: at})
+	n, err := r.store.trees.Node(ctx, id, at)
 	if err != nil {
 		return err
 	}

@@ -362,15 +362,21 @@ func (s *Session) Close(ctx context.Context) error {
 	return s.release(ctx)
 }
 
-// checkFolders refuses a tree in which something is a file and a folder at once. It
-// costs what differs from a tree in which nothing is.
-func checkFolders(ctx context.Context, trees *tree.Tree, from, to tree.Root) error {
+// checkShape refuses a tree in which something is a file and a folder at once, or a new link
+// leads out over others. It costs what differs from a tree in which nothing does.
+func checkShape(ctx context.Context, trees *tree.Tree, from, to tree.Root) error {
 	folder := "" // the last one of which it is known that no file has its name
 	for c, err := range trees.Diff(ctx, from, to) {
 		if err != nil {
 			return err
 		}
-		if c.To == nil || c.From != nil {
+		if c.To == nil {
+			continue
+		}
+		if err := trees.CheckLink(ctx, to, c.To); err != nil {
+			return err
+		}
+		if c.From != nil {
 			continue
 		}
 		for i := 0; i < len(c.Path); i++ {

@@ -2,14 +2,11 @@ package data
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/muster-dev/muster/internal/data/backend"
-	"github.com/muster-dev/muster/internal/data/tree"
 )
 
 // skewed is a backend whose clock is not that of this machine.
@@ -54,21 +51,5 @@ func TestClocksThatDiffer(t *testing.T) {
 			}
 			same(t, "what is kept", map[string]string{"f": "kept"}, held(t, p.Dataset, "main"))
 		})
-	}
-}
-
-// TestNamesThatAreOneThere: where a file system takes two names of a checkout for one, as
-// those do that do not tell capitals from others, the second does not go over the first.
-func TestNamesThatAreOneThere(t *testing.T) {
-	dir := t.TempDir()
-	c := &checkout{dir: dir, fresh: true}
-	must(t, c.write(&tree.Entry{Path: "a.txt", Kind: tree.File, Size: 5}, []byte("first")))
-	// The second one is the same file there.
-	err := c.write(&tree.Entry{Path: "a.txt", Kind: tree.File, Size: 6}, []byte("second"))
-	if err == nil || !strings.Contains(err.Error(), "does not tell them apart") || !strings.Contains(err.Error(), "rename one") {
-		t.Errorf("it says %v", err)
-	}
-	if text, err := os.ReadFile(filepath.Join(dir, "a.txt")); err != nil || string(text) != "first" {
-		t.Errorf("%q, %v", text, err)
 	}
 }

@@ -143,7 +143,7 @@ func (v *verifier) node(ctx context.Context, id digest.ID, at pack.Place) error 
 		return err
 	}
 	// Read anew, not out of the cache: what lies there is what is looked at.
-	n, err := tree.New(blobs{v.store}, nil).Top(ctx, tree.Root{ID: id, Place: at})
+	n, err := tree.New(blobs{v.store}, nil).Node(ctx, id, at)
 	if err != nil {
 		return v.found(at.Pack.Key(), "", err)
 	}

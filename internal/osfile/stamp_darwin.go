@@ -14,3 +14,10 @@ func StampOf(info fs.FileInfo) Stamp {
 	}
 	return Stamp{Device: uint64(uint32(st.Dev)), Inode: st.Ino, Size: st.Size, Mtime: st.Mtimespec.Nano(), Ctime: st.Ctimespec.Nano()}
 }
+
+// HasOtherNames reports whether a file that [os.Lstat] or [os.File.Stat] looked at has more than
+// one name (hard link).
+func HasOtherNames(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Nlink > 1
+}

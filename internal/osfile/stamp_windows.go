@@ -6,3 +6,7 @@ import "io/fs"
 // looked at by its name tells neither its identity nor the time of its last
 // change of any kind. Callers read such a file again.
 func StampOf(fs.FileInfo) Stamp { return Stamp{} }
+
+// HasOtherNames returns false: Windows does not tell how many names a file has that it looked at
+// by its name.
+func HasOtherNames(fs.FileInfo) bool { return false }

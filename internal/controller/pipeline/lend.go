@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -210,7 +210,12 @@ func (c *Runs) keeping(w *work, name string, spec *foreman.Spec) {
 
 // keepPart commits a folder to a branch, as what a member wrote.
 func keepPart(ctx context.Context, d *data.Dataset, branch, member, folder string) error {
-	if err := fits(member, folder); err != nil {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	if err := fits(member, root); err != nil {
 		return err
 	}
 	session, err := d.Begin(ctx, branch, data.SessionOptions{})
@@ -219,7 +224,7 @@ func keepPart(ctx context.Context, d *data.Dataset, branch, member, folder strin
 	}
 	err = session.AddTar(ctx, data.AddOptions{To: member, Replace: true}, func(to io.Writer) error {
 		out := tar.NewWriter(to)
-		if err := writeFolder(out, ".", folder); err != nil {
+		if err := writeFolder(out, ".", root, "."); err != nil {
 			return err
 		}
 		return out.Close()
@@ -241,12 +246,8 @@ func noParts(err error) bool {
 
 // fits refuses what a member wrote whose paths are too long below the member's name: no
 // other try would change that.
-func fits(member, folder string) error {
-	return filepath.WalkDir(folder, func(at string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(folder, at)
+func fits(member string, root *os.Root) error {
+	return fs.WalkDir(root.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

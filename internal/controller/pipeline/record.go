@@ -116,16 +116,20 @@ func (w *work) writeOne(out *tar.Writer, task *pipeline.Task, key digest.ID, r *
 	if err := writeText(out, at+"/"+pipeline.RecordFile, text); err != nil {
 		return err
 	}
-	log := filepath.Join(r.Folder, shift.LogFile)
-	if info, err := os.Lstat(log); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
-		if err := writeFile(out, at+"/"+pipeline.LogFile, log); err != nil {
+	root, err := os.OpenRoot(r.Folder)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	if info, err := root.Lstat(shift.LogFile); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
+		if err := writeFile(out, at+"/"+pipeline.LogFile, root, shift.LogFile); err != nil {
 			return err
 		}
 	}
 	if r.Failed() {
 		return nil
 	}
-	return writeFolder(out, at+"/"+pipeline.OutFolder, filepath.Join(r.Folder, shift.OutFolder))
+	return writeFolder(out, at+"/"+pipeline.OutFolder, root, shift.OutFolder)
 }
 
 func writeText(out *tar.Writer, name string, text []byte) error {
@@ -136,9 +140,9 @@ func writeText(out *tar.Writer, name string, text []byte) error {
 	return err
 }
 
-func writeFile(out *tar.Writer, name, path string) (err error) {
+func writeFile(out *tar.Writer, name string, root *os.Root, path string) (err error) {
 	// Programs may write where the log is, and put a link or a pipe there.
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	file, err := root.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
@@ -156,17 +160,18 @@ func writeFile(out *tar.Writer, name, path string) (err error) {
 }
 
 // writeFolder writes everything below a folder; its files were looked at when the
-// datum was done.
-func writeFolder(out *tar.Writer, name, folder string) error {
-	return filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+// datum was done. Nothing outside of root is read, whatever programs that are left change
+// meanwhile.
+func writeFolder(out *tar.Writer, name string, root *os.Root, folder string) error {
+	return fs.WalkDir(root.FS(), folder, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
-		at := name + strings.TrimPrefix(path, folder)
+		at := name + "/" + strings.TrimPrefix(strings.TrimPrefix(path, folder), "/")
 		if e.Type()&fs.ModeSymlink == 0 {
-			return writeFile(out, at, path)
+			return writeFile(out, at, root, path)
 		}
-		target, err := os.Readlink(path)
+		target, err := root.Readlink(path)
 		if err != nil {
 			return err
 		}
@@ -195,30 +200,38 @@ func (w *work) fetch(ctx context.Context, d foreman.Datum, folder string) error 
 }
 
 func (w *work) fetchGiven(ctx context.Context, g *pipeline.Given, folder string) error {
-	view, to := w.views[g.Source], filepath.Join(folder, g.Input)
-	switch {
-	case g.Files == 0:
-		return nil
-	case g.Kind == tree.Folder:
-		if _, err := view.Checkout(ctx, to, data.CheckoutOptions{Pattern: literal(g.Path)}); err != nil {
-			return fmt.Errorf("input %s: %w", g.Input, err)
-		}
+	if g.Files == 0 {
 		return nil
 	}
-	e, err := view.Stat(ctx, g.Path)
-	if err == nil {
-		path := filepath.Join(to, g.Path)
-		if filepath.Dir(path) != to {
-			err = os.MkdirAll(filepath.Dir(path), 0o755)
-		}
-		if err == nil {
-			err = w.store.Extract(ctx, &e, path)
-		}
+	view := w.views[g.Source]
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return fmt.Errorf("opening the folder of a datum: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	to, err := root.OpenRoot(g.Input)
+	if err != nil {
+		return fmt.Errorf("opening the folder of input %s: %w", g.Input, err)
+	}
+	if g.Kind == tree.Folder {
+		_, err = view.CheckoutIn(ctx, to, data.CheckoutOptions{Pattern: literal(g.Path)})
+	} else {
+		err = w.one(ctx, view, g.Path, to)
 	}
 	if err != nil {
 		return fmt.Errorf("input %s: %w", g.Input, err)
 	}
 	return nil
+}
+
+// one writes one file of a commit below a folder, which it closes.
+func (w *work) one(ctx context.Context, view *data.View, path string, to *os.Root) (err error) {
+	defer func() { err = errors.Join(err, to.Close()) }()
+	e, err := view.Stat(ctx, path)
+	if err != nil {
+		return err
+	}
+	return w.store.Extract(ctx, &e, to, path)
 }
 
 // literal is a path as a pattern that means just that: what is there and below.

@@ -304,9 +304,18 @@ func (c *Cache) fetch(ctx context.Context, e *entry, v *data.View, name string, 
 	if err := c.step("files"); err != nil {
 		return err
 	}
-	lender := c.lender(ctx, e, v, name, part)
+	root, err := os.OpenRoot(c.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	files, err := filesOf(root, e.key)
+	if err != nil {
+		return err
+	}
+	lender := c.lender(ctx, root, e, v, name, part)
 	defer lender.release()
-	_, err := v.Checkout(ctx, filepath.Join(folder, filesFolder), data.CheckoutOptions{
+	_, err = v.CheckoutIn(ctx, files, data.CheckoutOptions{
 		Pattern: part.Pattern, Below: part.Below, Delete: true, ReadOnly: true, Reuse: lender.lend,
 		Progress: func(p data.Progress) {
 			p.TotalFiles, p.TotalBytes = part.Files, part.Bytes
@@ -320,12 +329,12 @@ func (c *Cache) fetch(ctx context.Context, e *entry, v *data.View, name string, 
 	if err := c.step("whole"); err != nil {
 		return err
 	}
-	files, newest, err := survey(ctx, filepath.Join(folder, filesFolder), true)
+	count, newest, err := survey(ctx, filepath.Join(folder, filesFolder), true)
 	if err != nil {
 		return fmt.Errorf("looking at what was fetched: %w", err)
 	}
-	if files != part.Files {
-		return fmt.Errorf("%d files were fetched, and %d are there: somebody else writes below %s", part.Files, files, folder)
+	if count != part.Files {
+		return fmt.Errorf("%d files were fetched, and %d are there: somebody else writes below %s", part.Files, count, folder)
 	}
 	n.Whole, n.Newest = true, newest
 	if err := n.write(folder); err != nil {
@@ -335,6 +344,22 @@ func (c *Cache) fetch(ctx context.Context, e *entry, v *data.View, name string, 
 	defer c.mu.Unlock()
 	e.whole, e.newest, e.commit, e.path = true, newest, n.Commit, name
 	return nil
+}
+
+// filesOf makes and opens the folder for the files of an entry. Something else in its place is
+// removed: only a fault, or somebody else, put it there.
+func filesOf(root *os.Root, key string) (*os.Root, error) {
+	for _, name := range []string{key, path.Join(key, filesFolder)} {
+		if info, err := root.Lstat(name); err == nil && !info.IsDir() {
+			if err := root.Remove(name); err != nil {
+				return nil, fmt.Errorf("removing what is in the place of a folder for data: %w", err)
+			}
+		}
+		if err := root.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("making a folder for data: %w", err)
+		}
+	}
+	return root.OpenRoot(path.Join(key, filesFolder))
 }
 
 // tell tells whoever waits for an entry how far it is.

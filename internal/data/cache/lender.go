@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -23,16 +24,19 @@ const (
 // lender is an entry of a commit before, of which another has most files. Without one
 // it lends nothing.
 type lender struct {
-	files, below string
-	changed      map[string]bool
-	each         bool // its files are looked at one by one
-	release      func()
+	// root is the cache's folder; from and to are the two folders of files in it.
+	root     *os.Root
+	from, to string
+	below    string
+	changed  map[string]bool
+	each     bool // its files are looked at one by one
+	release  func()
 }
 
 // lender finds an entry of the same path of a commit before that is whole and as it
 // was fetched; it is held until the release. All of this only saves time: whatever
 // fails, files are fetched.
-func (c *Cache) lender(ctx context.Context, e *entry, v *data.View, name string, part data.Part) *lender {
+func (c *Cache) lender(ctx context.Context, root *os.Root, e *entry, v *data.View, name string, part data.Part) *lender {
 	none := &lender{release: func() {}}
 	if part.Files < fewFiles {
 		return none
@@ -52,7 +56,7 @@ func (c *Cache) lender(ctx context.Context, e *entry, v *data.View, name string,
 			continue
 		}
 		l := &lender{
-			files: filepath.Join(c.dir, other.key, filesFolder), below: part.Below, changed: map[string]bool{}, each: !c.guarded,
+			root: root, from: path.Join(other.key, filesFolder), to: path.Join(e.key, filesFolder), below: part.Below, changed: map[string]bool{}, each: !c.guarded,
 			release: func() { c.release(other) },
 		}
 		if l.compare(ctx, other, before, v, part, filepath.Join(c.dir, other.key)) {
@@ -104,14 +108,14 @@ func (l *lender) compare(ctx context.Context, e *entry, before, now *data.View, 
 	return err == nil && len(l.changed) <= most
 }
 
-// lend links a file that has not changed.
-func (l *lender) lend(e *data.Entry, path string) bool {
-	if l.files == "" || l.changed[e.Path] {
+// lend links a file that has not changed to a path in the files of the other entry.
+func (l *lender) lend(e *data.Entry, to string) bool {
+	if l.root == nil || l.changed[e.Path] {
 		return false
 	}
-	rel := e.Path
+	from := e.Path
 	if l.below != "" {
-		rel = strings.TrimPrefix(rel, l.below+"/")
+		from = strings.TrimPrefix(from, l.below+"/")
 	}
-	return os.Link(filepath.Join(l.files, rel), path) == nil
+	return l.root.Link(path.Join(l.from, from), path.Join(l.to, to)) == nil
 }

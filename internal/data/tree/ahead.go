@@ -21,10 +21,11 @@ func (t *Tree) Ahead(ctx context.Context, root Root, prefix string, width int) i
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
-		a := &ahead{tree: t, prefix: prefix, width: max(width, 1), yield: yield}
+		var folders nesting
+		a := &ahead{tree: t, prefix: prefix, width: max(width, 1), yield: folders.checked(yield)}
 		defer a.readers.Wait()
 		defer cancel()
-		a.walk(ctx, n)
+		a.walk(ctx, n, "")
 	}
 }
 
@@ -43,8 +44,8 @@ type loaded struct {
 	err  error
 }
 
-// walk shows what a node has, and says whether to go on.
-func (a *ahead) walk(ctx context.Context, n *Node) bool {
+// walk shows what a node has, and says whether to go on. All its keys are behind before.
+func (a *ahead) walk(ctx context.Context, n *Node, before string) bool {
 	first := n.search(a.prefix)
 	if n.Level == 0 {
 		for i := first; i < n.Len(); i++ {
@@ -62,7 +63,7 @@ func (a *ahead) walk(ctx context.Context, n *Node) bool {
 	coming := make([]chan loaded, 0, width)
 	for i, next := first, first; i <= last; i++ {
 		for ; next <= last && next < i+width; next++ {
-			coming = append(coming, a.read(ctx, &n.Refs[next], n.Level-1))
+			coming = append(coming, a.read(ctx, &n.Refs[next], n.Level-1, n.before(next, before)))
 		}
 		child := <-coming[0]
 		coming = coming[1:]
@@ -73,7 +74,7 @@ func (a *ahead) walk(ctx context.Context, n *Node) bool {
 			a.yield(nil, child.err)
 			return false
 		}
-		if !a.walk(ctx, child.node) {
+		if !a.walk(ctx, child.node, n.before(i, before)) {
 			return false
 		}
 	}
@@ -91,10 +92,10 @@ func (a *ahead) last(n *Node, first int) int {
 }
 
 // read reads a node beside the walk, which waits for it in the end.
-func (a *ahead) read(ctx context.Context, r *Ref, level int) chan loaded {
+func (a *ahead) read(ctx context.Context, r *Ref, level int, before string) chan loaded {
 	out := make(chan loaded, 1)
 	a.readers.Go(func() {
-		node, err := a.tree.Load(ctx, r, level)
+		node, err := a.tree.Load(ctx, r, level, before)
 		out <- loaded{node, err}
 	})
 	return out

@@ -94,11 +94,12 @@ func (c *change) level(ctx context.Context, level int, items []item) (old, made 
 func (c *change) find(ctx context.Context, level int, key string, pick func(*Node, string) int) (n *Node, ref Ref, last bool, err error) {
 	n, last = c.top, true
 	ref = Ref{Last: n.Key(n.Len() - 1), ID: c.root.ID, Place: c.root.Place}
-	for n.Level > level {
+	for before := ""; n.Level > level; {
 		i := min(pick(n, key), n.Len()-1)
+		before = n.before(i, before)
 		last = last && i == n.Len()-1
 		ref = n.Refs[i]
-		if n, err = c.Load(ctx, &ref, n.Level-1); err != nil {
+		if n, err = c.Load(ctx, &ref, n.Level-1, before); err != nil {
 			return nil, Ref{}, false, err
 		}
 	}

@@ -129,7 +129,7 @@ func (b *builder) settle(ctx context.Context) error {
 		ref := f.node.ref(f.id)
 		ref.Place = at
 		b.made = append(b.made, ref)
-		b.cache.add(at, f.node, f.raw)
+		b.cache.add(f.id, at, f.node, f.raw)
 	}
 	clear(b.finished)
 	b.finished = b.finished[:0]

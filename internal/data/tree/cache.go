@@ -5,6 +5,7 @@ import (
 	"container/list"
 	"sync"
 
+	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/pack"
 )
 
@@ -27,26 +28,29 @@ type Cache struct {
 }
 
 type cached struct {
+	id   digest.ID
 	at   pack.Place
 	node *Node
 	size int
 }
 
-func (c *Cache) get(at pack.Place) (*Node, bool) {
+// get is the node of a name at a place. Another name at that place is not in the cache: whoever
+// wrote it may not have known what lies there.
+func (c *Cache) get(id digest.ID, at pack.Place) (*Node, bool) {
 	if c == nil {
 		return nil, false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.nodes[at]
-	if !ok {
+	if !ok || e.Value.(*cached).id != id {
 		return nil, false
 	}
 	c.order.MoveToFront(e)
 	return e.Value.(*cached).node, true
 }
 
-func (c *Cache) add(at pack.Place, n *Node, size int) {
+func (c *Cache) add(id digest.ID, at pack.Place, n *Node, size int) {
 	if c == nil {
 		return
 	}
@@ -58,7 +62,7 @@ func (c *Cache) add(at pack.Place, n *Node, size int) {
 	if _, ok := c.nodes[at]; ok {
 		return
 	}
-	c.nodes[at] = c.order.PushFront(&cached{at: at, node: n, size: size})
+	c.nodes[at] = c.order.PushFront(&cached{id: id, at: at, node: n, size: size})
 	c.bytes += size
 	for c.bytes > cmp.Or(c.Most, cacheBytes) && c.order.Len() > 1 {
 		last := c.order.Remove(c.order.Back()).(*cached)

@@ -101,6 +101,8 @@ type cursor struct {
 type position struct {
 	node *Node
 	i    int
+	// before is the last key before the node.
+	before string
 }
 
 func (t *Tree) newCursor(ctx context.Context, root Root) (*cursor, error) {
@@ -147,14 +149,16 @@ func (c *cursor) next() {
 
 // down goes to the first item of the node that the item is.
 func (c *cursor) down(ctx context.Context, t *Tree) error {
-	n, err := t.Load(ctx, c.ref(), c.level()-1)
+	above := c.at()
+	before := above.node.before(above.i, above.before)
+	n, err := t.Load(ctx, c.ref(), c.level()-1, before)
 	if err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
 		return err
 	}
-	p := position{node: n}
+	p := position{node: n, before: before}
 	if c.prefix != "" {
 		p.i = n.search(c.prefix) // there is one: the ref's last key is not before it
 	}

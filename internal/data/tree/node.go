@@ -4,12 +4,16 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/pack"
 )
+
+// maxFiles is more than any tree has. The sum of a node cannot overflow.
+const maxFiles = 1 << 40
 
 // maxLevel is higher than any tree gets: 2 refs in each node would be 2^48 leaves.
 const maxLevel = 48
@@ -40,6 +44,23 @@ func (n *Node) Key(i int) string {
 		return n.Refs[i].Last
 	}
 	return n.Entries[i].Path
+}
+
+// before is the last key before the item i, where all keys are behind outer.
+func (n *Node) before(i int, outer string) string {
+	if i == 0 {
+		return outer
+	}
+	return n.Key(i - 1)
+}
+
+// claimed returns an error if the node has not as many files and bytes as somebody claims.
+func (n *Node) claimed(id digest.ID, files, bytes int64) error {
+	r := n.ref(id)
+	if r.Files == files && r.Bytes == bytes {
+		return nil
+	}
+	return fmt.Errorf("node %s has %d files of %d bytes, and %d of %d are claimed: %w", id.Short(), r.Files, r.Bytes, files, bytes, pack.ErrDamaged)
 }
 
 // search is the first item whose key is not before a key.
@@ -155,7 +176,7 @@ func decode(id digest.ID, blob []byte) (*Node, error) {
 	if n.Level > maxLevel || count == 0 || count > uint64(len(what)) {
 		return nil, fmt.Errorf("node %s is of level %d and has %d items: %w", id.Short(), n.Level, count, pack.ErrDamaged)
 	}
-	last := ""
+	last, left := "", uint64(math.MaxInt64)
 	for range count {
 		key, err := decodeKey(&in, last)
 		if err != nil {
@@ -165,11 +186,14 @@ func decode(id digest.ID, blob []byte) (*Node, error) {
 		if n.Level > 0 {
 			r := Ref{Last: key, ID: in.ID(), Files: int64(in.Uvarint()), Bytes: int64(in.Uvarint())}
 			r.Place = places.Next()
+			if r.Files < 1 || r.Bytes < 0 || uint64(r.Files) > maxFiles || !take(&left, r.Bytes) {
+				return nil, fmt.Errorf("node %s: %d files of %d bytes up to %q: %w", id.Short(), r.Files, r.Bytes, key, pack.ErrDamaged)
+			}
 			n.Refs = append(n.Refs, r)
 			continue
 		}
 		e := decodeEntry(&in, &places, key)
-		if e.Size < 0 || e.Kind != File && e.Kind != Link {
+		if e.Size < 0 || e.Kind != File && e.Kind != Link || !take(&left, e.Size) {
 			return nil, fmt.Errorf("node %s: %q is a %s of %d bytes: %w", id.Short(), key, e.Kind, e.Size, pack.ErrDamaged)
 		}
 		n.Entries = append(n.Entries, e)
@@ -180,6 +204,15 @@ func decode(id digest.ID, blob []byte) (*Node, error) {
 		}
 	}
 	return n, nil
+}
+
+// take takes bytes from those that a sum has left, and reports whether there are so many.
+func take(left *uint64, bytes int64) bool {
+	if bytes < 0 || uint64(bytes) > *left {
+		return false
+	}
+	*left -= uint64(bytes)
+	return true
 }
 
 func decodeKey(in *pack.Scanner, last string) (string, error) {
@@ -213,7 +246,7 @@ func decodeEntry(in *pack.Scanner, places *pack.PlaceReader, key string) Entry {
 
 // load reads a node, out of the cache if it is there.
 func (t *Tree) load(ctx context.Context, id digest.ID, at pack.Place) (*Node, error) {
-	if n, ok := t.cache.get(at); ok {
+	if n, ok := t.cache.get(id, at); ok {
 		return n, nil
 	}
 	blob, err := t.blobs.Load(ctx, pack.Node, id, at)
@@ -224,6 +257,6 @@ func (t *Tree) load(ctx context.Context, id digest.ID, at pack.Place) (*Node, er
 	if err != nil {
 		return nil, fmt.Errorf("reading a node of a tree at %s: %w", at, err)
 	}
-	t.cache.add(at, n, len(blob))
+	t.cache.add(id, at, n, len(blob))
 	return n, nil
 }

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+
+	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/pack"
 )
 
 // Tree reads trees. It may be used by many at once.
@@ -16,24 +19,37 @@ type Tree struct {
 // New reads trees out of blobs. The cache may be nil.
 func New(blobs Loader, cache *Cache) *Tree { return &Tree{blobs: blobs, cache: cache} }
 
-// Top is the topmost node of a tree, nil for the empty one.
+// Top is the topmost node of a tree, nil for the empty one. Its error wraps
+// [pack.ErrDamaged] if the tree has not as much as its root claims.
 func (t *Tree) Top(ctx context.Context, root Root) (*Node, error) {
 	if root.ID.IsZero() {
 		return nil, nil
 	}
-	return t.load(ctx, root.ID, root.Place)
+	n, err := t.load(ctx, root.ID, root.Place)
+	if err != nil {
+		return nil, err
+	}
+	return n, n.claimed(root.ID, root.Files, root.Bytes)
 }
 
-// Load is the node that a ref names, which has to be of the level below.
-func (t *Tree) Load(ctx context.Context, r *Ref, level int) (*Node, error) {
+// Node is one node, whose place in a tree is not known: what it claims of the nodes below is
+// not checked.
+func (t *Tree) Node(ctx context.Context, id digest.ID, at pack.Place) (*Node, error) {
+	return t.load(ctx, id, at)
+}
+
+// Load is the node that a ref names, which has to be of the level below, to have as much as the
+// ref claims, and to begin behind the last key before it. So a walk shows at most what the root
+// claims, each path once, whoever stored the nodes.
+func (t *Tree) Load(ctx context.Context, r *Ref, level int, before string) (*Node, error) {
 	n, err := t.load(ctx, r.ID, r.Place)
 	if err != nil {
 		return nil, err
 	}
-	if n.Level != level || n.Key(n.Len()-1) != r.Last {
-		return nil, fmt.Errorf("node %s at %s is not the one that is meant", r.ID.Short(), r.Place)
+	if n.Level != level || n.Key(n.Len()-1) != r.Last || n.Key(0) <= before {
+		return nil, fmt.Errorf("node %s at %s is not the one that is meant: %w", r.ID.Short(), r.Place, pack.ErrDamaged)
 	}
-	return n, nil
+	return n, n.claimed(r.ID, r.Files, r.Bytes)
 }
 
 // Get is the entry at a path. The error wraps [fs.ErrNotExist] where there is
@@ -58,13 +74,14 @@ func (t *Tree) From(ctx context.Context, root Root, path string) iter.Seq2[*Entr
 		if err != nil {
 			yield(nil, err)
 		} else if n != nil {
-			t.walk(ctx, n, path, yield)
+			var folders nesting
+			t.walk(ctx, n, path, "", folders.checked(yield))
 		}
 	}
 }
 
-// walk shows a node from a path on, and says whether to go on.
-func (t *Tree) walk(ctx context.Context, n *Node, path string, yield func(*Entry, error) bool) bool {
+// walk shows a node from a path on, and says whether to go on. All its keys are behind before.
+func (t *Tree) walk(ctx context.Context, n *Node, path, before string, yield func(*Entry, error) bool) bool {
 	for i := n.search(path); i < n.Len(); i++ {
 		if n.Level == 0 {
 			if !yield(&n.Entries[i], nil) {
@@ -72,7 +89,7 @@ func (t *Tree) walk(ctx context.Context, n *Node, path string, yield func(*Entry
 			}
 			continue
 		}
-		child, err := t.Load(ctx, &n.Refs[i], n.Level-1)
+		child, err := t.Load(ctx, &n.Refs[i], n.Level-1, n.before(i, before))
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -80,7 +97,7 @@ func (t *Tree) walk(ctx context.Context, n *Node, path string, yield func(*Entry
 			yield(nil, err)
 			return false
 		}
-		if !t.walk(ctx, child, path, yield) {
+		if !t.walk(ctx, child, path, n.before(i, before), yield) {
 			return false
 		}
 	}
@@ -113,7 +130,7 @@ func (t *Tree) Sum(ctx context.Context, root Root, from, to string) (files, byte
 
 // before is how much a node has before a path.
 func (t *Tree) before(ctx context.Context, n *Node, path string) (files, bytes int64, err error) {
-	for {
+	for last := ""; ; {
 		end := n.search(path)
 		if n.Level == 0 {
 			for i := range n.Entries[:end] {
@@ -129,7 +146,8 @@ func (t *Tree) before(ctx context.Context, n *Node, path string) (files, bytes i
 		if end == len(n.Refs) {
 			return files, bytes, nil
 		}
-		if n, err = t.Load(ctx, &n.Refs[end], n.Level-1); err != nil {
+		last = n.before(end, last)
+		if n, err = t.Load(ctx, &n.Refs[end], n.Level-1, last); err != nil {
 			return 0, 0, err
 		}
 	}

@@ -1,0 +1,71 @@
+package worktree
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// names finds paths that are one for a file system that ignores case or forms of characters. Of two
+// such paths the second would silently replace the first.
+type names struct {
+	// folds is true if the file system does that. Only then names are kept.
+	folds bool
+	seen  map[string]string
+}
+
+// probe finds out by a file whether the file system of a folder ignores case. What ignores forms of
+// characters alone is not known to exist.
+func (w *Worktree) probe() (bool, error) {
+	const lower, upper = reserved + "probe", reserved + "PROBE"
+	file, err := w.root.OpenFile(lower, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return false, err
+	}
+	_, err = w.root.Lstat(upper)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, errors.Join(file.Close(), w.root.Remove(lower))
+	}
+	return true, errors.Join(err, file.Close(), w.root.Remove(lower))
+}
+
+// take notes a path and the folders above it. It returns an error if one of them is, for the file
+// system, another one that was noted.
+func (n *names) take(path string) error {
+	if !n.folds {
+		return nil
+	}
+	if n.seen == nil {
+		n.seen = map[string]string{}
+	}
+	for end := len(path); end > 0; end = max(strings.LastIndexByte(path[:end], '/'), 0) {
+		name := path[:end]
+		folded := fold(name)
+		found, ok := n.seen[folded]
+		switch {
+		case !ok:
+			n.seen[folded] = name
+		case found == name && end < len(path):
+			return nil // so are the folders above it
+		case found != name:
+			return fmt.Errorf("%q and %q are one name for this file system: check out on another file system, or rename one", found, name)
+		}
+	}
+	return nil
+}
+
+// fold returns the same for names that a file system which ignores case and forms takes for one.
+func fold(name string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+			least = min(least, f)
+		}
+		return least
+	}, norm.NFD.String(name))
+}
