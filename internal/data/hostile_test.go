@@ -1,6 +1,7 @@
 package data
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -282,11 +283,7 @@ func TestEveryTreeOverEveryOther(t *testing.T) {
 	into := filepath.Join(top, "into")
 	for i := range pairs {
 		m := randomTree(r)
-		src := filepath.Join(top, "src")
-		must(t, os.Mkdir(src, 0o755))
-		files(t, src, m)
-		put(t, p.Dataset, "main", Folder(src), AddOptions{Replace: true})
-		must(t, os.RemoveAll(src))
+		put(t, p.Dataset, "main", Tar(bytes.NewReader(tarOf(t, m))), AddOptions{Replace: true})
 		o := CheckoutOptions{Delete: true, ReadOnly: i%2 == 0}
 		if _, err := view(t, p.Dataset, "main").Checkout(t.Context(), into, o); err != nil {
 			t.Fatalf("pair %d: %v over %v: %v", i, m, last, err)
