@@ -200,12 +200,16 @@ func (c *checkout) makeLinks() error {
 		if replaced {
 			c.replaced(1)
 		}
-		c.count(1, int64(len(target)), map[bool]int64{true: 1}[kept])
+		keptOnes := int64(0)
+		if kept {
+			keptOnes = 1
+		}
+		c.count(1, int64(len(target)), keptOnes)
 	}
 	return nil
 }
 
-// inside looks whether the links lead out over what was in the target before.
+// inside removes links that lead out over links that were in the target before, with an error.
 func (c *checkout) inside() error {
 	if c.to.Fresh() {
 		return nil

@@ -115,6 +115,9 @@ func TestALinkOfAnEarlierVersion(t *testing.T) {
 	if _, err = view(t, p.Dataset, "main").Checkout(t.Context(), into, CheckoutOptions{}); err == nil || !strings.Contains(err.Error(), "leads out") {
 		t.Errorf("%v", err)
 	}
+	if _, err := os.Lstat(filepath.Join(into, "z")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the link that leads out stays: %v", err)
+	}
 }
 
 // TestLinksAreCheckedWhenTheyAreWritten: a put says at once what no get would write.
@@ -136,6 +139,16 @@ func TestLinksAreCheckedWhenTheyAreWritten(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// TestTheRestOfACheckoutIsNotPut: no checkout could write a commit with such a name.
+func TestTheRestOfACheckoutIsNotPut(t *testing.T) {
+	p := newPlace(t)
+	dir := t.TempDir()
+	files(t, dir, map[string]string{"a/.muster-partial-0123456789abcdef": "half", "b": "whole"})
+	if _, err := p.Put(t.Context(), "main", Folder(dir), PutOptions{}); err == nil || !strings.Contains(err.Error(), "broken off") {
+		t.Errorf("%v", err)
 	}
 }
 

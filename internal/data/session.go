@@ -14,6 +14,7 @@ import (
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/ref"
 	"github.com/muster-dev/muster/internal/data/tree"
+	"github.com/muster-dev/muster/internal/data/worktree"
 )
 
 // editsAtOnce is how many changes are kept in memory before they go into the tree.
@@ -372,6 +373,9 @@ func checkShape(ctx context.Context, trees *tree.Tree, from, to tree.Root) error
 		}
 		if c.To == nil {
 			continue
+		}
+		if worktree.Reserved(c.Path) {
+			return fmt.Errorf("%q is the rest of a checkout that was broken off: remove it, or check out again", c.Path)
 		}
 		if err := trees.CheckLink(ctx, to, c.To); err != nil {
 			return err

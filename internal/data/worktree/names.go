@@ -1,9 +1,8 @@
 package worktree
 
 import (
-	"errors"
+	"crypto/rand"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 	"unicode"
@@ -19,19 +18,19 @@ type names struct {
 	seen  map[string]string
 }
 
-// probe finds out by a file whether the file system of a folder ignores case. What ignores forms of
-// characters alone is not known to exist.
-func (w *Worktree) probe() (bool, error) {
-	const lower, upper = reserved + "probe", reserved + "PROBE"
-	file, err := w.root.OpenFile(lower, os.O_WRONLY|os.O_CREATE, 0o600)
+// probe reports whether the file system of the folder ignores case, by a file that it makes there. No
+// known file system ignores forms of characters alone. In a folder that cannot be written to the
+// result is false: nothing can be replaced there.
+func (w *Worktree) probe() bool {
+	id := strings.ToLower(rand.Text()) // another checkout may be in the same folder
+	lower, upper := reserved+"probe-"+id, reserved+"PROBE-"+strings.ToUpper(id)
+	file, err := w.root.OpenFile(lower, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return false, err
+		return false
 	}
 	_, err = w.root.Lstat(upper)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, errors.Join(file.Close(), w.root.Remove(lower))
-	}
-	return true, errors.Join(err, file.Close(), w.root.Remove(lower))
+	_, _ = file.Close(), w.root.Remove(lower) // another checkout may have removed it
+	return err == nil
 }
 
 // take notes a path and the folders above it. It returns an error if one of them is, for the file

@@ -21,7 +21,7 @@ func Reserved(p string) bool {
 	return strings.HasPrefix(p, reserved) || strings.Contains(p, "/"+reserved)
 }
 
-// Options say how a worktree is written.
+// Options are the settings of a [Worktree].
 type Options struct {
 	// Mask are the permissions that files do not get. Default: none.
 	Mask fs.FileMode
@@ -61,11 +61,7 @@ func In(root *os.Root, o Options) (*Worktree, error) {
 	if w.fresh, err = w.empty(); err != nil {
 		return nil, fmt.Errorf("reading the folder for a checkout: %w", errors.Join(err, root.Close()))
 	}
-	if !w.fresh { // in a fresh one names that are there already tell
-		if w.names.folds, err = w.probe(); err != nil {
-			return nil, fmt.Errorf("writing to the folder for a checkout: %w", errors.Join(err, root.Close()))
-		}
-	}
+	w.names.folds = !w.fresh && w.probe() // in a fresh folder, names that exist already tell
 	return w, nil
 }
 
@@ -199,7 +195,7 @@ func (w *Worktree) regular(at string, f *File, flag int) *os.File {
 	}
 	if flag&os.O_RDWR != 0 {
 		if osfile.HasOtherNames(before) {
-			return nil // somebody else has it under another name
+			return nil // writing it would change another file name's content, too
 		}
 		if before.Mode()&0o200 == 0 {
 			if root.Chmod(name, before.Mode().Perm()|0o200) != nil {
@@ -325,14 +321,15 @@ func (w *Worktree) leadsTo(name, target string) bool {
 	return err == nil && found == target
 }
 
-// Inside returns an error if a symbolic link leads out of the folder, over other links too. A link
-// that leads to nothing is allowed.
+// Inside removes a symbolic link that leads out of the folder, over other links too, and returns an
+// error then. A link that leads to nothing is allowed.
 func (w *Worktree) Inside(name string) error {
 	_, err := w.root.Stat(name)
 	if err == nil || errors.Is(err, fs.ErrNotExist) || !escapes(err) {
 		return nil
 	}
-	return fmt.Errorf("link %q leads out of the folder: remove what is in the folder, or leave the link out", name)
+	err = fmt.Errorf("link %q leads out of the folder, over a link that was there before: check out into an empty folder, or have everything else removed (--mirror)", name)
+	return errors.Join(err, w.root.Remove(name))
 }
 
 // escapes reports whether [os.Root] refused a path because it leads out.

@@ -127,6 +127,10 @@ func TestOutside(t *testing.T) {
 	if err := w.Inside("d"); err == nil {
 		t.Error("a link that leads out is not found")
 	}
+	if _, err := os.Lstat(filepath.Join(into, "d")); err == nil {
+		t.Error("a link that leads out stays")
+	}
+	must(t, os.Symlink(outside, filepath.Join(into, "d")))
 	if n, err := w.Sweep(t.Context(), func() (string, error) { return "", nil }); err != nil || n != 1 {
 		t.Errorf("%d are removed, not the link alone: %v", n, err)
 	}
