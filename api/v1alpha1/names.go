@@ -1,5 +1,7 @@
 package v1alpha1
 
+import "strings"
+
 // Labels and annotations that Muster sets or reads. All of them are part of
 // the API: tools may rely on them.
 const (
@@ -283,6 +285,13 @@ const (
 	// DefaultPort is the port of a member that has an address of its own.
 	DefaultPort = 2222
 )
+
+// Reserved reports whether a label or annotation is Muster's own: its key has the prefix
+// muster.dev, or a subdomain of it. Users choose none of these in what becomes a pod.
+func Reserved(key string) bool {
+	domain, _, prefixed := strings.Cut(key, "/")
+	return prefixed && (domain == GroupVersion.Group || strings.HasSuffix(domain, "."+GroupVersion.Group))
+}
 
 // PodUsage is what one pod used over its life, as measured by the node.
 type PodUsage struct {

@@ -153,7 +153,7 @@ func (l *Loop) giveBack(ctx context.Context, p *v1alpha1.Placement, b scheduling
 		// Whether it was written or not: the next pass sees, and orders it again
 		// if it is still needed.
 		l.assumed.left(uid)
-		l.later()
+		l.later(uid)
 		if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			l.options.Log.Error(err, "ordering a replica back; it is ordered again if that is still needed", "gang", b.String(), "for", b.For.String())
 		}

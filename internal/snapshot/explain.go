@@ -132,7 +132,7 @@ func (l *Loop) untold(uid types.UID) {
 	delete(l.told, uid)
 	l.mu.Unlock()
 	l.mirror.touch(uid)
-	l.later()
+	l.later(uid)
 }
 
 // tellGang writes the reason into the gang's status. A gang whose pods the API
@@ -163,7 +163,9 @@ func (l *Loop) tellGang(ctx context.Context, g *v1alpha1.Gang, text string, now 
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 		err := l.options.Client.Status().Patch(ctx, after, patch)
 		switch {
-		case err == nil, apierrors.IsNotFound(err), ctx.Err() != nil:
+		case err == nil, apierrors.IsNotFound(err):
+			l.retries.Forget(before.UID)
+		case ctx.Err() != nil:
 		default:
 			if !apierrors.IsConflict(err) {
 				l.options.Log.Error(err, "telling a gang why it waits", "gang", g.Namespace+"/"+g.Name)
@@ -201,7 +203,9 @@ func (l *Loop) tellPod(ctx context.Context, p *corev1.Pod, text string, now time
 	}
 	l.background(ctx, func() {
 		err := l.options.Client.Status().Patch(ctx, after, client.StrategicMergeFrom(before))
-		if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
+		if err == nil || apierrors.IsNotFound(err) {
+			l.retries.Forget(before.UID)
+		} else if ctx.Err() == nil {
 			l.options.Log.Error(err, "telling a pod why it waits", "pod", p.Namespace+"/"+p.Name)
 			l.untold(before.UID)
 		}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/fencing"
@@ -53,8 +54,10 @@ type Loop struct {
 	wake  chan struct{}
 	ready chan struct{}
 	slots chan struct{}
-	wg    sync.WaitGroup
-	fence *fencing.Fence
+	// retries delay passes for the sake of objects whose writes did not hold, by UID.
+	retries workqueue.TypedRateLimiter[types.UID]
+	wg      sync.WaitGroup
+	fence   *fencing.Fence
 	// epoch is this loop's own, 0 until it has taken over; what carries less than
 	// settled is void.
 	epoch, settled atomic.Int64
@@ -87,6 +90,7 @@ func NewLoop(options Options) (*Loop, error) {
 		Client: o.Client, Live: o.Live, Namespace: o.Namespace, Identity: o.Identity, Alone: o.Alone,
 		Duration: o.LeaseDuration, LongestRequest: o.LongestRequest, Now: o.Now,
 	})
+	l.retries = workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](again, lastAgain)
 	l.mirror.counts, l.mirror.gpus, l.mirror.signs = l.counts, o.GPUResources, o.Signs
 	l.assumed = newAssumed(l.mirror.touch)
 	l.lessons = newLessons(o.Client, o.GPUResources, func(gang types.UID) {

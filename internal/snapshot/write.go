@@ -20,8 +20,12 @@ import (
 	"github.com/muster-dev/muster/internal/scheduling"
 )
 
-// again is how long after a write that did not hold the next pass is made.
-const again = 20 * time.Millisecond
+const (
+	// again is the delay of the next pass after a write that did not hold. It doubles with
+	// each further one of the same object, up to lastAgain.
+	again     = 20 * time.Millisecond
+	lastAgain = 30 * time.Second
+)
 
 // errStale is a plan for a gang that is no longer as it was planned.
 var errStale = errors.New("the gang has changed since it was planned")
@@ -40,8 +44,8 @@ func (l *Loop) background(ctx context.Context, write func()) {
 	})
 }
 
-// later asks for a pass after a moment.
-func (l *Loop) later() { time.AfterFunc(again, l.trigger) }
+// later asks for a pass after the back-off of an object whose write did not hold.
+func (l *Loop) later(uid types.UID) { time.AfterFunc(l.retries.When(uid), l.trigger) }
 
 // linesFrom is from how many members on those of a plan that are alike share an entry.
 // Of fewer each has its own, which costs little, and which a manager from before
@@ -100,11 +104,14 @@ func (l *Loop) journal(ctx context.Context, g *v1alpha1.Gang, p *v1alpha1.Placem
 	generation := g.Generation
 	l.background(ctx, func() {
 		err := l.createPlacement(ctx, p.DeepCopy(), generation)
+		if err == nil {
+			l.retries.Forget(p.Spec.GangUID)
+		}
 		if err == nil || ctx.Err() != nil {
 			return
 		}
 		l.assumed.noPlacement(p)
-		l.later()
+		l.later(p.Spec.GangUID)
 		if !errors.Is(err, errStale) {
 			l.options.Log.Error(err, "the plan was not journalled and is made again", "placement", p.Namespace+"/"+p.Name)
 		}
@@ -207,7 +214,7 @@ func (l *Loop) adopt(ctx context.Context, p *v1alpha1.Placement) error {
 	if err := l.options.Cache.Get(ctx, keyOf(p), &v1alpha1.Placement{}); err == nil {
 		l.assumed.noPlacement(have)
 	}
-	l.later()
+	l.trigger()
 	return nil
 }
 
@@ -247,9 +254,11 @@ func (l *Loop) bind(ctx context.Context, p *corev1.Pod, plan scheduling.Plan) {
 		if err == nil {
 			err = l.createBinding(ctx, bound, binding)
 		}
-		if err != nil && ctx.Err() == nil {
+		if err == nil {
+			l.retries.Forget(p.UID)
+		} else if ctx.Err() == nil {
 			l.assumed.noBinding(p.UID)
-			l.later()
+			l.later(p.UID)
 			if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !errors.Is(err, fencing.ErrDeposed) {
 				l.options.Log.Error(err, "the pod was not bound and is planned again", "pod", plan.String())
 			}

@@ -67,8 +67,11 @@ func (c *Controller) guard(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 func (c *Controller) guarded(ctx context.Context, p *corev1.Pod) bool {
 	g := &v1alpha1.Gang{}
 	owner := metav1.GetControllerOfNoCopy(p)
-	err := c.client.Get(ctx, types.NamespacedName{Namespace: p.Namespace, Name: p.Labels[v1alpha1.LabelGang]}, g)
-	return err == nil && owner != nil && owner.UID == g.UID && guards(g)
+	if owner == nil {
+		return false
+	}
+	err := c.client.Get(ctx, types.NamespacedName{Namespace: p.Namespace, Name: owner.Name}, g)
+	return err == nil && owner.UID == g.UID && guards(g)
 }
 
 // label sets or removes the label of the very pod that was seen.

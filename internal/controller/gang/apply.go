@@ -287,7 +287,7 @@ func (c *Controller) buried(p *corev1.Pod) {
 	if !ended(p) && !putOut(p) {
 		return
 	}
-	key := types.NamespacedName{Namespace: p.Namespace, Name: p.Labels[v1alpha1.LabelGang]}
+	key := types.NamespacedName{Namespace: p.Namespace, Name: gangOf(p)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.gone[key] == nil {
@@ -323,4 +323,5 @@ func (c *Controller) forget(key types.NamespacedName) {
 	delete(c.allowed, key)
 	delete(c.born, key)
 	delete(c.unsaid, key)
+	c.retries.Forget(key)
 }

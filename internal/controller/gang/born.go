@@ -6,8 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
 // birth is a pod that was made.
@@ -33,7 +31,7 @@ func (c *Controller) bear(gang types.NamespacedName, pod string, placement types
 
 // mourn forgets that a pod was made: it is no more.
 func (c *Controller) mourn(p *corev1.Pod) {
-	key := types.NamespacedName{Namespace: p.Namespace, Name: p.Labels[v1alpha1.LabelGang]}
+	key := types.NamespacedName{Namespace: p.Namespace, Name: gangOf(p)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.born[key], p.Name)

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -83,6 +84,8 @@ type Controller struct {
 	news *rate.Limiter
 	// fence reads the scheduler's epoch.
 	fence *fencing.Sharing
+	// retries delay the gangs that are looked at again soon.
+	retries workqueue.TypedRateLimiter[types.NamespacedName]
 }
 
 // version is one state of one gang.
@@ -99,9 +102,14 @@ type writing struct {
 	gang *v1alpha1.Gang
 }
 
-// soon is the pause before something is looked at again that another write, or
-// the cache, must show first.
-const soon = 20 * time.Millisecond
+// soon is the delay of a gang that waits for the cache to show what was written, or for
+// another write: a back-off from firstRetry, doubled each time, to lastRetry.
+const soon time.Duration = -1
+
+const (
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = 30 * time.Second
+)
 
 // undecided is the pause before a gang is looked at again of which a scheduler
 // that takes over has not adopted a placement yet; it is also looked at when
@@ -140,6 +148,7 @@ func New(options Options) *Controller {
 		gone: map[types.NamespacedName]map[types.UID]*corev1.Pod{}, allowed: map[types.NamespacedName]bool{},
 		valid: map[types.NamespacedName]map[types.UID]bool{}, born: map[types.NamespacedName]map[string]birth{},
 		unsaid: map[types.NamespacedName]unsaid{}, news: news.New(), fence: fencing.NewSharing(options.Live, options.FenceNamespace),
+		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](firstRetry, lastRetry),
 	}
 }
 
@@ -165,12 +174,12 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	// 3. A gang that could vanish under its pods must not get any.
 	if g.DeletionTimestamp == nil && !controllerutil.ContainsFinalizer(g, v1alpha1.GangFinalizer) {
 		if err := c.patch(ctx, g, func(g *v1alpha1.Gang) { controllerutil.AddFinalizer(g, v1alpha1.GangFinalizer) }); err != nil {
-			return c.outcome(0, err)
+			return c.outcome(req.NamespacedName, 0, err)
 		}
 	}
 	// 4. What was planned too late is undone; what may be is waited for.
 	if len(o.late) > 0 {
-		return c.outcome(soon, c.undo(ctx, g, o.late))
+		return c.outcome(req.NamespacedName, soon, c.undo(ctx, g, o.late))
 	}
 	if o.undecided && g.DeletionTimestamp == nil && g.Status.Outcome == "" {
 		return ctrl.Result{RequeueAfter: undecided}, nil
@@ -178,19 +187,19 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	// 5. Decide, and do it.
 	seen := o
 	seen.gang = c.ahead(g)
-	return c.outcome(c.apply(ctx, o, decide(seen)))
+	after, err := c.apply(ctx, o, decide(seen))
+	return c.outcome(req.NamespacedName, after, err)
 }
 
 // outcome maps what came of a reconciliation to what happens next: a write
 // that lost a race is repeated on what the winner wrote.
-func (c *Controller) outcome(after time.Duration, err error) (ctrl.Result, error) {
+func (c *Controller) outcome(key types.NamespacedName, after time.Duration, err error) (ctrl.Result, error) {
 	switch {
-	case err == nil:
+	case err == nil && after != soon:
+		c.retries.Forget(key)
 		return ctrl.Result{RequeueAfter: after}, nil
-	case apierrors.IsConflict(err):
-		return ctrl.Result{RequeueAfter: 5 * time.Millisecond}, nil
-	case apierrors.IsNotFound(err):
-		return ctrl.Result{RequeueAfter: soon}, nil
+	case err == nil, apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return ctrl.Result{RequeueAfter: c.retries.When(key)}, nil
 	}
 	return ctrl.Result{}, err
 }

@@ -13,16 +13,29 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
-// indexGang is the cache's index of pods and placements by the label of their
-// gang.
-const indexGang = "metadata.labels." + v1alpha1.LabelGang
+// indexGang is the cache's index of pods and placements by the name of their gang.
+const indexGang = "gang"
 
 // indexByGang is the function of that index.
 func indexByGang(o client.Object) []string {
-	if gang := o.GetLabels()[v1alpha1.LabelGang]; gang != "" {
+	if gang := gangOf(o); gang != "" {
 		return []string{gang}
 	}
 	return nil
+}
+
+// gangOf is the name of the gang that an object belongs to; empty if it belongs to none.
+// Of a pod its controller says so, and of a placement its spec: a label may be changed.
+func gangOf(o client.Object) string {
+	switch o := o.(type) {
+	case *v1alpha1.Placement:
+		return o.Spec.Gang
+	case *corev1.Pod:
+		if owner := metav1.GetControllerOfNoCopy(o); owner != nil && owner.Kind == "Gang" && owner.APIVersion == v1alpha1.GroupVersion.String() {
+			return owner.Name
+		}
+	}
+	return ""
 }
 
 // cached selects what belongs to a gang from the cache, without copies: what

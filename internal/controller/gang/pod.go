@@ -196,20 +196,13 @@ func mark(pod *corev1.Pod, g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.P
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
+	chosen(pod, roleOf(g, m.Role), m.Index)
 	pod.Labels[v1alpha1.LabelGang] = g.Name
 	pod.Labels[v1alpha1.LabelRole] = m.Role
 	pod.Labels[v1alpha1.LabelIndex] = strconv.Itoa(int(m.Index))
 	pod.Labels[v1alpha1.LabelAttempt] = strconv.Itoa(int(p.Spec.Attempt))
 	if job := g.Labels[v1alpha1.LabelJob]; job != "" {
 		pod.Labels[v1alpha1.LabelJob] = job
-	}
-	if role := roleOf(g, m.Role); role != nil {
-		for _, key := range role.IndexLabels {
-			pod.Labels[key] = strconv.Itoa(int(m.Index))
-		}
-		if m.Index == 0 {
-			maps.Copy(pod.Labels, role.FirstLabels)
-		}
 	}
 	guard(pod, g)
 	hold(pod, len(m.GPUs) > 0 || several(g))
@@ -224,6 +217,21 @@ func mark(pod *corev1.Pod, g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.P
 	pod.Annotations[v1alpha1.AnnotationPort] = strconv.Itoa(int(m.Port))
 	pod.Annotations[v1alpha1.AnnotationEpoch] = fencing.Text(fencing.Of(p))
 	pod.Annotations[v1alpha1.AnnotationPlacement] = fencing.Origin(p)
+}
+
+// chosen sets the labels that the user chose for a member. Muster's own are set after
+// them and not by them.
+func chosen(pod *corev1.Pod, role *v1alpha1.GangRole, index int32) {
+	if role == nil {
+		return
+	}
+	for _, key := range role.IndexLabels {
+		pod.Labels[key] = strconv.Itoa(int(index))
+	}
+	if index == 0 {
+		maps.Copy(pod.Labels, role.FirstLabels)
+	}
+	maps.DeleteFunc(pod.Labels, func(key, _ string) bool { return v1alpha1.Reserved(key) && key != v1alpha1.LabelJob })
 }
 
 // guard keeps others from evicting a member that others of the gang need: a

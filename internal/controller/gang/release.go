@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/fencing"
@@ -34,7 +35,8 @@ func (c *Controller) look(ctx context.Context, o observed, d decision) ([]*v1alp
 	}
 	left := 0
 	for m := range p.Spec.Each() {
-		pod, err := c.member(ctx, g, m.Role, m.Index)
+		key := types.NamespacedName{Namespace: g.Namespace, Name: podName(g.Name, m.Role, m.Index)}
+		pod, err := c.livePod(ctx, key, g.UID)
 		if err != nil {
 			return nil, false, err
 		}
@@ -69,12 +71,42 @@ func (c *Controller) lookAll(ctx context.Context, namespace, name string, uid ty
 			return nil, false, err
 		}
 	}
-	pods, err := podsOf(ctx, c.options.Live, live(name), namespace, name, uid)
+	pods, err := c.livePods(ctx, namespace, name, uid)
 	if err != nil {
 		return nil, false, err
 	}
 	left := len(slices.DeleteFunc(pods, keep))
 	return held, fencing.Release(true, left) == fencing.Free, nil
+}
+
+// livePods lists the pods of a gang past the cache: those with its label, and those that
+// the cache shows as the gang's although their label is another.
+func (c *Controller) livePods(ctx context.Context, namespace, name string, uid types.UID) ([]*corev1.Pod, error) {
+	pods, err := podsOf(ctx, c.options.Live, live(name), namespace, name, uid)
+	if err != nil {
+		return nil, err
+	}
+	seen, err := podsOf(ctx, c.options.Client, cached(name), namespace, name, uid)
+	if err != nil {
+		return nil, err
+	}
+	listed := map[types.UID]bool{}
+	for _, p := range pods {
+		listed[p.UID] = true
+	}
+	for _, p := range seen {
+		if listed[p.UID] {
+			continue
+		}
+		have, err := c.livePod(ctx, client.ObjectKeyFromObject(p), uid)
+		if err != nil {
+			return nil, err
+		}
+		if have != nil {
+			pods = append(pods, have)
+		}
+	}
+	return pods, nil
 }
 
 // free lets marked placements go.
@@ -87,9 +119,8 @@ func (c *Controller) free(ctx context.Context, held []*v1alpha1.Placement) error
 	return nil
 }
 
-// member reads a member's pod past the cache; nil if the gang has none.
-func (c *Controller) member(ctx context.Context, g *v1alpha1.Gang, role string, index int32) (*corev1.Pod, error) {
-	key := types.NamespacedName{Namespace: g.Namespace, Name: podName(g.Name, role, index)}
+// livePod reads a pod past the cache; nil if the gang of this UID does not control it.
+func (c *Controller) livePod(ctx context.Context, key types.NamespacedName, uid types.UID) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	err := c.options.Live.Get(ctx, key, pod)
 	if apierrors.IsNotFound(err) {
@@ -98,7 +129,7 @@ func (c *Controller) member(ctx context.Context, g *v1alpha1.Gang, role string, 
 	if err != nil {
 		return nil, fmt.Errorf("reading pod %s: %w", key, err)
 	}
-	if owner := metav1.GetControllerOfNoCopy(pod); owner == nil || owner.UID != g.UID {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner == nil || owner.UID != uid {
 		return nil, nil
 	}
 	return pod, nil

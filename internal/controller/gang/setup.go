@@ -21,8 +21,8 @@ import (
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// SetupWithManager registers the controller and what it watches: gangs, by
-// their label the placements and pods of each, and quotas.
+// SetupWithManager registers the controller and what it watches: gangs, the
+// placements and pods of each, and quotas.
 func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 	for _, kind := range []client.Object{&corev1.Pod{}, &v1alpha1.Placement{}} {
 		if err := mgr.GetFieldIndexer().IndexField(context.Background(), kind, indexGang, indexByGang); err != nil {
@@ -39,12 +39,12 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 				}
 			},
 		}).
-		Watches(&v1alpha1.Placement{}, handler.EnqueueRequestsFromMapFunc(byLabel)).
+		Watches(&v1alpha1.Placement{}, handler.EnqueueRequestsFromMapFunc(byGang)).
 		Watches(&corev1.Pod{}, handler.Funcs{
 			CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { enqueue(q, e.Object) },
 			UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { enqueue(q, e.ObjectNew) },
 			DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
-				if p, ok := e.Object.(*corev1.Pod); ok && p.Labels[v1alpha1.LabelGang] != "" {
+				if p, ok := e.Object.(*corev1.Pod); ok && gangOf(p) != "" {
 					c.buried(p)
 					c.mourn(p)
 				}
@@ -115,7 +115,7 @@ func (c *Controller) isAllowed(key types.NamespacedName) bool {
 
 // request names the gang that an object belongs to.
 func request(o client.Object) (reconcile.Request, bool) {
-	gang := o.GetLabels()[v1alpha1.LabelGang]
+	gang := gangOf(o)
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: gang}}, gang != ""
 }
 
@@ -125,7 +125,7 @@ func enqueue(q queue, o client.Object) {
 	}
 }
 
-func byLabel(_ context.Context, o client.Object) []reconcile.Request {
+func byGang(_ context.Context, o client.Object) []reconcile.Request {
 	if r, ok := request(o); ok {
 		return []reconcile.Request{r}
 	}

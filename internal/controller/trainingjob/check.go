@@ -1,7 +1,9 @@
 package trainingjob
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -9,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
@@ -74,8 +77,44 @@ func checkRole(job *v1alpha1.TrainingJob, role *v1alpha1.Role) string {
 	if problem := checkEnv("env", role.Env); problem != "" {
 		return problem
 	}
+	if problem := cmp.Or(checkKeys(role), checkFirstLabels(role.FirstLabels)); problem != "" {
+		return problem
+	}
 	_, problem := gpus(role)
 	return problem
+}
+
+// checkKeys finds labels and annotations of members that only Muster sets: by these the
+// scheduler charges GPUs, and network policies open a namespace.
+func checkKeys(role *v1alpha1.Role) string {
+	fields := map[string][]string{
+		"firstLabels": slices.Collect(maps.Keys(role.FirstLabels)),
+		"indexLabels": role.IndexLabels,
+	}
+	if role.Template != nil {
+		fields["template.metadata.labels"] = slices.Collect(maps.Keys(role.Template.Labels))
+		fields["template.metadata.annotations"] = slices.Collect(maps.Keys(role.Template.Annotations))
+	}
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		keys := slices.Sorted(slices.Values(fields[field]))
+		if i := slices.IndexFunc(keys, v1alpha1.Reserved); i >= 0 {
+			return fmt.Sprintf("%s: Muster itself sets %s; choose a key outside of muster.dev, such as example.com/part", field, keys[i])
+		}
+	}
+	return ""
+}
+
+// checkFirstLabels finds what the API server takes for no label.
+func checkFirstLabels(all map[string]string) string {
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
+			return fmt.Sprintf("firstLabels: %q is no key of a label: %s", key, problems[0])
+		}
+		if problems := validation.IsValidLabelValue(all[key]); len(problems) > 0 {
+			return fmt.Sprintf("firstLabels: %q is no value of the label %s: %s", all[key], key, problems[0])
+		}
+	}
+	return ""
 }
 
 func checkEnv(where string, env []corev1.EnvVar) string {

@@ -3,6 +3,7 @@ package trainingjob
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -203,8 +204,10 @@ func templateFor(job *v1alpha1.TrainingJob, role *v1alpha1.Role, p preparation) 
 	if template.Labels == nil {
 		template.Labels = map[string]string{}
 	}
+	reserved := func(key, _ string) bool { return v1alpha1.Reserved(key) } // of a job from before they were refused
+	maps.DeleteFunc(template.Labels, reserved)
+	maps.DeleteFunc(template.Annotations, reserved)
 	template.Labels[v1alpha1.LabelJob] = job.Name
-	delete(template.Labels, v1alpha1.LabelBuild) // which opens the network
 	pod := &template.Spec
 	pod.RestartPolicy = corev1.RestartPolicyNever // the gang restarts its members
 	if job.Spec.PriorityClassName != "" {
