@@ -25,6 +25,10 @@ type Pipeline struct {
 
 	Spec   PipelineSpec   `json:"spec"`
 	Status PipelineStatus `json:"status,omitempty"`
+
+	// Unreadable says why the types of the spec's fields cannot hold what is stored.
+	// The spec is empty then. It is not stored itself. Default: the spec was read.
+	Unreadable string `json:"-"`
 }
 
 // PipelineList is a list of Pipelines.

@@ -25,6 +25,10 @@ type PipelineRun struct {
 	// Spec does not change but for cancel.
 	Spec   PipelineRunSpec   `json:"spec"`
 	Status PipelineRunStatus `json:"status,omitempty"`
+
+	// Unreadable says why the types of the spec's fields cannot hold what is stored.
+	// The spec is empty then. It is not stored itself. Default: the spec was read.
+	Unreadable string `json:"-"`
 }
 
 // PipelineRunList is a list of PipelineRuns.

@@ -32,6 +32,10 @@ type TrainingJob struct {
 
 	Spec   TrainingJobSpec   `json:"spec"`
 	Status TrainingJobStatus `json:"status,omitempty"`
+
+	// Unreadable says why the types of the spec's fields cannot hold what is stored.
+	// The spec is empty then. It is not stored itself. Default: the spec was read.
+	Unreadable string `json:"-"`
 }
 
 // TrainingJobList is a list of TrainingJobs.

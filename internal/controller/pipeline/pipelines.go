@@ -216,6 +216,9 @@ func (c *Pipelines) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 // observe reads what a decision needs.
 func (c *Pipelines) observe(ctx context.Context, p *v1alpha1.Pipeline) (*seen, error) {
 	s := &seen{pipeline: p, datasets: map[string]bool{}, heads: map[head]string{}, identity: map[string]string{}}
+	if s.problem = unreadable(p.Unreadable); s.problem != "" {
+		return s, nil
+	}
 	if c.deps.Machine == nil {
 		s.problem = noMachine
 		return s, nil
@@ -285,6 +288,14 @@ func before(a, b *v1alpha1.Pipeline) bool {
 		return a.Name < b.Name
 	}
 	return a.CreationTimestamp.Before(&b.CreationTimestamp)
+}
+
+// unreadable says what is wrong with a spec that could not be read; empty if it could.
+func unreadable(why string) string {
+	if why == "" {
+		return ""
+	}
+	return "spec: it cannot be read (" + why + "); correct that field and apply it again"
 }
 
 // parse is the checked pipeline, or in words why there is none.

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -236,7 +237,7 @@ func (c *Runs) advance(ctx context.Context, run *v1alpha1.PipelineRun, status *v
 		status.StartTime = &now
 	}
 	graph, problem := parse(run.Spec.Pipeline, &v1alpha1.PipelineSpec{Stages: run.Spec.Stages, Queue: run.Spec.Queue}, c.deps.Machine)
-	if problem != "" {
+	if problem = cmp.Or(unreadable(run.Unreadable), problem); problem != "" {
 		status.Phase, status.Message, status.FinishTime = v1alpha1.RunFailed, problem, &now
 		return 0, nil
 	}

@@ -22,6 +22,9 @@ const maxHostName = 63
 // check finds what the API's own validation cannot see and what no member
 // could start with. It returns a sentence, or nothing.
 func check(job *v1alpha1.TrainingJob) string {
+	if job.Unreadable != "" {
+		return "spec: it cannot be read (" + job.Unreadable + "); correct that field and submit the job again"
+	}
 	for i := range job.Spec.Roles {
 		if problem := checkRole(job, &job.Spec.Roles[i]); problem != "" {
 			return fmt.Sprintf("role %s: %s", job.Spec.Roles[i].Name, problem)

@@ -61,14 +61,16 @@ func decide(o observed) decision {
 		if at, ok := expiry(o.job, o.gang); ok {
 			d.deleteJob, d.lookAgain = due(o.now, at)
 		}
+	case gang != nil && o.job.Unreadable != "":
+		// 2. A gang whose job cannot be read any more goes on as it was made.
 	case gang != nil && gang.DeletionTimestamp.IsZero():
-		// 2. A job with a gang follows it, and makes it follow.
+		// 3. A job with a gang follows it, and makes it follow.
 		d.create = missing(o)
 		d.patchGang, d.lookAgain = steer(o, gang)
 	case gang == nil && o.job.Spec.Suspend:
-		// 3. A job that may not run prepares nothing.
+		// 4. A job that may not run prepares nothing.
 	default:
-		// 4. A job without one gets one once all is ready and nothing is in
+		// 5. A job without one gets one once all is ready and nothing is in
 		// the way.
 		if blocked = obstacle(o); blocked == "" && o.needsPreparation() && o.prepared.ready() {
 			d.create = append(missing(o), gangFor(o.job, o.prepared))

@@ -50,6 +50,9 @@ func (p prints) encode() string {
 // drifted names the fields in which the job is no longer what its gang was
 // made from.
 func drifted(job *v1alpha1.TrainingJob, gang *v1alpha1.Gang) []string {
+	if job.Unreadable != "" {
+		return []string{"spec (it cannot be read: " + job.Unreadable + ")"}
+	}
 	var made prints
 	if json.Unmarshal([]byte(gang.Annotations[AnnotationSpec]), &made) != nil {
 		return nil

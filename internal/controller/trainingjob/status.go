@@ -38,7 +38,9 @@ const (
 func statusFor(o observed, blocked string) v1alpha1.TrainingJobStatus {
 	s := o.job.Status.DeepCopy()
 	s.ObservedGeneration = o.job.Generation
-	s.GPUs, s.Roles = wanted(o.job, s.Roles)
+	if o.job.Unreadable == "" {
+		s.GPUs, s.Roles = wanted(o.job, s.Roles)
+	}
 	gang := o.ours()
 	switch {
 	case finished(o.job):

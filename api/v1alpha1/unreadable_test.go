@@ -1,0 +1,53 @@
+package v1alpha1
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/json"
+)
+
+// TestUnreadable decodes a list with one object whose spec the types cannot hold: it says
+// why, with its name and status, and the others are whole.
+func TestUnreadable(t *testing.T) {
+	const text = `{"kind":"TrainingJobList","items":[
+		{"metadata":{"name":"a","uid":"1"},"spec":{"queue":"q","roles":[{"name":"w","command":["a"]}]},"status":{"phase":"Running"}},
+		{"metadata":{"name":"b","uid":"2","labels":{"x":"y"}},"spec":{"queue":"q","roles":"all"},"status":{"phase":"Running"}}]}`
+	list := &TrainingJobList{}
+	if err := json.Unmarshal([]byte(text), list); err != nil {
+		t.Fatal(err)
+	}
+	a, b := &list.Items[0], &list.Items[1]
+	if a.Unreadable != "" || a.Spec.Queue != "q" || len(a.Spec.Roles) != 1 || a.Status.Phase != JobRunning {
+		t.Errorf("the first is %+v", a)
+	}
+	if !strings.Contains(b.Unreadable, "cannot unmarshal string") || b.Name != "b" || b.UID != "2" || b.Labels["x"] != "y" || b.Status.Phase != JobRunning || b.Spec.Queue != "" {
+		t.Errorf("the second is %+v", b)
+	}
+	again, err := json.Marshal(b)
+	if err != nil || strings.Contains(string(again), "nmarshal") {
+		t.Errorf("it is written as %s, %v", again, err)
+	}
+}
+
+// TestUnreadableStatus refuses an object whose status the types cannot hold: the manager
+// writes these itself, and would lose one.
+func TestUnreadableStatus(t *testing.T) {
+	for _, o := range []any{&TrainingJob{}, &Pipeline{}, &PipelineRun{}} {
+		if err := json.Unmarshal([]byte(`{"metadata":{"name":"a"},"spec":{},"status":{"phase":{}}}`), o); err == nil {
+			t.Errorf("%T: it was read", o)
+		}
+	}
+}
+
+// TestUnreadableIsShort bounds what is said of a long value.
+func TestUnreadableIsShort(t *testing.T) {
+	job := &TrainingJob{}
+	text := `{"spec":{"roles":[{"resources":{"limits":{"cpu":"` + strings.Repeat("9", 10000) + `x"}}}]}}`
+	if err := json.Unmarshal([]byte(text), job); err != nil {
+		t.Fatal(err)
+	}
+	if job.Unreadable == "" || len(job.Unreadable) > 310 {
+		t.Errorf("%d bytes: %s", len(job.Unreadable), job.Unreadable)
+	}
+}
