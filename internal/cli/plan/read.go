@@ -73,14 +73,15 @@ func read(stdin io.Reader, path string) (*v1alpha1.TrainingJob, error) {
 
 // trainingJob reads one training job of the file at path.
 func trainingJob(path string, text []byte) (*v1alpha1.TrainingJob, error) {
+	type plain v1alpha1.TrainingJob // its own decoder ignores what it cannot read
 	var tree map[string]any
-	job := &v1alpha1.TrainingJob{}
+	job := &plain{}
 	err := yaml.UnmarshalStrict(text, &tree)
 	if err == nil {
 		err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(tree, job, true)
 	}
 	if err == nil {
-		return job, nil
+		return (*v1alpha1.TrainingJob)(job), nil
 	}
 	if explained := refusal.Misread("TrainingJob", path, err); explained.Error() != err.Error() {
 		return nil, exit.Usage("%v", explained)

@@ -77,15 +77,13 @@ func fieldsAt(kind, path string) []string {
 		return nil
 	}
 	for _, name := range steps(path) {
-		if known = structOf(known); known == nil {
+		field := fieldsOf(known)[name]
+		if field == nil {
 			return nil
 		}
-		if known = fieldsOf(known)[name]; known == nil {
+		if known = structOf(field); known == nil {
 			return nil
 		}
-	}
-	if known = structOf(known); known == nil {
-		return nil
 	}
 	var names []string
 	for name := range fieldsOf(known) {

@@ -91,7 +91,8 @@ func TestMisread(t *testing.T) {
 			if err := json.Unmarshal([]byte(test.tree), &tree); err != nil {
 				t.Fatal(err)
 			}
-			err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(tree, &v1alpha1.Pipeline{}, true)
+			type plain v1alpha1.Pipeline
+			err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(tree, &plain{}, true)
 			got := Misread(test.kind, "p", err)
 			if !strings.HasPrefix(got.Error(), test.want) || !errors.Is(got, err) {
 				t.Errorf("got %q, want %q", got, test.want)
