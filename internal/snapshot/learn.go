@@ -203,6 +203,7 @@ func (gr gpuResources) sample(g *v1alpha1.Gang, r *v1alpha1.GangRole) *corev1.Po
 	t := r.Template.DeepCopy()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: g.Namespace, GenerateName: g.Name + "-" + r.Name + "-", Labels: t.Labels, Annotations: t.Annotations,
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(g, v1alpha1.GroupVersion.WithKind("Gang"))},
 	}, Spec: t.Spec}
 	p.Spec.NodeName = ""
 	p.Spec.SchedulerName = v1alpha1.SchedulerName

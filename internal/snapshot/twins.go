@@ -99,7 +99,7 @@ func (l *lessons) question(g *v1alpha1.Gang) (q question, ok bool) {
 	}
 	for i := range g.Spec.Roles {
 		p := l.gpus.sample(g, &g.Spec.Roles[i])
-		p.GenerateName = ""
+		p.GenerateName, p.OwnerReferences = "", nil
 		anonymous(p, g.Name)
 		if to.Encode(p) != nil {
 			return q, false

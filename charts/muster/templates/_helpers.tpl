@@ -73,3 +73,94 @@ yes
 {{- define "muster.brings" -}}
 {{- include "muster.code" . }}{{ include "muster.data" . -}}
 {{- end }}
+
+{{/* Every kind by which a user has Muster make pods, as rules of a policy. */}}
+{{- define "muster.jobs" -}}
+- apiGroups: [muster.dev]
+  apiVersions: ["*"]
+  operations: {{ . }}
+  resources: [trainingjobs, pipelines, pipelineruns]
+- apiGroups: [kubeflow.org]
+  apiVersions: ["*"]
+  operations: {{ . }}
+  resources: [tfjobs, pytorchjobs]
+{{- end }}
+
+{{/* The templates of pods in an object of these kinds, in CEL: a list of lists. */}}
+{{- define "muster.templates" -}}
+request.resource.resource == 'trainingjobs' ? [{{ . }}.spec.roles.filter(r, has(r.template)).map(r, r.template)]
+: request.resource.resource == 'tfjobs' ? [{{ . }}.spec.tfReplicaSpecs.map(k, {{ . }}.spec.tfReplicaSpecs[k]).filter(r, has(r.template)).map(r, r.template)]
+: request.resource.resource == 'pytorchjobs' ? [{{ . }}.spec.pytorchReplicaSpecs.map(k, {{ . }}.spec.pytorchReplicaSpecs[k]).filter(r, has(r.template)).map(r, r.template)]
+: {{ . }}.spec.stages.filter(s, has(s.training) && has(s.training.roles)).map(s, s.training.roles.filter(r, has(r.template)).map(r, r.template))
+{{- end }}
+
+{{/* What pods are made from, in CEL: a change of anything else, such as suspend, is not judged. */}}
+{{- define "muster.parts" -}}
+request.resource.resource == 'trainingjobs' ? [{{ . }}.spec.roles, has({{ . }}.spec.env) ? {{ . }}.spec.env : dyn([]), has({{ . }}.spec.volumes) ? {{ . }}.spec.volumes : dyn([]), has({{ . }}.spec.checkpoints) ? {{ . }}.spec.checkpoints : dyn([])]
+: request.resource.resource == 'tfjobs' ? [{{ . }}.spec.tfReplicaSpecs]
+: request.resource.resource == 'pytorchjobs' ? [{{ . }}.spec.pytorchReplicaSpecs]
+: [{{ . }}.spec.stages, has({{ . }}.spec.env) ? {{ . }}.spec.env : dyn([])]
+{{- end }}
+
+{{/* The containers of a pod s, in CEL: a list of lists. */}}
+{{- define "muster.containers" -}}
+[has(s.containers) ? s.containers : dyn([]), has(s.initContainers) ? s.initContainers : dyn([])]
+{{- end }}
+
+{{/* What no pod of a tenant asks for, as validations of variables.specs, a list of lists of
+the specs of pods; variables.same leaves an object alone that asks for nothing new. */}}
+{{- define "muster.baseline" -}}
+- expression: "variables.same || variables.specs.all(l, l.all(s, !(has(s.hostNetwork) && s.hostNetwork) && !(has(s.hostPID) && s.hostPID) && !(has(s.hostIPC) && s.hostIPC)))"
+  message: "hostNetwork, hostPID and hostIPC are not allowed here: leave them out, or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
+  reason: Forbidden
+- expression: "variables.same || variables.specs.all(l, l.all(s, !has(s.volumes) || s.volumes.all(v, !has(v.hostPath) && !has(v.flexVolume))))"
+  message: "volumes of the kinds hostPath and flexVolume are not allowed here: name a PersistentVolumeClaim, or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
+  reason: Forbidden
+- expression: "variables.same || variables.specs.all(l, l.all(s, {{ include "muster.containers" . }}.all(cs, cs.all(c, !has(c.ports) || c.ports.all(p, !has(p.hostPort) || p.hostPort == 0)))))"
+  message: "a hostPort is not allowed here: leave it out, members reach one another by name; or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
+  reason: Forbidden
+- expression: >-
+    variables.same || variables.specs.all(l, l.all(s, {{ include "muster.containers" . }}.all(cs, cs.all(c, !has(c.securityContext)
+    || (!(has(c.securityContext.privileged) && c.securityContext.privileged)
+    && (!has(c.securityContext.procMount) || c.securityContext.procMount in ['', 'Default'])
+    && (!has(c.securityContext.capabilities) || !has(c.securityContext.capabilities.add) || c.securityContext.capabilities.add.all(a, a in {{ include "muster.capabilities" . }})))))))
+  message: "privileged containers, a procMount and capabilities beyond those that a container has anyway are not allowed here: leave them out, or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
+  reason: Forbidden
+- expression: >-
+    variables.same || variables.specs.all(l, l.all(s, ([has(s.securityContext) ? [s.securityContext] : []] + {{ include "muster.containers" . }}.map(cs, cs.filter(c, has(c.securityContext)).map(c, c.securityContext)))
+    .all(list, list.all(x, (!has(x.runAsUser) || x.runAsUser != 0)
+    && (!has(x.seccompProfile) || !has(x.seccompProfile.type) || x.seccompProfile.type != 'Unconfined')
+    && (!has(x.appArmorProfile) || !has(x.appArmorProfile.type) || x.appArmorProfile.type != 'Unconfined')
+    && (!has(x.windowsOptions) || !has(x.windowsOptions.hostProcess) || !x.windowsOptions.hostProcess)
+    && !has(x.seLinuxOptions)))))
+  message: "a security context with runAsUser 0, an Unconfined profile, seLinuxOptions or a host process is not allowed here: leave it out, or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
+  reason: Forbidden
+- expression: "variables.same || variables.specs.all(l, l.all(s, !has(s.securityContext) || !has(s.securityContext.sysctls) || s.securityContext.sysctls.all(x, x.name in {{ include "muster.sysctls" . }})))"
+  message: "only sysctls that are a pod's own are allowed here: leave the others out, or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
+  reason: Forbidden
+{{- end }}
+
+{{/* What a container may add: what runtimes give by default. From the Pod Security Standard baseline. */}}
+{{- define "muster.capabilities" -}}
+['AUDIT_WRITE', 'CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'FSETID', 'KILL', 'MKNOD', 'NET_BIND_SERVICE', 'SETFCAP', 'SETGID', 'SETPCAP', 'SETUID', 'SYS_CHROOT']
+{{- end }}
+
+{{/* The sysctls of that standard. */}}
+{{- define "muster.sysctls" -}}
+['kernel.shm_rmid_forced', 'net.ipv4.ip_local_port_range', 'net.ipv4.ip_unprivileged_port_start', 'net.ipv4.tcp_syncookies', 'net.ipv4.ping_group_range', 'net.ipv4.ip_local_reserved_ports', 'net.ipv4.tcp_keepalive_time', 'net.ipv4.tcp_fin_timeout', 'net.ipv4.tcp_keepalive_intvl', 'net.ipv4.tcp_keepalive_probes', 'net.ipv4.tcp_rmem', 'net.ipv4.tcp_wmem']
+{{- end }}
+
+{{/* Namespaces whose pods may ask for more, as a selector. */}}
+{{- define "muster.strict" -}}
+{key: muster.dev/pod-security, operator: NotIn, values: [privileged]}
+{{- end }}
+
+{{/* Users, beside the manager, whom no policy holds. */}}
+{{- define "muster.trusted" -}}
+{{- .Values.policies.exemptUsers | toJson | replace "\"" "'" -}}
+{{- end }}
+
+{{/* Whether a key of labels and annotations is Muster's own, in CEL. */}}
+{{- define "muster.reserved" -}}
+({{ . }}.startsWith('muster.dev/') || {{ . }}.contains('.muster.dev/'))
+{{- end }}

@@ -74,7 +74,7 @@ func foreignJobs(kind string) map[string]policyCase {
 		"the name taken away":                 {as: ada, object: foreign(kind, own("vision"), ""), change: func(o client.Object) { o.SetAnnotations(nil) }, says: "cannot be changed"},
 		"an administrator in another's queue": {object: foreign(kind, own("nlp"), "")},
 		"the TrainingJob that it becomes, by Muster": {
-			as: managerAccount, groups: []string{"system:masters"}, object: job("nlp", map[string]string{v1alpha1.AnnotationSubmitter: ada, v1alpha1.AnnotationAuthenticated: "true"}),
+			as: managerAccount, groups: []string{"system:masters"}, object: madeFor(job("nlp", map[string]string{v1alpha1.AnnotationSubmitter: ada, v1alpha1.AnnotationAuthenticated: "true"})),
 		},
 	}
 }

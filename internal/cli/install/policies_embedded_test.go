@@ -128,10 +128,16 @@ func withoutStamps(t *testing.T, server *rehearsal.Server) {
 		"another's name":                   {as: ada, object: named("eve@example.com", "true"), says: "says eve@example.com, and you are ada@example.com"},
 		"another's name, not marked":       {as: ada, object: named("eve", ""), says: "and you are ada@example.com"},
 		"an administrator is held, too":    {object: named("eve@example.com", "true"), says: "and you are muster-admin"},
-		"another's name written by Muster": {as: managerAccount, groups: []string{"system:masters"}, object: named("eve@example.com", "true")},
+		"another's name written by Muster": {as: managerAccount, groups: []string{"system:masters"}, object: madeFor(named("eve@example.com", "true"))},
 	} {
 		t.Run(name, func(t *testing.T) { c.try(t, server) })
 	}
+}
+
+// madeFor is a job as the manager makes it for a run.
+func madeFor(job *v1alpha1.TrainingJob) *v1alpha1.TrainingJob {
+	job.OwnerReferences = []metav1.OwnerReference{{APIVersion: "muster.dev/v1alpha1", Kind: "PipelineRun", Name: "r", UID: "1"}}
+	return job
 }
 
 // furnish makes the namespace of a tenant, and waits until policies hold.
@@ -246,6 +252,10 @@ func annotated(key string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Annotations = map[string]string{key: "x"} }
 }
 
+func owned(p *corev1.Pod) {
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "muster.dev/v1alpha1", Kind: "Gang", Name: "a", UID: "1"}}
+}
+
 func withGPU(p *corev1.Pod) {
 	p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{v1alpha1.ResourceGPU: resource.MustParse("1")}
 }
@@ -283,7 +293,7 @@ func ownedNodes() map[string]policyCase {
 		"a node and a GPU":                 {as: ada, object: pod(placed, withGPU), says: "leave out spec.nodeName"},
 		"a node and a GPU under our name":  {as: ada, object: pod(placed, withGPU, ours), says: "leave out spec.nodeName"},
 		"a node without a GPU":             {as: ada, object: pod(placed)},
-		"a node and a GPU, by Muster":      {as: managerAccount, groups: []string{"system:masters"}, object: pod(placed, withGPU, ours)},
+		"a node and a GPU, by Muster":      {as: managerAccount, groups: []string{"system:masters"}, object: pod(placed, withGPU, ours, owned)},
 		"a DaemonSet's, by its controller": {as: daemons, groups: []string{"system:masters"}, object: pod(tolerating("muster.dev/owned"), withGPU, ofDaemonSet)},
 		"a DaemonSet's, by somebody":       {as: ada, object: pod(tolerating("muster.dev/owned"), ofDaemonSet), says: "set spec.schedulerName to muster"},
 		"the taint afterwards":             {as: ada, object: pod(), change: func(o client.Object) { tolerating("muster.dev/owned")(o.(*corev1.Pod)) }, says: "set spec.schedulerName to muster"},
@@ -373,10 +383,10 @@ func journal() map[string]policyCase {
 		"a gang's claim, by Muster":      {as: managerAccount, groups: []string{"system:masters"}, object: claim(map[string]string{v1alpha1.LabelGang: "a"})},
 		"GPUs written on a pod":          {as: ada, object: pod(annotated(v1alpha1.AnnotationGPUs), ours), says: "written by Muster alone"},
 		"GPUs written later":             {as: ada, object: pod(ours), change: func(o client.Object) { annotated(v1alpha1.AnnotationGPUs)(o.(*corev1.Pod)) }, says: "written by Muster alone"},
-		"GPUs written by Muster":         {as: managerAccount, groups: []string{"system:masters"}, object: pod(annotated(v1alpha1.AnnotationGPUs), ours)},
+		"GPUs written by Muster":         {as: managerAccount, groups: []string{"system:masters"}, object: pod(annotated(v1alpha1.AnnotationGPUs), ours, owned)},
 		"a member's label on a pod":      {as: ada, object: pod(member, ours), says: "written by Muster alone"},
 		"a member's label, later":        {as: ada, object: pod(ours), change: func(o client.Object) { member(o.(*corev1.Pod)) }, says: "written by Muster alone"},
-		"a member's label, by Muster":    {as: managerAccount, groups: []string{"system:masters"}, object: pod(member, ours)},
+		"a member's label, by Muster":    {as: managerAccount, groups: []string{"system:masters"}, object: pod(member, ours, owned)},
 		"a pod's models":                 {as: ada, object: pod(annotated(v1alpha1.AnnotationGPUModels), ours)},
 		"a claim becomes a gang's claim": {as: ada, object: claim(nil), change: func(o client.Object) { o.SetLabels(map[string]string{v1alpha1.LabelGang: "a"}) }, says: "written by Muster alone"},
 	}

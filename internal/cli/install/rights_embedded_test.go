@@ -73,6 +73,11 @@ func TestRightsSuffice(t *testing.T) {
 	server.Run(t, []rehearsal.Step{{Args: "install --no-wait --set manager.replicas=0", Says: "is applied"}})
 	ctx := t.Context()
 	noted, _ := runAsManager(t, server)
+	t.Cleanup(func() {
+		for _, said := range noted.all() {
+			t.Errorf("refused: %s", said)
+		}
+	})
 	rehearsal.AddOwned(t, server.Client, "one", 8)
 	startPods(t, server.Client)
 	create := func(o client.Object) {

@@ -46,16 +46,17 @@ func jobMeta(run *v1alpha1.PipelineRun, stage string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: run.Namespace, Name: jobName(run, stage),
 		Labels:          map[string]string{v1alpha1.LabelPipeline: run.Spec.Pipeline, v1alpha1.LabelRun: run.Name, v1alpha1.LabelStage: stage},
-		Annotations:     submitter(run),
+		Annotations:     submitter(run.Annotations),
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(run, v1alpha1.GroupVersion.WithKind("PipelineRun"))},
 	}
 }
 
-// submitter passes on who asked for the run.
-func submitter(run *v1alpha1.PipelineRun) map[string]string {
+// submitter returns those of an object's annotations that name its submitter, for what is
+// made from it.
+func submitter(annotations map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, key := range []string{v1alpha1.AnnotationSubmitter, v1alpha1.AnnotationAuthenticated} {
-		if said := run.Annotations[key]; said != "" {
+		if said := annotations[key]; said != "" {
 			out[key] = said
 		}
 	}

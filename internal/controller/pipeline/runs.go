@@ -347,12 +347,15 @@ func (c *Runs) tidy(ctx context.Context, run *v1alpha1.PipelineRun) (ctrl.Result
 	}
 	errs = append(errs, c.tidyParts(ctx, run)) // now that nothing is kept any more
 	jobs := &v1alpha1.TrainingJobList{}
-	if err := c.client.List(ctx, jobs, client.InNamespace(run.Namespace), client.MatchingLabels{v1alpha1.LabelRun: run.Name}); err != nil {
+	if err := c.client.List(ctx, jobs, client.InNamespace(run.Namespace)); err != nil {
 		return ctrl.Result{}, errors.Join(append(errs, fmt.Errorf("listing the run's jobs: %w", err))...)
 	}
 	var again time.Duration
 	for i := range jobs.Items {
 		job := &jobs.Items[i]
+		if !metav1.IsControlledBy(job, run) {
+			continue
+		}
 		if job.Status.Phase == v1alpha1.JobSucceeded || job.Status.Phase == v1alpha1.JobFailed || !job.DeletionTimestamp.IsZero() {
 			continue
 		}

@@ -225,6 +225,7 @@ func (s *seen) run(now, changed []v1alpha1.RunInput, stages []v1alpha1.Stage, di
 	return &v1alpha1.PipelineRun{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: p.Namespace, Name: name, Labels: map[string]string{v1alpha1.LabelPipeline: p.Name},
+			Annotations:     submitter(p.Annotations),
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(p, v1alpha1.GroupVersion.WithKind("Pipeline"))},
 		},
 		Spec: v1alpha1.PipelineRunSpec{
