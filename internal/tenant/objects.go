@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -76,6 +77,20 @@ func (t Tenant) objects() []client.Object {
 		out = append(out, &corev1.ServiceAccount{ObjectMeta: t.named(t.Name), AutomountServiceAccountToken: &no})
 	}
 	return append(out, t.network()...)
+}
+
+// quota bounds how many objects a tenant stores in the API server: each is in the memory of
+// the server and of the manager. Beyond it the server says which kind is used up.
+func (t Tenant) quota() *corev1.ResourceQuota {
+	hard := corev1.ResourceList{}
+	for kind, most := range map[string]int64{
+		"count/trainingjobs.muster.dev": 2000, "count/pipelines.muster.dev": 200, "count/pipelineruns.muster.dev": 5000, "count/datasets.muster.dev": 1000,
+		"count/tfjobs.kubeflow.org": 2000, "count/pytorchjobs.kubeflow.org": 2000,
+		"count/secrets": 500, "count/configmaps": 1000, "count/persistentvolumeclaims": 2500,
+	} {
+		hard[corev1.ResourceName(kind)] = *resource.NewQuantity(most, resource.DecimalSI)
+	}
+	return &corev1.ResourceQuota{ObjectMeta: t.named("muster-objects"), Spec: corev1.ResourceQuotaSpec{Hard: hard}}
 }
 
 // names is the right to know which queues and priorities there are.

@@ -38,7 +38,9 @@ func Add(ctx context.Context, server client.Client, t Tenant) (queueMade bool, e
 			return queueMade, err
 		}
 	}
-	return queueMade, nil
+	// Its limits are an administrator's to change: one that is there stays.
+	err = client.IgnoreAlreadyExists(server.Create(ctx, t.quota()))
+	return queueMade, wrap(err, "creating the quota of %s", t.Name)
 }
 
 func putNamespace(ctx context.Context, server client.Client, t Tenant) error {

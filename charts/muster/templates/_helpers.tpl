@@ -113,8 +113,8 @@ the specs of pods; variables.same leaves an object alone that asks for nothing n
 - expression: "variables.same || variables.specs.all(l, l.all(s, !(has(s.hostNetwork) && s.hostNetwork) && !(has(s.hostPID) && s.hostPID) && !(has(s.hostIPC) && s.hostIPC)))"
   message: "hostNetwork, hostPID and hostIPC are not allowed here: leave them out, or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
   reason: Forbidden
-- expression: "variables.same || variables.specs.all(l, l.all(s, !has(s.volumes) || s.volumes.all(v, !has(v.hostPath) && !has(v.flexVolume))))"
-  message: "volumes of the kinds hostPath and flexVolume are not allowed here: name a PersistentVolumeClaim, or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
+- expression: "variables.same || variables.specs.all(l, l.all(s, !has(s.volumes) || s.volumes.all(v, !has(v.hostPath) && !has(v.flexVolume) && !has(v.gcePersistentDisk) && !has(v.awsElasticBlockStore) && !has(v.azureDisk) && !has(v.azureFile) && !has(v.vsphereVolume) && !has(v.cinder) && !has(v.photonPersistentDisk) && !has(v.gitRepo) && !has(v.nfs) && !has(v.iscsi) && !has(v.fc) && !has(v.rbd) && !has(v.cephfs) && !has(v.glusterfs) && !has(v.quobyte) && !has(v.flocker) && !has(v.portworxVolume) && !has(v.scaleIO) && !has(v.storageos))))"
+  message: "volumes by which a node mounts its own folders, disks of the cloud or shares of the network are not allowed here (hostPath, nfs and the like): name a PersistentVolumeClaim, or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
   reason: Forbidden
 - expression: "variables.same || variables.specs.all(l, l.all(s, {{ include "muster.containers" . }}.all(cs, cs.all(c, !has(c.ports) || c.ports.all(p, !has(p.hostPort) || p.hostPort == 0)))))"
   message: "a hostPort is not allowed here: leave it out, members reach one another by name; or have an administrator put the label muster.dev/pod-security=privileged on the namespace"

@@ -68,7 +68,7 @@ const (
 	isAccount   = "may not run members as service account"
 	isPriority  = "priority classes that begin with system-"
 	isHost      = "hostNetwork, hostPID and hostIPC are not allowed"
-	isVolume    = "volumes of the kinds hostPath and flexVolume are not allowed"
+	isVolume    = "volumes by which a node mounts its own folders"
 	isPort      = "a hostPort is not allowed"
 	isPrivilege = "privileged containers"
 	isContext   = "a security context with runAsUser 0"
@@ -102,6 +102,10 @@ var templates = map[string]struct{ template, says string }{
 	"hostIPC":                  {container("", ", hostIPC: true"), isHost},
 	"hostPath":                 {container("", ", volumes: [{name: h, hostPath: {path: /}}]"), isVolume},
 	"flexVolume":               {container("", ", volumes: [{name: h, flexVolume: {driver: a/b}}]"), isVolume},
+	"nfs":                      {container("", ", volumes: [{name: h, nfs: {server: a, path: /}}]"), isVolume},
+	"disk of the cloud":        {container("", ", volumes: [{name: h, awsElasticBlockStore: {volumeID: a}}]"), isVolume},
+	"gitRepo":                  {container("", ", volumes: [{name: h, gitRepo: {repository: a}}]"), isVolume},
+	"usual volumes":            {container("", ", volumes: [{name: e, emptyDir: {}}, {name: c, configMap: {name: c}}, {name: d, downwardAPI: {items: []}}, {name: p, persistentVolumeClaim: {claimName: c}}]"), ""},
 	"hostPort":                 {container(", ports: [{containerPort: 80, hostPort: 80}]", ""), isPort},
 	"port":                     {container(", ports: [{containerPort: 80}]", ""), ""},
 	"privileged":               {container(", securityContext: {privileged: true}", ""), isPrivilege},

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -70,6 +71,22 @@ func TestUsers(t *testing.T) {
 		if err := server.Client.List(t.Context(), &policies, client.InNamespace("ada")); err != nil || len(policies.Items) != 5 {
 			t.Errorf("%d policies, %v", len(policies.Items), err)
 		}
+	})
+	t.Run("how many objects they may have", func(t *testing.T) {
+		quota := &corev1.ResourceQuota{}
+		at := client.ObjectKey{Namespace: "ada", Name: "muster-objects"}
+		if err := server.Client.Get(t.Context(), at, quota); err != nil {
+			t.Fatal(err)
+		}
+		quota.Spec.Hard["count/trainingjobs.muster.dev"] = resource.MustParse("7")
+		if err := server.Client.Update(t.Context(), quota); err != nil {
+			t.Fatal(err)
+		}
+		server.Run(t, []rehearsal.Step{{Args: "user add ada --queue vision --lifetime 1h --file " + ada, Says: "may use queue vision"}})
+		if err := server.Client.Get(t.Context(), at, quota); err != nil || quota.Spec.Hard.Name("count/trainingjobs.muster.dev", resource.DecimalSI).Value() != 7 {
+			t.Errorf("what an administrator changed is %v, %v", quota.Spec.Hard, err)
+		}
+		server.As(t, ada).Run(t, []rehearsal.Step{{Args: "get", Says: "mnist"}})
 	})
 	remove(t, server, ada)
 }

@@ -125,3 +125,35 @@ func TestOfWhichGang(t *testing.T) {
 		}
 	}
 }
+
+// TestVisibleGPUs has images and users ask NVIDIA's container runtime for all GPUs: the
+// container that was given some sees what its node says, and the others see none.
+func TestVisibleGPUs(t *testing.T) {
+	all := []corev1.EnvVar{{Name: envVisible, Value: "all"}}
+	for member, want := range map[int][]string{0: {"void", "void", "void"}, 1: {"", "void", "void"}} {
+		g, p := testGang(), testPlacement()
+		for i := range g.Spec.Roles {
+			s := &g.Spec.Roles[i].Template.Spec
+			s.Containers = append(s.Containers, corev1.Container{Name: "beside"})
+			s.InitContainers = []corev1.Container{{Name: "before"}}
+			for _, c := range []*corev1.Container{&s.Containers[0], &s.Containers[1], &s.InitContainers[0]} {
+				c.Env = all
+			}
+		}
+		pod, err := newPod(g, p, p.Spec.Members[member], v1alpha1.ResourceGPU, told(t, table(g, membersOf(p), func(string) *corev1.Node { return nil })))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range append(pod.Spec.Containers, pod.Spec.InitContainers...) {
+			got := ""
+			for _, v := range c.Env {
+				if v.Name == envVisible {
+					got += v.Value
+				}
+			}
+			if got != want[i] {
+				t.Errorf("member %d, container %s sees %q, want %q", member, c.Name, got, want[i])
+			}
+		}
+	}
+}

@@ -180,10 +180,10 @@ func newPod(g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.PlacedMember, gp
 		port.ContainerPort = m.Port
 	}
 	for i := range s.Containers {
-		s.Containers[i].Env = environment(vars, s.Containers[i].Env)
+		s.Containers[i].Env = visible(environment(vars, s.Containers[i].Env), i == 0 && len(m.GPUs) > 0)
 	}
 	for i := range s.InitContainers {
-		s.InitContainers[i].Env = environment(vars, s.InitContainers[i].Env)
+		s.InitContainers[i].Env = visible(environment(vars, s.InitContainers[i].Env), false)
 	}
 	return pod, nil
 }
@@ -292,6 +292,20 @@ func environment(vars, own []corev1.EnvVar) []corev1.EnvVar {
 		}
 	}
 	return out
+}
+
+// envVisible is the variable by which NVIDIA's container runtime shows GPUs to a container.
+// It believes images and users, too: an image for CUDA sets it to all.
+const envVisible = "NVIDIA_VISIBLE_DEVICES"
+
+// visible leaves it to the node which GPUs a container sees that was given some, and shows
+// none to the others.
+func visible(env []corev1.EnvVar, given bool) []corev1.EnvVar {
+	env = slices.DeleteFunc(env, func(v corev1.EnvVar) bool { return v.Name == envVisible })
+	if !given {
+		env = append(env, corev1.EnvVar{Name: envVisible, Value: "void"})
+	}
+	return env
 }
 
 func roleOf(g *v1alpha1.Gang, name string) *v1alpha1.GangRole {

@@ -80,7 +80,7 @@ func checkRole(job *v1alpha1.TrainingJob, role *v1alpha1.Role) string {
 	if problem := checkEnv("env", role.Env); problem != "" {
 		return problem
 	}
-	if problem := cmp.Or(checkKeys(role), checkFirstLabels(role.FirstLabels)); problem != "" {
+	if problem := cmp.Or(checkKeys(role), checkFirstLabels(role.FirstLabels), checkGrace(role.Template)); problem != "" {
 		return problem
 	}
 	_, problem := gpus(role)
@@ -105,6 +105,19 @@ func checkKeys(role *v1alpha1.Role) string {
 		}
 	}
 	return ""
+}
+
+// longestGrace is the longest grace period of a member, in seconds. Others wait that long for
+// the GPUs of a member that was told to stop.
+const longestGrace = 3600
+
+// checkGrace finds a grace period by which a member would keep what it has to give back.
+func checkGrace(t *corev1.PodTemplateSpec) string {
+	if t == nil || t.Spec.TerminationGracePeriodSeconds == nil || *t.Spec.TerminationGracePeriodSeconds <= longestGrace {
+		return ""
+	}
+	return fmt.Sprintf("template.spec.terminationGracePeriodSeconds is %d: a member has at most %d seconds to end, because others wait for its GPUs; save checkpoints while it runs",
+		*t.Spec.TerminationGracePeriodSeconds, longestGrace)
 }
 
 // checkFirstLabels finds what the API server takes for no label.

@@ -58,3 +58,16 @@ func TestFirstLabels(t *testing.T) {
 		}
 	}
 }
+
+// TestGrace bounds for how long a member keeps its GPUs after it was told to stop.
+func TestGrace(t *testing.T) {
+	for seconds, refused := range map[int64]bool{0: false, 30: false, 3600: false, 3601: true, 1 << 40: true} {
+		job := &v1alpha1.TrainingJob{Spec: v1alpha1.TrainingJobSpec{Roles: []v1alpha1.Role{{
+			Name: "worker", Command: []string{"true"}, Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &seconds}},
+		}}}}
+		job.Name = "lab"
+		if problem := check(job); strings.Contains(problem, "terminationGracePeriodSeconds") != refused {
+			t.Errorf("%d seconds: %q", seconds, problem)
+		}
+	}
+}
