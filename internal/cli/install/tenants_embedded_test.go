@@ -91,6 +91,7 @@ var templates = map[string]struct{ template, says string }{
 	"account default":          {container("", ", serviceAccountName: default"), ""},
 	"token of default":         {container("", ", automountServiceAccountToken: true"), isAccount},
 	"projected token":          {container("", ", volumes: [{name: t, projected: {sources: [{serviceAccountToken: {path: t}}]}}]"), isAccount},
+	"certificate of default":   {container("", ", volumes: [{name: t, projected: {sources: [{podCertificate: {signerName: a/b, keyType: ED25519, credentialBundlePath: t}}]}}]"), isAccount},
 	"no token":                 {container("", ", automountServiceAccountToken: false"), ""},
 	"account that bob acts as": {container("", ", serviceAccountName: helper"), ""},
 	"own secret in a volume":   {container("", ", volumes: [{name: s, secret: {secretName: s}}]"), ""},

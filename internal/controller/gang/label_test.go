@@ -81,6 +81,12 @@ func TestRelabelledPods(t *testing.T) {
 			}
 			if blind {
 				w.delays(lastRetry)
+			} else {
+				// As where a node does not answer: an event tells when they are gone.
+				result, err := w.ctl.Reconcile(t.Context(), ctrl.Request{NamespacedName: w.key})
+				if err != nil || result.RequeueAfter != 0 {
+					t.Errorf("the gang is looked at again after %s, %v", result.RequeueAfter, err)
+				}
 			}
 			w.blind, w.stuck = false, map[string]bool{}
 			w.until("everything is given back", func() bool { return len(w.placements(t.Context())) == 0 })
