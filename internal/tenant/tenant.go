@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,9 +39,7 @@ func Add(ctx context.Context, server client.Client, t Tenant) (queueMade bool, e
 			return queueMade, err
 		}
 	}
-	// Its limits are an administrator's to change: one that is there stays.
-	err = client.IgnoreAlreadyExists(server.Create(ctx, t.quota()))
-	return queueMade, wrap(err, "creating the quota of %s", t.Name)
+	return queueMade, bound(ctx, server, t.quota())
 }
 
 func putNamespace(ctx context.Context, server client.Client, t Tenant) error {
@@ -76,6 +75,24 @@ func put(ctx context.Context, server client.Client, o client.Object) error {
 	}
 	o.SetResourceVersion(there.GetResourceVersion())
 	return wrap(server.Update(ctx, o), "changing %T %s", o, o.GetName())
+}
+
+// bound makes a quota. One that is there stays: its limits are an administrator's to change.
+// The API server refuses every object of a namespace with a quota whose status is empty, so
+// the first one is written here and the cluster's controller counts anew.
+func bound(ctx context.Context, server client.Client, quota *corev1.ResourceQuota) error {
+	if err := server.Create(ctx, quota); err != nil {
+		return wrap(client.IgnoreAlreadyExists(err), "creating quota %s/%s", quota.Namespace, quota.Name)
+	}
+	quota.Status.Hard, quota.Status.Used = quota.Spec.Hard, corev1.ResourceList{}
+	for kind := range quota.Spec.Hard {
+		quota.Status.Used[kind] = *resource.NewQuantity(0, resource.DecimalSI)
+	}
+	err := server.Status().Update(ctx, quota)
+	if apierrors.IsConflict(err) {
+		return nil // the controller was faster
+	}
+	return wrap(err, "writing the status of quota %s/%s", quota.Namespace, quota.Name)
 }
 
 func wrap(err error, doing string, args ...any) error {

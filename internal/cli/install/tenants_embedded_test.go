@@ -373,7 +373,15 @@ func withAnnotation(o client.Object, key, value string) map[string]string {
 // madeByMuster is a change of what the manager made.
 func madeByMuster(t *testing.T, server *rehearsal.Server, c policyCase) {
 	t.Helper()
-	c.object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "muster.dev/v1alpha1", Kind: "PipelineRun", Name: "r", UID: "1"}})
+	owner := made(t, "Pipeline", plainTemplate, "", "") // the garbage collector looks for it
+	owner.SetName("owner")
+	if err := client.IgnoreAlreadyExists(server.Client.Create(t.Context(), owner)); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Client.Get(t.Context(), client.ObjectKeyFromObject(owner), owner); err != nil {
+		t.Fatal(err)
+	}
+	c.object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "muster.dev/v1alpha1", Kind: "Pipeline", Name: "owner", UID: owner.GetUID()}})
 	if err := as(t, server, managerAccount, "system:masters").Create(t.Context(), c.object); err != nil {
 		t.Fatal(err)
 	}
