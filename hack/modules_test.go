@@ -3,6 +3,7 @@ package hack
 import (
 	"encoding/json"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/muster-dev/muster/hack/suite/input"
@@ -31,6 +32,44 @@ func TestOneVersionOfEachModule(t *testing.T) {
 			t.Errorf("%s shares %d modules with Muster: the test compares nothing", program, shared)
 		}
 	}
+}
+
+// TestModulesAreListed keeps commands that read all modules working, such as `go list -m all`. They
+// fail where a module is required at a version that was never published: k8s.io/kubernetes
+// requires its staging modules at v0.0.0.
+func TestModulesAreListed(t *testing.T) {
+	folders := modules(t)
+	if len(folders) < 5 {
+		t.Errorf("found modules in %q alone: the test misses some", folders)
+	}
+	for _, folder := range folders {
+		t.Run(folder, func(t *testing.T) {
+			if err := input.Observe("..", []string{filepath.Join(folder, "go.mod"), filepath.Join(folder, "go.sum")}); err != nil {
+				t.Fatal(err)
+			}
+			listed, said, err := run(t, filepath.Join("..", folder), nil, "go", "list", "-m", "all")
+			if err != nil {
+				t.Fatalf("go list -m all: %v\n%s", err, said)
+			}
+			if strings.Contains(listed, " v0.0.0\n") {
+				t.Errorf("modules at v0.0.0, which was never published:\n%s", listed)
+			}
+		})
+	}
+}
+
+// modules returns the folders of this repository that have a go.mod.
+func modules(t *testing.T) []string {
+	t.Helper()
+	text, said, err := run(t, "..", nil, "git", "ls-files", "go.mod", "*/go.mod")
+	if err != nil {
+		t.Fatalf("listing the repository's modules: %v\n%s", err, said)
+	}
+	var folders []string
+	for _, file := range strings.Fields(text) {
+		folders = append(folders, filepath.Dir(file))
+	}
+	return folders
 }
 
 // required returns the version of each module that the go.mod of a folder requires.
