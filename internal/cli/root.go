@@ -60,6 +60,8 @@ func Main(args []string, streams terminal.Streams, more ...Verb) int {
 
 // Execute runs the command line args within ctx and returns the exit code.
 func Execute(ctx context.Context, args []string, streams terminal.Streams, more ...Verb) exit.Code {
+	streams = streams.Guarded()
+	defer streams.Flush()
 	factory := connection.New(streams, version.Client().Version)
 	root := New(factory, more...)
 	root.SetArgs(args)

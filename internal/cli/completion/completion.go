@@ -11,6 +11,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/suggestion"
+	"github.com/muster-dev/muster/internal/cli/terminal"
 )
 
 var shells = []string{"bash", "zsh", "fish", "powershell"}
@@ -34,7 +35,7 @@ func New(f *connection.Factory) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			root, out := cmd.Root(), f.Streams.Out
+			root, out := cmd.Root(), terminal.Data(f.Streams.Out)
 			switch args[0] {
 			case "bash":
 				if err := root.GenBashCompletionV2(out, true); err != nil {

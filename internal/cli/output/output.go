@@ -4,11 +4,14 @@
 package output
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/terminal"
 )
 
 // Format is a way to print objects.
@@ -56,7 +60,8 @@ func (f Format) Validate(allowed ...Format) error {
 }
 
 // Print writes value as JSON or YAML. Fields that the value's JSON encoding
-// leaves out are left out.
+// leaves out are left out. JSON has its escapes for all that a terminal would obey
+// or hide; YAML gets to w as [terminal.Data] does.
 func Print(w io.Writer, format Format, value any) error {
 	encoded, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
@@ -67,12 +72,33 @@ func Print(w io.Writer, format Format, value any) error {
 		if err != nil {
 			return fmt.Errorf("encoding the output: %w", err)
 		}
-		_, err = w.Write(encoded)
+		_, err = terminal.Data(w).Write(encoded)
 		return err
 	}
-	_, err = w.Write(append(encoded, '\n'))
+	_, err = w.Write(append(visible(encoded), '\n'))
 	return err
 }
+
+// visible writes the characters of a JSON text that a terminal obeys or hides as JSON's
+// escapes. They are in strings alone, whose values stay.
+func visible(encoded []byte) []byte {
+	if !bytes.ContainsFunc(encoded, hidden) {
+		return encoded
+	}
+	var out []byte
+	for _, r := range string(encoded) {
+		if !hidden(r) {
+			out = utf8.AppendRune(out, r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
+		}
+	}
+	return out
+}
+
+func hidden(r rune) bool { return r != '\n' && terminal.Hidden(r) }
 
 // Manifest returns the object as a plain tree without what only a server
 // says: status, and the fields of metadata that it fills in.

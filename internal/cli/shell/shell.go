@@ -108,13 +108,14 @@ func (o *options) run(ctx context.Context) error {
 	if len(o.command) == 0 {
 		o.command = interactive(o.factory.Getenv("TERM"))
 	}
-	said := &counter{Writer: streams.Err}
+	said := &counter{Writer: terminal.Data(streams.Err)}
 	command := remote.Command{
 		Namespace: namespace, Pod: pod.Name, Container: member.Container(pod), Argv: o.command,
-		Stdin: streams.In, Stdout: streams.Out, Stderr: said,
+		Stdin: streams.In, Stdout: terminal.Data(streams.Out), Stderr: said,
 		TTY: terminal.Is(streams.In) && terminal.Is(streams.Out),
 	}
 	if command.TTY {
+		command.Stdout = terminal.Bare(streams.Out)
 		sizes := watchSize(streams.Out)
 		defer sizes.stop()
 		command.Sizes = sizes

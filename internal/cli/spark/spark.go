@@ -12,6 +12,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/spark"
 )
 
@@ -24,7 +25,7 @@ func New(f *connection.Factory) *cobra.Command {
 		Hidden: true, DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			scratch := filepath.Join(os.Getenv(v1alpha1.EnvRoot), strings.TrimPrefix(v1alpha1.SparkPath, v1alpha1.PodRoot))
-			if code := spark.Main(cmd.Context(), args, scratch, f.Streams.Out, f.Streams.Err); code != 0 {
+			if code := spark.Main(cmd.Context(), args, scratch, terminal.Bare(f.Streams.Out), terminal.Bare(f.Streams.Err)); code != 0 {
 				return exit.With(exit.Code(code), nil)
 			}
 			return nil

@@ -50,7 +50,7 @@ type Progress struct {
 
 // NewProgress starts a progress on out, with this title.
 func NewProgress(out io.Writer, title string, unit Unit) *Progress {
-	p := &Progress{title: title, unit: unit, out: out, bar: Is(out), quit: make(chan struct{}), gone: make(chan struct{})}
+	p := &Progress{title: Clean(title), unit: unit, out: out, bar: Is(out), quit: make(chan struct{}), gone: make(chan struct{})}
 	go p.loop()
 	return p
 }
@@ -58,7 +58,7 @@ func NewProgress(out io.Writer, title string, unit Unit) *Progress {
 // NewPaced starts a progress that also says how fast it goes and, where the
 // total is known, how long the rest takes.
 func NewPaced(out io.Writer, title string, unit Unit) *Progress {
-	p := &Progress{title: title, unit: unit, out: out, bar: Is(out), paced: true, quit: make(chan struct{}), gone: make(chan struct{})}
+	p := &Progress{title: Clean(title), unit: unit, out: out, bar: Is(out), paced: true, quit: make(chan struct{}), gone: make(chan struct{})}
 	go p.loop()
 	return p
 }
@@ -77,7 +77,7 @@ func (p *Progress) Set(done, total int64) {
 func (p *Progress) Say(message string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.message = message
+	p.message = Clean(message)
 }
 
 // Stop ends the progress, takes the bar off the screen and returns once
@@ -127,7 +127,7 @@ func (p *Progress) showLines() {
 }
 
 func (p *Progress) showBar() {
-	container := mpb.New(mpb.WithOutput(p.out), mpb.WithAutoRefresh())
+	container := mpb.New(mpb.WithOutput(Bare(p.out)), mpb.WithAutoRefresh())
 	style := mpb.BarStyle().Lbound("").Rbound("").Filler("━").Tip("━").Padding(" ")
 	_, total := p.state()
 	prepend := mpb.PrependDecorators(decor.Any(func(decor.Statistics) string { return p.title + " " }))

@@ -22,6 +22,7 @@ func NewScreen(out io.Writer) *Screen { return &Screen{out: out} }
 // terminal is cut off, and how many lines that were is said.
 func (s *Screen) Draw(page string) error {
 	columns, rows, ok := Size(s.out)
+	page = filtered(s.out, page)
 	if !ok {
 		columns, rows = 80, 24
 	}
@@ -37,7 +38,7 @@ func (s *Screen) Draw(page string) error {
 		text.WriteString(line + "\x1b[K\r\n")
 	}
 	text.WriteString("\x1b[J")
-	_, err := io.WriteString(s.out, text.String())
+	_, err := io.WriteString(Bare(s.out), text.String())
 	return err
 }
 
@@ -49,7 +50,7 @@ func (s *Screen) Close() {
 	}
 	s.open = false
 	// The line may hold the ^C that the terminal echoed.
-	_, _ = io.WriteString(s.out, "\r\x1b[K\x1b[?25h")
+	_, _ = io.WriteString(Bare(s.out), "\r\x1b[K\x1b[?25h")
 }
 
 // fitPage returns the page's lines, cut to a terminal's size. The last row
@@ -66,7 +67,7 @@ func fitPage(page string, columns, rows int) []string {
 	return lines
 }
 
-// clip cuts a line after so many characters. Colours take no room, and stay
+// clip cuts a line after so many columns. Colours take no room, and stay
 // as they are at the cut.
 func clip(line string, columns int) string {
 	var kept strings.Builder
@@ -79,11 +80,11 @@ func clip(line string, columns int) string {
 				continue
 			}
 		}
-		_, size := utf8.DecodeRuneInString(line)
-		if shown < columns {
+		r, size := utf8.DecodeRuneInString(line)
+		shown += columnsOfRune(r)
+		if shown <= columns {
 			kept.WriteString(line[:size])
 		}
-		shown++
 		line = line[size:]
 	}
 	return kept.String()

@@ -36,6 +36,28 @@ func TestClipKeepsColours(t *testing.T) {
 	}
 }
 
+func TestClipCutsNoWideCharacter(t *testing.T) {
+	for columns, want := range map[int]string{0: "", 1: "", 2: "数", 3: "数", 4: "数据", 5: "数据a", 9: "数据ab"} {
+		if got := clip("数据ab", columns); got != want {
+			t.Errorf("clipped to %d columns: %q, want %q", columns, got, want)
+		}
+	}
+}
+
+// TestScreenShowsNoSequence: what is in a page moves no cursor.
+func TestScreenShowsNoSequence(t *testing.T) {
+	var out bytes.Buffer
+	streams := Streams{Out: &out, Err: &out}.Guarded()
+	style := Style{enabled: true, mark: markOf(streams.Out)}
+	screen := NewScreen(streams.Out)
+	if err := screen.Draw(style.Paint(Green, "Running") + " \x1b[9Aaway \x1b]0;title\a\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\x1b[H\x1b[32mRunning\x1b[0m \\x1b[9Aaway \\x1b]0;title\\x07"; !strings.Contains(out.String(), want) {
+		t.Errorf("drawn: %q, want %q", out.String(), want)
+	}
+}
+
 func TestScreenBringsTheCursorBack(t *testing.T) {
 	var out bytes.Buffer
 	screen := NewScreen(&out)

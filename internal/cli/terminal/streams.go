@@ -65,7 +65,11 @@ func Raw(stream any) (restore func(), err error) {
 }
 
 // OutStyle is the style for the standard output.
-func (s Streams) OutStyle() Style { return Style{enabled: !s.NoColor && Is(s.Out)} }
+func (s Streams) OutStyle() Style {
+	return Style{enabled: !s.NoColor && Is(s.Out), mark: markOf(s.Out)}
+}
 
 // ErrStyle is the style for the standard error.
-func (s Streams) ErrStyle() Style { return Style{enabled: !s.NoColor && Is(s.Err)} }
+func (s Streams) ErrStyle() Style {
+	return Style{enabled: !s.NoColor && Is(s.Err), mark: markOf(s.Err)}
+}

@@ -23,7 +23,12 @@ const (
 var members = [...]Colour{Cyan, Green, Yellow, Magenta, Blue}
 
 // Style colours text, or leaves it alone.
-type Style struct{ enabled bool }
+type Style struct {
+	enabled bool
+	// mark is the first parameter of each colour, by which a [Guard] tells it from the
+	// colours in other text.
+	mark string
+}
 
 // Coloured returns a style that always colours, or never does.
 func Coloured(enabled bool) Style { return Style{enabled: enabled} }
@@ -33,7 +38,11 @@ func (s Style) Paint(colour Colour, text string) string {
 	if !s.enabled || text == "" {
 		return text
 	}
-	return "\x1b[" + strconv.Itoa(int(colour)) + "m" + text + "\x1b[0m"
+	begin := "\x1b["
+	if s.mark != "" {
+		begin += s.mark + ";"
+	}
+	return begin + strconv.Itoa(int(colour)) + "m" + text + begin + "0m"
 }
 
 // Member returns the colour of the index-th member.

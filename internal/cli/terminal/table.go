@@ -4,7 +4,6 @@ import (
 	"io"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // Table is rows of cells that are aligned in columns, two blanks apart.
@@ -22,7 +21,7 @@ type cell struct {
 func NewTable(header ...string) *Table { return &Table{header: header} }
 
 // Row adds a row. An empty cell is left blank; lines of a cell are written as
-// one, and what would move a cursor as a blank.
+// one, a control character as a blank, and other text as [Clean] has it.
 func (t *Table) Row(texts ...string) *Table {
 	row := make([]cell, len(texts))
 	for i, text := range texts {
@@ -33,10 +32,10 @@ func (t *Table) Row(texts ...string) *Table {
 }
 
 func oneLine(text string) string {
-	if !strings.ContainsFunc(text, unicode.IsControl) {
-		return text
+	if strings.ContainsFunc(text, unicode.IsControl) {
+		text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == ' ' }), " ")
 	}
-	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == ' ' }), " ")
+	return Clean(text)
 }
 
 // Paint gives the cell of the last row in this column a colour. Colours do
@@ -73,7 +72,7 @@ func (t *Table) widths() []int {
 		for len(widths) <= column {
 			widths = append(widths, 0)
 		}
-		widths[column] = max(widths[column], utf8.RuneCountInString(text))
+		widths[column] = max(widths[column], columnsOf(text))
 	}
 	for column, name := range t.header {
 		grow(column, name)
@@ -99,7 +98,7 @@ func writeRow(text *strings.Builder, style Style, indent string, widths []int, r
 		}
 		text.WriteString(shown)
 		if column < last {
-			text.WriteString(strings.Repeat(" ", widths[column]-utf8.RuneCountInString(row[column].text)+2))
+			text.WriteString(strings.Repeat(" ", widths[column]-columnsOf(row[column].text)+2))
 		}
 	}
 	text.WriteByte('\n')

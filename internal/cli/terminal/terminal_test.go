@@ -14,6 +14,7 @@ func TestTable(t *testing.T) {
 	table.Row("größe", "Running", "").Paint(1, Green)
 	table.Row("b", "", "x")
 	table.Row("c", "sh -c \n\techo  a\x1b[2J")
+	table.Row("数据集", "\u202e9", "x")
 	var plain, coloured strings.Builder
 	if err := table.Write(&plain, Coloured(false), "  "); err != nil {
 		t.Fatal(err)
@@ -21,10 +22,10 @@ func TestTable(t *testing.T) {
 	if err := table.Write(&coloured, Coloured(true), ""); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff("  NAME   STATE             NOTE\n  größe  Running\n  b                        x\n  c      sh -c echo a [2J\n", plain.String()); diff != "" {
+	if diff := cmp.Diff("  NAME    STATE             NOTE\n  größe   Running\n  b                         x\n  c       sh -c echo a [2J\n  数据集  \\u202e9           x\n", plain.String()); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
 	}
-	if !strings.Contains(coloured.String(), "größe  \x1b[32mRunning\x1b[0m\n") {
+	if !strings.Contains(coloured.String(), "größe   \x1b[32mRunning\x1b[0m\n") {
 		t.Errorf("coloured: %q", coloured.String())
 	}
 }
@@ -45,7 +46,7 @@ func TestWords(t *testing.T) {
 			t.Errorf("WholeSpan(%s) = %q, want %q", span, got, want)
 		}
 	}
-	for text, want := range map[string]string{"größe": "größe", "größer": "gr...", "a bcdefg": "a..."} {
+	for text, want := range map[string]string{"größe": "größe", "größer": "gr...", "a bcdefg": "a...", "数据": "数据", "数据集": "数...", "e\u0301e\u0301e\u0301": "e\u0301e\u0301e\u0301"} {
 		if got := Shorten(text, 5); got != want {
 			t.Errorf("Shorten(%q, 5) = %q, want %q", text, got, want)
 		}

@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/width"
 )
 
 // Size64 returns a number of bytes in words: "312 B", "4.2 MiB".
@@ -53,14 +56,37 @@ func WholeSpan(d time.Duration) string {
 // counts bytes.
 const ellipsis = "..."
 
-// Shorten returns text in at most width characters (at least 4), with "..."
-// where something is left out.
+// Shorten returns text in at most width columns (at least 4), with "..." where
+// something is left out.
 func Shorten(text string, width int) string {
-	width = max(width, len(ellipsis)+1)
-	if utf8.RuneCountInString(text) <= width {
+	width, text = max(width, len(ellipsis)+1), Clean(text)
+	if columnsOf(text) <= width {
 		return text
 	}
-	return strings.TrimRight(string([]rune(text)[:width-len(ellipsis)]), " ") + ellipsis
+	return strings.TrimRight(clip(text, width-len(ellipsis)), " ") + ellipsis
+}
+
+// columnsOf is how many columns of a terminal text has: two for each Chinese,
+// Japanese or Korean character, none for a combining one.
+func columnsOf(text string) int {
+	columns := 0
+	for _, r := range text {
+		columns += columnsOfRune(r)
+	}
+	return columns
+}
+
+func columnsOfRune(r rune) int {
+	if r < utf8.RuneSelf {
+		return 1
+	}
+	switch kind := width.LookupRune(r).Kind(); {
+	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
+		return 0
+	case kind == width.EastAsianWide, kind == width.EastAsianFullwidth:
+		return 2
+	}
+	return 1
 }
 
 // Count returns "1 worker" or "3 workers".

@@ -18,15 +18,17 @@ type Printer struct {
 	style      terminal.Style
 	width      int
 	prefixed   bool
+	guards     bool
 	timestamps bool
 	order      map[member.Member]int
 	buffer     bytes.Buffer
 }
 
 // NewPrinter returns a printer for these members. A single one needs no name
-// before its lines. With timestamps, every line begins with its time.
+// before its lines. With timestamps, every line begins with its time. Out gets the
+// lines as [terminal.Data] does.
 func NewPrinter(out io.Writer, style terminal.Style, members []member.Member, timestamps bool) *Printer {
-	p := &Printer{out: out, style: style, prefixed: len(members) > 1, timestamps: timestamps, order: map[member.Member]int{}}
+	p := &Printer{out: terminal.Data(out), guards: terminal.Is(out), style: style, prefixed: len(members) > 1, timestamps: timestamps, order: map[member.Member]int{}}
 	for i, m := range members {
 		p.order[m] = i
 		p.width = max(p.width, len(m.String()))
@@ -47,6 +49,10 @@ func (p *Printer) print(m member.Member, l line) error {
 		// What a carriage return overwrites would take the name with it.
 		text = bytes.TrimRight(text, "\r")
 		text = text[bytes.LastIndexByte(text, '\r')+1:]
+		if p.guards {
+			// So would backspaces and a cleared line.
+			text = []byte(terminal.Colours(string(text)))
+		}
 	}
 	if p.timestamps {
 		p.buffer.WriteString(l.at.Local().Format(time.RFC3339Nano))

@@ -11,6 +11,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/data/address"
 	"github.com/muster-dev/muster/internal/cli/data/opening"
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/tree"
 )
@@ -30,7 +31,7 @@ func run(ctx context.Context, f *connection.Factory, wanted []address.Address) e
 		if err != nil {
 			return err
 		}
-		err = write(ctx, f.Streams.Out, view, a)
+		err = write(ctx, terminal.Data(f.Streams.Out), view, a)
 		release()
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/data/meter"
 	"github.com/muster-dev/muster/internal/cli/data/whole"
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/tree"
 )
@@ -28,7 +29,7 @@ func (o *options) archive(ctx context.Context, view *data.View, a address.Addres
 	}
 	document.Path = to
 	if to == stdout {
-		err = pack(ctx, o.factory.Streams.Out, view, a, pattern, bar, &document)
+		err = pack(ctx, terminal.Data(o.factory.Streams.Out), view, a, pattern, bar, &document)
 		return document, err
 	}
 	err = whole.File(to, func(out io.Writer) error { return pack(ctx, out, view, a, pattern, bar, &document) })

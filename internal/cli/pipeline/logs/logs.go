@@ -209,14 +209,17 @@ func (o *options) print(run *v1alpha1.PipelineRun, found []Logged) error {
 		_, err := fmt.Fprintf(streams.Err, "run %s has computed no such datum: %s\n", run.Name, run.Status.Message)
 		return err
 	}
-	style := streams.OutStyle()
+	style, data := streams.OutStyle(), terminal.Data(streams.Out)
 	for i := range found {
 		l := &found[i]
 		state := fmt.Sprintf("exit code %d, %.2f s", l.Exit, l.Seconds)
 		if l.Error != "" {
 			state = style.Paint(terminal.Red, l.Error)
 		}
-		if _, err := fmt.Fprintf(streams.Out, "%s  %s\n%s", style.Paint(terminal.Bold, l.Stage+": "+l.Datum), state, l.Log); err != nil {
+		if _, err := fmt.Fprintf(streams.Out, "%s  %s\n", style.Paint(terminal.Bold, l.Stage+": "+l.Datum), state); err != nil {
+			return err
+		}
+		if _, err := io.WriteString(data, l.Log); err != nil {
 			return err
 		}
 		if l.Log != "" && !strings.HasSuffix(l.Log, "\n") {

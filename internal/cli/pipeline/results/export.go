@@ -122,7 +122,7 @@ func states(ctx context.Context, store *opening.Store, name string, document *Ex
 // is whole.
 func (o *exporting) write(ctx context.Context, to string, e transfer.Exporting) (count transfer.Count, err error) {
 	if to == stdio {
-		return transfer.Export(ctx, o.factory.Streams.Out, e)
+		return transfer.Export(ctx, terminal.Data(o.factory.Streams.Out), e)
 	}
 	err = whole.File(to, func(out io.Writer) error {
 		count, err = transfer.Export(ctx, out, e)

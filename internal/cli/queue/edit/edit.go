@@ -168,7 +168,7 @@ func (o *options) inEditor(ctx context.Context, object *v1alpha1.Queue) error {
 // edit runs the editor on a file and returns what it holds then.
 func (o *options) edit(ctx context.Context, words []string, file string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, words[0], append(words[1:], file)...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.streams.In, o.streams.Out, o.streams.Err
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.streams.In, terminal.Bare(o.streams.Out), terminal.Bare(o.streams.Err)
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("running the editor %s: %w", words[0], err)
 	}
