@@ -30,7 +30,7 @@ endif
 # Everything that does not link the API server: builds and tests in seconds.
 UNIT = $(shell go list ./... 2>/dev/null | grep -v -E '/internal/(controlplane|cli/up)$$|/cmd/muster$$')
 
-.PHONY: help build shim test test-two-at-a-time test-unit test-exhaustive test-mounts test-race test-embedded test-e2e test-long lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-kubernetes-plugin test-kubernetes-agent test-kubernetes-chaos test-conformance test-chaos test-autoscaler bench-cluster bench-data chaos-cluster cluster-deps clients-deps test-clients test-python test-gpu dist test-dist tested test-all test-times test-clients-latest
+.PHONY: help build shim test test-two-at-a-time test-unit test-exhaustive test-mounts test-race test-embedded test-e2e test-long lint verify generate bench bench-scheduler chaos quickstart clean test-deps test-images test-cluster test-kubernetes test-kubernetes-plugin test-kubernetes-agent test-kubernetes-chaos test-conformance test-chaos test-autoscaler bench-cluster bench-data chaos-cluster cluster-deps clients-deps test-clients test-python test-gpu dist test-dist tested test-all test-times test-clients-latest fuzz vulnerabilities
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
@@ -76,6 +76,12 @@ test-unit: shim $(GOTESTSUM) ## unit tests; no API server
 
 test-exhaustive: $(GOTESTSUM) ## each write fails in each way, each order of events of the fencing protocol, a million files: minutes
 	@$(SUITE) -timeout 60m -run '^TestEvery' exhaustive ./internal/controller/... ./internal/fencing ./internal/data
+
+fuzz: shim ## every fuzz target for FUZZTIME (20s), and the input of a failure
+	@hack/fuzz
+
+vulnerabilities: ## known vulnerabilities that the programs call; needs https://vuln.go.dev or GOVULNDB
+	@hack/vulnerabilities "$(TAGS)"
 
 test-mounts: tested test-deps $(GOTESTSUM) ## FUSE mounts of datasets, also when their servers are killed, and the data store when power fails at each write; needs /dev/fuse, and root or fusermount3
 	@$(HEAVY) -alone -tags fuse -timeout 5m mounts ./internal/data/mount/... ./internal/agent/datavolume

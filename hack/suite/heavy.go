@@ -94,8 +94,8 @@ func (o options) compile(ctx context.Context, work string) ([]binary, error) {
 // notUsed are files below hack that do not count as inputs: the tests of heavy suites neither read
 // nor start them, and they do not change how a suite runs.
 var notUsed = []string{
-	"hack/at-one-path", "hack/bench-peers", "hack/beside", "hack/dist", "hack/install-tool", "hack/make-fixture", "hack/mtimes",
-	"hack/quickstart", "hack/suite/label.go", "hack/suite/report.go", "hack/suite/times.go", "hack/test-names",
+	"hack/at-one-path", "hack/bench-peers", "hack/beside", "hack/dist", "hack/fuzz", "hack/install-tool", "hack/make-fixture", "hack/mtimes",
+	"hack/quickstart", "hack/suite/label.go", "hack/suite/report.go", "hack/suite/times.go", "hack/test-names", "hack/vulnerabilities",
 }
 
 // gather computes the inputs of a heavy suite.

@@ -67,6 +67,8 @@ func Print(w io.Writer, format Format, value any) error {
 	if err != nil {
 		return fmt.Errorf("encoding the output: %w", err)
 	}
+	// YAML's reader refuses control characters, and knows no surrogate pairs.
+	encoded = visible(encoded, format != YAML)
 	if format == YAML {
 		encoded, err = yaml.JSONToYAML(encoded)
 		if err != nil {
@@ -75,19 +77,20 @@ func Print(w io.Writer, format Format, value any) error {
 		_, err = terminal.Data(w).Write(encoded)
 		return err
 	}
-	_, err = w.Write(append(visible(encoded), '\n'))
+	_, err = w.Write(append(encoded, '\n'))
 	return err
 }
 
 // visible writes the characters of a JSON text that a terminal obeys or hides as JSON's
-// escapes. They are in strings alone, whose values stay.
-func visible(encoded []byte) []byte {
+// escapes. They are in strings alone, whose values stay. Characters that JSON escapes as
+// surrogate pairs are optional.
+func visible(encoded []byte, pairs bool) []byte {
 	if !bytes.ContainsFunc(encoded, hidden) {
 		return encoded
 	}
 	var out []byte
 	for _, r := range string(encoded) {
-		if !hidden(r) {
+		if !hidden(r) || r > 0xffff && !pairs {
 			out = utf8.AppendRune(out, r)
 			continue
 		}

@@ -144,7 +144,7 @@ func shown(char []byte) []byte {
 }
 
 // Hidden says that a terminal obeys r or does not show it: controls, format characters,
-// separators of lines and paragraphs. Joiners are not: emoji, Persian and Indian
+// separators of lines and paragraphs, noncharacters. Joiners are not: emoji, Persian and Indian
 // scripts need them. Nor are the format characters that are visible.
 func Hidden(r rune) bool {
 	const nonJoiner, joiner = '\u200c', '\u200d'
@@ -152,7 +152,7 @@ func Hidden(r rune) bool {
 	case r == nonJoiner, r == joiner, unicode.Is(unicode.Prepended_Concatenation_Mark, r):
 		return false
 	}
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Noncharacter_Code_Point)
 }
 
 // Clean returns text that others wrote as a terminal can show it: see [Guard].

@@ -2,6 +2,8 @@ package terminal
 
 import (
 	"bytes"
+	"errors"
+	"log/slog"
 	"regexp"
 	"strings"
 	"testing"
@@ -104,6 +106,16 @@ func FuzzFilter(f *testing.F) {
 	})
 }
 
+// TestLogsQuote: the logs of `muster up`, of serve and of the agent need no filter.
+func TestLogsQuote(t *testing.T) {
+	var out bytes.Buffer
+	hostile := "数据 \x1b]52;c;eA==\a\n\u009b2J\u202e\xff"
+	slog.New(slog.NewTextHandler(&out, nil)).With(hostile, hostile).Warn(hostile, "error", errors.New(hostile))
+	if text := strings.TrimSuffix(out.String(), "\n"); strings.ContainsFunc(text, Hidden) || !utf8.ValidString(text) || strings.Count(text, "]52;") != 4 {
+		t.Errorf("logged %q", text)
+	}
+}
+
 func TestGuard(t *testing.T) {
 	var out, errs bytes.Buffer
 	bare := Streams{Out: &out, Err: &errs}
@@ -122,7 +134,7 @@ func TestGuard(t *testing.T) {
 	if again := bare.Guarded(); markOf(again.Out) == style.mark || len(style.mark) < 10 {
 		t.Errorf("two processes have marks %q and %q", style.mark, markOf(again.Out))
 	}
-	// A pipe gets data as it is; a terminal is tried in TestRootOnATerminal.
+	// A pipe gets data as it is; package cli tries a terminal.
 	if _, err := Data(streams.Out).Write([]byte("\x1b[2J\xff")); err != nil || out.String() != "\x1b[2J\xff" {
 		t.Errorf("data: %q, %v", out.String(), err)
 	}
