@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -103,7 +104,7 @@ func readRange(text string) (offset, length int64, err error) {
 	first, last, is := strings.Cut(strings.TrimPrefix(text, "bytes="), "-")
 	from, wrong := strconv.ParseInt(first, 10, 64)
 	to, odd := strconv.ParseInt(last, 10, 64)
-	if !is || !strings.HasPrefix(text, "bytes=") || wrong != nil || odd != nil || from < 0 || to < from || to-from >= packBytes {
+	if !is || !strings.HasPrefix(text, "bytes=") || wrong != nil || odd != nil || from < 0 || to < from || to-from >= packBytes || to == math.MaxInt64 {
 		return 0, 0, refuse(http.StatusBadRequest, "Range: %q: give one range with both ends, such as bytes=0-4095", text)
 	}
 	return from, to - from + 1, nil

@@ -120,7 +120,7 @@ func parse(i backend.Info, text []byte) (*Bale, error) {
 	out := &Bale{Info: i}
 	var size int64
 	for _, l := range list {
-		if _, err := pack.ParseKey(l.Key); err != nil || l.Size < 0 || l.Size > i.Size {
+		if _, err := pack.ParseKey(l.Key); err != nil || l.Size < 0 || l.Size > i.Size-size {
 			return nil, fmt.Errorf("%s says that it has %q of %d bytes: %w", i.Key, l.Key, l.Size, pack.ErrDamaged)
 		}
 		out.Packs = append(out.Packs, backend.Info(l))

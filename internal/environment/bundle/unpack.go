@@ -86,6 +86,12 @@ func unpackEntry(root *os.Root, h *tar.Header, content io.Reader, times map[stri
 	case tar.TypeSymlink:
 		return root.Symlink(h.Linkname, name)
 	case tar.TypeReg:
+		for key := range h.PAXRecords {
+			// A KiB of an archive would fill the disk.
+			if strings.HasPrefix(key, "GNU.sparse.") {
+				return fmt.Errorf("the archive's entry %q has holes that are not sent: send it whole", h.Name)
+			}
+		}
 		return unpackFile(root, h, name, content)
 	}
 	return fmt.Errorf("the archive's entry %q is neither a file, a folder nor a link", h.Name)

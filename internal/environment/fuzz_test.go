@@ -1,0 +1,59 @@
+//go:build linux
+
+package environment
+
+import (
+	"strings"
+	"testing"
+)
+
+// FuzzNormalise: requirements that are taken are taken as they are the second time, in lines that
+// reach for no file, and what is shown of them has no password.
+func FuzzNormalise(f *testing.F) {
+	for _, text := range []string{
+		"numpy==2.0 # why\r\n\n-i https://user:secret@x/simple\ntorch \\\n  >=2\n", "-e .", "-rother.txt", "x @ file:///etc/passwd", "a @ git+https://u@h/x#egg=a",
+		"-f ./x", "a\\", "\ufeffb", "-\u00a0r x", "http://[::1", "numpy\u2028-r x", "# \\\n-r x", "a #\\\n-e .", "\\\n#\\\n-r x",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := Normalise(text)
+		if err != nil {
+			return
+		}
+		again, err := Normalise(got)
+		if err != nil || again != got {
+			t.Fatalf("%q becomes %q, and then %q, %v", text, got, again, err)
+		}
+		for line := range strings.Lines(got) {
+			for _, option := range []string{"-r", "-e", "-c", "--requirement", "--editable", "--constraint"} {
+				if strings.HasPrefix(line, option) && (len(option) == 2 && line[1] != '-' || strings.HasPrefix(line, "--")) && !strings.HasPrefix(line, "--require-hashes") {
+					t.Fatalf("%q becomes the line %q", text, line)
+				}
+			}
+			if line == "\n" || !strings.HasSuffix(line, "\n") {
+				t.Fatalf("%q becomes the line %q", text, line)
+			}
+		}
+		if shown := Mask(got); Mask(shown) != shown {
+			t.Fatalf("%q is shown as %q, and then as %q", got, shown, Mask(shown))
+		}
+	})
+}
+
+// FuzzMask: a secret in an address is not shown, whatever is around it.
+func FuzzMask(f *testing.F) {
+	f.Add("-i ", "user", "/simple")
+	f.Add("", "a@b", "?x=@y")
+	f.Add("x'", "%zz", ":port")
+	f.Fuzz(func(t *testing.T, before, user, after string) {
+		const secret = "s3cr3ts3cr3t"
+		if strings.ContainsAny(user, "/?#'\" \t\n\r\v\f") || strings.ContainsAny(after, "@") && !strings.HasPrefix(after, "/") || strings.Contains(before+user+after, secret) {
+			return
+		}
+		text := before + "https://" + user + ":" + secret + "@example.com" + after
+		if strings.Contains(Mask(text), secret) {
+			t.Fatalf("%q is shown as %q", text, Mask(text))
+		}
+	})
+}
