@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"unicode"
 )
 
 // allowedOptions are the lines of a requirements file, other than
@@ -39,6 +40,14 @@ func Normalise(text string) (string, error) {
 		joined = ""
 		if line == "" {
 			continue
+		}
+		if strings.ContainsFunc(line, unicode.IsControl) {
+			// Python ends lines at \x1c, \x1d and \x1e, too.
+			return "", fmt.Errorf("requirements, line %d: %q has a control character: remove it", number, Mask(line))
+		}
+		if strings.HasSuffix(line, `\`) {
+			// The installer would join it with the next one, after both were checked.
+			return "", fmt.Errorf("requirements, line %d: %q ends in a backslash before blanks or a comment: remove them if the line goes on, or else the backslash", number, Mask(line))
 		}
 		if err := checkLine(line); err != nil {
 			return "", fmt.Errorf("requirements, line %d: %w", number, err)
@@ -135,7 +144,11 @@ func Mask(text string) string {
 			return found
 		}
 		scheme, rest, _ := strings.Cut(found, "://")
-		_, rest, _ = strings.Cut(rest, "@")
-		return scheme + "://****@" + rest
+		host := rest
+		if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+			host = rest[:i]
+		}
+		// A password may have an @ in it.
+		return scheme + "://****" + rest[strings.LastIndexByte(host, '@'):]
 	})
 }
