@@ -60,7 +60,7 @@ func TestNormalise(t *testing.T) {
 
 func TestMask(t *testing.T) {
 	for in, want := range map[string]string{
-		"https://user:p@ss@x.test/a@b": "https://****@x.test/a@b",
+		"https://user:p@ss@x.test/a@b":                                     "https://****@x.test/a@b",
 		"Looking in indexes: https://user:p@x.test/simple, https://y.test": "Looking in indexes: https://****@x.test/simple, https://y.test",
 		"git+https://token@x.test/a.git":                                   "git+https://****@x.test/a.git",
 		"https://u:%zz@x.test/a":                                           "https://****@x.test/a",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -71,6 +72,9 @@ func (f flusher) Write(data []byte) (int, error) {
 	return n, err
 }
 
+// longest is the longest time that a Duration has, in seconds.
+const longest = int64(math.MaxInt64 / time.Second)
+
 // parse reads the options of a request for logs.
 func parse(values url.Values, now time.Time) (q process.LogQuery, previous bool, err error) {
 	q.Tail = -1
@@ -96,7 +100,7 @@ func parse(values url.Values, now time.Time) (q process.LogQuery, previous bool,
 	}
 	number("tailLines", 0, func(n int64) { q.Tail = int(n) })
 	number("limitBytes", 1, func(n int64) { q.LimitBytes = n })
-	number("sinceSeconds", 1, func(n int64) { q.Since = now.Add(-time.Duration(n) * time.Second) })
+	number("sinceSeconds", 1, func(n int64) { q.Since = now.Add(-time.Duration(min(n, longest)) * time.Second) })
 	flag("follow", &q.Follow)
 	flag("timestamps", &q.Timestamps)
 	flag("previous", &previous)
