@@ -3,11 +3,14 @@ package supervise
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/muster-dev/muster/internal/node/shim/contract"
 )
@@ -44,10 +47,14 @@ func (s *supervisor) settle() *startError {
 	return nil
 }
 
+// mostTable is how long a table may be, in bytes: the image's owner wrote it, and the shim
+// holds it in memory.
+const mostTable = 4 << 20
+
 // readTable reads a file of lines with fields between colons. One that is not
-// there has none.
+// there has none. A pipe is not waited for.
 func readTable(path string) ([][]string, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -55,6 +62,13 @@ func readTable(path string) ([][]string, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > mostTable) {
+		err = fmt.Errorf("%s has to be a file of at most %d bytes, and is %s of %d", path, mostTable, info.Mode(), info.Size())
+	}
+	if err != nil {
+		return nil, err
+	}
 	var rows [][]string
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {

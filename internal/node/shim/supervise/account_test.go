@@ -1,10 +1,15 @@
 package supervise
 
 import (
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/muster-dev/muster/internal/node/shim/contract"
 )
@@ -54,4 +59,68 @@ func TestFindAccount(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStrangeTables: what an image has in the place of its users neither holds the shim up nor
+// fills its memory.
+func TestStrangeTables(t *testing.T) {
+	for name, make := range map[string]func(path string) error{
+		"a pipe":   func(path string) error { return unix.Mkfifo(path, 0o644) },
+		"a folder": func(path string) error { return os.Mkdir(path, 0o755) },
+		"a device": func(path string) error { return os.Symlink("/dev/zero", path) },
+		"a terabyte": func(path string) error {
+			if err := os.WriteFile(path, nil, 0o644); err != nil {
+				return err
+			}
+			return os.Truncate(path, 1<<40)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "passwd")
+			if err := make(path); err != nil {
+				t.Fatal(err)
+			}
+			if rows, err := readTable(path); err == nil || !strings.Contains(err.Error(), "has to be a file of at most") {
+				t.Errorf("read: %q, %v", rows, err)
+			}
+		})
+	}
+}
+
+// FuzzFindAccount: whatever tables an image has, an account is found with numbers that there can
+// be, or the fault has words.
+func FuzzFindAccount(f *testing.F) {
+	f.Add("jupyter:video", "jupyter:x:1000:100::/home/jupyter:/bin/sh\n", "video:x:44:jupyter,other\n")
+	f.Add("0", ":::\n0:0:4294967295:-1:\n", "::\n")
+	f.Add("4294967295:2147483648", "a:b\n", "")
+	f.Fuzz(func(t *testing.T, named, users, groups string) {
+		dir := t.TempDir()
+		var tables [2][][]string
+		for i, text := range []string{users, groups} {
+			path := filepath.Join(dir, "table")
+			if err := os.WriteFile(path, []byte(text), fs.ModePerm); err != nil {
+				t.Fatal(err)
+			}
+			rows, err := readTable(path)
+			if err != nil {
+				return
+			}
+			tables[i] = rows
+		}
+		a, fault := findAccount(named, tables[0], tables[1])
+		if fault != nil {
+			if fault.reason != contract.ReasonUser || fault.message == "" {
+				t.Fatalf("%q: %+v", named, fault)
+			}
+			return
+		}
+		for _, number := range append(a.groups, a.uid, a.gid) {
+			if number > math.MaxInt32 {
+				t.Fatalf("%q is %+v", named, a)
+			}
+		}
+		if a.home == "" {
+			t.Fatalf("%q has no home", named)
+		}
+	})
 }
