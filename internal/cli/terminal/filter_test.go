@@ -15,7 +15,7 @@ func TestFilter(t *testing.T) {
 		{"nothing", "", "", "", ""},
 		{"ASCII", "a b\tc\nd", "a b\tc\nd", "a b\tc\nd", "a b\tc\nd"},
 		{"Chinese", "数据集 训练完成", "数据集 训练完成", "数据集 训练完成", "数据集 训练完成"},
-		{"wide space, emoji with joiner, Persian with non-joiner", "a\u3000👩‍🚀 می‌خواهم", "a\u3000👩‍🚀 می‌خواهم", "a\u3000👩‍🚀 می‌خواهم", "a\u3000👩‍🚀 می‌خواهم"},
+		{"wide space, emoji with joiner, Persian with non-joiner", "a\u3000👩\u200d🚀 می\u200cخواهم", "a\u3000👩\u200d🚀 می\u200cخواهم", "a\u3000👩\u200d🚀 می\u200cخواهم", "a\u3000👩\u200d🚀 می\u200cخواهم"},
 		{"colour", "\x1b[1;31mred\x1b[0m", `\x1b[1;31mred\x1b[0m`, "\x1b[1;31mred\x1b[0m", "\x1b[1;31mred\x1b[0m"},
 		{"colour of 24 bits", "\x1b[38:2::1:2:3m", `\x1b[38:2::1:2:3m`, "\x1b[38:2::1:2:3m", "\x1b[38:2::1:2:3m"},
 		{"progress bar", "\r 50%|█▌  |\x1b[K", `\r 50%|█▌  |\x1b[K`, `\r 50%|█▌  |\x1b[K`, "\r 50%|█▌  |\x1b[K"},
