@@ -3,127 +3,117 @@
 package environment
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
 	"strings"
-	"unicode"
+	"unicode/utf8"
 )
 
-// allowedOptions are the lines of a requirements file, other than
-// requirements, that say where and how packages are found. Every other option
-// reaches for files that lie beside the requirements, or changes what the
-// installer does.
-var allowedOptions = map[string]bool{
-	"-i": true, "--index-url": true, "--pypi-url": true, "--extra-index-url": true,
-	"--no-index": true, "-f": true, "--find-links": true,
-	"--no-binary": true, "--only-binary": true, "--prefer-binary": true,
-	"--require-hashes": true, "--pre": true, "--trusted-host": true, "--use-feature": true,
-}
+// maxRequirements is the size, in bytes, of the longest requirements file that
+// is read.
+const maxRequirements = 1 << 20
 
-// Normalise reads a requirements file and returns what matters in it: one
-// requirement or option a line, in order (the order of indexes counts),
-// without comments and with single spaces. It refuses lines that refer to
-// files.
+// Normalise reads a requirements file as pip does, and writes it anew: one
+// requirement or option a line, in order (the order of indexes counts), without
+// comments, in ASCII. It accepts a known grammar only, and so refuses everything
+// by which pip would read files or variables of the machine that builds. pip is
+// given the text that Normalise returns, never the one that a person wrote.
 func Normalise(text string) (string, error) {
-	text = strings.TrimPrefix(text, "\ufeff")
-	text = strings.ReplaceAll(text, "\r\n", "\n")
-	var out strings.Builder
-	number, joined := 0, ""
-	for line := range strings.SplitSeq(text, "\n") {
-		number++
-		if strings.HasSuffix(line, `\`) && !strings.HasPrefix(strings.TrimSpace(line), "#") {
-			joined += strings.TrimSuffix(line, `\`) + " "
-			continue
-		}
-		line = clean(joined + line)
-		joined = ""
-		if line == "" {
-			continue
-		}
-		if strings.ContainsFunc(line, unicode.IsControl) {
-			// Python ends lines at \x1c, \x1d and \x1e, too.
-			return "", fmt.Errorf("requirements, line %d: %q has a control character: remove it", number, Mask(line))
-		}
-		if strings.HasSuffix(line, `\`) {
-			// The installer would join it with the next one, after both were checked.
-			return "", fmt.Errorf("requirements, line %d: %q ends in a backslash before blanks or a comment: remove them if the line goes on, or else the backslash", number, Mask(line))
-		}
-		if err := checkLine(line); err != nil {
-			return "", fmt.Errorf("requirements, line %d: %w", number, err)
-		}
-		out.WriteString(line + "\n")
+	if len(text) > maxRequirements {
+		return "", fmt.Errorf("the requirements have %d bytes, and %d are allowed: leave some out, or put the packages into an image", len(text), maxRequirements)
 	}
-	if line := clean(joined); line != "" {
-		return "", fmt.Errorf("requirements, line %d: the last line ends in a backslash, so it goes on, but nothing follows", number)
+	if !utf8.ValidString(text) {
+		return "", errors.New("the requirements are not UTF-8: save the file as UTF-8")
+	}
+	var out strings.Builder
+	for _, l := range joinLines(splitLines(strings.TrimPrefix(text, "\ufeff"))) {
+		content := strings.TrimSpace(comment.ReplaceAllString(l.text, ""))
+		if content == "" {
+			continue
+		}
+		if l.open {
+			return "", fmt.Errorf("requirements, line %d: the last line ends in a backslash, so it goes on, but nothing follows", l.number)
+		}
+		written, err := rewrite(content)
+		if err != nil {
+			return "", fmt.Errorf("requirements, line %d: %w", l.number, err)
+		}
+		out.WriteString(written + "\n")
 	}
 	return out.String(), nil
 }
 
+// comment matches what pip takes for one: a "#" inside a word begins none.
 var comment = regexp.MustCompile(`(^|\s+)#.*$`)
 
-func clean(line string) string {
-	return strings.Join(strings.Fields(comment.ReplaceAllString(line, "")), " ")
+// logical is one line of a requirements file, with those that continue it.
+type logical struct {
+	number int // of its last physical line
+	text   string
+	open   bool // the file ends where the line should go on
 }
 
-// checkLine refuses a line that does not mean the same everywhere.
-func checkLine(line string) error {
-	const advice = "the environment is built from the text alone; name a package of an index, or put your own modules into the code folder, which is on Python's path"
-	if strings.HasPrefix(line, "-") {
-		name := line
-		if i := strings.IndexAny(line, " ="); i >= 0 {
-			name = line[:i]
+// splitLines splits a text where Python's str.splitlines does.
+func splitLines(text string) []string {
+	var lines []string
+	begin := 0
+	for at, r := range text {
+		switch r {
+		case '\n':
+			if at > 0 && text[at-1] == '\r' {
+				begin = at + 1 // the '\r' ended the line
+				continue
+			}
+		case '\r', '\v', '\f', 0x1c, 0x1d, 0x1e, 0x85, 0x2028, 0x2029:
+		default:
+			continue
 		}
-		value := strings.TrimLeft(line[len(name):], " =")
-		short := name
-		if len(line) > 2 && line[1] != '-' { // -rother.txt, -ihttps://...
-			short, value = line[:2], strings.TrimLeft(line[2:], " =")
-		}
-		switch {
-		case short == "-e" || name == "--editable":
-			return fmt.Errorf("%q installs from a folder; %s", Mask(line), advice)
-		case short == "-r" || name == "--requirement":
-			return fmt.Errorf("%q includes another file; copy its lines here", Mask(line))
-		case short == "-c" || name == "--constraint":
-			return fmt.Errorf("%q reads another file; write the versions here", Mask(line))
-		case !allowedOptions[short]:
-			return fmt.Errorf("the option %q is not allowed here; allowed are --index-url, --extra-index-url, --find-links, --no-index, --trusted-host, --no-binary, --only-binary, --prefer-binary, --pre, --require-hashes and --use-feature", name)
-		case (short == "-f" || name == "--find-links") && !remote(value):
-			return fmt.Errorf("%q refers to a folder; only http:// and https:// addresses mean the same on every machine", Mask(line))
-		}
-		return nil
+		lines = append(lines, text[begin:at])
+		begin = at + utf8.RuneLen(r)
 	}
-	target := line
-	if _, after, found := strings.Cut(line, " @ "); found {
-		target = after
-	} else if i := strings.Index(line, "@"); i > 0 && !strings.Contains(line[:i], ":") && strings.Contains(line[i:], ":") {
-		target = strings.TrimSpace(line[i+1:])
-	}
-	if remote(target) {
-		return nil
-	}
-	lower := strings.ToLower(strings.TrimSpace(strings.SplitN(target, ";", 2)[0]))
-	switch {
-	case strings.Contains(lower, "file:"), strings.HasPrefix(lower, "."), strings.HasPrefix(lower, "/"), strings.HasPrefix(lower, "~"),
-		strings.Contains(lower, "/") && !strings.Contains(lower, "://"),
-		strings.HasSuffix(lower, ".whl"), strings.HasSuffix(lower, ".tar.gz"), strings.HasSuffix(lower, ".zip"):
-		return fmt.Errorf("%q refers to a file; %s", Mask(line), advice)
-	}
-	return nil
+	return append(lines, text[begin:])
 }
 
-// remote reports whether the text is an address on the network, of a file or
-// of a repository (git+https://...).
-func remote(text string) bool {
-	scheme, _, ok := strings.Cut(text, "://")
-	if !ok {
-		return false
+// joinLines puts together what backslashes continue, as pip does: a comment
+// ends a line that was continued, and no comment is continued.
+func joinLines(lines []string) []logical {
+	var out []logical
+	var joined strings.Builder
+	for i, text := range lines {
+		note := strings.HasPrefix(strings.TrimSpace(text), "#")
+		if strings.HasSuffix(text, `\`) && !note {
+			joined.WriteString(strings.Trim(text, `\`))
+			continue
+		}
+		if note {
+			text = " " + text
+		}
+		out = append(out, logical{number: i + 1, text: joined.String() + text})
+		joined.Reset()
 	}
-	scheme = strings.ToLower(scheme)
-	if i := strings.LastIndexByte(scheme, '+'); i >= 0 {
-		scheme = scheme[i+1:]
+	if joined.Len() > 0 {
+		out = append(out, logical{number: len(lines), text: joined.String(), open: true})
 	}
-	return scheme == "http" || scheme == "https" || scheme == "ssh"
+	return out
+}
+
+// rewrite checks one line, which has something in it, and writes it anew.
+func rewrite(text string) (string, error) {
+	for _, r := range text {
+		if r > '~' || r < ' ' && r != '\t' {
+			return "", fmt.Errorf("%q has the character %U: outside of comments only ASCII is allowed; write addresses with %%, such as %%C3%%A9", Mask(text), r)
+		}
+	}
+	if strings.Contains(text, "${") {
+		return "", fmt.Errorf("%q refers to a variable of the machine that builds; write its value", Mask(text))
+	}
+	words := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '\t' })
+	if strings.HasPrefix(words[0], "-") {
+		return rewriteOption(words)
+	}
+	return rewriteRequirement(words)
 }
 
 var address = regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s'"]+`)

@@ -10,14 +10,21 @@ import (
 func TestNormalise(t *testing.T) {
 	const hash = "--hash=sha256:0000000000000000000000000000000000000000000000000000000000000000"
 	for name, c := range map[string]struct{ in, want, problem string }{
-		"comments, spaces, order":   {in: "\ufeff# top\r\nnumpy  >= 1.2 # why\r\n\r\n  six==1.16.0\n", want: "numpy >= 1.2\nsix==1.16.0\n"},
+		"comments, spaces, order":   {in: "\ufeff# top\r\nnumpy  >= 1.2 # why\r\n\r\n  six==1.16.0\n", want: "numpy>=1.2\nsix==1.16.0\n"},
 		"a hash is no comment":      {in: "a @ https://x.test/a.zip#egg=a", want: "a @ https://x.test/a.zip#egg=a\n"},
 		"continued":                 {in: "six==1.16.0 \\\n    " + hash + "\n", want: "six==1.16.0 " + hash + "\n"},
 		"continued into nothing":    {in: "six \\", problem: "nothing follows"},
-		"index":                     {in: "--index-url https://u:p@x.test/simple\n-i https://x.test\n--extra-index-url=https://y.test\nsix", want: "--index-url https://u:p@x.test/simple\n-i https://x.test\n--extra-index-url=https://y.test\nsix\n"},
+		"index":                     {in: "--index-url https://u:p@x.test/simple\n-i https://x.test\n--extra-index-url=https://y.test\nsix", want: "--index-url https://u:p@x.test/simple\n-i https://x.test\n--extra-index-url https://y.test\nsix\n"},
 		"markers and extras":        {in: `uvicorn[standard]>=0.1 ; python_version < "3.12"`, want: "uvicorn[standard]>=0.1 ; python_version < \"3.12\"\n"},
 		"repository":                {in: "pkg @ git+https://x.test/a/b.git@v1", want: "pkg @ git+https://x.test/a/b.git@v1\n"},
 		"wheel by address":          {in: "https://x.test/a-1-py3-none-any.whl", want: "https://x.test/a-1-py3-none-any.whl\n"},
+		"joined as pip joins":       {in: "num\\\npy\\\n==2.1\n", want: "numpy==2.1\n"},
+		"extras and hashes":         {in: "a[ x , y ] (>=1, !=2.*)  " + hash + " " + hash, want: "a[x,y]>=1,!=2.* " + hash + " " + hash + "\n"},
+		"a marker in brackets":      {in: "a;(os_name=='posix' or extra not in \"b c\")and python_version>='3'", want: "a ; ( os_name == \"posix\" or extra not in \"b c\" ) and python_version >= \"3\"\n"},
+		"frozen":                    {in: "pkg@git+https://u:p@x.test/a/b.git@0123abcd#egg=pkg&subdirectory=c/d", want: "pkg @ git+https://u:p@x.test/a/b.git@0123abcd#egg=pkg&subdirectory=c/d\n"},
+		"each option":               {in: "--pypi-url=https://x.test\n--no-index\n-fhttps://x.test/l\n--trusted-host x.test:80\n--no-binary=:all:\n--only-binary a,b\n--prefer-binary\n--pre\n--require-hashes\n--use-feature fast-deps", want: "--index-url https://x.test\n--no-index\n-f https://x.test/l\n--trusted-host x.test:80\n--no-binary :all:\n--only-binary a,b\n--prefer-binary\n--pre\n--require-hashes\n--use-feature fast-deps\n"},
+		"words of every language":   {in: "# größer\u2028six # \u00e9\n", want: "six\n"},
+		"old line ends":             {in: "six\rnumpy\f", want: "six\nnumpy\n"},
 		"editable":                  {in: "six\n-e .", problem: `line 2: "-e ." installs from a folder`},
 		"editable, long":            {in: "--editable=./x", problem: "installs from a folder"},
 		"other file":                {in: "-r other.txt", problem: "copy its lines here"},

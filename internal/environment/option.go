@@ -1,0 +1,95 @@
+//go:build linux
+
+package environment
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// option is a line of a requirements file that says where and how packages are
+// found. Its name is the one that is written.
+type option struct {
+	name string
+	// value checks what follows; nil: nothing may.
+	value func(value string) error
+}
+
+// options are those that are allowed, by each of their names. Every other one
+// reaches for files that lie beside the requirements, or changes what the
+// installer does. pip also takes the first letters of a name for the whole.
+var options = map[string]option{
+	"-i": {"-i", checkIndex}, "--index-url": {"--index-url", checkIndex}, "--pypi-url": {"--index-url", checkIndex},
+	"--extra-index-url": {"--extra-index-url", checkIndex},
+	"-f":                {"-f", checkLinks}, "--find-links": {"--find-links", checkLinks},
+	"--trusted-host": {"--trusted-host", match(`[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?`, "the name of a host, such as index.example.com:8080")},
+	"--no-binary":    {"--no-binary", checkFormats}, "--only-binary": {"--only-binary", checkFormats},
+	"--use-feature": {"--use-feature", match(`[a-z0-9][a-z0-9-]*`, "the name of a feature of pip, such as fast-deps")},
+	"--no-index":    {"--no-index", nil}, "--prefer-binary": {"--prefer-binary", nil},
+	"--require-hashes": {"--require-hashes", nil}, "--pre": {"--pre", nil},
+}
+
+// checkFormats checks names of packages, for which binaries are wanted or not.
+var checkFormats = match(`(:all:|:none:|[A-Za-z0-9][A-Za-z0-9._-]*)(,(:all:|:none:|[A-Za-z0-9][A-Za-z0-9._-]*))*`, "names of packages with commas between them, or :all:, or :none:")
+
+const advice = "the environment is built from the text alone; name a package of an index, or put your own modules into the code folder, which is on Python's path"
+
+// rewriteOption checks a line of one option, and writes it with one space
+// between its name and its value.
+func rewriteOption(words []string) (string, error) {
+	text := strings.Join(words, " ")
+	name, value, attached := strings.Cut(words[0], "=")
+	if short := words[0]; len(short) > 2 && short[1] != '-' { // -rother.txt
+		name, value, attached = short[:2], short[2:], true
+	}
+	switch name {
+	case "-e", "--editable":
+		return "", fmt.Errorf("%q installs from a folder; %s", Mask(text), advice)
+	case "-r", "--requirement":
+		return "", fmt.Errorf("%q includes another file; copy its lines here", Mask(text))
+	case "-c", "--constraint":
+		return "", fmt.Errorf("%q reads another file; write the versions here", Mask(text))
+	}
+	o, known := options[name]
+	if !known {
+		return "", fmt.Errorf("the option %q is not allowed here; allowed are --index-url, --extra-index-url, --find-links, --no-index, --trusted-host, --no-binary, --only-binary, --prefer-binary, --pre, --require-hashes and --use-feature, each by its whole name", Mask(name))
+	}
+	rest := words[1:]
+	if o.value == nil {
+		if attached || len(rest) > 0 {
+			return "", fmt.Errorf("%q: %s has no value; give each option a line of its own", Mask(text), name)
+		}
+		return o.name, nil
+	}
+	if !attached && len(rest) > 0 {
+		value, rest = rest[0], rest[1:]
+	}
+	if value == "" || len(rest) > 0 {
+		return "", fmt.Errorf("%q: %s has one value; give each option a line of its own", Mask(text), name)
+	}
+	if err := o.value(value); err != nil {
+		return "", fmt.Errorf("%q: %w", Mask(text), err)
+	}
+	return o.name + " " + value, nil
+}
+
+// match returns a check for values of one form.
+func match(pattern, form string) func(string) error {
+	whole := regexp.MustCompile(`^(` + pattern + `)$`)
+	return func(value string) error {
+		if !whole.MatchString(value) {
+			return fmt.Errorf("%q is not allowed; give %s", value, form)
+		}
+		return nil
+	}
+}
+
+func checkIndex(value string) error { return checkAddress(value, false) }
+
+func checkLinks(value string) error {
+	if scheme, _, ok := strings.Cut(value, "://"); !ok || !web[strings.ToLower(scheme)] {
+		return fmt.Errorf("it refers to a folder; only http:// and https:// addresses mean the same on every machine")
+	}
+	return checkAddress(value, false)
+}
