@@ -35,6 +35,13 @@ type Spec struct {
 	// none) come from there, too. Set, UID, GID and Groups are not looked at.
 	Account string `json:"account,omitempty"`
 
+	// NoNewPrivileges keeps the tree from gaining rights by programs that have
+	// them: a set-user-ID program runs as any other.
+	NoNewPrivileges bool `json:"noNewPrivileges,omitempty"`
+	// Tethered ends the whole tree when the muster that started the container
+	// closes its connection to the shim, or ends. False: it lives on.
+	Tethered bool `json:"tethered,omitempty"`
+
 	// TTY gives the command a terminal of its own: one stream, stdout.
 	TTY bool `json:"tty,omitempty"`
 	// Stdin keeps the standard input open for Attach. False: /dev/null.
@@ -72,7 +79,8 @@ type Isolation struct {
 	// in the place of the host's. What it writes there is the container's alone,
 	// and goes with whoever made these mounts possible. Empty: the host's tree.
 	Root []RootMount `json:"root,omitempty"`
-	// ReadOnlyRoot refuses writes to that tree, but for what is mounted in it.
+	// ReadOnlyRoot refuses writes to the tree, the container's own or the host's,
+	// but for /dev and what is mounted in it.
 	ReadOnlyRoot bool `json:"readOnlyRoot,omitempty"`
 	// NetNS is the path of the network namespace to join. Empty: the host's.
 	NetNS string `json:"netNS,omitempty"`

@@ -162,10 +162,11 @@ func (t *tree) mountAll() error {
 }
 
 // protect refuses writes to read-only mounts, with what came along with their
-// sources. It comes last, so that inner targets could still be created; inner
+// sources, and to the host's tree where that is asked for. It comes last, so that inner targets could still be created; inner
 // mounts of the container's keep their own say.
 func (t *tree) protect(mounts []contract.Mount, targets []string) error {
-	if !slices.ContainsFunc(mounts, func(m contract.Mount) bool { return m.ReadOnly }) {
+	sealed := t.Isolation.ReadOnlyRoot && !t.ownTree()
+	if !sealed && !slices.ContainsFunc(mounts, func(m contract.Mount) bool { return m.ReadOnly }) {
 		return nil
 	}
 	points, err := mountPoints()
@@ -181,7 +182,7 @@ func (t *tree) protect(mounts []contract.Mount, targets []string) error {
 				owner = i
 			}
 		}
-		if owner < 0 || !mounts[owner].ReadOnly {
+		if owner < 0 && !(sealed && t.ofHost(point)) || owner >= 0 && !mounts[owner].ReadOnly {
 			continue
 		}
 		if err := makeReadOnly(point); err != nil && !errors.Is(err, unix.ENOENT) {
@@ -189,6 +190,12 @@ func (t *tree) protect(mounts []contract.Mount, targets []string) error {
 		}
 	}
 	return nil
+}
+
+// ofHost reports whether a mount point of the new root shows a part of the host's
+// tree, which has neither the private /proc nor the private /dev.
+func (t *tree) ofHost(point string) bool {
+	return within(point, t.root) && !within(point, t.root+"/proc") && !within(point, t.root+"/dev")
 }
 
 func describe(m contract.Mount) string {

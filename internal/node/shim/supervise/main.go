@@ -71,6 +71,12 @@ func run(folder string) error {
 		defer s.waiters.Done()
 		s.serveWait(first)
 	}()
+	if spec.Tethered {
+		go func() {
+			first.awaitClose()
+			s.stop(0)
+		}()
+	}
 	go s.accept()
 	// 4. The command runs, or cannot.
 	if start := s.start(folder); start != nil {

@@ -84,6 +84,11 @@ func (s *supervisor) placeThread(netns int) *startError {
 		}
 		_ = unix.Close(netns)
 	}
+	if s.spec.NoNewPrivileges {
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return fault(contract.ReasonInternal, "giving up new privileges: %v", err)
+		}
+	}
 	for _, g := range s.groups {
 		if !g.Unified {
 			if err := g.write("tasks", "0"); err != nil {
