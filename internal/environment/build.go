@@ -3,20 +3,20 @@
 package environment
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
+	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/muster-dev/muster/internal/environment/confinement"
 )
 
 // The content of an environment's home.
@@ -28,8 +28,11 @@ const (
 	freezeFile       = "lock"
 	logFile          = "build.log"
 	buildLock        = ".building"
-	reserveFile      = ".reserved"
-	useFile          = ".used"
+	// runLock is locked as long as programs of a build run, whether or not the
+	// Muster that started them does.
+	runLock     = ".running"
+	reserveFile = ".reserved"
+	useFile     = ".used"
 )
 
 // lockPoll is how often another process's build is looked at.
@@ -43,8 +46,14 @@ type build struct {
 	tell         func(State)
 	now          func() time.Time
 
-	held  *os.File // the lock; the installer inherits it
-	log   *os.File
+	// place runs the installer; environ are the variables of Muster's own of which
+	// the installer is given some.
+	place   *confinement.Confinement
+	environ []string
+	named   bool // PIP_CONFIG_FILE names a file
+
+	held  *os.File // the lock
+	log   *buildLog
 	total int
 }
 
@@ -56,6 +65,17 @@ func (b *build) scratch() string { return filepath.Join(b.home, scratchDir) }
 
 func (b *build) say(format string, args ...any) {
 	b.tell(State{Phase: Building, Key: b.key, Message: fmt.Sprintf(format, args...)})
+}
+
+// within is run, bounded: nothing else is built meanwhile.
+func (b *build) within(ctx context.Context, limit time.Duration) error {
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := b.run(bounded)
+	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
+		return fmt.Errorf("it was not built within %s, which is as long as a build may take here", limit)
+	}
+	return err
 }
 
 // run builds the environment at its final place, since virtual environments
@@ -76,11 +96,14 @@ func (b *build) run(ctx context.Context) error {
 			return fmt.Errorf("removing an unfinished environment: %w", err)
 		}
 	}
-	if err := os.Mkdir(b.scratch(), 0o700); err != nil {
-		return fmt.Errorf("making a folder for what the installer unpacks: %w", full(err))
+	err := b.makeFolders()
+	if err == nil {
+		err = b.install(ctx)
 	}
-	err := b.install(ctx)
 	_ = os.RemoveAll(b.scratch())
+	if err == nil {
+		err = b.place.Take(ctx, b.path())
+	}
 	if err != nil {
 		_ = os.RemoveAll(b.path())
 		return err
@@ -90,18 +113,56 @@ func (b *build) run(ctx context.Context) error {
 	return b.mark()
 }
 
+// makeFolders makes the two folders that the installer may write to.
+func (b *build) makeFolders() error {
+	// Nobody else may lock it.
+	lock, err := os.OpenFile(filepath.Join(b.home, runLock), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("making folders for the installer: %w", full(err))
+	}
+	_ = lock.Close()
+	for path, mode := range map[string]os.FileMode{b.scratch(): 0o700, b.path(): 0o755} {
+		if err := os.Mkdir(path, mode); err != nil {
+			return fmt.Errorf("making folders for the installer: %w", full(err))
+		}
+		if err := b.place.Give(path); err != nil {
+			return err
+		}
+	}
+	return b.copySettings()
+}
+
+// copySettings gives the installer the administrator's settings of pip. It comes
+// before anything that may put links there.
+func (b *build) copySettings() error {
+	for at, path := range pipFiles(lookUp(b.environ)) {
+		b.named = b.named || at == namedPipFile
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("reading the settings of pip: %w", err)
+		}
+		to := filepath.Join(b.scratch(), confinement.HomeFolder, at)
+		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+			return fmt.Errorf("copying the settings of pip: %w", full(err))
+		}
+		if err := os.WriteFile(to, data, 0o600); err != nil {
+			return fmt.Errorf("copying the settings of pip: %w", full(err))
+		}
+	}
+	return b.place.GiveAll(b.scratch())
+}
+
 // install makes the virtual environment and puts the packages in.
 func (b *build) install(ctx context.Context) error {
 	file := filepath.Join(b.home, requirementsFile)
-	// The file may hold a password of an index.
-	if err := os.WriteFile(file, []byte(b.requirements), 0o600); err != nil {
-		return fmt.Errorf("writing the requirements: %w", full(err))
+	if err := b.writeRequirements(file); err != nil {
+		return err
 	}
 	log, err := os.OpenFile(filepath.Join(b.home, logFile), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("opening the build's log: %w", full(err))
 	}
-	b.log = log
+	b.log = &buildLog{out: log, left: maxBuildLog}
 	defer func() { _ = log.Close() }()
 
 	b.say("making a virtual environment with Python %s", b.python.Version)
@@ -128,7 +189,12 @@ func (b *build) install(ctx context.Context) error {
 		}
 	}
 	var frozen strings.Builder
-	if err := b.command(ctx, func(line string) { frozen.WriteString(line + "\n") }, append(pip, "freeze", "--all")...); err != nil {
+	keep := func(line string) {
+		if frozen.Len() < maxFrozen {
+			frozen.WriteString(line + "\n")
+		}
+	}
+	if err := b.command(ctx, keep, append(pip, "freeze", "--all")...); err != nil {
 		return fmt.Errorf("listing what was installed: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(b.home, freezeFile), []byte(Mask(frozen.String())), 0o644); err != nil {
@@ -137,75 +203,56 @@ func (b *build) install(ctx context.Context) error {
 	return nil
 }
 
-// command runs a program and hands over its lines. The program ends with us:
-// if we are killed, the kernel kills it, and until it is gone it holds the
-// lock, so that nobody builds over it.
+// writeRequirements writes the file for the installer. It may hold a password of an
+// index.
+func (b *build) writeRequirements(file string) error {
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("writing the requirements: %w", err)
+	}
+	if err := os.WriteFile(file, []byte(b.requirements), 0o600); err != nil {
+		return fmt.Errorf("writing the requirements: %w", full(err))
+	}
+	return b.place.Give(file)
+}
+
+// command runs a program of the build and hands over its lines. All that it starts
+// ends with it, and with us: until it is gone it holds a lock, so that nobody builds
+// over it.
 func (b *build) command(ctx context.Context, line func(string), argv ...string) error {
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = append(pythonEnviron(os.Environ()), "PIP_NO_INPUT=1", "TMPDIR="+b.scratch())
-	cmd.Dir = b.home
-	cmd.ExtraFiles = []*os.File{b.held}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 2 * time.Second
-	read, write, err := os.Pipe()
-	if err != nil {
-		return fmt.Errorf("starting %s: %w", argv[0], err)
+	settings, files := installerEnviron(b.environ)
+	if named := filepath.Join(b.scratch(), confinement.HomeFolder, namedPipFile); b.named {
+		settings = append(settings, "PIP_CONFIG_FILE="+named)
 	}
-	defer func() { _ = read.Close() }()
-	cmd.Stdout, cmd.Stderr = write, write
-
-	ended := make(chan error, 1)
-	started := make(chan error, 1)
-	go func() {
-		// The kernel takes the end of the thread that started a program for
-		// the end of its parent.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		_ = write.Close()
-		started <- err
-		if err == nil {
-			ended <- cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
-		return fmt.Errorf("starting %s: %w", argv[0], err)
+	confined, _ := b.place.Confined()
+	p := confinement.Program{
+		Argv: argv, Env: append(settings, cache(b.environ, confined)),
+		Scratch: b.scratch(), Writable: []string{b.path()},
+		Readable: slices.Concat(b.python.places(), files, []string{filepath.Join(b.home, requirementsFile)}),
+		Hidden:   []string{filepath.Dir(b.home)}, Lock: filepath.Join(b.home, runLock),
 	}
-	lines := bufio.NewScanner(io.TeeReader(read, &masked{out: b.log}))
-	lines.Buffer(make([]byte, 0, 64<<10), 1<<20)
-	scanned := make(chan struct{})
-	go func() {
-		defer close(scanned)
-		for lines.Scan() {
-			line(strings.TrimRight(lines.Text(), "\r"))
-		}
-		_, _ = io.Copy(io.Discard, read)
-	}()
-	err = <-ended
-	// A grandchild may still hold the pipe; what it has to say is of no use.
-	_ = read.SetReadDeadline(time.Now().Add(2 * time.Second))
-	<-scanned
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return err
+	return b.place.Run(ctx, p, func(text string) {
+		b.log.write(text)
+		line(text)
+	})
 }
 
-// masked writes lines to a log without the passwords in them.
-type masked struct {
-	out     io.Writer
-	partial string
+const (
+	// maxBuildLog and maxFrozen bound what is kept of what programs say, in bytes.
+	maxBuildLog = 16 << 20
+	maxFrozen   = 1 << 20
+)
+
+// buildLog keeps lines, without the passwords in them.
+type buildLog struct {
+	out  io.Writer
+	left int
 }
 
-func (m *masked) Write(p []byte) (int, error) {
-	m.partial += string(p)
-	if i := strings.LastIndexByte(m.partial, '\n'); i >= 0 {
-		_, err := io.WriteString(m.out, Mask(m.partial[:i+1]))
-		m.partial = m.partial[i+1:]
-		return len(p), err
+func (l *buildLog) write(text string) {
+	text = Mask(text) + "\n"
+	if l.left -= len(text); l.left >= 0 {
+		_, _ = io.WriteString(l.out, text) // a log that is cut off fails no build
 	}
-	return len(p), nil
 }
 
 // lock waits for the key's lock, in a folder that is the key's: it may have

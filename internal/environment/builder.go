@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-dev/muster/internal/environment/confinement"
 	"github.com/muster-dev/muster/internal/environment/notice"
 )
 
@@ -23,6 +24,14 @@ type Options struct {
 	// SearchPath is where interpreters are looked for, as in PATH. Default:
 	// PATH.
 	SearchPath string
+	// Place runs the programs of builds, and the Python of environments that exist.
+	// Nil: nothing is built.
+	Place *confinement.Confinement
+	// Environ are Muster's own variables, of which builds are given those that say
+	// where packages are. Default: [os.Environ].
+	Environ []string
+	// Limit is how long a build may take. Default: an hour.
+	Limit time.Duration
 	// Now is the clock. Default: [time.Now].
 	Now func() time.Time
 	// Log hears of builds. Default: nobody.
@@ -68,6 +77,12 @@ func New(opts Options) (*Builder, error) {
 	}
 	if opts.SearchPath == "" {
 		opts.SearchPath = os.Getenv("PATH")
+	}
+	if opts.Environ == nil {
+		opts.Environ = os.Environ()
+	}
+	if opts.Limit <= 0 {
+		opts.Limit = time.Hour
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -191,6 +206,9 @@ func (b *Builder) provide(ctx context.Context, r Request, tell func(State)) (Sta
 	if r.Image != "" {
 		return State{}, fmt.Errorf("requirements are installed for this machine's own Python, and not in the image %s; give one of the two", r.Image)
 	}
+	if b.opts.Place == nil {
+		return State{}, errors.New("this program builds no environments")
+	}
 	if r.Path != "" {
 		if r.Requirements != "" || r.Python != "" {
 			return State{}, errors.New("give requirements or the path of an environment, not both")
@@ -199,7 +217,7 @@ func (b *Builder) provide(ctx context.Context, r Request, tell func(State)) (Sta
 		if !filepath.IsAbs(path) {
 			return State{}, fmt.Errorf("the environment's path %q must begin with /", r.Path)
 		}
-		found, err := existing(ctx, path)
+		found, err := existing(ctx, b.opts.Place, path)
 		if err != nil {
 			return State{}, err
 		}
@@ -229,8 +247,11 @@ func (b *Builder) provide(ctx context.Context, r Request, tell func(State)) (Sta
 	}
 	defer func() { <-b.one }()
 	started := b.opts.Now()
-	build := &build{home: b.home(key), key: key, python: python, requirements: text, tell: tell, now: b.opts.Now}
-	if err := build.run(ctx); err != nil {
+	build := &build{
+		home: b.home(key), key: key, python: python, requirements: text, tell: tell, now: b.opts.Now,
+		place: b.opts.Place, environ: b.opts.Environ,
+	}
+	if err := build.within(ctx, b.opts.Limit); err != nil {
 		return State{Key: key}, err
 	}
 	b.opts.Log.Info("built an environment", "key", key, "python", python.Version, "took", b.opts.Now().Sub(started).Round(time.Millisecond))

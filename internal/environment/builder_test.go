@@ -20,7 +20,21 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/muster-dev/muster/internal/environment/confinement"
+	"github.com/muster-dev/muster/internal/node/rig"
 )
+
+func TestMain(m *testing.M) { os.Exit(rig.Run(m)) }
+
+// place runs programs as this machine lets Muster, which for root is: confined.
+func place(t *testing.T, hidden ...string) *confinement.Confinement {
+	t.Helper()
+	c, err := confinement.Open(t.Context(), confinement.Options{Dir: filepath.Join(t.TempDir(), "builds"), Shim: rig.Shim(t), Hidden: hidden})
+	must(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -50,6 +64,9 @@ func start(t *testing.T, opts Options) *running {
 	r := &running{log: &bytes.Buffer{}, now: time.Unix(1_700_000_000, 0)}
 	if opts.Dir == "" {
 		opts.Dir = filepath.Join(t.TempDir(), "environments")
+	}
+	if opts.Place == nil {
+		opts.Place = place(t)
 	}
 	opts.Log = slog.New(slog.NewTextHandler(r.log, nil))
 	opts.Now = func() time.Time {

@@ -32,12 +32,25 @@ func lockHome(home string, how int) (*os.File, error) {
 		err = errBusy
 	case err == nil && !samePlace(f, path):
 		err = errBusy // it was removed before we had it
+	case err == nil && how == unix.LOCK_EX && runs(home):
+		err = errBusy
 	}
 	if err != nil {
 		_ = f.Close()
 		return nil, err
 	}
 	return f, nil
+}
+
+// runs reports whether programs of a build run in a home, of a Muster that was
+// killed. The lock of the home must be held.
+func runs(home string) bool {
+	f, err := os.OpenFile(filepath.Join(home, runLock), os.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
 // samePlace reports whether the open file is the one at the path.

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/muster-dev/muster/internal/environment/confinement"
 )
 
 // probeTimeout bounds the start of an interpreter: network file systems can
@@ -32,6 +34,9 @@ type interpreter struct {
 	Platform string `json:"platform"`
 	// Prefix is where it is installed.
 	Prefix string `json:"prefix"`
+	// Bases are where the Python is installed that it is a virtual environment of;
+	// else the same.
+	Bases []string `json:"bases"`
 }
 
 // describe is the program by which an interpreter describes itself.
@@ -39,9 +44,19 @@ const describe = `import sys, sysconfig, platform, json
 print(json.dumps({
   "executable": sys.executable, "version": platform.python_version(),
   "implementation": sys.implementation.name + " " + str(sysconfig.get_config_var("SOABI") or ""),
-  "platform": sysconfig.get_platform(), "prefix": sys.prefix}))`
+  "platform": sysconfig.get_platform(), "prefix": sys.prefix,
+  "bases": [sys.base_prefix, sys.base_exec_prefix]}))`
 
-// probe starts an interpreter and has it describe itself.
+// places are the folders that the interpreter needs.
+func (p interpreter) places() []string {
+	out := append([]string{p.Prefix}, p.Bases...)
+	if real, err := filepath.EvalSymlinks(p.Executable); err == nil {
+		out = append(out, filepath.Dir(real))
+	}
+	return unique(out)
+}
+
+// probe starts an interpreter of the machine's and has it describe itself.
 func probe(ctx context.Context, python string) (interpreter, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -57,6 +72,34 @@ func probe(ctx context.Context, python string) (interpreter, error) {
 	if err != nil {
 		return interpreter{}, fmt.Errorf("starting %s: %w: %s", python, err, lastLines(stderr.String(), 3))
 	}
+	return described(python, out)
+}
+
+// probeAsJob is probe for an interpreter that somebody else made.
+func probeAsJob(ctx context.Context, place *confinement.Confinement, python string) (interpreter, error) {
+	bounded, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	settings, _ := installerEnviron(os.Environ())
+	var said strings.Builder
+	err := place.Run(bounded, confinement.Program{Argv: []string{python, "-I", "-c", describe}, Env: settings, AsJob: true}, func(line string) {
+		if said.Len() < maxSaid {
+			said.WriteString(line + "\n")
+		}
+	})
+	if ctx.Err() == nil && bounded.Err() != nil {
+		return interpreter{}, fmt.Errorf("starting %s: no answer within %s", python, probeTimeout)
+	}
+	if err != nil {
+		return interpreter{}, fmt.Errorf("starting %s: %w: %s", python, err, lastLines(said.String(), 3))
+	}
+	return described(python, []byte(lastLines(said.String(), 1)))
+}
+
+// maxSaid bounds what is kept of what an interpreter says, in bytes.
+const maxSaid = 64 << 10
+
+// described reads how an interpreter describes itself.
+func described(python string, out []byte) (interpreter, error) {
 	var found interpreter
 	if err := json.Unmarshal(out, &found); err != nil || found.Version == "" {
 		return interpreter{}, fmt.Errorf("starting %s: it does not answer like a Python", python)
@@ -114,7 +157,8 @@ func (p interpreter) existingKey(path string) string {
 }
 
 // existing looks at an environment that somebody else made.
-func existing(ctx context.Context, path string) (interpreter, error) {
+// Its Python is a program of whoever named it, and runs as their job would.
+func existing(ctx context.Context, place *confinement.Confinement, path string) (interpreter, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
@@ -126,7 +170,7 @@ func existing(ctx context.Context, path string) (interpreter, error) {
 	if !executable(python) {
 		return interpreter{}, fmt.Errorf("looking at the environment: %s holds no bin/python; give the folder of a virtual or conda environment", path)
 	}
-	found, err := probe(ctx, python)
+	found, err := probeAsJob(ctx, place, python)
 	if err != nil {
 		return interpreter{}, fmt.Errorf("looking at the environment %s: %w", path, err)
 	}

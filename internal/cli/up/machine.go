@@ -28,6 +28,7 @@ import (
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/dataset/reading"
 	"github.com/muster-dev/muster/internal/environment"
+	"github.com/muster-dev/muster/internal/environment/confinement"
 	"github.com/muster-dev/muster/internal/environment/source"
 	"github.com/muster-dev/muster/internal/foreman"
 	"github.com/muster-dev/muster/internal/node"
@@ -67,6 +68,8 @@ type machine struct {
 	noImages string
 	store    *source.Store
 	fetcher  *source.Fetcher
+	// place is where builds of environments run, for builder.
+	place    *confinement.Confinement
 	builder  *environment.Builder
 	reader   *reading.Reader
 	mounts   *mounts
@@ -155,10 +158,26 @@ func (m *machine) prepareRuntime(ctx context.Context) error {
 	if m.runtime, err = process.New(process.Options{Root: m.path("pods"), Shim: path}); err != nil {
 		return err
 	}
+	if err := m.prepareBuilder(ctx, path); err != nil {
+		return err
+	}
 	if m.tier, m.state.TierReason, err = chooseTier(ctx, m.config.Tier, m.runtime); err != nil {
 		return err
 	}
 	return m.openImages(ctx)
+}
+
+// prepareBuilder prepares builds of environments, with a shim. They see nothing of
+// this Muster but what they build.
+func (m *machine) prepareBuilder(ctx context.Context, shim string) (err error) {
+	m.place, err = confinement.Open(ctx, confinement.Options{
+		Dir: m.path("builds"), Shim: shim, Hidden: []string{string(m.home)}, Plain: m.config.Tier == configuration.TierPlain,
+	})
+	if err != nil {
+		return err
+	}
+	m.builder, err = environment.New(environment.Options{Dir: m.path("environments"), Place: m.place, Log: m.log})
+	return err
 }
 
 func (m *machine) prepareStores() (err error) {
@@ -166,9 +185,6 @@ func (m *machine) prepareStores() (err error) {
 		return err
 	}
 	if m.fetcher, err = source.NewFetcher(source.FetcherOptions{Store: m.store}); err != nil {
-		return err
-	}
-	if m.builder, err = environment.New(environment.Options{Dir: m.path("environments"), Log: m.log}); err != nil {
 		return err
 	}
 	if m.data, err = opening.OpenFolder(context.Background(), string(m.home)); err != nil {
@@ -340,6 +356,9 @@ func (m *machine) close() error {
 			leave = m.network.Destroy
 		}
 		errs = append(errs, leave())
+	}
+	if m.place != nil {
+		m.place.Close()
 	}
 	if m.images != nil {
 		errs = append(errs, m.images.Close())

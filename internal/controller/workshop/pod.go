@@ -76,6 +76,7 @@ func (o Options) podFor(c customer, b build) *corev1.Pod {
 		},
 	}
 	asMembers(c.roles, &pod.Spec)
+	o.restrict(&pod.Spec)
 	if o.here() {
 		// What was looked up is what is run.
 		pod.Spec.Containers[0].ImagePullPolicy = corev1.PullIfNotPresent
@@ -126,5 +127,31 @@ func asMembers(roles []v1alpha1.Role, pod *corev1.PodSpec) {
 			pod.Containers[0].SecurityContext = from.Spec.Containers[0].SecurityContext.DeepCopy()
 		}
 		return
+	}
+}
+
+// restrict takes from a build the rights that no installation of packages needs: it
+// runs code of packages. On one machine programs run unconfined, and a pod that asks
+// for less is refused there.
+func (o Options) restrict(pod *corev1.PodSpec) {
+	c := &pod.Containers[0]
+	if c.SecurityContext == nil && o.here() {
+		return
+	}
+	if c.SecurityContext == nil {
+		c.SecurityContext = &corev1.SecurityContext{}
+	}
+	s := c.SecurityContext
+	s.Privileged, s.ProcMount = nil, nil
+	if s.Capabilities != nil {
+		s.Capabilities.Add = nil
+	}
+	if o.here() {
+		return
+	}
+	no := false
+	s.AllowPrivilegeEscalation = &no
+	if s.SeccompProfile == nil && (pod.SecurityContext == nil || pod.SecurityContext.SeccompProfile == nil) {
+		s.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
 	}
 }

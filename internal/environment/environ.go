@@ -1,0 +1,99 @@
+//go:build linux
+
+package environment
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// passed are the variables of Muster's own that programs of a build are given:
+// how programs and words are found, and how the administrator says where packages
+// are and how they are reached. Any other variable may hold a secret, or lead to
+// one.
+var passed = []string{
+	"PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH",
+	"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX", "PIP_TRUSTED_HOST", "PIP_CERT", "PIP_CLIENT_CERT", "PIP_PROXY",
+	"PIP_DEFAULT_TIMEOUT", "PIP_TIMEOUT", "PIP_RETRIES", "PIP_ONLY_BINARY", "PIP_NO_BINARY", "PIP_PREFER_BINARY", "PIP_CONSTRAINT",
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
+	"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO",
+}
+
+// notFiles are those of which the values are no files for the installer.
+var notFiles = []string{"PATH", "LD_LIBRARY_PATH", "NO_PROXY", "no_proxy"}
+
+// installerEnviron are the variables of programs of a build, and the files that
+// they name.
+func installerEnviron(environ []string) (out, files []string) {
+	for _, v := range environ {
+		name, value, _ := strings.Cut(v, "=")
+		if value == "" || !slices.Contains(passed, name) {
+			continue
+		}
+		out = append(out, v)
+		if slices.Contains(notFiles, name) {
+			continue
+		}
+		for _, word := range strings.Fields(value) {
+			if path := strings.TrimPrefix(word, "file://"); filepath.IsAbs(path) {
+				files = append(files, filepath.Clean(path))
+			}
+		}
+	}
+	return append(out, "PIP_NO_INPUT=1", "PYTHONNOUSERSITE=1", "PYTHONUNBUFFERED=1", "GIT_TERMINAL_PROMPT=0"), files
+}
+
+// pipFiles are the files of pip's settings of the user who runs Muster, by where
+// they are in a home folder. pip reads those of the machine (/etc/pip.conf) itself.
+func pipFiles(get func(string) string) map[string]string {
+	home, config := get("HOME"), get("XDG_CONFIG_HOME")
+	if config == "" && home != "" {
+		config = filepath.Join(home, ".config")
+	}
+	found := map[string]string{}
+	for at, path := range map[string]string{
+		".config/pip/pip.conf": filepath.Join(config, "pip", "pip.conf"), ".pip/pip.conf": filepath.Join(home, ".pip", "pip.conf"), namedPipFile: get("PIP_CONFIG_FILE"),
+	} {
+		if info, err := os.Stat(path); err == nil && filepath.IsAbs(path) && info.Mode().IsRegular() {
+			found[at] = path
+		}
+	}
+	return found
+}
+
+// namedPipFile is where, in the home folder of a build, the file is that
+// PIP_CONFIG_FILE names.
+const namedPipFile = "pip.conf"
+
+// lookUp reads variables from a list.
+func lookUp(environ []string) func(string) string {
+	return func(name string) string {
+		for _, v := range slices.Backward(environ) {
+			if value, ok := strings.CutPrefix(v, name+"="); ok {
+				return value
+			}
+		}
+		return ""
+	}
+}
+
+// cache says where the installer keeps what it fetched. Where builds are confined
+// they share nothing, so that none decides what another one installs.
+func cache(environ []string, confined bool) string {
+	get := lookUp(environ)
+	folder := get("PIP_CACHE_DIR")
+	switch {
+	case confined:
+		return "PIP_NO_CACHE_DIR=1"
+	case folder != "":
+	case get("XDG_CACHE_HOME") != "":
+		folder = filepath.Join(get("XDG_CACHE_HOME"), "pip")
+	case get("HOME") != "":
+		folder = filepath.Join(get("HOME"), ".cache", "pip")
+	default:
+		return "PIP_NO_CACHE_DIR=1"
+	}
+	return "PIP_CACHE_DIR=" + folder
+}
