@@ -102,7 +102,7 @@ func (b *build) run(ctx context.Context) error {
 	}
 	_ = os.RemoveAll(b.scratch())
 	if err == nil {
-		err = b.place.Take(ctx, b.path())
+		err = errors.Join(b.place.Take(ctx, b.path()), b.place.Take(ctx, filepath.Join(b.home, requirementsFile)))
 	}
 	if err != nil {
 		_ = os.RemoveAll(b.path())

@@ -60,6 +60,9 @@ type order struct {
 	retryAt  time.Time
 }
 
+// errNoPlace says that nothing runs the programs of builds.
+var errNoPlace = errors.New("this program builds no environments")
+
 const (
 	// lookers is how many requests are looked at, not built, at once.
 	lookers = 4
@@ -206,9 +209,6 @@ func (b *Builder) provide(ctx context.Context, r Request, tell func(State)) (Sta
 	if r.Image != "" {
 		return State{}, fmt.Errorf("requirements are installed for this machine's own Python, and not in the image %s; give one of the two", r.Image)
 	}
-	if b.opts.Place == nil {
-		return State{}, errors.New("this program builds no environments")
-	}
 	if r.Path != "" {
 		if r.Requirements != "" || r.Python != "" {
 			return State{}, errors.New("give requirements or the path of an environment, not both")
@@ -246,6 +246,9 @@ func (b *Builder) provide(ctx context.Context, r Request, tell func(State)) (Sta
 		}
 	}
 	defer func() { <-b.one }()
+	if b.opts.Place == nil {
+		return State{Key: key}, errNoPlace
+	}
 	started := b.opts.Now()
 	build := &build{
 		home: b.home(key), key: key, python: python, requirements: text, tell: tell, now: b.opts.Now,

@@ -77,6 +77,9 @@ func probe(ctx context.Context, python string) (interpreter, error) {
 
 // probeAsJob is probe for an interpreter that somebody else made.
 func probeAsJob(ctx context.Context, place *confinement.Confinement, python string) (interpreter, error) {
+	if place == nil {
+		return interpreter{}, errNoPlace
+	}
 	bounded, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	settings, _ := installerEnviron(os.Environ())

@@ -69,10 +69,10 @@ type machine struct {
 	store    *source.Store
 	fetcher  *source.Fetcher
 	// place is where builds of environments run, for builder.
-	place    *confinement.Confinement
-	builder  *environment.Builder
-	reader   *reading.Reader
-	mounts   *mounts
+	place   *confinement.Confinement
+	builder *environment.Builder
+	reader  *reading.Reader
+	mounts  *mounts
 	// data is the store of data, foreman gives out what pipelines compute.
 	data    *data.Store
 	foreman *foreman.Foreman

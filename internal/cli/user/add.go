@@ -17,6 +17,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/installation"
 	"github.com/muster-dev/muster/internal/tenant"
 )
 
@@ -44,7 +45,10 @@ DNS; and writes a kubeconfig that only you can read.
 The kubeconfig holds a token that ends after --lifetime (a server may give a
 shorter one), and at once with muster user remove. Adding somebody again renews
 it. With --identity the user is somebody whom the cluster knows already, and no
-kubeconfig is written.`,
+kubeconfig is written.
+
+Only a cluster has users. A Muster of one machine (muster up) refuses: its jobs run
+as the user who started it, whoever submits them.`,
 		Example: `  muster user add ada
   muster user add bob --queue vision --lifetime 168h --file bob.kubeconfig
   muster user add eve --identity eve@example.com`,
@@ -105,6 +109,13 @@ func (o *adding) run(ctx context.Context) error {
 	}
 	if err != nil {
 		return fmt.Errorf("looking for Muster: %w", err)
+	}
+	alone, err := installation.OnOneMachine(ctx, server)
+	if err != nil {
+		return err
+	}
+	if alone {
+		return exit.With(exit.Failure, errors.New(onOneMachine))
 	}
 	made, err := tenant.Add(ctx, server, o.tenant)
 	switch {

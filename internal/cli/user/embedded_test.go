@@ -14,10 +14,12 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/rehearsal"
+	"github.com/muster-dev/muster/internal/tenant"
 )
 
 // TestUsers lives through a user's life with the kubeconfig that they are
@@ -89,6 +91,33 @@ func TestUsers(t *testing.T) {
 		server.As(t, ada).Run(t, []rehearsal.Step{{Args: "get", Says: "mnist"}})
 	})
 	remove(t, server, ada)
+}
+
+// TestUsersOfOneMachine: a Muster of one machine makes nobody a user, and nothing for
+// one; who was made one by an earlier version can be removed.
+func TestUsersOfOneMachine(t *testing.T) {
+	machine := rehearsal.Start(t)
+	ctx, file := t.Context(), filepath.Join(t.TempDir(), "ada.kubeconfig")
+	machine.Run(t, []rehearsal.Step{
+		{Args: "user add ada --queue vision --file " + file, Code: 1, Says: "jobs run as the user who started it, whoever submits them; let each person start a Muster of their own"},
+		{Args: "user add ada --identity ada@example.com", Code: 1, Says: "which has no users"},
+		{Args: "user list", Says: "which has no users"},
+	})
+	if _, err := os.Stat(file); !os.IsNotExist(err) {
+		t.Errorf("a kubeconfig was written: %v", err)
+	}
+	for _, o := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ada"}}, &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "vision"}}} {
+		if err := machine.Client.Get(ctx, client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
+			t.Errorf("%T %s was made: %v", o, o.GetName(), err)
+		}
+	}
+	if _, err := tenant.Add(ctx, machine.Client, tenant.Tenant{Name: "ada", Queue: "vision"}); err != nil {
+		t.Fatal(err)
+	}
+	machine.Run(t, []rehearsal.Step{
+		{Args: "user list", Says: "ada   vision"},
+		{Args: "user remove ada --yes", Says: "ada is removed; with queue vision"},
+	})
 }
 
 // checkFile is about a file that nobody else may read.

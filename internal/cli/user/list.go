@@ -10,6 +10,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/terminal"
+	"github.com/muster-dev/muster/internal/installation"
 	"github.com/muster-dev/muster/internal/tenant"
 )
 
@@ -34,6 +35,14 @@ func newList(f *connection.Factory) *cobra.Command {
 			}
 			if *format != output.Human {
 				return output.Print(f.Streams.Out, *format, users)
+			}
+			alone, err := installation.OnOneMachine(cmd.Context(), server)
+			if err != nil {
+				return err
+			}
+			if alone && len(users) == 0 {
+				_, err := fmt.Fprintln(f.Streams.Out, onOneMachine)
+				return err
 			}
 			return show(f.Streams, users)
 		},

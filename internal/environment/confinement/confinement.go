@@ -42,6 +42,7 @@ type Options struct {
 // Confinement runs programs.
 type Confinement struct {
 	runtime *process.Runtime
+	dir     string
 	hidden  []string
 	limits  *process.Limits
 	// reason says why programs are not confined; empty: they are.
@@ -55,14 +56,10 @@ func Open(ctx context.Context, o Options) (*Confinement, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing to build environments: %w", err)
 	}
-	left, err := runtime.Adopt(ctx)
-	for _, p := range left {
-		err = errors.Join(err, p.Kill(ctx), p.Remove())
-	}
-	if err != nil {
+	if err := clear(ctx, runtime, o.Dir); err != nil {
 		return nil, fmt.Errorf("ending earlier builds of environments: %w", err)
 	}
-	c := &Confinement{runtime: runtime}
+	c := &Confinement{runtime: runtime, dir: o.Dir}
 	if o.Plain {
 		c.reason = "as configured"
 	} else if able, reason := runtime.IsolationAvailable(ctx); !able {
@@ -73,6 +70,22 @@ func Open(ctx context.Context, o Options) (*Confinement, error) {
 		c.limits = &process.Limits{MemoryBytes: halfOfMemory(), PIDs: maxProcesses, CPURequestMillis: share}
 	}
 	return c, nil
+}
+
+// clear ends what runs in a folder, and empties the folder.
+func clear(ctx context.Context, runtime *process.Runtime, dir string) error {
+	left, err := runtime.Adopt(ctx)
+	for _, p := range left {
+		err = errors.Join(err, p.Kill(ctx), p.Remove())
+	}
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	return err
 }
 
 // Confined reports whether programs are confined, and if not, why.

@@ -83,6 +83,7 @@ func (c *Confinement) Run(ctx context.Context, p Program, line func(string)) err
 		spec.Locks = []string{p.Lock}
 	}
 	c.confine(&spec, p)
+	defer func() { _ = os.RemoveAll(filepath.Join(c.dir, name)) }() // what is in it is gone
 	started, err := c.runtime.Start(ctx, spec)
 	var refused *process.StartError
 	switch {
