@@ -27,13 +27,13 @@ var (
 // checkAddress checks an address on the network: of an index, or, where it may
 // be one of a package, of a file or of a repository (git+https://...).
 func checkAddress(text string, ofPackage bool) error {
-	scheme, _, found := strings.Cut(text, "://")
-	scheme, git := strings.CutPrefix(strings.ToLower(scheme), "git+")
+	named, _, found := strings.Cut(text, "://")
+	scheme, git := strings.CutPrefix(strings.ToLower(named), "git+")
 	switch {
 	case !found || git && !ofPackage:
 		return fmt.Errorf("%q is no address; give one that begins with http:// or https://", Mask(text))
 	case !web[scheme]:
-		return fmt.Errorf("addresses that begin with %s:// are not allowed; give one that begins with http://, https://, git+http:// or git+https://", text[:strings.Index(text, "://")])
+		return fmt.Errorf("addresses that begin with %s:// are not allowed; give one that begins with http://, https://, git+http:// or git+https://", named)
 	case !plainAddress.MatchString(text):
 		return fmt.Errorf("the address %q has characters that are not allowed; write them with %%, such as %%22", Mask(text))
 	}
@@ -59,7 +59,7 @@ func checkFragment(fragment string) error {
 		switch {
 		case part == "":
 		case !anchor.MatchString(part):
-			return fmt.Errorf("%q behind \"#\" is not allowed; allowed are egg=NAME, subdirectory=FOLDER and hashes such as sha256=...", part)
+			return fmt.Errorf("%q behind \"#\" is not allowed; allowed are egg=NAME, subdirectory=FOLDER and hashes such as sha256=HEX", part)
 		case found && (path.IsAbs(folder) || path.Clean("/"+folder) != "/"+path.Clean(folder)):
 			return fmt.Errorf("the subdirectory %q leads out of the package", folder)
 		}

@@ -182,7 +182,11 @@ func (t *tree) protect(mounts []contract.Mount, targets []string) error {
 				owner = i
 			}
 		}
-		if owner < 0 && !(sealed && t.ofHost(point)) || owner >= 0 && !mounts[owner].ReadOnly {
+		refuse := sealed && t.ofHost(point)
+		if owner >= 0 {
+			refuse = mounts[owner].ReadOnly
+		}
+		if !refuse {
 			continue
 		}
 		if err := makeReadOnly(point); err != nil && !errors.Is(err, unix.ENOENT) {
