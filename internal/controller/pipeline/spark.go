@@ -39,7 +39,7 @@ var (
 // spark finds the Spark and the Java of a stage: before anything waits for them. Java
 // counts for results, as the interpreter does; its folder is returned.
 func (c *Runs) spark(ctx context.Context, run *v1alpha1.PipelineRun, stage *pipeline.Stage, print *pipeline.Fingerprint) (string, error) {
-	where := spark.Where{Python: "python3", MachineJava: os.Getenv(javaHome)}
+	where := spark.Where{Python: "python3", MachineJava: os.Getenv(javaHome), Run: c.deps.Machine.Run}
 	for _, v := range stage.Spec.Env {
 		if v.Name == javaHome {
 			where.JavaHome = v.Value

@@ -53,6 +53,9 @@ type Error struct {
 	limit int64
 }
 
+// Killed reports whether a signal ended the program.
+func (e *Error) Killed() bool { return e.exit.Signal != 0 }
+
 // Error says how the program ended.
 func (e *Error) Error() string {
 	switch {
