@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/inventory"
 	"github.com/muster-dev/muster/internal/node/gpu"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // record is what a claim has of the node's GPUs.
@@ -133,27 +134,13 @@ func (r records) write(claim types.UID, what record) error {
 
 func (r records) remove(claim types.UID) error { return gone(r.path(claim)) }
 
-// replace writes a file as JSON, whole or not at all, whatever crashes. After a
-// crash of the machine it may be the one before: no container is left then.
+// replace writes a file as JSON. A loss of power leaves the old content or the new.
 func replace(path string, what any, mode fs.FileMode) error {
 	raw, err := json.Marshal(what)
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // does nothing once it is renamed
-	_, err = f.Write(raw)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return nil
+	return osfile.Replace(path, raw, mode)
 }
 
 // gone removes a file that may be gone already.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/muster-dev/muster/internal/environment/bundle"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // benchFile says who builds an environment for an image, and since which start of the
@@ -188,11 +189,7 @@ func markAt(home string, m marker) error {
 	if err != nil {
 		return fmt.Errorf("finishing the environment: %w", err)
 	}
-	temp := filepath.Join(home, markerFile+".new")
-	if err := os.WriteFile(temp, data, 0o644); err != nil {
-		return fmt.Errorf("finishing the environment: %w", full(err))
-	}
-	if err := os.Rename(temp, filepath.Join(home, markerFile)); err != nil {
+	if err := osfile.Replace(filepath.Join(home, markerFile), data, 0o644); err != nil {
 		return fmt.Errorf("finishing the environment: %w", full(err))
 	}
 	return nil

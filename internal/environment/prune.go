@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/muster-dev/muster/internal/environment/retention"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // removedDir holds environments on their way out.
@@ -238,10 +239,4 @@ func (osDisk) rename(from, to string) error { return os.Rename(from, to) }
 
 func (osDisk) removeAll(path string) error { return os.RemoveAll(path) }
 
-func (osDisk) syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
+func (osDisk) syncDir(path string) error { return osfile.SyncFolder(path) }

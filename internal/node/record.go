@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/internal/node/admission"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // recordName is the file in a pod's folder that the next muster recognises
@@ -67,10 +68,8 @@ func (r *record) write(podsDir string) error {
 		return fmt.Errorf("encoding the pod's record: %w", err)
 	}
 	name := filepath.Join(folder, recordName)
-	if err := os.WriteFile(name+".new", data, 0o600); err != nil {
-		return fmt.Errorf("writing the pod's record: %w", err)
-	}
-	if err := os.Rename(name+".new", name); err != nil {
+	// Records say which GPUs processes hold, and no process outlives the machine's power.
+	if err := osfile.ReplaceUnsynced(name, data, 0o600); err != nil {
 		return fmt.Errorf("writing the pod's record: %w", err)
 	}
 	return nil

@@ -1,5 +1,6 @@
 // Package osfile holds the operations on files that each operating system does in
-// its own way: locks, the identity of a file, and the space on a disk.
+// its own way: locks, the identity of a file, the space on a disk, and writes that
+// survive a loss of power.
 //
 // Muster itself runs on Linux. The command line alone also runs on macOS and
 // Windows, and these are the operations that it needs there.

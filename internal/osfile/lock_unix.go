@@ -39,12 +39,3 @@ func flock(file *os.File, how int) error {
 		}
 	}
 }
-
-// SyncFolder makes the names in a folder survive a loss of power.
-func SyncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}

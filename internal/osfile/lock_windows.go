@@ -33,7 +33,3 @@ func TryLock(file *os.File) error {
 func lock(file *os.File, how uint32) error {
 	return windows.LockFileEx(windows.Handle(file.Fd()), how, 0, math.MaxUint32, math.MaxUint32, new(windows.Overlapped))
 }
-
-// SyncFolder makes the names in a folder survive a loss of power. NTFS keeps
-// names in its journal, and has no call for one folder.
-func SyncFolder(string) error { return nil }

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // triesFile is, in the folder of a datum, beside the files of package shift, a byte for
@@ -50,7 +51,7 @@ func makeSecret(folder string) (string, error) {
 		return "", fmt.Errorf("reading the application's secret: %w", err)
 	}
 	made := randomText()
-	if err := replace(path, []byte(made), 0o600); err != nil {
+	if err := osfile.Replace(path, []byte(made), 0o600); err != nil {
 		return "", fmt.Errorf("writing the application's secret: %w", err)
 	}
 	return made, nil
@@ -59,14 +60,6 @@ func makeSecret(folder string) (string, error) {
 // theirs are the rights of what is for whoever started the members, who may be another
 // user than theirs, as in an image.
 const theirs = 0o644
-
-// replace writes a file, at once for who reads it.
-func replace(path string, text []byte, rights fs.FileMode) error {
-	if err := os.WriteFile(path+".new", text, rights); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
-}
 
 // awaitSecret is the secret of a folder once the driver has made it.
 func awaitSecret(ctx context.Context, folder string) (string, error) {
@@ -273,7 +266,7 @@ func there(path string) bool {
 func conclude(folder string, o shift.Outcome) error {
 	text, err := json.Marshal(o)
 	if err == nil {
-		err = replace(filepath.Join(folder, shift.OutcomeFile), text, theirs)
+		err = osfile.Replace(filepath.Join(folder, shift.OutcomeFile), text, theirs)
 	}
 	if err != nil {
 		return fmt.Errorf("noting what became of the script: %w", err)

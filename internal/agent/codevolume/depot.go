@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/muster-dev/muster/internal/agent/inline"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // Fetcher lays a namespace's snapshot out as the new folder dst, all of it or
@@ -157,7 +158,7 @@ func (d *depot) note(handle string, v volume) (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return before.Boot == v.Boot, writeWhole(d.record(handle), raw)
+	return before.Boot == v.Boot, osfile.Replace(d.record(handle), raw, 0o600)
 }
 
 // close forgets a volume that is not mounted any more, and the checkout of an

@@ -7,21 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-)
 
-// writeWhole writes a file whole or not at all.
-func writeWhole(path string, raw []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // does nothing once it is renamed
-	_, err = f.Write(raw)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
+)
 
 // copyTree copies a folder into one that is there. Anybody may write to the
 // copy: containers run as whom they like, and only those of its job see it.

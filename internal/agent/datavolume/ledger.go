@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/muster-dev/muster/internal/data/cache"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // volume is what a pod asked for, and its record.
@@ -157,22 +158,13 @@ func (l *ledger) note(handle string, v volume) (volume, error) {
 	return v, l.write(handle, v)
 }
 
-// write writes a record, whole or not at all. The lock is held.
+// write writes a record, which survives a loss of power. The lock is held.
 func (l *ledger) write(handle string, v volume) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("recording volume %s: %w", handle, err)
 	}
-	f, err := os.CreateTemp(l.dir, ".new-*")
-	if err != nil {
-		return fmt.Errorf("recording volume %s: %w", handle, err)
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // does nothing once it is renamed
-	_, err = f.Write(raw)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(l.dir, handle+".json"))
-	}
-	if err != nil {
+	if err := osfile.Replace(filepath.Join(l.dir, handle+".json"), raw, 0o600); err != nil {
 		return fmt.Errorf("recording volume %s: %w", handle, err)
 	}
 	l.all[handle] = v

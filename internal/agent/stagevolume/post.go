@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/agent/inline"
 	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // ProgramFile is, in a post, the program that workers run.
@@ -63,11 +64,7 @@ func (s *Server) record(p post) error {
 	if err != nil {
 		return fmt.Errorf("writing the record of volume %s: %w", p.Handle, err)
 	}
-	path := s.recordOf(p.Handle)
-	if err = os.WriteFile(path+".new", text, 0o600); err == nil {
-		err = os.Rename(path+".new", path)
-	}
-	if err != nil {
+	if err := osfile.Replace(s.recordOf(p.Handle), text, 0o600); err != nil {
 		return fmt.Errorf("writing the record of volume %s: %w", p.Handle, err)
 	}
 	return nil

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // Phase is how far an instance has come.
@@ -76,11 +78,8 @@ func (h Home) Write(s State) error {
 	if err != nil {
 		return fmt.Errorf("encoding the state: %w", err)
 	}
-	tmp := h.file() + ".new"
-	if err := os.WriteFile(tmp, append(data, '\n'), 0o600); err != nil {
-		return fmt.Errorf("writing the state: %w", err)
-	}
-	if err := os.Rename(tmp, h.file()); err != nil {
+	// A state that a loss of power cuts short would keep the next start from reading it.
+	if err := osfile.Replace(h.file(), append(data, '\n'), 0o600); err != nil {
 		return fmt.Errorf("writing the state: %w", err)
 	}
 	return nil

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +16,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/installation"
+	"github.com/muster-dev/muster/internal/osfile"
 	"github.com/muster-dev/muster/internal/tenant"
 )
 
@@ -152,16 +151,8 @@ func (o *adding) write(ctx context.Context, server client.Client) (time.Time, er
 	if err != nil {
 		return ends, err
 	}
-	file, err := os.CreateTemp(filepath.Dir(o.file), ".kubeconfig-") // of mode 0600
-	if err != nil {
+	if err := osfile.Replace(o.file, data, 0o600); err != nil {
 		return ends, fmt.Errorf("writing the kubeconfig: %w", err)
-	}
-	_, err = file.Write(data)
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(file.Name(), o.file)
-	}
-	if err != nil {
-		return ends, errors.Join(fmt.Errorf("writing the kubeconfig: %w", err), os.Remove(file.Name()))
 	}
 	return ends, nil
 }

@@ -15,6 +15,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 const (
@@ -277,20 +279,8 @@ func (s *Set) write(path string, block *pem.Block) error {
 	return nil
 }
 
-// WriteFile replaces the file at path atomically by one that its owner alone
-// may read.
+// WriteFile replaces the file at path by one that its owner alone may read. It
+// survives a loss of power: clients and nodes keep what was signed with a key.
 func WriteFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // 0600
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("writing %s: %w", path, err), os.Remove(f.Name()))
-	}
-	return nil
+	return osfile.Replace(path, data, 0o600)
 }

@@ -16,6 +16,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // incoming is where objects are written before they get their names. No key
@@ -35,13 +37,11 @@ type Folder struct {
 // OpenFolder opens a folder, which is made if need be.
 func OpenFolder(root string) (*Folder, error) {
 	dir := filepath.Join(root, incoming)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := osfile.MakeFolder(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("making a folder for the store: %w", err)
 	}
-	for _, d := range []string{root, filepath.Dir(root)} {
-		if err := syncFolder(d); err != nil {
-			return nil, err
-		}
+	if err := osfile.SyncFolder(filepath.Dir(root)); err != nil {
+		return nil, fmt.Errorf("making a folder for the store: %w", err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -93,7 +93,7 @@ func (f *Folder) put(ctx context.Context, key, temp string, write func(temp stri
 	if err != nil {
 		return fmt.Errorf("storing %s: %w", key, errors.Join(hint(err), dropFile(temp)))
 	}
-	if err := syncFolder(filepath.Dir(path)); err != nil {
+	if err := osfile.SyncFolder(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("storing %s: %w", key, err)
 	}
 	return nil
@@ -229,7 +229,7 @@ func (f *Folder) Delete(ctx context.Context, key string) error {
 		return nil
 	}
 	if err == nil {
-		err = syncFolder(filepath.Dir(path))
+		err = osfile.SyncFolder(filepath.Dir(path))
 	}
 	if err != nil {
 		return fmt.Errorf("removing %s: %w", key, err)
@@ -250,7 +250,7 @@ func (f *Folder) make(dir string) error {
 		return err
 	}
 	// Also where it was there: who made it may not have come to this.
-	if err := syncFolder(parent); err != nil {
+	if err := osfile.SyncFolder(parent); err != nil {
 		return err
 	}
 	f.made.Store(dir, nil)
@@ -300,18 +300,6 @@ func writeTo(path string, flags int, content []byte, sync bool) error {
 		err = file.Sync()
 	}
 	return errors.Join(err, file.Close())
-}
-
-// syncFolder makes durable which names a folder has.
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("making a name durable: %w", err)
-	}
-	if err = errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("making a name in %s durable: %w", dir, err)
-	}
-	return nil
 }
 
 // hint adds what to do to errors for which there is something.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // What is in the folder of an entry.
@@ -102,11 +103,9 @@ func (n note) write(folder string) error {
 	if err != nil {
 		return fmt.Errorf("noting what is fetched: %w", err)
 	}
-	temp := filepath.Join(folder, noteFile+".new")
-	if err := os.WriteFile(temp, text, 0o644); err != nil {
-		return fmt.Errorf("noting what is fetched: %w", err)
-	}
-	if err := os.Rename(temp, filepath.Join(folder, noteFile)); err != nil {
+	// The note names the boot of the machine, and what is fetched is not synced either:
+	// after a loss of power it is fetched again.
+	if err := osfile.ReplaceUnsynced(filepath.Join(folder, noteFile), text, 0o644); err != nil {
 		return fmt.Errorf("noting what is fetched: %w", err)
 	}
 	return nil

@@ -24,21 +24,15 @@ type Folder struct {
 
 // OpenFolder opens a folder of heads, which is made if need be.
 func OpenFolder(root string) (*Folder, error) {
-	if err := os.MkdirAll(root, 0o755); err != nil {
+	if err := osfile.MakeFolder(root, 0o755); err != nil {
 		return nil, fmt.Errorf("making a folder for heads: %w", err)
 	}
-	f := &Folder{root: root}
 	for _, k := range []Kind{Branch, Tag, Open} {
-		if err := os.Mkdir(filepath.Join(root, string(k)), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := osfile.MakeFolder(filepath.Join(root, string(k)), 0o755); err != nil {
 			return nil, fmt.Errorf("making a folder for heads: %w", err)
 		}
 	}
-	for _, dir := range []string{root, filepath.Dir(root)} {
-		if err := syncFolder(dir); err != nil {
-			return nil, err
-		}
-	}
-	return f, nil
+	return &Folder{root: root}, nil
 }
 
 // path is the file of a head. No name has a percent sign in it.
@@ -113,7 +107,7 @@ func (f *Folder) move(m Move) error {
 			return err
 		}
 	}
-	return syncFolder(filepath.Dir(f.path(m.Name)))
+	return osfile.SyncFolder(filepath.Dir(f.path(m.Name)))
 }
 
 func (f *Folder) write(name Name, to digest.ID) error {
@@ -168,15 +162,4 @@ func (f *Folder) lock() (unlock func() error, err error) {
 		return nil, fmt.Errorf("locking heads: %w", errors.Join(err, file.Close()))
 	}
 	return file.Close, nil
-}
-
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("making a name durable: %w", err)
-	}
-	if err = errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("making a name in %s durable: %w", dir, err)
-	}
-	return nil
 }

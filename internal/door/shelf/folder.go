@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // tempDir is the folder of what is being written. No key begins with a dot.
@@ -26,7 +28,10 @@ type Folder struct{ dir string }
 func OpenFolder(dir string) (*Folder, error) {
 	abs, err := filepath.Abs(dir)
 	if err == nil {
-		err = os.MkdirAll(filepath.Join(abs, tempDir), 0o700)
+		err = osfile.MakeFolder(filepath.Join(abs, tempDir), 0o700)
+	}
+	if err == nil {
+		err = osfile.SyncFolder(filepath.Dir(abs))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the store of code in %s: %w", dir, err)
@@ -70,7 +75,7 @@ func (f *Folder) Put(ctx context.Context, key string, size int64, content io.Rea
 	}
 	// Folders above may be new as well.
 	for dir := filepath.Dir(to); ; dir = filepath.Dir(dir) {
-		if err := syncDir(dir); err != nil {
+		if err := osfile.SyncFolder(dir); err != nil {
 			return fmt.Errorf("storing %s: %w", key, err)
 		}
 		if dir == f.dir {
@@ -97,14 +102,6 @@ func (f *Folder) receive(ctx context.Context, size int64, content io.Reader) (st
 		return "", err
 	}
 	return out.Name(), nil
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // Get implements [Shelf].

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // state is what must outlive a reboot: what was chosen, and what was changed
@@ -52,16 +54,12 @@ func readJSON(path string, value any) error {
 	return nil
 }
 
-// writeJSON replaces the file as a whole, so that a crash leaves the old or
-// the new content.
+// writeJSON replaces the file, so that a crash and a loss of power leave the old
+// or the new content: a part of it would keep the network from starting.
 func writeJSON(path string, value any) error {
 	raw, err := json.Marshal(value)
 	if err != nil {
 		return err
 	}
-	part := path + ".part"
-	if err := os.WriteFile(part, raw, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(part, path)
+	return osfile.Replace(path, raw, 0o600)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/muster-dev/muster/internal/node/shim/contract"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // ErrEnded says that the container has ended.
@@ -244,16 +245,14 @@ func readExit(dir string) (Exit, error) {
 	return exit, err
 }
 
-// writeJSON writes a file whole or not at all, readable by its owner alone.
+// writeJSON writes a file whole or not at all, readable by its owner alone. What is
+// written of a process is valid until the machine loses its power, as the process is.
 func writeJSON(path string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	return osfile.ReplaceUnsynced(path, data, 0o600)
 }
 
 func readJSON(path string, v any) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/data/opening"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/door/visitor"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // said gives what the manager says the exit code that it has on one machine, too.
@@ -45,11 +46,7 @@ func (o *options) keepBundle(bundle string) (string, error) {
 		return "", err
 	}
 	// In one step: others may be reading what is there.
-	temp := path + ".new"
-	if err := os.WriteFile(temp, []byte(bundle), 0o600); err != nil {
-		return "", err
-	}
-	return path, os.Rename(temp, path)
+	return path, osfile.Replace(path, []byte(bundle), 0o600)
 }
 
 func (o *options) listThere(ctx context.Context, manager *visitor.Visitor, namespace string) error {

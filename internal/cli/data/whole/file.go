@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // File makes the file at path of what write writes, in place of what is there. Only when
@@ -41,6 +42,9 @@ func File(path string, write func(io.Writer) error) (err error) {
 	}
 	if err := os.Rename(file.Name(), path); err != nil {
 		return fmt.Errorf("giving the file its name: %w", err)
+	}
+	if err := osfile.SyncFolder(filepath.Dir(path)); err != nil && !errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/mount"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // What is in the folder of a mount.
@@ -205,11 +206,8 @@ func (r *Roster) note(name, user string, o Order) error {
 	if err != nil {
 		return err
 	}
-	temp := r.path(name, orderFile+".new")
-	if err := os.WriteFile(temp, text, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(temp, r.path(name, orderFile))
+	// No mount outlives the machine's power, so its order need not.
+	return osfile.ReplaceUnsynced(r.path(name, orderFile), text, 0o644)
 }
 
 // Release gives back everything that a user needed. What nobody else needs is
