@@ -83,9 +83,9 @@ fuzz: shim ## every fuzz target for FUZZTIME (20s), and the input of a failure
 vulnerabilities: ## known vulnerabilities that the programs call; needs https://vuln.go.dev or GOVULNDB
 	@hack/vulnerabilities "$(TAGS)"
 
-test-mounts: tested test-deps $(GOTESTSUM) ## FUSE mounts of datasets, also when their servers are killed, and the data store when power fails at each write; needs /dev/fuse, and root or fusermount3
+test-mounts: tested test-deps $(GOTESTSUM) ## FUSE mounts of datasets, also when their servers are killed, and durable writes when power fails at each change; needs /dev/fuse, and root or fusermount3
 	@$(HEAVY) -alone -tags fuse -timeout 5m mounts ./internal/data/mount/... ./internal/agent/datavolume
-	@$(HEAVY) -alone -tags fuse -timeout 5m -run '^TestPower' power ./internal/data
+	@$(HEAVY) -alone -tags fuse -timeout 5m -run '^TestPower' power ./internal/osfile ./internal/data ./internal/data/backend ./internal/data/ref ./internal/door/shelf ./internal/environment/... ./internal/node/shim/supervise
 	@$(HEAVY) -tags e2e,fuse -timeout 10m -run '^TestLazy' mounts-e2e ./test/e2e
 
 test-race: shim $(GOTESTSUM) ## the unit tests under the race detector: minutes

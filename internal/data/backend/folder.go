@@ -37,11 +37,10 @@ type Folder struct {
 // OpenFolder opens a folder, which is made if need be.
 func OpenFolder(root string) (*Folder, error) {
 	dir := filepath.Join(root, incoming)
-	if err := osfile.MakeFolder(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("making a folder for the store: %w", err)
-	}
-	if err := osfile.SyncFolder(filepath.Dir(root)); err != nil {
-		return nil, fmt.Errorf("making a folder for the store: %w", err)
+	for _, d := range []string{root, dir} {
+		if err := osfile.MakeFolder(d, 0o755); err != nil {
+			return nil, fmt.Errorf("making a folder for the store: %w", err)
+		}
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {

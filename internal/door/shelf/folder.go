@@ -28,10 +28,10 @@ type Folder struct{ dir string }
 func OpenFolder(dir string) (*Folder, error) {
 	abs, err := filepath.Abs(dir)
 	if err == nil {
-		err = osfile.MakeFolder(filepath.Join(abs, tempDir), 0o700)
+		err = osfile.MakeFolder(abs, 0o700)
 	}
 	if err == nil {
-		err = osfile.SyncFolder(filepath.Dir(abs))
+		err = osfile.MakeFolder(filepath.Join(abs, tempDir), 0o700)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the store of code in %s: %w", dir, err)
@@ -132,7 +132,16 @@ func (f *Folder) Delete(_ context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err = os.Remove(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		// A list that came back with the power would name contents that were removed
+		// after it.
+		err = osfile.SyncFolder(filepath.Dir(at))
+	}
+	if err != nil {
 		return fmt.Errorf("removing %s: %w", key, err)
 	}
 	return nil

@@ -56,13 +56,16 @@ func open(dir string, d disk) (*Store, error) {
 		return nil, fmt.Errorf("opening the code store %s: %w", dir, err)
 	}
 	s := &Store{dir: abs, disk: d}
-	if err := os.MkdirAll(abs, 0o700); err != nil {
+	if err := osfile.MakeFolder(abs, 0o700); err != nil {
 		return nil, fmt.Errorf("opening the code store: %w", err)
 	}
 	for _, part := range []string{blobsDir, treesDir, usesDir, indexDir, tempDir} {
 		if err := d.mkdir(filepath.Join(abs, part)); err != nil {
 			return nil, fmt.Errorf("opening the code store: %w", err)
 		}
+	}
+	if err := d.syncDir(abs); err != nil {
+		return nil, fmt.Errorf("opening the code store: %w", err)
 	}
 	if err := s.sweep(); err != nil {
 		return nil, fmt.Errorf("opening the code store %s: %w", abs, err)

@@ -8,20 +8,32 @@ import (
 	"testing"
 )
 
-// fates is the number of ways in which each cut ends: once everything that was not
-// synced is lost, else each file and each folder loses it or not, at random.
+// fates is the number of ways in which a cut ends: fate 0 loses everything that was
+// not synced; by the others each file and each folder loses it or not, at random.
 const fates = 4
 
+// Fates are the fates to try for the cut at a change.
+type Fates func(at int) []int
+
+// AllIsLost tries fate 0 for each cut.
+func AllIsLost(int) []int { return []int{0} }
+
+// InTurn tries one fate for each cut, for courses that take long.
+func InTurn(at int) []int { return []int{at % fates} }
+
+// Each tries all fates for each cut.
+func Each(int) []int { return []int{0, 1, 2, 3} }
+
 // EveryCut runs trial on a new disk of its own for every change that its course
-// makes, with the power cut at that change, and once with the power cut after the
-// course. trial gets the mount point. It prepares what the course needs, calls
-// powered once with the course, and then checks what is left: the power is back by
-// then. Without a cut an error of the course fails the test.
-func EveryCut(t *testing.T, trial func(t *testing.T, dir string, powered func(course func() error))) {
+// makes, with the power cut at that change, and with the power cut after the
+// course. trial gets the mount point. It prepares what the course needs, which is
+// durable by then, calls powered once with the course, and then checks what is
+// left: the power is back by then. Without a cut an error of the course fails the test.
+func EveryCut(t *testing.T, tried Fates, trial func(t *testing.T, dir string, powered func(course func() error))) {
 	t.Helper()
 	cuts := 0
 	for at := 0; at <= cuts && !t.Failed(); at++ {
-		for fate := range fates {
+		for _, fate := range tried(at) {
 			name := fmt.Sprintf("at change %d of %d, fate %d", at, cuts, fate)
 			if at == 0 {
 				name = fmt.Sprintf("after the course, fate %d", fate)
@@ -45,6 +57,7 @@ func cut(t *testing.T, at, fate int, trial func(*testing.T, string, func(func() 
 	called := false
 	trial(t, d.Dir(), func(course func() error) {
 		called = true
+		d.Restore(func() bool { return false }) // what was prepared is on the disk
 		d.CutAt(at)
 		err := course()
 		changes = d.Changes()

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -221,9 +222,7 @@ func (s *supervisor) finish() error {
 	if file != nil {
 		// After the telling: nobody waits for the disk, and a machine that
 		// stops right now tells after its start that the shim was lost.
-		_ = file.Sync()
-		_ = file.Close()
-		s.syncFolder()
+		_ = s.persist(file)
 	}
 	// Nobody new is served: the record speaks from now on.
 	s.listener.close()
@@ -260,9 +259,12 @@ func (s *supervisor) record() (*os.File, error) {
 	return file, nil
 }
 
-func (s *supervisor) syncFolder() {
-	if d, err := s.root.Open("."); err == nil {
-		_ = d.Sync()
-		_ = d.Close()
+// persist makes the record survive a loss of power.
+func (s *supervisor) persist(record *os.File) error {
+	err := errors.Join(record.Sync(), record.Close())
+	folder, failed := s.root.Open(".")
+	if failed != nil {
+		return errors.Join(err, failed)
 	}
+	return errors.Join(err, folder.Sync(), folder.Close())
 }
