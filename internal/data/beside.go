@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/muster-dev/muster/internal/data/commit"
 	"github.com/muster-dev/muster/internal/data/ref"
@@ -91,13 +90,7 @@ func (s *Session) write(ctx context.Context, c *commit.Commit, on tree.Root) err
 	return commit.Write(ctx, s.store.backend, c, s.writer.flush)
 }
 
-// swap moves heads while the session's lease stands.
+// swap moves heads while all leases of the session stand.
 func (s *Session) swap(ctx context.Context, d *Dataset, moves ...ref.Move) error {
-	deadline := s.lease.deadline()
-	if time.Now().After(deadline) {
-		return fmt.Errorf("%w: what was stored may be collected already: put it again", ErrLeaseLost)
-	}
-	ctx, cancel := context.WithDeadline(ctx, deadline)
-	defer cancel()
-	return d.heads.Swap(ctx, moves...)
+	return swap(ctx, append([]*Lease{s.lease}, s.pins...), d.heads, moves...)
 }

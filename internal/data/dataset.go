@@ -191,9 +191,7 @@ func (d *Dataset) move(ctx context.Context, name ref.Name, reference string, fro
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithDeadline(ctx, lease.deadline())
-	defer cancel()
-	return d.heads.Swap(ctx, name.Move(old, c.ID))
+	return swap(ctx, []*Lease{lease}, d.heads, name.Move(old, c.ID))
 }
 
 // Remove removes a branch or a tag. What nothing else leads to is for the next

@@ -8,18 +8,21 @@ import (
 	"fmt"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/ref"
 )
 
 // leasePrefix is what the keys of all leases begin with.
 const leasePrefix = "leases/"
 
-// ErrLeaseLost is wrapped by errors of sessions whose lease could not be renewed
-// in time: what they stored may be collected already.
-var ErrLeaseLost = errors.New("the lease could not be renewed in time")
+// ErrLeaseLost is wrapped by errors of sessions whose lease was not renewed in time,
+// such as on a laptop that slept: a collection may have removed what they stored.
+// Whoever puts it again succeeds.
+var ErrLeaseLost = errors.New("the lease was not renewed in time")
 
 // note is what is written of a lease.
 type note struct {
@@ -43,30 +46,28 @@ type Lease struct {
 	// stored is what packs have, for the sessions that share the lease.
 	stored *indices
 
-	mu      sync.Mutex
-	note    note
+	mu   sync.Mutex
+	note note
+	// renewed is when the lease was stored last, by the backend's clock.
 	renewed time.Time
+	// lost is set for good once a collection may have taken the holder for dead.
+	lost atomic.Bool
 }
 
 // Pin takes a lease on commits: they and all that they hold stay until it is
 // released, or until the process is dead for [Options.LeaseTTL].
 func (s *Store) Pin(ctx context.Context, commits ...digest.ID) (*Lease, error) {
 	l := &Lease{store: s, key: leasePrefix + rand.Text(), done: make(chan struct{}), stored: &indices{store: s}, note: note{TTL: s.ttl, Commits: commits}}
-	if err := l.write(ctx); err != nil {
-		return nil, fmt.Errorf("taking a lease: %w", err)
-	}
-	info, err := s.backend.Stat(ctx, l.key)
-	if err != nil {
+	if err := l.renew(ctx); err != nil {
 		return nil, fmt.Errorf("taking a lease: %w", errors.Join(err, s.dropLease(context.WithoutCancel(ctx), l.key)))
 	}
-	l.note.Started = info.Stored
 	ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
 	go l.keep(ctx)
 	return l, nil
 }
 
 // keep renews the lease until it is stopped. What fails is tried again at the next
-// turn; whoever holds the lease asks whether it still stands.
+// turn; whoever moves a head renews it once more.
 func (l *Lease) keep(ctx context.Context) {
 	defer close(l.done)
 	turn := time.NewTicker(l.store.ttl / 5)
@@ -76,25 +77,63 @@ func (l *Lease) keep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-turn.C:
-			_ = l.write(ctx)
+			_ = l.renew(ctx)
 		}
 	}
 }
 
-// write writes the note as it is now.
-func (l *Lease) write(ctx context.Context) error {
+// renew writes the note as it is now, and reads back when the backend stored it. Its
+// clock decides whether the lease stood all the time, as it does for collections: the
+// clocks of this machine stand still while it sleeps, or are set. A lease that was lost
+// is written all the same, since what it pins may be there still.
+func (l *Lease) renew(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	text, err := json.Marshal(l.note)
 	if err != nil {
 		return err
 	}
-	asked := time.Now()
 	if err := l.store.putLease(ctx, l.key, text); err != nil {
 		return err
 	}
-	l.renewed = asked
+	info, err := l.store.backend.Stat(ctx, l.key)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // a collection removed it as that of somebody dead
+		l.lost.Store(true)
+	case err != nil:
+		return err
+	case !l.renewed.IsZero() && info.Stored.Sub(l.renewed) > l.store.ttl:
+		l.lost.Store(true)
+	}
+	if l.note.Started.IsZero() {
+		l.note.Started = info.Stored
+	}
+	l.renewed = info.Stored
+	return l.standing()
+}
+
+// standing is an error once the lease is lost.
+func (l *Lease) standing() error {
+	if l.Lost() {
+		return fmt.Errorf("%w: what was stored may be collected already: put it again", ErrLeaseLost)
+	}
 	return nil
+}
+
+// Lost reports whether the lease did not stand all the time: sessions of it fail.
+func (l *Lease) Lost() bool { return l.lost.Load() }
+
+// swap moves heads while leases of a store stand: they are renewed and read back just
+// before, and the move ends before the first of them can.
+func swap(ctx context.Context, leases []*Lease, heads ref.Heads, moves ...ref.Move) error {
+	ctx, cancel := context.WithTimeout(ctx, leases[0].store.ttl*2/3)
+	defer cancel()
+	for _, l := range leases {
+		if err := l.renew(ctx); err != nil {
+			return fmt.Errorf("renewing a lease: %w", err)
+		}
+	}
+	return heads.Swap(ctx, moves...)
 }
 
 // putLease stores a lease. It need not outlive the power of the machine, since who
@@ -118,17 +157,10 @@ func (l *Lease) add(ctx context.Context, commits ...digest.ID) error {
 	l.mu.Lock()
 	l.note.Commits = append(l.note.Commits, commits...)
 	l.mu.Unlock()
-	if err := l.write(ctx); err != nil {
+	if err := l.renew(ctx); err != nil {
 		return fmt.Errorf("extending a lease: %w", err)
 	}
 	return nil
-}
-
-// deadline is until when the lease surely stands.
-func (l *Lease) deadline() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.renewed.Add(l.store.ttl * 2 / 3)
 }
 
 // Release gives the lease back.

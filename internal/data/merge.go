@@ -128,9 +128,7 @@ func (s *Session) forward(ctx context.Context, to commit.Commit) error {
 	if err := s.lease.add(ctx, to.ID); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithDeadline(ctx, s.lease.deadline())
-	defer cancel()
-	return s.dataset.heads.Swap(ctx, s.branch.Move(s.base.ID, to.ID))
+	return s.swap(ctx, s.dataset, s.branch.Move(s.base.ID, to.ID))
 }
 
 // mergeBase is the latest commit that two have in common, if there is any.

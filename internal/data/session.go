@@ -70,6 +70,9 @@ func (d *Dataset) Begin(ctx context.Context, branch string, o SessionOptions) (*
 			return nil, err
 		}
 	}
+	if err := lease.standing(); err != nil {
+		return nil, err
+	}
 	s := &Session{dataset: d, store: d.store, branch: name, open: o.Open, lease: lease, shared: o.Lease != nil, base: base, root: base.Tree}
 	// What is condemned is read after the lease is there: what is condemned later
 	// stays at least as long as the lease.

@@ -41,7 +41,7 @@ type held struct {
 func (l *leases) take(ctx context.Context) (*held, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.now != nil && time.Since(l.now.taken) > leaseTurn {
+	if l.now != nil && (l.now.Lost() || time.Since(l.now.taken) > leaseTurn) {
 		l.end(ctx)
 	}
 	if l.now == nil {
@@ -49,7 +49,8 @@ func (l *leases) take(ctx context.Context) (*held, error) {
 		if err != nil {
 			return nil, err
 		}
-		l.now = &held{Lease: lease, taken: time.Now()}
+		// By the wall clock, which goes on while the machine sleeps.
+		l.now = &held{Lease: lease, taken: time.Now().Round(0)}
 	}
 	h := l.now
 	h.users++
