@@ -61,7 +61,7 @@ func TestBranchingCostsNothing(t *testing.T) {
 			t.Errorf("%d files: %d objects, %d before", size, now, stored)
 		}
 	}
-	if reads[3] != reads[20_000] || reads[3] > 10 {
+	if reads[3] != reads[20_000] || reads[3] > 12 { // each reads its lease back twice
 		t.Errorf("objects that were read, by how many files there are: %v", reads)
 	}
 }
