@@ -102,27 +102,13 @@ func releaseCreations(ctx context.Context, definitions dynamic.ResourceInterface
 // awaitServed waits until a list of the custom kind is answered: being
 // established and being routed to are two moments.
 func awaitServed(ctx context.Context, client dynamic.Interface, crd *unstructured.Unstructured) error {
-	group, _, err := unstructured.NestedString(crd.Object, "spec", "group")
+	kinds, err := servedKinds(crd)
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", crd.GetName(), err)
+		return err
 	}
-	plural, _, err := unstructured.NestedString(crd.Object, "spec", "names", "plural")
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", crd.GetName(), err)
-	}
-	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", crd.GetName(), err)
-	}
-	for _, entry := range versions {
-		version, ok := entry.(map[string]any)
-		if !ok || version["served"] != true {
-			continue
-		}
-		name, _ := version["name"].(string)
-		resource := schema.GroupVersionResource{Group: group, Version: name, Resource: plural}
+	for _, k := range kinds {
 		err := retry(ctx, fmt.Sprintf("waiting for %s to be served", crd.GetName()), func(ctx context.Context) error {
-			_, err := client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
+			_, err := client.Resource(k.resource).List(ctx, metav1.ListOptions{Limit: 1})
 			return err
 		})
 		if err != nil {
@@ -130,4 +116,39 @@ func awaitServed(ctx context.Context, client dynamic.Interface, crd *unstructure
 		}
 	}
 	return nil
+}
+
+// servedKind is a custom kind in one of its served versions.
+type servedKind struct {
+	schema.GroupVersionKind
+	resource schema.GroupVersionResource
+}
+
+// servedKinds are the served versions of a definition.
+func servedKinds(crd *unstructured.Unstructured) ([]servedKind, error) {
+	group, _, err := unstructured.NestedString(crd.Object, "spec", "group")
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", crd.GetName(), err)
+	}
+	names := map[string]string{}
+	for _, name := range []string{"plural", "kind"} {
+		if names[name], _, err = unstructured.NestedString(crd.Object, "spec", "names", name); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", crd.GetName(), err)
+		}
+	}
+	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", crd.GetName(), err)
+	}
+	var served []servedKind
+	for _, entry := range versions {
+		version, ok := entry.(map[string]any)
+		if !ok || version["served"] != true {
+			continue
+		}
+		name, _ := version["name"].(string)
+		in := schema.GroupVersion{Group: group, Version: name}
+		served = append(served, servedKind{in.WithKind(names["kind"]), in.WithResource(names["plural"])})
+	}
+	return served, nil
 }

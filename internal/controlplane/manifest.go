@@ -55,9 +55,10 @@ const (
 var crdResource = schema.GroupVersionResource{Group: crdGroup, Version: "v1", Resource: "customresourcedefinitions"}
 
 // furnish waits until the API server is ready and makes the manifests exist,
-// at the same time: most of them can be written before it calls itself ready.
-func (c *ControlPlane) furnish(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
+// at the same time: most of them can be written before it calls itself ready. Then
+// it waits until clients find all custom kinds.
+func (c *ControlPlane) furnish(whole context.Context) error {
+	group, ctx := errgroup.WithContext(whole)
 	group.Go(func() error { return awaitHealth(ctx, c.admin, c.order.ReadyPath()) })
 	if c.options.Bare {
 		return group.Wait()
@@ -75,7 +76,10 @@ func (c *ControlPlane) furnish(ctx context.Context) error {
 	for _, manifest := range manifests {
 		group.Go(func() error { return install(ctx, client, manifest) })
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return awaitDiscovered(whole, impatient, client, manifests)
 }
 
 // furniture is everything that must exist.

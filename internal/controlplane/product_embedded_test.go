@@ -22,11 +22,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/muster-dev/muster/internal/controlplane"
 )
@@ -91,19 +92,29 @@ func checkFirstCreation(t *testing.T, c *controlplane.ControlPlane) {
 	}
 }
 
+// checkKinds asks as clients do that have just been started: each kind of the charts is
+// found, in the aggregated document and in that of its group.
 func checkKinds(t *testing.T, c *controlplane.ControlPlane) {
 	t.Helper()
-	web, err := rest.HTTPClientFor(c.RESTConfig())
+	finder, err := discovery.NewDiscoveryClientForConfig(c.RESTConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
-	mapper, err := apiutil.NewDynamicRESTMapper(c.RESTConfig(), web)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, kind := range []string{"TrainingJob", "Gang", "Placement"} {
-		if _, err := mapper.RESTMapping(schema.GroupKind{Group: "muster.dev", Kind: kind}, "v1alpha1"); err != nil {
-			t.Errorf("%s: %v", kind, err)
+	for name, client := range map[string]discovery.DiscoveryInterface{"aggregated": finder, "by group": finder.WithLegacy()} {
+		found, err := restmapper.GetAPIGroupResources(client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mapper := restmapper.NewDiscoveryRESTMapper(found)
+		for _, kind := range []string{"TrainingJob", "Gang", "Placement", "Queue", "Dataset", "Pipeline", "PipelineRun"} {
+			if _, err := mapper.RESTMapping(schema.GroupKind{Group: "muster.dev", Kind: kind}, "v1alpha1"); err != nil {
+				t.Errorf("%s, %s: %v", name, kind, err)
+			}
+		}
+		for _, kind := range []string{"TFJob", "PyTorchJob"} {
+			if _, err := mapper.RESTMapping(schema.GroupKind{Group: "kubeflow.org", Kind: kind}, "v1"); err != nil {
+				t.Errorf("%s, %s: %v", name, kind, err)
+			}
 		}
 	}
 }

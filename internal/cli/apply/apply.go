@@ -4,19 +4,24 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/refusal"
+	"github.com/muster-dev/muster/internal/cli/startup"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 )
 
@@ -111,9 +116,12 @@ func (o *options) apply(ctx context.Context, client dynamic.Interface, d documen
 	if o.dryRun {
 		patch.DryRun = []string{metav1.DryRunAll}
 	}
-	after, err = resource.Apply(ctx, name, d.object, patch)
+	err = o.put(ctx, d, func(ctx context.Context) (err error) {
+		after, err = resource.Apply(ctx, name, d.object, patch)
+		return err
+	})
 	if err != nil {
-		return nil, "", o.refused(d, err)
+		return nil, "", err
 	}
 	unstructured.RemoveNestedField(after.Object, "metadata", "managedFields")
 	switch {
@@ -123,6 +131,57 @@ func (o *options) apply(ctx context.Context, client dynamic.Interface, d documen
 		return after, "unchanged", nil
 	}
 	return after, "configured", nil
+}
+
+// put asks the server to apply a document, and again once a server that has just
+// started takes its kind.
+func (o *options) put(ctx context.Context, d document, ask func(context.Context) error) error {
+	patient := func() error {
+		return startup.Await(ctx, o.factory.Streams.Err, "objects of kind "+d.object.GetKind(), startup.Within, ask)
+	}
+	err := patient()
+	if meetsNoKind(err) { // kinds of Muster are known without asking the server
+		found, failed := o.discover(d)
+		switch {
+		case failed != nil:
+			return fmt.Errorf("%s: asking the server for its kinds: %w", d.at, o.factory.Explain(failed))
+		case !found:
+			return unknown(d)
+		}
+		err = patient()
+	}
+	if err != nil {
+		return o.refused(d, err)
+	}
+	return nil
+}
+
+// meetsNoKind is true for the answer of a server that has nothing at a path.
+func meetsNoKind(err error) bool {
+	return apierrors.IsNotFound(err) && strings.Contains(err.Error(), "the server could not find the requested resource")
+}
+
+// discover asks the server anew whether it has a document's kind.
+func (o *options) discover(d document) (bool, error) {
+	o.factory.Rediscover()
+	client, err := o.factory.ToDiscoveryClient()
+	if err != nil {
+		return false, err
+	}
+	list, err := client.ServerResourcesForGroupVersion(d.object.GetAPIVersion())
+	if apierrors.IsNotFound(err) || errors.Is(err, memory.ErrCacheNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == d.object.GetKind() }), nil
+}
+
+// unknown is the error for a kind that the server does not have.
+func unknown(d document) error {
+	gvk := d.object.GroupVersionKind()
+	return exit.NotFound("%s: the server knows no kind %s of %s", d.at, gvk.Kind, gvk.GroupVersion())
 }
 
 // resource finds where the server keeps the document's kind. A kind that an
@@ -142,7 +201,7 @@ func (o *options) resource(client dynamic.Interface, d document) (dynamic.Resour
 		mapping, err = mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	}
 	if meta.IsNoMatchError(err) {
-		return nil, exit.NotFound("%s: the server knows no kind %s of %s", d.at, gvk.Kind, gvk.GroupVersion())
+		return nil, unknown(d)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: asking the server for its kinds: %w", d.at, o.factory.Explain(err))

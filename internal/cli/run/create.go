@@ -14,14 +14,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/person"
 	"github.com/muster-dev/muster/internal/cli/refusal"
-)
-
-const (
-	// startsWithin is for how long a server is waited for that answers and takes no
-	// jobs yet: one that has just started, or to which Muster was just added, answers
-	// before its policies know the kind.
-	startsWithin = 30 * time.Second
-	startsLook   = 500 * time.Millisecond
+	"github.com/muster-dev/muster/internal/cli/startup"
 )
 
 // create asks for the job. The server's refusal becomes sentences.
@@ -30,7 +23,7 @@ func (o *options) create(ctx context.Context, server client.Client, job *v1alpha
 		metav1.SetMetaDataAnnotation(&job.ObjectMeta, v1alpha1.AnnotationSubmitter, who)
 		metav1.SetMetaDataAnnotation(&job.ObjectMeta, v1alpha1.AnnotationAuthenticated, "true")
 	}
-	err := o.submit(ctx, server, job, startsWithin)
+	err := o.submit(ctx, server, job, startup.Within)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return o.exists(ctx, server, job)
@@ -64,24 +57,7 @@ func (o *options) exists(ctx context.Context, server client.Client, job *v1alpha
 // submit asks for the job, and again of a server that has just started. One that
 // answers so has stored nothing.
 func (o *options) submit(ctx context.Context, server client.Client, job *v1alpha1.TrainingJob, within time.Duration) error {
-	last := time.NewTimer(within)
-	defer last.Stop()
-	tick := time.NewTicker(startsLook)
-	defer tick.Stop()
-	for told := false; ; told = true {
-		err := server.Create(ctx, job, &client.CreateOptions{Raw: &metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}})
-		if !apierrors.IsServiceUnavailable(err) {
-			return err
-		}
-		if !told {
-			_, _ = fmt.Fprintln(o.factory.Streams.Err, "The server has just started and takes no jobs yet; waiting for it")
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-last.C:
-			return fmt.Errorf("the server answers, and has taken no jobs for %s: an administrator finds out why with `muster doctor` and in the API server's log; submit the job again then (%w)", within, err)
-		case <-tick.C:
-		}
-	}
+	return startup.Await(ctx, o.factory.Streams.Err, "jobs", within, func(ctx context.Context) error {
+		return server.Create(ctx, job, &client.CreateOptions{Raw: &metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}})
+	})
 }

@@ -1,0 +1,48 @@
+// Package startup waits for an API server that answers and does not take objects
+// of a kind yet: one that has just started, or to which Muster was just added.
+//
+// It must not know any verb.
+package startup
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+const (
+	// Within is how long verbs wait: the server's policies learn of new kinds every
+	// few seconds.
+	Within = 30 * time.Second
+	look   = 500 * time.Millisecond
+)
+
+// Await calls ask until the server takes what it asks for, or refuses it for another
+// reason than that it is not ready (503), which means that it has stored nothing. what
+// is a plural noun for messages. It tells say once that it waits. After within it
+// returns an error that wraps the last answer.
+func Await(ctx context.Context, say io.Writer, what string, within time.Duration, ask func(context.Context) error) error {
+	last := time.NewTimer(within)
+	defer last.Stop()
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	for told := false; ; told = true {
+		err := ask(ctx)
+		if !apierrors.IsServiceUnavailable(err) {
+			return err
+		}
+		if !told {
+			_, _ = fmt.Fprintf(say, "The server has just started and takes no %s yet; waiting for it\n", what)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-last.C:
+			return fmt.Errorf("the server answers, and has taken no %s for %s: an administrator finds out why with `muster doctor` and in the API server's log; try it again then (%w)", what, within, err)
+		case <-tick.C:
+		}
+	}
+}
