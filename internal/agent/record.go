@@ -95,7 +95,7 @@ func (r record) reachable(devices []gpu.Device, root string) error {
 type records struct{ dir string }
 
 func (r records) prepare() error {
-	if err := os.MkdirAll(r.dir, 0o700); err != nil {
+	if err := osfile.MakeFolder(r.dir, 0o700); err != nil {
 		return fmt.Errorf("making the folder of records: %w", err)
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/muster-dev/muster/internal/claim"
 	"github.com/muster-dev/muster/internal/controlplane/contract"
 	"github.com/muster-dev/muster/internal/controlplane/pki"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // ControlPlane is a running control plane: etcd, kube-apiserver and upstream's
@@ -75,7 +76,7 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 // certificates, files.
 func prepare(ctx context.Context, o Options) (*ControlPlane, error) {
 	for _, dir := range []string{o.DataDir, filepath.Join(o.DataDir, "etcd"), socketDir(o.DataDir)} {
-		err := os.MkdirAll(dir, 0o700)
+		err := osfile.MakeFolder(dir, 0o700)
 		if err == nil {
 			err = os.Chmod(dir, 0o700)
 		}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // LockedError says that another process holds a data folder.
@@ -41,7 +43,7 @@ const (
 // release is called or the process ends. If another process has it, the error
 // is a [LockedError]; for one that was killed and is not quite gone it waits.
 func Lock(ctx context.Context, dataDir string) (release func(), err error) {
-	if err := os.MkdirAll(dataDir, 0o700); err != nil {
+	if err := osfile.MakeFolder(dataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the data folder: %w", explain(err, dataDir))
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)

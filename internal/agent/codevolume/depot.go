@@ -115,7 +115,7 @@ func (d *depot) record(handle string) string { return filepath.Join(d.dir, "volu
 
 func (d *depot) prepare() error {
 	for _, name := range []string{"trees", "checkouts", "volumes", "builds", "outbox"} {
-		if err := os.MkdirAll(filepath.Join(d.dir, name), 0o700); err != nil {
+		if err := osfile.MakeFolder(filepath.Join(d.dir, name), 0o700); err != nil {
 			return fmt.Errorf("making the folders of code: %w", err)
 		}
 	}

@@ -107,7 +107,7 @@ type ledger struct {
 // openLedger reads what earlier agents wrote. What was mounted in an earlier life of
 // the machine is not any more.
 func openLedger(dir, boot string) (*ledger, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := osfile.MakeFolder(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of records: %w", err)
 	}
 	entries, err := os.ReadDir(dir)

@@ -21,6 +21,7 @@ import (
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // Options are what the driver needs.
@@ -70,7 +71,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{options: o, dir: filepath.Join(o.KubeletDir, "plugins", v1alpha1.StageDriver), open: map[string]*http.Server{}}
 	for _, name := range []string{"records", "posts"} {
-		if err := os.MkdirAll(filepath.Join(s.dir, name), 0o755); err != nil {
+		if err := osfile.MakeFolder(filepath.Join(s.dir, name), 0o755); err != nil {
 			return nil, fmt.Errorf("making the folders of %s: %w", v1alpha1.StageDriver, err)
 		}
 	}

@@ -86,7 +86,7 @@ func specs(serviceIP net.IP) []spec {
 // Service "kubernetes", which the API server's certificate names. What is good
 // is left alone; a new authority renews everything that hangs from the old.
 func Ensure(dir string, serviceIP net.IP, now time.Time) (*Set, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := osfile.MakeFolder(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the certificate folder: %w", err)
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {

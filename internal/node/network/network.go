@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/muster-dev/muster/internal/claim"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // Network is the pod network of one machine. Its methods may be called
@@ -56,7 +57,7 @@ func Open(ctx context.Context, options Options) (*Network, error) {
 
 func (n *Network) open(ctx context.Context) error {
 	// 1. What was chosen before.
-	if err := os.MkdirAll(n.options.StateDir, 0o700); err != nil {
+	if err := osfile.MakeFolder(n.options.StateDir, 0o700); err != nil {
 		return fmt.Errorf("making the network's folder: %w", err)
 	}
 	remembered, err := readState(n.options.StateDir)
