@@ -1,0 +1,182 @@
+package osfile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+)
+
+// The functions below are for folders that somebody else may write to meanwhile: a program of a
+// user, say. Names are those of one entry in the folder. No function follows a symbolic link, waits
+// for the other end of a pipe, or acts on what was put in the place of what it has looked at.
+
+// KindError says that a name is of something else than was expected.
+type KindError struct {
+	Name string
+	// Is is its kind, Want is the kind that is allowed, each as [Kind] says it.
+	Is, Want string
+}
+
+// Error implements error.
+func (e *KindError) Error() string {
+	return fmt.Sprintf("%s is %s: it has to be %s", e.Name, e.Is, e.Want)
+}
+
+// Kind names the kind of a file with its article, as error messages do.
+func Kind(mode fs.FileMode) string {
+	switch {
+	case mode.IsRegular():
+		return "a file"
+	case mode.IsDir():
+		return "a folder"
+	case mode&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "neither a file nor a folder"
+}
+
+// ErrChanged is wrapped by errors about what was replaced or written to while it was read.
+var ErrChanged = errors.New("it was changed meanwhile")
+
+// OpenFolder opens a folder in a folder. The error is a [KindError] if the name is of something else.
+func OpenFolder(in *os.Root, name string) (*os.Root, error) {
+	before, err := in.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !before.IsDir() {
+		return nil, &KindError{Name: name, Is: Kind(before.Mode()), Want: "a folder"}
+	}
+	// Without the dot a pipe that has the name by now would be waited for.
+	folder, err := in.OpenRoot(name + "/.")
+	if err != nil {
+		return nil, err
+	}
+	if after, err := folder.Stat("."); err != nil || !os.SameFile(before, after) {
+		return nil, errors.Join(fmt.Errorf("opening folder %s: %w", name, ErrChanged), folder.Close())
+	}
+	return folder, nil
+}
+
+// OpenRegular opens a regular file in a folder for reading. The error is a [KindError] if the name
+// is of something else.
+func OpenRegular(in *os.Root, name string) (*os.File, error) {
+	before, err := in.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !before.Mode().IsRegular() {
+		return nil, &KindError{Name: name, Is: Kind(before.Mode()), Want: "a file"}
+	}
+	file, err := in.OpenFile(name, os.O_RDONLY|NoFollow, 0)
+	if err != nil {
+		return nil, err
+	}
+	if after, err := file.Stat(); err != nil || !os.SameFile(before, after) {
+		return nil, errors.Join(fmt.Errorf("opening %s: %w", name, ErrChanged), file.Close())
+	}
+	return file, nil
+}
+
+// ReadRegular reads a regular file of at most so many bytes.
+func ReadRegular(in *os.Root, name string, most int64) (text []byte, err error) {
+	file, err := OpenRegular(in, name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if text, err = io.ReadAll(io.LimitReader(file, most+1)); err != nil {
+		return nil, err
+	}
+	if int64(len(text)) > most {
+		return nil, fmt.Errorf("%s has more than %d bytes, which is how much is read of it", name, most)
+	}
+	return text, nil
+}
+
+// CreateRegular makes a file in a folder, in place of a file, link, pipe, socket or device of that
+// name; what those lead to stays as it is. A folder in its place is an error.
+func CreateRegular(in *os.Root, name string, mode fs.FileMode) (*os.File, error) {
+	if err := in.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return in.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+}
+
+// ReplaceRegular gives a file of a folder another content: whoever reads it sees all of it or what
+// was there before. What else has the name, but a folder, is replaced.
+func ReplaceRegular(in *os.Root, name string, content []byte, mode fs.FileMode) error {
+	temp := name + ".new"
+	file, err := CreateRegular(in, temp, mode)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = in.Rename(temp, name)
+	}
+	return err
+}
+
+// Names are the entries of a folder, in order.
+func Names(in *os.Root) ([]fs.DirEntry, error) {
+	dir, err := in.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	list, err := dir.ReadDir(-1)
+	if err = errors.Join(err, dir.Close()); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(list, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	return list, nil
+}
+
+// deepest is how many folders below one another [Walk] goes: as deep as a path of 4,096 bytes can be.
+// Each is open meanwhile.
+const deepest = 2048
+
+// Walk calls visit for everything below a folder, in order: with its slash-separated path, and the
+// open folder that it is in. Folders come before what is in them. A folder that is deeper than 2,048
+// others is an error.
+func Walk(top *os.Root, visit func(path string, in *os.Root, e fs.DirEntry) error) error {
+	return walk(top, "", deepest, visit)
+}
+
+func walk(in *os.Root, prefix string, deep int, visit func(string, *os.Root, fs.DirEntry) error) error {
+	list, err := Names(in)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		at := path.Join(prefix, e.Name())
+		if err := visit(at, in, e); err != nil {
+			return err
+		}
+		if !e.IsDir() {
+			continue
+		}
+		if deep == 0 {
+			return fmt.Errorf("%.80q... lies below %d folders: at most %d are allowed", at, deepest+1, deepest)
+		}
+		folder, err := OpenFolder(in, e.Name())
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(walk(folder, at, deep-1, visit), folder.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
