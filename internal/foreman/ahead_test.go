@@ -25,7 +25,7 @@ if [ "$(cat $MUSTER_INPUT_IN/name)" = first ]; then
 	touch %s
 	while [ ! -e %s ]; do sleep 0.01; done
 fi`, begun, ahead)),
-		Fetch: func(ctx context.Context, d foreman.Datum, folder string) error {
+		Fetch: func(ctx context.Context, d foreman.Datum, folder *os.Root) error {
 			if d.Name == "first" {
 				select {
 				case <-held:

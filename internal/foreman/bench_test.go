@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
@@ -55,9 +54,9 @@ func BenchmarkDatums(b *testing.B) {
 	for i := range b.N {
 		spec.Datums = append(spec.Datums, foreman.Datum{ID: fmt.Sprint(i), Name: fmt.Sprint(i), Bytes: 5})
 	}
-	spec.Fetch = func(_ context.Context, d foreman.Datum, folder string) error {
-		err := os.MkdirAll(filepath.Join(folder, "in"), 0o755)
-		return errors.Join(err, os.WriteFile(filepath.Join(folder, "in", d.Name), []byte(d.Name), 0o600))
+	spec.Fetch = func(_ context.Context, d foreman.Datum, folder *os.Root) error {
+		err := folder.MkdirAll("in", 0o755)
+		return errors.Join(err, folder.WriteFile("in/"+d.Name, []byte(d.Name), 0o600))
 	}
 	spec.Record = func(context.Context, []foreman.Result) error { return nil }
 	began := cpu()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/foreman/parcel"
 	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // arriving begins the name of a folder of what a worker is just bringing.
@@ -196,14 +197,14 @@ func (w *Work) arrive(in *http.Request, from io.Reader) error {
 
 // broughtOutcome reads the outcome that came along.
 func broughtOutcome(folder, id string) (o shift.Outcome, err error) {
-	path := filepath.Join(folder, shift.OutcomeFile)
-	info, err := os.Lstat(path)
-	if err != nil || info.Size() > mostOutcome {
-		return o, parcel.Refuse("%s is missing, or has more than %d bytes", shift.OutcomeFile, mostOutcome)
-	}
-	text, err := os.ReadFile(path)
+	in, err := os.OpenRoot(folder)
 	if err != nil {
 		return o, fmt.Errorf("reading the outcome that came: %w", err)
+	}
+	defer func() { _ = in.Close() }()
+	text, err := osfile.ReadRegular(in, shift.OutcomeFile, mostOutcome)
+	if err != nil {
+		return o, parcel.Refuse("%s is missing, or is not a file of at most %d bytes: %v", shift.OutcomeFile, mostOutcome, err)
 	}
 	if err := json.Unmarshal(text, &o); err != nil || o.ID != id {
 		return o, parcel.Refuse("%s is not the outcome of datum %s", shift.OutcomeFile, id)
@@ -279,7 +280,7 @@ func (w *Work) adopt(r *shift.Request) {
 	}
 }
 
-// settle moves the files.
+// settle moves the files from a folder to that of a datum.
 func settle(from, to string, success bool) error {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return err

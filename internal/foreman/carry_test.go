@@ -307,8 +307,8 @@ func TestBrokenStreams(t *testing.T) {
 	spec := foreman.Spec{
 		Name: "run.stage", Program: apart(`cat $MUSTER_INPUT_IN/big > $MUSTER_OUTPUT/made`), Tries: 1, Record: s.record,
 		Datums: []foreman.Datum{{ID: "0", Name: "a"}, {ID: "1", Name: "b"}},
-		Fetch: func(_ context.Context, _ foreman.Datum, folder string) error {
-			return errors.Join(os.Mkdir(filepath.Join(folder, "in"), 0o755), os.WriteFile(filepath.Join(folder, "in", "big"), []byte(big), 0o600))
+		Fetch: func(_ context.Context, _ foreman.Datum, folder *os.Root) error {
+			return errors.Join(folder.Mkdir("in", 0o755), folder.WriteFile("in/big", []byte(big), 0o600))
 		},
 	}
 	w, err := s.Open(t.Context(), spec)
@@ -507,7 +507,7 @@ func TestLent(t *testing.T) {
 		}
 		w, err := s.Open(t.Context(), foreman.Spec{
 			Name: "run.stage", Lent: true, Tries: 1, Record: s.record, Datums: []foreman.Datum{{ID: "0", Name: "a"}},
-			Fetch: func(ctx context.Context, d foreman.Datum, folder string) error {
+			Fetch: func(ctx context.Context, d foreman.Datum, folder *os.Root) error {
 				fetched++
 				return s.fetch(ctx, d, folder)
 			},

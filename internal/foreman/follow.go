@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -17,7 +18,11 @@ import (
 	"time"
 
 	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/osfile"
 )
+
+// mostSecret is how many bytes such a secret has at most.
+const mostSecret = 1024
 
 // secretFor is what a member knows the others of its attempt of the job by, and nobody
 // of another one: such a pod may still run on a node that is cut off. It follows from a
@@ -26,13 +31,15 @@ import (
 func (w *Work) secretFor(folder string, who *person) (string, error) {
 	w.parts.Lock()
 	defer w.parts.Unlock()
-	path := filepath.Join(folder, shift.SecretFile)
-	key, err := os.ReadFile(path)
+	in, err := os.OpenRoot(folder)
+	if err != nil {
+		return "", fmt.Errorf("making the secret of members: %w", err)
+	}
+	defer func() { _ = in.Close() }()
+	key, err := osfile.ReadRegular(in, shift.SecretFile, mostSecret)
 	if errors.Is(err, fs.ErrNotExist) {
 		key = []byte(rand.Text() + rand.Text())
-		if err = os.WriteFile(path+".new", key, 0o600); err == nil {
-			err = os.Rename(path+".new", path)
-		}
+		err = osfile.ReplaceRegular(in, shift.SecretFile, key, 0o600)
 	}
 	if err != nil {
 		return "", fmt.Errorf("making the secret of members: %w", err)
@@ -186,17 +193,41 @@ func (w *Work) adoptLog(from string) error {
 		return nil
 	}
 	leader := person{Member: w.spec.Leader}
-	text, err := os.ReadFile(filepath.Join(from, leader.folder(), shift.LogFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(d.Folder, shift.LogFile), text, 0o600)
-	}
-	if err != nil {
+	if err := copyLog(filepath.Join(from, leader.folder()), d.Folder); err != nil {
 		return fmt.Errorf("putting what %s said in its place: %w", w.spec.Leader, err)
 	}
 	return nil
+}
+
+// copyLog has the log in one folder be in another, where there is one.
+func copyLog(from, to string) (err error) {
+	source, err := os.OpenRoot(from + "/.") // a pipe is not waited for
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	log, err := osfile.OpenRegular(source, shift.LogFile)
+	if _, other := errors.AsType[*osfile.KindError](err); other || errors.Is(err, fs.ErrNotExist) {
+		return nil // it said nothing
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	target, err := os.OpenRoot(to)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	file, err := osfile.CreateRegular(target, shift.LogFile, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, log)
+	return errors.Join(err, file.Close())
 }
 
 // Fell says in words why the leader of a job failed, if it did and nothing followed, and

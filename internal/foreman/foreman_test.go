@@ -57,14 +57,14 @@ func open(t *testing.T, change ...func(*foreman.Options)) *shop {
 	return s
 }
 
-func (s *shop) fetch(_ context.Context, d foreman.Datum, folder string) error {
+func (s *shop) fetch(_ context.Context, d foreman.Datum, folder *os.Root) error {
 	if d.Name == "lost" {
 		return errors.New("it is damaged")
 	}
-	if err := os.MkdirAll(filepath.Join(folder, "in"), 0o755); err != nil {
+	if err := folder.MkdirAll("in", 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(folder, "in", "name"), []byte(d.Name), 0o600)
+	return folder.WriteFile("in/name", []byte(d.Name), 0o600)
 }
 
 func (s *shop) record(_ context.Context, results []foreman.Result) error {

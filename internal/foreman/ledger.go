@@ -328,6 +328,19 @@ func (l *ledger) fail(i int) {
 	l.stopped = l.stopped || l.failFast
 }
 
+// spoil has a datum fail for good that was computed and is not recorded yet; it says
+// whether there is one.
+func (l *ledger) spoil(s *SpoiledError) bool {
+	i, known := l.index[s.ID]
+	if !known || l.entries[i].failed || l.entries[i].state != computed {
+		return false
+	}
+	e := &l.entries[i]
+	e.failed, e.outcome.Exit, e.outcome.Error = true, -1, s.Error()
+	l.stopped = l.stopped || l.failFast
+	return true
+}
+
 // drain is what is to be recorded.
 func (l *ledger) drain() []int {
 	out := l.pending

@@ -3,8 +3,11 @@ package foreman
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // look is what whoever uses a file or a folder notices of it, beside what is in it.
@@ -17,15 +20,16 @@ type look struct {
 	links    uint32
 }
 
-func lookAt(path string) (look, error) {
+// lookAt looks at what is open: whatever has its name by then.
+func lookAt(file *os.File) (look, error) {
 	var found unix.Statx_t
 	mask := unix.STATX_TYPE | unix.STATX_MODE | unix.STATX_UID | unix.STATX_GID | unix.STATX_SIZE | unix.STATX_NLINK
-	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, mask, &found); err != nil {
-		return look{}, fmt.Errorf("looking at %s: %w", path, err)
+	if err := unix.Statx(int(file.Fd()), "", unix.AT_EMPTY_PATH, mask, &found); err != nil {
+		return look{}, fmt.Errorf("looking at %s: %w", file.Name(), err)
 	}
-	extra, err := attributes(path)
+	extra, err := attributes(int(file.Fd()))
 	if err != nil {
-		return look{}, fmt.Errorf("looking at the attributes of %s: %w", path, err)
+		return look{}, fmt.Errorf("looking at the attributes of %s: %w", file.Name(), err)
 	}
 	return look{
 		mode: found.Mode, uid: found.Uid, gid: found.Gid, flags: found.Attributes & found.Attributes_mask,
@@ -33,12 +37,32 @@ func lookAt(path string) (look, error) {
 	}, nil
 }
 
+// lookInto looks at a folder.
+func lookInto(folder *os.Root) (look, error) {
+	file, err := folder.Open(".")
+	if err != nil {
+		return look{}, err
+	}
+	found, err := lookAt(file)
+	return found, errors.Join(err, file.Close())
+}
+
+// lookUpon looks at a regular file in a folder.
+func lookUpon(in *os.Root, name string) (look, error) {
+	file, err := osfile.OpenRegular(in, name)
+	if err != nil {
+		return look{}, err
+	}
+	found, err := lookAt(file)
+	return found, errors.Join(err, file.Close())
+}
+
 // mostAttributes is how many bytes of names and of a value are read.
 const mostAttributes = 4096
 
 // attributes are the extended attributes of a file: access lists are among them.
-func attributes(path string) (string, error) {
-	size, err := unix.Llistxattr(path, nil)
+func attributes(fd int) (string, error) {
+	size, err := unix.Flistxattr(fd, nil)
 	if err == nil && size == 0 || errors.Is(err, unix.ENOTSUP) {
 		return "", nil
 	}
@@ -46,7 +70,7 @@ func attributes(path string) (string, error) {
 		return "", err
 	}
 	names := make([]byte, mostAttributes)
-	if size, err = unix.Llistxattr(path, names); err != nil {
+	if size, err = unix.Flistxattr(fd, names); err != nil {
 		return "", err
 	}
 	out, value, start := string(names[:size]), make([]byte, mostAttributes), 0
@@ -54,7 +78,7 @@ func attributes(path string) (string, error) {
 		if b != 0 {
 			continue
 		}
-		n, err := unix.Lgetxattr(path, string(names[start:at]), value)
+		n, err := unix.Fgetxattr(fd, string(names[start:at]), value)
 		if err != nil {
 			return "", err
 		}
@@ -68,8 +92,8 @@ func (l *look) same(other *look) bool {
 	return l.mode == other.mode && l.uid == other.uid && l.gid == other.gid && l.flags == other.flags && l.extra == other.extra
 }
 
-// is says that what is at a path looks so.
-func (l *look) is(path string) bool {
-	now, err := lookAt(path)
+// is says that a folder looks so.
+func (l *look) is(folder *os.Root) bool {
+	now, err := lookInto(folder)
 	return err == nil && now.same(l)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/foreman/parcel"
 	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // Names in the folder of a work that is lent, and in that of a part. Among the parts is
@@ -424,19 +425,30 @@ func (w *Work) restore(ctx context.Context) error {
 	return nil
 }
 
+// mostRecord is how many bytes a record of a member has at most: an outcome is part of it.
+const mostRecord = mostOutcome + 64<<10
+
+// readJSON reads a record. Where parts are kept elsewhere it comes from there: whoever may
+// write to that store can have put anything in its place.
 func readJSON(path string, to any) bool {
-	text, err := os.ReadFile(path)
+	folder, err := os.OpenRoot(filepath.Dir(path) + "/.") // a pipe is not waited for
+	if err != nil {
+		return false
+	}
+	defer func() { _ = folder.Close() }()
+	text, err := osfile.ReadRegular(folder, filepath.Base(path), mostRecord)
 	return err == nil && json.Unmarshal(text, to) == nil
 }
 
-// writeJSON replaces a file.
+// writeJSON replaces a record.
 func writeJSON(path string, what any) error {
 	text, err := json.Marshal(what)
-	if err == nil {
-		err = os.WriteFile(path+".new", text, 0o600)
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", filepath.Base(path), err)
 	}
+	folder, err := os.OpenRoot(filepath.Dir(path))
 	if err == nil {
-		err = os.Rename(path+".new", path)
+		err = errors.Join(osfile.ReplaceRegular(folder, filepath.Base(path), text, 0o600), folder.Close())
 	}
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", filepath.Base(path), err)

@@ -251,7 +251,7 @@ func TestMemberStoppedEarly(t *testing.T) {
 	s := open(t)
 	hold := make(chan struct{})
 	w := s.lent(func(spec *foreman.Spec) {
-		spec.Fetch = func(ctx context.Context, _ foreman.Datum, _ string) error {
+		spec.Fetch = func(ctx context.Context, _ foreman.Datum, _ *os.Root) error {
 			select {
 			case <-hold:
 			case <-ctx.Done():

@@ -2,6 +2,8 @@ package foreman
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"time"
 )
@@ -73,6 +75,23 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// SpoiledError says that what was made of a datum cannot be recorded, however often it is
+// tried: a program that was left behind changed it once it was done, or put something there
+// that is no file.
+type SpoiledError struct {
+	// ID is the datum's, Why says what is wrong.
+	ID  string
+	Why error
+}
+
+// Error implements error.
+func (e *SpoiledError) Error() string {
+	return fmt.Sprintf("what it wrote cannot be kept: %v", e.Why)
+}
+
+// Unwrap returns what is wrong.
+func (e *SpoiledError) Unwrap() error { return e.Why }
+
 // record records what is pending, and clears its files away.
 func (w *Work) record(ctx context.Context) error {
 	w.mu.Lock()
@@ -90,6 +109,10 @@ func (w *Work) record(ctx context.Context) error {
 	w.mu.Lock()
 	if err != nil {
 		w.ledger.pending = append(which, w.ledger.pending...)
+		if spoiled, ok := errors.AsType[*SpoiledError](err); ok && w.ledger.spoil(spoiled) {
+			w.mu.Unlock()
+			return nil // it is due again
+		}
 		w.problem = err.Error()
 		w.mu.Unlock()
 		if ctx.Err() == nil {

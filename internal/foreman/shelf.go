@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // spare begins the name of a folder that no datum has.
@@ -45,17 +46,17 @@ type shelf struct {
 
 // learn looks at the folder of a datum, and at the one of its inputs, that were just
 // made.
-func (s *shelf) learn(folder, in string) {
+func (s *shelf) learn(folder, in *os.Root) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inner != nil {
 		return
 	}
-	outer, err := lookAt(folder)
+	outer, err := lookInto(folder)
 	if err != nil {
 		return
 	}
-	if inner, err := lookAt(in); err == nil {
+	if inner, err := lookInto(in); err == nil {
 		s.outer, s.inner = &outer, &inner
 	}
 }
@@ -104,39 +105,61 @@ type keeper struct {
 
 // empty leaves of the folder of a datum the folder of its inputs and the mark, and what
 // is as good as new of that which the program was shown.
-func (k *keeper) empty(folder string, inputs []string) error {
-	// First of all it is not the folder of a datum that is done any more.
-	err := os.Rename(filepath.Join(folder, shift.OutcomeFile), filepath.Join(folder, unmarked))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+func (k *keeper) empty(path string, inputs []string) error {
+	folder, err := os.OpenRoot(path)
+	if err != nil {
 		return fmt.Errorf("emptying the folder of a datum: %w", err)
 	}
-	in := filepath.Join(folder, shift.InFolder)
-	if info, err := os.Lstat(in); err != nil || !info.IsDir() {
-		return fmt.Errorf("emptying the folder of a datum: %s is no folder", in)
+	defer func() { _ = folder.Close() }()
+	// First of all it is not the folder of a datum that is done any more.
+	if err := unmark(folder); err != nil {
+		return fmt.Errorf("emptying the folder of a datum: %w", err)
 	}
+	in, err := osfile.OpenFolder(folder, shift.InFolder)
+	if err != nil {
+		return fmt.Errorf("emptying the folder of a datum: %w", err)
+	}
+	defer func() { _ = in.Close() }()
 	// A program that is shown what is in a folder can change the folder, too.
 	if k.inner != nil && (!k.outer.is(folder) || !k.inner.is(in)) {
-		return fmt.Errorf("emptying the folder of a datum: %s is not as it was made", folder)
+		return fmt.Errorf("emptying the folder of a datum: %s is not as it was made", path)
 	}
 	return errors.Join(
-		k.sweep(folder, func(e fs.DirEntry) bool { return e.Name() == shift.InFolder || e.Name() == unmarked }, shift.OutFolder, shift.LogFile),
+		k.sweep(folder, func(e fs.DirEntry) bool {
+			return e.Name() == shift.InFolder || e.Name() == unmarked && e.Type().IsRegular()
+		}, shift.OutFolder, shift.LogFile),
 		k.sweep(in, func(fs.DirEntry) bool { return false }, inputs...),
 	)
 }
 
+// unmark has the mark of a datum that is done say nothing any more. What is no file, or is
+// known by another name, too, is no mark to keep.
+func unmark(folder *os.Root) error {
+	info, err := folder.Lstat(shift.OutcomeFile)
+	if err == nil && (!info.Mode().IsRegular() || osfile.HasOtherNames(info)) {
+		return fmt.Errorf("%s is %s, which is not as it was made", shift.OutcomeFile, osfile.Kind(info.Mode()))
+	}
+	if err == nil {
+		err = folder.Rename(shift.OutcomeFile, unmarked)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // sweep removes what is in a folder, but for what stays, and what is as good as new of
 // some of it.
-func (k *keeper) sweep(folder string, stays func(fs.DirEntry) bool, may ...string) error {
-	list, err := os.ReadDir(folder)
+func (k *keeper) sweep(folder *os.Root, stays func(fs.DirEntry) bool, may ...string) error {
+	list, err := osfile.Names(folder)
 	if err != nil {
 		return fmt.Errorf("emptying a folder: %w", err)
 	}
 	for _, e := range list {
-		path := filepath.Join(folder, e.Name())
-		if stays(e) || slices.Contains(may, e.Name()) && k.renew(path) {
+		if stays(e) || slices.Contains(may, e.Name()) && k.renew(folder, e) {
 			continue
 		}
-		if err := os.RemoveAll(path); err != nil {
+		if err := folder.RemoveAll(e.Name()); err != nil {
 			return fmt.Errorf("emptying a folder: %w", err)
 		}
 	}
@@ -149,18 +172,21 @@ const mostFolder = 4096
 
 // renew makes a folder as good as new, or finds that a log is; it says whether it did.
 // A log that has another name, too, is whoever's gave it that.
-func (k *keeper) renew(path string) bool {
-	if !k.alone {
+func (k *keeper) renew(in *os.Root, e fs.DirEntry) bool {
+	switch {
+	case !k.alone:
 		return false
+	case e.Name() == shift.LogFile:
+		now, err := lookUpon(in, e.Name())
+		empty := *k.inner
+		empty.mode = unix.S_IFREG | 0o600
+		return err == nil && now.same(&empty) && now.size == 0 && now.links == 1
 	}
-	now, err := lookAt(path)
+	folder, err := osfile.OpenFolder(in, e.Name())
 	if err != nil {
 		return false
 	}
-	if now.same(k.inner) {
-		return now.size <= mostFolder && k.sweep(path, func(fs.DirEntry) bool { return false }) == nil
-	}
-	empty := *k.inner
-	empty.mode = unix.S_IFREG | 0o600
-	return filepath.Base(path) == shift.LogFile && now.same(&empty) && now.size == 0 && now.links == 1
+	defer func() { _ = folder.Close() }()
+	now, err := lookInto(folder)
+	return err == nil && now.same(k.inner) && now.size <= mostFolder && k.sweep(folder, func(fs.DirEntry) bool { return false }) == nil
 }

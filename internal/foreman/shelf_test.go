@@ -139,7 +139,7 @@ func TestShelfKeepsWhatIsAsGoodAsNew(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(before, "log"), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			s.learn(before, filepath.Join(before, "in"))
+			learn(t, &s, before)
 			test.spoil(t, before)
 			if err := s.give(before, true); err != nil || !s.take(after) {
 				t.Fatal("there is no folder", err)
@@ -158,7 +158,7 @@ func TestShelfRemovesFoldersThatWereChanged(t *testing.T) {
 			s := shelf{dir: t.TempDir()}
 			before := filepath.Join(s.dir, "before")
 			lay(t, before, "in/a/file", "outcome.json")
-			s.learn(before, filepath.Join(before, "in"))
+			learn(t, &s, before)
 			change(t, filepath.Join(before, test.path), 0o777)
 			if err := s.give(before, false); err != nil {
 				t.Fatal(err)
@@ -229,4 +229,20 @@ func TestShelfWithoutItsFolders(t *testing.T) {
 	if s.take(filepath.Join(s.dir, "c")) || !s.take(filepath.Join(s.dir, "d")) {
 		t.Error("a folder that is gone was given, or kept the other from being given")
 	}
+}
+
+// learn has a shelf look at the folder of a datum.
+func learn(t *testing.T, s *shelf, folder string) {
+	t.Helper()
+	top, err := os.OpenRoot(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = top.Close() }()
+	in, err := top.OpenRoot("in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = in.Close() }()
+	s.learn(top, in)
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // ClashError says that two members wrote different things to one path.
@@ -27,89 +28,126 @@ func (e *ClashError) Error() string {
 // unite puts what members wrote into one folder, which is empty, by links to the same
 // files. One path is one member's, unless others wrote the same there; folders are
 // everybody's. What a member wrote that failed is left out.
-func unite(to, from string, parts []part) error {
-	writers := map[string]string{}
+func unite(to, from string, parts []part) (err error) {
+	into, err := os.OpenRoot(to)
+	if err != nil {
+		return fmt.Errorf("uniting what members wrote: %w", err)
+	}
+	defer func() { err = errors.Join(err, into.Close()) }()
+	all, err := os.OpenRoot(from)
+	if err != nil {
+		return fmt.Errorf("uniting what members wrote: %w", err)
+	}
+	defer func() { err = errors.Join(err, all.Close()) }()
+	u := &union{to: to, into: into, from: from, all: all, writers: map[string]string{}}
 	for i := range parts {
 		p := &parts[i]
 		if p.Outcome.Error != "" {
 			continue
 		}
-		if err := uniteOne(to, filepath.Join(from, p.folder(), shift.OutFolder), p.Member, writers); err != nil {
+		if err := u.add(p.folder(), p.Member); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func uniteOne(to, from, member string, writers map[string]string) error {
-	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
-		if path == from && errors.Is(err, fs.ErrNotExist) {
-			return nil // it wrote nothing
-		}
-		if err != nil {
-			return fmt.Errorf("uniting what members wrote: %w", err)
-		}
-		name, err := filepath.Rel(from, path)
-		if err != nil || name == "." {
-			return err
-		}
-		clash := func() error { return &ClashError{Path: name, One: writers[name], Other: member} }
-		target := filepath.Join(to, name)
-		there, err := os.Lstat(target)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			writers[name] = member
-			if err := adopt(path, target, e); err != nil {
-				return fmt.Errorf("uniting what members wrote: %s of %s: %w", name, member, err)
-			}
-			return nil
-		case err != nil:
-			return fmt.Errorf("uniting what members wrote: %w", err)
-		case there.Mode().Type() != e.Type():
-			return clash()
-		case e.IsDir():
-			return nil
-		}
-		equal, err := alike(path, target, e)
-		if err != nil {
-			return fmt.Errorf("comparing what %s and %s wrote to %s: %w", writers[name], member, name, err)
-		}
-		if !equal {
-			return clash()
+// union is a folder, and which member wrote what in it; from has the parts.
+type union struct {
+	to, from  string
+	into, all *os.Root
+	writers   map[string]string
+}
+
+// add puts what one member wrote into the folder.
+func (u *union) add(folder, member string) error {
+	out, err := u.open(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it wrote nothing
+	}
+	if err != nil {
+		return fmt.Errorf("uniting what members wrote: the output of %s: %w", member, err)
+	}
+	from := filepath.Join(u.from, folder, shift.OutFolder)
+	err = osfile.Walk(out, func(name string, in *os.Root, e fs.DirEntry) error { return u.one(member, from, name, in, e) })
+	if _, clash := errors.AsType[*ClashError](err); err != nil && !clash {
+		err = fmt.Errorf("uniting what members wrote: %w", err)
+	}
+	return errors.Join(err, out.Close())
+}
+
+// open opens the output in the folder of a part.
+func (u *union) open(folder string) (*os.Root, error) {
+	part, err := osfile.OpenFolder(u.all, folder)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = part.Close() }()
+	return osfile.OpenFolder(part, shift.OutFolder)
+}
+
+// one puts what a member wrote at a path into the folder.
+func (u *union) one(member, from, name string, in *os.Root, e fs.DirEntry) error {
+	there, err := u.into.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		u.writers[name] = member
+		if err := u.adopt(from, name, in, e); err != nil {
+			return fmt.Errorf("%s of %s: %w", name, member, err)
 		}
 		return nil
-	})
+	case err != nil:
+		return err
+	}
+	clash := &ClashError{Path: name, One: u.writers[name], Other: member}
+	switch {
+	case there.Mode().Type() != e.Type():
+		return clash
+	case e.IsDir():
+		return nil
+	}
+	equal, err := u.alike(name, in, e)
+	if err != nil {
+		return fmt.Errorf("comparing what %s and %s wrote to %s: %w", u.writers[name], member, name, err)
+	}
+	if !equal {
+		return clash
+	}
+	return nil
 }
 
 // adopt puts a folder, a link or a file where it was not.
-func adopt(from, to string, e fs.DirEntry) error {
+func (u *union) adopt(from, name string, in *os.Root, e fs.DirEntry) error {
 	switch {
 	case e.IsDir():
-		return os.Mkdir(to, 0o755)
+		return u.into.Mkdir(name, 0o755)
 	case e.Type()&fs.ModeSymlink != 0:
-		target, err := os.Readlink(from)
+		target, err := in.Readlink(e.Name())
 		if err != nil {
 			return err
 		}
-		return os.Symlink(target, to)
+		return u.into.Symlink(target, name)
+	case e.Type().IsRegular():
+		// Both are in a folder that only the foreman writes to.
+		return os.Link(filepath.Join(from, name), filepath.Join(u.to, name))
 	}
-	return os.Link(from, to)
+	return &osfile.KindError{Name: name, Is: osfile.Kind(e.Type()), Want: "a file, a folder or a link"}
 }
 
 // alike says whether two links lead to the same, or two files have the same in them
 // and both are programs or neither is.
-func alike(one, other string, e fs.DirEntry) (bool, error) {
+func (u *union) alike(name string, in *os.Root, e fs.DirEntry) (bool, error) {
 	if e.Type()&fs.ModeSymlink != 0 {
-		a, err := os.Readlink(one)
-		b, failed := os.Readlink(other)
+		a, err := in.Readlink(e.Name())
+		b, failed := u.into.Readlink(name)
 		return a == b, errors.Join(err, failed)
 	}
-	a, err := os.Open(one)
+	a, err := osfile.OpenRegular(in, e.Name())
 	if err != nil {
 		return false, err
 	}
 	defer func() { _ = a.Close() }()
-	b, err := os.Open(other)
+	b, err := osfile.OpenRegular(u.into, name)
 	if err != nil {
 		return false, err
 	}

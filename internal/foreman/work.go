@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -13,10 +12,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // Datum is something to compute.
@@ -73,8 +72,9 @@ type Spec struct {
 	Leader    string
 	Followers []string
 	// Fetch writes the files of a datum below a folder, one for each input. Those may be
-	// there, without anything in them.
-	Fetch func(ctx context.Context, d Datum, folder string) error
+	// there, without anything in them. Programs that an earlier try left behind may write
+	// there, too.
+	Fetch func(ctx context.Context, d Datum, into *os.Root) error
 	// Keep makes a folder with what a member of a job brought durable, under the
 	// member's name: before it is acknowledged, in place of what that has brought before.
 	// So it does, under a name that is no member's, with who has begun. An error that
@@ -84,7 +84,8 @@ type Spec struct {
 	Keep   func(ctx context.Context, member, folder string) error
 	Kept   func(ctx context.Context, folder string) error
 	Forget func(ctx context.Context) error
-	// Record makes results durable. After an error the same ones come again.
+	// Record makes results durable. After an error the same ones come again, unless it is a
+	// [SpoiledError]: then that one comes as failed.
 	Record func(ctx context.Context, results []Result) error
 }
 
@@ -207,18 +208,14 @@ func given(folder string) bool {
 }
 
 // readOutcome reads what became of the datum of a folder. Programs may be able to write
-// there: what is no file is not waited for.
+// there: what is no file, or too long for an outcome, is none.
 func readOutcome(folder string) (o shift.Outcome, ok bool) {
-	file, err := os.OpenFile(filepath.Join(folder, shift.OutcomeFile), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	in, err := os.OpenRoot(folder)
 	if err != nil {
 		return o, false
 	}
-	defer func() { _ = file.Close() }()
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return o, false
-	}
-	text, err := io.ReadAll(io.LimitReader(file, mostOutcome))
+	defer func() { _ = in.Close() }()
+	text, err := osfile.ReadRegular(in, shift.OutcomeFile, mostOutcome)
 	return o, err == nil && json.Unmarshal(text, &o) == nil
 }
 
@@ -312,31 +309,42 @@ func (w *Work) fetch(ctx context.Context, i int) error {
 	w.mu.Lock()
 	d := w.ledger.entries[i].Datum
 	w.mu.Unlock()
-	folder := w.datumFolder(d.ID)
-	in, out := filepath.Join(folder, shift.InFolder), filepath.Join(folder, shift.OutFolder)
-	if w.shelf.take(folder) {
-		w.noteFresh(i, true)
-		return w.fill(ctx, d, in, out)
+	path := w.datumFolder(d.ID)
+	made := w.shelf.take(path)
+	fresh := made
+	if !made {
+		err := os.Mkdir(path, 0o700)
+		if fresh = err == nil; err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("making the folder of datum %s: %w", d.Name, err)
+		}
 	}
-	fresh := os.Mkdir(folder, 0o700)
-	w.noteFresh(i, fresh == nil)
-	if fresh != nil && !errors.Is(fresh, fs.ErrExist) {
-		return fmt.Errorf("making the folder of datum %s: %w", d.Name, fresh)
+	w.noteFresh(i, fresh)
+	folder, err := os.OpenRoot(path)
+	if err != nil {
+		return fmt.Errorf("making the folder of datum %s: %w", d.Name, err)
 	}
-	if fresh != nil {
-		for _, old := range []string{in, out, filepath.Join(folder, shift.OutcomeFile), filepath.Join(folder, shift.BegunFile), filepath.Join(folder, shift.GivenFile)} {
-			if err := os.RemoveAll(old); err != nil {
+	defer func() { _ = folder.Close() }()
+	if !fresh {
+		for _, old := range []string{shift.InFolder, shift.OutFolder, shift.OutcomeFile, shift.BegunFile, shift.GivenFile} {
+			if err := folder.RemoveAll(old); err != nil {
 				return fmt.Errorf("clearing the folder of datum %s: %w", d.Name, err)
 			}
 		}
 	}
-	if err := os.Mkdir(in, 0o755); err != nil {
+	if !made {
+		if err := folder.Mkdir(shift.InFolder, 0o755); err != nil {
+			return fmt.Errorf("making the folder of datum %s: %w", d.Name, err)
+		}
+	}
+	in, err := osfile.OpenFolder(folder, shift.InFolder)
+	if err != nil {
 		return fmt.Errorf("making the folder of datum %s: %w", d.Name, err)
 	}
-	if fresh == nil {
+	defer func() { _ = in.Close() }()
+	if fresh && !made {
 		w.shelf.learn(folder, in)
 	}
-	return w.fill(ctx, d, in, out)
+	return w.fill(ctx, d, folder, in)
 }
 
 // noteFresh notes whether somebody was given the folder of a datum before.
@@ -348,8 +356,8 @@ func (w *Work) noteFresh(i int, fresh bool) {
 
 // fill writes the files of a datum, and makes the folder of its output where there is
 // none.
-func (w *Work) fill(ctx context.Context, d Datum, in, out string) error {
-	if err := os.Mkdir(out, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+func (w *Work) fill(ctx context.Context, d Datum, folder, in *os.Root) error {
+	if err := folder.Mkdir(shift.OutFolder, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("making the folder of datum %s: %w", d.Name, err)
 	}
 	if err := w.spec.Fetch(ctx, d, in); err != nil {
@@ -393,7 +401,7 @@ func (w *Work) lose(lost []int, problem string) {
 			w.ledger.done(o) // it was finished, and could not say so
 			continue
 		}
-		_, err := os.Stat(filepath.Join(folder, shift.BegunFile))
+		_, err := os.Lstat(filepath.Join(folder, shift.BegunFile))
 		w.ledger.again(i, err == nil, problem)
 	}
 	w.changed()
@@ -437,7 +445,12 @@ func (w *Work) Lend() error {
 	if !ok {
 		return errors.New("lending a datum: the work has not one")
 	}
-	if err := os.WriteFile(filepath.Join(d.Folder, shift.GivenFile), nil, 0o600); err != nil {
+	// Members of a job before may have written there.
+	folder, err := os.OpenRoot(d.Folder)
+	if err == nil {
+		err = errors.Join(osfile.ReplaceRegular(folder, shift.GivenFile, nil, 0o600), folder.Close())
+	}
+	if err != nil {
 		return fmt.Errorf("lending datum %s: %w", d.Name, err)
 	}
 	return nil

@@ -49,6 +49,8 @@ func Kind(mode fs.FileMode) string {
 // ErrChanged is wrapped by errors about what was replaced or written to while it was read.
 var ErrChanged = errors.New("it was changed meanwhile")
 
+var errOtherName = errors.New("the file has another name, too (a hard link)")
+
 // OpenFolder opens a folder in a folder. The error is a [KindError] if the name is of something else.
 func OpenFolder(in *os.Root, name string) (*os.Root, error) {
 	before, err := in.Lstat(name)
@@ -72,6 +74,16 @@ func OpenFolder(in *os.Root, name string) (*os.Root, error) {
 // OpenRegular opens a regular file in a folder for reading. The error is a [KindError] if the name
 // is of something else.
 func OpenRegular(in *os.Root, name string) (*os.File, error) {
+	return openAs(in, name, os.O_RDONLY)
+}
+
+// OpenOwn opens a regular file in a folder for writing, from its beginning, that has no other name: what
+// is written to it is written nowhere else.
+func OpenOwn(in *os.Root, name string) (*os.File, error) {
+	return openAs(in, name, os.O_WRONLY)
+}
+
+func openAs(in *os.Root, name string, flag int) (*os.File, error) {
 	before, err := in.Lstat(name)
 	if err != nil {
 		return nil, err
@@ -79,14 +91,20 @@ func OpenRegular(in *os.Root, name string) (*os.File, error) {
 	if !before.Mode().IsRegular() {
 		return nil, &KindError{Name: name, Is: Kind(before.Mode()), Want: "a file"}
 	}
-	file, err := in.OpenFile(name, os.O_RDONLY|NoFollow, 0)
+	file, err := in.OpenFile(name, flag|NoFollow, 0)
 	if err != nil {
 		return nil, err
 	}
-	if after, err := file.Stat(); err != nil || !os.SameFile(before, after) {
-		return nil, errors.Join(fmt.Errorf("opening %s: %w", name, ErrChanged), file.Close())
+	after, err := file.Stat()
+	switch {
+	case err != nil || !os.SameFile(before, after):
+		err = fmt.Errorf("opening %s: %w", name, ErrChanged)
+	case flag != os.O_RDONLY && HasOtherNames(after):
+		err = fmt.Errorf("%s is not written to: %w", name, errOtherName)
+	default:
+		return file, nil
 	}
-	return file, nil
+	return nil, errors.Join(err, file.Close())
 }
 
 // ReadRegular reads a regular file of at most so many bytes.
@@ -112,6 +130,17 @@ func CreateRegular(in *os.Root, name string, mode fs.FileMode) (*os.File, error)
 		return nil, err
 	}
 	return in.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+}
+
+// AppendRegular opens a file in a folder for writing at its end, and makes it if there is none. What
+// else has the name, such as a link or a file that has another name, too, is replaced.
+func AppendRegular(in *os.Root, name string, mode fs.FileMode) (*os.File, error) {
+	file, err := openAs(in, name, os.O_WRONLY|os.O_APPEND)
+	_, other := errors.AsType[*KindError](err)
+	if other || errors.Is(err, errOtherName) || errors.Is(err, fs.ErrNotExist) {
+		return CreateRegular(in, name, mode)
+	}
+	return file, err
 }
 
 // ReplaceRegular gives a file of a folder another content: whoever reads it sees all of it or what

@@ -32,14 +32,16 @@ func root(t *testing.T, dir string) *os.Root {
 
 // strange are things that somebody may put where a file or a folder is expected.
 var strange = map[string]func(path, victim string) error{
-	"a link to a file":    func(path, victim string) error { return os.Symlink(victim, path) },
-	"a link beside it":    func(path, _ string) error { return os.Symlink("beside", path) },
-	"a link to a folder":  func(path, victim string) error { return os.Symlink(filepath.Dir(victim), path) },
-	"a link to nothing":   func(path, _ string) error { return os.Symlink("nothing", path) },
-	"a link to itself":    func(path, _ string) error { return os.Symlink(filepath.Base(path), path) },
-	"a pipe":              func(path, _ string) error { return unix.Mkfifo(path, 0o600) },
-	"a socket":            func(path, _ string) error { return unix.Mknod(path, unix.S_IFSOCK|0o600, 0) },
-	"a link to a pipe":    func(path, _ string) error { return errors.Join(unix.Mkfifo(path+"-", 0o600), os.Symlink(filepath.Base(path)+"-", path)) },
+	"a link to a file":   func(path, victim string) error { return os.Symlink(victim, path) },
+	"a link beside it":   func(path, _ string) error { return os.Symlink("beside", path) },
+	"a link to a folder": func(path, victim string) error { return os.Symlink(filepath.Dir(victim), path) },
+	"a link to nothing":  func(path, _ string) error { return os.Symlink("nothing", path) },
+	"a link to itself":   func(path, _ string) error { return os.Symlink(filepath.Base(path), path) },
+	"a pipe":             func(path, _ string) error { return unix.Mkfifo(path, 0o600) },
+	"a socket":           func(path, _ string) error { return unix.Mknod(path, unix.S_IFSOCK|0o600, 0) },
+	"a link to a pipe": func(path, _ string) error {
+		return errors.Join(unix.Mkfifo(path+"-", 0o600), os.Symlink(filepath.Base(path)+"-", path))
+	},
 	"a link to /dev/zero": func(path, _ string) error { return os.Symlink("/dev/zero", path) },
 }
 
@@ -58,6 +60,9 @@ func TestStrange(t *testing.T) {
 			if f, err := OpenRegular(r, "x"); !errors.As(err, &kind) {
 				t.Errorf("a file %v, %v", f, err)
 			}
+			if f, err := OpenOwn(r, "x"); !errors.As(err, &kind) {
+				t.Errorf("a file to write to %v, %v", f, err)
+			}
 			if f, err := OpenFolder(r, "x"); !errors.As(err, &kind) {
 				t.Errorf("a folder %v, %v", f, err)
 			}
@@ -69,6 +74,14 @@ func TestStrange(t *testing.T) {
 				if text, err := os.ReadFile(path); err != nil || string(text) != want {
 					t.Errorf("%s is %q, %v", path, text, err)
 				}
+			}
+			must(t, plant(filepath.Join(in, "log"), victim))
+			log, err := AppendRegular(r, "log", 0o600)
+			must(t, err)
+			_, err = log.WriteString("said")
+			must(t, errors.Join(err, log.Close()))
+			if text, err := ReadRegular(r, "log", 4); err != nil || string(text) != "said" {
+				t.Errorf("%q, %v", text, err)
 			}
 			// The temporary name may be taken, too.
 			must(t, plant(filepath.Join(in, "y.new"), victim))
@@ -97,6 +110,15 @@ func TestHardLink(t *testing.T) {
 	dir := t.TempDir()
 	victim := filepath.Join(dir, "victim")
 	must(t, os.WriteFile(victim, []byte("victim"), 0o600))
+	must(t, os.Link(victim, filepath.Join(dir, "x")))
+	if f, err := OpenOwn(root(t, dir), "x"); err == nil || !strings.Contains(err.Error(), "another name") {
+		t.Errorf("%v, %v", f, err)
+	}
+	log, err := AppendRegular(root(t, dir), "x", 0o600)
+	must(t, err)
+	_, err = log.WriteString("said")
+	must(t, errors.Join(err, log.Close()))
+	must(t, os.Remove(filepath.Join(dir, "x")))
 	must(t, os.Link(victim, filepath.Join(dir, "x")))
 	must(t, ReplaceRegular(root(t, dir), "x", []byte("new"), 0o600))
 	if text, err := os.ReadFile(victim); err != nil || string(text) != "victim" {

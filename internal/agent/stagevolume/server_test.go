@@ -66,8 +66,8 @@ func (n *node) work(command string, owner string, names ...string) *foreman.Work
 	n.Helper()
 	s := foreman.Spec{
 		Name: workName, Owner: owner, Program: shift.Program{Command: []string{"sh", "-c", command}, Inputs: []string{"in"}, Carried: true}, Tries: 2,
-		Fetch: func(_ context.Context, d foreman.Datum, folder string) error {
-			return errors.Join(os.Mkdir(filepath.Join(folder, "in"), 0o755), os.WriteFile(filepath.Join(folder, "in", "name"), []byte(d.Name), 0o600))
+		Fetch: func(_ context.Context, d foreman.Datum, folder *os.Root) error {
+			return errors.Join(folder.Mkdir("in", 0o755), folder.WriteFile("in/name", []byte(d.Name), 0o600))
 		},
 		Record: func(_ context.Context, results []foreman.Result) error {
 			n.mu.Lock()

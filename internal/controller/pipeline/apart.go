@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/osfile"
 	"github.com/muster-dev/muster/internal/pipeline"
 )
 
@@ -172,11 +174,20 @@ func hostFolder(path string) corev1.VolumeSource {
 // shared has the members of a stage of training or Spark in images see the folder of its
 // datum at datumDir, whoever they run as, with these rights.
 func shared(job *v1alpha1.TrainingJob, datum string, rights os.FileMode) error {
-	// Nobody but the owner comes as far as the folder but by a mount of it.
-	for name, mode := range map[string]os.FileMode{"": rights, shift.OutFolder: 0o777} {
-		if err := os.Chmod(filepath.Join(datum, name), mode); err != nil {
-			return fmt.Errorf("showing the datum's folder to a job: %w", err)
-		}
+	// Nobody but the owner comes as far as the folder but by a mount of it. Members of a job
+	// before may have put anything in the place of what is in it.
+	folder, err := os.OpenRoot(datum)
+	if err != nil {
+		return fmt.Errorf("showing the datum's folder to a job: %w", err)
+	}
+	defer func() { _ = folder.Close() }()
+	out, err := osfile.OpenFolder(folder, shift.OutFolder)
+	if err != nil {
+		return fmt.Errorf("showing the datum's folder to a job: %w", err)
+	}
+	defer func() { _ = out.Close() }()
+	if err := errors.Join(folder.Chmod(".", rights), out.Chmod(".", 0o777)); err != nil {
+		return fmt.Errorf("showing the datum's folder to a job: %w", err)
 	}
 	for i := range job.Spec.Roles {
 		show(&job.Spec.Roles[i], "datum", datumDir, false, hostFolder(datum))

@@ -27,6 +27,7 @@ import (
 	"github.com/muster-dev/muster/internal/foreman"
 	"github.com/muster-dev/muster/internal/foreman/parcel"
 	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 const (
@@ -224,7 +225,7 @@ func keepPart(ctx context.Context, d *data.Dataset, branch, member, folder strin
 	}
 	err = session.AddTar(ctx, data.AddOptions{To: member, Replace: true}, func(to io.Writer) error {
 		out := tar.NewWriter(to)
-		if err := writeFolder(out, ".", root, "."); err != nil {
+		if err := writeFolder(out, ".", root); err != nil {
 			return err
 		}
 		return out.Close()
@@ -247,10 +248,7 @@ func noParts(err error) bool {
 // fits refuses what a member wrote whose paths are too long below the member's name: no
 // other try would change that.
 func fits(member string, root *os.Root) error {
-	return fs.WalkDir(root.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
+	return osfile.Walk(root, func(name string, _ *os.Root, _ fs.DirEntry) error {
 		if err := tree.CheckPath(path.Join(member, name)); err != nil {
 			return parcel.Refuse("%v: have the program write below shorter paths", err)
 		}

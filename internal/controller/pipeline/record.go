@@ -8,16 +8,16 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/tree"
+	"github.com/muster-dev/muster/internal/data/worktree"
 	"github.com/muster-dev/muster/internal/foreman"
 	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/osfile"
 	"github.com/muster-dev/muster/internal/pipeline"
 )
 
@@ -116,20 +116,52 @@ func (w *work) writeOne(out *tar.Writer, task *pipeline.Task, key digest.ID, r *
 	if err := writeText(out, at+"/"+pipeline.RecordFile, text); err != nil {
 		return err
 	}
+	return writeMade(out, at, r)
+}
+
+// writeMade writes the log of a datum and, unless it failed, its output. What programs put
+// there that cannot be kept is a [foreman.SpoiledError].
+func writeMade(out *tar.Writer, at string, r *foreman.Result) error {
 	root, err := os.OpenRoot(r.Folder)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	if info, err := root.Lstat(shift.LogFile); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
-		if err := writeFile(out, at+"/"+pipeline.LogFile, root, shift.LogFile); err != nil {
-			return err
-		}
+	if err := writeLog(out, at+"/"+pipeline.LogFile, root); err != nil || r.Failed() {
+		return err
 	}
-	if r.Failed() {
+	made, err := osfile.OpenFolder(root, shift.OutFolder)
+	if err != nil {
+		return spoiled(r.Datum.ID, err)
+	}
+	defer func() { _ = made.Close() }()
+	return spoiled(r.Datum.ID, writeFolder(out, at+"/"+pipeline.OutFolder, made))
+}
+
+// outputError is about something in an output that no dataset can have.
+type outputError struct{ error }
+
+// Unwrap returns what is wrong.
+func (e *outputError) Unwrap() error { return e.error }
+
+// spoiled makes an error about what is in an output one that no other try changes. An error
+// of whoever takes the tar stays as it is.
+func spoiled(id string, err error) error {
+	_, kind := errors.AsType[*osfile.KindError](err)
+	_, output := errors.AsType[*outputError](err)
+	if kind || output || errors.Is(err, osfile.ErrChanged) || errors.Is(err, fs.ErrNotExist) {
+		return &foreman.SpoiledError{ID: id, Why: err}
+	}
+	return err
+}
+
+// writeLog writes the log of a datum, if there is one.
+func writeLog(out *tar.Writer, name string, root *os.Root) error {
+	info, err := root.Lstat(shift.LogFile)
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
 		return nil
 	}
-	return writeFolder(out, at+"/"+pipeline.OutFolder, root, shift.OutFolder)
+	return writeFile(out, name, root, shift.LogFile)
 }
 
 func writeText(out *tar.Writer, name string, text []byte) error {
@@ -140,54 +172,73 @@ func writeText(out *tar.Writer, name string, text []byte) error {
 	return err
 }
 
-func writeFile(out *tar.Writer, name string, root *os.Root, path string) (err error) {
-	// Programs may write where the log is, and put a link or a pipe there.
-	file, err := root.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+func writeFile(out *tar.Writer, at string, in *os.Root, name string) (err error) {
+	file, err := osfile.OpenRegular(in, name)
 	if err != nil {
-		return err
+		return fmt.Errorf("reading %s: %w", at, err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	info, err := file.Stat()
 	if err != nil {
 		return err
 	}
-	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: info.Size(), Mode: int64(info.Mode().Perm())}); err != nil {
+	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: at, Size: info.Size(), Mode: int64(info.Mode().Perm())}); err != nil {
 		return err
 	}
 	// A log may still grow by what a program left behind.
-	_, err = io.CopyN(out, file, info.Size())
+	if _, err = io.CopyN(out, file, info.Size()); errors.Is(err, io.EOF) {
+		err = fmt.Errorf("reading %s, which had %d bytes: %w", at, info.Size(), osfile.ErrChanged)
+	}
 	return err
 }
 
 // writeFolder writes everything below a folder; its files were looked at when the
-// datum was done. Nothing outside of root is read, whatever programs that are left change
-// meanwhile.
-func writeFolder(out *tar.Writer, name string, root *os.Root, folder string) error {
-	return fs.WalkDir(root.FS(), folder, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
+// datum was done. Nothing outside of the folder is read, and nothing but files and links,
+// whatever programs that are left change meanwhile.
+func writeFolder(out *tar.Writer, at string, folder *os.Root) error {
+	links := tree.Links{}
+	err := osfile.Walk(folder, func(name string, in *os.Root, e fs.DirEntry) error {
+		switch {
+		case e.IsDir():
+			return nil
+		case worktree.Reserved(name):
+			return &outputError{fmt.Errorf("the name of %s is reserved for files that a checkout is writing", name)}
 		}
-		at := name + "/" + strings.TrimPrefix(strings.TrimPrefix(path, folder), "/")
+		full := path.Join(at, name)
+		if err := tree.CheckPath(full); err != nil {
+			return &outputError{err}
+		}
 		if e.Type()&fs.ModeSymlink == 0 {
-			return writeFile(out, at, root, path)
+			return writeFile(out, full, in, e.Name())
 		}
-		target, err := root.Readlink(path)
+		target, err := in.Readlink(e.Name())
 		if err != nil {
 			return err
 		}
-		return out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: at, Linkname: target})
+		if err := tree.CheckTarget(name, target); err != nil {
+			return &outputError{err}
+		}
+		links[name] = target
+		return out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: full, Linkname: target})
 	})
+	if err != nil {
+		return err
+	}
+	if err := links.Check(); err != nil {
+		return &outputError{err}
+	}
+	return nil
 }
 
 // fetch writes the files of a datum below a folder: one for each input, with what
 // was given where it is in its source.
-func (w *work) fetch(ctx context.Context, d foreman.Datum, folder string) error {
+func (w *work) fetch(ctx context.Context, d foreman.Datum, folder *os.Root) error {
 	task, ok := w.tasks[d.ID]
 	if !ok {
 		return errors.New("it is not part of the work")
 	}
 	for _, name := range inputNames(w.stage) {
-		if err := os.MkdirAll(filepath.Join(folder, name), 0o755); err != nil {
+		if err := folder.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("making the folder of input %s: %w", name, err)
 		}
 	}
@@ -199,17 +250,12 @@ func (w *work) fetch(ctx context.Context, d foreman.Datum, folder string) error 
 	return nil
 }
 
-func (w *work) fetchGiven(ctx context.Context, g *pipeline.Given, folder string) error {
+func (w *work) fetchGiven(ctx context.Context, g *pipeline.Given, folder *os.Root) error {
 	if g.Files == 0 {
 		return nil
 	}
 	view := w.views[g.Source]
-	root, err := os.OpenRoot(folder)
-	if err != nil {
-		return fmt.Errorf("opening the folder of a datum: %w", err)
-	}
-	defer func() { _ = root.Close() }()
-	to, err := root.OpenRoot(g.Input)
+	to, err := osfile.OpenFolder(folder, g.Input)
 	if err != nil {
 		return fmt.Errorf("opening the folder of input %s: %w", g.Input, err)
 	}

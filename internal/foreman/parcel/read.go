@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/muster-dev/muster/internal/data/tree"
+	"github.com/muster-dev/muster/internal/data/worktree"
 )
 
 // Limits are how much a parcel may hold. Zero: as much as there is.
@@ -168,6 +169,9 @@ func (r *reader) check(h *tar.Header) (string, error) {
 	if err := tree.CheckPath(name); err != nil {
 		return "", Refuse("%v", err)
 	}
+	if worktree.Reserved(name) {
+		return "", Refuse("the name of %s is reserved for files that are being written: have the program write to another one", name)
+	}
 	top, rest, _ := strings.Cut(name, "/")
 	if !slices.Contains(r.names, top) {
 		return "", Refuse("%q is none of what is expected: %s", name, strings.Join(r.names, ", "))
@@ -226,8 +230,21 @@ func (r *reader) file(name string, h *tar.Header, content io.Reader) (err error)
 	return err
 }
 
-// link makes the links.
+// link makes the links, once it is known that none leads out, over others neither.
 func (r *reader) link() error {
+	within := map[string]tree.Links{}
+	for _, l := range r.links {
+		top, rest, _ := strings.Cut(l.name, "/")
+		if within[top] == nil {
+			within[top] = tree.Links{}
+		}
+		within[top][rest] = l.target
+	}
+	for _, links := range within {
+		if err := links.Check(); err != nil {
+			return Refuse("%v", err)
+		}
+	}
 	for _, l := range r.links {
 		err := r.parent(l.name)
 		if err == nil {

@@ -7,16 +7,16 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
-	"syscall"
+
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // end is the last entry of a parcel: without it something is missing.
 const end = "end"
 
 // Write sends what lies in a folder under these names; a name that is not there
-// is left out. Files that change meanwhile are an error.
+// is left out. Files that change meanwhile are an error. Programs may write to the folder:
+// no link in it is followed, and nothing but files, folders and links is sent.
 func Write(to io.Writer, folder string, names ...string) error {
 	return WriteWith(to, nil, folder, names...)
 }
@@ -33,8 +33,13 @@ func WriteWith(to io.Writer, texts map[string]string, folder string, names ...st
 			return fmt.Errorf("sending %s: %w", name, err)
 		}
 	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return fmt.Errorf("opening the folder of a parcel: %w", err)
+	}
+	defer func() { _ = root.Close() }()
 	for _, name := range names {
-		if err := writeAll(out, folder, name); err != nil {
+		if err := writeAll(out, root, name); err != nil {
 			return fmt.Errorf("sending %s: %w", name, err)
 		}
 	}
@@ -50,11 +55,13 @@ func WriteWith(to io.Writer, texts map[string]string, folder string, names ...st
 // Size is how many bytes of a disk what lies in a folder under these names may need
 // where it is laid out.
 func Size(folder string, names ...string) (all int64, err error) {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return 0, fmt.Errorf("opening the folder of a parcel: %w", err)
+	}
+	defer func() { _ = root.Close() }()
 	for _, name := range names {
-		err := filepath.WalkDir(filepath.Join(folder, name), func(_ string, e fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
+		err := each(root, name, func(_ string, _ *os.Root, e fs.DirEntry) error {
 			info, err := e.Info()
 			if err != nil {
 				return err
@@ -66,30 +73,42 @@ func Size(folder string, names ...string) (all int64, err error) {
 			all += needs(size)
 			return nil
 		})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil {
 			return 0, fmt.Errorf("looking how large %s is: %w", name, err)
 		}
 	}
 	return all + needs(0), nil // the end
 }
 
-func writeAll(out *tar.Writer, folder, name string) error {
-	top := filepath.Join(folder, name)
-	if _, err := os.Lstat(top); errors.Is(err, fs.ErrNotExist) {
+// each calls visit for what has a name in a folder, and for everything below it.
+func each(root *os.Root, name string, visit func(path string, in *os.Root, e fs.DirEntry) error) error {
+	info, err := root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return filepath.WalkDir(top, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		at := name + strings.TrimPrefix(path, top)
+	if err == nil {
+		err = visit(name, root, fs.FileInfoToDirEntry(info))
+	}
+	if err != nil || !info.IsDir() {
+		return err
+	}
+	folder, err := osfile.OpenFolder(root, name)
+	if err != nil {
+		return err
+	}
+	err = osfile.Walk(folder, func(path string, in *os.Root, e fs.DirEntry) error { return visit(name+"/"+path, in, e) })
+	return errors.Join(err, folder.Close())
+}
+
+func writeAll(out *tar.Writer, root *os.Root, name string) error {
+	return each(root, name, func(at string, in *os.Root, e fs.DirEntry) error {
 		switch {
 		case e.IsDir():
 			return out.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: at + "/", Mode: 0o755})
 		case e.Type().IsRegular():
-			return writeFile(out, at, path)
+			return writeFile(out, at, in, e.Name())
 		case e.Type()&fs.ModeSymlink != 0:
-			target, err := os.Readlink(path)
+			target, err := in.Readlink(e.Name())
 			if err != nil {
 				return err
 			}
@@ -99,8 +118,8 @@ func writeAll(out *tar.Writer, folder, name string) error {
 	})
 }
 
-func writeFile(out *tar.Writer, name, path string) (err error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+func writeFile(out *tar.Writer, at string, in *os.Root, name string) (err error) {
+	file, err := osfile.OpenRegular(in, name)
 	if err != nil {
 		return err
 	}
@@ -109,12 +128,12 @@ func writeFile(out *tar.Writer, name, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: info.Size(), Mode: int64(info.Mode().Perm())}); err != nil {
+	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: at, Size: info.Size(), Mode: int64(info.Mode().Perm())}); err != nil {
 		return err
 	}
 	// A log may still grow by what a program left behind.
 	if _, err := io.CopyN(out, file, info.Size()); err != nil {
-		return fmt.Errorf("reading %s, which had %d bytes: %w", name, info.Size(), err)
+		return fmt.Errorf("reading %s, which had %d bytes: %w", at, info.Size(), err)
 	}
 	return nil
 }

@@ -5,18 +5,23 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // Advance has the mark in the folder of a datum say that the datum is further, or makes
 // one where there is none yet. What the file holds means nothing before its last name.
 func Advance(folder, from, to string) error {
-	path := filepath.Join(folder, to)
-	err := os.Rename(filepath.Join(folder, from), path)
+	in, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	err = in.Rename(from, to)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	file, err := openMark(in, to)
 	if err != nil {
 		return err
 	}
@@ -25,10 +30,14 @@ func Advance(folder, from, to string) error {
 
 // Conclude notes the outcome of a datum that was begun: whoever sees it sees all of it.
 func Conclude(folder string, outcome []byte) (err error) {
-	begun := filepath.Join(folder, BegunFile)
+	in, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
 	// What it held before is written over, not thrown away first: a file system may take
 	// that for the moment to bring it to disk.
-	file, err := os.OpenFile(begun, os.O_CREATE|os.O_WRONLY, 0o600)
+	file, err := openMark(in, BegunFile)
 	if err != nil {
 		return err
 	}
@@ -39,5 +48,15 @@ func Conclude(folder string, outcome []byte) (err error) {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("writing an outcome: %w", err)
 	}
-	return os.Rename(begun, filepath.Join(folder, OutcomeFile))
+	return in.Rename(BegunFile, OutcomeFile)
+}
+
+// openMark opens the mark for writing, or makes one where there is none, or something else:
+// a program can write to the folder, and put a link there.
+func openMark(in *os.Root, name string) (*os.File, error) {
+	file, err := osfile.OpenOwn(in, name)
+	if err == nil {
+		return file, nil
+	}
+	return osfile.CreateRegular(in, name, 0o600)
 }

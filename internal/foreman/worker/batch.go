@@ -175,7 +175,7 @@ func (h *host) serve(ctx context.Context, asks io.Reader) {
 func (h *host) begin(d shift.Datum) (string, error) {
 	h.has, h.started, h.before = &d, time.Now(), fileTime()
 	h.given++
-	log, err := os.OpenFile(filepath.Join(d.Folder, shift.LogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := openLog(d.Folder)
 	if err == nil {
 		err = h.worker.show(d)
 	}

@@ -182,7 +182,7 @@ func (c *courier) deliver(d shift.Datum, o shift.Outcome) {
 func (c *courier) bring(ctx context.Context, d shift.Datum, o shift.Outcome) error {
 	text, err := json.Marshal(o)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(d.Folder, shift.OutcomeFile), text, 0o600)
+		err = noteOutcome(d.Folder, text)
 	}
 	if err != nil {
 		return fmt.Errorf("noting the outcome of a datum: %w", err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // killAfter is how long after SIGTERM a program is killed.
@@ -27,7 +28,7 @@ func (w *worker) compute(ctx context.Context, d shift.Datum) shift.Outcome {
 		o.Exit, o.Error = -1, fmt.Sprintf("beginning it: %v", err)
 		return o
 	}
-	log, err := os.OpenFile(filepath.Join(d.Folder, shift.LogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := openLog(d.Folder)
 	if err != nil {
 		o.Exit, o.Error = -1, fmt.Sprintf("opening its log: %v", err)
 		return o
@@ -45,6 +46,17 @@ func (w *worker) compute(ctx context.Context, d shift.Datum) shift.Outcome {
 		return o // it was stopped, and will be tried again
 	}
 	return conclude(d, o, err)
+}
+
+// openLog opens the log of a datum, at its end. What else has its name is replaced: a program
+// of an earlier try can have put a link or a pipe there.
+func openLog(folder string) (*os.File, error) {
+	in, err := os.OpenRoot(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = in.Close() }()
+	return osfile.AppendRegular(in, shift.LogFile, 0o600)
 }
 
 // conclude looks at what a datum has written, and notes its outcome.

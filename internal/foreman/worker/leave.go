@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // leaves says that this member may go before its leader is done.
@@ -17,7 +18,12 @@ func (m *member) leaves() bool { return m.o.Duty == Follows && m.o.Leaves }
 // order. If that cannot be noted, it does not, and all begin anew.
 func (m *member) noteLeaving() {
 	if m.leaves() && !m.closed {
-		_ = os.WriteFile(filepath.Join(m.o.Folder, shift.LeaveFile), nil, 0o600) // see above
+		in, err := os.OpenRoot(m.o.Folder)
+		if err != nil {
+			return // see above
+		}
+		defer func() { _ = in.Close() }()
+		_ = osfile.ReplaceRegular(in, shift.LeaveFile, nil, 0o600)
 	}
 }
 

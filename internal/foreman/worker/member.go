@@ -17,6 +17,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/foreman/parcel"
 	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // MemberOptions say what a member of a job that computes a datum together with others
@@ -363,10 +364,18 @@ func (m *member) judge(o *shift.Outcome) {
 	}
 }
 
+// mostSaid is how many bytes are read of what a program says of itself.
+const mostSaid = 1 << 20
+
 // heed takes what the program itself says of why it failed.
 func (m *member) heed(o *shift.Outcome) {
 	var said shift.Outcome
-	text, err := os.ReadFile(filepath.Join(m.o.Folder, shift.OutcomeFile))
+	in, err := os.OpenRoot(m.o.Folder)
+	if err != nil {
+		return
+	}
+	defer func() { _ = in.Close() }()
+	text, err := osfile.ReadRegular(in, shift.OutcomeFile, mostSaid)
 	if err == nil && json.Unmarshal(text, &said) == nil && said.Error != "" {
 		o.Exit, o.Error = said.Exit, said.Error
 	}
@@ -376,7 +385,7 @@ func (m *member) heed(o *shift.Outcome) {
 func (m *member) bring(ctx context.Context, o *shift.Outcome) error {
 	text, err := json.Marshal(o)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(m.o.Folder, shift.OutcomeFile), text, 0o600)
+		err = noteOutcome(m.o.Folder, text)
 	}
 	if err != nil {
 		return fmt.Errorf("noting how it ended: %w", err)
@@ -387,4 +396,14 @@ func (m *member) bring(ctx context.Context, o *shift.Outcome) error {
 	}
 	names = append(names, shift.OutcomeFile)
 	return m.client.insist(ctx, func() error { return m.client.put(ctx, shift.PartPath, m.o.Folder, names) })
+}
+
+// noteOutcome writes an outcome into the folder of a datum, in place of what a program put
+// there.
+func noteOutcome(folder string, text []byte) error {
+	in, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	return errors.Join(osfile.ReplaceRegular(in, shift.OutcomeFile, text, 0o600), in.Close())
 }

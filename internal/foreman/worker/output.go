@@ -1,56 +1,70 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/muster-dev/muster/internal/data/tree"
+	"github.com/muster-dev/muster/internal/data/worktree"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
-// CheckOutput refuses, in words, what cannot be kept: sockets, pipes, devices, and links
-// that lead out of the output. A stage that wrote nothing is fine.
+// CheckOutput refuses, in words, what cannot be kept: sockets, pipes, devices, links that
+// lead out of the output, and something else in the place of the output. A stage that wrote
+// nothing is fine. What is put there later is found out when the output is recorded.
 func CheckOutput(folder string) error {
-	return filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return fmt.Errorf("looking at what it wrote: %w", err)
-		}
-		if path == folder {
-			return nil
-		}
-		name, err := filepath.Rel(folder, path)
-		if err != nil {
-			return fmt.Errorf("looking at what it wrote: %w", err)
-		}
-		if err := tree.CheckPath(name); err != nil {
+	datum, err := os.OpenRoot(filepath.Dir(folder))
+	if err != nil {
+		return fmt.Errorf("looking at what it wrote: %w", err)
+	}
+	defer func() { _ = datum.Close() }()
+	output, err := osfile.OpenFolder(datum, filepath.Base(folder))
+	if other, ok := errors.AsType[*osfile.KindError](err); ok {
+		return fmt.Errorf("it put %s in the place of the folder for its output: have it write into that folder", other.Is)
+	}
+	if err != nil {
+		return fmt.Errorf("looking at what it wrote: %w", err)
+	}
+	defer func() { _ = output.Close() }()
+	var refused error
+	links := tree.Links{}
+	err = osfile.Walk(output, func(name string, in *os.Root, e fs.DirEntry) (err error) {
+		refused, err = checkEntry(name, in, e, links)
+		return errors.Join(refused, err)
+	})
+	if err == nil {
+		if err := links.Check(); err != nil {
 			return fmt.Errorf("what it wrote: %w", err)
 		}
-		switch {
-		case e.IsDir(), e.Type().IsRegular():
-			return nil
-		case e.Type()&fs.ModeSymlink != 0:
-			target, err := os.Readlink(path)
-			if err != nil {
-				return fmt.Errorf("looking at what it wrote: %w", err)
-			}
-			if err := tree.CheckTarget(name, target); err != nil {
-				return fmt.Errorf("what it wrote: %w", err)
-			}
-			return nil
-		}
-		return fmt.Errorf("it wrote %s, which is %s: only files, folders and links within the output can be kept", name, kind(e.Type()))
-	})
+		return nil
+	}
+	if refused != nil {
+		return refused
+	}
+	return fmt.Errorf("looking at what it wrote: %w", err)
 }
 
-func kind(mode fs.FileMode) string {
-	switch {
-	case mode&fs.ModeSocket != 0:
-		return "a socket"
-	case mode&fs.ModeNamedPipe != 0:
-		return "a pipe"
-	case mode&fs.ModeDevice != 0:
-		return "a device"
+// checkEntry says why something cannot be kept, if it cannot; err is why that is not known.
+// It adds links.
+func checkEntry(name string, in *os.Root, e fs.DirEntry, links tree.Links) (refused, err error) {
+	if err := tree.CheckPath(name); err != nil {
+		return fmt.Errorf("what it wrote: %w", err), nil
 	}
-	return "no regular file"
+	switch {
+	case worktree.Reserved(name):
+		return fmt.Errorf("it wrote %s, whose name is reserved for files that a checkout is writing: have it write to another one", name), nil
+	case e.IsDir(), e.Type().IsRegular():
+		return nil, nil
+	case e.Type()&fs.ModeSymlink == 0:
+		return fmt.Errorf("it wrote %s, which is %s: only files, folders and links within the output can be kept", name, osfile.Kind(e.Type())), nil
+	}
+	target, err := in.Readlink(e.Name())
+	if err != nil {
+		return nil, err
+	}
+	links[name] = target
+	return nil, nil
 }

@@ -23,19 +23,31 @@ func TestCheckOutput(t *testing.T) {
 		"a link":      {func(dir string) error { return os.Symlink("f", filepath.Join(dir, "l")) }, ""},
 		"a link out":  {func(dir string) error { return os.Symlink("../in/f", filepath.Join(dir, "l")) }, "l"},
 		"a link to /": {func(dir string) error { return os.Symlink("/etc/passwd", filepath.Join(dir, "l")) }, "/etc/passwd"},
-		"a pipe":      {func(dir string) error { return syscall.Mkfifo(filepath.Join(dir, "p"), 0o600) }, "it wrote p, which is a pipe"},
-		"a socket":    {func(dir string) error { return socket(t, filepath.Join(dir, "s")) }, "it wrote s, which is a socket"},
-		"a device":    {func(dir string) error { return null(filepath.Join(dir, "d")) }, "it wrote d, which is a device"},
+		"a link out over another link": {func(dir string) error {
+			err := os.MkdirAll(filepath.Join(dir, "a/b"), 0o755)
+			return errors.Join(err, os.Symlink("../..", filepath.Join(dir, "a/b/up")), os.Symlink("a/b/up/../in", filepath.Join(dir, "z")))
+		}, "out of the tree over another link"},
+		"a name of ours":   {func(dir string) error { return os.WriteFile(filepath.Join(dir, ".muster-partial-1"), nil, 0o600) }, "is reserved"},
+		"no output":        {func(dir string) error { return os.Remove(dir) }, "looking at what it wrote"},
+		"a file as output": {func(dir string) error { return errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o600)) }, "it put a file in the place of the folder for its output"},
+		"a link as output": {func(dir string) error { return errors.Join(os.Remove(dir), os.Symlink("/etc", dir)) }, "it put a symbolic link in the place"},
+		"a pipe as output": {func(dir string) error { return errors.Join(os.Remove(dir), syscall.Mkfifo(dir, 0o600)) }, "it put a pipe in the place"},
+		"a pipe":           {func(dir string) error { return syscall.Mkfifo(filepath.Join(dir, "p"), 0o600) }, "it wrote p, which is a pipe"},
+		"a socket":         {func(dir string) error { return socket(t, filepath.Join(dir, "s")) }, "it wrote s, which is a socket"},
+		"a device":         {func(dir string) error { return null(filepath.Join(dir, "d")) }, "it wrote d, which is a device"},
 	} {
 		dir := t.TempDir()
-		err := c.make(dir)
+		err := os.Mkdir(filepath.Join(dir, "out"), 0o755)
+		if err == nil {
+			err = c.make(filepath.Join(dir, "out"))
+		}
 		if errors.Is(err, unix.EPERM) {
 			continue // who may not make devices writes none
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = CheckOutput(dir)
+		err = CheckOutput(filepath.Join(dir, "out"))
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}

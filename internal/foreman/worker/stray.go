@@ -40,7 +40,7 @@ func (w *worker) warn(d shift.Datum, since time.Time) error {
 	if len(strays) == 0 {
 		return nil
 	}
-	log, err := os.OpenFile(filepath.Join(d.Folder, shift.LogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := openLog(d.Folder)
 	if err != nil {
 		return err
 	}
