@@ -2,10 +2,16 @@ package codevolume
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 const (
@@ -27,25 +33,96 @@ func (d *depot) copy(ctx context.Context, v volume, again bool) (string, error) 
 		return "", err
 	}
 	path := filepath.Join(dir, copyName)
-	if info, err := os.Lstat(path); again && err == nil && info.IsDir() {
-		return path, nil
-	}
-	// Not what a container of the pod may have put there.
-	if err := os.RemoveAll(path); err != nil {
-		return "", fmt.Errorf("copying %s: %w", v.Digest, err)
-	}
-	temp, err := os.MkdirTemp(dir, ".new-")
+	// Containers of the pod can put anything there. The volume itself is where they cannot.
+	volume, err := os.OpenRoot(dir)
 	if err != nil {
 		return "", fmt.Errorf("copying %s: %w", v.Digest, err)
 	}
-	defer func() { _ = os.RemoveAll(temp) }() // does nothing once it is renamed
-	if err := copyTree(d.tree(v), temp); err != nil {
-		return "", fmt.Errorf("copying %s: %w", v.Digest, err)
+	defer func() { _ = volume.Close() }()
+	if info, err := volume.Lstat(copyName); again && err == nil && info.IsDir() {
+		return path, nil
 	}
-	if err := os.Rename(temp, path); err != nil {
+	temp := ".new-" + rand.Text()
+	defer func() { _ = volume.RemoveAll(temp) }() // does nothing once it is renamed
+	err = volume.RemoveAll(copyName)
+	if err == nil {
+		err = copyTree(d.tree(v), volume, temp)
+	}
+	if err == nil {
+		err = volume.Rename(temp, copyName)
+	}
+	if err != nil {
 		return "", fmt.Errorf("copying %s: %w", v.Digest, err)
 	}
 	return path, nil
+}
+
+// copyTree copies a folder into a new one of a volume. Anybody may write to the copy:
+// containers run as whom they like, and only those of its job see it.
+func copyTree(from string, volume *os.Root, name string) (err error) {
+	source, err := os.OpenRoot(from)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	to, err := folderFor(volume, name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	return osfile.Walk(source, func(path string, in *os.Root, e fs.DirEntry) error {
+		switch {
+		case e.IsDir():
+			made, err := folderFor(to, path)
+			if err != nil {
+				return err
+			}
+			return made.Close()
+		case e.Type()&fs.ModeSymlink != 0:
+			link, err := in.Readlink(e.Name())
+			if err != nil {
+				return err
+			}
+			return to.Symlink(link, path)
+		case e.Type().IsRegular():
+			return copyFile(in, e.Name(), to, path)
+		}
+		return fmt.Errorf("%s is neither a file, a folder nor a link", path)
+	})
+}
+
+// folderFor makes a folder that anybody may write to, whatever the umask is.
+func folderFor(in *os.Root, name string) (*os.Root, error) {
+	if err := in.Mkdir(name, 0o777); err != nil {
+		return nil, err
+	}
+	made, err := osfile.OpenFolder(in, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := made.Chmod(".", 0o777); err != nil {
+		return nil, errors.Join(err, made.Close())
+	}
+	return made, nil
+}
+
+func copyFile(from *os.Root, name string, to *os.Root, path string) error {
+	in, err := osfile.OpenRegular(from, name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	mode := info.Mode().Perm() | 0o666
+	out, err := to.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Chmod(mode), out.Close())
 }
 
 // emptyVolume is the folder of the pod's empty volume, once the kubelet has made

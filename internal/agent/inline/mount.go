@@ -10,7 +10,7 @@ import (
 )
 
 // Show has a folder be seen at the target of a volume. What is shown already stays as
-// it is.
+// it is. A link in the place of the folder is not followed: containers may have put it there.
 func Show(folder, target string, readOnly bool) error {
 	if Shown(target) {
 		return nil
@@ -18,7 +18,12 @@ func Show(folder, target string, readOnly bool) error {
 	if err := os.MkdirAll(target, 0o755); err != nil {
 		return fmt.Errorf("making the volume's folder: %w", err)
 	}
-	if err := unix.Mount(folder, target, "", unix.MS_BIND, ""); err != nil {
+	fd, err := unix.Open(folder, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("opening %s, which is to be mounted: %w", folder, err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", fd), target, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("mounting %s at %s: %w", folder, target, err)
 	}
 	if !readOnly {

@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"regexp"
 	"strings"
+
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // NoteFile is the file, in the environment's folder, that holds its [Note].
@@ -126,19 +127,7 @@ func ReadNote(folder string) (Note, error) {
 		return Note{}, fmt.Errorf("opening the environment: %w", err)
 	}
 	defer func() { _ = root.Close() }()
-	info, err := root.Lstat(NoteFile)
-	if err != nil {
-		return Note{}, fmt.Errorf("reading the environment's note: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return Note{}, fmt.Errorf("reading the environment's note: %s is no file", NoteFile)
-	}
-	in, err := root.Open(NoteFile)
-	if err != nil {
-		return Note{}, fmt.Errorf("reading the environment's note: %w", err)
-	}
-	defer func() { _ = in.Close() }()
-	text, err := io.ReadAll(io.LimitReader(in, MaxNoteBytes))
+	text, err := osfile.ReadRegular(root, NoteFile, MaxNoteBytes)
 	if err != nil {
 		return Note{}, fmt.Errorf("reading the environment's note: %w", err)
 	}

@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // Pack packs the environment in a folder into the new file at path. Nobody may
@@ -48,18 +50,15 @@ type packing struct {
 }
 
 func (p *packing) all(ctx context.Context) error {
-	return fs.WalkDir(p.root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil || name == "." {
+	return osfile.Walk(p.root, func(name string, in *os.Root, e fs.DirEntry) error {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-		return p.entry(name, e)
+		return p.entry(name, in, e)
 	})
 }
 
-func (p *packing) entry(name string, e fs.DirEntry) error {
+func (p *packing) entry(name string, in *os.Root, e fs.DirEntry) error {
 	info, err := e.Info()
 	if err != nil {
 		return err
@@ -70,35 +69,35 @@ func (p *packing) entry(name string, e fs.DirEntry) error {
 		h.Typeflag, h.Name = tar.TypeDir, name+"/"
 	case e.Type() == fs.ModeSymlink:
 		h.Typeflag, h.Mode = tar.TypeSymlink, 0o777
-		if h.Linkname, err = p.root.Readlink(name); err != nil {
+		if h.Linkname, err = in.Readlink(e.Name()); err != nil {
 			return err
 		}
 	case e.Type().IsRegular():
-		return p.file(h, name, info)
+		return p.file(h, in, info)
 	default:
 		return fmt.Errorf("%s is neither a file, a folder nor a link", name)
 	}
 	return p.out.WriteHeader(h)
 }
 
-func (p *packing) file(h *tar.Header, name string, info fs.FileInfo) error {
+func (p *packing) file(h *tar.Header, folder *os.Root, info fs.FileInfo) error {
 	h.Typeflag, h.Size = tar.TypeReg, info.Size()
 	if info.Mode()&0o111 == 0 {
 		h.Mode = 0o644
 	}
 	if p.size += h.Size; p.size > MaxBytes {
-		return fmt.Errorf("at %s it has more than %d GiB", name, MaxBytes>>30)
+		return fmt.Errorf("at %s it has more than %d GiB", h.Name, MaxBytes>>30)
 	}
 	if err := p.out.WriteHeader(h); err != nil {
 		return err
 	}
-	in, err := p.root.Open(name)
+	in, err := osfile.OpenRegular(folder, info.Name())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = in.Close() }()
 	if _, err := io.CopyN(p.out, in, h.Size); err != nil {
-		return fmt.Errorf("reading %s: %w", name, err)
+		return fmt.Errorf("reading %s: %w", h.Name, err)
 	}
 	return nil
 }

@@ -81,10 +81,15 @@ func wholly(dst string, fill func(temp string) error) error {
 
 // layOut writes a tree's content into an empty folder.
 func (s *Store) layOut(ctx context.Context, t *tree, dir string) error {
-	// 1. Folders, open to us until all is inside.
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	// 1. Folders, open to us until all is inside. Each comes behind the one that it is in.
 	for i := range t.Entries {
 		if e := &t.Entries[i]; e.Type == typeFolder {
-			if err := os.MkdirAll(filepath.Join(dir, filepath.FromSlash(e.Path)), 0o700); err != nil {
+			if err := root.Mkdir(filepath.FromSlash(e.Path), 0o700); err != nil {
 				return full(err)
 			}
 		}
@@ -101,7 +106,7 @@ func (s *Store) layOut(ctx context.Context, t *tree, dir string) error {
 			if err := within.Err(); err != nil {
 				return err
 			}
-			return s.copyBlob(e, filepath.Join(dir, filepath.FromSlash(e.Path)))
+			return s.copyBlob(e, root)
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -110,17 +115,12 @@ func (s *Store) layOut(ctx context.Context, t *tree, dir string) error {
 	// 3. Links, once nothing is written through a path any more.
 	for i := range t.Entries {
 		if e := &t.Entries[i]; e.Type == typeLink {
-			if err := os.Symlink(e.Target, filepath.Join(dir, filepath.FromSlash(e.Path))); err != nil {
+			if err := root.Symlink(e.Target, filepath.FromSlash(e.Path)); err != nil {
 				return full(err)
 			}
 		}
 	}
 	// 4. The folders' own modes.
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = root.Close() }()
 	return t.close(root)
 }
 
@@ -138,7 +138,7 @@ func (t *tree) close(root *os.Root) error {
 }
 
 // copyBlob writes one file and checks its content on the way.
-func (s *Store) copyBlob(e *entry, dst string) error {
+func (s *Store) copyBlob(e *entry, root *os.Root) error {
 	source := s.path(blobsDir, e.Hash)
 	in, err := os.Open(source)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -148,7 +148,7 @@ func (s *Store) copyBlob(e *entry, dst string) error {
 		return err
 	}
 	defer func() { _ = in.Close() }()
-	out, err := os.OpenFile(dst, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	out, err := root.OpenFile(filepath.FromSlash(e.Path), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return full(err)
 	}

@@ -12,9 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"sort"
-	"strings"
 	"time"
 )
 
@@ -122,40 +120,14 @@ func (p *Parcel) check(limits Limits) error {
 	if p.tree.Version != treeVersion {
 		return fmt.Errorf("it is of version %d, and this program reads version %d", p.tree.Version, treeVersion)
 	}
-	types := map[string]string{}
-	before := ""
-	for i := range p.tree.Entries {
-		e := &p.tree.Entries[i]
-		if e.Path <= before {
-			return fmt.Errorf("entry %q is not in its place", e.Path)
-		}
-		before = e.Path
-		if err := checkEntry(e); err != nil {
-			return err
-		}
-		types[e.Path] = e.Type
-	}
-	for at := range types {
-		if dir := path.Dir(at); dir != "." && types[dir] != typeFolder {
-			return fmt.Errorf("entry %q lies in no folder", at)
-		}
+	if err := p.tree.check(); err != nil {
+		return err
 	}
 	again, _, err := p.tree.encode()
 	if err != nil || !bytes.Equal(again, p.data) {
 		return errors.New("it is not written in the one form that there is")
 	}
 	return p.fits(limits)
-}
-
-func checkEntry(e *entry) error {
-	switch {
-	case !safePath(e.Path), strings.ContainsRune(e.Path, 0), e.Mode > 0o777:
-	case e.Type == typeFile && safeHash(e.Hash) && e.Size >= 0 && e.Target == "",
-		e.Type == typeFolder && e.Hash == "" && e.Size == 0 && e.Target == "",
-		e.Type == typeLink && e.Target != "" && !path.IsAbs(e.Target) && inside(path.Join(path.Dir(e.Path), e.Target)):
-		return nil
-	}
-	return fmt.Errorf("entry %q is not allowed", e.Path)
 }
 
 func (p *Parcel) fits(limits Limits) error {

@@ -15,7 +15,9 @@ import (
 type scanned struct {
 	// root is the folder, without symbolic links in its path; of a single
 	// file, the file.
-	root  string
+	root string
+	// dir is the folder that files are read in.
+	dir   string
 	tree  tree
 	files []scannedFile
 	bytes int64
@@ -24,9 +26,9 @@ type scanned struct {
 	skippedCount int
 }
 
-// scannedFile is one file to be read.
+// scannedFile is one file to be read; its name is relative to the folder.
 type scannedFile struct {
-	path  string
+	name  string
 	info  fs.FileInfo
 	entry int // in tree.Entries
 }
@@ -53,12 +55,13 @@ func scan(ctx context.Context, name string, opts Options) (*scanned, error) {
 			return nil, fmt.Errorf("looking for what is not code: %w", err)
 		}
 	}
-	w := &walk{ctx: ctx, limits: opts, found: &scanned{root: root, tree: tree{Version: treeVersion}}}
+	w := &walk{ctx: ctx, limits: opts, found: &scanned{root: root, dir: root, tree: tree{Version: treeVersion}}}
 	switch {
 	case info.IsDir():
 		err = w.folder(root, "", startingRules(root))
 	case info.Mode().IsRegular():
-		err = w.file(root, filepath.Base(name), info)
+		w.found.dir = filepath.Dir(root)
+		err = w.file(filepath.Base(root), filepath.Base(name), info)
 	default:
 		err = fmt.Errorf("it is neither a folder nor a file")
 	}
@@ -66,6 +69,10 @@ func scan(ctx context.Context, name string, opts Options) (*scanned, error) {
 		return nil, err
 	}
 	if err := w.guard(); err != nil {
+		return nil, err
+	}
+	// Each was judged by where it leads now; this is by what is in the snapshot.
+	if err := w.found.tree.checkLinks(); err != nil {
 		return nil, err
 	}
 	return w.found, nil
@@ -137,14 +144,14 @@ func (w *walk) entry(parent, rel string, e fs.DirEntry, ignore rules) error {
 		if err != nil {
 			return readingError(rel, err)
 		}
-		return w.file(abs, rel, info)
+		return w.file(filepath.FromSlash(rel), rel, info)
 	}
 	w.skip(rel, kindOf(e.Type())+" cannot be part of a snapshot")
 	return nil
 }
 
-func (w *walk) file(abs, rel string, info fs.FileInfo) error {
-	w.found.files = append(w.found.files, scannedFile{path: abs, info: info, entry: len(w.found.tree.Entries)})
+func (w *walk) file(name, rel string, info fs.FileInfo) error {
+	w.found.files = append(w.found.files, scannedFile{name: name, info: info, entry: len(w.found.tree.Entries)})
 	w.found.bytes += info.Size()
 	w.add(entry{Path: rel, Type: typeFile, Mode: uint32(info.Mode().Perm()), Size: info.Size()})
 	return nil

@@ -116,7 +116,12 @@ func (s *Store) snapshot(ctx context.Context, path string, opts Options, remembe
 	defer unlock()
 	// 2. Find each file's hash, from the index or by reading it, and write
 	// contents that are new.
-	take := &taking{store: s, found: found, index: s.loadIndex(found), progress: opts.Progress, fresh: map[string]string{}}
+	root, err := os.OpenRoot(found.dir)
+	if err != nil {
+		return Result{}, fmt.Errorf("taking a snapshot of %s: %w", path, err)
+	}
+	defer func() { _ = root.Close() }()
+	take := &taking{store: s, found: found, root: root, index: s.loadIndex(found), progress: opts.Progress, fresh: map[string]string{}}
 	defer take.discard()
 	if err := take.files(ctx); err != nil {
 		return Result{}, fmt.Errorf("taking a snapshot of %s: %w", path, err)
@@ -146,8 +151,10 @@ func (s *Store) snapshot(ctx context.Context, path string, opts Options, remembe
 
 // taking is one snapshot being taken.
 type taking struct {
-	store    *Store
-	found    *scanned
+	store *Store
+	found *scanned
+	// root is the folder that files are read in: what changes meanwhile leads nowhere else.
+	root     *os.Root
 	index    *index
 	progress func(Progress)
 
@@ -229,7 +236,13 @@ func (t *taking) file(ctx context.Context, f *scannedFile, e *entry) error {
 
 // read reads the file once. steady is false where it changed meanwhile.
 func (t *taking) read(f *scannedFile, e *entry) (steady bool, err error) {
-	in, err := os.OpenFile(f.path, os.O_RDONLY|osfile.NoFollow, 0)
+	in, err := osfile.OpenRegular(t.root, f.name)
+	if errors.Is(err, osfile.ErrChanged) {
+		return false, nil
+	}
+	if _, other := errors.AsType[*osfile.KindError](err); other {
+		return false, fmt.Errorf("%s was replaced while the snapshot was taken; try again", e.Path)
+	}
 	if err != nil {
 		return false, readingError(e.Path, err)
 	}
@@ -238,9 +251,6 @@ func (t *taking) read(f *scannedFile, e *entry) (steady bool, err error) {
 	before, err := in.Stat()
 	if err != nil {
 		return false, readingError(e.Path, err)
-	}
-	if !before.Mode().IsRegular() {
-		return false, fmt.Errorf("%s was replaced while the snapshot was taken; try again", e.Path)
 	}
 	var hash string
 	var size int64

@@ -200,7 +200,10 @@ func settle(t testing.TB, s *Store, dir string) {
 	must(t, err)
 	found, err := scan(t.Context(), root, Options{MaxBytes: 1 << 30, MaxFiles: 1 << 20})
 	must(t, err)
-	take := &taking{store: s, found: found, index: &index{Root: root, Files: map[string]indexedFile{}}, fresh: map[string]string{}}
+	in, err := os.OpenRoot(found.dir)
+	must(t, err)
+	t.Cleanup(func() { _ = in.Close() })
+	take := &taking{store: s, found: found, root: in, index: &index{Root: root, Files: map[string]indexedFile{}}, fresh: map[string]string{}}
 	must(t, take.files(t.Context()))
 	for i := range found.files {
 		e := found.tree.Entries[found.files[i].entry]

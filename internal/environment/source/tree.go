@@ -12,6 +12,8 @@ import (
 	"path"
 	"sort"
 	"strings"
+
+	datatree "github.com/muster-dev/muster/internal/data/tree"
 )
 
 // The types of a tree's entries.
@@ -83,10 +85,8 @@ func (s *Store) readTree(digest string) (*tree, error) {
 	if t.Version != treeVersion {
 		return nil, fmt.Errorf("reading code snapshot %s: it is of version %d, this program reads version %d", digest, t.Version, treeVersion)
 	}
-	for i := range t.Entries {
-		if e := &t.Entries[i]; !safePath(e.Path) || e.Type == typeFile && !safeHash(e.Hash) {
-			return nil, fmt.Errorf("reading code snapshot %s: entry %q is not allowed", digest, e.Path)
-		}
+	if err := t.check(); err != nil {
+		return nil, fmt.Errorf("reading code snapshot %s: %w", digest, err)
 	}
 	return &t, nil
 }
@@ -116,4 +116,50 @@ func (t *tree) contains(at string) bool {
 		}
 	}
 	return false
+}
+
+// check refuses a list that no folder has: entries twice or in no order, entries below what is
+// no folder, and links that lead out, over other links too.
+func (t *tree) check() error {
+	types := map[string]string{}
+	before := ""
+	for i := range t.Entries {
+		e := &t.Entries[i]
+		if e.Path <= before {
+			return fmt.Errorf("entry %q is not in its place", e.Path)
+		}
+		before = e.Path
+		if err := checkEntry(e); err != nil {
+			return err
+		}
+		types[e.Path] = e.Type
+	}
+	for at := range types {
+		if dir := path.Dir(at); dir != "." && types[dir] != typeFolder {
+			return fmt.Errorf("entry %q lies in no folder", at)
+		}
+	}
+	return t.checkLinks()
+}
+
+// checkLinks refuses links that lead out, as the kernel follows them.
+func (t *tree) checkLinks() error {
+	links := datatree.Links{}
+	for i := range t.Entries {
+		if e := &t.Entries[i]; e.Type == typeLink {
+			links[e.Path] = e.Target
+		}
+	}
+	return links.Check()
+}
+
+func checkEntry(e *entry) error {
+	switch {
+	case !safePath(e.Path), strings.ContainsRune(e.Path, 0), e.Mode > 0o777:
+	case e.Type == typeFile && safeHash(e.Hash) && e.Size >= 0 && e.Target == "",
+		e.Type == typeFolder && e.Hash == "" && e.Size == 0 && e.Target == "",
+		e.Type == typeLink && e.Target != "" && !path.IsAbs(e.Target) && inside(path.Join(path.Dir(e.Path), e.Target)):
+		return nil
+	}
+	return fmt.Errorf("entry %q is not allowed", e.Path)
 }

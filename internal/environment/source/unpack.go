@@ -75,7 +75,11 @@ func unpackInto(ctx context.Context, in io.Reader, digest, dir string, limits Li
 	if digestPrefix+name != digest {
 		return errors.New("what arrived is another snapshot, or a part of this one")
 	}
-	// 3. The folders' own modes.
+	// 3. Is it one that a folder can be?
+	if err := u.tree.check(); err != nil {
+		return err
+	}
+	// 4. The folders' own modes.
 	return u.tree.close(root)
 }
 

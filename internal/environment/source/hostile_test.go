@@ -1,0 +1,171 @@
+package source
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestHostileSnapshots: lists that no snapshot of a folder has. Each reader refuses them: the store
+// that lays out its own, the door that takes them from others, and the agent that unpacks a tar.
+func TestHostileSnapshots(t *testing.T) {
+	file := func(path string) entry {
+		sum := sha256.Sum256([]byte("abc"))
+		return entry{Path: path, Type: typeFile, Mode: 0o644, Size: 3, Hash: hex.EncodeToString(sum[:])}
+	}
+	folder := func(path string) entry { return entry{Path: path, Type: typeFolder, Mode: 0o755} }
+	link := func(path, target string) entry { return entry{Path: path, Type: typeLink, Target: target} }
+	for name, list := range map[string][]entry{
+		"an entry below a link":     {folder("a"), file("a/x"), link("b", "a"), file("b/y")},
+		"a link below a link":       {folder("a"), link("b", "a"), link("b/c", "x")},
+		"an entry below a file":     {file("a"), file("a/b")},
+		"an entry in no folder":     {file("a/b")},
+		"twice":                     {file("a"), file("a")},
+		"a file that is a folder":   {folder("a"), file("a")},
+		"a link out":                {link("a", "../outside")},
+		"an absolute link":          {link("a", "/outside")},
+		"a link out over a link":    {folder("a"), folder("a/b"), link("a/b/up", "../.."), link("z", "a/b/up/../outside")},
+		"a link out over two links": {folder("a"), folder("a/b"), link("a/b/c", "up"), link("a/b/up", "../.."), link("z", "a/b/c/../outside/victim")},
+		"out of the folder":         {file("../outside/victim")},
+		"setuid":                    {{Path: "a", Type: typeFile, Mode: 0o4755, Size: 3, Hash: file("").Hash}},
+		"a device":                  {{Path: "a", Type: "device"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			top := t.TempDir()
+			outside := filepath.Join(top, "outside")
+			must(t, os.Mkdir(outside, 0o755))
+			must(t, os.WriteFile(filepath.Join(outside, "victim"), []byte("victim"), 0o600))
+			made := &tree{Version: treeVersion, Entries: list}
+			data, hash, err := made.encode()
+			must(t, err)
+			digest := digestPrefix + hash
+
+			store := newStore(t)
+			must(t, store.putTree(hash, data))
+			must(t, os.MkdirAll(filepath.Dir(store.path(blobsDir, file("").Hash)), 0o755))
+			must(t, os.WriteFile(store.path(blobsDir, file("").Hash), []byte("abc"), 0o600))
+			if err := store.Checkout(t.Context(), digest, filepath.Join(top, "out")); err == nil {
+				t.Error("it is laid out")
+			}
+			if _, err := ReadParcel(digest, data, Limits{}); err == nil {
+				t.Error("it is taken")
+			}
+			if err := Unpack(t.Context(), bytes.NewReader(tarOf(t, list)), digest, filepath.Join(top, "out"), Limits{}); err == nil {
+				t.Error("it is unpacked")
+			}
+			if left, err := os.ReadDir(top); err != nil || len(left) != 1 {
+				t.Errorf("left: %v, %v", left, err)
+			}
+			if left, err := os.ReadDir(outside); err != nil || len(left) != 1 {
+				t.Errorf("outside: %v, %v", left, err)
+			}
+			if text, err := os.ReadFile(filepath.Join(outside, "victim")); err != nil || string(text) != "victim" {
+				t.Errorf("%q, %v", text, err)
+			}
+		})
+	}
+}
+
+// tarOf is a tar of entries, in their order.
+func tarOf(t *testing.T, list []entry) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for i := range list {
+		h := list[i].header()
+		if list[i].Type == "device" {
+			h.Typeflag = tar.TypeChar
+		}
+		must(t, w.WriteHeader(h))
+		if list[i].Type == typeFile {
+			_, err := io.WriteString(w, "abc")
+			must(t, err)
+		}
+	}
+	must(t, w.Close())
+	return out.Bytes()
+}
+
+// TestLinksThatLeadOutTogether: a link leads to nothing now, and out of a checkout over another one.
+func TestLinksThatLeadOutTogether(t *testing.T) {
+	dir := files(t, map[string]string{"a/b/x": "x"})
+	must(t, os.Symlink("../..", filepath.Join(dir, "a/b/up")))
+	must(t, os.Symlink("a/b/up/../none", filepath.Join(dir, "z")))
+	if _, err := newStore(t).Snapshot(t.Context(), dir, Options{}); err == nil || !strings.Contains(err.Error(), "out of the") {
+		t.Error(err)
+	}
+}
+
+// TestFolderThatChangesMeanwhile: while a snapshot is taken, a file of the folder becomes a link, a
+// pipe or a folder, and a folder becomes a link. What is outside is in no snapshot.
+func TestFolderThatChangesMeanwhile(t *testing.T) {
+	dir := files(t, map[string]string{"f": "public", "d/secret": "public", "steady": "public"})
+	outside := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(outside, "secret"), []byte("secret"), 0o600))
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		temp := filepath.Join(t.TempDir(), "temp")
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			at := filepath.Join(dir, []string{"f", "d"}[i%2])
+			_ = os.RemoveAll(temp)
+			switch i % 5 {
+			case 0:
+				_ = os.Symlink(filepath.Join(outside, "secret"), temp)
+			case 1:
+				_ = os.Symlink(outside, temp)
+			case 2:
+				_ = unix.Mkfifo(temp, 0o600)
+			case 3:
+				_ = os.WriteFile(temp, []byte("public"), 0o600)
+			case 4:
+				_ = os.Mkdir(temp, 0o755)
+				_ = os.WriteFile(filepath.Join(temp, "secret"), []byte("public"), 0o600)
+			}
+			if unix.Renameat2(unix.AT_FDCWD, temp, unix.AT_FDCWD, at, unix.RENAME_EXCHANGE) != nil {
+				_ = os.Rename(temp, at)
+			}
+		}
+	})
+	taken := 0
+	for n := 0; n < 1_000 && taken < 3; n++ {
+		store := newStore(t)
+		result, err := store.Snapshot(t.Context(), dir, Options{})
+		if err != nil {
+			continue // it says what was replaced
+		}
+		taken++
+		to := filepath.Join(t.TempDir(), "to")
+		must(t, store.Checkout(t.Context(), result.Digest, to))
+		must(t, filepath.WalkDir(to, func(path string, e fs.DirEntry, err error) error {
+			if err != nil || !e.Type().IsRegular() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if string(text) == "secret" {
+				t.Errorf("%s is what is outside", path)
+			}
+			return err
+		}))
+	}
+	close(stop)
+	group.Wait()
+	if taken == 0 {
+		t.Error("no snapshot was taken: nothing is shown")
+	}
+}
