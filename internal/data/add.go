@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -102,6 +103,11 @@ func (s *Session) pipe(ctx context.Context, source Source, o AddOptions, base tr
 		session: s, to: o.To, replace: o.Replace && source.inOrder(), checksum: o.Checksum, base: base,
 		work: make(chan *job, 2*s.store.workers), order: make(chan *job, 4*s.store.workers), slabs: make(chan []byte, 8*s.store.workers),
 	}
+	defer func() {
+		if f.root != nil {
+			_ = f.root.Close()
+		}
+	}()
 	group.Go(func() error {
 		defer close(f.order)
 		defer close(f.work)
@@ -141,6 +147,7 @@ func (s *Session) pipe(ctx context.Context, source Source, o AddOptions, base tr
 // feed takes files from a source.
 type feed struct {
 	session  *Session
+	root     *os.Root // of the folder that files are read in, if there is one
 	to       string
 	replace  bool
 	checksum bool
@@ -183,8 +190,10 @@ type job struct {
 type item struct {
 	// entry is what is known of it; a worker adds the content.
 	entry tree.Entry
-	// file is where it is read, unless there is content already.
+	// file is where it is read, by a name in a folder, unless there is content already.
 	file    string
+	in      *os.Root
+	at      string
 	stamp   stamp
 	content []byte
 	// base is what is at the path; it stays if the item is the same. was is what was

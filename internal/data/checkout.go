@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/data/chunk"
 	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/pack"
 	"github.com/muster-dev/muster/internal/data/tree"
 	"github.com/muster-dev/muster/internal/data/worktree"
 )
@@ -120,6 +121,17 @@ func (v *View) checkout(ctx context.Context, w *worktree.Worktree, dir string, o
 	return c.result, err
 }
 
+// unfitError is about a commit that no checkout writes.
+type unfitError struct{ error }
+
+// Unfit reports whether an error is about what a commit holds, so that another try of reading it or
+// of checking it out fails, too.
+func Unfit(err error) bool {
+	_, unfit := errors.AsType[unfitError](err)
+	_, name := errors.AsType[*worktree.NameError](err)
+	return unfit || name || errors.Is(err, pack.ErrDamaged)
+}
+
 // checkout is one run.
 type checkout struct {
 	store *Store
@@ -189,7 +201,7 @@ func (c *checkout) run(ctx context.Context) error {
 // makeLinks makes the links, behind all files.
 func (c *checkout) makeLinks() error {
 	if err := c.links.Check(); err != nil {
-		return err
+		return unfitError{err}
 	}
 	for _, path := range slices.Sorted(maps.Keys(c.links)) {
 		target := c.links[path]
@@ -279,7 +291,7 @@ func (c *checkout) entry(e *tree.Entry) (tree.Entry, bool, error) {
 	entry := *e
 	entry.Path = e.Path[len(c.below):]
 	if err := entry.Check(); err != nil {
-		return tree.Entry{}, false, err
+		return tree.Entry{}, false, unfitError{err}
 	}
 	replaced, err := c.to.Prepare(entry.Path)
 	if replaced > 0 {

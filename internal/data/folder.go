@@ -8,12 +8,13 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/muster-dev/muster/internal/data/tree"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // Folder is a source of everything below a folder, or of one file, by its name.
@@ -30,6 +31,7 @@ func (*folderSource) inOrder() bool { return true }
 type walker struct {
 	*feed
 	root    string
+	top     *os.Root
 	last    *notesReader
 	present func() (*tree.Entry, error, bool)
 	// base is the next entry of the dataset below To, nil at its end.
@@ -44,19 +46,26 @@ func (s *folderSource) feed(ctx context.Context, f *feed) error {
 	if err != nil {
 		return fmt.Errorf("looking at what is to be put: %w", err)
 	}
+	// Somebody else may write to the folder meanwhile: nothing is read outside of it.
 	info, err := os.Lstat(root)
 	if err != nil {
 		return fmt.Errorf("looking at what is to be put: %w", err)
 	}
+	dir := root
+	if !info.IsDir() {
+		dir = filepath.Dir(root)
+	}
+	if f.root, err = os.OpenRoot(dir); err != nil {
+		return fmt.Errorf("opening the folder that is to be put: %w", err)
+	}
 	next, stop := iter.Pull2(f.session.trees.From(ctx, f.base, f.to))
 	defer stop()
-	w := &walker{feed: f, root: root, present: next}
+	w := &walker{feed: f, root: dir, top: f.root, present: next}
 	if err := w.advance(); err != nil {
 		return err
 	}
 	if !info.IsDir() {
-		w.root = filepath.Dir(root)
-		if err := w.visit(ctx, info.Name(), info.Mode()); err != nil {
+		if err := w.visit(ctx, f.root, info.Name(), info.Mode()); err != nil {
 			return err
 		}
 		return w.rest(ctx)
@@ -64,7 +73,7 @@ func (s *folderSource) feed(ctx context.Context, f *feed) error {
 	w.last = f.session.store.readNotes(root)
 	defer w.last.close()
 	f.notes = f.session.writeNotes(root, f.to)
-	if err := w.folder(ctx, ""); err != nil {
+	if err := w.folder(ctx, f.root, ""); err != nil {
 		return err
 	}
 	return w.rest(ctx)
@@ -114,16 +123,12 @@ type child struct {
 
 // folder visits what is in a folder, in the order of whole paths: a folder comes
 // where its name with a slash belongs.
-func (w *walker) folder(ctx context.Context, rel string) error {
-	dir, err := os.Open(filepath.Join(w.root, rel))
-	if errors.Is(err, syscall.ENAMETOOLONG) {
+func (w *walker) folder(ctx context.Context, here *os.Root, rel string) error {
+	if len(rel) > tree.MaxPath {
 		return fmt.Errorf("the path of folder %.80q... has %d bytes: at most %d are possible", rel, len(rel), tree.MaxPath)
 	}
+	entries, err := osfile.Names(here)
 	if err != nil {
-		return fmt.Errorf("reading a folder: %w", err)
-	}
-	entries, err := dir.ReadDir(-1)
-	if err = errors.Join(err, dir.Close()); err != nil {
 		return fmt.Errorf("reading folder %s: %w", filepath.Join(w.root, rel), err)
 	}
 	children := make([]child, len(entries))
@@ -140,9 +145,9 @@ func (w *walker) folder(ctx context.Context, rel string) error {
 			return err
 		}
 		if c.mode.IsDir() {
-			err = w.folder(ctx, rel+c.key)
+			err = w.below(ctx, here, c.name, rel+c.key)
 		} else {
-			err = w.visit(ctx, rel+c.name, c.mode)
+			err = w.visit(ctx, here, rel+c.name, c.mode)
 		}
 		if err != nil {
 			return err
@@ -151,9 +156,18 @@ func (w *walker) folder(ctx context.Context, rel string) error {
 	return nil
 }
 
-// visit sends what is at a path.
-func (w *walker) visit(ctx context.Context, rel string, mode fs.FileMode) error {
-	it := item{entry: tree.Entry{Path: w.to + rel, Kind: tree.File}, file: filepath.Join(w.root, rel)}
+// below visits what is in a folder of a folder.
+func (w *walker) below(ctx context.Context, here *os.Root, name, rel string) error {
+	folder, err := osfile.OpenFolder(here, name)
+	if err != nil {
+		return fmt.Errorf("reading folder %s: %w", filepath.Join(w.root, rel), err)
+	}
+	return errors.Join(w.folder(ctx, folder, rel), folder.Close())
+}
+
+// visit sends what is at a path, in its folder.
+func (w *walker) visit(ctx context.Context, here *os.Root, rel string, mode fs.FileMode) error {
+	it := item{entry: tree.Entry{Path: w.to + rel, Kind: tree.File}, file: filepath.Join(w.root, rel), in: w.top, at: rel}
 	if err := tree.CheckPath(it.entry.Path); err != nil {
 		return err
 	}
@@ -164,29 +178,17 @@ func (w *walker) visit(ctx context.Context, rel string, mode fs.FileMode) error 
 	it.was = it.base
 	switch mode.Type() {
 	case 0:
-		return w.file(ctx, rel, it)
+		return w.file(ctx, here, rel, it)
 	case fs.ModeSymlink:
-		return w.link(ctx, rel, it)
+		return w.link(ctx, here, rel, it)
 	}
-	return fmt.Errorf("%s is %s: only files, folders and symbolic links can be put: remove it, or put what is beside it", it.file, strange(mode))
+	return fmt.Errorf("%s is %s: only files, folders and symbolic links can be put: remove it, or put what is beside it", it.file, osfile.Kind(mode))
 }
 
-func strange(mode fs.FileMode) string {
-	switch {
-	case mode&fs.ModeSocket != 0:
-		return "a socket"
-	case mode&fs.ModeNamedPipe != 0:
-		return "a pipe"
-	case mode&fs.ModeDevice != 0:
-		return "a device"
-	}
-	return "neither a file nor a folder"
-}
-
-func (w *walker) link(ctx context.Context, rel string, it item) error {
-	target, err := os.Readlink(it.file)
+func (w *walker) link(ctx context.Context, here *os.Root, rel string, it item) error {
+	target, err := here.Readlink(path.Base(rel))
 	if err != nil {
-		return fmt.Errorf("reading a link: %w", err)
+		return fmt.Errorf("reading link %s: %w", it.file, err)
 	}
 	if err := tree.CheckTarget(rel, target); err != nil {
 		return fmt.Errorf("in %s: %w", w.root, err)
@@ -196,11 +198,12 @@ func (w *walker) link(ctx context.Context, rel string, it item) error {
 	return w.add(ctx, it)
 }
 
-func (w *walker) file(ctx context.Context, rel string, it item) error {
-	var err error
-	if it.stamp, err = stampOfPath(it.file); err != nil {
+func (w *walker) file(ctx context.Context, here *os.Root, rel string, it item) error {
+	info, err := here.Lstat(path.Base(rel))
+	if err != nil {
 		return fmt.Errorf("looking at %s: %w", it.file, err)
 	}
+	it.stamp = stampOfInfo(info)
 	it.entry.Size = it.stamp.size
 	if found, ok := w.last.find(rel); ok && !w.checksum && it.base != nil && w.last.trusted(found, it.stamp) {
 		is := tree.Entry{
@@ -237,9 +240,9 @@ func (w *walker) long(ctx context.Context, it item) error {
 }
 
 func (w *walker) longOnce(ctx context.Context, it *item) (stable bool, err error) {
-	file, before, err := w.session.store.opened(it.file)
+	file, before, err := w.session.store.opened(it.in, it.at)
 	if err != nil {
-		return false, err
+		return false, unlessChanged(err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	if err := w.feed.long(ctx, file); err != nil {

@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/muster-dev/muster/internal/data/digest"
@@ -31,7 +30,15 @@ type stamp struct {
 	mode               uint32
 }
 
-func (s stamp) regular() bool    { return s.mode&syscall.S_IFMT == syscall.S_IFREG }
+// stampOf is the stamp of an open file.
+func stampOf(file *os.File) (stamp, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return stamp{}, err
+	}
+	return stampOfInfo(info), nil
+}
+
 func (s stamp) executable() bool { return s.mode&0o100 != 0 }
 
 // before says that everything in it is from before a time.

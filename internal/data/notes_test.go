@@ -60,12 +60,17 @@ func lie(t *testing.T, p *place, src string) {
 	n.buf = append(n.buf, 0, 0, 0, 0, 0, 0, 0, 0x7f) // taken in the far future
 	n.out.Reset(io.MultiWriter(n.file, n.sum))
 	n.write()
+	in, err := os.OpenRoot(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = in.Close() }()
 	for e, err := range s.trees.From(t.Context(), s.root, "") {
 		if err != nil {
 			t.Fatal(err)
 		}
 		it := item{entry: *e, file: filepath.Join(src, e.Path)}
-		f, st, err := openFile(it.file)
+		f, st, err := openFile(in, e.Path)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -74,9 +74,9 @@ func changing(file string) error {
 }
 
 func (it *item) readOnce(s *Store, j *job) (stable bool, err error) {
-	file, before, err := s.opened(it.file)
+	file, before, err := s.opened(it.in, it.at)
 	if err != nil {
-		return false, err
+		return false, unlessChanged(err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	size := int(before.size)
@@ -107,19 +107,24 @@ func (it *item) readOnce(s *Store, j *job) (stable bool, err error) {
 
 // openFile opens what is a regular file: not a link to one, and without waiting for
 // whoever writes to a pipe.
-func openFile(path string) (*os.File, stamp, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|osfile.NoFollow, 0)
+func openFile(in *os.Root, name string) (*os.File, stamp, error) {
+	file, err := osfile.OpenRegular(in, name)
 	if err != nil {
 		return nil, stamp{}, err
 	}
 	st, err := stampOf(file)
-	if err == nil && !st.regular() {
-		err = errors.New("it is no file any more")
-	}
 	if err != nil {
 		return nil, stamp{}, errors.Join(err, file.Close())
 	}
 	return file, st, nil
+}
+
+// unlessChanged is an error, unless it is that a file was replaced while it was opened.
+func unlessChanged(err error) error {
+	if errors.Is(err, osfile.ErrChanged) {
+		return nil
+	}
+	return err
 }
 
 // windowSize is how much of a long file is read ahead.

@@ -129,9 +129,9 @@ func TestAFileThatChangesWhileItIsRead(t *testing.T) {
 			src := t.TempDir()
 			files(t, src, map[string]string{"f": noise(0, c.size), "g": "beside it"})
 			changes := 0
-			p.store.opened = func(path string) (*os.File, stamp, error) {
-				file, st, err := openFile(path)
-				if filepath.Base(path) == "f" && changes < c.times {
+			p.store.opened = func(in *os.Root, name string) (*os.File, stamp, error) {
+				file, st, err := openFile(in, name)
+				if path := filepath.Join(src, name); name == "f" && changes < c.times {
 					changes++
 					must(t, os.WriteFile(path, []byte(noise(uint64(changes), c.size)), 0o600)) // while it is open
 				}

@@ -46,7 +46,7 @@ type Store struct {
 	// joining says which packs a collection puts together.
 	joining joining
 	// opened opens a file that is to be put; tests have it change at once.
-	opened func(path string) (*os.File, stamp, error)
+	opened func(in *os.Root, name string) (*os.File, stamp, error)
 	codec  *pack.Codec
 	nodes  tree.Cache
 	// indices are of packs that any session has asked.

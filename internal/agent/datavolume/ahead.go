@@ -37,8 +37,8 @@ const settled = 10 * time.Minute
 // errand is an order that is obeyed.
 type errand struct {
 	part volume
-	// done is true once it was here. If it is removed to make room it is not fetched
-	// again: a pod will.
+	// done is true once it was here, or it is known that it never will be. If it is removed
+	// to make room it is not fetched again: a pod will.
 	done bool
 	// due is when it is tried again, after pause.
 	due   time.Time
@@ -152,7 +152,7 @@ func (a *agenda) ended(err error, broken bool) {
 	close(a.idle)
 	a.current, a.idle = nil, nil
 	switch {
-	case err == nil:
+	case err == nil, !broken && data.Unfit(err):
 		e.done = true
 	case !broken:
 		e.pause = min(spareLongest, max(spareAgain, 2*e.pause))

@@ -10,7 +10,6 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/cache"
-	"github.com/muster-dev/muster/internal/data/pack"
 	"github.com/muster-dev/muster/internal/data/ref"
 )
 
@@ -86,7 +85,7 @@ func judge(err error) (v1alpha1.DataReason, string) {
 	switch {
 	case room && full.Never():
 		return v1alpha1.DataUnfit, full.Error() + " (agent.dataCache of the installation): have the job read it as it asks for it (lazy: true)"
-	case errors.Is(err, pack.ErrDamaged):
+	case data.Unfit(err):
 		return v1alpha1.DataLost, err.Error()
 	case errors.Is(err, fs.ErrNotExist):
 		return v1alpha1.DataLost, "it is not in the store of this namespace any more: submit the job again, with a version that is there (muster data log)"

@@ -36,7 +36,8 @@ func (f *folders) of(name string) (root *os.Root, base string, done func(), err 
 	defer f.mu.Unlock()
 	found := f.open[dir]
 	if found == nil {
-		if root, err = f.root.OpenRoot(dir); err != nil {
+		// Without the dot a pipe that somebody puts there would be waited for.
+		if root, err = f.root.OpenRoot(dir + "/."); err != nil {
 			return nil, "", nil, err
 		}
 		found = &folder{root: root}

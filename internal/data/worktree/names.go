@@ -10,6 +10,12 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
+// NameError says why a path cannot be written to a folder, however often it is tried.
+type NameError struct{ text string }
+
+// Error implements error.
+func (e *NameError) Error() string { return e.text }
+
 // names finds paths that are one for a file system that ignores case or forms of characters. Of two
 // such paths the second would silently replace the first.
 type names struct {
@@ -52,7 +58,7 @@ func (n *names) take(path string) error {
 		case found == name && end < len(path):
 			return nil // so are the folders above it
 		case found != name:
-			return fmt.Errorf("%q and %q are one name for this file system: check out on another file system, or rename one", found, name)
+			return &NameError{fmt.Sprintf("%q and %q are one name for this file system: check out on another file system, or rename one", found, name)}
 		}
 	}
 	return nil

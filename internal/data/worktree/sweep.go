@@ -39,11 +39,7 @@ type name struct {
 }
 
 func (s *sweep) names(folder string) ([]name, error) {
-	at := folder
-	if at == "" {
-		at = "."
-	}
-	dir, err := s.worktree.root.Open(at)
+	dir, err := s.worktree.root.Open(folder + ".") // a pipe that somebody puts there is not waited for
 	if err != nil {
 		return nil, err
 	}

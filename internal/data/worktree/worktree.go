@@ -91,7 +91,7 @@ func (w *Worktree) Close() error {
 // removed, links included, and counted. Paths have to come in order, each once.
 func (w *Worktree) Prepare(entry string) (replaced int64, err error) {
 	if Reserved(entry) {
-		return 0, fmt.Errorf("the name of %q is reserved for files that are being written: it cannot be checked out", entry)
+		return 0, &NameError{fmt.Sprintf("the name of %q is reserved for files that are being written: it cannot be checked out", entry)}
 	}
 	if err := w.names.take(entry); err != nil {
 		return 0, err
@@ -153,7 +153,7 @@ func wrap(doing, name string, err error) error {
 
 // collision is the error of a name that a fresh folder has already.
 func collision(name string) error {
-	return fmt.Errorf("%q and another name are one for this file system, which ignores case or forms of characters: check out on another file system, or rename one", name)
+	return &NameError{fmt.Sprintf("%q and another name are one for this file system, which ignores case or forms of characters: check out on another file system, or rename one", name)}
 }
 
 // File is a file as it is to be.

@@ -34,7 +34,7 @@ func final(err error) bool {
 	if full, ok := errors.AsType[*cache.RoomError](err); ok {
 		return full.Never()
 	}
-	return errors.Is(err, pack.ErrDamaged)
+	return data.Unfit(err)
 }
 
 // once brings here what a request wants: 1. what versions mean, 2. a lease on that,
