@@ -252,32 +252,6 @@ func TestAPartialFileOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// randomTree makes a tree over few names, so that kinds change at the same paths.
-func randomTree(r *rand.Rand) map[string]string {
-	m := map[string]string{}
-	var fill func(prefix string, depth int)
-	fill = func(prefix string, depth int) {
-		for _, name := range []string{"a", "a-", "b", "B"} {
-			path := prefix + name
-			switch k := r.IntN(7); {
-			case k == 0:
-				m[path] = fmt.Sprint("content ", r.IntN(3))
-			case k == 1:
-				m[path+"*"] = fmt.Sprint("content ", r.IntN(3))
-			case k == 2:
-				up := strings.Repeat("../", r.IntN(strings.Count(path, "/")+1))
-				m[path+" -> "+up+[]string{"a", "b", "a/b", "b/a", "none"}[r.IntN(5)]] = ""
-			case k <= 4 && depth < 3:
-				fill(path+"/", depth+1)
-			}
-		}
-	}
-	for len(m) == 0 {
-		fill("", 0)
-	}
-	return m
-}
-
 // TestEveryTreeOverEveryOther: the checkout of one tree into the folder of another is what a fresh
 // checkout is, and nothing outside of the folder changes.
 func TestEveryTreeOverEveryOther(t *testing.T) {
@@ -295,7 +269,7 @@ func TestEveryTreeOverEveryOther(t *testing.T) {
 	var last map[string]string
 	into := filepath.Join(top, "into")
 	for i := range pairs {
-		m := randomTree(r)
+		m := crafted.Random(r)
 		put(t, p.Dataset, "main", Tar(bytes.NewReader(tarOf(t, m))), AddOptions{Replace: true})
 		o := CheckoutOptions{Delete: true, ReadOnly: i%2 == 0}
 		if _, err := view(t, p.Dataset, "main").Checkout(t.Context(), into, o); err != nil {

@@ -107,22 +107,50 @@ func (g *Gateway) again(ctx context.Context, p *place, version string, was *data
 	return v, err == nil
 }
 
-// follow is the file at a path, or the one that a link there leads to.
+// follow is the file at a path, or the one that a link there leads to, over other links too, as the
+// kernel follows them in a checkout. What leads out of the version, or to no file, is not there.
 func follow(ctx context.Context, v *data.View, at string) (data.Entry, error) {
-	for range hops {
-		e, err := v.Stat(ctx, at)
-		switch {
-		case err != nil:
-			return e, err
-		case e.Kind == tree.File:
-			return e, nil
-		case e.Kind == tree.Folder:
-			return e, fmt.Errorf("%q is a folder: %w", at, fs.ErrNotExist)
-		}
-		at = path.Join(path.Dir(at), e.Target)
+	e, err := v.Stat(ctx, at)
+	if err != nil || e.Kind == tree.File {
+		return e, err
 	}
-	return data.Entry{}, fmt.Errorf("%q is a link to a link to a link: %w", at, fs.ErrNotExist)
+	none := fmt.Errorf("%q leads to no file: %w", at, fs.ErrNotExist)
+	if e.Kind != tree.Link {
+		return e, none
+	}
+	folder, rest := folderOf(at), e.Target
+	for followed := 1; rest != ""; {
+		name, behind, _ := strings.Cut(rest, "/")
+		rest = behind
+		switch {
+		case name == "" || name == ".":
+			continue
+		case name == ".." && folder == "":
+			return e, none
+		case name == "..":
+			folder = folderOf(folder)
+			continue
+		}
+		here := path.Join(folder, name)
+		if e, err = v.Stat(ctx, here); err != nil {
+			return e, err
+		}
+		switch {
+		case e.Kind == tree.Folder:
+			folder = here
+		case e.Kind == tree.Link && followed < hops:
+			followed, rest = followed+1, e.Target+"/"+rest
+		case e.Kind == tree.File && strings.Trim(rest, "/") == "":
+			return e, nil
+		default:
+			return e, none
+		}
+	}
+	return e, none
 }
+
+// folderOf is the folder of a path; empty: the top.
+func folderOf(at string) string { return strings.TrimPrefix(path.Dir("/"+at), "/") }
 
 // HeadObject implements backend.Backend.
 func (g *Gateway) HeadObject(ctx context.Context, in *s3.HeadObjectInput) (*s3.HeadObjectOutput, error) {

@@ -2,6 +2,7 @@ package mount
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"syscall"
@@ -9,6 +10,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/pack"
 	"github.com/muster-dev/muster/internal/data/tree"
 )
 
@@ -147,16 +149,14 @@ func (s *system) each(ctx context.Context, folder, key string, see func(e *data.
 	if key == "" {
 		key = prefix
 	}
-	for more := true; more; {
-		more = false
+	for more, below := true, ""; more; {
+		more, below = false, ""
 		err := s.view.From(ctx, key, func(e *data.Entry) error {
 			if !strings.HasPrefix(e.Path, prefix) {
 				return data.Stop
 			}
 			if cut := strings.IndexByte(e.Path[len(prefix):], '/'); cut >= 0 {
-				below := e.Path[:len(prefix)+cut]
-				key = below + "0" // the character after the slash
-				more = see(&data.Entry{Path: below, Kind: tree.Folder}, key)
+				below = e.Path[:len(prefix)+cut]
 				return data.Stop
 			}
 			if !see(e, e.Path+"\x00") {
@@ -164,9 +164,16 @@ func (s *system) each(ctx context.Context, folder, key string, see func(e *data.
 			}
 			return nil
 		})
-		if err != nil {
+		if err != nil || below == "" {
 			return err
 		}
+		if e, err := s.view.Stat(ctx, below); err != nil {
+			return err
+		} else if e.Kind != tree.Folder {
+			return fmt.Errorf("%q is a file or link, and a folder: %w", below, pack.ErrDamaged)
+		}
+		key = below + "0" // the character after the slash
+		more = see(&data.Entry{Path: below, Kind: tree.Folder}, key)
 	}
 	return nil
 }

@@ -36,6 +36,11 @@ func (n *nesting) checked(yield func(*Entry, error) bool) func(*Entry, error) bo
 		if err == nil {
 			err = n.check(e.Path)
 		}
+		if err == nil {
+			if err = CheckPath(e.Path); err != nil {
+				err = fmt.Errorf("%w: %w", pack.ErrDamaged, err)
+			}
+		}
 		if err != nil {
 			yield(nil, err)
 			return false

@@ -7,13 +7,17 @@ import (
 	"encoding/hex"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/muster-dev/muster/internal/data/crafted"
 )
 
 // TestHostileSnapshots: lists that no snapshot of a folder has. Each reader refuses them: the store
@@ -167,5 +171,32 @@ func TestFolderThatChangesMeanwhile(t *testing.T) {
 	group.Wait()
 	if taken == 0 {
 		t.Error("no snapshot was taken: nothing is shown")
+	}
+}
+
+// TestEveryTree: a snapshot of any folder is laid out, and unpacked on another machine, as the folder
+// is.
+func TestEveryTree(t *testing.T) {
+	trees := 40
+	if testing.Short() {
+		trees = 4
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 6))
+	store := newStore(t)
+	for range trees {
+		m, dir, to := crafted.Random(random), t.TempDir(), t.TempDir()
+		must(t, crafted.Plant(dir, m))
+		p, sent := sent(t, store, dir)
+		must(t, store.Checkout(t.Context(), p.Digest(), filepath.Join(to, "out")))
+		must(t, Unpack(t.Context(), bytes.NewReader(sent), p.Digest(), filepath.Join(to, "unpacked"), Limits{}))
+		for _, way := range []string{"out", "unpacked"} {
+			got, err := crafted.Found(filepath.Join(to, way))
+			must(t, err)
+			if says := crafted.Differ(m, got); says != "" {
+				t.Fatalf("%v is %s %s", m, way, says)
+			}
+		}
 	}
 }

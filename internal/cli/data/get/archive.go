@@ -45,16 +45,21 @@ type packer struct {
 	made  time.Time
 	bar   *meter.Meter
 	done  data.Progress
+	// links are those in the archive: whoever unpacks it would follow them.
+	links tree.Links
 }
 
 // pack writes what is wanted, in order of paths; the same version gives the same
 // archive, byte for byte.
 func pack(ctx context.Context, out io.Writer, view *data.View, a address.Address, pattern string, bar *meter.Meter, document *Document) error {
-	p := &packer{view: view, out: tar.NewWriter(out), below: address.Literal(a.Path), made: view.Commit().Time.Truncate(time.Second), bar: bar}
+	p := &packer{view: view, out: tar.NewWriter(out), below: address.Literal(a.Path), made: view.Commit().Time.Truncate(time.Second), bar: bar, links: tree.Links{}}
 	if address.IsPattern(a.Path) {
 		p.below = address.Base(a.Path)
 	}
 	if err := view.Walk(ctx, pattern, func(e tree.Entry) error { return p.add(ctx, e) }); err != nil {
+		return err
+	}
+	if err := p.links.Check(); err != nil {
 		return err
 	}
 	if p.done.Files == 0 && a.Path != "" {
@@ -72,6 +77,10 @@ func (p *packer) add(ctx context.Context, e tree.Entry) (err error) {
 	header := &tar.Header{Name: p.name(e.Path), Mode: 0o644, ModTime: p.made, Format: tar.FormatPAX}
 	switch {
 	case e.Kind == tree.Link:
+		if err := tree.CheckTarget(header.Name, e.Target); err != nil {
+			return err
+		}
+		p.links[header.Name] = e.Target
 		header.Typeflag, header.Linkname, header.Mode = tar.TypeSymlink, e.Target, 0o777
 	case e.Kind != tree.File:
 		return nil
