@@ -465,3 +465,32 @@ func TestSpareFoldersOfAForemanBefore(t *testing.T) {
 		t.Error("the folder is still there")
 	}
 }
+
+// TestSpoiled: a datum whose output cannot be recorded fails, and keeps no other from being recorded.
+func TestSpoiled(t *testing.T) {
+	s := open(t)
+	spec := foreman.Spec{Name: "run.stage", Program: shell(`cp $MUSTER_INPUT_IN/name $MUSTER_OUTPUT/made`), Tries: 3, Fetch: s.fetch}
+	for i, name := range []string{"a", "spoiled", "c"} {
+		spec.Datums = append(spec.Datums, foreman.Datum{ID: fmt.Sprint(i), Name: name})
+	}
+	spec.Record = func(ctx context.Context, results []foreman.Result) error {
+		for i := range results {
+			if r := &results[i]; r.Name == "spoiled" && !r.Failed() {
+				return fmt.Errorf("recording results: %w", &foreman.SpoiledError{ID: r.Datum.ID, Why: errors.New("made is a pipe")})
+			}
+		}
+		return s.record(ctx, results)
+	}
+	w, err := s.Open(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.worker(t.Context(), "worker/0"); err != nil {
+		t.Fatal(err)
+	}
+	status := s.over(w)
+	want := map[string]string{"a": "a", "spoiled": "what it wrote cannot be kept: made is a pipe", "c": "c"}
+	if diff := cmp.Diff(want, s.recorded); diff != "" || status.Computed != 2 || status.Failed != 1 || status.Problem != "" {
+		t.Errorf("%+v: %s", status, diff)
+	}
+}

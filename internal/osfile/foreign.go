@@ -158,6 +158,12 @@ func ReplaceRegular(in *os.Root, name string, content []byte, mode fs.FileMode) 
 	return err
 }
 
+// Escapes reports whether [os.Root] refused a path because it leads out.
+func Escapes(err error) bool {
+	var wrapped *fs.PathError
+	return errors.As(err, &wrapped) && wrapped.Err.Error() == "path escapes from parent"
+}
+
 // Names are the entries of a folder, in order.
 func Names(in *os.Root) ([]fs.DirEntry, error) {
 	dir, err := in.Open(".")

@@ -11,39 +11,68 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/muster-dev/muster/internal/data/tree"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // pack writes a local file or folder as a tar whose top is called name.
 func pack(ctx context.Context, out io.Writer, local, name string) error {
 	archive := tar.NewWriter(out)
-	err := filepath.WalkDir(local, func(at string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		relative, err := filepath.Rel(local, at)
-		if err != nil {
-			return err
-		}
-		return packOne(archive, at, path.Join(name, filepath.ToSlash(relative)), entry)
-	})
+	local, err := filepath.Abs(local)
 	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(filepath.Dir(local))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	base := filepath.Base(local)
+	if local == filepath.Dir(local) {
+		base = "." // of a whole disk
+	}
+	if err := packAll(ctx, archive, root, base, name); err != nil {
 		return err
 	}
 	return archive.Close()
 }
 
-func packOne(archive *tar.Writer, at, name string, entry fs.DirEntry) error {
-	info, err := entry.Info()
+// packAll writes what has a name in a folder, as is, and what is below it. Somebody may change it
+// meanwhile: no link is followed then.
+func packAll(ctx context.Context, archive *tar.Writer, root *os.Root, base, name string) error {
+	info, err := root.Lstat(base)
 	if err != nil {
 		return err
 	}
+	if !info.IsDir() {
+		return packOne(archive, root, base, name, info)
+	}
+	folder, err := osfile.OpenFolder(root, base)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = folder.Close() }()
+	if err := packOne(archive, root, base, name, info); err != nil {
+		return err
+	}
+	return osfile.Walk(folder, func(at string, in *os.Root, e fs.DirEntry) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		info, err := in.Lstat(e.Name())
+		if err != nil {
+			return err
+		}
+		return packOne(archive, in, e.Name(), path.Join(name, at), info)
+	})
+}
+
+func packOne(archive *tar.Writer, in *os.Root, base, name string, info fs.FileInfo) (err error) {
 	link := ""
 	switch {
 	case info.Mode().Type() == fs.ModeSymlink:
-		if link, err = os.Readlink(at); err != nil {
+		if link, err = in.Readlink(base); err != nil {
 			return err
 		}
 	case !info.IsDir() && !info.Mode().IsRegular():
@@ -61,18 +90,21 @@ func packOne(archive *tar.Writer, at, name string, entry fs.DirEntry) error {
 	if !info.Mode().IsRegular() {
 		return nil
 	}
-	file, err := os.Open(at)
+	file, err := osfile.OpenRegular(in, base)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(archive, file)
+	_, err = io.CopyN(archive, file, info.Size())
+	if errors.Is(err, io.EOF) {
+		err = fmt.Errorf("reading %s, which had %d bytes: %w", name, info.Size(), osfile.ErrChanged)
+	}
 	return errors.Join(err, file.Close())
 }
 
 // unpack writes the files of a tar below folder, which is made where missing.
 // Its only file is called rename where that is not empty. Nothing is ever
 // written outside of folder, whatever the archive names; links that lead out
-// of it are left out, and said on notes.
+// of it, over others too, are left out, and said on notes.
 func unpack(in io.Reader, folder, rename string, notes io.Writer) error {
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return err
@@ -82,10 +114,13 @@ func unpack(in io.Reader, folder, rename string, notes io.Writer) error {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	archive := tar.NewReader(in)
+	u := &unpacking{root: root, archive: tar.NewReader(in), notes: notes}
 	for {
-		header, err := archive.Next()
+		header, err := u.archive.Next()
 		if errors.Is(err, io.EOF) {
+			if err := u.link(); err != nil {
+				return err
+			}
 			// Read on to the end, so that the sender is not cut off in its padding.
 			_, err = io.Copy(io.Discard, in)
 			return err
@@ -103,52 +138,98 @@ func unpack(in io.Reader, folder, rename string, notes io.Writer) error {
 		if rename != "" {
 			name = rename
 		}
-		if err := unpackOne(root, archive, header, name, notes); err != nil {
+		if err := u.one(header, name); err != nil {
 			return err
 		}
 	}
 }
 
-func unpackOne(root *os.Root, archive *tar.Reader, header *tar.Header, name string, notes io.Writer) error {
+// unpacking is one tar being unpacked.
+type unpacking struct {
+	root    *os.Root
+	archive *tar.Reader
+	notes   io.Writer
+	// links are made at the end: nothing that the member sends is written through one.
+	links []link
+}
+
+type link struct{ name, target string }
+
+// one unpacks one entry.
+func (u *unpacking) one(header *tar.Header, name string) error {
 	if folder := path.Dir(name); folder != "." {
-		if err := root.MkdirAll(folder, 0o777); err != nil {
+		if err := u.root.MkdirAll(folder, 0o777); err != nil {
 			return err
 		}
 	}
 	mode := header.FileInfo().Mode().Perm()
 	switch header.Typeflag {
 	case tar.TypeDir:
-		return root.MkdirAll(name, mode|0o700)
+		return u.root.MkdirAll(name, mode|0o700)
 	case tar.TypeSymlink:
-		if filepath.IsAbs(header.Linkname) || !filepath.IsLocal(path.Join(path.Dir(name), header.Linkname)) {
-			_, err := fmt.Fprintf(notes, "left out: %s is a link to %s, outside of what is copied\n", name, header.Linkname)
-			return err
+		if err := tree.CheckTarget(name, header.Linkname); err != nil {
+			return u.leaveOut(name, header.Linkname)
 		}
-		if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return root.Symlink(header.Linkname, name)
+		u.links = append(u.links, link{name, header.Linkname})
+		return nil
 	case tar.TypeLink:
 		target := path.Clean(header.Linkname)
 		if !filepath.IsLocal(target) {
 			return fmt.Errorf("the member sent a link to %q, which leads out of the folder", header.Linkname)
 		}
-		if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := u.clear(name); err != nil {
 			return err
 		}
-		return root.Link(target, name)
+		return u.root.Link(target, name)
 	case tar.TypeReg:
-		return writeFile(root, archive, name, mode)
+		return u.file(name, mode)
 	}
-	_, err := fmt.Fprintf(notes, "left out: %s is neither a file nor a folder\n", strings.TrimPrefix(name, "./"))
+	_, err := fmt.Fprintf(u.notes, "left out: %s is neither a file nor a folder\n", strings.TrimPrefix(name, "./"))
 	return err
 }
 
-func writeFile(root *os.Root, content io.Reader, name string, mode fs.FileMode) error {
-	file, err := root.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, mode)
+func (u *unpacking) leaveOut(name, target string) error {
+	_, err := fmt.Fprintf(u.notes, "left out: %s is a link to %s, outside of what is copied\n", name, target)
+	return err
+}
+
+// clear removes what has a name, unless it is a folder with something in it.
+func (u *unpacking) clear(name string) error {
+	if err := u.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// link makes the links. One that leads out over another one, which may have been there before, is
+// removed again.
+func (u *unpacking) link() error {
+	for _, l := range u.links {
+		if err := u.clear(l.name); err != nil {
+			return err
+		}
+		if err := u.root.Symlink(l.target, l.name); err != nil {
+			return err
+		}
+	}
+	for _, l := range u.links {
+		if _, err := u.root.Stat(l.name); !osfile.Escapes(err) {
+			continue
+		}
+		if err := errors.Join(u.root.Remove(l.name), u.leaveOut(l.name, l.target)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// file writes a file, in place of what has its name: the other names of that, and what a link leads
+// to, stay as they are.
+func (u *unpacking) file(name string, mode fs.FileMode) error {
+	file, err := osfile.CreateRegular(u.root, name, mode)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(file, content)
+	_, err = io.Copy(file, u.archive)
 	return errors.Join(err, file.Close())
 }

@@ -3,12 +3,19 @@ package cp
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/muster-dev/muster/internal/data/crafted"
 )
 
 func TestParsePlace(t *testing.T) {
@@ -76,6 +83,9 @@ func TestUnpackStaysInside(t *testing.T) {
 		{"absolute", []*tar.Header{file("/evil")}, true, ""},
 		{"link out", []*tar.Header{{Name: "out", Typeflag: tar.TypeSymlink, Linkname: "/"}, file("out/evil")}, false, "left out: out"},
 		{"relative link out", []*tar.Header{{Name: "out", Typeflag: tar.TypeSymlink, Linkname: ".."}, file("out/evil")}, false, "left out: out"},
+		{"link out over another link", []*tar.Header{
+			{Name: "a/b/up", Typeflag: tar.TypeSymlink, Linkname: "../.."}, {Name: "z", Typeflag: tar.TypeSymlink, Linkname: "a/b/up/../secret"},
+		}, false, "left out: z"},
 		{"hard link out", []*tar.Header{{Name: "out", Typeflag: tar.TypeLink, Linkname: "../secret"}}, true, ""},
 		{"device", []*tar.Header{{Name: "null", Typeflag: tar.TypeChar}}, false, "left out: null"},
 	} {
@@ -111,5 +121,56 @@ func TestUnpackStaysInside(t *testing.T) {
 				t.Error("written outside of the folder")
 			}
 		})
+	}
+}
+
+// What is in the folder already leads the files of a member nowhere else, and is not waited for.
+func TestUnpackOver(t *testing.T) {
+	for name, plant := range map[string]func(path, secret string) error{
+		"a link":        func(path, secret string) error { return os.Symlink(secret, path) },
+		"a link within": func(path, _ string) error { return os.Symlink("beside", path) },
+		"a hard link":   func(path, secret string) error { return os.Link(secret, path) },
+		"a pipe":        func(path, _ string) error { return unix.Mkfifo(path, 0o600) },
+		"a file":        func(path, _ string) error { return os.WriteFile(path, []byte("before, and longer"), 0o400) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			around := t.TempDir()
+			secret, to := filepath.Join(around, "secret"), filepath.Join(around, "to")
+			err := errors.Join(os.WriteFile(secret, []byte("x"), 0o600), os.Mkdir(to, 0o755), os.WriteFile(filepath.Join(to, "beside"), []byte("y"), 0o600), plant(filepath.Join(to, "f"), secret))
+			if err != nil {
+				t.Fatal(err)
+			}
+			packed, err := crafted.Pack(map[string]string{"f": "sent"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := unpack(bytes.NewReader(packed), to, "", io.Discard); err != nil {
+				t.Fatal(err)
+			}
+			for path, want := range map[string]string{secret: "x", filepath.Join(to, "beside"): "y", filepath.Join(to, "f"): "sent"} {
+				if text, err := os.ReadFile(path); err != nil || string(text) != want {
+					t.Errorf("%s is %q, %v", path, text, err)
+				}
+			}
+		})
+	}
+}
+
+// Any tree comes as it was sent.
+func TestEveryTree(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 8))
+	for range 50 {
+		m, from, to := crafted.Random(random), t.TempDir(), t.TempDir()
+		var packed bytes.Buffer
+		err := errors.Join(crafted.Plant(from, m), pack(t.Context(), &packed, from, "."), unpack(&packed, to, "", io.Discard))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := crafted.Found(to)
+		if says := crafted.Differ(m, got); err != nil || says != "" {
+			t.Fatalf("%v comes %s, %v", m, says, err)
+		}
 	}
 }

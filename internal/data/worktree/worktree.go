@@ -325,15 +325,9 @@ func (w *Worktree) leadsTo(name, target string) bool {
 // error then. A link that leads to nothing is allowed.
 func (w *Worktree) Inside(name string) error {
 	_, err := w.root.Stat(name)
-	if err == nil || errors.Is(err, fs.ErrNotExist) || !escapes(err) {
+	if err == nil || errors.Is(err, fs.ErrNotExist) || !osfile.Escapes(err) {
 		return nil
 	}
 	err = fmt.Errorf("link %q leads out of the folder, over a link that was there before: check out into an empty folder, or have everything else removed (--mirror)", name)
 	return errors.Join(err, w.root.Remove(name))
-}
-
-// escapes reports whether [os.Root] refused a path because it leads out.
-func escapes(err error) bool {
-	var wrapped *fs.PathError
-	return errors.As(err, &wrapped) && wrapped.Err.Error() == "path escapes from parent"
 }
