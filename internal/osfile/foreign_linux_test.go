@@ -2,17 +2,16 @@ package osfile
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/muster-dev/muster/internal/osfile/meddler"
 )
 
 func must(t *testing.T, err error) {
@@ -173,48 +172,17 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// TestChanger: whatever somebody else makes of two names meanwhile, nothing outside is read or
-// waited for. What is read is what one of the two files has.
-func TestChanger(t *testing.T) {
-	top := t.TempDir()
-	in, victim := filepath.Join(top, "in"), filepath.Join(top, "victim")
-	must(t, os.Mkdir(in, 0o755))
-	must(t, os.Mkdir(victim, 0o755))
-	must(t, os.WriteFile(filepath.Join(victim, "f"), []byte("secret"), 0o600))
+// TestMeddled: whatever somebody else makes of a name meanwhile, nothing outside is read or waited
+// for. What is read is what a file had.
+func TestMeddled(t *testing.T) {
+	in := t.TempDir()
+	m := meddler.Start(t, in, "x")
 	r := root(t, in)
-	stop := make(chan struct{})
-	var group sync.WaitGroup
-	group.Go(func() {
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			temp, x := filepath.Join(in, "temp"), filepath.Join(in, "x")
-			_ = os.RemoveAll(temp)
-			switch i % 5 {
-			case 0:
-				_ = os.WriteFile(temp, []byte("public"), 0o600)
-			case 1:
-				_ = os.Mkdir(temp, 0o755)
-				_ = os.WriteFile(filepath.Join(temp, "f"), []byte("public"), 0o600)
-			case 2:
-				_ = unix.Mkfifo(temp, 0o600)
-			case 3:
-				_ = os.Symlink(victim, temp)
-			case 4:
-				_ = os.Symlink(filepath.Join(victim, "f"), temp)
-			}
-			_ = unix.Renameat2(unix.AT_FDCWD, temp, unix.AT_FDCWD, x, unix.RENAME_EXCHANGE)
-			_ = os.Rename(temp, x)
-		}
-	})
 	files, folders := 0, 0
 	for n := 0; (files < 20 || folders < 20) && n < 1_000_000; n++ {
-		if text, err := ReadRegular(r, "x", 100); err == nil {
-			if files++; string(text) != "public" && len(text) > 0 {
-				t.Fatalf("%q was read", text)
+		if text, err := ReadRegular(r, "x", 1<<20); err == nil {
+			if files++; meddler.Leaked(string(text)) {
+				t.Fatalf("%.100q was read", text)
 			}
 		}
 		folder, err := OpenFolder(r, "x")
@@ -222,17 +190,24 @@ func TestChanger(t *testing.T) {
 			continue
 		}
 		folders++
-		if file, err := folder.Open("f"); err == nil {
-			if text, err := io.ReadAll(file); err == nil && string(text) != "public" && len(text) > 0 {
-				t.Fatalf("%q was read", text)
-			}
-			_ = file.Close()
+		if text, err := ReadRegular(folder, meddler.Secret, 100); err == nil && meddler.Leaked(string(text)) {
+			t.Fatalf("%q was read", text)
 		}
 		_ = folder.Close()
 	}
-	close(stop)
-	group.Wait()
+	m.Untouched(t)
 	if files < 20 || folders < 20 {
-		t.Error(fmt.Sprintf("%d files and %d folders were opened: too few to show anything", files, folders))
+		t.Errorf("%d files and %d folders were opened: too few to show anything", files, folders)
+	}
+}
+
+func TestEscapes(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.Symlink("..", filepath.Join(dir, "up")))
+	must(t, os.Symlink("none", filepath.Join(dir, "to none")))
+	for name, want := range map[string]bool{"up": true, "to none": false, "none": false, ".": false, "../x": true} {
+		if _, err := root(t, dir).Stat(name); Escapes(err) != want {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

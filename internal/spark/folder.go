@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,8 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/muster-dev/muster/internal/foreman/shift"
 	"github.com/muster-dev/muster/internal/osfile"
@@ -281,11 +278,11 @@ const longest = 1 << 20
 // driver did not come to say so.
 func Outcome(folder string) (o shift.Outcome, ok bool) {
 	// Scripts may write there, and put a link or a pipe in its place.
-	file, err := os.OpenFile(filepath.Join(folder, shift.OutcomeFile), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	in, err := os.OpenRoot(folder)
 	if err != nil {
 		return o, false
 	}
-	defer func() { _ = file.Close() }()
-	text, err := io.ReadAll(io.LimitReader(file, longest))
+	defer func() { _ = in.Close() }()
+	text, err := osfile.ReadRegular(in, shift.OutcomeFile, longest)
 	return o, err == nil && json.Unmarshal(text, &o) == nil
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/muster-dev/muster/internal/data/tree"
+	"github.com/muster-dev/muster/internal/data/worktree"
 	"github.com/muster-dev/muster/internal/osfile"
 )
 
@@ -114,7 +115,7 @@ func unpack(in io.Reader, folder, rename string, notes io.Writer) error {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	u := &unpacking{root: root, archive: tar.NewReader(in), notes: notes}
+	u := &unpacking{root: root, archive: tar.NewReader(in), notes: notes, made: map[string]string{}}
 	for {
 		header, err := u.archive.Next()
 		if errors.Is(err, io.EOF) {
@@ -151,6 +152,8 @@ type unpacking struct {
 	notes   io.Writer
 	// links are made at the end: nothing that the member sends is written through one.
 	links []link
+	// made are the files that were written, by what a file system that ignores case takes them for.
+	made map[string]string
 }
 
 type link struct{ name, target string }
@@ -226,6 +229,13 @@ func (u *unpacking) link() error {
 // file writes a file, in place of what has its name: the other names of that, and what a link leads
 // to, stay as they are.
 func (u *unpacking) file(name string, mode fs.FileMode) error {
+	folded := worktree.Fold(name)
+	if before, known := u.made[folded]; known && before != name {
+		if _, err := u.root.Lstat(name); err == nil {
+			return fmt.Errorf("%q and %q are one name for this file system: copy to another one", before, name)
+		}
+	}
+	u.made[folded] = name
 	file, err := osfile.CreateRegular(u.root, name, mode)
 	if err != nil {
 		return err

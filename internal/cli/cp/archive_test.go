@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/muster-dev/muster/internal/data/crafted"
+	"github.com/muster-dev/muster/internal/data/worktree"
 )
 
 func TestParsePlace(t *testing.T) {
@@ -171,6 +172,26 @@ func TestEveryTree(t *testing.T) {
 		got, err := crafted.Found(to)
 		if says := crafted.Differ(m, got); err != nil || says != "" {
 			t.Fatalf("%v comes %s, %v", m, says, err)
+		}
+	}
+}
+
+// On a file system that ignores case, a file does not replace another one that was sent before.
+func TestNamesThatAreOneThere(t *testing.T) {
+	for there, fails := range map[string]bool{"readme": true, "other": false} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, there), []byte("first"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = root.Close() }()
+		// As if README had been written, which has this name there.
+		u := &unpacking{root: root, archive: tar.NewReader(strings.NewReader("")), made: map[string]string{worktree.Fold("README"): "README"}}
+		if err := u.file("readme", 0o600); (err != nil && strings.Contains(err.Error(), "are one name")) != fails {
+			t.Errorf("%s is there: %v", there, err)
 		}
 	}
 }

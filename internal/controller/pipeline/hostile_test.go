@@ -95,7 +95,9 @@ func TestEveryTreeAsInput(t *testing.T) {
 // TestHostileOutput: what a program that was left behind puts into its output, once that was looked
 // at, is recorded as it is or has the datum fail: it keeps no other result from being recorded.
 func TestHostileOutput(t *testing.T) {
-	link := func(target string) func(string) error { return func(path string) error { return os.Symlink(target, path) } }
+	link := func(target string) func(string) error {
+		return func(path string) error { return os.Symlink(target, path) }
+	}
 	pipe := func(path string) error { return unix.Mkfifo(path, 0o600) }
 	socket := func(path string) error { return unix.Mknod(path, unix.S_IFSOCK|0o600, 0) }
 	file := func(path string) error { return os.WriteFile(path, []byte("made"), 0o600) }

@@ -50,7 +50,7 @@ func (n *names) take(path string) error {
 	}
 	for end := len(path); end > 0; end = max(strings.LastIndexByte(path[:end], '/'), 0) {
 		name := path[:end]
-		folded := fold(name)
+		folded := Fold(name)
 		found, ok := n.seen[folded]
 		switch {
 		case !ok:
@@ -64,8 +64,8 @@ func (n *names) take(path string) error {
 	return nil
 }
 
-// fold returns the same for names that a file system which ignores case and forms takes for one.
-func fold(name string) string {
+// Fold returns the same for names that a file system which ignores case and forms takes for one.
+func Fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		least := r
 		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {

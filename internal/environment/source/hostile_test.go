@@ -1,3 +1,5 @@
+//go:build linux
+
 package source
 
 import (
@@ -11,13 +13,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/muster-dev/muster/internal/data/crafted"
+	"github.com/muster-dev/muster/internal/osfile/meddler"
 )
 
 // TestHostileSnapshots: lists that no snapshot of a folder has. Each reader refuses them: the store
@@ -113,39 +113,8 @@ func TestLinksThatLeadOutTogether(t *testing.T) {
 // TestFolderThatChangesMeanwhile: while a snapshot is taken, a file of the folder becomes a link, a
 // pipe or a folder, and a folder becomes a link. What is outside is in no snapshot.
 func TestFolderThatChangesMeanwhile(t *testing.T) {
-	dir := files(t, map[string]string{"f": "public", "d/secret": "public", "steady": "public"})
-	outside := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(outside, "secret"), []byte("secret"), 0o600))
-	stop := make(chan struct{})
-	var group sync.WaitGroup
-	group.Go(func() {
-		temp := filepath.Join(t.TempDir(), "temp")
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			at := filepath.Join(dir, []string{"f", "d"}[i%2])
-			_ = os.RemoveAll(temp)
-			switch i % 5 {
-			case 0:
-				_ = os.Symlink(filepath.Join(outside, "secret"), temp)
-			case 1:
-				_ = os.Symlink(outside, temp)
-			case 2:
-				_ = unix.Mkfifo(temp, 0o600)
-			case 3:
-				_ = os.WriteFile(temp, []byte("public"), 0o600)
-			case 4:
-				_ = os.Mkdir(temp, 0o755)
-				_ = os.WriteFile(filepath.Join(temp, "secret"), []byte("public"), 0o600)
-			}
-			if unix.Renameat2(unix.AT_FDCWD, temp, unix.AT_FDCWD, at, unix.RENAME_EXCHANGE) != nil {
-				_ = os.Rename(temp, at)
-			}
-		}
-	})
+	dir := files(t, map[string]string{"f": meddler.Public, "d/secret": meddler.Public, "steady": meddler.Public})
+	m := meddler.Start(t, dir, "f", "d")
 	taken := 0
 	for n := 0; n < 1_000 && taken < 3; n++ {
 		store := newStore(t)
@@ -161,14 +130,13 @@ func TestFolderThatChangesMeanwhile(t *testing.T) {
 				return err
 			}
 			text, err := os.ReadFile(path)
-			if string(text) == "secret" {
-				t.Errorf("%s is what is outside", path)
+			if meddler.Leaked(string(text)) {
+				t.Errorf("%s is %.100q", path, text)
 			}
 			return err
 		}))
 	}
-	close(stop)
-	group.Wait()
+	m.Untouched(t)
 	if taken == 0 {
 		t.Error("no snapshot was taken: nothing is shown")
 	}

@@ -87,7 +87,7 @@ func hostPath(source *corev1.HostPathVolumeSource) (Volume, error) {
 			return Volume{}, err
 		}
 	case corev1.HostPathFileOrCreate:
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o644)
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY|unix.O_NONBLOCK, 0o644) // a pipe is not waited for
 		if err != nil {
 			return Volume{}, err
 		}

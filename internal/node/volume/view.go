@@ -162,7 +162,7 @@ func (r *Request) source(v Volume, m *corev1.VolumeMount) (string, error) {
 		return "", fmt.Errorf("the subPath %q leaves the volume", sub)
 	}
 	// os.Root refuses links that lead outside.
-	root, err := os.OpenRoot(v.Path)
+	root, err := os.OpenRoot(v.Path + "/.") // a pipe is not waited for
 	if err != nil {
 		return "", err
 	}

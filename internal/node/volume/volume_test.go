@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -231,8 +232,8 @@ func TestClaimsOfAnotherHome(t *testing.T) {
 
 func TestHostPathTypes(t *testing.T) {
 	folder := t.TempDir()
-	file := filepath.Join(folder, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
+	file, pipe := filepath.Join(folder, "file"), filepath.Join(folder, "pipe")
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), unix.Mkfifo(pipe, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	cases := []struct {
@@ -246,6 +247,7 @@ func TestHostPathTypes(t *testing.T) {
 		{filepath.Join(folder, "newfile"), corev1.HostPathFileOrCreate, true},
 		{filepath.Join(folder, "none"), corev1.HostPathDirectory, false},
 		{"/dev/null", corev1.HostPathCharDev, true},
+		{pipe, corev1.HostPathFileOrCreate, false}, {pipe, corev1.HostPathDirectoryOrCreate, false},
 	}
 	for _, c := range cases {
 		if _, err := hostPath(&corev1.HostPathVolumeSource{Path: c.path, Type: &c.kind}); (err == nil) != c.ok {
