@@ -28,7 +28,7 @@ func TestCheckOutput(t *testing.T) {
 			return errors.Join(err, os.Symlink("../..", filepath.Join(dir, "a/b/up")), os.Symlink("a/b/up/../in", filepath.Join(dir, "z")))
 		}, "out of the tree over another link"},
 		"a name of ours":   {func(dir string) error { return os.WriteFile(filepath.Join(dir, ".muster-partial-1"), nil, 0o600) }, "is reserved"},
-		"no output":        {func(dir string) error { return os.Remove(dir) }, "looking at what it wrote"},
+		"no output":        {os.Remove, "looking at what it wrote"},
 		"a file as output": {func(dir string) error { return errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o600)) }, "it put a file in the place of the folder for its output"},
 		"a link as output": {func(dir string) error { return errors.Join(os.Remove(dir), os.Symlink("/etc", dir)) }, "it put a symbolic link in the place"},
 		"a pipe as output": {func(dir string) error { return errors.Join(os.Remove(dir), syscall.Mkfifo(dir, 0o600)) }, "it put a pipe in the place"},
