@@ -16,6 +16,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/environment"
+	"github.com/muster-dev/muster/internal/osfile"
 	"github.com/muster-dev/muster/internal/pipeline"
 )
 
@@ -191,11 +192,19 @@ func installed(path string) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
+// mostOrigin is how many bytes say at most where a package comes from.
+const mostOrigin = 1 << 20
+
 // origin is, of a package that comes from a place of its own, what was fetched from
 // there, or else the place: its version does not say that. The builds of a cluster have
 // the same in build.py.
 func origin(info string) string {
-	text, err := os.ReadFile(filepath.Join(info, "direct_url.json"))
+	folder, err := os.OpenRoot(info + "/.")
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = folder.Close() }()
+	text, err := osfile.ReadRegular(folder, "direct_url.json", mostOrigin)
 	if err != nil {
 		return "" // it comes from an index
 	}

@@ -158,7 +158,12 @@ func spoiled(id string, err error) error {
 // writeLog writes the log of a datum, if there is one.
 func writeLog(out *tar.Writer, name string, root *os.Root) error {
 	info, err := root.Lstat(shift.LogFile)
-	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular() || info.Size() == 0:
 		return nil
 	}
 	return writeFile(out, name, root, shift.LogFile)

@@ -149,8 +149,8 @@ func (s *system) each(ctx context.Context, folder, key string, see func(e *data.
 	if key == "" {
 		key = prefix
 	}
-	for more, below := true, ""; more; {
-		more, below = false, ""
+	for more := true; more; {
+		below := ""
 		err := s.view.From(ctx, key, func(e *data.Entry) error {
 			if !strings.HasPrefix(e.Path, prefix) {
 				return data.Stop
