@@ -334,8 +334,11 @@ func parseSpan(flag, text string) (time.Duration, error) {
 	rest := text
 	if days, after, found := strings.Cut(text, "d"); found {
 		var number int
-		if _, err := fmt.Sscanf(days+"\n", "%d\n", &number); err != nil || number < 0 || number > 36500 {
+		if _, err := fmt.Sscanf(days+"\n", "%d\n", &number); err != nil || number > 36500 {
 			return 0, exit.Usage("%s %s: give a duration such as 90m, 4h or 2d12h", flag, text)
+		}
+		if number < 0 {
+			return 0, exit.Usage("%s %s: give at least one second", flag, text)
 		}
 		total, rest = time.Duration(number)*24*time.Hour, after
 	}

@@ -227,6 +227,7 @@ func TestRefusals(t *testing.T) {
 		{Flags{MaxTime: "soon"}, "give a duration such as 90m"},
 		{Flags{MaxTime: "0s"}, "at least one second"},
 		{Flags{MaxTime: "-1d"}, "at least one second"},
+		{Flags{MaxTime: "-1d48h"}, "at least one second"},
 		{Flags{Expect: "soon"}, "--expect soon: give a duration such as 90m"},
 		{Flags{Expect: "500ms"}, "--expect 500ms: give at least one second"},
 		{Flags{Expect: "5000d"}, "--expect 5000d: give at most 4166 days"},
