@@ -44,9 +44,9 @@ func TestNormalise(t *testing.T) {
 		"links on the net":          {in: "-f https://x.test/whl", want: "-f https://x.test/whl\n"},
 		"unknown option":            {in: "--target /tmp/x", problem: `the option "--target" is not allowed`},
 		"password in a bad line":    {in: "-r https://u:secret@x.test/r.txt", problem: "https://****@x.test/r.txt"},
-		"two lines for Python":      {in: "six\x1c-r other.txt", problem: "line 1: \"six\\x1c-r other.txt\" has a control character"},
-		"joined after the check":    {in: "a @ fi\\ \nle:///opt/a", problem: "line 1: \"a @ fi\\\\\" ends in a backslash before blanks or a comment"},
-		"joined behind a comment":   {in: "a @ fi\\ # x\nle:///opt/a", problem: "ends in a backslash"},
+		"two lines for Python":      {in: "six\x1c-r other.txt", problem: `line 2: "-r other.txt" includes another file`},
+		"joined after the check":    {in: "a @ fi\\ \nle:///opt/a", problem: `line 1: "a @ fi\\" refers to a file`},
+		"joined behind a comment":   {in: "a @ fi\\ # x\nle:///opt/a", problem: `line 1: "a @ fi\\" refers to a file`},
 		"nothing":                   {in: "\n# none\n", want: ""},
 		"version with a local part": {in: "torch==2.1.0+cpu", want: "torch==2.1.0+cpu\n"},
 	} {
