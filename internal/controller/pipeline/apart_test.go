@@ -39,11 +39,15 @@ spec:
 func TestInImage(t *testing.T) {
 	r := newRig(t, nil)
 	r.put("things", map[string]string{"a": "one", "b": "two"})
-	// The folder that its pods would mount is not at /pfs here.
-	r.apply(strings.ReplaceAll(inImageSpec("box:1"), "mountPath: /pfs", "mountPath: "+t.TempDir()))
-	run := r.finish("boxed")
-	if diff := cmp.Diff(map[string]string{"a": "ONE", "b": "TWO"}, r.files("boxed-upper")); diff != "" || run.Status.Phase != v1alpha1.RunSucceeded {
-		t.Fatalf("%s: %s: %s", run.Status.Phase, run.Status.Message, diff)
+	// The folder that its pods would mount is not at /pfs here, and is one for all of them: a
+	// single worker shows its datum there.
+	spec := strings.ReplaceAll(inImageSpec("box:1"), "mountPath: /pfs", "mountPath: "+t.TempDir())
+	r.apply(strings.ReplaceAll(spec, "parallelism: {max: 2}", "parallelism: {max: 1}"))
+	if run := r.finish("boxed"); run.Status.Phase != v1alpha1.RunSucceeded {
+		t.Fatalf("%s: %s", run.Status.Phase, run.Status.Message)
+	}
+	if diff := cmp.Diff(map[string]string{"a": "ONE", "b": "TWO"}, r.files("boxed-upper")); diff != "" {
+		t.Fatal(diff)
 	}
 }
 
