@@ -46,7 +46,7 @@ func TestPowerOfReplacing(t *testing.T) {
 				})
 				path := filepath.Join(dir, "a/b/file")
 				got, err := os.ReadFile(path)
-				if err != nil && !(done == 0 && errors.Is(err, fs.ErrNotExist)) {
+				if err != nil && (done != 0 || !errors.Is(err, fs.ErrNotExist)) {
 					t.Fatalf("after %d were acknowledged: %v", done, err)
 				}
 				if s := string(got); s != contents[done] && (done+1 == len(contents) || s != contents[done+1]) {

@@ -35,7 +35,8 @@ const (
 // ServeHTTP implements [http.Handler].
 func (y *young) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	const group = "/apis/muster.dev/v1alpha1"
-	status, answer := http.StatusOK, ""
+	status := http.StatusOK
+	var answer string
 	switch {
 	case r.URL.Path == "/version":
 		answer = `{"gitVersion":"v1.37.1"}`
