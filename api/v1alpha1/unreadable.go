@@ -6,18 +6,16 @@ import (
 	"github.com/muster-dev/muster/api/internal/lenient"
 )
 
-// rest is an object without its spec.
-type rest[S any] struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-	Status            S `json:"status,omitempty"`
-}
-
 // UnmarshalJSON decodes a job. A spec that the types of its fields cannot hold is left
 // empty, and Unreadable says why.
 func (j *TrainingJob) UnmarshalJSON(text []byte) error {
 	type plain TrainingJob
-	whole, part := plain{}, rest[TrainingJobStatus]{}
+	type rest struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata,omitempty"`
+		Status            TrainingJobStatus `json:"status,omitempty"`
+	}
+	whole, part := plain{}, rest{}
 	problem, err := lenient.Unmarshal(text, &whole, &part)
 	if err != nil {
 		return err
@@ -32,7 +30,12 @@ func (j *TrainingJob) UnmarshalJSON(text []byte) error {
 // empty, and Unreadable says why.
 func (p *Pipeline) UnmarshalJSON(text []byte) error {
 	type plain Pipeline
-	whole, part := plain{}, rest[PipelineStatus]{}
+	type rest struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata,omitempty"`
+		Status            PipelineStatus `json:"status,omitempty"`
+	}
+	whole, part := plain{}, rest{}
 	problem, err := lenient.Unmarshal(text, &whole, &part)
 	if err != nil {
 		return err
@@ -47,7 +50,12 @@ func (p *Pipeline) UnmarshalJSON(text []byte) error {
 // empty, and Unreadable says why.
 func (r *PipelineRun) UnmarshalJSON(text []byte) error {
 	type plain PipelineRun
-	whole, part := plain{}, rest[PipelineRunStatus]{}
+	type rest struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata,omitempty"`
+		Status            PipelineRunStatus `json:"status,omitempty"`
+	}
+	whole, part := plain{}, rest{}
 	problem, err := lenient.Unmarshal(text, &whole, &part)
 	if err != nil {
 		return err
