@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -78,20 +80,26 @@ func put(ctx context.Context, server client.Client, o client.Object) error {
 }
 
 // bound makes a quota. One that is there stays: its limits are an administrator's to change.
-// The API server refuses every object of a namespace with a quota whose status is empty, so
-// the first one is written here and the cluster's controller counts anew.
+// The API server refuses an object that a quota counts while the quota's status has no such
+// kind, which the cluster's controller may take half a minute to write. So it is written
+// here, beside what the controller has counted, and the controller counts anew.
 func bound(ctx context.Context, server client.Client, quota *corev1.ResourceQuota) error {
-	if err := server.Create(ctx, quota); err != nil {
+	err := server.Create(ctx, quota)
+	if err != nil {
 		return wrap(client.IgnoreAlreadyExists(err), "creating quota %s/%s", quota.Namespace, quota.Name)
 	}
-	quota.Status.Hard, quota.Status.Used = quota.Spec.Hard, corev1.ResourceList{}
-	for kind := range quota.Spec.Hard {
-		quota.Status.Used[kind] = *resource.NewQuantity(0, resource.DecimalSI)
-	}
-	err := server.Status().Update(ctx, quota)
-	if apierrors.IsConflict(err) {
-		return nil // the controller was faster
-	}
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := server.Get(ctx, client.ObjectKeyFromObject(quota), quota); err != nil {
+			return err
+		}
+		used := corev1.ResourceList{}
+		for kind := range quota.Spec.Hard {
+			used[kind] = *resource.NewQuantity(0, resource.DecimalSI)
+		}
+		maps.Copy(used, quota.Status.Used)
+		quota.Status.Hard, quota.Status.Used = quota.Spec.Hard, used
+		return server.Status().Update(ctx, quota)
+	})
 	return wrap(err, "writing the status of quota %s/%s", quota.Namespace, quota.Name)
 }
 

@@ -28,7 +28,7 @@ func granted(members map[string][]harness.Started) (user map[string]string, twic
 	for pod, all := range members {
 		for _, p := range all {
 			for device := range strings.SplitSeq(p.Variable("NVIDIA_VISIBLE_DEVICES"), ",") {
-				if device == "" {
+				if device == "" || device == "void" { // none
 					continue
 				}
 				if other := user[device]; other != "" && other != pod {
