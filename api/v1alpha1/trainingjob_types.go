@@ -375,8 +375,8 @@ type Role struct {
 	//
 	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:items:MaxLength=317
-	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",message="indexLabels: each is the key of a label, such as rank or example.com/rank"
-	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.matches('^([^/]*[.])?muster[.]dev/'))",message="indexLabels: Muster itself sets the labels of muster.dev; choose a key of your own, such as example.com/rank"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",message="each is the key of a label, such as rank or example.com/rank"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.matches('^([^/]*[.])?muster[.]dev/'))",message="Muster itself sets the labels of muster.dev; choose a key of your own, such as example.com/rank"
 	// +listType=set
 	// +optional
 	IndexLabels []string `json:"indexLabels,omitempty"`
@@ -385,7 +385,7 @@ type Role struct {
 	// muster.dev are Muster's.
 	//
 	// +kubebuilder:validation:MaxProperties=8
-	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.startsWith('muster.dev/'))",message="firstLabels: Muster itself sets the labels of muster.dev; choose a key of your own, such as example.com/part"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.startsWith('muster.dev/'))",message="Muster itself sets the labels of muster.dev; choose a key of your own, such as example.com/part"
 	// +optional
 	FirstLabels map[string]string `json:"firstLabels,omitempty"`
 

@@ -21,7 +21,7 @@ func TestUnreadable(t *testing.T) {
 	if a.Unreadable != "" || a.Spec.Queue != "q" || len(a.Spec.Roles) != 1 || a.Status.Phase != JobRunning {
 		t.Errorf("the first is %+v", a)
 	}
-	if !strings.Contains(b.Unreadable, "cannot unmarshal string") || b.Name != "b" || b.UID != "2" || b.Labels["x"] != "y" || b.Status.Phase != JobRunning || b.Spec.Queue != "" {
+	if b.Unreadable != "spec.roles: a string is given, and a list is wanted" || b.Name != "b" || b.UID != "2" || b.Labels["x"] != "y" || b.Status.Phase != JobRunning || b.Spec.Queue != "" {
 		t.Errorf("the second is %+v", b)
 	}
 	again, err := json.Marshal(b)
@@ -36,6 +36,22 @@ func TestUnreadableStatus(t *testing.T) {
 	for _, o := range []any{&TrainingJob{}, &Pipeline{}, &PipelineRun{}} {
 		if err := json.Unmarshal([]byte(`{"metadata":{"name":"a"},"spec":{},"status":{"phase":{}}}`), o); err == nil {
 			t.Errorf("%T: it was read", o)
+		}
+	}
+}
+
+// TestUnreadableSentences names the field, the value that is given and the value that is wanted.
+func TestUnreadableSentences(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"roles":[{"template":{"spec":{"containers":"x"}}}]}`:                    "spec.roles.template.spec.containers: a string is given, and a list is wanted",
+		`{"roles":[{"template":{"spec":{"terminationGracePeriodSeconds":1.5}}}]}`: "spec.roles.template.spec.terminationGracePeriodSeconds: a number is given, and a whole number is wanted",
+		`{"roles":[{"template":{"spec":{"hostNetwork":{}}}}]}`:                    "spec.roles.template.spec.hostNetwork: an object is given, and true or false is wanted",
+		`{"roles":[{"template":{"metadata":{"labels":[]}}}]}`:                     "spec.roles.template.metadata.labels: a list is given, and an object is wanted",
+		`{"framework":{"a":1}}`:                                                   "spec.framework: an object is given, and a value of type Framework is wanted",
+	} {
+		job := &TrainingJob{}
+		if err := json.Unmarshal([]byte(`{"spec":`+text+`}`), job); err != nil || job.Unreadable != want {
+			t.Errorf("%s: %q, %v; want %q", text, job.Unreadable, err, want)
 		}
 	}
 }
