@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/controller/gang/memberpod"
 )
 
 // onItsWay begins what a gang says while data is.
@@ -73,7 +74,7 @@ func (o observed) followData(s *v1alpha1.GangStatus) {
 	var waits []*corev1.Pod
 	all, last := true, time.Time{}
 	for m := range o.placement.Spec.Each() {
-		if r := roleOf(o.gang, m.Role); r == nil || !namesData(&r.Template.Spec) || slices.Contains(s.Done, memberName(m.Role, m.Index)) {
+		if r := memberpod.Role(o.gang, m.Role); r == nil || !namesData(&r.Template.Spec) || slices.Contains(s.Done, memberName(m.Role, m.Index)) {
 			continue
 		}
 		at := slices.IndexFunc(o.pods, func(p *corev1.Pod) bool {
@@ -139,7 +140,7 @@ func (o observed) heldGPUs(s *v1alpha1.GangStatus) (gpus float64) {
 		switch {
 		case len(m.GPUs) == 0 || slices.Contains(s.Done, memberName(m.Role, m.Index)):
 		case m.Share != nil:
-			gpus += float64(m.Share.Milli) / wholeMilli
+			gpus += float64(m.Share.Milli) / memberpod.WholeMilli
 		default:
 			gpus += float64(len(m.GPUs))
 		}

@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/internal/controller/gang/memberpod"
 )
 
 // birth is a pod that was made.
@@ -55,7 +57,7 @@ func (c *Controller) unborn(o observed, missing []place) ([]place, time.Duration
 	var out []place
 	var wait time.Duration
 	for _, m := range missing {
-		name := podName(key.Name, m.member.Role, m.member.Index)
+		name := memberpod.Name(key.Name, m.member.Role, m.member.Index)
 		b, made := born[name]
 		left := showing - o.now.Sub(b.at)
 		if made && b.placement == m.placement.UID && left > 0 {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/controller/gang/memberpod"
 )
 
 // selectedNode is the annotation by which a scheduler tells the provisioner of a
@@ -28,7 +29,7 @@ func claimsOf(g *v1alpha1.Gang, members []place) []claimNode {
 	seen := map[string]bool{}
 	for i := range members {
 		m := &members[i]
-		role := roleOf(g, m.member.Role)
+		role := memberpod.Role(g, m.member.Role)
 		if role == nil || m.member.Node < 0 || int(m.member.Node) >= len(m.placement.Spec.Nodes) {
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/controller/gang/memberpod"
 )
 
 // The limits of trying again.
@@ -249,7 +250,7 @@ func (o observed) countRoles(s *v1alpha1.GangStatus) {
 func (o observed) succeeded(s *v1alpha1.GangStatus) bool {
 	for _, entry := range o.gang.Spec.DoneWhen {
 		name, only, single := strings.Cut(entry, "/")
-		r := roleOf(o.gang, name)
+		r := memberpod.Role(o.gang, name)
 		if r == nil {
 			return false
 		}

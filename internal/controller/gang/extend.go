@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/controller/gang/memberpod"
 	"github.com/muster-dev/muster/internal/fencing"
 )
 
@@ -98,7 +99,7 @@ func (o observed) fits(p *v1alpha1.Placement) bool {
 		return false
 	}
 	m := p.Spec.Members[0]
-	r := roleOf(o.gang, m.Role)
+	r := memberpod.Role(o.gang, m.Role)
 	if r == nil || !elastic(r) || m.Index < 0 || m.Index >= r.Replicas || m.Node < 0 || int(m.Node) >= len(p.Spec.Nodes) {
 		return false
 	}
@@ -283,7 +284,7 @@ func (c *Controller) letGo(ctx context.Context, g *v1alpha1.Gang, list []*v1alph
 func (c *Controller) holdsPod(ctx context.Context, g *v1alpha1.Gang, p *v1alpha1.Placement) (bool, error) {
 	for m := range p.Spec.Each() {
 		pod := &corev1.Pod{}
-		key := types.NamespacedName{Namespace: p.Namespace, Name: podName(g.Name, m.Role, m.Index)}
+		key := types.NamespacedName{Namespace: p.Namespace, Name: memberpod.Name(g.Name, m.Role, m.Index)}
 		err := c.options.Live.Get(ctx, key, pod)
 		if apierrors.IsNotFound(err) {
 			continue

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/controller/gang/memberpod"
 )
 
 // stopAttempt applies the failure policy to the pods that failed since the
@@ -75,7 +76,7 @@ func nodeWords(p *corev1.Pod) string {
 
 // fail counts one failure. It returns true if the attempt ends.
 func (o observed) fail(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
-	role := roleOf(o.gang, p.Labels[v1alpha1.LabelRole])
+	role := memberpod.Role(o.gang, p.Labels[v1alpha1.LabelRole])
 	text := failureText(called(o.gang, nameOf(p)), p)
 	switch {
 	case role != nil && role.RestartPolicy == v1alpha1.RestartNever:

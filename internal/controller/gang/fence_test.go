@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/controller/gang/memberpod"
 	"github.com/muster-dev/muster/internal/fencing"
 )
 
@@ -145,7 +146,7 @@ func (w *world) lateMember(p *v1alpha1.Placement) string {
 	w.t.Helper()
 	g := testGang()
 	peers := told(w.t, table(g, membersOf(p), func(name string) *corev1.Node { return w.ctl.node(w.t.Context(), name) }))
-	pod, err := newPod(g, p, p.Spec.Members[0], v1alpha1.ResourceGPU, peers)
+	pod, err := memberpod.New(g, p, p.Spec.Members[0], v1alpha1.ResourceGPU, peers)
 	w.must(err)
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(g, v1alpha1.GroupVersion.WithKind("Gang"))}
 	w.must(w.api.Create(w.t.Context(), pod))

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/controller/gang/memberpod"
 )
 
 // followGPUs adds up for how long attempts hold GPUs with which nothing is computed:
@@ -77,7 +78,7 @@ func (o observed) startedGPUs(s *v1alpha1.GangStatus, since, until time.Time) (s
 		if end := endTime(p, o.now); ended(p) && end.Before(to) {
 			to = end
 		}
-		sum += gpusOf(p) * max(0, to.Sub(later(at, since)).Seconds())
+		sum += memberpod.GPUs(p) * max(0, to.Sub(later(at, since)).Seconds())
 	}
 	return sum
 }

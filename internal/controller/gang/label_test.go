@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/controller/gang/memberpod"
 )
 
 // reservedKeys are the labels by which Muster, policies and networks know its pods.
@@ -25,7 +26,7 @@ func TestLabelsOfUsers(t *testing.T) {
 	made := func(change func(r *v1alpha1.GangRole)) map[string]string {
 		g, p := testGang(), testPlacement()
 		change(&g.Spec.Roles[1])
-		pod, err := newPod(g, p, p.Spec.Members[1], v1alpha1.ResourceGPU, told(t, table(g, membersOf(p), func(string) *corev1.Node { return nil })))
+		pod, err := memberpod.New(g, p, p.Spec.Members[1], v1alpha1.ResourceGPU, told(t, table(g, membersOf(p), func(string) *corev1.Node { return nil })))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +136,7 @@ func TestOfWhichGang(t *testing.T) {
 // TestVisibleGPUs has images and users ask NVIDIA's container runtime for all GPUs: the
 // container that was given some sees what its node says, and the others see none.
 func TestVisibleGPUs(t *testing.T) {
-	all := []corev1.EnvVar{{Name: envVisible, Value: "all"}}
+	all := []corev1.EnvVar{{Name: "NVIDIA_VISIBLE_DEVICES", Value: "all"}}
 	for member, want := range map[int][]string{0: {"void", "void", "void"}, 1: {"", "void", "void"}} {
 		g, p := testGang(), testPlacement()
 		for i := range g.Spec.Roles {
@@ -146,14 +147,14 @@ func TestVisibleGPUs(t *testing.T) {
 				c.Env = all
 			}
 		}
-		pod, err := newPod(g, p, p.Spec.Members[member], v1alpha1.ResourceGPU, told(t, table(g, membersOf(p), func(string) *corev1.Node { return nil })))
+		pod, err := memberpod.New(g, p, p.Spec.Members[member], v1alpha1.ResourceGPU, told(t, table(g, membersOf(p), func(string) *corev1.Node { return nil })))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, c := range append(pod.Spec.Containers, pod.Spec.InitContainers...) {
 			got := ""
 			for _, v := range c.Env {
-				if v.Name == envVisible {
+				if v.Name == "NVIDIA_VISIBLE_DEVICES" {
 					got += v.Value
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/controller/gang/memberpod"
 )
 
 // memberName is role-index, as in status.done.
@@ -91,7 +92,7 @@ func usage(p *corev1.Pod) v1alpha1.PodUsage {
 	if from.IsZero() || to.Before(from) {
 		return v1alpha1.PodUsage{}
 	}
-	return v1alpha1.PodUsage{GPUSeconds: gpusOf(p) * to.Sub(from).Seconds()}
+	return v1alpha1.PodUsage{GPUSeconds: memberpod.GPUs(p) * to.Sub(from).Seconds()}
 }
 
 func addSeconds(q *resource.Quantity, seconds float64) {

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/controller/gang/memberpod"
 )
 
 // exited is the status of a pod whose main container ended so.
@@ -155,7 +156,7 @@ func TestNamedPort(t *testing.T) {
 			if got, _ := peers.Port("worker", 1); got != tt.want {
 				t.Errorf("peers look for it on %d, want %d", got, tt.want)
 			}
-			pod, err := newPod(g, p, p.Spec.Members[2], v1alpha1.ResourceGPU, peers)
+			pod, err := memberpod.New(g, p, p.Spec.Members[2], v1alpha1.ResourceGPU, peers)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -176,7 +177,7 @@ func TestLabelsByIndex(t *testing.T) {
 	role.IndexLabels, role.FirstLabels = []string{"team/index"}, map[string]string{"team/first": "yes"}
 	peers := told(t, table(g, membersOf(p), func(string) *corev1.Node { return testNode(4) }))
 	for i, want := range map[int][2]string{0: {"", ""}, 1: {"0", "yes"}, 2: {"1", ""}} {
-		pod, err := newPod(g, p, p.Spec.Members[i], v1alpha1.ResourceGPU, peers)
+		pod, err := memberpod.New(g, p, p.Spec.Members[i], v1alpha1.ResourceGPU, peers)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/controller/gang/memberpod"
 )
 
 func testPlacement() *v1alpha1.Placement {
@@ -34,7 +35,7 @@ func TestNewPodWithAShare(t *testing.T) {
 	milli, memory := resource.MustParse("250m"), resource.MustParse("8Gi")
 	g.Spec.Roles[1].GPUs, g.Spec.Roles[1].GPUMemory = &milli, &memory
 	p.Spec.Members[1].Share = &v1alpha1.GPUShare{Milli: 250, MemoryMiB: 8192}
-	pod, err := newPod(g, p, p.Spec.Members[1], v1alpha1.ResourceGPU, told(t, table(g, membersOf(p), func(string) *corev1.Node { return nil })))
+	pod, err := memberpod.New(g, p, p.Spec.Members[1], v1alpha1.ResourceGPU, told(t, table(g, membersOf(p), func(string) *corev1.Node { return nil })))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,29 +51,8 @@ func TestNewPodWithAShare(t *testing.T) {
 	if got := pod.Annotations[v1alpha1.AnnotationGPUShare]; got != `{"milli":250,"memoryMiB":8192}` || pod.Annotations[v1alpha1.AnnotationGPUs] != "GPU-0" {
 		t.Errorf("it was given %s of %s", got, pod.Annotations[v1alpha1.AnnotationGPUs])
 	}
-	if got := gpusOf(pod); got != 0.25 {
+	if got := memberpod.GPUs(pod); got != 0.25 {
 		t.Errorf("that counts as %v GPUs", got)
-	}
-}
-
-// Autoscalers may take the node of a member that costs nothing to start again,
-// and of one whose template says so.
-func TestWhomAutoscalersLeaveAlone(t *testing.T) {
-	for name, c := range map[string]struct {
-		costs bool
-		says  map[string]string
-		want  map[string]string
-	}{
-		"it has GPUs":          {true, map[string]string{}, map[string]string{annotationSafeToEvict: "false", annotationDoNotDisrupt: "true"}},
-		"its template says so": {true, map[string]string{annotationSafeToEvict: "true"}, map[string]string{annotationSafeToEvict: "true", annotationDoNotDisrupt: "true"}},
-		"alone, without a GPU": {false, map[string]string{}, map[string]string{}},
-	} {
-		pod := &corev1.Pod{}
-		pod.Annotations = c.says
-		hold(pod, c.costs)
-		if diff := cmp.Diff(c.want, pod.Annotations); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
 	}
 }
 
@@ -80,7 +60,7 @@ func TestNewPod(t *testing.T) {
 	g, p := testGang(), testPlacement()
 	g.Spec.Roles[1].Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "DIR", Value: "$(MUSTER_ROOT)/x"}, {Name: "INDEX", Value: "mine"}}
 	node := testNode(4)
-	pod, err := newPod(g, p, p.Spec.Members[2], v1alpha1.ResourceGPU, told(t, table(g, membersOf(p), func(string) *corev1.Node { return node })))
+	pod, err := memberpod.New(g, p, p.Spec.Members[2], v1alpha1.ResourceGPU, told(t, table(g, membersOf(p), func(string) *corev1.Node { return node })))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +107,7 @@ func TestPeersByName(t *testing.T) {
 
 func TestHostname(t *testing.T) {
 	long := strings.Repeat("x", 80)
-	if got := hostname(long); len(got) != 63 || got == hostname(long+"y") {
+	if got := memberpod.Hostname(long); len(got) != 63 || got == memberpod.Hostname(long+"y") {
 		t.Errorf("hostname %q", got)
 	}
 }

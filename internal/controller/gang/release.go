@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/controller/gang/memberpod"
 	"github.com/muster-dev/muster/internal/fencing"
 )
 
@@ -35,7 +36,7 @@ func (c *Controller) look(ctx context.Context, o observed, d decision) ([]*v1alp
 	}
 	left := 0
 	for m := range p.Spec.Each() {
-		key := types.NamespacedName{Namespace: g.Namespace, Name: podName(g.Name, m.Role, m.Index)}
+		key := types.NamespacedName{Namespace: g.Namespace, Name: memberpod.Name(g.Name, m.Role, m.Index)}
 		pod, err := c.livePod(ctx, key, g.UID)
 		if err != nil {
 			return nil, false, err

@@ -1,4 +1,4 @@
-package gang
+package memberpod
 
 import (
 	"strings"
@@ -29,8 +29,8 @@ func TestClaimGPUs(t *testing.T) {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "train-worker-0", Annotations: map[string]string{v1alpha1.AnnotationGPUs: c.given}}}
 			pod.Spec.Containers = []corev1.Container{{Name: "main"}, {Name: "side"}}
 			again := pod.DeepCopy()
-			claimGPUs(pod, c.node)
-			claimGPUs(again, c.node)
+			Claim(pod, c.node)
+			Claim(again, c.node)
 			if got := len(pod.Spec.ResourceClaims) == 1; got != c.want {
 				t.Fatalf("it names %d claims", len(pod.Spec.ResourceClaims))
 			}

@@ -1,0 +1,29 @@
+package memberpod
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Autoscalers may take the node of a member that costs nothing to start again,
+// and of one whose template says so.
+func TestWhomAutoscalersLeaveAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		costs bool
+		says  map[string]string
+		want  map[string]string
+	}{
+		"it has GPUs":          {true, map[string]string{}, map[string]string{annotationSafeToEvict: "false", annotationDoNotDisrupt: "true"}},
+		"its template says so": {true, map[string]string{annotationSafeToEvict: "true"}, map[string]string{annotationSafeToEvict: "true", annotationDoNotDisrupt: "true"}},
+		"alone, without a GPU": {false, map[string]string{}, map[string]string{}},
+	} {
+		pod := &corev1.Pod{}
+		pod.Annotations = c.says
+		hold(pod, c.costs)
+		if diff := cmp.Diff(c.want, pod.Annotations); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
