@@ -20,14 +20,15 @@ import (
 const (
 	// flood is how many jobs one user has at once: the quota of `muster user add`.
 	flood = 2000
-	// mostSlower bounds the median time until a job of another user starts, beside that
-	// without a flood; least is a time below which no ratio is looked at.
-	mostSlower = 10
-	least      = 100 * time.Millisecond
+	// longestDuring and longestAfter bound the median time until a job of another user starts,
+	// while these are submitted and while they wait. On 2 cores it is 0.05 s without a flood,
+	// 0.9 s during one and 0.05 s after it.
+	longestDuring = 5 * time.Second
+	longestAfter  = 500 * time.Millisecond
 )
 
-// TestAFloodOfOneUser has a user submit as many jobs as a quota lets them, none of which
-// finds room: meanwhile and afterwards jobs of another user start about as soon as before.
+// TestAFloodOfOneUser lets a user submit as many jobs as the quota allows. None finds room.
+// Jobs of another user start meanwhile, and as soon as before once all are submitted.
 func TestAFloodOfOneUser(t *testing.T) {
 	s := newStage(t)
 	s.node("a", 4, true)
@@ -57,10 +58,8 @@ func TestAFloodOfOneUser(t *testing.T) {
 	}
 	after := s.starts(t.Context(), "after")
 	t.Logf("until a job of another user starts: %s before %d jobs, %s while they are submitted, %s while they wait", before, flood, during, after)
-	for what, took := range map[string]time.Duration{"during": during, "after": after} {
-		if took > mostSlower*max(before, least) {
-			t.Errorf("%s the flood a job starts after %s, and before it after %s", what, took, before)
-		}
+	if during > longestDuring || after > longestAfter {
+		t.Errorf("a job of another user starts %s after it is submitted during the flood, and %s after the flood; at most %s and %s are allowed", during, after, longestDuring, longestAfter)
 	}
 }
 

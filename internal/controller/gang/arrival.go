@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/controller/gang/memberpod"
+	"github.com/muster-dev/muster/internal/memberpod"
 )
 
 // onItsWay begins what a gang says while data is.

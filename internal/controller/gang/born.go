@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-dev/muster/internal/controller/gang/memberpod"
+	"github.com/muster-dev/muster/internal/memberpod"
 )
 
 // birth is a pod that was made.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/controller/gang/memberpod"
+	"github.com/muster-dev/muster/internal/memberpod"
 )
 
 // The limits of trying again.

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/controller/gang/memberpod"
+	"github.com/muster-dev/muster/internal/memberpod"
 )
 
 // reservedKeys are the labels by which Muster, policies and networks know its pods.

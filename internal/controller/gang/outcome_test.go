@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/controller/gang/memberpod"
+	"github.com/muster-dev/muster/internal/memberpod"
 )
 
 // exited is the status of a pod whose main container ended so.
