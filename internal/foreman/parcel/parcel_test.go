@@ -138,6 +138,7 @@ func TestRefused(t *testing.T) {
 		"a link out":            {[]*tar.Header{link("out/l", "../../etc/passwd")}, "out of the tree"},
 		"an absolute link":      {[]*tar.Header{link("out/l", "/etc/passwd")}, "out of the tree"},
 		"the folder a link":     {[]*tar.Header{link("out", "elsewhere")}, "has to be a file or a folder"},
+		"a link below a link":   {[]*tar.Header{{Typeflag: tar.TypeDir, Name: "out/b/"}, link("out/a/c/d", "../../b"), link("out/a/c/d/x", "../../..")}, "comes twice"},
 		"through a link":        {[]*tar.Header{{Typeflag: tar.TypeDir, Name: "out/d/"}, link("out/l", "d"), file("out/l/x")}, "comes twice"},
 		"twice":                 {[]*tar.Header{file("out/a"), file("out/a")}, "out/a comes twice"},
 		"below a file":          {[]*tar.Header{file("out/a"), file("out/a/b")}, "below what is no folder"},

@@ -245,12 +245,15 @@ func (r *reader) link() error {
 			return Refuse("%v", err)
 		}
 	}
+	// All folders are made before the first link: no folder is made by way of a link, where the
+	// targets of the links in it would lead elsewhere.
 	for _, l := range r.links {
-		err := r.parent(l.name)
-		if err == nil {
-			err = r.root.Symlink(l.target, l.name)
+		if err := placed(l.name, r.parent(l.name)); err != nil {
+			return err
 		}
-		if err := placed(l.name, err); err != nil {
+	}
+	for _, l := range r.links {
+		if err := placed(l.name, r.root.Symlink(l.target, l.name)); err != nil {
 			return err
 		}
 	}
