@@ -120,7 +120,7 @@ func follow(ctx context.Context, v *data.View, at string) (data.Entry, error) {
 	}
 	folder, rest := folderOf(at), e.Target
 	for followed := 1; rest != ""; {
-		name, behind, _ := strings.Cut(rest, "/")
+		name, behind, more := strings.Cut(rest, "/")
 		rest = behind
 		switch {
 		case name == "" || name == ".":
@@ -139,8 +139,11 @@ func follow(ctx context.Context, v *data.View, at string) (data.Entry, error) {
 		case e.Kind == tree.Folder:
 			folder = here
 		case e.Kind == tree.Link && followed < hops:
-			followed, rest = followed+1, e.Target+"/"+rest
-		case e.Kind == tree.File && strings.Trim(rest, "/") == "":
+			followed++
+			if rest = e.Target; more {
+				rest += "/" + behind
+			}
+		case e.Kind == tree.File && !more: // a file with a slash behind it is not there
 			return e, nil
 		default:
 			return e, none

@@ -141,19 +141,19 @@ func TestRangesAndConditions(t *testing.T) {
 func TestLinks(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
-	writeTree(t, dir, map[string]string{"data/a": "1", "data/link@": "../data/a", "folder@": "data", "loop@": "loop", "lost@": "nothing"})
+	writeTree(t, dir, map[string]string{"data/a": "1", "data/link@": "../data/a", "folder@": "data", "loop@": "loop", "lost@": "nothing", "over@": "data/link", "slash@": "data/a/", "behind@": "data/link/"})
 	if _, err := r.dataset(t).Put(t.Context(), "main", data.Folder(dir), data.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.get(t, "main/data/link"); got != "1" {
 		t.Error(got)
 	}
-	for _, key := range []string{"main/folder", "main/loop", "main/lost"} {
+	for _, key := range []string{"main/folder", "main/loop", "main/lost", "main/slash", "main/behind"} {
 		if got := r.get(t, key); !strings.HasPrefix(got, "NoSuchKey") {
 			t.Errorf("%s: %s", key, got)
 		}
 	}
-	if diff := cmp.Diff([]string{"main/data/a", "main/data/link"}, r.keys(t, "main/", "")); diff != "" {
+	if diff := cmp.Diff([]string{"main/data/a", "main/data/link", "main/over"}, r.keys(t, "main/", "")); diff != "" {
 		t.Error(diff)
 	}
 }
