@@ -124,7 +124,7 @@ func ReadRegular(in *os.Root, name string, most int64) (text []byte, err error) 
 }
 
 // CreateRegular makes a file in a folder, in place of a file, link, pipe, socket or device of that
-// name; what those lead to stays as it is. A folder in its place is an error.
+// name; the target of a link stays as it is. A folder that is not empty is an error.
 func CreateRegular(in *os.Root, name string, mode fs.FileMode) (*os.File, error) {
 	if err := in.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -143,19 +143,10 @@ func AppendRegular(in *os.Root, name string, mode fs.FileMode) (*os.File, error)
 	return file, err
 }
 
-// ReplaceRegular gives a file of a folder another content: whoever reads it sees all of it or what
-// was there before. What else has the name, but a folder, is replaced.
+// ReplaceRegular is [ReplaceUnsynced] for a name in a folder: readers see the old content or the new
+// one. A link, pipe, socket or device of that name is replaced; a folder is an error.
 func ReplaceRegular(in *os.Root, name string, content []byte, mode fs.FileMode) error {
-	temp := name + ".new"
-	file, err := CreateRegular(in, temp, mode)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(content)
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = in.Rename(temp, name)
-	}
-	return err
+	return replace(in, name, content, mode, false)
 }
 
 // Escapes reports whether [os.Root] refused a path because it leads out.
