@@ -6,9 +6,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // maxReport is how large a report's file may be, in bytes.
@@ -42,22 +45,10 @@ func readText(folder, name string) (text, error) {
 		return text{}, err
 	}
 	defer func() { _ = root.Close() }()
-	// The folders above must be what they were made as, too.
-	for at := filepath.Dir(name); at != "."; at = filepath.Dir(at) {
-		if info, err := root.Lstat(at); err != nil {
-			return text{}, err
-		} else if !info.IsDir() {
-			return text{}, fmt.Errorf("%s is %s: it must stay a folder", at, kindOf(info.Mode()))
-		}
+	f, err := openReport(root, path.Clean(name))
+	if errors.Is(err, osfile.ErrChanged) {
+		return text{}, fs.ErrNotExist // replaced this instant: the next look sees it
 	}
-	info, err := root.Lstat(name)
-	if err != nil {
-		return text{}, err
-	}
-	if !info.Mode().IsRegular() {
-		return text{}, fmt.Errorf("it is %s: it must be an ordinary file", kindOf(info.Mode()))
-	}
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return text{}, err
 	}
@@ -65,9 +56,6 @@ func readText(folder, name string) (text, error) {
 	now, err := f.Stat()
 	if err != nil {
 		return text{}, err
-	}
-	if !os.SameFile(info, now) {
-		return text{}, fs.ErrNotExist // replaced this instant: the next look sees it
 	}
 	if now.Size() > maxReport {
 		return text{}, fmt.Errorf("it has %d bytes: it may have %d at most", now.Size(), maxReport)
@@ -83,20 +71,18 @@ func readText(folder, name string) (text, error) {
 	return text{data: data, file: after, written: changed(after)}, nil
 }
 
-func kindOf(m os.FileMode) string {
-	switch {
-	case m.IsDir():
-		return "a folder"
-	case m&os.ModeSymlink != 0:
-		return "a link"
-	case m&os.ModeNamedPipe != 0:
-		return "a pipe"
-	case m&os.ModeSocket != 0:
-		return "a socket"
-	case m&os.ModeDevice != 0:
-		return "a device"
+// openReport opens a file below a folder. The folders between them are no links either.
+func openReport(in *os.Root, name string) (*os.File, error) {
+	first, rest, below := strings.Cut(name, "/")
+	if !below {
+		return osfile.OpenRegular(in, name)
 	}
-	return "an ordinary file"
+	folder, err := osfile.OpenFolder(in, first)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = folder.Close() }()
+	return openReport(folder, rest)
 }
 
 // changed is when a file was last written: by its own word, or if that lies

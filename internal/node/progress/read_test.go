@@ -43,10 +43,10 @@ func TestReportsThatAreNoFiles(t *testing.T) {
 	}{
 		{"a folder", "a folder", func(p string) error { return os.Mkdir(p, 0o755) }},
 		{"a pipe", "a pipe", func(p string) error { return syscall.Mkfifo(p, 0o600) }},
-		{"a link out", "a link", func(p string) error { return os.Symlink("/etc/hostname", p) }},
-		{"a link inside", "a link", func(p string) error { return os.Symlink("other", p) }},
-		{"a link to itself", "a link", func(p string) error { return os.Symlink("report", p) }},
-		{"a device", "a link", func(p string) error { return os.Symlink("/dev/zero", p) }},
+		{"a link out", "a symbolic link", func(p string) error { return os.Symlink("/etc/hostname", p) }},
+		{"a link inside", "a symbolic link", func(p string) error { return os.Symlink("other", p) }},
+		{"a link to itself", "a symbolic link", func(p string) error { return os.Symlink("report", p) }},
+		{"a device", "a symbolic link", func(p string) error { return os.Symlink("/dev/zero", p) }},
 		{"a gigabyte", "1073741824 bytes", func(p string) error {
 			if err := os.WriteFile(p, nil, 0o600); err != nil {
 				return err
@@ -89,7 +89,7 @@ func TestReportsThatAreNoFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := New(Options{Root: root, Report: "progress/report"}).Look(time.Now().Add(time.Minute), never)
-		if s.Said || !strings.Contains(s.Problem, "must stay a folder") {
+		if s.Said || !strings.Contains(s.Problem, "it has to be a folder") {
 			t.Errorf("got %+v", s)
 		}
 	})
