@@ -19,6 +19,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/bale"
+	"github.com/muster-dev/muster/internal/data/crafted"
 	"github.com/muster-dev/muster/internal/data/ref"
 	"github.com/muster-dev/muster/internal/data/tree"
 )
@@ -84,31 +85,7 @@ func files(t *testing.T, dir string, m map[string]string) {
 // folder reads what files writes.
 func folder(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	got := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		if d.Type() == fs.ModeSymlink {
-			target, err := os.Readlink(path)
-			got[name+" -> "+target] = ""
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		if info.Mode()&0o100 != 0 {
-			name += "*"
-		}
-		content, err := os.ReadFile(path)
-		got[name] = string(content)
-		return err
-	})
+	got, err := crafted.Found(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,8 +69,7 @@ func (d *Dataset) Begin(ctx context.Context, branch string, o SessionOptions) (*
 		if lease, err = d.store.pinBase(ctx, base); err != nil {
 			return nil, err
 		}
-	}
-	if err := lease.standing(); err != nil {
+	} else if err := lease.standing(); err != nil {
 		return nil, err
 	}
 	s := &Session{dataset: d, store: d.store, branch: name, open: o.Open, lease: lease, shared: o.Lease != nil, base: base, root: base.Tree}
