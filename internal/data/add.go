@@ -147,7 +147,7 @@ func (s *Session) pipe(ctx context.Context, source Source, o AddOptions, base tr
 // feed takes files from a source.
 type feed struct {
 	session  *Session
-	root     *os.Root // of the folder that files are read in, if there is one
+	root     *os.Root // the folder that files are read in; nil: no folder
 	to       string
 	replace  bool
 	checksum bool
@@ -190,7 +190,7 @@ type job struct {
 type item struct {
 	// entry is what is known of it; a worker adds the content.
 	entry tree.Entry
-	// file is where it is read, by a name in a folder, unless there is content already.
+	// file is the path of the file; a worker reads it as at in the folder in, unless content is set.
 	file    string
 	in      *os.Root
 	at      string

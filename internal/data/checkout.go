@@ -121,11 +121,11 @@ func (v *View) checkout(ctx context.Context, w *worktree.Worktree, dir string, o
 	return c.result, err
 }
 
-// unfitError is about a commit that no checkout writes.
+// unfitError reports a commit that no checkout writes.
 type unfitError struct{ error }
 
-// Unfit reports whether an error is about what a commit holds, so that another try of reading it or
-// of checking it out fails, too.
+// Unfit reports whether an error is about the content of a commit, so that another try of reading or
+// checking out the commit fails, too.
 func Unfit(err error) bool {
 	_, unfit := errors.AsType[unfitError](err)
 	_, name := errors.AsType[*worktree.NameError](err)
@@ -221,7 +221,7 @@ func (c *checkout) makeLinks() error {
 	return nil
 }
 
-// inside removes links that lead out over links that were in the target before, with an error.
+// inside removes links that lead out over links of an earlier checkout, and returns an error then.
 func (c *checkout) inside() error {
 	if c.to.Fresh() {
 		return nil

@@ -46,7 +46,7 @@ func (s *folderSource) feed(ctx context.Context, f *feed) error {
 	if err != nil {
 		return fmt.Errorf("looking at what is to be put: %w", err)
 	}
-	// Somebody else may write to the folder meanwhile: nothing is read outside of it.
+	// Other programs may write to the folder meanwhile: nothing outside of it is read.
 	info, err := os.Lstat(root)
 	if err != nil {
 		return fmt.Errorf("looking at what is to be put: %w", err)
@@ -156,7 +156,7 @@ func (w *walker) folder(ctx context.Context, here *os.Root, rel string) error {
 	return nil
 }
 
-// below visits what is in a folder of a folder.
+// below visits the entries of a folder in a folder.
 func (w *walker) below(ctx context.Context, here *os.Root, name, rel string) error {
 	folder, err := osfile.OpenFolder(here, name)
 	if err != nil {
@@ -165,7 +165,7 @@ func (w *walker) below(ctx context.Context, here *os.Root, name, rel string) err
 	return errors.Join(w.folder(ctx, folder, rel), folder.Close())
 }
 
-// visit sends what is at a path, in its folder.
+// visit sends the file or link at a path; here is its folder.
 func (w *walker) visit(ctx context.Context, here *os.Root, rel string, mode fs.FileMode) error {
 	it := item{entry: tree.Entry{Path: w.to + rel, Kind: tree.File}, file: filepath.Join(w.root, rel), in: w.top, at: rel}
 	if err := tree.CheckPath(it.entry.Path); err != nil {
@@ -182,7 +182,7 @@ func (w *walker) visit(ctx context.Context, here *os.Root, rel string, mode fs.F
 	case fs.ModeSymlink:
 		return w.link(ctx, here, rel, it)
 	}
-	return fmt.Errorf("%s is %s: only files, folders and symbolic links can be put: remove it, or put what is beside it", it.file, osfile.Kind(mode))
+	return fmt.Errorf("%s is %s: only files, folders and symbolic links can be put: remove it, or put the files beside it", it.file, osfile.Kind(mode))
 }
 
 func (w *walker) link(ctx context.Context, here *os.Root, rel string, it item) error {

@@ -20,8 +20,8 @@ import (
 const leasePrefix = "leases/"
 
 // ErrLeaseLost is wrapped by errors of sessions whose lease was not renewed in time,
-// such as on a laptop that slept: a collection may have removed what they stored.
-// Whoever puts it again succeeds.
+// such as on a laptop that slept: a collection may have removed the data that they
+// stored. A new put of the same files succeeds.
 var ErrLeaseLost = errors.New("the lease was not renewed in time")
 
 // note is what is written of a lease.
@@ -67,7 +67,7 @@ func (s *Store) Pin(ctx context.Context, commits ...digest.ID) (*Lease, error) {
 }
 
 // keep renews the lease until it is stopped. What fails is tried again at the next
-// turn; whoever moves a head renews it once more.
+// turn; a move of a head renews the lease once more.
 func (l *Lease) keep(ctx context.Context) {
 	defer close(l.done)
 	turn := time.NewTicker(l.store.ttl / 5)
@@ -85,7 +85,7 @@ func (l *Lease) keep(ctx context.Context) {
 // renew writes the note as it is now, and reads back when the backend stored it. Its
 // clock decides whether the lease stood all the time, as it does for collections: the
 // clocks of this machine stand still while it sleeps, or are set. A lease that was lost
-// is written all the same, since what it pins may be there still.
+// is written all the same, since the commits that it pins may still exist.
 func (l *Lease) renew(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +98,7 @@ func (l *Lease) renew(ctx context.Context) error {
 	}
 	info, err := l.store.backend.Stat(ctx, l.key)
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // a collection removed it as that of somebody dead
+	case errors.Is(err, fs.ErrNotExist): // a collection took the holder for dead
 		l.lost.Store(true)
 	case err != nil:
 		return err
@@ -112,10 +112,10 @@ func (l *Lease) renew(ctx context.Context) error {
 	return l.standing()
 }
 
-// standing is an error once the lease is lost.
+// standing returns an error once the lease is lost.
 func (l *Lease) standing() error {
 	if l.Lost() {
-		return fmt.Errorf("%w: what was stored may be collected already: put it again", ErrLeaseLost)
+		return fmt.Errorf("%w: a collection may have removed the stored data: put it again", ErrLeaseLost)
 	}
 	return nil
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-dev/muster/internal/data/ref"
 )
 
-// elsewhere is a backend whose clock runs on while this machine sleeps, and with it the
-// clock of this process by which timers run.
+// elsewhere is a backend whose clock runs on while this machine sleeps. The clock of the timers
+// of this process stands still then.
 type elsewhere struct {
 	backend.Backend
 
@@ -25,7 +25,7 @@ type elsewhere struct {
 	put   map[string]time.Duration // how far ahead it was when the object was stored
 	// before is called before an object is stored.
 	before func(key string)
-	// drowsy has the machine sleep after each look at what is condemned.
+	// drowsy makes the machine sleep after each reading of the condemned packs.
 	drowsy bool
 }
 
@@ -67,21 +67,21 @@ func (e *elsewhere) List(ctx context.Context, prefix string, see func(backend.In
 }
 
 // TestAWriterThatSleeps: a laptop sleeps between its last pack and the move of its head,
-// and somebody else collects meanwhile. The head moves only if nothing of it was removed.
+// and another machine collects meanwhile. The head moves only if its packs are all there.
 func TestAWriterThatSleeps(t *testing.T) {
 	for name, c := range map[string]struct {
 		sleeps  time.Duration
 		renewed bool // by the timer, before the head is to move
-		copied  bool // what was removed is another branch's, and a second lease kept it
+		copied  bool // the removed data is another branch's, and a second lease kept it
 		lost    bool
 	}{
-		"a nap":                               {sleeps: 10 * time.Minute},
-		"a nap, and the timer was first":      {sleeps: 10 * time.Minute, renewed: true},
-		"too long":                            {sleeps: 16 * time.Minute, lost: true},
-		"too long, and the timer was first":   {sleeps: 16 * time.Minute, renewed: true, lost: true},
-		"the night":                           {sleeps: 8 * time.Hour, lost: true},
-		"too long for what was copied, too":   {sleeps: 16 * time.Minute, copied: true, lost: true},
-		"a nap, and what was copied is there": {sleeps: 10 * time.Minute, copied: true},
+		"a nap":                             {sleeps: 10 * time.Minute},
+		"a nap, and the timer was first":    {sleeps: 10 * time.Minute, renewed: true},
+		"too long":                          {sleeps: 16 * time.Minute, lost: true},
+		"too long, and the timer was first": {sleeps: 16 * time.Minute, renewed: true, lost: true},
+		"the night":                         {sleeps: 8 * time.Hour, lost: true},
+		"too long for copied data, too":     {sleeps: 16 * time.Minute, copied: true, lost: true},
+		"a nap, and copied data is there":   {sleeps: 10 * time.Minute, copied: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
@@ -104,7 +104,7 @@ func TestAWriterThatSleeps(t *testing.T) {
 					return
 				}
 				far.before = nil
-				must(t, p.Remove(t.Context(), branch("other"))) // somebody else does
+				must(t, p.Remove(t.Context(), branch("other"))) // another machine does
 				far.sleep(c.sleeps)
 				other := p.open(t, far, p.heads)
 				r, err := other.store.Collect(t.Context(), CollectOptions{Heads: []ref.Heads{p.heads}})
@@ -142,7 +142,7 @@ func TestAWriterThatSleeps(t *testing.T) {
 	}
 }
 
-// TestEachLeaseOfASessionHasToStand: the lease on what was copied was lost, that of the
+// TestEachLeaseOfASessionHasToStand: the lease on copied data was lost, that of the
 // session was not.
 func TestEachLeaseOfASessionHasToStand(t *testing.T) {
 	p := newPlace(t)
@@ -167,7 +167,7 @@ func TestEachLeaseOfASessionHasToStand(t *testing.T) {
 	}
 }
 
-// TestNoHeadMovesUnderALostLease: by none of the ways in which a head is moved, and
+// TestNoHeadMovesUnderALostLease: no operation moves a head under a lost lease, and
 // no session begins under such a lease.
 func TestNoHeadMovesUnderALostLease(t *testing.T) {
 	p := newPlace(t)
@@ -218,7 +218,7 @@ func TestALeaseThatWasRemoved(t *testing.T) {
 	must(t, lease.Release(t.Context()))
 }
 
-// losing removes what is stored.
+// losing removes the stored lease.
 type losing struct {
 	backend.Backend
 	loses bool
@@ -272,7 +272,7 @@ func TestALeaseStandsUntilItsDeadline(t *testing.T) {
 	})
 }
 
-// TestTheMoveOfAHeadEndsBeforeItsLease does.
+// TestTheMoveOfAHeadEndsBeforeItsLease: a move that takes too long is cancelled.
 func TestTheMoveOfAHeadEndsBeforeItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t)
@@ -285,7 +285,7 @@ func TestTheMoveOfAHeadEndsBeforeItsLease(t *testing.T) {
 	})
 }
 
-// busyHeads are moved only when whoever asks has lost patience.
+// busyHeads answer only when the context of the move has ended.
 type busyHeads struct{ ref.Heads }
 
 func (busyHeads) Swap(ctx context.Context, _ ...ref.Move) error {

@@ -9,8 +9,8 @@ import (
 	"github.com/muster-dev/muster/internal/osfile/meddler"
 )
 
-// TestPutWhileItChanges: somebody makes links, pipes, sockets, folders and nothing of what is put
-// meanwhile. What is stored is what a file had; else the error names what has changed.
+// TestPutWhileItChanges: a meddler replaces the files by links, pipes, sockets and folders meanwhile,
+// or removes them. A put stores the content that a file had, or its error names the changed path.
 func TestPutWhileItChanges(t *testing.T) {
 	src := t.TempDir()
 	files(t, src, map[string]string{"f": meddler.Public, "d/secret": meddler.Public, "e/f": meddler.Public, "steady": meddler.Public})
@@ -20,7 +20,7 @@ func TestPutWhileItChanges(t *testing.T) {
 	for n := 0; n < 5_000 && stored < 10; n++ {
 		if _, err := p.Put(t.Context(), "main", Folder(src), PutOptions{AddOptions: AddOptions{Replace: true}}); err != nil {
 			if !strings.Contains(err.Error(), "/f") && !strings.Contains(err.Error(), "/d") && !strings.Contains(err.Error(), `"d"`) {
-				t.Fatalf("it does not say what has changed: %v", err)
+				t.Fatalf("it does not name the changed path: %v", err)
 			}
 			continue
 		}
@@ -37,8 +37,8 @@ func TestPutWhileItChanges(t *testing.T) {
 	}
 }
 
-// TestCheckoutWhileItChanges: somebody does so where a checkout writes. What is outside stays, and
-// nothing waits.
+// TestCheckoutWhileItChanges: a meddler does so where a checkout writes. Files outside stay as they
+// are, and the checkout does not wait.
 func TestCheckoutWhileItChanges(t *testing.T) {
 	p := newPlace(t)
 	set(t, p.Dataset, "main", "", map[string]string{"f": "1", "d/secret": "2", "d/e/f": "3", "e/f": strings.Repeat("4", 3<<20)})
@@ -48,7 +48,7 @@ func TestCheckoutWhileItChanges(t *testing.T) {
 	v := view(t, p.Dataset, "main")
 	for n := range 60 {
 		if _, err := v.Checkout(t.Context(), into, CheckoutOptions{Delete: n%2 == 0}); err != nil {
-			continue // it says what was in its way
+			continue // the error names the path in its way
 		}
 	}
 	m.Untouched(t)

@@ -30,7 +30,7 @@ type stamp struct {
 	mode               uint32
 }
 
-// stampOf is the stamp of an open file.
+// stampOf returns the stamp of an open file.
 func stampOf(file *os.File) (stamp, error) {
 	info, err := file.Stat()
 	if err != nil {

@@ -29,7 +29,7 @@ func TestPowerIsCut(t *testing.T) {
 	})
 }
 
-// cutWhile runs the course on a disk that loses its power, and checks what is left.
+// cutWhile runs the course on a disk that loses its power, and checks the disk then.
 func cutWhile(t *testing.T, dir string, powered func(func() error), heads ref.Heads) {
 	t.Helper()
 	begin := func() (*Store, error) {

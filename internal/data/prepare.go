@@ -119,7 +119,7 @@ func openFile(in *os.Root, name string) (*os.File, stamp, error) {
 	return file, st, nil
 }
 
-// unlessChanged is an error, unless it is that a file was replaced while it was opened.
+// unlessChanged returns an error, and nil if a file was replaced while it was opened.
 func unlessChanged(err error) error {
 	if errors.Is(err, osfile.ErrChanged) {
 		return nil

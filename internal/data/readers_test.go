@@ -11,8 +11,8 @@ import (
 	"github.com/muster-dev/muster/internal/data/crafted"
 )
 
-// TestEveryTreeFileByFile: each file of a commit, opened and extracted by itself, is what a checkout
-// of all has.
+// TestEveryTreeFileByFile: each file of a commit, opened and extracted by itself, is the same as in a
+// checkout of the whole commit.
 func TestEveryTreeFileByFile(t *testing.T) {
 	trees := 500
 	if testing.Short() {

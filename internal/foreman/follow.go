@@ -21,7 +21,7 @@ import (
 	"github.com/muster-dev/muster/internal/osfile"
 )
 
-// mostSecret is how many bytes such a secret has at most.
+// mostSecret is the longest secret of members, in bytes.
 const mostSecret = 1024
 
 // secretFor is what a member knows the others of its attempt of the job by, and nobody
@@ -199,9 +199,9 @@ func (w *Work) adoptLog(from string) error {
 	return nil
 }
 
-// copyLog has the log in one folder be in another, where there is one.
+// copyLog copies the log of one folder, if it has one, to another folder.
 func copyLog(from, to string) (err error) {
-	source, err := os.OpenRoot(from + "/.") // a pipe is not waited for
+	source, err := os.OpenRoot(from + "/.") // with the dot, a pipe is an error, and no wait
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -211,7 +211,7 @@ func copyLog(from, to string) (err error) {
 	defer func() { err = errors.Join(err, source.Close()) }()
 	log, err := osfile.OpenRegular(source, shift.LogFile)
 	if _, other := errors.AsType[*osfile.KindError](err); other || errors.Is(err, fs.ErrNotExist) {
-		return nil // it said nothing
+		return nil // the member wrote no log
 	}
 	if err != nil {
 		return err

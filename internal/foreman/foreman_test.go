@@ -466,7 +466,7 @@ func TestSpareFoldersOfAForemanBefore(t *testing.T) {
 	}
 }
 
-// TestSpoiled: a datum whose output cannot be recorded fails, and keeps no other from being recorded.
+// TestSpoiled: a datum whose output cannot be recorded fails, and the other datums are recorded.
 func TestSpoiled(t *testing.T) {
 	s := open(t)
 	spec := foreman.Spec{Name: "run.stage", Program: shell(`cp $MUSTER_INPUT_IN/name $MUSTER_OUTPUT/made`), Tries: 3, Fetch: s.fetch}

@@ -50,13 +50,13 @@ var planted = map[string]func(path, host string) error{
 	},
 }
 
-// entries are what the foreman looks for in the folder of a datum.
+// entries are the names that the foreman uses in the folder of a datum.
 var entries = []string{
 	shift.InFolder, shift.OutFolder, shift.LogFile, shift.GivenFile, shift.BegunFile, shift.OutcomeFile, shift.SecretFile, unmarked,
 	"in/a", "given.new", "secret.new", "something",
 }
 
-// estate is a folder of a work with that of a datum, beside which is what must not change.
+// estate is a folder of a work with the folder of a datum. The folders beside them must not change.
 type estate struct {
 	*testing.T
 	host, work, datum string
@@ -75,7 +75,7 @@ func newEstate(t *testing.T) *estate {
 	return e
 }
 
-// afresh makes the folder of the datum anew, and removes what acts left beside it.
+// afresh makes the folder of the datum anew, and removes the files that acts left beside it.
 func (e *estate) afresh() {
 	e.Helper()
 	list, err := os.ReadDir(e.work)
@@ -102,7 +102,7 @@ func (e *estate) plant(entry string, what func(path, host string) error) {
 	must(e.T, err)
 }
 
-// unharmed looks at what must not change.
+// unharmed checks the folders that must not change.
 func (e *estate) unharmed() {
 	e.Helper()
 	for _, folder := range []string{e.host, filepath.Join(e.work, "neighbour")} {
@@ -148,7 +148,7 @@ var acts = map[string]func(e *estate) error{
 		s := shelf{dir: e.work, inputs: []string{"a"}}
 		return errors.Join(s.give(e.datum, true), os.RemoveAll(e.datum))
 	},
-	"shelve what is as it was made": func(e *estate) error {
+	"shelve a folder as it was made": func(e *estate) error {
 		s := shelf{dir: e.work, inputs: []string{"a"}}
 		made := filepath.Join(e.work, "made")
 		lay(e.T, made, "in/a/", "out/")
@@ -197,8 +197,8 @@ var acts = map[string]func(e *estate) error{
 	"clear away": func(e *estate) error { return e.lent().clearAway(e.datum, true) },
 }
 
-// TestHostileFolder: whatever a program puts into the folder of its datum, the foreman reads, writes
-// and removes nothing elsewhere, and does not wait.
+// TestHostileFolder: a program puts each kind of thing into the folder of its datum. The foreman
+// reads, writes and removes nothing elsewhere, and does not wait.
 func TestHostileFolder(t *testing.T) {
 	some := entries
 	if testing.Short() {
@@ -228,7 +228,7 @@ func TestHostileFolder(t *testing.T) {
 	}
 }
 
-// TestHostileMark: the mark that the next datum gets is one that nobody else can write to.
+// TestHostileMark: no earlier program can write to the mark that the next datum gets.
 func TestHostileMark(t *testing.T) {
 	for what, plant := range planted {
 		t.Run(what, func(t *testing.T) {
@@ -255,8 +255,8 @@ func TestHostileMark(t *testing.T) {
 	}
 }
 
-// TestHostileParts: what members brought is united with nothing elsewhere. Where parts are kept in a
-// store that others may write to, anything can be there that a checkout writes.
+// TestHostileParts: unite uses nothing outside of the parts. A tenant may write to the store of the
+// parts, so that a part can hold everything that a checkout writes.
 func TestHostileParts(t *testing.T) {
 	for what, plant := range planted {
 		for _, entry := range []string{"one/out", "one/out/x", "one/part.json", "one"} {

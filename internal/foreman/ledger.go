@@ -328,8 +328,8 @@ func (l *ledger) fail(i int) {
 	l.stopped = l.stopped || l.failFast
 }
 
-// spoil has a datum fail for good that was computed and is not recorded yet; it says
-// whether there is one.
+// spoil fails a computed datum for good that is not recorded yet. It reports whether
+// there is such a datum.
 func (l *ledger) spoil(s *SpoiledError) bool {
 	i, known := l.index[s.ID]
 	if !known || l.entries[i].failed || l.entries[i].state != computed {

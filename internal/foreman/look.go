@@ -20,7 +20,7 @@ type look struct {
 	links    uint32
 }
 
-// lookAt looks at what is open: whatever has its name by then.
+// lookAt looks at an open file, also if another file has its name by now.
 func lookAt(file *os.File) (look, error) {
 	var found unix.Statx_t
 	mask := unix.STATX_TYPE | unix.STATX_MODE | unix.STATX_UID | unix.STATX_GID | unix.STATX_SIZE | unix.STATX_NLINK
@@ -92,7 +92,7 @@ func (l *look) same(other *look) bool {
 	return l.mode == other.mode && l.uid == other.uid && l.gid == other.gid && l.flags == other.flags && l.extra == other.extra
 }
 
-// is says that a folder looks so.
+// is reports whether a folder looks so.
 func (l *look) is(folder *os.Root) bool {
 	now, err := lookInto(folder)
 	return err == nil && now.same(l)

@@ -425,13 +425,13 @@ func (w *Work) restore(ctx context.Context) error {
 	return nil
 }
 
-// mostRecord is how many bytes a record of a member has at most: an outcome is part of it.
+// mostRecord is the longest record of a member, in bytes: an outcome is part of it.
 const mostRecord = mostOutcome + 64<<10
 
-// readJSON reads a record. Where parts are kept elsewhere it comes from there: whoever may
-// write to that store can have put anything in its place.
+// readJSON reads a record. The record may come from the store of the parts, and a tenant who
+// writes to that store can have put anything in its place.
 func readJSON(path string, to any) bool {
-	folder, err := os.OpenRoot(filepath.Dir(path) + "/.") // a pipe is not waited for
+	folder, err := os.OpenRoot(filepath.Dir(path) + "/.") // with the dot, a pipe is an error, and no wait
 	if err != nil {
 		return false
 	}

@@ -75,11 +75,11 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// SpoiledError says that what was made of a datum cannot be recorded, however often it is
-// tried: a program that was left behind changed it once it was done, or put something there
-// that is no file.
+// SpoiledError reports that the output of a datum cannot be recorded, and that another try
+// fails, too: a program that was left behind changed the output once the datum was done, or
+// put something there that is no file.
 type SpoiledError struct {
-	// ID is the datum's, Why says what is wrong.
+	// ID is the datum's; Why is the reason.
 	ID  string
 	Why error
 }
@@ -89,7 +89,7 @@ func (e *SpoiledError) Error() string {
 	return fmt.Sprintf("what it wrote cannot be kept: %v", e.Why)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the reason.
 func (e *SpoiledError) Unwrap() error { return e.Why }
 
 // record records what is pending, and clears its files away.
@@ -111,7 +111,7 @@ func (w *Work) record(ctx context.Context) error {
 		w.ledger.pending = append(which, w.ledger.pending...)
 		if spoiled, ok := errors.AsType[*SpoiledError](err); ok && w.ledger.spoil(spoiled) {
 			w.mu.Unlock()
-			return nil // it is due again
+			return nil // the results are due again
 		}
 		w.problem = err.Error()
 		w.mu.Unlock()

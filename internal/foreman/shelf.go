@@ -132,12 +132,12 @@ func (k *keeper) empty(path string, inputs []string) error {
 	)
 }
 
-// unmark has the mark of a datum that is done say nothing any more. What is no file, or is
-// known by another name, too, is no mark to keep.
+// unmark renames the mark of a datum that is done, so that it says nothing any more. A mark
+// that is no file, or has another name, too, is an error.
 func unmark(folder *os.Root) error {
 	info, err := folder.Lstat(shift.OutcomeFile)
 	if err == nil && (!info.Mode().IsRegular() || osfile.HasOtherNames(info)) {
-		return fmt.Errorf("%s is %s, which is not as it was made", shift.OutcomeFile, osfile.Kind(info.Mode()))
+		return fmt.Errorf("%s is %s: it has to be a file with one name", shift.OutcomeFile, osfile.Kind(info.Mode()))
 	}
 	if err == nil {
 		err = folder.Rename(shift.OutcomeFile, unmarked)

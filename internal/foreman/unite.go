@@ -52,18 +52,18 @@ func unite(to, from string, parts []part) (err error) {
 	return nil
 }
 
-// union is a folder, and which member wrote what in it; from has the parts.
+// union is the united folder, with the member that wrote each path; from has the parts.
 type union struct {
 	to, from  string
 	into, all *os.Root
 	writers   map[string]string
 }
 
-// add puts what one member wrote into the folder.
+// add puts the output of one member into the folder.
 func (u *union) add(folder, member string) error {
 	out, err := u.open(folder)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it wrote nothing
+		return nil // the member wrote nothing
 	}
 	if err != nil {
 		return fmt.Errorf("uniting what members wrote: the output of %s: %w", member, err)
@@ -86,7 +86,7 @@ func (u *union) open(folder string) (*os.Root, error) {
 	return osfile.OpenFolder(part, shift.OutFolder)
 }
 
-// one puts what a member wrote at a path into the folder.
+// one puts the entry that a member wrote at a path into the folder.
 func (u *union) one(member, from, name string, in *os.Root, e fs.DirEntry) error {
 	there, err := u.into.Lstat(name)
 	switch {

@@ -208,7 +208,7 @@ func given(folder string) bool {
 }
 
 // readOutcome reads what became of the datum of a folder. Programs may be able to write
-// there: what is no file, or too long for an outcome, is none.
+// there: an outcome that is no file, or too long, counts as none.
 func readOutcome(folder string) (o shift.Outcome, ok bool) {
 	in, err := os.OpenRoot(folder)
 	if err != nil {

@@ -49,7 +49,7 @@ func (l *leases) take(ctx context.Context) (*held, error) {
 		if err != nil {
 			return nil, err
 		}
-		// By the wall clock, which goes on while the machine sleeps.
+		// Round removes the monotonic clock, which stands still while the machine sleeps.
 		l.now = &held{Lease: lease, taken: time.Now().Round(0)}
 	}
 	h := l.now

@@ -26,7 +26,7 @@ func (d *distant) Put(ctx context.Context, key string, content []byte) error {
 }
 
 // TestALostLeaseIsReplaced: sessions after an outage do not begin under the lease that
-// was lost in it.
+// the outage lost.
 func TestALostLeaseIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes := &distant{}

@@ -107,8 +107,8 @@ func (g *Gateway) again(ctx context.Context, p *place, version string, was *data
 	return v, err == nil
 }
 
-// follow is the file at a path, or the one that a link there leads to, over other links too, as the
-// kernel follows them in a checkout. What leads out of the version, or to no file, is not there.
+// follow returns the file at a path. It follows a link, over other links too, as the kernel does in a
+// checkout. The error is [fs.ErrNotExist] for a link that leads out of the version, or to no file.
 func follow(ctx context.Context, v *data.View, at string) (data.Entry, error) {
 	e, err := v.Stat(ctx, at)
 	if err != nil || e.Kind == tree.File {

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-dev/muster/internal/data/ref"
 )
 
-// TestEveryTreeByS3: what clients list and get is what a program reads in a checkout, links as what
-// they lead to.
+// TestEveryTreeByS3: clients list and get the files that a program reads in a checkout, and links as
+// the files that they lead to.
 func TestEveryTreeByS3(t *testing.T) {
 	trees := 150
 	if testing.Short() {

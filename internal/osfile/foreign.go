@@ -11,11 +11,11 @@ import (
 	"slices"
 )
 
-// The functions below are for folders that somebody else may write to meanwhile: a program of a
-// user, say. Names are those of one entry in the folder. No function follows a symbolic link, waits
-// for the other end of a pipe, or acts on what was put in the place of what it has looked at.
+// The functions below are for folders that another process may write to meanwhile, such as a program
+// of a user. A name is that of one entry in the folder. No function follows a symbolic link, waits for
+// the other end of a pipe, or acts on an entry that replaced the one that the function checked.
 
-// KindError says that a name is of something else than was expected.
+// KindError reports an entry of another kind than expected.
 type KindError struct {
 	Name string
 	// Is is its kind, Want is the kind that is allowed, each as [Kind] says it.
@@ -46,12 +46,12 @@ func Kind(mode fs.FileMode) string {
 	return "neither a file nor a folder"
 }
 
-// ErrChanged is wrapped by errors about what was replaced or written to while it was read.
+// ErrChanged is wrapped by errors about an entry that was replaced while it was opened.
 var ErrChanged = errors.New("it was changed meanwhile")
 
 var errOtherName = errors.New("the file has another name, too (a hard link)")
 
-// OpenFolder opens a folder in a folder. The error is a [KindError] if the name is of something else.
+// OpenFolder opens a folder in a folder. The error is a [KindError] for another kind.
 func OpenFolder(in *os.Root, name string) (*os.Root, error) {
 	before, err := in.Lstat(name)
 	if err != nil {
@@ -60,7 +60,7 @@ func OpenFolder(in *os.Root, name string) (*os.Root, error) {
 	if !before.IsDir() {
 		return nil, &KindError{Name: name, Is: Kind(before.Mode()), Want: "a folder"}
 	}
-	// Without the dot a pipe that has the name by now would be waited for.
+	// Without the dot the call waits for a pipe that has the name by now.
 	folder, err := in.OpenRoot(name + "/.")
 	if err != nil {
 		return nil, err
@@ -71,14 +71,14 @@ func OpenFolder(in *os.Root, name string) (*os.Root, error) {
 	return folder, nil
 }
 
-// OpenRegular opens a regular file in a folder for reading. The error is a [KindError] if the name
-// is of something else.
+// OpenRegular opens a regular file in a folder for reading. The error is a [KindError] for
+// another kind.
 func OpenRegular(in *os.Root, name string) (*os.File, error) {
 	return openAs(in, name, os.O_RDONLY)
 }
 
-// OpenOwn opens a regular file in a folder for writing, from its beginning, that has no other name: what
-// is written to it is written nowhere else.
+// OpenOwn opens a regular file in a folder for writing, from its beginning. A file with another name
+// (hard link) is an error: the write would change that file, too.
 func OpenOwn(in *os.Root, name string) (*os.File, error) {
 	return openAs(in, name, os.O_WRONLY)
 }
@@ -107,7 +107,7 @@ func openAs(in *os.Root, name string, flag int) (*os.File, error) {
 	return nil, errors.Join(err, file.Close())
 }
 
-// ReadRegular reads a regular file of at most so many bytes.
+// ReadRegular reads a regular file. A file of more than most bytes is an error.
 func ReadRegular(in *os.Root, name string, most int64) (text []byte, err error) {
 	file, err := OpenRegular(in, name)
 	if err != nil {
@@ -118,7 +118,7 @@ func ReadRegular(in *os.Root, name string, most int64) (text []byte, err error) 
 		return nil, err
 	}
 	if int64(len(text)) > most {
-		return nil, fmt.Errorf("%s has more than %d bytes, which is how much is read of it", name, most)
+		return nil, fmt.Errorf("%s has more than %d bytes: at most that many are allowed", name, most)
 	}
 	return text, nil
 }
@@ -132,8 +132,8 @@ func CreateRegular(in *os.Root, name string, mode fs.FileMode) (*os.File, error)
 	return in.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 }
 
-// AppendRegular opens a file in a folder for writing at its end, and makes it if there is none. What
-// else has the name, such as a link or a file that has another name, too, is replaced.
+// AppendRegular opens a file in a folder for writing at its end, and makes it if there is none. A link,
+// pipe, socket or device of that name, or a file with another name (hard link), is replaced.
 func AppendRegular(in *os.Root, name string, mode fs.FileMode) (*os.File, error) {
 	file, err := openAs(in, name, os.O_WRONLY|os.O_APPEND)
 	_, other := errors.AsType[*KindError](err)
@@ -149,13 +149,13 @@ func ReplaceRegular(in *os.Root, name string, content []byte, mode fs.FileMode) 
 	return replace(in, name, content, mode, false)
 }
 
-// Escapes reports whether [os.Root] refused a path because it leads out.
+// Escapes reports whether [os.Root] refused a path because the path leads out.
 func Escapes(err error) bool {
 	var wrapped *fs.PathError
 	return errors.As(err, &wrapped) && wrapped.Err.Error() == "path escapes from parent"
 }
 
-// Names are the entries of a folder, in order.
+// Names returns the entries of a folder, in order.
 func Names(in *os.Root) ([]fs.DirEntry, error) {
 	dir, err := in.Open(".")
 	if err != nil {
@@ -169,12 +169,12 @@ func Names(in *os.Root) ([]fs.DirEntry, error) {
 	return list, nil
 }
 
-// deepest is how many folders below one another [Walk] goes: as deep as a path of 4,096 bytes can be.
-// Each is open meanwhile.
+// deepest is the largest depth of [Walk], in folders: as deep as a path of 4,096 bytes can be.
+// Walk keeps each of them open meanwhile.
 const deepest = 2048
 
 // Walk calls visit for everything below a folder, in order: with its slash-separated path, and the
-// open folder that it is in. Folders come before what is in them. A folder that is deeper than 2,048
+// open folder that it is in. A folder comes before its entries. A folder that is deeper than 2,048
 // others is an error.
 func Walk(top *os.Root, visit func(path string, in *os.Root, e fs.DirEntry) error) error {
 	return walk(top, "", deepest, visit)

@@ -29,7 +29,7 @@ func root(t *testing.T, dir string) *os.Root {
 	return r
 }
 
-// strange are things that somebody may put where a file or a folder is expected.
+// strange are things that a program may put in the place of a file or a folder.
 var strange = map[string]func(path, victim string) error{
 	"a link to a file":   func(path, victim string) error { return os.Symlink(victim, path) },
 	"a link beside it":   func(path, _ string) error { return os.Symlink("beside", path) },
@@ -44,7 +44,7 @@ var strange = map[string]func(path, victim string) error{
 	"a link to /dev/zero": func(path, _ string) error { return os.Symlink("/dev/zero", path) },
 }
 
-// TestStrange: nothing of it is opened, waited for or written through.
+// TestStrange: osfile opens no such thing, waits for none and writes through none.
 func TestStrange(t *testing.T) {
 	for name, plant := range strange {
 		t.Run(name, func(t *testing.T) {
@@ -172,8 +172,8 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// TestMeddled: whatever somebody else makes of a name meanwhile, nothing outside is read or waited
-// for. What is read is what a file had.
+// TestMeddled: a meddler changes a name meanwhile. osfile reads nothing outside and waits for
+// nothing. A read content is one that a file had.
 func TestMeddled(t *testing.T) {
 	in := t.TempDir()
 	m := meddler.Start(t, in, "x")

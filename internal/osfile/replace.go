@@ -30,15 +30,6 @@ func ReplaceUnsynced(path string, content []byte, mode fs.FileMode) error {
 	return replaceAt(path, content, mode, false)
 }
 
-// ReplaceIn is [Replace] for a name below root: no link leads out of root.
-func ReplaceIn(root *os.Root, name string, content []byte, mode fs.FileMode) error {
-	folder, err := root.OpenRoot(filepath.Dir(name))
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", name, err)
-	}
-	return errors.Join(replace(folder, filepath.Base(name), content, mode, true), folder.Close())
-}
-
 func replaceAt(path string, content []byte, mode fs.FileMode, sync bool) error {
 	folder, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
@@ -69,7 +60,7 @@ func replace(folder *os.Root, name string, content []byte, mode fs.FileMode, syn
 	return nil
 }
 
-// write makes a new file of its owner's alone until all of it is written.
+// write makes a new file. Only its owner may read the file until all of it is written.
 func write(folder *os.Root, name string, content []byte, mode fs.FileMode, sync bool) error {
 	file, err := folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -110,7 +101,7 @@ func MakeFolder(path string, mode fs.FileMode) error {
 	}
 	err = SyncFolder(parent)
 	if there && errors.Is(err, fs.ErrPermission) {
-		return nil // whoever may read the parent made the folder, such as a mounted volume
+		return nil // the owner of the parent made the folder, such as a mounted volume
 	}
 	return err
 }

@@ -32,7 +32,7 @@ func FuzzGlobTime(f *testing.F) {
 	})
 }
 
-// FuzzTemplate: what a template becomes has the values that it refers to, in order.
+// FuzzTemplate: the text of a template has the values that the template refers to, in order.
 func FuzzTemplate(f *testing.F) {
 	f.Add("$1-$2", "a", "b")
 	f.Add("$12$", "$1", "")

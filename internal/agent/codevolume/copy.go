@@ -33,7 +33,7 @@ func (d *depot) copy(ctx context.Context, v volume, again bool) (string, error) 
 		return "", err
 	}
 	path := filepath.Join(dir, copyName)
-	// Containers of the pod can put anything there. The volume itself is where they cannot.
+	// Containers of the pod can write to the volume. They cannot replace the volume's folder.
 	volume, err := os.OpenRoot(dir)
 	if err != nil {
 		return "", fmt.Errorf("copying %s: %w", v.Digest, err)
@@ -57,8 +57,8 @@ func (d *depot) copy(ctx context.Context, v volume, again bool) (string, error) 
 	return path, nil
 }
 
-// copyTree copies a folder into a new one of a volume. Anybody may write to the copy:
-// containers run as whom they like, and only those of its job see it.
+// copyTree copies a folder into a new one of a volume. Every user may write to the copy:
+// containers run as any user, and only containers of the job see the copy.
 func copyTree(from string, volume *os.Root, name string) (err error) {
 	source, err := os.OpenRoot(from)
 	if err != nil {
@@ -91,7 +91,7 @@ func copyTree(from string, volume *os.Root, name string) (err error) {
 	})
 }
 
-// folderFor makes a folder that anybody may write to, whatever the umask is.
+// folderFor makes a folder that every user may write to, with any umask.
 func folderFor(in *os.Root, name string) (*os.Root, error) {
 	if err := in.Mkdir(name, 0o777); err != nil {
 		return nil, err

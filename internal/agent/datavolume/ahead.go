@@ -37,8 +37,8 @@ const settled = 10 * time.Minute
 // errand is an order that is obeyed.
 type errand struct {
 	part volume
-	// done is true once it was here, or it is known that it never will be. If it is removed
-	// to make room it is not fetched again: a pod will.
+	// done is true once the data was on this node, or its commit is unfit ([data.Unfit]). Data
+	// that is removed to make room is not fetched ahead again: a pod that needs it fetches it.
 	done bool
 	// due is when it is tried again, after pause.
 	due   time.Time

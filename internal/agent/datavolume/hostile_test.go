@@ -10,8 +10,8 @@ import (
 	"github.com/muster-dev/muster/internal/data/crafted"
 )
 
-// TestHostileCommits: what a tenant stored that no checkout writes is an error that the pod's job
-// hears, and not tried again; fetched ahead neither.
+// TestHostileCommits: a commit that no checkout writes is an error that the pod's job gets. The
+// agent does not try such a commit again, neither for a pod nor ahead of one.
 func TestHostileCommits(t *testing.T) {
 	for name, c := range map[string]struct {
 		files, bytes int64

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-dev/muster/internal/osfile/powertest"
 )
 
-// TestPowerOfAFolder: what a folder has acknowledged is there after a loss of power,
-// and what it has removed stays removed.
+// TestPowerOfAFolder: objects that a folder has acknowledged exist after a loss of power,
+// and objects that it has removed stay removed.
 func TestPowerOfAFolder(t *testing.T) {
 	powertest.EveryCut(t, powertest.Each, func(t *testing.T, dir string, powered func(func() error)) {
 		root := filepath.Join(dir, "deep", "store")
@@ -42,7 +42,7 @@ func TestPowerOfAFolder(t *testing.T) {
 	})
 }
 
-// fill stores and removes, and notes what was acknowledged.
+// fill stores and removes objects, and notes those that were acknowledged.
 func fill(ctx context.Context, root string, stored map[string][]byte, removed map[string]bool) error {
 	f, err := OpenFolder(root)
 	if err != nil {

@@ -103,8 +103,8 @@ func (n note) write(folder string) error {
 	if err != nil {
 		return fmt.Errorf("noting what is fetched: %w", err)
 	}
-	// The note names the boot of the machine, and what is fetched is not synced either:
-	// after a loss of power it is fetched again.
+	// The note names the boot of the machine, and the fetched files are not synced either:
+	// after a loss of power they are fetched again.
 	if err := osfile.ReplaceUnsynced(filepath.Join(folder, noteFile), text, 0o644); err != nil {
 		return fmt.Errorf("noting what is fetched: %w", err)
 	}

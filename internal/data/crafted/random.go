@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// A tree is written as a map: of a file the content by the path, of a program by the path with a star
-// behind it, of a link nothing by "path -> target".
+// A tree is a map. A file is its content by its path, a program its content by its path and a star,
+// a link an empty string by "path -> target".
 
 // Random makes a tree over few names, so that two trees have different kinds at the same paths, and
 // names that are one for a file system that ignores case.
@@ -44,14 +44,14 @@ func Random(r *rand.Rand) map[string]string {
 	return m
 }
 
-// Parse splits how a tree has a path.
+// Parse splits the name of an entry.
 func Parse(name string) (path, target string, executable bool) {
 	path, target, _ = strings.Cut(name, " -> ")
 	path, executable = strings.CutSuffix(path, "*")
 	return path, target, executable
 }
 
-// Plant makes a tree in a folder, which is empty.
+// Plant makes a tree in an empty folder.
 func Plant(folder string, m map[string]string) error {
 	for name, content := range m {
 		path, target, executable := Parse(name)
@@ -127,7 +127,7 @@ func Pack(m map[string]string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// Unpack is the tree in a tar. What comes twice in it is an error.
+// Unpack is the tree in a tar. A path that comes twice is an error.
 func Unpack(in io.Reader) (map[string]string, error) {
 	m := map[string]string{}
 	for t := tar.NewReader(in); ; {
@@ -159,7 +159,7 @@ func Unpack(in io.Reader) (map[string]string, error) {
 	}
 }
 
-// Differ says what differs between two trees; empty: nothing.
+// Differ lists the differences between two trees; empty: they are equal.
 func Differ(want, got map[string]string) string {
 	var lines []string
 	for name, content := range want {

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-dev/muster/internal/data/crafted"
 )
 
-// TestEveryTree: a mount shows what a checkout writes, also where its kinds and names were others
-// before.
+// TestEveryTree: a mount shows the tree that a checkout writes, also after it showed another tree
+// with other kinds at the same paths.
 func TestEveryTree(t *testing.T) {
 	trees := 100
 	if testing.Short() {
@@ -55,8 +55,8 @@ func TestEveryTree(t *testing.T) {
 	}
 }
 
-// TestHostileTrees: what no session makes is not shown, or shown as it is, and the mount can be
-// closed.
+// TestHostileTrees: the mount refuses a tree that no session makes, or shows it as it is, and the
+// mount can be closed.
 func TestHostileTrees(t *testing.T) {
 	for name, list := range map[string][]crafted.Entry{
 		"an entry below a link": {{Path: "a", Target: "b"}, {Path: "a/x", Content: "1"}, {Path: "b/x", Content: "2"}},

@@ -37,7 +37,7 @@ func FuzzName(f *testing.F) {
 	})
 }
 
-// FuzzGet: whatever the file of a head holds, it is a commit or an error.
+// FuzzGet: each content of the file of a head is a commit or an error.
 func FuzzGet(f *testing.F) {
 	f.Add([]byte(digest.Of([]byte("x")).String() + "\n"))
 	f.Add([]byte("..\x00"))

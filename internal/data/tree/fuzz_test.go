@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// crafted makes nodes from bytes, as whoever likes may store them, and returns a root: leaves with
-// entries, and inner nodes with refs to nodes before them that claim what they like.
+// crafted makes nodes from bytes, as a tenant may store them, and returns a root: leaves with
+// entries, and inner nodes with refs to earlier nodes and arbitrary claims.
 func crafted(t *testing.T, h *heap, program []byte) (root Root, ok bool) {
 	t.Helper()
 	next := func() int {
@@ -50,8 +50,8 @@ func crafted(t *testing.T, h *heap, program []byte) (root Root, ok bool) {
 	return made[len(made)-1].root(), true
 }
 
-// FuzzWalk: whatever nodes claim, a walk shows at most what the root claims, each path once and in
-// order. Where it shows all, the entries are exactly those that the root claims.
+// FuzzWalk: with arbitrary claims, a walk shows at most as many entries as the root claims, each path
+// once and in order. A walk without an error shows exactly as many.
 func FuzzWalk(f *testing.F) {
 	f.Add([]byte{0, 1, 0, 0, 1, 0, 0, 1, 2, 0, 3, 0, 1, 1, 0, 9, 1, 9})
 	f.Add([]byte{0, 0, 0, 0, 1, 3, 0, 9, 0, 9, 0, 9, 0, 9, 2, 3, 1, 9, 1, 9, 1, 9, 1, 9, 3, 3, 2, 9, 2, 9, 2, 9, 2, 9}) // the same leaf 64 times

@@ -36,7 +36,7 @@ func (f *folders) of(name string) (root *os.Root, base string, done func(), err 
 	defer f.mu.Unlock()
 	found := f.open[dir]
 	if found == nil {
-		// Without the dot a pipe that somebody puts there would be waited for.
+		// Without the dot the call waits for a pipe that another process puts there.
 		if root, err = f.root.OpenRoot(dir + "/."); err != nil {
 			return nil, "", nil, err
 		}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// NameError says why a path cannot be written to a folder, however often it is tried.
+// NameError reports a path that no checkout can write to this folder.
 type NameError struct{ text string }
 
 // Error implements error.

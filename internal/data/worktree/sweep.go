@@ -39,7 +39,7 @@ type name struct {
 }
 
 func (s *sweep) names(folder string) ([]name, error) {
-	dir, err := s.worktree.root.Open(folder + ".") // a pipe that somebody puts there is not waited for
+	dir, err := s.worktree.root.Open(folder + ".") // with the dot, a pipe is an error, and no wait
 	if err != nil {
 		return nil, err
 	}

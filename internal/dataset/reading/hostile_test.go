@@ -10,7 +10,7 @@ import (
 	"github.com/muster-dev/muster/internal/data/ref"
 )
 
-// TestHostileCommits: what no checkout writes is told, and not tried again.
+// TestHostileCommits: a commit that no checkout writes is a final error.
 func TestHostileCommits(t *testing.T) {
 	for name, c := range map[string]struct {
 		files, bytes int64

@@ -36,8 +36,8 @@ func TestPowerOfAFolderThatIsThere(t *testing.T) {
 	})
 }
 
-// TestPowerOfAFolder: what a shelf has acknowledged is there after a loss of power,
-// and what it has removed stays removed.
+// TestPowerOfAFolder: objects that a shelf has acknowledged exist after a loss of power,
+// and objects that it has removed stay removed.
 func TestPowerOfAFolder(t *testing.T) {
 	powertest.EveryCut(t, powertest.Each, func(t *testing.T, dir string, powered func(func() error)) {
 		root := filepath.Join(dir, "deep", "shelf")

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// FuzzRead: whatever a stream is, nothing is written outside of the folder or under another name,
-// nothing that was written is more than the limits or than what came, and no link leads out.
+// FuzzRead: for each stream, Read writes nothing outside of the folder or under another name, no
+// more than the limits or than the stream has, and no link that leads out.
 func FuzzRead(f *testing.F) {
 	add := func(headers ...tar.Header) {
 		var raw bytes.Buffer

@@ -230,7 +230,7 @@ func (r *reader) file(name string, h *tar.Header, content io.Reader) (err error)
 	return err
 }
 
-// link makes the links, once it is known that none leads out, over others neither.
+// link makes the links. A link that leads out, also over other links, is refused before.
 func (r *reader) link() error {
 	within := map[string]tree.Links{}
 	for _, l := range r.links {

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-dev/muster/internal/data/crafted"
 )
 
-// TestEveryTree: what a worker gets and brings is what was in the folder.
+// TestEveryTree: a parcel lays out the same tree that the sender's folder had.
 func TestEveryTree(t *testing.T) {
 	trees := 500
 	if testing.Short() {

@@ -80,7 +80,7 @@ func Size(folder string, names ...string) (all int64, err error) {
 	return all + needs(0), nil // the end
 }
 
-// each calls visit for what has a name in a folder, and for everything below it.
+// each calls visit for one entry of a folder, if it exists, and for everything below it.
 func each(root *os.Root, name string, visit func(path string, in *os.Root, e fs.DirEntry) error) error {
 	info, err := root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -51,8 +51,8 @@ func Conclude(folder string, outcome []byte) (err error) {
 	return in.Rename(BegunFile, OutcomeFile)
 }
 
-// openMark opens the mark for writing, or makes one where there is none, or something else:
-// a program can write to the folder, and put a link there.
+// openMark opens the mark for writing. It makes one if there is none, or if a program put
+// something else there, such as a link.
 func openMark(in *os.Root, name string) (*os.File, error) {
 	file, err := osfile.OpenOwn(in, name)
 	if err == nil {

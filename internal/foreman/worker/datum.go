@@ -48,8 +48,8 @@ func (w *worker) compute(ctx context.Context, d shift.Datum) shift.Outcome {
 	return conclude(d, o, err)
 }
 
-// openLog opens the log of a datum, at its end. What else has its name is replaced: a program
-// of an earlier try can have put a link or a pipe there.
+// openLog opens the log of a datum, at its end. A link or a pipe that a program of an earlier
+// try put there is replaced.
 func openLog(folder string) (*os.File, error) {
 	in, err := os.OpenRoot(folder)
 	if err != nil {

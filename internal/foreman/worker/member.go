@@ -364,7 +364,7 @@ func (m *member) judge(o *shift.Outcome) {
 	}
 }
 
-// mostSaid is how many bytes are read of what a program says of itself.
+// mostSaid is the longest outcome that a program may write itself, in bytes.
 const mostSaid = 1 << 20
 
 // heed takes what the program itself says of why it failed.
@@ -398,8 +398,8 @@ func (m *member) bring(ctx context.Context, o *shift.Outcome) error {
 	return m.client.insist(ctx, func() error { return m.client.put(ctx, shift.PartPath, m.o.Folder, names) })
 }
 
-// noteOutcome writes an outcome into the folder of a datum, in place of what a program put
-// there.
+// noteOutcome writes an outcome into the folder of a datum, in place of anything that a
+// program put there.
 func noteOutcome(folder string, text []byte) error {
 	in, err := os.OpenRoot(folder)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/muster-dev/muster/internal/osfile"
 )
 
-// CheckOutput refuses, in words, what cannot be kept: sockets, pipes, devices, links that
-// lead out of the output, and something else in the place of the output. A stage that wrote
-// nothing is fine. What is put there later is found out when the output is recorded.
+// CheckOutput returns an error if an output cannot be kept: a socket, pipe or device, a link
+// that leads out of the output, or no folder in the place of the output. An empty output is
+// allowed. The recording of the output finds changes that programs make later.
 func CheckOutput(folder string) error {
 	datum, err := os.OpenRoot(filepath.Dir(folder))
 	if err != nil {
@@ -47,8 +47,8 @@ func CheckOutput(folder string) error {
 	return fmt.Errorf("looking at what it wrote: %w", err)
 }
 
-// checkEntry says why something cannot be kept, if it cannot; err is why that is not known.
-// It adds links.
+// checkEntry refuses an entry that cannot be kept; err is an error of reading the entry.
+// A link is added to links.
 func checkEntry(name string, in *os.Root, e fs.DirEntry, links tree.Links) (refused, err error) {
 	if err := tree.CheckPath(name); err != nil {
 		return fmt.Errorf("what it wrote: %w", err), nil

@@ -1,3 +1,3 @@
-// Package meddler changes a folder while something else reads or writes it. Tests use it to be a
-// program that was left behind, or somebody who may write to the same folder.
+// Package meddler changes a folder while something else reads or writes it. In tests it
+// stands for a program that was left behind, or another user of the same folder.
 package meddler

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Public is what is in all files that a meddler makes, once or several times; Secret is what is in
-// the file outside.
+// Public is the content of all files that a meddler makes, once or several times; Secret is the
+// content of the file outside.
 const (
 	Public = "public "
 	Secret = "secret"
@@ -31,8 +31,8 @@ type Meddler struct {
 	group sync.WaitGroup
 }
 
-// Start begins to change names in a folder, of which none is below another one. A folder that it makes
-// has a file "secret", too.
+// Start begins to change names in a folder. No name may lie below another one. A folder that the
+// meddler makes has a file "secret", too.
 func Start(t testing.TB, folder string, names ...string) *Meddler {
 	t.Helper()
 	work := t.TempDir()
@@ -56,14 +56,14 @@ func Start(t testing.TB, folder string, names ...string) *Meddler {
 	return m
 }
 
-// Stop ends it, and waits until it has ended.
+// Stop ends the changes, and waits until the last one is done.
 func (m *Meddler) Stop() {
 	m.stop()
 	m.group.Wait()
 }
 
-// change makes something and gives it its name, in exchange for what has it. What fails is tried with
-// the next: somebody else may have removed the folder.
+// change makes something, and exchanges it for the entry at a path. Errors are ignored: the code under
+// test may have removed the folder.
 func (m *Meddler) change(next, at string, turn int) {
 	_ = os.RemoveAll(next)
 	switch turn % 8 {
@@ -91,7 +91,7 @@ func (m *Meddler) change(next, at string, turn int) {
 	}
 }
 
-// Untouched reports an error if what is outside was changed.
+// Untouched fails the test if the folder outside was changed.
 func (m *Meddler) Untouched(t testing.TB) {
 	t.Helper()
 	m.Stop()
@@ -104,6 +104,6 @@ func (m *Meddler) Untouched(t testing.TB) {
 	}
 }
 
-// Leaked reports whether a content is not one of a file that a meddler makes: the one outside, or a
-// file that is half another one.
+// Leaked reports whether a content is not one of a file that a meddler makes: it is from the file
+// outside, or from two files.
 func Leaked(content string) bool { return strings.ReplaceAll(content, Public, "") != "" }

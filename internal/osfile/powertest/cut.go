@@ -26,9 +26,10 @@ func Each(int) []int { return []int{0, 1, 2, 3} }
 
 // EveryCut runs trial on a new disk of its own for every change that its course
 // makes, with the power cut at that change, and with the power cut after the
-// course. trial gets the mount point. It prepares what the course needs, which is
-// durable by then, calls powered once with the course, and then checks what is
-// left: the power is back by then. Without a cut an error of the course fails the test.
+// course. trial gets the mount point. It prepares the disk for the course, calls
+// powered once with the course, and then checks the disk. powered makes the prepared
+// state durable, and the power is back when it returns. Without a cut an error of the
+// course fails the test.
 func EveryCut(t *testing.T, tried Fates, trial func(t *testing.T, dir string, powered func(course func() error))) {
 	t.Helper()
 	cuts := 0
@@ -57,7 +58,7 @@ func cut(t *testing.T, at, fate int, trial func(*testing.T, string, func(func() 
 	called := false
 	trial(t, d.Dir(), func(course func() error) {
 		called = true
-		d.Restore(func() bool { return false }) // what was prepared is on the disk
+		d.Restore(func() bool { return false }) // the prepared state becomes durable
 		d.CutAt(at)
 		err := course()
 		changes = d.Changes()

@@ -58,9 +58,9 @@ func (d *Disk) Changes() int {
 	return d.changes
 }
 
-// Restore brings the power back, after cutting it if it was on. For each file and
-// each folder lost is asked whether what was not synced of it is lost; nil loses
-// all of that.
+// Restore brings the power back, after cutting it if it was on. It calls lost for each
+// file and each folder, which loses its unsynced changes if lost returns true. A nil
+// lost loses all of them.
 func (d *Disk) Restore(lost func() bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -2,9 +2,9 @@
 // writes durably. The code under test makes its real system calls; the kernel
 // passes them to this package by FUSE.
 //
-// A change is a system call that changes something. What was not synced when the
-// power is cut may be lost: of a file everything since its last fsync, of a folder
+// A change is a system call that changes something. A cut of the power may lose
+// changes that were not synced: of a file everything since its last fsync, of a folder
 // every name that was added, replaced or removed since its last fsync.
 //
-// It must not know what is stored.
+// The package must not know the meaning of the files.
 package powertest

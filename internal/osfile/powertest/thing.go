@@ -43,7 +43,7 @@ func (t *thing) kind() uint32 {
 	return syscall.S_IFREG
 }
 
-// restore loses what lost says, and makes durable what is left.
+// restore loses the changes for which lost returns true, and makes the others durable.
 func (t *thing) restore(lost func() bool, seen map[*thing]bool) {
 	if seen[t] {
 		return
