@@ -489,7 +489,7 @@ func TestSpoiled(t *testing.T) {
 		t.Fatal(err)
 	}
 	status := s.over(w)
-	want := map[string]string{"a": "a", "spoiled": "what it wrote cannot be kept: made is a pipe", "c": "c"}
+	want := map[string]string{"a": "a", "spoiled": "its output cannot be kept: made is a pipe", "c": "c"}
 	if diff := cmp.Diff(want, s.recorded); diff != "" || status.Computed != 2 || status.Failed != 1 || status.Problem != "" {
 		t.Errorf("%+v: %s", status, diff)
 	}

@@ -86,7 +86,7 @@ type SpoiledError struct {
 
 // Error implements error.
 func (e *SpoiledError) Error() string {
-	return fmt.Sprintf("what it wrote cannot be kept: %v", e.Why)
+	return fmt.Sprintf("its output cannot be kept: %v", e.Why)
 }
 
 // Unwrap returns the reason.
