@@ -135,6 +135,25 @@ func TestHostileLogs(t *testing.T) {
 	}
 }
 
+// TestDataEndsOnATerminal: a command writes the last bytes of its data to a terminal, also where they
+// are the beginning of a sequence.
+func TestDataEndsOnATerminal(t *testing.T) {
+	master, slave := openTerminal(t)
+	streams := terminal.Streams{Out: slave, Err: slave}.Guarded()
+	for _, part := range []string{"数据\x1b", "[31mred \xe6\x95"} {
+		if _, err := io.WriteString(terminal.Data(streams.Out), part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	streams.Flush()
+	if err := slave.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if shown, _ := io.ReadAll(master); string(shown) != "数据\x1b[31mred \uFFFD\uFFFD" {
+		t.Errorf("a terminal shows %q", shown)
+	}
+}
+
 // onTerminal runs a command on a terminal and returns what the terminal is told.
 func onTerminal(t *testing.T, args []string) string {
 	t.Helper()

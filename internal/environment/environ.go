@@ -29,6 +29,9 @@ var notFiles = []string{"PATH", "LD_LIBRARY_PATH", "NO_PROXY", "no_proxy"}
 func installerEnviron(environ []string) (out, files []string) {
 	for _, v := range environ {
 		name, value, _ := strings.Cut(v, "=")
+		if v == noPipFiles {
+			out = append(out, v)
+		}
 		if value == "" || !slices.Contains(passed, name) {
 			continue
 		}
@@ -66,6 +69,10 @@ func pipFiles(get func(string) string) map[string]string {
 // namedPipFile is where, in the home folder of a build, the file is that
 // PIP_CONFIG_FILE names.
 const namedPipFile = "pip.conf"
+
+// noPipFiles is the variable by which an administrator makes pip ignore all its settings
+// files.
+const noPipFiles = "PIP_CONFIG_FILE=" + os.DevNull
 
 // lookUp reads variables from a list.
 func lookUp(environ []string) func(string) string {

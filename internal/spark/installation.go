@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -122,7 +123,10 @@ func (w Where) ask(ctx context.Context, name string, args ...string) (string, er
 	if err != nil && !errors.Is(err, exec.ErrDot) {
 		return "", &lackError{err}
 	}
-	if w.Run != nil && err == nil {
+	if w.Run != nil {
+		if path, err = filepath.Abs(path); err != nil { // PATH may name a relative folder
+			return "", err
+		}
 		out, err := w.Run(ctx, append([]string{path}, args...)...)
 		switch {
 		case ctx.Err() != nil:

@@ -181,6 +181,12 @@ func TestFindByAnother(t *testing.T) {
 	if err != nil || found.Home != "/env/pyspark" || found.Java != "21.0.8" {
 		t.Errorf("%+v, %v", found, err)
 	}
+	t.Chdir(filepath.Dir(bin))
+	t.Setenv("PATH", filepath.Base(bin))
+	where.Python = "python"
+	if said, err := where.ask(t.Context(), "python"); err != nil || !strings.Contains(said, "pyspark") {
+		t.Errorf("of a relative folder in PATH: %q, %v", said, err)
+	}
 	where.Run = func(context.Context, ...string) (string, error) {
 		return "", endedError{errors.New("ended by signal 9")}
 	}

@@ -20,7 +20,7 @@ import (
 // pack writes a local file or folder as a tar whose top is called name.
 func pack(ctx context.Context, out io.Writer, local, name string) error {
 	archive := tar.NewWriter(out)
-	local, err := filepath.Abs(local)
+	local, err := absolute(local)
 	if err != nil {
 		return err
 	}
@@ -37,6 +37,15 @@ func pack(ctx context.Context, out io.Writer, local, name string) error {
 		return err
 	}
 	return archive.Close()
+}
+
+// absolute makes a path absolute. It follows a link to a folder whose path ends in a slash.
+func absolute(local string) (string, error) {
+	whole, err := filepath.Abs(local)
+	if err == nil && strings.HasSuffix(filepath.ToSlash(local), "/") {
+		return filepath.EvalSymlinks(whole)
+	}
+	return whole, err
 }
 
 // packAll writes what has a name in a folder, as is, and what is below it. Somebody may change it

@@ -157,6 +157,32 @@ func TestUnpackOver(t *testing.T) {
 	}
 }
 
+// A link to a folder is sent as a link, and as the folder where a slash is behind it.
+func TestPackOfALink(t *testing.T) {
+	dir := t.TempDir()
+	err := errors.Join(os.Mkdir(filepath.Join(dir, "folder"), 0o755), os.WriteFile(filepath.Join(dir, "folder", "f"), []byte("x"), 0o600), os.Symlink("folder", filepath.Join(dir, "link")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"link": "top", "link/": "top top/f", "folder/": "top top/f"} {
+		var packed bytes.Buffer
+		if err := pack(t.Context(), &packed, dir+"/"+path, "top"); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for in := tar.NewReader(&packed); ; {
+			header, err := in.Next()
+			if err != nil {
+				break
+			}
+			names = append(names, header.Name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s is sent as %q, want %q", path, got, want)
+		}
+	}
+}
+
 // Any tree comes as it was sent.
 func TestEveryTree(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())

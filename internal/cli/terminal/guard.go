@@ -3,6 +3,7 @@ package terminal
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"io"
 	"strconv"
 	"sync"
@@ -16,15 +17,20 @@ type Guard struct {
 	mu     sync.Mutex
 	out    io.Writer
 	filter filter
+	// data is the one stream of [Data], so that Flush reaches the bytes that it holds back.
+	data *Guard
 }
 
 // Guarded returns the streams with guards on standard output and standard error.
 // What is not for people goes to [Data] or [Bare] of a stream.
 func (s Streams) Guarded() Streams {
 	mark := newMark()
-	s.Out = &Guard{out: s.Out, filter: filter{mark: mark}}
-	s.Err = &Guard{out: s.Err, filter: filter{mark: mark}}
+	s.Out, s.Err = newGuard(s.Out, mark), newGuard(s.Err, mark)
 	return s
+}
+
+func newGuard(out io.Writer, mark string) *Guard {
+	return &Guard{out: out, filter: filter{mark: mark}, data: &Guard{out: out, filter: filter{rule: lively, mark: mark}}}
 }
 
 // newMark is a number that others do not guess.
@@ -49,6 +55,14 @@ func (g *Guard) flush() error {
 	return g.put(g.filter.end(nil))
 }
 
+// end writes the bytes that a guard of [Streams] and its stream of data hold back.
+func (g *Guard) end() error {
+	if g.data == nil {
+		return g.flush()
+	}
+	return errors.Join(g.flush(), g.data.flush())
+}
+
 func (g *Guard) put(text []byte) error {
 	if len(text) == 0 {
 		return nil
@@ -70,7 +84,7 @@ func (g *Guard) Fd() uintptr {
 func (s Streams) Flush() {
 	for _, stream := range []io.Writer{s.Out, s.Err} {
 		if g, ok := stream.(*Guard); ok {
-			_ = g.flush()
+			_ = g.end()
 		}
 	}
 }
@@ -91,12 +105,12 @@ func Bare(stream io.Writer) io.Writer {
 func Data(stream io.Writer) io.Writer {
 	g, ok := stream.(*Guard)
 	switch {
-	case !ok:
+	case !ok, g.data == nil: // a stream of Data itself
 		return stream
 	case !Is(g.out):
 		return g.out
 	}
-	return &Guard{out: g.out, filter: filter{rule: lively, mark: g.filter.mark}}
+	return g.data
 }
 
 // markOf is the mark of the colours that a stream lets through.

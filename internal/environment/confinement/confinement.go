@@ -57,6 +57,7 @@ func Open(ctx context.Context, o Options) (*Confinement, error) {
 		return nil, fmt.Errorf("preparing to build environments: %w", err)
 	}
 	if err := clear(ctx, runtime, o.Dir); err != nil {
+		runtime.Close()
 		return nil, fmt.Errorf("ending earlier builds of environments: %w", err)
 	}
 	c := &Confinement{runtime: runtime, dir: o.Dir}

@@ -165,11 +165,15 @@ func TestWhatAProgramSees(t *testing.T) {
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(hidden, name)), 0o755))
 		must(t, os.WriteFile(filepath.Join(hidden, name), []byte("x"), 0o644))
 	}
+	link := filepath.Join(t.TempDir(), "link")
+	must(t, os.MkdirAll(filepath.Join(hidden, "behind"), 0o755))
+	must(t, os.WriteFile(filepath.Join(hidden, "behind", "file"), []byte("x"), 0o644))
+	must(t, os.Symlink(filepath.Join(hidden, "behind", "file"), link))
 	p := shell(t, c, `id -u; cd `+hidden+`; find . -type f | sort; touch needed/file needed/new new 2>/dev/null && echo written; echo in >/tmp/mine; cat "$TMPDIR/mine"`)
-	p.Hidden, p.Readable = []string{hidden}, []string{filepath.Join(hidden, "needed"), filepath.Join(hidden, "deep/er/needed"), filepath.Join(hidden, "none")}
+	p.Hidden, p.Readable = []string{hidden}, []string{filepath.Join(hidden, "needed"), filepath.Join(hidden, "deep/er/needed"), filepath.Join(hidden, "none"), link}
 	var lines []string
 	must(t, c.Run(t.Context(), p, func(line string) { lines = append(lines, line) }))
-	if want := []string{"61007", "./deep/er/needed", "./needed/file", "in"}; !slices.Equal(lines, want) {
+	if want := []string{"61007", "./behind/file", "./deep/er/needed", "./needed/file", "in"}; !slices.Equal(lines, want) {
 		t.Errorf("it says %q, want %q", lines, want)
 	}
 	if _, err := os.Lstat("/tmp/mine"); err == nil {

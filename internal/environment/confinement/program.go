@@ -158,7 +158,8 @@ func (c *Confinement) confine(s *process.Spec, p Program) {
 		add(process.Mount{Source: p.Scratch, Target: at})
 		hidden = append(hidden, at)
 	}
-	for _, at := range p.Readable {
+	// A file may lie in a hidden folder by its own path, and by the one that links lead to.
+	for _, at := range unique(append(slices.Clone(p.Readable), places(p.Readable)...)) {
 		if _, err := os.Stat(at); err == nil && within(at, hidden) {
 			add(process.Mount{Source: at, Target: at, ReadOnly: true})
 		}
@@ -166,6 +167,12 @@ func (c *Confinement) confine(s *process.Spec, p Program) {
 	for _, at := range append([]string{p.Scratch}, p.Writable...) {
 		add(process.Mount{Source: at, Target: at})
 	}
+}
+
+// unique returns the paths in order, each once: inner mounts come behind outer ones.
+func unique(paths []string) []string {
+	slices.Sort(paths)
+	return slices.Compact(paths)
 }
 
 // within reports whether a path is one of these folders, or in one.
