@@ -16,14 +16,14 @@ func TestVulnerabilities(t *testing.T) {
 		name string
 		// first and second are the exit codes of govulncheck for packages and for functions.
 		first, second string
-		// answers is how often the database answers; after that it is away.
+		// answers is the number of answers of the database; after them it is away.
 		answers int32
 		fails   bool
 		says    string
 	}{
 		{"no database", "0", "0", 0, false, "not looked for: http://"},
-		{"no package is vulnerable", "0", "9", 9, false, "none in what is called (database of 2026-11-20T00:00:00Z)"},
-		{"no function is called", "3", "0", 9, false, "none in what is called"},
+		{"no package is vulnerable", "0", "9", 9, false, "none in the called functions (database of 2026-11-20T00:00:00Z)"},
+		{"no function is called", "3", "0", 9, false, "none in the called functions"},
 		{"a function is called", "3", "3", 9, true, "found by symbol of ./cmd/... with nvml"},
 		{"the database goes away", "1", "9", 1, false, "not looked for: http://"},
 		{"the database goes away later", "3", "1", 1, false, "not looked for: http://"},

@@ -72,7 +72,7 @@ func hostileServer(t *testing.T) (home string) {
 	return home
 }
 
-// hostileCommands print what the server says. JSON and YAML have their own escapes.
+// hostileCommands print texts of the server. JSON and YAML have their own escapes.
 var hostileCommands = []struct {
 	line string
 	// shows is in the output, as a sign that the message was printed.
@@ -91,7 +91,7 @@ var hostileCommands = []struct {
 	{"get --mnist\x1b]0;x\a", `\x1b]0;x`},
 }
 
-// TestHostileMessages: whatever a server and its tenants say, no control character reaches a
+// TestHostileMessages: no control character in texts of a server and its tenants reaches a
 // terminal, nor a pager.
 func TestHostileMessages(t *testing.T) {
 	t.Setenv("MUSTER_HOME", hostileServer(t))
@@ -154,7 +154,7 @@ func TestDataEndsOnATerminal(t *testing.T) {
 	}
 }
 
-// onTerminal runs a command on a terminal and returns what the terminal is told.
+// onTerminal runs a command on a terminal and returns the bytes that the terminal receives.
 func onTerminal(t *testing.T, args []string) string {
 	t.Helper()
 	master, slave := openTerminal(t)

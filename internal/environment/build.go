@@ -28,8 +28,8 @@ const (
 	freezeFile       = "lock"
 	logFile          = "build.log"
 	buildLock        = ".building"
-	// runLock is locked as long as programs of a build run, whether or not the
-	// Muster that started them does.
+	// runLock is locked as long as programs of a build run, also where the Muster
+	// that started them has ended.
 	runLock     = ".running"
 	reserveFile = ".reserved"
 	useFile     = ".used"
@@ -46,8 +46,8 @@ type build struct {
 	tell         func(State)
 	now          func() time.Time
 
-	// place runs the installer; environ are the variables of Muster's own of which
-	// the installer is given some.
+	// place runs the installer; environ are Muster's own variables, and the installer
+	// gets some of them.
 	place   *confinement.Confinement
 	environ []string
 	named   bool // PIP_CONFIG_FILE names a file
@@ -67,7 +67,7 @@ func (b *build) say(format string, args ...any) {
 	b.tell(State{Phase: Building, Key: b.key, Message: fmt.Sprintf(format, args...)})
 }
 
-// within is run, bounded: nothing else is built meanwhile.
+// within runs a build for at most limit: the builder builds nothing else meanwhile.
 func (b *build) within(ctx context.Context, limit time.Duration) error {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -115,7 +115,7 @@ func (b *build) run(ctx context.Context) error {
 
 // makeFolders makes the two folders that the installer may write to.
 func (b *build) makeFolders() error {
-	// Nobody else may lock it.
+	// Mode 0600: no other user may lock the file.
 	lock, err := os.OpenFile(filepath.Join(b.home, runLock), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("making folders for the installer: %w", full(err))
@@ -132,8 +132,8 @@ func (b *build) makeFolders() error {
 	return b.copySettings()
 }
 
-// copySettings gives the installer the administrator's settings of pip. It comes
-// before anything that may put links there.
+// copySettings gives the installer the administrator's settings of pip. It runs before
+// all programs of the build, which may put links there.
 func (b *build) copySettings() error {
 	for at, path := range pipFiles(lookUp(b.environ)) {
 		b.named = b.named || at == namedPipFile
@@ -215,9 +215,9 @@ func (b *build) writeRequirements(file string) error {
 	return b.place.Give(file)
 }
 
-// command runs a program of the build and hands over its lines. All that it starts
-// ends with it, and with us: until it is gone it holds a lock, so that nobody builds
-// over it.
+// command runs a program of the build and hands over its lines. All processes of the
+// program end with it, and with this Muster. They hold a lock until they have ended, so
+// that no other build uses the folder.
 func (b *build) command(ctx context.Context, line func(string), argv ...string) error {
 	settings, files := installerEnviron(b.environ)
 	if named := filepath.Join(b.scratch(), confinement.HomeFolder, namedPipFile); b.named {
@@ -237,7 +237,7 @@ func (b *build) command(ctx context.Context, line func(string), argv ...string) 
 }
 
 const (
-	// maxBuildLog and maxFrozen bound what is kept of what programs say, in bytes.
+	// maxBuildLog and maxFrozen bound the kept output of programs, in bytes.
 	maxBuildLog = 16 << 20
 	maxFrozen   = 1 << 20
 )

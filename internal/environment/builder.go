@@ -27,10 +27,10 @@ type Options struct {
 	// Place runs the programs of builds, and the Python of environments that exist.
 	// Nil: nothing is built.
 	Place *confinement.Confinement
-	// Environ are Muster's own variables, of which builds are given those that say
-	// where packages are. Default: [os.Environ].
+	// Environ are Muster's own variables. Builds get some of them, such as the index of
+	// packages. Default: [os.Environ].
 	Environ []string
-	// Limit is how long a build may take. Default: an hour.
+	// Limit is the longest time of a build. Default: an hour.
 	Limit time.Duration
 	// Now is the clock. Default: [time.Now].
 	Now func() time.Time
@@ -60,7 +60,7 @@ type order struct {
 	retryAt  time.Time
 }
 
-// errNoPlace says that nothing runs the programs of builds.
+// errNoPlace is the error of a builder without [Options.Place].
 var errNoPlace = errors.New("this program builds no environments")
 
 const (

@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(rig.Run(m)) }
 
-// place runs programs as this machine lets Muster, which for root is: confined.
+// place returns a confinement that confines programs where this machine lets Muster, as for root.
 func place(t *testing.T, hidden ...string) *confinement.Confinement {
 	t.Helper()
 	c, err := confinement.Open(t.Context(), confinement.Options{Dir: filepath.Join(t.TempDir(), "builds"), Shim: rig.Shim(t), Hidden: hidden})

@@ -9,10 +9,9 @@ import (
 	"strings"
 )
 
-// passed are the variables of Muster's own that programs of a build are given:
-// how programs and words are found, and how the administrator says where packages
-// are and how they are reached. Any other variable may hold a secret, or lead to
-// one.
+// passed are Muster's own variables that programs of a build get: the search path, the
+// language, and the administrator's settings for indexes, proxies and certificates. Any
+// other variable may hold a secret, or lead to one.
 var passed = []string{
 	"PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH",
 	"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX", "PIP_TRUSTED_HOST", "PIP_CERT", "PIP_CLIENT_CERT", "PIP_PROXY",
@@ -21,10 +20,10 @@ var passed = []string{
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO",
 }
 
-// notFiles are those of which the values are no files for the installer.
+// notFiles are the passed variables whose values are no files for the installer.
 var notFiles = []string{"PATH", "LD_LIBRARY_PATH", "NO_PROXY", "no_proxy"}
 
-// installerEnviron are the variables of programs of a build, and the files that
+// installerEnviron returns the variables of programs of a build, and the files that
 // they name.
 func installerEnviron(environ []string) (out, files []string) {
 	for _, v := range environ {
@@ -48,8 +47,8 @@ func installerEnviron(environ []string) (out, files []string) {
 	return append(out, "PIP_NO_INPUT=1", "PYTHONNOUSERSITE=1", "PYTHONUNBUFFERED=1", "GIT_TERMINAL_PROMPT=0"), files
 }
 
-// pipFiles are the files of pip's settings of the user who runs Muster, by where
-// they are in a home folder. pip reads those of the machine (/etc/pip.conf) itself.
+// pipFiles returns the settings files of pip of the user who runs Muster, by their paths
+// in a home folder. pip reads those of the machine (/etc/pip.conf) itself.
 func pipFiles(get func(string) string) map[string]string {
 	home, config := get("HOME"), get("XDG_CONFIG_HOME")
 	if config == "" && home != "" {
@@ -70,7 +69,7 @@ func pipFiles(get func(string) string) map[string]string {
 // PIP_CONFIG_FILE names.
 const namedPipFile = "pip.conf"
 
-// noPipFiles is the variable by which an administrator makes pip ignore all its settings
+// noPipFiles is the variable that an administrator sets to make pip ignore all its settings
 // files.
 const noPipFiles = "PIP_CONFIG_FILE=" + os.DevNull
 
@@ -86,8 +85,8 @@ func lookUp(environ []string) func(string) string {
 	}
 }
 
-// cache says where the installer keeps what it fetched. Where builds are confined
-// they share nothing, so that none decides what another one installs.
+// cache returns the variable for the folder of the installer's downloads. Confined builds
+// share nothing, so that no build decides what another build installs.
 func cache(environ []string, confined bool) string {
 	get := lookUp(environ)
 	folder := get("PIP_CACHE_DIR")

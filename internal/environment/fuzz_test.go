@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzNormalise: requirements that are taken are taken as they are the second time, in lines that
-// reach for no file, and what is shown of them has no password.
+// FuzzNormalise: Normalise returns its own results unchanged, with no line that reads a file, and
+// Mask leaves no password in them.
 func FuzzNormalise(f *testing.F) {
 	for _, text := range []string{
 		"numpy==2.0 # why\r\n\n-i https://user:secret@x/simple\ntorch \\\n  >=2\n", "-e .", "-rother.txt", "x @ file:///etc/passwd", "a @ git+https://u@h/x#egg=a",
@@ -44,7 +44,7 @@ func FuzzNormalise(f *testing.F) {
 	})
 }
 
-// FuzzMask: a secret in an address is not shown, whatever is around it.
+// FuzzMask: Mask hides a secret in an address, between any texts.
 func FuzzMask(f *testing.F) {
 	f.Add("-i ", "user", "/simple")
 	f.Add("", "a@b", "?x=@y")

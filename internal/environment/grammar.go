@@ -14,11 +14,11 @@ var (
 	named = regexp.MustCompile(`^([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?) ?(?:\[ ?((?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?: ?, ?)?)*) ?\])? ?(.*)$`)
 	// specifier is one condition on the version.
 	specifier = regexp.MustCompile(`^(===|~=|==|!=|<=|>=|<|>) ?([A-Za-z0-9][A-Za-z0-9_.*+!-]*)$`)
-	// digest is a hash by which pip checks a file.
+	// digest is a hash that pip compares with a file.
 	digest = regexp.MustCompile(`^(sha256:[0-9A-Fa-f]{64}|sha384:[0-9A-Fa-f]{96}|sha512:[0-9A-Fa-f]{128})$`)
 )
 
-// archives are the endings by which pip takes a requirement for a file.
+// archives are endings of names: pip takes a requirement with one for a file.
 var archives = []string{".zip", ".whl", ".tar.gz", ".tgz", ".tar", ".tar.bz2", ".tbz", ".tar.xz", ".txz", ".tlz", ".tar.lz", ".tar.lzma"}
 
 // rewriteRequirement checks a line with a requirement, and writes it anew. Only
@@ -41,7 +41,7 @@ func rewriteRequirement(words []string) (string, error) {
 	return written + hashes, nil
 }
 
-// readHashes reads what follows a requirement.
+// readHashes reads the options behind a requirement, which may be hashes only.
 func readHashes(words []string) (string, error) {
 	var out strings.Builder
 	for len(words) > 0 {
@@ -156,7 +156,7 @@ func localFile(scheme, text string) error {
 	return nil
 }
 
-// mistaken says what is wrong with a line that is no requirement.
+// mistaken returns the error for a line that is no requirement.
 func mistaken(text string) error {
 	head, _, _ := strings.Cut(text, ";")
 	head = strings.TrimSpace(head)

@@ -42,8 +42,8 @@ func lockHome(home string, how int) (*os.File, error) {
 	return f, nil
 }
 
-// runs reports whether programs of a build run in a home, of a Muster that was
-// killed. The lock of the home must be held.
+// runs reports whether programs of a build still run in a home after their Muster was
+// killed. The caller must hold the lock of the home.
 func runs(home string) bool {
 	f, err := os.OpenFile(filepath.Join(home, runLock), os.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {

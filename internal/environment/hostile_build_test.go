@@ -20,8 +20,8 @@ import (
 	"github.com/muster-dev/muster/internal/node/rig"
 )
 
-// backend is what a package brings along to be built by. It tries all it can, and
-// leaves a note of what it could do in the environment.
+// backend is the build backend of a hostile package. It tries many attacks, and leaves a
+// report of those that succeeded in the environment.
 const backend = `
 import ctypes, glob, json, os, subprocess, sys, time, zipfile
 HOME, OTHER, OUTSIDE, VENV = %HOME%, %OTHER%, %OUTSIDE%, sys.prefix
@@ -68,7 +68,7 @@ def attack():
     # The same with all rights in a namespace of its own.
     script = "umount -l '%s'; cat '%s/kubeconfig' && echo READ; touch '%s/planted' /etc/muster-planted && echo WRITTEN" % (HOME, HOME, OUTSIDE)
     attempt("own namespaces", lambda: b"READ" in (o := subprocess.run(["unshare", "-Urm", "sh", "-c", script], capture_output=True).stdout) or b"WRITTEN" in o or 1/0)
-    # Links by which Muster would change what is not the environment's.
+    # Links that would lead Muster's changes out of the environment.
     attempt("link", lambda: os.symlink(OUTSIDE + "/roots", VENV + "/link"))
     attempt("link folder", lambda: os.symlink(OUTSIDE, glob.glob(VENV + "/lib/python3*/site-packages")[0] + "/linked"))
     attempt("hard link", lambda: os.link(OUTSIDE + "/roots", VENV + "/hard") or "linked")
@@ -76,7 +76,7 @@ def attack():
         attempt("link in scratch " + name, lambda: os.symlink(OUTSIDE + "/roots", os.environ["TMPDIR"] + "/" + name))
     write(VENV + "/suid"); os.chmod(VENV + "/suid", 0o6755)
     os.makedirs(VENV + "/closed/in"); os.chmod(VENV + "/closed", 0)
-    # A process that nobody is to know of.
+    # A process that leaves its session and closes its files.
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
@@ -114,7 +114,7 @@ func sdist(t *testing.T, files map[string]string) []byte {
 	return raw.Bytes()
 }
 
-// serve has a package be served on this machine, and returns the requirement for it.
+// serve serves a package on this machine, and returns the requirement for it.
 func serve(t *testing.T, program string) string {
 	t.Helper()
 	data := sdist(t, map[string]string{
@@ -127,7 +127,7 @@ func serve(t *testing.T, program string) string {
 }
 
 // victim is a machine with a Muster on it: its home, another environment, and a folder
-// where everybody may write.
+// that every user may write to.
 type victim struct{ home, other, outside string }
 
 func newVictim(t *testing.T) victim {
@@ -136,7 +136,7 @@ func newVictim(t *testing.T) victim {
 	v.other = filepath.Join(v.home, "environments", strings.Repeat("a", 64), venvDir)
 	must(t, os.MkdirAll(v.other, 0o777))
 	must(t, os.Chmod(v.other, 0o777))
-	must(t, os.WriteFile(filepath.Join(v.home, "kubeconfig"), []byte("the key"), 0o644)) // the mode is not what protects it
+	must(t, os.WriteFile(filepath.Join(v.home, "kubeconfig"), []byte("the key"), 0o644)) // the mode does not protect the file
 	must(t, os.WriteFile(filepath.Join(v.outside, "roots"), []byte("mine"), 0o644))
 	must(t, os.Chmod(v.outside, 0o777))
 	must(t, os.Chmod(filepath.Dir(v.outside), 0o777))
@@ -147,8 +147,8 @@ func newVictim(t *testing.T) victim {
 	return v
 }
 
-// attack builds an environment of a hostile package, and returns what the package
-// says that it could do.
+// attack builds an environment of a hostile package, and returns the package's report of
+// the attacks that succeeded.
 func (v victim) attack(t *testing.T, mark string, c *confinement.Confinement) (State, map[string]any) {
 	t.Helper()
 	program := strings.NewReplacer("%HOME%", `"`+v.home+`"`, "%OTHER%", `"`+v.other+`"`, "%OUTSIDE%", `"`+v.outside+`"`, "%MARK%", mark).Replace(backend)
@@ -164,7 +164,7 @@ func (v victim) attack(t *testing.T, mark string, c *confinement.Confinement) (S
 	return got, done
 }
 
-// checkClean checks the variables that a build was given, and that nothing of it runs.
+// checkClean checks the variables of a build, and that no process of the build runs.
 func checkClean(t *testing.T, variables any, mark string) {
 	t.Helper()
 	raw, err := json.Marshal(variables)
@@ -188,8 +188,8 @@ func checkClean(t *testing.T, variables any, mark string) {
 	}
 }
 
-// TestHostilePackage builds a package that tries to read and write what is not its
-// own, to gain rights, and to leave a process behind.
+// TestHostilePackage builds a package that tries to read and write files of others, to
+// gain rights, and to leave a process behind.
 func TestHostilePackage(t *testing.T) {
 	v := newVictim(t)
 	c := place(t, v.home)
@@ -207,7 +207,7 @@ func TestHostilePackage(t *testing.T) {
 	for what, how := range done {
 		t.Errorf("it could %s: %.200v", what, how)
 	}
-	// What Muster did with what it left: it changed nothing else, and all is Muster's.
+	// Muster follows no link that the package left, and all files of the environment are Muster's.
 	if data, err := os.ReadFile(filepath.Join(v.outside, "roots")); err != nil || string(data) != "mine" {
 		t.Errorf("a file outside is %q, %v", data, err)
 	}
@@ -233,8 +233,8 @@ func TestHostilePackage(t *testing.T) {
 	}
 }
 
-// TestHostilePackageInThePlainTier: where builds are not confined, they still have no
-// variables of Muster's own, and leave nothing running.
+// TestHostilePackageInThePlainTier: builds that are not confined get no secrets in
+// variables either, and leave no process running.
 func TestHostilePackageInThePlainTier(t *testing.T) {
 	v := newVictim(t)
 	c, err := confinement.Open(t.Context(), confinement.Options{Dir: filepath.Join(t.TempDir(), "builds"), Shim: rig.Shim(t), Plain: true})
@@ -271,7 +271,7 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
     return name
 `
 
-// TestEndlessBuild: a build that never ends is ended, so that others are built.
+// TestEndlessBuild: the builder ends a build that never ends, and builds others.
 func TestEndlessBuild(t *testing.T) {
 	index := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer index.Close()

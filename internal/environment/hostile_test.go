@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// hostile are lines by which pip reads files or variables of the machine that
-// builds, or does something else than to install a package.
+// hostile are lines that make pip read files or variables of the machine that
+// builds, or do something else than install a package.
 var hostile = []string{
 	// Files, by options in every form that optparse takes.
 	"-r other.txt", "-rother.txt", "-r=other.txt", "--requirement other.txt", "--requirement=other.txt", "--requirem other.txt", "--requireme=other.txt", "--r=other.txt",
@@ -23,7 +23,7 @@ var hostile = []string{
 	"six -r other.txt", "six --pre -r other.txt", "six==1 --hash=sha256:" + strings.Repeat("0", 64) + " -r other.txt",
 	"--trusted-host x.test -r other.txt", "--use-feature fast-deps -r other.txt", "--only-binary :all: -e .", "-- -r other.txt", "- other.txt",
 	`"-r" other.txt`, `'-r' other.txt`, `\-r other.txt`, `-r "other.txt"`, "--pre\t-r\tother.txt",
-	// The same, out of sight of who looks for lines at "\n" alone.
+	// The same, hidden from a check that splits lines only at "\n".
 	"six\v-r other.txt", "six\f-r other.txt", "six\r-r other.txt", "six\x1c-r other.txt", "six\x1d-r other.txt", "six\x1e-r other.txt",
 	"six\u0085-r other.txt", "six\u2028-r other.txt", "six\u2029-r other.txt", "# six\f-r other.txt", "# six\u2028-r other.txt",
 	"-\\\nr other.txt", "--req\\\nuirement other.txt", "# six \\\n-r other.txt", "\\\n-r other.txt", "six\\\n # \\\n-r other.txt",
@@ -46,7 +46,7 @@ var hostile = []string{
 	"a @ https://x.test/a.zip#subdirectory=../../opt", "a @ https://x.test/a.zip#subdirectory=/opt", "a @ https://x.test/a.zip#egg=a&subdirectory=a/../../b", "https://x.test/a.zip#subdirectory=..", "a @ https://x.test/a.zip#subdirectory=%2e%2e",
 	// Variables.
 	"six==${SECRET}", "${SECRET}", "https://x.test/${SECRET}", "a @ https://x.test/${SECRET}", "-i https://${SECRET}@x.test", "--trusted-host ${SECRET}", "six --hash=sha256:${SECRET}", "$\\\n{SECRET}", "--find-links=https://x.test/${SECRET}",
-	// Repositories: arguments of git and others, and what runs on the machine.
+	// Repositories: arguments of git and others, and programs that run on the machine.
 	"git+ssh://git@x.test/a", "a @ git+ssh://git@x.test/a", "git+git@x.test:a", "git+ext::sh -c id", "a @ git+ext::id", "a @ ext::id", "git+https://x.test/a@--upload-pack=id", "a @ git+https://x.test/a.git@--upload-pack=id#egg=a", "a @ git+https://x.test/a@-x",
 	"git+https://x.test/a@%2d-x", "hg+https://x.test/a@--config=alias.clone=!id", "a @ hg+http://x.test/a@1", "svn+https://x.test/a", "bzr+https://x.test/a", "git://x.test/a", "a @ git+git://x.test/a", "git+https://-oProxyCommand=id/a", "git+https:///opt/a", "https:///opt/a.zip",
 	"ssh://x.test/a", "ftp://x.test/a.zip", "a @ data:text/plain,x", "javascript:x", "a @ https://x.test/a b", "a @ https://x.test/a;b", `a @ https://x.test\@y.test/a`, "https://x.test/a{b}", "https://x.test/é", "https://[::1/a.zip",
@@ -68,8 +68,8 @@ func TestHostileRequirements(t *testing.T) {
 	}
 }
 
-// reader has pip's own parser read each of many texts in a folder with baits, and
-// says what it opened and asked for on the way.
+// reader makes pip's own parser read each of many texts in a folder with baits, and
+// prints the files that it opened and the variables that it read.
 const reader = `
 import io, json, os, sys
 from pip._internal.network.session import PipSession
@@ -115,14 +115,14 @@ def parse(text):
 print(json.dumps([[parse(text) for text in pair] for pair in json.load(sys.stdin)]))
 `
 
-// readByPip is what pip makes of a text.
+// readByPip is the result of pip's parser for a text.
 type readByPip struct {
 	Found                []any
 	Wrong                string
 	Opened, Asked, Local []string
 }
 
-// pipReads has pip read pairs of texts.
+// pipReads makes pip read pairs of texts.
 func pipReads(t *testing.T, pairs [][2]string) [][2]readByPip {
 	t.Helper()
 	dir := t.TempDir()
@@ -146,7 +146,7 @@ func pipReads(t *testing.T, pairs [][2]string) [][2]readByPip {
 	return read
 }
 
-// TestBaitsAreTaken shows that the watch over pip sees what hostile lines do.
+// TestBaitsAreTaken shows that reader sees the files and variables of hostile lines.
 func TestBaitsAreTaken(t *testing.T) {
 	read := pipReads(t, [][2]string{{"--pre -r other.txt", "six==${SECRET}"}, {"# x\f--requirem=other.txt", "mydir/"}})
 	if r := read[0][0]; len(r.Opened) != 1 || r.Opened[0] != "other.txt" {
@@ -163,7 +163,7 @@ func TestBaitsAreTaken(t *testing.T) {
 	}
 }
 
-// pieces are what random requirements are made of.
+// pieces are the parts of random requirements.
 var pieces = []string{
 	"six", "numpy", "A.b-c_d", "==1.0", ">=1", "~= 2.1", ",<3", "===1.zip", "!=1.*", "[x]", "[x, y-z]", " ", " ", "  ", "\t", "\n", "\n", "\n", "\r\n", "\f", "\u2028", "\v", "\\\n", "\\", "#", " # words", ";",
 	` ; python_version < "3.12"`, ` ; os_name == 'nt' and (extra in "a b")`, ` ; "a" not in platform_machine`, "python_version", "and", `"x -r other.txt"`, "'", `"`,
@@ -172,9 +172,9 @@ var pieces = []string{
 	" @ ", "@", "https://x.test/a.zip", "https://x.test/a-1-py3-none-any.whl", "git+https://x.test/a.git", "@v1", "#egg=a", "&subdirectory=b/c", "#sha256=00", "file:///opt/a", "git+file:///opt/a", "mydir", "/", ".", "..", ".zip", "a.zip", "${SECRET}", "$", "{", "}", "(>=1)", "(", ")", "=", "\u00e9", "\ufeff", "\x00",
 }
 
-// TestPipReadsWhatIsWritten makes requirements at random. Of what is accepted, pip
-// opens no file, asks for no variable and finds no folder, and it finds in the text
-// that is written what it finds in the one that was given.
+// TestPipReadsWhatIsWritten makes requirements at random. For the accepted ones pip
+// opens no file, reads no variable and finds no folder, and it reads the same
+// requirements in the written text as in the given one.
 func TestPipReadsWhatIsWritten(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var pairs [][2]string
@@ -205,7 +205,7 @@ func TestPipReadsWhatIsWritten(t *testing.T) {
 	for i, read := range pipReads(t, pairs) {
 		given, written := read[0], read[1]
 		if len(written.Opened)+len(written.Asked)+len(written.Local) > 0 {
-			t.Errorf("%q is written as %q, by which pip opens %q, asks for %q and finds %v", pairs[i][0], pairs[i][1], written.Opened, written.Asked, written.Local)
+			t.Errorf("%q is written as %q, and pip opens %q, reads variables %q and finds %v", pairs[i][0], pairs[i][1], written.Opened, written.Asked, written.Local)
 		}
 		if given.Wrong != "" {
 			refused++

@@ -34,8 +34,8 @@ type interpreter struct {
 	Platform string `json:"platform"`
 	// Prefix is where it is installed.
 	Prefix string `json:"prefix"`
-	// Bases are where the Python is installed that it is a virtual environment of;
-	// else the same.
+	// Bases are the folders of the Python that a virtual environment was made from;
+	// otherwise the same as Prefix.
 	Bases []string `json:"bases"`
 }
 
@@ -56,7 +56,7 @@ func (p interpreter) places() []string {
 	return unique(out)
 }
 
-// probe starts an interpreter of the machine's and has it describe itself.
+// probe starts an interpreter of the machine, which describes itself.
 func probe(ctx context.Context, python string) (interpreter, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -75,7 +75,7 @@ func probe(ctx context.Context, python string) (interpreter, error) {
 	return described(python, out)
 }
 
-// probeAsJob is probe for an interpreter that somebody else made.
+// probeAsJob is probe for an interpreter that a job brings along.
 func probeAsJob(ctx context.Context, place *confinement.Confinement, python string) (interpreter, error) {
 	bounded, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -89,8 +89,8 @@ func probeAsJob(ctx context.Context, place *confinement.Confinement, python stri
 	return described(python, []byte(lastLines(said, 1)))
 }
 
-// Ask runs a program that a job brings along, as the job's members do, and returns
-// what it prints.
+// Ask runs a program that a job brings along, with the files and the user of the job's
+// members, and returns its output.
 func (b *Builder) Ask(ctx context.Context, argv ...string) (string, error) {
 	return askAsJob(ctx, b.opts.Place, argv...)
 }
@@ -114,7 +114,7 @@ func askAsJob(ctx context.Context, place *confinement.Confinement, argv ...strin
 	return said.String(), err
 }
 
-// maxSaid bounds what is kept of what a program says, in bytes.
+// maxSaid bounds the kept output of a program, in bytes.
 const maxSaid = 64 << 10
 
 // described reads how an interpreter describes itself.
@@ -176,7 +176,7 @@ func (p interpreter) existingKey(path string) string {
 }
 
 // existing looks at an environment that somebody else made.
-// Its Python is a program of whoever named it, and runs as their job would.
+// The user who named it chose its Python, which therefore runs as that user's job would.
 func existing(ctx context.Context, place *confinement.Confinement, path string) (interpreter, error) {
 	info, err := os.Stat(path)
 	switch {

@@ -17,10 +17,10 @@ var (
 	// plainAddress has no character that shlex, the requirements file or a marker
 	// gives a meaning to.
 	plainAddress = regexp.MustCompile(`^[A-Za-z0-9._~:/?#\[\]@!$&()*+,=%-]+$`)
-	// revision is a branch, tag or commit. One that began with a dash would be
-	// an option of git.
+	// revision is a branch, tag or commit. git takes a text that begins with a
+	// dash for an option.
 	revision = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/+-]*$`)
-	// anchor is one part of what follows "#" in an address.
+	// anchor is one part of an address behind "#".
 	anchor = regexp.MustCompile(`^(egg=[A-Za-z0-9._-]+(\[[A-Za-z0-9._,-]*\])?|(md5|sha1|sha224|sha256|sha384|sha512)=[0-9A-Fa-f]+|subdirectory=[A-Za-z0-9._/-]+)$`)
 )
 
@@ -42,7 +42,7 @@ func checkAddress(text string, ofPackage bool) error {
 		return fmt.Errorf("the address %q names no host", Mask(text))
 	}
 	if git {
-		// What pip takes for the revision.
+		// pip takes the text behind the last "@" of the path for the revision.
 		if i := strings.LastIndexByte(u.EscapedPath(), '@'); i >= 0 && !revision.MatchString(u.EscapedPath()[i+1:]) {
 			return fmt.Errorf("the address %q names no branch, tag or commit behind \"@\"", Mask(text))
 		}
@@ -51,8 +51,8 @@ func checkAddress(text string, ofPackage bool) error {
 	return checkFragment(fragment)
 }
 
-// checkFragment checks what an address says of the package. A folder outside of
-// what was fetched would be one of the machine that builds.
+// checkFragment checks the part of an address behind "#". A subdirectory outside of the
+// fetched package would be a folder of the machine that builds.
 func checkFragment(fragment string) error {
 	for part := range strings.SplitSeq(fragment, "&") {
 		folder, found := strings.CutPrefix(part, "subdirectory=")

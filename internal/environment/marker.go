@@ -12,7 +12,7 @@ import (
 // markerTokens splits a marker (PEP 508), the condition behind ";".
 var markerTokens = regexp.MustCompile(`^ *(\(|\)|===|~=|==|!=|<=|>=|<|>|[a-z_.]+|"[^"]*"|'[^']*')`)
 
-// quoted is what may stand in quotes. pip takes " -" and " #" for the beginning
+// quoted is a text that may stand in quotes. pip takes " -" and " #" for the beginning
 // of an option and of a comment there, too.
 var quoted = regexp.MustCompile(`^([A-Za-z0-9._+*!,-]+( [A-Za-z0-9][A-Za-z0-9._+*!,-]*)*)?$`)
 
@@ -27,7 +27,7 @@ var (
 // maxDepth bounds the brackets in a marker.
 const maxDepth = 20
 
-// markerReader reads the tokens of a marker, and keeps what it has read.
+// markerReader reads the tokens of a marker, and keeps the read ones.
 type markerReader struct {
 	tokens, read []string
 }

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// option is a line of a requirements file that says where and how packages are
-// found. Its name is the one that is written.
+// option is a line of a requirements file that tells pip where and how to find
+// packages. Normalise writes it with its name.
 type option struct {
 	name string
-	// value checks what follows; nil: nothing may.
+	// value checks the value; nil: the option has none.
 	value func(value string) error
 }
 
-// options are those that are allowed, by each of their names. Every other one
-// reaches for files that lie beside the requirements, or changes what the
-// installer does. pip also takes the first letters of a name for the whole.
+// options are the allowed options, by each of their names. Every other option reads
+// files beside the requirements, or changes the installer's work. pip also takes the
+// first letters of a name for the whole; Normalise does not.
 var options = map[string]option{
 	"-i": {"-i", checkIndex}, "--index-url": {"--index-url", checkIndex}, "--pypi-url": {"--index-url", checkIndex},
 	"--extra-index-url": {"--extra-index-url", checkIndex},

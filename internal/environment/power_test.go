@@ -9,8 +9,8 @@ import (
 	"github.com/muster-dev/muster/internal/osfile/powertest"
 )
 
-// TestPowerOfPruning: an environment that is in its place after a loss of power is
-// whole, whatever a prune was about to remove.
+// TestPowerOfPruning: an environment that is in its place after a loss of power during a
+// prune is whole.
 func TestPowerOfPruning(t *testing.T) {
 	powertest.EveryCut(t, powertest.Each, func(t *testing.T, dir string, powered func(func() error)) {
 		stays := built(t, dir, keyOf(1), true, day, 0)
@@ -22,7 +22,7 @@ func TestPowerOfPruning(t *testing.T) {
 			return err
 		})
 		if !intact(stays) {
-			t.Fatal("what stays is not intact")
+			t.Fatal("the environment that stays is not intact")
 		}
 		for _, home := range goes {
 			_, ready := readyAt(home)

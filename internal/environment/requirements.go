@@ -17,9 +17,9 @@ const maxRequirements = 1 << 20
 
 // Normalise reads a requirements file as pip does, and writes it anew: one
 // requirement or option a line, in order (the order of indexes counts), without
-// comments, in ASCII. It accepts a known grammar only, and so refuses everything
-// by which pip would read files or variables of the machine that builds. pip is
-// given the text that Normalise returns, never the one that a person wrote.
+// comments, in ASCII. It accepts a known grammar only, and so refuses all lines
+// that make pip read files or variables of the machine that builds. pip gets only the
+// text that Normalise returns, never the text that a person wrote.
 func Normalise(text string) (string, error) {
 	if len(text) > maxRequirements {
 		return "", fmt.Errorf("the requirements have %d bytes, and %d are allowed: leave some out, or put the packages into an image", len(text), maxRequirements)
@@ -45,10 +45,10 @@ func Normalise(text string) (string, error) {
 	return out.String(), nil
 }
 
-// comment matches what pip takes for one: a "#" inside a word begins none.
+// comment matches a comment of pip: a "#" inside a word begins none.
 var comment = regexp.MustCompile(`(^|\s+)#.*$`)
 
-// logical is one line of a requirements file, with those that continue it.
+// logical is one line of a requirements file, with the lines that continue it.
 type logical struct {
 	number int // of its last physical line
 	text   string
@@ -76,8 +76,8 @@ func splitLines(text string) []string {
 	return append(lines, text[begin:])
 }
 
-// joinLines puts together what backslashes continue, as pip does: a comment
-// ends a line that was continued, and no comment is continued.
+// joinLines joins lines that end in backslashes with their next lines, as pip does: a
+// comment ends a continued line, and a backslash continues no comment.
 func joinLines(lines []string) []logical {
 	var out []logical
 	var joined strings.Builder
@@ -99,7 +99,7 @@ func joinLines(lines []string) []logical {
 	return out
 }
 
-// rewrite checks one line, which has something in it, and writes it anew.
+// rewrite checks one line, which is not empty, and writes it anew.
 func rewrite(text string) (string, error) {
 	for _, r := range text {
 		if r > '~' || r < ' ' && r != '\t' {

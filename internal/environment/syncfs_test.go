@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// homeVariable names the home of which a child process writes the marker.
+// homeVariable names the home where a child process writes the marker.
 const homeVariable = "MUSTER_TEST_MARK_HOME"
 
 // TestAMarkerFollowsTheSync: an environment whose files could not be synced is not

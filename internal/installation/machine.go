@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// OnOneMachine reports whether a server is that of an embedded Muster (`muster up`)
-// and not of a cluster: its kinds say so. It reports false to callers who may not
-// read definitions of kinds.
+// OnOneMachine reports whether a server belongs to an embedded Muster (`muster up`) and
+// not to a cluster: an annotation of its kinds marks it. It reports false to callers who
+// may not read definitions of kinds.
 func OnOneMachine(ctx context.Context, server client.Reader) (bool, error) {
 	kind := &metav1.PartialObjectMetadata{}
 	kind.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: kindCRD})

@@ -133,8 +133,8 @@ func (o *options) apply(ctx context.Context, client dynamic.Interface, d documen
 	return after, "configured", nil
 }
 
-// put asks the server to apply a document, and again once a server that has just
-// started takes its kind.
+// put asks the server to apply a document. It asks again once a server that has just
+// started accepts the document's kind.
 func (o *options) put(ctx context.Context, d document, ask func(context.Context) error) error {
 	patient := func() error {
 		return startup.Await(ctx, o.factory.Streams.Err, "objects of kind "+d.object.GetKind(), startup.Within, ask)

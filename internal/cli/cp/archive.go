@@ -48,8 +48,8 @@ func absolute(local string) (string, error) {
 	return whole, err
 }
 
-// packAll writes what has a name in a folder, as is, and what is below it. Somebody may change it
-// meanwhile: no link is followed then.
+// packAll writes a file, a link, or a folder with its files, by its name in the folder above.
+// Another process may change the folder meanwhile: packAll follows no link then.
 func packAll(ctx context.Context, archive *tar.Writer, root *os.Root, base, name string) error {
 	info, err := root.Lstat(base)
 	if err != nil {
@@ -159,9 +159,9 @@ type unpacking struct {
 	root    *os.Root
 	archive *tar.Reader
 	notes   io.Writer
-	// links are made at the end: nothing that the member sends is written through one.
+	// links are made at the end, so that no file of the member is written through a link.
 	links []link
-	// made are the files that were written, by what a file system that ignores case takes them for.
+	// made are the names of the written files, by their names on a file system that ignores case.
 	made map[string]string
 }
 
@@ -201,11 +201,11 @@ func (u *unpacking) one(header *tar.Header, name string) error {
 }
 
 func (u *unpacking) leaveOut(name, target string) error {
-	_, err := fmt.Fprintf(u.notes, "left out: %s is a link to %s, outside of what is copied\n", name, target)
+	_, err := fmt.Fprintf(u.notes, "left out: %s is a link to %s, outside of the copied folder\n", name, target)
 	return err
 }
 
-// clear removes what has a name, unless it is a folder with something in it.
+// clear removes the file, the link or the empty folder of a name. It fails for other folders.
 func (u *unpacking) clear(name string) error {
 	if err := u.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -213,8 +213,8 @@ func (u *unpacking) clear(name string) error {
 	return nil
 }
 
-// link makes the links. One that leads out over another one, which may have been there before, is
-// removed again.
+// link makes the links. It removes a link again that leads out over another link, which may be
+// older than the copy.
 func (u *unpacking) link() error {
 	for _, l := range u.links {
 		if err := u.clear(l.name); err != nil {
@@ -235,8 +235,8 @@ func (u *unpacking) link() error {
 	return nil
 }
 
-// file writes a file, in place of what has its name: the other names of that, and what a link leads
-// to, stay as they are.
+// file writes a file, and replaces an older file or link of its name. Other names of the older
+// file, and the target of the link, keep their content.
 func (u *unpacking) file(name string, mode fs.FileMode) error {
 	folded := worktree.Fold(name)
 	if before, known := u.made[folded]; known && before != name {

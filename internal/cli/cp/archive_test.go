@@ -125,7 +125,8 @@ func TestUnpackStaysInside(t *testing.T) {
 	}
 }
 
-// What is in the folder already leads the files of a member nowhere else, and is not waited for.
+// Older files, links and pipes of the folder lead the files of a member nowhere else, and unpack waits
+// for no pipe.
 func TestUnpackOver(t *testing.T) {
 	for name, plant := range map[string]func(path, secret string) error{
 		"a link":        func(path, secret string) error { return os.Symlink(secret, path) },
@@ -202,7 +203,7 @@ func TestEveryTree(t *testing.T) {
 	}
 }
 
-// On a file system that ignores case, a file does not replace another one that was sent before.
+// On a file system that ignores case, a file does not replace an earlier file of the same archive.
 func TestNamesThatAreOneThere(t *testing.T) {
 	for there, fails := range map[string]bool{"readme": true, "other": false} {
 		dir := t.TempDir()

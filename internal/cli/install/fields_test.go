@@ -12,8 +12,8 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
-// judgment says of each field of a type that a user writes who judges it: a policy of the
-// chart (see TestTenants), a controller's check, or nobody, because it is harmless.
+// judgment sorts the fields of a type that a user writes: a policy of the chart (see
+// TestTenants) or a controller's check judges a field, or the field is harmless.
 type judgment struct {
 	of any
 	// inner have fields of their own, each judged below.
@@ -25,7 +25,7 @@ type judgment struct {
 	harmless string
 }
 
-// judgments are by type. A field that an API gets later is in none, and fails the test.
+// judgments are by type. A later field of an API is in no judgment, and fails the test.
 var judgments = []judgment{
 	{of: v1alpha1.TrainingJobSpec{}, inner: "roles code environment volumes data checkpoints", judged: "env queue priorityClassName",
 		harmless: "framework topology expectedRunTime startTimeout resumable doneWhen cleanUp sparseCluster suspend restart backoffLimit activeDeadlineSeconds ttlSecondsAfterFinished"},

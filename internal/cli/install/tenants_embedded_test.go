@@ -26,7 +26,7 @@ const (
 	boss = "boss@example.com" // the role muster-admin
 )
 
-// kinds are the kinds by which a user has Muster make pods, as YAML: %[1]s is a template of
+// kinds are the kinds for which Muster makes pods of a user, as YAML: %[1]s is a template of
 // pods, %[2]s are further fields of the spec, and %[3]s the metadata beside the name.
 var kinds = map[string]string{
 	"TrainingJob": `{apiVersion: muster.dev/v1alpha1, kind: TrainingJob, metadata: {name: a, namespace: lab%[3]s},
@@ -77,8 +77,8 @@ const (
 	isQueue     = "may not use queue nlp"
 )
 
-// templates are what a tenant may write into the template of pods, and the refusal; empty:
-// it is allowed.
+// templates are templates of pods that a tenant may write, and the refusal of each; empty:
+// the policies allow it.
 var templates = map[string]struct{ template, says string }{
 	"nothing special":          {plainTemplate, ""},
 	"own labels":               {`{metadata: {labels: {a: b, example.com/c: d}, annotations: {a: b}}, spec: {containers: [` + plainContainer + `]}}`, ""},
@@ -128,7 +128,7 @@ var templates = map[string]struct{ template, says string }{
 	"folder of a build, no":    {container("", ", volumes: [{name: e, csi: {driver: environment.muster.dev, volumeAttributes: {key: a, build: \"false\"}}}]"), isBuild},
 }
 
-// specs are what a tenant may write elsewhere in a kind's spec and metadata.
+// specs are other fields of a kind's spec and metadata that a tenant may write.
 var specs = map[string]map[string]struct{ spec, metadata, says string }{
 	"TrainingJob": {
 		"node-critical": {", priorityClassName: system-node-critical", "", isPriority},
@@ -220,7 +220,7 @@ func furnishLab(t *testing.T, server *rehearsal.Server) {
 			{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, ResourceNames: []string{"helper"}, Verbs: []string{"impersonate"}},
 		}},
 		&rbacv1.RoleBinding{ObjectMeta: named("more"), Subjects: user(bob), RoleRef: role("Role", "more")},
-		// Rights as somebody might give them by mistake: the policy holds all the same.
+		// Rights that an administrator might give by mistake: the policy holds all the same.
 		&rbacv1.Role{ObjectMeta: named("loose"), Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods/ephemeralcontainers"}, Verbs: []string{"update", "patch"}}}},
 		&rbacv1.RoleBinding{ObjectMeta: named("loose"), Subjects: user(bob), RoleRef: role("Role", "loose")},
 		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "boss"}, Subjects: user(boss), RoleRef: role("ClusterRole", "muster-admin")},
@@ -267,8 +267,8 @@ func inNamespace(namespace string, o client.Object) client.Object {
 	return o
 }
 
-// stamped has the name of another written on an object: one's own replaces it, and nobody
-// changes it later.
+// stamped writes another user's name on an object: the name of the user who creates it
+// replaces that, and no user changes it later.
 func stamped(t *testing.T, server *rehearsal.Server, kind string) {
 	const eve = `, annotations: {muster.dev/submitter: "eve@example.com", muster.dev/submitter-authenticated: "true"}`
 	o := made(t, kind, plainTemplate, "", eve)
@@ -282,7 +282,7 @@ func stamped(t *testing.T, server *rehearsal.Server, kind string) {
 	later.try(t, server)
 }
 
-// inNamespaces tries the namespaces of the cluster and of Muster, as who may do everything.
+// inNamespaces tries the namespaces of the cluster and of Muster, as users with all rights.
 func inNamespaces(t *testing.T, server *rehearsal.Server, kind string) {
 	for namespace, says := range map[string]string{
 		"kube-system": "no jobs run in namespace kube-system", "kube-public": "no jobs run in", v1alpha1.SystemNamespace: "no jobs run in", "lab": "",
@@ -298,7 +298,8 @@ func inNamespaces(t *testing.T, server *rehearsal.Server, kind string) {
 	}
 }
 
-// asAdministrator uses what belongs to a tenant in jobs of who may neither read nor write it.
+// asAdministrator uses a tenant's secrets, accounts and claims in jobs of an administrator
+// that may neither read nor write them.
 func asAdministrator(t *testing.T, server *rehearsal.Server, kind string) {
 	for name, c := range map[string]struct{ template, says string }{
 		"plain":             {plainTemplate, ""},
@@ -329,8 +330,8 @@ func asAdministrator(t *testing.T, server *rehearsal.Server, kind string) {
 	}
 }
 
-// changed edits what a tenant made: what pods are made from is judged again, by the rights
-// of who changes it, and all else is not.
+// changed edits objects of a tenant: the policies judge the fields that pods are made from
+// again, by the rights of the user who changes them, and no other field.
 func changed(t *testing.T, server *rehearsal.Server, kind string) {
 	secret := container("", ", volumes: [{name: s, secret: {secretName: s}}]")
 	as := func(template string) func(client.Object) {
@@ -367,7 +368,7 @@ func withAnnotation(o client.Object, key, value string) map[string]string {
 	return out
 }
 
-// madeByMuster is a change of what the manager made.
+// madeByMuster changes an object that the manager made.
 func madeByMuster(t *testing.T, server *rehearsal.Server, c policyCase) {
 	t.Helper()
 	owner := made(t, "Pipeline", plainTemplate, "", "") // the garbage collector looks for it
@@ -415,7 +416,7 @@ func stageQueues(t *testing.T, server *rehearsal.Server) {
 	}
 }
 
-// rawPods are pods that somebody makes in the namespace of a user of Muster, by any right.
+// rawPods makes pods in the namespace of a user of Muster, with all rights.
 func rawPods(t *testing.T, server *rehearsal.Server) {
 	from := func(template string) client.Object {
 		o := &unstructured.Unstructured{}
@@ -430,7 +431,7 @@ func rawPods(t *testing.T, server *rehearsal.Server) {
 	}
 	for name, c := range templates {
 		switch c.says {
-		case isAccount, isPriority: // for who may make pods, Kubernetes' own rules hold
+		case isAccount, isPriority: // Kubernetes' own rules hold for users who may make pods
 			continue
 		case isReserved:
 			c.says = "written by Muster alone"
@@ -438,7 +439,7 @@ func rawPods(t *testing.T, server *rehearsal.Server) {
 		switch name {
 		case "host process", "procMount": // Kubernetes refuses them as they are written
 			continue
-		case "account default", "account that bob acts as", "another class": // what is not there
+		case "account default", "account that bob acts as", "another class": // the account and the class do not exist
 			continue
 		}
 		t.Run(name, func(t *testing.T) { policyCase{object: from(c.template), says: c.says}.try(t, server) })
@@ -480,7 +481,7 @@ func tokenSecrets(t *testing.T, server *rehearsal.Server) {
 	}
 }
 
-// managerItself has the manager's account do what it never does.
+// managerItself tries requests that the manager never makes, with the manager's account.
 func managerItself(t *testing.T, server *rehearsal.Server) {
 	owned := func(kind string, o client.Object) client.Object {
 		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "muster.dev/v1alpha1", Kind: kind, Name: "a", UID: "1"}})
@@ -495,22 +496,22 @@ func managerItself(t *testing.T, server *rehearsal.Server) {
 	}
 	const others = "and no others"
 	for name, c := range map[string]policyCase{
-		"a member":                  {object: owned("Gang", of("free"))},
-		"a build":                   {object: owned("TrainingJob", of("free"))},
-		"a pod of nobody":           {object: of("free"), says: others},
-		"a pod of another kind":     {object: owned("Queue", of("free")), says: others},
-		"a member in kube-system":   {object: owned("Gang", of("kube-system")), says: others},
-		"a member in its own":       {object: owned("Gang", of(v1alpha1.SystemNamespace)), says: others},
-		"a member on the machine":   {object: owned("Gang", inNamespace("free", pod(func(p *corev1.Pod) { p.Spec.HostPID = true }))), says: isHost},
-		"a member in a trusted one": {object: owned("Gang", inNamespace("trusted", pod(func(p *corev1.Pod) { p.Spec.HostPID = true })))},
-		"a secret of others":        {object: secret("free", corev1.SecretTypeOpaque), says: others},
-		"a secret of no type":       {object: secret(v1alpha1.SystemNamespace, corev1.SecretTypeOpaque), says: others},
-		"a key":                     {object: secret(v1alpha1.SystemNamespace, "muster.dev/access-key")},
-		"a service":                 {object: owned("TrainingJob", service("free"))},
-		"a service of nobody":       {object: service("free"), says: others},
-		"a service in kube-system":  {object: owned("TrainingJob", service("kube-system")), says: others},
-		"a job":                     {object: owned("PipelineRun", made(t, "TrainingJob", plainTemplate, "", ""))},
-		"a job that is tried":       {object: made(t, "TrainingJob", plainTemplate, "", "")},
+		"a member":                   {object: owned("Gang", of("free"))},
+		"a build":                    {object: owned("TrainingJob", of("free"))},
+		"a pod without an owner":     {object: of("free"), says: others},
+		"a pod of another kind":      {object: owned("Queue", of("free")), says: others},
+		"a member in kube-system":    {object: owned("Gang", of("kube-system")), says: others},
+		"a member in its own":        {object: owned("Gang", of(v1alpha1.SystemNamespace)), says: others},
+		"a member on the machine":    {object: owned("Gang", inNamespace("free", pod(func(p *corev1.Pod) { p.Spec.HostPID = true }))), says: isHost},
+		"a member in a trusted one":  {object: owned("Gang", inNamespace("trusted", pod(func(p *corev1.Pod) { p.Spec.HostPID = true })))},
+		"a secret of others":         {object: secret("free", corev1.SecretTypeOpaque), says: others},
+		"a secret of no type":        {object: secret(v1alpha1.SystemNamespace, corev1.SecretTypeOpaque), says: others},
+		"a key":                      {object: secret(v1alpha1.SystemNamespace, "muster.dev/access-key")},
+		"a service":                  {object: owned("TrainingJob", service("free"))},
+		"a service without an owner": {object: service("free"), says: others},
+		"a service in kube-system":   {object: owned("TrainingJob", service("kube-system")), says: others},
+		"a job":                      {object: owned("PipelineRun", made(t, "TrainingJob", plainTemplate, "", ""))},
+		"a job that is tried":        {object: made(t, "TrainingJob", plainTemplate, "", "")},
 		"a member with a machine's folder": {object: owned("Gang", inNamespace("free", pod(func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "h", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
 		}))), says: isVolume},
@@ -520,7 +521,7 @@ func managerItself(t *testing.T, server *rehearsal.Server) {
 			c.try(t, server)
 		})
 	}
-	t.Run("a job of nobody", func(t *testing.T) {
+	t.Run("a job without an owner", func(t *testing.T) {
 		judge(t, as(t, server, managerAccount, "system:masters").Create(t.Context(), made(t, "TrainingJob", plainTemplate, "", "")), others)
 	})
 	t.Run("deletes a pod of others", func(t *testing.T) {
@@ -533,7 +534,7 @@ func managerItself(t *testing.T, server *rehearsal.Server) {
 	})
 }
 
-// administrator is what the role muster-admin is for, and what it is not for.
+// administrator tries requests that the role muster-admin allows, and others.
 func administrator(t *testing.T, server *rehearsal.Server) {
 	patch := func(o client.Object, text string) error {
 		return as(t, server, boss).Patch(t.Context(), o, client.RawPatch(types.MergePatchType, []byte(text)), client.DryRunAll)

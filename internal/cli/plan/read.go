@@ -73,7 +73,7 @@ func read(stdin io.Reader, path string) (*v1alpha1.TrainingJob, error) {
 
 // trainingJob reads one training job of the file at path.
 func trainingJob(path string, text []byte) (*v1alpha1.TrainingJob, error) {
-	type plain v1alpha1.TrainingJob // its own decoder ignores what it cannot read
+	type plain v1alpha1.TrainingJob // TrainingJob's own decoder ignores fields that it cannot read
 	var tree map[string]any
 	job := &plain{}
 	err := yaml.UnmarshalStrict(text, &tree)

@@ -1,5 +1,5 @@
 // Package startup waits for an API server that answers and does not take objects
-// of a kind yet: one that has just started, or to which Muster was just added.
+// of a kind yet: a server that has just started, or that Muster was just added to.
 //
 // It must not know any verb.
 package startup
@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// Within is how long verbs wait: the server's policies learn of new kinds every
+	// Within is the longest wait of verbs: the server's policies learn of new kinds every
 	// few seconds.
 	Within = 30 * time.Second
 	look   = 500 * time.Millisecond
 )
 
-// Await calls ask until the server takes what it asks for, or refuses it for another
-// reason than that it is not ready (503), which means that it has stored nothing. what
-// is a plural noun for messages. It tells say once that it waits. After within it
-// returns an error that wraps the last answer.
+// Await calls ask until the server accepts the request, or refuses it for another reason
+// than that the server is not ready (503). A server that is not ready stores nothing. what
+// is a plural noun for messages. Await writes to say once that it waits. After within
+// Await returns an error that wraps the last answer.
 func Await(ctx context.Context, say io.Writer, what string, within time.Duration, ask func(context.Context) error) error {
 	last := time.NewTimer(within)
 	defer last.Stop()
@@ -41,7 +41,7 @@ func Await(ctx context.Context, say io.Writer, what string, within time.Duration
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-last.C:
-			return fmt.Errorf("the server answers, and has taken no %s for %s: an administrator finds out why with `muster doctor` and in the API server's log; try it again then (%w)", what, within, err)
+			return fmt.Errorf("the server answers, and has taken no %s for %s: look for the reason with `muster doctor` and in the API server's log, or ask an administrator to; then try again (%w)", what, within, err)
 		case <-tick.C:
 		}
 	}

@@ -6,8 +6,8 @@
 // NO_COLOR set, TERM=dumb. Progress is a bar on a terminal and a plain line
 // every few seconds elsewhere.
 //
-// Guard keeps terminals from obeying what others wrote into names and messages.
-// All text for people goes through it. Data and Bare return the stream for all else.
+// Guard keeps terminals from obeying sequences that other users wrote into names and
+// messages. All text for people goes through it. Data and Bare return the stream for all else.
 //
 // It must not know Kubernetes, jobs, or any command.
 package terminal

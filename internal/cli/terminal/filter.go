@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// rule says what a filter lets through beside printable characters, newlines and tabs.
+// rule names the characters that a filter lets through beside printable ones, newlines and tabs.
 type rule int
 
 const (
@@ -15,7 +15,7 @@ const (
 	plain rule = iota
 	// coloured lets colours through (CSI … m).
 	coloured
-	// lively lets through what progress bars write: colours, carriage returns,
+	// lively lets through the sequences of progress bars: colours, carriage returns,
 	// backspaces, and CSI K, which clears a part of the line.
 	lively
 )
@@ -62,7 +62,7 @@ func (f *filter) append(out, text []byte) []byte {
 	return out
 }
 
-// end filters what was held: the text ends here.
+// end filters the held bytes: the text ends here.
 func (f *filter) end(out []byte) []byte {
 	text := f.held
 	f.held = nil
@@ -83,7 +83,7 @@ func harmless(text []byte) int {
 	return len(text)
 }
 
-// next filters one character or sequence; a size of 0 says that its rest is missing.
+// next filters one character or sequence; a size of 0 means that its rest is missing.
 func (f *filter) next(text []byte) (out []byte, size int) {
 	switch {
 	case text[0] == escape:
@@ -101,7 +101,7 @@ func (f *filter) next(text []byte) (out []byte, size int) {
 	return shown(text[:size]), size
 }
 
-// sequence filters what begins with ESC.
+// sequence filters a text that begins with ESC.
 func (f *filter) sequence(text []byte) (out []byte, size int) {
 	refused := shown(text[:1])
 	end := 2
@@ -143,9 +143,9 @@ func shown(char []byte) []byte {
 	return fmt.Appendf(nil, `\U%08x`, r)
 }
 
-// Hidden says that a terminal obeys r or does not show it: controls, format characters,
-// separators of lines and paragraphs, noncharacters. Joiners are not: emoji, Persian and Indian
-// scripts need them. Nor are the format characters that are visible.
+// Hidden reports whether a terminal obeys r or does not show it: controls, format characters,
+// separators of lines and paragraphs, noncharacters. Joiners are not hidden: emoji, Persian and
+// Indian scripts need them. Visible format characters are not hidden either.
 func Hidden(r rune) bool {
 	const nonJoiner, joiner = '\u200c', '\u200d'
 	switch {

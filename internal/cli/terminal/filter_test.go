@@ -65,7 +65,7 @@ func inPieces(f filter, text string, size int) string {
 	return string(f.end(out))
 }
 
-// controls are what no text for a terminal may have, except as a rule lets it pass.
+// controls are characters that no text for a terminal may have, except as a rule lets them pass.
 var controls = regexp.MustCompile(`[^\P{Cc}\n\t]|[\x{61c}\x{200e}\x{200f}\x{202a}-\x{202e}\x{2066}-\x{2069}]`)
 
 var passes = [...]*regexp.Regexp{
@@ -74,8 +74,7 @@ var passes = [...]*regexp.Regexp{
 	lively:   regexp.MustCompile(`\r|\x08|\x1b\[[0-9;:]*[mK]`),
 }
 
-// FuzzFilter: whatever others write, and wherever it is cut, the rest of a rule's sequences
-// holds no control character, a second pass changes nothing, and harmless text stays.
+// FuzzFilter: any text, cut anywhere, holds no control character beside a rule's sequences, a second pass changes nothing, and harmless text stays.
 func FuzzFilter(f *testing.F) {
 	for _, seed := range []string{"\x1b[31m\x1b]52;c;eA==\a\r\n", "数据\u202e\x9b\u009b1m\x1b[K\b", "\x1b[12345;31m\x1b[3", "\r\x1b[\xe6\x95", "\x1b\x1b[1m\r\r\n"} {
 		f.Add(seed, byte(3))

@@ -9,10 +9,10 @@ import (
 	"sync"
 )
 
-// Guard is a stream for people. Names, messages and labels come from others, and a
-// terminal obeys what is in them: so a guard writes control characters as text, such
-// as \x1b, whether or not the stream is a terminal, since pagers are between. The
-// colours of [Style] pass, because only this process knows their mark.
+// Guard is a stream for people. Other users write names, messages and labels, and a
+// terminal obeys sequences in them. So a guard writes control characters as text, such
+// as \x1b. It does so also in pipes, because pagers pass sequences on. The colours of
+// [Style] pass, because only this process knows their mark.
 type Guard struct {
 	mu     sync.Mutex
 	out    io.Writer
@@ -22,7 +22,7 @@ type Guard struct {
 }
 
 // Guarded returns the streams with guards on standard output and standard error.
-// What is not for people goes to [Data] or [Bare] of a stream.
+// Output for programs goes to [Data] or [Bare] of a stream.
 func (s Streams) Guarded() Streams {
 	mark := newMark()
 	s.Out, s.Err = newGuard(s.Out, mark), newGuard(s.Err, mark)
@@ -33,22 +33,22 @@ func newGuard(out io.Writer, mark string) *Guard {
 	return &Guard{out: out, filter: filter{mark: mark}, data: &Guard{out: out, filter: filter{rule: lively, mark: mark}}}
 }
 
-// newMark is a number that others do not guess.
+// newMark returns a random number that no other process can guess.
 func newMark() string {
 	var number [8]byte
 	_, _ = rand.Read(number[:]) // never fails
 	return strconv.FormatUint(binary.BigEndian.Uint64(number[:]), 10)
 }
 
-// Write implements io.Writer. It holds back a sequence or a character whose end has
-// not come.
+// Write implements io.Writer. It holds back a sequence or a character until the next
+// write brings its end.
 func (g *Guard) Write(text []byte) (int, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(text), g.put(g.filter.append(nil, text))
 }
 
-// flush writes what was held back: nothing more will come.
+// flush writes the held bytes at the end of the text.
 func (g *Guard) flush() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -71,8 +71,8 @@ func (g *Guard) put(text []byte) error {
 	return err
 }
 
-// Fd is the descriptor of the stream behind the guard, or none. So a terminal is one
-// also behind a guard.
+// Fd returns the descriptor of the stream behind the guard, or none. So [Is] finds a
+// terminal also behind a guard.
 func (g *Guard) Fd() uintptr {
 	if file, ok := g.out.(descriptor); ok {
 		return file.Fd()
@@ -80,7 +80,7 @@ func (g *Guard) Fd() uintptr {
 	return ^uintptr(0)
 }
 
-// Flush writes what guards have held back, at the end of a command.
+// Flush writes the bytes that guards hold back, at the end of a command.
 func (s Streams) Flush() {
 	for _, stream := range []io.Writer{s.Out, s.Err} {
 		if g, ok := stream.(*Guard); ok {
@@ -98,7 +98,7 @@ func Bare(stream io.Writer) io.Writer {
 	return stream
 }
 
-// Data returns the stream for what programs wrote or read: files, the output of jobs,
+// Data returns the stream for the data of programs: files, the output of jobs,
 // documents. A file or a pipe gets it unchanged. A terminal gets it with colours,
 // carriage returns, backspaces and cleared lines, as progress bars need them, and with
 // all other control characters as text.
@@ -113,7 +113,7 @@ func Data(stream io.Writer) io.Writer {
 	return g.data
 }
 
-// markOf is the mark of the colours that a stream lets through.
+// markOf returns the mark of the colours that a stream lets through.
 func markOf(stream io.Writer) string {
 	if g, ok := stream.(*Guard); ok {
 		return g.filter.mark

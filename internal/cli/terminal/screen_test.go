@@ -44,7 +44,7 @@ func TestClipCutsNoWideCharacter(t *testing.T) {
 	}
 }
 
-// TestScreenShowsNoSequence: what is in a page moves no cursor.
+// TestScreenShowsNoSequence: the text of a page moves no cursor.
 func TestScreenShowsNoSequence(t *testing.T) {
 	var out bytes.Buffer
 	streams := Streams{Out: &out, Err: &out}.Guarded()

@@ -25,8 +25,8 @@ var members = [...]Colour{Cyan, Green, Yellow, Magenta, Blue}
 // Style colours text, or leaves it alone.
 type Style struct {
 	enabled bool
-	// mark is the first parameter of each colour, by which a [Guard] tells it from the
-	// colours in other text.
+	// mark is the first parameter of each colour. A [Guard] removes it, and lets no colour
+	// without it pass.
 	mark string
 }
 

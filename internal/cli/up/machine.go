@@ -68,7 +68,7 @@ type machine struct {
 	noImages string
 	store    *source.Store
 	fetcher  *source.Fetcher
-	// place is where builds of environments run, for builder.
+	// place runs the programs of builder.
 	place   *confinement.Confinement
 	builder *environment.Builder
 	reader  *reading.Reader
@@ -167,8 +167,8 @@ func (m *machine) prepareRuntime(ctx context.Context) error {
 	return m.openImages(ctx)
 }
 
-// prepareBuilder prepares builds of environments, with a shim. They see nothing of
-// this Muster but what they build.
+// prepareBuilder prepares builds of environments, with a shim. A confined build sees no
+// files of this Muster but its own environment.
 func (m *machine) prepareBuilder(ctx context.Context, shim string) (err error) {
 	m.place, err = confinement.Open(ctx, confinement.Options{
 		Dir: m.path("builds"), Shim: shim, Hidden: []string{string(m.home)}, Plain: m.config.Tier == configuration.TierPlain,

@@ -47,7 +47,7 @@ it. With --identity the user is somebody whom the cluster knows already, and no
 kubeconfig is written.
 
 Only a cluster has users. A Muster of one machine (muster up) refuses: its jobs run
-as the user who started it, whoever submits them.`,
+as the user who started it, also jobs that other people submit.`,
 		Example: `  muster user add ada
   muster user add bob --queue vision --lifetime 168h --file bob.kubeconfig
   muster user add eve --identity eve@example.com`,

@@ -86,20 +86,20 @@ func TestUsers(t *testing.T) {
 		}
 		server.Run(t, []rehearsal.Step{{Args: "user add ada --queue vision --lifetime 1h --file " + ada, Says: "may use queue vision"}})
 		if err := server.Client.Get(t.Context(), at, quota); err != nil || quota.Spec.Hard.Name("count/trainingjobs.muster.dev", resource.DecimalSI).Value() != 7 {
-			t.Errorf("what an administrator changed is %v, %v", quota.Spec.Hard, err)
+			t.Errorf("the quota that an administrator changed is %v, %v", quota.Spec.Hard, err)
 		}
 		server.As(t, ada).Run(t, []rehearsal.Step{{Args: "get", Says: "mnist"}})
 	})
 	remove(t, server, ada)
 }
 
-// TestUsersOfOneMachine: a Muster of one machine makes nobody a user, and nothing for
-// one; who was made one by an earlier version can be removed.
+// TestUsersOfOneMachine: a Muster of one machine adds no user, and makes no object for
+// one. It can remove a user that an earlier version added.
 func TestUsersOfOneMachine(t *testing.T) {
 	machine := rehearsal.Start(t)
 	ctx, file := t.Context(), filepath.Join(t.TempDir(), "ada.kubeconfig")
 	machine.Run(t, []rehearsal.Step{
-		{Args: "user add ada --queue vision --file " + file, Code: 1, Says: "jobs run as the user who started it, whoever submits them; let each person start a Muster of their own"},
+		{Args: "user add ada --queue vision --file " + file, Code: 1, Says: "jobs run as the user who started it, also jobs that other people submit; let each person start a Muster of their own"},
 		{Args: "user add ada --identity ada@example.com", Code: 1, Says: "which has no users"},
 		{Args: "user list", Says: "which has no users"},
 	})

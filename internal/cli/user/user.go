@@ -8,8 +8,8 @@ import (
 	"github.com/muster-dev/muster/internal/cli/exit"
 )
 
-// onOneMachine is why a Muster of one machine has no users, and what is possible.
-const onOneMachine = "this Muster is of one machine (muster up), which has no users: jobs run as the user who started it, whoever submits them; " +
+// onOneMachine explains that a Muster of one machine has no users, and names the alternatives.
+const onOneMachine = "this Muster is of one machine (muster up), which has no users: jobs run as the user who started it, also jobs that other people submit; " +
 	"let each person start a Muster of their own, as themselves (muster up), or install Muster on Kubernetes (muster install), and add users there by its kubeconfig (--kubeconfig)"
 
 // New returns the command.

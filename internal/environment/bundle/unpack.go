@@ -79,7 +79,7 @@ func unpackEntry(root *os.Root, h *tar.Header, content io.Reader, times map[stri
 	if name == "" || name == "." || path.Clean(name) != name || !filepath.IsLocal(name) {
 		return fmt.Errorf("the archive's entry %q is not allowed", h.Name)
 	}
-	// Below a link it would lead elsewhere than it says.
+	// Below a link the entry would lie elsewhere than its name says.
 	if _, known := times[path.Dir(name)]; !known && path.Dir(name) != "." {
 		return fmt.Errorf("the archive's entry %q lies in no folder of the archive", h.Name)
 	}

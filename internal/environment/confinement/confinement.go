@@ -29,7 +29,7 @@ const (
 
 // Options set up a [Confinement]. Dir and Shim are required.
 type Options struct {
-	// Dir is where the folders of running programs are kept.
+	// Dir holds the folders of running programs.
 	Dir string
 	// Shim is the path of the shim's binary.
 	Shim string
@@ -45,12 +45,12 @@ type Confinement struct {
 	dir     string
 	hidden  []string
 	limits  *process.Limits
-	// reason says why programs are not confined; empty: they are.
+	// reason explains why programs are not confined; empty: they are.
 	reason string
 }
 
-// Open ends what an earlier Muster left running, and finds out what this machine
-// allows.
+// Open ends programs that an earlier Muster left running, and finds out whether this
+// machine allows confinement.
 func Open(ctx context.Context, o Options) (*Confinement, error) {
 	runtime, err := process.New(process.Options{Root: o.Dir, Shim: o.Shim})
 	if err != nil {
@@ -73,7 +73,7 @@ func Open(ctx context.Context, o Options) (*Confinement, error) {
 	return c, nil
 }
 
-// clear ends what runs in a folder, and empties the folder.
+// clear ends the programs whose folders are in dir, and empties dir.
 func clear(ctx context.Context, runtime *process.Runtime, dir string) error {
 	left, err := runtime.Adopt(ctx)
 	for _, p := range left {
@@ -95,8 +95,8 @@ func (c *Confinement) Confined() (bool, string) { return c.reason == "", c.reaso
 // Close ends all programs.
 func (c *Confinement) Close() { c.runtime.Close() }
 
-// Give makes a folder the programs' own, for them to write to. Nobody else may
-// write to it.
+// Give makes a file or folder the programs' own, for them to write to. The caller makes
+// sure that no other user may write to it.
 func (c *Confinement) Give(path string) error {
 	if c.reason != "" {
 		return nil
@@ -107,14 +107,14 @@ func (c *Confinement) Give(path string) error {
 	return nil
 }
 
-// GiveAll gives a folder with all that is in it.
+// GiveAll gives a folder with all its files and folders.
 func (c *Confinement) GiveAll(path string) error {
 	return filepath.WalkDir(path, func(at string, _ os.DirEntry, err error) error {
 		return errors.Join(err, c.Give(at))
 	})
 }
 
-// Take makes a folder, and all that programs made in it, Muster's own, after they
+// Take makes a folder, and all files of programs in it, Muster's own, after the programs
 // have ended. It follows no link.
 func (c *Confinement) Take(ctx context.Context, path string) error {
 	if c.reason != "" {
@@ -125,11 +125,11 @@ func (c *Confinement) Take(ctx context.Context, path string) error {
 			err = ctx.Err()
 		}
 		if err == nil {
-			// It also takes the set-user-ID bit off programs.
+			// Lchown also removes the set-user-ID bit of programs.
 			err = os.Lchown(at, os.Geteuid(), os.Getegid())
 		}
 		if err == nil && entry.IsDir() {
-			// A folder that its owner may not read is not walked by root alone.
+			// Only root can walk a folder that its owner may not read.
 			err = os.Chmod(at, 0o755)
 		}
 		return err

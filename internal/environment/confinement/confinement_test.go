@@ -78,7 +78,7 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestCancelled: with its context all of a program ends, also what left its session.
+// TestCancelled: all processes of a program end with its context, also one that left its session.
 func TestCancelled(t *testing.T) {
 	each(t, func(t *testing.T, c *Confinement) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -100,7 +100,7 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
-// TestLeftBehind: what an earlier Muster left running is ended, and its folder removed.
+// TestLeftBehind: Open ends a program that an earlier Muster left running, and removes its folder.
 func TestLeftBehind(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "builds")
 	runtime, err := process.New(process.Options{Root: dir, Shim: rig.Shim(t)})
@@ -119,8 +119,8 @@ func TestLeftBehind(t *testing.T) {
 	}
 }
 
-// TestTake: what a program made is Muster's own afterwards, whatever it is; what its
-// links lead to is not touched.
+// TestTake: files, folders, links and pipes of a program are Muster's own afterwards; the
+// targets of its links stay as they are.
 func TestTake(t *testing.T) {
 	each(t, func(t *testing.T, c *Confinement) {
 		outside := filepath.Join(t.TempDir(), "outside")
@@ -153,8 +153,8 @@ func TestTake(t *testing.T) {
 	})
 }
 
-// TestWhatAProgramSees: confined, it runs as a user of its own, and sees nothing in
-// hidden folders but what it needs; a program that runs as a job's is not confined.
+// TestWhatAProgramSees: a confined program runs as a user of its own, and sees only its
+// Readable files in hidden folders; a program that runs as a job's is not confined.
 func TestWhatAProgramSees(t *testing.T) {
 	c := open(t, filepath.Join(t.TempDir(), "builds"), false)
 	if ok, reason := c.Confined(); !ok {

@@ -35,19 +35,19 @@ type Program struct {
 	// Writable are the other folders that the program may write to.
 	Writable []string
 	// Readable are files and folders that the program needs, even where they are
-	// in hidden folders. What does not exist is left out.
+	// in hidden folders. Run leaves out paths that do not exist.
 	Readable []string
 	// Hidden are folders that the program does not see, beside those of all.
 	Hidden []string
-	// Lock is a file that is locked until all that the program started is gone,
+	// Lock is a file that is locked until all processes of the program have ended,
 	// also where Muster is killed.
 	Lock string
 	// AsJob runs the program with the files and the user that containers of jobs
-	// have. It is for what a job is about to run.
+	// have. It is for programs that a job is about to run.
 	AsJob bool
 }
 
-// Error says how a program failed.
+// Error is the failure of a program.
 type Error struct {
 	exit  process.Exit
 	limit int64
@@ -56,7 +56,7 @@ type Error struct {
 // Killed reports whether a signal ended the program.
 func (e *Error) Killed() bool { return e.exit.Signal != 0 }
 
-// Error says how the program ended.
+// Error describes how the program ended.
 func (e *Error) Error() string {
 	switch {
 	case e.exit.OOMKilled:
@@ -67,9 +67,9 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("it ended with exit code %d", e.exit.Code)
 }
 
-// Run runs a program, and hands over the lines that it says, cut where they are
-// longer than 64 KiB. It returns once everything that the program started is gone;
-// a program that failed is an *[Error]. A ctx that ends kills all of it.
+// Run runs a program, and hands over the lines that it prints, cut where they are
+// longer than 64 KiB. It returns once all processes of the program have ended; a
+// program that failed is an *[Error]. A ctx that ends kills all these processes.
 func (c *Confinement) Run(ctx context.Context, p Program, line func(string)) error {
 	if err := c.makeHome(p); err != nil {
 		return err
@@ -86,14 +86,14 @@ func (c *Confinement) Run(ctx context.Context, p Program, line func(string)) err
 		spec.Locks = []string{p.Lock}
 	}
 	c.confine(&spec, p)
-	defer func() { _ = os.RemoveAll(filepath.Join(c.dir, name)) }() // what is in it is gone
+	defer func() { _ = os.RemoveAll(filepath.Join(c.dir, name)) }() // the processes of the folder have ended
 	started, err := c.runtime.Start(ctx, spec)
 	var refused *process.StartError
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &refused) && refused.Reason == process.ReasonNotExecutable && spec.UID != nil:
-		return fmt.Errorf("starting %s: %w; builds run as user %d, who must be able to read and execute it, and the folders above it", p.Argv[0], err, builder)
+		return fmt.Errorf("starting %s: %w; builds run as user %d: let that user read and execute the program, and the folders above it", p.Argv[0], err, builder)
 	case errors.As(err, &refused):
 		return fmt.Errorf("starting %s: %w", p.Argv[0], err)
 	case err != nil:
@@ -185,9 +185,9 @@ func within(path string, folders []string) bool {
 	return false
 }
 
-// hear hands over what a program says, until it ends.
+// hear hands over the lines of a program, until the program ends.
 func hear(p *process.Process, line func(string)) error {
-	// The end of the program ends the log, whatever becomes of the caller.
+	// The end of the program ends the log, also where the caller's context ends before.
 	logs, err := p.Logs(context.Background(), process.LogQuery{Follow: true, Tail: -1})
 	if err != nil {
 		return err

@@ -86,7 +86,7 @@ func (s *Store) layOut(ctx context.Context, t *tree, dir string) error {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	// 1. Folders, open to us until all is inside. Each comes behind the one that it is in.
+	// 1. Folders, open to us until all is inside. Each comes behind its parent folder.
 	for i := range t.Entries {
 		if e := &t.Entries[i]; e.Type == typeFolder {
 			if err := root.Mkdir(filepath.FromSlash(e.Path), 0o700); err != nil {

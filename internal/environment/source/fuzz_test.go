@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// FuzzReadParcel: a list that is taken is within its limits, names nothing outside, is what it
-// is written as, and becomes a folder of that digest.
+// FuzzReadParcel: an accepted list is within its limits, names no path outside, is encoded as the
+// same bytes, and becomes a folder of that digest.
 func FuzzReadParcel(f *testing.F) {
 	const hash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" // of nothing
 	for _, entries := range []string{
@@ -47,13 +47,13 @@ func FuzzReadParcel(f *testing.F) {
 		}
 		parent := t.TempDir()
 		if err := Unpack(t.Context(), &raw, digest, filepath.Join(parent, "code"), limits); err != nil {
-			// A name may be too long for the disk, or be one that tar does not have.
+			// A name may be too long for the disk, or tar may not be able to hold it.
 			left(t, parent)
 		}
 	})
 }
 
-// FuzzUnpack: whatever a tar is, nothing of another snapshot is left.
+// FuzzUnpack: Unpack of any tar leaves no file of another snapshot.
 func FuzzUnpack(f *testing.F) {
 	var raw bytes.Buffer
 	w := tar.NewWriter(&raw)
@@ -73,7 +73,7 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-// left checks that an error left nothing, nor anything outside.
+// left checks that a failed Unpack left no file.
 func left(t *testing.T, parent string) {
 	t.Helper()
 	if list, err := os.ReadDir(parent); err != nil || len(list) > 0 {

@@ -111,7 +111,7 @@ func TestLinksThatLeadOutTogether(t *testing.T) {
 }
 
 // TestFolderThatChangesMeanwhile: while a snapshot is taken, a file of the folder becomes a link, a
-// pipe or a folder, and a folder becomes a link. What is outside is in no snapshot.
+// pipe or a folder, and a folder becomes a link. No file from outside is in a snapshot.
 func TestFolderThatChangesMeanwhile(t *testing.T) {
 	dir := files(t, map[string]string{"f": meddler.Public, "d/secret": meddler.Public, "steady": meddler.Public})
 	m := meddler.Start(t, dir, "f", "d")
@@ -120,7 +120,7 @@ func TestFolderThatChangesMeanwhile(t *testing.T) {
 		store := newStore(t)
 		result, err := store.Snapshot(t.Context(), dir, Options{})
 		if err != nil {
-			continue // it says what was replaced
+			continue // the error names the replaced file
 		}
 		taken++
 		to := filepath.Join(t.TempDir(), "to")

@@ -33,8 +33,8 @@ func TestPowerOfSnapshots(t *testing.T) {
 	})
 }
 
-// TestPowerOfPruning: a snapshot that is there after a loss of power is whole,
-// whatever a prune was about to remove.
+// TestPowerOfPruning: a snapshot that is there after a loss of power during a prune is
+// whole.
 func TestPowerOfPruning(t *testing.T) {
 	kept := files(t, map[string]string{"kept.py": "kept", "shared.py": "shared"})
 	gone := files(t, map[string]string{"gone.py": "gone", "more.py": "more", "shared.py": "shared"})

@@ -71,7 +71,7 @@ func scan(ctx context.Context, name string, opts Options) (*scanned, error) {
 	if err := w.guard(); err != nil {
 		return nil, err
 	}
-	// Each was judged by where it leads now; this is by what is in the snapshot.
+	// The walk judged each link by its target on disk; this judges it by the snapshot's entries.
 	if err := w.found.tree.checkLinks(); err != nil {
 		return nil, err
 	}

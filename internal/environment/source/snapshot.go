@@ -153,7 +153,7 @@ func (s *Store) snapshot(ctx context.Context, path string, opts Options, remembe
 type taking struct {
 	store *Store
 	found *scanned
-	// root is the folder that files are read in: what changes meanwhile leads nowhere else.
+	// root is the folder that files are read in: a link that appears meanwhile leads nowhere else.
 	root     *os.Root
 	index    *index
 	progress func(Progress)

@@ -118,8 +118,8 @@ func (t *tree) contains(at string) bool {
 	return false
 }
 
-// check refuses a list that no folder has: entries twice or in no order, entries below what is
-// no folder, and links that lead out, over other links too.
+// check refuses a list that no folder has: entries twice or in no order, entries below a file or
+// a link, and links that lead out, over other links too.
 func (t *tree) check() error {
 	types := map[string]string{}
 	before := ""

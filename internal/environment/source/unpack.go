@@ -75,7 +75,7 @@ func unpackInto(ctx context.Context, in io.Reader, digest, dir string, limits Li
 	if digestPrefix+name != digest {
 		return errors.New("what arrived is another snapshot, or a part of this one")
 	}
-	// 3. Is it one that a folder can be?
+	// 3. Can a folder have these entries?
 	if err := u.tree.check(); err != nil {
 		return err
 	}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestReadOnlyHost: of the host's tree nothing can be written, at any of its mounts,
-// but for what is mounted for the container.
+// TestReadOnlyHost: a container can write to no mount of the host's tree, only to its
+// own mounts.
 func TestReadOnlyHost(t *testing.T) {
 	needRoot(t)
 	host := t.TempDir()
@@ -44,8 +44,8 @@ func TestNoNewPrivileges(t *testing.T) {
 	})
 }
 
-// TestTethered: a container that is tethered ends with the connection of who started
-// it, whatever it has started; another one lives on.
+// TestTethered: a tethered container ends, with all its processes, when its starter's
+// connection closes; another container lives on.
 func TestTethered(t *testing.T) {
 	eachTier(t, func(t *testing.T, tier func(*Spec)) {
 		r := newRuntime(t)
@@ -55,9 +55,9 @@ func TestTethered(t *testing.T) {
 			follow(t, p, "up\n")
 		}
 		r.Close()
-		eventually(t, "what is tethered ends", func() bool { return alive(marks[true]) == 0 })
+		eventually(t, "the tethered container ends", func() bool { return alive(marks[true]) == 0 })
 		if alive(marks[false]) == 0 {
-			t.Error("what is not tethered ended, too")
+			t.Error("the container that is not tethered ended, too")
 		}
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-dev/muster/internal/node/shim/contract"
 )
 
-// FuzzReadExit: whatever the record of an exit holds, it is an exit, the same when it is written
-// again, or an error.
+// FuzzReadExit: any record of an exit is read as an exit, the same after another write, or as an
+// error.
 func FuzzReadExit(f *testing.F) {
 	f.Add([]byte(`{"code":137,"signal":9,"reason":"OOMKilled","message":"\u001b[2J","at":"2026-01-02T03:04:05.000000006Z"}`))
 	f.Add([]byte(`{"code":99999999999999999999}`))

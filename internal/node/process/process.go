@@ -245,8 +245,8 @@ func readExit(dir string) (Exit, error) {
 	return exit, err
 }
 
-// writeJSON writes a file whole or not at all, readable by its owner alone. What is
-// written of a process is valid until the machine loses its power, as the process is.
+// writeJSON writes a file whole or not at all, readable by its owner alone. It does not
+// sync: no process that a file describes outlives a loss of power.
 func writeJSON(path string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {

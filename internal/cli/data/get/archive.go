@@ -45,7 +45,7 @@ type packer struct {
 	made  time.Time
 	bar   *meter.Meter
 	done  data.Progress
-	// links are those in the archive: whoever unpacks it would follow them.
+	// links are the links of the archive: programs that unpack it may follow them.
 	links tree.Links
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-dev/muster/internal/data/ref"
 )
 
-// TestEveryTree: an archive has what a commit has.
+// TestEveryTree: an archive has the files, folders and links of its commit.
 func TestEveryTree(t *testing.T) {
 	trees := 200
 	if testing.Short() {
@@ -46,7 +46,7 @@ func TestEveryTree(t *testing.T) {
 	}
 }
 
-// TestHostileTrees: no archive has what would be unpacked elsewhere.
+// TestHostileTrees: no archive has an entry that tar would unpack elsewhere.
 func TestHostileTrees(t *testing.T) {
 	for name, c := range map[string]struct {
 		list []crafted.Entry

@@ -116,7 +116,7 @@ func (o *options) pipeline(ctx context.Context, tree map[string]any, folder stri
 	if err := o.takeCode(ctx, spec, folder); err != nil {
 		return nil, fmt.Errorf("pipeline %s: %w", p.GetName(), err)
 	}
-	type plain v1alpha1.Pipeline // its own decoder ignores what it cannot read
+	type plain v1alpha1.Pipeline // Pipeline's own decoder ignores fields that it cannot read
 	typed := &plain{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(tree, typed, true); err != nil {
 		subject := "pipeline " + p.GetName()

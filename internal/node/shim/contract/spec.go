@@ -35,8 +35,8 @@ type Spec struct {
 	// none) come from there, too. Set, UID, GID and Groups are not looked at.
 	Account string `json:"account,omitempty"`
 
-	// NoNewPrivileges keeps the tree from gaining rights by programs that have
-	// them: a set-user-ID program runs as any other.
+	// NoNewPrivileges keeps the tree from gaining rights: a set-user-ID program
+	// runs with the rights of its caller.
 	NoNewPrivileges bool `json:"noNewPrivileges,omitempty"`
 	// Tethered ends the whole tree when the muster that started the container
 	// closes its connection to the shim, or ends. False: it lives on.
@@ -80,7 +80,7 @@ type Isolation struct {
 	// and goes with whoever made these mounts possible. Empty: the host's tree.
 	Root []RootMount `json:"root,omitempty"`
 	// ReadOnlyRoot refuses writes to the tree, the container's own or the host's,
-	// but for /dev and what is mounted in it.
+	// but for /dev and the mounts in it.
 	ReadOnlyRoot bool `json:"readOnlyRoot,omitempty"`
 	// NetNS is the path of the network namespace to join. Empty: the host's.
 	NetNS string `json:"netNS,omitempty"`

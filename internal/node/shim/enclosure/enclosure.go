@@ -162,8 +162,8 @@ func (t *tree) mountAll() error {
 }
 
 // protect refuses writes to read-only mounts, with what came along with their
-// sources, and to the host's tree where that is asked for. It comes last, so that inner targets could still be created; inner
-// mounts of the container's keep their own say.
+// sources, and with ReadOnlyRoot to the host's tree. It comes last, so that inner
+// targets could still be created; inner mounts of the container keep their own mode.
 func (t *tree) protect(mounts []contract.Mount, targets []string) error {
 	sealed := t.Isolation.ReadOnlyRoot && !t.ownTree()
 	if !sealed && !slices.ContainsFunc(mounts, func(m contract.Mount) bool { return m.ReadOnly }) {

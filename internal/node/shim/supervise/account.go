@@ -47,12 +47,12 @@ func (s *supervisor) settle() *startError {
 	return nil
 }
 
-// mostTable is how long a table may be, in bytes: the image's owner wrote it, and the shim
-// holds it in memory.
+// mostTable is the longest table, in bytes: the image's owner wrote it, and the shim holds
+// it in memory.
 const mostTable = 4 << 20
 
 // readTable reads a file of lines with fields between colons. One that is not
-// there has none. A pipe is not waited for.
+// there has none. The shim waits for no pipe.
 func readTable(path string) ([][]string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -64,7 +64,7 @@ func readTable(path string) ([][]string, error) {
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err == nil && (!info.Mode().IsRegular() || info.Size() > mostTable) {
-		err = fmt.Errorf("%s has to be a file of at most %d bytes, and is %s of %d", path, mostTable, info.Mode(), info.Size())
+		err = fmt.Errorf("%s has to be a file of at most %d bytes, and has mode %s and %d bytes: mend it in the image", path, mostTable, info.Mode(), info.Size())
 	}
 	if err != nil {
 		return nil, err

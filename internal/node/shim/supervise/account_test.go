@@ -61,8 +61,8 @@ func TestFindAccount(t *testing.T) {
 	}
 }
 
-// TestStrangeTables: what an image has in the place of its users neither holds the shim up nor
-// fills its memory.
+// TestStrangeTables: a pipe, device or large file in place of an image's users neither blocks the
+// shim nor fills its memory.
 func TestStrangeTables(t *testing.T) {
 	for name, make := range map[string]func(path string) error{
 		"a pipe":   func(path string) error { return unix.Mkfifo(path, 0o644) },
@@ -87,8 +87,8 @@ func TestStrangeTables(t *testing.T) {
 	}
 }
 
-// FuzzFindAccount: whatever tables an image has, an account is found with numbers that there can
-// be, or the fault has words.
+// FuzzFindAccount: in any tables of an image findAccount finds an account with valid numbers, or
+// returns a fault with a message.
 func FuzzFindAccount(f *testing.F) {
 	f.Add("jupyter:video", "jupyter:x:1000:100::/home/jupyter:/bin/sh\n", "video:x:44:jupyter,other\n")
 	f.Add("0", ":::\n0:0:4294967295:-1:\n", "::\n")

@@ -13,7 +13,7 @@ import (
 )
 
 // TestPowerOfAnExit: an exit that was recorded and synced is there after a loss of
-// power. Everybody is told before the sync, so that before it there may be none.
+// power. The shim tells its callers before the sync, so that until then there may be no record.
 func TestPowerOfAnExit(t *testing.T) {
 	powertest.EveryCut(t, powertest.Each, func(t *testing.T, dir string, powered func(func() error)) {
 		synced := false
