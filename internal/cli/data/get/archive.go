@@ -56,10 +56,14 @@ func pack(ctx context.Context, out io.Writer, view *data.View, a address.Address
 	if address.IsPattern(a.Path) {
 		p.below = address.Base(a.Path)
 	}
-	if err := view.Walk(ctx, pattern, func(e tree.Entry) error { return p.add(ctx, e) }); err != nil {
+	// The links are checked before the first byte, which a program may unpack at once.
+	if err := view.Walk(ctx, pattern, p.link); err != nil {
 		return err
 	}
 	if err := p.links.Check(); err != nil {
+		return err
+	}
+	if err := view.Walk(ctx, pattern, func(e tree.Entry) error { return p.add(ctx, e) }); err != nil {
 		return err
 	}
 	if p.done.Files == 0 && a.Path != "" {
@@ -72,15 +76,21 @@ func pack(ctx context.Context, out io.Writer, view *data.View, a address.Address
 	return nil
 }
 
+// link notes an entry that is a link, for the check of all of them.
+func (p *packer) link(e tree.Entry) error {
+	if e.Kind != tree.Link {
+		return nil
+	}
+	name := p.name(e.Path)
+	p.links[name] = e.Target
+	return tree.CheckTarget(name, e.Target)
+}
+
 // add writes one entry.
 func (p *packer) add(ctx context.Context, e tree.Entry) (err error) {
 	header := &tar.Header{Name: p.name(e.Path), Mode: 0o644, ModTime: p.made, Format: tar.FormatPAX}
 	switch {
 	case e.Kind == tree.Link:
-		if err := tree.CheckTarget(header.Name, e.Target); err != nil {
-			return err
-		}
-		p.links[header.Name] = e.Target
 		header.Typeflag, header.Linkname, header.Mode = tar.TypeSymlink, e.Target, 0o777
 	case e.Kind != tree.File:
 		return nil

@@ -70,8 +70,12 @@ func TestHostileTrees(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := archived(t, set, stored.ID.String()); err == nil || !strings.Contains(err.Error(), c.says) {
+			out, err := archived(t, set, stored.ID.String())
+			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v, want %q", err, c.says)
+			}
+			if out.Len() > 0 {
+				t.Errorf("%d bytes were written before the refusal", out.Len())
 			}
 		})
 	}
