@@ -94,17 +94,35 @@ request.resource.resource == 'trainingjobs' ? [{{ . }}.spec.roles.filter(r, has(
 : {{ . }}.spec.stages.filter(s, has(s.training) && has(s.training.roles)).map(s, s.training.roles.filter(r, has(r.template)).map(r, r.template))
 {{- end }}
 
-{{/* What pods are made from, in CEL: a change of anything else, such as suspend, is not judged. */}}
+{{/* Those fields of a spec that change pods or their programs, in CEL: a policy does not judge a
+change of any other field, such as suspend. */}}
 {{- define "muster.parts" -}}
-request.resource.resource == 'trainingjobs' ? [{{ . }}.spec.roles, has({{ . }}.spec.env) ? {{ . }}.spec.env : dyn([]), has({{ . }}.spec.volumes) ? {{ . }}.spec.volumes : dyn([]), has({{ . }}.spec.checkpoints) ? {{ . }}.spec.checkpoints : dyn([])]
+request.resource.resource == 'trainingjobs' ? [{{ . }}.spec.roles, has({{ . }}.spec.env) ? {{ . }}.spec.env : dyn([]), has({{ . }}.spec.volumes) ? {{ . }}.spec.volumes : dyn([]), has({{ . }}.spec.checkpoints) ? {{ . }}.spec.checkpoints : dyn([]), has({{ . }}.spec.code) ? {{ . }}.spec.code : dyn([]), has({{ . }}.spec.environment) ? {{ . }}.spec.environment : dyn([]), has({{ . }}.spec.data) ? {{ . }}.spec.data : dyn([])]
 : request.resource.resource == 'tfjobs' ? [{{ . }}.spec.tfReplicaSpecs]
 : request.resource.resource == 'pytorchjobs' ? [{{ . }}.spec.pytorchReplicaSpecs]
-: [{{ . }}.spec.stages, has({{ . }}.spec.env) ? {{ . }}.spec.env : dyn([])]
+: [{{ . }}.spec.stages, has({{ . }}.spec.env) ? {{ . }}.spec.env : dyn([]), has({{ . }}.spec.code) ? {{ . }}.spec.code : dyn([]), has({{ . }}.spec.environment) ? {{ . }}.spec.environment : dyn([])]
+{{- end }}
+
+{{/* The queue that an object of these kinds names, in CEL. A TFJob and a PyTorchJob name it by a
+label or in their policy. */}}
+{{- define "muster.queue" -}}
+request.resource.group == 'muster.dev' ? (has({{ . }}.spec.queue) && {{ . }}.spec.queue != '' ? {{ . }}.spec.queue : 'default')
+: has({{ . }}.metadata.labels) && 'muster.dev/queue' in {{ . }}.metadata.labels && {{ . }}.metadata.labels['muster.dev/queue'] != '' ? {{ . }}.metadata.labels['muster.dev/queue']
+: has({{ . }}.metadata.labels) && 'kueue.x-k8s.io/queue-name' in {{ . }}.metadata.labels && {{ . }}.metadata.labels['kueue.x-k8s.io/queue-name'] != '' ? {{ . }}.metadata.labels['kueue.x-k8s.io/queue-name']
+: has({{ . }}.spec.runPolicy) && has({{ . }}.spec.runPolicy.schedulingPolicy) && has({{ . }}.spec.runPolicy.schedulingPolicy.queue) && {{ . }}.spec.runPolicy.schedulingPolicy.queue != '' ? {{ . }}.spec.runPolicy.schedulingPolicy.queue
+: 'default'
+{{- end }}
+
+{{/* The priority classes outside of the templates of such an object, in CEL: a list of lists. */}}
+{{- define "muster.classes" -}}
+[has({{ . }}.spec.priorityClassName) ? [{{ . }}.spec.priorityClassName] : [],
+has({{ . }}.spec.runPolicy) && has({{ . }}.spec.runPolicy.schedulingPolicy) && has({{ . }}.spec.runPolicy.schedulingPolicy.priorityClass) ? [{{ . }}.spec.runPolicy.schedulingPolicy.priorityClass] : [],
+request.resource.resource in ['pipelines', 'pipelineruns'] ? {{ . }}.spec.stages.filter(s, has(s.training) && has(s.training.priorityClassName)).map(s, s.training.priorityClassName) : []]
 {{- end }}
 
 {{/* The containers of a pod s, in CEL: a list of lists. */}}
 {{- define "muster.containers" -}}
-[has(s.containers) ? s.containers : dyn([]), has(s.initContainers) ? s.initContainers : dyn([])]
+[has(s.containers) ? s.containers : dyn([]), has(s.initContainers) ? s.initContainers : dyn([]), has(s.ephemeralContainers) ? s.ephemeralContainers : dyn([])]
 {{- end }}
 
 {{/* What no pod of a tenant asks for, as validations of variables.specs, a list of lists of
@@ -118,6 +136,15 @@ the specs of pods; variables.same leaves an object alone that asks for nothing n
   reason: Forbidden
 - expression: "variables.same || variables.specs.all(l, l.all(s, {{ include "muster.containers" . }}.all(cs, cs.all(c, !has(c.ports) || c.ports.all(p, !has(p.hostPort) || p.hostPort == 0)))))"
   message: "a hostPort is not allowed here: leave it out, members reach one another by name; or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
+  reason: Forbidden
+# A kubelet connects to the host of a probe, past the network policies of the namespace.
+- expression: >-
+    variables.same || variables.specs.all(l, l.all(s, {{ include "muster.containers" . }}.all(cs, cs.all(c,
+    ((has(c.livenessProbe) ? [c.livenessProbe] : []) + (has(c.readinessProbe) ? [c.readinessProbe] : []) + (has(c.startupProbe) ? [c.startupProbe] : []))
+    .all(p, (!has(p.httpGet) || !has(p.httpGet.host) || p.httpGet.host == '') && (!has(p.tcpSocket) || !has(p.tcpSocket.host) || p.tcpSocket.host == ''))
+    && ((has(c.lifecycle) && has(c.lifecycle.postStart) ? [c.lifecycle.postStart] : []) + (has(c.lifecycle) && has(c.lifecycle.preStop) ? [c.lifecycle.preStop] : []))
+    .all(p, (!has(p.httpGet) || !has(p.httpGet.host) || p.httpGet.host == '') && (!has(p.tcpSocket) || !has(p.tcpSocket.host) || p.tcpSocket.host == ''))))))
+  message: "a host in a probe or in lifecycle is not allowed here: leave it out, and the node asks the pod itself; or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
   reason: Forbidden
 - expression: >-
     variables.same || variables.specs.all(l, l.all(s, {{ include "muster.containers" . }}.all(cs, cs.all(c, !has(c.securityContext)

@@ -56,18 +56,21 @@ var judgments = []judgment{
 			"nodeName schedulerName restartPolicy hostname subdomain priority preemptionPolicy schedulingGates ephemeralContainers",
 		harmless: "activeDeadlineSeconds dnsPolicy nodeSelector shareProcessNamespace affinity tolerations hostAliases dnsConfig readinessGates runtimeClassName enableServiceLinks " +
 			"overhead topologySpreadConstraints setHostnameAsFQDN os hostUsers resourceClaims resources hostnameOverride schedulingGroup evictionResponders"},
-	{of: corev1.Container{}, inner: "ports envFrom env securityContext",
-		harmless: "name image command args workingDir resources resizePolicy restartPolicy restartPolicyRules volumeMounts volumeDevices livenessProbe readinessProbe startupProbe lifecycle " +
+	{of: corev1.Container{}, inner: "ports envFrom env securityContext lifecycle livenessProbe readinessProbe startupProbe",
+		harmless: "name image command args workingDir resources resizePolicy restartPolicy restartPolicyRules volumeMounts volumeDevices " +
 			"terminationMessagePath terminationMessagePolicy imagePullPolicy stdin stdinOnce tty"},
 	{of: corev1.VolumeSource{}, inner: "projected",
-		judged: "hostPath gcePersistentDisk awsElasticBlockStore gitRepo secret nfs iscsi glusterfs persistentVolumeClaim rbd flexVolume cinder cephfs flocker fc azureFile vsphereVolume quobyte azureDisk " +
+		// Of ephemeral the source of its content is judged.
+		judged: "ephemeral hostPath gcePersistentDisk awsElasticBlockStore gitRepo secret nfs iscsi glusterfs persistentVolumeClaim rbd flexVolume cinder cephfs flocker fc azureFile vsphereVolume quobyte azureDisk " +
 			"photonPersistentDisk portworxVolume scaleIO storageos csi",
-		harmless: "emptyDir downwardAPI configMap ephemeral image"},
+		harmless: "emptyDir downwardAPI configMap image"},
 	{of: corev1.VolumeProjection{}, judged: "secret serviceAccountToken podCertificate", harmless: "downwardAPI configMap clusterTrustBundle"},
 	{of: corev1.PodSecurityContext{}, judged: "seLinuxOptions windowsOptions runAsUser sysctls seccompProfile appArmorProfile",
 		harmless: "runAsGroup runAsNonRoot supplementalGroups supplementalGroupsPolicy fsGroup fsGroupChangePolicy seLinuxChangePolicy"},
 	{of: corev1.SecurityContext{}, judged: "capabilities privileged seLinuxOptions windowsOptions runAsUser procMount seccompProfile appArmorProfile",
 		harmless: "runAsGroup runAsNonRoot readOnlyRootFilesystem allowPrivilegeEscalation"},
+	{of: corev1.HTTPGetAction{}, judged: "host", harmless: "path port scheme httpHeaders protocol"},
+	{of: corev1.TCPSocketAction{}, judged: "host", harmless: "port"},
 	{of: corev1.ContainerPort{}, judged: "hostPort", harmless: "name containerPort protocol hostIP"},
 	{of: corev1.EnvVarSource{}, judged: "secretKeyRef", harmless: "fieldRef resourceFieldRef configMapKeyRef fileKeyRef"},
 	{of: corev1.EnvFromSource{}, judged: "secretRef", harmless: "prefix configMapRef"},
