@@ -287,7 +287,7 @@ const (
 )
 
 // Reserved reports whether a label or annotation is Muster's own: its key has the prefix
-// muster.dev, or a subdomain of it. Users choose none of these in what becomes a pod.
+// muster.dev, or a subdomain of it. Users choose none of these for pods of Muster.
 func Reserved(key string) bool {
 	domain, _, prefixed := strings.Cut(key, "/")
 	return prefixed && (domain == GroupVersion.Group || strings.HasSuffix(domain, "."+GroupVersion.Group))

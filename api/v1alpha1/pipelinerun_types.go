@@ -26,8 +26,8 @@ type PipelineRun struct {
 	Spec   PipelineRunSpec   `json:"spec"`
 	Status PipelineRunStatus `json:"status,omitempty"`
 
-	// Unreadable says why the types of the spec's fields cannot hold what is stored.
-	// The spec is empty then. It is not stored itself. Default: the spec was read.
+	// Unreadable is the reason why Go's types cannot hold the stored spec. The spec is
+	// empty then. The API server does not store this field. Default: the spec was read.
 	Unreadable string `json:"-"`
 }
 

@@ -33,8 +33,8 @@ type TrainingJob struct {
 	Spec   TrainingJobSpec   `json:"spec"`
 	Status TrainingJobStatus `json:"status,omitempty"`
 
-	// Unreadable says why the types of the spec's fields cannot hold what is stored.
-	// The spec is empty then. It is not stored itself. Default: the spec was read.
+	// Unreadable is the reason why Go's types cannot hold the stored spec. The spec is
+	// empty then. The API server does not store this field. Default: the spec was read.
 	Unreadable string `json:"-"`
 }
 

@@ -56,7 +56,7 @@ func TestUnreadableSentences(t *testing.T) {
 	}
 }
 
-// TestUnreadableIsShort bounds what is said of a long value.
+// TestUnreadableIsShort bounds the text about a long value.
 func TestUnreadableIsShort(t *testing.T) {
 	job := &TrainingJob{}
 	text := `{"spec":{"roles":[{"resources":{"limits":{"cpu":"` + strings.Repeat("9", 10000) + `x"}}}]}}`

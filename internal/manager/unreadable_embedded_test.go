@@ -53,8 +53,8 @@ func (s *stage) tree(name, text string) *unstructured.Unstructured {
 	return o
 }
 
-// TestUnreadableObjects stores what Go's types cannot hold: the manager says so of each
-// such object, and serves all others.
+// TestUnreadableObjects stores objects that Go's types cannot hold: the manager reports the
+// fault in the status of each, and serves all others.
 func TestUnreadableObjects(t *testing.T) {
 	s := newStage(t)
 	for name, text := range unstorable {

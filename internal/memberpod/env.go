@@ -35,12 +35,12 @@ func environment(vars, own []corev1.EnvVar) []corev1.EnvVar {
 	return out
 }
 
-// envVisible is the variable by which NVIDIA's container runtime shows GPUs to a container.
-// It believes images and users, too: an image for CUDA sets it to all.
+// envVisible is the variable that tells NVIDIA's container runtime which GPUs a container sees.
+// The runtime believes images and users, too: an image for CUDA sets the variable to all.
 const envVisible = "NVIDIA_VISIBLE_DEVICES"
 
-// visible leaves it to the node which GPUs a container sees that was given some, and shows
-// none to the others.
+// visible removes the variable from a container that was given GPUs, since its node sets it,
+// and hides all GPUs from the other containers.
 func visible(env []corev1.EnvVar, given bool) []corev1.EnvVar {
 	env = slices.DeleteFunc(env, func(v corev1.EnvVar) bool { return v.Name == envVisible })
 	if !given {

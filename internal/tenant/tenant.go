@@ -81,8 +81,8 @@ func put(ctx context.Context, server client.Client, o client.Object) error {
 
 // bound makes a quota. One that is there stays: its limits are an administrator's to change.
 // The API server refuses an object that a quota counts while the quota's status has no such
-// kind, which the cluster's controller may take half a minute to write. So it is written
-// here, beside what the controller has counted, and the controller counts anew.
+// kind, which the cluster's controller may take half a minute to write. So bound
+// writes it, beside the counts of the controller, and the controller counts anew.
 func bound(ctx context.Context, server client.Client, quota *corev1.ResourceQuota) error {
 	err := server.Create(ctx, quota)
 	if err != nil {

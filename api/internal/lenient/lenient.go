@@ -1,9 +1,9 @@
 // Package lenient decodes objects whose spec Go's types may not be able to hold.
 //
-// The API server stores what the schema of a kind allows, which is more than the types of
-// its fields can hold: a template has no schema, and an amount may have any exponent. A list
+// The API server stores every object that the schema of a kind allows. Go's types cannot hold
+// all of them: a template has no schema, and an amount may have any exponent. A list
 // or a watch that fails at one such object shows none of the others, of any namespace. So
-// an object is decoded without its spec then, and says why.
+// Unmarshal decodes such an object without its spec, and returns the reason.
 package lenient
 
 import (
@@ -18,7 +18,7 @@ import (
 const maxProblem = 300
 
 // Unmarshal decodes an object's JSON into whole. Where that fails it decodes it into rest,
-// which has the same fields but for the spec, and returns why. Both are pointers.
+// which has the same fields but for the spec, and returns the reason. Both are pointers.
 func Unmarshal(text []byte, whole, rest any) (problem string, err error) {
 	failed := json.Unmarshal(text, whole)
 	if failed == nil {

@@ -74,7 +74,7 @@ yes
 {{- include "muster.code" . }}{{ include "muster.data" . -}}
 {{- end }}
 
-{{/* Every kind by which a user has Muster make pods, as rules of a policy. */}}
+{{/* Every kind whose objects make Muster create pods, as rules of a policy. */}}
 {{- define "muster.jobs" -}}
 - apiGroups: [muster.dev]
   apiVersions: ["*"]
@@ -125,14 +125,14 @@ request.resource.resource in ['pipelines', 'pipelineruns'] ? {{ . }}.spec.stages
 [has(s.containers) ? s.containers : dyn([]), has(s.initContainers) ? s.initContainers : dyn([]), has(s.ephemeralContainers) ? s.ephemeralContainers : dyn([])]
 {{- end }}
 
-{{/* What no pod of a tenant asks for, as validations of variables.specs, a list of lists of
+{{/* Requests that no pod of a tenant may make, as validations of variables.specs, a list of lists of
 the specs of pods; variables.same leaves an object alone that asks for nothing new. */}}
 {{- define "muster.baseline" -}}
 - expression: "variables.same || variables.specs.all(l, l.all(s, !(has(s.hostNetwork) && s.hostNetwork) && !(has(s.hostPID) && s.hostPID) && !(has(s.hostIPC) && s.hostIPC)))"
   message: "hostNetwork, hostPID and hostIPC are not allowed here: leave them out, or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
   reason: Forbidden
 - expression: "variables.same || variables.specs.all(l, l.all(s, !has(s.volumes) || s.volumes.all(v, !has(v.hostPath) && !has(v.flexVolume) && !has(v.gcePersistentDisk) && !has(v.awsElasticBlockStore) && !has(v.azureDisk) && !has(v.azureFile) && !has(v.vsphereVolume) && !has(v.cinder) && !has(v.photonPersistentDisk) && !has(v.gitRepo) && !has(v.nfs) && !has(v.iscsi) && !has(v.fc) && !has(v.rbd) && !has(v.cephfs) && !has(v.glusterfs) && !has(v.quobyte) && !has(v.flocker) && !has(v.portworxVolume) && !has(v.scaleIO) && !has(v.storageos))))"
-  message: "volumes by which a node mounts its own folders, disks of the cloud or shares of the network are not allowed here (hostPath, nfs and the like): name a PersistentVolumeClaim, or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
+  message: "volumes that a node mounts from its own folders, disks of the cloud or shares of the network are not allowed here (hostPath, nfs and the like): name a PersistentVolumeClaim, or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
   reason: Forbidden
 - expression: "variables.same || variables.specs.all(l, l.all(s, {{ include "muster.containers" . }}.all(cs, cs.all(c, !has(c.ports) || c.ports.all(p, !has(p.hostPort) || p.hostPort == 0)))))"
   message: "a hostPort is not allowed here: leave it out, members reach one another by name; or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
@@ -167,7 +167,7 @@ the specs of pods; variables.same leaves an object alone that asks for nothing n
   reason: Forbidden
 {{- end }}
 
-{{/* What a container may add: what runtimes give by default. From the Pod Security Standard baseline. */}}
+{{/* The capabilities that a container may add: those that runtimes give by default. From the Pod Security Standard baseline. */}}
 {{- define "muster.capabilities" -}}
 ['AUDIT_WRITE', 'CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'FSETID', 'KILL', 'MKNOD', 'NET_BIND_SERVICE', 'SETFCAP', 'SETGID', 'SETPCAP', 'SETUID', 'SYS_CHROOT']
 {{- end }}
@@ -182,7 +182,7 @@ the specs of pods; variables.same leaves an object alone that asks for nothing n
 {key: muster.dev/pod-security, operator: NotIn, values: [privileged]}
 {{- end }}
 
-{{/* Users, beside the manager, whom no policy holds. */}}
+{{/* Users, beside the manager, who are exempt from all policies. */}}
 {{- define "muster.trusted" -}}
 {{- .Values.policies.exemptUsers | toJson | replace "\"" "'" -}}
 {{- end }}

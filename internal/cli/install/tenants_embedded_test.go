@@ -70,13 +70,13 @@ const (
 	isAccount   = "may not run members as service account"
 	isPriority  = "priority classes that begin with system-"
 	isHost      = "hostNetwork, hostPID and hostIPC are not allowed"
-	isVolume    = "volumes by which a node mounts its own folders"
+	isVolume    = "volumes that a node mounts from its own folders"
 	isPort      = "a hostPort is not allowed"
 	isProbe     = "a host in a probe or in lifecycle is not allowed"
 	isPrivilege = "privileged containers"
 	isContext   = "a security context with runAsUser 0"
 	isSysctl    = "only sysctls that are a pod's own"
-	isBuild     = "attribute build is for the pods by which Muster builds environments"
+	isBuild     = "attribute build is for pods of Muster that build environments"
 	isQueue     = "may not use queue nlp"
 )
 

@@ -102,8 +102,8 @@ type writing struct {
 	gang *v1alpha1.Gang
 }
 
-// soon is the delay of a gang that waits for the cache to show what was written, or for
-// another write: a back-off from firstRetry, doubled each time, to lastRetry.
+// soon is the delay of a gang that waits for the cache to show a write, or for another
+// write: a back-off from firstRetry, doubled each time, to lastRetry.
 const soon time.Duration = -1
 
 const (

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-dev/muster/internal/memberpod"
 )
 
-// reservedKeys are the labels by which Muster, policies and networks know its pods.
+// reservedKeys are the labels that Muster, policies and networks select its pods with.
 var reservedKeys = []string{
 	v1alpha1.LabelGang, v1alpha1.LabelJob, v1alpha1.LabelRole, v1alpha1.LabelIndex, v1alpha1.LabelAttempt, v1alpha1.LabelGuarded,
 	v1alpha1.LabelBuild, v1alpha1.LabelPlaceholder, v1alpha1.LabelPipeline, v1alpha1.LabelRun, v1alpha1.LabelStage, v1alpha1.LabelOwned,

@@ -25,7 +25,7 @@ func indexByGang(o client.Object) []string {
 }
 
 // gangOf is the name of the gang that an object belongs to; empty if it belongs to none.
-// Of a pod its controller says so, and of a placement its spec: a label may be changed.
+// A pod's controller and a placement's spec name the gang: a user may change a label.
 func gangOf(o client.Object) string {
 	switch o := o.(type) {
 	case *v1alpha1.Placement:

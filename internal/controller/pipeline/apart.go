@@ -174,8 +174,8 @@ func hostFolder(path string) corev1.VolumeSource {
 // shared has the members of a stage of training or Spark in images see the folder of its
 // datum at datumDir, whoever they run as, with these rights.
 func shared(job *v1alpha1.TrainingJob, datum string, rights os.FileMode) error {
-	// Nobody but the owner comes as far as the folder but by a mount of it. Members of a job
-	// before may have put anything in the place of what is in it.
+	// Only the owner can open the folder without a mount of it. Members of an earlier job may
+	// have replaced everything in the folder.
 	folder, err := os.OpenRoot(datum)
 	if err != nil {
 		return fmt.Errorf("showing the datum's folder to a job: %w", err)

@@ -32,8 +32,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestEveryTreeAsInput: what a datum is given of a commit, all of it or each of its topmost files and
-// folders by itself, is what a checkout has.
+// TestEveryTreeAsInput compares the input of a datum with a checkout of the commit: the whole commit,
+// and each of its topmost files and folders by itself.
 func TestEveryTreeAsInput(t *testing.T) {
 	trees := 200
 	if testing.Short() {
@@ -92,8 +92,8 @@ func TestEveryTreeAsInput(t *testing.T) {
 	}
 }
 
-// TestHostileOutput: what a program that was left behind puts into its output, once that was looked
-// at, is recorded as it is or has the datum fail: it keeps no other result from being recorded.
+// TestHostileOutput changes an output after it was checked, as a program that was left behind does. The
+// output is recorded, or the datum fails; all other results are recorded.
 func TestHostileOutput(t *testing.T) {
 	link := func(target string) func(string) error {
 		return func(path string) error { return os.Symlink(target, path) }
@@ -104,7 +104,7 @@ func TestHostileOutput(t *testing.T) {
 	for name, c := range map[string]struct {
 		entry string
 		plant func(path string) error
-		// spoils is what is said of the datum; empty: it is recorded.
+		// spoils is the error of the datum. Empty: the datum is recorded.
 		spoils string
 	}{
 		"a file":                     {"out/f", file, ""},
@@ -167,7 +167,7 @@ func TestHostileOutput(t *testing.T) {
 					break
 				}
 				if text, _ := io.ReadAll(in); string(text) == "secret" {
-					t.Errorf("%s is what is outside of the output", h.Name)
+					t.Errorf("%s is a file outside of the output", h.Name)
 				}
 			}
 		})

@@ -51,8 +51,8 @@ func jobMeta(run *v1alpha1.PipelineRun, stage string) metav1.ObjectMeta {
 	}
 }
 
-// submitter returns those of an object's annotations that name its submitter, for what is
-// made from it.
+// submitter returns those of an object's annotations that name its submitter, for objects that
+// a controller makes from it.
 func submitter(annotations map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, key := range []string{v1alpha1.AnnotationSubmitter, v1alpha1.AnnotationAuthenticated} {

@@ -192,7 +192,7 @@ func installed(path string) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// mostOrigin is how many bytes say at most where a package comes from.
+// mostOrigin is the most bytes of a file that names the origin of a package.
 const mostOrigin = 1 << 20
 
 // origin is, of a package that comes from a place of its own, what was fetched from

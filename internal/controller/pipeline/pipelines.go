@@ -62,7 +62,7 @@ type Machine struct {
 	// of their own.
 	Interpreter func(context.Context) (string, error)
 	// Run runs a program that a stage brings along, as the stage's members do, and
-	// returns what it prints. Nil: it runs as a child of this process.
+	// returns its output. Nil: the program runs as a child of this process.
 	Run func(ctx context.Context, argv ...string) (string, error)
 	// Program is the muster that members run as workers, and Worker the one for
 	// images, which needs nothing but the kernel.
@@ -293,7 +293,7 @@ func before(a, b *v1alpha1.Pipeline) bool {
 	return a.CreationTimestamp.Before(&b.CreationTimestamp)
 }
 
-// unreadable says what is wrong with a spec that could not be read; empty if it could.
+// unreadable is the problem of a spec that could not be decoded; empty if it could.
 func unreadable(why string) string {
 	if why == "" {
 		return ""

@@ -119,8 +119,8 @@ func (w *work) writeOne(out *tar.Writer, task *pipeline.Task, key digest.ID, r *
 	return writeMade(out, at, r)
 }
 
-// writeMade writes the log of a datum and, unless it failed, its output. What programs put
-// there that cannot be kept is a [foreman.SpoiledError].
+// writeMade writes the log of a datum and, unless the datum failed, its output. It returns a
+// [foreman.SpoiledError] for an output that cannot be recorded.
 func writeMade(out *tar.Writer, at string, r *foreman.Result) error {
 	root, err := os.OpenRoot(r.Folder)
 	if err != nil {
@@ -138,14 +138,14 @@ func writeMade(out *tar.Writer, at string, r *foreman.Result) error {
 	return spoiled(r.Datum.ID, writeFolder(out, at+"/"+pipeline.OutFolder, made))
 }
 
-// outputError is about something in an output that no dataset can have.
+// outputError reports a file of an output that no dataset can have.
 type outputError struct{ error }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *outputError) Unwrap() error { return e.error }
 
-// spoiled makes an error about what is in an output one that no other try changes. An error
-// of whoever takes the tar stays as it is.
+// spoiled wraps an error about a file of an output as one that no other try changes. Errors of
+// the reader of the tar stay as they are.
 func spoiled(id string, err error) error {
 	_, kind := errors.AsType[*osfile.KindError](err)
 	_, output := errors.AsType[*outputError](err)
@@ -199,7 +199,7 @@ func writeFile(out *tar.Writer, at string, in *os.Root, name string) (err error)
 
 // writeFolder writes everything below a folder; its files were looked at when the
 // datum was done. Nothing outside of the folder is read, and nothing but files and links,
-// whatever programs that are left change meanwhile.
+// also if programs that still run change the folder meanwhile.
 func writeFolder(out *tar.Writer, at string, folder *os.Root) error {
 	links := tree.Links{}
 	err := osfile.Walk(folder, func(name string, in *os.Root, e fs.DirEntry) error {

@@ -87,8 +87,8 @@ func checkRole(job *v1alpha1.TrainingJob, role *v1alpha1.Role) string {
 	return problem
 }
 
-// checkKeys finds labels and annotations of members that only Muster sets: by these the
-// scheduler charges GPUs, and network policies open a namespace.
+// checkKeys finds labels and annotations of members that only Muster sets: the scheduler
+// charges GPUs by these keys, and network policies open a namespace by them.
 func checkKeys(role *v1alpha1.Role) string {
 	fields := map[string][]string{
 		"firstLabels": slices.Collect(maps.Keys(role.FirstLabels)),
@@ -111,7 +111,7 @@ func checkKeys(role *v1alpha1.Role) string {
 // the GPUs of a member that was told to stop.
 const longestGrace = 3600
 
-// checkGrace finds a grace period by which a member would keep what it has to give back.
+// checkGrace finds a grace period that would let a member keep its GPUs for too long.
 func checkGrace(t *corev1.PodTemplateSpec) string {
 	if t == nil || t.Spec.TerminationGracePeriodSeconds == nil || *t.Spec.TerminationGracePeriodSeconds <= longestGrace {
 		return ""
@@ -120,7 +120,7 @@ func checkGrace(t *corev1.PodTemplateSpec) string {
 		*t.Spec.TerminationGracePeriodSeconds, longestGrace)
 }
 
-// checkFirstLabels finds what the API server takes for no label.
+// checkFirstLabels finds labels that the API server would refuse.
 func checkFirstLabels(all map[string]string) string {
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		if problems := validation.IsQualifiedName(key); len(problems) > 0 {

@@ -204,7 +204,7 @@ func templateFor(job *v1alpha1.TrainingJob, role *v1alpha1.Role, p preparation) 
 	if template.Labels == nil {
 		template.Labels = map[string]string{}
 	}
-	reserved := func(key, _ string) bool { return v1alpha1.Reserved(key) } // of a job from before they were refused
+	reserved := func(key, _ string) bool { return v1alpha1.Reserved(key) } // an older job may have such keys
 	maps.DeleteFunc(template.Labels, reserved)
 	maps.DeleteFunc(template.Annotations, reserved)
 	template.Labels[v1alpha1.LabelJob] = job.Name

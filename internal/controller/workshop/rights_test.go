@@ -9,8 +9,8 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
-// TestRightsOfABuild: a build runs as the user that its members have, without their
-// rights, and on a cluster with less than a pod that says nothing.
+// TestRightsOfABuild runs a build as the user of its members, without their rights. On a
+// cluster the build has fewer rights than a pod without a security context.
 func TestRightsOfABuild(t *testing.T) {
 	ptr := func(b bool) *bool { return &b }
 	user, unmasked := int64(7), corev1.UnmaskedProcMount
@@ -45,7 +45,7 @@ func TestRightsOfABuild(t *testing.T) {
 				t.Error(diff)
 			}
 			if no := pod.Spec.AutomountServiceAccountToken; no == nil || *no || pod.Spec.HostNetwork || pod.Spec.HostPID {
-				t.Errorf("it has a token, or what is the node's: %+v", pod.Spec)
+				t.Errorf("it has a token, or a folder or namespace of the node: %+v", pod.Spec)
 			}
 		})
 	}

@@ -279,8 +279,8 @@ func (s *Set) write(path string, block *pem.Block) error {
 	return nil
 }
 
-// WriteFile replaces the file at path by one that its owner alone may read. It
-// survives a loss of power: clients and nodes keep what was signed with a key.
+// WriteFile replaces the file at path by one that its owner alone may read. The file
+// survives a loss of power: clients and nodes keep certificates that a key has signed.
 func WriteFile(path string, data []byte) error {
 	return osfile.Replace(path, data, 0o600)
 }
