@@ -47,7 +47,7 @@ func TestUnreadableSentences(t *testing.T) {
 		`{"roles":[{"template":{"spec":{"terminationGracePeriodSeconds":1.5}}}]}`: "spec.roles.template.spec.terminationGracePeriodSeconds: a number is given, and a whole number is wanted",
 		`{"roles":[{"template":{"spec":{"hostNetwork":{}}}}]}`:                    "spec.roles.template.spec.hostNetwork: an object is given, and true or false is wanted",
 		`{"roles":[{"template":{"metadata":{"labels":[]}}}]}`:                     "spec.roles.template.metadata.labels: a list is given, and an object is wanted",
-		`{"framework":{"a":1}}`:                                                   "spec.framework: an object is given, and a value of type Framework is wanted",
+		`{"framework":{"a":1}}`: "spec.framework: an object is given, and a value of type Framework is wanted",
 	} {
 		job := &TrainingJob{}
 		if err := json.Unmarshal([]byte(`{"spec":`+text+`}`), job); err != nil || job.Unreadable != want {

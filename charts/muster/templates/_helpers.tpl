@@ -88,10 +88,10 @@ yes
 
 {{/* The templates of pods in an object of these kinds, in CEL: a list of lists. */}}
 {{- define "muster.templates" -}}
-request.resource.resource == 'trainingjobs' ? [{{ . }}.spec.roles.filter(r, has(r.template)).map(r, r.template)]
-: request.resource.resource == 'tfjobs' ? [{{ . }}.spec.tfReplicaSpecs.map(k, {{ . }}.spec.tfReplicaSpecs[k]).filter(r, has(r.template)).map(r, r.template)]
-: request.resource.resource == 'pytorchjobs' ? [{{ . }}.spec.pytorchReplicaSpecs.map(k, {{ . }}.spec.pytorchReplicaSpecs[k]).filter(r, has(r.template)).map(r, r.template)]
-: {{ . }}.spec.stages.filter(s, has(s.training) && has(s.training.roles)).map(s, s.training.roles.filter(r, has(r.template)).map(r, r.template))
+request.resource.resource == 'trainingjobs' ? [{{ . }}.spec.roles.filter(r, {{ include "muster.has" "r.template" }}).map(r, r.template)]
+: request.resource.resource == 'tfjobs' ? [{{ . }}.spec.tfReplicaSpecs.map(k, {{ . }}.spec.tfReplicaSpecs[k]).filter(r, {{ include "muster.has" "r.template" }}).map(r, r.template)]
+: request.resource.resource == 'pytorchjobs' ? [{{ . }}.spec.pytorchReplicaSpecs.map(k, {{ . }}.spec.pytorchReplicaSpecs[k]).filter(r, {{ include "muster.has" "r.template" }}).map(r, r.template)]
+: {{ . }}.spec.stages.filter(s, {{ include "muster.has" "s.training" }} && {{ include "muster.has" "s.training.roles" }}).map(s, s.training.roles.filter(r, {{ include "muster.has" "r.template" }}).map(r, r.template))
 {{- end }}
 
 {{/* Those fields of a spec that change pods or their programs, in CEL: a policy does not judge a
@@ -117,52 +117,52 @@ request.resource.group == 'muster.dev' ? (has({{ . }}.spec.queue) && {{ . }}.spe
 {{- define "muster.classes" -}}
 [has({{ . }}.spec.priorityClassName) ? [{{ . }}.spec.priorityClassName] : [],
 has({{ . }}.spec.runPolicy) && has({{ . }}.spec.runPolicy.schedulingPolicy) && has({{ . }}.spec.runPolicy.schedulingPolicy.priorityClass) ? [{{ . }}.spec.runPolicy.schedulingPolicy.priorityClass] : [],
-request.resource.resource in ['pipelines', 'pipelineruns'] ? {{ . }}.spec.stages.filter(s, has(s.training) && has(s.training.priorityClassName)).map(s, s.training.priorityClassName) : []]
+request.resource.resource in ['pipelines', 'pipelineruns'] ? {{ . }}.spec.stages.filter(s, {{ include "muster.has" "s.training" }} && {{ include "muster.has" "s.training.priorityClassName" }}).map(s, s.training.priorityClassName) : []]
 {{- end }}
 
 {{/* The containers of a pod s, in CEL: a list of lists. */}}
 {{- define "muster.containers" -}}
-[has(s.containers) ? s.containers : dyn([]), has(s.initContainers) ? s.initContainers : dyn([]), has(s.ephemeralContainers) ? s.ephemeralContainers : dyn([])]
+[{{ include "muster.has" "s.containers" }} ? s.containers : dyn([]), {{ include "muster.has" "s.initContainers" }} ? s.initContainers : dyn([]), {{ include "muster.has" "s.ephemeralContainers" }} ? s.ephemeralContainers : dyn([])]
 {{- end }}
 
 {{/* Requests that no pod of a tenant may make, as validations of variables.specs, a list of lists of
 the specs of pods; variables.same leaves an object alone that asks for nothing new. */}}
 {{- define "muster.baseline" -}}
-- expression: "variables.same || variables.specs.all(l, l.all(s, !(has(s.hostNetwork) && s.hostNetwork) && !(has(s.hostPID) && s.hostPID) && !(has(s.hostIPC) && s.hostIPC)))"
+- expression: "variables.same || variables.specs.all(l, l.all(s, !({{ include "muster.has" "s.hostNetwork" }} && s.hostNetwork) && !({{ include "muster.has" "s.hostPID" }} && s.hostPID) && !({{ include "muster.has" "s.hostIPC" }} && s.hostIPC)))"
   message: "hostNetwork, hostPID and hostIPC are not allowed here: leave them out, or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
   reason: Forbidden
-- expression: "variables.same || variables.specs.all(l, l.all(s, !has(s.volumes) || s.volumes.all(v, !has(v.hostPath) && !has(v.flexVolume) && !has(v.gcePersistentDisk) && !has(v.awsElasticBlockStore) && !has(v.azureDisk) && !has(v.azureFile) && !has(v.vsphereVolume) && !has(v.cinder) && !has(v.photonPersistentDisk) && !has(v.gitRepo) && !has(v.nfs) && !has(v.iscsi) && !has(v.fc) && !has(v.rbd) && !has(v.cephfs) && !has(v.glusterfs) && !has(v.quobyte) && !has(v.flocker) && !has(v.portworxVolume) && !has(v.scaleIO) && !has(v.storageos))))"
+- expression: "variables.same || variables.specs.all(l, l.all(s, !{{ include "muster.has" "s.volumes" }} || s.volumes.all(v, !{{ include "muster.has" "v.hostPath" }} && !{{ include "muster.has" "v.flexVolume" }} && !{{ include "muster.has" "v.gcePersistentDisk" }} && !{{ include "muster.has" "v.awsElasticBlockStore" }} && !{{ include "muster.has" "v.azureDisk" }} && !{{ include "muster.has" "v.azureFile" }} && !{{ include "muster.has" "v.vsphereVolume" }} && !{{ include "muster.has" "v.cinder" }} && !{{ include "muster.has" "v.photonPersistentDisk" }} && !{{ include "muster.has" "v.gitRepo" }} && !{{ include "muster.has" "v.nfs" }} && !{{ include "muster.has" "v.iscsi" }} && !{{ include "muster.has" "v.fc" }} && !{{ include "muster.has" "v.rbd" }} && !{{ include "muster.has" "v.cephfs" }} && !{{ include "muster.has" "v.glusterfs" }} && !{{ include "muster.has" "v.quobyte" }} && !{{ include "muster.has" "v.flocker" }} && !{{ include "muster.has" "v.portworxVolume" }} && !{{ include "muster.has" "v.scaleIO" }} && !{{ include "muster.has" "v.storageos" }})))"
   message: "volumes that a node mounts from its own folders, disks of the cloud or shares of the network are not allowed here (hostPath, nfs and the like): name a PersistentVolumeClaim, or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
   reason: Forbidden
-- expression: "variables.same || variables.specs.all(l, l.all(s, {{ include "muster.containers" . }}.all(cs, cs.all(c, !has(c.ports) || c.ports.all(p, !has(p.hostPort) || p.hostPort == 0)))))"
+- expression: "variables.same || variables.specs.all(l, l.all(s, {{ include "muster.containers" . }}.all(cs, cs.all(c, !{{ include "muster.has" "c.ports" }} || c.ports.all(p, !{{ include "muster.has" "p.hostPort" }} || p.hostPort == 0)))))"
   message: "a hostPort is not allowed here: leave it out, members reach one another by name; or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
   reason: Forbidden
 # A kubelet connects to the host of a probe, past the network policies of the namespace.
 - expression: >-
     variables.same || variables.specs.all(l, l.all(s, {{ include "muster.containers" . }}.all(cs, cs.all(c,
-    ((has(c.livenessProbe) ? [c.livenessProbe] : []) + (has(c.readinessProbe) ? [c.readinessProbe] : []) + (has(c.startupProbe) ? [c.startupProbe] : []))
-    .all(p, (!has(p.httpGet) || !has(p.httpGet.host) || p.httpGet.host == '') && (!has(p.tcpSocket) || !has(p.tcpSocket.host) || p.tcpSocket.host == ''))
-    && ((has(c.lifecycle) && has(c.lifecycle.postStart) ? [c.lifecycle.postStart] : []) + (has(c.lifecycle) && has(c.lifecycle.preStop) ? [c.lifecycle.preStop] : []))
-    .all(p, (!has(p.httpGet) || !has(p.httpGet.host) || p.httpGet.host == '') && (!has(p.tcpSocket) || !has(p.tcpSocket.host) || p.tcpSocket.host == ''))))))
+    (({{ include "muster.has" "c.livenessProbe" }} ? [c.livenessProbe] : []) + ({{ include "muster.has" "c.readinessProbe" }} ? [c.readinessProbe] : []) + ({{ include "muster.has" "c.startupProbe" }} ? [c.startupProbe] : []))
+    .all(p, (!{{ include "muster.has" "p.httpGet" }} || !{{ include "muster.has" "p.httpGet.host" }} || p.httpGet.host == '') && (!{{ include "muster.has" "p.tcpSocket" }} || !{{ include "muster.has" "p.tcpSocket.host" }} || p.tcpSocket.host == ''))
+    && (({{ include "muster.has" "c.lifecycle" }} && {{ include "muster.has" "c.lifecycle.postStart" }} ? [c.lifecycle.postStart] : []) + ({{ include "muster.has" "c.lifecycle" }} && {{ include "muster.has" "c.lifecycle.preStop" }} ? [c.lifecycle.preStop] : []))
+    .all(p, (!{{ include "muster.has" "p.httpGet" }} || !{{ include "muster.has" "p.httpGet.host" }} || p.httpGet.host == '') && (!{{ include "muster.has" "p.tcpSocket" }} || !{{ include "muster.has" "p.tcpSocket.host" }} || p.tcpSocket.host == ''))))))
   message: "a host in a probe or in lifecycle is not allowed here: leave it out, and the node asks the pod itself; or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
   reason: Forbidden
 - expression: >-
-    variables.same || variables.specs.all(l, l.all(s, {{ include "muster.containers" . }}.all(cs, cs.all(c, !has(c.securityContext)
-    || (!(has(c.securityContext.privileged) && c.securityContext.privileged)
-    && (!has(c.securityContext.procMount) || c.securityContext.procMount in ['', 'Default'])
-    && (!has(c.securityContext.capabilities) || !has(c.securityContext.capabilities.add) || c.securityContext.capabilities.add.all(a, a in {{ include "muster.capabilities" . }})))))))
+    variables.same || variables.specs.all(l, l.all(s, {{ include "muster.containers" . }}.all(cs, cs.all(c, !{{ include "muster.has" "c.securityContext" }}
+    || (!({{ include "muster.has" "c.securityContext.privileged" }} && c.securityContext.privileged)
+    && (!{{ include "muster.has" "c.securityContext.procMount" }} || c.securityContext.procMount in ['', 'Default'])
+    && (!{{ include "muster.has" "c.securityContext.capabilities" }} || !{{ include "muster.has" "c.securityContext.capabilities.add" }} || c.securityContext.capabilities.add.all(a, a in {{ include "muster.capabilities" . }})))))))
   message: "privileged containers, a procMount and capabilities beyond those that a container has anyway are not allowed here: leave them out, or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
   reason: Forbidden
 - expression: >-
-    variables.same || variables.specs.all(l, l.all(s, ([has(s.securityContext) ? [s.securityContext] : []] + {{ include "muster.containers" . }}.map(cs, cs.filter(c, has(c.securityContext)).map(c, c.securityContext)))
-    .all(list, list.all(x, (!has(x.runAsUser) || x.runAsUser != 0)
-    && (!has(x.seccompProfile) || !has(x.seccompProfile.type) || x.seccompProfile.type != 'Unconfined')
-    && (!has(x.appArmorProfile) || !has(x.appArmorProfile.type) || x.appArmorProfile.type != 'Unconfined')
-    && (!has(x.windowsOptions) || !has(x.windowsOptions.hostProcess) || !x.windowsOptions.hostProcess)
-    && !has(x.seLinuxOptions)))))
+    variables.same || variables.specs.all(l, l.all(s, ([{{ include "muster.has" "s.securityContext" }} ? [s.securityContext] : []] + {{ include "muster.containers" . }}.map(cs, cs.filter(c, {{ include "muster.has" "c.securityContext" }}).map(c, c.securityContext)))
+    .all(list, list.all(x, (!{{ include "muster.has" "x.runAsUser" }} || x.runAsUser != 0)
+    && (!{{ include "muster.has" "x.seccompProfile" }} || !{{ include "muster.has" "x.seccompProfile.type" }} || x.seccompProfile.type != 'Unconfined')
+    && (!{{ include "muster.has" "x.appArmorProfile" }} || !{{ include "muster.has" "x.appArmorProfile.type" }} || x.appArmorProfile.type != 'Unconfined')
+    && (!{{ include "muster.has" "x.windowsOptions" }} || !{{ include "muster.has" "x.windowsOptions.hostProcess" }} || !x.windowsOptions.hostProcess)
+    && !{{ include "muster.has" "x.seLinuxOptions" }}))))
   message: "a security context with runAsUser 0, an Unconfined profile, seLinuxOptions or a host process is not allowed here: leave it out, or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
   reason: Forbidden
-- expression: "variables.same || variables.specs.all(l, l.all(s, !has(s.securityContext) || !has(s.securityContext.sysctls) || s.securityContext.sysctls.all(x, x.name in {{ include "muster.sysctls" . }})))"
+- expression: "variables.same || variables.specs.all(l, l.all(s, !{{ include "muster.has" "s.securityContext" }} || !{{ include "muster.has" "s.securityContext.sysctls" }} || s.securityContext.sysctls.all(x, x.name in {{ include "muster.sysctls" . }})))"
   message: "only sysctls that are a pod's own are allowed here: leave the others out, or have an administrator put the label muster.dev/pod-security=privileged on the namespace"
   reason: Forbidden
 {{- end }}
@@ -190,4 +190,10 @@ the specs of pods; variables.same leaves an object alone that asks for nothing n
 {{/* Whether a key of labels and annotations is Muster's own, in CEL. */}}
 {{- define "muster.reserved" -}}
 ({{ . }}.startsWith('muster.dev/') || {{ . }}.contains('.muster.dev/'))
+{{- end }}
+
+{{/* Whether a field of a template is there and is not null, in CEL: YAML has null for a key
+without a value, and templates have no schema that removes it. */}}
+{{- define "muster.has" -}}
+(has({{ . }}) && {{ . }} != null)
 {{- end }}

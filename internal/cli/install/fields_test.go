@@ -52,10 +52,10 @@ var judgments = []judgment{
 	// server refuses a priority and a preemptionPolicy that are not those of the class, gates of a
 	// pod that has a node, and ephemeral containers of a new pod.
 	{of: corev1.PodSpec{}, inner: "volumes initContainers containers securityContext",
-		judged: "terminationGracePeriodSeconds serviceAccountName serviceAccount automountServiceAccountToken hostNetwork hostPID hostIPC imagePullSecrets priorityClassName " +
+		judged: "terminationGracePeriodSeconds resourceClaims serviceAccountName serviceAccount automountServiceAccountToken hostNetwork hostPID hostIPC imagePullSecrets priorityClassName " +
 			"nodeName schedulerName restartPolicy hostname subdomain priority preemptionPolicy schedulingGates ephemeralContainers",
 		harmless: "activeDeadlineSeconds dnsPolicy nodeSelector shareProcessNamespace affinity tolerations hostAliases dnsConfig readinessGates runtimeClassName enableServiceLinks " +
-			"overhead topologySpreadConstraints setHostnameAsFQDN os hostUsers resourceClaims resources hostnameOverride schedulingGroup evictionResponders"},
+			"overhead topologySpreadConstraints setHostnameAsFQDN os hostUsers resources hostnameOverride schedulingGroup evictionResponders"},
 	{of: corev1.Container{}, inner: "ports envFrom env securityContext lifecycle livenessProbe readinessProbe startupProbe",
 		harmless: "name image command args workingDir resources resizePolicy restartPolicy restartPolicyRules volumeMounts volumeDevices " +
 			"terminationMessagePath terminationMessagePolicy imagePullPolicy stdin stdinOnce tty"},

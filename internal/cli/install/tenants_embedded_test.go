@@ -78,6 +78,7 @@ const (
 	isSysctl    = "only sysctls that are a pod's own"
 	isBuild     = "attribute build is for pods of Muster that build environments"
 	isQueue     = "may not use queue nlp"
+	isDevice    = "may not use device claims"
 )
 
 // templates are templates of pods that a tenant may write, and the refusal of each; empty:
@@ -95,6 +96,8 @@ var templates = map[string]struct{ template, says string }{
 	"token of default":         {container("", ", automountServiceAccountToken: true"), isAccount},
 	"projected token":          {container("", ", volumes: [{name: t, projected: {sources: [{serviceAccountToken: {path: t}}]}}]"), isAccount},
 	"certificate of default":   {container("", ", volumes: [{name: t, projected: {sources: [{podCertificate: {signerName: a/b, keyType: ED25519, credentialBundlePath: t}}]}}]"), isAccount},
+	"another member's GPUs":    {container("", ", resourceClaims: [{name: g, resourceClaimName: lab-worker-0-abcde}]"), isDevice},
+	"a key without a value":    {container(", env: null, ports: null", ", volumes: null, initContainers: null, securityContext: null"), ""},
 	"no token":                 {container("", ", automountServiceAccountToken: false"), ""},
 	"account that bob acts as": {container("", ", serviceAccountName: helper"), ""},
 	"own secret in a volume":   {container("", ", volumes: [{name: s, secret: {secretName: s}}]"), ""},
@@ -459,7 +462,7 @@ func rawPods(t *testing.T, server *rehearsal.Server) {
 	}
 	for name, c := range templates {
 		switch c.says {
-		case isAccount, isPriority: // Kubernetes' own rules hold for users who may make pods
+		case isAccount, isPriority, isDevice: // Kubernetes' own rules hold for users who may make pods
 			continue
 		case isReserved:
 			c.says = "written by Muster alone"
