@@ -148,7 +148,7 @@ func TestTraps(t *testing.T) {
 		}
 	}
 	p := d.after(time.Second, "linked-file")
-	if p == nil || p.DoneMillionths != nil || !strings.Contains(p.Problem, "a link") || len(d.heard[0]) != 1 {
+	if p == nil || p.DoneMillionths != nil || !strings.Contains(p.Problem, "a symbolic link") || len(d.heard[0]) != 1 {
 		t.Errorf("the door heard %+v", d.heard)
 	}
 }
