@@ -99,7 +99,7 @@ func TestNonsenseIsIgnoredInWords(t *testing.T) {
 		submit(t, m, ns, "odd", "--", "sh", "-c", script)
 		waitPhase(t, m, ns, "odd", v1alpha1.JobRunning)
 		harness.Eventually(t, 40*time.Second, "waiting for words on what it reports", func() error {
-			if r := m.Run(ctx, "-n", ns, "describe", "odd"); !strings.Contains(r.Stdout, "a pipe: it must be an ordinary file") {
+			if r := m.Run(ctx, "-n", ns, "describe", "odd"); !strings.Contains(r.Stdout, "report is a pipe: it has to be a file") {
 				return fmt.Errorf("it says %s", r.Stdout)
 			}
 			return nil
