@@ -45,7 +45,8 @@ type network struct {
 	// is lost.
 	keeps, loses func(*http.Request) bool
 	kept         []func()
-	seen         chan struct{}
+	// seen has something once a placement is kept back.
+	seen chan struct{}
 }
 
 var errCut = errors.New("the network is cut")
@@ -85,9 +86,11 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 	n.mu.Lock()
 	n.kept = append(n.kept, send)
 	n.mu.Unlock()
-	select {
-	case n.seen <- struct{}{}:
-	default:
+	if writes("placements")(r) {
+		select {
+		case n.seen <- struct{}{}:
+		default:
+		}
 	}
 	<-r.Context().Done()
 	return nil, r.Context().Err()
