@@ -385,7 +385,7 @@ type Role struct {
 	// muster.dev are Muster's.
 	//
 	// +kubebuilder:validation:MaxProperties=8
-	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.startsWith('muster.dev/'))",message="Muster itself sets the labels of muster.dev; choose a key of your own, such as example.com/part"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.matches('^([^/]*[.])?muster[.]dev/'))",message="Muster itself sets the labels of muster.dev; choose a key of your own, such as example.com/part"
 	// +optional
 	FirstLabels map[string]string `json:"firstLabels,omitempty"`
 
