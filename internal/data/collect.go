@@ -111,7 +111,8 @@ func (c *collection) run(ctx context.Context) error {
 		return nil
 	}
 	if len(garbage) == 0 && len(old) == 0 {
-		if _, err := c.drop(ctx, cutoff, nil); err != nil {
+		// This path did not wait, so every list must show the holders already.
+		if _, err := c.drop(ctx, cutoff.Add(-2*c.o.Settle), nil); err != nil {
 			return err
 		}
 		return c.join(ctx, cutoff)

@@ -297,7 +297,7 @@ func (m *mover) List(ctx context.Context, prefix string, see func(backend.Info) 
 
 // TestMovedWhileReading: who finds a bale gone looks again, and not for ever.
 func TestMovedWhileReading(t *testing.T) {
-	for turns, found := range map[int]bool{1: true, 2: true, 1000: false} {
+	for turns, found := range map[int]bool{1: true, 2: true, 20: true, 1000: false} {
 		inner := &mover{Memory: &backend.Memory{}, turns: turns}
 		p := made(t, inner.Memory, "x")
 		b := Of(Over(inner.Memory))
@@ -320,6 +320,69 @@ func TestMovedWhileReading(t *testing.T) {
 		if _, err := backend.Read(t.Context(), Over(inner), p.Key); (err == nil) != found {
 			t.Errorf("moved %d times: %v", turns, err)
 		}
+	}
+}
+
+// late is a backend whose n-th list of bales still shows those removed bales that shown[n] names.
+type late struct {
+	*backend.Memory
+	removed []backend.Info
+	shown   [][]int
+	lists   int
+}
+
+func (l *late) List(ctx context.Context, prefix string, see func(backend.Info) error) error {
+	if prefix == Prefix && l.lists < len(l.shown) {
+		for _, n := range l.shown[l.lists] {
+			if err := see(l.removed[n]); err != nil {
+				return err
+			}
+		}
+	}
+	if prefix == Prefix {
+		l.lists++
+	}
+	return l.Memory.List(ctx, prefix, see)
+}
+
+// TestLateLists: each list is late by another time, so each shows other bales that are gone. A
+// look ends with the first list that shows no removed bale for the first time.
+func TestLateLists(t *testing.T) {
+	for name, c := range map[string]struct {
+		shown [][]int
+		lists int
+	}{
+		"none":               {nil, 1},
+		"the same twice":     {[][]int{{0, 1}, {0, 1}, {0}}, 2},
+		"fewer":              {[][]int{{0, 1, 2}, {0, 1}, {0}, {1}, {2}}, 2},
+		"more and fewer":     {[][]int{{0}, {0, 1}, {1}, {0}}, 3},
+		"one more each time": {[][]int{{0}, {0, 1}, {0, 1, 2}, {0, 1, 2, 3}, {0, 1, 2, 3, 4}, {4}}, 6},
+		"another each time":  {[][]int{{0}, {1}, {2}, {3}, {4}, {0, 4}}, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inner := &late{Memory: &backend.Memory{}, shown: c.shown}
+			with := Of(Over(inner.Memory))
+			p := made(t, inner.Memory, "x")
+			for range 5 {
+				one, _, err := Make(t.Context(), with, []backend.Info{p}, check)
+				if err != nil {
+					t.Fatal(err)
+				}
+				inner.removed = append(inner.removed, one.Info)
+			}
+			if _, _, err := Make(t.Context(), with, []backend.Info{p}, check); err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range append([]backend.Info{p}, inner.removed...) {
+				if err := inner.Delete(t.Context(), i.Key); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all, err := Of(Over(inner)).All(t.Context())
+			if err != nil || len(all) != 1 || inner.lists != c.lists {
+				t.Errorf("%d bales after %d lists instead of one after %d, %v", len(all), inner.lists, c.lists, err)
+			}
+		})
 	}
 }
 

@@ -23,8 +23,11 @@ import (
 const (
 	// reads is how many lists of bales are read at once.
 	reads = 16
-	// tries is how often it is looked where a pack is now that others move meanwhile.
+	// tries bounds the lookups of a pack that others move meanwhile.
 	tries = 4
+	// mostLists bounds the lists of one look. Each list after the second one needs another
+	// process that removed a bale meanwhile.
+	mostLists = 100
 )
 
 // spot is where a pack lies in a bale.
@@ -323,22 +326,32 @@ func (b *Backend) look(ctx context.Context, seen int) error {
 	if b.looked() > seen+1 { // begun after the caller asked, and done
 		return nil
 	}
-	var before []string
-	for n := range tries {
+	// A pack of a bale that was removed is in a later bale, which was stored before the
+	// removal. The next list shows that one. It may still show the removed bale, too: lists
+	// may be late, each by another time.
+	removed := map[string]bool{}
+	for range mostLists {
 		gone, err := b.lookOnce(ctx)
 		if err != nil {
 			return err
 		}
-		// A list may show what was removed for longer than that takes.
-		if len(gone) == 0 || n > 0 && slices.Equal(gone, before) {
+		final := true
+		for _, key := range gone {
+			final = final && removed[key]
+			removed[key] = true
+		}
+		if final {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.looks++
 			return nil
 		}
-		before = gone
 	}
-	return errors.New("looking for bales: they change again and again")
+	return fmt.Errorf("looking for bales: each of %d lists named a bale that was removed before it was read; see whether another process stores and removes bales without end", mostLists)
 }
 
-// lookOnce does, and is which went between the list and the look at them.
+// lookOnce lists the bales and reads the unknown ones. It returns those that went between
+// the list and the read.
 func (b *Backend) lookOnce(ctx context.Context) (gone []string, err error) {
 	there := map[string]backend.Info{}
 	err = b.inner.List(ctx, Prefix, func(i backend.Info) error {
@@ -376,12 +389,8 @@ func (b *Backend) lookOnce(ctx context.Context) (gone []string, err error) {
 	if err := group.Wait(); err != nil {
 		return nil, fmt.Errorf("looking for bales: %w", err)
 	}
-	slices.Sort(gone)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(gone) == 0 {
-		b.looks++
-	}
 	b.unread, b.lists = unread, map[string]*Bale{}
 	b.place(found)
 	return gone, nil
