@@ -157,8 +157,10 @@ func (g *Gateway) versions(ctx context.Context, p *place, prefix string) ([]vers
 	return all, nil
 }
 
-// across are the keys of several versions, each below its name.
-func across(all []version) keys {
+// across are the keys of several versions, each below its name, at least up to the last one that begins
+// with a prefix.
+func across(all []version, prefix string) keys {
+	var effort tree.Effort // of the whole listing
 	return func(ctx context.Context, from string, see func(object) error) error {
 		for _, v := range all {
 			start := ""
@@ -167,7 +169,7 @@ func across(all []version) keys {
 			} else if from > top {
 				continue
 			}
-			if err := within(v)(ctx, start, see); err != nil {
+			if err := within(v, prefix, &effort)(ctx, start, see); err != nil {
 				return err
 			}
 		}
@@ -175,16 +177,19 @@ func across(all []version) keys {
 	}
 }
 
-// within are the keys of one version. A link has the size of the file that it leads
-// to, and is left out where it leads to none.
-func within(v version) keys {
+// within are the keys of one version, at least up to the last one that begins with a prefix. A link has
+// the size of the file that it leads to, and is left out where it leads to none.
+func within(v version, prefix string, effort *tree.Effort) keys {
 	return func(ctx context.Context, from string, see func(object) error) error {
 		when := since(v.view)
 		var ended error
 		err := v.view.From(ctx, from, func(e *data.Entry) error {
 			it := *e
+			if !strings.HasPrefix(v.name+"/"+e.Path, prefix) {
+				return data.Stop // before a link is followed for nothing
+			}
 			if it.Kind == tree.Link {
-				file, err := follow(ctx, v.view, e.Path)
+				file, err := follow(ctx, v.view, e.Path, effort)
 				if errors.Is(err, fs.ErrNotExist) {
 					return nil
 				}
@@ -215,7 +220,7 @@ func (g *Gateway) page(ctx context.Context, bucket *string, q question) (page, e
 	if err != nil {
 		return page{}, g.explain(err)
 	}
-	found, err := list(ctx, across(all), q)
+	found, err := list(ctx, across(all, q.prefix), q)
 	return found, g.explain(err)
 }
 

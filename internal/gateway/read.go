@@ -22,8 +22,11 @@ import (
 )
 
 const (
-	// hops is how many symbolic links are followed one after another.
-	hops = 8
+	// freeLookups is how many entries one link may lead over before the request pays for more. Links
+	// of honest trees lead over fewer.
+	freeLookups = 256
+	// lookupBytes is the price of one more: a lookup takes as long as the comparison of so many bytes.
+	lookupBytes = 32 << 10
 	// atOnce is up to which length an answer is read before its first byte is sent, so
 	// that damage is told as such.
 	atOnce = 1 << 20
@@ -82,12 +85,13 @@ func (g *Gateway) find(ctx context.Context, bucket, key *string) (*data.View, da
 	if err != nil {
 		return nil, data.Entry{}, g.explain(err)
 	}
-	e, err := follow(ctx, v, t.path)
+	var effort tree.Effort // of both tries
+	e, err := follow(ctx, v, t.path, &effort)
 	if err != nil && !v.Commit().ID.IsZero() {
 		// Somebody else may have put it there a moment ago.
 		if now, again := g.again(ctx, p, t.version, v); again {
 			v = now
-			e, err = follow(ctx, v, t.path)
+			e, err = follow(ctx, v, t.path, &effort)
 		}
 	}
 	return v, e, g.explain(err)
@@ -108,9 +112,10 @@ func (g *Gateway) again(ctx context.Context, p *place, version string, was *data
 }
 
 // follow returns the file at a path. It follows a link, over other links too, as the kernel does in a
-// checkout. The error is [fs.ErrNotExist] for a link that leads out of the version, or to no file.
-func follow(ctx context.Context, v *data.View, at string) (data.Entry, error) {
-	e, err := v.Stat(ctx, at)
+// checkout. The error is [fs.ErrNotExist] for a link that leads out of the version, or to no file, and
+// [tree.ErrWinding] once the links of a request lead over too much.
+func follow(ctx context.Context, v *data.View, at string, effort *tree.Effort) (data.Entry, error) {
+	e, err := v.Find(ctx, at)
 	if err != nil || e.Kind == tree.File {
 		return e, err
 	}
@@ -118,39 +123,66 @@ func follow(ctx context.Context, v *data.View, at string) (data.Entry, error) {
 	if e.Kind != tree.Link {
 		return e, none
 	}
-	folder, rest := folderOf(at), e.Target
-	for followed := 1; rest != ""; {
-		name, behind, more := strings.Cut(rest, "/")
-		rest = behind
-		switch {
-		case name == "" || name == ".":
-			continue
-		case name == ".." && folder == "":
-			return e, none
-		case name == "..":
-			folder = folderOf(folder)
-			continue
-		}
-		here := path.Join(folder, name)
-		if e, err = v.Stat(ctx, here); err != nil {
+	w := &walk{view: v, effort: effort, folder: folderOf(at), rest: e.Target, followed: 1}
+	for w.rest != "" {
+		if e, err = w.step(ctx); err != nil {
 			return e, err
 		}
-		switch {
-		case e.Kind == tree.Folder:
-			folder = here
-		case e.Kind == tree.Link && followed < hops:
-			followed++
-			if rest = e.Target; more {
-				rest += "/" + behind
-			}
-		case e.Kind == tree.File && !more: // a file with a slash behind it is not there
+		if e.Kind == tree.File {
 			return e, nil
-		default:
-			return e, none
 		}
 	}
 	return e, none
 }
+
+// walk is on its way from a link to a file.
+type walk struct {
+	view   *data.View
+	effort *tree.Effort
+	// folder was reached, rest is the path from there.
+	folder, rest string
+	// followed counts links, lookups counts entries.
+	followed, lookups int
+}
+
+// step goes to the next entry: a folder, or the file at the end.
+func (w *walk) step(ctx context.Context) (e data.Entry, err error) {
+	name, behind, more := strings.Cut(w.rest, "/")
+	w.rest = behind
+	switch {
+	case name == "" || name == ".":
+		return e, nil
+	case name == ".." && w.folder == "":
+		return e, errNowhere
+	case name == "..":
+		w.folder = folderOf(w.folder)
+		return e, nil
+	}
+	here := path.Join(w.folder, name)
+	if w.lookups++; w.lookups > freeLookups {
+		if err := w.effort.Spend(lookupBytes); err != nil {
+			return e, err
+		}
+	}
+	if e, err = w.view.Find(ctx, here); err != nil {
+		return e, err
+	}
+	switch {
+	case e.Kind == tree.Folder:
+		w.folder = here
+	case e.Kind == tree.Link && w.followed < tree.MostFollowed:
+		w.followed++
+		if w.rest = e.Target; more {
+			w.rest += "/" + behind
+		}
+	case e.Kind != tree.File || more: // a file with a slash behind it is not there
+		return e, errNowhere
+	}
+	return e, nil
+}
+
+// errNowhere is the error of a link that leads to no file.
+var errNowhere = fmt.Errorf("the link leads to no file: %w", fs.ErrNotExist)
 
 // folderOf is the folder of a path; empty: the top.
 func folderOf(at string) string { return strings.TrimPrefix(path.Dir("/"+at), "/") }

@@ -1,7 +1,10 @@
 package gateway
 
 import (
+	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -155,5 +158,62 @@ func TestLinks(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"main/data/a", "main/data/link", "main/over"}, r.keys(t, "main/", "")); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestChainsOfLinks are followed as far as the kernel follows them.
+func TestChainsOfLinks(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	tree := map[string]string{"end": "1"}
+	for i := range 45 {
+		tree[fmt.Sprintf("l%d@", i)] = fmt.Sprintf("l%d", i+1)
+	}
+	tree["l44@"] = "end"
+	writeTree(t, dir, tree)
+	if _, err := r.dataset(t).Put(t.Context(), "main", data.Folder(dir), data.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	for i := range 45 {
+		want, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("l%d", i)))
+		got := r.get(t, fmt.Sprintf("main/l%d", i))
+		if err == nil && got != string(want) || err != nil && !strings.HasPrefix(got, "NoSuchKey") {
+			t.Errorf("l%d is %q, and %q, %v in a folder", i, got, want, err)
+		}
+		if err == nil {
+			read++
+		}
+	}
+	if read == 0 || read == 45 {
+		t.Errorf("the kernel follows %d of the links", read)
+	}
+}
+
+// TestWindingLinks: one listing looks up a bounded number of entries.
+func TestWindingLinks(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	tree := map[string]string{"end": "1", "d/x": "2", "e": "3"}
+	for i := range 45 {
+		tree[fmt.Sprintf("l%02d@", i)] = strings.Repeat("d/../", 800) + fmt.Sprintf("l%02d", i+1)
+	}
+	tree["l44@"] = "end"
+	writeTree(t, dir, tree)
+	if _, err := r.dataset(t).Put(t.Context(), "main", data.Folder(dir), data.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.get(t, "main/l40"); got != "1" {
+		t.Errorf("a few links: %s", got)
+	}
+	if got := r.get(t, "main/l10"); !strings.Contains(got, "too many links") {
+		t.Errorf("many links: %s", got)
+	}
+	_, err := r.client.ListObjectsV2("digits", "main/", "", "", "", 1000)
+	if err == nil || !strings.Contains(err.Error(), "too many links") {
+		t.Errorf("a listing: %v", err)
+	}
+	if got := r.keys(t, "main/e", ""); len(got) != 2 {
+		t.Errorf("a listing without these links: %v", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/pack"
+	"github.com/muster-dev/muster/internal/data/tree"
 	"github.com/muster-dev/muster/internal/data/warehouse"
 	"github.com/muster-dev/muster/internal/turns"
 )
@@ -54,6 +55,8 @@ func (g *Gateway) explain(err error) error {
 		return refusal("InternalError", 500, "%s", err)
 	case errors.Is(err, fs.ErrNotExist):
 		return errNoKey
+	case errors.Is(err, tree.ErrWinding):
+		return refusal("InvalidRequest", 400, "%s", err)
 	case errors.Is(err, warehouse.ErrQuota):
 		return refusal("QuotaExceeded", 403, "%s", err)
 	}

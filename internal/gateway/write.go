@@ -223,7 +223,7 @@ func (g *Gateway) DeleteObject(ctx context.Context, in *s3.DeleteObjectInput) (*
 			if on == nil {
 				return errNoKey
 			}
-			e, err := follow(ctx, on, t.path)
+			e, err := follow(ctx, on, t.path, &tree.Effort{})
 			if err != nil {
 				return err
 			}

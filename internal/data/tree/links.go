@@ -10,12 +10,26 @@ import (
 )
 
 const (
-	// mostFollowed is how many links Linux follows for one path.
-	mostFollowed = 40
+	// MostFollowed is how many links Linux follows for one path.
+	MostFollowed = 40
 	// mostCompared bounds how many bytes of paths are compared to follow all links of a tree, which
 	// takes less than a second. Honest trees compare none or a few thousand.
 	mostCompared = 1 << 28
 )
+
+// ErrWinding is the error of links that cost too much to follow.
+var ErrWinding = errors.New("there are too many links whose targets go down and up again: make them short, or leave them out")
+
+// Effort is the work of following links for one caller. Zero: none was done yet.
+type Effort struct{ compared int }
+
+// Spend adds the comparison of a path of so many bytes. The error is [ErrWinding] beyond the limit.
+func (e *Effort) Spend(bytes int) error {
+	if e.compared += bytes; e.compared > mostCompared {
+		return ErrWinding
+	}
+	return nil
+}
 
 // Links are the symbolic links of a tree: the target of each by its path.
 type Links map[string]string
@@ -23,7 +37,7 @@ type Links map[string]string
 // Check returns an error if a link leads out of the tree, over other links too. A loop of links
 // leads nowhere and is allowed.
 func (l Links) Check() error {
-	compared := 0
+	var effort Effort
 	for link, target := range l {
 		if err := CheckTarget(link, target); err != nil {
 			return err
@@ -31,11 +45,12 @@ func (l Links) Check() error {
 		if !returns(target) {
 			continue
 		}
-		if out, err := escapes(link, target, l.get, &compared); err != nil || out {
-			return errors.Join(err, leadsOut(link, target))
+		out, err := escapes(link, target, l.get, &effort)
+		if err != nil {
+			return err
 		}
-		if compared > mostCompared {
-			return errors.New("there are too many links whose targets go down and up again: make them short, or leave them out")
+		if out {
+			return leadsOut(link, target)
 		}
 	}
 	return nil
@@ -57,14 +72,13 @@ func (t *Tree) CheckLink(ctx context.Context, root Root, e *Entry) error {
 	if !returns(e.Target) {
 		return nil
 	}
-	compared := 0
 	out, err := escapes(e.Path, e.Target, func(path string) (string, bool, error) {
 		found, err := t.Get(ctx, root, path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return "", false, nil
 		}
 		return found.Target, err == nil && found.Kind == Link, err
-	}, &compared)
+	}, &Effort{})
 	if err == nil && out {
 		err = leadsOut(e.Path, e.Target)
 	}
@@ -92,13 +106,13 @@ func returns(target string) bool {
 
 // escapes follows a link as the kernel does, and reports whether it leads out. get returns the target
 // of the link at a path, if there is one.
-func escapes(link, target string, get func(path string) (string, bool, error), compared *int) (bool, error) {
+func escapes(link, target string, get func(path string) (string, bool, error), effort *Effort) (bool, error) {
 	at := path.Dir(link) // the folder that was reached
 	if at == "." {
 		at = ""
 	}
 	rest, followed := target, 1
-	for rest != "" && *compared <= mostCompared {
+	for rest != "" {
 		name, behind, _ := strings.Cut(rest, "/")
 		rest = behind
 		switch name {
@@ -112,7 +126,9 @@ func escapes(link, target string, get func(path string) (string, bool, error), c
 			continue
 		}
 		here := strings.TrimPrefix(at+"/"+name, "/")
-		*compared += len(here)
+		if err := effort.Spend(len(here)); err != nil {
+			return false, err
+		}
 		next, isLink, err := get(here)
 		if err != nil {
 			return false, err
@@ -121,7 +137,7 @@ func escapes(link, target string, get func(path string) (string, bool, error), c
 			at = here
 			continue
 		}
-		if followed++; followed > mostFollowed {
+		if followed++; followed > MostFollowed {
 			return false, nil
 		}
 		rest = next + "/" + rest
