@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -108,6 +109,70 @@ func TestMounts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSubPaths: a program that shares a volume swaps a folder of it for a link to a folder outside. No
+// container sees that folder, and what is read-only stays so.
+func TestSubPaths(t *testing.T) {
+	needRoot(t)
+	r := newRuntime(t)
+	host := t.TempDir()
+	for _, name := range []string{"outside/secret", "volume/sub/file", "volume/file"} {
+		path := filepath.Join(host, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	volume, sub, link := filepath.Join(host, "volume"), filepath.Join(host, "volume/sub"), filepath.Join(host, "volume/link")
+	if err := os.Symlink(filepath.Join(host, "outside"), link); err != nil {
+		t.Fatal(err)
+	}
+	script := `cat /data/*; touch /data/x 2>/dev/null && echo written`
+	mounts := func(sub string) []Mount {
+		return []Mount{{Source: volume, SubPath: sub, Target: "/data", ReadOnly: true}}
+	}
+	if got := inside(t, r, Isolation{Mounts: mounts("sub")}, script+"; true"); got != "volume/sub/file" {
+		t.Errorf("it sees %q", got)
+	}
+	if got := inside(t, r, Isolation{Mounts: []Mount{{Source: volume, SubPath: "file", Target: "/etc/hosts"}}}, "cat /etc/hosts"); got != "volume/file" {
+		t.Errorf("it sees %q", got)
+	}
+	if _, err := r.Start(t.Context(), shell("true", func(s *Spec) { s.Isolation = &Isolation{Mounts: mounts("link")} })); err == nil {
+		t.Error("a link was followed")
+	}
+	over := make(chan struct{})
+	var swaps sync.WaitGroup
+	swaps.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				_ = unix.Renameat2(unix.AT_FDCWD, sub, unix.AT_FDCWD, link, unix.RENAME_EXCHANGE)
+			}
+		}
+	})
+	defer swaps.Wait()
+	defer close(over)
+	refused := 0
+	for range 20 {
+		p, err := r.Start(t.Context(), shell(script+"; true", func(s *Spec) { s.Isolation = &Isolation{Mounts: mounts("sub")} }))
+		if err != nil {
+			refused++
+			continue
+		}
+		wait(t, p)
+		if got := output(t, p); got != "volume/sub/file" {
+			t.Errorf("it sees %q", got)
+		}
+		if err := p.Remove(); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Logf("%d of 20 containers were refused", refused)
 }
 
 func TestNamespaces(t *testing.T) {

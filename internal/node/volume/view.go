@@ -115,10 +115,11 @@ func (r *Request) mount(view *View, m *corev1.VolumeMount) error {
 	if !ok {
 		return errors.New("the pod has no such volume")
 	}
-	source, err := r.source(v, m)
+	base, sub, err := r.source(v, m)
 	if err != nil {
 		return err
 	}
+	source := filepath.Join(base, sub)
 	target := r.target(view, m)
 	if v.Environment && path.Clean(m.MountPath) == path.Join(v1alpha1.PodRoot, "env") {
 		// A virtual environment knows its own path, so it is used where it
@@ -129,7 +130,7 @@ func (r *Request) mount(view *View, m *corev1.VolumeMount) error {
 		}
 	}
 	if r.Isolated {
-		view.Mounts = append(view.Mounts, process.Mount{Source: source, Target: target, ReadOnly: v.ReadOnly || m.ReadOnly})
+		view.Mounts = append(view.Mounts, process.Mount{Source: base, SubPath: sub, Target: target, ReadOnly: v.ReadOnly || m.ReadOnly})
 		return nil
 	}
 	view.Links = append(view.Links, Link{At: target, To: source})
@@ -148,44 +149,56 @@ func (r *Request) target(view *View, m *corev1.VolumeMount) string {
 	return inside(view.Root, clean)
 }
 
-// source is the folder or file to mount: the volume or a path in it, which is
-// created as a folder if it is not there.
-func (r *Request) source(v Volume, m *corev1.VolumeMount) (string, error) {
-	sub := m.SubPath
+// source returns the volume, and the path in it to mount, which source creates as a folder if it is
+// not there. The path has no links. A program may put some there before the mount, which follows
+// none.
+func (r *Request) source(v Volume, m *corev1.VolumeMount) (base, sub string, err error) {
+	asked := m.SubPath
 	if m.SubPathExpr != "" {
-		sub = r.Expand(m.SubPathExpr)
+		asked = r.Expand(m.SubPathExpr)
 	}
-	if sub == "" {
-		return v.Path, nil
+	if asked == "" {
+		return v.Path, "", nil
 	}
-	if path.IsAbs(sub) || !filepath.IsLocal(sub) {
-		return "", fmt.Errorf("the subPath %q leaves the volume", sub)
+	if path.IsAbs(asked) || !filepath.IsLocal(asked) {
+		return "", "", fmt.Errorf("the subPath %q leaves the volume", asked)
 	}
+	if err := makeSub(v, asked); err != nil {
+		return "", "", err
+	}
+	real, err := filepath.EvalSymlinks(filepath.Join(v.Path, asked))
+	if err != nil {
+		return "", "", err
+	}
+	if base, err = filepath.EvalSymlinks(v.Path); err != nil {
+		return "", "", err
+	}
+	sub, err = filepath.Rel(base, real)
+	if err != nil || !filepath.IsLocal(sub) {
+		return "", "", fmt.Errorf("the subPath %q leads outside the volume", asked)
+	}
+	return base, sub, nil
+}
+
+// makeSub creates a path in a volume as a folder if it is not there.
+func makeSub(v Volume, sub string) error {
 	// os.Root refuses links that lead outside.
 	root, err := os.OpenRoot(v.Path + "/.") // a pipe is not waited for
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer func() { _ = root.Close() }()
-	if _, err := root.Stat(sub); errors.Is(err, os.ErrNotExist) && !v.ReadOnly {
+	_, err = root.Stat(sub)
+	if errors.Is(err, os.ErrNotExist) && !v.ReadOnly {
 		if err := root.MkdirAll(sub, 0o755); err != nil {
-			return "", fmt.Errorf("making the subPath %q: %w", sub, err)
+			return fmt.Errorf("making the subPath %q: %w", sub, err)
 		}
-	} else if err != nil {
-		return "", fmt.Errorf("reading the subPath %q: %w", sub, err)
+		return nil
 	}
-	real, err := filepath.EvalSymlinks(filepath.Join(v.Path, sub))
 	if err != nil {
-		return "", err
+		return fmt.Errorf("reading the subPath %q: %w", sub, err)
 	}
-	base, err := filepath.EvalSymlinks(v.Path)
-	if err != nil {
-		return "", err
-	}
-	if !admission.Below(real, base) {
-		return "", fmt.Errorf("the subPath %q leads outside the volume", sub)
-	}
-	return real, nil
+	return nil
 }
 
 // place makes target a link to source. A link that is there already and leads

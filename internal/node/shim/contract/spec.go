@@ -99,6 +99,9 @@ type Isolation struct {
 type Mount struct {
 	// Source is a path of the host. Ignored where Tmpfs is set.
 	Source string `json:"source,omitempty"`
+	// SubPath is the mounted file or folder below Source, which programs may change meanwhile. No
+	// link in it is followed: the caller has followed them all. Empty: Source itself.
+	SubPath string `json:"subPath,omitempty"`
 	// Target is the absolute path inside. It is created, for this container
 	// alone, where it does not exist.
 	Target string `json:"target"`

@@ -206,29 +206,36 @@ func describe(m contract.Mount) string {
 	if m.Tmpfs {
 		return "a tmpfs"
 	}
-	return m.Source
+	return filepath.Join(m.Source, m.SubPath)
 }
 
 func (t *tree) mount(m contract.Mount) (target string, err error) {
 	isDir := true
+	var source *os.File
 	if !m.Tmpfs {
-		info, err := os.Stat(m.Source)
+		if source, err = openBelow(m.Source, m.SubPath); err != nil {
+			return "", err
+		}
+		defer func() { _ = source.Close() }()
+		info, err := source.Stat()
 		if err != nil {
 			return "", err
 		}
 		isDir = info.IsDir()
 	}
-	if target, err = t.ensure(m.Target, isDir); err != nil {
+	target, at, err := t.ensure(m.Target, isDir)
+	if err != nil {
 		return "", err
 	}
+	defer func() { _ = at.Close() }()
 	if m.Tmpfs {
 		options := "mode=1777"
 		if m.SizeBytes > 0 {
 			options += fmt.Sprintf(",size=%d", m.SizeBytes)
 		}
-		err = unix.Mount("tmpfs", target, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options)
+		err = unix.Mount("tmpfs", byNumber(at), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options)
 	} else {
-		err = bind(m.Source, target)
+		err = attach(source, at, m.ReadOnly)
 	}
 	if err == nil && isDir && (m.Tmpfs || ownVolume(m)) {
 		err = t.own(target)
@@ -240,7 +247,7 @@ func (t *tree) mount(m contract.Mount) (target string, err error) {
 // mounts further inside: only where it is writable and not a part of the
 // host's tree shown at its own place.
 func ownVolume(m contract.Mount) bool {
-	return !m.ReadOnly && filepath.Clean(m.Source) != filepath.Clean(m.Target)
+	return !m.ReadOnly && filepath.Join(m.Source, m.SubPath) != filepath.Clean(m.Target)
 }
 
 // makeReadOnly refuses writes to the one mount at a mount point.

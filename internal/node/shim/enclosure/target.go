@@ -66,44 +66,60 @@ func split(path string) []string {
 }
 
 // ensure makes a target exist, as a folder or a file, without touching the
-// host. It returns where it is.
-func (t *tree) ensure(target string, isDir bool) (string, error) {
+// host. It returns where it is, and opens it.
+func (t *tree) ensure(target string, isDir bool) (string, *os.File, error) {
 	existing, missing, err := t.resolve(target)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	info, err := os.Stat(existing)
-	if err != nil {
-		return "", err
-	}
+	path, at := existing, (*os.File)(nil)
 	if len(missing) == 0 {
-		if info.IsDir() != isDir {
-			return "", fmt.Errorf("the source is a %s and the target is a %s", kind(isDir), kind(info.IsDir()))
-		}
-		return existing, nil
+		at, err = t.open(path)
+	} else {
+		path = filepath.Join(existing, filepath.Join(missing...))
+		at, err = t.make(target, existing, missing, isDir)
 	}
-	if !info.IsDir() {
-		return "", fmt.Errorf("%s is no folder", strings.TrimPrefix(existing, t.root))
+	if err != nil {
+		return "", nil, err
 	}
-	if slices.Contains(missing, "..") {
-		return "", fmt.Errorf("%q leads through a folder that does not exist", target)
+	info, err := at.Stat()
+	if err == nil && info.IsDir() != isDir {
+		err = fmt.Errorf("the source is a %s and the target is a %s", kind(isDir), kind(info.IsDir()))
+	}
+	if err != nil {
+		_ = at.Close()
+		return "", nil, err
+	}
+	return path, at, nil
+}
+
+// make creates the missing names below a folder, the last one as a folder or a file, and opens it.
+func (t *tree) make(target, existing string, missing []string, isDir bool) (*os.File, error) {
+	info, err := os.Lstat(existing)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.IsDir():
+		return nil, fmt.Errorf("%s is no folder", strings.TrimPrefix(existing, t.root))
+	case slices.Contains(missing, ".."):
+		return nil, fmt.Errorf("%q leads through a folder that does not exist", target)
 	}
 	if err := t.makeWritable(existing); err != nil {
-		return "", err
+		return nil, err
 	}
-	path := existing
+	at, err := t.open(existing) // anew: another layer may lie over it now
+	if err != nil {
+		return nil, err
+	}
 	for i, name := range missing {
-		path = filepath.Join(path, name)
-		if i == len(missing)-1 && !isDir {
-			err = os.WriteFile(path, nil, 0o644)
-		} else {
-			err = os.Mkdir(path, 0o755)
-		}
+		next, err := create(at, name, isDir || i < len(missing)-1)
+		_ = at.Close()
 		if err != nil {
-			return "", err
+			return nil, err
 		}
+		at = next
 	}
-	return path, nil
+	return at, nil
 }
 
 func kind(isDir bool) string {
@@ -116,7 +132,7 @@ func kind(isDir bool) string {
 // makeWritable sees to it that what is created in folder, which lies inside the
 // new root, is the container's alone.
 func (t *tree) makeWritable(folder string) error {
-	id, err := mountID(folder)
+	id, err := t.mountID(folder)
 	if err != nil {
 		return err
 	}
@@ -140,19 +156,19 @@ func (t *tree) makeWritable(folder string) error {
 
 // own records that the mount at folder is writable and the container's own.
 func (t *tree) own(folder string) error {
-	id, err := mountID(folder)
+	id, err := t.mountID(folder)
 	t.private[id] = err == nil
 	return err
 }
 
-// mountID is the kernel's number of the mount that path lies on.
-func mountID(path string) (string, error) {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+// mountID is the kernel's number of the mount that a path of the new root lies on.
+func (t *tree) mountID(path string) (string, error) {
+	at, err := t.open(path)
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = unix.Close(fd) }()
-	info := "/proc/self/fdinfo/" + strconv.Itoa(fd)
+	defer func() { _ = at.Close() }()
+	info := "/proc/self/fdinfo/" + strconv.Itoa(int(at.Fd()))
 	data, err := os.ReadFile(info)
 	if err != nil {
 		return "", err
@@ -172,7 +188,12 @@ func (t *tree) mirror(folder, inside string) error {
 		return err
 	}
 	mode := "mode=" + strconv.FormatUint(uint64(info.Mode().Perm()), 8)
-	if err := unix.Mount("muster", folder, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, mode); err != nil {
+	at, err := t.open(folder)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = at.Close() }()
+	if err := unix.Mount("muster", byNumber(at), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, mode); err != nil {
 		return err
 	}
 	return bindEntries(inside, folder)
@@ -189,7 +210,12 @@ func (t *tree) overlay(folder, inside string) error {
 			return err
 		}
 	}
-	info, err := os.Stat(folder)
+	lower, err := t.open(folder)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lower.Close() }()
+	info, err := lower.Stat()
 	if err != nil {
 		return err
 	}
@@ -203,15 +229,15 @@ func (t *tree) overlay(folder, inside string) error {
 	}
 	// The kernel splits the options at commas and colons; the folders go by
 	// number instead of by name.
-	var fds [3]int
-	for i, d := range []string{folder, upper, work} {
+	var fds [2]int
+	for i, d := range []string{upper, work} {
 		if fds[i], err = unix.Open(d, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 			return err
 		}
 		defer func() { _ = unix.Close(fds[i]) }()
 	}
-	options := fmt.Sprintf("lowerdir=/proc/self/fd/%d,upperdir=/proc/self/fd/%d,workdir=/proc/self/fd/%d", fds[0], fds[1], fds[2])
-	if err := unix.Mount("overlay", folder, "overlay", 0, options); err != nil {
+	options := fmt.Sprintf("lowerdir=%s,upperdir=/proc/self/fd/%d,workdir=/proc/self/fd/%d", byNumber(lower), fds[0], fds[1])
+	if err := unix.Mount("overlay", byNumber(lower), "overlay", 0, options); err != nil {
 		return err
 	}
 	var bound string // an outer one brings the inner ones along
