@@ -88,10 +88,21 @@ func start(t *testing.T, opts Options) *running {
 	return r
 }
 
+// patience ends shortly before the tests do. Programs that really run take as long as the machine lets
+// them: no shorter time tells a slow machine from a program that hangs.
+func patience(t *testing.T) <-chan time.Time {
+	t.Helper()
+	end, ok := t.Deadline()
+	if !ok {
+		return nil
+	}
+	return time.After(time.Until(end) - 10*time.Second)
+}
+
 // settled asks until the request is ready or has failed.
 func (r *running) settled(t *testing.T, request Request) (State, []State) {
 	t.Helper()
-	deadline := time.After(2 * time.Minute)
+	deadline := patience(t)
 	var seen []State
 	for {
 		s := r.Ensure(request)
@@ -216,7 +227,7 @@ func TestOneBuilderAKey(t *testing.T) {
 	must(t, err)
 	must(t, unix.Flock(int(held.Fd()), unix.LOCK_EX))
 	request := Request{Python: "3"}
-	deadline := time.After(20 * time.Second)
+	deadline := patience(t)
 	for s := r.Ensure(request); !strings.Contains(s.Message, "another process"); s = r.Ensure(request) {
 		select {
 		case <-r.Changes():
@@ -240,29 +251,42 @@ func TestOneBuilderAKey(t *testing.T) {
 }
 
 func TestStoppingEndsTheInstaller(t *testing.T) {
-	// An index that never answers holds the installer up.
+	// An index that never answers holds the installer up, for longer than any test runs.
 	reached := make(chan struct{}, 10)
 	index := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		reached <- struct{}{}
 		<-r.Context().Done()
 	}))
 	defer index.Close()
-	r := start(t, Options{})
-	r.Ensure(Request{Requirements: "-i " + index.URL + "\nsix==1.16.0"})
-	select {
-	case <-reached:
-	case <-time.After(time.Minute):
-		t.Fatal("the installer never asked")
+	r := start(t, Options{Environ: append(os.Environ(), "PIP_DEFAULT_TIMEOUT=36000")})
+	request := Request{Requirements: "-i " + index.URL + "\nsix==1.16.0"}
+	deadline := patience(t)
+	for asked := false; !asked; {
+		if s := r.Ensure(request); s.Phase != Building {
+			t.Fatalf("the installer never asked: %+v", s)
+		}
+		select {
+		case <-reached:
+			asked = true
+		case <-r.Changes():
+		case <-deadline:
+			t.Fatalf("the installer never asked: %+v", r.Ensure(request))
+		}
 	}
 	homes, err := os.ReadDir(r.opts.Dir)
 	must(t, err)
 	if unpacked, err := os.ReadDir(filepath.Join(r.opts.Dir, homes[0].Name(), scratchDir)); err != nil || len(unpacked) == 0 {
 		t.Errorf("the installer has nothing in its folder: %v", err)
 	}
-	began := time.Now()
-	r.stop()
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("stopping took %s", took)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		r.stop()
+	}()
+	select {
+	case <-stopped:
+	case <-deadline:
+		t.Fatal("the installer still waits for the index")
 	}
 	lock, err := os.Open(filepath.Join(r.opts.Dir, homes[0].Name(), buildLock))
 	must(t, err)
@@ -324,6 +348,66 @@ func TestExistingEnvironment(t *testing.T) {
 				t.Errorf("%q %v", path, err)
 			}
 		})
+	}
+}
+
+// TestAsk bounds programs that a job brings along: their time, their output, and the variables that
+// they see.
+func TestAsk(t *testing.T) {
+	t.Setenv("PIP_INDEX_URL", "https://user:hush@index.example.com/simple")
+	at, programs := place(t), t.TempDir()
+	for name, text := range map[string]string{
+		"env": "env", "chatty": "yes", "wide": "head -c 100000 /dev/zero | tr '\\0' x; sleep 600", "silent": "echo up; sleep 600", "fails": "echo sorry; exit 3",
+	} {
+		script(t, filepath.Join(programs, name), text)
+	}
+	for name, c := range map[string]struct {
+		limit       time.Duration
+		says, fails string
+	}{
+		"env":    {askTimeout, "PATH=", ""},
+		"chatty": {askTimeout, "y", "it printed more than 65536 bytes"},
+		"wide":   {askTimeout, "", "it printed more than 65536 bytes"},
+		"silent": {time.Second, "", "no answer within 1s"},
+		"fails":  {askTimeout, "sorry", "exit code 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			said, err := askAsJob(t.Context(), at, c.limit, filepath.Join(programs, name))
+			if !strings.Contains(said, c.says) || len(said) > maxSaid || strings.Contains(said, "hush") {
+				t.Errorf("it says %d bytes: %.200q", len(said), said)
+			}
+			if (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
+				t.Errorf("%v, want %q", err, c.fails)
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := askAsJob(ctx, at, askTimeout, filepath.Join(programs, "env")); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// TestDescribed: what an interpreter says of itself becomes the status of an object.
+func TestDescribed(t *testing.T) {
+	long := strings.Repeat("x", maxAnswer+1)
+	for answer, ok := range map[string]bool{
+		`{"version":"3.11.7","executable":"/usr/bin/python3","bases":["/usr","/usr"]}`: true,
+		`{"version":"3.15.0a1+"}`:                              true,
+		`{"version":"3.10.14"}`:                                true,
+		`{"version":""}`:                                       false,
+		`{"version":"3.11\u001b[2J"}`:                          false,
+		`{"version":"3.1` + long + `"}`:                        false,
+		`{"version":"3.11.7","executable":"` + long + `"}`:     false,
+		`{"version":"3.11.7","bases":["/usr","` + long + `"]}`: false,
+		`{"version":"3.11.7","bases":["/a","/b","/c"]}`:        false,
+		`{"version":"3.11.7","platform":"` + long + `"}`:       false,
+		`{"version":"3.11.7"} {"version":"3.12.1"}`:            false,
+		`[]`: false, "": false,
+	} {
+		if got, err := described("/venv/bin/python", []byte(answer)); (err == nil) != ok || ok && got.Executable == "" {
+			t.Errorf("%.80s: %+v, %v", answer, got, err)
+		}
 	}
 }
 

@@ -146,8 +146,13 @@ func (w *pipWords) explain(err error) string {
 	if text == "" {
 		return err.Error()
 	}
+	return brief(text)
+}
+
+// brief cuts a text to what fits into an API object.
+func brief(text string) string {
 	if len(text) > keepBytes {
-		text = strings.ToValidUTF8(text[:keepBytes], "") + "..."
+		return strings.ToValidUTF8(text[:keepBytes], "") + "..."
 	}
 	return text
 }

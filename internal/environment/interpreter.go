@@ -3,6 +3,7 @@
 package environment
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -63,71 +65,114 @@ func probe(ctx context.Context, python string) (interpreter, error) {
 	cmd := exec.CommandContext(ctx, python, "-I", "-c", describe)
 	cmd.Env = pythonEnviron(os.Environ())
 	cmd.WaitDelay = time.Second
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
+	out, stderr := &firstBytes{left: maxSaid}, &firstBytes{left: maxSaid}
+	cmd.Stdout, cmd.Stderr = out, stderr
+	err := cmd.Run()
 	if ctx.Err() != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return interpreter{}, fmt.Errorf("starting %s: no answer within %s", python, probeTimeout)
 	}
 	if err != nil {
-		return interpreter{}, fmt.Errorf("starting %s: %w: %s", python, err, lastLines(stderr.String(), 3))
+		return interpreter{}, fmt.Errorf("starting %s: %w: %s", python, err, brief(lastLines(stderr.kept.String(), 3)))
 	}
-	return described(python, out)
+	return described(python, out.kept.Bytes())
+}
+
+// firstBytes keeps the beginning of what is written.
+type firstBytes struct {
+	kept bytes.Buffer // not embedded: its ReadFrom has no bound
+	left int
+}
+
+// Write implements io.Writer. It never fails, so that the writer is not cut off.
+func (f *firstBytes) Write(p []byte) (int, error) {
+	keep := p[:min(len(p), f.left)]
+	f.left -= len(keep)
+	_, _ = f.kept.Write(keep) // which cannot fail
+	return len(p), nil
 }
 
 // probeAsJob is probe for an interpreter that a job brings along.
 func probeAsJob(ctx context.Context, place *confinement.Confinement, python string) (interpreter, error) {
-	bounded, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	said, err := askAsJob(bounded, place, python, "-I", "-c", describe)
-	if ctx.Err() == nil && bounded.Err() != nil {
-		return interpreter{}, fmt.Errorf("starting %s: no answer within %s", python, probeTimeout)
-	}
+	said, err := askAsJob(ctx, place, probeTimeout, python, "-I", "-c", describe)
 	if err != nil {
-		return interpreter{}, fmt.Errorf("starting %s: %w: %s", python, err, lastLines(said, 3))
+		return interpreter{}, fmt.Errorf("starting %s: %w: %s", python, err, brief(lastLines(said, 3)))
 	}
 	return described(python, []byte(lastLines(said, 1)))
 }
 
-// Ask runs a program that a job brings along, with the files and the user of the job's
-// members, and returns its output.
+// Ask runs a program that a job brings along, with the files, the user and the variables of the
+// job's members, and returns its output. The program ends with an error after two minutes, or once it
+// printed more than 64 KiB.
 func (b *Builder) Ask(ctx context.Context, argv ...string) (string, error) {
-	return askAsJob(ctx, b.opts.Place, argv...)
+	return askAsJob(ctx, b.opts.Place, askTimeout, argv...)
 }
 
-func askAsJob(ctx context.Context, place *confinement.Confinement, argv ...string) (string, error) {
+func askAsJob(ctx context.Context, place *confinement.Confinement, limit time.Duration, argv ...string) (string, error) {
 	if place == nil {
 		return "", errNoPlace
 	}
-	settings, _ := installerEnviron(os.Environ())
-	for _, name := range []string{"HOME", "USER", "LOGNAME", "SHELL"} { // which members have, too
-		if value, ok := os.LookupEnv(name); ok {
-			settings = append(settings, name+"="+value)
-		}
-	}
+	bounded, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))
+	defer cancel()
+	bounded, stop := context.WithCancelCause(bounded)
+	defer stop(nil)
 	var said strings.Builder
-	err := place.Run(ctx, confinement.Program{Argv: argv, Env: settings, AsJob: true}, func(line string) {
-		if said.Len() < maxSaid {
-			said.WriteString(line + "\n")
+	err := place.Run(bounded, confinement.Program{Argv: argv, Env: memberEnviron(os.LookupEnv), AsJob: true}, func(line string) {
+		if said.Len()+len(line) >= maxSaid {
+			stop(errTalks)
+			return
 		}
+		said.WriteString(line + "\n")
 	})
+	if bounded.Err() != nil && ctx.Err() == nil {
+		err = context.Cause(bounded)
+	}
 	return said.String(), err
 }
 
-// maxSaid bounds the kept output of a program, in bytes.
-const maxSaid = 64 << 10
+// memberEnviron returns the variables of programs that a job brings along: those that its members
+// have, too. The settings of installers may hold passwords, and are not among them.
+func memberEnviron(get func(string) (string, bool)) []string {
+	var out []string
+	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH"} {
+		if value, ok := get(name); ok {
+			out = append(out, name+"="+value)
+		}
+	}
+	return append(out, "PYTHONNOUSERSITE=1", "PYTHONUNBUFFERED=1")
+}
 
-// described reads how an interpreter describes itself.
+const (
+	// askTimeout bounds the programs of [Builder.Ask].
+	askTimeout = 2 * time.Minute
+	// maxSaid bounds the output of a program that describes itself, in bytes.
+	maxSaid = 64 << 10
+	// maxAnswer bounds each part of the description of an interpreter, in bytes.
+	maxAnswer = 4096
+)
+
+// errTalks ends a program that is to describe itself.
+var errTalks = fmt.Errorf("it printed more than %d bytes instead of an answer", maxSaid)
+
+// described reads how an interpreter describes itself. The interpreter may be any program of a
+// user, and parts of the answer become the status of an object.
 func described(python string, out []byte) (interpreter, error) {
 	var found interpreter
-	if err := json.Unmarshal(out, &found); err != nil || found.Version == "" {
+	if err := json.Unmarshal(out, &found); err != nil || !versions.MatchString(found.Version) {
 		return interpreter{}, fmt.Errorf("starting %s: it does not answer like a Python", python)
+	}
+	for _, text := range append([]string{found.Executable, found.Implementation, found.Platform, found.Prefix}, found.Bases...) {
+		if len(text) > maxAnswer || len(found.Bases) > 2 {
+			return interpreter{}, fmt.Errorf("starting %s: its answer is longer than that of a Python", python)
+		}
 	}
 	if found.Executable == "" {
 		found.Executable = python
 	}
 	return found, nil
 }
+
+// versions are those of Pythons: 3.11.7, 3.15.0a1, 3.13.0+.
+var versions = regexp.MustCompile(`^[0-9]{1,4}(\.[0-9]{1,4}){0,3}[0-9A-Za-z.+_-]{0,32}$`)
 
 // find looks for an interpreter of the wanted version ("", "3", "3.11") in the
 // folders of a search path.

@@ -100,6 +100,31 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
+// TestCancelledAtTheStart: a context that ends while a program starts ends the program, too.
+func TestCancelledAtTheStart(t *testing.T) {
+	each(t, func(t *testing.T, c *Confinement) {
+		began := time.Now()
+		must(t, c.Run(t.Context(), shell(t, c, "true"), func(string) {}))
+		usual := time.Since(began)
+		for i := range 12 {
+			p := shell(t, c, "sleep 600")
+			p.Lock = filepath.Join(t.TempDir(), "lock")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*usual/8)
+			err := c.Run(ctx, p, func(string) {})
+			cancel()
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%v", err)
+			}
+			f, err := os.OpenFile(p.Lock, os.O_CREATE|os.O_RDWR, 0o600)
+			must(t, err)
+			if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+				t.Errorf("the program runs on: %v", err)
+			}
+			must(t, f.Close())
+		}
+	})
+}
+
 // TestLeftBehind: Open ends a program that an earlier Muster left running, and removes its folder.
 func TestLeftBehind(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "builds")

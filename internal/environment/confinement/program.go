@@ -90,8 +90,8 @@ func (c *Confinement) Run(ctx context.Context, p Program, line func(string)) err
 	started, err := c.runtime.Start(ctx, spec)
 	var refused *process.StartError
 	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err() // nothing was started; what was started although ctx has ended is killed below
 	case errors.As(err, &refused) && refused.Reason == process.ReasonNotExecutable && spec.UID != nil:
 		return fmt.Errorf("starting %s: %w; builds run as user %d: let that user read and execute the program, and the folders above it", p.Argv[0], err, builder)
 	case errors.As(err, &refused):
