@@ -38,6 +38,7 @@ func (d *duel) fence(t *testing.T) fencing.State {
 // they place. What one of them placed last is judged by the fence of the next.
 func testHandOverUnderLoad(t *testing.T) {
 	d := newDuel(t)
+	d.patient()
 	d.short.Store(true)
 	const gangs = 60
 	begun := 0
@@ -89,6 +90,7 @@ func testHandOverUnclear(t *testing.T) {
 	if want := (fencing.State{Epoch: 1, Settled: 1}); d.fence(t) != want {
 		t.Errorf("the fence says %+v, want %+v", d.fence(t), want)
 	}
+	d.patient()
 	_, next, ended := d.scheduler(t, "next")
 	d.ready(t, next)
 	d.running("second")

@@ -138,12 +138,19 @@ type duel struct {
 	short atomic.Bool
 	// stops end schedulers in order, by name.
 	stops map[string]context.CancelFunc
+	// lease and request are the lease and the longest write of the next scheduler.
+	lease, request time.Duration
 }
+
+// patient gives the next schedulers more time for a write than a slow machine needs. One whose write
+// took too long ends without its answer, and does not hand over in order.
+func (d *duel) patient() { d.lease, d.request = 2*time.Minute, time.Minute }
 
 func newDuel(t *testing.T) *duel {
 	t.Helper()
 	plane := planetest.Start(t)
-	d := &duel{config: plane.RESTConfig(), held: map[string]string{}, begun: map[string]int{}, entered: map[types.UID]bool{}, stops: map[string]context.CancelFunc{}}
+	// Short, for schedulers that are cut off: their successors wait that long.
+	d := &duel{lease: time.Second, request: 500 * time.Millisecond, config: plane.RESTConfig(), held: map[string]string{}, begun: map[string]int{}, entered: map[types.UID]bool{}, stops: map[string]context.CancelFunc{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(func() {
 		cancel()
@@ -205,7 +212,7 @@ func (d *duel) scheduler(t *testing.T, name string) (*network, *snapshot.Loop, <
 	mgr := d.manager(t, config)
 	loop, err := snapshot.NewLoop(snapshot.Options{
 		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(), DefaultScheduler: true,
-		Identity: name, LeaseDuration: time.Second, LongestRequest: 500 * time.Millisecond,
+		Identity: name, LeaseDuration: d.lease, LongestRequest: d.request,
 	})
 	if err != nil {
 		t.Fatal(err)
