@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/bale"
@@ -418,5 +419,38 @@ func TestSomebodyCameBack(t *testing.T) {
 	}
 	if c.report.Packs != 0 || c.report.Commits != 2 {
 		t.Errorf("%+v: the packs are there still", c.report)
+	}
+}
+
+// TestBalesWhileListsAreLate: a bale stays for as long as the list of a reader may not show the later one
+// that holds its packs, too.
+func TestBalesWhileListsAreLate(t *testing.T) {
+	p := newPlace(t)
+	want := p.oneByOne(t, 3)
+	c := p.store.newCollection(CollectOptions{})
+	must(t, c.list(t.Context()))
+	var packs []backend.Info
+	for key, i := range c.objects {
+		if _, err := pack.ParseKey(key); err == nil {
+			packs = append(packs, i)
+		}
+	}
+	for range 2 {
+		if _, _, err := bale.Make(t.Context(), c.packs, packs, c.whole); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, i := range packs {
+		must(t, p.bytes.Delete(t.Context(), i.Key))
+	}
+	for _, s := range []struct {
+		settle time.Duration
+		bales  int
+	}{{time.Hour, 2}, {0, 1}} {
+		collect(t, p, CollectOptions{Settle: s.settle})
+		if n := p.objects(t, bale.Prefix); n != s.bales {
+			t.Errorf("where lists are late by %s, %d bales are left of 2, want %d", s.settle, n, s.bales)
+		}
+		p.holds(t, "afterwards", want)
 	}
 }
