@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -255,21 +253,14 @@ func TestAPartialFileOfSomebodyElse(t *testing.T) {
 // TestEveryTreeOverEveryOther: the checkout of one tree into the folder of another is what a fresh
 // checkout is, and nothing outside of the folder changes.
 func TestEveryTreeOverEveryOther(t *testing.T) {
-	pairs := 10_000
-	if testing.Short() {
-		pairs = 300
-	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 1))
 	p := newPlace(t)
 	top := t.TempDir()
 	outside := filepath.Join(top, "outside")
 	files(t, outside, map[string]string{"a": "not ours", "b/a": "not ours"})
 	var last map[string]string
 	into := filepath.Join(top, "into")
-	for i := range pairs {
-		m := crafted.Random(r)
+	i := 0
+	for m := range crafted.Trees(t, 300, 10_000) {
 		put(t, p.Dataset, "main", Tar(bytes.NewReader(tarOf(t, m))), AddOptions{Replace: true})
 		o := CheckoutOptions{Delete: true, ReadOnly: i%2 == 0}
 		if _, err := view(t, p.Dataset, "main").Checkout(t.Context(), into, o); err != nil {
@@ -280,6 +271,7 @@ func TestEveryTreeOverEveryOther(t *testing.T) {
 			return
 		}
 		last = m
+		i++
 	}
 	same(t, "what is outside", map[string]string{"a": "not ours", "b/a": "not ours"}, folder(t, outside))
 	if entries, err := os.ReadDir(top); err != nil || len(entries) != 2 {

@@ -2,11 +2,9 @@ package data
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/muster-dev/muster/internal/data/crafted"
 )
@@ -14,16 +12,8 @@ import (
 // TestEveryTreeFileByFile: each file of a commit, opened and extracted by itself, is the same as in a
 // checkout of the whole commit.
 func TestEveryTreeFileByFile(t *testing.T) {
-	trees := 500
-	if testing.Short() {
-		trees = 30
-	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 4))
 	p := newPlace(t)
-	for range trees {
-		m := crafted.Random(random)
+	for m := range crafted.Trees(t, 30, 500) {
 		tar, err := crafted.Pack(m)
 		must(t, err)
 		put(t, p.Dataset, "main", Tar(bytes.NewReader(tar)), AddOptions{Replace: true})
@@ -39,11 +29,7 @@ func TestEveryTreeFileByFile(t *testing.T) {
 			must(t, p.store.Extract(t.Context(), &e, root, path))
 		}
 		must(t, root.Close())
-		got, err := crafted.Found(into)
-		must(t, err)
-		if says := crafted.Differ(m, got); says != "" {
-			t.Fatalf("%v is extracted %s", m, says)
-		}
+		crafted.Check(t, m, "is extracted", into)
 		same(t, "file by file", m, held(t, p.Dataset, "main"))
 	}
 }

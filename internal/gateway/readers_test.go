@@ -2,11 +2,9 @@ package gateway
 
 import (
 	"io"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/minio/minio-go/v7"
 
@@ -18,13 +16,6 @@ import (
 // TestEveryTreeByS3: clients list and get the files that a program reads in a checkout, and links as
 // the files that they lead to.
 func TestEveryTreeByS3(t *testing.T) {
-	trees := 150
-	if testing.Short() {
-		trees = 15
-	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 3))
 	r := newRig(t)
 	store, err := data.Open(t.Context(), data.Options{Backend: r.bytes, Workers: 2})
 	if err != nil {
@@ -32,8 +23,8 @@ func TestEveryTreeByS3(t *testing.T) {
 	}
 	defer func() { _ = store.Close() }()
 	set := store.Dataset(r.Heads("team", "digits").(*ref.Memory))
-	for range trees {
-		m, dir := crafted.Random(random), t.TempDir()
+	for m := range crafted.Trees(t, 15, 150) {
+		dir := t.TempDir()
 		if err := crafted.Plant(dir, m); err != nil {
 			t.Fatal(err)
 		}

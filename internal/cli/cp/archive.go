@@ -170,14 +170,14 @@ type link struct{ name, target string }
 // one unpacks one entry.
 func (u *unpacking) one(header *tar.Header, name string) error {
 	if folder := path.Dir(name); folder != "." {
-		if err := u.root.MkdirAll(folder, 0o777); err != nil {
+		if err := u.folder(folder, 0o777); err != nil {
 			return err
 		}
 	}
 	mode := header.FileInfo().Mode().Perm()
 	switch header.Typeflag {
 	case tar.TypeDir:
-		return u.root.MkdirAll(name, mode|0o700)
+		return u.folder(name, mode|0o700)
 	case tar.TypeSymlink:
 		if err := tree.CheckTarget(name, header.Linkname); err != nil {
 			return u.leaveOut(name, header.Linkname)
@@ -189,7 +189,7 @@ func (u *unpacking) one(header *tar.Header, name string) error {
 		if !filepath.IsLocal(target) {
 			return fmt.Errorf("the member sent a link to %q, which leads out of the folder", header.Linkname)
 		}
-		if err := u.clear(name); err != nil {
+		if err := u.clear(name, "a file"); err != nil {
 			return err
 		}
 		return u.root.Link(target, name)
@@ -205,19 +205,45 @@ func (u *unpacking) leaveOut(name, target string) error {
 	return err
 }
 
-// clear removes the file, the link or the empty folder of a name. It fails for other folders.
-func (u *unpacking) clear(name string) error {
-	if err := u.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+// clear removes the file, the link or the empty folder of a name, for something of a kind. It fails for
+// other folders.
+func (u *unpacking) clear(name, kind string) error {
+	err := u.root.Remove(name)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return nil
+	if info, failed := u.root.Lstat(name); failed == nil && info.IsDir() {
+		return fmt.Errorf("%q is %s in the copy, and a folder that is not empty in %s: cp replaces files, links and empty folders alone; remove that folder, or copy to another one", name, kind, u.root.Name())
+	}
+	return err
+}
+
+// folder makes a folder, and those above it. A link to a folder within may stand for each of them.
+func (u *unpacking) folder(name string, mode fs.FileMode) error {
+	err := u.root.MkdirAll(name, mode)
+	if err == nil {
+		return nil
+	}
+	for i := range len(name) + 1 {
+		if i < len(name) && name[i] != '/' {
+			continue
+		}
+		info, failed := u.root.Stat(name[:i])
+		switch {
+		case osfile.Escapes(failed):
+			return fmt.Errorf("%q is a folder in the copy, and a link out of the folder in %s: cp writes through no such link; remove the link, or copy to another folder", name[:i], u.root.Name())
+		case failed == nil && !info.IsDir():
+			return fmt.Errorf("%q is a folder in the copy, and %s in %s: cp replaces no file by a folder; remove it, or copy to another folder", name[:i], osfile.Kind(info.Mode()), u.root.Name())
+		}
+	}
+	return err
 }
 
 // link makes the links. It removes a link again that leads out over another link, which may be
 // older than the copy.
 func (u *unpacking) link() error {
 	for _, l := range u.links {
-		if err := u.clear(l.name); err != nil {
+		if err := u.clear(l.name, "a link"); err != nil {
 			return err
 		}
 		if err := u.root.Symlink(l.target, l.name); err != nil {
@@ -245,6 +271,9 @@ func (u *unpacking) file(name string, mode fs.FileMode) error {
 		}
 	}
 	u.made[folded] = name
+	if err := u.clear(name, "a file"); err != nil {
+		return err
+	}
 	file, err := osfile.CreateRegular(u.root, name, mode)
 	if err != nil {
 		return err

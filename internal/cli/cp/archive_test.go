@@ -5,12 +5,10 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -158,6 +156,44 @@ func TestUnpackOver(t *testing.T) {
 	}
 }
 
+// What cannot be replaced is named with what it is, and what to do.
+func TestUnpackInTheWay(t *testing.T) {
+	for name, c := range map[string]struct {
+		sent, there map[string]string
+		says        string
+	}{
+		"a file over a folder":           {map[string]string{"m": "x"}, map[string]string{"m/f": "y"}, `"m" is a file in the copy, and a folder that is not empty in `},
+		"a link over a folder":           {map[string]string{"m -> f": ""}, map[string]string{"m/f": "y"}, `"m" is a link in the copy, and a folder that is not empty in `},
+		"a folder over a file":           {map[string]string{"m/f": "x"}, map[string]string{"m": "y"}, `"m" is a folder in the copy, and a file in `},
+		"a deep folder over a file":      {map[string]string{"a/m/b/f": "x"}, map[string]string{"a/m": "y"}, `"a/m" is a folder in the copy, and a file in `},
+		"a folder over a link out":       {map[string]string{"m/f": "x"}, map[string]string{"m -> ../beside": ""}, `"m" is a folder in the copy, and a link out of the folder in `},
+		"a folder over a link to a file": {map[string]string{"m/f": "x"}, map[string]string{"m -> f": "", "f": "y"}, `"m" is a folder in the copy, and a file in `},
+		"a folder over a folder":         {map[string]string{"m/f": "x"}, map[string]string{"m/g": "y"}, ""},
+		"a folder over a link within":    {map[string]string{"m/f": "x"}, map[string]string{"m -> n": "", "n/g": "y"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			to := filepath.Join(t.TempDir(), "to")
+			packed, err := crafted.Pack(c.sent)
+			if err := errors.Join(err, os.MkdirAll(filepath.Join(to, "../beside"), 0o755), os.Mkdir(to, 0o755), crafted.Plant(to, c.there)); err != nil {
+				t.Fatal(err)
+			}
+			err = unpack(bytes.NewReader(packed), to, "", io.Discard)
+			if c.says == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil || !strings.HasPrefix(err.Error(), c.says+to+": cp ") || !strings.Contains(err.Error(), "or copy to another") {
+				t.Errorf("%v", err)
+			}
+			if got, err := crafted.Found(to); err != nil || crafted.Differ(c.there, got) != "" {
+				t.Errorf("it became %v, %v", got, err)
+			}
+		})
+	}
+}
+
 // A link to a folder is sent as a link, and as the folder where a slash is behind it.
 func TestPackOfALink(t *testing.T) {
 	dir := t.TempDir()
@@ -186,20 +222,14 @@ func TestPackOfALink(t *testing.T) {
 
 // Any tree comes as it was sent.
 func TestEveryTree(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 8))
-	for range 50 {
-		m, from, to := crafted.Random(random), t.TempDir(), t.TempDir()
+	for m := range crafted.Trees(t, 50, 50) {
+		from, to := t.TempDir(), t.TempDir()
 		var packed bytes.Buffer
 		err := errors.Join(crafted.Plant(from, m), pack(t.Context(), &packed, from, "."), unpack(&packed, to, "", io.Discard))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := crafted.Found(to)
-		if says := crafted.Differ(m, got); err != nil || says != "" {
-			t.Fatalf("%v comes %s, %v", m, says, err)
-		}
+		crafted.Check(t, m, "comes", to)
 	}
 }
 

@@ -4,11 +4,9 @@ package mount
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/crafted"
@@ -17,17 +15,9 @@ import (
 // TestEveryTree: a mount shows the tree that a checkout writes, also after it showed another tree
 // with other kinds at the same paths.
 func TestEveryTree(t *testing.T) {
-	trees := 100
-	if testing.Short() {
-		trees = 10
-	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 2))
 	s := newShop(t)
 	into := t.TempDir()
-	for range trees {
-		m := crafted.Random(random)
+	for m := range crafted.Trees(t, 10, 100) {
 		tar, err := crafted.Pack(m)
 		must(t, err)
 		r, err := s.set.Put(t.Context(), "main", data.Tar(bytes.NewReader(tar)), data.PutOptions{AddOptions: data.AddOptions{Replace: true}})
@@ -47,11 +37,7 @@ func TestEveryTree(t *testing.T) {
 		}
 		_, err = v.Checkout(t.Context(), into, data.CheckoutOptions{Delete: true})
 		must(t, err)
-		got, err = crafted.Found(into)
-		must(t, err)
-		if says := crafted.Differ(m, got); says != "" {
-			t.Fatalf("%v is checked out %s", m, says)
-		}
+		crafted.Check(t, m, "is checked out", into)
 	}
 }
 

@@ -9,12 +9,10 @@ import (
 	"encoding/hex"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/muster-dev/muster/internal/data/crafted"
 	"github.com/muster-dev/muster/internal/osfile/meddler"
@@ -145,26 +143,14 @@ func TestFolderThatChangesMeanwhile(t *testing.T) {
 // TestEveryTree: a snapshot of any folder is laid out, and unpacked on another machine, as the folder
 // is.
 func TestEveryTree(t *testing.T) {
-	trees := 40
-	if testing.Short() {
-		trees = 4
-	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 6))
 	store := newStore(t)
-	for range trees {
-		m, dir, to := crafted.Random(random), t.TempDir(), t.TempDir()
+	for m := range crafted.Trees(t, 4, 40) {
+		dir, to := t.TempDir(), t.TempDir()
 		must(t, crafted.Plant(dir, m))
 		p, sent := sent(t, store, dir)
 		must(t, store.Checkout(t.Context(), p.Digest(), filepath.Join(to, "out")))
 		must(t, Unpack(t.Context(), bytes.NewReader(sent), p.Digest(), filepath.Join(to, "unpacked"), Limits{}))
-		for _, way := range []string{"out", "unpacked"} {
-			got, err := crafted.Found(filepath.Join(to, way))
-			must(t, err)
-			if says := crafted.Differ(m, got); says != "" {
-				t.Fatalf("%v is %s %s", m, way, says)
-			}
-		}
+		crafted.Check(t, m, "is laid out", filepath.Join(to, "out"))
+		crafted.Check(t, m, "is unpacked", filepath.Join(to, "unpacked"))
 	}
 }

@@ -3,10 +3,8 @@ package get
 import (
 	"bytes"
 	"io"
-	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/muster-dev/muster/internal/cli/data/address"
 	"github.com/muster-dev/muster/internal/cli/data/meter"
@@ -18,16 +16,8 @@ import (
 
 // TestEveryTree: an archive has the files, folders and links of its commit.
 func TestEveryTree(t *testing.T) {
-	trees := 200
-	if testing.Short() {
-		trees = 20
-	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 9))
 	_, set := open(t)
-	for range trees {
-		m := crafted.Random(random)
+	for m := range crafted.Trees(t, 20, 200) {
 		packed, err := crafted.Pack(m)
 		if err != nil {
 			t.Fatal(err)
