@@ -199,7 +199,12 @@ func (w *Work) adoptLog(from string) error {
 	return nil
 }
 
-// copyLog copies the log of one folder, if it has one, to another folder.
+// mostLog bounds a log that becomes that of a datum, in bytes. The program of a tenant wrote it,
+// and each result of the datum is recorded with a copy of it.
+const mostLog = 64 << 20
+
+// copyLog copies the log of one folder, if it has one, to another folder. Of a log of more than 64 MiB
+// it copies the end, where errors are.
 func copyLog(from, to string) (err error) {
 	source, err := os.OpenRoot(from + "/.") // with the dot, a pipe is an error, and no wait
 	if errors.Is(err, fs.ErrNotExist) {
@@ -226,8 +231,25 @@ func copyLog(from, to string) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(file, log)
-	return errors.Join(err, file.Close())
+	return errors.Join(copyEnd(file, log), file.Close())
+}
+
+// copyEnd copies the last [mostLog] bytes of a log, behind a line that names how much is left out.
+func copyEnd(to io.Writer, log *os.File) error {
+	info, err := log.Stat()
+	if err != nil {
+		return err
+	}
+	if left := info.Size() - mostLog; left > 0 {
+		if _, err := log.Seek(left, io.SeekStart); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(to, "[the first %d bytes of this log are left out: a log of a datum has at most %d]\n", left, mostLog); err != nil {
+			return err
+		}
+	}
+	_, err = io.Copy(to, io.LimitReader(log, mostLog)) // it may grow meanwhile
+	return err
 }
 
 // Fell says in words why the leader of a job failed, if it did and nothing followed, and

@@ -181,9 +181,6 @@ var acts = map[string]func(e *estate) error{
 	"log from there": func(e *estate) error {
 		to := filepath.Join(e.work, "to")
 		must(e.T, os.Mkdir(to, 0o755))
-		if info, err := os.Lstat(filepath.Join(e.datum, "log")); err == nil && info.Size() > 1<<30 {
-			return nil // a log may be that long
-		}
 		return copyLog(e.datum, to)
 	},
 	"record": func(e *estate) error { var p part; readJSON(filepath.Join(e.datum, "outcome.json"), &p); return nil },
@@ -334,4 +331,37 @@ func TestChangedMeanwhile(t *testing.T) {
 	close(stop)
 	group.Wait()
 	e.unharmed()
+}
+
+// TestLongLogs: of a log the end becomes the log of the datum, and all of it where it is short.
+func TestLongLogs(t *testing.T) {
+	for name, c := range map[string]struct {
+		before int64
+		says   string
+	}{
+		"short": {100, ""},
+		"full":  {mostLog - 4, ""},
+		"long":  {mostLog + 100, "[the first 104 bytes of this log are left out: a log of a datum has at most 67108864]\n"},
+		"huge":  {1 << 40, "[the first 1099444518916 bytes of this log are left out: a log of a datum has at most 67108864]\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from, to := t.TempDir(), t.TempDir()
+			log, err := os.Create(filepath.Join(from, shift.LogFile))
+			must(t, err)
+			if _, err := log.WriteAt([]byte("end\n"), c.before); err != nil {
+				t.Skipf("the file system has no such files: %v", err)
+			}
+			must(t, log.Close())
+			must(t, copyLog(from, to))
+			got, err := os.ReadFile(filepath.Join(to, shift.LogFile))
+			must(t, err)
+			want := c.before + 4
+			if c.says != "" {
+				want = mostLog + int64(len(c.says))
+			}
+			if int64(len(got)) != want || !strings.HasPrefix(string(got), c.says) || !strings.HasSuffix(string(got), "end\n") {
+				t.Errorf("%d bytes: %.200q", len(got), got)
+			}
+		})
+	}
 }
