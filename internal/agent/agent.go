@@ -46,6 +46,9 @@ type Options struct {
 	Code bool
 	// Data has it bring pods the data that their jobs read, fetched at the door.
 	Data bool
+	// FetchProgram are the arguments by which this program is the process that fetches code
+	// and data (fetcher.Main). Required with Code and Data.
+	FetchProgram []string
 	// DataCache is how many bytes of data are kept on the node. Default: half of what
 	// the disk has.
 	DataCache int64
@@ -102,7 +105,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	var parts []func(context.Context) error
 	if o.Door != "" {
-		if parts, err = atTheDoor(o, set); err != nil {
+		if parts, err = atTheDoor(ctx, o, set); err != nil {
 			return err
 		}
 	}

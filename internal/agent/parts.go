@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,30 +14,37 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/agent/codevolume"
 	"github.com/muster-dev/muster/internal/agent/datavolume"
+	"github.com/muster-dev/muster/internal/agent/fetcher"
 	"github.com/muster-dev/muster/internal/agent/hearing"
 	"github.com/muster-dev/muster/internal/agent/stagevolume"
-	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/door/visitor"
 	"github.com/muster-dev/muster/internal/environment/bundle"
 	"github.com/muster-dev/muster/internal/foreman/shift"
+	"github.com/muster-dev/muster/internal/inventory"
 	"github.com/muster-dev/muster/internal/node/shim"
 )
 
-// dataWorkers is how many cores unpack data, beside the work that the node is for.
-const dataWorkers = 4
-
 // atTheDoor are the parts that need the manager's door: what pods report is
-// brought there; code and environments of jobs, and what they read, are fetched there.
-func atTheDoor(o Options, set kubernetes.Interface) ([]func(context.Context) error, error) {
+// brought there; code and environments of jobs, and what they read, are fetched there, by a
+// process without rights.
+func atTheDoor(ctx context.Context, o Options, set kubernetes.Interface) ([]func(context.Context) error, error) {
 	door := visit(o, set)
 	listener := hearing.NewListener(hearing.ListenerOptions{KubeletDir: o.KubeletDir, Door: door, Log: o.Log})
 	parts := []func(context.Context) error{listener.Run}
+	if !o.Data && !o.Code {
+		return parts, nil
+	}
+	// Connections of its own: one replica gives orders, and knows of the right to read that
+	// comes with them.
+	orders := visit(o, set)
+	fetches, err := newFetcher(ctx, o, door, orders)
+	if err != nil {
+		return nil, err
+	}
+	var inUse func() map[string]bool
 	if o.Data {
 		volumes, err := datavolume.New(datavolume.Options{
-			Node: o.Node, KubeletDir: o.KubeletDir, Limit: o.DataCache, Crier: door, Orders: ordersAt{visit(o, set)}, LeaveFree: o.DataLeavesFree, Log: o.Log,
-			Store: func(ctx context.Context, namespace string) (*data.Store, error) {
-				return data.Open(ctx, data.Options{Backend: door.Data(namespace), Workers: dataWorkers})
-			},
+			Node: o.Node, KubeletDir: o.KubeletDir, Cache: fetches, Crier: door, Orders: orders, LeaveFree: o.DataLeavesFree, Log: o.Log,
 			Program: shim.ExtractWorker,
 			Pass: func(w http.ResponseWriter, r *http.Request, namespace, path string) {
 				door.Pass(w, r, namespace, path, v1alpha1.DoorData)
@@ -45,17 +53,49 @@ func atTheDoor(o Options, set kubernetes.Interface) ([]func(context.Context) err
 		if err != nil {
 			return nil, err
 		}
+		inUse = volumes.InUse
 		parts = append(parts, volumes.Run)
 	}
+	parts = append(parts, func(ctx context.Context) error { return fetches.Run(ctx, inUse) })
 	if !o.Code {
 		return parts, nil
 	}
-	code, err := codevolume.New(codevolume.Options{Node: o.Node, KubeletDir: o.KubeletDir, Fetcher: door, Log: o.Log})
+	code, err := codeParts(o, door, fetches)
+	return append(parts, code...), err
+}
+
+// newFetcher makes the agent's side of the process that fetches.
+func newFetcher(ctx context.Context, o Options, door, orders *visitor.Visitor) (*fetcher.Fetcher, error) {
+	options := fetcher.Options{
+		Sockets: filepath.Join(o.KubeletDir, "plugins", inventory.Driver, "fetcher"), Program: o.FetchProgram, Limit: o.DataCache, Log: o.Log,
+		Pass: func(w http.ResponseWriter, r *http.Request, namespace, path string) {
+			door.Pass(w, r, namespace, path, v1alpha1.DoorMark)
+		},
+		PassAhead: func(w http.ResponseWriter, r *http.Request, namespace, path string) {
+			orders.Pass(w, r, namespace, path, v1alpha1.DoorMark)
+		},
+	}
+	if o.Data {
+		options.Data = datavolume.Folder(o.KubeletDir)
+	}
+	if o.Code {
+		options.Trees = map[fetcher.Kind]string{
+			fetcher.Code:         codevolume.TreesFolder(o.KubeletDir, v1alpha1.CodeDriver),
+			fetcher.Environments: codevolume.TreesFolder(o.KubeletDir, v1alpha1.EnvironmentDriver),
+		}
+	}
+	return fetcher.New(ctx, options)
+}
+
+// codeParts bring pods the code and the environments of their jobs, and workers of pipelines
+// to the door.
+func codeParts(o Options, door *visitor.Visitor, fetches *fetcher.Fetcher) ([]func(context.Context) error, error) {
+	code, err := codevolume.New(codevolume.Options{Node: o.Node, KubeletDir: o.KubeletDir, Fetcher: fetches.Trees(fetcher.Code), Log: o.Log})
 	if err != nil {
 		return nil, err
 	}
 	environments, err := codevolume.New(codevolume.Options{
-		Node: o.Node, KubeletDir: o.KubeletDir, Fetcher: environmentsAt{door}, Keeper: environmentsAt{door}, Log: o.Log,
+		Node: o.Node, KubeletDir: o.KubeletDir, Fetcher: fetches.Trees(fetcher.Environments), Keeper: environmentsAt{door}, Log: o.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -69,7 +109,7 @@ func atTheDoor(o Options, set kubernetes.Interface) ([]func(context.Context) err
 	if err != nil {
 		return nil, err
 	}
-	return append(parts, code.Run, environments.Run, stages.Run), nil
+	return []func(context.Context) error{code.Run, environments.Run, stages.Run}, nil
 }
 
 // visit is how the door is reached.
@@ -98,27 +138,8 @@ func visit(o Options, set kubernetes.Interface) *visitor.Visitor {
 	})
 }
 
-// ordersAt are those that the door gives. It has connections of its own: one replica
-// gives orders, and knows of the right to read that comes with them.
-type ordersAt struct{ door *visitor.Visitor }
-
-// Ahead are the orders of this node.
-func (o ordersAt) Ahead(ctx context.Context, seen string) ([]v1alpha1.DataOrder, string, error) {
-	return o.door.Ahead(ctx, seen)
-}
-
-// AheadStore opens the store of a namespace.
-func (o ordersAt) AheadStore(ctx context.Context, namespace string) (*data.Store, error) {
-	return data.Open(ctx, data.Options{Backend: o.door.Data(namespace), Workers: dataWorkers})
-}
-
-// environmentsAt are those that the door has, by digests that are their keys.
+// environmentsAt keeps environments at the door, by digests that are their keys.
 type environmentsAt struct{ door *visitor.Visitor }
-
-// Fetch lays an environment out.
-func (e environmentsAt) Fetch(ctx context.Context, namespace, digest, dst string) error {
-	return e.door.FetchEnvironment(ctx, namespace, strings.TrimPrefix(digest, "sha256:"), dst)
-}
 
 // Keep sends an environment.
 func (e environmentsAt) Keep(ctx context.Context, namespace, digest string, packed bundle.Packed, file string) error {

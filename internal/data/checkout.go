@@ -132,6 +132,9 @@ func Unfit(err error) bool {
 	return unfit || name || errors.Is(err, pack.ErrDamaged)
 }
 
+// MarkUnfit returns an error for which [Unfit] is true: another process said so.
+func MarkUnfit(err error) error { return unfitError{err} }
+
 // checkout is one run.
 type checkout struct {
 	store *Store

@@ -27,40 +27,40 @@ const copyName = "code"
 // copy lays a pod's own copy of a tree out in an empty volume of the pod, where
 // it and what is written to it count as the pod's ephemeral storage, and goes with
 // it. What an earlier life of the machine left is made anew.
-func (d *depot) copy(ctx context.Context, v volume, again bool) (string, error) {
+func (d *depot) copy(ctx context.Context, v volume, again bool) (place, error) {
 	dir, err := d.emptyVolume(ctx, v)
 	if err != nil {
-		return "", err
+		return place{}, err
 	}
-	path := filepath.Join(dir, copyName)
+	made := place{dir, copyName}
 	// Containers of the pod can write to the volume. They cannot replace the volume's folder.
 	volume, err := os.OpenRoot(dir)
 	if err != nil {
-		return "", fmt.Errorf("copying %s: %w", v.Digest, err)
+		return place{}, fmt.Errorf("copying %s: %w", v.Digest, err)
 	}
 	defer func() { _ = volume.Close() }()
 	if info, err := volume.Lstat(copyName); again && err == nil && info.IsDir() {
-		return path, nil
+		return made, nil
 	}
 	temp := ".new-" + rand.Text()
 	defer func() { _ = volume.RemoveAll(temp) }() // does nothing once it is renamed
 	err = volume.RemoveAll(copyName)
 	if err == nil {
-		err = copyTree(d.tree(v), volume, temp)
+		err = d.copyTree(v, volume, temp)
 	}
 	if err == nil {
 		err = volume.Rename(temp, copyName)
 	}
 	if err != nil {
-		return "", fmt.Errorf("copying %s: %w", v.Digest, err)
+		return place{}, fmt.Errorf("copying %s: %w", v.Digest, err)
 	}
-	return path, nil
+	return made, nil
 }
 
-// copyTree copies a folder into a new one of a volume. Every user may write to the copy:
-// containers run as any user, and only containers of the job see the copy.
-func copyTree(from string, volume *os.Root, name string) (err error) {
-	source, err := os.OpenRoot(from)
+// copyTree copies the tree of a volume into a new folder of the pod's volume. Every user may
+// write to the copy: containers run as any user, and only containers of the job see the copy.
+func (d *depot) copyTree(v volume, volume *os.Root, name string) (err error) {
+	source, err := d.openTree(v)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -18,8 +19,9 @@ import (
 	"github.com/muster-dev/muster/internal/osfile"
 )
 
-// Fetcher lays a namespace's snapshot out as the new folder dst, all of it or
-// none, verified against its digest.
+// Fetcher lays a namespace's snapshot out as the new folder dst, <namespace>/<tree> in
+// [TreesFolder], all of it or none, verified against its digest. It makes the folder of the
+// namespace.
 type Fetcher interface {
 	Fetch(ctx context.Context, namespace, digest, dst string) error
 }
@@ -96,14 +98,23 @@ func (d *depot) what() string {
 
 func (v volume) hex() string { return strings.TrimPrefix(v.Digest, "sha256:") }
 
+// treesName is the folder of trees. The process that fetches writes to it: nothing in it is
+// opened through links.
+const treesName = "trees"
+
 // tree is where the tree of a volume is: for as long as the machine runs, since
 // nothing is synced, and after a loss of power a file may be there and empty.
 func (d *depot) tree(v volume) string {
+	return filepath.Join(d.dir, treesName, v.treeName())
+}
+
+// treeName is the path of the tree of a volume in the folder of trees.
+func (v volume) treeName() string {
 	name := v.hex()
 	if v.Boot != "" {
 		name += "." + v.Boot
 	}
-	return filepath.Join(d.dir, "trees", v.Namespace, name)
+	return v.Namespace + "/" + name
 }
 
 // checkout is the copy that earlier agents made for all members of a job.
@@ -114,7 +125,7 @@ func (d *depot) checkout(v volume) string {
 func (d *depot) record(handle string) string { return filepath.Join(d.dir, "volumes", handle+".json") }
 
 func (d *depot) prepare() error {
-	for _, name := range []string{"trees", "checkouts", "volumes", "builds", "outbox"} {
+	for _, name := range []string{treesName, "checkouts", "volumes", "builds", "outbox"} {
 		if err := osfile.MakeFolder(filepath.Join(d.dir, name), 0o700); err != nil {
 			return fmt.Errorf("making the folders of code: %w", err)
 		}
@@ -122,25 +133,50 @@ func (d *depot) prepare() error {
 	return nil
 }
 
-// touch notes that a tree is needed; false if it is not there.
-func (d *depot) touch(path string) bool {
+// touch notes that the tree of a volume is needed; false if it is not there.
+func (d *depot) touch(v volume) bool {
+	tree, err := d.openTree(v)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = tree.Close() }()
 	now := d.now()
-	return os.Chtimes(path, now, now) == nil
+	return tree.Chtimes(".", now, now) == nil
 }
+
+// openTree opens the tree of a volume.
+func (d *depot) openTree(v volume) (*os.Root, error) {
+	trees, err := os.OpenRoot(filepath.Join(d.dir, treesName))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = trees.Close() }()
+	namespace, name := path.Split(v.treeName())
+	folder, err := osfile.OpenFolder(trees, path.Clean(namespace))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = folder.Close() }()
+	return osfile.OpenFolder(folder, name)
+}
+
+// place is a folder that a volume shows: below is its path of names in top, which nobody
+// but the agent and the kubelet can replace.
+type place struct{ top, below string }
 
 // open records a volume, and returns what it shows: the tree itself, to which
 // nobody writes; of code that may be written to the pod's own copy, which it makes;
 // of a build a workbench. The tree must be there.
-func (d *depot) open(ctx context.Context, handle string, v volume) (string, error) {
+func (d *depot) open(ctx context.Context, handle string, v volume) (place, error) {
 	again, err := d.note(handle, v)
 	if err != nil {
-		return "", fmt.Errorf("recording volume %s: %w", handle, err)
+		return place{}, fmt.Errorf("recording volume %s: %w", handle, err)
 	}
 	switch {
 	case v.Build:
 		return d.workbench(handle, again)
 	case v.Copy == "":
-		return d.tree(v), nil
+		return place{filepath.Join(d.dir, treesName), v.treeName()}, nil
 	}
 	return d.copy(ctx, v, again)
 }
@@ -243,11 +279,7 @@ func (d *depot) tidy() error {
 	if err := d.forget(all); err != nil {
 		return err
 	}
-	needed := map[string]bool{}
-	for _, v := range all {
-		needed[d.tree(v)] = true
-	}
-	var errs []error
+	errs := []error{d.tidyTrees(all)}
 	for _, path := range glob(d.dir, "builds", "*") {
 		if _, known := all[filepath.Base(path)]; !known {
 			errs = append(errs, os.RemoveAll(path))
@@ -256,14 +288,48 @@ func (d *depot) tidy() error {
 	for _, path := range glob(d.dir, "checkouts", "*") {
 		errs = append(errs, d.drop(path, all))
 	}
-	for _, path := range glob(d.dir, "trees", "*", "*") {
-		info, err := os.Stat(path)
-		if err != nil || needed[path] || !d.past(filepath.Base(path)) && d.now().Sub(info.ModTime()) < d.keep {
+	return errors.Join(errs...)
+}
+
+// tidyTrees removes the trees that none of these volumes shows and that are of an earlier life
+// of the machine, or were not needed for a while. It follows no link.
+func (d *depot) tidyTrees(all map[string]volume) error {
+	needed := map[string]bool{}
+	for _, v := range all {
+		needed[v.treeName()] = true
+	}
+	trees, err := os.OpenRoot(filepath.Join(d.dir, treesName))
+	if err != nil {
+		return fmt.Errorf("looking for code that nobody needs: %w", err)
+	}
+	defer func() { _ = trees.Close() }()
+	namespaces, err := osfile.Names(trees)
+	for _, namespace := range namespaces {
+		if !namespace.IsDir() {
+			err = errors.Join(err, trees.Remove(namespace.Name()))
 			continue
 		}
-		errs = append(errs, os.RemoveAll(path))
+		folder, opened := osfile.OpenFolder(trees, namespace.Name())
+		if opened != nil {
+			err = errors.Join(err, opened)
+			continue
+		}
+		err = errors.Join(err, d.tidyNamespace(folder, namespace.Name(), needed), folder.Close())
 	}
-	return errors.Join(errs...)
+	return err
+}
+
+// tidyNamespace does so for the trees of one namespace.
+func (d *depot) tidyNamespace(folder *os.Root, namespace string, needed map[string]bool) error {
+	entries, err := osfile.Names(folder)
+	for _, e := range entries {
+		info, stat := folder.Lstat(e.Name())
+		if stat != nil || needed[namespace+"/"+e.Name()] || !d.past(e.Name()) && d.now().Sub(info.ModTime()) < d.keep {
+			continue
+		}
+		err = errors.Join(err, folder.RemoveAll(e.Name()))
+	}
+	return err
 }
 
 // forget takes the volumes whose targets are gone out of all.

@@ -3,8 +3,6 @@ package codevolume
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 )
 
@@ -14,15 +12,12 @@ const fetchWithin = time.Hour
 // fetch has the tree of a volume. Who asked first may give up before it is there, and
 // asks again later: it is fetched to its end all the same.
 func (d *depot) fetch(ctx context.Context, v volume) error {
-	path := d.tree(v)
-	if d.touch(path) {
+	if d.touch(v) {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("fetching %s %s: %w", d.what(), v.Digest, err)
-	}
+	path := d.tree(v)
 	err := d.errands.Do(ctx, path, func(life context.Context) error {
-		if d.touch(path) {
+		if d.touch(v) {
 			return nil
 		}
 		within, cancel := context.WithTimeout(life, fetchWithin)

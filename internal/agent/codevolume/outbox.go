@@ -33,20 +33,21 @@ const (
 // workbench is the folder in which an environment is built, by whomever the
 // container runs as: nobody else sees it. It is empty unless the volume is asked
 // for again in the same life of the machine.
-func (d *depot) workbench(handle string, again bool) (string, error) {
-	path := filepath.Join(d.dir, "builds", handle)
+func (d *depot) workbench(handle string, again bool) (place, error) {
+	builds := filepath.Join(d.dir, "builds")
+	path := filepath.Join(builds, handle)
 	if !again {
 		if err := os.RemoveAll(path); err != nil {
-			return "", fmt.Errorf("making a folder to build in: %w", err)
+			return place{}, fmt.Errorf("making a folder to build in: %w", err)
 		}
 	}
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return "", fmt.Errorf("making a folder to build in: %w", err)
+		return place{}, fmt.Errorf("making a folder to build in: %w", err)
 	}
 	if err := os.Chmod(path, 0o777); err != nil {
-		return "", fmt.Errorf("making a folder to build in: %w", err)
+		return place{}, fmt.Errorf("making a folder to build in: %w", err)
 	}
-	return path, nil
+	return place{builds, handle}, nil
 }
 
 // finish puts the workbench of a volume that is not mounted any more into the

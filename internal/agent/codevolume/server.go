@@ -101,6 +101,12 @@ func (s *Server) driver() string {
 
 func (s *Server) folder() string { return inline.Folder(s.options.KubeletDir, s.driver()) }
 
+// TreesFolder is the folder of the trees of a driver, code.muster.dev or
+// environment.muster.dev, below the kubelet's folder: <namespace>/<tree>.
+func TreesFolder(kubeletDir, driver string) string {
+	return filepath.Join(inline.Folder(kubeletDir, driver), treesName)
+}
+
 // Run serves the kubelet until the context ends, and what it fetches with it.
 // Volumes stay. It is run once.
 func (s *Server) Run(ctx context.Context) error {
@@ -158,7 +164,7 @@ func (s *Server) Publish(ctx context.Context, asked inline.Volume) error {
 		return err
 	}
 	// Trees are shared with others.
-	return inline.Show(shown, v.Target, !v.Build && v.Copy == "")
+	return inline.Show(shown.top, shown.below, v.Target, !v.Build && v.Copy == "")
 }
 
 // Forget forgets a volume that no pod sees any more.

@@ -2,14 +2,13 @@ package datavolume
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/agent/fetcher"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/cache"
-	"github.com/muster-dev/muster/internal/data/ref"
 )
 
 // Orders are what is to be fetched before a pod names it.
@@ -17,8 +16,6 @@ type Orders interface {
 	// Ahead are those of this node. If they are those that seen stands for, which came
 	// with the last ones, others are waited for a while.
 	Ahead(ctx context.Context, seen string) (orders []v1alpha1.DataOrder, version string, err error)
-	// AheadStore opens the store of a namespace of which there is an order, for reading.
-	AheadStore(ctx context.Context, namespace string) (*data.Store, error)
 }
 
 const (
@@ -202,35 +199,22 @@ func (s *Server) lookAhead(life context.Context) {
 
 // fetchAhead has a part here for whoever comes, if there is room that nobody has used
 // for a while.
-func (s *Server) fetchAhead(ctx context.Context, v volume) (err error) {
+func (s *Server) fetchAhead(ctx context.Context, v volume) error {
 	if v.Key != "" {
-		if _, here := s.cache.Path(cache.Scoped(v.Namespace, v.Key)); here {
+		if _, here := s.options.Cache.Path(ctx, cache.Scoped(v.Namespace, v.Key)); here {
 			return nil
 		}
 	}
 	began := s.options.Now()
-	disk, err := s.cache.Disk()
+	disk, err := s.options.Cache.Disk()
 	if err != nil {
 		return err
 	}
-	store, err := s.options.Orders.AheadStore(ctx, v.Namespace)
-	if err != nil {
-		return fmt.Errorf("opening the store of namespace %s: %w", v.Namespace, err)
-	}
-	defer func() {
-		if closed := store.Close(); err == nil {
-			err = closed
-		}
-	}()
-	view, err := store.Dataset(&ref.Memory{}).At(ctx, v.Commit)
-	if err != nil {
-		return fmt.Errorf("reading commit %s: %w", v.Commit[:8], err)
-	}
-	_, release, err := s.cache.EnsureSpare(ctx, v.Namespace, view, v.Path, cache.Spare{Leave: disk / 100 * int64(s.options.LeaveFree), Idle: settled, Keep: s.agenda.keys()})
-	if err != nil {
+	part := fetcher.Part{Namespace: v.Namespace, Commit: v.Commit, Path: v.Path, Ahead: true}
+	spare := cache.Spare{Leave: disk / 100 * int64(s.options.LeaveFree), Idle: settled, Keep: s.agenda.keys()}
+	if err := s.options.Cache.Ensure(ctx, part, &spare, nil); err != nil {
 		return err
 	}
-	release() // it is an entry like any other
 	s.options.Log.Info("fetched ahead", "namespace", v.Namespace, "commit", v.Commit, "path", v.Path, "took", s.options.Now().Sub(began))
 	return nil
 }

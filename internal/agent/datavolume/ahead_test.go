@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/cache"
 )
 
@@ -58,14 +57,9 @@ func (o *office) Ahead(ctx context.Context, seen string) ([]v1alpha1.DataOrder, 
 	}
 }
 
-// AheadStore implements [Orders].
-func (o *office) AheadStore(ctx context.Context, namespace string) (*data.Store, error) {
-	return data.Open(ctx, data.Options{Backend: o.stores[namespace], Workers: 2})
-}
-
 // has reports whether the whole of a part is in the cache.
 func (s *stage) has(namespace, key string) bool {
-	_, here := s.server.cache.Path(cache.Scoped(namespace, key))
+	_, here := s.server.options.Cache.Path(s.Context(), cache.Scoped(namespace, key))
 	return here
 }
 

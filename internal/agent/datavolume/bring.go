@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/agent/fetcher"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/cache"
-	"github.com/muster-dev/muster/internal/data/ref"
 )
 
 // longestBackoff is the longest pause between two tries.
@@ -93,9 +93,8 @@ func judge(err error) (v1alpha1.DataReason, string) {
 	return v1alpha1.DataRetrying, err.Error() + "; trying again"
 }
 
-// once tries once: 1. the commit, 2. the key, by which the records keep it, 3. the
-// files.
-func (s *Server) once(ctx context.Context, v volume) (err error) {
+// once tries once: 1. the key, by which the records keep it, 2. the files.
+func (s *Server) once(ctx context.Context, v volume) error {
 	select {
 	case s.turns <- struct{}{}:
 	default:
@@ -107,28 +106,19 @@ func (s *Server) once(ctx context.Context, v volume) (err error) {
 		}
 	}
 	defer func() { <-s.turns }()
-	store, err := s.options.Store(ctx, v.Namespace)
+	part := fetcher.Part{Namespace: v.Namespace, Commit: v.Commit, Path: v.Path}
+	key, err := s.options.Cache.Key(ctx, part)
 	if err != nil {
-		return fmt.Errorf("opening the store of namespace %s: %w", v.Namespace, err)
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	view, err := store.Dataset(&ref.Memory{}).At(ctx, v.Commit)
-	if err != nil {
-		return fmt.Errorf("reading commit %s: %w", v.Commit[:8], err)
-	}
-	if err := s.ledger.learn(v.part(), cache.Key(view, v.Path)); err != nil {
 		return err
 	}
-	_, release, err := s.cache.EnsureFor(ctx, v.Namespace, view, v.Path, func(p data.Progress) {
+	if err := s.ledger.learn(v.part(), key); err != nil {
+		return err
+	}
+	return s.options.Cache.Ensure(ctx, part, nil, func(p data.Progress) {
 		if p.TotalBytes > 0 {
 			s.say(v, v1alpha1.DataFetching, fmt.Sprintf("fetching %s: %s of %s", v.called(), cache.Size(p.Bytes), cache.Size(p.TotalBytes)))
 		}
 	})
-	if err != nil {
-		return err
-	}
-	release() // the records name it
-	return nil
 }
 
 // say tells all volumes that a part is for how it stands.

@@ -106,27 +106,27 @@ func (d *desks) mountable() error {
 
 func (d *desks) folder(handle string) string { return filepath.Join(d.dir, handle) }
 
-// begin answers at the desk of a volume, unless it does already, and returns its folder.
-func (d *desks) begin(ctx context.Context, handle string, v volume) (string, error) {
+// begin answers at the desk of a volume, unless it does already.
+func (d *desks) begin(ctx context.Context, handle string, v volume) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	folder := d.folder(handle)
 	switch {
 	case d.open[handle] != nil:
-		return folder, nil
+		return nil
 	case !d.known(handle):
-		return "", fmt.Errorf("volume %s was taken away meanwhile", handle)
+		return fmt.Errorf("volume %s was taken away meanwhile", handle)
 	}
 	if err := d.furnish(folder); err != nil {
-		return "", fmt.Errorf("making the folder of those who serve mounts: %w", err)
+		return fmt.Errorf("making the folder of those who serve mounts: %w", err)
 	}
 	attach, err := inline.Listen(ctx, "unixpacket", folder, ondemand.AttachSocket)
 	if err != nil {
-		return "", fmt.Errorf("listening for who serves mounts: %w", err)
+		return fmt.Errorf("listening for who serves mounts: %w", err)
 	}
 	listener, err := inline.Listen(ctx, "unix", folder, ondemand.ObjectsSocket)
 	if err != nil {
-		return "", errors.Join(fmt.Errorf("listening for who serves mounts: %w", err), attach.Close())
+		return errors.Join(fmt.Errorf("listening for who serves mounts: %w", err), attach.Close())
 	}
 	listener = netutil.LimitListener(listener, askersAtOnce)
 	server := &http.Server{Handler: d.objects(v), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: headerBytes}
@@ -138,7 +138,7 @@ func (d *desks) begin(ctx context.Context, handle string, v volume) (string, err
 			d.o.Log.Error("who serves mounts cannot be answered", "pod", v.Pod, "error", err)
 		}
 	})
-	return folder, nil
+	return nil
 }
 
 // furnish puts the program into a desk, which whoever the pod runs as may run.
@@ -304,7 +304,7 @@ func (s *Server) tend(ctx context.Context) {
 		if !v.Desk {
 			continue
 		}
-		if _, err := s.desks.begin(ctx, handle, v); err != nil {
+		if err := s.desks.begin(ctx, handle, v); err != nil {
 			s.options.Log.Error("who serves mounts cannot be answered; trying again", "pod", v.Pod, "error", err)
 		}
 	}
@@ -347,9 +347,8 @@ func (s *Server) showDesk(ctx context.Context, handle string, v volume) error {
 	if s.desks.program == "" {
 		return s.desks.mountable()
 	}
-	folder, err := s.desks.begin(ctx, handle, v)
-	if err != nil {
+	if err := s.desks.begin(ctx, handle, v); err != nil {
 		return err
 	}
-	return inline.Show(folder, v.Target, true)
+	return inline.Show(s.desks.dir, handle, v.Target, true)
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/agent/fetcher"
 	"github.com/muster-dev/muster/internal/agent/inline"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/backend"
@@ -97,17 +98,22 @@ func newStage(t *testing.T) *stage {
 // start starts an agent, on what another left behind.
 func (s *stage) start() {
 	s.Helper()
-	server, err := New(Options{
-		Node: "node-1", KubeletDir: s.dir, Limit: s.limit, Crier: s, Backoff: s.pause, Boot: s.boot, Now: s.now,
+	var server *Server
+	local, err := fetcher.NewLocal(cache.Options{
+		Dir: Folder(s.dir), Limit: s.limit, Guarded: true,
+		InUse: func(context.Context) (map[string]bool, error) { return server.InUse(), nil },
+	}, func(ctx context.Context, p fetcher.Part) (*data.Store, error) {
+		return data.Open(ctx, data.Options{Backend: s.stores[p.Namespace], Workers: 2})
+	})
+	must(s.T, err)
+	server, err = New(Options{
+		Node: "node-1", KubeletDir: s.dir, Cache: local, Crier: s, Backoff: s.pause, Boot: s.boot, Now: s.now,
 		Pass: s.pass,
 		Program: func(dir string) (string, error) {
 			path := filepath.Join(dir, "program")
 			return path, errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(path, nil, 0o755))
 		},
 		Orders: s.orders, // LeaveFree 0: tests are run on disks that are nearly full, too
-		Store: func(ctx context.Context, namespace string) (*data.Store, error) {
-			return data.Open(ctx, data.Options{Backend: s.stores[namespace], Workers: 2})
-		},
 	})
 	must(s.T, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context()))

@@ -17,23 +17,41 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/agent/fetcher"
 	"github.com/muster-dev/muster/internal/agent/inline"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/cache"
 )
 
-// Options are what the driver needs. Node, Store and Crier are required.
+// Cache keeps parts of commits on the node.
+type Cache interface {
+	// Key is the name of a part in a cache ([cache.Key]).
+	Key(context.Context, fetcher.Part) (string, error)
+	// Ensure fetches a part; with spare only where there is room that nothing else needs.
+	// The error is [data.Unfit], wraps [fs.ErrNotExist], or is a [cache.RoomError]; after
+	// any other, another try may succeed.
+	Ensure(ctx context.Context, p fetcher.Part, spare *cache.Spare, progress func(data.Progress)) error
+	// Path is the folder of an entry by its scoped key, and counts as a use of it. It is
+	// false where the entry is not whole.
+	Path(ctx context.Context, key string) (path string, whole bool)
+	// Disk is the size of the cache's file system, in bytes.
+	Disk() (int64, error)
+}
+
+// Folder is the folder of the cache, below the kubelet's folder.
+func Folder(kubeletDir string) string {
+	return filepath.Join(inline.Folder(kubeletDir, v1alpha1.DataDriver), "fetched")
+}
+
+// Options are what the driver needs. Node, Cache and Crier are required.
 type Options struct {
 	// Node is the name of the node.
 	Node string
 	// KubeletDir is the kubelet's folder. Default: /var/lib/kubelet.
 	KubeletDir string
-	// Store opens the store of a namespace, for reading. It is closed once a part was
-	// fetched.
-	Store func(ctx context.Context, namespace string) (*data.Store, error)
-	// Limit is how many bytes of files are kept for all namespaces together. What pods
-	// read stays in any case. Default: half of what the disk has.
-	Limit int64
+	// Cache has what was fetched, in the folder that [Folder] returns. It keeps what
+	// [Server.InUse] names.
+	Cache Cache
 	// Crier hears how the volumes of pods stand.
 	Crier Crier
 	// Orders are what is fetched before a pod names it. Nil: nothing is.
@@ -82,7 +100,6 @@ type Server struct {
 
 	options Options
 	ledger  *ledger
-	cache   *cache.Cache
 	errands *inline.Errands
 	board   *board
 	agenda  *agenda
@@ -110,16 +127,6 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		options: o, ledger: ledger, errands: inline.NewErrands(), board: newBoard(o.Now), agenda: newAgenda(o.Now),
 		turns: make(chan struct{}, fetchesAtOnce), ends: map[string]context.CancelFunc{}, freed: make(chan struct{}),
-	}
-	// What the records name is all that is in use here: others have no volumes.
-	s.cache, err = cache.Open(cache.Options{
-		Dir: filepath.Join(dir, "fetched"), Limit: o.Limit,
-		InUse: func(context.Context) (map[string]bool, error) { return ledger.keys(), nil },
-		// Pods are shown read-only mounts.
-		Guarded: true,
-	})
-	if err != nil {
-		return nil, err
 	}
 	if s.desks, err = newDesks(dir, &s.options, ledger); err != nil {
 		return nil, err
@@ -195,6 +202,10 @@ func (s *Server) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
+// InUse are the scoped keys of the entries of the cache that volumes name: they are not
+// removed. Nothing else uses the cache.
+func (s *Server) InUse() map[string]bool { return s.ledger.keys() }
+
 // Publish has a pod see a part of a commit.
 func (s *Server) Publish(ctx context.Context, asked inline.Volume) error {
 	a := asked.Attributes
@@ -240,14 +251,15 @@ func (s *Server) show(ctx context.Context, handle string, v volume) error {
 	if err != nil {
 		return err
 	}
-	return inline.Show(folder, v.Target, true)
+	top, below := filepath.Split(filepath.Dir(folder)) // <cache>/<key>/<files>
+	return inline.Show(top, below+"/"+filepath.Base(folder), v.Target, true)
 }
 
 // folder is where the part of a volume is, which is fetched if need be.
 func (s *Server) folder(ctx context.Context, handle string, v volume) (string, error) {
 	if v.Key != "" {
-		if f, here := s.cache.Path(cache.Scoped(v.Namespace, v.Key)); here {
-			return f.Path, nil
+		if path, here := s.options.Cache.Path(ctx, cache.Scoped(v.Namespace, v.Key)); here {
+			return path, nil
 		}
 	}
 	s.board.wait(v.Pod, handle, v1alpha1.DataFetching, "fetching "+v.called())
@@ -259,11 +271,11 @@ func (s *Server) folder(ctx context.Context, handle string, v volume) (string, e
 		return "", fmt.Errorf("fetching %s: %w", v.called(), err)
 	}
 	v, _ = s.ledger.get(handle)
-	f, here := s.cache.Path(cache.Scoped(v.Namespace, v.Key))
+	path, here := s.options.Cache.Path(ctx, cache.Scoped(v.Namespace, v.Key))
 	if !here {
 		return "", fmt.Errorf("fetching %s: it was removed while it was fetched; it is tried again", v.called())
 	}
-	return f.Path, nil
+	return path, nil
 }
 
 // Forget forgets a volume that no pod sees any more. What nobody waits for is not

@@ -5,34 +5,58 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
-// Show has a folder be seen at the target of a volume. What is shown already stays as
-// it is. A link in the place of the folder is not followed: containers may have put it there.
-func Show(folder, target string, readOnly bool) error {
+// Show has a folder be seen at the target of a volume. The folder is below top, at a path of
+// names. What is shown already stays as it is. Links below top are not followed: containers,
+// or the process that fetches, may have put them there. A mount that is read-only lets nobody
+// use devices and set-user-ID bits either.
+func Show(top, below, target string, readOnly bool) error {
 	if Shown(target) {
 		return nil
 	}
 	if err := os.MkdirAll(target, 0o755); err != nil {
 		return fmt.Errorf("making the volume's folder: %w", err)
 	}
-	fd, err := unix.Open(folder, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	folder, err := openBelow(top, below)
 	if err != nil {
-		return fmt.Errorf("opening %s, which is to be mounted: %w", folder, err)
+		return fmt.Errorf("opening %s in %s, which is to be mounted: %w", below, top, err)
 	}
-	defer func() { _ = unix.Close(fd) }()
-	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", fd), target, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("mounting %s at %s: %w", folder, target, err)
+	defer func() { _ = folder.Close() }()
+	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", folder.Fd()), target, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("mounting %s in %s at %s: %w", below, top, target, err)
 	}
 	if !readOnly {
 		return nil
 	}
-	if err := unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|restrictions(target), ""); err != nil {
+	flags := unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | restrictions(target)
+	if err := unix.Mount("", target, "", flags, ""); err != nil {
 		return errors.Join(fmt.Errorf("making %s read-only: %w", target, err), unix.Unmount(target, unix.MNT_DETACH))
 	}
 	return nil
+}
+
+// openBelow opens a folder by its names below top, each of which is a folder.
+func openBelow(top, below string) (*os.File, error) {
+	at, err := os.OpenRoot(top)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = at.Close() }()
+	for name := range strings.SplitSeq(below, "/") {
+		next, err := osfile.OpenFolder(at, name)
+		if err != nil {
+			return nil, err
+		}
+		_ = at.Close() // it was only read
+		at = next
+	}
+	return at.Open(".")
 }
 
 // hide takes what is shown away, and the target with it; neither has to be there.

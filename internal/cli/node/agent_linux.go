@@ -8,4 +8,4 @@ import (
 )
 
 // onLinux are the commands that only run on Linux.
-func onLinux(f *connection.Factory) []*cobra.Command { return []*cobra.Command{agent.New(f)} }
+func onLinux(f *connection.Factory) []*cobra.Command { return []*cobra.Command{agent.New(f), agent.NewFetch(f)} }

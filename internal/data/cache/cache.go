@@ -199,8 +199,11 @@ func (c *Cache) Path(key string) (Folder, bool) {
 func (c *Cache) folder(e *entry) Folder {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return Folder{Key: e.key, Path: filepath.Join(c.dir, e.key, filesFolder), Files: e.files, Bytes: e.bytes}
+	return Folder{Key: e.key, Path: Place(c.dir, e.key), Files: e.files, Bytes: e.bytes}
 }
+
+// Place is the path of the files of an entry, in the cache in a folder.
+func Place(dir, key string) string { return filepath.Join(dir, key, filesFolder) }
 
 func (c *Cache) release(e *entry) {
 	c.touch(e)

@@ -119,6 +119,7 @@ func (o *options) run(ctx context.Context) error {
 	}
 	o.agent.Log = slog.New(slog.NewTextHandler(o.factory.Streams.Err, &slog.HandlerOptions{Level: level}))
 	klog.SetSlogLogger(o.agent.Log)
+	o.agent.FetchProgram = []string{"node", fetchName}
 	return agent.Run(ctx, o.agent)
 }
 
