@@ -6,14 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
+	"slices"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// ErrUnavailable is wrapped by the error of a kernel that has no Landlock, and of a
-// program that is linked with C, whose threads Go cannot restrict together.
+// ErrUnavailable is wrapped by the error of a kernel that has no Landlock.
 var ErrUnavailable = errors.New("Landlock is not available")
 
 // Access is a set of rights to files.
@@ -27,7 +28,7 @@ const (
 		unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_SYM |
 		unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR
 	// ofFiles are the rights that a rule for a file, and not a folder, may have.
-	ofFiles Access = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	ofFiles Access = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
 )
 
 // Rule is access that a process keeps.
@@ -43,16 +44,77 @@ type Rule struct {
 // (no_new_privs). Kernels older than Linux 6.7 do not restrict the network. The error wraps
 // [ErrUnavailable] where files cannot be restricted; the process has lost nothing then but
 // the gain by programs.
+//
+// Go cannot restrict all threads of a program that is linked with C. Such a program is started
+// anew, with the same arguments and open files: there Restrict does nothing. So it comes first
+// in a program. The program may then also read and run itself and the libraries of the system.
 func Restrict(rules ...Rule) error {
-	if _, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {
-		if errno == unix.ENOTSUP {
-			return fmt.Errorf("restricting the threads of a program that is linked with C: %w", ErrUnavailable)
-		}
-		return fmt.Errorf("giving up rights by programs: %w", errno)
+	if os.Getenv(restarted) != "" {
+		return nil
 	}
+	all := threads{}
+	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_GETPID, 0, 0, 0); errno == unix.ENOTSUP {
+		runtime.LockOSThread() // to the end of the program: it is this thread that starts it anew
+		all.one = true
+		rules = append(slices.Clone(rules), ownFiles()...)
+	}
+	if err := all.call("giving up rights by programs", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1); err != nil {
+		return err
+	}
+	set, err := makeSet(rules)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(set) }()
+	if err := all.call("restricting the process by Landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(set), 0); err != nil || !all.one {
+		return err
+	}
+	if err := unix.Exec(self, os.Args, append(os.Environ(), restarted+"=1")); err != nil {
+		return fmt.Errorf("starting the restricted program: %w", err)
+	}
+	return nil
+}
+
+const (
+	// restarted is the variable of a program that was started anew.
+	restarted = "MUSTER_LANDLOCK"
+	// self is the program that runs.
+	self = "/proc/self/exe"
+)
+
+// threads makes system calls that count for one thread, on all threads or on this one.
+type threads struct{ one bool }
+
+// call makes a system call, of which doing is the purpose.
+func (t threads) call(doing string, number, a, b uintptr) error {
+	var errno syscall.Errno
+	if t.one {
+		_, _, errno = unix.Syscall6(number, a, b, 0, 0, 0, 0)
+	} else {
+		_, _, errno = syscall.AllThreadsSyscall6(number, a, b, 0, 0, 0, 0)
+	}
+	if errno != 0 {
+		return fmt.Errorf("%s: %w", doing, errno)
+	}
+	return nil
+}
+
+// ownFiles are the files of a program that is linked with C: itself and its libraries. They
+// stay open until the program ends, or is started anew.
+func ownFiles() (rules []Rule) {
+	for _, path := range []string{self, "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache"} {
+		if file, err := os.Open(path); err == nil {
+			rules = append(rules, Rule{Below: file, Access: Read | unix.LANDLOCK_ACCESS_FS_EXECUTE})
+		}
+	}
+	return rules
+}
+
+// makeSet makes a set of rules, as a file descriptor.
+func makeSet(rules []Rule) (int, error) {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
-		return fmt.Errorf("asking the kernel for its version of Landlock: %w (%w)", ErrUnavailable, errno)
+		return -1, fmt.Errorf("asking the kernel for its version of Landlock: %w (%w)", ErrUnavailable, errno)
 	}
 	handled := handledBy(int(version))
 	attr := unix.LandlockRulesetAttr{Access_fs: uint64(handled)}
@@ -61,18 +123,14 @@ func Restrict(rules ...Rule) error {
 	}
 	set, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
 	if errno != 0 {
-		return fmt.Errorf("making a set of Landlock rules: %w", errno)
+		return -1, fmt.Errorf("making a set of Landlock rules: %w", errno)
 	}
-	defer func() { _ = unix.Close(int(set)) }()
 	for _, r := range rules {
 		if err := add(set, r, handled); err != nil {
-			return err
+			return -1, errors.Join(err, unix.Close(int(set)))
 		}
 	}
-	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, set, 0, 0); errno != 0 {
-		return fmt.Errorf("restricting the process by Landlock: %w", errno)
-	}
-	return nil
+	return int(set), nil
 }
 
 // handledBy are the rights to files that a version of Landlock knows: with all of them
