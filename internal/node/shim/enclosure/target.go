@@ -72,7 +72,8 @@ func (t *tree) ensure(target string, isDir bool) (string, *os.File, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	path, at := existing, (*os.File)(nil)
+	path := existing
+	var at *os.File
 	if len(missing) == 0 {
 		at, err = t.open(path)
 	} else {
