@@ -24,19 +24,16 @@ const SecretType corev1.SecretType = "muster.dev/access-key"
 // is.
 const label = "muster.dev/access-key"
 
-// ofLabel has the namespace that a key is of, where it is kept in another.
-const ofLabel = "muster.dev/access-key-namespace"
-
 // The fields of such a Secret.
 const (
 	idField     = "accessKeyID"
 	secretField = "secretAccessKey"
 	userField   = "user"
 	groupsField = "groups"
-	// The last two are there where a key is kept elsewhere than in its namespace, and
-	// where it ends.
+	// Where a key ends.
+	endsField = "ends"
+	// Where an earlier version kept a key elsewhere than in its namespace.
 	namespaceField = "namespace"
-	endsField      = "ends"
 )
 
 // Key is an access key.
@@ -70,7 +67,7 @@ func Create(ctx context.Context, server client.Client, namespace string, life ti
 	if life > 0 {
 		k.Ends = time.Now().Add(life).Truncate(time.Second)
 	}
-	return store(ctx, server, namespace, k)
+	return store(ctx, server, k)
 }
 
 // fresh gives a key its name and its secret.
@@ -79,23 +76,28 @@ func fresh(k Key) Key {
 	return k
 }
 
-// store makes the Secret of a key, in a namespace.
-func store(ctx context.Context, server client.Client, in string, k Key) (Key, error) {
+// checkGroups refuses groups that cannot be told apart once they are joined by lines.
+func checkGroups(k Key) error {
 	for _, group := range k.Groups {
 		if group == "" || strings.Contains(group, "\n") {
-			return Key{}, fmt.Errorf("storing the access key: %s is in group %q: groups of keys have names of one line", k.User, group)
+			return fmt.Errorf("storing the access key: %s is in group %q: groups of keys have names of one line", k.User, group)
 		}
 	}
+	return nil
+}
+
+// store makes the Secret of a key, in its namespace.
+func store(ctx context.Context, server client.Client, k Key) (Key, error) {
+	if err := checkGroups(k); err != nil {
+		return Key{}, err
+	}
 	s := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: object(k.ID), Labels: map[string]string{label: k.ID}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: object(k.ID), Labels: map[string]string{label: k.ID}},
 		Type:       SecretType,
 		Immutable:  new(true),
 		StringData: map[string]string{
 			idField: k.ID, secretField: k.Secret, userField: k.User, groupsField: strings.Join(k.Groups, "\n"),
 		},
-	}
-	if in != k.Namespace {
-		s.StringData[namespaceField], s.Labels[ofLabel] = k.Namespace, k.Namespace
 	}
 	if !k.Ends.IsZero() {
 		s.StringData[endsField] = k.Ends.UTC().Format(time.RFC3339)
@@ -110,12 +112,8 @@ func store(ctx context.Context, server client.Client, in string, k Key) (Key, er
 // List are the keys of a namespace without their secrets, in the order of users, then
 // of when they were made.
 func List(ctx context.Context, server client.Reader, namespace string) ([]Key, error) {
-	return list(ctx, server, client.InNamespace(namespace), client.HasLabels{label})
-}
-
-func list(ctx context.Context, server client.Reader, which ...client.ListOption) ([]Key, error) {
 	all := &corev1.SecretList{}
-	if err := server.List(ctx, all, which...); err != nil {
+	if err := server.List(ctx, all, client.InNamespace(namespace), client.HasLabels{label}); err != nil {
 		return nil, fmt.Errorf("listing access keys: %w", err)
 	}
 	var keys []Key

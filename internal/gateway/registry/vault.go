@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/internal/gateway"
@@ -24,26 +24,32 @@ const (
 	mostStrangers = 16
 	// MostKeys is how many keys a user may have for a namespace.
 	MostKeys = 20
+	// mostOfNamespace is how many keys all users may have for a namespace, and
+	// mostSizeOfNamespace how many bytes: an eighth of what all shards hold.
+	mostOfNamespace     = 500
+	mostSizeOfNamespace = Shards * mostOfShard / 8
 )
 
-// ErrTooMany is wrapped by errors of users who have [MostKeys] keys.
+// ErrTooMany is wrapped by errors of users who have [MostKeys] keys, and of namespaces
+// with too many.
 var ErrTooMany = errors.New("there are too many access keys")
 
 // ErrNotYours is wrapped by errors of who would remove another's key.
 var ErrNotYours = errors.New("the access key is another user's")
 
-// Vault keeps the access keys of all namespaces in one, whose Secrets nobody but the
-// manager and administrators may see. It may be used by many at once; any number may be
-// open of one namespace.
+// Vault keeps the access keys of all namespaces in a fixed number of Secrets of one
+// namespace, the shards, which only the manager and administrators may read. It may be
+// used by many at once, and several processes may have one of the same namespace.
 type Vault struct {
 	// Client reads from the API server itself.
 	Client client.Client
-	// Namespace is where the Secrets are.
+	// Namespace is where the shards are.
 	Namespace string
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 
-	looking sync.Mutex // held while keys are looked at
+	writing [Shards]sync.Mutex // held while a shard is changed
+	looking sync.Mutex         // held while keys are looked at
 	mu      sync.Mutex
 	known   map[string]Key
 	looked  time.Time
@@ -59,71 +65,165 @@ func (v *Vault) now() time.Time {
 }
 
 // Make makes a key: of k, the namespace, the user, the groups and the end are taken.
-// The error wraps [ErrTooMany] where the user has too many.
+// The error wraps [ErrTooMany] where the user or the namespace has too many, and
+// [ErrFull] where no shard has room.
 func (v *Vault) Make(ctx context.Context, k Key) (Key, error) {
-	there, err := v.List(ctx, k.Namespace)
+	if err := checkGroups(k); err != nil {
+		return Key{}, err
+	}
+	namespace, err := v.namespace(ctx, k.Namespace)
 	if err != nil {
 		return Key{}, err
 	}
-	has := 0
-	for i := range there {
-		if there[i].User == k.User {
+	if err := v.bound(ctx, k, namespace.UID, 1); err != nil {
+		return Key{}, err
+	}
+	k.Made = v.now().UTC().Truncate(time.Second)
+	made, err := v.place(ctx, k, namespace.UID)
+	if errors.Is(err, ErrFull) {
+		if err = v.Sweep(ctx); err == nil {
+			made, err = v.place(ctx, k, namespace.UID)
+		}
+	}
+	if err != nil {
+		return Key{}, err
+	}
+	// Others may have made some at the same time: who sees too many gives up its own.
+	if err := v.bound(ctx, k, namespace.UID, 0); err != nil {
+		whole := context.WithoutCancel(ctx)
+		return Key{}, errors.Join(err, v.Delete(whole, made.Namespace, made.ID, made.User))
+	}
+	return made, nil
+}
+
+// bound is an error if a namespace, or a user in it, has too many keys with so many more.
+func (v *Vault) bound(ctx context.Context, k Key, uid types.UID, more int) error {
+	all, err := v.of(ctx, k.Namespace, uid)
+	if err != nil {
+		return err
+	}
+	has, size := more, 0
+	for id, e := range all {
+		size += len(id) + e.size()
+		if e.User == k.User {
 			has++
 		}
 	}
-	if has >= MostKeys {
-		return Key{}, fmt.Errorf("%w: %s has %d for namespace %s, which is as many as there may be: `muster data key delete` removes one", ErrTooMany, k.User, has, k.Namespace)
+	switch {
+	case has > MostKeys:
+		return fmt.Errorf("%w: %s has %d for namespace %s, which is as many as there may be: `muster data key delete` removes one", ErrTooMany, k.User, has-1, k.Namespace)
+	case len(all)+more > mostOfNamespace || size > mostSizeOfNamespace:
+		return fmt.Errorf("%w: namespace %s has %d, of %d bytes, and may have %d, of %d bytes: its users remove those that they do not need (`muster data key list`, `muster data key delete`)", ErrTooMany, k.Namespace, len(all)+more-1, size, mostOfNamespace, mostSizeOfNamespace)
 	}
-	return store(ctx, v.Client, v.Namespace, fresh(k))
+	return nil
 }
 
-// List are the keys of a namespace without their secrets, in the order of users, then
-// of when they were made. Those that have ended are removed.
-func (v *Vault) List(ctx context.Context, namespace string) ([]Key, error) {
-	all, err := list(ctx, v.Client, client.InNamespace(v.Namespace), client.MatchingLabels{ofLabel: namespace})
+// place gives a key its name and secret, and stores it in a shard that has room.
+func (v *Vault) place(ctx context.Context, k Key, uid types.UID) (Key, error) {
+	var full [Shards]error
+	for range 16 * Shards { // each draws a shard
+		k = fresh(k)
+		i := shardOf(k.ID)
+		if full[i] != nil {
+			continue
+		}
+		err := v.change(ctx, i, func(data map[string][]byte) error {
+			return put(data, k.ID, entry{Secret: k.Secret, Namespace: k.Namespace, NamespaceUID: uid, User: k.User, Groups: k.Groups, Made: k.Made, Ends: k.Ends})
+		})
+		if err == nil {
+			return k, nil
+		}
+		if !errors.Is(err, ErrFull) {
+			return Key{}, err
+		}
+		full[i] = err
+	}
+	return Key{}, fmt.Errorf("%w: Secrets %s to %s of namespace %s are full: delete keys that are not needed (`muster data key delete`), or shorten their life (data.gateway.keyLife of the chart)", ErrFull, ShardName(0), ShardName(Shards-1), v.Namespace)
+}
+
+// of are the good keys of a namespace with a UID.
+func (v *Vault) of(ctx context.Context, namespace string, uid types.UID) (map[string]entry, error) {
+	all, err := v.readAll(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var good []Key
-	for i := range all {
-		switch k := all[i]; {
-		case k.Namespace != namespace: // its label was changed
-		case k.over(v.now()):
-			err = errors.Join(err, client.IgnoreNotFound(v.Client.Delete(ctx, v.secret(k.ID))))
-		default:
-			good = append(good, k)
-		}
-	}
+	maps.DeleteFunc(all, func(_ string, e entry) bool {
+		return e.Deleted || e.Namespace != namespace || e.NamespaceUID != uid || e.over(v.now())
+	})
+	return all, nil
+}
+
+// List are the keys of a namespace without their secrets, in the order of users, then
+// of when they were made.
+func (v *Vault) List(ctx context.Context, namespace string) ([]Key, error) {
+	there, err := v.namespace(ctx, namespace)
 	if err != nil {
-		return nil, fmt.Errorf("removing access keys that have ended: %w", err)
+		return nil, err
 	}
-	return good, nil
+	all, err := v.of(ctx, namespace, there.UID)
+	if err != nil {
+		return nil, err
+	}
+	var keys []Key
+	for id, e := range all {
+		e.Secret = ""
+		keys = append(keys, e.key(id))
+	}
+	inOrder(keys)
+	return keys, nil
 }
 
 // Delete removes a key of a user. The error wraps [fs.ErrNotExist] where there is none
 // in that namespace, and [ErrNotYours] where it is of somebody else.
 func (v *Vault) Delete(ctx context.Context, namespace, id, user string) error {
-	s := v.secret(id)
-	err := v.Client.Get(ctx, client.ObjectKeyFromObject(s), s)
-	k, is := read(s)
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsInvalid(err), err == nil && (!is || k.ID != id || k.Namespace != namespace):
-		return fmt.Errorf("access key %s: %w", id, fs.ErrNotExist)
-	case err != nil:
-		return fmt.Errorf("reading access key %s: %w", id, err)
-	case k.User != user:
-		return fmt.Errorf("access key %s is of %s, and you are %s: %w", id, k.User, user, ErrNotYours)
+	if !validID(id) {
+		return fmt.Errorf("access key %q: %w", id, fs.ErrNotExist)
 	}
-	if err := v.Client.Delete(ctx, s, client.Preconditions{UID: &s.UID}); client.IgnoreNotFound(err) != nil {
+	err := v.change(ctx, shardOf(id), func(data map[string][]byte) error {
+		e, ok := decode(id, data[id])
+		switch {
+		case !ok || e.Deleted || e.Namespace != namespace:
+			return fs.ErrNotExist
+		case e.User != user:
+			return fmt.Errorf("it is of %s, and you are %s: %w", e.User, user, ErrNotYours)
+		}
+		return forget(data, id, e)
+	})
+	if err != nil {
 		return fmt.Errorf("deleting access key %s: %w", id, err)
 	}
 	return nil
 }
 
-func (v *Vault) secret(id string) *corev1.Secret {
-	s := &corev1.Secret{}
-	s.Namespace, s.Name = v.Namespace, object(id)
-	return s
+// Sweep removes keys that have ended, and those whose namespace is gone.
+func (v *Vault) Sweep(ctx context.Context) error {
+	for i := range Shards {
+		err := v.change(ctx, i, func(data map[string][]byte) error {
+			if len(data) == 0 {
+				return nil
+			}
+			// After the data were read: the namespaces of keys that are made from now on
+			// are not missed, since the write then fails.
+			living, err := v.living(ctx)
+			if err != nil {
+				return err
+			}
+			for id, text := range data {
+				e, ok := decode(id, text)
+				if !ok || e.Deleted || living[e.NamespaceUID] {
+					continue
+				}
+				if err := forget(data, id, e); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("removing access keys of namespaces that are gone: %w", err)
+		}
+	}
+	return nil
 }
 
 // find is a key that is good. The error wraps [gateway.ErrNoKey] where there is none,
@@ -199,18 +299,31 @@ func (v *Vault) look(ctx context.Context, id string) error {
 		}
 	}
 	began := v.now()
-	all := &corev1.SecretList{}
-	if err := v.Client.List(ctx, all, client.InNamespace(v.Namespace), client.HasLabels{label}); err != nil {
+	known, err := v.keys(ctx)
+	if err != nil {
 		return fmt.Errorf("looking for an access key: %w", err)
-	}
-	known := make(map[string]Key, len(all.Items))
-	for i := range all.Items {
-		if k, ok := read(&all.Items[i]); ok && all.Items[i].Name == object(k.ID) {
-			known[k.ID] = k
-		}
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.known, v.looked = known, began
 	return nil
+}
+
+// keys are all keys whose namespaces are there.
+func (v *Vault) keys(ctx context.Context) (map[string]Key, error) {
+	all, err := v.readAll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	living, err := v.living(ctx) // after the keys: so it has all of theirs
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[string]Key, len(all))
+	for id, e := range all {
+		if !e.Deleted && living[e.NamespaceUID] {
+			known[id] = e.key(id)
+		}
+	}
+	return known, nil
 }

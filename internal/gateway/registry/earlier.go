@@ -1,0 +1,148 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// earlier is a key that has a Secret of its own, as a vault of an earlier version kept it.
+type earlier struct {
+	secret *corev1.Secret
+	key    Key
+}
+
+// earlier lists the keys of an earlier version, by ID. It needs the right to list all
+// Secrets of the vault's namespace, which administrators have and the manager has not.
+func (v *Vault) earlier(ctx context.Context) (map[string]earlier, error) {
+	all := &corev1.SecretList{}
+	if err := v.Client.List(ctx, all, client.InNamespace(v.Namespace), client.HasLabels{label}); err != nil {
+		return nil, fmt.Errorf("listing the access keys of an earlier version: %w", err)
+	}
+	keys := map[string]earlier{}
+	for i := range all.Items {
+		s := &all.Items[i]
+		if k, ok := read(s); ok && validID(k.ID) && s.Name == object(k.ID) {
+			keys[k.ID] = earlier{s, k}
+		}
+	}
+	return keys, nil
+}
+
+// Copy copies the keys of an earlier version into the shards, and leaves their Secrets:
+// managers of the earlier version and of this one then know them. It returns the number
+// of keys that an earlier version has left, and is called by administrators before an
+// upgrade. Done twice it is as done once.
+func (v *Vault) Copy(ctx context.Context) (int, error) {
+	keys, err := v.earlier(ctx)
+	if err != nil || len(keys) == 0 {
+		return 0, err
+	}
+	return len(keys), v.copy(ctx, keys)
+}
+
+// copy copies keys whose namespaces are still those of then.
+func (v *Vault) copy(ctx context.Context, keys map[string]earlier) error {
+	uids := map[string]types.UID{}
+	var fresh [Shards]map[string]entry
+	for id, was := range keys {
+		k := was.key
+		uid, asked := uids[k.Namespace]
+		if !asked {
+			there, err := v.namespace(ctx, k.Namespace)
+			switch {
+			case apierrors.IsNotFound(err): // nothing can be opened by its keys
+			case err != nil:
+				return err
+			case !there.CreationTimestamp.After(k.Made):
+				uid = there.UID
+			}
+			uids[k.Namespace] = uid
+		}
+		if uid == "" || k.over(v.now()) {
+			continue
+		}
+		i := shardOf(id)
+		if fresh[i] == nil {
+			fresh[i] = map[string]entry{}
+		}
+		fresh[i][id] = entry{Secret: k.Secret, Namespace: k.Namespace, NamespaceUID: uid, User: k.User, Groups: k.Groups, Made: k.Made, Ends: k.Ends, Earlier: copied}
+	}
+	for i, entries := range fresh {
+		if len(entries) == 0 {
+			continue
+		}
+		err := v.change(ctx, i, func(data map[string][]byte) error {
+			for id, e := range entries {
+				if _, there := data[id]; there {
+					continue // copied before, and perhaps deleted since
+				}
+				if err := put(data, id, e); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("copying the access keys of an earlier version: %w", err)
+		}
+	}
+	return nil
+}
+
+// Settle moves the keys of an earlier version for good, once no manager of that version
+// runs any more, and returns the number of Secrets that it removed. An interruption does
+// no harm if it is called again: no key is lost, and none that was deleted comes back.
+//
+// 1. Keys that were made meanwhile are copied.
+// 2. Copies without their Secret are removed: an earlier manager has deleted the key.
+// 3. The others are settled: from now on only the copy counts.
+// 4. The Secrets are removed.
+func (v *Vault) Settle(ctx context.Context) (int, error) {
+	keys, err := v.earlier(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := v.copy(ctx, keys); err != nil {
+		return 0, err
+	}
+	for i := range Shards {
+		err := v.change(ctx, i, func(data map[string][]byte) error { return settle(data, keys) })
+		if err != nil {
+			return 0, fmt.Errorf("moving the access keys of an earlier version: %w", err)
+		}
+	}
+	removed := 0
+	for id, was := range keys {
+		err := v.Client.Delete(ctx, was.secret, client.Preconditions{UID: &was.secret.UID})
+		if client.IgnoreNotFound(err) != nil {
+			return removed, fmt.Errorf("removing the earlier Secret of access key %s: %w", id, err)
+		}
+		removed++
+	}
+	return removed, nil
+}
+
+// settle settles the copies in the data of a shard, given the keys that still have their
+// Secret.
+func settle(data map[string][]byte, keys map[string]earlier) error {
+	for id, text := range data {
+		e, ok := decode(id, text)
+		if !ok || e.Earlier != copied {
+			continue
+		}
+		if _, there := keys[id]; !there {
+			delete(data, id)
+			continue
+		}
+		e.Earlier = settled
+		if err := put(data, id, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
