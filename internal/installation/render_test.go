@@ -7,11 +7,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-dev/muster/charts"
 	"github.com/muster-dev/muster/internal/departure"
+	"github.com/muster-dev/muster/internal/gateway/registry"
 )
 
 // stamping is the kind that servers have from 1.36 on.
@@ -133,6 +136,98 @@ func TestRightsAreSpelledOut(t *testing.T) {
 			}
 		}
 	}
+}
+
+// byName are the resources on which service accounts have rights by name: all but create,
+// which a policy limits.
+var byName = []string{"secrets", "configmaps", "leases"}
+
+// TestRightsByName holds for all that the chart gives to service accounts.
+func TestRightsByName(t *testing.T) {
+	var shards []string
+	for i := range registry.Shards {
+		shards = append(shards, registry.ShardName(i))
+	}
+	for name, gateway := range map[string]map[string]any{
+		"an authority":  {"enabled": true},
+		"a certificate": {"enabled": true, "certificateSecret": "s3-tls", "endpoint": "https://s3.test"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := render(t, Rendering{Values: map[string]any{
+				"agent": map[string]any{"create": true}, "pipelines": map[string]any{"secretNamespaces": []any{"vision"}},
+				"data": map[string]any{"persistentVolumeClaim": "c", "gateway": gateway},
+			}})
+			certificate := "muster-gateway-authority"
+			if given, is := gateway["certificateSecret"].(string); is {
+				certificate = given
+			}
+			secrets := map[string][]string{}
+			for _, o := range accountRoles(t, objects) {
+				for _, r := range rulesOf(t, o) {
+					checkByName(t, o, r)
+					if slices.Contains(r.Resources, "secrets") && o.GetName() == "muster-manager" {
+						secrets[strings.Join(r.Verbs, ",")] = r.ResourceNames
+					}
+				}
+			}
+			if diff := cmp.Diff(map[string][]string{"get,update": shards, "get": {certificate}, "create": nil}, secrets); diff != "" {
+				t.Errorf("secrets (-want +got):\n%s", diff)
+			}
+		})
+	}
+	for _, o := range accountRoles(t, render(t, Rendering{})) {
+		for _, r := range rulesOf(t, o) {
+			if slices.Contains(r.Resources, "secrets") && o.GetName() != "muster-pipelines-secrets" {
+				t.Errorf("%s has rights on secrets without a gateway", Title(o))
+			}
+		}
+	}
+}
+
+// checkByName tries one rule.
+func checkByName(t *testing.T, o *unstructured.Unstructured, r rbacv1.PolicyRule) {
+	t.Helper()
+	if o.GetName() == "muster-pipelines-secrets" && slices.Equal(r.Verbs, []string{"get"}) {
+		return // a namespace gives it, and its Secrets have the names of users
+	}
+	for _, resource := range byName {
+		if slices.Contains(r.Resources, resource) && len(r.ResourceNames) == 0 && !slices.Equal(r.Verbs, []string{"create"}) {
+			t.Errorf("%s gives %v of all %s", Title(o), r.Verbs, resource)
+		}
+	}
+}
+
+// accountRoles are the roles that service accounts of Muster are bound to.
+func accountRoles(t *testing.T, objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+	t.Helper()
+	var out []*unstructured.Unstructured
+	for _, o := range objects {
+		subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
+		isAccount := func(s any) bool { return s.(map[string]any)["kind"] == "ServiceAccount" }
+		if !strings.HasSuffix(o.GetKind(), "RoleBinding") || !slices.ContainsFunc(subjects, isAccount) {
+			continue
+		}
+		kind, _, _ := unstructured.NestedString(o.Object, "roleRef", "kind")
+		name, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
+		role := find(objects, kind, name)
+		if role == nil {
+			t.Fatalf("%s binds %s %s, which is not there", Title(o), kind, name)
+		}
+		out = append(out, role)
+	}
+	if len(out) < 3 {
+		t.Fatalf("%d roles of service accounts", len(out))
+	}
+	return out
+}
+
+func rulesOf(t *testing.T, o *unstructured.Unstructured) []rbacv1.PolicyRule {
+	t.Helper()
+	role := &rbacv1.ClusterRole{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, role); err != nil {
+		t.Fatal(err)
+	}
+	return role.Rules
 }
 
 func TestValues(t *testing.T) {

@@ -18,6 +18,20 @@ app.kubernetes.io/component: manager
 system:serviceaccount:{{ .Release.Namespace }}:muster-manager
 {{- end }}
 
+{{/* The objects of its own namespace that the manager makes: names, as a list of YAML and of CEL. */}}
+{{- define "muster.leases" -}}
+['muster-manager', 'muster-scheduler-epoch']
+{{- end }}
+
+{{- define "muster.configmaps" -}}
+['muster-door', 'muster-forecasts']
+{{- end }}
+
+{{/* The Secrets that hold the keys of S3 clients. */}}
+{{- define "muster.keys" -}}
+['muster-access-keys-0', 'muster-access-keys-1', 'muster-access-keys-2', 'muster-access-keys-3', 'muster-access-keys-4', 'muster-access-keys-5', 'muster-access-keys-6', 'muster-access-keys-7']
+{{- end }}
+
 {{- define "muster.image" -}}
 {{- if .Values.image.digest -}}
 {{ .Values.image.repository }}@{{ .Values.image.digest }}

@@ -12,13 +12,16 @@ import (
 
 	"github.com/spf13/cobra"
 	"helm.sh/helm/v4/pkg/strvals"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/yaml"
 
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/cli/version"
+	"github.com/muster-dev/muster/internal/gateway/registry"
 	"github.com/muster-dev/muster/internal/installation"
 )
 
@@ -196,23 +199,71 @@ func (o *options) install(ctx context.Context, cluster *installation.Cluster, pl
 	streams := o.factory.Streams
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(streams.Err, format+"\n", args...) }
 	say("installing %s on Kubernetes %s", o.headline(plan), plan.Server.Version)
+	keys, err := o.copyKeys(ctx, say)
+	if err != nil {
+		return err
+	}
 	if err := cluster.Apply(ctx, plan, say); err != nil {
 		return err
 	}
 	o.factory.Rediscover()
 	changed := slices.ContainsFunc(plan.Steps, func(s installation.Step) bool { return s.Action != installation.Keep })
-	if o.noWait || !changed {
+	if o.noWait && keys > 0 {
+		say("%d access keys of S3 clients still have Secrets of an earlier version: once the manager is ready, muster data key adopt removes these", keys)
+	}
+	if o.noWait || !changed && keys == 0 {
 		_, err := fmt.Fprintf(streams.Out, "%s is applied; muster doctor says when it is ready\n", o.headline(plan))
 		return err
 	}
 	waiting, cancel := context.WithTimeout(ctx, o.wait)
 	defer cancel()
 	progress := terminal.NewProgress(streams.Err, "Starting the manager", terminal.Things)
-	err := cluster.Await(waiting, progress.Say)
+	err = cluster.Await(waiting, progress.Say)
 	progress.Stop()
+	if err == nil && keys > 0 {
+		err = o.settleKeys(ctx, say)
+	}
 	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(streams.Out, "%s is ready\nNext: muster doctor; muster node add NODE; muster user add NAME\n", o.headline(plan))
+	return err
+}
+
+// vault returns the access keys of S3 clients, to be moved with the rights of who installs.
+func (o *options) vault() (*registry.Vault, error) {
+	api, err := o.factory.Client()
+	if err != nil {
+		return nil, err
+	}
+	return &registry.Vault{Client: api, Namespace: v1alpha1.SystemNamespace}, nil
+}
+
+// copyKeys copies the access keys that an earlier version has made to where this version
+// reads them. The managers that are replaced go on with the old ones meanwhile. It returns
+// the number of keys.
+func (o *options) copyKeys(ctx context.Context, say installation.Say) (int, error) {
+	vault, err := o.vault()
+	if err != nil {
+		return 0, err
+	}
+	n, err := vault.Copy(ctx)
+	if apierrors.IsForbidden(err) {
+		say("access keys of S3 clients that an earlier version has made, if there are any, are not moved: an administrator who may list Secrets of %s runs muster data key adopt", v1alpha1.SystemNamespace)
+		return 0, nil
+	}
+	return n, err
+}
+
+// settleKeys removes the Secrets of the keys that were copied.
+func (o *options) settleKeys(ctx context.Context, say installation.Say) error {
+	vault, err := o.vault()
+	if err != nil {
+		return err
+	}
+	n, err := vault.Settle(ctx)
+	if err == nil {
+		say("moved %d access keys of S3 clients from an earlier version", n)
+	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -530,8 +531,24 @@ func managerItself(t *testing.T, server *rehearsal.Server) {
 		return o
 	}
 	of := func(namespace string) client.Object { return inNamespace(namespace, pod()) }
-	secret := func(namespace string, kind corev1.SecretType) client.Object {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"}, Type: kind}
+	const system, keys = v1alpha1.SystemNamespace, "muster.dev/access-keys"
+	secret := func(namespace, name string, kind corev1.SecretType) client.Object {
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Type: kind}
+		switch kind {
+		case corev1.SecretTypeTLS:
+			s.Data = map[string][]byte{corev1.TLSCertKey: nil, corev1.TLSPrivateKeyKey: nil}
+		case corev1.SecretTypeServiceAccountToken:
+			s.Annotations = map[string]string{corev1.ServiceAccountNameKey: "default"}
+		}
+		return s
+	}
+	generated := secret(system, "", keys)
+	generated.SetGenerateName("muster-access-keys-")
+	configMap := func(namespace, name string) client.Object {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	}
+	lease := func(namespace, name string) client.Object {
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	}
 	service := func(namespace string) client.Object {
 		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"}, Spec: corev1.ServiceSpec{ClusterIP: "None"}}
@@ -546,9 +563,27 @@ func managerItself(t *testing.T, server *rehearsal.Server) {
 		"a member in its own":        {object: owned("Gang", of(v1alpha1.SystemNamespace)), says: others},
 		"a member on the machine":    {object: owned("Gang", inNamespace("free", pod(func(p *corev1.Pod) { p.Spec.HostPID = true }))), says: isHost},
 		"a member in a trusted one":  {object: owned("Gang", inNamespace("trusted", pod(func(p *corev1.Pod) { p.Spec.HostPID = true })))},
-		"a secret of others":         {object: secret("free", corev1.SecretTypeOpaque), says: others},
-		"a secret of no type":        {object: secret(v1alpha1.SystemNamespace, corev1.SecretTypeOpaque), says: others},
-		"a key":                      {object: secret(v1alpha1.SystemNamespace, "muster.dev/access-key")},
+		"a secret of others":         {object: secret("free", "a", corev1.SecretTypeOpaque), says: others},
+		"a shard elsewhere":          {object: secret("free", "muster-access-keys-0", keys), says: others},
+		"a shard":                    {object: secret(system, "muster-access-keys-0", keys)},
+		"the last shard":             {object: secret(system, "muster-access-keys-7", keys)},
+		"one shard too many":         {object: secret(system, "muster-access-keys-8", keys), says: others},
+		"a shard of a made-up name":  {object: generated, says: others},
+		"a shard of another type":    {object: secret(system, "muster-access-keys-0", corev1.SecretTypeServiceAccountToken), says: others},
+		"a key of its own":           {object: secret(system, "access-key-mua", "muster.dev/access-key"), says: others},
+		"the gateway's authority":    {object: secret(system, "muster-gateway-authority", corev1.SecretTypeTLS)},
+		"another certificate":        {object: secret(system, "muster-tls", corev1.SecretTypeTLS), says: others},
+		"a token as an authority":    {object: secret(system, "muster-gateway-authority", corev1.SecretTypeServiceAccountToken), says: others},
+		"certificates of the door":   {object: configMap(system, "muster-door")},
+		"forecasts":                  {object: configMap(system, "muster-forecasts")},
+		"another configmap":          {object: configMap(system, "a"), says: others},
+		"a configmap of others":      {object: configMap("free", "muster-door"), says: others},
+		"addresses of a gang":        {object: owned("Placement", configMap("free", "a"))},
+		"addresses in kube-system":   {object: owned("Placement", configMap("kube-system", "a")), says: others},
+		"the leader's lease":         {object: lease(system, "muster-manager")},
+		"the scheduler's lease":      {object: lease(system, "muster-scheduler-epoch")},
+		"another lease":              {object: lease(system, "a"), says: others},
+		"a leader's lease elsewhere": {object: lease("kube-system", "muster-manager"), says: others},
 		"a service":                  {object: owned("TrainingJob", service("free"))},
 		"a service without an owner": {object: service("free"), says: others},
 		"a service in kube-system":   {object: owned("TrainingJob", service("kube-system")), says: others},

@@ -167,6 +167,9 @@ func (c *counter) Make(ctx context.Context, who door.Caller, life time.Duration)
 	if errors.Is(err, registry.ErrTooMany) {
 		return nil, &door.Refusal{Status: http.StatusForbidden, Text: err.Error()}
 	}
+	if errors.Is(err, registry.ErrFull) {
+		return nil, &door.Refusal{Status: http.StatusInsufficientStorage, Text: err.Error()}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +195,7 @@ func (c *counter) Remove(ctx context.Context, who door.Caller, id string) error 
 	case errors.Is(err, fs.ErrNotExist):
 		return &door.Refusal{Status: http.StatusNotFound, Text: fmt.Sprintf("there is no access key %s in namespace %s: `muster data key list` shows them", id, who.Namespace)}
 	case errors.Is(err, registry.ErrNotYours):
-		return &door.Refusal{Status: http.StatusForbidden, Text: err.Error() + ": its user removes it, or an administrator, as a Secret of namespace " + v1alpha1.SystemNamespace}
+		return &door.Refusal{Status: http.StatusForbidden, Text: err.Error() + ": its user removes it, or an administrator (docs/data.md says how)"}
 	}
 	return err
 }

@@ -34,6 +34,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/gateway"
 	"github.com/muster-dev/muster/internal/gateway/authority"
+	"github.com/muster-dev/muster/internal/gateway/registry"
 )
 
 // makeKey has muster data key make one.
@@ -126,6 +127,7 @@ func TestS3OnACluster(t *testing.T) {
 	t.Run("where keys are", func(t *testing.T) { whereKeysAre(t, server, asAda, made) })
 	t.Run("without rights", func(t *testing.T) { withoutRights(t, server, asMallory) })
 	t.Run("made by hand", func(t *testing.T) { madeByHand(t, server, made) })
+	t.Run("of an earlier version", func(t *testing.T) { adopted(t, server, asAda, made) })
 	t.Run("another replica", func(t *testing.T) {
 		// It does not lead, and has no door of its own.
 		follow(t, server, store, there, "there")
@@ -155,6 +157,7 @@ func TestS3OnACluster(t *testing.T) {
 			return refusedWith(err, "InvalidAccessKeyId", "")
 		})
 	})
+	t.Run("removed", func(t *testing.T) { removed(t, server, asMallory) })
 }
 
 // ownCertificate is a replica that shows what a Secret has, once that is for its address.
@@ -255,21 +258,100 @@ func openCommit(t *testing.T, ada *rehearsal.Server, c *minio.Client) {
 	})
 }
 
-// whereKeysAre: with the manager, where tenants see none.
+// whereKeysAre: with the manager, where tenants see none. The manager reads no other Secret
+// there.
 func whereKeysAre(t *testing.T, server, ada *rehearsal.Server, made key.Item) {
-	name := "access-key-" + strings.ToLower(made.AccessKeyID)
-	s := &corev1.Secret{}
-	err := server.Client.Get(t.Context(), client.ObjectKey{Namespace: v1alpha1.SystemNamespace, Name: name}, s)
-	if groups := strings.Split(string(s.Data["groups"]), "\n"); err != nil || !strings.Contains(strings.Join(groups, " "), "system:serviceaccounts:ada") {
-		t.Errorf("%v, %v", groups, err)
+	manager, text := server.As(t, asManager(t, server)), ""
+	for i := range registry.Shards {
+		at, s := client.ObjectKey{Namespace: v1alpha1.SystemNamespace, Name: registry.ShardName(i)}, &corev1.Secret{}
+		if err := client.IgnoreNotFound(server.Client.Get(t.Context(), at, s)); err != nil {
+			t.Fatal(err)
+		}
+		text += string(s.Data[made.AccessKeyID])
+		if err := ada.Client.Get(t.Context(), at, &corev1.Secret{}); !apierrors.IsForbidden(err) {
+			t.Errorf("a tenant reads a Secret with keys: %v", err)
+		}
 	}
-	if err := ada.Client.Get(t.Context(), client.ObjectKeyFromObject(s), &corev1.Secret{}); !apierrors.IsForbidden(err) {
-		t.Errorf("a tenant reads the Secret of a key: %v", err)
+	if !strings.Contains(text, "system:serviceaccounts:ada") {
+		t.Errorf("the key is kept as %s", text)
 	}
 	all := &corev1.SecretList{}
 	if err := ada.Client.List(t.Context(), all, client.InNamespace("ada")); err != nil || len(all.Items) != 0 {
 		t.Errorf("%d Secrets are in the tenant's namespace, %v", len(all.Items), err)
 	}
+	other := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.SystemNamespace, Name: "muster-s3"}}
+	if err := server.Client.Create(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"lists Secrets":        manager.Client.List(t.Context(), all, client.InNamespace(v1alpha1.SystemNamespace)),
+		"reads the bucket's":   manager.Client.Get(t.Context(), client.ObjectKeyFromObject(other), other.DeepCopy()),
+		"changes the bucket's": manager.Client.Update(t.Context(), other.DeepCopy()),
+		"deletes a shard":      manager.Client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.SystemNamespace, Name: registry.ShardName(0)}}),
+		"makes another":        manager.Client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.SystemNamespace, Name: "token"}, Type: registry.ShardType}),
+	} {
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("the manager %s: %v", what, err)
+		}
+	}
+}
+
+// adopted is a key that an earlier version made, before, during and after an upgrade.
+func adopted(t *testing.T, server, ada *rehearsal.Server, made key.Item) {
+	made.AccessKeyID, made.SecretAccessKey = "MUEARLIER", "of an earlier version"
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: v1alpha1.SystemNamespace, Name: "access-key-muearlier",
+		Labels: map[string]string{"muster.dev/access-key": made.AccessKeyID, "muster.dev/access-key-namespace": "ada"},
+	}, Type: registry.SecretType, Immutable: new(true), StringData: map[string]string{
+		"accessKeyID": made.AccessKeyID, "secretAccessKey": made.SecretAccessKey, "user": made.User, "namespace": "ada",
+		"ends": time.Now().Add(time.Hour).UTC().Format(time.RFC3339),
+	}}
+	if err := server.Client.Create(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	c := s3Client(t, made)
+	works := func(what string) {
+		rehearsal.Eventually(t, what, func(ctx context.Context) bool {
+			_, err := c.ListBuckets(ctx)
+			return err == nil
+		})
+	}
+	server.Run(t, []rehearsal.Step{{Args: "data key adopt --copy", Says: "1 access keys of an earlier version copied"}})
+	works("the key that was copied is good")
+	server.Run(t, []rehearsal.Step{
+		{Args: "data key adopt", Says: "1 access keys of an earlier version moved"},
+		{Args: "data key adopt", Says: "0 access keys of an earlier version moved"},
+	})
+	if err := server.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s); !apierrors.IsNotFound(err) {
+		t.Errorf("its Secret: %v", err)
+	}
+	works("the key that was moved is good")
+	ada.Run(t, []rehearsal.Step{
+		{Args: "data key adopt", Code: 1, Says: "forbidden"},
+		{Args: "data key list", Says: made.AccessKeyID},
+		{Args: "data key delete " + made.AccessKeyID, Says: "deleted"},
+	})
+}
+
+// removed: the keys of a user end with their namespace.
+func removed(t *testing.T, server, mallory *rehearsal.Server) {
+	made := makeKey(t, mallory)
+	c := s3Client(t, made)
+	if _, err := c.ListBuckets(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	server.Run(t, []rehearsal.Step{{Args: "user remove mallory --yes", Says: "mallory is removed"}})
+	for i := range registry.Shards {
+		s := &corev1.Secret{}
+		err := server.Client.Get(t.Context(), client.ObjectKey{Namespace: v1alpha1.SystemNamespace, Name: registry.ShardName(i)}, s)
+		if client.IgnoreNotFound(err) != nil || s.Data[made.AccessKeyID] != nil {
+			t.Errorf("the key is still in shard %d, %v", i, err)
+		}
+	}
+	rehearsal.Eventually(t, "the key is good no more", func(ctx context.Context) bool {
+		_, err := c.ListBuckets(ctx)
+		return refusedWith(err, "InvalidAccessKeyId", "")
+	})
 }
 
 // withoutRights has mallory speak for ada's namespace, and only read in it.

@@ -7,10 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/question"
 	"github.com/muster-dev/muster/internal/cli/terminal"
+	"github.com/muster-dev/muster/internal/gateway/registry"
 	"github.com/muster-dev/muster/internal/tenant"
 )
 
@@ -27,7 +29,7 @@ func newRemove(f *connection.Factory) *cobra.Command {
 		Aliases: []string{"rm", "delete"},
 		Short:   "Take a user's rights, and remove their namespace with everything in it",
 		Long: `Takes the user's rights, which ends their kubeconfig at once, and removes their
-namespace with all jobs, checkpoints and data in it. Their queue goes too if it
+namespace with all jobs, checkpoints and data in it, and their access keys. Their queue goes too if it
 was made for them and nobody else uses it.
 
 Refused while jobs of theirs run, unless --force is given, which ends them.`,
@@ -75,6 +77,11 @@ func (o *removing) run(ctx context.Context, name string) error {
 	progress.Stop()
 	if err != nil {
 		return err
+	}
+	// The keys ended with the namespace. What is left of them only needs room.
+	vault := &registry.Vault{Client: server, Namespace: v1alpha1.SystemNamespace}
+	if err := vault.Sweep(ctx); err != nil {
+		_, _ = fmt.Fprintf(streams.Err, "access keys of %s are good no more, and their room is not freed yet: %v\n", name, err)
 	}
 	queue := "queue " + user.Queue + " stays"
 	if gone {

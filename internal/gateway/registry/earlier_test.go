@@ -126,11 +126,19 @@ func upgrade(t *testing.T, n int) bool {
 	if left := s.left(); left != 0 {
 		t.Errorf("%d Secrets of the earlier version are left", left)
 	}
+	known, err := s.keys(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, k := range append(stay, late) {
-		s.grants(k.ID, true)
+		if got := known[k.ID]; got.Secret != k.Secret || got.User != k.User || len(got.Groups) != 2 || !got.Ends.Equal(k.Ends.Truncate(time.Second)) {
+			t.Errorf("the key of %s is %+v, want %+v", k.User, got, k)
+		}
 	}
 	for _, k := range []Key{revokedByOld, revokedByNew, revokedLater, stranger, ended} {
-		s.grants(k.ID, false)
+		if got, is := known[k.ID]; is && !got.over(s.now()) {
+			t.Errorf("the key of %s is good", k.User)
+		}
 	}
 	all, err := s.List(ctx, "team")
 	if err != nil || len(all) != len(stay)+1 {

@@ -68,10 +68,10 @@ of one namespace, with the rights of the user who made it.`,
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			return exit.Usage("muster data key %s: there is no such command; there are create, list and delete", args[0])
+			return exit.Usage("muster data key %s: there is no such command; there are create, list, delete and adopt", args[0])
 		},
 	}
-	cmd.AddCommand(newCreate(f), newList(f), newDelete(f))
+	cmd.AddCommand(newCreate(f), newList(f), newDelete(f), newAdopt(f))
 	return cmd
 }
 
