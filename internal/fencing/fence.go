@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// leaseName is the Lease that is the fence.
-	leaseName = "muster-scheduler-epoch"
+	// LeaseName is the Lease that is the fence.
+	LeaseName = "muster-scheduler-epoch"
 	// annotationSettled is, on that Lease, the last settled epoch.
 	annotationSettled = "muster.dev/settled-epoch"
 	// annotationClosed is, on that Lease, the last epoch whose scheduler has
@@ -105,12 +105,12 @@ func (f *Fence) LongestRequest() time.Duration { return f.options.LongestRequest
 // zero State if there is none.
 func Read(ctx context.Context, live client.Reader, namespace string) (State, error) {
 	lease := &coordinationv1.Lease{}
-	err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName}, lease)
+	err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: LeaseName}, lease)
 	if apierrors.IsNotFound(err) {
 		return State{}, nil
 	}
 	if err != nil {
-		return State{}, fmt.Errorf("reading the scheduler's epoch in lease %s/%s: %w", namespace, leaseName, err)
+		return State{}, fmt.Errorf("reading the scheduler's epoch in lease %s/%s: %w", namespace, LeaseName, err)
 	}
 	return stateOf(lease)
 }
@@ -153,7 +153,7 @@ func (f *Fence) Take(ctx context.Context, seen int64) (State, error) {
 			return s, nil
 		}
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-			return State{}, fmt.Errorf("moving the scheduler's epoch on, in lease %s/%s: %w", f.options.Namespace, leaseName, err)
+			return State{}, fmt.Errorf("moving the scheduler's epoch on, in lease %s/%s: %w", f.options.Namespace, LeaseName, err)
 		}
 		if ctx.Err() != nil {
 			return State{}, ctx.Err()
@@ -167,7 +167,7 @@ func (f *Fence) tryTake(ctx context.Context, seen int64) (State, error) {
 	if apierrors.IsNotFound(err) {
 		next := State{}.Next(seen)
 		f.tried = next.Epoch
-		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: f.options.Namespace, Name: leaseName}}
+		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: f.options.Namespace, Name: LeaseName}}
 		f.hold(lease, next)
 		return next, f.create(ctx, lease)
 	}
@@ -309,7 +309,7 @@ func (f *Fence) deposed(how string) error {
 }
 
 func (f *Fence) key() client.ObjectKey {
-	return client.ObjectKey{Namespace: f.options.Namespace, Name: leaseName}
+	return client.ObjectKey{Namespace: f.options.Namespace, Name: LeaseName}
 }
 
 func holder(lease *coordinationv1.Lease) string {

@@ -36,9 +36,9 @@ import (
 // off is how a listener is told that it is not wanted.
 const off = "0"
 
-// leaseName is the lease by which replicas elect one of them. The scheduler's
+// LeaseName is the lease by which replicas elect one of them. The scheduler's
 // own, by which it is fenced, is another.
-const leaseName = "muster-manager"
+const LeaseName = "muster-manager"
 
 // Options are what a Manager is made of.
 type Options struct {
@@ -242,7 +242,7 @@ func (o Options) logger() logr.Logger { return logr.FromSlogHandler(o.Log.Handle
 func (o Options) elect(options *ctrl.Options) {
 	renew, retry := o.LeaseDuration*2/3, o.LeaseDuration/30
 	options.LeaderElection = true
-	options.LeaderElectionID = leaseName
+	options.LeaderElectionID = LeaseName
 	options.LeaderElectionNamespace = o.Namespace
 	options.LeaderElectionReleaseOnCancel = true
 	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &o.LeaseDuration, &renew, &retry

@@ -20,6 +20,8 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/charts"
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/fencing"
+	"github.com/muster-dev/muster/internal/manager"
 )
 
 // oldest is the oldest minor version of Kubernetes 1 that will do.
@@ -145,26 +147,30 @@ func otherKinds(server discovery.DiscoveryInterface) error {
 }
 
 // right is something that the manager does all the time.
-type right struct{ verb, group, resource, subresource string }
+type right struct {
+	verb, group, resource, subresource string
+	// name is that of one object of Muster's namespace; empty: any object, of any namespace.
+	name string
+}
 
 // rights are those without which nothing works; the rest is found out when it
 // is needed, and said then.
 var rights = []right{
-	{"list", "", "nodes", ""}, {"watch", "", "nodes", ""},
-	{"list", "", "pods", ""}, {"watch", "", "pods", ""}, {"create", "", "pods", ""}, {"delete", "", "pods", ""},
-	{"create", "", "pods", "binding"}, {"patch", "", "pods", "status"},
-	{"list", "", "namespaces", ""}, {"list", "", "resourcequotas", ""},
-	{"create", "", "services", ""}, {"create", "", "persistentvolumeclaims", ""},
-	{"get", "", "persistentvolumeclaims", ""}, {"patch", "", "persistentvolumeclaims", ""}, {"list", "", "events", ""},
-	{"list", "storage.k8s.io", "storageclasses", ""},
-	{"list", "scheduling.k8s.io", "priorityclasses", ""},
-	{"list", "", "persistentvolumes", ""}, {"list", "policy", "poddisruptionbudgets", ""}, {"create", "policy", "poddisruptionbudgets", ""},
-	{"create", "coordination.k8s.io", "leases", ""}, {"update", "coordination.k8s.io", "leases", ""},
-	{"create", "events.k8s.io", "events", ""},
-	{"list", "muster.dev", "trainingjobs", ""}, {"patch", "muster.dev", "trainingjobs", "status"},
-	{"create", "muster.dev", "gangs", ""}, {"patch", "muster.dev", "gangs", "status"},
-	{"create", "muster.dev", "placements", ""}, {"delete", "muster.dev", "placements", ""},
-	{"list", "muster.dev", "queues", ""}, {"patch", "muster.dev", "queues", "status"},
+	{"list", "", "nodes", "", ""}, {"watch", "", "nodes", "", ""},
+	{"list", "", "pods", "", ""}, {"watch", "", "pods", "", ""}, {"create", "", "pods", "", ""}, {"delete", "", "pods", "", ""},
+	{"create", "", "pods", "binding", ""}, {"patch", "", "pods", "status", ""},
+	{"list", "", "namespaces", "", ""}, {"list", "", "resourcequotas", "", ""},
+	{"create", "", "services", "", ""}, {"create", "", "persistentvolumeclaims", "", ""},
+	{"get", "", "persistentvolumeclaims", "", ""}, {"patch", "", "persistentvolumeclaims", "", ""}, {"list", "", "events", "", ""},
+	{"list", "storage.k8s.io", "storageclasses", "", ""},
+	{"list", "scheduling.k8s.io", "priorityclasses", "", ""},
+	{"list", "", "persistentvolumes", "", ""}, {"list", "policy", "poddisruptionbudgets", "", ""}, {"create", "policy", "poddisruptionbudgets", "", ""},
+	{"create", "coordination.k8s.io", "leases", "", manager.LeaseName}, {"update", "coordination.k8s.io", "leases", "", manager.LeaseName}, {"update", "coordination.k8s.io", "leases", "", fencing.LeaseName},
+	{"create", "events.k8s.io", "events", "", ""},
+	{"list", "muster.dev", "trainingjobs", "", ""}, {"patch", "muster.dev", "trainingjobs", "status", ""},
+	{"create", "muster.dev", "gangs", "", ""}, {"patch", "muster.dev", "gangs", "status", ""},
+	{"create", "muster.dev", "placements", "", ""}, {"delete", "muster.dev", "placements", "", ""},
+	{"list", "muster.dev", "queues", "", ""}, {"patch", "muster.dev", "queues", "status", ""},
 }
 
 func (r right) String() string {
@@ -175,6 +181,9 @@ func (r right) String() string {
 	if r.group != "" {
 		what += "." + r.group
 	}
+	if r.name != "" {
+		what += " " + r.name
+	}
 	return r.verb + " " + what
 }
 
@@ -183,11 +192,11 @@ func rightRights(ctx context.Context, set kubernetes.Interface) error {
 	var missing []string
 	for _, r := range rights {
 		namespace := ""
-		if r.group == "coordination.k8s.io" {
+		if r.name != "" {
 			namespace = v1alpha1.SystemNamespace
 		}
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: r.verb, Group: r.group, Resource: r.resource, Subresource: r.subresource},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: r.verb, Group: r.group, Resource: r.resource, Subresource: r.subresource, Name: r.name},
 		}}
 		answer, err := set.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if err != nil {
