@@ -240,7 +240,7 @@ var verbs = []rehearsal.Step{
 	{Args: "data key create -n nowhere", Code: 3, Says: "there is no namespace nowhere"},
 	{Args: "data key delete", Code: 2, Says: "delete which access key?"},
 	{Args: "data key delete MUNONE", Code: 3, Says: "there is no access key MUNONE in namespace default"},
-	{Args: "data key make", Code: 2, Says: "there are create, list and delete"},
+	{Args: "data key make", Code: 2, Says: "there are create, list, delete and adopt"},
 }
 
 // checkGot looks at what the verbs have written.

@@ -92,6 +92,8 @@ func refusedWith(err error, code, words string) bool {
 	return said.Code == code && strings.Contains(said.Message, words)
 }
 
+const installGateway = "install --no-wait --set manager.replicas=0,data.persistentVolumeClaim=data,data.gateway.enabled=true,namespace.podSecurity=privileged"
+
 // TestS3OnACluster is two replicas of the manager, with the rights of its service account
 // alone, that serve S3 clients with keys of tenants.
 func TestS3OnACluster(t *testing.T) {
@@ -100,7 +102,7 @@ func TestS3OnACluster(t *testing.T) {
 	t.Setenv("MUSTER_HOME", home)
 	ada, mallory := filepath.Join(home, "ada.kubeconfig"), filepath.Join(home, "mallory.kubeconfig")
 	server.Run(t, []rehearsal.Step{
-		{Args: "install --no-wait --set manager.replicas=0,data.persistentVolumeClaim=data,data.gateway.enabled=true,namespace.podSecurity=privileged", Says: "is applied"},
+		{Args: installGateway, Says: "is applied"},
 		{Args: "user add ada --lifetime 1h --file " + ada, Says: "ada"},
 		{Args: "user add mallory --queue shared --lifetime 1h --file " + mallory, Says: "mallory"},
 	})
@@ -160,9 +162,12 @@ func TestS3OnACluster(t *testing.T) {
 	t.Run("removed", func(t *testing.T) { removed(t, server, asMallory) })
 }
 
-// ownCertificate is a replica that shows what a Secret has, once that is for its address.
+// ownCertificate is a replica that shows what a Secret has, once that is for its address. The
+// chart gives the right to read that Secret.
 func ownCertificate(t *testing.T, server *rehearsal.Server, store string, made key.Item) {
 	address := freeAddress(t)
+	server.Run(t, []rehearsal.Step{{Args: installGateway + " --set data.gateway.certificateSecret=s3-tls,data.gateway.endpoint=https://" + address, Says: "is applied"}})
+	defer server.Run(t, []rehearsal.Step{{Args: installGateway, Says: "is applied"}})
 	signer, err := authority.Open(t.Context(), server.Client, client.ObjectKey{Namespace: v1alpha1.SystemNamespace, Name: "somebody-else"}, time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -316,9 +321,20 @@ func adopted(t *testing.T, server, ada *rehearsal.Server, made key.Item) {
 			return err == nil
 		})
 	}
-	server.Run(t, []rehearsal.Step{{Args: "data key adopt --copy", Says: "1 access keys of an earlier version copied"}})
+	server.Run(t, []rehearsal.Step{{Args: installGateway, Says: "1 access keys of S3 clients still have Secrets of an earlier version"}})
 	works("the key that was copied is good")
-	server.Run(t, []rehearsal.Step{
+	// From a folder that is no data folder of an embedded Muster, as the file of a cluster is.
+	text, err := os.ReadFile(server.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := filepath.Join(t.TempDir(), "admin.kubeconfig")
+	if err := os.WriteFile(elsewhere, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	admin := server.As(t, elsewhere)
+	admin.Run(t, []rehearsal.Step{{Args: "data key adopt --copy", Says: "1 access keys of an earlier version copied"}})
+	admin.Run(t, []rehearsal.Step{
 		{Args: "data key adopt", Says: "1 access keys of an earlier version moved"},
 		{Args: "data key adopt", Says: "0 access keys of an earlier version moved"},
 	})

@@ -5,8 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -45,34 +44,13 @@ func (v *Vault) Copy(ctx context.Context) (int, error) {
 	return len(keys), v.copy(ctx, keys)
 }
 
-// copy copies keys whose namespaces are still those of then.
+// copy copies keys into their shards.
 func (v *Vault) copy(ctx context.Context, keys map[string]earlier) error {
-	uids := map[string]types.UID{}
-	var fresh [Shards]map[string]entry
-	for id, was := range keys {
-		k := was.key
-		uid, asked := uids[k.Namespace]
-		if !asked {
-			there, err := v.namespace(ctx, k.Namespace)
-			switch {
-			case apierrors.IsNotFound(err): // nothing can be opened by its keys
-			case err != nil:
-				return err
-			case !there.CreationTimestamp.After(k.Made):
-				uid = there.UID
-			}
-			uids[k.Namespace] = uid
-		}
-		if uid == "" || k.over(v.now()) {
-			continue
-		}
-		i := shardOf(id)
-		if fresh[i] == nil {
-			fresh[i] = map[string]entry{}
-		}
-		fresh[i][id] = entry{Secret: k.Secret, Namespace: k.Namespace, NamespaceUID: uid, User: k.User, Groups: k.Groups, Made: k.Made, Ends: k.Ends, Earlier: copied}
+	shards, err := v.copies(ctx, keys)
+	if err != nil {
+		return err
 	}
-	for i, entries := range fresh {
+	for i, entries := range shards {
 		if len(entries) == 0 {
 			continue
 		}
@@ -92,6 +70,33 @@ func (v *Vault) copy(ctx context.Context, keys map[string]earlier) error {
 		}
 	}
 	return nil
+}
+
+// copies are the entries of keys that have not ended and whose namespaces are still those
+// of then, by shard.
+func (v *Vault) copies(ctx context.Context, keys map[string]earlier) ([Shards]map[string]entry, error) {
+	var shards [Shards]map[string]entry
+	namespaces := map[string]*metav1.PartialObjectMetadata{} // nil: there is none
+	for id, was := range keys {
+		k := was.key
+		there, asked := namespaces[k.Namespace]
+		if !asked {
+			var err error
+			if there, err = v.namespace(ctx, k.Namespace); client.IgnoreNotFound(err) != nil {
+				return shards, err
+			}
+			namespaces[k.Namespace] = there
+		}
+		if there == nil || there.CreationTimestamp.After(k.Made) || k.over(v.now()) {
+			continue
+		}
+		i := shardOf(id)
+		if shards[i] == nil {
+			shards[i] = map[string]entry{}
+		}
+		shards[i][id] = entry{Secret: k.Secret, Namespace: k.Namespace, NamespaceUID: there.UID, User: k.User, Groups: k.Groups, Made: k.Made, Ends: k.Ends, Earlier: copied}
+	}
+	return shards, nil
 }
 
 // Settle moves the keys of an earlier version for good, once no manager of that version
