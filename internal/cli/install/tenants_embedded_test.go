@@ -553,7 +553,13 @@ func managerItself(t *testing.T, server *rehearsal.Server) {
 	service := func(namespace string) client.Object {
 		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"}, Spec: corev1.ServiceSpec{ClusterIP: "None"}}
 	}
-	const others = "and no others"
+	placeholder := func(change func(*corev1.Pod)) client.Object {
+		return inNamespace(system, pod(func(p *corev1.Pod) {
+			p.Labels, p.Spec.AutomountServiceAccountToken = map[string]string{v1alpha1.LabelPlaceholder: "a"}, new(false)
+			p.Spec.InitContainers = []corev1.Container{{Name: "init", Image: "busybox"}}
+		}, change))
+	}
+	const others, hull = "and no others", "have no volumes, no variables and no token"
 	for name, c := range map[string]policyCase{
 		"a member":                   {object: owned("Gang", of("free"))},
 		"a build":                    {object: owned("TrainingJob", of("free"))},
@@ -584,6 +590,17 @@ func managerItself(t *testing.T, server *rehearsal.Server) {
 		"the scheduler's lease":      {object: lease(system, "muster-scheduler-epoch")},
 		"another lease":              {object: lease(system, "a"), says: others},
 		"a leader's lease elsewhere": {object: lease("kube-system", "muster-manager"), says: others},
+		"a placeholder":              {object: placeholder(func(*corev1.Pod) {})},
+		"a placeholder with a Secret": {object: placeholder(func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "muster-s3"}}}}
+		}), says: hull},
+		"a placeholder with a variable": {object: placeholder(func(p *corev1.Pod) {
+			p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "muster-s3"}, Key: "k"}}}}
+		}), says: hull},
+		"a placeholder with variables": {object: placeholder(func(p *corev1.Pod) {
+			p.Spec.InitContainers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "muster-s3"}}}}
+		}), says: hull},
+		"a placeholder with a token": {object: placeholder(func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = nil }), says: hull},
 		"a service":                  {object: owned("TrainingJob", service("free"))},
 		"a service without an owner": {object: service("free"), says: others},
 		"a service in kube-system":   {object: owned("TrainingJob", service("kube-system")), says: others},
