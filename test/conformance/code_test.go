@@ -36,4 +36,34 @@ func TestCodeComesAlong(t *testing.T) {
 	if r = the.muster(t, append(line, "--", "sh", "-c", "test ! -e lib/written && cat lib/data.txt")...); r.Code != 0 {
 		t.Errorf("exit code %d: %s%s", r.Code, r.Stdout, r.Stderr)
 	}
+	fetchersHaveNoRights(t)
+}
+
+// fetchersHaveNoRights compares the processes that fetched for agents on this machine with
+// the table of the design page.
+func fetchersHaveNoRights(t *testing.T) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, path := range all {
+		if args, err := os.ReadFile(path); err != nil || !strings.Contains(string(args), "node\x00fetch\x00--folders=") {
+			continue // another process, or one that is gone
+		}
+		found++
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(path), "status"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"\nUid:\t61008\t61008\t61008\t61008\n", "\nCapPrm:\t0000000000000000\n", "\nCapEff:\t0000000000000000\n", "\nNoNewPrivs:\t1\n"} {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("a process that fetches is without %q:\n%s", strings.TrimSpace(want), text)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no process fetches for an agent")
+	}
 }
