@@ -15,7 +15,7 @@ import (
 )
 
 // ErrUnavailable is wrapped by the error of a kernel that has no Landlock.
-var ErrUnavailable = errors.New("Landlock is not available")
+var ErrUnavailable = errors.New("the kernel has no Landlock")
 
 // Access is a set of rights to files.
 type Access uint64

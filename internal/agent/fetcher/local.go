@@ -48,7 +48,7 @@ func (l *Local) Key(ctx context.Context, p Part) (key string, err error) {
 // [cache.Cache.EnsureSpare] does.
 func (l *Local) Ensure(ctx context.Context, p Part, spare *cache.Spare, progress func(data.Progress)) error {
 	return l.read(ctx, p, func(v *data.View) (err error) {
-		release := func() {}
+		var release func()
 		if spare != nil {
 			_, release, err = l.cache.EnsureSpare(ctx, p.Namespace, v, p.Path, *spare)
 		} else {

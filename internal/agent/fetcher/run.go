@@ -88,7 +88,7 @@ func (f *Fetcher) note(err error) {
 
 // runOnce runs the process to its end.
 func (f *Fetcher) runOnce(ctx context.Context) error {
-	cmd, life, err := f.command()
+	cmd, life, err := f.command(ctx)
 	if err != nil {
 		return err
 	}
@@ -102,8 +102,6 @@ func (f *Fetcher) runOnce(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("starting the fetcher: %w", err), life.Close())
 	}
-	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
-	defer stop()
 	defer func() { _ = life.Close() }()
 	if err := cmd.Wait(); err != nil {
 		return fmt.Errorf("the fetcher: %w", err)
@@ -111,9 +109,9 @@ func (f *Fetcher) runOnce(ctx context.Context) error {
 	return nil
 }
 
-// command is the process, and the pipe that ends it with the agent. Its files are to be
+// command is the process, which ctx kills, and the pipe that ends it with the agent. Its files are to be
 // closed after the start, but for the folder of sockets.
-func (f *Fetcher) command() (_ *exec.Cmd, life io.Closer, err error) {
+func (f *Fetcher) command(ctx context.Context) (_ *exec.Cmd, life io.Closer, err error) {
 	var files []*os.File
 	defer func() {
 		if err == nil {
@@ -144,7 +142,7 @@ func (f *Fetcher) command() (_ *exec.Cmd, life io.Closer, err error) {
 		files, kinds = append(files, dir), append(kinds, string(folder.kind))
 	}
 	// The magic link leads to the program also where its user could not reach the file.
-	cmd := exec.Command("/proc/self/exe", append(append([]string{}, f.options.Program...),
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", append(append([]string{}, f.options.Program...),
 		"--folders="+strings.Join(kinds, ","), "--limit="+strconv.FormatInt(f.options.Limit, 10))...)
 	cmd.ExtraFiles, cmd.Stderr, cmd.Env, cmd.Dir = files, os.Stderr, []string{"TZ=UTC"}, "/"
 	cmd.SysProcAttr = rights()

@@ -8,4 +8,6 @@ import (
 )
 
 // onLinux are the commands that only run on Linux.
-func onLinux(f *connection.Factory) []*cobra.Command { return []*cobra.Command{agent.New(f), agent.NewFetch(f)} }
+func onLinux(f *connection.Factory) []*cobra.Command {
+	return []*cobra.Command{agent.New(f), agent.NewFetch(f)}
+}
