@@ -142,7 +142,7 @@ func (l *Loop) giveBack(ctx context.Context, p *v1alpha1.Placement, b scheduling
 	target.Namespace, target.Name = p.Namespace, p.Name
 	uid := p.UID
 	l.assumed.leaves(uid, p.Spec.GangUID)
-	l.background(ctx, func() {
+	l.background(ctx, p.Namespace, func() {
 		err := l.options.Client.Patch(ctx, target.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
 		if err == nil {
 			err = l.options.Client.Delete(ctx, target.DeepCopy(), client.Preconditions{UID: &uid})

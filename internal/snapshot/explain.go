@@ -159,7 +159,7 @@ func (l *Loop) tellGang(ctx context.Context, g *v1alpha1.Gang, text string, now 
 		at := metav1.NewTime(now)
 		after.Status.Outcome, after.Status.FinishTime = v1alpha1.GangFailed, &at
 	}
-	l.background(ctx, func() {
+	l.report(ctx, g.Namespace, func() {
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 		err := l.options.Client.Status().Patch(ctx, after, patch)
 		switch {
@@ -201,7 +201,7 @@ func (l *Loop) tellPod(ctx context.Context, p *corev1.Pod, text string, now time
 	} else {
 		after.Status.Conditions = append(after.Status.Conditions, condition)
 	}
-	l.background(ctx, func() {
+	l.report(ctx, p.Namespace, func() {
 		err := l.options.Client.Status().Patch(ctx, after, client.StrategicMergeFrom(before))
 		if err == nil || apierrors.IsNotFound(err) {
 			l.retries.Forget(before.UID)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/denial"
+	"github.com/muster-dev/muster/internal/fairqueue"
 	"github.com/muster-dev/muster/internal/scheduling"
 )
 
@@ -34,7 +35,7 @@ type lessons struct {
 	// to ask again.
 	wake func(types.UID)
 	// slots bounds the questions in flight.
-	slots chan struct{}
+	slots *fairqueue.Slots
 
 	mu    sync.Mutex
 	known map[types.UID]*lesson
@@ -55,7 +56,7 @@ type lesson struct {
 }
 
 func newLessons(c client.Client, gpus gpuResources, wake func(types.UID), concurrency int) *lessons {
-	return &lessons{client: c, gpus: gpus, wake: wake, slots: make(chan struct{}, concurrency), known: map[types.UID]*lesson{}, twins: map[question]*twins{}}
+	return &lessons{client: c, gpus: gpus, wake: wake, slots: fairqueue.NewSlots(concurrency), known: map[types.UID]*lesson{}, twins: map[question]*twins{}}
 }
 
 // look returns what is known of a gang's pods, and asks if nothing is. It does

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/fairqueue"
 	"github.com/muster-dev/muster/internal/fencing"
 	"github.com/muster-dev/muster/internal/scheduling"
 )
@@ -53,7 +54,8 @@ type Loop struct {
 
 	wake  chan struct{}
 	ready chan struct{}
-	slots chan struct{}
+	// slots bound the writes in flight.
+	slots *fairqueue.Slots
 	// retries delay passes for the sake of objects whose writes did not hold, by UID.
 	retries workqueue.TypedRateLimiter[types.UID]
 	wg      sync.WaitGroup
@@ -83,7 +85,7 @@ func NewLoop(options Options) (*Loop, error) {
 	}
 	l := &Loop{
 		options: o, mirror: newMirror(), core: scheduling.NewCore(scheduling.Options{}), history: newHistory(),
-		wake: make(chan struct{}, 1), ready: make(chan struct{}), slots: make(chan struct{}, o.Concurrency),
+		wake: make(chan struct{}, 1), ready: make(chan struct{}), slots: fairqueue.NewSlots(o.Concurrency),
 		told: map[types.UID]telling{}, foresight: foresight{Foresight: &scheduling.Foresight{}, asked: map[string]bool{}}, quotas: map[string][]scheduling.Quota{}, headcounts: map[string]*headcount{},
 	}
 	l.fence = fencing.New(fencing.Options{

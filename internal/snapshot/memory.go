@@ -121,7 +121,7 @@ func (l *Loop) keep(ctx context.Context, now time.Time) {
 	}
 	k.kept = data
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: l.options.Namespace, Name: memoryName}}
-	l.background(ctx, func() {
+	l.report(ctx, "", func() {
 		have := &corev1.ConfigMap{}
 		err := l.options.Live.Get(ctx, client.ObjectKeyFromObject(object), have)
 		switch {

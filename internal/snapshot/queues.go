@@ -43,7 +43,7 @@ func (l *Loop) tellQueues(ctx context.Context, now time.Time) time.Time {
 		if equality.Semantic.DeepEqual(before.Status, after.Status) {
 			continue
 		}
-		l.background(ctx, func() {
+		l.report(ctx, "", func() {
 			err := l.options.Client.Status().Patch(ctx, after, client.MergeFrom(before))
 			if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
 				l.options.Log.Error(err, "writing how a queue stands; it is written again", "queue", after.Name)

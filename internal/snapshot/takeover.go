@@ -162,10 +162,13 @@ func (l *Loop) adoptAll(ctx context.Context, state fencing.State, found *listing
 	var errs []error
 	stamp := func(o client.Object, adopt func() error) {
 		wg.Go(func() {
-			l.slots <- struct{}{}
-			defer func() { <-l.slots }()
 			what := fmt.Sprintf("adopting %T %s/%s", o, o.GetNamespace(), o.GetName())
-			if err := l.insist(ctx, what, adopt); err != nil {
+			err := l.slots.Take(ctx, o.GetNamespace(), priorityOfDecisions)
+			if err == nil {
+				defer l.slots.Give()
+				err = l.insist(ctx, what, adopt)
+			}
+			if err != nil {
 				mu.Lock()
 				errs = append(errs, err)
 				mu.Unlock()
@@ -336,6 +339,6 @@ func (l *Loop) counts(p *v1alpha1.Placement) bool {
 func (l *Loop) heed(ctx context.Context, items []v1alpha1.Placement) {
 	mine := l.epoch.Load()
 	if slices.ContainsFunc(items, func(p v1alpha1.Placement) bool { return fencing.Of(&p) > mine }) {
-		l.background(ctx, func() { _ = l.mayWrite(ctx) })
+		l.background(ctx, "", func() { _ = l.mayWrite(ctx) })
 	}
 }

@@ -138,8 +138,10 @@ func (l *lessons) dryRunOf(ctx context.Context, g *v1alpha1.Gang) ([]*corev1.Pod
 	var wg sync.WaitGroup
 	for i := range g.Spec.Roles {
 		wg.Go(func() {
-			l.slots <- struct{}{}
-			defer func() { <-l.slots }()
+			if errs[i] = l.slots.Take(ctx, g.Namespace, 0); errs[i] != nil {
+				return
+			}
+			defer l.slots.Give()
 			pods[i] = l.gpus.sample(g, &g.Spec.Roles[i])
 			errs[i] = l.client.Create(ctx, pods[i], client.DryRunAll)
 		})

@@ -30,16 +30,30 @@ const (
 // errStale is a plan for a gang that is no longer as it was planned.
 var errStale = errors.New("the gang has changed since it was planned")
 
-// background runs a write beside the passes, a bounded number at once.
-func (l *Loop) background(ctx context.Context, write func()) {
+// The priorities of writes: a decision does not wait for reasons.
+const (
+	priorityOfReasons = iota
+	priorityOfDecisions
+)
+
+// background writes a decision for a namespace beside the passes, a bounded number at once.
+func (l *Loop) background(ctx context.Context, namespace string, write func()) {
+	l.write(ctx, namespace, priorityOfDecisions, write)
+}
+
+// report writes a status beside the passes, after the decisions that wait.
+func (l *Loop) report(ctx context.Context, namespace string, write func()) {
+	l.write(ctx, namespace, priorityOfReasons, write)
+}
+
+func (l *Loop) write(ctx context.Context, namespace string, priority int, write func()) {
 	l.wg.Go(func() {
-		select {
-		case l.slots <- struct{}{}:
-			defer func() { <-l.slots }()
-			if ctx.Err() == nil {
-				write()
-			}
-		case <-ctx.Done():
+		if l.slots.Take(ctx, namespace, priority) != nil {
+			return // the loop ends
+		}
+		defer l.slots.Give()
+		if ctx.Err() == nil {
+			write()
 		}
 	})
 }
@@ -102,7 +116,7 @@ func (l *Loop) place(ctx context.Context, g *v1alpha1.Gang, plan scheduling.Plan
 func (l *Loop) journal(ctx context.Context, g *v1alpha1.Gang, p *v1alpha1.Placement) {
 	l.assumed.placement(p)
 	generation := g.Generation
-	l.background(ctx, func() {
+	l.background(ctx, g.Namespace, func() {
 		err := l.createPlacement(ctx, p.DeepCopy(), generation)
 		if err == nil {
 			l.retries.Forget(p.Spec.GangUID)
@@ -245,7 +259,7 @@ func (l *Loop) bind(ctx context.Context, p *corev1.Pod, plan scheduling.Plan) {
 		Target:     corev1.ObjectReference{Kind: "Node", Name: to.Node},
 	}
 	gpus := l.mirror.gpusAt(to.Node, to.GPUs)
-	l.background(ctx, func() {
+	l.background(ctx, p.Namespace, func() {
 		var err error
 		if len(gpus) > 0 {
 			binding.ResourceVersion, err = l.claim(ctx, bound, gpus, journalled(to.Share))
@@ -317,7 +331,7 @@ func (l *Loop) evict(ctx context.Context, g *v1alpha1.Gang, e scheduling.Evictio
 		return
 	}
 	target := &v1alpha1.Gang{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: g.Name}}
-	l.background(ctx, func() {
+	l.background(ctx, g.Namespace, func() {
 		err := l.mayWrite(ctx)
 		if err == nil {
 			err = l.options.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch))

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/fairqueue"
 	"github.com/muster-dev/muster/internal/inventory"
 )
 
@@ -76,7 +77,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 			return name != ""
 		}))).
 		Owns(&resourcev1.ResourceClaim{}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: width}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: width, NewQueue: fairqueue.New}).
 		Complete(c)
 	if err != nil {
 		return fmt.Errorf("setting up the controller of claims: %w", err)

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/fairqueue"
 )
 
 // indexNode is the cache's index of members by their node. Pods that are of no
@@ -58,7 +59,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 				}
 			},
 		}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4, NewQueue: fairqueue.New}).
 		Complete(reconcile.Func(c.guard))
 	if err != nil {
 		return fmt.Errorf("setting up the guard of members: %w", err)
@@ -78,6 +79,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 				}
 			},
 		}).
+		WithOptions(controller.Options{NewQueue: fairqueue.New}).
 		Complete(reconcile.Func(c.allot))
 	if err != nil {
 		return fmt.Errorf("setting up the disruption budgets: %w", err)

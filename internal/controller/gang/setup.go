@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/fairqueue"
 )
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -64,7 +65,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 			},
 			DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { c.allow(ctx, q, e.Object.GetNamespace()) },
 		}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: c.options.Concurrency}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: c.options.Concurrency, NewQueue: fairqueue.New}).
 		Complete(c)
 	if err != nil {
 		return fmt.Errorf("setting up the gang controller: %w", err)

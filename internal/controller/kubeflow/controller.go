@@ -25,6 +25,7 @@ import (
 	kubeflowv1 "github.com/muster-dev/muster/api/kubeflow/v1"
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/denial"
+	"github.com/muster-dev/muster/internal/fairqueue"
 )
 
 // Options are what the controller needs.
@@ -97,7 +98,7 @@ func (r *reconciler) setUp(mgr ctrl.Manager) error {
 		Named(r.door.resource).
 		For(r.door.empty()).
 		Watches(&v1alpha1.TrainingJob{}, named). // also somebody else's, which is in the way until it is gone
-		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency, NewQueue: fairqueue.New}).
 		Complete(r)
 }
 

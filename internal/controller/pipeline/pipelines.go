@@ -26,6 +26,7 @@ import (
 	"github.com/muster-dev/muster/internal/dataset"
 	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/environment/source"
+	"github.com/muster-dev/muster/internal/fairqueue"
 	"github.com/muster-dev/muster/internal/foreman"
 	"github.com/muster-dev/muster/internal/pipeline"
 )
@@ -127,7 +128,8 @@ func New(deps Deps) (*Pipelines, *Runs) {
 func (c *Pipelines) SetupWithManager(mgr ctrl.Manager) error {
 	var err error
 	if c.client = mgr.GetClient(); c.deps.Machine == nil {
-		err = ctrl.NewControllerManagedBy(mgr).Named("pipeline").For(&v1alpha1.Pipeline{}).Complete(c)
+		err = ctrl.NewControllerManagedBy(mgr).Named("pipeline").For(&v1alpha1.Pipeline{}).
+			WithOptions(controller.Options{NewQueue: fairqueue.New}).Complete(c)
 		if err != nil {
 			return fmt.Errorf("setting up the Pipeline controller: %w", err)
 		}
@@ -146,7 +148,7 @@ func (c *Pipelines) SetupWithManager(mgr ctrl.Manager) error {
 			run := o.(*v1alpha1.PipelineRun)
 			return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: run.Namespace, Name: run.Spec.Pipeline}}}
 		})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4, NewQueue: fairqueue.New}).
 		Complete(c)
 	if err != nil {
 		return fmt.Errorf("setting up the Pipeline controller: %w", err)

@@ -27,6 +27,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/fairqueue"
 	"github.com/muster-dev/muster/internal/pipeline"
 )
 
@@ -106,7 +107,7 @@ func (c *Runs) SetupWithManager(mgr ctrl.Manager) error {
 			Owns(&v1alpha1.TrainingJob{}).
 			Watches(&v1alpha1.PipelineRun{}, handler.EnqueueRequestsFromMapFunc(c.siblings)).
 			WatchesRawSource(crsource.Channel(changed, &handler.EnqueueRequestForObject{})).
-			WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
+			WithOptions(controller.Options{MaxConcurrentReconciles: 8, NewQueue: fairqueue.New}).
 			Complete(c)
 	}
 	if err != nil {

@@ -28,6 +28,7 @@ import (
 	"github.com/muster-dev/muster/internal/denial"
 	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/environment/source"
+	"github.com/muster-dev/muster/internal/fairqueue"
 	"github.com/muster-dev/muster/internal/news"
 )
 
@@ -177,7 +178,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Service{}, labelled, builder.OnlyMetadata).
 		Watches(&corev1.PersistentVolumeClaim{}, labelled).
 		WatchesRawSource(crsource.Channel(changed, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency, NewQueue: fairqueue.New}).
 		Complete(c)
 	if err != nil {
 		return fmt.Errorf("setting up the TrainingJob controller: %w", err)

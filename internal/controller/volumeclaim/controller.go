@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/muster-dev/muster/internal/fairqueue"
 )
 
 // Deps is what the controller works with. All of it is required.
@@ -60,7 +62,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 		For(&corev1.PersistentVolumeClaim{}).
 		// A class that comes late is what waiting claims wait for.
 		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(c.claimsOf)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: makers}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: makers, NewQueue: fairqueue.New}).
 		Complete(reconcile.Func(c.provision))
 	if err != nil {
 		return fmt.Errorf("setting up volumes: %w", err)
@@ -69,7 +71,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 		Named("volumeclaim-release").
 		For(&corev1.PersistentVolume{}).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(volumeOf)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: removers}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: removers, NewQueue: fairqueue.New}).
 		Complete(reconcile.Func(c.release))
 	if err != nil {
 		return fmt.Errorf("setting up volumes: %w", err)

@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/environment/bundle"
 	"github.com/muster-dev/muster/internal/environment/notice"
+	"github.com/muster-dev/muster/internal/fairqueue"
 )
 
 // Store knows which environments there are.
@@ -111,7 +113,8 @@ func (w *Workshop) SetupWithManager(mgr ctrl.Manager) error {
 		return fmt.Errorf("setting up what builds environments: %w", err)
 	}
 	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[v1alpha1.LabelBuild] != "" })
-	err := ctrl.NewControllerManagedBy(mgr).Named("workshop").For(&corev1.Pod{}, builder.WithPredicates(ours)).Complete(w)
+	err := ctrl.NewControllerManagedBy(mgr).Named("workshop").For(&corev1.Pod{}, builder.WithPredicates(ours)).
+		WithOptions(controller.Options{NewQueue: fairqueue.New}).Complete(w)
 	if err != nil {
 		return fmt.Errorf("setting up what builds environments: %w", err)
 	}
