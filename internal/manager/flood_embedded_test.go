@@ -47,8 +47,8 @@ const (
 func TestAFloodOfOneUser(t *testing.T) {
 	s := newStage(t)
 	s.node("a", 4, true)
-	// The process may wait for a core for longer than the short lease of the other tests.
-	s.runWith("one", func(o *manager.Options) { o.LeaseDuration = 0 })
+	// The process may wait for a core for longer than a lease lasts.
+	s.runWith("one", func(o *manager.Options) { o.Alone = true })
 	s.namespaces("eve", "ada")
 	seen := s.observe("ada")
 	before := s.starts(seen, "before")
