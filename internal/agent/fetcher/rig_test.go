@@ -51,7 +51,7 @@ func must(t testing.TB, err error) {
 // stage is a node's folder with a running process, and a door with the stores of two
 // namespaces and code.
 type stage struct {
-	*testing.T
+	testing.TB
 	dir     string
 	limit   int64
 	fetcher *Fetcher
@@ -59,6 +59,8 @@ type stage struct {
 	stores  map[string]backend.Backend
 	code    *source.Store
 	log     *lines
+	// passes is the way to the door. Default: pass.
+	passes Pass
 
 	mu sync.Mutex
 	// gate, if set, is passed by each request for a pack.
@@ -80,9 +82,10 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-func newStage(t *testing.T) *stage {
+func newStage(t testing.TB) *stage {
 	t.Helper()
-	s := &stage{T: t, dir: t.TempDir(), limit: 1 << 30, stores: map[string]backend.Backend{"team": &backend.Memory{}, "other": &backend.Memory{}}, log: &lines{}}
+	s := &stage{TB: t, dir: t.TempDir(), limit: 1 << 30, stores: map[string]backend.Backend{"team": &backend.Memory{}, "other": &backend.Memory{}}, log: &lines{}}
+	s.passes = s.pass
 	var err error
 	s.code, err = source.Open(filepath.Join(t.TempDir(), "code"))
 	must(t, err)
@@ -102,9 +105,9 @@ func (s *stage) start() {
 	f, err := New(s.Context(), Options{
 		Sockets: filepath.Join(s.dir, "sockets"), Program: []string{processArgument}, Limit: s.limit,
 		Data: s.folder(parts), Trees: map[Kind]string{Code: s.folder(Code), Environments: s.folder(Environments)},
-		Pass: s.pass, Log: slog.New(slog.NewTextHandler(s.log, nil)),
+		Pass: s.passes, Log: slog.New(slog.NewTextHandler(s.log, nil)),
 	})
-	must(s.T, err)
+	must(s.TB, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context()))
 	ended := make(chan error, 1)
 	go func() {
@@ -128,10 +131,10 @@ func (s *stage) put(namespace string, files map[string]string) Part {
 	s.Helper()
 	src := s.plant(files)
 	store, err := data.Open(s.Context(), data.Options{Backend: s.stores[namespace], Workers: 2})
-	must(s.T, err)
-	defer func() { must(s.T, store.Close()) }()
+	must(s.TB, err)
+	defer func() { must(s.TB, store.Close()) }()
 	r, err := store.Dataset(&ref.Memory{}).Put(s.Context(), "main", data.Folder(src), data.PutOptions{})
-	must(s.T, err)
+	must(s.TB, err)
 	return Part{Namespace: namespace, Commit: r.Commit.ID.String()}
 }
 
@@ -141,7 +144,7 @@ func (s *stage) plant(files map[string]string) string {
 	dir := s.TempDir()
 	for name, content := range files {
 		path := filepath.Join(dir, name)
-		must(s.T, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)))
+		must(s.TB, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)))
 	}
 	return dir
 }
@@ -150,8 +153,8 @@ func (s *stage) plant(files map[string]string) string {
 func (s *stage) ensure(p Part) string {
 	s.Helper()
 	key, err := s.fetcher.Key(s.Context(), p)
-	must(s.T, err)
-	must(s.T, s.fetcher.Ensure(s.Context(), p, nil, nil))
+	must(s.TB, err)
+	must(s.TB, s.fetcher.Ensure(s.Context(), p, nil, nil))
 	path, here := s.fetcher.Path(s.Context(), cache.Scoped(p.Namespace, key))
 	if !here {
 		s.Fatalf("%v is not in the cache", p)
@@ -182,13 +185,13 @@ func (s *stage) again(do func() error) {
 func (s *stage) process() int {
 	s.Helper()
 	tasks, err := filepath.Glob("/proc/self/task/*/children")
-	must(s.T, err)
+	must(s.TB, err)
 	for _, task := range tasks {
 		text, _ := os.ReadFile(task) // the thread may be gone
 		for child := range strings.FieldsSeq(string(text)) {
 			if args, _ := os.ReadFile("/proc/" + child + "/cmdline"); strings.Contains(string(args), "--folders") {
 				pid, err := strconv.Atoi(child)
-				must(s.T, err)
+				must(s.TB, err)
 				return pid
 			}
 		}
@@ -218,13 +221,25 @@ func (s *stage) pass(w http.ResponseWriter, r *http.Request, namespace, path str
 		http.Error(w, `{"error": "there is no such object"}`, http.StatusNotFound)
 		return
 	}
-	raw := make([]byte, info.Size)
-	if err = errors.Join(err, s.stores[namespace].ReadAt(r.Context(), key, 0, raw)); err != nil {
+	if err != nil {
 		http.Error(w, `{"error": "the store is away"}`, http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("X-Muster-Stored", info.Stored.UTC().Format(time.RFC3339Nano))
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(raw))
+	content := object{s.stores[namespace], key, r.Context()}
+	http.ServeContent(w, r, "", time.Time{}, io.NewSectionReader(content, 0, info.Size))
+}
+
+// object is the content of an object of a store.
+type object struct {
+	in  backend.Backend
+	key string
+	ctx context.Context
+}
+
+// ReadAt implements [io.ReaderAt].
+func (o object) ReadAt(into []byte, at int64) (int, error) {
+	return len(into), o.in.ReadAt(o.ctx, o.key, at, into)
 }
 
 func (s *stage) sendCode(w http.ResponseWriter, r *http.Request, digest string) {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -21,6 +22,11 @@ const (
 	// again is the pause before the process is started again; it doubles up to lastAgain, and
 	// begins anew after a process that ran for steady.
 	again, lastAgain, steady = time.Second, 30 * time.Second, time.Minute
+	// connections is how many the process may have to the agent: two parts and code are
+	// fetched at once, with 8 readers each.
+	connections = 64
+	// headerBytes bounds the header of a request.
+	headerBytes = 8 << 10
 )
 
 // Run keeps the process running until the context ends. InUse names the entries of the cache
@@ -32,12 +38,13 @@ func (f *Fetcher) Run(ctx context.Context, inUse func() map[string]bool) error {
 		f.upstream.inUse = inUse
 		f.upstream.mu.Unlock()
 	}
-	listener, err := f.listen(ctx, agentSocket)
+	socket, err := f.listen(ctx, agentSocket)
 	if err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	server := &http.Server{Handler: f.upstream.handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	listener := netutil.LimitListener(socket, connections)
+	server := &http.Server{Handler: f.upstream.handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: headerBytes}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	group.Go(func() error {
