@@ -166,6 +166,10 @@ func (o *options) atDoor(ctx context.Context, job *v1alpha1.TrainingJob) (Answer
 	return answer, err
 }
 
+// exceeded is part of the message by which the API server refuses what a quota has no room
+// for (k8s.io/apiserver, pkg/admission/plugin/resourcequota).
+const exceeded = "exceeded quota"
+
 // Seen answers for a job of a user as somebody may see it who may see its
 // namespace alone; an empty user is nobody in particular. Nothing is believed of
 // the job but what the server would take, and least of all whose it is.
@@ -174,6 +178,9 @@ func Seen(ctx context.Context, reader client.Reader, server client.Client, user 
 	// Under another name: one of its own may be there already.
 	checked.ObjectMeta = metav1.ObjectMeta{Namespace: job.Namespace, GenerateName: "plan-", Labels: job.Labels}
 	if err := server.Create(ctx, checked, client.DryRunAll); err != nil {
+		if apierrors.IsForbidden(err) && strings.Contains(err.Error(), exceeded) {
+			err = exit.With(exit.Failure, refusal.Explain(job.Name, err)) // the job would be refused, too
+		}
 		return Answer{}, fmt.Errorf("checking %s: %w", job.Name, err)
 	}
 	checked.ObjectMeta = submitted(job, user)

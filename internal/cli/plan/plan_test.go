@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -10,10 +12,15 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/queue/sample"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/controller/trainingjob"
@@ -127,6 +134,33 @@ func TestWhosePlanItIs(t *testing.T) {
 			}
 			if !maps.Equal(before, c.says) || job.Annotations["example.com/note"] != c.says["example.com/note"] {
 				t.Errorf("what it said became %v, and it says %v", c.says, job.Annotations)
+			}
+		})
+	}
+}
+
+// A quota that is used up is told as the reason, and not as a failure of the manager.
+func TestAQuotaIsTold(t *testing.T) {
+	resource := schema.GroupResource{Group: "muster.dev", Resource: "trainingjobs"}
+	for name, c := range map[string]struct {
+		refused error
+		told    bool
+	}{
+		"a full quota":     {apierrors.NewForbidden(resource, "plan-x", errors.New("exceeded quota: muster-objects, requested: count/trainingjobs.muster.dev=1, used: count/trainingjobs.muster.dev=2k, limited: count/trainingjobs.muster.dev=2k")), true},
+		"no right":         {apierrors.NewForbidden(resource, "", errors.New(`User "manager" cannot create resource "trainingjobs"`)), false},
+		"a server's fault": {apierrors.NewInternalError(errors.New("exceeded quota")), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return c.refused },
+			})
+			_, err := Seen(t.Context(), server, server, "ada", job(t, "1"))
+			_, told := errors.AsType[*exit.Error](err)
+			if !errors.Is(err, c.refused) || told != c.told {
+				t.Errorf("the error is %v, told as a refusal: %v", err, told)
+			}
+			if c.told && !strings.Contains(err.Error(), "quota muster-objects") && !strings.Contains(err.Error(), "exceeded quota: muster-objects") {
+				t.Errorf("the quota is not named: %v", err)
 			}
 		})
 	}
