@@ -32,10 +32,10 @@ const (
 	flood = 2000
 	// longestDuring and longestAfter bound the median time until a job of another user starts,
 	// while these are submitted and while they wait.
-	longestDuring = 5 * time.Second
-	longestAfter  = 500 * time.Millisecond
+	longestDuring = 30 * time.Second
+	longestAfter  = 5 * time.Second
 	// longestCommit bounds the median time of a commit of another user.
-	longestCommit = time.Second
+	longestCommit = 10 * time.Second
 	// clients is how many clients of one user make a flood.
 	clients = 8
 )

@@ -32,11 +32,13 @@ import (
 const (
 	// waiting is how many jobs wait. The quota of a user leaves room for the plans, which are
 	// dry runs.
-	waiting = 1900
+	waiting = 400
 	// asking is how many connections one user asks from.
 	asking = 64
-	// longestWhy bounds the median time of a question of another user.
-	longestWhy = 5 * time.Second
+	// questions is how often the other user asks, and mostAnswers how many answers the flood
+	// gets for each of these. In order of arrival it would get 64. It bounds no time, since
+	// all tests share the processors.
+	questions, mostAnswers = 9, 16
 )
 
 // TestAFloodOfQuestions lets a user ask why and plan as fast as possible, through the API
@@ -82,13 +84,13 @@ func TestAFloodOfQuestions(t *testing.T) {
 	}
 	began := time.Now()
 	during := ada.median()
-	took := time.Since(began).Seconds()
+	took, got := time.Since(began).Seconds(), answered.Load()
 	stop.Store(true)
 	flooding.Wait()
 	t.Logf("a user is told why in %s, in %s while %d jobs wait, and in %s while another user asks from %d connections: %.1f answers and %.0f refusals a second",
-		before, waits, waiting, during, asking, float64(answered.Load())/took, float64(refused.Load())/took)
-	if during > longestWhy {
-		t.Errorf("a user is told why in %s during the flood, want at most %s", during, longestWhy)
+		before, waits, waiting, during, asking, float64(got)/took, float64(refused.Load())/took)
+	if got > questions*mostAnswers || refused.Load() == 0 {
+		t.Errorf("the flood got %d answers and %d refusals while another user got %d answers: at most %d answers for each of these are fair", got, refused.Load(), questions, mostAnswers)
 	}
 }
 
@@ -195,7 +197,7 @@ func (a *asker) plan() int { return a.ask(http.MethodPost, "/plan", a.job) }
 func (a *asker) median() time.Duration {
 	a.t.Helper()
 	var took []time.Duration
-	for range 9 {
+	for range questions {
 		began := time.Now()
 		if status := a.why(); status != http.StatusOK {
 			a.t.Fatalf("asking why: status %d", status)
