@@ -49,8 +49,11 @@ type Rule struct {
 // anew, with the same arguments and open files: there Restrict does nothing. So it comes first
 // in a program. The program may then also read and run itself and the libraries of the system.
 func Restrict(rules ...Rule) error {
-	if os.Getenv(restarted) != "" {
+	switch os.Getenv(restarted) {
+	case "1":
 		return nil
+	case "none":
+		return fmt.Errorf("restricting the process: %w", ErrUnavailable)
 	}
 	all := threads{}
 	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_GETPID, 0, 0, 0); errno == unix.ENOTSUP {
@@ -62,6 +65,9 @@ func Restrict(rules ...Rule) error {
 		return err
 	}
 	set, err := makeSet(rules)
+	if all.one && errors.Is(err, ErrUnavailable) {
+		return again("none") // with no_new_privs for all threads
+	}
 	if err != nil {
 		return err
 	}
@@ -69,14 +75,18 @@ func Restrict(rules ...Rule) error {
 	if err := all.call("restricting the process by Landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(set), 0); err != nil || !all.one {
 		return err
 	}
-	if err := unix.Exec(self, os.Args, append(os.Environ(), restarted+"=1")); err != nil {
-		return fmt.Errorf("starting the restricted program: %w", err)
-	}
-	return nil
+	return again("1")
+}
+
+// again starts the program anew, with what this thread gave up. It returns only an error.
+func again(how string) error {
+	err := unix.Exec(self, os.Args, append(os.Environ(), restarted+"="+how))
+	return fmt.Errorf("starting the restricted program: %w", err)
 }
 
 const (
-	// restarted is the variable of a program that was started anew.
+	// restarted is the variable of a program that was started anew: 1, or none if the kernel
+	// has no Landlock.
 	restarted = "MUSTER_LANDLOCK"
 	// self is the program that runs.
 	self = "/proc/self/exe"

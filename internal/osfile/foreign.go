@@ -169,6 +169,33 @@ func Names(in *os.Root) ([]fs.DirEntry, error) {
 	return list, nil
 }
 
+// batch is how many names of a folder [Each] reads at once.
+const batch = 1024
+
+// Each calls visit for the entries of a folder, in any order. Unlike [Names] it needs memory for
+// a few of them at a time, however many a program has put there. Visit may remove the entry.
+func Each(in *os.Root, visit func(fs.DirEntry) error) (err error) {
+	dir, err := in.Open(".")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	for {
+		list, err := dir.ReadDir(batch)
+		for _, e := range list {
+			if err := visit(e); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 // deepest is the largest depth of [Walk], in folders: as deep as a path of 4,096 bytes can be.
 // Walk keeps each of them open meanwhile.
 const deepest = 2048

@@ -2,6 +2,7 @@ package codevolume
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -291,45 +292,53 @@ func (d *depot) tidy() error {
 	return errors.Join(errs...)
 }
 
-// tidyTrees removes the trees that none of these volumes shows and that are of an earlier life
-// of the machine, or were not needed for a while. It follows no link.
+// gone begins the names of trees that are being removed.
+const gone = ".gone-"
+
+// tidyTrees puts the trees out of the way that none of these volumes shows and that are of an
+// earlier life of the machine, or were not needed for a while. It follows no link.
 func (d *depot) tidyTrees(all map[string]volume) error {
 	needed := map[string]bool{}
 	for _, v := range all {
 		needed[v.treeName()] = true
 	}
+	return d.eachTree(func(folder *os.Root, namespace string, e fs.DirEntry) error {
+		info, err := folder.Lstat(e.Name())
+		if err != nil || strings.HasPrefix(e.Name(), gone) || needed[namespace+"/"+e.Name()] || !d.past(e.Name()) && d.now().Sub(info.ModTime()) < d.keep {
+			return nil
+		}
+		return folder.Rename(e.Name(), gone+rand.Text())
+	})
+}
+
+// removeTrees removes the trees that are out of the way. No lock is held: it may take long.
+func (d *depot) removeTrees(ctx context.Context) error {
+	return d.eachTree(func(folder *os.Root, _ string, e fs.DirEntry) error {
+		if err := ctx.Err(); err != nil || !strings.HasPrefix(e.Name(), gone) {
+			return err
+		}
+		return folder.RemoveAll(e.Name())
+	})
+}
+
+// eachTree visits what is in the folders of namespaces. What is no folder beside them goes.
+func (d *depot) eachTree(visit func(folder *os.Root, namespace string, e fs.DirEntry) error) error {
 	trees, err := os.OpenRoot(filepath.Join(d.dir, treesName))
 	if err != nil {
 		return fmt.Errorf("looking for code that nobody needs: %w", err)
 	}
 	defer func() { _ = trees.Close() }()
-	namespaces, err := osfile.Names(trees)
-	for _, namespace := range namespaces {
+	return osfile.Each(trees, func(namespace fs.DirEntry) error {
 		if !namespace.IsDir() {
-			err = errors.Join(err, trees.Remove(namespace.Name()))
-			continue
+			return trees.Remove(namespace.Name())
 		}
-		folder, opened := osfile.OpenFolder(trees, namespace.Name())
-		if opened != nil {
-			err = errors.Join(err, opened)
-			continue
+		folder, err := osfile.OpenFolder(trees, namespace.Name())
+		if err != nil {
+			return err
 		}
-		err = errors.Join(err, d.tidyNamespace(folder, namespace.Name(), needed), folder.Close())
-	}
-	return err
-}
-
-// tidyNamespace does so for the trees of one namespace.
-func (d *depot) tidyNamespace(folder *os.Root, namespace string, needed map[string]bool) error {
-	entries, err := osfile.Names(folder)
-	for _, e := range entries {
-		info, stat := folder.Lstat(e.Name())
-		if stat != nil || needed[namespace+"/"+e.Name()] || !d.past(e.Name()) && d.now().Sub(info.ModTime()) < d.keep {
-			continue
-		}
-		err = errors.Join(err, folder.RemoveAll(e.Name()))
-	}
-	return err
+		err = osfile.Each(folder, func(e fs.DirEntry) error { return visit(folder, namespace.Name(), e) })
+		return errors.Join(err, folder.Close())
+	})
 }
 
 // forget takes the volumes whose targets are gone out of all.

@@ -53,7 +53,7 @@ func TestAfterABoot(t *testing.T) {
 	if n := s.shelf.times(); n != 2 {
 		t.Errorf("fetched %d times", n)
 	}
-	if err := s.server.depot.tidy(); err != nil {
+	if err := s.tidies(); err != nil {
 		t.Fatal(err)
 	}
 	if left := glob(s.server.folder(), "trees", "*", "*"); len(left) != 1 || !strings.HasSuffix(left[0], s.boot) {
@@ -78,7 +78,7 @@ func TestWhatEarlierAgentsMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := func() string {
-		if err := s.server.depot.tidy(); err != nil {
+		if err := s.tidies(); err != nil {
 			t.Fatal(err)
 		}
 		return fmt.Sprint(len(glob(s.server.folder(), "trees", "*", "*")), s.kept("checkouts"))

@@ -166,7 +166,7 @@ func TestABuildAfterABoot(t *testing.T) {
 	if s.server, err = New(o); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.server.depot.tidy(); err != nil {
+	if err := s.tidies(); err != nil {
 		t.Fatal(err)
 	}
 	if s.server.depot.deliverAll(t.Context()) || len(k.kept) != 0 || s.kept("outbox") != 0 {
@@ -192,7 +192,7 @@ func TestABuildAfterACrash(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(s.dir, "pods", "a0")); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.server.depot.tidy(); err != nil {
+	if err := s.tidies(); err != nil {
 		t.Fatal(err)
 	}
 	if s.server.depot.deliverAll(t.Context()) || len(k.kept) != 1 {

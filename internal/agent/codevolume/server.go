@@ -2,6 +2,7 @@ package codevolume
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -123,7 +124,7 @@ func (s *Server) Run(ctx context.Context) error {
 		tick := time.NewTicker(tidyEvery)
 		defer tick.Stop()
 		for {
-			if err := s.depot.tidy(); err != nil {
+			if err := errors.Join(s.depot.tidy(), s.depot.removeTrees(ctx)); err != nil {
 				s.options.Log.Error("removing code that nobody needs; it is tried again", "error", err)
 			}
 			select {

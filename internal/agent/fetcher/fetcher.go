@@ -92,17 +92,13 @@ func (f *Fetcher) socket(name string) string {
 	return fmt.Sprintf("/proc/self/fd/%d/%s", f.sockets.Fd(), name)
 }
 
-// furnish makes the folders, and gives those that the process writes to its user.
+// furnish makes the folders.
 func (f *Fetcher) furnish() error {
-	if err := osfile.MakeFolder(f.options.Sockets, 0o711); err != nil {
-		return err
-	}
+	err := osfile.MakeFolder(f.options.Sockets, 0o711)
 	for _, folder := range f.folders() {
-		if err := give(folder.dir, folder.kind == parts); err != nil {
-			return err
-		}
+		err = errors.Join(err, osfile.MakeFolder(folder.dir, 0o700))
 	}
-	return nil
+	return err
 }
 
 // folder is a folder that the process writes to.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -226,6 +227,10 @@ func TestFilesOfEarlierAgents(t *testing.T) {
 		return data.Open(ctx, data.Options{Backend: s.stores[p.Namespace]})
 	})
 	must(t, err)
+	// The folder is of this version, as after a return to an earlier one.
+	if another() {
+		must(t, os.Lchown(s.folder(parts), user, user))
+	}
 	must(t, earlier.Ensure(t.Context(), old, nil, nil))
 	must(t, os.MkdirAll(filepath.Join(s.folder(Code), "team"), 0o700))
 	s.start()
@@ -252,6 +257,24 @@ func TestFilesOfEarlierAgents(t *testing.T) {
 	snapshot, err := s.code.Snapshot(t.Context(), s.plant(map[string]string{"a": "1"}), source.Options{})
 	must(t, err)
 	must(t, s.fetcher.Trees(Code).Fetch(t.Context(), "team", snapshot.Digest, filepath.Join(s.folder(Code), "team", "new")))
+}
+
+// TestSaid: the agent logs what the process writes as lines without control characters, and
+// bounds them.
+func TestSaid(t *testing.T) {
+	var log lines
+	s := &said{log: slog.New(slog.NewTextHandler(&log, nil))}
+	for _, text := range []string{"half ", "a line\nlevel=ERROR \x1b[2J\n", strings.Repeat("x", 3*longestLine) + "\n", strings.Repeat("more\n", 2*mostSaid), "end"} {
+		if n, err := s.Write([]byte(text)); n != len(text) || err != nil {
+			t.Errorf("%d of %d bytes are written: %v", n, len(text), err)
+		}
+	}
+	got := log.text.String()
+	for want, times := range map[string]int{`line="half a line"`: 1, `line="level=ERROR  [2J"`: 1, "line=more": mostSaid - 3, "left out": 1, strings.Repeat("x", longestLine): 1, strings.Repeat("x", longestLine+1): 0} {
+		if n := strings.Count(got, want); n != times {
+			t.Errorf("%.40q is logged %d times, want %d", want, n, times)
+		}
+	}
 }
 
 // TestUpstream asks the agent for what the process may not have.

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/cache"
 	"github.com/muster-dev/muster/internal/door/visitor"
@@ -65,8 +67,15 @@ func Main(ctx context.Context, args []string, stderr io.Writer) int {
 	return 0
 }
 
+// processes bounds the processes and threads of the process's user: those of one agent, and
+// more where several run on a machine.
+const processes = 1024
+
 // serve gives up its rights and serves.
 func serve(ctx context.Context, kinds []string, limit int64, stderr io.Writer) error {
+	if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: processes, Max: processes}); err != nil {
+		return fmt.Errorf("bounding the processes: %w", err)
+	}
 	at := map[Kind]string{}
 	var rules []landlock.Rule
 	for i, kind := range kinds {
@@ -112,7 +121,11 @@ func serve(ctx context.Context, kinds []string, limit int64, stderr io.Writer) e
 func newWork(at map[Kind]string, limit int64) (*work, error) {
 	agent := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", fdSockets, agentSocket))
+			conn, err := (&net.Dialer{}).DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", fdSockets, agentSocket))
+			if err != nil && ctx.Err() == nil { // a socket that is missing is no missing data
+				return nil, errors.New("reaching the agent: " + err.Error())
+			}
+			return conn, err
 		},
 		MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute, ResponseHeaderTimeout: time.Minute,
 	}

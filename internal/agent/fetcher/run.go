@@ -95,6 +95,11 @@ func (f *Fetcher) note(err error) {
 
 // runOnce runs the process to its end.
 func (f *Fetcher) runOnce(ctx context.Context) error {
+	for _, folder := range f.folders() {
+		if err := give(ctx, folder.dir, folder.kind == parts); err != nil {
+			return err
+		}
+	}
 	cmd, life, err := f.command(ctx)
 	if err != nil {
 		return err
@@ -151,7 +156,7 @@ func (f *Fetcher) command(ctx context.Context) (_ *exec.Cmd, life io.Closer, err
 	// The magic link leads to the program also where its user could not reach the file.
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", append(append([]string{}, f.options.Program...),
 		"--folders="+strings.Join(kinds, ","), "--limit="+strconv.FormatInt(f.options.Limit, 10))...)
-	cmd.ExtraFiles, cmd.Stderr, cmd.Env, cmd.Dir = files, os.Stderr, []string{"TZ=UTC"}, "/"
+	cmd.ExtraFiles, cmd.Stderr, cmd.Env, cmd.Dir = files, &said{log: f.options.Log}, []string{"TZ=UTC"}, "/"
 	cmd.SysProcAttr = rights()
 	return cmd, out, nil
 }

@@ -88,7 +88,13 @@ func (u *upstream) handler() http.Handler {
 			http.Error(w, "packs, commits, code and environments of what is fetched now are read here, and nothing else", http.StatusForbidden)
 			return
 		}
-		pass(w, r, namespace, at)
+		alone := r.Clone(r.Context())
+		alone.URL.RawQuery, alone.Header = "", http.Header{}
+		alone.Body, alone.ContentLength, alone.TransferEncoding = http.NoBody, 0, nil
+		if part := r.Header.Get("Range"); part != "" {
+			alone.Header.Set("Range", part)
+		}
+		pass(w, alone, namespace, at)
 	})
 	return mux
 }

@@ -3,6 +3,7 @@
 package fetcher
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -55,30 +56,34 @@ func rights() *syscall.SysProcAttr {
 	}
 }
 
-// give makes a folder, and gives it to the user of the process. What earlier agents wrote
-// there goes with it: all of it with deep, else the folders of namespaces alone, since trees
-// are never changed.
-func give(dir string, deep bool) error {
-	if err := osfile.MakeFolder(dir, 0o700); err != nil || !another() {
-		return err
+// give gives a folder to the user of the process, with what earlier agents wrote there as
+// root: of trees, which are never changed, the folders of namespaces; of the cache (deep)
+// everything. An entry is given after what is in it, so that an interrupted call is repeated
+// from there. What the user has already is left alone.
+func give(ctx context.Context, dir string, deep bool) error {
+	if !another() {
+		return nil
 	}
 	top, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = top.Close() }()
-	info, err := top.Lstat(".")
-	if err != nil {
-		return err
-	}
-	if owner, is := info.Sys().(*syscall.Stat_t); deep && is && owner.Uid == user {
-		return nil // all of it: the folder itself is given last
-	}
-	if deep {
-		err = osfile.Walk(top, func(_ string, in *os.Root, e fs.DirEntry) error { return in.Lchown(e.Name(), user, user) })
-	} else {
-		err = giveNames(top)
-	}
+	err = osfile.Each(top, func(e fs.DirEntry) error {
+		if err := ctx.Err(); err != nil || !e.IsDir() {
+			return err
+		}
+		info, err := top.Lstat(e.Name())
+		if err != nil || !info.IsDir() || owner(info) == user {
+			return err
+		}
+		if deep {
+			if err := giveBelow(ctx, top, e.Name()); err != nil {
+				return err
+			}
+		}
+		return top.Lchown(e.Name(), user, user)
+	})
 	if err == nil {
 		err = top.Lchown(".", user, user)
 	}
@@ -88,13 +93,28 @@ func give(dir string, deep bool) error {
 	return nil
 }
 
-// giveNames gives everything that is directly in a folder.
-func giveNames(in *os.Root) error {
-	entries, err := osfile.Names(in)
-	for _, e := range entries {
-		err = errors.Join(err, in.Lchown(e.Name(), user, user))
+// giveBelow gives everything below a folder.
+func giveBelow(ctx context.Context, in *os.Root, name string) error {
+	folder, err := osfile.OpenFolder(in, name)
+	if err != nil {
+		return err
 	}
-	return err
+	defer func() { _ = folder.Close() }()
+	return osfile.Walk(folder, func(_ string, in *os.Root, e fs.DirEntry) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return in.Lchown(e.Name(), user, user)
+	})
+}
+
+// owner is the user of a file.
+func owner(info fs.FileInfo) uint32 {
+	stat, is := info.Sys().(*syscall.Stat_t)
+	if !is {
+		return 0
+	}
+	return stat.Uid
 }
 
 // giveOne gives a file.

@@ -28,17 +28,47 @@ func Show(top, below, target string, readOnly bool) error {
 		return fmt.Errorf("opening %s in %s, which is to be mounted: %w", below, top, err)
 	}
 	defer func() { _ = folder.Close() }()
+	if readOnly {
+		err := attach(folder, target)
+		if err == nil || !errors.Is(err, unix.ENOSYS) {
+			return wrap(err, "mounting %s in %s at %s", below, top, target)
+		}
+	}
 	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", folder.Fd()), target, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("mounting %s in %s at %s: %w", below, top, target, err)
 	}
 	if !readOnly {
 		return nil
 	}
+	// Before Linux 5.12.
 	flags := unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | restrictions(target)
 	if err := unix.Mount("", target, "", flags, ""); err != nil {
 		return errors.Join(fmt.Errorf("making %s read-only: %w", target, err), unix.Unmount(target, unix.MNT_DETACH))
 	}
 	return nil
+}
+
+// attach mounts a folder at a target that sees it read-only from the first moment: an agent
+// that is killed leaves no mount that pods could write to. The error is ENOSYS before Linux 5.12.
+func attach(folder *os.File, target string) error {
+	mount, err := unix.OpenTree(int(folder.Fd()), "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(mount) }()
+	attr := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
+	if err := unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH, attr); err != nil {
+		return err
+	}
+	return unix.MoveMount(mount, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+// wrap says what was done when an error came; nil stays nil.
+func wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(format+": %w", append(args, err)...)
 }
 
 // openBelow opens a folder by its names below top, each of which is a folder.
