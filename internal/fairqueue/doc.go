@@ -4,7 +4,8 @@
 // A [Queue] is the work queue of a controller. Slots bound writes in flight. Both serve what
 // waits by priority, then round robin by namespace, then in order of arrival. An item that
 // comes while other namespaces wait is served after at most one item of each of them with its
-// priority. Objects without a namespace are one group.
+// priority. Objects without a namespace are one group. After 16 items of the highest priority
+// one of another priority is served, so that none starves.
 //
 // # Differences from controller-runtime's default queue
 //

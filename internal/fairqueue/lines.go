@@ -14,7 +14,14 @@ type lines[T comparable] struct {
 	places map[T]*place[T]
 	// most is the largest number of items since places was made.
 	most int
+	// ahead is how many items of the highest priority were served in a row while others
+	// waited, and lower counts the items that were served after that.
+	ahead, lower int
 }
+
+// mostAhead is how many items of the highest priority are served before one of another
+// priority that waits: a flood of urgent items starves none.
+const mostAhead = 16
 
 // level holds the items of one priority.
 type level[T comparable] struct {
@@ -83,12 +90,29 @@ func (l *lines[T]) pop() (item T, priority int, ok bool) {
 	if len(l.levels) == 0 {
 		return item, 0, false
 	}
-	first := l.levels[0]
+	first := l.levels[l.next()]
 	g := first.turns.Front().Value.(*group[T])
 	first.turns.MoveToBack(g.turn)
 	item = g.items.Front().Value.(*place[T]).item
 	l.remove(item)
 	return item, first.priority, true
+}
+
+// next is the level that is served next: the highest, and after mostAhead items of it one of
+// the others, in turn.
+func (l *lines[T]) next() int {
+	others := len(l.levels) - 1
+	switch {
+	case others == 0:
+		l.ahead = 0
+	case l.ahead < mostAhead:
+		l.ahead++
+	default:
+		l.ahead = 0
+		l.lower++
+		return 1 + l.lower%others
+	}
+	return 0
 }
 
 // remove takes an item out; false if it does not wait.

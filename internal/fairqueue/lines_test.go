@@ -21,6 +21,8 @@ type waiting struct {
 type model struct {
 	t     *testing.T
 	items []waiting
+	// ahead is that of lines.
+	ahead int
 }
 
 func (m *model) push(name, group string, priority int) {
@@ -45,10 +47,8 @@ func (m *model) served(name string, priority int) {
 	if got.priority != priority {
 		m.t.Fatalf("%s was served with priority %d, want %d", name, priority, got.priority)
 	}
+	m.turn(got)
 	for j, w := range m.items {
-		if w.priority > got.priority {
-			m.t.Fatalf("%s with priority %d was served before %s with %d", name, got.priority, w.name, w.priority)
-		}
 		if w.priority != got.priority {
 			continue
 		}
@@ -60,6 +60,47 @@ func (m *model) served(name string, priority int) {
 		}
 	}
 	m.items = slices.Delete(m.items, i, i+1)
+}
+
+// turn checks that an item is of the highest priority, or that mostAhead of that were served
+// in a row while others waited.
+func (m *model) turn(got waiting) {
+	m.t.Helper()
+	highest, others := got.priority, false
+	for _, w := range m.items {
+		highest = max(highest, w.priority)
+		others = others || w.priority != got.priority
+	}
+	switch early := highest > got.priority; {
+	case early != (others && m.ahead == mostAhead):
+		m.t.Fatalf("%s with priority %d was served after %d items of priority %d", got.name, got.priority, m.ahead, highest)
+	case early || !others:
+		m.ahead = 0
+	default:
+		m.ahead++
+	}
+}
+
+// A flood of urgent items does not starve items of lower priorities.
+func TestNoPriorityStarves(t *testing.T) {
+	l := newLines[string]()
+	l.push("low", "ada", -100)
+	l.push("lower", "ada", -200)
+	for i := range mostAhead {
+		l.push(fmt.Sprint(i), "eve", 0)
+	}
+	var served []string
+	for i := range 3 * (mostAhead + 1) {
+		item, priority, _ := l.pop()
+		if priority < 0 {
+			served = append(served, item)
+		}
+		l.push(fmt.Sprint(i, " again"), "eve", 0)
+	}
+	slices.Sort(served)
+	if !slices.Equal(served, []string{"low", "lower"}) {
+		t.Errorf("of the items with lower priorities were served %v", served)
+	}
 }
 
 func TestLines(t *testing.T) {

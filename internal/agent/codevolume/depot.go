@@ -303,9 +303,15 @@ func (d *depot) tidyTrees(all map[string]volume) error {
 		needed[v.treeName()] = true
 	}
 	return d.eachTree(func(folder *os.Root, namespace string, e fs.DirEntry) error {
-		info, err := folder.Lstat(e.Name())
-		if err != nil || strings.HasPrefix(e.Name(), gone) || needed[namespace+"/"+e.Name()] || !d.past(e.Name()) && d.now().Sub(info.ModTime()) < d.keep {
+		if strings.HasPrefix(e.Name(), gone) || needed[namespace+"/"+e.Name()] {
 			return nil
+		}
+		info, err := folder.Lstat(e.Name())
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // the fetcher has renamed it, or removed it
+		}
+		if err != nil || !d.past(e.Name()) && d.now().Sub(info.ModTime()) < d.keep {
+			return err
 		}
 		return folder.Rename(e.Name(), gone+rand.Text())
 	})
