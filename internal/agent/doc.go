@@ -1,10 +1,10 @@
 // Package agent is what Muster does on a node of a cluster, beside its kubelet:
 // it is the DRA driver gpu.muster.dev there. It tells the API server which GPUs
 // the node has, and has containers see exactly those of their claim, and know
-// their part of them. Packages below it do the rest: codevolume brings code to
-// pods, datavolume what they read (both by what inline has in common), fetcher fetches all of
-// that in a process without rights, and hearing tells the manager how far pods say that
-// they are.
+// their part of them. Packages below it do the rest: codevolume has volumes with code,
+// datavolume volumes with data (inline has the CSI driver that both share), fetcher fetches
+// code and data in a process without rights, and hearing reports the progress of pods to
+// the manager.
 //
 // Vocabulary: to publish is to name the node's GPUs in ResourceSlices. To prepare
 // a claim is to write down what it has of which GPU (its record) and to describe

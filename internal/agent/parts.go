@@ -24,9 +24,8 @@ import (
 	"github.com/muster-dev/muster/internal/node/shim"
 )
 
-// atTheDoor are the parts that need the manager's door: what pods report is
-// brought there; code and environments of jobs, and what they read, are fetched there, by a
-// process without rights.
+// atTheDoor returns the parts of the agent that need the manager's door: reports of pods go
+// there, and a process without rights fetches code, environments and data of jobs there.
 func atTheDoor(ctx context.Context, o Options, set kubernetes.Interface) ([]func(context.Context) error, error) {
 	door := visit(o, set)
 	listener := hearing.NewListener(hearing.ListenerOptions{KubeletDir: o.KubeletDir, Door: door, Log: o.Log})

@@ -78,7 +78,7 @@ func Restrict(rules ...Rule) error {
 	return again("1")
 }
 
-// again starts the program anew, with what this thread gave up. It returns only an error.
+// again starts the program anew, with the restrictions of this thread. It returns only an error.
 func again(how string) error {
 	err := unix.Exec(self, os.Args, append(os.Environ(), restarted+"="+how))
 	return fmt.Errorf("starting the restricted program: %w", err)
@@ -95,7 +95,7 @@ const (
 // threads makes system calls that count for one thread, on all threads or on this one.
 type threads struct{ one bool }
 
-// call makes a system call, of which doing is the purpose.
+// call makes a system call. Doing describes the purpose for the error.
 func (t threads) call(doing string, number, a, b uintptr) error {
 	var errno syscall.Errno
 	if t.one {
@@ -143,8 +143,8 @@ func makeSet(rules []Rule) (int, error) {
 	return int(set), nil
 }
 
-// handledBy are the rights to files that a version of Landlock knows: with all of them
-// handled, those that no rule names are denied.
+// handledBy returns the rights to files that a version of Landlock knows. The kernel denies
+// handled rights that no rule names.
 func handledBy(version int) Access {
 	handled := Access(unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1)
 	if version >= 2 {

@@ -18,8 +18,8 @@ import (
 	"github.com/muster-dev/muster/internal/landlock"
 )
 
-// probing is the variable with the folder in which the program of these tests tries what it
-// may do under Landlock.
+// probing is the variable that makes the program of these tests try its access under Landlock.
+// Its value is a folder.
 const probing = "MUSTER_TEST_LANDLOCK"
 
 func TestMain(m *testing.M) {

@@ -161,8 +161,8 @@ func (d *depot) openTree(v volume) (*os.Root, error) {
 	return osfile.OpenFolder(folder, name)
 }
 
-// place is a folder that a volume shows: below is its path of names in top, which nobody
-// but the agent and the kubelet can replace.
+// place is a folder that a volume shows: below is its path in top. Only the agent and the
+// kubelet can replace top.
 type place struct{ top, below string }
 
 // open records a volume, and returns what it shows: the tree itself, to which
@@ -292,11 +292,11 @@ func (d *depot) tidy() error {
 	return errors.Join(errs...)
 }
 
-// gone begins the names of trees that are being removed.
+// gone is the prefix of the names of trees that are being removed.
 const gone = ".gone-"
 
-// tidyTrees puts the trees out of the way that none of these volumes shows and that are of an
-// earlier life of the machine, or were not needed for a while. It follows no link.
+// tidyTrees renames unused trees: no volume shows them, and they are of an earlier boot of the
+// machine or were not used for a while. It follows no link. removeTrees removes them.
 func (d *depot) tidyTrees(all map[string]volume) error {
 	needed := map[string]bool{}
 	for _, v := range all {
@@ -317,7 +317,7 @@ func (d *depot) tidyTrees(all map[string]volume) error {
 	})
 }
 
-// removeTrees removes the trees that are out of the way. No lock is held: it may take long.
+// removeTrees removes the trees that tidyTrees renamed. It holds no lock, since it may take long.
 func (d *depot) removeTrees(ctx context.Context) error {
 	return d.eachTree(func(folder *os.Root, _ string, e fs.DirEntry) error {
 		if err := ctx.Err(); err != nil || !strings.HasPrefix(e.Name(), gone) {
@@ -327,11 +327,11 @@ func (d *depot) removeTrees(ctx context.Context) error {
 	})
 }
 
-// eachTree visits what is in the folders of namespaces. What is no folder beside them goes.
+// eachTree visits the entries of the folders of namespaces. It removes files beside them.
 func (d *depot) eachTree(visit func(folder *os.Root, namespace string, e fs.DirEntry) error) error {
 	trees, err := os.OpenRoot(filepath.Join(d.dir, treesName))
 	if err != nil {
-		return fmt.Errorf("looking for code that nobody needs: %w", err)
+		return fmt.Errorf("looking for unused code: %w", err)
 	}
 	defer func() { _ = trees.Close() }()
 	return osfile.Each(trees, func(namespace fs.DirEntry) error {

@@ -146,7 +146,7 @@ func (s *stage) reads(pod, name string) string {
 	return string(raw)
 }
 
-// tidies removes what the driver removes once an hour.
+// tidies does the hourly clean-up of the driver.
 func (s *stage) tidies() error {
 	return errors.Join(s.server.depot.tidy(), s.server.depot.removeTrees(context.Background()))
 }

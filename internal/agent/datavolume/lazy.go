@@ -23,6 +23,7 @@ import (
 	"github.com/muster-dev/muster/internal/agent/ondemand"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/mount"
+	"github.com/muster-dev/muster/internal/door/visitor"
 )
 
 const (
@@ -171,13 +172,7 @@ func (d *desks) objects(v volume) http.Handler {
 		case <-r.Context().Done():
 			return
 		}
-		alone := r.Clone(r.Context())
-		alone.Header, alone.URL.RawQuery = http.Header{}, ""
-		alone.Body, alone.ContentLength, alone.TransferEncoding = http.NoBody, 0, nil
-		if part := r.Header.Get("Range"); part != "" {
-			alone.Header.Set("Range", part)
-		}
-		d.o.Pass(w, alone, v.Namespace, "/data/"+key)
+		d.o.Pass(w, visitor.Bare(r), v.Namespace, "/data/"+key)
 	})
 }
 

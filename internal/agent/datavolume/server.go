@@ -27,7 +27,7 @@ import (
 type Cache interface {
 	// Key is the name of a part in a cache ([cache.Key]).
 	Key(context.Context, fetcher.Part) (string, error)
-	// Ensure fetches a part; with spare only where there is room that nothing else needs.
+	// Ensure fetches a part; with spare only into room that no other data needs.
 	// The error is [data.Unfit], wraps [fs.ErrNotExist], or is a [cache.RoomError]; after
 	// any other, another try may succeed.
 	Ensure(ctx context.Context, p fetcher.Part, spare *cache.Spare, progress func(data.Progress)) error
@@ -49,7 +49,7 @@ type Options struct {
 	Node string
 	// KubeletDir is the kubelet's folder. Default: /var/lib/kubelet.
 	KubeletDir string
-	// Cache has what was fetched, in the folder that [Folder] returns. It keeps what
+	// Cache keeps fetched parts in the folder that [Folder] returns. It removes no entry that
 	// [Server.InUse] names.
 	Cache Cache
 	// Crier hears how the volumes of pods stand.

@@ -40,8 +40,8 @@ type Options struct {
 	Limit int64
 	// Trees are the folders of trees. Without a folder, no tree of the kind is fetched.
 	Trees map[Kind]string
-	// Pass passes requests for what pods name; PassAhead passes those for parts that no pod
-	// names yet. Default of PassAhead: Pass.
+	// Pass passes requests on for data, code and environments that pods name; PassAhead passes
+	// those on for parts that no pod names yet. Default of PassAhead: Pass.
 	Pass, PassAhead Pass
 	// Log receives the ends of the process. Default: discarded.
 	Log *slog.Logger
@@ -71,7 +71,7 @@ func New(ctx context.Context, o Options) (*Fetcher, error) {
 		o.PassAhead = o.Pass
 	}
 	f := &Fetcher{options: o, upstream: newUpstream(o)}
-	if err := f.furnish(); err != nil {
+	if err := f.makeFolders(); err != nil {
 		return nil, fmt.Errorf("making the folders of what is fetched: %w", err)
 	}
 	var err error
@@ -87,13 +87,14 @@ func New(ctx context.Context, o Options) (*Fetcher, error) {
 	return f, nil
 }
 
-// socket is the path of a socket, which is short however deep the folder is.
+// socket returns the path of a socket. It is short, also for a deep folder: the kernel allows
+// 107 bytes.
 func (f *Fetcher) socket(name string) string {
 	return fmt.Sprintf("/proc/self/fd/%d/%s", f.sockets.Fd(), name)
 }
 
-// furnish makes the folders.
-func (f *Fetcher) furnish() error {
+// makeFolders makes the folder of sockets and the folders that the process writes to.
+func (f *Fetcher) makeFolders() error {
 	err := osfile.MakeFolder(f.options.Sockets, 0o711)
 	for _, folder := range f.folders() {
 		err = errors.Join(err, osfile.MakeFolder(folder.dir, 0o700))
@@ -107,7 +108,7 @@ type folder struct {
 	dir  string
 }
 
-// folders are those of the options, in order.
+// folders returns the folders that the options name.
 func (f *Fetcher) folders() (all []folder) {
 	if f.options.Data != "" {
 		all = append(all, folder{parts, f.options.Data})
@@ -134,7 +135,7 @@ func (f *Fetcher) listen(ctx context.Context, name string) (*net.UnixListener, e
 	unix := listener.(*net.UnixListener)
 	unix.SetUnlinkOnClose(false)
 	path := filepath.Join(f.options.Sockets, name)
-	if err := errors.Join(os.Chmod(path, 0o600), giveOne(path)); err != nil {
+	if err := errors.Join(os.Chmod(path, 0o600), chownOne(path)); err != nil {
 		return nil, errors.Join(fmt.Errorf("listening for the fetcher: %w", err), unix.Close())
 	}
 	return unix, nil
@@ -158,14 +159,14 @@ func (f *Fetcher) Ensure(ctx context.Context, p Part, spare *cache.Spare, progre
 }
 
 // Path is the folder of an entry of the cache, by its scoped key, and counts as a use of it.
-// It is false where the entry is not whole, and where the process does not answer. The caller
-// opens the folder without following links ([osfile.OpenFolder]).
+// It is false if the entry is not whole, or the process does not answer. The caller opens the
+// folder without following links ([osfile.OpenFolder]).
 func (f *Fetcher) Path(ctx context.Context, key string) (string, bool) {
-	a, err := f.ask(ctx, pathHere, hereRequest{Key: key}, nil)
+	a, err := f.ask(ctx, pathCached, cachedRequest{Key: key}, nil)
 	if err != nil {
 		f.options.Log.Warn("asking whether data is on the node", "error", err)
 	}
-	return cache.Place(f.options.Data, key), err == nil && a.Here && hashes.MatchString(key)
+	return cache.Place(f.options.Data, key), err == nil && a.Cached && hashes.MatchString(key)
 }
 
 // Disk is the size of the cache's file system, in bytes.
@@ -177,7 +178,7 @@ func (f *Fetcher) Disk() (int64, error) {
 	return all, nil
 }
 
-// Trees fetches the trees of a kind.
+// Trees returns the part of the fetcher that fetches trees of a kind.
 func (f *Fetcher) Trees(kind Kind) Trees { return Trees{fetcher: f, kind: kind} }
 
 // Trees fetches trees of one kind.
@@ -197,7 +198,7 @@ func (t Trees) Fetch(ctx context.Context, namespace, digest, dst string) error {
 	return err
 }
 
-// ask asks the process, and returns its last answer.
+// ask sends a request to the process, and returns its last answer.
 func (f *Fetcher) ask(ctx context.Context, path string, question any, progress func(data.Progress)) (answer, error) {
 	f.mu.Lock()
 	ended := f.ended
@@ -225,7 +226,7 @@ func (f *Fetcher) ask(ctx context.Context, path string, question any, progress f
 	return last(ctx, got.Body, progress)
 }
 
-// last reads answers to the last one.
+// last reads answers until the last one, and returns that.
 func last(ctx context.Context, from io.Reader, progress func(data.Progress)) (answer, error) {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, mostAnswer)
@@ -246,7 +247,7 @@ func last(ctx context.Context, from io.Reader, progress func(data.Progress)) (an
 	return answer{}, lost(ctx, lines.Err())
 }
 
-// lost is the error of an answer that did not come to its end: it says nothing of the data.
+// lost returns the error of an incomplete answer. It never says that data is missing.
 func lost(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -254,5 +255,5 @@ func lost(ctx context.Context, err error) error {
 	case err == nil:
 		return errors.New("the fetcher ended before it was done")
 	}
-	return errors.New("asking the fetcher: " + err.Error()) // a socket that is missing is no missing data
+	return errors.New("asking the fetcher: " + err.Error()) // a missing socket is not missing data
 }

@@ -63,7 +63,7 @@ func TestFetch(t *testing.T) {
 		}
 		info, err := os.Lstat(path)
 		must(t, err)
-		if owner := info.Sys().(*syscall.Stat_t).Uid; another() && owner != user {
+		if owner := info.Sys().(*syscall.Stat_t).Uid; hasOwnUser() && owner != user {
 			t.Errorf("%s is of user %d", path, owner)
 		}
 	}
@@ -87,7 +87,7 @@ func TestRights(t *testing.T) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	must(t, err)
 	lines := map[string]string{"NoNewPrivs:": "1"}
-	if another() {
+	if hasOwnUser() {
 		for _, of := range []string{"CapInh:", "CapPrm:", "CapEff:", "CapAmb:"} {
 			lines[of] = "0000000000000000"
 		}
@@ -137,7 +137,7 @@ func TestErrors(t *testing.T) {
 		"of another":      {part: Part{Namespace: "other", Commit: s.put("team", map[string]string{"a": "7"}).Commit}, missing: true},
 		"more than fits":  {part: s.put("team", map[string]string{"a": strings.Repeat("1", 2000)}), room: true},
 		"no commit":       {part: Part{Namespace: "team", Commit: "../x"}},
-		"nobody's stores": {part: Part{Namespace: "../team", Commit: hostile.ID.String()}},
+		"a path as namespace": {part: Part{Namespace: "../team", Commit: hostile.ID.String()}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := s.fetcher.Ensure(t.Context(), c.part, nil, nil)
@@ -228,7 +228,7 @@ func TestFilesOfEarlierAgents(t *testing.T) {
 	})
 	must(t, err)
 	// The folder is of this version, as after a return to an earlier one.
-	if another() {
+	if hasOwnUser() {
 		must(t, os.Lchown(s.folder(parts), user, user))
 	}
 	must(t, earlier.Ensure(t.Context(), old, nil, nil))
@@ -259,11 +259,11 @@ func TestFilesOfEarlierAgents(t *testing.T) {
 	must(t, s.fetcher.Trees(Code).Fetch(t.Context(), "team", snapshot.Digest, filepath.Join(s.folder(Code), "team", "new")))
 }
 
-// TestSaid: the agent logs what the process writes as lines without control characters, and
+// TestLogWriter: the agent logs what the process writes as lines without control characters, and
 // bounds them.
-func TestSaid(t *testing.T) {
+func TestLogWriter(t *testing.T) {
 	var log lines
-	s := &said{log: slog.New(slog.NewTextHandler(&log, nil))}
+	s := &logWriter{log: slog.New(slog.NewTextHandler(&log, nil))}
 	for _, text := range []string{"half ", "a line\nlevel=ERROR \x1b[2J\n", strings.Repeat("x", 3*longestLine) + "\n", strings.Repeat("more\n", 2*mostSaid), "end"} {
 		if n, err := s.Write([]byte(text)); n != len(text) || err != nil {
 			t.Errorf("%d of %d bytes are written: %v", n, len(text), err)
@@ -328,7 +328,7 @@ func TestUpstream(t *testing.T) {
 	}
 }
 
-// TestWrongArguments: nobody but an agent starts the process.
+// TestWrongArguments starts the process as a user would.
 func TestWrongArguments(t *testing.T) {
 	var said strings.Builder
 	for _, args := range [][]string{nil, {"--folders"}, {"--what"}, {"--limit=x", "--folders=data"}} {

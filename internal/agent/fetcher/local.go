@@ -62,7 +62,7 @@ func (l *Local) Ensure(ctx context.Context, p Part, spare *cache.Spare, progress
 }
 
 // Path is the folder of an entry of the cache, by its scoped key, and counts as a use of it.
-// It is false where the entry is not whole.
+// It is false if the entry is not whole.
 func (l *Local) Path(_ context.Context, key string) (string, bool) {
 	f, here := l.cache.Path(key)
 	return f.Path, here

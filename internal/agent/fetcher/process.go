@@ -50,14 +50,14 @@ const workers = 4
 const bootFile = "/proc/sys/kernel/random/boot_id"
 
 // Main is the process. It serves the agent that started it until the agent ends, and
-// returns the exit code: 0, 1 where it cannot serve, 2 where it is called by anybody else.
+// returns the exit code: 0, 1 if it cannot serve, 2 if a user calls it.
 func Main(ctx context.Context, args []string, stderr io.Writer) int {
 	flags := flag.NewFlagSet("fetch", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	limit := flags.Int64("limit", 0, "the bytes that the cache of data may have")
 	folders := flags.String("folders", "", "the kinds of the folders that are open, separated by commas")
 	if flags.Parse(args) != nil || *folders == "" {
-		_, _ = fmt.Fprintln(stderr, "muster: the agent of a node starts this program; nobody else can")
+		_, _ = fmt.Fprintln(stderr, "muster: the agent of a node starts this program; users cannot")
 		return 2
 	}
 	if err := serve(ctx, strings.Split(*folders, ","), *limit, stderr); err != nil {
@@ -67,8 +67,8 @@ func Main(ctx context.Context, args []string, stderr io.Writer) int {
 	return 0
 }
 
-// processes bounds the processes and threads of the process's user: those of one agent, and
-// more where several run on a machine.
+// processes bounds the processes and threads of the user on the machine, which may run several
+// agents.
 const processes = 1024
 
 // serve gives up its rights and serves.
@@ -122,7 +122,7 @@ func newWork(at map[Kind]string, limit int64) (*work, error) {
 	agent := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			conn, err := (&net.Dialer{}).DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", fdSockets, agentSocket))
-			if err != nil && ctx.Err() == nil { // a socket that is missing is no missing data
+			if err != nil && ctx.Err() == nil { // a missing socket is not missing data
 				return nil, errors.New("reaching the agent: " + err.Error())
 			}
 			return conn, err

@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// again is the pause before the process is started again; it doubles up to lastAgain, and
-	// begins anew after a process that ran for steady.
+	// again is the pause before a restart of the process. It doubles up to lastAgain, and
+	// starts at again after a process that ran for steady.
 	again, lastAgain, steady = time.Second, 30 * time.Second, time.Minute
-	// connections is how many the process may have to the agent: two parts and code are
-	// fetched at once, with 8 readers each.
+	// connections bounds the connections from the process to the agent. Two parts and code
+	// are fetched at a time, with 8 readers each.
 	connections = 64
 	// headerBytes bounds the header of a request.
 	headerBytes = 8 << 10
@@ -54,14 +54,14 @@ func (f *Fetcher) Run(ctx context.Context, inUse func() map[string]bool) error {
 		return nil
 	})
 	group.Go(func() error {
-		f.keep(ctx)
+		f.supervise(ctx)
 		return nil
 	})
 	return group.Wait()
 }
 
-// keep starts the process, again and again.
-func (f *Fetcher) keep(ctx context.Context) {
+// supervise starts the process, and starts it again when it ends.
+func (f *Fetcher) supervise(ctx context.Context) {
 	for pause := again; ctx.Err() == nil; pause = min(2*pause, lastAgain) {
 		began := time.Now()
 		err := f.runOnce(ctx)
@@ -75,19 +75,19 @@ func (f *Fetcher) keep(ctx context.Context) {
 			err = errors.New("it ended by itself")
 		}
 		f.options.Log.Error("the fetcher ended; it is started again", "error", err, "pause", pause)
-		f.note(err)
+		f.setEnded(err)
 		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 		case <-timer.C:
 		}
-		f.note(nil)
+		f.setEnded(nil)
 	}
 }
 
-// note notes how the process ended; nil: it runs, or starts.
-func (f *Fetcher) note(err error) {
+// setEnded records the error by which the process ended; nil: the process runs, or starts.
+func (f *Fetcher) setEnded(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ended = err
@@ -96,7 +96,7 @@ func (f *Fetcher) note(err error) {
 // runOnce runs the process to its end.
 func (f *Fetcher) runOnce(ctx context.Context) error {
 	for _, folder := range f.folders() {
-		if err := give(ctx, folder.dir, folder.kind == parts); err != nil {
+		if err := chown(ctx, folder.dir, folder.kind == parts); err != nil {
 			return err
 		}
 	}
@@ -121,8 +121,8 @@ func (f *Fetcher) runOnce(ctx context.Context) error {
 	return nil
 }
 
-// command is the process, which ctx kills, and the pipe that ends it with the agent. Its files are to be
-// closed after the start, but for the folder of sockets.
+// command returns the process, which ctx kills, and the pipe by which the process ends with the
+// agent. The caller closes its files after the start, but for the folder of sockets.
 func (f *Fetcher) command(ctx context.Context) (_ *exec.Cmd, life io.Closer, err error) {
 	var files []*os.File
 	defer func() {
@@ -153,10 +153,10 @@ func (f *Fetcher) command(ctx context.Context) (_ *exec.Cmd, life io.Closer, err
 		}
 		files, kinds = append(files, dir), append(kinds, string(folder.kind))
 	}
-	// The magic link leads to the program also where its user could not reach the file.
+	// The link works also if the user of the process cannot reach the path of the program.
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", append(append([]string{}, f.options.Program...),
 		"--folders="+strings.Join(kinds, ","), "--limit="+strconv.FormatInt(f.options.Limit, 10))...)
-	cmd.ExtraFiles, cmd.Stderr, cmd.Env, cmd.Dir = files, &said{log: f.options.Log}, []string{"TZ=UTC"}, "/"
+	cmd.ExtraFiles, cmd.Stderr, cmd.Env, cmd.Dir = files, &logWriter{log: f.options.Log}, []string{"TZ=UTC"}, "/"
 	cmd.SysProcAttr = rights()
 	return cmd, out, nil
 }

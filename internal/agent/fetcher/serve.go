@@ -20,9 +20,9 @@ import (
 // tellEvery is the shortest time between two reports of progress.
 const tellEvery = 200 * time.Millisecond
 
-// work is the side of the process: it answers the agent.
+// work answers the requests of the agent, in the process.
 type work struct {
-	// local is nil where the agent has no cache of data.
+	// local is nil if the agent has no cache of data.
 	local *Local
 	// trees are the folders of trees.
 	trees map[Kind]string
@@ -44,10 +44,10 @@ func (w *work) handler() http.Handler {
 			w.answerEnsure(r.Context(), out, asked)
 		}
 	})
-	mux.HandleFunc(pathHere, func(out http.ResponseWriter, r *http.Request) {
-		var asked hereRequest
+	mux.HandleFunc(pathCached, func(out http.ResponseWriter, r *http.Request) {
+		var asked cachedRequest
 		if decode(out, r, &asked) {
-			w.answerHere(r.Context(), out, asked)
+			w.answerCached(r.Context(), out, asked)
 		}
 	})
 	mux.HandleFunc(pathTree, func(out http.ResponseWriter, r *http.Request) {
@@ -59,7 +59,7 @@ func (w *work) handler() http.Handler {
 	return mux
 }
 
-// errNoCache is the error of a request for data where the agent has no cache.
+// errNoCache is the error of a request for data if the agent has no cache.
 var errNoCache = errors.New("this agent fetches no data")
 
 func (w *work) answerKey(ctx context.Context, out http.ResponseWriter, p Part) {
@@ -71,13 +71,13 @@ func (w *work) answerKey(ctx context.Context, out http.ResponseWriter, p Part) {
 	say(out, answer{Key: key, Done: true}, err)
 }
 
-func (w *work) answerHere(ctx context.Context, out http.ResponseWriter, asked hereRequest) {
+func (w *work) answerCached(ctx context.Context, out http.ResponseWriter, asked cachedRequest) {
 	if w.local == nil {
 		say(out, answer{}, errNoCache)
 		return
 	}
-	_, here := w.local.Path(ctx, asked.Key)
-	say(out, answer{Here: here, Done: true}, nil)
+	_, cached := w.local.Path(ctx, asked.Key)
+	say(out, answer{Cached: cached, Done: true}, nil)
 }
 
 func (w *work) answerEnsure(ctx context.Context, out http.ResponseWriter, asked ensureRequest) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/door/visitor"
 )
 
 // upstream answers the process: it hands out objects of the namespaces for which something is
@@ -88,13 +89,7 @@ func (u *upstream) handler() http.Handler {
 			http.Error(w, "packs, commits, code and environments of what is fetched now are read here, and nothing else", http.StatusForbidden)
 			return
 		}
-		alone := r.Clone(r.Context())
-		alone.URL.RawQuery, alone.Header = "", http.Header{}
-		alone.Body, alone.ContentLength, alone.TransferEncoding = http.NoBody, 0, nil
-		if part := r.Header.Get("Range"); part != "" {
-			alone.Header.Set("Range", part)
-		}
-		pass(w, alone, namespace, at)
+		pass(w, visitor.Bare(r), namespace, at)
 	})
 	return mux
 }

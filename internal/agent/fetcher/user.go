@@ -20,9 +20,9 @@ import (
 // user is the user, and the group, of the process. Distributions give the number to no one.
 const user = 61008
 
-// another reports whether the process runs as a user of its own: this one is root, and the
-// user exists in its user namespace.
-func another() bool {
+// hasOwnUser reports whether the process runs as a user of its own: the agent is root, and its
+// user namespace has the user.
+func hasOwnUser() bool {
 	if os.Geteuid() != 0 {
 		return false
 	}
@@ -44,10 +44,10 @@ func another() bool {
 	return false
 }
 
-// rights are those of the process: another user without capabilities, and namespaces in which
-// it sees no network, no processes and no shared memory of others.
+// rights are the credentials and namespaces of the process: a user without capabilities, and
+// no network, processes and shared memory of others.
 func rights() *syscall.SysProcAttr {
-	if !another() {
+	if !hasOwnUser() {
 		return &syscall.SysProcAttr{}
 	}
 	return &syscall.SysProcAttr{
@@ -56,12 +56,12 @@ func rights() *syscall.SysProcAttr {
 	}
 }
 
-// give gives a folder to the user of the process, with what earlier agents wrote there as
-// root: of trees, which are never changed, the folders of namespaces; of the cache (deep)
-// everything. An entry is given after what is in it, so that an interrupted call is repeated
-// from there. What the user has already is left alone.
-func give(ctx context.Context, dir string, deep bool) error {
-	if !another() {
+// chown makes the user of the process the owner of a folder, and of the files that earlier agents
+// wrote there as root. In the cache (deep) these are all files; among trees, which never change,
+// the folders of namespaces. The owner of an entry changes after those of its contents, so that
+// the next call goes on after an interruption. Entries of the user are left alone.
+func chown(ctx context.Context, dir string, deep bool) error {
+	if !hasOwnUser() {
 		return nil
 	}
 	top, err := os.OpenRoot(dir)
@@ -78,7 +78,7 @@ func give(ctx context.Context, dir string, deep bool) error {
 			return err
 		}
 		if deep {
-			if err := giveBelow(ctx, top, e.Name()); err != nil {
+			if err := chownBelow(ctx, top, e.Name()); err != nil {
 				return err
 			}
 		}
@@ -88,13 +88,13 @@ func give(ctx context.Context, dir string, deep bool) error {
 		err = top.Lchown(".", user, user)
 	}
 	if err != nil {
-		return fmt.Errorf("giving %s to the user of the fetcher: %w", dir, err)
+		return fmt.Errorf("changing the owner of %s to user %d, who fetches: %w", dir, user, err)
 	}
 	return nil
 }
 
-// giveBelow gives everything below a folder.
-func giveBelow(ctx context.Context, in *os.Root, name string) error {
+// chownBelow changes the owner of everything below a folder.
+func chownBelow(ctx context.Context, in *os.Root, name string) error {
 	folder, err := osfile.OpenFolder(in, name)
 	if err != nil {
 		return err
@@ -117,9 +117,9 @@ func owner(info fs.FileInfo) uint32 {
 	return stat.Uid
 }
 
-// giveOne gives a file.
-func giveOne(path string) error {
-	if !another() {
+// chownOne changes the owner of a file.
+func chownOne(path string) error {
+	if !hasOwnUser() {
 		return nil
 	}
 	return os.Lchown(path, user, user)

@@ -17,7 +17,7 @@ import (
 const (
 	pathKey    = "/key"    // a Part; the answer is an answer
 	pathEnsure = "/ensure" // an ensureRequest; the answer is a stream of answers
-	pathHere   = "/here"   // a hereRequest; the answer is an answer
+	pathCached = "/cached" // a cachedRequest; the answer is an answer
 	pathTree   = "/tree"   // a treeRequest; the answer is an answer
 )
 
@@ -45,7 +45,7 @@ type ensureRequest struct {
 	Spare *cache.Spare `json:"spare,omitempty"`
 }
 
-type hereRequest struct {
+type cachedRequest struct {
 	Key string `json:"key"`
 }
 
@@ -60,7 +60,7 @@ type treeRequest struct {
 // answer is one line of an answer. A stream ends with Done or Error.
 type answer struct {
 	Key      string         `json:"key,omitempty"`
-	Here     bool           `json:"here,omitempty"`
+	Cached   bool           `json:"cached,omitempty"`
 	Progress *data.Progress `json:"progress,omitempty"`
 	Done     bool           `json:"done,omitempty"`
 	Error    *failure       `json:"error,omitempty"`
@@ -76,14 +76,14 @@ type failure struct {
 	Room    *cache.RoomError `json:"room,omitempty"`
 }
 
-// failureOf describes an error.
+// failureOf encodes an error.
 func failureOf(err error) *failure {
 	f := &failure{Text: err.Error(), Unfit: data.Unfit(err), Missing: errors.Is(err, fs.ErrNotExist)}
 	f.Room, _ = errors.AsType[*cache.RoomError](err)
 	return f
 }
 
-// err is the error that was described.
+// err decodes the error.
 func (f *failure) err() error {
 	switch text := errors.New(printable(f.Text)); {
 	case f.Room != nil:
@@ -97,8 +97,8 @@ func (f *failure) err() error {
 	}
 }
 
-// printable is a text of the fetcher, as it may be logged and shown: one line, of at most
-// 4 KiB.
+// printable returns a text of the process as one line of at most 4 KiB, without control
+// characters.
 func printable(text string) string {
 	text = strings.ToValidUTF8(text[:min(len(text), 4096)], "")
 	return strings.Map(func(r rune) rune {

@@ -12,10 +12,10 @@ import (
 	"github.com/muster-dev/muster/internal/osfile"
 )
 
-// Show has a folder be seen at the target of a volume. The folder is below top, at a path of
-// names. What is shown already stays as it is. Links below top are not followed: containers,
-// or the process that fetches, may have put them there. A mount that is read-only lets nobody
-// use devices and set-user-ID bits either.
+// Show mounts a folder at the target of a volume. The folder is below top, at a path of names.
+// A target that is mounted stays as it is. Show follows no links below top: containers, or the
+// process that fetches, may have made them. A read-only mount also ignores devices and
+// set-user-ID bits.
 func Show(top, below, target string, readOnly bool) error {
 	if Shown(target) {
 		return nil
@@ -29,9 +29,11 @@ func Show(top, below, target string, readOnly bool) error {
 	}
 	defer func() { _ = folder.Close() }()
 	if readOnly {
-		err := attach(folder, target)
-		if err == nil || !errors.Is(err, unix.ENOSYS) {
-			return wrap(err, "mounting %s in %s at %s", below, top, target)
+		switch err := attach(folder, target); {
+		case err == nil:
+			return nil
+		case !errors.Is(err, unix.ENOSYS):
+			return fmt.Errorf("mounting %s in %s at %s read-only: %w", below, top, target, err)
 		}
 	}
 	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", folder.Fd()), target, "", unix.MS_BIND, ""); err != nil {
@@ -63,15 +65,7 @@ func attach(folder *os.File, target string) error {
 	return unix.MoveMount(mount, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-// wrap says what was done when an error came; nil stays nil.
-func wrap(err error, format string, args ...any) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf(format+": %w", append(args, err)...)
-}
-
-// openBelow opens a folder by its names below top, each of which is a folder.
+// openBelow opens a folder below top, name by name. Each name has to be a folder.
 func openBelow(top, below string) (*os.File, error) {
 	at, err := os.OpenRoot(top)
 	if err != nil {

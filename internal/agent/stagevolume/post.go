@@ -18,6 +18,9 @@ import (
 	"github.com/muster-dev/muster/internal/osfile"
 )
 
+// postsName is the folder of posts.
+const postsName = "posts"
+
 // ProgramFile is, in a post, the program that workers run.
 const ProgramFile = "muster-worker"
 
@@ -56,7 +59,7 @@ func (s *Server) recordOf(handle string) string {
 	return filepath.Join(s.dir, "records", handle+".json")
 }
 
-func (s *Server) folderOf(handle string) string { return filepath.Join(s.dir, "posts", handle) }
+func (s *Server) folderOf(handle string) string { return filepath.Join(s.dir, postsName, handle) }
 
 // record writes down that there is a post.
 func (s *Server) record(p post) error {
@@ -97,7 +100,7 @@ func (s *Server) resume(ctx context.Context) error {
 			}
 			continue
 		}
-		if _, err := s.begin(ctx, p); err != nil {
+		if err := s.begin(ctx, p); err != nil {
 			return err
 		}
 	}
@@ -105,19 +108,19 @@ func (s *Server) resume(ctx context.Context) error {
 }
 
 // begin makes a post and answers there, unless that is done already.
-func (s *Server) begin(ctx context.Context, p post) (folder string, err error) {
+func (s *Server) begin(ctx context.Context, p post) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	folder = s.folderOf(p.Handle)
 	if s.open[p.Handle] != nil {
-		return folder, nil
+		return nil
 	}
+	folder := s.folderOf(p.Handle)
 	if err := s.furnish(folder); err != nil {
-		return "", fmt.Errorf("making the folder of volume %s: %w", p.Handle, err)
+		return fmt.Errorf("making the folder of volume %s: %w", p.Handle, err)
 	}
 	listener, err := inline.Listen(ctx, "unix", folder, shift.SocketFile)
 	if err != nil {
-		return "", fmt.Errorf("listening for the workers of %s: %w", p.Work, err)
+		return fmt.Errorf("listening for the workers of %s: %w", p.Work, err)
 	}
 	server := &http.Server{Handler: s.answer(p), ReadHeaderTimeout: 10 * time.Second}
 	s.open[p.Handle] = server
@@ -126,7 +129,7 @@ func (s *Server) begin(ctx context.Context, p post) (folder string, err error) {
 			s.options.Log.Error("workers of a stage cannot be served", "work", p.Work, "error", err)
 		}
 	})
-	return folder, nil
+	return nil
 }
 
 // furnish puts into a post what whoever the pod runs as may read.

@@ -11,6 +11,18 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
+// Bare is a request to read the same path, with nothing else of the original but its range: it
+// is for [Visitor.Pass], where the caller is not trusted.
+func Bare(r *http.Request) *http.Request {
+	bare := r.Clone(r.Context())
+	bare.URL.RawQuery, bare.Header = "", http.Header{}
+	bare.Body, bare.ContentLength, bare.TransferEncoding = http.NoBody, 0, nil
+	if part := r.Header.Get("Range"); part != "" {
+		bare.Header.Set("Range", part)
+	}
+	return bare
+}
+
 // Pass hands a request on to the door, at a path of a namespace, and hands the
 // answer back, both as they come. What is not an answer with the header mark is
 // told as 503: it says nothing of what was asked.

@@ -13,15 +13,15 @@ const (
 	mostSaid, longestLine = 200, 4096
 )
 
-// said logs what the process writes, line by line. It is for one goroutine.
-type said struct {
+// logWriter logs what the process writes, line by line. It is for one goroutine.
+type logWriter struct {
 	log   *slog.Logger
 	begun []byte
 	lines int
 }
 
 // Write implements [io.Writer]. It never fails: the process would end.
-func (s *said) Write(p []byte) (int, error) {
+func (s *logWriter) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 && s.lines < mostSaid {
 		line, rest, ends := bytes.Cut(p, []byte("\n"))
