@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -47,6 +48,7 @@ const (
 func TestAFloodOfOneUser(t *testing.T) {
 	s := newStage(t)
 	s.node("a", 4, true)
+	s.heartbeats("a")
 	// The process may wait for a core for longer than a lease lasts.
 	s.runWith("one", func(o *manager.Options) { o.Alone = true })
 	s.namespaces("eve", "ada")
@@ -226,6 +228,34 @@ func cpuTime(t *testing.T) time.Duration {
 		}
 	}
 	return sum
+}
+
+// heartbeats renews the status of a node until the test ends, as a kubelet does: after 50 s
+// without, the node is not ready, and a busy machine needs longer.
+func (s *stage) heartbeats(node string) {
+	s.t.Helper()
+	var renewing sync.WaitGroup
+	ctx, stop := context.WithCancel(s.t.Context())
+	s.t.Cleanup(func() {
+		stop()
+		renewing.Wait()
+	})
+	renewing.Go(func() {
+		tick := time.NewTicker(5 * time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
+			text := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":"True","lastHeartbeatTime":%q}]}}`, time.Now().UTC().Format(time.RFC3339))
+			if err := s.api.Status().Patch(ctx, n, client.RawPatch(types.StrategicMergePatchType, []byte(text))); err != nil && ctx.Err() == nil {
+				s.t.Errorf("renewing the status of node %s: %v", node, err)
+			}
+		}
+	})
 }
 
 func (s *stage) namespaces(names ...string) {

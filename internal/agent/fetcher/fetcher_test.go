@@ -131,12 +131,12 @@ func TestErrors(t *testing.T) {
 		part                 Part
 		unfit, missing, room bool
 	}{
-		"a link out":      {part: Part{Namespace: "team", Commit: hostile.ID.String()}, unfit: true},
-		"no such commit":  {part: Part{Namespace: "team", Commit: strings.Repeat("1", 64)}, missing: true},
-		"no such path":    {part: Part{Namespace: "team", Commit: s.put("team", map[string]string{"a": "1"}).Commit, Path: "b"}, missing: true},
-		"of another":      {part: Part{Namespace: "other", Commit: s.put("team", map[string]string{"a": "7"}).Commit}, missing: true},
-		"more than fits":  {part: s.put("team", map[string]string{"a": strings.Repeat("1", 2000)}), room: true},
-		"no commit":       {part: Part{Namespace: "team", Commit: "../x"}},
+		"a link out":          {part: Part{Namespace: "team", Commit: hostile.ID.String()}, unfit: true},
+		"no such commit":      {part: Part{Namespace: "team", Commit: strings.Repeat("1", 64)}, missing: true},
+		"no such path":        {part: Part{Namespace: "team", Commit: s.put("team", map[string]string{"a": "1"}).Commit, Path: "b"}, missing: true},
+		"of another":          {part: Part{Namespace: "other", Commit: s.put("team", map[string]string{"a": "7"}).Commit}, missing: true},
+		"more than fits":      {part: s.put("team", map[string]string{"a": strings.Repeat("1", 2000)}), room: true},
+		"no commit":           {part: Part{Namespace: "team", Commit: "../x"}},
 		"a path as namespace": {part: Part{Namespace: "../team", Commit: hostile.ID.String()}},
 	} {
 		t.Run(name, func(t *testing.T) {

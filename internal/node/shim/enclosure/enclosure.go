@@ -3,6 +3,7 @@ package enclosure
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -89,7 +90,7 @@ func (t *tree) makeRoot() error {
 	if err := t.own(t.root); err != nil {
 		return err
 	}
-	if err := bindEntries("/", t.root, "proc", "dev"); err != nil {
+	if err := t.bindHost(); err != nil {
 		return err
 	}
 	for _, name := range []string{"proc", "dev"} {
@@ -100,39 +101,74 @@ func (t *tree) makeRoot() error {
 	return nil
 }
 
-// bindEntries lays each entry of the host's folder from into the empty folder
-// to, with everything that is mounted below it.
-func bindEntries(from, to string, except ...string) error {
-	entries, err := os.ReadDir(from)
+// bindHost mounts the entries of the host's root in the new root.
+func (t *tree) bindHost() error {
+	from, err := openAt(unix.AT_FDCWD, "/", 0)
 	if err != nil {
+		return err
+	}
+	defer func() { _ = from.Close() }()
+	to, err := openAt(unix.AT_FDCWD, t.root, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = to.Close() }()
+	return bindEntries(from, to, "proc", "dev")
+}
+
+// bindEntries mounts each entry of one folder, with everything that is mounted below it, in
+// another, which is empty. It copies links.
+func bindEntries(from, to *os.File, except ...string) error {
+	list, err := os.Open(byNumber(from))
+	if err != nil {
+		return err
+	}
+	entries, err := list.ReadDir(-1)
+	if err = errors.Join(err, list.Close()); err != nil {
 		return err
 	}
 	for _, e := range entries {
 		if slices.Contains(except, e.Name()) {
 			continue
 		}
-		source, target := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
-		switch {
-		case e.Type()&os.ModeSymlink != 0:
-			link, err := os.Readlink(source)
-			if err != nil {
-				continue // gone meanwhile
-			}
-			if err := os.Symlink(link, target); err != nil {
-				return err
-			}
-			continue
-		case e.IsDir():
-			err = os.Mkdir(target, 0o755)
-		default:
-			err = os.WriteFile(target, nil, 0o644)
+		if err := bindEntry(from, to, e); err != nil {
+			return fmt.Errorf("binding %s: %w", e.Name(), err)
 		}
+	}
+	return nil
+}
+
+// bindEntry does so for one entry. An entry that is gone by now is left out.
+func bindEntry(from, to *os.File, e fs.DirEntry) error {
+	source, err := openAt(int(from.Fd()), e.Name(), unix.O_NOFOLLOW)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = source.Close() }()
+	isDir := e.IsDir()
+	switch info, err := source.Stat(); {
+	case errors.Is(err, unix.EACCES): // a mount that only its user may look at
+	case err != nil:
+		return err
+	case info.Mode()&fs.ModeSymlink != 0:
+		link, err := readLink(source)
 		if err != nil {
 			return err
 		}
-		if err := bind(source, target); err != nil && !os.IsNotExist(err) && !errors.Is(err, unix.EACCES) {
-			return fmt.Errorf("binding %s: %w", source, err)
-		}
+		return unix.Symlinkat(link, int(to.Fd()), e.Name())
+	default:
+		isDir = info.IsDir()
+	}
+	target, err := create(to, e.Name(), isDir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = target.Close() }()
+	if err := attach(source, target, false); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EACCES) {
+		return err
 	}
 	return nil
 }

@@ -69,6 +69,16 @@ func openAt(folder int, name string, flags int) (*os.File, error) {
 	}
 }
 
+// readLink returns the target of an open link.
+func readLink(link *os.File) (string, error) {
+	target := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(int(link.Fd()), "", target)
+	if err != nil {
+		return "", &fs.PathError{Op: "readlink", Path: link.Name(), Err: err}
+	}
+	return string(target[:n]), nil
+}
+
 // create makes an entry of a folder, and opens it. What is there already stays as it is.
 func create(folder *os.File, name string, isDir bool) (*os.File, error) {
 	var err error

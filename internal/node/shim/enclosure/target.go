@@ -144,10 +144,10 @@ func (t *tree) makeWritable(folder string) error {
 	if t.ownTree() {
 		err = t.overlay(folder, inside)
 	} else if within(inside, "/run") {
-		err = t.mirror(folder, inside)
+		err = t.mirror(folder)
 	} else if err = t.overlay(folder, inside); err != nil {
 		// The file system that holds the state may not carry an overlay.
-		err = t.mirror(folder, inside)
+		err = t.mirror(folder)
 	}
 	if err != nil {
 		return fmt.Errorf("making room in %s: %w", inside, err)
@@ -183,21 +183,47 @@ func (t *tree) mountID(path string) (string, error) {
 }
 
 // mirror lays an empty folder over one and binds its entries back.
-func (t *tree) mirror(folder, inside string) error {
-	info, err := os.Stat(inside)
-	if err != nil {
-		return err
-	}
-	mode := "mode=" + strconv.FormatUint(uint64(info.Mode().Perm()), 8)
+func (t *tree) mirror(folder string) error {
 	at, err := t.open(folder)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = at.Close() }()
-	if err := unix.Mount("muster", byNumber(at), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, mode); err != nil {
+	info, err := at.Stat()
+	if err != nil {
 		return err
 	}
-	return bindEntries(inside, folder)
+	empty, err := newTmpfs(info.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = empty.Close() }()
+	if err := unix.MoveMount(int(empty.Fd()), "", int(at.Fd()), "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
+		return err
+	}
+	return bindEntries(at, empty) // the folder below the new mount
+}
+
+// newTmpfs makes an empty file system in memory that is mounted nowhere, and opens its root.
+func newTmpfs(mode fs.FileMode) (*os.File, error) {
+	settings, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("making a tmpfs, which needs Linux 5.2: %w", err)
+	}
+	defer func() { _ = unix.Close(settings) }()
+	for _, setting := range [][2]string{{"source", "muster"}, {"mode", strconv.FormatUint(uint64(mode), 8)}} {
+		if err := unix.FsconfigSetString(settings, setting[0], setting[1]); err != nil {
+			return nil, fmt.Errorf("making a tmpfs: %w", err)
+		}
+	}
+	if err := unix.FsconfigCreate(settings); err != nil {
+		return nil, fmt.Errorf("making a tmpfs: %w", err)
+	}
+	mount, err := unix.Fsmount(settings, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	if err != nil {
+		return nil, fmt.Errorf("making a tmpfs: %w", err)
+	}
+	return os.NewFile(uintptr(mount), "tmpfs"), nil
 }
 
 // overlay lays a writable layer over folder and puts back what the host has
@@ -247,11 +273,26 @@ func (t *tree) overlay(folder, inside string) error {
 			continue
 		}
 		bound = point
-		if err := bind(point, t.root+point); err != nil && !os.IsNotExist(err) {
+		if err := t.bindAgain(point); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("binding %s again: %w", point, err)
 		}
 	}
 	return nil
+}
+
+// bindAgain mounts a mount of the host at its own place in the new root.
+func (t *tree) bindAgain(point string) error {
+	source, err := openAt(unix.AT_FDCWD, point, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = source.Close() }()
+	target, err := t.open(t.root + point)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = target.Close() }()
+	return attach(source, target, false)
 }
 
 // within says whether path is folder or lies below it.
