@@ -15,8 +15,8 @@ import (
 	"github.com/muster-dev/muster/internal/data/ref"
 )
 
-// elsewhere is a backend whose clock runs on while this machine sleeps. The clock of the timers
-// of this process stands still then.
+// elsewhere is a backend on another machine: its clock runs on while this machine sleeps. The
+// timers of this process stand still then.
 type elsewhere struct {
 	backend.Backend
 
@@ -104,7 +104,7 @@ func TestAWriterThatSleeps(t *testing.T) {
 					return
 				}
 				far.before = nil
-				must(t, p.Remove(t.Context(), branch("other"))) // another machine does
+				must(t, p.Remove(t.Context(), branch("other"))) // another machine removes it
 				far.sleep(c.sleeps)
 				other := p.open(t, far, p.heads)
 				r, err := other.store.Collect(t.Context(), CollectOptions{Heads: []ref.Heads{p.heads}})
@@ -142,8 +142,8 @@ func TestAWriterThatSleeps(t *testing.T) {
 	}
 }
 
-// TestEachLeaseOfASessionHasToStand: the lease on copied data was lost, that of the
-// session was not.
+// TestEachLeaseOfASessionHasToStand: the session lost the lease on copied data, but not its
+// own lease.
 func TestEachLeaseOfASessionHasToStand(t *testing.T) {
 	p := newPlace(t)
 	far := &elsewhere{Backend: p.bytes, put: map[string]time.Duration{}}

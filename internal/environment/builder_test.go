@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(rig.Run(m)) }
 
-// place returns a confinement that confines programs where this machine lets Muster, as for root.
+// place returns a confinement. It confines programs if this machine allows that, as for root.
 func place(t *testing.T, hidden ...string) *confinement.Confinement {
 	t.Helper()
 	c, err := confinement.Open(t.Context(), confinement.Options{Dir: filepath.Join(t.TempDir(), "builds"), Shim: rig.Shim(t), Hidden: hidden})
@@ -388,7 +388,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestDescribed: what an interpreter says of itself becomes the status of an object.
+// TestDescribed: the description of an interpreter becomes part of an object's status.
 func TestDescribed(t *testing.T) {
 	long := strings.Repeat("x", maxAnswer+1)
 	for answer, ok := range map[string]bool{

@@ -20,7 +20,7 @@ var passed = []string{
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO",
 }
 
-// notFiles are the passed variables whose values are no files for the installer.
+// notFiles are the passed variables that name no files for the installer.
 var notFiles = []string{"PATH", "LD_LIBRARY_PATH", "NO_PROXY", "no_proxy"}
 
 // installerEnviron returns the variables of programs of a build, and the files that
@@ -48,7 +48,7 @@ func installerEnviron(environ []string) (out, files []string) {
 }
 
 // pipFiles returns the settings files of pip of the user who runs Muster, by their paths
-// in a home folder. pip reads those of the machine (/etc/pip.conf) itself.
+// in a home folder. pip itself reads the settings of the machine (/etc/pip.conf).
 func pipFiles(get func(string) string) map[string]string {
 	home, config := get("HOME"), get("XDG_CONFIG_HOME")
 	if config == "" && home != "" {
@@ -86,7 +86,7 @@ func lookUp(environ []string) func(string) string {
 }
 
 // cache returns the variable for the folder of the installer's downloads. Confined builds
-// share nothing, so that no build decides what another build installs.
+// share no downloads, so that no build can change the packages of another build.
 func cache(environ []string, confined bool) string {
 	get := lookUp(environ)
 	folder := get("PIP_CACHE_DIR")

@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// TestNoSettingsOfPip: an administrator who makes pip ignore all its settings files does so for
-// builds. A build is given no other value of the variable.
+// TestNoSettingsOfPip: if an administrator makes pip ignore all its settings files, builds ignore
+// them, too. A build gets no other value of the variable.
 func TestNoSettingsOfPip(t *testing.T) {
 	for value, want := range map[string]bool{os.DevNull: true, "/etc/other.conf": false, "": false} {
 		variable := "PIP_CONFIG_FILE=" + value
 		if got, _ := installerEnviron([]string{"PATH=/bin", variable}); slices.Contains(got, variable) != want {
-			t.Errorf("%s: a build is given %q", variable, got)
+			t.Errorf("%s: a build gets %q", variable, got)
 		}
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/muster-dev/muster/internal/node/rig"
 )
 
-// backend is the build backend of a hostile package. It tries many attacks, and leaves a
-// report of those that succeeded in the environment.
+// backend is the build backend of a hostile package. It tries many attacks, and writes
+// a report of the successful attacks to the environment.
 const backend = `
 import ctypes, glob, json, os, subprocess, sys, time, zipfile
 HOME, OTHER, OUTSIDE, VENV = %HOME%, %OTHER%, %OUTSIDE%, sys.prefix
@@ -188,7 +188,7 @@ func checkClean(t *testing.T, variables any, mark string) {
 	}
 }
 
-// TestHostilePackage builds a package that tries to read and write files of others, to
+// TestHostilePackage builds a package that tries to read and write files of other users, to
 // gain rights, and to leave a process behind.
 func TestHostilePackage(t *testing.T) {
 	v := newVictim(t)

@@ -149,7 +149,7 @@ func (w *pipWords) explain(err error) string {
 	return brief(text)
 }
 
-// brief cuts a text to what fits into an API object.
+// brief cuts a text to a size that fits into an API object.
 func brief(text string) string {
 	if len(text) > keepBytes {
 		return strings.ToValidUTF8(text[:keepBytes], "") + "..."

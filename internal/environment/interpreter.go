@@ -77,17 +77,17 @@ func probe(ctx context.Context, python string) (interpreter, error) {
 	return described(python, out.kept.Bytes())
 }
 
-// firstBytes keeps the beginning of what is written.
+// firstBytes is a writer that keeps only the first bytes.
 type firstBytes struct {
 	kept bytes.Buffer // not embedded: its ReadFrom has no bound
 	left int
 }
 
-// Write implements io.Writer. It never fails, so that the writer is not cut off.
+// Write implements io.Writer. It never fails, so that the program can go on writing.
 func (f *firstBytes) Write(p []byte) (int, error) {
 	keep := p[:min(len(p), f.left)]
 	f.left -= len(keep)
-	_, _ = f.kept.Write(keep) // which cannot fail
+	_, _ = f.kept.Write(keep) // a bytes.Buffer returns no error
 	return len(p), nil
 }
 
@@ -101,8 +101,8 @@ func probeAsJob(ctx context.Context, place *confinement.Confinement, python stri
 }
 
 // Ask runs a program that a job brings along, with the files, the user and the variables of the
-// job's members, and returns its output. The program ends with an error after two minutes, or once it
-// printed more than 64 KiB.
+// job's members, and returns its output. Ask ends the program with an error after two minutes, or after
+// 64 KiB of output.
 func (b *Builder) Ask(ctx context.Context, argv ...string) (string, error) {
 	return askAsJob(ctx, b.opts.Place, askTimeout, argv...)
 }
@@ -129,8 +129,8 @@ func askAsJob(ctx context.Context, place *confinement.Confinement, limit time.Du
 	return said.String(), err
 }
 
-// memberEnviron returns the variables of programs that a job brings along: those that its members
-// have, too. The settings of installers may hold passwords, and are not among them.
+// memberEnviron returns the variables of programs that a job brings along: the same variables that
+// its members get. It leaves out the settings of installers, which may hold passwords.
 func memberEnviron(get func(string) (string, bool)) []string {
 	var out []string
 	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH"} {
@@ -150,7 +150,7 @@ const (
 	maxAnswer = 4096
 )
 
-// errTalks ends a program that is to describe itself.
+// errTalks is the error of a program that prints too much.
 var errTalks = fmt.Errorf("it printed more than %d bytes instead of an answer", maxSaid)
 
 // described reads how an interpreter describes itself. The interpreter may be any program of a
@@ -171,7 +171,7 @@ func described(python string, out []byte) (interpreter, error) {
 	return found, nil
 }
 
-// versions are those of Pythons: 3.11.7, 3.15.0a1, 3.13.0+.
+// versions matches the version of a Python: 3.11.7, 3.15.0a1, 3.13.0+.
 var versions = regexp.MustCompile(`^[0-9]{1,4}(\.[0-9]{1,4}){0,3}[0-9A-Za-z.+_-]{0,32}$`)
 
 // find looks for an interpreter of the wanted version ("", "3", "3.11") in the
@@ -214,14 +214,14 @@ func (p interpreter) key(requirements string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// existingKey names an environment that somebody else made.
+// existingKey names an environment that Muster did not make.
 func (p interpreter) existingKey(path string) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{"existing/1", p.Version, p.Implementation, p.Platform, path}, "\x00")))
 	return "path-" + hex.EncodeToString(sum[:16])
 }
 
-// existing looks at an environment that somebody else made.
-// The user who named it chose its Python, which therefore runs as that user's job would.
+// existing examines an environment that Muster did not make. The user who named the environment
+// chose its Python, so the Python runs with the rights of that user's job.
 func existing(ctx context.Context, place *confinement.Confinement, path string) (interpreter, error) {
 	info, err := os.Stat(path)
 	switch {

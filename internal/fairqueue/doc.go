@@ -1,27 +1,28 @@
-// Package fairqueue shares what serves one item after another among namespaces, so that a
-// flood of one user does not delay another user.
+// Package fairqueue shares workers and write slots fairly among namespaces, so that a flood of
+// one user does not delay another user.
 //
-// A [Queue] is the work queue of a controller. Slots bound writes in flight. Both serve what
-// waits by priority, then round robin by namespace, then in order of arrival. An item that
-// comes while other namespaces wait is served after at most one item of each of them with its
-// priority. Objects without a namespace are one group. After 16 items of the highest priority
-// one of another priority is served, so that none starves.
+// A [Queue] is the work queue of a controller. [Slots] bound writes in flight. Both serve
+// waiting items by priority, then round robin by namespace, then in order of arrival. The
+// first waiting item of a namespace waits for at most one item of the same priority from each
+// other namespace. Objects without a namespace are one group. After 16 items of the highest
+// priority, the queue serves one item of another priority, so that no priority starves.
 //
 // # Differences from controller-runtime's default queue
 //
-// A Queue is client-go's work queue with another order. It keeps what controllers rely on:
+// A Queue is client-go's work queue with another order. It keeps the features that controllers
+// rely on:
 //
 //   - It is a priorityqueue.PriorityQueue: handlers give objects of an initial list a low
 //     priority, and a controller may hurry an object.
-//   - Work that waits when the queue shuts down is dropped.
+//   - On shutdown the queue drops waiting items.
 //   - The metrics have the same names. workqueue_depth has no value for its label priority.
 //
 // One thing differs. If an object waits for a delay and is added without one, client-go's
 // queue also serves the delayed item later. A controller then reconciles that object once
 // more.
 //
-// An item costs 2.1 times what it costs in client-go's queue, and 0.6 times what it costs in
-// controller-runtime's (BenchmarkQueue).
+// An item costs 2.1 times as much time as in client-go's queue, and 0.6 times as much as in
+// controller-runtime's queue (BenchmarkQueue).
 //
 // It must not know any kind of object.
 package fairqueue

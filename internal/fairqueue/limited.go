@@ -17,19 +17,19 @@ func (q *Queue) AddRateLimited(item reconcile.Request) {
 	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, item)
 }
 
-// Forget ends the limiter's record of an item.
+// Forget makes the limiter forget the failures of an item.
 func (q *Queue) Forget(item reconcile.Request) { q.inner.Forget(item) }
 
 // NumRequeues is how often the limiter delayed an item.
 func (q *Queue) NumRequeues(item reconcile.Request) int { return q.inner.NumRequeues(item) }
 
-// Len is the number of items that wait, without those that are delayed.
+// Len is the number of waiting items, without delayed items.
 func (q *Queue) Len() int { return q.inner.Len() }
 
-// ShutDown ends the queue. Items that wait are dropped.
+// ShutDown ends the queue, and drops waiting items.
 func (q *Queue) ShutDown() { q.inner.ShutDown() }
 
-// ShutDownWithDrain ends the queue, and waits for the items that are worked on.
+// ShutDownWithDrain ends the queue, and waits until the workers are done with their items.
 func (q *Queue) ShutDownWithDrain() { q.inner.ShutDownWithDrain() }
 
 // ShuttingDown reports whether the queue was shut down.

@@ -13,15 +13,15 @@ type waiting struct {
 	priority    int
 	// alone is true if its group had no item of its priority when it came.
 	alone bool
-	// passed counts the items of each other group that were served meanwhile.
+	// passed counts the items of each other group that lines served meanwhile.
 	passed map[string]int
 }
 
-// model holds what waits, in order of arrival.
+// model holds the waiting items, in order of arrival.
 type model struct {
 	t     *testing.T
 	items []waiting
-	// ahead is that of lines.
+	// ahead is the expected value of lines.ahead.
 	ahead int
 }
 
@@ -62,8 +62,8 @@ func (m *model) served(name string, priority int) {
 	m.items = slices.Delete(m.items, i, i+1)
 }
 
-// turn checks that an item is of the highest priority, or that mostAhead of that were served
-// in a row while others waited.
+// turn checks that an item has the highest priority, or that lines served mostAhead items of the
+// highest priority in a row while items of other priorities waited.
 func (m *model) turn(got waiting) {
 	m.t.Helper()
 	highest, others := got.priority, false

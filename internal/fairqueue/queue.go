@@ -61,8 +61,8 @@ func (q *Queue) AddWithOpts(o priorityqueue.AddOpts, items ...reconcile.Request)
 // Add adds an item with priority 0.
 func (q *Queue) Add(item reconcile.Request) { q.AddWithOpts(priorityqueue.AddOpts{}, item) }
 
-// GetWithPriority waits for the next item. Done must be called with it. Shutdown is true as
-// soon as the queue shuts down, also if items wait.
+// GetWithPriority waits for the next item. The caller must call Done with it. Shutdown is
+// true as soon as the queue shuts down, also if items wait.
 func (q *Queue) GetWithPriority() (item reconcile.Request, priority int, shutdown bool) {
 	item, shutdown = q.inner.Get()
 	if shutdown {
@@ -92,10 +92,10 @@ func (q *Queue) Done(item reconcile.Request) {
 type order struct {
 	mu    sync.Mutex
 	lines lines[reconcile.Request]
-	// wanted are the priorities of items that the inner queue has not pushed yet: those that
-	// are delayed, and those that are worked on and were added again.
+	// wanted are the priorities of items that the inner queue has not pushed yet: delayed
+	// items, and items that a controller added again while a worker has them.
 	wanted map[reconcile.Request]int
-	// taken are the priorities of items that are worked on.
+	// taken are the priorities of items that a worker has.
 	taken map[reconcile.Request]int
 }
 

@@ -109,7 +109,7 @@ func TestDelays(t *testing.T) {
 	}
 }
 
-// Work that waits is dropped when the queue shuts down, as in controller-runtime's queue.
+// On shutdown the queue drops waiting items, as controller-runtime's queue does.
 func TestShutDown(t *testing.T) {
 	q, _ := newTestQueue(t)
 	for i := range 3 {
@@ -168,8 +168,8 @@ func TestWorkers(t *testing.T) {
 		})
 	}
 	adding.Wait()
-	// Work that waits when the queue shuts down is dropped, also that of an item whose worker
-	// is not done yet. So all of it is awaited first.
+	// On shutdown the queue drops waiting items, and also items that were added again while
+	// a worker has them. So the test first waits until the workers have served all items.
 	limit := time.Now().Add(30 * time.Second)
 	for n := range namespaces {
 		for i := range each {

@@ -47,7 +47,7 @@ func TestSlotsAreFair(t *testing.T) {
 	})
 }
 
-// A caller whose context ends does not keep a slot, also if it ends as the slot comes.
+// A caller does not keep a slot if its context ends, not even if the slot comes at that moment.
 func TestSlotsOfCallersThatLeave(t *testing.T) {
 	s := NewSlots(2)
 	var inside, most atomic.Int64

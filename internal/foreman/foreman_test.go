@@ -466,7 +466,8 @@ func TestSpareFoldersOfAForemanBefore(t *testing.T) {
 	}
 }
 
-// TestSpoiled: a datum whose output cannot be recorded fails, and the other datums are recorded.
+// TestSpoiled: if the foreman cannot record the output of a datum, that datum fails, and the
+// foreman records the other datums.
 func TestSpoiled(t *testing.T) {
 	s := open(t)
 	spec := foreman.Spec{Name: "run.stage", Program: shell(`cp $MUSTER_INPUT_IN/name $MUSTER_OUTPUT/made`), Tries: 3, Fetch: s.fetch}

@@ -428,8 +428,8 @@ func (w *Work) restore(ctx context.Context) error {
 // mostRecord is the longest record of a member, in bytes: an outcome is part of it.
 const mostRecord = mostOutcome + 64<<10
 
-// readJSON reads a record. The record may come from the store of the parts, and a tenant who
-// writes to that store can have put anything in its place.
+// readJSON reads a record. A record from the store of the parts is untrusted: a tenant may write
+// to that store, and replace the record by any other file.
 func readJSON(path string, to any) bool {
 	folder, err := os.OpenRoot(filepath.Dir(path) + "/.") // with the dot, a pipe is an error, and no wait
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 )
 
 // OnOneMachine reports whether a server belongs to an embedded Muster (`muster up`) and
-// not to a cluster: an annotation of its kinds marks it. It reports false to callers who
-// may not read definitions of kinds.
+// not to a cluster: an annotation of its kinds marks it. It reports false if the caller
+// may not read CustomResourceDefinitions.
 func OnOneMachine(ctx context.Context, server client.Reader) (bool, error) {
 	kind := &metav1.PartialObjectMetadata{}
 	kind.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: kindCRD})

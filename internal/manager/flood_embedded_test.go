@@ -29,22 +29,22 @@ import (
 )
 
 const (
-	// flood is how many jobs one user has at once: the quota of `muster user add`.
+	// flood is the number of jobs of one user: the quota of `muster user add`.
 	flood = 2000
 	// longestDuring and longestAfter bound the median time until a job of another user starts,
-	// while these are submitted and while they wait.
+	// while the user submits the flood, and while the jobs of the flood wait.
 	longestDuring = 30 * time.Second
 	longestAfter  = 5 * time.Second
 	// longestCommit bounds the median time of a commit of another user.
 	longestCommit = 10 * time.Second
-	// clients is how many clients of one user make a flood.
+	// clients is the number of clients of the user who makes a flood.
 	clients = 8
 )
 
-// TestAFloodOfOneUser lets a user submit as many jobs as the quota allows. None finds room.
-// Jobs of another user start meanwhile, and as soon as before once all are submitted. While the
-// same clients make objects that no controller of Muster watches, a job is delayed by the API
-// server and the clients alone.
+// TestAFloodOfOneUser lets a user submit as many jobs as the quota allows. No node has room for
+// them. Jobs of another user start meanwhile. After the last submission they start as soon as
+// before. While the same clients make objects that no controller of Muster watches, only the API
+// server and the clients delay a job.
 func TestAFloodOfOneUser(t *testing.T) {
 	s := newStage(t)
 	s.node("a", 4, true)
@@ -171,7 +171,7 @@ func median(n int, measure func(i int) time.Duration) time.Duration {
 	return took[n/2].Round(10 * time.Microsecond)
 }
 
-// flooded runs clients of one user while something is measured, and logs how many cores the API
+// flooded runs clients of one user during a measurement, and logs the number of cores that the API
 // server, the manager and all clients used.
 func (s *stage) flooded(submit func(ctx context.Context, k int) error, measure func(stop context.CancelFunc)) {
 	s.t.Helper()
@@ -279,11 +279,11 @@ func small(namespace, name, gpus string) *v1alpha1.TrainingJob {
 	}
 }
 
-// sightings are when objects of the jobs of a namespace were first seen.
+// sightings are the times at which the watches first showed objects of the jobs of a namespace.
 type sightings struct {
 	mu sync.Mutex
 	at map[string]time.Time
-	// changed has an element after something was seen.
+	// changed has an element after a new sighting.
 	changed chan struct{}
 }
 
@@ -325,7 +325,7 @@ func (o *sightings) note(what string) {
 	}
 }
 
-// await waits until something was seen, and returns when that was.
+// await waits until the watches show an object, and returns the time of the sighting.
 func (o *sightings) await(t *testing.T, what string) time.Time {
 	t.Helper()
 	late := time.After(time.Minute)
@@ -344,7 +344,7 @@ func (o *sightings) await(t *testing.T, what string) time.Time {
 	}
 }
 
-// steps are the median times from the submission of a job to what comes of it.
+// steps are the median times from the submission of a job to each later step.
 type steps struct{ accepted, gang, placement, pod time.Duration }
 
 func (s steps) String() string {

@@ -1,9 +1,9 @@
 // Package memberpod makes the pod of a gang's member from the gang, the placement and the
 // addresses of the other members.
 //
-// It owns the labels and annotations by which Muster knows a member, the variables that tell
-// a member of the others, and how a member asks for its GPUs. What a user writes is set
-// first, so that it replaces none of these.
+// It owns the labels and annotations that identify a member, the rendezvous variables of a
+// member, and the member's request for GPUs. It sets the values of the user first, so that
+// they replace none of its own.
 //
-// It decides nothing and knows no API server: package gang says when a pod is made.
+// It makes no decisions and knows no API server: package gang decides when to make a pod.
 package memberpod

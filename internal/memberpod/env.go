@@ -9,8 +9,8 @@ import (
 )
 
 // environment puts the rendezvous variables before a container's own, so that
-// those may refer to them, and MUSTER_ROOT before everything. What the
-// container sets itself is its own.
+// the container's own variables can refer to them. MUSTER_ROOT is the first.
+// A variable that the container sets itself keeps the container's value.
 func environment(vars, own []corev1.EnvVar) []corev1.EnvVar {
 	names := map[string]bool{}
 	root := corev1.EnvVar{Name: v1alpha1.EnvRoot, Value: v1alpha1.PodRoot}
@@ -39,7 +39,7 @@ func environment(vars, own []corev1.EnvVar) []corev1.EnvVar {
 // The runtime believes images and users, too: an image for CUDA sets the variable to all.
 const envVisible = "NVIDIA_VISIBLE_DEVICES"
 
-// visible removes the variable from a container that was given GPUs, since its node sets it,
+// visible removes the variable from a container that gets GPUs, since its node sets it,
 // and hides all GPUs from the other containers.
 func visible(env []corev1.EnvVar, given bool) []corev1.EnvVar {
 	env = slices.DeleteFunc(env, func(v corev1.EnvVar) bool { return v.Name == envVisible })

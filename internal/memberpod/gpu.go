@@ -11,8 +11,8 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
-// Resource is the resource by which a node's GPUs are asked for: of those that
-// are known the first that it has, also while none of it is healthy.
+// Resource is the resource name for requests of a node's GPUs: the first known
+// resource that the node has, also while none of its GPUs is healthy.
 func Resource(n *corev1.Node, known []corev1.ResourceName) corev1.ResourceName {
 	if n == nil {
 		return known[0]
@@ -47,8 +47,8 @@ func setRequest(c *corev1.Container, role *v1alpha1.GangRole, gpus corev1.Resour
 	}
 }
 
-// ask sets the request and the limit of a resource, which for GPUs are the
-// same.
+// ask sets the request and the limit of a resource. GPUs need both to be
+// equal.
 func ask(c *corev1.Container, name corev1.ResourceName, n resource.Quantity) {
 	for _, list := range []*corev1.ResourceList{&c.Resources.Requests, &c.Resources.Limits} {
 		if *list == nil {
@@ -58,7 +58,7 @@ func ask(c *corev1.Container, name corev1.ResourceName, n resource.Quantity) {
 	}
 }
 
-// markShare writes how much the member was given of its GPU.
+// markShare writes the member's share of its GPU as an annotation.
 func markShare(pod *corev1.Pod, m v1alpha1.PlacedMember) error {
 	delete(pod.Annotations, v1alpha1.AnnotationGPUShare)
 	if m.Share == nil {
@@ -72,7 +72,7 @@ func markShare(pod *corev1.Pod, m v1alpha1.PlacedMember) error {
 	return nil
 }
 
-// GPUs is how many GPUs a pod was given; a part of one is that part.
+// GPUs is the number of GPUs of a pod; a share of one GPU is a fraction.
 func GPUs(p *corev1.Pod) float64 {
 	text := p.Annotations[v1alpha1.AnnotationGPUs]
 	if text == "" {
@@ -85,11 +85,11 @@ func GPUs(p *corev1.Pod) float64 {
 	return float64(len(strings.Split(text, ",")))
 }
 
-// Claim has a member's first container get its GPUs by a claim, on a node
-// where a driver gives them: one that names its GPUs in ResourceSlices, not in
-// an inventory. What the claim gives is written by its own controller, from what
-// the pod's annotations say. Each pod has a claim of its own, also one that
-// follows another under the same name.
+// Claim makes a member's first container get its GPUs by a ResourceClaim, on a
+// node with a DRA driver: such a node lists its GPUs in ResourceSlices, not in
+// an inventory. The claim controller writes the allocation of the claim, from
+// the pod's annotations. Each pod has a claim of its own, also a pod that
+// replaces another pod of the same name.
 func Claim(pod *corev1.Pod, n *corev1.Node) {
 	given := pod.Annotations[v1alpha1.AnnotationGPUs]
 	s := &pod.Spec

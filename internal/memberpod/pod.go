@@ -14,8 +14,8 @@ import (
 	"github.com/muster-dev/muster/internal/rendezvous"
 )
 
-// New makes the pod of one member of a placement; gpus is the resource by
-// which it asks for GPUs, and peers says how it reaches the others.
+// New makes the pod of one member of a placement; gpus is the resource name of
+// its request for GPUs, and peers holds the addresses of the other members.
 func New(g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.PlacedMember, gpus corev1.ResourceName, peers *rendezvous.Table) (*corev1.Pod, error) {
 	role := Role(g, m.Role)
 	if role == nil || m.Node < 0 || int(m.Node) >= len(p.Spec.Nodes) {
@@ -65,7 +65,7 @@ func New(g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.PlacedMember, gpus 
 	return pod, nil
 }
 
-// mark sets the labels and annotations by which everyone knows a member.
+// mark sets the labels and annotations that identify a member.
 func mark(pod *corev1.Pod, g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.PlacedMember) {
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}
@@ -96,8 +96,8 @@ func mark(pod *corev1.Pod, g *v1alpha1.Gang, p *v1alpha1.Placement, m v1alpha1.P
 	pod.Annotations[v1alpha1.AnnotationPlacement] = fencing.Origin(p)
 }
 
-// chosen sets the labels that the user chose for a member. Muster's own are set after
-// them and not by them.
+// chosen sets the labels that the user chose for a member. New sets Muster's own
+// labels afterwards, so that the user cannot replace them.
 func chosen(pod *corev1.Pod, role *v1alpha1.GangRole, index int32) {
 	if role == nil {
 		return
@@ -111,8 +111,8 @@ func chosen(pod *corev1.Pod, role *v1alpha1.GangRole, index int32) {
 	maps.DeleteFunc(pod.Labels, func(key, _ string) bool { return v1alpha1.Reserved(key) && key != v1alpha1.LabelJob })
 }
 
-// guard keeps others from evicting a member that others of the gang need: a
-// budget of the namespace selects the label.
+// guard protects a member from eviction if other members of the gang need it: a
+// PodDisruptionBudget of the namespace selects the label.
 func guard(pod *corev1.Pod, g *v1alpha1.Gang) {
 	delete(pod.Labels, v1alpha1.LabelGuarded)
 	if !Several(g) {
@@ -121,15 +121,16 @@ func guard(pod *corev1.Pod, g *v1alpha1.Gang) {
 	pod.Labels[v1alpha1.LabelGuarded] = "true"
 }
 
-// The annotations by which autoscalers are kept from removing a node for the
-// sake of fewer nodes: those of Cluster Autoscaler and Karpenter.
+// The annotations of Cluster Autoscaler and Karpenter that keep them from
+// removing a node to reduce the number of nodes.
 const (
 	annotationSafeToEvict  = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 	annotationDoNotDisrupt = "karpenter.sh/do-not-disrupt"
 )
 
-// hold asks autoscalers to leave the node of a member alone where that would cost
-// work: it has GPUs, or others need it. What the template says stays.
+// hold asks autoscalers to keep the node of a member if its removal would lose
+// work: the member has GPUs, or other members need it. Annotations of the
+// template stay.
 func hold(pod *corev1.Pod, costs bool) {
 	if !costs {
 		return

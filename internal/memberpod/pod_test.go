@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Autoscalers may take the node of a member that costs nothing to start again,
-// and of one whose template says so.
+// Autoscalers may remove the node of a member if a restart of the member loses
+// no work, or if its template allows it.
 func TestWhomAutoscalersLeaveAlone(t *testing.T) {
 	for name, c := range map[string]struct {
 		costs bool

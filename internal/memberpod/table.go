@@ -12,17 +12,17 @@ import (
 	"github.com/muster-dev/muster/internal/rendezvous"
 )
 
-// Seat is a member and the node on which it has its place.
+// Seat is a member and its node.
 type Seat struct {
 	Member v1alpha1.PlacedMember
 	// Node is the name of the node; empty if the placement names none.
 	Node string
 }
 
-// Table is how the members of an attempt reach one another: over the loopback
-// where all are on one node and share its network, else by name. The names in nodes are those
-// of all nodes of the attempt. The function node returns a node by its name; nil if there is
-// none.
+// Table returns the addresses of the members of an attempt: the loopback address
+// if all are on one node and share its network, else their names. The argument nodes holds the
+// names of all nodes of the attempt. The function node returns a node by its name, or nil if
+// the node does not exist.
 func Table(g *v1alpha1.Gang, seats []Seat, nodes []string, node func(string) *corev1.Node) rendezvous.Gang {
 	local := oneNode(nodes, node)
 	out := rendezvous.Gang{Name: g.Name, Framework: g.Spec.Rendezvous, Sparse: g.Spec.SparseCluster}
@@ -65,7 +65,7 @@ func declaredPort(r *v1alpha1.GangRole) int32 {
 	return 0
 }
 
-// peerPort is the port, among those of a pod's first container, on which the
+// peerPort is the port, among the ports of a pod's first container, on which the
 // role's members listen for their peers; nil if there is none.
 func peerPort(r *v1alpha1.GangRole, s *corev1.PodSpec) *corev1.ContainerPort {
 	if r.PortName == "" || len(s.Containers) == 0 {
@@ -79,7 +79,7 @@ func peerPort(r *v1alpha1.GangRole, s *corev1.PodSpec) *corev1.ContainerPort {
 	return &ports[i]
 }
 
-// oneNode reports whether all of these are one node, whose members share its network.
+// oneNode reports whether all nodes are the same one, and the members share its network.
 func oneNode(nodes []string, node func(string) *corev1.Node) bool {
 	if len(nodes) == 0 || slices.ContainsFunc(nodes, func(n string) bool { return n != nodes[0] }) {
 		return false

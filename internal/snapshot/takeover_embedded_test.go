@@ -41,11 +41,11 @@ type network struct {
 	next http.RoundTripper
 
 	mu sync.Mutex
-	// keeps and loses say which requests are kept back, and of which the answer
-	// is lost.
+	// keeps reports whether the network keeps a request back, and loses whether it
+	// loses the reply.
 	keeps, loses func(*http.Request) bool
 	kept         []func()
-	// seen has something once a placement is kept back.
+	// seen has an element once a placement is kept back.
 	seen chan struct{}
 }
 
@@ -142,14 +142,14 @@ type duel struct {
 	lease, request time.Duration
 }
 
-// patient gives the next schedulers more time for a write than a slow machine needs. One whose write
-// took too long ends without its answer, and does not hand over in order.
+// patient gives the next schedulers more time for a write than a slow machine needs. After a timeout
+// of a write, a scheduler ends without the reply, and does not hand over in order.
 func (d *duel) patient() { d.lease, d.request = 2*time.Minute, time.Minute }
 
 func newDuel(t *testing.T) *duel {
 	t.Helper()
 	plane := planetest.Start(t)
-	// Short, for schedulers that are cut off: their successors wait that long.
+	// The lease is short, because the successor of a disconnected scheduler waits for its end.
 	d := &duel{lease: time.Second, request: 500 * time.Millisecond, config: plane.RESTConfig(), held: map[string]string{}, begun: map[string]int{}, entered: map[types.UID]bool{}, stops: map[string]context.CancelFunc{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(func() {

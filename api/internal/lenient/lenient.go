@@ -1,9 +1,9 @@
 // Package lenient decodes objects whose spec Go's types may not be able to hold.
 //
 // The API server stores every object that the schema of a kind allows. Go's types cannot hold
-// all of them: a template has no schema, and an amount may have any exponent. A list
-// or a watch that fails at one such object shows none of the others, of any namespace. So
-// Unmarshal decodes such an object without its spec, and returns the reason.
+// all of them: a template has no schema, and a quantity may have any exponent. One
+// such object makes a list or a watch fail for all objects of all namespaces. So Unmarshal
+// decodes such an object without its spec, and returns the reason.
 package lenient
 
 import (
@@ -38,7 +38,7 @@ func Unmarshal(text []byte, whole, rest any) (problem string, err error) {
 // the type of the value, the path of the field and the type of the field.
 var mismatch = regexp.MustCompile(`^json: cannot unmarshal (\w+)[^ ]*(?: [^ ]+)? into Go struct field [^. ]+\.(\S+) of type (\S+)$`)
 
-// sentence says in the words of JSON and YAML what a decoder reports in those of Go.
+// sentence translates a decoder's message about Go types into the terms of JSON and YAML.
 func sentence(message string) string {
 	m := mismatch.FindStringSubmatch(message)
 	if m == nil {

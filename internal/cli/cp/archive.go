@@ -39,7 +39,7 @@ func pack(ctx context.Context, out io.Writer, local, name string) error {
 	return archive.Close()
 }
 
-// absolute makes a path absolute. It follows a link to a folder whose path ends in a slash.
+// absolute makes a path absolute. If the path ends in a slash, it follows a link to a folder.
 func absolute(local string) (string, error) {
 	whole, err := filepath.Abs(local)
 	if err == nil && strings.HasSuffix(filepath.ToSlash(local), "/") {
@@ -205,8 +205,8 @@ func (u *unpacking) leaveOut(name, target string) error {
 	return err
 }
 
-// clear removes the file, the link or the empty folder of a name, for something of a kind. It fails for
-// other folders.
+// clear removes the file, the link or the empty folder of a name, to make room for an entry of a kind.
+// It fails for other folders.
 func (u *unpacking) clear(name, kind string) error {
 	err := u.root.Remove(name)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -239,8 +239,8 @@ func (u *unpacking) folder(name string, mode fs.FileMode) error {
 	return err
 }
 
-// link makes the links. It removes a link again that leads out over another link, which may be
-// older than the copy.
+// link makes the links. If a link leads out of the folder over another link, link removes it again. The
+// other link may be older than the copy.
 func (u *unpacking) link() error {
 	for _, l := range u.links {
 		if err := u.clear(l.name, "a link"); err != nil {

@@ -123,8 +123,8 @@ func TestUnpackStaysInside(t *testing.T) {
 	}
 }
 
-// Older files, links and pipes of the folder lead the files of a member nowhere else, and unpack waits
-// for no pipe.
+// Older files, links and pipes of the folder do not redirect the files of a member, and unpack waits for
+// no pipe.
 func TestUnpackOver(t *testing.T) {
 	for name, plant := range map[string]func(path, secret string) error{
 		"a link":        func(path, secret string) error { return os.Symlink(secret, path) },
@@ -156,7 +156,7 @@ func TestUnpackOver(t *testing.T) {
 	}
 }
 
-// What cannot be replaced is named with what it is, and what to do.
+// The error names the file, link or folder that unpack cannot replace, its kind, and the next step.
 func TestUnpackInTheWay(t *testing.T) {
 	for name, c := range map[string]struct {
 		sent, there map[string]string
@@ -194,7 +194,7 @@ func TestUnpackInTheWay(t *testing.T) {
 	}
 }
 
-// A link to a folder is sent as a link, and as the folder where a slash is behind it.
+// pack sends a link to a folder as a link, or as the folder if the path ends in a slash.
 func TestPackOfALink(t *testing.T) {
 	dir := t.TempDir()
 	err := errors.Join(os.Mkdir(filepath.Join(dir, "folder"), 0o755), os.WriteFile(filepath.Join(dir, "folder", "f"), []byte("x"), 0o600), os.Symlink("folder", filepath.Join(dir, "link")))

@@ -230,7 +230,7 @@ func (o *options) install(ctx context.Context, cluster *installation.Cluster, pl
 	return err
 }
 
-// vault returns the access keys of S3 clients, to be moved with the rights of who installs.
+// vault returns the access keys of S3 clients. The rights of the installing user apply.
 func (o *options) vault() (*registry.Vault, error) {
 	api, err := o.factory.Client()
 	if err != nil {
@@ -239,9 +239,9 @@ func (o *options) vault() (*registry.Vault, error) {
 	return &registry.Vault{Client: api, Namespace: v1alpha1.SystemNamespace}, nil
 }
 
-// copyKeys copies the access keys that an earlier version has made to where this version
-// reads them. The managers that are replaced go on with the old ones meanwhile. It returns
-// the number of keys.
+// copyKeys copies the access keys of an earlier version into the Secrets that this version
+// reads. The earlier managers go on with the old Secrets meanwhile. It returns the number of
+// keys.
 func (o *options) copyKeys(ctx context.Context, say installation.Say) (int, error) {
 	vault, err := o.vault()
 	if err != nil {

@@ -186,7 +186,7 @@ func TestTenants(t *testing.T) {
 			for name, c := range templates {
 				t.Run("template/"+name, func(t *testing.T) {
 					if name == "account default" && strings.HasPrefix(kinds[kind], "{apiVersion: kubeflow.org") {
-						c.says = isAccount // the controller of these kinds mounts the token of an account that is named
+						c.says = isAccount // the controller of these kinds mounts the token of a named account
 					}
 					policyCase{as: bob, object: made(t, kind, c.template, "", ""), says: c.says}.try(t, server)
 				})
@@ -236,7 +236,7 @@ func furnishLab(t *testing.T, server *rehearsal.Server) {
 			{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, ResourceNames: []string{"helper"}, Verbs: []string{"impersonate"}},
 		}},
 		&rbacv1.RoleBinding{ObjectMeta: named("more"), Subjects: user(bob), RoleRef: role("Role", "more")},
-		// Rights that an administrator might give by mistake: the policy holds all the same.
+		// An administrator might give these rights by mistake. The policy applies all the same.
 		&rbacv1.Role{ObjectMeta: named("loose"), Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods/ephemeralcontainers"}, Verbs: []string{"update", "patch"}}}},
 		&rbacv1.RoleBinding{ObjectMeta: named("loose"), Subjects: user(bob), RoleRef: role("Role", "loose")},
 		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "boss"}, Subjects: user(boss), RoleRef: role("ClusterRole", "muster-admin")},
@@ -283,8 +283,8 @@ func inNamespace(namespace string, o client.Object) client.Object {
 	return o
 }
 
-// stamped writes another user's name on an object: the name of the user who creates it
-// replaces that, and no user changes it later.
+// stamped submits an object with another user's name. The API server replaces it by the name
+// of the submitter, and refuses later changes of the name.
 func stamped(t *testing.T, server *rehearsal.Server, kind string) {
 	const eve = `, annotations: {muster.dev/submitter: "eve@example.com", muster.dev/submitter-authenticated: "true"}`
 	o := made(t, kind, plainTemplate, "", eve)
@@ -315,7 +315,7 @@ func inNamespaces(t *testing.T, server *rehearsal.Server, kind string) {
 }
 
 // asAdministrator uses a tenant's secrets, accounts and claims in jobs of an administrator
-// that may neither read nor write them.
+// who may neither read nor write them.
 func asAdministrator(t *testing.T, server *rehearsal.Server, kind string) {
 	for name, c := range map[string]struct{ template, says string }{
 		"plain":             {plainTemplate, ""},
@@ -350,8 +350,8 @@ func asAdministrator(t *testing.T, server *rehearsal.Server, kind string) {
 	}
 }
 
-// changed edits objects of a tenant: the policies judge the fields that pods are made from
-// again, by the rights of the user who changes them, and no other field.
+// changed edits objects of a tenant. The policies judge only changes of the fields that make
+// up pods, by the rights of the user who changes them.
 func changed(t *testing.T, server *rehearsal.Server, kind string) {
 	secret := container("", ", volumes: [{name: s, secret: {secretName: s}}]")
 	as := func(template string) func(client.Object) {
@@ -463,7 +463,7 @@ func rawPods(t *testing.T, server *rehearsal.Server) {
 	}
 	for name, c := range templates {
 		switch c.says {
-		case isAccount, isPriority, isDevice: // Kubernetes' own rules hold for users who may make pods
+		case isAccount, isPriority, isDevice: // the rules of Kubernetes apply to a user who may make pods
 			continue
 		case isReserved:
 			c.says = "written by Muster alone"

@@ -166,8 +166,8 @@ func (o *options) atDoor(ctx context.Context, job *v1alpha1.TrainingJob) (Answer
 	return answer, err
 }
 
-// exceeded is part of the message by which the API server refuses what a quota has no room
-// for (k8s.io/apiserver, pkg/admission/plugin/resourcequota).
+// exceeded is part of the API server's message for an object that exceeds a quota
+// (k8s.io/apiserver, pkg/admission/plugin/resourcequota).
 const exceeded = "exceeded quota"
 
 // Seen answers for a job of a user as somebody may see it who may see its

@@ -162,8 +162,8 @@ func TestS3OnACluster(t *testing.T) {
 	t.Run("removed", func(t *testing.T) { removed(t, server, asMallory) })
 }
 
-// ownCertificate is a replica that shows what a Secret has, once that is for its address. The
-// chart gives the right to read that Secret.
+// ownCertificate tests a replica that serves the certificate of a Secret, once that certificate
+// is for the replica's address. The chart gives the right to read that Secret.
 func ownCertificate(t *testing.T, server *rehearsal.Server, store string, made key.Item) {
 	address := freeAddress(t)
 	server.Run(t, []rehearsal.Step{{Args: installGateway + " --set data.gateway.certificateSecret=s3-tls,data.gateway.endpoint=https://" + address, Says: "is applied"}})
@@ -263,8 +263,8 @@ func openCommit(t *testing.T, ada *rehearsal.Server, c *minio.Client) {
 	})
 }
 
-// whereKeysAre: with the manager, where tenants see none. The manager reads no other Secret
-// there.
+// whereKeysAre tests that tenants cannot read the manager's Secrets with keys, and that the
+// manager can read no other Secret of its namespace.
 func whereKeysAre(t *testing.T, server, ada *rehearsal.Server, made key.Item) {
 	manager, text := server.As(t, asManager(t, server)), ""
 	for i := range registry.Shards {
@@ -301,7 +301,7 @@ func whereKeysAre(t *testing.T, server, ada *rehearsal.Server, made key.Item) {
 	}
 }
 
-// adopted is a key that an earlier version made, before, during and after an upgrade.
+// adopted tests a key of an earlier version before, during and after an upgrade.
 func adopted(t *testing.T, server, ada *rehearsal.Server, made key.Item) {
 	made.AccessKeyID, made.SecretAccessKey = "MUEARLIER", "of an earlier version"
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
@@ -323,7 +323,7 @@ func adopted(t *testing.T, server, ada *rehearsal.Server, made key.Item) {
 	}
 	server.Run(t, []rehearsal.Step{{Args: installGateway, Says: "1 access keys of S3 clients still have Secrets of an earlier version"}})
 	works("the key that was copied is good")
-	// From a folder that is no data folder of an embedded Muster, as the file of a cluster is.
+	// The kubeconfig of a cluster is not in a data folder of an embedded Muster.
 	text, err := os.ReadFile(server.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
@@ -349,7 +349,7 @@ func adopted(t *testing.T, server, ada *rehearsal.Server, made key.Item) {
 	})
 }
 
-// removed: the keys of a user end with their namespace.
+// removed tests that the keys of a user end with their namespace.
 func removed(t *testing.T, server, mallory *rehearsal.Server) {
 	made := makeKey(t, mallory)
 	c := s3Client(t, made)

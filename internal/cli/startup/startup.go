@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// Within is the longest wait of verbs: the server's policies learn of new kinds every
+	// Within is the longest wait of verbs. The server's policies learn of new kinds every
 	// few seconds.
 	Within = 30 * time.Second
 	look   = 500 * time.Millisecond
 )
 
-// Await calls ask until the server accepts the request, or refuses it for another reason
-// than that the server is not ready (503). A server that is not ready stores nothing. what
-// is a plural noun for messages. Await writes to say once that it waits. After within
-// Await returns an error that wraps the last answer.
+// Await calls ask until the server accepts the request, or refuses it with another status
+// than 503 (not ready). A server that is not ready stores nothing. The parameter what is a
+// plural noun for messages. Await writes one line to say when it waits. After within, Await
+// returns an error that wraps the last answer.
 func Await(ctx context.Context, say io.Writer, what string, within time.Duration, ask func(context.Context) error) error {
 	last := time.NewTimer(within)
 	defer last.Stop()
@@ -41,7 +41,7 @@ func Await(ctx context.Context, say io.Writer, what string, within time.Duration
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-last.C:
-			return fmt.Errorf("the server answers, and has taken no %s for %s: look for the reason with `muster doctor` and in the API server's log, or ask an administrator to; then try again (%w)", what, within, err)
+			return fmt.Errorf("the server answers, and has taken no %s for %s: look for the reason with `muster doctor` and in the API server's log, or ask an administrator; then try again (%w)", what, within, err)
 		case <-tick.C:
 		}
 	}

@@ -78,10 +78,10 @@ func (o *removing) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	// The keys ended with the namespace. What is left of them only needs room.
+	// The keys ended with the namespace. Sweep frees the room of their entries.
 	vault := &registry.Vault{Client: server, Namespace: v1alpha1.SystemNamespace}
 	if err := vault.Sweep(ctx); err != nil {
-		_, _ = fmt.Fprintf(streams.Err, "access keys of %s are good no more, and their room is not freed yet: %v\n", name, err)
+		_, _ = fmt.Fprintf(streams.Err, "access keys of %s no longer work, and their room is not freed yet: %v\n", name, err)
 	}
 	queue := "queue " + user.Queue + " stays"
 	if gone {

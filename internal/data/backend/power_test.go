@@ -42,7 +42,7 @@ func TestPowerOfAFolder(t *testing.T) {
 	})
 }
 
-// fill stores and removes objects, and notes those that were acknowledged.
+// fill stores and removes objects, and records the acknowledged operations.
 func fill(ctx context.Context, root string, stored map[string][]byte, removed map[string]bool) error {
 	f, err := OpenFolder(root)
 	if err != nil {

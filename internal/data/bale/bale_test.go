@@ -323,7 +323,8 @@ func TestMovedWhileReading(t *testing.T) {
 	}
 }
 
-// late is a backend whose n-th list of bales still shows those removed bales that shown[n] names.
+// late is a backend with late lists: the n-th list of bales still contains the removed bales in
+// shown[n].
 type late struct {
 	*backend.Memory
 	removed []backend.Info
@@ -345,8 +346,8 @@ func (l *late) List(ctx context.Context, prefix string, see func(backend.Info) e
 	return l.Memory.List(ctx, prefix, see)
 }
 
-// TestLateLists: each list is late by another time, so each shows other bales that are gone. A
-// look ends with the first list that shows no removed bale for the first time.
+// TestLateLists: each list has another delay, so each contains other removed bales. A lookup
+// ends with the first list that contains no new removed bale.
 func TestLateLists(t *testing.T) {
 	for name, c := range map[string]struct {
 		shown [][]int

@@ -23,10 +23,10 @@ import (
 const (
 	// reads is how many lists of bales are read at once.
 	reads = 16
-	// tries bounds the lookups of a pack that others move meanwhile.
+	// tries bounds the lookups of a pack that other processes move concurrently.
 	tries = 4
-	// mostLists bounds the lists of one look. Each list after the second one needs another
-	// process that removed a bale meanwhile.
+	// mostLists bounds the lists of one lookup. A list after the second one is necessary only if
+	// another process removed a bale meanwhile.
 	mostLists = 100
 )
 
@@ -326,9 +326,9 @@ func (b *Backend) look(ctx context.Context, seen int) error {
 	if b.looked() > seen+1 { // begun after the caller asked, and done
 		return nil
 	}
-	// A pack of a bale that was removed is in a later bale, which was stored before the
-	// removal. The next list shows that one. It may still show the removed bale, too: lists
-	// may be late, each by another time.
+	// A process stores the packs of a bale in a later bale before it removes the bale. The
+	// next list contains the later bale. It may still contain the removed bale, too: each
+	// list may have another delay.
 	removed := map[string]bool{}
 	for range mostLists {
 		gone, err := b.lookOnce(ctx)
@@ -350,8 +350,8 @@ func (b *Backend) look(ctx context.Context, seen int) error {
 	return fmt.Errorf("looking for bales: each of %d lists named a bale that was removed before it was read; see whether another process stores and removes bales without end", mostLists)
 }
 
-// lookOnce lists the bales and reads the unknown ones. It returns those that went between
-// the list and the read.
+// lookOnce lists the bales and reads the unknown ones. It returns the bales that another
+// process removed between the list and the read.
 func (b *Backend) lookOnce(ctx context.Context) (gone []string, err error) {
 	there := map[string]backend.Info{}
 	err = b.inner.List(ctx, Prefix, func(i backend.Info) error {

@@ -17,13 +17,13 @@ const (
 	mostCompared = 1 << 28
 )
 
-// ErrWinding is the error of links that cost too much to follow.
-var ErrWinding = errors.New("there are too many links whose targets go down and up again: make them short, or leave them out")
+// ErrWinding is the error for links that cost too much to follow.
+var ErrWinding = errors.New("there are too many links whose targets go down and up again: shorten the targets, or leave the links out")
 
-// Effort is the work of following links for one caller. Zero: none was done yet.
+// Effort counts the work of following links for one caller. The zero value is ready for use.
 type Effort struct{ compared int }
 
-// Spend adds the comparison of a path of so many bytes. The error is [ErrWinding] beyond the limit.
+// Spend adds the comparison of a path, in bytes. Beyond the limit it returns [ErrWinding].
 func (e *Effort) Spend(bytes int) error {
 	if e.compared += bytes; e.compared > mostCompared {
 		return ErrWinding

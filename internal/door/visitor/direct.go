@@ -40,8 +40,8 @@ func Direct(o DirectOptions) *Visitor {
 	}
 }
 
-// Behind returns a visitor whose requests another process hands on to the door, at paths that
-// begin with prefix: that process adds the token ([Visitor.Pass]).
+// Behind returns a visitor behind a proxy. The proxy forwards requests with paths below prefix
+// to the door, and adds the token ([Visitor.Pass]).
 func Behind(transport *http.Transport, prefix string) *Visitor {
 	return &Visitor{
 		base: "http://agent" + prefix, http: &http.Client{Transport: transport},

@@ -32,7 +32,7 @@ func archived(tb testing.TB, headers ...tar.Header) []byte {
 	return raw.Bytes()
 }
 
-// holes is a tar of a KiB whose one file is a hole of a size.
+// holes returns a tar of a few KiB with one sparse file of a size, in bytes.
 func holes(tb testing.TB, size int64) []byte {
 	tb.Helper()
 	var records strings.Builder
@@ -71,8 +71,8 @@ func TestHolesAreNotUnpacked(t *testing.T) {
 	}
 }
 
-// FuzzUnpack: any archive leaves nothing after an error. Without one it becomes files, folders
-// and links of no more bytes than it has.
+// FuzzUnpack: after an error, an archive leaves no files. Otherwise it becomes files, folders and
+// links of no more bytes than the archive has.
 func FuzzUnpack(f *testing.F) {
 	f.Add(archived(f, tar.Header{Name: "d/", Typeflag: tar.TypeDir, Mode: 0o755}, tar.Header{Name: "d/x", Typeflag: tar.TypeReg, Size: 3, Mode: 0o6755}, tar.Header{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "/etc"}))
 	f.Add(archived(f, tar.Header{Name: "d/", Typeflag: tar.TypeDir}, tar.Header{Name: "d/l", Typeflag: tar.TypeSymlink, Linkname: "../.."}, tar.Header{Name: "d/l/x", Typeflag: tar.TypeReg}))
@@ -108,7 +108,7 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-// FuzzReadPacked: an accepted text is written and read as the same value, within the limits.
+// FuzzReadPacked: an accepted text, written and read again, is the same value, within the limits.
 func FuzzReadPacked(f *testing.F) {
 	hash := strings.Repeat("ab", 32)
 	f.Add([]byte(`{"hash":"` + hash + `","size":3,"python":"3.13.1","searchPath":"/opt/bin:/usr/bin","platform":"linux_x86_64","packages":["numpy-2.0 @ x"]}`))

@@ -45,7 +45,7 @@ type Confinement struct {
 	dir     string
 	hidden  []string
 	limits  *process.Limits
-	// reason explains why programs are not confined; empty: they are.
+	// reason explains why programs are not confined; it is empty if they are.
 	reason string
 }
 
@@ -73,7 +73,7 @@ func Open(ctx context.Context, o Options) (*Confinement, error) {
 	return c, nil
 }
 
-// clear ends the programs whose folders are in dir, and empties dir.
+// clear ends the programs that have a folder in dir, and empties dir.
 func clear(ctx context.Context, runtime *process.Runtime, dir string) error {
 	left, err := runtime.Adopt(ctx)
 	for _, p := range left {
@@ -95,8 +95,8 @@ func (c *Confinement) Confined() (bool, string) { return c.reason == "", c.reaso
 // Close ends all programs.
 func (c *Confinement) Close() { c.runtime.Close() }
 
-// Give makes a file or folder the programs' own, for them to write to. The caller makes
-// sure that no other user may write to it.
+// Give changes the owner of a file or folder to the programs' user, so that programs can
+// write to it. The caller ensures that no other user may write to it.
 func (c *Confinement) Give(path string) error {
 	if c.reason != "" {
 		return nil
@@ -107,15 +107,15 @@ func (c *Confinement) Give(path string) error {
 	return nil
 }
 
-// GiveAll gives a folder with all its files and folders.
+// GiveAll is Give for a folder with all its files and folders.
 func (c *Confinement) GiveAll(path string) error {
 	return filepath.WalkDir(path, func(at string, _ os.DirEntry, err error) error {
 		return errors.Join(err, c.Give(at))
 	})
 }
 
-// Take makes a folder, and all files of programs in it, Muster's own, after the programs
-// have ended. It follows no link.
+// Take changes the owner of a folder, and of all files of programs in it, to Muster's user,
+// after the programs have ended. It follows no link.
 func (c *Confinement) Take(ctx context.Context, path string) error {
 	if c.reason != "" {
 		return nil

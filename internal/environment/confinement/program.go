@@ -67,9 +67,9 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("it ended with exit code %d", e.exit.Code)
 }
 
-// Run runs a program, and hands over the lines that it prints, cut where they are
-// longer than 64 KiB. It returns once all processes of the program have ended; a
-// program that failed is an *[Error]. A ctx that ends kills all these processes.
+// Run runs a program, and passes each line of its output to line, cut after 64 KiB. It
+// returns once all processes of the program have ended. If the program fails, the error
+// is an *[Error]. If ctx ends, Run kills all these processes.
 func (c *Confinement) Run(ctx context.Context, p Program, line func(string)) error {
 	if err := c.makeHome(p); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (c *Confinement) Run(ctx context.Context, p Program, line func(string)) err
 	var refused *process.StartError
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return ctx.Err() // nothing was started; what was started although ctx has ended is killed below
+		return ctx.Err() // no program runs; the code below kills a program that started after ctx ended
 	case errors.As(err, &refused) && refused.Reason == process.ReasonNotExecutable && spec.UID != nil:
 		return fmt.Errorf("starting %s: %w; builds run as user %d: let that user read and execute the program, and the folders above it", p.Argv[0], err, builder)
 	case errors.As(err, &refused):
@@ -158,7 +158,7 @@ func (c *Confinement) confine(s *process.Spec, p Program) {
 		add(process.Mount{Source: p.Scratch, Target: at})
 		hidden = append(hidden, at)
 	}
-	// A file may lie in a hidden folder by its own path, and by the one that links lead to.
+	// Both the path of a file and the target of its links may lie in a hidden folder.
 	for _, at := range unique(append(slices.Clone(p.Readable), places(p.Readable)...)) {
 		if _, err := os.Stat(at); err == nil && within(at, hidden) {
 			add(process.Mount{Source: at, Target: at, ReadOnly: true})
@@ -169,7 +169,7 @@ func (c *Confinement) confine(s *process.Spec, p Program) {
 	}
 }
 
-// unique returns the paths in order, each once: inner mounts come behind outer ones.
+// unique sorts the paths and removes duplicates, so that inner mounts follow outer ones.
 func unique(paths []string) []string {
 	slices.Sort(paths)
 	return slices.Compact(paths)
@@ -185,7 +185,7 @@ func within(path string, folders []string) bool {
 	return false
 }
 
-// hear hands over the lines of a program, until the program ends.
+// hear passes the lines of a program to line, until the program ends.
 func hear(p *process.Process, line func(string)) error {
 	// The end of the program ends the log, also where the caller's context ends before.
 	logs, err := p.Logs(context.Background(), process.LogQuery{Follow: true, Tail: -1})

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// earlier is a key that has a Secret of its own, as a vault of an earlier version kept it.
+// earlier is a key of an earlier version, in a Secret of its own.
 type earlier struct {
 	secret *corev1.Secret
 	key    Key
@@ -32,10 +32,9 @@ func (v *Vault) earlier(ctx context.Context) (map[string]earlier, error) {
 	return keys, nil
 }
 
-// Copy copies the keys of an earlier version into the shards, and leaves their Secrets:
-// managers of the earlier version and of this one then know them. It returns the number
-// of keys that an earlier version has left, and is called by administrators before an
-// upgrade. Done twice it is as done once.
+// Copy copies the keys of an earlier version into the shards, and keeps their Secrets, so
+// that managers of both versions know the keys. It returns the number of keys of the
+// earlier version. An administrator calls it before an upgrade. Copy is idempotent.
 func (v *Vault) Copy(ctx context.Context) (int, error) {
 	keys, err := v.earlier(ctx)
 	if err != nil || len(keys) == 0 {
@@ -72,8 +71,8 @@ func (v *Vault) copy(ctx context.Context, keys map[string]earlier) error {
 	return nil
 }
 
-// copies are the entries of keys that have not ended and whose namespaces are still those
-// of then, by shard.
+// copies returns entries by shard. It leaves out keys that have ended, and keys of a namespace
+// that was removed since.
 func (v *Vault) copies(ctx context.Context, keys map[string]earlier) ([Shards]map[string]entry, error) {
 	var shards [Shards]map[string]entry
 	namespaces := map[string]*metav1.PartialObjectMetadata{} // nil: there is none
@@ -100,13 +99,13 @@ func (v *Vault) copies(ctx context.Context, keys map[string]earlier) ([Shards]ma
 }
 
 // Settle moves the keys of an earlier version for good, once no manager of that version
-// runs any more, and returns the number of Secrets that it removed. An interruption does
-// no harm if it is called again: no key is lost, and none that was deleted comes back.
+// runs any more, and returns the number of Secrets that it removed. After an
+// interruption, call it again: it loses no key and restores no deleted key.
 //
-// 1. Keys that were made meanwhile are copied.
-// 2. Copies without their Secret are removed: an earlier manager has deleted the key.
-// 3. The others are settled: from now on only the copy counts.
-// 4. The Secrets are removed.
+// 1. Copy the keys that earlier managers made meanwhile.
+// 2. Remove copies without a Secret: an earlier manager has deleted the key.
+// 3. Settle the other copies: from now on only the copy counts.
+// 4. Remove the Secrets.
 func (v *Vault) Settle(ctx context.Context) (int, error) {
 	keys, err := v.earlier(ctx)
 	if err != nil {
@@ -132,8 +131,8 @@ func (v *Vault) Settle(ctx context.Context) (int, error) {
 	return removed, nil
 }
 
-// settle settles the copies in the data of a shard, given the keys that still have their
-// Secret.
+// settle settles the copies in the data of a shard. The argument keys holds the keys that
+// still have their Secret.
 func settle(data map[string][]byte, keys map[string]earlier) error {
 	for id, text := range data {
 		e, ok := decode(id, text)

@@ -53,8 +53,8 @@ func (s *safe) left() int {
 	return len(all.Items)
 }
 
-// TestUpgrade interrupts an upgrade after each of its writes, and does it again: keys go on
-// working, and those that were deleted, by a manager of either version, stay deleted.
+// TestUpgrade interrupts an upgrade after each write, and runs it again. Keys go on working,
+// and keys that a manager of either version has deleted stay deleted.
 func TestUpgrade(t *testing.T) {
 	for n := 0; ; n++ {
 		interrupted := false
@@ -64,7 +64,7 @@ func TestUpgrade(t *testing.T) {
 		}
 		if !interrupted {
 			if n < 10 {
-				t.Errorf("an upgrade has %d writes: what is tried here?", n)
+				t.Errorf("the upgrade ended after %d writes, want at least 10", n)
 			}
 			return
 		}
@@ -72,7 +72,7 @@ func TestUpgrade(t *testing.T) {
 }
 
 // upgrade upgrades once with an interruption after n writes, then again. It reports whether
-// there were so many.
+// the interruption took place.
 func upgrade(t *testing.T, n int) bool {
 	s, ctx := newSafe(t), t.Context()
 	var stay []Key
@@ -116,7 +116,7 @@ func upgrade(t *testing.T, n int) bool {
 	if err := s.Delete(ctx, "other", revokedLater.ID, "later"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
-	// Again, without an interruption. Who could not delete a key tries again, too.
+	// Upgrade again, without an interruption. The user retries the failed deletion, too.
 	n = 1 << 30
 	run()
 	if err := s.Delete(ctx, "other", revokedLater.ID, "later"); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -151,8 +151,8 @@ func upgrade(t *testing.T, n int) bool {
 	return !whole
 }
 
-// TestCopiesOfDeletedKeys tries the time between the copy of a key and its end: what was
-// deleted is not copied again from a Secret that is still there.
+// TestCopiesOfDeletedKeys deletes a key between Copy and Settle. Copy does not copy it again
+// from the Secret, which still exists.
 func TestCopiesOfDeletedKeys(t *testing.T) {
 	s, ctx := newSafe(t), t.Context()
 	k := s.before("team", "ada", time.Hour)
@@ -173,14 +173,14 @@ func TestCopiesOfDeletedKeys(t *testing.T) {
 		t.Errorf("%+v, %v", all, err)
 	}
 	if text := string(s.data()[k.ID]); text == "" || strings.Contains(text, k.Secret) {
-		t.Errorf("what stays of the key is %q", text)
+		t.Errorf("the entry of the deleted key is %q", text)
 	}
 	if n, err := s.Settle(ctx); n != 1 || err != nil || s.left() != 0 {
 		t.Error(n, err, s.left())
 	}
 }
 
-// TestForeignSecrets have the label of keys, and are none: they stay.
+// TestForeignSecrets: Secrets with the label of keys that hold no key stay.
 func TestForeignSecrets(t *testing.T) {
 	s := newSafe(t)
 	for name, o := range map[string]*corev1.Secret{

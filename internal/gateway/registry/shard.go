@@ -32,15 +32,15 @@ const (
 	mostOfEntry = 16 << 10
 	// longestID bounds the name of a key, in bytes.
 	longestID = 63
-	// entryOverhead is about how many bytes an entry has beside its texts.
+	// entryOverhead is the approximate size of an entry without its texts, in bytes.
 	entryOverhead = 160
 )
 
-// writeBackoff paces attempts to write a shard that others write at the same time: for 3 to
-// 5 seconds.
+// writeBackoff paces the retries of a write that conflicts with other writes of the shard, for
+// 3 to 5 seconds.
 var writeBackoff = wait.Backoff{Duration: 10 * time.Millisecond, Factor: 1.5, Jitter: 1, Steps: 13}
 
-// ErrFull is wrapped by errors of writes for which a shard has no room.
+// ErrFull is wrapped by the error of a write if the shard has no room.
 var ErrFull = errors.New("there is no room for another access key")
 
 // ShardName is the name of the Secret of shard i.
@@ -58,12 +58,12 @@ func validID(id string) bool {
 	return id != "" && len(id) <= longestID && strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == ""
 }
 
-// The states of a key that a Secret of its own had in an earlier version.
+// The states of a key of an earlier version, which had a Secret of its own.
 const (
-	// copied is a key whose earlier Secret counts, too: if that is gone before the key is
+	// copied means that the earlier Secret still counts, too: if it is gone before the key is
 	// settled, an earlier manager has deleted the key.
 	copied = "copied"
-	// settled is a key whose earlier Secret counts no more.
+	// settled means that the earlier Secret no longer counts.
 	settled = "settled"
 )
 
@@ -71,8 +71,8 @@ const (
 type entry struct {
 	Secret    string `json:"secret,omitempty"`
 	Namespace string `json:"namespace"`
-	// NamespaceUID is the namespace's. A later namespace of the same name has another one,
-	// and the key does not open its datasets.
+	// NamespaceUID is the UID of the namespace. A later namespace of the same name has another
+	// UID, and the key does not open its datasets.
 	NamespaceUID types.UID `json:"namespaceUID"`
 	User         string    `json:"user"`
 	Groups       []string  `json:"groups,omitempty"`
@@ -80,7 +80,7 @@ type entry struct {
 	Ends         time.Time `json:"ends,omitzero"`
 	// Earlier is copied, settled, or empty.
 	Earlier string `json:"earlier,omitempty"`
-	// Deleted marks a key of an earlier version that was deleted: it is not copied again.
+	// Deleted is the tombstone of a key of an earlier version: Copy does not copy it again.
 	Deleted bool `json:"deleted,omitempty"`
 }
 
@@ -88,7 +88,7 @@ func (e *entry) key(id string) Key {
 	return Key{ID: id, Secret: e.Secret, Namespace: e.Namespace, User: e.User, Groups: e.Groups, Made: e.Made, Ends: e.Ends}
 }
 
-// size is about how many bytes an entry has in a shard.
+// size is the approximate size of an entry in a shard, in bytes.
 func (e *entry) size() int {
 	size := entryOverhead + len(e.Secret) + len(e.Namespace) + len(e.User)
 	for _, group := range e.Groups {
@@ -97,11 +97,11 @@ func (e *entry) size() int {
 	return size
 }
 
-// over reports whether a key, or the mark of a deleted one, has ended.
+// over reports whether a key, or the tombstone of a deleted key, has ended.
 func (e *entry) over(now time.Time) bool { return !e.Ends.IsZero() && !now.Before(e.Ends) }
 
-// decode reads an entry. What is not a key, because somebody else has written it, is left
-// alone: false.
+// decode reads an entry. It returns false if another program has written the entry, and the
+// entry is no key: the vault leaves such an entry alone.
 func decode(id string, text []byte) (entry, bool) {
 	var e entry
 	err := json.Unmarshal(text, &e)
@@ -121,8 +121,8 @@ func put(data map[string][]byte, id string, e entry) error {
 	return nil
 }
 
-// forget removes an entry from the data of a shard. Of a key that an earlier Secret may
-// still have, a mark stays until the key would have ended.
+// forget removes an entry from the data of a shard. If an earlier Secret may still
+// hold the key, forget leaves a tombstone until the end of the key.
 func forget(data map[string][]byte, id string, e entry) error {
 	if e.Earlier == "" {
 		delete(data, id)
@@ -140,7 +140,7 @@ func sizeOf(data map[string][]byte) int {
 	return size
 }
 
-// read reads a shard. One that is not there yet is empty and has no version.
+// read reads a shard. A shard that does not exist yet is empty and has no version.
 func (v *Vault) read(ctx context.Context, i int) (*corev1.Secret, error) {
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: ShardName(i)}, Type: ShardType}
 	err := v.Client.Get(ctx, client.ObjectKeyFromObject(s), s)
@@ -158,7 +158,7 @@ func (v *Vault) read(ctx context.Context, i int) (*corev1.Secret, error) {
 	return s, nil
 }
 
-// readAll reads all shards: their entries by ID.
+// readAll returns the entries of all shards, by ID.
 func (v *Vault) readAll(ctx context.Context) (map[string]entry, error) {
 	var shards [Shards]*corev1.Secret
 	group, ctx := errgroup.WithContext(ctx)
@@ -182,9 +182,9 @@ func (v *Vault) readAll(ctx context.Context) (map[string]entry, error) {
 	return all, nil
 }
 
-// change changes the data of a shard, and tries again if somebody else has changed it
-// meanwhile: then do is called again, with other data. Entries that have ended go with
-// every change. An error of do ends it, and nothing is written.
+// change changes the data of a shard. After a conflict with another writer it calls do again,
+// with the new data. Each change also removes entries that have ended. An error of do ends
+// change without a write.
 func (v *Vault) change(ctx context.Context, i int, do func(data map[string][]byte) error) error {
 	v.writing[i].Lock()
 	defer v.writing[i].Unlock()
@@ -225,7 +225,7 @@ func (v *Vault) tryChange(ctx context.Context, i int, do func(data map[string][]
 	if s.ResourceVersion == "" {
 		err = v.Client.Create(ctx, s)
 	} else {
-		err = v.Client.Update(ctx, s) // refused if it has another version by now
+		err = v.Client.Update(ctx, s) // the API server refuses a stale version
 	}
 	if err != nil {
 		return fmt.Errorf("writing access keys to Secret %s/%s: %w", v.Namespace, s.Name, err)
@@ -233,8 +233,8 @@ func (v *Vault) tryChange(ctx context.Context, i int, do func(data map[string][]
 	return nil
 }
 
-// living are the UIDs of all namespaces. Read after a shard, they have the namespace of
-// each key in it that is good.
+// living returns the UIDs of all namespaces. If the caller has read a shard before, they
+// include the namespace of each valid key of the shard.
 func (v *Vault) living(ctx context.Context) (map[types.UID]bool, error) {
 	all := &metav1.PartialObjectMetadataList{}
 	all.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))

@@ -16,34 +16,34 @@ import (
 )
 
 const (
-	// lookAgain is the least time between two looks at all keys: who comes with a key
-	// that nobody knows waits for the next one, and costs nobody anything.
+	// lookAgain is the minimum time between two reads of all keys. A request with an
+	// unknown key waits for the next read, and so adds no read.
 	lookAgain = time.Second
-	// mostStrangers is how many wait at once with a key that nobody knows: each has one
-	// of the requests that are served at once.
+	// mostStrangers bounds the waiting requests with unknown keys. Each of them uses one
+	// of the concurrent requests of the gateway.
 	mostStrangers = 16
 	// MostKeys is how many keys a user may have for a namespace.
 	MostKeys = 20
-	// mostOfNamespace is how many keys all users may have for a namespace, and
-	// mostSizeOfNamespace how many bytes: an eighth of what all shards hold.
+	// mostOfNamespace bounds the keys of all users for a namespace, and mostSizeOfNamespace
+	// their bytes: an eighth of the capacity of all shards.
 	mostOfNamespace     = 500
 	mostSizeOfNamespace = Shards * mostOfShard / 8
 )
 
-// ErrTooMany is wrapped by errors of users who have [MostKeys] keys, and of namespaces
-// with too many.
+// ErrTooMany is wrapped by the error for a user with [MostKeys] keys, and for a namespace with
+// too many keys.
 var ErrTooMany = errors.New("there are too many access keys")
 
-// ErrNotYours is wrapped by errors of who would remove another's key.
+// ErrNotYours is wrapped by the error for a user who tries to delete another user's key.
 var ErrNotYours = errors.New("the access key is another user's")
 
 // Vault keeps the access keys of all namespaces in a fixed number of Secrets of one
-// namespace, the shards, which only the manager and administrators may read. It may be
-// used by many at once, and several processes may have one of the same namespace.
+// namespace, the shards, which only the manager and administrators may read. It is safe
+// for concurrent use, also by several processes with the same namespace.
 type Vault struct {
 	// Client reads from the API server itself.
 	Client client.Client
-	// Namespace is where the shards are.
+	// Namespace is the namespace of the shards.
 	Namespace string
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
@@ -64,9 +64,9 @@ func (v *Vault) now() time.Time {
 	return v.Now()
 }
 
-// Make makes a key: of k, the namespace, the user, the groups and the end are taken.
-// The error wraps [ErrTooMany] where the user or the namespace has too many, and
-// [ErrFull] where no shard has room.
+// Make makes a key for the namespace, the user, the groups and the end in k. The error
+// wraps [ErrTooMany] if the user or the namespace has too many keys, and [ErrFull] if no
+// shard has room.
 func (v *Vault) Make(ctx context.Context, k Key) (Key, error) {
 	if err := checkGroups(k); err != nil {
 		return Key{}, err
@@ -88,7 +88,8 @@ func (v *Vault) Make(ctx context.Context, k Key) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	// Others may have made some at the same time: who sees too many gives up its own.
+	// Other requests may have made keys at the same time. A request that finds too many keys
+	// deletes its own key.
 	if err := v.bound(ctx, k, namespace.UID, 0); err != nil {
 		whole := context.WithoutCancel(ctx)
 		return Key{}, errors.Join(err, v.Delete(whole, made.Namespace, made.ID, made.User))
@@ -96,7 +97,8 @@ func (v *Vault) Make(ctx context.Context, k Key) (Key, error) {
 	return made, nil
 }
 
-// bound is an error if a namespace, or a user in it, has too many keys with so many more.
+// bound returns an error if a namespace, or a user in it, would have too many keys after more
+// new keys.
 func (v *Vault) bound(ctx context.Context, k Key, uid types.UID, more int) error {
 	all, err := v.of(ctx, k.Namespace, uid)
 	if err != nil {
@@ -111,9 +113,9 @@ func (v *Vault) bound(ctx context.Context, k Key, uid types.UID, more int) error
 	}
 	switch {
 	case has > MostKeys:
-		return fmt.Errorf("%w: %s has %d for namespace %s, which is as many as there may be: `muster data key delete` removes one", ErrTooMany, k.User, has-1, k.Namespace)
+		return fmt.Errorf("%w: %s has %d for namespace %s, and may have no more: delete one with `muster data key delete`", ErrTooMany, k.User, has-1, k.Namespace)
 	case len(all)+more > mostOfNamespace || size > mostSizeOfNamespace:
-		return fmt.Errorf("%w: namespace %s has %d, of %d bytes, and may have %d, of %d bytes: its users remove those that they do not need (`muster data key list`, `muster data key delete`)", ErrTooMany, k.Namespace, len(all)+more-1, size, mostOfNamespace, mostSizeOfNamespace)
+		return fmt.Errorf("%w: namespace %s has %d, of %d bytes, and may have %d, of %d bytes: its users can delete keys that they do not need (`muster data key list`, `muster data key delete`)", ErrTooMany, k.Namespace, len(all)+more-1, size, mostOfNamespace, mostSizeOfNamespace)
 	}
 	return nil
 }
@@ -121,7 +123,7 @@ func (v *Vault) bound(ctx context.Context, k Key, uid types.UID, more int) error
 // place gives a key its name and secret, and stores it in a shard that has room.
 func (v *Vault) place(ctx context.Context, k Key, uid types.UID) (Key, error) {
 	var full [Shards]error
-	for range 16 * Shards { // each draws a shard
+	for range 16 * Shards { // each ID draws a shard
 		k = fresh(k)
 		i := shardOf(k.ID)
 		if full[i] != nil {
@@ -141,7 +143,7 @@ func (v *Vault) place(ctx context.Context, k Key, uid types.UID) (Key, error) {
 	return Key{}, fmt.Errorf("%w: Secrets %s to %s of namespace %s are full: delete keys that are not needed (`muster data key delete`), or shorten their life (data.gateway.keyLife of the chart)", ErrFull, ShardName(0), ShardName(Shards-1), v.Namespace)
 }
 
-// of are the good keys of a namespace with a UID.
+// of returns the valid keys of a namespace with a UID.
 func (v *Vault) of(ctx context.Context, namespace string, uid types.UID) (map[string]entry, error) {
 	all, err := v.readAll(ctx)
 	if err != nil {
@@ -153,8 +155,8 @@ func (v *Vault) of(ctx context.Context, namespace string, uid types.UID) (map[st
 	return all, nil
 }
 
-// List are the keys of a namespace without their secrets, in the order of users, then
-// of when they were made.
+// List returns the keys of a namespace without their secrets, ordered by user, then by
+// creation time.
 func (v *Vault) List(ctx context.Context, namespace string) ([]Key, error) {
 	there, err := v.namespace(ctx, namespace)
 	if err != nil {
@@ -173,8 +175,8 @@ func (v *Vault) List(ctx context.Context, namespace string) ([]Key, error) {
 	return keys, nil
 }
 
-// Delete removes a key of a user. The error wraps [fs.ErrNotExist] where there is none
-// in that namespace, and [ErrNotYours] where it is of somebody else.
+// Delete removes a key of a user. The error wraps [fs.ErrNotExist] if the namespace has no
+// such key, and [ErrNotYours] if the key belongs to another user.
 func (v *Vault) Delete(ctx context.Context, namespace, id, user string) error {
 	if !validID(id) {
 		return fmt.Errorf("access key %q: %w", id, fs.ErrNotExist)
@@ -185,7 +187,7 @@ func (v *Vault) Delete(ctx context.Context, namespace, id, user string) error {
 		case !ok || e.Deleted || e.Namespace != namespace:
 			return fs.ErrNotExist
 		case e.User != user:
-			return fmt.Errorf("it is of %s, and you are %s: %w", e.User, user, ErrNotYours)
+			return fmt.Errorf("it belongs to %s, and you are %s: %w", e.User, user, ErrNotYours)
 		}
 		return forget(data, id, e)
 	})
@@ -195,15 +197,15 @@ func (v *Vault) Delete(ctx context.Context, namespace, id, user string) error {
 	return nil
 }
 
-// Sweep removes keys that have ended, and those whose namespace is gone.
+// Sweep removes keys that have ended, and keys of removed namespaces.
 func (v *Vault) Sweep(ctx context.Context) error {
 	for i := range Shards {
 		err := v.change(ctx, i, func(data map[string][]byte) error {
 			if len(data) == 0 {
 				return nil
 			}
-			// After the data were read: the namespaces of keys that are made from now on
-			// are not missed, since the write then fails.
+			// List the namespaces after the read of the shard. If a replica adds a key
+			// from now on, the write fails, so Sweep misses no new namespace.
 			living, err := v.living(ctx)
 			if err != nil {
 				return err
@@ -309,13 +311,13 @@ func (v *Vault) look(ctx context.Context, id string) error {
 	return nil
 }
 
-// keys are all keys whose namespaces are there.
+// keys returns all keys of existing namespaces.
 func (v *Vault) keys(ctx context.Context) (map[string]Key, error) {
 	all, err := v.readAll(ctx)
 	if err != nil {
 		return nil, err
 	}
-	living, err := v.living(ctx) // after the keys: so it has all of theirs
+	living, err := v.living(ctx) // after the keys, so that it includes their namespaces
 	if err != nil {
 		return nil, err
 	}

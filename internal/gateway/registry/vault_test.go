@@ -33,7 +33,7 @@ type safe struct {
 	passed, looks atomic.Int64
 	// fail decides, after a write was done, whether the answer is an error.
 	fail atomic.Pointer[func() error]
-	// hold, if set, is waited for by each look at all keys.
+	// hold, if set, delays each read of all keys until the channel is closed.
 	hold atomic.Pointer[chan struct{}]
 }
 
@@ -74,7 +74,7 @@ func newSafe(t *testing.T) *safe {
 	return s
 }
 
-// strangersAre waits until so many wait for a look.
+// strangersAre waits until n requests with unknown keys wait for a read.
 func (s *safe) strangersAre(n int) {
 	s.Helper()
 	for limit := time.Now().Add(30 * time.Second); ; runtime.Gosched() {
@@ -151,7 +151,7 @@ func (s *safe) data() map[string][]byte {
 	return all
 }
 
-// grants fails the test unless a key is good, or is none.
+// grants fails the test unless the registry accepts the key exactly if want is true.
 func (s *safe) grants(id string, want bool) {
 	s.Helper()
 	_, err := (&Registry{Vault: s.replica()}).Grant(s.Context(), id)
@@ -214,7 +214,7 @@ func TestKeysOfACluster(t *testing.T) {
 	}
 }
 
-// TestKeysEndWithTheirNamespace has somebody make a namespace again.
+// TestKeysEndWithTheirNamespace removes a namespace and makes it again.
 func TestKeysEndWithTheirNamespace(t *testing.T) {
 	s, ctx := newSafe(t), t.Context()
 	old, stays := s.make("team", "ada", 0), s.make("other", "eve", 0)
@@ -293,7 +293,7 @@ func (s *safe) fill(namespace string, n int, group string) {
 	}
 }
 
-// TestFullShards leaves room in one shard, then in none, then has a namespace go that took
+// TestFullShards leaves room in one shard, then in none, then removes a namespace that used
 // room.
 func TestFullShards(t *testing.T) {
 	s, ctx := newSafe(t), t.Context()
@@ -313,7 +313,7 @@ func TestFullShards(t *testing.T) {
 		})
 	}
 	long := []string{strings.Repeat("g", 15<<10)}
-	for i := range Shards { // what is left is too little for two such keys
+	for i := range Shards { // the remaining room is too small for two such keys
 		if i != 3 {
 			s.write(i, func(data map[string][]byte) {
 				data["filler"] = make([]byte, mostOfShard-sizeOf(data)-len("filler"))
@@ -335,11 +335,11 @@ func TestFullShards(t *testing.T) {
 	s.dropNamespace("large")
 	s.make("team", "ada", 0)
 	if data := s.data(); len(data["filler"]) == 0 || len(data) != 3 {
-		t.Errorf("%d entries are left; want the key, and those that are no keys", len(data))
+		t.Errorf("%d entries are left; want the key and the two fillers", len(data))
 	}
 }
 
-// TestForeignEntries are in a shard and are no keys: they count for nothing, and stay.
+// TestForeignEntries: the vault ignores and keeps entries of a shard that are no keys.
 func TestForeignEntries(t *testing.T) {
 	s := newSafe(t)
 	good := `{"secret":"known","namespace":"team","namespaceUID":"team1","user":"admin","groups":["system:masters"]}`
@@ -378,7 +378,7 @@ func TestForeignEntries(t *testing.T) {
 	s.grants("MUOTHER", false)
 }
 
-// TestForeignShard is a Secret of somebody else with the name of a shard.
+// TestForeignShard: another program has made a Secret with the name of a shard.
 func TestForeignShard(t *testing.T) {
 	s := newSafe(t)
 	if err := s.Client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: ShardName(5)}, Type: corev1.SecretTypeOpaque}); err != nil {
@@ -389,8 +389,8 @@ func TestForeignShard(t *testing.T) {
 	}
 }
 
-// TestReplicas make and delete keys at the same time: no write is lost, and no user gets
-// more keys than they may have.
+// TestReplicas: replicas make and delete keys at the same time. No write is lost, and no user
+// gets more keys than allowed.
 func TestReplicas(t *testing.T) {
 	s, ctx := newSafe(t), t.Context()
 	vaults := []*Vault{s.replica(), s.replica(), s.replica()}
@@ -444,7 +444,7 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// TestLostAnswers has the API server write and not answer.
+// TestLostAnswers: the API server writes, and its reply is lost.
 func TestLostAnswers(t *testing.T) {
 	s, ctx := newSafe(t), t.Context()
 	lost := errors.New("the connection was lost")
@@ -524,8 +524,8 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestStrangeKeys come together and cost one look; who has a key that was made
-// meanwhile is let in.
+// TestStrangeKeys: concurrent requests with unknown keys share one read, and the registry
+// accepts a key that was made meanwhile.
 func TestStrangeKeys(t *testing.T) {
 	s := newSafe(t)
 	known := &Registry{Vault: s.Vault}
@@ -534,7 +534,7 @@ func TestStrangeKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	second, before := s.make("team", "ada", 0), s.looks.Load()
-	// All of them ask during one look, which takes a second.
+	// All of them send their request during one read, which takes a second.
 	s.passed.Add(int64(lookAgain))
 	hold := make(chan struct{})
 	s.hold.Store(&hold)
@@ -555,7 +555,7 @@ func TestStrangeKeys(t *testing.T) {
 	s.passed.Add(int64(lookAgain))
 	close(hold)
 	all.Wait()
-	// The look that was held may have begun before the others asked; one more serves all.
+	// The delayed read may have begun before the other requests; one more read serves all.
 	if looks := s.looks.Load() - before; looks > 2 {
 		t.Errorf("%d looks at all keys", looks)
 	}

@@ -112,7 +112,7 @@ func TestMounts(t *testing.T) {
 }
 
 // TestSubPaths: a program that shares a volume swaps a folder of it for a link to a folder outside. No
-// container sees that folder, and what is read-only stays so.
+// container sees that folder, and read-only mounts stay read-only.
 func TestSubPaths(t *testing.T) {
 	needRoot(t)
 	r := newRuntime(t)

@@ -43,7 +43,8 @@ func (t *thing) kind() uint32 {
 	return syscall.S_IFREG
 }
 
-// restore loses the changes for which lost returns true, and makes the others durable.
+// restore calls lost for each file and folder. If lost returns true, restore discards the changes
+// since the last fsync; otherwise it makes them durable.
 func (t *thing) restore(lost func() bool, seen map[*thing]bool) {
 	if seen[t] {
 		return

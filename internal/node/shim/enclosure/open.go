@@ -12,14 +12,14 @@ import (
 )
 
 // A container of the same pod may write to a volume while this container's tree is built. So
-// nothing in a volume is used by its path: a file or folder is opened once, without following a
-// link, and then used by its number.
+// the shim does not use paths in a volume. It opens a file or folder once, without following a
+// link, and then uses the file descriptor.
 
-// errReplaced is the error of a path in which a link has replaced a file or folder.
+// errReplaced means that a program has replaced a file or folder of a path by a link.
 var errReplaced = errors.New("a symbolic link is in the place of a file or folder that was there before")
 
-// openBelow opens a path below a folder, for use by its number. Links are followed in the path of the
-// folder, and in the path below it nowhere.
+// openBelow opens a path below a folder, for use by its file descriptor. It follows links in the path
+// of the folder, but none in the path below it.
 func openBelow(folder, below string) (*os.File, error) {
 	file, err := openAt(unix.AT_FDCWD, folder, 0)
 	if err != nil {
@@ -36,7 +36,7 @@ func openBelow(folder, below string) (*os.File, error) {
 	return file, nil
 }
 
-// openEntry opens an entry of a folder, which is no link.
+// openEntry opens an entry of a folder. It returns errReplaced for a link.
 func openEntry(folder *os.File, name string) (*os.File, error) {
 	if name == ".." {
 		return nil, errors.New(`".." leads out of the folder`)
@@ -79,7 +79,7 @@ func readLink(link *os.File) (string, error) {
 	return string(target[:n]), nil
 }
 
-// create makes an entry of a folder, and opens it. What is there already stays as it is.
+// create makes an entry of a folder, and opens it. It opens an existing entry without a change.
 func create(folder *os.File, name string, isDir bool) (*os.File, error) {
 	var err error
 	if isDir {
@@ -96,16 +96,16 @@ func create(folder *os.File, name string, isDir bool) (*os.File, error) {
 	return openEntry(folder, name)
 }
 
-// open opens a path of the new root in which all links were followed before.
+// open opens a path of the new root. The caller has resolved all links of the path.
 func (t *tree) open(path string) (*os.File, error) {
 	return openBelow(t.root, strings.TrimPrefix(path, t.root))
 }
 
-// byNumber is the path of an open file that leads to that file alone.
+// byNumber is a path by file descriptor: it always leads to the open file.
 func byNumber(file *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(file.Fd())) }
 
-// attach mounts a file or folder, with what is mounted below it, at an open target. A read-only
-// mount refuses writes from its first moment on.
+// attach mounts a file or folder, with all mounts below it, at an open target. A read-only mount
+// refuses writes from its first moment on.
 func attach(source, target *os.File, readOnly bool) error {
 	mount, err := unix.OpenTree(int(source.Fd()), "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if errors.Is(err, unix.ENOSYS) { // before Linux 5.2: protect makes it read-only

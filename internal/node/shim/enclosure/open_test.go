@@ -18,7 +18,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestOpenBelow: no link below the folder is followed, and links to the folder are.
+// TestOpenBelow: openBelow follows links to the folder, and no link below it.
 func TestOpenBelow(t *testing.T) {
 	top := t.TempDir()
 	volume, outside := filepath.Join(top, "volume"), filepath.Join(top, "outside")
@@ -50,8 +50,8 @@ func TestOpenBelow(t *testing.T) {
 	}
 }
 
-// TestOpenBelowAMeddler: whatever a program makes of a path meanwhile, what is opened lies in the
-// folder.
+// TestOpenBelowAMeddler: openBelow opens only files in the folder, while a program keeps replacing
+// parts of the path.
 func TestOpenBelowAMeddler(t *testing.T) {
 	volume := t.TempDir()
 	m := meddler.Start(t, volume, "sub")
@@ -107,7 +107,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// TestEnsure finds targets, and refuses those of another kind.
+// TestEnsure: ensure finds targets, and refuses a target of another kind.
 func TestEnsure(t *testing.T) {
 	root := t.TempDir()
 	must(t, errors.Join(os.MkdirAll(filepath.Join(root, "data"), 0o755), os.WriteFile(filepath.Join(root, "data/file"), []byte("x"), 0o600), os.Symlink("data", filepath.Join(root, "link"))))
