@@ -43,7 +43,7 @@ func Folder(kubeletDir string) string {
 	return filepath.Join(inline.Folder(kubeletDir, v1alpha1.DataDriver), "fetched")
 }
 
-// Options are what the driver needs. Node, Cache and Crier are required.
+// Options configure the driver. Node, Cache and Crier are required.
 type Options struct {
 	// Node is the name of the node.
 	Node string

@@ -27,7 +27,7 @@ import (
 // Pass hands a request of the process on to the manager's door, at a path of a namespace.
 type Pass func(w http.ResponseWriter, r *http.Request, namespace, path string)
 
-// Options are what a [Fetcher] needs. Sockets, Program, Pass and at least one folder are
+// Options configure a [Fetcher]. Sockets, Program, Pass and at least one folder are
 // required.
 type Options struct {
 	// Sockets is the folder of sockets, which is made.

@@ -78,7 +78,7 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// TestRights compares the rights of the process with those that the kernel shows.
+// TestRights compares the rights of the process with its status in /proc.
 func TestRights(t *testing.T) {
 	s := newStage(t)
 	s.start()
@@ -217,8 +217,8 @@ func TestEnded(t *testing.T) {
 	s.ensure(part)
 }
 
-// TestFilesOfEarlierAgents: what an agent of an earlier version fetched as root is used, and
-// removed where there is no room.
+// TestFilesOfEarlierAgents uses the files that an agent of an earlier version fetched as root,
+// and removes them if there is no room.
 func TestFilesOfEarlierAgents(t *testing.T) {
 	s := newStage(t)
 	s.limit = 3000
@@ -259,8 +259,8 @@ func TestFilesOfEarlierAgents(t *testing.T) {
 	must(t, s.fetcher.Trees(Code).Fetch(t.Context(), "team", snapshot.Digest, filepath.Join(s.folder(Code), "team", "new")))
 }
 
-// TestLogWriter: the agent logs what the process writes as lines without control characters, and
-// bounds them.
+// TestLogWriter logs lines of the process: without control characters, and up to a number and a
+// length.
 func TestLogWriter(t *testing.T) {
 	var log lines
 	s := &logWriter{log: slog.New(slog.NewTextHandler(&log, nil))}
@@ -277,7 +277,7 @@ func TestLogWriter(t *testing.T) {
 	}
 }
 
-// TestUpstream asks the agent for what the process may not have.
+// TestUpstream sends requests to the agent that it has to refuse.
 func TestUpstream(t *testing.T) {
 	s := newStage(t)
 	s.start()

@@ -13,7 +13,7 @@ const (
 	mostSaid, longestLine = 200, 4096
 )
 
-// logWriter logs what the process writes, line by line. It is for one goroutine.
+// logWriter logs the lines that the process writes. It is for one goroutine.
 type logWriter struct {
 	log   *slog.Logger
 	begun []byte

@@ -69,7 +69,7 @@ type stage struct {
 	inUse map[string]bool
 }
 
-// lines keeps what is logged.
+// lines keeps the log of the agent.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -99,7 +99,7 @@ func newStage(t testing.TB) *stage {
 
 func (s *stage) folder(kind Kind) string { return filepath.Join(s.dir, string(kind)) }
 
-// start starts an agent, on what another left behind.
+// start starts an agent, on the folders of an earlier one.
 func (s *stage) start() {
 	s.Helper()
 	f, err := New(s.Context(), Options{

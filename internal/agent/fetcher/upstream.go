@@ -32,7 +32,7 @@ func newUpstream(o Options) *upstream {
 	}
 }
 
-// serve lets the process read what a namespace has, until the returned function is called.
+// serve lets the process read objects of a namespace until the caller calls done.
 func (u *upstream) serve(namespace string) (done func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

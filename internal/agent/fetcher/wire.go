@@ -26,7 +26,7 @@ const (
 	// pathInUse is the list of the scoped keys of entries that volumes name, as JSON.
 	pathInUse = "/in-use"
 	// prefixPods and prefixAhead come before a path of the manager's door: for volumes of
-	// pods, and for what is fetched before a pod names it.
+	// pods, and for parts that no pod names yet.
 	prefixPods  = "/pods"
 	prefixAhead = "/ahead"
 )
@@ -37,7 +37,7 @@ const (
 	agentSocket   = "agent.sock"
 )
 
-// mostAnswer bounds a line of what the fetcher answers, in bytes.
+// mostAnswer bounds a line of an answer of the process, in bytes.
 const mostAnswer = 1 << 20
 
 type ensureRequest struct {

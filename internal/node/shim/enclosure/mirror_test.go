@@ -48,7 +48,7 @@ func TestMirror(t *testing.T) {
 	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o711 {
 		t.Errorf("the folder has %v, %v", info, err)
 	}
-	// What is made in it now is not in the folder below.
+	// A new file is not in the folder below.
 	must(t, os.WriteFile(filepath.Join(folder, "new"), nil, 0o600))
 	must(t, unix.Unmount(folder, unix.MNT_DETACH))
 	if _, err := os.Lstat(filepath.Join(folder, "new")); !errors.Is(err, os.ErrNotExist) {
