@@ -439,6 +439,12 @@ const (
 type TrainingJobStatus struct {
 	// Phase is where in its life the job is.
 	Phase JobPhase `json:"phase,omitempty"`
+	// Reason names the kind of message, for programs: that of the gang's status, or
+	// Stalled where the job itself cannot go on. Empty where the phase says it all.
+	//
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Reason string `json:"reason,omitempty"`
 	// Message says in words why the job is in this phase.
 	Message string `json:"message,omitempty"`
 	// Ready is "running/wanted" members; "3 of 1..8" where a role is elastic.

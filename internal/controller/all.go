@@ -55,7 +55,8 @@ type Deps struct {
 	// other scheduler.
 	DefaultScheduler bool
 	// Alone says that no other scheduler can be alive, because this process
-	// holds the lock of the machine: it need not wait for one at the start.
+	// holds the lock of the machine: it need not wait for one at the start. It also may
+	// read every object.
 	Alone bool
 	// Identity names this process in the scheduler's lease, which is in
 	// Namespace and lasts for LeaseDuration.
@@ -90,7 +91,7 @@ func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
 		Wanting: wanting, Ahead: d.Ahead, Signs: d.Signs,
 		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Namespace: d.Namespace, Identity: d.Identity, LeaseDuration: d.LeaseDuration,
-		DefaultScheduler: d.DefaultScheduler, Alone: d.Alone, GPUResources: d.GPUResources, Observer: d.Observer, Log: d.Log.WithName("scheduler"),
+		DefaultScheduler: d.DefaultScheduler, Alone: d.Alone, ReadsContents: d.Alone, GPUResources: d.GPUResources, Observer: d.Observer, Log: d.Log.WithName("scheduler"),
 	})
 	if err != nil {
 		return Parts{}, err

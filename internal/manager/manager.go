@@ -26,6 +26,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/controller"
+	"github.com/muster-dev/muster/internal/controller/gang"
 	"github.com/muster-dev/muster/internal/controller/pipeline"
 	"github.com/muster-dev/muster/internal/controller/scaling"
 	"github.com/muster-dev/muster/internal/controller/trainingjob"
@@ -192,6 +193,7 @@ func (o Options) inner() (ctrl.Options, error) {
 	out := ctrl.Options{
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
 			&resourcev1.ResourceClaim{}: {Label: labels.NewSelector().Add(*ofGangs)},
+			&corev1.Event{}:             gang.Events(),
 		}},
 		Scheme:                 scheme,
 		Logger:                 o.logger(),

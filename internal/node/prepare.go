@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -205,9 +206,13 @@ func (w *worker) insist(ctx context.Context, reason string, f func() error) bool
 	}
 }
 
-// trouble shows why the containers do not start.
+// trouble shows why the containers do not start. An object that is not there has a
+// kubelet's reason for that.
 func (w *worker) trouble(reason string, err error) {
 	w.log.Info("waiting to start", "reason", err)
+	if reason == reasonCreating && apierrors.IsNotFound(err) {
+		reason = reasonConfigError
+	}
 	for _, u := range w.units {
 		if u.proc == nil && u.last == nil {
 			u.wait = waiting{reason: reason, message: err.Error()}

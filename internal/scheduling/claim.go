@@ -38,7 +38,7 @@ func (c *Core) claim(now Instant) {
 // mayClaim reports that nothing is in an entry's way but what others have, and
 // that its quotas would allow it if they had nothing.
 func (c *Core) mayClaim(e *entry, now Instant) bool {
-	if reason := notNow(&e.req, now); reason != nil && reason.Code() != CodeRefused {
+	if reason := notNow(&e.req, now); reason != nil && !barred(reason) {
 		return false
 	}
 	for _, q := range c.quotas[e.req.Namespace] {

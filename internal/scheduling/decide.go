@@ -141,8 +141,10 @@ func notNow(req *Request, now Instant) Reason {
 		return Unsupported{Words: req.Unsupported}
 	case req.Refused != "":
 		return Refused{Words: req.Refused}
+	case req.Missing != "":
+		return Missing{Words: req.Missing}
 	case req.NotBefore > now:
-		return CoolingOff{Until: req.NotBefore}
+		return CoolingOff{Until: req.NotBefore, After: req.LastEnd}
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func (c *Core) grow(now Instant, result *Result) {
 // mayGrow reports that a placed entry may be given more now: a gang that has
 // all that it is entitled to.
 func (c *Core) mayGrow(e *entry, now Instant) bool {
-	return e.req.Grows && e.req.NotBefore <= now && e.req.Refused == "" && !e.lost && !e.leaving(now) &&
+	return e.req.Grows && e.req.NotBefore <= now && e.req.Refused == "" && e.req.Missing == "" && !e.lost && !e.leaving(now) &&
 		len(e.asks) == len(e.req.Roles) && c.entries[wishOf(e.req.UID)] == nil
 }
 

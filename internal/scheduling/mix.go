@@ -88,7 +88,7 @@ func (c *Core) RecallMix(m Mix) {
 // as that is known and it could be honoured.
 func (c *Core) meet(e *entry) {
 	r := &e.req
-	if e.met || len(r.Roles) == 0 || r.extends != "" || r.Unsupported != "" || r.Refused != "" {
+	if e.met || len(r.Roles) == 0 || r.extends != "" || r.Unsupported != "" || r.Refused != "" || r.Missing != "" {
 		return
 	}
 	e.met = true

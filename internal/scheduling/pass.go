@@ -148,7 +148,7 @@ func (c *Core) overdue(now Instant) {
 // notNow returns why a request is not to be planned whatever is free, or nil.
 func (c *Core) notNow(e *entry, now Instant) Reason {
 	reason := notNow(&e.req, now)
-	if reason == nil || reason.Code() == CodeRefused {
+	if reason == nil || barred(reason) {
 		// A quota that is full makes the API server refuse, too, and is named
 		// with its figures.
 		if over := c.overQuota(e); over != nil {

@@ -14,6 +14,7 @@ const (
 	CodeDraining   Code = "Draining"
 	CodeCoolingOff Code = "CoolingOff"
 	CodeRefused    Code = "Refused"
+	CodeMissing    Code = "Missing"
 	CodePlaced     Code = "Placed"
 	CodeFinished   Code = "Finished"
 	CodeFits       Code = "Fits"
@@ -51,11 +52,20 @@ type Draining struct{}
 type CoolingOff struct {
 	// Until is when the next attempt may be made.
 	Until Instant
+	// After is why the last attempt ended; empty where that is not known.
+	After string
 }
 
 // Refused means that the API server would not accept its pods.
 type Refused struct {
 	// Words are the API server's.
+	Words string
+}
+
+// Missing means that its pods name an object that is not there, or a claim that
+// cannot be used yet.
+type Missing struct {
+	// Words say what, and who names it.
 	Words string
 }
 
@@ -326,6 +336,15 @@ func (CoolingOff) Code() Code { return CodeCoolingOff }
 
 // Code is CodeRefused.
 func (Refused) Code() Code { return CodeRefused }
+
+// Code is CodeMissing.
+func (Missing) Code() Code { return CodeMissing }
+
+// barred reports whether a request waits for somebody to change a rule or to make an
+// object; nil is no such reason.
+func barred(r Reason) bool {
+	return r != nil && (r.Code() == CodeRefused || r.Code() == CodeMissing)
+}
 
 // Code is CodePlaced.
 func (Placed) Code() Code { return CodePlaced }

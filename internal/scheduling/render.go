@@ -19,11 +19,17 @@ func (Draining) Render(Clock) string { return "the members of the last attempt a
 
 // Render says it in words.
 func (r CoolingOff) Render(clock Clock) string {
+	if r.After != "" {
+		return r.After + "; tried again at " + clock(r.Until)
+	}
 	return "cooling off after a failure; tried again at " + clock(r.Until)
 }
 
 // Render says it in words.
 func (r Refused) Render(Clock) string { return "the API server refuses its pods: " + r.Words }
+
+// Render says it in words.
+func (r Missing) Render(Clock) string { return r.Words }
 
 // Render says it in words.
 func (r Placed) Render(clock Clock) string {

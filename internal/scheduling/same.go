@@ -25,7 +25,7 @@ func (r Resources) same(o Resources) bool {
 func (r *Request) same(o *Request) bool {
 	return r.Key == o.Key && r.UID == o.UID && r.Pod == o.Pod && r.Priority == o.Priority && r.Created == o.Created &&
 		r.Attempt == o.Attempt && r.Suspended == o.Suspended && r.Draining == o.Draining && r.Finished == o.Finished &&
-		r.NotBefore == o.NotBefore && r.Refused == o.Refused && r.Unsupported == o.Unsupported && r.Queue == o.Queue && r.User == o.User &&
+		r.NotBefore == o.NotBefore && r.Refused == o.Refused && r.Missing == o.Missing && r.LastEnd == o.LastEnd && r.Unsupported == o.Unsupported && r.Queue == o.Queue && r.User == o.User &&
 		slices.Equal(r.Evidence.Like, o.Evidence.Like) && r.Evidence.Declared == o.Evidence.Declared && r.Evidence.Limit == o.Evidence.Limit &&
 		slices.Equal(r.Evidence.Reports, o.Evidence.Reports) &&
 		r.Ran == o.Ran && r.Resumes == o.Resumes && r.Evictions == o.Evictions && r.Topology == o.Topology && r.Grows == o.Grows && r.Asked == o.Asked && slices.EqualFunc(r.Roles, o.Roles, Role.same)

@@ -181,6 +181,11 @@ type Request struct {
 	// Refused is what the API server said when it was asked whether it would
 	// accept the pods; empty if it would.
 	Refused string
+	// Missing is what its pods name and that is not there, or cannot be used yet;
+	// empty: nothing. Nothing is started of it meanwhile.
+	Missing string
+	// LastEnd is why the last attempt ended, in words, while NotBefore is to come.
+	LastEnd string
 	// Unsupported says what of it can never be honoured, by field, and what to do;
 	// empty if all can.
 	Unsupported string

@@ -81,11 +81,8 @@ func (l *Loop) round(ctx context.Context, waiting []scheduling.Waiting, now time
 	clock := Clock(now, l.options.Location)
 	var next time.Time
 	for i, w := range waiting {
-		switch w.Reason.(type) {
-		case scheduling.Suspended, scheduling.Draining, scheduling.CoolingOff:
-			if !w.Pod {
-				continue // the gang's controller says so itself, or why the last attempt failed
-			}
+		if !w.Pod && l.saysItself(w) {
+			continue
 		}
 		text := scheduling.Coarse(w.Reason, clock)
 		if i < inFull {
@@ -98,10 +95,23 @@ func (l *Loop) round(ctx context.Context, waiting []scheduling.Waiting, now time
 		if w.Pod {
 			next = sooner(next, l.tellPod(ctx, l.mirror.pod(uid), text, now))
 		} else {
-			next = sooner(next, l.tellGang(ctx, l.mirror.gang(uid), text, now))
+			next = sooner(next, l.tellGang(ctx, l.mirror.gang(uid), string(w.Reason.Code()), text, now))
 		}
 	}
 	return next
+}
+
+// saysItself reports whether a gang's controller says itself why the gang waits, or why
+// the last attempt ended.
+func (l *Loop) saysItself(w scheduling.Waiting) bool {
+	switch w.Reason.(type) {
+	case scheduling.Suspended, scheduling.Draining:
+		return true
+	case scheduling.CoolingOff:
+		g := l.mirror.gang(types.UID(w.UID))
+		return g == nil || g.Status.Reason == "" || v1alpha1.EndsAttempt(g.Status.Reason)
+	}
+	return false
 }
 
 // news reports whether a text is new to an object as it was read, and notes
@@ -137,7 +147,7 @@ func (l *Loop) untold(uid types.UID) {
 
 // tellGang writes the reason into the gang's status. A gang whose pods the API
 // server will never accept fails here, in its words.
-func (l *Loop) tellGang(ctx context.Context, g *v1alpha1.Gang, text string, now time.Time) (later time.Time) {
+func (l *Loop) tellGang(ctx context.Context, g *v1alpha1.Gang, code, text string, now time.Time) (later time.Time) {
 	if g == nil {
 		return later
 	}
@@ -145,13 +155,13 @@ func (l *Loop) tellGang(ctx context.Context, g *v1alpha1.Gang, text string, now 
 	if at := g.CreationTimestamp.Add(firstWord); g.Status.Phase == "" && !known.invalid && now.Before(at) {
 		return at // its controller is about to write; telling it then saves a conflict
 	}
-	news, later := l.news(g, g.Status.Message, text, now)
+	news, later := l.news(g, g.Status.Reason+" "+g.Status.Message, code+" "+text, now)
 	if !news {
 		return later
 	}
 	before := g.DeepCopy()
 	after := before.DeepCopy()
-	after.Status.Message = text
+	after.Status.Reason, after.Status.Message = code, text
 	if after.Status.Phase == "" {
 		after.Status.Phase = v1alpha1.GangPending
 	}
@@ -233,7 +243,7 @@ func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snaps
 		queues: manifest.Specs(queues.Items), paused: paused(namespaces.Items),
 		quotas: quotas.Items, counted: gpus.podRole,
 		mine:  func(p *corev1.Pod) bool { return foreign(p, true) },
-		learn: func(g *v1alpha1.Gang) (learned, bool) { return gpus.asWritten(g), true },
+		learn: func(g *v1alpha1.Gang) (learned, bool) { return gpus.asTold(g), true },
 	}
 	of := byNode(parts.Items)
 	signs := signsOf(namespaces.Items)

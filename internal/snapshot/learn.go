@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +35,8 @@ type lessons struct {
 	// wake is called with a gang's UID when an answer is in, and when it is time
 	// to ask again.
 	wake func(types.UID)
+	// references looks up what pods name.
+	references references
 	// slots bounds the questions in flight.
 	slots *fairqueue.Slots
 
@@ -42,6 +45,11 @@ type lessons struct {
 	// twins are the questions of the last seconds.
 	twins map[question]*twins
 	wg    sync.WaitGroup
+}
+
+// references says what a pod names that is not there, in a sentence; empty: nothing.
+type references interface {
+	Missing(ctx context.Context, namespace string, spec *corev1.PodSpec) (string, error)
 }
 
 // lesson is one answer, or the wait for it.
@@ -55,8 +63,8 @@ type lesson struct {
 	again      time.Time
 }
 
-func newLessons(c client.Client, gpus gpuResources, wake func(types.UID), concurrency int) *lessons {
-	return &lessons{client: c, gpus: gpus, wake: wake, slots: fairqueue.NewSlots(concurrency), known: map[types.UID]*lesson{}, twins: map[question]*twins{}}
+func newLessons(c client.Client, named references, gpus gpuResources, wake func(types.UID), concurrency int) *lessons {
+	return &lessons{client: c, references: named, gpus: gpus, wake: wake, slots: fairqueue.NewSlots(concurrency), known: map[types.UID]*lesson{}, twins: map[question]*twins{}}
 }
 
 // look returns what is known of a gang's pods, and asks if nothing is. It does
@@ -69,7 +77,7 @@ func (l *lessons) look(ctx context.Context, g *v1alpha1.Gang, now time.Time) (le
 		k = &lesson{generation: g.Generation, delay: firstAsk}
 		l.known[g.UID] = k
 	}
-	due := !k.ready || (k.answer.refused != "" && !k.answer.invalid && !now.Before(k.again))
+	due := k.open() && !now.Before(k.again)
 	if due && !k.asking && !now.Before(k.again) {
 		k.asking = true
 		l.wg.Add(1)
@@ -97,7 +105,7 @@ func (l *lessons) asking() bool {
 // open reports whether a gang has no answer yet, or a refusal that may end.
 func (l *lessons) open() bool { return l.some((*lesson).open) }
 
-func (k *lesson) open() bool { return !k.ready || k.answer.refused != "" && !k.answer.invalid }
+func (k *lesson) open() bool { return !k.ready || k.answer.passes() }
 
 func (l *lessons) some(is func(*lesson) bool) bool {
 	l.mu.Lock()
@@ -135,13 +143,16 @@ func (l *lessons) ask(ctx context.Context, g *v1alpha1.Gang, k *lesson) {
 	defer l.wg.Done()
 	answers, errs := l.dryRun(ctx, g)
 	answer, known := l.gpus.learn(g, answers, errs)
+	if known && answer.refused == "" && !answer.invalid {
+		answer.missing, known = l.missing(ctx, g, answers)
+	}
 
 	l.mu.Lock()
 	k.asking = false
 	if known {
 		k.answer, k.ready = answer, true
 	}
-	if !known || (answer.refused != "" && !answer.invalid) {
+	if !known || answer.passes() {
 		k.again = time.Now().Add(k.delay)
 		time.AfterFunc(k.delay+time.Millisecond, func() { l.wake(g.UID) })
 		if k.asked++; k.asked > quickAsks {
@@ -150,6 +161,23 @@ func (l *lessons) ask(ctx context.Context, g *v1alpha1.Gang, k *lesson) {
 	}
 	l.mu.Unlock()
 	l.wake(g.UID)
+}
+
+// missing says what a gang's pods name that is not there. It is false where that
+// cannot be found out now.
+func (l *lessons) missing(ctx context.Context, g *v1alpha1.Gang, pods []*corev1.Pod) (string, bool) {
+	for i, p := range pods {
+		words, err := l.references.Missing(ctx, g.Namespace, &p.Spec)
+		switch {
+		case err != nil:
+			return "", false
+		case words != "" && len(pods) > 1:
+			return "role " + g.Spec.Roles[i].Name + " waits: " + words, true
+		case words != "":
+			return words, true
+		}
+	}
+	return "", true
 }
 
 // learn turns the answers into roles. It is false if the API server gave none.
@@ -195,6 +223,22 @@ func (gr gpuResources) asWritten(g *v1alpha1.Gang) learned {
 		if out.unsupported == "" {
 			out.unsupported = problem
 		}
+	}
+	return out
+}
+
+// asTold is asWritten, with what the gang's status says that a live loop has learned:
+// that the API server refuses its pods, or what they name that is not there.
+func (gr gpuResources) asTold(g *v1alpha1.Gang) learned {
+	out := gr.asWritten(g)
+	if g.Status.Phase != v1alpha1.GangPending && g.Status.Phase != "" {
+		return out
+	}
+	switch scheduling.Code(g.Status.Reason) {
+	case scheduling.CodeRefused:
+		out.refused = strings.TrimPrefix(g.Status.Message, scheduling.Refused{}.Render(nil))
+	case scheduling.CodeMissing:
+		out.missing = g.Status.Message
 	}
 	return out
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/fairqueue"
 	"github.com/muster-dev/muster/internal/fencing"
+	"github.com/muster-dev/muster/internal/reference"
 	"github.com/muster-dev/muster/internal/scheduling"
 )
 
@@ -95,7 +96,7 @@ func NewLoop(options Options) (*Loop, error) {
 	l.retries = workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](again, lastAgain)
 	l.mirror.counts, l.mirror.gpus, l.mirror.signs = l.counts, o.GPUResources, o.Signs
 	l.assumed = newAssumed(l.mirror.touch)
-	l.lessons = newLessons(o.Client, o.GPUResources, func(gang types.UID) {
+	l.lessons = newLessons(o.Client, reference.Checker{Reader: o.Cache, Live: o.Live, Contents: o.ReadsContents, Now: o.Now}, o.GPUResources, func(gang types.UID) {
 		l.mirror.touch(gang)
 		l.trigger()
 	}, o.Concurrency)

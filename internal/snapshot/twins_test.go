@@ -72,7 +72,7 @@ func TestPodsThatAreAlikeAreAskedForOnce(t *testing.T) {
 			l := newLessons(asked(&n, func(p *corev1.Pod) error {
 				p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")}
 				return nil
-			}), gpuResources{v1alpha1.ResourceGPU}, func(u types.UID) { woken <- u }, 4)
+			}), allThere{}, gpuResources{v1alpha1.ResourceGPU}, func(u types.UID) { woken <- u }, 4)
 			for _, g := range tt.gangs {
 				l.look(t.Context(), g, time.Now())
 				<-woken
@@ -88,6 +88,11 @@ func TestPodsThatAreAlikeAreAskedForOnce(t *testing.T) {
 	}
 }
 
+// allThere is that pods name nothing that is missing.
+type allThere struct{}
+
+func (allThere) Missing(context.Context, string, *corev1.PodSpec) (string, error) { return "", nil }
+
 // What an API server refuses at first, and then takes, is asked for all the time; what
 // it goes on refusing is a no.
 func TestAFirstNoIsNoAnswer(t *testing.T) {
@@ -100,7 +105,7 @@ func TestAFirstNoIsNoAnswer(t *testing.T) {
 					return apierrors.NewForbidden(corev1.Resource("pods"), p.GenerateName, errors.New(`serviceaccount "default" not found`))
 				}
 				return nil
-			}), gpuResources{v1alpha1.ResourceGPU}, func(u types.UID) { woken <- u }, 4)
+			}), allThere{}, gpuResources{v1alpha1.ResourceGPU}, func(u types.UID) { woken <- u }, 4)
 			now := time.Now()
 			for l.look(t.Context(), twin("a"), now); l.asking(); l.look(t.Context(), twin("a"), now) {
 				<-woken
@@ -124,7 +129,7 @@ func TestNoIsNotShared(t *testing.T) {
 			return nil
 		}
 		return apierrors.NewForbidden(corev1.Resource("pods"), p.GenerateName, errors.New("exceeded quota: small"))
-	}), gpuResources{v1alpha1.ResourceGPU}, func(u types.UID) { woken <- u }, 4)
+	}), allThere{}, gpuResources{v1alpha1.ResourceGPU}, func(u types.UID) { woken <- u }, 4)
 	for i, name := range []string{"a", "b"} {
 		l.look(t.Context(), twin(name), time.Now())
 		for u := range woken {

@@ -63,12 +63,17 @@ type learned struct {
 	roles []scheduling.Role
 	// refused is what it said if it would not accept them.
 	refused string
+	// missing is what the pods name and that is not there.
+	missing string
 	// unsupported is what of the pods cannot be honoured, by field; empty if all
 	// can.
 	unsupported string
 	// invalid is true if it never will, or they never can.
 	invalid bool
 }
+
+// passes reports whether an answer is a no that may become a yes.
+func (a learned) passes() bool { return (a.refused != "" || a.missing != "") && !a.invalid }
 
 // memberOf names a member of a gang's life.
 type memberOf struct {
@@ -219,6 +224,9 @@ func (w world) gangRequest(g *v1alpha1.Gang, placed bool) (scheduling.Request, b
 	}
 	if g.Status.NotBefore != nil {
 		req.NotBefore = instant(g.Status.NotBefore.Time)
+		if v1alpha1.EndsAttempt(g.Status.Reason) {
+			req.LastEnd = g.Status.Message
+		}
 	}
 	for i := range g.Spec.Roles {
 		spec := &g.Spec.Roles[i].Template.Spec
@@ -238,7 +246,8 @@ func (w world) gangRequest(g *v1alpha1.Gang, placed bool) (scheduling.Request, b
 	if placed {
 		growing(&req, g)
 	}
-	req.Refused, req.Unsupported, req.Topology = known.refused, known.unsupported, topology(g.Spec.Topology)
+	req.Refused, req.Missing = known.refused, known.missing
+	req.Unsupported, req.Topology = known.unsupported, topology(g.Spec.Topology)
 	for i := range g.Spec.Roles {
 		if _, _, invalid := wants(&g.Spec.Roles[i]); invalid != "" {
 			req.Unsupported = "role " + g.Spec.Roles[i].Name + ": " + invalid

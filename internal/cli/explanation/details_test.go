@@ -19,7 +19,7 @@ var record = flag.Bool("record", false, "write down the shapes of details instea
 
 // kinds are the reasons and the advice that have figures.
 var kinds = []any{
-	scheduling.CoolingOff{}, scheduling.Refused{}, scheduling.Placed{}, scheduling.NoNodeAllows{}, scheduling.NoSuchModel{},
+	scheduling.CoolingOff{}, scheduling.Refused{}, scheduling.Missing{}, scheduling.Placed{}, scheduling.NoNodeAllows{}, scheduling.NoSuchModel{},
 	scheduling.TooLarge{}, scheduling.ShortOfGPUs{}, scheduling.ShortOfResource{}, scheduling.ShortOfPorts{}, scheduling.Scattered{},
 	scheduling.BlockedByQueue{}, scheduling.OverQuota{}, scheduling.KeptFree{}, scheduling.MakingRoom{}, scheduling.Paused{},
 	scheduling.NoDomain{}, scheduling.InDomain{}, scheduling.TooFewDomains{}, scheduling.KeptApart{}, scheduling.Unsupported{},

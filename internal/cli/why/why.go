@@ -35,8 +35,8 @@ type Answer struct {
 	Job string `json:"job"`
 	// Phase is where in its life it is.
 	Phase v1alpha1.JobPhase `json:"phase"`
-	// Code names the kind of reason, for programs; empty where the reason is
-	// not the scheduler's.
+	// Code names the kind of reason, for programs: a code of the scheduler's, or the
+	// reason in the job's status. Empty where the phase says it all.
 	Code string `json:"code,omitempty"`
 	// Reason is the reason in a sentence.
 	Reason string `json:"reason"`
@@ -145,7 +145,7 @@ func ask(ctx context.Context, reader client.Reader, explain explain, namespace, 
 	if err != nil {
 		return Answer{}, err
 	}
-	answer := Answer{Job: name, Phase: job.Status.Phase, Reason: job.Status.Message}
+	answer := Answer{Job: name, Phase: job.Status.Phase, Code: job.Status.Reason, Reason: job.Status.Message}
 	switch job.Status.Phase {
 	case v1alpha1.JobPreparing, v1alpha1.JobSucceeded, v1alpha1.JobFailed:
 	default:
@@ -155,8 +155,10 @@ func ask(ctx context.Context, reader client.Reader, explain explain, namespace, 
 		}
 		if err == nil {
 			clock := snapshot.Clock(time.Now(), time.Local)
-			answer.Code, answer.Reason, answer.Details = string(x.Reason.Code()), x.Reason.Render(clock), explanation.Details(x.Reason)
 			answer.Document = explanation.New(x, clock)
+			if !stated(job, x.Reason) {
+				answer.Code, answer.Reason, answer.Details = string(x.Reason.Code()), x.Reason.Render(clock), explanation.Details(x.Reason)
+			}
 		}
 	}
 	switch job.Status.Phase {
@@ -172,6 +174,20 @@ func ask(ctx context.Context, reader client.Reader, explain explain, namespace, 
 		answer.Reason = fallback(job)
 	}
 	return answer, nil
+}
+
+// stated reports whether the job's status, and not the scheduler, knows why the job is
+// where it is. The scheduler knows why a job has no place. Whatever keeps one that has
+// its place from starting, going on or ending, the controllers see and write down.
+func stated(job *v1alpha1.TrainingJob, found scheduling.Reason) bool {
+	if job.Status.Reason == "" || job.Status.Message == "" {
+		return false
+	}
+	switch found.(type) {
+	case scheduling.Placed, scheduling.Draining, scheduling.Finished:
+		return true
+	}
+	return false
 }
 
 // fallback is what a condition says, or what the phase means.

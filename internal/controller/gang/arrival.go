@@ -3,7 +3,6 @@ package gang
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -97,9 +96,9 @@ func (o observed) followData(s *v1alpha1.GangStatus) {
 		o.bankData(s, last)
 	}
 	if words := dataWords(waits); words != "" {
-		s.Message = onItsWay + words
-	} else if strings.HasPrefix(s.Message, onItsWay) {
-		s.Message = ""
+		s.Reason, s.Message = v1alpha1.ReasonFetchingData, onItsWay+words
+	} else {
+		unsay(s, v1alpha1.ReasonFetchingData)
 	}
 }
 

@@ -53,6 +53,8 @@ type Options struct {
 	// FenceNamespace is where the scheduler's epoch is kept. Default:
 	// muster-system.
 	FenceNamespace string
+	// Location is the time zone of the times in messages. Default: local.
+	Location *time.Location
 }
 
 // Controller reconciles Gangs.
@@ -133,6 +135,9 @@ func New(options Options) *Controller {
 	}
 	if options.FenceNamespace == "" {
 		options.FenceNamespace = v1alpha1.SystemNamespace
+	}
+	if options.Location == nil {
+		options.Location = time.Local
 	}
 	if options.Signs == nil {
 		options.Signs = departure.Known()
@@ -244,8 +249,8 @@ func (c *Controller) observe(ctx context.Context, key types.NamespacedName, g *v
 	if g == nil {
 		return observed{}, nil
 	}
-	o := observed{gang: g, now: c.options.Now(), began: c.began}
-	o.warning = func(p *corev1.Pod) string { return c.warning(ctx, p) }
+	o := observed{gang: g, now: c.options.Now(), began: c.began, location: c.options.Location}
+	o.events = func(p *corev1.Pod) []corev1.Event { return c.warnings(ctx, p) }
 	pods, err := podsOf(ctx, c.options.Client, cached(g.Name), g.Namespace, g.Name, g.UID)
 	if err != nil {
 		return o, err

@@ -56,10 +56,11 @@ type observed struct {
 	// began is when this controller began to watch: what happened before, nobody
 	// may have been there to do.
 	began time.Time
-	// warning is the last that a node said of a pod in an event; empty if nothing
-	// is known.
-	warning func(*corev1.Pod) string
-	now     time.Time
+	// events are the warnings of a pod; nil: none are known.
+	events func(*corev1.Pod) []corev1.Event
+	now    time.Time
+	// location is the time zone of times in messages.
+	location *time.Location
 }
 
 // decision is what is to be done, in the order of the fields.
@@ -118,10 +119,10 @@ func (o observed) course() decision {
 	case s.Outcome != "":
 		return o.drain(d, s.Outcome)
 	case o.succeeded(s):
-		o.end(s, v1alpha1.GangSucceeded, "")
+		o.end(s, v1alpha1.GangSucceeded, "", "")
 		return o.drain(d, s.Outcome)
 	case o.gang.Spec.Stop != "":
-		o.end(s, v1alpha1.GangFailed, o.gang.Spec.Stop)
+		o.end(s, v1alpha1.GangFailed, v1alpha1.ReasonStopped, o.gang.Spec.Stop)
 		return o.drain(d, s.Outcome)
 	}
 	// 3. What ends the attempt.
@@ -160,7 +161,7 @@ func (o observed) accept(s *v1alpha1.GangStatus) {
 		o.bank(s)
 		s.Attempt = o.placement.Spec.Attempt
 		s.Phase = v1alpha1.GangPlanned
-		s.Message = ""
+		s.Reason, s.Message = "", ""
 		s.NotBefore = nil
 		s.GivenBackUpTo = ""
 		o.placed(s)
@@ -270,9 +271,9 @@ func (o observed) succeeded(s *v1alpha1.GangStatus) bool {
 }
 
 // end decides the outcome, once.
-func (o observed) end(s *v1alpha1.GangStatus, outcome v1alpha1.GangPhase, message string) {
+func (o observed) end(s *v1alpha1.GangStatus, outcome v1alpha1.GangPhase, reason, message string) {
 	at := metav1.NewTime(o.now)
-	s.Outcome, s.FinishTime, s.Message, s.NotBefore = outcome, &at, message, nil
+	s.Outcome, s.FinishTime, s.Reason, s.Message, s.NotBefore = outcome, &at, reason, message, nil
 	s.EvictedTime = nil
 	s.Phase = v1alpha1.GangDraining
 }
@@ -284,9 +285,9 @@ func (o observed) withoutPlacement(d decision) decision {
 	switch s.Phase {
 	case v1alpha1.GangPending:
 	case v1alpha1.GangSuspended:
-		s.Phase, s.Message = v1alpha1.GangPending, ""
+		s.Phase, s.Reason, s.Message = v1alpha1.GangPending, "", ""
 	default:
-		s.Message = "its place on the nodes was taken away from outside; what still runs is stopped"
+		s.Reason, s.Message = v1alpha1.ReasonPlacementDeleted, "its place on the nodes was taken away from outside; what still runs is stopped"
 		s.Phase = v1alpha1.GangDraining
 		return o.drain(d, "")
 	}
@@ -325,21 +326,20 @@ func (o observed) advance(d decision) decision {
 		}
 		exist++
 	}
-	if s.Message == waitsForRoom {
-		s.Message = ""
-	}
+	unsay(s, v1alpha1.ReasonWaitsForRoom)
 	switch {
 	case o.complete(s, running):
 		s.Phase, s.NotBefore = v1alpha1.GangRunning, nil
 		s.Refusals, s.StartTimeouts = 0, 0
 		o.started(s)
 	case len(places) == 0:
-		s.Phase, s.Message = v1alpha1.GangStarting, waitsForRoom
+		s.Phase, s.Reason, s.Message = v1alpha1.GangStarting, v1alpha1.ReasonWaitsForRoom, waitsForRoom
 	case exist > 0 || s.Phase != v1alpha1.GangPlanned:
 		s.Phase = v1alpha1.GangStarting
 	}
 	o.followData(s)
 	o.followStart(s)
+	o.followNodes(s)
 	d.after = o.nextStuck()
 	if len(missing) == 0 {
 		return d
@@ -356,7 +356,8 @@ func (o observed) advance(d decision) decision {
 }
 
 // stop ends the attempt, not the gang; it is planned again after a while.
-func (o observed) stop(s *v1alpha1.GangStatus, wait time.Duration, format string, args ...any) {
+func (o observed) stop(s *v1alpha1.GangStatus, reason string, wait time.Duration, format string, args ...any) {
+	s.Reason = reason
 	s.Message = fmt.Sprintf(format, args...)
 	s.Phase = v1alpha1.GangDraining
 	s.NotBefore = nil

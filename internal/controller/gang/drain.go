@@ -17,20 +17,20 @@ func (o observed) suspendOrDrain(d decision) decision {
 	}
 	if o.placement != nil && o.attemptIsLive() {
 		s.Attempt = max(s.Attempt, o.placement.Spec.Attempt)
-		o.stop(s, 0, "suspended; what runs is being stopped")
+		o.stop(s, v1alpha1.ReasonSuspended, 0, "suspended; what runs is being stopped")
 		return o.drain(d, "")
 	}
 	if s.Phase == v1alpha1.GangPending || s.Phase == v1alpha1.GangSuspended {
 		suspended(s)
 		return d
 	}
-	o.stop(s, 0, "suspended; what runs is being stopped")
+	o.stop(s, v1alpha1.ReasonSuspended, 0, "suspended; what runs is being stopped")
 	return o.drain(d, "")
 }
 
 // suspended is the status of a gang that is suspended and holds nothing.
 func suspended(s *v1alpha1.GangStatus) {
-	s.Phase, s.Message = v1alpha1.GangSuspended, "suspended; set suspend to false to run again"
+	s.Phase, s.Reason, s.Message = v1alpha1.GangSuspended, v1alpha1.ReasonSuspended, "suspended; set suspend to false to run again"
 	s.EvictedTime, s.AwaySeconds = nil, 0
 }
 
@@ -56,7 +56,7 @@ func (o observed) drain(d decision, outcome v1alpha1.GangPhase) decision {
 	if o.placement != nil {
 		s.Attempt = max(s.Attempt, o.placement.Spec.Attempt)
 	}
-	d.force, d.notice = o.forced(s), o.notices()
+	d.force, d.notice = o.forced(s), o.unheardPods(o.notices())
 	linger := o.gang.Spec.CleanUp == v1alpha1.CleanUpNone && outcome != "" && !deleted && !d.force
 	left := 0
 	for _, p := range o.pods {

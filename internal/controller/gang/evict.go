@@ -35,7 +35,7 @@ func (o observed) evict(s *v1alpha1.GangStatus) bool {
 		return false
 	}
 	done := s.Done
-	o.stop(s, 0, "makes room for %s; it is started again when there is room", whom)
+	o.stop(s, v1alpha1.ReasonPreempted, 0, "makes room for %s; it is started again when there is room", whom)
 	s.Done = done
 	s.Evictions++
 	s.EvictedFor, s.EvictedFrom = whom, ""
@@ -57,7 +57,7 @@ func (o observed) giveUp(s *v1alpha1.GangStatus) bool {
 	if !given {
 		return false
 	}
-	o.stop(s, 0, "released by force by %s; it is started again when there is room", whom)
+	o.stop(s, v1alpha1.ReasonReleased, 0, "released by force by %s; it is started again when there is room", whom)
 	return true
 }
 

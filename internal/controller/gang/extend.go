@@ -197,7 +197,7 @@ func (o observed) growLater(s *v1alpha1.GangStatus, why string) {
 	s.GrowRefusals++
 	wait := backoff(refusalBackoff, s.GrowRefusals)
 	s.GrowNotBefore = inAWhile(o.now, wait)
-	s.Message = why + goesOn
+	s.Reason, s.Message = v1alpha1.ReasonNotGrown, why+goesOn
 }
 
 // goesOn is the end of the message about a replica that was not taken.
@@ -210,9 +210,7 @@ func grown(s *v1alpha1.GangStatus, p *v1alpha1.Placement) {
 		return
 	}
 	s.GrowRefusals, s.GrowNotBefore = 0, nil
-	if strings.HasSuffix(s.Message, goesOn) {
-		s.Message = ""
-	}
+	unsay(s, v1alpha1.ReasonNotGrown)
 }
 
 // recall orders back, on this controller's own account, extensions that do not

@@ -20,13 +20,13 @@ import (
 func (o observed) stopAttempt(s *v1alpha1.GangStatus, failed []*corev1.Pod) bool {
 	// 1. The plan itself is taken back.
 	if o.placement.DeletionTimestamp != nil {
-		o.stop(s, 0, "its place on the nodes was taken away from outside; it waits for another")
+		o.stop(s, v1alpha1.ReasonPlacementDeleted, 0, "its place on the nodes was taken away from outside; it waits for another")
 		return true
 	}
 	// 2. A node can never run a member as it is written.
 	for _, p := range failed {
 		if p.Status.Reason == v1alpha1.ReasonUnsupported {
-			o.end(s, v1alpha1.GangFailed, "node "+p.Spec.NodeName+" cannot run "+called(o.gang, nameOf(p))+": "+nodeWords(p))
+			o.end(s, v1alpha1.GangFailed, v1alpha1.ReasonUnsupported, "node "+p.Spec.NodeName+" cannot run "+called(o.gang, nameOf(p))+": "+nodeWords(p))
 			return true
 		}
 	}
@@ -54,10 +54,10 @@ func (o observed) stopAttempt(s *v1alpha1.GangStatus, failed []*corev1.Pod) bool
 func (o observed) refuse(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
 	s.Refusals++
 	if s.Refusals >= maxRefusals {
-		o.end(s, v1alpha1.GangFailed, "node "+p.Spec.NodeName+" refused "+called(o.gang, nameOf(p))+" again and again: "+nodeWords(p))
+		o.end(s, v1alpha1.GangFailed, v1alpha1.ReasonNodeRefused, "node "+p.Spec.NodeName+" refused "+called(o.gang, nameOf(p))+" again and again: "+nodeWords(p))
 		return true
 	}
-	o.stop(s, backoff(refusalBackoff, s.Refusals), "node %s refused %s: %s", p.Spec.NodeName, called(o.gang, nameOf(p)), nodeWords(p))
+	o.stop(s, v1alpha1.ReasonNodeRefused, backoff(refusalBackoff, s.Refusals), "node %s refused %s: %s", p.Spec.NodeName, called(o.gang, nameOf(p)), nodeWords(p))
 	return true
 }
 
@@ -80,23 +80,23 @@ func (o observed) fail(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
 	text := failureText(called(o.gang, nameOf(p)), p)
 	switch {
 	case role != nil && role.RestartPolicy == v1alpha1.RestartNever:
-		o.end(s, v1alpha1.GangFailed, text+notRestarted(o.gang))
+		o.end(s, v1alpha1.GangFailed, v1alpha1.ReasonMemberFailed, text+notRestarted(o.gang))
 		return true
 	case role != nil && role.RestartPolicy == v1alpha1.RestartExitCode && permanent(p):
-		o.end(s, v1alpha1.GangFailed, text+"; an exit code from 1 to 127 is not restarted (restartPolicy: ExitCode)")
+		o.end(s, v1alpha1.GangFailed, v1alpha1.ReasonMemberFailed, text+"; an exit code from 1 to 127 is not restarted (restartPolicy: ExitCode)")
 		return true
 	case s.Restarts >= o.gang.Spec.BackoffLimit:
-		o.end(s, v1alpha1.GangFailed, text+limitText(s.Restarts))
+		o.end(s, v1alpha1.GangFailed, v1alpha1.ReasonMemberFailed, text+limitText(s.Restarts))
 		return true
 	}
 	s.Restarts++
 	wait := backoff(restartBackoff, s.Restarts)
 	if o.gang.Spec.Restart == v1alpha1.RestartScopeGang {
-		o.stop(s, wait, "%s; %s started again (restart %d of %d)", text, everyone(o.gang), s.Restarts, o.gang.Spec.BackoffLimit)
+		o.stop(s, v1alpha1.ReasonMemberFailed, wait, "%s; %s started again (restart %d of %d)", text, everyone(o.gang), s.Restarts, o.gang.Spec.BackoffLimit)
 		return true
 	}
 	s.NotBefore = inAWhile(o.now, wait)
-	s.Message = ""
+	s.Reason, s.Message = "", ""
 	return false
 }
 
@@ -143,18 +143,18 @@ func (o observed) vanished(s *v1alpha1.GangStatus) bool {
 			continue
 		}
 		if node := o.placement.Spec.Nodes[m.Node]; !o.node(node).there {
-			o.stop(s, 0, "node %s, which ran %s, is gone; another place is looked for", node, called(o.gang, name))
+			o.stop(s, v1alpha1.ReasonNodeLeaves, 0, "node %s, which ran %s, is gone; another place is looked for", node, called(o.gang, name))
 			return true
 		}
 		if o.gang.Status.Phase != v1alpha1.GangRunning || o.gang.Spec.Restart != v1alpha1.RestartScopeGang {
 			continue
 		}
 		if s.Restarts >= o.gang.Spec.BackoffLimit {
-			o.end(s, v1alpha1.GangFailed, called(o.gang, name)+" was deleted from outside"+limitText(s.Restarts))
+			o.end(s, v1alpha1.GangFailed, v1alpha1.ReasonMemberDeleted, called(o.gang, name)+" was deleted from outside"+limitText(s.Restarts))
 			return true
 		}
 		s.Restarts++
-		o.stop(s, backoff(restartBackoff, s.Restarts), "%s was deleted from outside; %s started again (restart %d of %d)",
+		o.stop(s, v1alpha1.ReasonMemberDeleted, backoff(restartBackoff, s.Restarts), "%s was deleted from outside; %s started again (restart %d of %d)",
 			called(o.gang, name), everyone(o.gang), s.Restarts, o.gang.Spec.BackoffLimit)
 		return true
 	}

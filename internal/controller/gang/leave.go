@@ -26,6 +26,9 @@ type stands struct {
 	// leaves is true for one that is about to go.
 	leaves bool
 	departure.Departure
+	// silent is true for one that does not answer.
+	silent  bool
+	silence departure.Silence
 }
 
 // leave ends the attempt for the sake of a node that is about to go, or that put
@@ -40,7 +43,7 @@ func (o observed) leave(s *v1alpha1.GangStatus) bool {
 		return false
 	}
 	done := s.Done
-	o.stop(s, 0, "its node %s %s; it is started again when there is room elsewhere", node, why)
+	o.stop(s, v1alpha1.ReasonNodeLeaves, 0, "its node %s %s; it is started again when there is room elsewhere", node, why)
 	s.Done = done
 	if s.EvictedFrom = "its node " + node + " " + why; len(s.EvictedFrom) > maxWhy {
 		s.EvictedFrom = strings.ToValidUTF8(s.EvictedFrom[:maxWhy], "")
@@ -187,8 +190,10 @@ func (c *Controller) standing(ctx context.Context, name string) stands {
 	if n == nil {
 		return stands{}
 	}
-	d, leaves := c.options.Signs.Of(n)
-	return stands{there: true, leaves: leaves, Departure: d}
+	out := stands{there: true}
+	out.Departure, out.leaves = c.options.Signs.Of(n)
+	out.silence, out.silent = departure.Silent(n)
+	return out
 }
 
 // watched are the nodes that the watch has shown and that stay.
@@ -224,22 +229,25 @@ func (c *Controller) onNodes() handler.Funcs {
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
 			if n, ok := e.Object.(*corev1.Node); ok {
 				_, leaves := signs.Of(n)
-				if c.watched.set(n.Name, !leaves); leaves {
+				_, silent := departure.Silent(n)
+				if c.watched.set(n.Name, !leaves && !silent); leaves || silent {
 					c.enqueueOf(ctx, q, n.Name)
 				}
 			}
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			before, ok := e.ObjectOld.(*corev1.Node)
-			after, too := e.ObjectNew.(*corev1.Node)
+			old, ok := e.ObjectOld.(*corev1.Node)
+			node, too := e.ObjectNew.(*corev1.Node)
 			if !ok || !too {
 				return
 			}
-			was, left := signs.Of(before)
-			is, leaves := signs.Of(after)
-			c.watched.set(after.Name, !leaves)
-			if leaves && (!left || was != is) {
-				c.enqueueOf(ctx, q, after.Name)
+			was, left := signs.Of(old)
+			is, leaves := signs.Of(node)
+			before, wasSilent := departure.Silent(old)
+			now, silent := departure.Silent(node)
+			c.watched.set(node.Name, !leaves && !silent)
+			if leaves && (!left || was != is) || silent != wasSilent || before != now {
+				c.enqueueOf(ctx, q, node.Name)
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {

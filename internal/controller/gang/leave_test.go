@@ -79,7 +79,6 @@ func leaving(at stands, pods ...*corev1.Pod) observed {
 			}
 			return stands{there: true}
 		},
-		warning: func(*corev1.Pod) string { return "" },
 	}
 }
 

@@ -119,7 +119,7 @@ func isNews(before, after *v1alpha1.GangStatus) bool {
 		return false
 	}
 	now := *after
-	now.Roles, now.Phase, now.Attempt, now.Message = before.Roles, before.Phase, before.Attempt, before.Message
+	now.Roles, now.Phase, now.Attempt, now.Reason, now.Message = before.Roles, before.Phase, before.Attempt, before.Reason, before.Message
 	now.StartTime, now.AllStartedTime = before.StartTime, before.AllStartedTime
 	now.DataSince, now.DataSeconds, now.DataGPUSeconds = before.DataSince, before.DataSeconds, before.DataGPUSeconds
 	now.GPUSince, now.GPUsHeld = before.GPUSince, before.GPUsHeld

@@ -1,14 +1,11 @@
 package gang
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
@@ -97,32 +94,4 @@ func (o observed) nextForgiven(s *v1alpha1.GangStatus) time.Duration {
 		}
 	}
 	return next
-}
-
-// warning is the last that was said of a pod in a warning; the events of a pod
-// are read only when it is given up.
-func (c *Controller) warning(ctx context.Context, p *corev1.Pod) string {
-	var list corev1.EventList
-	err := c.options.Live.List(ctx, &list, client.InNamespace(p.Namespace), client.MatchingFields{"involvedObject.uid": string(p.UID)})
-	if err != nil {
-		return "" // it is said without
-	}
-	var last *corev1.Event
-	for i := range list.Items {
-		if e := &list.Items[i]; e.Type == corev1.EventTypeWarning && (last == nil || seen(last).Before(seen(e))) {
-			last = e
-		}
-	}
-	if last == nil {
-		return ""
-	}
-	return last.Reason + ": " + strings.TrimSpace(last.Message)
-}
-
-// seen is when an event last happened.
-func seen(e *corev1.Event) *metav1.Time {
-	if !e.LastTimestamp.IsZero() {
-		return &e.LastTimestamp
-	}
-	return &metav1.Time{Time: e.EventTime.Time}
 }

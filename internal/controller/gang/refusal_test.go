@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/startup"
 )
 
 // started is a container that ran.
@@ -78,7 +79,7 @@ func TestStuck(t *testing.T) {
 	}{
 		"it is being created":       {status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: waits("ContainerCreating")}, until: startTimeout},
 		"the gang says how long":    {status: corev1.PodStatus{Phase: corev1.PodPending}, timeout: time.Minute, until: time.Minute},
-		"the image is not there":    {status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: waits("ImagePullBackOff")}, until: faultPatience},
+		"the image is not there":    {status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: waits("ImagePullBackOff")}, until: startup.Image.Patience(startTimeout)},
 		"the name is no image's":    {status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: waits("InvalidImageName")}, until: time.Nanosecond},
 		"nobody watched before":     {status: corev1.PodStatus{Phase: corev1.PodPending}, began: time.Hour, until: time.Hour + startTimeout},
 		"an init container runs":    {status: corev1.PodStatus{Phase: corev1.PodPending, InitContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}},
@@ -127,10 +128,10 @@ func TestImageThatIsNotThere(t *testing.T) {
 	w.phase(v1alpha1.GangFailed)
 	w.holdsNothing()
 	s := w.gang(t.Context()).Status
-	if want := "worker-1 did not start on node here within 3m0s, and neither did the 2 attempts before: ErrImagePull: pull access denied"; s.Message != want {
+	if want := "worker-1 did not start on node here within 50s, and neither did the 5 attempts before: ErrImagePull: pull access denied"; s.Message != want {
 		t.Errorf("message %q, want %q", s.Message, want)
 	}
-	if s.Attempt != maxStarts || !strings.Contains(s.Avoided[0].Why, "ErrImagePull") {
+	if s.Attempt != startup.Image.Attempts() || s.Reason != v1alpha1.ReasonCannotStart || !strings.Contains(s.Avoided[0].Why, "ErrImagePull") {
 		t.Errorf("%d attempts; avoided %+v", s.Attempt, s.Avoided)
 	}
 }
@@ -155,53 +156,9 @@ func TestWhatKeepsAMemberFromStarting(t *testing.T) {
 			t.Errorf("%s says %q, want %q", s.Phase, s.Message, want)
 		}
 	}
-	says("not started yet: worker-0 on node here: CreateContainerConfigError: couldn't find key token in Secret default/late (and 1 more)")
+	says("worker-0 is not started yet: node here reports CreateContainerConfigError: couldn't find key token in Secret default/late (and 1 more)")
 	w.exits["resnet-worker-0"] = corev1.PodStatus{Phase: corev1.PodRunning}
-	says("not started yet: worker-1 on node here: CreateContainerConfigError: couldn't find key token in Secret default/late")
+	says("worker-1 is not started yet: node here reports CreateContainerConfigError: couldn't find key token in Secret default/late")
 	w.exits["resnet-worker-1"] = corev1.PodStatus{Phase: corev1.PodRunning}
 	says("")
-}
-
-// What runs beside a member and ends again and again is named with its last words.
-func TestWhatEndsBesideAMember(t *testing.T) {
-	p := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, InitContainerStatuses: []corev1.ContainerStatus{{
-		Name: "muster-data", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 10s"}},
-		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "muster: reaching the agent: no such file\n"}},
-	}}}}
-	if got, want := (observed{}).startWords(p), "CrashLoopBackOff: container muster-data: muster: reaching the agent: no such file"; got != want {
-		t.Errorf("it says %q, want %q", got, want)
-	}
-	p.Status.InitContainerStatuses[0].LastTerminationState.Terminated.Message = ""
-	if got, want := (observed{}).startWords(p), "CrashLoopBackOff: container muster-data: exit code 1"; got != want {
-		t.Errorf("it says %q, want %q", got, want)
-	}
-}
-
-// Where others wait for what runs beside them, it is that which is named, not their image.
-func TestWhatIsNotReadyBesideAMember(t *testing.T) {
-	always, started := corev1.ContainerRestartPolicyAlways, false
-	p := &corev1.Pod{Status: corev1.PodStatus{
-		Phase:                 corev1.PodPending,
-		InitContainerStatuses: []corev1.ContainerStatus{{Name: "muster-data", Started: &started, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
-		ContainerStatuses:     []corev1.ContainerStatus{{Name: "main", Image: "pytorch", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}},
-	}}
-	p.Spec.InitContainers = []corev1.Container{{Name: "muster-data", RestartPolicy: &always}}
-	if got, want := (observed{}).startWords(p), "container muster-data runs, and is not ready: its log says why"; got != want {
-		t.Errorf("it says %q, want %q", got, want)
-	}
-	started = true
-	if got, want := (observed{}).startWords(p), "PodInitializing (image pytorch)"; got != want {
-		t.Errorf("it says %q, want %q", got, want)
-	}
-}
-
-// A kubelet that pulls an image says only that it is creating the container;
-// the image is named all the same.
-func TestWhatIsBeingMadeNamesItsImage(t *testing.T) {
-	p := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
-		Name: "main", Image: "team/large:7", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}},
-	}}}}
-	if got, want := (observed{}).startWords(p), "ContainerCreating (image team/large:7)"; got != want {
-		t.Errorf("it says %q, want %q", got, want)
-	}
 }

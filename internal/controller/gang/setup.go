@@ -30,6 +30,9 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 			return fmt.Errorf("setting up the gang controller: indexing %T: %w", kind, err)
 		}
 	}
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Event{}, indexPod, indexByPod); err != nil {
+		return fmt.Errorf("setting up the gang controller: indexing events: %w", err)
+	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("gang").
 		For(&v1alpha1.Gang{}).
@@ -53,6 +56,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 			},
 		}).
 		Watches(&corev1.Node{}, c.onNodes()).
+		Watches(&corev1.Event{}, handler.EnqueueRequestsFromMapFunc(c.byPod)).
 		Watches(&corev1.ResourceQuota{}, handler.Funcs{
 			UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 				before, ok := e.ObjectOld.(*corev1.ResourceQuota)

@@ -2,59 +2,37 @@ package gang
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/startup"
 )
 
-// The limits of starting.
-const (
-	// startTimeout is how long a member may take to start where the gang does not
-	// say.
-	startTimeout = 10 * time.Minute
-	// faultPatience is how long a node may say that the image, or the container's
-	// configuration, is at fault: it tries several times in that time.
-	faultPatience = 3 * time.Minute
-	// maxStarts is how many attempts in a row may not start.
-	maxStarts = 3
-)
+// soonPasses is for how long an error of which the node expects that it passes is not
+// said: the volume of a new claim takes a moment.
+const soonPasses = 3 * time.Second
 
-// imageFaults are the reasons of a container that waits by which a kubelet says that
-// something is wrong, and hopeless those that trying again there does not mend.
-var (
-	imageFaults = []string{
-		"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError", "SignatureValidationFailed",
-		"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "CreatePodSandboxError",
-		crashing, // of one that runs beside the others, without which they do not start
+// startTimeout is how long a member may take to start where the gang does not say.
+const startTimeout = 10 * time.Minute
+
+// fault is what keeps a pod from starting; false if its node reports nothing. Data
+// that is on its way is no fault, and has a patience of its own.
+func (o observed) fault(p *corev1.Pod) (startup.Fault, bool) {
+	f, is := startup.Of(p, o.warnings(p))
+	if is && !f.Since.IsZero() && awaitedData(p) != nil {
+		return startup.Fault{}, false
 	}
-	hopeless = []string{"InvalidImageName", "ErrImageNeverPull"}
-)
+	return f, is
+}
 
-// crashing is the reason of a container that ends again and again.
-const crashing = "CrashLoopBackOff"
-
-// complaint is what a kubelet says is wrong with the start of a pod's containers;
-// nil if nothing is.
-func complaint(p *corev1.Pod) *corev1.ContainerStateWaiting {
-	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		w := c.State.Waiting
-		if w == nil || !slices.Contains(imageFaults, w.Reason) && !slices.Contains(hopeless, w.Reason) {
-			continue
-		}
-		if last := c.LastTerminationState.Terminated; w.Reason == crashing && last != nil {
-			said := strings.TrimSpace(last.Message)
-			if said == "" {
-				said = fmt.Sprintf("exit code %d", last.ExitCode)
-			}
-			return &corev1.ContainerStateWaiting{Reason: w.Reason, Message: fmt.Sprintf("container %s: %s", c.Name, said)}
-		}
-		return w
+// warnings are the events of a pod that its node wrote.
+func (o observed) warnings(p *corev1.Pod) []corev1.Event {
+	if o.events == nil {
+		return nil
 	}
-	return nil
+	return o.events(p)
 }
 
 // patience is how long a pod may take to start.
@@ -63,11 +41,14 @@ func (o observed) patience(p *corev1.Pod) time.Duration {
 	if t := o.gang.Spec.StartTimeout; t != nil {
 		limit = t.Duration
 	}
-	switch w := complaint(p); {
-	case w != nil && slices.Contains(hopeless, w.Reason), hopelessData(awaitedData(p)):
+	f, is := o.fault(p)
+	switch _, unheard := o.unheard(p); {
+	case hopelessData(awaitedData(p)):
 		return 0
-	case w != nil:
-		return min(limit, faultPatience)
+	case unheard:
+		return min(limit, silencePatience)
+	case is:
+		return f.Cause.Patience(limit)
 	}
 	return limit
 }
@@ -81,9 +62,15 @@ func (o observed) startDeadline(p *corev1.Pod) (time.Time, bool) {
 	}
 	since := p.CreationTimestamp.Time
 	since = later(since, later(o.began, o.advances(p)))
+	if f, is := o.fault(p); is {
+		since = later(since, f.Since)
+	}
+	if silence, is := o.unheard(p); is {
+		since = later(since, silence.Since)
+	}
 	for _, c := range p.Status.InitContainerStatuses {
 		switch t := c.State.Terminated; {
-		case beside(p, c.Name): // it runs as long as the pod does
+		case startup.RunsBeside(p, c.Name): // it runs as long as the pod does
 		case c.State.Running != nil:
 			return time.Time{}, false
 		case t != nil && t.FinishedAt.After(since):
@@ -91,13 +78,6 @@ func (o observed) startDeadline(p *corev1.Pod) (time.Time, bool) {
 		}
 	}
 	return since.Add(o.patience(p)), true
-}
-
-// beside reports whether an init container runs beside the others.
-func beside(p *corev1.Pod, name string) bool {
-	return slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool {
-		return c.Name == name && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
-	})
 }
 
 // stuck reports whether a pod has had the time that it may take to start.
@@ -126,6 +106,11 @@ func (o observed) nextStuck() time.Duration {
 		if !waits {
 			continue
 		}
+		if f, is := o.fault(p); is && f.Cause == startup.Slow {
+			if said := p.CreationTimestamp.Add(soonPasses); o.now.Before(said) && said.Before(at) {
+				at = said
+			}
+		}
 		if wait := max(time.Millisecond, at.Sub(o.now)); next == 0 || wait < next {
 			next = wait
 		}
@@ -133,87 +118,85 @@ func (o observed) nextStuck() time.Duration {
 	return next
 }
 
-// notYetStarted begins what a gang says while nodes complain about starting its members.
-const notYetStarted = "not started yet: "
-
-// followStart says what nodes complain about while members are not started: an image
-// that is not there, a Secret that lacks a key. They try again, and so may whoever reads
-// this mend it before the attempt is given back.
+// followStart says which error a node reports while members are not started: an image
+// that is not there, a Secret that lacks a key. The node tries again, and whoever reads
+// this may mend it before the attempt is given back.
 func (o observed) followStart(s *v1alpha1.GangStatus) {
 	var first *corev1.Pod
+	var fault startup.Fault
 	others := 0
 	for _, p := range o.pods {
-		switch _, waits := o.startDeadline(p); {
-		case !waits || attemptOf(p) != s.Attempt || complaint(p) == nil:
-		case first == nil:
-			first = p
-		default:
-			others++
-			if nameOf(p) < nameOf(first) {
-				first = p
-			}
+		if _, waits := o.startDeadline(p); !waits || attemptOf(p) != s.Attempt {
+			continue
 		}
+		f, is := o.fault(p)
+		switch {
+		case !is, f.Cause == startup.Slow && o.now.Sub(p.CreationTimestamp.Time) < soonPasses:
+			continue
+		case first == nil:
+			first, fault = p, f
+			continue
+		case nameOf(p) < nameOf(first):
+			first, fault = p, f
+		}
+		others++
 	}
 	if first == nil {
-		if strings.HasPrefix(s.Message, notYetStarted) {
-			s.Message = ""
-		}
+		unsay(s, v1alpha1.ReasonCannotStart)
 		return
 	}
-	s.Message = fmt.Sprintf("%s%s on node %s: %s", notYetStarted, called(o.gang, nameOf(first)), first.Spec.NodeName, o.startWords(first))
+	s.Reason = v1alpha1.ReasonCannotStart
+	s.Message = fmt.Sprintf("%s is not started yet: node %s reports %s", called(o.gang, nameOf(first)), first.Spec.NodeName, fault.Words)
 	if others > 0 {
 		s.Message += fmt.Sprintf(" (and %d more)", others)
+	}
+}
+
+// unsay takes back what was said for a reason.
+func unsay(s *v1alpha1.GangStatus, reason string) {
+	if s.Reason == reason {
+		s.Reason, s.Message = "", ""
 	}
 }
 
 // tooSlow gives an attempt back of which a member does not start; too many in a
 // row end the gang, and so does an image whose name is none.
 func (o observed) tooSlow(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
+	if silence, is := o.unheard(p); is {
+		return o.giveUpOn(s, p, silence)
+	}
 	who, why := called(o.gang, nameOf(p)), o.startWords(p)
+	f, is := o.fault(p)
 	s.StartTimeouts++
-	o.avoid(s, p.Spec.NodeName, "did not start it: "+why)
+	if !is || f.Cause.Elsewhere() {
+		o.avoid(s, p.Spec.NodeName, "did not start it: "+why)
+	}
 	text := fmt.Sprintf("%s did not start on node %s", who, p.Spec.NodeName)
 	if limit := o.patience(p); limit > 0 {
 		text += " within " + limit.String()
 	}
-	w, data := complaint(p), awaitedData(p)
+	reason, wait, limit := v1alpha1.ReasonStartTimeout, backoff(refusalBackoff, s.StartTimeouts), startup.Slow.Attempts()
+	if is {
+		reason, wait, limit = v1alpha1.ReasonCannotStart, f.Cause.Backoff(s.StartTimeouts), f.Cause.Attempts()
+	}
+	data := awaitedData(p)
 	switch {
-	case w != nil && w.Reason == "InvalidImageName", data != nil && data.Reason == string(v1alpha1.DataLost):
-		o.end(s, v1alpha1.GangFailed, text+": "+why)
-	case s.StartTimeouts >= maxStarts:
-		o.end(s, v1alpha1.GangFailed, fmt.Sprintf("%s, and neither did the %d attempts before: %s", text, maxStarts-1, why))
+	case limit == 1, data != nil && data.Reason == string(v1alpha1.DataLost):
+		o.end(s, v1alpha1.GangFailed, reason, text+": "+why)
+	case s.StartTimeouts >= limit:
+		o.end(s, v1alpha1.GangFailed, reason, fmt.Sprintf("%s, and neither did the %d attempts before: %s", text, s.StartTimeouts-1, why))
 	default:
-		o.stop(s, backoff(refusalBackoff, s.StartTimeouts), "%s: %s", text, why)
+		o.stop(s, reason, wait, "%s: %s", text, why)
 	}
 	return true
 }
 
 // startWords is why a pod has not started, in the node's words.
 func (o observed) startWords(p *corev1.Pod) string {
-	if w := complaint(p); w != nil {
-		return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
-	}
 	if c := awaitedData(p); c != nil {
-		return onItsWay + c.Message
-	}
-	if o.warning != nil {
-		if text := o.warning(p); text != "" {
-			return text
+		if _, is := o.fault(p); !is {
+			return onItsWay + c.Message
 		}
 	}
-	for _, c := range p.Status.InitContainerStatuses {
-		if beside(p, c.Name) && c.State.Running != nil && (c.Started == nil || !*c.Started) {
-			return fmt.Sprintf("container %s runs, and is not ready: its log says why", c.Name) // the others wait for it
-		}
-	}
-	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		if w := c.State.Waiting; w != nil && w.Reason != "" {
-			text := strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
-			if c.Image != "" {
-				text += " (image " + c.Image + ")" // most often it is being pulled
-			}
-			return text
-		}
-	}
-	return "the node says nothing about it"
+	return startup.Words(p, o.warnings(p))
 }

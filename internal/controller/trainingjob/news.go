@@ -65,7 +65,7 @@ func isNews(before, after *v1alpha1.TrainingJobStatus) bool {
 		return false
 	}
 	now := *after
-	now.Phase, now.Message, now.Roles, now.Ready, now.GPUs = before.Phase, before.Message, before.Roles, before.Ready, before.GPUs
+	now.Phase, now.Reason, now.Message, now.Roles, now.Ready, now.GPUs = before.Phase, before.Reason, before.Message, before.Roles, before.Ready, before.GPUs
 	now.ObservedGeneration, now.Conditions = before.ObservedGeneration, before.Conditions
 	now.StartTime, now.FinishTime, now.LastWorkerTime = before.StartTime, before.FinishTime, before.LastWorkerTime
 	now.DataSeconds, now.DataGPUSeconds = before.DataSeconds, before.DataGPUSeconds

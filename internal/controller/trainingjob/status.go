@@ -42,6 +42,9 @@ func statusFor(o observed, blocked string) v1alpha1.TrainingJobStatus {
 		s.GPUs, s.Roles = wanted(o.job, s.Roles)
 	}
 	gang := o.ours()
+	if !finished(o.job) {
+		s.Reason = ""
+	}
 	switch {
 	case finished(o.job):
 		mirror(s, gang)
@@ -49,9 +52,9 @@ func statusFor(o observed, blocked string) v1alpha1.TrainingJobStatus {
 		mirror(s, gang)
 		followGang(s, o, gang)
 	case o.job.Spec.Suspend:
-		s.Phase, s.Message = v1alpha1.JobSuspended, "suspended before it was started; set suspend to false to start it"
+		s.Phase, s.Reason, s.Message = v1alpha1.JobSuspended, v1alpha1.ReasonSuspended, "suspended before it was started; set suspend to false to start it"
 	case blocked != "":
-		s.Phase, s.Message = v1alpha1.JobWaiting, blocked
+		s.Phase, s.Reason, s.Message = v1alpha1.JobWaiting, reasonStalled, blocked
 	case o.prepared.failure != "":
 		s.CodeSnapshot, s.EnvironmentKey, s.Data = o.prepared.code, o.prepared.environment, o.prepared.data
 		finish(s, o, v1alpha1.JobFailed, o.prepared.failure)
@@ -111,9 +114,9 @@ func known(q *resource.Quantity) *resource.Quantity {
 func followGang(s *v1alpha1.TrainingJobStatus, o observed, gang *v1alpha1.Gang) {
 	message := gang.Status.Message
 	say := func(phase v1alpha1.JobPhase, otherwise string) {
-		s.Phase, s.Message = phase, message
+		s.Phase, s.Reason, s.Message = phase, gang.Status.Reason, message
 		if message == "" {
-			s.Message = otherwise
+			s.Reason, s.Message = "", otherwise
 		}
 	}
 	outcome := gang.Status.Outcome
@@ -386,6 +389,13 @@ func happened(job *v1alpha1.TrainingJob, after *v1alpha1.TrainingJobStatus) []ta
 	}
 	if meta.IsStatusConditionFalse(after.Conditions, ConditionCurrent) && !meta.IsStatusConditionFalse(before.Conditions, ConditionCurrent) {
 		out = append(out, tale{corev1.EventTypeWarning, "SpecChanged", "Follow", meta.FindStatusCondition(after.Conditions, ConditionCurrent).Message})
+	}
+	if before.Reason != after.Reason && after.FinishTime == nil {
+		switch after.Reason {
+		case v1alpha1.ReasonMissing, v1alpha1.ReasonAPIRefused, v1alpha1.ReasonNotAllowed, v1alpha1.ReasonCannotStart, v1alpha1.ReasonStartTimeout,
+			v1alpha1.ReasonNodeUnreachable:
+			out = append(out, tale{corev1.EventTypeWarning, after.Reason, "Start", short(after.Message)})
+		}
 	}
 	if before.Phase != after.Phase {
 		switch after.Phase {

@@ -1,0 +1,118 @@
+package reference
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Checker looks up what pods name. Its methods may be called side by side.
+type Checker struct {
+	// Reader reads claims, volumes and storage classes; it may lag behind.
+	Reader client.Reader
+	// Live reads past any cache.
+	Live client.Reader
+	// Contents says that Live may read the Secrets and ConfigMaps of every namespace.
+	// Where it may not, they are taken to be there, and a kubelet finds out.
+	Contents bool
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
+}
+
+// makes is for how long a storage class is expected to make the volume of a claim; a
+// pod need not wait for that before it gets a node.
+const makes = 10 * time.Second
+
+// Missing says which references of a pod do not hold, in a sentence; empty: none that
+// is known. The error is of a reader that could not answer.
+func (c Checker) Missing(ctx context.Context, namespace string, spec *corev1.PodSpec) (string, error) {
+	var missing []string
+	add := func(what string, err error) error {
+		if what != "" && !slices.Contains(missing, what) {
+			missing = append(missing, what)
+		}
+		return err
+	}
+	for i := range spec.Volumes {
+		v := &spec.Volumes[i]
+		if source := v.PersistentVolumeClaim; source != nil {
+			if err := add(c.claim(ctx, namespace, source.ClaimName)); err != nil {
+				return "", err
+			}
+		}
+		if v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil {
+			if err := add(c.class(ctx, "volume "+v.Name, v.Ephemeral.VolumeClaimTemplate.Spec.StorageClassName, c.now())); err != nil {
+				return "", err
+			}
+		}
+	}
+	if c.Contents {
+		for _, r := range contents(spec) {
+			if err := add(c.content(ctx, namespace, r)); err != nil {
+				return "", err
+			}
+		}
+	}
+	return strings.Join(missing, "; "), nil
+}
+
+// claim is what is wrong with a claim.
+func (c Checker) claim(ctx context.Context, namespace, name string) (string, error) {
+	key, claim := client.ObjectKey{Namespace: namespace, Name: name}, &corev1.PersistentVolumeClaim{}
+	err := c.Reader.Get(ctx, key, claim)
+	if apierrors.IsNotFound(err) {
+		err = c.Live.Get(ctx, key, claim)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Sprintf("it names the claim %s, which is not there (namespace %s)", name, namespace), nil
+	case err != nil:
+		return "", fmt.Errorf("reading claim %s: %w", key, err)
+	case claim.DeletionTimestamp != nil:
+		return fmt.Sprintf("its claim %s is being deleted", name), nil
+	case claim.Status.Phase == corev1.ClaimLost:
+		return fmt.Sprintf("its claim %s has lost its volume %s", name, claim.Spec.VolumeName), nil
+	case claim.Status.Phase == corev1.ClaimBound || claim.Spec.VolumeName != "":
+		return "", nil
+	}
+	return c.class(ctx, "claim "+name, claim.Spec.StorageClassName, claim.CreationTimestamp.Time)
+}
+
+// unclassed is how the API spells a claim that no class makes a volume for.
+const unclassed = ""
+
+func (c Checker) now() time.Time {
+	if c.Now != nil {
+		return c.Now()
+	}
+	return time.Now()
+}
+
+// class is why a claim without a volume, made at that time, gets none before its pod
+// has a node.
+func (c Checker) class(ctx context.Context, whose string, name *string, made time.Time) (string, error) {
+	switch {
+	case name == nil:
+		return fmt.Sprintf("its %s has no volume: it names no storage class, and the cluster has no default one", whose), nil
+	case *name == unclassed:
+		return fmt.Sprintf("its %s has no volume yet, and no storage class makes one: somebody has to make a PersistentVolume for it", whose), nil
+	}
+	class := &storagev1.StorageClass{}
+	err := c.Reader.Get(ctx, client.ObjectKey{Name: *name}, class)
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Sprintf("its %s has no volume: there is no storage class %s", whose, *name), nil
+	case err != nil:
+		return "", fmt.Errorf("reading storage class %s: %w", *name, err)
+	case class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer, c.now().Sub(made) < makes:
+		return "", nil
+	}
+	return fmt.Sprintf("its %s has no volume yet: storage class %s (%s) has not made one", whose, *name, class.Provisioner), nil
+}
