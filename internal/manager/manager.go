@@ -26,12 +26,12 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/controller"
-	"github.com/muster-dev/muster/internal/controller/gang"
 	"github.com/muster-dev/muster/internal/controller/pipeline"
 	"github.com/muster-dev/muster/internal/controller/scaling"
 	"github.com/muster-dev/muster/internal/controller/trainingjob"
 	"github.com/muster-dev/muster/internal/departure"
 	"github.com/muster-dev/muster/internal/snapshot"
+	"github.com/muster-dev/muster/internal/startup/warning"
 )
 
 // off is how a listener is told that it is not wanted.
@@ -193,7 +193,7 @@ func (o Options) inner() (ctrl.Options, error) {
 	out := ctrl.Options{
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
 			&resourcev1.ResourceClaim{}: {Label: labels.NewSelector().Add(*ofGangs)},
-			&corev1.Event{}:             gang.Events(),
+			&corev1.Event{}:             warning.Cache(),
 		}},
 		Scheme:                 scheme,
 		Logger:                 o.logger(),

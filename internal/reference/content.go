@@ -102,7 +102,8 @@ func (c Checker) content(ctx context.Context, namespace string, r content) (stri
 		return "", nil
 	}
 	key, kind := client.ObjectKey{Namespace: namespace, Name: r.name}, "ConfigMap"
-	has, err := []string(nil), error(nil)
+	var has []string
+	var err error
 	if r.secret {
 		kind = "Secret"
 		o := &corev1.Secret{}

@@ -19,6 +19,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/denial"
 	"github.com/muster-dev/muster/internal/rendezvous"
+	"github.com/muster-dev/muster/internal/startup"
 )
 
 // creation is what came of making pods.
@@ -285,7 +286,7 @@ func (c *Controller) tombstones(key types.NamespacedName, uid types.UID) []*core
 
 // buried remembers a deleted pod until its usage is counted.
 func (c *Controller) buried(p *corev1.Pod) {
-	if !ended(p) && !putOut(p) {
+	if !ended(p) && !startup.Disrupted(p) {
 		return
 	}
 	key := types.NamespacedName{Namespace: p.Namespace, Name: gangOf(p)}

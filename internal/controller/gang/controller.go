@@ -23,6 +23,7 @@ import (
 	"github.com/muster-dev/muster/internal/departure"
 	"github.com/muster-dev/muster/internal/fencing"
 	"github.com/muster-dev/muster/internal/news"
+	"github.com/muster-dev/muster/internal/startup/warning"
 )
 
 // Options are what the controller needs.
@@ -250,7 +251,7 @@ func (c *Controller) observe(ctx context.Context, key types.NamespacedName, g *v
 		return observed{}, nil
 	}
 	o := observed{gang: g, now: c.options.Now(), began: c.began, location: c.options.Location}
-	o.events = func(p *corev1.Pod) []corev1.Event { return c.warnings(ctx, p) }
+	o.events = func(p *corev1.Pod) []corev1.Event { return warning.Of(ctx, c.options.Client, p) }
 	pods, err := podsOf(ctx, c.options.Client, cached(g.Name), g.Namespace, g.Name, g.UID)
 	if err != nil {
 		return o, err

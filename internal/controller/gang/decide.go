@@ -13,6 +13,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/memberpod"
+	"github.com/muster-dev/muster/internal/startup"
 )
 
 // The limits of trying again.
@@ -181,7 +182,7 @@ func (o observed) count(s *v1alpha1.GangStatus, live bool) []*corev1.Pod {
 		u := usage(p)
 		addSeconds(&s.GPUSeconds, u.GPUSeconds)
 		addSeconds(&s.CPUSeconds, u.CPUSeconds)
-		if kubeletRefused(p) {
+		if startup.Refused(p) {
 			o.avoid(s, p.Spec.NodeName, nodeWords(p))
 		}
 		current := live && o.placement.Spec.Attempt == attemptOf(p) && s.Phase != v1alpha1.GangDraining && s.Outcome == ""

@@ -15,6 +15,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/fencing"
 	"github.com/muster-dev/muster/internal/memberpod"
+	"github.com/muster-dev/muster/internal/startup"
 )
 
 // place is a member and the placement that names it: that of the attempt, or
@@ -111,7 +112,7 @@ func (o observed) fits(p *v1alpha1.Placement) bool {
 // it out.
 func (o observed) refused(p *v1alpha1.Placement) bool {
 	pod := o.madeFrom(p)
-	return pod != nil && (neverRan(pod) || o.stuck(pod) || putOut(pod))
+	return pod != nil && (neverRan(pod) || o.stuck(pod) || startup.Disrupted(pod))
 }
 
 // neverRan reports whether a node did not take a pod, for now or for good.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/memberpod"
+	"github.com/muster-dev/muster/internal/startup"
 )
 
 // stopAttempt applies the failure policy to the pods that failed since the
@@ -64,9 +65,9 @@ func (o observed) refuse(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
 // nodeWords is why a node did not take a pod.
 func nodeWords(p *corev1.Pod) string {
 	switch {
-	case kubeletRefused(p) && p.Status.Message == "":
+	case startup.Refused(p) && p.Status.Message == "":
 		return p.Status.Reason
-	case kubeletRefused(p):
+	case startup.Refused(p):
 		return p.Status.Reason + ": " + p.Status.Message
 	case p.Status.Message == "":
 		return "the node gave no reason"

@@ -1,7 +1,6 @@
 package gang
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/departure"
+	"github.com/muster-dev/muster/internal/startup"
 )
 
 // stands is how a node is for the gang's members.
@@ -80,53 +80,11 @@ func (o observed) forcedOut(s *v1alpha1.GangStatus) (node, why string) {
 		}
 	}
 	for _, p := range slices.Concat(o.pods, o.gone) {
-		if attemptOf(p) == s.Attempt && putOut(p) && p.Annotations[v1alpha1.AnnotationExtension] == "" && !slices.Contains(s.Done, nameOf(p)) {
-			return p.Spec.NodeName, "put " + called(o.gang, nameOf(p)) + " out" + putOutWords(p)
+		if attemptOf(p) == s.Attempt && startup.Disrupted(p) && p.Annotations[v1alpha1.AnnotationExtension] == "" && !slices.Contains(s.Done, nameOf(p)) {
+			return p.Spec.NodeName, "put " + called(o.gang, nameOf(p)) + " out" + startup.DisruptionWords(p)
 		}
 	}
 	return "", ""
-}
-
-// disruption is the condition of a pod that says that somebody ends it for
-// reasons of the cluster's; nil if there is none.
-func disruption(p *corev1.Pod) *corev1.PodCondition {
-	for i := range p.Status.Conditions {
-		if c := &p.Status.Conditions[i]; c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
-			return c
-		}
-	}
-	return nil
-}
-
-// putOut reports whether the cluster ended a member, or is about to: by the
-// Eviction API, because its node does not answer or is no more, or because the
-// machine shuts down. A kubelet that is short of memory or disk is not meant:
-// that may be the member's own doing, and happen again for ever.
-func putOut(p *corev1.Pod) bool {
-	c := disruption(p)
-	if c == nil || p.Status.Phase == corev1.PodSucceeded && p.DeletionTimestamp == nil {
-		return false
-	}
-	switch c.Reason {
-	case "EvictionByEvictionAPI", "DeletionByTaintManager", "DeletionByPodGC":
-		return p.DeletionTimestamp != nil
-	case corev1.PodReasonTerminationByKubelet:
-		return p.Status.Reason == "Terminated" || p.Status.Reason == "NodeShutdown"
-	}
-	return false
-}
-
-func putOutWords(p *corev1.Pod) string {
-	switch c := disruption(p); c.Reason {
-	case "EvictionByEvictionAPI":
-		return ": it was evicted, as a drain does"
-	case "DeletionByTaintManager":
-		return ": it has a taint that ends what runs there"
-	case corev1.PodReasonTerminationByKubelet:
-		return ": the machine shuts down"
-	default:
-		return " (" + cmp.Or(c.Message, c.Reason) + ")"
-	}
 }
 
 // notices returns for how many seconds each pod may go on once it is told to

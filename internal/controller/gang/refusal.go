@@ -8,44 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/startup"
 )
-
-// kubeletReasons are the reasons of a failed pod by which a kubelet says that it
-// did not take it, beside those that begin with outOf. They are those of its
-// admission (package lifecycle and the managers below cm), of its evictions and
-// of its shutdown.
-var kubeletReasons = []string{
-	"UnexpectedAdmissionError", "EmptyPodSharedPoolError", "TopologyAffinityError", "SMTAlignmentError",
-	"NodeAffinity", "NodeName", "NodePorts", "NodeUnschedulable", "TaintToleration", "VolumeAttachmentLimitExceeded",
-	"Preempting", "Evicted", "NodeShutdown", "Terminated",
-	"InvalidNodeInfo", "UnknownReason", "UnexpectedPredicateFailureType",
-	"PodOSSelectorNodeLabelDoesNotMatch", "PodOSNotSupported", "PodLevelResourcesNotSupported", "PodFeatureUnsupported",
-	"SupplementalGroupsPolicyNotSupported", "InitContainerRestartPolicyForbidden", "AppArmor", "SysctlForbidden",
-}
-
-// outOf begins a kubelet's reason for lack of a resource: OutOfcpu,
-// OutOfnvidia.com/gpu.
-const outOf = "OutOf"
-
-// kubeletRefused reports whether a kubelet did not take a pod, or put it out
-// before anything of it ran.
-func kubeletRefused(p *corev1.Pod) bool {
-	known := strings.HasPrefix(p.Status.Reason, outOf) || slices.Contains(kubeletReasons, p.Status.Reason)
-	return p.Status.Phase == corev1.PodFailed && known && !somethingRan(p)
-}
 
 // notTaken reports whether a node did not take a pod for what may pass there, or
 // does not hold elsewhere.
 func notTaken(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodFailed && p.Status.Reason == v1alpha1.ReasonRefused || kubeletRefused(p)
-}
-
-// somethingRan reports whether a container of the pod has ever started.
-func somethingRan(p *corev1.Pod) bool {
-	return slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool {
-		ended := func(s corev1.ContainerState) bool { return s.Terminated != nil && !s.Terminated.StartedAt.IsZero() }
-		return c.State.Running != nil || ended(c.State) || ended(c.LastTerminationState)
-	})
+	return p.Status.Phase == corev1.PodFailed && p.Status.Reason == v1alpha1.ReasonRefused || startup.Refused(p)
 }
 
 // coolOff is for how long a node that did not take a member is not used for the

@@ -31,7 +31,7 @@ func TestWhatAKubeletRefuses(t *testing.T) {
 		"it waits":              {corev1.PodStatus{Phase: corev1.PodPending, Reason: "Evicted"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := kubeletRefused(&corev1.Pod{Status: tt.status}); got != tt.want {
+			if got := startup.Refused(&corev1.Pod{Status: tt.status}); got != tt.want {
 				t.Errorf("%v, want %v", got, tt.want)
 			}
 		})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/fairqueue"
+	"github.com/muster-dev/muster/internal/startup/warning"
 )
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -30,8 +31,8 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 			return fmt.Errorf("setting up the gang controller: indexing %T: %w", kind, err)
 		}
 	}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Event{}, indexPod, indexByPod); err != nil {
-		return fmt.Errorf("setting up the gang controller: indexing events: %w", err)
+	if err := warning.Index(mgr); err != nil {
+		return fmt.Errorf("setting up the gang controller: %w", err)
 	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("gang").
@@ -128,6 +129,19 @@ func enqueue(q queue, o client.Object) {
 	if r, ok := request(o); ok {
 		q.Add(r)
 	}
+}
+
+// byPod looks at the gang of the pod that an event is about.
+func (c *Controller) byPod(ctx context.Context, o client.Object) []reconcile.Request {
+	e, ok := o.(*corev1.Event)
+	if !ok {
+		return nil
+	}
+	p := &corev1.Pod{}
+	if err := c.options.Client.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: e.InvolvedObject.Name}, p, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // it is gone
+	}
+	return byGang(ctx, p)
 }
 
 func byGang(_ context.Context, o client.Object) []reconcile.Request {

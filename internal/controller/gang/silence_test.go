@@ -53,6 +53,9 @@ func TestNodeThatDoesNotAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := leaving(tt.at,
 				memberPod("0", "here", corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &taken}, false), memberPod("1", "there", tt.status, false))
+			for _, p := range o.pods {
+				p.CreationTimestamp = metav1.NewTime(since)
+			}
 			o.now, o.location = since.Add(tt.after), time.UTC
 			o.gang.Status.Phase, o.gang.Status.Reason, o.gang.Status.Message = tt.phase, v1alpha1.ReasonNodeUnreachable, "as before"
 			d := decide(o)
