@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"github.com/muster-dev/muster/internal/controlplane/contract"
+	"github.com/muster-dev/muster/internal/room"
 )
 
 // child is one process that upstream runs in.
@@ -33,6 +34,9 @@ type child struct {
 // spawn starts a child under order. listener is handed over to it; the
 // caller's own copy stays open.
 func spawn(ctx context.Context, o Options, order contract.Order, listener *net.TCPListener) (*child, error) {
+	if space, err := room.Look(o.DataDir); err == nil && !o.Bare {
+		order.Frugal = space.Low()
+	}
 	line, err := json.Marshal(order)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the order: %w", err)

@@ -84,7 +84,7 @@ func prepare(ctx context.Context, o Options) (*ControlPlane, error) {
 			return nil, fmt.Errorf("preparing the data folder: %w", explain(err, o.DataDir))
 		}
 	}
-	if err := checkDisk(o.DataDir, minFree); err != nil {
+	if err := checkDisk(o.DataDir, o.Bare); err != nil {
 		return nil, err
 	}
 	last, err := loadSettings(o.DataDir)

@@ -3,17 +3,18 @@ package controlplane
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 
-	"golang.org/x/sys/unix"
+	"github.com/muster-dev/muster/internal/room"
 )
-
-// minFree is how many bytes must be free for etcd to start: its first log
-// segment alone takes 64 MB.
-const minFree = 256 << 20
 
 // checkDisk finds out before anything starts whether the data folder can be
 // written and has room: upstream only says so in a stack trace.
-func checkDisk(dir string, need uint64) error {
+func checkDisk(dir string, bare bool) error {
+	space, err := tend(dir, bare)
+	if err != nil {
+		return err
+	}
 	probe, err := os.CreateTemp(dir, ".probe-*")
 	if err != nil {
 		return fmt.Errorf("writing to the data folder: %w", explain(err, dir))
@@ -22,12 +23,17 @@ func checkDisk(dir string, need uint64) error {
 	if err := os.Remove(probe.Name()); err != nil {
 		return fmt.Errorf("writing to the data folder: %w", explain(err, dir))
 	}
-	var stat unix.Statfs_t
-	if err := unix.Statfs(dir, &stat); err != nil {
-		return fmt.Errorf("measuring the disk of the data folder: %w", err)
+	logs, err := filepath.Glob(filepath.Join(dir, "etcd", "member", "wal", "*.wal"))
+	if err != nil {
+		return fmt.Errorf("looking for etcd's log: %w", err)
 	}
-	if free := stat.Bavail * uint64(stat.Bsize); free < need {
-		return fmt.Errorf("the disk of %s is full: %d MiB are free, %d MiB are needed: make room there, or give another data folder", dir, free>>20, need>>20)
+	return space.CanStart(len(logs) == 0)
+}
+
+// tend gives the reserve up if the disk is nearly full, and makes it if there is room.
+func tend(dir string, bare bool) (room.Space, error) {
+	if bare {
+		return room.Look(dir)
 	}
-	return nil
+	return room.Tend(dir)
 }

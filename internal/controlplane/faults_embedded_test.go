@@ -222,3 +222,42 @@ func TestDiskThatFillsUp(t *testing.T) {
 		mustHave(t, client(t, c), fmt.Sprint("c", i))
 	}
 }
+
+// TestFullDiskTakesRemovalsOnly: on a disk without a free byte, the reserve lets it start.
+// It refuses new objects in words, removes old ones, and once there is room all works.
+func TestFullDiskTakesRemovalsOnly(t *testing.T) {
+	t.Parallel()
+	dir := disk(t, "size=512m")
+	c := start(t, controlplane.Options{DataDir: dir})
+	mustCreate(t, client(t, c), configMap("old", 100<<10))
+	stop(t, c)
+	filler, err := os.Create(filepath.Join(dir, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = filler.Write(make([]byte, 1<<16))
+	}
+	if err := filler.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c = start(t, controlplane.Options{DataDir: dir})
+	maps := client(t, c).CoreV1().ConfigMaps("default")
+	_, err = maps.Create(within(t), configMap("new", 1), metav1.CreateOptions{})
+	if err == nil || !strings.Contains(err.Error(), "only removal works") {
+		t.Errorf("a new object: %v", err)
+	}
+	for i := range 200 { // The log goes on in segments for which there is room.
+		changed := configMap("old", 100<<10+i)
+		if _, err := maps.Update(within(t), changed, metav1.UpdateOptions{}); err != nil {
+			t.Fatalf("change %d: %v", i, err)
+		}
+	}
+	if err := maps.Delete(within(t), "old", metav1.DeleteOptions{}); err != nil {
+		t.Errorf("a removal: %v", err)
+	}
+	if err := os.Remove(filler.Name()); err != nil {
+		t.Fatal(err)
+	}
+	mustCreate(t, client(t, c), configMap("new", 1))
+}

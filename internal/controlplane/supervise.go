@@ -55,6 +55,10 @@ func (c *ControlPlane) supervise() {
 		case <-c.stopping:
 			return
 		}
+		// After an end for want of room, the reserve makes the next start possible.
+		if _, err := tend(c.options.DataDir, c.options.Bare); err != nil {
+			c.options.note(err.Error())
+		}
 		next, err := spawn(ctx, c.options, c.order, c.listener)
 		if err != nil {
 			c.err = fmt.Errorf("starting the control plane again: %w", err)

@@ -163,13 +163,13 @@ func TestLeasesInAFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if live, err := d.store.leases(t.Context(), time.Now()); err != nil || len(live) != 1 {
+	if live, err := d.store.leases(t.Context(), time.Now(), true); err != nil || len(live) != 1 {
 		t.Errorf("%v %v", live, err)
 	}
 	if err := lease.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if live, err := d.store.leases(t.Context(), time.Now()); err != nil || len(live) != 0 {
+	if live, err := d.store.leases(t.Context(), time.Now(), true); err != nil || len(live) != 0 {
 		t.Errorf("%v %v", live, err)
 	}
 }

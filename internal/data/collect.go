@@ -32,6 +32,9 @@ type CollectOptions struct {
 	// removing it: until everybody who begins to write has heard of it, and until
 	// everybody who began before is seen. Default: none.
 	Settle time.Duration
+	// KeepEnded keeps leases of processes that have ended until they run out: a Muster
+	// that has just started takes leases anew for what the one before it did.
+	KeepEnded bool
 }
 
 // CollectReport is what a collection did.
@@ -47,6 +50,8 @@ type CollectReport struct {
 	KeptBytes int64
 	// Joined are small packs that were put together with others into one object.
 	Joined int
+	// Held is what no head leads to and what stays for now; nil if there is nothing.
+	Held *Held
 }
 
 // collection is one run of the collector.
@@ -58,6 +63,8 @@ type collection struct {
 	reach   *reach
 	packs   *bale.Backend
 	bales   *bales
+	// waiting are objects that no head leads to and that stay for now.
+	waiting map[string]bool
 	report  CollectReport
 }
 
@@ -82,7 +89,7 @@ func (c *collection) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	live, err := c.leases(ctx, now)
+	live, err := c.awaitEnded(ctx, now)
 	if err != nil {
 		return err
 	}
@@ -104,6 +111,7 @@ func (c *collection) run(ctx context.Context) error {
 		return err
 	}
 	c.count(garbage)
+	c.hold(live, now)
 	if c.o.DryRun {
 		for _, group := range c.groups() {
 			c.report.Joined += len(group)
@@ -192,17 +200,10 @@ func (c *collection) garbage(ctx context.Context, live []note, cutoff time.Time)
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range live {
-		for _, id := range l.Commits {
-			from[id] = true
-		}
-	}
-	for key, i := range c.objects {
-		if id, err := commit.ParseKey(key); err == nil && !i.Stored.Before(cutoff) {
-			from[id] = true
-		}
-	}
 	if err := c.mark(ctx, from); err != nil {
+		return nil, err
+	}
+	if err := c.markWaiting(ctx, live, cutoff); err != nil {
 		return nil, err
 	}
 	if err := c.lookAtBales(ctx, cutoff); err != nil {
@@ -288,7 +289,7 @@ func (c *collection) look(ctx context.Context) ([]note, error) {
 		if err != nil {
 			return nil, err
 		}
-		found, err := c.leases(ctx, now)
+		found, err := c.leases(ctx, now, true)
 		if err != nil {
 			return nil, err
 		}

@@ -99,7 +99,7 @@ func TestContents(t *testing.T) {
 	if err := lease.Release(ctx); err != nil {
 		t.Error(err)
 	}
-	if left, err := p.store.leases(ctx, p.store.clock()); err != nil || len(left) != 0 {
+	if left, err := p.store.leases(ctx, p.store.clock(), true); err != nil || len(left) != 0 {
 		t.Errorf("leases stay: %v, %v", left, err)
 	}
 }

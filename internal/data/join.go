@@ -143,6 +143,9 @@ func (c *collection) join(ctx context.Context, cutoff time.Time) error {
 		groups = append(groups, restored)
 	}
 	for _, group := range groups {
+		if !c.fits(group) {
+			continue
+		}
 		one, left, err := bale.Make(ctx, c.packs, group, c.whole)
 		unread = append(unread, left...)
 		if err != nil {
@@ -153,6 +156,23 @@ func (c *collection) join(ctx context.Context, cutoff time.Time) error {
 		}
 	}
 	return errors.Join(ctx.Err(), some(unread))
+}
+
+// joinSpare is how much of the room that a store leaves a group may use that makes room
+// later, bytes.
+const joinSpare = 96 << 20
+
+// fits reports whether the disk has room for a new bale of a group. It is needed beside the
+// packs until a later collection removes these.
+func (c *collection) fits(group []backend.Info) bool {
+	var size int64
+	for _, p := range group {
+		size += p.Size
+	}
+	if c.bales.dead(group) > size {
+		size -= joinSpare
+	}
+	return c.room(size) == nil
 }
 
 // some are the first of many errors, and how many there are.

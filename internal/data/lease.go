@@ -13,6 +13,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/holder"
 	"github.com/muster-dev/muster/internal/data/ref"
 )
 
@@ -33,6 +34,11 @@ type note struct {
 	TTL time.Duration `json:"ttl"`
 	// Commits are pinned, with everything behind them.
 	Commits []digest.ID `json:"commits,omitempty"`
+	// Holder is the process. Leases of earlier versions have none.
+	Holder holder.Holder `json:"holder,omitzero"`
+
+	// until is when the lease ends unless it is renewed, by the backend's clock.
+	until time.Time
 }
 
 // Lease keeps collections away from commits, and from what is stored while it
@@ -57,7 +63,7 @@ type Lease struct {
 // Pin takes a lease on commits: they and all that they hold stay until it is
 // released, or until the process is dead for [Options.LeaseTTL].
 func (s *Store) Pin(ctx context.Context, commits ...digest.ID) (*Lease, error) {
-	l := &Lease{store: s, key: leasePrefix + rand.Text(), done: make(chan struct{}), stored: &indices{store: s}, note: note{TTL: s.ttl, Commits: commits}}
+	l := &Lease{store: s, key: leasePrefix + rand.Text(), done: make(chan struct{}), stored: &indices{store: s}, note: note{TTL: s.ttl, Commits: commits, Holder: s.holder}}
 	if err := l.renew(ctx); err != nil {
 		return nil, fmt.Errorf("taking a lease: %w", errors.Join(err, s.dropLease(context.WithoutCancel(ctx), l.key)))
 	}
@@ -173,8 +179,9 @@ func (l *Lease) Release(ctx context.Context) error {
 	return nil
 }
 
-// leases are the live leases and their notes. Those of the dead are removed.
-func (s *Store) leases(ctx context.Context, now time.Time) ([]note, error) {
+// leases returns the notes of live leases. It removes leases that have run out, and those
+// whose holder has ended, unless keepEnded.
+func (s *Store) leases(ctx context.Context, now time.Time, keepEnded bool) ([]note, error) {
 	var live []note
 	var dead []string
 	err := s.backend.List(ctx, leasePrefix, func(i backend.Info) error {
@@ -188,11 +195,11 @@ func (s *Store) leases(ctx context.Context, now time.Time) ([]note, error) {
 		case err != nil:
 			return err
 		}
-		switch {
-		case i.Stored.Before(now.Add(-n.TTL - s.slack)):
+		if n.until = i.Stored.Add(n.TTL + s.slack); n.until.Before(now) || !keepEnded && n.Holder.Ended() {
 			dead = append(dead, i.Key)
 			return nil
-		case n.Started.IsZero():
+		}
+		if n.Started.IsZero() {
 			n.Started = i.Stored
 		}
 		live = append(live, n)

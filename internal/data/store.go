@@ -12,6 +12,7 @@ import (
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/bale"
 	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/holder"
 	"github.com/muster-dev/muster/internal/data/pack"
 	"github.com/muster-dev/muster/internal/data/tree"
 )
@@ -31,6 +32,9 @@ type Options struct {
 	LeaseTTL time.Duration
 	// Clock gives commits their times. Default: [time.Now].
 	Clock func() time.Time
+	// Room returns an error if so many bytes of content may not be added to the store,
+	// because its disk is almost full. Removals go on. Default: there is always room.
+	Room func(more int64) error
 }
 
 // Store keeps the bytes of any number of datasets. It may be used by many at once,
@@ -45,6 +49,13 @@ type Store struct {
 	slack time.Duration
 	// joining says which packs a collection puts together.
 	joining joining
+	// holder is this process, for its leases.
+	holder holder.Holder
+	// room returns an error if the store may not grow by so many bytes.
+	room func(more int64) error
+	// lastRequest is how long the API server may take for the last request of a process
+	// that has ended.
+	lastRequest time.Duration
 	// opened opens a file that is to be put; tests have it change at once.
 	opened func(in *os.Root, name string) (*os.File, stamp, error)
 	codec  *pack.Codec
@@ -55,6 +66,9 @@ type Store struct {
 	buffers buffers
 	trees   *tree.Tree
 }
+
+// lastRequest is longer than etcd waits for the disk.
+const lastRequest = 5 * time.Second
 
 // Open opens a store. Nothing is read of it yet.
 func Open(_ context.Context, o Options) (*Store, error) {
@@ -70,13 +84,16 @@ func Open(_ context.Context, o Options) (*Store, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
+	if o.Room == nil {
+		o.Room = func(int64) error { return nil }
+	}
 	codec, err := pack.NewCodec(o.Workers + 1)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{
 		backend: o.Backend, joining: usualJoining, cache: o.Cache, workers: o.Workers, ttl: o.LeaseTTL, clock: o.Clock,
-		slack: 2 * time.Second, codec: codec, opened: openFile,
+		slack: 2 * time.Second, codec: codec, opened: openFile, holder: holder.Self(), room: o.Room, lastRequest: lastRequest,
 	}
 	s.trees = tree.New(blobs{s}, &s.nodes)
 	return s, nil

@@ -102,12 +102,31 @@ func (w *writer) Save(ctx context.Context, kind pack.Kind, id digest.ID, raw int
 	return w.put(kind, id, raw, stored)
 }
 
+// unstored is how many bytes of packs are not stored yet.
+func (w *writer) unstored() (bytes int64) {
+	for _, b := range []*pack.Builder{w.data, w.meta} {
+		if b != nil {
+			bytes += int64(b.Len())
+		}
+	}
+	for _, b := range w.flying {
+		bytes += int64(len(b))
+	}
+	return bytes
+}
+
 // put adds a blob that is not there yet, as it is to be stored.
 func (w *writer) put(kind pack.Kind, id digest.ID, raw int, stored []byte) (pack.Place, error) {
 	w.mu.Lock()
 	if w.failed != nil {
 		defer w.mu.Unlock()
 		return pack.Place{}, w.failed
+	}
+	if kind != pack.Node {
+		if err := w.store.room(w.unstored()); err != nil {
+			w.mu.Unlock()
+			return pack.Place{}, err
+		}
 	}
 	slot := &w.data
 	if kind == pack.Node && (w.full || w.meta != nil || w.data != nil && w.data.Len() > together) {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/muster-dev/muster/internal/environment/confinement"
+	"github.com/muster-dev/muster/internal/room"
 )
 
 // The content of an environment's home.
@@ -55,6 +56,8 @@ type build struct {
 	held  *os.File // the lock
 	log   *buildLog
 	total int
+	// noRoom is true once a program of the build has written that the disk is full.
+	noRoom bool
 }
 
 func (b *build) path() string { return filepath.Join(b.home, venvDir) }
@@ -81,6 +84,9 @@ func (b *build) within(ctx context.Context, limit time.Duration) error {
 // run builds the environment at its final place, since virtual environments
 // hold their own path and cannot be moved.
 func (b *build) run(ctx context.Context) error {
+	if err := room.Check(filepath.Dir(b.home), 0); err != nil {
+		return err
+	}
 	// 1. One builder a key, whichever process asks.
 	if err := b.lock(ctx); err != nil {
 		return err
@@ -101,6 +107,9 @@ func (b *build) run(ctx context.Context) error {
 		err = b.install(ctx)
 	}
 	_ = os.RemoveAll(b.scratch())
+	if err != nil && b.noRoom {
+		err = full(errors.Join(unix.ENOSPC, err))
+	}
 	if err == nil {
 		err = errors.Join(b.place.Take(ctx, b.path()), b.place.Take(ctx, filepath.Join(b.home, requirementsFile)))
 	}
@@ -232,8 +241,19 @@ func (b *build) command(ctx context.Context, line func(string), argv ...string) 
 	}
 	return b.place.Run(ctx, p, func(text string) {
 		b.log.write(text)
+		b.noRoom = b.noRoom || saysFull(text)
 		line(text)
 	})
+}
+
+// saysFull reports whether a line of Python or pip says that a disk or a quota is full.
+func saysFull(line string) bool {
+	for _, errno := range []unix.Errno{unix.ENOSPC, unix.EDQUOT} {
+		if strings.Contains(line, fmt.Sprintf("[Errno %d]", int(errno))) {
+			return true
+		}
+	}
+	return false
 }
 
 const (

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 
 	"github.com/versity/versitygw/s3err"
 
@@ -59,6 +60,8 @@ func (g *Gateway) explain(err error) error {
 		return refusal("InvalidRequest", 400, "%s", err)
 	case errors.Is(err, warehouse.ErrQuota):
 		return refusal("QuotaExceeded", 403, "%s", err)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return refusal("StorageFull", 507, "%s", err)
 	}
 	g.o.Log.Warn("serving an S3 client", "err", err)
 	return refusal("InternalError", 500, "%s", err)

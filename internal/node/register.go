@@ -181,7 +181,7 @@ func (n *Node) status() corev1.NodeStatus {
 		Conditions: []corev1.NodeCondition{
 			condition(corev1.NodeReady, corev1.ConditionTrue, "NodeReady", "pods run as processes, "+string(n.config.Tier)+" tier"),
 			condition(corev1.NodeMemoryPressure, corev1.ConditionFalse, "NotWatched", ""),
-			condition(corev1.NodeDiskPressure, corev1.ConditionFalse, "NotWatched", ""),
+			n.diskPressure(condition),
 			condition(corev1.NodePIDPressure, corev1.ConditionFalse, "NotWatched", ""),
 			condition(corev1.NodeNetworkUnavailable, corev1.ConditionFalse, "NetworkReady", ""),
 		},
@@ -195,13 +195,17 @@ func (n *Node) heartbeat(ctx context.Context) {
 	lease, status := clock.NewTicker(leaseEvery), clock.NewTicker(statusEvery)
 	defer lease.Stop()
 	defer status.Stop()
+	pressed := n.pressed()
 	for {
 		var err error
 		select {
 		case <-ctx.Done():
 			return
 		case <-lease.C():
-			err = n.renew(ctx)
+			if err = n.renew(ctx); err == nil && n.pressed() != pressed {
+				pressed = !pressed
+				err = n.patchStatus(ctx)
+			}
 		case <-status.C():
 			err = n.patchStatus(ctx)
 		case <-n.inventory.changed:

@@ -1,6 +1,10 @@
 package osfile
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
 
 // Space returns the size of the file system that a folder is on, and how much of
 // it this user may still fill, in bytes.
@@ -11,3 +15,16 @@ func Space(dir string) (total, available int64, err error) {
 	}
 	return int64(fs.Blocks) * int64(fs.Bsize), int64(fs.Bavail) * int64(fs.Bsize), nil
 }
+
+// Inodes returns the number of inodes of the file system that a folder is on, and how many of
+// them are free. The total is 0 where the file system makes them as they are needed.
+func Inodes(dir string) (total, free int64, err error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return 0, 0, err
+	}
+	return int64(fs.Files), int64(fs.Ffree), nil
+}
+
+// Allocate gives a file so many bytes of its own on the disk.
+func Allocate(file *os.File, size int64) error { return fillFile(file, size) }

@@ -1,6 +1,10 @@
 package osfile
 
-import "golang.org/x/sys/windows"
+import (
+	"os"
+
+	"golang.org/x/sys/windows"
+)
 
 // Space returns the size of the file system that a folder is on, and how much of
 // it this user may still fill, in bytes.
@@ -15,3 +19,9 @@ func Space(dir string) (total, available int64, err error) {
 	}
 	return int64(all), int64(mine), nil
 }
+
+// Inodes returns 0: file systems of Windows make inodes as they are needed.
+func Inodes(string) (total, free int64, err error) { return 0, 0, nil }
+
+// Allocate gives a file so many bytes of its own on the disk.
+func Allocate(file *os.File, size int64) error { return fillFile(file, size) }

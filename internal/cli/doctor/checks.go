@@ -23,6 +23,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/network"
 	"github.com/muster-dev/muster/internal/node/process"
 	"github.com/muster-dev/muster/internal/node/shim"
+	"github.com/muster-dev/muster/internal/room"
 )
 
 // here looks at this machine.
@@ -179,16 +180,17 @@ func disk(dir string) Finding {
 		}
 		dir = filepath.Dir(dir)
 	}
-	var fs unix.Statfs_t
-	if err := unix.Statfs(dir, &fs); err != nil {
+	space, err := room.Look(dir)
+	if err != nil {
 		return Finding{"disk", Bad, fmt.Sprintf("%s cannot be looked at: %v", dir, err), "choose another data folder with --home"}
 	}
-	free := int64(fs.Bavail) * fs.Bsize
-	says := fmt.Sprintf("%.1f GiB free in %s", float64(free)/(1<<30), dir)
+	says := fmt.Sprintf("%.1f GiB free in %s", float64(space.Free)/(1<<30), dir)
 	switch {
 	case unix.Access(dir, unix.W_OK) != nil:
 		return Finding{"disk", Bad, dir + " cannot be written", "choose another data folder with --home"}
-	case free < littleSpace:
+	case space.Low():
+		return Finding{"disk", Bad, space.Words(), "make room on this disk: only removal works until then"}
+	case space.Free < littleSpace:
 		return Finding{"disk", Limited, says, "environments and checkpoints take gigabytes: free some, or choose another data folder with --home"}
 	}
 	return Finding{"disk", Good, says, ""}

@@ -37,6 +37,9 @@ type State struct {
 	Error   string    `json:"error,omitempty"`
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
+	// LowRoom says that only removal works, because the disk is almost full; empty if
+	// there is room.
+	LowRoom string `json:"lowRoom,omitempty"`
 	// ReadySeconds is how long the start took.
 	ReadySeconds float64 `json:"readySeconds,omitempty"`
 	Server       string  `json:"server,omitempty"`

@@ -223,6 +223,9 @@ func (o *options) print(r Report) error {
 	if r.Error != "" {
 		table.Row("trouble", r.Error).Paint(1, terminal.Red)
 	}
+	if r.State.LowRoom != "" {
+		table.Row("disk", r.State.LowRoom).Paint(1, terminal.Red)
+	}
 	if r.State.S3 != "" {
 		table.Row("S3", r.State.S3+" (`muster data key create` makes a key)")
 	}

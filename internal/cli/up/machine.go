@@ -95,6 +95,12 @@ func (m *machine) run(ctx context.Context) (err error) {
 	}
 	defer release()
 	m.state = instance.State{Phase: instance.Starting, Version: m.version, Started: m.began, Settings: m.settings}
+	if _, err := m.lookAtRoom(); err != nil {
+		return err
+	}
+	if m.state.LowRoom != "" {
+		m.sayRoom()
+	}
 	if err := m.home.Write(m.state); err != nil {
 		return err
 	}
@@ -257,7 +263,12 @@ func (m *machine) serve(ctx context.Context) error {
 	group.Go(func() error { return named("the upkeep of code and environments", keeper.Run(ctx, n.Ready())) })
 	group.Go(func() error { return named("the upkeep of data", collector.Run(ctx, n.Ready())) })
 	group.Go(func() error { return named("the S3 gateway", s3.serve(ctx)) })
-	group.Go(func() error { return m.announce(ctx, n, s3.listens) })
+	group.Go(func() error {
+		if err := m.announce(ctx, n, s3.listens); err != nil {
+			return err
+		}
+		return m.watchRoom(ctx)
+	})
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}

@@ -46,6 +46,9 @@ at any time and started again.
 Only the loopback address is listened on. kubectl works with the kubeconfig in
 the data folder.
 
+Where the disk of the data folder is almost full, only removal works until there
+is room: up, status and doctor print that, and so does each refused request.
+
 Settings are read from config.yaml in the data folder; flags win.`,
 		Example: "  muster up\n  muster up --detach\n  muster up --simulate-gpus 8xA100",
 		Args:    cobra.NoArgs,
@@ -127,6 +130,9 @@ func (o *options) say(format string, args ...any) {
 // welcome is what a person may do next.
 func (o *options) welcome(home instance.Home, s instance.State) {
 	o.say("ready in %.1f s: %s tier, log in %s", s.ReadySeconds, s.Tier, shorten(home.Log()))
+	if s.LowRoom != "" {
+		o.say("%s", s.LowRoom)
+	}
 	o.say("try: %[1]s run -- python train.py    look: %[1]s status, %[1]s top    stop: %[1]s down", o.command)
 	o.say("kubectl: export KUBECONFIG=%s", shorten(home.Kubeconfig()))
 }

@@ -65,6 +65,8 @@ type Order struct {
 	AuthenticationConfig string `json:"authenticationConfig"`
 	// Unsafe leaves out fsync: for tests, whose data may be lost.
 	Unsafe bool `json:"unsafe,omitempty"`
+	// Frugal makes etcd take little room for its log: the disk is almost full.
+	Frugal bool `json:"frugal,omitempty"`
 }
 
 // ReadyPath is where the API server is asked whether it is ready.

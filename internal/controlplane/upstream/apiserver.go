@@ -123,6 +123,10 @@ func serveAPI(ctx context.Context, order contract.Order, listener net.Listener, 
 	if err != nil {
 		return fmt.Errorf("putting the servers together: %w", err)
 	}
+	if !order.Bare {
+		handler := chain.GenericAPIServer.Handler
+		handler.FullHandlerChain = refuseWithoutRoom(order.DataDir, handler.FullHandlerChain)
+	}
 	prepared, err := chain.PrepareRun()
 	if err != nil {
 		return fmt.Errorf("preparing to serve: %w", err)

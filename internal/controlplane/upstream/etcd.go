@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
@@ -17,6 +18,9 @@ const (
 	// defragAbove is how many megabytes a defragmentation at start must free
 	// to be worth its time.
 	defragAbove = 128
+	// frugalSegment is the size of a segment of etcd's log where there is little
+	// room, bytes. It is longer than any request.
+	frugalSegment = 4 << 20
 )
 
 // etcdURL is etcd's address: a socket in the working folder, which is closed
@@ -46,6 +50,9 @@ func startEtcd(order contract.Order, reports *reporter) (*embed.Etcd, error) {
 		cfg.TickMs, cfg.ElectionMs = 20, 100
 		// No follower will ever ask for old entries: keep few in memory.
 		cfg.SnapshotCount, cfg.SnapshotCatchUpEntries = 5000, 100
+	}
+	if order.Frugal {
+		wal.SegmentSizeBytes = frugalSegment
 	}
 	if err := checkLog(cfg.Dir); err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/muster-dev/muster/internal/osfile"
+	"github.com/muster-dev/muster/internal/room"
 )
 
 // The default limits of a snapshot.
@@ -108,6 +109,9 @@ func (s *Store) snapshot(ctx context.Context, path string, opts Options, remembe
 	found, err := scan(ctx, path, opts)
 	if err != nil {
 		return Result{}, fmt.Errorf("taking a snapshot of %s: %w", path, err)
+	}
+	if err := room.Check(s.dir, 0); err != nil {
+		return Result{}, fmt.Errorf("storing the snapshot of %s: %w", path, err)
 	}
 	unlock, err := s.share()
 	if err != nil {

@@ -25,9 +25,11 @@ func New(f *connection.Factory) *cobra.Command {
 		Short: "Free what no branch, tag or running command needs",
 		Long: `Frees what nothing reaches any more: what only deleted datasets, branches and
 tags had, and what commands left behind that were killed. What was stored since
-the start of a command that still runs, or that died within the last quarter of
-an hour, stays for now. Small objects that are needed, such as many small
-commits leave, are joined into larger ones. muster up does the same once a day,
+the start of a command that still runs stays for now, and gc prints until when,
+and which process keeps it. A command of this machine that was killed keeps
+nothing; one of another machine keeps data for a quarter of an hour. Small
+objects that are needed, such as many small commits leave, are joined into
+larger ones afterwards, where there is room. muster up does the same once a day,
 with what is older than a day; on a cluster the manager does, and nobody else
 can.`,
 		Example: "  muster data gc --dry-run\n  muster data gc",

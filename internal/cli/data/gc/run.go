@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/muster-dev/muster/internal/cli/data/opening"
+	"github.com/muster-dev/muster/internal/cli/instance"
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/data"
@@ -29,6 +32,16 @@ type Document struct {
 	KeptBytes int64 `json:"keptBytes"`
 	// Joined are small packs that came, or would come, to lie together.
 	Joined int `json:"joined"`
+	// Held is what nothing reaches and what stays for now; absent if there is nothing.
+	Held *held `json:"held,omitempty"`
+}
+
+// held is what stays for now, until when, and which processes keep it.
+type held struct {
+	Objects int       `json:"objects"`
+	Bytes   int64     `json:"bytes"`
+	Until   time.Time `json:"until"`
+	By      []string  `json:"by,omitempty"`
 }
 
 func (o *options) run(ctx context.Context) error {
@@ -45,7 +58,7 @@ func (o *options) run(ctx context.Context) error {
 	defer bar.Stop()
 	report, err := store.Collect(ctx, data.CollectOptions{
 		Heads:  []ref.Heads{dataset.Everything{Client: store.Server}},
-		DryRun: o.dryRun,
+		DryRun: o.dryRun, KeepEnded: o.justStarted(),
 	})
 	bar.Stop()
 	if err != nil && report == (data.CollectReport{}) {
@@ -53,8 +66,56 @@ func (o *options) run(ctx context.Context) error {
 	}
 	return errors.Join(err, o.report(Document{
 		DryRun: o.dryRun, Packs: report.Packs, Commits: report.Commits, FreedBytes: report.Bytes,
-		Waiting: report.Waiting, KeptPacks: report.Kept, KeptBytes: report.KeptBytes, Joined: report.Joined,
+		Waiting: report.Waiting, KeptPacks: report.Kept, KeptBytes: report.KeptBytes, Joined: report.Joined, Held: describe(report.Held),
 	}))
+}
+
+// adoption is how long after its start a Muster may take to take leases anew for what its
+// runs and jobs read.
+const adoption = time.Minute
+
+// justStarted reports whether Muster may not have taken its leases again. The leases of the
+// Muster before it count until then.
+func (o *options) justStarted() bool {
+	home, err := o.factory.Home()
+	if err != nil {
+		return true
+	}
+	state, alive, err := instance.Home(home).Read()
+	return err != nil || !alive || state.Phase != instance.Ready || time.Since(state.Started) < adoption
+}
+
+// describe writes down who keeps what.
+func describe(h *data.Held) *held {
+	if h == nil {
+		return nil
+	}
+	d := &held{Objects: h.Objects, Bytes: h.Bytes, Until: h.Until}
+	for _, by := range h.By {
+		words := by.Holder.String() + ", since " + clock(by.Since)
+		if by.Holder.Ended() {
+			words = by.Holder.String() + ", which has ended"
+		}
+		d.By = append(d.By, words)
+	}
+	return d
+}
+
+// clock is a time of the day on this machine.
+func clock(t time.Time) string { return t.Local().Format("15:04:05") }
+
+// String says in a sentence what stays for now, who keeps it, and until when.
+func (h *held) String() string {
+	what := fmt.Sprintf("kept for now: %s (%s)", terminal.Size64(h.Bytes), terminal.Count(int64(h.Objects), "object"))
+	if len(h.By) == 0 {
+		return fmt.Sprintf("%s stored a moment ago; `muster data gc` frees it after %s", what, clock(h.Until))
+	}
+	by, most := h.By, 3
+	if len(by) > most {
+		by = append(by[:most:most], fmt.Sprintf("%d more", len(h.By)-most))
+	}
+	return fmt.Sprintf("%s that may be in use by %s; `muster data gc` frees it once they end or, if they ended without a word, after %s",
+		what, strings.Join(by, " and "), clock(h.Until))
 }
 
 func (o *options) report(d Document) error {
@@ -67,7 +128,9 @@ func (o *options) report(d Document) error {
 	}
 	_, err := fmt.Fprintf(o.factory.Streams.Out, "%s %s and %s, %s %s; %s stay\n", removed, terminal.Count(int64(d.Packs), "pack"),
 		terminal.Count(int64(d.Commits), "commit"), freed, terminal.Size64(d.FreedBytes), terminal.Size64(d.KeptBytes))
-	if err == nil && d.Waiting > 0 {
+	if err == nil && d.Held != nil {
+		_, err = fmt.Fprintln(o.factory.Streams.Out, d.Held)
+	} else if err == nil && d.Waiting > 0 {
 		_, err = fmt.Fprintf(o.factory.Streams.Out, "kept for now: %s that a running command may refer to; the next gc looks again\n",
 			terminal.Count(int64(d.Waiting), "object"))
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/muster-dev/muster/internal/data/pack"
 	"github.com/muster-dev/muster/internal/data/ref"
 	"github.com/muster-dev/muster/internal/dataset"
+	"github.com/muster-dev/muster/internal/room"
 )
 
 // Folder is the name, in the home of an embedded Muster, of the folder of all data.
@@ -191,7 +192,10 @@ func OpenFolder(ctx context.Context, home string) (*data.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := data.Open(ctx, data.Options{Backend: bale.Over(bytes), Cache: filepath.Join(home, Folder, cacheFolder)})
+	store, err := data.Open(ctx, data.Options{
+		Backend: bale.Over(bytes), Cache: filepath.Join(home, Folder, cacheFolder),
+		Room: func(more int64) error { return room.Check(home, more) },
+	})
 	if err != nil {
 		return nil, fmt.Errorf("opening the store of data: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -102,6 +103,25 @@ func missing(a address.Address) error {
 	return exit.NotFound("%s: there is no such file or folder, and nothing was removed", a)
 }
 
+// kept says until when leases keep what is removed, if there are any; on a cluster, the
+// manager knows.
+func (o *options) kept(ctx context.Context) (string, error) {
+	home, embedded, err := o.factory.EmbeddedHome()
+	if err != nil || !embedded {
+		return "", err
+	}
+	store, err := opening.OpenFolder(ctx, home)
+	if err != nil {
+		return "", err
+	}
+	held, err := store.Holdings(ctx)
+	if err = errors.Join(err, store.Close()); err != nil || len(held) == 0 {
+		return "", err
+	}
+	last := slices.MaxFunc(held, func(a, b data.Holding) int { return a.Until.Compare(b.Until) })
+	return fmt.Sprintf(" once %s ends, which may be using it, or after %s", last.Holder, last.Until.Local().Format("15:04:05")), nil
+}
+
 // datasets removes whole datasets: all of them are looked for before any goes.
 func (o *options) datasets(ctx context.Context, wanted []address.Address) error {
 	server, namespace, err := opening.Server(o.factory)
@@ -124,12 +144,16 @@ func (o *options) datasets(ctx context.Context, wanted []address.Address) error 
 			return err
 		}
 	}
+	kept, err := o.kept(ctx)
+	if err != nil {
+		return err
+	}
 	for _, object := range objects {
 		err := server.Delete(ctx, object, client.Preconditions{UID: &object.UID})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("removing dataset %s: %w", object.Name, err)
 		}
-		line := fmt.Sprintf("dataset %s removed; `muster data gc` frees what it took", object.Name)
+		line := fmt.Sprintf("dataset %s removed; `muster data gc` frees what it took%s", object.Name, kept)
 		if *o.format != output.Human {
 			if err := output.Print(o.factory.Streams.Out, *o.format, map[string]string{"dataset": object.Name}); err != nil {
 				return err

@@ -1,0 +1,5 @@
+// Package holder identifies the process that holds a lease of a store, so that another
+// process on the same machine can find out that it has ended.
+//
+// It must not know what leases protect.
+package holder
