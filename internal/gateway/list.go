@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"io/fs"
 	"slices"
@@ -231,18 +232,18 @@ func limit(asked *int32) int {
 	return min(int(*asked), most)
 }
 
-// contents are a page as versitygw writes it.
-func (p page) contents() ([]s3response.Object, []types.CommonPrefix) {
+// contents are a page as versitygw writes it, with encoded names.
+func (p page) contents(encode func(string) string) ([]s3response.Object, []types.CommonPrefix) {
 	objects := make([]s3response.Object, len(p.objects))
 	for i := range p.objects {
 		o := &p.objects[i]
 		objects[i] = s3response.Object{
-			Key: &o.key, ETag: &o.tag, Size: &o.size, LastModified: &o.when, StorageClass: types.ObjectStorageClassStandard,
+			Key: new(encode(o.key)), ETag: &o.tag, Size: &o.size, LastModified: &o.when, StorageClass: types.ObjectStorageClassStandard,
 		}
 	}
 	prefixes := make([]types.CommonPrefix, len(p.prefixes))
 	for i := range p.prefixes {
-		prefixes[i].Prefix = &p.prefixes[i]
+		prefixes[i].Prefix = new(encode(p.prefixes[i]))
 	}
 	return objects, prefixes
 }
@@ -255,33 +256,54 @@ func (g *Gateway) ListObjects(ctx context.Context, in *s3.ListObjectsInput) (s3r
 	if err != nil {
 		return s3response.ListObjectsResult{}, err
 	}
+	encode, kind := encoder(ctx)
 	out := s3response.ListObjectsResult{
-		Name: in.Bucket, Prefix: in.Prefix, Marker: in.Marker, MaxKeys: in.MaxKeys, Delimiter: in.Delimiter, IsTruncated: &p.more,
+		Name: in.Bucket, Prefix: encodeText(in.Prefix, encode), Marker: encodeText(in.Marker, encode), MaxKeys: in.MaxKeys,
+		Delimiter: encodeText(in.Delimiter, encode), IsTruncated: &p.more, EncodingType: types.EncodingType(kind),
 	}
-	if out.Contents, out.CommonPrefixes = p.contents(); p.more {
-		out.NextMarker = &p.last
+	if out.Contents, out.CommonPrefixes = p.contents(encode); p.more {
+		out.NextMarker = new(encode(p.last))
 	}
 	return out, nil
 }
 
-// ListObjectsV2 implements backend.Backend. A continuation token is the last key.
+// A continuation token is the last key in base64: a key may have characters that XML
+// cannot, and S3 encodes no tokens.
+func token(key string) *string { return new(base64.RawURLEncoding.EncodeToString([]byte(key))) }
+
+// last is the key of a continuation token.
+func last(token *string) (string, error) {
+	key, err := base64.RawURLEncoding.DecodeString(text(token))
+	if err != nil {
+		return "", refusal("InvalidArgument", 400, "The continuation token provided is incorrect: %q is not one of this gateway", text(token))
+	}
+	return string(key), nil
+}
+
+// ListObjectsV2 implements backend.Backend.
 func (g *Gateway) ListObjectsV2(ctx context.Context, in *s3.ListObjectsV2Input) (s3response.ListObjectsV2Result, error) {
 	ctx = g.call(ctx)
+	from, err := last(in.ContinuationToken)
+	if err != nil {
+		return s3response.ListObjectsV2Result{}, err
+	}
 	q := question{
 		prefix: text(in.Prefix), delimiter: text(in.Delimiter), max: limit(in.MaxKeys),
-		after: max(text(in.ContinuationToken), text(in.StartAfter)),
+		after: max(from, text(in.StartAfter)),
 	}
 	p, err := g.page(ctx, in.Bucket, q)
 	if err != nil {
 		return s3response.ListObjectsV2Result{}, err
 	}
+	encode, kind := encoder(ctx)
 	count := int32(len(p.objects) + len(p.prefixes))
 	out := s3response.ListObjectsV2Result{
-		Name: in.Bucket, Prefix: in.Prefix, StartAfter: in.StartAfter, ContinuationToken: in.ContinuationToken,
-		MaxKeys: in.MaxKeys, Delimiter: in.Delimiter, IsTruncated: &p.more, KeyCount: &count,
+		Name: in.Bucket, Prefix: encodeText(in.Prefix, encode), StartAfter: encodeText(in.StartAfter, encode),
+		ContinuationToken: in.ContinuationToken, MaxKeys: in.MaxKeys, Delimiter: encodeText(in.Delimiter, encode),
+		IsTruncated: &p.more, KeyCount: &count, EncodingType: types.EncodingType(kind),
 	}
-	if out.Contents, out.CommonPrefixes = p.contents(); p.more {
-		out.NextContinuationToken = &p.last
+	if out.Contents, out.CommonPrefixes = p.contents(encode); p.more {
+		out.NextContinuationToken = token(p.last)
 	}
 	return out, nil
 }

@@ -288,5 +288,21 @@ func (g *Gateway) ListMultipartUploads(ctx context.Context, in *s3.ListMultipart
 			Key: key, UploadID: u.ID, Initiated: u.Begun, Owner: who, Initiator: s3response.Initiator(who), StorageClass: types.StorageClassStandard,
 		})
 	}
+	encodeUploads(ctx, &out)
 	return out, nil
+}
+
+// encodeUploads encodes the names in a list of uploads.
+func encodeUploads(ctx context.Context, out *s3response.ListMultipartUploadsResult) {
+	encode, kind := encoder(ctx)
+	out.EncodingType = kind
+	for _, name := range []*string{&out.Prefix, &out.Delimiter, &out.KeyMarker, &out.NextKeyMarker} {
+		*name = encode(*name)
+	}
+	for i := range out.Uploads {
+		out.Uploads[i].Key = encode(out.Uploads[i].Key)
+	}
+	for i := range out.CommonPrefixes {
+		out.CommonPrefixes[i].Prefix = encode(out.CommonPrefixes[i].Prefix)
+	}
 }

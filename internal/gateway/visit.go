@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -25,6 +26,8 @@ type visit struct {
 	// lane is where it has its turn; nil: nobody knows yet who asks.
 	lane *turns.Lane
 	turn *turns.Turn
+	// encoded says that a listing is to encode names.
+	encoded bool
 	// cut says that its connection is not to be used again.
 	cut bool
 	// over says that nothing of its body is wanted any more, reading that somebody reads it
@@ -41,7 +44,11 @@ func (g *Gateway) receive(ctx fiber.Ctx) error {
 	v := &visit{conn: ctx.RequestCtx().Conn()}
 	defer v.leave()
 	ctx.RequestCtx().SetUserValue(visiting{}, v)
-	free, answered := g.read(ctx, v)
+	answered := demand(ctx, v)
+	free := func() {}
+	if answered == nil {
+		free, answered = g.read(ctx, v)
+	}
 	content := withoutLength(ctx)
 	if answered == nil {
 		defer free()
@@ -49,6 +56,7 @@ func (g *Gateway) receive(ctx fiber.Ctx) error {
 	} else {
 		answered = refuse(ctx, answered)
 	}
+	single(ctx)
 	v.leave()
 	if v.end() {
 		// What still comes is nobody's request.
@@ -62,6 +70,20 @@ func (g *Gateway) receive(ctx fiber.Ctx) error {
 	}
 	drain(ctx, content, within)
 	return answered
+}
+
+// single removes second copies of the headers with the IDs of the request. versitygw sets
+// them, stops the normalization of names, and sets them again.
+func single(ctx fiber.Ctx) {
+	header := &ctx.Response().Header
+	for _, name := range []string{utils.HeaderAmzRequestID, utils.HeaderAmzID2} {
+		canonical := http.CanonicalHeaderKey(name)
+		if value := string(header.Peek(name)); value != "" {
+			header.Del(canonical)
+			header.Del(name)
+			header.Set(name, value)
+		}
+	}
 }
 
 // refuse answers with an error of S3.

@@ -135,11 +135,10 @@ func (e *LowError) Is(target error) bool { return target == syscall.ENOSPC }
 // Check returns a [LowError] if the disk of a folder is low, or would be with more bytes
 // on it. A disk that cannot be measured is not low.
 func Check(dir string, more int64) error {
-	s, err := Look(dir)
-	if err != nil || !s.below(Low+more, LowInodes) {
-		return nil
+	if s, err := Look(dir); err == nil && s.below(Low+more, LowInodes) {
+		return &LowError{Space: s, More: more}
 	}
-	return &LowError{Space: s, More: more}
+	return nil
 }
 
 // Tend looks at the disk of a home. It gives the reserve up if the disk is nearly full,

@@ -6,6 +6,8 @@ as it should be ends the program.
 
 import io
 import os
+import urllib.error
+import urllib.request
 
 import boto3
 import botocore.config
@@ -65,6 +67,38 @@ assert len(gone["Deleted"]) == 6 and "Contents" not in s3.list_objects_v2(Bucket
 signed = boto3.client("s3", config=botocore.config.Config(signature_version="s3v4"))
 url = signed.generate_presigned_url("get_object", Params={"Bucket": "digits", "Key": "main/boto/a.txt"})
 assert pandas.read_csv(url, header=None).shape == (1, 1)
+
+# Names that XML has no place for, by all listings and page by page.
+odd = ["a\x01b", "a\x1f/c", "b +%\x02", "c\ufffe"]
+for name in odd:
+    s3.put_object(Bucket="digits", Key="main/odd/" + name, Body=b"1")
+for listing in ("list_objects_v2", "list_objects"):
+    for size in (1, 2, 1000):
+        pages = s3.get_paginator(listing).paginate(Bucket="digits", Prefix="main/odd/", PaginationConfig={"PageSize": size})
+        listed = [o["Key"][len("main/odd/"):] for page in pages for o in page.get("Contents", [])]
+        assert listed == sorted(odd, key=str.encode), (listing, size, listed)
+    folded = getattr(s3, listing)(Bucket="digits", Prefix="main/odd/a\x1f", Delimiter="/")
+    assert [p["Prefix"] for p in folded["CommonPrefixes"]] == ["main/odd/a\x1f/"], folded
+for name in odd:
+    assert s3.get_object(Bucket="digits", Key="main/odd/" + name)["Body"].read() == b"1"
+    s3.delete_object(Bucket="digits", Key="main/odd/" + name)
+upload = s3.create_multipart_upload(Bucket="digits", Key="main/odd/u\x01")
+listed = s3.list_multipart_uploads(Bucket="digits", Prefix="main/odd/", EncodingType="url")["Uploads"]
+assert [u["Key"] for u in listed] == ["main/odd/u%01"], listed
+s3.abort_multipart_upload(Bucket="digits", Key="main/odd/u\x01", UploadId=upload["UploadId"])
+
+# What a dataset has no place for, and the signature that boto3 has where it is told no other.
+refused("AccessControlListNotSupported", s3.put_object, Bucket="digits", Key="main/x", Body=b"x", ACL="public-read")
+refused("NotImplemented", s3.put_object, Bucket="digits", Key="main/x", Body=b"x", ServerSideEncryption="AES256")
+refused("NotImplemented", s3.put_object, Bucket="digits", Key="main/x", Body=b"x", SSECustomerAlgorithm="AES256", SSECustomerKey=b"k" * 32)
+refused("NoSuchKey", s3.get_object, Bucket="digits", Key="main/x")
+old = s3.generate_presigned_url("get_object", Params={"Bucket": "digits", "Key": "main/boto/a.txt"})
+assert "AWSAccessKeyId=" in old, old
+try:
+    urllib.request.urlopen(old)
+    raise AssertionError("signature version 2 was not refused")
+except urllib.error.HTTPError as e:
+    assert e.code == 400 and b'signature_version="s3v4"' in e.read().replace(b"&#34;", b'"')
 
 # pandas and s3fs.
 options = {"endpoint_url": endpoint}
