@@ -42,6 +42,7 @@ var builtin embed.FS
 // resources are those of the kinds that manifests may have.
 var resources = map[schema.GroupKind]schema.GroupVersionResource{
 	{Kind: "Namespace"}:                             {Version: "v1", Resource: "namespaces"},
+	{Kind: "Service"}:                               {Version: "v1", Resource: "services"},
 	{Kind: "ServiceAccount"}:                        {Version: "v1", Resource: "serviceaccounts"},
 	{Group: "storage.k8s.io", Kind: "StorageClass"}: {Group: "storage.k8s.io", Version: "v1", Resource: "storageclasses"},
 	{Group: crdGroup, Kind: crdKind}:                crdResource,

@@ -54,6 +54,8 @@ type State struct {
 	Containerd string `json:"containerd,omitempty"`
 	// S3 is where S3 clients find datasets; empty where they are not served.
 	S3 string `json:"s3,omitempty"`
+	// PodS3 is where pods of the isolated tier find them.
+	PodS3 string `json:"podS3,omitempty"`
 	// Settings is the configuration file that was named at the start; empty if
 	// none was.
 	Settings string `json:"settings,omitempty"`

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/internal/cli/connection"
@@ -21,6 +24,7 @@ import (
 	"github.com/muster-dev/muster/internal/dataset"
 	"github.com/muster-dev/muster/internal/gateway"
 	"github.com/muster-dev/muster/internal/gateway/registry"
+	"github.com/muster-dev/muster/internal/node"
 )
 
 // s3 is the gateway of an embedded Muster; without one, it is turned off.
@@ -89,6 +93,28 @@ func dropFolders(uploads string, now time.Time) error {
 func (s *s3) measure(ctx context.Context, id digest.ID) (dataset.Size, error) {
 	c, err := s.store.Dataset(&ref.Memory{}).Resolve(ctx, id.String())
 	return dataset.Size{Files: c.Tree.Files, Bytes: c.Tree.Bytes}, err
+}
+
+// podService is the Service by which pods reach the gateway, as on a cluster.
+var podService = types.NamespacedName{Namespace: "muster-system", Name: "muster-gateway"}
+
+// lead makes the Service for pods lead to the gateway. In the plain tier pods reach it
+// at the machine's own address.
+func (m *machine) lead(n *node.Node) error {
+	if m.network == nil || m.state.S3 == "" {
+		return nil
+	}
+	address, err := url.Parse(m.state.S3)
+	if err != nil {
+		return fmt.Errorf("reading the S3 gateway's address: %w", err)
+	}
+	at, err := netip.ParseAddrPort(address.Host)
+	if err != nil {
+		return fmt.Errorf("reading the S3 gateway's address: %w", err)
+	}
+	n.Directory().Lead(podService, at)
+	m.state.PodS3 = fmt.Sprintf("http://%s.%s.svc:%d", podService.Name, podService.Namespace, gateway.DefaultPort)
+	return nil
 }
 
 // serve serves until ctx ends.

@@ -287,6 +287,9 @@ func (m *machine) announce(ctx context.Context, n *node.Node, s3 <-chan string) 
 		return nil
 	case m.state.S3 = <-s3:
 	}
+	if err := m.lead(n); err != nil {
+		return err
+	}
 	m.state.Phase = instance.Ready
 	m.state.ReadySeconds = time.Since(m.began).Seconds()
 	m.state.Images, m.state.Containerd = m.describeImages(ctx), m.config.Containerd

@@ -27,6 +27,7 @@ type Directory struct {
 	slices   discoverylisters.EndpointSliceLister
 
 	mu      sync.Mutex
+	local   map[types.NamespacedName]netip.AddrPort
 	members map[types.UID]member
 	changed chan struct{} // closed at each change of a member
 	dirty   chan struct{} // of capacity 1: services changed
@@ -42,8 +43,25 @@ type member struct {
 func New(services corelisters.ServiceLister, slices discoverylisters.EndpointSliceLister) *Directory {
 	return &Directory{
 		services: services, slices: slices,
+		local:   map[types.NamespacedName]netip.AddrPort{},
 		members: map[types.UID]member{}, changed: make(chan struct{}), dirty: make(chan struct{}, 1),
 	}
+}
+
+// Lead makes a Service lead to a listener of this process on the loopback, whatever its
+// ports and endpoints are.
+func (d *Directory) Lead(service types.NamespacedName, to netip.AddrPort) {
+	d.mu.Lock()
+	d.local[service] = to
+	d.mu.Unlock()
+	d.touch()
+}
+
+// leads is where a Service leads to by [Directory.Lead], if it does.
+func (d *Directory) leads(service *corev1.Service) netip.AddrPort {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.local[types.NamespacedName{Namespace: service.Namespace, Name: service.Name}]
 }
 
 // Expect makes a pod's name known before the pod has an address.

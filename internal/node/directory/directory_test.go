@@ -111,6 +111,11 @@ func TestServices(t *testing.T) {
 	if diff := cmp.Diff(want, d.Services(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 		t.Error(diff)
 	}
+	s3 := netip.MustParseAddrPort("127.0.0.1:6480")
+	d.Lead(types.NamespacedName{Namespace: "ns", Name: "web"}, s3)
+	if got := d.Services()[0].Ports[0].Local; got != s3 {
+		t.Errorf("it leads to %v, want %v", got, s3)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	got := 0
 	d.Program(ctx, func(s []network.Service) error { got = len(s); cancel(); return nil }, func(err error) { t.Error(err) })

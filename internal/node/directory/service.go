@@ -79,6 +79,7 @@ func (d *Directory) Services() []network.Service {
 			}
 			s.Ports = append(s.Ports, network.ServicePort{
 				Port: uint16(p.Port), Protocol: protocol, NodePort: uint16(p.NodePort), Backends: d.backends(service, p),
+				Local: d.leads(service),
 			})
 		}
 		out = append(out, s)

@@ -33,6 +33,8 @@
 //   - the API server on the machine's loopback, as the first service address,
 //     port 443, which needs route_localnet on the bridge. Everything else that
 //     a pod addresses to 127.0.0.0/8 is dropped before any rewriting;
+//   - likewise a listener of Muster on the loopback, as the service that it is a
+//     local back-end of: the S3 gateway;
 //   - the world, as the machine's own address, if there is an uplink;
 //   - nothing from outside: packets for pods or services that come in by any
 //     other interface are dropped first of all;

@@ -35,6 +35,8 @@ type Network struct {
 
 	services sync.Mutex
 	applied  []forwarding
+	// kept are the services that stay when the process ends.
+	kept []Service
 }
 
 // Open makes the bridge, or adopts the one an earlier process left, with the
@@ -191,7 +193,8 @@ func (n *Network) install(list []forwarding, services []Service) error {
 	if err := n.forgetFlows(stale(before, list)); err != nil {
 		return fmt.Errorf("setting services: %w", err)
 	}
-	if err := writeJSON(n.servicesPath(), services); err != nil {
+	n.kept = withoutLocal(services)
+	if err := writeJSON(n.servicesPath(), n.kept); err != nil {
 		return fmt.Errorf("remembering the services: %w", err)
 	}
 	return nil
@@ -226,13 +229,18 @@ func (n *Network) isClosed() bool {
 // Close lets go of the network and leaves all of it in place for the next
 // Open. Pods keep running. No other method may be running or called later.
 func (n *Network) Close() error {
-	n.mu.Lock()
-	closed := n.closed
-	n.closed = true
-	n.mu.Unlock()
-	if closed {
+	if n.isClosed() {
 		return nil
 	}
+	// Another process may listen on the ports of local back-ends from now on.
+	return errors.Join(n.SetServices(n.kept), n.leave())
+}
+
+// leave closes the network.
+func (n *Network) leave() error {
+	n.mu.Lock()
+	n.closed = true
+	n.mu.Unlock()
 	return errors.Join(n.claim.Release(), n.host.close())
 }
 
@@ -256,7 +264,7 @@ func (n *Network) Destroy() error {
 	}
 	removals.Wait()
 	errs = append(errs, n.removeBridge(), n.firewall.withdraw(), n.closeUplinks(), n.firewall.remove(), newSenders(n.firewall).remove(),
-		removeAll(n.servicesPath(), n.namespaces(), n.options.RunDir, statePath(n.options.StateDir)), n.Close())
+		removeAll(n.servicesPath(), n.namespaces(), n.options.RunDir, statePath(n.options.StateDir)), n.leave())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("destroying the network: %w", err)
 	}

@@ -249,6 +249,37 @@ func TestAPIServer(t *testing.T) {
 	})
 }
 
+// TestLocalBackend: pods reach one listener on the machine's loopback as a service, and nothing
+// else there. The way ends with the process that listens, and an earlier one's is not taken up.
+func TestLocalBackend(t *testing.T) {
+	options := testOptions(t)
+	s3, other := serve(t, "", "127.0.0.1:0", "s3"), serve(t, "", "127.0.0.1:0", "other")
+	n, err := Open(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := add(t, n, "a")
+	gateway := Service{ClusterIP: netip.MustParseAddr("10.200.0.7"), Ports: []ServicePort{{Port: 6480, NodePort: 30480, Local: s3}}}
+	if err := n.SetServices([]Service{gateway}); err != nil {
+		t.Fatal(err)
+	}
+	says(t, a.NetNS, "10.200.0.7:6480", "s3 "+a.IP.String())
+	refuses(t, a.NetNS, "10.200.0.7:6481")
+	refuses(t, a.NetNS, fmt.Sprint(n.Gateway(), ":30480"))
+	unreachable(t, a.NetNS, s3.String())
+	unreachable(t, a.NetNS, other.String())
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, a.NetNS, "10.200.0.7:6480")
+	n = open(t, options)
+	refuses(t, a.NetNS, "10.200.0.7:6480")
+	if err := n.SetServices([]Service{gateway}); err != nil {
+		t.Fatal(err)
+	}
+	says(t, a.NetNS, "10.200.0.7:6480", "s3 "+a.IP.String())
+}
+
 func TestRestart(t *testing.T) {
 	options := testOptions(t)
 	api := serve(t, "", "127.0.0.1:0", "api")

@@ -70,12 +70,14 @@ func TestCompile(t *testing.T) {
 		{Port: 80, NodePort: 30080, Backends: []netip.AddrPort{at("10.88.0.3:8080"), at("10.88.0.2:8080"), at("10.88.0.3:8080")}},
 		{Port: 80, Protocol: UDP, Backends: []netip.AddrPort{at("10.88.0.2:53")}},
 		{Port: 81},
+		{Port: 82, NodePort: 30082, Local: at("127.0.0.1:6480")},
 	}}
 	both := []netip.AddrPort{at("10.88.0.2:8080"), at("10.88.0.3:8080")}
 	want := []forwarding{
 		{frontend{addr("0.0.0.0"), TCP, 30080}, both},
 		{frontend{addr("10.200.0.1"), TCP, 443}, []netip.AddrPort{at("127.0.0.1:6443")}},
 		{frontend{addr("10.200.0.9"), TCP, 80}, both},
+		{frontend{addr("10.200.0.9"), TCP, 82}, []netip.AddrPort{at("127.0.0.1:6480")}},
 		{frontend{addr("10.200.0.9"), UDP, 80}, []netip.AddrPort{at("10.88.0.2:53")}},
 	}
 	got, err := compile([]Service{web}, testServices, at("127.0.0.1:6443"))
@@ -86,6 +88,7 @@ func TestCompile(t *testing.T) {
 		"must be between 1 and 65535":         {},
 		"must be TCP or UDP":                  {Port: 1, Protocol: "SCTP"},
 		"not an IPv4 address and port":        {Port: 1, Backends: []netip.AddrPort{at("127.0.0.1:22")}},
+		"does not listen on 127.0.0.0/8":      {Port: 1, Local: at("10.88.0.2:6480")},
 		"[::1]:1 is not an IPv4 address":      {Port: 1, Backends: []netip.AddrPort{at("[::1]:1")}},
 		"has 1025 back-ends; 1024 are possib": {Port: 1, Backends: make([]netip.AddrPort, 1025)},
 	} {

@@ -37,6 +37,9 @@ type ServicePort struct {
 	// Backends are the ready addresses behind it, pods or other addresses that
 	// are not loopback ones. Without any, connections are refused at once.
 	Backends []netip.AddrPort
+	// Local is a listener of this process on 127.0.0.0/8 that stands behind the port
+	// instead, for pods and this machine. It has no node port, and ends with Close.
+	Local netip.AddrPort
 }
 
 // frontend is what a connection is addressed to. The address is unspecified
@@ -113,6 +116,12 @@ func (c *compiler) port(addr netip.Addr, p ServicePort, haveAPI bool) error {
 			return fmt.Errorf("reading %s: the back-end %v is not an IPv4 address and port that pods can reach", name, b)
 		}
 	}
+	if p.Local.IsValid() {
+		if !p.Local.Addr().Is4() || !p.Local.Addr().IsLoopback() || p.Local.Port() == 0 {
+			return fmt.Errorf("reading %s: the local back-end %v does not listen on 127.0.0.0/8", name, p.Local)
+		}
+		p.Backends, p.NodePort = []netip.AddrPort{p.Local}, 0
+	}
 	cluster := frontend{addr, p.Protocol, p.Port}
 	if haveAPI && cluster == (frontend{apiAddr(c.serviceCIDR), TCP, apiPort}) {
 		return nil
@@ -138,6 +147,18 @@ func (c *compiler) add(f frontend, backends []netip.AddrPort) bool {
 		c.list = append(c.list, forwarding{f, slices.Compact(sorted)})
 	}
 	return true
+}
+
+// withoutLocal are the services without their local back-ends: those end with the process.
+func withoutLocal(services []Service) []Service {
+	out := slices.Clone(services)
+	for i := range out {
+		out[i].Ports = slices.Clone(out[i].Ports)
+		for j := range out[i].Ports {
+			out[i].Ports[j].Local = netip.AddrPort{}
+		}
+	}
+	return out
 }
 
 // equalForwardings compares two compiled lists.

@@ -40,7 +40,9 @@ type Item struct {
 	Until *time.Time `json:"until,omitempty"`
 	// Endpoint is where S3 clients find the gateway, if it serves.
 	Endpoint string `json:"endpoint,omitempty"`
-	Region   string `json:"region,omitempty"`
+	// PodEndpoint is where pods of the isolated tier find it.
+	PodEndpoint string `json:"podEndpoint,omitempty"`
+	Region      string `json:"region,omitempty"`
 	// CABundle is what clients of a cluster's gateway have to trust, PEM, and
 	// CABundleFile the file of this machine that has it.
 	CABundle     string `json:"caBundle,omitempty"`
@@ -184,17 +186,18 @@ func (o *options) run(ctx context.Context, do act) error {
 	return do.there(ctx, manager, namespace)
 }
 
-// endpoint is where the gateway serves, empty where it does not.
-func (o *options) endpoint() string {
+// endpoints are where the gateway serves processes of the machine, and pods of the isolated
+// tier; empty where it does not.
+func (o *options) endpoints() (machine, pods string) {
 	home, _, err := o.factory.EmbeddedHome()
 	if err != nil {
-		return ""
+		return "", ""
 	}
 	state, alive, err := instance.Home(home).Read()
 	if err != nil || !alive {
-		return ""
+		return "", ""
 	}
-	return state.S3
+	return state.S3, state.PodS3
 }
 
 func (o *options) create(ctx context.Context, server client.Client, namespace string) error {
@@ -206,7 +209,8 @@ func (o *options) create(ctx context.Context, server client.Client, namespace st
 		return err
 	}
 	it := ItemOf(k)
-	it.Endpoint, it.Region = o.endpoint(), gateway.Region
+	it.Endpoint, it.PodEndpoint = o.endpoints()
+	it.Region = gateway.Region
 	return o.show(it)
 }
 
@@ -231,6 +235,9 @@ export AWS_DEFAULT_REGION=%s
 %s`, it.AccessKeyID, it.SecretAccessKey, it.Region, serving)
 	if err == nil {
 		_, err = fmt.Fprintf(o.factory.Streams.Err, "access key of %s for the datasets of namespace %s%s; its secret is not shown again\n", it.User, it.Namespace, until)
+	}
+	if err == nil && it.PodEndpoint != "" {
+		_, err = fmt.Fprintf(o.factory.Streams.Err, "pods reach the gateway at %s\n", it.PodEndpoint)
 	}
 	return err
 }
