@@ -265,6 +265,9 @@ const (
 	// for what may pass: a port or a GPU is in use. Nothing of it has run; it
 	// may be tried again, there or elsewhere.
 	ReasonRefused = "Refused"
+	// ReasonUnclaimed is the reason of a failed pod whose claim of GPUs the API server
+	// does not accept, such as by a quota: the attempt is given back.
+	ReasonUnclaimed = "Unclaimed"
 	// ReasonUnsupported is the reason of a failed pod that its node did not
 	// take for what stays as it is until the pod's spec or the node's
 	// configuration is changed: an image that is not mapped, a field that the

@@ -11,10 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	resourcev1 "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/selection"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -186,15 +183,8 @@ func (o Options) inner() (ctrl.Options, error) {
 	if err != nil {
 		return ctrl.Options{}, err
 	}
-	ofGangs, err := labels.NewRequirement(v1alpha1.LabelGang, selection.Exists, nil)
-	if err != nil {
-		return ctrl.Options{}, fmt.Errorf("selecting the claims of gangs: %w", err)
-	}
 	out := ctrl.Options{
-		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
-			&resourcev1.ResourceClaim{}: {Label: labels.NewSelector().Add(*ofGangs)},
-			&corev1.Event{}:             warning.Cache(),
-		}},
+		Cache:                  cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Event{}: warning.Cache()}},
 		Scheme:                 scheme,
 		Logger:                 o.logger(),
 		Metrics:                metricsserver.Options{BindAddress: o.MetricsAddress},

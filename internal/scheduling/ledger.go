@@ -10,8 +10,9 @@ import (
 type Holding struct {
 	// Key names the gang, or the pod that is in none.
 	Key
-	// Pod is true for a pod that is in no gang's journal.
-	Pod bool
+	// Pod is true for a pod that is in no gang's journal, and Claim as well where the
+	// holder is a claim that Muster did not allocate.
+	Pod, Claim bool
 	// Role and Index are the member's place in the gang.
 	Role  string
 	Index int32
@@ -91,7 +92,7 @@ func NewLedger(s Snapshot) *Ledger {
 			continue
 		}
 		l.add(Holding{
-			Key: p.Key, Pod: true, Role: p.Role, Index: p.Index, Node: p.Node, Since: p.Since,
+			Key: p.Key, Pod: true, Claim: p.Claim, Role: p.Role, Index: p.Index, Node: p.Node, Since: p.Since,
 			GPUs: p.GPUs, Share: p.Share, Loose: p.Loose, Ports: p.Ports, Resources: p.Resources, Labels: p.Labels, Peers: p.Peers, uid: p.UID,
 			Extra: p.Gang != "", Leaving: p.Gang != "",
 		})

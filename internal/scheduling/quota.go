@@ -101,6 +101,8 @@ func (q *Quota) Of(r *Role, resource string) int64 {
 	switch resource {
 	case "pods", "count/pods":
 		return 1
+	case QuotaClaims, QuotaDevices, quotaImplicit:
+		return q.ofClaims(r, resource)
 	}
 	if name, ok := strings.CutPrefix(resource, "limits."); ok {
 		return max(0, r.Counted.Limits.amount(name))
@@ -124,6 +126,31 @@ const (
 	quotaMilli     = "muster.dev/gpu-milli"
 	quotaGPUMemory = "muster.dev/gpu-memory"
 )
+
+// The resources by which quotas count claims of GPUs, which members have where drivers give
+// GPUs: the claims, and the devices of Muster's DeviceClass that they ask for.
+const (
+	QuotaClass    = "gpu.muster.dev"
+	QuotaClaims   = "count/resourceclaims.resource.k8s.io"
+	QuotaDevices  = QuotaClass + ".deviceclass.resource.k8s.io/devices"
+	quotaImplicit = "requests.deviceclass.resource.kubernetes.io/" + QuotaClass
+)
+
+// OfClaims reports whether a resource of a quota is counted of claims, and not of pods.
+func OfClaims(resource string) bool {
+	return resource == QuotaClaims || resource == QuotaDevices || resource == quotaImplicit
+}
+
+// ofClaims is what the claim of one member counts for. Quotas with scopes count no claims.
+func (q *Quota) ofClaims(r *Role, resource string) int64 {
+	switch {
+	case len(q.Scopes) > 0 || r.GPUs == 0 && !r.Share.some():
+		return 0
+	case resource == QuotaClaims:
+		return 1
+	}
+	return max(1, int64(r.GPUs))
+}
 
 // need is what the members of a request that are still to run count for.
 func (q *Quota) need(req *Request, resource string) int64 {
@@ -157,13 +184,13 @@ func (c *Core) SetQuotas(quotas []Quota) {
 }
 
 // spend counts a request that was planned against the quotas of its namespace.
-// A lone pod is in them since it was created.
+// A lone pod is in them since it was created; its claim is made when it is bound.
 func (c *Core) spend(e *entry) {
-	if e.req.Pod {
-		return
-	}
 	for _, q := range c.quotas[e.req.Namespace] {
 		for i := range q.Terms {
+			if e.req.Pod && !OfClaims(q.Terms[i].Resource) {
+				continue
+			}
 			q.planned[i] += q.need(&e.req, q.Terms[i].Resource)
 		}
 	}
@@ -174,7 +201,7 @@ func (c *Core) spend(e *entry) {
 // comes first.
 func (c *Core) overQuota(e *entry) Reason {
 	quotas := c.quotas[e.req.Namespace]
-	if len(quotas) == 0 || e.req.Pod {
+	if len(quotas) == 0 {
 		return nil
 	}
 	var found Reason
@@ -182,7 +209,7 @@ func (c *Core) overQuota(e *entry) Reason {
 		for i := range q.Terms {
 			t := &q.Terms[i]
 			need := q.need(&e.req, t.Resource)
-			if need == 0 {
+			if need == 0 || e.req.Pod && !OfClaims(t.Resource) {
 				continue
 			}
 			out := OverQuota{Quota: q.Key, Resource: t.Resource, Hard: t.Hard, Used: t.Used + q.planned[i] + c.nominatedUse(q, t.Resource, e) - c.raisedUse(q, t.Resource), Asked: need, Uncounted: t.Uncounted}
@@ -218,7 +245,7 @@ func (c *Core) quotaHolders(q *quota, resource string) []QueueHolder {
 	}
 	var out []QueueHolder
 	for _, e := range c.running {
-		if e.req.Namespace != q.Namespace {
+		if e.req.Namespace != q.Namespace || e.req.claim && !OfClaims(resource) {
 			continue
 		}
 		var sum int64

@@ -137,8 +137,9 @@ type TooLarge struct {
 // GPUHolder is who holds some of the GPUs that are missing.
 type GPUHolder struct {
 	Key
-	// Pod is true for a pod that is in no gang.
-	Pod bool
+	// Pod is true for a pod that is in no gang, and Claim as well for a claim that
+	// Muster did not allocate.
+	Pod, Claim bool
 	// Count is how many of them it has for itself, Share what it has of others
 	// in all.
 	Count int

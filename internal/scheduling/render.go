@@ -153,7 +153,10 @@ func (r ShortOfGPUs) Render(clock Clock) string {
 			continue
 		}
 		who := h.String()
-		if h.Pod {
+		switch {
+		case h.Claim:
+			who = "claim " + who + " (not Muster's)"
+		case h.Pod:
 			who = "pod " + who
 		}
 		if h.Since != 0 {
@@ -339,6 +342,9 @@ func (r OverQuota) Render(clock Clock) string {
 
 // kindText tells requests from limits.
 func kindText(resource string) string {
+	if OfClaims(resource) {
+		return " (" + resource + ")"
+	}
 	if name, _, some := strings.Cut(resource, "."); some && (name == "requests" || name == "limits") {
 		return " (" + resource + ")"
 	}
@@ -355,6 +361,14 @@ func usedText(amount string) string {
 
 // quotaAmount writes an amount of what quotas count.
 func quotaAmount(resource string, n int64) string {
+	switch {
+	case resource == QuotaClaims && n == 1:
+		return "1 claim of devices"
+	case resource == QuotaClaims:
+		return fmt.Sprintf("%d claims of devices", n)
+	case OfClaims(resource):
+		return wantText(n, nil)
+	}
 	name := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(resource, "requests."), "limits."), "count/")
 	switch {
 	case name == quotaGPU:

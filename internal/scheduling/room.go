@@ -9,6 +9,7 @@ import (
 type tenant struct {
 	Key
 	pod   bool
+	claim bool
 	since Instant
 	room  *room
 	// resources is what it holds beside GPUs.
@@ -100,7 +101,7 @@ func (c *Core) inOrder() []*site {
 
 // lodge enters what one member holds on a node.
 func (c *Core) lodge(h *house, r *room, e *entry, held *held) {
-	who := &tenant{Key: e.req.Key, pod: e.req.Pod, since: e.since, room: r, resources: held.resources}
+	who := &tenant{Key: e.req.Key, pod: e.req.Pod, claim: e.req.claim, since: e.since, room: r, resources: held.resources}
 	h.tenants = append(h.tenants, who)
 	r.free = r.free.minus(held.resources)
 	c.lodgeSeats(r, who, held.seats)

@@ -56,7 +56,7 @@ func sameTerm(a, b []Expression) bool {
 }
 
 func (h Holding) same(o Holding) bool {
-	return h.Key == o.Key && h.Pod == o.Pod && h.Role == o.Role && h.Index == o.Index && h.Node == o.Node && h.Since == o.Since &&
+	return h.Key == o.Key && h.Pod == o.Pod && h.Claim == o.Claim && h.Role == o.Role && h.Index == o.Index && h.Node == o.Node && h.Since == o.Since &&
 		slices.Equal(h.GPUs, o.GPUs) && h.Share == o.Share && h.Loose == o.Loose && slices.Equal(h.Ports, o.Ports) && h.Resources.same(o.Resources) &&
 		maps.Equal(h.Labels, o.Labels) && slices.EqualFunc(h.Peers, o.Peers, Peers.same) && h.uid == o.uid &&
 		h.Extra == o.Extra && h.Leaving == o.Leaving && h.journal == o.journal

@@ -196,7 +196,10 @@ func (r ShortOfShare) need() string {
 // shareText names a holder and what it has: "vision/a (500m since 12:00)".
 func (h GPUHolder) shareText(asked Share, clock Clock) string {
 	who := h.String()
-	if h.Pod {
+	switch {
+	case h.Claim:
+		who = "claim " + who + ", not Muster's"
+	case h.Pod:
 		who = "pod " + who
 	}
 	var has []string

@@ -216,6 +216,8 @@ type Request struct {
 	Asked int32
 	// extends is the UID of the placed gang that this is a wish of.
 	extends string
+	// claim is true for a claim of others, which holds GPUs.
+	claim bool
 }
 
 // Role is one part of a request.
@@ -335,6 +337,9 @@ type Pod struct {
 	Key
 	// UID tells pods of the same name apart.
 	UID string
+	// Claim is true for no pod, but a claim of GPUs that Muster did not allocate; the
+	// key is the claim's.
+	Claim bool
 	// Gang is the UID of the gang that it is a member of; empty if none.
 	Gang string
 	// Role and Index are its place in the gang.

@@ -132,7 +132,7 @@ func (c *Core) syncNodes(nodes []Node) {
 func (c *Core) adopt(uid string, holdings []Holding, p *Placement) {
 	e := c.entries[uid]
 	if e == nil {
-		e = &entry{req: Request{Key: holdings[0].Key, UID: uid, Pod: holdings[0].Pod}}
+		e = &entry{req: Request{Key: holdings[0].Key, UID: uid, Pod: holdings[0].Pod, claim: holdings[0].Claim}}
 		c.entries[uid] = e
 		c.enrol(e)
 		c.learn(e)

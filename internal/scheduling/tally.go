@@ -105,7 +105,7 @@ func (h *house) tell(r *Role) *sum {
 	s.told = true
 	type name struct {
 		Key
-		pod bool
+		pod, claim bool
 	}
 	at := map[name]int{}
 	var last *tenant
@@ -114,11 +114,11 @@ func (h *house) tell(r *Role) *sum {
 		dev, who := &room.node.Devices[d], room.tenants[d]
 		for _, p := range who {
 			if p.tenant != last {
-				have, known := at[name{p.Key, p.pod}]
+				have, known := at[name{p.Key, p.pod, p.claim}]
 				if row = have; !known {
 					row = len(s.holders)
-					at[name{p.Key, p.pod}] = row
-					s.holders = append(s.holders, GPUHolder{Key: p.Key, Pod: p.pod, Since: p.since})
+					at[name{p.Key, p.pod, p.claim}] = row
+					s.holders = append(s.holders, GPUHolder{Key: p.Key, Pod: p.pod, Claim: p.claim, Since: p.since})
 				}
 				last = p.tenant
 			}

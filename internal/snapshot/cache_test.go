@@ -112,6 +112,7 @@ func newTestCache(t *testing.T, api client.WithWatch) *testCache {
 		&corev1.ResourceQuota{}:       func() client.ObjectList { return &corev1.ResourceQuotaList{} },
 		&resourcev1.ResourceSlice{}:   func() client.ObjectList { return &resourcev1.ResourceSliceList{} },
 
+		&resourcev1.ResourceClaim{}:     func() client.ObjectList { return &resourcev1.ResourceClaimList{} },
 		&corev1.PersistentVolumeClaim{}: func() client.ObjectList { return &corev1.PersistentVolumeClaimList{} },
 		&corev1.PersistentVolume{}:      func() client.ObjectList { return &corev1.PersistentVolumeList{} },
 	}

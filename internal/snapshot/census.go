@@ -27,7 +27,7 @@ func (m *mirror) census(t *taken, d *dirt, ahead copied, all bool) {
 		}
 		d.spaces[key.Namespace] = true
 		if t.censuses[key.Namespace] == nil {
-			t.censuses[key.Namespace] = &world{priority: t.priority, shared: m.shared, leaving: ahead.leaving}
+			t.censuses[key.Namespace] = &world{priority: t.priority, shared: m.shared, leaving: ahead.leaving, given: m.book.In(key.Namespace), byClaims: m.book.Gives()}
 		}
 		w := t.censuses[key.Namespace]
 		w.quotas = append(w.quotas, *m.quotas[key])

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/allocation"
 	"github.com/muster-dev/muster/internal/inventory"
 )
 
@@ -60,6 +61,18 @@ func (m *mirror) gpusAt(node string, ids []string) []inventory.GPU {
 	return out
 }
 
+// stillFree says which claim of others has one of these GPUs since they were planned.
+func (m *mirror) stillFree(gpus []inventory.GPU) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range gpus {
+		if held := m.book.On(allocation.Device{Driver: gpus[i].Driver, Pool: gpus[i].Pool, Name: gpus[i].Name}); len(held) > 0 {
+			return fmt.Errorf("GPU %s has been allocated to claim %s, which Muster did not make", gpus[i].ID(), held[0].Claim)
+		}
+	}
+	return nil
+}
+
 // claim gives a lone pod GPUs by a claim, and returns the version of the pod
 // that names it. The version that was planned from is a precondition, as it is
 // of the binding.
@@ -79,6 +92,9 @@ func (l *Loop) claim(ctx context.Context, p *corev1.Pod, gpus []inventory.GPU, s
 	}
 	if err != nil {
 		return "", fmt.Errorf("creating claim %s/%s: %w", p.Namespace, name, err)
+	}
+	if err := l.mirror.stillFree(gpus); err != nil {
+		return "", fmt.Errorf("allocating claim %s/%s: %w", p.Namespace, name, err)
 	}
 	if err := l.allocate(ctx, p, claim, gpus, share); err != nil {
 		return "", fmt.Errorf("allocating claim %s/%s: %w", p.Namespace, name, err)

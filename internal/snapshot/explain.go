@@ -230,8 +230,8 @@ func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snaps
 	nodes, gangs, placements, pods := &corev1.NodeList{}, &v1alpha1.GangList{}, &v1alpha1.PlacementList{}, &corev1.PodList{}
 	classes, queues, namespaces := &schedulingv1.PriorityClassList{}, &v1alpha1.QueueList{}, &corev1.NamespaceList{}
 	quotas, claims, volumes := &corev1.ResourceQuotaList{}, &corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}
-	parts := &resourcev1.ResourceSliceList{}
-	for _, list := range []client.ObjectList{nodes, gangs, placements, pods, classes, queues, namespaces, quotas, claims, volumes, parts} {
+	parts, given := &resourcev1.ResourceSliceList{}, &resourcev1.ResourceClaimList{}
+	for _, list := range []client.ObjectList{nodes, gangs, placements, pods, classes, queues, namespaces, quotas, claims, volumes, parts, given} {
 		if err := r.List(ctx, list); err != nil {
 			return scheduling.Snapshot{}, fmt.Errorf("listing %T: %w", list, err)
 		}
@@ -247,6 +247,12 @@ func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snaps
 	}
 	of := byNode(parts.Items)
 	signs := signsOf(namespaces.Items)
+	book := bookOf(nodes.Items, pods.Items, of, given.Items)
+	_, w.claims = book.Take(true)
+	w.byClaims = book.Gives()
+	for i := range given.Items {
+		w.given = append(w.given, &given.Items[i])
+	}
 	w.asked = map[types.UID]int32{}
 	for i := range pods.Items {
 		if gang := standsFor(&pods.Items[i]); gang != "" {

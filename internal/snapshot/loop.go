@@ -94,6 +94,7 @@ func NewLoop(options Options) (*Loop, error) {
 		Duration: o.LeaseDuration, LongestRequest: o.LongestRequest, Now: o.Now,
 	})
 	l.retries = workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](again, lastAgain)
+	l.mirror.keepBook(o.DefaultScheduler)
 	l.mirror.counts, l.mirror.gpus, l.mirror.signs = l.counts, o.GPUResources, o.Signs
 	l.assumed = newAssumed(l.mirror.touch)
 	l.lessons = newLessons(o.Client, reference.Checker{Reader: o.Cache, Live: o.Live, Contents: o.ReadsContents, Now: o.Now}, o.GPUResources, func(gang types.UID) {
@@ -313,7 +314,5 @@ func (l *Loop) mine(p *corev1.Pod) bool {
 }
 
 func foreign(p *corev1.Pod, defaultToo bool) bool {
-	name := p.Spec.SchedulerName
-	ours := name == v1alpha1.SchedulerName || (defaultToo && name == corev1.DefaultSchedulerName)
-	return ours && p.DeletionTimestamp == nil && standsFor(p) == "" && !ended(p) && len(p.Spec.SchedulingGates) == 0
+	return schedules(p, defaultToo) && p.DeletionTimestamp == nil && standsFor(p) == "" && !ended(p) && len(p.Spec.SchedulingGates) == 0
 }

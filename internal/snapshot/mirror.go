@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/allocation"
 	"github.com/muster-dev/muster/internal/departure"
 	"github.com/muster-dev/muster/internal/inventory"
 )
@@ -60,6 +61,10 @@ type mirror struct {
 	places map[types.UID]map[types.UID]bool
 	// anchors say where the volumes of claims can be used.
 	anchors *anchors
+	// book is which GPUs are allocated to claims that Muster did not make, and owned
+	// are the nodes that it knows the GPUs of.
+	book  *allocation.Book
+	owned map[string]bool
 
 	dirty dirt
 	// shared says of each node whether its pods share its ports. It is for the
@@ -88,15 +93,17 @@ func newDirt() dirt {
 }
 
 func newMirror() *mirror {
-	return &mirror{
+	m := &mirror{
 		nodes: map[string]*corev1.Node{}, parts: map[string]map[string]*resourcev1.ResourceSlice{}, whole: map[string][]*resourcev1.ResourceSlice{}, gangs: map[types.UID]*v1alpha1.Gang{}, placements: map[types.NamespacedName]*v1alpha1.Placement{},
 		pods: map[types.UID]*corev1.Pod{}, queues: map[string]*v1alpha1.Queue{}, classes: map[string]*schedulingv1.PriorityClass{},
 		quotas:  map[types.NamespacedName]*corev1.ResourceQuota{},
 		counts:  func(*v1alpha1.Placement) bool { return true },
 		tied:    map[types.UID]bool{},
 		journal: map[types.UID]map[types.NamespacedName]*v1alpha1.Placement{}, members: map[types.UID]map[types.UID]*corev1.Pod{},
-		seatings: map[types.NamespacedName]seating{}, anchors: newAnchors(), departed: map[types.UID]map[types.UID]bool{}, places: map[types.UID]map[types.UID]bool{}, dirty: newDirt(), shared: map[string]bool{},
+		seatings: map[types.NamespacedName]seating{}, anchors: newAnchors(), departed: map[types.UID]map[types.UID]bool{}, places: map[types.UID]map[types.UID]bool{}, dirty: newDirt(), shared: map[string]bool{}, owned: map[string]bool{},
 	}
+	m.keepBook(false)
+	return m
 }
 
 // touch notes that something that is not the watch's changed for a unit: what
@@ -119,9 +126,14 @@ func (m *mirror) shown(object client.Object) {
 		m.quotas[client.ObjectKeyFromObject(o)] = o
 	case *corev1.Node:
 		m.nodes[o.Name], m.dirty.nodes[o.Name] = o, true
+		if ownedNode(o) != m.owned[o.Name] {
+			m.stock(o.Name)
+		}
 	case *resourcev1.ResourceSlice:
 		into(m.parts, nodeOf(o), o.Name, o)
 		m.published(nodeOf(o))
+	case *resourcev1.ResourceClaim:
+		m.book.Shown(o)
 	case *v1alpha1.Gang:
 		m.gangs[o.UID], m.dirty.units[o.UID] = o, true
 		m.tie(o.UID, tiedGang(o))
@@ -156,6 +168,7 @@ func (m *mirror) published(node string) {
 	if m.whole[node] = inventory.Whole(m.whole[node], values(m.parts[node])); len(m.whole[node]) == 0 {
 		delete(m.whole, node)
 	}
+	m.stock(node)
 }
 
 // shownPod takes over a pod that is new or changed.
@@ -177,6 +190,7 @@ func (m *mirror) shownPod(o *corev1.Pod) {
 		m.dirtyPod(o)
 	}
 	m.pods[o.UID] = o
+	m.book.Pod(o.UID)
 	m.tie(o.UID, tied(&o.Spec))
 	if o.Spec.NodeName == "" {
 		m.anchors.names(o.UID, claimsOf(o.Namespace, &o.Spec))
@@ -201,9 +215,12 @@ func (m *mirror) gone(object client.Object) {
 	case *corev1.Node:
 		delete(m.nodes, o.Name)
 		m.dirty.nodes[o.Name] = true
+		m.stock(o.Name)
 	case *resourcev1.ResourceSlice:
 		outOf(m.parts, nodeOf(o), o.Name)
 		m.published(nodeOf(o))
+	case *resourcev1.ResourceClaim:
+		m.book.Gone(o)
 	case *v1alpha1.Gang:
 		delete(m.gangs, o.UID)
 		m.tie(o.UID, false)

@@ -6,10 +6,12 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/allocation"
 	"github.com/muster-dev/muster/internal/scheduling"
 )
 
@@ -26,7 +28,12 @@ func (w world) quotasOf(s *scheduling.Snapshot, gangs map[types.UID]*v1alpha1.Ga
 	for i := range w.quotas {
 		in[w.quotas[i].Namespace] = true
 	}
-	c := census{alive: map[string][]scheduling.Role{}, ended: map[string][]scheduling.Role{}, coming: map[string][]scheduling.Role{}}
+	c := census{alive: map[string][]scheduling.Role{}, ended: map[string][]scheduling.Role{}, coming: map[string][]scheduling.Role{}, claims: map[string][]*resourcev1.ResourceClaim{}, unclaimed: map[string][]scheduling.Role{}, byClaims: w.byClaims}
+	claimed := map[types.UID]bool{}
+	for _, claim := range w.given {
+		claimed[allocation.Owner(claim)] = true
+		c.claims[claim.Namespace] = append(c.claims[claim.Namespace], claim)
+	}
 	for i := range w.pods {
 		p := &w.pods[i]
 		switch {
@@ -35,6 +42,9 @@ func (w world) quotasOf(s *scheduling.Snapshot, gangs map[types.UID]*v1alpha1.Ga
 			c.ended[p.Namespace] = append(c.ended[p.Namespace], w.counted(p))
 		default:
 			c.alive[p.Namespace] = append(c.alive[p.Namespace], w.counted(p))
+			if gangOf(p) == "" && namedGPUs(words(p.Annotations[v1alpha1.AnnotationGPUs])) && !claimed[p.UID] {
+				c.unclaimed[p.Namespace] = append(c.unclaimed[p.Namespace], w.counted(p))
+			}
 		}
 	}
 	for i := range s.Placements {
@@ -49,6 +59,9 @@ func (w world) quotasOf(s *scheduling.Snapshot, gangs map[types.UID]*v1alpha1.Ga
 			if !m.Released && (pod == nil || ended(pod)) {
 				c.coming[p.Gang.Namespace] = append(c.coming[p.Gang.Namespace], w.roleNamed(g, m.Role))
 			}
+			if !m.Released && namedGPUs(m.GPUs) && (pod == nil || ended(pod) || !claimed[pod.UID]) {
+				c.unclaimed[p.Gang.Namespace] = append(c.unclaimed[p.Gang.Namespace], w.roleNamed(g, m.Role))
+			}
 		}
 	}
 	var out []scheduling.Quota
@@ -60,8 +73,20 @@ func (w world) quotasOf(s *scheduling.Snapshot, gangs map[types.UID]*v1alpha1.Ga
 	return out
 }
 
-// census are the pods that count, as roles, by namespace.
-type census struct{ alive, ended, coming map[string][]scheduling.Role }
+// census are the pods and claims that count, pods as roles, by namespace.
+type census struct {
+	alive, ended, coming map[string][]scheduling.Role
+	// claims are those that are there, and unclaimed the members and pods that have none
+	// yet; byClaims is true where drivers give GPUs.
+	claims    map[string][]*resourcev1.ResourceClaim
+	unclaimed map[string][]scheduling.Role
+	byClaims  bool
+}
+
+// namedGPUs reports whether GPUs have names that a driver gave them: they are given by claims.
+func namedGPUs(gpus []string) bool {
+	return len(gpus) > 0 && !strings.HasPrefix(gpus[0], v1alpha1.CountedGPU)
+}
 
 // quota turns one quota into the core's. It is false if its scopes are not
 // understood: the API server alone can then say what it counts.
@@ -72,7 +97,7 @@ func (c census) quota(q *corev1.ResourceQuota) (scheduling.Quota, bool) {
 		return out, false
 	}
 	for _, name := range sortedNames(q.Spec.Hard) {
-		if !counts(name) {
+		if !counts(name) && !(c.byClaims && allocation.Counts(name)) {
 			continue
 		}
 		hard, known := q.Status.Hard[name]
@@ -92,7 +117,11 @@ func (c census) quota(q *corev1.ResourceQuota) (scheduling.Quota, bool) {
 		if name == "count/pods" {
 			there += sum(c.ended[q.Namespace])
 		}
-		t.Used = max(t.Used, there) + sum(c.coming[q.Namespace])
+		coming := c.coming[q.Namespace]
+		if allocation.Counts(name) {
+			there, coming = allocation.Usage(c.claims[q.Namespace], name), c.unclaimed[q.Namespace]
+		}
+		t.Used = max(t.Used, there) + sum(coming)
 		out.Terms = append(out.Terms, t)
 	}
 	return out, len(out.Terms) > 0
@@ -101,6 +130,9 @@ func (c census) quota(q *corev1.ResourceQuota) (scheduling.Quota, bool) {
 // counts reports whether pods count for a resource of a quota.
 func counts(name corev1.ResourceName) bool {
 	text := string(name)
+	if allocation.Counts(name) {
+		return false // claims do
+	}
 	switch name {
 	case corev1.ResourcePods, corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, "count/pods":
 		return true

@@ -58,7 +58,7 @@ func (m *mirror) take(ahead copied, all bool) taken {
 		d.units[at.gang] = true // since the others were taken
 	}
 	t := taken{queuesChanged: d.queues || all}
-	t.fresh = d.all || d.queues || len(d.nodes)+len(d.units)+len(d.pods) > 0
+	t.fresh = d.all || d.queues || m.book.Changed() || len(d.nodes)+len(d.units)+len(d.pods) > 0
 	t.priority, t.paused, t.shared = priorities(dereferenced(values(m.classes))), m.paused, m.shared
 	t.leaving, t.gpus = ahead.leaving, m.gpus
 	// 1. Nodes.
@@ -94,6 +94,7 @@ func (m *mirror) take(ahead copied, all bool) taken {
 		delete(m.departed, unit)
 	}
 	m.units(&t, slices.Sorted(maps.Keys(d.units)), ahead)
+	t.about, t.claims = m.book.Take(all)
 	t.anchors, t.asked = m.anchors.part(d.units), m.asked(d.units)
 	for i := range t.pods {
 		d.pods[t.pods[i].UID] = true

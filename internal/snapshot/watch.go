@@ -17,7 +17,7 @@ import (
 // kinds are those of which a change may trigger a pass.
 func kinds() []client.Object {
 	return []client.Object{&corev1.Node{}, &v1alpha1.Gang{}, &v1alpha1.Placement{}, &corev1.Pod{}, &schedulingv1.PriorityClass{}, &v1alpha1.Queue{}, &corev1.Namespace{}, &corev1.ResourceQuota{},
-		&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &resourcev1.ResourceSlice{}}
+		&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &resourcev1.ResourceSlice{}, &resourcev1.ResourceClaim{}}
 }
 
 // Warm fills the cache that this loop will read, before it is run: where it
@@ -70,6 +70,10 @@ func (l *Loop) shown(before, after any) {
 	if before == nil || old.GetResourceVersion() != object.GetResourceVersion() || object.GetResourceVersion() == "" {
 		l.mirror.shown(object)
 	}
+	if _, claim := object.(*resourcev1.ResourceClaim); claim {
+		l.claimsChanged()
+		return
+	}
 	switch obj := after.(type) {
 	case *v1alpha1.Placement:
 		l.assumed.seen(obj)
@@ -94,6 +98,10 @@ func (l *Loop) gone(obj any) {
 	if object, ok := obj.(client.Object); ok {
 		l.mirror.gone(object)
 	}
+	if _, claim := obj.(*resourcev1.ResourceClaim); claim {
+		l.claimsChanged()
+		return
+	}
 	switch obj := obj.(type) {
 	case *v1alpha1.Placement:
 		l.assumed.seen(obj)
@@ -102,6 +110,17 @@ func (l *Loop) gone(obj any) {
 		l.assumed.noBinding(obj.UID)
 	}
 	l.trigger()
+}
+
+// claimsChanged asks for a pass if claims of others have changed: those of members change
+// by the thousand, and no decision depends on them.
+func (l *Loop) claimsChanged() {
+	l.mirror.mu.Lock()
+	changed := l.mirror.book.Changed()
+	l.mirror.mu.Unlock()
+	if changed {
+		l.trigger()
+	}
 }
 
 // idle reports whether an object that is new changes no decision: a claim that is

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/allocation"
 	"github.com/muster-dev/muster/internal/fencing"
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/scheduling/estimate"
@@ -25,6 +27,12 @@ type world struct {
 	gangs      []v1alpha1.Gang
 	placements []v1alpha1.Placement
 	pods       []corev1.Pod
+	// claims are the GPUs that claims of others hold.
+	claims []allocation.Holding
+	// given are all claims of the namespaces with quotas, and byClaims is true where
+	// drivers give GPUs.
+	given    []*resourcev1.ResourceClaim
+	byClaims bool
 	// shared says of each node whether its pods share its ports; nil: nodes say
 	// so.
 	shared map[string]bool
@@ -113,6 +121,7 @@ func (w world) snapshot(now time.Time) scheduling.Snapshot {
 			s.Requests = append(s.Requests, w.podRequest(p))
 		}
 	}
+	s.Pods = append(s.Pods, heldBy(w.claims)...)
 	placed := map[types.UID]bool{}
 	for i := range w.placements {
 		p := &w.placements[i]

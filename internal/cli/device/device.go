@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/allocation"
 	"github.com/muster-dev/muster/internal/cli/member"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 )
@@ -19,10 +20,13 @@ import (
 type Holder struct {
 	Namespace string `json:"namespace"`
 	// Job and Member are empty for a pod that is no member of a job.
-	Job    string    `json:"job,omitempty"`
-	Member string    `json:"member,omitempty"`
-	Pod    string    `json:"pod"`
-	Since  time.Time `json:"since"`
+	Job    string `json:"job,omitempty"`
+	Member string `json:"member,omitempty"`
+	Pod    string `json:"pod"`
+	// Claim is the claim that holds it, where Muster did not make that; Pod is then the
+	// pod that has it, if one alone has.
+	Claim string    `json:"claim,omitempty"`
+	Since time.Time `json:"since"`
 	// Share is how much it has of the GPU; absent: all of it.
 	Share *v1alpha1.GPUShare `json:"share,omitempty"`
 	// Done is how far the pod says that it is: "42%"; empty if it does not.
@@ -76,6 +80,9 @@ func (h Holder) String() string {
 	if h.Job != "" {
 		return h.Namespace + "/" + h.Job + " " + h.Member
 	}
+	if h.Claim != "" {
+		return "claim " + h.Namespace + "/" + h.Claim + ", not Muster's"
+	}
 	return h.Namespace + "/" + h.Pod
 }
 
@@ -92,6 +99,15 @@ func HolderOf(pod *corev1.Pod) Holder {
 		holder.Done = fmt.Sprintf("%d%%", *p.DoneMillionths*100/v1alpha1.Whole)
 	}
 	return holder
+}
+
+// HolderBy describes a claim of others as the holder of a GPU.
+func HolderBy(h *allocation.Holding) Holder {
+	out := Holder{Namespace: h.Claim.Namespace, Pod: h.Pod, Claim: h.Claim.Name, Since: h.Since}
+	if !h.Whole() {
+		out.Share = &v1alpha1.GPUShare{Milli: int32(h.Milli), MemoryMiB: h.MemoryMiB}
+	}
+	return out
 }
 
 // Progress is what a pod's node says of how far the pod is; false if it says

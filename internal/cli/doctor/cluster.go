@@ -17,9 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/allocation"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/version"
 	"github.com/muster-dev/muster/internal/installation"
+	"github.com/muster-dev/muster/internal/snapshot"
 )
 
 // scene is what there is on a cluster, as far as checks ask.
@@ -31,6 +33,8 @@ type scene struct {
 	nodes   []corev1.Node
 	pods    []corev1.Pod
 	slices  []resourcev1.ResourceSlice
+	// claimed are the GPUs of Muster's nodes that claims of others hold.
+	claimed []allocation.Holding
 	daemons []appsv1.DaemonSet
 	classes []storagev1.StorageClass
 	beats   []coordinationv1.Lease
@@ -102,7 +106,11 @@ func elsewhere(ctx context.Context, f *connection.Factory) ([]Finding, error) {
 	})
 	var daemons appsv1.DaemonSetList
 	look("node agent", judgeAgent, list(&daemons, "the agents", client.InNamespace(v1alpha1.SystemNamespace)), func() error { s.daemons = daemons.Items; return nil })
-	look("other schedulers", judgeSchedulers, list(&pods, "the pods"), func() error { s.pods = pods.Items; return nil })
+	look("other schedulers", judgeSchedulers, list(&pods, "the pods"), func() (err error) {
+		s.pods = pods.Items
+		s.claimed, err = snapshot.HeldByOthers(ctx, server, s.nodes, s.pods)
+		return err
+	})
 	look("storage", judgeStorage, list(&classes, "the storage classes"), func() error { s.classes = classes.Items; return nil })
 	look("data", judgeData, func() error {
 		namespace := &corev1.Namespace{}

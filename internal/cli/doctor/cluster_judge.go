@@ -169,11 +169,36 @@ func judgeSchedulers(s scene) []Finding {
 			strangers = append(strangers, fmt.Sprintf("%s/%s on %s (by %s)", p.Namespace, p.Name, p.Spec.NodeName, p.Spec.SchedulerName))
 		}
 	}
-	if len(strangers) == 0 {
+	if len(strangers) == 0 && len(s.claimed) == 0 {
 		return []Finding{{"other schedulers", Good, "nobody else has put pods with GPUs on Muster's nodes", ""}}
 	}
-	return []Finding{{"other schedulers", Limited, terminal.Count(int64(len(strangers)), "pod") + " with GPUs on Muster's nodes that Muster did not place: " + some(strangers),
-		"Muster leaves them alone and counts their GPUs as taken; move them: delete them and set spec.schedulerName to muster where they come from"}}
+	out := judgeClaims(s)
+	if len(strangers) == 0 {
+		return out
+	}
+	return append(out, Finding{"other schedulers", Limited, terminal.Count(int64(len(strangers)), "pod") + " with GPUs on Muster's nodes that Muster did not place: " + some(strangers),
+		"Muster leaves them alone and counts their GPUs as taken; move them: delete them and set spec.schedulerName to muster where they come from"})
+}
+
+// judgeClaims tells of GPUs of Muster's nodes that are allocated to claims that Muster
+// did not make.
+func judgeClaims(s scene) []Finding {
+	var claims []string
+	for i := range s.claimed {
+		h := &s.claimed[i]
+		text := h.Claim.String()
+		if h.Pod != "" {
+			text += " of pod " + h.Pod
+		}
+		claims = append(claims, text+" on "+h.Node)
+	}
+	if len(claims) == 0 {
+		return nil
+	}
+	slices.Sort(claims)
+	claims = slices.Compact(claims)
+	return []Finding{{"claims of others", Limited, fmt.Sprintf("%s of Muster's nodes held by claims that Muster did not make: %s", terminal.Count(int64(len(s.claimed)), "GPU"), some(claims)),
+		"Muster counts them as taken until the claims are deallocated; a DeviceClass that selects these devices lets kube-scheduler give them out: change its selectors, and ask for GPUs by " + v1alpha1.ResourceGPU + " with spec.schedulerName muster"}}
 }
 
 func ended(p *corev1.Pod) bool {
@@ -192,7 +217,7 @@ func asksGPU(p *corev1.Pod) bool {
 			return true
 		}
 	}
-	return len(p.Spec.ResourceClaims) > 0
+	return false // who has GPUs by a claim is found by the claim
 }
 
 func judgeStorage(s scene) []Finding {

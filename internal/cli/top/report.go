@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/allocation"
 	"github.com/muster-dev/muster/internal/cli/device"
 )
 
@@ -54,8 +55,9 @@ type Measure struct {
 	MemoryUsedMiB      int64
 }
 
-// Build makes the report from nodes, pods and, by UUID, what was measured.
-func Build(nodes []corev1.Node, pods []corev1.Pod, measures map[string]Measure) Report {
+// Build makes the report from nodes, pods, the GPUs that claims of others hold and, by
+// UUID, what was measured.
+func Build(nodes []corev1.Node, pods []corev1.Pod, others []allocation.Holding, measures map[string]Measure) Report {
 	// By GPU: those that are only counted have the same names on every node.
 	type place struct{ node, uuid string }
 	holders := map[place]*device.Holder{}
@@ -88,6 +90,14 @@ func Build(nodes []corev1.Node, pods []corev1.Pod, measures map[string]Measure) 
 			} else {
 				holders[place{pod.Spec.NodeName, uuid}] = &holder
 			}
+		}
+	}
+	for i := range others {
+		holder, at := device.HolderBy(&others[i]), place{others[i].Node, others[i].GPU}
+		if holders[at] == nil && holder.Share == nil {
+			holders[at] = &holder
+		} else {
+			sharers[at] = append(sharers[at], holder)
 		}
 	}
 	report := Report{Nodes: []Node{}}

@@ -63,6 +63,14 @@ func since(holder device.Holder, now time.Time) string {
 	return terminal.WholeSpan(now.Sub(holder.Since))
 }
 
+// colourOf is green for what Muster gave out, yellow for claims of others.
+func colourOf(holder device.Holder) terminal.Colour {
+	if holder.Claim != "" {
+		return terminal.Yellow
+	}
+	return terminal.Green
+}
+
 // rows adds a GPU's line, and one for each further holder.
 func (g GPU) rows(table *terminal.Table, node string, now time.Time) {
 	model := g.Model
@@ -91,10 +99,14 @@ func (g GPU) rows(table *terminal.Table, node string, now time.Time) {
 		if g.Holder.Done != "" {
 			holder += ", " + g.Holder.Done + " done"
 		}
-		add(holder, since(*g.Holder, now), terminal.Green)
+		add(holder, since(*g.Holder, now), colourOf(*g.Holder))
 	}
 	for _, sharer := range g.Sharers {
-		add(sharer.String()+" ("+sharer.ShareText()+")", since(sharer, now), terminal.Green)
+		text := sharer.String()
+		if sharer.Share != nil {
+			text += " (" + sharer.ShareText() + ")"
+		}
+		add(text, since(sharer, now), colourOf(sharer))
 	}
 	for _, process := range g.Foreign {
 		words := []string{fmt.Sprintf("process %d", process.PID)}

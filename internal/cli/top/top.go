@@ -169,5 +169,9 @@ func look(ctx context.Context, reader client.Reader, local sampler) (Report, err
 	if local != nil {
 		measures = local(ctx)
 	}
-	return Build(nodes, pods.Items, measures), nil
+	others, err := snapshot.HeldByOthers(ctx, reader, nodes, pods.Items)
+	if err != nil {
+		return Report{}, err
+	}
+	return Build(nodes, pods.Items, others, measures), nil
 }

@@ -45,7 +45,7 @@ func TestReport(t *testing.T) {
 	far := pod("0", "GPU-a,GPU-x", corev1.PodRunning)
 	far.Status.Conditions = []corev1.PodCondition{{Type: v1alpha1.ConditionPodProgress, Message: `{"doneMillionths":425000}`}}
 	pods := []corev1.Pod{far, pod("1", "GPU-c", corev1.PodSucceeded)}
-	report := Build([]corev1.Node{node}, pods, map[string]Measure{"GPU-a": {UtilizationPercent: 97, MemoryUsedMiB: 1024}})
+	report := Build([]corev1.Node{node}, pods, nil, map[string]Measure{"GPU-a": {UtilizationPercent: 97, MemoryUsedMiB: 1024}})
 	var text strings.Builder
 	if err := report.write(&text, terminal.Coloured(false), now); err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestSharedGPU(t *testing.T) {
 		})
 	}
 	var text strings.Builder
-	if err := Build([]corev1.Node{node}, pods, nil).write(&text, terminal.Coloured(false), now); err != nil {
+	if err := Build([]corev1.Node{node}, pods, nil, nil).write(&text, terminal.Coloured(false), now); err != nil {
 		t.Fatal(err)
 	}
 	want := `NODE  GPU  MODEL  BUSY  MEMORY    HELD BY                      SINCE

@@ -14,10 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/denial"
 	"github.com/muster-dev/muster/internal/fairqueue"
 	"github.com/muster-dev/muster/internal/inventory"
 )
@@ -35,8 +37,12 @@ type Options struct {
 // Controller makes and allocates claims.
 type Controller struct{ options Options }
 
-// slicesByNode indexes slices by their node.
-const slicesByNode = "spec.nodeName"
+// slicesByNode indexes slices by their node, and claimsByDevice claims by the devices that
+// they have.
+const (
+	slicesByNode   = "spec.nodeName"
+	claimsByDevice = "status.allocation.devices"
+)
 
 const (
 	// width is how many claims are written side by side.
@@ -66,6 +72,9 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("indexing slices by node: %w", err)
 	}
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &resourcev1.ResourceClaim{}, claimsByDevice, devicesOf); err != nil {
+		return fmt.Errorf("indexing claims by device: %w", err)
+	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("deviceclaim").
 		For(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
@@ -76,7 +85,10 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 			name, _ := claimName(p)
 			return name != ""
 		}))).
-		Owns(&resourcev1.ResourceClaim{}).
+		Owns(&resourcev1.ResourceClaim{}, builder.WithPredicates(predicate.NewPredicateFuncs(ofMuster))).
+		Watches(&resourcev1.ResourceClaim{}, handler.EnqueueRequestsFromMapFunc(c.rivals), builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
+			return len(devicesOf(o)) > 0
+		}))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: width, NewQueue: fairqueue.New}).
 		Complete(c)
 	if err != nil {
@@ -101,13 +113,20 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case apierrors.IsNotFound(err) && (pod.DeletionTimestamp != nil || !member):
 		return reconcile.Result{}, nil
 	case apierrors.IsNotFound(err):
-		if claim, err = c.make(ctx, pod, name); err != nil {
+		claim, err = c.make(ctx, pod, name)
+		if denial.NotNow(err) || denial.Never(err) {
+			return reconcile.Result{}, c.giveBack(ctx, pod, v1alpha1.ReasonUnclaimed, words(err))
+		}
+		if err != nil {
 			return reconcile.Result{}, err
 		}
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("reading claim %s/%s: %w", pod.Namespace, name, err)
 	}
 	if inventory.Reserved(claim, pod.UID) {
+		if given, err := c.yield(ctx, pod, claim, member); given || err != nil {
+			return reconcile.Result{}, err
+		}
 		if member {
 			err = c.wake(ctx, pod)
 		}
@@ -153,6 +172,13 @@ func (c *Controller) give(ctx context.Context, pod *corev1.Pod, claim *resourcev
 	gpus := w.among(parts.Items)
 	if gpus == nil {
 		return reconcile.Result{RequeueAfter: again}, nil // until the start timeout of the gang
+	}
+	taken, err := c.taken(ctx, claim, devices(gpus), w.share)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if taken != "" {
+		return reconcile.Result{}, c.giveBack(ctx, pod, v1alpha1.ReasonRefused, taken)
 	}
 	claim = claim.DeepCopy()
 	if claim.Status.Allocation == nil {

@@ -53,6 +53,7 @@ func nodeSlice(uuids ...string) *resourcev1.ResourceSlice {
 func stage(objects ...client.Object) (*Controller, client.Client) {
 	api := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).
 		WithStatusSubresource(&corev1.Pod{}, &resourcev1.ResourceClaim{}).
+		WithIndex(&resourcev1.ResourceClaim{}, claimsByDevice, devicesOf).
 		WithIndex(&resourcev1.ResourceSlice{}, slicesByNode, func(o client.Object) []string { return []string{*o.(*resourcev1.ResourceSlice).Spec.NodeName} }).Build()
 	return New(Options{Client: api, Live: api, Now: func() time.Time { return time.Unix(1e9, 0) }}), api
 }

@@ -147,11 +147,7 @@ func refineStatus(o observed, s *v1alpha1.GangStatus, made creation) {
 	case made.invalid != "":
 		o.end(s, v1alpha1.GangFailed, v1alpha1.ReasonAPIRefused, "it cannot be started as it is written: "+made.invalid)
 	case made.forbidden != "":
-		// A quota may grow, or others may leave room in it, and a policy may be
-		// corrected: this is tried
-		// again for as long as it takes.
-		s.Refusals = min(s.Refusals+1, maxForbidden)
-		o.stop(s, v1alpha1.ReasonNotAllowed, backoff(refusalBackoff, s.Refusals), "it is not allowed to start now: %s", made.forbidden)
+		o.forbid(s, made.forbidden)
 	case made.taken != "":
 		s.Reason = v1alpha1.ReasonNameTaken
 		s.Message = fmt.Sprintf("a pod named %s exists that is not this job's; delete it, or give the job another name", made.taken)

@@ -53,12 +53,24 @@ func (o observed) stopAttempt(s *v1alpha1.GangStatus, failed []*corev1.Pod) bool
 // refuse gives the whole attempt back, to be planned again after a while; too
 // many in a row end the gang.
 func (o observed) refuse(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
+	if unclaimed(p) {
+		return o.forbid(s, p.Status.Message)
+	}
 	s.Refusals++
 	if s.Refusals >= maxRefusals {
 		o.end(s, v1alpha1.GangFailed, v1alpha1.ReasonNodeRefused, "node "+p.Spec.NodeName+" refused "+called(o.gang, nameOf(p))+" again and again: "+nodeWords(p))
 		return true
 	}
 	o.stop(s, v1alpha1.ReasonNodeRefused, backoff(refusalBackoff, s.Refusals), "node %s refused %s: %s", p.Spec.NodeName, called(o.gang, nameOf(p)), nodeWords(p))
+	return true
+}
+
+// forbid gives the whole attempt back because a rule stands against it. A quota may grow,
+// or others may leave room in it, and a policy may be corrected: this is tried again for as
+// long as it takes.
+func (o observed) forbid(s *v1alpha1.GangStatus, rule string) bool {
+	s.Refusals = min(s.Refusals+1, maxForbidden)
+	o.stop(s, v1alpha1.ReasonNotAllowed, backoff(refusalBackoff, s.Refusals), "it is not allowed to start now: %s", rule)
 	return true
 }
 

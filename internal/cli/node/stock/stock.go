@@ -104,6 +104,10 @@ func (n *Node) describe(known *scheduling.Node) {
 // hold enters what somebody has of the node's GPUs.
 func (n *Node) hold(h *scheduling.Holding) {
 	n.Others += int(h.Loose)
+	if h.Claim {
+		n.Others += len(h.GPUs)
+		return
+	}
 	if len(h.GPUs) > 0 {
 		n.Held += len(h.GPUs)
 		n.Holders = append(n.Holders, h.String())
