@@ -202,6 +202,9 @@ func (w world) podRequest(p *corev1.Pod) scheduling.Request {
 	if len(p.Spec.ResourceClaims) > 0 && unsupported == "" {
 		req.Unsupported = "spec.resourceClaims: Muster gives out devices by its own claims; ask for GPUs in the resources of a container (limits: " + v1alpha1.ResourceGPU + ")"
 	}
+	if p.Spec.SchedulingGroup != nil && unsupported == "" {
+		req.Unsupported = "spec.schedulingGroup: Muster places pods that name it one by one; submit a TrainingJob for members that start together"
+	}
 	if r := &req.Roles[0]; r.GPUs > 0 || r.Share != (scheduling.Share{}) {
 		_, _, only := w.gpus.asker(&p.Spec)
 		r.NoClaims = !only

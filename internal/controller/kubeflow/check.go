@@ -45,6 +45,11 @@ func (j *job) checkReplica(r replica) {
 	if s := spec.SchedulerName; s != "" && s != corev1.DefaultSchedulerName {
 		j.note("%s.template.spec.schedulerName", r.at)
 	}
+	for _, own := range []struct{ name, value string }{{"hostname", spec.Hostname}, {"subdomain", spec.Subdomain}} {
+		if own.value != "" {
+			j.note("%s.template.spec.%s (Muster names the replicas)", r.at, own.name)
+		}
+	}
 }
 
 // checkPolicy notes what has no effect.

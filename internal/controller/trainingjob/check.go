@@ -80,7 +80,7 @@ func checkRole(job *v1alpha1.TrainingJob, role *v1alpha1.Role) string {
 	if problem := checkEnv("env", role.Env); problem != "" {
 		return problem
 	}
-	if problem := cmp.Or(checkKeys(role), checkFirstLabels(role.FirstLabels), checkGrace(role.Template)); problem != "" {
+	if problem := cmp.Or(checkKeys(role), checkFirstLabels(role.FirstLabels), checkGrace(role.Template), checkTemplate(job, role)); problem != "" {
 		return problem
 	}
 	_, problem := gpus(role)

@@ -69,13 +69,9 @@ func gangFor(job *v1alpha1.TrainingJob, p preparation) *v1alpha1.Gang {
 	for i := range job.Spec.Roles {
 		role := &job.Spec.Roles[i]
 		wants, _ := gpus(role) // checked before
-		policy := role.RestartPolicy
-		if policy == "" {
-			policy = v1alpha1.RestartOnFailure
-		}
 		gang.Spec.Roles = append(gang.Spec.Roles, v1alpha1.GangRole{
 			Name: role.Name, Replicas: replicas(role), MinReplicas: role.MinReplicas, GPUs: wants, GPUMemory: role.GPUMemory, GPUModels: role.GPUModels, Spread: role.Spread.DeepCopy(),
-			RestartPolicy: policy, PortName: role.PortName, IndexLabels: role.IndexLabels, FirstLabels: role.FirstLabels, Template: templateFor(job, role, p),
+			RestartPolicy: restartPolicy(job, role), PortName: role.PortName, IndexLabels: role.IndexLabels, FirstLabels: role.FirstLabels, Template: templateFor(job, role, p),
 		})
 	}
 	return gang
