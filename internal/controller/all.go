@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/controller/deviceclaim"
 	"github.com/muster-dev/muster/internal/controller/disruption"
 	"github.com/muster-dev/muster/internal/controller/gang"
@@ -88,7 +89,7 @@ func Setup(mgr ctrl.Manager, d Deps) (Parts, error) {
 		wanting = nil
 	}
 	scheduler, err := snapshot.NewLoop(snapshot.Options{
-		Wanting: wanting, Ahead: d.Ahead, Signs: d.Signs,
+		Events: mgr.GetEventRecorder(v1alpha1.SchedulerName), Wanting: wanting, Ahead: d.Ahead, Signs: d.Signs,
 		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Namespace: d.Namespace, Identity: d.Identity, LeaseDuration: d.LeaseDuration,
 		DefaultScheduler: d.DefaultScheduler, Alone: d.Alone, ReadsContents: d.Alone, GPUResources: d.GPUResources, Observer: d.Observer, Log: d.Log.WithName("scheduler"),

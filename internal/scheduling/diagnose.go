@@ -38,7 +38,7 @@ func compare(req *Request, left *house) Reason {
 // ever finds what keeps the request from running even if nothing else ran, or
 // nil.
 func (d *diagnosis) ever() Reason {
-	return firstOf(d.allowed, d.models, d.gpusEver, d.sharesEver, d.resourcesEver, d.apartEver)
+	return firstOf(d.severally, d.allowed, d.models, d.gpusEver, d.sharesEver, d.resourcesEver, d.apartEver)
 }
 
 // now says what is missing, or how it lies.

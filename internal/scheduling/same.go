@@ -32,7 +32,7 @@ func (r *Request) same(o *Request) bool {
 }
 
 func (r Role) same(o Role) bool {
-	return r.Name == o.Name && r.Replicas == o.Replicas && r.Min == o.Min && slices.Equal(r.Done, o.Done) && r.GPUs == o.GPUs && r.Share == o.Share && r.NoClaims == o.NoClaims &&
+	return r.Name == o.Name && r.Replicas == o.Replicas && r.Min == o.Min && slices.Equal(r.Done, o.Done) && r.GPUs == o.GPUs && r.Share == o.Share && r.NoClaims == o.NoClaims && r.Askers == o.Askers &&
 		slices.Equal(r.Models, o.Models) && r.Resources.same(o.Resources) && slices.Equal(r.FixedPorts, o.FixedPorts) &&
 		maps.Equal(r.NodeLabels, o.NodeLabels) && slices.EqualFunc(r.NodeTerms, o.NodeTerms, sameTerm) && slices.EqualFunc(r.Volumes, o.Volumes, Volume.same) && slices.Equal(r.Tolerations, o.Tolerations) &&
 		slices.Equal(r.Avoid, o.Avoid) &&

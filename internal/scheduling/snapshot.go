@@ -240,6 +240,8 @@ type Role struct {
 	// NoClaims is true of a pod of which several containers ask for GPUs: it gets
 	// none where [Node.Claims].
 	NoClaims bool
+	// Askers are the names of those containers, in words.
+	Askers string
 	// Models are the models that will do, in order of preference. Empty: any.
 	Models []string
 	// Resources is what each member asks for beside GPUs.

@@ -16,6 +16,23 @@ type Withheld struct {
 	Counts bool
 }
 
+// severally finds a pod of which several containers ask for GPUs, and that would have some
+// if one did.
+func (d *diagnosis) severally() Reason {
+	for i := range d.req.Roles {
+		r := &d.req.Roles[i]
+		if !r.NoClaims || d.left.sum(r).all > 0 {
+			continue
+		}
+		one := *r
+		one.NoClaims = false
+		if d.left.sum(&one).all > 0 {
+			return Unsupported{Words: r.Askers + " ask for GPUs, and one container of a pod may where GPUs are given by claims: have one of them ask for all"}
+		}
+	}
+	return nil
+}
+
 // withheld finds GPUs that would do for a role and are not given out, in the
 // order of the names of their nodes.
 func (d *diagnosis) withheld(r *Role) []Withheld {

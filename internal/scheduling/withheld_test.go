@@ -74,7 +74,7 @@ func TestGPUsByClaims(t *testing.T) {
 	parts := testNode("parts", "H100", 2)
 	parts.Claims = true
 	share := func(r *Request) { r.Roles[0].Share = Share{Milli: 250} }
-	severally := func(r *Request) { r.Roles[0].NoClaims = true }
+	severally := func(r *Request) { r.Roles[0].NoClaims, r.Roles[0].Askers = true, "containers c, d" }
 	for name, c := range map[string]struct {
 		request Request
 		node    string
@@ -83,7 +83,7 @@ func TestGPUsByClaims(t *testing.T) {
 		"whole ones":                 {gang("a").role("w", 1, 1, "A100").obj(), "whole", ""},
 		"a part":                     {gang("a").role("w", 1, 0).with(share).obj(), "parts", ""},
 		"a part of what is whole":    {gang("a").role("w", 1, 0, "A100").with(share).obj(), "", "these nodes give whole GPUs only: 2 A100 of node whole"},
-		"several containers ask":     {gang("a").role("w", 1, 1, "H100").with(severally).obj(), "", "have one ask for all of them"},
+		"several containers ask":     {gang("a").role("w", 1, 1, "H100").with(severally).obj(), "", "containers c, d ask for GPUs, and one container of a pod may where GPUs are given by claims"},
 		"members of one, on the one": {gang("a").role("w", 4, 0, "H100").with(share).obj(), "parts", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -196,9 +196,13 @@ func fill[T any](c *testCache, items *[]T) {
 }
 
 // run starts a loop over the API and stops it with the test.
-func run(t *testing.T, api client.WithWatch) *Loop {
+func run(t *testing.T, api client.WithWatch, with ...func(*Options)) *Loop {
 	t.Helper()
-	loop, err := NewLoop(Options{Cache: newTestCache(t, api), Client: api, Live: api, Location: time.UTC})
+	options := Options{Cache: newTestCache(t, api), Client: api, Live: api, Location: time.UTC}
+	for _, edit := range with {
+		edit(&options)
+	}
+	loop, err := NewLoop(options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,23 +25,42 @@ import (
 // resources that a driver has (DRAExtendedResource): before it is bound, its
 // status names the claim and whose request it answers.
 
-// asker is the only container of a pod that asks for GPUs, and by which
-// resource; false if none does, or several do.
+// asker is the first container of a pod that asks for GPUs, and by which resource; false if
+// none does, or several do.
 func (g gpuResources) asker(spec *corev1.PodSpec) (container string, by corev1.ResourceName, only bool) {
-	n := 0
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
-			asked := containerRequests(&list[i])
-			for _, name := range append(slices.Clone(g.names()), v1alpha1.ResourceGPUMilli, v1alpha1.ResourceGPUMemory) {
-				if q := asked[name]; q.Sign() > 0 {
-					container, by = list[i].Name, name
-					n++
-					break
-				}
+			if name := g.asks(&list[i]); name != "" && container == "" {
+				container, by = list[i].Name, name
 			}
 		}
 	}
-	return container, by, n == 1
+	return container, by, len(g.askers(spec)) == 1
+}
+
+// askers are the containers of a pod that ask for GPUs: init containers and those that run
+// beside the others are some as well.
+func (g gpuResources) askers(spec *corev1.PodSpec) []string {
+	var out []string
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			if g.asks(&list[i]) != "" {
+				out = append(out, list[i].Name)
+			}
+		}
+	}
+	return out
+}
+
+// asks is by which resource a container asks for GPUs; empty if it does not.
+func (g gpuResources) asks(c *corev1.Container) corev1.ResourceName {
+	asked := containerRequests(c)
+	for _, name := range append(slices.Clone(g.names()), v1alpha1.ResourceGPUMilli, v1alpha1.ResourceGPUMemory) {
+		if q := asked[name]; q.Sign() > 0 {
+			return name
+		}
+	}
+	return ""
 }
 
 // gpusAt are the GPUs of a node that a plan names, nil if no driver names them

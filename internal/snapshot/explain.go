@@ -93,7 +93,7 @@ func (l *Loop) round(ctx context.Context, waiting []scheduling.Waiting, now time
 		}
 		uid := types.UID(w.UID)
 		if w.Pod {
-			next = sooner(next, l.tellPod(ctx, l.mirror.pod(uid), text, now))
+			next = sooner(next, l.tellPod(ctx, l.mirror.pod(uid), w.Reason, text, now))
 		} else {
 			next = sooner(next, l.tellGang(ctx, l.mirror.gang(uid), string(w.Reason.Code()), text, now))
 		}
@@ -187,7 +187,7 @@ func (l *Loop) tellGang(ctx context.Context, g *v1alpha1.Gang, code, text string
 }
 
 // tellPod writes the reason into the pod's PodScheduled condition.
-func (l *Loop) tellPod(ctx context.Context, p *corev1.Pod, text string, now time.Time) (later time.Time) {
+func (l *Loop) tellPod(ctx context.Context, p *corev1.Pod, reason scheduling.Reason, text string, now time.Time) (later time.Time) {
 	if p == nil {
 		return later
 	}
@@ -212,6 +212,7 @@ func (l *Loop) tellPod(ctx context.Context, p *corev1.Pod, text string, now time
 		after.Status.Conditions = append(after.Status.Conditions, condition)
 	}
 	l.report(ctx, p.Namespace, func() {
+		l.voice.Waits(before, string(reason.Code()), text)
 		err := l.options.Client.Status().Patch(ctx, after, client.StrategicMergeFrom(before))
 		if err == nil || apierrors.IsNotFound(err) {
 			l.retries.Forget(before.UID)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/announcement"
 	"github.com/muster-dev/muster/internal/fairqueue"
 	"github.com/muster-dev/muster/internal/fencing"
 	"github.com/muster-dev/muster/internal/reference"
@@ -42,6 +43,8 @@ type Loop struct {
 	checked time.Time
 	reasons reasons
 	pace    pace
+	// voice writes events about lone pods.
+	voice *announcement.Voice
 	// foresight learns from how forecasts came true.
 	foresight foresight
 	// prospects is what was said of who starts before long.
@@ -94,6 +97,7 @@ func NewLoop(options Options) (*Loop, error) {
 		Duration: o.LeaseDuration, LongestRequest: o.LongestRequest, Now: o.Now,
 	})
 	l.retries = workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](again, lastAgain)
+	l.voice = announcement.New(o.Events, o.Now)
 	l.mirror.keepBook(o.DefaultScheduler)
 	l.mirror.counts, l.mirror.gpus, l.mirror.signs = l.counts, o.GPUResources, o.Signs
 	l.assumed = newAssumed(l.mirror.touch)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -63,6 +64,8 @@ type Options struct {
 	Concurrency int
 	// Observer is told how the loop does. Default: nobody.
 	Observer Observer
+	// Events writes events about lone pods. Nil: there are none.
+	Events events.EventRecorder
 	// Wanting is told which gangs wait, and which of them would start if nodes
 	// came, both in their order, whenever that was worked out. It must not block,
 	// and the gangs are not to be changed. Nil: nobody wants to know.

@@ -104,10 +104,11 @@ func TestWhoAsks(t *testing.T) {
 		want string
 		only bool
 	}{
-		"one":     {corev1.PodSpec{Containers: []corev1.Container{container("a", ""), container("b", "nvidia.com/gpu")}}, "b nvidia.com/gpu", true},
-		"a part":  {corev1.PodSpec{Containers: []corev1.Container{container("a", "muster.dev/gpu-memory")}}, "a muster.dev/gpu-memory", true},
-		"nobody":  {corev1.PodSpec{Containers: []corev1.Container{container("a", "")}}, " ", false},
-		"several": {corev1.PodSpec{Containers: []corev1.Container{container("a", "nvidia.com/gpu"), container("b", "nvidia.com/gpu")}}, "b nvidia.com/gpu", false},
+		"one":                    {corev1.PodSpec{Containers: []corev1.Container{container("a", ""), container("b", "nvidia.com/gpu")}}, "b nvidia.com/gpu", true},
+		"a part":                 {corev1.PodSpec{Containers: []corev1.Container{container("a", "muster.dev/gpu-memory")}}, "a muster.dev/gpu-memory", true},
+		"nobody":                 {corev1.PodSpec{Containers: []corev1.Container{container("a", "")}}, " ", false},
+		"several":                {corev1.PodSpec{Containers: []corev1.Container{container("a", "nvidia.com/gpu"), container("b", "nvidia.com/gpu")}}, "a nvidia.com/gpu", false},
+		"an init container, too": {corev1.PodSpec{InitContainers: []corev1.Container{container("a", "nvidia.com/gpu")}, Containers: []corev1.Container{container("b", "nvidia.com/gpu")}}, "a nvidia.com/gpu", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			who, by, only := gpuResources(nil).asker(&c.spec)

@@ -92,6 +92,7 @@ func (l *Loop) forget(uid types.UID) {
 	l.history.forget(uid)
 	l.assumed.forget(uid)
 	l.foresight.forget(string(uid))
+	l.voice.Forget(uid)
 	l.retries.Forget(uid)
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -206,8 +207,9 @@ func (w world) podRequest(p *corev1.Pod) scheduling.Request {
 		req.Unsupported = "spec.schedulingGroup: Muster places pods that name it one by one; submit a TrainingJob for members that start together"
 	}
 	if r := &req.Roles[0]; r.GPUs > 0 || r.Share != (scheduling.Share{}) {
-		_, _, only := w.gpus.asker(&p.Spec)
-		r.NoClaims = !only
+		if askers := w.gpus.askers(&p.Spec); len(askers) > 1 {
+			r.NoClaims, r.Askers = true, "containers "+strings.Join(askers, ", ")
+		}
 	}
 	req.Roles[0].Volumes = w.anchors.of(p.Namespace, &p.Spec)
 	if w.tied {

@@ -269,6 +269,7 @@ func (l *Loop) bind(ctx context.Context, p *corev1.Pod, plan scheduling.Plan) {
 			err = l.createBinding(ctx, bound, binding)
 		}
 		if err == nil {
+			l.voice.Bound(p, to.Node)
 			l.retries.Forget(p.UID)
 		} else if ctx.Err() == nil {
 			l.assumed.noBinding(p.UID)
