@@ -97,7 +97,7 @@ func (c census) quota(q *corev1.ResourceQuota) (scheduling.Quota, bool) {
 		return out, false
 	}
 	for _, name := range sortedNames(q.Spec.Hard) {
-		if !counts(name) && !(c.byClaims && allocation.Counts(name)) {
+		if ofClaims := c.byClaims && allocation.Counts(name); !counts(name) && !ofClaims {
 			continue
 		}
 		hard, known := q.Status.Hard[name]

@@ -112,3 +112,73 @@ func TestNoClaimStays(t *testing.T) {
 	the.holding(t, ns, "next", 4, 1, "")
 	the.until(t, ns, "next", v1alpha1.JobRunning)
 }
+
+// takesGPUs is what an administrator can write who wants GPUs of Muster's nodes by
+// kube-scheduler: a class that selects them, and a DaemonSet whose claims tolerate all.
+const takesGPUs = `{apiVersion: v1, kind: List, items: [
+	{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: every-gpu}, spec: {selectors: [{cel: {expression: "device.driver == 'gpu.muster.dev'"}}]}},
+	{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {name: one}, spec: {spec: {devices: {requests: [
+		{name: g, exactly: {deviceClassName: every-gpu, tolerations: [{operator: Exists}]}}]}}}},
+	{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: takes}, spec: {selector: {matchLabels: {a: takes}}, template: {metadata: {labels: {a: takes}}, spec: {
+		terminationGracePeriodSeconds: 0, tolerations: [{operator: Exists}], nodeSelector: {muster.dev/owned: "true"}, resourceClaims: [{name: g, resourceClaimTemplateName: one}],
+		containers: [{name: c, image: %q, command: [sleep, "100000"], resources: {claims: [{name: g}]}}]}}}}]}`
+
+// TestClaimsOfOthers: GPUs that kube-scheduler gave to claims are taken, and said to be,
+// until the claims go.
+func TestClaimsOfOthers(t *testing.T) {
+	if the.counts || the.another == nil {
+		t.Skip("no agent of this platform names GPUs to a cluster")
+	}
+	ns := the.namespace(t)
+	if r := the.kubectl(t, fmt.Sprintf(takesGPUs, the.image), "-n", ns, "apply", "-f", "-"); r.Code != 0 {
+		t.Fatal(r.Stderr)
+	}
+	t.Cleanup(func() { the.kubectl(t, "", "delete", "deviceclass", "every-gpu") })
+	if r := the.kubectl(t, "", "-n", ns, "rollout", "status", "daemonset", "takes", "--timeout=60s"); r.Code != 0 {
+		t.Fatal(r.Stdout, r.Stderr)
+	}
+	the.holding(t, ns, "all", 4, 1, "")
+	the.says(t, ns, "all", "needs 4 GPUs at once; 2 are free", "not Muster's")
+	for line, want := range map[string]string{"top": "claim " + ns + "/takes-", "doctor": "held by claims that Muster did not make: " + ns + "/takes-", "node list -o json": `"heldByOthers": 1`} {
+		if r := the.muster(t, strings.Fields(line)...); !strings.Contains(r.Stdout, want) {
+			t.Errorf("muster %s does not say %q:\n%s%s", line, want, r.Stdout, r.Stderr)
+		}
+	}
+	if n := len(the.pods(t, ns, "all")); n != 0 {
+		t.Errorf("%d members of it have pods", n)
+	}
+	the.holding(t, ns, "rest", 2, 1, "")
+	the.until(t, ns, "rest", v1alpha1.JobRunning)
+	the.release(t, ns, "rest", "worker", 0, 1)
+	the.until(t, ns, "rest", v1alpha1.JobSucceeded)
+	if r := the.kubectl(t, "", "-n", ns, "delete", "daemonset", "takes"); r.Code != 0 {
+		t.Fatal(r.Stderr)
+	}
+	the.until(t, ns, "all", v1alpha1.JobRunning)
+	the.release(t, ns, "all", "worker", 0, 1, 2, 3)
+}
+
+// TestQuotasOnDevices: a gang whose claims a quota does not allow is not begun, and the
+// quota is named; one that it allows runs.
+func TestQuotasOnDevices(t *testing.T) {
+	if the.counts || the.another == nil {
+		t.Skip("no agent of this platform names GPUs to a cluster")
+	}
+	for i, resource := range []string{"gpu.muster.dev.deviceclass.resource.k8s.io/devices", "count/resourceclaims.resource.k8s.io"} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			ns := the.namespace(t)
+			quota := fmt.Sprintf(`{apiVersion: v1, kind: ResourceQuota, metadata: {name: q}, spec: {hard: {%s: "1"}}}`, resource)
+			if r := the.kubectl(t, quota, "-n", ns, "apply", "-f", "-"); r.Code != 0 {
+				t.Fatal(r.Stderr)
+			}
+			the.holding(t, ns, "half", 2, 1, "")
+			the.says(t, ns, "half", "quota q of namespace "+ns+" allows 1", resource)
+			the.holding(t, ns, "one", 1, 1, "")
+			the.until(t, ns, "one", v1alpha1.JobRunning)
+			if n := len(the.pods(t, ns, "half")); n != 0 {
+				t.Errorf("%d members of it have pods", n)
+			}
+			the.release(t, ns, "one", "worker", 0)
+		})
+	}
+}
