@@ -300,8 +300,9 @@ func (c *Controller) observe(ctx context.Context, job *v1alpha1.TrainingJob) (ob
 	return seen, nil
 }
 
-// apply carries out what was decided. Everything that is to be created is
-// created at the same time: none needs another to exist.
+// apply carries out what was decided. What members need is created at the same time, and
+// the gang after it: a gang without its claim or its Service, which a quota may refuse,
+// would hold GPUs with members that cannot start.
 func (c *Controller) apply(ctx context.Context, job *v1alpha1.TrainingJob, d decision) error {
 	if d.deleteJob {
 		err := c.client.Delete(ctx, job, client.Preconditions{UID: &job.UID})
@@ -315,13 +316,21 @@ func (c *Controller) apply(ctx context.Context, job *v1alpha1.TrainingJob, d dec
 			return fmt.Errorf("changing the gang: %w", err)
 		}
 	}
+	var gang client.Object
 	errs := make([]error, len(d.create))
 	var wg sync.WaitGroup
 	for i, object := range d.create {
+		if _, is := object.(*v1alpha1.Gang); is {
+			gang = object
+			continue
+		}
 		wg.Go(func() { errs[i] = c.create(ctx, job, object) })
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil || gang == nil {
+		return err
+	}
+	return c.create(ctx, job, gang)
 }
 
 // report writes the status if it changed, and then tells of what happened. It

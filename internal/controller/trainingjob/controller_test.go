@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -516,6 +517,33 @@ func TestRefusedByTheServer(t *testing.T) {
 		}
 		if j := w.job("a"); j.Status.Phase != c.phase || !strings.Contains(j.Status.Message, c.want) {
 			t.Errorf("%+v", j.Status)
+		}
+	}
+}
+
+// A quota that refuses what members need keeps the gang from being made: it would hold GPUs
+// with members that cannot start.
+func TestWhatMembersNeedIsRefused(t *testing.T) {
+	for name, kind := range map[string]client.Object{"services": &corev1.Service{}, "persistentvolumeclaims": &corev1.PersistentVolumeClaim{}} {
+		w := newWorld(t, newJob("a").role("worker", 2, "train.py").TrainingJob)
+		refuses := true
+		w.fail = func(verb string, o client.Object) error {
+			if refuses && verb == "create" && reflect.TypeOf(o) == reflect.TypeOf(kind) {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: name}, o.GetName(), errors.New("exceeded quota: few, limited: count/"+name+"=0"))
+			}
+			return nil
+		}
+		w.settle("a")
+		if got := w.objects(); !strings.HasPrefix(got, "0 gangs") {
+			t.Errorf("%s: %s", name, got)
+		}
+		if j := w.job("a"); !strings.Contains(j.Status.Message, "exceeded quota: few") {
+			t.Errorf("%s: it says %q", name, j.Status.Message)
+		}
+		refuses = false
+		w.settle("a")
+		if got := w.objects(); got != "1 gangs, 1 services, 1 claims" {
+			t.Errorf("%s: once it is allowed: %s", name, got)
 		}
 	}
 }

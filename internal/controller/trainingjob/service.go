@@ -25,6 +25,11 @@ func named(job *v1alpha1.TrainingJob) bool {
 // serviceFor is the headless Service that gives members their names. Members
 // look for one another while they start, so they are published before they are
 // ready.
+//
+// It is made with the gang, and not once the gang is placed. Its name may be another's, and
+// a quota on services may refuse it: that is found out before any GPU is held. A member that
+// looks up a name before the Service is known would be told that there is none, which DNS
+// servers remember for seconds. A headless Service costs an object and no address.
 func serviceFor(job *v1alpha1.TrainingJob) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: owned(job, job.Name),
