@@ -261,17 +261,19 @@ const (
 	// the Gang's controller does.
 	GangFinalizer = "muster.dev/gang"
 
-	// ReasonRefused is the reason of a failed pod that its node did not take
-	// for what may pass: a port or a GPU is in use. Nothing of it has run; it
-	// may be tried again, there or elsewhere.
+	// ReasonRefused is the reason of a pod that its node did not take for what
+	// may pass: a port or a GPU is in use. Nothing of it has run; it may be
+	// tried again, there or elsewhere. A member of a gang has failed with it;
+	// the containers of any other pod wait with it, and the node looks again.
 	ReasonRefused = "Refused"
 	// ReasonUnclaimed is the reason of a failed pod whose claim of GPUs the API server
 	// does not accept, such as by a quota: the attempt is given back.
 	ReasonUnclaimed = "Unclaimed"
-	// ReasonUnsupported is the reason of a failed pod that its node did not
-	// take for what stays as it is until the pod's spec or the node's
-	// configuration is changed: an image that is not mapped, a field that the
-	// node cannot honour. Nothing of it has run; trying again is of no use.
+	// ReasonUnsupported is the reason of a pod that its node did not take for
+	// what stays as it is until the pod's spec or the node's configuration is
+	// changed: an image that is not mapped, a field that the node cannot
+	// honour. Nothing of it has run; trying again is of no use. A member of a
+	// gang has failed with it; the containers of any other pod wait with it.
 	ReasonUnsupported = "Unsupported"
 
 	// SystemNamespace is the namespace of what belongs to Muster itself.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -54,6 +55,7 @@ func TestControlPlane(t *testing.T) {
 	t.Run("strangers", func(t *testing.T) { checkStrangers(t, c) })
 	t.Run("upstream controllers", func(t *testing.T) { checkControllers(t, api) })
 	t.Run("logs through the kubelet API", func(t *testing.T) { checkKubelet(t, c, api) })
+	t.Run("pods that have ended", func(t *testing.T) { checkEndedPods(t, c) })
 
 	mustCreate(t, api, configMap("kept", 10))
 	stop(t, c)
@@ -232,6 +234,49 @@ func checkControllers(t *testing.T, api *kubernetes.Clientset) {
 	count(0)
 	eventually(t, func(ctx context.Context) error {
 		_, err := api.CoreV1().ConfigMaps("default").Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+		return err
+	})
+}
+
+// checkEndedPods: past 1,000 of them the oldest are deleted.
+func checkEndedPods(t *testing.T, c *controlplane.ControlPlane) {
+	const kept, made, writers = 1000, 1020, 8
+	config := c.RESTConfig()
+	config.QPS = -1
+	api, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := within(t)
+	if _, err := api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ended"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func(ctx context.Context) error { // pods need it
+		_, err := api.CoreV1().ServiceAccounts("ended").Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
+	var group errgroup.Group
+	group.SetLimit(writers)
+	for i := range made {
+		group.Go(func() error {
+			p := pod("", "")
+			p.Name, p.Namespace = fmt.Sprintf("p%d", i), "ended"
+			p, err := api.CoreV1().Pods("ended").Create(ctx, p, metav1.CreateOptions{})
+			if err == nil {
+				p.Status.Phase = corev1.PodFailed
+				_, err = api.CoreV1().Pods("ended").UpdateStatus(ctx, p, metav1.UpdateOptions{})
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func(ctx context.Context) error {
+		pods, err := api.CoreV1().Pods("ended").List(ctx, metav1.ListOptions{})
+		if err == nil && len(pods.Items) > kept {
+			err = fmt.Errorf("%d pods that have ended are left, want at most %d", len(pods.Items), kept)
+		}
 		return err
 	})
 }

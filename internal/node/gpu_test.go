@@ -81,7 +81,7 @@ func TestGPUsAreHeldOnce(t *testing.T) {
 	if got := gpus.Hear(); got == "" {
 		t.Error("the pod sees no GPU")
 	}
-	w.create(newPod("wants", "exit 0").with(withGPUs(devices[0].UUID)))
+	w.create(newPod("wants", "exit 0").with(withGPUs(devices[0].UUID)).member())
 	if pod := w.await("wants", "end", ended); pod.Status.Reason != "Refused" || !strings.Contains(pod.Status.Message, "default/has") {
 		t.Errorf("got %s: %s", pod.Status.Reason, pod.Status.Message)
 	}
@@ -122,7 +122,7 @@ func TestQuarantine(t *testing.T) {
 	if i := w.inventoryOf(); !strings.Contains(i.Quarantined[0], "default/stray") || i.GPUs[0].Unhealthy == "" {
 		t.Errorf("got %+v", i)
 	}
-	w.create(newPod("wants", "exit 0").with(withGPUs(uuid)))
+	w.create(newPod("wants", "exit 0").with(withGPUs(uuid)).member())
 	if pod := w.await("wants", "end", ended); pod.Status.Reason != "Refused" {
 		t.Errorf("got %+v", pod.Status)
 	}

@@ -54,11 +54,7 @@ func (w *worker) launch(u *unit) {
 	case w.ctx.Err() != nil:
 		u.notBefore = now.Add(retryEvery)
 	case errors.As(err, &refused) && refused.Reason == process.ReasonLockHeld:
-		u.lockTries++
-		u.notBefore = now.Add(lockPause)
-		if u.lockTries >= lockTries {
-			w.fail(reasonRefused, fmt.Sprintf("container %s: a GPU is taken: %s", u.spec.Name, refused.Message))
-		}
+		w.lockHeld(u, refused.Message)
 	case errors.As(err, &refused):
 		u.next = spec.Restart + 1
 		u.wait = waiting{}

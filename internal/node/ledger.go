@@ -71,6 +71,13 @@ func (l *ledger) take(pod *corev1.Pod, shared bool, admit func(gpus map[string]a
 	return nil, nil
 }
 
+// change returns a channel that closes when a pod gives back what it held.
+func (l *ledger) change() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changed
+}
+
 // overlaps is true when both hold the same GPU or port.
 func (h *holding) overlaps(other *holding) bool {
 	for _, g := range h.gpus {

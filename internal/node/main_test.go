@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/node/process"
 	"github.com/muster-dev/muster/internal/node/rig"
 )
@@ -191,6 +192,16 @@ func container(name, script string) corev1.Container {
 
 // with changes the pod.
 func (b *podBuilder) with(f func(*corev1.Pod)) *podBuilder { f(&b.pod); return b }
+
+// member makes the pod a member of a gang.
+func (b *podBuilder) member() *podBuilder { return b.ownedBy(v1alpha1.GroupVersion.String(), "Gang") }
+
+// ownedBy gives the pod a controller.
+func (b *podBuilder) ownedBy(apiVersion, kind string) *podBuilder {
+	yes := true
+	b.pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "owner", UID: "owner", Controller: &yes}}
+	return b
+}
 
 func (b *podBuilder) restart(p corev1.RestartPolicy) *podBuilder {
 	b.pod.Spec.RestartPolicy = p

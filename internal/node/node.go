@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	eventrecord "k8s.io/client-go/tools/record"
 
 	"github.com/muster-dev/muster/internal/node/admission"
 	"github.com/muster-dev/muster/internal/node/archive"
@@ -49,6 +50,7 @@ type Node struct {
 	savers    *savers
 	origins   origins
 	starts    starts
+	recorder  eventrecord.EventRecorder // of pods; set by Run before the first worker
 
 	started  time.Time
 	capacity corev1.ResourceList
@@ -152,6 +154,7 @@ func (n *Node) Archive() *archive.Archive { return n.archive }
 //  4. Serve the kubelet API, register, and keep the registration fresh.
 func (n *Node) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
+	defer n.recordEvents(ctx)()
 	defer n.wait()
 	defer cancel()
 	if err := n.inherit(ctx); err != nil {

@@ -69,7 +69,7 @@ func TestUnsupported(t *testing.T) {
 	w := newWorld(t, nil)
 	w.create(newPod("limited", "exit 0").with(func(p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
-	}))
+	}).member())
 	pod := w.await("limited", "be refused", ended)
 	if pod.Status.Phase != corev1.PodFailed || pod.Status.Reason != "Unsupported" || !strings.Contains(pod.Status.Message, "spec.containers[0].resources.limits.memory") {
 		t.Errorf("got %s, %s: %s", pod.Status.Phase, pod.Status.Reason, pod.Status.Message)

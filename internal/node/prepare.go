@@ -46,7 +46,7 @@ func (w *worker) prepareOrRefresh(now time.Time) {
 		return
 	}
 	fetch := w.place != nil && w.images == nil
-	if w.place != nil && !fetch && (w.refreshAt.IsZero() || now.Before(w.refreshAt)) {
+	if w.place != nil && !fetch && (w.refreshAt.IsZero() || now.Before(w.refreshAt)) || now.Before(w.lookDue()) {
 		return
 	}
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -111,6 +111,7 @@ func (w *worker) refreshed(err error) {
 func (w *worker) prepare(ctx context.Context, pod *corev1.Pod, fresh bool) {
 	if fresh {
 		var refusal *admission.Refusal
+		changed := w.node.ledger.change()
 		stands := func() (err error) {
 			refusal, err = w.node.originStands(ctx, pod)
 			return err
@@ -124,9 +125,7 @@ func (w *worker) prepare(ctx context.Context, pod *corev1.Pod, fresh bool) {
 		if refusal != nil {
 			w.post(func() {
 				w.preparing = nil
-				if !w.ending() {
-					w.fail(refusalReason(refusal), refusal.Error())
-				}
+				w.refused(pod, refusal, changed)
 			})
 			return
 		}
@@ -218,14 +217,6 @@ func (w *worker) trouble(reason string, err error) {
 			u.wait = waiting{reason: reason, message: err.Error()}
 		}
 	}
-}
-
-// refusalReason is the pod's reason after a refusal.
-func refusalReason(r *admission.Refusal) string {
-	if r.Passing {
-		return reasonRefused
-	}
-	return reasonUnsupported
 }
 
 // admit decides whether the pod can run here and, if so, gives it what it

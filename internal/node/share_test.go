@@ -42,7 +42,7 @@ func TestSharesRunSideBySide(t *testing.T) {
 	}
 	refused := func(name string, edit func(*corev1.Pod)) {
 		t.Helper()
-		w.create(newPod(name, "exit 0").with(edit))
+		w.create(newPod(name, "exit 0").with(edit).member())
 		if pod := w.await(name, "end", ended); pod.Status.Reason != v1alpha1.ReasonRefused || !strings.Contains(pod.Status.Message, "default/one") {
 			t.Errorf("%s: %s: %s", name, pod.Status.Reason, pod.Status.Message)
 		}

@@ -15,10 +15,12 @@ import (
 
 // facts is what a pod's status is computed from.
 type facts struct {
-	pod     *corev1.Pod
-	units   []*unit
-	hostIP  string
-	podIP   string
+	pod    *corev1.Pod
+	units  []*unit
+	hostIP string
+	podIP  string
+	// placed is true once volumes and network are there, or a container runs.
+	placed  bool
 	start   time.Time
 	now     time.Time
 	outcome corev1.PodPhase
@@ -199,6 +201,7 @@ func conditions(f facts, phase corev1.PodPhase, initialized bool) []corev1.PodCo
 	}
 	set := []corev1.PodCondition{
 		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
+		{Type: corev1.PodReadyToStartContainers, Status: truth(f.placed && !f.over)},
 		{Type: corev1.PodInitialized, Status: truth(initialized)},
 		containers,
 		ready,

@@ -65,6 +65,8 @@ type unit struct {
 	wait      waiting
 	crashes   int
 	lockTries int
+	// lockSince is when the lock of a GPU was first found held; zero: it is not.
+	lockSince time.Time
 	notBefore time.Time
 
 	// hooked is true once the start hook is over.
@@ -128,7 +130,7 @@ func (u *unit) begin(p *process.Process) {
 	}
 	u.wait, u.failure = waiting{}, waiting{}
 	u.stopBy = time.Time{}
-	u.lockTries = 0
+	u.lockTries, u.lockSince = 0, time.Time{}
 	u.hooked = u.spec.Lifecycle == nil || u.spec.Lifecycle.PostStart == nil
 	u.started = u.spec.StartupProbe == nil
 	u.ready = u.started && u.spec.ReadinessProbe == nil

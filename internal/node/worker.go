@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,6 +55,7 @@ type worker struct {
 	images       map[string]image.Image // by container; nil until all are here
 	adopted      bool                   // an earlier Muster had it
 	preparing    context.CancelFunc
+	putOff       putOff
 	refreshAt    time.Time
 	settled      bool // the API had it ended when it was first seen
 	disconnected bool // its address was given back
@@ -117,7 +119,14 @@ func (w *worker) ask(ctx context.Context, f func()) bool {
 func (w *worker) task(f func()) { w.tasks.Go(f) }
 
 // see tells the worker of the pod's present state in the API.
-func (w *worker) see(pod *corev1.Pod) { w.post(func() { w.pod = pod }) }
+func (w *worker) see(pod *corev1.Pod) {
+	w.post(func() {
+		before := w.pod
+		if w.pod = pod; w.putOff.times > 0 && !sameWish(before, pod) {
+			w.reconsider()
+		}
+	})
+}
 
 // vanish tells the worker that the API has the pod no longer.
 func (w *worker) vanish() { w.post(func() { w.gone = true }) }
@@ -199,7 +208,7 @@ func (w *worker) step() time.Time {
 	now := w.node.config.Clock.Now()
 	wake := w.deadline(now)
 	w.prepareOrRefresh(now)
-	wake = earlier(wake, w.refreshDue())
+	wake = earlier(earlier(wake, w.refreshDue()), w.lookDue())
 	for {
 		d := decide(w.view())
 		if d.outcome != "" && w.outcome == "" && !w.ending() {
@@ -304,6 +313,7 @@ func (w *worker) report(now time.Time) time.Time {
 		pod: w.pod, units: w.units, hostIP: w.node.config.HostIP, start: w.start, now: now,
 		outcome: w.outcome, over: w.over, reason: w.reason, message: w.message, share: w.enforced(),
 	}
+	f.placed = w.place != nil || slices.ContainsFunc(w.units, func(u *unit) bool { return u.proc != nil })
 	if w.place != nil {
 		f.podIP = w.place.ip
 	}

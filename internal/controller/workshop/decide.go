@@ -107,6 +107,9 @@ func (o observed) ended(building, failed tells) (environment.State, action) {
 	return building("built; node %s brings it to the store", p.Spec.NodeName), nothing
 }
 
+// hopeless are the reasons of waiting containers that do not pass.
+var hopeless = []string{"InvalidImageName", "ErrImageNeverPull", v1alpha1.ReasonUnsupported}
+
 // begins is a build that has not started yet.
 func (o observed) begins(building, failed tells) (environment.State, action) {
 	p := o.pod
@@ -124,7 +127,7 @@ func (o observed) begins(building, failed tells) (environment.State, action) {
 		if w == nil || w.Reason == "" || w.Reason == "ContainerCreating" || w.Reason == "PodInitializing" {
 			continue
 		}
-		if since > pullWithin || w.Reason == "InvalidImageName" || w.Reason == "ErrImageNeverPull" {
+		if since > pullWithin || slices.Contains(hopeless, w.Reason) {
 			return failed("the build cannot start in the image %s on node %s: %s: %s", o.image, p.Spec.NodeName, w.Reason, w.Message), nothing
 		}
 		return building("pod %s starts on node %s: %s", p.Name, p.Spec.NodeName, w.Reason), nothing

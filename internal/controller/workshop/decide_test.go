@@ -77,6 +77,7 @@ func TestDecide(t *testing.T) {
 		"no image yet":            {edits{onNode(20 * time.Second), waits("ErrImagePull", "not found")}, building, nothing, "ErrImagePull"},
 		"no image":                {edits{onNode(2 * time.Minute), waits("ImagePullBackOff", "not found")}, failed, nothing, "cannot start in the image python:3.13 on node cpu-1: ImagePullBackOff: not found"},
 		"no name of an image":     {edits{onNode(time.Second), waits("InvalidImageName", "bad")}, failed, nothing, "InvalidImageName"},
+		"the node cannot run it":  {edits{onNode(time.Second), waits("Unsupported", "spec.containers[0].image: this node cannot run it")}, failed, nothing, "Unsupported: spec.containers[0].image"},
 		"no agent":                {edits{onNode(11 * time.Minute), waits("ContainerCreating", "")}, failed, nothing, "did not start on node cpu-1 within 10m0s"},
 		"it runs":                 {edits{onNode(time.Minute), func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }}, building, nothing, "being installed by pod build-"},
 		"pip said no":             {edits{onNode(time.Minute), ends(corev1.PodFailed, time.Second, "ERROR: No matching distribution found for x\n")}, failed, nothing, "ERROR: No matching distribution found for x"},

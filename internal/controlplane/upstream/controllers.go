@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -50,6 +51,9 @@ var wanted = []string{
 	names.ResourceClaimController,
 }
 
+// endedPods is how many pods that have ended the API keeps.
+const endedPods = 1000
+
 func controllerFlags(order contract.Order) []string {
 	dir := order.PKIDir()
 	return []string{
@@ -67,6 +71,10 @@ func controllerFlags(order contract.Order) []string {
 		"--controller-start-interval=0s",
 		// A claim of a finished pod gives its volume back soon.
 		"--pvclaimbinder-sync-period=15s",
+		// Pods that have ended are deleted past this number, the oldest first.
+		// Upstream's default, 12,500, is made for thousands of nodes: on one
+		// machine it would be a gigabyte of memory.
+		"--terminated-pod-gc-threshold=" + strconv.Itoa(endedPods),
 	}
 }
 

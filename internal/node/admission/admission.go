@@ -16,6 +16,9 @@ type Refusal struct {
 	// Passing is true for what may be otherwise in a while, without anybody
 	// changing the pod or the node's configuration: something is in use.
 	Passing bool
+	// Elsewhere is true for a passing refusal that is due to the GPUs that the
+	// scheduler chose: another pod like this one may be given others.
+	Elsewhere bool
 }
 
 // Error is the refusal as one sentence.
@@ -83,6 +86,15 @@ func (c *check) refuse(field, format string, args ...any) {
 func (c *check) refuseForNow(field, format string, args ...any) {
 	if c.refusal == nil {
 		c.refusal = &Refusal{Field: field, Message: fmt.Sprintf(format, args...), Passing: true}
+	}
+}
+
+// refuseHere records a refusal that may pass, and that a pod with other GPUs
+// need not meet, unless there is any.
+func (c *check) refuseHere(field, format string, args ...any) {
+	if c.refusal == nil {
+		c.refuseForNow(field, format, args...)
+		c.refusal.Elsewhere = true
 	}
 }
 

@@ -9,6 +9,7 @@
 //
 // A refusal is passing if it is for what is in use or out of order now: a port,
 // a GPU. All others hold until the pod or the node's configuration is changed.
+// What becomes of a refused pod is the node's decision.
 //
 // It is pure: a pod and facts about the node in, a [Refusal] or nothing out.
 // It reads no file, asks no API and knows no clock.

@@ -31,9 +31,9 @@ func (c *check) gpus() {
 		case seen[uuid]:
 			c.refuse(field, "names GPU %s twice", uuid)
 		case !here:
-			c.refuseForNow(field, "this node has no GPU %s; it has %s", uuid, orNone(slices.Sorted(maps.Keys(c.facts.GPUs))))
+			c.refuseHere(field, "this node has no GPU %s; it has %s", uuid, orNone(slices.Sorted(maps.Keys(c.facts.GPUs))))
 		case gpu.Unhealthy != "":
-			c.refuseForNow(field, "GPU %s must not be used: %s", uuid, gpu.Unhealthy)
+			c.refuseHere(field, "GPU %s must not be used: %s", uuid, gpu.Unhealthy)
 		default:
 			c.freeGPU(field, uuid, gpu)
 		}

@@ -124,12 +124,12 @@ func (c *check) freeGPU(field, uuid string, gpu GPU) {
 	switch {
 	case len(gpu.Use.Holders) == 0:
 		if s.MiB > gpu.MemoryMiB {
-			c.refuseForNow(field, "GPU %s has %d MiB of memory, and the pod was given %s", uuid, gpu.MemoryMiB, s)
+			c.refuseHere(field, "GPU %s has %d MiB of memory, and the pod was given %s", uuid, gpu.MemoryMiB, s)
 		}
 	case s == (Share{}):
-		c.refuseForNow(field, "GPU %s is held by %s", uuid, holders)
+		c.refuseHere(field, "GPU %s is held by %s", uuid, holders)
 	case gpu.Use.Share.Milli+s.Milli > wholeMilli, gpu.Use.Share.MiB+s.MiB > gpu.MemoryMiB:
-		c.refuseForNow(field, "GPU %s has %s left, and the pod was given %s; it is held by %s", uuid,
+		c.refuseHere(field, "GPU %s has %s left, and the pod was given %s; it is held by %s", uuid,
 			Share{Milli: max(0, wholeMilli-gpu.Use.Share.Milli), MiB: max(0, gpu.MemoryMiB-gpu.Use.Share.MiB)}, s, holders)
 	}
 }
