@@ -98,3 +98,21 @@ func TestSidecar(t *testing.T) {
 		}
 	})
 }
+
+// TestShellWithoutExec: a trainer below a shell has its grace to save its work,
+// although the shell dies at once.
+func TestShellWithoutExec(t *testing.T) {
+	eachTier(t, nil, func(t *testing.T, w *world) {
+		says := rig.NewPipe(t)
+		trainer := `trap "sleep 0.5; ` + says.Say("saved") + `; exit 0" TERM; ` + says.Say("up") + `; while :; do sleep 0.05; done`
+		w.create(newPod("shell", `sh -c '`+trainer+`'; echo "the trainer ended with $?"`))
+		if word := says.Hear(); word != "up" {
+			t.Errorf("the trainer said %q", word)
+		}
+		w.terminate("shell", 20)
+		if word := says.Hear(); word != "saved" {
+			t.Errorf("the trainer said %q", word)
+		}
+		w.awaitRemoved("shell")
+	})
+}

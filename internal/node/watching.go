@@ -75,10 +75,10 @@ func (w *worker) ran() bool {
 func (w *worker) orderly() bool {
 	told := w.gone || w.pod.DeletionTimestamp != nil
 	for _, u := range w.units {
-		if u.last == nil || u.last.exit.Code == 0 {
+		if u.last == nil || u.last.exit.Code == 0 && !u.last.exit.CutShort {
 			continue
 		}
-		killed := u.last.exit.Signal == int(syscall.SIGKILL) || u.last.exit.Code == 128+int(syscall.SIGKILL)
+		killed := u.last.exit.CutShort || u.last.exit.Signal == int(syscall.SIGKILL) || u.last.exit.Code == 128+int(syscall.SIGKILL)
 		if !told || killed {
 			return false
 		}

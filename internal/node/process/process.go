@@ -72,8 +72,8 @@ func (p *Process) Exit() Exit {
 	return p.exit
 }
 
-// Stop asks the main process to end (SIGTERM), ends the whole tree (SIGKILL)
-// after grace, and returns once it is gone or ctx ends. The shim keeps the
+// Stop asks every process of the tree to end (SIGTERM), ends what is left of it
+// (SIGKILL) after grace, and returns once it is gone or ctx ends. The shim keeps the
 // deadline, so that it holds whatever becomes of muster. A second Stop can
 // only bring the deadline forward.
 func (p *Process) Stop(ctx context.Context, grace time.Duration) error {

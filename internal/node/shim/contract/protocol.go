@@ -72,7 +72,8 @@ type Op string
 const (
 	// OpWait answers with a Reply now and at each change, until the exit.
 	OpWait Op = "wait"
-	// OpStop stops the container within Grace.
+	// OpStop stops the container: every process gets SIGTERM, and what is left
+	// after Grace is killed.
 	OpStop Op = "stop"
 	// OpSignal sends Signal to the main process.
 	OpSignal Op = "signal"

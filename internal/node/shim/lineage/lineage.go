@@ -7,6 +7,10 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Stat is what /proc/<pid>/stat says of a process.
@@ -16,6 +20,8 @@ type Stat struct {
 	State byte
 	// Parent is the parent's number.
 	Parent int
+	// Group and Session are the process group and the session.
+	Group, Session int
 	// CPUTicks is the time used by the process itself, in clock ticks.
 	CPUTicks uint64
 	// ReapedTicks is the time used by the children it waited for.
@@ -56,11 +62,86 @@ func parse(path string, data []byte) (Stat, error) {
 	return Stat{
 		State:       fields[0][0],
 		Parent:      int(number(4)),
+		Group:       int(number(5)),
+		Session:     int(number(6)),
 		CPUTicks:    number(14) + number(15),
 		ReapedTicks: number(16) + number(17),
 		StartTicks:  number(22),
 		RSSPages:    int64(number(24)),
 	}, nil
+}
+
+// Handling is what a process does with signals.
+type Handling struct{ ignored, caught uint64 }
+
+// ReadHandling reads what a process does with signals. One that has ended does
+// nothing with them.
+func ReadHandling(pid int) Handling {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return Handling{}
+	}
+	var h Handling
+	for line := range bytes.Lines(data) {
+		name, mask, _ := bytes.Cut(line, []byte(":"))
+		set, _ := strconv.ParseUint(string(bytes.TrimSpace(mask)), 16, 64)
+		switch string(name) {
+		case "SigIgn":
+			h.ignored = set
+		case "SigCgt":
+			h.caught = set
+		}
+	}
+	return h
+}
+
+// Ignores reports whether the process ignores a signal.
+func (h Handling) Ignores(signal syscall.Signal) bool { return h.ignored>>(uint(signal)-1)&1 != 0 }
+
+// Catches reports whether the process has a handler for a signal.
+func (h Handling) Catches(signal syscall.Signal) bool { return h.caught>>(uint(signal)-1)&1 != 0 }
+
+// Moment is a point in time that tells the processes that are already there
+// from those that are started later.
+type Moment struct {
+	ticks     uint64
+	last, max int
+}
+
+// highest is the highest number of a process; 0: not known.
+var highest = sync.OnceValue(func() int {
+	data, err := os.ReadFile("/proc/sys/kernel/pid_max")
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(strings.TrimSpace(string(data)))
+	return n
+})
+
+// Now is the present moment.
+func Now() Moment {
+	m := Moment{max: highest()}
+	if data, err := os.ReadFile("/proc/loadavg"); err == nil {
+		if fields := strings.Fields(string(data)); len(fields) == 5 {
+			m.last, _ = strconv.Atoi(fields[4])
+		}
+	}
+	var sinceBoot unix.Timespec // last: what is started meanwhile counts as there
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &sinceBoot) == nil {
+		m.ticks = uint64(sinceBoot.Nano()) / (1e9 / TicksPerSecond)
+	}
+	return m
+}
+
+// Before reports whether a process was there at the moment. Start times are in
+// ticks of 10 ms; within a tick the numbers decide, which the kernel gives out
+// in order, beginning again after the highest.
+func (m Moment) Before(pid int, s Stat) bool {
+	if s.StartTicks != m.ticks || m.max <= 0 {
+		return s.StartTicks < m.ticks
+	}
+	later := ((pid-m.last)%m.max + m.max) % m.max
+	return later == 0 || later > m.max/2
 }
 
 // Descendants are the numbers of the processes that descend from pid, parents

@@ -16,7 +16,7 @@ func TestParse(t *testing.T) {
 		want       Stat
 		fails      bool
 	}{
-		{"a name like a trap", "42 (a) R 1 (b)) S 7 42 42 0 -1 4194304 1 2 3 4 10 20 30 40 20 0 1 0 12345 1000 9 18446744073709551615", Stat{State: 'S', Parent: 7, CPUTicks: 30, ReapedTicks: 70, StartTicks: 12345, RSSPages: 9}, false},
+		{"a name like a trap", "42 (a) R 1 (b)) S 7 42 42 0 -1 4194304 1 2 3 4 10 20 30 40 20 0 1 0 12345 1000 9 18446744073709551615", Stat{State: 'S', Parent: 7, Group: 42, Session: 42, CPUTicks: 30, ReapedTicks: 70, StartTicks: 12345, RSSPages: 9}, false},
 		{"cut short", "42 (a) S 7", Stat{}, true},
 		{"empty", "", Stat{}, true},
 	} {

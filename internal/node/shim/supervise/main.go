@@ -16,7 +16,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/shim/enclosure"
 )
 
-// defaultGrace is the time to end that the main process gets when the shim is
+// defaultGrace is the time to end that the tree gets when the shim is
 // itself asked to end, by the machine's shutdown for example.
 const defaultGrace = 30 * time.Second
 

@@ -130,13 +130,13 @@ func exitOf(status syscall.WaitStatus) contract.Exit {
 }
 
 // conclude waits for the main process, ends what it left behind, and sets the
-// exit.
+// exit. The exit code is the main process's, as in any container: that of a
+// shell which died of SIGTERM is 143, also if the trainer that it had started
+// saves its work and then ends well.
 func (s *supervisor) conclude() {
 	exit := exitOf(<-s.exited)
+	s.linger()
 	exit.StartedAt, exit.FinishedAt = s.startedAt, time.Now()
-	s.mu.Lock()
-	s.ending = true
-	s.mu.Unlock()
 	// Only when nothing of the tree is left, the exit may be known.
 	s.endTree()
 	s.drain()
@@ -145,6 +145,9 @@ func (s *supervisor) conclude() {
 		exit.CPUSeconds = seconds(usage.Utime) + seconds(usage.Stime)
 		exit.MaxRSSBytes = usage.Maxrss << 10
 	}
+	s.mu.Lock()
+	exit.CutShort = s.cutShort
+	s.mu.Unlock()
 	exit.OOMKilled = exit.Code != 0 && s.outOfMemory()
 	exit.Message = s.message()
 	s.setExit(exit)

@@ -135,7 +135,7 @@ func (s *supervisor) fork(c command, exited chan<- syscall.WaitStatus) (int, *st
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ending {
+	if s.ending || s.leaving {
 		return 0, errEnded
 	}
 	pid, err := syscall.ForkExec(path, c.argv, attr)

@@ -39,7 +39,9 @@ type supervisor struct {
 	stopTimer *time.Timer
 	children  map[int]chan<- syscall.WaitStatus
 	childless bool
-	ending    bool // the main process has ended; nothing may be started
+	leaving   bool // the main process has ended; nothing may be started
+	ending    bool // what is left of the tree is being killed
+	cutShort  bool // processes were killed since the time to end was over
 	exit      *contract.Exit
 
 	started chan struct{} // closed once main is set, or exit without it
@@ -57,9 +59,8 @@ func newSupervisor(root *os.Root, spec contract.Spec, order contract.Order) *sup
 	}
 }
 
-// stop asks the main process to end and keeps the deadline. A later call can
-// only bring the deadline forward. It answers false when the main process has
-// ended already.
+// stop asks the tree to end and keeps the deadline. A later call can only bring
+// the deadline forward. It answers false when the container has ended already.
 func (s *supervisor) stop(grace time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,13 +82,15 @@ func (s *supervisor) stop(grace time.Duration) bool {
 // pursue acts on stopBy. It is called with mu held, once there is a main
 // process.
 func (s *supervisor) pursue(first bool) {
-	if _, alive := s.children[s.main]; alive && first && time.Until(s.stopBy) > 0 {
-		_ = unix.Kill(s.main, unix.SIGTERM)
+	if first && time.Until(s.stopBy) > 0 {
+		p := newPlea()
+		p.say()
+		go p.repeat(s.ended)
 	}
 	if s.stopTimer != nil {
 		s.stopTimer.Stop()
 	}
-	s.stopTimer = time.AfterFunc(time.Until(s.stopBy), s.killAll)
+	s.stopTimer = time.AfterFunc(time.Until(s.stopBy), s.timeUp)
 }
 
 // signal sends a signal to the main process.

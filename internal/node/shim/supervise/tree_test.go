@@ -140,7 +140,7 @@ func TestStop(t *testing.T) {
 	const grace = 300 * time.Millisecond
 	t.Run("obeys", func(t *testing.T) {
 		up := rig.NewPipe(t)
-		s := launch(t, `trap 'exit 5' TERM; `+up.Say("up")+`; while :; do sleep 600 & wait; done`, nil)
+		s := launch(t, `trap 'exit 5' TERM; `+up.Say("up")+`; `+waits, nil)
 		up.Hear()
 		if r := s.ask(contract.Request{Op: contract.OpStop, Grace: time.Hour}); !r.Done {
 			t.Errorf("the shim answered %+v", r)
@@ -198,7 +198,7 @@ func TestStop(t *testing.T) {
 	})
 	t.Run("the shim itself", func(t *testing.T) {
 		up := rig.NewPipe(t)
-		s := launch(t, `trap 'exit 6' TERM; `+up.Say("up")+`; while :; do sleep 600 & wait; done`, nil)
+		s := launch(t, `trap 'exit 6' TERM; `+up.Say("up")+`; `+waits, nil)
 		up.Hear()
 		if err := s.process.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
@@ -211,7 +211,7 @@ func TestStop(t *testing.T) {
 
 func TestSignal(t *testing.T) {
 	heard := rig.NewPipe(t)
-	s := launch(t, `trap '`+heard.Say("usr1")+`; exit 4' USR1; `+heard.Say("up")+`; while :; do sleep 600 & wait; done`, nil)
+	s := launch(t, `trap '`+heard.Say("usr1")+`; exit 4' USR1; `+heard.Say("up")+`; `+waits, nil)
 	heard.Hear()
 	if r := s.ask(contract.Request{Op: contract.OpSignal, Signal: int(syscall.SIGUSR1)}); !r.Done || r.Error != "" {
 		t.Errorf("the shim answered %+v", r)

@@ -1,0 +1,297 @@
+package supervise
+
+import (
+	"maps"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/muster-dev/muster/internal/node/shim/lineage"
+)
+
+// plea is a request to end, as it reaches the tree. Kubelets and runtimes send
+// SIGTERM to the main process alone, and a shell that dies of it leaves a
+// trainer behind that was never asked. Here every process gets SIGTERM, and
+// gets it once: many trainers take a second one as an order to drop their work.
+//
+//   - A process that was there at the request gets it, whatever its parent, its
+//     process group or session. Exceptions are helpers.
+//   - A process that was started later is how another process answers, such as
+//     python save.py in trap 'python save.py' TERM, and is left alone. But the
+//     child of a process that ignores SIGTERM gets it: its parent goes on as if
+//     nothing had been said.
+//   - A process that ignores SIGTERM gets it once it does not any more.
+type plea struct {
+	self  int
+	own   int                    // our own process group
+	at    lineage.Moment         // after the last signal
+	begun bool                   // at is set
+	heard map[member]*hearing    // what was decided
+	asked map[int]lineage.Moment // process groups that got SIGTERM, and when
+}
+
+// member is one process of the tree, also after its number was used again.
+type member struct {
+	pid   int
+	start uint64
+}
+
+// found is a process of the tree at one look.
+type found struct {
+	member
+	lineage.Stat
+	parent *hearing // nil: us
+}
+
+// hearing is how a process stands to the request.
+type hearing struct {
+	state  state
+	helper helper         // of a held process
+	due    bool           // it is asked in this round
+	again  bool           // it has ignored the signal before
+	at     lineage.Moment // when it was asked
+}
+
+type state int
+
+const (
+	// asked: it got SIGTERM.
+	asked state = iota
+	// ignoring: it ignored SIGTERM when that was sent.
+	ignoring
+	// spared: it answers for another process.
+	spared
+	// held: its parent decides when it ends, see helper.
+	held
+)
+
+func newPlea() *plea {
+	return &plea{self: os.Getpid(), own: unix.Getpgrp(), heard: map[member]*hearing{}, asked: map[int]lineage.Moment{}}
+}
+
+// say sends SIGTERM to all processes that are there. Between two looks at the
+// tree a process may start another, so it looks until there is nothing new.
+func (p *plea) say() {
+	const mostRounds = 20 // for a tree that forks faster than it is read
+	for range mostRounds {
+		if !p.round() {
+			return
+		}
+	}
+}
+
+// repeat looks for processes that are to be asked later, until done is closed.
+func (p *plea) repeat(done <-chan struct{}) {
+	const first, last = 5 * time.Millisecond, 250 * time.Millisecond
+	for pause := first; ; pause = min(2*pause, last) {
+		select {
+		case <-done:
+			return
+		case <-time.After(pause):
+			p.round()
+		}
+	}
+}
+
+// round looks at the tree once and asks whoever is to be asked. It reports
+// whether it asked a process.
+//
+//  1. Decide about each process, parents first.
+//  2. Ask those of one process group together, where none of it is left out:
+//     such a signal reaches both sides of a fork that is under way (Linux 4.19
+//     and later).
+//  3. Ask the others one by one.
+func (p *plea) round() bool {
+	var ask []found
+	apart := map[int]bool{} // groups with a process that is left out
+	here := map[int]*hearing{}
+	for _, pid := range lineage.Descendants(p.self) {
+		s, err := lineage.Read(pid)
+		if err != nil || s.State == 'Z' || s.Group == p.own {
+			continue // it has ended, or is about to be started by us
+		}
+		f := found{member{pid, s.StartTicks}, s, here[s.Parent]}
+		h, now := p.decide(f)
+		h.due = now
+		p.heard[f.member], here[pid] = h, h
+		if now {
+			ask = append(ask, f)
+		} else {
+			apart[s.Group] = true
+		}
+	}
+	for _, f := range ask {
+		p.ask(f, !apart[f.Group])
+	}
+	if len(ask) > 0 || !p.begun {
+		p.at, p.begun = lineage.Now(), true
+	}
+	return len(ask) > 0
+}
+
+// decide says how a process stands to the request, and whether it is to be
+// asked now.
+func (p *plea) decide(f found) (h *hearing, now bool) {
+	h = p.heard[f.member]
+	switch {
+	case h == nil && p.late(f):
+		return p.judge(f)
+	case h == nil:
+		if f.parent != nil {
+			if kind := helperOf(f.Parent, f.pid); kind != noHelper {
+				return &hearing{state: held, helper: kind}, false
+			}
+		}
+		return &hearing{state: asked}, true
+	case h.state == ignoring && !lineage.ReadHandling(f.pid).Ignores(unix.SIGTERM):
+		h.state, h.again = asked, true
+		return h, true
+	case h.state == held && f.parent == nil && h.helper == loader:
+		h.state = asked // what it loads is of no use any more
+		return h, true
+	case h.state == held && f.parent == nil:
+		h.state = spared // its launcher has asked it, and ended
+	}
+	return h, false
+}
+
+// late reports whether a process was started after the request had reached its
+// parent.
+func (p *plea) late(f found) bool {
+	switch {
+	case !p.begun:
+		return false
+	case f.parent == nil || f.parent.state == held: // an orphan, or a command of ours
+		return !p.at.Before(f.pid, f.Stat)
+	case f.parent.state == spared:
+		return true
+	case f.parent.due:
+		return false
+	}
+	return !f.parent.at.Before(f.pid, f.Stat)
+}
+
+// judge decides about a process that was started after the request.
+func (p *plea) judge(f found) (h *hearing, now bool) {
+	switch {
+	case f.parent == nil || f.parent.state == spared || !lineage.ReadHandling(f.Parent).Ignores(unix.SIGTERM):
+		return &hearing{state: spared}, false
+	case lineage.ReadHandling(f.pid).Ignores(unix.SIGTERM):
+		return &hearing{state: ignoring, at: lineage.Now()}, false // inherited; a program that handles it says so soon
+	}
+	return &hearing{state: asked}, true
+}
+
+// ask sends SIGTERM to a process, or to its group.
+func (p *plea) ask(f found, together bool) {
+	h := p.heard[f.member]
+	h.due = false
+	if lineage.ReadHandling(f.pid).Ignores(unix.SIGTERM) {
+		h.state = ignoring
+	}
+	at, done := p.asked[f.Group]
+	h.at = lineage.Now()
+	switch {
+	case done && !h.again && at.Before(f.pid, f.Stat) && stays(f):
+		h.at = at
+	case together && !done && f.Group > 1: // 0 and 1 mean other things
+		p.asked[f.Group] = h.at
+		_ = unix.Kill(-f.Group, unix.SIGTERM)
+	default:
+		_ = unix.Kill(f.pid, unix.SIGTERM)
+	}
+	if f.State == 'T' {
+		_ = unix.Kill(f.pid, unix.SIGCONT) // it is stopped, and could not answer
+	}
+}
+
+// stays reports whether a process is in the group still in which it was seen.
+// One that has left it, for a session of its own, may have missed the signal: a
+// second one finds it before it has a handler.
+func stays(f found) bool {
+	s, err := lineage.Read(f.pid)
+	return err == nil && s.Group == f.Group
+}
+
+// linger waits, after the main process of a container that was asked to end has
+// ended, until the others have ended or the time for that is over.
+func (s *supervisor) linger() {
+	const look = 50 * time.Millisecond
+	for s.lingers() {
+		select {
+		case <-s.reaped:
+		case <-time.After(look):
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ending = true
+}
+
+func (s *supervisor) lingers() bool {
+	s.reap()
+	s.mu.Lock()
+	s.leaving = true
+	asked, by, childless := !s.stopBy.IsZero(), s.stopBy, s.childless
+	s.mu.Unlock()
+	if !asked || childless || !s.working() {
+		return false
+	}
+	if time.Now().Before(by) {
+		return true
+	}
+	s.noteCut()
+	return false
+}
+
+// timeUp ends what still runs when the time to end is over.
+func (s *supervisor) timeUp() {
+	s.reap()
+	s.mu.Lock()
+	childless := s.childless
+	s.mu.Unlock()
+	if !childless && s.working() {
+		s.noteCut()
+	}
+	s.killAll()
+}
+
+func (s *supervisor) noteCut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cutShort = true
+}
+
+// working reports whether a process of the container still runs, while we have
+// children. Commands that were started beside the main process do not count: a
+// shell that somebody left open ignores SIGTERM.
+func (s *supervisor) working() bool {
+	s.mu.Lock()
+	beside := map[int]bool{}
+	for pid := range s.children {
+		if pid != s.main {
+			beside[pid] = true
+		}
+	}
+	s.mu.Unlock()
+	// A look may miss a process whose parent ends meanwhile. It is our own
+	// child then, and the next look finds it.
+	return len(beside) == 0 || worksBeside(beside) || worksBeside(beside)
+}
+
+// worksBeside reports whether a process runs that no command of a list started.
+func worksBeside(commands map[int]bool) bool {
+	beside := maps.Clone(commands)
+	for _, pid := range lineage.Descendants(os.Getpid()) { // parents first
+		stat, err := lineage.Read(pid)
+		if err != nil || stat.State == 'Z' {
+			continue
+		}
+		if !beside[pid] && !beside[stat.Parent] && !beside[stat.Session] {
+			return true
+		}
+		beside[pid] = true
+	}
+	return false
+}
