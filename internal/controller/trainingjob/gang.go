@@ -240,6 +240,9 @@ func templateFor(job *v1alpha1.TrainingJob, role *v1alpha1.Role, p preparation) 
 	besideAgents(p.agentNodes, pod)
 	onArchitecture(p.architecture, pod)
 	reportsFor(p.reports, &template, main)
+	if p.shareProcesses { // a kubelet runs it
+		askTree(main)
+	}
 	if p.shareProcesses && pod.ShareProcessNamespace == nil && len(pod.Containers) == 1 && !pod.HostPID {
 		yes := true
 		pod.ShareProcessNamespace = &yes
