@@ -70,3 +70,78 @@ func TestDescendants(t *testing.T) {
 		t.Errorf("Read of no process = %v", err)
 	}
 }
+
+func TestBefore(t *testing.T) {
+	m := Moment{ticks: 100, last: 50, max: 1000}
+	for _, c := range []struct {
+		name  string
+		pid   int
+		ticks uint64
+		want  bool
+	}{
+		{"an earlier tick", 999, 99, true},
+		{"a later tick", 1, 101, false},
+		{"the last number", 50, 100, true},
+		{"the next number", 51, 100, false},
+		{"a number before", 49, 100, true},
+		{"a number before the numbers began anew", 990, 100, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := m.Before(c.pid, Stat{StartTicks: c.ticks}); got != c.want {
+				t.Errorf("Before = %t, want %t", got, c.want)
+			}
+		})
+	}
+	// And really: between two processes.
+	first := sleeper(t)
+	now := Now()
+	second := sleeper(t)
+	for pid, want := range map[int]bool{first: true, second: false} {
+		stat, err := Read(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := now.Before(pid, stat); got != want {
+			t.Errorf("process %d (%+v) was there at %+v: %t, want %t", pid, stat, now, got, want)
+		}
+	}
+}
+
+// sleeper starts a process that ends with the test.
+func sleeper(t *testing.T) (pid int) {
+	t.Helper()
+	cmd := exec.Command("sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd.Process.Pid
+}
+
+func TestHandling(t *testing.T) {
+	cmd := exec.Command("sh", "-c", "trap '' TERM; trap : USR1; echo; while :; do sleep 0.05; done")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	h := ReadHandling(cmd.Process.Pid)
+	if !h.Ignores(syscall.SIGTERM) || h.Catches(syscall.SIGTERM) || h.Ignores(syscall.SIGUSR1) || !h.Catches(syscall.SIGUSR1) || h.Ignores(syscall.SIGHUP) {
+		t.Errorf("ReadHandling = %+v", h)
+	}
+	if none := ReadHandling(1 << 30); none != (Handling{}) {
+		t.Errorf("ReadHandling of no process = %+v", none)
+	}
+}

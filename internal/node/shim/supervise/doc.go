@@ -9,8 +9,8 @@
 // Vocabulary: the order is muster's first word, without which nothing starts;
 // a waiter is a connection that is told of the start and the exit; the spawner
 // is the one thread that starts processes, with the container's network and
-// control groups; the journal is the log files; a plea is a request to end, as
-// it reaches the processes of the tree.
+// control groups; the journal is the log files; a termination is a
+// request to end, as it reaches the processes of the tree.
 //
 // The package is linked into a binary that runs once per container, so it keeps
 // to the standard library without package net, and to small buffers. It must

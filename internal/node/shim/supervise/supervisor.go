@@ -83,9 +83,9 @@ func (s *supervisor) stop(grace time.Duration) bool {
 // process.
 func (s *supervisor) pursue(first bool) {
 	if first && time.Until(s.stopBy) > 0 {
-		p := newPlea()
-		p.say()
-		go p.repeat(s.ended)
+		t := newTermination()
+		t.signalAll()
+		go t.watch(s.ended)
 	}
 	if s.stopTimer != nil {
 		s.stopTimer.Stop()

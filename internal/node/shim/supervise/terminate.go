@@ -10,24 +10,24 @@ import (
 	"github.com/muster-dev/muster/internal/node/shim/lineage"
 )
 
-// plea is a request to end, as it reaches the tree. Kubelets and runtimes send
-// SIGTERM to the main process alone, and a shell that dies of it leaves a
-// trainer behind that was never asked. Here every process gets SIGTERM, and
-// gets it once: many trainers take a second one as an order to drop their work.
+// termination is a request to end, as it reaches the tree. Kubelets send SIGTERM
+// to the main process alone, and a shell that dies of it leaves a trainer behind
+// that was never asked. Here every process gets SIGTERM, and gets it once: many
+// trainers take a second one as an order to drop their work.
 //
 //   - A process that was there at the request gets it, whatever its parent, its
 //     process group or session. Exceptions are helpers.
 //   - A process that was started later is how another process answers, such as
 //     python save.py in trap 'python save.py' TERM, and is left alone. But the
 //     child of a process that ignores SIGTERM gets it: its parent goes on as if
-//     nothing had been said.
+//     nothing had happened.
 //   - A process that ignores SIGTERM gets it once it does not any more.
-type plea struct {
+type termination struct {
 	self  int
 	own   int                    // our own process group
-	at    lineage.Moment         // after the last signal
-	begun bool                   // at is set
-	heard map[member]*hearing    // what was decided
+	at    lineage.Moment         // right before the last signal of the first look
+	begun bool                   // there was a look
+	known map[member]*standing   // what was decided
 	asked map[int]lineage.Moment // process groups that got SIGTERM, and when
 }
 
@@ -41,14 +41,14 @@ type member struct {
 type found struct {
 	member
 	lineage.Stat
-	parent *hearing // nil: us
+	parent *standing // nil: us
 }
 
-// hearing is how a process stands to the request.
-type hearing struct {
+// standing is how a process stands to the request.
+type standing struct {
 	state  state
-	helper helper         // of a held process
-	due    bool           // it is asked in this round
+	helper helper         // of a deferred process
+	due    bool           // it is asked in this look
 	again  bool           // it has ignored the signal before
 	at     lineage.Moment // when it was asked
 }
@@ -60,41 +60,41 @@ const (
 	asked state = iota
 	// ignoring: it ignored SIGTERM when that was sent.
 	ignoring
-	// spared: it answers for another process.
-	spared
-	// held: its parent decides when it ends, see helper.
-	held
+	// exempt: it answers for another process.
+	exempt
+	// deferred: its parent decides when it ends, see helper.
+	deferred
 )
 
-func newPlea() *plea {
-	return &plea{self: os.Getpid(), own: unix.Getpgrp(), heard: map[member]*hearing{}, asked: map[int]lineage.Moment{}}
+func newTermination() *termination {
+	return &termination{self: os.Getpid(), own: unix.Getpgrp(), known: map[member]*standing{}, asked: map[int]lineage.Moment{}}
 }
 
-// say sends SIGTERM to all processes that are there. Between two looks at the
-// tree a process may start another, so it looks until there is nothing new.
-func (p *plea) say() {
-	const mostRounds = 20 // for a tree that forks faster than it is read
-	for range mostRounds {
-		if !p.round() {
+// signalAll sends SIGTERM to all processes that are there. Between two looks at
+// the tree a process may start another, so it looks until there is nothing new.
+func (t *termination) signalAll() {
+	const mostLooks = 20 // for a tree that forks faster than it is read
+	for range mostLooks {
+		if !t.look() {
 			return
 		}
 	}
 }
 
-// repeat looks for processes that are to be asked later, until done is closed.
-func (p *plea) repeat(done <-chan struct{}) {
+// watch looks for processes that are to be asked later, until done is closed.
+func (t *termination) watch(done <-chan struct{}) {
 	const first, last = 5 * time.Millisecond, 250 * time.Millisecond
 	for pause := first; ; pause = min(2*pause, last) {
 		select {
 		case <-done:
 			return
 		case <-time.After(pause):
-			p.round()
+			t.look()
 		}
 	}
 }
 
-// round looks at the tree once and asks whoever is to be asked. It reports
+// look looks at the tree once and asks whoever is to be asked. It reports
 // whether it asked a process.
 //
 //  1. Decide about each process, parents first.
@@ -102,19 +102,22 @@ func (p *plea) repeat(done <-chan struct{}) {
 //     such a signal reaches both sides of a fork that is under way (Linux 4.19
 //     and later).
 //  3. Ask the others one by one.
-func (p *plea) round() bool {
+func (t *termination) look() bool {
 	var ask []found
 	apart := map[int]bool{} // groups with a process that is left out
-	here := map[int]*hearing{}
-	for _, pid := range lineage.Descendants(p.self) {
+	here := map[int]*standing{}
+	if !t.begun {
+		t.at = lineage.Now()
+	}
+	for _, pid := range lineage.Descendants(t.self) {
 		s, err := lineage.Read(pid)
-		if err != nil || s.State == 'Z' || s.Group == p.own {
+		if err != nil || s.State == 'Z' || s.Group == t.own {
 			continue // it has ended, or is about to be started by us
 		}
 		f := found{member{pid, s.StartTicks}, s, here[s.Parent]}
-		h, now := p.decide(f)
+		h, now := t.decide(f)
 		h.due = now
-		p.heard[f.member], here[pid] = h, h
+		t.known[f.member], here[pid] = h, h
 		if now {
 			ask = append(ask, f)
 		} else {
@@ -122,49 +125,47 @@ func (p *plea) round() bool {
 		}
 	}
 	for _, f := range ask {
-		p.ask(f, !apart[f.Group])
+		t.ask(f, !apart[f.Group])
 	}
-	if len(ask) > 0 || !p.begun {
-		p.at, p.begun = lineage.Now(), true
-	}
+	t.begun = true
 	return len(ask) > 0
 }
 
 // decide says how a process stands to the request, and whether it is to be
 // asked now.
-func (p *plea) decide(f found) (h *hearing, now bool) {
-	h = p.heard[f.member]
+func (t *termination) decide(f found) (h *standing, now bool) {
+	h = t.known[f.member]
 	switch {
-	case h == nil && p.late(f):
-		return p.judge(f)
+	case h == nil && t.late(f):
+		return t.decideLate(f)
 	case h == nil:
 		if f.parent != nil {
 			if kind := helperOf(f.Parent, f.pid); kind != noHelper {
-				return &hearing{state: held, helper: kind}, false
+				return &standing{state: deferred, helper: kind}, false
 			}
 		}
-		return &hearing{state: asked}, true
+		return &standing{state: asked}, true
 	case h.state == ignoring && !lineage.ReadHandling(f.pid).Ignores(unix.SIGTERM):
 		h.state, h.again = asked, true
 		return h, true
-	case h.state == held && f.parent == nil && h.helper == loader:
+	case h.state == deferred && f.parent == nil && h.helper == loader:
 		h.state = asked // what it loads is of no use any more
 		return h, true
-	case h.state == held && f.parent == nil:
-		h.state = spared // its launcher has asked it, and ended
+	case h.state == deferred && f.parent == nil:
+		h.state = exempt // its launcher has asked it, and ended
 	}
 	return h, false
 }
 
 // late reports whether a process was started after the request had reached its
 // parent.
-func (p *plea) late(f found) bool {
+func (t *termination) late(f found) bool {
 	switch {
-	case !p.begun:
+	case !t.begun:
 		return false
-	case f.parent == nil || f.parent.state == held: // an orphan, or a command of ours
-		return !p.at.Before(f.pid, f.Stat)
-	case f.parent.state == spared:
+	case f.parent == nil || f.parent.state == deferred: // an orphan, or a command of ours
+		return !t.at.Before(f.pid, f.Stat)
+	case f.parent.state == exempt:
 		return true
 	case f.parent.due:
 		return false
@@ -172,31 +173,34 @@ func (p *plea) late(f found) bool {
 	return !f.parent.at.Before(f.pid, f.Stat)
 }
 
-// judge decides about a process that was started after the request.
-func (p *plea) judge(f found) (h *hearing, now bool) {
+// decideLate decides about a process that was started after the request.
+func (t *termination) decideLate(f found) (h *standing, now bool) {
 	switch {
-	case f.parent == nil || f.parent.state == spared || !lineage.ReadHandling(f.Parent).Ignores(unix.SIGTERM):
-		return &hearing{state: spared}, false
+	case f.parent == nil || f.parent.state == exempt || !lineage.ReadHandling(f.Parent).Ignores(unix.SIGTERM):
+		return &standing{state: exempt}, false
 	case lineage.ReadHandling(f.pid).Ignores(unix.SIGTERM):
-		return &hearing{state: ignoring, at: lineage.Now()}, false // inherited; a program that handles it says so soon
+		return &standing{state: ignoring, at: lineage.Now()}, false // inherited; a program that handles it says so soon
 	}
-	return &hearing{state: asked}, true
+	return &standing{state: asked}, true
 }
 
 // ask sends SIGTERM to a process, or to its group.
-func (p *plea) ask(f found, together bool) {
-	h := p.heard[f.member]
+func (t *termination) ask(f found, together bool) {
+	h := t.known[f.member]
 	h.due = false
 	if lineage.ReadHandling(f.pid).Ignores(unix.SIGTERM) {
 		h.state = ignoring
 	}
-	at, done := p.asked[f.Group]
+	at, done := t.asked[f.Group]
 	h.at = lineage.Now()
+	if !t.begun {
+		t.at = h.at
+	}
 	switch {
 	case done && !h.again && at.Before(f.pid, f.Stat) && stays(f):
 		h.at = at
 	case together && !done && f.Group > 1: // 0 and 1 mean other things
-		p.asked[f.Group] = h.at
+		t.asked[f.Group] = h.at
 		_ = unix.Kill(-f.Group, unix.SIGTERM)
 	default:
 		_ = unix.Kill(f.pid, unix.SIGTERM)
