@@ -157,6 +157,11 @@ func New(o Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !o.Alone {
+		if err := o.elect(&options, rest); err != nil {
+			return nil, err
+		}
+	}
 	inner, err := ctrl.NewManager(rest, options)
 	if err != nil {
 		return nil, fmt.Errorf("making the controllers: %w", err)
@@ -191,9 +196,6 @@ func (o Options) inner() (ctrl.Options, error) {
 		HealthProbeBindAddress: o.HealthAddress,
 	}
 	out.Controller.SkipNameValidation = &o.SeveralHere
-	if !o.Alone {
-		o.elect(&out)
-	}
 	return out, nil
 }
 
@@ -230,14 +232,21 @@ func (o Options) logger() logr.Logger { return logr.FromSlogHandler(o.Log.Handle
 
 // elect has one of several replicas run at a time. A replica that is told to
 // stop lets the next begin at once: as soon as that asks again, which it does
-// after one to 2.2 times the retry period, 0.5 s.
-func (o Options) elect(options *ctrl.Options) {
+// after one to 2.2 times the retry period, 0.5 s. The one that leads writes the
+// lease less often ([sparing]).
+func (o Options) elect(options *ctrl.Options, config *rest.Config) error {
 	renew, retry := o.LeaseDuration*2/3, o.LeaseDuration/30
+	lock, err := o.lock(config, renew)
+	if err != nil {
+		return err
+	}
 	options.LeaderElection = true
 	options.LeaderElectionID = LeaseName
 	options.LeaderElectionNamespace = o.Namespace
 	options.LeaderElectionReleaseOnCancel = true
 	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &o.LeaseDuration, &renew, &retry
+	options.LeaderElectionResourceLockInterface = lock
+	return nil
 }
 
 func resourceNames(names []string) []corev1.ResourceName {
