@@ -123,6 +123,9 @@ const (
 	LabelModel  = "muster.dev/gpu-model"
 	LabelMemory = "muster.dev/gpu-memory"
 
+	// LabelUser names, on a namespace and the other objects of a tenant, the user who
+	// owns them.
+	LabelUser = "muster.dev/user"
 	// LabelOwned is "true" on a Node of a cluster whose GPUs Muster alone gives
 	// out. TaintOwned keeps pods of others off it; Muster takes that taint for
 	// none.

@@ -11,6 +11,7 @@
 //	member      how users name the members of a job
 //	output      -o
 //	person      who types
+//	presence    whether Muster and a manager are on the cluster
 //	refusal     the server's refusals, in sentences
 //	remote      commands inside members
 //	removal     deleting a job and waiting until it is gone

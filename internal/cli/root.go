@@ -154,6 +154,7 @@ gives every GPU back the moment the work ends.
 	for _, cmd := range root.Commands() {
 		checkWords(cmd)
 	}
+	attend(f, root)
 	root.SetHelpCommandGroupID("other")
 	root.InitDefaultHelpCmd()
 	for _, cmd := range root.Commands() {

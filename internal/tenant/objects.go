@@ -14,7 +14,7 @@ import (
 
 // LabelUser names, on a namespace and on what else a tenant has, the user whose
 // it is.
-const LabelUser = "muster.dev/user"
+const LabelUser = v1alpha1.LabelUser
 
 // Tenant is somebody who uses Muster on a cluster.
 type Tenant struct {

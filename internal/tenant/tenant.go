@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -143,7 +144,7 @@ func List(ctx context.Context, server client.Reader) ([]Standing, error) {
 // jobs counts those of a namespace that hold something, and those that wait.
 func jobs(ctx context.Context, server client.Reader, namespace string) (running, waiting int, err error) {
 	var list v1alpha1.TrainingJobList
-	if err := server.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+	if err := unlessPurged(server.List(ctx, &list, client.InNamespace(namespace))); err != nil {
 		return 0, 0, fmt.Errorf("listing the jobs of %s: %w", namespace, err)
 	}
 	for i := range list.Items {
@@ -156,6 +157,15 @@ func jobs(ctx context.Context, server client.Reader, namespace string) (running,
 		}
 	}
 	return running, waiting, nil
+}
+
+// unlessPurged is nil for the error of a server without Muster's kinds: it has no objects of
+// these.
+func unlessPurged(err error) error {
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil
+	}
+	return err
 }
 
 // Find returns how one tenant stands; nil if there is none of that name.
@@ -198,9 +208,9 @@ func Remove(ctx context.Context, server client.Client, s Standing) (queueGone bo
 
 func removeQueue(ctx context.Context, server client.Client, t Tenant) (bool, error) {
 	queue := &v1alpha1.Queue{}
-	err := server.Get(ctx, client.ObjectKey{Name: t.Queue}, queue)
-	if apierrors.IsNotFound(err) {
-		return false, nil
+	err := unlessPurged(server.Get(ctx, client.ObjectKey{Name: t.Queue}, queue))
+	if err == nil && queue.Name == "" {
+		return true, nil // it is gone, with all queues after a purge
 	}
 	if err != nil {
 		return false, fmt.Errorf("reading queue %s: %w", t.Queue, err)
@@ -216,7 +226,7 @@ func removeQueue(ctx context.Context, server client.Client, t Tenant) (bool, err
 		return false, nil
 	}
 	var jobs v1alpha1.TrainingJobList
-	if err := server.List(ctx, &jobs); err != nil {
+	if err := unlessPurged(server.List(ctx, &jobs)); err != nil {
 		return false, fmt.Errorf("listing the jobs in queue %s: %w", t.Queue, err)
 	}
 	if slices.ContainsFunc(jobs.Items, func(j v1alpha1.TrainingJob) bool { return j.Spec.Queue == t.Queue }) {

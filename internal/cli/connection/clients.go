@@ -61,6 +61,14 @@ func (f *Factory) shared() (*rest.Config, *http.Client, error) {
 	return config, f.made.http, nil
 }
 
+// Connections returns how to reach the server, and the pool of connections that all clients
+// share.
+func (f *Factory) Connections() (*rest.Config, *http.Client, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.shared()
+}
+
 // Client returns a client for typed objects of the kinds of [Scheme].
 func (f *Factory) Client() (client.WithWatch, error) {
 	f.mu.Lock()

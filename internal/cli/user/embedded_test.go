@@ -29,7 +29,7 @@ func TestUsers(t *testing.T) {
 	dir := t.TempDir()
 	ada, eve := filepath.Join(dir, "ada.kubeconfig"), filepath.Join(dir, "eve.kubeconfig")
 	server.Run(t, []rehearsal.Step{
-		{Args: "user add ada", Code: 3, Says: "Muster is not on this cluster"},
+		{Args: "user add ada", Code: 3, Says: "Muster is not installed on this cluster"},
 		{Args: "install --no-wait --set manager.replicas=0", Says: "is applied"},
 		{Args: "user list", Says: "There are no users yet"},
 		{Args: "user add Ada", Code: 2, Says: "is no name for a user"},

@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -54,7 +55,9 @@ func Read(ctx context.Context, reader client.Reader) (*Stock, error) {
 		return nil, fmt.Errorf("listing the nodes: %w", err)
 	}
 	shown, err := snapshot.Take(ctx, reader, time.Now())
-	if err != nil {
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		shown = scheduling.Snapshot{} // without Muster's kinds, as after a purge, there is no work of Muster
+	} else if err != nil {
 		return nil, err
 	}
 	nodes := map[string]*scheduling.Node{}
