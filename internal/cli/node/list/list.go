@@ -5,13 +5,16 @@ package list
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/node/stock"
@@ -64,6 +67,10 @@ type Row struct {
 	Picks    string   `json:"picks,omitempty"`
 	Holders  []string `json:"holders,omitempty"`
 	NotReady string   `json:"notReady,omitempty"`
+	// Cordoned is true where nothing new is placed (kubectl cordon), Drained where
+	// `muster node drain` has Muster's work leave.
+	Cordoned bool `json:"cordoned,omitempty"`
+	Drained  bool `json:"drained,omitempty"`
 }
 
 func run(ctx context.Context, reader client.Reader, streams terminal.Streams, format output.Format) error {
@@ -96,6 +103,8 @@ func run(ctx context.Context, reader client.Reader, streams terminal.Streams, fo
 func rowOf(n *stock.Node) Row {
 	r := Row{
 		Node: n.Object.Name, Muster: "no", GPUs: n.GPUs, Model: n.Model, Held: n.Held, Others: n.Others, Holders: n.Holders, NotReady: n.NotReady,
+		Cordoned: n.Object.Spec.Unschedulable,
+		Drained:  slices.ContainsFunc(n.Object.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintDrain }),
 	}
 	switch {
 	case n.Names:
@@ -116,6 +125,12 @@ func (r Row) note() string {
 	var parts []string
 	if r.NotReady != "" {
 		parts = append(parts, "not ready: "+r.NotReady)
+	}
+	switch {
+	case r.Drained:
+		parts = append(parts, "drained: `muster node drain "+r.Node+" --undo` has work come again")
+	case r.Cordoned:
+		parts = append(parts, "cordoned, nothing new comes: `kubectl uncordon "+r.Node+"`")
 	}
 	switch {
 	case r.Muster == "leaving":
