@@ -40,10 +40,10 @@ func (c *Cluster) Apply(ctx context.Context, p Plan, say Say) error {
 		}
 		var err error
 		switch s.Action {
-		case Create, Update:
+		case Create, Update, Same:
 			err = c.apply(ctx, s.Object, say)
 		case Remove:
-			err = c.remove(ctx, s.Object)
+			err = c.drop(ctx, s.Object)
 		case Keep:
 		}
 		if err != nil {
@@ -165,11 +165,14 @@ func (c *Cluster) told(crd *unstructured.Unstructured) bool {
 // rendered. Kinds and queues are never among them.
 var prunable = []schema.GroupVersionKind{
 	{Group: "apps", Version: "v1", Kind: kindDeployment},
-	{Group: "apps", Version: "v1", Kind: "DaemonSet"},
+	{Group: "apps", Version: "v1", Kind: kindDaemonSet},
 	{Group: "resource.k8s.io", Version: "v1", Kind: "DeviceClass"},
 	{Group: "storage.k8s.io", Version: "v1", Kind: "CSIDriver"},
 	{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
 	{Group: "scheduling.k8s.io", Version: "v1", Kind: "PriorityClass"},
+	{Group: "flowcontrol.apiserver.k8s.io", Version: "v1", Kind: "FlowSchema"},
+	{Group: "flowcontrol.apiserver.k8s.io", Version: "v1", Kind: "PriorityLevelConfiguration"},
+	{Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy"},
 	{Version: "v1", Kind: "Service"},
 	{Version: "v1", Kind: "ServiceAccount"},
 	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicyBinding"},
@@ -218,6 +221,14 @@ func (c *Cluster) planRemovals(ctx context.Context, p *Plan) error {
 		}
 	}
 	return nil
+}
+
+// drop removes what an installation made, and what comes from it.
+func (c *Cluster) drop(ctx context.Context, o *unstructured.Unstructured) error {
+	if o.GetKind() == kindDaemonSet && o.GetName() == agentName {
+		return c.dropAgent(ctx, o)
+	}
+	return c.remove(ctx, o)
 }
 
 // remove deletes the very object that was seen.

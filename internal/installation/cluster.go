@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -60,6 +61,12 @@ type Server struct {
 // asked are the kinds that not every supported server has.
 var asked = []schema.GroupVersionKind{
 	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingAdmissionPolicy"},
+	{Group: "flowcontrol.apiserver.k8s.io", Version: "v1", Kind: "FlowSchema"},
+}
+
+// Stamps reports that the server can write who submits into objects.
+func (s Server) Stamps() bool {
+	return slices.ContainsFunc(s.Kinds, func(kind string) bool { return strings.HasSuffix(kind, "/MutatingAdmissionPolicy") })
 }
 
 // Server asks for the server's version and kinds.

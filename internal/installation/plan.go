@@ -19,8 +19,9 @@ type Action string
 const (
 	Create Action = "create"
 	Update Action = "update"
-	Keep   Action = "keep"   // it stays as it is
-	Remove Action = "remove" // it was ours and is no longer wanted
+	Same   Action = "unchanged" // an update that changes nothing, as Compare finds out
+	Keep   Action = "keep"      // it stays as it is
+	Remove Action = "remove"    // it was ours and is no longer wanted
 )
 
 // Step is what is done with one object, and why if that is not plain.
@@ -62,7 +63,7 @@ func (r *Refusal) Error() string {
 
 // Prepare renders the chart for the cluster and finds out what applying it
 // would do, and what stands in the way. It writes nothing.
-func (c *Cluster) Prepare(ctx context.Context, muster string, values map[string]any) (Plan, error) {
+func (c *Cluster) Prepare(ctx context.Context, w Wish) (Plan, error) {
 	// 1. What is this?
 	server, err := c.Server(ctx)
 	if err != nil {
@@ -73,10 +74,15 @@ func (c *Cluster) Prepare(ctx context.Context, muster string, values map[string]
 		p.Refusals = append(p.Refusals, refusal)
 		return p, nil
 	}
-	objects, err := Render(Rendering{Version: muster, Kubernetes: server.Version, Kinds: server.Kinds, Values: values})
+	objects, err := Render(Rendering{Version: w.Version, Kubernetes: server.Version, Kinds: server.Kinds, Values: w.Values})
 	if err != nil {
 		return p, err
 	}
+	kept, err := keep(w, labelsOf(objects))
+	if err != nil {
+		return p, err
+	}
+	objects = append(objects, kept)
 	// 2. May it be done?
 	missing, err := c.missing(ctx, needed(objects, toApply))
 	if err != nil {
@@ -110,7 +116,11 @@ func (c *Cluster) Prepare(ctx context.Context, muster string, values map[string]
 		p.Refusals = append(p.Refusals, noRights("install", escalations))
 		return p, nil
 	}
-	return p, c.planRemovals(ctx, &p)
+	// 4. What is no longer wanted, and who cannot do without it?
+	if err := c.planRemovals(ctx, &p); err != nil {
+		return p, err
+	}
+	return p, c.planAgent(ctx, &p, w)
 }
 
 // tooOld says that a server is too old, and of which version it is. One that

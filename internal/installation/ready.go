@@ -120,7 +120,7 @@ func troubleOf(pods []corev1.Pod) string {
 		p := &pods[i]
 		for _, s := range p.Status.ContainerStatuses {
 			if w := s.State.Waiting; w != nil && w.Reason != "ContainerCreating" {
-				return strings.TrimSpace(fmt.Sprintf("pod %s: %s %s", p.Name, w.Reason, w.Message))
+				return strings.TrimSpace(fmt.Sprintf("pod %s: %s %s%s", p.Name, w.Reason, w.Message, lastWords(s)))
 			}
 		}
 		for _, c := range p.Status.Conditions {
@@ -130,6 +130,43 @@ func troubleOf(pods []corev1.Pod) string {
 		}
 	}
 	return ""
+}
+
+// lastWords is the last line that a container wrote before it ended.
+func lastWords(s corev1.ContainerStatus) string {
+	t := s.LastTerminationState.Terminated
+	if t == nil || strings.TrimSpace(t.Message) == "" {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(t.Message), "\n")
+	return ": " + lines[len(lines)-1]
+}
+
+// AwaitAgents waits until the agents are ready, but for those on nodes that are not, and
+// returns them. It tells progress each time that this changes. An agent that ends each
+// time it is started is an error at once.
+func (c *Cluster) AwaitAgents(ctx context.Context, progress func(string)) (Agents, error) {
+	var last Agents
+	told := ""
+	err := wait.PollUntilContextCancel(ctx, pollEvery, true, func(ctx context.Context) (bool, error) {
+		a, err := c.Agents(ctx)
+		if err != nil {
+			return false, ignoreEnd(ctx, err)
+		}
+		if last = a; a.String() != told {
+			told = a.String()
+			progress(told)
+		}
+		return a.Done() || a.Failing, nil
+	})
+	more := fmt.Sprintf("kubectl -n %s logs daemonset/%s says more", v1alpha1.SystemNamespace, agentName)
+	switch {
+	case err == nil && last.Failing && !last.Done():
+		return last, fmt.Errorf("the manager is ready, and the agent does not start: %s. Change the values, or look: %s", last, more)
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		return last, fmt.Errorf("waiting for the agents: %w; %s. The manager is ready: %s", context.Cause(ctx), last, more)
+	}
+	return last, err
 }
 
 // Await waits until the manager is ready and no replica of a version before it is

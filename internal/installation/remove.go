@@ -29,6 +29,8 @@ type Removal struct {
 	Jobs, Queues int
 	// Live are the pods of jobs that are not ended.
 	Live int
+	// Settle has the agent wait until no pod needs it.
+	Settle bool
 	// Leaves says what stays, a sentence each.
 	Leaves []string
 	// Refusals are the reasons why nothing is done.
@@ -41,8 +43,9 @@ func (r Removal) Empty() bool {
 }
 
 // Survey finds out what an uninstallation would do: with purge of kinds, jobs,
-// queues and the namespace, too. It writes nothing.
-func (c *Cluster) Survey(ctx context.Context, purge bool) (Removal, error) {
+// queues and the namespace, too; with force of the agent although pods cannot end
+// without it. It writes nothing.
+func (c *Cluster) Survey(ctx context.Context, purge, force bool) (Removal, error) {
 	var r Removal
 	// 1. What is ours.
 	rendered, err := Render(Rendering{Version: "any"})
@@ -61,6 +64,9 @@ func (c *Cluster) Survey(ctx context.Context, purge bool) (Removal, error) {
 	if r.Objects, err = c.ours(ctx); err != nil {
 		return r, err
 	}
+	if err := c.surveyAgent(ctx, &r, purge, force); err != nil {
+		return r, err
+	}
 	// 2. Kinds, and what there is of them.
 	if err := c.surveyKinds(ctx, &r, purge); err != nil {
 		return r, err
@@ -73,13 +79,51 @@ func (c *Cluster) Survey(ctx context.Context, purge bool) (Removal, error) {
 	switch {
 	case namespace == nil:
 	case !purge:
-		r.Leaves = append(r.Leaves, fmt.Sprintf("namespace %s, with the scheduler's epoch: a later installation goes on from it", v1alpha1.SystemNamespace))
+		r.Leaves = append(r.Leaves, fmt.Sprintf("namespace %s, with the scheduler's epoch and the values of the last installation: a later installation goes on from them", v1alpha1.SystemNamespace))
 	case ownerOf(namespace) == Ours:
 		r.Namespace = namespace
 	default:
 		r.Leaves = append(r.Leaves, fmt.Sprintf("namespace %s, which somebody else made", v1alpha1.SystemNamespace))
+		if err := c.surveyValues(ctx, &r); err != nil {
+			return r, err
+		}
+	}
+	if err := c.surveyUsers(ctx, &r); err != nil {
+		return r, err
 	}
 	return r, c.surveyNodes(ctx, &r)
+}
+
+// surveyValues adds the values of the last installation, in a namespace that stays.
+func (c *Cluster) surveyValues(ctx context.Context, r *Removal) error {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	o.SetNamespace(v1alpha1.SystemNamespace)
+	o.SetName(valuesName)
+	there, err := c.get(ctx, o)
+	if err != nil {
+		return err
+	}
+	if ownerOf(there) == Ours {
+		r.Objects = append(r.Objects, there)
+	}
+	return nil
+}
+
+// surveyUsers looks for the users, who stay with their rights.
+func (c *Cluster) surveyUsers(ctx context.Context, r *Removal) error {
+	list, err := c.set.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelUser})
+	if err != nil {
+		return fmt.Errorf("listing the users' namespaces: %w", err)
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	if len(names) > 0 {
+		r.Leaves = append(r.Leaves, fmt.Sprintf("%d users (%s), each with a namespace, role bindings and a ClusterRoleBinding muster-names-NAME: muster user remove NAME removes these", len(names), shortList(names)))
+	}
+	return nil
 }
 
 func namespaceObject() *unstructured.Unstructured {
@@ -185,8 +229,13 @@ func (c *Cluster) Remove(ctx context.Context, r Removal, say Say) error {
 			return err
 		}
 	}
+	if r.Settle {
+		if err := c.awaitDependents(ctx, say); err != nil {
+			return err
+		}
+	}
 	for _, o := range r.Objects {
-		if err := c.remove(ctx, o); err != nil {
+		if err := c.drop(ctx, o); err != nil {
 			return err
 		}
 		say("removed %s", Title(o))

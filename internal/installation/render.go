@@ -150,11 +150,11 @@ func decode(text string) ([]*unstructured.Unstructured, error) {
 
 // order is that of kinds: what others need comes first, what makes pods last.
 var order = []string{
-	"Namespace", kindCRD, "PriorityClass", "ServiceAccount",
+	"Namespace", kindCRD, "PriorityClass", "PriorityLevelConfiguration", "FlowSchema", "ServiceAccount",
 	"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
 	"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
 	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
-	"Queue", "ConfigMap", "Service", "PodDisruptionBudget", "CSIDriver", "DeviceClass", "DaemonSet", kindDeployment,
+	"Queue", "ConfigMap", "NetworkPolicy", "Service", "PodDisruptionBudget", "CSIDriver", "DeviceClass", kindDaemonSet, kindDeployment,
 }
 
 const (

@@ -118,7 +118,7 @@ const shelf = `{apiVersion: v1, kind: List, items: [
 
 // install puts Muster on the cluster and gives it the nodes with GPUs.
 func (p *platform) install(ctx context.Context, on *cluster.Cluster, agent bool) error {
-	p.installed = "install --set image.repository=muster.test/muster --set image.tag=v1 --set manager.replicas=1 --set manager.resources.limits=null" +
+	p.installed = "install --reset-values --set image.repository=muster.test/muster --set image.tag=v1 --set manager.replicas=1 --set manager.resources.limits=null" +
 		" --set manager.nodeSelector.kubernetes\\.io/hostname=node-3 --set autoscaler.enabled=true --set autoscaler.after=1s --set defaultQueue.subjects[0].kind=Group --set defaultQueue.subjects[0].name=system:authenticated"
 	add := "node add node-1 node-2"
 	if !agent {

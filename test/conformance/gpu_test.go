@@ -44,7 +44,7 @@ func realGPU(ctx context.Context) (*platform, error) {
 	}
 	p := &platform{kubeconfig: started.Kubeconfig(), image: cluster.PythonImage, python: cluster.PythonImage, apart: true,
 		stop: func(context.Context) error { return started.Stop() }}
-	p.installed = "install --set image.repository=muster.test/muster --set image.tag=v1 --set manager.replicas=1 --set manager.resources.limits=null" +
+	p.installed = "install --reset-values --set image.repository=muster.test/muster --set image.tag=v1 --set manager.replicas=1 --set manager.resources.limits=null" +
 		" --set manager.nodeSelector.kubernetes\\.io/hostname=node-2 --set defaultQueue.subjects[0].kind=Group --set defaultQueue.subjects[0].name=system:authenticated" +
 		" --set agent.create=true"
 	if err := errors.Join(p.installAnd(ctx, "node add node-1 --force"), p.connectOnceServed(ctx)); err != nil {

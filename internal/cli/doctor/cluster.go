@@ -36,6 +36,7 @@ type scene struct {
 	// claimed are the GPUs of Muster's nodes that claims of others hold.
 	claimed []allocation.Holding
 	daemons []appsv1.DaemonSet
+	claims  []resourcev1.ResourceClaim
 	classes []storagev1.StorageClass
 	beats   []coordinationv1.Lease
 	// data is where the manager keeps versioned data; empty: nowhere.
@@ -105,7 +106,10 @@ func elsewhere(ctx context.Context, f *connection.Factory) ([]Finding, error) {
 		return nil
 	})
 	var daemons appsv1.DaemonSetList
-	look("node agent", judgeAgent, list(&daemons, "the agents", client.InNamespace(v1alpha1.SystemNamespace)), func() error { s.daemons = daemons.Items; return nil })
+	var claims resourcev1.ResourceClaimList
+	look("node agent", judgeAgent,
+		list(&daemons, "the agents", client.InNamespace(v1alpha1.SystemNamespace)), list(&claims, "the claims of GPUs"), list(&pods, "the pods"),
+		func() error { s.daemons, s.claims, s.pods = daemons.Items, claims.Items, pods.Items; return nil })
 	look("other schedulers", judgeSchedulers, list(&pods, "the pods"), func() (err error) {
 		s.pods = pods.Items
 		s.claimed, err = snapshot.HeldByOthers(ctx, server, s.nodes, s.pods)

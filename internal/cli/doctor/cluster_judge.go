@@ -27,7 +27,7 @@ func judgeServer(s scene) Finding {
 		return Finding{"server", Bad, refusal, "upgrade the cluster"}
 	}
 	says := "Kubernetes " + s.server.Version
-	if len(s.server.Kinds) == 0 {
+	if !s.server.Stamps() {
 		return Finding{"server", Good, says + "; who submits is checked, not stamped (MutatingAdmissionPolicy v1 comes with 1.36)", ""}
 	}
 	return Finding{"server", Good, says, ""}
@@ -133,25 +133,6 @@ func judgeGPUs(s scene) []Finding {
 
 // notGPUs reports that a DRA driver gives out something else.
 func notGPUs(driver string) bool { return !strings.HasPrefix(driver, "gpu.") }
-
-// judgeAgent looks whether Muster's agent runs beside the kubelets that it is to
-// run beside; nothing is said where it is not wanted.
-func judgeAgent(s scene) []Finding {
-	const name = "node agent"
-	for i := range s.daemons {
-		if d := &s.daemons[i]; d.Name == "muster-node" {
-			want, have := d.Status.DesiredNumberScheduled, d.Status.NumberReady
-			switch {
-			case want == 0:
-				return []Finding{{name, Limited, "it is to run on Muster's nodes, and there are none", "muster node add --force NODE: a node shows its GPUs once the agent runs there"}}
-			case have < want:
-				return []Finding{{name, Limited, fmt.Sprintf("%d of %s ready", have, terminal.Count(int64(want), "agent")), "kubectl -n " + v1alpha1.SystemNamespace + " describe pods -l app.kubernetes.io/component=node says why"}}
-			}
-			return []Finding{{name, Good, fmt.Sprintf("%d of %s ready", have, terminal.Count(int64(want), "agent")), ""}}
-		}
-	}
-	return nil
-}
 
 // judgeSchedulers looks for pods with GPUs on Muster's nodes that somebody else
 // put there.

@@ -50,6 +50,25 @@ func agents(ready, wanted int32) appsv1.DaemonSet {
 	return appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "muster-node"}, Status: appsv1.DaemonSetStatus{NumberReady: ready, DesiredNumberScheduled: wanted}}
 }
 
+func agentSlice(node string) resourcev1.ResourceSlice {
+	return resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Driver: "gpu.muster.dev", NodeName: &node}}
+}
+
+// claimed is a cluster with a pod on a node that has a GPU of the agent, and an agent on
+// another node, or on none.
+func claimed(node, agent string) scene {
+	p := gpuPod("a", node, "muster", func(p *corev1.Pod) { p.UID = "1" })
+	s := scene{pods: []corev1.Pod{p}, claims: []resourcev1.ResourceClaim{{Status: resourcev1.ResourceClaimStatus{
+		Allocation:  &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{{Driver: "gpu.muster.dev"}}}},
+		ReservedFor: []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: "a", UID: "1"}},
+	}}}}
+	if agent != "" {
+		s.daemons = []appsv1.DaemonSet{agents(1, 1)}
+		s.pods = append(s.pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.SystemNamespace, Name: "muster-node-x", Labels: map[string]string{"app.kubernetes.io/component": "node"}}, Spec: corev1.PodSpec{NodeName: agent}})
+	}
+	return s
+}
+
 func beat(name string, at time.Time) coordinationv1.Lease {
 	t := metav1.NewMicroTime(at)
 	return coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: &t}}
@@ -74,16 +93,21 @@ func TestClusterChecks(t *testing.T) {
 		says    string
 		fix     string
 	}{
-		"GPUs owned":         {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 8, known, memory, owned)}}, Good, "Muster has one", ""},
-		"GPUs of nobody":     {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 8, known, memory)}}, Limited, "none of which is Muster's", "muster node add"},
-		"no GPU":             {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 0)}}, Limited, "no node has GPUs", "device plugin"},
-		"no driver":          {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 0, "nvidia.com/gpu.present=true")}}, Limited, "GPUs that nobody counts: one", "device plugin"},
-		"no model":           {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 8, owned)}}, Limited, "model or memory", "kubectl label node"},
-		"a DRA driver":       {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 0, owned)}, slices: []resourcev1.ResourceSlice{{Spec: resourcev1.ResourceSliceSpec{Driver: "gpu.example.com", NodeName: &node}}}}, Good, "Muster has one", ""},
-		"two owners":         {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 8, owned)}, slices: []resourcev1.ResourceSlice{{Spec: resourcev1.ResourceSliceSpec{Driver: "gpu.muster.dev", NodeName: &node}}}}, Limited, "given out twice", "keep one"},
-		"agents ready":       {judgeAgent, scene{daemons: []appsv1.DaemonSet{agents(2, 2)}}, Good, "2 of 2 agents ready", ""},
-		"an agent missing":   {judgeAgent, scene{daemons: []appsv1.DaemonSet{agents(1, 2)}}, Limited, "1 of 2 agents ready", "describe pods"},
-		"agents nowhere":     {judgeAgent, scene{daemons: []appsv1.DaemonSet{agents(0, 0)}}, Limited, "there are none", "muster node add --force"},
+		"GPUs owned":       {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 8, known, memory, owned)}}, Good, "Muster has one", ""},
+		"GPUs of nobody":   {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 8, known, memory)}}, Limited, "none of which is Muster's", "muster node add"},
+		"no GPU":           {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 0)}}, Limited, "no node has GPUs", "device plugin"},
+		"no driver":        {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 0, "nvidia.com/gpu.present=true")}}, Limited, "GPUs that nobody counts: one", "device plugin"},
+		"no model":         {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 8, owned)}}, Limited, "model or memory", "kubectl label node"},
+		"a DRA driver":     {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 0, owned)}, slices: []resourcev1.ResourceSlice{{Spec: resourcev1.ResourceSliceSpec{Driver: "gpu.example.com", NodeName: &node}}}}, Good, "Muster has one", ""},
+		"two owners":       {judgeGPUs, scene{nodes: []corev1.Node{gpuNode("one", 8, owned)}, slices: []resourcev1.ResourceSlice{{Spec: resourcev1.ResourceSliceSpec{Driver: "gpu.muster.dev", NodeName: &node}}}}, Limited, "given out twice", "keep one"},
+		"agents ready":     {judgeAgent, scene{daemons: []appsv1.DaemonSet{agents(2, 2)}}, Good, "2 of 2 agents ready", ""},
+		"an agent missing": {judgeAgent, scene{daemons: []appsv1.DaemonSet{agents(1, 2)}}, Limited, "1 of 2 agents ready", "describe pods"},
+		"agents nowhere":   {judgeAgent, scene{daemons: []appsv1.DaemonSet{agents(0, 0)}}, Limited, "there are none", "muster node add --force"},
+		"no agent, slices": {judgeAgent, scene{slices: []resourcev1.ResourceSlice{agentSlice("one"), agentSlice("two"), agentSlice("two")}}, Bad,
+			"2 nodes have GPUs of the agent and no agent: one, two", "agent.create=true"},
+		"no agent, a pod":    {judgeAgent, claimed("one", ""), Bad, "1 node has GPUs of the agent and no agent: one", "agent.create=true"},
+		"an agent elsewhere": {judgeAgent, claimed("one", "two"), Bad, "1 node has GPUs of the agent and no agent: one", "agent.nodeSelector"},
+		"an agent there":     {judgeAgent, claimed("one", "one"), Good, "1 of 1 agent ready", ""},
 		"nobody else":        {judgeSchedulers, scene{nodes: []corev1.Node{gpuNode("one", 8, owned), gpuNode("two", 8)}, pods: []corev1.Pod{gpuPod("ours", "one", "muster"), gpuPod("a", "two", "default-scheduler")}}, Good, "nobody else", ""},
 		"somebody else":      {judgeSchedulers, scene{nodes: []corev1.Node{gpuNode("one", 8, owned)}, pods: []corev1.Pod{gpuPod("a", "one", "volcano")}}, Limited, "team/a on one (by volcano)", "spec.schedulerName"},
 		"somebody who ended": {judgeSchedulers, scene{nodes: []corev1.Node{gpuNode("one", 8, owned)}, pods: []corev1.Pod{gpuPod("a", "one", "volcano", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })}}, Good, "nobody else", ""},

@@ -48,8 +48,10 @@ func TestLife(t *testing.T) {
 	}
 	server.Run(t, []rehearsal.Step{
 		{Args: "install --no-wait --set policies.create=false", Says: "is applied"},
-		{Args: "install --dry-run", Says: "create  ValidatingAdmissionPolicy muster-queues"},
-		{Args: "install --no-wait", Says: "is applied"},
+		{Args: "install --dry-run", Says: "with these values of the last installation: policies.create"},
+		{Args: "install --dry-run --reset-values", Says: "create     ValidatingAdmissionPolicy muster-queues"},
+		{Args: "install --no-wait --reset-values", Says: "is applied"},
+		{Args: "install --dry-run", Says: "unchanged  NetworkPolicy muster-system/muster-node"},
 		// No kubelet is here: the manager never gets ready, and that is said.
 		{Args: "install --timeout 1s", Code: 1, Says: "0 of 2 managers ready"},
 	})

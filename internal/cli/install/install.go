@@ -4,10 +4,11 @@ package install
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,6 +32,9 @@ type options struct {
 
 	files  []string
 	set    []string
+	reuse  bool
+	reset  bool
+	force  bool
 	dryRun bool
 	noWait bool
 	wait   time.Duration
@@ -54,9 +58,14 @@ is new enough, and whether something of somebody else has one of the names.
 What runs on the cluster goes on, whichever version comes or goes. Done again
 it changes what has to be changed.
 
+The values of an installation are kept on the cluster, in a Secret. --set changes
+them, and without flags they are used again. --values FILE is a whole description:
+values that it does not name are those of the chart, unless --reuse-values is given.
+
 Needs Kubernetes 1.34 or later. muster uninstall takes it away again.`,
 		Example: `  muster install --set image.repository=registry.example.com/muster
   muster install --values muster.yaml --dry-run
+  muster install --set manager.replicas=3   # the other values stay as they are
   muster install -o yaml > muster.yaml      # what would be applied; changes nothing`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
@@ -64,9 +73,12 @@ Needs Kubernetes 1.34 or later. muster uninstall takes it away again.`,
 	flags := cmd.Flags()
 	flags.StringArrayVar(&o.files, "values", nil, "file with values, as Helm reads it; several: the last wins")
 	flags.StringArrayVar(&o.set, "set", nil, "a value, such as manager.replicas=3; several")
+	flags.BoolVar(&o.reuse, "reuse-values", false, "with --values: change the values of the last installation, in place of all of them")
+	flags.BoolVar(&o.reset, "reset-values", false, "forget the values of the last installation")
+	flags.BoolVar(&o.force, "force", false, "remove the agent although pods cannot end without it: they stay in Terminating until it is back")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would be done, and change nothing")
 	flags.BoolVar(&o.noWait, "no-wait", false, "return once everything is applied, ready or not")
-	flags.DurationVar(&o.wait, "timeout", 5*time.Minute, "for how long the manager is waited for")
+	flags.DurationVar(&o.wait, "timeout", 5*time.Minute, "for how long the manager and the agents are waited for")
 	o.format = output.Flag(cmd, output.YAML, output.JSON)
 	return cmd
 }
@@ -75,18 +87,25 @@ func (o *options) run(ctx context.Context) error {
 	if err := o.format.Validate(output.YAML, output.JSON); err != nil {
 		return err
 	}
-	values, err := o.values()
+	if o.reuse && o.reset {
+		return exit.Usage("--reuse-values and --reset-values: give one of them")
+	}
+	given, err := o.values()
 	if err != nil {
 		return err
 	}
 	if *o.format != output.Human {
-		return o.show(ctx, values)
+		return o.show(ctx, given)
 	}
 	cluster, err := o.connect()
 	if err != nil {
 		return err
 	}
-	plan, err := cluster.Prepare(ctx, o.version, values)
+	values, err := o.remember(ctx, cluster, given, o.tell)
+	if err != nil {
+		return err
+	}
+	plan, err := cluster.Prepare(ctx, installation.Wish{Version: o.version, Values: values, Force: o.force})
 	if err != nil {
 		return err
 	}
@@ -94,6 +113,9 @@ func (o *options) run(ctx context.Context) error {
 		return &installation.Refusal{Reasons: plan.Refusals}
 	}
 	if o.dryRun {
+		if err := cluster.Compare(ctx, &plan); err != nil {
+			return err
+		}
 		return o.foretell(plan)
 	}
 	return o.install(ctx, cluster, plan)
@@ -119,7 +141,7 @@ func (o *options) values() (map[string]any, error) {
 		if err := yaml.Unmarshal(data, &read); err != nil {
 			return nil, exit.Usage("--values %s: %w", file, err)
 		}
-		merge(values, read)
+		values = installation.Over(values, read)
 	}
 	for _, text := range o.set {
 		if err := strvals.ParseInto(text, values); err != nil {
@@ -129,19 +151,41 @@ func (o *options) values() (map[string]any, error) {
 	return values, nil
 }
 
-// merge sets in into what from says, map by map.
-func merge(into, from map[string]any) {
-	for key, value := range from {
-		inner, isMap := value.(map[string]any)
-		there, wasMap := into[key].(map[string]any)
-		if isMap && wasMap {
-			merged := maps.Clone(there)
-			merge(merged, inner)
-			into[key] = merged
-			continue
-		}
-		into[key] = value
+// tell writes a line to standard error.
+func (o *options) tell(format string, args ...any) {
+	_, _ = fmt.Fprintf(o.factory.Streams.Err, format+"\n", args...)
+}
+
+// remember returns the values that count. A file is all of them; --set alone changes those
+// of the last installation.
+func (o *options) remember(ctx context.Context, cluster *installation.Cluster, given map[string]any, say installation.Say) (map[string]any, error) {
+	if o.reset {
+		return given, nil
 	}
+	last, err := cluster.Last(ctx)
+	if err != nil {
+		return nil, err
+	}
+	unset := strings.Join(installation.Lost(last.Values, given), ", ")
+	whole := len(o.files) > 0 && !o.reuse
+	switch {
+	case !last.Known && o.reuse:
+		return nil, exit.With(exit.Failure, errors.New("--reuse-values: the values of the last installation are not known (there was none, an earlier version made it, or you may not read them): give them by --values"))
+	case !last.Known && last.Installed && !whole:
+		say("%s the values of the last installation are not known, because an earlier version made it: values that are not given are those of the chart", o.warning())
+	case unset != "" && whole:
+		say("%s values of the last installation are dropped: %s (--reuse-values keeps them)", o.warning(), unset)
+	case unset != "":
+		say("with these values of the last installation: %s (--reset-values goes without them)", unset)
+	}
+	if whole {
+		return given, nil
+	}
+	return installation.Over(last.Values, given), nil
+}
+
+func (o *options) warning() string {
+	return o.factory.Streams.ErrStyle().Paint(terminal.Yellow, "warning:")
 }
 
 // show prints what would be applied to this cluster, or, where there is none,
@@ -151,6 +195,9 @@ func (o *options) show(ctx context.Context, values map[string]any) error {
 	if cluster, err := o.connect(); err == nil {
 		if server, err := cluster.Server(ctx); err == nil {
 			r.Kubernetes, r.Kinds = server.Version, server.Kinds
+			if r.Values, err = o.remember(ctx, cluster, values, func(string, ...any) {}); err != nil {
+				return err
+			}
 		}
 	}
 	objects, err := installation.Render(r)
@@ -197,7 +244,12 @@ func (o *options) headline(plan installation.Plan) string {
 
 func (o *options) install(ctx context.Context, cluster *installation.Cluster, plan installation.Plan) error {
 	streams := o.factory.Streams
-	say := func(format string, args ...any) { _, _ = fmt.Fprintf(streams.Err, format+"\n", args...) }
+	say := o.tell
+	for _, s := range plan.Steps {
+		if s.Action == installation.Remove {
+			say("%s %s is removed: these values make none", o.warning(), installation.Title(s.Object))
+		}
+	}
 	say("installing %s on Kubernetes %s", o.headline(plan), plan.Server.Version)
 	keys, err := o.copyKeys(ctx, say)
 	if err != nil {
@@ -226,7 +278,21 @@ func (o *options) install(ctx context.Context, cluster *installation.Cluster, pl
 	if err != nil {
 		return err
 	}
+	if err := o.awaitAgents(waiting, cluster); err != nil {
+		return err
+	}
 	_, err = fmt.Fprintf(streams.Out, "%s is ready\nNext: muster doctor; muster node add NODE; muster user add NAME\n", o.headline(plan))
+	return err
+}
+
+// awaitAgents waits for the agents, and names those that nobody waits for.
+func (o *options) awaitAgents(ctx context.Context, cluster *installation.Cluster) error {
+	progress := terminal.NewProgress(o.factory.Streams.Err, "Starting the agents", terminal.Things)
+	agents, err := cluster.AwaitAgents(ctx, progress.Say)
+	progress.Stop()
+	if err == nil && len(agents.Away) > 0 {
+		o.tell("%s %s", o.warning(), agents)
+	}
 	return err
 }
 

@@ -92,7 +92,7 @@ func refusedWith(err error, code, words string) bool {
 	return said.Code == code && strings.Contains(said.Message, words)
 }
 
-const installGateway = "install --no-wait --set manager.replicas=0,data.persistentVolumeClaim=data,data.gateway.enabled=true,namespace.podSecurity=privileged"
+const installGateway = "install --no-wait --reset-values --set manager.replicas=0,data.persistentVolumeClaim=data,data.gateway.enabled=true,namespace.podSecurity=privileged"
 
 // TestS3OnACluster is two replicas of the manager, with the rights of its service account
 // alone, that serve S3 clients with keys of tenants.

@@ -20,8 +20,8 @@ import (
 type options struct {
 	factory *connection.Factory
 
-	purge, yes, dryRun bool
-	wait               time.Duration
+	purge, yes, dryRun, force bool
+	wait                      time.Duration
 }
 
 // New returns the command.
@@ -31,7 +31,9 @@ func New(f *connection.Factory) *cobra.Command {
 		Use:   "uninstall",
 		Short: "Take Muster from a Kubernetes cluster",
 		Long: `Removes the manager, its rights and the policies. Kinds, jobs and queues stay, and
-so do the pods of jobs that run; a later muster install goes on with them.
+so do the pods of jobs that run; a later muster install goes on with them. While
+pods have GPUs or volumes of the agent, the agent stays, too: they cannot end
+without it. A later muster uninstall removes it.
 
 With --purge everything goes: first every job, which ends what runs, then the
 queues, the kinds and the namespace muster-system. Users' namespaces stay, and
@@ -44,6 +46,7 @@ so does what is not Muster's, whatever its name.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&o.purge, "purge", false, "kinds, jobs and queues, too; ends everything that runs")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would be removed, and change nothing")
+	flags.BoolVar(&o.force, "force", false, "remove the agent although pods cannot end without it: they stay in Terminating until it is back")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	flags.DurationVar(&o.wait, "timeout", 5*time.Minute, "for how long the end of jobs is waited for")
 	return cmd
@@ -58,7 +61,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := cluster.Survey(ctx, o.purge)
+	r, err := cluster.Survey(ctx, o.purge, o.force)
 	if err != nil {
 		return err
 	}
@@ -66,7 +69,7 @@ func (o *options) run(ctx context.Context) error {
 		return &installation.Refusal{Reasons: r.Refusals}
 	}
 	if r.Empty() {
-		return exit.NotFound("there is nothing of Muster's on this cluster that muster install made%s", leaves(r))
+		return exit.NotFound("there is nothing of Muster's on this cluster that muster install made and that can be removed%s", leaves(r))
 	}
 	if o.dryRun {
 		return o.foretell(r)
@@ -77,11 +80,20 @@ func (o *options) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, o.wait)
 	defer cancel()
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(o.factory.Streams.Err, format+"\n", args...) }
+	say("%s", effect(r))
 	if err := cluster.Remove(ctx, r, say); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(o.factory.Streams.Out, "Muster is removed%s\n", leaves(r))
 	return err
+}
+
+// effect says what ends with what is removed.
+func effect(r installation.Removal) string {
+	if len(r.Kinds) > 0 {
+		return "removing Muster with all jobs, queues and kinds"
+	}
+	return fmt.Sprintf("removing %d objects of Muster; until it is installed again no job starts, and jobs that are deleted do not end", len(r.Objects))
 }
 
 // leaves says what stays.
