@@ -208,6 +208,7 @@ func TestTenants(t *testing.T) {
 		})
 	}
 	t.Run("queues", func(t *testing.T) { stageQueues(t, server) })
+	t.Run("priorities", func(t *testing.T) { systemPriorities(t, server) })
 	t.Run("pods", func(t *testing.T) { rawPods(t, server) })
 	t.Run("secrets", func(t *testing.T) { tokenSecrets(t, server) })
 	t.Run("manager", func(t *testing.T) { managerItself(t, server) })
@@ -514,7 +515,12 @@ func tokenOf(account string) *corev1.Secret {
 
 // tokenSecrets has a tenant ask for tokens that never end.
 func tokenSecrets(t *testing.T, server *rehearsal.Server) {
+	there := tokenOf("bob")
+	there.Name = "there"
 	for name, c := range map[string]policyCase{
+		"another account's, of a Secret that is there": {as: bob, object: there, says: "that never ends", change: func(o client.Object) {
+			o.SetAnnotations(map[string]string{corev1.ServiceAccountNameKey: v1alpha1.DoorAccount})
+		}},
 		"one's own account":   {as: bob, object: tokenOf("bob"), says: "that never ends"},
 		"the manager's door":  {as: bob, object: tokenOf(v1alpha1.DoorAccount), says: "that never ends"},
 		"a password":          {as: bob, object: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "token"}}},
