@@ -7,11 +7,15 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/presence"
 	"github.com/muster-dev/muster/internal/installation"
 	"github.com/muster-dev/muster/internal/osfile"
 	"github.com/muster-dev/muster/internal/tenant"
@@ -97,6 +101,14 @@ func (o *adding) run(ctx context.Context) error {
 	server, err := o.factory.Client()
 	if err != nil {
 		return err
+	}
+	// Nothing is made where no manager would act on it.
+	err = server.List(ctx, &v1alpha1.QueueList{}, client.Limit(1))
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		return presence.ErrAbsent
+	}
+	if err != nil {
+		return fmt.Errorf("looking for Muster: %w", err)
 	}
 	alone, err := installation.OnOneMachine(ctx, server)
 	if err != nil {
