@@ -11,9 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/terminal"
-	"github.com/spf13/pflag"
 )
 
 const (
