@@ -9,6 +9,11 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/manager"
 )
 
@@ -88,11 +93,43 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-func receive(t *testing.T, from <-chan struct{}, what string) {
+func receive[T any](t *testing.T, from <-chan T, what string) (got T) {
 	t.Helper()
 	select {
-	case <-from:
+	case got = <-from:
 	case <-time.After(time.Minute):
 		t.Fatalf("%s: not within a minute", what)
+	}
+	return got
+}
+
+// TestTheLeaseIsSpared: the manager that leads writes its lease no more often than the
+// duration of the lease asks for, although the others look for it several times as often.
+func TestTheLeaseIsSpared(t *testing.T) {
+	s := newStage(t)
+	leads := s.run("leads")
+	receive(t, leads.Scheduling(), "it schedules")
+	set, err := kubernetes.NewForConfig(s.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := set.CoordinationV1().Leases(v1alpha1.SystemNamespace).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + manager.LeaseName})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shown.Stop()
+	const every = 350 * time.Millisecond // 400 ms for leases of 3 s, less the time within a renewal
+	var last time.Time
+	for n := 0; n < 6; n++ {
+		event := receive(t, shown.ResultChan(), "the lease is renewed")
+		lease, ok := event.Object.(*coordinationv1.Lease)
+		if !ok {
+			t.Fatalf("%s: %v", event.Type, event.Object)
+		}
+		at := lease.Spec.RenewTime.Time
+		if since := at.Sub(last); since < every {
+			t.Errorf("renewed %s after the renewal before", since)
+		}
+		last = at
 	}
 }
