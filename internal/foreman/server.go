@@ -210,6 +210,9 @@ func (w *Work) give(r *shift.Request) shift.Answer {
 		if !w.spec.Program.Carried {
 			d.Folder = filepath.Join(w.dir, e.ID)
 		}
+		if w.spec.Facts != nil {
+			d.Facts = w.spec.Facts(e.Datum)
+		}
 		if err := shift.Advance(w.datumFolder(e.ID), unmarked, shift.GivenFile); err != nil {
 			w.foreman.o.Log.Warn("noting that a datum was given out", "work", w.spec.Name, "datum", e.Name, "error", err)
 		}

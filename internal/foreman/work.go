@@ -84,6 +84,9 @@ type Spec struct {
 	Keep   func(ctx context.Context, member, folder string) error
 	Kept   func(ctx context.Context, folder string) error
 	Forget func(ctx context.Context) error
+	// Facts returns what the program of a datum is told about it. It does not block. Nil:
+	// nothing.
+	Facts func(d Datum) shift.Facts
 	// Record makes results durable. After an error the same ones come again, unless it is a
 	// [SpoiledError]: then that one comes as failed.
 	Record func(ctx context.Context, results []Result) error

@@ -22,8 +22,12 @@ const (
 
 var variableName = regexp.MustCompile(`^[-._a-zA-Z][-._a-zA-Z0-9]*$`)
 
-// theirVariables are what Pachyderm sets and Muster does not.
-var theirVariables = regexp.MustCompile(`\bPACH_[A-Z_]+|\b[A-Za-z][-A-Za-z0-9_]*_COMMIT\b`)
+// theirVariables are variables of Pachyderm's workers, and ourVariables those of them that
+// are set here, too (package foreman/worker).
+var (
+	theirVariables = regexp.MustCompile(`\b(?:PACHD?|PPS)_[-A-Za-z0-9_]+|\bS3_ENDPOINT\b`)
+	ourVariables   = regexp.MustCompile(`^PACH_(?:JOB_ID|OUTPUT_COMMIT_ID|DATUM_ID|DATUM_.+_(?:JOIN_ON|GROUP_BY))$`)
+)
 
 // transform sets the program and what it is given.
 func (c *conversion) transform(m *message, stage *v1alpha1.Stage) {
@@ -55,11 +59,7 @@ func (c *conversion) command(t *message, stage *v1alpha1.Stage) {
 	stage.Stdin = t.texts("stdin")
 	c.lines(t, "cmd", words, maxWords, 1<<17)
 	c.lines(t, "stdin", stage.Stdin, maxLines, maxLine)
-	for _, text := range slices.Concat(words, stage.Stdin) {
-		if found := theirVariables.FindString(text); found != "" {
-			c.note(t.path, "mentions %s, which is not set here", short(found))
-		}
-	}
+	c.mentions(t, slices.Concat(words, stage.Stdin))
 	folder, codes := t.text("working_dir"), c.codes(t)
 	stage.Command = wrap(escape(words), folder, codes)
 	if len(stage.Command) > maxWords {
@@ -71,6 +71,19 @@ func (c *conversion) command(t *message, stage *v1alpha1.Stage) {
 	}
 	if len(codes) > 0 {
 		c.note(t.field("accept_return_code"), shell)
+	}
+}
+
+// mentions notes variables of Pachyderm's workers that texts mention and that are not set here.
+func (c *conversion) mentions(t *message, texts []string) {
+	noted := map[string]bool{}
+	for _, text := range texts {
+		for _, found := range theirVariables.FindAllString(text, -1) {
+			if !noted[found] && !ourVariables.MatchString(found) {
+				c.note(t.path, "mentions %s, which is not set here", short(found))
+			}
+			noted[found] = true
+		}
 	}
 }
 

@@ -181,6 +181,7 @@ func (n *node) matched(value string, has shared) []element {
 		var all element
 		for _, part := range has {
 			for _, f := range part {
+				f.GroupBy = value
 				all.given = append(all.given, f.Given)
 			}
 		}
@@ -199,6 +200,7 @@ func (n *node) matched(value string, has shared) []element {
 		}
 		elements := make([]element, len(part))
 		for k, f := range part {
+			f.JoinOn = value
 			elements[k] = element{name: s.leafName(f.Path, true), given: []Given{f.Given}}
 		}
 		parts = append(parts, elements)

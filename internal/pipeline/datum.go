@@ -3,6 +3,7 @@ package pipeline
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	"github.com/zeebo/blake3"
@@ -19,8 +20,8 @@ type Datum struct {
 	// Given are the files and folders that it has, in the order of the names of
 	// their sources and of their paths.
 	Given []Given
-	// Files names all of what is given: names of sources, paths and contents, and
-	// nothing else.
+	// Files names all of what is given: names of sources, paths and contents, and the
+	// values of joins and groups, which programs are told. Nothing else.
 	Files digest.ID
 }
 
@@ -38,17 +39,31 @@ type Given struct {
 	ID digest.ID
 	// Files and Bytes are how much it is.
 	Files, Bytes int64
+	// JoinOn and GroupBy are what it has in common with the others of a join or a group.
+	JoinOn, GroupBy string
 }
+
+// matched reports whether it is part of a join or a group by a value that programs see.
+func (g *Given) matched() bool { return g.JoinOn != "" || g.GroupBy != "" }
 
 // identify completes a datum.
 func (d *Datum) identify() {
-	h := newHash("datum")
+	matched := slices.ContainsFunc(d.Given, func(g Given) bool { return g.matched() })
+	purpose := "datum"
+	if matched {
+		purpose = "matched datum"
+	}
+	h := newHash(purpose)
 	for i := range d.Given {
 		g := &d.Given[i]
 		h.text(g.Input)
 		h.text(g.Path)
 		h.number(uint64(g.Kind))
 		h.id(g.ID)
+		if matched {
+			h.text(g.JoinOn)
+			h.text(g.GroupBy)
+		}
 	}
 	d.Files = h.sum()
 }

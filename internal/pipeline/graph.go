@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -71,6 +72,13 @@ func (g *Graph) Stage(name string) *Stage {
 // Whole says that the stage computes all of its input at once, by a job of its
 // own kind.
 func (s *Stage) Whole() bool { return s.Spec.Training != nil || s.Spec.Spark != nil }
+
+// pachydermMount is where programs for Pachyderm find their files.
+const pachydermMount = "/pfs"
+
+// Pachyderm reports whether the stage's programs are told about their datums as Pachyderm
+// tells them: those that find their files where they do there.
+func (s *Stage) Pachyderm() bool { return !s.Whole() && path.Clean(s.Spec.MountPath) == pachydermMount }
 
 // Single says that the stage has one datum at most, whatever there is.
 func (s *Stage) Single() bool { return s.input.one() }

@@ -74,6 +74,9 @@ func NewRecipe(s *Stage, r Resolved) (*Recipe, error) {
 		b.set("stdin", strings.Join(spec.Stdin, "\n")+"\n")
 	}
 	b.words("mountPath", optional(spec.MountPath))
+	if s.Pachyderm() {
+		b.show("variables", "of Pachyderm 2") // results of before were computed without them
+	}
 	if spec.Batch {
 		b.set("batch", "true")
 	}

@@ -56,7 +56,7 @@ func TestRecipe(t *testing.T) {
 		{"a secret's key", func(s *v1alpha1.Stage, _ *Resolved) { s.Env[1] = secret("TOKEN", "s", "other") }, []string{
 			"variable TOKEN: Secret s, key k, version 7 -> Secret s, key other, version 7"}},
 		{"standard input", func(s *v1alpha1.Stage, _ *Resolved) { s.Stdin = []string{"b"} }, []string{"stdin differs"}},
-		{"the folder of inputs", func(s *v1alpha1.Stage, _ *Resolved) { s.MountPath = "/x" }, []string{"mountPath 0: /pfs -> /x"}},
+		{"the folder of inputs", func(s *v1alpha1.Stage, _ *Resolved) { s.MountPath = "/x" }, []string{"mountPath 0: /pfs -> /x", "variables is gone: it was of Pachyderm 2"}},
 		{"batch", func(s *v1alpha1.Stage, _ *Resolved) { s.Batch = true }, []string{"batch is new"}},
 		{"another input", func(s *v1alpha1.Stage, _ *Resolved) { s.Input.Dataset, s.Input.Glob = "other", "/" }, nil},
 		{"resources", func(s *v1alpha1.Stage, _ *Resolved) {

@@ -212,7 +212,7 @@ func inputNames(stage *pipeline.Stage) []string {
 // program is what workers of a stage run.
 func program(stage *pipeline.Stage) shift.Program {
 	spec := &stage.Spec
-	p := shift.Program{Command: spec.Command, Script: spec.Script, Args: spec.Args, Python: "python3", Stdin: spec.Stdin, Inputs: inputNames(stage), Mount: mountOf(stage), Batch: spec.Batch}
+	p := shift.Program{Command: spec.Command, Script: spec.Script, Args: spec.Args, Python: "python3", Stdin: spec.Stdin, Inputs: inputNames(stage), Mount: mountOf(stage), Batch: spec.Batch, Pachyderm: stage.Pachyderm()}
 	if env := spec.Environment; env != nil && *env != (v1alpha1.Environment{}) {
 		p.Python = "python"
 	}

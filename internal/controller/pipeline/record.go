@@ -19,6 +19,7 @@ import (
 	"github.com/muster-dev/muster/internal/foreman/shift"
 	"github.com/muster-dev/muster/internal/osfile"
 	"github.com/muster-dev/muster/internal/pipeline"
+	"github.com/muster-dev/muster/internal/pipeline/facts"
 )
 
 // ResultsDataset is the dataset, in each namespace, of the results of all its
@@ -283,6 +284,12 @@ func (w *work) one(ctx context.Context, view *data.View, path string, to *os.Roo
 		return err
 	}
 	return w.store.Extract(ctx, &e, to, path)
+}
+
+// facts are what the program of a datum is told about it.
+func (w *work) facts(d foreman.Datum) shift.Facts {
+	task := w.tasks[d.ID]
+	return facts.Of(&task.Datum, w.inputs)
 }
 
 // literal is a path as a pattern that means just that: what is there and below.

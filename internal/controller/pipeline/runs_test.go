@@ -375,3 +375,40 @@ spec:
 		t.Errorf("once the first is gone: %s: %s", run.Status.Phase, run.Status.Message)
 	}
 }
+
+// TestTold: a program makes folders of what it is told about its datum; a group by another
+// value of the same paths is computed again, and the ID of a datum stays from run to run.
+func TestTold(t *testing.T) {
+	r := newRig(t, nil)
+	spec := `
+metadata: {name: told}
+spec:
+  stages:
+  - name: by-city
+    input:
+      group:
+      - {dataset: visits, glob: "/(*)-C(*).txt", groupBy: "$2"}
+      - {dataset: sales, glob: "/(*)-C(*).csv", groupBy: "$2"}
+    command: [sh, -c, 'to=$MUSTER_OUTPUT/$MUSTER_DATUM_VISITS_GROUP_BY; mkdir $to; cat $MUSTER_INPUT_VISITS/* $MUSTER_INPUT_SALES/* > $to/all; echo $MUSTER_DATUM_ID > $to/id; echo $MUSTER_DATUM_SALES_PATH $MUSTER_DATUM_SALES_COMMIT $MUSTER_RUN_ID > $to/from']
+`
+	r.apply(spec)
+	r.put("visits", map[string]string{"8-C1.txt": "v1", "9-C2.txt": "v2"})
+	sales := r.put("sales", map[string]string{"7-C1.csv": "s1", "7-C2.csv": "s2"})
+	first := r.finish("told")
+	made := r.files("told-by-city")
+	if made["1/all"] != "v1s1" || made["2/all"] != "v2s2" || made["1/id"] == made["2/id"] || len(made["1/id"]) != 65 ||
+		made["2/from"] != "7-C2.csv "+sales+" "+first.Spec.Identity+"\n" {
+		t.Fatalf("%s: %q", first.Status.Message, made)
+	}
+	r.put("visits", map[string]string{"3-C3.txt": "v3"})
+	if run := r.finish("told"); computed(run)["by-city"] != 1 || r.files("told-by-city")["1/id"] != made["1/id"] {
+		t.Errorf("one more city computed %v: %q", computed(run), r.files("told-by-city"))
+	}
+	r.put("visits", map[string]string{"9-C2.txt": "", "3-C3.txt": ""})
+	r.put("sales", map[string]string{"7-C2.csv": "", "7-C1.csv": "", "8-C1.csv": "s1"})
+	r.finish("told")
+	r.apply(strings.NewReplacer(`"$2"`, `"$1"`, "C(*)", "C*").Replace(spec))
+	if run := r.finish("told"); computed(run)["by-city"] != 1 {
+		t.Errorf("another value of the same files computed %v", computed(run))
+	}
+}

@@ -46,7 +46,9 @@ func (c *Runs) handOver(ctx context.Context, s *step, w *work, name string) (*fo
 	w.spec.Name = name
 	spec := w.spec
 	spec.Owner, spec.Program, spec.Fetch = w.namespace, program(s.stage), w.fetch
+	spec.Program.Run = w.run.Spec.Identity
 	spec.Program.Carried = w.resolved.apart && !s.stage.Whole()
+	spec.Facts = w.facts
 	spec.Record = func(ctx context.Context, results []foreman.Result) error {
 		err := w.note(ctx, results)
 		if err == nil {

@@ -49,6 +49,7 @@ type work struct {
 	previous  *pipeline.State
 	books     pipeline.Books
 	views     []*data.View
+	inputs    []commit.Commit
 	// tasks are what is to be computed, by the names that the foreman knows; same
 	// are those of the same files.
 	tasks map[string]pipeline.Task
@@ -195,6 +196,7 @@ func (c *Runs) plan(ctx context.Context, s *step, w *work) error {
 	if request.Inputs, err = c.inputs(ctx, s, w); err != nil {
 		return err
 	}
+	w.inputs = request.Inputs
 	if w.previous, err = pipeline.Previous(ctx, w.books.Output, s.stage.Branch, w.books.States); err != nil {
 		return fmt.Errorf("reading what the last run was made of: %w", err)
 	}

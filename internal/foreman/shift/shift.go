@@ -143,6 +143,11 @@ type Program struct {
 	Batch bool `json:"batch,omitempty"`
 	// Carried says that workers do not share the foreman's folder.
 	Carried bool `json:"carried,omitempty"`
+	// Run is the identity of the run.
+	Run string `json:"run,omitempty"`
+	// Pachyderm adds the variables by which Pachyderm's workers tell a program about its
+	// datum.
+	Pachyderm bool `json:"pachyderm,omitempty"`
 }
 
 // Datum is something to compute.
@@ -153,6 +158,30 @@ type Datum struct {
 	Folder string `json:"folder,omitempty"`
 	// Name is what people know it by.
 	Name string `json:"name"`
+	// Facts are what its program is told about it.
+	Facts Facts `json:"facts,omitzero"`
+}
+
+// Facts are what a program is told about its datum, by variables.
+type Facts struct {
+	// ID names the contents of the datum: the same contents have the same ID, in any run.
+	ID string `json:"id,omitempty"`
+	// Inputs are those that the datum has a part in.
+	Inputs []InputFacts `json:"inputs,omitempty"`
+}
+
+// InputFacts are what a program is told about its datum's part in one input. Paths and
+// values of paths need not be UTF-8: they are bytes.
+type InputFacts struct {
+	Input string `json:"input"`
+	// Commit is the commit that is read.
+	Commit string `json:"commit,omitempty"`
+	// Path is the file or folder, from the folder of the input; empty: all of it. Where
+	// there are several it is the last one.
+	Path []byte `json:"path,omitempty"`
+	// JoinOn and GroupBy are what it has in common with the others of a join or a group.
+	JoinOn  []byte `json:"joinOn,omitempty"`
+	GroupBy []byte `json:"groupBy,omitempty"`
 }
 
 // Outcome is what became of a try.

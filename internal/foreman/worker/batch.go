@@ -30,6 +30,8 @@ type Handed struct {
 	// Inputs are the folders of the inputs by their names, Output where to write.
 	Inputs map[string]string `json:"inputs"`
 	Output string            `json:"output"`
+	// Variables are those by which programs that run once for each datum are told about it.
+	Variables map[string]string `json:"variables,omitempty"`
 }
 
 // splitter writes what the program says into the log of the datum that it has.
@@ -188,6 +190,13 @@ func (h *host) begin(d shift.Datum) (string, error) {
 	handed := Handed{Name: d.Name, Inputs: map[string]string{}, Output: filepath.Join(d.Folder, shift.OutFolder)}
 	for _, name := range h.worker.program.Inputs {
 		handed.Inputs[name] = filepath.Join(d.Folder, shift.InFolder, name)
+	}
+	for _, v := range told(h.worker.program, &d) {
+		if handed.Variables == nil {
+			handed.Variables = map[string]string{}
+		}
+		name, value, _ := strings.Cut(v, "=")
+		handed.Variables[name] = value
 	}
 	line, err := json.Marshal(handed)
 	if err != nil {

@@ -170,7 +170,7 @@ const (
 
 // environ are the variables of a datum's program.
 func (w *worker) environ(d shift.Datum) []string {
-	out := slices.Clone(w.o.Environ)
+	out := slices.Concat(w.o.Environ, told(w.program, &d))
 	out = append(out, envOutput+"="+filepath.Join(d.Folder, shift.OutFolder), envDatum+"="+d.Name)
 	for _, name := range w.program.Inputs {
 		out = append(out, InputVariable(name)+"="+filepath.Join(d.Folder, shift.InFolder, name))
