@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
@@ -44,10 +43,8 @@ type Embedded struct {
 	// HostPorts is the range from which members get ports in the plain tier.
 	// Default: 20000-29999.
 	HostPorts *PortRange `json:"hostPorts,omitempty"`
-	// Images maps image names, which may end in *, to what runs instead: the
-	// folder of a virtual or conda environment, or "host" for the machine's
-	// own programs.
-	Images map[string]string `json:"images,omitempty"`
+	// Images maps image names, which may end in *, to what runs instead.
+	Images Images `json:"images,omitempty"`
 	// Containerd is the socket of the containerd that pulls and unpacks the
 	// other images, or "none" if no image is to be run. Default:
 	// /run/containerd/containerd.sock.
@@ -149,13 +146,8 @@ func (c Embedded) Validate() error {
 	if r := c.HostPorts; r == nil || r.First < 1024 || r.Last > 65535 || r.First > r.Last {
 		return fmt.Errorf("hostPorts %+v: give first and last between 1024 and 65535, first not above last", r)
 	}
-	for image, target := range c.Images {
-		if strings.Contains(strings.TrimSuffix(image, "*"), "*") {
-			return fmt.Errorf("images: %q: a * may stand only at the end", image)
-		}
-		if target != "host" && !filepath.IsAbs(target) {
-			return fmt.Errorf("images: %q: %q is neither an absolute folder of an environment nor host", image, target)
-		}
+	if err := c.Images.validate(); err != nil {
+		return err
 	}
 	if c.Containerd != NoContainerd && !filepath.IsAbs(c.Containerd) {
 		return fmt.Errorf("containerd: %q is neither the absolute path of containerd's socket nor %s", c.Containerd, NoContainerd)

@@ -23,7 +23,7 @@ func TestLoad(t *testing.T) {
 			c.Port, c.Tier, c.SimulateGPUs = 7000, TierPlain, "8xA100"
 			c.HostPorts = &PortRange{30000, 30010}
 			c.Retention = Retention{Code: 0, Environments: Duration(90 * time.Minute), Images: Duration(24 * time.Hour), Results: Duration(48 * time.Hour)}
-			c.Images = map[string]string{"tf/*": "/opt/tf", "a": "host"}
+			c.Images = Images{"tf/*": {Environment: "/opt/tf"}, "a": {Environment: "host"}}
 		}, ""},
 		{"a field misspelt", head + "prot: 1\n", nil, `unknown field "prot"`},
 		{"no kind", "port: 1\n", func(c *Embedded) { c.Port = 1 }, ""},
@@ -50,6 +50,13 @@ func TestLoad(t *testing.T) {
 		{"containerd", head + "containerd: /run/k3s/containerd/containerd.sock\n", func(c *Embedded) { c.Containerd = "/run/k3s/containerd/containerd.sock" }, ""},
 		{"no containerd", head + "containerd: none\n", func(c *Embedded) { c.Containerd = NoContainerd }, ""},
 		{"containerd's socket", head + "containerd: containerd.sock\n", nil, "neither the absolute path of containerd's socket nor none"},
+		{"what an image runs", head + "images: {a: {environment: host, entrypoint: [python3, /x.py], command: [--lr, \"1\"], env: {A: b}, workingDir: /opt}}\n", func(c *Embedded) {
+			c.Images = Images{"a": {Environment: "host", Entrypoint: []string{"python3", "/x.py"}, Command: []string{"--lr", "1"}, Env: map[string]string{"A": "b"}, WorkingDir: "/opt"}}
+		}, ""},
+		{"an image's field misspelt", head + "images: {a: {environment: host, entryPoint: [x], cmd: [y]}}\n", nil, `unknown field "cmd"`},
+		{"an image without an environment", head + "images: {a: {entrypoint: [x]}}\n", nil, `images: "a": "" is neither an absolute folder`},
+		{"an image's variable", head + "images: {a: {environment: host, env: {\"A=\": b}}}\n", nil, `images: "a": env: "A="`},
+		{"an image's folder", head + "images: {a: {environment: host, workingDir: opt}}\n", nil, `workingDir "opt": give an absolute path`},
 		{"image target", head + "images: {a: venv}\n", nil, "neither an absolute folder"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

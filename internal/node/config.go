@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	"github.com/muster-dev/muster/api/configuration"
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/node/gpu"
 	"github.com/muster-dev/muster/internal/node/image"
@@ -72,8 +73,8 @@ type Config struct {
 	// Labels are put on the Node beside the node's own. Those of an earlier
 	// registration that are not among them any more are removed.
 	Labels map[string]string
-	// Images maps image patterns to environment folders, or "host".
-	Images map[string]string
+	// Images are what images stand for on this machine.
+	Images configuration.Images
 	// ImageStore has the other images pulled and unpacked. Nil: pods that name
 	// one are refused.
 	ImageStore *image.Store

@@ -282,7 +282,7 @@ func argvOf(ctr *corev1.Container, img image.Image) []string {
 // dirOf is where a container runs that does not say so.
 func dirOf(imaged bool, img image.Image) string {
 	switch {
-	case !imaged:
+	case img.Dir == "" && !imaged:
 		return ""
 	case img.Dir == "":
 		return "/"
@@ -290,15 +290,22 @@ func dirOf(imaged bool, img image.Image) string {
 	return filepath.Join("/", img.Dir)
 }
 
-// imageDefaults are the variables that a container in an image has besides its
-// own: the image's.
-func imageDefaults(v *expansion.Variables, img image.Image, hostname string) {
+// imageDefaults adds the variables that a container has from its image besides its own.
+func imageDefaults(v *expansion.Variables, img image.Image) {
 	for _, pair := range img.Env {
 		name, value, _ := strings.Cut(pair, "=")
 		v.Default(name, value)
 	}
-	v.Default("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-	v.Default("HOSTNAME", hostname)
+}
+
+// imageOf is the image that a unit runs in, and true; or what its image stands for on this
+// machine, and false.
+func (w *worker) imageOf(u *unit) (img image.Image, imaged bool) {
+	if img, imaged = w.images[u.spec.Name]; imaged {
+		return img, true
+	}
+	to, _ := w.node.config.Images.Find(u.spec.Image)
+	return image.Image{Name: u.spec.Image, Entrypoint: to.Entrypoint, Command: to.Command, Env: to.Variables(), Dir: to.WorkingDir}, false
 }
 
 // accountOf is whom a container runs as: what the pod says comes before the

@@ -87,7 +87,7 @@ func (w *worker) watchObjects() {
 // spec says what a unit's next attempt runs.
 func (w *worker) spec(u *unit) (process.Spec, error) {
 	pod := w.podNow()
-	img, imaged := w.images[u.spec.Name]
+	img, imaged := w.imageOf(u)
 	isolated := w.node.config.Tier == Isolated || imaged
 	root := w.node.podRoot(w.uid)
 	seen := root
@@ -153,8 +153,10 @@ func (w *worker) variables(pod *corev1.Pod, u *unit, root string) (*expansion.Va
 	if err != nil {
 		return nil, err
 	}
-	if img, imaged := w.images[u.spec.Name]; imaged {
-		imageDefaults(v, img, hostname(pod))
+	img, imaged := w.imageOf(u)
+	if imageDefaults(v, img); imaged {
+		v.Default("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+		v.Default("HOSTNAME", hostname(pod))
 		return v, nil
 	}
 	uid, _ := admission.User(pod, u.spec)

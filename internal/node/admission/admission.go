@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-dev/muster/api/configuration"
 )
 
 // Refusal says which field of a pod the node cannot honour, and why.
@@ -49,8 +51,8 @@ type Facts struct {
 	// PortHolder names who listens on a port of the host, and is empty when
 	// nobody does. Protocol is TCP, UDP or SCTP.
 	PortHolder func(protocol corev1.Protocol, port int32) string
-	// Images maps image patterns to environment folders, or "host".
-	Images map[string]string
+	// Images are what images stand for on this node.
+	Images configuration.Images
 	// NoImages says why other images cannot be run here; empty: they can.
 	NoImages string
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-dev/muster/api/configuration"
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
@@ -81,7 +82,7 @@ func plain() Facts {
 			}
 			return ""
 		},
-		Images: map[string]string{"tensorflow/*": "/venvs/tf"}, NoImages: "there is no containerd",
+		Images: configuration.Images{"tensorflow/*": {Environment: "/venvs/tf"}, "entry": {Environment: "host", Entrypoint: []string{"x"}}, "cmd": {Environment: "host", Command: []string{"x"}}}, NoImages: "there is no containerd",
 	}
 }
 
@@ -123,6 +124,10 @@ func TestAdmit(t *testing.T) {
 		{"not root, as root", security(corev1.SecurityContext{RunAsNonRoot: ptr(true)}), c + "securityContext.runAsNonRoot", c + "securityContext.runAsNonRoot"},
 		{"an image", first(func(c *corev1.Container) { c.Image = "nginx:1" }), c + "image", c + "image"},
 		{"a mapped image", first(func(c *corev1.Container) { c.Image = "docker.io/tensorflow/tensorflow:2" }), "", ""},
+		{"no command, and an entry point", first(func(c *corev1.Container) { c.Image, c.Command = "entry", nil }), "", ""},
+		{"no command, and the image's", first(func(c *corev1.Container) { c.Image, c.Command = "cmd", nil }), "", ""},
+		{"args in place of the image's command", first(func(c *corev1.Container) { c.Image, c.Command, c.Args = "cmd", nil, []string{"y"} }), c + "command", c + "command"},
+		{"no command, mapped to an environment alone", first(func(c *corev1.Container) { c.Image, c.Command = "tensorflow/tensorflow:2", nil }), c + "command", c + "command"},
 		{"no command", first(func(c *corev1.Container) { c.Command = nil }), c + "command", c + "command"},
 		{"memory limit", limit("memory", "1Gi"), c + "resources.limits.memory", ""},
 		{"CPU limit", limit("cpu", "1"), c + "resources.limits.cpu", ""},
@@ -242,7 +247,9 @@ func TestKnownFieldsExist(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
-	images := map[string]string{"tensorflow/*": "/any", "tensorflow/tensorflow:2*": "/two", "python:3.11": "host", "busybox": "/box"}
+	images := configuration.Images{
+		"tensorflow/*": {Environment: "/any"}, "tensorflow/tensorflow:2*": {Environment: "/two"}, "python:3.11": {Environment: "host"}, "busybox": {Environment: "/box"},
+	}
 	cases := []struct {
 		image, folder string
 		ok            bool

@@ -1,12 +1,14 @@
 package admission
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/muster-dev/muster/api/configuration"
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
@@ -55,13 +57,15 @@ func (c *check) image(at string, ctr *corev1.Container) {
 		}
 	}
 	if !imaged {
-		c.refuseIf(len(ctr.Command) == 0, at+"command",
-			"is empty, and the image %q has no entry point here; give the command to run", ctr.Image)
+		to, _ := c.facts.Images.Find(ctr.Image)
+		c.refuseIf(len(ctr.Command)+len(to.Entrypoint) == 0 && (len(ctr.Args) > 0 || len(to.Command) == 0), at+"command",
+			"is empty, and the image %q has no entry point here: give the command to run, or what the image runs in config.yaml, as in images: {%q: {environment: %s, entrypoint: [python3, /path/of/train.py]}}",
+			ctr.Image, ctr.Image, cmp.Or(to.Environment, configuration.HostEnvironment))
 		return
 	}
 	why := c.facts.NoImages
 	c.refuseIf(why != "", at+"image", "this node cannot run the image %q: %s. "+
-		"Or use %s for the machine's own Python, or map the image to an environment in Muster's configuration, "+
+		"Or use %s for the machine's own Python, or map the image to an environment in config.yaml, "+
 		"as in images: {%q: /path/of/a/venv} or {%q: host}", ctr.Image, why, HostImage, ctr.Image, ctr.Image)
 }
 
@@ -91,7 +95,7 @@ func (c *check) environment(name string) python {
 
 // Imaged is true for a container that runs in the files of an image, and not
 // in those of this machine.
-func Imaged(images map[string]string, ctr *corev1.Container) bool {
+func Imaged(images configuration.Images, ctr *corev1.Container) bool {
 	_, here := Environment(images, ctr.Image)
 	return !here
 }

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/muster-dev/muster/api/configuration"
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
@@ -81,61 +82,12 @@ func MemberPort(pod *corev1.Pod) int32 {
 }
 
 // HostImage names the machine itself as an image: its own Python.
-const HostImage = "muster.dev/host"
-
-// HostEnvironment is the value by which a mapping names the machine itself.
-const HostEnvironment = "host"
+const HostImage = configuration.HostImage
 
 // Environment is what an image stands for on this node: a folder with a
-// virtual or conda environment, or empty for the machine itself. Patterns are
-// image names in which * stands for any characters; the longest pattern that
-// matches counts. The second result is false when the image is not mapped.
-func Environment(images map[string]string, image string) (string, bool) {
-	if image == HostImage || strings.HasPrefix(image, HostImage+":") {
-		return "", true
-	}
-	best, folder := "", ""
-	for pattern, value := range images {
-		if matches(pattern, image) && (best == "" || len(pattern) > len(best) || (len(pattern) == len(best) && pattern < best)) {
-			best, folder = pattern, value
-		}
-	}
-	if folder == HostEnvironment {
-		folder = ""
-	}
-	return folder, best != ""
-}
-
-// matches compares an image with a pattern, in full and without the default
-// registry's name.
-func matches(pattern, image string) bool {
-	short := strings.TrimPrefix(strings.TrimPrefix(image, "docker.io/"), "library/")
-	for _, name := range []string{image, short} {
-		if glob(pattern, name) {
-			return true
-		}
-		if !strings.Contains(path.Base(name), ":") && glob(pattern, name+":latest") {
-			return true
-		}
-	}
-	return false
-}
-
-// glob matches s against a pattern in which * stands for any characters.
-func glob(pattern, s string) bool {
-	head, rest, star := strings.Cut(pattern, "*")
-	if !star {
-		return pattern == s
-	}
-	if !strings.HasPrefix(s, head) {
-		return false
-	}
-	for s = s[len(head):]; ; s = s[1:] {
-		if glob(rest, s) {
-			return true
-		}
-		if s == "" {
-			return false
-		}
-	}
+// virtual or conda environment, or empty for the machine itself. The second
+// result is false when the image is not mapped.
+func Environment(images configuration.Images, image string) (string, bool) {
+	to, mapped := images.Find(image)
+	return to.Folder(), mapped
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/muster-dev/muster/api/configuration"
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/environment/retention"
 )
@@ -23,7 +24,7 @@ type Reader struct {
 	Home string
 	// Images are those of the configuration: some may run in an environment of
 	// the data folder.
-	Images map[string]string
+	Images configuration.Images
 }
 
 // kinds are what may refer to something, in the order in which a reference
@@ -45,7 +46,7 @@ const pageSize = 500
 func (r Reader) Read(ctx context.Context) (retention.References, error) {
 	var found retention.References
 	for _, target := range r.Images {
-		found.Mention(target)
+		found.Mention(target.Environment)
 	}
 	for _, kind := range kinds {
 		if err := r.list(ctx, kind, &found); err != nil {

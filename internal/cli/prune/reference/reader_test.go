@@ -19,6 +19,8 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/muster-dev/muster/api/configuration"
 )
 
 // hash makes one of a number.
@@ -82,7 +84,7 @@ func TestRead(t *testing.T) {
 	write(t, filepath.Join(home, "pods", "starting", "pod.json"), "{}")
 	must(t, os.MkdirAll(filepath.Join(home, "pods", "starting", "containers", "main", "0"), 0o755))
 
-	reader := Reader{Server: server(objects...), Home: home, Images: map[string]string{"tf/*": filepath.Join(environments, hash(11), "venv"), "a": "host"}}
+	reader := Reader{Server: server(objects...), Home: home, Images: configuration.Images{"tf/*": {Environment: filepath.Join(environments, hash(11), "venv")}, "a": {Environment: "host"}}}
 	found, err := reader.Read(t.Context())
 	must(t, err)
 	for n := 1; n <= 11; n++ {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-dev/muster/api/configuration"
 	"github.com/muster-dev/muster/internal/controller/pipeline"
 	"github.com/muster-dev/muster/internal/node/admission"
 	"github.com/muster-dev/muster/internal/node/image"
@@ -38,7 +39,7 @@ type Gallery struct {
 	store Puller
 	none  string
 	// mapped are those that stand for something of this machine.
-	mapped map[string]string
+	mapped configuration.Images
 	now    func() time.Time
 	asks   chan *asked
 
@@ -65,7 +66,7 @@ func (a *asked) old(now, since time.Time) bool {
 
 // New makes a gallery. Where store is nil, none says why images cannot be run; mapped
 // are those that stand for something of this machine.
-func New(store Puller, none string, mapped map[string]string) *Gallery {
+func New(store Puller, none string, mapped configuration.Images) *Gallery {
 	return &Gallery{store: store, none: none, mapped: mapped, now: time.Now, asks: make(chan *asked, 64), known: map[string]*asked{}}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-dev/muster/api/configuration"
 	"github.com/muster-dev/muster/internal/node/image"
 )
 
@@ -34,7 +35,7 @@ func (r *registry) Fetch(ctx context.Context, q image.Request) (image.Image, err
 
 func TestImages(t *testing.T) {
 	r := &registry{gate: make(chan struct{})}
-	s := New(r, "", map[string]string{"tf": "/opt/tf", "plain": "host"})
+	s := New(r, "", configuration.Images{"tf": {Environment: "/opt/tf"}, "plain": {Environment: "host"}})
 	now := time.Now()
 	s.now = func() time.Time { return now }
 	ctx, cancel := context.WithCancel(t.Context())
@@ -90,7 +91,7 @@ func TestImages(t *testing.T) {
 }
 
 func TestNoImages(t *testing.T) {
-	s := New(nil, "images can be run by root alone", map[string]string{"tf": "/opt/tf"})
+	s := New(nil, "images can be run by root alone", configuration.Images{"tf": {Environment: "/opt/tf"}})
 	if err := s.Check("tf"); err != nil {
 		t.Error(err)
 	}
