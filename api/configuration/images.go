@@ -90,6 +90,15 @@ func (i Image) validate() error {
 // * stands for any characters.
 type Images map[string]Image
 
+// NotRun is the sentence for an image that stands for nothing of this machine, and that this
+// machine cannot run either, with what to do.
+func NotRun(image, why string) string {
+	return fmt.Sprintf("this machine cannot run the image %q: %s. Or have it stand for a Python environment or the machine's own programs, in config.yaml: images: {%q: /path/of/a/venv} or images: {%q: host}, and start Muster again", image, why, image, image)
+}
+
+// Patterns are the patterns of m, in order.
+func (m Images) Patterns() []string { return slices.Sorted(maps.Keys(m)) }
+
 func (m Images) validate() error {
 	for _, image := range slices.Sorted(maps.Keys(m)) {
 		if strings.Contains(strings.TrimSuffix(image, "*"), "*") {

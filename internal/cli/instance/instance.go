@@ -50,6 +50,8 @@ type State struct {
 	GPUSource  string `json:"gpuSource,omitempty"`
 	// Images says what runs images, or why nothing does.
 	Images string `json:"images,omitempty"`
+	// Mapped are the patterns of images that stand for something of this machine.
+	Mapped []string `json:"mapped,omitempty"`
 	// Containerd is the socket of the containerd that was to do it, or none.
 	Containerd string `json:"containerd,omitempty"`
 	// S3 is where S3 clients find datasets; empty where they are not served.

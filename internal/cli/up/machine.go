@@ -292,7 +292,7 @@ func (m *machine) announce(ctx context.Context, n *node.Node, s3 <-chan string) 
 	}
 	m.state.Phase = instance.Ready
 	m.state.ReadySeconds = time.Since(m.began).Seconds()
-	m.state.Images, m.state.Containerd = m.describeImages(ctx), m.config.Containerd
+	m.state.Images, m.state.Containerd, m.state.Mapped = m.describeImages(ctx), m.config.Containerd, m.config.Images.Patterns()
 	m.state.Node, m.state.Tier, m.state.GPUSource = nodeName(), string(m.tier), m.gpus.Name()
 	if err := m.home.Write(m.state); err != nil {
 		return err

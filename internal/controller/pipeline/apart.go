@@ -83,7 +83,7 @@ func (m *Machine) cannot(stage *pipeline.Stage) string {
 		return "environment.image: nothing runs images here: give environment.requirements or environment.path"
 	}
 	if err := m.Images.Check(image); err != nil {
-		return "environment.image: " + err.Error() + ": give environment.requirements or environment.path"
+		return "environment.image: " + err.Error() + ". Or give environment.requirements or environment.path in its place"
 	}
 	if packages {
 		return m.cannotBuild(stage)

@@ -18,6 +18,7 @@ import (
 	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/osfile"
 	"github.com/muster-dev/muster/internal/pipeline"
+	"github.com/muster-dev/muster/internal/pipeline/programs"
 )
 
 // setting is what the programs of a stage run in and with.
@@ -45,7 +46,29 @@ func (c *Runs) environment(ctx context.Context, run *v1alpha1.PipelineRun, stage
 		env = standsFor(state)
 	}
 	print, err := c.packages(ctx, run, env)
+	if err == nil {
+		err = countPrograms(ctx, stage, env, &print)
+	}
 	return setting{print: print}, err
+}
+
+// countPrograms has the machine's own files that a stage's command runs count.
+func countPrograms(ctx context.Context, stage *pipeline.Stage, env *v1alpha1.Environment, print *pipeline.Fingerprint) error {
+	folder := ""
+	if env != nil {
+		folder = env.Path
+	}
+	found, err := programs.OfStage(ctx, &stage.Spec, folder)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	h := sha256.New()
+	for _, f := range found {
+		_, _ = fmt.Fprintf(h, "%s\x00%s\x00", f.Path, f.Digest)
+		print.Parts["program "+f.Path] = f.Digest
+	}
+	print.ID += " programs " + hex.EncodeToString(h.Sum(nil))
+	return nil
 }
 
 // standsFor is the environment of this machine that an image stands for.

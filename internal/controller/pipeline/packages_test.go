@@ -221,3 +221,41 @@ func TestInstalled(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestProgramsOfTheMachineCount: where a stage sees the machine's files, by itself or in an
+// image that stands for them, the file that its command runs counts; a change of it is
+// computed by the next run, and explained by its path.
+func TestProgramsOfTheMachineCount(t *testing.T) {
+	for name, env := range map[string]string{"no image": "", "an image that stands for the machine": "    environment: {image: host}\n"} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, nil)
+			program := filepath.Join(t.TempDir(), "upper.sh")
+			write := func(line string) {
+				r.must(os.WriteFile(program, []byte(line+" < $MUSTER_INPUT_THINGS/a > $MUSTER_OUTPUT/made\n"), 0o600))
+			}
+			write("tr a-z A-Z")
+			r.put("things", map[string]string{"a": "one"})
+			r.apply(`
+metadata: {name: own}
+spec:
+  stages:
+  - name: upper
+    input: {dataset: things, glob: "/a"}
+` + env + `    command: [sh, ` + program + `]
+`)
+			if run := r.finish("own"); computed(run)["upper"] != 1 || r.files("own-upper")["made"] != "ONE" {
+				t.Fatalf("%s; %q", run.Status.Message, r.files("own-upper"))
+			}
+			r.put("things", map[string]string{"b": "not read"})
+			if run := r.finish("own"); computed(run)["upper"] != 0 {
+				t.Errorf("the same program computed %v", computed(run))
+			}
+			write("tr a-z b-za")
+			r.put("things", map[string]string{"c": "not read"})
+			run := r.finish("own")
+			if why := run.Status.Stages[0].Why; computed(run)["upper"] != 1 || r.files("own-upper")["made"] != "pof" || !strings.Contains(why, "program "+program) {
+				t.Errorf("another program computed %v, since %q: %q", computed(run), why, r.files("own-upper"))
+			}
+		})
+	}
+}

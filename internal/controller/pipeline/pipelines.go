@@ -215,8 +215,14 @@ func (c *Pipelines) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 			return ctrl.Result{}, fmt.Errorf("noting how the pipeline stands: %w", err)
 		}
 	}
+	if s.problem != "" && c.deps.Machine != nil {
+		again = reconsidered // what it lacks may come: containerd, say
+	}
 	return ctrl.Result{RequeueAfter: again}, nil
 }
+
+// reconsidered is when a pipeline that cannot run is looked at again.
+const reconsidered = 15 * time.Second
 
 // observe reads what a decision needs.
 func (c *Pipelines) observe(ctx context.Context, p *v1alpha1.Pipeline) (*seen, error) {

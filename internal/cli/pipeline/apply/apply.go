@@ -84,6 +84,12 @@ func (o *options) run(ctx context.Context) error {
 		}
 		all = append(all, found...)
 	}
+	if err := o.runnable(all); err != nil {
+		return err
+	}
+	if err := o.notePrograms(ctx, all); err != nil {
+		return err
+	}
 	if err := o.send(ctx, all); err != nil {
 		return err
 	}

@@ -22,6 +22,8 @@ type options struct {
 	factory *connection.Factory
 	timeout time.Duration
 	commit  string
+	// said are, by run and stage, the last words about what a stage waits for.
+	said map[string]string
 }
 
 // New returns the command.
@@ -123,7 +125,7 @@ func (o *options) look(ctx context.Context, server client.Client, namespace, nam
 	}
 	for i := range all {
 		if !lookup.Ended(all[i].Status.Phase) {
-			return false, nil
+			return false, o.say(all)
 		}
 	}
 	for i := range all {
@@ -138,6 +140,28 @@ func (o *options) look(ctx context.Context, server client.Client, namespace, nam
 	style := o.factory.Streams.OutStyle()
 	_, err = fmt.Fprintf(o.factory.Streams.Out, "%s: %s\n", style.Paint(terminal.Bold, run.Name), run.Status.Message)
 	return true, err
+}
+
+// say tells what stages wait for before they can be planned: an image, code, packages. Each
+// is told once.
+func (o *options) say(runs []v1alpha1.PipelineRun) error {
+	if o.said == nil {
+		o.said = map[string]string{}
+	}
+	for i := range runs {
+		for k := range runs[i].Status.Stages {
+			stage := &runs[i].Status.Stages[k]
+			key := runs[i].Name + " " + stage.Name
+			if stage.Phase != v1alpha1.RunPlanning || stage.Message == "" || o.said[key] == stage.Message {
+				continue
+			}
+			o.said[key] = stage.Message
+			if _, err := fmt.Fprintf(o.factory.Streams.Err, "run %s, stage %s waits: %s\n", runs[i].Name, stage.Name, stage.Message); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func words(phase v1alpha1.RunPhase) string {

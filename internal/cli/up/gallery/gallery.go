@@ -13,7 +13,6 @@ import (
 
 	"github.com/muster-dev/muster/api/configuration"
 	"github.com/muster-dev/muster/internal/controller/pipeline"
-	"github.com/muster-dev/muster/internal/node/admission"
 	"github.com/muster-dev/muster/internal/node/image"
 )
 
@@ -24,12 +23,17 @@ const (
 	// bearable is for how long who asks is kept waiting: as long as it takes to look
 	// at an image that is here.
 	bearable = 300 * time.Millisecond
+	// grace is for how long after its first look a store that has never answered may still
+	// come: it may be started with Muster. lookEvery is how often it is looked for until then.
+	grace, lookEvery = 30 * time.Second, 5 * time.Second
 )
 
 // Puller makes sure that an image is here.
 type Puller interface {
 	// Fetch is that of [image.Store].
 	Fetch(context.Context, image.Request) (image.Image, error)
+	// Check is that of [image.Store].
+	Check(context.Context) (string, error)
 }
 
 // Gallery says what images are that stages of pipelines run in, and has them
@@ -45,6 +49,10 @@ type Gallery struct {
 
 	mu    sync.Mutex
 	known map[string]*asked
+	// absent is why the store has not answered yet, since its first look at begun; nil: it
+	// has, or nobody has looked.
+	absent error
+	begun  time.Time
 }
 
 // asked is one look at an image.
@@ -74,6 +82,9 @@ func New(store Puller, none string, mapped configuration.Images) *Gallery {
 func (s *Gallery) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
+	if s.store != nil {
+		group.Go(func() { s.await(ctx) })
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -82,6 +93,52 @@ func (s *Gallery) Run(ctx context.Context) error {
 			group.Go(func() { s.look(ctx, a) })
 		}
 	}
+}
+
+// await looks for the store until it answers. One that has answered may be away for a while:
+// what needs it waits then.
+func (s *Gallery) await(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		_, err := s.store.Check(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		s.noteAbsent(err)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *Gallery) noteAbsent(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.begun.IsZero() {
+		s.begun = s.now()
+	}
+	s.absent = err
+}
+
+// refusal is why no image can be run here that stands for nothing of this machine; nil: it
+// can, or that is not known yet.
+func (s *Gallery) refusal(name string) error {
+	why := s.none
+	if s.store != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.absent == nil || s.now().Sub(s.begun) < grace {
+			return nil
+		}
+		why = s.absent.Error()
+	}
+	return errors.New(configuration.NotRun(name, why))
 }
 
 // look fetches an image once.
@@ -106,19 +163,19 @@ func (s *Gallery) look(ctx context.Context, a *asked) {
 
 // Check implements [pipeline.Images].
 func (s *Gallery) Check(name string) error {
-	if _, here := admission.Environment(s.mapped, name); here || s.store != nil {
+	if _, here := s.mapped.Find(name); here {
 		return nil
 	}
-	return errors.New(s.none)
+	return s.refusal(name)
 }
 
 // Ensure implements [pipeline.Images].
 func (s *Gallery) Ensure(name string, since time.Time) pipeline.ImageState {
-	if to, here := admission.Environment(s.mapped, name); here {
-		return pipeline.ImageState{Host: true, Path: to}
+	if to, here := s.mapped.Find(name); here {
+		return pipeline.ImageState{Host: true, Path: to.Folder()}
 	}
-	if s.store == nil {
-		return pipeline.ImageState{Failed: true, Message: s.none}
+	if err := s.refusal(name); err != nil {
+		return pipeline.ImageState{Failed: true, Message: err.Error()}
 	}
 	s.mu.Lock()
 	a, now := s.known[name], s.now()

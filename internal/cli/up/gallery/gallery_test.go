@@ -33,6 +33,45 @@ func (r *registry) Fetch(ctx context.Context, q image.Request) (image.Image, err
 	return image.Image{Name: q.Name, Digest: "sha256:1"}, err
 }
 
+func (r *registry) Check(context.Context) (string, error) { return "2.0", nil }
+
+// away is a store that does not answer.
+type away struct{ registry }
+
+func (a *away) Check(context.Context) (string, error) {
+	return "", errors.New("there is no containerd at /run/x")
+}
+
+// TestAbsent: where nothing runs images, one that stands for nothing is refused with what to
+// write into config.yaml, once containerd has had time to start. One that has answered is
+// waited for.
+func TestAbsent(t *testing.T) {
+	s := New(&away{}, "", configuration.Images{"tf": {Environment: "/opt/tf"}})
+	now := time.Now()
+	s.now = func() time.Time { return now }
+	_, err := s.store.Check(t.Context())
+	s.noteAbsent(err)
+	if err := s.Check("box"); err != nil {
+		t.Errorf("at the start: %v", err)
+	}
+	now = now.Add(grace)
+	s.noteAbsent(err)
+	refused := s.Check("box")
+	if refused == nil || !strings.Contains(refused.Error(), "no containerd at /run/x") || !strings.Contains(refused.Error(), `images: {"box": host}`) {
+		t.Fatalf("%v", refused)
+	}
+	if is := s.Ensure("box", time.Time{}); !is.Failed || is.Message != refused.Error() {
+		t.Errorf("%+v", is)
+	}
+	if err := s.Check("tf"); err != nil {
+		t.Errorf("one that stands for an environment: %v", err)
+	}
+	s.noteAbsent(nil)
+	if err := s.Check("box"); err != nil {
+		t.Errorf("once it answers: %v", err)
+	}
+}
+
 func TestImages(t *testing.T) {
 	r := &registry{gate: make(chan struct{})}
 	s := New(r, "", configuration.Images{"tf": {Environment: "/opt/tf"}, "plain": {Environment: "host"}})

@@ -1,0 +1,145 @@
+package apply
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/muster-dev/muster/api/configuration"
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/instance"
+	"github.com/muster-dev/muster/internal/pipeline/programs"
+)
+
+// runnable refuses pipelines that name an image which embedded Muster can neither run nor has
+// something of the machine stand for.
+func (o *options) runnable(all []*unstructured.Unstructured) error {
+	state := o.embedded()
+	if state == nil {
+		return nil
+	}
+	why := unable(state)
+	if why == "" {
+		return nil
+	}
+	mapped := mappedOf(state)
+	for _, tree := range all {
+		p := &v1alpha1.Pipeline{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree.Object, p); err != nil {
+			continue // the server says what is wrong
+		}
+		for i := range p.Spec.Stages {
+			for _, image := range imagesOf(&p.Spec, &p.Spec.Stages[i]) {
+				if _, here := mapped.Find(image); !here {
+					return exit.Usage("pipeline %s: stage %s: %s", p.Name, p.Spec.Stages[i].Name, configuration.NotRun(image, why))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// embedded is what the embedded Muster says that is meant; nil: there is none that runs.
+func (o *options) embedded() *instance.State {
+	home, embedded, err := o.factory.EmbeddedHome()
+	if err != nil || !embedded {
+		return nil // whoever applies says so
+	}
+	state, alive, err := instance.Home(home).Read()
+	if err != nil || !alive {
+		return nil // whoever applies says so
+	}
+	return &state
+}
+
+// mappedOf are the images that stand for something of the machine.
+func mappedOf(s *instance.State) configuration.Images {
+	out := configuration.Images{}
+	for _, pattern := range s.Mapped {
+		out[pattern] = configuration.Image{Environment: configuration.HostEnvironment}
+	}
+	return out
+}
+
+// notePrograms notes, of stages in images that stand for this machine's programs, which files
+// of the machine count for their results.
+func (o *options) notePrograms(ctx context.Context, all []*unstructured.Unstructured) error {
+	state := o.embedded()
+	if state == nil {
+		return nil
+	}
+	mapped := mappedOf(state)
+	for _, tree := range all {
+		p := &v1alpha1.Pipeline{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree.Object, p); err != nil {
+			continue // the server says what is wrong
+		}
+		for i := range p.Spec.Stages {
+			stage := &p.Spec.Stages[i]
+			for _, image := range imagesOf(&p.Spec, stage) {
+				if _, here := mapped.Find(image); !here || stage.Code != nil || p.Spec.Code != nil {
+					continue
+				}
+				found, err := programs.OfStage(ctx, stage, "")
+				if err != nil {
+					return err
+				}
+				if _, err := fmt.Fprintf(o.factory.Streams.Err, "note: %s: stage %s: %s\n", p.Name, stage.Name, counted(image, found)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// counted says which files of a machine count for a stage in an image that stands for it.
+func counted(image string, found []programs.File) string {
+	if len(found) == 0 {
+		return fmt.Sprintf("the image %q stands for this machine's programs, and its command names none of their files: a change of its program computes nothing again. Name the program by its absolute path, or give code", image)
+	}
+	paths := make([]string, len(found))
+	for i, f := range found {
+		paths[i] = f.Path
+	}
+	return fmt.Sprintf("the image %q stands for this machine's programs: a change of %s is computed by the next run. Files that these load do not count; give code to have them count", image, strings.Join(paths, ", "))
+}
+
+// unable says why a Muster runs no images; empty: it does, or may by now.
+func unable(s *instance.State) string {
+	why, none := strings.CutPrefix(s.Images, "none: ")
+	if !none {
+		return ""
+	}
+	// It may have come since.
+	if _, err := os.Stat(s.Containerd); err == nil && strings.Contains(why, s.Containerd) {
+		return ""
+	}
+	return why
+}
+
+// imagesOf are the images that a stage names.
+func imagesOf(spec *v1alpha1.PipelineSpec, stage *v1alpha1.Stage) (out []string) {
+	env := cmp.Or(stage.Environment, spec.Environment)
+	if t := stage.Training; t != nil {
+		env = cmp.Or(t.Environment, env)
+		for i := range t.Roles {
+			if template := t.Roles[i].Template; template != nil {
+				for k := range template.Spec.Containers {
+					out = append(out, template.Spec.Containers[k].Image)
+				}
+			}
+		}
+	}
+	if env != nil {
+		out = append(out, env.Image)
+	}
+	return slices.DeleteFunc(out, func(name string) bool { return name == "" })
+}
