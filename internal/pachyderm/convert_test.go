@@ -95,6 +95,33 @@ func TestRecognise(t *testing.T) {
 	}
 }
 
+// TestDocuments: specifications may be separated as documents of YAML are, or by nothing.
+func TestDocuments(t *testing.T) {
+	one, two := edges+"}", strings.Replace(edges, `"edges"}`, `"next"}`, 1)+"}"
+	for name, file := range map[string]string{
+		"lines between JSON":        one + "\n---\n" + two + "\n",
+		"a line before, and after":  "---\n" + one + "\r\n--- # next\r\n" + two + "\n---\n",
+		"nothing between":           one + two,
+		"nothing between, and then": one + two + "\n---\n",
+		"both in a document":        "# of two\n---\n" + one + "\n" + two + "\n",
+		"a list":                    "[" + one + ",\n" + two + "]",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if !pachyderm.Recognise([]byte(file)) {
+				t.Error("it is not recognised")
+			}
+			result, err := pachyderm.Convert([]byte(file), pachyderm.Options{})
+			if err != nil || len(result.Pipelines) != 2 || result.Pipelines[1].Name != "next" {
+				t.Errorf("%d pipelines: %v", len(result.Pipelines), err)
+			}
+		})
+	}
+	_, err := pachyderm.Convert([]byte(one+"\n---\n{\n\"pipeline\": x}"), pachyderm.Options{})
+	if err == nil || !strings.Contains(err.Error(), "line 7") {
+		t.Errorf("an error names its line: %v", err)
+	}
+}
+
 const edges = `{
   "pipeline": {"name": "edges"},
   "transform": {"image": "registry.example.com/edges:1", "cmd": ["python3", "/edges.py"]},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
@@ -21,12 +22,26 @@ const maxDepth = 64
 // Values are nil, bool, string, json.Number, []any and map[string]any.
 func parse(data []byte) ([]any, error) {
 	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
-	if len(data) > 0 && (data[0] == '{' || data[0] == '[') {
-		return parseJSON(data)
+	if isJSON(data) {
+		return parseDocuments(data)
 	}
 	return parseYAML(data)
 }
 
+// isJSON reports whether trimmed data begins as JSON does.
+func isJSON(data []byte) bool { return len(data) > 0 && (data[0] == '{' || data[0] == '[') }
+
+// separator is a line between documents. In JSON no value has a line like that.
+var separator = regexp.MustCompile(`(?m)^---[ \t\r]*(?:#.*)?$`)
+
+// parseDocuments reads JSON whose values may have such lines between them, as YAML has
+// between documents.
+func parseDocuments(data []byte) ([]any, error) {
+	// The ends of these lines stay, so that errors name the line of the file.
+	return parseJSON(separator.ReplaceAll(data, nil))
+}
+
+// parseJSON reads JSON values after one another.
 func parseJSON(data []byte) ([]any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
@@ -53,6 +68,13 @@ func parseYAML(data []byte) ([]any, error) {
 		}
 		if err != nil {
 			return out, fmt.Errorf("document %d: %w", n, err)
+		}
+		if trimmed := bytes.TrimSpace(document); isJSON(trimmed) {
+			// Of several values in one document YAML reads the first alone.
+			if values, err := parseJSON(trimmed); err == nil {
+				out = append(out, values...)
+				continue
+			}
 		}
 		converted, err := yaml.YAMLToJSONStrict(document)
 		if err != nil {
