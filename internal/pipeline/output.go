@@ -32,11 +32,17 @@ type ConflictError struct {
 	Path string
 	// One and Other are the names of the datums.
 	One, Other string
+	// Times is an input of times that keeps the file of each time; empty: there is none.
+	Times string
 }
 
 // Error implements error.
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("datums %q and %q both made %q: have each write to a path of its own, such as one with the name of its input", e.One, e.Other, e.Path)
+	said := fmt.Sprintf("datums %q and %q both made %q: have each write to a path of its own, such as one with the name of its input", e.One, e.Other, e.Path)
+	if e.Times != "" {
+		said += fmt.Sprintf(". Or set overwrite: true at the cron of input %s, which keeps the file of each time: then each time takes the place of the one before", e.Times)
+	}
+	return said
 }
 
 // MissingResultError says that a datum has no result.
@@ -159,17 +165,23 @@ func (a *assembler) take(ctx context.Context, name string, key digest.ID) error 
 // add adds a file of a result. Two datums of one result make no conflict.
 func (a *assembler) add(name string, key digest.ID, e tree.Entry) error {
 	if other, ok := a.made[e.Path]; ok && other.key != key {
-		return conflict(e.Path, other.datum, name)
+		return a.conflict(e.Path, other.datum, name)
 	}
 	a.made[e.Path] = origin{entry: e, datum: name, key: key}
 	return nil
 }
 
-func conflict(path, one, other string) error {
+func (a *assembler) conflict(path, one, other string) error {
 	if other < one {
 		one, other = other, one
 	}
-	return &ConflictError{Path: path, One: one, Other: other}
+	clash := &ConflictError{Path: path, One: one, Other: other}
+	for _, s := range a.plan.request.Stage.Sources {
+		if s.Cron != nil && !s.Cron.Overwrite && !s.Everything() {
+			clash.Times = s.Name
+		}
+	}
+	return clash
 }
 
 // collect takes what a datum was given that failed, and its log.
@@ -367,5 +379,5 @@ func (a *assembler) whose(ctx context.Context, path, datum string) error {
 	if owner == "" {
 		return fmt.Errorf("the previous output has %q, which no datum made: nobody but the stage should write to its branch", path)
 	}
-	return conflict(path, owner, datum)
+	return a.conflict(path, owner, datum)
 }

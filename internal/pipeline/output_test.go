@@ -124,6 +124,19 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
+// TestConflictsOfTimes: where each time is a datum that writes one path, the message says what
+// to set.
+func TestConflictsOfTimes(t *testing.T) {
+	for _, overwrite := range []bool{false, true} {
+		cron := v1alpha1.InputSource{Name: "tick", Glob: "/*", Cron: &v1alpha1.CronInput{Schedule: "@hourly", Overwrite: overwrite}}
+		p := &Plan{request: &Request{Stage: stage(t, input(v1alpha1.Input{InputSource: cron}))}}
+		err := (&assembler{plan: p}).conflict("ls.txt", "1", "2")
+		if says := strings.Contains(err.Error(), "set overwrite: true at the cron of input tick"); says == overwrite {
+			t.Errorf("overwrite %v: %v", overwrite, err)
+		}
+	}
+}
+
 // fails records results for a plan, and is why it cannot be finished.
 func (r *runner) fails(t *testing.T, p *Plan) error {
 	t.Helper()

@@ -11,6 +11,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/pipeline/apply"
 	"github.com/muster-dev/muster/internal/cli/pipeline/delete"
+	"github.com/muster-dev/muster/internal/cli/pipeline/evaluation"
 	"github.com/muster-dev/muster/internal/cli/pipeline/explain"
 	"github.com/muster-dev/muster/internal/cli/pipeline/graph"
 	"github.com/muster-dev/muster/internal/cli/pipeline/hold"
@@ -50,6 +51,6 @@ read, the code, the arguments, the variables and the environment.`,
 		},
 	}
 	cmd.AddCommand(apply.New(f), list.New(f), runs.New(f), graph.New(f), logs.New(f), explain.New(f), rerun.New(f),
-		wait.New(f), hold.Pause(f), hold.Resume(f), hold.Cancel(f), delete.New(f), results.New(f))
+		wait.New(f), hold.Pause(f), hold.Resume(f), hold.Cancel(f), delete.New(f), results.New(f), evaluation.New(f))
 	return cmd
 }

@@ -12,7 +12,8 @@ import (
 	"strings"
 
 	"github.com/zeebo/blake3"
-	"golang.org/x/sys/unix"
+
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 const (
@@ -176,7 +177,16 @@ func below(folder, path string) bool {
 
 // digestOf names the contents of a file.
 func digestOf(path string) (digest string, err error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe that has come there makes nobody wait
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", err
+	}
+	folder, err := os.OpenRoot(filepath.Dir(real))
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, folder.Close()) }()
+	file, err := osfile.OpenRegular(folder, filepath.Base(real)) // which a pipe there does not hold up
 	if err != nil {
 		return "", err
 	}

@@ -25,7 +25,9 @@ type options struct {
 	factory *connection.Factory
 	format  *output.Format
 	files   []string
-	dryRun  bool
+	// templates are files of Jsonnet beside those of files that are, args their arguments.
+	templates, args []string
+	dryRun          bool
 	// stored are the snapshots that the pipeline which is being read names, code those
 	// of the ones that were read.
 	stored []string
@@ -49,14 +51,22 @@ script does not compute it again; say code: FOLDER where a script needs others.
 A change of the stages starts a run, which computes what the change touches.
 
 Pachyderm's pipeline specifications are taken as well (docs/pachyderm.md): what
-each field becomes is shown by --dry-run -o yaml.`,
+each field becomes is shown by --dry-run -o yaml.
+
+A file of Jsonnet (*.jsonnet) is evaluated first, with the arguments of --arg, as by
+pachctl. It imports files of its own folder alone.`,
 		Example: `  muster pipeline apply -f pipeline.yaml
+  muster pipeline apply --jsonnet edges.jsonnet --arg suffix=1 --arg src=images
   muster pipeline apply -f pipeline.yaml --dry-run -o yaml`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.files = append(o.files, o.templates...)
 			if len(o.files) == 0 {
 				return exit.Usage("nothing to apply: give -f FILE, or -f - for standard input")
+			}
+			if err := o.checkArgs(); err != nil {
+				return err
 			}
 			if err := o.format.Validate(formats...); err != nil {
 				return err
@@ -66,7 +76,10 @@ each field becomes is shown by --dry-run -o yaml.`,
 	}
 	o.format = output.Flag(cmd, formats...)
 	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file of pipelines, - for standard input; repeatable")
-	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
+	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json", "jsonnet")
+	cmd.Flags().StringArrayVar(&o.templates, "jsonnet", nil, "file of Jsonnet that comes to pipelines; repeatable")
+	_ = cmd.MarkFlagFilename("jsonnet", "jsonnet", "libsonnet")
+	cmd.Flags().StringArrayVar(&o.args, "arg", nil, "argument of the files of Jsonnet, as name=value; repeatable")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "let the server check everything and change nothing")
 	return cmd
 }

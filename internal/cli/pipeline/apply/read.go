@@ -21,6 +21,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/pipeline/evaluation"
 	"github.com/muster-dev/muster/internal/cli/refusal"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/environment/source"
@@ -42,6 +43,9 @@ func Read(ctx context.Context, f *connection.Factory, file string) ([]*unstructu
 // read reads the pipelines of a file, checked, with their code stored.
 func (o *options) read(ctx context.Context, file string) ([]*unstructured.Unstructured, error) {
 	text, folder, err := o.open(file)
+	if err == nil && o.isTemplate(file) {
+		text, err = o.evaluate(ctx, file)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -75,6 +79,31 @@ func (o *options) read(ctx context.Context, file string) ([]*unstructured.Unstru
 		return nil, exit.Usage("%s has no pipeline in it", file)
 	}
 	return found, nil
+}
+
+// isTemplate reports whether a file is to be evaluated first.
+func (o *options) isTemplate(file string) bool {
+	return evaluation.Is(file) || slices.Contains(o.templates, file)
+}
+
+// checkArgs refuses arguments that nothing takes, and a template that comes by standard input.
+func (o *options) checkArgs() error {
+	switch {
+	case slices.Contains(o.templates, "-"):
+		return exit.Usage("--jsonnet -: a template may import files of its folder: name a file")
+	case len(o.args) > 0 && !slices.ContainsFunc(o.files, o.isTemplate):
+		return exit.Usage("--arg %s: no file of Jsonnet is given, which would take arguments: name it with --jsonnet", o.args[0])
+	}
+	return nil
+}
+
+// evaluate is what a file of Jsonnet comes to.
+func (o *options) evaluate(ctx context.Context, file string) ([]byte, error) {
+	text, err := evaluation.Evaluate(ctx, file, o.args)
+	if err != nil {
+		return nil, exit.Usage("%s: %v", file, err)
+	}
+	return text, nil
 }
 
 // open reads a file, and says to which folder its paths are relative.
