@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/node/archive"
 	"github.com/muster-dev/muster/internal/node/process"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // finish removes a deleted pod once all of its processes are gone and the API
@@ -43,14 +43,20 @@ func (w *worker) finish() {
 	})
 }
 
-// disconnect gives the pod's address back once its last process is gone: a pod
+// disconnect gives the pod's address and temporary folders back once its last process is gone: a pod
 // that has ended may stay in the API for days.
 func (w *worker) disconnect() {
-	if !w.over || w.disconnected || w.node.config.Network == nil {
+	if !w.over || w.disconnected {
 		return
 	}
 	w.disconnected = true
 	w.task(func() {
+		if err := w.node.scratch.Remove(w.ctx, w.uid); err != nil {
+			w.log.Warn("giving back the pod's temporary folders", "error", err)
+		}
+		if w.node.config.Network == nil {
+			return
+		}
 		if err := w.node.config.Network.RemovePod(string(w.uid)); err != nil {
 			w.log.Warn("giving back the pod's address", "error", err)
 		}
@@ -210,7 +216,11 @@ func (n *Node) removePod(uid string) error {
 	if err := n.volumes.Forget(types.UID(uid)); err != nil {
 		return err
 	}
-	return os.RemoveAll(filepath.Join(n.config.podsDir(), uid))
+	// Programs of the pod left what they wanted there.
+	if err := n.scratch.Remove(context.Background(), types.UID(uid)); err != nil {
+		return err
+	}
+	return osfile.RemoveTree(context.Background(), filepath.Join(n.config.podsDir(), uid))
 }
 
 // stopAll ends the processes of a pod that was deleted while no muster ran,

@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/user"
 	"path"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,6 +18,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/gpu"
 	"github.com/muster-dev/muster/internal/node/network"
 	"github.com/muster-dev/muster/internal/node/process"
+	"github.com/muster-dev/muster/internal/node/scratch"
 	"github.com/muster-dev/muster/internal/node/volume"
 )
 
@@ -124,14 +123,23 @@ func (w *worker) spec(u *unit) (process.Spec, error) {
 	if err := w.setUser(&s, pod, u.spec); err != nil {
 		return process.Spec{}, err
 	}
-	w.activate(variables, view, u)
+	folders, err := w.node.scratch.Make(w.ctx, scratch.Request{
+		Pod: pod, Container: u.spec, Isolated: isolated, Image: imaged, OtherUser: s.UID != nil, Environment: w.activate(variables, view, u),
+	})
+	if err != nil {
+		return process.Spec{}, err
+	}
+	folders.Tell(variables)
 	s.Locks = w.gpus(variables, u, &s, isolated)
 	if isolated {
-		if err := w.isolate(&s, pod, u, view); err != nil {
+		if err := w.isolate(&s, pod, u, append(folders.Mounts, view.Mounts...)); err != nil {
 			return process.Spec{}, err
 		}
 		if w.node.config.Tier == Isolated {
 			s.Limits = w.limits(u.spec)
+		}
+		if s.Limits != nil {
+			s.Isolation.SharedMemoryBytes = s.Limits.MemoryBytes
 		}
 	}
 	s.TerminationMessagePath, err = w.terminationPath(&s, u)
@@ -141,7 +149,7 @@ func (w *worker) spec(u *unit) (process.Spec, error) {
 
 // inherited are the variables that containers have from the node, since their
 // image is this machine.
-var inherited = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH"}
+var inherited = []string{"PATH", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH"}
 
 func (w *worker) variables(pod *corev1.Pod, u *unit, root string) (*expansion.Variables, error) {
 	v, err := expansion.Environment(expansion.Input{
@@ -159,22 +167,15 @@ func (w *worker) variables(pod *corev1.Pod, u *unit, root string) (*expansion.Va
 		v.Default("HOSTNAME", hostname(pod))
 		return v, nil
 	}
-	uid, _ := admission.User(pod, u.spec)
+	uid, gid := admission.User(pod, u.spec)
 	for _, name := range inherited {
-		if value, ok := os.LookupEnv(name); ok && (uid == nil || (name != "HOME" && name != "USER" && name != "LOGNAME")) {
+		if value, ok := os.LookupEnv(name); ok && (uid == nil || (name != "USER" && name != "LOGNAME")) {
 			v.Default(name, value)
 		}
 	}
 	v.Default("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 	v.Default("HOSTNAME", hostname(pod))
-	if uid != nil {
-		if account, err := user.LookupId(strconv.FormatInt(*uid, 10)); err == nil {
-			v.Default("HOME", account.HomeDir)
-			v.Default("USER", account.Username)
-		}
-		v.Default("HOME", "/")
-	}
-	return v, nil
+	return v, scratch.TellHome(v, scratch.HomeRequest{Root: w.node.podRoot(w.uid), Seen: root, Container: u.spec.Name, UID: uid, GID: gid})
 }
 
 // hostname is the pod's own host name.
@@ -191,7 +192,9 @@ func hostname(pod *corev1.Pod) string {
 func (w *worker) setUser(s *process.Spec, pod *corev1.Pod, ctr *corev1.Container) (err error) {
 	uid, gid := admission.User(pod, ctr)
 	if img, imaged := w.images[ctr.Name]; imaged {
-		s.Account, err = accountOf(img, uid, gid, admission.NonRoot(pod, ctr))
+		if s.Account, err = accountOf(img, uid, gid, admission.NonRoot(pod, ctr)); err == nil {
+			s.Home, err = scratch.HomeInImage(scratch.HomeRequest{Root: w.node.podRoot(w.uid), Seen: v1alpha1.PodRoot, Container: ctr.Name}, s.Account)
+		}
 		return err
 	}
 	if uid != nil && int64(os.Geteuid()) != *uid {
@@ -205,16 +208,17 @@ func (w *worker) setUser(s *process.Spec, pod *corev1.Pod, ctr *corev1.Container
 	return nil
 }
 
-// activate puts the container into its Python environment: the one mounted, or
+// activate puts the container into its Python environment, which it returns: the one mounted, or
 // the one that its image stands for.
-func (w *worker) activate(v *expansion.Variables, view volume.View, u *unit) {
-	folder := view.Environment
+func (w *worker) activate(v *expansion.Variables, view volume.View, u *unit) (folder string) {
+	folder = view.Environment
 	if _, imaged := w.images[u.spec.Name]; folder == "" && !imaged {
 		folder, _ = admission.Environment(w.node.config.Images, u.spec.Image)
 	}
 	if folder != "" {
 		expansion.Activate(v, folder)
 	}
+	return folder
 }
 
 // gpus shows the container its GPUs and no others, and returns their locks.
@@ -247,12 +251,12 @@ func (w *worker) gpus(v *expansion.Variables, u *unit, s *process.Spec, isolated
 }
 
 // isolate gives the container the pod's network and files of its own.
-func (w *worker) isolate(s *process.Spec, pod *corev1.Pod, u *unit, view volume.View) error {
+func (w *worker) isolate(s *process.Spec, pod *corev1.Pod, u *unit, mounts []process.Mount) error {
 	if s.Isolation == nil {
 		s.Isolation = &process.Isolation{}
 	}
 	_, imaged := w.images[u.spec.Name]
-	s.Isolation.Mounts = view.Mounts
+	s.Isolation.Mounts = mounts
 	if imaged {
 		s.Isolation.Mounts = append(s.Isolation.Mounts, w.imageMounts(pod, u)...)
 	}

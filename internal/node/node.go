@@ -23,6 +23,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/admission"
 	"github.com/muster-dev/muster/internal/node/archive"
 	"github.com/muster-dev/muster/internal/node/directory"
+	"github.com/muster-dev/muster/internal/node/scratch"
 	"github.com/muster-dev/muster/internal/node/volume"
 )
 
@@ -41,6 +42,7 @@ type Node struct {
 	factories []informers.SharedInformerFactory
 	objects   *objects
 	volumes   *volume.Manager
+	scratch   *scratch.Scratch
 	directory *directory.Directory
 	archive   *archive.Archive
 	jobs      *jobs
@@ -124,6 +126,7 @@ func newNode(config Config, c clients) (*Node, error) {
 		}
 	}
 	n.factories = []informers.SharedInformerFactory{mine, all}
+	n.scratch = scratch.New(scratch.Options{DataDir: config.DataDir, Programs: scratch.Programs(config.Images)})
 	n.volumes = volume.New(volume.Config{
 		PodsDir: config.podsDir(), JobsDir: config.jobsDir(), VolumesDir: config.volumesDir(), Objects: n.objects,
 		Environments: config.Environments, Code: config.Code, Data: config.Data, Mounts: config.Mounts,

@@ -81,9 +81,14 @@ func run(m *testing.M) int {
 		fmt.Printf("MUSTER_PLATFORM is %q: there are embedded, cluster, agent and, with the build tag gpu, gpu\n", name)
 		return 2
 	}
+	remove, err := harness.ShowTemporary()
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer remove()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	var err error
 	if the, err = start(ctx); err != nil {
 		fmt.Println("starting what is to be tested:", err)
 		return 1

@@ -77,6 +77,11 @@ func share(home string) error {
 // TestMain stops the shared Musters at the end and fails the run if one of
 // them left a process behind.
 func TestMain(m *testing.M) {
+	remove, err := harness.ShowTemporary()
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
 	code := m.Run()
 	for _, x := range tiers {
 		if x.muster == nil {
@@ -93,6 +98,7 @@ func TestMain(m *testing.M) {
 	if dir, err := environments(); err == nil && os.Getenv("MUSTER_TEST_SHARED") == "" {
 		_ = os.RemoveAll(dir)
 	}
+	remove()
 	os.Exit(code)
 }
 

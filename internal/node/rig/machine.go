@@ -132,13 +132,18 @@ func inside(ctx context.Context, how *syscall.SysProcAttr) error {
 	return command.Run()
 }
 
-// furnish makes /run private and switches the loopback interface on.
+// furnish makes /run private, for temporary files of tests, too, and switches the loopback interface
+// on. Containers of the isolated tier do not see the machine's /tmp.
 func furnish() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
 	}
 	if err := unix.Mount("tmpfs", "/run", "tmpfs", 0, ""); err != nil {
 		return fmt.Errorf("mounting /run: %w", err)
+	}
+	const folder = "/run/tests"
+	if err := errors.Join(os.Mkdir(folder, 0o755), os.Setenv("TMPDIR", folder)); err != nil {
+		return fmt.Errorf("making a folder for temporary files: %w", err)
 	}
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {

@@ -34,6 +34,8 @@ type Spec struct {
 	// /etc/group know them. Its groups and its home folder ($HOME, where Env has
 	// none) come from there, too. Set, UID, GID and Groups are not looked at.
 	Account string `json:"account,omitempty"`
+	// Home is the home folder of an Account that /etc/passwd does not know. Empty: "/".
+	Home string `json:"home,omitempty"`
 
 	// NoNewPrivileges keeps the tree from gaining rights: a set-user-ID program
 	// runs with the rights of its caller.
@@ -88,6 +90,8 @@ type Isolation struct {
 	Hostname string `json:"hostname,omitempty"`
 	// Mounts are laid over the tree, outer targets before inner ones.
 	Mounts []Mount `json:"mounts,omitempty"`
+	// SharedMemoryBytes bounds /dev/shm. 0: the kernel's default, half of the memory.
+	SharedMemoryBytes int64 `json:"sharedMemoryBytes,omitempty"`
 	// HideGPUs leaves out the device nodes of all GPUs (/dev/nvidia0, ...) that
 	// GPUDeviceNodes does not name.
 	HideGPUs bool `json:"hideGPUs,omitempty"`
@@ -159,6 +163,9 @@ const (
 	// IDVariable is the environment variable that every process of a
 	// container carries: the container's ID.
 	IDVariable = "MUSTER_CONTAINER_ID"
+	// TemporaryVariable is the environment variable with the temporary folders that are a
+	// container's own, and empty at its start, with colons between them.
+	TemporaryVariable = "MUSTER_TEMPORARY_FOLDERS"
 )
 
 // Exit is how a container ended. It is stored as exit.json once no process of

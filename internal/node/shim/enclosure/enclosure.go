@@ -265,11 +265,7 @@ func (t *tree) mount(m contract.Mount) (target string, err error) {
 	}
 	defer func() { _ = at.Close() }()
 	if m.Tmpfs {
-		options := "mode=1777"
-		if m.SizeBytes > 0 {
-			options += fmt.Sprintf(",size=%d", m.SizeBytes)
-		}
-		err = unix.Mount("tmpfs", byNumber(at), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options)
+		err = unix.Mount("tmpfs", byNumber(at), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, sized("mode=1777", m.SizeBytes))
 	} else {
 		err = attach(source, at, m.ReadOnly)
 	}
@@ -277,6 +273,14 @@ func (t *tree) mount(m contract.Mount) (target string, err error) {
 		err = t.own(target)
 	}
 	return target, err
+}
+
+// sized adds the bound of a tmpfs to its options. 0: the kernel's.
+func sized(options string, bytes int64) string {
+	if bytes <= 0 {
+		return options
+	}
+	return fmt.Sprintf("%s,size=%d", options, bytes)
 }
 
 // ownVolume says whether a mount's source may have folders created in it for

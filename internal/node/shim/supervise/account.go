@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -36,7 +37,7 @@ func (s *supervisor) settle() *startError {
 	if err != nil {
 		return fault(contract.ReasonUser, "reading the image's groups: %v", err)
 	}
-	a, startErr := findAccount(s.spec.Account, users, groups)
+	a, startErr := findAccount(s.spec.Account, cmp.Or(s.spec.Home, "/"), users, groups)
 	if startErr != nil {
 		return startErr
 	}
@@ -95,10 +96,10 @@ const (
 )
 
 // findAccount looks up "user" or "user:group". Numbers need not be listed; a
-// user that is not has group 0 and no home folder but /.
-func findAccount(named string, users, groups [][]string) (account, *startError) {
+// user that is not has group 0, and a home folder of its own.
+func findAccount(named, home string, users, groups [][]string) (account, *startError) {
 	user, group, withGroup := strings.Cut(named, ":")
-	a := account{home: "/"}
+	a := account{home: home}
 	row := find(users, user)
 	number, isNumber := identity(user)
 	switch {
@@ -107,7 +108,7 @@ func findAccount(named string, users, groups [][]string) (account, *startError) 
 		if !ok {
 			return a, fault(contract.ReasonUser, "the image's /etc/passwd gives the user %s the number %q", user, row[fieldNumber])
 		}
-		a.uid = uid
+		a.uid, a.home = uid, "/"
 		if len(row) > fieldHome && row[fieldHome] != "" {
 			a.home = row[fieldHome]
 		}

@@ -35,8 +35,8 @@ func TestFindAccount(t *testing.T) {
 		{named: "1000", want: account{uid: 1000, gid: 100, groups: []uint32{44}, home: "/home/jupyter"}},
 		{named: "jupyter:video", want: account{uid: 1000, gid: 44, groups: []uint32{44}, home: "/home/jupyter"}},
 		{named: "jupyter:5", want: account{uid: 1000, gid: 5, groups: []uint32{44}, home: "/home/jupyter"}},
-		{named: "1234", want: account{uid: 1234, home: "/"}},
-		{named: "1234:1234", want: account{uid: 1234, gid: 1234, home: "/"}},
+		{named: "1234", want: account{uid: 1234, home: "/muster/home/a"}},
+		{named: "1234:1234", want: account{uid: 1234, gid: 1234, home: "/muster/home/a"}},
 		{named: "7", want: account{uid: 1007, gid: 1007, home: "/seven"}},
 		{named: "nobody-here", fault: `no user "nobody-here"`},
 		{named: "jupyter:none", fault: `no group "none"`},
@@ -44,7 +44,7 @@ func TestFindAccount(t *testing.T) {
 		{named: "bad", fault: `number "many"`},
 	} {
 		t.Run(c.named, func(t *testing.T) {
-			got, err := findAccount(c.named, users, groups)
+			got, err := findAccount(c.named, "/muster/home/a", users, groups)
 			if c.fault != "" {
 				if err == nil || err.reason != contract.ReasonUser || !strings.Contains(err.message, c.fault) {
 					t.Fatalf("got %+v, want a fault with %q", err, c.fault)
@@ -107,7 +107,7 @@ func FuzzFindAccount(f *testing.F) {
 			}
 			tables[i] = rows
 		}
-		a, fault := findAccount(named, tables[0], tables[1])
+		a, fault := findAccount(named, "/", tables[0], tables[1])
 		if fault != nil {
 			if fault.reason != contract.ReasonUser || fault.message == "" {
 				t.Fatalf("%q: %+v", named, fault)

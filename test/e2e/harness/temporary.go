@@ -1,0 +1,23 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"os"
+)
+
+// ShowTemporary has the tests' temporary files in a folder that containers see. In the isolated tier
+// they do not see the machine's /tmp. The folder goes with remove. Only root has that tier.
+func ShowTemporary() (remove func(), err error) {
+	if os.Geteuid() != 0 {
+		return func() {}, nil
+	}
+	dir, err := os.MkdirTemp("/var/lib", "muster-tests-")
+	if err == nil {
+		err = errors.Join(os.Chmod(dir, 0o755), os.Setenv("TMPDIR", dir))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("making a folder for temporary files: %w", err)
+	}
+	return func() { _ = os.RemoveAll(dir) }, nil
+}
