@@ -27,16 +27,17 @@ import (
 )
 
 // envPost has this test's program be a worker, to be killed like one, and envWork one
-// that shares the foreman's folder and is nothing else.
+// that shares the foreman's folder and is nothing else, with these temporary folders.
 const (
-	envPost = "MUSTER_TEST_POST"
-	envWork = "MUSTER_TEST_WORK"
+	envPost      = "MUSTER_TEST_POST"
+	envWork      = "MUSTER_TEST_WORK"
+	envTemporary = "MUSTER_TEST_TEMPORARY"
 )
 
 func TestMain(m *testing.M) {
 	if folder := os.Getenv(envWork); folder != "" {
 		name := fmt.Sprint("process ", os.Getpid())
-		err := worker.Run(context.Background(), worker.Options{Folder: folder, Name: name, Member: name, Environ: os.Environ(), Out: os.Stderr, Dedicated: true})
+		err := worker.Run(context.Background(), worker.Options{Folder: folder, Name: name, Member: name, Environ: os.Environ(), Out: os.Stderr, Dedicated: true, Temporary: filepath.SplitList(os.Getenv(envTemporary))})
 		if err != nil {
 			_, _ = fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

@@ -26,7 +26,7 @@ func New(f *connection.Factory) *cobra.Command {
 			if folder == "" {
 				return exit.Usage("muster worker is run by the jobs of pipelines: use `muster pipeline`")
 			}
-			o := worker.Options{Folder: folder, GPUs: gpus, Environ: os.Environ(), Out: terminal.Bare(f.Streams.Err), Dedicated: true}
+			o := worker.Options{Folder: folder, GPUs: gpus, Environ: os.Environ(), Out: terminal.Bare(f.Streams.Err), Temporary: worker.Temporary(""), Dedicated: true}
 			o.Name, o.Member = worker.Place()
 			return worker.Run(cmd.Context(), o)
 		},

@@ -71,6 +71,9 @@ func (w *worker) batch(ctx context.Context) error {
 				return err
 			}
 		}
+		if err := w.fresh.empty(ctx); err != nil {
+			return err
+		}
 		if err := w.sitting(ctx); err != nil {
 			return err
 		}
@@ -117,6 +120,7 @@ func (w *worker) sitting(ctx context.Context) (err error) {
 	group.Go(func() { h.serve(ctx, asks) })
 	ended := cmd.Wait()
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	w.leaveNothing(ctx)
 	cancel(nil)
 	_ = errors.Join(asks.SetDeadline(time.Now()), answers.SetDeadline(time.Now()))
 	group.Wait()

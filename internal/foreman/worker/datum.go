@@ -36,6 +36,7 @@ func (w *worker) compute(ctx context.Context, d shift.Datum) shift.Outcome {
 	before := fileTime()
 	o.Exit, err = w.execute(ctx, d, log)
 	err = errors.Join(err, log.Close())
+	w.leaveNothing(ctx)
 	o.Took = time.Since(o.Started)
 	if err == nil {
 		err = w.look(d, before)

@@ -31,7 +31,7 @@ func Main(ctx context.Context, args []string) int {
 		_, _ = fmt.Fprintln(os.Stderr, "muster-worker is run by the jobs of pipelines: use `muster pipeline`")
 		return 2
 	}
-	o := Options{Post: *post, Work: *work, Scratch: *scratch, GPUs: *gpus, Environ: os.Environ(), Out: os.Stderr}
+	o := Options{Post: *post, Work: *work, Scratch: *scratch, GPUs: *gpus, Environ: os.Environ(), Out: os.Stderr, Temporary: Temporary(*post), Dedicated: true}
 	o.Name, o.Member = Place()
 	if err := Run(ctx, o); err != nil {
 		_, _ = fmt.Fprintf(os.Stderr, "muster: %v\n", err)

@@ -31,6 +31,9 @@ type Options struct {
 	Environ []string
 	// Out is told what fails, in words.
 	Out io.Writer
+	// Temporary are the temporary folders that are this worker's alone: see [Temporary]. It
+	// empties them before the next program, and ends what the program before left behind.
+	Temporary []string
 	// Dedicated says that this process is this worker and nothing else: it starts no
 	// other programs, and children that it gets are what its own left behind.
 	Dedicated bool
@@ -63,6 +66,8 @@ type worker struct {
 	courier *courier
 	// heir says that what programs leave behind becomes this process's: see [worker.alone].
 	heir bool
+	// fresh empties the temporary folders.
+	fresh *fresh
 }
 
 // Run computes datums until there are none left, which is no error.
@@ -78,6 +83,9 @@ func Run(ctx context.Context, o Options) error {
 			return err
 		}
 		defer w.courier.remove()
+	}
+	if w.fresh, err = newFresh(o.Temporary); err != nil {
+		return err
 	}
 	beat, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var group sync.WaitGroup
@@ -233,6 +241,9 @@ func (w *worker) drop(id string) {
 // each runs the program for each datum.
 func (w *worker) each(ctx context.Context) error {
 	for {
+		if err := w.fresh.empty(ctx); err != nil {
+			return err
+		}
 		d, err := w.next(ctx)
 		if err != nil {
 			return err
