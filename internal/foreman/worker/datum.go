@@ -95,7 +95,10 @@ func (w *worker) execute(ctx context.Context, d shift.Datum, log *os.File) (int,
 		return -1, err
 	}
 	cmd.Stdout, cmd.Stderr = log, log
-	err = cmd.Run()
+	if err = cmd.Start(); err == nil {
+		w.memory.offer(cmd.Process.Pid)
+		err = cmd.Wait()
+	}
 	// What it left behind would write into the output later.
 	if cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
@@ -103,7 +106,7 @@ func (w *worker) execute(ctx context.Context, d shift.Datum, log *os.File) (int,
 	if errors.Is(context.Cause(ctx), errTime) {
 		return exitCode(err), fmt.Errorf("it was stopped: it took longer than %s (timeout)", w.program.Timeout)
 	}
-	return exitCode(err), explain(err)
+	return exitCode(err), w.memory.explain(explain(err))
 }
 
 var errTime = errors.New("out of time")

@@ -68,6 +68,8 @@ type worker struct {
 	heir bool
 	// fresh empties the temporary folders.
 	fresh *fresh
+	// memory is what bounds the memory of programs.
+	memory *memory
 }
 
 // Run computes datums until there are none left, which is no error.
@@ -84,6 +86,8 @@ func Run(ctx context.Context, o Options) error {
 		}
 		defer w.courier.remove()
 	}
+	w.memory = ownMemory()
+	w.memory.spare()
 	if w.fresh, err = newFresh(o.Temporary); err != nil {
 		return err
 	}
