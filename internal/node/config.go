@@ -20,6 +20,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/node/gpu"
 	"github.com/muster-dev/muster/internal/node/image"
+	"github.com/muster-dev/muster/internal/node/limits"
 	"github.com/muster-dev/muster/internal/node/network"
 	"github.com/muster-dev/muster/internal/node/process"
 	"github.com/muster-dev/muster/internal/node/volume"
@@ -111,9 +112,8 @@ type Config struct {
 	HostIP string
 	// Reserved is kept back from what pods may request.
 	Reserved corev1.ResourceList
-	// MemoryLimits and CPULimits say that the Runtime can enforce them; see
-	// process.LimitsAvailable. They count in the isolated tier.
-	MemoryLimits, CPULimits bool
+	// Limits says whether the Runtime keeps the limits of containers.
+	Limits limits.Kept
 	// Log takes what a person may need to know. Default: nothing.
 	Log *slog.Logger
 	// Clock is the time in all decisions. Default: the machine's.

@@ -130,13 +130,10 @@ func (w *worker) spec(u *unit) (process.Spec, error) {
 		return process.Spec{}, err
 	}
 	folders.Tell(variables)
-	s.Locks = w.gpus(variables, u, &s, isolated)
+	s.Locks, s.Limits = w.gpus(variables, u, &s, isolated), w.node.config.Limits.For(u.spec)
 	if isolated {
 		if err := w.isolate(&s, pod, u, append(folders.Mounts, view.Mounts...)); err != nil {
 			return process.Spec{}, err
-		}
-		if w.node.config.Tier == Isolated {
-			s.Limits = w.limits(u.spec)
 		}
 		if s.Limits != nil {
 			s.Isolation.SharedMemoryBytes = s.Limits.MemoryBytes
@@ -307,23 +304,6 @@ func (w *worker) names(pod *corev1.Pod) ([]process.Mount, error) {
 		mounts = append(mounts, process.Mount{Source: file, Target: "/etc/" + name})
 	}
 	return mounts, nil
-}
-
-// limits are what the container may use, where the machine enforces it.
-func (w *worker) limits(ctr *corev1.Container) *process.Limits {
-	if !w.node.config.MemoryLimits && !w.node.config.CPULimits {
-		return nil
-	}
-	l := &process.Limits{
-		CPURequestMillis: ctr.Resources.Requests.Cpu().MilliValue(),
-	}
-	if w.node.config.MemoryLimits {
-		l.MemoryBytes = ctr.Resources.Limits.Memory().Value()
-	}
-	if w.node.config.CPULimits {
-		l.CPUMillis = ctr.Resources.Limits.Cpu().MilliValue()
-	}
-	return l
 }
 
 // terminationPath is where the container leaves its last words. In the plain

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/muster-dev/muster/internal/node/process"
 	"github.com/muster-dev/muster/internal/node/rig"
 )
 
@@ -114,5 +116,23 @@ func TestShellWithoutExec(t *testing.T) {
 			t.Errorf("the trainer said %q", word)
 		}
 		w.awaitRemoved("shell")
+	})
+}
+
+// TestMemoryLimit: a container beyond its memory limit is killed for that, in both tiers.
+func TestMemoryLimit(t *testing.T) {
+	if able, reason := process.LimitsAvailable(); !able {
+		t.Skipf("no control groups can be made: %s", reason)
+	}
+	eachTier(t, nil, func(t *testing.T, w *world) {
+		// tail keeps what has no line in memory.
+		w.create(newPod("eats", `exec tail /dev/zero`).with(func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("32Mi")}
+		}))
+		pod := w.await("eats", "end", ended)
+		last := pod.Status.ContainerStatuses[0].State.Terminated
+		if last == nil || last.Reason != reasonOOMKilled || last.ExitCode != 137 {
+			t.Errorf("got %+v", pod.Status.ContainerStatuses)
+		}
 	})
 }

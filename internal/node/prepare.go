@@ -248,10 +248,9 @@ func (n *Node) tryAdmit(pod *corev1.Pod) (*admission.Refusal, <-chan struct{}) {
 		Isolated: n.config.Tier == Isolated,
 		Root:     os.Geteuid() == 0,
 		UID:      int64(os.Geteuid()), GID: int64(os.Getegid()),
-		MemoryLimits: n.config.Tier == Isolated && n.config.MemoryLimits,
-		CPULimits:    n.config.Tier == Isolated && n.config.CPULimits,
-		Images:       n.config.Images,
-		GPUs:         map[string]admission.GPU{},
+		Limits: n.config.Limits,
+		Images: n.config.Images,
+		GPUs:   map[string]admission.GPU{},
 	}
 	if n.needsImages(pod) {
 		facts.NoImages = n.noImages()

@@ -20,6 +20,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/device"
 	"github.com/muster-dev/muster/internal/cli/instance"
 	"github.com/muster-dev/muster/internal/node/gpu"
+	"github.com/muster-dev/muster/internal/node/limits"
 	"github.com/muster-dev/muster/internal/node/network"
 	"github.com/muster-dev/muster/internal/node/process"
 	"github.com/muster-dev/muster/internal/node/shim"
@@ -30,7 +31,7 @@ import (
 func here(ctx context.Context, factory *connection.Factory, home instance.Home, dir string) []Finding {
 	kept := tier(ctx)
 	able, reason := isolation(ctx)
-	findings := []Finding{kept, limits(), images(ctx, home, able, reason), gpus(ctx, home)}
+	findings := []Finding{kept, bounds(), images(ctx, home, able, reason), gpus(ctx, home)}
 	findings = append(findings, shares(ctx, home, kept.Verdict == Good)...)
 	findings = append(findings, held(ctx, factory, home)...)
 	return append(findings, python(ctx), disk(dir), port(ctx, home), names(ctx))
@@ -69,12 +70,14 @@ func isolation(ctx context.Context) (bool, string) {
 	return runtime.IsolationAvailable(ctx)
 }
 
-// limits says whether memory and CPU limits can be kept.
-func limits() Finding {
-	if able, reason := process.LimitsAvailable(); !able {
-		return Finding{"limits", Limited, "memory and CPU limits cannot be kept: " + reason, "pods that ask for limits are refused; leave them out, or run muster as root where cgroups can be written"}
+// bounds says whether memory and CPU limits are kept.
+func bounds() Finding {
+	kept := limits.Of(process.LimitsAvailable())
+	f := Finding{"limits", Good, kept.String(), kept.Advice()}
+	if kept.Not != "" {
+		f.Verdict = Limited
 	}
-	return Finding{"limits", Good, "memory and CPU limits are kept by cgroups", ""}
+	return f
 }
 
 // gpus lists the GPUs and who uses them.

@@ -34,6 +34,7 @@ import (
 	"github.com/muster-dev/muster/internal/node"
 	"github.com/muster-dev/muster/internal/node/gpu"
 	"github.com/muster-dev/muster/internal/node/image"
+	"github.com/muster-dev/muster/internal/node/limits"
 	"github.com/muster-dev/muster/internal/node/network"
 	"github.com/muster-dev/muster/internal/node/process"
 	"github.com/muster-dev/muster/internal/node/shim"
@@ -313,18 +314,17 @@ func because(reason string) string {
 
 func (m *machine) makeNode(ctx context.Context) (*node.Node, error) {
 	credentials := m.plane.NodeCredentials()
-	memory, _ := process.LimitsAvailable()
 	config := node.Config{
 		Name: nodeName(), DataDir: string(m.home), REST: m.plane.RESTConfig(), Tier: m.tier,
 		Runtime: m.runtime, GPUs: m.gpus, Images: m.config.Images, Environments: m.builder, Code: m.store, Data: m.reader, Mounts: m.mounts,
 		ImageStore: m.images, NoImages: m.noImages, ImageRetention: time.Duration(m.config.Retention.Images),
-		Labels:       m.config.NodeLabels,
-		HostPorts:    v1alpha1.PortRange{First: m.config.HostPorts.First, Last: m.config.HostPorts.Last},
-		Serving:      &credentials.Certificate,
-		ClientCAs:    credentials.ClientCAs,
-		ClientName:   credentials.ClientName,
-		MemoryLimits: memory, CPULimits: memory,
-		Log: m.log,
+		Labels:     m.config.NodeLabels,
+		HostPorts:  v1alpha1.PortRange{First: m.config.HostPorts.First, Last: m.config.HostPorts.Last},
+		Serving:    &credentials.Certificate,
+		ClientCAs:  credentials.ClientCAs,
+		ClientName: credentials.ClientName,
+		Limits:     limits.Of(process.LimitsAvailable()),
+		Log:        m.log,
 	}
 	if m.tier == node.Isolated {
 		if err := m.openNetwork(ctx); err != nil {

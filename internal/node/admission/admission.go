@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-dev/muster/api/configuration"
+	"github.com/muster-dev/muster/internal/node/limits"
 )
 
 // Refusal says which field of a pod the node cannot honour, and why.
@@ -44,8 +45,8 @@ type Facts struct {
 	Root bool
 	// UID and GID are the node's own user and group.
 	UID, GID int64
-	// MemoryLimits and CPULimits say whether the node can enforce them.
-	MemoryLimits, CPULimits bool
+	// Limits says whether the node keeps the limits of containers.
+	Limits limits.Kept
 	// GPUs are the node's GPUs by UUID.
 	GPUs map[string]GPU
 	// PortHolder names who listens on a port of the host, and is empty when

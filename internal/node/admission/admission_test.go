@@ -12,6 +12,7 @@ import (
 
 	"github.com/muster-dev/muster/api/configuration"
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/node/limits"
 )
 
 // pod is an admissible pod, changed by the edits.
@@ -82,7 +83,7 @@ func plain() Facts {
 			}
 			return ""
 		},
-		Images: configuration.Images{"tensorflow/*": {Environment: "/venvs/tf"}, "entry": {Environment: "host", Entrypoint: []string{"x"}}, "cmd": {Environment: "host", Command: []string{"x"}}}, NoImages: "there is no containerd",
+		Images: configuration.Images{"tensorflow/*": {Environment: "/venvs/tf"}, "entry": {Environment: "host", Entrypoint: []string{"x"}}, "cmd": {Environment: "host", Command: []string{"x"}}}, NoImages: "there is no containerd", Limits: limits.Of(false, "control groups are read-only"),
 	}
 }
 
@@ -92,7 +93,7 @@ func dataOf(commit string) corev1.VolumeSource {
 
 func isolated() Facts {
 	f := plain()
-	f.Isolated, f.MemoryLimits, f.CPULimits = true, true, true
+	f.Isolated, f.Limits = true, limits.Kept{}
 	return f
 }
 

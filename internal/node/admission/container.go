@@ -165,6 +165,13 @@ func NonRoot(pod *corev1.Pod, ctr *corev1.Container) bool {
 	return pod.Spec.SecurityContext != nil && isTrue(pod.Spec.SecurityContext.RunAsNonRoot)
 }
 
+// refuseUnlessKept refuses a limit that this node does not keep.
+func (c *check) refuseUnlessKept(field, kind string) {
+	if why := c.facts.Limits.Refuses(kind); why != "" {
+		c.refuse(field, "%s", why)
+	}
+}
+
 // resources checks that every resource exists and every limit can be kept.
 func (c *check) resources(at string, ctr *corev1.Container) {
 	c.refuseIf(len(ctr.Resources.Claims) > 0, at+"claims", "%s", notHere)
@@ -172,9 +179,9 @@ func (c *check) resources(at string, ctr *corev1.Container) {
 		field := at + "limits." + string(name)
 		switch name {
 		case corev1.ResourceMemory:
-			c.refuseIf(!c.facts.MemoryLimits, field, "this node cannot enforce a memory limit (see muster doctor); remove the limit and keep the request")
+			c.refuseUnlessKept(field, "memory")
 		case corev1.ResourceCPU:
-			c.refuseIf(!c.facts.CPULimits, field, "this node cannot enforce a CPU limit (see muster doctor); remove the limit and keep the request")
+			c.refuseUnlessKept(field, "CPU")
 		case corev1.ResourceEphemeralStorage:
 			c.refuse(field, "this node cannot enforce a limit on local files; remove the limit and keep the request")
 		case v1alpha1.ResourceGPU, v1alpha1.ResourceGPUMilli, v1alpha1.ResourceGPUMemory:
