@@ -106,7 +106,7 @@ func (w *worker) execute(ctx context.Context, d shift.Datum, log *os.File) (int,
 	if errors.Is(context.Cause(ctx), errTime) {
 		return exitCode(err), fmt.Errorf("it was stopped: it took longer than %s (timeout)", w.program.Timeout)
 	}
-	return exitCode(err), w.memory.explain(explain(err))
+	return exitCode(err), w.memory.tell(log, explain(err))
 }
 
 var errTime = errors.New("out of time")

@@ -3,6 +3,7 @@ package worker
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -91,6 +92,16 @@ func (m *memory) explain(err error) error {
 		return fmt.Errorf("OOM killed: the program needs more memory than its limit of %s; raise the stage's memory limit (%w)", limit, err)
 	}
 	return fmt.Errorf("OOM killed: the program needs more memory than its limit of %s (peak %s); raise the stage's memory limit (%w)", limit, peak, err)
+}
+
+// tell is explain, and says the reason in the log of the datum, too.
+func (m *memory) tell(log io.Writer, err error) error {
+	before := m.kills
+	err = m.explain(err)
+	if err != nil && m.kills > before {
+		_, _ = fmt.Fprintf(log, "muster: %v\n", err) // the datum's outcome has it
+	}
+	return err
 }
 
 // killed is how many processes of the group the kernel has ended for want of memory.

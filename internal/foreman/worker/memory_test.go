@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -43,8 +44,12 @@ func TestMemory(t *testing.T) {
 				t.Errorf("before: %v", got)
 			}
 			write(c.kills, "oom 4\noom_kill 3\n")
-			if got := m.explain(killed); got.Error() != c.want {
+			var log strings.Builder
+			if got := m.tell(&log, killed); got.Error() != c.want {
 				t.Errorf("got  %q\nwant %q", got, c.want)
+			}
+			if want := "muster: " + c.want + "\n"; log.String() != want && m.dir != "" {
+				t.Errorf("the log has %q, want %q", log.String(), want)
 			}
 			write(c.kills, "oom 5\noom_kill 4\n")
 			if got := m.explain(nil); got != nil {
