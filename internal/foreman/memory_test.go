@@ -29,7 +29,8 @@ func TestMemoryOfADatum(t *testing.T) {
 	w := s.work(shell(`echo $MUSTER_DATUM > $MUSTER_OUTPUT/made; [ $MUSTER_DATUM != big ] || exec tail /dev/zero`), "big", "small")
 	worker := dedicated(s.Folder("run.stage"))
 	cmd := exec.Command("/bin/sh", "-c", `echo $$ > `+filepath.Join(group, "cgroup.procs")+` && exec "$0"`, worker.Path)
-	cmd.Env, cmd.Stderr = append(worker.Env, contract.IDVariable+"="+name), os.Stderr
+	worker.Env = append(worker.Env, contract.IDVariable+"="+name)
+	cmd.Env, cmd.Stderr = worker.Env, os.Stderr
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)
 	}
