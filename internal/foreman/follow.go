@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -185,73 +184,6 @@ func together(leader string, followers []string, began []person, parts []part) (
 	return all, nil
 }
 
-// adoptLog has what the leader said be the log of the datum; from is where the files of
-// parts are.
-func (w *Work) adoptLog(from string) error {
-	d, ok := w.Only()
-	if !ok || w.spec.Leader == "" {
-		return nil
-	}
-	leader := person{Member: w.spec.Leader}
-	if err := copyLog(filepath.Join(from, leader.folder()), d.Folder); err != nil {
-		return fmt.Errorf("putting what %s said in its place: %w", w.spec.Leader, err)
-	}
-	return nil
-}
-
-// mostLog bounds a log that becomes that of a datum, in bytes. The program of a tenant wrote it,
-// and each result of the datum is recorded with a copy of it.
-const mostLog = 64 << 20
-
-// copyLog copies the log of one folder, if it has one, to another folder. Of a log of more than 64 MiB
-// it copies the end, where errors are.
-func copyLog(from, to string) (err error) {
-	source, err := os.OpenRoot(from + "/.") // with the dot, a pipe is an error, and no wait
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, source.Close()) }()
-	log, err := osfile.OpenRegular(source, shift.LogFile)
-	if _, other := errors.AsType[*osfile.KindError](err); other || errors.Is(err, fs.ErrNotExist) {
-		return nil // the member wrote no log
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	target, err := os.OpenRoot(to)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, target.Close()) }()
-	file, err := osfile.CreateRegular(target, shift.LogFile, 0o600)
-	if err != nil {
-		return err
-	}
-	return errors.Join(copyEnd(file, log), file.Close())
-}
-
-// copyEnd copies the last [mostLog] bytes of a log, behind a line that names how much is left out.
-func copyEnd(to io.Writer, log *os.File) error {
-	info, err := log.Stat()
-	if err != nil {
-		return err
-	}
-	if left := info.Size() - mostLog; left > 0 {
-		if _, err := log.Seek(left, io.SeekStart); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintf(to, "[the first %d bytes of this log are left out: a log of a datum has at most %d]\n", left, mostLog); err != nil {
-			return err
-		}
-	}
-	_, err = io.Copy(to, io.LimitReader(log, mostLog)) // it may grow meanwhile
-	return err
-}
-
 // Fell says in words why the leader of a job failed, if it did and nothing followed, and
 // makes what it said the log of the datum.
 func (w *Work) Fell(ctx context.Context) (says string, err error) {
@@ -270,7 +202,7 @@ func (w *Work) Fell(ctx context.Context) (says string, err error) {
 		}
 		for i := range there {
 			if there[i].Member == p.Member && there[i].Pod == p.Pod {
-				return there[i].Outcome.Error, w.adoptLog(filepath.Join(w.dir, partsFolder))
+				return there[i].Outcome.Error, w.adoptLogs(filepath.Join(w.dir, partsFolder), there)
 			}
 		}
 	}

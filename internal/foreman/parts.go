@@ -296,7 +296,7 @@ func (w *Work) Unite(ctx context.Context, must []string) error {
 	if err := unite(temp, from, there); err != nil {
 		return err
 	}
-	if err := w.adoptLog(from); err != nil {
+	if err := w.adoptLogs(from, there); err != nil {
 		return err
 	}
 	out := filepath.Join(d.Folder, shift.OutFolder)

@@ -619,3 +619,34 @@ func TestNotLent(t *testing.T) {
 		t.Errorf("%d, %q", code, w.Refused())
 	}
 }
+
+// TestLogsOfMembers: what members of a job printed becomes the log of the datum, also of those that
+// failed, and the reason has the last lines.
+func TestLogsOfMembers(t *testing.T) {
+	s := open(t)
+	w := s.lent()
+	raise := "printf 'loading\\n'; printf 'Traceback (most recent call last):\\n  File \"t.py\", line 1\\nValueError: no labels\\n' >&2; exit 3"
+	if code, said := s.runs(pod{member: "worker/1", name: "b", born: 1}, raise); code != 3 || !strings.Contains(said, "loading") {
+		t.Errorf("it ended with %d, and said %q", code, said)
+	}
+	// What it leaves behind holds its output open, and is not waited for.
+	if code, said := s.runs(pod{member: "worker/0", name: "a", born: 1}, "echo fine; setsid sleep 60 & exit 0"); code != 0 || !strings.Contains(said, "fine") {
+		t.Errorf("it ended with %d, and said %q", code, said)
+	}
+	why, err := w.Said(t.Context())
+	if want := `worker/1: the program ended with exit code 3, and its log ends with: Traceback (most recent call last): |   File "t.py", line 1 | ValueError: no labels`; err != nil || why != want {
+		t.Errorf("%q, %v, want %q", why, err, want)
+	}
+	d, _ := w.Only()
+	got, err := os.ReadFile(filepath.Join(d.Folder, shift.LogFile))
+	if want := "==> worker/0 <==\nfine\n==> worker/1 <==\nloading\nTraceback"; err != nil || !strings.HasPrefix(string(got), want) {
+		t.Errorf("the log is %q, %v", got, err)
+	}
+	// Those of which nothing is missing make the output, and the log.
+	if err := w.Unite(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := os.ReadFile(filepath.Join(d.Folder, shift.LogFile)); err != nil || !bytes.Equal(again, got) {
+		t.Errorf("then it is %q, %v", again, err)
+	}
+}

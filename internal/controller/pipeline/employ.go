@@ -112,13 +112,12 @@ func (c *Runs) follow(ctx context.Context, s *step, given *foreman.Work, job *v1
 	return 0, nil
 }
 
-// stop deletes the job of a stage that has ended early.
+// stop deletes the job of a stage that has ended early. A job that has ended stays: muster describe
+// and muster logs show its members.
 func (c *Runs) stop(ctx context.Context, s *step) error {
-	job := &v1alpha1.TrainingJob{}
-	job.Namespace, job.Name = s.run.Namespace, jobName(s.run, s.stage.Name)
 	c.desk.leave(workName(s.run, s.stage.Name))
-	if err := client.IgnoreNotFound(c.client.Delete(ctx, job)); err != nil {
-		return fmt.Errorf("deleting job %s: %w", job.Name, err)
+	if err := c.dismiss(ctx, s); err != nil {
+		return err
 	}
 	return c.deps.Machine.Foreman.Close(workName(s.run, s.stage.Name))
 }

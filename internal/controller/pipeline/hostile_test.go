@@ -23,6 +23,7 @@ import (
 	"github.com/muster-dev/muster/internal/foreman"
 	"github.com/muster-dev/muster/internal/foreman/shift"
 	"github.com/muster-dev/muster/internal/pipeline"
+	"github.com/muster-dev/muster/internal/pipeline/harvest"
 )
 
 func must(t *testing.T, err error) {
@@ -150,7 +151,7 @@ func TestHostileOutput(t *testing.T) {
 			var out bytes.Buffer
 			r := &foreman.Result{Datum: foreman.Datum{ID: "d"}, Folder: folder, Outcome: shift.Outcome{ID: "d"}}
 			done := make(chan error, 1)
-			go func() { done <- writeMade(tar.NewWriter(&out), strings.Repeat("k", 100), r) }()
+			go func() { done <- harvest.Made(tar.NewWriter(&out), strings.Repeat("k", 100), r) }()
 			select {
 			case err = <-done:
 			case <-time.After(20 * time.Second):

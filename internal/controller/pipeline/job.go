@@ -133,6 +133,10 @@ func (m *Machine) trainingJob(run *v1alpha1.PipelineRun, stage *pipeline.Stage, 
 	if spec.Queue == "" {
 		spec.Queue = run.Spec.Queue
 	}
+	if spec.BackoffLimit == nil {
+		backoff := *stage.Spec.Tries - 1
+		spec.BackoffLimit = &backoff
+	}
 	switch {
 	case m.Elsewhere:
 		datum = lend(job, workName(run, stage.Name), mountOf(stage), nil)

@@ -28,6 +28,7 @@ import (
 	"github.com/muster-dev/muster/internal/foreman/parcel"
 	"github.com/muster-dev/muster/internal/foreman/shift"
 	"github.com/muster-dev/muster/internal/osfile"
+	"github.com/muster-dev/muster/internal/pipeline/harvest"
 )
 
 const (
@@ -225,7 +226,7 @@ func keepPart(ctx context.Context, d *data.Dataset, branch, member, folder strin
 	}
 	err = session.AddTar(ctx, data.AddOptions{To: member, Replace: true}, func(to io.Writer) error {
 		out := tar.NewWriter(to)
-		if err := writeFolder(out, ".", root); err != nil {
+		if err := harvest.Folder(out, ".", root); err != nil {
 			return err
 		}
 		return out.Close()

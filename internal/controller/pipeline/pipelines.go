@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -65,6 +66,9 @@ type Machine struct {
 	// Run runs a program that a stage brings along, as the stage's members do, and
 	// returns its output. Nil: the program runs as a child of this process.
 	Run func(ctx context.Context, argv ...string) (string, error)
+	// Transcript writes what the members of a job have printed, each line behind its member's
+	// name where there are several. Nil: members bring it with what they wrote.
+	Transcript func(ctx context.Context, job *v1alpha1.TrainingJob, to io.Writer) error
 	// Program is the muster that members run as workers, and Worker the one for
 	// images, which needs nothing but the kernel.
 	Program, Worker string

@@ -8,18 +8,16 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"strings"
 
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/tree"
-	"github.com/muster-dev/muster/internal/data/worktree"
 	"github.com/muster-dev/muster/internal/foreman"
-	"github.com/muster-dev/muster/internal/foreman/shift"
 	"github.com/muster-dev/muster/internal/osfile"
 	"github.com/muster-dev/muster/internal/pipeline"
 	"github.com/muster-dev/muster/internal/pipeline/facts"
+	"github.com/muster-dev/muster/internal/pipeline/harvest"
 )
 
 // ResultsDataset is the dataset, in each namespace, of the results of all its
@@ -58,7 +56,7 @@ func (w *work) write(to io.Writer, results []foreman.Result) error {
 	if err != nil {
 		return err
 	}
-	if err := writeText(out, pipeline.RecipePath(w.resolved.recipe.ID), recipe); err != nil {
+	if err := harvest.Text(out, pipeline.RecipePath(w.resolved.recipe.ID), recipe); err != nil {
 		return err
 	}
 	for i := range results {
@@ -70,7 +68,7 @@ func (w *work) write(to io.Writer, results []foreman.Result) error {
 			return fmt.Errorf("datum %s: %w", results[i].Name, err)
 		}
 		// So that it goes one day, also if the run never ends.
-		if err := writeText(out, pipeline.UsedPath(w.now(), task.Key), nil); err != nil {
+		if err := harvest.Text(out, pipeline.UsedPath(w.now(), task.Key), nil); err != nil {
 			return fmt.Errorf("datum %s: %w", results[i].Name, err)
 		}
 		if err := w.writeOne(out, &task, task.Key, &results[i]); err != nil {
@@ -114,126 +112,10 @@ func (w *work) writeOne(out *tar.Writer, task *pipeline.Task, key digest.ID, r *
 	if err != nil {
 		return err
 	}
-	if err := writeText(out, at+"/"+pipeline.RecordFile, text); err != nil {
+	if err := harvest.Text(out, at+"/"+pipeline.RecordFile, text); err != nil {
 		return err
 	}
-	return writeMade(out, at, r)
-}
-
-// writeMade writes the log of a datum and, unless the datum failed, its output. It returns a
-// [foreman.SpoiledError] for an output that cannot be recorded.
-func writeMade(out *tar.Writer, at string, r *foreman.Result) error {
-	root, err := os.OpenRoot(r.Folder)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = root.Close() }()
-	if err := writeLog(out, at+"/"+pipeline.LogFile, root); err != nil || r.Failed() {
-		return err
-	}
-	made, err := osfile.OpenFolder(root, shift.OutFolder)
-	if err != nil {
-		return spoiled(r.Datum.ID, err)
-	}
-	defer func() { _ = made.Close() }()
-	return spoiled(r.Datum.ID, writeFolder(out, at+"/"+pipeline.OutFolder, made))
-}
-
-// outputError reports a file of an output that no dataset can have.
-type outputError struct{ error }
-
-// Unwrap returns the cause.
-func (e *outputError) Unwrap() error { return e.error }
-
-// spoiled wraps an error about a file of an output as one that no other try changes. Errors of
-// the reader of the tar stay as they are.
-func spoiled(id string, err error) error {
-	_, kind := errors.AsType[*osfile.KindError](err)
-	_, output := errors.AsType[*outputError](err)
-	if kind || output || errors.Is(err, osfile.ErrChanged) || errors.Is(err, fs.ErrNotExist) {
-		return &foreman.SpoiledError{ID: id, Why: err}
-	}
-	return err
-}
-
-// writeLog writes the log of a datum, if there is one.
-func writeLog(out *tar.Writer, name string, root *os.Root) error {
-	info, err := root.Lstat(shift.LogFile)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case !info.Mode().IsRegular() || info.Size() == 0:
-		return nil
-	}
-	return writeFile(out, name, root, shift.LogFile)
-}
-
-func writeText(out *tar.Writer, name string, text []byte) error {
-	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(text)), Mode: 0o644}); err != nil {
-		return err
-	}
-	_, err := out.Write(text)
-	return err
-}
-
-func writeFile(out *tar.Writer, at string, in *os.Root, name string) (err error) {
-	file, err := osfile.OpenRegular(in, name)
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", at, err)
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: at, Size: info.Size(), Mode: int64(info.Mode().Perm())}); err != nil {
-		return err
-	}
-	// A log may still grow by what a program left behind.
-	if _, err = io.CopyN(out, file, info.Size()); errors.Is(err, io.EOF) {
-		err = fmt.Errorf("reading %s, which had %d bytes: %w", at, info.Size(), osfile.ErrChanged)
-	}
-	return err
-}
-
-// writeFolder writes everything below a folder; its files were looked at when the
-// datum was done. Nothing outside of the folder is read, and nothing but files and links,
-// also if programs that still run change the folder meanwhile.
-func writeFolder(out *tar.Writer, at string, folder *os.Root) error {
-	links := tree.Links{}
-	err := osfile.Walk(folder, func(name string, in *os.Root, e fs.DirEntry) error {
-		switch {
-		case e.IsDir():
-			return nil
-		case worktree.Reserved(name):
-			return &outputError{fmt.Errorf("the name of %s is reserved for files that a checkout is writing", name)}
-		}
-		full := path.Join(at, name)
-		if err := tree.CheckPath(full); err != nil {
-			return &outputError{err}
-		}
-		if e.Type()&fs.ModeSymlink == 0 {
-			return writeFile(out, full, in, e.Name())
-		}
-		target, err := in.Readlink(e.Name())
-		if err != nil {
-			return err
-		}
-		if err := tree.CheckTarget(name, target); err != nil {
-			return &outputError{err}
-		}
-		links[name] = target
-		return out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: full, Linkname: target})
-	})
-	if err != nil {
-		return err
-	}
-	if err := links.Check(); err != nil {
-		return &outputError{err}
-	}
-	return nil
+	return harvest.Made(out, at, r)
 }
 
 // fetch writes the files of a datum below a folder: one for each input, with what

@@ -377,6 +377,10 @@ func (c *Runs) giveUp(ctx context.Context, s *step, first *pipeline.Record) erro
 	if err := c.stop(ctx, s); err != nil {
 		return err
 	}
+	if s.stage.Whole() {
+		s.end(v1alpha1.RunFailed, "%s; its log: muster pipeline logs %s %s", first.Error, s.run.Name, s.stage.Name)
+		return nil
+	}
 	s.end(v1alpha1.RunFailed, "datum %s failed after %s: %s; its log: muster pipeline logs %s %s --datum '%s'",
 		first.Datum, tries(first.Tries), first.Error, s.run.Name, s.stage.Name, first.Datum)
 	return nil

@@ -3,13 +3,17 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/foreman"
 	"github.com/muster-dev/muster/internal/foreman/shift"
 	"github.com/muster-dev/muster/internal/foreman/worker"
+	"github.com/muster-dev/muster/internal/pipeline/harvest"
 )
 
 // job is the job that computes the stage.
@@ -68,11 +72,15 @@ func (c *Runs) conclude(ctx context.Context, s *step, given *foreman.Work, job *
 			o.Exit, o.Error = -1, "job "+job.Name+" succeeded, and its output cannot be kept: "+err.Error()
 		}
 	}
+	ending, err := c.transcribe(ctx, s, given, d.Folder, job)
+	if err != nil {
+		return 0, err
+	}
 	switch {
 	case o.Error != "":
 	case problem != "":
 		o.Exit = 1
-		o.Error = "job " + job.Name + " failed: " + problem
+		o.Error = "job " + job.Name + " failed: " + problem + ending
 		switch {
 		case s.stage.Spec.Spark == nil:
 		case c.deps.Machine.Elsewhere:
@@ -91,4 +99,39 @@ func (c *Runs) conclude(ctx context.Context, s *step, given *foreman.Work, job *
 	given.Conclude(o)
 	s.status.Message = "its output is being recorded"
 	return 0, nil
+}
+
+// transcriptTimeout bounds how long the logs of members are read.
+const transcriptTimeout = time.Minute
+
+// transcribe makes what the members of a training stage printed the log of its datum, and returns
+// what its end adds to the reason of a failure. Of a Spark stage the driver keeps the log.
+func (c *Runs) transcribe(ctx context.Context, s *step, given *foreman.Work, folder string, job *v1alpha1.TrainingJob) (string, error) {
+	m := c.deps.Machine
+	switch {
+	case s.stage.Spec.Spark != nil:
+		return "", nil
+	case m.Elsewhere:
+		why, err := given.Said(ctx)
+		if err != nil {
+			return "", fmt.Errorf("keeping the logs of job %s: %w", job.Name, err)
+		}
+		if why != "" {
+			why = "; " + why
+		}
+		return why, nil
+	case m.Transcript == nil:
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, transcriptTimeout)
+	defer cancel()
+	failed, _, _ := strings.Cut(job.Status.Message, " ")
+	ending, err := harvest.Log(folder, failed, func(to io.Writer) error { return m.Transcript(ctx, job, to) })
+	if err != nil {
+		return "", fmt.Errorf("keeping the logs of job %s: %w", job.Name, err)
+	}
+	if ending != "" {
+		ending = "; its log ends with: " + ending
+	}
+	return ending, nil
 }

@@ -35,6 +35,9 @@ func (w *worker) compute(ctx context.Context, d shift.Datum) shift.Outcome {
 	}
 	before := fileTime()
 	o.Exit, err = w.execute(ctx, d, log)
+	if o.Exit > 0 {
+		err = told(ctx, err, d.Folder)
+	}
 	err = errors.Join(err, log.Close())
 	w.leaveNothing(ctx)
 	o.Took = time.Since(o.Started)

@@ -80,6 +80,9 @@ type member struct {
 	stopped, closed bool
 	// lost is why it will not hear that its leader is done.
 	lost error
+	// said is what its program prints, of a member that is alone: others keep their own log.
+	// Nil: nothing is kept.
+	said *recorder
 	// asking is what asks for that, until its part has come.
 	asking sync.WaitGroup
 }
@@ -114,9 +117,10 @@ func RunMember(ctx context.Context, o MemberOptions) int {
 		done.Took = time.Since(done.Started)
 		if err != nil {
 			say("%v", err)
-			done.Error = err.Error()
+			done.Error = m.why(err)
 		}
 	}
+	defer m.forget()
 	if o.Duty != Alone && m.stopped {
 		if m.leaves() {
 			m.leave(ctx, &done, say)
@@ -261,6 +265,12 @@ func (m *member) execute(ctx context.Context) (int, error) {
 	cmd.Args[0], cmd.Env = m.o.Words[0], m.o.Environ
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = m.o.Stdin, m.o.Stdout, m.o.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if m.o.Duty == Alone {
+		if m.said, err = record(cmd, m.o.Folder); err != nil {
+			return exitBroken, fmt.Errorf("opening the log of %s: %w", m.o.Words[0], err)
+		}
+		defer m.said.ended()
+	}
 	if err := cmd.Start(); err != nil {
 		return exitNotFound, fmt.Errorf("starting %s: %w", m.o.Words[0], err)
 	}
@@ -298,6 +308,21 @@ func (m *member) execute(ctx context.Context) (int, error) {
 		case <-late:
 			kill()
 		}
+	}
+}
+
+// why is why its program failed, with the last lines of what that printed.
+func (m *member) why(err error) string {
+	if m.said != nil && !m.stopped {
+		err = with(err, m.said.log.Ending(""))
+	}
+	return err.Error()
+}
+
+// forget removes the log, once it was brought.
+func (m *member) forget() {
+	if m.said != nil {
+		_ = m.said.close() // its file has no name any more
 	}
 }
 
@@ -390,7 +415,12 @@ func (m *member) bring(ctx context.Context, o *shift.Outcome) error {
 	if err != nil {
 		return fmt.Errorf("noting how it ended: %w", err)
 	}
-	names := []string{shift.LogFile} // if the program wrote one
+	if m.said != nil {
+		if err := m.said.keep(m.o.Folder); err != nil {
+			return fmt.Errorf("writing its log: %w", err)
+		}
+	}
+	names := []string{shift.LogFile} // of the others, if the program wrote one
 	if o.Error == "" {
 		names = append(names, shift.OutFolder)
 	}

@@ -102,21 +102,42 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	found := []Logged{}
-	for i := range stages {
-		of, err := o.stage(ctx, store, view, run, stages[i].Name)
+	if *o.format != output.Human {
+		found := []Logged{}
+		err := o.each(ctx, store, view, run, stages, func(l *Logged) error {
+			found = append(found, *l)
+			return nil
+		})
 		if err != nil {
 			return err
 		}
-		found = append(found, of...)
+		return output.Print(o.factory.Streams.Out, *o.format, found)
 	}
-	return o.print(run, found)
+	n := 0
+	err = o.each(ctx, store, view, run, stages, func(l *Logged) error {
+		n++
+		return o.print(l)
+	})
+	if err != nil || n > 0 {
+		return err
+	}
+	return o.none(run, stages)
 }
 
-// stage is what a stage of the run computed.
-func (o *options) stage(ctx context.Context, store *opening.Store, view *data.View, run *v1alpha1.PipelineRun, stage string) ([]Logged, error) {
+// each calls see for each datum that is asked for. Together their logs may not fit in memory.
+func (o *options) each(ctx context.Context, store *opening.Store, view *data.View, run *v1alpha1.PipelineRun, stages []v1alpha1.StageStatus, see func(*Logged) error) error {
+	for i := range stages {
+		if err := o.stage(ctx, store, view, run, stages[i].Name, see); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stage shows what a stage of the run computed.
+func (o *options) stage(ctx context.Context, store *opening.Store, view *data.View, run *v1alpha1.PipelineRun, stage string, see func(*Logged) error) error {
 	if o.datum != "" {
-		return o.one(ctx, store, view, run, stage)
+		return o.one(ctx, store, view, run, stage, see)
 	}
 	var folders []string
 	err := view.Walk(ctx, plans.DatumsPath(run.Name, stage), func(e data.Entry) error {
@@ -124,29 +145,28 @@ func (o *options) stage(ctx context.Context, store *opening.Store, view *data.Vi
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var out []Logged
 	for _, folder := range folders {
 		logged, err := read(ctx, view, stage, folder)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // nobody used it for longer than results are kept
+			continue // its result was removed for its age
+		}
+		if err == nil && (!o.failed || logged.Error != "") {
+			err = see(&logged)
 		}
 		if err != nil {
-			return nil, err
-		}
-		if !o.failed || logged.Error != "" {
-			out = append(out, logged)
+			return err
 		}
 	}
-	return out, nil
+	return nil
 }
 
-// one is one datum, by the run itself or else by the last one that computed it.
-func (o *options) one(ctx context.Context, store *opening.Store, view *data.View, run *v1alpha1.PipelineRun, stage string) ([]Logged, error) {
+// one shows one datum, by the run itself or else by the last one that computed it.
+func (o *options) one(ctx context.Context, store *opening.Store, view *data.View, run *v1alpha1.PipelineRun, stage string, see func(*Logged) error) error {
 	all, err := lookup.Runs(ctx, store.Server, store.Namespace, run.Spec.Pipeline)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	names := []string{run.Name}
 	for i := len(all) - 1; i >= 0; i-- {
@@ -160,15 +180,18 @@ func (o *options) one(ctx context.Context, store *opening.Store, view *data.View
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		logged, err := read(ctx, view, stage, path.Join(path.Dir(e.Path), e.Target))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		return []Logged{logged}, err
+		if err != nil {
+			return err
+		}
+		return see(&logged)
 	}
-	return nil, nil
+	return nil
 }
 
 // read is what is kept of a datum in a folder of the dataset of results.
@@ -197,35 +220,38 @@ func content(ctx context.Context, view *data.View, path string) (text []byte, er
 	return io.ReadAll(file)
 }
 
-func (o *options) print(run *v1alpha1.PipelineRun, found []Logged) error {
-	streams := o.factory.Streams
-	if *o.format != output.Human {
-		return output.Print(streams.Out, *o.format, found)
+// none says why no datum was shown.
+func (o *options) none(run *v1alpha1.PipelineRun, stages []v1alpha1.StageStatus) error {
+	if o.datum != "" {
+		return exit.NotFound("no run of pipeline %s has computed a datum %q: muster pipeline logs %s lists those of this one", run.Spec.Pipeline, o.datum, run.Name)
 	}
-	if len(found) == 0 {
-		if o.datum != "" {
-			return exit.NotFound("no run of pipeline %s has computed a datum %q: muster pipeline logs %s lists those of this one", run.Spec.Pipeline, o.datum, run.Name)
+	text := fmt.Sprintf("run %s has computed no such datum: %s\n", run.Name, run.Status.Message)
+	for i := range stages {
+		if s := &stages[i]; s.Phase == v1alpha1.RunRunning && s.Job != "" {
+			text += fmt.Sprintf("stage %s runs now: muster logs %s shows its members\n", s.Name, s.Job)
 		}
-		_, err := fmt.Fprintf(streams.Err, "run %s has computed no such datum: %s\n", run.Name, run.Status.Message)
+	}
+	_, err := io.WriteString(o.factory.Streams.Err, text)
+	return err
+}
+
+// print prints one datum.
+func (o *options) print(l *Logged) error {
+	streams := o.factory.Streams
+	style, data := streams.OutStyle(), terminal.Data(streams.Out)
+	state := fmt.Sprintf("exit code %d, %.2f s", l.Exit, l.Seconds)
+	if l.Error != "" {
+		state = style.Paint(terminal.Red, l.Error)
+	}
+	if _, err := fmt.Fprintf(streams.Out, "%s  %s\n", style.Paint(terminal.Bold, l.Stage+": "+l.Datum), state); err != nil {
 		return err
 	}
-	style, data := streams.OutStyle(), terminal.Data(streams.Out)
-	for i := range found {
-		l := &found[i]
-		state := fmt.Sprintf("exit code %d, %.2f s", l.Exit, l.Seconds)
-		if l.Error != "" {
-			state = style.Paint(terminal.Red, l.Error)
-		}
-		if _, err := fmt.Fprintf(streams.Out, "%s  %s\n", style.Paint(terminal.Bold, l.Stage+": "+l.Datum), state); err != nil {
+	if _, err := io.WriteString(data, l.Log); err != nil {
+		return err
+	}
+	if l.Log != "" && !strings.HasSuffix(l.Log, "\n") {
+		if _, err := fmt.Fprintln(streams.Out); err != nil {
 			return err
-		}
-		if _, err := io.WriteString(data, l.Log); err != nil {
-			return err
-		}
-		if l.Log != "" && !strings.HasSuffix(l.Log, "\n") {
-			if _, err := fmt.Fprintln(streams.Out); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
