@@ -16,6 +16,8 @@ import (
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Stages",type=integer,JSONPath=`.status.stages`
 // +kubebuilder:printcolumn:name="Last run",type=string,JSONPath=`.status.lastRun`
+// +kubebuilder:printcolumn:name="Last result",type=string,JSONPath=`.status.lastEnded.phase`
+// +kubebuilder:printcolumn:name="Ended",type=date,JSONPath=`.status.lastEnded.finishTime`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 30 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: at most 30 characters, a lower-case letter first, then lower-case letters, digits and '-', because datasets and jobs are named after it"
@@ -451,6 +453,11 @@ type PipelineStatus struct {
 	//
 	// +optional
 	LastRun string `json:"lastRun,omitempty"`
+	// LastEnded is the last run that has ended, and how it did. While lastRun is on
+	// its way it is the run before that.
+	//
+	// +optional
+	LastEnded *EndedRun `json:"lastEnded,omitempty"`
 	// Seen are the commits for which runs were started, so that each starts one.
 	//
 	// +listType=atomic
@@ -463,4 +470,23 @@ type PipelineStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	SeenStages string `json:"seenStages,omitempty"`
+}
+
+// EndedRun is how a run ended.
+type EndedRun struct {
+	// Name names the run.
+	//
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// Phase is Succeeded, Failed or Cancelled.
+	Phase RunPhase `json:"phase"`
+	// Message says in words why.
+	//
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Message string `json:"message,omitempty"`
+	// FinishTime is the time of its end.
+	//
+	// +optional
+	FinishTime *metav1.Time `json:"finishTime,omitempty"`
 }

@@ -51,8 +51,12 @@ func decide(s *seen) decided {
 	p := s.pipeline
 	d := decided{status: *p.Status.DeepCopy(), forget: s.forgotten()}
 	d.status.ObservedGeneration, d.status.Stages = p.Generation, int32(len(p.Spec.Stages))
+	d.status.LastEnded = s.lastEnded()
 	say := func(phase v1alpha1.PipelinePhase, format string, args ...any) decided {
 		d.status.Phase, d.status.Message = phase, fmt.Sprintf(format, args...)
+		if last := d.status.LastEnded; phase == v1alpha1.PipelineReady && last != nil && last.Phase == v1alpha1.RunFailed {
+			d.status.Message += fmt.Sprintf("; the last run, %s, failed: %s", last.Name, last.Message)
+		}
 		return d
 	}
 	if s.problem != "" {

@@ -5,8 +5,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -24,7 +26,9 @@ type Listed struct {
 	Stages      int    `json:"stages"`
 	Phase       string `json:"phase,omitempty"`
 	LastRun     string `json:"lastRun,omitempty"`
-	Message     string `json:"message,omitempty"`
+	// LastEnded is how the last run ended that has.
+	LastEnded *v1alpha1.EndedRun `json:"lastEnded,omitempty"`
+	Message   string             `json:"message,omitempty"`
 }
 
 // New returns the command.
@@ -60,7 +64,7 @@ func run(ctx context.Context, f *connection.Factory, format output.Format) error
 	for i := range list.Items {
 		p := &list.Items[i]
 		found = append(found, Listed{
-			Name: p.Name, Description: p.Spec.Description, Stages: len(p.Spec.Stages), Phase: string(p.Status.Phase), LastRun: p.Status.LastRun, Message: p.Status.Message,
+			Name: p.Name, Description: p.Spec.Description, Stages: len(p.Spec.Stages), Phase: string(p.Status.Phase), LastRun: p.Status.LastRun, LastEnded: p.Status.LastEnded, Message: p.Status.Message,
 		})
 	}
 	if format != output.Human {
@@ -71,9 +75,16 @@ func run(ctx context.Context, f *connection.Factory, format output.Format) error
 		return err
 	}
 	style := f.Streams.OutStyle()
-	table := terminal.NewTable("PIPELINE", "STAGES", "PHASE", "LAST RUN", "REASON")
+	table := terminal.NewTable("PIPELINE", "STAGES", "PHASE", "LAST RUN", "LAST RESULT", "ENDED", "REASON")
 	for _, p := range found {
-		table.Row(p.Name, fmt.Sprint(p.Stages), p.Phase, cmp.Or(p.LastRun, "-"), p.Message)
+		result, ended := "-", "-"
+		if last := p.LastEnded; last != nil {
+			result = string(last.Phase)
+			if last.FinishTime != nil {
+				ended = duration.HumanDuration(time.Since(last.FinishTime.Time)) + " ago"
+			}
+		}
+		table.Row(p.Name, fmt.Sprint(p.Stages), p.Phase, cmp.Or(p.LastRun, "-"), result, ended, p.Message)
 	}
 	return table.Write(f.Streams.Out, style, "")
 }
