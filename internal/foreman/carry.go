@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/muster-dev/muster/internal/foreman/inputlink"
 	"github.com/muster-dev/muster/internal/foreman/parcel"
 	"github.com/muster-dev/muster/internal/foreman/shift"
 	"github.com/muster-dev/muster/internal/osfile"
@@ -177,7 +178,7 @@ func (w *Work) arrive(in *http.Request, from io.Reader) error {
 		return fmt.Errorf("making room for what was made of a datum: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(temp) }() // what stays behind goes with the work
-	limits := parcel.Limits{Bytes: mostBytes, Entries: mostEntries, Links: mostLinks, Take: func(n int64) error { return h.use(n, in.Context().Done()) }}
+	limits := parcel.Limits{Bytes: mostBytes, Entries: mostEntries, Links: mostLinks, Take: func(n int64) error { return h.use(n, in.Context().Done()) }, Given: givenFrom(w.datumFolder(id))}
 	err = parcel.Read(from, temp, limits, shift.LogFile, shift.OutFolder, shift.OutcomeFile)
 	if err != nil {
 		return err
@@ -193,6 +194,22 @@ func (w *Work) arrive(in *http.Request, from io.Reader) error {
 	h.arrived()
 	kept, err = w.install(i, temp, o, h)
 	return err
+}
+
+// givenFrom makes files of the inputs in the folder of a datum part of what a worker brings.
+func givenFrom(folder string) func(to *os.Root, name, input string, take func(int64) error) error {
+	return func(to *os.Root, name, input string, take func(int64) error) error {
+		datum, err := os.OpenRoot(folder)
+		if err != nil {
+			return fmt.Errorf("opening the folder of the datum: %w", err)
+		}
+		defer func() { _ = datum.Close() }()
+		err = (&inputlink.Settler{Out: to, Datum: datum, Take: take}).Put(name, input)
+		if _, refused := errors.AsType[*inputlink.RefusedError](err); refused {
+			return parcel.Refuse("%v", err)
+		}
+		return err
+	}
 }
 
 // broughtOutcome reads the outcome that came along.

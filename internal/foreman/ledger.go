@@ -313,7 +313,7 @@ func (l *ledger) tried(i int, o shift.Outcome) {
 	case o.Error == "":
 		e.state = computed
 		l.pending = append(l.pending, i)
-	case e.tries < l.limit && !l.stopped:
+	case e.tries < l.limit && !l.stopped && !o.Final:
 		e.state = waiting
 		l.queue = slices.Insert(l.queue, 0, i)
 	default:

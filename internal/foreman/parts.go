@@ -93,6 +93,13 @@ func (w *Work) partArrives(in *http.Request, from io.Reader, who *person) error 
 	}
 	defer func() { _ = os.RemoveAll(temp) }() // what stays behind goes with the work
 	limits := parcel.Limits{Bytes: mostBytes, Entries: mostEntries, Links: mostLinks, Take: func(n int64) error { return h.use(n, done) }}
+	limits.Given = func(to *os.Root, name, input string, take func(int64) error) error {
+		folder, there := w.lent()
+		if !there {
+			return errors.New("the files of the stage are not here yet")
+		}
+		return givenFrom(folder)(to, name, input, take)
+	}
 	if err := parcel.Read(from, temp, limits, shift.OutFolder, shift.LogFile, shift.OutcomeFile); err != nil {
 		return err
 	}

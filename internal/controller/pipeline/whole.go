@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/foreman"
+	"github.com/muster-dev/muster/internal/foreman/inputlink"
 	"github.com/muster-dev/muster/internal/foreman/shift"
 	"github.com/muster-dev/muster/internal/foreman/worker"
 	"github.com/muster-dev/muster/internal/pipeline/harvest"
@@ -92,13 +93,24 @@ func (c *Runs) conclude(ctx context.Context, s *step, given *foreman.Work, job *
 			o.Error = sparkProblem(d.Folder, o.Error)
 		}
 	default:
-		if err := worker.CheckOutput(filepath.Join(d.Folder, shift.OutFolder)); err != nil {
+		if err := whole(d.Folder, mountOf(s.stage)); err != nil {
 			o.Exit, o.Error = -1, err.Error()
 		}
 	}
 	given.Conclude(o)
 	s.status.Message = "its output is being recorded"
 	return 0, nil
+}
+
+// whole has the output of members that shared a folder be what is kept of it. They knew the folder as
+// it is, or as it is mounted in images.
+func whole(folder, mount string) error {
+	for _, places := range []inputlink.Places{{Folder: folder, Mount: mount}, {Folder: datumDir}} {
+		if err := inputlink.Settle(folder, places); err != nil {
+			return err
+		}
+	}
+	return worker.CheckOutput(filepath.Join(folder, shift.OutFolder))
 }
 
 // transcriptTimeout bounds how long the logs of members are read.

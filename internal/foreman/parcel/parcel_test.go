@@ -252,3 +252,54 @@ func TestSizes(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestGiven: links to inputs become what the reader gives, which counts; other links out are refused.
+func TestGiven(t *testing.T) {
+	give := func(to *os.Root, name, input string, take func(int64) error) error {
+		if err := take(3); err != nil {
+			return err
+		}
+		file, err := to.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		_, err = file.WriteString(input)
+		return errors.Join(err, file.Close())
+	}
+	link := func(name, target string) *tar.Header {
+		return &tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target}
+	}
+	for name, c := range map[string]struct {
+		headers []*tar.Header
+		says    string
+		want    map[string]string
+	}{
+		"given":         {[]*tar.Header{link("out/a/g", "../../in/any/f"), link("out/l", "a/g")}, "", map[string]string{"out/": "", "out/a/": "", "out/a/g": "any/f", "out/l": "-> a/g"}},
+		"not an input":  {[]*tar.Header{link("out/g", "../log")}, "out of the tree", nil},
+		"by a name":     {[]*tar.Header{link("out/g", "a/../../in/any/f")}, "out of the tree", nil},
+		"of the folder": {[]*tar.Header{link("out", "../in/any")}, "has to be a file or a folder", nil},
+		"twice":         {[]*tar.Header{{Typeflag: tar.TypeReg, Name: "out/g"}, link("out/g", "../in/any/f")}, "comes twice", nil},
+		"below it":      {[]*tar.Header{link("out/g", "../in/any"), {Typeflag: tar.TypeReg, Name: "out/g/x"}}, "comes twice", nil},
+		"too much":      {[]*tar.Header{link("out/g", "../in/any/f"), link("out/h", "../in/any/f")}, "more than 5 bytes with those of inputs", nil},
+		"too many":      {[]*tar.Header{link("out/g", "../in/any/f"), link("out/h", "../in/any/f"), link("out/i", "x"), link("out/j", "x")}, "more than 5 files with those of inputs", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stream bytes.Buffer
+			w := tar.NewWriter(&stream)
+			for _, h := range append(c.headers, &tar.Header{Typeflag: tar.TypeReg, Name: end}) {
+				if err := w.WriteHeader(h); err != nil {
+					t.Fatal(err)
+				}
+			}
+			folder := t.TempDir()
+			err := Read(&stream, folder, Limits{Bytes: 5, Entries: 5, Given: give}, "out")
+			var refused *Refusal
+			if c.says != "" && (!errors.As(err, &refused) || !strings.Contains(err.Error(), c.says)) || c.says == "" && err != nil {
+				t.Errorf("%v, want words with %q", err, c.says)
+			}
+			if diff := cmp.Diff(c.want, contents(t, folder)); c.want != nil && diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

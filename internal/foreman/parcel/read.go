@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/data/tree"
 	"github.com/muster-dev/muster/internal/data/worktree"
+	"github.com/muster-dev/muster/internal/foreman/inputlink"
 )
 
 // Limits are how much a parcel may hold. Zero: as much as there is.
@@ -28,6 +29,9 @@ type Limits struct {
 	// Take is asked before anything is laid out, with how many bytes of a disk it may
 	// need; nil: nobody is. Its error is the reader's.
 	Take func(bytes int64) error
+	// Given makes a file or folder of a datum's inputs in the folder of the parcel, where a link to it
+	// came, and asks take before each file. Nil: such links are refused.
+	Given func(to *os.Root, name, input string, take func(bytes int64) error) error
 }
 
 // block is what a file, a folder or a link needs beside its content, and what that is
@@ -154,6 +158,9 @@ func placed(name string, err error) error {
 	case errors.Is(err, syscall.ENAMETOOLONG):
 		return Refuse("%s is too long a name", name)
 	}
+	if _, refused := errors.AsType[*Refusal](err); refused {
+		return err
+	}
 	return fmt.Errorf("laying out %s: %w", name, err)
 }
 
@@ -182,6 +189,9 @@ func (r *reader) check(h *tar.Header) (string, error) {
 	case tar.TypeSymlink:
 		if rest == "" {
 			return "", Refuse("%s is a link, and has to be a file or a folder", name)
+		}
+		if r.input(rest, h.Linkname) != "" {
+			return name, nil
 		}
 		if err := tree.CheckTarget(rest, h.Linkname); err != nil {
 			return "", Refuse("%v", err)
@@ -235,6 +245,9 @@ func (r *reader) link() error {
 	within := map[string]tree.Links{}
 	for _, l := range r.links {
 		top, rest, _ := strings.Cut(l.name, "/")
+		if r.input(rest, l.target) != "" {
+			continue
+		}
 		if within[top] == nil {
 			within[top] = tree.Links{}
 		}
@@ -252,10 +265,55 @@ func (r *reader) link() error {
 			return err
 		}
 	}
+	if err := r.give(); err != nil {
+		return err
+	}
 	for _, l := range r.links {
 		if err := placed(l.name, r.root.Symlink(l.target, l.name)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// input is the input path to which a link leads that is to be given; empty: it is not.
+func (r *reader) input(name, target string) string {
+	if r.limits.Given == nil {
+		return ""
+	}
+	input, _ := inputlink.Places{}.Of(name, target)
+	return input
+}
+
+// give makes what is given, before there is any link, and leaves the other links.
+func (r *reader) give() error {
+	rest := r.links[:0]
+	for _, l := range r.links {
+		_, name, _ := strings.Cut(l.name, "/")
+		input := r.input(name, l.target)
+		if input == "" {
+			rest = append(rest, l)
+			continue
+		}
+		if err := placed(l.name, r.limits.Given(r.root, l.name, input, r.takeGiven)); err != nil {
+			return err
+		}
+	}
+	r.links = rest
+	return nil
+}
+
+// takeGiven counts a file that is given: another name on the disk, and as many bytes to be read.
+func (r *reader) takeGiven(size int64) error {
+	if r.entries++; r.limits.Entries > 0 && r.entries > r.limits.Entries {
+		return Refuse("it has more than %d files with those of inputs to which it links, which is how many are taken: have the program link to fewer", r.limits.Entries)
+	}
+	if r.limits.Bytes > 0 && size > r.limits.Bytes-r.bytes {
+		return Refuse("it has more than %d bytes with those of inputs to which it links, which is how much is taken: have the program link to less", r.limits.Bytes)
+	}
+	r.bytes += size
+	if r.limits.Take == nil {
+		return nil
+	}
+	return r.limits.Take(needs(0))
 }

@@ -230,7 +230,7 @@ func (h *host) finish(err error) {
 		err = h.worker.look(d, h.before)
 	}
 	o := shift.Outcome{ID: d.ID, Started: h.started, Took: time.Since(h.started), Worker: h.worker.o.Name, Exit: exitCode(err)}
-	h.worker.finish(d, conclude(d, o, err))
+	h.worker.finish(d, h.worker.conclude(d, o, h.before, err))
 }
 
 // conclude says what the end of the program means.

@@ -164,7 +164,7 @@ func (c *courier) deliver(d shift.Datum, o shift.Outcome) {
 		var no error
 		if errors.Is(err, errRefused) && o.Error == "" {
 			// The foreman says what is wrong with the output: that is a failure.
-			no, o.Exit, o.Error = err, -1, err.Error()
+			no, o.Exit, o.Error, o.Final = err, -1, err.Error(), true
 			c.client.say("datum %s: %s", d.Name, o.Error)
 			err = c.bring(ctx, d, o)
 		}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/muster-dev/muster/internal/foreman/inputlink"
 	"github.com/muster-dev/muster/internal/foreman/shift"
 	"github.com/muster-dev/muster/internal/osfile"
 )
@@ -49,7 +50,7 @@ func (w *worker) compute(ctx context.Context, d shift.Datum) shift.Outcome {
 		o.Error = err.Error()
 		return o // it was stopped, and will be tried again
 	}
-	return conclude(d, o, err)
+	return w.conclude(d, o, before, err)
 }
 
 // openLog opens the log of a datum, at its end. A link or a pipe that a program of an earlier
@@ -63,13 +64,21 @@ func openLog(folder string) (*os.File, error) {
 	return osfile.AppendRegular(in, shift.LogFile, 0o600)
 }
 
-// conclude looks at what a datum has written, and notes its outcome.
-func conclude(d shift.Datum, o shift.Outcome, err error) shift.Outcome {
+// conclude looks at what a datum has written since a time, and notes its outcome.
+func (w *worker) conclude(d shift.Datum, o shift.Outcome, since time.Time, err error) shift.Outcome {
 	if err == nil {
-		err = CheckOutput(filepath.Join(d.Folder, shift.OutFolder))
+		places := inputlink.Places{Folder: d.Folder, Mount: w.program.Mount}
+		if w.courier == nil {
+			err = inputlink.Settle(d.Folder, places)
+		} else {
+			err = inputlink.Plainly(d.Folder, places, since)
+		}
+	}
+	if err == nil {
+		err = checkOutput(filepath.Join(d.Folder, shift.OutFolder), w.courier != nil)
 	}
 	if err != nil {
-		o.Error = err.Error()
+		o.Error, o.Final = err.Error(), final(err)
 		return o
 	}
 	text, err := json.Marshal(o)

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/muster-dev/muster/internal/foreman/inputlink"
 	"github.com/muster-dev/muster/internal/foreman/parcel"
 	"github.com/muster-dev/muster/internal/foreman/shift"
 	"github.com/muster-dev/muster/internal/osfile"
@@ -80,6 +81,8 @@ type member struct {
 	stopped, closed bool
 	// lost is why it will not hear that its leader is done.
 	lost error
+	// began is the time of files when its program began.
+	began time.Time
 	// said is what its program prints, of a member that is alone: others keep their own log.
 	// Nil: nothing is kept.
 	said *recorder
@@ -261,6 +264,7 @@ func (m *member) execute(ctx context.Context) (int, error) {
 	if err != nil && !errors.Is(err, exec.ErrDot) {
 		return exitNotFound, fmt.Errorf("starting %s: %w", m.o.Words[0], err)
 	}
+	m.began = fileTime()
 	cmd := exec.CommandContext(ctx, path, m.o.Words[1:]...)
 	cmd.Args[0], cmd.Env = m.o.Words[0], m.o.Environ
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = m.o.Stdin, m.o.Stdout, m.o.Stderr
@@ -382,7 +386,10 @@ func (m *member) judge(o *shift.Outcome) {
 	o.Error = ""
 	err := intact(m.o.Mount, m.o.Folder)
 	if err == nil {
-		err = CheckOutput(filepath.Join(m.o.Folder, shift.OutFolder))
+		err = inputlink.Plainly(m.o.Folder, inputlink.Places{Folder: m.o.Folder, Mount: m.o.Mount}, m.began)
+	}
+	if err == nil {
+		err = checkOutput(filepath.Join(m.o.Folder, shift.OutFolder), true)
 	}
 	if err != nil {
 		o.Exit, o.Error = shift.Unfit, err.Error()
