@@ -204,7 +204,7 @@ func refusedOnTop(t *testing.T, m *harness.Muster) {
 			}
 			return nil
 		})
-		expect(t, m.Run(ctx, "-n", ns, "pipeline", "delete", "packed"), 0)
+		expect(t, m.Run(ctx, "-n", ns, "pipeline", "delete", "--yes", "packed"), 0)
 	}
 }
 

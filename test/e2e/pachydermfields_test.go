@@ -177,7 +177,7 @@ func timed(s *specified) {
 			s.Errorf("the file of %s has %q in it", name, text)
 		}
 	}
-	expect(s, s.muster("pipeline", "delete", "gathers", "replaces"), 0)
+	expect(s, s.muster("pipeline", "delete", "--yes", "gathers", "replaces"), 0)
 }
 
 var timeName = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)

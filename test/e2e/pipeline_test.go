@@ -145,8 +145,8 @@ func TestPipeline(t *testing.T) {
 		expect(t, muster("pipeline", "explain", "numbers", "use", "--datum", "train/+prepare/two"), 0, "computed by this run", "file train/model: ")
 		expect(t, muster("data", "cat", "numbers-use:/two"), 0, "total=6 4")
 		expect(t, m.Run(ctx, "prune", "--dry-run", "--older-than", "0s"), 0, "would remove", "of pipelines; muster data gc frees")
-		expect(t, muster("pipeline", "delete", first.Name), 0, "run "+first.Name+" deleted")
-		expect(t, muster("pipeline", "delete", "numbers"), 0, "its datasets stay")
+		expect(t, muster("pipeline", "delete", "--yes", first.Name), 0, "run "+first.Name+" deleted")
+		expect(t, muster("pipeline", "delete", "--yes", "numbers"), 0, "its datasets stay")
 	})
 }
 
@@ -437,7 +437,7 @@ spec:
 		})
 		run := made("ONE\nTWO\n")
 
-		deleted := muster("pipeline", "delete", run.Name)
+		deleted := muster("pipeline", "delete", "--yes", run.Name)
 		expect(t, deleted, 0, "run "+run.Name+" deleted", "first-up@main is back", "second-all@main is back")
 		if n := strings.Count(deleted.Stdout, " deleted"); n != 2 {
 			t.Errorf("%d runs were deleted of the two that the commit started: %s", n, deleted.Stdout)

@@ -118,7 +118,11 @@ func (o *options) run(ctx context.Context) error {
 		trees = append(trees, after.Object)
 		switch *o.format {
 		case output.Human:
-			if _, err := fmt.Fprintf(o.factory.Streams.Out, "pipeline %s %s\n", after.GetName(), word); err != nil {
+			note := ""
+			if o.dryRun {
+				note = " (dry run: nothing was changed)"
+			}
+			if _, err := fmt.Fprintf(o.factory.Streams.Out, "pipeline %s %s%s\n", after.GetName(), word, note); err != nil {
 				return err
 			}
 		case output.Name:

@@ -179,6 +179,9 @@ func (o *options) takeCode(ctx context.Context, spec map[string]any, folder stri
 		}
 		if script := scriptOf(stage); stage["code"] == nil && spec["code"] == nil && script != "" && !filepath.IsAbs(script) {
 			// The script is all the code there is: in its snapshot it lies at the top.
+			if err := o.hint(stage["name"], folder, script); err != nil {
+				return err
+			}
 			stage["code"] = script
 			setScript(stage, filepath.Base(script))
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,13 +17,15 @@ import (
 	"github.com/muster-dev/muster/internal/cli/data/opening"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/pipeline/lookup"
+	"github.com/muster-dev/muster/internal/cli/question"
 	"github.com/muster-dev/muster/internal/data/ref"
 	"github.com/muster-dev/muster/internal/dataset"
 )
 
 // New returns the command.
 func New(f *connection.Factory) *cobra.Command {
-	return &cobra.Command{
+	yes := false
+	cmd := &cobra.Command{
 		Use:   "delete RUN|PIPELINE...",
 		Short: "Delete a run with all that it made, or a pipeline",
 		Long: `Deletes a run, with everything that has its identity: the runs that it started, their
@@ -30,7 +33,9 @@ jobs, and the commits that they made, where their branches are still at them:
 these go back to the commit before. Results stay, so that the same is not computed
 again.
 
-Of a pipeline its runs and jobs are deleted, too. Its datasets stay.`,
+Of a pipeline its runs and jobs are deleted, too. Its datasets stay.
+
+It asks before it deletes; --yes answers.`,
 		Example: `  muster pipeline delete digits-1a2b3c4d
   muster pipeline delete digits`,
 		Args:              cobra.ArbitraryArgs,
@@ -38,6 +43,12 @@ Of a pipeline its runs and jobs are deleted, too. Its datasets stay.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return exit.Usage("name a run or a pipeline")
+			}
+			if !yes {
+				ask := "Delete " + strings.Join(args, ", ") + ": a pipeline with its runs and jobs, a run with the commits that it made?"
+				if err := question.Confirm(cmd.Context(), f.Streams, ask, "nothing was deleted"); err != nil {
+					return err
+				}
 			}
 			for _, name := range args {
 				if err := run(cmd.Context(), f, name); err != nil {
@@ -47,6 +58,8 @@ Of a pipeline its runs and jobs are deleted, too. Its datasets stay.`,
 			return nil
 		},
 	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "delete without a question")
+	return cmd
 }
 
 func run(ctx context.Context, f *connection.Factory, name string) error {

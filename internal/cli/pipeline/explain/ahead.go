@@ -81,6 +81,8 @@ func (o *options) file(ctx context.Context, args []string) error {
 	}
 	defer func() { _ = store.Close() }()
 	all := []Foreseen{}
+	var files []string
+	var pipelines []*v1alpha1.Pipeline
 	for _, file := range o.files {
 		objects, err := apply.Read(ctx, o.factory, file)
 		if err != nil {
@@ -91,14 +93,42 @@ func (o *options) file(ctx context.Context, args []string) error {
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, p); err != nil {
 				return exit.Usage("%s: %v", file, err)
 			}
-			found, err := o.ask(ctx, store, p, args)
-			if err != nil {
-				return fmt.Errorf("%s: %w", file, err)
-			}
-			all = append(all, *found)
+			files, pipelines = append(files, file), append(pipelines, p)
 		}
 	}
+	name, stages, err := chosen(pipelines, args)
+	if err != nil {
+		return err
+	}
+	for i, p := range pipelines {
+		if name != "" && p.Name != name {
+			continue
+		}
+		found, err := o.ask(ctx, store, p, stages)
+		if err != nil {
+			return fmt.Errorf("%s: %w", files[i], err)
+		}
+		all = append(all, *found)
+	}
 	return o.printAhead(all)
+}
+
+// chosen tells the name of one of the pipelines of files, if the first word is one, from stages. One
+// word that is both is a stage.
+func chosen(pipelines []*v1alpha1.Pipeline, words []string) (name string, stages []string, err error) {
+	var names []string
+	staged := false
+	for _, p := range pipelines {
+		names = append(names, p.Name)
+		staged = staged || len(words) == 1 && slices.ContainsFunc(p.Spec.Stages, func(s v1alpha1.Stage) bool { return s.Name == words[0] })
+	}
+	switch {
+	case len(words) > 0 && slices.Contains(names, words[0]) && !staged:
+		return words[0], words[1:], nil
+	case len(words) == 2:
+		return "", nil, exit.NotFound("the files have no pipeline %s%s", words[0], suggestion.Phrase(words[0], names))
+	}
+	return "", words, nil
 }
 
 // ask has a dry run made of a pipeline, and reads what came of it.

@@ -58,7 +58,7 @@ type Explained struct {
 func New(f *connection.Factory) *cobra.Command {
 	o := &options{factory: f}
 	cmd := &cobra.Command{
-		Use:   "explain RUN|PIPELINE|-f FILE [STAGE]",
+		Use:   "explain RUN|PIPELINE|-f FILE [PIPELINE] [STAGE]",
 		Short: "Say why a run computed what it computed, or what one would compute",
 		Long: `Says for each stage of a run what differed from the run before: which files of code,
 packages, arguments, variables or data. With a stage it lists the datums that were
@@ -72,7 +72,8 @@ change that cannot matter computes nothing again.
 With --next it says what a run of the pipeline would compute now, and about what that
 costs, by results of before; so it does for a pipeline that has never run. --with has
 it read another version of a dataset: of a branch that is to be merged, say. With -f it
-says so for a pipeline as a file has it, before it is applied. Of stages whose inputs
+says so for a pipeline as a file has it, before it is applied, or for one of several by
+its name. Of stages whose inputs
 are known only once others have run it says how much they would compute at most.`,
 		Example: `  muster pipeline explain digits
   muster pipeline explain digits train --recipe
@@ -97,8 +98,8 @@ are known only once others have run it says how much they would compute at most.
 			return exit.Usage("--datum %s: of which stage of which run? muster pipeline explain RUN|PIPELINE STAGE --datum %s", o.datum, o.datum)
 		}
 		if len(o.files) > 0 {
-			if len(args) > 1 {
-				return exit.Usage("with -f a stage at most: what is %q?", args[1])
+			if len(args) > 2 {
+				return exit.Usage("with -f give a pipeline of the file and a stage at most: leave out %q", args[2])
 			}
 			return o.file(cmd.Context(), args)
 		}
