@@ -19,6 +19,7 @@ type options struct {
 	factory   *connection.Factory
 	format    *output.Format
 	recursive bool
+	all       bool
 	now       func() time.Time
 }
 
@@ -31,7 +32,10 @@ func New(f *connection.Factory) *cobra.Command {
 		Short:   "List datasets, or what is in a version",
 		Long: `Without an address, lists the datasets of the namespace. With one, lists what is
 in that folder (everything below it with -r), the file of that name, or whatever
-matches its pattern.`,
+matches its pattern.
+
+In -o json a path that is not UTF-8 has its bytes, as base64, in pathBytes, and the
+target of a link in targetBytes.`,
 		Example: `  muster data ls
   muster data ls digits
   muster data ls 'digits@v1:/train/*.png'`,
@@ -39,6 +43,7 @@ matches its pattern.`,
 		ValidArgsFunction: opening.Complete(f),
 	}
 	cmd.Flags().BoolVarP(&o.recursive, "recursive", "r", false, "list the files of all folders below, too")
+	cmd.Flags().BoolVarP(&o.all, "all", "a", false, "of datasets, list those that pipelines alone read and write, too")
 	o.format = output.Flag(cmd, formats...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := o.format.Validate(formats...); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/tree"
+	"github.com/muster-dev/muster/internal/pipeline"
 )
 
 // Listed is one dataset, as -o json prints it.
@@ -35,6 +37,10 @@ type Listed struct {
 // Entry is one path, as -o json prints it.
 type Entry struct {
 	Path string `json:"path"`
+	// PathBytes are the bytes of the path, of one that is not UTF-8, which JSON cannot hold: base64.
+	// TargetBytes are those of the target.
+	PathBytes   []byte `json:"pathBytes,omitempty"`
+	TargetBytes []byte `json:"targetBytes,omitempty"`
 	// Kind is file, link or folder.
 	Kind string `json:"kind"`
 	// Bytes is the size of a file, or of everything below a folder.
@@ -56,13 +62,18 @@ func (o *options) datasets(ctx context.Context) error {
 		return fmt.Errorf("listing the datasets: %w", err)
 	}
 	found := []Listed{}
+	hidden := 0
 	for i := range list.Items {
+		if !o.all && *o.format == output.Human && internal(list.Items[i].Name) {
+			hidden++
+			continue
+		}
 		found = append(found, listed(&list.Items[i]))
 	}
 	if *o.format != output.Human {
 		return output.Print(o.factory.Streams.Out, *o.format, found)
 	}
-	if len(found) == 0 {
+	if len(found) == 0 && hidden == 0 {
 		_, err := fmt.Fprintf(o.factory.Streams.Err, "There are no datasets in namespace %s: make one with `muster data create`.\n", namespace)
 		return err
 	}
@@ -74,7 +85,16 @@ func (o *options) datasets(ctx context.Context) error {
 		}
 		table.Row(one.Name, fmt.Sprint(one.Branches), fmt.Sprint(one.Tags), fmt.Sprint(one.Files), terminal.Size64(one.Bytes), since, one.Description)
 	}
-	return table.Write(o.factory.Streams.Out, o.factory.Streams.OutStyle(), "")
+	if err := table.Write(o.factory.Streams.Out, o.factory.Streams.OutStyle(), ""); err != nil || hidden == 0 {
+		return err
+	}
+	_, err = fmt.Fprintf(o.factory.Streams.Err, "Of pipelines there are %d more (results, and what runs begin from): --all lists them.\n", hidden)
+	return err
+}
+
+// internal reports whether pipelines alone read and write a dataset.
+func internal(name string) bool {
+	return name == pipeline.ResultsDataset || strings.HasPrefix(name, pipeline.StatesPrefix)
 }
 
 func listed(object *v1alpha1.Dataset) Listed {
@@ -122,7 +142,7 @@ func (o *options) version(ctx context.Context, a address.Address) error {
 func (o *options) gather(ctx context.Context, view *data.View, a address.Address) ([]Entry, error) {
 	entries := []Entry{}
 	see := func(e data.Entry) error {
-		entries = append(entries, Entry{Path: e.Path, Kind: e.Kind.String(), Bytes: e.Size, Files: e.Files, Executable: e.Executable, Target: e.Target})
+		entries = append(entries, entryOf(e))
 		return nil
 	}
 	if address.IsPattern(a.Path) {
@@ -151,6 +171,22 @@ func (o *options) gather(ctx context.Context, view *data.View, a address.Address
 	}
 	err := view.List(ctx, at, see)
 	return entries, err
+}
+
+// entryOf is an entry as it is printed.
+func entryOf(e data.Entry) Entry {
+	return Entry{
+		Path: e.Path, PathBytes: exact(e.Path), Kind: e.Kind.String(), Bytes: e.Size, Files: e.Files, Executable: e.Executable,
+		Target: e.Target, TargetBytes: exact(e.Target),
+	}
+}
+
+// exact returns the bytes of a text that is not UTF-8, else nothing.
+func exact(text string) []byte {
+	if utf8.ValidString(text) {
+		return nil
+	}
+	return []byte(text)
 }
 
 // table has a row for each path, without the folder that was asked for.

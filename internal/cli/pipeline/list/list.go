@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -81,7 +80,7 @@ func run(ctx context.Context, f *connection.Factory, format output.Format) error
 		if last := p.LastEnded; last != nil {
 			result = string(last.Phase)
 			if last.FinishTime != nil {
-				ended = duration.HumanDuration(time.Since(last.FinishTime.Time)) + " ago"
+				ended = terminal.WholeSpan(max(time.Since(last.FinishTime.Time), 0)) + " ago"
 			}
 		}
 		table.Row(p.Name, fmt.Sprint(p.Stages), p.Phase, cmp.Or(p.LastRun, "-"), result, ended, p.Message)
