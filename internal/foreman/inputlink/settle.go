@@ -101,15 +101,14 @@ func (s *Settler) folder(name string, from *os.Root) error {
 		case e.Type().IsRegular():
 			return s.file(at, in, e.Name())
 		case e.Type()&fs.ModeSymlink != 0:
-			return s.link(at, below, from, in, e.Name())
+			return s.link(at, below, in, e.Name())
 		}
 		return refuse("%s of an input is %s: only files and folders of an input can be kept", below, osfile.Kind(e.Type()))
 	})
 }
 
-// link makes a link of a folder of an input: as it is where it stays in that folder, else as the file
-// that it leads to there.
-func (s *Settler) link(at, below string, from, in *os.Root, name string) error {
+// link makes a link of a folder of an input as it is, where it stays in that folder.
+func (s *Settler) link(at, below string, in *os.Root, name string) error {
 	target, err := in.Readlink(name)
 	if err != nil {
 		return err

@@ -18,15 +18,16 @@ const mostScript = 1 << 20
 var imported = regexp.MustCompile(`(?m)^[ \t]*(?:from[ \t]+([A-Za-z_][A-Za-z0-9_]*)|import[ \t]+([A-Za-z_][A-Za-z0-9_., \t]*))`)
 
 // beside returns the files and folders beside a script that the script imports.
-func beside(script string) ([]string, error) {
+// A script that cannot be read imports none: storing it says why.
+func beside(script string) []string {
 	folder, err := os.OpenRoot(filepath.Dir(script))
 	if err != nil {
-		return nil, err
+		return nil
 	}
 	defer func() { _ = folder.Close() }()
 	text, err := osfile.ReadRegular(folder, filepath.Base(script), mostScript)
 	if err != nil {
-		return nil, err
+		return nil
 	}
 	var found []string
 	for _, match := range imported.FindAllStringSubmatch(string(text), -1) {
@@ -46,17 +47,17 @@ func beside(script string) ([]string, error) {
 		}
 	}
 	slices.Sort(found)
-	return found, nil
+	return found
 }
 
 // hint says so where a stage's code is one script that imports files beside it: they are not part of
-// the code. What cannot be read is no matter of a hint: storing the script says why.
+// the code.
 func (o *options) hint(stage any, folder, script string) error {
-	found, err := beside(filepath.Join(folder, script))
-	if err != nil || len(found) == 0 {
+	found := beside(filepath.Join(folder, script))
+	if len(found) == 0 {
 		return nil
 	}
-	_, err = fmt.Fprintf(o.factory.Streams.Err, "hint: stage %v: %s imports %s, and its code is that one file: give `code: %s` to take the folder along\n",
+	_, err := fmt.Fprintf(o.factory.Streams.Err, "hint: stage %v: %s imports %s, and its code is that one file: give `code: %s` to take the folder along\n",
 		stage, script, strings.Join(found, ", "), filepath.Dir(script))
 	return err
 }
