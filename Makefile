@@ -136,12 +136,12 @@ test-gpu: tested cluster-deps $(GOTESTSUM) ## on a machine with one NVIDIA GPU: 
 test-autoscaler: tested test-deps cluster-deps $(GOTESTSUM) ## gangs for which a real Karpenter makes nodes, on a real Kubernetes; needs root
 	@$(HEAVY) -tags autoscaler -timeout 15m autoscaler ./test/autoscaler
 
-test-clients: clients-deps $(GOTESTSUM) ## boto3, aws, s3fs, pandas, rclone and TensorFlow, unmodified, at the S3 gateway
-	@$(HEAVY) -alone -tags clients -timeout 10m -run 'Python|AWS|Rclone|TensorFlow' clients ./internal/gateway
+test-clients: clients-deps $(GOTESTSUM) ## boto3, aws, s3fs, pandas, rclone and TensorFlow, unmodified, at the S3 gateway; TensorFlow 2 with sparse clusters
+	@$(HEAVY) -alone -tags clients -timeout 10m -run 'Python|AWS|Rclone|TensorFlow' clients ./internal/gateway ./internal/rendezvous
 
 test-clients-latest: $(GOTESTSUM) ## the same with the newest releases of these clients
 	@hack/clients-deps latest
-	@$(HEAVY) -fresh -tags clients -timeout 10m -run 'Python|AWS|Rclone|TensorFlow' clients-latest ./internal/gateway
+	@$(HEAVY) -fresh -tags clients -timeout 10m -run 'Python|AWS|Rclone|TensorFlow' clients-latest ./internal/gateway ./internal/rendezvous
 
 test-all: ## every suite except test-gpu and test-clients-latest, and lint; no cached results: hours
 	@CI_FULL=1 $(MAKE) --no-print-directory test-unit test-exhaustive test-race test-mounts test-embedded test-e2e test-long test-clients test-python test-images test-cluster test-conformance test-chaos test-autoscaler lint

@@ -151,11 +151,15 @@ func TestTFConfig(t *testing.T) {
 		},
 		{
 			name: "sparse: a worker knows the parameter servers and itself", sparse: true, members: members("ps", "worker", "worker"), role: "worker", index: 1,
-			want: `{"sparseCluster":{"worker":{"1":"127.0.0.1:20002"},"ps":["127.0.0.1:20000"]},"task":{"type":"worker","index":1}}`,
+			want: `{"cluster":{"worker":{"1":"127.0.0.1:20002"},"ps":["127.0.0.1:20000"]},"task":{"type":"worker","index":1},"environment":"cloud"}`,
 		},
 		{
 			name: "sparse: a parameter server knows itself", sparse: true, members: members("ps", "ps", "worker"), role: "ps", index: 1,
-			want: `{"sparseCluster":{"worker":{},"ps":["127.0.0.1:20001"]},"task":{"type":"ps","index":1}}`,
+			want: `{"cluster":{"worker":{},"ps":{"1":"127.0.0.1:20001"}},"task":{"type":"ps","index":1},"environment":"cloud"}`,
+		},
+		{
+			name: "sparse: the first parameter server has a list", sparse: true, members: members("ps", "ps", "worker"), role: "ps", index: 0,
+			want: `{"cluster":{"worker":{},"ps":["127.0.0.1:20000"]},"task":{"type":"ps","index":0},"environment":"cloud"}`,
 		},
 		{
 			name: "sparse: an evaluator reads the whole cluster", sparse: true, members: members("worker", "evaluator"), role: "evaluator",

@@ -9,16 +9,18 @@ import (
 )
 
 // sparseConfig is the value of TF_CONFIG of a member that knows no more than it
-// has to.
+// has to. TensorFlow 2 reads it like any other: a role is a list, or a map by index.
 type sparseConfig struct {
-	Cluster sparseCluster `json:"sparseCluster"`
-	Task    tfTask        `json:"task"`
+	Cluster     sparseCluster `json:"cluster"`
+	Task        tfTask        `json:"task"`
+	Environment string        `json:"environment"`
 }
 
 // sparseCluster has the workers by index, because not all are there.
 type sparseCluster struct {
 	Worker map[int32]string `json:"worker"`
-	PS     []string         `json:"ps"`
+	// PS is a list of all parameter servers, or the one that it is for by index.
+	PS any `json:"ps"`
 }
 
 // tfTask is the member's place in the cluster.
@@ -73,12 +75,17 @@ func (t *Table) tensorFlow(me Member) ([]corev1.EnvVar, error) {
 // sparse returns the TF_CONFIG of a worker or parameter server that connects to
 // nobody but the parameter servers.
 func (t *Table) sparse(me Member) ([]corev1.EnvVar, error) {
-	cluster := sparseCluster{Worker: map[int32]string{}, PS: []string{me.address()}}
-	if me.Role == RoleWorker {
+	cluster := sparseCluster{Worker: map[int32]string{}}
+	switch {
+	case me.Role == RoleWorker:
 		cluster.PS = t.hosts(RolePS)
 		cluster.Worker[me.Index] = me.address()
+	case me.Index == 0:
+		cluster.PS = []string{me.address()}
+	default: // in a list it would be number 0, and its server would find no address
+		cluster.PS = map[int32]string{me.Index: me.address()}
 	}
-	value, err := json.Marshal(sparseConfig{Cluster: cluster, Task: tfTask{Type: me.Role, Index: me.Index}})
+	value, err := json.Marshal(sparseConfig{Cluster: cluster, Task: tfTask{Type: me.Role, Index: me.Index}, Environment: "cloud"})
 	if err != nil {
 		return nil, fmt.Errorf("encoding TF_CONFIG: %w", err)
 	}
