@@ -22,6 +22,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/get"
 	"github.com/muster-dev/muster/internal/cli/install"
+	"github.com/muster-dev/muster/internal/cli/kubectl"
 	"github.com/muster-dev/muster/internal/cli/logs"
 	"github.com/muster-dev/muster/internal/cli/node"
 	"github.com/muster-dev/muster/internal/cli/pause"
@@ -89,7 +90,7 @@ func Execute(ctx context.Context, args []string, streams terminal.Streams, more 
 var verbs = map[string][]Verb{
 	"run":     {run.New, apply.New, suspend.New, resume.New, release.New, delete.New},
 	"look":    {get.New, describe.New, logs.New, why.New, plan.New, top.New},
-	"inside":  {shell.New, cp.New},
+	"inside":  {shell.New, cp.New, kubectl.New},
 	"data":    {data.New, pipeline.New},
 	"cluster": {install.New, uninstall.New, node.New, user.New},
 	"other":   {completion.New, pause.New, unpause.New, queue.New, simulate.New, version.New},

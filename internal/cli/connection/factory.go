@@ -113,6 +113,17 @@ func (f *Factory) NamespaceOr(fallback string) string {
 	return fallback
 }
 
+// Kubeconfigs returns the files of the kubeconfig that commands use, for a program that
+// reads them itself. A home that is not empty stands for --home. The error is of exit
+// code 3 where no Muster is running.
+func (f *Factory) Kubeconfigs(home string) ([]string, error) {
+	if home != "" {
+		f.home = home
+	}
+	origin, err := f.find()
+	return origin.files, err
+}
+
 // Elsewhere reports whether the user named a kubeconfig, by flag or variable,
 // so that it is not the Muster of the data folder that is meant.
 func (f *Factory) Elsewhere() bool {
