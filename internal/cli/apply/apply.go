@@ -19,6 +19,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/manifest"
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/refusal"
 	"github.com/muster-dev/muster/internal/cli/startup"
@@ -72,9 +73,14 @@ func (o *options) validate() error {
 }
 
 func (o *options) run(ctx context.Context) error {
-	documents, err := read(o.factory.Streams.In, o.files)
+	documents, err := manifest.Read(o.factory.Streams.In, o.files)
 	if err != nil {
 		return err
+	}
+	for _, document := range documents {
+		if err := document.Named(); err != nil {
+			return err
+		}
 	}
 	client, err := o.factory.Dynamic()
 	if err != nil {
@@ -101,15 +107,15 @@ func (o *options) run(ctx context.Context) error {
 }
 
 // apply brings one document to the server, and says what that did.
-func (o *options) apply(ctx context.Context, client dynamic.Interface, d document) (after *unstructured.Unstructured, word string, err error) {
+func (o *options) apply(ctx context.Context, client dynamic.Interface, d manifest.Document) (after *unstructured.Unstructured, word string, err error) {
 	resource, err := o.resource(client, d)
 	if err != nil {
 		return nil, "", err
 	}
-	name := d.object.GetName()
+	name := d.Object.GetName()
 	before, err := resource.Get(ctx, name, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return nil, "", fmt.Errorf("%s: reading %s: %w", d.at, name, o.factory.Explain(err))
+		return nil, "", fmt.Errorf("%s: reading %s: %w", d.At, name, o.factory.Explain(err))
 	}
 	existed := err == nil
 	patch := metav1.ApplyOptions{FieldManager: connection.FieldOwner, Force: o.force}
@@ -117,7 +123,7 @@ func (o *options) apply(ctx context.Context, client dynamic.Interface, d documen
 		patch.DryRun = []string{metav1.DryRunAll}
 	}
 	err = o.put(ctx, d, func(ctx context.Context) (err error) {
-		after, err = resource.Apply(ctx, name, d.object, patch)
+		after, err = resource.Apply(ctx, name, d.Object, patch)
 		return err
 	})
 	if err != nil {
@@ -135,16 +141,16 @@ func (o *options) apply(ctx context.Context, client dynamic.Interface, d documen
 
 // put asks the server to apply a document. It asks again once a server that has just
 // started accepts the document's kind.
-func (o *options) put(ctx context.Context, d document, ask func(context.Context) error) error {
+func (o *options) put(ctx context.Context, d manifest.Document, ask func(context.Context) error) error {
 	patient := func() error {
-		return startup.Await(ctx, o.factory.Streams.Err, "objects of kind "+d.object.GetKind(), startup.Within, ask)
+		return startup.Await(ctx, o.factory.Streams.Err, "objects of kind "+d.Object.GetKind(), startup.Within, ask)
 	}
 	err := patient()
 	if meetsNoKind(err) { // kinds of Muster are known without asking the server
 		found, failed := o.discover(d)
 		switch {
 		case failed != nil:
-			return fmt.Errorf("%s: asking the server for its kinds: %w", d.at, o.factory.Explain(failed))
+			return fmt.Errorf("%s: asking the server for its kinds: %w", d.At, o.factory.Explain(failed))
 		case !found:
 			return unknown(d)
 		}
@@ -162,32 +168,32 @@ func meetsNoKind(err error) bool {
 }
 
 // discover asks the server anew whether it has a document's kind.
-func (o *options) discover(d document) (bool, error) {
+func (o *options) discover(d manifest.Document) (bool, error) {
 	o.factory.Rediscover()
 	client, err := o.factory.ToDiscoveryClient()
 	if err != nil {
 		return false, err
 	}
-	list, err := client.ServerResourcesForGroupVersion(d.object.GetAPIVersion())
+	list, err := client.ServerResourcesForGroupVersion(d.Object.GetAPIVersion())
 	if apierrors.IsNotFound(err) || errors.Is(err, memory.ErrCacheNotFound) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == d.object.GetKind() }), nil
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == d.Object.GetKind() }), nil
 }
 
 // unknown is the error for a kind that the server does not have.
-func unknown(d document) error {
-	gvk := d.object.GroupVersionKind()
-	return exit.NotFound("%s: the server knows no kind %s of %s", d.at, gvk.Kind, gvk.GroupVersion())
+func unknown(d manifest.Document) error {
+	gvk := d.Object.GroupVersionKind()
+	return exit.NotFound("%s: the server knows no kind %s of %s", d.At, gvk.Kind, gvk.GroupVersion())
 }
 
 // resource finds where the server keeps the document's kind. A kind that an
 // earlier document defined is found on the second look.
-func (o *options) resource(client dynamic.Interface, d document) (dynamic.ResourceInterface, error) {
-	gvk := d.object.GroupVersionKind()
+func (o *options) resource(client dynamic.Interface, d manifest.Document) (dynamic.ResourceInterface, error) {
+	gvk := d.Object.GroupVersionKind()
 	mapper, err := o.factory.Mapper()
 	if err != nil {
 		return nil, err
@@ -204,24 +210,24 @@ func (o *options) resource(client dynamic.Interface, d document) (dynamic.Resour
 		return nil, unknown(d)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: asking the server for its kinds: %w", d.at, o.factory.Explain(err))
+		return nil, fmt.Errorf("%s: asking the server for its kinds: %w", d.At, o.factory.Explain(err))
 	}
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		return client.Resource(mapping.Resource), nil
 	}
-	namespace := d.object.GetNamespace()
+	namespace := d.Object.GetNamespace()
 	if namespace == "" {
 		if namespace, err = o.factory.Namespace(); err != nil {
 			return nil, err
 		}
-		d.object.SetNamespace(namespace)
+		d.Object.SetNamespace(namespace)
 	}
 	return client.Resource(mapping.Resource).Namespace(namespace), nil
 }
 
 // refused makes sentences of the server's refusal.
-func (o *options) refused(d document, err error) error {
-	subject := fmt.Sprintf("%s: %s %s", d.at, d.object.GetKind(), d.object.GetName())
+func (o *options) refused(d manifest.Document, err error) error {
+	subject := fmt.Sprintf("%s: %s %s", d.At, d.Object.GetKind(), d.Object.GetName())
 	if apierrors.IsConflict(err) {
 		return fmt.Errorf("%s: another program set some of these fields (%w); --force-conflicts takes them over", subject, err)
 	}

@@ -1,12 +1,11 @@
-// Package delete is the command `muster delete`: ends training jobs and waits
-// until nothing of them is left.
+// Package delete is the command `muster delete`: deletes objects of any kind and waits
+// until they are gone, of training jobs until nothing of them is left.
 package delete
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -19,8 +18,6 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
-	"github.com/muster-dev/muster/internal/cli/kind"
-	"github.com/muster-dev/muster/internal/cli/member"
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/removal"
 	"github.com/muster-dev/muster/internal/cli/terminal"
@@ -29,6 +26,7 @@ import (
 type options struct {
 	factory  *connection.Factory
 	format   *output.Format
+	files    []string
 	all      bool
 	selector string
 	noWait   bool
@@ -40,15 +38,24 @@ func New(f *connection.Factory) *cobra.Command {
 	o := &options{factory: f}
 	cmd := &cobra.Command{
 		SuggestFor: []string{"cancel", "kill", "stop"},
-		Use:        "delete JOB...",
+		Use:        "delete JOB...|KIND NAME...|KIND/NAME...|-f FILE",
 		Aliases:    []string{"rm"},
-		Short:      "Delete training jobs and free what they hold",
+		Short:      "Delete training jobs and free what they hold, or objects of any kind",
 		Long: `Deletes training jobs, stops their processes, and returns once nothing of them
 is left, so that their GPUs are free. Their logs and the checkpoints of claims
-made for them go with them; checkpoints in a claim of your own stay.`,
-		Example: "  muster delete mnist\n  muster delete --all",
+made for them go with them; checkpoints in a claim of your own stay. A TFJob or
+PyTorchJob is a training job here.
+
+Objects of any other kind are deleted with what belongs to them; kinds may be
+written short and several at once, as for muster get. With -f the objects of a
+manifest are deleted; one that does not exist is no error.`,
+		Example: `  muster delete mnist
+  muster delete --all
+  muster delete deployment/web pod/debug
+  muster delete configmaps -l app=web
+  muster delete -f job.yaml`,
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return f.CompleteJobs(cmd.Context(), args), cobra.ShellCompDirectiveNoFileComp
+			return f.CompleteObjects(cmd.Context(), args), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.validate(args); err != nil {
@@ -58,92 +65,66 @@ made for them go with them; checkpoints in a claim of your own stay.`,
 		},
 	}
 	o.format = output.Flag(cmd, output.Name)
-	cmd.Flags().BoolVar(&o.all, "all", false, "all training jobs of the namespace")
+	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of manifests whose objects are deleted, - for standard input; repeatable")
+	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
+	cmd.Flags().BoolVar(&o.all, "all", false, "all training jobs of the namespace, or all objects of the kinds")
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "those with these labels: key=value")
 	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "return at once; they end all the same")
-	cmd.Flags().BoolVar(&o.ignore, "ignore-not-found", false, "a job that does not exist is no error")
+	cmd.Flags().BoolVar(&o.ignore, "ignore-not-found", false, "an object that does not exist is no error")
 	return cmd
 }
 
 func (o *options) validate(args []string) error {
 	switch {
-	case len(args) == 0 && !o.all && o.selector == "":
+	case len(o.files) > 0 && (len(args) > 0 || o.all || o.selector != ""):
+		return exit.Usage("-f names the objects to delete: leave names, --all and --selector out")
+	case len(args) == 0 && len(o.files) == 0 && !o.all && o.selector == "":
 		return exit.Usage("delete which job? Give names, or --all; `muster get` lists them")
-	case len(args) > 0 && (o.all || o.selector != ""):
+	case len(args) > 1 && (o.all || o.selector != ""):
 		return exit.Usage("names, --all and --selector do not go together: give one")
+	case o.all && o.selector != "":
+		return exit.Usage("--all and --selector do not go together: give one")
 	}
-	for i, arg := range args {
-		if args[i] = kind.Job(arg); strings.Contains(args[i], "/") {
-			return exit.Usage("%s: muster delete deletes training jobs; for other kinds use kubectl delete", arg)
-		}
+	if _, err := labels.Parse(o.selector); err != nil {
+		return exit.Usage("--selector %s: give labels such as key=value", o.selector)
 	}
 	return o.format.Validate(output.Name)
 }
 
-func (o *options) run(ctx context.Context, names []string) error {
-	server, err := o.factory.Client()
+func (o *options) run(ctx context.Context, args []string) error {
+	server, namespace, err := o.factory.Reach()
 	if err != nil {
 		return err
 	}
-	namespace, err := o.factory.Namespace()
+	wanted, err := o.wanted(args, namespace)
 	if err != nil {
 		return err
 	}
-	jobs, err := o.find(ctx, server, namespace, names)
+	// 1. Everything is found before anything is deleted, so that a misspelt name
+	// deletes nothing.
+	jobs, others, err := o.find(ctx, server, wanted)
 	if err != nil {
 		return err
 	}
-	if len(jobs) == 0 {
-		_, err := fmt.Fprintf(o.factory.Streams.Err, "There are no training jobs to delete in namespace %s.\n", namespace)
+	if len(jobs)+len(others) == 0 {
+		_, err := fmt.Fprintf(o.factory.Streams.Err, "There is nothing to delete%s.\n", wanted.where(namespace))
 		return err
 	}
+	// 2. The server is asked to delete all of it.
 	if err := ask(ctx, server, jobs); err != nil {
 		return err
 	}
-	if o.noWait {
-		return o.report(jobs, "deleting")
-	}
-	if err := o.wait(ctx, server, jobs); err != nil {
+	if err := o.drop(ctx, others); err != nil {
 		return err
 	}
-	return o.report(jobs, "deleted")
-}
-
-// find reads the jobs before any is deleted, so that a misspelt name deletes
-// none.
-func (o *options) find(ctx context.Context, server client.Client, namespace string, names []string) ([]*v1alpha1.TrainingJob, error) {
-	var jobs []*v1alpha1.TrainingJob
-	if len(names) == 0 {
-		list := &v1alpha1.TrainingJobList{}
-		selector, err := labels.Parse(o.selector)
-		if err != nil {
-			return nil, exit.Usage("--selector %s: give labels such as key=value", o.selector)
-		}
-		if err := server.List(ctx, list, &client.ListOptions{Namespace: namespace, LabelSelector: selector}); err != nil {
-			return nil, fmt.Errorf("listing the training jobs: %w", err)
-		}
-		for i := range list.Items {
-			jobs = append(jobs, &list.Items[i])
-		}
-		return jobs, nil
+	if o.noWait {
+		return o.report(jobs, others, "deleting")
 	}
-	for _, name := range names {
-		job, err := member.Job(ctx, server, namespace, name)
-		if err != nil {
-			if foreign := member.Foreign(ctx, server, namespace, name); foreign != nil {
-				jobs = append(jobs, unmade(foreign))
-				continue
-			}
-		}
-		if code, _ := exit.Of(err); code == exit.Missing && o.ignore {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		jobs = append(jobs, job)
+	// 3. It is gone before the command returns.
+	if err := o.wait(ctx, server, jobs, others); err != nil {
+		return err
 	}
-	return jobs, nil
+	return o.report(jobs, others, "deleted")
 }
 
 // atOnce is how many jobs are asked to end at a time.
@@ -174,22 +155,11 @@ func unmade(foreign *unstructured.Unstructured) *v1alpha1.TrainingJob {
 	}}
 }
 
-// wait returns once nothing of any job is left.
-func (o *options) wait(ctx context.Context, server client.Client, jobs []*v1alpha1.TrainingJob) error {
-	title := "Deleting " + jobs[0].Name
-	if len(jobs) > 1 {
-		title = fmt.Sprintf("Deleting %d jobs", len(jobs))
-	}
-	progress := terminal.NewProgress(o.factory.Streams.Err, title, terminal.Things)
+// wait returns once nothing of any job is left, and the other objects are gone.
+func (o *options) wait(ctx context.Context, server client.Client, jobs []*v1alpha1.TrainingJob, others []other) error {
+	progress := terminal.NewProgress(o.factory.Streams.Err, title(jobs, others), terminal.Things)
 	defer progress.Stop()
-	err := removal.WaitAll(ctx, server, jobs, func(gone int, first string, left removal.Left) {
-		if len(jobs) > 1 {
-			progress.Set(int64(gone), int64(len(jobs)))
-		}
-		if first != "" {
-			progress.Say(first + ": " + left.String())
-		}
-	})
+	err := o.gone(ctx, server, progress, jobs, others)
 	if errors.Is(err, context.Canceled) {
 		progress.Stop()
 		_, _ = fmt.Fprintln(o.factory.Streams.Err, "Not waiting any longer; what was asked to end ends all the same.")
@@ -197,11 +167,65 @@ func (o *options) wait(ctx context.Context, server client.Client, jobs []*v1alph
 	return err
 }
 
-func (o *options) report(jobs []*v1alpha1.TrainingJob, word string) error {
+func (o *options) gone(ctx context.Context, server client.Client, progress *terminal.Progress, jobs []*v1alpha1.TrainingJob, others []other) error {
+	for namespace, of := range byNamespace(jobs) {
+		err := removal.WaitAll(ctx, server, of, func(gone int, first string, left removal.Left) {
+			if len(jobs) > 1 {
+				progress.Set(int64(gone), int64(len(of)))
+			}
+			if first != "" {
+				progress.Say(first + ": " + left.String())
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("waiting for the jobs of namespace %s: %w", namespace, err)
+		}
+	}
+	for _, one := range others {
+		progress.Say(one.reference())
+		if err := one.wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// title is the heading of the progress.
+func title(jobs []*v1alpha1.TrainingJob, others []other) string {
+	switch {
+	case len(jobs) == 1 && len(others) == 0:
+		return "Deleting " + jobs[0].Name
+	case len(others) == 0:
+		return fmt.Sprintf("Deleting %d jobs", len(jobs))
+	case len(jobs)+len(others) == 1:
+		return "Deleting " + others[0].reference()
+	}
+	return fmt.Sprintf("Deleting %d objects", len(jobs)+len(others))
+}
+
+// byNamespace sorts jobs by their namespaces.
+func byNamespace(jobs []*v1alpha1.TrainingJob) map[string][]*v1alpha1.TrainingJob {
+	of := map[string][]*v1alpha1.TrainingJob{}
+	for _, job := range jobs {
+		of[job.Namespace] = append(of[job.Namespace], job)
+	}
+	return of
+}
+
+func (o *options) report(jobs []*v1alpha1.TrainingJob, others []other, word string) error {
 	for _, job := range jobs {
 		line := job.Name + " " + word
 		if *o.format == output.Name {
 			line = output.Reference(v1alpha1.GroupVersion.WithKind("TrainingJob").GroupKind(), job.Name)
+		}
+		if _, err := fmt.Fprintln(o.factory.Streams.Out, line); err != nil {
+			return err
+		}
+	}
+	for _, one := range others {
+		line := one.reference() + " " + word
+		if *o.format == output.Name {
+			line = one.reference()
 		}
 		if _, err := fmt.Fprintln(o.factory.Streams.Out, line); err != nil {
 			return err

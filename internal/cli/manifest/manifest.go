@@ -1,4 +1,4 @@
-package apply
+package manifest
 
 import (
 	"bufio"
@@ -19,17 +19,18 @@ import (
 	"github.com/muster-dev/muster/internal/cli/exit"
 )
 
-// document is one object of a manifest.
-type document struct {
-	// at says where it stands: "job.yaml" or "job.yaml, document 2".
-	at     string
-	object *unstructured.Unstructured
+// Document is one object of a manifest.
+type Document struct {
+	// At is the place of the object: "job.yaml" or "job.yaml, document 2".
+	At     string
+	Object *unstructured.Unstructured
 }
 
-// read reads all manifests before anything is applied, so that a mistake in
-// the last one leaves nothing half done.
-func read(stdin io.Reader, paths []string) ([]document, error) {
-	var documents []document
+// Read reads all objects of the manifests at paths, which are files, folders or "-" for
+// stdin. It reads all of them before it returns any, so that a mistake in the last one
+// leaves nothing half done. The objects have a kind; [Document.Named] checks their names.
+func Read(stdin io.Reader, paths []string) ([]Document, error) {
+	var documents []Document
 	for _, path := range paths {
 		files, err := expand(path)
 		if err != nil {
@@ -48,7 +49,7 @@ func read(stdin io.Reader, paths []string) ([]document, error) {
 		}
 	}
 	if len(documents) == 0 {
-		return nil, exit.Usage("nothing to apply: %s holds no objects", strings.Join(paths, ", "))
+		return nil, exit.Usage("%s holds no objects", strings.Join(paths, ", "))
 	}
 	return documents, nil
 }
@@ -96,12 +97,12 @@ func readFile(stdin io.Reader, path string) ([]byte, error) {
 }
 
 // parse takes a file apart. Lists become their items.
-func parse(path string, text []byte) ([]document, error) {
+func parse(path string, text []byte) ([]Document, error) {
 	if path == "-" {
 		path = "standard input"
 	}
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-	var documents []document
+	var documents []Document
 	for number := 1; ; number++ {
 		part, err := reader.Read()
 		if errors.Is(err, io.EOF) {
@@ -126,14 +127,14 @@ func parse(path string, text []byte) ([]document, error) {
 				return nil, exit.Usage("%s: %v", at, err)
 			}
 			for i := range items.Items {
-				documents = append(documents, document{at: fmt.Sprintf("%s, item %d", at, i+1), object: &items.Items[i]})
+				documents = append(documents, Document{At: fmt.Sprintf("%s, item %d", at, i+1), Object: &items.Items[i]})
 			}
 			continue
 		}
-		documents = append(documents, document{at: at, object: object})
+		documents = append(documents, Document{At: at, Object: object})
 	}
 	if len(documents) == 1 {
-		documents[0].at = path
+		documents[0].At = path
 	}
 	for _, d := range documents {
 		if err := d.check(); err != nil {
@@ -158,16 +159,23 @@ func grievance(err error) string {
 }
 
 // check refuses what cannot be an object, before the server is asked.
-func (d document) check() error {
+func (d Document) check() error {
 	switch {
-	case d.object.GetAPIVersion() == "":
-		return exit.Usage("%s: apiVersion is missing: a training job's is muster.dev/v1alpha1", d.at)
-	case d.object.GetKind() == "":
-		return exit.Usage("%s: kind is missing: give TrainingJob, Pod, Deployment or the like", d.at)
-	case d.object.GetName() == "" && d.object.GetGenerateName() != "":
-		return exit.Usage("%s: metadata.generateName cannot be applied: give metadata.name", d.at)
-	case d.object.GetName() == "":
-		return exit.Usage("%s: metadata.name is missing", d.at)
+	case d.Object.GetAPIVersion() == "":
+		return exit.Usage("%s: apiVersion is missing: a training job's is muster.dev/v1alpha1", d.At)
+	case d.Object.GetKind() == "":
+		return exit.Usage("%s: kind is missing: give TrainingJob, Pod, Deployment or the like", d.At)
+	}
+	return nil
+}
+
+// Named refuses an object without a name, which can be neither applied nor deleted.
+func (d Document) Named() error {
+	switch {
+	case d.Object.GetName() == "" && d.Object.GetGenerateName() != "":
+		return exit.Usage("%s: this object has metadata.generateName, so its name is not known: give metadata.name, or use muster kubectl create", d.At)
+	case d.Object.GetName() == "":
+		return exit.Usage("%s: metadata.name is missing", d.At)
 	}
 	return nil
 }
