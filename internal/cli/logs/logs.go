@@ -1,5 +1,5 @@
-// Package logs is the command `muster logs`: what a job's members wrote, also
-// those that are gone.
+// Package logs is the command `muster logs`: the output of a job's members, also of
+// those that are gone, and of the pods of any other workload.
 package logs
 
 import (
@@ -37,15 +37,21 @@ type options struct {
 func New(f *connection.Factory) *cobra.Command {
 	o := &options{factory: f}
 	cmd := &cobra.Command{
-		Use:   "logs JOB [MEMBER]",
-		Short: "Print what a job's members write, or wrote",
+		Use:   "logs JOB [MEMBER]|KIND/NAME [CONTAINER]",
+		Short: "Print the output of a job's members, or of the pods of a workload",
 		Long: `Prints the output of all members of a training job, merged by time, each line
 after its member's name; a job with one member needs no names. Members that are
 gone are read from the archive in the data folder. With -f it goes on until the
-job has ended, and ends with the exit code that muster run would have.`,
+job has ended, and ends with the exit code that muster run would have.
+
+Of a pod, a deployment, a Kubernetes Job, a service or another workload the
+output of all containers is printed, one container after the other; with -f, as
+it comes, until those that run now have ended.`,
 		Example: `  muster logs -f mnist
   muster logs mnist worker-0 --tail 20
-  muster logs mnist --role ps --since 10m`,
+  muster logs mnist --role ps --since 10m
+  muster logs deploy/web -f
+  muster logs job/convert`,
 		Args: usage(cobra.RangeArgs(1, 2), "logs of which job? Give its name, and a member's if only that is wanted: muster logs JOB [MEMBER]"),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
@@ -54,6 +60,9 @@ job has ended, and ends with the exit code that muster run would have.`,
 			return f.CompleteJobs(cmd.Context(), args), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if workload := o.workload(args); workload != nil {
+				return o.runWorkload(cmd.Context(), *workload, args[1:], cmd.Flags().Changed("index"))
+			}
 			if err := o.complete(args, cmd.Flags().Changed("index")); err != nil {
 				return err
 			}
@@ -85,15 +94,14 @@ func (o *options) complete(args []string, indexGiven bool) error {
 	if o.job, o.member, err = member.Words(args); err != nil {
 		return err
 	}
+	if err := o.check(time.Now()); err != nil {
+		return err
+	}
 	switch {
 	case o.member != "" && (o.role != "" || indexGiven):
 		return exit.Usage("a member (%s) and --role or --index say the same thing in two ways: give one", o.member)
 	case indexGiven && o.index < 0:
 		return exit.Usage("--index %d: members are counted from 0", o.index)
-	case o.tail < -1:
-		return exit.Usage("--tail %d: give a number of lines, or -1 for all", o.tail)
-	case o.follow && o.previous:
-		return exit.Usage("--previous and --follow do not go together: what is over cannot be followed")
 	}
 	if o.member != "" {
 		m, ok := member.Parse(o.job, o.member)
@@ -102,7 +110,18 @@ func (o *options) complete(args []string, indexGiven bool) error {
 		}
 		o.role, o.index = m.Role, m.Index
 	}
-	o.from, err = parseSince(o.since, time.Now())
+	return nil
+}
+
+// check refuses flags that make no sense, of whatever the logs are.
+func (o *options) check(now time.Time) (err error) {
+	switch {
+	case o.tail < -1:
+		return exit.Usage("--tail %d: give a number of lines, or -1 for all", o.tail)
+	case o.follow && o.previous:
+		return exit.Usage("--previous and --follow do not go together: what is over cannot be followed")
+	}
+	o.from, err = parseSince(o.since, now)
 	return err
 }
 
