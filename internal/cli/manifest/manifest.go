@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
@@ -119,6 +120,9 @@ func parse(path string, text []byte) ([]Document, error) {
 			number--
 			continue
 		}
+		if tree, err = whole(part); err != nil {
+			return nil, fmt.Errorf("reading %s, document %d: %w", path, number, err)
+		}
 		object := &unstructured.Unstructured{Object: tree}
 		at := fmt.Sprintf("%s, document %d", path, number)
 		if object.IsList() && strings.HasSuffix(object.GetKind(), "List") {
@@ -142,6 +146,18 @@ func parse(path string, text []byte) ([]Document, error) {
 		}
 	}
 	return documents, nil
+}
+
+// whole reads a document with whole numbers as such: the strict reader makes floats of
+// them, which lose digits.
+func whole(document []byte) (map[string]any, error) {
+	text, err := yaml.YAMLToJSON(document)
+	if err != nil {
+		return nil, err
+	}
+	var tree map[string]any
+	err = utiljson.Unmarshal(text, &tree)
+	return tree, err
 }
 
 // grievance is what a YAML parser complains about, on one line and without its

@@ -1,5 +1,5 @@
-// Package plan is the command `muster plan`: where and when a training job
-// would start, without creating it.
+// Package plan is the command `muster plan`: where and when training jobs and pods
+// would start, without creating them.
 package plan
 
 import (
@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +24,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/refusal"
 	"github.com/muster-dev/muster/internal/cli/terminal"
-	"github.com/muster-dev/muster/internal/controller/trainingjob"
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/snapshot"
 )
@@ -82,11 +80,16 @@ func New(f *connection.Factory) *cobra.Command {
 	o := &options{factory: f}
 	cmd := &cobra.Command{
 		Use:   "plan -f FILE",
-		Short: "Say where and when a training job would start",
+		Short: "Say where and when training jobs and pods would start",
 		Long: `Says where a training job would start now, and what would have to make room for
 it; or why it would wait, when it could be expected to start, and the smallest
 changes with which it would start at once. Nothing is created and nothing is
-kept free.`,
+kept free.
+
+A TFJob or PyTorchJob is planned as the training job that Muster makes of it,
+and a pod, a Deployment, a StatefulSet or a Kubernetes Job by its pods, if they
+are for Muster's scheduler: on a cluster those with schedulerName: muster. Of
+several, the first in the file come first; all others are passed over.`,
 		Example: `  muster plan -f job.yaml
   muster run --dry-run -o yaml --gpus 4 -- python train.py | muster plan -f -`,
 		Args:              cobra.NoArgs,
@@ -102,13 +105,13 @@ kept free.`,
 		},
 	}
 	o.format = output.Flag(cmd, output.JSON, output.YAML)
-	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with a training job, - for standard input")
+	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file or folder with training jobs or pods, - for standard input")
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
 	return cmd
 }
 
 func (o *options) run(ctx context.Context) error {
-	job, err := read(o.factory.Streams.In, o.file)
+	works, err := read(o.factory.Streams.In, o.file, o.factory.Embedded())
 	if err != nil {
 		return err
 	}
@@ -116,54 +119,66 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if job.Namespace == "" {
-		job.Namespace = namespace
+	for i := range works {
+		for _, note := range works[i].notes {
+			_, _ = fmt.Fprintf(o.factory.Streams.Err, "%s: without effect: %s\n", works[i].at, note)
+		}
+		if err := works[i].check(ctx, server, namespace); err != nil {
+			return err
+		}
 	}
-	checked, err := check(ctx, server, job)
-	if err != nil {
-		return err
-	}
-	answer, err := plan(ctx, server, checked, time.Now())
+	answers, err := plan(ctx, server, works, time.Now())
 	if apierrors.IsForbidden(err) {
 		// Not everybody may look at nodes and at the jobs of others.
-		answer, err = o.atDoor(ctx, checked)
+		answers, err = o.atDoor(ctx, works)
 	}
 	if err != nil {
 		return err
 	}
-	if *o.format != output.Human {
-		return output.Print(o.factory.Streams.Out, *o.format, answer)
-	}
-	return answer.write(o.factory.Streams.Out, o.factory.Streams.OutStyle())
+	return o.print(answers)
 }
 
-// check has the server fill in what is left open, and say what it would refuse.
-// A job of that name may be there already: what would a changed one get?
-func check(ctx context.Context, server client.Client, job *v1alpha1.TrainingJob) (*v1alpha1.TrainingJob, error) {
-	checked := job.DeepCopy()
-	switch err := server.Create(ctx, checked, client.DryRunAll); {
-	case apierrors.IsAlreadyExists(err):
-		return job, nil
-	case err != nil:
-		return nil, refusal.Explain(job.Name, err)
+func (o *options) print(answers []Answer) error {
+	switch {
+	case *o.format != output.Human && len(answers) == 1:
+		return output.Print(o.factory.Streams.Out, *o.format, answers[0])
+	case *o.format != output.Human:
+		return output.Print(o.factory.Streams.Out, *o.format, answers)
 	}
-	return checked, nil
+	for _, answer := range answers {
+		if err := answer.write(o.factory.Streams.Out, o.factory.Streams.OutStyle()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// plan decides on what is there now and a job that the server would take.
-func plan(ctx context.Context, reader client.Reader, job *v1alpha1.TrainingJob, now time.Time) (Answer, error) {
-	return decide(ctx, reader, job, now, func(s scheduling.Snapshot) scheduling.Snapshot { return s })
+// plan decides on what is there now and work that the server would take.
+func plan(ctx context.Context, reader client.Reader, works []work, now time.Time) ([]Answer, error) {
+	return decide(ctx, reader, works, now, func(s scheduling.Snapshot) scheduling.Snapshot { return s })
 }
 
 // atDoor has the manager answer somebody who may not look at the whole cluster.
-func (o *options) atDoor(ctx context.Context, job *v1alpha1.TrainingJob) (Answer, error) {
+func (o *options) atDoor(ctx context.Context, works []work) ([]Answer, error) {
+	for _, w := range works {
+		if w.job == nil {
+			return nil, exit.With(exit.Failure, fmt.Errorf("%s: only somebody who may list the nodes and the pods of all namespaces can plan a pod; a training job can be planned by everybody who may create it", w.at))
+		}
+	}
 	manager, err := o.factory.Visitor()
 	if err != nil {
-		return Answer{}, err
+		return nil, err
 	}
-	var answer Answer
-	err = manager.Ask(ctx, job.Namespace, "/plan", job, &answer)
-	return answer, err
+	if len(works) > 1 {
+		_, _ = fmt.Fprintln(o.factory.Streams.Err, "Each job is planned as if the others were not there.")
+	}
+	answers := make([]Answer, len(works))
+	for i, w := range works {
+		if err := manager.Ask(ctx, w.job.Namespace, "/plan", w.job, &answers[i]); err != nil {
+			return nil, err
+		}
+	}
+	return answers, nil
 }
 
 // exceeded is part of the API server's message for an object that exceeds a quota
@@ -184,9 +199,13 @@ func Seen(ctx context.Context, reader client.Reader, server client.Client, user 
 		return Answer{}, fmt.Errorf("checking %s: %w", job.Name, err)
 	}
 	checked.ObjectMeta = submitted(job, user)
-	return decide(ctx, reader, checked, time.Now(), func(s scheduling.Snapshot) scheduling.Snapshot {
+	answers, err := decide(ctx, reader, []work{{at: job.Name, job: checked}}, time.Now(), func(s scheduling.Snapshot) scheduling.Snapshot {
 		return snapshot.Redact(s, job.Namespace)
 	})
+	if err != nil {
+		return Answer{}, err
+	}
+	return answers[0], nil
 }
 
 // submitted is what a job is called that a user submits.
@@ -201,47 +220,32 @@ func submitted(job *v1alpha1.TrainingJob, user string) metav1.ObjectMeta {
 	return out
 }
 
-// decide decides on a job that the server would take, and what is there now as
-// whoever asks may see it.
-func decide(ctx context.Context, reader client.Reader, job *v1alpha1.TrainingJob, now time.Time, seen func(scheduling.Snapshot) scheduling.Snapshot) (Answer, error) {
-	gang, problem := trainingjob.Planned(job)
-	if problem != "" {
-		return Answer{}, exit.Usage("%s would fail: %s", job.Name, problem)
+// decide decides on work that the server would take, and what is there now as whoever
+// asks may see it. Work that is earlier in the list was there earlier.
+func decide(ctx context.Context, reader client.Reader, works []work, now time.Time, seen func(scheduling.Snapshot) scheduling.Snapshot) ([]Answer, error) {
+	with := &joined{Reader: reader}
+	var planned []unit
+	for i := range works {
+		units, err := with.add(&works[i], metav1.NewTime(now.Add(time.Duration(i-len(works)+1)*time.Millisecond)))
+		if err != nil {
+			return nil, err
+		}
+		planned = append(planned, units...)
 	}
-	gang.UID, gang.CreationTimestamp = uid, metav1.NewTime(now)
-	// 2. The world as it is, with it.
-	s, err := snapshot.Take(ctx, &joined{Reader: reader, gang: gang}, now)
+	s, err := snapshot.Take(ctx, with, now)
 	if err != nil {
-		return Answer{}, err
+		return nil, err
 	}
-	preview, ok := scheduling.NewCore(scheduling.Options{}).Preview(seen(s), uid)
-	if !ok {
-		return Answer{}, fmt.Errorf("planning %s: the scheduler knows too little of it yet", job.Name)
+	s = seen(s)
+	answers := make([]Answer, 0, len(planned))
+	for _, u := range planned {
+		preview, ok := scheduling.NewCore(scheduling.Options{}).Preview(s, string(u.uid))
+		if !ok {
+			return nil, fmt.Errorf("planning %s: the scheduler knows too little of it yet", u.name)
+		}
+		answers = append(answers, answerOf(u.name, preview, snapshot.Clock(now, time.Local)))
 	}
-	return answerOf(job.Name, preview, snapshot.Clock(now, time.Local)), nil
-}
-
-// uid stands for the UID that the gang does not have yet.
-const uid = "planned"
-
-// joined shows one gang more than there is, in the place of one of its name.
-type joined struct {
-	client.Reader
-	gang *v1alpha1.Gang
-}
-
-// List implements [client.Reader].
-func (j *joined) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	if err := j.Reader.List(ctx, list, opts...); err != nil {
-		return err
-	}
-	if gangs, ok := list.(*v1alpha1.GangList); ok {
-		gangs.Items = slices.DeleteFunc(gangs.Items, func(g v1alpha1.Gang) bool {
-			return g.Namespace == j.gang.Namespace && g.Name == j.gang.Name && (g.Status.Phase == "" || g.Status.Phase == v1alpha1.GangPending)
-		})
-		gangs.Items = append(gangs.Items, *j.gang)
-	}
-	return nil
+	return answers, nil
 }
 
 // answerOf puts a preview into the answer's terms.
@@ -294,7 +298,11 @@ func (a Answer) write(out io.Writer, style terminal.Style) error {
 				gpus = text + " of " + gpus
 			}
 		}
-		table.Row(fmt.Sprintf("%s-%d", m.Role, m.Index), m.Node, gpus)
+		name := fmt.Sprintf("%s-%d", m.Role, m.Index)
+		if pod, alone := strings.CutPrefix(a.Job, podPrefix); alone {
+			name = pod
+		}
+		table.Row(name, m.Node, gpus)
 	}
 	return table.Write(out, style, "  ")
 }

@@ -48,11 +48,11 @@ func job(t *testing.T, replicas string) *v1alpha1.TrainingJob {
 	if err := os.WriteFile(path, []byte(strings.Replace(file, "REPLICAS", replicas, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	job, err := read(nil, path)
+	works, err := read(nil, path, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return job
+	return works[0].job
 }
 
 // One GPU of eight is free: one member starts, three wait and are told what
@@ -73,10 +73,11 @@ func TestPlan(t *testing.T) {
 		"1": {"mnist would start now\n", "worker-0", "box"},
 		"3": {"mnist would wait: ", "Sooner:   ask for 1 worker instead of 3"},
 	} {
-		answer, err := plan(t.Context(), server, job(t, replicas), time.Now())
+		answers, err := plan(t.Context(), server, []work{{at: "job.yaml", job: job(t, replicas)}}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
+		answer := answers[0]
 		var text strings.Builder
 		if err := answer.write(&text, terminal.Coloured(false)); err != nil {
 			t.Fatal(err)
@@ -167,19 +168,90 @@ func TestAQuotaIsTold(t *testing.T) {
 }
 
 func TestReadRefuses(t *testing.T) {
+	const of = "apiVersion: muster.dev/v1alpha1\nkind: TrainingJob\n"
 	for text, want := range map[string]string{
-		"kind: ConfigMap\n":   "holds no training job",
-		"kind: TrainingJob\n": "metadata.name is missing",
-		"kind: [\n":           "no object in YAML",
-		"kind: TrainingJob\nspec: {rolls: []}\nmetadata: {name: a}\n":      "did you mean roles?",
-		"kind: TrainingJob\nspec: {roles: 3}\nmetadata: {name: a}\n":       "no training job",
-		"kind: TrainingJob\nmetadata: {name: a}\n---\nkind: TrainingJob\n": "several",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n": "holds no training job",
+		of:          "metadata.name is missing",
+		"kind: [\n": "no object in YAML",
+		of + "spec: {rolls: []}\nmetadata: {name: a}\n":                                                                               "did you mean roles?",
+		of + "spec: {roles: 3}\nmetadata: {name: a}\n":                                                                                "no training job",
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: []}":                                                      "no pod with schedulerName: muster",
+		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {replicas: 65, template: {spec: {schedulerName: muster}}}": "at most 64 pods",
+		"apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: a}\nspec: {rolls: []}\n":                                          "TFJob a would be refused",
 	} {
-		if _, err := read(strings.NewReader(text), "-"); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := read(strings.NewReader(text), "-", false); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, not %q", text, err, want)
 		}
 	}
-	if _, err := read(nil, filepath.Join(t.TempDir(), "none.yaml")); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if _, err := read(nil, filepath.Join(t.TempDir(), "none.yaml"), false); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Error(err)
+	}
+}
+
+// several is a file with work of every kind that Muster places, a GPU each but for the
+// last, and with a pod of another scheduler.
+const several = `apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: cifar, namespace: default}
+spec:
+  pytorchReplicaSpecs:
+    Worker:
+      replicas: 2
+      template: {spec: {containers: [{name: pytorch, image: a/b, resources: {limits: {nvidia.com/gpu: 1}}}]}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: debug, namespace: default}
+spec: {schedulerName: muster, containers: [{name: main, image: a/b, resources: {limits: {nvidia.com/gpu: 1}}}]}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: convert, namespace: default}
+spec: {parallelism: 2, template: {spec: {schedulerName: muster, containers: [{name: main, image: a/b, resources: {limits: {nvidia.com/gpu: 1}}}]}}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: default}
+spec: {template: {spec: {containers: [{name: main, image: a/b}]}}}
+---
+` + file
+
+// Of several pieces of work with four GPUs free, those that come first in the file start.
+func TestPlanOfSeveral(t *testing.T) {
+	box := sample.Box()
+	box.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("110")
+	objects := append([]client.Object{box}, sample.Work("scan", "", "ada", 0, 4, v1alpha1.GangRunning)...)
+	server := sample.World(t, objects...)
+	works, err := read(strings.NewReader(strings.Replace(several, "REPLICAS", "1", 1)), "-", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := plan(t.Context(), server, works, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, a := range answers {
+		got[a.Job] = a.Starts
+	}
+	want := map[string]bool{"cifar": true, "pod/debug": true, "pod/convert-0": true, "pod/convert-1": false, "mnist": false}
+	if !maps.Equal(got, want) {
+		t.Errorf("what starts: %v, want %v", got, want)
+	}
+	var text strings.Builder
+	for _, a := range answers {
+		if err := a.write(&text, terminal.Coloured(false)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, part := range []string{"cifar would start now\n", "worker-1", "pod/debug would start now\n", "debug ", "pod/convert-1 would wait: "} {
+		if !strings.Contains(text.String(), part) {
+			t.Errorf("%q is missing in:\n%s", part, &text)
+		}
+	}
+	// An embedded Muster places the pods of the default scheduler, too.
+	works, err = read(strings.NewReader(strings.Replace(several, "REPLICAS", "1", 1)), "-", true)
+	if err != nil || len(works) != 5 {
+		t.Errorf("an embedded Muster plans %d objects: %v", len(works), err)
 	}
 }

@@ -1,90 +1,127 @@
 package plan
 
 import (
-	"bufio"
-	"bytes"
-	"errors"
-	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/manifest"
 	"github.com/muster-dev/muster/internal/cli/refusal"
+	"github.com/muster-dev/muster/internal/controller/kubeflow"
 )
 
-// read reads the one training job of a file; documents of other kinds beside
-// it are passed over.
-func read(stdin io.Reader, path string) (*v1alpha1.TrainingJob, error) {
-	var text []byte
-	var err error
-	if path == "-" {
-		path = "standard input"
-		text, err = io.ReadAll(stdin)
-	} else {
-		text, err = os.ReadFile(path)
+// read reads all training jobs and pods of a file; objects of other kinds beside them
+// are passed over, and so are pods of other schedulers. An embedded Muster places all pods.
+func read(stdin io.Reader, path string, embedded bool) ([]work, error) {
+	documents, err := manifest.Read(stdin, []string{path})
+	if err != nil {
+		return nil, err
 	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, exit.NotFound("-f %s: there is no such file", path)
-	case err != nil:
-		return nil, fmt.Errorf("reading %s: %w", path, err)
-	}
-	var job *v1alpha1.TrainingJob
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-	for {
-		part, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			break
+	var works []work
+	for _, d := range documents {
+		if d.Object.GetName() == "" {
+			d.Object.SetName(strings.TrimSuffix(d.Object.GetGenerateName(), "-"))
 		}
+		w, err := workOf(d)
 		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", path, err)
-		}
-		var kind struct {
-			Kind string `json:"kind"`
-		}
-		if err := yaml.Unmarshal(part, &kind); err != nil {
-			return nil, exit.Usage("%s: this is no object in YAML or JSON: %s", path, strings.Join(strings.Fields(err.Error()), " "))
-		}
-		if kind.Kind != "TrainingJob" {
-			continue
-		}
-		if job != nil {
-			return nil, exit.Usage("%s holds several training jobs; give one at a time", path)
-		}
-		if job, err = trainingJob(path, part); err != nil {
 			return nil, err
 		}
+		if w == nil || w.pod != nil && w.pod.Spec.SchedulerName != v1alpha1.SchedulerName && !(embedded && ordinary(w.pod)) {
+			continue
+		}
+		if d.Object.GetName() == "" {
+			return nil, exit.Usage("%s: metadata.name is missing", d.At)
+		}
+		works = append(works, *w)
 	}
-	switch {
-	case job == nil:
-		return nil, exit.Usage("%s holds no training job; `muster run --dry-run -o yaml` prints one", path)
-	case job.Name == "":
-		return nil, exit.Usage("%s: metadata.name is missing", path)
+	if len(works) == 0 {
+		return nil, exit.Usage("%s holds no training job and no pod with schedulerName: muster; `muster run --dry-run -o yaml` prints a job", path)
 	}
-	return job, nil
+	return works, nil
 }
 
-// trainingJob reads one training job of the file at path.
-func trainingJob(path string, text []byte) (*v1alpha1.TrainingJob, error) {
-	type plain v1alpha1.TrainingJob // TrainingJob's own decoder ignores fields that it cannot read
-	var tree map[string]any
-	job := &plain{}
-	err := yaml.UnmarshalStrict(text, &tree)
-	if err == nil {
-		err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(tree, job, true)
+// ordinary reports whether a pod names no scheduler but the default one.
+func ordinary(pod *corev1.Pod) bool {
+	return pod.Spec.SchedulerName == "" || pod.Spec.SchedulerName == corev1.DefaultSchedulerName
+}
+
+// workOf is the work that a document asks for; nil for another kind.
+func workOf(d manifest.Document) (*work, error) {
+	gvk := d.Object.GroupVersionKind()
+	switch group := gvk.Group; {
+	case gvk.GroupKind() == v1alpha1.GroupVersion.WithKind("TrainingJob").GroupKind():
+		job, err := trainingJob(d.At, d.Object.Object)
+		if err != nil {
+			return nil, err
+		}
+		return &work{at: d.At, job: job}, nil
+	case group == "" && gvk.Kind == "Pod":
+		return podsOf(d, d.Object, 1)
+	case group == "apps" && (gvk.Kind == "Deployment" || gvk.Kind == "StatefulSet" || gvk.Kind == "ReplicaSet"):
+		return templates(d, "replicas")
+	case group == batchv1.GroupName && gvk.Kind == "Job":
+		return templates(d, "parallelism")
 	}
+	job, notes, err := kubeflow.Planned(d.Object)
+	if err != nil {
+		return nil, exit.Usage("%s: %v", d.At, err)
+	}
+	if job == nil {
+		return nil, nil
+	}
+	return &work{at: d.At, job: job, foreign: d.Object, notes: notes}, nil
+}
+
+// mostPods is the largest number of pods of one object that is planned.
+const mostPods = 64
+
+// templates is the pods of an object that has a template and a number in a field.
+func templates(d manifest.Document, number string) (*work, error) {
+	count, found, err := unstructured.NestedInt64(d.Object.Object, "spec", number)
+	if err != nil {
+		return nil, exit.Usage("%s: spec.%s is no whole number", d.At, number)
+	}
+	if !found {
+		count = 1
+	}
+	if count < 0 || count > mostPods {
+		return nil, exit.Usage("%s: spec.%s is %d; at most %d pods of one object can be planned", d.At, number, count, mostPods)
+	}
+	template, _, err := unstructured.NestedMap(d.Object.Object, "spec", "template")
+	if err != nil || template == nil {
+		return nil, exit.Usage("%s: spec.template is missing", d.At)
+	}
+	pod := &unstructured.Unstructured{Object: template}
+	pod.SetName(d.Object.GetName())
+	pod.SetNamespace(d.Object.GetNamespace())
+	return podsOf(d, pod, int(count))
+}
+
+// podsOf is so many pods like one.
+func podsOf(d manifest.Document, object *unstructured.Unstructured, count int) (*work, error) {
+	pod := &corev1.Pod{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, pod, true); err != nil {
+		return nil, exit.Usage("%s: this is no pod: %s", d.At, strings.Join(strings.Fields(err.Error()), " "))
+	}
+	return &work{at: d.At, pod: pod, count: count, single: d.Object.GetKind() == "Pod"}, nil
+}
+
+// trainingJob reads a training job of the document at a place.
+func trainingJob(at string, tree map[string]any) (*v1alpha1.TrainingJob, error) {
+	type plain v1alpha1.TrainingJob // TrainingJob's own decoder ignores fields that it cannot read
+	job := &plain{}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(tree, job, true)
 	if err == nil {
 		return (*v1alpha1.TrainingJob)(job), nil
 	}
-	if explained := refusal.Misread("TrainingJob", path, err); explained.Error() != err.Error() {
+	if explained := refusal.Misread("TrainingJob", at, err); explained.Error() != err.Error() {
 		return nil, exit.Usage("%v", explained)
 	}
-	return nil, exit.Usage("%s: this is no training job: %s", path, strings.Join(strings.Fields(err.Error()), " "))
+	return nil, exit.Usage("%s: this is no training job: %s", at, strings.Join(strings.Fields(err.Error()), " "))
 }
