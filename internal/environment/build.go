@@ -26,6 +26,7 @@ const (
 	scratchDir       = "tmp"
 	markerFile       = ".ready"
 	requirementsFile = "requirements.txt"
+	constraintsFile  = "constraints.txt"
 	freezeFile       = "lock"
 	logFile          = "build.log"
 	buildLock        = ".building"
@@ -111,7 +112,7 @@ func (b *build) run(ctx context.Context) error {
 		err = full(errors.Join(unix.ENOSPC, err))
 	}
 	if err == nil {
-		err = errors.Join(b.place.Take(ctx, b.path()), b.place.Take(ctx, filepath.Join(b.home, requirementsFile)))
+		err = b.takeBack(ctx)
 	}
 	if err != nil {
 		_ = os.RemoveAll(b.path())
@@ -120,6 +121,19 @@ func (b *build) run(ctx context.Context) error {
 	// 3. Everything on disk before the marker says so.
 	b.say("making the environment last on disk")
 	return b.mark()
+}
+
+// takeBack makes this Muster's user the owner of all that the installer had.
+func (b *build) takeBack(ctx context.Context) error {
+	paths := []string{b.path(), filepath.Join(b.home, requirementsFile)}
+	if _, bounds := Split(b.requirements); bounds != "" {
+		paths = append(paths, filepath.Join(b.home, constraintsFile))
+	}
+	var errs []error
+	for _, path := range paths {
+		errs = append(errs, b.place.Take(ctx, path))
+	}
+	return errors.Join(errs...)
 }
 
 // makeFolders makes the two folders that the installer may write to.
@@ -163,8 +177,8 @@ func (b *build) copySettings() error {
 
 // install makes the virtual environment and puts the packages in.
 func (b *build) install(ctx context.Context) error {
-	file := filepath.Join(b.home, requirementsFile)
-	if err := b.writeRequirements(file); err != nil {
+	listed, err := b.writeRequirements()
+	if err != nil {
 		return err
 	}
 	log, err := os.OpenFile(filepath.Join(b.home, logFile), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
@@ -188,7 +202,7 @@ func (b *build) install(ctx context.Context) error {
 		words = &pipWords{}
 		stop := watch.start(ctx)
 		err := b.command(ctx, func(line string) { words.line(line); watch.line(line) },
-			append(pip, "install", "--no-compile", "--progress-bar", "off", "--no-color", "-r", file)...)
+			slices.Concat(pip, []string{"install", "--no-compile", "--progress-bar", "off", "--no-color"}, listed)...)
 		stop()
 		if err != nil {
 			return fmt.Errorf("installing the requirements: %s", words.explain(err))
@@ -212,16 +226,27 @@ func (b *build) install(ctx context.Context) error {
 	return nil
 }
 
-// writeRequirements writes the file for the installer. It may hold a password of an
-// index.
-func (b *build) writeRequirements(file string) error {
-	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("writing the requirements: %w", err)
+// writeRequirements writes the files for the installer, and returns its options for
+// them. They may hold a password of an index.
+func (b *build) writeRequirements() (listed []string, err error) {
+	needed, bounds := Split(b.requirements)
+	for _, part := range []struct{ option, name, text string }{{"-r", requirementsFile, needed}, {"-c", constraintsFile, bounds}} {
+		file := filepath.Join(b.home, part.name)
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("writing the requirements: %w", err)
+		}
+		if part.text == "" && part.option == "-c" {
+			continue
+		}
+		if err := os.WriteFile(file, []byte(part.text), 0o600); err != nil {
+			return nil, fmt.Errorf("writing the requirements: %w", full(err))
+		}
+		if err := b.place.Give(file); err != nil {
+			return nil, err
+		}
+		listed = append(listed, part.option, file)
 	}
-	if err := os.WriteFile(file, []byte(b.requirements), 0o600); err != nil {
-		return fmt.Errorf("writing the requirements: %w", full(err))
-	}
-	return b.place.Give(file)
+	return listed, nil
 }
 
 // command runs a program of the build and hands over its lines. All processes of the
@@ -236,7 +261,7 @@ func (b *build) command(ctx context.Context, line func(string), argv ...string) 
 	p := confinement.Program{
 		Argv: argv, Env: append(settings, cache(b.environ, confined)),
 		Scratch: b.scratch(), Writable: []string{b.path()},
-		Readable: slices.Concat(b.python.places(), files, []string{filepath.Join(b.home, requirementsFile)}),
+		Readable: slices.Concat(b.python.places(), files, []string{filepath.Join(b.home, requirementsFile), filepath.Join(b.home, constraintsFile)}),
 		Hidden:   []string{filepath.Dir(b.home)}, Lock: filepath.Join(b.home, runLock),
 	}
 	return b.place.Run(ctx, p, func(text string) {

@@ -1,5 +1,3 @@
-//go:build linux
-
 package environment
 
 import (
@@ -47,9 +45,12 @@ func rewriteOption(words []string) (string, error) {
 	case "-e", "--editable":
 		return "", fmt.Errorf("%q installs from a folder; %s", Mask(text), advice)
 	case "-r", "--requirement":
-		return "", fmt.Errorf("%q includes another file; copy its lines here", Mask(text))
+		return "", fmt.Errorf("%q includes another file; copy its lines here; muster run --requirements does so itself", Mask(text))
 	case "-c", "--constraint":
-		return "", fmt.Errorf("%q reads another file; write the versions here", Mask(text))
+		if !attached {
+			return rewriteConstraint(strings.Join(words[1:], " "), text)
+		}
+		return rewriteConstraint(strings.Join(append([]string{value}, words[1:]...), " "), text)
 	}
 	o, known := options[name]
 	if !known {
@@ -72,6 +73,34 @@ func rewriteOption(words []string) (string, error) {
 		return "", fmt.Errorf("%q: %w", Mask(text), err)
 	}
 	return o.name + " " + value, nil
+}
+
+// constraint is the option in front of a constraint in the text that [Normalise] returns.
+const constraint = "-c "
+
+// rewriteConstraint checks a constraint: a name and versions, which hold if the package
+// is installed at all. pip has constraints in files only; [Split] takes them out again.
+func rewriteConstraint(value, text string) (string, error) {
+	written, err := writeRequirement(value)
+	head, _, _ := strings.Cut(written, " ;")
+	if err != nil || !strings.ContainsAny(head, "=<>@") || strings.Contains(head, "[") {
+		return "", fmt.Errorf("%q reads another file; write its lines here as constraints, such as -c numpy==2.1; muster run --requirements does so itself", Mask(text))
+	}
+	return constraint + written, nil
+}
+
+// Split takes a text that [Normalise] returned apart: the requirements and the
+// constraints, each as pip reads them from a file of their own.
+func Split(text string) (requirements, constraints string) {
+	var needed, bounds strings.Builder
+	for line := range strings.Lines(text) {
+		if bound, ok := strings.CutPrefix(line, constraint); ok {
+			bounds.WriteString(bound)
+			continue
+		}
+		needed.WriteString(line)
+	}
+	return needed.String(), bounds.String()
 }
 
 // match returns a check for values of one form.

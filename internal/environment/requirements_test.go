@@ -29,7 +29,7 @@ func TestNormalise(t *testing.T) {
 		"editable, long":            {in: "--editable=./x", problem: "installs from a folder"},
 		"other file":                {in: "-r other.txt", problem: "copy its lines here"},
 		"other file, joined":        {in: "-rother.txt", problem: "copy its lines here"},
-		"constraints":               {in: "-c c.txt", problem: "write the versions here"},
+		"constraints":               {in: "-c c.txt", problem: "write its lines here as constraints"},
 		"relative":                  {in: "./pkg", problem: "refers to a file"},
 		"above":                     {in: "../pkg", problem: "refers to a file"},
 		"absolute":                  {in: "/opt/pkg", problem: "refers to a file"},

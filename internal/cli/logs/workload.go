@@ -185,16 +185,21 @@ func (o *options) print(ctx context.Context, set kubernetes.Interface, streams [
 		return ctx.Err()
 	}
 	read := slices.Contains(errs, nil)
-	if all := errors.Join(errs...); !read {
-		return all
+	failed := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if more := len(failed) - mostErrors; more > 0 {
+		failed = append(failed[:mostErrors:mostErrors], fmt.Errorf("%d more could not be read", more))
 	}
-	for _, err := range errs {
-		if err != nil {
-			_, _ = fmt.Fprintln(o.factory.Streams.Err, err)
-		}
+	if !read {
+		return errors.Join(failed...)
+	}
+	for _, err := range failed {
+		_, _ = fmt.Fprintln(o.factory.Streams.Err, err)
 	}
 	return nil
 }
+
+// mostErrors is the number of containers whose trouble is told.
+const mostErrors = 8
 
 // read passes the lines of one container on.
 func (o *options) read(ctx context.Context, set kubernetes.Interface, s stream, each func([]byte) error) error {

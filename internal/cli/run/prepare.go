@@ -15,6 +15,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/person"
 	"github.com/muster-dev/muster/internal/cli/suggestion"
 	"github.com/muster-dev/muster/internal/cli/terminal"
+	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/environment/source"
 )
 
@@ -29,9 +30,6 @@ const noCode = "none"
 func (o *options) prepare() (Inputs, error) {
 	in := Inputs{Namespace: o.factory.NamespaceOr("default"), Submitter: person.Name(), Suffix: suffix(), Getenv: os.LookupEnv}
 	var err error
-	if in.Requirements, err = readRequirements(o.flags.Requirements); err != nil {
-		return in, err
-	}
 	if isFolder(o.flags.Python) {
 		if in.PythonPath, err = environmentFolder(o.flags.Python); err != nil {
 			return in, err
@@ -39,6 +37,9 @@ func (o *options) prepare() (Inputs, error) {
 	}
 	folder, script, err := o.locate()
 	if err != nil {
+		return in, err
+	}
+	if in.Requirements, err = readRequirements(folder, o.flags.Requirements); err != nil {
 		return in, err
 	}
 	in.Script, in.Folder = script, filepath.Base(folder)
@@ -155,22 +156,62 @@ func nearby(path string) string {
 	return suggestion.Phrase(filepath.Base(path), names)
 }
 
-func readRequirements(path string) (string, error) {
+// readRequirements reads a requirements file with all files that it includes, and checks
+// every line before a job is made of it. The files are in the code folder, or beside a
+// file that is not in it.
+func readRequirements(folder, path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	text, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return "", exit.NotFound("--requirements %s: there is no such file%s", path, nearby(path))
-	case err != nil:
-		return "", fmt.Errorf("reading the requirements: %w", err)
-	case strings.TrimSpace(string(text)) == "":
-		return "", exit.Usage("--requirements %s: the file is empty: leave the flag out to use the machine's own Python", path)
-	case len(text) > maxRequirements:
-		return "", exit.Usage("--requirements %s: the file has %s and may have %s", path, terminal.Size64(int64(len(text))), terminal.Size64(maxRequirements))
+	} else if err == nil && info.IsDir() {
+		return "", exit.Usage("--requirements %s: this is a folder: give a requirements file", path)
 	}
-	return string(text), nil
+	within, name, err := inFolder(folder, path)
+	if err != nil {
+		return "", fmt.Errorf("reading the requirements: %w", err)
+	}
+	root, err := os.OpenRoot(within)
+	if err != nil {
+		return "", fmt.Errorf("reading the requirements: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	text, err := environment.Gather(root, name, maxRequirements)
+	if err == nil {
+		_, err = environment.Normalise(text)
+	}
+	if err == nil {
+		err = environment.Password(text)
+	}
+	switch {
+	case err != nil:
+		return "", exit.Usage("--requirements %s: %v", path, err)
+	case strings.TrimSpace(text) == "":
+		return "", exit.Usage("--requirements %s: the file is empty: leave the flag out to use the machine's own Python", path)
+	}
+	return text, nil
+}
+
+// inFolder returns the folder whose files a requirements file may include, and its path
+// there: the code folder if the file is in it, else the file's own.
+func inFolder(folder, path string) (within, name string, err error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return "", "", err
+	}
+	if absolute, err = filepath.EvalSymlinks(absolute); err != nil {
+		return "", "", err
+	}
+	if folder != "" {
+		if folder, err = filepath.EvalSymlinks(folder); err != nil {
+			return "", "", err
+		}
+		if relative, err := filepath.Rel(folder, absolute); err == nil && filepath.IsLocal(relative) {
+			return folder, filepath.ToSlash(relative), nil
+		}
+	}
+	return filepath.Dir(absolute), filepath.Base(absolute), nil
 }
 
 // environmentFolder returns the absolute folder of a Python environment.

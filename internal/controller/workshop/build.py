@@ -78,10 +78,15 @@ if subprocess.call(pip + ["--version"], stdout=subprocess.DEVNULL, stderr=subpro
     if code:
         fail("the image has neither pip nor ensurepip for its Python %s: install one into it, or name an image that has it\n%s" % (VERSION, words))
 if REQUIREMENTS.strip():
-    listed = os.path.join(os.environ.get("TMPDIR", "/tmp"), "requirements.txt")
-    with open(listed, "w", encoding="utf-8") as out:
-        out.write(REQUIREMENTS)
-    code, words = run(*pip, "install", "--no-cache-dir", "--progress-bar", "off", "--no-color", "-r", listed)
+    lines = REQUIREMENTS.splitlines(True)
+    parts = [("-r", [line for line in lines if not line.startswith("-c ")]), ("-c", [line[3:] for line in lines if line.startswith("-c ")])]
+    listed = []
+    for option, part in parts:
+        if part or option == "-r":
+            listed += [option, os.path.join(os.environ.get("TMPDIR", "/tmp"), "list" + option + ".txt")]
+            with open(listed[-1], "w", encoding="utf-8") as out:
+                out.writelines(part)
+    code, words = run(*pip, "install", "--no-cache-dir", "--progress-bar", "off", "--no-color", *listed)
     if code:
         fail("installing the requirements: " + words)
 

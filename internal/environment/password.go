@@ -1,0 +1,23 @@
+package environment
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Password returns an error for the first line that has a user or a password in an
+// address: everybody who may read the job would read it there.
+func Password(text string) error {
+	for _, l := range joinLines(splitLines(text)) {
+		content := strings.TrimSpace(comment.ReplaceAllString(l.text, ""))
+		for _, found := range address.FindAllString(content, -1) {
+			u, err := url.Parse(found)
+			if err == nil && u.User == nil || Mask(found) == found {
+				continue
+			}
+			return fmt.Errorf("line %d: %q has a user or password in it, and everybody who may read the job could read it; leave it out, and put that address into PIP_EXTRA_INDEX_URL of muster up; on a cluster use an index that needs none (environments.index of muster install)", l.number, Mask(content))
+		}
+	}
+	return nil
+}
