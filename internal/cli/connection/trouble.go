@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,10 +45,47 @@ func (f *Factory) Explain(err error) error {
 		}
 		return exit.NotFound("nobody answers at %s (from %s %s): %w", config.Host, origin.named, strings.Join(origin.files, ", "), network)
 	}
+	if denied := withoutRight(err); denied != nil {
+		return denied
+	}
 	if apierrors.IsUnauthorized(err) {
 		return fmt.Errorf("the server at %s does not accept the credentials of %s: is it the kubeconfig of another Muster, or of an older data folder?", config.Host, origin.path())
 	}
 	return err
+}
+
+// lacking matches the API server's words for somebody without a right.
+var lacking = regexp.MustCompile(`User "([^"]*)" cannot (\w+) resource "([^"]*)" in API group "[^"]*"(?: in the namespace "([^"]*)"| at the cluster scope)?`)
+
+// denied is the error of somebody without a right, in words that name who has it.
+type denied struct {
+	words string
+	err   error
+}
+
+// Error implements error.
+func (d *denied) Error() string { return d.words }
+
+// Unwrap returns the server's error.
+func (d *denied) Unwrap() error { return d.err }
+
+// withoutRight puts the server's words for a missing right into others; nil for any other
+// error, and for one that was put into other words before.
+func withoutRight(err error) error {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || !apierrors.IsForbidden(status) || !strings.Contains(err.Error(), status.ErrStatus.Message) {
+		return nil
+	}
+	found := lacking.FindStringSubmatch(status.ErrStatus.Message)
+	if found == nil {
+		return nil
+	}
+	where := "of the whole cluster"
+	if found[4] != "" {
+		where = "in namespace " + found[4]
+	}
+	words := fmt.Sprintf("%s may not %s %s %s; ask an administrator of the cluster to do this, or to give you the right", found[1], found[2], found[3], where)
+	return &denied{strings.Replace(err.Error(), status.ErrStatus.Message, words, 1), err}
 }
 
 // unanswered returns the attempt to connect that err comes from, nil where it comes

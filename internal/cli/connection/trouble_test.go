@@ -9,7 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -133,3 +136,36 @@ current-context: m
 	}
 	return home
 }
+
+// A missing right is told with who has it; other refusals keep their words.
+func TestWithoutARight(t *testing.T) {
+	f := New(terminal.Streams{}, "test")
+	f.config = &rest.Config{Host: "https://cluster.example.com"}
+	status := func(message string) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden, Code: 403, Message: message}}
+	}
+	nodes := status(`nodes is forbidden: User "ada" cannot list resource "nodes" in API group "" at the cluster scope`)
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"of the cluster": {fmt.Errorf("listing the nodes: %w", nodes), "listing the nodes: ada may not list nodes of the whole cluster; ask an administrator of the cluster to do this, or to give you the right"},
+		"in a namespace": {status(`secrets "a" is forbidden: User "ada" cannot get resource "secrets" in API group "" in the namespace "vision"`),
+			"ada may not get secrets in namespace vision; ask an administrator of the cluster to do this, or to give you the right"},
+		"a quota":      {status(`pods "a" is forbidden: exceeded quota: q`), `pods "a" is forbidden: exceeded quota: q`},
+		"told already": {exit.With(exit.Failure, &told{nodes}), "you may not see nodes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := f.Explain(c.err)
+			if got.Error() != c.want || !apierrors.IsForbidden(got) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// told is an error in words of its own.
+type told struct{ error }
+
+func (*told) Error() string   { return "you may not see nodes" }
+func (t *told) Unwrap() error { return t.error }

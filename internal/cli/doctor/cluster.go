@@ -13,6 +13,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -73,13 +74,19 @@ func elsewhere(ctx context.Context, f *connection.Factory) ([]Finding, error) {
 		return nil, err
 	}
 	findings := []Finding{judgeServer(s)}
+	judged, hidden := 0, 0
 	look := func(check string, judge func(scene) []Finding, read ...func() error) {
 		for _, one := range read {
 			if err := one(); err != nil {
+				if apierrors.IsForbidden(err) {
+					hidden++
+					err = f.Explain(err)
+				}
 				findings = append(findings, Finding{check, Limited, err.Error(), "look with rights to read it, as an administrator"})
 				return
 			}
 		}
+		judged++
 		findings = append(findings, judge(s)...)
 	}
 	server, err := f.Client()
@@ -135,6 +142,10 @@ func elsewhere(ctx context.Context, f *connection.Factory) ([]Finding, error) {
 		func() (err error) { s.clock, err = compareClocks(ctx, config); return err },
 		list(&beats, "the signs of life of nodes", client.InNamespace(corev1.NamespaceNodeLease)),
 		func() error { s.beats = beats.Items; return nil })
+	if hidden > judged {
+		findings = append(findings, Finding{"rights", Bad, "most of the cluster could not be looked at, because this kubeconfig may not read it",
+			"run muster doctor as an administrator of the cluster; what concerns your jobs is in muster get, muster why and muster plan"})
+	}
 	return findings, nil
 }
 

@@ -45,7 +45,7 @@ muster why say that scheduling is paused, since when, by whom and why.`,
 			if err != nil {
 				return err
 			}
-			mark.Who, mark.Since = person.Name(), time.Now().Truncate(time.Second)
+			mark.Who, mark.Since = person.Author(cmd.Context(), f.Client), time.Now().Truncate(time.Second)
 			return run(cmd.Context(), server, f.Streams, mark)
 		},
 	}

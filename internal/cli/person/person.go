@@ -27,6 +27,17 @@ func Authenticated(ctx context.Context, server client.Client) (string, bool) {
 	return name, name != "" && name != everybody
 }
 
+// Author returns the name that is put on whatever somebody writes: that by which the API
+// server knows them, or else [Name].
+func Author(ctx context.Context, connect func() (client.WithWatch, error)) string {
+	if server, err := connect(); err == nil {
+		if name, known := Authenticated(ctx, server); known {
+			return name
+		}
+	}
+	return Name()
+}
+
 // Name returns user@host, or the user alone where the host has no name.
 func Name() string {
 	name := os.Getenv("USER")

@@ -57,7 +57,7 @@ delete it as well; to keep it from starting, suspend it first.`,
 			if err != nil {
 				return err
 			}
-			o.asks, o.who = terminal.Is(f.Streams.In), person.Name()
+			o.asks, o.who = terminal.Is(f.Streams.In), person.Author(cmd.Context(), f.Client)
 			return o.run(cmd.Context(), server, namespace, args[0])
 		},
 	}

@@ -44,7 +44,7 @@ func (o *options) run(ctx context.Context, a address.Address) error {
 	if message == "" {
 		message = "Merge " + a.Revision() + " into " + o.into
 	}
-	result, err := d.Merge(ctx, data.MergeOptions{Into: o.into, From: a.Revision(), Author: person.Name(), Message: message, Prefer: data.Prefer(o.prefer)})
+	result, err := d.Merge(ctx, data.MergeOptions{Into: o.into, From: a.Revision(), Author: person.Author(ctx, o.factory.Client), Message: message, Prefer: data.Prefer(o.prefer)})
 	if both, ok := errors.AsType[*data.ConflictError](err); ok {
 		return o.conflict(a, both)
 	}

@@ -109,7 +109,7 @@ func (o *closing) run(ctx context.Context, a address.Address) (err error) {
 	if err != nil {
 		return err
 	}
-	result, err := d.CloseCommit(ctx, data.CloseOptions{Branch: a.Branch(), Author: person.Name(), Message: message, Prefer: data.Prefer(o.prefer)})
+	result, err := d.CloseCommit(ctx, data.CloseOptions{Branch: a.Branch(), Author: person.Author(ctx, o.factory.Client), Message: message, Prefer: data.Prefer(o.prefer)})
 	if both, ok := errors.AsType[*data.ConflictError](err); ok {
 		return o.conflict(a, both)
 	}

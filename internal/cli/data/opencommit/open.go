@@ -87,7 +87,7 @@ func open(ctx context.Context, f *connection.Factory, format output.Format, a ad
 	if err != nil {
 		return err
 	}
-	opened, err := d.OpenCommit(ctx, branch, person.Name())
+	opened, err := d.OpenCommit(ctx, branch, person.Author(ctx, f.Client))
 	if moved, ok := errors.AsType[*ref.MovedError](err); ok && moved.Name.Kind == ref.Open {
 		return exit.With(exit.Failure, fmt.Errorf("%s has an open commit already, which is at %s: muster data close %s closes it, and with --discard gives it up", a, moved.Found.Short(), a))
 	}

@@ -102,7 +102,7 @@ func (o *options) run(ctx context.Context, sources []source, to address.Address)
 		}
 		bar.Next()
 	}
-	result, err := session.Commit(ctx, data.CommitOptions{Author: person.Name(), Message: o.message})
+	result, err := session.Commit(ctx, data.CommitOptions{Author: person.Author(ctx, o.factory.Client), Message: o.message})
 	if err != nil {
 		return fmt.Errorf("putting into %s@%s: %w", to.Dataset, branch, err)
 	}

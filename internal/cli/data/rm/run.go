@@ -75,7 +75,7 @@ func (o *options) paths(ctx context.Context, wanted []address.Address) (err erro
 	if message == "" {
 		message = "Remove " + strings.Join(names, ", ")
 	}
-	result, err := session.Commit(ctx, data.CommitOptions{Author: person.Name(), Message: message})
+	result, err := session.Commit(ctx, data.CommitOptions{Author: person.Author(ctx, o.factory.Client), Message: message})
 	if err != nil {
 		return fmt.Errorf("removing from %s@%s: %w", first.Dataset, branch, err)
 	}

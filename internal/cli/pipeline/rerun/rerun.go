@@ -77,7 +77,7 @@ func (o *options) run(ctx context.Context, name string) error {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: made, Labels: before.Labels, OwnerReferences: before.OwnerReferences},
 		Spec:       *before.Spec.DeepCopy(),
 	}
-	if who := person.Name(); who != "" {
+	if who := person.Author(ctx, o.factory.Client); who != "" {
 		run.Annotations = map[string]string{v1alpha1.AnnotationSubmitter: who}
 	}
 	run.Spec.Number++

@@ -64,7 +64,7 @@ func (o *importing) run(ctx context.Context, file string) (err error) {
 	defer bar.Stop()
 	m, count, err := transfer.Import(ctx, in, transfer.Importing{
 		Results: store.Dataset(pipeline.ResultsDataset).Dataset, Branch: data.DefaultBranch, Trees: store.Trees(),
-		Author: person.Name(), At: time.Now(), Progress: bar.See,
+		Author: person.Author(ctx, o.factory.Client), At: time.Now(), Progress: bar.See,
 	})
 	if err != nil {
 		return err

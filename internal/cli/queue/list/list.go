@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -57,6 +58,9 @@ memory in use are shown where a queue has terms for them, and with -o wide.`,
 
 func run(ctx context.Context, reader client.Reader, streams terminal.Streams, format output.Format) error {
 	now, err := survey.Read(ctx, reader)
+	if apierrors.IsForbidden(err) {
+		return told(ctx, reader, streams, format)
+	}
 	if err != nil {
 		return err
 	}

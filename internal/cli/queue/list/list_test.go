@@ -1,11 +1,17 @@
 package list
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/output"
@@ -67,5 +73,33 @@ func TestWideAndInvalid(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, out)
 		}
+	}
+}
+
+// Somebody who may not see nodes sees the queues as their status tells of them.
+func TestListOfATenant(t *testing.T) {
+	vision := sample.Queue("vision", "", "4", nil)
+	vision.Status = v1alpha1.QueueStatus{Used: v1alpha1.ResourceAmounts{"gpu": resource.MustParse("3")}, Waiting: 2, Running: 1}
+	server := interceptor.NewClient(sample.World(t, vision, sample.Queue("ocr", "vision", "", nil)), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if _, ok := list.(*v1alpha1.QueueList); !ok {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil)
+			}
+			return c.List(ctx, list, options...)
+		},
+	})
+	streams, out, _ := sample.Streams()
+	if err := run(t.Context(), server, streams, output.Human); err != nil {
+		t.Fatal(err)
+	}
+	want := "QUEUE   BELOW   GUARANTEED  USED   BORROWED  LIMIT  WAITING  RUNNING\n" +
+		"ocr     vision  -           -      -         -      0        0\n" +
+		"vision  -       gpu=4       gpu=3  -         -      2        1\n"
+	if out.String() != want {
+		t.Errorf("it prints\n%swant\n%s", out, want)
+	}
+	out.Reset()
+	if err := run(t.Context(), server, streams, output.Name); err != nil || out.String() != "queue.muster.dev/ocr\nqueue.muster.dev/vision\n" {
+		t.Errorf("names: %q, %v", out, err)
 	}
 }
