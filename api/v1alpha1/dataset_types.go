@@ -28,7 +28,7 @@ const (
 // +kubebuilder:printcolumn:name="Committed",type=date,JSONPath=`.spec.branches[?(@.name=="main")].moved`
 // +kubebuilder:printcolumn:name="Description",type=string,priority=1,JSONPath=`.spec.description`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) >= 3 && size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: 3 to 63 lower-case letters, digits and '-', because clients of object stores know a dataset as a bucket of this name"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) >= 3 && size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: 3 to 63 lower-case letters, digits and '-', because clients of object stores know a dataset as a bucket of this name",fieldPath=".metadata"
 type Dataset struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

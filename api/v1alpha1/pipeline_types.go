@@ -20,7 +20,7 @@ import (
 // +kubebuilder:printcolumn:name="Ended",type=date,JSONPath=`.status.lastEnded.finishTime`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 30 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: at most 30 characters, a lower-case letter first, then lower-case letters, digits and '-', because datasets and jobs are named after it"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 30 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: at most 30 characters, a lower-case letter first, then lower-case letters, digits and '-', because datasets and jobs are named after it",fieldPath=".metadata"
 type Pipeline struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -24,8 +24,8 @@ import (
 // +kubebuilder:printcolumn:name="Evictions",type=integer,JSONPath=`.status.evictions`,priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.message`,priority=0
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 48",message="the name may have at most 48 characters, because member names are made from it"
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="the name must start with a letter and consist of lower-case letters, digits and '-', because it becomes a host name"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 48",message="the name may have at most 48 characters, because member names are made from it",fieldPath=".metadata"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="the name must start with a letter and consist of lower-case letters, digits and '-', because it becomes a host name",fieldPath=".metadata"
 type TrainingJob struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

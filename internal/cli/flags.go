@@ -29,11 +29,20 @@ func flagWords(cmd *cobra.Command, err error) string {
 	return fmt.Sprintf("--%s %s: give %s", value.GetFlag().Name, value.GetValue(), wanted)
 }
 
+// meant are flags that people know from elsewhere, and Muster's for the same.
+var meant = map[string]string{
+	"timeout": "max-time", "time-limit": "max-time", "walltime": "max-time", "deadline": "max-time",
+	"gres": "gpus", "num-gpus": "gpus", "ntasks": "workers", "partition": "queue",
+}
+
 // nearFlag proposes the flag that is nearest to one that does not exist.
 func nearFlag(cmd *cobra.Command, err error) string {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok || len(unknown.GetSpecifiedName()) < 2 {
 		return ""
+	}
+	if flag := meant[unknown.GetSpecifiedName()]; cmd.Flags().Lookup(flag) != nil {
+		return "; did you mean --" + flag + "?"
 	}
 	return suggestion.Phrase("--"+unknown.GetSpecifiedName(), flagNames(cmd))
 }

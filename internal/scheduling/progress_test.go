@@ -138,8 +138,14 @@ func TestExpectedEnd(t *testing.T) {
 	if got.Basis != estimate.BasisProgress || got.From > now.add(2*estimate.Hour) || got.To < now.add(2*estimate.Hour) {
 		t.Errorf("got %+v: two hours remain", got)
 	}
-	if clock := func(Instant) string { return "then" }; got.Render(clock) != "between then and then (from the progress that is reported)" {
-		t.Errorf("got %q", got.Render(clock))
+	clock := func(Instant) string { return "then" }
+	got.To = got.From.add(24 * estimate.Hour)
+	if words := got.Render(clock); words != "between then and then (from the progress that is reported)" {
+		t.Errorf("got %q", words)
+	}
+	got.To = got.To.add(estimate.Hour)
+	if words := got.Render(clock); words != "not before then, and most likely by then (from the progress that is reported)" {
+		t.Errorf("a range of more than a day is %q", words)
 	}
 }
 

@@ -519,7 +519,11 @@ func (x Expected) Render(clock Clock) string {
 	if x.Later {
 		later = "; rules about other pods are left out and may make it later"
 	}
-	return fmt.Sprintf("between %s and %s (%s%s)", clock(x.From), clock(x.To), basisText(x.Basis), later)
+	words := "between %s and %s (%s%s)"
+	if estimate.Span(x.To-x.From) > 24*estimate.Hour {
+		words = "not before %s, and most likely by %s (%s%s)" // a range of days says little else
+	}
+	return fmt.Sprintf(words, clock(x.From), clock(x.To), basisText(x.Basis), later)
 }
 
 func basisText(b estimate.Basis) string {

@@ -11,11 +11,13 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/device"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 )
@@ -183,5 +185,46 @@ func TestNoSuchJob(t *testing.T) {
 	_, err := observe(t.Context(), reader(t, near), "default", "mnits")
 	if code, _ := exit.Of(err); code != exit.Missing || !strings.HasSuffix(err.Error(), "did you mean mnist?") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// The page of a PyTorchJob tells what runs: the image and GPUs of its template, no claim,
+// and the fields without effect.
+func TestPageOfAForeignJob(t *testing.T) {
+	one := int32(1)
+	training := &v1alpha1.TrainingJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cifar", UID: "job", OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "kubeflow.org/v1", Kind: "PyTorchJob", Name: "cifar", UID: "owner", Controller: new(bool)},
+		}},
+		Spec: v1alpha1.TrainingJobSpec{
+			Checkpoints: &v1alpha1.Checkpoints{None: true},
+			Roles: []v1alpha1.Role{{Name: "worker", Replicas: &one, Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+				Name: "pytorch", Image: "example.com/cifar:1", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{v1alpha1.ResourceGPU: resource.MustParse("1")}},
+			}}}}}},
+		},
+	}
+	*training.OwnerReferences[0].Controller = true
+	foreign := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": map[string]any{"namespace": "default", "name": "cifar", "uid": "owner"},
+		"status": map[string]any{"conditions": []any{
+			map[string]any{"type": "Created", "message": "Muster runs it. Without effect: spec.elasticPolicy.metrics (the number of replicas stays as it is)."},
+			map[string]any{"type": "Running", "message": "it runs"},
+		}},
+	}}
+	seen, err := observe(t.Context(), reader(t, training, foreign), "default", "cifar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := seen.write(&out, terminal.Coloured(false)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"image example.com/cifar:1", "Checkpoints  none", "No effect    spec.elasticPolicy.metrics (the number of replicas stays as it is)\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in:\n%s", want, &out)
+		}
+	}
+	if got := device.Asked(&training.Spec.Roles[0]); got != "1" {
+		t.Errorf("GPUs each: %s", got)
 	}
 }

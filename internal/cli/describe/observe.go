@@ -4,14 +4,18 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	kubeflowv1 "github.com/muster-dev/muster/api/kubeflow/v1"
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/device"
 	"github.com/muster-dev/muster/internal/cli/member"
@@ -28,6 +32,9 @@ type page struct {
 	now  time.Time
 	// ends is when the job is expected to end, in words; "" where nobody knows.
 	ends string
+	// without are the fields of the TFJob or PyTorchJob that have no effect, and those
+	// that are not heeded.
+	without string
 }
 
 // observe reads what the page of a job needs.
@@ -52,8 +59,34 @@ func observe(ctx context.Context, reader client.Reader, namespace, name string) 
 			p.gpus[gpu.UUID] = gpu
 		}
 	}
+	if by := metav1.GetControllerOf(job); by != nil && strings.HasPrefix(by.APIVersion, kubeflowv1.GroupVersion.Group+"/") {
+		p.without = without(member.Foreign(ctx, reader, namespace, name))
+	}
 	p.events, err = events(ctx, reader, p)
 	return p, err
+}
+
+// without is the end of the message of a job's condition Created: "Without effect: ..."
+// and "Not heeded: ..."; "" where it has neither.
+func without(job *unstructured.Unstructured) string {
+	if job == nil {
+		return ""
+	}
+	conditions, _, _ := unstructured.NestedSlice(job.Object, "status", "conditions")
+	for _, c := range conditions {
+		condition, _ := c.(map[string]any)
+		message, _ := condition["message"].(string)
+		if condition["type"] != string(kubeflowv1.JobCreated) {
+			continue
+		}
+		if _, fields, found := strings.Cut(message, "Without effect: "); found {
+			return strings.TrimSuffix(fields, ".")
+		}
+		if _, fields, found := strings.Cut(message, "Not heeded: "); found {
+			return "not heeded: " + strings.TrimSuffix(fields, ".")
+		}
+	}
+	return ""
 }
 
 // maxEvents is how many of the latest events are shown.

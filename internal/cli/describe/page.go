@@ -92,6 +92,7 @@ func (p *page) facts(out io.Writer, style terminal.Style) error {
 	add("Evictions", evictions(status))
 	add("Given back", givenBack(status))
 	add("Environment", environment(job))
+	add("No effect", p.without)
 	add("Code", code(job))
 	for _, volume := range job.Spec.Volumes {
 		from := "claim " + volume.Claim
@@ -176,7 +177,7 @@ func environment(job *v1alpha1.TrainingJob) string {
 	}
 	switch {
 	case spec == nil:
-		return "the machine's own Python"
+		return ofTemplates(job)
 	case spec.Image != "":
 		return "image " + spec.Image
 	case spec.Path != "":
@@ -197,6 +198,28 @@ func environment(job *v1alpha1.TrainingJob) string {
 	return strings.TrimPrefix(version, ", ")
 }
 
+// ofTemplates is the environment of a job that names none: the images of its templates,
+// or the machine's Python.
+func ofTemplates(job *v1alpha1.TrainingJob) string {
+	var images []string
+	for i := range job.Spec.Roles {
+		template := job.Spec.Roles[i].Template
+		if template == nil || len(template.Spec.Containers) == 0 {
+			continue
+		}
+		if image := template.Spec.Containers[0].Image; image != "" && image != v1alpha1.HostImage && !slices.Contains(images, image) {
+			images = append(images, image)
+		}
+	}
+	switch len(images) {
+	case 0:
+		return "the machine's own Python"
+	case 1:
+		return "image " + images[0]
+	}
+	return "images " + strings.Join(images, ", ")
+}
+
 func code(job *v1alpha1.TrainingJob) string {
 	digest := job.Status.CodeSnapshot
 	switch {
@@ -213,6 +236,8 @@ func code(job *v1alpha1.TrainingJob) string {
 func checkpoints(job *v1alpha1.TrainingJob) string {
 	spec := job.Spec.Checkpoints
 	switch {
+	case spec != nil && spec.None:
+		return "none: what the job saves is its own affair"
 	case spec != nil && spec.Claim != "":
 		return "claim " + spec.Claim
 	case spec != nil && spec.Size != nil:

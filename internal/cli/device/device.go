@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/allocation"
@@ -55,8 +56,23 @@ func Asked(role *v1alpha1.Role) string {
 		return role.GPUMemory.String() + " of memory"
 	case role.GPUs != nil:
 		return role.GPUs.String()
+	case role.Template != nil:
+		return inTemplate(&role.Template.Spec)
 	}
 	return "0"
+}
+
+// inTemplate is the number of GPUs that the containers of a template ask for.
+func inTemplate(pod *corev1.PodSpec) string {
+	var sum resource.Quantity
+	for i := range pod.Containers {
+		for name, amount := range pod.Containers[i].Resources.Limits {
+			if strings.HasSuffix(string(name), "/gpu") {
+				sum.Add(amount)
+			}
+		}
+	}
+	return sum.String()
 }
 
 // Shares reports that the members of a role ask for a part of a GPU.

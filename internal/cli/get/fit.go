@@ -14,38 +14,70 @@ const (
 	gap = 3
 	// leastColumn is what a shortened column keeps, in characters.
 	leastColumn = 16
+	// mostText is the longest text in a table that goes to no terminal, in characters.
+	mostText = 120
 )
 
-// fit shortens the widest column of text of a table, so that a row takes one
-// line of a terminal with so many columns. -o wide shows it whole.
+// fit shortens columns of text of a table, the widest first, so that a row takes one line
+// of a terminal with so many columns. -o wide shows it whole.
 func fit(table *metav1.Table, terminalWidth int) {
-	total, widest, text := -gap, -1, 0
+	widths := make([]int, len(table.ColumnDefinitions))
+	total := -gap
 	for column, definition := range table.ColumnDefinitions {
 		if definition.Priority > 0 {
 			continue
 		}
-		width := utf8.RuneCountInString(definition.Name)
+		widths[column] = utf8.RuneCountInString(definition.Name)
 		for _, row := range table.Rows {
 			if column < len(row.Cells) {
-				width = max(width, utf8.RuneCountInString(fmt.Sprint(row.Cells[column])))
+				widths[column] = max(widths[column], utf8.RuneCountInString(fmt.Sprint(row.Cells[column])))
 			}
 		}
-		total += width + gap
+		total += widths[column] + gap
+	}
+	for total > terminalWidth {
+		column := widest(table, widths)
+		if column < 0 {
+			return
+		}
+		room := max(leastColumn, widths[column]-(total-terminalWidth))
+		shorten(table, column, room)
+		total -= widths[column] - room
+		widths[column] = room
+	}
+}
+
+// widest is the widest column of text that can be shortened, or -1.
+func widest(table *metav1.Table, widths []int) int {
+	found := -1
+	for column, definition := range table.ColumnDefinitions {
 		// The name is what one types next.
-		if definition.Type == "string" && definition.Format != "name" && column > 0 && width > text {
-			widest, text = column, width
+		text := definition.Type == "string" && definition.Format != "name" && definition.Priority == 0 && column > 0
+		if text && widths[column] > leastColumn && (found < 0 || widths[column] > widths[found]) {
+			found = column
 		}
 	}
-	if total <= terminalWidth || widest < 0 {
-		return
+	return found
+}
+
+// cut shortens all text of a table that goes to no terminal to so many characters: a
+// reason may have hundreds.
+func cut(table *metav1.Table, room int) {
+	for column, definition := range table.ColumnDefinitions {
+		if definition.Type == "string" && definition.Format != "name" && column > 0 {
+			shorten(table, column, room)
+		}
 	}
-	room := max(leastColumn, text-(total-terminalWidth))
+}
+
+// shorten shortens the cells of a column to so many characters.
+func shorten(table *metav1.Table, column, room int) {
 	for _, row := range table.Rows {
-		if widest >= len(row.Cells) {
+		if column >= len(row.Cells) {
 			continue
 		}
-		if cell, ok := row.Cells[widest].(string); ok {
-			row.Cells[widest] = terminal.Shorten(cell, room)
+		if cell, ok := row.Cells[column].(string); ok {
+			row.Cells[column] = terminal.Shorten(cell, room)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package get
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,5 +38,23 @@ func TestFit(t *testing.T) {
 				t.Errorf("name: %v", table.Rows[0].Cells[0])
 			}
 		})
+	}
+}
+
+// Two columns of text share what a terminal has, and without a terminal no text has
+// hundreds of characters.
+func TestLongText(t *testing.T) {
+	long := strings.Repeat("a reason ", 60)
+	table := &metav1.Table{
+		ColumnDefinitions: []metav1.TableColumnDefinition{{Name: "Name", Type: "string", Format: "name"}, {Name: "Reason", Type: "string"}, {Name: "Message", Type: "string"}},
+		Rows:              []metav1.TableRow{{Cells: []any{"mnist", long, long}}},
+	}
+	cut(table, mostText)
+	if got := table.Rows[0].Cells[1].(string); len(got) > mostText || !strings.HasSuffix(got, "...") {
+		t.Errorf("without a terminal: %q", got)
+	}
+	fit(table, 60)
+	if row := fmt.Sprintf("%s   %s   %s", table.Rows[0].Cells...); len(row) > 60 {
+		t.Errorf("a row of a terminal of 60 columns: %q", row)
 	}
 }

@@ -161,8 +161,11 @@ func (t *tables) print(table *metav1.Table) error {
 		}
 		table.Rows[i].Object = runtime.RawExtension{Object: metadata}
 	}
-	if width, _, ok := terminal.Size(t.out); ok && *t.options.format != output.Wide {
-		fit(table, width)
+	if width, _, ok := terminal.Size(t.out); *t.options.format != output.Wide {
+		cut(table, mostText)
+		if ok {
+			fit(table, width)
+		}
 	}
 	t.text.Reset()
 	if t.writer == nil {

@@ -94,12 +94,18 @@ func of(cause metav1.StatusCause) string {
 	}
 	message := withoutObject(strings.ReplaceAll(cause.Message, "\n", " "))
 	match := given.FindStringSubmatch(message)
+	if match == nil && field != "" && strings.HasPrefix(message, field) {
+		return message // the rule's own words name the field
+	}
 	if match == nil {
 		return at + message
 	}
 	value, rest := match[2], strings.TrimPrefix(match[3], field+" in body ")
 	if value == "null" || composite(value) {
 		value = ""
+	}
+	if field != "" && strings.HasPrefix(rest, field) {
+		return rest // the rule's own words name the field
 	}
 	switch {
 	case rest == "":

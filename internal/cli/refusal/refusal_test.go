@@ -39,6 +39,8 @@ func TestSentences(t *testing.T) {
 			"spec.roles: must be given"},
 		{"duplicate", metav1.StatusCause{Type: metav1.CauseTypeFieldValueDuplicate, Field: "spec.roles[1]", Message: `Duplicate value: {"name":"worker"}`},
 			`spec.roles[1]: {"name":"worker"} is given twice`},
+		{"rule that names its field", metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "metadata", Message: `Invalid value: {"name":"x_"}: metadata.name: at most 30 characters`},
+			"metadata.name: at most 30 characters"},
 		{"unknown words", metav1.StatusCause{Type: "Odd", Field: "spec", Message: "something odd"}, "spec: something odd"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

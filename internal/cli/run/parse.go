@@ -108,11 +108,18 @@ func parseFramework(text string) (v1alpha1.Framework, error) {
 	return "", exit.Usage("--framework %s: there is TensorFlow, PyTorch and None%s", text, suggestion.Phrase(text, names))
 }
 
-// parseGPUs reads "2", "A100:2", "A100,H100:2" and shares of one GPU: "250m",
+// modelAlone matches models without a number: "B200", "A100,H100". A word without a
+// digit is more likely a mistake.
+var modelAlone = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]*[0-9][A-Za-z0-9-]*(, ?[A-Za-z][A-Za-z0-9-]*[0-9][A-Za-z0-9-]*)*$`)
+
+// parseGPUs reads "2", "A100:2", "A100,H100:2", "B200" for one, and shares of one GPU: "250m",
 // "0.25", "A100:250m". nil: none asked for.
 func parseGPUs(text string) (*resource.Quantity, []string, error) {
 	if text == "" {
 		return nil, nil, nil
+	}
+	if modelAlone.MatchString(text) {
+		text += ":1"
 	}
 	count := text
 	var models []string

@@ -198,6 +198,8 @@ func TestRefusals(t *testing.T) {
 		{Flags{Workers: pointer(1), PS: pointer(5000)}, "--ps 5000"},
 		{Flags{BackoffLimit: pointer(-1)}, "--backoff-limit -1"},
 		{Flags{GPUs: "two"}, "--gpus two: give a number of GPUs"},
+		{Flags{GPUs: "TITAN"}, "--gpus TITAN: give a number of GPUs"},
+		{Flags{GPUs: "1g5"}, "--gpus 1g5: give a number of GPUs"},
 		{Flags{GPUs: "H100:-1"}, "--gpus H100:-1: the number of GPUs of each member is from 0 to 1024"},
 		{Flags{GPUs: "-1"}, "from 0 to 1024"},
 		{Flags{GPUs: "1500m"}, "--gpus 1500m: a share is below one GPU, such as 250m or 0.25, or ask for whole GPUs, such as 2"},
@@ -322,5 +324,15 @@ func TestShares(t *testing.T) {
 				t.Error("the parameter server gets a part of a GPU")
 			}
 		})
+	}
+}
+
+// A model alone is one GPU of it.
+func TestAModelAlone(t *testing.T) {
+	for text, want := range map[string][]string{"B200": {"B200"}, "A100,H100": {"A100", "H100"}, "RTX-4090": {"RTX-4090"}} {
+		gpus, models, err := parseGPUs(text)
+		if err != nil || gpus == nil || gpus.Value() != 1 || !slices.Equal(models, want) {
+			t.Errorf("--gpus %s: %v of %q: %v", text, gpus, models, err)
+		}
 	}
 }

@@ -162,3 +162,21 @@ func TestWhatKeepsAMemberFromStarting(t *testing.T) {
 	w.exits["resnet-worker-1"] = corev1.PodStatus{Phase: corev1.PodRunning}
 	says("")
 }
+
+// The only member of a gang is not named in what keeps it from starting.
+func TestTheOnlyMemberIsNotNamed(t *testing.T) {
+	w := newWorld(t, fault{})
+	alone := testGang()
+	alone.Spec.Roles = alone.Spec.Roles[:1]
+	alone.Spec.Roles[0].Replicas, alone.Spec.DoneWhen = 1, []string{alone.Spec.Roles[0].Name}
+	w.must(w.api.Create(t.Context(), alone))
+	w.exits["resnet-"+alone.Spec.Roles[0].Name+"-0"] = corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: "no key"}},
+	}}}
+	for range 20 {
+		w.round()
+	}
+	if got, want := w.gang(t.Context()).Status.Message, "it is not started yet: node here reports CreateContainerConfigError: no key"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+}

@@ -24,6 +24,9 @@ func (j *job) check() {
 	if _, ok := j.replica("Worker"); j.elastic != nil && !ok {
 		j.problem("spec.elasticPolicy is for workers, and there are none: add %s.Worker", "spec."+j.door.specs)
 	}
+	if e := j.elastic; e != nil && e.MinReplicas != nil && e.MaxReplicas != nil && *e.MinReplicas > *e.MaxReplicas {
+		j.problem("spec.elasticPolicy.minReplicas is %d and maxReplicas is %d: give a minimum that is not above the maximum", *e.MinReplicas, *e.MaxReplicas)
+	}
 	j.checkPolicy()
 }
 

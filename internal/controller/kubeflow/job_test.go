@@ -76,6 +76,9 @@ func TestProblems(t *testing.T) {
 		{
 			"elastic without workers", with(t, with(t, send, "replicas: 3", "replicas: 0"), "spec:\n  pytorch", "spec:\n  elasticPolicy: {maxReplicas: 3}\n  pytorch"),
 			[]string{"spec.elasticPolicy is for workers"},
+		}, {
+			"a minimum above the maximum", with(t, send, "spec:\n  pytorch", "spec:\n  elasticPolicy: {minReplicas: 4, maxReplicas: 2}\n  pytorch"),
+			[]string{"spec.elasticPolicy.minReplicas is 4 and maxReplicas is 2"},
 		},
 	}
 	for _, tt := range tests {

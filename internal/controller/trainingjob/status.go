@@ -363,6 +363,14 @@ func left(s *v1alpha1.TrainingJobStatus) bool {
 	return c != nil && c.Status == metav1.ConditionTrue && c.Reason == reasonNodeLeaves
 }
 
+// restarted is the number of failures after which members were started again, in words.
+func restarted(failures int32) string {
+	if failures == 1 {
+		return "one failure so far; members were started again"
+	}
+	return fmt.Sprintf("%d failures so far; members were started again after each", failures)
+}
+
 // happened compares a job with its new status: the few things that are worth
 // an event.
 func happened(job *v1alpha1.TrainingJob, after *v1alpha1.TrainingJobStatus) []tale {
@@ -376,7 +384,7 @@ func happened(job *v1alpha1.TrainingJob, after *v1alpha1.TrainingJobStatus) []ta
 		out = append(out, tale{corev1.EventTypeNormal, "Started", "Start", note})
 	}
 	if after.Restarts > before.Restarts {
-		out = append(out, tale{corev1.EventTypeWarning, "Restarted", "Restart", fmt.Sprintf("%d failures have been restarted so far", after.Restarts)})
+		out = append(out, tale{corev1.EventTypeWarning, "Restarted", "Restart", restarted(after.Restarts)})
 	}
 	if after.Evictions > before.Evictions {
 		out = append(out, tale{corev1.EventTypeNormal, "Evicted", "Evict", short("it is stopped to make room for " + after.EvictedFor + ", and started again when there is room")})
