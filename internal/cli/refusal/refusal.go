@@ -104,8 +104,13 @@ func of(cause metav1.StatusCause) string {
 	if value == "null" || composite(value) {
 		value = ""
 	}
-	if field != "" && strings.HasPrefix(rest, field) {
+	switch {
+	case field != "" && strings.HasPrefix(value, field):
+		return value + ": " + match[3] // the server gave no value: the words are the rule's
+	case field != "" && strings.HasPrefix(rest, field):
 		return rest // the rule's own words name the field
+	case rest == "" && strings.Contains(value, " ") && !strings.HasPrefix(value, `"`):
+		return at + value // no value, and the words are the rule's
 	}
 	switch {
 	case rest == "":

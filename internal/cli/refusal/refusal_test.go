@@ -41,6 +41,10 @@ func TestSentences(t *testing.T) {
 			`spec.roles[1]: {"name":"worker"} is given twice`},
 		{"rule that names its field", metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "metadata", Message: `Invalid value: {"name":"x_"}: metadata.name: at most 30 characters`},
 			"metadata.name: at most 30 characters"},
+		{"rule without a value", metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "metadata", Message: `Invalid value: the name may have at most 48 characters`},
+			"metadata: the name may have at most 48 characters"},
+		{"rule without a value that names its field", metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "metadata", Message: `Invalid value: metadata.name: at most 30 characters`},
+			"metadata.name: at most 30 characters"},
 		{"unknown words", metav1.StatusCause{Type: "Odd", Field: "spec", Message: "something odd"}, "spec: something odd"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
