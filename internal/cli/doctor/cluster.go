@@ -142,11 +142,17 @@ func elsewhere(ctx context.Context, f *connection.Factory) ([]Finding, error) {
 		func() (err error) { s.clock, err = compareClocks(ctx, config); return err },
 		list(&beats, "the signs of life of nodes", client.InNamespace(corev1.NamespaceNodeLease)),
 		func() error { s.beats = beats.Items; return nil })
-	if hidden > judged {
-		findings = append(findings, Finding{"rights", Bad, "most of the cluster could not be looked at, because this kubeconfig may not read it",
-			"run muster doctor as an administrator of the cluster; what concerns your jobs is in muster get, muster why and muster plan"})
+	return append(findings, judgeRights(judged, hidden)...), nil
+}
+
+// judgeRights says that most checks could not be made, because this user may not read
+// what they are about.
+func judgeRights(judged, hidden int) []Finding {
+	if hidden <= judged {
+		return nil
 	}
-	return findings, nil
+	return []Finding{{"rights", Bad, "most of the cluster could not be looked at, because this kubeconfig may not read it",
+		"run muster doctor as an administrator of the cluster; what concerns your jobs is in muster get, muster why and muster plan"}}
 }
 
 // compareClocks asks the API server for the time.

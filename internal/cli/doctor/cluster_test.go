@@ -160,3 +160,13 @@ func TestNoGateway(t *testing.T) {
 		t.Errorf("a cluster that is to have none: %+v", findings)
 	}
 }
+
+// Somebody who may read next to nothing is told so, and that is no success.
+func TestRights(t *testing.T) {
+	if found := judgeRights(2, 7); len(found) != 1 || found[0].Verdict != Bad || !strings.Contains(found[0].Fix, "administrator") {
+		t.Errorf("a tenant: %+v", found)
+	}
+	if found := judgeRights(9, 1); len(found) != 0 {
+		t.Errorf("an administrator: %+v", found)
+	}
+}

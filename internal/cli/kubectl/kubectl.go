@@ -138,7 +138,10 @@ func run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 	case <-ctx.Done():
 	}
 	select {
-	case <-ended:
+	case err := <-ended:
+		if err != nil {
+			return err
+		}
 	case <-time.After(patience):
 	}
 	return ctx.Err()

@@ -27,7 +27,8 @@ func serve(t *testing.T) (home string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		answer, status := "", http.StatusOK
+		var answer string
+		status := http.StatusOK
 		switch r.URL.Path {
 		case "/api":
 			answer = `{"kind":"APIVersions","versions":["v1"]}`

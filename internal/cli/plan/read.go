@@ -32,7 +32,7 @@ func read(stdin io.Reader, path string, embedded bool) ([]work, error) {
 		if err != nil {
 			return nil, err
 		}
-		if w == nil || w.pod != nil && w.pod.Spec.SchedulerName != v1alpha1.SchedulerName && !(embedded && ordinary(w.pod)) {
+		if w == nil || w.pod != nil && !placed(w.pod, embedded) {
 			continue
 		}
 		if d.Object.GetName() == "" {
@@ -46,9 +46,15 @@ func read(stdin io.Reader, path string, embedded bool) ([]work, error) {
 	return works, nil
 }
 
-// ordinary reports whether a pod names no scheduler but the default one.
-func ordinary(pod *corev1.Pod) bool {
-	return pod.Spec.SchedulerName == "" || pod.Spec.SchedulerName == corev1.DefaultSchedulerName
+// placed reports whether Muster places a pod.
+func placed(pod *corev1.Pod, embedded bool) bool {
+	switch pod.Spec.SchedulerName {
+	case v1alpha1.SchedulerName:
+		return true
+	case "", corev1.DefaultSchedulerName:
+		return embedded
+	}
+	return false
 }
 
 // workOf is the work that a document asks for; nil for another kind.
