@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/muster-dev/muster/api/configuration"
 	"github.com/muster-dev/muster/internal/node/network"
 	"github.com/muster-dev/muster/internal/node/process"
 	"github.com/muster-dev/muster/internal/node/rig"
@@ -206,7 +207,7 @@ func TestDataFolderInTemporaryFolder(t *testing.T) {
 		}
 	}
 	w := newWorld(t, func(c *Config) {
-		c.Tier, c.Network, c.DataDir, c.Images = Isolated, pods, filepath.Join(top, "data"), map[string]string{"own:*": environment}
+		c.Tier, c.Network, c.DataDir, c.Images = Isolated, pods, filepath.Join(top, "data"), configuration.Images{"own:*": {Environment: environment}}
 		r, err := process.New(process.Options{Root: filepath.Join(c.DataDir, "pods"), Shim: rig.Shim(t)})
 		if err != nil {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/tree"
 	"github.com/muster-dev/muster/internal/foreman"
+	"github.com/muster-dev/muster/internal/foreman/shift"
 	"github.com/muster-dev/muster/internal/osfile"
 	"github.com/muster-dev/muster/internal/pipeline"
 	"github.com/muster-dev/muster/internal/pipeline/facts"

@@ -247,7 +247,7 @@ func (h *host) conclude(ctx context.Context, ended error) error {
 	case h.has != nil && ended == nil:
 		h.finish(errors.New("the program ended with exit code 0 and without asking for another datum, which would have said that this one is done"))
 	case h.has != nil:
-		h.finish(told(ctx, h.worker.memory.tell(h.say, explain(ended)), h.has.Folder))
+		h.finish(withEnding(ctx, h.worker.memory.tell(h.say, explain(ended)), h.has.Folder))
 	case ended != nil && h.given == 0:
 		return fmt.Errorf("the program ended before it asked for a datum: %w", explain(ended))
 	case ended == nil && !h.over && h.given == 0:

@@ -37,7 +37,7 @@ func (w *worker) compute(ctx context.Context, d shift.Datum) shift.Outcome {
 	before := fileTime()
 	o.Exit, err = w.execute(ctx, d, log)
 	if o.Exit > 0 {
-		err = told(ctx, err, d.Folder)
+		err = withEnding(ctx, err, d.Folder)
 	}
 	err = errors.Join(err, log.Close())
 	w.leaveNothing(ctx)

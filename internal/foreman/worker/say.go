@@ -145,9 +145,9 @@ func endingOf(folder string) string {
 	return excerpt.Ending(log, info.Size(), "")
 }
 
-// told adds the last lines of a datum's log to the reason why its program ended, unless the
+// withEnding adds the last lines of a datum's log to the reason why its program ended, unless the
 // program was told to end.
-func told(ctx context.Context, err error, folder string) error {
+func withEnding(ctx context.Context, err error, folder string) error {
 	if ctx.Err() != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/muster-dev/muster/api/configuration"
 	"github.com/muster-dev/muster/internal/node/admission"
 	"github.com/muster-dev/muster/internal/node/expansion"
 	"github.com/muster-dev/muster/internal/node/process"
@@ -36,14 +37,14 @@ const (
 var hiding = []struct{ path, name string }{{"/tmp", "tmp"}, {"/var/tmp", "var-tmp"}}
 
 // Programs are Muster itself, and the environments that images stand for.
-func Programs(images map[string]string) []string {
+func Programs(images configuration.Images) []string {
 	var all []string
 	if self, err := os.Executable(); err == nil {
 		all = append(all, self)
 	}
-	for _, to := range images {
-		if filepath.IsAbs(to) {
-			all = append(all, to)
+	for _, image := range images {
+		if filepath.IsAbs(image.Environment) {
+			all = append(all, image.Environment)
 		}
 	}
 	return all
