@@ -78,7 +78,7 @@ var hostileCommands = []struct {
 	// shows is in the output, as a sign that the message was printed.
 	shows string
 }{
-	{"get", `^[]52;c;`},
+	{"get", `\x1b]52;c;`},
 	{"get -o wide", `^[]52;c;`},
 	{"get mnist -o json", `\u202egnp \u007f`},
 	{"get mnist -o yaml", `\e]52;c;`},

@@ -95,7 +95,7 @@ func TestRenderedInOrder(t *testing.T) {
 	want := []string{
 		"Namespace", kindCRD, "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
 		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
-		"Queue", "Service", "PodDisruptionBudget", kindDeployment, "NetworkPolicy",
+		"Queue", "NetworkPolicy", "Service", "PodDisruptionBudget", kindDeployment,
 	}
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -66,7 +66,7 @@ func TestPodsEnd(t *testing.T) {
 }
 
 func TestUnsupported(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newWorld(t, withoutLimits)
 	w.create(newPod("limited", "exit 0").with(func(p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
 	}).member())

@@ -13,9 +13,13 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/node/gpu"
+	"github.com/muster-dev/muster/internal/node/limits"
 )
 
-// limitsMemory asks for what the plain tier cannot honour.
+// withoutLimits is a node that cannot keep limits.
+func withoutLimits(c *Config) { c.Limits = limits.Of(false, "control groups are read-only") }
+
+// limitsMemory asks for what a node without control groups cannot honour.
 func limitsMemory(p *corev1.Pod) {
 	p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
 }
@@ -34,7 +38,7 @@ func waitsFor(reason string) func(*corev1.Pod) bool {
 // TestRefusedPodStaysPending: a pod of a ReplicaSet says why it does not start,
 // and starts once it is changed.
 func TestRefusedPodStaysPending(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newWorld(t, withoutLimits)
 	w.create(newPod("limited", "exit 0").with(limitsMemory).ownedBy("apps/v1", "ReplicaSet"))
 	pod := w.await("limited", "say why it does not start", waitsFor(v1alpha1.ReasonUnsupported))
 	if why := pod.Status.ContainerStatuses[0].State.Waiting.Message; !strings.HasPrefix(why, "spec.containers[0].resources.limits.memory: ") {
@@ -88,7 +92,7 @@ func (w *world) awaitEvent(pod *corev1.Pod, reason string) {
 
 // TestRefusedPodIsDeleted: nothing of it is left, and its status says so.
 func TestRefusedPodIsDeleted(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newWorld(t, withoutLimits)
 	w.create(newPod("limited", "exit 0").with(limitsMemory))
 	w.await("limited", "say why it does not start", waitsFor(v1alpha1.ReasonUnsupported))
 	w.terminate("limited", 30)

@@ -93,14 +93,7 @@ func elsewhere(ctx context.Context, f *connection.Factory) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := func(into client.ObjectList, what string, options ...client.ListOption) func() error {
-		return func() error {
-			if err := server.List(ctx, into, options...); err != nil {
-				return fmt.Errorf("listing %s: %w", what, err)
-			}
-			return nil
-		}
-	}
+	list := lister(ctx, server)
 	look("kinds", judgeKinds, func() (err error) { s.kinds, err = cluster.Kinds(ctx); return err })
 	look("manager", judgeManager, func() (err error) { s.manager, err = cluster.Manager(ctx); return err })
 	var nodes corev1.NodeList
@@ -123,15 +116,7 @@ func elsewhere(ctx context.Context, f *connection.Factory) ([]Finding, error) {
 		return err
 	})
 	look("storage", judgeStorage, list(&classes, "the storage classes"), func() error { s.classes = classes.Items; return nil })
-	look("data", judgeData, func() error {
-		namespace := &corev1.Namespace{}
-		err := server.Get(ctx, client.ObjectKey{Name: v1alpha1.SystemNamespace}, namespace)
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("reading namespace %s: %w", v1alpha1.SystemNamespace, err)
-		}
-		s.data = namespace.Annotations[v1alpha1.AnnotationDataStore]
-		return nil
-	})
+	look("data", judgeData, func() (err error) { s.data, err = dataStore(ctx, server); return err })
 	var services corev1.ServiceList
 	var doors discoveryv1.EndpointSliceList
 	look("S3 gateway", judgeGateway,
@@ -143,6 +128,28 @@ func elsewhere(ctx context.Context, f *connection.Factory) ([]Finding, error) {
 		list(&beats, "the signs of life of nodes", client.InNamespace(corev1.NamespaceNodeLease)),
 		func() error { s.beats = beats.Items; return nil })
 	return append(findings, judgeRights(judged, hidden)...), nil
+}
+
+// lister returns how to list objects of a kind into a list, later.
+func lister(ctx context.Context, server client.Client) func(into client.ObjectList, what string, options ...client.ListOption) func() error {
+	return func(into client.ObjectList, what string, options ...client.ListOption) func() error {
+		return func() error {
+			if err := server.List(ctx, into, options...); err != nil {
+				return fmt.Errorf("listing %s: %w", what, err)
+			}
+			return nil
+		}
+	}
+}
+
+// dataStore is where the manager keeps versioned data; empty: nowhere.
+func dataStore(ctx context.Context, server client.Client) (string, error) {
+	namespace := &corev1.Namespace{}
+	err := server.Get(ctx, client.ObjectKey{Name: v1alpha1.SystemNamespace}, namespace)
+	if client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("reading namespace %s: %w", v1alpha1.SystemNamespace, err)
+	}
+	return namespace.Annotations[v1alpha1.AnnotationDataStore], nil
 }
 
 // judgeRights says that most checks could not be made, because this user may not read

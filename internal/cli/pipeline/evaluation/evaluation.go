@@ -69,7 +69,7 @@ func Evaluate(ctx context.Context, file string, args []string) ([]byte, error) {
 		return nil, fmt.Errorf("it comes to more than %d MiB", mostOutput>>20)
 	case errors.Is(context.Cause(ctx), errTime):
 		return nil, fmt.Errorf("evaluating it takes longer than %s", Most)
-	case err != nil && strings.HasPrefix(words, "fatal error: ") || strings.HasPrefix(words, "runtime: out of memory"):
+	case err != nil && strings.Contains(words, crash):
 		return nil, fmt.Errorf("evaluating it takes more than %d MiB of memory", mostMemory>>20)
 	case err != nil && words != "":
 		return nil, errors.New(words)
@@ -80,6 +80,10 @@ func Evaluate(ctx context.Context, file string, args []string) ([]byte, error) {
 }
 
 var errTime = errors.New("out of time")
+
+// crash is in what Go's runtime prints when it ends: without memory it does so in
+// different ways, also by a signal.
+const crash = "\ngoroutine "
 
 // limited keeps what is written up to a limit.
 type limited struct {
