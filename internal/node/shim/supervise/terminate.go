@@ -192,13 +192,15 @@ func (t *termination) ask(f found, together bool) {
 		h.state = ignoring
 	}
 	at, done := t.asked[f.Group]
-	h.at = lineage.Now()
-	if !t.begun {
+	reached := done && !h.again && at.Before(f.pid, f.Stat) && stays(f)
+	if h.at = at; !reached {
+		h.at = lineage.Now()
+	}
+	if !t.begun && !reached {
 		t.at = h.at
 	}
 	switch {
-	case done && !h.again && at.Before(f.pid, f.Stat) && stays(f):
-		h.at = at
+	case reached: // by the signal to its group
 	case together && !done && f.Group > 1: // 0 and 1 mean other things
 		t.asked[f.Group] = h.at
 		_ = unix.Kill(-f.Group, unix.SIGTERM)
