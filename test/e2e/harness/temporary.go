@@ -7,12 +7,13 @@ import (
 )
 
 // ShowTemporary has the tests' temporary files in a folder that containers see. In the isolated tier
-// they do not see the machine's /tmp. The folder goes with remove. Only root has that tier.
+// they do not see the machine's /tmp, and nodes of test clusters have a /var/lib of their own. The folder
+// goes with remove. Only root has that tier.
 func ShowTemporary() (remove func(), err error) {
 	if os.Geteuid() != 0 {
 		return func() {}, nil
 	}
-	dir, err := os.MkdirTemp("/var/lib", "muster-tests-")
+	dir, err := os.MkdirTemp("/var/cache", "muster-tests-")
 	if err == nil {
 		err = errors.Join(os.Chmod(dir, 0o755), os.Setenv("TMPDIR", dir))
 	}
