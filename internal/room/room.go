@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -47,7 +48,8 @@ const reserveFolder = "reserve"
 type Space struct {
 	// Dir is the folder that was looked at.
 	Dir string
-	// Free are bytes that this user may still write.
+	// Free are bytes that this user may still write; [math.MaxInt64] where the file
+	// system does not say.
 	Free int64
 	// Inodes are files that can still be made; -1 where the file system has no limit.
 	Inodes int64
@@ -55,9 +57,12 @@ type Space struct {
 
 // Look measures the disk that a folder is on.
 func Look(dir string) (Space, error) {
-	_, free, err := osfile.Space(dir)
+	size, free, err := osfile.Space(dir)
 	if err != nil {
 		return Space{}, fmt.Errorf("measuring the disk of %s: %w", dir, err)
+	}
+	if size <= 0 { // a file system that does not say
+		free = math.MaxInt64
 	}
 	total, inodes, err := osfile.Inodes(dir)
 	if err != nil {

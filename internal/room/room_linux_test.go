@@ -115,3 +115,14 @@ func TestTendTwice(t *testing.T) {
 		t.Errorf("%+v, then %+v", first, again)
 	}
 }
+
+// TestSizeNotSaid: a file system without a size, as some of networks are, is not full.
+func TestSizeNotSaid(t *testing.T) {
+	s, err := Look("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Low() || Check("/proc", 1<<40) != nil {
+		t.Errorf("it counts as full: %+v", s)
+	}
+}

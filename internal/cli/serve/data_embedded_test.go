@@ -60,7 +60,7 @@ func TestDataByTheDoor(t *testing.T) {
 		asMallory.Run(t, []rehearsal.Step{
 			{Args: "data ls", Says: "There are no datasets in namespace mallory"},
 			{Args: "data ls digits", Code: 3, Says: "there is no dataset digits in namespace mallory"},
-			{Args: "data ls digits -n ada", Code: 1, Says: "forbidden"},
+			{Args: "data ls digits -n ada", Code: 1, Says: "may not"},
 			{Args: "data create digits", Says: "created"},
 			{Args: "data put more digits", Says: "1 added"},
 			{Args: "data cat digits:/a.png", Says: "A"},
@@ -115,7 +115,7 @@ var byTheDoor = []rehearsal.Step{
 	{Args: "data gc", Code: 1, Says: "its manager collects what nothing needs"},
 	{Args: "data gc --dry-run", Code: 1, Says: "its manager collects what nothing needs"},
 	{Args: "data key create", Code: 3, Says: "no S3 gateway"},
-	{Args: "data put more digits -n mallory", Code: 1, Says: "forbidden"},
+	{Args: "data put more digits -n mallory", Code: 1, Says: "may not"},
 }
 
 // readsOthers has somebody ask for another namespace's objects with a token of theirs.

@@ -343,7 +343,7 @@ func adopted(t *testing.T, server, ada *rehearsal.Server, made key.Item) {
 	}
 	works("the key that was moved is good")
 	ada.Run(t, []rehearsal.Step{
-		{Args: "data key adopt", Code: 1, Says: "forbidden"},
+		{Args: "data key adopt", Code: 1, Says: "may not"},
 		{Args: "data key list", Says: made.AccessKeyID},
 		{Args: "data key delete " + made.AccessKeyID, Says: "deleted"},
 	})
