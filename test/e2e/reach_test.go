@@ -356,7 +356,7 @@ func doctored(t *testing.T, home string) []diagnosis {
 	lines := strings.Fields(string(version))
 	return []diagnosis{
 		{"tier", "ok", "isolated: pods have processes, mounts and addresses of their own", ""},
-		{"limits", "ok", "memory and CPU limits are kept by control groups", ""},
+		{"limits", "ok", "memory and CPU limits are kept by control groups, in both tiers", ""},
 		images,
 		gpus,
 		{"Python", "ok", regexp.QuoteMeta(python + ", version " + lines[len(lines)-1]), ""},
