@@ -173,7 +173,7 @@ func (b *Book) In(namespace string) []*resourcev1.ResourceClaim {
 // Changed reports whether [Book.Take] would return anything.
 func (b *Book) Changed() bool { return len(b.dirty) > 0 }
 
-// Take returns what has changed since it was last called: the IDs of all holdings that
+// Take returns the changes since the last call: the IDs of all holdings that
 // are new, different or gone, and those that are there. With all, every holding counts
 // as changed.
 func (b *Book) Take(all bool) (about []string, held []Holding) {

@@ -13,5 +13,5 @@
 //
 // # What it must not know
 //
-// The API server, gangs, plans, and what is done about a GPU that others hold.
+// The API server, gangs, plans, and the reaction to a GPU that others hold.
 package allocation

@@ -89,7 +89,7 @@ func (v *Voice) may(pod types.UID, kind string) bool {
 	return true
 }
 
-// Forget drops what is known of a pod that is gone.
+// Forget drops the entries of a deleted pod.
 func (v *Voice) Forget(pod types.UID) {
 	if v == nil {
 		return

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/shim/contract"
 )
 
-// mounting has a command see mounts of its own, whoever runs the test.
+// mounting has a command see mounts of its own, for every user of the test.
 func mounting(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	if os.Geteuid() != 0 {

@@ -54,7 +54,7 @@ func unwanted(name, value string) error {
 	}
 	switch {
 	case strings.EqualFold(name, headerACL):
-		// Both say what is so anyway: only those may read whom Kubernetes lets.
+		// Both are so by default: Kubernetes' rights alone let a user read.
 		if value == "" || value == "private" || value == "bucket-owner-full-control" {
 			return nil
 		}

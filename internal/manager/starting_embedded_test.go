@@ -110,7 +110,7 @@ func TestFaultIsSaidAtOnce(t *testing.T) {
 	}
 }
 
-// A pod that names what is not there gets no GPU, and starts as soon as that is made.
+// A pod that names a missing object gets no GPU, and starts as soon as that is made.
 func TestWhatIsMissingTakesNoGPU(t *testing.T) {
 	s := newStage(t)
 	s.node("a", 4, true)
@@ -154,8 +154,7 @@ func TestWhatIsMissingTakesNoGPU(t *testing.T) {
 	s.awaitPods("secret", 1)
 }
 
-// A node that does not answer is named; members that it never took are placed
-// elsewhere after a minute, and the GPUs of the others come free with them.
+// The status and an event name a node that does not answer.
 func TestNodeThatDoesNotAnswer(t *testing.T) {
 	s := newStage(t)
 	s.node("a", 1, true)

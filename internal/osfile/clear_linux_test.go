@@ -129,7 +129,7 @@ func names(t *testing.T, dir string) []string {
 	return out
 }
 
-// TestClearKeeps: what is to stay does, and so does what is mounted in the folder, on the same file
+// TestClearKeeps: kept entries stay, and so do mounts in the folder, on the same file
 // system or another.
 func TestClearKeeps(t *testing.T) {
 	top := t.TempDir()

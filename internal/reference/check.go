@@ -63,7 +63,7 @@ func (c Checker) Missing(ctx context.Context, namespace string, spec *corev1.Pod
 	return strings.Join(missing, "; "), nil
 }
 
-// claim is what is wrong with a claim.
+// claim returns the fault of a claim, in words; empty: it can be used.
 func (c Checker) claim(ctx context.Context, namespace, name string) (string, error) {
 	key, claim := client.ObjectKey{Namespace: namespace, Name: name}, &corev1.PersistentVolumeClaim{}
 	err := c.Reader.Get(ctx, key, claim)

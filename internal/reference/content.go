@@ -96,7 +96,7 @@ func keysOf(items []corev1.KeyToPath) []string {
 // the namespace: the token of a pod names it.
 const madeForPods = "kube-root-ca.crt"
 
-// content is what is wrong with a Secret or a ConfigMap.
+// content returns the fault of a Secret or a ConfigMap, in words; empty: it can be used.
 func (c Checker) content(ctx context.Context, namespace string, r content) (string, error) {
 	if r.name == madeForPods {
 		return "", nil

@@ -5,5 +5,5 @@
 // Vocabulary: a reference is a name of an object in a pod; an optional one may be
 // missing.
 //
-// It must not know who made the pod, or what is done with the answer.
+// It must not know the maker of the pod, or the use of the answer.
 package reference

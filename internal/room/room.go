@@ -44,7 +44,7 @@ const (
 // reserveFolder is the name of the reserve in the home.
 const reserveFolder = "reserve"
 
-// Space is what is left on a disk.
+// Space is the free space of a disk.
 type Space struct {
 	// Dir is the folder that was looked at.
 	Dir string
@@ -97,7 +97,7 @@ func (s Space) CanStart(fresh bool) error {
 		s.Dir, s.left(), s.amount(bytes, inodes))
 }
 
-// left is how much there is of what is short: "40 MiB are free".
+// left is the amount of the unit that is short: "40 MiB are free".
 func (s Space) left() string { return s.amount(s.Free, s.Inodes) + " free" }
 
 // amount is a number of the unit that is short, with its verb.

@@ -62,6 +62,9 @@ type Refused struct {
 	Words string
 }
 
+// AfterMissing ends the sentence of [Missing].
+const AfterMissing = "; it takes no GPU until that is mended, and starts then"
+
 // Missing means that its pods name an object that is not there, or a claim that
 // cannot be used yet.
 type Missing struct {

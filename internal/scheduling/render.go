@@ -29,7 +29,7 @@ func (r CoolingOff) Render(clock Clock) string {
 func (r Refused) Render(Clock) string { return "the API server refuses its pods: " + r.Words }
 
 // Render says it in words.
-func (r Missing) Render(Clock) string { return r.Words }
+func (r Missing) Render(Clock) string { return r.Words + AfterMissing }
 
 // Render says it in words.
 func (r Placed) Render(clock Clock) string {

@@ -181,8 +181,8 @@ type Request struct {
 	// Refused is what the API server said when it was asked whether it would
 	// accept the pods; empty if it would.
 	Refused string
-	// Missing is what its pods name and that is not there, or cannot be used yet;
-	// empty: nothing. Nothing is started of it meanwhile.
+	// Missing names the objects of its pods that are missing or cannot be used yet, in
+	// a sentence; empty: none. Nothing of it starts meanwhile.
 	Missing string
 	// LastEnd is why the last attempt ended, in words, while NotBefore is to come.
 	LastEnd string

@@ -16,7 +16,7 @@ type Withheld struct {
 	Counts bool
 }
 
-// severally finds a pod of which several containers ask for GPUs, and that would have some
+// severally finds a pod with several containers that ask for GPUs, and that would have some
 // if one did.
 func (d *diagnosis) severally() Reason {
 	for i := range d.req.Roles {

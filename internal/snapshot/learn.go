@@ -47,7 +47,7 @@ type lessons struct {
 	wg    sync.WaitGroup
 }
 
-// references says what a pod names that is not there, in a sentence; empty: nothing.
+// references names the missing objects of a pod, in a sentence; empty: none.
 type references interface {
 	Missing(ctx context.Context, namespace string, spec *corev1.PodSpec) (string, error)
 }
@@ -163,8 +163,8 @@ func (l *lessons) ask(ctx context.Context, g *v1alpha1.Gang, k *lesson) {
 	l.wake(g.UID)
 }
 
-// missing says what a gang's pods name that is not there. It is false where that
-// cannot be found out now.
+// missing names the objects of a gang's pods that are missing. It is false if a reader
+// does not answer.
 func (l *lessons) missing(ctx context.Context, g *v1alpha1.Gang, pods []*corev1.Pod) (string, bool) {
 	for i, p := range pods {
 		words, err := l.references.Missing(ctx, g.Namespace, &p.Spec)
@@ -228,7 +228,7 @@ func (gr gpuResources) asWritten(g *v1alpha1.Gang) learned {
 }
 
 // asTold is asWritten, with what the gang's status says that a live loop has learned:
-// that the API server refuses its pods, or what they name that is not there.
+// that the API server refuses its pods, or that they name a missing object.
 func (gr gpuResources) asTold(g *v1alpha1.Gang) learned {
 	out := gr.asWritten(g)
 	if g.Status.Phase != v1alpha1.GangPending && g.Status.Phase != "" {
@@ -238,7 +238,7 @@ func (gr gpuResources) asTold(g *v1alpha1.Gang) learned {
 	case scheduling.CodeRefused:
 		out.refused = strings.TrimPrefix(g.Status.Message, scheduling.Refused{}.Render(nil))
 	case scheduling.CodeMissing:
-		out.missing = g.Status.Message
+		out.missing = strings.TrimSuffix(g.Status.Message, scheduling.AfterMissing)
 	}
 	return out
 }

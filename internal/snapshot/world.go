@@ -72,7 +72,7 @@ type learned struct {
 	roles []scheduling.Role
 	// refused is what it said if it would not accept them.
 	refused string
-	// missing is what the pods name and that is not there.
+	// missing names the missing objects of the pods, in a sentence.
 	missing string
 	// unsupported is what of the pods cannot be honoured, by field; empty if all
 	// can.

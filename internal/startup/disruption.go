@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// disruption is the condition of a pod that says that somebody ends it for
-// reasons of the cluster's; nil if there is none.
+// disruption is the condition DisruptionTarget of a pod, if it is true; nil if there is
+// none.
 func disruption(p *corev1.Pod) *corev1.PodCondition {
 	for i := range p.Status.Conditions {
 		if c := &p.Status.Conditions[i]; c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {

@@ -16,7 +16,7 @@ type Cause int
 
 // The causes.
 const (
-	// Slow is an error of which the node itself expects that it passes.
+	// Slow is an error that the node expects to pass.
 	Slow Cause = iota
 	// Configuration is an object, or a key of one, that the pod names and that is not
 	// there.

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// refusals are the reasons of a failed pod by which a kubelet says that it
-// did not take it, beside those that begin with outOf. They are those of its
+// refusals are a kubelet's reasons for a pod that it did not take, beside those that
+// begin with outOf. They are those of its
 // admission (package lifecycle and the managers below cm), of its evictions and
 // of its shutdown.
 var refusals = []string{

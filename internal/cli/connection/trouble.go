@@ -57,7 +57,7 @@ func (f *Factory) Explain(err error) error {
 // lacking matches the API server's words for somebody without a right.
 var lacking = regexp.MustCompile(`User "([^"]*)" cannot (\w+) resource "([^"]*)" in API group "[^"]*"(?: in the namespace "([^"]*)"| at the cluster scope)?`)
 
-// denied is the error of somebody without a right, in words that name who has it.
+// denied is the error of a missing right. Its words name the people who have it.
 type denied struct {
 	words string
 	err   error

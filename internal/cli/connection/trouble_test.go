@@ -137,7 +137,7 @@ current-context: m
 	return home
 }
 
-// A missing right is told with who has it; other refusals keep their words.
+// A missing right names the people who have it; other refusals keep their words.
 func TestWithoutARight(t *testing.T) {
 	f := New(terminal.Streams{}, "test")
 	f.config = &rest.Config{Host: "https://cluster.example.com"}

@@ -285,7 +285,7 @@ func (o *options) install(ctx context.Context, cluster *installation.Cluster, pl
 	return err
 }
 
-// awaitAgents waits for the agents, and names those that nobody waits for.
+// awaitAgents waits for the agents. It names those on nodes that are not ready, for which it does not wait.
 func (o *options) awaitAgents(ctx context.Context, cluster *installation.Cluster) error {
 	progress := terminal.NewProgress(o.factory.Streams.Err, "Starting the agents", terminal.Things)
 	agents, err := cluster.AwaitAgents(ctx, progress.Say)

@@ -123,6 +123,6 @@ func (s State) Warn(streams terminal.Streams) {
 	if !s.Since.IsZero() {
 		since = fmt.Sprintf("no manager of Muster has run on this cluster for %s", terminal.Span(s.Now.Sub(s.Since)))
 	}
-	_, _ = fmt.Fprintf(streams.Err, "%s %s: jobs that run go on, no job starts, and what is deleted does not end until one runs; muster doctor says more\n",
+	_, _ = fmt.Fprintf(streams.Err, "%s %s: jobs that run go on, no job starts, and deleted objects do not end until a manager runs; muster doctor says more\n",
 		streams.ErrStyle().Paint(terminal.Yellow, "warning:"), since)
 }

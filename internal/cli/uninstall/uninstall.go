@@ -88,7 +88,7 @@ func (o *options) run(ctx context.Context) error {
 	return err
 }
 
-// effect says what ends with what is removed.
+// effect is a sentence about the consequences of a removal.
 func effect(r installation.Removal) string {
 	if len(r.Kinds) > 0 {
 		return "removing Muster with all jobs, queues and kinds"

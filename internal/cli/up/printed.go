@@ -15,7 +15,7 @@ import (
 	"github.com/muster-dev/muster/internal/manager"
 )
 
-// printed writes what the members of a job have printed, as muster logs does: first what they
+// printed writes the output of a job's members, as muster logs does: first what they
 // printed before they were last started again.
 func (m *machine) printed(ctx context.Context, job *v1alpha1.TrainingJob, to io.Writer) error {
 	set, err := kubernetes.NewForConfig(m.plane.RESTConfig())

@@ -203,7 +203,7 @@ func agrees(a why.Answer, j *v1alpha1.TrainingJob) bool {
 	return a.Code == j.Status.Reason
 }
 
-// Whatever happens to jobs, nodes, and what they name: once things have settled,
+// Whatever happens to jobs, to nodes and to the objects that jobs name: once all has settled,
 // `muster why` gives the reason that the status gives.
 func TestWhyAgreesWithTheStatus(t *testing.T) {
 	s := newStage(t)
@@ -346,7 +346,7 @@ func (w *walk) undo(j *v1alpha1.TrainingJob) string {
 	return w.drain(node)
 }
 
-// submit makes a job, most often one that names what is not there.
+// submit makes a job, most often one that names a missing object.
 func (w *walk) submit(name string) string {
 	w.t.Helper()
 	what := "all is there"

@@ -60,8 +60,10 @@ func New(f *connection.Factory) *cobra.Command {
 		Long: `Says what a training job waits for: what it needs at once, what is free, and who
 holds the rest since when; its place in the order of turns, when it is expected
 to start, and the smallest changes that would start it now. Of a job that runs
-it says since when, and whether it may have to make room for others. The answer
-is computed now, from what is free now.`,
+it says since when, and whether it may have to make room for others. Why a job
+has no place is computed now, from what is free now. Of a job that has its place
+it gives the reason of the status: an image that cannot be pulled, a node that
+does not answer, the end of the last attempt.`,
 		Example: "  muster why mnist",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {

@@ -25,7 +25,7 @@ func (o observed) unheard(p *corev1.Pod) (departure.Silence, bool) {
 	return at.silence, at.silent
 }
 
-// followNodes says which node with a member on it does not answer.
+// followNodes names a node with a member that does not answer.
 func (o observed) followNodes(s *v1alpha1.GangStatus) {
 	var first *corev1.Pod
 	for _, p := range o.pods {
@@ -57,8 +57,8 @@ func (o observed) giveUpOn(s *v1alpha1.GangStatus, p *corev1.Pod, silence depart
 	return true
 }
 
-// unheardPods gives pods of which no node has ever said anything, and whose node does
-// not answer, no grace period: there is no one to end them.
+// unheardPods gives no grace period to pods that their node never took, if that node
+// does not answer: no kubelet would end them.
 func (o observed) unheardPods(notice func(*corev1.Pod) *int64) func(*corev1.Pod) *int64 {
 	if !slices.ContainsFunc(o.pods, func(p *corev1.Pod) bool { _, is := o.unheard(p); return is }) {
 		return notice

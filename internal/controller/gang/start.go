@@ -10,8 +10,8 @@ import (
 	"github.com/muster-dev/muster/internal/startup"
 )
 
-// soonPasses is for how long an error of which the node expects that it passes is not
-// said: the volume of a new claim takes a moment.
+// soonPasses is how long a pod may show an error that usually passes before the status
+// shows it: the volume of a new claim takes a moment.
 const soonPasses = 3 * time.Second
 
 // startTimeout is how long a member may take to start where the gang does not say.
@@ -119,8 +119,8 @@ func (o observed) nextStuck() time.Duration {
 }
 
 // followStart says which error a node reports while members are not started: an image
-// that is not there, a Secret that lacks a key. The node tries again, and whoever reads
-// this may mend it before the attempt is given back.
+// that is not there, a Secret that lacks a key. The node tries again, and the
+// user may mend it before the attempt is given back.
 func (o observed) followStart(s *v1alpha1.GangStatus) {
 	var first *corev1.Pod
 	var fault startup.Fault

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Holder is a process. The zero value is one of which nothing is known.
+// Holder is a process. The zero value is an unknown one.
 type Holder struct {
 	// Boot identifies the machine since its last start, Space the PID namespace.
 	Boot  string `json:"boot,omitempty"`

@@ -116,7 +116,7 @@ func (m *memory) killed() int {
 	return 0
 }
 
-// unbounded is the least value by which version 1 says that there is no limit.
+// unbounded is the least value that means no limit in version 1.
 const unbounded = 1 << 60
 
 // bytes reads a number of bytes, in words; empty: there is none.

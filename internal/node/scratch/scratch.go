@@ -33,7 +33,7 @@ const (
 	longest = 75
 )
 
-// hiding are the machine's temporary folders, and the name of what is in their place.
+// hiding are the machine's temporary folders, and the names of their replacements.
 var hiding = []struct{ path, name string }{{"/tmp", "tmp"}, {"/var/tmp", "var-tmp"}}
 
 // Programs are Muster itself, and the environments that images stand for.

@@ -1,6 +1,6 @@
 // Package warning reads the warnings that nodes wrote about pods from a manager's cache.
 //
-// It must not know what they mean, or who asks.
+// It must not know their meaning, or its callers.
 package warning
 
 import (

@@ -33,7 +33,7 @@ func (o *options) runnable(all []*unstructured.Unstructured) error {
 	for _, tree := range all {
 		p := &v1alpha1.Pipeline{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree.Object, p); err != nil {
-			continue // the server says what is wrong
+			continue // the server reports the error
 		}
 		for i := range p.Spec.Stages {
 			for _, image := range imagesOf(&p.Spec, &p.Spec.Stages[i]) {
@@ -79,7 +79,7 @@ func (o *options) notePrograms(ctx context.Context, all []*unstructured.Unstruct
 	for _, tree := range all {
 		p := &v1alpha1.Pipeline{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree.Object, p); err != nil {
-			continue // the server says what is wrong
+			continue // the server reports the error
 		}
 		for i := range p.Spec.Stages {
 			stage := &p.Spec.Stages[i]

@@ -31,14 +31,14 @@ func New(f *connection.Factory) *cobra.Command {
 	}
 }
 
-// Answer evaluates what is asked, in the process that does nothing else.
+// Answer evaluates one request, in a process that does nothing else.
 func Answer(in io.Reader, out io.Writer) error {
 	if err := limitMemory(mostMemory); err != nil {
 		return fmt.Errorf("limiting the memory of an evaluation: %w", err)
 	}
 	var q request
 	if err := json.NewDecoder(io.LimitReader(in, mostFile)).Decode(&q); err != nil {
-		return fmt.Errorf("reading what is to be evaluated: %w", err)
+		return fmt.Errorf("reading the request: %w", err)
 	}
 	text, err := q.evaluate()
 	if err != nil {

@@ -5,5 +5,5 @@
 // [Most] seconds, on Linux its memory is limited, and what it prints is. It reads files in the
 // folder of the file alone.
 //
-// The package must not know what is evaluated for what.
+// The package must not know the use of the result.
 package evaluation

@@ -52,7 +52,7 @@ func Evaluate(ctx context.Context, file string, args []string) ([]byte, error) {
 	}
 	text, err := json.Marshal(q)
 	if err != nil {
-		return nil, fmt.Errorf("writing what is to be evaluated: %w", err)
+		return nil, fmt.Errorf("writing the request: %w", err)
 	}
 	program, err := os.Executable()
 	if err != nil {
@@ -85,7 +85,7 @@ var errTime = errors.New("out of time")
 // different ways, also by a signal.
 const crash = "\ngoroutine "
 
-// limited keeps what is written up to a limit.
+// limited is a buffer with a limit.
 type limited struct {
 	kept bytes.Buffer // not embedded: io.Copy would fill it past the limit by its ReadFrom
 	most int

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/muster-dev/muster/internal/node/shim/contract"
+	"github.com/muster-dev/muster/internal/osfile"
 )
 
 // linkLimit bounds the symbolic links followed in one path, as the kernel does.
@@ -313,32 +314,14 @@ func (t *tree) readMounts() error {
 
 // mountPoints lists the mount points of this namespace, sorted.
 func mountPoints() ([]string, error) {
-	data, err := os.ReadFile("/proc/self/mountinfo")
+	all, err := osfile.MountPoints()
 	if err != nil {
 		return nil, err
 	}
-	var points []string
-	for line := range strings.Lines(string(data)) {
-		if fields := strings.Fields(line); len(fields) >= 5 {
-			points = append(points, unescape(fields[4]))
-		}
+	points := make([]string, len(all))
+	for i := range all {
+		points[i] = all[i].Path
 	}
 	slices.Sort(points)
 	return slices.Compact(points), nil
-}
-
-// unescape undoes the octal escapes of /proc/self/mountinfo.
-func unescape(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
 }

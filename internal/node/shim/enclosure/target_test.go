@@ -47,11 +47,3 @@ func TestResolve(t *testing.T) {
 		t.Errorf("resolve of a loop = %v", err)
 	}
 }
-
-func TestUnescape(t *testing.T) {
-	for in, want := range map[string]string{`/a\040b`: "/a b", `/a\134b`: `/a\b`, `/a\9`: `/a\9`, "/plain": "/plain"} {
-		if got := unescape(in); got != want {
-			t.Errorf("unescape(%q) = %q, want %q", in, got, want)
-		}
-	}
-}

@@ -94,7 +94,7 @@ func (t *termination) watch(done <-chan struct{}) {
 	}
 }
 
-// look looks at the tree once and asks whoever is to be asked. It reports
+// look reads the tree once and signals the processes that are due. It reports
 // whether it asked a process.
 //
 //  1. Decide about each process, parents first.
