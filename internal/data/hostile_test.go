@@ -201,10 +201,10 @@ func TestStrangeThingsInTheTarget(t *testing.T) {
 // TestAFullFolderIsNotRemovedSilently: a folder with something in it gives way to a file only where
 // everything else is to go.
 func TestAFullFolderIsNotRemovedSilently(t *testing.T) {
-	for _, entry := range []string{"f", "f -> x"} {
+	for entry, content := range map[string]string{"f": "", "f -> x": "", "f*": noise(5, 9<<20)} {
 		p := newPlace(t)
 		src, into := t.TempDir(), t.TempDir()
-		files(t, src, map[string]string{entry: "", "x": "x"})
+		files(t, src, map[string]string{entry: content, "x": "x"})
 		files(t, into, map[string]string{"f/mine": "mine"})
 		put(t, p.Dataset, "main", Folder(src), AddOptions{})
 		v := view(t, p.Dataset, "main")
@@ -214,9 +214,12 @@ func TestAFullFolderIsNotRemovedSilently(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(into, "f/mine")); err != nil {
 			t.Errorf("what was there is gone: %v", err)
 		}
+		if partials, err := filepath.Glob(filepath.Join(into, ".muster-*")); err != nil || len(partials) > 0 {
+			t.Errorf("%s: partial files are left: %v %v", entry, partials, err)
+		}
 		_, err := v.Checkout(t.Context(), into, CheckoutOptions{Delete: true})
 		must(t, err)
-		same(t, "with everything else removed", map[string]string{entry: "", "x": "x"}, folder(t, into))
+		same(t, "with everything else removed", map[string]string{entry: content, "x": "x"}, folder(t, into))
 	}
 }
 

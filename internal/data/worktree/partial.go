@@ -19,6 +19,9 @@ type Partial struct {
 
 // Begin begins a file that is written in pieces, or goes on with what an earlier try wrote of it.
 func (w *Worktree) Begin(f *File) (*Partial, error) {
+	if err := w.clearPlace(f.Path); err != nil {
+		return nil, err
+	}
 	p := &Partial{worktree: w, path: f.Path, temp: f.temp()}
 	if p.file = w.regular(p.temp, f, os.O_RDWR); p.file != nil {
 		p.Begun = true
@@ -45,7 +48,7 @@ func (p *Partial) WriteAt(piece []byte, offset int64) (int, error) {
 	return p.file.WriteAt(piece, offset)
 }
 
-// Commit gives the file its name, in place of what has it.
+// Commit gives the file its name, in place of what has it. Where that fails, the file is removed.
 func (p *Partial) Commit() (replaced bool, err error) {
 	if err := p.file.Close(); err != nil {
 		return false, err

@@ -58,15 +58,15 @@ func Open(dir string, o Options) (*Worktree, error) {
 func In(root *os.Root, o Options) (*Worktree, error) {
 	w := &Worktree{root: root, options: o, folders: folders{root: root}}
 	var err error
-	if w.fresh, err = w.empty(); err != nil {
+	if w.fresh, err = isEmpty(root); err != nil {
 		return nil, fmt.Errorf("reading the folder for a checkout: %w", errors.Join(err, root.Close()))
 	}
 	w.names.folds = !w.fresh && w.probe() // in a fresh folder, names that exist already tell
 	return w, nil
 }
 
-func (w *Worktree) empty() (bool, error) {
-	top, err := w.root.Open(".")
+func isEmpty(folder *os.Root) (bool, error) {
+	top, err := folder.Open(".")
 	if err != nil {
 		return false, err
 	}
@@ -224,6 +224,9 @@ func (w *Worktree) Write(f *File, content []byte) (replaced bool, err error) {
 	if w.fresh {
 		return false, collision(f.Path)
 	}
+	if err := w.clearPlace(f.Path); err != nil {
+		return false, err
+	}
 	temp := f.temp()
 	if err := w.root.RemoveAll(temp); err != nil {
 		return false, err
@@ -258,8 +261,37 @@ func (f *File) temp() string {
 	return path.Join(path.Dir(f.Path), reserved+id.String()[:16])
 }
 
-// rename gives a file its name.
+// clearPlace returns an error if no file can have a name: there is a folder with something in it.
+func (w *Worktree) clearPlace(name string) error {
+	if w.fresh || w.options.RemoveFolders {
+		return nil
+	}
+	root, base, done, err := w.folders.of(name)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if info, err := root.Lstat(base); err != nil || !info.IsDir() {
+		return nil // rename decides
+	}
+	if files, err := root.OpenRoot(base + "/."); err == nil {
+		empty, err := isEmpty(files)
+		_ = files.Close()
+		if err == nil && !empty {
+			return occupied(name)
+		}
+	}
+	return nil
+}
+
+// rename gives a file its name. Where that fails, the file is removed: another try fails, too, until
+// somebody clears the place.
 func (w *Worktree) rename(temp, name string) (replaced bool, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.root.Remove(temp))
+		}
+	}()
 	info, err := w.root.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -285,9 +317,13 @@ func (w *Worktree) removeFolder(name string) error {
 		return w.root.RemoveAll(name)
 	}
 	if err := w.root.Remove(name); err != nil {
-		return fmt.Errorf("%q is to be a file or link, and is a folder with something in it: move that away, or have everything else removed (--mirror)", name)
+		return occupied(name)
 	}
 	return nil
+}
+
+func occupied(name string) error {
+	return fmt.Errorf("%q is to be a file or link, and is a folder with something in it: move that away, or have everything else removed (--mirror)", name)
 }
 
 // Link makes a symbolic link. It replaces what has its name; kept is true if that was the same link.

@@ -149,3 +149,45 @@ func TestReserved(t *testing.T) {
 		}
 	}
 }
+
+// TestNoPlaceForAFile: where a folder with something in it has a file's name, nothing is written; and
+// where the folder comes while the file is written, nothing is left of the file.
+func TestNoPlaceForAFile(t *testing.T) {
+	occupy := func(t *testing.T, dir string) { must(t, os.MkdirAll(filepath.Join(dir, "d/f/mine"), 0o700)) }
+	for name, c := range map[string]struct {
+		before bool
+		write  func(t *testing.T, w *Worktree, meanwhile func()) error
+	}{
+		"small": {true, func(_ *testing.T, w *Worktree, _ func()) error {
+			_, err := w.Write(file("d/f", "text"), []byte("text"))
+			return err
+		}},
+		"long": {true, func(_ *testing.T, w *Worktree, _ func()) error {
+			_, err := w.Begin(file("d/f", "text"))
+			return err
+		}},
+		"long, meanwhile": {false, func(t *testing.T, w *Worktree, meanwhile func()) error {
+			p, err := w.Begin(file("d/f", "text"))
+			must(t, err)
+			meanwhile()
+			_, err = p.Commit()
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			must(t, os.MkdirAll(filepath.Join(dir, "d"), 0o700))
+			if c.before {
+				occupy(t, dir)
+			}
+			w := open(t, dir, Options{})
+			err := c.write(t, w, func() { occupy(t, dir) })
+			if err == nil || !strings.Contains(err.Error(), `"d/f" is to be a file or link, and is a folder`) {
+				t.Errorf("%v", err)
+			}
+			if entries, err := os.ReadDir(filepath.Join(dir, "d")); err != nil || len(entries) != 1 {
+				t.Errorf("left in the folder: %v, %v", entries, err)
+			}
+		})
+	}
+}

@@ -110,9 +110,11 @@ func (o *options) folder(ctx context.Context, view *data.View, a address.Address
 		Pattern: pattern, Below: below, Delete: o.mirror, Progress: bar.See,
 	})
 	if err != nil {
+		_ = os.Remove(local) // if it is empty; what was begun in it stays for the next try
 		return Document{}, err
 	}
 	if address.IsPattern(a.Path) && result.Files == 0 {
+		_ = os.Remove(local)
 		return Document{}, exit.NotFound("nothing matches")
 	}
 	return Document{Path: local, Files: result.Files, Bytes: result.Bytes, Kept: result.Kept, Replaced: result.Replaced, Removed: result.Removed}, nil
@@ -144,6 +146,9 @@ func (o *options) file(ctx context.Context, view *data.View, a address.Address, 
 	}
 	result, err := view.Checkout(ctx, into, data.CheckoutOptions{Pattern: a.Path, Below: below, Progress: bar.See})
 	if err != nil {
+		if renamed {
+			_ = os.Remove(into) // as above
+		}
 		return Document{}, err
 	}
 	if renamed {
