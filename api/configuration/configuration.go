@@ -36,9 +36,10 @@ type Embedded struct {
 	// Port is the API server's port on the loopback address. Default: the port
 	// used last time, else 6443, else any free one.
 	Port int `json:"port,omitempty"`
-	// Tier says how pods are kept apart. Default: auto.
+	// Tier says how pods are kept apart. Default: the flag of the last start, else auto.
 	Tier Tier `json:"tier,omitempty"`
-	// SimulateGPUs declares pretend GPUs: 8xA100. Default: the real ones.
+	// SimulateGPUs declares pretend GPUs: 8xA100; none: the real ones. Default: the flag of
+	// the last start, else the real ones.
 	SimulateGPUs string `json:"simulateGPUs,omitempty"`
 	// HostPorts is the range from which members get ports in the plain tier.
 	// Default: 20000-29999.
@@ -46,8 +47,8 @@ type Embedded struct {
 	// Images maps image names, which may end in *, to what runs instead.
 	Images Images `json:"images,omitempty"`
 	// Containerd is the socket of the containerd that pulls and unpacks the
-	// other images, or "none" if no image is to be run. Default:
-	// /run/containerd/containerd.sock.
+	// other images, or "none" if no image is to be run. Default: the flag of the last
+	// start, else /run/containerd/containerd.sock.
 	Containerd string `json:"containerd,omitempty"`
 	// NodeLabels are put on this machine's Node, beside those that Muster sets
 	// itself: for node selectors, and to say where the machine is:
@@ -111,7 +112,11 @@ func Default() Embedded {
 // Load reads the file, lays it over the defaults and checks it. A missing file
 // is not an error unless required.
 func Load(path string, required bool) (Embedded, error) {
-	c := Default()
+	return LoadOver(Default(), path, required)
+}
+
+// LoadOver is [Load] with other defaults: a field that the file does not have is that of c.
+func LoadOver(c Embedded, path string, required bool) (Embedded, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && !required {
 		return c, nil

@@ -273,6 +273,7 @@ func TestBuildingHoldsNoGPUAndSurvivesAKill(t *testing.T) {
 		t.Fatalf("the job is %s: %s; want it still Preparing", j.Status.Phase, j.Status.Message)
 	}
 	m.Kill9(t)
+	m.Args = nil // the machine is that of the last start: it has the four GPUs that the job needs
 	if err := m.Start(ctx); err != nil {
 		t.Fatal(err)
 	}

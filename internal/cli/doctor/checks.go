@@ -30,11 +30,20 @@ import (
 // here looks at this machine.
 func here(ctx context.Context, factory *connection.Factory, home instance.Home, dir string) []Finding {
 	kept := tier(ctx)
+	last, _ := home.Choices() // up reports a file that it cannot read
 	able, reason := isolation(ctx)
-	findings := []Finding{kept, bounds(), images(ctx, home, able, reason), gpus(ctx, home)}
+	findings := []Finding{asLast(kept, "tier", last.Tier, "auto"), bounds(), images(ctx, home, able, reason), asLast(gpus(ctx, home), "simulate-gpus", last.SimulateGPUs, "none")}
 	findings = append(findings, shares(ctx, home, kept.Verdict == Good)...)
 	findings = append(findings, held(ctx, factory, home)...)
 	return append(findings, python(ctx), disk(dir), port(ctx, home), names(ctx))
+}
+
+// asLast adds that up keeps to a flag of the last start, and the value that gives it up.
+func asLast(f Finding, flag, last, none string) Finding {
+	if last != "" {
+		f.Says += fmt.Sprintf("; muster up keeps to --%s %s of the last start (--%[1]s %[3]s gives it up)", flag, last, none)
+	}
+	return f
 }
 
 // tier says which tier `muster up` takes.

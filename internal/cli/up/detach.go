@@ -18,13 +18,16 @@ const maxLog = 16 << 20
 
 // background starts the same command in a session of its own, without
 // --detach, and returns once it is ready.
-func (o *options) background(ctx context.Context, home instance.Home) error {
+func (o *options) background(ctx context.Context, home instance.Home, notes []string) error {
 	// Nothing is started only to find that the folder is taken.
 	release, err := controlplane.Lock(ctx, string(home))
 	if err != nil {
 		return taken(home, o.command, time.Now(), err)
 	}
 	release()
+	for _, note := range notes {
+		o.say("%s", note)
+	}
 	log, err := openLog(home)
 	if err != nil {
 		return err

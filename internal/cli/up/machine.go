@@ -47,10 +47,9 @@ const stopTimeout = 30 * time.Second
 type machine struct {
 	home instance.Home
 	// command is how muster is called for this data folder.
-	command string
-	config  configuration.Embedded
-	// settings is the configuration file that was named; empty if none was.
-	settings     string
+	command      string
+	config       configuration.Embedded
+	start        start
 	version      string
 	say          func(format string, args ...any)
 	startTimeout time.Duration
@@ -95,7 +94,10 @@ func (m *machine) run(ctx context.Context) (err error) {
 		return taken(m.home, m.command, time.Now(), err)
 	}
 	defer release()
-	m.state = instance.State{Phase: instance.Starting, Version: m.version, Started: m.began, Settings: m.settings}
+	for _, note := range m.start.notes {
+		m.say("%s", note)
+	}
+	m.state = instance.State{Phase: instance.Starting, Version: m.version, Started: m.began, Settings: m.start.file}
 	if _, err := m.lookAtRoom(); err != nil {
 		return err
 	}
@@ -295,6 +297,9 @@ func (m *machine) announce(ctx context.Context, n *node.Node, s3 <-chan string) 
 	m.state.ReadySeconds = time.Since(m.began).Seconds()
 	m.state.Images, m.state.Containerd, m.state.Mapped = m.describeImages(ctx), m.config.Containerd, m.config.Images.Patterns()
 	m.state.Node, m.state.Tier, m.state.GPUSource = nodeName(), string(m.tier), m.gpus.Name()
+	if err := m.home.WriteChoices(m.start.choices); err != nil {
+		m.say("the next start does not keep to the flags of this one: %v", err)
+	}
 	if err := m.home.Write(m.state); err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/muster-dev/muster/api/configuration"
 	"github.com/muster-dev/muster/internal/cli/connection"
-	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/instance"
 )
 
@@ -49,48 +48,23 @@ the data folder.
 Where the disk of the data folder is almost full, only removal works until there
 is room: up, status and doctor print that, and so does each refused request.
 
-Settings are read from config.yaml in the data folder; flags win.`,
+Settings are read from config.yaml in the data folder; flags win. The next start
+keeps to --port, --tier, --simulate-gpus, --containerd and --config of this one,
+so that muster up after muster down, or after a reboot, gives the same machine. A
+flag that is given then wins, and so does config.yaml; up prints what it keeps to.`,
 		Example: "  muster up\n  muster up --detach\n  muster up --simulate-gpus 8xA100",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.config, "config", "", "configuration file (default config.yaml in the data folder)")
+	flags.StringVar(&o.config, "config", "", "configuration file (default: as last time, else config.yaml in the data folder)")
 	flags.IntVar(&o.port, "port", 0, "port of the API server on 127.0.0.1 (default: as last time, else 6443, else any free one)")
-	flags.StringVar(&o.tier, "tier", "", "how pods are kept apart: auto, plain or isolated (default auto)")
-	flags.StringVar(&o.simulate, "simulate-gpus", "", "declare pretend GPUs, such as 8xA100 or 4xA100,2xH100")
-	flags.StringVar(&o.socket, "containerd", "", "socket of the containerd that pulls images, or none (default "+configuration.DefaultContainerd+")")
+	flags.StringVar(&o.tier, "tier", "", "how pods are kept apart: auto, plain or isolated (default: as last time, else auto)")
+	flags.StringVar(&o.simulate, "simulate-gpus", "", "declare pretend GPUs, such as 8xA100 or 4xA100,2xH100; none for those of the machine (default: as last time, else none)")
+	flags.StringVar(&o.socket, "containerd", "", "socket of the containerd that pulls images, or none (default: as last time, else "+configuration.DefaultContainerd+")")
 	flags.BoolVarP(&o.detach, "detach", "d", false, "start in the background and return once it is ready")
 	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long to wait until it is ready")
 	return cmd
-}
-
-// settings reads the configuration file and lays the flags over it.
-func (o *options) settings(cmd *cobra.Command, home instance.Home) (configuration.Embedded, error) {
-	path, named := o.config, o.config != ""
-	if !named {
-		path = home.Config()
-	}
-	c, err := configuration.Load(path, named)
-	if err != nil {
-		return c, exit.With(exit.Misuse, err)
-	}
-	if cmd.Flags().Changed("port") {
-		c.Port = o.port
-	}
-	if cmd.Flags().Changed("tier") {
-		c.Tier = configuration.Tier(o.tier)
-	}
-	if cmd.Flags().Changed("simulate-gpus") {
-		c.SimulateGPUs = o.simulate
-	}
-	if cmd.Flags().Changed("containerd") {
-		c.Containerd = o.socket
-	}
-	if err := c.Validate(); err != nil {
-		return c, exit.With(exit.Misuse, err)
-	}
-	return c, nil
 }
 
 func (o *options) run(cmd *cobra.Command) error {
@@ -99,7 +73,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		return err
 	}
 	home := instance.Home(dir)
-	config, err := o.settings(cmd, home)
+	chosen, err := o.settle(cmd.Flags(), home)
 	if err != nil {
 		return err
 	}
@@ -111,14 +85,9 @@ func (o *options) run(cmd *cobra.Command) error {
 		o.command += " --home " + dir
 	}
 	if o.detach {
-		return o.background(cmd.Context(), home)
+		return o.background(cmd.Context(), home, chosen.notes)
 	}
-	if o.config != "" {
-		if o.config, err = filepath.Abs(o.config); err != nil {
-			return fmt.Errorf("finding the configuration file: %w", err)
-		}
-	}
-	m := &machine{home: home, settings: o.config, command: o.command, config: config, version: o.factory.Version, say: o.say, startTimeout: o.timeout}
+	m := &machine{home: home, start: chosen, command: o.command, config: chosen.config, version: o.factory.Version, say: o.say, startTimeout: o.timeout}
 	return m.run(cmd.Context())
 }
 
