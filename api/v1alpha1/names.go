@@ -83,6 +83,10 @@ const (
 	// gang's minimum, for whom the scheduler ordered it back:
 	// "<namespace>/<name>". The order itself is the Placement's deletion.
 	AnnotationGiveBack = "muster.dev/give-back"
+	// AnnotationAbandoned is, on a Dataset of states of a pipeline that is gone, the
+	// time in RFC 3339 at which Muster noticed that. It goes when the pipeline is made
+	// again; the Dataset goes once results of that time are not kept any more.
+	AnnotationAbandoned = "muster.dev/abandoned"
 	// AnnotationRecalled marks, on such a Placement, that the gang's controller
 	// itself took it back: its node did not take the pod, or another Placement
 	// names the same member.

@@ -4,6 +4,9 @@ package pipeline
 // pipelines.
 const ResultsDataset = "muster-results"
 
+// ResultsBranch is its branch.
+const ResultsBranch = "main"
+
 // StatesPrefix begins the names of the datasets that [StatesDataset] names.
 const StatesPrefix = "muster-state-"
 

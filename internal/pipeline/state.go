@@ -88,6 +88,10 @@ func Previous(ctx context.Context, output *data.Dataset, branch string, states *
 	if says == nil || says.State.IsZero() {
 		return nil, nil
 	}
+	// A state that no branch leads to may be there in part: a collection removes it, or has begun.
+	if _, err := states.Resolve(ctx, StateBranch(says.Pipeline, says.Stage)); err != nil {
+		return nil, ignoreMissing(err)
+	}
 	s, err := StateOf(ctx, states, says.State)
 	if err != nil || s == nil {
 		return nil, err

@@ -53,7 +53,8 @@ config.yaml in the data folder.
 
 Results of pipelines go, too, that no stage's output has any more and that were
 last used longer ago than 30 days (retention: results), but where a run is on its
-way; muster data gc frees their bytes.
+way; muster data gc frees their bytes. So do the datasets muster-state-PIPELINE of
+pipelines that have been gone for as long.
 
 What a job or a running process uses is never removed, and neither is what was
 stored, built or asked for within the last hour, since a job that names it may

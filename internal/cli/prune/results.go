@@ -13,14 +13,16 @@ import (
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/data/opening"
 	"github.com/muster-dev/muster/internal/cli/terminal"
-	"github.com/muster-dev/muster/internal/controller/pipeline"
 	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/dataset/expiry"
 )
 
 // Results is what happened to results of pipelines.
 type Results struct {
 	// Removed is how many went, or would go, those of datums that failed included.
 	Removed int `json:"removed"`
+	// States is how many datasets of states went, or would go, whose pipelines are gone.
+	States int `json:"states,omitempty"`
 	// Busy are namespaces that were left alone, since a run is on its way there.
 	Busy []string `json:"busy,omitempty"`
 	// Forever is true where the retention keeps all of them.
@@ -48,8 +50,8 @@ func (o *options) results(ctx context.Context, own *connection.Factory, home str
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	one := func(context.Context, string) (*data.Store, error) { return store, nil }
-	report, err := pipeline.Sweep(ctx, pipeline.SweepOptions{Client: server, Store: one, Keep: keep, At: o.now(), DryRun: o.request.DryRun})
-	return Results{Removed: report.Results + report.Failed, Busy: report.Busy}, err
+	report, err := expiry.Sweep(ctx, expiry.Options{Client: server, Store: one, Keep: keep, At: o.now(), DryRun: o.request.DryRun})
+	return Results{Removed: report.Results + report.Failed, States: report.States, Busy: report.Busy}, err
 }
 
 // sayResults writes a line about them, if there is anything to say.
@@ -61,6 +63,9 @@ func (o *options) sayResults(r Results) error {
 	var lines []string
 	if r.Removed > 0 {
 		lines = append(lines, fmt.Sprintf("%s %s of pipelines; muster data gc frees what only they had", removed, terminal.Count(int64(r.Removed), "result")))
+	}
+	if r.States > 0 {
+		lines = append(lines, fmt.Sprintf("%s %s of states, whose pipelines are gone; muster data gc frees what only they had", removed, terminal.Count(int64(r.States), "dataset")))
 	}
 	if len(r.Busy) > 0 {
 		lines = append(lines, "left alone, since a run is on its way: results in namespace "+strings.Join(r.Busy, ", "))

@@ -10,9 +10,9 @@ import (
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/prune/reference"
 	"github.com/muster-dev/muster/internal/cli/terminal"
-	"github.com/muster-dev/muster/internal/controller/pipeline"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/dataset"
+	"github.com/muster-dev/muster/internal/dataset/expiry"
 	"github.com/muster-dev/muster/internal/environment/upkeep"
 )
 
@@ -59,6 +59,11 @@ func (m *machine) makeCollector() (*dataset.Keeper, error) {
 }
 
 // swept says which results of pipelines were removed.
-func (m *machine) swept(r pipeline.SweepReport) {
-	m.say("removed %s of pipelines that no output has and nobody has used for long", terminal.Count(int64(r.Results+r.Failed), "result"))
+func (m *machine) swept(r expiry.Report) {
+	if r.Swept.Any() {
+		m.say("removed %s of pipelines that no output has and nobody has used for long", terminal.Count(int64(r.Results+r.Failed), "result"))
+	}
+	if r.States > 0 {
+		m.say("removed %s of states, whose pipelines are gone", terminal.Count(int64(r.States), "dataset"))
+	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/muster-dev/muster/internal/data/commit"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/dataset"
+	"github.com/muster-dev/muster/internal/dataset/expiry"
 	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/environment/source"
 	"github.com/muster-dev/muster/internal/fairqueue"
@@ -92,7 +93,7 @@ type Machine struct {
 	// output has. Default: for ever.
 	KeepResults time.Duration
 	// Swept, when set, hears what was removed.
-	Swept func(SweepReport)
+	Swept func(expiry.Report)
 }
 
 // Deps is what the controllers work with.

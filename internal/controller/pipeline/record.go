@@ -26,7 +26,7 @@ import (
 const ResultsDataset = pipeline.ResultsDataset
 
 // resultsBranch is its branch.
-const resultsBranch = "main"
+const resultsBranch = pipeline.ResultsBranch
 
 // record makes results durable: all of them by one commit of the dataset of
 // results. What is acknowledged is on disk.
