@@ -65,49 +65,20 @@ func (t *text) node(n *Node, first, rest string) {
 	}
 }
 
-// Sizes of a drawing, in its own units.
-const (
-	boxWidth, boxHeight = 220, 58
-	gapX, gapY          = 70, 24
-	margin              = 20
-)
-
-// SVG draws nodes in columns: each right of all that it reads.
+// SVG draws nodes in columns: each right of all that it reads. No edge crosses a box.
 func SVG(title string, nodes []Node) string {
-	column, row, rows := map[string]int{}, map[string]int{}, map[int]int{}
-	width := 0
-	for i := range nodes {
-		n := &nodes[i]
-		for _, from := range n.Reads {
-			column[n.Name] = max(column[n.Name], column[from]+1)
-		}
-		c := column[n.Name]
-		row[n.Name] = rows[c]
-		rows[c]++
-		width = max(width, c+1)
-	}
-	height := 0
-	for _, n := range rows {
-		height = max(height, n)
-	}
-	at := func(name string) (x, y int) {
-		// Each column is in the middle.
-		c := column[name]
-		return margin + c*(boxWidth+gapX), margin + row[name]*(boxHeight+gapY) + (height-rows[c])*(boxHeight+gapY)/2
-	}
+	l := newLayout(nodes)
+	width, height := l.size()
 	var b strings.Builder
 	_, _ = fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%[1]d" height="%[2]d" viewBox="0 0 %[1]d %[2]d" font-family="sans-serif" font-size="13">`+"\n<title>%[3]s</title>\n",
-		2*margin+width*boxWidth+max(0, width-1)*gapX, 2*margin+height*boxHeight+max(0, height-1)*gapY, html.EscapeString(title))
+		width, height, html.EscapeString(title))
 	for i := range nodes {
 		for _, from := range nodes[i].Reads {
-			x1, y1 := at(from)
-			x2, y2 := at(nodes[i].Name)
-			x1, y1, y2 = x1+boxWidth, y1+boxHeight/2, y2+boxHeight/2
-			_, _ = fmt.Fprintf(&b, `<path d="M%d %d C%d %d %d %d %d %d" fill="none" stroke="#888" stroke-width="1.5"/>`+"\n", x1, y1, x1+gapX/2, y1, x2-gapX/2, y2, x2, y2)
+			_, _ = fmt.Fprintf(&b, `<path d="%s" fill="none" stroke="#888" stroke-width="1.5"/>`+"\n", l.edge(from, nodes[i].Name))
 		}
 	}
 	for i := range nodes {
-		x, y := at(nodes[i].Name)
+		x, y := l.box(nodes[i].Name)
 		box(&b, &nodes[i], x, y)
 	}
 	b.WriteString("</svg>\n")

@@ -4,13 +4,14 @@ package graph
 import (
 	"context"
 	"fmt"
-	"os"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/data/whole"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/pipeline/lookup"
@@ -93,10 +94,10 @@ func (o *options) run(ctx context.Context, name string) error {
 		_, err := fmt.Fprint(o.factory.Streams.Out, SVG(name, nodes))
 		return err
 	case o.svg != "":
-		if err := os.WriteFile(o.svg, []byte(SVG(name, nodes)), 0o644); err != nil {
-			return fmt.Errorf("writing the drawing: %w", err)
-		}
-		return nil
+		return whole.File(o.svg, func(to io.Writer) error {
+			_, err := io.WriteString(to, SVG(name, nodes))
+			return err
+		})
 	}
 	_, err = fmt.Fprint(o.factory.Streams.Out, Text(nodes, o.factory.Streams.OutStyle()))
 	return err
