@@ -30,4 +30,4 @@ var ErrTorn = errTorn
 var ErrFormer = errFormer
 
 // Expire looks for workers that were not heard of.
-func (w *Work) Expire() { w.expire() }
+func (w *Work) Expire() { w.expire(context.Background()) }

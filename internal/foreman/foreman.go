@@ -142,7 +142,7 @@ func (f *Foreman) watch(ctx context.Context) {
 		case <-tick.C:
 		}
 		for _, w := range f.all() {
-			w.expire()
+			w.expire(ctx)
 		}
 	}
 }

@@ -94,7 +94,7 @@ func (w *Work) talk(out http.ResponseWriter, in *http.Request) {
 		http.Error(out, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	if !w.hear(&r) {
+	if !w.hear(&r, w.replaced(in.Context(), &r)) {
 		http.Error(out, fmt.Sprintf("this work has %d workers already, which is how many are heard: run fewer, or wait until some are gone", mostHands), http.StatusTooManyRequests)
 		return
 	}
@@ -154,14 +154,15 @@ func (w *Work) ask(ctx context.Context) error {
 	return w.spec.Admit(ctx)
 }
 
-// hear notes what a worker says, if there is a place for it.
-func (w *Work) hear(r *shift.Request) bool {
+// hear notes what a worker says, if there is a place for it. problem is the error of what the
+// worker had whose place it has.
+func (w *Work) hear(r *shift.Request, problem string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.ledger.admits(r.Worker) {
 		return false
 	}
-	w.lose(w.ledger.see(r, w.foreman.o.Now()), "its worker ended")
+	w.lose(w.ledger.see(r, w.foreman.o.Now()), problem)
 	w.adopt(r)
 	news := false
 	for _, o := range r.Done {
@@ -184,7 +185,7 @@ func (w *Work) hear(r *shift.Request) bool {
 		}
 	}
 	if r.Leaving {
-		w.lose(w.ledger.leave(w.ledger.hands[r.Worker]), "its worker ended")
+		w.lose(w.ledger.leave(w.ledger.hands[r.Worker]), workerEnded)
 	}
 	if news {
 		w.changed()

@@ -65,6 +65,10 @@ type Spec struct {
 	// to, before it gets anything: [ErrOutdated] keeps it waiting until somebody ends it,
 	// any other error until it is asked again. Nil: all are welcome.
 	Admit func(ctx context.Context) error
+	// Ended returns the reason why a member's worker that was first heard of at a time has
+	// ended, empty if none is known, and whether another question is vain. Nil: no reason is
+	// known.
+	Ended func(ctx context.Context, member string, since time.Time) (reason string, vain bool)
 	// Leader is, of a work that is lent, the member whose end is everybody's: Followers
 	// go on until then, and its part is taken once all of theirs have come, of the very
 	// attempt of the job that it is of itself. They know one another by a secret. Empty:
@@ -384,11 +388,18 @@ func (w *Work) Status() Status {
 }
 
 // expire returns what workers have that are dead.
-func (w *Work) expire() {
+func (w *Work) expire(ctx context.Context) {
+	before := w.foreman.o.Now().Add(-shift.Lease)
+	reasons := w.unheard(ctx, before)
 	w.mu.Lock()
-	lost := w.ledger.expire(w.foreman.o.Now().Add(-shift.Lease))
-	w.lose(lost, fmt.Sprintf("its worker was not heard of for %s", shift.Lease))
-	w.mu.Unlock()
+	defer w.mu.Unlock()
+	for _, i := range w.ledger.expire(before) {
+		problem := reasons[w.ledger.entries[i].worker]
+		if problem == "" {
+			problem = fmt.Sprintf("its worker was not heard of for %s", shift.Lease)
+		}
+		w.lose([]int{i}, problem)
+	}
 }
 
 // lose has datums wait that a worker had which is gone; the caller holds the lock.

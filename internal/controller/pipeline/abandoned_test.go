@@ -276,4 +276,3 @@ func TestMadeAgainWhileStatesGo(t *testing.T) {
 		})
 	}
 }
-

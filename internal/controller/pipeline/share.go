@@ -58,6 +58,7 @@ func (c *Runs) handOver(ctx context.Context, s *step, w *work, name string) (*fo
 	}
 	spec.Tries, spec.FailFast = int(*s.stage.Spec.Tries), s.stage.Spec.OnFailure == v1alpha1.FailRun
 	spec.Admit = c.admit(w, name)
+	spec.Ended = c.workerEnded(w.namespace, jobName(s.run, s.stage.Name))
 	if w.resolved.terms != nil && c.deps.Machine.Elsewhere && !s.stage.Whole() {
 		spec.Job = jobTag(w.resolved.terms)
 	}

@@ -91,13 +91,18 @@ func run(ctx context.Context, f *connection.Factory, format output.Format, pipel
 		_, err := fmt.Fprintln(f.Streams.Err, "There are no runs yet: a commit on a branch that a pipeline reads starts one.")
 		return err
 	}
+	return human(f.Streams, all, found)
+}
+
+// human prints runs as a table.
+func human(streams terminal.Streams, all []v1alpha1.PipelineRun, found []Listed) error {
 	table := terminal.NewTable("RUN", "PHASE", "STAGES", "COMPUTED", "REUSED", "FAILED", "TOOK", "CAUSE", "REASON")
 	for i := range found {
 		r := &found[i]
 		took := terminal.WholeSpan(time.Duration(r.Seconds * float64(time.Second)))
 		table.Row(r.Name, r.Phase, all[i].Status.Done, fmt.Sprint(r.Computed), fmt.Sprint(r.Reused), fmt.Sprint(r.Failed), took, r.Cause, r.Message)
 	}
-	return table.Write(f.Streams.Out, f.Streams.OutStyle(), "")
+	return table.Write(streams.Out, streams.OutStyle(), "")
 }
 
 func listed(r *v1alpha1.PipelineRun, now time.Time) Listed {
