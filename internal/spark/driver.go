@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/muster-dev/muster/internal/foreman/shift"
-	"github.com/muster-dev/muster/internal/foreman/worker"
 )
 
 // Driver is the member that runs the master and the script.
@@ -189,10 +188,9 @@ func (a *application) try(ctx context.Context) error {
 	if a.Apart {
 		tidying = tidied
 	}
-	if err := tidying(out); err != nil {
-		return err
-	}
-	return worker.CheckOutput(out)
+	// Whoever takes the output checks it, where links to inputs become what they lead to. What
+	// cannot be kept is no reason to run the script again: it would write the same.
+	return tidying(out)
 }
 
 // ensureMaster has a master run, and waits until it listens.

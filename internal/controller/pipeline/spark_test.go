@@ -180,6 +180,8 @@ func TestSparkElsewhere(t *testing.T) {
 		want                   map[string]string
 	}{
 		"whole":            {waits + `mkdir $MUSTER_OUTPUT/t; echo said > $MUSTER_OUTPUT/../log`, executor, "computed", v1alpha1.RunSucceeded, map[string]string{"t/0": "1", "t/1": "1"}},
+		"links to inputs":  {waits + `ln -s $MUSTER_INPUT_TEXTS/a $MUSTER_OUTPUT/l; ln -s l $MUSTER_OUTPUT/m`, executor, "computed", v1alpha1.RunSucceeded, map[string]string{"t/0": "1", "t/1": "1", "l": "1", "m": "-> l"}},
+		"a link elsewhere": {waits + `ln -s /etc/shadow $MUSTER_OUTPUT/l`, executor, "/etc/shadow", v1alpha1.RunFailed, nil},
 		"the script fails": {waits + `echo '{"exit":7,"error":"the script s.py gave up"}' > $MUSTER_OUTPUT/../outcome.json; exit 7`, executor, "the script s.py gave up", v1alpha1.RunFailed, nil},
 		"at one path":      {waits, `echo $INDEX > $MUSTER_OUTPUT/t; ` + strings.Replace(executor, "mkdir $MUSTER_OUTPUT/t; cat $MUSTER_INPUT_TEXTS/a > $MUSTER_OUTPUT/t/$INDEX;", "", 1), "executor/0 and executor/1 both wrote t", v1alpha1.RunFailed, nil},
 		"without Java":     {`while :; do sleep 0.02; done`, `echo '{"exit":-2,"error":"no Java was found"}' > $MUSTER_OUTPUT/../outcome.json; exit 1`, "cannot run: no Java was found", v1alpha1.RunFailed, nil},
