@@ -216,26 +216,28 @@ func (g *Gateway) DeleteObject(ctx context.Context, in *s3.DeleteObjectInput) (*
 	if err != nil || t.folder {
 		return &s3.DeleteObjectOutput{}, err
 	}
-	c := removal(t, grant.User)
-	if in.IfMatch != nil || in.IfMatchSize != nil || in.IfMatchLastModifiedTime != nil {
-		when := backend.ObjectDeletePreconditions{IfMatch: clone(in.IfMatch), IfMatchSize: in.IfMatchSize, IfMatchLastModTime: in.IfMatchLastModifiedTime}
-		c.fits = func(ctx context.Context, on *data.View) error {
-			if on == nil {
-				return errNoKey
-			}
-			e, err := follow(ctx, on, t.path, &tree.Effort{})
-			if err != nil {
-				return err
-			}
-			return backend.EvaluateObjectDeletePreconditions(etag(&e), since(on), e.Size, when)
-		}
-	}
-	return &s3.DeleteObjectOutput{}, g.explain(g.commitAll(p, t.version, c)[0])
+	return &s3.DeleteObjectOutput{}, g.explain(g.commitAll(p, t.version, removal(t, grant.User, in.IfMatch, in.IfMatchSize, in.IfMatchLastModifiedTime))[0])
 }
 
-// removal removes a path; nothing there is no error, as in S3.
-func removal(t target, author string) *change {
-	return &change{path: t.path, author: author, remove: true, fits: func(context.Context, *data.View) error { return nil }}
+// removal removes a path that meets the conditions. Without conditions nothing has to be there, as in S3.
+func removal(t target, author string, match *string, size *int64, modified *time.Time) *change {
+	when := backend.ObjectDeletePreconditions{IfMatchSize: size, IfMatchLastModTime: modified}
+	if match != nil && *match != "*" { // "*" is any file
+		when.IfMatch = new(strings.Trim(strings.Clone(*match), `"`))
+	}
+	return &change{path: t.path, author: author, remove: true, fits: func(ctx context.Context, on *data.View) error {
+		switch {
+		case match == nil && size == nil && modified == nil:
+			return nil
+		case on == nil:
+			return errNoKey
+		}
+		e, err := follow(ctx, on, t.path, &tree.Effort{})
+		if err != nil {
+			return err
+		}
+		return backend.EvaluateObjectDeletePreconditions(etag(&e), since(on), e.Size, when)
+	}}
 }
 
 // DeleteObjects implements backend.Backend: all of it is one commit for each branch.
@@ -276,7 +278,7 @@ func (g *Gateway) DeleteObjects(ctx context.Context, in *s3.DeleteObjectsInput) 
 			b = &wanted{place: p}
 			branches[t.version] = b
 		}
-		b.keys, b.changes = append(b.keys, o.Key), append(b.changes, removal(t, grant.User))
+		b.keys, b.changes = append(b.keys, o.Key), append(b.changes, removal(t, grant.User, o.ETag, o.Size, o.LastModifiedTime))
 	}
 	for branch, b := range branches {
 		for i, err := range g.commitAll(b.place, branch, b.changes...) {

@@ -3,6 +3,8 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -199,6 +201,43 @@ func TestRemoveAndCopy(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"main/e", "next/copy"}, r.keys(t, "", "")); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestRemoveIf removes objects only if they are those that a client has seen.
+func TestRemoveIf(t *testing.T) {
+	r := newRig(t)
+	r.commit(t, "main", map[string]string{"kept": "1"})
+	tag := r.put(t, "main/a", "one")
+	r.put(t, "main/b", "two")
+	for _, c := range []struct {
+		name, object string
+		refused      string
+	}{
+		{"another content", "<Key>main/kept</Key><ETag>&quot;other&quot;</ETag>", "PreconditionFailed"},
+		{"another size", "<Key>main/kept</Key><Size>2</Size>", "PreconditionFailed"},
+		{"another time", "<Key>main/kept</Key><LastModifiedTime>2001-01-01T00:00:00Z</LastModifiedTime>", "PreconditionFailed"},
+		{"nothing there", "<Key>main/none</Key><ETag>" + tag + "</ETag>", "NoSuchKey"},
+		{"this content", "<Key>main/a</Key><ETag>&quot;" + tag + "&quot;</ETag><Size>3</Size>", ""},
+		{"any content", "<Key>main/b</Key><ETag>*</ETag>", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			body := "<Delete><Object>" + c.object + "</Object></Delete>"
+			sum := sha256.Sum256([]byte(body))
+			status, answer := r.send(t, http.MethodPost, "digits?delete=", map[string]string{"X-Amz-Checksum-Sha256": base64.StdEncoding.EncodeToString(sum[:])}, body)
+			if status != 200 || strings.Contains(answer, "<Error>") != (c.refused != "") || !strings.Contains(answer, c.refused) {
+				t.Errorf("%d: %s", status, answer)
+			}
+		})
+	}
+	if status, answer := r.send(t, http.MethodDelete, "digits/main/kept", map[string]string{"If-Match": `"other"`}, ""); status != 412 {
+		t.Errorf("one object: %d: %s", status, answer)
+	}
+	if diff := cmp.Diff([]string{"main/kept"}, r.keys(t, "", "")); diff != "" {
+		t.Error(diff)
+	}
+	if status, answer := r.send(t, http.MethodDelete, "digits/main/kept", map[string]string{"If-Match": "*"}, ""); status != 204 {
+		t.Errorf("one object, whatever it is: %d: %s", status, answer)
 	}
 }
 
