@@ -243,7 +243,7 @@ func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snaps
 		gangs: gangs.Items, placements: placements.Items, pods: pods.Items, priority: priorities(classes.Items),
 		queues: manifest.Specs(queues.Items), paused: paused(namespaces.Items),
 		quotas: quotas.Items, counted: gpus.podRole,
-		mine:  func(p *corev1.Pod) bool { return foreign(p, true) },
+		mine:  func(p *corev1.Pod) bool { return schedules(p, true) && foreign(p, true) },
 		learn: func(g *v1alpha1.Gang) (learned, bool) { return gpus.asTold(g), true },
 	}
 	of := byNode(parts.Items)

@@ -312,11 +312,11 @@ func priorities(classes []schedulingv1.PriorityClass) func(string) int32 {
 	return func(name string) int32 { return values[name] }
 }
 
-// mine reports whether an unbound pod waits for this scheduler.
+// mine reports whether an unbound pod waits for this scheduler. Alone, it answers for the pods of all.
 func (l *Loop) mine(p *corev1.Pod) bool {
 	return foreign(p, l.options.DefaultScheduler)
 }
 
-func foreign(p *corev1.Pod, defaultToo bool) bool {
-	return schedules(p, defaultToo) && p.DeletionTimestamp == nil && standsFor(p) == "" && !ended(p) && len(p.Spec.SchedulingGates) == 0
+func foreign(p *corev1.Pod, alone bool) bool {
+	return (alone || schedules(p, false)) && p.DeletionTimestamp == nil && standsFor(p) == "" && !ended(p) && len(p.Spec.SchedulingGates) == 0
 }

@@ -10,6 +10,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/allocation"
@@ -190,20 +191,19 @@ func index(text string) int32 {
 
 // podRequest turns a foreign pod that waits for a node into the core's.
 func (w world) podRequest(p *corev1.Pod) scheduling.Request {
-	priority := int32(0)
-	if p.Spec.Priority != nil {
-		priority = *p.Spec.Priority
-	}
 	_, unsupported := w.gpus.podShare(&p.Spec)
 	req := scheduling.Request{
 		Key: scheduling.Key{Namespace: p.Namespace, Name: p.Name}, UID: string(p.UID), Pod: true, Unsupported: unsupported,
-		Priority: priority, Created: instant(p.CreationTimestamp.Time),
+		Priority: ptr.Deref(p.Spec.Priority, 0), Created: instant(p.CreationTimestamp.Time),
 		Roles: []scheduling.Role{w.gpus.role("pod", 1, &p.Spec, words(p.Annotations[v1alpha1.AnnotationGPUModels]))},
 	}
-	if len(p.Spec.ResourceClaims) > 0 && unsupported == "" {
+	switch {
+	case unsupported != "":
+	case p.Spec.SchedulerName != "" && !schedules(p, true):
+		req.Unsupported = "spec.schedulerName: no scheduler " + p.Spec.SchedulerName + " runs here, so nothing places this pod; leave the field out, and Muster does"
+	case len(p.Spec.ResourceClaims) > 0:
 		req.Unsupported = "spec.resourceClaims: Muster gives out devices by its own claims; ask for GPUs in the resources of a container (limits: " + v1alpha1.ResourceGPU + ")"
-	}
-	if p.Spec.SchedulingGroup != nil && unsupported == "" {
+	case p.Spec.SchedulingGroup != nil:
 		req.Unsupported = "spec.schedulingGroup: Muster places pods that name it one by one; submit a TrainingJob for members that start together"
 	}
 	if r := &req.Roles[0]; r.GPUs > 0 || r.Share != (scheduling.Share{}) {
