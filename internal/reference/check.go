@@ -108,11 +108,31 @@ func (c Checker) class(ctx context.Context, whose string, name *string, made tim
 	err := c.Reader.Get(ctx, client.ObjectKey{Name: *name}, class)
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Sprintf("its %s has no volume: there is no storage class %s", whose, *name), nil
+		return fmt.Sprintf("its %s has no volume: there is no storage class %s%s", whose, *name, c.classes(ctx)), nil
 	case err != nil:
 		return "", fmt.Errorf("reading storage class %s: %w", *name, err)
 	case class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer, c.now().Sub(made) < makes:
 		return "", nil
 	}
 	return fmt.Sprintf("its %s has no volume yet: storage class %s (%s) has not made one", whose, *name, class.Provisioner), nil
+}
+
+// mostClasses is the number of storage classes that are named at most.
+const mostClasses = 5
+
+// classes names the storage classes that there are, "" where that cannot be found out.
+func (c Checker) classes(ctx context.Context) string {
+	list := &storagev1.StorageClassList{}
+	if err := c.Reader.List(ctx, list); err != nil || len(list.Items) == 0 || len(list.Items) > mostClasses {
+		return ""
+	}
+	names := make([]string, len(list.Items))
+	for i := range list.Items {
+		names[i] = list.Items[i].Name
+		if list.Items[i].Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
+			names[i] += " (the default, without storageClassName)"
+		}
+	}
+	slices.Sort(names)
+	return "; there are " + strings.Join(names, ", ")
 }

@@ -72,12 +72,29 @@ func (o *options) run(ctx context.Context) error {
 	if _, err := home.Stop(ctx); err != nil {
 		return err
 	}
-	if n := len(running); n > 0 {
-		_, err = fmt.Fprintf(say, "muster: stopped; %d job(s) go on training and are found again by the next \"muster up\"\n", n)
-		return err
-	}
-	_, err = fmt.Fprintln(say, "muster: stopped")
+	_, err = fmt.Fprintln(say, "muster: stopped"+outlook(running))
 	return err
+}
+
+// outlook says what becomes of the jobs that have not ended, "" of none.
+func outlook(jobs []v1alpha1.TrainingJob) string {
+	var train, wait int
+	for i := range jobs {
+		switch jobs[i].Status.Phase {
+		case v1alpha1.JobStarting, v1alpha1.JobRunning:
+			train++
+		default:
+			wait++
+		}
+	}
+	words := ""
+	if train > 0 {
+		words = fmt.Sprintf("; %d job(s) go on training and are found again by the next \"muster up\"", train)
+	}
+	if wait > 0 {
+		words += fmt.Sprintf("; %d job(s) that have not started wait for the next \"muster up\"", wait)
+	}
+	return words
 }
 
 // jobs returns the jobs that hold something.

@@ -212,7 +212,7 @@ func (o *options) read(ctx context.Context, set kubernetes.Interface, s stream, 
 	}
 	body, err := set.CoreV1().Pods(s.pod.Namespace).GetLogs(s.pod.Name, options).Stream(ctx)
 	if err != nil {
-		return fmt.Errorf("reading the logs of %s/%s: %w", s.pod.Name, s.container, err)
+		return unread(s, err)
 	}
 	defer func() { _ = body.Close() }()
 	lines := bufio.NewReaderSize(body, 64<<10)
@@ -230,6 +230,18 @@ func (o *options) read(ctx context.Context, set kubernetes.Interface, s stream, 
 			return fmt.Errorf("reading the logs of %s/%s: %w", s.pod.Name, s.container, err)
 		}
 	}
+}
+
+// unread says why there are no lines of a container. One that has not started says why
+// itself, and the server's words lead nowhere.
+func unread(s stream, err error) error {
+	status := s.pod.Status
+	for _, c := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses) {
+		if w := c.State.Waiting; c.Name == s.container && w != nil && w.Message != "" && c.RestartCount == 0 {
+			return fmt.Errorf("reading the logs of %s/%s: it has not started: %s: %s", s.pod.Name, s.container, w.Reason, w.Message)
+		}
+	}
+	return fmt.Errorf("reading the logs of %s/%s: %w", s.pod.Name, s.container, err)
 }
 
 // printer prints lines of several streams.

@@ -26,15 +26,18 @@ var answers = map[string]string{
 	"/apis/apps/v1":  `{"kind":"APIResourceList","groupVersion":"apps/v1","resources":[{"name":"deployments","singularName":"deployment","kind":"Deployment","namespaced":true,"verbs":["get"],"shortNames":["deploy"]}]}`,
 	"/apis/batch/v1": `{"kind":"APIResourceList","groupVersion":"batch/v1","resources":[{"name":"jobs","singularName":"job","kind":"Job","namespaced":true,"verbs":["get"]}]}`,
 
-	"/apis/apps/v1/namespaces/team/deployments/web":  `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":"team"},"spec":{"selector":{"matchLabels":{"app":"web"}}}}`,
-	"/apis/apps/v1/namespaces/team/deployments/idle": `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"idle","namespace":"team"},"spec":{"selector":{"matchLabels":{"app":"idle"}}}}`,
-	"/apis/batch/v1/namespaces/team/jobs/convert":    `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"convert","namespace":"team"},"spec":{"selector":{"matchLabels":{"job":"convert"}}}}`,
-	"/api/v1/namespaces/team/configmaps/settings":    `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"settings"}}`,
-	"/api/v1/namespaces/team/pods/web-1":             `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-1","namespace":"team"},"spec":{"containers":[{"name":"main"},{"name":"side"}]}}`,
+	"/apis/apps/v1/namespaces/team/deployments/web":     `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":"team"},"spec":{"selector":{"matchLabels":{"app":"web"}}}}`,
+	"/apis/apps/v1/namespaces/team/deployments/idle":    `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"idle","namespace":"team"},"spec":{"selector":{"matchLabels":{"app":"idle"}}}}`,
+	"/apis/apps/v1/namespaces/team/deployments/refused": `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"refused","namespace":"team"},"spec":{"selector":{"matchLabels":{"app":"refused"}}}}`,
+	"/apis/batch/v1/namespaces/team/jobs/convert":       `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"convert","namespace":"team"},"spec":{"selector":{"matchLabels":{"job":"convert"}}}}`,
+	"/api/v1/namespaces/team/configmaps/settings":       `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"settings"}}`,
+	"/api/v1/namespaces/team/pods/web-1":                `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-1","namespace":"team"},"spec":{"containers":[{"name":"main"},{"name":"side"}]}}`,
 
 	"pods app=web": `{"kind":"PodList","apiVersion":"v1","items":[
 {"metadata":{"name":"web-2","namespace":"team","creationTimestamp":"2026-01-02T00:00:00Z"},"spec":{"containers":[{"name":"main"}]}},
 {"metadata":{"name":"web-1","namespace":"team","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"containers":[{"name":"main"},{"name":"side"}]}}]}`,
+	"pods app=refused": `{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"refused-1","namespace":"team"},"spec":{"containers":[{"name":"main"}]},
+"status":{"containerStatuses":[{"name":"main","restartCount":0,"state":{"waiting":{"reason":"Unsupported","message":"this node cannot run the image \"nginx\""}}}]}}]}`,
 	"pods app=idle":    `{"kind":"PodList","apiVersion":"v1","items":[]}`,
 	"pods job=convert": `{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"convert-x","namespace":"team"},"spec":{"containers":[{"name":"main"}]}}]}`,
 
@@ -82,6 +85,7 @@ func TestWorkloads(t *testing.T) {
 		{"a Job", []string{"job/convert"}, "converted 3 files\n", "", "", exit.OK},
 		{"a pod's container", []string{"pod/web-1", "side"}, "beside", "", "", exit.OK},
 		{"as it comes", []string{"pods/web-1", "main", "-f"}, "started\nserving\n", "", "", exit.OK},
+		{"a pod that its node refuses", []string{"deploy/refused"}, "", "", "refused-1/main: it has not started: Unsupported: this node cannot run the image", exit.Failure},
 		{"no pods", []string{"deployments/idle"}, "", "deployments/idle has no pods now", "", exit.OK},
 		{"no such deployment", []string{"deploy/absent"}, "", "", "there is no deployment absent in namespace team", exit.Missing},
 		{"no such container", []string{"pod/web-1", "third"}, "", "", "pods/web-1 has no container third", exit.Missing},

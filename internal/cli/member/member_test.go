@@ -1,6 +1,7 @@
 package member
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/muster-dev/muster/internal/cli/exit"
@@ -38,5 +39,13 @@ func TestNoneNamesWhatThereIs(t *testing.T) {
 		if got := None("mnist", "worker-7", names).Error(); got != want {
 			t.Errorf("None says %q, want %q", got, want)
 		}
+	}
+}
+
+// TestAnotherKind: a pod is no training job, and is not looked for as one.
+func TestAnotherKind(t *testing.T) {
+	_, err := Job(t.Context(), nil, "team", "pod/web-1")
+	if code, _ := exit.Of(err); code != exit.Misuse || !strings.Contains(err.Error(), "`muster describe pod/web-1` shows an object of any kind") {
+		t.Errorf("%d: %v", code, err)
 	}
 }

@@ -24,7 +24,7 @@ func (c *check) volume(at string, v *corev1.Volume) {
 	if e := v.EmptyDir; e != nil {
 		memory := e.Medium == corev1.StorageMediumMemory
 		c.refuseIf(!memory && e.Medium != corev1.StorageMediumDefault, at+"emptyDir.medium", "%q is not implemented by this node; use Memory or none", e.Medium)
-		c.refuseIf(memory && !c.facts.Isolated, at+"emptyDir.medium", "Memory "+needsIsolation)
+		c.refuseIf(memory && !c.facts.Isolated, at+"emptyDir.medium", "Memory "+needsIsolation+"; programs find the machine's /dev/shm without it")
 		c.refuseIf(!memory && e.SizeLimit != nil && !e.SizeLimit.IsZero(), at+"emptyDir.sizeLimit", "this node cannot enforce a size limit on a folder of its disk; remove it")
 	}
 	if v.CSI != nil {
