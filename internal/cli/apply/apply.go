@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 
+	kubeflowv1 "github.com/muster-dev/muster/api/kubeflow/v1"
+	"github.com/muster-dev/muster/internal/cli/alternative"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/manifest"
@@ -24,6 +26,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/refusal"
 	"github.com/muster-dev/muster/internal/cli/startup"
 	"github.com/muster-dev/muster/internal/cli/terminal"
+	"github.com/muster-dev/muster/internal/controller/kubeflow"
 )
 
 var formats = []output.Format{output.Name, output.YAML, output.JSON}
@@ -79,6 +82,9 @@ func (o *options) run(ctx context.Context) error {
 	}
 	for _, document := range documents {
 		if err := document.Named(); err != nil {
+			if strange := o.strange(document); strange != nil {
+				return strange // and the name does not matter
+			}
 			return err
 		}
 	}
@@ -95,6 +101,7 @@ func (o *options) run(ctx context.Context) error {
 		if err := o.report(after, word); err != nil {
 			return err
 		}
+		o.foresee(document)
 		applied = append(applied, after.Object)
 	}
 	switch {
@@ -139,6 +146,18 @@ func (o *options) apply(ctx context.Context, client dynamic.Interface, d manifes
 	return after, "configured", nil
 }
 
+// foresee says that a TFJob or PyTorchJob, which the server takes as it is, cannot run.
+// Otherwise only the job's own status says so, and no training job is listed for it.
+func (o *options) foresee(d manifest.Document) {
+	if manager, _, _ := unstructured.NestedString(d.Object.Object, "spec", "runPolicy", "managedBy"); manager != "" && manager != kubeflowv1.ManagedByMuster {
+		return
+	}
+	if _, _, err := kubeflow.Planned(d.Object); err != nil {
+		streams := o.factory.Streams
+		_, _ = fmt.Fprintf(streams.Err, "%s %s: %v\n", streams.ErrStyle().Paint(terminal.Yellow, "warning:"), d.At, err)
+	}
+}
+
 // put asks the server to apply a document. It asks again once a server that has just
 // started accepts the document's kind.
 func (o *options) put(ctx context.Context, d manifest.Document, ask func(context.Context) error) error {
@@ -152,7 +171,7 @@ func (o *options) put(ctx context.Context, d manifest.Document, ask func(context
 		case failed != nil:
 			return fmt.Errorf("%s: asking the server for its kinds: %w", d.At, o.factory.Explain(failed))
 		case !found:
-			return unknown(d)
+			return o.unknown(d)
 		}
 		err = patient()
 	}
@@ -184,10 +203,37 @@ func (o *options) discover(d manifest.Document) (bool, error) {
 	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == d.Object.GetKind() }), nil
 }
 
-// unknown is the error for a kind that the server does not have.
-func unknown(d manifest.Document) error {
+// unknown is the error for a kind that the server does not have. It says what to write
+// instead, where that is known.
+func (o *options) unknown(d manifest.Document) error {
 	gvk := d.Object.GroupVersionKind()
-	return exit.NotFound("%s: the server knows no kind %s of %s", d.At, gvk.Kind, gvk.GroupVersion())
+	var served []string
+	if mapper, err := o.factory.Mapper(); err == nil {
+		if mappings, err := mapper.RESTMappings(gvk.GroupKind()); err == nil {
+			for _, m := range mappings {
+				if m.GroupVersionKind.Version != gvk.Version {
+					served = append(served, m.GroupVersionKind.Version)
+				}
+			}
+		}
+	}
+	return exit.NotFound("%s: the server knows no kind %s of %s%s", d.At, gvk.Kind, gvk.GroupVersion(), alternative.Phrase(gvk.GroupKind(), served))
+}
+
+// strange is the error for a kind of another system that the server does not have, else nil.
+func (o *options) strange(d manifest.Document) error {
+	gvk := d.Object.GroupVersionKind()
+	if alternative.Of(gvk.GroupKind()) == "" {
+		return nil
+	}
+	mapper, err := o.factory.Mapper()
+	if err != nil {
+		return err
+	}
+	if _, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version); meta.IsNoMatchError(err) {
+		return o.unknown(d)
+	}
+	return nil
 }
 
 // resource finds where the server keeps the document's kind. A kind that an
@@ -207,7 +253,7 @@ func (o *options) resource(client dynamic.Interface, d manifest.Document) (dynam
 		mapping, err = mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	}
 	if meta.IsNoMatchError(err) {
-		return nil, unknown(d)
+		return nil, o.unknown(d)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: asking the server for its kinds: %w", d.At, o.factory.Explain(err))
@@ -228,6 +274,9 @@ func (o *options) resource(client dynamic.Interface, d manifest.Document) (dynam
 // refused makes sentences of the server's refusal.
 func (o *options) refused(d manifest.Document, err error) error {
 	subject := fmt.Sprintf("%s: %s %s", d.At, d.Object.GetKind(), d.Object.GetName())
+	if refusal.NoNamespace(err) {
+		return exit.NotFound("%s: there is no namespace %s: `muster kubectl create namespace %s` makes it", subject, d.Object.GetNamespace(), d.Object.GetNamespace())
+	}
 	if apierrors.IsConflict(err) {
 		return fmt.Errorf("%s: another program set some of these fields (%w); --force-conflicts takes them over", subject, err)
 	}

@@ -11,7 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	kubeflowv1 "github.com/muster-dev/muster/api/kubeflow/v1"
 	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/manifest"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 )
 
@@ -115,4 +117,79 @@ func TestAServerThatHasJustStarted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestKindsOfOthers: a kind of another system is refused with the way to do its work here,
+// before anything is asked about its name.
+func TestKindsOfOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		document string
+		says     string
+	}{
+		"a Volcano job":      {"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: a}\n", "the server knows no kind Job of batch.volcano.sh/v1alpha1: write it as a TrainingJob"},
+		"an Argo workflow":   {"apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {generateName: a-}\n", "knows no kind Workflow of argoproj.io/v1alpha1: its controller does not run here"},
+		"another version":    {"apiVersion: muster.dev/v1\nkind: TrainingJob\nmetadata: {name: a}\n", "it has TrainingJob as muster.dev/v1alpha1; write that apiVersion"},
+		"no name, and known": {"apiVersion: muster.dev/v1alpha1\nkind: TrainingJob\nmetadata: {generateName: a-}\n", "its name is not known"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := give(t, &young{}, c.document); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want %q", err, c.says)
+			}
+		})
+	}
+}
+
+// TestNoNamespace: a namespace that is not there is said with the command that makes it.
+func TestNoNamespace(t *testing.T) {
+	server := &young{refuses: 1, refusal: `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"message":"namespaces \"team\" not found","details":{"name":"team","kind":"namespaces"}}`}
+	err := give(t, server, "apiVersion: muster.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: a}\n")
+	if err == nil || !strings.Contains(err.Error(), "there is no namespace team: `muster kubectl create namespace team` makes it") {
+		t.Error(err)
+	}
+}
+
+// TestForeseen: a TFJob that cannot run is taken by the server, and not in silence.
+func TestForeseen(t *testing.T) {
+	const ends = "spec: {runPolicy: {managedBy: %q}, tfReplicaSpecs: {}}"
+	for name, c := range map[string]struct {
+		kind, manager, says string
+	}{
+		"without replicas":    {"TFJob", "", "a.yaml: TFJob a would be refused: spec.tfReplicaSpecs has no replicas"},
+		"that Muster manages": {"TFJob", kubeflowv1.ManagedByMuster, "would be refused"},
+		"of another manager":  {"TFJob", "kueue.x-k8s.io/multikueue", ""},
+		"another kind":        {"ConfigMap", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			documents, err := manifest.Read(strings.NewReader("apiVersion: kubeflow.org/v1\nkind: "+c.kind+"\nmetadata: {name: a}\n"+fmt.Sprintf(ends, c.manager)), []string{"-"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			documents[0].At = "a.yaml"
+			var errs bytes.Buffer
+			o := &options{factory: connection.New(terminal.Streams{Err: &errs, NoColor: true}, "test")}
+			o.foresee(documents[0])
+			if (errs.Len() == 0) != (c.says == "") || !strings.Contains(errs.String(), c.says) {
+				t.Errorf("it says %q, want %q", &errs, c.says)
+			}
+		})
+	}
+}
+
+// give applies a document at a server.
+func give(t *testing.T, server *young, document string) error {
+	t.Helper()
+	listening := httptest.NewServer(server)
+	defer listening.Close()
+	home := t.TempDir()
+	config := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":%q}}],
+"contexts":[{"name":"c","context":{"cluster":"c","user":"u","namespace":"team"}}],"users":[{"name":"u","user":{}}]}`, listening.URL)
+	if err := os.WriteFile(filepath.Join(home, "kubeconfig"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	factory := connection.New(terminal.Streams{In: strings.NewReader(document), Out: io.Discard, Err: io.Discard, NoColor: true}, "test")
+	factory.Getenv = func(name string) string { return map[string]string{connection.EnvHome: home}[name] }
+	cmd := New(factory)
+	cmd.SetArgs([]string{"-f", "-"})
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	return cmd.ExecuteContext(t.Context())
 }

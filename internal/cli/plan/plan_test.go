@@ -170,7 +170,8 @@ func TestAQuotaIsTold(t *testing.T) {
 func TestReadRefuses(t *testing.T) {
 	const of = "apiVersion: muster.dev/v1alpha1\nkind: TrainingJob\n"
 	for text, want := range map[string]string{
-		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n": "holds no training job",
+		"apiVersion: kubeflow.org/v1\nkind: JAXJob\nmetadata: {name: a}\n": "Muster places no JAXJob of kubeflow.org: write it as a PyTorchJob",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n":           "holds no training job",
 		of:          "metadata.name is missing",
 		"kind: [\n": "no object in YAML",
 		of + "spec: {rolls: []}\nmetadata: {name: a}\n":                                                                               "did you mean roles?",

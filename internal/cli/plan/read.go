@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/alternative"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/manifest"
 	"github.com/muster-dev/muster/internal/cli/refusal"
@@ -41,6 +42,11 @@ func read(stdin io.Reader, path string, embedded bool) ([]work, error) {
 		works = append(works, *w)
 	}
 	if len(works) == 0 {
+		for _, d := range documents {
+			if kind := d.Object.GroupVersionKind(); alternative.Of(kind.GroupKind()) != "" {
+				return nil, exit.Usage("%s: Muster places no %s of %s%s", d.At, kind.Kind, kind.Group, alternative.Phrase(kind.GroupKind(), nil))
+			}
+		}
 		return nil, exit.Usage("%s holds no training job and no pod with schedulerName: muster; `muster run --dry-run -o yaml` prints a job", path)
 	}
 	return works, nil
