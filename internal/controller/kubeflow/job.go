@@ -147,8 +147,11 @@ func unknownField(below string, err error) string {
 		return err.Error()
 	}
 	path = below + strings.TrimSuffix(path, `"`)
-	if name := strings.TrimPrefix(path, "spec."); slices.Contains(older, name) {
+	switch name := strings.TrimPrefix(path, "spec."); {
+	case slices.Contains(older, name):
 		return fmt.Sprintf("%s is now spec.runPolicy.%s: move it there", path, name)
+	case name == "replicaSpecs":
+		return path + " is now spec.tfReplicaSpecs, a map from Chief, Worker and PS to replicas, restartPolicy and template: write it so"
 	}
 	return path + " is not a field that is known here: correct it, or remove it"
 }

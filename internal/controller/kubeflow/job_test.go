@@ -25,6 +25,10 @@ func TestProblems(t *testing.T) {
 			[]string{"spec.cleanPodPolicy is now spec.runPolicy.cleanPodPolicy: move it there"},
 		},
 		{
+			"the replicas of the first version", with(t, mnist, "  tfReplicaSpecs:", "  replicaSpecs: []\n  tfReplicaSpecs:"),
+			[]string{"spec.replicaSpecs is now spec.tfReplicaSpecs, a map from Chief, Worker and PS"},
+		},
+		{
 			"an unknown field of the run policy", with(t, mnist, "  tfReplicaSpecs:", "  runPolicy: {cleanupPolicy: All}\n  tfReplicaSpecs:"),
 			[]string{"spec.runPolicy.cleanupPolicy is not a field"},
 		},
