@@ -45,9 +45,9 @@ asked for, streams what they write and ends with the script's exit code.
 All members start together or none does; while the job waits it holds no GPU,
 and says why it waits. ^C stops the job and waits until its GPUs are free; a
 second ^C leaves at once. Roles of TensorFlow find TF_CONFIG, those of PyTorch
-what torch.distributed and torchrun read. In the command, $(PS_HOSTS),
-$(WORKER_HOSTS), $(ROLE) and $(INDEX) are replaced, for scripts that take them
-as flags.
+what torch.distributed and torchrun read: torchrun needs no flags, and starts a
+process for each GPU. In the command, $(PS_HOSTS), $(WORKER_HOSTS), $(ROLE) and
+$(INDEX) are replaced, for scripts that take them as flags.
 
 With --resumable you say that the script saves its state in the folder
 $MUSTER_CHECKPOINT_DIR and goes on from there when it is started again. Such a
@@ -105,7 +105,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.flags.GPUMemory, "gpu-memory", "", "memory of one GPU that each worker gets, and the same part of the GPU: 8Gi; with --gpus 250m both are given")
 	flags.StringVar(&o.flags.CPUs, "cpus", "", "CPUs that each member needs: 4, 500m (default 100m)")
 	flags.StringVar(&o.flags.Memory, "memory", "", "memory that each member needs: 16Gi (default 128Mi)")
-	flags.StringVar(&o.flags.Framework, "framework", "", "TensorFlow, PyTorch or None (default: as --workers and --nodes imply)")
+	flags.StringVar(&o.flags.Framework, "framework", "", "TensorFlow, PyTorch or None (default: as --workers, --nodes or torchrun imply)")
 	flags.StringVarP(&o.flags.Requirements, "requirements", "r", "", "requirements file to install into an environment of its own, built once and cached; for the Python of the job's image where it has one")
 	flags.StringVar(&o.flags.Python, "python", "", "folder of a virtual or conda environment, or a version for --requirements: 3.11")
 	flags.StringVar(&o.flags.Image, "image", "", "container image to run in")

@@ -112,6 +112,9 @@ func Build(flags Flags, in Inputs) (*v1alpha1.TrainingJob, error) {
 	if spec.Env, err = parseEnv(flags.Env, in.Getenv); err != nil {
 		return nil, err
 	}
+	if err = checkIdentity(spec); err != nil {
+		return nil, err
+	}
 	if spec.Checkpoints, err = parseCheckpoints(flags.Checkpoints); err != nil {
 		return nil, err
 	}
@@ -213,6 +216,10 @@ func (f *Flags) framework() (v1alpha1.Framework, error) {
 		return v1alpha1.FrameworkNone, nil
 	case f.Workers != nil, f.PS != nil, f.Chief:
 		return v1alpha1.FrameworkTensorFlow, nil
+	case startsTorch(f.Command):
+		// One process for each GPU, on a port that no other job has: torchrun's own
+		// defaults are one process, and in older releases the same port for all.
+		return v1alpha1.FrameworkPyTorch, nil
 	}
 	return v1alpha1.FrameworkNone, nil
 }

@@ -40,9 +40,9 @@ func (f *Flags) parseExpect() (*metav1.Duration, error) {
 	return &metav1.Duration{Duration: span}, nil
 }
 
-// adviseStanding says on standard error that a job names a queue or a priority
-// class that does not exist. It is a warning: they may be made yet, and the job
-// waits for them. Where they cannot be asked for nothing is said.
+// adviseStanding says on standard error that a job starts a launcher that does not work
+// in members, or names a queue or a priority class that does not exist. These are
+// warnings: queues and classes may be made yet, and the job waits for them. Where they cannot be asked for nothing is said.
 func (o *options) adviseStanding(ctx context.Context, reader client.Reader, job *v1alpha1.TrainingJob) {
 	warn := func(warning string) {
 		if warning != "" {
@@ -50,6 +50,7 @@ func (o *options) adviseStanding(ctx context.Context, reader client.Reader, job 
 			_, _ = fmt.Fprintln(streams.Err, streams.ErrStyle().Paint(terminal.Yellow, "warning:")+" "+warning)
 		}
 	}
+	warn(launcherAdvice(&job.Spec))
 	if name := job.Spec.Queue; name != "" {
 		var queues v1alpha1.QueueList
 		if err := reader.List(ctx, &queues); err == nil {

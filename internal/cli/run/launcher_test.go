@@ -1,0 +1,59 @@
+package run
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+)
+
+// TestLaunchers: who starts a launcher that does not work in members is told.
+func TestLaunchers(t *testing.T) {
+	for _, c := range []struct {
+		nodes   int
+		command string
+		says    string
+	}{
+		{1, "deepspeed --num_gpus 2 train.py", "let torchrun start the script"},
+		{1, "/opt/env/bin/deepspeed train.py", "let torchrun start the script"},
+		{1, "mpirun -np 4 python train.py", ""},
+		{2, "mpirun -np 4 python train.py", "no SSH server"},
+		{2, "horovodrun -np 4 python train.py", "horovodrun starts in every member"},
+		{1, "torchrun --standalone train.py", ""},
+		{2, "torchrun --standalone train.py", "leave --standalone out"},
+		{2, "torchrun --rdzv-backend=c10d train.py", ""},
+		{2, "python deepspeed.py", ""},
+	} {
+		job, err := Build(Flags{Nodes: pointer(c.nodes), Command: strings.Fields(c.command)}, Inputs{Folder: "f", Suffix: "abcde"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if says := launcherAdvice(&job.Spec); (says == "") != (c.says == "") || !strings.Contains(says, c.says) {
+			t.Errorf("%d x %s: %q, want %q", c.nodes, c.command, says, c.says)
+		}
+	}
+}
+
+// TestTorchAlone: torchrun in a job of one member finds how many GPUs that has.
+func TestTorchAlone(t *testing.T) {
+	for command, want := range map[string]v1alpha1.Framework{
+		"torchrun train.py":                            v1alpha1.FrameworkPyTorch,
+		"/opt/env/bin/torchrun --standalone train.py":  v1alpha1.FrameworkPyTorch,
+		"python -m torch.distributed.run train.py":     v1alpha1.FrameworkPyTorch,
+		"python3 -m torch.distributed.launch train.py": v1alpha1.FrameworkPyTorch,
+		"python -m torch.utils.collect_env":            v1alpha1.FrameworkNone,
+		"python train.py --launcher torchrun":          v1alpha1.FrameworkNone,
+	} {
+		job, err := Build(Flags{GPUs: "2", Command: strings.Fields(command)}, Inputs{Folder: "f", Suffix: "abcde"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if job.Spec.Framework != want || len(job.Spec.Roles) != 1 || *job.Spec.Roles[0].Replicas != 1 {
+			t.Errorf("%s: %s, %+v", command, job.Spec.Framework, job.Spec.Roles)
+		}
+	}
+	job, err := Build(Flags{Framework: "none", Command: []string{"torchrun", "train.py"}}, Inputs{Folder: "f", Suffix: "abcde"})
+	if err != nil || job.Spec.Framework != v1alpha1.FrameworkNone {
+		t.Errorf("--framework none: %+v, %v", job, err)
+	}
+}
