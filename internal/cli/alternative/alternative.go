@@ -12,8 +12,8 @@ const (
 	roles    = "write it as a TrainingJob, with a role for each task; all members start together, with their addresses in variables: `muster run --workers 2 --ps 1 --dry-run -o yaml -- python train.py` prints one"
 	ranks    = "write it as a PyTorchJob of kubeflow.org/v1 with a container named pytorch: its members find MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK"
 	launcher = "Muster starts every member itself and has no launcher over SSH: run mpirun or horovodrun inside one member with all GPUs, as in `muster run --gpus 4 -- mpirun -np 4 python train.py`, or write a PyTorchJob that starts torchrun"
-	steps    = "its controller does not run here: write the steps as stages of a Pipeline (`muster pipeline apply -f FILE`), and apply jobs that it would create by themselves"
-	queues   = "`muster queue create NAME --guaranteed gpu=8` makes a queue of Muster's"
+	steps    = "write the steps as stages of a Pipeline (`muster pipeline apply -f FILE`); the jobs that it would create can be applied alone"
+	queues   = "`muster queue create NAME --guaranteed gpu=8` makes a queue, and a job names it in spec.queue"
 	together = "leave it out: Muster starts all members of a job together or none"
 )
 

@@ -127,7 +127,7 @@ func TestKindsOfOthers(t *testing.T) {
 		says     string
 	}{
 		"a Volcano job":      {"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: a}\n", "the server knows no kind Job of batch.volcano.sh/v1alpha1: write it as a TrainingJob"},
-		"an Argo workflow":   {"apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {generateName: a-}\n", "knows no kind Workflow of argoproj.io/v1alpha1: its controller does not run here"},
+		"an Argo workflow":   {"apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {generateName: a-}\n", "knows no kind Workflow of argoproj.io/v1alpha1: write the steps as stages of a Pipeline"},
 		"another version":    {"apiVersion: muster.dev/v1\nkind: TrainingJob\nmetadata: {name: a}\n", "it has TrainingJob as muster.dev/v1alpha1; write that apiVersion"},
 		"no name, and known": {"apiVersion: muster.dev/v1alpha1\nkind: TrainingJob\nmetadata: {generateName: a-}\n", "its name is not known"},
 	} {

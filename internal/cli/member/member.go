@@ -98,7 +98,7 @@ func Compare(a, b Member) int {
 // names the nearest one there is.
 func Job(ctx context.Context, reader client.Reader, namespace, name string) (*v1alpha1.TrainingJob, error) {
 	if strings.Contains(name, "/") {
-		return nil, exit.Usage("%s: this is no training job: give a job's name, tj/NAME, tfjob/NAME or pytorchjob/NAME; `muster describe %s` shows an object of any kind, with what keeps it", name, name)
+		return nil, exit.Usage("%s: this is no training job: give a job's name, tj/NAME, tfjob/NAME or pytorchjob/NAME; `muster describe %s` shows an object of any kind and its events", name, name)
 	}
 	job := &v1alpha1.TrainingJob{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, job)
