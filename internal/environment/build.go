@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/muster-dev/muster/internal/environment/confinement"
+	"github.com/muster-dev/muster/internal/environment/source"
 	"github.com/muster-dev/muster/internal/room"
 )
 
@@ -24,6 +25,7 @@ import (
 const (
 	venvDir          = "venv"
 	scratchDir       = "tmp"
+	packagesDir      = "packages" // in the scratch folder
 	markerFile       = ".ready"
 	requirementsFile = "requirements.txt"
 	constraintsFile  = "constraints.txt"
@@ -45,8 +47,12 @@ type build struct {
 	home, key    string
 	python       interpreter
 	requirements string
-	tell         func(State)
-	now          func() time.Time
+	// snapshot is the code whose packages the requirements name, in a store.
+	code     *source.Store
+	snapshot string
+	contents map[string]string // by path, as they count
+	tell     func(State)
+	now      func() time.Time
 
 	// place runs the installer; environ are Muster's own variables, and the installer
 	// gets some of them.
@@ -177,6 +183,9 @@ func (b *build) copySettings() error {
 
 // install makes the virtual environment and puts the packages in.
 func (b *build) install(ctx context.Context) error {
+	if err := b.layOutPackages(ctx); err != nil {
+		return err
+	}
 	listed, err := b.writeRequirements()
 	if err != nil {
 		return err
@@ -226,10 +235,56 @@ func (b *build) install(ctx context.Context) error {
 	return nil
 }
 
+// layOutPackages copies the local packages into the build: of the code it sees these
+// alone, each in a folder of its own, and what it writes there ends with it.
+func (b *build) layOutPackages(ctx context.Context) error {
+	_, packages := Place(b.requirements, packagesDir)
+	if len(packages.Paths) == 0 {
+		return nil
+	}
+	if b.code == nil {
+		return unread(packages.Paths)
+	}
+	b.say("copying the packages of the code")
+	all := filepath.Join(b.scratch(), packagesDir)
+	for i, at := range packages.Paths {
+		folder := filepath.Join(all, packages.Folders[i])
+		part, err := b.code.Part(b.snapshot, at)
+		if err == nil && part.Digest != b.contents[at] {
+			err = fmt.Errorf("its content is not that for which the environment was asked, %s", b.contents[at])
+		}
+		if err == nil {
+			err = CheckLocal(at, part)
+		}
+		dst := folder
+		if err == nil && part.Folder {
+			dst = filepath.Join(folder, packages.Names[i])
+		}
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(dst), 0o755)
+		}
+		if err == nil {
+			err = b.code.CheckoutPart(ctx, b.snapshot, at, dst)
+		}
+		if err != nil {
+			return fmt.Errorf("copying the package ./%s: %w", at, full(err))
+		}
+	}
+	// A folder may have come without the right to write, which builds need.
+	err := filepath.WalkDir(all, func(at string, entry os.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			err = os.Chmod(at, 0o755)
+		}
+		return err
+	})
+	return errors.Join(err, b.place.GiveAll(all))
+}
+
 // writeRequirements writes the files for the installer, and returns its options for
 // them. They may hold a password of an index.
 func (b *build) writeRequirements() (listed []string, err error) {
 	needed, bounds := Split(b.requirements)
+	needed, _ = Place(needed, packagesDir)
 	for _, part := range []struct{ option, name, text string }{{"-r", requirementsFile, needed}, {"-c", constraintsFile, bounds}} {
 		file := filepath.Join(b.home, part.name)
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {

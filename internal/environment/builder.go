@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/environment/confinement"
 	"github.com/muster-dev/muster/internal/environment/notice"
+	"github.com/muster-dev/muster/internal/environment/source"
 )
 
 // Options set up a [Builder]. Dir is required.
@@ -27,6 +28,8 @@ type Options struct {
 	// Place runs the programs of builds, and the Python of environments that exist.
 	// Nil: nothing is built.
 	Place *confinement.Confinement
+	// Code has the snapshots whose packages are built. Nil: none are.
+	Code *source.Store
 	// Environ are Muster's own variables. Builds get some of them, such as the index of
 	// packages. Default: [os.Environ].
 	Environ []string
@@ -126,7 +129,7 @@ func (b *Builder) Ensure(r Request) State {
 	case o.state.Phase == Failed && b.opts.Now().Before(o.retryAt):
 		return o.state
 	}
-	o.open = true
+	o.open, o.request = true, r // the code that an earlier one named may be gone
 	o.state = State{Phase: Building, Key: o.state.Key, Message: "waiting to be looked at"}
 	b.todo.Post(id)
 	return o.state
@@ -231,7 +234,11 @@ func (b *Builder) provide(ctx context.Context, r Request, tell func(State)) (Sta
 	if err != nil {
 		return State{}, err
 	}
-	key := python.key(text)
+	contents, err := r.Contents(text)
+	if err != nil {
+		return State{}, err
+	}
+	key := python.key(text, contents...)
 	if path, ok := reserve(b.home(key), b.opts.Now()); ok {
 		return State{Phase: Ready, Key: key, Path: path, Message: "ready, Python " + python.Version}, nil
 	}
@@ -251,7 +258,7 @@ func (b *Builder) provide(ctx context.Context, r Request, tell func(State)) (Sta
 	}
 	started := b.opts.Now()
 	build := &build{
-		home: b.home(key), key: key, python: python, requirements: text, tell: tell, now: b.opts.Now,
+		home: b.home(key), key: key, python: python, requirements: text, code: b.opts.Code, snapshot: r.Code, contents: r.Packages, tell: tell, now: b.opts.Now,
 		place: b.opts.Place, environ: b.opts.Environ,
 	}
 	if err := build.within(ctx, b.opts.Limit); err != nil {

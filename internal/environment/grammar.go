@@ -81,6 +81,10 @@ func writeRequirement(text string) (string, error) {
 		}
 		return head + marker, nil
 	}
+	if isLocal(head) {
+		written, err := writeLocal(head)
+		return written + marker, err
+	}
 	parts := named.FindStringSubmatch(head)
 	if parts == nil {
 		return "", mistaken(text)

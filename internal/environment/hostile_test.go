@@ -18,7 +18,7 @@ import (
 var hostile = []string{
 	// Files, by options in every form that optparse takes.
 	"-r other.txt", "-rother.txt", "-r=other.txt", "--requirement other.txt", "--requirement=other.txt", "--requirem other.txt", "--requireme=other.txt", "--r=other.txt",
-	"-c other.txt", "-cother.txt", "--constraint=other.txt", "--const other.txt", "-e .", "-e.", "--editable=.", "--edit .", "-e git+https://x.test/a#egg=a",
+	"-c other.txt", "-cother.txt", "--constraint=other.txt", "--const other.txt", "--edit .", "-e", "-e ..", "-e../x", "--editable=/opt/x", "-e ~/x", "-e six", "-e six@x", "-e git+https://x.test/a#egg=a",
 	"--pre -r other.txt", "--pre --requirem=other.txt", "--no-index -cother.txt", "-i https://x.test -r other.txt", "--index-url=https://x.test -rother.txt",
 	"six -r other.txt", "six --pre -r other.txt", "six==1 --hash=sha256:" + strings.Repeat("0", 64) + " -r other.txt",
 	"--trusted-host x.test -r other.txt", "--use-feature fast-deps -r other.txt", "--only-binary :all: -e .", "-- -r other.txt", "- other.txt",
@@ -36,8 +36,9 @@ var hostile = []string{
 	"six --global-option=build", "six --config-settings=a=b", "six --config-settings a=b", "six --install-option=x", "six --glob=x", "six --hash=md5:0", "six --hash",
 	"--hash=sha256:" + strings.Repeat("0", 64), "--global-option=x", "--config-settings a=b", "--process-dependency-links", "--target=/tmp", "--user", "--log=/tmp/log", "--cert=/x", "--proxy=x",
 	// Folders and archives.
-	".", "..", "./", "./mydir", "../mydir", "mydir/", "mydir/.", "./mydir[extra]", "mydir/[extra]", ".[extra]", "/opt/mydir", "~/mydir", "a.zip", "a.whl", "a.tar.gz", "a.tgz", "A.ZIP",
-	"a.zip[extra]", "a==1.zip", "a===1.tar.gz", "a[extra]==1.whl", "a.zip ; os_name == 'posix'", `.\mydir`, `mydir\x`, "mydir; os_name == 'posix' ; a",
+	"..", "../mydir", "/opt/mydir", "~/mydir", "./../mydir", "mydir/../../x", "mydir/..", "./mydir[../x]", "./mydir[a", "./mydir]", "./mydir[]x", "./-x", "a/-r", ".[extra", "./my dir", "./my$dir", "./mydir@x", "./mydir#egg=x", "./m'y", `./m"y`,
+	"/", "//x", "./mydir -r other.txt", "./mydir --editable=..", "./mydir --config-settings=a=b", "~", "~root/a.zip", "/a.zip", "../a.zip", "./${SECRET}", "./a ; os_name", "-c ./mydir", "-c ./a.zip",
+	"a==1.zip", "a===1.tar.gz", "a[extra]==1.whl", `.\mydir`, `mydir\x`, "mydir; os_name == 'posix' ; a",
 	// Addresses of files.
 	"file:a.zip", "file:///opt/a.zip", "FILE:///opt/a.zip", "File:a.zip", "a @ file:///opt/a", "a @ FILE:///opt/a", "a@file:/opt/a", "a @file:a", "a @ ./mydir", "a @ mydir", "a @ /opt/a", "a@../a.zip",
 	"git+file:///opt/a", "git+FILE:///opt/a", "a @ git+file:///opt/a", "hg+file:///opt/a", "bzr+file:///opt/a", "svn+file:///opt/a", "bzr+lp:a", "a @ git+/opt/a",
@@ -93,7 +94,7 @@ def parse(text):
     with open("list.txt", "w", encoding="utf-8", newline="") as out:
         out.write(text)
     opened.clear(), asked.clear()
-    found, local, wrong = [], [], ""
+    found, local, edited, wrong = [], [], False, ""
     watching = True
     try:
         parser = req_file.RequirementsFileParser(session, req_file.get_line_parser(None))
@@ -107,11 +108,12 @@ def parse(text):
             made = install_req_from_line(parsed.requirement, isolated=True)
             if made.link and made.link.scheme not in ("http", "https", "git+http", "git+https"):
                 local.append(made.link.url)
-            found.append([str(made.req), made.link.url if made.link else "", str(made.markers), line.is_editable, sorted(parsed.options.items())])
+            edited = edited or line.is_editable
+            found.append([str(made.req), made.link.url if made.link else "", str(made.markers), sorted(made.extras), sorted(parsed.options.items())])
     except BaseException as e:
         wrong = type(e).__name__ + ": " + str(e)
     watching = False
-    return {"found": found, "wrong": wrong, "local": local, "opened": [p for p in opened if p != "list.txt"], "asked": list(asked)}
+    return {"found": found, "wrong": wrong, "local": local, "edited": edited, "opened": [p for p in opened if p != "list.txt"], "asked": list(asked)}
 print(json.dumps([[parse(text) for text in pair] for pair in json.load(sys.stdin)]))
 `
 
@@ -120,10 +122,11 @@ type readByPip struct {
 	Found                []any
 	Wrong                string
 	Opened, Asked, Local []string
+	Edited               bool
 }
 
-// pipReads makes pip read pairs of texts.
-func pipReads(t *testing.T, pairs [][2]string) [][2]readByPip {
+// pipReads makes pip read pairs of texts in a folder, which it returns.
+func pipReads(t *testing.T, pairs [][2]string) (string, [][2]readByPip) {
 	t.Helper()
 	dir := t.TempDir()
 	for _, bait := range []string{"other.txt", "mydir/setup.py", "a.zip", "a==1.zip", "six/setup.py", ".git/config"} {
@@ -143,12 +146,12 @@ func pipReads(t *testing.T, pairs [][2]string) [][2]readByPip {
 	}
 	var read [][2]readByPip
 	must(t, json.Unmarshal(out, &read))
-	return read
+	return dir, read
 }
 
 // TestBaitsAreTaken shows that reader sees the files and variables of hostile lines.
 func TestBaitsAreTaken(t *testing.T) {
-	read := pipReads(t, [][2]string{{"--pre -r other.txt", "six==${SECRET}"}, {"# x\f--requirem=other.txt", "mydir/"}})
+	_, read := pipReads(t, [][2]string{{"--pre -r other.txt", "six==${SECRET}"}, {"# x\f--requirem=other.txt", "mydir/"}})
 	if r := read[0][0]; len(r.Opened) != 1 || r.Opened[0] != "other.txt" {
 		t.Errorf("%+v", r)
 	}
@@ -169,7 +172,7 @@ var pieces = []string{
 	` ; python_version < "3.12"`, ` ; os_name == 'nt' and (extra in "a b")`, ` ; "a" not in platform_machine`, "python_version", "and", `"x -r other.txt"`, "'", `"`,
 	"-", "--", "-r", "other.txt", "--pre", "--no-index", "--requirem=other.txt", "-e .", "-i https://u:p@x.test/simple", "--index-url=https://x.test", "--extra-index-url https://y.test", "-f https://x.test/l", "--trusted-host x.test:80",
 	"--no-binary :all:", "--only-binary=six,numpy", "--use-feature=fast-deps", "--require-hashes", " --hash=sha256:" + strings.Repeat("ab", 32), " --hash", "sha256:" + strings.Repeat("0", 64),
-	" @ ", "@", "https://x.test/a.zip", "https://x.test/a-1-py3-none-any.whl", "git+https://x.test/a.git", "@v1", "#egg=a", "&subdirectory=b/c", "#sha256=00", "file:///opt/a", "git+file:///opt/a", "mydir", "/", ".", "..", ".zip", "a.zip", "${SECRET}", "$", "{", "}", "(>=1)", "(", ")", "=", "\u00e9", "\ufeff", "\x00",
+	" @ ", "@", "https://x.test/a.zip", "https://x.test/a-1-py3-none-any.whl", "git+https://x.test/a.git", "@v1", "#egg=a", "&subdirectory=b/c", "#sha256=00", "file:///opt/a", "git+file:///opt/a", "mydir", "./mydir", "mydir/", "/", ".", "..", "-e ./mydir", ".zip", "a.zip", "${SECRET}", "$", "{", "}", "(>=1)", "(", ")", "=", "\u00e9", "\ufeff", "\x00",
 }
 
 // TestPipReadsWhatIsWritten makes requirements at random. For the accepted ones pip
@@ -202,12 +205,19 @@ func TestPipReadsWhatIsWritten(t *testing.T) {
 		t.Fatalf("only %d texts were accepted, %d of them with requirements: the pieces do not fit any more", len(pairs), requirements)
 	}
 	refused, wrong := 0, 0
-	for i, read := range pipReads(t, pairs) {
+	folder, all := pipReads(t, pairs)
+	for i, read := range all {
 		given, written := read[0], read[1]
-		if len(written.Opened)+len(written.Asked)+len(written.Local) > 0 {
+		locals := len(Locals(pairs[i][1]))
+		if len(written.Opened)+len(written.Asked) > 0 || written.Edited || len(written.Local) > 0 && locals == 0 {
 			t.Errorf("%q is written as %q, and pip opens %q, reads variables %q and finds %v", pairs[i][0], pairs[i][1], written.Opened, written.Asked, written.Local)
 		}
-		if given.Wrong != "" {
+		for _, url := range written.Local {
+			if !strings.HasPrefix(url, "file://"+folder) {
+				t.Errorf("%q is written as %q, and pip finds %s, which is not in %s", pairs[i][0], pairs[i][1], url, folder)
+			}
+		}
+		if given.Wrong != "" && locals == 0 { // pip looks whether a path is there
 			refused++
 		}
 		if given.Wrong == "" && fmt.Sprint(given.Found) != fmt.Sprint(written.Found) {

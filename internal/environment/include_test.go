@@ -58,7 +58,8 @@ func TestGather(t *testing.T) {
 		{"a whole path", map[string]string{"requirements.txt": "-r /etc/passwd\n"}, "", "by its whole path"},
 		{"the network", map[string]string{"requirements.txt": "-r https://x.test/r.txt\n"}, "", "a file of the network"},
 		{"a folder", map[string]string{"requirements.txt": "-r sub\n", "sub/a": ""}, "", "sub is no file"},
-		{"a mistake in an included file", map[string]string{"requirements.txt": "-r base.txt\n", "base.txt": "# base\n-e ./pkg\n"}, "", "base.txt, line 2: "},
+		{"a mistake in an included file", map[string]string{"requirements.txt": "-r base.txt\n", "base.txt": "# base\n-e ../pkg\n"}, "", "base.txt, line 2: "},
+		{"packages of the code", map[string]string{"requirements.txt": "-r sub/base.txt\n", "sub/base.txt": "# base\n-e ./pkg\n./dist/a.whl\n"}, "-e ./pkg\n./dist/a.whl\n", ""},
 		{"extras in a constraint", map[string]string{"requirements.txt": "-c base.txt\n", "base.txt": "a[b]==1\n"}, "", "base.txt, line 1: "},
 		{"too large", map[string]string{"requirements.txt": "-r base.txt\n", "base.txt": strings.Repeat("#", 1000)}, "", "more than 900 bytes"},
 	} {

@@ -208,9 +208,10 @@ func find(ctx context.Context, wanted, searchPath string) (interpreter, error) {
 }
 
 // key names the environment that these requirements make with this
-// interpreter.
-func (p interpreter) key(requirements string) string {
-	sum := sha256.Sum256([]byte(strings.Join([]string{"environment/1", p.Version, p.Implementation, p.Platform, requirements}, "\x00")))
+// interpreter, and with what else counts.
+func (p interpreter) key(requirements string, contents ...string) string {
+	words := append([]string{"environment/1", p.Version, p.Implementation, p.Platform, requirements}, contents...)
+	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -31,7 +31,7 @@ var options = map[string]option{
 // checkFormats checks names of packages, for which binaries are wanted or not.
 var checkFormats = match(`(:all:|:none:|[A-Za-z0-9][A-Za-z0-9._-]*)(,(:all:|:none:|[A-Za-z0-9][A-Za-z0-9._-]*))*`, "names of packages with commas between them, or :all:, or :none:")
 
-const advice = "the environment is built from the text alone; name a package of an index, or put your own modules into the code folder, which is on Python's path"
+const advice = "give the path of a package within the code folder, such as ./pkg, or name a package of an index; modules in the code folder are on Python's path anyway"
 
 // rewriteOption checks a line of one option, and writes it with one space
 // between its name and its value.
@@ -43,7 +43,10 @@ func rewriteOption(words []string) (string, error) {
 	}
 	switch name {
 	case "-e", "--editable":
-		return "", fmt.Errorf("%q installs from a folder; %s", Mask(text), advice)
+		if attached {
+			words = append([]string{"", value}, words[1:]...)
+		}
+		return rewriteEditable(strings.Join(words[1:], " "), text)
 	case "-r", "--requirement":
 		return "", fmt.Errorf("%q includes another file; copy its lines here; muster run --requirements does so itself", Mask(text))
 	case "-c", "--constraint":
@@ -73,6 +76,30 @@ func rewriteOption(words []string) (string, error) {
 		return "", fmt.Errorf("%q: %w", Mask(text), err)
 	}
 	return o.name + " " + value, nil
+}
+
+// rewriteEditable writes a local package as one that is installed: jobs share the
+// environment, and the code of each job is in a folder of its own.
+func rewriteEditable(value, text string) (string, error) {
+	head, _, _ := strings.Cut(value, ";")
+	if strings.Contains(head, "://") {
+		return "", fmt.Errorf("%q: only packages of the code folder are taken with -e; leave it out in front of an address", Mask(text))
+	}
+	if head = strings.TrimSpace(head); head == "" || !isLocal(head) {
+		return "", fmt.Errorf("%q names no package; %s", Mask(text), advice)
+	}
+	return writeRequirement(value)
+}
+
+// Editable returns the first line with -e in front of a local package, or "".
+func Editable(text string) string {
+	for _, l := range joinLines(splitLines(text)) {
+		content := strings.TrimSpace(comment.ReplaceAllString(l.text, ""))
+		if strings.HasPrefix(content, "-e") || strings.HasPrefix(content, "--editable") {
+			return content
+		}
+	}
+	return ""
 }
 
 // constraint is the option in front of a constraint in the text that [Normalise] returns.

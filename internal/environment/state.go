@@ -3,19 +3,27 @@ package environment
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
+	"slices"
+	"strings"
 )
 
 // Request is the environment that somebody wants. Give requirements, or a
 // Python version, or both; or the path of an environment that exists.
 type Request struct {
 	// Requirements is the text of a requirements.txt. References to other
-	// files are refused.
+	// files are refused, but for packages of the code.
 	Requirements string
 	// Python is a version of Python: "3", "3.11". Default: the machine's
 	// python3.
 	Python string
 	// Path is the folder of an existing virtual or conda environment.
 	Path string
+	// Packages are the contents of the local packages that the requirements name, by
+	// their paths: what [source.Part] says of the code. Code is a snapshot that holds
+	// them; it does not count.
+	Packages map[string]string
+	Code     string
 	// Image is the container image whose Python is meant, beside requirements or a
 	// version. Empty: the machine's. A [Builder] makes none for images.
 	Image string
@@ -71,6 +79,10 @@ type Lock struct {
 // ID names the request in what [Builder.Changes] tells before its key is
 // known.
 func (r Request) ID() string {
-	sum := sha256.Sum256([]byte(r.Requirements + "\x00" + r.Python + "\x00" + r.Path + "\x00" + r.Image))
+	words := []string{r.Requirements, r.Python, r.Path, r.Image}
+	for _, at := range slices.Sorted(maps.Keys(r.Packages)) {
+		words = append(words, at+"="+r.Packages[at])
+	}
+	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
 	return "request-" + hex.EncodeToString(sum[:16])
 }

@@ -183,6 +183,9 @@ func (o *options) run(ctx context.Context) error {
 	if in.Snapshot, err = o.snapshot(ctx); err != nil {
 		return err
 	}
+	if err := o.checkPackages(in); err != nil {
+		return err
+	}
 	if err := o.send(ctx, in); err != nil {
 		return err
 	}

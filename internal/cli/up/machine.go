@@ -185,14 +185,14 @@ func (m *machine) prepareBuilder(ctx context.Context, shim string) (err error) {
 	if err != nil {
 		return err
 	}
-	m.builder, err = environment.New(environment.Options{Dir: m.path("environments"), Place: m.place, Log: m.log})
+	if m.store, err = source.Open(m.path("code")); err != nil {
+		return err
+	}
+	m.builder, err = environment.New(environment.Options{Dir: m.path("environments"), Place: m.place, Code: m.store, Log: m.log})
 	return err
 }
 
 func (m *machine) prepareStores() (err error) {
-	if m.store, err = source.Open(m.path("code")); err != nil {
-		return err
-	}
 	if m.fetcher, err = source.NewFetcher(source.FetcherOptions{Store: m.store}); err != nil {
 		return err
 	}

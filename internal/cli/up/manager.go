@@ -27,6 +27,9 @@ func (s sources) Contains(_, digest, path string) (bool, error) {
 	return s.store.Contains(digest, path)
 }
 
+// Part returns a file or folder of a stored snapshot.
+func (s sources) Part(_, digest, path string) (source.Part, error) { return s.store.Part(digest, path) }
+
 // Files are the files of a stored snapshot.
 func (s sources) Files(_, digest string) (map[string]string, error) { return s.store.Files(digest) }
 

@@ -45,6 +45,9 @@ type Sources interface {
 	// owner holds a file. An error that wraps [source.ErrAsked] or [source.ErrAway]
 	// is as one of Has.
 	Contains(owner, digest, path string) (bool, error)
+	// Part returns, without blocking, a file or folder of a snapshot that is stored for
+	// owner. An error that wraps [source.ErrAsked] or [source.ErrAway] is as one of Has.
+	Part(owner, digest, path string) (source.Part, error)
 	// Changes tells when Ensure may have a new answer.
 	Changes() <-chan string
 }

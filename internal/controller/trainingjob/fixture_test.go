@@ -73,6 +73,8 @@ type makers struct {
 	// away is why the store does not answer, and unread why it does not say what
 	// is in a snapshot.
 	away, unread error
+	// parts are those of all snapshots, by path.
+	parts map[string]source.Part
 }
 
 func newMakers() *makers {
@@ -115,6 +117,16 @@ func (m fetches) Contains(_, d, path string) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+func (m fetches) Part(_, _, path string) (source.Part, error) {
+	if m.unread != nil {
+		return source.Part{}, m.unread
+	}
+	if p, ok := m.parts[path]; ok {
+		return p, nil
+	}
+	return source.Part{}, source.ErrNoPart
 }
 
 // world is an API server, the controller and its clock.

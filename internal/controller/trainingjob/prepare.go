@@ -76,7 +76,7 @@ func (c *Controller) prepare(job *v1alpha1.TrainingJob) preparation {
 	p := c.prepareCode(job)
 	p.hostImage, p.shareProcesses, p.ownCode = c.deps.HostImage, c.deps.ShareProcesses, c.deps.OwnCode
 	p.reports, p.agentNodes, p.servesData = c.deps.Reports, c.deps.AgentNodes, c.deps.ServesData
-	env := c.prepareEnvironment(job)
+	env := c.prepareEnvironment(job, p.code)
 	p.environment, p.environmentPath, p.searchPath, p.inImage = env.environment, env.environmentPath, env.searchPath, env.inImage
 	p.join(env)
 	data := c.prepareData(job)
@@ -210,7 +210,7 @@ func (c *Controller) has(job *v1alpha1.TrainingJob, digest string) bool {
 	return stored || err != nil
 }
 
-func (c *Controller) prepareEnvironment(job *v1alpha1.TrainingJob) preparation {
+func (c *Controller) prepareEnvironment(job *v1alpha1.TrainingJob, code string) preparation {
 	env := job.Spec.Environment
 	if env == nil || env.Requirements == "" && (env.Image != "" || env.Path == "" && env.Python == "") {
 		return preparation{}
@@ -219,6 +219,13 @@ func (c *Controller) prepareEnvironment(job *v1alpha1.TrainingJob) preparation {
 	var problem string
 	if request.Image, problem = c.imageFor(job); problem != "" {
 		return preparation{failure: problem}
+	}
+	packages, missing := c.packagesOf(job, code)
+	if missing != nil {
+		return *missing
+	}
+	if request.Packages = packages; packages != nil {
+		request.Code = code
 	}
 	state := c.deps.Environments.Ensure(job, request)
 	p := preparation{environment: state.Key, searchPath: state.SearchPath}

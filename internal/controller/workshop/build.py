@@ -1,11 +1,13 @@
 # Makes a virtual environment, on top of what the image has, in the folder that is
 # the first argument. Why it could not be made is written to the file that is the
 # second. The note, by which others know that all of it is there, comes last.
-import glob, hashlib, json, os, platform, re, subprocess, sys, sysconfig
+import glob, hashlib, json, os, platform, re, shutil, subprocess, sys, sysconfig
 
 FOLDER, WORDS = sys.argv[1:3]
 WANTED = os.environ.get("MUSTER_PYTHON", "")
 REQUIREMENTS = os.environ["MUSTER_REQUIREMENTS"]
+PACKAGES = os.environ.get("MUSTER_PACKAGES", "")
+TEMPORARY = os.environ.get("TMPDIR", "/tmp")
 MOST = int(os.environ.get("MUSTER_MOST", "0"))
 PYTHON = os.path.join(FOLDER, "bin", "python")
 VERSION = platform.python_version()
@@ -77,13 +79,20 @@ if subprocess.call(pip + ["--version"], stdout=subprocess.DEVNULL, stderr=subpro
     code, words = run(PYTHON, "-m", "ensurepip")
     if code:
         fail("the image has neither pip nor ensurepip for its Python %s: install one into it, or name an image that has it\n%s" % (VERSION, words))
+if PACKAGES:
+    # Packages of the code are for reading, and builds write beside their source. The
+    # requirements name the copies, by paths in the folder for temporary files.
+    os.chdir(TEMPORARY)
+    shutil.copytree(PACKAGES, "packages", symlinks=True)
+    for at, _, _ in os.walk("packages"):
+        os.chmod(at, 0o755)
 if REQUIREMENTS.strip():
     lines = REQUIREMENTS.splitlines(True)
     parts = [("-r", [line for line in lines if not line.startswith("-c ")]), ("-c", [line[3:] for line in lines if line.startswith("-c ")])]
     listed = []
     for option, part in parts:
         if part or option == "-r":
-            listed += [option, os.path.join(os.environ.get("TMPDIR", "/tmp"), "list" + option + ".txt")]
+            listed += [option, os.path.join(TEMPORARY, "list" + option + ".txt")]
             with open(listed[-1], "w", encoding="utf-8") as out:
                 out.writelines(part)
     code, words = run(*pip, "install", "--no-cache-dir", "--progress-bar", "off", "--no-color", *listed)

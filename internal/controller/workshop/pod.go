@@ -3,6 +3,7 @@ package workshop
 import (
 	_ "embed"
 	"maps"
+	"path"
 	"strconv"
 	"strings"
 
@@ -30,6 +31,12 @@ const (
 
 	scratch = "scratch"
 	bench   = "environment"
+	code    = "code"
+
+	// packages is the folder with the packages of the code, and packagesIn the one for
+	// their copies in the folder for temporary files, where they are built.
+	packages   = v1alpha1.PodRoot + "/packages"
+	packagesIn = "packages"
 )
 
 // start looks for the image's Python, and has it run the program.
@@ -75,6 +82,7 @@ func (o Options) podFor(c customer, b build) *corev1.Pod {
 			}},
 		},
 	}
+	b.showPackages(&pod.Spec)
 	asMembers(c.roles, &pod.Spec)
 	o.restrict(&pod.Spec)
 	if o.here() {
@@ -82,6 +90,27 @@ func (o Options) podFor(c customer, b build) *corev1.Pod {
 		pod.Spec.Containers[0].ImagePullPolicy = corev1.PullIfNotPresent
 	}
 	return pod
+}
+
+// showPackages mounts the packages of the code, each alone and for reading: the build sees
+// nothing else of it.
+func (b build) showPackages(pod *corev1.PodSpec) {
+	if len(b.packages.Paths) == 0 {
+		return
+	}
+	readOnly := true
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: code, VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{
+		Driver: v1alpha1.CodeDriver, ReadOnly: &readOnly, VolumeAttributes: map[string]string{"snapshot": b.snapshot},
+	}}})
+	c := &pod.Containers[0]
+	for i, at := range b.packages.Paths {
+		mount := corev1.VolumeMount{Name: code, MountPath: path.Join(packages, b.packages.Folders[i], b.packages.Names[i]), ReadOnly: true}
+		if at != "." {
+			mount.SubPath = at
+		}
+		c.VolumeMounts = append(c.VolumeMounts, mount)
+	}
+	c.Env = append(c.Env, corev1.EnvVar{Name: "MUSTER_PACKAGES", Value: packages})
 }
 
 // nodesFor are the labels of nodes on which a build can run.

@@ -86,6 +86,9 @@ type build struct {
 	// architecture is that of the nodes that the members are for; empty: they do not
 	// say.
 	architecture string
+	// packages are those of the code that the requirements name, and snapshot has them.
+	packages environment.Packages
+	snapshot string
 }
 
 const (
@@ -241,12 +244,18 @@ func order(r environment.Request, identity string, roles []v1alpha1.Role) (build
 	if err != nil {
 		return build{}, err
 	}
+	contents, err := r.Contents(text)
+	if err != nil {
+		return build{}, err
+	}
 	words := []string{"image/1", identity, r.Python, text}
 	if architecture != "" {
 		words = append(words, architecture)
 	}
-	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
-	return build{key: hex.EncodeToString(sum[:]), image: r.Image, python: r.Python, requirements: text, architecture: architecture}, nil
+	sum := sha256.Sum256([]byte(strings.Join(append(words, contents...), "\x00")))
+	b := build{key: hex.EncodeToString(sum[:]), image: r.Image, python: r.Python, architecture: architecture, snapshot: r.Code}
+	b.requirements, b.packages = environment.Place(text, packagesIn)
+	return b, nil
 }
 
 // architectureOf is that of the nodes for which all roles ask that ask for one: what is

@@ -241,7 +241,7 @@ func (s *stage) asked() {
 
 // script runs what a build's container runs, with the machine's Python, in a
 // folder; it returns what would be the container's last words.
-func script(t *testing.T, requirements, python, most string) (folder, said string, err error) {
+func script(t *testing.T, requirements, python, most string, more ...string) (folder, said string, err error) {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Fatalf("Muster wants python3: %v", err)
@@ -252,6 +252,7 @@ func script(t *testing.T, requirements, python, most string) (folder, said strin
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", start, folder, last)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir(), "HOME=" + t.TempDir(), "PIP_NO_INDEX=1", "MUSTER_PROGRAM=" + program, "MUSTER_REQUIREMENTS=" + requirements, "MUSTER_PYTHON=" + python, "MUSTER_MOST=" + most}
+	cmd.Env = append(cmd.Env, more...)
 	out, err := cmd.CombinedOutput()
 	words, _ := os.ReadFile(last)
 	t.Logf("%s", out)

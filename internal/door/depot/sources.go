@@ -82,6 +82,16 @@ func (s *Sources) Contains(owner, digest, path string) (bool, error) {
 	return p.Contains(path), nil
 }
 
+// Part returns, without blocking, a file or folder of a stored snapshot. An error that
+// wraps [source.ErrAsked] or [source.ErrAway] says that this is not known yet.
+func (s *Sources) Part(owner, digest, path string) (source.Part, error) {
+	p, err := s.parcel(owner, digest)
+	if err != nil {
+		return source.Part{}, err
+	}
+	return p.Part(path)
+}
+
 // Files are the files of a stored snapshot, and what names their contents. An error
 // that wraps [source.ErrAsked] or [source.ErrAway] says that this is not known yet.
 func (s *Sources) Files(owner, digest string) (map[string]string, error) {

@@ -1,0 +1,43 @@
+package trainingjob
+
+import (
+	"errors"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/environment"
+	"github.com/muster-dev/muster/internal/environment/source"
+)
+
+// packagesOf returns the contents of the packages of the code that a job's requirements
+// name, by path; or, if they are not all known, how far the job is.
+func (c *Controller) packagesOf(job *v1alpha1.TrainingJob, code string) (map[string]string, *preparation) {
+	fail := func(text string) *preparation { return &preparation{failure: "environment: " + text} }
+	text, err := environment.Normalise(job.Spec.Environment.Requirements)
+	if err != nil {
+		return nil, fail(environment.Mask(err.Error()))
+	}
+	locals := environment.Locals(text)
+	switch {
+	case len(locals) == 0:
+		return nil, nil
+	case job.Spec.Code == nil:
+		return nil, fail("requirements: ./" + locals[0] + " is a package of the code folder, and the job has no code; submit it with muster run from the code folder, or leave the line out")
+	case code == "":
+		return nil, &preparation{message: "environment: waiting for the code, which has its packages"}
+	}
+	out := map[string]string{}
+	for _, at := range locals {
+		part, err := c.deps.Sources.Part(owner(job), code, at)
+		switch {
+		case errors.Is(err, source.ErrAway), errors.Is(err, source.ErrAsked):
+			return nil, &preparation{message: awaits(err)}
+		case err == nil:
+			err = environment.CheckLocal(at, part)
+		}
+		if err != nil {
+			return nil, fail("requirements: ./" + at + ": " + err.Error())
+		}
+		out[at] = part.Digest
+	}
+	return out, nil
+}
