@@ -24,6 +24,8 @@ type Code struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.path) || [has(self.requirements) && size(self.requirements) > 0, has(self.python), has(self.image) && size(self.image) > 0].filter(x, x).size() == 0",message="path is an environment as it is: give it alone, or leave it out and give requirements (and python, the version to install them into) or an image"
 // +kubebuilder:validation:XValidation:rule="!has(self.image) || size(self.image) == 0 || !has(self.python) || has(self.requirements) && size(self.requirements) > 0",message="an image has the Python that it has: leave python out, or give requirements that want it"
+// +kubebuilder:validation:XValidation:rule="!has(self.requirements) || !self.requirements.matches('://[^/?#\\\\s]*@')",message="environment.requirements: an address has a user or password in it, and everybody who may read this object could read it: leave it out, and name a Secret with it in indexSecret"
+// +kubebuilder:validation:XValidation:rule="!has(self.indexSecret) || size(self.indexSecret) == 0 || has(self.requirements) && size(self.requirements) > 0",message="environment.indexSecret is read while requirements are installed: give requirements, or leave it out"
 type Environment struct {
 	// Requirements is the text of a requirements.txt. It is installed into a
 	// virtual environment once and cached by content. With an image, and always on
@@ -32,6 +34,14 @@ type Environment struct {
 	//
 	// +kubebuilder:validation:MaxLength=65536
 	Requirements string `json:"requirements,omitempty"`
+
+	// IndexSecret names a Secret of the same namespace. Its key netrc has the users and
+	// passwords for indexes and repositories of the requirements, in the format of
+	// ~/.netrc. Only the build of the environment reads it.
+	//
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$`
+	IndexSecret string `json:"indexSecret,omitempty"`
 
 	// Python is the Python version to use with requirements: "3", "3.11".
 	// Default: the machine's, or the image's, python3.

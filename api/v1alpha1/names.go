@@ -183,6 +183,10 @@ const (
 	// by which it gets its GPUs where a driver gives them.
 	GPUClaim = "muster-gpus"
 
+	// NetrcKey is the key of a Secret with users and passwords for the indexes of
+	// packages, in the format of ~/.netrc.
+	NetrcKey = "netrc"
+
 	// PodRoot is the folder below which Muster mounts what a member needs:
 	// PodRoot/code, PodRoot/env, PodRoot/checkpoints, PodRoot/logs. A node
 	// without mount namespaces relocates it: there the environment variable

@@ -51,8 +51,12 @@ type build struct {
 	code     *source.Store
 	snapshot string
 	contents map[string]string // by path, as they count
-	tell     func(State)
-	now      func() time.Time
+	// secret has the netrc of the build; hide takes its passwords out of texts.
+	secret string
+	netrc  func(ctx context.Context, secret string) (string, error)
+	hide   *strings.Replacer
+	tell   func(State)
+	now    func() time.Time
 
 	// place runs the installer; environ are Muster's own variables, and the installer
 	// gets some of them.
@@ -109,7 +113,7 @@ func (b *build) run(ctx context.Context) error {
 			return fmt.Errorf("removing an unfinished environment: %w", err)
 		}
 	}
-	err := b.makeFolders()
+	err := b.makeFolders(ctx)
 	if err == nil {
 		err = b.install(ctx)
 	}
@@ -143,7 +147,7 @@ func (b *build) takeBack(ctx context.Context) error {
 }
 
 // makeFolders makes the two folders that the installer may write to.
-func (b *build) makeFolders() error {
+func (b *build) makeFolders(ctx context.Context) error {
 	// Mode 0600: no other user may lock the file.
 	lock, err := os.OpenFile(filepath.Join(b.home, runLock), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -157,6 +161,9 @@ func (b *build) makeFolders() error {
 		if err := b.place.Give(path); err != nil {
 			return err
 		}
+	}
+	if err := b.copyNetrc(ctx); err != nil {
+		return err
 	}
 	return b.copySettings()
 }
@@ -320,6 +327,9 @@ func (b *build) command(ctx context.Context, line func(string), argv ...string) 
 		Hidden:   []string{filepath.Dir(b.home)}, Lock: filepath.Join(b.home, runLock),
 	}
 	return b.place.Run(ctx, p, func(text string) {
+		if b.hide != nil {
+			text = b.hide.Replace(text)
+		}
 		b.log.write(text)
 		b.noRoom = b.noRoom || saysFull(text)
 		line(text)

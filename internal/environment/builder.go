@@ -30,6 +30,8 @@ type Options struct {
 	Place *confinement.Confinement
 	// Code has the snapshots whose packages are built. Nil: none are.
 	Code *source.Store
+	// Netrc reads the netrc of a Secret, <namespace>/<name>. Nil: there are none.
+	Netrc func(ctx context.Context, secret string) (string, error)
 	// Environ are Muster's own variables. Builds get some of them, such as the index of
 	// packages. Default: [os.Environ].
 	Environ []string
@@ -258,7 +260,7 @@ func (b *Builder) provide(ctx context.Context, r Request, tell func(State)) (Sta
 	}
 	started := b.opts.Now()
 	build := &build{
-		home: b.home(key), key: key, python: python, requirements: text, code: b.opts.Code, snapshot: r.Code, contents: r.Packages, tell: tell, now: b.opts.Now,
+		home: b.home(key), key: key, python: python, requirements: text, code: b.opts.Code, snapshot: r.Code, contents: r.Packages, secret: r.Secret, netrc: b.opts.Netrc, tell: tell, now: b.opts.Now,
 		place: b.opts.Place, environ: b.opts.Environ,
 	}
 	if err := build.within(ctx, b.opts.Limit); err != nil {

@@ -95,10 +95,17 @@ func unread(locals []string) error {
 	return fmt.Errorf("requirements: ./%s is a package of the code folder; packages of the code are built for jobs with code alone (muster run --requirements FILE from the code folder; not for pipelines)", locals[0])
 }
 
-// Contents are the digests of the local packages of a text that [Normalise] returned, as
-// they count in a key. Packages that the request does not have are refused.
+// secretWord begins what a Secret adds to a key.
+const secretWord = "secret="
+
+// Contents are what counts in a key beside the text that [Normalise] returned: the name of
+// the Secret, and the digests of local packages. Packages that the request does not have
+// are refused.
 func (r Request) Contents(text string) ([]string, error) {
 	var out []string
+	if r.Secret != "" {
+		out = append(out, secretWord+r.Secret)
+	}
 	locals := Locals(text)
 	for _, at := range locals {
 		digest := r.Packages[at]

@@ -16,7 +16,7 @@ func Password(text string) error {
 			if err == nil && u.User == nil || Mask(found) == found {
 				continue
 			}
-			return fmt.Errorf("line %d: %q has a user or password in it, and everybody who may read the job could read it; leave it out, and put that address into PIP_EXTRA_INDEX_URL of muster up; on a cluster use an index that needs none (environments.index of muster install)", l.number, Mask(content))
+			return fmt.Errorf("line %d: %q has a user or password in it, and everybody who may read the job could read it; leave it out, and name a Secret with it (environment.indexSecret; muster run --index-secret NAME)", l.number, Mask(content))
 		}
 	}
 	return nil

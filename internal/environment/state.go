@@ -24,6 +24,9 @@ type Request struct {
 	// them; it does not count.
 	Packages map[string]string
 	Code     string
+	// Secret is the Secret with the netrc of the build, as <namespace>/<name>. It counts
+	// by its name: who may not use it does not get what was built with it.
+	Secret string
 	// Image is the container image whose Python is meant, beside requirements or a
 	// version. Empty: the machine's. A [Builder] makes none for images.
 	Image string
@@ -80,9 +83,20 @@ type Lock struct {
 // known.
 func (r Request) ID() string {
 	words := []string{r.Requirements, r.Python, r.Path, r.Image}
+	if r.Secret != "" {
+		words = append(words, secretWord+r.Secret)
+	}
 	for _, at := range slices.Sorted(maps.Keys(r.Packages)) {
 		words = append(words, at+"="+r.Packages[at])
 	}
 	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
 	return "request-" + hex.EncodeToString(sum[:16])
+}
+
+// SecretIn is [Request.Secret] for a Secret of a namespace; without a name it is empty.
+func SecretIn(namespace, name string) string {
+	if name == "" {
+		return ""
+	}
+	return namespace + "/" + name
 }

@@ -342,6 +342,8 @@ func asAdministrator(t *testing.T, server *rehearsal.Server, kind string) {
 	if kind == "TrainingJob" {
 		for spec, says := range map[string]string{
 			", env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}]": "may not read the secrets",
+			", environment: {requirements: six, indexSecret: s}":               "may not read the secrets",
+			", environment: {requirements: six}":                               "",
 			", volumes: [{name: d, claim: c, mountPath: /d}]":                  "may not use the claims",
 			", checkpoints: {claim: c}":                                        "may not use the claims",
 			", volumes: [{name: d, size: 1Gi, mountPath: /d}]":                 "",
@@ -384,6 +386,12 @@ func changed(t *testing.T, server *rehearsal.Server, kind string) {
 		})
 	}
 	if kind == "TrainingJob" || kind == "Pipeline" {
+		index := func(o client.Object) {
+			o.(*unstructured.Unstructured).Object["spec"].(map[string]any)["environment"] = map[string]any{"requirements": "six", "indexSecret": "s"}
+		}
+		t.Run("a Secret for indexes, by the administrator", func(t *testing.T) {
+			policyCase{as: boss, object: made(t, kind, plainTemplate, "", ""), change: index, says: "may not read the secrets"}.try(t, server)
+		})
 		program := func(o client.Object) {
 			o.(*unstructured.Unstructured).Object["spec"].(map[string]any)["environment"] = map[string]any{"image": "another"}
 		}

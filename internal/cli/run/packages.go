@@ -1,8 +1,14 @@
 package run
 
 import (
+	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/environment"
 )
@@ -38,4 +44,20 @@ func (o *options) checkPackages(in Inputs) error {
 		_, err = fmt.Fprintf(o.factory.Streams.Err, "Note: %s is installed as it is now, not as a link to the code; the next job builds it again if it has changed.\n", line)
 	}
 	return err
+}
+
+// checkIndexSecret refuses a Secret that is not there. A user who may not read it hears so
+// from the server when the job is created. Without a server nothing is checked.
+func (o *options) checkIndexSecret(ctx context.Context, server client.Reader, namespace string) error {
+	name := o.flags.IndexSecret
+	if name == "" || o.dryRun {
+		return nil
+	}
+	found := &corev1.Secret{}
+	err := server.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, found)
+	if apierrors.IsNotFound(err) || err == nil && len(found.Data[v1alpha1.NetrcKey]) == 0 {
+		return exit.NotFound("--index-secret %s: there is no Secret %[1]s with the key %s in namespace %s; create it, for example with: muster kubectl -n %[3]s create secret generic %[1]s --from-file=%[2]s=$HOME/.netrc",
+			name, v1alpha1.NetrcKey, namespace)
+	}
+	return nil
 }

@@ -8,6 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 )
@@ -66,5 +70,23 @@ func TestPackagesOfTheCode(t *testing.T) {
 	o := &options{factory: connection.New(terminal.Streams{Err: &bytes.Buffer{}, NoColor: true}, "test")}
 	if err := o.checkPackages(Inputs{Requirements: "./pkg\n"}); err == nil || !strings.Contains(err.Error(), "the job has no code") {
 		t.Errorf("without code: %v", err)
+	}
+}
+
+// TestIndexSecret: a Secret that is not there, or has no netrc, is told before a job is
+// created.
+func TestIndexSecret(t *testing.T) {
+	secret := func(name, key string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: name}, Data: map[string][]byte{key: []byte("machine x.test login a password b")}}
+	}
+	server := fake.NewClientBuilder().WithObjects(secret("index", "netrc"), secret("other", "token")).Build()
+	for name, refused := range map[string]string{
+		"": "", "index": "", "other": "no Secret other with the key netrc", "gone": "no Secret gone with the key netrc in namespace lab",
+	} {
+		o := &options{}
+		o.flags.IndexSecret = name
+		if err := o.checkIndexSecret(t.Context(), server, "lab"); (err == nil) != (refused == "") || err != nil && !strings.Contains(err.Error(), refused) {
+			t.Errorf("%q: %v, want %q", name, err, refused)
+		}
 	}
 }

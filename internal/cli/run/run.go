@@ -107,6 +107,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.flags.Memory, "memory", "", "memory that each member needs: 16Gi (default 128Mi)")
 	flags.StringVar(&o.flags.Framework, "framework", "", "TensorFlow, PyTorch or None (default: as --workers, --nodes or torchrun imply)")
 	flags.StringVarP(&o.flags.Requirements, "requirements", "r", "", "requirements file to install into an environment of its own, built once and cached; for the Python of the job's image where it has one")
+	flags.StringVar(&o.flags.IndexSecret, "index-secret", "", "Secret of the namespace whose key netrc has the passwords of package indexes, for --requirements")
 	flags.StringVar(&o.flags.Python, "python", "", "folder of a virtual or conda environment, or a version for --requirements: 3.11")
 	flags.StringVar(&o.flags.Image, "image", "", "container image to run in")
 	flags.StringVar(&o.flags.Script, "script", "", "Python or shell script to run: a file, or a URL; the words after -- are its arguments")
@@ -179,6 +180,9 @@ func (o *options) run(ctx context.Context) error {
 		if server, err = o.factory.Client(); err != nil {
 			return err
 		}
+	}
+	if err := o.checkIndexSecret(ctx, server, in.Namespace); err != nil {
+		return err
 	}
 	if in.Snapshot, err = o.snapshot(ctx); err != nil {
 		return err

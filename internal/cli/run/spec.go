@@ -29,6 +29,7 @@ type Flags struct {
 	Memory       string
 	Framework    string
 	Requirements string
+	IndexSecret  string
 	Python       string
 	Image        string
 	Script       string
@@ -158,6 +159,8 @@ func (f *Flags) check() error {
 		return exit.Usage("--evaluator without workers: there is nothing to evaluate; add --workers N")
 	case f.Python != "" && f.Image != "" && (f.Requirements == "" || isFolder(f.Python)):
 		return exit.Usage("--python and --image are two environments: give one")
+	case f.IndexSecret != "" && f.Requirements == "":
+		return exit.Usage("--index-secret %s is read while requirements are installed: add --requirements FILE", f.IndexSecret)
 	case f.Requirements != "" && isFolder(f.Python):
 		return exit.Usage("--requirements and --python %s are two environments: give one (or --python 3.11, the version to install the requirements into)", f.Python)
 	case isURL(f.Script) && source.FileName(f.Script) == "":
@@ -312,7 +315,7 @@ func (f *Flags) code(in Inputs) *v1alpha1.Code {
 }
 
 func (f *Flags) environment(in Inputs) *v1alpha1.Environment {
-	made := v1alpha1.Environment{Requirements: in.Requirements, Image: f.Image, Path: in.PythonPath}
+	made := v1alpha1.Environment{Requirements: in.Requirements, IndexSecret: f.IndexSecret, Image: f.Image, Path: in.PythonPath}
 	if f.Python != "" && in.PythonPath == "" {
 		made.Python = f.Python
 	}

@@ -188,7 +188,7 @@ func (m *machine) prepareBuilder(ctx context.Context, shim string) (err error) {
 	if m.store, err = source.Open(m.path("code")); err != nil {
 		return err
 	}
-	m.builder, err = environment.New(environment.Options{Dir: m.path("environments"), Place: m.place, Code: m.store, Log: m.log})
+	m.builder, err = environment.New(environment.Options{Dir: m.path("environments"), Place: m.place, Code: m.store, Netrc: m.netrc, Log: m.log})
 	return err
 }
 

@@ -81,6 +81,15 @@ func packaged(env *v1alpha1.Environment) bool {
 	return env != nil && (env.Requirements != "" || env.Path != "" || env.Python != "")
 }
 
+// requestOf is what an environment of a run asks for, in an image unless that is empty.
+func requestOf(run *v1alpha1.PipelineRun, env *v1alpha1.Environment, image string) environment.Request {
+	r := environment.Request{Requirements: env.Requirements, Python: env.Python, Image: image, Secret: environment.SecretIn(run.Namespace, env.IndexSecret)}
+	if image == "" {
+		r.Path = env.Path
+	}
+	return r
+}
+
 // packages are what programs on this machine run with.
 func (c *Runs) packages(ctx context.Context, run *v1alpha1.PipelineRun, env *v1alpha1.Environment) (pipeline.Fingerprint, error) {
 	platform := runtime.GOOS + "/" + runtime.GOARCH
@@ -91,7 +100,10 @@ func (c *Runs) packages(ctx context.Context, run *v1alpha1.PipelineRun, env *v1a
 		}
 		return pipeline.Fingerprint{ID: "machine " + platform + " " + python, Parts: map[string]string{"python": python, "platform": platform}}, nil
 	}
-	state := c.deps.Machine.Environments.EnsureFor(run, nil, environment.Request{Requirements: env.Requirements, Python: env.Python, Path: env.Path})
+	if err := environment.Password(env.Requirements); err != nil {
+		return pipeline.Fingerprint{}, &unfit{"environment: requirements: " + err.Error()}
+	}
+	state := c.deps.Machine.Environments.EnsureFor(run, nil, requestOf(run, env, ""))
 	switch state.Phase {
 	case environment.Failed:
 		return pipeline.Fingerprint{}, &unfit{"environment: " + state.Message}
@@ -140,7 +152,10 @@ func (c *Runs) onTop(ctx context.Context, run *v1alpha1.PipelineRun, stage *pipe
 	if t := stage.Spec.Training; t != nil {
 		roles = t.Roles
 	}
-	state := m.Environments.EnsureFor(run, roles, environment.Request{Requirements: env.Requirements, Python: env.Python, Image: cmp.Or(is.Exact, name)})
+	if err := environment.Password(env.Requirements); err != nil {
+		return setting{}, &unfit{"environment: requirements: " + err.Error()}
+	}
+	state := m.Environments.EnsureFor(run, roles, requestOf(run, env, cmp.Or(is.Exact, name)))
 	switch state.Phase {
 	case environment.Failed:
 		return setting{}, &unfit{"environment: " + state.Message}

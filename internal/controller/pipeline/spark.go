@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/foreman"
 	"github.com/muster-dev/muster/internal/pipeline"
 	"github.com/muster-dev/muster/internal/spark"
@@ -50,7 +49,7 @@ func (c *Runs) spark(ctx context.Context, run *v1alpha1.PipelineRun, stage *pipe
 		env = standsFor(c.deps.Machine.Images.Ensure(name, run.CreationTimestamp.Time))
 	}
 	if packaged(env) {
-		state := c.deps.Machine.Environments.EnsureFor(run, nil, environment.Request{Requirements: env.Requirements, Python: env.Python, Path: env.Path})
+		state := c.deps.Machine.Environments.EnsureFor(run, nil, requestOf(run, env, ""))
 		where.Python = filepath.Join(state.Path, "bin", "python")
 	}
 	found, err := spark.Find(ctx, where)

@@ -16,6 +16,9 @@ func (c *Controller) packagesOf(job *v1alpha1.TrainingJob, code string) (map[str
 	if err != nil {
 		return nil, fail(environment.Mask(err.Error()))
 	}
+	if err := environment.Password(job.Spec.Environment.Requirements); err != nil {
+		return nil, fail("requirements: " + err.Error())
+	}
 	locals := environment.Locals(text)
 	switch {
 	case len(locals) == 0:

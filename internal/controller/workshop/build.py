@@ -8,12 +8,22 @@ WANTED = os.environ.get("MUSTER_PYTHON", "")
 REQUIREMENTS = os.environ["MUSTER_REQUIREMENTS"]
 PACKAGES = os.environ.get("MUSTER_PACKAGES", "")
 TEMPORARY = os.environ.get("TMPDIR", "/tmp")
+NETRC = os.environ.get("MUSTER_NETRC", "")
+PASSWORDS = []
 MOST = int(os.environ.get("MUSTER_MOST", "0"))
 PYTHON = os.path.join(FOLDER, "bin", "python")
 VERSION = platform.python_version()
 
 
+def hidden(text):
+    """The text without the passwords of the netrc, which a package may print."""
+    for word in PASSWORDS:
+        text = text.replace(word, "****")
+    return text
+
+
 def fail(text):
+    text = hidden(text)
     print(text, flush=True)
     raw = text.encode("utf-8", "replace")[:2000].decode("utf-8", "ignore")
     with open(WORDS, "w", encoding="utf-8") as out:
@@ -27,6 +37,7 @@ def run(*command):
     last, trouble = [], []
     made = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True, errors="replace")
     for line in made.stdout:
+        line = hidden(line)
         print(line, end="", flush=True)
         line = line.strip()
         if not line or line.startswith(("[notice]", "WARNING:", "note:", "hint:")):
@@ -79,6 +90,19 @@ if subprocess.call(pip + ["--version"], stdout=subprocess.DEVNULL, stderr=subpro
     code, words = run(PYTHON, "-m", "ensurepip")
     if code:
         fail("the image has neither pip nor ensurepip for its Python %s: install one into it, or name an image that has it\n%s" % (VERSION, words))
+if NETRC:
+    # pip and git read it in the home folder, which is this container's own.
+    try:
+        with open(NETRC, encoding="utf-8") as file:
+            secret = file.read()
+    except OSError:
+        fail("there is no Secret %s with the key netrc in this namespace, which environment.indexSecret names: create it, for example with: kubectl create secret generic %s --from-file=netrc=FILE" % ((os.environ.get("MUSTER_SECRET", ""),) * 2))
+    words = secret.split()
+    for before, word in zip(words, words[1:]):
+        if before in ("password", "account"):
+            PASSWORDS += [w for w in (word, word.strip('"')) if len(w) >= 4]
+    with open(os.open(os.path.expanduser("~/.netrc"), os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w", encoding="utf-8") as out:
+        out.write(secret)
 if PACKAGES:
     # Packages of the code are for reading, and builds write beside their source. The
     # requirements name the copies, by paths in the folder for temporary files.

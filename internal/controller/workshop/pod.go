@@ -37,6 +37,9 @@ const (
 	// their copies in the folder for temporary files, where they are built.
 	packages   = v1alpha1.PodRoot + "/packages"
 	packagesIn = "packages"
+
+	netrc   = "netrc"
+	netrcIn = v1alpha1.PodRoot + "/netrc"
 )
 
 // start looks for the image's Python, and has it run the program.
@@ -83,6 +86,7 @@ func (o Options) podFor(c customer, b build) *corev1.Pod {
 		},
 	}
 	b.showPackages(&pod.Spec)
+	b.showNetrc(&pod.Spec)
 	asMembers(c.roles, &pod.Spec)
 	o.restrict(&pod.Spec)
 	if o.here() {
@@ -111,6 +115,20 @@ func (b build) showPackages(pod *corev1.PodSpec) {
 		c.VolumeMounts = append(c.VolumeMounts, mount)
 	}
 	c.Env = append(c.Env, corev1.EnvVar{Name: "MUSTER_PACKAGES", Value: packages})
+}
+
+// showNetrc mounts the netrc of the build. The program says what is missing, at once.
+func (b build) showNetrc(pod *corev1.PodSpec) {
+	if b.secret == "" {
+		return
+	}
+	optional := true
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: netrc, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+		SecretName: b.secret, Optional: &optional, Items: []corev1.KeyToPath{{Key: v1alpha1.NetrcKey, Path: v1alpha1.NetrcKey}},
+	}}})
+	c := &pod.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: netrc, MountPath: netrcIn, ReadOnly: true})
+	c.Env = append(c.Env, corev1.EnvVar{Name: "MUSTER_NETRC", Value: path.Join(netrcIn, v1alpha1.NetrcKey)}, corev1.EnvVar{Name: "MUSTER_SECRET", Value: b.secret})
 }
 
 // nodesFor are the labels of nodes on which a build can run.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -89,6 +90,8 @@ type build struct {
 	// packages are those of the code that the requirements name, and snapshot has them.
 	packages environment.Packages
 	snapshot string
+	// secret names the Secret of the namespace with the netrc of the build.
+	secret string
 }
 
 const (
@@ -253,7 +256,10 @@ func order(r environment.Request, identity string, roles []v1alpha1.Role) (build
 		words = append(words, architecture)
 	}
 	sum := sha256.Sum256([]byte(strings.Join(append(words, contents...), "\x00")))
-	b := build{key: hex.EncodeToString(sum[:]), image: r.Image, python: r.Python, architecture: architecture, snapshot: r.Code}
+	b := build{key: hex.EncodeToString(sum[:]), image: r.Image, python: r.Python, architecture: architecture, snapshot: r.Code, secret: path.Base(r.Secret)}
+	if r.Secret == "" {
+		b.secret = ""
+	}
 	b.requirements, b.packages = environment.Place(text, packagesIn)
 	return b, nil
 }
