@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 )
@@ -54,7 +55,7 @@ func TestPackagesOfTheCode(t *testing.T) {
 			o.flags.Code, o.flags.Requirements, o.flags.Command = folder, list, []string{"python", "train.py"}
 			in, err := o.prepare()
 			if err == nil {
-				in.Snapshot, err = o.snapshot(t.Context())
+				in.Snapshot, err = o.snapshot(t.Context(), &v1alpha1.TrainingJob{})
 			}
 			if err == nil {
 				err = o.checkPackages(in)

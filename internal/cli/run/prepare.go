@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/person"
 	"github.com/muster-dev/muster/internal/cli/suggestion"
@@ -229,8 +230,8 @@ func environmentFolder(path string) (string, error) {
 	return absolute, nil
 }
 
-// snapshot stores the code and returns its digest; "" where there is none.
-func (o *options) snapshot(ctx context.Context) (string, error) {
+// snapshot stores the code of a job and returns its digest; "" where there is none.
+func (o *options) snapshot(ctx context.Context, job *v1alpha1.TrainingJob) (string, error) {
 	folder, _, err := o.locate()
 	if err != nil || folder == "" {
 		return "", err
@@ -245,14 +246,17 @@ func (o *options) snapshot(ctx context.Context) (string, error) {
 	}
 	progress := terminal.NewProgress(o.factory.Streams.Err, "Storing the code", terminal.Bytes)
 	defer progress.Stop()
-	result, err := store.Snapshot(ctx, folder, source.Options{Without: home, Progress: func(p source.Progress) {
+	_, embedded, unknown := o.factory.EmbeddedHome() // unknown: a dry run without any Muster
+	links := &outside{job: job, everything: o.flags.Image == "" && (embedded || unknown != nil)}
+	result, err := store.Snapshot(ctx, folder, source.Options{Without: home, Outside: links.check, Progress: func(p source.Progress) {
 		progress.Set(p.Bytes, p.TotalBytes)
 		progress.Say(fmt.Sprintf("file %d of %d", p.Files, p.TotalFiles))
 	}})
 	if err != nil {
 		return "", fmt.Errorf("%w (a folder with only the code is given by --code FOLDER; a job that needs no files, by --code none)", err)
 	}
-	return result.Digest, nil
+	progress.Stop()
+	return result.Digest, links.tell(o.factory.Streams.Err)
 }
 
 // codeStore is the store of snapshots in the data folder. On the way to a

@@ -171,7 +171,8 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := Build(o.flags, in); err != nil {
+	planned, err := Build(o.flags, in)
+	if err != nil {
 		return err
 	}
 	var server client.WithWatch
@@ -184,7 +185,7 @@ func (o *options) run(ctx context.Context) error {
 	if err := o.checkIndexSecret(ctx, server, in.Namespace); err != nil {
 		return err
 	}
-	if in.Snapshot, err = o.snapshot(ctx); err != nil {
+	if in.Snapshot, err = o.snapshot(ctx, planned); err != nil {
 		return err
 	}
 	if err := o.checkPackages(in); err != nil {

@@ -7,8 +7,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	datatree "github.com/muster-dev/muster/internal/data/tree"
 )
 
 // scanned is what was found at a path, before any file is read.
@@ -165,7 +168,14 @@ func (w *walk) link(abs, rel string) error {
 	if err != nil {
 		return readingError(rel, err)
 	}
-	outside := filepath.IsAbs(target) || !inside(path.Join(path.Dir(rel), filepath.ToSlash(target)))
+	if filepath.IsAbs(target) {
+		return w.linkOutside(abs, rel, target)
+	}
+	outside := !inside(path.Join(path.Dir(rel), filepath.ToSlash(target)))
+	if !outside && w.overOutside(rel, target) {
+		w.add(entry{Path: rel, Type: typeLink, Target: target})
+		return nil
+	}
 	if real, err := filepath.EvalSymlinks(abs); err == nil && !outside {
 		from, err := filepath.Rel(w.found.root, real)
 		outside = err != nil || !inside(filepath.ToSlash(from))
@@ -175,6 +185,49 @@ func (w *walk) link(abs, rel string) error {
 	}
 	w.add(entry{Path: rel, Type: typeLink, Target: target})
 	return nil
+}
+
+// linkOutside takes down a link to an absolute path, where its reader sees that.
+func (w *walk) linkOutside(abs, rel, target string) error {
+	for _, at := range []string{target, abs} {
+		if real, err := filepath.EvalSymlinks(at); err == nil {
+			if from, err := filepath.Rel(w.found.root, real); err == nil && inside(filepath.ToSlash(from)) {
+				return fmt.Errorf("the symbolic link %s leads into the folder by an absolute path, %s; make it a relative link, so that it leads into the snapshot", rel, target)
+			}
+		}
+	}
+	if w.limits.Outside == nil {
+		return fmt.Errorf("the symbolic link %s leads out of the folder, to %s; copy what it points to, make it a relative link inside the folder, name it in .musterignore, or mount the data as a volume", rel, target)
+	}
+	if err := w.limits.Outside(rel, target); err != nil {
+		return fmt.Errorf("the symbolic link %s leads out of the folder, to %s: %w", rel, target, err)
+	}
+	w.add(entry{Path: rel, Type: typeLink, Target: target})
+	return nil
+}
+
+// overOutside reports whether a link leads over another one to an absolute path, and only
+// further down from there. That other one is judged by itself.
+func (w *walk) overOutside(rel, target string) bool {
+	if w.limits.Outside == nil {
+		return false
+	}
+	at, rest := path.Dir(rel), strings.Split(filepath.ToSlash(target), "/")
+	for followed := 0; len(rest) > 0 && followed < datatree.MostFollowed; {
+		at, rest = path.Join(at, rest[0]), rest[1:]
+		next, err := os.Readlink(filepath.Join(w.found.root, filepath.FromSlash(at)))
+		switch {
+		case !inside(at):
+			return false
+		case err != nil: // no link
+		case filepath.IsAbs(next):
+			return !slices.Contains(rest, "..")
+		default:
+			followed++
+			at, rest = path.Dir(at), slices.Concat(strings.Split(filepath.ToSlash(next), "/"), rest)
+		}
+	}
+	return false
 }
 
 func inside(rel string) bool {

@@ -142,11 +142,12 @@ func (t *tree) check() error {
 	return t.checkLinks()
 }
 
-// checkLinks refuses links that lead out, as the kernel follows them.
+// checkLinks refuses links that lead out, as the kernel follows them. Links to absolute
+// paths are what they say; readers follow neither.
 func (t *tree) checkLinks() error {
 	links := datatree.Links{}
 	for i := range t.Entries {
-		if e := &t.Entries[i]; e.Type == typeLink {
+		if e := &t.Entries[i]; e.Type == typeLink && !path.IsAbs(e.Target) {
 			links[e.Path] = e.Target
 		}
 	}
@@ -158,7 +159,8 @@ func checkEntry(e *entry) error {
 	case !safePath(e.Path), strings.ContainsRune(e.Path, 0), e.Mode > 0o777:
 	case e.Type == typeFile && safeHash(e.Hash) && e.Size >= 0 && e.Target == "",
 		e.Type == typeFolder && e.Hash == "" && e.Size == 0 && e.Target == "",
-		e.Type == typeLink && e.Target != "" && !path.IsAbs(e.Target) && inside(path.Join(path.Dir(e.Path), e.Target)):
+		e.Type == typeLink && e.Target != "" && !path.IsAbs(e.Target) && inside(path.Join(path.Dir(e.Path), e.Target)),
+		e.Type == typeLink && path.IsAbs(e.Target) && len(e.Target) <= datatree.MaxPath && !strings.ContainsRune(e.Target, 0):
 		return nil
 	}
 	return fmt.Errorf("entry %q is not allowed", e.Path)
