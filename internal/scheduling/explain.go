@@ -98,9 +98,8 @@ func (c *Core) ends(e *entry, now Instant) *Expected {
 		return nil
 	}
 	age := e.age(now)
-	return &Expected{
-		From: now.add(e.estimate.Quantile(age, margin)), To: now.add(e.estimate.Quantile(age, 1-margin)), Basis: basis,
-	}
+	from, to := e.estimate.Range(age)
+	return &Expected{From: now.add(from), To: now.add(to), Basis: basis}
 }
 
 // mayCome reports that what a request waits for may come while the nodes and

@@ -18,8 +18,8 @@ func TestPasswordsInObjects(t *testing.T) {
 	server := rehearsal.Start(t)
 	worker := []any{map[string]any{"name": "worker", "command": []any{"true"}}}
 	objects := func(env map[string]any) map[string]*unstructured.Unstructured {
-		stage := map[string]any{"name": "a", "command": []any{"true"}, "output": map[string]any{"dataset": "b"}}
-		own := map[string]any{"name": "a", "command": []any{"true"}, "output": map[string]any{"dataset": "b"}, "environment": env}
+		stage := map[string]any{"name": "a", "command": []any{"true"}, "input": map[string]any{"dataset": "digits", "glob": "/*"}, "output": map[string]any{"dataset": "counts"}}
+		own := map[string]any{"name": "a", "command": []any{"true"}, "input": map[string]any{"dataset": "digits", "glob": "/*"}, "output": map[string]any{"dataset": "counts"}, "environment": env}
 		out := map[string]*unstructured.Unstructured{}
 		for name, c := range map[string]struct {
 			kind string

@@ -8,6 +8,12 @@ type Estimate struct {
 	// long work is told as finely as short work.
 	late *weights
 	from Span
+	// tested is how far the reports have been put to the test, from 0 to 1.
+	tested float64
+	// left is what reports let expect from there on, and missed by what factor that may be
+	// wrong, either way; 1 or less: not known.
+	left   Span
+	missed float64
 }
 
 // beyond is by how much the remaining time is taken to grow with the age of
@@ -131,6 +137,35 @@ func (e *Estimate) Quantile(age Span, q float64) Span {
 	}
 	// Rounding left a little over: it belongs to the last bucket that counts.
 	return max(Second, last-age)
+}
+
+// rare is the part of the cases on each side of a [Estimate.Range].
+const rare = 0.1
+
+// Range is the remaining run time of work that has run for age, in four of five cases.
+//
+// Reports never have all of the weight in the order of work, so that a lie costs little.
+// That rest is more than a tenth of the cases and lies far beyond what reports let expect:
+// it alone would be the upper end. It counts here only as far as reports are not tested.
+func (e *Estimate) Range(age Span) (from, to Span) {
+	x := e
+	if e.late != nil && e.tested > 0 {
+		tried := *e
+		for i := range tried.w {
+			tried.w[i] *= 1 - e.tested
+		}
+		x = &tried
+	}
+	from, to = x.Quantile(age, rare), x.Quantile(age, 1-rare)
+	// What was misjudged before may be again.
+	if e.late != nil && e.missed > 1 {
+		since, ahead := e.split(age)
+		by := func(factor float64) Span {
+			return max(Second, Span(min(float64(longest), float64(e.left)*factor))-since+ahead)
+		}
+		from, to = min(from, by(1/e.missed)), max(to, by(e.missed))
+	}
+	return from, to
 }
 
 // outrun is what is left of work that has run longer than was thought

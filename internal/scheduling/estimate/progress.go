@@ -1,5 +1,7 @@
 package estimate
 
+import "math"
+
 // Point is one report of progress.
 type Point struct {
 	// Ran is for how long the work had run then, in all its attempts, and Done
@@ -44,6 +46,9 @@ type claim struct {
 	settled bool
 	// weight is how much of the estimate rests on it, from 0 to 1.
 	weight float64
+	// tested is how far the work has gone as its reports let expect, from 0 to 1, and
+	// missed the factor by which they may misjudge the remaining time, 1 or more.
+	tested, missed float64
 }
 
 const (
@@ -86,7 +91,44 @@ func (r Reports) claim() (claim, bool) {
 	if over := r.overrun() / tolerance; over > 1 {
 		c.weight /= over * over
 	}
+	c.tested, c.missed = r.trial(c)
 	return c, true
+}
+
+const (
+	// testedPoints is how many points put each other to the test.
+	testedPoints = 4
+	// steady is by what factor a remaining time may have been misjudged, either way, of
+	// work that goes on steadily.
+	steady = 1.2
+	// worse is by how much, on a scale of logarithms, the next misjudgement may exceed the
+	// worst of a few.
+	worse = 1.5
+	// mostMissed bounds the factor of a misjudgement.
+	mostMissed = 1000
+)
+
+// trial puts reports to the test. It returns the part of the work, between the first point
+// and the latest, in which earlier points let expect the end that the latest one does; it
+// counts for less if some did not. And it returns the factor by which the remaining time
+// may be misjudged, either way, by the worst of what earlier points did.
+func (r Reports) trial(c claim) (tested, missed float64) {
+	n := len(r)
+	if !c.settled || n < testedPoints || r[0].Done >= 1 {
+		return 0, 1
+	}
+	worst := 0.0
+	for i := 2; i < n; i++ { // the first two points are close together, or differ by how the work began
+		if left, ok := r.left(i); ok {
+			since := float64(c.at-r[i-1].Ran) + float64(c.left)
+			worst = max(worst, math.Abs(math.Log(max(since, 1)/float64(max(left, 1)))))
+		}
+	}
+	tested = (r[n-1].Done - r[0].Done) / (1 - r[0].Done)
+	if off := worst / math.Log(steady); off > 1 {
+		tested /= off * off
+	}
+	return tested, math.Exp(min(worse*worst, math.Log(mostMissed)))
 }
 
 // left is what remains after the first n points.
@@ -189,7 +231,7 @@ func (b *Book) progressed(e Evidence, out Estimate) Estimate {
 			out.w[i] *= (1 - c.weight) / beyond
 		}
 	}
-	out.from, out.late = c.at, late
+	out.from, out.late, out.tested, out.left, out.missed = c.at, late, c.tested, c.left, c.missed
 	return out
 }
 

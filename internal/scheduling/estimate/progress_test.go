@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// steady are the reports of work that takes so long in all, from its start or
+// steadily are the reports of work that takes so long in all, from its start or
 // from a part that was done before, one every step until the run time at.
-func steady(total, at, step Span, from float64) Reports {
+func steadily(total, at, step Span, from float64) Reports {
 	var out Reports
 	for ran := step; ran <= at; ran += step {
 		out = append(out, Point{Ran: ran, Done: from + (1-from)*float64(ran)/float64(total)})
@@ -48,7 +48,7 @@ func TestReportsThatAreTrue(t *testing.T) {
 		for name, e := range bases {
 			t.Run(tt.name+", declared "+name, func(t *testing.T) {
 				b := &Book{}
-				e.Reports = steady(tt.total, tt.at, tt.at/20, tt.from)
+				e.Reports = steadily(tt.total, tt.at, tt.at/20, tt.from)
 				if b.Basis(e) != BasisProgress {
 					t.Fatalf("it rests on %s", b.Basis(e))
 				}
@@ -68,7 +68,7 @@ func TestReportsThatAreTrue(t *testing.T) {
 func TestFewReportsAreReadWidely(t *testing.T) {
 	b := &Book{}
 	few := b.Estimate(Evidence{Reports: Reports{{Ran: 10 * Minute, Done: 0.01}}})
-	many := b.Estimate(Evidence{Reports: steady(1000*Minute, 500*Minute, 20*Minute, 0)})
+	many := b.Estimate(Evidence{Reports: steadily(1000*Minute, 500*Minute, 20*Minute, 0)})
 	width := func(x Estimate, age Span) float64 {
 		return float64(x.Quantile(age, 0.75)) / float64(x.Quantile(age, 0.25))
 	}
@@ -184,13 +184,13 @@ func TestReportsAreCalibrated(t *testing.T) {
 	before := mean(liar, optimist(Hour))
 	for range 40 {
 		b.Observe(Evidence{Like: liar, Declared: 100 * Hour, Reports: optimist(Hour)}, 10*Hour)
-		b.Observe(Evidence{Like: honest, Declared: 100 * Hour, Reports: steady(10*Hour, 9*Hour, Hour, 0)}, 10*Hour)
+		b.Observe(Evidence{Like: honest, Declared: 100 * Hour, Reports: steadily(10*Hour, 9*Hour, Hour, 0)}, 10*Hour)
 	}
 	after := mean(liar, optimist(Hour))
 	if before > 30*Minute || after < 4*Hour {
 		t.Errorf("the liar was read as %d min, and now as %d", before/Minute, after/Minute)
 	}
-	if got := mean(honest, steady(10*Hour, 9*Hour, Hour, 0)); got > 2*Hour {
+	if got := mean(honest, steadily(10*Hour, 9*Hour, Hour, 0)); got > 2*Hour {
 		t.Errorf("the honest is read as %d min", got/Minute)
 	}
 }
@@ -241,6 +241,9 @@ func TestAnyReports(t *testing.T) {
 			}
 			last = got
 		}
+		if from, to := x.Range(age); from < Second || to < from || to > 20*longest {
+			t.Fatalf("%v: at %d the range is from %d to %d", e, age, from, to)
+		}
 		m := x.Mean(age)
 		if m < Second || m > 20*longest || m != y.Mean(age) {
 			t.Fatalf("%v: at %d the mean is %d, and %d", e, age, m, y.Mean(age))
@@ -249,7 +252,7 @@ func TestAnyReports(t *testing.T) {
 }
 
 func BenchmarkMeanOfReports(b *testing.B) {
-	e := (&Book{}).Estimate(Evidence{Declared: 5 * Hour, Reports: steady(10*Hour, 5*Hour, 30*Minute, 0)})
+	e := (&Book{}).Estimate(Evidence{Declared: 5 * Hour, Reports: steadily(10*Hour, 5*Hour, 30*Minute, 0)})
 	b.ReportAllocs()
 	for b.Loop() {
 		e.Mean(6 * Hour)
@@ -257,7 +260,7 @@ func BenchmarkMeanOfReports(b *testing.B) {
 }
 
 func BenchmarkQuantileOfReports(b *testing.B) {
-	e := (&Book{}).Estimate(Evidence{Declared: 5 * Hour, Reports: steady(10*Hour, 5*Hour, 30*Minute, 0)})
+	e := (&Book{}).Estimate(Evidence{Declared: 5 * Hour, Reports: steadily(10*Hour, 5*Hour, 30*Minute, 0)})
 	b.ReportAllocs()
 	for b.Loop() {
 		e.Quantile(6*Hour, 0.7)
