@@ -135,7 +135,11 @@ func (m *machine) openLog() {
 	ctrl.SetLogger(logr.FromSlogHandler(handler))
 }
 
-func (m *machine) prepare(ctx context.Context) error {
+func (m *machine) prepare(ctx context.Context) (err error) {
+	// Both what builds and what fetches need it.
+	if m.store, err = source.Open(m.path("code")); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, m.startTimeout, errNotReady)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
@@ -183,9 +187,6 @@ func (m *machine) prepareBuilder(ctx context.Context, shim string) (err error) {
 		Dir: m.path("builds"), Shim: shim, Hidden: []string{string(m.home)}, Plain: m.config.Tier == configuration.TierPlain,
 	})
 	if err != nil {
-		return err
-	}
-	if m.store, err = source.Open(m.path("code")); err != nil {
 		return err
 	}
 	m.builder, err = environment.New(environment.Options{Dir: m.path("environments"), Place: m.place, Code: m.store, Netrc: m.netrc, Log: m.log})

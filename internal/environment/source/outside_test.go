@@ -84,6 +84,7 @@ func TestLinksToAbsolutePathsThatAreRefused(t *testing.T) {
 		"out behind one":            {map[string]string{"a": "/mnt/x", "b": "a/../../y"}, seen, "leads out of the folder"},
 		"a loop":                    {map[string]string{"a": "b", "b": "a"}, seen, ""},
 		"into the folder":           {map[string]string{"a": "HERE/train.py"}, seen, "make it a relative link"},
+		"into it, to nothing":       {map[string]string{"a": "HERE/gone"}, seen, "make it a relative link"},
 		"out of the folder":         {map[string]string{"a": "../x"}, seen, "leads out of the folder"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -169,7 +169,7 @@ func (w *walk) link(abs, rel string) error {
 		return readingError(rel, err)
 	}
 	if filepath.IsAbs(target) {
-		return w.linkOutside(abs, rel, target)
+		return w.linkOutside(rel, target)
 	}
 	outside := !inside(path.Join(path.Dir(rel), filepath.ToSlash(target)))
 	if !outside && w.overOutside(rel, target) {
@@ -188,12 +188,14 @@ func (w *walk) link(abs, rel string) error {
 }
 
 // linkOutside takes down a link to an absolute path, where its reader sees that.
-func (w *walk) linkOutside(abs, rel, target string) error {
-	for _, at := range []string{target, abs} {
-		if real, err := filepath.EvalSymlinks(at); err == nil {
-			if from, err := filepath.Rel(w.found.root, real); err == nil && inside(filepath.ToSlash(from)) {
-				return fmt.Errorf("the symbolic link %s leads into the folder by an absolute path, %s; make it a relative link, so that it leads into the snapshot", rel, target)
-			}
+func (w *walk) linkOutside(rel, target string) error {
+	places := []string{filepath.Clean(target)}
+	if real, err := filepath.EvalSymlinks(target); err == nil {
+		places = append(places, real)
+	}
+	for _, at := range places {
+		if from, err := filepath.Rel(w.found.root, at); err == nil && inside(filepath.ToSlash(from)) {
+			return fmt.Errorf("the symbolic link %s leads into the folder by an absolute path, %s; make it a relative link, so that it leads into the snapshot", rel, target)
 		}
 	}
 	if w.limits.Outside == nil {
