@@ -5,6 +5,7 @@ import "k8s.io/apimachinery/pkg/api/resource"
 // Code is what a job runs. Give one of snapshot and url.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.snapshot) != has(self.url)",message="code: give one of snapshot (made by muster run) and url"
+// +kubebuilder:validation:XValidation:rule="!has(self.url) || !self.url.matches('://[^/?#]*@')",message="url has a user or password in it, and everybody who may read this object could read it: download the script, and give it with muster run --script FILE"
 type Code struct {
 	// Snapshot is the digest of a stored code snapshot.
 	//

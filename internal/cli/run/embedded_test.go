@@ -51,6 +51,14 @@ func TestPasswordsInObjects(t *testing.T) {
 			}
 		}
 	}
+	for url, says := range map[string]string{"https://ada:s3cr3tw0rd@x.test/train.py": "url has a user or password", "https://x.test/a@b/train.py": ""} {
+		o := objects(map[string]any{"requirements": "numpy"})["a job"]
+		o.Object["spec"].(map[string]any)["code"] = map[string]any{"url": url}
+		err := server.Client.Create(t.Context(), o, client.DryRunAll)
+		if (err == nil) != (says == "") || err != nil && (!strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "s3cr3tw0rd")) {
+			t.Errorf("%s: %v, want %q", url, err, says)
+		}
+	}
 	for says, env := range map[string]map[string]any{
 		"":                                      {"requirements": "numpy", "indexSecret": "index"},
 		"is read while requirements are":        {"image": "a", "indexSecret": "index"},
