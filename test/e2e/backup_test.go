@@ -57,7 +57,7 @@ echo "from $n" >> "$1/$MUSTER_JOB"; until [ -e "$1/$MUSTER_JOB.go" ]; do sleep 0
 	start(m, "waits", "4")
 	waitPhase(t, m, ns, "waits", v1alpha1.JobWaiting)
 	// 1. The copy: training does not notice.
-	command(t, "backup", m.Home, kept)
+	backup(t, m, kept)
 	if runs := waitPhase(t, m, ns, "runs", v1alpha1.JobRunning); runs.Status.Restarts != 0 {
 		t.Errorf("a backup restarted what ran %d times", runs.Status.Restarts)
 	}
@@ -121,7 +121,7 @@ func TestRestoreInPlace(t *testing.T) {
 	submit(t, m, ns, "ends", until(go2)...)
 	waitPhase(t, m, ns, "runs", v1alpha1.JobRunning)
 	waitPhase(t, m, ns, "ends", v1alpha1.JobRunning)
-	command(t, "backup", m.Home, kept)
+	backup(t, m, kept)
 	if err := os.WriteFile(go2, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -175,6 +175,15 @@ func up(t *testing.T, home string) *harness.Muster {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// backup copies the data folder of m, which starts again.
+func backup(t *testing.T, m *harness.Muster, to string) {
+	t.Helper()
+	command(t, "backup", m.Home, to)
+	if err := m.Connect(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // command does what docs/backup.md says under a heading, with other folders.

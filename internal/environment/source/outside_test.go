@@ -65,7 +65,7 @@ func TestLinksToAbsolutePaths(t *testing.T) {
 }
 
 func TestLinksToAbsolutePathsThatAreRefused(t *testing.T) {
-	seen := func(link, target string) error {
+	seen := func(_, target string) error {
 		if strings.HasPrefix(target, "/mnt/") {
 			return nil
 		}

@@ -104,6 +104,12 @@ func (m *Muster) Start(ctx context.Context) error {
 	if r.Code != 0 {
 		return fmt.Errorf("muster up: exit code %d\n%s%s", r.Code, r.Stderr, m.logTail())
 	}
+	return m.Connect()
+}
+
+// Connect makes the client anew from the kubeconfig. A Muster that a command started
+// again has another port if another program took its port meanwhile.
+func (m *Muster) Connect() error {
 	config, err := clientcmd.BuildConfigFromFlags("", m.Kubeconfig())
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig: %w", err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -103,25 +102,6 @@ func missing(a address.Address) error {
 	return exit.NotFound("%s: there is no such file or folder, and nothing was removed", a)
 }
 
-// kept says until when leases keep what is removed, if there are any; on a cluster, the
-// manager knows.
-func (o *options) kept(ctx context.Context) (string, error) {
-	home, embedded, err := o.factory.EmbeddedHome()
-	if err != nil || !embedded {
-		return "", err
-	}
-	store, err := opening.OpenFolder(ctx, home)
-	if err != nil {
-		return "", err
-	}
-	held, err := store.Holdings(ctx)
-	if err = errors.Join(err, store.Close()); err != nil || len(held) == 0 {
-		return "", err
-	}
-	last := slices.MaxFunc(held, func(a, b data.Holding) int { return a.Until.Compare(b.Until) })
-	return fmt.Sprintf(" once %s ends, which may be using it, or after %s", last.Holder, last.Until.Local().Format("15:04:05")), nil
-}
-
 // datasets removes whole datasets: all of them are looked for before any goes.
 func (o *options) datasets(ctx context.Context, wanted []address.Address) error {
 	server, namespace, err := opening.Server(o.factory)
@@ -144,7 +124,7 @@ func (o *options) datasets(ctx context.Context, wanted []address.Address) error 
 			return err
 		}
 	}
-	kept, err := o.kept(ctx)
+	kept, err := kept(ctx, o.factory)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,39 @@
+package rm
+
+import (
+	"testing"
+	"time"
+
+	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/holder"
+)
+
+// TestUntil checks whom a removal names: the processes of people, and not the running
+// Muster, which nobody needs to end.
+func TestUntil(t *testing.T) {
+	noon := time.Date(2026, 11, 28, 12, 0, 0, 0, time.Local)
+	muster := holder.Holder{Boot: "b", Space: "s", PID: 5, Ticks: "77"}
+	own, mount, put := muster, muster, muster
+	own.Command = "muster up"
+	mount.PID, mount.Command = 6, "muster data mount"
+	put.PID, put.Command = 7, "muster data put"
+	reused := own
+	reused.Ticks = "78"
+	hold := func(h holder.Holder, minutes int) data.Holding {
+		return data.Holding{Holder: h, Until: noon.Add(time.Duration(minutes) * time.Minute)}
+	}
+	for name, c := range map[string]struct {
+		held []data.Holding
+		want string
+	}{
+		"no lease":          {},
+		"Muster alone":      {[]data.Holding{hold(own, 9)}, " once Muster no longer reads or writes data itself"},
+		"a mount":           {[]data.Holding{hold(own, 9), hold(mount, 2)}, " once process 6 (muster data mount) ends, which may be using it, or after 12:02:00"},
+		"the longest":       {[]data.Holding{hold(put, 3), hold(mount, 2)}, " once process 7 (muster data put) ends, which may be using it, or after 12:03:00"},
+		"another Muster up": {[]data.Holding{hold(reused, 1)}, " once process 5 (muster up) ends, which may be using it, or after 12:01:00"},
+	} {
+		if got := until(c.held, muster); got != c.want {
+			t.Errorf("%s: until() = %q, want %q", name, got, c.want)
+		}
+	}
+}
