@@ -34,7 +34,7 @@ var judgments = []judgment{
 	{of: v1alpha1.JobVolume{}, judged: "claim", harmless: "name size mountPath readOnly"},
 	{of: v1alpha1.Checkpoints{}, judged: "claim", harmless: "size none"},
 	// A cluster refuses path and url; requirements are written anew before pip reads them.
-	{of: v1alpha1.Environment{}, judged: "requirements path", harmless: "python image"},
+	{of: v1alpha1.Environment{}, judged: "requirements indexSecret path", harmless: "python image"},
 	{of: v1alpha1.Code{}, judged: "url", harmless: "snapshot"},
 	{of: v1alpha1.JobData{}, harmless: "dataset branch version path mount lazy"},
 	{of: v1alpha1.PipelineSpec{}, inner: "stages code environment", judged: "env queue", harmless: "description paused historyLimit"},
