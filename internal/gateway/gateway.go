@@ -18,6 +18,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/ref"
+	"github.com/muster-dev/muster/internal/gateway/upload"
 	"github.com/muster-dev/muster/internal/turns"
 )
 
@@ -215,7 +216,7 @@ func free(ctx context.Context, port int) (int, error) {
 func (g *Gateway) server(listening func()) (*s3api.S3ApiServer, error) {
 	nobody := middlewares.RootUserConfig{Access: rand.Text(), Secret: rand.Text()}
 	options := []s3api.Option{
-		s3api.WithQuiet(), s3api.WithKeepAlive(), s3api.WithDisableACL(), s3api.WithMpMaxParts(maxParts),
+		s3api.WithQuiet(), s3api.WithKeepAlive(), s3api.WithDisableACL(), s3api.WithMpMaxParts(upload.MaxParts),
 		s3api.WithConcurrencyLimiter(connections, connections), s3api.WithOnListen(listening), s3api.WithMiddleware("/", g.receive),
 	}
 	if g.o.Certificate != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/gateway/upload"
 )
 
 const (
@@ -55,7 +56,7 @@ func (One) Namespaces(context.Context) ([]string, error) { return []string{""}, 
 // home is what is served of one namespace.
 type home struct {
 	store   *data.Store
-	uploads uploads
+	uploads upload.Store
 	leases  leases
 	used    time.Time // guarded by the gateway's mu
 }
@@ -81,7 +82,7 @@ func (g *Gateway) home(ctx context.Context, namespace string) (*home, error) {
 	if known := g.homes[namespace]; known != nil {
 		return known, nil // of somebody who was faster
 	}
-	h := &home{store: store, uploads: uploads{objects}, leases: leases{store: store}, used: time.Now()}
+	h := &home{store: store, uploads: upload.Store{Objects: objects}, leases: leases{store: store}, used: time.Now()}
 	g.homes[namespace] = h
 	return h, nil
 }
@@ -140,7 +141,7 @@ func (g *Gateway) leave(ctx context.Context) {
 
 // sweep removes the uploads that nobody completes, once in a while until ctx ends.
 func (g *Gateway) sweep(ctx context.Context) {
-	every := time.NewTicker(sweepEvery)
+	every := time.NewTicker(upload.SweepEvery)
 	defer every.Stop()
 	for {
 		if err := g.sweepAll(ctx, time.Now()); err != nil && ctx.Err() == nil {
@@ -159,7 +160,7 @@ func (g *Gateway) sweepAll(ctx context.Context, now time.Time) error {
 	for _, namespace := range all {
 		objects, failed := g.o.Stores.Objects(namespace)
 		if failed == nil {
-			failed = uploads{objects}.sweep(ctx, now)
+			failed = upload.Store{Objects: objects}.Sweep(ctx, now)
 		}
 		err = errors.Join(err, failed)
 	}

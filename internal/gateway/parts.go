@@ -15,6 +15,8 @@ import (
 	"github.com/versity/versitygw/backend"
 	"github.com/versity/versitygw/s3err"
 	"github.com/versity/versitygw/s3response"
+
+	"github.com/muster-dev/muster/internal/gateway/upload"
 )
 
 // CreateMultipartUpload implements backend.Backend.
@@ -31,7 +33,7 @@ func (g *Gateway) CreateMultipartUpload(ctx context.Context, in s3response.Creat
 	if err != nil {
 		return out, err
 	}
-	id, err := p.home.uploads.begin(ctx, upload{
+	id, err := p.home.uploads.Begin(ctx, upload.Upload{
 		Namespace: p.name.namespace, Dataset: p.name.dataset, Branch: t.version, Path: t.path, User: grant.User, Begun: time.Now(),
 	})
 	if err != nil {
@@ -41,12 +43,12 @@ func (g *Gateway) CreateMultipartUpload(ctx context.Context, in s3response.Creat
 }
 
 // upload is an upload that the caller may go on with.
-func (g *Gateway) upload(ctx context.Context, bucket, key, id *string) (*place, Grant, upload, error) {
+func (g *Gateway) upload(ctx context.Context, bucket, key, id *string) (*place, Grant, upload.Upload, error) {
 	p, grant, t, err := g.writable(ctx, bucket, key)
 	if err != nil {
-		return nil, grant, upload{}, err
+		return nil, grant, upload.Upload{}, err
 	}
-	u, err := p.home.uploads.find(ctx, text(id))
+	u, err := p.home.uploads.Find(ctx, text(id))
 	if err == nil && (placeName{u.Namespace, u.Dataset} != p.name || u.Branch != t.version || u.Path != t.path) {
 		err = fs.ErrNotExist
 	}
@@ -81,11 +83,11 @@ func (g *Gateway) UploadPart(ctx context.Context, in *s3.UploadPartInput) (*s3.U
 }
 
 // keepPart keeps a part, if the namespace may keep as much.
-func (g *Gateway) keepPart(ctx context.Context, p *place, id string, number int, size int64, body io.Reader) (part, error) {
+func (g *Gateway) keepPart(ctx context.Context, p *place, id string, number int, size int64, body io.Reader) (upload.Part, error) {
 	if err := g.o.Stores.Reserve(ctx, p.name.namespace, size); err != nil {
-		return part{}, err
+		return upload.Part{}, err
 	}
-	return p.home.uploads.put(ctx, id, number, size, body)
+	return p.home.uploads.Put(ctx, id, number, size, &whole{from: body, left: size, stop: func() { cease(ctx) }})
 }
 
 // UploadPartCopy implements backend.Backend.
@@ -125,7 +127,7 @@ func (g *Gateway) CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMu
 	if err != nil {
 		return out, "", err
 	}
-	there, err := p.home.uploads.named(ctx, u.ID, numbers(in.MultipartUpload.Parts))
+	there, err := p.home.uploads.Named(ctx, u.ID, numbers(in.MultipartUpload.Parts))
 	if err != nil {
 		return out, "", g.explain(err)
 	}
@@ -137,10 +139,10 @@ func (g *Gateway) CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMu
 		return out, "", refusal("InvalidRequest", 400, "the parts have %d bytes, and the request says %d", size, *in.MpuObjectSize)
 	}
 	c := &change{path: u.Path, author: grant.User, fits: putFits(u.Path, clone(in.IfMatch), clone(in.IfNoneMatch))}
-	body := &joined{ctx: context.WithoutCancel(g.life), from: p.home.uploads.objects, parts: wanted}
+	body := p.home.uploads.Open(context.WithoutCancel(g.life), wanted)
 	// Its parts were counted when they came, and go: it takes no more room than they.
 	tag, err := g.put(ctx, p, u.Branch, c, body, size, 0)
-	err = errors.Join(err, body.close())
+	err = errors.Join(err, body.Close())
 	if err != nil {
 		return out, "", g.explain(err)
 	}
@@ -150,14 +152,14 @@ func (g *Gateway) CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMu
 
 // endUpload ends an upload whose object is there. Its bytes go after the answer; what
 // is in the way of that is left to the sweep.
-func (g *Gateway) endUpload(p *place, id string, parts []part) {
+func (g *Gateway) endUpload(p *place, id string, parts []upload.Part) {
 	ctx := context.WithoutCancel(g.life) // also where the gateway ends meanwhile
-	if err := p.home.uploads.end(ctx, id); err != nil {
+	if err := p.home.uploads.End(ctx, id); err != nil {
 		g.o.Log.Warn("ending an upload that is complete", "err", err)
 		return
 	}
 	g.work.Go(func() {
-		if err := p.home.uploads.clear(ctx, id, parts); err != nil {
+		if err := p.home.uploads.Clear(ctx, id, parts); err != nil {
 			g.o.Log.Warn("removing the parts of an upload that is complete", "err", err)
 		}
 	})
@@ -167,7 +169,7 @@ func (g *Gateway) endUpload(p *place, id string, parts []part) {
 func numbers(said []types.CompletedPart) []int {
 	var all []int
 	for _, s := range said {
-		if s.PartNumber != nil && 0 < *s.PartNumber && *s.PartNumber <= maxParts {
+		if s.PartNumber != nil && 0 < *s.PartNumber && *s.PartNumber <= upload.MaxParts {
 			all = append(all, int(*s.PartNumber))
 		}
 	}
@@ -175,11 +177,11 @@ func numbers(said []types.CompletedPart) []int {
 }
 
 // pick are the parts that a client says an object is of.
-func pick(id string, there []part, said []types.CompletedPart) ([]part, int64, error) {
+func pick(id string, there []upload.Part, said []types.CompletedPart) ([]upload.Part, int64, error) {
 	if len(said) == 0 {
 		return nil, 0, s3err.GetAPIError(s3err.ErrMalformedXML)
 	}
-	var picked []part
+	var picked []upload.Part
 	size, before := int64(0), int32(0)
 	for _, s := range said {
 		number, tag := int32(0), strings.Trim(text(s.ETag), `"`)
@@ -190,7 +192,7 @@ func pick(id string, there []part, said []types.CompletedPart) ([]part, int64, e
 			return nil, 0, s3err.GetAPIError(s3err.ErrInvalidPartOrder)
 		}
 		before = number
-		i := slices.IndexFunc(there, func(p part) bool { return p.Number == int(number) })
+		i := slices.IndexFunc(there, func(p upload.Part) bool { return p.Number == int(number) })
 		if i < 0 || there[i].Tag != tag {
 			return nil, 0, s3err.GetInvalidPartErr(id, number, tag)
 		}
@@ -207,12 +209,12 @@ func (g *Gateway) AbortMultipartUpload(ctx context.Context, in *s3.AbortMultipar
 	if err != nil {
 		return err
 	}
-	parts, err := p.home.uploads.parts(ctx, u.ID)
+	parts, err := p.home.uploads.Parts(ctx, u.ID)
 	if err == nil {
-		err = p.home.uploads.end(ctx, u.ID)
+		err = p.home.uploads.End(ctx, u.ID)
 	}
 	if err == nil {
-		err = p.home.uploads.clear(ctx, u.ID, parts)
+		err = p.home.uploads.Clear(ctx, u.ID, parts)
 	}
 	return g.explain(err)
 }
@@ -225,7 +227,7 @@ func (g *Gateway) ListParts(ctx context.Context, in *s3.ListPartsInput) (s3respo
 	if err != nil {
 		return out, err
 	}
-	there, err := p.home.uploads.parts(ctx, u.ID)
+	there, err := p.home.uploads.Parts(ctx, u.ID)
 	if err != nil {
 		return out, g.explain(err)
 	}
@@ -261,13 +263,13 @@ func (g *Gateway) ListMultipartUploads(ctx context.Context, in *s3.ListMultipart
 	if err != nil {
 		return out, err
 	}
-	all, err := p.home.uploads.all(ctx, p.name)
+	all, err := p.home.uploads.All(ctx, p.name.namespace, p.name.dataset)
 	if err != nil {
 		return out, g.explain(err)
 	}
 	q := question{prefix: out.Prefix, delimiter: out.Delimiter}
 	for _, u := range all {
-		key := u.key()
+		key := u.Key()
 		if !strings.HasPrefix(key, q.prefix) || key < out.KeyMarker || key == out.KeyMarker && (out.UploadIDMarker == "" || u.ID <= out.UploadIDMarker) {
 			continue
 		}

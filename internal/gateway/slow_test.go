@@ -151,7 +151,7 @@ func TestReadersThatAreEnded(t *testing.T) {
 		if err := <-got; !errors.Is(err, errOver) {
 			t.Errorf("whoever read: %v", err)
 		}
-		if err := body.wrong(); err != nil {
+		if err := body.Wrong(); err != nil {
 			t.Errorf("the body is at fault: %v", err)
 		}
 	})

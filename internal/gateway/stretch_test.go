@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/warehouse"
+	"github.com/muster-dev/muster/internal/gateway/upload"
 )
 
 // failing ends with an error where its end should be, as a body whose sum is wrong.
@@ -46,16 +47,16 @@ func TestParts(t *testing.T) {
 		"no sum of nothing":   {failing{strings.NewReader("")}, 0, errSum.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u, ctx := uploads{&backend.Memory{}}, t.Context()
-			id, err := u.begin(ctx, upload{Namespace: "n", Dataset: "d", Branch: "main", Path: "a"})
+			u, ctx := upload.Store{Objects: &backend.Memory{}}, t.Context()
+			id, err := u.Begin(ctx, upload.Upload{Namespace: "n", Dataset: "d", Branch: "main", Path: "a"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			first, err := u.put(ctx, id, 1, 3, strings.NewReader("old"))
+			first, err := u.Put(ctx, id, 1, 3, &whole{from: strings.NewReader("old"), left: 3})
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := u.put(ctx, id, 1, c.size, c.body)
+			p, err := u.Put(ctx, id, 1, c.size, &whole{from: c.body, left: c.size})
 			if said := codeOf(err); c.want == "" && err != nil || c.want != "" && !strings.Contains(said, c.want) {
 				t.Fatalf("%v, want %q", err, c.want)
 			}
@@ -63,12 +64,12 @@ func TestParts(t *testing.T) {
 			if c.want == "" {
 				want = p
 			}
-			there, err := u.parts(ctx, id)
+			there, err := u.Parts(ctx, id)
 			if err != nil || len(there) != 1 || there[0].Tag != want.Tag || there[0].Size != want.Size {
 				t.Errorf("%+v, %v, want %+v", there, err, want)
 			}
 			objects := 0
-			if err := u.objects.List(ctx, warehouse.Uploads, func(backend.Info) error { objects++; return nil }); err != nil || objects != 3 {
+			if err := u.Objects.List(ctx, warehouse.Uploads, func(backend.Info) error { objects++; return nil }); err != nil || objects != 3 {
 				t.Errorf("%d objects, %v", objects, err)
 			}
 		})

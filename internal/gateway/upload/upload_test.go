@@ -1,10 +1,11 @@
-package gateway
+package upload
 
 import (
 	"context"
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,12 @@ import (
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/warehouse"
 )
+
+// sound is a body with which nothing is wrong.
+type sound struct{ io.Reader }
+
+func (sound) End() error   { return nil }
+func (sound) Wrong() error { return nil }
 
 // TestSweep removes uploads that nobody has touched for long, and sooner what is left
 // of those that are over.
@@ -27,17 +34,17 @@ func TestSweep(t *testing.T) {
 		"over for more than that": {true, partsLast + time.Hour, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u, ctx := uploads{&backend.Memory{}}, t.Context()
+			u, ctx := Store{&backend.Memory{}}, t.Context()
 			id := beginWith(t, u)
 			if c.over {
-				if err := u.end(ctx, id); err != nil {
+				if err := u.End(ctx, id); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := u.sweep(ctx, time.Now().Add(c.age)); err != nil {
+			if err := u.Sweep(ctx, time.Now().Add(c.age)); err != nil {
 				t.Error(err)
 			}
-			if _, err := u.find(ctx, id); (err == nil) != (c.left == 3) || err != nil && !errors.Is(err, os.ErrNotExist) {
+			if _, err := u.Find(ctx, id); (err == nil) != (c.left == 3) || err != nil && !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("the upload: %v", err)
 			}
 			if left := u.count(t); left != c.left {
@@ -48,11 +55,11 @@ func TestSweep(t *testing.T) {
 }
 
 // beginWith begins an upload with one part.
-func beginWith(t *testing.T, u uploads) string {
+func beginWith(t *testing.T, u Store) string {
 	t.Helper()
-	id, err := u.begin(t.Context(), upload{Namespace: "n", Dataset: "d", Branch: "main", Path: "a"})
+	id, err := u.Begin(t.Context(), Upload{Namespace: "n", Dataset: "d", Branch: "main", Path: "a"})
 	if err == nil {
-		_, err = u.put(t.Context(), id, 1, 3, strings.NewReader("one"))
+		_, err = u.Put(t.Context(), id, 1, 3, sound{strings.NewReader("one")})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -61,10 +68,10 @@ func beginWith(t *testing.T, u uploads) string {
 }
 
 // count is how many objects are there.
-func (u uploads) count(t *testing.T) int {
+func (u Store) count(t *testing.T) int {
 	t.Helper()
 	n := 0
-	if err := u.objects.List(t.Context(), warehouse.Uploads, func(backend.Info) error { n++; return nil }); err != nil {
+	if err := u.Objects.List(t.Context(), warehouse.Uploads, func(backend.Info) error { n++; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -73,12 +80,23 @@ func (u uploads) count(t *testing.T) int {
 // TestStrangeObjects beside uploads are none of them, and the sweep leaves them alone.
 func TestStrangeObjects(t *testing.T) {
 	dir := t.TempDir()
-	u := uploads{openFolder(t, dir)}
-	writeTree(t, dir, map[string]string{"uploads/OLD/upload.json": "{}", "uploads/OLD/.incoming-1": "", "uploads/OLD/00001.tag": "one"})
-	if err := u.sweep(t.Context(), time.Now().Add(2*uploadsLast)); err != nil {
+	folder, err := backend.OpenFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := Store{folder}
+	if err := os.MkdirAll(filepath.Join(dir, "uploads/OLD"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{"upload.json": "{}", ".incoming-1": "", "00001.tag": "one"} {
+		if err := os.WriteFile(filepath.Join(dir, "uploads/OLD", name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := u.Sweep(t.Context(), time.Now().Add(2*uploadsLast)); err != nil {
 		t.Error(err)
 	}
-	if all, err := u.all(t.Context(), placeName{}); len(all) != 0 || err != nil {
+	if all, err := u.All(t.Context(), "", ""); len(all) != 0 || err != nil {
 		t.Error(all, err)
 	}
 	if left := u.count(t); left != 3 {
@@ -125,12 +143,12 @@ func (b *breaking) PutFrom(ctx context.Context, key string, size int64, from io.
 // TestSweepThatSeesHalf removes nothing: what it did not see may be of today.
 func TestSweepThatSeesHalf(t *testing.T) {
 	there := &backend.Memory{}
-	beginWith(t, uploads{there})
-	u := uploads{&breaking{Streamer: there, shows: 2}}
-	if err := u.sweep(t.Context(), time.Now().Add(2*uploadsLast)); err == nil {
+	beginWith(t, Store{there})
+	u := Store{&breaking{Streamer: there, shows: 2}}
+	if err := u.Sweep(t.Context(), time.Now().Add(2*uploadsLast)); err == nil {
 		t.Error("it says nothing of the listing that broke off")
 	}
-	if left := (uploads{there}).count(t); left != 3 {
+	if left := (Store{there}).count(t); left != 3 {
 		t.Errorf("%d objects are left of 3", left)
 	}
 }
@@ -138,17 +156,17 @@ func TestSweepThatSeesHalf(t *testing.T) {
 // TestPartWithoutAnswer is a part whose note was put, and nobody heard of it: whoever
 // reads the note finds the bytes.
 func TestPartWithoutAnswer(t *testing.T) {
-	there, ctx := uploads{&backend.Memory{}}, t.Context()
+	there, ctx := Store{&backend.Memory{}}, t.Context()
 	id := beginWith(t, there)
-	u := uploads{&breaking{Streamer: there.objects, noted: errors.New("no answer came")}}
-	if _, err := u.put(ctx, id, 1, 3, strings.NewReader("two")); err == nil {
+	u := Store{&breaking{Streamer: there.Objects, noted: errors.New("no answer came")}}
+	if _, err := u.Put(ctx, id, 1, 3, sound{strings.NewReader("two")}); err == nil {
 		t.Error("the part was acknowledged")
 	}
-	parts, err := there.parts(ctx, id)
+	parts, err := there.Parts(ctx, id)
 	if err != nil || len(parts) != 1 {
 		t.Fatal(parts, err)
 	}
-	content, err := backend.Read(ctx, there.objects, parts[0].Bytes)
+	content, err := backend.Read(ctx, there.Objects, parts[0].Bytes)
 	if err != nil || string(content) != "two" {
 		t.Errorf("%q, %v", content, err)
 	}
@@ -156,14 +174,14 @@ func TestPartWithoutAnswer(t *testing.T) {
 
 // TestPartAtTheEnd is a part whose bytes are there when the gateway is told to end.
 func TestPartAtTheEnd(t *testing.T) {
-	there := uploads{&backend.Memory{}}
+	there := Store{&backend.Memory{}}
 	id := beginWith(t, there)
 	ctx, end := context.WithCancel(t.Context())
-	u := uploads{&breaking{Streamer: there.objects, stored: end}}
-	if _, err := u.put(ctx, id, 2, 3, strings.NewReader("two")); err != nil {
+	u := Store{&breaking{Streamer: there.Objects, stored: end}}
+	if _, err := u.Put(ctx, id, 2, 3, sound{strings.NewReader("two")}); err != nil {
 		t.Error(err)
 	}
-	parts, err := there.parts(t.Context(), id)
+	parts, err := there.Parts(t.Context(), id)
 	if err != nil || len(parts) != 2 {
 		t.Errorf("%v, %v", parts, err)
 	}

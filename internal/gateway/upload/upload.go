@@ -1,4 +1,4 @@
-package gateway
+package upload
 
 import (
 	"context"
@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// maxParts is how many parts an upload has at most.
-	maxParts = 10_000
+	// MaxParts is how many parts an upload has at most.
+	MaxParts = 10_000
 	// uploadsLast is how long an upload that nobody completes is kept after its last
 	// part.
 	uploadsLast = 7 * 24 * time.Hour
 	// partsLast is how long parts are kept whose upload is over.
 	partsLast = 24 * time.Hour
-	// sweepEvery is how often the gateway looks for what is over.
-	sweepEvery = time.Hour
+	// SweepEvery is how often the gateway looks for what is over.
+	SweepEvery = time.Hour
 	// together is how many objects of an upload are asked for, or removed, at once.
 	together = 16
 )
@@ -40,8 +40,8 @@ const (
 	numbered  = ".p"
 )
 
-// upload is a file that comes in parts.
-type upload struct {
+// Upload is a file that comes in parts.
+type Upload struct {
 	ID        string    `json:"-"`
 	Namespace string    `json:"namespace"`
 	Dataset   string    `json:"dataset"`
@@ -51,11 +51,11 @@ type upload struct {
 	Begun     time.Time `json:"begun"`
 }
 
-// key is the object's.
-func (u *upload) key() string { return u.Branch + "/" + u.Path }
+// Key is the object's.
+func (u *Upload) Key() string { return u.Branch + "/" + u.Path }
 
-// part is one part of an upload.
-type part struct {
+// Part is one part of an upload.
+type Part struct {
 	Number int       `json:"number"`
 	Tag    string    `json:"tag"`
 	Size   int64     `json:"size"`
@@ -64,9 +64,19 @@ type part struct {
 	Bytes string `json:"bytes"`
 }
 
-// uploads are kept where the data of their namespace is, so that any process may go on
-// with one. What is acknowledged of them is durable.
-type uploads struct{ objects backend.Streamer }
+// Body is the content of a part, as it comes.
+type Body interface {
+	io.Reader
+	// End returns an error if the body is not as its sender said, once all of it was read.
+	End() error
+	// Wrong ends the reading, also where a store that answered early still reads, and
+	// returns what was wrong with the body.
+	Wrong() error
+}
+
+// Store keeps uploads where the data of their namespace is, so that any process may go
+// on with one. What is acknowledged of them is durable.
+type Store struct{ Objects backend.Streamer }
 
 func descriptionOf(id string) string { return warehouse.Uploads + id + described }
 
@@ -74,8 +84,8 @@ func noteOf(id string, number int) string {
 	return fmt.Sprintf("%s%s%s%05d", warehouse.Uploads, id, numbered, number)
 }
 
-// begin makes an upload.
-func (u uploads) begin(ctx context.Context, of upload) (string, error) {
+// Begin makes an upload.
+func (u Store) Begin(ctx context.Context, of Upload) (string, error) {
 	id := rand.Text()
 	if err := u.note(ctx, descriptionOf(id), of); err != nil {
 		return "", fmt.Errorf("beginning an upload: %w", err)
@@ -83,38 +93,38 @@ func (u uploads) begin(ctx context.Context, of upload) (string, error) {
 	return id, nil
 }
 
-func (u uploads) note(ctx context.Context, key string, what any) error {
+func (u Store) note(ctx context.Context, key string, what any) error {
 	said, err := json.Marshal(what)
 	if err != nil {
 		return err
 	}
-	return u.objects.Put(ctx, key, said)
+	return u.Objects.Put(ctx, key, said)
 }
 
 // read reads what was noted. The error wraps [fs.ErrNotExist] where nothing was.
-func (u uploads) read(ctx context.Context, key string, into any) error {
-	said, err := backend.Read(ctx, u.objects, key)
+func (u Store) read(ctx context.Context, key string, into any) error {
+	said, err := backend.Read(ctx, u.Objects, key)
 	if err != nil {
 		return err
 	}
 	return json.Unmarshal(said, into)
 }
 
-// find is an upload; the error wraps [fs.ErrNotExist] where there is none.
-func (u uploads) find(ctx context.Context, id string) (upload, error) {
+// Find is an upload; the error wraps [fs.ErrNotExist] where there is none.
+func (u Store) Find(ctx context.Context, id string) (Upload, error) {
 	if id == "" || strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
-		return upload{}, fmt.Errorf("upload %q: %w", id, fs.ErrNotExist)
+		return Upload{}, fmt.Errorf("upload %q: %w", id, fs.ErrNotExist)
 	}
-	found := upload{ID: strings.Clone(id)}
+	found := Upload{ID: strings.Clone(id)}
 	if err := u.read(ctx, descriptionOf(id), &found); err != nil {
-		return upload{}, fmt.Errorf("reading upload %s: %w", id, err)
+		return Upload{}, fmt.Errorf("reading upload %s: %w", id, err)
 	}
 	return found, nil
 }
 
 // see shows the objects of all uploads, each with its upload's name and what follows it.
-func (u uploads) see(ctx context.Context, show func(id, rest string, i backend.Info) error) error {
-	err := u.objects.List(ctx, warehouse.Uploads, func(i backend.Info) error {
+func (u Store) see(ctx context.Context, show func(id, rest string, i backend.Info) error) error {
+	err := u.Objects.List(ctx, warehouse.Uploads, func(i backend.Info) error {
 		name := strings.TrimPrefix(i.Key, warehouse.Uploads)
 		// What is in folders is of nobody's here.
 		if at := strings.IndexByte(name, '.'); at > 0 && !strings.Contains(name, "/") {
@@ -128,8 +138,8 @@ func (u uploads) see(ctx context.Context, show func(id, rest string, i backend.I
 	return nil
 }
 
-// all are the uploads of a dataset, in the order of their keys.
-func (u uploads) all(ctx context.Context, name placeName) ([]upload, error) {
+// All are the uploads of a dataset, in the order of their keys.
+func (u Store) All(ctx context.Context, namespace, dataset string) ([]Upload, error) {
 	var ids []string
 	err := u.see(ctx, func(id, rest string, _ backend.Info) error {
 		if rest == described {
@@ -140,55 +150,53 @@ func (u uploads) all(ctx context.Context, name placeName) ([]upload, error) {
 	if err != nil {
 		return nil, err
 	}
-	var found []upload
+	var found []Upload
 	for _, id := range ids {
-		one, err := u.find(ctx, id)
+		one, err := u.Find(ctx, id)
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // over meanwhile
 		case err != nil:
 			return nil, err
-		case placeName{one.Namespace, one.Dataset} == name:
+		case one.Namespace == namespace && one.Dataset == dataset:
 			found = append(found, one)
 		}
 	}
-	slices.SortFunc(found, func(a, b upload) int {
-		return strings.Compare(a.key()+"\x00"+a.ID, b.key()+"\x00"+b.ID)
+	slices.SortFunc(found, func(a, b Upload) int {
+		return strings.Compare(a.Key()+"\x00"+a.ID, b.Key()+"\x00"+b.ID)
 	})
 	return found, nil
 }
 
-// put keeps a part of so many bytes in place of one that has its number. It is durable
+// Put keeps a part of so many bytes in place of one that has its number. It is durable
 // then.
-func (u uploads) put(ctx context.Context, id string, number int, size int64, body io.Reader) (part, error) {
-	before := part{}
+func (u Store) Put(ctx context.Context, id string, number int, size int64, body Body) (Part, error) {
+	before := Part{}
 	if err := u.read(ctx, noteOf(id, number), &before); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return part{}, fmt.Errorf("keeping part %d: %w", number, err)
+		return Part{}, fmt.Errorf("keeping part %d: %w", number, err)
 	}
 	hash := blake3.New()
-	p := part{Number: number, Size: size, Stored: time.Now(), Bytes: warehouse.Uploads + id + "." + rand.Text()}
-	all := &whole{from: io.TeeReader(body, hash), left: size}
-	if err := u.objects.PutFrom(ctx, p.Bytes, size, all); err != nil {
-		cease(ctx) // a store that answers early may still be sent what comes
-		return part{}, fmt.Errorf("keeping part %d: %w", number, errors.Join(all.wrong(), err))
+	p := Part{Number: number, Size: size, Stored: time.Now(), Bytes: warehouse.Uploads + id + "." + rand.Text()}
+	if err := u.Objects.PutFrom(ctx, p.Bytes, size, io.TeeReader(body, hash)); err != nil {
+		return Part{}, fmt.Errorf("keeping part %d: %w", number, errors.Join(body.Wrong(), err))
 	}
 	ctx = context.WithoutCancel(ctx) // the bytes are there
-	if err := all.end(); err != nil {
-		return part{}, fmt.Errorf("keeping part %d: %w", number, errors.Join(err, u.objects.Delete(ctx, p.Bytes)))
+	if err := body.End(); err != nil {
+		return Part{}, fmt.Errorf("keeping part %d: %w", number, errors.Join(err, u.Objects.Delete(ctx, p.Bytes)))
 	}
 	p.Tag = fmt.Sprintf("%x", hash.Sum(nil))
 	if err := u.note(ctx, noteOf(id, number), p); err != nil {
 		// It may be there all the same: the bytes stay, and go with the upload.
-		return part{}, fmt.Errorf("keeping part %d: %w", number, err)
+		return Part{}, fmt.Errorf("keeping part %d: %w", number, err)
 	}
 	if before.Bytes != "" {
-		_ = u.objects.Delete(ctx, before.Bytes) // else the end of the upload takes it along
+		_ = u.Objects.Delete(ctx, before.Bytes) // else the end of the upload takes it along
 	}
 	return p, nil
 }
 
-// named are the parts with these numbers that are there, in their order.
-func (u uploads) named(ctx context.Context, id string, numbers []int) ([]part, error) {
-	found := make([]part, len(numbers))
+// Named are the parts with these numbers that are there, in their order.
+func (u Store) Named(ctx context.Context, id string, numbers []int) ([]Part, error) {
+	found := make([]Part, len(numbers))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(together)
 	for i, number := range numbers {
@@ -203,11 +211,11 @@ func (u uploads) named(ctx context.Context, id string, numbers []int) ([]part, e
 	if err := group.Wait(); err != nil {
 		return nil, fmt.Errorf("looking for the parts of an upload: %w", err)
 	}
-	return slices.DeleteFunc(found, func(p part) bool { return p.Bytes == "" }), nil
+	return slices.DeleteFunc(found, func(p Part) bool { return p.Bytes == "" }), nil
 }
 
-// parts are those that are there, in their order.
-func (u uploads) parts(ctx context.Context, id string) ([]part, error) {
+// Parts are those that are there, in their order.
+func (u Store) Parts(ctx context.Context, id string) ([]Part, error) {
 	var numbers []int
 	err := u.see(ctx, func(of, rest string, _ backend.Info) error {
 		number := 0
@@ -220,19 +228,19 @@ func (u uploads) parts(ctx context.Context, id string) ([]part, error) {
 		return nil, err
 	}
 	slices.Sort(numbers)
-	return u.named(ctx, id, numbers)
+	return u.Named(ctx, id, numbers)
 }
 
-// end ends an upload: it is none any more, whatever is left of it.
-func (u uploads) end(ctx context.Context, id string) error {
-	if err := u.objects.Delete(ctx, descriptionOf(id)); err != nil {
+// End ends an upload: it is none any more, whatever is left of it.
+func (u Store) End(ctx context.Context, id string) error {
+	if err := u.Objects.Delete(ctx, descriptionOf(id)); err != nil {
 		return fmt.Errorf("ending upload %s: %w", id, err)
 	}
 	return nil
 }
 
-// clear removes parts of an upload that has ended.
-func (u uploads) clear(ctx context.Context, id string, parts []part) error {
+// Clear removes parts of an upload that has ended.
+func (u Store) Clear(ctx context.Context, id string, parts []Part) error {
 	var keys []string
 	for _, p := range parts {
 		keys = append(keys, noteOf(id, p.Number), p.Bytes)
@@ -240,18 +248,18 @@ func (u uploads) clear(ctx context.Context, id string, parts []part) error {
 	return u.remove(ctx, keys)
 }
 
-func (u uploads) remove(ctx context.Context, keys []string) error {
+func (u Store) remove(ctx context.Context, keys []string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(together)
 	for _, key := range keys {
-		group.Go(func() error { return u.objects.Delete(ctx, key) })
+		group.Go(func() error { return u.Objects.Delete(ctx, key) })
 	}
 	return group.Wait()
 }
 
-// sweep removes the uploads of which nothing has come for long, and what is left of
+// Sweep removes the uploads of which nothing has come for long, and what is left of
 // those that are over.
-func (u uploads) sweep(ctx context.Context, now time.Time) error {
+func (u Store) Sweep(ctx context.Context, now time.Time) error {
 	type seen struct {
 		last time.Time
 		open bool
