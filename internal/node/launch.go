@@ -66,7 +66,7 @@ func (w *worker) launch(u *unit) {
 
 // watchObjects wakes the worker when a ConfigMap or Secret changes.
 func (w *worker) watchObjects() {
-	changed := w.node.objects.changed()
+	changed := w.node.objects.Changed()
 	w.task(func() {
 		select {
 		case <-changed:

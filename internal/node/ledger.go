@@ -10,12 +10,6 @@ import (
 	"github.com/muster-dev/muster/internal/node/admission"
 )
 
-// port is a port of the machine.
-type port struct {
-	protocol corev1.Protocol
-	number   int32
-}
-
 // holding is what one pod holds.
 type holding struct {
 	name string
@@ -134,9 +128,15 @@ func (l *ledger) release(uid types.UID) {
 // holdingOf is what a pod asks to hold. Shared: it uses the machine's ports.
 func holdingOf(pod *corev1.Pod, shared bool) *holding {
 	h := &holding{name: fmt.Sprintf("pod %s/%s", pod.Namespace, pod.Name), gpus: admission.GPUs(pod), share: admission.ShareOf(pod)}
-	if !shared {
-		return h
+	if shared {
+		h.ports = portsOf(pod)
 	}
+	return h
+}
+
+// portsOf are the machine's ports that a pod asks for.
+func portsOf(pod *corev1.Pod) []port {
+	var ports []port
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
 			for _, p := range list[i].Ports {
@@ -144,12 +144,12 @@ func holdingOf(pod *corev1.Pod, shared bool) *holding {
 				if protocol == "" {
 					protocol = corev1.ProtocolTCP
 				}
-				h.ports = append(h.ports, port{protocol: protocol, number: p.ContainerPort})
+				ports = append(ports, port{protocol: protocol, number: p.ContainerPort})
 			}
 		}
 	}
 	if number := admission.MemberPort(pod); number != 0 {
-		h.ports = append(h.ports, port{protocol: corev1.ProtocolTCP, number: number})
+		ports = append(ports, port{protocol: corev1.ProtocolTCP, number: number})
 	}
-	return h
+	return ports
 }

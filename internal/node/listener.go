@@ -13,6 +13,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// port is a port of the machine.
+type port struct {
+	protocol corev1.Protocol
+	number   int32
+}
+
 // listeners are the ports of the machine on which somebody listens, with the
 // inode of the socket.
 type listeners map[port]string

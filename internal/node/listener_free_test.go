@@ -59,3 +59,13 @@ func hold(t *testing.T, network, address string) (port, func()) {
 	}
 	return port{protocol: corev1.ProtocolTCP, number: int32(l.Addr().(*net.TCPAddr).Port)}, func() { _ = l.Close() }
 }
+
+func TestParseSocket(t *testing.T) {
+	const listen = "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12345 1 0000000000000000 100 0 0 10 0"
+	if number, inode, ok := parseSocket(listen, tcpListen); !ok || number != 8080 || inode != "12345" {
+		t.Errorf("got %d %s %v", number, inode, ok)
+	}
+	if _, _, ok := parseSocket("  sl  local_address rem_address   st", tcpListen); ok {
+		t.Error("the heading is no socket")
+	}
+}

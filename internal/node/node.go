@@ -23,6 +23,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/admission"
 	"github.com/muster-dev/muster/internal/node/archive"
 	"github.com/muster-dev/muster/internal/node/directory"
+	"github.com/muster-dev/muster/internal/node/objectcache"
 	"github.com/muster-dev/muster/internal/node/scratch"
 	"github.com/muster-dev/muster/internal/node/volume"
 )
@@ -40,7 +41,7 @@ type Node struct {
 	cluster   types.UID
 	pods      cache.SharedIndexInformer
 	factories []informers.SharedInformerFactory
-	objects   *objects
+	objects   *objectcache.Cache
 	volumes   *volume.Manager
 	scratch   *scratch.Scratch
 	directory *directory.Directory
@@ -115,7 +116,7 @@ func newNode(config Config, c clients) (*Node, error) {
 	}))
 	n.pods = mine.Core().V1().Pods().Informer()
 	all := informers.NewSharedInformerFactory(c.Core, 0)
-	if n.objects, err = newObjects(c.Core, all); err != nil {
+	if n.objects, err = objectcache.New(c.Core, all); err != nil {
 		return nil, err
 	}
 	services, slices := all.Core().V1().Services(), all.Discovery().V1().EndpointSlices()
@@ -170,7 +171,7 @@ func (n *Node) Run(ctx context.Context) error {
 	for _, f := range n.factories {
 		f.StartWithContext(ctx)
 	}
-	if !cache.WaitForCacheSync(ctx.Done(), append(n.objects.synced, n.pods.HasSynced)...) {
+	if !cache.WaitForCacheSync(ctx.Done(), append(n.objects.Synced, n.pods.HasSynced)...) {
 		return context.Cause(ctx)
 	}
 	registration, err := n.pods.AddEventHandler(n.handler(ctx))

@@ -186,7 +186,7 @@ func (w *worker) prepared(p *place) {
 func (w *worker) insist(ctx context.Context, reason string, f func() error) bool {
 	told := ""
 	for {
-		changed := w.node.objects.changed()
+		changed := w.node.objects.Changed()
 		err := f()
 		if err == nil {
 			return true
@@ -241,7 +241,7 @@ func (n *Node) admit(ctx context.Context, pod *corev1.Pod) *admission.Refusal {
 func (n *Node) tryAdmit(pod *corev1.Pod) (*admission.Refusal, <-chan struct{}) {
 	shared := n.shared(pod)
 	listening := listeners{}
-	if shared && !allFree(holdingOf(pod, true).ports) {
+	if shared && !allFree(portsOf(pod)) {
 		listening = readListeners()
 	}
 	facts := admission.Facts{

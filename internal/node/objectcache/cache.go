@@ -1,4 +1,4 @@
-package node
+package objectcache
 
 import (
 	"context"
@@ -16,15 +16,16 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// objects reads what containers are made of: from informers' caches, and from
+// Cache reads what containers are made of: from informers' caches, and from
 // the API for what is not in them yet.
-type objects struct {
+type Cache struct {
 	client     kubernetes.Interface
 	configMaps corelisters.ConfigMapLister
 	secrets    corelisters.SecretLister
 	claims     corelisters.PersistentVolumeClaimLister
 	volumes    corelisters.PersistentVolumeLister
-	synced     []cache.InformerSynced
+	// Synced are true once the caches are filled.
+	Synced []cache.InformerSynced
 
 	byClaim cache.Indexer
 
@@ -32,9 +33,10 @@ type objects struct {
 	event chan struct{}
 }
 
-func newObjects(client kubernetes.Interface, factory informers.SharedInformerFactory) (*objects, error) {
+// New returns a cache of the objects that the factory's informers watch.
+func New(client kubernetes.Interface, factory informers.SharedInformerFactory) (*Cache, error) {
 	core := factory.Core().V1()
-	o := &objects{
+	o := &Cache{
 		client:     client,
 		configMaps: core.ConfigMaps().Lister(), secrets: core.Secrets().Lister(),
 		claims: core.PersistentVolumeClaims().Lister(), volumes: core.PersistentVolumes().Lister(),
@@ -55,20 +57,20 @@ func newObjects(client kubernetes.Interface, factory informers.SharedInformerFac
 	} {
 		// The error is that of an informer that was stopped already.
 		if _, err := informer.AddEventHandler(notify); err == nil {
-			o.synced = append(o.synced, informer.HasSynced)
+			o.Synced = append(o.Synced, informer.HasSynced)
 		}
 	}
 	return o, nil
 }
 
-// changed returns a channel that closes when one of the objects changes.
-func (o *objects) changed() <-chan struct{} {
+// Changed returns a channel that closes when one of the objects changes.
+func (o *Cache) Changed() <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.event
 }
 
-func (o *objects) notify() {
+func (o *Cache) notify() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	close(o.event)
@@ -76,7 +78,7 @@ func (o *objects) notify() {
 }
 
 // ConfigMap reads a ConfigMap.
-func (o *objects) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
+func (o *Cache) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
 	m, err := o.configMaps.ConfigMaps(namespace).Get(name)
 	if apierrors.IsNotFound(err) {
 		return o.client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -85,7 +87,7 @@ func (o *objects) ConfigMap(ctx context.Context, namespace, name string) (*corev
 }
 
 // Secret reads a Secret.
-func (o *objects) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+func (o *Cache) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	s, err := o.secrets.Secrets(namespace).Get(name)
 	if apierrors.IsNotFound(err) {
 		return o.client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -96,7 +98,7 @@ func (o *objects) Secret(ctx context.Context, namespace, name string) (*corev1.S
 // Claim reads a claim and the volume it is bound to. A claim that the watch
 // shows unbound is not asked for again: the watch says when it is bound, and
 // with many pods waiting, each asking at every change would stop the server.
-func (o *objects) Claim(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
+func (o *Cache) Claim(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
 	claim, err := o.claims.PersistentVolumeClaims(namespace).Get(name)
 	if apierrors.IsNotFound(err) {
 		claim, err = o.client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -117,7 +119,7 @@ func (o *objects) Claim(ctx context.Context, namespace, name string) (*corev1.Pe
 // promised returns the volume that names this very claim as its own, nil if
 // there is none. Nobody else can have it; that the binder says so on the claim,
 // too, is not worth waiting for.
-func (o *objects) promised(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
+func (o *Cache) promised(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	found, err := o.byClaim.ByIndex(claimIndex, string(claim.UID))
 	if err != nil || len(found) != 1 {
 		return nil
@@ -138,7 +140,7 @@ func claimUID(object any) ([]string, error) {
 }
 
 // Token asks for a token that is valid while the pod exists.
-func (o *objects) Token(ctx context.Context, pod *corev1.Pod, audience string, seconds int64) (string, time.Time, error) {
+func (o *Cache) Token(ctx context.Context, pod *corev1.Pod, audience string, seconds int64) (string, time.Time, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: &seconds,
 		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
