@@ -53,7 +53,7 @@ func (n *Node) inherit(ctx context.Context) error {
 	}
 	for uid, l := range n.inherited {
 		if l.record != nil && slices.ContainsFunc(l.processes, live) {
-			n.ledger.quarantine(uid, l.name(), l.record.GPUs, l.record.Share)
+			n.ledger.Quarantine(uid, l.name(), l.record.GPUs, l.record.Share)
 		}
 	}
 	return nil
@@ -144,6 +144,6 @@ func (n *Node) quarantine(ctx context.Context, uid types.UID, l *leftover) {
 			return
 		}
 	}
-	n.ledger.release(uid)
+	n.ledger.Release(uid)
 	n.inventory.unquarantine(uid)
 }

@@ -235,7 +235,7 @@ func (n *Node) stopAll(ctx context.Context, r *record, processes []*process.Proc
 	if r.Job != "" {
 		n.archiveLogs(r, processes)
 	}
-	n.ledger.release(r.UID)
+	n.ledger.Release(r.UID)
 	if r.Images {
 		n.releaseImages(ctx, r.UID)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/admission"
 	"github.com/muster-dev/muster/internal/node/archive"
 	"github.com/muster-dev/muster/internal/node/directory"
+	"github.com/muster-dev/muster/internal/node/ledger"
 	"github.com/muster-dev/muster/internal/node/objectcache"
 	"github.com/muster-dev/muster/internal/node/scratch"
 	"github.com/muster-dev/muster/internal/node/volume"
@@ -47,7 +48,7 @@ type Node struct {
 	directory *directory.Directory
 	archive   *archive.Archive
 	jobs      *jobs
-	ledger    *ledger
+	ledger    *ledger.Ledger
 	live      *registry
 	inventory *inventory
 	savers    *savers
@@ -105,7 +106,7 @@ func newNode(config Config, c clients) (*Node, error) {
 	n := &Node{
 		config: config, clients: c, capacity: capacity, started: config.Clock.Now(),
 		archive: archive.New(config.archiveDir()),
-		ledger:  newLedger(), live: newRegistry(), savers: newSavers(),
+		ledger:  ledger.New(), live: newRegistry(), savers: newSavers(),
 		adopted: make(chan struct{}), ready: make(chan struct{}),
 		workers: map[types.UID]*worker{}, inherited: map[types.UID]*leftover{},
 	}
@@ -307,7 +308,7 @@ func (n *Node) see(ctx context.Context, pod *corev1.Pod) {
 	}
 	w := newWorker(n, pod, r, left.processes)
 	if r != nil && !w.settled {
-		n.ledger.hold(pod, n.shared(pod))
+		n.ledger.Hold(pod, n.shared(pod))
 	}
 	if !w.settled {
 		n.directory.Expect(pod)

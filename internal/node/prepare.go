@@ -12,7 +12,9 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/node/admission"
+	"github.com/muster-dev/muster/internal/node/hostport"
 	"github.com/muster-dev/muster/internal/node/image"
+	"github.com/muster-dev/muster/internal/node/ledger"
 	"github.com/muster-dev/muster/internal/node/volume"
 )
 
@@ -111,7 +113,7 @@ func (w *worker) refreshed(err error) {
 func (w *worker) prepare(ctx context.Context, pod *corev1.Pod, fresh bool) {
 	if fresh {
 		var refusal *admission.Refusal
-		changed := w.node.ledger.change()
+		changed := w.node.ledger.Change()
 		stands := func() (err error) {
 			refusal, err = w.node.originStands(ctx, pod)
 			return err
@@ -240,9 +242,9 @@ func (n *Node) admit(ctx context.Context, pod *corev1.Pod) *admission.Refusal {
 
 func (n *Node) tryAdmit(pod *corev1.Pod) (*admission.Refusal, <-chan struct{}) {
 	shared := n.shared(pod)
-	listening := listeners{}
-	if shared && !allFree(portsOf(pod)) {
-		listening = readListeners()
+	listening := hostport.Listeners{}
+	if shared && !hostport.AllFree(ledger.Ports(pod)) {
+		listening = hostport.ReadListeners()
 	}
 	facts := admission.Facts{
 		Isolated: n.config.Tier == Isolated,
@@ -256,15 +258,15 @@ func (n *Node) tryAdmit(pod *corev1.Pod) (*admission.Refusal, <-chan struct{}) {
 		facts.NoImages = n.noImages()
 	}
 	devices := n.inventory.devices()
-	return n.ledger.take(pod, shared, func(gpus map[string]admission.Use, ports map[port]string) *admission.Refusal {
+	return n.ledger.Take(pod, shared, func(gpus map[string]admission.Use, ports map[hostport.Port]string) *admission.Refusal {
 		for _, d := range devices {
 			facts.GPUs[d.UUID] = admission.GPU{Use: gpus[d.UUID], MemoryMiB: d.MemoryMiB, Unhealthy: d.Unhealthy}
 		}
 		facts.PortHolder = func(protocol corev1.Protocol, number int32) string {
-			if holder := ports[port{protocol: protocol, number: number}]; holder != "" {
+			if holder := ports[hostport.Port{Protocol: protocol, Number: number}]; holder != "" {
 				return holder
 			}
-			return listening.holder(protocol, number)
+			return listening.Holder(protocol, number)
 		}
 		return admission.Admit(pod, facts)
 	})

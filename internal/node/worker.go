@@ -220,7 +220,7 @@ func (w *worker) step() time.Time {
 		}
 		if d.over && !w.over {
 			w.outcome, w.over = d.outcome, true
-			w.node.ledger.release(w.uid)
+			w.node.ledger.Release(w.uid)
 		}
 		if len(d.start) == 0 {
 			break
@@ -230,7 +230,7 @@ func (w *worker) step() time.Time {
 		}
 	}
 	if w.ending() {
-		w.node.ledger.end(w.uid)
+		w.node.ledger.End(w.uid)
 		if w.preparing != nil {
 			w.preparing()
 		}

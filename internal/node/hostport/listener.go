@@ -1,4 +1,4 @@
-package node
+package hostport
 
 import (
 	"bufio"
@@ -13,15 +13,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// port is a port of the machine.
-type port struct {
-	protocol corev1.Protocol
-	number   int32
+// Port is a port of the machine.
+type Port struct {
+	Protocol corev1.Protocol
+	Number   int32
 }
 
-// listeners are the ports of the machine on which somebody listens, with the
+// Listeners are the ports of the machine on which somebody listens, with the
 // inode of the socket.
-type listeners map[port]string
+type Listeners map[Port]string
 
 // The states, in the kernel's tables, of sockets that have a port to
 // themselves.
@@ -30,12 +30,12 @@ const (
 	udpBound  = "07"
 )
 
-// allFree reports that certainly nobody listens on any of these ports. It asks
+// AllFree reports that certainly nobody listens on any of these ports. It asks
 // for them without listening, and costs far less than the tables, of which the
 // kernel walks through every socket there may be.
-func allFree(ports []port) bool {
+func AllFree(ports []Port) bool {
 	for _, p := range ports {
-		if !bindable(p, syscall.AF_INET, &syscall.SockaddrInet4{Port: int(p.number)}) || !bindable(p, syscall.AF_INET6, &syscall.SockaddrInet6{Port: int(p.number)}) {
+		if !bindable(p, syscall.AF_INET, &syscall.SockaddrInet4{Port: int(p.Number)}) || !bindable(p, syscall.AF_INET6, &syscall.SockaddrInet6{Port: int(p.Number)}) {
 			return false
 		}
 	}
@@ -44,9 +44,9 @@ func allFree(ports []port) bool {
 
 // bindable reports whether a port can be had at every address of a family; also
 // where the machine has no such addresses.
-func bindable(p port, family int, address syscall.Sockaddr) bool {
+func bindable(p Port, family int, address syscall.Sockaddr) bool {
 	kind := syscall.SOCK_STREAM
-	if p.protocol == corev1.ProtocolUDP {
+	if p.Protocol == corev1.ProtocolUDP {
 		kind = syscall.SOCK_DGRAM
 	}
 	fd, err := syscall.Socket(family, kind|syscall.SOCK_CLOEXEC, 0)
@@ -69,10 +69,10 @@ func bindable(p port, family int, address syscall.Sockaddr) bool {
 	return err == nil || errors.Is(err, syscall.EADDRNOTAVAIL)
 }
 
-// readListeners reads the kernel's tables. What cannot be read is left out:
+// ReadListeners reads the kernel's tables. What cannot be read is left out:
 // then the program finds out itself that its port is taken.
-func readListeners() listeners {
-	out := listeners{}
+func ReadListeners() Listeners {
+	out := Listeners{}
 	for _, table := range []struct {
 		file     string
 		protocol corev1.Protocol
@@ -88,7 +88,7 @@ func readListeners() listeners {
 		lines := bufio.NewScanner(f)
 		for lines.Scan() {
 			if number, inode, ok := parseSocket(lines.Text(), table.state); ok {
-				out[port{protocol: table.protocol, number: number}] = inode
+				out[Port{Protocol: table.protocol, Number: number}] = inode
 			}
 		}
 		_ = f.Close()
@@ -113,9 +113,9 @@ func parseSocket(line, state string) (number int32, inode string, ok bool) {
 	return int32(value), fields[9], true
 }
 
-// holder names the process that listens on a port; empty: none does.
-func (l listeners) holder(protocol corev1.Protocol, number int32) string {
-	inode, taken := l[port{protocol: protocol, number: number}]
+// Holder names the process that listens on a port; empty: none does.
+func (l Listeners) Holder(protocol corev1.Protocol, number int32) string {
+	inode, taken := l[Port{Protocol: protocol, Number: number}]
 	if !taken {
 		return ""
 	}

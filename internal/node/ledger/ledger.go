@@ -1,4 +1,4 @@
-package node
+package ledger
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/internal/node/admission"
+	"github.com/muster-dev/muster/internal/node/hostport"
 )
 
 // holding is what one pod holds.
@@ -16,29 +17,29 @@ type holding struct {
 	gpus []string
 	// share is how much it holds of its GPU; the zero value: its GPUs wholly.
 	share  admission.Share
-	ports  []port
+	ports  []hostport.Port
 	ending bool
 }
 
-// ledger says which pod holds which GPUs and ports of the machine. Its methods
+// Ledger says which pod holds which GPUs and ports of the machine. Its methods
 // may be called concurrently.
-type ledger struct {
+type Ledger struct {
 	mu      sync.Mutex
 	held    map[types.UID]*holding
 	changed chan struct{}
 }
 
-func newLedger() *ledger {
-	return &ledger{held: map[types.UID]*holding{}, changed: make(chan struct{})}
+func New() *Ledger {
+	return &Ledger{held: map[types.UID]*holding{}, changed: make(chan struct{})}
 }
 
-// take calls admit with who holds what, and, if it returns no refusal, gives
+// Take calls admit with who holds what, and, if it returns no refusal, gives
 // the pod what it names. Where the refusal may be due to a pod that is just
 // ending, retry is a channel that closes at the next change.
-func (l *ledger) take(pod *corev1.Pod, shared bool, admit func(gpus map[string]admission.Use, ports map[port]string) *admission.Refusal) (refusal *admission.Refusal, retry <-chan struct{}) {
+func (l *Ledger) Take(pod *corev1.Pod, shared bool, admit func(gpus map[string]admission.Use, ports map[hostport.Port]string) *admission.Refusal) (refusal *admission.Refusal, retry <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	gpus, ports := map[string]admission.Use{}, map[port]string{}
+	gpus, ports := map[string]admission.Use{}, map[hostport.Port]string{}
 	ending := false
 	wanted := holdingOf(pod, shared)
 	for uid, h := range l.held {
@@ -65,8 +66,8 @@ func (l *ledger) take(pod *corev1.Pod, shared bool, admit func(gpus map[string]a
 	return nil, nil
 }
 
-// change returns a channel that closes when a pod gives back what it held.
-func (l *ledger) change() <-chan struct{} {
+// Change returns a channel that closes when a pod gives back what it held.
+func (l *Ledger) Change() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.changed
@@ -91,22 +92,22 @@ func (h *holding) overlaps(other *holding) bool {
 	return false
 }
 
-// hold records what a pod holds without asking: it runs already.
-func (l *ledger) hold(pod *corev1.Pod, shared bool) {
+// Hold records what a pod holds without asking: it runs already.
+func (l *Ledger) Hold(pod *corev1.Pod, shared bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held[pod.UID] = holdingOf(pod, shared)
 }
 
-// quarantine records GPUs that nobody may use.
-func (l *ledger) quarantine(uid types.UID, name string, gpus []string, share admission.Share) {
+// Quarantine records GPUs that nobody may use.
+func (l *Ledger) Quarantine(uid types.UID, name string, gpus []string, share admission.Share) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held[uid] = &holding{name: "the quarantined pod " + name, gpus: gpus, share: share}
 }
 
-// end marks that a pod's holdings will be free soon.
-func (l *ledger) end(uid types.UID) {
+// End marks that a pod's holdings will be free soon.
+func (l *Ledger) End(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if h := l.held[uid]; h != nil {
@@ -114,8 +115,8 @@ func (l *ledger) end(uid types.UID) {
 	}
 }
 
-// release frees what a pod holds.
-func (l *ledger) release(uid types.UID) {
+// Release frees what a pod holds.
+func (l *Ledger) Release(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, ok := l.held[uid]; ok {
@@ -129,14 +130,14 @@ func (l *ledger) release(uid types.UID) {
 func holdingOf(pod *corev1.Pod, shared bool) *holding {
 	h := &holding{name: fmt.Sprintf("pod %s/%s", pod.Namespace, pod.Name), gpus: admission.GPUs(pod), share: admission.ShareOf(pod)}
 	if shared {
-		h.ports = portsOf(pod)
+		h.ports = Ports(pod)
 	}
 	return h
 }
 
-// portsOf are the machine's ports that a pod asks for.
-func portsOf(pod *corev1.Pod) []port {
-	var ports []port
+// Ports are the machine's ports that a pod asks for.
+func Ports(pod *corev1.Pod) []hostport.Port {
+	var ports []hostport.Port
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
 			for _, p := range list[i].Ports {
@@ -144,12 +145,12 @@ func portsOf(pod *corev1.Pod) []port {
 				if protocol == "" {
 					protocol = corev1.ProtocolTCP
 				}
-				ports = append(ports, port{protocol: protocol, number: p.ContainerPort})
+				ports = append(ports, hostport.Port{Protocol: protocol, Number: p.ContainerPort})
 			}
 		}
 	}
 	if number := admission.MemberPort(pod); number != 0 {
-		ports = append(ports, port{protocol: corev1.ProtocolTCP, number: number})
+		ports = append(ports, hostport.Port{Protocol: corev1.ProtocolTCP, Number: number})
 	}
 	return ports
 }

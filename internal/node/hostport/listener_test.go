@@ -1,4 +1,4 @@
-package node
+package hostport
 
 import (
 	"net"
@@ -23,32 +23,32 @@ func TestAllFree(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p, release := hold(t, tt.network, tt.address)
-			if allFree([]port{p}) {
+			if AllFree([]Port{p}) {
 				t.Errorf("%v passes for free", p)
 			}
-			if _, listed := readListeners()[p]; !listed {
+			if _, listed := ReadListeners()[p]; !listed {
 				t.Errorf("%v is not in the tables", p)
 			}
 			release()
-			if !allFree([]port{p}) {
+			if !AllFree([]Port{p}) {
 				t.Errorf("%v was let go and does not pass for free", p)
 			}
 		})
 	}
-	if !allFree(nil) {
+	if !AllFree(nil) {
 		t.Error("no ports are taken")
 	}
 }
 
 // hold takes a port that the system chooses.
-func hold(t *testing.T, network, address string) (port, func()) {
+func hold(t *testing.T, network, address string) (Port, func()) {
 	t.Helper()
 	if network[:3] == "udp" {
 		c, err := net.ListenPacket(network, address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return port{protocol: corev1.ProtocolUDP, number: int32(c.LocalAddr().(*net.UDPAddr).Port)}, func() { _ = c.Close() }
+		return Port{Protocol: corev1.ProtocolUDP, Number: int32(c.LocalAddr().(*net.UDPAddr).Port)}, func() { _ = c.Close() }
 	}
 	l, err := net.Listen(network, address)
 	if err != nil {
@@ -57,7 +57,7 @@ func hold(t *testing.T, network, address string) (port, func()) {
 		}
 		t.Fatal(err)
 	}
-	return port{protocol: corev1.ProtocolTCP, number: int32(l.Addr().(*net.TCPAddr).Port)}, func() { _ = l.Close() }
+	return Port{Protocol: corev1.ProtocolTCP, Number: int32(l.Addr().(*net.TCPAddr).Port)}, func() { _ = l.Close() }
 }
 
 func TestParseSocket(t *testing.T) {
