@@ -7,12 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/internal/node/network"
+	"github.com/muster-dev/muster/internal/node/podrecord"
 	"github.com/muster-dev/muster/internal/node/process"
 )
 
 // leftover is what an earlier muster left of a pod.
 type leftover struct {
-	record    *record
+	record    *podrecord.Record
 	processes []*process.Process
 }
 
@@ -33,7 +34,7 @@ func (n *Node) inherit(ctx context.Context) error {
 	if err != nil {
 		n.config.Log.Warn("looking for containers of an earlier run", "error", err)
 	}
-	records, err := readRecords(n.config.podsDir())
+	records, err := podrecord.ReadAll(n.config.podsDir())
 	if err != nil {
 		n.config.Log.Warn("looking for pods of an earlier run", "error", err)
 	}
@@ -88,8 +89,8 @@ func (n *Node) disinherit(ctx context.Context) (runs bool) {
 	for uid, l := range rest {
 		alive := slices.ContainsFunc(l.processes, live)
 		runs = runs || alive
-		switch f := classify(l.record, n.cluster, revision, false); {
-		case f == fateRemove:
+		switch f := podrecord.Classify(l.record, n.cluster, revision, false); {
+		case f == podrecord.Remove:
 			n.config.Log.Info("ending a pod that was deleted meanwhile", "pod", l.name())
 			n.tasks.Go(func() { n.stopAll(ctx, l.record, l.processes) })
 		case alive:

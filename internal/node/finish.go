@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/internal/node/archive"
+	"github.com/muster-dev/muster/internal/node/podrecord"
 	"github.com/muster-dev/muster/internal/node/process"
 	"github.com/muster-dev/muster/internal/osfile"
 )
@@ -68,7 +69,7 @@ func (w *worker) disconnect() {
 func (w *worker) deletePod() bool {
 	now := int64(0)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		err := w.writer.pods.Delete(w.ctx, w.writer.name, metav1.DeleteOptions{
+		err := w.writer.Pods.Delete(w.ctx, w.writer.Name, metav1.DeleteOptions{
 			GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &w.uid},
 		})
 		if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
@@ -94,7 +95,7 @@ func (w *worker) archiveLogs(kept []*process.Process) {
 	w.node.archiveLogs(w.record, kept)
 }
 
-func (n *Node) archiveLogs(r *record, kept []*process.Process) {
+func (n *Node) archiveLogs(r *podrecord.Record, kept []*process.Process) {
 	var logs []archive.Log
 	for _, p := range kept {
 		logs = append(logs, archive.Log{Container: p.Spec().Container, Restart: p.Spec().Restart, Dir: p.LogDir()})
@@ -225,7 +226,7 @@ func (n *Node) removePod(uid string) error {
 
 // stopAll ends the processes of a pod that was deleted while no muster ran,
 // and removes what is left of it.
-func (n *Node) stopAll(ctx context.Context, r *record, processes []*process.Process) {
+func (n *Node) stopAll(ctx context.Context, r *podrecord.Record, processes []*process.Process) {
 	for _, p := range processes {
 		if err := p.Kill(ctx); err != nil && live(p) {
 			n.config.Log.Warn("ending a deleted pod", "pod", r.Namespace+"/"+r.Name, "error", err)

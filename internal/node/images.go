@@ -21,6 +21,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/gpu"
 	"github.com/muster-dev/muster/internal/node/image"
 	"github.com/muster-dev/muster/internal/node/process"
+	"github.com/muster-dev/muster/internal/node/pullsecret"
 )
 
 const (
@@ -150,7 +151,7 @@ func (n *Node) pullCredentials(ctx context.Context, pod *corev1.Pod) []image.Cre
 		secret, err := n.objects.Secret(ctx, pod.Namespace, named.Name)
 		if err == nil {
 			var some []image.Credential
-			some, err = credentialsIn(secret)
+			some, err = pullsecret.Credentials(secret)
 			out = append(out, some...)
 		}
 		if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {

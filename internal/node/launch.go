@@ -348,7 +348,7 @@ func (w *worker) prune(u *unit) {
 		if next.Past.Started.IsZero() || exit.StartedAt.Before(next.Past.Started) {
 			next.Past.Started = exit.StartedAt
 		}
-		if err := next.write(w.node.config.podsDir()); err != nil {
+		if err := next.Write(w.node.config.podsDir()); err != nil {
 			w.log.Warn("removing an old attempt", "error", err)
 			return
 		}

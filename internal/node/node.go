@@ -25,6 +25,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/directory"
 	"github.com/muster-dev/muster/internal/node/ledger"
 	"github.com/muster-dev/muster/internal/node/objectcache"
+	"github.com/muster-dev/muster/internal/node/podrecord"
 	"github.com/muster-dev/muster/internal/node/scratch"
 	"github.com/muster-dev/muster/internal/node/volume"
 )
@@ -293,7 +294,7 @@ func (n *Node) see(ctx context.Context, pod *corev1.Pod) {
 		w.see(pod)
 		return
 	}
-	var r *record
+	var r *podrecord.Record
 	var left leftover
 	if l := n.inherited[pod.UID]; l != nil {
 		r, left = l.record, *l
@@ -301,8 +302,8 @@ func (n *Node) see(ctx context.Context, pod *corev1.Pod) {
 	}
 	if r == nil && len(left.processes) > 0 {
 		// It was admitted once; its record is lost, and its job's name with it.
-		r = &record{Cluster: n.cluster, ResourceVersion: pod.ResourceVersion, UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, GPUs: admission.GPUs(pod), Share: admission.ShareOf(pod), Images: n.needsImages(pod)}
-		if err := r.write(n.config.podsDir()); err != nil {
+		r = &podrecord.Record{Cluster: n.cluster, ResourceVersion: pod.ResourceVersion, UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, GPUs: admission.GPUs(pod), Share: admission.ShareOf(pod), Images: n.needsImages(pod)}
+		if err := r.Write(n.config.podsDir()); err != nil {
 			n.config.Log.Warn("writing a pod's record anew", "error", err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/hostport"
 	"github.com/muster-dev/muster/internal/node/image"
 	"github.com/muster-dev/muster/internal/node/ledger"
+	"github.com/muster-dev/muster/internal/node/podrecord"
 	"github.com/muster-dev/muster/internal/node/volume"
 )
 
@@ -132,7 +133,7 @@ func (w *worker) prepare(ctx context.Context, pod *corev1.Pod, fresh bool) {
 			return
 		}
 		r := w.node.newRecord(ctx, pod)
-		if !w.insist(ctx, reasonCreateError, func() error { return r.write(w.node.config.podsDir()) }) {
+		if !w.insist(ctx, reasonCreateError, func() error { return r.Write(w.node.config.podsDir()) }) {
 			return
 		}
 		w.job.Store(&r.Job)
@@ -273,8 +274,8 @@ func (n *Node) tryAdmit(pod *corev1.Pod) (*admission.Refusal, <-chan struct{}) {
 }
 
 // newRecord describes a pod for the next muster.
-func (n *Node) newRecord(ctx context.Context, pod *corev1.Pod) *record {
-	return &record{
+func (n *Node) newRecord(ctx context.Context, pod *corev1.Pod) *podrecord.Record {
+	return &podrecord.Record{
 		Cluster: n.cluster, ResourceVersion: pod.ResourceVersion,
 		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name,
 		Job: n.jobOf(ctx, pod), GPUs: admission.GPUs(pod), Share: admission.ShareOf(pod), Images: n.needsImages(pod),

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/node/podrecord"
 	"github.com/muster-dev/muster/internal/node/progress/bulletin"
 )
 
@@ -255,7 +256,7 @@ func condition(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition 
 
 // usage sums up what a pod used: CPU of all attempts, GPUs from the first
 // start to the last end.
-func usage(units []*unit, earlier past, gpus float64) v1alpha1.PodUsage {
+func usage(units []*unit, earlier podrecord.Past, gpus float64) v1alpha1.PodUsage {
 	out := v1alpha1.PodUsage{CPUSeconds: earlier.CPUSeconds, MaxMemoryBytes: earlier.MaxRSSBytes}
 	first, last := earlier.Started, time.Time{}
 	for _, u := range units {

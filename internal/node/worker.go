@@ -15,7 +15,9 @@ import (
 
 	"github.com/muster-dev/muster/internal/node/admission"
 	"github.com/muster-dev/muster/internal/node/image"
+	"github.com/muster-dev/muster/internal/node/podrecord"
 	"github.com/muster-dev/muster/internal/node/process"
+	"github.com/muster-dev/muster/internal/node/statuswriter"
 )
 
 // quiet is how long a pod that only starts says nothing, so that an ordinary
@@ -43,9 +45,9 @@ type worker struct {
 
 	pod    *corev1.Pod
 	gone   bool // the API has it no longer
-	record *record
+	record *podrecord.Record
 	units  []*unit
-	writer *writer
+	writer *statuswriter.Writer
 
 	born         time.Time
 	starting     bool      // counted among those on their way to a first process
@@ -73,7 +75,7 @@ type worker struct {
 	finished    bool
 }
 
-func newWorker(n *Node, pod *corev1.Pod, r *record, processes []*process.Process) *worker {
+func newWorker(n *Node, pod *corev1.Pod, r *podrecord.Record, processes []*process.Process) *worker {
 	w := &worker{
 		node: n, uid: pod.UID, pod: pod, record: r,
 		log:       n.config.Log.With("pod", pod.Namespace+"/"+pod.Name, "uid", string(pod.UID)),
@@ -138,14 +140,13 @@ func (w *worker) run(ctx context.Context) {
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	defer w.tasks.Wait()
 	defer w.cancel()
-	w.writer = &writer{
-		pods: w.node.clients.Core.CoreV1().Pods(w.pod.Namespace), name: w.pod.Name, uid: w.uid,
-		inbox:  make(chan corev1.PodStatus, 1),
-		acked:  func(s corev1.PodStatus) { w.post(func() { w.acked = &s }) },
-		absent: w.vanish,
-		failed: func(err error) { w.log.Warn("writing the pod's status", "error", err) },
-	}
-	w.task(func() { w.writer.run(w.ctx) })
+	w.writer = statuswriter.New(statuswriter.Writer{
+		Pods: w.node.clients.Core.CoreV1().Pods(w.pod.Namespace), Name: w.pod.Name, UID: w.uid,
+		Acked:  func(s corev1.PodStatus) { w.post(func() { w.acked = &s }) },
+		Absent: w.vanish,
+		Failed: func(err error) { w.log.Warn("writing the pod's status", "error", err) },
+	})
+	w.task(func() { w.writer.Run(w.ctx) })
 	if w.starting = w.record == nil && !w.settled; w.starting {
 		w.node.starts.begin()
 		defer func() {
@@ -318,7 +319,7 @@ func (w *worker) report(now time.Time) time.Time {
 		f.podIP = w.place.ip
 	}
 	if w.over && w.record != nil {
-		u := usage(w.units, w.record.Past, w.record.held())
+		u := usage(w.units, w.record.Past, w.record.Held())
 		f.usage = &u
 	}
 	f.progress = w.shownProgress()
@@ -327,7 +328,7 @@ func (w *worker) report(now time.Time) time.Time {
 		return time.Time{}
 	}
 	w.sent = &s
-	w.writer.put(s)
+	w.writer.Put(s)
 	return time.Time{}
 }
 

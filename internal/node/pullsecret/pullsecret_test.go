@@ -1,4 +1,4 @@
-package node
+package pullsecret
 
 import (
 	"strings"
@@ -31,7 +31,7 @@ func TestCredentialsIn(t *testing.T) {
 		"no base64": {secret: corev1.Secret{Type: corev1.SecretTypeDockercfg, Data: map[string][]byte{
 			corev1.DockerConfigKey: []byte(`{"a.example":{"auth":"?"}}`)}}, err: "the credential for a.example"},
 	} {
-		got, err := credentialsIn(&c.secret)
+		got, err := Credentials(&c.secret)
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%s: got %v, want an error with %q", name, err, c.err)

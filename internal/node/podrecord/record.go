@@ -1,4 +1,4 @@
-package node
+package podrecord
 
 import (
 	"encoding/json"
@@ -18,8 +18,8 @@ import (
 // the pod by.
 const recordName = "pod.json"
 
-// record is what is kept on disk of a pod. Fields are only ever added.
-type record struct {
+// Record is what is kept on disk of a pod. Fields are only ever added.
+type Record struct {
 	// Cluster is the UID of the kube-system namespace: another one means
 	// another database.
 	Cluster types.UID `json:"cluster"`
@@ -38,27 +38,27 @@ type record struct {
 	// Images is true for a pod with containers in images, which hold roots.
 	Images bool `json:"images,omitempty"`
 	// Past is what removed attempts used.
-	Past past `json:"past"`
+	Past Past `json:"past"`
 }
 
-// held is how many GPUs the pod holds, a part of one being that part.
-func (r *record) held() float64 {
+// Held is how many GPUs the pod holds, a part of one being that part.
+func (r *Record) Held() float64 {
 	if r.Share.Milli > 0 {
 		return float64(r.Share.Milli) / 1000
 	}
 	return float64(len(r.GPUs))
 }
 
-// past sums up attempts whose folders are gone.
-type past struct {
+// Past sums up attempts whose folders are gone.
+type Past struct {
 	CPUSeconds  float64 `json:"cpuSeconds,omitempty"`
 	MaxRSSBytes int64   `json:"maxRSSBytes,omitempty"`
 	// Started is when the first of them started.
 	Started time.Time `json:"started,omitzero"`
 }
 
-// write stores the record in one step.
-func (r *record) write(podsDir string) error {
+// Write stores the record in one step.
+func (r *Record) Write(podsDir string) error {
 	folder := filepath.Join(podsDir, string(r.UID))
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("making the pod's folder: %w", err)
@@ -75,9 +75,9 @@ func (r *record) write(podsDir string) error {
 	return nil
 }
 
-// readRecords returns the records of all pods by UID. Folders without a
+// ReadAll returns the records of all pods by UID. Folders without a
 // readable record have none; the error joins what was wrong with them.
-func readRecords(podsDir string) (map[types.UID]*record, error) {
+func ReadAll(podsDir string) (map[types.UID]*Record, error) {
 	entries, err := os.ReadDir(podsDir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -85,14 +85,14 @@ func readRecords(podsDir string) (map[types.UID]*record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading pod folders: %w", err)
 	}
-	records := map[types.UID]*record{}
+	records := map[types.UID]*Record{}
 	var errs []error
 	for _, entry := range entries {
 		data, err := os.ReadFile(filepath.Join(podsDir, entry.Name(), recordName))
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
-		var r record
+		var r Record
 		if err == nil {
 			err = json.Unmarshal(data, &r)
 		}

@@ -1,4 +1,4 @@
-package node
+package pullsecret
 
 import (
 	"encoding/base64"
@@ -23,9 +23,9 @@ type login struct {
 	IdentityToken string `json:"identitytoken"`
 }
 
-// credentialsIn reads a secret of one of the two kinds that hold credentials
+// Credentials reads a secret of one of the two kinds that hold credentials
 // for registries.
-func credentialsIn(secret *corev1.Secret) ([]image.Credential, error) {
+func Credentials(secret *corev1.Secret) ([]image.Credential, error) {
 	var logins map[string]login
 	var err error
 	switch secret.Type {

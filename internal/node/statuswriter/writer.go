@@ -1,4 +1,4 @@
-package node
+package statuswriter
 
 import (
 	"context"
@@ -13,20 +13,29 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// writer writes one pod's status. It keeps only the newest one, so that a slow
+// Writer writes one pod's status. It keeps only the newest one, so that a slow
 // API server delays a status and never queues them up.
-type writer struct {
-	pods   corev1client.PodInterface
-	name   string
-	uid    types.UID
-	inbox  chan corev1.PodStatus // of capacity 1
-	acked  func(corev1.PodStatus)
-	absent func()
-	failed func(error)
+type Writer struct {
+	Pods  corev1client.PodInterface
+	Name  string
+	UID   types.UID
+	inbox chan corev1.PodStatus // of capacity 1
+	// Acked is told of each status that was written.
+	Acked func(corev1.PodStatus)
+	// Absent is called once, when the API has the pod no longer.
+	Absent func()
+	// Failed is told of each write that is tried again.
+	Failed func(error)
 }
 
-// put replaces the status to be written. Only one goroutine may call it.
-func (w *writer) put(s corev1.PodStatus) {
+// New returns a writer with the fields of w, which is not running yet.
+func New(w Writer) *Writer {
+	w.inbox = make(chan corev1.PodStatus, 1)
+	return &w
+}
+
+// Put replaces the status to be written. Only one goroutine may call it.
+func (w *Writer) Put(s corev1.PodStatus) {
 	select {
 	case <-w.inbox:
 	default:
@@ -34,8 +43,8 @@ func (w *writer) put(s corev1.PodStatus) {
 	w.inbox <- s
 }
 
-// run writes until ctx ends.
-func (w *writer) run(ctx context.Context) {
+// Run writes until ctx ends.
+func (w *Writer) Run(ctx context.Context) {
 	const first, most = 50 * time.Millisecond, 5 * time.Second
 	pause := first
 	for {
@@ -49,17 +58,17 @@ func (w *writer) run(ctx context.Context) {
 			err := w.patch(ctx, s)
 			if err == nil {
 				pause = first
-				w.acked(s)
+				w.Acked(s)
 				break
 			}
 			if ctx.Err() != nil {
 				return
 			}
 			if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-				w.absent()
+				w.Absent()
 				return
 			}
-			w.failed(err)
+			w.Failed(err)
 			select {
 			case <-ctx.Done():
 				return
@@ -71,12 +80,12 @@ func (w *writer) run(ctx context.Context) {
 	}
 }
 
-func (w *writer) patch(ctx context.Context, s corev1.PodStatus) error {
-	data, err := statusPatch(w.uid, s)
+func (w *Writer) patch(ctx context.Context, s corev1.PodStatus) error {
+	data, err := statusPatch(w.UID, s)
 	if err != nil {
 		return err
 	}
-	_, err = w.pods.Patch(ctx, w.name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, "status")
+	_, err = w.Pods.Patch(ctx, w.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, "status")
 	return err
 }
 
