@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/muster-dev/muster/internal/pipeline/glob"
 )
 
 // element is a datum that is being put together.
@@ -132,7 +134,7 @@ func (r *reader) byValue(ctx context.Context, n *node, only map[string]bool) (ma
 		s := part.source
 		common := s.common()
 		see := func(f found) error {
-			value := common.expand(f.values)
+			value := common.Expand(f.values)
 			if only != nil && !only[value] {
 				return nil
 			}
@@ -150,7 +152,7 @@ func (r *reader) byValue(ctx context.Context, n *node, only map[string]bool) (ma
 }
 
 // common is what says what the source's datums have in common with others.
-func (s *Source) common() *template {
+func (s *Source) common() *glob.Template {
 	if s.joinOn != nil {
 		return s.joinOn
 	}
@@ -163,8 +165,8 @@ const fewValues = 256
 // pick shows what a source has that may have one of some values: nothing else
 // is read where the values are where its paths begin.
 func (r *reader) pick(ctx context.Context, s *Source, only map[string]bool, see func(found) error) error {
-	group := s.common().single()
-	if only == nil || group == 0 || len(only) > fewValues || s.Glob.prefix(group, "") == "" && s.Glob.prefix(group, "x") == "" {
+	group := s.common().Single()
+	if only == nil || group == 0 || len(only) > fewValues || s.Glob.PrefixOf(group, "") == "" && s.Glob.PrefixOf(group, "x") == "" {
 		return r.find(ctx, s, 0, "", see)
 	}
 	for _, value := range slices.Sorted(maps.Keys(only)) {

@@ -225,7 +225,7 @@ func (n *node) leafPath(name string) (path string, ok bool) {
 	switch {
 	case n.how != single, strings.HasPrefix(name, markHash):
 		return "", false
-	case n.source.Glob.all:
+	case n.source.Glob.Whole():
 		return "", true
 	}
 	parts := strings.Split(name, "/")

@@ -200,7 +200,7 @@ func (c *comparison) matched(ctx context.Context, n *node) (*delta, error) {
 			return nil, err
 		}
 		for _, t := range all {
-			value, name := s.common().expand(t.values), s.leafName(t.path, true)
+			value, name := s.common().Expand(t.values), s.leafName(t.path, true)
 			values[value] = true
 			if t.is == nil {
 				if gone[value] == nil {

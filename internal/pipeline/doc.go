@@ -8,7 +8,7 @@
 //
 //   - A [Graph] is a checked pipeline: [Stage]s in an order in which each comes
 //     after those that it reads. A [Source] is one input of a stage with its
-//     [Glob]; cross, join, group and union combine them.
+//     [glob.Pattern]; cross, join, group and union combine them.
 //   - A [Datum] is what a stage computes at once: files and folders of its sources,
 //     under a name that says which.
 //   - A [Recipe] is everything beside files that a result depends on. A [Key] is a

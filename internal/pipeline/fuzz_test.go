@@ -2,50 +2,11 @@ package pipeline
 
 import (
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/muster-dev/muster/internal/data/tree"
 )
-
-// FuzzGlobTime: no glob of the length that the API allows takes more than the length of a path.
-func FuzzGlobTime(f *testing.F) {
-	for _, seed := range []string{"**/", "*a", "(*)", "**", "{a,", "?", "[!a]*"} {
-		f.Add(seed, "", "a/", "b")
-	}
-	f.Fuzz(func(t *testing.T, part, last, folder, name string) {
-		const longest = 1024 // of a glob
-		if part == "" || folder == "" || len(part)+len(last) > longest || len(folder)+len(name) > tree.MaxPath {
-			return
-		}
-		g, err := ParseGlob(strings.Repeat(part, (longest-len(last))/len(part)) + last)
-		if err != nil {
-			return
-		}
-		path := strings.Repeat(folder, (tree.MaxPath-len(name))/len(folder)) + name
-		began := time.Now()
-		g.Match(path, false)
-		if took := time.Since(began); took > 5*time.Second {
-			t.Fatalf("%q takes %s for %q", g, took, path)
-		}
-	})
-}
-
-// FuzzTemplate: the text of a template has the values that the template refers to, in order.
-func FuzzTemplate(f *testing.F) {
-	f.Add("$1-$2", "a", "b")
-	f.Add("$12$", "$1", "")
-	f.Fuzz(func(t *testing.T, text, one, two string) {
-		p, err := parseTemplate(text, 2)
-		if err != nil {
-			return
-		}
-		if want := strings.NewReplacer("$1", one, "$2", two).Replace(text); p.expand([]string{one, two}) != want {
-			t.Fatalf("%q of %q and %q is %q, want %q", text, one, two, p.expand([]string{one, two}), want)
-		}
-	})
-}
 
 // FuzzDecodeRecord: a record that is read is written as the same.
 func FuzzDecodeRecord(f *testing.F) {

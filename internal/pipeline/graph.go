@@ -11,6 +11,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/pipeline/glob"
 )
 
 // Graph is a checked pipeline.
@@ -53,9 +54,9 @@ type Source struct {
 	Cron *v1alpha1.CronInput
 	// Silent says that commits do not start runs.
 	Silent bool
-	Glob   *Glob
+	Glob   *glob.Pattern
 
-	joinOn, groupBy *template
+	joinOn, groupBy *glob.Template
 	outer           bool
 }
 
@@ -97,7 +98,7 @@ func (n *node) one() bool {
 }
 
 // Everything says that all of the source is one datum.
-func (s *Source) Everything() bool { return s.Glob.all && s.joinOn == nil && s.groupBy == nil }
+func (s *Source) Everything() bool { return s.Glob.Whole() && s.joinOn == nil && s.groupBy == nil }
 
 // Parse checks a pipeline and puts its stages in order. The error says everything
 // that is wrong with it, each on a line.
@@ -197,7 +198,7 @@ func (p *parser) sources(s *Stage) {
 // whole checks a stage that computes everything at once.
 func (p *parser) whole(s *Stage) {
 	for _, source := range s.Sources {
-		if !source.Glob.all {
+		if !source.Glob.Whole() {
 			p.say(s, "input %s has the glob %s, but training and spark read all of their input at once: leave the glob out", source.Name, source.Glob)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/pipeline/glob"
 )
 
 type envVar = corev1.EnvVar
@@ -181,16 +182,16 @@ func (b *inputs) source(in *v1alpha1.InputSource, within combination) *node {
 
 // patterns reads the glob of a source and what refers to it.
 func (b *inputs) patterns(s *Source, in *v1alpha1.InputSource, within combination) {
-	g, err := ParseGlob(in.Glob)
+	g, err := glob.Parse(in.Glob)
 	if err != nil {
 		b.say(b.stage, "input %s: %w", s.Name, err)
-		g = &Glob{all: true, text: "/"}
+		g = glob.Everything()
 	}
 	s.Glob = g
 	for _, t := range []struct {
 		field, text string
 		how         combination
-		to          **template
+		to          **glob.Template
 	}{{"joinOn", in.JoinOn, join, &s.joinOn}, {"groupBy", in.GroupBy, group, &s.groupBy}} {
 		switch {
 		case t.how == within && t.text == "":
@@ -199,7 +200,7 @@ func (b *inputs) patterns(s *Source, in *v1alpha1.InputSource, within combinatio
 		case t.how != within:
 			b.say(b.stage, "input %s has %s, but is no part of a %s: leave it out", s.Name, t.field, t.how)
 		default:
-			parsed, err := parseTemplate(t.text, g.Groups())
+			parsed, err := glob.ParseTemplate(t.text, g.Groups())
 			if err != nil {
 				b.say(b.stage, "input %s: %s %w", s.Name, t.field, err)
 			}

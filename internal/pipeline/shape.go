@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/pipeline/glob"
 )
 
 // Shape names how a stage's input is cut into datums, and whose results count: what
@@ -22,10 +23,10 @@ func (n *node) shape(h *hash) {
 	h.number(uint64(len(n.parts)))
 	if s := n.source; s != nil {
 		h.text(s.Name)
-		h.text(s.Glob.text)
-		for _, t := range []*template{s.joinOn, s.groupBy} {
+		h.text(s.Glob.String())
+		for _, t := range []*glob.Template{s.joinOn, s.groupBy} {
 			if t != nil {
-				h.text("$" + t.text)
+				h.text("$" + t.String())
 			} else {
 				h.text("")
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/data/commit"
 	"github.com/muster-dev/muster/internal/data/tree"
+	"github.com/muster-dev/muster/internal/pipeline/glob"
 )
 
 // reader reads one version of a stage's sources.
@@ -40,11 +41,11 @@ func (r *reader) find(ctx context.Context, s *Source, group int, value string, s
 	if root.ID.IsZero() {
 		return nil
 	}
-	if s.Glob.all {
+	if s.Glob.Whole() {
 		return see(found{Given: s.all(root)})
 	}
 	f := &finder{source: s, see: see, gatherer: gatherer{source: s}, group: group, value: value}
-	prefix := s.Glob.prefix(group, value)
+	prefix := s.Glob.PrefixOf(group, value)
 	for e, err := range r.trees.From(ctx, root, prefix) {
 		if err != nil {
 			return err
@@ -73,7 +74,7 @@ type finder struct {
 }
 
 func (f *finder) entry(e *tree.Entry) error {
-	path, folder, ok := f.source.Glob.datum(e.Path)
+	path, folder, ok := f.source.Glob.Datum(e.Path)
 	if !ok {
 		return nil
 	}
@@ -109,7 +110,7 @@ func (r *reader) at(ctx context.Context, s *Source, path string) (*found, error)
 	switch {
 	case root.ID.IsZero():
 		return nil, nil
-	case s.Glob.all:
+	case s.Glob.Whole():
 		return &found{Given: s.all(root)}, nil
 	}
 	g := gatherer{source: s}
@@ -123,7 +124,7 @@ func (r *reader) at(ctx context.Context, s *Source, path string) (*found, error)
 		g.add(&e)
 		return &found{Given: g.end(), values: values}, nil
 	}
-	if !errors.Is(err, fs.ErrNotExist) || s.Glob.deep {
+	if !errors.Is(err, fs.ErrNotExist) || s.Glob.Deep() {
 		return nil, ignoreMissing(err)
 	}
 	values, ok := s.Glob.Match(path, true)
@@ -150,7 +151,7 @@ func (r *reader) at(ctx context.Context, s *Source, path string) (*found, error)
 // what is below, and with which values.
 func (r *reader) there(ctx context.Context, s *Source, path string) (values []string, ok bool, err error) {
 	root := r.roots[s.Index]
-	if root.ID.IsZero() || s.Glob.all {
+	if root.ID.IsZero() || s.Glob.Whole() {
 		return nil, !root.ID.IsZero(), nil
 	}
 	_, err = r.trees.Get(ctx, root, path)
@@ -224,8 +225,8 @@ func difference(ctx context.Context, old, now *reader, s *Source) ([]touched, er
 
 // changedPaths are the paths at which datums of a glob may differ between two
 // trees, in order, each once.
-func changedPaths(ctx context.Context, trees *tree.Tree, before, after tree.Root, g *Glob) ([]string, error) {
-	if g.all {
+func changedPaths(ctx context.Context, trees *tree.Tree, before, after tree.Root, g *glob.Pattern) ([]string, error) {
+	if g.Whole() {
 		return []string{""}, nil
 	}
 	var paths []string
@@ -233,7 +234,7 @@ func changedPaths(ctx context.Context, trees *tree.Tree, before, after tree.Root
 		if err != nil {
 			return nil, err
 		}
-		path, folder, ok := g.datum(c.Path)
+		path, folder, ok := g.Datum(c.Path)
 		if !ok || len(paths) > 0 && paths[len(paths)-1] == path {
 			continue
 		}

@@ -1,4 +1,4 @@
-package pipeline
+package glob
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Glob cuts a tree into datums: each path that it matches is one, a folder with
+// Pattern is a glob, which cuts a tree into datums: each path that it matches is one, a folder with
 // all that is below it.
 //
 // "/" is everything at once. * and ? stand for characters other than slashes, [a-z]
@@ -18,7 +18,7 @@ import (
 // for any number of folders: a glob with it matches files alone, at any depth. So no
 // file is in two datums. Parts in
 // parentheses can be referred to as $1, $2 and so on.
-type Glob struct {
+type Pattern struct {
 	text string
 	// all is "/": one datum that is everything.
 	all bool
@@ -39,13 +39,13 @@ type piece struct {
 	group   int
 }
 
-// ParseGlob reads a glob. The leading slash may be left out; an empty one is "/".
-func ParseGlob(text string) (*Glob, error) {
+// Parse reads a glob. The leading slash may be left out; an empty one is "/".
+func Parse(text string) (*Pattern, error) {
 	if !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0 {
 		return nil, fmt.Errorf("glob %q is no text: write it in UTF-8, without NUL", text)
 	}
 	rest := strings.TrimPrefix(text, "/")
-	g := &Glob{text: "/" + rest, depth: 1}
+	g := &Pattern{text: "/" + rest, depth: 1}
 	if rest == "" {
 		g.all = true
 		return g, nil
@@ -53,7 +53,7 @@ func ParseGlob(text string) (*Glob, error) {
 	if cut, ok := strings.CutSuffix(rest, "/"); ok && !strings.HasSuffix(cut, `\`) {
 		g.folders, rest = true, cut
 	}
-	p := &globParser{glob: g, rest: rest, leading: true}
+	p := &parser{glob: g, rest: rest, leading: true}
 	p.out.WriteString(`(?s)^`)
 	if err := p.parse(); err != nil {
 		return nil, fmt.Errorf("glob %q: %w", text, err)
@@ -67,15 +67,24 @@ func ParseGlob(text string) (*Glob, error) {
 	return g, nil
 }
 
+// Everything is the glob "/".
+func Everything() *Pattern { return &Pattern{text: "/", all: true} }
+
+// Whole reports whether a glob is "/": everything is one datum.
+func (g *Pattern) Whole() bool { return g.all }
+
+// Deep reports whether a glob matches files at any depth.
+func (g *Pattern) Deep() bool { return g.deep }
+
 // String is the glob as it is written, with its leading slash.
-func (g *Glob) String() string { return g.text }
+func (g *Pattern) String() string { return g.text }
 
 // Groups is how many parts in parentheses there are.
-func (g *Glob) Groups() int { return g.groups }
+func (g *Pattern) Groups() int { return g.groups }
 
 // Match says whether a path, of a folder or else of a file, is a datum. The values
 // are those of the parts in parentheses.
-func (g *Glob) Match(path string, folder bool) (values []string, ok bool) {
+func (g *Pattern) Match(path string, folder bool) (values []string, ok bool) {
 	switch {
 	case g.all:
 		return nil, path == ""
@@ -92,10 +101,10 @@ func (g *Glob) Match(path string, folder bool) (values []string, ok bool) {
 }
 
 // Prefix is what every path begins with that it matches.
-func (g *Glob) Prefix() string { return g.prefix(0, "") }
+func (g *Pattern) Prefix() string { return g.PrefixOf(0, "") }
 
-// prefix is that of paths in which the part of one group has a value.
-func (g *Glob) prefix(group int, value string) string {
+// PrefixOf is the prefix of those paths in which the part of one group has a value.
+func (g *Pattern) PrefixOf(group int, value string) string {
 	var b strings.Builder
 	for _, p := range g.pieces {
 		switch p.group {
@@ -110,9 +119,9 @@ func (g *Glob) prefix(group int, value string) string {
 	return b.String()
 }
 
-// datum is the path of the datum that an entry would belong to, and whether that
+// Datum is the path of the datum that an entry would belong to, and whether that
 // is a folder; not ok where the entry is not as deep as any datum.
-func (g *Glob) datum(entry string) (path string, folder, ok bool) {
+func (g *Pattern) Datum(entry string) (path string, folder, ok bool) {
 	if g.all {
 		return "", true, true
 	}
@@ -137,9 +146,9 @@ func (g *Glob) datum(entry string) (path string, folder, ok bool) {
 	return entry[:at-1], true, true
 }
 
-// globParser turns a glob into a regular expression.
-type globParser struct {
-	glob *Glob
+// parser turns a glob into a regular expression.
+type parser struct {
+	glob *Pattern
 	rest string
 	out  strings.Builder
 	// leading says that everything so far is literal or a group.
@@ -152,7 +161,7 @@ type globParser struct {
 
 var errEnds = errors.New(`it ends with \: name the character that it is before`)
 
-func (p *globParser) parse() error {
+func (p *parser) parse() error {
 	for p.rest != "" {
 		r, size := utf8.DecodeRuneInString(p.rest)
 		if strings.HasPrefix(p.rest[size:], "(") && strings.ContainsRune("@!+", r) {
@@ -174,7 +183,7 @@ func (p *globParser) parse() error {
 	return nil
 }
 
-func (p *globParser) take(r rune) error {
+func (p *parser) take(r rune) error {
 	if r != '/' {
 		p.part++
 	}
@@ -207,7 +216,7 @@ func (p *globParser) take(r rune) error {
 }
 
 // star reads * and **; a part ** is any number of folders, also none.
-func (p *globParser) star() error {
+func (p *parser) star() error {
 	p.wild()
 	if !strings.HasPrefix(p.rest, "*") {
 		p.out.WriteString(`[^/]*`)
@@ -228,13 +237,13 @@ func (p *globParser) star() error {
 }
 
 // wild notes that what follows is not the beginning any more.
-func (p *globParser) wild() {
+func (p *parser) wild() {
 	if len(p.open) == 0 {
 		p.leading = false
 	}
 }
 
-func (p *globParser) literal(r rune) error {
+func (p *parser) literal(r rune) error {
 	if r == '/' {
 		if p.braces > 0 {
 			return errors.New("a slash within braces: write a pattern for each depth")
@@ -257,7 +266,7 @@ func (p *globParser) literal(r rune) error {
 	return nil
 }
 
-func (p *globParser) group() error {
+func (p *parser) group() error {
 	if p.braces > 0 {
 		return errors.New("a parenthesis within braces: put the braces within the parentheses")
 	}
@@ -273,7 +282,7 @@ func (p *globParser) group() error {
 	return nil
 }
 
-func (p *globParser) endGroup() error {
+func (p *parser) endGroup() error {
 	if len(p.open) == 0 || p.braces > 0 {
 		return errors.New(`a parenthesis is closed that is not open: write \)`)
 	}
@@ -282,7 +291,7 @@ func (p *globParser) endGroup() error {
 	return nil
 }
 
-func (p *globParser) brace(r rune) error {
+func (p *parser) brace(r rune) error {
 	switch {
 	case r == ',' && p.braces == 0:
 		return p.literal(r)
@@ -302,7 +311,7 @@ func (p *globParser) brace(r rune) error {
 }
 
 // class reads what stands between brackets.
-func (p *globParser) class() error {
+func (p *parser) class() error {
 	not := false
 	if p.rest != "" && (p.rest[0] == '!' || p.rest[0] == '^') {
 		not, p.rest = true, p.rest[1:]
@@ -344,7 +353,7 @@ func (p *globParser) class() error {
 }
 
 // classRune is the next character in brackets; end says that it closes them.
-func (p *globParser) classRune() (r rune, end bool, err error) {
+func (p *parser) classRune() (r rune, end bool, err error) {
 	if p.rest == "" {
 		return 0, false, errors.New(`a bracket is not closed: close it, or write \[`)
 	}

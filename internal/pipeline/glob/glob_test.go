@@ -1,10 +1,13 @@
-package pipeline
+package glob
 
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/muster-dev/muster/internal/data/tree"
 )
 
 func TestGlob(t *testing.T) {
@@ -69,7 +72,7 @@ func TestGlob(t *testing.T) {
 		{glob: "/a\nb", path: "a\nb"},
 		{glob: "/*", path: "\xff"},
 	} {
-		g, err := ParseGlob(c.glob)
+		g, err := Parse(c.glob)
 		if err != nil {
 			t.Errorf("%q: %v", c.glob, err)
 			continue
@@ -108,7 +111,7 @@ func TestGlobRefused(t *testing.T) {
 		"/\xff":       "UTF-8",
 		"/((((((((((": "more than 9",
 	} {
-		if _, err := ParseGlob(glob); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := Parse(glob); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, want %q", glob, err, says)
 		}
 	}
@@ -127,12 +130,12 @@ func TestGlobPrefix(t *testing.T) {
 		{`/a\*b`, "a*b", "a*b"},
 		{"/{a,b}/(*)", "", ""},
 	} {
-		g, err := ParseGlob(c.glob)
+		g, err := Parse(c.glob)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if g.Prefix() != c.prefix || g.prefix(1, "x") != c.narrowed {
-			t.Errorf("%q: %q, %q", c.glob, g.Prefix(), g.prefix(1, "x"))
+		if g.Prefix() != c.prefix || g.PrefixOf(1, "x") != c.narrowed {
+			t.Errorf("%q: %q, %q", c.glob, g.Prefix(), g.PrefixOf(1, "x"))
 		}
 	}
 }
@@ -140,13 +143,13 @@ func TestGlobPrefix(t *testing.T) {
 func TestTemplate(t *testing.T) {
 	values := []string{"a", "b"}
 	for text, want := range map[string]string{"$1": "a", "$2": "b", "$1-$2": "a-b", "x$1$2": "xab", "$12": "a2"} {
-		p, err := parseTemplate(text, 2)
-		if err != nil || p.expand(values) != want {
+		p, err := ParseTemplate(text, 2)
+		if err != nil || p.Expand(values) != want {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 	for text, says := range map[string]string{"": "refers to nothing", "a": "refers to nothing", "$": "after $", "$x": "after $", "$0": "after $", "$3": "has 2 parts"} {
-		if _, err := parseTemplate(text, 2); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := ParseTemplate(text, 2); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, want %q", text, err, says)
 		}
 	}
@@ -159,15 +162,15 @@ func FuzzGlob(f *testing.F) {
 		f.Add(seed[0], seed[1])
 	}
 	f.Fuzz(func(t *testing.T, glob, path string) {
-		g, err := ParseGlob(glob)
+		g, err := Parse(glob)
 		if err != nil {
 			return
 		}
-		again, err := ParseGlob(g.String())
+		again, err := Parse(g.String())
 		if err != nil || again.all != g.all || !g.all && again.match.String() != g.match.String() {
 			t.Fatalf("%q is %q, which is read otherwise: %v", glob, g, err)
 		}
-		at, folder, ok := g.datum(path)
+		at, folder, ok := g.Datum(path)
 		if !ok {
 			return
 		}
@@ -184,8 +187,46 @@ func FuzzGlob(f *testing.F) {
 		if !g.deep && !g.all && strings.Count(at, "/") != g.depth-1 {
 			t.Fatalf("%q matches %q at another depth", glob, at)
 		}
-		if g.Groups() > 0 && !strings.HasPrefix(at, g.prefix(1, values[0])) {
-			t.Fatalf("%q with %q matches %q, prefix %q", glob, values[0], at, g.prefix(1, values[0]))
+		if g.Groups() > 0 && !strings.HasPrefix(at, g.PrefixOf(1, values[0])) {
+			t.Fatalf("%q with %q matches %q, prefix %q", glob, values[0], at, g.PrefixOf(1, values[0]))
+		}
+	})
+}
+
+// FuzzGlobTime: no glob of the length that the API allows takes more than the length of a path.
+func FuzzGlobTime(f *testing.F) {
+	for _, seed := range []string{"**/", "*a", "(*)", "**", "{a,", "?", "[!a]*"} {
+		f.Add(seed, "", "a/", "b")
+	}
+	f.Fuzz(func(t *testing.T, part, last, folder, name string) {
+		const longest = 1024 // of a glob
+		if part == "" || folder == "" || len(part)+len(last) > longest || len(folder)+len(name) > tree.MaxPath {
+			return
+		}
+		g, err := Parse(strings.Repeat(part, (longest-len(last))/len(part)) + last)
+		if err != nil {
+			return
+		}
+		path := strings.Repeat(folder, (tree.MaxPath-len(name))/len(folder)) + name
+		began := time.Now()
+		g.Match(path, false)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Fatalf("%q takes %s for %q", g, took, path)
+		}
+	})
+}
+
+// FuzzTemplate: the text of a template has the values that the template refers to, in order.
+func FuzzTemplate(f *testing.F) {
+	f.Add("$1-$2", "a", "b")
+	f.Add("$12$", "$1", "")
+	f.Fuzz(func(t *testing.T, text, one, two string) {
+		p, err := ParseTemplate(text, 2)
+		if err != nil {
+			return
+		}
+		if want := strings.NewReplacer("$1", one, "$2", two).Replace(text); p.Expand([]string{one, two}) != want {
+			t.Fatalf("%q of %q and %q is %q, want %q", text, one, two, p.Expand([]string{one, two}), want)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package pipeline
+package glob
 
 import (
 	"fmt"
@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// template is what joinOn and groupBy are: text with $1 to $9 in it.
-type template struct {
+// Template is what joinOn and groupBy are: text with $1 to $9 in it.
+type Template struct {
 	text  string
 	parts []piece
 }
 
-// parseTemplate reads one that may refer to so many groups.
-func parseTemplate(text string, groups int) (*template, error) {
-	t := &template{text: text}
+// ParseTemplate reads a template that may refer to so many groups.
+func ParseTemplate(text string, groups int) (*Template, error) {
+	t := &Template{text: text}
 	refers := false
 	for rest := text; rest != ""; {
 		literal, after, found := strings.Cut(rest, "$")
@@ -43,8 +43,11 @@ func parseTemplate(text string, groups int) (*template, error) {
 	return t, nil
 }
 
-// expand is the text with values in place of references.
-func (t *template) expand(values []string) string {
+// String is the template as it is written.
+func (t *Template) String() string { return t.text }
+
+// Expand is the text with values in place of references.
+func (t *Template) Expand(values []string) string {
 	var b strings.Builder
 	for _, p := range t.parts {
 		if p.group == 0 {
@@ -56,8 +59,8 @@ func (t *template) expand(values []string) string {
 	return b.String()
 }
 
-// single is the group that the text is, if it is one group and nothing else.
-func (t *template) single() int {
+// Single is the group that the text is, if it is one group and nothing else.
+func (t *Template) Single() int {
 	if len(t.parts) != 1 {
 		return 0
 	}
