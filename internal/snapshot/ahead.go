@@ -7,6 +7,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // Ahead is told which gangs start before long, and where. It is called from passes, and
@@ -58,7 +59,7 @@ func (l *Loop) lookAhead(now time.Time) time.Time {
 	var told []Prospect
 	var found []scheduling.Prospect
 	if len(wanted) > 0 {
-		found = l.core.Prospects(wanted, instant(now))
+		found = l.core.Prospects(wanted, conversion.Instant(now))
 	}
 	a.nodes = map[string][]string{}
 	for _, p := range found {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // listens wants to know of gangs with a label, and notes what it is told.
@@ -34,14 +35,14 @@ func TestLookAhead(t *testing.T) {
 		}
 	}
 	holder, other := request("holder"), request("other")
-	other.Created = instant(now)
+	other.Created = conversion.Instant(now)
 	s := scheduling.Snapshot{
-		Now: instant(now), Requests: []scheduling.Request{holder, request("reader"), other},
+		Now: conversion.Instant(now), Requests: []scheduling.Request{holder, request("reader"), other},
 		Nodes: []scheduling.Node{{
 			Name: "n0", Allocatable: scheduling.Resources{MilliCPU: 1000, Memory: 1 << 30, Pods: 10}, Ports: &scheduling.PortRange{First: 1, Last: 9},
 			Devices: []scheduling.Device{{UUID: "a", Model: "A100"}, {UUID: "b", Index: 1, Model: "A100"}},
 		}},
-		Placements: []scheduling.Placement{{Gang: holder.Key, UID: "holder", Attempt: 1, Created: instant(now), Members: []scheduling.PlacedMember{{
+		Placements: []scheduling.Placement{{Gang: holder.Key, UID: "holder", Attempt: 1, Created: conversion.Instant(now), Members: []scheduling.PlacedMember{{
 			Assignment: scheduling.Assignment{Role: "worker", Node: "n0", GPUs: []string{"a", "b"}},
 		}}}},
 	}

@@ -25,44 +25,6 @@ import (
 // resources that a driver has (DRAExtendedResource): before it is bound, its
 // status names the claim and whose request it answers.
 
-// asker is the first container of a pod that asks for GPUs, and by which resource; false if
-// none does, or several do.
-func (g gpuResources) asker(spec *corev1.PodSpec) (container string, by corev1.ResourceName, only bool) {
-	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range list {
-			if name := g.asks(&list[i]); name != "" && container == "" {
-				container, by = list[i].Name, name
-			}
-		}
-	}
-	return container, by, len(g.askers(spec)) == 1
-}
-
-// askers are the containers of a pod that ask for GPUs: init containers and those that run
-// beside the others are some as well.
-func (g gpuResources) askers(spec *corev1.PodSpec) []string {
-	var out []string
-	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range list {
-			if g.asks(&list[i]) != "" {
-				out = append(out, list[i].Name)
-			}
-		}
-	}
-	return out
-}
-
-// asks is by which resource a container asks for GPUs; empty if it does not.
-func (g gpuResources) asks(c *corev1.Container) corev1.ResourceName {
-	asked := containerRequests(c)
-	for _, name := range append(slices.Clone(g.names()), v1alpha1.ResourceGPUMilli, v1alpha1.ResourceGPUMemory) {
-		if q := asked[name]; q.Sign() > 0 {
-			return name
-		}
-	}
-	return ""
-}
-
 // gpusAt are the GPUs of a node that a plan names, nil if no driver names them
 // there.
 func (m *mirror) gpusAt(node string, ids []string) []inventory.GPU {
@@ -99,7 +61,7 @@ func (l *Loop) claim(ctx context.Context, p *corev1.Pod, gpus []inventory.GPU, s
 	if err := l.mayWrite(ctx); err != nil {
 		return "", err
 	}
-	container, by, _ := l.mirror.gpus.asker(&p.Spec)
+	container, by, _ := l.mirror.gpus.Asker(&p.Spec)
 	name := fmt.Sprintf("%s-%.8s", p.Name[:min(len(p.Name), 240)], p.UID)
 	claim := inventory.Claim(p, name, len(gpus), share)
 	err := l.options.Client.Create(ctx, claim)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 func TestJump(t *testing.T) {
@@ -49,7 +50,7 @@ func TestClockSetForward(t *testing.T) {
 	decide := func() scheduling.Result {
 		s.loop.watchClock(s.now)
 		s.loop.tell(t.Context(), s.now)
-		return s.loop.core.Decide(instant(s.now))
+		return s.loop.core.Decide(conversion.Instant(s.now))
 	}
 	s.carryOut(decide().Plans)
 	for _, p := range s.sent {
@@ -57,11 +58,11 @@ func TestClockSetForward(t *testing.T) {
 	}
 	s.now, passed = s.now.Add(90*24*time.Hour), time.Minute
 	decide()
-	x, ok := s.loop.core.Explain(string(g.UID), instant(s.now))
+	x, ok := s.loop.core.Explain(string(g.UID), conversion.Instant(s.now))
 	if !ok || x.Tenure == nil {
 		t.Fatalf("not placed: %+v", x)
 	}
-	if left := time.Duration(x.Tenure.SafeUntil - instant(s.now)); left != 5*time.Minute {
+	if left := time.Duration(x.Tenure.SafeUntil - conversion.Instant(s.now)); left != 5*time.Minute {
 		t.Errorf("safe for %v more, want 5m: it began a minute ago", left)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/fencing"
 	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // elastic reports whether a gang may have more members than it starts with.
@@ -31,7 +32,7 @@ func elastic(g *v1alpha1.Gang) bool {
 func growing(req *scheduling.Request, g *v1alpha1.Gang) {
 	req.Grows, req.NotBefore = grows(g), 0
 	if at := g.Status.GrowNotBefore; at != nil {
-		req.NotBefore = instant(at.Time)
+		req.NotBefore = conversion.Instant(at.Time)
 	}
 }
 

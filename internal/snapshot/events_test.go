@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/inventory"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // A pod that Muster binds has the event Scheduled, and one that waits FailedScheduling, as
@@ -67,10 +68,10 @@ func TestSeveralContainersAsk(t *testing.T) {
 			c.show(p)
 			now := time.Unix(1_700_000_000, 0)
 			c.loop.tell(t.Context(), now)
-			if result := c.loop.core.Decide(instant(now)); len(result.Plans) != 0 {
+			if result := c.loop.core.Decide(conversion.Instant(now)); len(result.Plans) != 0 {
 				t.Fatalf("%s: planned", name)
 			}
-			text := c.loop.core.Reasons(instant(now), "")[0].Reason.Render(Clock(now, time.UTC))
+			text := c.loop.core.Reasons(conversion.Instant(now), "")[0].Reason.Render(Clock(now, time.UTC))
 			if !strings.Contains(text, "ask for GPUs, and one container of a pod may") || !strings.Contains(text, "main") || !strings.Contains(text, "d") {
 				t.Errorf("%s: it says %q", name, text)
 			}

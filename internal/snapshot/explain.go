@@ -18,6 +18,7 @@ import (
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/scheduling/estimate"
 	"github.com/muster-dev/muster/internal/scheduling/queue/manifest"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // inFull is how many waiting gangs have the whole reason in their status. The
@@ -67,7 +68,7 @@ func (l *Loop) explain(ctx context.Context, paused string, now time.Time) time.T
 		return next
 	}
 	began := time.Now()
-	waiting := l.core.Reasons(instant(now), paused)
+	waiting := l.core.Reasons(conversion.Instant(now), paused)
 	l.observeWaiting(waiting)
 	l.want(waiting)
 	next := l.round(ctx, waiting, now)
@@ -237,17 +238,17 @@ func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snaps
 			return scheduling.Snapshot{}, fmt.Errorf("listing %T: %w", list, err)
 		}
 	}
-	gpus := gpusOf(namespaces.Items)
+	gpus := conversion.GPUResourcesOf(namespaces.Items)
 	w := world{
 		gpus:  gpus,
 		gangs: gangs.Items, placements: placements.Items, pods: pods.Items, priority: priorities(classes.Items),
 		queues: manifest.Specs(queues.Items), paused: paused(namespaces.Items),
-		quotas: quotas.Items, counted: gpus.podRole,
+		quotas: quotas.Items, counted: gpus.PodRole,
 		mine:  func(p *corev1.Pod) bool { return schedules(p, true) && foreign(p, true) },
-		learn: func(g *v1alpha1.Gang) (learned, bool) { return gpus.asTold(g), true },
+		learn: func(g *v1alpha1.Gang) (learned, bool) { return asTold(gpus, g), true },
 	}
 	of := byNode(parts.Items)
-	signs := signsOf(namespaces.Items)
+	signs := conversion.Signs(namespaces.Items)
 	book := bookOf(nodes.Items, pods.Items, of, given.Items)
 	_, w.claims = book.Take(true)
 	w.byClaims = book.Gives()
@@ -268,7 +269,7 @@ func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snaps
 		w.anchors.volume(volumes.Items[i].Name, &volumes.Items[i])
 	}
 	for i := range nodes.Items {
-		w.nodes = append(w.nodes, gpus.staying(&nodes.Items[i], signs, of[nodes.Items[i].Name]...))
+		w.nodes = append(w.nodes, gpus.StayingNode(&nodes.Items[i], signs, of[nodes.Items[i].Name]...))
 	}
 	s := w.snapshot(now)
 	s.Usage = memories(queues.Items)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // foreseePart is how much of the time forecasts may take.
@@ -26,20 +27,20 @@ func (l *Loop) foresee(now time.Time) time.Time {
 	if now.Before(f.next) {
 		return f.next
 	}
-	uid, ok := l.core.Newest(instant(now), func(uid string) bool { return !f.asked[uid] })
+	uid, ok := l.core.Newest(conversion.Instant(now), func(uid string) bool { return !f.asked[uid] })
 	if !ok {
 		return time.Time{}
 	}
 	began := time.Now()
 	f.asked[uid] = true
-	f.Forecast(l.core, uid, instant(now))
+	f.Forecast(l.core, uid, conversion.Instant(now))
 	f.next = now.Add(foreseePart * time.Since(began))
 	return f.next
 }
 
 // started tells that a request is placed, or gone.
 func (f *foresight) started(uid string, now time.Time) {
-	f.Started(uid, instant(now))
+	f.Started(uid, conversion.Instant(now))
 	delete(f.asked, uid)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/scheduling/estimate"
 	"github.com/muster-dev/muster/internal/scheduling/queue/manifest"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // history notes which gangs that have ended the core has learned from. After a
@@ -87,7 +88,7 @@ func reports(p *v1alpha1.Progress) estimate.Reports {
 func sizeClass(g *v1alpha1.Gang) string {
 	var sum int64
 	for i := range g.Spec.Roles {
-		sum += gpus(&g.Spec.Roles[i]) * int64(g.Spec.Roles[i].Replicas)
+		sum += conversion.GPUs(&g.Spec.Roles[i]) * int64(g.Spec.Roles[i].Replicas)
 	}
 	switch {
 	case sum >= 8:

@@ -9,8 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,6 +16,7 @@ import (
 	"github.com/muster-dev/muster/internal/denial"
 	"github.com/muster-dev/muster/internal/fairqueue"
 	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // The back-off of asking again after a refusal: at first short, because the
@@ -31,7 +30,7 @@ const (
 // lessons are the answers to dry runs, one for each gang and generation.
 type lessons struct {
 	client client.Client
-	gpus   gpuResources
+	gpus   conversion.GPUResources
 	// wake is called with a gang's UID when an answer is in, and when it is time
 	// to ask again.
 	wake func(types.UID)
@@ -63,7 +62,7 @@ type lesson struct {
 	again      time.Time
 }
 
-func newLessons(c client.Client, named references, gpus gpuResources, wake func(types.UID), concurrency int) *lessons {
+func newLessons(c client.Client, named references, gpus conversion.GPUResources, wake func(types.UID), concurrency int) *lessons {
 	return &lessons{client: c, references: named, gpus: gpus, wake: wake, slots: fairqueue.NewSlots(concurrency), known: map[types.UID]*lesson{}, twins: map[question]*twins{}}
 }
 
@@ -142,7 +141,7 @@ func (l *lessons) wait() { l.wg.Wait() }
 func (l *lessons) ask(ctx context.Context, g *v1alpha1.Gang, k *lesson) {
 	defer l.wg.Done()
 	answers, errs := l.dryRun(ctx, g)
-	answer, known := l.gpus.learn(g, answers, errs)
+	answer, known := answerOf(l.gpus, g, answers, errs)
 	if known && answer.refused == "" && !answer.invalid {
 		answer.missing, known = l.missing(ctx, g, answers)
 	}
@@ -180,14 +179,14 @@ func (l *lessons) missing(ctx context.Context, g *v1alpha1.Gang, pods []*corev1.
 	return "", true
 }
 
-// learn turns the answers into roles. It is false if the API server gave none.
-func (gr gpuResources) learn(g *v1alpha1.Gang, pods []*corev1.Pod, errs []error) (learned, bool) {
+// answerOf turns the answers into roles. It is false if the API server gave none.
+func answerOf(gr conversion.GPUResources, g *v1alpha1.Gang, pods []*corev1.Pod, errs []error) (learned, bool) {
 	var out learned
 	for i, err := range errs {
 		r := &g.Spec.Roles[i]
 		switch {
 		case err == nil:
-			role, problem := gr.tiedRole(g, r, &pods[i].Spec)
+			role, problem := gr.TiedRole(g, r, &pods[i].Spec)
 			if problem != "" {
 				return learned{unsupported: problem, invalid: true}, true
 			}
@@ -197,7 +196,7 @@ func (gr gpuResources) learn(g *v1alpha1.Gang, pods []*corev1.Pod, errs []error)
 		case denial.NotNow(err) || apierrors.IsNotFound(err):
 			out.refused = "role " + r.Name + ": " + withoutSample(err.Error(), pods[i])
 			// As it is written: a quota that it would break can be named by it.
-			out.roles = append(out.roles, gr.roleOf(r, &gr.sample(g, r).Spec))
+			out.roles = append(out.roles, gr.GangRole(r, &gr.Sample(g, r).Spec))
 		default:
 			return learned{}, false
 		}
@@ -214,11 +213,11 @@ func withoutSample(words string, p *corev1.Pod) string {
 
 // asWritten are a gang's roles as they are written, without the API server's
 // word on them.
-func (gr gpuResources) asWritten(g *v1alpha1.Gang) learned {
+func asWritten(gr conversion.GPUResources, g *v1alpha1.Gang) learned {
 	var out learned
 	for i := range g.Spec.Roles {
 		r := &g.Spec.Roles[i]
-		role, problem := gr.tiedRole(g, r, &gr.sample(g, r).Spec)
+		role, problem := gr.TiedRole(g, r, &gr.Sample(g, r).Spec)
 		out.roles = append(out.roles, role)
 		if out.unsupported == "" {
 			out.unsupported = problem
@@ -229,8 +228,8 @@ func (gr gpuResources) asWritten(g *v1alpha1.Gang) learned {
 
 // asTold is asWritten, with what the gang's status says that a live loop has learned:
 // that the API server refuses its pods, or that they name a missing object.
-func (gr gpuResources) asTold(g *v1alpha1.Gang) learned {
-	out := gr.asWritten(g)
+func asTold(gr conversion.GPUResources, g *v1alpha1.Gang) learned {
+	out := asWritten(gr, g)
 	if g.Status.Phase != v1alpha1.GangPending && g.Status.Phase != "" {
 		return out
 	}
@@ -239,65 +238,6 @@ func (gr gpuResources) asTold(g *v1alpha1.Gang) learned {
 		out.refused = strings.TrimPrefix(g.Status.Message, scheduling.Refused{}.Render(nil))
 	case scheduling.CodeMissing:
 		out.missing = strings.TrimSuffix(g.Status.Message, scheduling.AfterMissing)
-	}
-	return out
-}
-
-// sample is a pod of a role, as it will be made but for its place.
-func (gr gpuResources) sample(g *v1alpha1.Gang, r *v1alpha1.GangRole) *corev1.Pod {
-	t := r.Template.DeepCopy()
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: g.Namespace, GenerateName: g.Name + "-" + r.Name + "-", Labels: t.Labels, Annotations: t.Annotations,
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(g, v1alpha1.GroupVersion.WithKind("Gang"))},
-	}, Spec: t.Spec}
-	p.Spec.NodeName = ""
-	p.Spec.SchedulerName = v1alpha1.SchedulerName
-	p.Spec.RestartPolicy = corev1.RestartPolicyNever
-	if len(p.Spec.Containers) == 0 {
-		return p
-	}
-	n, share, _ := wants(r)
-	c := &p.Spec.Containers[0]
-	for _, list := range []*corev1.ResourceList{&c.Resources.Requests, &c.Resources.Limits} {
-		switch {
-		case n > 0:
-			setGPUs(list, gr.first(), int64(n))
-		case share != scheduling.Share{}:
-			setShare(list, share)
-		}
-	}
-	return p
-}
-
-func setGPUs(list *corev1.ResourceList, name corev1.ResourceName, n int64) {
-	if *list == nil {
-		*list = corev1.ResourceList{}
-	}
-	(*list)[name] = *resource.NewQuantity(n, resource.DecimalSI)
-}
-
-// gpus is the number of GPUs of each member of a role, a part of one counting
-// as one.
-func gpus(r *v1alpha1.GangRole) int64 {
-	n, share, _ := wants(r)
-	if share != (scheduling.Share{}) {
-		return 1
-	}
-	return int64(n)
-}
-
-// roleOf turns a role and the pod that the API server would make of it into
-// the core's. The role's own word on GPUs is the one that counts.
-func (gr gpuResources) roleOf(r *v1alpha1.GangRole, spec *corev1.PodSpec) scheduling.Role {
-	out := gr.role(r.Name, r.Replicas, spec, r.GPUModels)
-	if r.MinReplicas != nil {
-		out.Min = *r.MinReplicas
-	}
-	if r.GPUs != nil || r.GPUMemory != nil {
-		out.GPUs, out.Share, _ = wants(r)
-	}
-	if r.Spread != nil {
-		out.Spread = scheduling.Spread{Over: scheduling.Level(r.Spread.Over), Required: r.Spread.Required}
 	}
 	return out
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/muster-dev/muster/internal/fencing"
 	"github.com/muster-dev/muster/internal/reference"
 	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // Loop runs passes: whenever something that matters has changed, it reads the
@@ -223,7 +224,7 @@ func (l *Loop) pass(ctx context.Context) time.Time {
 	// 2. Decide.
 	var result scheduling.Result
 	if paused == "" {
-		result = l.core.Decide(instant(now))
+		result = l.core.Decide(conversion.Instant(now))
 	}
 	// 3. Assume and write, in the background and side by side.
 	for _, plan := range result.Plans {
@@ -237,7 +238,7 @@ func (l *Loop) pass(ctx context.Context) time.Time {
 	l.observe(result, now)
 	// 4. Say why the others wait.
 	next := l.explain(ctx, paused, now)
-	if wake := l.core.Wake(instant(now)); wake != 0 {
+	if wake := l.core.Wake(conversion.Instant(now)); wake != 0 {
 		next = sooner(next, time.Unix(0, int64(wake)))
 	}
 	// 5. Learn, when there is nothing else to do.
@@ -318,5 +319,5 @@ func (l *Loop) mine(p *corev1.Pod) bool {
 }
 
 func foreign(p *corev1.Pod, alone bool) bool {
-	return (alone || schedules(p, false)) && p.DeletionTimestamp == nil && standsFor(p) == "" && !ended(p) && len(p.Spec.SchedulingGates) == 0
+	return (alone || schedules(p, false)) && p.DeletionTimestamp == nil && standsFor(p) == "" && !conversion.Ended(p) && len(p.Spec.SchedulingGates) == 0
 }

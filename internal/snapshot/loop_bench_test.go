@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // benchLoop is a loop that was shown 5,000 nodes of 8 GPUs, of which 5,000
@@ -29,7 +30,7 @@ func benchLoop(b *testing.B) (*Loop, *objectsOf) {
 	loop.epoch.Store(1)
 	loop.settled.Store(1)
 	loop.learn = func(_ context.Context, g *v1alpha1.Gang, _ time.Time) (learned, bool) {
-		return gpuResources(nil).asWritten(g), true
+		return asWritten(nil, g), true
 	}
 	o := &objectsOf{}
 	began := metav1.NewTime(time.Unix(1_700_000_000, 0))
@@ -134,7 +135,7 @@ func BenchmarkEventToDecision(b *testing.B) {
 	decide := func() {
 		now = now.Add(time.Second)
 		loop.tell(b.Context(), now)
-		loop.core.Decide(instant(now))
+		loop.core.Decide(conversion.Instant(now))
 	}
 	began := time.Now()
 	decide()
@@ -223,7 +224,7 @@ func BenchmarkEventToDecision(b *testing.B) {
 	})
 	b.Run("reasons", func(b *testing.B) {
 		for b.Loop() {
-			loop.core.Reasons(instant(now), "")
+			loop.core.Reasons(conversion.Instant(now), "")
 		}
 	})
 }

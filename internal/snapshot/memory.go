@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/scheduling/queue"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // What the scheduler learned is kept in this ConfigMap of Muster's namespace,
@@ -114,7 +115,7 @@ func (l *Loop) keep(ctx context.Context, now time.Time) {
 	if first {
 		return
 	}
-	learned := memory{calibration: l.foresight.Learned(), mix: l.core.Mix(), users: l.core.Users(instant(now))}
+	learned := memory{calibration: l.foresight.Learned(), mix: l.core.Mix(), users: l.core.Users(conversion.Instant(now))}
 	data, err := learned.encoded()
 	if err != nil || maps.Equal(data, k.kept) {
 		return

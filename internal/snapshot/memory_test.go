@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // What one scheduler learned, the next one goes on from; what cannot be read
@@ -28,7 +30,7 @@ func TestLearnedIsKept(t *testing.T) {
 	pod.OwnerReferences, pod.Spec.SchedulerName, pod.Spec.NodeName = nil, "muster", ""
 	first.shown(nil, pod)
 	first.tell(t.Context(), now)
-	first.core.Decide(instant(now))
+	first.core.Decide(conversion.Instant(now))
 	first.keep(t.Context(), now)
 	first.keep(t.Context(), now.Add(keepEvery))
 	first.wg.Wait()

@@ -16,6 +16,7 @@ import (
 	"github.com/muster-dev/muster/internal/allocation"
 	"github.com/muster-dev/muster/internal/departure"
 	"github.com/muster-dev/muster/internal/inventory"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // mirror keeps the objects that decisions depend on, as the watch showed them
@@ -38,7 +39,7 @@ type mirror struct {
 	quotas     map[types.NamespacedName]*corev1.ResourceQuota
 	paused     string
 	// gpus are the resources that count GPUs.
-	gpus gpuResources
+	gpus conversion.GPUResources
 	// signs tell that a node is about to go.
 	signs departure.Signs
 	// counts reports whether a Placement holds something: it is not void.
@@ -126,7 +127,7 @@ func (m *mirror) shown(object client.Object) {
 		m.quotas[client.ObjectKeyFromObject(o)] = o
 	case *corev1.Node:
 		m.nodes[o.Name], m.dirty.nodes[o.Name] = o, true
-		if ownedNode(o) != m.owned[o.Name] {
+		if conversion.Owned(o) != m.owned[o.Name] {
 			m.stock(o.Name)
 		}
 	case *resourcev1.ResourceSlice:
@@ -136,7 +137,7 @@ func (m *mirror) shown(object client.Object) {
 		m.book.Shown(o)
 	case *v1alpha1.Gang:
 		m.gangs[o.UID], m.dirty.units[o.UID] = o, true
-		m.tie(o.UID, tiedGang(o))
+		m.tie(o.UID, conversion.TiedGang(o))
 		m.anchors.names(o.UID, claimsOf(o.Namespace, templates(o)...))
 	case *v1alpha1.Placement:
 		if old := m.placements[keyOf(o)]; old != nil && old.Spec.GangUID != o.Spec.GangUID {
@@ -179,25 +180,25 @@ func (m *mirror) shownPod(o *corev1.Pod) {
 		return
 	}
 	old := m.pods[o.UID]
-	if old != nil && gangOf(old) != gangOf(o) {
-		outOf(m.members, gangOf(old), o.UID)
+	if old != nil && conversion.GangOf(old) != conversion.GangOf(o) {
+		outOf(m.members, conversion.GangOf(old), o.UID)
 		m.dirtyPod(old)
 	}
 	switch m.effect(old, o) {
 	case ends:
-		m.dirty.ended = append(m.dirty.ended, memberOf{gangOf(o), o.Labels[v1alpha1.LabelRole], o.Labels[v1alpha1.LabelIndex]})
+		m.dirty.ended = append(m.dirty.ended, memberOf{conversion.GangOf(o), o.Labels[v1alpha1.LabelRole], o.Labels[v1alpha1.LabelIndex]})
 	case unclear:
 		m.dirtyPod(o)
 	}
 	m.pods[o.UID] = o
 	m.book.Pod(o.UID)
-	m.tie(o.UID, tied(&o.Spec))
+	m.tie(o.UID, conversion.Tied(&o.Spec))
 	if o.Spec.NodeName == "" {
 		m.anchors.names(o.UID, claimsOf(o.Namespace, &o.Spec))
 	} else {
 		m.anchors.names(o.UID, nil)
 	}
-	if gang := gangOf(o); gang != "" {
+	if gang := conversion.GangOf(o); gang != "" {
 		into(m.members, gang, o.UID, o)
 	}
 }
@@ -237,12 +238,12 @@ func (m *mirror) gone(object client.Object) {
 		if old := m.pods[o.UID]; old == nil || m.effect(old, nil) != silent {
 			m.dirtyPod(o)
 		} else {
-			into(m.departed, gangOf(o), o.UID, true)
+			into(m.departed, conversion.GangOf(o), o.UID, true)
 		}
 		delete(m.pods, o.UID)
 		m.tie(o.UID, false)
 		m.anchors.names(o.UID, nil)
-		outOf(m.members, gangOf(o), o.UID)
+		outOf(m.members, conversion.GangOf(o), o.UID)
 	case *corev1.PersistentVolumeClaim:
 		maps.Copy(m.dirty.units, m.anchors.claim(client.ObjectKeyFromObject(o), nil))
 	case *corev1.PersistentVolume:
@@ -283,7 +284,7 @@ func (m *mirror) dirtyPod(p *corev1.Pod) {
 
 // unitOf is the unit that a pod belongs to.
 func unitOf(p *corev1.Pod) types.UID {
-	if gang := gangOf(p); gang != "" {
+	if gang := conversion.GangOf(p); gang != "" {
 		return gang
 	}
 	return p.UID

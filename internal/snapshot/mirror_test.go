@@ -20,6 +20,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/scheduling/queue/manifest"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // store is a store of objects in which everything happens at random, and that
@@ -62,7 +63,7 @@ func newStore(t *testing.T, seed uint64) *store {
 	loop.epoch.Store(1)
 	loop.settled.Store(1)
 	loop.learn = func(_ context.Context, g *v1alpha1.Gang, _ time.Time) (learned, bool) {
-		return gpuResources(nil).asWritten(g), true
+		return asWritten(nil, g), true
 	}
 	s := &store{
 		varied: seed%3 > 0,
@@ -263,7 +264,7 @@ func (s *store) foreign() {
 		return
 	}
 	o, ok := some(s, s.pods)
-	if !ok || gangOf(o) != "" {
+	if !ok || conversion.GangOf(o) != "" {
 		return
 	}
 	switch s.rng.IntN(3) {
@@ -363,16 +364,16 @@ func (s *store) flow() {
 func (s *store) listed() scheduling.Snapshot {
 	ahead := s.loop.assumed.copy()
 	w := world{
-		learn: func(g *v1alpha1.Gang) (learned, bool) { return gpuResources(nil).asWritten(g), true },
+		learn: func(g *v1alpha1.Gang) (learned, bool) { return asWritten(nil, g), true },
 		mine:  s.loop.mine, highest: s.loop.assumed.highestOf(dereferenced(values(s.gangs))), priority: priorities(dereferenced(values(s.classes))),
 		gangs: dereferenced(values(s.gangs)), placements: dereferenced(values(s.placements)),
-		queues: manifest.Specs(dereferenced(values(s.queues))), quotas: dereferenced(values(s.quotas)), counted: gpuResources(nil).podRole,
+		queues: manifest.Specs(dereferenced(values(s.queues))), quotas: dereferenced(values(s.quotas)), counted: conversion.GPUResources(nil).PodRole,
 		leaving: ahead.leaving, anchors: newAnchors(), asked: map[types.UID]int32{},
 	}
 	s.listStorage(&w)
 	w.placements = slices.DeleteFunc(w.placements, func(p v1alpha1.Placement) bool { return !s.loop.counts(&p) })
 	for _, n := range values(s.nodes) {
-		w.nodes = append(w.nodes, s.loop.mirror.gpus.node(n))
+		w.nodes = append(w.nodes, s.loop.mirror.gpus.Node(n))
 	}
 	for _, p := range values(s.pods) {
 		if bound := ahead.bindings[p.UID]; bound != nil {
@@ -442,7 +443,7 @@ func TestEventsLikeLists(t *testing.T) {
 				if paused != "" {
 					t.Fatalf("paused: %q", paused)
 				}
-				at := instant(s.now)
+				at := conversion.Instant(s.now)
 				var texts [2]string
 				var result scheduling.Result
 				for i, core := range []*scheduling.Core{s.loop.core, twin} {
@@ -478,7 +479,7 @@ func TestCheck(t *testing.T) {
 		if err := s.loop.check(t.Context(), s.now); err != nil {
 			t.Fatal(err)
 		}
-		result := s.loop.core.Decide(instant(s.now))
+		result := s.loop.core.Decide(conversion.Instant(s.now))
 		s.carryOut(result.Plans)
 		s.resize(result)
 	}

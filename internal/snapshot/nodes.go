@@ -12,6 +12,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/inventory"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // Nodes lists the nodes for whoever shows them, each with the inventory
@@ -33,13 +34,13 @@ func Nodes(ctx context.Context, r client.Reader) ([]corev1.Node, error) {
 	if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("reading which resources are GPUs: %w", err)
 	}
-	gpus, of := gpusOf([]corev1.Namespace{*space}), byNode(parts.Items)
+	gpus, of := conversion.GPUResourcesOf([]corev1.Namespace{*space}), byNode(parts.Items)
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
 		if n.Annotations[v1alpha1.AnnotationInventory] != "" || unseen && n.Labels[v1alpha1.LabelAgent] != "" {
 			continue // what a device plugin counts beside the agent does not count
 		}
-		text, err := gpus.inventory(n, of[n.Name])
+		text, err := inventoryFor(gpus, n, of[n.Name])
 		if err != nil {
 			return nil, err
 		}
@@ -56,15 +57,15 @@ func Nodes(ctx context.Context, r client.Reader) ([]corev1.Node, error) {
 	return nodes.Items, nil
 }
 
-// inventory is what the node would say of its GPUs; empty: it has none that are
+// inventoryFor is what the node would say of its GPUs; empty: it has none that are
 // Muster's to give out.
-func (g gpuResources) inventory(n *corev1.Node, parts []*resourcev1.ResourceSlice) (string, error) {
+func inventoryFor(g conversion.GPUResources, n *corev1.Node, parts []*resourcev1.ResourceSlice) (string, error) {
 	var out v1alpha1.NodeInventory
 	pretended := map[string]bool{}
 	for _, named := range inventory.Of(parts) {
 		pretended[named.ID()] = named.Simulated
 	}
-	for _, d := range g.node(n, parts...).Devices {
+	for _, d := range g.Node(n, parts...).Devices {
 		out.GPUs = append(out.GPUs, v1alpha1.GPUDevice{Index: d.Index, UUID: d.UUID, Model: d.Model, MemoryMiB: d.MemoryMiB, Simulated: pretended[d.UUID], Unhealthy: d.Unhealthy})
 	}
 	if len(out.GPUs) == 0 {

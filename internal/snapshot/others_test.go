@@ -20,6 +20,7 @@ import (
 	"github.com/muster-dev/muster/internal/allocation"
 	"github.com/muster-dev/muster/internal/inventory"
 	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // cluster is one on which a driver names GPUs, and others allocate some of them to claims
@@ -44,7 +45,7 @@ func newCluster(t *testing.T, seed uint64) *cluster {
 		t.Fatal(err)
 	}
 	loop.learn = func(_ context.Context, g *v1alpha1.Gang, _ time.Time) (learned, bool) {
-		return gpuResources(nil).asWritten(g), true
+		return asWritten(nil, g), true
 	}
 	loop.epoch.Store(1)
 	loop.settled.Store(1)
@@ -185,7 +186,7 @@ func (c *cluster) member(g *v1alpha1.Gang, m scheduling.Assignment) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: name, UID: types.UID("pod-" + name), Labels: map[string]string{v1alpha1.LabelGang: g.Name, v1alpha1.LabelRole: "worker", v1alpha1.LabelIndex: fmt.Sprint(m.Index)},
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(g, v1alpha1.GroupVersion.WithKind("Gang"))}}, Spec: g.Spec.Roles[0].Template.Spec}
 	p.Spec.NodeName, p.Spec.SchedulerName = m.Node, v1alpha1.SchedulerName
-	claim := inventory.Claim(p, name+"-x", len(m.GPUs), journalled(m.Share))
+	claim := inventory.Claim(p, name+"-x", len(m.GPUs), conversion.JournalShare(m.Share))
 	claim.UID = types.UID("claim-" + name)
 	claim.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: p.Name, UID: p.UID}}
 	claim.Status.Allocation = &resourcev1.AllocationResult{}
@@ -256,10 +257,10 @@ func TestOthersClaimsAreNeverGivenOut(t *testing.T) {
 			if _, held := c.loop.mirror.book.Take(true); slices.ContainsFunc(held, func(h allocation.Holding) bool { return h.Claim.Namespace != "others" }) {
 				t.Fatalf("seed %d: a claim of Muster's own counts as one of others: %v", seed, held)
 			}
-			result := c.loop.core.Decide(instant(now))
+			result := c.loop.core.Decide(conversion.Instant(now))
 			plans += len(result.Plans)
 			c.carryOut(result.Plans)
-			turnedDown += len(c.loop.core.Reasons(instant(now), ""))
+			turnedDown += len(c.loop.core.Reasons(conversion.Instant(now), ""))
 		}
 	}
 	if plans < 300 || turnedDown < 300 {
@@ -283,12 +284,12 @@ func TestAClaimOfOthersHolds(t *testing.T) {
 	c.show(claim)
 	decide := func() scheduling.Result {
 		c.loop.tell(t.Context(), now)
-		return c.loop.core.Decide(instant(now))
+		return c.loop.core.Decide(conversion.Instant(now))
 	}
 	if got := decide(); len(got.Plans) != 0 {
 		t.Fatalf("planned on a GPU of others: %v", got.Plans)
 	}
-	reasons := c.loop.core.Reasons(instant(now), "")
+	reasons := c.loop.core.Reasons(conversion.Instant(now), "")
 	const want = "needs 2 GPUs at once; 1 is free here, 1 is held by claim others/takes (not Muster's)"
 	if text := reasons[0].Reason.Render(Clock(now, time.UTC)); len(reasons) != 1 || text != want {
 		t.Errorf("it says %q, want %q", text, want)

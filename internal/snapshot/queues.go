@@ -14,6 +14,7 @@ import (
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/scheduling/queue"
 	"github.com/muster-dev/muster/internal/scheduling/queue/manifest"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // How often a queue's status is written: its use at most every few seconds,
@@ -59,7 +60,7 @@ func memories(queues []v1alpha1.Queue) []queue.Recollection {
 	for i := range queues {
 		if s := &queues[i].Status; s.DecayedAt != nil {
 			out = append(out, queue.Recollection{
-				Queue: queues[i].Name, At: int64(instant(s.DecayedAt.Time)),
+				Queue: queues[i].Name, At: int64(conversion.Instant(s.DecayedAt.Time)),
 				Used: manifest.Amounts(s.Used), Decayed: manifest.Amounts(s.DecayedUsage),
 			})
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/allocation"
 	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // quotasOf turns the quotas of all namespaces into the core's. What is used of
@@ -38,11 +39,11 @@ func (w world) quotasOf(s *scheduling.Snapshot, gangs map[types.UID]*v1alpha1.Ga
 		p := &w.pods[i]
 		switch {
 		case !in[p.Namespace]:
-		case ended(p):
+		case conversion.Ended(p):
 			c.ended[p.Namespace] = append(c.ended[p.Namespace], w.counted(p))
 		default:
 			c.alive[p.Namespace] = append(c.alive[p.Namespace], w.counted(p))
-			if gangOf(p) == "" && namedGPUs(words(p.Annotations[v1alpha1.AnnotationGPUs])) && !claimed[p.UID] {
+			if conversion.GangOf(p) == "" && namedGPUs(conversion.Words(p.Annotations[v1alpha1.AnnotationGPUs])) && !claimed[p.UID] {
 				c.unclaimed[p.Namespace] = append(c.unclaimed[p.Namespace], w.counted(p))
 			}
 		}
@@ -56,10 +57,10 @@ func (w world) quotasOf(s *scheduling.Snapshot, gangs map[types.UID]*v1alpha1.Ga
 		for k := range p.Members {
 			m := &p.Members[k]
 			pod := members[memberOf{types.UID(p.UID), m.Role, fmt.Sprint(m.Index)}]
-			if !m.Released && (pod == nil || ended(pod)) {
+			if !m.Released && (pod == nil || conversion.Ended(pod)) {
 				c.coming[p.Gang.Namespace] = append(c.coming[p.Gang.Namespace], w.roleNamed(g, m.Role))
 			}
-			if !m.Released && namedGPUs(m.GPUs) && (pod == nil || ended(pod) || !claimed[pod.UID]) {
+			if !m.Released && namedGPUs(m.GPUs) && (pod == nil || conversion.Ended(pod) || !claimed[pod.UID]) {
 				c.unclaimed[p.Gang.Namespace] = append(c.unclaimed[p.Gang.Namespace], w.roleNamed(g, m.Role))
 			}
 		}
@@ -186,25 +187,6 @@ func scopes(spec *corev1.ResourceQuotaSpec) ([]scheduling.QuotaScope, bool) {
 	return out, true
 }
 
-// counted is what quotas ask of a pod beside its requests.
-func (g gpuResources) counted(spec *corev1.PodSpec) scheduling.Counted {
-	limits := total(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits })
-	asked := total(spec, containerRequests)
-	out := scheduling.Counted{
-		Limits: g.amounts(limits), Terminating: spec.ActiveDeadlineSeconds != nil, PriorityClass: spec.PriorityClassName,
-	}
-	out.BestEffort = true
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-		if q := asked[name]; !q.IsZero() {
-			out.BestEffort = false
-		}
-	}
-	return out
-}
-
-// podRole is a pod as a role of one member, as quotas count it.
-func (g gpuResources) podRole(p *corev1.Pod) scheduling.Role { return g.role("pod", 1, &p.Spec, nil) }
-
 // roleNamed is a role of a gang as the API server makes its pods, or as it is
 // written while that is not known.
 func (w world) roleNamed(g *v1alpha1.Gang, name string) scheduling.Role {
@@ -216,7 +198,7 @@ func (w world) roleNamed(g *v1alpha1.Gang, name string) scheduling.Role {
 	}
 	for i := range g.Spec.Roles {
 		if r := &g.Spec.Roles[i]; r.Name == name {
-			return w.gpus.roleOf(r, &w.gpus.sample(g, r).Spec)
+			return w.gpus.GangRole(r, &w.gpus.Sample(g, r).Spec)
 		}
 	}
 	return scheduling.Role{}
@@ -231,7 +213,7 @@ func over(g *v1alpha1.Gang, attempt int32) bool {
 // headcount remembers the pods of namespaces with quotas as roles: what quotas
 // count of a pod stays what it was made with.
 type headcount struct {
-	gpus        gpuResources
+	gpus        conversion.GPUResources
 	known, next map[types.UID]scheduling.Role
 }
 
@@ -242,7 +224,7 @@ func (h *headcount) begin() { h.known, h.next = h.next, map[types.UID]scheduling
 func (h *headcount) role(p *corev1.Pod) scheduling.Role {
 	r, ok := h.known[p.UID]
 	if !ok {
-		r = h.gpus.podRole(p)
+		r = h.gpus.PodRole(p)
 	}
 	h.next[p.UID] = r
 	return r

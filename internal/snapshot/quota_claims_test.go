@@ -12,6 +12,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/inventory"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // A gang whose claims a quota on claims or on devices does not allow is not begun, and the
@@ -66,14 +67,14 @@ func TestQuotasOnClaims(t *testing.T) {
 			}
 			now := time.Unix(1_700_000_000, 0)
 			c.loop.tell(t.Context(), now)
-			result := c.loop.core.Decide(instant(now))
+			result := c.loop.core.Decide(conversion.Instant(now))
 			if planned := len(result.Plans) == 1; planned != tt.plan {
 				t.Fatalf("planned: %t", planned)
 			}
 			if tt.plan {
 				return
 			}
-			if text := c.loop.core.Reasons(instant(now), "")[0].Reason.Render(Clock(now, time.UTC)); !strings.Contains(text, tt.says) {
+			if text := c.loop.core.Reasons(conversion.Instant(now), "")[0].Reason.Render(Clock(now, time.UTC)); !strings.Contains(text, tt.says) {
 				t.Errorf("it says %q, want %q in it", text, tt.says)
 			}
 		})
@@ -95,7 +96,7 @@ func TestClaimsThatAreComing(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	decide := func() int {
 		c.loop.tell(t.Context(), now)
-		result := c.loop.core.Decide(instant(now))
+		result := c.loop.core.Decide(conversion.Instant(now))
 		for _, plan := range result.Plans {
 			if plan.Pod {
 				p := testPod(plan.Name, "1")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // hard is a quota that the API server has counted.
@@ -99,7 +100,7 @@ func TestQuotasOfTheWorld(t *testing.T) {
 				placements: []v1alpha1.Placement{{ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: "g-1"}, Spec: v1alpha1.PlacementSpec{
 					Gang: "g", GangUID: g.UID, Attempt: 1, Nodes: []string{"here"}, Members: []v1alpha1.PlacedMember{{Role: "worker"}, {Role: "worker", Index: 1}},
 				}}},
-				priority: func(string) int32 { return 0 }, mine: func(*corev1.Pod) bool { return false }, counted: gpuResources(nil).podRole,
+				priority: func(string) int32 { return 0 }, mine: func(*corev1.Pod) bool { return false }, counted: conversion.GPUResources(nil).PodRole,
 				learn: func(*v1alpha1.Gang) (learned, bool) { return learned{}, false }, highest: map[types.UID]int32{},
 			}
 			var want []scheduling.Quota

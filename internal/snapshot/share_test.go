@@ -13,47 +13,66 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
-func quantity(text string) *resource.Quantity {
-	if text == "" {
-		return nil
+// TestSharesComeBack: what the journal and a pod's annotation say is what the
+// core is shown, and the other way round.
+func TestSharesComeBack(t *testing.T) {
+	share := scheduling.Share{Milli: 250, MiB: 10240}
+	g := &v1alpha1.Gang{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "u"}}
+	plan := scheduling.Plan{Attempt: 1, Members: []scheduling.Assignment{
+		{Role: "a", Node: "n", GPUs: []string{"x"}, Share: share}, {Role: "b", Node: "n", GPUs: []string{"y"}},
+	}}
+	p := placementOf(g, plan, 1, metav1.Now().Time)
+	members := (world{}).placement(p, g, nil, nil).Members
+	if members[0].Share != share || members[1].Share != (scheduling.Share{}) || p.Spec.Members[1].Share != nil {
+		t.Errorf("got %+v", members)
 	}
-	q := resource.MustParse(text)
-	return &q
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationGPUShare: conversion.ShareText(share)}}}
+	if got := conversion.ShareOf(pod); got != share {
+		t.Errorf("got %+v", got)
+	}
+	for _, text := range []string{"", "half", `{"milli":-1}`} {
+		pod.Annotations[v1alpha1.AnnotationGPUShare] = text
+		if got := conversion.ShareOf(pod); got != (scheduling.Share{}) {
+			t.Errorf("%q is read as %+v; want the whole GPU", text, got)
+		}
+	}
 }
 
-func TestWants(t *testing.T) {
-	for _, c := range []struct {
-		name, gpus, memory string
-		want               int32
-		share              scheduling.Share
-		says               string
-	}{
-		{"nothing", "", "", 0, scheduling.Share{}, ""},
-		{"whole", "2", "", 2, scheduling.Share{}, ""},
-		{"a whole in thousandths", "1000m", "", 1, scheduling.Share{}, ""},
-		{"none", "0", "", 0, scheduling.Share{}, ""},
-		{"a share", "250m", "", 0, scheduling.Share{Milli: 250}, ""},
-		{"the least", "1m", "", 0, scheduling.Share{Milli: 1}, ""},
-		{"memory", "", "8Gi", 0, scheduling.Share{MiB: 8192}, ""},
-		{"memory, rounded up", "", "1M", 0, scheduling.Share{MiB: 1}, ""},
-		{"both", "250m", "8Gi", 0, scheduling.Share{Milli: 250, MiB: 8192}, ""},
-		{"one and a half", "1500m", "", 0, scheduling.Share{}, "a share is below one GPU"},
-		{"whole and memory", "1", "8Gi", 0, scheduling.Share{}, "gpuMemory is memory of one GPU"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			gpus, share, says := wants(&v1alpha1.GangRole{GPUs: quantity(c.gpus), GPUMemory: quantity(c.memory)})
-			if c.says != "" {
-				if !strings.Contains(says, c.says) {
-					t.Errorf("says %q, want %q", says, c.says)
-				}
-				return
+// TestManyMembersComeBack: members of a large plan that are alike share an entry of the
+// journal, and the core is shown each of them.
+func TestManyMembersComeBack(t *testing.T) {
+	g := &v1alpha1.Gang{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "u"}}
+	for n, entries := range map[int]int{linesFrom - 1: linesFrom - 1, linesFrom: 2} {
+		plan := scheduling.Plan{Attempt: 1, Members: []scheduling.Assignment{{Role: "chief", Node: "n0", GPUs: []string{"c"}}}}
+		for i := range n - 1 {
+			plan.Members = append(plan.Members, scheduling.Assignment{
+				Role: "worker", Index: int32(i), Node: fmt.Sprintf("n%d", i/4), GPUs: []string{fmt.Sprintf("n%d-%d", i/4, i%4)}, Share: scheduling.Share{Milli: 250, MiB: 10240},
+			})
+		}
+		p := placementOf(g, plan, 1, metav1.Now().Time)
+		if len(p.Spec.Members) != entries {
+			t.Errorf("%d members in %d entries, want %d", n, len(p.Spec.Members), entries)
+		}
+		var got []scheduling.Assignment
+		for _, m := range (world{}).placement(p, g, nil, nil).Members {
+			got = append(got, m.Assignment)
+		}
+		if !reflect.DeepEqual(got, plan.Members) {
+			t.Errorf("%d members came back as %+v", n, got)
+		}
+		m := newMirror()
+		m.journal[g.UID] = map[types.NamespacedName]*v1alpha1.Placement{{Name: p.Name}: p}
+		for _, name := range []string{"chief-0", "worker-0", fmt.Sprintf("worker-%d", n-2)} {
+			if m.journalOf(g.UID, name) != p {
+				t.Errorf("%d members: %s is in no journal", n, name)
 			}
-			if gpus != c.want || share != c.share || says != "" {
-				t.Errorf("got %d, %+v, %q", gpus, share, says)
-			}
-		})
+		}
+		if m.journalOf(g.UID, fmt.Sprintf("worker-%d", n-1)) != nil {
+			t.Errorf("%d members: one that there is not is in a journal", n)
+		}
 	}
 }
 
@@ -95,65 +114,5 @@ func TestPodShare(t *testing.T) {
 				t.Errorf("got %q, %+v", req.Unsupported, role)
 			}
 		})
-	}
-}
-
-// TestSharesComeBack: what the journal and a pod's annotation say is what the
-// core is shown, and the other way round.
-func TestSharesComeBack(t *testing.T) {
-	share := scheduling.Share{Milli: 250, MiB: 10240}
-	g := &v1alpha1.Gang{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "u"}}
-	plan := scheduling.Plan{Attempt: 1, Members: []scheduling.Assignment{
-		{Role: "a", Node: "n", GPUs: []string{"x"}, Share: share}, {Role: "b", Node: "n", GPUs: []string{"y"}},
-	}}
-	p := placementOf(g, plan, 1, metav1.Now().Time)
-	members := (world{}).placement(p, g, nil, nil).Members
-	if members[0].Share != share || members[1].Share != (scheduling.Share{}) || p.Spec.Members[1].Share != nil {
-		t.Errorf("got %+v", members)
-	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationGPUShare: shareText(share)}}}
-	if got := shareOf(pod); got != share {
-		t.Errorf("got %+v", got)
-	}
-	for _, text := range []string{"", "half", `{"milli":-1}`} {
-		pod.Annotations[v1alpha1.AnnotationGPUShare] = text
-		if got := shareOf(pod); got != (scheduling.Share{}) {
-			t.Errorf("%q is read as %+v; want the whole GPU", text, got)
-		}
-	}
-}
-
-// TestManyMembersComeBack: members of a large plan that are alike share an entry of the
-// journal, and the core is shown each of them.
-func TestManyMembersComeBack(t *testing.T) {
-	g := &v1alpha1.Gang{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "u"}}
-	for n, entries := range map[int]int{linesFrom - 1: linesFrom - 1, linesFrom: 2} {
-		plan := scheduling.Plan{Attempt: 1, Members: []scheduling.Assignment{{Role: "chief", Node: "n0", GPUs: []string{"c"}}}}
-		for i := range n - 1 {
-			plan.Members = append(plan.Members, scheduling.Assignment{
-				Role: "worker", Index: int32(i), Node: fmt.Sprintf("n%d", i/4), GPUs: []string{fmt.Sprintf("n%d-%d", i/4, i%4)}, Share: scheduling.Share{Milli: 250, MiB: 10240},
-			})
-		}
-		p := placementOf(g, plan, 1, metav1.Now().Time)
-		if len(p.Spec.Members) != entries {
-			t.Errorf("%d members in %d entries, want %d", n, len(p.Spec.Members), entries)
-		}
-		var got []scheduling.Assignment
-		for _, m := range (world{}).placement(p, g, nil, nil).Members {
-			got = append(got, m.Assignment)
-		}
-		if !reflect.DeepEqual(got, plan.Members) {
-			t.Errorf("%d members came back as %+v", n, got)
-		}
-		m := newMirror()
-		m.journal[g.UID] = map[types.NamespacedName]*v1alpha1.Placement{{Name: p.Name}: p}
-		for _, name := range []string{"chief-0", "worker-0", fmt.Sprintf("worker-%d", n-2)} {
-			if m.journalOf(g.UID, name) != p {
-				t.Errorf("%d members: %s is in no journal", n, name)
-			}
-		}
-		if m.journalOf(g.UID, fmt.Sprintf("worker-%d", n-1)) != nil {
-			t.Errorf("%d members: one that there is not is in a journal", n)
-		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/fencing"
 	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // mostJournals is among how many placements of one gang a member is looked for.
@@ -51,7 +52,7 @@ func (m *mirror) effect(before, after *corev1.Pod) effect {
 	if one == nil {
 		one = before
 	}
-	gang := gangOf(one)
+	gang := conversion.GangOf(one)
 	if gang == "" || before != nil && after != nil && !alike(before, after) {
 		return unclear
 	}
@@ -62,9 +63,9 @@ func (m *mirror) effect(before, after *corev1.Pod) effect {
 	}
 	was, known := m.seat(g, p, member, before)
 	is, still := m.seat(g, p, member, after)
-	gone := after == nil || ended(after)
+	gone := after == nil || conversion.Ended(after)
 	switch {
-	case !known || !still || was.released && (!is.released || before != nil && !ended(before)) || is.released && !gone:
+	case !known || !still || was.released && (!is.released || before != nil && !conversion.Ended(before)) || is.released && !gone:
 		return unclear // what runs though the journal knows it no more holds by itself
 	case was.released:
 		return silent
@@ -79,7 +80,7 @@ func (m *mirror) effect(before, after *corev1.Pod) effect {
 // alike reports that all that is read of a pod beside its end is the same
 // before and after, for pods that are on a node.
 func alike(a, b *corev1.Pod) bool {
-	return a.UID == b.UID && gangOf(a) == gangOf(b) && a.Spec.NodeName != "" && a.Spec.NodeName == b.Spec.NodeName &&
+	return a.UID == b.UID && conversion.GangOf(a) == conversion.GangOf(b) && a.Spec.NodeName != "" && a.Spec.NodeName == b.Spec.NodeName &&
 		sameMap(a.Labels, b.Labels) && sameMap(read(a.Annotations), read(b.Annotations)) &&
 		(a.Generation != 0 && a.Generation == b.Generation || equality.Semantic.DeepEqual(&a.Spec, &b.Spec))
 }
@@ -136,15 +137,15 @@ func (m *mirror) journalOf(gang types.UID, member string) *v1alpha1.Placement {
 // [world.placement]. It is false where that is not clear.
 func (m *mirror) seat(g *v1alpha1.Gang, p *v1alpha1.Placement, member string, pod *corev1.Pod) (seat, bool) {
 	done := slices.Contains(g.Status.Done, member)
-	if pod == nil || ended(pod) {
+	if pod == nil || conversion.Ended(pod) {
 		var out seat
 		at := slices.IndexFunc(g.Spec.Roles, func(r v1alpha1.GangRole) bool {
-			return len(member) > len(r.Name) && member[:len(r.Name)] == r.Name && member[len(r.Name)] == '-' && index(member[len(r.Name)+1:]) >= 0
+			return len(member) > len(r.Name) && member[:len(r.Name)] == r.Name && member[len(r.Name)] == '-' && conversion.MemberIndex(member[len(r.Name)+1:]) >= 0
 		})
 		if at < 0 {
 			return out, false
 		}
-		out.resources, _ = m.gpus.requests(&g.Spec.Roles[at].Template.Spec)
+		out.resources, _ = m.gpus.Requests(&g.Spec.Roles[at].Template.Spec)
 		out.released = done
 		if pod != nil {
 			byItself := pod.Status.Phase == corev1.PodSucceeded && pod.DeletionTimestamp == nil
@@ -155,7 +156,7 @@ func (m *mirror) seat(g *v1alpha1.Gang, p *v1alpha1.Placement, member string, po
 	if pod.Spec.NodeName == "" {
 		return seat{}, false
 	}
-	resources, _ := m.gpus.requests(&pod.Spec)
+	resources, _ := m.gpus.Requests(&pod.Spec)
 	return seat{resources: resources}, true
 }
 

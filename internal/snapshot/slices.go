@@ -3,7 +3,6 @@ package snapshot
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -13,37 +12,9 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/allocation"
-	"github.com/muster-dev/muster/internal/inventory"
 	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
-
-// named enters the GPUs that a node's drivers name in ResourceSlices: devices if the
-// node is Muster's alone, else what others give out. It is false where there are
-// none.
-func named(n *corev1.Node, parts []*resourcev1.ResourceSlice, out *scheduling.Node) bool {
-	gpus := inventory.Of(parts)
-	if len(gpus) == 0 {
-		return false
-	}
-	owned := ownedNode(n)
-	out.Claims = true
-	out.Whole = !slices.ContainsFunc(gpus, func(g inventory.GPU) bool { return g.Shared })
-	for i := range gpus {
-		g := &gpus[i]
-		if owned {
-			out.Devices = append(out.Devices, scheduling.Device{UUID: g.ID(), Index: g.Index, Model: g.Model, MemoryMiB: g.MemoryMiB, Unhealthy: g.Unhealthy})
-			continue
-		}
-		at := slices.IndexFunc(out.Unowned, func(m scheduling.ModelCount) bool { return m.Model == g.Model })
-		if at < 0 {
-			at, out.Unowned = len(out.Unowned), append(out.Unowned, scheduling.ModelCount{Model: g.Model})
-		}
-		out.Unowned[at].Count++
-	}
-	return true
-}
-
-func ownedNode(n *corev1.Node) bool { return n != nil && n.Labels[v1alpha1.LabelOwned] == "true" }
 
 // keepBook begins the book of claims; defaultToo says that pods of default-scheduler are
 // Muster's to schedule.
@@ -60,7 +31,7 @@ func schedules(p *corev1.Pod, defaultToo bool) bool {
 // stock tells the book of claims which GPUs of a node are Muster's to give out.
 func (m *mirror) stock(node string) {
 	var parts []*resourcev1.ResourceSlice
-	if m.owned[node] = ownedNode(m.nodes[node]); m.owned[node] {
+	if m.owned[node] = conversion.Owned(m.nodes[node]); m.owned[node] {
 		parts = m.whole[node]
 	} else {
 		delete(m.owned, node)
@@ -82,7 +53,7 @@ func bookOf(nodes []corev1.Node, pods []corev1.Pod, parts map[string][]*resource
 	}
 	book := allocation.NewBook(func(uid types.UID) *corev1.Pod { return byUID[uid] }, func(p *corev1.Pod) bool { return schedules(p, false) })
 	for i := range nodes {
-		if ownedNode(&nodes[i]) {
+		if conversion.Owned(&nodes[i]) {
 			book.Node(nodes[i].Name, parts[nodes[i].Name])
 		}
 	}
@@ -117,7 +88,7 @@ func heldBy(holdings []allocation.Holding) []scheduling.Pod {
 		h := &holdings[i]
 		out[i] = scheduling.Pod{
 			Key: scheduling.Key{Namespace: h.Claim.Namespace, Name: h.Claim.Name}, UID: h.ID, Claim: true,
-			Node: h.Node, Since: instant(h.Since), GPUs: []string{h.GPU},
+			Node: h.Node, Since: conversion.Instant(h.Since), GPUs: []string{h.GPU},
 		}
 	}
 	return out

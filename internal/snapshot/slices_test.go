@@ -12,6 +12,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/inventory"
 	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // namedSlice is a slice of a node with GPUs of one model.
@@ -52,7 +53,7 @@ func TestNamedByDrivers(t *testing.T) {
 			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: c.labels}}
 			n.Status.Allocatable = corev1.ResourceList{v1alpha1.ResourceGPU: *resource.NewQuantity(c.counts, resource.DecimalSI)}
 			c.want.Name, c.want.Labels = "a", c.labels
-			got := gpuResources(nil).node(n, c.parts...)
+			got := conversion.GPUResources(nil).Node(n, c.parts...)
 			got.Domains = scheduling.Domains{}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
@@ -86,36 +87,6 @@ func TestSlicesChangeTheirNode(t *testing.T) {
 	m.gone(namedSlice("s", "a", "gpu.muster.dev", "A100", true, "u0", "u1"))
 	if got := devices(); got != 0 {
 		t.Errorf("%d GPUs, want none", got)
-	}
-}
-
-// A lone pod gets a claim for the one container that asks; where several do, it
-// cannot have any.
-func TestWhoAsks(t *testing.T) {
-	container := func(name, by string) corev1.Container {
-		c := corev1.Container{Name: name}
-		if by != "" {
-			c.Resources.Limits = corev1.ResourceList{corev1.ResourceName(by): resource.MustParse("1")}
-		}
-		return c
-	}
-	for name, c := range map[string]struct {
-		spec corev1.PodSpec
-		want string
-		only bool
-	}{
-		"one":                    {corev1.PodSpec{Containers: []corev1.Container{container("a", ""), container("b", "nvidia.com/gpu")}}, "b nvidia.com/gpu", true},
-		"a part":                 {corev1.PodSpec{Containers: []corev1.Container{container("a", "muster.dev/gpu-memory")}}, "a muster.dev/gpu-memory", true},
-		"nobody":                 {corev1.PodSpec{Containers: []corev1.Container{container("a", "")}}, " ", false},
-		"several":                {corev1.PodSpec{Containers: []corev1.Container{container("a", "nvidia.com/gpu"), container("b", "nvidia.com/gpu")}}, "a nvidia.com/gpu", false},
-		"an init container, too": {corev1.PodSpec{InitContainers: []corev1.Container{container("a", "nvidia.com/gpu")}, Containers: []corev1.Container{container("b", "nvidia.com/gpu")}}, "a nvidia.com/gpu", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			who, by, only := gpuResources(nil).asker(&c.spec)
-			if got := who + " " + string(by); got != c.want || only != c.only {
-				t.Errorf("%q, the only one: %t", got, only)
-			}
-		})
 	}
 }
 

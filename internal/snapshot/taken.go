@@ -69,7 +69,7 @@ func (m *mirror) take(ahead copied, all bool) taken {
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.nodes)) {
 		if n := m.nodes[name]; n != nil {
-			t.nodes = append(t.nodes, m.gpus.staying(n, m.signs, m.whole[name]...))
+			t.nodes = append(t.nodes, m.gpus.StayingNode(n, m.signs, m.whole[name]...))
 		} else if name != "" {
 			t.nodesGone = append(t.nodesGone, name)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/fencing"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // takeOver makes this loop the one that plans: it waits for the scheduler
@@ -127,7 +128,7 @@ func (l *Loop) list(ctx context.Context) (*listing, error) {
 		}
 		for i := range pods.Items {
 			p := &pods.Items[i]
-			if gangOf(p) != "" || ended(p) {
+			if conversion.GangOf(p) != "" || conversion.Ended(p) {
 				continue // its placement stands for it
 			}
 			found.highest = max(found.highest, fencing.Stamp(p))

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // checkEvery is how often what the core was told is compared with all there
@@ -20,7 +21,7 @@ const checkEvery = 10 * time.Minute
 // first time. It returns who wants nothing new to be started, if anybody does.
 func (l *Loop) tell(ctx context.Context, now time.Time) (paused string) {
 	for _, at := range l.mirror.ended() {
-		if !l.begun || !l.core.Ended(string(at.gang), at.role, index(at.index)) {
+		if !l.begun || !l.core.Ended(string(at.gang), at.role, conversion.MemberIndex(at.index)) {
 			l.mirror.touch(at.gang)
 		}
 	}
@@ -29,13 +30,13 @@ func (l *Loop) tell(ctx context.Context, now time.Time) (paused string) {
 	update.Part.Quotas, update.QuotasChanged = l.countQuotas(&t, now)
 	if l.begun {
 		if from := l.growth.from(l.lessons.open, now); !from.IsZero() {
-			update.GrowFrom = instant(from)
+			update.GrowFrom = conversion.Instant(from)
 		}
 		l.core.Apply(update)
 	} else {
 		l.core.RecallMix(l.keeping.recalled.mix)
 		l.core.Sync(update.Part)
-		l.core.Recall(memories(dereferenced(l.mirror.queueObjects())), l.keeping.recalled.users, instant(now))
+		l.core.Recall(memories(dereferenced(l.mirror.queueObjects())), l.keeping.recalled.users, conversion.Instant(now))
 		l.keeping.recalled = memory{}
 		l.begun, l.checked = true, now
 	}

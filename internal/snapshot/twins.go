@@ -98,7 +98,7 @@ func (l *lessons) question(g *v1alpha1.Gang) (q question, ok bool) {
 		return q, false
 	}
 	for i := range g.Spec.Roles {
-		p := l.gpus.sample(g, &g.Spec.Roles[i])
+		p := l.gpus.Sample(g, &g.Spec.Roles[i])
 		p.GenerateName, p.OwnerReferences = "", nil
 		anonymous(p, g.Name)
 		if to.Encode(p) != nil {
@@ -142,7 +142,7 @@ func (l *lessons) dryRunOf(ctx context.Context, g *v1alpha1.Gang) ([]*corev1.Pod
 				return
 			}
 			defer l.slots.Give()
-			pods[i] = l.gpus.sample(g, &g.Spec.Roles[i])
+			pods[i] = l.gpus.Sample(g, &g.Spec.Roles[i])
 			errs[i] = l.client.Create(ctx, pods[i], client.DryRunAll)
 		})
 	}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // twin is a gang of one pod as the job of that name makes it.
@@ -72,7 +73,7 @@ func TestPodsThatAreAlikeAreAskedForOnce(t *testing.T) {
 			l := newLessons(asked(&n, func(p *corev1.Pod) error {
 				p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")}
 				return nil
-			}), allThere{}, gpuResources{v1alpha1.ResourceGPU}, func(u types.UID) { woken <- u }, 4)
+			}), allThere{}, conversion.GPUResources{v1alpha1.ResourceGPU}, func(u types.UID) { woken <- u }, 4)
 			for _, g := range tt.gangs {
 				l.look(t.Context(), g, time.Now())
 				<-woken
@@ -105,7 +106,7 @@ func TestAFirstNoIsNoAnswer(t *testing.T) {
 					return apierrors.NewForbidden(corev1.Resource("pods"), p.GenerateName, errors.New(`serviceaccount "default" not found`))
 				}
 				return nil
-			}), allThere{}, gpuResources{v1alpha1.ResourceGPU}, func(u types.UID) { woken <- u }, 4)
+			}), allThere{}, conversion.GPUResources{v1alpha1.ResourceGPU}, func(u types.UID) { woken <- u }, 4)
 			now := time.Now()
 			for l.look(t.Context(), twin("a"), now); l.asking(); l.look(t.Context(), twin("a"), now) {
 				<-woken
@@ -129,7 +130,7 @@ func TestNoIsNotShared(t *testing.T) {
 			return nil
 		}
 		return apierrors.NewForbidden(corev1.Resource("pods"), p.GenerateName, errors.New("exceeded quota: small"))
-	}), allThere{}, gpuResources{v1alpha1.ResourceGPU}, func(u types.UID) { woken <- u }, 4)
+	}), allThere{}, conversion.GPUResources{v1alpha1.ResourceGPU}, func(u types.UID) { woken <- u }, 4)
 	for i, name := range []string{"a", "b"} {
 		l.look(t.Context(), twin(name), time.Now())
 		for u := range woken {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // anchors say where the volumes of claims can be used: by the node affinity of
@@ -168,7 +169,7 @@ func (a *anchors) of(namespace string, spec *corev1.PodSpec) []scheduling.Volume
 		}
 		v := scheduling.Volume{Claim: claim.Name}
 		for _, term := range terms {
-			v.Terms = append(v.Terms, append(expressions(term.MatchExpressions, false), expressions(term.MatchFields, true)...))
+			v.Terms = append(v.Terms, append(conversion.Expressions(term.MatchExpressions, false), conversion.Expressions(term.MatchFields, true)...))
 		}
 		out = append(out, v)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/departure"
 	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 func testClaim(name, volume string) *corev1.PersistentVolumeClaim {
@@ -141,7 +142,7 @@ func TestANodeThatLeavesTakesNothing(t *testing.T) {
 	} {
 		before, after := &corev1.Node{}, &corev1.Node{}
 		c.edit(after)
-		if got := gpuResources(nil).staying(after, signs).NotReady; got != c.want {
+		if got := conversion.GPUResources(nil).StayingNode(after, signs).NotReady; got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 		if c.want != "" && !matters(before, after) {

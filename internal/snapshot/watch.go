@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // kinds are those of which a change may trigger a pass.
@@ -151,7 +152,7 @@ func matters(before, after any) bool {
 	switch b := after.(type) {
 	case *corev1.Node:
 		a := before.(*corev1.Node)
-		return a.Spec.Unschedulable != b.Spec.Unschedulable || notReady(a) != notReady(b) || !sameTruths(a, b) ||
+		return a.Spec.Unschedulable != b.Spec.Unschedulable || conversion.NotReady(a) != conversion.NotReady(b) || !sameTruths(a, b) ||
 			a.Annotations[v1alpha1.AnnotationInventory] != b.Annotations[v1alpha1.AnnotationInventory] ||
 			!equality.Semantic.DeepEqual(a.Labels, b.Labels) || !equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints) ||
 			!equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable)
@@ -177,7 +178,7 @@ func matters(before, after any) bool {
 		return b.Name == v1alpha1.SystemNamespace && before.(*corev1.Namespace).Annotations[v1alpha1.AnnotationPaused] != b.Annotations[v1alpha1.AnnotationPaused]
 	case *corev1.Pod:
 		a := before.(*corev1.Pod)
-		return a.Spec.NodeName != b.Spec.NodeName || ended(a) != ended(b) || a.UID != b.UID ||
+		return a.Spec.NodeName != b.Spec.NodeName || conversion.Ended(a) != conversion.Ended(b) || a.UID != b.UID ||
 			len(a.Spec.SchedulingGates) != len(b.Spec.SchedulingGates) || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil) ||
 			a.Annotations[v1alpha1.AnnotationGPUs] != b.Annotations[v1alpha1.AnnotationGPUs] ||
 			a.Annotations[v1alpha1.AnnotationGPUShare] != b.Annotations[v1alpha1.AnnotationGPUShare] ||

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -19,13 +18,14 @@ import (
 	"github.com/muster-dev/muster/internal/scheduling/estimate"
 	"github.com/muster-dev/muster/internal/scheduling/queue"
 	"github.com/muster-dev/muster/internal/scheduling/queue/manifest"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // world is what the API server showed, before it is turned into a Snapshot.
 type world struct {
 	nodes []scheduling.Node
 	// gpus are the resources that count GPUs.
-	gpus       gpuResources
+	gpus       conversion.GPUResources
 	gangs      []v1alpha1.Gang
 	placements []v1alpha1.Placement
 	pods       []corev1.Pod
@@ -94,7 +94,7 @@ type memberOf struct {
 
 // snapshot shows the world to the core at one time.
 func (w world) snapshot(now time.Time) scheduling.Snapshot {
-	s := scheduling.Snapshot{Now: instant(now), Nodes: w.nodes, Queues: w.queues, Paused: w.paused}
+	s := scheduling.Snapshot{Now: conversion.Instant(now), Nodes: w.nodes, Queues: w.queues, Paused: w.paused}
 	w.tied = w.tied || w.anyTied()
 	shared := w.shared
 	if shared == nil {
@@ -110,14 +110,14 @@ func (w world) snapshot(now time.Time) scheduling.Snapshot {
 	members := map[memberOf]*corev1.Pod{}
 	for i := range w.pods {
 		p := &w.pods[i]
-		if gang := gangOf(p); gang != "" {
+		if gang := conversion.GangOf(p); gang != "" {
 			members[memberOf{gang, p.Labels[v1alpha1.LabelRole], p.Labels[v1alpha1.LabelIndex]}] = p
 		}
 		switch {
 		case p.Spec.NodeName != "":
-			s.Pods = append(s.Pods, w.gpus.pod(p, shared[p.Spec.NodeName]))
+			s.Pods = append(s.Pods, w.gpus.Pod(p, shared[p.Spec.NodeName]))
 			if w.tied {
-				tiePod(&s.Pods[len(s.Pods)-1], p)
+				conversion.TiePod(&s.Pods[len(s.Pods)-1], p)
 			}
 		case w.mine(p):
 			s.Requests = append(s.Requests, w.podRequest(p))
@@ -142,60 +142,13 @@ func (w world) snapshot(now time.Time) scheduling.Snapshot {
 	return s
 }
 
-// instant turns a time into the core's.
-func instant(t time.Time) scheduling.Instant {
-	if t.IsZero() {
-		return 0
-	}
-	return scheduling.Instant(t.UnixNano())
-}
-
-// gangOf returns the UID of the gang that made a pod.
-func gangOf(p *corev1.Pod) types.UID {
-	if owner := metav1.GetControllerOfNoCopy(p); owner != nil && owner.Kind == "Gang" {
-		return owner.UID
-	}
-	return ""
-}
-
-// pod turns a pod that is on a node into the core's.
-func (g gpuResources) pod(p *corev1.Pod, shared bool) scheduling.Pod {
-	res, gpus := g.requests(&p.Spec)
-	named, share := words(p.Annotations[v1alpha1.AnnotationGPUs]), shareOf(p)
-	since := p.CreationTimestamp.Time
-	if p.Status.StartTime != nil {
-		since = p.Status.StartTime.Time
-	}
-	ports := hostPorts(&p.Spec)
-	if shared {
-		ports = containerPorts(&p.Spec)
-	}
-	return scheduling.Pod{
-		Key: scheduling.Key{Namespace: p.Namespace, Name: p.Name}, UID: string(p.UID),
-		Gang: string(gangOf(p)), Role: p.Labels[v1alpha1.LabelRole], Index: index(p.Labels[v1alpha1.LabelIndex]),
-		Node: p.Spec.NodeName, Since: instant(since), GPUs: named, Share: share, Loose: max(0, gpus-int32(len(named))),
-		Ports: ports, Resources: res, Ended: ended(p),
-	}
-}
-
-func index(text string) int32 {
-	var n int32
-	for _, c := range text {
-		if c < '0' || c > '9' || n > 1<<20 {
-			return -1
-		}
-		n = n*10 + (c - '0')
-	}
-	return n
-}
-
 // podRequest turns a foreign pod that waits for a node into the core's.
 func (w world) podRequest(p *corev1.Pod) scheduling.Request {
-	_, unsupported := w.gpus.podShare(&p.Spec)
+	_, unsupported := w.gpus.PodShare(&p.Spec)
 	req := scheduling.Request{
 		Key: scheduling.Key{Namespace: p.Namespace, Name: p.Name}, UID: string(p.UID), Pod: true, Unsupported: unsupported,
-		Priority: ptr.Deref(p.Spec.Priority, 0), Created: instant(p.CreationTimestamp.Time),
-		Roles: []scheduling.Role{w.gpus.role("pod", 1, &p.Spec, words(p.Annotations[v1alpha1.AnnotationGPUModels]))},
+		Priority: ptr.Deref(p.Spec.Priority, 0), Created: conversion.Instant(p.CreationTimestamp.Time),
+		Roles: []scheduling.Role{w.gpus.Role("pod", 1, &p.Spec, conversion.Words(p.Annotations[v1alpha1.AnnotationGPUModels]))},
 	}
 	switch {
 	case unsupported != "":
@@ -207,7 +160,7 @@ func (w world) podRequest(p *corev1.Pod) scheduling.Request {
 		req.Unsupported = "spec.schedulingGroup: Muster places pods that name it one by one; submit a TrainingJob for members that start together"
 	}
 	if r := &req.Roles[0]; r.GPUs > 0 || r.Share != (scheduling.Share{}) {
-		if askers := w.gpus.askers(&p.Spec); len(askers) > 1 {
+		if askers := w.gpus.Askers(&p.Spec); len(askers) > 1 {
 			r.NoClaims, r.Askers = true, "containers "+strings.Join(askers, ", ")
 		}
 	}
@@ -215,7 +168,7 @@ func (w world) podRequest(p *corev1.Pod) scheduling.Request {
 	if w.tied {
 		req.Roles[0].Labels = p.Labels
 		var problem string
-		if req.Roles[0].Peers, problem = peersOf(p.Namespace, p.Labels, &p.Spec); problem != "" {
+		if req.Roles[0].Peers, problem = conversion.Peers(p.Namespace, p.Labels, &p.Spec); problem != "" {
 			req.Unsupported = problem
 		}
 	}
@@ -230,14 +183,14 @@ func (w world) gangRequest(g *v1alpha1.Gang, placed bool) (scheduling.Request, b
 	}
 	req := scheduling.Request{
 		Key: scheduling.Key{Namespace: g.Namespace, Name: g.Name}, UID: string(g.UID),
-		Created: instant(g.CreationTimestamp.Time), Attempt: g.Status.Attempt,
+		Created: conversion.Instant(g.CreationTimestamp.Time), Attempt: g.Status.Attempt,
 		Queue: g.Spec.Queue, User: manifest.User(g.Annotations), Evidence: evidence(g), Resumes: g.Spec.Resumable,
 		Ran: estimate.Span(g.Status.RanSeconds) * estimate.Second, Evictions: g.Status.Evictions,
 		Asked:     w.asked[g.UID],
 		Suspended: g.Spec.Suspend, Finished: g.Status.Outcome != "", Draining: draining(g) || w.highest[g.UID] > g.Status.Attempt,
 	}
 	if g.Status.NotBefore != nil {
-		req.NotBefore = instant(g.Status.NotBefore.Time)
+		req.NotBefore = conversion.Instant(g.Status.NotBefore.Time)
 		if v1alpha1.EndsAttempt(g.Status.Reason) {
 			req.LastEnd = g.Status.Message
 		}
@@ -261,15 +214,15 @@ func (w world) gangRequest(g *v1alpha1.Gang, placed bool) (scheduling.Request, b
 		growing(&req, g)
 	}
 	req.Refused, req.Missing = known.refused, known.missing
-	req.Unsupported, req.Topology = known.unsupported, topology(g.Spec.Topology)
+	req.Unsupported, req.Topology = known.unsupported, conversion.Topology(g.Spec.Topology)
 	for i := range g.Spec.Roles {
-		if _, _, invalid := wants(&g.Spec.Roles[i]); invalid != "" {
+		if _, _, invalid := conversion.Wants(&g.Spec.Roles[i]); invalid != "" {
 			req.Unsupported = "role " + g.Spec.Roles[i].Name + ": " + invalid
 		}
 	}
 	req.Roles = slices.Clone(known.roles)
 	for i := range req.Roles {
-		req.Roles[i].Avoid = avoided(g)
+		req.Roles[i].Avoid = conversion.Avoided(g)
 		if r := roleOf(g, req.Roles[i].Name); r != nil {
 			req.Roles[i].Volumes = w.anchors.of(g.Namespace, &r.Template.Spec)
 		}
@@ -312,27 +265,27 @@ func draining(g *v1alpha1.Gang) bool {
 func (w world) placement(p *v1alpha1.Placement, g *v1alpha1.Gang, members map[memberOf]*corev1.Pod, shared map[string]bool) scheduling.Placement {
 	out := scheduling.Placement{
 		Gang: scheduling.Key{Namespace: p.Namespace, Name: p.Spec.Gang}, UID: string(p.Spec.GangUID),
-		Attempt: p.Spec.Attempt, Created: instant(p.CreationTimestamp.Time),
+		Attempt: p.Spec.Attempt, Created: conversion.Instant(p.CreationTimestamp.Time),
 	}
 	if p.Spec.Extends != "" {
 		out.Extends, out.Journal = true, string(p.UID)
 		out.Leaving = p.DeletionTimestamp != nil || w.leaving[p.UID] != ""
 	}
 	if g != nil && g.Status.SavedTime != nil {
-		out.Saved = instant(g.Status.SavedTime.Time)
+		out.Saved = conversion.Instant(g.Status.SavedTime.Time)
 	}
 	over := overFor(g, p)
 	resources := map[string]scheduling.Resources{}
 	if g != nil {
 		for i := range g.Spec.Roles {
-			resources[g.Spec.Roles[i].Name], _ = w.gpus.requests(&g.Spec.Roles[i].Template.Spec)
+			resources[g.Spec.Roles[i].Name], _ = w.gpus.Requests(&g.Spec.Roles[i].Template.Spec)
 		}
 	}
 	for m := range p.Spec.Each() {
 		member := memberOf{p.Spec.GangUID, m.Role, fmt.Sprint(m.Index)}
 		mp := members[member]
 		placed := scheduling.PlacedMember{
-			Assignment: scheduling.Assignment{Role: m.Role, Index: m.Index, GPUs: m.GPUs, Share: given(m.Share)},
+			Assignment: scheduling.Assignment{Role: m.Role, Index: m.Index, GPUs: m.GPUs, Share: conversion.PlacedShare(m.Share)},
 			Resources:  resources[m.Role],
 		}
 		if int(m.Node) < len(p.Spec.Nodes) && m.Node >= 0 {
@@ -342,8 +295,8 @@ func (w world) placement(p *v1alpha1.Placement, g *v1alpha1.Gang, members map[me
 			placed.Port = m.Port
 		}
 		switch {
-		case mp != nil && !ended(mp):
-			placed.Resources, _ = w.gpus.requests(&mp.Spec)
+		case mp != nil && !conversion.Ended(mp):
+			placed.Resources, _ = w.gpus.Requests(&mp.Spec)
 		case mp != nil:
 			byItself := mp.Status.Phase == corev1.PodSucceeded && mp.DeletionTimestamp == nil
 			placed.Released = over || byItself || slices.Contains(g.Status.Done, m.Role+"-"+member.index)
@@ -353,7 +306,14 @@ func (w world) placement(p *v1alpha1.Placement, g *v1alpha1.Gang, members map[me
 		out.Members = append(out.Members, placed)
 	}
 	if w.tied {
-		tiePlacement(&out, g)
+		conversion.TiePlacement(&out, g)
 	}
 	return out
+}
+
+// anyTied reports that anything in the world has: only then are labels shown to
+// the core.
+func (w *world) anyTied() bool {
+	return slices.ContainsFunc(w.pods, func(p corev1.Pod) bool { return conversion.Tied(&p.Spec) }) ||
+		slices.ContainsFunc(w.gangs, func(g v1alpha1.Gang) bool { return conversion.TiedGang(&g) })
 }

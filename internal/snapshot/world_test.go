@@ -5,12 +5,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 // TestWhoHolds: when a placed member's GPU is free again.
@@ -92,32 +92,10 @@ func memberPod(gang types.UID) *corev1.Pod {
 	}
 }
 
-func TestRequests(t *testing.T) {
-	cpu := func(s string) corev1.ResourceRequirements {
-		return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(s)}}
-	}
-	always := corev1.ContainerRestartPolicyAlways
-	spec := &corev1.PodSpec{
-		InitContainers: []corev1.Container{
-			{Name: "sidecar", Resources: cpu("1"), RestartPolicy: &always},
-			{Name: "init", Resources: cpu("5")},
-		},
-		Containers: []corev1.Container{
-			{Name: "a", Resources: cpu("2")},
-			{Name: "b", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{v1alpha1.ResourceGPU: resource.MustParse("3")}}},
-		},
-		Overhead: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")},
-	}
-	got, gpus := gpuResources(nil).requests(spec)
-	if got.MilliCPU != 6100 || gpus != 3 || got.Pods != 1 {
-		t.Errorf("%+v and %d GPUs; the init container beside the sidecar needs the most", got, gpus)
-	}
-}
-
 func TestUnreadableInventory(t *testing.T) {
 	n := testNode(1)
 	n.Annotations[v1alpha1.AnnotationInventory] = "{"
-	if got := gpuResources(nil).node(n); got.NotReady == "" || len(got.Devices) != 0 {
+	if got := conversion.GPUResources(nil).Node(n); got.NotReady == "" || len(got.Devices) != 0 {
 		t.Errorf("%+v", got)
 	}
 }

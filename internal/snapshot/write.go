@@ -18,6 +18,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/fencing"
 	"github.com/muster-dev/muster/internal/scheduling"
+	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
 const (
@@ -101,7 +102,7 @@ func placementOf(g *v1alpha1.Gang, plan scheduling.Plan, epoch int64, now time.T
 		if port == 0 {
 			port = v1alpha1.DefaultPort
 		}
-		add(v1alpha1.PlacedMember{Role: m.Role, Index: m.Index, Node: row, GPUs: m.GPUs, Share: journalled(m.Share), Port: port})
+		add(v1alpha1.PlacedMember{Role: m.Role, Index: m.Index, Node: row, GPUs: m.GPUs, Share: conversion.JournalShare(m.Share), Port: port})
 	}
 	return p
 }
@@ -246,7 +247,7 @@ func (l *Loop) bind(ctx context.Context, p *corev1.Pod, plan scheduling.Plan) {
 		annotations[v1alpha1.AnnotationGPUs] = strings.Join(to.GPUs, ",")
 	}
 	if to.Share != (scheduling.Share{}) {
-		annotations[v1alpha1.AnnotationGPUShare] = shareText(to.Share)
+		annotations[v1alpha1.AnnotationGPUShare] = conversion.ShareText(to.Share)
 	}
 	for k, v := range annotations {
 		bound.Annotations[k] = v
@@ -262,7 +263,7 @@ func (l *Loop) bind(ctx context.Context, p *corev1.Pod, plan scheduling.Plan) {
 	l.background(ctx, p.Namespace, func() {
 		var err error
 		if len(gpus) > 0 {
-			binding.ResourceVersion, err = l.claim(ctx, bound, gpus, journalled(to.Share))
+			binding.ResourceVersion, err = l.claim(ctx, bound, gpus, conversion.JournalShare(to.Share))
 			l.note(err != nil && !definite(err))
 		}
 		if err == nil {

@@ -1,4 +1,4 @@
-package snapshot
+package conversion
 
 import (
 	"encoding/json"
@@ -15,15 +15,15 @@ import (
 	"github.com/muster-dev/muster/internal/scheduling"
 )
 
-// node turns a Node into the core's, with what its drivers say of its GPUs. An
+// Node turns a Node into the core's, with what its drivers say of its GPUs. An
 // inventory that cannot be read makes the node not ready, saying so, because its
 // GPUs are not known.
-func (g gpuResources) node(n *corev1.Node, parts ...*resourcev1.ResourceSlice) scheduling.Node {
+func (g GPUResources) Node(n *corev1.Node, parts ...*resourcev1.ResourceSlice) scheduling.Node {
 	out := scheduling.Node{
 		Name:          n.Name,
 		Labels:        n.Labels,
 		Unschedulable: n.Spec.Unschedulable,
-		NotReady:      notReady(n),
+		NotReady:      NotReady(n),
 		Allocatable:   g.amounts(n.Status.Allocatable),
 		Domains:       domains(n.Labels),
 	}
@@ -58,19 +58,19 @@ func (g gpuResources) node(n *corev1.Node, parts ...*resourcev1.ResourceSlice) s
 	return out
 }
 
-// staying turns a Node into the core's. One that is about to go takes nothing,
+// StayingNode turns a Node into the core's. One that is about to go takes nothing,
 // whatever is tolerated there.
-func (g gpuResources) staying(n *corev1.Node, signs departure.Signs, parts ...*resourcev1.ResourceSlice) scheduling.Node {
-	out := g.node(n, parts...)
+func (g GPUResources) StayingNode(n *corev1.Node, signs departure.Signs, parts ...*resourcev1.ResourceSlice) scheduling.Node {
+	out := g.Node(n, parts...)
 	if d, leaves := signs.Of(n); leaves {
 		out.NotReady = "it " + d.Why
 	}
 	return out
 }
 
-// notReady says why the node's Ready condition does not hold. A node that has
+// NotReady says why the node's Ready condition does not hold. A node that has
 // none yet is taken as it is.
-func notReady(n *corev1.Node) string {
+func NotReady(n *corev1.Node) string {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
 			if c.Message != "" {
@@ -83,7 +83,7 @@ func notReady(n *corev1.Node) string {
 }
 
 // amounts turns a resource list into the core's, without GPUs.
-func (g gpuResources) amounts(list corev1.ResourceList) scheduling.Resources {
+func (g GPUResources) amounts(list corev1.ResourceList) scheduling.Resources {
 	out := scheduling.Resources{}
 	for name, q := range list {
 		switch {
@@ -104,10 +104,10 @@ func (g gpuResources) amounts(list corev1.ResourceList) scheduling.Resources {
 	return out
 }
 
-// requests is what a pod asks for in all: the larger of its containers' sum
+// Requests is what a pod asks for in all: the larger of its containers' sum
 // and each init container (with the restartable ones before it), plus the
 // overhead. One pod is counted as one.
-func (g gpuResources) requests(spec *corev1.PodSpec) (scheduling.Resources, int32) {
+func (g GPUResources) Requests(spec *corev1.PodSpec) (scheduling.Resources, int32) {
 	sum := total(spec, containerRequests)
 	if spec.Resources != nil {
 		for name, q := range spec.Resources.Requests {
@@ -175,10 +175,10 @@ func raise(least, to corev1.ResourceList) {
 	}
 }
 
-// role turns a pod's wishes into one role of the core.
-func (g gpuResources) role(name string, replicas int32, spec *corev1.PodSpec, models []string) scheduling.Role {
-	res, gpus := g.requests(spec)
-	share, _ := g.podShare(spec)
+// Role turns a pod's wishes into one role of the core.
+func (g GPUResources) Role(name string, replicas int32, spec *corev1.PodSpec, models []string) scheduling.Role {
+	res, gpus := g.Requests(spec)
+	share, _ := g.PodShare(spec)
 	out := scheduling.Role{
 		Name: name, Replicas: replicas, GPUs: gpus, Share: share, Models: models, Resources: res,
 		NodeLabels: spec.NodeSelector, FixedPorts: hostPorts(spec), Counted: g.counted(spec),
@@ -190,14 +190,15 @@ func (g gpuResources) role(name string, replicas int32, spec *corev1.PodSpec, mo
 	}
 	if a := spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 		for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-			out.NodeTerms = append(out.NodeTerms, append(expressions(term.MatchExpressions, false), expressions(term.MatchFields, true)...))
+			out.NodeTerms = append(out.NodeTerms, append(Expressions(term.MatchExpressions, false), Expressions(term.MatchFields, true)...))
 		}
 	}
 	out.Prefers = preferences(spec)
 	return out
 }
 
-func expressions(list []corev1.NodeSelectorRequirement, field bool) []scheduling.Expression {
+// Expressions are the conditions of a node selector on labels, or on fields.
+func Expressions(list []corev1.NodeSelectorRequirement, field bool) []scheduling.Expression {
 	var out []scheduling.Expression
 	for _, e := range list {
 		out = append(out, scheduling.Expression{Key: e.Key, Operator: string(e.Operator), Values: e.Values, Field: field})
@@ -234,8 +235,8 @@ func containerPorts(spec *corev1.PodSpec) []int32 {
 	return out
 }
 
-// words splits a comma-separated annotation.
-func words(text string) []string {
+// Words splits a comma-separated annotation.
+func Words(text string) []string {
 	var out []string
 	for _, w := range strings.Split(text, ",") {
 		if w = strings.TrimSpace(w); w != "" {
@@ -245,7 +246,26 @@ func words(text string) []string {
 	return out
 }
 
-// ended reports whether a pod's processes are gone for good.
-func ended(p *corev1.Pod) bool {
+// Ended reports whether a pod's processes are gone for good.
+func Ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
+
+// counted is what quotas ask of a pod beside its requests.
+func (g GPUResources) counted(spec *corev1.PodSpec) scheduling.Counted {
+	limits := total(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits })
+	asked := total(spec, containerRequests)
+	out := scheduling.Counted{
+		Limits: g.amounts(limits), Terminating: spec.ActiveDeadlineSeconds != nil, PriorityClass: spec.PriorityClassName,
+	}
+	out.BestEffort = true
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if q := asked[name]; !q.IsZero() {
+			out.BestEffort = false
+		}
+	}
+	return out
+}
+
+// PodRole is a pod as a role of one member, as quotas count it.
+func (g GPUResources) PodRole(p *corev1.Pod) scheduling.Role { return g.Role("pod", 1, &p.Spec, nil) }

@@ -1,4 +1,4 @@
-package snapshot
+package conversion
 
 import (
 	"encoding/json"
@@ -20,9 +20,9 @@ const (
 // mibOf is an amount of memory in MiB, rounded up.
 func mibOf(q resource.Quantity) int64 { return max(0, (q.Value()+mib-1)/mib) }
 
-// wants is what a role asks for of GPUs: so many whole ones, or a part of one.
+// Wants is what a role asks for of GPUs: so many whole ones, or a part of one.
 // What cannot be had at all, such as one and a half, is said in words.
-func wants(r *v1alpha1.GangRole) (gpus int32, share scheduling.Share, invalid string) {
+func Wants(r *v1alpha1.GangRole) (gpus int32, share scheduling.Share, invalid string) {
 	if r.GPUMemory != nil {
 		share.MiB = mibOf(*r.GPUMemory)
 	}
@@ -41,9 +41,9 @@ func wants(r *v1alpha1.GangRole) (gpus int32, share scheduling.Share, invalid st
 	return gpus, share, ""
 }
 
-// podShare is the part of a GPU that a pod's containers ask for. What can never
+// PodShare is the part of a GPU that a pod's containers ask for. What can never
 // be given is said in words.
-func (g gpuResources) podShare(spec *corev1.PodSpec) (share scheduling.Share, invalid string) {
+func (g GPUResources) PodShare(spec *corev1.PodSpec) (share scheduling.Share, invalid string) {
 	askers := 0
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
@@ -82,22 +82,22 @@ func (g gpuResources) podShare(spec *corev1.PodSpec) (share scheduling.Share, in
 }
 
 // wholeGPUs reports that a container of the pod asks for whole GPUs.
-func (g gpuResources) wholeGPUs(spec *corev1.PodSpec) bool {
-	_, gpus := g.requests(spec)
+func (g GPUResources) wholeGPUs(spec *corev1.PodSpec) bool {
+	_, gpus := g.Requests(spec)
 	return gpus > 0
 }
 
-// given is the share of a placed member.
-func given(s *v1alpha1.GPUShare) scheduling.Share {
+// PlacedShare is the share of a placed member.
+func PlacedShare(s *v1alpha1.GPUShare) scheduling.Share {
 	if s == nil {
 		return scheduling.Share{}
 	}
 	return scheduling.Share{Milli: int64(s.Milli), MiB: s.MemoryMiB}
 }
 
-// shareOf is the share that the scheduler wrote to a pod. An annotation that
+// ShareOf is the share that the scheduler wrote to a pod. An annotation that
 // cannot be read counts as the whole GPU: nothing is given out twice by it.
-func shareOf(p *corev1.Pod) scheduling.Share {
+func ShareOf(p *corev1.Pod) scheduling.Share {
 	text := p.Annotations[v1alpha1.AnnotationGPUShare]
 	if text == "" {
 		return scheduling.Share{}
@@ -106,20 +106,20 @@ func shareOf(p *corev1.Pod) scheduling.Share {
 	if json.Unmarshal([]byte(text), &s) != nil || s.Milli < 0 || s.MemoryMiB < 0 {
 		return scheduling.Share{}
 	}
-	return given(&s)
+	return PlacedShare(&s)
 }
 
-// journalled is a share as a Placement and a pod have it; nil for none.
-func journalled(s scheduling.Share) *v1alpha1.GPUShare {
+// JournalShare is a share as a Placement and a pod have it; nil for none.
+func JournalShare(s scheduling.Share) *v1alpha1.GPUShare {
 	if s == (scheduling.Share{}) {
 		return nil
 	}
 	return &v1alpha1.GPUShare{Milli: int32(s.Milli), MemoryMiB: s.MiB}
 }
 
-// shareText is a share as the annotation of a pod.
-func shareText(s scheduling.Share) string {
-	text, err := json.Marshal(journalled(s))
+// ShareText is a share as the annotation of a pod.
+func ShareText(s scheduling.Share) string {
+	text, err := json.Marshal(JournalShare(s))
 	if err != nil {
 		return "" // two integers are always JSON
 	}

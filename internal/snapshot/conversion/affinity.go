@@ -1,4 +1,4 @@
-package snapshot
+package conversion
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ func preferences(spec *corev1.PodSpec) []scheduling.Preference {
 	}
 	var out []scheduling.Preference
 	for _, p := range spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
-		term := append(expressions(p.Preference.MatchExpressions, false), expressions(p.Preference.MatchFields, true)...)
+		term := append(Expressions(p.Preference.MatchExpressions, false), Expressions(p.Preference.MatchFields, true)...)
 		out = append(out, scheduling.Preference{Weight: p.Weight, Term: term})
 	}
 	return out
@@ -34,27 +34,20 @@ var levelOf = map[string]scheduling.Level{
 	"nvidia.com/gpu.clique":    scheduling.LevelNVLink,
 }
 
-// tied reports that a pod has rules about where others are.
-func tied(spec *corev1.PodSpec) bool {
+// Tied reports that a pod has rules about where others are.
+func Tied(spec *corev1.PodSpec) bool {
 	a := spec.Affinity
 	return len(spec.TopologySpreadConstraints) > 0 || a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil)
 }
 
-// anyTied reports that anything in the world has: only then are labels shown to
-// the core.
-func (w *world) anyTied() bool {
-	return slices.ContainsFunc(w.pods, func(p corev1.Pod) bool { return tied(&p.Spec) }) ||
-		slices.ContainsFunc(w.gangs, func(g v1alpha1.Gang) bool { return tiedGang(&g) })
+// TiedGang reports that pods of a gang have rules about where others are.
+func TiedGang(g *v1alpha1.Gang) bool {
+	return slices.ContainsFunc(g.Spec.Roles, func(r v1alpha1.GangRole) bool { return Tied(&r.Template.Spec) })
 }
 
-// tiedGang reports that pods of a gang have rules about where others are.
-func tiedGang(g *v1alpha1.Gang) bool {
-	return slices.ContainsFunc(g.Spec.Roles, func(r v1alpha1.GangRole) bool { return tied(&r.Template.Spec) })
-}
-
-// peersOf are a pod's rules about where others are. The problem names the first
+// Peers are a pod's rules about where others are. The problem names the first
 // field that cannot be honoured, with what can; empty if there is none.
-func peersOf(namespace string, labels map[string]string, spec *corev1.PodSpec) (rules []scheduling.Peers, problem string) {
+func Peers(namespace string, labels map[string]string, spec *corev1.PodSpec) (rules []scheduling.Peers, problem string) {
 	b := &peersBuilder{namespace: namespace, labels: labels}
 	if a := spec.Affinity; a != nil && a.PodAffinity != nil {
 		b.terms("spec.affinity.podAffinity", scheduling.PeersNear,
@@ -182,12 +175,12 @@ func memberLabels(g *v1alpha1.Gang, r *v1alpha1.GangRole) map[string]string {
 	return out
 }
 
-// tiedRole is a role with its rules about where others are. The problem is what
+// TiedRole is a role with its rules about where others are. The problem is what
 // of them cannot be honoured in a gang; empty if nothing is.
-func (gr gpuResources) tiedRole(g *v1alpha1.Gang, r *v1alpha1.GangRole, spec *corev1.PodSpec) (out scheduling.Role, problem string) {
-	out = gr.roleOf(r, spec)
+func (gr GPUResources) TiedRole(g *v1alpha1.Gang, r *v1alpha1.GangRole, spec *corev1.PodSpec) (out scheduling.Role, problem string) {
+	out = gr.GangRole(r, spec)
 	out.Labels = memberLabels(g, r)
-	out.Peers, problem = peersOf(g.Namespace, out.Labels, spec)
+	out.Peers, problem = Peers(g.Namespace, out.Labels, spec)
 	for _, p := range out.Peers {
 		switch {
 		case problem != "":
@@ -203,22 +196,22 @@ func (gr gpuResources) tiedRole(g *v1alpha1.Gang, r *v1alpha1.GangRole, spec *co
 	return out, problem
 }
 
-// tiePod adds to a pod that is on a node what rules of others need to know. What
+// TiePod adds to a pod that is on a node what rules of others need to know. What
 // it asks for and cannot have does not matter any more.
-func tiePod(out *scheduling.Pod, p *corev1.Pod) {
+func TiePod(out *scheduling.Pod, p *corev1.Pod) {
 	out.Labels = p.Labels
-	out.Peers, _ = peersOf(p.Namespace, p.Labels, &p.Spec)
+	out.Peers, _ = Peers(p.Namespace, p.Labels, &p.Spec)
 }
 
-// tiePlacement adds to what a plan holds what rules of others need to know.
-func tiePlacement(out *scheduling.Placement, g *v1alpha1.Gang) {
+// TiePlacement adds to what a plan holds what rules of others need to know.
+func TiePlacement(out *scheduling.Placement, g *v1alpha1.Gang) {
 	if g == nil {
 		return
 	}
 	for i := range g.Spec.Roles {
 		r := &g.Spec.Roles[i]
 		labels := memberLabels(g, r)
-		rules, _ := peersOf(g.Namespace, labels, &r.Template.Spec)
+		rules, _ := Peers(g.Namespace, labels, &r.Template.Spec)
 		for k := range out.Members {
 			if out.Members[k].Role == r.Name {
 				out.Members[k].Labels, out.Members[k].Peers = labels, rules

@@ -1,4 +1,4 @@
-package snapshot
+package conversion
 
 import (
 	"strings"
@@ -6,7 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/scheduling"
@@ -85,7 +87,7 @@ func TestPeersOf(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, problem := peersOf("vision", map[string]string{"app": "a", "version": "7"}, &tt.spec)
+			got, problem := Peers("vision", map[string]string{"app": "a", "version": "7"}, &tt.spec)
 			if tt.problem != "" {
 				if !strings.Contains(problem, tt.problem) {
 					t.Errorf("the problem is %q, want %q", problem, tt.problem)
@@ -105,21 +107,27 @@ func TestPeersOf(t *testing.T) {
 // In a gang, being near one another is said for the whole gang, and being apart
 // in one way.
 func TestTiedRole(t *testing.T) {
-	g := testGang("g", 2, "1")
+	g := &v1alpha1.Gang{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: "g"},
+		Spec: v1alpha1.GangSpec{Roles: []v1alpha1.GangRole{{
+			Name: "worker", Replicas: 2, GPUs: ptr.To(resource.MustParse("1")),
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}}},
+		}}},
+	}
 	r := &g.Spec.Roles[0]
 	r.Template.Labels = map[string]string{"app": "a"}
 	term := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}}
 	r.Template.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term}}}
-	if _, problem := gpuResources(nil).tiedRole(g, r, &r.Template.Spec); !strings.Contains(problem, "say so by topology.within") {
+	if _, problem := GPUResources(nil).TiedRole(g, r, &r.Template.Spec); !strings.Contains(problem, "say so by topology.within") {
 		t.Errorf("near: %q", problem)
 	}
 	r.Template.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term}}}
-	role, problem := gpuResources(nil).tiedRole(g, r, &r.Template.Spec)
+	role, problem := GPUResources(nil).TiedRole(g, r, &r.Template.Spec)
 	if problem != "" || len(role.Peers) != 1 || role.Labels[v1alpha1.LabelGang] != g.Name || role.Labels["app"] != "a" {
 		t.Errorf("apart: %q, %+v", problem, role)
 	}
 	r.Spread = &v1alpha1.Spread{Over: v1alpha1.LevelRack}
-	if _, problem := gpuResources(nil).tiedRole(g, r, &r.Template.Spec); !strings.Contains(problem, "both say how members are to be apart") {
+	if _, problem := GPUResources(nil).TiedRole(g, r, &r.Template.Spec); !strings.Contains(problem, "both say how members are to be apart") {
 		t.Errorf("twice: %q", problem)
 	}
 }

@@ -1,4 +1,4 @@
-package snapshot
+package conversion
 
 import (
 	"fmt"
@@ -38,7 +38,7 @@ func TestNodesThatCount(t *testing.T) {
 	for name, tt := range map[string]struct {
 		labels    map[string]string
 		amounts   map[corev1.ResourceName]int64
-		resources gpuResources
+		resources GPUResources
 		want      scheduling.Node
 	}{
 		"owned": {labels: owned, amounts: map[corev1.ResourceName]int64{"nvidia.com/gpu": 2}, want: scheduling.Node{Counts: true, Devices: devices(2, "A100", 81920)}},
@@ -52,7 +52,7 @@ func TestNodesThatCount(t *testing.T) {
 			want: scheduling.Node{Counts: true, Devices: devices(1, "A100-MIG-1G.5GB", 4864)}},
 		"memory that is no number": {labels: with(map[string]string{v1alpha1.LabelGPUMemory: "80GB"}), amounts: map[corev1.ResourceName]int64{"nvidia.com/gpu": 1},
 			want: scheduling.Node{Counts: true, Devices: devices(1, "A100", 0)}},
-		"another resource": {labels: owned, resources: gpuResources{"nvidia.com/gpu", "amd.com/gpu"}, amounts: map[corev1.ResourceName]int64{"amd.com/gpu": 1},
+		"another resource": {labels: owned, resources: GPUResources{"nvidia.com/gpu", "amd.com/gpu"}, amounts: map[corev1.ResourceName]int64{"amd.com/gpu": 1},
 			want: scheduling.Node{Counts: true, Devices: devices(1, "A100", 81920)}},
 		"a resource that nobody named": {labels: owned, amounts: map[corev1.ResourceName]int64{"amd.com/gpu": 1},
 			want: scheduling.Node{Counts: true, Allocatable: scheduling.Resources{Other: map[string]int64{"amd.com/gpu": 1}}}},
@@ -65,7 +65,7 @@ func TestNodesThatCount(t *testing.T) {
 				n.Status.Allocatable[r] = *resource.NewQuantity(q, resource.DecimalSI)
 			}
 			tt.want.Name, tt.want.Labels = "n", tt.labels
-			if diff := cmp.Diff(tt.want, tt.resources.node(n)); diff != "" {
+			if diff := cmp.Diff(tt.want, tt.resources.Node(n)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -93,7 +93,7 @@ func TestPodsOnNodesThatCount(t *testing.T) {
 			if tt.named != "" {
 				p.Annotations = map[string]string{v1alpha1.AnnotationGPUs: tt.named}
 			}
-			got := gpuResources(nil).pod(p, false)
+			got := GPUResources(nil).Pod(p, false)
 			if got.Loose != tt.loose || !cmp.Equal(got.GPUs, tt.gpus) {
 				t.Errorf("%d without a name, and %v; want %d and %v", got.Loose, got.GPUs, tt.loose, tt.gpus)
 			}
@@ -117,7 +117,7 @@ func TestSignsAreNoted(t *testing.T) {
 	} {
 		system := corev1.Namespace{}
 		system.Name, system.Annotations = v1alpha1.SystemNamespace, map[string]string{v1alpha1.AnnotationDepartureSigns: c.noted}
-		signs := signsOf([]corev1.Namespace{{}, system})
+		signs := Signs([]corev1.Namespace{{}, system})
 		d, got := signs.Of(leaves)
 		if got != c.leaves || (d.Within > 0) != c.within {
 			t.Errorf("%s: their node leaves: %v, %+v", name, got, d)

@@ -1,4 +1,4 @@
-package snapshot
+package conversion
 
 import (
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -18,8 +18,8 @@ func domains(labels map[string]string) scheduling.Domains {
 	return scheduling.Domains{Zone: name(v1alpha1.LevelZone), Rack: name(v1alpha1.LevelRack), NVLink: name(v1alpha1.LevelNVLink)}
 }
 
-// topology turns what a gang says of where it is to be into the core's.
-func topology(t *v1alpha1.Topology) scheduling.Topology {
+// Topology turns what a gang says of where it is to be into the core's.
+func Topology(t *v1alpha1.Topology) scheduling.Topology {
 	if t == nil {
 		return scheduling.Topology{}
 	}
