@@ -5,10 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // errNotBuiltIn says that this program was built without NVML.
@@ -105,7 +110,40 @@ func (o Options) makeFiles(ctx context.Context, devices []Device) {
 	if command, err := within(ctx, o.Root, "nvidia-modprobe", "-u", "-c=0"); err == nil {
 		command.WaitDelay = time.Second
 		_ = command.Run()
+	} else if o.Root == "" {
+		_ = exec.CommandContext(ctx, "modprobe", "nvidia-uvm").Run()
+		_ = makeMemoryFiles(filepath.Join(procRoot, "devices"), "/dev")
 	}
+}
+
+// makeMemoryFiles makes the device files for memory where there is no nvidia-modprobe.
+// The kernel lists the driver's number in the file devices.
+func makeMemoryFiles(devices, dev string) error {
+	list, err := os.ReadFile(devices)
+	if err != nil {
+		return fmt.Errorf("reading the kernel's drivers: %w", err)
+	}
+	for line := range strings.Lines(string(list)) {
+		fields := strings.Fields(line)
+		if len(fields) != 2 || fields[1] != "nvidia-uvm" {
+			continue
+		}
+		major, err := strconv.ParseUint(fields[0], 10, 32)
+		if err != nil {
+			return fmt.Errorf("reading the number of nvidia-uvm: %w", err)
+		}
+		for minor, name := range []string{"nvidia-uvm", "nvidia-uvm-tools"} {
+			path := filepath.Join(dev, name)
+			if err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(uint32(major), uint32(minor)))); err != nil {
+				return fmt.Errorf("making the device file %s: %w", path, err)
+			}
+			if err := os.Chmod(path, 0o666); err != nil { // whatever the umask
+				return fmt.Errorf("making the device file %s: %w", path, err)
+			}
+		}
+		return nil
+	}
+	return errors.New("the driver nvidia-uvm is not loaded")
 }
 
 func find(ctx context.Context, options Options) (Source, error) {

@@ -4,7 +4,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func write(t *testing.T, path string) {
@@ -79,5 +82,32 @@ func TestADriverThatComesLater(t *testing.T) {
 				t.Errorf("with it again there are %+v, %v", devices, err)
 			}
 		})
+	}
+}
+
+// TestMemoryFiles makes the device files that the first program would make as root,
+// which it cannot in a container.
+func TestMemoryFiles(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes device files")
+	}
+	dir := t.TempDir()
+	list := filepath.Join(dir, "devices")
+	for text, says := range map[string]string{
+		"Character devices:\n195 nvidia\n": "not loaded",
+		"Character devices:\n195 nvidia\n195 nvidiactl\n234 nvidia-uvm\n\nBlock devices:\n  8 sd\n": "",
+	} {
+		if err := os.WriteFile(list, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := makeMemoryFiles(list, dir); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Fatalf("of %q: %v, want %q", text, err, says)
+		}
+	}
+	for minor, name := range []string{"nvidia-uvm", "nvidia-uvm-tools"} {
+		var stat unix.Stat_t
+		if err := unix.Stat(filepath.Join(dir, name), &stat); err != nil || stat.Rdev != unix.Mkdev(234, uint32(minor)) || stat.Mode != unix.S_IFCHR|0o666 {
+			t.Errorf("%s: mode %o, number %d, %v", name, stat.Mode, stat.Rdev, err)
+		}
 	}
 }

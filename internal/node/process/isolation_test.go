@@ -270,4 +270,10 @@ func TestHiddenGPUs(t *testing.T) {
 			t.Errorf("%s: the container sees %q, want %q", c.name, got, c.want)
 		}
 	}
+	// NVIDIA's libraries make the missing nodes themselves, as root. These do not open;
+	// null's number stands for a GPU's.
+	made := "cd /dev; mknod -m 666 nvidia1 c 1 3 && echo made; echo >nvidia1; echo >null && echo bound"
+	if got := inside(t, r, Isolation{HideGPUs: true}, "("+made+") 2>&1"); !strings.HasPrefix(got, "made\n") || !strings.Contains(got, "nvidia1: Permission denied") || !strings.HasSuffix(got, "bound\n") {
+		t.Errorf("a node that the container made: %q", got)
+	}
 }

@@ -19,10 +19,12 @@ var devices = []string{
 }
 
 // makeDev makes a /dev with the devices of every container and those of its
-// own GPUs.
+// own GPUs. Its tmpfs has the option nodev: NVIDIA's libraries and nvidia-smi, run
+// as root, create missing device nodes of GPUs, and these must not open. The bound
+// nodes keep the options of the host's /dev.
 func (t *tree) makeDev() error {
 	dev := filepath.Join(t.root, "dev")
-	if err := unix.Mount("tmpfs", dev, "tmpfs", unix.MS_NOSUID, "mode=755"); err != nil {
+	if err := unix.Mount("tmpfs", dev, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {
 		return err
 	}
 	if err := t.own(dev); err != nil {
