@@ -40,6 +40,9 @@ const (
 	// AnnotationClaimed is, on a member pod that gets its GPUs by a claim, "true"
 	// once that is allocated.
 	AnnotationClaimed = "muster.dev/claimed"
+	// AnnotationGPUsAlone is, on a claim, "true" if its pod's containers can open no
+	// GPUs but those of the claim. The agent then tells them numbers of GPUs.
+	AnnotationGPUsAlone = "muster.dev/gpus-alone"
 	// AnnotationGPUModels is, on a hand-written pod, a comma-separated list of
 	// GPU models that it accepts, in order of preference.
 	AnnotationGPUModels = "muster.dev/gpu-models"

@@ -51,7 +51,7 @@ func editsOf(r record, all []gpu.Device, root string) cdi.ContainerEdits {
 			out.DeviceNodes = append(out.DeviceNodes, deviceNode(root, node))
 		}
 	}
-	out.Env = append(out.Env, gpu.Environ(given)...)
+	out.Env = append(out.Env, gpu.Environ(given, r.Alone)...)
 	if len(out.DeviceNodes) > 0 {
 		out.DeviceNodes = append(out.DeviceNodes, common(root)...)
 		out.Mounts = libraries(root)

@@ -13,6 +13,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/inventory"
 	"github.com/muster-dev/muster/internal/node/gpu"
 	"github.com/muster-dev/muster/internal/osfile"
@@ -23,6 +24,8 @@ type record struct {
 	// Claim is its namespace and name.
 	Claim string `json:"claim"`
 	Parts []part `json:"parts"`
+	// Alone says that its containers can open no GPUs but these.
+	Alone bool `json:"alone,omitempty"`
 }
 
 // part is how much of one GPU: thousandths, and MiB of its memory; 0: not known.
@@ -36,7 +39,7 @@ const wholeMilli = 1000
 
 // recordOf reads what a claim was given.
 func recordOf(claim *resourcev1.ResourceClaim, results []resourcev1.DeviceRequestAllocationResult, devices []gpu.Device) (record, error) {
-	out := record{Claim: claim.Namespace + "/" + claim.Name}
+	out := record{Claim: claim.Namespace + "/" + claim.Name, Alone: alone(claim)}
 	for i := range results {
 		r := &results[i]
 		d, ok := device(devices, r.Device)
@@ -51,6 +54,12 @@ func recordOf(claim *resourcev1.ResourceClaim, results []resourcev1.DeviceReques
 		out.Parts = append(out.Parts, p)
 	}
 	return out, nil
+}
+
+// alone reports whether the containers of a claim can open no GPUs but its own, as its
+// maker says. If several pods share the claim, the maker has not seen them all.
+func alone(claim *resourcev1.ResourceClaim) bool {
+	return claim.Annotations[v1alpha1.AnnotationGPUsAlone] == "true" && len(claim.Status.ReservedFor) == 1
 }
 
 // fits says what another claim still has of what this one was given.

@@ -24,9 +24,13 @@ func Claim(pod *corev1.Pod, name string, gpus int, share *v1alpha1.GPUShare) *re
 	if share != nil {
 		request.Capacity = &resourcev1.CapacityRequirements{Requests: amounts(int64(share.Milli), share.MemoryMiB)}
 	}
+	var annotations map[string]string
+	if Alone(&pod.Spec) {
+		annotations = map[string]string{v1alpha1.AnnotationGPUsAlone: "true"}
+	}
 	return &resourcev1.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace, Name: name,
+			Namespace: pod.Namespace, Name: name, Annotations: annotations,
 			Labels:          map[string]string{v1alpha1.LabelGang: pod.Labels[v1alpha1.LabelGang]},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: &yes}},
 			// What is allocated is taken back before the claim goes.

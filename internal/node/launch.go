@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -237,9 +238,12 @@ func (w *worker) gpus(v *expansion.Variables, u *unit, s *process.Spec, isolated
 			}
 		}
 	}
-	for _, pair := range gpu.Environ(own) {
-		name, value, _ := strings.Cut(pair, "=")
-		v.Set(name, value)
+	for _, pair := range gpu.Environ(own, isolated && admission.GPUsAlone(w.pod, v.Get)) {
+		if name, value, _ := strings.Cut(pair, "="); name == gpu.OrderVariable {
+			v.Default(name, value)
+		} else {
+			v.Set(name, value)
+		}
 	}
 	if isolated {
 		s.Isolation = &process.Isolation{HideGPUs: true, GPUDeviceNodes: nodes}
@@ -274,12 +278,7 @@ func (w *worker) isolate(s *process.Spec, pod *corev1.Pod, u *unit, mounts []pro
 }
 
 func mountsAt(ctr *corev1.Container, target string) bool {
-	for _, m := range ctr.VolumeMounts {
-		if filepath.Clean(m.MountPath) == target {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(ctr.VolumeMounts, func(m corev1.VolumeMount) bool { return filepath.Clean(m.MountPath) == target })
 }
 
 // names writes the pod's hosts file and resolver configuration.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/inventory"
 )
 
 // gpus checks that the pod names as many GPUs as it asks for, and that they
@@ -51,6 +52,14 @@ func orNone(words []string) string {
 // GPUs are the UUIDs that the scheduler gave a pod.
 func GPUs(pod *corev1.Pod) []string {
 	return strings.FieldsFunc(pod.Annotations[v1alpha1.AnnotationGPUs], func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// GPUsAlone reports whether a pod's containers can open no GPUs but those that they are
+// given, if they have the device files of these only. Get reads a variable of the
+// container, wherever its value comes from.
+func GPUsAlone(pod *corev1.Pod, get func(name string) (value string, ok bool)) bool {
+	_, mps := get(inventory.MPSVariable)
+	return !mps && inventory.Alone(&pod.Spec)
 }
 
 // Assign divides a pod's GPUs among its containers: ordinary containers in

@@ -2,9 +2,12 @@ package gpu
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -96,21 +99,95 @@ func TestSimulatedSource(t *testing.T) {
 }
 
 func TestEnviron(t *testing.T) {
-	real := []Device{{UUID: "GPU-1"}, {UUID: "GPU-2"}}
+	real := []Device{{Index: 1, UUID: "GPU-1", Node: "/dev/nvidia1"}, {Index: 3, UUID: "GPU-3", Node: "/dev/nvidia0"}}
 	pretend := []Device{{UUID: "GPU-sim-1", Model: "A100", Simulated: true}, {UUID: "GPU-sim-2", Model: "H100", Simulated: true}}
+	unknown := []Device{real[0], {UUID: "GPU-4"}}
+	none := []string{"CUDA_VISIBLE_DEVICES=", "NVIDIA_VISIBLE_DEVICES=void"}
+	simulated := append(slices.Clone(none), "MUSTER_GPUS=GPU-sim-1=A100,GPU-sim-2=H100")
 	for _, c := range []struct {
 		name  string
 		given []Device
+		alone bool
 		want  []string
 	}{
-		{"none", nil, []string{"CUDA_VISIBLE_DEVICES=", "NVIDIA_VISIBLE_DEVICES=void"}},
-		{"real", real, []string{"CUDA_VISIBLE_DEVICES=GPU-1,GPU-2", "NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-2"}},
-		{"simulated", pretend, []string{"CUDA_VISIBLE_DEVICES=", "NVIDIA_VISIBLE_DEVICES=void", "MUSTER_GPUS=GPU-sim-1=A100,GPU-sim-2=H100"}},
+		{"none", nil, false, none},
+		{"none, alone", nil, true, none},
+		{"real", real, false, []string{"CUDA_VISIBLE_DEVICES=GPU-1,GPU-3", "NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-3"}},
+		{"real, alone", real, true, []string{"CUDA_VISIBLE_DEVICES=0,1", "NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-3", "CUDA_DEVICE_ORDER=PCI_BUS_ID"}},
+		{"without a file, alone", unknown, true, []string{"CUDA_VISIBLE_DEVICES=GPU-1,GPU-4", "NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-4"}},
+		{"MIG, alone", []Device{{UUID: "MIG-5", Node: "/dev/nvidia0"}}, true, []string{"CUDA_VISIBLE_DEVICES=MIG-5", "NVIDIA_VISIBLE_DEVICES=MIG-5"}},
+		{"simulated", pretend, false, simulated},
+		{"simulated, alone", pretend, true, simulated},
 	} {
-		if diff := cmp.Diff(c.want, Environ(c.given)); diff != "" {
+		if diff := cmp.Diff(c.want, Environ(c.given, c.alone)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}
 	}
+}
+
+// TestNumbersNameNoOther numbers devices as CUDA does, for each set of devices that a
+// container holds, each set of them that is lost meanwhile, and each order: what a
+// container may use is always its own. UUIDs are safe also if it can open all devices.
+func TestNumbersNameNoOther(t *testing.T) {
+	const machine = 4
+	all := make([]Device, machine)
+	for i := range all {
+		all[i] = Device{Index: i, UUID: fmt.Sprint("GPU-", i), Node: fmt.Sprint("/dev/nvidia", i)}
+	}
+	for held := range 1 << machine {
+		for lost := range 1 << machine {
+			var own, opened, present []Device
+			for i, d := range all {
+				if held>>i&1 == 1 {
+					own = append(own, d)
+				}
+				if lost>>i&1 == 1 {
+					continue
+				}
+				if present = append(present, d); held>>i&1 == 1 {
+					opened = append(opened, d)
+				}
+			}
+			for _, alone := range []bool{true, false} {
+				sees := present
+				if alone {
+					sees = opened
+				}
+				for range 2 { // in the order of the bus, and against it
+					used := asCUDA(Environ(own, alone), sees)
+					for _, d := range used {
+						if !slices.Contains(own, d) {
+							t.Errorf("held %v, lost %04b, alone %t: uses %s of another container", own, lost, alone, d.UUID)
+						}
+					}
+					// CUDA ends at the first name that it does not know, so a lost device
+					// hides later UUIDs. Numbers show all that are left.
+					if len(used) != len(opened) && (alone || lost == 0) {
+						t.Errorf("held %v, lost %04b, alone %t: uses %v", own, lost, alone, used)
+					}
+					slices.Reverse(sees)
+				}
+			}
+		}
+	}
+}
+
+// asCUDA gives the devices that a program may use which sees these: those that
+// CUDA_VISIBLE_DEVICES names, up to the first that is not there.
+func asCUDA(env []string, sees []Device) []Device {
+	names, _ := strings.CutPrefix(env[0], "CUDA_VISIBLE_DEVICES=")
+	var used []Device
+	for name := range strings.SplitSeq(names, ",") {
+		at := slices.IndexFunc(sees, func(d Device) bool { return d.UUID == name })
+		if number, err := strconv.Atoi(name); err == nil && number < len(sees) {
+			at = number
+		}
+		if at < 0 {
+			break
+		}
+		used = append(used, sees[at])
+	}
+	return used
 }
 
 func TestLock(t *testing.T) {
