@@ -50,7 +50,7 @@ func (o *options) adviseStanding(ctx context.Context, reader client.Reader, job 
 			_, _ = fmt.Fprintln(streams.Err, streams.ErrStyle().Paint(terminal.Yellow, "warning:")+" "+warning)
 		}
 	}
-	warn(launcherAdvice(&job.Spec))
+	warn(launcherAdvice(&job.Spec, tellsUUIDs(ctx, reader, &job.Spec)))
 	if name := job.Spec.Queue; name != "" {
 		var queues v1alpha1.QueueList
 		if err := reader.List(ctx, &queues); err == nil {
