@@ -159,6 +159,10 @@ func TestRealGPU(t *testing.T) {
 		t.Errorf("nvidia-smi in its container says %q%s, want %s", r.Stdout, r.Stderr, uuid)
 	}
 	t.Logf("given %s: %s", uuid, r.Stdout)
+	r = the.kubectl(t, "", "-n", ns, "exec", on.Name, "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES $CUDA_DEVICE_ORDER $NVIDIA_VISIBLE_DEVICES")
+	if want := "0 PCI_BUS_ID " + uuid; strings.TrimSpace(r.Stdout) != want {
+		t.Errorf("it is told %q%s, want %q", r.Stdout, r.Stderr, want)
+	}
 	if r := the.muster(t, "top"); !strings.Contains(r.Stdout, ns+"/first worker-0") || !strings.Contains(r.Stdout, "1 of 1") {
 		t.Errorf("muster top does not show who has it: %s%s", r.Stdout, r.Stderr)
 	}
