@@ -46,7 +46,11 @@ type scene struct {
 	// is behind it.
 	gateways []corev1.Service
 	doors    []discoveryv1.EndpointSlice
-	clock    clocks
+	// users are the namespaces of users, and tokens the Secrets in them that hold
+	// tokens of service accounts.
+	users  []string
+	tokens []token
+	clock  clocks
 }
 
 // clocks are two clocks at one moment.
@@ -123,6 +127,7 @@ func elsewhere(ctx context.Context, f *connection.Factory) ([]Finding, error) {
 		list(&services, "the services of Muster", client.InNamespace(v1alpha1.SystemNamespace), client.MatchingFields{"metadata.name": v1alpha1.GatewayName}),
 		list(&doors, "what is behind the S3 gateway's service", client.InNamespace(v1alpha1.SystemNamespace), client.MatchingLabels{discoveryv1.LabelServiceName: v1alpha1.GatewayName}),
 		func() error { s.gateways, s.doors = services.Items, doors.Items; return nil })
+	look("tokens", judgeTokens, func() (err error) { s.users, s.tokens, err = tokens(ctx, server); return err })
 	look("clocks", judgeClocks,
 		func() (err error) { s.clock, err = compareClocks(ctx, config); return err },
 		list(&beats, "the signs of life of nodes", client.InNamespace(corev1.NamespaceNodeLease)),

@@ -129,6 +129,8 @@ func TestClusterChecks(t *testing.T) {
 		"a gateway":          {judgeGateway, behind(corev1.ServiceTypeClusterIP, true, true, false), Good, "muster-gateway.muster-system.svc:6480, 2 replicas", ""},
 		"nobody behind it":   {judgeGateway, behind(corev1.ServiceTypeClusterIP, false), Bad, "no replica", "describe pods"},
 		"no address for it":  {judgeGateway, behind(corev1.ServiceTypeLoadBalancer, true), Limited, "no address yet", "type=ClusterIP"},
+		"a token":            {judgeTokens, scene{users: []string{"ada"}, tokens: []token{{"ada", "forever", "ada"}}}, Limited, "Secret forever of namespace ada has a token of service account ada that never ends", "kubectl -n ada delete secret forever"},
+		"no token":           {judgeTokens, scene{users: []string{"ada", "bob"}}, Good, "namespaces of 2 users", ""},
 		"no replica":         {judgeManager, scene{manager: installation.Manager{Version: "v1"}}, Bad, "scaled to no replica", "replicas=2"},
 		"no manager ready":   {judgeManager, scene{manager: installation.Manager{Version: "v1", Wanted: 2, Trouble: "ImagePullBackOff"}}, Bad, "ImagePullBackOff", "describe pods"},
 	} {
@@ -158,6 +160,12 @@ func behind(kind corev1.ServiceType, ready ...bool) scene {
 func TestNoGateway(t *testing.T) {
 	if findings := judgeGateway(scene{}); findings != nil {
 		t.Errorf("a cluster that is to have none: %+v", findings)
+	}
+}
+
+func TestNoUsers(t *testing.T) {
+	if findings := judgeTokens(scene{}); findings != nil {
+		t.Errorf("a cluster without users: %+v", findings)
 	}
 }
 
