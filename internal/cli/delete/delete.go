@@ -4,8 +4,8 @@ package delete
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -20,7 +20,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/removal"
-	"github.com/muster-dev/muster/internal/cli/terminal"
 )
 
 type options struct {
@@ -31,11 +30,19 @@ type options struct {
 	selector string
 	noWait   bool
 	ignore   bool
+	// timeout bounds the wait; 0: as long as it takes.
+	timeout time.Duration
+	// every is the pause between two looks for a manager; 0: [idleEvery].
+	every time.Duration
 }
 
 // New returns the command.
 func New(f *connection.Factory) *cobra.Command {
 	o := &options{factory: f}
+	return o.command()
+}
+
+func (o *options) command() *cobra.Command {
 	cmd := &cobra.Command{
 		SuggestFor: []string{"cancel", "kill", "stop"},
 		Use:        "delete JOB...|KIND NAME...|KIND/NAME...|-f FILE",
@@ -44,7 +51,9 @@ func New(f *connection.Factory) *cobra.Command {
 		Long: `Deletes training jobs, stops their processes, and returns once nothing of them
 is left, so that their GPUs are free. Their logs and the checkpoints of claims
 made for them go with them; checkpoints in a claim of your own stay. A TFJob or
-PyTorchJob is a training job here.
+PyTorchJob is a training job here. If no manager of Muster runs on the cluster,
+or the time of --timeout is over, the command says what is left and ends with exit
+code 1; the deletion stands.
 
 Objects of any other kind are deleted with what belongs to them; kinds may be
 written short and several at once, as for muster get. With -f the objects of a
@@ -55,7 +64,7 @@ manifest are deleted; one that does not exist is no error.`,
   muster delete configmaps -l app=web
   muster delete -f job.yaml`,
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return f.CompleteObjects(cmd.Context(), args), cobra.ShellCompDirectiveNoFileComp
+			return o.factory.CompleteObjects(cmd.Context(), args), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.validate(args); err != nil {
@@ -70,6 +79,7 @@ manifest are deleted; one that does not exist is no error.`,
 	cmd.Flags().BoolVar(&o.all, "all", false, "all training jobs of the namespace, or all objects of the kinds")
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "those with these labels: key=value")
 	cmd.Flags().BoolVar(&o.noWait, "no-wait", false, "return at once; they end all the same")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "how long to wait until they are gone (default: as long as it takes)")
 	cmd.Flags().BoolVar(&o.ignore, "ignore-not-found", false, "an object that does not exist is no error")
 	return cmd
 }
@@ -84,6 +94,10 @@ func (o *options) validate(args []string) error {
 		return exit.Usage("names, --all and --selector do not go together: give one")
 	case o.all && o.selector != "":
 		return exit.Usage("--all and --selector do not go together: give one")
+	case o.timeout < 0:
+		return exit.Usage("--timeout %s: give a duration, such as 2m; leave it out to wait as long as it takes", o.timeout)
+	case o.timeout > 0 && o.noWait:
+		return exit.Usage("--timeout and --no-wait do not go together: give one")
 	}
 	if _, err := labels.Parse(o.selector); err != nil {
 		return exit.Usage("--selector %s: give labels such as key=value", o.selector)
@@ -153,41 +167,6 @@ func unmade(foreign *unstructured.Unstructured) *v1alpha1.TrainingJob {
 		Namespace: foreign.GetNamespace(), Name: foreign.GetName(),
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foreign, foreign.GroupVersionKind())},
 	}}
-}
-
-// wait returns once nothing of any job is left, and the other objects are gone.
-func (o *options) wait(ctx context.Context, server client.Client, jobs []*v1alpha1.TrainingJob, others []other) error {
-	progress := terminal.NewProgress(o.factory.Streams.Err, title(jobs, others), terminal.Things)
-	defer progress.Stop()
-	err := o.gone(ctx, server, progress, jobs, others)
-	if errors.Is(err, context.Canceled) {
-		progress.Stop()
-		_, _ = fmt.Fprintln(o.factory.Streams.Err, "Not waiting any longer; what was asked to end ends all the same.")
-	}
-	return err
-}
-
-func (o *options) gone(ctx context.Context, server client.Client, progress *terminal.Progress, jobs []*v1alpha1.TrainingJob, others []other) error {
-	for namespace, of := range byNamespace(jobs) {
-		err := removal.WaitAll(ctx, server, of, func(gone int, first string, left removal.Left) {
-			if len(jobs) > 1 {
-				progress.Set(int64(gone), int64(len(of)))
-			}
-			if first != "" {
-				progress.Say(first + ": " + left.String())
-			}
-		})
-		if err != nil {
-			return fmt.Errorf("waiting for the jobs of namespace %s: %w", namespace, err)
-		}
-	}
-	for _, one := range others {
-		progress.Say(one.reference())
-		if err := one.wait(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // title is the heading of the progress.

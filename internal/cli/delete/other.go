@@ -3,6 +3,7 @@ package delete
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -63,4 +64,19 @@ func (o other) wait(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// held names what keeps an object that is being deleted; empty where it is gone.
+func (o other) held(ctx context.Context) (string, error) {
+	now, err := o.resource.Get(ctx, o.name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && now.GetUID() != o.uid:
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("looking for %s: %w", o.reference(), err)
+	}
+	if by := now.GetFinalizers(); len(by) > 0 {
+		return fmt.Sprintf("it has the finalizers %s, and goes once the controllers that set them have removed them", strings.Join(by, ", ")), nil
+	}
+	return "the API server still has it; it goes without this command", nil
 }
