@@ -194,6 +194,14 @@ const (
 	JobFailed     ConditionType = "Failed"
 )
 
+// MessageClaimed begins the message of the condition Created of every job that Muster
+// runs or has refused.
+const MessageClaimed = "Muster runs this job as the TrainingJob of the same name."
+
+// ReasonFailedValidation ends the reason of the condition Failed of a job that Muster
+// refused. The reason begins with the kind.
+const ReasonFailedValidation = "FailedValidation"
+
 // Condition is one state. The last of a job's conditions is the newest.
 type Condition struct {
 	Type   ConditionType          `json:"type"`

@@ -42,7 +42,9 @@ func New(f *connection.Factory) *cobra.Command {
 		Short:   "List training jobs, or objects of any kind",
 		Long: `Lists training jobs, or objects of any other kind that the server knows: pods,
 nodes, gangs, deployments. Kinds may be written short (tj, po, no, deploy) and
-several at once (pods,services). A name that is no kind is a training job's.`,
+several at once (pods,services). A name that is no kind is a training job's. A
+TFJob or PyTorchJob that has no training job, because it was refused or waits, is
+in the table of training jobs as tfjob/NAME or pytorchjob/NAME.`,
 		Example: `  muster get
   muster get mnist -o yaml
   muster get pods -l muster.dev/job=mnist -w
@@ -156,7 +158,7 @@ func (o *options) documents(ctx context.Context) error {
 		for _, name := range one.Names {
 			object, err := client.Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
-				return o.explain(one, name, err)
+				return o.missing(ctx, one, name, err)
 			}
 			items = append(items, *object)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/muster-dev/muster/internal/cli/kind"
+	"github.com/muster-dev/muster/internal/cli/member"
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/terminal"
 )
@@ -78,13 +80,23 @@ func (t *tables) run(ctx context.Context) error {
 		if err != nil {
 			return t.options.explain(t.wanted, "", err)
 		}
+		if err := t.addUnmade(ctx, serializers, table); err != nil {
+			return err
+		}
 		return t.print(table)
 	}
 	var all *metav1.Table
+	var unmade []member.Unmade
 	for _, name := range t.wanted.Names {
 		table, err := t.fetch(ctx, client, name)
+		if apierrors.IsNotFound(err) {
+			if u, is := t.options.unmade(ctx, t.wanted, name); is && *t.options.format != output.Name {
+				unmade = append(unmade, u)
+				continue
+			}
+		}
 		if err != nil {
-			return t.options.explain(t.wanted, name, err)
+			return t.options.missing(ctx, t.wanted, name, err)
 		}
 		if all == nil {
 			all = table
@@ -92,7 +104,13 @@ func (t *tables) run(ctx context.Context) error {
 		}
 		all.Rows = append(all.Rows, table.Rows...)
 	}
-	return t.print(all)
+	if err := t.print(withUnmade(all, unmade)); err != nil {
+		return err
+	}
+	for _, u := range unmade {
+		_, _ = fmt.Fprintf(t.options.factory.Streams.Err, "%s: %s\n", u.Reference(), u.Sentence())
+	}
+	return nil
 }
 
 func (t *tables) request(client *rest.RESTClient, options metav1.ListOptions) *rest.Request {

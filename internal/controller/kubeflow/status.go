@@ -17,7 +17,7 @@ import (
 
 // claimWords begin the message of the condition Created of every job that
 // Muster runs. They are how it knows its jobs from those of others.
-const claimWords = "Muster runs this job as the TrainingJob of the same name."
+const claimWords = kubeflowv1.MessageClaimed
 
 // conditionCurrent is a TrainingJob's condition that is False, and says why,
 // where it does not run as its spec says now.
@@ -46,7 +46,7 @@ func statusFor(o observed, blocked string) kubeflowv1.JobStatus {
 		if len(o.job.problems) == 0 {
 			break
 		}
-		w.end(kubeflowv1.JobFailed, "FailedValidation", "it cannot be run as it is written: "+o.job.refusal().Error(), w.now)
+		w.end(kubeflowv1.JobFailed, kubeflowv1.ReasonFailedValidation, "it cannot be run as it is written: "+o.job.refusal().Error(), w.now)
 	}
 	if !apiequality.Semantic.DeepEqual(*w.status, o.job.status) {
 		w.status.LastReconcileTime = &w.now
