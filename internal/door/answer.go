@@ -10,8 +10,12 @@ import (
 )
 
 func (d *Door) why(w http.ResponseWriter, r *http.Request, caller Caller) error {
+	word := r.PathValue("job")
+	if word == "" {
+		word = r.PathValue("kind") + "/" + r.PathValue("name")
+	}
 	return d.answer(w, r, caller, func(ctx context.Context, namespace string) (any, error) {
-		return d.opts.Answers.Why(ctx, namespace, r.PathValue("job"))
+		return d.opts.Answers.Why(ctx, namespace, word)
 	})
 }
 

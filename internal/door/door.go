@@ -24,7 +24,7 @@ import (
 // is returned is sent as JSON. An error that has a status, as those of the API
 // server have, is told with it.
 type Answers interface {
-	// Why says why a job is where it is.
+	// Why says why a job, pod/NAME or gang/NAME is where it is.
 	Why(ctx context.Context, namespace, job string) (any, error)
 	// Plan says where and when a job of a user would start; empty: it is not known
 	// whose. What the job says of that itself is not to be believed.
@@ -193,6 +193,7 @@ func (d *Door) handler() http.Handler {
 	add("PUT "+objects+"/{key...}", d.lanes.store, d.takeObject)
 	add("DELETE "+objects+"/{key...}", d.lanes.read, d.removeObject)
 	add("GET /v1/namespaces/{namespace}/why/{job}", d.lanes.answer, d.why)
+	add("GET /v1/namespaces/{namespace}/why/{kind}/{name}", d.lanes.answer, d.why)
 	add("POST /v1/namespaces/{namespace}/plan", d.lanes.answer, d.plan)
 	add("GET /v1/namespaces/{namespace}/top", d.lanes.answer, d.top)
 	const keys = "/v1/namespaces/{namespace}/keys"

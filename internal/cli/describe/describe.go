@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	kubectl "k8s.io/kubectl/pkg/describe"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,6 +20,8 @@ import (
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/kind"
+	"github.com/muster-dev/muster/internal/cli/member"
+	"github.com/muster-dev/muster/internal/cli/terminal"
 )
 
 // New returns the command.
@@ -97,11 +101,19 @@ func describe(ctx context.Context, f *connection.Factory, one kind.Wanted, names
 	}
 	if one.Mapping.GroupVersionKind.GroupKind() == kind.TrainingJobs || runs(ctx, reader, one, namespace, name) {
 		seen, err := observe(ctx, reader, namespace, name)
+		if code, _ := exit.Of(err); code == exit.Missing {
+			return describeUnmade(ctx, f, reader, namespace, name, err)
+		}
 		if err != nil {
 			return err
 		}
 		seen.ends = ends(ctx, reader, seen.job)
 		return seen.write(f.Streams.Out, f.Streams.OutStyle())
+	}
+	if one.Mapping.GroupVersionKind.Group == kubeflowv1.GroupVersion.Group {
+		if err := headUnmade(ctx, f, reader, one.Mapping.GroupVersionKind, namespace, name); err != nil {
+			return err
+		}
 	}
 	describer, err := kubectl.Describer(f, one.Mapping)
 	if err != nil {
@@ -118,5 +130,41 @@ func describe(ctx context.Context, f *connection.Factory, one kind.Wanted, names
 		return ctx.Err()
 	}
 	_, err = io.WriteString(f.Streams.Out, text)
+	return err
+}
+
+// describeUnmade describes the TFJob or PyTorchJob that there is in place of a training
+// job; missing is the error where there is none.
+func describeUnmade(ctx context.Context, f *connection.Factory, reader client.Reader, namespace, name string, missing error) error {
+	foreign := member.Foreign(ctx, reader, namespace, name)
+	if foreign == nil {
+		return missing
+	}
+	mapper, err := f.Mapper()
+	if err != nil {
+		return err
+	}
+	gvk := foreign.GroupVersionKind()
+	mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return fmt.Errorf("asking the server for its kinds: %w", err)
+	}
+	return describe(ctx, f, kind.Wanted{Mapping: mapping, Names: []string{name}}, namespace, name)
+}
+
+// headUnmade writes a line about a TFJob or PyTorchJob that has no training job: the
+// reason, and what to do.
+func headUnmade(ctx context.Context, f *connection.Factory, reader client.Reader, gvk schema.GroupVersionKind, namespace, name string) error {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(gvk)
+	if reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object) != nil {
+		return nil // the describer says so
+	}
+	u, ours := member.UnmadeOf(object)
+	if !ours {
+		return nil
+	}
+	style := f.Streams.OutStyle()
+	_, err := fmt.Fprintf(f.Streams.Out, "%s %s: %s\n\n", style.Paint(terminal.Bold, u.Reference()), style.Phase(u.Phase, u.Phase), u.Sentence())
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/explanation"
 	"github.com/muster-dev/muster/internal/cli/member"
 	"github.com/muster-dev/muster/internal/cli/terminal"
+	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/snapshot"
 )
 
@@ -22,7 +23,7 @@ func ends(ctx context.Context, reader client.Reader, job *v1alpha1.TrainingJob) 
 	if job.Status.Phase != v1alpha1.JobRunning {
 		return ""
 	}
-	x, err := explanation.Of(ctx, reader, job.Namespace, job.Name)
+	x, err := explanation.Of(ctx, reader, scheduling.Key{Namespace: job.Namespace, Name: job.Name}, false)
 	if err != nil || x.Ends == nil {
 		return ""
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -184,29 +185,33 @@ func (d Document) Write(out io.Writer) error {
 	return nil
 }
 
-// Of explains the named gang from lists made now. The error is NotFound where
-// there is no such gang.
-func Of(ctx context.Context, reader client.Reader, namespace, name string) (scheduling.Explanation, error) {
+// Of explains the named gang, or with pod the lone pod of that name, from lists made now.
+// The error is NotFound where the scheduler knows none.
+func Of(ctx context.Context, reader client.Reader, key scheduling.Key, pod bool) (scheduling.Explanation, error) {
 	s, err := snapshot.Take(ctx, reader, time.Now())
 	if err != nil {
 		return scheduling.Explanation{}, err
 	}
-	return account(s, namespace, name)
+	return account(s, key, pod)
 }
 
 // Seen explains it as somebody may see it who may see its namespace alone.
-func Seen(ctx context.Context, reader client.Reader, namespace, name string) (scheduling.Explanation, error) {
+func Seen(ctx context.Context, reader client.Reader, key scheduling.Key, pod bool) (scheduling.Explanation, error) {
 	s, err := snapshot.Take(ctx, reader, time.Now())
 	if err != nil {
 		return scheduling.Explanation{}, err
 	}
-	return account(snapshot.Redact(s, namespace), namespace, name)
+	return account(snapshot.Redact(s, key.Namespace), key, pod)
 }
 
-func account(s scheduling.Snapshot, namespace, name string) (scheduling.Explanation, error) {
-	x, ok := scheduling.Account(s, scheduling.Key{Namespace: namespace, Name: name}, false)
+func account(s scheduling.Snapshot, key scheduling.Key, pod bool) (scheduling.Explanation, error) {
+	x, ok := scheduling.Account(s, key, pod)
 	if !ok {
-		return x, apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("gangs").GroupResource(), name)
+		resource := v1alpha1.GroupVersion.WithResource("gangs").GroupResource()
+		if pod {
+			resource = corev1.Resource("pods")
+		}
+		return x, apierrors.NewNotFound(resource, key.Name)
 	}
 	return x, nil
 }

@@ -1,11 +1,12 @@
-// Package why is the command `muster why`: the exact reason why a training job
-// is where it is.
+// Package why is the command `muster why`: the exact reason why a training job, a pod, or
+// what belongs to a Deployment or a pipeline, is where it is.
 package why
 
 import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,6 @@ import (
 	"github.com/muster-dev/muster/internal/cli/connection"
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/explanation"
-	"github.com/muster-dev/muster/internal/cli/kind"
 	"github.com/muster-dev/muster/internal/cli/member"
 	"github.com/muster-dev/muster/internal/cli/output"
 	"github.com/muster-dev/muster/internal/cli/standstill"
@@ -26,12 +26,13 @@ import (
 	"github.com/muster-dev/muster/internal/snapshot"
 )
 
-// explain accounts for a gang from the state of the cluster now.
-type explain func(ctx context.Context, reader client.Reader, namespace, name string) (scheduling.Explanation, error)
+// explain accounts for a gang, or a lone pod, from the state of the cluster now.
+type explain func(ctx context.Context, reader client.Reader, key scheduling.Key, pod bool) (scheduling.Explanation, error)
 
 // Answer is what `muster why -o json` prints.
 type Answer struct {
-	// Job is the training job's name.
+	// Job is the training job's name; of another object pod/NAME, gang/NAME, tfjob/NAME or
+	// pytorchjob/NAME.
 	Job string `json:"job"`
 	// Phase is where in its life it is.
 	Phase v1alpha1.JobPhase `json:"phase"`
@@ -55,19 +56,23 @@ func New(f *connection.Factory) *cobra.Command {
 	var format *output.Format
 	cmd := &cobra.Command{
 		SuggestFor: []string{"explain"},
-		Use:        "why JOB",
-		Short:      "Say why a training job waits, or is where it is",
+		Use:        "why JOB|KIND/NAME",
+		Short:      "Say why a training job or a pod waits, or is where it is",
 		Long: `Says what a training job waits for: what it needs at once, what is free, and who
 holds the rest since when; its place in the order of turns, when it is expected
 to start, and the smallest changes that would start it now. Of a job that runs
 it says since when, and whether it may have to make room for others. Why a job
 has no place is computed now, from what is free now. Of a job that has its place
 it gives the reason of the status: an image that cannot be pulled, a node that
-does not answer, the end of the last attempt.`,
-		Example: "  muster why mnist",
+does not answer, the end of the last attempt.
+
+It answers in the same way for pod/NAME and gang/NAME. Of deployment/NAME,
+statefulset/NAME, replicaset/NAME and job/NAME it takes the first pod that does not
+run, and of pipeline/NAME and pipelinerun/NAME the stages that are computed.`,
+		Example: "  muster why mnist\n  muster why pod/debug\n  muster why deployment/web",
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return exit.Usage("why is what? Give one training job's name: muster why JOB")
+			if len(args) != 1 && len(args) != 2 {
+				return exit.Usage("why is what? Give one training job's name, or another object: muster why JOB, muster why pod/NAME")
 			}
 			return nil
 		},
@@ -81,47 +86,77 @@ does not answer, the end of the last attempt.`,
 			if err := format.Validate(output.JSON, output.YAML); err != nil {
 				return err
 			}
-			return run(cmd.Context(), f, *format, kind.Job(args[0]))
+			return run(cmd.Context(), f, *format, strings.Join(args, "/"))
 		},
 	}
 	format = output.Flag(cmd, output.JSON, output.YAML)
 	return cmd
 }
 
-func run(ctx context.Context, f *connection.Factory, format output.Format, name string) error {
+func run(ctx context.Context, f *connection.Factory, format output.Format, word string) error {
 	reader, namespace, err := f.Reach()
 	if err != nil {
 		return err
 	}
-	answer, err := ask(ctx, reader, explanation.Of, namespace, name)
-	if apierrors.IsForbidden(err) {
-		// Not everybody may look at nodes and at the jobs of others: the manager
-		// may, and says of them what the reason needs.
-		answer, err = atDoor(ctx, f, namespace, name)
-	}
+	named, err := parse(word)
 	if err != nil {
 		return err
 	}
-	if format != output.Human {
-		return output.Print(f.Streams.Out, format, answer)
+	found, err := resolve(ctx, reader, namespace, named)
+	if err != nil {
+		return err
 	}
-	return answer.write(f.Streams.Out, f.Streams.OutStyle())
+	answers := make([]Answer, 0, len(found.subjects))
+	for _, one := range found.subjects {
+		answer, err := ask(ctx, reader, explanation.Of, namespace, one)
+		if apierrors.IsForbidden(err) {
+			// Not everybody may look at nodes and at the jobs of others: the manager
+			// may, and says of them what the reason needs.
+			answer, err = atDoor(ctx, f, namespace, one)
+		}
+		if err != nil {
+			return err
+		}
+		answers = append(answers, answer)
+	}
+	switch {
+	case format != output.Human && len(answers) == 1:
+		return output.Print(f.Streams.Out, format, answers[0])
+	case format != output.Human:
+		return output.Print(f.Streams.Out, format, answers)
+	}
+	if found.words != "" {
+		if _, err := fmt.Fprintln(f.Streams.Out, found.words); err != nil {
+			return err
+		}
+	}
+	for i := range answers {
+		if err := answers[i].write(f.Streams.Out, f.Streams.OutStyle()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // atDoor has the manager answer.
-func atDoor(ctx context.Context, f *connection.Factory, namespace, name string) (Answer, error) {
+func atDoor(ctx context.Context, f *connection.Factory, namespace string, one subject) (Answer, error) {
 	manager, err := f.Visitor()
 	if err != nil {
 		return Answer{}, err
 	}
 	var answer Answer
-	err = manager.Ask(ctx, namespace, "/why/"+name, nil, &answer)
+	err = manager.Ask(ctx, namespace, "/why/"+one.String(), nil, &answer)
 	return answer, err
 }
 
-// Seen answers for a job as somebody may see it who may see its namespace alone.
-func Seen(ctx context.Context, reader client.Reader, namespace, name string) (Answer, error) {
-	return ask(ctx, reader, explanation.Seen, namespace, name)
+// Seen answers for a job, pod/NAME or gang/NAME as somebody may see it who may see its
+// namespace alone.
+func Seen(ctx context.Context, reader client.Reader, namespace, word string) (Answer, error) {
+	one, err := parse(word)
+	if err != nil {
+		return Answer{}, err
+	}
+	return ask(ctx, reader, explanation.Seen, namespace, one)
 }
 
 // write puts the answer into lines.
@@ -140,27 +175,36 @@ func (a Answer) write(out io.Writer, style terminal.Style) error {
 	return nil
 }
 
-// ask answers for one job. Only while a job is to be placed does the scheduler
+// ask answers for one object.
+func ask(ctx context.Context, reader client.Reader, explain explain, namespace string, one subject) (Answer, error) {
+	switch one.kind {
+	case kindJob:
+		return askJob(ctx, reader, explain, namespace, one.name)
+	case kindPod:
+		return askPod(ctx, reader, explain, namespace, one.name)
+	case kindGang:
+		return askGang(ctx, reader, explain, namespace, one.name)
+	}
+	return Answer{}, exit.Usage("%s: give a training job, pod/NAME or gang/NAME", one)
+}
+
+// askJob answers for one job. Only while a job is to be placed does the scheduler
 // know the reason; otherwise the job itself does.
-func ask(ctx context.Context, reader client.Reader, explain explain, namespace, name string) (Answer, error) {
+func askJob(ctx context.Context, reader client.Reader, explain explain, namespace, name string) (Answer, error) {
 	job, err := member.Job(ctx, reader, namespace, name)
 	if err != nil {
+		if u, is := unmade(ctx, reader, namespace, name, err); is {
+			return Answer{Job: u.Reference(), Phase: v1alpha1.JobPhase(u.Phase), Code: u.Code, Reason: u.Sentence()}, nil
+		}
 		return Answer{}, err
 	}
 	answer := Answer{Job: name, Phase: job.Status.Phase, Code: job.Status.Reason, Reason: job.Status.Message}
 	switch job.Status.Phase {
 	case v1alpha1.JobPreparing, v1alpha1.JobSucceeded, v1alpha1.JobFailed:
 	default:
-		x, err := explain(ctx, reader, namespace, name)
-		if err != nil && !apierrors.IsNotFound(err) {
-			return Answer{}, fmt.Errorf("explaining %s: %w", name, err)
-		}
-		if err == nil {
-			clock := snapshot.Clock(time.Now(), time.Local)
-			answer.Document = explanation.New(x, clock)
-			if !stated(job, x.Reason) {
-				answer.Code, answer.Reason, answer.Details = string(x.Reason.Code()), x.Reason.Render(clock), explanation.Details(x.Reason)
-			}
+		key := scheduling.Key{Namespace: namespace, Name: name}
+		if err := answer.account(ctx, reader, explain, key, job.Status.Reason != "" && job.Status.Message != ""); err != nil {
+			return Answer{}, err
 		}
 	}
 	switch job.Status.Phase {
@@ -178,18 +222,45 @@ func ask(ctx context.Context, reader client.Reader, explain explain, namespace, 
 	return answer, nil
 }
 
-// stated reports whether the job's status, and not the scheduler, knows why the job is
-// where it is. The scheduler knows why a job has no place. Whatever keeps one that has
-// its place from starting, going on or ending, the controllers see and write down.
-func stated(job *v1alpha1.TrainingJob, found scheduling.Reason) bool {
-	if job.Status.Reason == "" || job.Status.Message == "" {
-		return false
+// account adds what the scheduler knows of a gang. says reports that the status has a
+// reason.
+func (a *Answer) account(ctx context.Context, reader client.Reader, explain explain, key scheduling.Key, says bool) error {
+	x, err := explain(ctx, reader, key, false)
+	if apierrors.IsNotFound(err) {
+		return nil
 	}
+	if err != nil {
+		return fmt.Errorf("explaining %s: %w", key.Name, err)
+	}
+	clock := snapshot.Clock(time.Now(), time.Local)
+	a.Document = explanation.New(x, clock)
+	if !says || !statusKnows(x.Reason) {
+		a.Code, a.Reason, a.Details = string(x.Reason.Code()), x.Reason.Render(clock), explanation.Details(x.Reason)
+	}
+	return nil
+}
+
+// statusKnows reports whether the status, and not the scheduler, knows why a job or gang
+// is where it is. The scheduler knows why one has no place. Whatever keeps one that has
+// its place from starting, going on or ending, the controllers see and write down.
+func statusKnows(found scheduling.Reason) bool {
 	switch found.(type) {
 	case scheduling.Placed, scheduling.Draining, scheduling.Finished:
 		return true
 	}
 	return false
+}
+
+// unmade returns the TFJob or PyTorchJob that there is in place of a training job.
+func unmade(ctx context.Context, reader client.Reader, namespace, name string, missing error) (member.Unmade, bool) {
+	if code, _ := exit.Of(missing); code != exit.Missing {
+		return member.Unmade{}, false
+	}
+	foreign := member.Foreign(ctx, reader, namespace, name)
+	if foreign == nil {
+		return member.Unmade{}, false
+	}
+	return member.UnmadeOf(foreign)
 }
 
 // fallback is what a condition says, or what the phase means.

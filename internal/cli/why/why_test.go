@@ -33,7 +33,7 @@ func TestPausesAreNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	unknown := func(context.Context, client.Reader, string, string) (scheduling.Explanation, error) {
+	unknown := func(context.Context, client.Reader, scheduling.Key, bool) (scheduling.Explanation, error) {
 		return scheduling.Explanation{}, apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("gangs").GroupResource(), "mnist")
 	}
 	for name, want := range map[string]string{
@@ -43,7 +43,7 @@ Nothing new starts: queue vision is stopped since 2026-03-01 12:00 by ada@box: n
 `,
 		"resnet": "resnet Running: all members run\n",
 	} {
-		answer, err := ask(t.Context(), server, unknown, "default", name)
+		answer, err := ask(t.Context(), server, unknown, "default", subject{kindJob, name})
 		if err != nil {
 			t.Fatal(err)
 		}

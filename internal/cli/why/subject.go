@@ -1,0 +1,208 @@
+package why
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/exit"
+	"github.com/muster-dev/muster/internal/cli/kind"
+	"github.com/muster-dev/muster/internal/cli/suggestion"
+	"github.com/muster-dev/muster/internal/cli/terminal"
+)
+
+// The kinds of objects that the command takes.
+const (
+	kindJob         = "job"
+	kindPod         = "pod"
+	kindGang        = "gang"
+	kindPipeline    = "pipeline"
+	kindRun         = "pipelinerun"
+	kindDeployment  = "deployment"
+	kindStatefulSet = "statefulset"
+	kindReplicaSet  = "replicaset"
+	kindBatchJob    = "batchjob"
+)
+
+// kinds are how a command line names these kinds, but training jobs.
+var kinds = map[string]string{
+	"pod": kindPod, "pods": kindPod, "po": kindPod, "gang": kindGang, "gangs": kindGang,
+	"pipeline": kindPipeline, "pipelines": kindPipeline, "pipelinerun": kindRun, "pipelineruns": kindRun,
+	"deployment": kindDeployment, "deployments": kindDeployment, "deploy": kindDeployment, "statefulset": kindStatefulSet, "statefulsets": kindStatefulSet, "sts": kindStatefulSet,
+	"replicaset": kindReplicaSet, "replicasets": kindReplicaSet, "rs": kindReplicaSet, "job": kindBatchJob, "jobs": kindBatchJob,
+}
+
+// makers are the kinds whose pods a label selector in their spec selects.
+var makers = map[string]schema.GroupVersionKind{
+	kindDeployment:  {Group: "apps", Version: "v1", Kind: "Deployment"},
+	kindStatefulSet: {Group: "apps", Version: "v1", Kind: "StatefulSet"},
+	kindReplicaSet:  {Group: "apps", Version: "v1", Kind: "ReplicaSet"},
+	kindBatchJob:    {Group: "batch", Version: "v1", Kind: "Job"},
+}
+
+// subject is an object that is asked about.
+type subject struct{ kind, name string }
+
+// String is how a command line names it.
+func (s subject) String() string {
+	switch s.kind {
+	case kindJob:
+		return s.name
+	case kindBatchJob:
+		return "job/" + s.name
+	}
+	return s.kind + "/" + s.name
+}
+
+// parse reads the words of a command line: mnist, tfjob/mnist, pod/debug.
+func parse(word string) (subject, error) {
+	name := kind.Job(word)
+	prefix, rest, found := strings.Cut(name, "/")
+	if !found {
+		return subject{kindJob, name}, nil
+	}
+	bare, _, _ := strings.Cut(strings.ToLower(prefix), ".")
+	if of := kinds[bare]; of != "" && rest != "" && !strings.Contains(rest, "/") {
+		return subject{of, rest}, nil
+	}
+	return subject{}, exit.Usage("%s: this is no object that waits for GPUs: give a training job's name, pod/NAME, gang/NAME, deployment/NAME, statefulset/NAME, replicaset/NAME, job/NAME, pipeline/NAME or pipelinerun/NAME%s; `muster describe %s` shows an object of any kind and its events",
+		word, suggestion.Phrase(bare, []string{kindPod, kindGang, kindPipeline, kindRun, kindDeployment, kindStatefulSet, kindReplicaSet}), word)
+}
+
+// resolved is what a word stands for: the objects that wait or run, and a sentence that
+// leads to them.
+type resolved struct {
+	words    string
+	subjects []subject
+}
+
+// resolve finds the pods or jobs of an object that has some.
+func resolve(ctx context.Context, reader client.Reader, namespace string, one subject) (resolved, error) {
+	switch one.kind {
+	case kindPipeline, kindRun:
+		return stages(ctx, reader, namespace, one)
+	case kindDeployment, kindStatefulSet, kindReplicaSet, kindBatchJob:
+		return podsOf(ctx, reader, namespace, one)
+	}
+	return resolved{subjects: []subject{one}}, nil
+}
+
+// podsOf chooses the pod of a Deployment or the like that is to be explained: the first
+// that does not run, or the first.
+func podsOf(ctx context.Context, reader client.Reader, namespace string, one subject) (resolved, error) {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(makers[one.kind])
+	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: one.name}, object)
+	switch {
+	case apierrors.IsNotFound(err):
+		return resolved{}, exit.NotFound("there is no %s %s in namespace %s%s", object.GetKind(), one.name, namespace, instead(one))
+	case err != nil:
+		return resolved{}, fmt.Errorf("reading %s: %w", one, err)
+	}
+	selector, err := selectorOf(object)
+	if err != nil {
+		return resolved{}, fmt.Errorf("reading the selector of %s: %w", one, err)
+	}
+	var list corev1.PodList
+	if err := reader.List(ctx, &list, client.InNamespace(namespace), selector); err != nil {
+		return resolved{}, fmt.Errorf("listing the pods of %s: %w", one, err)
+	}
+	list.Items = slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+		return p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	})
+	if len(list.Items) == 0 {
+		return resolved{}, exit.NotFound("%s has no pod that waits or runs: `muster describe %[1]s` shows why", one)
+	}
+	slices.SortFunc(list.Items, func(a, b corev1.Pod) int {
+		if by := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); by != 0 {
+			return by
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	running := 0
+	first := -1
+	for i := range list.Items {
+		switch {
+		case list.Items[i].Status.Phase == corev1.PodRunning:
+			running++
+		case first < 0:
+			first = i
+		}
+	}
+	words := fmt.Sprintf("%s: %d of its %s run", one, running, terminal.Count(int64(len(list.Items)), "pod"))
+	if first >= 0 && len(list.Items)-running > 1 {
+		words += "; the first of those that do not:"
+	}
+	return resolved{words, []subject{{kindPod, list.Items[max(0, first)].Name}}}, nil
+}
+
+// instead is a hint for the name of a training job after the kind job.
+func instead(one subject) string {
+	if one.kind == kindBatchJob {
+		return "; a training job is named without a kind: muster why " + one.name
+	}
+	return ""
+}
+
+func selectorOf(object *unstructured.Unstructured) (client.ListOption, error) {
+	tree, _, err := unstructured.NestedMap(object.Object, "spec", "selector")
+	if err != nil {
+		return nil, err
+	}
+	written := &metav1.LabelSelector{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, written); err != nil {
+		return nil, err
+	}
+	selector, err := metav1.LabelSelectorAsSelector(written)
+	if err != nil {
+		return nil, err
+	}
+	return client.MatchingLabelsSelector{Selector: selector}, nil
+}
+
+// stages finds the training jobs that compute stages of a pipeline, or of one run.
+func stages(ctx context.Context, reader client.Reader, namespace string, one subject) (resolved, error) {
+	label := v1alpha1.LabelPipeline
+	if one.kind == kindRun {
+		label = v1alpha1.LabelRun
+	}
+	var list v1alpha1.TrainingJobList
+	if err := reader.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{label: one.name}); err != nil {
+		return resolved{}, fmt.Errorf("listing the jobs of %s: %w", one, err)
+	}
+	out := resolved{}
+	names := map[string]bool{}
+	for i := range list.Items {
+		j := &list.Items[i]
+		if j.Status.Phase == v1alpha1.JobSucceeded || j.Status.Phase == v1alpha1.JobFailed {
+			continue
+		}
+		out.subjects = append(out.subjects, subject{kindJob, j.Name})
+		names[j.Labels[v1alpha1.LabelStage]] = true
+	}
+	if len(out.subjects) == 0 {
+		of := one.name
+		if one.kind == kindRun {
+			of = "PIPELINE"
+		}
+		return resolved{}, exit.NotFound("%s has no stage that waits for GPUs or runs: `muster pipeline runs %s` shows how its runs stand, and `muster pipeline explain %[2]s` what a run would compute and why", one, of)
+	}
+	slices.SortFunc(out.subjects, func(a, b subject) int { return strings.Compare(a.name, b.name) })
+	sorted := make([]string, 0, len(names))
+	for name := range names {
+		sorted = append(sorted, name)
+	}
+	slices.Sort(sorted)
+	out.words = fmt.Sprintf("%s: these jobs compute %s", one, strings.Join(sorted, ", "))
+	return out, nil
+}
