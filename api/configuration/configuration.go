@@ -38,13 +38,13 @@ type Embedded struct {
 	Port int `json:"port,omitempty"`
 	// Tier says how pods are kept apart. Default: the flag of the last start, else auto.
 	Tier Tier `json:"tier,omitempty"`
-	// SimulateGPUs declares pretend GPUs: 8xA100; none: the real ones. Default: the flag of
-	// the last start, else the real ones.
+	// SimulateGPUs declares simulated GPUs, such as 8xA100; none means the real ones. Default: the
+	// flag of the last start, else the real ones.
 	SimulateGPUs string `json:"simulateGPUs,omitempty"`
 	// HostPorts is the range from which members get ports in the plain tier.
 	// Default: 20000-29999.
 	HostPorts *PortRange `json:"hostPorts,omitempty"`
-	// Images maps image names, which may end in *, to what runs instead.
+	// Images maps image names, which may end in *, to their replacements on this machine.
 	Images Images `json:"images,omitempty"`
 	// Containerd is the socket of the containerd that pulls and unpacks the
 	// other images, or "none" if no image is to be run. Default: the flag of the last

@@ -50,7 +50,7 @@ func TestLoad(t *testing.T) {
 		{"containerd", head + "containerd: /run/k3s/containerd/containerd.sock\n", func(c *Embedded) { c.Containerd = "/run/k3s/containerd/containerd.sock" }, ""},
 		{"no containerd", head + "containerd: none\n", func(c *Embedded) { c.Containerd = NoContainerd }, ""},
 		{"containerd's socket", head + "containerd: containerd.sock\n", nil, "neither the absolute path of containerd's socket nor none"},
-		{"what an image runs", head + "images: {a: {environment: host, entrypoint: [python3, /x.py], command: [--lr, \"1\"], env: {A: b}, workingDir: /opt}}\n", func(c *Embedded) {
+		{"the command of an image", head + "images: {a: {environment: host, entrypoint: [python3, /x.py], command: [--lr, \"1\"], env: {A: b}, workingDir: /opt}}\n", func(c *Embedded) {
 			c.Images = Images{"a": {Environment: "host", Entrypoint: []string{"python3", "/x.py"}, Command: []string{"--lr", "1"}, Env: map[string]string{"A": "b"}, WorkingDir: "/opt"}}
 		}, ""},
 		{"an image's field misspelt", head + "images: {a: {environment: host, entryPoint: [x], cmd: [y]}}\n", nil, `unknown field "cmd"`},

@@ -17,18 +17,17 @@ const HostImage = "muster.dev/host"
 // HostEnvironment is the environment by which a mapping names the machine itself.
 const HostEnvironment = "host"
 
-// Image is what an image stands for on this machine. In a file it is an object, or its
+// Image is the replacement of an image on this machine. In a file it is an object, or its
 // environment alone.
 type Image struct {
 	// Environment is the folder of a virtual or conda environment, or "host" for the
 	// machine's own programs.
 	Environment string `json:"environment"`
-	// Entrypoint and Command are what a container runs that names no command, as those of
-	// an image's configuration: a container's command replaces both, its args replace
-	// Command.
+	// Entrypoint and Command are the program of a container that names no command, by the rules of
+	// images: a container's command replaces both, its args replace Command.
 	Entrypoint []string `json:"entrypoint,omitempty"`
 	Command    []string `json:"command,omitempty"`
-	// Env are variables, beside which a container's own count.
+	// Env sets variables; those of a container come first.
 	Env map[string]string `json:"env,omitempty"`
 	// WorkingDir is the folder of a container that names none.
 	WorkingDir string `json:"workingDir,omitempty"`
@@ -80,20 +79,19 @@ func (i Image) validate() error {
 	}
 	for _, word := range slices.Concat(i.Entrypoint, i.Command) {
 		if strings.Contains(word, "\x00") {
-			return fmt.Errorf("entrypoint and command: %q holds a NUL, which no program can be given", word)
+			return fmt.Errorf("entrypoint and command: %q has a NUL, which no argument may have", word)
 		}
 	}
 	return nil
 }
 
-// Images are what images stand for on this machine, by patterns: names of images in which
-// * stands for any characters.
+// Images maps patterns to the replacements of images on this machine. A pattern is the name of
+// an image in which * stands for any characters.
 type Images map[string]Image
 
-// NotRun is the sentence for an image that stands for nothing of this machine, and that this
-// machine cannot run either, with what to do.
+// NotRun returns the message for an image that is not mapped and that this machine cannot run.
 func NotRun(image, why string) string {
-	return fmt.Sprintf("this machine cannot run the image %q: %s. Or have it stand for a Python environment or the machine's own programs, in config.yaml: images: {%q: /path/of/a/venv} or images: {%q: host}, and start Muster again", image, why, image, image)
+	return fmt.Sprintf("this machine cannot run the image %q: %s. Or map it to a Python environment or the machine's own programs in config.yaml: images: {%q: /path/of/a/venv} or images: {%q: host}, and start Muster again", image, why, image, image)
 }
 
 // Patterns are the patterns of m, in order.
@@ -111,8 +109,8 @@ func (m Images) validate() error {
 	return nil
 }
 
-// Find returns what an image stands for, and false where it stands for nothing: then its own
-// files are run. The longest pattern that matches counts.
+// Find returns the replacement of an image, and false if the image is not mapped. The longest
+// pattern that matches counts.
 func (m Images) Find(image string) (Image, bool) {
 	if image == HostImage || strings.HasPrefix(image, HostImage+":") {
 		return Image{Environment: HostEnvironment}, true

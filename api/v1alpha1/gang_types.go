@@ -218,14 +218,13 @@ const (
 type GangStatus struct {
 	// Phase is where in its life the gang is.
 	Phase GangPhase `json:"phase,omitempty"`
-	// Reason names the kind of message, for programs: one of the Reason constants
-	// of this package, or the code of a reason of the scheduler's, such as
-	// ShortOfGPUs. Empty where the message is.
+	// Reason names the kind of message, for programs: one of the Reason constants of this package, or
+	// the code of a reason of the scheduler, such as ShortOfGPUs. Empty if the message is empty.
 	//
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message says why the gang is in its phase, or what keeps it from going on.
+	// Message explains the phase of the gang.
 	Message string `json:"message,omitempty"`
 	// Attempt counts Placements, from 1. 0: never placed.
 	Attempt int32 `json:"attempt,omitempty"`

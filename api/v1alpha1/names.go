@@ -86,9 +86,9 @@ const (
 	// gang's minimum, for whom the scheduler ordered it back:
 	// "<namespace>/<name>". The order itself is the Placement's deletion.
 	AnnotationGiveBack = "muster.dev/give-back"
-	// AnnotationAbandoned is, on a Dataset of states of a pipeline that is gone, the
-	// time in RFC 3339 at which Muster noticed that. It goes when the pipeline is made
-	// again; the Dataset goes once results of that time are not kept any more.
+	// AnnotationAbandoned, on a Dataset of states, is the time in RFC 3339 at which Muster noticed
+	// that its pipeline is gone. Muster removes it when the pipeline is created again, and removes the
+	// Dataset when results of that time expire.
 	AnnotationAbandoned = "muster.dev/abandoned"
 	// AnnotationRecalled marks, on such a Placement, that the gang's controller
 	// itself took it back: its node did not take the pod, or another Placement
@@ -275,19 +275,17 @@ const (
 	// the Gang's controller does.
 	GangFinalizer = "muster.dev/gang"
 
-	// ReasonRefused is the reason of a pod that its node did not take for what
-	// may pass: a port or a GPU is in use. Nothing of it has run; it may be
-	// tried again, there or elsewhere. A member of a gang has failed with it;
-	// the containers of any other pod wait with it, and the node looks again.
+	// ReasonRefused is the reason of a pod that its node refused for a temporary cause: a port or a
+	// GPU is in use. Nothing of it has run; it may be tried again, there or elsewhere. A member of a
+	// gang has failed with it; the containers of any other pod wait with it, and the node looks again.
 	ReasonRefused = "Refused"
-	// ReasonUnclaimed is the reason of a failed pod whose claim of GPUs the API server
-	// does not accept, such as by a quota: the attempt is given back.
+	// ReasonUnclaimed is the reason of a failed pod whose claim of GPUs the API server refused, for
+	// example because of a quota. Its attempt ends.
 	ReasonUnclaimed = "Unclaimed"
-	// ReasonUnsupported is the reason of a pod that its node did not take for
-	// what stays as it is until the pod's spec or the node's configuration is
-	// changed: an image that is not mapped, a field that the node cannot
-	// honour. Nothing of it has run; trying again is of no use. A member of a
-	// gang has failed with it; the containers of any other pod wait with it.
+	// ReasonUnsupported is the reason of a pod that its node refuses until the pod's spec or the
+	// node's configuration changes: an image that is not mapped, a field that the node cannot honour.
+	// Nothing of it has run; trying again is of no use. A member of a gang has failed with it; the
+	// containers of any other pod wait with it.
 	ReasonUnsupported = "Unsupported"
 
 	// SystemNamespace is the namespace of what belongs to Muster itself.

@@ -453,8 +453,8 @@ type PipelineStatus struct {
 	//
 	// +optional
 	LastRun string `json:"lastRun,omitempty"`
-	// LastEnded is the last run that has ended, and how it did. While lastRun is on
-	// its way it is the run before that.
+	// LastEnded is the last run that has ended, with its result. While lastRun is running, it is the
+	// run before that.
 	//
 	// +optional
 	LastEnded *EndedRun `json:"lastEnded,omitempty"`
@@ -472,7 +472,7 @@ type PipelineStatus struct {
 	SeenStages string `json:"seenStages,omitempty"`
 }
 
-// EndedRun is how a run ended.
+// EndedRun is the result of a run.
 type EndedRun struct {
 	// Name names the run.
 	//

@@ -1,16 +1,15 @@
 package v1alpha1
 
-// The reasons in the status of a Gang and of its TrainingJob that are not the
-// scheduler's: what keeps a gang from starting or going on although there is room.
-// `muster why` gives the same as its code.
+// These reasons in the status of a Gang and of its TrainingJob are not the scheduler's. They say
+// why a gang does not start or go on although there is room. `muster why` prints them as its code.
 const (
 	// ReasonAPIRefused means that the API server would not accept the gang's pods.
 	ReasonAPIRefused = "Refused"
 	// ReasonNotAllowed means that the API server refused a pod of an attempt: a quota or
 	// a policy.
 	ReasonNotAllowed = "NotAllowed"
-	// ReasonMissing means that the pods name an object that is not there, or a claim
-	// without a volume. No GPU is held meanwhile.
+	// ReasonMissing means that the pods name an object that does not exist, or a claim without a
+	// volume. No GPU is held meanwhile.
 	ReasonMissing = "Missing"
 	// ReasonCannotStart means that a node reports an error that keeps a member from
 	// starting: an image, a volume, a Secret.
@@ -24,8 +23,8 @@ const (
 	ReasonNodeRefused = "NodeRefused"
 	// ReasonNodeLeaves means that a node with a member on it is about to go, or is gone.
 	ReasonNodeLeaves = "NodeLeaves"
-	// ReasonMemberFailed means that a member failed, and that the gang is started again
-	// or has ended by it.
+	// ReasonMemberFailed means that a member failed, and that the gang starts again or has ended
+	// because of it.
 	ReasonMemberFailed = "MemberFailed"
 	// ReasonMemberDeleted means that somebody deleted the pod of a member.
 	ReasonMemberDeleted = "MemberDeleted"

@@ -439,8 +439,8 @@ const (
 type TrainingJobStatus struct {
 	// Phase is where in its life the job is.
 	Phase JobPhase `json:"phase,omitempty"`
-	// Reason names the kind of message, for programs: that of the gang's status, or
-	// Stalled where the job itself cannot go on. Empty where the phase says it all.
+	// Reason names the kind of message, for programs: that of the gang's status, or Stalled where the
+	// job itself cannot go on. Empty if the phase needs no explanation.
 	//
 	// +kubebuilder:validation:MaxLength=64
 	// +optional

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-dev/muster/internal/inventory"
 )
 
-// Holding is what a claim of others has of one GPU.
+// Holding is the part of one GPU that a claim of others has.
 type Holding struct {
 	// ID identifies it among all holdings, pods and gangs. It sorts before UIDs: where
 	// both a claim of others and a member have a GPU, the ledger gives it to the claim.
@@ -25,10 +25,10 @@ type Holding struct {
 	Pod   string
 	// Node and GPU name the GPU as plans do.
 	Node, GPU string
-	// Milli is how much of it the claim has, in thousandths, and MemoryMiB how much of
-	// its memory; 0: it is not known.
+	// Milli is the claim's part of the GPU, in thousandths, and MemoryMiB its part of the memory; 0:
+	// unknown.
 	Milli, MemoryMiB int64
-	// Since is when the claim was allocated, or made where that is not known.
+	// Since is the time of the claim's allocation, or of its creation if that is unknown.
 	Since time.Time
 }
 
@@ -92,7 +92,7 @@ func (b *Book) Shown(c *resourcev1.ResourceClaim) bool {
 	return b.judge(c)
 }
 
-// judge notes that a claim is to be looked at, and reports whether that may matter.
+// judge marks a claim to be judged, and reports whether that may change the holdings.
 func (b *Book) judge(c *resourcev1.ResourceClaim) bool {
 	owner := Owner(c)
 	switch {
@@ -114,7 +114,7 @@ func (b *Book) ours(c *resourcev1.ResourceClaim) bool {
 	return b.own[c.UID] && reservedFor(c, Owner(c))
 }
 
-// Gone lets go of a claim that was deleted.
+// Gone forgets a claim that was deleted.
 func (b *Book) Gone(c *resourcev1.ResourceClaim) bool {
 	if have := b.claims[c.UID]; have != nil {
 		b.unlink(have)
@@ -133,7 +133,7 @@ func (b *Book) Gone(c *resourcev1.ResourceClaim) bool {
 	return true
 }
 
-// Pod says that a pod is known by now: claims that it owns may be Muster's.
+// Pod tells the book that a pod is known: claims that it owns may be Muster's.
 func (b *Book) Pod(uid types.UID) {
 	waits := b.waits[uid]
 	delete(b.waits, uid)
@@ -144,7 +144,7 @@ func (b *Book) Pod(uid types.UID) {
 	}
 }
 
-// Node says which GPUs a node of Muster's has by now; none for other nodes.
+// Node tells the book the GPUs of a node of Muster's; none for other nodes.
 func (b *Book) Node(name string, parts []*resourcev1.ResourceSlice) {
 	for _, p := range b.pools[name] {
 		maps.Copy(b.dirty, b.users[p])
@@ -173,9 +173,8 @@ func (b *Book) In(namespace string) []*resourcev1.ResourceClaim {
 // Changed reports whether [Book.Take] would return anything.
 func (b *Book) Changed() bool { return len(b.dirty) > 0 }
 
-// Take returns the changes since the last call: the IDs of all holdings that
-// are new, different or gone, and those that are there. With all, every holding counts
-// as changed.
+// Take returns the changes since the last call: the IDs of all holdings that are new, different or
+// gone, and the holdings that exist. With all, every holding counts as changed.
 func (b *Book) Take(all bool) (about []string, held []Holding) {
 	if all {
 		for uid := range b.claims {
@@ -214,7 +213,7 @@ func (b *Book) On(d Device) []Holding {
 	return slices.CompactFunc(out, func(x, y Holding) bool { return x.ID == y.ID })
 }
 
-// holdings are what a claim has of GPUs, if it is of others.
+// holdings returns the holdings of a claim of others.
 func (b *Book) holdings(c *resourcev1.ResourceClaim) []Holding {
 	if c == nil || b.ours(c) {
 		return nil

@@ -40,8 +40,8 @@ func claim(name string, owner types.UID, reserved []types.UID, devices ...string
 	return c
 }
 
-// Which claims count as those of others, by who owns them and for whom they are reserved,
-// and which GPUs they hold; a device that overlaps with a GPU holds it.
+// Claims of others follow from the owners and the reservations of claims, and hold GPUs; a device
+// that overlaps with a GPU holds it.
 func TestWhoseClaimsCount(t *testing.T) {
 	pods := map[types.UID]*corev1.Pod{}
 	for name, scheduler := range map[types.UID]string{"mine": "muster", "theirs": "default-scheduler"} {
@@ -83,7 +83,7 @@ func TestWhoseClaimsCount(t *testing.T) {
 	}
 }
 
-// A claim of Muster's stays so while it loses its pod, and each change is told once.
+// A claim of Muster's stays Muster's when it loses its pod, and Take returns each change once.
 func TestWhatChangesIsTold(t *testing.T) {
 	pods := map[types.UID]*corev1.Pod{"mine": {ObjectMeta: metav1.ObjectMeta{UID: "mine"}, Spec: corev1.PodSpec{SchedulerName: "muster"}}}
 	b := NewBook(func(uid types.UID) *corev1.Pod { return pods[uid] }, func(p *corev1.Pod) bool { return p.Spec.SchedulerName == "muster" })

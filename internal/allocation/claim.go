@@ -52,7 +52,7 @@ func Own(c *resourcev1.ResourceClaim, owner *corev1.Pod, schedules func(*corev1.
 	return owner != nil && owner.UID == Owner(c) && schedules(owner) && len(c.Status.ReservedFor) > 0 && reservedFor(c, owner.UID)
 }
 
-// reservedFor reports whether a claim is reserved for no other than a pod.
+// reservedFor reports whether a claim is reserved for a pod alone.
 func reservedFor(c *resourcev1.ResourceClaim, pod types.UID) bool {
 	return !slices.ContainsFunc(c.Status.ReservedFor, func(r resourcev1.ResourceClaimConsumerReference) bool { return r.UID != pod })
 }

@@ -10,8 +10,8 @@ import (
 // Counts reports whether the API server counts Muster's claims for a resource of a quota.
 func Counts(name corev1.ResourceName) bool { return scheduling.OfClaims(string(name)) }
 
-// Usage is how much of a resource of a quota the claims come to, as the API server counts
-// them (k8s.io/kubernetes pkg/quota/v1/evaluator/core/resource_claims.go).
+// Usage is the amount of a quota's resource that the claims use, as the API server counts it
+// (k8s.io/kubernetes pkg/quota/v1/evaluator/core/resource_claims.go).
 func Usage(claims []*resourcev1.ResourceClaim, name corev1.ResourceName) int64 {
 	if string(name) == scheduling.QuotaClaims {
 		return int64(len(claims))
@@ -25,7 +25,7 @@ func Usage(claims []*resourcev1.ResourceClaim, name corev1.ResourceName) int64 {
 	return sum
 }
 
-// usageOf is how many devices of Muster's class a request counts for: of alternatives the
+// usageOf is the number of devices of Muster's class that a request counts for: of alternatives the
 // largest.
 func usageOf(r *resourcev1.DeviceRequest) int64 {
 	if r.Exactly != nil {

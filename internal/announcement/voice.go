@@ -10,16 +10,17 @@ import (
 	"k8s.io/client-go/tools/events"
 )
 
-// The bounds of FailedScheduling. There is one event a pod for each kind of reason, and
-// another of the same pod after every, at the earliest. Of all pods there are burst at
-// once, and perSecond from then on: what comes beside is said when its reason is told next.
+// The rate limits of FailedScheduling. There is one event a pod for each kind of reason, and
+// another of the same pod after every, at the earliest. For all pods there are burst at once, and
+// perSecond from then on. An event beyond that is written when the scheduler reports the reason
+// next.
 const (
 	every     = time.Minute
 	perSecond = 10
 	burst     = 100
 )
 
-// longestNote is how many bytes of a note the API server takes.
+// longestNote is the API server's limit for a note, in bytes.
 const longestNote = 1024
 
 // Voice writes the events. The zero Voice, and nil, writes none.
@@ -28,7 +29,7 @@ type Voice struct {
 	now      func() time.Time
 
 	mu sync.Mutex
-	// said is what was said last of each pod that waits.
+	// said holds the last event of each pod that waits.
 	said map[types.UID]saying
 	// left are the events that may be written at once, as of the time since.
 	left  float64
@@ -49,7 +50,7 @@ func New(recorder events.EventRecorder, now func() time.Time) *Voice {
 	return &Voice{recorder: recorder, now: now, said: map[types.UID]saying{}, left: burst, since: now()}
 }
 
-// Bound tells that a pod was bound to a node.
+// Bound writes that a pod was bound to a node.
 func (v *Voice) Bound(p *corev1.Pod, node string) {
 	if v == nil {
 		return
@@ -58,8 +59,7 @@ func (v *Voice) Bound(p *corev1.Pod, node string) {
 	v.recorder.Eventf(p, nil, corev1.EventTypeNormal, "Scheduled", "Binding", "Successfully assigned %s/%s to %s", p.Namespace, p.Name, node)
 }
 
-// Waits tells why a pod waits, by the kind of the reason and in words, if the kind is new
-// and the bounds allow it.
+// Waits writes why a pod waits, if the kind of the reason is new and the rate limits allow it.
 func (v *Voice) Waits(p *corev1.Pod, kind, why string) {
 	if v == nil || !v.may(p.UID, kind) {
 		return

@@ -57,7 +57,8 @@ func TestOnePod(t *testing.T) {
 	}
 }
 
-// A flood: a thousand pods wait and are told another reason in every second. There are few events at any time, and each pod gets its own in the end.
+// A flood: a thousand pods wait, and their reason changes in every second. There are few events at
+// any time, and each pod gets its own in the end.
 func TestAFlood(t *testing.T) {
 	r, now := &recorder{}, time.Unix(1e9, 0)
 	v := New(r, func() time.Time { return now })

@@ -29,7 +29,7 @@ func flagWords(cmd *cobra.Command, err error) string {
 	return fmt.Sprintf("--%s %s: give %s", value.GetFlag().Name, value.GetValue(), wanted)
 }
 
-// meant are flags that people know from elsewhere, and Muster's for the same.
+// meant maps flags of other programs to Muster's flags.
 var meant = map[string]string{
 	"timeout": "max-time", "time-limit": "max-time", "walltime": "max-time", "deadline": "max-time",
 	"gres": "gpus", "num-gpus": "gpus", "ntasks": "workers", "partition": "queue",

@@ -8,16 +8,15 @@ import (
 	"github.com/muster-dev/muster/internal/cli/presence"
 )
 
-// need is what a verb needs of Muster on a cluster.
+// need is the part of Muster on a cluster that a verb needs.
 type need string
 
 const (
 	// needsMuster is the need of a verb that is not among needs.
 	needsMuster need = ""
-	// needsNothing is that of a verb that makes sense without a cluster, or says itself
-	// whether Muster is there.
+	// needsNothing is that of a verb that makes sense without a cluster, or checks itself for Muster.
 	needsNothing need = "nothing"
-	// needsCluster is that of a verb that takes back what is left of Muster.
+	// needsCluster is that of a verb that removes the rest of Muster.
 	needsCluster need = "a cluster"
 	// needsKinds is that of a verb that also knows kinds of others.
 	needsKinds need = "kinds"
@@ -46,8 +45,8 @@ func needOf(cmd *cobra.Command) need {
 	return needsMuster
 }
 
-// attend has every verb below a command look first whether Muster is on the cluster, and
-// whether a manager runs there.
+// attend makes every verb below a command check first that Muster is on the cluster, and that a
+// manager runs there.
 func attend(f *connection.Factory, cmd *cobra.Command) {
 	for _, below := range cmd.Commands() {
 		attend(f, below)

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/terminal"
 )
 
-// TestNeeds: each verb with a need of its own is there, and verbs have it.
+// TestNeeds: each verb with a need of its own exists, and has that need.
 func TestNeeds(t *testing.T) {
 	root := New(connection.New(terminal.Streams{}, "test"))
 	machine := map[string]bool{"muster up": true, "muster down": true, "muster status": true, "muster doctor": true, "muster control-plane": true}

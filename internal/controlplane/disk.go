@@ -30,7 +30,7 @@ func checkDisk(dir string, bare bool) error {
 	return space.CanStart(len(logs) == 0)
 }
 
-// tend gives the reserve up if the disk is nearly full, and makes it if there is room.
+// tend releases the reserve if the disk is nearly full, and makes it if there is room.
 func tend(dir string, bare bool) (room.Space, error) {
 	if bare {
 		return room.Look(dir)

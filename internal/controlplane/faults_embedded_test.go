@@ -223,8 +223,8 @@ func TestDiskThatFillsUp(t *testing.T) {
 	}
 }
 
-// TestFullDiskTakesRemovalsOnly: on a disk without a free byte, the reserve lets it start.
-// It refuses new objects in words, removes old ones, and once there is room all works.
+// TestFullDiskTakesRemovalsOnly: on a disk without a free byte, the reserve lets it start. It
+// refuses new objects with a message, removes old ones, and once there is room all works.
 func TestFullDiskTakesRemovalsOnly(t *testing.T) {
 	t.Parallel()
 	dir := disk(t, "size=512m")

@@ -55,7 +55,7 @@ func (c *ControlPlane) supervise() {
 		case <-c.stopping:
 			return
 		}
-		// After an end for want of room, the reserve makes the next start possible.
+		// After an end because of a full disk, the reserve makes the next start possible.
 		if _, err := tend(c.options.DataDir, c.options.Bare); err != nil {
 			c.options.note(err.Error())
 		}

@@ -32,8 +32,8 @@ type CollectOptions struct {
 	// removing it: until everybody who begins to write has heard of it, and until
 	// everybody who began before is seen. Default: none.
 	Settle time.Duration
-	// KeepEnded keeps leases of processes that have ended until they run out: a Muster
-	// that has just started takes leases anew for what the one before it did.
+	// KeepEnded keeps leases of processes that have ended until they run out: a Muster that has just
+	// started takes the leases of the one before it again.
 	KeepEnded bool
 }
 
@@ -50,7 +50,7 @@ type CollectReport struct {
 	KeptBytes int64
 	// Joined are small packs that were put together with others into one object.
 	Joined int
-	// Held is what no head leads to and what stays for now; nil if there is nothing.
+	// Held is the data that no head leads to and that stays for now; nil if there is none.
 	Held *Held
 }
 
@@ -63,7 +63,7 @@ type collection struct {
 	reach   *reach
 	packs   *bale.Backend
 	bales   *bales
-	// waiting are objects that no head leads to and that stay for now.
+	// waiting are the objects that no head leads to and that stay for now.
 	waiting map[string]bool
 	report  CollectReport
 }

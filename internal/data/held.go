@@ -10,22 +10,22 @@ import (
 	"github.com/muster-dev/muster/internal/data/holder"
 )
 
-// Held is what no head leads to and what a collection keeps for now: a process that
-// stores or reads data may refer to it, or it was stored a moment ago.
+// Held is the data that no head leads to and that a collection keeps for now: a process that stores
+// or reads data may refer to it, or it was stored a moment ago.
 type Held struct {
-	// Objects and Bytes are how much it is.
+	// Objects and Bytes are its amount.
 	Objects int
 	Bytes   int64
 	// By are the leases that keep it; none if it was stored a moment ago.
 	By []Holding
-	// Until is when a collection can remove it, if no process still uses it then.
+	// Until is the time from which a collection can remove it, if no process uses it then.
 	Until time.Time
 }
 
 // Holding is a lease that a process has.
 type Holding struct {
 	Holder holder.Holder
-	// Since is when it was taken. Until is when it ends unless the process renews it.
+	// Since is the time at which the process took it. Until is its end unless the process renews it.
 	Since, Until time.Time
 }
 
@@ -43,8 +43,8 @@ func holdings(live []note) []Holding {
 	return all
 }
 
-// awaitEnded returns the live leases. If there are leases whose holder has ended, it waits
-// until what the holder last asked the API server for is done, and removes them.
+// awaitEnded returns the live leases. If there are leases whose holder has ended, it waits until
+// the API server has finished the last request of the holder, and removes them.
 func (c *collection) awaitEnded(ctx context.Context, now time.Time) ([]note, error) {
 	live, err := c.leases(ctx, now, true)
 	ended := func(n note) bool { return n.Holder.Ended() }
@@ -57,8 +57,8 @@ func (c *collection) awaitEnded(ctx context.Context, now time.Time) ([]note, err
 	return c.leases(ctx, now, false)
 }
 
-// markWaiting marks what stays for now beyond what heads lead to: what leases pin, and what commits
-// have that are younger than the cutoff. It notes the objects.
+// markWaiting marks the data that stays for now although no head leads to it: data that leases pin,
+// and data of commits that are younger than the cutoff. It notes the objects.
 func (c *collection) markWaiting(ctx context.Context, live []note, cutoff time.Time) error {
 	c.waiting = map[string]bool{}
 	for key := range c.objects {
@@ -88,7 +88,7 @@ func (c *collection) markWaiting(ctx context.Context, live []note, cutoff time.T
 	return nil
 }
 
-// hold reports what stays for now, and until when.
+// hold reports the data that stays for now, and the end of that time.
 func (c *collection) hold(live []note, now time.Time) {
 	if len(c.waiting) == 0 {
 		return

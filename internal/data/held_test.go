@@ -12,8 +12,8 @@ import (
 	"github.com/muster-dev/muster/internal/data/holder"
 )
 
-// TestALeaseEndsWithItsProcess: what a killed process kept goes with the next collection,
-// and what a living one keeps is reported with its holder.
+// TestALeaseEndsWithItsProcess: the next collection removes the data that a killed process kept,
+// and reports the data that a living one keeps, with its holder.
 func TestALeaseEndsWithItsProcess(t *testing.T) {
 	for name, c := range map[string]struct {
 		kill, keepEnded bool
@@ -53,9 +53,9 @@ func TestALeaseEndsWithItsProcess(t *testing.T) {
 	}
 }
 
-// TestWhatIsYoungIsHeld: a collection right after a commit says that it keeps the data,
-// and until when.
-func TestWhatIsYoungIsHeld(t *testing.T) {
+// TestYoungDataIsHeld: a collection right after a commit reports that it keeps the data, and the
+// end of that time.
+func TestYoungDataIsHeld(t *testing.T) {
 	p := newPlace(t)
 	abandoned(t, p, noise(2, 70_000))
 	r := collect(t, p, CollectOptions{Grace: time.Hour})

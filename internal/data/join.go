@@ -158,12 +158,12 @@ func (c *collection) join(ctx context.Context, cutoff time.Time) error {
 	return errors.Join(ctx.Err(), some(unread))
 }
 
-// joinSpare is how much of the room that a store leaves a group may use that makes room
-// later, bytes.
+// joinSpare is the part of a store's free room that a group may use if it frees room later, in
+// bytes.
 const joinSpare = 96 << 20
 
-// fits reports whether the disk has room for a new bale of a group. It is needed beside the
-// packs until a later collection removes these.
+// fits reports whether the disk has room for a new bale of a group. The packs need room, too, until
+// a later collection removes them.
 func (c *collection) fits(group []backend.Info) bool {
 	var size int64
 	for _, p := range group {

@@ -32,8 +32,8 @@ type Options struct {
 	LeaseTTL time.Duration
 	// Clock gives commits their times. Default: [time.Now].
 	Clock func() time.Time
-	// Room returns an error if so many bytes of content may not be added to the store,
-	// because its disk is almost full. Removals go on. Default: there is always room.
+	// Room returns an error if the store may not grow by so many bytes of content, because its disk is
+	// almost full. Removals go on. Default: there is always room.
 	Room func(more int64) error
 }
 
@@ -53,8 +53,8 @@ type Store struct {
 	holder holder.Holder
 	// room returns an error if the store may not grow by so many bytes.
 	room func(more int64) error
-	// lastRequest is how long the API server may take for the last request of a process
-	// that has ended.
+	// lastRequest is the longest time that the API server needs for the last request of a process that
+	// has ended.
 	lastRequest time.Duration
 	// opened opens a file that is to be put; tests have it change at once.
 	opened func(in *os.Root, name string) (*os.File, stamp, error)

@@ -102,7 +102,7 @@ func (w *writer) Save(ctx context.Context, kind pack.Kind, id digest.ID, raw int
 	return w.put(kind, id, raw, stored)
 }
 
-// unstored is how many bytes of packs are not stored yet.
+// unstored is the number of bytes of packs that are not stored yet.
 func (w *writer) unstored() (bytes int64) {
 	for _, b := range []*pack.Builder{w.data, w.meta} {
 		if b != nil {

@@ -6,18 +6,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Silence is that a node does not answer, or says that it is not ready.
+// Silence describes a node that does not answer, or reports that it is not ready.
 type Silence struct {
-	// Since is when that was found out.
+	// Since is the time at which Kubernetes noticed that.
 	Since time.Time
-	// Unknown is true for a node that does not answer: what it runs may go on.
+	// Unknown is true for a node that does not answer: its pods may go on running.
 	Unknown bool
-	// Message is why it is not ready, in its own words.
+	// Message is the node's reason for not being ready.
 	Message string
 }
 
-// Silent is the silence of a node; false for one that is ready, and for one that has
-// never said anything.
+// Silent is the silence of a node; false for one that is ready, and for one that has never
+// reported.
 func Silent(n *corev1.Node) (Silence, bool) {
 	for i := range n.Status.Conditions {
 		c := &n.Status.Conditions[i]
@@ -29,7 +29,7 @@ func Silent(n *corev1.Node) (Silence, bool) {
 	return Silence{}, false
 }
 
-// Words say it of the node, as in "has not answered since 09:39".
+// Words returns a phrase about the node, such as "has not answered since 09:39".
 func (s Silence) Words(clock func(time.Time) string) string {
 	if s.Unknown {
 		return "has not answered since " + clock(s.Since)

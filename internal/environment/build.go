@@ -133,7 +133,7 @@ func (b *build) run(ctx context.Context) error {
 	return b.mark()
 }
 
-// takeBack makes this Muster's user the owner of all that the installer had.
+// takeBack makes this Muster's user the owner of all files of the installer.
 func (b *build) takeBack(ctx context.Context) error {
 	paths := []string{b.path(), filepath.Join(b.home, requirementsFile)}
 	if _, bounds := Split(b.requirements); bounds != "" {
@@ -242,8 +242,8 @@ func (b *build) install(ctx context.Context) error {
 	return nil
 }
 
-// layOutPackages copies the local packages into the build: of the code it sees these
-// alone, each in a folder of its own, and what it writes there ends with it.
+// layOutPackages copies the local packages into the build, each into a folder of its own. The build
+// sees no other code, and the copies end with it.
 func (b *build) layOutPackages(ctx context.Context) error {
 	_, packages := Place(b.requirements, packagesDir)
 	if len(packages.Paths) == 0 {

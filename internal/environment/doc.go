@@ -6,9 +6,9 @@
 //   - A request is what a job says: the text of a requirements.txt and a Python
 //     version, or the folder of an environment that exists. A [Builder] itself makes
 //     none for images.
-//   - A key names an environment by what it is made of: the normalised
-//     requirements, the content of local packages, the name of the Secret that the
-//     build reads, and the exact interpreter. Equal keys are one environment.
+//   - A key names an environment by its inputs: the normalised requirements, the content of local
+//     packages, the name of the Secret that the build reads, and the exact interpreter. Equal keys
+//     are one environment.
 //   - A local package is one that requirements name by its path in the code.
 //   - An environment is ready when its marker lies beside it. The marker is
 //     written last: what a crash leaves has none and is built anew.

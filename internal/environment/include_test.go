@@ -31,8 +31,7 @@ func folder(t *testing.T, files map[string]string) *os.Root {
 	return root
 }
 
-// TestGather: included files are followed within the folder, and what they say is what pip
-// would make of them.
+// TestGather: included files are followed within the folder, and have the same meaning as for pip.
 func TestGather(t *testing.T) {
 	deep := map[string]string{"requirements.txt": "-r f0.txt\n"}
 	for i := range 20 {

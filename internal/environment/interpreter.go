@@ -207,8 +207,8 @@ func find(ctx context.Context, wanted, searchPath string) (interpreter, error) {
 	return interpreter{}, fmt.Errorf("there is no Python %s on this machine, only %s; install it, or ask for one that is there", wanted, strings.Join(unique(seen), " and "))
 }
 
-// key names the environment that these requirements make with this
-// interpreter, and with what else counts.
+// key names the environment of these requirements, this interpreter and the other inputs that
+// count.
 func (p interpreter) key(requirements string, contents ...string) string {
 	words := append([]string{"environment/1", p.Version, p.Implementation, p.Platform, requirements}, contents...)
 	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))

@@ -50,7 +50,7 @@ func writeLocal(head string) (string, error) {
 			return "", fmt.Errorf("%q: the extras are not names; write them such as ./pkg[gpu,test]", head)
 		}
 	}
-	// The path stays apart from what follows, so that ./a.whl[x] is read as pip does.
+	// The path stays apart from the rest, so that ./a.whl[x] is read as pip does.
 	return here + strings.TrimPrefix(path.Clean(at), here) + extras, nil
 }
 
@@ -98,9 +98,8 @@ func unread(locals []string) error {
 // secretWord begins what a Secret adds to a key.
 const secretWord = "secret="
 
-// Contents are what counts in a key beside the text that [Normalise] returned: the name of
-// the Secret, and the digests of local packages. Packages that the request does not have
-// are refused.
+// Contents are the inputs of a key beside the text that [Normalise] returned: the name of the
+// Secret, and the digests of local packages. Packages that the request does not have are refused.
 func (r Request) Contents(text string) ([]string, error) {
 	var out []string
 	if r.Secret != "" {
@@ -119,13 +118,13 @@ func (r Request) Contents(text string) ([]string, error) {
 
 // Packages are the folders that a build needs for the local packages of a text.
 type Packages struct {
-	// Paths are where they are in the code, in order, and Folders the names of the
-	// folders that hold them in the build, each alone. Names are theirs in it.
+	// Paths are where they are in the code, in order, and Folders the names of the folders that hold
+	// them in the build, each alone. Names are their names in it.
 	Paths, Folders, Names []string
 }
 
-// Place gives each local package of a text a folder, and writes the text anew with these
-// paths, below a folder of the build.
+// Place gives each local package of a text a folder, and rewrites the text with these paths, below
+// a folder of the build.
 func Place(text, below string) (string, Packages) {
 	var p Packages
 	for i, at := range Locals(text) {

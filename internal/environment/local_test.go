@@ -32,7 +32,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// watcher is a build backend that notes what the build sees, and writes beside its source.
+// watcher is a build backend that notes the files that the build sees, and writes beside its
+// source.
 const watcher = `
 import json, os, zipfile
 here = os.path.dirname(os.path.abspath(__file__))
@@ -125,7 +126,8 @@ func TestLocalPackages(t *testing.T) {
 	}
 }
 
-// TestLocalPackagesThatCannotBe: what a request lacks or says wrongly is refused in words.
+// TestLocalPackagesThatCannotBe: a request with a missing or wrong package is refused with a
+// message.
 func TestLocalPackagesThatCannotBe(t *testing.T) {
 	s, err := source.Open(filepath.Join(t.TempDir(), "code"))
 	must(t, err)

@@ -87,7 +87,7 @@ func TestIndexSecret(t *testing.T) {
 		t.Fatalf("with a password: %+v", with)
 	}
 	if with.Key == without.Key {
-		t.Error("who may not use the Secret is given what was built with it")
+		t.Error("a request without the Secret gets the environment that was built with it")
 	}
 	if got, _ := r.settled(t, Request{Requirements: index + "mine\n", Secret: "other/index"}); got.Phase != Failed || got.Key == with.Key || !strings.Contains(got.Message, "no Secret other/index") {
 		t.Errorf("the Secret of another namespace: %+v", got)

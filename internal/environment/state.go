@@ -19,13 +19,12 @@ type Request struct {
 	Python string
 	// Path is the folder of an existing virtual or conda environment.
 	Path string
-	// Packages are the contents of the local packages that the requirements name, by
-	// their paths: what [source.Part] says of the code. Code is a snapshot that holds
-	// them; it does not count.
+	// Packages are the contents of the local packages that the requirements name, by their paths, as
+	// [source.Part] returns them. Code is a snapshot that holds them; it does not count.
 	Packages map[string]string
 	Code     string
-	// Secret is the Secret with the netrc of the build, as <namespace>/<name>. It counts
-	// by its name: who may not use it does not get what was built with it.
+	// Secret is the Secret with the netrc of the build, as <namespace>/<name>. It counts by its name,
+	// so that a job without it does not get packages that were built with it.
 	Secret string
 	// Image is the container image whose Python is meant, beside requirements or a
 	// version. Empty: the machine's. A [Builder] makes none for images.

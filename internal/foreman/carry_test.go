@@ -26,8 +26,8 @@ import (
 	"github.com/muster-dev/muster/internal/foreman/worker"
 )
 
-// envPost has this test's program be a worker, to be killed like one, and envWork one
-// that shares the foreman's folder and is nothing else, with these temporary folders.
+// envPost makes this test's program a worker, to be killed like one, and envWork one that only
+// shares the foreman's folder, with these temporary folders.
 const (
 	envPost      = "MUSTER_TEST_POST"
 	envWork      = "MUSTER_TEST_WORK"

@@ -11,15 +11,15 @@ import (
 const workerEnded = "its worker ended"
 
 const (
-	// endedWithin bounds the search for the reason why a worker ended. The one in its place
-	// waits for that.
+	// endedWithin bounds the search for the reason why a worker ended. The worker in its place waits
+	// for that.
 	endedWithin = 5 * time.Second
-	// endedEvery is the time between two questions for it: who watches the pod may be told
-	// of its end after the next worker has begun.
+	// endedEvery is the interval of that search: the watch may show the pod's end after the next
+	// worker has begun.
 	endedEvery = 200 * time.Millisecond
 )
 
-// replaced returns why the worker ended whose place a new one has, if it had any datum.
+// replaced returns why the worker that a new one replaces has ended, if it had any datum.
 func (w *Work) replaced(ctx context.Context, r *shift.Request) string {
 	since, lost := w.former(r)
 	if !lost || w.spec.Ended == nil {
@@ -45,7 +45,7 @@ func (w *Work) replaced(ctx context.Context, r *shift.Request) string {
 	}
 }
 
-// former returns since when there was a worker that has datums, and whose place a new one has.
+// former returns the start of a worker that has datums and that a new one replaces.
 func (w *Work) former(r *shift.Request) (since time.Time, lost bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -60,7 +60,7 @@ func (w *Work) former(r *shift.Request) (since time.Time, lost bool) {
 	return since, false
 }
 
-// unheard returns why the workers ended that have datums and were not heard of since before.
+// unheard returns why workers ended that have datums and have not reported since before.
 func (w *Work) unheard(ctx context.Context, before time.Time) map[string]string {
 	if w.spec.Ended == nil {
 		return nil

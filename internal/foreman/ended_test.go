@@ -15,8 +15,8 @@ import (
 )
 
 // TestWhyAWorkerEnded: a datum that its worker had begun has the reason why that ended, whether
-// another one has its place or none was heard of for long. The reason is asked for until it is
-// known or cannot be.
+// another one has its place or none was heard of for long. The foreman asks for the reason until it
+// is known or cannot be.
 func TestWhyAWorkerEnded(t *testing.T) {
 	for name, c := range map[string]struct {
 		reasons []string // by question; empty: not known yet
@@ -73,7 +73,7 @@ func TestWhyAWorkerEnded(t *testing.T) {
 			if stands := s.over(w); stands.First == nil || stands.First.Error != c.want {
 				t.Errorf("%+v, want %q", stands.First, c.want)
 			}
-			// The foreman itself may look for who was not heard of at the same time.
+			// The foreman itself may look for silent workers at the same time.
 			if n := int(asked.Load()); n != len(c.reasons) && !c.expires {
 				t.Errorf("it was asked %d times, want %d", n, len(c.reasons))
 			}

@@ -31,8 +31,8 @@ func (s *shop) facts(p shift.Program) *foreman.Work {
 	return w
 }
 
-// TestFacts: a program is told about its datum, where it shares the foreman's folder and
-// where its files are carried; as Pachyderm tells it only where it is a program for that.
+// TestFacts: a program gets the facts about its datum, whether it shares the foreman's folder or
+// its files are carried; it gets Pachyderm's variables only if it is a program for that.
 func TestFacts(t *testing.T) {
 	ours := []string{
 		"MUSTER_DATUM_BIG_SALES_2_COMMIT=c2", "MUSTER_DATUM_BIG_SALES_2_JOIN_ON=x", "MUSTER_DATUM_BIG_SALES_2_PATH=",
@@ -72,7 +72,7 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-// TestFactsOfBatch: a program in batch mode is told about its datum where it is handed it.
+// TestFactsOfBatch: a program in batch mode gets the facts about its datum with the datum.
 func TestFactsOfBatch(t *testing.T) {
 	s := open(t)
 	p := shell(`d=$($MUSTER_NEXT); out=$(echo "$d" | sed 's/.*"output":"\([^"]*\)".*/\1/'); echo "$d" > $out/made; $MUSTER_NEXT`)

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/shim/contract"
 )
 
-// mounting has a command see mounts of its own, for every user of the test.
+// mounting gives a command mounts of its own, for every user of the test.
 func mounting(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	if os.Geteuid() != 0 {
@@ -105,7 +105,7 @@ func TestFreshFoldersAreOrTheWorkerEnds(t *testing.T) {
 	}
 }
 
-// TestTemporary: without a word of the node a worker empties no folder of the machine.
+// TestTemporary: without the node's variable a worker empties no folder of the machine.
 func TestTemporary(t *testing.T) {
 	for value, want := range map[string][]string{"": {}, "/tmp:/dev/shm": {"/tmp", "/dev/shm"}} {
 		t.Setenv(contract.TemporaryVariable, value)

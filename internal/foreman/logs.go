@@ -15,9 +15,9 @@ import (
 	"github.com/muster-dev/muster/internal/osfile"
 )
 
-// Said makes what the members of a job printed the log of the one datum of a work, as far as
-// members have brought it. It returns the reason of the member whose program failed first; empty: no
-// member has brought one.
+// Said makes the output of a job's members the log of the one datum of a work, as far as members
+// have brought it. It returns the reason of the member whose program failed first; empty: no member
+// has brought one.
 func (w *Work) Said(ctx context.Context) (why string, err error) {
 	w.parts.Lock()
 	defer w.parts.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-dev/muster/internal/node/shim/contract"
 )
 
-// TestMemoryOfADatum: the kernel ends a program that needs too much memory, and its worker says so and goes
-// on.
+// TestMemoryOfADatum: the kernel ends a program that needs too much memory, and its worker reports
+// that and goes on.
 func TestMemoryOfADatum(t *testing.T) {
 	name := "muster-test-" + filepath.Base(t.TempDir()) + "-" + filepath.Base(filepath.Dir(t.TempDir()))
 	group, limit := filepath.Join("/sys/fs/cgroup/memory", name), "memory.limit_in_bytes"

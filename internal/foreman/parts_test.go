@@ -620,7 +620,7 @@ func TestNotLent(t *testing.T) {
 	}
 }
 
-// TestLogsOfMembers: what members of a job printed becomes the log of the datum, also of those that
+// TestLogsOfMembers: the output of a job's members becomes the log of the datum, also of those that
 // failed, and the reason has the last lines.
 func TestLogsOfMembers(t *testing.T) {
 	s := open(t)
@@ -629,7 +629,7 @@ func TestLogsOfMembers(t *testing.T) {
 	if code, said := s.runs(pod{member: "worker/1", name: "b", born: 1}, raise); code != 3 || !strings.Contains(said, "loading") {
 		t.Errorf("it ended with %d, and said %q", code, said)
 	}
-	// What it leaves behind holds its output open, and is not waited for.
+	// A process that it leaves behind holds its output open, and the worker does not wait for that.
 	if code, said := s.runs(pod{member: "worker/0", name: "a", born: 1}, "echo fine; setsid sleep 60 & exit 0"); code != 0 || !strings.Contains(said, "fine") {
 		t.Errorf("it ended with %d, and said %q", code, said)
 	}

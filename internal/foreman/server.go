@@ -154,8 +154,8 @@ func (w *Work) ask(ctx context.Context) error {
 	return w.spec.Admit(ctx)
 }
 
-// hear notes what a worker says, if there is a place for it. problem is the error of what the
-// worker had whose place it has.
+// hear notes a worker's message, if there is a place for the worker. problem is the error for the
+// datums of the worker that it replaces.
 func (w *Work) hear(r *shift.Request, problem string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -65,9 +65,8 @@ type Spec struct {
 	// to, before it gets anything: [ErrOutdated] keeps it waiting until somebody ends it,
 	// any other error until it is asked again. Nil: all are welcome.
 	Admit func(ctx context.Context) error
-	// Ended returns the reason why a member's worker that was first heard of at a time has
-	// ended, empty if none is known, and whether another question is vain. Nil: no reason is
-	// known.
+	// Ended returns the reason why a member's worker that was first seen at a time has ended, empty if
+	// none is known, and whether that answer is final. Nil: no reason is known.
 	Ended func(ctx context.Context, member string, since time.Time) (reason string, vain bool)
 	// Leader is, of a work that is lent, the member whose end is everybody's: Followers
 	// go on until then, and its part is taken once all of theirs have come, of the very
@@ -88,8 +87,7 @@ type Spec struct {
 	Keep   func(ctx context.Context, member, folder string) error
 	Kept   func(ctx context.Context, folder string) error
 	Forget func(ctx context.Context) error
-	// Facts returns what the program of a datum is told about it. It does not block. Nil:
-	// nothing.
+	// Facts returns the facts about a datum for its program. It does not block. Nil: nothing.
 	Facts func(d Datum) shift.Facts
 	// Record makes results durable. After an error the same ones come again, unless it is a
 	// [SpoiledError]: then that one comes as failed.

@@ -20,8 +20,8 @@ const (
 	headerRedirect   = "X-Amz-Website-Redirect-Location"
 )
 
-// demand checks what a request asks for that versitygw does not pass on: encoded listings
-// are noted in the visit, and what a dataset does not keep is refused.
+// demand checks the headers of a request that versitygw does not pass on. It notes encoded listings
+// in the visit, and refuses features that a dataset does not have.
 func demand(ctx fiber.Ctx, v *visit) error {
 	query := ctx.Request().URI().QueryArgs()
 	if query.Has("AWSAccessKeyId") && query.Has("Signature") || strings.HasPrefix(ctx.Get(fiber.HeaderAuthorization), "AWS ") {
@@ -47,7 +47,7 @@ func demand(ctx fiber.Ctx, v *visit) error {
 	return nil
 }
 
-// unwanted refuses a header that asks for what an object has no place for.
+// unwanted refuses a header for a feature that objects do not have.
 func unwanted(name, value string) error {
 	has := func(prefix string) bool {
 		return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
@@ -83,8 +83,8 @@ func encoded(ctx context.Context) bool {
 	return ok && v.encoded
 }
 
-// encoder returns what writes names into the answer of a listing, and the type of encoding
-// that the answer mentions.
+// encoder returns the function that writes names into the answer of a listing, and the type of
+// encoding for the answer.
 func encoder(ctx context.Context) (encode func(string) string, kind string) {
 	if !encoded(ctx) {
 		return func(s string) string { return s }, ""

@@ -10,8 +10,8 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// TestNamesInListingsAreEncoded: a name that XML has no place for comes back by every kind of
-// listing where its encoding is asked for, page by page.
+// TestNamesInListingsAreEncoded: a name that XML cannot hold comes back by every kind of listing
+// where its encoding is asked for, page by page.
 func TestNamesInListingsAreEncoded(t *testing.T) {
 	r := newRig(t)
 	names := []string{"main/c/a\x01b", "main/c/a b+%", "main/c/ü", "main/c/\x1f/x"}
@@ -67,9 +67,8 @@ func TestNamesInListingsAreEncoded(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotKeptIsRefused: a request that asks for more than a dataset keeps changes
-// nothing.
-func TestWhatIsNotKeptIsRefused(t *testing.T) {
+// TestUnsupportedRequests: a request for a feature that datasets do not have changes nothing.
+func TestUnsupportedRequests(t *testing.T) {
 	r := newRig(t)
 	r.put(t, "main/there", "old")
 	for name, c := range map[string]struct {
@@ -120,7 +119,7 @@ func TestWhatIsNotKeptIsRefused(t *testing.T) {
 	}
 }
 
-// TestSignatureVersion2: it is refused in words that name what to use.
+// TestSignatureVersion2: the refusal names the version to use.
 func TestSignatureVersion2(t *testing.T) {
 	r := newRig(t)
 	r.put(t, "main/f", "1")

@@ -219,7 +219,8 @@ func (g *Gateway) DeleteObject(ctx context.Context, in *s3.DeleteObjectInput) (*
 	return &s3.DeleteObjectOutput{}, g.explain(g.commitAll(p, t.version, removal(t, grant.User, in.IfMatch, in.IfMatchSize, in.IfMatchLastModifiedTime))[0])
 }
 
-// removal removes a path that meets the conditions. Without conditions nothing has to be there, as in S3.
+// removal removes a path that meets the conditions. Without conditions the path may be missing, as
+// in S3.
 func removal(t target, author string, match *string, size *int64, modified *time.Time) *change {
 	when := backend.ObjectDeletePreconditions{IfMatchSize: size, IfMatchLastModTime: modified}
 	if match != nil && *match != "*" { // "*" is any file

@@ -21,9 +21,10 @@ type Agents struct {
 	// Wanted counts the nodes that are to have one, Ready those whose agent is of the
 	// version and values that are to run, and is ready.
 	Wanted, Ready int
-	// Away are the nodes that are not ready themselves: nobody waits for their agents.
+	// Away are the nodes that are not ready themselves: an installation does not wait for their
+	// agents.
 	Away []string
-	// Trouble is why an agent does not run, in a few words; empty if none is known.
+	// Trouble is the reason why an agent does not run, in a few words; empty if none is known.
 	Trouble string
 	// Failing reports that an agent ends each time it is started.
 	Failing bool
@@ -47,7 +48,7 @@ func (a Agents) String() string {
 	return words
 }
 
-// Agents looks at the agents.
+// Agents reads the state of the agents.
 func (c *Cluster) Agents(ctx context.Context) (Agents, error) {
 	d, err := c.set.AppsV1().DaemonSets(v1alpha1.SystemNamespace).Get(ctx, agentName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

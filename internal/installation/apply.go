@@ -223,7 +223,7 @@ func (c *Cluster) planRemovals(ctx context.Context, p *Plan) error {
 	return nil
 }
 
-// drop removes what an installation made, and what comes from it.
+// drop removes the objects of an installation, and their dependents.
 func (c *Cluster) drop(ctx context.Context, o *unstructured.Unstructured) error {
 	if o.GetKind() == kindDaemonSet && o.GetName() == agentName {
 		return c.dropAgent(ctx, o)

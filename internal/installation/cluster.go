@@ -64,7 +64,7 @@ var asked = []schema.GroupVersionKind{
 	{Group: "flowcontrol.apiserver.k8s.io", Version: "v1", Kind: "FlowSchema"},
 }
 
-// Stamps reports that the server can write who submits into objects.
+// Stamps reports that the server can write the submitting user into objects.
 func (s Server) Stamps() bool {
 	return slices.ContainsFunc(s.Kinds, func(kind string) bool { return strings.HasSuffix(kind, "/MutatingAdmissionPolicy") })
 }

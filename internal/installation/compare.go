@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Compare finds out which updates of a plan would change nothing. The server applies each
-// one as a dry run, with its defaults, and the result is compared with what is there.
+// Compare finds the updates of a plan that would change nothing. The server applies each update as
+// a dry run, with its defaults, and Compare compares the result with the existing object.
 func (c *Cluster) Compare(ctx context.Context, p *Plan) error {
 	options := metav1.ApplyOptions{FieldManager: FieldOwner, Force: true, DryRun: []string{metav1.DryRunAll}}
 	for i := range p.Steps {

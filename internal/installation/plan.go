@@ -19,7 +19,7 @@ type Action string
 const (
 	Create Action = "create"
 	Update Action = "update"
-	Same   Action = "unchanged" // an update that changes nothing, as Compare finds out
+	Same   Action = "unchanged" // an update that changes nothing, as Compare found
 	Keep   Action = "keep"      // it stays as it is
 	Remove Action = "remove"    // it was ours and is no longer wanted
 )
@@ -116,7 +116,7 @@ func (c *Cluster) Prepare(ctx context.Context, w Wish) (Plan, error) {
 		p.Refusals = append(p.Refusals, noRights("install", escalations))
 		return p, nil
 	}
-	// 4. What is no longer wanted, and who cannot do without it?
+	// 4. Find the objects that are no longer wanted, and the pods that cannot do without them.
 	if err := c.planRemovals(ctx, &p); err != nil {
 		return p, err
 	}

@@ -142,9 +142,9 @@ func lastWords(s corev1.ContainerStatus) string {
 	return ": " + lines[len(lines)-1]
 }
 
-// AwaitAgents waits until the agents are ready, but for those on nodes that are not, and
-// returns them. It tells progress each time that this changes. An agent that ends each
-// time it is started is an error at once.
+// AwaitAgents waits until the agents are ready, except those on nodes that are not, and returns
+// them. It calls progress at each change. An agent that ends each time it is started is an error at
+// once.
 func (c *Cluster) AwaitAgents(ctx context.Context, progress func(string)) (Agents, error) {
 	var last Agents
 	told := ""

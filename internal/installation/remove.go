@@ -29,7 +29,7 @@ type Removal struct {
 	Jobs, Queues int
 	// Live are the pods of jobs that are not ended.
 	Live int
-	// Settle has the agent wait until no pod needs it.
+	// Settle keeps the agent until no pod needs it.
 	Settle bool
 	// Leaves says what stays, a sentence each.
 	Leaves []string
@@ -42,9 +42,8 @@ func (r Removal) Empty() bool {
 	return len(r.Objects) == 0 && len(r.Kinds) == 0 && r.Namespace == nil
 }
 
-// Survey finds out what an uninstallation would do: with purge of kinds, jobs,
-// queues and the namespace, too; with force of the agent although pods cannot end
-// without it. It writes nothing.
+// Survey plans an uninstallation: with purge of kinds, jobs, queues and the namespace, too; with
+// force of the agent although pods cannot end without it. It writes nothing.
 func (c *Cluster) Survey(ctx context.Context, purge, force bool) (Removal, error) {
 	var r Removal
 	// 1. What is ours.

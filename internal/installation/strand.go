@@ -164,8 +164,7 @@ func off(all []Dependent, nodes []corev1.Node) []Dependent {
 	return slices.DeleteFunc(slices.Clone(all), func(d Dependent) bool { return with[d.Node] })
 }
 
-// surveyAgent has the agent stay while pods need it, or, where everything is to go,
-// refuses.
+// surveyAgent keeps the agent while pods need it. With purge it refuses instead.
 func (c *Cluster) surveyAgent(ctx context.Context, r *Removal, purge, force bool) error {
 	runs := slices.ContainsFunc(r.Objects, func(o *unstructured.Unstructured) bool {
 		return o.GetKind() == kindDaemonSet && o.GetName() == agentName

@@ -23,7 +23,7 @@ const (
 	valuesKey  = "values.yaml"
 )
 
-// Wish is an installation that somebody asks for.
+// Wish is a requested installation.
 type Wish struct {
 	// Version is that of Muster.
 	Version string
@@ -37,14 +37,14 @@ type Wish struct {
 type Last struct {
 	// Values are those that it was made with, where Known.
 	Values map[string]any
-	// Known is false where there was none, where a version made it that does not keep
-	// values, and where whoever asks may not read them.
+	// Known is false if there was none, if a version made it that does not keep values, and if the
+	// user may not read them.
 	Known bool
 	// Installed reports that its manager is there.
 	Installed bool
 }
 
-// Last looks at the last installation.
+// Last reads the last installation.
 func (c *Cluster) Last(ctx context.Context) (Last, error) {
 	runs, err := c.set.AppsV1().Deployments(v1alpha1.SystemNamespace).Get(ctx, managerName, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {

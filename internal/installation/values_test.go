@@ -42,7 +42,7 @@ func TestOver(t *testing.T) {
 	}
 }
 
-// TestSimulatedGPUs: what the schema of the values lets through is what agents understand.
+// TestSimulatedGPUs: agents understand each value that the schema allows.
 func TestSimulatedGPUs(t *testing.T) {
 	for text, right := range map[string]bool{
 		"": true, "8xA100": true, "2xA100:40Gi": true, "1xa100, 2xH200": true, "1024xT4": true,
@@ -56,9 +56,9 @@ func TestSimulatedGPUs(t *testing.T) {
 	}
 }
 
-// TestWhatGoesAgain: every kind of the chart is removed by an uninstallation, or stays by
+// TestRemovalsAreComplete: every kind of the chart is removed by an uninstallation, or stays by
 // intent.
-func TestWhatGoesAgain(t *testing.T) {
+func TestRemovalsAreComplete(t *testing.T) {
 	values := map[string]any{
 		"agent": map[string]any{"create": true}, "store": map[string]any{"persistentVolumeClaim": "store"},
 		"autoscaler": map[string]any{"enabled": true}, "data": map[string]any{"gateway": map[string]any{"enabled": true}},

@@ -7,11 +7,11 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// Device is a device of a driver of GPUs and the GPU that whoever has the device has.
+// Device is a device of a driver of GPUs, with the GPU that a holder of the device has.
 type Device struct {
 	// Driver, Pool and Name identify it on the cluster.
 	Driver, Pool, Name string
-	// GPU is what plans call the GPU.
+	// GPU is the name of the GPU in plans.
 	GPU string
 }
 
@@ -61,7 +61,7 @@ func Devices(parts []*resourcev1.ResourceSlice) []Device {
 	return out
 }
 
-// hardwareOf are the names by which a device says which hardware it is, or is part of.
+// hardwareOf returns the names of the hardware that a device is, or is part of.
 func hardwareOf(a attributes) []string {
 	var out []string
 	for _, name := range []string{AttributeUUID, "parentUUID", "pciBusID", "pcieBusID", "resource.kubernetes.io/pciBusID"} {

@@ -11,9 +11,9 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// sparing is a lock that renews its lease less often than the election asks. The election
-// has one period for two things: how often the replicas that wait look at the lease, which
-// is how fast one takes over, and how often the one that leads writes it.
+// sparing is a lock that renews its lease less often than the election asks. The election has one
+// period for two things: the reads of waiting replicas, which decide how fast one takes over, and
+// the writes of the leader.
 type sparing struct {
 	resourcelock.Interface
 	// every is the least time between two renewals.

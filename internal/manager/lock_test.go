@@ -55,7 +55,7 @@ func TestSparing(t *testing.T) {
 	inner.err = errors.New("lost")
 	record.LeaderTransitions = 2
 	update(34)
-	update(35) // what was not written is tried again at once
+	update(35) // a write that failed is tried again at once
 	inner.err = nil
 	update(36)
 	update(36)

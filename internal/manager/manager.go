@@ -230,10 +230,9 @@ func (o Options) deps(recorder snapshot.Observer) controller.Deps {
 
 func (o Options) logger() logr.Logger { return logr.FromSlogHandler(o.Log.Handler()) }
 
-// elect has one of several replicas run at a time. A replica that is told to
-// stop lets the next begin at once: as soon as that asks again, which it does
-// after one to 2.2 times the retry period, 0.5 s. The one that leads writes the
-// lease less often ([sparing]).
+// elect has one of several replicas run at a time. A replica that is told to stop lets the next
+// begin at once: as soon as that asks again, which it does after one to 2.2 times the retry period,
+// 0.5 s. The leader writes the lease less often ([sparing]).
 func (o Options) elect(options *ctrl.Options, config *rest.Config) error {
 	renew, retry := o.LeaseDuration*2/3, o.LeaseDuration/30
 	lock, err := o.lock(config, renew)

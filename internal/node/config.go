@@ -74,7 +74,7 @@ type Config struct {
 	// Labels are put on the Node beside the node's own. Those of an earlier
 	// registration that are not among them any more are removed.
 	Labels map[string]string
-	// Images are what images stand for on this machine.
+	// Images maps images to programs of this machine.
 	Images configuration.Images
 	// ImageStore has the other images pulled and unpacked. Nil: pods that name
 	// one are refused.

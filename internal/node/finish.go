@@ -217,7 +217,7 @@ func (n *Node) removePod(uid string) error {
 	if err := n.volumes.Forget(types.UID(uid)); err != nil {
 		return err
 	}
-	// Programs of the pod left what they wanted there.
+	// Programs of the pod may have written anything there.
 	if err := n.scratch.Remove(context.Background(), types.UID(uid)); err != nil {
 		return err
 	}

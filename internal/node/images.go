@@ -299,8 +299,8 @@ func imageDefaults(v *expansion.Variables, img image.Image) {
 	}
 }
 
-// imageOf is the image that a unit runs in, and true; or what its image stands for on this
-// machine, and false.
+// imageOf is the image that a unit runs in, and true; or the mapping of its image on this machine,
+// and false.
 func (w *worker) imageOf(u *unit) (img image.Image, imaged bool) {
 	if img, imaged = w.images[u.spec.Name]; imaged {
 		return img, true

@@ -161,7 +161,7 @@ func TestTemporaryFolders(t *testing.T) {
 	})
 }
 
-// TestTemporaryFoldersOfVolumes: what a pod mounts in the place of a temporary folder is the pod's.
+// TestTemporaryFoldersOfVolumes: a pod's mount at a temporary folder takes its place.
 func TestTemporaryFoldersOfVolumes(t *testing.T) {
 	pods := openNetwork(t)
 	w := newWorld(t, func(c *Config) { c.Tier, c.Network = Isolated, pods })

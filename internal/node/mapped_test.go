@@ -8,8 +8,8 @@ import (
 	"github.com/muster-dev/muster/api/configuration"
 )
 
-// TestMappedImage: a container of an image that stands for the machine's programs runs what
-// the mapping gives, by the rules for an image's configuration.
+// TestMappedImage: a container of an image that stands for the machine's programs runs the program
+// of the mapping, by the rules for an image's configuration.
 func TestMappedImage(t *testing.T) {
 	folder := t.TempDir()
 	w := newWorld(t, func(c *Config) {

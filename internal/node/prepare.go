@@ -208,8 +208,7 @@ func (w *worker) insist(ctx context.Context, reason string, f func() error) bool
 	}
 }
 
-// trouble shows why the containers do not start. An object that is not there has a
-// kubelet's reason for that.
+// trouble shows why the containers do not start. A missing object has a kubelet's reason.
 func (w *worker) trouble(reason string, err error) {
 	w.log.Info("waiting to start", "reason", err)
 	if reason == reasonCreating && apierrors.IsNotFound(err) {

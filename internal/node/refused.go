@@ -18,33 +18,29 @@ import (
 )
 
 const (
-	// lookMost bounds the pause before the node looks again at a pod that it
-	// refused for what may pass.
+	// lookMost bounds the delay before the node retries a pod that it refused for a temporary cause.
 	lookMost = time.Minute
-	// elsewhereAfter is how long a pod waits for the GPUs that it was given.
-	// Then it fails, so that its controller makes another, which the scheduler
-	// may give others: a bound pod keeps its GPUs.
+	// elsewhereAfter is the longest wait of a pod for its GPUs. Then it fails, so that its controller
+	// makes another, which the scheduler may give others: a bound pod keeps its GPUs.
 	elsewhereAfter = 5 * time.Minute
 )
 
-// putOff is the state of a pod that the node has refused and looks at again.
-// The zero value is a pod that was not refused.
+// putOff is the state of a refused pod that the node retries. The zero value is a pod that was not
+// refused.
 type putOff struct {
 	times  int       // refusals in a row
 	since  time.Time // the first of them
 	looked time.Time // the last of them
-	again  time.Time // the next look
+	again  time.Time // the next try
 	cancel context.CancelFunc
 }
 
-// refused decides what becomes of a pod that the node does not take. Seen is the
-// pod as the node looked at it; changed is closed once another pod has given
-// back what it held after that.
+// refused decides about a pod that the node refuses. Seen is the pod as the node read it; changed
+// closes when another pod releases resources after that.
 //
-// A member of a gang fails: its gang sends the whole attempt back, with a
-// back-off of its own. Every other pod stays Pending with the reason, as with a
-// kubelet that cannot pull an image. If it failed, its ReplicaSet, DaemonSet or
-// StatefulSet would make it anew at once, without end.
+// A member of a gang fails: its gang sends the whole attempt back, with a back-off of its own.
+// Every other pod stays Pending with the reason, as with a kubelet that cannot pull an image. If it
+// failed, its ReplicaSet, DaemonSet or StatefulSet would create new ones at once, without end.
 func (w *worker) refused(seen *corev1.Pod, r *admission.Refusal, changed <-chan struct{}) {
 	if w.ending() {
 		return
@@ -93,7 +89,7 @@ func member(pod *corev1.Pod) bool {
 	return err == nil && group.Group == v1alpha1.GroupVersion.Group
 }
 
-// lookPause is the pause after so many refusals in a row.
+// lookPause is the delay after a number of refusals in a row.
 func lookPause(times int, passing bool) time.Duration {
 	if passing {
 		return min(backOff(times+1), lookMost)
@@ -101,7 +97,7 @@ func lookPause(times int, passing bool) time.Duration {
 	return backOff(times + 1)
 }
 
-// lookAfter brings the next look forward once changed is closed.
+// lookAfter makes the next try earlier once changed is closed.
 func (w *worker) lookAfter(changed <-chan struct{}) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	if w.putOff.cancel != nil {
@@ -121,8 +117,7 @@ func (w *worker) lookAfter(changed <-chan struct{}) {
 	})
 }
 
-// lookDue is when the node looks again at a pod that it refused; zero: it does
-// not, or is looking.
+// lookDue is the time at which the node retries a refused pod; zero: it does not, or is doing so.
 func (w *worker) lookDue() time.Time {
 	if w.record != nil || !w.mayPrepare() {
 		return time.Time{}
@@ -135,11 +130,11 @@ func sameWish(a, b *corev1.Pod) bool {
 	return equality.Semantic.DeepEqual(a.Spec, b.Spec) && equality.Semantic.DeepEqual(a.Annotations, b.Annotations)
 }
 
-// reconsider looks at once at a refused pod that was changed, such as by
-// kubectl set image. Nothing of it has started.
+// reconsider retries at once a refused pod that was changed, such as by kubectl set image. Nothing
+// of it has started.
 func (w *worker) reconsider() {
 	if w.record != nil || w.preparing != nil {
-		return // it was admitted, or refused comes to the change
+		return // it was admitted, or refused will see the change
 	}
 	wait := w.units[0].wait
 	w.units = newUnits(w.pod, admission.Assign(w.pod))

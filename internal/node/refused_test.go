@@ -50,7 +50,7 @@ func TestRefusedPodStaysPending(t *testing.T) {
 		}
 	}
 	w.awaitEvent(pod, v1alpha1.ReasonUnsupported)
-	// The next node looks at it anew.
+	// The next node tries it again.
 	w.stop()
 	w.start()
 	pod = w.await("limited", "wait still", waitsFor(v1alpha1.ReasonUnsupported))
@@ -146,8 +146,8 @@ func TestRefusedForALock(t *testing.T) {
 	}
 }
 
-// TestWhichRefusedPodsFail decides by who made the pod, not by its labels.
-func TestWhichRefusedPodsFail(t *testing.T) {
+// TestRefusedPodsThatFail: the owner of the pod decides, and not its labels.
+func TestRefusedPodsThatFail(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		pod       *podBuilder
@@ -173,7 +173,7 @@ func TestWhichRefusedPodsFail(t *testing.T) {
 	}
 }
 
-// TestLookPause: looks become rare, and never stop.
+// TestLookPause: tries become rare, and never stop.
 func TestLookPause(t *testing.T) {
 	for times, want := range map[int][2]time.Duration{
 		1: {10 * time.Second, 10 * time.Second}, 2: {20 * time.Second, 20 * time.Second},

@@ -54,9 +54,8 @@ func TestRefusedPodsAreNoStorm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Each write of any object raises the version by one. Within the 10 s of
-	// this test pods that fail would be made anew some 400 times for each
-	// workload, with five writes or more each.
+	// Each write of any object raises the version by one. Within the 10 s of this test pods that fail
+	// would be created again some 400 times for each workload, with five writes or more each.
 	const most = 200
 	if writes := revision(t, after.ResourceVersion) - revision(t, before.ResourceVersion); writes > most {
 		t.Errorf("%d writes to the store, want at most %d", writes, most)

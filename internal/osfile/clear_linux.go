@@ -134,7 +134,7 @@ func (c *clearing) read(in *os.Root) ([]string, *os.File, error) {
 	if info, err := folder.Stat(); err != nil {
 		return fail(err)
 	} else if info.Mode()&0o700 != 0o700 {
-		_ = folder.Chmod(0o700) // else a removal says why it failed
+		_ = folder.Chmod(0o700) // else a removal returns the error
 	}
 	names, err := folder.Readdirnames(clearBatch)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -194,8 +194,8 @@ func (c *clearing) aboveMount(at string) bool {
 	return slices.ContainsFunc(c.mounts, func(m string) bool { return strings.HasPrefix(m, at+"/") })
 }
 
-// release takes away what keeps an entry of a folder from being removed: marks of the file system, such
-// as those of chattr, and missing rights. Where it cannot, the removal says why.
+// release removes the obstacles to the removal of a folder's entry: marks of the file system, such
+// as those of chattr, and missing rights. If it cannot, the removal returns the error.
 func release(folder *os.File, name string) {
 	unmark(int(folder.Fd()))
 	fd, err := unix.Openat(int(folder.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)

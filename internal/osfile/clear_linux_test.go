@@ -56,7 +56,7 @@ func mark(t *testing.T, path string) {
 	}
 }
 
-// TestClear: whatever a program left in a folder goes, and nothing outside does.
+// TestClear: Clear removes everything that a program left in a folder, and nothing outside.
 func TestClear(t *testing.T) {
 	tests := map[string]func(t *testing.T, dir, outside string){
 		"nothing":    func(*testing.T, string, string) {},

@@ -26,5 +26,5 @@ func Inodes(dir string) (total, free int64, err error) {
 	return int64(fs.Files), int64(fs.Ffree), nil
 }
 
-// Allocate gives a file so many bytes of its own on the disk.
+// Allocate reserves so many bytes for a file on the disk.
 func Allocate(file *os.File, size int64) error { return fillFile(file, size) }

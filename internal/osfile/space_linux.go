@@ -27,7 +27,7 @@ func Inodes(dir string) (total, free int64, err error) {
 	return int64(fs.Files), int64(fs.Ffree), nil
 }
 
-// Allocate gives a file so many bytes of its own on the disk.
+// Allocate reserves so many bytes for a file on the disk.
 func Allocate(file *os.File, size int64) error {
 	err := unix.Fallocate(int(file.Fd()), 0, 0, size)
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {

@@ -23,5 +23,5 @@ func Space(dir string) (total, available int64, err error) {
 // Inodes returns 0: file systems of Windows make inodes as they are needed.
 func Inodes(string) (total, free int64, err error) { return 0, 0, nil }
 
-// Allocate gives a file so many bytes of its own on the disk.
+// Allocate reserves so many bytes for a file on the disk.
 func Allocate(file *os.File, size int64) error { return fillFile(file, size) }

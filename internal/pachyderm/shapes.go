@@ -19,8 +19,8 @@ var specificationShape = &shape{
 	refuses: map[string]string{
 		"tf_job":          "a TFJob is an object of its own here: apply it as it is (docs/kubeflow.md), or make a Pipeline with a stage that has `training`",
 		"s3_out":          "output is what is written to /pfs/out: write it there, and " + takeOut,
-		"service":         "a pipeline that serves is not had here: run it as a Deployment, which reads its data through the S3 gateway (docs/data.md, In a pod)",
-		"spout":           "a pipeline without input is not had here: run the program as a Deployment or `muster run`, and have it commit through the S3 gateway (docs/data.md, In a pod); what reads the dataset starts with each commit",
+		"service":         "Muster has no pipelines that serve: run it as a Deployment, which reads its data through the S3 gateway (docs/data.md, In a pod)",
+		"spout":           "Muster has no pipelines without input: run the program as a Deployment or `muster run`, and let it commit through the S3 gateway (docs/data.md, In a pod); pipelines that read the dataset start with each commit",
 		"job_timeout":     "only datums have a limit of time here: give datum_timeout, and " + takeOut,
 		"scheduling_spec": ownPods + "instead of nodeSelector say which GPUs with `gpuModels` in a Pipeline, instead of priorityClassName which queue with `queue`, and " + takeOut,
 		"pod_spec":        ownPods + "say what the stage needs with the other fields, and " + takeOut,

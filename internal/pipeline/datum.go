@@ -20,8 +20,8 @@ type Datum struct {
 	// Given are the files and folders that it has, in the order of the names of
 	// their sources and of their paths.
 	Given []Given
-	// Files names all of what is given: names of sources, paths and contents, and the
-	// values of joins and groups, which programs are told. Nothing else.
+	// Files names all inputs of a datum: names of sources, paths and contents, and the values of joins
+	// and groups, which programs get. Nothing else.
 	Files digest.ID
 }
 
@@ -39,7 +39,7 @@ type Given struct {
 	ID digest.ID
 	// Files and Bytes are how much it is.
 	Files, Bytes int64
-	// JoinOn and GroupBy are what it has in common with the others of a join or a group.
+	// JoinOn and GroupBy are the values that it shares with the others of a join or a group.
 	JoinOn, GroupBy string
 }
 

@@ -77,8 +77,8 @@ func (s *Stage) Whole() bool { return s.Spec.Training != nil || s.Spec.Spark != 
 // pachydermMount is where programs for Pachyderm find their files.
 const pachydermMount = "/pfs"
 
-// Pachyderm reports whether the stage's programs are told about their datums as Pachyderm
-// tells them: those that find their files where they do there.
+// Pachyderm reports whether the stage's programs get Pachyderm's variables: those whose files are
+// at Pachyderm's mount do.
 func (s *Stage) Pachyderm() bool { return !s.Whole() && path.Clean(s.Spec.MountPath) == pachydermMount }
 
 // Single says that the stage has one datum at most, whatever there is.

@@ -7,8 +7,8 @@ import (
 	"github.com/muster-dev/muster/internal/data/digest"
 )
 
-// TestMatchCounts: programs are told the value of a join or a group. The same files with
-// another value are another datum, and files of no join or group have the key that they had.
+// TestMatchCounts: programs get the value of a join or a group. The same files with another value
+// are another datum, and files of no join or group have the key that they had.
 func TestMatchCounts(t *testing.T) {
 	w := newWorld(t)
 	w.put(t, "aaa", map[string]string{"x-y.txt": "a"})

@@ -40,7 +40,7 @@ type ConflictError struct {
 func (e *ConflictError) Error() string {
 	said := fmt.Sprintf("datums %q and %q both made %q: have each write to a path of its own, such as one with the name of its input", e.One, e.Other, e.Path)
 	if e.Times != "" {
-		said += fmt.Sprintf(". Or set overwrite: true at the cron of input %s, which keeps the file of each time: then each time takes the place of the one before", e.Times)
+		said += fmt.Sprintf(". Or set overwrite: true at the cron of input %s, which keeps the file of each time: then each time replaces the one before", e.Times)
 	}
 	return said
 }

@@ -124,8 +124,8 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// TestConflictsOfTimes: where each time is a datum that writes one path, the message says what
-// to set.
+// TestConflictsOfTimes: where each time is a datum that writes one path, the message names the
+// field to set.
 func TestConflictsOfTimes(t *testing.T) {
 	for _, overwrite := range []bool{false, true} {
 		cron := v1alpha1.InputSource{Name: "tick", Glob: "/*", Cron: &v1alpha1.CronInput{Schedule: "@hourly", Overwrite: overwrite}}

@@ -75,7 +75,7 @@ func NewRecipe(s *Stage, r Resolved) (*Recipe, error) {
 	}
 	b.words("mountPath", optional(spec.MountPath))
 	if s.Pachyderm() {
-		b.show("variables", "of Pachyderm 2") // results of before were computed without them
+		b.show("variables", "of Pachyderm 2") // earlier results were computed without them
 	}
 	if spec.Batch {
 		b.set("batch", "true")

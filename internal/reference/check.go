@@ -13,25 +13,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Checker looks up what pods name. Its methods may be called side by side.
+// Checker looks up the objects that pods name. Its methods may be called side by side.
 type Checker struct {
 	// Reader reads claims, volumes and storage classes; it may lag behind.
 	Reader client.Reader
 	// Live reads past any cache.
 	Live client.Reader
-	// Contents says that Live may read the Secrets and ConfigMaps of every namespace.
-	// Where it may not, they are taken to be there, and a kubelet finds out.
+	// Contents says that Live may read the Secrets and ConfigMaps of every namespace. If it may not,
+	// Checker assumes that they exist, and a kubelet reports a missing one.
 	Contents bool
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 }
 
-// makes is for how long a storage class is expected to make the volume of a claim; a
-// pod need not wait for that before it gets a node.
+// makes is the time in which a storage class should make the volume of a claim; a pod need not wait
+// for that before it gets a node.
 const makes = 10 * time.Second
 
-// Missing says which references of a pod do not hold, in a sentence; empty: none that
-// is known. The error is of a reader that could not answer.
+// Missing returns a sentence about the references of a pod that are missing; empty: none is known.
+// The error is of a reader that could not answer.
 func (c Checker) Missing(ctx context.Context, namespace string, spec *corev1.PodSpec) (string, error) {
 	var missing []string
 	add := func(what string, err error) error {
@@ -95,14 +95,14 @@ func (c Checker) now() time.Time {
 	return time.Now()
 }
 
-// class is why a claim without a volume, made at that time, gets none before its pod
-// has a node.
+// class is the reason why a claim without a volume, made at that time, gets none before its pod has
+// a node.
 func (c Checker) class(ctx context.Context, whose string, name *string, made time.Time) (string, error) {
 	switch {
 	case name == nil:
 		return fmt.Sprintf("its %s has no volume: it names no storage class, and the cluster has no default one", whose), nil
 	case *name == unclassed:
-		return fmt.Sprintf("its %s has no volume yet, and no storage class makes one: somebody has to make a PersistentVolume for it", whose), nil
+		return fmt.Sprintf("its %s has no volume yet, and no storage class makes one: create a PersistentVolume for it", whose), nil
 	}
 	class := &storagev1.StorageClass{}
 	err := c.Reader.Get(ctx, client.ObjectKey{Name: *name}, class)
@@ -120,7 +120,7 @@ func (c Checker) class(ctx context.Context, whose string, name *string, made tim
 // mostClasses is the number of storage classes that are named at most.
 const mostClasses = 5
 
-// classes names the storage classes that there are, "" where that cannot be found out.
+// classes lists the existing storage classes; "" if they cannot be read.
 func (c Checker) classes(ctx context.Context) string {
 	list := &storagev1.StorageClassList{}
 	if err := c.Reader.List(ctx, list); err != nil || len(list.Items) == 0 || len(list.Items) > mostClasses {

@@ -76,7 +76,7 @@ func TestWhatIsMissing(t *testing.T) {
 		"a claim just made":   {spec: uses("fresh")},
 		"a slow class":        {spec: uses("slow"), want: "its claim slow has no volume yet: storage class early (example.com/p) has not made one"},
 		"no default class":    {spec: uses("classless"), want: "its claim classless has no volume: it names no storage class, and the cluster has no default one"},
-		"a volume by hand":    {spec: uses("by-hand"), want: "its claim by-hand has no volume yet, and no storage class makes one: somebody has to make a PersistentVolume for it"},
+		"a volume by hand":    {spec: uses("by-hand"), want: "its claim by-hand has no volume yet, and no storage class makes one: create a PersistentVolume for it"},
 		"no such class":       {spec: uses("typo"), want: "its claim typo has no volume: there is no storage class erly; there are early, late"},
 		"an ephemeral volume": {spec: volume(corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: new("erly")}}}}), want: "its volume v has no volume: there is no storage class erly; there are early, late"},
 

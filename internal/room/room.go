@@ -17,15 +17,15 @@ import (
 // Bytes. etcd's log takes 64 MB, and 64 MB more for its next segment, except in the
 // mode in which only removal works: its segments are of 4 MB then.
 const (
-	// Start must be free to start in an empty home, and to make a reserve.
+	// Start is the free space for a start in an empty home, and for a reserve.
 	Start = 256 << 20
-	// Low is where only removal works from.
+	// Low is the free space below which only removal works.
 	Low = 128 << 20
-	// Least is where the reserve is given up.
+	// Least is the free space below which Muster releases the reserve.
 	Least = 32 << 20
-	// Bare is below what etcd is not started.
+	// Bare is the free space below which Muster does not start etcd.
 	Bare = 16 << 20
-	// reserve is less than Low, so that giving it up alone ends no mode.
+	// reserve is less than Low, so that its release alone does not end the mode.
 	reserve = 64 << 20
 )
 
@@ -46,7 +46,7 @@ const reserveFolder = "reserve"
 
 // Space is the free space of a disk.
 type Space struct {
-	// Dir is the folder that was looked at.
+	// Dir is the folder that was measured.
 	Dir string
 	// Free are bytes that this user may still write; [math.MaxInt64] where the file
 	// system does not say.
@@ -108,7 +108,7 @@ func (s Space) amount(bytes, inodes int64) string {
 	return fmt.Sprintf("%d MiB are", bytes>>20)
 }
 
-// Words says in a sentence that only removal works; empty if the disk is not low.
+// Words returns a sentence that only removal works; empty if the disk is not low.
 func (s Space) Words() string {
 	if !s.Low() {
 		return ""
@@ -146,8 +146,8 @@ func Check(dir string, more int64) error {
 	return nil
 }
 
-// Tend looks at the disk of a home. It gives the reserve up if the disk is nearly full,
-// and makes it where there is room. It returns the space that is left then.
+// Tend measures the disk of a home. It releases the reserve if the disk is nearly full, and makes
+// it if there is room. It returns the space that is left then.
 func Tend(home string) (Space, error) {
 	s, err := Look(home)
 	if err != nil {
@@ -177,10 +177,10 @@ func Full(err error) bool {
 func giveUp(home string) error {
 	dir := filepath.Join(home, reserveFolder)
 	if err := os.Remove(filepath.Join(dir, "bytes")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("giving up the reserve: %w", err)
+		return fmt.Errorf("releasing the reserve: %w", err)
 	}
 	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("giving up the reserve: %w", err)
+		return fmt.Errorf("releasing the reserve: %w", err)
 	}
 	return nil
 }

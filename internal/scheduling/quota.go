@@ -136,12 +136,12 @@ const (
 	quotaImplicit = "requests.deviceclass.resource.kubernetes.io/" + QuotaClass
 )
 
-// OfClaims reports whether a resource of a quota is counted of claims, and not of pods.
+// OfClaims reports whether a resource of a quota counts claims, and not pods.
 func OfClaims(resource string) bool {
 	return resource == QuotaClaims || resource == QuotaDevices || resource == quotaImplicit
 }
 
-// ofClaims is what the claim of one member counts for. Quotas with scopes count no claims.
+// ofClaims is the usage by the claim of one member. Quotas with scopes count no claims.
 func (q *Quota) ofClaims(r *Role, resource string) int64 {
 	switch {
 	case len(q.Scopes) > 0 || r.GPUs == 0 && !r.Share.some():

@@ -52,7 +52,7 @@ type Draining struct{}
 type CoolingOff struct {
 	// Until is when the next attempt may be made.
 	Until Instant
-	// After is why the last attempt ended; empty where that is not known.
+	// After is the reason for the end of the last attempt; empty if that is unknown.
 	After string
 }
 
@@ -344,8 +344,8 @@ func (Refused) Code() Code { return CodeRefused }
 // Code is CodeMissing.
 func (Missing) Code() Code { return CodeMissing }
 
-// barred reports whether a request waits for somebody to change a rule or to make an
-// object; nil is no such reason.
+// barred reports whether a request waits until a user changes a rule or makes an object; nil is no
+// such reason.
 func barred(r Reason) bool {
 	return r != nil && (r.Code() == CodeRefused || r.Code() == CodeMissing)
 }

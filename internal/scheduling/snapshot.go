@@ -184,7 +184,7 @@ type Request struct {
 	// Missing names the objects of its pods that are missing or cannot be used yet, in
 	// a sentence; empty: none. Nothing of it starts meanwhile.
 	Missing string
-	// LastEnd is why the last attempt ended, in words, while NotBefore is to come.
+	// LastEnd is the reason for the end of the last attempt, in words, while NotBefore is to come.
 	LastEnd string
 	// Unsupported says what of it can never be honoured, by field, and what to do;
 	// empty if all can.

@@ -42,7 +42,7 @@ func (m *mirror) gpusAt(node string, ids []string) []inventory.GPU {
 	return out
 }
 
-// stillFree says which claim of others has one of these GPUs since they were planned.
+// stillFree returns a message with the claim of others that got one of these GPUs since the plan.
 func (m *mirror) stillFree(gpus []inventory.GPU) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -38,7 +38,7 @@ func TestEventsOfLonePods(t *testing.T) {
 	next("Warning FailedScheduling needs 1 GPU")
 }
 
-// A pod with several containers that ask for GPUs is told so, where one may: also beside
+// A pod with several containers that ask for GPUs gets a reason, where only one may: also beside
 // nodes without GPUs, and with init containers and sidecars.
 func TestSeveralContainersAsk(t *testing.T) {
 	gpu := corev1.ResourceRequirements{Limits: testPod("x", "1").Spec.Containers[0].Resources.Limits}

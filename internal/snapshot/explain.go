@@ -102,8 +102,8 @@ func (l *Loop) round(ctx context.Context, waiting []scheduling.Waiting, now time
 	return next
 }
 
-// saysItself reports whether a gang's controller says itself why the gang waits, or why
-// the last attempt ended.
+// saysItself reports whether a gang's controller writes why the gang waits, or why the last attempt
+// ended.
 func (l *Loop) saysItself(w scheduling.Waiting) bool {
 	switch w.Reason.(type) {
 	case scheduling.Suspended, scheduling.Draining:

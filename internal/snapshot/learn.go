@@ -34,7 +34,7 @@ type lessons struct {
 	// wake is called with a gang's UID when an answer is in, and when it is time
 	// to ask again.
 	wake func(types.UID)
-	// references looks up what pods name.
+	// references looks up the objects that pods name.
 	references references
 	// slots bounds the questions in flight.
 	slots *fairqueue.Slots
@@ -226,7 +226,7 @@ func asWritten(gr conversion.GPUResources, g *v1alpha1.Gang) learned {
 	return out
 }
 
-// asTold is asWritten, with what the gang's status says that a live loop has learned:
+// asTold is asWritten, with the facts in the gang's status that a live loop has learned:
 // that the API server refuses its pods, or that they name a missing object.
 func asTold(gr conversion.GPUResources, g *v1alpha1.Gang) learned {
 	out := asWritten(gr, g)

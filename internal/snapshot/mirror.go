@@ -62,8 +62,8 @@ type mirror struct {
 	places map[types.UID]map[types.UID]bool
 	// anchors say where the volumes of claims can be used.
 	anchors *anchors
-	// book is which GPUs are allocated to claims that Muster did not make, and owned
-	// are the nodes that it knows the GPUs of.
+	// book holds the GPUs that are allocated to claims that Muster did not make, and owned the nodes
+	// whose GPUs it knows.
 	book  *allocation.Book
 	owned map[string]bool
 

@@ -128,7 +128,7 @@ func (c *cluster) result() resourcev1.DeviceRequestAllocationResult {
 	return r
 }
 
-// theirs is how much of each GPU others have by the API, counted by other code than the one
+// theirs is the part of each GPU that others have by the API, counted by other code than the one
 // that is tested.
 func (c *cluster) theirs() map[string]int64 {
 	out := map[string]int64{}
@@ -234,9 +234,8 @@ func (c *cluster) gang() {
 	c.show(g)
 }
 
-// Whatever claims others make, allocate, share and give up: Muster never gives out a GPU
-// that they have, gives out what they gave up, and what it was told event by event is what
-// lists say.
+// Whatever claims others make, allocate, share and release: Muster never gives out a GPU that they
+// have, gives out GPUs that they released, and its state from events is its state from lists.
 func TestOthersClaimsAreNeverGivenOut(t *testing.T) {
 	plans, turnedDown := 0, 0
 	for seed := range uint64(30) {
@@ -268,8 +267,8 @@ func TestOthersClaimsAreNeverGivenOut(t *testing.T) {
 	}
 }
 
-// A claim of others holds its GPU in what people are shown, from the moment that it is
-// allocated to the moment that it is deallocated.
+// A claim of others holds its GPU in the output for users, from the moment that it is allocated to
+// the moment that it is deallocated.
 func TestAClaimOfOthersHolds(t *testing.T) {
 	c := newCluster(t, 1)
 	c.show(namedSlice("s", "n0", inventory.Driver, "A100", true, "u0", "u1"))

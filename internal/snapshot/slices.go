@@ -28,7 +28,7 @@ func schedules(p *corev1.Pod, defaultToo bool) bool {
 	return name == v1alpha1.SchedulerName || defaultToo && name == corev1.DefaultSchedulerName
 }
 
-// stock tells the book of claims which GPUs of a node are Muster's to give out.
+// stock tells the book of claims the GPUs of a node that Muster gives out.
 func (m *mirror) stock(node string) {
 	var parts []*resourcev1.ResourceSlice
 	if m.owned[node] = conversion.Owned(m.nodes[node]); m.owned[node] {
@@ -63,8 +63,8 @@ func bookOf(nodes []corev1.Node, pods []corev1.Pod, parts map[string][]*resource
 	return book
 }
 
-// HeldByOthers lists the GPUs of Muster's nodes that are allocated to claims that Muster
-// did not make, for whoever shows nodes. It lists none to readers who may not see claims.
+// HeldByOthers lists the GPUs of Muster's nodes that are allocated to claims that Muster did not
+// make, for commands that show nodes. It lists none to readers who may not see claims.
 func HeldByOthers(ctx context.Context, r client.Reader, nodes []corev1.Node, pods []corev1.Pod) ([]allocation.Holding, error) {
 	parts, claims := &resourcev1.ResourceSliceList{}, &resourcev1.ResourceClaimList{}
 	for _, list := range []client.ObjectList{parts, claims} {

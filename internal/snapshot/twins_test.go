@@ -89,7 +89,7 @@ func TestPodsThatAreAlikeAreAskedForOnce(t *testing.T) {
 	}
 }
 
-// allThere is that pods name nothing that is missing.
+// allThere reports that pods name no missing object.
 type allThere struct{}
 
 func (allThere) Missing(context.Context, string, *corev1.PodSpec) (string, error) { return "", nil }

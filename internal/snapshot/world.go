@@ -82,7 +82,7 @@ type learned struct {
 	invalid bool
 }
 
-// passes reports whether an answer is a no that may become a yes.
+// passes reports whether a refusal may become an acceptance.
 func (a learned) passes() bool { return (a.refused != "" || a.missing != "") && !a.invalid }
 
 // memberOf names a member of a gang's life.

@@ -188,7 +188,7 @@ func (a *application) try(ctx context.Context) error {
 	if a.Apart {
 		tidying = tidied
 	}
-	// Whoever takes the output checks it, where links to inputs become what they lead to. What
+	// The receiver of the output checks it: there links to inputs become their targets. An output that
 	// cannot be kept is no reason to run the script again: it would write the same.
 	return tidying(out)
 }

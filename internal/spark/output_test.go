@@ -9,8 +9,8 @@ import (
 	"github.com/muster-dev/muster/internal/foreman/shift"
 )
 
-// TestOutputIsTakenOnce: a link to an input, or what cannot be kept, is no reason to run the script
-// again: whoever takes the output makes the link what it leads to, or refuses the output.
+// TestOutputIsTakenOnce: a link to an input, or an output that cannot be kept, is no reason to run
+// the script again: the receiver replaces the link by its target, or refuses the output.
 func TestOutputIsTakenOnce(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, shift.OutFolder)

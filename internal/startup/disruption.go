@@ -35,7 +35,8 @@ func Disrupted(p *corev1.Pod) bool {
 	return false
 }
 
-// DisruptionWords say who ended a member, to be added to a sentence about that.
+// DisruptionWords returns a phrase with the cause of a member's end, to be added to a sentence
+// about that.
 func DisruptionWords(p *corev1.Pod) string {
 	switch c := disruption(p); c.Reason {
 	case "EvictionByEvictionAPI":

@@ -11,28 +11,27 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Cause is what kind of fault keeps a pod from starting.
+// Cause is the kind of a fault.
 type Cause int
 
 // The causes.
 const (
 	// Slow is an error that the node expects to pass.
 	Slow Cause = iota
-	// Configuration is an object, or a key of one, that the pod names and that is not
-	// there.
+	// Configuration is an object, or a key of one, that the pod names and that does not exist.
 	Configuration
 	// Volume is a volume that cannot be mounted.
 	Volume
 	// Image is an image that cannot be pulled.
 	Image
-	// Node is the network, the runtime or a device of the node, or a volume that
-	// another node has not let go yet.
+	// Node is the network, the runtime or a device of the node, or a volume that is still attached to
+	// another node.
 	Node
 	// Beside is a container that runs beside the others and ends again and again.
 	Beside
 	// Hopeless is an image that the node does not pull.
 	Hopeless
-	// Never is an image whose name is none: it is the same on every node.
+	// Never is an image with an invalid name: it is invalid on every node.
 	Never
 )
 
@@ -43,8 +42,8 @@ const (
 	long  = 3 * time.Minute
 )
 
-// Patience is how long an attempt goes on with a fault; limit is how long a start
-// may take without any.
+// Patience is the time for which an attempt goes on with a fault; limit is the longest time for a
+// start without a fault.
 func (c Cause) Patience(limit time.Duration) time.Duration {
 	switch c {
 	case Configuration, Volume, Image:
@@ -57,11 +56,11 @@ func (c Cause) Patience(limit time.Duration) time.Duration {
 	return limit
 }
 
-// Forever is a number of attempts without end.
+// Forever is an unlimited number of attempts.
 const Forever = math.MaxInt32
 
-// Attempts is how many attempts in a row may end by a fault before the gang fails.
-// What is not there may be made, and a volume mended: such attempts have no end.
+// Attempts is the number of attempts in a row that may end by a fault before the gang fails. A
+// missing object may be created, and a volume repaired: such attempts are unlimited.
 func (c Cause) Attempts() int32 {
 	switch c {
 	case Configuration, Volume:
@@ -84,7 +83,7 @@ const (
 	lastBackoff  = 10 * time.Minute
 )
 
-// Backoff is how long to wait after the nth attempt in a row that ended by a fault.
+// Backoff is the delay after the nth attempt in a row that ended by a fault.
 func (c Cause) Backoff(nth int32) time.Duration {
 	d := firstBackoff
 	for ; nth > 1 && d < lastBackoff; nth-- {
@@ -93,7 +92,7 @@ func (c Cause) Backoff(nth int32) time.Duration {
 	return min(d, lastBackoff)
 }
 
-// Fault is what keeps a pod from starting.
+// Fault is an error that keeps a pod from starting.
 type Fault struct {
 	Cause Cause
 	// Words are the node's: the reason and the message.
@@ -133,8 +132,8 @@ var warnings = map[string]Cause{
 	"NetworkNotReady":               Node,
 }
 
-// absent are what a kubelet says in FailedMount of an object that is not there, and
-// of a key that it does not have.
+// absent matches a kubelet's messages in FailedMount about an object that does not exist, and about
+// a key that it does not have.
 var absent = []string{" not found", "references non-existent "}
 
 // Of is the fault that keeps a pod from starting; false if there is none. events
@@ -190,7 +189,7 @@ func Last(events []corev1.Event) *corev1.Event {
 	return last
 }
 
-// Words are why a pod has not started, as well as its node says it.
+// Words returns the reason why a pod has not started, in the words of its node if it has any.
 func Words(p *corev1.Pod, events []corev1.Event) string {
 	if f, is := Of(p, events); is {
 		return f.Words
@@ -228,7 +227,7 @@ func said(e *corev1.Event) string {
 	return e.Reason + ": " + strings.TrimSpace(e.Message)
 }
 
-// seen is when an event last happened, and first when it did for the first time.
+// seen is the time at which an event last happened, and first the time at which it first did.
 func seen(e *corev1.Event) time.Time {
 	switch {
 	case e.Series != nil && !e.Series.LastObservedTime.IsZero():

@@ -25,7 +25,7 @@ func warned(reason, message string, after time.Duration) corev1.Event {
 	}
 }
 
-// What nodes report, and what it means for the attempt.
+// Reports of nodes, and their consequences for the attempt.
 func TestFaults(t *testing.T) {
 	made := pending(waits("ContainerCreating", ""))
 	made.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionTrue}}

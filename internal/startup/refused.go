@@ -24,8 +24,7 @@ var refusals = []string{
 // OutOfnvidia.com/gpu.
 const outOf = "OutOf"
 
-// Refused reports whether a kubelet did not take a pod, or put it out
-// before anything of it ran.
+// Refused reports whether a kubelet did not take a pod, or evicted it before any container ran.
 func Refused(p *corev1.Pod) bool {
 	known := strings.HasPrefix(p.Status.Reason, outOf) || slices.Contains(refusals, p.Status.Reason)
 	return p.Status.Phase == corev1.PodFailed && known && !Ran(p)

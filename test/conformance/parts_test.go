@@ -113,8 +113,8 @@ func TestNoClaimStays(t *testing.T) {
 	the.until(t, ns, "next", v1alpha1.JobRunning)
 }
 
-// takesGPUs is what an administrator can write who wants GPUs of Muster's nodes by
-// kube-scheduler: a class that selects them, and a DaemonSet whose claims tolerate all.
+// takesGPUs is a manifest of an administrator who wants GPUs of Muster's nodes by kube-scheduler: a
+// class that selects them, and a DaemonSet whose claims tolerate all.
 const takesGPUs = `{apiVersion: v1, kind: List, items: [
 	{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: every-gpu}, spec: {selectors: [{cel: {expression: "device.driver == 'gpu.muster.dev'"}}]}},
 	{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {name: one}, spec: {spec: {devices: {requests: [
@@ -123,8 +123,8 @@ const takesGPUs = `{apiVersion: v1, kind: List, items: [
 		terminationGracePeriodSeconds: 0, tolerations: [{operator: Exists}], nodeSelector: {muster.dev/owned: "true"}, resourceClaims: [{name: g, resourceClaimTemplateName: one}],
 		containers: [{name: c, image: %q, command: [sleep, "100000"], resources: {claims: [{name: g}]}}]}}}}]}`
 
-// TestClaimsOfOthers: GPUs that kube-scheduler gave to claims are taken, and said to be,
-// until the claims go.
+// TestClaimsOfOthers: GPUs that kube-scheduler gave to claims count as taken, and messages name the
+// claims, until the claims go.
 func TestClaimsOfOthers(t *testing.T) {
 	if the.counts || the.another == nil {
 		t.Skip("no agent of this platform names GPUs to a cluster")

@@ -49,7 +49,7 @@ func TestUninstalledUnderPods(t *testing.T) {
 			t.Fatalf("muster %s: code %d, want %d and %q:\n%s%s", line, r.Code, code, words, r.Stdout, r.Stderr)
 		}
 	}
-	// 1. Refusals, and what is said where nothing changes.
+	// 1. Refusals, and the messages if nothing changes.
 	answers(1, "3 pods that cannot end without it", "install --set agent.create=false,store.persistentVolumeClaim=,data.gateway.enabled=false")
 	answers(0, "unchanged  FlowSchema muster", "install --dry-run")
 	if r := the.muster(t, "install", "--dry-run"); r.Code != 0 || strings.Contains(r.Stdout, "update ") {
@@ -84,7 +84,7 @@ func TestUninstalledUnderPods(t *testing.T) {
 		}
 		return nil
 	})
-	// 3. An agent that ends each time it is started is said.
+	// 3. The error names an agent that ends at each start.
 	answers(1, "the agent does not start: 0 of 2 agents ready", "install --set agent.extraArgs[0]=--nonsense")
 	if err := the.reinstall(t.Context()); err != nil {
 		t.Fatal(err)

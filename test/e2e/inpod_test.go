@@ -57,8 +57,8 @@ print("get:", s3("GET", "/spout/main/from-a-pod")[1].decode(), flush=True)
 print("a wrong secret:", s3("GET", "/spout/main/from-a-pod", secret="no")[0], flush=True)
 `
 
-// TestAPodReachesTheAPIAndS3: what the refusal of a Pachyderm spout advises works from a pod of the
-// isolated tier, whose loopback is its own.
+// TestAPodReachesTheAPIAndS3: the advice in the refusal of a Pachyderm spout works from a pod of
+// the isolated tier, whose loopback is its own.
 func TestAPodReachesTheAPIAndS3(t *testing.T) {
 	m := isolated(t)
 	ns, ctx := m.Namespace(t), deadline(t, 2*time.Minute)

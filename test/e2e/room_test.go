@@ -15,10 +15,10 @@ import (
 	"github.com/muster-dev/muster/test/e2e/harness"
 )
 
-// TestAFullDiskLocksNobodyOut: data stops before Muster's own room is used up. On a disk
+// TestAFullDiskAllowsRemovals: data stops before Muster's own room is used up. On a disk
 // that something else has filled to the last byte, up still starts: the data goes, and
 // everything works again.
-func TestAFullDiskLocksNobodyOut(t *testing.T) {
+func TestAFullDiskAllowsRemovals(t *testing.T) {
 	disk := t.TempDir()
 	err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=460m")
 	if errors.Is(err, syscall.EPERM) {
@@ -72,7 +72,7 @@ func TestAFullDiskLocksNobodyOut(t *testing.T) {
 	// 3. Data goes, and room is back.
 	expect(t, m.Run(ctx, "data", "rm", "fill:/f"), 0, "1 file removed")
 	expect(t, m.Run(ctx, "data", "rm", "fill", "--yes"), 0)
-	harness.Eventually(t, time.Minute, "gc frees what the dataset had", func() error {
+	harness.Eventually(t, time.Minute, "gc frees the space of the dataset", func() error {
 		r := m.Run(ctx, "data", "gc")
 		if r.Code != 0 || !strings.Contains(r.Stdout, "; 0 B stay") {
 			return errors.New(r.Stdout + r.Stderr)

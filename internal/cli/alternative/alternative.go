@@ -43,7 +43,7 @@ var kinds = map[string]map[string]string{
 	"sparkoperator.k8s.io":        {"*": "write it as a stage of a Pipeline with spark: in it (`muster pipeline apply -f FILE`)"},
 	"jobset.x-k8s.io":             {"JobSet": roles},
 	"ray.io":                      {"*": "run the script in one member with all GPUs: `muster run --gpus 4 -- python train.py`, where ray.init() starts Ray"},
-	"workload.codeflare.dev":      {"AppWrapper": "apply what it wraps: " + together},
+	"workload.codeflare.dev":      {"AppWrapper": "apply the objects that it wraps: " + together},
 	"serving.kserve.io":           {"*": "write it as a Deployment whose pods ask for GPUs"},
 }
 
@@ -56,16 +56,15 @@ func Of(kind schema.GroupKind) string {
 	return group["*"]
 }
 
-// Phrase returns what to do about a kind that a server does not have, to be put behind
-// words that say so: ": SENTENCE", or "". Served are the versions in which it has a kind
-// of that name and group.
+// Phrase returns the advice for a kind that a server does not have, as the end of a message: ":
+// SENTENCE", or "". Served are the versions in which it has a kind of that name and group.
 func Phrase(kind schema.GroupKind, served []string) string {
 	if len(served) > 0 {
 		versions := make([]string, len(served))
 		for i, v := range served {
 			versions[i] = schema.GroupVersion{Group: kind.Group, Version: v}.String()
 		}
-		return fmt.Sprintf(": it has %s as %s; write that apiVersion, and look whether the fields are the same", kind.Kind, strings.Join(versions, ", "))
+		return fmt.Sprintf(": it has %s as %s; write that apiVersion, and check that the fields are the same", kind.Kind, strings.Join(versions, ", "))
 	}
 	if sentence := Of(kind); sentence != "" {
 		return ": " + sentence

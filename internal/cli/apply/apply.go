@@ -146,8 +146,8 @@ func (o *options) apply(ctx context.Context, client dynamic.Interface, d manifes
 	return after, "configured", nil
 }
 
-// foresee says that a TFJob or PyTorchJob, which the server takes as it is, cannot run.
-// Otherwise only the job's own status says so, and no training job is listed for it.
+// foresee prints why a TFJob or PyTorchJob that the server accepts cannot run. Otherwise only the
+// job's own status says so, and no training job is listed for it.
 func (o *options) foresee(d manifest.Document) {
 	if manager, _, _ := unstructured.NestedString(d.Object.Object, "spec", "runPolicy", "managedBy"); manager != "" && manager != kubeflowv1.ManagedByMuster {
 		return
@@ -203,8 +203,8 @@ func (o *options) discover(d manifest.Document) (bool, error) {
 	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == d.Object.GetKind() }), nil
 }
 
-// unknown is the error for a kind that the server does not have. It says what to write
-// instead, where that is known.
+// unknown is the error for a kind that the server does not have. It names the replacement, if there
+// is one.
 func (o *options) unknown(d manifest.Document) error {
 	gvk := d.Object.GroupVersionKind()
 	var served []string

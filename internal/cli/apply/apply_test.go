@@ -119,8 +119,8 @@ func TestAServerThatHasJustStarted(t *testing.T) {
 	}
 }
 
-// TestKindsOfOthers: a kind of another system is refused with the way to do its work here,
-// before anything is asked about its name.
+// TestKindsOfOthers: a kind of another system is refused with the way to do its work here, before
+// its name is checked.
 func TestKindsOfOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		document string
@@ -139,7 +139,7 @@ func TestKindsOfOthers(t *testing.T) {
 	}
 }
 
-// TestNoNamespace: a namespace that is not there is said with the command that makes it.
+// TestNoNamespace: the error for a missing namespace has the command that creates it.
 func TestNoNamespace(t *testing.T) {
 	server := &young{refuses: 1, refusal: `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"message":"namespaces \"team\" not found","details":{"name":"team","kind":"namespaces"}}`}
 	err := give(t, server, "apiVersion: muster.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: a}\n")
@@ -148,7 +148,7 @@ func TestNoNamespace(t *testing.T) {
 	}
 }
 
-// TestForeseen: a TFJob that cannot run is taken by the server, and not in silence.
+// TestForeseen: apply prints why a TFJob that the server accepts cannot run.
 func TestForeseen(t *testing.T) {
 	const ends = "spec: {runPolicy: {managedBy: %q}, tfReplicaSpecs: {}}"
 	for name, c := range map[string]struct {

@@ -61,8 +61,8 @@ func (f *Factory) shared() (*rest.Config, *http.Client, error) {
 	return config, f.made.http, nil
 }
 
-// Connections returns how to reach the server, and the pool of connections that all clients
-// share.
+// Connections returns the client configuration of the server, and the connection pool that all
+// clients share.
 func (f *Factory) Connections() (*rest.Config, *http.Client, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

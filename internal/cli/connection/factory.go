@@ -113,9 +113,9 @@ func (f *Factory) NamespaceOr(fallback string) string {
 	return fallback
 }
 
-// Kubeconfigs returns the files of the kubeconfig that commands use, for a program that
-// reads them itself. A home that is not empty stands for --home. The error is of exit
-// code 3 where no Muster is running.
+// Kubeconfigs returns the files of the kubeconfig that commands use, for a program that reads them
+// itself. A home that is not empty replaces --home. The error is of exit code 3 where no Muster is
+// running.
 func (f *Factory) Kubeconfigs(home string) ([]string, error) {
 	if home != "" {
 		f.home = home

@@ -54,10 +54,10 @@ func (f *Factory) Explain(err error) error {
 	return err
 }
 
-// lacking matches the API server's words for somebody without a right.
+// lacking matches the API server's message about a missing right.
 var lacking = regexp.MustCompile(`User "([^"]*)" cannot (\w+) resource "([^"]*)" in API group "[^"]*"(?: in the namespace "([^"]*)"| at the cluster scope)?`)
 
-// denied is the error of a missing right. Its words name the people who have it.
+// denied is the error of a missing right. Its message names the users who have the right.
 type denied struct {
 	words string
 	err   error
@@ -69,8 +69,8 @@ func (d *denied) Error() string { return d.words }
 // Unwrap returns the server's error.
 func (d *denied) Unwrap() error { return d.err }
 
-// withoutRight puts the server's words for a missing right into others; nil for any other
-// error, and for one that was put into other words before.
+// withoutRight rewords the server's error about a missing right. It returns nil for any other
+// error, and for one that was reworded before.
 func withoutRight(err error) error {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok || !apierrors.IsForbidden(status) || !strings.Contains(err.Error(), status.ErrStatus.Message) {

@@ -137,7 +137,7 @@ current-context: m
 	return home
 }
 
-// A missing right names the people who have it; other refusals keep their words.
+// The error of a missing right names the users who have it; other errors keep their text.
 func TestWithoutARight(t *testing.T) {
 	f := New(terminal.Streams{}, "test")
 	f.config = &rest.Config{Host: "https://cluster.example.com"}
@@ -164,7 +164,7 @@ func TestWithoutARight(t *testing.T) {
 	}
 }
 
-// told is an error in words of its own.
+// told is an error that was reworded before.
 type told struct{ error }
 
 func (*told) Error() string   { return "you may not see nodes" }

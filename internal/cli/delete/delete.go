@@ -47,7 +47,7 @@ func (o *options) command() *cobra.Command {
 		SuggestFor: []string{"cancel", "kill", "stop"},
 		Use:        "delete JOB...|KIND NAME...|KIND/NAME...|-f FILE",
 		Aliases:    []string{"rm"},
-		Short:      "Delete training jobs and free what they hold, or objects of any kind",
+		Short:      "Delete training jobs and release their resources, or delete objects of any kind",
 		Long: `Deletes training jobs, stops their processes, and returns once nothing of them
 is left, so that their GPUs are free. Their logs and the checkpoints of claims
 made for them go with them; checkpoints in a claim of your own stay. A TFJob or
@@ -55,7 +55,7 @@ PyTorchJob is a training job here. If no manager of Muster runs on the cluster,
 or the time of --timeout is over, the command says what is left and ends with exit
 code 1; the deletion stands.
 
-Objects of any other kind are deleted with what belongs to them; kinds may be
+Objects of any other kind are deleted with their dependents; kinds may be
 written short and several at once, as for muster get. With -f the objects of a
 manifest are deleted; one that does not exist is no error.`,
 		Example: `  muster delete mnist

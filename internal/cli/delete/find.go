@@ -34,15 +34,15 @@ func (t target) job() bool {
 	return group == kind.TrainingJobs || group.Group == kubeflowv1.GroupVersion.Group
 }
 
-// means reports whether an object of a kind may be meant: of exactly this one where a
-// kind of Kubeflow was named.
+// means reports whether the target covers an object of a kind: of exactly this one where a kind of
+// Kubeflow was named.
 func (t target) means(group schema.GroupKind) bool {
 	named := t.Mapping.GroupVersionKind.GroupKind()
 	return named == kind.TrainingJobs || named == group
 }
 
-// made reports whether a training job is meant: any one, or one that was made of an
-// object of the kind of Kubeflow that was named.
+// made reports whether the target covers a training job: any one, or one that was made of an object
+// of the kind of Kubeflow that was named.
 func (t target) made(job *v1alpha1.TrainingJob) bool {
 	by := metav1.GetControllerOf(job)
 	return t.means(kind.TrainingJobs) || by != nil && t.means(schema.FromAPIVersionAndKind(by.APIVersion, by.Kind).GroupKind())
@@ -50,8 +50,8 @@ func (t target) made(job *v1alpha1.TrainingJob) bool {
 
 type targets []target
 
-// where is the namespace of all targets in words; empty for objects of several
-// namespaces or none.
+// where returns a phrase with the namespace of all targets; empty for objects of several namespaces
+// or none.
 func (t targets) where(namespace string) string {
 	if slices.ContainsFunc(t, func(one target) bool { return one.namespace != namespace }) {
 		return ""
@@ -59,7 +59,7 @@ func (t targets) where(namespace string) string {
 	return " in namespace " + namespace
 }
 
-// wanted finds out what the command line means.
+// wanted resolves the command line to targets.
 func (o *options) wanted(args []string, namespace string) (targets, error) {
 	mapper, err := o.factory.Mapper()
 	if err != nil {
@@ -93,8 +93,8 @@ func targetOf(one kind.Wanted, namespace string, absent bool) target {
 	return target{Wanted: one, namespace: namespace, absent: absent}
 }
 
-// written is the objects of the manifests, the last first: what a manifest makes first
-// is needed by what comes after it.
+// written returns the objects of the manifests, the last first: later objects of a manifest need
+// earlier ones.
 func (o *options) written(mapper meta.RESTMapper, namespace string) (targets, error) {
 	documents, err := manifest.Read(o.factory.Streams.In, o.files)
 	if err != nil {
@@ -123,7 +123,7 @@ func (o *options) written(mapper meta.RESTMapper, namespace string) (targets, er
 	return out, nil
 }
 
-// find reads all objects that are meant.
+// find reads all objects of the targets.
 func (o *options) find(ctx context.Context, server client.Client, wanted targets) (jobs []*v1alpha1.TrainingJob, others []other, err error) {
 	for _, t := range wanted {
 		if t.job() {
@@ -151,7 +151,7 @@ func (o *options) findJobs(ctx context.Context, server client.Client, t target) 
 	for _, name := range t.Names {
 		job, err := member.Job(ctx, server, t.namespace, name)
 		if err == nil && !t.made(job) {
-			err = exit.NotFound("there is no %s %s in namespace %s; the training job of that name is none", t.Mapping.GroupVersionKind.Kind, name, t.namespace)
+			err = exit.NotFound("there is no %s %s in namespace %s; the training job of that name was not made from a %[1]s", t.Mapping.GroupVersionKind.Kind, name, t.namespace)
 		}
 		if err != nil {
 			if foreign := member.Foreign(ctx, server, t.namespace, name); foreign != nil && t.means(foreign.GroupVersionKind().GroupKind()) {
@@ -170,8 +170,8 @@ func (o *options) findJobs(ctx context.Context, server client.Client, t target) 
 	return jobs, nil
 }
 
-// listJobs lists the training jobs of a namespace that the flags mean; where a kind of
-// Kubeflow is meant, those that were made of an object of it.
+// listJobs lists the training jobs of a namespace that the flags select; for a kind of Kubeflow,
+// only those that were made of an object of it.
 func (o *options) listJobs(ctx context.Context, server client.Client, t target) ([]*v1alpha1.TrainingJob, error) {
 	selector, err := labels.Parse(o.selector)
 	if err != nil {

@@ -26,7 +26,7 @@ type other struct {
 
 func (o other) reference() string { return output.Reference(o.kind, o.name) }
 
-// drop asks the server to delete objects, and what belongs to them after them.
+// drop asks the server to delete objects, and their dependents after them.
 func (o *options) drop(ctx context.Context, others []other) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
@@ -43,7 +43,7 @@ func (o *options) drop(ctx context.Context, others []other) error {
 	return group.Wait()
 }
 
-// pollEvery is the pause between two looks for an object that is being deleted.
+// pollEvery is the interval at which an object that is being deleted is read.
 const pollEvery = 100 * time.Millisecond
 
 // wait returns once the object is gone, or another one has its name.

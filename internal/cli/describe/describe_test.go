@@ -188,8 +188,8 @@ func TestNoSuchJob(t *testing.T) {
 	}
 }
 
-// The page of a PyTorchJob tells what runs: the image and GPUs of its template, no claim,
-// and the fields without effect.
+// The page of a PyTorchJob shows the running job: the image and GPUs of its template, no claim, and
+// the fields without effect.
 func TestPageOfAForeignJob(t *testing.T) {
 	one := int32(1)
 	training := &v1alpha1.TrainingJob{

@@ -24,8 +24,8 @@ type Holder struct {
 	Job    string `json:"job,omitempty"`
 	Member string `json:"member,omitempty"`
 	Pod    string `json:"pod"`
-	// Claim is the claim that holds it, where Muster did not make that; Pod is then the
-	// pod that has it, if one alone has.
+	// Claim is the claim that holds the GPU, if Muster did not make the claim. Pod is then the claim's
+	// pod, if it has exactly one.
 	Claim string    `json:"claim,omitempty"`
 	Since time.Time `json:"since"`
 	// Share is how much it has of the GPU; absent: all of it.

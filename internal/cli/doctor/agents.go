@@ -12,9 +12,8 @@ import (
 	"github.com/muster-dev/muster/internal/inventory"
 )
 
-// judgeAgent looks whether Muster's agent runs beside the kubelets that it is to run
-// beside, and beside those that have GPUs of the agent. It says nothing where the agent
-// is not wanted.
+// judgeAgent checks that Muster's agent runs on the nodes that it is meant for, and on those that
+// have GPUs of the agent. It reports nothing if the agent is not wanted.
 func judgeAgent(s scene) []Finding {
 	const name = "node agent"
 	var out []Finding

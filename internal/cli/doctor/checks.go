@@ -38,10 +38,10 @@ func here(ctx context.Context, factory *connection.Factory, home instance.Home, 
 	return append(findings, python(ctx), disk(dir), port(ctx, home), names(ctx))
 }
 
-// asLast adds that up keeps to a flag of the last start, and the value that gives it up.
+// asLast adds a note that up uses a flag of the last start, and the value that resets it.
 func asLast(f Finding, flag, last, none string) Finding {
 	if last != "" {
-		f.Says += fmt.Sprintf("; muster up keeps to --%s %s of the last start (--%[1]s %[3]s gives it up)", flag, last, none)
+		f.Says += fmt.Sprintf("; muster up uses --%s %s of the last start (--%[1]s %[3]s resets it)", flag, last, none)
 	}
 	return f
 }
@@ -79,7 +79,7 @@ func isolation(ctx context.Context) (bool, string) {
 	return runtime.IsolationAvailable(ctx)
 }
 
-// bounds says whether memory and CPU limits are kept.
+// bounds checks whether memory and CPU limits are kept.
 func bounds() Finding {
 	kept := limits.Of(process.LimitsAvailable())
 	f := Finding{"limits", Good, kept.String(), kept.Advice()}

@@ -135,7 +135,7 @@ func elsewhere(ctx context.Context, f *connection.Factory) ([]Finding, error) {
 	return append(findings, judgeRights(judged, hidden)...), nil
 }
 
-// lister returns how to list objects of a kind into a list, later.
+// lister returns a function that lists objects of a kind into a list.
 func lister(ctx context.Context, server client.Client) func(into client.ObjectList, what string, options ...client.ListOption) func() error {
 	return func(into client.ObjectList, what string, options ...client.ListOption) func() error {
 		return func() error {
@@ -147,7 +147,7 @@ func lister(ctx context.Context, server client.Client) func(into client.ObjectLi
 	}
 }
 
-// dataStore is where the manager keeps versioned data; empty: nowhere.
+// dataStore is the location of the manager's versioned data; empty: none.
 func dataStore(ctx context.Context, server client.Client) (string, error) {
 	namespace := &corev1.Namespace{}
 	err := server.Get(ctx, client.ObjectKey{Name: v1alpha1.SystemNamespace}, namespace)
@@ -157,14 +157,13 @@ func dataStore(ctx context.Context, server client.Client) (string, error) {
 	return namespace.Annotations[v1alpha1.AnnotationDataStore], nil
 }
 
-// judgeRights says that most checks could not be made, because this user may not read
-// what they are about.
+// judgeRights reports that most checks could not run, because this user may not read their objects.
 func judgeRights(judged, hidden int) []Finding {
 	if hidden <= judged {
 		return nil
 	}
-	return []Finding{{"rights", Bad, "most of the cluster could not be looked at, because this kubeconfig may not read it",
-		"run muster doctor as an administrator of the cluster; what concerns your jobs is in muster get, muster why and muster plan"}}
+	return []Finding{{"rights", Bad, "most of the cluster could not be checked, because this kubeconfig may not read it",
+		"run muster doctor as an administrator of the cluster; for your jobs, muster get, muster why and muster plan work"}}
 }
 
 // compareClocks asks the API server for the time.

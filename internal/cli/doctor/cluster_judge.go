@@ -161,8 +161,7 @@ func judgeSchedulers(s scene) []Finding {
 		"Muster leaves them alone and counts their GPUs as taken; move them: delete them and set spec.schedulerName to muster where they come from"})
 }
 
-// judgeClaims tells of GPUs of Muster's nodes that are allocated to claims that Muster
-// did not make.
+// judgeClaims reports GPUs of Muster's nodes that are allocated to claims that Muster did not make.
 func judgeClaims(s scene) []Finding {
 	var claims []string
 	for i := range s.claimed {
@@ -198,7 +197,7 @@ func asksGPU(p *corev1.Pod) bool {
 			return true
 		}
 	}
-	return false // who has GPUs by a claim is found by the claim
+	return false // the claim names the holder of its GPUs
 }
 
 func judgeStorage(s scene) []Finding {

@@ -169,7 +169,7 @@ func TestNoUsers(t *testing.T) {
 	}
 }
 
-// Somebody who may read next to nothing is told so, and that is no success.
+// The doctor tells a user with almost no rights so, and that is no success.
 func TestRights(t *testing.T) {
 	if found := judgeRights(2, 7); len(found) != 1 || found[0].Verdict != Bad || !strings.Contains(found[0].Fix, "administrator") {
 		t.Errorf("a tenant: %+v", found)

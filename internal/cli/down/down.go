@@ -76,7 +76,7 @@ func (o *options) run(ctx context.Context) error {
 	return err
 }
 
-// outlook says what becomes of the jobs that have not ended, "" of none.
+// outlook describes the effect on jobs that have not ended; "" without such jobs.
 func outlook(jobs []v1alpha1.TrainingJob) string {
 	var train, wait int
 	for i := range jobs {

@@ -6,7 +6,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
-// TestOutlook: a job that waits is not said to train.
+// TestOutlook: the message does not count a waiting job as training.
 func TestOutlook(t *testing.T) {
 	for want, phases := range map[string][]v1alpha1.JobPhase{
 		"": nil,

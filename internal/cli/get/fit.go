@@ -14,12 +14,12 @@ const (
 	gap = 3
 	// leastColumn is what a shortened column keeps, in characters.
 	leastColumn = 16
-	// mostText is the longest text in a table that goes to no terminal, in characters.
+	// mostText limits a text in a table that is not printed to a terminal, in characters.
 	mostText = 120
 )
 
-// fit shortens columns of text of a table, the widest first, so that a row takes one line
-// of a terminal with so many columns. -o wide shows it whole.
+// fit shortens columns of text of a table, the widest first, so that a row fits on one line of a
+// terminal of the given width. -o wide shows it whole.
 func fit(table *metav1.Table, terminalWidth int) {
 	widths := make([]int, len(table.ColumnDefinitions))
 	total := -gap
@@ -60,7 +60,7 @@ func widest(table *metav1.Table, widths []int) int {
 	return found
 }
 
-// cut shortens all text of a table that goes to no terminal to so many characters: a
+// cut shortens all text of a table that is not printed to a terminal to a number of characters: a
 // reason may have hundreds.
 func cut(table *metav1.Table, room int) {
 	for column, definition := range table.ColumnDefinitions {
@@ -70,7 +70,7 @@ func cut(table *metav1.Table, room int) {
 	}
 }
 
-// shorten shortens the cells of a column to so many characters.
+// shorten shortens the cells of a column to a number of characters.
 func shorten(table *metav1.Table, column, room int) {
 	for _, row := range table.Rows {
 		if column >= len(row.Cells) {

@@ -78,7 +78,7 @@ Needs Kubernetes 1.34 or later. muster uninstall takes it away again.`,
 	flags.BoolVar(&o.force, "force", false, "remove the agent although pods cannot end without it: they stay in Terminating until it is back")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would be done, and change nothing")
 	flags.BoolVar(&o.noWait, "no-wait", false, "return once everything is applied, ready or not")
-	flags.DurationVar(&o.wait, "timeout", 5*time.Minute, "for how long the manager and the agents are waited for")
+	flags.DurationVar(&o.wait, "timeout", 5*time.Minute, "longest wait for the manager and the agents")
 	o.format = output.Flag(cmd, output.YAML, output.JSON)
 	return cmd
 }
@@ -156,8 +156,8 @@ func (o *options) tell(format string, args ...any) {
 	_, _ = fmt.Fprintf(o.factory.Streams.Err, format+"\n", args...)
 }
 
-// remember returns the values that count. A file is all of them; --set alone changes those
-// of the last installation.
+// remember returns the values to install. A file replaces all values; --set alone changes those of
+// the last installation.
 func (o *options) remember(ctx context.Context, cluster *installation.Cluster, given map[string]any, say installation.Say) (map[string]any, error) {
 	if o.reset {
 		return given, nil

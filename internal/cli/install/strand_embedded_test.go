@@ -23,8 +23,8 @@ import (
 	"github.com/muster-dev/muster/internal/inventory"
 )
 
-// TestTheAgentStays: nothing takes the agent away from a pod that has a GPU of it, but
-// force, and the values of an installation are kept.
+// TestTheAgentStays: only force takes the agent away from a pod that has a GPU of it, and the
+// values of an installation are kept.
 func TestTheAgentStays(t *testing.T) {
 	server := rehearsal.StartCluster(t)
 	ctx := t.Context()
@@ -121,8 +121,8 @@ func holder(t *testing.T, server client.Client) *corev1.Pod {
 	return pod
 }
 
-// TestWithoutMuster: what verbs say on a cluster without Muster, without a manager, and after
-// Muster was removed for good, and that the advice of that removal can be followed.
+// TestWithoutMuster: messages of verbs on a cluster without Muster, without a manager, and after a
+// purge, whose advice can be followed.
 func TestWithoutMuster(t *testing.T) {
 	server := rehearsal.StartCluster(t)
 	ctx, dir := t.Context(), t.TempDir()

@@ -12,9 +12,9 @@ import (
 	"github.com/muster-dev/muster/internal/osfile"
 )
 
-// Choices are flags of `muster up` that the next start of the data folder keeps to, unless
-// it is given others. An empty field is a flag that was not given, or one that asked for
-// the default. They are kept in <home>/flags.json.
+// Choices are flags of `muster up` that the next start of the data folder uses, too, unless you
+// give others. An empty field is a flag that was not given, or one that asked for the default. They
+// are kept in <home>/flags.json.
 type Choices struct {
 	// Config is the absolute path of a configuration file.
 	Config       string `json:"config,omitempty"`
@@ -25,7 +25,7 @@ type Choices struct {
 
 func (h Home) choices() string { return filepath.Join(string(h), "flags.json") }
 
-// Choices returns the flags of the last start that became ready. None are no error.
+// Choices returns the flags of the last start that became ready. A missing file is no error.
 func (h Home) Choices() (Choices, error) {
 	var c Choices
 	data, err := os.ReadFile(h.choices())
@@ -41,7 +41,7 @@ func (h Home) Choices() (Choices, error) {
 	return c, nil
 }
 
-// WriteChoices stores the flags of a start, if they are others than those that are there.
+// WriteChoices stores the flags of a start if they differ from the stored ones.
 func (h Home) WriteChoices(c Choices) error {
 	if last, err := h.Choices(); err == nil && last == c {
 		return nil

@@ -37,8 +37,8 @@ type State struct {
 	Error   string    `json:"error,omitempty"`
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
-	// LowRoom says that only removal works, because the disk is almost full; empty if
-	// there is room.
+	// LowRoom is the message that only removal works because the disk is almost full; empty if there
+	// is space.
 	LowRoom string `json:"lowRoom,omitempty"`
 	// ReadySeconds is how long the start took.
 	ReadySeconds float64 `json:"readySeconds,omitempty"`
@@ -50,13 +50,13 @@ type State struct {
 	GPUSource  string `json:"gpuSource,omitempty"`
 	// Images says what runs images, or why nothing does.
 	Images string `json:"images,omitempty"`
-	// Mapped are the patterns of images that stand for something of this machine.
+	// Mapped are the patterns of images that are mapped to programs of this machine.
 	Mapped []string `json:"mapped,omitempty"`
 	// Containerd is the socket of the containerd that was to do it, or none.
 	Containerd string `json:"containerd,omitempty"`
 	// S3 is where S3 clients find datasets; empty where they are not served.
 	S3 string `json:"s3,omitempty"`
-	// PodS3 is where pods of the isolated tier find them.
+	// PodS3 is the address for pods of the isolated tier.
 	PodS3 string `json:"podS3,omitempty"`
 	// Settings is the configuration file that was named at the start; empty if
 	// none was.

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/connection"
 )
 
-// complete asks kubectl what may stand in the place of the last word.
+// complete returns kubectl's completions of the last word.
 func complete(ctx context.Context, f *connection.Factory, words []string) ([]string, cobra.ShellCompDirective) {
 	if ctx == nil {
 		ctx = context.Background()

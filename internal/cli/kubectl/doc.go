@@ -3,5 +3,5 @@
 //
 // Plugins are off: a program in PATH cannot add a command.
 //
-// It must not know what any command of kubectl does.
+// It must not know any command of kubectl.
 package kubectl

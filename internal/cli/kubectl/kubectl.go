@@ -49,8 +49,8 @@ names Muster's data folder.`,
 	}
 }
 
-// route puts the kubeconfig of the Muster that is meant in front of kubectl's
-// arguments, and takes --home out of them.
+// route puts the kubeconfig of the chosen Muster before kubectl's arguments, and removes --home
+// from them.
 func route(f *connection.Factory, args []string) ([]string, error) {
 	args, home, err := takeHome(args)
 	if err != nil {
@@ -69,7 +69,7 @@ func route(f *connection.Factory, args []string) ([]string, error) {
 	return args, nil // of several files, kubectl reads $KUBECONFIG itself
 }
 
-// takeHome takes --home DIR or --home=DIR out of the flags before kubectl's command.
+// takeHome removes --home DIR or --home=DIR from the flags before kubectl's command.
 func takeHome(args []string) (rest []string, home string, err error) {
 	for i, arg := range args {
 		value, given := strings.CutPrefix(arg, "--home=")
@@ -87,7 +87,7 @@ func takeHome(args []string) (rest []string, home string, err error) {
 	return args, "", nil
 }
 
-// named reports whether a flag is among the arguments in front of "--".
+// named reports whether a flag is among the arguments before "--".
 func named(args []string, flag string) bool {
 	for _, arg := range args {
 		if arg == "--" {
@@ -110,11 +110,11 @@ func offline(args []string) bool {
 	return slices.Contains([]string{"help", "options", "completion", "kustomize", "config", "kuberc", cobra.ShellCompRequestCmd}, args[0])
 }
 
-// patience is how long an interrupted kubectl has to put the terminal right.
+// patience is the time that an interrupted kubectl has to restore the terminal.
 const patience = 500 * time.Millisecond
 
-// run runs kubectl and returns its exit code as an error. kubectl has printed what it
-// has to say. Upstream ends the process when a command fails; here the goroutine ends.
+// run runs kubectl and returns its exit code as an error. kubectl has printed the message. Upstream
+// ends the process when a command fails; here the goroutine ends.
 func run(ctx context.Context, args []string, streams genericiooptions.IOStreams) error {
 	ended := make(chan error, 1)
 	util.BehaviorOnFatal(func(message string, code int) {

@@ -137,7 +137,7 @@ func TestTheHomeIsTakenOut(t *testing.T) {
 	}
 }
 
-// TestProposals: what kubectl proposes to a shell is passed on, its directive too.
+// TestProposals: kubectl's completions reach the shell, with their directive.
 func TestProposals(t *testing.T) {
 	home := serve(t)
 	t.Setenv("KUBECACHEDIR", t.TempDir())

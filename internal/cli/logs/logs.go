@@ -113,7 +113,7 @@ func (o *options) complete(args []string, indexGiven bool) error {
 	return nil
 }
 
-// check refuses flags that make no sense, of whatever the logs are.
+// check refuses flags that make no sense for any logs.
 func (o *options) check(now time.Time) (err error) {
 	switch {
 	case o.tail < -1:

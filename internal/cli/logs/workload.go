@@ -34,8 +34,8 @@ type workload struct {
 	name    string
 }
 
-// workload returns the object that the first word names; nil for a training job, perhaps
-// with a member: "mnist/worker-0". A word that is a kind is one.
+// workload returns the object that the first word names; nil for a training job, perhaps with a
+// member: "mnist/worker-0". A word that is the name of a kind counts as a kind.
 func (o *options) workload(args []string) *workload {
 	word, name, found := strings.Cut(kind.Job(args[0]), "/")
 	if !found || word == "" || name == "" || strings.Contains(name, "/") {
@@ -43,7 +43,7 @@ func (o *options) workload(args []string) *workload {
 	}
 	mapper, err := o.factory.Mapper()
 	if err != nil {
-		return nil // no server: the words are checked before that is said
+		return nil // no server: the arguments are checked before that error is returned
 	}
 	mapping, err := kind.Find(mapper, word)
 	if err != nil {
@@ -136,7 +136,7 @@ func (o *options) pods(ctx context.Context, set kubernetes.Interface, w workload
 type stream struct {
 	pod       *corev1.Pod
 	container string
-	// name is in front of each line; empty where there is one stream alone.
+	// name is printed before each line; empty if there is only one stream.
 	name string
 }
 
@@ -198,10 +198,10 @@ func (o *options) print(ctx context.Context, set kubernetes.Interface, streams [
 	return nil
 }
 
-// mostErrors is the number of containers whose trouble is told.
+// mostErrors limits the number of containers whose errors are printed.
 const mostErrors = 8
 
-// read passes the lines of one container on.
+// read prints the lines of one container.
 func (o *options) read(ctx context.Context, set kubernetes.Interface, s stream, each func([]byte) error) error {
 	options := &corev1.PodLogOptions{Container: s.container, Follow: o.follow, Previous: o.previous, Timestamps: o.timestamps}
 	if !o.from.IsZero() {
@@ -232,8 +232,8 @@ func (o *options) read(ctx context.Context, set kubernetes.Interface, s stream, 
 	}
 }
 
-// unread says why there are no lines of a container. One that has not started says why
-// itself, and the server's words lead nowhere.
+// unread returns the error for a container without lines. A container that has not started has a
+// reason of its own, which helps more than the server's message.
 func unread(s stream, err error) error {
 	status := s.pod.Status
 	for _, c := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses) {
@@ -259,7 +259,7 @@ func (p *printer) line(number int, name string, line []byte) error {
 	defer p.mu.Unlock()
 	if name != "" {
 		line = bytes.TrimRight(line, "\r\n")
-		line = line[bytes.LastIndexByte(line, '\r')+1:] // what it overwrites would take the name with it
+		line = line[bytes.LastIndexByte(line, '\r')+1:] // the text that overwrites a line would overwrite the name, too
 		if p.guards {
 			line = []byte(terminal.Colours(string(line)))
 		}
@@ -271,7 +271,7 @@ func (p *printer) line(number int, name string, line []byte) error {
 	return p.err
 }
 
-// broken is the error of the output, if it takes no more.
+// broken is the error of the output after a failed write.
 func (p *printer) broken() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -27,9 +27,9 @@ type Document struct {
 	Object *unstructured.Unstructured
 }
 
-// Read reads all objects of the manifests at paths, which are files, folders or "-" for
-// stdin. It reads all of them before it returns any, so that a mistake in the last one
-// leaves nothing half done. The objects have a kind; [Document.Named] checks their names.
+// Read reads all objects of the manifests at paths, which are files, folders or "-" for stdin. It
+// reads all of them before it returns any, so that an error in the last one leaves nothing half
+// done. The objects have a kind; [Document.Named] checks their names.
 func Read(stdin io.Reader, paths []string) ([]Document, error) {
 	var documents []Document
 	for _, path := range paths {

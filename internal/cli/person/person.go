@@ -27,8 +27,8 @@ func Authenticated(ctx context.Context, server client.Client) (string, bool) {
 	return name, name != "" && name != everybody
 }
 
-// Author returns the name that is put on whatever somebody writes: that by which the API
-// server knows them, or else [Name].
+// Author returns the author of a user's writes: the name by which the API server knows the user, or
+// else [Name].
 func Author(ctx context.Context, connect func() (client.WithWatch, error)) string {
 	if server, err := connect(); err == nil {
 		if name, known := Authenticated(ctx, server); known {

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// TestAuthor: on a cluster the API server says who somebody is; elsewhere the machine does.
+// TestAuthor: on a cluster the API server names the user; elsewhere the machine does.
 func TestAuthor(t *testing.T) {
 	for name, c := range map[string]struct {
 		known string

@@ -1,5 +1,5 @@
-// Package plan is the command `muster plan`: where and when training jobs and pods
-// would start, without creating them.
+// Package plan is the command `muster plan`: place and time at which training jobs and pods would
+// start, without creating them.
 package plan
 
 import (
@@ -88,8 +88,8 @@ kept free.
 
 A TFJob or PyTorchJob is planned as the training job that Muster makes of it,
 and a pod, a Deployment, a StatefulSet or a Kubernetes Job by its pods, if they
-are for Muster's scheduler: on a cluster those with schedulerName: muster. Of
-several, the first in the file come first; all others are passed over.`,
+are for Muster's scheduler: on a cluster those with schedulerName: muster.
+Earlier objects of a file come first; other kinds are skipped.`,
 		Example: `  muster plan -f job.yaml
   muster run --dry-run -o yaml --gpus 4 -- python train.py | muster plan -f -`,
 		Args:              cobra.NoArgs,
@@ -153,7 +153,7 @@ func (o *options) print(answers []Answer) error {
 	return nil
 }
 
-// plan decides on what is there now and work that the server would take.
+// plan decides on the current state and on work that the server would accept.
 func plan(ctx context.Context, reader client.Reader, works []work, now time.Time) ([]Answer, error) {
 	return decide(ctx, reader, works, now, func(s scheduling.Snapshot) scheduling.Snapshot { return s })
 }
@@ -162,7 +162,7 @@ func plan(ctx context.Context, reader client.Reader, works []work, now time.Time
 func (o *options) atDoor(ctx context.Context, works []work) ([]Answer, error) {
 	for _, w := range works {
 		if w.job == nil {
-			return nil, exit.With(exit.Failure, fmt.Errorf("%s: only somebody who may list the nodes and the pods of all namespaces can plan a pod; a training job can be planned by everybody who may create it", w.at))
+			return nil, exit.With(exit.Failure, fmt.Errorf("%s: you may not list the nodes and the pods of all namespaces, which plan needs for a pod; for a training job it needs only the right to create it", w.at))
 		}
 	}
 	manager, err := o.factory.Visitor()
@@ -220,8 +220,8 @@ func submitted(job *v1alpha1.TrainingJob, user string) metav1.ObjectMeta {
 	return out
 }
 
-// decide decides on work that the server would take, and what is there now as whoever
-// asks may see it. Work that is earlier in the list was there earlier.
+// decide decides on work that the server would accept, and on the current state as the user may see
+// it. Work that is earlier in the list counts as created earlier.
 func decide(ctx context.Context, reader client.Reader, works []work, now time.Time, seen func(scheduling.Snapshot) scheduling.Snapshot) ([]Answer, error) {
 	with := &joined{Reader: reader}
 	var planned []unit

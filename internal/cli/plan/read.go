@@ -17,8 +17,8 @@ import (
 	"github.com/muster-dev/muster/internal/controller/kubeflow"
 )
 
-// read reads all training jobs and pods of a file; objects of other kinds beside them
-// are passed over, and so are pods of other schedulers. An embedded Muster places all pods.
+// read reads all training jobs and pods of a file. It skips objects of other kinds, and pods of
+// other schedulers. An embedded Muster places all pods.
 func read(stdin io.Reader, path string, embedded bool) ([]work, error) {
 	documents, err := manifest.Read(stdin, []string{path})
 	if err != nil {
@@ -115,7 +115,7 @@ func templates(d manifest.Document, number string) (*work, error) {
 	return podsOf(d, pod, int(count))
 }
 
-// podsOf is so many pods like one.
+// podsOf returns a number of equal pods.
 func podsOf(d manifest.Document, object *unstructured.Unstructured, count int) (*work, error) {
 	pod := &corev1.Pod{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, pod, true); err != nil {

@@ -34,11 +34,11 @@ type work struct {
 	single bool
 }
 
-// podPrefix is in front of a pod's name in an [Answer].
+// podPrefix begins a pod's name in an [Answer].
 const podPrefix = "pod/"
 
-// check has the server fill in what is left open, and say what it would refuse. Work of
-// that name may be there already: what would a changed one get?
+// check has the server fill in what is left open, and say what it would refuse. Work of that name
+// may exist: the plan is then for the changed work.
 func (w *work) check(ctx context.Context, server client.Client, namespace string) error {
 	if w.pod != nil {
 		return w.checkPod(ctx, server, namespace)
@@ -62,7 +62,7 @@ func (w *work) check(ctx context.Context, server client.Client, namespace string
 	return nil
 }
 
-// checkForeign has the server check the TFJob or PyTorchJob.
+// checkForeign makes the server check the TFJob or PyTorchJob.
 func (w *work) checkForeign(ctx context.Context, server client.Client) error {
 	checked := w.foreign.DeepCopy()
 	checked.SetNamespace(w.job.Namespace)
@@ -76,8 +76,8 @@ func (w *work) checkForeign(ctx context.Context, server client.Client) error {
 	return nil
 }
 
-// checkPod has the server check and complete a pod. It is made under another name: a
-// Deployment's pods may be there already.
+// checkPod makes the server check and complete a pod. It uses another name: a Deployment's pods may
+// exist already.
 func (w *work) checkPod(ctx context.Context, server client.Client, namespace string) error {
 	if w.pod.Namespace == "" {
 		w.pod.Namespace = namespace
@@ -98,14 +98,14 @@ type unit struct {
 	uid  types.UID
 }
 
-// joined shows gangs and pods that are not there, a gang in the place of one of its name.
+// joined adds gangs and pods that do not exist yet; a gang replaces one of its name.
 type joined struct {
 	client.Reader
 	gangs []v1alpha1.Gang
 	pods  []corev1.Pod
 }
 
-// add shows work that was created at a time, and returns its units.
+// add adds work with a creation time, and returns its units.
 func (j *joined) add(w *work, created metav1.Time) ([]unit, error) {
 	if w.pod != nil {
 		return j.addPods(w, created), nil

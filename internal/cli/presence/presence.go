@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// within bounds the look. A verb does not wait longer for it.
+	// within is the longest time that a verb waits for the check.
 	within = 2 * time.Second
-	// largest is the most of an answer that is read, in bytes.
+	// largest limits the part of an answer that is read, in bytes.
 	largest = 1 << 20
 )
 
-// State is what a cluster shows of Muster.
+// State is the state of Muster on a cluster.
 type State struct {
 	// Absent reports that the cluster does not serve Muster's kinds.
 	Absent bool
@@ -41,9 +41,9 @@ type State struct {
 // ErrAbsent is the error of a verb on a cluster without Muster.
 var ErrAbsent = exit.NotFound("Muster is not installed on this cluster: muster install puts it there")
 
-// Look looks at the cluster of f. What cannot be found out, in time or with the rights of
-// whoever asks, is taken for well: the verb says what it meets. A Muster of one machine is
-// not looked at: it is its manager.
+// Look reads the state of the cluster of f. If the read fails, in time or by the user's rights,
+// Look assumes that all is well: the verb reports its own errors. Look does not check a Muster of
+// one machine, which is its own manager.
 func Look(ctx context.Context, f *connection.Factory) State {
 	if _, embedded, err := f.EmbeddedHome(); err != nil || embedded {
 		return State{}
@@ -75,7 +75,7 @@ func Look(ctx context.Context, f *connection.Factory) State {
 	return State{}
 }
 
-// ask reads a path. The code is 0 where nothing answers.
+// ask reads a path. The code is 0 if nothing answers.
 func ask(ctx context.Context, connections *http.Client, server *url.URL, path ...string) (code int, now time.Time, body []byte) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.JoinPath(path...).String(), nil)
 	if err != nil {
@@ -96,8 +96,8 @@ func ask(ctx context.Context, connections *http.Client, server *url.URL, path ..
 	return answer.StatusCode, now, body
 }
 
-// patience is the number of durations of a lease after which it is old: within one
-// another manager takes over.
+// patience is the number of lease durations after which a lease is old: another manager takes over
+// within one.
 const patience = 2
 
 // judge reads the lease of the scheduler.
@@ -114,7 +114,7 @@ func judge(body []byte, now time.Time) State {
 	return s
 }
 
-// Warn writes that no manager runs, where that is so.
+// Warn writes a warning if no manager runs.
 func (s State) Warn(streams terminal.Streams) {
 	if !s.Idle {
 		return

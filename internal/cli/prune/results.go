@@ -21,7 +21,8 @@ import (
 type Results struct {
 	// Removed is how many went, or would go, those of datums that failed included.
 	Removed int `json:"removed"`
-	// States is how many datasets of states went, or would go, whose pipelines are gone.
+	// States is the number of removed datasets of states whose pipelines are gone, or of those that a
+	// dry run would remove.
 	States int `json:"states,omitempty"`
 	// Busy are namespaces that were left alone, since a run is on its way there.
 	Busy []string `json:"busy,omitempty"`

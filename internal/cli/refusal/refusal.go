@@ -95,7 +95,7 @@ func of(cause metav1.StatusCause) string {
 	message := withoutObject(strings.ReplaceAll(cause.Message, "\n", " "))
 	match := given.FindStringSubmatch(message)
 	if match == nil && field != "" && strings.HasPrefix(message, field) {
-		return message // the rule's own words name the field
+		return message // the rule's message names the field
 	}
 	if match == nil {
 		return at + message
@@ -106,11 +106,11 @@ func of(cause metav1.StatusCause) string {
 	}
 	switch {
 	case field != "" && strings.HasPrefix(value, field):
-		return value + ": " + match[3] // the server gave no value: the words are the rule's
+		return value + ": " + match[3] // the server gave no value: the message is the rule's
 	case field != "" && strings.HasPrefix(rest, field):
-		return rest // the rule's own words name the field
+		return rest // the rule's message names the field
 	case rest == "" && strings.Contains(value, " ") && !strings.HasPrefix(value, `"`):
-		return at + value // no value, and the words are the rule's
+		return at + value // no value, and the message is the rule's
 	}
 	switch {
 	case rest == "":

@@ -8,11 +8,11 @@ import (
 	"github.com/muster-dev/muster/internal/cli/exit"
 )
 
-// identities are the variables that tell a member which one it is.
+// identities are the variables with a member's identity.
 var identities = []string{"TF_CONFIG", "RANK", "NODE_RANK", "GROUP_RANK", "PET_NODE_RANK", "INDEX"}
 
-// checkIdentity refuses a variable that would make all members of a job take themselves
-// for the same one. A value with a reference, such as $(INDEX), is each member's own.
+// checkIdentity refuses a variable that would give all members of a job the same identity. A value
+// with a reference, such as $(INDEX), is each member's own.
 func checkIdentity(spec *v1alpha1.TrainingJobSpec) error {
 	members := membersOf(spec)
 	for _, variable := range spec.Env {
@@ -20,7 +20,7 @@ func checkIdentity(spec *v1alpha1.TrainingJobSpec) error {
 		if members < 2 || own || !slices.Contains(identities, variable.Name) {
 			continue
 		}
-		const same = "--env %s: all %d members would get the same value, and take themselves for the same one; "
+		const same = "--env %s: all %d members would get the same value, and so the same identity; "
 		if spec.Framework == v1alpha1.FrameworkNone {
 			return exit.Usage(same+"give --env '%s=$(INDEX)', or let the script read INDEX and WORKER_HOSTS", variable.Name, members, variable.Name)
 		}

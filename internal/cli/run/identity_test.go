@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestTheSameIdentity: two members are not told that they are the same one.
+// TestTheSameIdentity: two members do not get the same identity.
 func TestTheSameIdentity(t *testing.T) {
 	shell := func(string) (string, bool) { return "$(INDEX)", true }
 	for _, c := range []struct {

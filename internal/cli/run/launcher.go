@@ -17,8 +17,8 @@ import (
 // releases.
 var numberReaders = []string{"deepspeed", "vllm"}
 
-// launcherAdvice is the warning for a job whose command is a launcher that does not work
-// in its members; "" for others. Uuids says that members find UUIDs of GPUs in
+// launcherAdvice returns advice for a job whose command is a launcher that does not work in
+// its members; "" for other jobs. Uuids reports that members find UUIDs of GPUs in
 // CUDA_VISIBLE_DEVICES.
 func launcherAdvice(spec *v1alpha1.TrainingJobSpec, uuids bool) string {
 	members := membersOf(spec)

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
-// TestLaunchers: who starts a launcher that does not work in members is told.
+// TestLaunchers: run advises against launchers that do not work in members.
 func TestLaunchers(t *testing.T) {
 	for _, c := range []struct {
 		nodes   int
@@ -77,7 +77,7 @@ func TestTellsUUIDs(t *testing.T) {
 	}
 }
 
-// TestTorchAlone: torchrun in a job of one member finds how many GPUs that has.
+// TestTorchAlone: torchrun in a job of one member gets the number of its GPUs.
 func TestTorchAlone(t *testing.T) {
 	for command, want := range map[string]v1alpha1.Framework{
 		"torchrun train.py":                            v1alpha1.FrameworkPyTorch,

@@ -46,10 +46,10 @@ func below(at, folder string) bool {
 	return at == folder || strings.HasPrefix(at, strings.TrimSuffix(folder, "/")+"/")
 }
 
-// mostLinks is how many links are named.
+// mostLinks limits the number of links in a message.
 const mostLinks = 3
 
-// tell says what the links that were kept mean.
+// tell prints a note about the links that were kept.
 func (l *outside) tell(to io.Writer) error {
 	if len(l.kept) == 0 {
 		return nil
@@ -59,6 +59,6 @@ func (l *outside) tell(to io.Writer) error {
 	if more := len(l.kept) - mostLinks; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	_, err := fmt.Fprintf(to, "Note: the code has links out of its folder (%s). The snapshot has the links alone: members read what is there when they run.\n", names)
+	_, err := fmt.Fprintf(to, "Note: the code has links out of its folder (%s). The snapshot has only the links: members read the targets when they run.\n", names)
 	return err
 }

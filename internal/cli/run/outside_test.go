@@ -12,8 +12,8 @@ import (
 	"github.com/muster-dev/muster/internal/cli/terminal"
 )
 
-// TestLinksOutOfTheCode: a link to an absolute path is kept where members see that, which is
-// told; elsewhere it is refused with what to do.
+// TestLinksOutOfTheCode: run keeps a link to an absolute path that members see, with a note, and
+// refuses any other with advice.
 func TestLinksOutOfTheCode(t *testing.T) {
 	job := &v1alpha1.TrainingJob{}
 	job.Spec.Volumes = []v1alpha1.JobVolume{{Name: "a", Claim: "a", MountPath: "/mnt/data/"}, {Name: "b", Claim: "b", MountPath: "relative"}}
@@ -33,7 +33,7 @@ func TestLinksOutOfTheCode(t *testing.T) {
 	}
 }
 
-// TestLinksOutOfTheCodeAreTold: what muster run says on one machine, and in an image.
+// TestLinksOutOfTheCodeAreTold: the messages of muster run on one machine, and in an image.
 func TestLinksOutOfTheCodeAreTold(t *testing.T) {
 	t.Setenv("MUSTER_HOME", t.TempDir())
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
@@ -45,7 +45,7 @@ func TestLinksOutOfTheCodeAreTold(t *testing.T) {
 	o := &options{factory: connection.New(terminal.Streams{Err: said, NoColor: true}, "test")}
 	o.flags.Code, o.flags.Command = folder, []string{"true"}
 	digest, err := o.snapshot(t.Context(), &v1alpha1.TrainingJob{})
-	if err != nil || digest == "" || !strings.Contains(said.String(), "(data -> /mnt/data). The snapshot has the links alone") {
+	if err != nil || digest == "" || !strings.Contains(said.String(), "(data -> /mnt/data). The snapshot has only the links") {
 		t.Errorf("%q, %v: %s", digest, err, said)
 	}
 	o.flags.Image = "python:3.13"

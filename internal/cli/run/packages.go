@@ -13,8 +13,8 @@ import (
 	"github.com/muster-dev/muster/internal/environment"
 )
 
-// checkPackages checks the packages of the code that the requirements name, as the
-// snapshot has them, and tells how they are installed.
+// checkPackages checks the packages of the code that the requirements name, as the snapshot has
+// them, and prints how they are installed.
 func (o *options) checkPackages(in Inputs) error {
 	text, err := environment.Normalise(in.Requirements)
 	if err != nil {
@@ -46,8 +46,8 @@ func (o *options) checkPackages(in Inputs) error {
 	return err
 }
 
-// checkIndexSecret refuses a Secret that is not there. A user who may not read it hears so
-// from the server when the job is created. Without a server nothing is checked.
+// checkIndexSecret refuses a Secret that does not exist. If the user may not read it, the server
+// refuses the job later. Without a server nothing is checked.
 func (o *options) checkIndexSecret(ctx context.Context, server client.Reader, namespace string) error {
 	name := o.flags.IndexSecret
 	if name == "" || o.dryRun {

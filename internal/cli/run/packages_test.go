@@ -17,8 +17,8 @@ import (
 	"github.com/muster-dev/muster/internal/cli/terminal"
 )
 
-// TestPackagesOfTheCode: packages of the code are checked in the snapshot, before a job is
-// created, and -e is told.
+// TestPackagesOfTheCode: packages of the code are checked in the snapshot, before a job is created,
+// and a note explains -e.
 func TestPackagesOfTheCode(t *testing.T) {
 	t.Setenv("MUSTER_HOME", t.TempDir())
 	folder := t.TempDir()
@@ -41,7 +41,7 @@ func TestPackagesOfTheCode(t *testing.T) {
 		"./ignored\n":       {"./ignored: it is not in the code", ""},
 		"./bare\n":          {"neither pyproject.toml nor setup.py", ""},
 		"./notes.txt\n":     {"no archive of a package", ""},
-		"./link\n":          {"it is a link; give the path of what it leads to, pkg", ""},
+		"./link\n":          {"it is a link; give the path of its target, pkg", ""},
 		"./out\n":           {"its link shared leads out of it, to ../shared", ""},
 		"../pkg\n":          {"leads out of the code folder", ""},
 	} {
@@ -74,8 +74,7 @@ func TestPackagesOfTheCode(t *testing.T) {
 	}
 }
 
-// TestIndexSecret: a Secret that is not there, or has no netrc, is told before a job is
-// created.
+// TestIndexSecret: run refuses a missing Secret, or one without a netrc, before a job is created.
 func TestIndexSecret(t *testing.T) {
 	secret := func(name, key string) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: name}, Data: map[string][]byte{key: []byte("machine x.test login a password b")}}

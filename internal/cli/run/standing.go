@@ -40,9 +40,9 @@ func (f *Flags) parseExpect() (*metav1.Duration, error) {
 	return &metav1.Duration{Duration: span}, nil
 }
 
-// adviseStanding says on standard error that a job starts a launcher that does not work
-// in members, or names a queue or a priority class that does not exist. These are
-// warnings: queues and classes may be made yet, and the job waits for them. Where they cannot be asked for nothing is said.
+// adviseStanding warns on standard error if a job starts a launcher that does not work in members,
+// or names a queue or a priority class that does not exist. These are warnings: the job waits, and
+// queues and classes may be created later. Where they cannot be asked for nothing is said.
 func (o *options) adviseStanding(ctx context.Context, reader client.Reader, job *v1alpha1.TrainingJob) {
 	warn := func(warning string) {
 		if warning != "" {

@@ -55,8 +55,8 @@ type Measure struct {
 	MemoryUsedMiB      int64
 }
 
-// Build makes the report from nodes, pods, the GPUs that claims of others hold and, by
-// UUID, what was measured.
+// Build makes the report from nodes, pods, the GPUs that claims of others hold, and measurements by
+// UUID.
 func Build(nodes []corev1.Node, pods []corev1.Pod, others []allocation.Holding, measures map[string]Measure) Report {
 	// By GPU: those that are only counted have the same names on every node.
 	type place struct{ node, uuid string }

@@ -63,7 +63,7 @@ func since(holder device.Holder, now time.Time) string {
 	return terminal.WholeSpan(now.Sub(holder.Since))
 }
 
-// colourOf is green for what Muster gave out, yellow for claims of others.
+// colourOf is green for Muster's allocations, yellow for claims of others.
 func colourOf(holder device.Holder) terminal.Colour {
 	if holder.Claim != "" {
 		return terminal.Yellow

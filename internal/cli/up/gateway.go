@@ -98,8 +98,8 @@ func (s *s3) measure(ctx context.Context, id digest.ID) (dataset.Size, error) {
 // podService is the Service by which pods reach the gateway, as on a cluster.
 var podService = types.NamespacedName{Namespace: "muster-system", Name: "muster-gateway"}
 
-// lead makes the Service for pods lead to the gateway. In the plain tier pods reach it
-// at the machine's own address.
+// lead points the Service for pods at the gateway. In the plain tier pods reach it at the machine's
+// own address.
 func (m *machine) lead(n *node.Node) error {
 	if m.network == nil || m.state.S3 == "" {
 		return nil

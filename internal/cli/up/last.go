@@ -21,9 +21,9 @@ type start struct {
 	config configuration.Embedded
 	// file is the configuration file that was named, now or last time; empty if none was.
 	file string
-	// choices are the flags that the next start keeps to.
+	// choices are the flags that the next start uses.
 	choices instance.Choices
-	// notes are sentences for the user: which flags are as last time, and which are not.
+	// notes are sentences for the user about flags that are as last time, and flags that are not.
 	notes []string
 }
 
@@ -74,8 +74,7 @@ type setting struct {
 	given, last string
 	// none is the value of the flag that asks for the default.
 	none string
-	// value is of the configuration, next for the next start; kept is set to what is as last
-	// time.
+	// value is of the configuration, next for the next start; kept gets a value from the last start.
 	value, next, kept *string
 }
 
@@ -97,7 +96,7 @@ func (s *setting) settle(changed bool) (note string) {
 	return ""
 }
 
-// endings returns words about the values by which flags that were kept are given up.
+// endings returns a phrase about the values that reset kept flags.
 func endings(kept instance.Choices) string {
 	words := instance.Choices{}
 	if kept.Tier != "" {
@@ -109,7 +108,7 @@ func endings(kept instance.Choices) string {
 	if words == (instance.Choices{}) {
 		return ""
 	}
-	return "; " + words.Flags() + " gives it up"
+	return "; " + words.Flags() + " resets it"
 }
 
 // load reads the configuration file over the flags of the last start.

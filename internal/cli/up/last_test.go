@@ -14,8 +14,8 @@ import (
 	"github.com/muster-dev/muster/internal/cli/instance"
 )
 
-// settled is what one start decides, by the flags of the command itself. A start that is not
-// refused becomes ready.
+// settled returns the decisions of one start, by the flags of the command itself. A start that is
+// not refused becomes ready.
 func settled(t *testing.T, home instance.Home, args ...string) (start, error) {
 	t.Helper()
 	cmd := New(&connection.Factory{})
@@ -33,22 +33,22 @@ func settled(t *testing.T, home instance.Home, args ...string) (start, error) {
 	return s, err
 }
 
-// TestAsLastTime: a start without flags gives the machine of the last start; a flag that is
-// given wins, then the configuration file, and the user reads what was decided.
+// TestAsLastTime: a start without flags gives the machine of the last start; a flag that is given
+// wins, then the configuration file, and notes tell the user.
 func TestAsLastTime(t *testing.T) {
 	const head = "apiVersion: config.muster.dev/v1alpha1\nkind: Embedded\n"
 	type step struct {
 		args string
 		// file is config.yaml from this start on.
 		file string
-		// tier, gpus, containerd are what counts; empty: the default.
+		// tier, gpus, containerd are the values that count; empty: the default.
 		tier, gpus, containerd string
 		note                   string
 	}
 	const both = "--tier plain --simulate-gpus 2xA100"
 	for name, steps := range map[string][]step{
 		"nothing asked for":         {{}, {}},
-		"again and again":           {{args: both, tier: "plain", gpus: "2xA100"}, {tier: "plain", gpus: "2xA100", note: "as last time: " + both + " "}, {tier: "plain", gpus: "2xA100", note: "--tier auto --simulate-gpus none gives it up"}},
+		"again and again":           {{args: both, tier: "plain", gpus: "2xA100"}, {tier: "plain", gpus: "2xA100", note: "as last time: " + both + " "}, {tier: "plain", gpus: "2xA100", note: "--tier auto --simulate-gpus none resets it"}},
 		"one flag changes":          {{args: both, tier: "plain", gpus: "2xA100"}, {args: "--simulate-gpus 4xH100", tier: "plain", gpus: "4xH100", note: "as last time: --tier plain ("}, {tier: "plain", gpus: "4xH100", note: "--simulate-gpus 4xH100"}},
 		"given up":                  {{args: both, tier: "plain", gpus: "2xA100"}, {args: "--tier auto --simulate-gpus none"}, {}},
 		"given up by an empty flag": {{args: both, tier: "plain", gpus: "2xA100"}, {args: "--tier auto --simulate-gpus="}, {}},

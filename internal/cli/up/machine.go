@@ -136,7 +136,7 @@ func (m *machine) openLog() {
 }
 
 func (m *machine) prepare(ctx context.Context) (err error) {
-	// Both what builds and what fetches need it.
+	// The builder and the fetcher need it.
 	if m.store, err = source.Open(m.path("code")); err != nil {
 		return err
 	}
@@ -299,7 +299,7 @@ func (m *machine) announce(ctx context.Context, n *node.Node, s3 <-chan string) 
 	m.state.Images, m.state.Containerd, m.state.Mapped = m.describeImages(ctx), m.config.Containerd, m.config.Images.Patterns()
 	m.state.Node, m.state.Tier, m.state.GPUSource = nodeName(), string(m.tier), m.gpus.Name()
 	if err := m.home.WriteChoices(m.start.choices); err != nil {
-		m.say("the next start does not keep to the flags of this one: %v", err)
+		m.say("the next start does not use the flags of this one: %v", err)
 	}
 	if err := m.home.Write(m.state); err != nil {
 		return err

@@ -7,18 +7,18 @@ import (
 	"github.com/muster-dev/muster/internal/room"
 )
 
-// roomEvery is the time between two looks at the disk.
+// roomEvery is the interval of checks of the disk.
 const roomEvery = 2 * time.Second
 
-// lookAtRoom tends the reserve and notes whether only removal works. It reports whether
-// that has changed.
+// lookAtRoom keeps or releases the reserve, and notes whether only removal works. It reports
+// whether that has changed.
 func (m *machine) lookAtRoom() (changed bool, err error) {
 	space, err := room.Tend(string(m.home))
 	if err != nil {
 		return false, err
 	}
 	was := m.state.LowRoom != ""
-	// The free bytes in the words are those at the beginning of the mode.
+	// The free bytes in the message are those at the beginning of the mode.
 	if space.Low() != was {
 		m.state.LowRoom = space.Words()
 	}
@@ -43,12 +43,12 @@ func (m *machine) watchRoom(ctx context.Context) error {
 		}
 		if err != nil && err.Error() != failed {
 			failed = err.Error()
-			m.log.Warn("looking at the room on the disk", "error", err)
+			m.log.Warn("checking the free space on the disk", "error", err)
 		}
 	}
 }
 
-// sayRoom says that only removal works, or that everything does again.
+// sayRoom logs that only removal works, or that everything works again.
 func (m *machine) sayRoom() {
 	if m.state.LowRoom == "" {
 		m.say("the disk of %s has room again: everything works", m.home)

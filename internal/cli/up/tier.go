@@ -24,7 +24,7 @@ func chooseTier(ctx context.Context, asked configuration.Tier, runtime *process.
 	case able:
 		return node.Isolated, "", nil
 	case asked == configuration.TierIsolated:
-		return "", "", fmt.Errorf("the isolated tier cannot be had on this machine: %s; give --tier auto to run in the plain tier, and see \"muster doctor\"", reason)
+		return "", "", fmt.Errorf("this machine cannot run the isolated tier: %s; give --tier auto to run in the plain tier, and see \"muster doctor\"", reason)
 	default:
 		return node.Plain, reason, nil
 	}

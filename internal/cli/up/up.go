@@ -49,9 +49,9 @@ Where the disk of the data folder is almost full, only removal works until there
 is room: up, status and doctor print that, and so does each refused request.
 
 Settings are read from config.yaml in the data folder; flags win. The next start
-keeps to --port, --tier, --simulate-gpus, --containerd and --config of this one,
-so that muster up after muster down, or after a reboot, gives the same machine. A
-flag that is given then wins, and so does config.yaml; up prints what it keeps to.`,
+uses --port, --tier, --simulate-gpus, --containerd and --config of this one, so
+that muster up after muster down or a reboot gives the same machine. A flag that
+is given then wins, and so does config.yaml; up prints the kept flags.`,
 		Example: "  muster up\n  muster up --detach\n  muster up --simulate-gpus 8xA100",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },

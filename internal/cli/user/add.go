@@ -102,7 +102,7 @@ func (o *adding) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Nothing is made where no manager would act on it.
+	// It creates nothing if no manager would act on it.
 	err = server.List(ctx, &v1alpha1.QueueList{}, client.Limit(1))
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 		return presence.ErrAbsent

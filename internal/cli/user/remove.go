@@ -78,10 +78,10 @@ func (o *removing) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	// The keys ended with the namespace. Sweep frees the room of their entries.
+	// The keys ended with the namespace. Sweep removes their entries.
 	vault := &registry.Vault{Client: server, Namespace: v1alpha1.SystemNamespace}
 	if err := vault.Sweep(ctx); err != nil {
-		_, _ = fmt.Fprintf(streams.Err, "access keys of %s no longer work, and their room is not freed yet: %v\n", name, err)
+		_, _ = fmt.Fprintf(streams.Err, "access keys of %s no longer work, and their entries are not removed yet: %v\n", name, err)
 	}
 	queue := "queue " + user.Queue + " stays"
 	if gone {

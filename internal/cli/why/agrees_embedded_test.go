@@ -190,7 +190,7 @@ func (s *stage) until(what string, holds func() bool) {
 	}
 }
 
-// agrees reports whether `muster why` says the same of a job as its status.
+// agrees reports whether `muster why` has the same reason for a job as its status.
 func agrees(a why.Answer, j *v1alpha1.TrainingJob) bool {
 	switch scheduling.Code(a.Code) {
 	case scheduling.CodeCoolingOff:
@@ -223,12 +223,12 @@ func TestWhyAgreesWithTheStatus(t *testing.T) {
 	}
 }
 
-// walk does one thing after another to a stage.
+// walk makes one change after another to a stage.
 type walk struct {
 	*stage
 	random *rand.Rand
 	silent bool
-	// drained is the node that is; empty: none.
+	// drained is the node that is drained; empty: none.
 	drained string
 	seen    map[string]int
 }
@@ -276,7 +276,7 @@ func (w *walk) settled(loud bool) bool {
 	return ok
 }
 
-// step does one thing, and says what.
+// step makes one change, and returns its description.
 func (w *walk) step(n int) string {
 	w.t.Helper()
 	jobs := w.jobs()
@@ -291,7 +291,7 @@ func (w *walk) step(n int) string {
 		}
 	}
 	if w.drained != "" || j.Spec.Suspend {
-		// Whatever keeps all jobs from starting does not last.
+		// A change that keeps all jobs from starting does not last.
 		return w.undo(j)
 	}
 	switch w.random.IntN(9) {

@@ -36,8 +36,8 @@ type Answer struct {
 	Job string `json:"job"`
 	// Phase is where in its life it is.
 	Phase v1alpha1.JobPhase `json:"phase"`
-	// Code names the kind of reason, for programs: a code of the scheduler's, or the
-	// reason in the job's status. Empty where the phase says it all.
+	// Code names the kind of reason, for programs: a code of the scheduler's, or the reason in the
+	// job's status. Empty if the phase needs no explanation.
 	Code string `json:"code,omitempty"`
 	// Reason is the reason in a sentence.
 	Reason string `json:"reason"`
@@ -62,7 +62,7 @@ func New(f *connection.Factory) *cobra.Command {
 holds the rest since when; its place in the order of turns, when it is expected
 to start, and the smallest changes that would start it now. Of a job that runs
 it says since when, and whether it may have to make room for others. Why a job
-has no place is computed now, from what is free now. Of a job that has its place
+has no place is computed now, from what is free now. For a job that has its place
 it gives the reason of the status: an image that cannot be pulled, a node that
 does not answer, the end of the last attempt.
 
@@ -240,9 +240,9 @@ func (a *Answer) account(ctx context.Context, reader client.Reader, explain expl
 	return nil
 }
 
-// statusKnows reports whether the status, and not the scheduler, knows why a job or gang
-// is where it is. The scheduler knows why one has no place. Whatever keeps one that has
-// its place from starting, going on or ending, the controllers see and write down.
+// statusKnows reports whether the status, and not the scheduler, has the reason for the
+// phase of a job or gang. The scheduler knows why one has no place. Controllers see why a
+// placed one does not start, go on or end, and write it into the status.
 func statusKnows(found scheduling.Reason) bool {
 	switch found.(type) {
 	case scheduling.Placed, scheduling.Draining, scheduling.Finished:

@@ -52,13 +52,13 @@ func devices(gpus []inventory.GPU) []allocation.Device {
 	return out
 }
 
-// taken says which claim of others has one of these devices, or so much of it that a share
-// does not fit; empty if none has. What Muster itself gave out is the ledger's.
+// taken returns a message with the claim of others that has one of these devices, or so much of it
+// that a share does not fit; empty if there is none. The ledger has Muster's own allocations.
 func (c *Controller) taken(ctx context.Context, claim *resourcev1.ResourceClaim, wanted []allocation.Device, share *v1alpha1.GPUShare) (string, error) {
 	for _, d := range wanted {
 		list := &resourcev1.ResourceClaimList{}
 		if err := c.options.Client.List(ctx, list, client.MatchingFields{claimsByDevice: d.String()}, client.UnsafeDisableDeepCopy); err != nil {
-			return "", fmt.Errorf("reading who has device %s: %w", d, err)
+			return "", fmt.Errorf("reading the claims of device %s: %w", d, err)
 		}
 		free := int64(wholeMilli)
 		if share != nil {
@@ -103,7 +103,7 @@ func (c *Controller) foreign(ctx context.Context, claim *resourcev1.ResourceClai
 	case apierrors.IsNotFound(err):
 		return !ofMuster(claim), nil
 	case err != nil:
-		return false, fmt.Errorf("reading whose claim %s/%s is: %w", claim.Namespace, claim.Name, err)
+		return false, fmt.Errorf("reading the owner of claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	case owner.UID != ref.UID || len(claim.Status.ReservedFor) == 0:
 		return !ofMuster(claim), nil
 	}
@@ -175,7 +175,7 @@ func (c *Controller) giveBack(ctx context.Context, pod *corev1.Pod, reason, mess
 	after.Status.Phase, after.Status.Reason, after.Status.Message = corev1.PodFailed, reason, message
 	err := c.options.Client.Status().Patch(ctx, after, client.StrategicMergeFrom(pod, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil // it has changed, and is looked at again
+		return nil // it has changed, and is reconciled again
 	}
 	if err != nil {
 		return fmt.Errorf("giving back pod %s/%s, which cannot have its GPUs: %w", pod.Namespace, pod.Name, err)

@@ -30,8 +30,8 @@ func theirs(devices ...string) *resourcev1.ResourceClaim {
 	return c
 }
 
-// A device that others were given after the job was placed is not given out again: the
-// member gives its attempt back, and says to whom the device went.
+// A device that a claim of others got after the job was placed is not given out again: the member
+// gives its attempt back, and names that claim.
 func TestADeviceOfOthersIsNotGivenAgain(t *testing.T) {
 	yes := true
 	admin, part := theirs("d-b"), theirs("d-b")

@@ -65,9 +65,8 @@ func (o observed) refuse(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
 	return true
 }
 
-// forbid gives the whole attempt back because a rule stands against it. A quota may grow,
-// or others may leave room in it, and a policy may be corrected: this is tried again for as
-// long as it takes.
+// forbid gives the whole attempt back because a rule forbids it. A quota may grow, or others may
+// leave room in it, and a policy may be corrected: this is tried again for as long as it takes.
 func (o observed) forbid(s *v1alpha1.GangStatus, rule string) bool {
 	s.Refusals = min(s.Refusals+1, maxForbidden)
 	o.stop(s, v1alpha1.ReasonNotAllowed, backoff(refusalBackoff, s.Refusals), "it is not allowed to start now: %s", rule)

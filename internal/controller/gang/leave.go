@@ -26,7 +26,7 @@ type stands struct {
 	// leaves is true for one that is about to go.
 	leaves bool
 	departure.Departure
-	// silent is true for one that does not answer.
+	// silent is true for a node that does not answer.
 	silent  bool
 	silence departure.Silence
 }

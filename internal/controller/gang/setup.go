@@ -131,7 +131,7 @@ func enqueue(q queue, o client.Object) {
 	}
 }
 
-// byPod looks at the gang of the pod that an event is about.
+// byPod enqueues the gang of the pod of an event.
 func (c *Controller) byPod(ctx context.Context, o client.Object) []reconcile.Request {
 	e, ok := o.(*corev1.Event)
 	if !ok {

@@ -15,8 +15,8 @@ import (
 // that has not taken a member yet.
 const silencePatience = time.Minute
 
-// unheard is the silence of a pod's node if that node has never said anything of the
-// pod: a kubelet sets the pod's start time as soon as it sees it.
+// unheard is the silence of a pod's node if that node has never reported on the pod: a kubelet sets
+// the pod's start time as soon as it sees it.
 func (o observed) unheard(p *corev1.Pod) (departure.Silence, bool) {
 	if p.Status.StartTime != nil || p.Spec.NodeName == "" || ended(p) || o.node == nil {
 		return departure.Silence{}, false
@@ -25,7 +25,7 @@ func (o observed) unheard(p *corev1.Pod) (departure.Silence, bool) {
 	return at.silence, at.silent
 }
 
-// followNodes names a node with a member that does not answer.
+// followNodes names a silent node with a member.
 func (o observed) followNodes(s *v1alpha1.GangStatus) {
 	var first *corev1.Pod
 	for _, p := range o.pods {
@@ -48,12 +48,12 @@ func (o observed) followNodes(s *v1alpha1.GangStatus) {
 	}
 }
 
-// giveUpOn gives an attempt back because of a member whose node never took it and
-// does not answer. It is no failure: the members may start elsewhere.
+// giveUpOn gives an attempt back because the node of a member never took it, and does not answer.
+// It is no failure: the members may start elsewhere.
 func (o observed) giveUpOn(s *v1alpha1.GangStatus, p *corev1.Pod, silence departure.Silence) bool {
 	node, words := p.Spec.NodeName, silence.Words(o.clock)
 	o.avoid(s, node, words)
-	o.stop(s, v1alpha1.ReasonNodeUnreachable, 0, "node %s, to which %s was given, %s; another place is looked for", node, called(o.gang, nameOf(p)), words)
+	o.stop(s, v1alpha1.ReasonNodeUnreachable, 0, "node %s, to which %s was given, %s; the scheduler looks for another place", node, called(o.gang, nameOf(p)), words)
 	return true
 }
 

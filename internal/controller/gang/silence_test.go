@@ -11,8 +11,8 @@ import (
 	"github.com/muster-dev/muster/internal/departure"
 )
 
-// What a gang says of a node that does not answer, and when it lets the node go: only
-// members that the node never took are given to others.
+// The status names a node that does not answer. An attempt ends only if the node never took a
+// member.
 func TestNodeThatDoesNotAnswer(t *testing.T) {
 	since := time.Date(2026, 5, 4, 13, 0, 0, 0, time.UTC)
 	silent := stands{there: true, silent: true, silence: departure.Silence{Since: since, Unknown: true}}
@@ -22,8 +22,8 @@ func TestNodeThatDoesNotAnswer(t *testing.T) {
 		phase  v1alpha1.GangPhase
 		status corev1.PodStatus
 		after  time.Duration
-		// phases and words are of the status that is decided, forced is whether the
-		// member's pod is deleted without waiting for its node.
+		// phases and words are those of the decided status; forced is whether the member's pod is deleted
+		// without waiting for its node.
 		want   v1alpha1.GangPhase
 		reason string
 		words  string
@@ -35,7 +35,7 @@ func TestNodeThatDoesNotAnswer(t *testing.T) {
 		},
 		"it never took the member": {
 			at: silent, phase: v1alpha1.GangStarting, status: corev1.PodStatus{Phase: corev1.PodPending}, after: time.Minute,
-			want: v1alpha1.GangDraining, reason: v1alpha1.ReasonNodeUnreachable, words: "node there, to which worker-1 was given, has not answered since 13:00; another place is looked for", forced: true,
+			want: v1alpha1.GangDraining, reason: v1alpha1.ReasonNodeUnreachable, words: "node there, to which worker-1 was given, has not answered since 13:00; the scheduler looks for another place", forced: true,
 		},
 		"it took the member": {
 			at: silent, phase: v1alpha1.GangStarting, status: corev1.PodStatus{Phase: corev1.PodPending, StartTime: &taken}, after: 2 * time.Minute,

@@ -10,15 +10,15 @@ import (
 	"github.com/muster-dev/muster/internal/startup"
 )
 
-// soonPasses is how long a pod may show an error that usually passes before the status
-// shows it: the volume of a new claim takes a moment.
+// soonPasses is the time after which the status shows an error that usually passes: the volume of a
+// new claim takes a moment.
 const soonPasses = 3 * time.Second
 
 // startTimeout is how long a member may take to start where the gang does not say.
 const startTimeout = 10 * time.Minute
 
-// fault is what keeps a pod from starting; false if its node reports nothing. Data
-// that is on its way is no fault, and has a patience of its own.
+// fault returns the fault that keeps a pod from starting; false if its node reports none. Data that
+// is on its way is no fault, and has a patience of its own.
 func (o observed) fault(p *corev1.Pod) (startup.Fault, bool) {
 	f, is := startup.Of(p, o.warnings(p))
 	if is && !f.Since.IsZero() && awaitedData(p) != nil {
@@ -118,9 +118,9 @@ func (o observed) nextStuck() time.Duration {
 	return next
 }
 
-// followStart says which error a node reports while members are not started: an image
-// that is not there, a Secret that lacks a key. The node tries again, and the
-// user may mend it before the attempt is given back.
+// followStart writes a node's error into the status while members are not started: an image that
+// does not exist, a Secret that lacks a key. The node tries again, and the user may mend it before
+// the attempt is given back.
 func (o observed) followStart(s *v1alpha1.GangStatus) {
 	var first *corev1.Pod
 	var fault startup.Fault
@@ -152,7 +152,7 @@ func (o observed) followStart(s *v1alpha1.GangStatus) {
 	}
 }
 
-// unsay takes back what was said for a reason.
+// unsay removes the message of a reason from the status.
 func unsay(s *v1alpha1.GangStatus, reason string) {
 	if s.Reason == reason {
 		s.Reason, s.Message = "", ""

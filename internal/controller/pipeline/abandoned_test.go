@@ -20,7 +20,7 @@ import (
 	"github.com/muster-dev/muster/internal/pipeline"
 )
 
-// kept is how many days results are kept in these tests.
+// kept is the retention time of results in these tests, in days.
 const kept = 30
 
 // sweptAfter sweeps by a client so many days from now.
@@ -42,8 +42,7 @@ func (r *rig) remove(name string) {
 	r.jobs = map[string]context.CancelFunc{}
 }
 
-// left is what is there of a pipeline: how many results, and whether its states are there and
-// noted as abandoned.
+// left describes the data of a pipeline: the number of results, and its states, abandoned or not.
 func (r *rig) left(name string) string {
 	r.Helper()
 	count := 0
@@ -66,8 +65,8 @@ func (r *rig) left(name string) string {
 }
 
 // TestAbandonedStates: of a pipeline that is deleted, results and states stay as long as results
-// are kept, counted from when that was noticed, and not from a last run long ago. A pipeline of
-// the name that is made meanwhile takes the results; one that is made later computes all anew.
+// are kept, counted from when that was noticed, and not from a last run long ago. A pipeline of the
+// name that is made meanwhile takes the results; one that is made later computes all again.
 func TestAbandonedStates(t *testing.T) {
 	r := newRig(t, nil)
 	at := func(days int, want string) {
@@ -103,9 +102,9 @@ func TestAbandonedStates(t *testing.T) {
 	}
 }
 
-// TestStatesThatStay: states of a pipeline that is gone stay where somebody has tagged one of
-// them, or has put something else there, and so does a dataset that only has such a name. A dry
-// run removes and notes nothing.
+// TestStatesThatStay: states of a pipeline that is gone stay if one of them has a tag, or if the
+// dataset has other data, and so does a dataset that only has such a name. A dry run removes and
+// notes nothing.
 func TestStatesThatStay(t *testing.T) {
 	states := client.ObjectKey{Namespace: space, Name: pipeline.StatesDataset("one")}
 	for name, c := range map[string]struct {

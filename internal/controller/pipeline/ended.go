@@ -11,8 +11,8 @@ import (
 // mostEnding is the longest message of a run in the status of its pipeline, in bytes.
 const mostEnding = 1024
 
-// lastEnded is how the last run ended that has. It stays where runs are not kept, or where it is not
-// known which there are.
+// lastEnded is the result of the last run that has ended. It stays if runs are not kept, or cannot
+// be listed.
 func (s *seen) lastEnded() *v1alpha1.EndedRun {
 	p := s.pipeline
 	switch limit := p.Spec.HistoryLimit; {

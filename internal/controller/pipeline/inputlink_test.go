@@ -10,8 +10,9 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
-// TestLinksToInputs: a link in the output to an input is what it leads to, whether the program shares a
-// folder with the foreman or not, and a link that leads elsewhere fails the datum at the first try.
+// TestLinksToInputs: a link in the output to an input becomes its target, whether the program
+// shares a folder with the foreman or not, and a link that leads elsewhere fails the datum at the
+// first try.
 func TestLinksToInputs(t *testing.T) {
 	const (
 		good = "ln -s $MUSTER_INPUT_IN/f $MUSTER_OUTPUT/g; ln -s $MUSTER_INPUT_IN/deep $MUSTER_OUTPUT/d; ln -s g $MUSTER_OUTPUT/l; ln -s ../in/in/f $MUSTER_OUTPUT/r"

@@ -12,8 +12,8 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
-// workerEnded returns the question why a worker of a job has ended: its pod's status has the
-// reason, also where the kernel has ended the worker together with its program.
+// workerEnded returns a function that returns why a worker of a job has ended. The status of its
+// pod has the reason, also if the kernel killed the worker together with its program.
 func (c *Runs) workerEnded(namespace, job string) func(context.Context, string, time.Time) (string, bool) {
 	return func(ctx context.Context, member string, since time.Time) (string, bool) {
 		role, index, ok := strings.Cut(member, "/")
@@ -52,7 +52,7 @@ func containerEnded(pod *corev1.Pod, since time.Time) string {
 	return ""
 }
 
-// ending is how a container ended, in words, with the limit that it was killed for.
+// ending describes the end of a container, with the limit that it was killed for.
 func ending(pod *corev1.Pod, container string, end *corev1.ContainerStateTerminated) string {
 	if end.Reason != "OOMKilled" {
 		return fmt.Sprintf("its worker ended (%s, exit code %d)", end.Reason, end.ExitCode)

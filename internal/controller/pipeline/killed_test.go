@@ -16,7 +16,7 @@ import (
 	"github.com/muster-dev/muster/internal/foreman/shift"
 )
 
-// says is what a worker says to the foreman, and its answer.
+// says sends a worker's message to the foreman, and returns the answer.
 func (r *rig) says(work string, request shift.Request) shift.Answer {
 	r.Helper()
 	text, err := json.Marshal(request)
@@ -82,7 +82,7 @@ func TestWorkerKilled(t *testing.T) {
 	}
 }
 
-// TestWhoEnded: what is no end of the worker that is asked about is no reason.
+// TestWhoEnded: the end of another worker is no reason.
 func TestWhoEnded(t *testing.T) {
 	r := newRig(t, nil)
 	since := time.Now()

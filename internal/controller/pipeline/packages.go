@@ -52,7 +52,7 @@ func (c *Runs) environment(ctx context.Context, run *v1alpha1.PipelineRun, stage
 	return setting{print: print}, err
 }
 
-// countPrograms has the machine's own files that a stage's command runs count.
+// countPrograms makes the machine's own files that a stage's command runs count for its results.
 func countPrograms(ctx context.Context, stage *pipeline.Stage, env *v1alpha1.Environment, print *pipeline.Fingerprint) error {
 	folder := ""
 	if env != nil {
@@ -81,7 +81,7 @@ func packaged(env *v1alpha1.Environment) bool {
 	return env != nil && (env.Requirements != "" || env.Path != "" || env.Python != "")
 }
 
-// requestOf is what an environment of a run asks for, in an image unless that is empty.
+// requestOf is the request for an environment of a run, in an image unless that is empty.
 func requestOf(run *v1alpha1.PipelineRun, env *v1alpha1.Environment, image string) environment.Request {
 	r := environment.Request{Requirements: env.Requirements, Python: env.Python, Image: image, Secret: environment.SecretIn(run.Namespace, env.IndexSecret)}
 	if image == "" {

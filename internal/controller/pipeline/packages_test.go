@@ -222,9 +222,9 @@ func TestInstalled(t *testing.T) {
 	}
 }
 
-// TestProgramsOfTheMachineCount: where a stage sees the machine's files, by itself or in an
-// image that stands for them, the file that its command runs counts; a change of it is
-// computed by the next run, and explained by its path.
+// TestProgramsOfTheMachineCount: where a stage sees the machine's files, by itself or in an image
+// that stands for them, the file that its command runs counts. After a change of it the next run
+// computes again, and the explanation has its path.
 func TestProgramsOfTheMachineCount(t *testing.T) {
 	for name, env := range map[string]string{"no image": "", "an image that stands for the machine": "    environment: {image: host}\n"} {
 		t.Run(name, func(t *testing.T) {

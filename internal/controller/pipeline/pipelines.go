@@ -67,8 +67,8 @@ type Machine struct {
 	// Run runs a program that a stage brings along, as the stage's members do, and
 	// returns its output. Nil: the program runs as a child of this process.
 	Run func(ctx context.Context, argv ...string) (string, error)
-	// Transcript writes what the members of a job have printed, each line behind its member's
-	// name where there are several. Nil: members bring it with what they wrote.
+	// Transcript writes the output of a job's members, each line behind its member's name if there are
+	// several. Nil: members bring it with their files.
 	Transcript func(ctx context.Context, job *v1alpha1.TrainingJob, to io.Writer) error
 	// Program is the muster that members run as workers, and Worker the one for
 	// images, which needs nothing but the kernel.
@@ -221,12 +221,12 @@ func (c *Pipelines) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		}
 	}
 	if s.problem != "" && c.deps.Machine != nil {
-		again = reconsidered // what it lacks may come: containerd, say
+		again = reconsidered // it may become runnable: containerd may start
 	}
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-// reconsidered is when a pipeline that cannot run is looked at again.
+// reconsidered is the delay until a pipeline that cannot run is checked again.
 const reconsidered = 15 * time.Second
 
 // observe reads what a decision needs.

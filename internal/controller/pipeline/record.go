@@ -169,7 +169,7 @@ func (w *work) one(ctx context.Context, view *data.View, path string, to *os.Roo
 	return w.store.Extract(ctx, &e, to, path)
 }
 
-// facts are what the program of a datum is told about it.
+// facts returns the facts about a datum for its program.
 func (w *work) facts(d foreman.Datum) shift.Facts {
 	task := w.tasks[d.ID]
 	return facts.Of(&task.Datum, w.inputs)

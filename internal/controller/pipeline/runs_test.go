@@ -376,8 +376,8 @@ spec:
 	}
 }
 
-// TestTold: a program makes folders of what it is told about its datum; a group by another
-// value of the same paths is computed again, and the ID of a datum stays from run to run.
+// TestTold: a program makes folders from the variables about its datum; a group by another value of
+// the same paths is computed again, and the ID of a datum stays from run to run.
 func TestTold(t *testing.T) {
 	r := newRig(t, nil)
 	spec := `

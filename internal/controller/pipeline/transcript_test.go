@@ -42,7 +42,7 @@ func (r *rig) keptLog(run *v1alpha1.PipelineRun, stage string) string {
 	return text
 }
 
-// TestTranscript: what the members of a training stage printed is the log of its datum, bounded, and
+// TestTranscript: the output of a training stage's members is the log of its datum, bounded, and
 // the last lines are in the message of a failure. The job is tried as often as the stage says, and
 // stays where it failed.
 func TestTranscript(t *testing.T) {
@@ -96,7 +96,7 @@ func printing(text string) func(io.Writer) error {
 	}
 }
 
-// TestTranscriptElsewhere: where members share no folder they bring what they printed.
+// TestTranscriptElsewhere: if members share no folder, they bring their output.
 func TestTranscriptElsewhere(t *testing.T) {
 	r := newRig(t, nil)
 	r.machine.Elsewhere, r.machine.DefaultImage = true, "box:1"

@@ -102,8 +102,8 @@ func (c *Runs) conclude(ctx context.Context, s *step, given *foreman.Work, job *
 	return 0, nil
 }
 
-// whole has the output of members that shared a folder be what is kept of it. They knew the folder as
-// it is, or as it is mounted in images.
+// whole keeps the output of members that shared a folder. They knew the folder by its own path, or
+// by its mount in images.
 func whole(folder, mount string) error {
 	for _, places := range []inputlink.Places{{Folder: folder, Mount: mount}, {Folder: datumDir}} {
 		if err := inputlink.Settle(folder, places); err != nil {
@@ -113,11 +113,11 @@ func whole(folder, mount string) error {
 	return worker.CheckOutput(filepath.Join(folder, shift.OutFolder))
 }
 
-// transcriptTimeout bounds how long the logs of members are read.
+// transcriptTimeout bounds the time for reading the logs of members.
 const transcriptTimeout = time.Minute
 
-// transcribe makes what the members of a training stage printed the log of its datum, and returns
-// what its end adds to the reason of a failure. Of a Spark stage the driver keeps the log.
+// transcribe makes the output of a training stage's members the log of its datum, and returns the
+// last lines for the reason of a failure. Of a Spark stage the driver keeps the log.
 func (c *Runs) transcribe(ctx context.Context, s *step, given *foreman.Work, folder string, job *v1alpha1.TrainingJob) (string, error) {
 	m := c.deps.Machine
 	switch {

@@ -12,12 +12,12 @@ import (
 //go:embed ask.sh
 var askScript string
 
-// askTree makes the kubelet ask every process of a member to end, and not the
-// first alone: a shell that dies of SIGTERM takes the trainer with it that it
-// has started. A hook before the stop is Kubernetes' means for that.
+// askTree makes the kubelet ask every process of a member to end, and not the first alone: a shell
+// that dies of SIGTERM takes the trainer with it that it has started. Kubernetes has hooks before
+// the stop for that.
 //
-// Only a container that starts with a shell, or with whatever its image names,
-// needs it. A hook of the template's own stays.
+// Only a container that starts with a shell, or with the command of its image, needs it. A hook of
+// the template stays.
 func askTree(c *corev1.Container) {
 	if len(c.Command) > 0 && !slices.Contains(shells, path.Base(c.Command[0])) || c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
 		return

@@ -303,9 +303,9 @@ func (c *Controller) observe(ctx context.Context, job *v1alpha1.TrainingJob) (ob
 	return seen, nil
 }
 
-// apply carries out what was decided. What members need is created at the same time, and
-// the gang after it: a gang without its claim or its Service, which a quota may refuse,
-// would hold GPUs with members that cannot start.
+// apply carries out what was decided. It creates the objects that members need together, and the
+// gang after them: a gang without its claim or its Service, which a quota may refuse, would hold
+// GPUs with members that cannot start.
 func (c *Controller) apply(ctx context.Context, job *v1alpha1.TrainingJob, d decision) error {
 	if d.deleteJob {
 		err := c.client.Delete(ctx, job, client.Preconditions{UID: &job.UID})

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-dev/muster/internal/environment/source"
 )
 
-// TestPackagesOfTheCode: packages of the code count by their contents, and what cannot be
-// had fails the job at once, in words.
+// TestPackagesOfTheCode: packages of the code count by their contents, and a package that cannot be
+// had fails the job at once, with a message.
 func TestPackagesOfTheCode(t *testing.T) {
 	parts := map[string]source.Part{
 		"pkg":  {Digest: "sha256:a", Folder: true, Files: []string{"setup.py"}},

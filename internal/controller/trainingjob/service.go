@@ -26,10 +26,10 @@ func named(job *v1alpha1.TrainingJob) bool {
 // look for one another while they start, so they are published before they are
 // ready.
 //
-// It is made with the gang, and not once the gang is placed. Its name may be another's, and
-// a quota on services may refuse it: that is found out before any GPU is held. A member that
-// looks up a name before the Service is known would be told that there is none, which DNS
-// servers remember for seconds. A headless Service costs an object and no address.
+// It is made with the gang, and not once the gang is placed. Its name may be taken, and a quota on
+// services may refuse it: the controller finds that out before the gang holds a GPU. If a member
+// looks up a name before the Service is known, DNS servers remember for seconds that there is none.
+// A headless Service costs an object and no address.
 func serviceFor(job *v1alpha1.TrainingJob) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: owned(job, job.Name),

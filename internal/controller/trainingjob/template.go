@@ -11,10 +11,10 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
-// checkTemplate finds fields of a role's template that no member could have: Muster sets
-// them itself, or gives what they ask for in another way. TestEachPodFieldIsDecided lists
-// what becomes of all the others. TFJobs and PyTorchJobs name some in the condition of what
-// has no effect instead: other operators ignore them, too.
+// checkTemplate finds fields of a role's template that no member could have: Muster sets them
+// itself, or has another way for them. TestEachPodFieldIsDecided lists the handling of all other
+// fields. TFJobs and PyTorchJobs name some in the condition about fields without effect instead:
+// other operators ignore them, too.
 func checkTemplate(job *v1alpha1.TrainingJob, role *v1alpha1.Role) string {
 	t := role.Template
 	if t == nil {
@@ -58,7 +58,7 @@ func checkMeta(m *metav1.ObjectMeta) string {
 	return ""
 }
 
-// checkPlaces finds what Muster sets itself: the places and the names of members.
+// checkPlaces finds fields that Muster sets itself: the places and the names of members.
 func checkPlaces(s *corev1.PodSpec) string {
 	const at = "template.spec."
 	switch {
@@ -89,8 +89,7 @@ func checkRestart(role *v1alpha1.Role) string {
 	return ""
 }
 
-// restartPolicy is when members of a role are started again: as the role says, or its
-// template.
+// restartPolicy returns the restart policy of a role, or else that of its template.
 func restartPolicy(job *v1alpha1.TrainingJob, role *v1alpha1.Role) v1alpha1.RestartPolicy {
 	if role.RestartPolicy == "" && !ofKubeflow(job) && role.Template != nil && role.Template.Spec.RestartPolicy == corev1.RestartPolicyNever {
 		return v1alpha1.RestartNever

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
-// fates are what becomes of each field of a role's template:
+// fates are the handling of each field of a role's template:
 //
 //   - kept: members have it as it is written, and the scheduler, the API server or the
 //     kubelet does what it says, or refuses it in words; on one machine the node does
@@ -93,7 +93,7 @@ func TestEachPodFieldIsDecided(t *testing.T) {
 	}
 }
 
-// What a template says of restarts is the role's word where the role has none.
+// The restart policy of a template counts for the role if the role has none.
 func TestRestartPolicyOfATemplate(t *testing.T) {
 	for _, tt := range []struct {
 		role     v1alpha1.RestartPolicy

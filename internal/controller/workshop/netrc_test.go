@@ -21,7 +21,7 @@ func TestASecretForIndexes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b.key == aBuild(t).key {
-		t.Error("who names no Secret is given what was built with one")
+		t.Error("a request without a Secret gets the environment that was built with one")
 	}
 	pod := (Options{}).podFor(customer{namespace: "vision"}, b)
 	var from *corev1.SecretVolumeSource

@@ -81,8 +81,8 @@ func TestPackagesOfTheCode(t *testing.T) {
 	}
 }
 
-// TestTheProgramBuildsPackagesOfTheCode: the program builds copies, and leaves what is
-// mounted as it is.
+// TestTheProgramBuildsPackagesOfTheCode: the program builds copies, and leaves the mounted packages
+// as they are.
 func TestTheProgramBuildsPackagesOfTheCode(t *testing.T) {
 	shown := t.TempDir()
 	for name, text := range map[string]string{
@@ -114,6 +114,6 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
 		t.Errorf("%s, %v", out, err)
 	}
 	if _, err := os.Stat(filepath.Join(shown, "0", "pkg", "written")); err == nil {
-		t.Error("the build wrote to what is mounted")
+		t.Error("the build wrote to the mounted packages")
 	}
 }

@@ -96,8 +96,8 @@ func (o Options) podFor(c customer, b build) *corev1.Pod {
 	return pod
 }
 
-// showPackages mounts the packages of the code, each alone and for reading: the build sees
-// nothing else of it.
+// showPackages mounts the packages of the code, each alone and read-only: the build sees no other
+// code.
 func (b build) showPackages(pod *corev1.PodSpec) {
 	if len(b.packages.Paths) == 0 {
 		return
@@ -117,7 +117,7 @@ func (b build) showPackages(pod *corev1.PodSpec) {
 	c.Env = append(c.Env, corev1.EnvVar{Name: "MUSTER_PACKAGES", Value: packages})
 }
 
-// showNetrc mounts the netrc of the build. The program says what is missing, at once.
+// showNetrc mounts the netrc of the build. If it is missing, the program fails at once.
 func (b build) showNetrc(pod *corev1.PodSpec) {
 	if b.secret == "" {
 		return

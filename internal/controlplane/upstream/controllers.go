@@ -51,7 +51,7 @@ var wanted = []string{
 	names.ResourceClaimController,
 }
 
-// endedPods is how many pods that have ended the API keeps.
+// endedPods is the number of ended pods that the API keeps.
 const endedPods = 1000
 
 func controllerFlags(order contract.Order) []string {

@@ -12,8 +12,8 @@ type Holder struct {
 	// Boot identifies the machine since its last start, Space the PID namespace.
 	Boot  string `json:"boot,omitempty"`
 	Space string `json:"space,omitempty"`
-	// PID and Ticks, when it started in clock ticks since the boot, identify the process:
-	// the system gives a PID to another process later.
+	// PID and Ticks, its start in clock ticks since the boot, identify the process: the system gives a
+	// PID to another process later.
 	PID   int    `json:"pid,omitempty"`
 	Ticks string `json:"ticks,omitempty"`
 	// Host and Command are for people.
@@ -39,7 +39,7 @@ func Of(pid int) Holder {
 	return h
 }
 
-// command is the name of the program with its verbs: what follows may be secret, or long.
+// command is the name of the program with its verbs: further arguments may be secret, or long.
 func command(args []string) string {
 	if len(args) == 0 {
 		return ""

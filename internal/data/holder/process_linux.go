@@ -23,9 +23,8 @@ func machine() (boot, space string) {
 	return strings.TrimSpace(string(text)), space
 }
 
-// started is when a process started, in clock ticks since the boot; empty if there is none,
-// or if only its parent has yet to notice its end. It is not known where /proc hides
-// processes of others.
+// started is the start of a process, in clock ticks since the boot; empty if there is none, or if
+// only its parent has yet to notice its end. It is not known where /proc hides processes of others.
 func started(pid int) (ticks string, known bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if errors.Is(err, fs.ErrNotExist) {

@@ -261,7 +261,7 @@ func (f *File) temp() string {
 	return path.Join(path.Dir(f.Path), reserved+id.String()[:16])
 }
 
-// clearPlace returns an error if no file can have a name: there is a folder with something in it.
+// clearPlace returns an error if a folder with something in it has the name.
 func (w *Worktree) clearPlace(name string) error {
 	if w.fresh || w.options.RemoveFolders {
 		return nil
@@ -284,8 +284,8 @@ func (w *Worktree) clearPlace(name string) error {
 	return nil
 }
 
-// rename gives a file its name. Where that fails, the file is removed: another try fails, too, until
-// somebody clears the place.
+// rename gives a file its name. If that fails, the file is removed: another try fails, too, until a
+// user clears the place.
 func (w *Worktree) rename(temp, name string) (replaced bool, err error) {
 	defer func() {
 		if err != nil {

@@ -13,20 +13,20 @@ import (
 	"github.com/muster-dev/muster/internal/pipeline"
 )
 
-// world is what there is in a namespace.
+// world is the state of a namespace.
 type world struct {
 	// datasets are those of states.
 	datasets []v1alpha1.Dataset
 	// owners are pipelines that are not gone, stages the branches of states of those that
 	// have a Pipeline.
 	owners, stages map[string]bool
-	// runs are all runs by name; running reports whether one is on its way.
+	// runs are all runs by name; running reports whether one is unfinished.
 	runs    map[string]bool
 	running bool
 }
 
-// look reads the datasets first: a pipeline that is made afterwards is seen, and its dataset
-// has another version by the time that a run has written to it.
+// look reads the datasets first. So it sees a pipeline that is created afterwards, and a run that
+// writes to such a dataset gives it another version.
 func (s *sweep) look(ctx context.Context) (*world, error) {
 	runs, pipelines, datasets := &v1alpha1.PipelineRunList{}, &v1alpha1.PipelineList{}, &v1alpha1.DatasetList{}
 	for _, list := range []client.ObjectList{datasets, runs, pipelines} {
@@ -63,8 +63,8 @@ func ended(phase v1alpha1.RunPhase) bool {
 	return phase == v1alpha1.RunSucceeded || phase == v1alpha1.RunFailed || phase == v1alpha1.RunCancelled
 }
 
-// abandoned reports whether the pipeline of a dataset of states is gone. A dataset that no
-// pipeline made, or in which somebody has tagged a version, is not abandoned.
+// abandoned reports whether the pipeline of a dataset of states is gone. A dataset that no pipeline
+// made, or that has a tag, is not abandoned.
 func (w *world) abandoned(d *v1alpha1.Dataset) bool {
 	owner := strings.TrimPrefix(d.Name, pipeline.StatesPrefix)
 	return !w.owners[owner] && d.Labels[v1alpha1.LabelPipeline] == owner && len(d.Spec.Tags) == 0
@@ -83,8 +83,8 @@ func (s *sweep) since(w *world, d *v1alpha1.Dataset) (time.Time, bool) {
 	return since, true
 }
 
-// mark notes since when datasets of states are abandoned, and takes the note from those whose
-// pipeline is there again.
+// mark annotates abandoned datasets of states with the time, and removes the annotation of those
+// whose pipeline exists again.
 func (s *sweep) mark(ctx context.Context) error {
 	w, err := s.look(ctx)
 	if err != nil || s.DryRun {
@@ -109,7 +109,7 @@ func (s *sweep) mark(ctx context.Context) error {
 			d.Annotations[v1alpha1.AnnotationAbandoned] = want
 		}
 		if err := s.Client.Patch(ctx, d, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("noting since when dataset %s is abandoned: %w", d.Name, err)
+			return fmt.Errorf("annotating abandoned dataset %s: %w", d.Name, err)
 		}
 	}
 	return nil
@@ -148,8 +148,8 @@ func (s *sweep) remove(ctx context.Context) error {
 	return nil
 }
 
-// onlyStates reports whether each branch of a dataset is at the state of a stage of its
-// pipeline: nobody has put anything else there.
+// onlyStates reports whether each branch of a dataset is at the state of a stage of its pipeline,
+// so that it holds no other data.
 func (s *sweep) onlyStates(ctx context.Context, name string) (bool, error) {
 	states := s.dataset(name)
 	heads, err := states.Heads(ctx)

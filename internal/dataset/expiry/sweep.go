@@ -19,7 +19,7 @@ import (
 	"github.com/muster-dev/muster/internal/pipeline"
 )
 
-// Options say which results are to go.
+// Options select the results to remove.
 type Options struct {
 	// Client reads from the API server itself.
 	Client client.Client
@@ -29,29 +29,28 @@ type Options struct {
 	Keep time.Duration
 	// At is the time.
 	At time.Time
-	// Hold keeps a namespace's runs from taking results until it is let go of, and
-	// returns what they have taken. Default: namespaces with a run on its way are left
-	// alone.
+	// Hold keeps a namespace's runs from taking results until it is released, and returns the results
+	// that they have taken. Default: namespaces with a run on its way are left alone.
 	Hold func(namespace string) (needed map[digest.ID]bool, letGo func())
-	// DryRun only reports what would go.
+	// DryRun only reports the data that would be removed.
 	DryRun bool
 }
 
-// Report is what went, or would go.
+// Report counts the data that was removed, or would be.
 type Report struct {
 	pipeline.Swept
-	// States is how many datasets of states went.
+	// States is the number of datasets of states that were removed.
 	States int
 	// Busy are the namespaces that were left alone, since a run was on its way.
 	Busy []string
 }
 
-// Any reports whether something went.
+// Any reports whether anything was removed.
 func (r Report) Any() bool { return r.Swept.Any() || r.States > 0 }
 
-// Sweep removes, in every namespace, results that nobody has and nobody used for long, and
-// datasets of states that were abandoned long ago. An error in one namespace does not spare
-// the others.
+// Sweep removes, in every namespace, results without references that were not used for long, and
+// datasets of states that were abandoned long ago. An error in one namespace does not spare the
+// others.
 func Sweep(ctx context.Context, o Options) (Report, error) {
 	var report Report
 	datasets := &v1alpha1.DatasetList{}
@@ -91,14 +90,14 @@ type sweep struct {
 
 	swept  pipeline.Swept
 	states int
-	// busy reports that a run was on its way, so that nothing was done.
+	// busy reports that the sweep did nothing because of an unfinished run.
 	busy bool
 }
 
-// errBusy is the error of a namespace that is left alone.
+// errBusy is the error of a namespace that the sweep skips.
 var errBusy = errors.New("a run is on its way")
 
-// run sweeps. A kill between any two steps leaves what the next sweep goes on with.
+// run sweeps. After a kill between any two steps the next sweep goes on.
 func (s *sweep) run(ctx context.Context, results bool) (err error) {
 	var needed map[digest.ID]bool
 	if s.Hold != nil {
@@ -109,7 +108,7 @@ func (s *sweep) run(ctx context.Context, results bool) (err error) {
 	if s.store, err = s.Store(ctx, s.namespace); err != nil {
 		return fmt.Errorf("opening the store of data: %w", err)
 	}
-	// 1. Note which datasets of states are abandoned, and which are not any more.
+	// 1. Annotate datasets of states that are abandoned, and remove the annotation of the others.
 	if err := s.mark(ctx); err != nil {
 		return err
 	}
@@ -136,9 +135,9 @@ func (s *sweep) dataset(name string) *data.Dataset {
 	return s.store.Dataset(&dataset.Heads{Client: s.Client, Namespace: s.namespace, Name: name})
 }
 
-// holding is what keeps results of the namespace: the states of its stages, and its runs. A
-// stage that is gone keeps its results for as long as any that nobody uses, so that who makes
-// it again finds them; for a pipeline that is gone that time begins when it was noticed.
+// holding returns the objects that keep results of the namespace: the states of its stages, and its
+// runs. A removed stage keeps its results for the retention time, so that a new stage of that name
+// finds them. For a removed pipeline that time begins when a sweep notices the removal.
 func (s *sweep) holding(ctx context.Context, needed map[digest.ID]bool) (h pipeline.Holding, err error) {
 	h.Needed = needed
 	w, err := s.look(ctx)
@@ -167,5 +166,5 @@ func (s *sweep) holding(ctx context.Context, needed map[digest.ID]bool) (h pipel
 	return h, nil
 }
 
-// over reports whether a time is so long ago that nothing is kept for its sake.
+// over reports whether the retention time since a time is over.
 func (s *sweep) over(since time.Time) bool { return !since.After(s.At.Add(-s.Keep)) }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestLinksToAbsolutePaths: a link to what its readers see is kept as it says, counts by its
-// text, and is followed by none of those who lay it out.
+// TestLinksToAbsolutePaths: a link to a path that its readers see stays unchanged and counts by its
+// text, and no checkout follows it.
 func TestLinksToAbsolutePaths(t *testing.T) {
 	top := t.TempDir()
 	data, dir := filepath.Join(top, "mnt"), filepath.Join(top, "code")
@@ -35,7 +35,7 @@ func TestLinksToAbsolutePaths(t *testing.T) {
 	again, err := s.Snapshot(t.Context(), dir, opts)
 	must(t, err)
 	if again.Digest != result.Digest {
-		t.Error("what a link leads to counts")
+		t.Error("the target of a link counts")
 	}
 	// Each way to lay it out.
 	parcel, err := s.Parcel(result.Digest)
@@ -53,7 +53,7 @@ func TestLinksToAbsolutePaths(t *testing.T) {
 		}
 	}
 	if info, err := os.Stat(data); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("the mode of what a link leads to is %v, %v", info.Mode(), err)
+		t.Errorf("the mode of a link's target is %v, %v", info.Mode(), err)
 	}
 	// A package of the code has none: the build sees nothing else.
 	if _, err := s.Part(result.Digest, "."); err == nil || !strings.Contains(err.Error(), "leads out of it") {

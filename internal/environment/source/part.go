@@ -69,7 +69,7 @@ func (t *tree) part(at string) (*tree, bool, error) {
 	}
 	for dir := path.Dir(at); dir != "."; dir = path.Dir(dir) {
 		if e := find(dir); e != nil && e.Type == typeLink {
-			return nil, false, fmt.Errorf("%s is a link; give the path of what it leads to, %s", dir, e.Target)
+			return nil, false, fmt.Errorf("%s is a link; give the path of its target, %s", dir, e.Target)
 		}
 	}
 	found := find(at)
@@ -77,7 +77,7 @@ func (t *tree) part(at string) (*tree, bool, error) {
 	case found == nil:
 		return nil, false, ErrNoPart
 	case found.Type == typeLink:
-		return nil, false, fmt.Errorf("it is a link; give the path of what it leads to, %s", found.Target)
+		return nil, false, fmt.Errorf("it is a link; give the path of its target, %s", found.Target)
 	case found.Type == typeFile:
 		file := *found
 		file.Path = path.Base(at)
@@ -94,12 +94,12 @@ func (t *tree) part(at string) (*tree, bool, error) {
 	return out, true, out.closed()
 }
 
-// closed refuses links that lead out of a part: what they lead to is not in it.
+// closed refuses links that lead out of a part: the part does not have their targets.
 func (t *tree) closed() error {
 	for i := range t.Entries {
 		e := &t.Entries[i]
 		if e.Type == typeLink && (path.IsAbs(e.Target) || !inside(path.Join(path.Dir(e.Path), e.Target))) {
-			return fmt.Errorf("its link %s leads out of it, to %s; copy what the link leads to", e.Path, e.Target)
+			return fmt.Errorf("its link %s leads out of it, to %s; copy its target", e.Path, e.Target)
 		}
 	}
 	return t.checkLinks()

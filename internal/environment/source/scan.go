@@ -187,7 +187,7 @@ func (w *walk) link(abs, rel string) error {
 	return nil
 }
 
-// linkOutside takes down a link to an absolute path, where its reader sees that.
+// linkOutside records a link to an absolute path, if its reader sees that path.
 func (w *walk) linkOutside(rel, target string) error {
 	places := []string{filepath.Clean(target)}
 	if real, err := filepath.EvalSymlinks(target); err == nil {
@@ -208,8 +208,8 @@ func (w *walk) linkOutside(rel, target string) error {
 	return nil
 }
 
-// overOutside reports whether a link leads over another one to an absolute path, and only
-// further down from there. That other one is judged by itself.
+// overOutside reports whether a link leads over another one to an absolute path, and only further
+// down from there. That other link is judged by itself.
 func (w *walk) overOutside(rel, target string) bool {
 	if w.limits.Outside == nil {
 		return false

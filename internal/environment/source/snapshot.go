@@ -35,9 +35,8 @@ type Options struct {
 	// Without is a folder that is never code, wherever it lies: Muster's own
 	// data. Empty: none.
 	Without string
-	// Outside returns an error if who uses the snapshot does not see an absolute path,
-	// to which a link leads. Nil: links to absolute paths are refused. Of a link only
-	// its text is in the snapshot.
+	// Outside returns an error if users of the snapshot do not see an absolute path that a link leads
+	// to. Nil: links to absolute paths are refused. Of a link only its text is in the snapshot.
 	Outside func(link, target string) error
 	// Progress, when set, is called after each file, by one goroutine at a
 	// time.

@@ -142,8 +142,8 @@ func (t *tree) check() error {
 	return t.checkLinks()
 }
 
-// checkLinks refuses links that lead out, as the kernel follows them. Links to absolute
-// paths are what they say; readers follow neither.
+// checkLinks refuses links that lead out, as the kernel follows them. Links to absolute paths stay
+// unchanged. Readers follow no link.
 func (t *tree) checkLinks() error {
 	links := datatree.Links{}
 	for i := range t.Entries {

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// looked is the number of bytes at the end of a log in which [Ending] looks.
+	// looked is the number of bytes at the end of a log that [Ending] reads.
 	looked = 16 << 10
 	// endLines and endBytes bound an ending: its lines, and the bytes of each.
 	endLines = 3
@@ -80,8 +80,8 @@ func exception(lines []string) []string {
 	return lines
 }
 
-// plain returns a line without control characters, at most [endBytes] bytes of it. Of what a
-// carriage return overwrote it has nothing.
+// plain returns a line without control characters, at most [endBytes] bytes of it. It leaves out
+// text that a carriage return overwrote.
 func plain(line string) string {
 	line = strings.TrimRight(line, " \t\r")
 	line = line[strings.LastIndexByte(line, '\r')+1:]

@@ -94,7 +94,7 @@ func made(t *testing.T, d string) map[string]string {
 	return out
 }
 
-// TestSettle: a link to an input becomes what it leads to, and any other stays or is refused.
+// TestSettle: a link to an input becomes its target, and any other stays or is refused.
 func TestSettle(t *testing.T) {
 	for name, c := range map[string]struct {
 		links map[string]string // D stands for the datum's folder
@@ -162,7 +162,7 @@ func TestNoBytes(t *testing.T) {
 	}
 }
 
-// TestPlainly: links travel, but for those to what the program has changed.
+// TestPlainly: links travel, except those to inputs that the program has changed.
 func TestPlainly(t *testing.T) {
 	d := datum(t)
 	for at, target := range map[string]string{"same": "/pfs/any/f", "folder": "/pfs/any/deep", "changed": "/pfs/other/o", "touched": "/pfs/other", "gone": "/pfs/any/none"} {
@@ -192,7 +192,7 @@ func TestPlainly(t *testing.T) {
 	}
 }
 
-// TestMeddled: a program that still runs changes what a link leads to. Nothing outside of the input
+// TestMeddled: a program that still runs changes the target of a link. Nothing outside of the input
 // comes into the output.
 func TestMeddled(t *testing.T) {
 	d := datum(t)

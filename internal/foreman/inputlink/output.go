@@ -21,8 +21,8 @@ func Settle(folder string, places Places) error {
 	return each(folder, places, func(s *Settler, l *found) error { return s.replace(l) })
 }
 
-// Plainly gives links to inputs the target by which they travel. It settles links to what the program
-// has changed since a time: whoever settles the others has not seen that.
+// Plainly gives links to inputs the target by which they travel. It settles links to inputs that
+// the program has changed since a time: the receiver does not have the changes.
 func Plainly(folder string, places Places, since time.Time) error {
 	return each(folder, places, func(s *Settler, l *found) error {
 		changed, err := s.changed(l.input, since)
@@ -72,13 +72,13 @@ func each(folder string, places Places, visit func(*Settler, *found) error) (err
 			err = visit(s, l)
 		}
 		if err != nil {
-			return fmt.Errorf("keeping what link %s leads to: %w", l.name, err)
+			return fmt.Errorf("keeping the target of link %s: %w", l.name, err)
 		}
 	}
 	return nil
 }
 
-// replace puts what a link leads to in the place of the link.
+// replace puts the target of a link in the place of the link.
 func (s *Settler) replace(l *found) error {
 	if err := s.unlink(l.name); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (s *Settler) relink(name, target string) error {
 	return s.Out.Symlink(target, name)
 }
 
-// unlink removes a link: what replaced it meanwhile stays.
+// unlink removes a link. A file that replaced it meanwhile stays.
 func (s *Settler) unlink(name string) error {
 	info, err := s.Out.Lstat(name)
 	switch {
@@ -112,7 +112,7 @@ func (s *Settler) changed(input string, since time.Time) (bool, error) {
 	info, err := s.Datum.Stat(at)
 	switch {
 	case err != nil:
-		return true, nil // settling it says why
+		return true, nil // settling it returns the error
 	case !info.IsDir():
 		return touched(info, since), nil
 	case touched(info, since):

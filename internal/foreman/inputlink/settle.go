@@ -17,7 +17,7 @@ import (
 	"github.com/muster-dev/muster/internal/osfile"
 )
 
-// Most is how many files, folders and links one output has by links to inputs, at most.
+// Most is the largest number of files, folders and links that one output has by links to inputs.
 const Most = 10_000_000
 
 // RefusedError reports a link that cannot be settled, whenever it is tried.
@@ -32,12 +32,12 @@ func refuse(format string, args ...any) error { return &RefusedError{fmt.Sprintf
 type Settler struct {
 	// Out is the output, and Datum the folder in which the inputs are.
 	Out, Datum *os.Root
-	// Take, unless it is nil, is asked before each file with its size. Its error is the settler's.
+	// Take, unless it is nil, is called before each file, with its size. Its error is the settler's.
 	Take func(bytes int64) error
 	made int
 }
 
-// Put makes the file or folder at an input path, in the output at name, where nothing may be.
+// Put makes the file or folder at an input path in the output at name, where no file may be.
 func (s *Settler) Put(name, input string) error {
 	top, rest, _ := strings.Cut(input, "/")
 	inputs, err := osfile.OpenFolder(s.Datum, shift.InFolder)
@@ -47,7 +47,7 @@ func (s *Settler) Put(name, input string) error {
 	defer func() { _ = inputs.Close() }()
 	folder, err := osfile.OpenFolder(inputs, top)
 	if err != nil {
-		return refuse("%s leads to input %q, which is not there: have the program link to a file or folder of an input", name, top)
+		return refuse("%s leads to input %q, which is not there: make the program link to a file or folder of an input", name, top)
 	}
 	defer func() { _ = folder.Close() }()
 	if rest == "" {
@@ -74,7 +74,7 @@ func (s *Settler) Put(name, input string) error {
 // one counts an entry of the output.
 func (s *Settler) one(size int64) error {
 	if s.made++; s.made > Most {
-		return refuse("its links lead to more than %d files of inputs: have the program link to fewer", Most)
+		return refuse("its links lead to more than %d files of inputs: make the program link to fewer", Most)
 	}
 	if s.Take == nil {
 		return nil
@@ -114,7 +114,7 @@ func (s *Settler) link(at, below string, in *os.Root, name string) error {
 		return err
 	}
 	if tree.CheckTarget(below, target) != nil {
-		return refuse("%s is a link of an input that leads out of the folder to which the program linked: have it link to the files in that folder, or copy them", below)
+		return refuse("%s is a link of an input that leads out of the folder to which the program linked: make it link to the files in that folder, or copy them", below)
 	}
 	if err := s.one(0); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (s *Settler) link(at, below string, in *os.Root, name string) error {
 // file makes a file of the output another name of one of an input, or a copy where the file system or
 // the file's owner does not allow that.
 func (s *Settler) file(at string, in *os.Root, name string) (err error) {
-	// A pipe that is put there meanwhile is not waited for.
+	// It does not wait for a pipe that is put there meanwhile.
 	file, err := in.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func (s *Settler) file(at string, in *os.Root, name string) (err error) {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return refuse("%s leads to what is %s by now: only files and folders of an input can be kept", at, osfile.Kind(info.Mode()))
+		return refuse("the target of %s is %s by now: only files and folders of an input can be kept", at, osfile.Kind(info.Mode()))
 	}
 	if err := s.one(info.Size()); err != nil {
 		return err

@@ -30,14 +30,14 @@ func below(names []string, folder string) ([]string, bool) {
 	return names[len(top):], true
 }
 
-// Of returns what a link leads to, whose path in the output is name: an input path, or, for an absolute
-// target within the output, the relative target that leads to the same. Both are empty for other
-// targets. What is at the path is not looked at.
+// Of returns the target of a link whose path in the output is name: an input path, or, for an
+// absolute target within the output, the same target as a relative path. Both are empty for other
+// targets. Of does not check whether the path exists.
 func (p Places) Of(name, target string) (input, within string) {
 	names, up := parts(target), strings.Count(name, "/")
 	if !strings.HasPrefix(target, "/") {
-		// Out of the output by leading dots alone: behind a name, which may be a link, they lead
-		// who knows where.
+		// Only leading dots may lead out of the output: dots after a name, which may be a link, have an
+		// unknown target.
 		for range up + 1 {
 			if len(names) == 0 || names[0] != ".." {
 				return "", ""

@@ -253,7 +253,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestGiven: links to inputs become what the reader gives, which counts; other links out are refused.
+// TestGiven: links to inputs become the files that the reader gives, which count; other links out
+// are refused.
 func TestGiven(t *testing.T) {
 	give := func(to *os.Root, name, input string, take func(int64) error) error {
 		if err := take(3); err != nil {
@@ -280,8 +281,8 @@ func TestGiven(t *testing.T) {
 		"of the folder": {[]*tar.Header{link("out", "../in/any")}, "has to be a file or a folder", nil},
 		"twice":         {[]*tar.Header{{Typeflag: tar.TypeReg, Name: "out/g"}, link("out/g", "../in/any/f")}, "comes twice", nil},
 		"below it":      {[]*tar.Header{link("out/g", "../in/any"), {Typeflag: tar.TypeReg, Name: "out/g/x"}}, "comes twice", nil},
-		"too much":      {[]*tar.Header{link("out/g", "../in/any/f"), link("out/h", "../in/any/f")}, "more than 5 bytes with those of inputs", nil},
-		"too many":      {[]*tar.Header{link("out/g", "../in/any/f"), link("out/h", "../in/any/f"), link("out/i", "x"), link("out/j", "x")}, "more than 5 files with those of inputs", nil},
+		"too much":      {[]*tar.Header{link("out/g", "../in/any/f"), link("out/h", "../in/any/f")}, "more than 5 bytes, together with the files of inputs", nil},
+		"too many":      {[]*tar.Header{link("out/g", "../in/any/f"), link("out/h", "../in/any/f"), link("out/i", "x"), link("out/j", "x")}, "more than 5 files, together with the files of inputs", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stream bytes.Buffer

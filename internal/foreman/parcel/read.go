@@ -276,7 +276,7 @@ func (r *reader) link() error {
 	return nil
 }
 
-// input is the input path to which a link leads that is to be given; empty: it is not.
+// input is the input path of a link whose target is to be given; empty: it is not.
 func (r *reader) input(name, target string) string {
 	if r.limits.Given == nil {
 		return ""
@@ -285,7 +285,7 @@ func (r *reader) input(name, target string) string {
 	return input
 }
 
-// give makes what is given, before there is any link, and leaves the other links.
+// give creates the given files before any link exists, and leaves the other links.
 func (r *reader) give() error {
 	rest := r.links[:0]
 	for _, l := range r.links {
@@ -306,10 +306,10 @@ func (r *reader) give() error {
 // takeGiven counts a file that is given: another name on the disk, and as many bytes to be read.
 func (r *reader) takeGiven(size int64) error {
 	if r.entries++; r.limits.Entries > 0 && r.entries > r.limits.Entries {
-		return Refuse("it has more than %d files with those of inputs to which it links, which is how many are taken: have the program link to fewer", r.limits.Entries)
+		return Refuse("it has more than %d files, together with the files of inputs to which it links: make the program link to fewer", r.limits.Entries)
 	}
 	if r.limits.Bytes > 0 && size > r.limits.Bytes-r.bytes {
-		return Refuse("it has more than %d bytes with those of inputs to which it links, which is how much is taken: have the program link to less", r.limits.Bytes)
+		return Refuse("it has more than %d bytes, together with the files of inputs to which it links: make the program link to less", r.limits.Bytes)
 	}
 	r.bytes += size
 	if r.limits.Take == nil {

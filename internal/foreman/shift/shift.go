@@ -158,11 +158,11 @@ type Datum struct {
 	Folder string `json:"folder,omitempty"`
 	// Name is what people know it by.
 	Name string `json:"name"`
-	// Facts are what its program is told about it.
+	// Facts are the facts about it for its program.
 	Facts Facts `json:"facts,omitzero"`
 }
 
-// Facts are what a program is told about its datum, by variables.
+// Facts are the facts about a datum that its program gets in variables.
 type Facts struct {
 	// ID names the contents of the datum: the same contents have the same ID, in any run.
 	ID string `json:"id,omitempty"`
@@ -170,8 +170,8 @@ type Facts struct {
 	Inputs []InputFacts `json:"inputs,omitempty"`
 }
 
-// InputFacts are what a program is told about its datum's part in one input. Paths and
-// values of paths need not be UTF-8: they are bytes.
+// InputFacts are the facts about a datum's part in one input. Paths and values of paths need not be
+// UTF-8: they are bytes.
 type InputFacts struct {
 	Input string `json:"input"`
 	// Commit is the commit that is read.
@@ -179,7 +179,7 @@ type InputFacts struct {
 	// Path is the file or folder, from the folder of the input; empty: all of it. Where
 	// there are several it is the last one.
 	Path []byte `json:"path,omitempty"`
-	// JoinOn and GroupBy are what it has in common with the others of a join or a group.
+	// JoinOn and GroupBy are the values that it shares with the others of a join or a group.
 	JoinOn  []byte `json:"joinOn,omitempty"`
 	GroupBy []byte `json:"groupBy,omitempty"`
 }

@@ -30,7 +30,7 @@ type Handed struct {
 	// Inputs are the folders of the inputs by their names, Output where to write.
 	Inputs map[string]string `json:"inputs"`
 	Output string            `json:"output"`
-	// Variables are those by which programs that run once for each datum are told about it.
+	// Variables are the variables that programs which run once for each datum get about it.
 	Variables map[string]string `json:"variables,omitempty"`
 }
 

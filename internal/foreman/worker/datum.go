@@ -64,7 +64,7 @@ func openLog(folder string) (*os.File, error) {
 	return osfile.AppendRegular(in, shift.LogFile, 0o600)
 }
 
-// conclude looks at what a datum has written since a time, and notes its outcome.
+// conclude checks the output that a datum has written since a time, and notes its outcome.
 func (w *worker) conclude(d shift.Datum, o shift.Outcome, since time.Time, err error) shift.Outcome {
 	if err == nil {
 		places := inputlink.Places{Folder: d.Folder, Mount: w.program.Mount}

@@ -23,8 +23,8 @@ func Temporary(post string) []string {
 	if list, set := os.LookupEnv(contract.TemporaryVariable); set {
 		return filepath.SplitList(list)
 	}
-	// A container of a cluster has a root file system of its own. Process 1 with a post is its
-	// first process, and of no machine.
+	// A container of a cluster has a root file system of its own. Process 1 with a post is the first
+	// process of such a container, and not of a machine.
 	if post == "" || os.Getpid() != 1 {
 		return nil
 	}
@@ -47,20 +47,20 @@ func Temporary(post string) []string {
 	return own
 }
 
-// fresh keeps what a program leaves in temporary folders from the next datum's program.
+// fresh hides the files that a program leaves in temporary folders from the next datum's program.
 type fresh struct {
-	// folders are those that are this worker's, and keep what each had before the first program.
+	// folders are this worker's folders, and keep the names in each before the first program.
 	folders []string
 	keep    map[string][]string
-	// mounts are those of that time, by the kernel's number.
+	// mounts are the mounts at that time, by the kernel's number.
 	mounts map[string]osfile.MountPoint
-	// used says that a program has run since they were emptied, and strays why not all of its
+	// used reports that a program has run since they were emptied, and strays is why not all of its
 	// processes are gone.
 	used   bool
 	strays error
 }
 
-// newFresh notes what there is before the first program runs.
+// newFresh notes the files and mounts before the first program runs.
 func newFresh(folders []string) (*fresh, error) {
 	f := &fresh{keep: map[string][]string{}, mounts: map[string]osfile.MountPoint{}}
 	mounts, err := osfile.MountPoints()
@@ -117,7 +117,7 @@ func (f *fresh) empty(ctx context.Context) error {
 	return nil
 }
 
-// unmount takes away what a program mounted in a temporary folder.
+// unmount removes a program's mounts in a temporary folder.
 func (f *fresh) unmount() error {
 	mounts, err := osfile.MountPoints()
 	if err != nil {
@@ -159,9 +159,9 @@ const (
 // errStray is the error for a process that stays although it was killed.
 var errStray = errors.New("a process that the program left behind does not end; this worker ends, and another one goes on")
 
-// leaveNothing ends what a program that has ended left behind, where the worker has temporary
-// folders: its processes would write to those of the next datum. A worker that does not inherit them
-// has killed the program's process group, and no more.
+// leaveNothing ends the processes that an ended program left behind, if the worker has temporary
+// folders: they would write to those of the next datum. A worker that does not inherit them has
+// killed the program's process group, and no more.
 func (w *worker) leaveNothing(ctx context.Context) {
 	w.fresh.used = true
 	if len(w.fresh.folders) > 0 && w.heir {

@@ -83,8 +83,8 @@ type member struct {
 	lost error
 	// began is the time of files when its program began.
 	began time.Time
-	// said is what its program prints, of a member that is alone: others keep their own log.
-	// Nil: nothing is kept.
+	// said is the output of its program, for a member that is alone: others keep their own log. Nil:
+	// nothing is kept.
 	said *recorder
 	// asking is what asks for that, until its part has come.
 	asking sync.WaitGroup
@@ -315,7 +315,7 @@ func (m *member) execute(ctx context.Context) (int, error) {
 	}
 }
 
-// why is why its program failed, with the last lines of what that printed.
+// why is the reason why its program failed, with the last lines of its log.
 func (m *member) why(err error) string {
 	if m.said != nil && !m.stopped {
 		err = with(err, m.said.log.Ending(""))

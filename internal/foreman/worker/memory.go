@@ -17,7 +17,8 @@ import (
 type memory struct {
 	// dir is its folder; empty: none is known.
 	dir string
-	// kills is how many processes the kernel had ended in it, when last asked, for want of memory.
+	// kills is the number of processes in it that the kernel had killed for lack of memory at the last
+	// check.
 	kills int
 }
 
@@ -28,8 +29,8 @@ var (
 	killFiles  = []string{"memory.events", "memory.oom_control"}
 )
 
-// ownMemory finds the control group of this process. Muster's node gives a container a group of its name
-// if that has a limit. Otherwise the group is of others, too.
+// ownMemory finds the control group of this process. Muster's node gives a container a group of its
+// name if that has a limit. Otherwise others share the group.
 func ownMemory() *memory {
 	text, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -63,21 +64,21 @@ func memoryOf(text, mount string) *memory {
 	return m
 }
 
-// spare has the kernel end the program for want of memory, and not this worker, which then says so. Where
-// the group cannot be changed, all of the container ends.
+// spare makes the kernel kill the program for lack of memory, and not this worker, which then
+// reports it. If the group cannot be changed, all of the container ends.
 func (m *memory) spare() {
 	if m.dir != "" {
 		_ = os.WriteFile(filepath.Join(m.dir, "memory.oom.group"), []byte("0"), 0)
 	}
 }
 
-// offer makes a program the first that the kernel ends for want of memory.
+// offer makes a program the first that the kernel kills for lack of memory.
 func (m *memory) offer(pid int) {
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte("1000"), 0) // or it has ended
 }
 
-// explain returns the reason why a program ended, if the kernel ended a process of it since the last
-// call for want of memory. Otherwise it returns err.
+// explain returns the reason why a program ended, if the kernel killed a process of it since the
+// last call for lack of memory. Otherwise it returns err.
 func (m *memory) explain(err error) error {
 	before := m.kills
 	m.kills = m.killed()
@@ -94,7 +95,7 @@ func (m *memory) explain(err error) error {
 	return fmt.Errorf("OOM killed: the program needs more memory than its limit of %s (peak %s); raise the stage's memory limit (%w)", limit, peak, err)
 }
 
-// tell is explain, and says the reason in the log of the datum, too.
+// tell is explain, and writes the reason into the log of the datum, too.
 func (m *memory) tell(log io.Writer, err error) error {
 	before := m.kills
 	err = m.explain(err)
@@ -104,7 +105,7 @@ func (m *memory) tell(log io.Writer, err error) error {
 	return err
 }
 
-// killed is how many processes of the group the kernel has ended for want of memory.
+// killed is the number of processes of the group that the kernel has killed for lack of memory.
 func (m *memory) killed() int {
 	text, _ := first(m.dir, killFiles)
 	for line := range bytes.Lines(text) {
@@ -129,7 +130,7 @@ func (m *memory) bytes(files []string) string {
 	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
-// first reads the first of some files of a folder that is there.
+// first reads the first existing one of some files of a folder.
 func first(dir string, files []string) (text []byte, there bool) {
 	if dir == "" {
 		return nil, false

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestMemory: a program that the kernel ended for want of memory failed for that, with the limit and the
-// peak, and only then.
+// TestMemory: a program that the kernel killed for lack of memory fails with that reason, the limit
+// and the peak, and only then.
 func TestMemory(t *testing.T) {
 	v1 := map[string]string{"memory.limit_in_bytes": "62914560\n", "memory.max_usage_in_bytes": "62914560\n"}
 	for _, c := range []struct {

@@ -15,11 +15,11 @@ import (
 	"github.com/muster-dev/muster/internal/osfile"
 )
 
-// afterEnd is how long what a program has left behind may go on writing to the log once the
-// program has ended.
+// afterEnd is the time for which processes that a program left behind may write to the log after
+// its end.
 const afterEnd = time.Second
 
-// recorder passes on what a program prints, and keeps its log.
+// recorder passes the output of a program on, and keeps its log.
 type recorder struct {
 	log  *excerpt.Log
 	ours []*os.File // the ends that this process reads
@@ -28,8 +28,8 @@ type recorder struct {
 	group  sync.WaitGroup
 }
 
-// record has a program that is not started yet print by way of a recorder. The log is on the disk
-// of a folder.
+// record connects a program that is not started yet to a recorder. The log is on the disk of a
+// folder.
 func record(cmd *exec.Cmd, folder string) (r *recorder, err error) {
 	r = &recorder{}
 	defer func() {
@@ -54,7 +54,7 @@ func record(cmd *exec.Cmd, folder string) (r *recorder, err error) {
 func (r *recorder) through(to io.Writer) (io.Writer, error) {
 	ours, theirs, err := os.Pipe()
 	if err != nil {
-		return nil, fmt.Errorf("making a pipe for what the program prints: %w", err)
+		return nil, fmt.Errorf("making a pipe for the program's output: %w", err)
 	}
 	r.ours, r.theirs = append(r.ours, ours), append(r.theirs, theirs)
 	r.group.Go(func() { r.pass(to, ours) })
@@ -79,7 +79,7 @@ func (r *recorder) pass(to io.Writer, from io.Reader) {
 	}
 }
 
-// ended waits until all is passed on that an ended program printed.
+// ended waits until all output of an ended program is passed on.
 func (r *recorder) ended() {
 	for _, file := range r.theirs {
 		_ = file.Close()

@@ -7,8 +7,8 @@ import (
 	"github.com/muster-dev/muster/internal/foreman/shift"
 )
 
-// Names of the variables by which a program is told about its datum. Those of an input have
-// the input's name between envFacts and one of the endings.
+// Names of the variables with the facts about a datum. Those of an input have the input's name
+// between envFacts and one of the endings.
 const (
 	envID    = "MUSTER_DATUM_ID"
 	envRun   = "MUSTER_RUN_ID"
@@ -20,7 +20,7 @@ const (
 	endGroupBy = "_GROUP_BY"
 )
 
-// Names of Pachyderm 2, in which the names of inputs are as they are written.
+// Names of Pachyderm 2, which contain the names of inputs unchanged.
 const (
 	pachydermID     = "PACH_DATUM_ID"
 	pachydermJob    = "PACH_JOB_ID"
@@ -28,7 +28,7 @@ const (
 	pachydermFacts  = "PACH_DATUM_"
 )
 
-// told are the variables by which a program is told about its datum.
+// told returns the variables with the facts about a datum.
 func told(p *shift.Program, d *shift.Datum) []string {
 	if d.Facts.ID == "" {
 		return nil

@@ -31,8 +31,8 @@ type Options struct {
 	Environ []string
 	// Out is told what fails, in words.
 	Out io.Writer
-	// Temporary are the temporary folders that are this worker's alone: see [Temporary]. It
-	// empties them before the next program, and ends what the program before left behind.
+	// Temporary are the temporary folders that are this worker's alone: see [Temporary]. It empties
+	// them before the next program, and ends the processes that the program before left behind.
 	Temporary []string
 	// Dedicated says that this process is this worker and nothing else: it starts no
 	// other programs, and children that it gets are what its own left behind.
@@ -68,7 +68,7 @@ type worker struct {
 	heir bool
 	// fresh empties the temporary folders.
 	fresh *fresh
-	// memory is what bounds the memory of programs.
+	// memory is the control group that bounds the memory of programs.
 	memory *memory
 }
 

@@ -68,7 +68,7 @@ signed = boto3.client("s3", config=botocore.config.Config(signature_version="s3v
 url = signed.generate_presigned_url("get_object", Params={"Bucket": "digits", "Key": "main/boto/a.txt"})
 assert pandas.read_csv(url, header=None).shape == (1, 1)
 
-# Names that XML has no place for, by all listings and page by page.
+# Names that XML cannot hold, by all listings and page by page.
 odd = ["a\x01b", "a\x1f/c", "b +%\x02", "c\ufffe"]
 for name in odd:
     s3.put_object(Bucket="digits", Key="main/odd/" + name, Body=b"1")
@@ -87,7 +87,7 @@ listed = s3.list_multipart_uploads(Bucket="digits", Prefix="main/odd/", Encoding
 assert [u["Key"] for u in listed] == ["main/odd/u%01"], listed
 s3.abort_multipart_upload(Bucket="digits", Key="main/odd/u\x01", UploadId=upload["UploadId"])
 
-# What a dataset has no place for, and the signature that boto3 has where it is told no other.
+# Features that a dataset does not have, and the default signature of boto3.
 refused("AccessControlListNotSupported", s3.put_object, Bucket="digits", Key="main/x", Body=b"x", ACL="public-read")
 refused("NotImplemented", s3.put_object, Bucket="digits", Key="main/x", Body=b"x", ServerSideEncryption="AES256")
 refused("NotImplemented", s3.put_object, Bucket="digits", Key="main/x", Body=b"x", SSECustomerAlgorithm="AES256", SSECustomerKey=b"k" * 32)

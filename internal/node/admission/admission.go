@@ -52,7 +52,7 @@ type Facts struct {
 	// PortHolder names who listens on a port of the host, and is empty when
 	// nobody does. Protocol is TCP, UDP or SCTP.
 	PortHolder func(protocol corev1.Protocol, port int32) string
-	// Images are what images stand for on this node.
+	// Images maps images to programs of this node.
 	Images configuration.Images
 	// NoImages says why other images cannot be run here; empty: they can.
 	NoImages string
@@ -92,8 +92,8 @@ func (c *check) refuseForNow(field, format string, args ...any) {
 	}
 }
 
-// refuseHere records a refusal that may pass, and that a pod with other GPUs
-// need not meet, unless there is any.
+// refuseHere records a passing refusal that a pod with other GPUs may not meet, unless there is one
+// already.
 func (c *check) refuseHere(field, format string, args ...any) {
 	if c.refusal == nil {
 		c.refuseForNow(field, format, args...)

@@ -59,7 +59,7 @@ func (c *check) image(at string, ctr *corev1.Container) {
 	if !imaged {
 		to, _ := c.facts.Images.Find(ctr.Image)
 		c.refuseIf(len(ctr.Command)+len(to.Entrypoint) == 0 && (len(ctr.Args) > 0 || len(to.Command) == 0), at+"command",
-			"is empty, and the image %q has no entry point here: give the command to run, or what the image runs in config.yaml, as in images: {%q: {environment: %s, entrypoint: [python3, /path/of/train.py]}}",
+			"is empty, and the image %q has no entry point here: give the command to run, or the image's entrypoint in config.yaml, as in images: {%q: {environment: %s, entrypoint: [python3, /path/of/train.py]}}",
 			ctr.Image, ctr.Image, cmp.Or(to.Environment, configuration.HostEnvironment))
 		return
 	}

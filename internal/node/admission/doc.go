@@ -7,9 +7,8 @@
 // this package does not know, because they were added to the API later, are
 // refused as well, as long as they are set.
 //
-// A refusal is passing if it is for what is in use or out of order now: a port,
-// a GPU. All others hold until the pod or the node's configuration is changed.
-// What becomes of a refused pod is the node's decision.
+// A refusal is passing if it is for what is in use or out of order now: a port, a GPU. All others
+// hold until the pod or the node's configuration is changed. The node decides about a refused pod.
 //
 // It is pure: a pod and facts about the node in, a [Refusal] or nothing out.
 // It reads no file, asks no API and knows no clock.

@@ -48,8 +48,8 @@ func New(services corelisters.ServiceLister, slices discoverylisters.EndpointSli
 	}
 }
 
-// Lead makes a Service lead to a listener of this process on the loopback, whatever its
-// ports and endpoints are.
+// Lead points a Service at a listener of this process on the loopback, in place of its ports and
+// endpoints.
 func (d *Directory) Lead(service types.NamespacedName, to netip.AddrPort) {
 	d.mu.Lock()
 	d.local[service] = to
@@ -57,7 +57,7 @@ func (d *Directory) Lead(service types.NamespacedName, to netip.AddrPort) {
 	d.touch()
 }
 
-// leads is where a Service leads to by [Directory.Lead], if it does.
+// leads is the listener of a Service by [Directory.Lead], if it has one.
 func (d *Directory) leads(service *corev1.Service) netip.AddrPort {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -66,7 +66,7 @@ func (l *Ledger) Take(pod *corev1.Pod, shared bool, admit func(gpus map[string]a
 	return nil, nil
 }
 
-// Change returns a channel that closes when a pod gives back what it held.
+// Change returns a channel that closes when a pod releases its resources.
 func (l *Ledger) Change() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

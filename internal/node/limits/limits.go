@@ -1,8 +1,8 @@
-// Package limits says whether this machine keeps the memory and CPU limits of containers, and in whose
-// words: those of the doctor, of a refused pod and of the documents come from here. That depends on control
+// Package limits reports whether this machine keeps the memory and CPU limits of containers. The
+// doctor, refused pods and the documents have their wording from here. That depends on control
 // groups alone, and not on the tier.
 //
-// It must not know how control groups are made.
+// It must not know the making of control groups.
 package limits
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/shim/contract"
 )
 
-// Documented is what docs/tiers.md says.
+// Documented is the text of docs/tiers.md.
 const Documented = "Memory and CPU limits are kept by control groups, in both tiers, wherever Muster can make these: as root, outside of containers that show them read-only. Elsewhere a pod with a limit is refused."
 
 // Kept says whether limits are kept. The zero value: they are.

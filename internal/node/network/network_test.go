@@ -250,7 +250,8 @@ func TestAPIServer(t *testing.T) {
 }
 
 // TestLocalBackend: pods reach one listener on the machine's loopback as a service, and nothing
-// else there. The way ends with the process that listens, and an earlier one's is not taken up.
+// else there. The route ends with the listening process, and a later process does not take over an
+// earlier one's.
 func TestLocalBackend(t *testing.T) {
 	options := testOptions(t)
 	s3, other := serve(t, "", "127.0.0.1:0", "s3"), serve(t, "", "127.0.0.1:0", "other")

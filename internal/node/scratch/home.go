@@ -38,7 +38,7 @@ func User(uid *int64) (home, name string) {
 
 // HomeRequest asks for the home folder of a container's user.
 type HomeRequest struct {
-	// Root is the pod's root, and Seen where the container sees it.
+	// Root is the pod's root, and Seen its path in the container.
 	Root, Seen string
 	Container  string
 	// UID and GID are the user's; nil: those of the user who runs Muster.
@@ -82,7 +82,7 @@ func HomeInImage(r HomeRequest, account string) (string, error) {
 	}
 	gid, err := strconv.ParseUint(group, 10, 31)
 	if err != nil {
-		gid = 0 // the home is of this user alone, whatever its group is called
+		gid = 0 // the home is of this user alone, whatever the name of its group
 	}
 	return r.make(int(uid), int(gid))
 }

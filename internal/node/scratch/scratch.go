@@ -50,7 +50,7 @@ func Programs(images configuration.Images) []string {
 	return all
 }
 
-// Options are what a Scratch needs.
+// Options configure a Scratch.
 type Options struct {
 	// DataDir is Muster's data folder.
 	DataDir string
@@ -133,7 +133,8 @@ func (f Folders) Tell(v *expansion.Variables) {
 	}
 }
 
-// hide puts empty folders in the place of the machine's, and shows in them what containers need.
+// hide puts empty folders in the place of the machine's, and shows the files in them that
+// containers need.
 func (s *Scratch) hide(f *Folders, own *[]string, place string, r Request) error {
 	var hidden []string
 	for _, h := range hiding {

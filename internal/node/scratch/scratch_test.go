@@ -21,7 +21,7 @@ func pod(uid string) *corev1.Pod {
 	}}
 }
 
-// TestPlain: without mounts a container is told of its folder by TMPDIR, unless it sets that itself.
+// TestPlain: without mounts a container gets its folder in TMPDIR, unless it sets that itself.
 func TestPlain(t *testing.T) {
 	p, dir := pod("a"), filepath.Join("/", "run", "m") // it has to be short
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -101,7 +101,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestVisible: what containers need of a hidden folder stays visible, and nothing else.
+// TestVisible: files of a hidden folder that containers need stay visible, and no others.
 func TestVisible(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -34,7 +34,7 @@ func (s *Scratch) visible(hidden []string, environment string) []string {
 	return slices.CompactFunc(all, func(outer, path string) bool { return path == outer || strings.HasPrefix(path, outer+"/") })
 }
 
-// prefix is the folder of an installation of which a folder has the programs.
+// prefix is the folder of the installation whose programs are in a folder.
 func prefix(dir string) string {
 	dir = filepath.Clean(dir)
 	if filepath.Base(dir) == "bin" && !slices.ContainsFunc(hiding, func(h struct{ path, name string }) bool { return h.path == filepath.Dir(dir) }) {

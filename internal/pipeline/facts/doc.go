@@ -1,8 +1,8 @@
-// Package facts owns what a program is told about its datum: its ID, and for each input
+// Package facts owns the facts about a datum that its program gets: its ID, and for each input
 // commit, path and the value of a join or a group.
 //
 // Facts other than commits follow from the key of the datum's result, so that a result which
 // a later run takes is one that the later run would have computed. Commits do not count.
 //
-// The package must not know by which variables a program is told: package worker names them.
+// The package must not know the variables with the facts: package worker names them.
 package facts

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-dev/muster/internal/osfile"
 )
 
-// Log makes the excerpt of what write writes the log of the datum of a folder, and returns its
+// Log makes an excerpt of the text from write the log of the datum of a folder, and returns its
 // ending: that of the member with this name, if it has one. An error of write becomes the last line
 // of the log.
 func Log(folder, name string, write func(to io.Writer) error) (ending string, err error) {

@@ -107,9 +107,9 @@ func writeFile(out *tar.Writer, at string, in *os.Root, name string) (err error)
 	return err
 }
 
-// Folder writes everything below a folder; its files were looked at when the
-// datum was done. Nothing outside of the folder is read, and nothing but files and links,
-// also if programs that still run change the folder meanwhile.
+// Folder writes everything below a folder; its files were checked when the datum was done. Nothing
+// outside of the folder is read, and nothing but files and links, also if programs that still run
+// change the folder meanwhile.
 func Folder(out *tar.Writer, at string, folder *os.Root) error {
 	links := tree.Links{}
 	err := osfile.Walk(folder, func(name string, in *os.Root, e fs.DirEntry) error {

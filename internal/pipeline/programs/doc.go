@@ -10,5 +10,5 @@
 // own folders (/bin, /sbin and those in /usr), interpreters, and what a program loads or
 // reads by itself.
 //
-// The package must not know who asks, nor what counts for results beside programs.
+// The package must not know its callers, nor the other inputs that count for results.
 package programs

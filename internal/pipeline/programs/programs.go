@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// mostFiles is how many files of one command count.
+	// mostFiles limits the files of one command that count.
 	mostFiles = 64
-	// mostBytes is how large a file may be whose contents count. Of a larger one size and
-	// time do.
+	// mostBytes is the size of the largest file whose contents count. Of a larger file, size and
+	// modification time count.
 	mostBytes = 256 << 20
 )
 
-// Command is what a stage runs.
+// Command is a command of a stage.
 type Command struct {
 	// Words are the program and its arguments.
 	Words []string
-	// Lines are what it is given on its standard input.
+	// Lines are its standard input.
 	Lines []string
 	// Path are the folders in which programs are looked for by their names.
 	Path []string
@@ -64,7 +64,7 @@ func Find(ctx context.Context, c Command) ([]File, error) {
 		}
 		digest, err := digestOf(path)
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
-			continue // who runs it says so
+			continue // the stage itself reports the error
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading program %s: %w", path, err)
@@ -110,7 +110,7 @@ func (c *Command) paths() []string {
 	return out
 }
 
-// line adds what a shell's line names.
+// line adds the files that a shell's line names.
 func (c *Command) line(line string, add func(string)) {
 	for _, path := range named.FindAllString(line, -1) {
 		if runs(path) {
@@ -143,8 +143,7 @@ func (c *Command) lookUp(name string) string {
 	return ""
 }
 
-// runs reports whether a path looks like something that is run: a script, or a file that may
-// be executed.
+// runs reports whether a path looks like a program: a script, or a file that may be executed.
 func runs(path string) bool {
 	if scripts.MatchString(path) {
 		return true
@@ -186,7 +185,7 @@ func digestOf(path string) (digest string, err error) {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, folder.Close()) }()
-	file, err := osfile.OpenRegular(folder, filepath.Base(real)) // which a pipe there does not hold up
+	file, err := osfile.OpenRegular(folder, filepath.Base(real)) // which does not wait for a pipe
 	if err != nil {
 		return "", err
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
-// OfStage returns the files of this machine that the programs of a stage run which sees the
-// machine's files, in the order of their paths. In the folder of an environment, if one is
-// given, programs are looked for first.
+// OfStage returns the files of this machine that the programs of a stage run, for a stage that sees
+// the machine's files. It returns them in the order of their paths. In the folder of an
+// environment, if one is given, programs are looked for first.
 func OfStage(ctx context.Context, stage *v1alpha1.Stage, environment string) ([]File, error) {
 	path := filepath.SplitList(os.Getenv("PATH"))
 	if environment != "" {

@@ -8,10 +8,10 @@ type Estimate struct {
 	// long work is told as finely as short work.
 	late *weights
 	from Span
-	// tested is how far the reports have been put to the test, from 0 to 1.
+	// tested is the part of the work in which reports were tested, from 0 to 1.
 	tested float64
-	// left is what reports let expect from there on, and missed by what factor that may be
-	// wrong, either way; 1 or less: not known.
+	// left is the remaining time by the reports at that point, and missed the factor by which it may
+	// be wrong, either way; 1 or less: unknown.
 	left   Span
 	missed float64
 }
@@ -144,9 +144,9 @@ const rare = 0.1
 
 // Range is the remaining run time of work that has run for age, in four of five cases.
 //
-// Reports never have all of the weight in the order of work, so that a lie costs little.
-// That rest is more than a tenth of the cases and lies far beyond what reports let expect:
-// it alone would be the upper end. It counts here only as far as reports are not tested.
+// Reports never have all of the weight in the order of work, so that a lie costs little. That rest
+// is more than a tenth of the cases and lies far beyond the estimate of the reports: it alone would
+// be the upper end. It counts here only as far as reports are not tested.
 func (e *Estimate) Range(age Span) (from, to Span) {
 	x := e
 	if e.late != nil && e.tested > 0 {
@@ -157,7 +157,7 @@ func (e *Estimate) Range(age Span) (from, to Span) {
 		x = &tried
 	}
 	from, to = x.Quantile(age, rare), x.Quantile(age, 1-rare)
-	// What was misjudged before may be again.
+	// Reports that misjudged before may do so again.
 	if e.late != nil && e.missed > 1 {
 		since, ahead := e.split(age)
 		by := func(factor float64) Span {

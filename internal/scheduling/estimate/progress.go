@@ -46,8 +46,8 @@ type claim struct {
 	settled bool
 	// weight is how much of the estimate rests on it, from 0 to 1.
 	weight float64
-	// tested is how far the work has gone as its reports let expect, from 0 to 1, and
-	// missed the factor by which they may misjudge the remaining time, 1 or more.
+	// tested is the part of the work in which its reports foresaw the end, from 0 to 1, and missed the
+	// factor by which they may misjudge the remaining time, 1 or more.
 	tested, missed float64
 }
 
@@ -96,22 +96,21 @@ func (r Reports) claim() (claim, bool) {
 }
 
 const (
-	// testedPoints is how many points put each other to the test.
+	// testedPoints is the number of points that are tested against each other.
 	testedPoints = 4
-	// steady is by what factor a remaining time may have been misjudged, either way, of
-	// work that goes on steadily.
+	// steady is the factor, either way, by which reports of steady work may misjudge a remaining time.
 	steady = 1.2
-	// worse is by how much, on a scale of logarithms, the next misjudgement may exceed the
+	// worse is the amount, on a scale of logarithms, by which the next misjudgement may exceed the
 	// worst of a few.
 	worse = 1.5
 	// mostMissed bounds the factor of a misjudgement.
 	mostMissed = 1000
 )
 
-// trial puts reports to the test. It returns the part of the work, between the first point
-// and the latest, in which earlier points let expect the end that the latest one does; it
-// counts for less if some did not. And it returns the factor by which the remaining time
-// may be misjudged, either way, by the worst of what earlier points did.
+// trial tests reports. It returns the part of the work, between the first point and the latest, in
+// which earlier points foresaw the same end as the latest. That counts for less if some did not. It
+// also returns the factor by which the remaining time may be wrong, either way, by the worst error
+// of earlier points.
 func (r Reports) trial(c claim) (tested, missed float64) {
 	n := len(r)
 	if !c.settled || n < testedPoints || r[0].Done >= 1 {

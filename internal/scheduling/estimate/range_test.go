@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// pace is the way in which work goes on: from a random source, how long each of its parts
-// takes, as a factor.
+// pace returns the duration of each part of work, as a factor, from a random source.
 type pace func(*rand.Rand) func() float64
 
 // paces are steady and unsteady ways, as training has them.

@@ -17,8 +17,8 @@ import (
 // byPod is the cache's index of events by the UID of the pod that they are about.
 const byPod = "pod"
 
-// Cache is how a manager is to watch events: the warnings of pods alone, without
-// fields that no one reads.
+// Cache configures a manager's watch of events: only warnings about pods, without fields that are
+// not read.
 func Cache() cache.ByObject {
 	return cache.ByObject{
 		Field: fields.AndSelectors(
@@ -28,8 +28,8 @@ func Cache() cache.ByObject {
 	}
 }
 
-// Index has a manager's cache find events by their pod. It is called once, before the
-// manager starts.
+// Index makes a manager's cache index events by their pod. It is called once, before the manager
+// starts.
 func Index(mgr ctrl.Manager) error {
 	err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Event{}, byPod, func(o client.Object) []string {
 		if e, ok := o.(*corev1.Event); ok {

@@ -107,8 +107,8 @@ func (m *Muster) Start(ctx context.Context) error {
 	return m.Connect()
 }
 
-// Connect makes the client anew from the kubeconfig. A Muster that a command started
-// again has another port if another program took its port meanwhile.
+// Connect makes a new client from the kubeconfig. A Muster that a command started again has another
+// port if another program took its port meanwhile.
 func (m *Muster) Connect() error {
 	config, err := clientcmd.BuildConfigFromFlags("", m.Kubeconfig())
 	if err != nil {

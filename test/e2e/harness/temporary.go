@@ -6,9 +6,9 @@ import (
 	"os"
 )
 
-// ShowTemporary has the tests' temporary files in a folder that containers see. In the isolated tier
-// they do not see the machine's /tmp, and nodes of test clusters have a /var/lib of their own. The folder
-// goes with remove. Only root has that tier.
+// ShowTemporary puts the tests' temporary files into a folder that containers see. In the isolated
+// tier they do not see the machine's /tmp, and nodes of test clusters have a /var/lib of their own.
+// remove removes the folder. Only root has that tier.
 func ShowTemporary() (remove func(), err error) {
 	if os.Geteuid() != 0 {
 		return func() {}, nil

@@ -24,12 +24,12 @@ func New(f *connection.Factory) *cobra.Command {
 		Use:   "gc",
 		Short: "Free what no branch, tag or running command needs",
 		Long: `Frees what nothing reaches any more: what only deleted datasets, branches and
-tags had, and what commands left behind that were killed. What was stored since
-the start of a command that still runs stays for now, and gc prints until when,
-and which process keeps it. A command of this machine that was killed keeps
-nothing; one of another machine keeps data for a quarter of an hour. Small
-objects that are needed, such as many small commits leave, are joined into
-larger ones afterwards, where there is room. muster up does the same once a day,
+tags had, and what commands left behind that were killed. Data that was stored
+since the start of a running command stays for now; gc prints the process that
+keeps it, and the end of that time. A killed command of this machine keeps
+nothing; one of another machine keeps data for a quarter of an hour. Then gc
+joins small objects that are needed, such as those of many small commits, into
+larger ones, if there is room. muster up does the same once a day,
 with what is older than a day; on a cluster the manager does, and nobody else
 can.`,
 		Example: "  muster data gc --dry-run\n  muster data gc",

@@ -32,11 +32,11 @@ type Document struct {
 	KeptBytes int64 `json:"keptBytes"`
 	// Joined are small packs that came, or would come, to lie together.
 	Joined int `json:"joined"`
-	// Held is what nothing reaches and what stays for now; absent if there is nothing.
+	// Held is the data without references that stays for now; absent if there is none.
 	Held *held `json:"held,omitempty"`
 }
 
-// held is what stays for now, until when, and which processes keep it.
+// held is the data that stays for now, with its end and the processes that keep it.
 type held struct {
 	Objects int       `json:"objects"`
 	Bytes   int64     `json:"bytes"`
@@ -70,11 +70,11 @@ func (o *options) run(ctx context.Context) error {
 	}))
 }
 
-// adoption is how long after its start a Muster may take to take leases anew for what its
-// runs and jobs read.
+// adoption is the longest time that a started Muster needs to take the leases of its runs and jobs
+// again.
 const adoption = time.Minute
 
-// justStarted reports whether Muster may not have taken its leases again. The leases of the
+// justStarted reports whether Muster may not yet have taken its leases again. The leases of the
 // Muster before it count until then.
 func (o *options) justStarted() bool {
 	home, err := o.factory.Home()
@@ -85,7 +85,7 @@ func (o *options) justStarted() bool {
 	return err != nil || !alive || state.Phase != instance.Ready || time.Since(state.Started) < adoption
 }
 
-// describe writes down who keeps what.
+// describe records the processes that keep data.
 func describe(h *data.Held) *held {
 	if h == nil {
 		return nil
@@ -104,7 +104,8 @@ func describe(h *data.Held) *held {
 // clock is a time of the day on this machine.
 func clock(t time.Time) string { return t.Local().Format("15:04:05") }
 
-// String says in a sentence what stays for now, who keeps it, and until when.
+// String returns a sentence about the data that stays for now, the processes that keep it, and the
+// end of that time.
 func (h *held) String() string {
 	what := fmt.Sprintf("kept for now: %s (%s)", terminal.Size64(h.Bytes), terminal.Count(int64(h.Objects), "object"))
 	if len(h.By) == 0 {
@@ -114,7 +115,7 @@ func (h *held) String() string {
 	if len(by) > most {
 		by = append(by[:most:most], fmt.Sprintf("%d more", len(h.By)-most))
 	}
-	return fmt.Sprintf("%s that may be in use by %s; `muster data gc` frees it once they end or, if they ended without a word, after %s",
+	return fmt.Sprintf("%s that may be in use by %s; `muster data gc` frees it once they end or, if they were killed, after %s",
 		what, strings.Join(by, " and "), clock(h.Until))
 }
 

@@ -110,7 +110,7 @@ func (o *options) folder(ctx context.Context, view *data.View, a address.Address
 		Pattern: pattern, Below: below, Delete: o.mirror, Progress: bar.See,
 	})
 	if err != nil {
-		_ = os.Remove(local) // if it is empty; what was begun in it stays for the next try
+		_ = os.Remove(local) // if it is empty; a partial copy in it stays for the next try
 		return Document{}, err
 	}
 	if address.IsPattern(a.Path) && result.Files == 0 {

@@ -40,7 +40,7 @@ type Item struct {
 	Until *time.Time `json:"until,omitempty"`
 	// Endpoint is where S3 clients find the gateway, if it serves.
 	Endpoint string `json:"endpoint,omitempty"`
-	// PodEndpoint is where pods of the isolated tier find it.
+	// PodEndpoint is the gateway's address for pods of the isolated tier.
 	PodEndpoint string `json:"podEndpoint,omitempty"`
 	Region      string `json:"region,omitempty"`
 	// CABundle is what clients of a cluster's gateway have to trust, PEM, and
@@ -186,8 +186,8 @@ func (o *options) run(ctx context.Context, do act) error {
 	return do.there(ctx, manager, namespace)
 }
 
-// endpoints are where the gateway serves processes of the machine, and pods of the isolated
-// tier; empty where it does not.
+// endpoints returns the gateway's addresses for processes of the machine, and for pods of the
+// isolated tier; empty if it does not serve them.
 func (o *options) endpoints() (machine, pods string) {
 	home, _, err := o.factory.EmbeddedHome()
 	if err != nil {

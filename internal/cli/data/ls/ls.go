@@ -43,7 +43,7 @@ target of a link in targetBytes.`,
 		ValidArgsFunction: opening.Complete(f),
 	}
 	cmd.Flags().BoolVarP(&o.recursive, "recursive", "r", false, "list the files of all folders below, too")
-	cmd.Flags().BoolVarP(&o.all, "all", "a", false, "of datasets, list those that pipelines alone read and write, too")
+	cmd.Flags().BoolVarP(&o.all, "all", "a", false, "list also the datasets that only pipelines read and write")
 	o.format = output.Flag(cmd, formats...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := o.format.Validate(formats...); err != nil {

@@ -37,7 +37,7 @@ type Listed struct {
 // Entry is one path, as -o json prints it.
 type Entry struct {
 	Path string `json:"path"`
-	// PathBytes are the bytes of the path, of one that is not UTF-8, which JSON cannot hold: base64.
+	// PathBytes are the bytes of a path that is not UTF-8, as base64: JSON cannot hold such text.
 	// TargetBytes are those of the target.
 	PathBytes   []byte `json:"pathBytes,omitempty"`
 	TargetBytes []byte `json:"targetBytes,omitempty"`
@@ -88,11 +88,11 @@ func (o *options) datasets(ctx context.Context) error {
 	if err := table.Write(o.factory.Streams.Out, o.factory.Streams.OutStyle(), ""); err != nil || hidden == 0 {
 		return err
 	}
-	_, err = fmt.Fprintf(o.factory.Streams.Err, "Of pipelines there are %d more (results, and what runs begin from): --all lists them.\n", hidden)
+	_, err = fmt.Fprintf(o.factory.Streams.Err, "Pipelines have %d more (results and states): --all lists them.\n", hidden)
 	return err
 }
 
-// internal reports whether pipelines alone read and write a dataset.
+// internal reports whether only pipelines read and write a dataset.
 func internal(name string) bool {
 	return name == pipeline.ResultsDataset || strings.HasPrefix(name, pipeline.StatesPrefix)
 }

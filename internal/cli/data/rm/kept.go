@@ -13,8 +13,8 @@ import (
 	"github.com/muster-dev/muster/internal/data/holder"
 )
 
-// kept says until when leases keep the removed data, if there are any. On a cluster the
-// manager knows.
+// kept returns the time until which leases keep the removed data, as the end of a message; ""
+// without leases. On a cluster the manager has the leases.
 func kept(ctx context.Context, factory *connection.Factory) (string, error) {
 	home, embedded, err := factory.EmbeddedHome()
 	if err != nil || !embedded {

@@ -8,8 +8,8 @@ import (
 	"github.com/muster-dev/muster/internal/data/holder"
 )
 
-// TestUntil checks whom a removal names: the processes of people, and not the running
-// Muster, which nobody needs to end.
+// TestUntil: a removal names the processes that users started, and not the running Muster, which
+// need not end.
 func TestUntil(t *testing.T) {
 	noon := time.Date(2026, 11, 28, 12, 0, 0, 0, time.Local)
 	muster := holder.Holder{Boot: "b", Space: "s", PID: 5, Ticks: "77"}

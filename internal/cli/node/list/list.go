@@ -67,8 +67,8 @@ type Row struct {
 	Picks    string   `json:"picks,omitempty"`
 	Holders  []string `json:"holders,omitempty"`
 	NotReady string   `json:"notReady,omitempty"`
-	// Cordoned is true where nothing new is placed (kubectl cordon), Drained where
-	// `muster node drain` has Muster's work leave.
+	// Cordoned is true if the scheduler places nothing new on the node (kubectl cordon), and Drained
+	// if `muster node drain` moves Muster's work away.
 	Cordoned bool `json:"cordoned,omitempty"`
 	Drained  bool `json:"drained,omitempty"`
 }
@@ -128,7 +128,7 @@ func (r Row) note() string {
 	}
 	switch {
 	case r.Drained:
-		parts = append(parts, "drained: `muster node drain "+r.Node+" --undo` has work come again")
+		parts = append(parts, "drained: `muster node drain "+r.Node+" --undo` lets work run there again")
 	case r.Cordoned:
 		parts = append(parts, "cordoned, nothing new comes: `kubectl uncordon "+r.Node+"`")
 	}

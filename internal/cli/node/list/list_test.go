@@ -10,7 +10,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/node/stock"
 )
 
-// TestNotes: a node on which nothing new is placed says so, and how that ends.
+// TestNotes: the note of a cordoned or drained node has the command that ends that.
 func TestNotes(t *testing.T) {
 	drained := []corev1.Taint{{Key: v1alpha1.TaintDrain, Effect: corev1.TaintEffectNoSchedule}}
 	for name, c := range map[string]struct {
@@ -20,7 +20,7 @@ func TestNotes(t *testing.T) {
 	}{
 		"usual":                  {},
 		"cordoned":               {spec: corev1.NodeSpec{Unschedulable: true}, want: "cordoned, nothing new comes: `kubectl uncordon gpu-1`"},
-		"drained":                {spec: corev1.NodeSpec{Unschedulable: true, Taints: drained}, want: "drained: `muster node drain gpu-1 --undo` has work come again"},
+		"drained":                {spec: corev1.NodeSpec{Unschedulable: true, Taints: drained}, want: "drained: `muster node drain gpu-1 --undo` lets work run there again"},
 		"cordoned and not ready": {spec: corev1.NodeSpec{Unschedulable: true}, notReady: "no answer", want: "not ready: no answer; cordoned, nothing new comes: `kubectl uncordon gpu-1`"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,7 +25,7 @@ type options struct {
 	factory *connection.Factory
 	format  *output.Format
 	files   []string
-	// templates are files of Jsonnet beside those of files that are, args their arguments.
+	// templates are Jsonnet files, beside those among files; args are their arguments.
 	templates, args []string
 	dryRun          bool
 	// stored are the snapshots that the pipeline which is being read names, code those
@@ -77,9 +77,9 @@ pachctl. It imports files of its own folder alone.`,
 	o.format = output.Flag(cmd, formats...)
 	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file of pipelines, - for standard input; repeatable")
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json", "jsonnet")
-	cmd.Flags().StringArrayVar(&o.templates, "jsonnet", nil, "file of Jsonnet that comes to pipelines; repeatable")
+	cmd.Flags().StringArrayVar(&o.templates, "jsonnet", nil, "Jsonnet file that evaluates to pipelines; repeatable")
 	_ = cmd.MarkFlagFilename("jsonnet", "jsonnet", "libsonnet")
-	cmd.Flags().StringArrayVar(&o.args, "arg", nil, "argument of the files of Jsonnet, as name=value; repeatable")
+	cmd.Flags().StringArrayVar(&o.args, "arg", nil, "argument of the Jsonnet files, as name=value; repeatable")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "let the server check everything and change nothing")
 	return cmd
 }

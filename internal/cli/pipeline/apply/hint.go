@@ -11,14 +11,14 @@ import (
 	"github.com/muster-dev/muster/internal/osfile"
 )
 
-// mostScript is how much of a script is looked at for imports, in bytes.
+// mostScript limits the part of a script that is searched for imports, in bytes.
 const mostScript = 1 << 20
 
 // imported finds the modules that a line of Python imports.
 var imported = regexp.MustCompile(`(?m)^[ \t]*(?:from[ \t]+([A-Za-z_][A-Za-z0-9_]*)|import[ \t]+([A-Za-z_][A-Za-z0-9_., \t]*))`)
 
-// beside returns the files and folders beside a script that the script imports.
-// A script that cannot be read imports none: storing it says why.
+// beside returns the files and folders beside a script that the script imports. A script that
+// cannot be read imports none: storing it returns the error.
 func beside(script string) []string {
 	folder, err := os.OpenRoot(filepath.Dir(script))
 	if err != nil {
@@ -50,8 +50,8 @@ func beside(script string) []string {
 	return found
 }
 
-// hint says so where a stage's code is one script that imports files beside it: they are not part of
-// the code.
+// hint prints a hint if a stage's code is one script that imports files beside it: they are not
+// part of the code.
 func (o *options) hint(stage any, folder, script string) error {
 	found := beside(filepath.Join(folder, script))
 	if len(found) == 0 {

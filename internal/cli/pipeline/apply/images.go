@@ -18,8 +18,7 @@ import (
 	"github.com/muster-dev/muster/internal/pipeline/programs"
 )
 
-// runnable refuses pipelines that name an image which embedded Muster can neither run nor has
-// something of the machine stand for.
+// runnable refuses pipelines with an image that embedded Muster does not map and cannot run.
 func (o *options) runnable(all []*unstructured.Unstructured) error {
 	state := o.embedded()
 	if state == nil {
@@ -46,20 +45,20 @@ func (o *options) runnable(all []*unstructured.Unstructured) error {
 	return nil
 }
 
-// embedded is what the embedded Muster says that is meant; nil: there is none that runs.
+// embedded returns the state of the embedded Muster that the command uses; nil: none runs.
 func (o *options) embedded() *instance.State {
 	home, embedded, err := o.factory.EmbeddedHome()
 	if err != nil || !embedded {
-		return nil // whoever applies says so
+		return nil // apply itself reports the error
 	}
 	state, alive, err := instance.Home(home).Read()
 	if err != nil || !alive {
-		return nil // whoever applies says so
+		return nil // apply itself reports the error
 	}
 	return &state
 }
 
-// mappedOf are the images that stand for something of the machine.
+// mappedOf returns the images that are mapped to programs of the machine.
 func mappedOf(s *instance.State) configuration.Images {
 	out := configuration.Images{}
 	for _, pattern := range s.Mapped {
@@ -68,8 +67,8 @@ func mappedOf(s *instance.State) configuration.Images {
 	return out
 }
 
-// notePrograms notes, of stages in images that stand for this machine's programs, which files
-// of the machine count for their results.
+// notePrograms prints, for stages in mapped images, the files of the machine that count for their
+// results.
 func (o *options) notePrograms(ctx context.Context, all []*unstructured.Unstructured) error {
 	state := o.embedded()
 	if state == nil {
@@ -100,7 +99,7 @@ func (o *options) notePrograms(ctx context.Context, all []*unstructured.Unstruct
 	return nil
 }
 
-// counted says which files of a machine count for a stage in an image that stands for it.
+// counted returns a sentence about the files of a machine that count for a stage in a mapped image.
 func counted(image string, found []programs.File) string {
 	if len(found) == 0 {
 		return fmt.Sprintf("the image %q stands for this machine's programs, and its command names none of their files: a change of its program computes nothing again. Name the program by its absolute path, or give code", image)
@@ -109,16 +108,16 @@ func counted(image string, found []programs.File) string {
 	for i, f := range found {
 		paths[i] = f.Path
 	}
-	return fmt.Sprintf("the image %q stands for this machine's programs: a change of %s is computed by the next run. Files that these load do not count; give code to have them count", image, strings.Join(paths, ", "))
+	return fmt.Sprintf("the image %q stands for this machine's programs: after a change of %s the next run computes again. Files that these load do not count: put them into code", image, strings.Join(paths, ", "))
 }
 
-// unable says why a Muster runs no images; empty: it does, or may by now.
+// unable returns the reason why a Muster runs no images; empty if it may run them.
 func unable(s *instance.State) string {
 	why, none := strings.CutPrefix(s.Images, "none: ")
 	if !none {
 		return ""
 	}
-	// It may have come since.
+	// containerd may have started since.
 	if _, err := os.Stat(s.Containerd); err == nil && strings.Contains(why, s.Containerd) {
 		return ""
 	}

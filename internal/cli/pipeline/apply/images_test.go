@@ -9,8 +9,8 @@ import (
 	"github.com/muster-dev/muster/internal/cli/instance"
 )
 
-// TestImagesThatCannotRun: an image that nothing runs here and that stands for nothing is
-// refused before anything is stored, naming images: of config.yaml.
+// TestImagesThatCannotRun: apply refuses an image that is not mapped and cannot run, before it
+// stores anything, and names images: of config.yaml.
 func TestImagesThatCannotRun(t *testing.T) {
 	files := map[string]string{
 		"box.json":   `{"pipeline":{"name":"noimg"},"transform":{"image":"alpine:3","cmd":["true"]},"input":{"pfs":{"repo":"anyset","glob":"/"}}}`,

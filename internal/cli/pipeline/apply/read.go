@@ -86,18 +86,18 @@ func (o *options) isTemplate(file string) bool {
 	return evaluation.Is(file) || slices.Contains(o.templates, file)
 }
 
-// checkArgs refuses arguments that nothing takes, and a template that comes by standard input.
+// checkArgs refuses arguments that no template takes, and a template on standard input.
 func (o *options) checkArgs() error {
 	switch {
 	case slices.Contains(o.templates, "-"):
 		return exit.Usage("--jsonnet -: a template may import files of its folder: name a file")
 	case len(o.args) > 0 && !slices.ContainsFunc(o.files, o.isTemplate):
-		return exit.Usage("--arg %s: no file of Jsonnet is given, which would take arguments: name it with --jsonnet", o.args[0])
+		return exit.Usage("--arg %s: arguments are for a Jsonnet file, and none is given: name it with --jsonnet", o.args[0])
 	}
 	return nil
 }
 
-// evaluate is what a file of Jsonnet comes to.
+// evaluate returns the result of a Jsonnet file.
 func (o *options) evaluate(ctx context.Context, file string) ([]byte, error) {
 	text, err := evaluation.Evaluate(ctx, file, o.args)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/pipeline/evaluation"
 )
 
-// TestMain has this test's program be the process that evaluates templates.
+// TestMain makes this test's program the process that evaluates templates.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[2] == evaluation.Verb {
 		if err := evaluation.Answer(os.Stdin, os.Stdout); err != nil {
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestTemplates: a file of Jsonnet comes to Pachyderm's specifications, or to a pipeline.
+// TestTemplates: a Jsonnet file evaluates to Pachyderm's specifications, or to a pipeline.
 func TestTemplates(t *testing.T) {
 	o, dir := reader(t, map[string]string{
 		"x.jsonnet":   `function(tag) { pipeline: {name: "x-" + tag}, transform: {cmd: ["true"]}, input: {pfs: {repo: "rep", glob: "/*"}} }`,
@@ -55,7 +55,7 @@ func TestTemplates(t *testing.T) {
 		}
 	}
 	o.files, o.templates, o.args = []string{"p.yaml"}, nil, []string{"tag=1"}
-	if err := o.checkArgs(); err == nil || !strings.Contains(err.Error(), "no file of Jsonnet is given") {
+	if err := o.checkArgs(); err == nil || !strings.Contains(err.Error(), "arguments are for a Jsonnet file") {
 		t.Errorf("arguments for nothing: %v", err)
 	}
 }

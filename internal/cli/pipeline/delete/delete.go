@@ -35,7 +35,7 @@ again.
 
 Of a pipeline its runs and jobs are deleted, too. Its datasets stay.
 
-It asks before it deletes; --yes answers.`,
+It asks before it deletes; --yes skips the question.`,
 		Example: `  muster pipeline delete digits-1a2b3c4d
   muster pipeline delete digits`,
 		Args:              cobra.ArbitraryArgs,

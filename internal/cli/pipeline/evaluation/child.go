@@ -16,14 +16,15 @@ import (
 )
 
 const (
-	// mostMemory is how much memory the other process may take, in bytes.
+	// mostMemory is the memory limit of the child process, in bytes.
 	mostMemory = 512 << 20
-	// mostFile is how large a file may be, and mostImports how many are imported.
+	// mostFile is the largest size of a file, in bytes, and mostImports the largest number of imported
+	// files.
 	mostFile    = 4 << 20
 	mostImports = 256
 )
 
-// New returns the command by which this program evaluates for itself.
+// New returns the hidden command that evaluates in a child process.
 func New(f *connection.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use: Verb, Hidden: true, Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,

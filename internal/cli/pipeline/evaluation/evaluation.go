@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// Verb is the verb of `muster pipeline` by which this program evaluates for itself.
+	// Verb is the hidden verb of `muster pipeline` for the child process.
 	Verb = "evaluate"
-	// Most is for how long a file is evaluated.
+	// Most is the time limit of an evaluation.
 	Most = 10 * time.Second
-	// mostOutput is how many bytes a file may come to, and mostWords those of an error.
+	// mostOutput limits the result of a file, and mostWords an error message, in bytes.
 	mostOutput = 4 << 20
 	mostWords  = 64 << 10
 )
 
-// request is what the other process is asked, on its standard input.
+// request is the request to the child process, on its standard input.
 type request struct {
-	// Folder has the file of this name, and all that it may import.
+	// Folder holds the file of this name, and all files that it may import.
 	Folder string `json:"folder"`
 	Name   string `json:"name"`
 	// Args are arguments of the function that the file is, by their names.
@@ -37,7 +37,7 @@ func Is(file string) bool {
 	return strings.HasSuffix(file, ".jsonnet") || strings.HasSuffix(file, ".libsonnet")
 }
 
-// Evaluate returns what a file comes to, as JSON. Args are written as name=value.
+// Evaluate returns the result of a file, as JSON. Args are written as name=value.
 func Evaluate(ctx context.Context, file string, args []string) ([]byte, error) {
 	q := request{Folder: filepath.Dir(file), Name: filepath.Base(file), Args: map[string]string{}}
 	for _, arg := range args {
@@ -66,7 +66,7 @@ func Evaluate(ctx context.Context, file string, args []string) ([]byte, error) {
 	err = cmd.Run()
 	switch words := strings.TrimSpace(strings.ToValidUTF8(said.kept.String(), "")); {
 	case out.over:
-		return nil, fmt.Errorf("it comes to more than %d MiB", mostOutput>>20)
+		return nil, fmt.Errorf("its result is larger than %d MiB", mostOutput>>20)
 	case errors.Is(context.Cause(ctx), errTime):
 		return nil, fmt.Errorf("evaluating it takes longer than %s", Most)
 	case err != nil && strings.Contains(words, crash):
@@ -81,8 +81,8 @@ func Evaluate(ctx context.Context, file string, args []string) ([]byte, error) {
 
 var errTime = errors.New("out of time")
 
-// crash is in what Go's runtime prints when it ends: without memory it does so in
-// different ways, also by a signal.
+// crash is part of the output of Go's runtime without memory; the exit status varies, and may be a
+// signal.
 const crash = "\ngoroutine "
 
 // limited is a buffer with a limit.

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestMain has this test's program be the process that evaluates.
+// TestMain makes this test's program the process that evaluates.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[2] == Verb {
 		if err := Answer(os.Stdin, os.Stdout); err != nil {
@@ -53,7 +53,7 @@ func TestEvaluate(t *testing.T) {
 		"a link that leads out":    {`import "link.libsonnet"`, nil, "link.libsonnet"},
 		"a fault":                  {`{a: error "no such thing"}`, nil, "no such thing"},
 		"no Jsonnet":               {`{a: `, nil, "x.jsonnet:1:"},
-		"too much output":          {`local twice(s, n) = if n == 0 then s else twice(s + s, n - 1); twice("x", 23)`, nil, "it comes to more than 4 MiB"},
+		"too much output":          {`local twice(s, n) = if n == 0 then s else twice(s + s, n - 1); twice("x", 23)`, nil, "its result is larger than 4 MiB"},
 		"too much memory":          {`std.length(std.makeArray(200000000, function(i) i))`, nil, "takes more than 512 MiB of memory"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,7 +27,7 @@ func TestChosen(t *testing.T) {
 		{"train", "", "train", ""},
 		{"both", "", "both", ""},
 		{"both both", "both", "both", ""},
-		{"typo", "", "typo", ""}, // the check of stages says so
+		{"typo", "", "typo", ""}, // the check of stages returns the error
 		{"digit train", "", "", "the files have no pipeline digit"},
 	} {
 		name, stages, err := chosen(all, strings.Fields(c.words))

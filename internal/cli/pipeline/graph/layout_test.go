@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// drawing is what an SVG of this package has.
+// drawing is the content of an SVG of this package.
 type drawing struct {
 	Width  float64 `xml:"width,attr"`
 	Height float64 `xml:"height,attr"`

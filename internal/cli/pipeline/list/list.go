@@ -25,7 +25,7 @@ type Listed struct {
 	Stages      int    `json:"stages"`
 	Phase       string `json:"phase,omitempty"`
 	LastRun     string `json:"lastRun,omitempty"`
-	// LastEnded is how the last run ended that has.
+	// LastEnded is the result of the last run that has ended.
 	LastEnded *v1alpha1.EndedRun `json:"lastEnded,omitempty"`
 	Message   string             `json:"message,omitempty"`
 }

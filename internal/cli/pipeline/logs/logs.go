@@ -134,7 +134,7 @@ func (o *options) each(ctx context.Context, store *opening.Store, view *data.Vie
 	return nil
 }
 
-// stage shows what a stage of the run computed.
+// stage shows the datums that a stage of the run computed.
 func (o *options) stage(ctx context.Context, store *opening.Store, view *data.View, run *v1alpha1.PipelineRun, stage string, see func(*Logged) error) error {
 	if o.datum != "" {
 		return o.one(ctx, store, view, run, stage, see)
@@ -150,7 +150,7 @@ func (o *options) stage(ctx context.Context, store *opening.Store, view *data.Vi
 	for _, folder := range folders {
 		logged, err := read(ctx, view, stage, folder)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // its result was removed for its age
+			continue // its result was older than the retention time
 		}
 		if err == nil && (!o.failed || logged.Error != "") {
 			err = see(&logged)
@@ -220,7 +220,7 @@ func content(ctx context.Context, view *data.View, path string) (text []byte, er
 	return io.ReadAll(file)
 }
 
-// none says why no datum was shown.
+// none returns the reason why no datum was shown.
 func (o *options) none(run *v1alpha1.PipelineRun, stages []v1alpha1.StageStatus) error {
 	if o.datum != "" {
 		return exit.NotFound("no run of pipeline %s has computed a datum %q: muster pipeline logs %s lists those of this one", run.Spec.Pipeline, o.datum, run.Name)

@@ -22,7 +22,7 @@ type options struct {
 	factory *connection.Factory
 	timeout time.Duration
 	commit  string
-	// said are, by run and stage, the last words about what a stage waits for.
+	// said maps a run and its stage to the last reason for waiting that was printed.
 	said map[string]string
 }
 
@@ -142,8 +142,8 @@ func (o *options) look(ctx context.Context, server client.Client, namespace, nam
 	return true, err
 }
 
-// say tells what stages wait for before they can be planned: an image, code, packages. Each
-// is told once.
+// say prints why stages wait before they can be planned: for an image, code, packages. It prints
+// each reason once.
 func (o *options) say(runs []v1alpha1.PipelineRun) error {
 	if o.said == nil {
 		o.said = map[string]string{}

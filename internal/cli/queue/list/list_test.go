@@ -76,7 +76,7 @@ func TestWideAndInvalid(t *testing.T) {
 	}
 }
 
-// Somebody who may not see nodes sees the queues as their status tells of them.
+// A user who may not see nodes gets the queues from their status.
 func TestListOfATenant(t *testing.T) {
 	vision := sample.Queue("vision", "", "4", nil)
 	vision.Status = v1alpha1.QueueStatus{Used: v1alpha1.ResourceAmounts{"gpu": resource.MustParse("3")}, Waiting: 2, Running: 1}

@@ -14,8 +14,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/terminal"
 )
 
-// told lists the queues by what the scheduler wrote into their status last: for somebody
-// who may not see nodes and the work of others.
+// told lists the queues from their status, for a user who may not see nodes and the work of others.
 func told(ctx context.Context, reader client.Reader, streams terminal.Streams, format output.Format) error {
 	list := &v1alpha1.QueueList{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "QueueList"}}
 	if err := reader.List(ctx, list); err != nil {

@@ -23,8 +23,8 @@ const (
 	// bearable is for how long who asks is kept waiting: as long as it takes to look
 	// at an image that is here.
 	bearable = 300 * time.Millisecond
-	// grace is for how long after its first look a store that has never answered may still
-	// come: it may be started with Muster. lookEvery is how often it is looked for until then.
+	// grace is the time after its first check in which a store that has never answered may still
+	// start: it may start with Muster. lookEvery is the interval of these checks.
 	grace, lookEvery = 30 * time.Second, 5 * time.Second
 )
 
@@ -49,8 +49,8 @@ type Gallery struct {
 
 	mu    sync.Mutex
 	known map[string]*asked
-	// absent is why the store has not answered yet, since its first look at begun; nil: it
-	// has, or nobody has looked.
+	// absent is the error of a store that has not answered since its first check at begun; nil: it has
+	// answered, or was not checked.
 	absent error
 	begun  time.Time
 }
@@ -95,8 +95,8 @@ func (s *Gallery) Run(ctx context.Context) error {
 	}
 }
 
-// await looks for the store until it answers. One that has answered may be away for a while:
-// what needs it waits then.
+// await checks the store until it answers. A store that has answered may be down for a while: its
+// callers wait then.
 func (s *Gallery) await(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -126,8 +126,8 @@ func (s *Gallery) noteAbsent(err error) {
 	s.absent = err
 }
 
-// refusal is why no image can be run here that stands for nothing of this machine; nil: it
-// can, or that is not known yet.
+// refusal is the reason why this machine runs no images that are not mapped; nil: it runs them, or
+// that is not known yet.
 func (s *Gallery) refusal(name string) error {
 	why := s.none
 	if s.store != nil {

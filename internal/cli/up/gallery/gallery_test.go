@@ -42,9 +42,8 @@ func (a *away) Check(context.Context) (string, error) {
 	return "", errors.New("there is no containerd at /run/x")
 }
 
-// TestAbsent: where nothing runs images, one that stands for nothing is refused with what to
-// write into config.yaml, once containerd has had time to start. One that has answered is
-// waited for.
+// TestAbsent: if nothing runs images, one that is not mapped is refused with advice about
+// config.yaml, once containerd has had time to start. A store that has answered is waited for.
 func TestAbsent(t *testing.T) {
 	s := New(&away{}, "", configuration.Images{"tf": {Environment: "/opt/tf"}})
 	now := time.Now()

@@ -71,11 +71,10 @@ func parse(path string, data []byte) (Stat, error) {
 	}, nil
 }
 
-// Handling is what a process does with signals.
+// Handling is a process's handling of signals.
 type Handling struct{ ignored, caught uint64 }
 
-// ReadHandling reads what a process does with signals. One that has ended does
-// nothing with them.
+// ReadHandling reads a process's handling of signals. A process that has ended handles none.
 func ReadHandling(pid int) Handling {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
@@ -126,7 +125,7 @@ func Now() Moment {
 			m.last, _ = strconv.Atoi(fields[4])
 		}
 	}
-	var sinceBoot unix.Timespec // last: what is started meanwhile counts as there
+	var sinceBoot unix.Timespec // last: a process that is started meanwhile counts as present
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &sinceBoot) == nil {
 		m.ticks = uint64(sinceBoot.Nano()) / (1e9 / TicksPerSecond)
 	}

@@ -22,16 +22,16 @@ const (
 	// would raise an exception in the trainer, which is about to save. It is
 	// asked once the trainer has ended.
 	loader
-	// launched was started by a launcher that passes SIGTERM on to it. From
-	// here it would be a second one.
+	// launched was started by a launcher that passes SIGTERM on to it. A SIGTERM from here would be
+	// its second one.
 	launched
 )
 
-// launchers are programs that pass SIGTERM on to what they start.
+// launchers are programs that pass SIGTERM on to their children.
 var launchers = []string{"mpirun", "mpiexec", "orterun", "prterun", "orted", "prted", "hydra_pmi_proxy"}
 
-// helperOf says how a process helps its parent. Only a parent with a handler for
-// SIGTERM can answer for another process.
+// helperOf returns how a process helps its parent. Only a parent with a handler for SIGTERM can
+// answer for another process.
 func helperOf(parent, pid int) helper {
 	if !lineage.ReadHandling(parent).Catches(unix.SIGTERM) {
 		return noHelper

@@ -40,7 +40,7 @@ type supervisor struct {
 	children  map[int]chan<- syscall.WaitStatus
 	childless bool
 	leaving   bool // the main process has ended; nothing may be started
-	ending    bool // what is left of the tree is being killed
+	ending    bool // the rest of the tree is being killed
 	cutShort  bool // processes were killed since the time to end was over
 	exit      *contract.Exit
 

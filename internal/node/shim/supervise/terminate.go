@@ -17,17 +17,16 @@ import (
 //
 //   - A process that was there at the request gets it, whatever its parent, its
 //     process group or session. Exceptions are helpers.
-//   - A process that was started later is how another process answers, such as
-//     python save.py in trap 'python save.py' TERM, and is left alone. But the
-//     child of a process that ignores SIGTERM gets it: its parent goes on as if
-//     nothing had happened.
+//   - A process that was started later is the answer of another process, such as python save.py in
+//     trap 'python save.py' TERM. It gets no SIGTERM. But the child of a process that ignores
+//     SIGTERM gets it: its parent goes on as if nothing had happened.
 //   - A process that ignores SIGTERM gets it once it does not any more.
 type termination struct {
 	self  int
 	own   int                    // our own process group
 	at    lineage.Moment         // right before the last signal of the first look
 	begun bool                   // there was a look
-	known map[member]*standing   // what was decided
+	known map[member]*standing   // the decisions
 	asked map[int]lineage.Moment // process groups that got SIGTERM, and when
 }
 
@@ -44,7 +43,7 @@ type found struct {
 	parent *standing // nil: us
 }
 
-// standing is how a process stands to the request.
+// standing is the state of a process in a termination.
 type standing struct {
 	state  state
 	helper helper         // of a deferred process
@@ -131,8 +130,7 @@ func (t *termination) look() bool {
 	return len(ask) > 0
 }
 
-// decide says how a process stands to the request, and whether it is to be
-// asked now.
+// decide returns the standing of a process, and whether to ask it now.
 func (t *termination) decide(f found) (h *standing, now bool) {
 	h = t.known[f.member]
 	switch {
@@ -149,7 +147,7 @@ func (t *termination) decide(f found) (h *standing, now bool) {
 		h.state, h.again = asked, true
 		return h, true
 	case h.state == deferred && f.parent == nil && h.helper == loader:
-		h.state = asked // what it loads is of no use any more
+		h.state = asked // its data is of no use any more
 		return h, true
 	case h.state == deferred && f.parent == nil:
 		h.state = exempt // its launcher has asked it, and ended

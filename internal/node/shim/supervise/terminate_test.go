@@ -15,8 +15,8 @@ import (
 	"github.com/muster-dev/muster/internal/node/shim/contract"
 )
 
-// trainer writes a program that says "up", saves when it gets SIGTERM, and then
-// says how often it got SIGTERM. What it starts to save is not asked to end.
+// trainer writes a program that says "up", saves when it gets SIGTERM, and then says how often it
+// got SIGTERM. The process that it starts to save gets no SIGTERM.
 func trainer(t *testing.T, says *rig.Pipe) (file string) {
 	t.Helper()
 	return program(t, `
@@ -54,8 +54,8 @@ func program(t *testing.T, text string) (file string) {
 // signal may come just before one of them is started.
 const waits = `while :; do sleep 0.05; done`
 
-// TestEveryProcessIsAsked: the last of twenty processes saves its work, whatever
-// stands between it and the main process.
+// TestEveryProcessIsAsked: the last of twenty processes saves its work, whatever processes are
+// between it and the main process.
 func TestEveryProcessIsAsked(t *testing.T) {
 	const depth = 20
 	for _, c := range []struct {
@@ -89,8 +89,7 @@ func TestEveryProcessIsAsked(t *testing.T) {
 	}
 }
 
-// askChain runs the script and stops it, and returns how long the last process
-// did not know.
+// askChain runs the script and stops it, and returns the delay until the last process got SIGTERM.
 func askChain(t *testing.T, file string, says *rig.Pipe, code int) (took time.Duration) {
 	t.Helper()
 	s := launch(t, "", func(s *contract.Spec) { s.Argv = []string{"/bin/sh", file} })
@@ -133,7 +132,7 @@ func TestForksWhileItIsAsked(t *testing.T) {
 	}
 }
 
-// TestAnswersAreLeftAlone: what a trap starts saves the work, also as a daemon.
+// TestAnswersAreLeftAlone: a command of a trap saves the work, also as a daemon.
 func TestAnswersAreLeftAlone(t *testing.T) {
 	for name, save := range map[string]string{
 		"in the foreground": `sh -c "sleep 0.5; SAVED"`,
@@ -199,7 +198,7 @@ func TestLoaderOutlivesItsTrainer(t *testing.T) {
 	}
 }
 
-// TestLauncherAsks: what torchrun started gets SIGTERM from torchrun alone.
+// TestLauncherAsks: a process that torchrun started gets SIGTERM from torchrun alone.
 func TestLauncherAsks(t *testing.T) {
 	says := rig.NewPipe(t)
 	s := launch(t, `trap 'kill -TERM $c' TERM; TORCHELASTIC_RUN_ID=run setsid python3 `+trainer(t, says)+` & c=$!; wait $c; wait $c; exit 5`, nil)
@@ -232,7 +231,7 @@ func TestCutShort(t *testing.T) {
 	}
 }
 
-// TestForcedWhileItSaves: a stop without grace ends what the main process left.
+// TestForcedWhileItSaves: a stop without grace ends the processes that the main process left.
 func TestForcedWhileItSaves(t *testing.T) {
 	says := rig.NewPipe(t)
 	s := launch(t, `sh -c '`+deaf(says)+`'; echo after`, nil)
