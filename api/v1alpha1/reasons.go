@@ -26,9 +26,9 @@ const (
 	// ReasonMemberFailed means that a member failed, and that the gang starts again or has ended
 	// because of it.
 	ReasonMemberFailed = "MemberFailed"
-	// ReasonMemberDeleted means that somebody deleted the pod of a member.
+	// ReasonMemberDeleted means that the pod of a member was deleted.
 	ReasonMemberDeleted = "MemberDeleted"
-	// ReasonPlacementDeleted means that somebody deleted the gang's Placement.
+	// ReasonPlacementDeleted means that the gang's Placement was deleted.
 	ReasonPlacementDeleted = "PlacementDeleted"
 	// ReasonNameTaken means that a pod of another owner has the name of a member.
 	ReasonNameTaken = "NameTaken"
@@ -48,8 +48,8 @@ const (
 	ReasonNotGrown = "NotGrown"
 )
 
-// EndsAttempt reports whether a reason says why an attempt ended. The status of a gang
-// keeps it until the next attempt may be made.
+// EndsAttempt reports whether a reason is one for the end of an attempt. The status of a gang keeps
+// it until the next attempt may be made.
 func EndsAttempt(reason string) bool {
 	switch reason {
 	case ReasonNotAllowed, ReasonCannotStart, ReasonStartTimeout, ReasonNodeUnreachable, ReasonNodeRefused, ReasonNodeLeaves,

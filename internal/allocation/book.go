@@ -74,8 +74,8 @@ func NewBook(pod func(types.UID) *corev1.Pod, schedules func(*corev1.Pod) bool) 
 	}
 }
 
-// Shown takes over a claim that is new or changed. It reports whether that may change
-// what others hold.
+// Shown takes over a claim that is new or changed. It reports whether that may change the holdings
+// of others.
 func (b *Book) Shown(c *resourcev1.ResourceClaim) bool {
 	before := b.claims[c.UID]
 	if before != nil {

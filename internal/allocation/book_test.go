@@ -11,8 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// slice is one of node n with these devices; each says which hardware it is by its address
-// on the bus, and a type.
+// slice is one of node n with these devices; each has its address on the bus, and a type.
 func slice(devices ...[3]string) *resourcev1.ResourceSlice {
 	node := "n"
 	s := &resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Driver: "gpu.nvidia.com", NodeName: &node, Pool: resourcev1.ResourcePool{Name: node, ResourceSliceCount: 1}}}

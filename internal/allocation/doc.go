@@ -8,8 +8,8 @@
 // scheduler or a person allocated it. A holding is the part of one GPU that a claim of others has.
 // Results with adminAccess reserve nothing, so they are no holdings.
 //
-// A claim holds its GPUs until it is deallocated, also after its pods have ended: until
-// then the API server says that they are in use.
+// A claim holds its GPUs until it is deallocated, also after its pods have ended: until then they
+// are in use for the API server.
 //
 // # What it must not know
 //

@@ -336,7 +336,7 @@ func (b *build) command(ctx context.Context, line func(string), argv ...string) 
 	})
 }
 
-// saysFull reports whether a line of Python or pip says that a disk or a quota is full.
+// saysFull reports whether a line of Python or pip is the message of a full disk or quota.
 func saysFull(line string) bool {
 	for _, errno := range []unix.Errno{unix.ENOSPC, unix.EDQUOT} {
 		if strings.Contains(line, fmt.Sprintf("[Errno %d]", int(errno))) {

@@ -95,7 +95,7 @@ func unread(locals []string) error {
 	return fmt.Errorf("requirements: ./%s is a package of the code folder; packages of the code are built for jobs with code alone (muster run --requirements FILE from the code folder; not for pipelines)", locals[0])
 }
 
-// secretWord begins what a Secret adds to a key.
+// secretWord begins the part of a key that a Secret adds.
 const secretWord = "secret="
 
 // Contents are the inputs of a key beside the text that [Normalise] returned: the name of the

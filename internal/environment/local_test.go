@@ -122,7 +122,7 @@ func TestLocalPackages(t *testing.T) {
 	}
 	files["libs/pkg/value"] = "second"
 	if three, seen := build(); three.Key == one.Key || seen["value"] != "second" {
-		t.Errorf("a changed package is not built anew: %s and %s, %v", one.Key, three.Key, seen)
+		t.Errorf("a changed package is not built again: %s and %s, %v", one.Key, three.Key, seen)
 	}
 }
 

@@ -196,7 +196,7 @@ func (w *Work) arrive(in *http.Request, from io.Reader) error {
 	return err
 }
 
-// givenFrom makes files of the inputs in the folder of a datum part of what a worker brings.
+// givenFrom makes files of the inputs in the folder of a datum part of a worker's output.
 func givenFrom(folder string) func(to *os.Root, name, input string, take func(int64) error) error {
 	return func(to *os.Root, name, input string, take func(int64) error) error {
 		datum, err := os.OpenRoot(folder)

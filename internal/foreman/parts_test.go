@@ -642,7 +642,7 @@ func TestLogsOfMembers(t *testing.T) {
 	if want := "==> worker/0 <==\nfine\n==> worker/1 <==\nloading\nTraceback"; err != nil || !strings.HasPrefix(string(got), want) {
 		t.Errorf("the log is %q, %v", got, err)
 	}
-	// Those of which nothing is missing make the output, and the log.
+	// Those with all parts make the output, and the log.
 	if err := w.Unite(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ type visit struct {
 	// lane is where it has its turn; nil: nobody knows yet who asks.
 	lane *turns.Lane
 	turn *turns.Turn
-	// encoded says that a listing is to encode names.
+	// encoded reports that a listing has to encode names.
 	encoded bool
 	// cut says that its connection is not to be used again.
 	cut bool

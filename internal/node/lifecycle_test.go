@@ -125,7 +125,7 @@ func TestMemoryLimit(t *testing.T) {
 		t.Skipf("no control groups can be made: %s", reason)
 	}
 	eachTier(t, nil, func(t *testing.T, w *world) {
-		// tail keeps what has no line in memory.
+		// tail keeps input without a line end in memory.
 		w.create(newPod("eats", `exec tail /dev/zero`).with(func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("32Mi")}
 		}))

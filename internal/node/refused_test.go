@@ -19,7 +19,7 @@ import (
 // withoutLimits is a node that cannot keep limits.
 func withoutLimits(c *Config) { c.Limits = limits.Of(false, "control groups are read-only") }
 
-// limitsMemory asks for what a node without control groups cannot honour.
+// limitsMemory is a pod with a limit that a node without control groups cannot honour.
 func limitsMemory(p *corev1.Pod) {
 	p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
 }
@@ -35,8 +35,8 @@ func waitsFor(reason string) func(*corev1.Pod) bool {
 	}
 }
 
-// TestRefusedPodStaysPending: a pod of a ReplicaSet says why it does not start,
-// and starts once it is changed.
+// TestRefusedPodStaysPending: a pod of a ReplicaSet shows the reason why it does not start, and
+// starts once it is changed.
 func TestRefusedPodStaysPending(t *testing.T) {
 	w := newWorld(t, withoutLimits)
 	w.create(newPod("limited", "exit 0").with(limitsMemory).ownedBy("apps/v1", "ReplicaSet"))
@@ -90,7 +90,7 @@ func (w *world) awaitEvent(pod *corev1.Pod, reason string) {
 	}
 }
 
-// TestRefusedPodIsDeleted: nothing of it is left, and its status says so.
+// TestRefusedPodIsDeleted: nothing of it is left, and its status shows that.
 func TestRefusedPodIsDeleted(t *testing.T) {
 	w := newWorld(t, withoutLimits)
 	w.create(newPod("limited", "exit 0").with(limitsMemory))

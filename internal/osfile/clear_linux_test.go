@@ -161,7 +161,7 @@ func TestClearKeeps(t *testing.T) {
 	}
 }
 
-// TestClearEnds: it ends with its context, and says so.
+// TestClearEnds: Clear ends with its context, and returns that error.
 func TestClearEnds(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.Mkdir(dir+"/a", 0o700))

@@ -19,8 +19,8 @@ type Checker struct {
 	Reader client.Reader
 	// Live reads past any cache.
 	Live client.Reader
-	// Contents says that Live may read the Secrets and ConfigMaps of every namespace. If it may not,
-	// Checker assumes that they exist, and a kubelet reports a missing one.
+	// Contents reports that Live may read the Secrets and ConfigMaps of every namespace. If it may
+	// not, Checker assumes that they exist, and a kubelet reports a missing one.
 	Contents bool
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
@@ -85,7 +85,7 @@ func (c Checker) claim(ctx context.Context, namespace, name string) (string, err
 	return c.class(ctx, "claim "+name, claim.Spec.StorageClassName, claim.CreationTimestamp.Time)
 }
 
-// unclassed is how the API spells a claim that no class makes a volume for.
+// unclassed is the API's spelling of a claim that no class makes a volume for.
 const unclassed = ""
 
 func (c Checker) now() time.Time {

@@ -18,8 +18,8 @@ import (
 // python has TensorFlow 2: an environment of the tests of clients.
 const python = "../../bin/s3-clients/tensorflow/bin/python"
 
-// serve is what a script of TensorFlow 2 does with TF_CONFIG: it reads its cluster and
-// serves its task.
+// serve does the same as a script of TensorFlow 2 with TF_CONFIG: it reads its cluster and serves
+// its task.
 const serve = `
 import tensorflow as tf
 r = tf.distribute.cluster_resolver.TFConfigClusterResolver()

@@ -78,13 +78,13 @@ func (s Space) below(bytes, inodes int64) bool {
 	return s.Free < bytes || s.Inodes != unlimitedInodes && s.Inodes < inodes
 }
 
-// remedy says how to make room.
+// remedy is the advice to make room.
 const remedy = "free some with `muster data rm` and `muster data gc`, `muster delete` or `muster prune`"
 
 // Low reports whether only removal works.
 func (s Space) Low() bool { return s.below(Low, LowInodes) }
 
-// CanStart returns an error if etcd cannot start. fresh says that it has no files yet.
+// CanStart returns an error if etcd cannot start. fresh is true if it has no files yet.
 func (s Space) CanStart(fresh bool) error {
 	bytes, inodes := int64(Bare), int64(bareInodes)
 	if fresh {
@@ -119,7 +119,7 @@ func (s Space) Words() string {
 
 // LowError refuses what would take room.
 type LowError struct {
-	// Space is what was left.
+	// Space is the space that was left.
 	Space Space
 	// More are bytes that were to be stored.
 	More int64
@@ -168,7 +168,7 @@ func Tend(home string) (Space, error) {
 	return s, nil
 }
 
-// Full reports whether an error says that a disk or a quota has no room left.
+// Full reports whether an error is that of a full disk or quota.
 func Full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

@@ -46,8 +46,8 @@ type Options struct {
 	// DefaultScheduler makes the loop bind pods of default-scheduler too,
 	// where there is no other scheduler.
 	DefaultScheduler bool
-	// ReadsContents says that Live may read Secrets and ConfigMaps in every namespace, so
-	// that pods which name others get no place.
+	// ReadsContents reports that Live may read Secrets and ConfigMaps in every namespace, so that pods
+	// which name others get no place.
 	ReadsContents bool
 	// Location is the time zone of the times in messages. Default: local.
 	Location *time.Location

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
-// A gang whose claims a quota on claims or on devices does not allow is not begun, and the
-// quota is named; a smaller one is. What is placed and has no claims yet counts as well.
+// A gang whose claims a quota on claims or on devices does not allow is not begun, and the quota is
+// named; a smaller one is. Members that are placed and have no claims yet count as well.
 func TestQuotasOnClaims(t *testing.T) {
 	const devices, claims = "gpu.muster.dev.deviceclass.resource.k8s.io/devices", "count/resourceclaims.resource.k8s.io"
 	for name, tt := range map[string]struct {
@@ -81,7 +81,7 @@ func TestQuotasOnClaims(t *testing.T) {
 	}
 }
 
-// What is placed and has no claims yet counts, and so does a lone pod that is bound.
+// Members that are placed and have no claims yet count, and so does a lone pod that is bound.
 func TestClaimsThatAreComing(t *testing.T) {
 	c := newCluster(t, 1)
 	c.show(namedSlice("s", "n0", inventory.Driver, "A100", true, "u0", "u1", "u2", "u3"))

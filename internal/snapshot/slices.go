@@ -16,8 +16,8 @@ import (
 	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
-// keepBook begins the book of claims; defaultToo says that pods of default-scheduler are
-// Muster's to schedule.
+// keepBook begins the book of claims; defaultToo is true if Muster schedules pods of
+// default-scheduler.
 func (m *mirror) keepBook(defaultToo bool) {
 	m.book = allocation.NewBook(func(uid types.UID) *corev1.Pod { return m.pods[uid] }, func(p *corev1.Pod) bool { return schedules(p, defaultToo) })
 }

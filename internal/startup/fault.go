@@ -73,7 +73,7 @@ func (c Cause) Attempts() int32 {
 	return 3
 }
 
-// Elsewhere reports whether another node may do what this one could not.
+// Elsewhere reports whether another node may succeed.
 func (c Cause) Elsewhere() bool { return c != Configuration && c != Never }
 
 // The back-off after attempts that ended by a fault. Each holds its GPUs for the

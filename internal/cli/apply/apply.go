@@ -147,7 +147,7 @@ func (o *options) apply(ctx context.Context, client dynamic.Interface, d manifes
 }
 
 // foresee prints why a TFJob or PyTorchJob that the server accepts cannot run. Otherwise only the
-// job's own status says so, and no training job is listed for it.
+// job's own status has the reason, and no training job is listed for it.
 func (o *options) foresee(d manifest.Document) {
 	if manager, _, _ := unstructured.NestedString(d.Object.Object, "spec", "runPolicy", "managedBy"); manager != "" && manager != kubeflowv1.ManagedByMuster {
 		return

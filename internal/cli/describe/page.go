@@ -237,7 +237,7 @@ func checkpoints(job *v1alpha1.TrainingJob) string {
 	spec := job.Spec.Checkpoints
 	switch {
 	case spec != nil && spec.None:
-		return "none: Muster does not manage what the job saves"
+		return "none: Muster does not manage the job's checkpoints"
 	case spec != nil && spec.Claim != "":
 		return "claim " + spec.Claim
 	case spec != nil && spec.Size != nil:

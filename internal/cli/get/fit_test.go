@@ -41,8 +41,8 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// Two columns of text share what a terminal has, and without a terminal no text has
-// hundreds of characters.
+// Two columns of text share the width of a terminal, and without a terminal no text has hundreds of
+// characters.
 func TestLongText(t *testing.T) {
 	long := strings.Repeat("a reason ", 60)
 	table := &metav1.Table{

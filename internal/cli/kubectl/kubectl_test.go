@@ -103,7 +103,8 @@ func TestItIsTheRealOne(t *testing.T) {
 	}
 }
 
-// TestWithoutAMuster: a command for a server says that no Muster is running; others run.
+// TestWithoutAMuster: a command for a server fails with the error that no Muster is running; others
+// run.
 func TestWithoutAMuster(t *testing.T) {
 	home := t.TempDir()
 	_, _, err := invoke(t, home, "get", "pods")

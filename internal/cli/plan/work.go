@@ -92,7 +92,7 @@ func (w *work) checkPod(ctx context.Context, server client.Client, namespace str
 	return nil
 }
 
-// unit is what the scheduler decides on: a gang or a pod.
+// unit is a unit of decisions of the scheduler: a gang or a pod.
 type unit struct {
 	name string
 	uid  types.UID

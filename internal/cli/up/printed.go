@@ -15,8 +15,8 @@ import (
 	"github.com/muster-dev/muster/internal/manager"
 )
 
-// printed writes the output of a job's members, as muster logs does: first what they
-// printed before they were last started again.
+// printed writes the output of a job's members, as muster logs does: first the output before they
+// were last started again.
 func (m *machine) printed(ctx context.Context, job *v1alpha1.TrainingJob, to io.Writer) error {
 	set, err := kubernetes.NewForConfig(m.plane.RESTConfig())
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-dev/muster/internal/departure"
 )
 
-// silencePatience is how long an attempt waits for a node that does not answer and
-// that has not taken a member yet.
+// silencePatience is the time for which an attempt waits for a node that does not answer and that
+// has not taken a member yet.
 const silencePatience = time.Minute
 
 // unheard is the silence of a pod's node if that node has never reported on the pod: a kubelet sets

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
-// TestLastEnded: a pipeline shows how its last run ended, in its status and in words.
+// TestLastEnded: a pipeline shows the result of its last run, in its status and in words.
 func TestLastEnded(t *testing.T) {
 	now := metav1.NewTime(time.Unix(1_700_000_000, 0))
 	run := func(number int64, phase v1alpha1.RunPhase, message string) *v1alpha1.PipelineRun {

@@ -40,8 +40,8 @@ func TestWhoIsGivenTheHook(t *testing.T) {
 	}
 }
 
-// TestHook runs the hook in a container's process namespace, with real
-// processes: what it reports, in this order.
+// TestHook runs the hook in a container's process namespace, with real processes, and checks their
+// reports, in this order.
 func TestHook(t *testing.T) {
 	dir := t.TempDir()
 	trainer := filepath.Join(dir, "train.py")

@@ -521,7 +521,7 @@ func TestRefusedByTheServer(t *testing.T) {
 	}
 }
 
-// A quota that refuses what members need keeps the gang from being made: it would hold GPUs
+// A quota that refuses objects that members need keeps the gang from being made: it would hold GPUs
 // with members that cannot start.
 func TestWhatMembersNeedIsRefused(t *testing.T) {
 	for name, kind := range map[string]client.Object{"services": &corev1.Service{}, "persistentvolumeclaims": &corev1.PersistentVolumeClaim{}} {

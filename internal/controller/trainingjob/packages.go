@@ -8,8 +8,8 @@ import (
 	"github.com/muster-dev/muster/internal/environment/source"
 )
 
-// packagesOf returns the contents of the packages of the code that a job's requirements
-// name, by path; or, if they are not all known, how far the job is.
+// packagesOf returns the contents of the packages of the code that a job's requirements name, by
+// path; or, if they are not all known, the progress of the job.
 func (c *Controller) packagesOf(job *v1alpha1.TrainingJob, code string) (map[string]string, *preparation) {
 	fail := func(text string) *preparation { return &preparation{failure: "environment: " + text} }
 	text, err := environment.Normalise(job.Spec.Environment.Requirements)

@@ -22,7 +22,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestEnded: only what is certain counts as ended.
+// TestEnded: only a process that has certainly ended counts as ended.
 func TestEnded(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("processes are identified by /proc")

@@ -191,7 +191,7 @@ type Outcome struct {
 	Exit int `json:"exit"`
 	// Error says in words why it failed; empty: it did not.
 	Error string `json:"error,omitempty"`
-	// Final says that another try would fail, too.
+	// Final reports that another try would fail, too.
 	Final bool `json:"final,omitempty"`
 	// Started is when, and Took how long.
 	Started time.Time     `json:"started"`

@@ -54,8 +54,8 @@ type fresh struct {
 	keep    map[string][]string
 	// mounts are the mounts at that time, by the kernel's number.
 	mounts map[string]osfile.MountPoint
-	// used reports that a program has run since they were emptied, and strays is why not all of its
-	// processes are gone.
+	// used reports that a program has run since they were emptied, and strays is the error if not all
+	// of its processes are gone.
 	used   bool
 	strays error
 }

@@ -18,7 +18,7 @@ const Documented = "Memory and CPU limits are kept by control groups, in both ti
 
 // Kept says whether limits are kept. The zero value: they are.
 type Kept struct {
-	// Not says why they are not.
+	// Not is the reason why they are not.
 	Not string
 }
 

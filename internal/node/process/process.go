@@ -72,10 +72,9 @@ func (p *Process) Exit() Exit {
 	return p.exit
 }
 
-// Stop asks every process of the tree to end (SIGTERM), ends what is left of it
-// (SIGKILL) after grace, and returns once it is gone or ctx ends. The shim keeps the
-// deadline, so that it holds whatever becomes of muster. A second Stop can
-// only bring the deadline forward.
+// Stop asks every process of the tree to end (SIGTERM), ends the rest of it (SIGKILL) after grace,
+// and returns once it is gone or ctx ends. The shim keeps the deadline, so that it holds whatever
+// becomes of muster. A second Stop can only bring the deadline forward.
 func (p *Process) Stop(ctx context.Context, grace time.Duration) error {
 	err := p.ask(ctx, contract.Request{Op: contract.OpStop, Grace: grace})
 	if err != nil && !errors.Is(err, ErrEnded) {

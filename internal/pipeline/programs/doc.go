@@ -5,10 +5,9 @@
 // count already. Where the programs are the machine's own, as those of an image that stands
 // for an environment of the machine, a word of the command names them.
 //
-// Counted are the program that starts, scripts that it is given, and programs and scripts
-// that a shell's line names by an absolute path. Not counted are programs in the machine's
-// own folders (/bin, /sbin and those in /usr), interpreters, and what a program loads or
-// reads by itself.
+// Counted are the program that starts, scripts that it is given, and programs and scripts that a
+// shell's line names by an absolute path. Not counted are programs in the machine's own folders
+// (/bin, /sbin and those in /usr), interpreters, and files that a program loads or reads by itself.
 //
 // The package must not know its callers, nor the other inputs that count for results.
 package programs

@@ -68,8 +68,8 @@ func reported(ends []Span, parts int) Reports {
 	return out
 }
 
-// TestRangesHold: four of five ends are in the range, at each way of going on, with and
-// without what was learned of like work; steady work gets a narrow range.
+// TestRangesHold: four of five ends are in the range, at each way of going on, with and without
+// knowledge of like work; steady work gets a narrow range.
 func TestRangesHold(t *testing.T) {
 	for name, p := range paces {
 		for learned, earlier := range map[string]int{"nothing learned": 0, "learned": 60} {

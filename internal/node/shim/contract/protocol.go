@@ -72,8 +72,7 @@ type Op string
 const (
 	// OpWait answers with a Reply now and at each change, until the exit.
 	OpWait Op = "wait"
-	// OpStop stops the container: every process gets SIGTERM, and what is left
-	// after Grace is killed.
+	// OpStop stops the container: every process gets SIGTERM, and the rest is killed after Grace.
 	OpStop Op = "stop"
 	// OpSignal sends Signal to the main process.
 	OpSignal Op = "signal"

@@ -181,8 +181,8 @@ type Exit struct {
 	OOMKilled bool `json:"oomKilled,omitempty"`
 	// StartedAt is when the command was executed. Zero: never.
 	StartedAt time.Time `json:"startedAt"`
-	// CutShort says that the container was asked to end, and that processes of
-	// its tree had to be killed when its time was over.
+	// CutShort reports that the container was asked to end, and that processes of its tree had to be
+	// killed when its time was over.
 	CutShort bool `json:"cutShort,omitempty"`
 	// FinishedAt is when the main process ended. Of a container that was asked
 	// to end it is when the last process of the tree had ended.

@@ -177,7 +177,7 @@ func (t *termination) decideLate(f found) (h *standing, now bool) {
 	case f.parent == nil || f.parent.state == exempt || !lineage.ReadHandling(f.Parent).Ignores(unix.SIGTERM):
 		return &standing{state: exempt}, false
 	case lineage.ReadHandling(f.pid).Ignores(unix.SIGTERM):
-		return &standing{state: ignoring, at: lineage.Now()}, false // inherited; a program that handles it says so soon
+		return &standing{state: ignoring, at: lineage.Now()}, false // inherited; a program that handles it sets its handler soon
 	}
 	return &standing{state: asked}, true
 }
@@ -267,9 +267,9 @@ func (s *supervisor) noteCut() {
 	s.cutShort = true
 }
 
-// working reports whether a process of the container still runs, while we have
-// children. Commands that were started beside the main process do not count: a
-// shell that somebody left open ignores SIGTERM.
+// working reports whether a process of the container still runs, while we have children. Commands
+// that were started beside the main process do not count: a shell that a user left open ignores
+// SIGTERM.
 func (s *supervisor) working() bool {
 	s.mu.Lock()
 	beside := map[int]bool{}
