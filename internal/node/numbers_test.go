@@ -11,12 +11,12 @@ import (
 	"github.com/muster-dev/muster/internal/node/rig"
 )
 
-// real shows simulated GPUs as a driver would: with device files, which this machine
+// driven shows simulated GPUs as a driver would: with device files, which this machine
 // need not have.
-type real struct{ gpu.Source }
+type driven struct{ gpu.Source }
 
-func (r real) Devices(ctx context.Context) ([]gpu.Device, error) {
-	devices, err := r.Source.Devices(ctx)
+func (d driven) Devices(ctx context.Context) ([]gpu.Device, error) {
+	devices, err := d.Source.Devices(ctx)
 	for i := range devices {
 		devices[i].Simulated, devices[i].Node = false, "/dev/nvidia"+string(rune('0'+i))
 	}
@@ -26,7 +26,7 @@ func (r real) Devices(ctx context.Context) ([]gpu.Device, error) {
 // TestNumbersOfGPUs: containers are told numbers of GPUs if they have no device files of
 // others, and UUIDs otherwise.
 func TestNumbersOfGPUs(t *testing.T) {
-	source := real{simulated(t, "4xA100")}
+	source := driven{simulated(t, "4xA100")}
 	eachTier(t, func(c *Config) { c.GPUs = source }, func(t *testing.T, w *world) {
 		devices := w.inventoryOf().GPUs
 		uuids := devices[1].UUID + "," + devices[3].UUID
