@@ -1,8 +1,13 @@
 # SIGTERM for the processes of this container that its first process does not
 # pass it on to: the descendants of shells, and of programs without a handler.
-# It returns once they have ended; the kubelet bounds that by the grace period.
+#
+# The first process must not end before them: the runtime would kill them all,
+# and this hook too, which the kubelet reports as FailedPreStopHook. So the hook
+# stops that process, and a process of its own lets it go on once they have
+# ended; the kubelet bounds that by the grace period. SIGSTOP has no effect on
+# process 1 of a container with its own process namespace: there the hook waits.
 read -r own </proc/self/cgroup
-seen=" $$ " over=' ' asked='' more=1
+seen=" $$ " over=' ' asked='' held='' one='' more=1
 while [ "$more" ]; do
 more=
 for d in /proc/[0-9]*; do
@@ -14,6 +19,9 @@ case $over in *" $p "*) kill -TERM "$q"; asked="$asked $q";; *) [ "$p" = 0 ] || 
 seen="$seen$q " more=1
 case $n in sh|ash|bash|dash|ksh|zsh|busybox) ;; *) case $c in *[4-7c-f]???) continue;; esac;; esac
 over="$over$q "
+case $p$q in 01) one=1;; 0*) kill -STOP "$q"; held="$held $q";; esac
 done
 done
-for q in $asked; do while kill -0 "$q"; do sleep 0.2 || sleep 1; done; done 2>/dev/null
+runs() { s=Z; while read -r k v _; do case $k in State:) s=$v;; esac; done <"/proc/$1/status"; case $s in [ZX]) return 1;; esac; }
+end() { for q in $asked; do while runs "$q"; do sleep 0.2 || sleep 1; done; done; for q in $held; do kill -CONT "$q"; done; }
+if [ "$one" ]; then end 2>/dev/null; else (end) >/dev/null 2>&1 </dev/null & fi

@@ -5,9 +5,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -86,6 +88,97 @@ print("saved after", asked, flush=True)
 				t.Errorf("it said %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// TestHookAmongOthers runs the hook where the first process of the container is not process 1: it
+// returns at once, and SIGTERM ends the first process only when the trainer has saved.
+func TestHookAmongOthers(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	write(t, file("hook.sh"), hook)
+	write(t, file("pause.py"), "import signal, time\nsignal.signal(signal.SIGTERM, lambda number, frame: None)\ntime.sleep(1000)\n")
+	write(t, file("train.py"), fmt.Sprintf(`
+import os, signal, time
+def stop(number, frame):
+    while not os.path.exists(%[1]q + "/go"):
+        time.sleep(0.01)
+    print("saved", flush=True)
+    os._exit(0)
+signal.signal(signal.SIGTERM, stop)
+open(%[1]q + "/up", "w").close()
+time.sleep(1000)
+`, dir))
+	pause := begin(t, file("pause.log"), "unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child", "python3", file("pause.py"))
+	inside := func(words ...string) []string {
+		return append([]string{"nsenter", "--target", strconv.Itoa(child(t, pause)), "--user", "--preserve-credentials", "--pid", "--mount"}, words...)
+	}
+	// Its child is the first process of the container: a process that enters is not in the namespace itself.
+	first := begin(t, file("first.log"), inside("--no-fork", "sh", "-c", fmt.Sprintf("sh -c 'python3 %s; :'; :", file("train.py")))...)
+	appears(t, file("up"))
+	root := child(t, first)
+	// 1. The kubelet runs the hook, and then sends SIGTERM to the first process.
+	words := inside("sh", file("hook.sh"))
+	if out, err := exec.CommandContext(t.Context(), words[0], words[1:]...).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Fatalf("the hook: %v\n%s", err, out)
+	}
+	if err := syscall.Kill(root, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	// 2. The trainer saves, and the first process ends.
+	write(t, file("go"), "")
+	_ = first.Wait() // SIGTERM ends it
+	if log, err := os.ReadFile(file("first.log")); err != nil || !strings.HasPrefix(string(log), "saved\n") {
+		t.Errorf("the first process ended after %q (%v), want that the trainer saves before", log, err)
+	}
+}
+
+// begin starts a program whose output goes to a file, and which ends with the test.
+func begin(t *testing.T, log string, words ...string) *exec.Cmd {
+	t.Helper()
+	out, err := os.Create(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = out.Close() })
+	command := exec.CommandContext(t.Context(), words[0], words[1:]...)
+	command.Stdout, command.Stderr = out, out
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	})
+	return command
+}
+
+// child waits until a program has a child, and returns its process number.
+func child(t *testing.T, of *exec.Cmd) (pid int) {
+	t.Helper()
+	path := fmt.Sprintf("/proc/%d/task/%[1]d/children", of.Process.Pid)
+	until(t, path+" has a child", func() bool {
+		text, _ := os.ReadFile(path)
+		_, err := fmt.Sscan(string(text), &pid)
+		return err == nil
+	})
+	return pid
+}
+
+// appears waits until there is a file.
+func appears(t *testing.T, file string) {
+	t.Helper()
+	until(t, file+" is there", func() bool { _, err := os.Lstat(file); return err == nil })
+}
+
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within a minute: %s", what)
+		}
+		<-time.After(10 * time.Millisecond)
 	}
 }
 
