@@ -2,15 +2,35 @@ package pipeline
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/pipeline/ending"
 )
+
+type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// onPods notes how workers end: a job that starts again deletes their pods.
+func (c *Runs) onPods() handler.EventHandler {
+	note := func(o client.Object) {
+		if pod, ok := o.(*corev1.Pod); ok {
+			c.ends.Note(pod)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, _ requests) { note(e.Object) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ requests) { note(e.ObjectNew) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ requests) { note(e.Object) },
+	}
+}
 
 // workerEnded returns a function that returns why a worker of a job has ended. The status of its
 // pod has the reason, also if the kernel killed the worker together with its program.
@@ -20,6 +40,9 @@ func (c *Runs) workerEnded(namespace, job string) func(context.Context, string, 
 		if !ok {
 			return "", true
 		}
+		if end := c.ends.Last(ending.Member{Namespace: namespace, Job: job, Role: role, Index: index}); end.After(since) {
+			return end.Reason, true
+		}
 		pods := &corev1.PodList{}
 		labels := client.MatchingLabels{v1alpha1.LabelJob: job, v1alpha1.LabelRole: role, v1alpha1.LabelIndex: index}
 		if err := c.live.List(ctx, pods, client.InNamespace(namespace), labels); err != nil {
@@ -28,40 +51,11 @@ func (c *Runs) workerEnded(namespace, job string) func(context.Context, string, 
 		vain := true
 		for i := range pods.Items {
 			pod := &pods.Items[i]
-			if reason := containerEnded(pod, since); reason != "" {
-				return reason, true
+			if end := ending.Of(pod); end.After(since) {
+				return end.Reason, true
 			}
 			vain = vain && pod.CreationTimestamp.After(since) // it is of the next worker
 		}
 		return "", vain
 	}
-}
-
-// containerEnded returns the reason why a container of a pod ended since a time; empty if none
-// has.
-func containerEnded(pod *corev1.Pod, since time.Time) string {
-	for i := range pod.Status.ContainerStatuses {
-		status := &pod.Status.ContainerStatuses[i]
-		for _, state := range []corev1.ContainerState{status.State, status.LastTerminationState} {
-			// The API has whole seconds.
-			if end := state.Terminated; end != nil && !end.FinishedAt.Time.Before(since.Truncate(time.Second)) {
-				return ending(pod, status.Name, end)
-			}
-		}
-	}
-	return ""
-}
-
-// ending describes the end of a container, with the limit that it was killed for.
-func ending(pod *corev1.Pod, container string, end *corev1.ContainerStateTerminated) string {
-	if end.Reason != "OOMKilled" {
-		return fmt.Sprintf("its worker ended (%s, exit code %d)", end.Reason, end.ExitCode)
-	}
-	for i := range pod.Spec.Containers {
-		one := &pod.Spec.Containers[i]
-		if limit := one.Resources.Limits.Memory(); one.Name == container && !limit.IsZero() {
-			return fmt.Sprintf("OOM killed: the program and its worker need more memory than their limit of %.1f MiB; raise the stage's memory limit", float64(limit.Value())/(1<<20))
-		}
-	}
-	return "OOM killed: the machine had no memory left"
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/foreman/shift"
@@ -51,13 +52,15 @@ func TestWorkerKilled(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit string
 		end   corev1.ContainerStateTerminated
-		none  bool
-		want  string
+		// gone is true if the pod was deleted, as a job does that starts again; none if there
+		// was no pod.
+		gone, none bool
+		want       string
 	}{
-		"its limit":    {"64Mi", corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137, FinishedAt: later}, false, "OOM killed: the program and its worker need more memory than their limit of 64.0 MiB; raise the stage's memory limit"},
-		"the machine":  {"", corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137, FinishedAt: later}, false, "OOM killed: the machine had no memory left"},
-		"another end":  {"64Mi", corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 139, FinishedAt: later}, false, "its worker ended (Error, exit code 139)"},
-		"no pod of it": {none: true, want: "its worker ended"},
+		"its limit":     {"64Mi", corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137, FinishedAt: later}, false, false, "OOM killed: the program and its worker need more memory than their limit of 64.0 MiB; raise the stage's memory limit"},
+		"another end":   {"64Mi", corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 139, FinishedAt: later}, false, false, "its worker ended (Error, exit code 139)"},
+		"a deleted pod": {"64Mi", corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137, FinishedAt: later}, true, false, "OOM killed: the program and its worker need more memory than their limit of 64.0 MiB; raise the stage's memory limit"},
+		"no pod of it":  {none: true, want: "its worker ended"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, nil)
@@ -70,8 +73,11 @@ func TestWorkerKilled(t *testing.T) {
 			job, work := jobName(object, "copy"), workName(object, "copy")
 			id := r.says(work, shift.Request{Worker: "a", Member: "worker/0", Want: 1}).Datums[0].ID
 			r.says(work, shift.Request{Worker: "a", Member: "worker/0", Has: []string{id}, Begun: []string{id}})
-			if !c.none {
-				r.must(r.server.Create(r.ctx, workersPod(job, c.limit, c.end)))
+			switch pod := workersPod(job, c.limit, c.end); {
+			case c.gone:
+				r.runs.onPods().Update(r.ctx, event.UpdateEvent{ObjectOld: pod, ObjectNew: pod}, nil)
+			case !c.none:
+				r.must(r.server.Create(r.ctx, pod))
 			}
 			r.says(work, shift.Request{Worker: "b", Member: "worker/0"})
 			ended := r.finish("one")

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,7 @@ import (
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/fairqueue"
 	"github.com/muster-dev/muster/internal/pipeline"
+	"github.com/muster-dev/muster/internal/pipeline/ending"
 )
 
 // Runs takes runs on.
@@ -44,6 +46,8 @@ type Runs struct {
 	// desk knows who computes what.
 	desk    *desk
 	exports exports
+	// ends has how workers ended whose pods are gone.
+	ends ending.Log
 
 	mu     sync.Mutex
 	active map[types.UID]*active
@@ -106,6 +110,7 @@ func (c *Runs) SetupWithManager(mgr ctrl.Manager) error {
 			For(&v1alpha1.PipelineRun{}).
 			Owns(&v1alpha1.TrainingJob{}).
 			Watches(&v1alpha1.PipelineRun{}, handler.EnqueueRequestsFromMapFunc(c.siblings)).
+			Watches(&corev1.Pod{}, c.onPods()).
 			WatchesRawSource(crsource.Channel(changed, &handler.EnqueueRequestForObject{})).
 			WithOptions(controller.Options{MaxConcurrentReconciles: 8, NewQueue: fairqueue.New}).
 			Complete(c)
