@@ -65,7 +65,9 @@ type Lease struct {
 func (s *Store) Pin(ctx context.Context, commits ...digest.ID) (*Lease, error) {
 	l := &Lease{store: s, key: leasePrefix + rand.Text(), done: make(chan struct{}), stored: &indices{store: s}, note: note{TTL: s.ttl, Commits: commits, Holder: s.holder}}
 	if err := l.renew(ctx); err != nil {
-		return nil, fmt.Errorf("taking a lease: %w", errors.Join(err, s.dropLease(context.WithoutCancel(ctx), l.key)))
+		// It may be stored all the same. One that stays counts for LeaseTTL.
+		_ = s.dropLease(context.WithoutCancel(ctx), l.key)
+		return nil, fmt.Errorf("taking a lease: %w", err)
 	}
 	ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
 	go l.keep(ctx)

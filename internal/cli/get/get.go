@@ -198,7 +198,13 @@ func (o *options) scope(one kind.Wanted) string {
 func (o *options) explain(one kind.Wanted, name string, err error) error {
 	if apierrors.IsForbidden(err) {
 		// The client of tables does not read what the server says of it.
-		return fmt.Errorf("reading %s: forbidden: you may not in namespace %q; -n names another", one.Mapping.Resource.Resource, o.scope(one))
+		switch namespace := o.scope(one); {
+		case namespace != "":
+			return fmt.Errorf("reading %s: forbidden: you may not in namespace %q; -n names another", one.Mapping.Resource.Resource, namespace)
+		case one.Namespaced():
+			return fmt.Errorf("reading %s: forbidden: you may not in all namespaces; leave out --all-namespaces", one.Mapping.Resource.Resource)
+		}
+		return fmt.Errorf("reading %s: forbidden: you may not; ask an administrator of the cluster to do this, or to give you the right to list %[1]s", one.Mapping.Resource.Resource)
 	}
 	if !apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading %s: %w", one.Mapping.Resource.Resource, err)

@@ -32,6 +32,8 @@ type held struct {
 	members []corev1.Pod
 	// nodes are those that they are on, by name; one that is gone is missing.
 	nodes map[string]*corev1.Node
+	// blind is true for a user who may not see nodes.
+	blind bool
 }
 
 // look reads what a gang holds.
@@ -55,7 +57,7 @@ func look(ctx context.Context, reader client.Reader, namespace, name string) (*h
 		return nil, err
 	}
 	nodes, err := snapshot.Nodes(ctx, reader)
-	if err != nil {
+	if h.blind = apierrors.IsForbidden(err); err != nil && !h.blind {
 		return nil, err
 	}
 	for i := range nodes {
@@ -128,6 +130,9 @@ func (h *held) gpus() int {
 // trouble says what is wrong with a node; "" for one that answers.
 func (h *held) trouble(name string) string {
 	node := h.nodes[name]
+	if h.blind {
+		return "you may not see whether its node answers"
+	}
 	if node == nil {
 		return "node is gone"
 	}

@@ -10,8 +10,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/exit"
@@ -86,6 +89,29 @@ warning: worker-1 may still run on gpu2, on GPU b (node is gone): make sure that
 `
 	if errs.String() != want {
 		t.Errorf("said:\n%swant:\n%s", errs, want)
+	}
+}
+
+// A user who may not see nodes is told so, and releases jobs of their own.
+func TestReleaseOfATenant(t *testing.T) {
+	server := interceptor.NewClient(hung(t), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if _, ok := list.(*corev1.NodeList); ok {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil)
+			}
+			return c.List(ctx, list, options...)
+		},
+	})
+	o, out, errs := testOptions(nil)
+	o.yes, o.noWait = true, true
+	if err := o.run(t.Context(), server, "default", "resnet"); err != nil {
+		t.Fatal(err)
+	}
+	if got := ordered(t, server); got != "1 ada@box" || out.String() != "resnet releasing: 2 GPUs\n" {
+		t.Errorf("order %q, said %q", got, out)
+	}
+	if want := "worker-0 may still run on box, on GPU a (you may not see whether its node answers)"; !strings.Contains(errs.String(), want) {
+		t.Errorf("said %s, want %q", errs, want)
 	}
 }
 

@@ -67,7 +67,11 @@ func (t *tokens) of(ctx context.Context, namespace string, renew bool) (string, 
 		}
 	}
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+	case apierrors.IsNotFound(err):
+		return "", &Refused{Status: http.StatusForbidden, Text: fmt.Sprintf(
+			"namespace %[1]s has no service account %[2]s, by which Muster's manager knows who speaks for it: an administrator makes it with `kubectl -n %[1]s create serviceaccount %[2]s`",
+			namespace, v1alpha1.DoorAccount)}
+	case apierrors.IsForbidden(err):
 		return "", &Refused{Status: http.StatusForbidden, Text: fmt.Sprintf(
 			"you may not speak for namespace %s at Muster's manager: an administrator gives the right with `muster user add`, or the right to create serviceaccounts/token of %s there (%v)",
 			namespace, v1alpha1.DoorAccount, err)}

@@ -232,13 +232,17 @@ func refusalIn(answer *http.Response) *Refused {
 
 // onTheWay says in words what kept a request from the door.
 func onTheWay(status int, message string) string {
+	why := ""
+	if message != "" {
+		why = " (" + message + ")"
+	}
 	switch status {
 	case http.StatusForbidden:
-		return "you may not ask Muster's manager: an administrator gives the right with `muster user add`, or binds the role muster-names to you (" + message + ")"
+		return "you may not ask Muster's manager: an administrator gives the right with `muster user add`, or binds the role muster-names to you" + why
 	case http.StatusNotFound:
-		return "the cluster's Muster has no door to ask at: an administrator installs this version with `muster install` (" + message + ")"
+		return "the cluster's Muster has no door to ask at: an administrator installs this version with `muster install`" + why
 	case http.StatusServiceUnavailable, http.StatusBadGateway:
-		return "Muster's manager does not answer: does it run? `kubectl -n " + v1alpha1.SystemNamespace + " get pods` says (" + message + ")"
+		return "Muster's manager does not answer: does it run? `kubectl -n " + v1alpha1.SystemNamespace + " get pods` says" + why
 	}
 	return fmt.Sprintf("asking Muster's manager: the API server answers %d: %s", status, message)
 }

@@ -27,6 +27,7 @@ func TestWhatARefusalSays(t *testing.T) {
 		"no store":             {true, 503, "", `{"error":"there is no store"}`, "there is no store", 0},
 		"to HEAD":              {true, 404, "", "", "answers 404 Not Found", 0},
 		"no rights":            {false, 403, "", `{"kind":"Status","message":"services is forbidden"}`, "the role muster-names to you (services is forbidden)", 0},
+		"no rights, to HEAD":   {false, 403, "", "", "binds the role muster-names to you", 0},
 		"no manager runs":      {false, 503, "", `{"message":"no endpoints available"}`, "does not answer: does it run?", 2 * time.Second},
 		"no such service":      {false, 404, "", `{"message":"services not found"}`, "`muster install`", 0},
 		"something else there": {false, 200, "", "<html>hello", "the API server answers 200: <html>hello", 0},

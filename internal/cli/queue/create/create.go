@@ -87,7 +87,7 @@ func (o *options) complete(cmd *cobra.Command, flags *terms.Flags, args []string
 }
 
 func (o *options) run(ctx context.Context, server client.Client, object *v1alpha1.Queue) error {
-	now, err := survey.Read(ctx, server)
+	now, err := survey.ForChange(ctx, server, "create")
 	if err != nil {
 		return err
 	}

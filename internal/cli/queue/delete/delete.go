@@ -65,7 +65,7 @@ root until they name another parent.`,
 // run looks at all queues before any is deleted, so that a misspelt name
 // deletes none.
 func (o *options) run(ctx context.Context, server client.Client, names []string) error {
-	now, err := survey.Read(ctx, server)
+	now, err := survey.ForChange(ctx, server, "delete")
 	if err != nil {
 		return err
 	}

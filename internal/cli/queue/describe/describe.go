@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/internal/cli/connection"
@@ -49,6 +50,9 @@ users and its jobs, and what in it cannot be honoured.`,
 
 func run(ctx context.Context, reader client.Reader, streams terminal.Streams, format output.Format, names []string) error {
 	now, err := survey.Read(ctx, reader)
+	if apierrors.IsForbidden(err) {
+		return told(ctx, reader, streams, format, names)
+	}
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,17 @@
 package describe
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/cli/exit"
@@ -96,5 +101,31 @@ func TestNamesThatAreNot(t *testing.T) {
 	}
 	if err := run(t.Context(), world, streams, output.Human, []string{"default"}); err != nil || !strings.Contains(out.String(), "implied") {
 		t.Errorf("default: %v\n%s", err, out)
+	}
+}
+
+// Users who may not see nodes see a queue as its status tells of it.
+func TestDescribeOfATenant(t *testing.T) {
+	vision := sample.Queue("vision", "", "4", nil)
+	vision.Status = v1alpha1.QueueStatus{Used: v1alpha1.ResourceAmounts{"gpu": resource.MustParse("3")}, Waiting: 2, Running: 1}
+	server := interceptor.NewClient(sample.World(t, vision, sample.Queue("ocr", "vision", "", nil)), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if _, ok := list.(*v1alpha1.QueueList); !ok {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil)
+			}
+			return c.List(ctx, list, options...)
+		},
+	})
+	streams, out, _ := sample.Streams()
+	if err := run(t.Context(), server, streams, output.Human, []string{"vision"}); err != nil {
+		t.Fatal(err)
+	}
+	want := "vision\n\nBelow   ocr\nJobs    1 running, 2 waiting\n\nCLASS  GUARANTEED  USED  BORROWED\ngpu    4           3     -\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	err := run(t.Context(), server, streams, output.Human, []string{"visoin"})
+	if code, _ := exit.Of(err); code != exit.Missing {
+		t.Errorf("a queue that is not there: %v", err)
 	}
 }

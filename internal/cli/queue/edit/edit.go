@@ -85,7 +85,7 @@ queue is opened in $VISUAL or $EDITOR.`,
 }
 
 func (o *options) run(ctx context.Context, server client.Client, name string, by change) error {
-	now, err := survey.Read(ctx, server)
+	now, err := survey.ForChange(ctx, server, "update")
 	if err != nil {
 		return err
 	}

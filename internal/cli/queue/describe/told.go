@@ -1,0 +1,103 @@
+package describe
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/cli/output"
+	"github.com/muster-dev/muster/internal/cli/queue/survey"
+	"github.com/muster-dev/muster/internal/cli/terminal"
+)
+
+// told describes queues by what the scheduler wrote into their status last: for a user who may
+// not see nodes and the work of others.
+func told(ctx context.Context, reader client.Reader, streams terminal.Streams, format output.Format, names []string) error {
+	var list v1alpha1.QueueList
+	if err := reader.List(ctx, &list); err != nil {
+		return fmt.Errorf("listing the queues: %w", err)
+	}
+	documents := make([]Document, len(names))
+	for i, name := range names {
+		if err := survey.Missing(name, list.Items); err != nil {
+			return err
+		}
+		documents[i] = toldOf(name, list.Items)
+	}
+	switch {
+	case format != output.Human && len(documents) == 1:
+		return output.Print(streams.Out, format, documents[0])
+	case format != output.Human:
+		return output.Print(streams.Out, format, documents)
+	}
+	for i := range documents {
+		if i > 0 {
+			_, _ = fmt.Fprintln(streams.Out)
+		}
+		if err := documents[i].write(streams); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// toldOf is what the objects say of a queue. The default queue need not have one.
+func toldOf(name string, objects []v1alpha1.Queue) Document {
+	d := Document{Name: name, State: "unknown"}
+	for i := range objects {
+		q := &objects[i]
+		switch name {
+		case q.Name:
+			d.Parent, d.Guaranteed, d.Used, d.Borrowed = q.Spec.Parent, q.Spec.Guaranteed, q.Status.Used, q.Status.Borrowed
+			d.Running, d.Waiting = int(q.Status.Running), int(q.Status.Waiting)
+		case q.Spec.Parent:
+			d.Children = append(d.Children, q.Name)
+		}
+	}
+	slices.Sort(d.Children)
+	return d
+}
+
+// write writes what is known without seeing nodes and the work of others.
+func (d Document) write(streams terminal.Streams) error {
+	text := d.Name + "\n\n"
+	if d.Parent != "" {
+		text += "Parent  " + d.Parent + "\n"
+	}
+	if len(d.Children) > 0 {
+		text += "Below   " + strings.Join(d.Children, ", ") + "\n"
+	}
+	text += fmt.Sprintf("Jobs    %d running, %d waiting\n\n", d.Running, d.Waiting)
+	if _, err := fmt.Fprint(streams.Out, text); err != nil {
+		return err
+	}
+	classes := map[string]bool{}
+	for _, amounts := range []v1alpha1.ResourceAmounts{d.Guaranteed, d.Used, d.Borrowed} {
+		for class := range amounts {
+			classes[class] = true
+		}
+	}
+	table := terminal.NewTable("CLASS", "GUARANTEED", "USED", "BORROWED")
+	for _, class := range slices.Sorted(maps.Keys(classes)) {
+		table.Row(class, amount(d.Guaranteed, class), amount(d.Used, class), amount(d.Borrowed, class))
+	}
+	if len(classes) > 0 {
+		if err := table.Write(streams.Out, streams.OutStyle(), ""); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintln(streams.Err, "limits of queues above, users and jobs are for users who may list nodes and the jobs of all namespaces")
+	return err
+}
+
+func amount(of v1alpha1.ResourceAmounts, class string) string {
+	if quantity, known := of[class]; known {
+		return quantity.String()
+	}
+	return "-"
+}
