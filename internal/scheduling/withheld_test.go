@@ -12,20 +12,23 @@ func TestWithheldGPUsAreNamed(t *testing.T) {
 	unowned := testNode("theirs", "", 0)
 	unowned.Unowned = []ModelCount{{Model: "H100", Count: 8}}
 	cpu := testNode("cpu", "", 0)
+	asleep := testNode("asleep", "A100", 2)
+	asleep.NotReady = "Kubelet stopped posting node status."
+	asleep.Taints = []Taint{{Key: "node.kubernetes.io/unreachable", Effect: "NoSchedule"}}
 	for name, tt := range map[string]struct {
 		request Request
 		says    []string
 		not     string
 	}{
 		"a model that only such a node has": {gang("a").role("w", 1, 1, "H100").obj(), []string{"no node has an H100", "8 H100 of node theirs", "`muster node add theirs`"}, ""},
-		"more than there is":                {gang("a").role("w", 2, 4).obj(), []string{"the nodes have 4 GPUs in all", "`muster node add theirs`"}, ""},
-		"another model":                     {gang("a").role("w", 1, 1, "V100").obj(), []string{"no node has a V100"}, "theirs"},
+		"more than there is":                {gang("a").role("w", 2, 4).obj(), []string{"the nodes have 4 GPUs in all", "`muster node add theirs`", "; without 2 A100 of node asleep, which is not ready: Kubelet stopped posting node status"}, ""},
+		"another model":                     {gang("a").role("w", 1, 1, "V100").obj(), []string{"no node has a V100"}, "asleep"},
 		"no GPU at all":                     {gang("a").role("w", 1, 0).with(func(r *Request) { r.Roles[0].Resources.MilliCPU = 1 << 40 }).obj(), []string{"impossible now"}, "theirs"},
 		"a part of one": {gang("a").role("w", 1, 0).with(func(r *Request) { r.Roles[0].Share = Share{Milli: 500} }).obj(),
 			[]string{"no node has a GPU of which a part can be given", "4 A100 of node counts", "ask for whole GPUs"}, "theirs"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result := Decide(Snapshot{Nodes: []Node{counts, unowned, cpu}, Requests: []Request{tt.request}})
+			result := Decide(Snapshot{Nodes: []Node{counts, unowned, cpu, asleep}, Requests: []Request{tt.request}})
 			if len(result.Waiting) != 1 {
 				t.Fatalf("%+v", result)
 			}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -49,7 +50,7 @@ func realKubernetes(ctx context.Context, agent bool) (*platform, error) {
 	}
 	python.Files = append(python.Files, cluster.File{To: quickstart(), From: quickstart()})
 	if !agent { // where there are no stages, and one test alone trains
-		p, err := startKubernetes(ctx, agent, nil, manager, shell)
+		p, err := startKubernetes(ctx, agent, 0, nil, manager, shell)
 		if err == nil {
 			p.bring = func(ctx context.Context) error { return importOn(ctx, p.nodes, python) }
 		}
@@ -59,7 +60,7 @@ func realKubernetes(ctx context.Context, agent bool) (*platform, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := startKubernetes(ctx, agent, []cluster.Image{spark}, manager, shell, python)
+	p, err := startKubernetes(ctx, agent, 0, []cluster.Image{spark}, manager, shell, python)
 	if err == nil {
 		p.spark = spark
 	}
@@ -76,16 +77,19 @@ func importOn(ctx context.Context, nodes []*cluster.Node, image cluster.Image) e
 }
 
 // startKubernetes is the same with these images, of which the first has the shell; the
-// large ones are on nodes with GPUs alone.
-func startKubernetes(ctx context.Context, agent bool, large []cluster.Image, manager cluster.Image, images ...cluster.Image) (*platform, error) {
+// large ones are on nodes with GPUs alone. A node that does not answer for the patience is
+// taken for unreachable; 0: as Kubernetes does, 50 seconds.
+func startKubernetes(ctx context.Context, agent bool, patience time.Duration, large []cluster.Image, manager cluster.Image, images ...cluster.Image) (*platform, error) {
 	const product = "NVIDIA-A100-SXM4-80GB"
 	gpu := cluster.NodeOptions{GPUs: 2, Product: product, Images: images}
 	if agent {
 		gpu = cluster.NodeOptions{Images: slices.Concat([]cluster.Image{manager}, images, large)}
 	}
-	started, err := cluster.Start(ctx, cluster.Options{
-		Scheduler: true, Nodes: []cluster.NodeOptions{gpu, gpu, {Images: append([]cluster.Image{manager}, images...)}},
-	})
+	options := cluster.Options{Scheduler: true, Nodes: []cluster.NodeOptions{gpu, gpu, {Images: append([]cluster.Image{manager}, images...)}}}
+	if patience > 0 {
+		options.Args = map[string][]string{"kube-controller-manager": {"--node-monitor-period=1s", "--node-monitor-grace-period=" + patience.String()}}
+	}
+	started, err := cluster.Start(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -94,9 +98,10 @@ func startKubernetes(ctx context.Context, agent bool, large []cluster.Image, man
 		counts: !agent, apart: agent, asks: true, nodes: started.Nodes,
 		stop: func(context.Context) error { return started.Stop() },
 		another: func(ctx context.Context) (*platform, error) {
-			return startKubernetes(ctx, agent, nil, manager, images[0])
+			return startKubernetes(ctx, agent, 10*time.Second, nil, manager, images[0])
 		},
 		vanish:   func(node string) error { return started.Node(node).Vanish() },
+		signal:   started.Signal,
 		registry: started.Registry,
 	}
 	p.storage = p.folder

@@ -259,7 +259,8 @@ func (p *platform) standing(t testing.TB, n int) (pods []corev1.Pod) {
 	return pods
 }
 
-// TestANodeThatVanishes pulls the plug of a node under a gang. What the gang has
+// TestANodeThatVanishes pulls the plug of a node under a gang, after another node did not
+// answer for a while. What the gang has
 // stays held while nobody knows whether its members there still run; once the
 // node is gone for good the whole gang ends, and what it had is free only when no
 // pod of its is left.
@@ -279,6 +280,7 @@ func TestANodeThatVanishes(t *testing.T) {
 		}
 	})
 	const ns = metav1.NamespaceDefault
+	p.silence(t, ns)
 	pods := p.four(t, ns, "torn")
 	p.holding(t, ns, "next", 1, 1, "")
 	gone := pods[0].Spec.NodeName

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -56,9 +57,12 @@ type platform struct {
 	// of its nodes. Nil where a node that vanishes takes Muster along.
 	another func(context.Context) (*platform, error)
 	vanish  func(node string) error
-	api     client.WithWatch
-	core    kubernetes.Interface
-	stop    func(context.Context) error
+	// signal sends a signal to a program of a Kubernetes that the platform started, such as
+	// node-1/kubelet. Nil elsewhere.
+	signal func(program string, signal syscall.Signal) error
+	api    client.WithWatch
+	core   kubernetes.Interface
+	stop   func(context.Context) error
 	// storage makes the folder behind the next claim, where nothing else
 	// does.
 	storage func(testing.TB)
