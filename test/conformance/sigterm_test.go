@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/test/cluster"
 	"github.com/muster-dev/muster/test/e2e/harness"
 )
 
@@ -20,8 +21,12 @@ import (
 // The trainer notes each start, and each SIGTERM after a moment.
 const saves = `sh -c 'trap "sleep 0.5; echo saved >> /saved/$INDEX; exit" TERM; echo started >> /saved/$INDEX; while :; do sleep 0.05; done'; :`
 
+// bare has no shell. Its program ends at SIGTERM.
+var bare = cluster.Image{Name: "muster.test/bare:1", Entrypoint: []string{"/sleep", "100000"}, Files: []cluster.File{{To: "/sleep", From: "/bin/busybox"}}}
+
 // TestSIGTERMReachesTheTrainer suspends, preempts and deletes a job whose trainer is a child of
-// a shell: it saves each time, although the kubelet sends SIGTERM to the shell alone.
+// a shell: it saves each time, although the kubelet sends SIGTERM to the shell alone. Only of an
+// image without a shell the kubelet says that the hook failed.
 func TestSIGTERMReachesTheTrainer(t *testing.T) {
 	if the.nodes == nil {
 		t.Fatal("no kubelet ends the members: leave this test out here, by name, as the Makefile does")
@@ -29,6 +34,10 @@ func TestSIGTERMReachesTheTrainer(t *testing.T) {
 	ns := the.namespace(t)
 	queues(t, "owner", "borrower")
 	folder := the.claim(t, ns, "saved")
+	if err := importOn(t.Context(), the.nodes, bare); err != nil {
+		t.Fatal(err)
+	}
+	the.submit(t, ns, "bare", fmt.Sprintf("{environment: {image: %[1]q}, roles: [{name: worker, template: {spec: {containers: [{name: main, image: %[1]q}]}}}]}", bare.Name))
 	// notes waits until each member has noted so many words, each of one start or of its end.
 	notes := func(lines int) {
 		t.Helper()
@@ -56,16 +65,33 @@ func TestSIGTERMReachesTheTrainer(t *testing.T) {
 	notes(5)
 	the.does(t, ns, "delete", "saves")
 	notes(6)
-	// The kubelet found no fault with the hook.
-	var events corev1.EventList
-	if err := the.api.List(t.Context(), &events, client.InNamespace(ns)); err != nil {
-		t.Fatal(err)
-	}
-	for i := range events.Items {
-		if e := &events.Items[i]; e.Reason == "FailedPreStopHook" {
-			t.Errorf("an event of %s: %s", e.InvolvedObject.Name, e.Message)
+	the.until(t, ns, "bare", v1alpha1.JobRunning)
+	the.does(t, ns, "delete", "bare")
+	the.hooksFail(t, ns, "bare-worker-0")
+}
+
+// hooksFail waits until the kubelet has said of a pod that its hook before the stop failed, and
+// asserts that it has not of any other.
+func (p *platform) hooksFail(t testing.TB, ns, pod string) {
+	t.Helper()
+	harness.Eventually(t, within, "waiting for an event of "+pod, func() error {
+		var events corev1.EventList
+		if err := p.api.List(t.Context(), &events, client.InNamespace(ns)); err != nil {
+			return err
 		}
-	}
+		said := false
+		for i := range events.Items {
+			e := &events.Items[i]
+			if e.Reason == "FailedPreStopHook" && e.InvolvedObject.Name != pod {
+				t.Fatalf("an event of %s: %s", e.InvolvedObject.Name, e.Message)
+			}
+			said = said || e.Reason == "FailedPreStopHook"
+		}
+		if !said {
+			return fmt.Errorf("none of %d", len(events.Items))
+		}
+		return nil
+	})
 }
 
 // does runs the CLI in a namespace.
