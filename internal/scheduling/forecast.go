@@ -1,13 +1,12 @@
 package scheduling
 
 import (
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/muster-dev/muster/internal/scheduling/estimate"
+	"github.com/muster-dev/muster/internal/scheduling/outlook"
 	"github.com/muster-dev/muster/internal/scheduling/placement"
-	"github.com/muster-dev/muster/internal/scheduling/queue"
 )
 
 // In how many ways the time to come is played through, and in how many where
@@ -19,137 +18,158 @@ const (
 	crowded        = 4000
 )
 
-// outlook is the time to come, as far as one waiting entry is concerned: the
-// waiting, the running and the nodes in plain counters, from which each
-// scenario starts anew. The core is not changed.
-type outlook struct {
-	core    *Core
-	now     Instant
-	target  *pending
-	waiting []*pending // in the order of their turns
-	shapes  []shape
-	running []occupant
-	likely  endHeap // when the core takes the running to end
-	board   board
-	// mayFavour is how much work that was started out of order may hold.
-	favoured int64
-	most     int64
-	queues   bool
-	// scenarios is how many there are.
-	scenarios int
-	// basis is what the ends in the middle scenario are known from.
-	basis estimate.Basis
-}
-
-// lot is what the members of one role ask for.
-type lot struct {
-	members      int
-	milli        int64 // of GPUs
-	cpu, memory  int64
-	kind         uint64 // the bit of the nodes that take it
-	largestChunk int
-	apart        Level // of which no two members may be in one domain
-	room         int   // its number on the board
-}
-
-// shape is a way to ask: entries of one shape find room or not together.
-type shape struct {
-	lots   []lot
-	within Level      // of which all have to be in one domain
-	line   []*pending // in order
-}
-
-// pending is a waiting entry.
-type pending struct {
-	entry  *entry
-	shape  int
-	order  int
-	wide   bool
-	number int // for its quantiles
-	// likely is within what time the core takes it to end once it has started.
-	likely estimate.Span
-}
-
-// occupant is a running entry.
-type occupant struct {
-	entry   *entry
-	seats   []stall
-	number  int
-	charges []queue.Vector
-	// likely is when the core takes it to have ended, where it asks whether it
-	// delays another.
-	likely Instant
-}
-
-// stall is what is held of one node.
-type stall struct {
-	node        int32
-	milli       int64
-	cpu, memory int64
-}
-
 // maxKinds is how many kinds of node are told apart: sets of models, labels
 // and taints that waiting roles ask for.
 const maxKinds = 64
 
-// newOutlook copies what the time to come depends on.
-func (c *Core) newOutlook(target *entry, now Instant) *outlook {
-	o := &outlook{core: c, now: now, favoured: c.favoured, queues: !c.free4all()}
-	o.most = favourable * c.cluster.Totals().Devices * placement.Whole / 10
+// newOutlook copies what the time to come depends on, as far as one waiting entry
+// is concerned, or none. It returns the waiting in the order of their turns. The
+// core is not changed.
+func (c *Core) newOutlook(target *entry, now Instant) (*outlook.Outlook, []*entry) {
+	o := &outlook.Outlook{Book: &c.book, Favoured: c.favoured}
+	if !c.free4all() {
+		o.Tree = c.tree
+	}
+	o.Most = favourable * c.cluster.Totals().Devices * placement.Whole / 10
 	kinds := &kindTable{core: c, byName: map[string]uint64{}}
+	waiting := c.inTurn(now)
+	c.addWaiting(o, kinds, waiting, now)
+	if at := slices.Index(waiting, target); at >= 0 {
+		o.Target = o.Waiting[at]
+	}
+	o.Scenarios = scenarios
+	if len(waiting)+len(c.running) > crowded {
+		o.Scenarios = scenariosCrowd
+	}
+	o.SetNodes(c.freeNodes(kinds), c.largest)
+	if o.Confined() {
+		o.SetDomains(c.nodeDomains())
+	}
+	c.addRunning(o, now)
+	return o, waiting
+}
+
+func (c *Core) addWaiting(o *outlook.Outlook, kinds *kindTable, waiting []*entry, now Instant) {
 	shapes := map[string]int{}
-	for i, e := range c.inTurn(now) {
-		p := &pending{entry: e, order: i, number: i, wide: c.wide(e), likely: e.estimate.Quantile(e.req.Ran, likely)}
+	for _, e := range waiting {
+		p := &outlook.Pending{
+			Work: e.work(e.req.Ran), GPUs: e.gpus, Priority: e.req.Priority, Wide: c.wide(e), Created: int64(e.created()),
+			DueAt: estimate.Span(e.dueAt - now), Likely: e.estimate.Quantile(e.req.Ran, likely),
+		}
 		lots := kinds.lots(e)
 		within := Level("")
 		if e.req.Topology.Required {
 			within = e.req.Topology.Within
 		}
 		key := shapeKey(lots) + string(within)
-		if o.queues {
+		if o.Tree != nil {
 			key += "/" + e.req.Queue
 		}
 		at, known := shapes[key]
 		if !known {
-			at = len(o.shapes)
+			at = o.AddShape(lots, within.tier())
 			shapes[key] = at
-			for k := range lots {
-				lots[k].room = o.board.number(&lots[k])
-			}
-			o.shapes = append(o.shapes, shape{lots: lots, within: within})
 		}
-		p.shape = at
-		o.shapes[at].line = append(o.shapes[at].line, p)
-		o.waiting = append(o.waiting, p)
-		if e == target {
-			o.target = p
-		}
+		o.AddWaiting(p, at)
 	}
-	o.scenarios = scenarios
-	if len(o.waiting)+len(c.running) > crowded {
-		o.scenarios = scenariosCrowd
-	}
-	o.board.build(c, kinds)
-	if slices.ContainsFunc(o.shapes, func(s shape) bool { return s.confined() }) {
-		o.board.confines = newConfines(c)
-	}
-	for i, e := range c.running {
-		r := occupant{entry: e, number: i, likely: now.add(e.estimate.Quantile(e.age(now), likely))}
+}
+
+func (c *Core) addRunning(o *outlook.Outlook, now Instant) {
+	for _, e := range c.running {
+		work := e.work(e.age(now))
+		r := outlook.Occupant{Work: &work, Favoured: e.favoured, Likely: e.estimate.Quantile(work.Ran, likely)}
 		for k := range e.held {
 			h := &e.held[k]
 			if h.up {
 				continue
 			}
-			r.seats = append(r.seats, stall{node: int32(h.site.id), milli: h.milli(), cpu: h.resources.MilliCPU, memory: h.resources.Memory})
-			if o.queues {
-				r.charges = append(r.charges, h.charged)
+			r.Seats = append(r.Seats, outlook.Stall{Node: int32(h.site.id), Milli: h.milli(), CPU: h.resources.MilliCPU, Memory: h.resources.Memory})
+			if o.Tree != nil {
+				r.Charges = append(r.Charges, h.charged)
 			}
 		}
-		o.running = append(o.running, r)
-		o.likely = append(o.likely, end{at: r.likely, number: i})
+		o.AddRunning(r)
 	}
-	o.likely.order()
-	return o
+}
+
+// work is what an outlook has to know of an entry that has run for a while.
+func (e *entry) work(ran estimate.Span) outlook.Work {
+	return outlook.Work{Estimate: &e.estimate, Evidence: &e.req.Evidence, Ran: ran, Queue: e.queue, User: e.user, Ask: e.ask}
+}
+
+// freeNodes are all nodes with what is free now: GPUs of a node count as alike.
+func (c *Core) freeNodes(kinds *kindTable) []outlook.Node {
+	out := make([]outlook.Node, len(c.sites))
+	for i, s := range c.sites {
+		if !c.known(s) {
+			continue
+		}
+		n := &out[i]
+		if n.Kinds = kinds.served(&s.node); n.Kinds == 0 {
+			continue
+		}
+		n.CPU, n.Memory = s.node.Allocatable.MilliCPU, s.node.Allocatable.Memory
+		for d := range s.node.Devices {
+			if s.node.Devices[d].usable() {
+				n.Milli += placement.Whole
+			}
+		}
+		n.Milli -= s.milli
+		for _, e := range s.here {
+			for k := range e.held {
+				if h := &e.held[k]; h.site == s && !h.up {
+					n.CPU -= h.resources.MilliCPU
+					n.Memory -= h.resources.Memory
+				}
+			}
+		}
+	}
+	return out
+}
+
+// tier is the level's number in an outlook; 0 for none.
+func (l Level) tier() int {
+	switch l {
+	case "":
+		return 0
+	case LevelNode:
+		return len(levels) + 1
+	}
+	return l.depth()
+}
+
+// nodeDomains looks up the domains of all nodes.
+func (c *Core) nodeDomains() *outlook.Domains {
+	f := &outlook.Domains{Of: make([][]int32, len(levels)+1), Nodes: make([][][]int32, len(levels)+1)}
+	for at := range f.Of {
+		f.Of[at] = make([]int32, len(c.sites))
+		numbers := map[int32]int32{}
+		for i, s := range c.sites {
+			f.Of[at][i] = -1
+			if !c.known(s) {
+				continue
+			}
+			key := int32(i)
+			if at < len(levels) {
+				d, some := c.domainOf(s.id, levels[at])
+				if !some {
+					continue
+				}
+				key = int32(d)
+			} else {
+				f.All = append(f.All, key)
+			}
+			number, known := numbers[key]
+			if !known {
+				number = int32(len(f.Nodes[at]))
+				numbers[key] = number
+				f.Nodes[at] = append(f.Nodes[at], nil)
+			}
+			f.Of[at][i] = number
+			f.Nodes[at][number] = append(f.Nodes[at][number], int32(i))
+		}
+	}
+	return f
 }
 
 // inTurn are the waiting that could start at once if they had room, in the
@@ -189,8 +209,20 @@ func (t *kindTable) bit(r *Role) uint64 {
 	return bit
 }
 
-func (t *kindTable) lots(e *entry) []lot {
-	out := make([]lot, 0, len(e.req.Roles))
+// served are the kinds that a node takes.
+func (t *kindTable) served(n *Node) uint64 {
+	var bits uint64
+	for at, r := range t.roles {
+		if n.refuses(*r) != "" || r.wantsGPU() && !slices.ContainsFunc(n.Devices, func(d Device) bool { return d.usable() && r.accepts(d) }) {
+			continue
+		}
+		bits |= 1 << at
+	}
+	return bits
+}
+
+func (t *kindTable) lots(e *entry) []outlook.Lot {
+	out := make([]outlook.Lot, 0, len(e.req.Roles))
 	for _, i := range largestFirst(&e.req) {
 		r := &e.req.Roles[i]
 		n := int(members(r))
@@ -201,74 +233,24 @@ func (t *kindTable) lots(e *entry) []lot {
 		if r.Spread.Required {
 			apart = r.Spread.Over
 		}
-		out = append(out, lot{
-			apart: apart, members: n, milli: t.core.milli(r), cpu: max(0, r.Resources.MilliCPU), memory: max(0, r.Resources.Memory),
-			kind: t.bit(r), largestChunk: t.core.chunk(r, n),
+		out = append(out, outlook.Lot{
+			Apart: apart.tier(), Members: n, Milli: t.core.milli(r), CPU: max(0, r.Resources.MilliCPU), Memory: max(0, r.Resources.Memory),
+			Kinds: t.bit(r), LargestChunk: t.core.chunk(r, n),
 		})
 	}
 	return out
 }
 
-func shapeKey(lots []lot) string {
+func shapeKey(lots []outlook.Lot) string {
 	var b strings.Builder
 	for _, l := range lots {
-		for _, v := range []int64{int64(l.members), l.milli, l.cpu, l.memory, int64(l.kind)} {
+		for _, v := range []int64{int64(l.Members), l.Milli, l.CPU, l.Memory, int64(l.Kinds), int64(l.Apart)} {
 			for range 8 {
 				b.WriteByte(byte(v))
 				v >>= 8
 			}
 		}
-		b.WriteString(string(l.apart))
 		b.WriteByte('|')
 	}
 	return b.String()
-}
-
-// golden spreads numbers evenly over [0, 1).
-const golden = 0.6180339887498949
-
-// quantile is at which quantile of its estimate an entry ends in a scenario:
-// over all scenarios, each entry takes each part of its distribution once.
-func quantile(scenario, of, number int, salt float64) float64 {
-	x := (float64(scenario)+0.5)/float64(of) + float64(float64(number+1)*golden) + salt
-	return min(0.995, max(0.005, x-math.Floor(x)))
-}
-
-// starts are when the target starts, in every scenario in which it does, in
-// ascending order.
-func (o *outlook) starts() []Instant {
-	var out []Instant
-	if o.target == nil {
-		return nil
-	}
-	for s := range o.scenarios {
-		c := newCourse(o, s)
-		if at, ok := c.run(); ok {
-			out = append(out, at)
-		}
-		if s == o.scenarios/2 {
-			o.basis = c.basisOf()
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// basisOf is what most of the ends so far are known from; the firmer of two
-// that are as many.
-func (c *course) basisOf() estimate.Basis {
-	bases := [...]estimate.Basis{estimate.BasisProgress, estimate.BasisDeclared, estimate.BasisHistory, estimate.BasisLimit, estimate.BasisGuess}
-	var count [len(bases)]int
-	for i := range c.active {
-		if c.gone[i] {
-			count[slices.Index(bases[:], c.core.book.Basis(c.active[i].entry.req.Evidence))]++
-		}
-	}
-	best := len(bases) - 1
-	for i := len(bases) - 1; i >= 0; i-- {
-		if count[i] > 0 && count[i] >= count[best] {
-			best = i
-		}
-	}
-	return bases[best]
 }

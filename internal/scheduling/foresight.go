@@ -60,20 +60,20 @@ func (f *Foresight) Forecast(c *Core, uid string, now Instant) (Expected, bool) 
 	// What is beyond a minimum is given back to whoever waits.
 	defer c.lifting()()
 	c.raiseExtras()
-	o := c.newOutlook(e, now)
-	if o.target == nil {
+	o, _ := c.newOutlook(e, now)
+	if o.Target == nil {
 		return Expected{}, false
 	}
-	starts := o.starts()
-	if len(starts) <= o.scenarios/2 || starts[len(starts)/2].since(now) > tooFar {
+	starts := o.Starts()
+	if len(starts) <= o.Scenarios/2 || starts[len(starts)/2] > tooFar {
 		return Expected{}, false
 	}
-	middle := max(aWhile, starts[len(starts)/2].since(now))
-	like := category{size: c.sizeOf(e), length: lengthOf(e), ahead: aheadClass(o.target.order)}
+	middle := max(aWhile, starts[len(starts)/2])
+	like := category{size: c.sizeOf(e), length: lengthOf(e), ahead: aheadClass(o.Target.Order)}
 	low, high := f.spread(like)
-	x := Expected{Basis: o.basis, Later: e.req.peers() || c.shunners > 0}
-	x.From = min(now.add(scaled(middle, low)), max(now.add(aWhile), starts[len(starts)/10]))
-	x.To = max(now.add(scaled(middle, high)), starts[len(starts)-1-len(starts)/10])
+	x := Expected{Basis: o.Basis, Later: e.req.peers() || c.shunners > 0}
+	x.From = min(now.add(scaled(middle, low)), now.add(max(aWhile, starts[len(starts)/10])))
+	x.To = max(now.add(scaled(middle, high)), now.add(starts[len(starts)-1-len(starts)/10]))
 	if f.open == nil {
 		f.open = map[string]forecast{}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/muster-dev/muster/internal/scheduling/estimate"
+	"github.com/muster-dev/muster/internal/scheduling/outlook"
 	"github.com/muster-dev/muster/internal/scheduling/placement"
 )
 
@@ -39,20 +40,20 @@ func (c *Core) Prospects(wanted map[string][]string, now Instant) []Prospect {
 	// What is beyond a minimum is given back to whoever waits.
 	defer c.lifting()()
 	c.raiseExtras()
-	o := c.newOutlook(nil, now)
-	o.scenarios = prospectScenarios
-	v := newVista(o, wanted)
-	for s := range o.scenarios {
-		newCourse(o, s).watch(v)
+	o, waiting := c.newOutlook(nil, now)
+	o.Scenarios = prospectScenarios
+	v := newVista(c, waiting, wanted)
+	for s := range o.Scenarios {
+		v.watch(outlook.NewCourse(o, s))
 	}
 	var out []Prospect
-	for _, p := range v.order {
-		nodes := c.setAside(p.entry, now)
+	for _, e := range v.order {
+		nodes := c.setAside(e, now)
 		if nodes == nil {
-			nodes = v.likeliest(p, wanted[p.entry.req.UID])
+			nodes = v.likeliest(e, wanted[e.req.UID])
 		}
 		if len(nodes) > 0 && len(out) < maxProspects {
-			out = append(out, Prospect{UID: p.entry.req.UID, Nodes: nodes[:min(len(nodes), maxProspectNodes)]})
+			out = append(out, Prospect{UID: e.req.UID, Nodes: nodes[:min(len(nodes), maxProspectNodes)]})
 		}
 	}
 	return out
@@ -87,9 +88,11 @@ func (c *Core) nodeName(id placement.NodeID) string { return c.sites[id].node.Na
 type vista struct {
 	core *Core
 	// order are these gangs, and first those of them that are the first in their queue.
-	order []*pending
-	first map[*pending]bool
-	seen  map[*pending]*sight
+	order []*entry
+	first map[*entry]bool
+	seen  map[*entry]*sight
+	// waiting are all that wait, in the order of their turns.
+	waiting []*entry
 }
 
 // sight is what they show of one gang.
@@ -100,45 +103,46 @@ type sight struct {
 	nodes        map[int32]int
 }
 
-func newVista(o *outlook, wanted map[string][]string) *vista {
-	v := &vista{core: o.core, first: map[*pending]bool{}, seen: map[*pending]*sight{}}
+func newVista(c *Core, waiting []*entry, wanted map[string][]string) *vista {
+	v := &vista{core: c, waiting: waiting, first: map[*entry]bool{}, seen: map[*entry]*sight{}}
 	begun := map[string]bool{}
-	for _, p := range o.waiting {
-		if !hasProspects(wanted, p.entry) {
-			begun[p.entry.req.Queue] = begun[p.entry.req.Queue] || p.entry.gpus > 0
+	for _, e := range waiting {
+		if !hasProspects(wanted, e) {
+			begun[e.req.Queue] = begun[e.req.Queue] || e.gpus > 0
 			continue
 		}
-		v.order = append(v.order, p)
-		v.seen[p] = &sight{nodes: map[int32]int{}}
-		v.first[p] = !begun[p.entry.req.Queue]
-		begun[p.entry.req.Queue] = true
+		v.order = append(v.order, e)
+		v.seen[e] = &sight{nodes: map[int32]int{}}
+		v.first[e] = !begun[e.req.Queue]
+		begun[e.req.Queue] = true
 	}
 	return v
 }
 
 // watch plays a scenario as far as it matters, and notes what begins in it.
-func (c *course) watch(v *vista) {
+func (v *vista) watch(c *outlook.Course) {
 	firsts := 0
 	for _, first := range v.first {
 		if first {
 			firsts++
 		}
 	}
-	c.noted = func(p *pending) {
-		s := v.seen[p]
+	c.Noted = func(p *outlook.Pending) {
+		e := v.waiting[p.Order]
+		s := v.seen[e]
 		if s == nil {
 			return
 		}
-		if v.first[p] {
+		if v.first[e] {
 			firsts--
 		}
-		soon := c.at.since(c.now) <= near || v.first[p] && c.basisOf() == estimate.BasisGuess
+		soon := c.At <= near || v.first[e] && c.EndsBasis() == estimate.BasisGuess
 		if !soon {
 			return
 		}
 		nodes := map[int32]bool{}
-		for _, s := range c.starts {
-			nodes[s.node] = true
+		for _, s := range c.Seats {
+			nodes[s.Node] = true
 		}
 		s.times++
 		s.needs = max(s.needs, len(nodes))
@@ -146,14 +150,14 @@ func (c *course) watch(v *vista) {
 			s.nodes[node]++
 		}
 	}
-	c.play(func() bool { return firsts == 0 && c.at.since(c.now) > near })
+	c.Play(func() bool { return firsts == 0 && c.At > near })
 }
 
 // likeliest are the nodes on which a gang starts in most scenarios, if it does in most
 // of them: those that it needs, and half as many more. Those that were named before go
 // before others that are as likely.
-func (v *vista) likeliest(p *pending, before []string) []string {
-	s := v.seen[p]
+func (v *vista) likeliest(e *entry, before []string) []string {
+	s := v.seen[e]
 	if s.times <= prospectScenarios/2 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package scheduling
+package outlook
 
 import (
 	"math"
@@ -17,9 +17,8 @@ type board struct {
 	// buckets are nodes by group and free GPUs, group by group.
 	groups  []uint64
 	buckets [][]int32
-	// confines are the nodes' domains, where somebody has to be in one, or
-	// apart.
-	confines *confines
+	// domains are those of the nodes, where members have to be in one, or apart.
+	domains *Domains
 	// rooms are what lots can be asked for, and counts how many members of such
 	// lots there is room for, as of counted, a number of changes.
 	rooms   []roomKey
@@ -37,8 +36,8 @@ type roomKey struct {
 
 // number finds, or adds, the number of a lot's room; -1 for lots without GPUs,
 // or with parts of one.
-func (b *board) number(l *lot) int {
-	key := roomKey{l.kind, int(l.milli / placement.Whole)}
+func (b *board) number(l *Lot) int {
+	key := roomKey{l.Kinds, int(l.Milli / placement.Whole)}
 	if key.each == 0 {
 		return -1
 	}
@@ -60,17 +59,14 @@ type slot struct {
 	place       int32 // in its bucket
 }
 
-// build copies what is free now.
-func (b *board) build(c *Core, kinds *kindTable) {
-	b.largest = c.largest
-	b.nodes = make([]slot, len(c.sites))
+// build copies what is free now. Largest is the most GPUs that a node has.
+func (b *board) build(nodes []Node, largest int) {
+	b.largest = largest
+	b.nodes = make([]slot, len(nodes))
 	groups := map[uint64]int16{}
-	for i, s := range c.sites {
+	for i := range nodes {
 		b.nodes[i].group, b.nodes[i].bucket = -1, -1
-		if !c.known(s) {
-			continue
-		}
-		bits := kinds.served(&s.node)
+		bits := nodes[i].Kinds
 		if bits == 0 {
 			continue
 		}
@@ -82,38 +78,12 @@ func (b *board) build(c *Core, kinds *kindTable) {
 		}
 		n := &b.nodes[i]
 		n.group = g
-		n.cpu, n.memory = s.node.Allocatable.MilliCPU, s.node.Allocatable.Memory
-		for d := range s.node.Devices {
-			if s.node.Devices[d].usable() {
-				n.milli += placement.Whole
-			}
-		}
-		n.milli -= s.milli
-		for _, e := range s.here {
-			for k := range e.held {
-				if h := &e.held[k]; h.site == s && !h.up {
-					n.cpu -= h.resources.MilliCPU
-					n.memory -= h.resources.Memory
-				}
-			}
-		}
+		n.milli, n.cpu, n.memory = nodes[i].Milli, nodes[i].CPU, nodes[i].Memory
 	}
 	b.buckets = make([][]int32, len(b.groups)*(b.largest+1))
 	for i := range b.nodes {
 		b.enter(int32(i))
 	}
-}
-
-// served are the kinds that a node takes.
-func (t *kindTable) served(n *Node) uint64 {
-	var bits uint64
-	for at, r := range t.roles {
-		if n.refuses(*r) != "" || r.wantsGPU() && !slices.ContainsFunc(n.Devices, func(d Device) bool { return d.usable() && r.accepts(d) }) {
-			continue
-		}
-		bits |= 1 << at
-	}
-	return bits
 }
 
 func (b *board) clone() board {
@@ -163,19 +133,19 @@ func (b *board) keep(ids []int32, kept bool) {
 	}
 }
 
-func (b *board) give(s stall) { b.move(s, 1) }
-func (b *board) take(s stall) { b.move(s, -1) }
+func (b *board) give(s Stall) { b.move(s, 1) }
+func (b *board) take(s Stall) { b.move(s, -1) }
 
-func (b *board) move(s stall, sign int64) {
-	n := &b.nodes[s.node]
-	n.cpu += sign * s.cpu
-	n.memory += sign * s.memory
-	if s.milli == 0 {
+func (b *board) move(s Stall, sign int64) {
+	n := &b.nodes[s.Node]
+	n.cpu += sign * s.CPU
+	n.memory += sign * s.Memory
+	if s.Milli == 0 {
 		return
 	}
-	b.exit(s.node)
-	n.milli += sign * s.milli
-	b.enter(s.node)
+	b.exit(s.Node)
+	n.milli += sign * s.Milli
+	b.enter(s.Node)
 }
 
 // count is for how many members there is room, up to so many.
@@ -193,9 +163,9 @@ func (b *board) count(key roomKey, upTo int) int {
 }
 
 // mayFit says quickly that lots have no room.
-func (b *board) mayFit(lots []lot) bool {
+func (b *board) mayFit(lots []Lot) bool {
 	for i := range lots {
-		if l := &lots[i]; l.room >= 0 && b.count(b.rooms[l.room], l.members) < l.members {
+		if l := &lots[i]; l.room >= 0 && b.count(b.rooms[l.room], l.Members) < l.Members {
 			return false
 		}
 	}
@@ -215,9 +185,9 @@ func (b *board) recount() {
 }
 
 // fits is mayFit as of the last recount.
-func (b *board) fits(lots []lot) bool {
+func (b *board) fits(lots []Lot) bool {
 	for i := range lots {
-		if l := &lots[i]; l.room >= 0 && b.counts[l.room] < l.members {
+		if l := &lots[i]; l.room >= 0 && b.counts[l.room] < l.Members {
 			return false
 		}
 	}
@@ -225,14 +195,14 @@ func (b *board) fits(lots []lot) bool {
 }
 
 // place takes room for all lots, or none, and appends what it took.
-func (b *board) place(lots []lot, into []stall) ([]stall, bool) {
+func (b *board) place(lots []Lot, into []Stall) ([]Stall, bool) {
 	if !b.mayFit(lots) {
 		return into, false
 	}
 	for i := range lots {
 		l := &lots[i]
-		chunk := l.largestChunk
-		for left := l.members; left > 0; {
+		chunk := l.LargestChunk
+		for left := l.Members; left > 0; {
 			chunk = min(chunk, left)
 			id := b.best(l, chunk)
 			if id < 0 {
@@ -246,7 +216,7 @@ func (b *board) place(lots []lot, into []stall) ([]stall, bool) {
 				continue
 			}
 			n := int64(chunk)
-			s := stall{node: id, milli: n * l.milli, cpu: n * l.cpu, memory: n * l.memory}
+			s := Stall{Node: id, Milli: n * l.Milli, CPU: n * l.CPU, Memory: n * l.Memory}
 			b.take(s)
 			into = append(into, s)
 			left -= chunk
@@ -259,12 +229,12 @@ func (b *board) place(lots []lot, into []stall) ([]stall, bool) {
 const looked = 256
 
 // best is the node with the fewest free GPUs on which a chunk has room, or -1.
-func (b *board) best(l *lot, chunk int) int32 {
+func (b *board) best(l *Lot, chunk int) int32 {
 	n := int64(chunk)
-	each := int(n * l.milli / placement.Whole)
+	each := int(n * l.Milli / placement.Whole)
 	for free := each; free <= b.largest; free++ {
 		for g, bits := range b.groups {
-			if bits&l.kind == 0 {
+			if bits&l.Kinds == 0 {
 				continue
 			}
 			bucket := b.buckets[g*(b.largest+1)+free]
@@ -272,7 +242,7 @@ func (b *board) best(l *lot, chunk int) int32 {
 				if k == looked {
 					break
 				}
-				if s := &b.nodes[id]; (l.milli == 0 || s.milli >= n*l.milli) && (l.cpu == 0 || s.cpu >= n*l.cpu) && (l.memory == 0 || s.memory >= n*l.memory) {
+				if s := &b.nodes[id]; (l.Milli == 0 || s.milli >= n*l.Milli) && (l.CPU == 0 || s.cpu >= n*l.CPU) && (l.Memory == 0 || s.memory >= n*l.Memory) {
 					return id
 				}
 			}

@@ -1,4 +1,4 @@
-package scheduling
+package outlook
 
 import (
 	"cmp"
@@ -8,59 +8,62 @@ import (
 	"github.com/muster-dev/muster/internal/scheduling/queue"
 )
 
-// course is one scenario.
-type course struct {
-	*outlook
+// Course is one scenario.
+type Course struct {
+	*Outlook
 	scenario int
-	at       Instant
+	// At is the time in the scenario, from now on.
+	At       estimate.Span
 	board    board
 	ends     endHeap
-	active   []occupant
+	active   []Occupant
 	gone     []bool
 	likely   endHeap // when the policy takes them to end; also those that are gone
 	scratch  endHeap
 	lifted   []int
 	cursor   []int // by shape: the first that has not started
 	begun    []bool
-	heads    []*pending // those that are tried in a pass
-	due      []*pending
-	later    []*pending // by dueAt
+	heads    []*Pending // those that are tried in a pass
+	due      []*Pending
+	later    []*Pending // by DueAt
 	favoured int64
 	favours  []int64 // by active
 	kept     reservation
-	starts   []stall
-	// noted, if set, hears of whoever begins, on what is in starts.
-	noted func(*pending)
+	// Seats are what the last to begin has.
+	Seats []Stall
+	// Noted, if set, hears of whoever begins, on what is in Seats.
+	Noted func(*Pending)
 }
 
 // reservation is nodes that are kept free in a scenario.
 type reservation struct {
-	owner *pending
-	at    Instant
+	owner *Pending
+	at    estimate.Span
 	nodes []int32
 }
 
-func newCourse(o *outlook, scenario int) *course {
-	c := &course{outlook: o, scenario: scenario, at: o.now, board: o.board.clone(), favoured: o.favoured}
-	c.cursor, c.begun = make([]int, len(o.shapes)), make([]bool, len(o.waiting))
+// NewCourse begins a scenario.
+func NewCourse(o *Outlook, scenario int) *Course {
+	c := &Course{Outlook: o, scenario: scenario, board: o.board.clone(), favoured: o.Favoured}
+	c.cursor, c.begun = make([]int, len(o.shapes)), make([]bool, len(o.Waiting))
 	c.ends, c.gone, c.favours = make(endHeap, 0, 2*len(o.running)), make([]bool, len(o.running)), make([]int64, len(o.running))
 	for i := range o.running {
-		e := o.running[i].entry
-		left := e.estimate.Quantile(e.age(o.now), quantile(scenario, o.scenarios, o.running[i].number, 0))
-		c.ends = append(c.ends, end{at: o.now.add(max(estimate.Second, left)), number: i})
-		c.favours[i] = e.favoured
+		r := &o.running[i]
+		left := r.Work.Estimate.Quantile(r.Work.Ran, quantile(scenario, o.Scenarios, i, 0))
+		c.ends = append(c.ends, end{at: max(estimate.Second, left), number: i})
+		c.favours[i] = r.Favoured
 	}
 	c.ends.order()
 	c.active, c.likely = slices.Clone(o.running), slices.Clone(o.likely)
-	c.later = slices.Clone(o.waiting)
-	slices.SortStableFunc(c.later, func(a, b *pending) int { return cmp.Compare(a.entry.dueAt, b.entry.dueAt) })
+	c.later = slices.Clone(o.Waiting)
+	slices.SortStableFunc(c.later, func(a, b *Pending) int { return cmp.Compare(a.DueAt, b.DueAt) })
 	return c
 }
 
-func (c *course) join(r occupant, ends Instant, favour int64) {
+func (c *Course) join(r Occupant, ends estimate.Span, favour int64) {
 	c.ends.push(end{at: ends, number: len(c.active)})
 	c.active = append(c.active, r)
-	c.likely.push(end{at: r.likely, number: len(c.active) - 1})
+	c.likely.push(end{at: r.Likely, number: len(c.active) - 1})
 	c.gone = append(c.gone, false)
 	c.favours = append(c.favours, favour)
 }
@@ -70,24 +73,24 @@ func (c *course) join(r occupant, ends Instant, favour int64) {
 const close = 200
 
 // run plays the scenario until the target starts.
-func (c *course) run() (Instant, bool) {
-	begun := func() bool { return c.begun[c.target.order] }
-	c.play(begun)
+func (c *Course) run() (estimate.Span, bool) {
+	begun := func() bool { return c.begun[c.Target.Order] }
+	c.Play(begun)
 	if !begun() {
 		return 0, false
 	}
-	return c.at, true
+	return c.At, true
 }
 
-// play plays the scenario until somebody has seen enough, which is asked after each
+// Play plays the scenario until somebody has seen enough, which is asked after each
 // pass, or nothing ends any more.
-func (c *course) play(enough func() bool) {
-	if c.queues {
-		mark := c.core.tree.Mark()
+func (c *Course) Play(enough func() bool) {
+	if c.Tree != nil {
+		mark := c.Tree.Mark()
 		defer func() {
-			c.core.tree.Undo(mark)
+			c.Tree.Undo(mark)
 			if mark == 0 {
-				c.core.tree.Keep()
+				c.Tree.Keep()
 			}
 		}()
 	}
@@ -99,31 +102,31 @@ func (c *course) play(enough func() bool) {
 		}
 		// Ends that are close together, compared with how far ahead they are,
 		// count as one.
-		c.at = max(c.at, c.ends[0].at)
-		for until := c.at + (c.at-c.now)/close; len(c.ends) > 0 && c.ends[0].at <= until; {
+		c.At = max(c.At, c.ends[0].at)
+		for until := c.At + c.At/close; len(c.ends) > 0 && c.ends[0].at <= until; {
 			next := c.ends.pop()
-			c.at = max(c.at, next.at)
+			c.At = max(c.At, next.at)
 			c.leave(next.number)
 		}
 	}
 }
 
-func (c *course) leave(i int) {
+func (c *Course) leave(i int) {
 	c.gone[i] = true
 	r := &c.active[i]
-	for _, s := range r.seats {
+	for _, s := range r.Seats {
 		c.board.give(s)
 	}
 	c.favoured -= c.favours[i]
-	for _, v := range r.charges {
-		c.core.tree.Refund(r.entry.queue, r.entry.user, v)
+	for _, v := range r.Charges {
+		c.Tree.Refund(r.Work.Queue, r.Work.User, v)
 	}
 }
 
 // mature moves those whose patience is over among the overdue.
-func (c *course) mature() {
+func (c *Course) mature() {
 	n := 0
-	for n < len(c.later) && c.later[n].entry.dueAt <= c.at {
+	for n < len(c.later) && c.later[n].DueAt <= c.At {
 		n++
 	}
 	if n == 0 {
@@ -131,21 +134,21 @@ func (c *course) mature() {
 	}
 	c.due = append(c.due, c.later[:n]...)
 	c.later = c.later[n:]
-	slices.SortStableFunc(c.due, func(a, b *pending) int {
-		return cmp.Or(cmp.Compare(b.entry.req.Priority, a.entry.req.Priority), truth(b.wide)-truth(a.wide),
-			cmp.Compare(a.entry.created(), b.entry.created()), cmp.Compare(a.order, b.order))
+	slices.SortStableFunc(c.due, func(a, b *Pending) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), truth(b.Wide)-truth(a.Wide),
+			cmp.Compare(a.Created, b.Created), cmp.Compare(a.Order, b.Order))
 	})
 }
 
 // maxDue is how many of the overdue are tried in each pass of a scenario.
 const maxDue = 64
 
-// pass starts what has room, in the order in which [Core.Decide] does.
-func (c *course) pass() {
-	c.due = slices.DeleteFunc(c.due, func(p *pending) bool { return c.begun[p.order] })
+// pass starts what has room, in the order in which a decision does.
+func (c *Course) pass() {
+	c.due = slices.DeleteFunc(c.due, func(p *Pending) bool { return c.begun[p.Order] })
 	gpus := c.favoured
 	for i, p := range c.due {
-		if gpus += p.entry.gpus; i == maxDue || p.entry.gpus > 0 && gpus > c.most && (i > 0 || c.favoured > 0) {
+		if gpus += p.GPUs; i == maxDue || p.GPUs > 0 && gpus > c.Most && (i > 0 || c.favoured > 0) {
 			break
 		}
 		if c.kept.owner == p {
@@ -174,7 +177,7 @@ func (c *course) pass() {
 			continue
 		}
 		c.begin(p, false)
-		if p == c.target {
+		if p == c.Target {
 			return
 		}
 		if next := c.head(p.shape); next != nil && c.mayStart(next) {
@@ -184,11 +187,11 @@ func (c *course) pass() {
 	}
 }
 
-func inOrder(a, b *pending) int { return cmp.Compare(a.order, b.order) }
+func inOrder(a, b *Pending) int { return cmp.Compare(a.Order, b.Order) }
 
 // candidates collects the first of every shape that may have room, in order of
 // their turns.
-func (c *course) candidates() {
+func (c *Course) candidates() {
 	c.board.recount()
 	c.heads = c.heads[:0]
 	for i := range c.shapes {
@@ -200,9 +203,9 @@ func (c *course) candidates() {
 }
 
 // head is the first of a shape that has not started, or nil.
-func (c *course) head(shape int) *pending {
+func (c *Course) head(shape int) *Pending {
 	line, at := c.shapes[shape].line, c.cursor[shape]
-	for at < len(line) && c.begun[line[at].order] {
+	for at < len(line) && c.begun[line[at].Order] {
 		at++
 	}
 	c.cursor[shape] = at
@@ -213,73 +216,73 @@ func (c *course) head(shape int) *pending {
 }
 
 // mayStart says quickly that an entry has no room, as of the last count.
-func (c *course) mayStart(p *pending) bool {
+func (c *Course) mayStart(p *Pending) bool {
 	return c.board.fits(c.shapes[p.shape].lots) || c.mayJoin(p)
 }
 
 // mayJoin reports that an entry is expected to be gone before nodes that are
 // kept free are needed.
-func (c *course) mayJoin(p *pending) bool {
-	return c.kept.owner != nil && c.kept.owner != p && c.at.add(p.likely) <= c.kept.at
+func (c *Course) mayJoin(p *Pending) bool {
+	return c.kept.owner != nil && c.kept.owner != p && c.At+p.Likely <= c.kept.at
 }
 
-func (c *course) admits(p *pending) bool {
-	if !c.queues {
+func (c *Course) admits(p *Pending) bool {
+	if c.Tree == nil {
 		return true
 	}
-	_, ok := c.core.tree.Admit(p.entry.queue, p.entry.ask)
+	_, ok := c.Tree.Admit(p.Work.Queue, p.Work.Ask)
 	return ok
 }
 
-// place finds room for an entry and notes it in starts.
-func (c *course) place(p *pending) bool {
+// place finds room for an entry and notes it in Seats.
+func (c *Course) place(p *Pending) bool {
 	if !c.admits(p) {
 		return false
 	}
-	c.starts = c.starts[:0]
+	c.Seats = c.Seats[:0]
 	var ok bool
-	c.starts, ok = c.board.fit(&c.shapes[p.shape], c.starts)
+	c.Seats, ok = c.board.fit(&c.shapes[p.shape], c.Seats)
 	return ok
 }
 
 // squeeze finds room on nodes that are kept free, for what is expected to be
 // gone in time.
-func (c *course) squeeze(p *pending) bool {
+func (c *Course) squeeze(p *Pending) bool {
 	if !c.mayJoin(p) {
 		return false
 	}
 	c.board.keep(c.kept.nodes, false)
-	c.starts = c.starts[:0]
+	c.Seats = c.Seats[:0]
 	var ok bool
-	c.starts, ok = c.board.fit(&c.shapes[p.shape], c.starts)
+	c.Seats, ok = c.board.fit(&c.shapes[p.shape], c.Seats)
 	c.board.keep(c.kept.nodes, true)
 	return ok
 }
 
 // begin lets an entry run on what place found.
-func (c *course) begin(p *pending, favoured bool) {
-	c.begun[p.order] = true
-	if c.noted != nil {
-		c.noted(p)
+func (c *Course) begin(p *Pending, favoured bool) {
+	c.begun[p.Order] = true
+	if c.Noted != nil {
+		c.Noted(p)
 	}
-	r := occupant{entry: p.entry, seats: slices.Clone(c.starts), likely: c.at.add(p.likely)}
-	run := max(estimate.Second, p.entry.estimate.Quantile(p.entry.req.Ran, quantile(c.scenario, c.scenarios, p.number, 0.37)))
+	r := Occupant{Work: &p.Work, Seats: slices.Clone(c.Seats), Likely: c.At + p.Likely}
+	run := max(estimate.Second, p.Work.Estimate.Quantile(p.Work.Ran, quantile(c.scenario, c.Scenarios, p.Order, 0.37)))
 	var favour int64
 	if favoured {
-		favour = p.entry.gpus
+		favour = p.GPUs
 		c.favoured += favour
 	}
-	if c.queues && c.core.tree.Charge(p.entry.queue, p.entry.user, p.entry.ask) {
-		r.charges = []queue.Vector{p.entry.ask}
+	if c.Tree != nil && c.Tree.Charge(p.Work.Queue, p.Work.User, p.Work.Ask) {
+		r.Charges = []queue.Vector{p.Work.Ask}
 	}
-	c.join(r, c.at.add(run), favour)
+	c.join(r, c.At+run, favour)
 }
 
 // reserve keeps nodes free for the first of the overdue that finds no room:
 // those on which it has room first if all ends when it is expected to.
-func (c *course) reserve(p *pending) {
+func (c *Course) reserve(p *Pending) {
 	if c.kept.owner != nil {
-		if c.kept.owner != p || c.kept.at > c.at {
+		if c.kept.owner != p || c.kept.at > c.At {
 			return
 		}
 		c.board.keep(c.kept.nodes, false)
@@ -295,7 +298,7 @@ func (c *course) reserve(p *pending) {
 			continue
 		}
 		c.lifted = append(c.lifted, next.number)
-		for _, s := range c.active[next.number].seats {
+		for _, s := range c.active[next.number].Seats {
 			c.board.give(s)
 		}
 		if !c.board.mayFit(shape.lots) {
@@ -305,17 +308,17 @@ func (c *course) reserve(p *pending) {
 		if !ok {
 			continue
 		}
-		c.kept = reservation{owner: p, at: max(next.at, c.at+1)}
+		c.kept = reservation{owner: p, at: max(next.at, c.At+1)}
 		for _, s := range seats {
 			c.board.give(s)
-			if !slices.Contains(c.kept.nodes, s.node) {
-				c.kept.nodes = append(c.kept.nodes, s.node)
+			if !slices.Contains(c.kept.nodes, s.Node) {
+				c.kept.nodes = append(c.kept.nodes, s.Node)
 			}
 		}
 		break
 	}
 	for _, i := range c.lifted {
-		for _, s := range c.active[i].seats {
+		for _, s := range c.active[i].Seats {
 			c.board.take(s)
 		}
 	}
@@ -326,7 +329,7 @@ func (c *course) reserve(p *pending) {
 
 // end is when an occupant ends.
 type end struct {
-	at     Instant
+	at     estimate.Span
 	number int
 }
 
