@@ -5,7 +5,6 @@ package controlplane_test
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io/fs"
 	"net"
@@ -19,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-dev/muster/internal/controlplane"
+	"github.com/muster-dev/muster/internal/osfile/disktest"
 )
 
 // refused starts what must not start, and returns why.
@@ -146,33 +146,14 @@ func TestCorruptData(t *testing.T) {
 	start(t, controlplane.Options{DataDir: dir, Bare: true}) // Restored, it is as before.
 }
 
-// disk mounts a small disk; it needs to be allowed to.
-func disk(t *testing.T, options string) string {
-	t.Helper()
-	dir := t.TempDir()
-	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options)
-	if errors.Is(err, syscall.EPERM) {
-		t.Skip("this user may not mount a disk")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
 func TestFullDiskAtStart(t *testing.T) {
 	t.Parallel()
-	refused(t, controlplane.Options{DataDir: disk(t, "size=64m")}, "is full", "make room")
+	refused(t, controlplane.Options{DataDir: disktest.New(t, "size=64m")}, "is full", "make room")
 }
 
 func TestReadOnlyDisk(t *testing.T) {
 	t.Parallel()
-	dir := disk(t, "size=512m")
+	dir := disktest.New(t, "size=512m")
 	data := filepath.Join(dir, "muster")
 	if err := os.Mkdir(data, 0o700); err != nil {
 		t.Fatal(err)
@@ -185,7 +166,7 @@ func TestReadOnlyDisk(t *testing.T) {
 
 func TestDiskThatFillsUp(t *testing.T) {
 	t.Parallel()
-	dir := disk(t, "size=512m")
+	dir := disktest.New(t, "size=512m")
 	c := start(t, controlplane.Options{DataDir: dir, Bare: true})
 	api := client(t, c)
 	var stat syscall.Statfs_t
@@ -227,18 +208,12 @@ func TestDiskThatFillsUp(t *testing.T) {
 // refuses new objects with a message, removes old ones, and once there is room all works.
 func TestFullDiskTakesRemovalsOnly(t *testing.T) {
 	t.Parallel()
-	dir := disk(t, "size=512m")
+	dir := disktest.New(t, "size=512m")
 	c := start(t, controlplane.Options{DataDir: dir})
 	mustCreate(t, client(t, c), configMap("old", 100<<10))
 	stop(t, c)
-	filler, err := os.Create(filepath.Join(dir, "filler"))
+	filler, err := disktest.Fill(dir)
 	if err != nil {
-		t.Fatal(err)
-	}
-	for err == nil {
-		_, err = filler.Write(make([]byte, 1<<16))
-	}
-	if err := filler.Close(); err != nil {
 		t.Fatal(err)
 	}
 	c = start(t, controlplane.Options{DataDir: dir})
@@ -256,7 +231,7 @@ func TestFullDiskTakesRemovalsOnly(t *testing.T) {
 	if err := maps.Delete(within(t), "old", metav1.DeleteOptions{}); err != nil {
 		t.Errorf("a removal: %v", err)
 	}
-	if err := os.Remove(filler.Name()); err != nil {
+	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
 	mustCreate(t, client(t, c), configMap("new", 1))

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/muster-dev/muster/internal/data/ref"
+	"github.com/muster-dev/muster/internal/osfile/disktest"
 )
 
 // fullVariable names a folder: the test's program then runs on a small disk there.
@@ -36,8 +37,8 @@ func TestAFullDisk(t *testing.T) {
 
 // onSmallDisk is the test itself.
 func onSmallDisk(ctx context.Context, dir string) error {
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=24m"); err != nil {
-		return fmt.Errorf("mounting a small disk: %w", err)
+	if err := disktest.Mount(dir, "size=24m"); err != nil {
+		return err
 	}
 	d, err := inFolder(ctx, dir)
 	if err != nil {
@@ -51,7 +52,8 @@ func onSmallDisk(ctx context.Context, dir string) error {
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "make room") {
 		return fmt.Errorf("without room: %w", err)
 	}
-	if err := filled(dir); err != nil {
+	filler, err := disktest.Fill(dir)
+	if err != nil {
 		return err
 	}
 	if _, err = d.Put(ctx, "main", Stream("short", strings.NewReader("x")), PutOptions{}); !errors.Is(err, syscall.ENOSPC) {
@@ -60,7 +62,7 @@ func onSmallDisk(ctx context.Context, dir string) error {
 	if err := wholeStill(ctx, d, kept); err != nil {
 		return err
 	}
-	if err := os.Remove(dir + "/filler"); err != nil {
+	if err := os.Remove(filler); err != nil {
 		return err
 	}
 	if _, err := d.store.Collect(ctx, CollectOptions{Heads: []ref.Heads{d.heads}}); err != nil {
@@ -70,22 +72,6 @@ func onSmallDisk(ctx context.Context, dir string) error {
 		return fmt.Errorf("once there is room: %w", err)
 	}
 	return wholeStill(ctx, d, kept)
-}
-
-// filled takes the last byte of a disk.
-func filled(dir string) error {
-	filler, err := os.Create(dir + "/filler")
-	if err != nil {
-		return err
-	}
-	block := make([]byte, 4096)
-	for err == nil {
-		_, err = filler.Write(block)
-	}
-	if !errors.Is(err, syscall.ENOSPC) {
-		return err
-	}
-	return filler.Close()
 }
 
 // wholeStill reads what was acknowledged, and checks everything.

@@ -8,26 +8,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-)
 
-// disk mounts a small disk; it needs to be allowed to.
-func disk(t *testing.T, options string) string {
-	t.Helper()
-	dir := t.TempDir()
-	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options)
-	if errors.Is(err, syscall.EPERM) {
-		t.Skip("this user may not mount a disk")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
+	"github.com/muster-dev/muster/internal/osfile/disktest"
+)
 
 func tend(t *testing.T, dir string) Space {
 	t.Helper()
@@ -41,7 +24,7 @@ func tend(t *testing.T, dir string) Space {
 // TestBytes: the reserve is made where there is room, and gives etcd room on a disk that
 // others have filled to the last byte.
 func TestBytes(t *testing.T) {
-	dir := disk(t, "size=400m")
+	dir := disktest.New(t, "size=400m")
 	s := tend(t, dir)
 	if free := s.Free >> 20; free < 330 || free > 336 || s.Low() || s.Words() != "" || Check(dir, 0) != nil {
 		t.Errorf("%d MiB are free beside a reserve of 64 MiB; %q", free, s.Words())
@@ -49,17 +32,8 @@ func TestBytes(t *testing.T) {
 	if err := Check(dir, 300<<20); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "300 MiB more") {
 		t.Errorf("300 MiB more: %v", err)
 	}
-	filler, err := os.Create(filepath.Join(dir, "filler"))
+	filler, err := disktest.Fill(dir)
 	if err != nil {
-		t.Fatal(err)
-	}
-	for err == nil {
-		_, err = filler.Write(make([]byte, 1<<20))
-	}
-	if err := filler.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if !Full(err) {
 		t.Fatal(err)
 	}
 	if err := (Space{Dir: dir}).CanStart(false); err == nil || !strings.Contains(err.Error(), "0 MiB are free, 16 MiB are needed") {
@@ -73,7 +47,7 @@ func TestBytes(t *testing.T) {
 	if !strings.Contains(s.Words(), "only removal works") || err == nil || err.Error() != s.Words() {
 		t.Errorf("%q, %v", s.Words(), err)
 	}
-	if err := os.Remove(filler.Name()); err != nil {
+	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
 	if s := tend(t, dir); s.Low() || s.Free>>20 > 336 {
@@ -83,7 +57,7 @@ func TestBytes(t *testing.T) {
 
 // TestInodes: a disk without inodes is full, too, however many bytes are free.
 func TestInodes(t *testing.T) {
-	dir := disk(t, "size=400m,nr_inodes=4000")
+	dir := disktest.New(t, "size=400m,nr_inodes=4000")
 	tend(t, dir)
 	var err error
 	for i := 0; err == nil; i++ {
@@ -103,7 +77,7 @@ func TestInodes(t *testing.T) {
 
 // TestTendTwice: a reserve that is there is left alone, and a part of one is completed.
 func TestTendTwice(t *testing.T) {
-	dir := disk(t, "size=400m")
+	dir := disktest.New(t, "size=400m")
 	first := tend(t, dir)
 	if again := tend(t, dir); again != first {
 		t.Errorf("%+v, then %+v", first, again)

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/osfile/disktest"
 	"github.com/muster-dev/muster/test/e2e/harness"
 )
 
@@ -68,28 +69,13 @@ func TestAPortThatIsTaken(t *testing.T) {
 	refusesToStart(t, t.TempDir(), []string{"--port", port}, port, "taken")
 }
 
-// tmpfs mounts a file system of its own.
-func tmpfs(t testing.TB, options string) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
-		t.Fatalf("mounting a tmpfs, which needs root: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
 func TestADiskThatIsFull(t *testing.T) {
-	home := tmpfs(t, "size=64m")
+	home := disktest.New(t, "size=64m")
 	refusesToStart(t, home, nil, home, "full", "MiB")
 }
 
 func TestADiskThatIsReadOnly(t *testing.T) {
-	dir := tmpfs(t, "size=64m")
+	dir := disktest.New(t, "size=64m")
 	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}

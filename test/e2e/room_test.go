@@ -8,10 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/muster-dev/muster/internal/osfile/disktest"
 	"github.com/muster-dev/muster/test/e2e/harness"
 )
 
@@ -19,16 +19,7 @@ import (
 // that something else has filled to the last byte, up still starts: the data goes, and
 // everything works again.
 func TestAFullDiskAllowsRemovals(t *testing.T) {
-	disk := t.TempDir()
-	err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=460m")
-	if errors.Is(err, syscall.EPERM) {
-		t.Skip("this user may not mount a disk")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Lazily: the processes of Muster may need a moment to end.
-	t.Cleanup(func() { _ = syscall.Unmount(disk, syscall.MNT_DETACH) })
+	disk := disktest.New(t, "size=460m")
 	ctx := deadline(t, 3*time.Minute)
 	m, err := harness.Up(ctx, filepath.Join(disk, "home"), "--tier", "plain")
 	if err != nil {
@@ -51,15 +42,12 @@ func TestAFullDiskAllowsRemovals(t *testing.T) {
 
 	// 1. Something else takes the last byte.
 	expect(t, m.Run(ctx, "down"), 0)
-	filler, err := os.Create(filepath.Join(disk, "filler"))
-	for err == nil {
-		_, err = filler.Write(make([]byte, 1<<16))
-	}
-	if err := filler.Close(); err != nil {
+	filler, err := disktest.Fill(disk)
+	if err != nil {
 		t.Fatal(err)
 	}
 
-	// 2. Only removal works, and everything says so.
+	// 2. Only removal works, and every command reports that.
 	const words = "only removal works"
 	expect(t, m.Run(ctx, "up", "--detach", "--tier", "plain"), 0, words)
 	expect(t, m.Run(ctx, "status"), 0, words)
@@ -79,7 +67,7 @@ func TestAFullDiskAllowsRemovals(t *testing.T) {
 		}
 		return nil
 	})
-	if err := os.Remove(filler.Name()); err != nil {
+	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
 	harness.Eventually(t, time.Minute, "everything works again", func() error {
