@@ -17,7 +17,7 @@ import (
 // gang carry theirs from the start and no scheduler binds them.
 func TestClaimThatWaitsForANode(t *testing.T) {
 	s := newStage(t)
-	s.node("a", 1, true)
+	s.Node("a", 1, true)
 	late := storagev1.VolumeBindingWaitForFirstConsumer
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "late"}, Provisioner: "test.muster.dev/none", VolumeBindingMode: &late}
 	if err := s.api.Create(t.Context(), class); err != nil {
@@ -31,7 +31,7 @@ func TestClaimThatWaitsForANode(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.run("one")
-	s.gang("train", 1, "1", func(g *v1alpha1.Gang) {
+	s.Gang("train", 1, "1", func(g *v1alpha1.Gang) {
 		g.Spec.Roles[0].Template.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
 		}}}

@@ -17,9 +17,9 @@ import (
 // nodes and ask for what those have; what others hold there is not given out.
 func TestGangOnNodesThatCount(t *testing.T) {
 	s := newStage(t)
-	s.node("a", 4, true)
-	s.node("b", 4, true)
-	s.node("cpu", 0, false)
+	s.Node("a", 4, true)
+	s.Node("b", 4, true)
+	s.Node("cpu", 0, false)
 	// Somebody else has one GPU of a.
 	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "other"}, Spec: corev1.PodSpec{NodeName: "a", Containers: []corev1.Container{{
 		Name: "main", Image: "python:3.13", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{v1alpha1.ResourceGPU: resource.MustParse("1")}},
@@ -28,7 +28,7 @@ func TestGangOnNodesThatCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.run("one")
-	s.gang("first", 3, "2")
+	s.Gang("first", 3, "2")
 	on := map[string]int{}
 	for _, p := range s.awaitPods("first", 3) {
 		q := p.Spec.Containers[0].Resources.Limits[v1alpha1.ResourceGPU]
@@ -41,13 +41,13 @@ func TestGangOnNodesThatCount(t *testing.T) {
 		t.Errorf("members are on %v; one fits on a beside the other pod, and two on b", on)
 	}
 	// One GPU is left, on a.
-	s.gang("second", 1, "2")
+	s.Gang("second", 1, "2")
 	s.awaitGang("second", "the reason", func(g *v1alpha1.Gang) bool { return strings.Contains(g.Status.Message, "1 is free") })
-	s.gang("part", 1, "500m")
+	s.Gang("part", 1, "500m")
 	s.awaitGang("part", "the reason of a part", func(g *v1alpha1.Gang) bool {
 		return strings.Contains(g.Status.Message, "no node has a GPU of which a part can be given")
 	})
-	s.gang("cpus", 1, "0")
+	s.Gang("cpus", 1, "0")
 	if p := s.awaitPods("cpus", 1)[0]; p.Spec.NodeName != "cpu" {
 		t.Errorf("work without GPUs is on %s", p.Spec.NodeName)
 	}

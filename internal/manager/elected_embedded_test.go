@@ -20,11 +20,11 @@ import (
 // Of two managers one runs; when it is stopped, the other goes on at once.
 func TestTwoManagers(t *testing.T) {
 	s := newStage(t)
-	s.node("a", 4, true)
+	s.Node("a", 4, true)
 	one := s.run("one")
 	receive(t, one.Scheduling(), "the first schedules")
 	two := s.run("two")
-	s.gang("first", 1, "1")
+	s.Gang("first", 1, "1")
 	s.awaitPods("first", 1)
 	select {
 	case <-two.Elected():
@@ -37,9 +37,9 @@ func TestTwoManagers(t *testing.T) {
 	}
 	receive(t, two.Scheduling(), "the second schedules")
 	t.Logf("the second schedules %s after the first was told to stop", time.Since(begin).Round(time.Millisecond))
-	s.gang("second", 1, "1")
+	s.Gang("second", 1, "1")
 	s.awaitPods("second", 1)
-	if pods := s.pods("first"); len(pods) != 1 || pods[0].DeletionTimestamp != nil {
+	if pods := s.Pods("first"); len(pods) != 1 || pods[0].DeletionTimestamp != nil {
 		t.Errorf("the first gang's pods: %d", len(pods))
 	}
 }

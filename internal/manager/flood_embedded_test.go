@@ -47,7 +47,7 @@ const (
 // server and the clients delay a job.
 func TestAFloodOfOneUser(t *testing.T) {
 	s := newStage(t)
-	s.node("a", 4, true)
+	s.Node("a", 4, true)
 	s.heartbeats("a")
 	// The process may wait for a core for longer than a lease lasts.
 	s.runWith("one", func(o *manager.Options) { o.Alone = true })

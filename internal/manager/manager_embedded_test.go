@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -21,6 +20,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/controlplane/planetest"
 	"github.com/muster-dev/muster/internal/manager"
+	"github.com/muster-dev/muster/internal/nodetest"
 )
 
 func TestMain(m *testing.M) {
@@ -28,8 +28,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// stage is a real API server with nodes that exist on paper.
+// stage is a real API server with simulated nodes.
 type stage struct {
+	*nodetest.Cluster
 	t      *testing.T
 	api    client.WithWatch
 	config *rest.Config
@@ -46,7 +47,7 @@ func newStage(t *testing.T) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{t: t, api: api, config: plane.RESTConfig()}
+	s := &stage{Cluster: nodetest.New(t, api), t: t, api: api, config: plane.RESTConfig()}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SystemNamespace}}
 	if err := client.IgnoreAlreadyExists(api.Create(t.Context(), namespace)); err != nil {
 		t.Fatal(err)
@@ -89,51 +90,6 @@ func (s *stage) runWith(name string, edit func(*manager.Options)) *running {
 	return &running{m, stop}
 }
 
-// node makes a node that counts its GPUs, owned or not, which is ready.
-func (s *stage) node(name string, gpus int64, owned bool) {
-	s.t.Helper()
-	amounts := corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourcePods: resource.MustParse("110"),
-	}
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
-	if gpus > 0 {
-		amounts[v1alpha1.ResourceGPU] = *resource.NewQuantity(gpus, resource.DecimalSI)
-		n.Labels[v1alpha1.LabelGPUModel], n.Labels[v1alpha1.LabelGPUMemory] = "NVIDIA-A100-SXM4-80GB", "81920"
-	}
-	if owned {
-		n.Labels[v1alpha1.LabelOwned] = "true"
-		n.Spec.Taints = []corev1.Taint{{Key: v1alpha1.TaintOwned, Effect: corev1.TaintEffectNoSchedule}}
-	}
-	if err := s.api.Create(s.t.Context(), n); err != nil {
-		s.t.Fatal(err)
-	}
-	n.Status.Capacity, n.Status.Allocatable = amounts, amounts
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()}}
-	if err := s.api.Status().Update(s.t.Context(), n); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-// gang makes a gang of so many members with so many GPUs each.
-func (s *stage) gang(name string, members int32, gpus string, edit ...func(*v1alpha1.Gang)) *v1alpha1.Gang {
-	s.t.Helper()
-	q := resource.MustParse(gpus)
-	g := &v1alpha1.Gang{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
-		Spec: v1alpha1.GangSpec{DoneWhen: []string{"worker"}, Roles: []v1alpha1.GangRole{{
-			Name: "worker", Replicas: members, GPUs: &q,
-			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "python:3.13"}}}},
-		}}},
-	}
-	for _, e := range edit {
-		e(g)
-	}
-	if err := s.api.Create(s.t.Context(), g); err != nil {
-		s.t.Fatal(err)
-	}
-	return g
-}
-
 // await waits until a condition holds of an object, looking whenever any of its
 // kind changes.
 func await[T client.Object, L client.ObjectList](s *stage, list L, what string, holds func(T) bool) T {
@@ -169,16 +125,6 @@ func (s *stage) awaitGang(name, what string, holds func(*v1alpha1.Gang) bool) *v
 	return await(s, &v1alpha1.GangList{}, what, func(g *v1alpha1.Gang) bool { return g.Name == name && holds(g) })
 }
 
-// pods are the pods of a gang.
-func (s *stage) pods(gang string) []corev1.Pod {
-	s.t.Helper()
-	var list corev1.PodList
-	if err := s.api.List(s.t.Context(), &list, client.MatchingLabels{v1alpha1.LabelGang: gang}); err != nil {
-		s.t.Fatal(err)
-	}
-	return list.Items
-}
-
 // awaitPods waits until a gang has so many pods that have not ended.
 func (s *stage) awaitPods(gang string, n int) []corev1.Pod {
 	s.t.Helper()
@@ -189,7 +135,7 @@ func (s *stage) awaitPods(gang string, n int) []corev1.Pod {
 		}
 		return len(seen) >= n
 	})
-	return s.pods(gang)
+	return s.Pods(gang)
 }
 
 // say sets a pod's phase, as a kubelet does.

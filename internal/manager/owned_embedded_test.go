@@ -17,14 +17,14 @@ import (
 // do; once the node is added, it starts.
 func TestNodesThatAreNotOwned(t *testing.T) {
 	s := newStage(t)
-	s.node("theirs", 4, false)
-	s.node("cpu", 0, false)
+	s.Node("theirs", 4, false)
+	s.Node("cpu", 0, false)
 	s.run("one")
-	s.gang("train", 1, "2")
+	s.Gang("train", 1, "2")
 	s.awaitGang("train", "a reason that says what to do", func(g *v1alpha1.Gang) bool {
 		return strings.Contains(g.Status.Message, "4 A100 of node theirs") && strings.Contains(g.Status.Message, "muster node add theirs")
 	})
-	if pods := s.pods("train"); len(pods) != 0 {
+	if pods := s.Pods("train"); len(pods) != 0 {
 		t.Fatalf("%d pods were made", len(pods))
 	}
 	n := &corev1.Node{}
@@ -44,11 +44,11 @@ func TestNodesThatAreNotOwned(t *testing.T) {
 // What a kubelet refuses goes back as a whole and is planned elsewhere.
 func TestKubeletThatRefuses(t *testing.T) {
 	s := newStage(t)
-	s.node("a", 2, true)
-	s.node("b", 2, true)
-	s.node("c", 2, true)
+	s.Node("a", 2, true)
+	s.Node("b", 2, true)
+	s.Node("c", 2, true)
 	s.run("one")
-	s.gang("train", 2, "2")
+	s.Gang("train", 2, "2")
 	first := s.awaitPods("train", 2)
 	bad := first[0].DeepCopy()
 	s.say(bad, corev1.PodFailed, "OutOfnvidia.com/gpu", "Node didn't have enough resource: nvidia.com/gpu, requested: 2, used: 1, capacity: 2")
@@ -74,9 +74,9 @@ func TestKubeletThatRefuses(t *testing.T) {
 // words.
 func TestMemberThatDoesNotStart(t *testing.T) {
 	s := newStage(t)
-	s.node("a", 2, true)
+	s.Node("a", 2, true)
 	s.run("one")
-	s.gang("train", 1, "1", func(g *v1alpha1.Gang) { g.Spec.StartTimeout = &metav1.Duration{Duration: 5 * time.Second} })
+	s.Gang("train", 1, "1", func(g *v1alpha1.Gang) { g.Spec.StartTimeout = &metav1.Duration{Duration: 5 * time.Second} })
 	p := s.awaitPods("train", 1)[0].DeepCopy()
 	event := &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: p.Namespace, Name: "slow"},

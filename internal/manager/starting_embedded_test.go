@@ -16,64 +16,17 @@ import (
 	"github.com/muster-dev/muster/internal/manager"
 )
 
-// job makes a training job of so many members with a GPU each.
-func (s *stage) job(name string, members int32, edit ...func(*v1alpha1.TrainingJob)) {
-	s.t.Helper()
-	one := resource.MustParse("1")
-	j := &v1alpha1.TrainingJob{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
-		Spec: v1alpha1.TrainingJobSpec{
-			Checkpoints: &v1alpha1.Checkpoints{None: true},
-			Environment: &v1alpha1.Environment{Image: "registry.example/train:1"},
-			Roles:       []v1alpha1.Role{{Name: "w", Replicas: &members, GPUs: &one, Command: []string{"train"}}},
-		},
-	}
-	for _, e := range edit {
-		e(j)
-	}
-	if err := s.api.Create(s.t.Context(), j); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
 // awaitJob waits until a condition holds of a job.
 func (s *stage) awaitJob(name, what string, holds func(*v1alpha1.TrainingJob) bool) *v1alpha1.TrainingJob {
 	s.t.Helper()
 	return await(s, &v1alpha1.TrainingJobList{}, what, func(j *v1alpha1.TrainingJob) bool { return j.Name == name && holds(j) })
 }
 
-// waits has a pod's container wait with a reason, as a kubelet does.
-func (s *stage) waits(p *corev1.Pod, reason, message string) {
-	s.t.Helper()
-	after, now := p.DeepCopy(), metav1.Now()
-	after.Status.Phase, after.Status.StartTime = corev1.PodPending, &now
-	after.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: p.Spec.Containers[0].Name, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
-	}}
-	if err := s.api.Status().Patch(s.t.Context(), after, client.MergeFrom(p)); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-// ready sets whether a node answers.
-func (s *stage) ready(node string, status corev1.ConditionStatus) {
-	s.t.Helper()
-	n := &corev1.Node{}
-	if err := s.api.Get(s.t.Context(), key(node), n); err != nil {
-		s.t.Fatal(err)
-	}
-	after := n.DeepCopy()
-	after.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.Now(), LastHeartbeatTime: metav1.Now()}}
-	if err := s.api.Status().Patch(s.t.Context(), after, client.MergeFrom(n)); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
 // A fault that a kubelet reports, in the status of a container or in an event, is in
 // the job's status within two seconds.
 func TestFaultIsSaidAtOnce(t *testing.T) {
 	s := newStage(t)
-	s.node("a", 4, true)
+	s.Node("a", 4, true)
 	s.run("one")
 	mount := func(p *corev1.Pod) {
 		event := &corev1.Event{
@@ -86,12 +39,12 @@ func TestFaultIsSaidAtOnce(t *testing.T) {
 		}
 	}
 	for name, fault := range map[string]func(*corev1.Pod){
-		"image": func(p *corev1.Pod) { s.waits(p, "ErrImagePull", "pull access denied") },
-		"key":   func(p *corev1.Pod) { s.waits(p, "CreateContainerConfigError", "couldn't find key token") },
+		"image": func(p *corev1.Pod) { s.Wait(p, "ErrImagePull", "pull access denied") },
+		"key":   func(p *corev1.Pod) { s.Wait(p, "CreateContainerConfigError", "couldn't find key token") },
 		"mount": mount,
 	} {
 		t.Run(name, func(t *testing.T) {
-			s.job(name, 1)
+			s.Job(name, 1)
 			p := s.awaitPods(name, 1)[0]
 			began := time.Now()
 			fault(&p)
@@ -113,7 +66,7 @@ func TestFaultIsSaidAtOnce(t *testing.T) {
 // A pod that names a missing object gets no GPU, and starts as soon as that is made.
 func TestWhatIsMissingTakesNoGPU(t *testing.T) {
 	s := newStage(t)
-	s.node("a", 4, true)
+	s.Node("a", 4, true)
 	s.runWith("one", func(o *manager.Options) { o.Alone = true })
 	template := func(spec corev1.PodSpec) func(*v1alpha1.TrainingJob) {
 		return func(j *v1alpha1.TrainingJob) {
@@ -138,12 +91,12 @@ func TestWhatIsMissingTakesNoGPU(t *testing.T) {
 		"claim":  {volume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "absent"}}), "it names the claim absent, which is not there"},
 		"class":  {volume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "classless"}}), "its claim classless has no volume"},
 	} {
-		s.job(name, 1, template(tt.spec))
+		s.Job(name, 1, template(tt.spec))
 		j := s.awaitJob(name, "what is missing is said", func(j *v1alpha1.TrainingJob) bool { return j.Status.Reason == v1alpha1.ReasonMissing })
 		if !strings.HasPrefix(j.Status.Message, tt.want) {
 			t.Errorf("status %q", j.Status.Message)
 		}
-		if pods := s.pods(name); len(pods) != 0 {
+		if pods := s.Pods(name); len(pods) != 0 {
 			t.Errorf("%s: %d pods were made", name, len(pods))
 		}
 	}
@@ -157,23 +110,23 @@ func TestWhatIsMissingTakesNoGPU(t *testing.T) {
 // The status and an event name a node that does not answer.
 func TestNodeThatDoesNotAnswer(t *testing.T) {
 	s := newStage(t)
-	s.node("a", 1, true)
-	s.node("b", 1, true)
+	s.Node("a", 1, true)
+	s.Node("b", 1, true)
 	s.run("one")
-	s.job("train", 2)
+	s.Job("train", 2)
 	pods := s.awaitPods("train", 2)
 	for i := range pods {
 		if pods[i].Spec.NodeName == "a" {
-			s.waits(&pods[i], "ContainerCreating", "")
+			s.Wait(&pods[i], "ContainerCreating", "")
 		}
 	}
-	s.ready("b", corev1.ConditionUnknown)
+	s.SetReady("b", corev1.ConditionUnknown)
 	j := s.awaitJob("train", "the node is named", func(j *v1alpha1.TrainingJob) bool { return j.Status.Reason == v1alpha1.ReasonNodeUnreachable })
 	if !strings.HasPrefix(j.Status.Message, "it waits for node b, which has not answered since ") {
 		t.Errorf("status %q", j.Status.Message)
 	}
 	var events corev1.EventList
-	s.until("an event names it", func() bool {
+	s.Eventually("an event names it", func() bool {
 		if err := s.api.List(t.Context(), &events, client.InNamespace("default")); err != nil {
 			t.Fatal(err)
 		}
@@ -184,15 +137,4 @@ func TestNodeThatDoesNotAnswer(t *testing.T) {
 		}
 		return false
 	})
-}
-
-// until waits until something holds.
-func (s *stage) until(what string, holds func() bool) {
-	s.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); {
-		if time.Now().After(deadline) {
-			s.t.Fatalf("%s: not within a minute", what)
-		}
-		<-time.After(50 * time.Millisecond)
-	}
 }

@@ -70,7 +70,7 @@ func TestUnreadableObjects(t *testing.T) {
 		}
 		made[name] = o.GetKind()
 	}
-	s.node("a", 4, true)
+	s.Node("a", 4, true)
 	s.run("one")
 	job := func(name string) {
 		t.Helper()

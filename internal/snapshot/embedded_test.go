@@ -19,15 +19,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/controller/gang"
 	"github.com/muster-dev/muster/internal/controlplane/planetest"
+	"github.com/muster-dev/muster/internal/nodetest"
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/snapshot"
 )
@@ -40,38 +39,9 @@ func TestMain(m *testing.M) {
 // stage is a real API server with the loop, the gang controller and a
 // simulated kubelet.
 type stage struct {
-	t       *testing.T
-	api     client.Client
-	watcher client.WithWatch
-}
-
-// kubelet runs pods that exist on paper only: it says that they run as soon as
-// they appear, and lets them go as soon as they are deleted.
-type kubelet struct {
-	api   client.WithWatch
-	wg    sync.WaitGroup
-	slots chan struct{}
-}
-
-func (k *kubelet) shown(obj any) {
-	p, ok := obj.(*corev1.Pod)
-	if !ok || p.Spec.NodeName == "" {
-		return
-	}
-	p = p.DeepCopy()
-	k.wg.Go(func() {
-		k.slots <- struct{}{}
-		defer func() { <-k.slots }()
-		ctx := context.Background()
-		switch {
-		case p.DeletionTimestamp != nil:
-			_ = k.api.Delete(ctx, p, client.GracePeriodSeconds(0))
-		case p.Status.Phase == corev1.PodPending && p.Status.StartTime == nil:
-			now := metav1.Now()
-			p.Status.Phase, p.Status.StartTime = corev1.PodRunning, &now
-			_ = k.api.Status().Update(ctx, p)
-		}
-	})
+	*nodetest.Cluster
+	t   *testing.T
+	api client.WithWatch
 }
 
 func newStage(t *testing.T) *stage {
@@ -85,25 +55,25 @@ func newStage(t *testing.T) *stage {
 		cancel()
 		wg.Wait()
 	})
-	mgr, loop, k := wire(ctx, t, plane.RESTConfig())
+	mgr, loop, api := wire(t, plane.RESTConfig())
 	wg.Go(func() {
 		if err := mgr.Start(ctx); err != nil {
 			t.Error(err)
 		}
-		k.wg.Wait()
 	})
 	select {
 	case <-loop.Ready():
 	case <-starting.Done():
 		t.Fatal("the loop is not ready")
 	}
-	s := &stage{t: t, api: k.api, watcher: k.api}
+	s := &stage{Cluster: nodetest.New(t, api), t: t, api: api}
+	s.Kubelet(true)
 	s.makeNode(ctx)
 	return s
 }
 
 // wire puts a manager together as the product does.
-func wire(ctx context.Context, t *testing.T, config *rest.Config) (ctrl.Manager, *snapshot.Loop, *kubelet) {
+func wire(t *testing.T, config *rest.Config) (ctrl.Manager, *snapshot.Loop, client.WithWatch) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
@@ -132,23 +102,13 @@ func wire(ctx context.Context, t *testing.T, config *rest.Config) (ctrl.Manager,
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &kubelet{api: direct, slots: make(chan struct{}, 32)}
-	informer, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: k.shown, UpdateFunc: func(_, o any) { k.shown(o) },
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return mgr, loop, k
+	return mgr, loop, direct
 }
 
 func (s *stage) makeNode(ctx context.Context) {
 	s.t.Helper()
 	s.addNode(ctx, "here", "GPU", 8, nil)
-	s.eventually("the default service account", func() bool {
+	s.Eventually("the default service account", func() bool {
 		return s.api.Get(ctx, client.ObjectKey{Namespace: "default", Name: "default"}, &corev1.ServiceAccount{}) == nil
 	})
 }
@@ -162,55 +122,22 @@ func (s *stage) addNode(ctx context.Context, name, uuid string, gpus int, labels
 	}
 	text, _ := json.Marshal(inventory)
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{v1alpha1.AnnotationInventory: string(text)}}}
-	if err := s.api.Create(ctx, n); err != nil {
-		s.t.Fatal(err)
-	}
-	bare := n.DeepCopy()
-	n.Status = corev1.NodeStatus{
-		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()}},
-		Allocatable: corev1.ResourceList{
-			corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"),
-			corev1.ResourcePods: resource.MustParse("1000"), v1alpha1.ResourceGPU: *resource.NewQuantity(int64(gpus), resource.DecimalSI),
-		},
-	}
-	n.Status.Capacity = n.Status.Allocatable
-	// A patch, because upstream's controllers write to a new node, too.
-	if err := s.api.Status().Patch(ctx, n, client.MergeFrom(bare)); err != nil {
-		s.t.Fatal(err)
-	}
-	s.eventually("a node without taints", func() bool {
+	s.Add(n, corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"),
+		corev1.ResourcePods: resource.MustParse("1000"), v1alpha1.ResourceGPU: *resource.NewQuantity(int64(gpus), resource.DecimalSI),
+	})
+	s.Eventually("a node without taints", func() bool {
 		return s.api.Get(ctx, client.ObjectKey{Name: name}, n) == nil && len(n.Spec.Taints) == 0
 	})
 }
 
-func (s *stage) eventually(what string, holds func() bool) {
-	s.t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(30 * time.Second)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			s.t.Fatalf("not after 30 s: %s", what)
-		}
-	}
-}
-
+// submit makes a gang of this machine's own programs, which ends as the product's gangs do.
 func (s *stage) submit(name string, workers int32, gpus string) *v1alpha1.Gang {
 	s.t.Helper()
-	q := resource.MustParse(gpus)
-	g := &v1alpha1.Gang{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Finalizers: []string{v1alpha1.GangFinalizer}},
-		Spec: v1alpha1.GangSpec{DoneWhen: []string{"worker"}, Roles: []v1alpha1.GangRole{{
-			Name: "worker", Replicas: workers, GPUs: &q,
-			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "muster.dev/host"}}}},
-		}}},
-	}
-	if err := s.api.Create(s.t.Context(), g); err != nil {
-		s.t.Fatal(err)
-	}
-	return g
+	return s.Gang(name, workers, gpus, func(g *v1alpha1.Gang) {
+		g.Finalizers = []string{v1alpha1.GangFinalizer}
+		g.Spec.Roles[0].Template.Spec.Containers[0].Image = "muster.dev/host"
+	})
 }
 
 func (s *stage) gang(name string) *v1alpha1.Gang {
@@ -228,16 +155,7 @@ func (s *stage) gang(name string) *v1alpha1.Gang {
 
 func (s *stage) running(name string) {
 	s.t.Helper()
-	s.eventually(name+" running", func() bool { return s.gang(name).Status.Phase == v1alpha1.GangRunning })
-}
-
-func (s *stage) pods(name string) []corev1.Pod {
-	s.t.Helper()
-	list := &corev1.PodList{}
-	if err := s.api.List(s.t.Context(), list, client.MatchingLabels{v1alpha1.LabelGang: name}); err != nil {
-		s.t.Fatal(err)
-	}
-	return list.Items
+	s.Eventually(name+" running", func() bool { return s.gang(name).Status.Phase == v1alpha1.GangRunning })
 }
 
 func (s *stage) remove(name string, policy metav1.DeletionPropagation) {
@@ -245,9 +163,9 @@ func (s *stage) remove(name string, policy metav1.DeletionPropagation) {
 	if err := s.api.Delete(s.t.Context(), s.gang(name), client.PropagationPolicy(policy)); err != nil {
 		s.t.Fatal(err)
 	}
-	s.eventually("nothing left of "+name, func() bool {
+	s.Eventually("nothing left of "+name, func() bool {
 		list := &v1alpha1.PlacementList{}
-		return s.gang(name) == nil && len(s.pods(name)) == 0 &&
+		return s.gang(name) == nil && len(s.Pods(name)) == 0 &&
 			s.api.List(s.t.Context(), list, client.MatchingLabels{v1alpha1.LabelGang: name}) == nil && len(list.Items) == 0
 	})
 }
@@ -261,7 +179,7 @@ func TestAgainstTheRealThing(t *testing.T) {
 	}{{5, "1"}, {5, "1"}, {5, "1"}, {100, "0"}, {100, "0"}} {
 		begin := time.Now()
 		s.submit("speed", tt.members, tt.gpus)
-		s.eventually("pods", func() bool { return len(s.pods("speed")) == int(tt.members) })
+		s.Eventually("pods", func() bool { return len(s.Pods("speed")) == int(tt.members) })
 		made := time.Since(begin)
 		s.running("speed")
 		t.Logf("%d members: submit to pods created %s, to running %s", tt.members, made, time.Since(begin))
@@ -281,7 +199,7 @@ func (s *stage) handover(t *testing.T) {
 	s.submit("first", 4, "2")
 	s.running("first")
 	s.submit("second", 1, "8")
-	s.eventually("a reason", func() bool { return s.gang("second").Status.Message != "" })
+	s.Eventually("a reason", func() bool { return s.gang("second").Status.Message != "" })
 	t.Log(s.gang("second").Status.Message)
 	taken, err := snapshot.Take(t.Context(), s.api, time.Now())
 	if err != nil {
@@ -291,10 +209,10 @@ func (s *stage) handover(t *testing.T) {
 	if !ok || x.Reason.Code() != scheduling.CodeGPUs {
 		t.Errorf("explained: %+v, %v", x, ok)
 	}
-	pods := s.pods("first")
+	pods := s.Pods("first")
 	begin := time.Now()
 	for i := range pods {
-		s.eventually("a member ended", func() bool {
+		s.Eventually("a member ended", func() bool {
 			p := &corev1.Pod{}
 			if err := s.api.Get(t.Context(), client.ObjectKeyFromObject(&pods[i]), p); err != nil {
 				t.Fatal(err)
@@ -303,9 +221,9 @@ func (s *stage) handover(t *testing.T) {
 			return !apierrors.IsConflict(s.api.Status().Update(t.Context(), p))
 		})
 	}
-	s.eventually("the next pod", func() bool { return len(s.pods("second")) == 1 })
+	s.Eventually("the next pod", func() bool { return len(s.Pods("second")) == 1 })
 	t.Logf("first of 4 members ended to next gang's pod created: %s", time.Since(begin))
-	s.eventually("success", func() bool { return s.gang("first").Status.Phase == v1alpha1.GangSucceeded })
+	s.Eventually("success", func() bool { return s.gang("first").Status.Phase == v1alpha1.GangSucceeded })
 	s.remove("first", metav1.DeletePropagationBackground)
 	s.remove("second", metav1.DeletePropagationBackground)
 }
@@ -320,7 +238,7 @@ func (s *stage) foreign(t *testing.T) {
 	if err := s.api.Create(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	s.eventually("bound", func() bool {
+	s.Eventually("bound", func() bool {
 		return s.api.Get(t.Context(), client.ObjectKeyFromObject(p), p) == nil && p.Spec.NodeName == "here"
 	})
 	if len(p.Annotations[v1alpha1.AnnotationGPUs]) != len("GPU-0,GPU-1") {
@@ -344,11 +262,11 @@ func (s *stage) thousand(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("1000 gangs submitted in %s", time.Since(begin))
-	s.eventually("8 placed", func() bool {
+	s.Eventually("8 placed", func() bool {
 		list := &v1alpha1.PlacementList{}
 		return s.api.List(t.Context(), list) == nil && len(list.Items) == 8
 	})
-	s.eventually("each has a reason", func() bool {
+	s.Eventually("each has a reason", func() bool {
 		list := &v1alpha1.GangList{}
 		if err := s.api.List(t.Context(), list); err != nil {
 			t.Fatal(err)

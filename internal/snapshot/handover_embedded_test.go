@@ -59,7 +59,7 @@ func testHandOverUnderLoad(t *testing.T) {
 	}
 	for i := range gangs {
 		name := fmt.Sprintf("load-%d", i)
-		d.eventually(name+" succeeded", func() bool { return d.gang(name).Status.Phase == v1alpha1.GangSucceeded })
+		d.Eventually(name+" succeeded", func() bool { return d.gang(name).Status.Phase == v1alpha1.GangSucceeded })
 		if n := d.starts(name); n != 2 {
 			t.Errorf("%d members of %s were started, want 2", n, name)
 		}
@@ -67,7 +67,7 @@ func testHandOverUnderLoad(t *testing.T) {
 			t.Errorf("%s needed %d attempts", name, g.Status.Attempt)
 		}
 	}
-	d.eventually("no placement left", func() bool {
+	d.Eventually("no placement left", func() bool {
 		list := &v1alpha1.PlacementList{}
 		return d.api.List(t.Context(), list) == nil && len(list.Items) == 0
 	})
@@ -84,7 +84,7 @@ func testHandOverUnclear(t *testing.T) {
 	network.set(nil, writes("placements"))
 	d.submit("second", 1, "4")
 	list := &v1alpha1.PlacementList{}
-	d.eventually("a second placement", func() bool { return d.api.List(t.Context(), list) == nil && len(list.Items) == 2 })
+	d.Eventually("a second placement", func() bool { return d.api.List(t.Context(), list) == nil && len(list.Items) == 2 })
 	network.set(writes("placements"), nil) // and what is sent again does not arrive
 	d.ends(t, "old", ended)
 	if want := (fencing.State{Epoch: 1, Settled: 1}); d.fence(t) != want {

@@ -30,7 +30,7 @@ func TestQuotas(t *testing.T) {
 	}
 	says := func(name, part string) {
 		t.Helper()
-		s.eventually(name+" is told: "+part, func() bool { return strings.Contains(s.gang(name).Status.Message, part) })
+		s.Eventually(name+" is told: "+part, func() bool { return strings.Contains(s.gang(name).Status.Message, part) })
 	}
 	untouched := func(name string) {
 		t.Helper()
@@ -45,7 +45,7 @@ func TestQuotas(t *testing.T) {
 	// 2. Two that have room one at a time, submitted together.
 	s.submit("first", 2, "1")
 	s.submit("second", 2, "1")
-	s.eventually("one of two running", func() bool {
+	s.Eventually("one of two running", func() bool {
 		return s.gang("first").Status.Phase == v1alpha1.GangRunning || s.gang("second").Status.Phase == v1alpha1.GangRunning
 	})
 	runs, waits := "first", "second"
@@ -66,7 +66,7 @@ func TestQuotas(t *testing.T) {
 	}
 	// 4. A quota that is raised.
 	says("large", "impossible now")
-	s.eventually("the quota raised", func() bool {
+	s.Eventually("the quota raised", func() bool {
 		if err := s.api.Get(t.Context(), client.ObjectKeyFromObject(quota), quota); err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +79,7 @@ func TestQuotas(t *testing.T) {
 	}
 	// 5. Full of GPUs, as the API server counts them: even one pod would be
 	// refused, and the quota is named all the same.
-	s.eventually("the API server's own count", func() bool {
+	s.Eventually("the API server's own count", func() bool {
 		err := s.api.Get(t.Context(), client.ObjectKeyFromObject(quota), quota)
 		used := quota.Status.Used["requests.nvidia.com/gpu"]
 		return err == nil && used.Value() == 6
@@ -112,7 +112,7 @@ func TestQuotas(t *testing.T) {
 // their names.
 func (s *stage) countPods(t *testing.T) func(gangs ...string) int {
 	t.Helper()
-	events, err := s.watcher.Watch(t.Context(), &corev1.PodList{})
+	events, err := s.api.Watch(t.Context(), &corev1.PodList{})
 	if err != nil {
 		t.Fatal(err)
 	}

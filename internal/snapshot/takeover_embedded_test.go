@@ -31,6 +31,7 @@ import (
 	"github.com/muster-dev/muster/internal/controller/gang"
 	"github.com/muster-dev/muster/internal/controlplane/planetest"
 	"github.com/muster-dev/muster/internal/fencing"
+	"github.com/muster-dev/muster/internal/nodetest"
 	"github.com/muster-dev/muster/internal/snapshot"
 )
 
@@ -160,11 +161,11 @@ func newDuel(t *testing.T) *duel {
 	if err := gang.New(gang.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}).SetupWithManager(mgr); err != nil {
 		t.Fatal(err)
 	}
-	direct, err := client.New(d.config, client.Options{Scheme: mgr.GetScheme()})
+	direct, err := client.NewWithWatch(d.config, client.Options{Scheme: mgr.GetScheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.stage = &stage{t: t, api: direct}
+	d.stage = &stage{Cluster: nodetest.New(t, direct), t: t, api: direct}
 	d.wg.Go(func() {
 		if err := mgr.Start(ctx); err != nil {
 			t.Error(err)
@@ -358,7 +359,7 @@ func (d *duel) deposed(t *testing.T, ended <-chan error) {
 
 func (d *duel) suspend(t *testing.T, name string, yes bool) {
 	t.Helper()
-	d.eventually("a change of "+name, func() bool {
+	d.Eventually("a change of "+name, func() bool {
 		g := d.gang(name)
 		g.Spec.Suspend = yes
 		return d.api.Update(t.Context(), g) == nil
@@ -396,7 +397,7 @@ func testLatePlacement(t *testing.T) {
 		t.Fatal("nothing was kept back")
 	}
 	d.deposed(t, ended)
-	d.eventually("the late placement undone and its attempt passed over", func() bool {
+	d.Eventually("the late placement undone and its attempt passed over", func() bool {
 		list := &v1alpha1.PlacementList{}
 		return d.api.List(t.Context(), list) == nil && len(list.Items) == 1 && list.Items[0].Spec.Gang == "second" && d.gang("first").Status.Attempt == 1
 	})
@@ -407,7 +408,7 @@ func testLatePlacement(t *testing.T) {
 	d.short.Store(true)
 	d.remove("second", metav1.DeletePropagationBackground)
 	d.suspend(t, "first", false)
-	d.eventually("success", func() bool { return d.gang("first").Status.Phase == v1alpha1.GangSucceeded })
+	d.Eventually("success", func() bool { return d.gang("first").Status.Phase == v1alpha1.GangSucceeded })
 	if g := d.gang("first"); g.Status.Attempt != 2 || d.starts("first") != 1 {
 		t.Errorf("attempt %d, %d starts", g.Status.Attempt, d.starts("first"))
 	}
@@ -462,12 +463,12 @@ func testTakeoverUnderLoad(t *testing.T) {
 	t.Logf("%d requests of the old scheduler came after the takeover", late)
 	for i := range gangs {
 		name := fmt.Sprintf("load-%d", i)
-		d.eventually(name+" succeeded", func() bool { return d.gang(name).Status.Phase == v1alpha1.GangSucceeded })
+		d.Eventually(name+" succeeded", func() bool { return d.gang(name).Status.Phase == v1alpha1.GangSucceeded })
 		if n := d.starts(name); n != 2 {
 			t.Errorf("%d members of %s were started, want 2", n, name)
 		}
 	}
-	d.eventually("no placement left", func() bool {
+	d.Eventually("no placement left", func() bool {
 		list := &v1alpha1.PlacementList{}
 		return d.api.List(t.Context(), list) == nil && len(list.Items) == 0
 	})

@@ -35,11 +35,11 @@ func TestTopology(t *testing.T) {
 	}
 	says := func(name, part string) {
 		t.Helper()
-		s.eventually(name+" is told: "+part, func() bool { return strings.Contains(s.gang(name).Status.Message, part) })
+		s.Eventually(name+" is told: "+part, func() bool { return strings.Contains(s.gang(name).Status.Message, part) })
 	}
 	in := func(name string) map[string]int {
 		racks := map[string]int{}
-		for _, p := range s.pods(name) {
+		for _, p := range s.Pods(name) {
 			racks[rackOf[p.Spec.NodeName]]++
 		}
 		return racks
@@ -107,7 +107,7 @@ func TestTopology(t *testing.T) {
 		}}
 	}))
 	says("region", `role worker: template.spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey is "topology.kubernetes.io/region", which Muster does not know; use one of kubernetes.io/hostname`)
-	s.eventually("region fails", func() bool { return s.gang("region").Status.Phase == v1alpha1.GangFailed })
+	s.Eventually("region fails", func() bool { return s.gang("region").Status.Phase == v1alpha1.GangFailed })
 	accepted(submit("even", 4, "0", func(g *v1alpha1.GangSpec) {
 		g.Roles[0].Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: v1alpha1.LabelRack, WhenUnsatisfiable: corev1.DoNotSchedule,
@@ -140,13 +140,13 @@ func (s *stage) lonePods(t *testing.T, rackOf map[string]string) {
 			t.Fatal(err)
 		}
 		if i < len(rackOf) {
-			s.eventually(p.Name+" is bound", func() bool {
+			s.Eventually(p.Name+" is bound", func() bool {
 				return s.api.Get(t.Context(), client.ObjectKeyFromObject(p), p) == nil && p.Spec.NodeName != ""
 			})
 			at[p.Spec.NodeName] = true
 			continue
 		}
-		s.eventually("the last is told why it waits", func() bool {
+		s.Eventually("the last is told why it waits", func() bool {
 			return s.api.Get(t.Context(), client.ObjectKeyFromObject(p), p) == nil && len(p.Status.Conditions) > 0 &&
 				strings.Contains(p.Status.Conditions[0].Message, "there is room, but not where spec.affinity.podAntiAffinity")
 		})
