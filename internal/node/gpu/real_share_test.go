@@ -102,7 +102,7 @@ func taker(t *testing.T, d Device, mps *MPS, s Share, mib int64) (wait func() in
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	command := exec.CommandContext(ctx, "python3", "-c", takes, strconv.FormatInt(mib, 10))
-	command.Env = append(os.Environ(), Environ([]Device{d})...)
+	command.Env = append(os.Environ(), Environ([]Device{d}, false)...)
 	for _, v := range mps.Environ(s) {
 		command.Env = append(command.Env, v.Name+"="+v.Value)
 	}
