@@ -25,6 +25,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/directory"
 	"github.com/muster-dev/muster/internal/node/ledger"
 	"github.com/muster-dev/muster/internal/node/objectcache"
+	"github.com/muster-dev/muster/internal/node/origin"
 	"github.com/muster-dev/muster/internal/node/podrecord"
 	"github.com/muster-dev/muster/internal/node/scratch"
 	"github.com/muster-dev/muster/internal/node/volume"
@@ -53,7 +54,7 @@ type Node struct {
 	live      *registry
 	inventory *inventory
 	savers    *savers
-	origins   origins
+	origins   *origin.Reader
 	starts    starts
 	recorder  eventrecord.EventRecorder // of pods; set by Run before the first worker
 
@@ -107,7 +108,7 @@ func newNode(config Config, c clients) (*Node, error) {
 	n := &Node{
 		config: config, clients: c, capacity: capacity, started: config.Clock.Now(),
 		archive: archive.New(config.archiveDir()),
-		ledger:  ledger.New(), live: newRegistry(), savers: newSavers(),
+		ledger:  ledger.New(), live: newRegistry(), savers: newSavers(), origins: origin.New(c.Metadata),
 		adopted: make(chan struct{}), ready: make(chan struct{}),
 		workers: map[types.UID]*worker{}, inherited: map[types.UID]*leftover{},
 	}

@@ -116,7 +116,7 @@ func (w *worker) prepare(ctx context.Context, pod *corev1.Pod, fresh bool) {
 		var refusal *admission.Refusal
 		changed := w.node.ledger.Change()
 		stands := func() (err error) {
-			refusal, err = w.node.originStands(ctx, pod)
+			refusal, err = w.node.origins.Stands(ctx, pod)
 			return err
 		}
 		if !w.insist(ctx, reasonCreating, stands) {

@@ -29,6 +29,7 @@ type Ledger struct {
 	changed chan struct{}
 }
 
+// New returns a ledger in which no pod holds anything.
 func New() *Ledger {
 	return &Ledger{held: map[types.UID]*holding{}, changed: make(chan struct{})}
 }

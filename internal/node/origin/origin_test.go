@@ -1,4 +1,4 @@
-package node
+package origin
 
 import (
 	"testing"
@@ -46,12 +46,12 @@ func TestLateMembers(t *testing.T) {
 			if tt.exists != nil {
 				objects = append(objects, tt.exists)
 			}
-			n := &Node{clients: clients{Metadata: metadatafake.NewSimpleMetadataClient(scheme, objects...)}}
+			o := New(metadatafake.NewSimpleMetadataClient(scheme, objects...))
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "resnet-worker-0"}}
 			if tt.from != "" {
 				pod.Annotations = map[string]string{v1alpha1.AnnotationPlacement: tt.from}
 			}
-			refusal, err := n.originStands(t.Context(), pod)
+			refusal, err := o.Stands(t.Context(), pod)
 			if err != nil || (refusal == nil) != tt.starts {
 				t.Fatalf("refusal %v, %v; starts: want %v", refusal, err, tt.starts)
 			}

@@ -1,4 +1,4 @@
-package node
+package origin
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
 )
 
 // Members of one gang are seen within moments of one another, and each must be
@@ -20,16 +21,20 @@ const (
 	gatherFor = time.Second
 )
 
-// origins reads Placements for pods that were seen, so that one read serves all
-// those that were seen before it began. The zero value is ready. Its methods
-// may be called concurrently.
-type origins struct {
+// Reader reads Placements for pods that were seen, so that one read serves all
+// those that were seen before it began. Its methods may be called concurrently.
+type Reader struct {
+	metadata metadata.Interface
+
 	mu    sync.Mutex
-	known map[types.NamespacedName]*origin
+	known map[types.NamespacedName]*asked
 }
 
-// origin is what was asked of one Placement of late.
-type origin struct {
+// New returns a reader that asks by a client.
+func New(client metadata.Interface) *Reader { return &Reader{metadata: client} }
+
+// asked is what was asked of one Placement of late.
+type asked struct {
 	// next is the read that has not begun, which all who come now share; nil:
 	// nobody waits for one.
 	next *reading
@@ -46,7 +51,7 @@ type reading struct {
 }
 
 // read returns what get returned, where get was called after read was.
-func (o *origins) read(ctx context.Context, key types.NamespacedName, get func(context.Context) (*metav1.PartialObjectMetadata, error)) (*metav1.PartialObjectMetadata, error) {
+func (o *Reader) read(ctx context.Context, key types.NamespacedName, get func(context.Context) (*metav1.PartialObjectMetadata, error)) (*metav1.PartialObjectMetadata, error) {
 	for {
 		r, pause, mine := o.join(key)
 		if mine {
@@ -67,12 +72,12 @@ func (o *origins) read(ctx context.Context, key types.NamespacedName, get func(c
 
 // join returns the read that has not begun, and whether the caller is to carry
 // it out, after a pause.
-func (o *origins) join(key types.NamespacedName) (r *reading, pause time.Duration, mine bool) {
+func (o *Reader) join(key types.NamespacedName) (r *reading, pause time.Duration, mine bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
 	if o.known == nil {
-		o.known = map[types.NamespacedName]*origin{}
+		o.known = map[types.NamespacedName]*asked{}
 	}
 	for name, at := range o.known {
 		if at.next == nil && now.Sub(at.last) > gatherFor {
@@ -81,7 +86,7 @@ func (o *origins) join(key types.NamespacedName) (r *reading, pause time.Duratio
 	}
 	at := o.known[key]
 	if at == nil {
-		at = &origin{}
+		at = &asked{}
 		o.known[key] = at
 	}
 	if at.next != nil {
@@ -93,7 +98,7 @@ func (o *origins) join(key types.NamespacedName) (r *reading, pause time.Duratio
 
 // carryOut waits for those who come meanwhile, closes the door behind them, and
 // reads.
-func (o *origins) carryOut(ctx context.Context, key types.NamespacedName, r *reading, pause time.Duration, get func(context.Context) (*metav1.PartialObjectMetadata, error)) {
+func (o *Reader) carryOut(ctx context.Context, key types.NamespacedName, r *reading, pause time.Duration, get func(context.Context) (*metav1.PartialObjectMetadata, error)) {
 	defer close(r.done)
 	select {
 	case <-ctx.Done():

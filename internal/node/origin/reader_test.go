@@ -1,4 +1,4 @@
-package node
+package origin
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // TestOriginsNeverAnswerWithTheFirst holds back a read, changes what is there,
 // and asks again: whoever asks while a read is under way gets the next one.
 func TestOriginsNeverAnswerWithTheFirst(t *testing.T) {
-	var o origins
+	var o Reader
 	key := types.NamespacedName{Namespace: "default", Name: "resnet-1"}
 	var version atomic.Int64
 	version.Store(1)
@@ -49,7 +49,7 @@ func TestOriginsNeverAnswerWithTheFirst(t *testing.T) {
 // TestOriginsShareReads asks for many members of one gang at once.
 func TestOriginsShareReads(t *testing.T) {
 	const members = 100
-	var o origins
+	var o Reader
 	key := types.NamespacedName{Namespace: "default", Name: "resnet-1"}
 	var reads atomic.Int64
 	get := func(context.Context) (*metav1.PartialObjectMetadata, error) {
@@ -73,7 +73,7 @@ func TestOriginsShareReads(t *testing.T) {
 // TestOriginsOutliveTheReader ends the pod whose turn it is to read: another
 // that waits with it reads instead.
 func TestOriginsOutliveTheReader(t *testing.T) {
-	var o origins
+	var o Reader
 	key := types.NamespacedName{Namespace: "default", Name: "resnet-1"}
 	first, end := context.WithCancel(t.Context())
 	begun := make(chan struct{})

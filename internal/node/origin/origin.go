@@ -1,4 +1,4 @@
-package node
+package origin
 
 import (
 	"context"
@@ -16,18 +16,18 @@ import (
 
 var placements = v1alpha1.GroupVersion.WithResource("placements")
 
-// originStands returns a refusal for a member whose Placement was given back
+// Stands returns a refusal for a member whose Placement was given back
 // before the pod was made: a write that came late. The Placement is read past
 // any cache, after the pod was seen: whoever gives it back marks it, and looks
 // for pods after that. Pods that were seen before a read began share it.
-func (n *Node) originStands(ctx context.Context, pod *corev1.Pod) (*admission.Refusal, error) {
+func (o *Reader) Stands(ctx context.Context, pod *corev1.Pod) (*admission.Refusal, error) {
 	name, from, ok := fencing.ParseOrigin(pod.Annotations[v1alpha1.AnnotationPlacement])
 	if !ok {
 		return nil, nil // not made of a Placement
 	}
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
-	have, err := n.origins.read(ctx, key, func(ctx context.Context) (*metav1.PartialObjectMetadata, error) {
-		return n.clients.Metadata.Resource(placements).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+	have, err := o.read(ctx, key, func(ctx context.Context) (*metav1.PartialObjectMetadata, error) {
+		return o.metadata.Resource(placements).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	})
 	if apierrors.IsNotFound(err) {
 		have, err = &metav1.PartialObjectMetadata{}, nil
