@@ -18,6 +18,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/denial"
+	"github.com/muster-dev/muster/internal/memberstatus"
 	"github.com/muster-dev/muster/internal/rendezvous"
 	"github.com/muster-dev/muster/internal/startup"
 )
@@ -259,7 +260,7 @@ func (c *Controller) releaseStrangers(ctx context.Context, key types.NamespacedN
 				return fmt.Errorf("reading gang %s: %w", key, err)
 			}
 		}
-		if _, err := c.release(ctx, key.Namespace, key.Name, uid, ended); err != nil {
+		if _, err := c.release(ctx, key.Namespace, key.Name, uid, memberstatus.Ended); err != nil {
 			return err
 		}
 	}
@@ -282,7 +283,7 @@ func (c *Controller) tombstones(key types.NamespacedName, uid types.UID) []*core
 
 // buried remembers a deleted pod until its usage is counted.
 func (c *Controller) buried(p *corev1.Pod) {
-	if !ended(p) && !startup.Disrupted(p) {
+	if !memberstatus.Ended(p) && !startup.Disrupted(p) {
 		return
 	}
 	key := types.NamespacedName{Namespace: p.Namespace, Name: gangOf(p)}

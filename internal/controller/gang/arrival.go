@@ -1,7 +1,6 @@
 package gang
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/memberpod"
+	"github.com/muster-dev/muster/internal/memberstatus"
 )
 
 // onItsWay begins what a gang says while data is.
@@ -18,36 +18,7 @@ const onItsWay = "data: "
 
 // readsData reports whether members of a gang name data.
 func readsData(g *v1alpha1.Gang) bool {
-	return slices.ContainsFunc(g.Spec.Roles, func(r v1alpha1.GangRole) bool { return namesData(&r.Template.Spec) })
-}
-
-// namesData reports whether a pod has volumes of data.
-func namesData(spec *corev1.PodSpec) bool {
-	return slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.CSI != nil && v.CSI.Driver == v1alpha1.DataDriver })
-}
-
-// arrival is what was said of the data of a pod; nil: nothing, as where data is there
-// before pods are.
-func arrival(p *corev1.Pod) *corev1.PodCondition {
-	for i := range p.Status.Conditions {
-		if c := &p.Status.Conditions[i]; c.Type == v1alpha1.ConditionPodData {
-			return c
-		}
-	}
-	return nil
-}
-
-// awaitedData is what was said of data that a pod does not have yet; nil: none.
-func awaitedData(p *corev1.Pod) *corev1.PodCondition {
-	if c := arrival(p); c != nil && c.Status != corev1.ConditionTrue && (p.Status.Phase == corev1.PodPending || p.Status.Phase == "") {
-		return c
-	}
-	return nil
-}
-
-// hopelessData reports that trying again on the same node is of no use.
-func hopelessData(c *corev1.PodCondition) bool {
-	return c != nil && (c.Reason == string(v1alpha1.DataUnfit) || c.Reason == string(v1alpha1.DataLost))
+	return slices.ContainsFunc(g.Spec.Roles, func(r v1alpha1.GangRole) bool { return memberstatus.NamesData(&r.Template.Spec) })
 }
 
 // exactly is a time of the API, which has whole seconds: who sees it at once knows
@@ -73,7 +44,7 @@ func (o observed) followData(s *v1alpha1.GangStatus) {
 	var waits []*corev1.Pod
 	all, last := true, time.Time{}
 	for m := range o.placement.Spec.Each() {
-		if r := memberpod.Role(o.gang, m.Role); r == nil || !namesData(&r.Template.Spec) || slices.Contains(s.Done, memberName(m.Role, m.Index)) {
+		if r := memberpod.Role(o.gang, m.Role); r == nil || !memberstatus.NamesData(&r.Template.Spec) || slices.Contains(s.Done, memberName(m.Role, m.Index)) {
 			continue
 		}
 		at := slices.IndexFunc(o.pods, func(p *corev1.Pod) bool {
@@ -83,10 +54,10 @@ func (o observed) followData(s *v1alpha1.GangStatus) {
 			all = false
 			continue
 		}
-		switch p, c := o.pods[at], arrival(o.pods[at]); {
+		switch p, c := o.pods[at], memberstatus.Data(o.pods[at]); {
 		case c != nil && c.Status == corev1.ConditionTrue:
 			last = later(last, o.exactly(c.LastTransitionTime))
-		case awaitedData(p) != nil:
+		case memberstatus.AwaitedData(p) != nil:
 			waits, all = append(waits, p), false
 		case p.Status.Phase == corev1.PodPending || p.Status.Phase == "":
 			all = false
@@ -95,7 +66,7 @@ func (o observed) followData(s *v1alpha1.GangStatus) {
 	if all {
 		o.bankData(s, last)
 	}
-	if words := dataWords(waits); words != "" {
+	if words := memberstatus.DataText(waits); words != "" {
 		s.Reason, s.Message = v1alpha1.ReasonFetchingData, onItsWay+words
 	} else {
 		unsay(s, v1alpha1.ReasonFetchingData)
@@ -153,44 +124,16 @@ func (o observed) givenUpOnData(s *v1alpha1.GangStatus) {
 		return
 	}
 	until := time.Time{}
-	if slices.ContainsFunc(o.pods, func(p *corev1.Pod) bool { return attemptOf(p) == s.Attempt && arrival(p) != nil }) {
+	if slices.ContainsFunc(o.pods, func(p *corev1.Pod) bool { return attemptOf(p) == s.Attempt && memberstatus.Data(p) != nil }) {
 		until = o.now
 	}
 	o.bankData(s, until)
 }
 
-// dataWords say what is waited for: of several the worst, and on how many nodes.
-func dataWords(waits []*corev1.Pod) string {
-	if len(waits) == 0 {
-		return ""
-	}
-	worst := slices.MinFunc(waits, func(a, b *corev1.Pod) int {
-		return gravity(awaitedData(b)) - gravity(awaitedData(a))
-	})
-	nodes := map[string]bool{}
-	for _, p := range waits {
-		nodes[p.Spec.NodeName] = true
-	}
-	text := fmt.Sprintf("%s (node %s", awaitedData(worst).Message, worst.Spec.NodeName)
-	switch others := len(nodes) - 1; others {
-	case 0:
-	case 1:
-		text += " and another"
-	default:
-		text += fmt.Sprintf(" and %d others", others)
-	}
-	return text + ")"
-}
-
-// gravity orders what is waited for.
-func gravity(c *corev1.PodCondition) int {
-	return slices.Index([]string{string(v1alpha1.DataFetching), string(v1alpha1.DataRetrying), string(v1alpha1.DataUnfit), string(v1alpha1.DataLost)}, c.Reason)
-}
-
 // advances is when a fetch was last told to be further, of a pod whose gang says
 // nothing of how long a start may take; zero: nobody told.
 func (o observed) advances(p *corev1.Pod) time.Time {
-	c := awaitedData(p)
+	c := memberstatus.AwaitedData(p)
 	if c == nil || c.Reason != string(v1alpha1.DataFetching) || o.gang.Spec.StartTimeout != nil {
 		return time.Time{}
 	}

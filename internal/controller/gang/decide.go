@@ -13,6 +13,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/memberpod"
+	"github.com/muster-dev/muster/internal/memberstatus"
 	"github.com/muster-dev/muster/internal/startup"
 )
 
@@ -175,11 +176,11 @@ func (o observed) accept(s *v1alpha1.GangStatus) {
 func (o observed) count(s *v1alpha1.GangStatus, live bool) []*corev1.Pod {
 	var failed []*corev1.Pod
 	for _, p := range slices.Concat(o.pods, o.gone) {
-		if !ended(p) || slices.Contains(s.Counted, string(p.UID)) {
+		if !memberstatus.Ended(p) || slices.Contains(s.Counted, string(p.UID)) {
 			continue
 		}
 		s.Counted = append(s.Counted, string(p.UID))
-		u := usage(p)
+		u := memberstatus.Usage(p)
 		addSeconds(&s.GPUSeconds, u.GPUSeconds)
 		addSeconds(&s.CPUSeconds, u.CPUSeconds)
 		if startup.Refused(p) {
@@ -187,12 +188,12 @@ func (o observed) count(s *v1alpha1.GangStatus, live bool) []*corev1.Pod {
 		}
 		current := live && o.placement.Spec.Attempt == attemptOf(p) && s.Phase != v1alpha1.GangDraining && s.Outcome == ""
 		if awaited(o.gang, p) && s.Outcome != v1alpha1.GangSucceeded {
-			if at := endTime(p, o.now); s.LastWorkerTime == nil || at.After(s.LastWorkerTime.Time) {
+			if at := memberstatus.EndTime(p, o.now); s.LastWorkerTime == nil || at.After(s.LastWorkerTime.Time) {
 				s.LastWorkerTime = &metav1.MicroTime{Time: at}
 			}
 		}
 		switch {
-		case finished(p) && (current || evicting(s) || o.gang.Spec.Restart != v1alpha1.RestartScopeGang) && s.Outcome == "":
+		case memberstatus.Finished(p) && (current || evicting(s) || o.gang.Spec.Restart != v1alpha1.RestartScopeGang) && s.Outcome == "":
 			if name := nameOf(p); !slices.Contains(s.Done, name) {
 				s.Done = append(s.Done, name)
 			}
@@ -238,11 +239,11 @@ func (o observed) countRoles(s *v1alpha1.GangStatus) {
 				c.Pending++
 			}
 		}
-		c.GPUShare = cmp.Or(shareText(o.pods, r.Name), c.GPUShare)
+		c.GPUShare = cmp.Or(memberstatus.ShareText(o.pods, r.Name), c.GPUShare)
 		s.Roles = append(s.Roles, c)
 	}
 	for _, p := range o.pods {
-		if at := startTime(p); at != nil && p.Status.Phase != corev1.PodPending && (s.StartTime == nil || at.Before(s.StartTime)) {
+		if at := memberstatus.StartTime(p); at != nil && p.Status.Phase != corev1.PodPending && (s.StartTime == nil || at.Before(s.StartTime)) {
 			s.StartTime = at.DeepCopy()
 		}
 	}
@@ -293,7 +294,7 @@ func (o observed) withoutPlacement(d decision) decision {
 		return o.drain(d, "")
 	}
 	for _, p := range o.pods {
-		if !ended(p) && p.DeletionTimestamp == nil && attemptOf(p) <= s.Attempt {
+		if !memberstatus.Ended(p) && p.DeletionTimestamp == nil && attemptOf(p) <= s.Attempt {
 			d.remove = append(d.remove, p)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/memberstatus"
 )
 
 // suspendOrDrain stops the attempt without ending the gang.
@@ -49,9 +50,9 @@ func (o observed) drain(d decision, outcome v1alpha1.GangPhase) decision {
 		case deleted:
 			return false
 		case outcome != "":
-			return ended(p) && o.gang.Spec.CleanUp != v1alpha1.CleanUpAll
+			return memberstatus.Ended(p) && o.gang.Spec.CleanUp != v1alpha1.CleanUpAll
 		}
-		return ended(p) && slices.Contains(s.Done, nameOf(p)) && o.gang.Spec.Restart != v1alpha1.RestartScopeGang
+		return memberstatus.Ended(p) && slices.Contains(s.Done, nameOf(p)) && o.gang.Spec.Restart != v1alpha1.RestartScopeGang
 	}
 	if o.placement != nil {
 		s.Attempt = max(s.Attempt, o.placement.Spec.Attempt)

@@ -15,6 +15,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/fencing"
 	"github.com/muster-dev/muster/internal/memberpod"
+	"github.com/muster-dev/muster/internal/memberstatus"
 	"github.com/muster-dev/muster/internal/startup"
 )
 
@@ -112,12 +113,7 @@ func (o observed) fits(p *v1alpha1.Placement) bool {
 // it out.
 func (o observed) refused(p *v1alpha1.Placement) bool {
 	pod := o.madeFrom(p)
-	return pod != nil && (neverRan(pod) || o.stuck(pod) || startup.Disrupted(pod))
-}
-
-// neverRan reports whether a node did not take a pod, for now or for good.
-func neverRan(p *corev1.Pod) bool {
-	return notTaken(p) || p.Status.Phase == corev1.PodFailed && p.Status.Reason == v1alpha1.ReasonUnsupported
+	return pod != nil && (memberstatus.NeverRan(pod) || o.stuck(pod) || startup.Disrupted(pod))
 }
 
 // places are the members that have a place in the present attempt and are not
@@ -178,7 +174,7 @@ const waitsForRoom = "its first members are done; it waits for room for further 
 func (o observed) extras(s *v1alpha1.GangStatus, failed []*corev1.Pod) []*corev1.Pod {
 	var rest []*corev1.Pod
 	for _, p := range failed {
-		if p.Annotations[v1alpha1.AnnotationExtension] == "" || !neverRan(p) {
+		if p.Annotations[v1alpha1.AnnotationExtension] == "" || !memberstatus.NeverRan(p) {
 			rest = append(rest, p)
 			continue
 		}
@@ -291,7 +287,7 @@ func (c *Controller) holdsPod(ctx context.Context, g *v1alpha1.Gang, p *v1alpha1
 		if err != nil {
 			return false, fmt.Errorf("reading pod %s: %w", key, err)
 		}
-		done := ended(pod) && slices.Contains(g.Status.Done, nameOf(pod))
+		done := memberstatus.Ended(pod) && slices.Contains(g.Status.Done, nameOf(pod))
 		if pod.Annotations[v1alpha1.AnnotationExtension] == p.Name && attemptOf(pod) == p.Spec.Attempt && !done {
 			return true, nil
 		}

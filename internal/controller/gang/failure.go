@@ -8,6 +8,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/memberpod"
+	"github.com/muster-dev/muster/internal/memberstatus"
 	"github.com/muster-dev/muster/internal/startup"
 )
 
@@ -33,7 +34,7 @@ func (o observed) stopAttempt(s *v1alpha1.GangStatus, failed []*corev1.Pod) bool
 	}
 	// 3. A node did not take a member now: nothing failed, the plan was wrong.
 	for _, p := range failed {
-		if notTaken(p) {
+		if memberstatus.NotTaken(p) {
 			return o.refuse(s, p)
 		}
 	}
@@ -53,7 +54,7 @@ func (o observed) stopAttempt(s *v1alpha1.GangStatus, failed []*corev1.Pod) bool
 // refuse gives the whole attempt back, to be planned again after a while; too
 // many in a row end the gang.
 func (o observed) refuse(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
-	if unclaimed(p) {
+	if memberstatus.Unclaimed(p) {
 		return o.forbid(s, p.Status.Message)
 	}
 	s.Refusals++
@@ -89,12 +90,12 @@ func nodeWords(p *corev1.Pod) string {
 // fail counts one failure. It returns true if the attempt ends.
 func (o observed) fail(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
 	role := memberpod.Role(o.gang, p.Labels[v1alpha1.LabelRole])
-	text := failureText(called(o.gang, nameOf(p)), p)
+	text := memberstatus.FailureText(called(o.gang, nameOf(p)), p)
 	switch {
 	case role != nil && role.RestartPolicy == v1alpha1.RestartNever:
 		o.end(s, v1alpha1.GangFailed, v1alpha1.ReasonMemberFailed, text+notRestarted(o.gang))
 		return true
-	case role != nil && role.RestartPolicy == v1alpha1.RestartExitCode && permanent(p):
+	case role != nil && role.RestartPolicy == v1alpha1.RestartExitCode && memberstatus.Permanent(p):
 		o.end(s, v1alpha1.GangFailed, v1alpha1.ReasonMemberFailed, text+"; an exit code from 1 to 127 is not restarted (restartPolicy: ExitCode)")
 		return true
 	case s.Restarts >= o.gang.Spec.BackoffLimit:

@@ -12,6 +12,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/fencing"
 	"github.com/muster-dev/muster/internal/memberpod"
+	"github.com/muster-dev/muster/internal/memberstatus"
 )
 
 // latePlacement is a Placement as a scheduler of an epoch would have written
@@ -124,7 +125,7 @@ func TestReleaseMarksFirst(t *testing.T) {
 	w := newWorld(t, fault{})
 	w.must(w.api.Create(t.Context(), testGang()))
 	w.must(w.api.Create(t.Context(), latePlacement(1, 1)))
-	kept, err := w.ctl.release(t.Context(), "vision", "resnet", "gang-1", ended)
+	kept, err := w.ctl.release(t.Context(), "vision", "resnet", "gang-1", memberstatus.Ended)
 	w.must(err)
 	if !kept || len(w.placements(t.Context())) != 0 {
 		t.Fatalf("released %v, %d placements left", kept, len(w.placements(t.Context())))
@@ -133,7 +134,7 @@ func TestReleaseMarksFirst(t *testing.T) {
 	p.ResourceVersion = ""
 	w.must(w.api.Create(t.Context(), p))
 	pod := w.lateMember(p)
-	released, err := w.ctl.release(t.Context(), "vision", "resnet", "gang-1", ended)
+	released, err := w.ctl.release(t.Context(), "vision", "resnet", "gang-1", memberstatus.Ended)
 	w.must(err)
 	have := &v1alpha1.Placement{}
 	w.must(w.api.Get(t.Context(), client.ObjectKeyFromObject(p), have))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/memberpod"
+	"github.com/muster-dev/muster/internal/memberstatus"
 )
 
 // followGPUs adds up for how long attempts hold GPUs with which nothing is computed:
@@ -75,7 +76,7 @@ func (o observed) startedGPUs(s *v1alpha1.GangStatus, since, until time.Time) (s
 			continue
 		}
 		to := until
-		if end := endTime(p, o.now); ended(p) && end.Before(to) {
+		if end := memberstatus.EndTime(p, o.now); memberstatus.Ended(p) && end.Before(to) {
 			to = end
 		}
 		sum += memberpod.GPUs(p) * max(0, to.Sub(later(at, since)).Seconds())
@@ -85,7 +86,7 @@ func (o observed) startedGPUs(s *v1alpha1.GangStatus, since, until time.Time) (s
 
 // startOf is when a pod started, if it is one of the attempt's own placement and has.
 func (o observed) startOf(s *v1alpha1.GangStatus, p *corev1.Pod) (time.Time, bool) {
-	at := startTime(p)
+	at := memberstatus.StartTime(p)
 	if at == nil || p.Status.Phase == corev1.PodPending || p.Status.Phase == "" || attemptOf(p) != s.Attempt || p.Annotations[v1alpha1.AnnotationExtension] != "" {
 		return time.Time{}, false
 	}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/memberstatus"
 )
 
 // indexGang is the cache's index of pods and placements by the name of their gang.
@@ -101,7 +102,7 @@ func extending(placements []v1alpha1.Placement, uid types.UID) []*v1alpha1.Place
 func (o observed) strayed() bool {
 	for _, pod := range o.pods {
 		name := pod.Annotations[v1alpha1.AnnotationExtension]
-		if name != "" && !ended(pod) && !slices.ContainsFunc(o.extensions, func(p *v1alpha1.Placement) bool { return p.Name == name }) {
+		if name != "" && !memberstatus.Ended(pod) && !slices.ContainsFunc(o.extensions, func(p *v1alpha1.Placement) bool { return p.Name == name }) {
 			return true
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/memberpod"
+	"github.com/muster-dev/muster/internal/memberstatus"
 )
 
 func testPlacement() *v1alpha1.Placement {
@@ -123,7 +124,7 @@ func TestFailureText(t *testing.T) {
 		"worker-1 failed (Evicted): the node ran out of x": {Reason: "Evicted", Message: "the node ran out of x"},
 	}
 	for want, status := range tests {
-		if got := failureText("worker-1", &corev1.Pod{Status: status}); got != want {
+		if got := memberstatus.FailureText("worker-1", &corev1.Pod{Status: status}); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -148,7 +149,7 @@ func TestStartTime(t *testing.T) {
 		"ended without times": {[]corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}, taken},
 	} {
 		pod := &corev1.Pod{Status: corev1.PodStatus{StartTime: &taken, ContainerStatuses: c.containers}}
-		if got := startTime(pod); !got.Equal(&c.want) {
+		if got := memberstatus.StartTime(pod); !got.Equal(&c.want) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}

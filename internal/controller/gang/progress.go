@@ -1,7 +1,6 @@
 package gang
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -9,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/memberstatus"
 )
 
 const (
@@ -31,9 +31,9 @@ const (
 func (o observed) followProgress(s *v1alpha1.GangStatus) {
 	reports := map[string]v1alpha1.PodProgress{}
 	all := slices.Concat(o.pods, o.gone)
-	says := slices.ContainsFunc(all, func(p *corev1.Pod) bool { r, _ := progressOf(p); return r.SaysSaved })
+	says := slices.ContainsFunc(all, func(p *corev1.Pod) bool { r, _ := memberstatus.Progress(p); return r.SaysSaved })
 	for _, p := range all {
-		r, ok := progressOf(p)
+		r, ok := memberstatus.Progress(p)
 		if !ok {
 			continue
 		}
@@ -47,20 +47,6 @@ func (o observed) followProgress(s *v1alpha1.GangStatus) {
 	if member, r, ok := o.spokesman(reports); ok {
 		o.note(s, member, r)
 	}
-}
-
-// progressOf is what the node says of a pod.
-func progressOf(p *corev1.Pod) (v1alpha1.PodProgress, bool) {
-	for i := range p.Status.Conditions {
-		var r v1alpha1.PodProgress
-		if c := &p.Status.Conditions[i]; c.Type == v1alpha1.ConditionPodProgress && json.Unmarshal([]byte(c.Message), &r) == nil {
-			if d := r.DoneMillionths; d != nil && (*d < 0 || *d > v1alpha1.Whole) {
-				r.DoneMillionths = nil
-			}
-			return r, true
-		}
-	}
-	return v1alpha1.PodProgress{}, false
 }
 
 // spokesman is the report that counts for the gang.

@@ -5,22 +5,8 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/muster-dev/muster/api/v1alpha1"
-	"github.com/muster-dev/muster/internal/startup"
 )
-
-// notTaken reports whether a node did not take a pod for what may pass there, or
-// does not hold elsewhere.
-func notTaken(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodFailed && p.Status.Reason == v1alpha1.ReasonRefused || startup.Refused(p) || unclaimed(p)
-}
-
-// unclaimed reports whether the API server did not accept a pod's claim of GPUs.
-func unclaimed(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodFailed && p.Status.Reason == v1alpha1.ReasonUnclaimed
-}
 
 // coolOff is for how long a node that did not take a member is not used for the
 // gang, times the refusals in a row.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/fencing"
+	"github.com/muster-dev/muster/internal/memberstatus"
 )
 
 // maxGivenBack is how many replicas that were given back are named in the
@@ -55,7 +56,7 @@ func (o observed) shrink(d *decision) {
 		return
 	}
 	for _, pod := range o.pods {
-		if name := pod.Annotations[v1alpha1.AnnotationExtension]; name != "" && !known[name] && !ended(pod) && pod.DeletionTimestamp == nil {
+		if name := pod.Annotations[v1alpha1.AnnotationExtension]; name != "" && !known[name] && !memberstatus.Ended(pod) && pod.DeletionTimestamp == nil {
 			d.remove = append(d.remove, pod)
 		}
 	}
@@ -81,7 +82,7 @@ func holdsNow(s *v1alpha1.GangStatus) bool {
 
 // isDone reports whether a pod ended well and is of a member that is done.
 func (o observed) isDone(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
-	return ended(p) && slices.Contains(s.Done, nameOf(p))
+	return memberstatus.Ended(p) && slices.Contains(s.Done, nameOf(p))
 }
 
 // countShrunk counts a replica that was ordered back, unless it was done before

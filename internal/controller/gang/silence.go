@@ -9,6 +9,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/departure"
+	"github.com/muster-dev/muster/internal/memberstatus"
 )
 
 // silencePatience is the time for which an attempt waits for a node that does not answer and that
@@ -18,7 +19,7 @@ const silencePatience = time.Minute
 // unheard is the silence of a pod's node if that node has never reported on the pod: a kubelet sets
 // the pod's start time as soon as it sees it.
 func (o observed) unheard(p *corev1.Pod) (departure.Silence, bool) {
-	if p.Status.StartTime != nil || p.Spec.NodeName == "" || ended(p) || o.node == nil {
+	if p.Status.StartTime != nil || p.Spec.NodeName == "" || memberstatus.Ended(p) || o.node == nil {
 		return departure.Silence{}, false
 	}
 	at := o.node(p.Spec.NodeName)
@@ -29,7 +30,7 @@ func (o observed) unheard(p *corev1.Pod) (departure.Silence, bool) {
 func (o observed) followNodes(s *v1alpha1.GangStatus) {
 	var first *corev1.Pod
 	for _, p := range o.pods {
-		if ended(p) || p.DeletionTimestamp != nil || attemptOf(p) != s.Attempt || !o.node(p.Spec.NodeName).silent {
+		if memberstatus.Ended(p) || p.DeletionTimestamp != nil || attemptOf(p) != s.Attempt || !o.node(p.Spec.NodeName).silent {
 			continue
 		}
 		if first == nil || p.Spec.NodeName < first.Spec.NodeName {

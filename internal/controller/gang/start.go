@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/memberstatus"
 	"github.com/muster-dev/muster/internal/startup"
 )
 
@@ -21,7 +22,7 @@ const startTimeout = 10 * time.Minute
 // is on its way is no fault, and has a patience of its own.
 func (o observed) fault(p *corev1.Pod) (startup.Fault, bool) {
 	f, is := startup.Of(p, o.warnings(p))
-	if is && !f.Since.IsZero() && awaitedData(p) != nil {
+	if is && !f.Since.IsZero() && memberstatus.AwaitedData(p) != nil {
 		return startup.Fault{}, false
 	}
 	return f, is
@@ -43,7 +44,7 @@ func (o observed) patience(p *corev1.Pod) time.Duration {
 	}
 	f, is := o.fault(p)
 	switch _, unheard := o.unheard(p); {
-	case hopelessData(awaitedData(p)):
+	case memberstatus.HopelessData(memberstatus.AwaitedData(p)):
 		return 0
 	case unheard:
 		return min(limit, silencePatience)
@@ -179,7 +180,7 @@ func (o observed) tooSlow(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
 	if is {
 		reason, wait, limit = v1alpha1.ReasonCannotStart, f.Cause.Backoff(s.StartTimeouts), f.Cause.Attempts()
 	}
-	data := awaitedData(p)
+	data := memberstatus.AwaitedData(p)
 	switch {
 	case limit == 1, data != nil && data.Reason == string(v1alpha1.DataLost):
 		o.end(s, v1alpha1.GangFailed, reason, text+": "+why)
@@ -193,7 +194,7 @@ func (o observed) tooSlow(s *v1alpha1.GangStatus, p *corev1.Pod) bool {
 
 // startWords is why a pod has not started, in the node's words.
 func (o observed) startWords(p *corev1.Pod) string {
-	if c := awaitedData(p); c != nil {
+	if c := memberstatus.AwaitedData(p); c != nil {
 		if _, is := o.fault(p); !is {
 			return onItsWay + c.Message
 		}

@@ -29,6 +29,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/fencing"
+	"github.com/muster-dev/muster/internal/memberstatus"
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/snapshot"
 )
@@ -274,7 +275,7 @@ func (w *world) kubelet(ctx context.Context) {
 			continue
 		}
 		if p.DeletionTimestamp != nil {
-			if !ended(&p) {
+			if !memberstatus.Ended(&p) {
 				p.Status.Phase = corev1.PodFailed
 				w.must(w.api.Status().Update(ctx, &p))
 			}
@@ -290,7 +291,7 @@ func (w *world) kubelet(ctx context.Context) {
 				continue
 			}
 			p.Status = *exit.DeepCopy()
-		case told && neverRan(&corev1.Pod{Status: exit}): // never runs
+		case told && memberstatus.NeverRan(&corev1.Pod{Status: exit}): // never runs
 			delete(w.exits, p.Name)
 			p.Status = *exit.DeepCopy()
 		case p.Status.Phase == "" || p.Status.Phase == corev1.PodPending:
@@ -346,7 +347,7 @@ func (w *world) check(ctx context.Context) {
 	}
 	attempts := map[int32]bool{}
 	for _, p := range w.pods(ctx) {
-		if !ended(&p) {
+		if !memberstatus.Ended(&p) {
 			attempts[attemptOf(&p)] = true
 		}
 	}

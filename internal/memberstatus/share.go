@@ -1,4 +1,4 @@
-package gang
+package memberstatus
 
 import (
 	"slices"
@@ -9,9 +9,9 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
-// shareText is what the nodes say of the shares of a role's members, each
+// ShareText is what the nodes say of the shares of a role's members, each
 // sentence once.
-func shareText(pods []*corev1.Pod, role string) string {
+func ShareText(pods []*corev1.Pod, role string) string {
 	var said []string
 	for _, p := range pods {
 		if p.Labels[v1alpha1.LabelRole] != role {
