@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/snapshot/dryrun"
 )
 
 // elasticGang has 1 to so many workers with a GPU each.
@@ -118,7 +119,7 @@ func TestGrowsAndOrdersBack(t *testing.T) {
 // An API server that has just been started refuses pods for a while. What is idle then is not given
 // to a gang that can use more: who waits, and is refused, would have to get it back.
 func TestNothingGrowsBeforeTheAPIServerKnowsWhoWaits(t *testing.T) {
-	const most = 3 * firmAsks
+	const most = 3 * dryrun.FirmAsks
 	var refusals atomic.Int64
 	funcs := withUIDs()
 	funcs.Create = func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {

@@ -19,6 +19,7 @@ import (
 	"github.com/muster-dev/muster/internal/scheduling/estimate"
 	"github.com/muster-dev/muster/internal/scheduling/queue/manifest"
 	"github.com/muster-dev/muster/internal/snapshot/conversion"
+	"github.com/muster-dev/muster/internal/snapshot/dryrun"
 )
 
 // inFull is how many waiting gangs have the whole reason in their status. The
@@ -153,7 +154,7 @@ func (l *Loop) tellGang(ctx context.Context, g *v1alpha1.Gang, code, text string
 		return later
 	}
 	known, _ := l.learn(ctx, g, now)
-	if at := g.CreationTimestamp.Add(firstWord); g.Status.Phase == "" && !known.invalid && now.Before(at) {
+	if at := g.CreationTimestamp.Add(firstWord); g.Status.Phase == "" && !known.Invalid && now.Before(at) {
 		return at // its controller is about to write; telling it then saves a conflict
 	}
 	news, later := l.news(g, g.Status.Reason+" "+g.Status.Message, code+" "+text, now)
@@ -166,7 +167,7 @@ func (l *Loop) tellGang(ctx context.Context, g *v1alpha1.Gang, code, text string
 	if after.Status.Phase == "" {
 		after.Status.Phase = v1alpha1.GangPending
 	}
-	if known.invalid {
+	if known.Invalid {
 		at := metav1.NewTime(now)
 		after.Status.Outcome, after.Status.FinishTime = v1alpha1.GangFailed, &at
 	}
@@ -245,7 +246,7 @@ func Take(ctx context.Context, r client.Reader, now time.Time) (scheduling.Snaps
 		queues: manifest.Specs(queues.Items), paused: paused(namespaces.Items),
 		quotas: quotas.Items, counted: gpus.PodRole,
 		mine:  func(p *corev1.Pod) bool { return schedules(p, true) && foreign(p, true) },
-		learn: func(g *v1alpha1.Gang) (learned, bool) { return asTold(gpus, g), true },
+		learn: func(g *v1alpha1.Gang) (dryrun.Answer, bool) { return dryrun.AsTold(gpus, g), true },
 	}
 	of := byNode(parts.Items)
 	signs := conversion.Signs(namespaces.Items)

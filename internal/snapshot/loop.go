@@ -19,6 +19,7 @@ import (
 	"github.com/muster-dev/muster/internal/reference"
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/snapshot/conversion"
+	"github.com/muster-dev/muster/internal/snapshot/dryrun"
 )
 
 // Loop runs passes: whenever something that matters has changed, it reads the
@@ -27,9 +28,9 @@ type Loop struct {
 	options Options
 	mirror  *mirror
 	assumed *assumed
-	lessons *lessons
-	// learn is what is known of a gang's pods: see [lessons.look].
-	learn func(ctx context.Context, g *v1alpha1.Gang, now time.Time) (learned, bool)
+	lessons *dryrun.Answers
+	// learn is what is known of a gang's pods: see [dryrun.Answers.Look].
+	learn func(ctx context.Context, g *v1alpha1.Gang, now time.Time) (dryrun.Answer, bool)
 
 	// core and history are used by passes alone.
 	core    *scheduling.Core
@@ -102,11 +103,11 @@ func NewLoop(options Options) (*Loop, error) {
 	l.mirror.keepBook(o.DefaultScheduler)
 	l.mirror.counts, l.mirror.gpus, l.mirror.signs = l.counts, o.GPUResources, o.Signs
 	l.assumed = newAssumed(l.mirror.touch)
-	l.lessons = newLessons(o.Client, reference.Checker{Reader: o.Cache, Live: o.Live, Contents: o.ReadsContents, Now: o.Now}, o.GPUResources, func(gang types.UID) {
+	l.lessons = dryrun.New(o.Client, reference.Checker{Reader: o.Cache, Live: o.Live, Contents: o.ReadsContents, Now: o.Now}, o.GPUResources, func(gang types.UID) {
 		l.mirror.touch(gang)
 		l.trigger()
 	}, o.Concurrency)
-	l.learn = l.lessons.look
+	l.learn = l.lessons.Look
 	return l, nil
 }
 
@@ -148,7 +149,7 @@ func (l *Loop) Run(ctx context.Context) (err error) {
 func (l *Loop) leave(ctx context.Context, err error) error {
 	l.standDown(err)
 	l.wg.Wait()
-	l.lessons.wait()
+	l.lessons.Wait()
 	if cause := context.Cause(ctx); errors.Is(cause, fencing.ErrDeposed) {
 		return cause
 	}
@@ -264,7 +265,7 @@ func (l *Loop) newHere(now time.Time) bool {
 	if l.hearUntil.IsZero() {
 		l.hearUntil = now.Add(hearFor)
 	}
-	l.heard = !l.lessons.asking() || !now.Before(l.hearUntil)
+	l.heard = !l.lessons.Asking() || !now.Before(l.hearUntil)
 	return !l.heard
 }
 

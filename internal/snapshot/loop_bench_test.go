@@ -15,6 +15,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/snapshot/conversion"
+	"github.com/muster-dev/muster/internal/snapshot/dryrun"
 )
 
 // benchLoop is a loop that was shown 5,000 nodes of 8 GPUs, of which 5,000
@@ -29,8 +30,8 @@ func benchLoop(b *testing.B) (*Loop, *objectsOf) {
 	}
 	loop.epoch.Store(1)
 	loop.settled.Store(1)
-	loop.learn = func(_ context.Context, g *v1alpha1.Gang, _ time.Time) (learned, bool) {
-		return asWritten(nil, g), true
+	loop.learn = func(_ context.Context, g *v1alpha1.Gang, _ time.Time) (dryrun.Answer, bool) {
+		return dryrun.AsWritten(nil, g), true
 	}
 	o := &objectsOf{}
 	began := metav1.NewTime(time.Unix(1_700_000_000, 0))

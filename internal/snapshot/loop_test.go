@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -160,13 +159,5 @@ func TestRefusedPods(t *testing.T) {
 	})
 	if g.Status.Outcome != "" {
 		t.Errorf("a full quota ended the gang: %+v", g.Status)
-	}
-}
-
-func TestWithoutSample(t *testing.T) {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "mnist-worker-"}}
-	words := withoutSample(`pods "mnist-worker-x7k2p" is forbidden: exceeded quota: team`, p)
-	if want := "its pods are forbidden: exceeded quota: team"; words != want {
-		t.Errorf("got %q, want %q", words, want)
 	}
 }

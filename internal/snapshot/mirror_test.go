@@ -21,6 +21,7 @@ import (
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/scheduling/queue/manifest"
 	"github.com/muster-dev/muster/internal/snapshot/conversion"
+	"github.com/muster-dev/muster/internal/snapshot/dryrun"
 )
 
 // store is a store of objects in which everything happens at random, and that
@@ -62,8 +63,8 @@ func newStore(t *testing.T, seed uint64) *store {
 	}
 	loop.epoch.Store(1)
 	loop.settled.Store(1)
-	loop.learn = func(_ context.Context, g *v1alpha1.Gang, _ time.Time) (learned, bool) {
-		return asWritten(nil, g), true
+	loop.learn = func(_ context.Context, g *v1alpha1.Gang, _ time.Time) (dryrun.Answer, bool) {
+		return dryrun.AsWritten(nil, g), true
 	}
 	s := &store{
 		varied: seed%3 > 0,
@@ -364,7 +365,7 @@ func (s *store) flow() {
 func (s *store) listed() scheduling.Snapshot {
 	ahead := s.loop.assumed.copy()
 	w := world{
-		learn: func(g *v1alpha1.Gang) (learned, bool) { return asWritten(nil, g), true },
+		learn: func(g *v1alpha1.Gang) (dryrun.Answer, bool) { return dryrun.AsWritten(nil, g), true },
 		mine:  s.loop.mine, highest: s.loop.assumed.highestOf(dereferenced(values(s.gangs))), priority: priorities(dereferenced(values(s.classes))),
 		gangs: dereferenced(values(s.gangs)), placements: dereferenced(values(s.placements)),
 		queues: manifest.Specs(dereferenced(values(s.queues))), quotas: dereferenced(values(s.quotas)), counted: conversion.GPUResources(nil).PodRole,

@@ -21,6 +21,7 @@ import (
 	"github.com/muster-dev/muster/internal/inventory"
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/snapshot/conversion"
+	"github.com/muster-dev/muster/internal/snapshot/dryrun"
 )
 
 // cluster is one on which a driver names GPUs, and others allocate some of them to claims
@@ -44,8 +45,8 @@ func newCluster(t *testing.T, seed uint64) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loop.learn = func(_ context.Context, g *v1alpha1.Gang, _ time.Time) (learned, bool) {
-		return asWritten(nil, g), true
+	loop.learn = func(_ context.Context, g *v1alpha1.Gang, _ time.Time) (dryrun.Answer, bool) {
+		return dryrun.AsWritten(nil, g), true
 	}
 	loop.epoch.Store(1)
 	loop.settled.Store(1)

@@ -191,7 +191,7 @@ func scopes(spec *corev1.ResourceQuotaSpec) ([]scheduling.QuotaScope, bool) {
 // written while that is not known.
 func (w world) roleNamed(g *v1alpha1.Gang, name string) scheduling.Role {
 	known, _ := w.learn(g)
-	for _, r := range known.roles {
+	for _, r := range known.Roles {
 		if r.Name == name {
 			return r
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/snapshot/conversion"
+	"github.com/muster-dev/muster/internal/snapshot/dryrun"
 )
 
 // hard is a quota that the API server has counted.
@@ -101,7 +102,7 @@ func TestQuotasOfTheWorld(t *testing.T) {
 					Gang: "g", GangUID: g.UID, Attempt: 1, Nodes: []string{"here"}, Members: []v1alpha1.PlacedMember{{Role: "worker"}, {Role: "worker", Index: 1}},
 				}}},
 				priority: func(string) int32 { return 0 }, mine: func(*corev1.Pod) bool { return false }, counted: conversion.GPUResources(nil).PodRole,
-				learn: func(*v1alpha1.Gang) (learned, bool) { return learned{}, false }, highest: map[types.UID]int32{},
+				learn: func(*v1alpha1.Gang) (dryrun.Answer, bool) { return dryrun.Answer{}, false }, highest: map[types.UID]int32{},
 			}
 			var want []scheduling.Quota
 			if tt.want != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/snapshot/conversion"
+	"github.com/muster-dev/muster/internal/snapshot/dryrun"
 )
 
 // checkEvery is how often what the core was told is compared with all there
@@ -29,7 +30,7 @@ func (l *Loop) tell(ctx context.Context, now time.Time) (paused string) {
 	update := t.update(now)
 	update.Part.Quotas, update.QuotasChanged = l.countQuotas(&t, now)
 	if l.begun {
-		if from := l.growth.from(l.lessons.open, now); !from.IsZero() {
+		if from := l.growth.from(l.lessons.Open, now); !from.IsZero() {
 			update.GrowFrom = conversion.Instant(from)
 		}
 		l.core.Apply(update)
@@ -61,7 +62,7 @@ func (l *Loop) take(ctx context.Context, now time.Time, all bool) taken {
 		l.mirror.touch(uid) // it was taken with what was assumed before
 	}
 	l.heed(ctx, t.written)
-	t.learn = func(g *v1alpha1.Gang) (learned, bool) { return l.learn(ctx, g, now) }
+	t.learn = func(g *v1alpha1.Gang) (dryrun.Answer, bool) { return l.learn(ctx, g, now) }
 	t.mine, t.highest = l.mine, l.assumed.highestOf(t.gangs)
 	return t
 }
@@ -89,7 +90,7 @@ func (l *Loop) check(ctx context.Context, now time.Time) error {
 
 // forget drops what is kept for a gang or pod that is no more.
 func (l *Loop) forget(uid types.UID) {
-	l.lessons.forget(uid)
+	l.lessons.Forget(uid)
 	l.history.forget(uid)
 	l.assumed.forget(uid)
 	l.foresight.forget(string(uid))

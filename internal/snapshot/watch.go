@@ -85,7 +85,7 @@ func (l *Loop) shown(before, after any) {
 	}
 	if before == nil && !idle(object) || before != nil && matters(before, after) {
 		if _, quota := after.(*corev1.ResourceQuota); quota {
-			l.lessons.hurry()
+			l.lessons.Hurry()
 		}
 		l.trigger()
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/muster-dev/muster/internal/scheduling/queue"
 	"github.com/muster-dev/muster/internal/scheduling/queue/manifest"
 	"github.com/muster-dev/muster/internal/snapshot/conversion"
+	"github.com/muster-dev/muster/internal/snapshot/dryrun"
 )
 
 // world is what the API server showed, before it is turned into a Snapshot.
@@ -50,7 +51,7 @@ type world struct {
 	priority func(class string) int32
 	// learn returns the roles of a gang as the API server would make them, or
 	// false while that is not known.
-	learn func(*v1alpha1.Gang) (learned, bool)
+	learn func(*v1alpha1.Gang) (dryrun.Answer, bool)
 	// mine reports whether an unbound pod is this scheduler's to bind.
 	mine func(*corev1.Pod) bool
 	// highest is the highest attempt seen of each gang, which its status may
@@ -67,23 +68,6 @@ type world struct {
 	// yet, and their gangs.
 	leaving map[types.UID]types.UID
 }
-
-// learned is what the API server would make of a gang's pods.
-type learned struct {
-	roles []scheduling.Role
-	// refused is what it said if it would not accept them.
-	refused string
-	// missing names the missing objects of the pods, in a sentence.
-	missing string
-	// unsupported is what of the pods cannot be honoured, by field; empty if all
-	// can.
-	unsupported string
-	// invalid is true if it never will, or they never can.
-	invalid bool
-}
-
-// passes reports whether a refusal may become an acceptance.
-func (a learned) passes() bool { return (a.refused != "" || a.missing != "") && !a.invalid }
 
 // memberOf names a member of a gang's life.
 type memberOf struct {
@@ -213,14 +197,14 @@ func (w world) gangRequest(g *v1alpha1.Gang, placed bool) (scheduling.Request, b
 	if placed {
 		growing(&req, g)
 	}
-	req.Refused, req.Missing = known.refused, known.missing
-	req.Unsupported, req.Topology = known.unsupported, conversion.Topology(g.Spec.Topology)
+	req.Refused, req.Missing = known.Refused, known.Missing
+	req.Unsupported, req.Topology = known.Unsupported, conversion.Topology(g.Spec.Topology)
 	for i := range g.Spec.Roles {
 		if _, _, invalid := conversion.Wants(&g.Spec.Roles[i]); invalid != "" {
 			req.Unsupported = "role " + g.Spec.Roles[i].Name + ": " + invalid
 		}
 	}
-	req.Roles = slices.Clone(known.roles)
+	req.Roles = slices.Clone(known.Roles)
 	for i := range req.Roles {
 		req.Roles[i].Avoid = conversion.Avoided(g)
 		if r := roleOf(g, req.Roles[i].Name); r != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/scheduling"
 	"github.com/muster-dev/muster/internal/snapshot/conversion"
+	"github.com/muster-dev/muster/internal/snapshot/dryrun"
 )
 
 // TestWhoHolds: when a placed member's GPU is free again.
@@ -57,7 +58,7 @@ func TestWhoHolds(t *testing.T) {
 			w := world{
 				gangs:    []v1alpha1.Gang{*g},
 				priority: func(string) int32 { return 0 },
-				learn:    func(*v1alpha1.Gang) (learned, bool) { return learned{}, true },
+				learn:    func(*v1alpha1.Gang) (dryrun.Answer, bool) { return dryrun.Answer{}, true },
 				mine:     func(*corev1.Pod) bool { return false },
 				placements: []v1alpha1.Placement{{Spec: v1alpha1.PlacementSpec{
 					Gang: "g", GangUID: g.UID, Attempt: 1, Nodes: []string{"here"},

@@ -1,4 +1,4 @@
-package snapshot
+package dryrun
 
 import (
 	"context"
@@ -70,15 +70,15 @@ func TestPodsThatAreAlikeAreAskedForOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var n atomic.Int32
 			woken := make(chan types.UID, 8)
-			l := newLessons(asked(&n, func(p *corev1.Pod) error {
+			l := New(asked(&n, func(p *corev1.Pod) error {
 				p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")}
 				return nil
 			}), allThere{}, conversion.GPUResources{v1alpha1.ResourceGPU}, func(u types.UID) { woken <- u }, 4)
 			for _, g := range tt.gangs {
-				l.look(t.Context(), g, time.Now())
+				l.Look(t.Context(), g, time.Now())
 				<-woken
-				got, known := l.look(t.Context(), g, time.Now())
-				if !known || len(got.roles) != 1 || got.roles[0].Resources.MilliCPU != 250 {
+				got, known := l.Look(t.Context(), g, time.Now())
+				if !known || len(got.Roles) != 1 || got.Roles[0].Resources.MilliCPU != 250 {
 					t.Errorf("of %s is known %v: %+v", g.Name, known, got)
 				}
 			}
@@ -101,20 +101,20 @@ func TestAFirstNoIsNoAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var n atomic.Int32
 			woken := make(chan types.UID, 64)
-			l := newLessons(asked(&n, func(p *corev1.Pod) error {
+			l := New(asked(&n, func(p *corev1.Pod) error {
 				if n.Load() <= noes {
 					return apierrors.NewForbidden(corev1.Resource("pods"), p.GenerateName, errors.New(`serviceaccount "default" not found`))
 				}
 				return nil
 			}), allThere{}, conversion.GPUResources{v1alpha1.ResourceGPU}, func(u types.UID) { woken <- u }, 4)
 			now := time.Now()
-			for l.look(t.Context(), twin("a"), now); l.asking(); l.look(t.Context(), twin("a"), now) {
+			for l.Look(t.Context(), twin("a"), now); l.Asking(); l.Look(t.Context(), twin("a"), now) {
 				<-woken
 				now = now.Add(lastAsk)
 			}
-			got, known := l.look(t.Context(), twin("a"), now)
-			l.wait()
-			if refused := got.refused != ""; !known || refused != (noes == 1000) || n.Load() < min(noes, firmAsks) {
+			got, known := l.Look(t.Context(), twin("a"), now)
+			l.Wait()
+			if refused := got.Refused != ""; !known || refused != (noes == 1000) || n.Load() < min(noes, FirmAsks) {
 				t.Errorf("asked %d times, known %v: %+v", n.Load(), known, got)
 			}
 		})
@@ -125,23 +125,23 @@ func TestAFirstNoIsNoAnswer(t *testing.T) {
 func TestNoIsNotShared(t *testing.T) {
 	var n atomic.Int32
 	woken := make(chan types.UID, 8)
-	l := newLessons(asked(&n, func(p *corev1.Pod) error {
+	l := New(asked(&n, func(p *corev1.Pod) error {
 		if n.Load() > 1 {
 			return nil
 		}
 		return apierrors.NewForbidden(corev1.Resource("pods"), p.GenerateName, errors.New("exceeded quota: small"))
 	}), allThere{}, conversion.GPUResources{v1alpha1.ResourceGPU}, func(u types.UID) { woken <- u }, 4)
 	for i, name := range []string{"a", "b"} {
-		l.look(t.Context(), twin(name), time.Now())
+		l.Look(t.Context(), twin(name), time.Now())
 		for u := range woken {
 			if string(u) == name {
 				break
 			}
 		}
-		got, known := l.look(t.Context(), twin(name), time.Now())
-		if refused := got.refused != ""; !known || refused != (i == 0) {
+		got, known := l.Look(t.Context(), twin(name), time.Now())
+		if refused := got.Refused != ""; !known || refused != (i == 0) {
 			t.Errorf("of %s is known %v: %+v", name, known, got)
 		}
 	}
-	l.wait()
+	l.Wait()
 }

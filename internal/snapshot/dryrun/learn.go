@@ -1,4 +1,4 @@
-package snapshot
+package dryrun
 
 import (
 	"context"
@@ -27,15 +27,15 @@ const (
 	quickAsks = 20
 )
 
-// lessons are the answers to dry runs, one for each gang and generation.
-type lessons struct {
+// Answers are the answers to dry runs, one for each gang and generation.
+type Answers struct {
 	client client.Client
 	gpus   conversion.GPUResources
 	// wake is called with a gang's UID when an answer is in, and when it is time
 	// to ask again.
 	wake func(types.UID)
 	// references looks up the objects that pods name.
-	references references
+	references References
 	// slots bounds the questions in flight.
 	slots *fairqueue.Slots
 
@@ -46,15 +46,15 @@ type lessons struct {
 	wg    sync.WaitGroup
 }
 
-// references names the missing objects of a pod, in a sentence; empty: none.
-type references interface {
+// References names the missing objects of a pod, in a sentence; empty: none.
+type References interface {
 	Missing(ctx context.Context, namespace string, spec *corev1.PodSpec) (string, error)
 }
 
 // lesson is one answer, or the wait for it.
 type lesson struct {
 	generation int64
-	answer     learned
+	answer     Answer
 	ready      bool
 	asking     bool
 	delay      time.Duration
@@ -62,13 +62,15 @@ type lesson struct {
 	again      time.Time
 }
 
-func newLessons(c client.Client, named references, gpus conversion.GPUResources, wake func(types.UID), concurrency int) *lessons {
-	return &lessons{client: c, references: named, gpus: gpus, wake: wake, slots: fairqueue.NewSlots(concurrency), known: map[types.UID]*lesson{}, twins: map[question]*twins{}}
+// New returns Answers that ask by a client, at most so many at once. Wake is called
+// with the UID of a gang whose answer is in, or is to be asked for again.
+func New(c client.Client, named References, gpus conversion.GPUResources, wake func(types.UID), concurrency int) *Answers {
+	return &Answers{client: c, references: named, gpus: gpus, wake: wake, slots: fairqueue.NewSlots(concurrency), known: map[types.UID]*lesson{}, twins: map[question]*twins{}}
 }
 
-// look returns what is known of a gang's pods, and asks if nothing is. It does
+// Look returns what is known of a gang's pods, and asks if nothing is. It does
 // not block.
-func (l *lessons) look(ctx context.Context, g *v1alpha1.Gang, now time.Time) (learned, bool) {
+func (l *Answers) Look(ctx context.Context, g *v1alpha1.Gang, now time.Time) (Answer, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k := l.known[g.UID]
@@ -85,28 +87,28 @@ func (l *lessons) look(ctx context.Context, g *v1alpha1.Gang, now time.Time) (le
 	return k.answer, k.ready
 }
 
-// forget drops the answer for a gang that is no more.
-func (l *lessons) forget(gang types.UID) {
+// Forget drops the answer for a gang that is no more.
+func (l *Answers) Forget(gang types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.known, gang)
 }
 
-// firmAsks is how many refusals are a no: an API server that has just been started
+// FirmAsks is how many refusals are a no: an API server that has just been started
 // refuses what it has not heard of yet, such as the service account of a namespace.
-const firmAsks = 5
+const FirmAsks = 5
 
-// asking reports that of a gang there is no answer yet, or a first no.
-func (l *lessons) asking() bool {
-	return l.some(func(k *lesson) bool { return k.open() && k.asked < firmAsks || !k.ready })
+// Asking reports that of a gang there is no answer yet, or a first no.
+func (l *Answers) Asking() bool {
+	return l.some(func(k *lesson) bool { return k.open() && k.asked < FirmAsks || !k.ready })
 }
 
-// open reports whether a gang has no answer yet, or a refusal that may end.
-func (l *lessons) open() bool { return l.some((*lesson).open) }
+// Open reports whether a gang has no answer yet, or a refusal that may end.
+func (l *Answers) Open() bool { return l.some((*lesson).open) }
 
 func (k *lesson) open() bool { return !k.ready || k.answer.passes() }
 
-func (l *lessons) some(is func(*lesson) bool) bool {
+func (l *Answers) some(is func(*lesson) bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, k := range l.known {
@@ -117,8 +119,8 @@ func (l *lessons) some(is func(*lesson) bool) bool {
 	return false
 }
 
-// hurry asks again soon for what was refused: what refused it has changed.
-func (l *lessons) hurry() {
+// Hurry asks again soon for what was refused: what refused it has changed.
+func (l *Answers) Hurry() {
 	l.mu.Lock()
 	clear(l.twins)
 	var refused []types.UID
@@ -134,16 +136,16 @@ func (l *lessons) hurry() {
 	}
 }
 
-// wait returns once no question is in flight.
-func (l *lessons) wait() { l.wg.Wait() }
+// Wait returns once no question is in flight.
+func (l *Answers) Wait() { l.wg.Wait() }
 
 // ask makes one dry run for each role and records what came of it.
-func (l *lessons) ask(ctx context.Context, g *v1alpha1.Gang, k *lesson) {
+func (l *Answers) ask(ctx context.Context, g *v1alpha1.Gang, k *lesson) {
 	defer l.wg.Done()
 	answers, errs := l.dryRun(ctx, g)
 	answer, known := answerOf(l.gpus, g, answers, errs)
-	if known && answer.refused == "" && !answer.invalid {
-		answer.missing, known = l.missing(ctx, g, answers)
+	if known && answer.Refused == "" && !answer.Invalid {
+		answer.Missing, known = l.missing(ctx, g, answers)
 	}
 
 	l.mu.Lock()
@@ -164,7 +166,7 @@ func (l *lessons) ask(ctx context.Context, g *v1alpha1.Gang, k *lesson) {
 
 // missing names the objects of a gang's pods that are missing. It is false if a reader
 // does not answer.
-func (l *lessons) missing(ctx context.Context, g *v1alpha1.Gang, pods []*corev1.Pod) (string, bool) {
+func (l *Answers) missing(ctx context.Context, g *v1alpha1.Gang, pods []*corev1.Pod) (string, bool) {
 	for i, p := range pods {
 		words, err := l.references.Missing(ctx, g.Namespace, &p.Spec)
 		switch {
@@ -180,25 +182,25 @@ func (l *lessons) missing(ctx context.Context, g *v1alpha1.Gang, pods []*corev1.
 }
 
 // answerOf turns the answers into roles. It is false if the API server gave none.
-func answerOf(gr conversion.GPUResources, g *v1alpha1.Gang, pods []*corev1.Pod, errs []error) (learned, bool) {
-	var out learned
+func answerOf(gr conversion.GPUResources, g *v1alpha1.Gang, pods []*corev1.Pod, errs []error) (Answer, bool) {
+	var out Answer
 	for i, err := range errs {
 		r := &g.Spec.Roles[i]
 		switch {
 		case err == nil:
 			role, problem := gr.TiedRole(g, r, &pods[i].Spec)
 			if problem != "" {
-				return learned{unsupported: problem, invalid: true}, true
+				return Answer{Unsupported: problem, Invalid: true}, true
 			}
-			out.roles = append(out.roles, role)
+			out.Roles = append(out.Roles, role)
 		case denial.Never(err):
-			return learned{refused: "role " + r.Name + ": " + withoutSample(err.Error(), pods[i]), invalid: true}, true
+			return Answer{Refused: "role " + r.Name + ": " + withoutSample(err.Error(), pods[i]), Invalid: true}, true
 		case denial.NotNow(err) || apierrors.IsNotFound(err):
-			out.refused = "role " + r.Name + ": " + withoutSample(err.Error(), pods[i])
+			out.Refused = "role " + r.Name + ": " + withoutSample(err.Error(), pods[i])
 			// As it is written: a quota that it would break can be named by it.
-			out.roles = append(out.roles, gr.GangRole(r, &gr.Sample(g, r).Spec))
+			out.Roles = append(out.Roles, gr.GangRole(r, &gr.Sample(g, r).Spec))
 		default:
-			return learned{}, false
+			return Answer{}, false
 		}
 	}
 	return out, true
@@ -211,33 +213,50 @@ func withoutSample(words string, p *corev1.Pod) string {
 	return quoted.ReplaceAllString(words, "its pods are ")
 }
 
-// asWritten are a gang's roles as they are written, without the API server's
+// AsWritten are a gang's roles as they are written, without the API server's
 // word on them.
-func asWritten(gr conversion.GPUResources, g *v1alpha1.Gang) learned {
-	var out learned
+func AsWritten(gr conversion.GPUResources, g *v1alpha1.Gang) Answer {
+	var out Answer
 	for i := range g.Spec.Roles {
 		r := &g.Spec.Roles[i]
 		role, problem := gr.TiedRole(g, r, &gr.Sample(g, r).Spec)
-		out.roles = append(out.roles, role)
-		if out.unsupported == "" {
-			out.unsupported = problem
+		out.Roles = append(out.Roles, role)
+		if out.Unsupported == "" {
+			out.Unsupported = problem
 		}
 	}
 	return out
 }
 
-// asTold is asWritten, with the facts in the gang's status that a live loop has learned:
+// AsTold is AsWritten, with the facts in the gang's status that a live loop has learned:
 // that the API server refuses its pods, or that they name a missing object.
-func asTold(gr conversion.GPUResources, g *v1alpha1.Gang) learned {
-	out := asWritten(gr, g)
+func AsTold(gr conversion.GPUResources, g *v1alpha1.Gang) Answer {
+	out := AsWritten(gr, g)
 	if g.Status.Phase != v1alpha1.GangPending && g.Status.Phase != "" {
 		return out
 	}
 	switch scheduling.Code(g.Status.Reason) {
 	case scheduling.CodeRefused:
-		out.refused = strings.TrimPrefix(g.Status.Message, scheduling.Refused{}.Render(nil))
+		out.Refused = strings.TrimPrefix(g.Status.Message, scheduling.Refused{}.Render(nil))
 	case scheduling.CodeMissing:
-		out.missing = strings.TrimSuffix(g.Status.Message, scheduling.AfterMissing)
+		out.Missing = strings.TrimSuffix(g.Status.Message, scheduling.AfterMissing)
 	}
 	return out
 }
+
+// Answer is what the API server would make of a gang's pods.
+type Answer struct {
+	Roles []scheduling.Role
+	// Refused is what it said if it would not accept them.
+	Refused string
+	// Missing names the missing objects of the pods, in a sentence.
+	Missing string
+	// Unsupported is what of the pods cannot be honoured, by field; empty if all
+	// can.
+	Unsupported string
+	// Invalid is true if it never will, or they never can.
+	Invalid bool
+}
+
+// passes reports whether an answer is a no that may become a yes.
+func (a Answer) passes() bool { return (a.Refused != "" || a.Missing != "") && !a.Invalid }

@@ -1,4 +1,4 @@
-package snapshot
+package dryrun
 
 import (
 	"context"
@@ -32,7 +32,7 @@ type question [sha256.Size]byte
 
 // dryRun asks the API server what it would make of a gang's pods, or takes what
 // it has just said of pods that are alike. A no is each gang's own.
-func (l *lessons) dryRun(ctx context.Context, g *v1alpha1.Gang) ([]*corev1.Pod, []error) {
+func (l *Answers) dryRun(ctx context.Context, g *v1alpha1.Gang) ([]*corev1.Pod, []error) {
 	q, ok := l.question(g)
 	if !ok {
 		return l.dryRunOf(ctx, g)
@@ -62,7 +62,7 @@ func (l *lessons) dryRun(ctx context.Context, g *v1alpha1.Gang) ([]*corev1.Pod, 
 
 // join returns the question as it was last asked, and whether the caller is to
 // ask it anew.
-func (l *lessons) join(q question) (a *twins, mine bool) {
+func (l *Answers) join(q question) (a *twins, mine bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -80,7 +80,7 @@ func (l *lessons) join(q question) (a *twins, mine bool) {
 }
 
 // drop has a question that was not answered with yes asked again.
-func (l *lessons) drop(q question, a *twins) {
+func (l *Answers) drop(q question, a *twins) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.twins[q] == a {
@@ -91,7 +91,7 @@ func (l *lessons) drop(q question, a *twins) {
 // question is what the API server is asked about a gang, without the gang's
 // name where Muster itself writes it into pods. It is false for what cannot be
 // told.
-func (l *lessons) question(g *v1alpha1.Gang) (q question, ok bool) {
+func (l *Answers) question(g *v1alpha1.Gang) (q question, ok bool) {
 	sum := sha256.New()
 	to := json.NewEncoder(sum)
 	if to.Encode(g.Namespace) != nil {
@@ -133,7 +133,7 @@ func anonymous(p *corev1.Pod, gang string) {
 }
 
 // dryRunOf makes one dry run for each role.
-func (l *lessons) dryRunOf(ctx context.Context, g *v1alpha1.Gang) ([]*corev1.Pod, []error) {
+func (l *Answers) dryRunOf(ctx context.Context, g *v1alpha1.Gang) ([]*corev1.Pod, []error) {
 	pods, errs := make([]*corev1.Pod, len(g.Spec.Roles)), make([]error, len(g.Spec.Roles))
 	var wg sync.WaitGroup
 	for i := range g.Spec.Roles {
