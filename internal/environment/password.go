@@ -21,3 +21,18 @@ func Password(text string) error {
 	}
 	return nil
 }
+
+// PasswordIn returns an error for a variable that configures pip or uv, and whose value has
+// a user or a password in an address: everybody who may read the job would read it there.
+func PasswordIn(name, value string) error {
+	upper := strings.ToUpper(name)
+	if !strings.HasPrefix(upper, "PIP_") && !strings.HasPrefix(upper, "UV_") || Mask(value) == value {
+		return nil
+	}
+	return fmt.Errorf("%s: %q has a user or password in it, and everybody who may read the job could read it; take the value from a Secret (valueFrom.secretKeyRef in a manifest), or leave it out and name a Secret with the password of the index (environment.indexSecret; muster run --index-secret NAME)", name, Mask(value))
+}
+
+// WithoutPasswords returns a text without the users and passwords of its addresses.
+func WithoutPasswords(text string) string {
+	return strings.ReplaceAll(Mask(text), "://****@", "://")
+}

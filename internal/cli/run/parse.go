@@ -14,6 +14,7 @@ import (
 	"github.com/muster-dev/muster/internal/cli/exit"
 	"github.com/muster-dev/muster/internal/cli/suggestion"
 	"github.com/muster-dev/muster/internal/cli/terminal"
+	"github.com/muster-dev/muster/internal/environment"
 	"github.com/muster-dev/muster/internal/environment/source"
 )
 
@@ -291,6 +292,9 @@ func parseEnv(texts []string, getenv func(string) (string, bool)) ([]corev1.EnvV
 			}
 			// The value is meant as it is, not as a reference.
 			value = strings.ReplaceAll(value, "$(", "$$(")
+		}
+		if err := environment.PasswordIn(name, value); err != nil {
+			return nil, exit.Usage("--env %v", err)
 		}
 		variables = append(variables, corev1.EnvVar{Name: name, Value: value})
 	}

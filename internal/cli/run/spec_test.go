@@ -226,6 +226,7 @@ func TestRefusals(t *testing.T) {
 		{Flags{Volumes: []string{"1Gi:/data", "2Gi:/data/"}}, "mounted twice"},
 		{Flags{Env: []string{"=x"}}, "give NAME=VALUE"},
 		{Flags{Env: []string{"ABSENT"}}, "no such variable"},
+		{Flags{Env: []string{"PIP_EXTRA_INDEX_URL=https://ada:geheim@packages.test/simple"}}, "https://****@packages.test/simple\" has a user or password in it"},
 		{Flags{MaxTime: "soon"}, "give a duration such as 90m"},
 		{Flags{MaxTime: "0s"}, "at least one second"},
 		{Flags{MaxTime: "-1d"}, "at least one second"},

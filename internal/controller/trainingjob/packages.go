@@ -2,6 +2,10 @@ package trainingjob
 
 import (
 	"errors"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/environment"
@@ -43,4 +47,27 @@ func (c *Controller) packagesOf(job *v1alpha1.TrainingJob, code string) (map[str
 		out[at] = part.Digest
 	}
 	return out, nil
+}
+
+// passwordIn is what is wrong with a variable of a job that has a password of an index in
+// it; empty: nothing.
+func passwordIn(job *v1alpha1.TrainingJob) string {
+	lists := map[string][]corev1.EnvVar{"env": job.Spec.Env}
+	for i := range job.Spec.Roles {
+		r := &job.Spec.Roles[i]
+		lists["role "+r.Name+": env"] = r.Env
+		if r.Template != nil {
+			for _, c := range slices.Concat(r.Template.Spec.InitContainers, r.Template.Spec.Containers) {
+				lists["role "+r.Name+": container "+c.Name+": env"] = c.Env
+			}
+		}
+	}
+	for _, where := range slices.Sorted(maps.Keys(lists)) {
+		for _, v := range lists[where] {
+			if err := environment.PasswordIn(v.Name, v.Value); err != nil {
+				return where + ": " + err.Error()
+			}
+		}
+	}
+	return ""
 }

@@ -73,6 +73,9 @@ func (c *Controller) prepare(job *v1alpha1.TrainingJob) preparation {
 	if problem := c.lacks(job); problem != "" {
 		return preparation{failure: problem}
 	}
+	if problem := passwordIn(job); problem != "" {
+		return preparation{failure: problem}
+	}
 	p := c.prepareCode(job)
 	p.hostImage, p.shareProcesses, p.ownCode = c.deps.HostImage, c.deps.ShareProcesses, c.deps.OwnCode
 	p.reports, p.agentNodes, p.servesData = c.deps.Reports, c.deps.AgentNodes, c.deps.ServesData

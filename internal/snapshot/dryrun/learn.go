@@ -258,5 +258,5 @@ type Answer struct {
 	Invalid bool
 }
 
-// passes reports whether an answer is a no that may become a yes.
+// passes reports whether a refusal may become an acceptance.
 func (a Answer) passes() bool { return (a.Refused != "" || a.Missing != "") && !a.Invalid }

@@ -63,11 +63,12 @@ var names = []string{
 	"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
 }
 
-// variables are those of them that are set.
+// variables are those of them that are set, without users and passwords: everybody who may
+// read the pod of a build would read these. Builds get them by environment.indexSecret.
 func variables(get func(string) string) (out []corev1.EnvVar) {
 	for _, name := range names {
 		if value := get(name); value != "" {
-			out = append(out, corev1.EnvVar{Name: name, Value: value})
+			out = append(out, corev1.EnvVar{Name: name, Value: environment.WithoutPasswords(value)})
 		}
 	}
 	return out

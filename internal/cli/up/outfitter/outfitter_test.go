@@ -112,7 +112,7 @@ func TestNews(t *testing.T) {
 }
 
 func TestVariables(t *testing.T) {
-	set := map[string]string{"HTTPS_PROXY": "http://proxy:1", "PIP_INDEX_URL": "http://index/simple", "HOME": "/root", "NO_PROXY": ""}
+	set := map[string]string{"HTTPS_PROXY": "http://proxy:1", "PIP_INDEX_URL": "http://ada:geheim@index/simple", "HOME": "/root", "NO_PROXY": ""}
 	want := []corev1.EnvVar{{Name: "PIP_INDEX_URL", Value: "http://index/simple"}, {Name: "HTTPS_PROXY", Value: "http://proxy:1"}}
 	if diff := cmp.Diff(want, variables(func(name string) string { return set[name] })); diff != "" {
 		t.Error(diff)
