@@ -19,7 +19,7 @@
 //
 // A worker sleeps until something happens: the pod changed, a process ended, a
 // probe or hook or timer fired, a write was acknowledged. It then looks at
-// everything, decides (decide.go, pure), does it, and hands the new status
+// everything, decides (lifecycle, pure), does it, and hands the new status
 // (status.go, pure) to its writer, which keeps only the newest. Slow work
 // happens in tasks that the worker owns and waits for; they report back by
 // posting a function into the worker's mailbox, so that all state of a worker

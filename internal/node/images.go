@@ -20,6 +20,7 @@ import (
 	"github.com/muster-dev/muster/internal/node/expansion"
 	"github.com/muster-dev/muster/internal/node/gpu"
 	"github.com/muster-dev/muster/internal/node/image"
+	"github.com/muster-dev/muster/internal/node/lifecycle"
 	"github.com/muster-dev/muster/internal/node/process"
 	"github.com/muster-dev/muster/internal/node/pullsecret"
 )
@@ -93,7 +94,7 @@ func (w *worker) fetchOne(ctx context.Context, pod *corev1.Pod, container string
 		if ctx.Err() != nil {
 			return image.Image{}, false
 		}
-		reason, pause := string(image.ReasonOf(err)), backOff(tries+1)
+		reason, pause := string(image.ReasonOf(err)), lifecycle.BackOff(tries+1)
 		if tries > 1 && reason == string(image.PullFailed) {
 			reason = reasonImageBackOff
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/node/admission"
+	"github.com/muster-dev/muster/internal/node/lifecycle"
 )
 
 const (
@@ -92,9 +93,9 @@ func member(pod *corev1.Pod) bool {
 // lookPause is the delay after a number of refusals in a row.
 func lookPause(times int, passing bool) time.Duration {
 	if passing {
-		return min(backOff(times+1), lookMost)
+		return min(lifecycle.BackOff(times+1), lookMost)
 	}
-	return backOff(times + 1)
+	return lifecycle.BackOff(times + 1)
 }
 
 // lookAfter makes the next try earlier once changed is closed.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/muster-dev/muster/api/v1alpha1"
 	"github.com/muster-dev/muster/internal/node/gpu"
+	"github.com/muster-dev/muster/internal/node/lifecycle"
 	"github.com/muster-dev/muster/internal/node/limits"
 )
 
@@ -118,7 +119,7 @@ func TestRefusedPodStartsOnceThereIsRoom(t *testing.T) {
 	if pod := w.await("wants", "end", ended); pod.Status.Phase != corev1.PodSucceeded {
 		t.Errorf("it ended %s: %s", pod.Status.Phase, pod.Status.Message)
 	}
-	if took := time.Since(began); took > firstBackOff/2 {
+	if took := time.Since(began); took > lifecycle.FirstBackOff/2 {
 		t.Errorf("it ran %v after the GPU was free: the node waited for its next look", took)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/node/lifecycle"
 	"github.com/muster-dev/muster/internal/node/podrecord"
 	"github.com/muster-dev/muster/internal/node/progress/bulletin"
 )
@@ -58,12 +59,12 @@ func status(f facts) corev1.PodStatus {
 	for _, u := range f.units {
 		c := containerStatus(u, f, initialized)
 		switch u.kind {
-		case kindMain:
+		case lifecycle.Main:
 			s.ContainerStatuses = append(s.ContainerStatuses, c)
-		case kindInit:
+		case lifecycle.Init:
 			initialized = initialized && u.last != nil && u.last.exit.Code == 0
 			s.InitContainerStatuses = append(s.InitContainerStatuses, c)
-		case kindSidecar:
+		case lifecycle.Sidecar:
 			initialized = initialized && u.next > 0
 			s.InitContainerStatuses = append(s.InitContainerStatuses, c)
 		}
@@ -82,7 +83,7 @@ func phase(f facts) corev1.PodPhase {
 		return f.outcome
 	}
 	for _, u := range f.units {
-		if u.kind == kindMain && (u.next > 0 || u.last != nil) {
+		if u.kind == lifecycle.Main && (u.next > 0 || u.last != nil) {
 			return corev1.PodRunning
 		}
 	}
@@ -100,13 +101,13 @@ func containerStatus(u *unit, f facts, initialized bool) corev1.ContainerStatus 
 	case u.proc != nil:
 		c.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(u.proc.StartedAt())}
 		c.ContainerID = containerID(u.proc.Spec().ID)
-		c.Ready = u.ready && u.kind != kindInit
+		c.Ready = u.ready && u.kind != lifecycle.Init
 		started := u.started && u.hooked
 		c.Started = &started
 	case u.last != nil && !again(u, f):
 		c.State.Terminated = terminated(u.last)
 		c.ContainerID = containerID(u.last.id)
-		c.Ready = u.kind == kindInit && u.last.exit.Code == 0
+		c.Ready = u.kind == lifecycle.Init && u.last.exit.Code == 0
 	default:
 		c.State.Waiting = why(u, f, initialized)
 	}
@@ -134,12 +135,12 @@ func again(u *unit, f facts) bool {
 	}
 	failed := u.last.exit.Code != 0
 	switch u.kind {
-	case kindInit:
+	case lifecycle.Init:
 		return failed && f.pod.Spec.RestartPolicy != corev1.RestartPolicyNever
-	case kindSidecar:
+	case lifecycle.Sidecar:
 		return true
 	}
-	return restarts(f.pod.Spec.RestartPolicy, failed)
+	return lifecycle.Restarts(f.pod.Spec.RestartPolicy, failed)
 }
 
 // why says what a container waits for.
@@ -150,9 +151,9 @@ func why(u *unit, f facts, initialized bool) *corev1.ContainerStateWaiting {
 	case u.last != nil && u.notBefore.After(f.now):
 		return &corev1.ContainerStateWaiting{
 			Reason:  reasonCrashLoop,
-			Message: fmt.Sprintf("back-off %s restarting the container, which ended %d times", backOff(u.crashes), u.crashes),
+			Message: fmt.Sprintf("back-off %s restarting the container, which ended %d times", lifecycle.BackOff(u.crashes), u.crashes),
 		}
-	case u.kind == kindMain && !initialized:
+	case u.kind == lifecycle.Main && !initialized:
 		return &corev1.ContainerStateWaiting{Reason: reasonInitializing}
 	}
 	return &corev1.ContainerStateWaiting{Reason: reasonCreating}
@@ -177,7 +178,7 @@ func conditions(f facts, phase corev1.PodPhase, initialized bool) []corev1.PodCo
 	terminal := phase == corev1.PodSucceeded || phase == corev1.PodFailed
 	var unready []string
 	for _, u := range f.units {
-		if u.kind != kindInit && (u.proc == nil || !u.ready) {
+		if u.kind != lifecycle.Init && (u.proc == nil || !u.ready) {
 			unready = append(unready, u.spec.Name)
 		}
 	}

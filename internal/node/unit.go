@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
+	"github.com/muster-dev/muster/internal/node/lifecycle"
 	"github.com/muster-dev/muster/internal/node/process"
 )
 
@@ -46,7 +47,7 @@ type waiting struct {
 // unit is a container with all its attempts. Only its worker touches it.
 type unit struct {
 	spec *corev1.Container
-	kind kind
+	kind lifecycle.Kind
 	gpus []string
 
 	// imageID is the image that it runs in; empty: none, or not known yet.
@@ -86,36 +87,36 @@ type unit struct {
 func newUnits(pod *corev1.Pod, gpus map[string][]string) []*unit {
 	var units []*unit
 	for i := range pod.Spec.InitContainers {
-		ctr, k := &pod.Spec.InitContainers[i], kindInit
+		ctr, k := &pod.Spec.InitContainers[i], lifecycle.Init
 		if ctr.RestartPolicy != nil && *ctr.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			k = kindSidecar
+			k = lifecycle.Sidecar
 		}
 		units = append(units, &unit{spec: ctr, kind: k, gpus: gpus[ctr.Name]})
 	}
 	for i := range pod.Spec.Containers {
 		ctr := &pod.Spec.Containers[i]
-		units = append(units, &unit{spec: ctr, kind: kindMain, gpus: gpus[ctr.Name]})
+		units = append(units, &unit{spec: ctr, kind: lifecycle.Main, gpus: gpus[ctr.Name]})
 	}
 	return units
 }
 
-func (u *unit) state() state {
+func (u *unit) state() lifecycle.State {
 	switch {
 	case u.proc != nil:
-		return stateRunning
+		return lifecycle.Running
 	case u.last != nil:
-		return stateEnded
+		return lifecycle.Ended
 	}
-	return stateWaiting
+	return lifecycle.Waiting
 }
 
-func (u *unit) view() unitView {
-	return unitView{
-		kind:      u.kind,
-		state:     u.state(),
-		up:        u.hooked && u.started,
-		failed:    u.last != nil && u.last.exit.Code != 0,
-		notBefore: u.notBefore,
+func (u *unit) view() lifecycle.Container {
+	return lifecycle.Container{
+		Kind:      u.kind,
+		State:     u.state(),
+		Up:        u.hooked && u.started,
+		Failed:    u.last != nil && u.last.exit.Code != 0,
+		NotBefore: u.notBefore,
 	}
 }
 
@@ -161,11 +162,11 @@ func (u *unit) conclude(id string, exit process.Exit) {
 		a.reason, a.message = u.failure.reason, u.failure.message
 	}
 	u.last = a
-	if exit.FinishedAt.Sub(exit.StartedAt) >= steady && !exit.StartedAt.IsZero() {
+	if exit.FinishedAt.Sub(exit.StartedAt) >= lifecycle.Steady && !exit.StartedAt.IsZero() {
 		u.crashes = 0
 	}
 	u.crashes++
-	u.notBefore = exit.FinishedAt.Add(backOff(u.crashes))
+	u.notBefore = exit.FinishedAt.Add(lifecycle.BackOff(u.crashes))
 }
 
 // exitReason is the word for how a container ended.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/node/admission"
 	"github.com/muster-dev/muster/internal/node/image"
+	"github.com/muster-dev/muster/internal/node/lifecycle"
 	"github.com/muster-dev/muster/internal/node/podrecord"
 	"github.com/muster-dev/muster/internal/node/process"
 	"github.com/muster-dev/muster/internal/node/statuswriter"
@@ -211,22 +212,22 @@ func (w *worker) step() time.Time {
 	w.prepareOrRefresh(now)
 	wake = earlier(earlier(wake, w.refreshDue()), w.lookDue())
 	for {
-		d := decide(w.view())
-		if d.outcome != "" && w.outcome == "" && !w.ending() {
-			w.outcome = d.outcome
+		d := lifecycle.Decide(w.view())
+		if d.Outcome != "" && w.outcome == "" && !w.ending() {
+			w.outcome = d.Outcome
 		}
-		wake = earlier(wake, d.wake)
-		for _, i := range d.stop {
+		wake = earlier(wake, d.Wake)
+		for _, i := range d.Stop {
 			w.stop(w.units[i], w.grace())
 		}
-		if d.over && !w.over {
-			w.outcome, w.over = d.outcome, true
+		if d.Over && !w.over {
+			w.outcome, w.over = d.Outcome, true
 			w.node.ledger.Release(w.uid)
 		}
-		if len(d.start) == 0 {
+		if len(d.Start) == 0 {
 			break
 		}
-		for _, i := range d.start {
+		for _, i := range d.Start {
 			w.launch(w.units[i])
 		}
 	}
@@ -257,17 +258,17 @@ func (w *worker) ending() bool {
 	return w.gone || w.pod.DeletionTimestamp != nil || w.reason != ""
 }
 
-func (w *worker) view() view {
-	v := view{
-		policy:   w.pod.Spec.RestartPolicy,
-		prepared: w.place != nil && w.images != nil,
-		ending:   w.ending(),
-		doomed:   w.reason != "",
-		outcome:  w.outcome,
-		now:      w.node.config.Clock.Now(),
+func (w *worker) view() lifecycle.Pod {
+	v := lifecycle.Pod{
+		Policy:   w.pod.Spec.RestartPolicy,
+		Prepared: w.place != nil && w.images != nil,
+		Ending:   w.ending(),
+		Doomed:   w.reason != "",
+		Outcome:  w.outcome,
+		Now:      w.node.config.Clock.Now(),
 	}
 	for _, u := range w.units {
-		v.units = append(v.units, u.view())
+		v.Units = append(v.Units, u.view())
 	}
 	return v
 }
