@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/muster-dev/muster/internal/scheduling/calibration"
 	"github.com/muster-dev/muster/internal/scheduling/estimate"
 )
 
@@ -14,18 +15,9 @@ type Calibration struct {
 	// Drift is by how much ranges are narrower than what was learned says.
 	Drift float64 `json:"drift,omitempty"`
 	// Ratios are counts of ratios of true to foreseen waits.
-	Ratios []CalibrationRatios `json:"ratios,omitempty"`
+	Ratios []calibration.Ratios `json:"ratios,omitempty"`
 	// Open are forecasts that have not come true yet, the oldest first.
 	Open []CalibrationOpen `json:"open,omitempty"`
-}
-
-// CalibrationRatios are the counts of what waits alike; -1 stands for any.
-type CalibrationRatios struct {
-	Size   int `json:"size"`
-	Length int `json:"length"`
-	Ahead  int `json:"ahead"`
-	// Counts are by bucket: a fifth of a doubling each, the middle is one.
-	Counts map[int]float64 `json:"counts"`
 }
 
 // CalibrationOpen is one forecast. Times are in nanoseconds.
@@ -46,22 +38,11 @@ const keptOpen = 256
 
 // Learned returns what was learned.
 func (f *Foresight) Learned() Calibration {
-	out := Calibration{Drift: f.drift}
-	f.each(func(size, length, ahead int, r *ratios) {
-		counts := map[int]float64{}
-		for i, w := range r.w {
-			if w > 0 {
-				counts[i] = w
-			}
-		}
-		if len(counts) > 0 {
-			out.Ratios = append(out.Ratios, CalibrationRatios{Size: size, Length: length, Ahead: ahead, Counts: counts})
-		}
-	})
+	out := Calibration{Drift: f.ratios.Drift(), Ratios: f.ratios.Learned()}
 	for _, uid := range sortedKeys(f.open) {
 		o := f.open[uid]
 		out.Open = append(out.Open, CalibrationOpen{
-			UID: uid, At: o.at, Wait: o.wait, Size: o.like.size, Length: o.like.length, Ahead: o.like.ahead, From: o.from, To: o.to,
+			UID: uid, At: o.at, Wait: o.wait, Size: o.like.Size, Length: o.like.Length, Ahead: o.like.Ahead, From: o.from, To: o.to,
 		})
 	}
 	slices.SortStableFunc(out.Open, func(a, b CalibrationOpen) int { return cmp.Compare(a.At, b.At) })
@@ -69,40 +50,14 @@ func (f *Foresight) Learned() Calibration {
 	return out
 }
 
-// each visits all ratios, in a fixed order.
-func (f *Foresight) each(visit func(size, length, ahead int, r *ratios)) {
-	visit(-1, -1, -1, &f.all)
-	for s := range f.kin {
-		for l := range f.kin[s] {
-			visit(s, l, -1, &f.kin[s][l])
-			for a := range f.alike[s][l] {
-				visit(s, l, a, &f.alike[s][l][a])
-			}
-		}
-	}
-}
-
 // NewForesight returns a Foresight that has learned that. What is not
 // understood of it, or out of range, counts as not learned.
 func NewForesight(learned Calibration) *Foresight {
-	f := &Foresight{drift: min(drifts, max(-drifts, learned.Drift)), open: map[string]forecast{}}
-	f.each(func(size, length, ahead int, r *ratios) {
-		for _, l := range learned.Ratios {
-			if l.Size != size || l.Length != length || l.Ahead != ahead {
-				continue
-			}
-			for i := range r.w {
-				if w := l.Counts[i]; w > 0 && w <= 2*fades {
-					r.w[i] = w
-					r.n += w
-				}
-			}
-		}
-	})
+	f := &Foresight{ratios: calibration.New(learned.Drift, learned.Ratios), open: map[string]forecast{}}
 	for _, o := range learned.Open[:min(keptOpen, len(learned.Open))] {
-		known := o.Size >= 0 && o.Size < sizes && o.Length >= 0 && o.Length < lengths && o.Ahead >= 0 && o.Ahead < crowds
-		if known && o.Wait > 0 && o.At > 0 {
-			f.open[o.UID] = forecast{at: o.At, wait: o.Wait, like: category{o.Size, o.Length, o.Ahead}, from: o.From, to: o.To}
+		like := calibration.Category{Size: o.Size, Length: o.Length, Ahead: o.Ahead}
+		if like.Known() && o.Wait > 0 && o.At > 0 {
+			f.open[o.UID] = forecast{at: o.At, wait: o.Wait, like: like, from: o.From, to: o.To}
 		}
 	}
 	return f
