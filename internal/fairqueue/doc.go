@@ -7,6 +7,8 @@
 // other namespace. Objects without a namespace are one group. After 16 items of the highest
 // priority, the queue serves one item of another priority, so that no priority starves.
 //
+// A [Pace] bounds how often something is repeated for each namespace.
+//
 // # Differences from controller-runtime's default queue
 //
 // A Queue is client-go's work queue with another order. It keeps the features that controllers

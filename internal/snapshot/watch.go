@@ -83,10 +83,14 @@ func (l *Loop) shown(before, after any) {
 			l.assumed.noBinding(obj.UID)
 		}
 	}
-	if before == nil && !idle(object) || before != nil && matters(before, after) {
-		if _, quota := after.(*corev1.ResourceQuota); quota {
-			l.lessons.Hurry()
+	changed := before == nil || matters(before, after)
+	switch after.(type) {
+	case *corev1.ResourceQuota, *corev1.PersistentVolumeClaim, *schedulingv1.PriorityClass:
+		if changed {
+			l.lessons.Hurry(object.GetNamespace())
 		}
+	}
+	if changed && (before != nil || !idle(object)) {
 		l.trigger()
 	}
 }

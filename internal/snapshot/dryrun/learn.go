@@ -27,6 +27,14 @@ const (
 	quickAsks = 20
 )
 
+// The pace of asking again, in pods and lookups a second for all gangs of a namespace; and
+// how often, at most, one acceptance makes the other gangs of the namespace ask at once.
+const (
+	repeats     = 4
+	repeatBurst = 60
+	frees       = 1. / 5
+)
+
 // Answers are the answers to dry runs, one for each gang and generation.
 type Answers struct {
 	client client.Client
@@ -38,6 +46,9 @@ type Answers struct {
 	references References
 	// slots bounds the questions in flight.
 	slots *fairqueue.Slots
+	// repeats paces the questions that are asked again. Frees paces the questions that an
+	// acceptance causes.
+	repeats, frees *fairqueue.Pace
 
 	mu    sync.Mutex
 	known map[types.UID]*lesson
@@ -53,6 +64,7 @@ type References interface {
 
 // lesson is one answer, or the wait for it.
 type lesson struct {
+	namespace  string
 	generation int64
 	answer     Answer
 	ready      bool
@@ -65,7 +77,8 @@ type lesson struct {
 // New returns Answers that ask by a client, at most so many at once. Wake is called
 // with the UID of a gang whose answer is in, or is to be asked for again.
 func New(c client.Client, named References, gpus conversion.GPUResources, wake func(types.UID), concurrency int) *Answers {
-	return &Answers{client: c, references: named, gpus: gpus, wake: wake, slots: fairqueue.NewSlots(concurrency), known: map[types.UID]*lesson{}, twins: map[question]*twins{}}
+	return &Answers{client: c, references: named, gpus: gpus, wake: wake, slots: fairqueue.NewSlots(concurrency),
+		repeats: fairqueue.NewPace(repeats, repeatBurst), frees: fairqueue.NewPace(frees, 1), known: map[types.UID]*lesson{}, twins: map[question]*twins{}}
 }
 
 // Look returns what is known of a gang's pods, and asks if nothing is. It does
@@ -75,7 +88,7 @@ func (l *Answers) Look(ctx context.Context, g *v1alpha1.Gang, now time.Time) (An
 	defer l.mu.Unlock()
 	k := l.known[g.UID]
 	if k == nil || k.generation != g.Generation {
-		k = &lesson{generation: g.Generation, delay: firstAsk}
+		k = &lesson{namespace: g.Namespace, generation: g.Generation, delay: firstAsk}
 		l.known[g.UID] = k
 	}
 	due := k.open() && !now.Before(k.again)
@@ -119,14 +132,15 @@ func (l *Answers) some(is func(*lesson) bool) bool {
 	return false
 }
 
-// Hurry asks again soon for what was refused: what refused it has changed.
-func (l *Answers) Hurry() {
+// Hurry asks again soon for the gangs that were refused in a namespace, or in all
+// namespaces if it is empty: an object that refused them has changed.
+func (l *Answers) Hurry(namespace string) {
 	l.mu.Lock()
 	clear(l.twins)
 	var refused []types.UID
 	for gang, k := range l.known {
-		if k.ready && k.open() {
-			k.again, k.delay, k.asked = time.Time{}, firstAsk, 0
+		if k.ready && k.open() && (namespace == "" || k.namespace == namespace) {
+			k.again, k.delay = time.Time{}, min(k.delay, time.Second)
 			refused = append(refused, gang)
 		}
 	}
@@ -147,21 +161,37 @@ func (l *Answers) ask(ctx context.Context, g *v1alpha1.Gang, k *lesson) {
 	if known && answer.Refused == "" && !answer.Invalid {
 		answer.Missing, known = l.missing(ctx, g, answers)
 	}
+	news, freed := l.record(g, k, answer, known)
+	if freed && l.frees.Allow(g.Namespace, time.Now()) {
+		l.Hurry(g.Namespace) // other gangs may have waited for the same object
+	}
+	if news {
+		l.wake(g.UID)
+	}
+}
 
+// record enters an answer. News reports whether the answer differs from the last one, or
+// the gang is still new. Freed reports whether the gang was refused before and is not now.
+func (l *Answers) record(g *v1alpha1.Gang, k *lesson, answer Answer, known bool) (news, freed bool) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	k.asking = false
+	before, waited := k.answer, k.ready
 	if known {
 		k.answer, k.ready = answer, true
 	}
-	if !known || answer.passes() {
-		k.again = time.Now().Add(k.delay)
-		time.AfterFunc(k.delay+time.Millisecond, func() { l.wake(g.UID) })
-		if k.asked++; k.asked > quickAsks {
-			k.delay = min(2*k.delay, lastAsk)
-		}
+	if known && !answer.passes() {
+		return true, waited && before.passes()
 	}
-	l.mu.Unlock()
-	l.wake(g.UID)
+	now := time.Now()
+	after := max(k.delay, l.repeats.Reserve(g.Namespace, len(g.Spec.Roles), now))
+	k.again = now.Add(after)
+	time.AfterFunc(after+time.Millisecond, func() { l.wake(g.UID) })
+	if k.asked++; k.asked > quickAsks {
+		k.delay = min(2*k.delay, lastAsk)
+	}
+	same := waited && before.Refused == answer.Refused && before.Missing == answer.Missing
+	return !same || k.asked <= FirmAsks, false
 }
 
 // missing names the objects of a gang's pods that are missing. It is false if a reader
