@@ -75,9 +75,10 @@ func (c *Core) addWaiting(o *outlook.Outlook, kinds *kindTable, waiting []*entry
 }
 
 func (c *Core) addRunning(o *outlook.Outlook, now Instant) {
-	for _, e := range c.running {
-		work := e.work(e.age(now))
-		r := outlook.Occupant{Work: &work, Favoured: e.favoured, Likely: e.estimate.Quantile(work.Ran, likely)}
+	works := make([]outlook.Work, len(c.running))
+	for i, e := range c.running {
+		works[i] = e.work(e.age(now))
+		r := outlook.Occupant{Work: &works[i], Favoured: e.favoured, Likely: e.estimate.Quantile(works[i].Ran, likely)}
 		for k := range e.held {
 			h := &e.held[k]
 			if h.up {
