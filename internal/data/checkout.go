@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/data/chunk"
 	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/glob"
 	"github.com/muster-dev/muster/internal/data/pack"
 	"github.com/muster-dev/muster/internal/data/tree"
 	"github.com/muster-dev/muster/internal/data/worktree"
@@ -100,7 +101,7 @@ func (v *View) checkout(ctx context.Context, w *worktree.Worktree, dir string, o
 			err = fmt.Errorf("checking out into %s: %w", dir, err)
 		}
 	}()
-	match, err := compile(o.Pattern)
+	match, err := glob.Compile(o.Pattern)
 	if err != nil {
 		return CheckoutResult{}, err
 	}
@@ -140,7 +141,7 @@ type checkout struct {
 	store *Store
 	to    *worktree.Worktree
 	below string
-	match *pattern
+	match *glob.Pattern
 	root  tree.Root
 	reuse func(*tree.Entry, string) bool
 	tell  func(Progress)
@@ -167,7 +168,7 @@ func (s *scratch) take(n int) []byte {
 
 func (c *checkout) run(ctx context.Context) error {
 	c.meter = meter{tell: c.tell}
-	if c.match.text == "" && c.below == "" {
+	if c.match.Text == "" && c.below == "" {
 		c.meter.TotalFiles, c.meter.TotalBytes = c.root.Files, c.root.Bytes
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -258,7 +259,7 @@ func (c *checkout) plan(ctx context.Context) error {
 		span = nil
 		return c.send(ctx, func(ctx context.Context, s *scratch) error { return c.span(ctx, s, entries) })
 	}
-	for e, err := range c.match.through(ctx, c.store.trees, c.root) {
+	for e, err := range c.match.Through(ctx, c.store.trees, c.root, leavesAhead) {
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/blobindex"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/holder"
 	"github.com/muster-dev/muster/internal/data/ref"
@@ -50,7 +51,7 @@ type Lease struct {
 	done  chan struct{}
 
 	// stored is what packs have, for the sessions that share the lease.
-	stored *indices
+	stored *blobindex.Indices
 
 	mu   sync.Mutex
 	note note
@@ -63,7 +64,7 @@ type Lease struct {
 // Pin takes a lease on commits: they and all that they hold stay until it is
 // released, or until the process is dead for [Options.LeaseTTL].
 func (s *Store) Pin(ctx context.Context, commits ...digest.ID) (*Lease, error) {
-	l := &Lease{store: s, key: leasePrefix + rand.Text(), done: make(chan struct{}), stored: &indices{store: s}, note: note{TTL: s.ttl, Commits: commits, Holder: s.holder}}
+	l := &Lease{store: s, key: leasePrefix + rand.Text(), done: make(chan struct{}), stored: blobindex.New(s.backend, &s.indices), note: note{TTL: s.ttl, Commits: commits, Holder: s.holder}}
 	if err := l.renew(ctx); err != nil {
 		// It may be stored all the same. One that stays counts for LeaseTTL.
 		_ = s.dropLease(context.WithoutCancel(ctx), l.key)

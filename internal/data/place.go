@@ -137,7 +137,7 @@ func hasContent(file io.Reader, list []chunk.Piece) (bool, error) {
 // clear removes what is in the target and was not checked out, folders that are
 // empty then included.
 func (c *checkout) clear(ctx context.Context) (err error) {
-	next, stop := iter.Pull2(c.match.entries(ctx, c.store.trees, c.root))
+	next, stop := iter.Pull2(c.match.Entries(ctx, c.store.trees, c.root))
 	defer stop()
 	c.result.Removed, err = c.to.Sweep(ctx, func() (string, error) {
 		for {

@@ -10,8 +10,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/muster-dev/muster/internal/data/blobindex"
 	"github.com/muster-dev/muster/internal/data/commit"
 	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/glob"
 	"github.com/muster-dev/muster/internal/data/ref"
 	"github.com/muster-dev/muster/internal/data/tree"
 	"github.com/muster-dev/muster/internal/data/worktree"
@@ -80,7 +82,7 @@ func (d *Dataset) Begin(ctx context.Context, branch string, o SessionOptions) (*
 		return nil, errors.Join(err, s.release(context.WithoutCancel(ctx)))
 	}
 	ctx, s.cancel = context.WithCancel(ctx)
-	s.writer = newWriter(ctx, d.store, &known{indices: lease.stored, condemned: condemned})
+	s.writer = newWriter(ctx, d.store, &blobindex.Known{Indices: lease.stored, Condemned: condemned})
 	s.trees = tree.New(s.writer, &d.store.nodes)
 	if !s.shared {
 		err = s.follow(ctx)
@@ -212,12 +214,12 @@ func (s *Session) Remove(ctx context.Context, pattern string) (int64, error) {
 	if err := s.apply(ctx); err != nil {
 		return 0, s.fail(err)
 	}
-	match, err := compile(pattern)
+	match, err := glob.Compile(pattern)
 	if err != nil {
 		return 0, err
 	}
 	removed := int64(0)
-	for e, err := range match.entries(ctx, s.trees, s.root) {
+	for e, err := range match.Entries(ctx, s.trees, s.root) {
 		if err == nil {
 			removed++
 			err = s.set(ctx, tree.Edit{Path: e.Path})

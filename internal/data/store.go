@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-dev/muster/internal/data/backend"
 	"github.com/muster-dev/muster/internal/data/bale"
+	"github.com/muster-dev/muster/internal/data/blobindex"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/holder"
 	"github.com/muster-dev/muster/internal/data/pack"
@@ -61,7 +62,7 @@ type Store struct {
 	codec  *pack.Codec
 	nodes  tree.Cache
 	// indices are of packs that any session has asked.
-	indices indexCache
+	indices blobindex.Cache
 	// buffers are for the packs of all sessions.
 	buffers buffers
 	trees   *tree.Tree

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/muster-dev/muster/internal/data/commit"
+	"github.com/muster-dev/muster/internal/data/glob"
 	"github.com/muster-dev/muster/internal/data/tree"
 )
 
@@ -166,11 +167,11 @@ func (v *View) step(ctx context.Context, at, from, to string) (Entry, error) {
 // Walk shows every entry that a pattern matches, in the order of paths: all where
 // it is empty, a path with what is below it, or a glob with *, ?, [a-z] and **.
 func (v *View) Walk(ctx context.Context, pattern string, see func(Entry) error) error {
-	match, err := compile(pattern)
+	match, err := glob.Compile(pattern)
 	if err != nil {
 		return err
 	}
-	for e, err := range match.entries(ctx, v.store.trees, v.commit.Tree) {
+	for e, err := range match.Entries(ctx, v.store.trees, v.commit.Tree) {
 		if err != nil {
 			return err
 		}

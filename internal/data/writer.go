@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/muster-dev/muster/internal/data/backend"
+	"github.com/muster-dev/muster/internal/data/blobindex"
 	"github.com/muster-dev/muster/internal/data/digest"
 	"github.com/muster-dev/muster/internal/data/pack"
 )
@@ -29,7 +30,7 @@ const (
 type writer struct {
 	store *Store
 	// known finds blobs in packs that were there before.
-	known *known
+	known *blobindex.Known
 	group *errgroup.Group
 	// ctx is that of the session: packs are stored while nobody waits for them.
 	ctx context.Context
@@ -65,7 +66,7 @@ func (b *buffers) take() []byte {
 // give takes a buffer that nobody reads any more.
 func (b *buffers) give(buf []byte) { b.pool.Put(&buf) }
 
-func newWriter(ctx context.Context, s *Store, k *known) *writer {
+func newWriter(ctx context.Context, s *Store, k *blobindex.Known) *writer {
 	w := &writer{store: s, known: k, ctx: ctx, flying: map[pack.Name][]byte{}, recent: map[digest.ID]pack.Place{}}
 	w.renew()
 	return w
@@ -88,7 +89,7 @@ func (w *writer) find(ctx context.Context, id digest.ID, size int) (pack.Place, 
 	if w.fresh < knownAfter {
 		return pack.Place{}, false, nil
 	}
-	return w.known.find(ctx, id)
+	return w.known.Find(ctx, id)
 }
 
 // Compress implements [tree.Saver].
@@ -215,7 +216,7 @@ func (w *writer) launch(b *pack.Builder, started backend.Started) {
 		delete(w.flying, name)
 		w.stored += int64(len(content))
 		w.store.buffers.give(content)
-		w.known.add(b.Records())
+		w.known.Add(b.Records())
 		return nil
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/glob"
 	"github.com/muster-dev/muster/internal/data/tree"
 )
 
@@ -52,10 +53,10 @@ type system struct {
 // newSystem finds out what is to be shown.
 func newSystem(ctx context.Context, o Options) (*system, error) {
 	name := strings.Trim(path.Clean("/"+o.Path), "/")
-	if data.IsPattern(name) {
+	if glob.IsPattern(name) {
 		return nil, fmt.Errorf("%q is a pattern: a mount shows a folder or a file: name that", o.Path)
 	}
-	found, err := o.View.Stat(ctx, data.Literal(name))
+	found, err := o.View.Stat(ctx, glob.Literal(name))
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/cache"
 	"github.com/muster-dev/muster/internal/data/digest"
+	"github.com/muster-dev/muster/internal/data/glob"
 	"github.com/muster-dev/muster/internal/data/pack"
 	"github.com/muster-dev/muster/internal/data/ref"
 	"github.com/muster-dev/muster/internal/dataset"
@@ -190,7 +191,7 @@ func (r *Reader) instead(ctx context.Context, view *data.View, d *v1alpha1.JobDa
 // measure finds out how much there is to read from a mount, and whether there can be
 // one.
 func (r *Reader) measure(ctx context.Context, view *data.View, d *v1alpha1.JobDataStatus) error {
-	if data.IsPattern(d.Path) {
+	if glob.IsPattern(d.Path) {
 		return problem(fmt.Sprintf("%s is a pattern, and a mount shows a folder or a file: name one, or fetch what matches (lazy: false)", d.Path))
 	}
 	if err := r.o.Mountable(); err != nil {

@@ -4,22 +4,22 @@ import (
 	"path"
 	"strings"
 
-	"github.com/muster-dev/muster/internal/data"
+	"github.com/muster-dev/muster/internal/data/glob"
 )
 
 // IsPattern reports whether a path holds anything that stands for other
 // characters.
-func IsPattern(path string) bool { return data.IsPattern(path) }
+func IsPattern(path string) bool { return glob.IsPattern(path) }
 
 // Literal is a path that is no pattern, without its backslashes.
-func Literal(pattern string) string { return data.Literal(pattern) }
+func Literal(pattern string) string { return glob.Literal(pattern) }
 
-// Base is the folder in which everything is that matches a pattern; see [data.Base].
-func Base(pattern string) string { return data.Base(pattern) }
+// Base is the folder in which everything is that matches a pattern; see [glob.Base].
+func Base(pattern string) string { return glob.Base(pattern) }
 
 // Inside is the pattern of everything in the folder that a path names; see
-// [data.Inside].
-func Inside(path string) string { return data.Inside(path) }
+// [glob.Inside].
+func Inside(path string) string { return glob.Inside(path) }
 
 // checkPattern reports a pattern that cannot be read.
 func checkPattern(pattern string) error {

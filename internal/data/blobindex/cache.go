@@ -1,4 +1,4 @@
-package data
+package blobindex
 
 import (
 	"context"
@@ -11,16 +11,16 @@ import (
 // keptRecords is how many records of packs a store keeps in memory: about 20 MB.
 const keptRecords = 1 << 18
 
-// indexCache keeps indices of packs, which never change. Whether a pack still is there,
+// Cache keeps indices of packs, which never change. Whether a pack still is there,
 // it does not know: that is asked first. The zero value is empty.
-type indexCache struct {
+type Cache struct {
 	mu    sync.Mutex
 	packs map[string][]pack.Record
 	kept  int
 }
 
 // read is the index of a pack, from memory where it was read before.
-func (c *indexCache) read(ctx context.Context, b backend.Backend, p backend.Info) ([]pack.Record, error) {
+func (c *Cache) read(ctx context.Context, b backend.Backend, p backend.Info) ([]pack.Record, error) {
 	c.mu.Lock()
 	records, ok := c.packs[p.Key]
 	c.mu.Unlock()
@@ -35,7 +35,7 @@ func (c *indexCache) read(ctx context.Context, b backend.Backend, p backend.Info
 }
 
 // keep makes room for an index by forgetting any others.
-func (c *indexCache) keep(key string, records []pack.Record) {
+func (c *Cache) keep(key string, records []pack.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, there := c.packs[key]; there || len(records) > keptRecords {

@@ -1,4 +1,4 @@
-package data
+package blobindex
 
 import (
 	"cmp"
@@ -26,28 +26,29 @@ const (
 	indexReads = 16
 )
 
-// known finds data in the packs of the store, for one session. What it does not know is
+// Known finds data in the packs of the store, for one session. What it does not know is
 // stored again, which costs room and nothing else. Nodes and lists are always stored again:
 // their names say nothing of places, so one that nobody needs, and that is there with others
 // in its pack, may name packs that are gone.
-type known struct {
-	*indices
-	// condemned are packs that must not be referred to any more.
-	condemned map[string]bool
+type Known struct {
+	*Indices
+	// Condemned are packs that must not be referred to any more.
+	Condemned map[string]bool
 }
 
-// find says where a blob lies.
-func (k *known) find(ctx context.Context, id digest.ID) (pack.Place, bool, error) {
-	at, ok, err := k.indices.find(ctx, k.condemned, id)
-	return at, ok && !k.condemned[at.Pack.Key()], err
+// Find says where a blob lies.
+func (k *Known) Find(ctx context.Context, id digest.ID) (pack.Place, bool, error) {
+	at, ok, err := k.Indices.find(ctx, k.Condemned, id)
+	return at, ok && !k.Condemned[at.Pack.Key()], err
 }
 
-// indices are what the newest packs of the store have. They are read when they are
+// Indices are what the newest packs of the store have. They are read when they are
 // first asked: after a lease was taken, and after it was read what is condemned. Since
 // what is condemned later stays as long as that lease, they are good for all sessions
 // of the lease, one after another or at once; packs that these store are added.
-type indices struct {
-	store *Store
+type Indices struct {
+	backend backend.Backend
+	cache   *Cache
 
 	mu      sync.Mutex
 	read    bool
@@ -55,8 +56,11 @@ type indices struct {
 	records []pack.Record
 }
 
+// New returns those of a backend, which are not read yet.
+func New(b backend.Backend, c *Cache) *Indices { return &Indices{backend: b, cache: c} }
+
 // find says where a blob lies. Packs that are condemned now are not read.
-func (x *indices) find(ctx context.Context, condemned map[string]bool, id digest.ID) (pack.Place, bool, error) {
+func (x *Indices) find(ctx context.Context, condemned map[string]bool, id digest.ID) (pack.Place, bool, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.read {
@@ -74,8 +78,8 @@ func (x *indices) find(ctx context.Context, condemned map[string]bool, id digest
 
 func prefix(id digest.ID) uint64 { return binary.LittleEndian.Uint64(id[:]) }
 
-// add notes what a pack has that was stored.
-func (x *indices) add(records []pack.Record) {
+// Add notes what a pack has that was stored.
+func (x *Indices) Add(records []pack.Record) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.read && len(x.records) < knownBlobs { // else they will be read, or are too many
@@ -83,7 +87,7 @@ func (x *indices) add(records []pack.Record) {
 	}
 }
 
-func (x *indices) note(records []pack.Record) {
+func (x *Indices) note(records []pack.Record) {
 	for _, r := range records {
 		if r.Kind != pack.Data {
 			continue
@@ -93,9 +97,9 @@ func (x *indices) note(records []pack.Record) {
 	}
 }
 
-func (x *indices) load(ctx context.Context, condemned map[string]bool) error {
+func (x *Indices) load(ctx context.Context, condemned map[string]bool) error {
 	var packs []backend.Info
-	err := x.store.backend.List(ctx, pack.Prefix, func(i backend.Info) error {
+	err := x.backend.List(ctx, pack.Prefix, func(i backend.Info) error {
 		if !condemned[i.Key] {
 			packs = append(packs, i)
 		}
@@ -119,7 +123,7 @@ func (x *indices) load(ctx context.Context, condemned map[string]bool) error {
 			break
 		}
 		group.Go(func() error {
-			records, err := x.store.indices.read(ctx, x.store.backend, p)
+			records, err := x.cache.read(ctx, x.backend, p)
 			mu.Lock()
 			defer mu.Unlock()
 			x.note(records)

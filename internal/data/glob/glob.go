@@ -1,4 +1,4 @@
-package data
+package glob
 
 import (
 	"context"
@@ -10,21 +10,21 @@ import (
 	"github.com/muster-dev/muster/internal/data/tree"
 )
 
-// pattern is a compiled pattern of paths.
-type pattern struct {
-	text string
+// Pattern is a compiled pattern of paths.
+type Pattern struct {
+	Text string
 	// parts are those of a glob; none where it is a path, a folder or all.
 	parts []string
 	// prefix is what every path begins with that it matches.
 	prefix string
 }
 
-// compile reads a pattern: empty for all; a path, for what is there and below; or
+// Compile reads a pattern: empty for all; a path, for what is there and below; or
 // a glob, in which * and ? stand for characters other than slashes, [a-z] for one
 // of them, a part ** for any number of folders, and \ takes a character's meaning.
-func compile(text string) (*pattern, error) {
+func Compile(text string) (*Pattern, error) {
 	text = strings.Trim(text, "/")
-	p := &pattern{text: text}
+	p := &Pattern{Text: text}
 	if !strings.ContainsAny(text, `*?[\`) {
 		if text != "" {
 			if err := tree.CheckPath(text); err != nil {
@@ -52,9 +52,9 @@ func compile(text string) (*pattern, error) {
 }
 
 // matches says whether a path is meant.
-func (p *pattern) matches(name string) bool {
+func (p *Pattern) matches(name string) bool {
 	if p.parts == nil {
-		return p.text == "" || name == p.text || strings.HasPrefix(name, p.text+"/")
+		return p.Text == "" || name == p.Text || strings.HasPrefix(name, p.Text+"/")
 	}
 	return matchParts(p.parts, strings.Split(name, "/"))
 }
@@ -89,10 +89,11 @@ func matchPart(part, name string) bool {
 	return ok && err == nil
 }
 
-// through is entries, for who goes through all of them.
-func (p *pattern) through(ctx context.Context, trees *tree.Tree, root tree.Root) iter.Seq2[*tree.Entry, error] {
+// Through is entries, for who goes through all of them; so many nodes of the tree are
+// read ahead.
+func (p *Pattern) Through(ctx context.Context, trees *tree.Tree, root tree.Root, ahead int) iter.Seq2[*tree.Entry, error] {
 	return func(yield func(*tree.Entry, error) bool) {
-		for e, err := range trees.Ahead(ctx, root, p.prefix, leavesAhead) {
+		for e, err := range trees.Ahead(ctx, root, p.prefix, ahead) {
 			if err == nil && !p.matches(e.Path) {
 				continue
 			}
@@ -103,8 +104,8 @@ func (p *pattern) through(ctx context.Context, trees *tree.Tree, root tree.Root)
 	}
 }
 
-// entries are all that a pattern matches, in order.
-func (p *pattern) entries(ctx context.Context, trees *tree.Tree, root tree.Root) iter.Seq2[*tree.Entry, error] {
+// Entries are all that a pattern matches, in order.
+func (p *Pattern) Entries(ctx context.Context, trees *tree.Tree, root tree.Root) iter.Seq2[*tree.Entry, error] {
 	return func(yield func(*tree.Entry, error) bool) {
 		for e, err := range trees.From(ctx, root, p.prefix) {
 			if err != nil {
@@ -119,4 +120,51 @@ func (p *pattern) entries(ctx context.Context, trees *tree.Tree, root tree.Root)
 			}
 		}
 	}
+}
+
+// IsPattern reports whether a path holds anything that stands for other
+// characters.
+func IsPattern(path string) bool {
+	for i := 0; i < len(path); i++ {
+		switch path[i] {
+		case '\\':
+			i++
+		case '*', '?', '[':
+			return true
+		}
+	}
+	return false
+}
+
+// Literal is a path that is no pattern, without its backslashes.
+func Literal(pattern string) string {
+	var text strings.Builder
+	for i := 0; i < len(pattern); i++ {
+		if pattern[i] == '\\' && i+1 < len(pattern) {
+			i++
+		}
+		text.WriteByte(pattern[i])
+	}
+	return text.String()
+}
+
+// Base is the folder in which everything is that matches a pattern: what comes
+// before its first name that stands for others; empty: the top.
+func Base(pattern string) string {
+	names := strings.Split(pattern, "/")
+	fixed := 0
+	for fixed < len(names)-1 && !IsPattern(names[fixed]) {
+		fixed++
+	}
+	return Literal(strings.Join(names[:fixed], "/"))
+}
+
+// Inside is the pattern of everything in the folder that a path names, which is no
+// pattern itself. A path is taken for its folder only where nothing in it has to be
+// taken literally.
+func Inside(path string) string {
+	if strings.Contains(path, `\`) {
+		return path + "/**"
+	}
+	return path
 }
