@@ -44,8 +44,12 @@ func TestSIGTERMReachesTheTrainer(t *testing.T) {
 		want := strings.Repeat("started\nsaved\n", lines/2) + strings.Repeat("started\n", lines%2)
 		harness.Eventually(t, within, "waiting for what the trainers note", func() error {
 			for _, index := range []string{"0", "1"} {
-				if got, err := os.ReadFile(filepath.Join(folder, index)); err != nil || string(got) != want {
-					return fmt.Errorf("trainer %s noted %q, want %q (%v)", index, got, want, err)
+				got, err := os.ReadFile(filepath.Join(folder, index))
+				if err != nil {
+					return err
+				}
+				if string(got) != want {
+					return fmt.Errorf("trainer %s noted %q, want %q", index, got, want)
 				}
 			}
 			return nil

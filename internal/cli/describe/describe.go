@@ -157,8 +157,8 @@ func describeUnmade(ctx context.Context, f *connection.Factory, reader client.Re
 func headUnmade(ctx context.Context, f *connection.Factory, reader client.Reader, gvk schema.GroupVersionKind, namespace, name string) error {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(gvk)
-	if reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object) != nil {
-		return nil // the describer says so
+	if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
+		return client.IgnoreNotFound(err) // the describer reports an absent object
 	}
 	u, ours := member.UnmadeOf(object)
 	if !ours {
