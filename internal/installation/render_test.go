@@ -253,6 +253,7 @@ func TestValues(t *testing.T) {
 		"half a bucket":           {values: stored(map[string]any{"s3": map[string]any{"bucket": "b"}}, true), want: "wants both an endpoint and a bucket"},
 		"a claim and no agent":    {values: stored(map[string]any{"persistentVolumeClaim": "c"}, false), want: "Set agent.create=true beside store"},
 		"a bucket and no agent":   {values: stored(map[string]any{"s3": map[string]any{"endpoint": "https://s3", "bucket": "b"}}, false), want: "Set agent.create=true beside store"},
+		"a password of an index":  {values: map[string]any{"environments": map[string]any{"index": "https://ada:pw@packages.example.com/simple"}}, want: "users name a Secret with it in environment.indexSecret"},
 		"data in two places":      {values: kept(map[string]any{"persistentVolumeClaim": "c", "s3": map[string]any{"endpoint": "https://s3", "bucket": "b"}}), want: "data is kept in one place"},
 		"half a bucket for data":  {values: kept(map[string]any{"s3": map[string]any{"endpoint": "https://s3"}}), want: "data.s3 wants both an endpoint and a bucket"},
 		"data below nothing":      {values: kept(map[string]any{"prefix": "../x"}), want: "prefix"},

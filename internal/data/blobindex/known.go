@@ -38,7 +38,7 @@ type Known struct {
 
 // Find says where a blob lies.
 func (k *Known) Find(ctx context.Context, id digest.ID) (pack.Place, bool, error) {
-	at, ok, err := k.Indices.find(ctx, k.Condemned, id)
+	at, ok, err := k.find(ctx, k.Condemned, id)
 	return at, ok && !k.Condemned[at.Pack.Key()], err
 }
 
