@@ -25,7 +25,11 @@ import (
 )
 
 // TestMain runs the tests on a machine of their own: some have pod networks.
-func TestMain(m *testing.M) { os.Exit(rig.RunAlone(m)) }
+func TestMain(m *testing.M) {
+	// The fake API server panics if a watch is this many events behind.
+	watch.DefaultChanSize = 10_000
+	os.Exit(rig.RunAlone(m))
+}
 
 // world is a node with a fake API and a real runtime.
 type world struct {
