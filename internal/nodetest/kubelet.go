@@ -6,6 +6,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -49,31 +52,42 @@ func (c *Cluster) run(ctx context.Context, p *corev1.Pod) error {
 func (c *Cluster) Kubelet(runs bool) {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(c.t.Context())
-	changes, err := c.api.Watch(ctx, &corev1.PodList{})
-	if err != nil {
-		cancel()
-		c.t.Fatal(err)
-	}
 	var working sync.WaitGroup
 	c.t.Cleanup(func() {
 		cancel()
-		changes.Stop()
 		working.Wait()
 	})
 	slots := make(chan struct{}, mostWrites)
-	working.Go(func() {
-		for event := range changes.ResultChan() {
-			p, ok := event.Object.(*corev1.Pod)
-			if !ok {
-				continue
-			}
-			slots <- struct{}{}
-			working.Go(func() {
-				defer func() { <-slots }()
-				c.follow(ctx, p, runs)
-			})
+	shown := func(object any) {
+		p, ok := object.(*corev1.Pod)
+		if !ok {
+			return
 		}
+		working.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			c.follow(ctx, p, runs)
+		})
+	}
+	// An informer lists and watches again after the API server has ended a watch.
+	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: c.pods(), ObjectType: &corev1.Pod{},
+		Handler: cache.ResourceEventHandlerFuncs{AddFunc: shown, UpdateFunc: func(_, object any) { shown(object) }},
 	})
+	working.Go(func() { informer.RunWithContext(ctx) })
+}
+
+// pods lists and watches the pods of all namespaces.
+func (c *Cluster) pods() *cache.ListWatch {
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			list := &corev1.PodList{}
+			return list, c.api.List(ctx, list, &client.ListOptions{Raw: &o, Limit: o.Limit, Continue: o.Continue})
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.api.Watch(ctx, &corev1.PodList{}, &client.ListOptions{Raw: &o})
+		},
+	}
 }
 
 // follow ignores errors: another change of the pod follows a conflict, and the test may end.
