@@ -24,7 +24,7 @@ func TestLife(t *testing.T) {
 	server := rehearsal.StartCluster(t)
 	ctx := t.Context()
 	server.Run(t, []rehearsal.Step{
-		{Args: "uninstall --yes", Code: 3, Says: "there is nothing of Muster's"},
+		{Args: "uninstall --yes", Code: 3, Says: "this cluster has no objects that muster install made"},
 		{Args: "install --set manager.replicas=many", Code: 1, Says: "manager/replicas"},
 		{Args: "install --set nonsense=1", Code: 1, Says: "nonsense"},
 		{Args: "install --set store.persistentVolumeClaim=code", Code: 1, Says: "Set agent.create=true beside store"},
@@ -65,7 +65,7 @@ func TestLife(t *testing.T) {
 		{Args: "queue list", Says: "vision"},
 		{Args: "install --no-wait", Says: "is applied"},
 		{Args: "uninstall --purge --yes", Says: "Muster is removed"},
-		{Args: "uninstall --purge --yes", Code: 3, Says: "there is nothing of Muster's"},
+		{Args: "uninstall --purge --yes", Code: 3, Says: "this cluster has no objects that muster install made"},
 	})
 	rehearsal.Eventually(t, "the namespace is gone", func(ctx context.Context) bool {
 		return server.Client.Get(ctx, client.ObjectKey{Name: v1alpha1.SystemNamespace}, &corev1.Namespace{}) != nil

@@ -69,7 +69,7 @@ func (o *options) run(ctx context.Context) error {
 		return &installation.Refusal{Reasons: r.Refusals}
 	}
 	if r.Empty() {
-		return exit.NotFound("this cluster has no objects of Muster that muster install made and that can be removed%s", leaves(r))
+		return exit.NotFound("this cluster has no objects that muster install made and that can be removed%s", leaves(r))
 	}
 	if o.dryRun {
 		return o.foretell(r)
