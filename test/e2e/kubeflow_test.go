@@ -311,7 +311,7 @@ func TestForeignJobsThatAreNotRun(t *testing.T) {
 	if c := status.Conditions[1]; c.Reason != "TFJobFailedValidation" || !strings.Contains(c.Message, want) {
 		t.Errorf("%s: %s; want %s", c.Reason, c.Message, want)
 	}
-	expect(t, m.Run(ctx, "-n", ns, "why", "tfjob/misspelt"), 3, want)
+	expect(t, m.Run(ctx, "-n", ns, "why", "tfjob/misspelt"), 0, want)
 	expect(t, m.Run(ctx, "-n", ns, "delete", "tfjob/misspelt"), 0, "misspelt deleted")
 	if status := foreign(t, m, "TFJob", ns, "dist-mnist"); len(status.Conditions) != 0 {
 		t.Errorf("the job of another controller was written to: %+v", status)
