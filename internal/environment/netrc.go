@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/muster-dev/muster/internal/environment/confinement"
@@ -40,17 +42,28 @@ func (b *build) copyNetrc(ctx context.Context) error {
 // shorter one would take out parts of words.
 const shortestHidden = 4
 
+var (
+	// netrcWord is a word of a netrc. One in quotation marks may have spaces.
+	netrcWord = regexp.MustCompile(`"(?:\\.|[^"\\\n])*"|\S+`)
+	escaped   = regexp.MustCompile(`\\(.)`)
+)
+
 // hider takes the passwords of a netrc out of texts: a package may print them.
 func hider(netrc string) *strings.Replacer {
+	var passwords []string
+	words := netrcWord.FindAllString(netrc, -1)
+	for i := 1; i < len(words); i++ {
+		if words[i-1] == "password" || words[i-1] == "account" {
+			plain := strings.Trim(words[i], `"`)
+			passwords = append(passwords, words[i], plain, escaped.ReplaceAllString(plain, "$1"))
+		}
+	}
+	// The longest come first: another password may be the beginning of one.
+	slices.SortFunc(passwords, func(a, b string) int { return len(b) - len(a) })
 	var pairs []string
-	words := strings.Fields(netrc)
-	for i := range words {
-		if i > 0 && (words[i-1] == "password" || words[i-1] == "account") {
-			for _, word := range []string{words[i], strings.Trim(words[i], `"`)} {
-				if len(word) >= shortestHidden {
-					pairs = append(pairs, word, "****")
-				}
-			}
+	for _, word := range passwords {
+		if len(word) >= shortestHidden {
+			pairs = append(pairs, word, "****")
 		}
 	}
 	return strings.NewReplacer(pairs...)

@@ -125,3 +125,19 @@ func TestIndexSecret(t *testing.T) {
 		t.Errorf("without a reader of Secrets: %+v", got)
 	}
 }
+
+// TestHider: passwords in every form that a netrc allows are taken out of texts.
+func TestHider(t *testing.T) {
+	hide := hider("machine a login ada password abcd\n" +
+		"machine b login \"bob\" password \"two words\" account abcdef\n" +
+		"machine c password \"say \\\"hi\\\" now\"\n" +
+		"machine d password \"unclosed\nmachine e password \"last\" password the\n")
+	for text, want := range map[string]string{
+		"abcd": "****", "abcdef": "****", "two words": "****", `say "hi" now`: "****", `say \"hi\" now`: "****",
+		"unclosed": "****", "x last y": "x **** y", "ada at a, the user": "ada at a, the user",
+	} {
+		if got := hide.Replace(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}

@@ -97,10 +97,14 @@ if NETRC:
             secret = file.read()
     except OSError:
         fail("there is no Secret %s with the key netrc in this namespace, which environment.indexSecret names: create it, for example with: kubectl create secret generic %s --from-file=netrc=FILE" % ((os.environ.get("MUSTER_SECRET", ""),) * 2))
-    words = secret.split()
+    # A word in quotation marks may have spaces.
+    words = re.findall(r'"(?:\\.|[^"\\\n])*"|\S+', secret)
     for before, word in zip(words, words[1:]):
         if before in ("password", "account"):
-            PASSWORDS += [w for w in (word, word.strip('"')) if len(w) >= 4]
+            bare = word.strip('"')
+            PASSWORDS += [w for w in (word, bare, re.sub(r"\\(.)", r"\1", bare)) if len(w) >= 4]
+    # The longest come first: another password may be the beginning of one.
+    PASSWORDS.sort(key=len, reverse=True)
     with open(os.open(os.path.expanduser("~/.netrc"), os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w", encoding="utf-8") as out:
         out.write(secret)
 if PACKAGES:

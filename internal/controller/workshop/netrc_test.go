@@ -56,7 +56,7 @@ func TestTheProgramUsesTheNetrc(t *testing.T) {
 	}))
 	defer server.Close()
 	file := filepath.Join(t.TempDir(), "netrc")
-	if err := os.WriteFile(file, []byte("machine 127.0.0.1 login ada password s3cr3tw0rd\n"), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte("machine 127.0.0.1 login ada password s3cr3tw0rd account \"other words\"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	text := "--find-links " + server.URL + "/\nmine\n"
@@ -68,6 +68,15 @@ func TestTheProgramUsesTheNetrc(t *testing.T) {
 	}
 	_, said, err := script(t, text+"s3cr3tw0rd==7\n", "", "1000000000", "MUSTER_NETRC="+file, "MUSTER_SECRET=index")
 	if err == nil || strings.Contains(said, "s3cr3tw0rd") || !strings.Contains(said, "****==7") {
+		t.Errorf("it says %q, %v", said, err)
+	}
+	hard := filepath.Join(t.TempDir(), "netrc")
+	lines := "machine a password \"unclosed\nmachine 127.0.0.1 login ada password s3cr3tw0rd account \"s3cr3tw0rd too\"\n"
+	if err := os.WriteFile(hard, []byte(lines), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, said, err = script(t, text+"./s3cr3tw0rd too\n", "", "1000000000", "MUSTER_NETRC="+hard, "MUSTER_SECRET=index")
+	if err == nil || strings.Contains(said, "s3cr3tw0rd") || strings.Contains(said, " too") {
 		t.Errorf("it says %q, %v", said, err)
 	}
 	_, said, err = script(t, text, "", "1000000000", "MUSTER_NETRC="+file+".gone", "MUSTER_SECRET=index")
