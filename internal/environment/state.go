@@ -3,9 +3,7 @@ package environment
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"maps"
-	"slices"
-	"strings"
+	"fmt"
 )
 
 // Request is the environment that somebody wants. Give requirements, or a
@@ -81,14 +79,9 @@ type Lock struct {
 // ID names the request in what [Builder.Changes] tells before its key is
 // known.
 func (r Request) ID() string {
-	words := []string{r.Requirements, r.Python, r.Path, r.Image}
-	if r.Secret != "" {
-		words = append(words, secretWord+r.Secret)
-	}
-	for _, at := range slices.Sorted(maps.Keys(r.Packages)) {
-		words = append(words, at+"="+r.Packages[at])
-	}
-	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
+	r.Code = ""
+	// Quoted, so that no text of a field reads as another field. Maps print in the order of keys.
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", r))
 	return "request-" + hex.EncodeToString(sum[:16])
 }
 
