@@ -40,6 +40,8 @@ func TestNumbers(t *testing.T) {
 		"alone": {func(*resourcev1.ResourceClaim) {}, []string{"CUDA_VISIBLE_DEVICES=0,1", "NVIDIA_VISIBLE_DEVICES=" + uuids, gpu.OrderVariable + "=PCI_BUS_ID"}},
 		"not said": {func(c *resourcev1.ResourceClaim) { c.Annotations = nil },
 			[]string{"CUDA_VISIBLE_DEVICES=" + uuids, "NVIDIA_VISIBLE_DEVICES=" + uuids}},
+		"said by others": {func(c *resourcev1.ResourceClaim) { c.Labels = nil },
+			[]string{"CUDA_VISIBLE_DEVICES=" + uuids, "NVIDIA_VISIBLE_DEVICES=" + uuids}},
 		"of two pods": {func(c *resourcev1.ResourceClaim) {
 			c.Status.ReservedFor = append(c.Status.ReservedFor, c.Status.ReservedFor[0])
 		},
@@ -47,6 +49,7 @@ func TestNumbers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim := allocated(t, strings.ReplaceAll(name, " ", "-"), nil, gpus[1], gpus[3])
+			claim.Labels = map[string]string{v1alpha1.LabelGang: ""} // of a lone pod
 			claim.Annotations = map[string]string{v1alpha1.AnnotationGPUsAlone: "true"}
 			claim.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: "p", UID: "p"}}
 			c.edit(claim)

@@ -56,10 +56,12 @@ func recordOf(claim *resourcev1.ResourceClaim, results []resourcev1.DeviceReques
 	return out, nil
 }
 
-// alone reports whether the containers of a claim can open no GPUs but its own, as its
-// maker says. If several pods share the claim, the maker has not seen them all.
+// alone reports whether the containers of a claim can open no GPUs but its own, as Muster
+// says: a policy of the chart lets only Muster write claims with this label. If several
+// pods share the claim, Muster has not seen them all.
 func alone(claim *resourcev1.ResourceClaim) bool {
-	return claim.Annotations[v1alpha1.AnnotationGPUsAlone] == "true" && len(claim.Status.ReservedFor) == 1
+	_, ofMuster := claim.Labels[v1alpha1.LabelGang]
+	return ofMuster && claim.Annotations[v1alpha1.AnnotationGPUsAlone] == "true" && len(claim.Status.ReservedFor) == 1
 }
 
 // fits says what another claim still has of what this one was given.
