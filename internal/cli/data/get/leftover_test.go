@@ -42,11 +42,16 @@ func TestRefusedLeavesNothing(t *testing.T) {
 		"a pattern without a match":     {"main", "digits:/*.jpg", "new", false, "nothing matches"},
 		"a folder that is refused":      {hostile.ID.String(), "digits", "new", false, "out of the tree"},
 		"a renamed link, refused":       {hostile.ID.String(), "digits:/l", "new", true, "out of the tree"},
+		"a folder, into an empty one":   {hostile.ID.String(), "digits", "empty", false, "out of the tree"},
+		"a pattern, into an empty one":  {"main", "digits:/*.jpg", "empty", false, "nothing matches"},
 		"a pattern, into what is there": {"main", "digits:/*.jpg", "there", false, "nothing matches"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			if err := os.MkdirAll("there/a.png/mine", 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Mkdir("empty", 0o755); err != nil {
 				t.Fatal(err)
 			}
 			before := list(t)

@@ -106,15 +106,21 @@ func (o *options) folder(ctx context.Context, view *data.View, a address.Address
 	if address.IsPattern(a.Path) {
 		pattern, below = a.Path, address.Base(a.Path)
 	}
+	_, failed := os.Lstat(local)
+	abandon := func() {
+		if errors.Is(failed, fs.ErrNotExist) {
+			_ = os.Remove(local) // if it is empty; a partial copy in it stays for the next try
+		}
+	}
 	result, err := view.Checkout(ctx, local, data.CheckoutOptions{
 		Pattern: pattern, Below: below, Delete: o.mirror, Progress: bar.See,
 	})
 	if err != nil {
-		_ = os.Remove(local) // if it is empty; a partial copy in it stays for the next try
+		abandon()
 		return Document{}, err
 	}
 	if address.IsPattern(a.Path) && result.Files == 0 {
-		_ = os.Remove(local)
+		abandon()
 		return Document{}, exit.NotFound("nothing matches")
 	}
 	return Document{Path: local, Files: result.Files, Bytes: result.Bytes, Kept: result.Kept, Replaced: result.Replaced, Removed: result.Removed}, nil
