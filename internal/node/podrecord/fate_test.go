@@ -1,13 +1,17 @@
 package podrecord
 
-import "testing"
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 func TestClassify(t *testing.T) {
 	own := &Record{Cluster: "c", ResourceVersion: "100"}
 	cases := []struct {
 		name     string
 		record   *Record
-		cluster  string
+		cluster  types.UID
 		revision string
 		listed   bool
 		want     Fate
@@ -19,15 +23,13 @@ func TestClassify(t *testing.T) {
 		{"longer revision", own, "c", "1000", false, Remove},
 		{"an older list", own, "c", "99", false, Quarantine},
 		{"another cluster", own, "d", "200", false, Quarantine},
+		{"an unknown cluster", own, "", "200", false, Quarantine},
 		{"no record", nil, "c", "200", false, Quarantine},
 		{"no revision", own, "c", "", false, Quarantine},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			if got := Classify(c.record, "c", c.revision, c.listed); c.cluster == "c" && got != c.want {
-				t.Errorf("got %v, want %v", got, c.want)
-			}
-			if got := Classify(c.record, "d", c.revision, c.listed); c.cluster == "d" && got != c.want {
+			if got := Classify(c.record, c.cluster, c.revision, c.listed); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})

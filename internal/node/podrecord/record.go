@@ -96,8 +96,11 @@ func ReadAll(podsDir string) (map[types.UID]*Record, error) {
 		if err == nil {
 			err = json.Unmarshal(data, &r)
 		}
-		if err != nil || string(r.UID) != entry.Name() {
-			errs = append(errs, fmt.Errorf("reading the record of pod %s: %w", entry.Name(), errors.Join(err)))
+		if err == nil && string(r.UID) != entry.Name() {
+			err = fmt.Errorf("it is of pod %q", r.UID)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("reading the record of pod %s: %w", entry.Name(), err))
 			continue
 		}
 		records[r.UID] = &r
