@@ -47,10 +47,11 @@ type build struct {
 	home, key    string
 	python       interpreter
 	requirements string
-	// snapshot is the code whose packages the requirements name, in a store.
+	// code is the store with the snapshot whose packages the requirements name.
 	code     *source.Store
 	snapshot string
-	contents map[string]string // by path, as they count
+	// contents are the digests of these packages by their paths.
+	contents map[string]string
 	// secret has the netrc of the build; hide takes its passwords out of texts.
 	secret string
 	netrc  func(ctx context.Context, secret string) (string, error)
@@ -255,25 +256,7 @@ func (b *build) layOutPackages(ctx context.Context) error {
 	b.say("copying the packages of the code")
 	all := filepath.Join(b.scratch(), packagesDir)
 	for i, at := range packages.Paths {
-		folder := filepath.Join(all, packages.Folders[i])
-		part, err := b.code.Part(b.snapshot, at)
-		if err == nil && part.Digest != b.contents[at] {
-			err = fmt.Errorf("its content is not that for which the environment was asked, %s", b.contents[at])
-		}
-		if err == nil {
-			err = CheckLocal(at, part)
-		}
-		dst := folder
-		if err == nil && part.Folder {
-			dst = filepath.Join(folder, packages.Names[i])
-		}
-		if err == nil {
-			err = os.MkdirAll(filepath.Dir(dst), 0o755)
-		}
-		if err == nil {
-			err = b.code.CheckoutPart(ctx, b.snapshot, at, dst)
-		}
-		if err != nil {
+		if err := b.copyPackage(ctx, at, filepath.Join(all, packages.Folders[i]), packages.Names[i]); err != nil {
 			return fmt.Errorf("copying the package ./%s: %w", at, full(err))
 		}
 	}
@@ -285,6 +268,28 @@ func (b *build) layOutPackages(ctx context.Context) error {
 		return err
 	})
 	return errors.Join(err, b.place.GiveAll(all))
+}
+
+// copyPackage copies a local package into a folder that holds it alone: a file into the folder, a
+// folder by its name.
+func (b *build) copyPackage(ctx context.Context, at, folder, name string) error {
+	part, err := b.code.Part(b.snapshot, at)
+	if err != nil {
+		return err
+	}
+	if part.Digest != b.contents[at] {
+		return fmt.Errorf("the code has %s at this path, and the environment was asked for with %s; start the job again", part.Digest, b.contents[at])
+	}
+	if err := CheckLocal(at, part); err != nil {
+		return err
+	}
+	if part.Folder {
+		folder = filepath.Join(folder, name)
+	}
+	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
+		return err
+	}
+	return b.code.CheckoutPart(ctx, b.snapshot, at, folder)
 }
 
 // writeRequirements writes the files for the installer, and returns its options for

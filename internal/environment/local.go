@@ -51,7 +51,7 @@ func writeLocal(head string) (string, error) {
 		}
 	}
 	// The path stays apart from the rest, so that ./a.whl[x] is read as pip does.
-	return here + strings.TrimPrefix(path.Clean(at), here) + extras, nil
+	return here + path.Clean(at) + extras, nil
 }
 
 // Locals are the paths of the local packages in a text that [Normalise] returned, each
@@ -92,7 +92,7 @@ func CheckLocal(at string, part source.Part) error {
 
 // unread is the error for local packages of a request without their contents.
 func unread(locals []string) error {
-	return fmt.Errorf("requirements: ./%s is a package of the code folder; packages of the code are built for jobs with code alone (muster run --requirements FILE from the code folder; not for pipelines)", locals[0])
+	return fmt.Errorf("requirements: ./%s is a package of the code folder; only training jobs have code: start one with muster run --requirements FILE from the code folder, or, for a pipeline, name a package of an index", locals[0])
 }
 
 // secretWord begins the part of a key that a Secret adds.

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -256,10 +255,8 @@ func order(r environment.Request, identity string, roles []v1alpha1.Role) (build
 		words = append(words, architecture)
 	}
 	sum := sha256.Sum256([]byte(strings.Join(append(words, contents...), "\x00")))
-	b := build{key: hex.EncodeToString(sum[:]), image: r.Image, python: r.Python, architecture: architecture, snapshot: r.Code, secret: path.Base(r.Secret)}
-	if r.Secret == "" {
-		b.secret = ""
-	}
+	b := build{key: hex.EncodeToString(sum[:]), image: r.Image, python: r.Python, architecture: architecture, snapshot: r.Code}
+	_, b.secret, _ = strings.Cut(r.Secret, "/")
 	b.requirements, b.packages = environment.Place(text, packagesIn)
 	return b, nil
 }
