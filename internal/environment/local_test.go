@@ -140,7 +140,7 @@ func TestLocalPackagesThatCannotBe(t *testing.T) {
 		"no code":          {Request{Requirements: "./libs/pkg\n"}, "./libs/pkg is a package of the code folder"},
 		"no package":       {Request{Requirements: "./libs/pkg\n", Code: digest, Packages: parts}, "neither pyproject.toml nor setup.py"},
 		"no archive":       {Request{Requirements: "./notes.txt\n", Code: digest, Packages: parts}, "no archive of a package"},
-		"another content":  {Request{Requirements: "./libs/pkg\n", Code: digest, Packages: map[string]string{"libs/pkg": "sha256:" + strings.Repeat("0", 64)}}, "not that for which the environment was asked"},
+		"another content":  {Request{Requirements: "./libs/pkg\n", Code: digest, Packages: map[string]string{"libs/pkg": "sha256:" + strings.Repeat("0", 64)}}, "the environment was asked for with sha256:0"},
 		"not in the code":  {Request{Requirements: "./gone\n", Code: digest, Packages: map[string]string{"gone": "sha256:00"}}, "not in the code"},
 		"another snapshot": {Request{Requirements: "./lost\n", Code: "sha256:" + strings.Repeat("0", 64), Packages: map[string]string{"lost": "sha256:00"}}, "code snapshot"},
 		"pip refuses it":   {Request{Requirements: "./bad.whl\n", Code: digest, Packages: parts}, "bad.whl"},
