@@ -106,12 +106,7 @@ func (o *options) folder(ctx context.Context, view *data.View, a address.Address
 	if address.IsPattern(a.Path) {
 		pattern, below = a.Path, address.Base(a.Path)
 	}
-	_, failed := os.Lstat(local)
-	abandon := func() {
-		if errors.Is(failed, fs.ErrNotExist) {
-			_ = os.Remove(local) // if it is empty; a partial copy in it stays for the next try
-		}
-	}
+	abandon := restore(local)
 	result, err := view.Checkout(ctx, local, data.CheckoutOptions{
 		Pattern: pattern, Below: below, Delete: o.mirror, Progress: bar.See,
 	})
@@ -124,6 +119,23 @@ func (o *options) folder(ctx context.Context, view *data.View, a address.Address
 		return Document{}, exit.NotFound("nothing matches")
 	}
 	return Document{Path: local, Files: result.Files, Bytes: result.Bytes, Kept: result.Kept, Replaced: result.Replaced, Removed: result.Removed}, nil
+}
+
+// restore returns a function that removes the folders of a path that do not exist now, if they
+// are empty. A partial copy in them stays for the next try.
+func restore(folder string) func() {
+	var missing []string
+	for at := filepath.Clean(folder); at != filepath.Dir(at); at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		missing = append(missing, at)
+	}
+	return func() {
+		for _, at := range missing {
+			_ = os.Remove(at)
+		}
+	}
 }
 
 // file writes one file. Under another name than its own it comes into a folder
@@ -150,11 +162,13 @@ func (o *options) file(ctx context.Context, view *data.View, a address.Address, 
 	if below == "." {
 		below = ""
 	}
+	abandon := restore(into)
 	result, err := view.Checkout(ctx, into, data.CheckoutOptions{Pattern: a.Path, Below: below, Progress: bar.See})
 	if err != nil {
 		if renamed {
-			_ = os.Remove(into) // as above
+			_ = os.Remove(into) // of an earlier try
 		}
+		abandon()
 		return Document{}, err
 	}
 	if renamed {
