@@ -11,7 +11,6 @@ func TestID(t *testing.T) {
 		t.Error("the snapshot that has the packages counts")
 	}
 	for name, pair := range map[string][2]Request{
-		"a NUL":                   {{Requirements: "six", Image: "secret=lab/index"}, {Requirements: "six\x00\x00\x00secret=lab/index"}},
 		"a Secret like an image":  {{Requirements: "six", Python: "3.11", Secret: "lab/index"}, {Requirements: "six\x003.11", Image: "secret=lab/index"}},
 		"a Secret like a package": {{Requirements: "six", Secret: "lab/index"}, {Requirements: "six", Packages: map[string]string{"secret": "lab/index"}}},
 	} {

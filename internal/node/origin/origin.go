@@ -33,14 +33,14 @@ func (o *Reader) Stands(ctx context.Context, pod *corev1.Pod) (*admission.Refusa
 		have, err = &metav1.PartialObjectMetadata{}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading placement %s/%s, of which the pod was made: %w", pod.Namespace, name, err)
+		return nil, fmt.Errorf("reading the placement %s/%s of the pod: %w", pod.Namespace, name, err)
 	}
 	if fencing.MayRun(string(from), string(have.UID), have.DeletionTimestamp != nil) {
 		return nil, nil
 	}
 	return &admission.Refusal{
 		Field:   "metadata.annotations[" + v1alpha1.AnnotationPlacement + "]",
-		Message: fmt.Sprintf("the placement %s with UID %s, of which this pod was made, has been given back; the gang's next attempt makes a pod of its own", name, from),
+		Message: fmt.Sprintf("this pod is of the placement %s with UID %s, which was given back; the gang's next attempt makes a new pod", name, from),
 		Passing: true,
 	}, nil
 }
