@@ -15,7 +15,7 @@ func TestID(t *testing.T) {
 		"a Secret like a package": {{Requirements: "six", Secret: "lab/index"}, {Requirements: "six", Packages: map[string]string{"secret": "lab/index"}}},
 	} {
 		if pair[0].ID() == pair[1].ID() {
-			t.Errorf("%s: %+v and %+v are one", name, pair[0], pair[1])
+			t.Errorf("%s: %q and %q are one", name, pair[0], pair[1])
 		}
 	}
 }
