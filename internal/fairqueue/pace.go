@@ -22,10 +22,21 @@ func NewPace(perSecond float64, burst int) *Pace {
 	return &Pace{perSecond: rate.Limit(perSecond), burst: max(1, burst), buckets: map[string]*rate.Limiter{}}
 }
 
-// Reserve takes n tokens of a namespace, at most a burst, and returns after how long they
-// are there.
-func (p *Pace) Reserve(namespace string, n int, now time.Time) time.Duration {
-	return p.bucket(namespace, now).ReserveN(now, min(n, p.burst)).DelayFrom(now)
+// longestWait bounds the delay of a reservation. Reservations that are not used, such as those of
+// deleted objects, otherwise delay all later ones of their namespace without end.
+const longestWait = 5 * time.Minute
+
+// Reserve takes n tokens of a namespace and returns the delay until they are there, at most
+// 5 minutes.
+func (p *Pace) Reserve(namespace string, n int, now time.Time) (delay time.Duration) {
+	b := p.bucket(namespace, now)
+	for ; n > 0 && delay < longestWait; n -= p.burst {
+		r := b.ReserveN(now, min(n, p.burst))
+		if delay = r.DelayFrom(now); delay > longestWait {
+			r.CancelAt(now)
+		}
+	}
+	return min(delay, longestWait)
 }
 
 // Allow takes a token of a namespace if there is one.
