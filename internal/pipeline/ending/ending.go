@@ -2,6 +2,7 @@ package ending
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -62,7 +63,7 @@ const kept = 4096
 type Log struct {
 	mu    sync.Mutex
 	ends  map[Member]End
-	order []Member // the oldest first
+	order []Member // by their last ends, the oldest first
 }
 
 // Note notes the end of a container of a member's pod, if one has ended.
@@ -76,15 +77,15 @@ func (l *Log) Note(pod *corev1.Pod) {
 	defer l.mu.Unlock()
 	before, known := l.ends[member]
 	switch {
-	case known && end.Time.Before(before.Time):
+	case known && (end.Time.Before(before.Time) || end.Reason == before.Reason && end.Time.Equal(before.Time)):
 		return
-	case !known && len(l.order) == kept:
+	case known:
+		l.order = slices.DeleteFunc(l.order, func(m Member) bool { return m == member })
+	case len(l.order) == kept:
 		delete(l.ends, l.order[0])
 		l.order = l.order[1:]
 	}
-	if !known {
-		l.order = append(l.order, member)
-	}
+	l.order = append(l.order, member)
 	if l.ends == nil {
 		l.ends = map[Member]End{}
 	}

@@ -67,8 +67,16 @@ func TestLog(t *testing.T) {
 	if end.Reason != "its worker ended (Error, exit code 2)" || !end.After(noon.Add(1900*time.Millisecond)) || end.After(noon.Add(2*time.Second)) {
 		t.Errorf("the last end is %+v", end)
 	}
-	for i := range kept {
+	for i := range kept - 1 {
 		l.Note(pod(strconv.Itoa(i+1), "", ended("Error", 1, 0), nil))
+	}
+	l.Note(pod("0", "", ended("Error", 3, 3*time.Second), nil))
+	l.Note(pod("more", "", ended("Error", 1, 0), nil))
+	if end := l.Last(member); end.Reason != "its worker ended (Error, exit code 3)" || len(l.ends) != kept {
+		t.Errorf("of the member that ended last: %+v, of %d", end, len(l.ends))
+	}
+	for i := range kept {
+		l.Note(pod(strconv.Itoa(-i-1), "", ended("Error", 1, 0), nil))
 	}
 	if end := l.Last(member); end.Reason != "" || len(l.ends) != kept || len(l.order) != kept {
 		t.Errorf("%d members are kept, and the first has %+v", len(l.ends), end)
