@@ -13,12 +13,18 @@ import (
 	"github.com/muster-dev/muster/internal/data/holder"
 )
 
-// kept returns the time until which leases keep the removed data, as the end of a message; ""
-// without leases. On a cluster the manager has the leases.
-func kept(ctx context.Context, factory *connection.Factory) (string, error) {
+// onCluster ends a message about removed data of a cluster, where users cannot collect.
+const onCluster = "the cluster's manager frees what it took: once a day it collects data older than a day"
+
+// freed returns the end of a message about removed data: how its space becomes free, and until when
+// leases keep it. On a cluster the manager has the leases.
+func freed(ctx context.Context, factory *connection.Factory) (string, error) {
 	home, embedded, err := factory.EmbeddedHome()
-	if err != nil || !embedded {
+	if err != nil {
 		return "", err
+	}
+	if !embedded {
+		return onCluster, nil
 	}
 	state, _, err := instance.Home(home).Read()
 	if err != nil {
@@ -32,7 +38,7 @@ func kept(ctx context.Context, factory *connection.Factory) (string, error) {
 	if err = errors.Join(err, store.Close()); err != nil {
 		return "", err
 	}
-	return until(held, holder.Of(state.PID)), nil
+	return "`muster data gc` frees what it took" + until(held, holder.Of(state.PID)), nil
 }
 
 // until names the process that may use the removed data longest. Processes that people

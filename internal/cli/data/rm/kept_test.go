@@ -1,9 +1,13 @@
 package rm
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/muster-dev/muster/internal/cli/connection"
+	"github.com/muster-dev/muster/internal/cli/terminal"
 	"github.com/muster-dev/muster/internal/data"
 	"github.com/muster-dev/muster/internal/data/holder"
 )
@@ -35,5 +39,23 @@ func TestUntil(t *testing.T) {
 		if got := until(c.held, muster); got != c.want {
 			t.Errorf("%s: until() = %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// TestFreedOnACluster: muster data gc refuses there, so a removal does not name it.
+func TestFreedOnACluster(t *testing.T) {
+	home := t.TempDir()
+	kubeconfig := filepath.Join(home, "cluster")
+	const config = `{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":"http://127.0.0.1:1"}}],
+"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"users":[{"name":"u","user":{}}]}`
+	if err := os.WriteFile(kubeconfig, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	factory := connection.New(terminal.Streams{}, "test")
+	factory.Getenv = func(name string) string {
+		return map[string]string{connection.EnvHome: home, "KUBECONFIG": kubeconfig}[name]
+	}
+	if got, err := freed(t.Context(), factory); err != nil || got != onCluster {
+		t.Errorf("%q, %v; want %q", got, err, onCluster)
 	}
 }

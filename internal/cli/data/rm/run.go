@@ -124,7 +124,7 @@ func (o *options) datasets(ctx context.Context, wanted []address.Address) error 
 			return err
 		}
 	}
-	kept, err := kept(ctx, o.factory)
+	freed, err := freed(ctx, o.factory)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (o *options) datasets(ctx context.Context, wanted []address.Address) error 
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("removing dataset %s: %w", object.Name, err)
 		}
-		line := fmt.Sprintf("dataset %s removed; `muster data gc` frees what it took%s", object.Name, kept)
+		line := fmt.Sprintf("dataset %s removed; %s", object.Name, freed)
 		if *o.format != output.Human {
 			if err := output.Print(o.factory.Streams.Out, *o.format, map[string]string{"dataset": object.Name}); err != nil {
 				return err
