@@ -2,6 +2,7 @@ package dryrun
 
 import (
 	"context"
+	"maps"
 	"regexp"
 	"strings"
 	"sync"
@@ -91,8 +92,7 @@ func (l *Answers) Look(ctx context.Context, g *v1alpha1.Gang, now time.Time) (An
 		k = &lesson{namespace: g.Namespace, generation: g.Generation, delay: firstAsk}
 		l.known[g.UID] = k
 	}
-	due := k.open() && !now.Before(k.again)
-	if due && !k.asking && !now.Before(k.again) {
+	if k.open() && !k.asking && !now.Before(k.again) {
 		k.asking = true
 		l.wg.Add(1)
 		go l.ask(ctx, g.DeepCopy(), k)
@@ -136,7 +136,8 @@ func (l *Answers) some(is func(*lesson) bool) bool {
 // namespaces if it is empty: an object that refused them has changed.
 func (l *Answers) Hurry(namespace string) {
 	l.mu.Lock()
-	clear(l.twins)
+	// A change in one namespace is no reason to ask again for the gangs of others.
+	maps.DeleteFunc(l.twins, func(_ question, a *twins) bool { return namespace == "" || a.namespace == namespace })
 	var refused []types.UID
 	for gang, k := range l.known {
 		if k.ready && k.open() && (namespace == "" || k.namespace == namespace) {

@@ -22,9 +22,10 @@ const twinsFor = 2 * time.Second
 // twins is a question that several gangs ask. Its pods are set, or nil if the
 // answer was no, once done is closed.
 type twins struct {
-	asked time.Time
-	done  chan struct{}
-	pods  []*corev1.Pod
+	namespace string
+	asked     time.Time
+	done      chan struct{}
+	pods      []*corev1.Pod
 }
 
 // question is what the answer depends on.
@@ -37,7 +38,7 @@ func (l *Answers) dryRun(ctx context.Context, g *v1alpha1.Gang) ([]*corev1.Pod, 
 	if !ok {
 		return l.dryRunOf(ctx, g)
 	}
-	a, mine := l.join(q)
+	a, mine := l.join(q, g.Namespace)
 	if !mine {
 		select {
 		case <-a.done:
@@ -62,7 +63,7 @@ func (l *Answers) dryRun(ctx context.Context, g *v1alpha1.Gang) ([]*corev1.Pod, 
 
 // join returns the question as it was last asked, and whether the caller is to
 // ask it anew.
-func (l *Answers) join(q question) (a *twins, mine bool) {
+func (l *Answers) join(q question, namespace string) (a *twins, mine bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -74,7 +75,7 @@ func (l *Answers) join(q question) (a *twins, mine bool) {
 			delete(l.twins, other)
 		}
 	}
-	a = &twins{asked: now, done: make(chan struct{})}
+	a = &twins{namespace: namespace, asked: now, done: make(chan struct{})}
 	l.twins[q] = a
 	return a, true
 }

@@ -89,6 +89,26 @@ func TestPodsThatAreAlikeAreAskedForOnce(t *testing.T) {
 	}
 }
 
+// TestAChangeIsOfItsNamespace: a user who changes objects of their namespace does not make the
+// gangs of others ask again.
+func TestAChangeIsOfItsNamespace(t *testing.T) {
+	for changed, want := range map[string]int32{"other": 1, "default": 2, "": 2} {
+		t.Run(changed, func(t *testing.T) {
+			var n atomic.Int32
+			woken := make(chan types.UID, 8)
+			l := New(asked(&n, func(*corev1.Pod) error { return nil }), allThere{}, conversion.GPUResources{v1alpha1.ResourceGPU}, func(u types.UID) { woken <- u }, 4)
+			for _, name := range []string{"a", "b"} {
+				l.Look(t.Context(), twin(name), time.Now())
+				<-woken
+				l.Hurry(changed)
+			}
+			if n.Load() != want {
+				t.Errorf("asked %d times, want %d", n.Load(), want)
+			}
+		})
+	}
+}
+
 // allThere reports that pods name no missing object.
 type allThere struct{}
 
