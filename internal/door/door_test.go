@@ -342,6 +342,12 @@ func TestWhoMayWhat(t *testing.T) {
 		"one's own answers":                    {answer("ada", "ada", "/why/job"), 0},
 		"one's own view":                       {answer("ada", "ada", "/top"), 0},
 		"another's answers":                    {answer("bob", "ada", "/why/job"), 403},
+		"one's own pod":                        {answer("ada", "ada", "/why/pod/debug"), 0},
+		"another's pod":                        {answer("bob", "ada", "/why/pod/debug"), 403},
+		"another's pod, by a path":             {answer("bob", "bob", "/why/..%2f..%2fada/why/pod/debug"), 404},
+		"a node's pod":                         {answer("node", "ada", "/why/pod/debug"), 403},
+		"a pod, without a token":               {answer("forged", "ada", "/why/pod/debug"), 401},
+		"no name":                              {answer("ada", "ada", "/why/pod/"), 404},
 		"another's view":                       {answer("bob", "ada", "/top"), 403},
 		"a node's answers":                     {answer("node", "ada", "/why/job"), 403},
 		"nothing of that name":                 {answer("ada", "ada", "/secrets"), 404},
@@ -364,6 +370,21 @@ func TestWhoMayWhat(t *testing.T) {
 	}
 	if _, err := h.as("node").Send(t.Context(), "ada", h.mine, other, nil); !visitor.Is(err, 403) {
 		t.Errorf("a node that sends: %v", err)
+	}
+}
+
+// TestWhyOfWhat: the words of a path come to the answers as they were meant, and always with the
+// namespace for which the caller speaks.
+func TestWhyOfWhat(t *testing.T) {
+	h := open(t, false)
+	for path, want := range map[string]string{
+		"/why/mnist": "ada/mnist", "/why/pod/debug": "ada/pod/debug", "/why/gang/a": "ada/gang/a", "/why/pod%2fdebug": "ada/pod/debug",
+		"/why/secret/x": "ada/secret/x", "/why/pod/%2e%2e": "ada/pod/..", "/why/%2e%2e%2fbob/x": "ada/../bob/x", "/why/pod/a%252fb": "ada/pod/a%2fb",
+	} {
+		var got map[string]string
+		if err := h.as("ada").Ask(t.Context(), "ada", path, nil, &got); err != nil || got["why"] != want {
+			t.Errorf("%s: %v, %v, want %s", path, got, err, want)
+		}
 	}
 }
 

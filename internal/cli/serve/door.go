@@ -120,6 +120,15 @@ func (f fresh) Get(ctx context.Context, key client.ObjectKey, o client.Object, o
 	return f.api.Get(ctx, key, o, opts...)
 }
 
+// List implements [client.Reader]. The manager's cache has no index by which the events of a pod
+// are listed.
+func (f fresh) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if _, events := list.(*corev1.EventList); events {
+		return f.api.List(ctx, list, opts...)
+	}
+	return f.Client.List(ctx, list, opts...)
+}
+
 // Why implements [door.Answers].
 func (a answers) Why(ctx context.Context, namespace, job string) (any, error) {
 	answer, err := why.Seen(ctx, fresh{a.cache, a.api}, namespace, job)

@@ -116,7 +116,7 @@ func eventsOf(ctx context.Context, reader client.Reader, p *corev1.Pod) []corev1
 	var list corev1.EventList
 	selector := fields.OneTermEqualSelector("involvedObject.uid", string(p.UID))
 	if err := reader.List(ctx, &list, client.InNamespace(p.Namespace), client.MatchingFieldsSelector{Selector: selector}); err != nil {
-		return nil // a manager's cache does not find events so
+		return nil // the status of the pod has most reasons
 	}
 	return list.Items
 }

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -69,14 +70,26 @@ func parse(word string) (subject, error) {
 	name := kind.Job(word)
 	prefix, rest, found := strings.Cut(name, "/")
 	if !found {
-		return subject{kindJob, name}, nil
+		return named(kindJob, name, word)
 	}
 	bare, _, _ := strings.Cut(strings.ToLower(prefix), ".")
 	if of := kinds[bare]; of != "" && rest != "" && !strings.Contains(rest, "/") {
-		return subject{of, rest}, nil
+		return named(of, rest, word)
 	}
 	return subject{}, exit.Usage("%s: this is no object that waits for GPUs: give a training job's name, pod/NAME, gang/NAME, deployment/NAME, statefulset/NAME, replicaset/NAME, job/NAME, pipeline/NAME or pipelinerun/NAME%s; `muster describe %s` shows an object of any kind and its events",
 		word, suggestion.Phrase(bare, []string{kindPod, kindGang, kindPipeline, kindRun, kindDeployment, kindStatefulSet, kindReplicaSet}), word)
+}
+
+// named is the object of a kind and name, unless no object can have the name.
+func named(kind, name, word string) (subject, error) {
+	wrong := path.IsValidPathSegmentName(name)
+	if name == "" {
+		wrong = []string{"may not be empty"}
+	}
+	if len(wrong) > 0 {
+		return subject{}, exit.Usage("%q: the name of an object %s; give a training job's name, pod/NAME or gang/NAME", word, strings.Join(wrong, " and "))
+	}
+	return subject{kind, name}, nil
 }
 
 // resolved is what a word stands for: the objects that wait or run, and a sentence that

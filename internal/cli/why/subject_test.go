@@ -29,7 +29,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %s, %v; want %s", word, got, err, want)
 		}
 	}
-	for _, word := range []string{"service/web", "pod/", "pod/a/b", "mnist/worker-0"} {
+	for _, word := range []string{"service/web", "pod/", "pod/a/b", "mnist/worker-0", "", "..", "pod/..", "pod/.", "gang/a%2fb", "a%"} {
 		_, err := parse(word)
 		if code, _ := exit.Of(err); code != exit.Misuse || !strings.Contains(err.Error(), "give a training job's name, pod/NAME") {
 			t.Errorf("%s: %v", word, err)
