@@ -6,6 +6,7 @@
 # stops that process, and a process of its own lets it go on once they have
 # ended; the kubelet bounds that by the grace period. SIGSTOP has no effect on
 # process 1 of a container with its own process namespace: there the hook waits.
+# It does not wait for a process that it may not signal, as one of another user.
 read -r own </proc/self/cgroup
 seen=" $$ " over=' ' asked='' held='' one='' more=1
 while [ "$more" ]; do
@@ -15,7 +16,7 @@ q=${d#/proc/} n='' p='' c='' g=''
 case $seen in *" $q "*) continue;; esac
 { while read -r k v _; do case $k in Name:) n=$v;; PPid:) p=$v;; SigCgt:) c=$v;; esac; done <"$d/status"; read -r g <"$d/cgroup"; } 2>/dev/null
 [ "$g" = "$own" ] || continue
-case $over in *" $p "*) kill -TERM "$q"; asked="$asked $q";; *) [ "$p" = 0 ] || continue;; esac
+case $over in *" $p "*) kill -TERM "$q" && asked="$asked $q";; *) [ "$p" = 0 ] || continue;; esac
 seen="$seen$q " more=1
 case $n in sh|ash|bash|dash|ksh|zsh|busybox) ;; *) case $c in *[4-7c-f]???) continue;; esac;; esac
 over="$over$q "

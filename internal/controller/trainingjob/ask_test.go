@@ -1,6 +1,8 @@
 package trainingjob
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -88,6 +90,25 @@ print("saved after", asked, flush=True)
 				t.Errorf("it said %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// TestHookWithoutRights: the hook does not wait for processes that it may not signal, such as those
+// of another user: they do not know that they are to end.
+func TestHookWithoutRights(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "hook.sh")
+	write(t, script, "kill() { [ \"$1\" != -TERM ] && command kill \"$@\"; }\n"+hook)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, "unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child",
+		"sh", "-c", "sleep 1000 & sh "+script+"; echo hooked")
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	command.Stdout = &bytes.Buffer{}
+	command.WaitDelay = time.Second // its child has the output open
+	_ = command.Run()
+	if got := fmt.Sprint(command.Stdout); got != "hooked\n" {
+		t.Errorf("the hook waited: %q", got)
 	}
 }
 
