@@ -27,8 +27,9 @@ type Document struct {
 	Position *Position `json:"position,omitempty"`
 	// Expected is when it will start; absent where that cannot be said.
 	Expected *Expected `json:"expected,omitempty"`
-	// Advice are the smallest changes with which it would start now, and what
-	// it may have later as it is.
+	// Advice are the nodes to make ready again if these have what is missing, the
+	// smallest changes with which it would start now, and what it may have later as
+	// it is.
 	Advice []Advice `json:"advice,omitempty"`
 	// Tenure is for how long it keeps what it has; absent unless it is placed.
 	Tenure *Tenure `json:"tenure,omitempty"`
@@ -126,6 +127,7 @@ func New(x scheduling.Explanation, clock scheduling.Clock) Document {
 	if e := x.Ends; e != nil {
 		d.Ends = &Expected{From: moment(e.From), To: moment(e.To), Basis: string(e.Basis), Text: e.Render(clock)}
 	}
+	d.Advice = returning(x.Reason)
 	for _, a := range x.Advice {
 		d.Advice = append(d.Advice, Advice{Code: string(a.Code()), Text: a.Render(clock), Details: Details(a)})
 	}
