@@ -116,13 +116,19 @@ func TestDescribeOfATenant(t *testing.T) {
 			return c.List(ctx, list, options...)
 		},
 	})
-	streams, out, _ := sample.Streams()
+	streams, out, errs := sample.Streams()
 	if err := run(t.Context(), server, streams, output.Human, []string{"vision"}); err != nil {
 		t.Fatal(err)
 	}
 	want := "vision\n\nBelow   ocr\nJobs    1 running, 2 waiting\n\nCLASS  GUARANTEED  USED  BORROWED\ngpu    4           3     -\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, format := range []output.Format{output.Human, output.JSON} {
+		errs.Reset()
+		if err := run(t.Context(), server, streams, format, []string{"vision", "ocr"}); err != nil || strings.Count(errs.String(), "not shown, because you may not list nodes") != 1 {
+			t.Errorf("%s: %v, told %q", format, err, errs)
+		}
 	}
 	err := run(t.Context(), server, streams, output.Human, []string{"visoin"})
 	if code, _ := exit.Of(err); code != exit.Missing {

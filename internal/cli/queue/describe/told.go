@@ -29,6 +29,7 @@ func told(ctx context.Context, reader client.Reader, streams terminal.Streams, f
 		}
 		documents[i] = toldOf(name, list.Items)
 	}
+	_, _ = fmt.Fprintln(streams.Err, "not shown, because you may not list nodes and the jobs of all namespaces: the state and share of a queue, limits, users and jobs")
 	switch {
 	case format != output.Human && len(documents) == 1:
 		return output.Print(streams.Out, format, documents[0])
@@ -86,13 +87,10 @@ func (d Document) write(streams terminal.Streams) error {
 	for _, class := range slices.Sorted(maps.Keys(classes)) {
 		table.Row(class, amount(d.Guaranteed, class), amount(d.Used, class), amount(d.Borrowed, class))
 	}
-	if len(classes) > 0 {
-		if err := table.Write(streams.Out, streams.OutStyle(), ""); err != nil {
-			return err
-		}
+	if len(classes) == 0 {
+		return nil
 	}
-	_, err := fmt.Fprintln(streams.Err, "limits of queues above, users and jobs are for users who may list nodes and the jobs of all namespaces")
-	return err
+	return table.Write(streams.Out, streams.OutStyle(), "")
 }
 
 func amount(of v1alpha1.ResourceAmounts, class string) string {
