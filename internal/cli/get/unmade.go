@@ -110,7 +110,7 @@ func (t *tables) suspects(ctx context.Context, client *rest.RESTClient, resource
 // addSuspect adds the row of a job if Muster runs it and it has no TrainingJob.
 func (t *tables) addSuspect(ctx context.Context, client *rest.RESTClient, resource string, of *metav1.PartialObjectMetadata, table *metav1.Table) error {
 	raw, err := client.Get().Resource(resource).Namespace(of.Namespace).Name(of.Name).Do(ctx).Raw()
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return nil
 	}
 	if err != nil {

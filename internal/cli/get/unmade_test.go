@@ -33,7 +33,7 @@ func refusing(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprint(w, strings.Replace(table, `{"name":"Wide"`, `{"name":"Reason","type":"string"},{"name":"Wide"`, 1))
 	case r.URL.Path == base:
 		var rows []string
-		for _, one := range [][2]string{{"mnist", "Running"}, {"refused", "Failed"}, {"blocked", "Created"}, {"foreign", "Failed"}, {"unread", "Succeeded"}} {
+		for _, one := range [][2]string{{"mnist", "Running"}, {"refused", "Failed"}, {"blocked", "Created"}, {"foreign", "Failed"}, {"unread", "Succeeded"}, {"secret", "Failed"}} {
 			rows = append(rows, fmt.Sprintf(`{"cells":[%q,%q,"1m"],"object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":%q,"namespace":"team"}}}`, one[0], one[1], one[0]))
 		}
 		_, _ = fmt.Fprintf(w, `{"kind":"Table","apiVersion":"meta.k8s.io/v1","columnDefinitions":[{"name":"Name"},{"name":"State"},{"name":"Age"}],"rows":[%s]}`, strings.Join(rows, ","))
@@ -47,6 +47,9 @@ func refusing(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprint(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"kubeflow.org","versions":[{"groupVersion":"kubeflow.org/v1","version":"v1"}],"preferredVersion":{"groupVersion":"kubeflow.org/v1","version":"v1"}}]}`)
 	case r.URL.Path == "/apis/kubeflow.org/v1":
 		_, _ = fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"kubeflow.org/v1","resources":[{"name":"tfjobs","singularName":"tfjob","kind":"TFJob","namespaced":true,"verbs":["get","list"]}]}`)
+	case name == "secret": // of a user who may list, and not get
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"forbidden"}`)
 	case name == "unread":
 		w.WriteHeader(http.StatusInternalServerError) // one that succeeded is not looked at
 	default:
