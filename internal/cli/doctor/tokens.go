@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-dev/muster/api/v1alpha1"
@@ -41,8 +42,11 @@ func tokens(ctx context.Context, server client.Client) (users []string, found []
 	}
 	for i := range secrets.Items {
 		s := &secrets.Items[i]
-		if slices.Contains(users, s.Namespace) {
-			found = append(found, token{s.Namespace, s.Name, s.Annotations[corev1.ServiceAccountNameKey]})
+		// Whoever made the Secret wrote the annotation, and the advice has the name in a command. Kubernetes
+		// makes no token for a name that no account can have.
+		account := s.Annotations[corev1.ServiceAccountNameKey]
+		if slices.Contains(users, s.Namespace) && len(validation.IsDNS1123Subdomain(account)) == 0 {
+			found = append(found, token{s.Namespace, s.Name, account})
 		}
 	}
 	return users, found, nil
