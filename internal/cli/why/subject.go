@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -82,7 +82,7 @@ func parse(word string) (subject, error) {
 
 // named is the object of a kind and name, unless no object can have the name.
 func named(kind, name, word string) (subject, error) {
-	wrong := path.IsValidPathSegmentName(name)
+	wrong := content.IsPathSegmentName(name)
 	if name == "" {
 		wrong = []string{"may not be empty"}
 	}
