@@ -9,22 +9,22 @@ import (
 	"github.com/muster-dev/muster/internal/scheduling/placement"
 )
 
-// In how many ways the time to come is played through, and in how many where
-// there is more than a crowd of running and waiting. In each, everything ends
-// at another quantile of its own estimate.
+// The number of scenarios of a forecast; scenariosCrowd if more than crowded entries
+// run and wait. In each scenario every entry ends at another quantile of its own
+// estimate.
 const (
 	scenarios      = 9
 	scenariosCrowd = 5
 	crowded        = 4000
 )
 
-// maxKinds is how many kinds of node are told apart: sets of models, labels
-// and taints that waiting roles ask for.
+// maxKinds is the largest number of kinds of nodes in a forecast. A kind is a set of
+// models, labels and taints that a waiting role asks for.
 const maxKinds = 64
 
-// newOutlook copies what the time to come depends on, as far as one waiting entry
-// is concerned, or none. It returns the waiting in the order of their turns. The
-// core is not changed.
+// newOutlook copies the queues, the waiting entries, the running entries and the nodes
+// into an Outlook for the start of one waiting entry, or of none. It also returns the
+// waiting entries in the order of their turns. It does not change the core.
 func (c *Core) newOutlook(target *entry, now Instant) (*outlook.Outlook, []*entry) {
 	o := &outlook.Outlook{Book: &c.book, Favoured: c.favoured}
 	if !c.free4all() {
@@ -93,12 +93,13 @@ func (c *Core) addRunning(o *outlook.Outlook, now Instant) {
 	}
 }
 
-// work is what an outlook has to know of an entry that has run for a while.
+// work describes an entry that has run for a while for an outlook.
 func (e *entry) work(ran estimate.Span) outlook.Work {
 	return outlook.Work{Estimate: &e.estimate, Evidence: &e.req.Evidence, Ran: ran, Queue: e.queue, User: e.user, Ask: e.ask}
 }
 
-// freeNodes are all nodes with what is free now: GPUs of a node count as alike.
+// freeNodes returns all nodes with their free resources. All GPUs of a node count as
+// alike.
 func (c *Core) freeNodes(kinds *kindTable) []outlook.Node {
 	out := make([]outlook.Node, len(c.sites))
 	for i, s := range c.sites {
@@ -128,7 +129,7 @@ func (c *Core) freeNodes(kinds *kindTable) []outlook.Node {
 	return out
 }
 
-// tier is the level's number in an outlook; 0 for none.
+// tier returns the level's number in an outlook; 0 for no level.
 func (l Level) tier() int {
 	switch l {
 	case "":
@@ -139,7 +140,7 @@ func (l Level) tier() int {
 	return l.depth()
 }
 
-// nodeDomains looks up the domains of all nodes.
+// nodeDomains returns the topology domains of all nodes.
 func (c *Core) nodeDomains() *outlook.Domains {
 	f := &outlook.Domains{Of: make([][]int32, len(levels)+1), Nodes: make([][][]int32, len(levels)+1)}
 	for at := range f.Of {
@@ -173,8 +174,8 @@ func (c *Core) nodeDomains() *outlook.Domains {
 	return f
 }
 
-// inTurn are the waiting that could start at once if they had room, in the
-// order of their turns.
+// inTurn returns the waiting entries that could start now if they had room, in the order
+// of their turns.
 func (c *Core) inTurn(now Instant) []*entry {
 	var out []*entry
 	next := c.turns()

@@ -1,10 +1,13 @@
-// Package calibration learns how forecasts came true: it counts the ratios of true to
-// foreseen waits, and says by them how wide a range has to be.
+// Package calibration learns the accuracy of forecasts. It counts the ratios of actual
+// to forecast waits, and derives the width of a forecast's range from the counts.
 //
-// Vocabulary: a [Category] is what waits alike, by size, by length and by how many are
-// ahead; a [Table] has the counts of all, and of each category; its drift follows
-// misses and hits.
+// Vocabulary:
 //
-// The package knows no request and no clock: package scheduling remembers what was
-// foreseen, and when.
+//   - A [Category] is a class of requests by size, by length, and by the number of
+//     entries ahead.
+//   - A [Table] has the counts over all requests and for each category.
+//   - The drift of a table widens ranges after misses and narrows them after hits.
+//
+// The package must not know requests or clocks. Package scheduling keeps the forecasts
+// and their times.
 package calibration

@@ -1,15 +1,17 @@
 package calibration
 
-// Ratios are the counts of what waits alike; -1 stands for any.
+// Ratios are the counts of one category; -1 stands for any.
 type Ratios struct {
 	Size   int `json:"size"`
 	Length int `json:"length"`
 	Ahead  int `json:"ahead"`
-	// Counts are by bucket: a fifth of a doubling each, the middle is one.
+	// Counts are by bucket of the ratio's logarithm. A bucket is a fifth of a doubling
+	// wide, and the middle bucket is the ratio one.
 	Counts map[int]float64 `json:"counts"`
 }
 
-// Drift is by how much ranges are narrower than what was learned says.
+// Drift returns the correction of the margin: a part of the probability. A positive
+// drift widens ranges.
 func (t *Table) Drift() float64 { return t.drift }
 
 // Learned returns the counts.
@@ -41,8 +43,8 @@ func (t *Table) each(visit func(size, length, ahead int, r *ratios)) {
 	}
 }
 
-// New returns a Table that has learned that. What is not understood of it, or out
-// of range, counts as not learned.
+// New returns a Table with the drift and the counts of an earlier one. It ignores
+// unknown categories and counts out of range.
 func New(drift float64, learned []Ratios) Table {
 	t := Table{drift: min(drifts, max(-drifts, drift))}
 	t.each(func(size, length, ahead int, r *ratios) {

@@ -6,40 +6,39 @@ import (
 	"github.com/muster-dev/muster/internal/scheduling/estimate"
 )
 
-// Table counts ratios of true to foreseen waits. The zero value has learned nothing.
+// Table counts ratios of actual to forecast waits. The zero value is empty.
 type Table struct {
-	// all, kin and alike are those of all, by size and length, and by how many were
-	// ahead besides.
+	// all counts all requests, kin counts them by size and length, and alike by size,
+	// length and the number of entries ahead.
 	all   ratios
 	kin   [sizes][lengths]ratios
 	alike [sizes][lengths][crowds]ratios
-	// drift is by how much the margin is narrower than it would be if what was
-	// learned held for ever.
+	// drift is subtracted from margin. It corrects for counts that no longer hold.
 	drift float64
 }
 
-// Category is by what requests are compared that wait in the same way.
+// Category is a class of requests with similar waits.
 type Category struct{ Size, Length, Ahead int }
 
-// Known reports whether there is such a category.
+// Known reports whether the category exists.
 func (l Category) Known() bool {
 	return l.Size >= 0 && l.Size < sizes && l.Length >= 0 && l.Length < lengths && l.Ahead >= 0 && l.Ahead < crowds
 }
 
-// sizes is how many sizes of requests are told apart: up to one GPU, less than
-// a node, and a node or more.
+// sizes is the number of size classes: up to one GPU, less than a node, and a node or
+// more.
 const sizes = 3
 
-// lengths is how many lengths of requests are told apart: up to half an hour,
-// up to two hours, and longer. What comes later overtakes the longer, and
-// nobody knows yet what comes.
+// lengths is the number of length classes: up to half an hour, up to two hours, and
+// longer. Requests that arrive later can overtake long ones, and a forecast cannot know
+// them.
 const lengths = 3
 
-// crowds is how many numbers of those ahead are told apart: fewer than 4, 16,
-// 64, and more. The fewer ends it takes, the more a single one counts.
+// crowds is the number of classes of entries ahead: fewer than 4, 16, 64, and more. The
+// fewer entries must end first, the more a single end matters.
 const crowds = 4
 
-// AheadClass is the class of a number of those ahead.
+// AheadClass returns the class of n entries ahead.
 func AheadClass(n int) int {
 	class, upTo := 0, 4
 	for class < crowds-1 && n >= upTo {
@@ -48,15 +47,15 @@ func AheadClass(n int) int {
 	return class
 }
 
-// Add counts a wait that came true, and whether it was within the range that was given.
+// Add counts an actual wait. Within reports whether it was in the forecast range.
 func (t *Table) Add(like Category, came, foreseen estimate.Span, within bool) {
 	i := ratioOf(came, foreseen)
 	t.all.add(i)
 	t.kin[like.Size][like.Length].add(i)
 	t.alike[like.Size][like.Length][like.Ahead].add(i)
-	// What was learned holds only as long as the work stays alike: every miss
-	// widens the ranges to come a little, every hit narrows them by a quarter of
-	// that, so that a little more than four of five are hits in the long run.
+	// The counts hold only while the workload stays the same. So every miss widens
+	// later ranges a little, and every hit narrows them by about a quarter of that. In
+	// the long run a little more than four of five forecasts are hits.
 	if within {
 		t.drift = max(-drifts, t.drift-drifting)
 	} else {
@@ -64,13 +63,13 @@ func (t *Table) Add(like Category, came, foreseen estimate.Span, within bool) {
 	}
 }
 
-// How fast the margin follows misses and hits, and how far.
+// drifting is the change of the drift for each hit. drifts is the largest drift.
 const (
 	drifting = 0.002
 	drifts   = 0.05
 )
 
-// ratios counts ratios of true to foreseen waits, by their logarithm.
+// ratios counts ratios of actual to forecast waits, by their logarithm.
 type ratios struct {
 	w [ratioBuckets]float64
 	n float64
@@ -80,9 +79,10 @@ const (
 	// ratioBuckets are a fifth of a doubling wide each, from 1/256 to 256.
 	perDoubling  = 5
 	ratioBuckets = 16*perDoubling + 1
-	// fades is after how many observations the old ones begin to fade.
+	// fades is the number of observations that remain after a halving of all counts.
+	// It happens at twice that number, so old observations fade.
 	fades = 250
-	// worth is how many observations the next wider group is worth.
+	// worth is the weight of the next wider group, in observations.
 	worth = 8
 )
 
@@ -97,7 +97,7 @@ func (r *ratios) add(i int) {
 	}
 }
 
-// over mixes the counts over a wider distribution, which sums to one.
+// over mixes the counts with a wider group's distribution, which sums to one.
 func (r *ratios) over(wide *[ratioBuckets]float64) [ratioBuckets]float64 {
 	var out [ratioBuckets]float64
 	for i := range out {
@@ -106,14 +106,14 @@ func (r *ratios) over(wide *[ratioBuckets]float64) [ratioBuckets]float64 {
 	return out
 }
 
-// ratioOf is the bucket of a ratio.
+// ratioOf returns the bucket of a ratio.
 func ratioOf(came, foreseen estimate.Span) int {
 	x := math.Log2(float64(came)/float64(foreseen))*perDoubling + ratioBuckets/2
 	return int(min(ratioBuckets-1, max(0, math.Round(x))))
 }
 
-// unlearned is what ratios are taken to be before any was seen: a bell over
-// the logarithm, of which four fifths lie between a half and the double.
+// unlearned is the distribution of ratios before the first observation: a normal
+// distribution of the logarithm. Four fifths of it lie between a half and two.
 var unlearned = func() [ratioBuckets]float64 {
 	var w [ratioBuckets]float64
 	sum := 0.0
@@ -128,13 +128,12 @@ var unlearned = func() [ratioBuckets]float64 {
 	return w
 }()
 
-// margin is the part of the cases learned from that lies below the range, and
-// above it. It is less than a tenth because requests that wait at the same time
-// share their fate: what comes true for one was often learned from one wave,
-// and comes true in the next for fewer.
+// margin is the part of the observations that lies below the range, and the part above
+// it. It is less than a tenth because waits at the same time are correlated: one burst
+// of requests gives many similar observations, and the next burst may differ.
 const margin = 0.06
 
-// Spread is between which multiples of what was foreseen the wait lies.
+// Spread returns the range of a wait as multiples of its forecast.
 func (t *Table) Spread(l Category) (low, high float64) {
 	w := t.all.over(&unlearned)
 	w = t.kin[l.Size][l.Length].over(&w)
@@ -143,7 +142,7 @@ func (t *Table) Spread(l Category) (low, high float64) {
 	return quantileOf(&w, out), quantileOf(&w, 1-out)
 }
 
-// quantileOf is the ratio below which so much of the distribution lies.
+// quantileOf returns the ratio at a quantile of the distribution.
 func quantileOf(w *[ratioBuckets]float64, q float64) float64 {
 	sum := 0.0
 	for _, x := range w {

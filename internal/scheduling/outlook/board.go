@@ -7,35 +7,34 @@ import (
 	"github.com/muster-dev/muster/internal/scheduling/placement"
 )
 
-// board is what the nodes have free, in plain counters, for scenarios: GPUs of
-// a node count as alike, and ports are not counted. Nodes are in buckets by
-// how many GPUs are free.
+// board counts the free resources of the nodes for scenarios. It treats all GPUs of a
+// node as alike, and ignores ports. Nodes are in buckets by their number of free GPUs.
 type board struct {
 	nodes []slot
-	// largest is the most GPUs that a node has.
+	// largest is the largest number of GPUs in a node.
 	largest int
 	// buckets are nodes by group and free GPUs, group by group.
 	groups  []uint64
 	buckets [][]int32
-	// domains are those of the nodes, where members have to be in one, or apart.
+	// domains are the topology domains of the nodes; nil without topology constraints.
 	domains *Domains
-	// rooms are what lots can be asked for, and counts how many members of such
-	// lots there is room for, as of counted, a number of changes.
+	// rooms are the distinct requests of the lots. counts has, for each of them, the
+	// number of members with room when changes was at counted.
 	rooms   []roomKey
 	counts  []int
 	counted int
 	changes int
 }
 
-// roomKey is what decides, on a board, how many members there is room for:
-// which nodes will do, and how many GPUs each member needs.
+// roomKey is a request that a board counts room for: the bit of the suitable nodes,
+// and the GPUs of each member.
 type roomKey struct {
 	kind uint64
 	each int
 }
 
-// number finds, or adds, the number of a lot's room; -1 for lots without GPUs,
-// or with parts of one.
+// number returns the index of a lot in rooms, and adds it if it is missing. It returns
+// -1 for a lot without GPUs or with shares of GPUs.
 func (b *board) number(l *Lot) int {
 	key := roomKey{l.Kinds, int(l.Milli / placement.Whole)}
 	if key.each == 0 {
@@ -55,11 +54,12 @@ type slot struct {
 	cpu, memory int64
 	group       int16 // -1: not used
 	kept        bool
-	bucket      int16 // -1: in none
-	place       int32 // in its bucket
+	bucket      int16 // -1: in no bucket
+	place       int32 // index in its bucket
 }
 
-// build copies what is free now. Largest is the most GPUs that a node has.
+// build sets the free resources of the nodes. Largest is the largest number of GPUs in
+// a node.
 func (b *board) build(nodes []Node, largest int) {
 	b.largest = largest
 	b.nodes = make([]slot, len(nodes))
@@ -124,7 +124,7 @@ func (b *board) exit(id int32) {
 	n.bucket = -1
 }
 
-// keep takes nodes out of common use, or gives them back to it.
+// keep reserves nodes, or ends their reservation.
 func (b *board) keep(ids []int32, kept bool) {
 	for _, id := range ids {
 		b.exit(id)
@@ -148,7 +148,7 @@ func (b *board) move(s Stall, sign int64) {
 	b.enter(s.Node)
 }
 
-// count is for how many members there is room, up to so many.
+// count returns the number of members with room. It stops counting at upTo.
 func (b *board) count(key roomKey, upTo int) int {
 	room := 0
 	for g, bits := range b.groups {
@@ -162,7 +162,7 @@ func (b *board) count(key roomKey, upTo int) int {
 	return room
 }
 
-// mayFit says quickly that lots have no room.
+// mayFit is a quick check. If it returns false, the lots have no room.
 func (b *board) mayFit(lots []Lot) bool {
 	for i := range lots {
 		if l := &lots[i]; l.room >= 0 && b.count(b.rooms[l.room], l.Members) < l.Members {
@@ -172,8 +172,7 @@ func (b *board) mayFit(lots []Lot) bool {
 	return true
 }
 
-// recount counts all rooms, if anything changed, so that fits can be asked for
-// many lots.
+// recount updates counts after a change, for the calls of fits that follow.
 func (b *board) recount() {
 	if b.counted == b.changes {
 		return
@@ -184,7 +183,7 @@ func (b *board) recount() {
 	b.counted = b.changes
 }
 
-// fits is mayFit as of the last recount.
+// fits is mayFit with the counts of the last recount.
 func (b *board) fits(lots []Lot) bool {
 	for i := range lots {
 		if l := &lots[i]; l.room >= 0 && b.counts[l.room] < l.Members {
@@ -194,7 +193,7 @@ func (b *board) fits(lots []Lot) bool {
 	return true
 }
 
-// place takes room for all lots, or none, and appends what it took.
+// place reserves room for all lots or for none, and appends the reserved stalls.
 func (b *board) place(lots []Lot, into []Stall) ([]Stall, bool) {
 	if !b.mayFit(lots) {
 		return into, false
@@ -225,10 +224,10 @@ func (b *board) place(lots []Lot, into []Stall) ([]Stall, bool) {
 	return into, true
 }
 
-// looked is how many nodes of a bucket are looked at for CPU and memory.
+// looked is the number of nodes in a bucket that best checks for CPU and memory.
 const looked = 256
 
-// best is the node with the fewest free GPUs on which a chunk has room, or -1.
+// best returns the node with the fewest free GPUs that has room for a chunk, or -1.
 func (b *board) best(l *Lot, chunk int) int32 {
 	n := int64(chunk)
 	each := int(n * l.Milli / placement.Whole)

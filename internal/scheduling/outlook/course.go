@@ -18,24 +18,24 @@ type Course struct {
 	ends     endHeap
 	active   []Occupant
 	gone     []bool
-	likely   endHeap // when the policy takes them to end; also those that are gone
+	likely   endHeap // ends that the policy expects; includes ended entries
 	scratch  endHeap
 	lifted   []int
-	cursor   []int // by shape: the first that has not started
+	cursor   []int // by shape: index of the first entry that has not started
 	begun    []bool
-	heads    []*Pending // those that are tried in a pass
+	heads    []*Pending // candidates of a pass
 	due      []*Pending
 	later    []*Pending // by DueAt
 	favoured int64
 	favours  []int64 // by active
 	kept     reservation
-	// Seats are what the last to begin has.
+	// Seats are the stalls of the entry that started last.
 	Seats []Stall
-	// Noted, if set, hears of whoever begins, on what is in Seats.
+	// Noted, if set, is called for each entry that starts, with its stalls in Seats.
 	Noted func(*Pending)
 }
 
-// reservation is nodes that are kept free in a scenario.
+// reservation is a set of nodes that a scenario keeps free.
 type reservation struct {
 	owner *Pending
 	at    estimate.Span
@@ -68,11 +68,11 @@ func (c *Course) join(r Occupant, ends estimate.Span, favour int64) {
 	c.favours = append(c.favours, favour)
 }
 
-// close is what part of the time from now two moments must lie apart to be
-// told apart.
+// close is the resolution of time: two ends count as one if they lie closer together
+// than this fraction (1/close) of the time from now.
 const close = 200
 
-// run plays the scenario until the target starts.
+// run simulates the scenario until the target starts.
 func (c *Course) run() (estimate.Span, bool) {
 	begun := func() bool { return c.begun[c.Target.Order] }
 	c.Play(begun)
@@ -82,8 +82,8 @@ func (c *Course) run() (estimate.Span, bool) {
 	return c.At, true
 }
 
-// Play plays the scenario until somebody has seen enough, which is asked after each
-// pass, or nothing ends any more.
+// Play simulates the scenario until enough returns true, or no entry is left that could
+// end. It calls enough after each pass.
 func (c *Course) Play(enough func() bool) {
 	if c.Tree != nil {
 		mark := c.Tree.Mark()
@@ -100,8 +100,8 @@ func (c *Course) Play(enough func() bool) {
 		if enough() || len(c.ends) == 0 {
 			return
 		}
-		// Ends that are close together, compared with how far ahead they are,
-		// count as one.
+		// Ends that are close together, relative to their distance from now, count
+		// as one.
 		c.At = max(c.At, c.ends[0].at)
 		for until := c.At + c.At/close; len(c.ends) > 0 && c.ends[0].at <= until; {
 			next := c.ends.pop()
@@ -123,7 +123,7 @@ func (c *Course) leave(i int) {
 	}
 }
 
-// mature moves those whose patience is over among the overdue.
+// mature moves the entries that have become overdue from later to due.
 func (c *Course) mature() {
 	n := 0
 	for n < len(c.later) && c.later[n].DueAt <= c.At {
@@ -140,10 +140,10 @@ func (c *Course) mature() {
 	})
 }
 
-// maxDue is how many of the overdue are tried in each pass of a scenario.
+// maxDue is the largest number of overdue entries that a pass tries.
 const maxDue = 64
 
-// pass starts what has room, in the order in which a decision does.
+// pass starts the entries that have room, in the scheduler's order.
 func (c *Course) pass() {
 	c.due = slices.DeleteFunc(c.due, func(p *Pending) bool { return c.begun[p.Order] })
 	gpus := c.favoured
@@ -189,8 +189,8 @@ func (c *Course) pass() {
 
 func inOrder(a, b *Pending) int { return cmp.Compare(a.Order, b.Order) }
 
-// candidates collects the first of every shape that may have room, in order of
-// their turns.
+// candidates collects the first waiting entry of each shape that may have room, in the
+// order of their turns.
 func (c *Course) candidates() {
 	c.board.recount()
 	c.heads = c.heads[:0]
@@ -202,7 +202,7 @@ func (c *Course) candidates() {
 	slices.SortFunc(c.heads, inOrder)
 }
 
-// head is the first of a shape that has not started, or nil.
+// head returns the first entry of a shape that has not started, or nil.
 func (c *Course) head(shape int) *Pending {
 	line, at := c.shapes[shape].line, c.cursor[shape]
 	for at < len(line) && c.begun[line[at].Order] {
@@ -215,13 +215,14 @@ func (c *Course) head(shape int) *Pending {
 	return line[at]
 }
 
-// mayStart says quickly that an entry has no room, as of the last count.
+// mayStart is a quick check with the counts of the last recount. If it returns false,
+// the entry has no room.
 func (c *Course) mayStart(p *Pending) bool {
 	return c.board.fits(c.shapes[p.shape].lots) || c.mayJoin(p)
 }
 
-// mayJoin reports that an entry is expected to be gone before nodes that are
-// kept free are needed.
+// mayJoin reports whether the policy expects an entry to end before the reservation
+// needs its nodes.
 func (c *Course) mayJoin(p *Pending) bool {
 	return c.kept.owner != nil && c.kept.owner != p && c.At+p.Likely <= c.kept.at
 }
@@ -234,7 +235,7 @@ func (c *Course) admits(p *Pending) bool {
 	return ok
 }
 
-// place finds room for an entry and notes it in Seats.
+// place finds room for an entry and sets Seats to it.
 func (c *Course) place(p *Pending) bool {
 	if !c.admits(p) {
 		return false
@@ -245,8 +246,8 @@ func (c *Course) place(p *Pending) bool {
 	return ok
 }
 
-// squeeze finds room on nodes that are kept free, for what is expected to be
-// gone in time.
+// squeeze finds room on reserved nodes for an entry that the policy expects to end in
+// time.
 func (c *Course) squeeze(p *Pending) bool {
 	if !c.mayJoin(p) {
 		return false
@@ -259,7 +260,7 @@ func (c *Course) squeeze(p *Pending) bool {
 	return ok
 }
 
-// begin lets an entry run on what place found.
+// begin starts an entry on the stalls in Seats.
 func (c *Course) begin(p *Pending, favoured bool) {
 	c.begun[p.Order] = true
 	if c.Noted != nil {
@@ -278,8 +279,8 @@ func (c *Course) begin(p *Pending, favoured bool) {
 	c.join(r, c.At+run, favour)
 }
 
-// reserve keeps nodes free for the first of the overdue that finds no room:
-// those on which it has room first if all ends when it is expected to.
+// reserve keeps nodes free for the first overdue entry without room. It chooses the
+// nodes on which the entry has room first if every running entry ends when expected.
 func (c *Course) reserve(p *Pending) {
 	if c.kept.owner != nil {
 		if c.kept.owner != p || c.kept.at > c.At {
@@ -327,7 +328,7 @@ func (c *Course) reserve(p *Pending) {
 	}
 }
 
-// end is when an occupant ends.
+// end is the end of an occupant, with its index.
 type end struct {
 	at     estimate.Span
 	number int
@@ -335,7 +336,7 @@ type end struct {
 
 func (e end) before(o end) bool { return e.at < o.at || e.at == o.at && e.number < o.number }
 
-// endHeap gives out ends in order.
+// endHeap is a heap of ends, earliest first.
 type endHeap []end
 
 func (h *endHeap) push(e end) {
@@ -357,7 +358,7 @@ func (h *endHeap) pop() end {
 	return top
 }
 
-// order makes a heap of what was appended in any order.
+// order builds the heap from ends in any order.
 func (h *endHeap) order() {
 	for i := len(*h)/2 - 1; i >= 0; i-- {
 		h.sink(i)

@@ -1,17 +1,22 @@
-// Package outlook plays the time to come through in scenarios: when a waiting
-// entry starts, and on which nodes.
+// Package outlook simulates the future of the queue in scenarios. It forecasts when
+// a waiting entry starts, and on which nodes.
 //
-// Vocabulary: an [Outlook] is the waiting, the running and the nodes in plain
-// counters; a [Course] is one scenario of it, in which everything ends at another
-// quantile of its own estimate; a [Lot] is what the members of one role ask for;
-// a shape is a way to ask, which several of the waiting share; a [Stall] is what
-// is held of one node; nodes that are kept free for the first of the overdue are
-// a reservation.
+// Vocabulary:
 //
-// Scenarios follow the order of decisions, and leave out what costs much: ports,
-// rules about other pods, and which of a node's GPUs are given. Times are spans
-// from now on.
+//   - An [Outlook] holds the waiting entries, the running entries and the nodes as
+//     plain counters.
+//   - A [Course] is one scenario. In each scenario every entry ends at another
+//     quantile of its own estimate.
+//   - A [Lot] is the request of the members of one role.
+//   - A shape is a list of lots with a topology constraint. Waiting entries with the
+//     same requests share a shape.
+//   - A [Stall] is the share of one node that an entry holds.
+//   - A reservation keeps nodes free for the first overdue entry without room.
 //
-// The package knows no gang, and not how decisions place members: package
-// scheduling makes an Outlook of what it keeps.
+// A scenario starts entries in the scheduler's order. It does not simulate the costly
+// parts: ports, rules about other pods, and the choice of a node's GPUs. Times are
+// spans from now on.
+//
+// The package must not know gangs, nor how the scheduler places members. Package
+// scheduling builds an Outlook from its own state.
 package outlook

@@ -1,18 +1,17 @@
 package outlook
 
-// Domains are the domains of the nodes of a board, for scenarios in which
-// members have to be in one, or apart. They are the same in every scenario.
-// Levels count from 1.
+// Domains are the topology domains of a board's nodes, for shapes with a topology
+// constraint. They are the same in every scenario. Levels count from 1.
 type Domains struct {
-	// Of is, by level, in which domain each node is; -1: none.
+	// Of is the domain of each node, by level; -1: none.
 	Of [][]int32
 	// Nodes are the nodes of each domain, by level.
 	Nodes [][][]int32
-	// All are the nodes that are there.
+	// All are the nodes of the cluster.
 	All []int32
 }
 
-// confined reports that members of the shape have to be in one domain, or apart.
+// confined reports whether the shape has a topology constraint.
 func (s *shape) confined() bool {
 	if s.within != 0 {
 		return true
@@ -25,7 +24,8 @@ func (s *shape) confined() bool {
 	return false
 }
 
-// fit takes room for all lots of a shape, or none, and appends what it took.
+// fit reserves room for all lots of a shape or for none, and appends the reserved
+// stalls.
 func (b *board) fit(s *shape, into []Stall) ([]Stall, bool) {
 	if !s.confined() {
 		return b.place(s.lots, into)
@@ -44,7 +44,7 @@ func (b *board) fit(s *shape, into []Stall) ([]Stall, bool) {
 	return into, false
 }
 
-// placeAmong is place on some of the nodes.
+// placeAmong is place on the given nodes.
 func (b *board) placeAmong(nodes []int32, lots []Lot, into []Stall) ([]Stall, bool) {
 	from := len(into)
 	for i := range lots {
@@ -77,8 +77,8 @@ func (b *board) placeAmong(nodes []int32, lots []Lot, into []Stall) ([]Stall, bo
 	return into, true
 }
 
-// bestAmong is the one of the nodes with the fewest free GPUs on which a chunk
-// has room, or -1.
+// bestAmong returns the one of the given nodes with the fewest free GPUs that has room
+// for a chunk, or -1.
 func (b *board) bestAmong(nodes []int32, l *Lot, n int64, used map[int32]bool) int32 {
 	best := int32(-1)
 	for _, id := range nodes {

@@ -8,57 +8,60 @@ import (
 	"github.com/muster-dev/muster/internal/scheduling/queue"
 )
 
-// Outlook is the time to come: the waiting, the running and the nodes in plain
-// counters, from which each scenario starts anew.
+// Outlook holds the waiting entries, the running entries and the nodes as plain
+// counters. Every scenario starts from a copy of them.
 type Outlook struct {
-	// Tree has the queues, and is left as it is; nil: there are none.
+	// Tree is the tree of queues; nil without queues. Scenarios undo their changes.
 	Tree *queue.Tree
-	// Book says what the ends of work are known from.
+	// Book returns the basis of an entry's estimated end.
 	Book *estimate.Book
-	// Favoured is how much work that was started out of order holds, in
-	// thousandths of GPUs, and Most how much it may hold.
+	// Favoured counts the GPUs, in thousandths, of entries that the scheduler started
+	// out of order. Most is its limit.
 	Favoured, Most int64
-	// Scenarios is how many there are.
+	// Scenarios is the number of scenarios.
 	Scenarios int
-	// Target is the waiting entry whose start is asked for; nil: it does not wait.
+	// Target is the waiting entry whose start the caller wants; nil if it does not wait.
 	Target *Pending
-	// Waiting are in the order of their turns.
+	// Waiting lists the waiting entries in the order of their turns.
 	Waiting []*Pending
-	// Basis is what the ends in the middle scenario are known from.
+	// Basis is the most frequent basis of the ends in the middle scenario.
 	Basis estimate.Basis
 
 	shapes  []shape
 	running []Occupant
-	likely  endHeap // when the policy takes the running to end
+	likely  endHeap // ends that the policy expects for the running entries
 	board   board
 }
 
-// Lot is what the members of one role ask for.
+// Lot is the request of the members of one role.
 type Lot struct {
 	Members int
-	// Milli are thousandths of GPUs; CPU and Memory are asked for beside.
+	// Milli is each member's GPUs in thousandths. CPU and Memory are each member's
+	// CPU and memory.
 	Milli, CPU, Memory int64
-	// Kinds is the bit of the nodes that take it.
+	// Kinds is the bit of the nodes that accept the role.
 	Kinds        uint64
 	LargestChunk int
-	// Apart is the level of which no two members may be in one domain; 0: none.
+	// Apart is the topology level at which each member needs a domain of its own;
+	// 0: none.
 	Apart int
 
 	room int // its number on the board
 }
 
-// shape is a way to ask: entries of one shape find room or not together.
+// shape is a request that several waiting entries share. Either all of them have
+// room or none has.
 type shape struct {
 	lots   []Lot
-	within int        // level of which all have to be in one domain; 0: none
+	within int        // topology level at which all members share one domain; 0: none
 	line   []*Pending // in order
 }
 
-// Work is what is known of a piece of work.
+// Work describes a waiting or running entry.
 type Work struct {
 	Estimate *estimate.Estimate
 	Evidence *estimate.Evidence
-	// Ran is how long it has run.
+	// Ran is the time for which the entry has run.
 	Ran   estimate.Span
 	Queue queue.Queue
 	User  queue.User
@@ -68,17 +71,18 @@ type Work struct {
 // Pending is a waiting entry.
 type Pending struct {
 	Work Work
-	// GPUs is what it asks for in all, in thousandths.
+	// GPUs is the number of GPUs of all members, in thousandths.
 	GPUs     int64
 	Priority int32
-	// Wide is true where it needs a node or more.
+	// Wide is true if the entry needs a whole node or more.
 	Wide bool
-	// Created orders entries by age. DueAt is when its patience ends, from now on.
+	// Created orders entries by age. DueAt is the time, from now on, at which the entry
+	// becomes overdue.
 	Created int64
 	DueAt   estimate.Span
-	// Likely is within what time the policy takes it to end once it has started.
+	// Likely is the run time that the policy expects.
 	Likely estimate.Span
-	// Order is its place among the waiting.
+	// Order is the entry's index in Waiting.
 	Order int
 
 	shape int
@@ -89,42 +93,44 @@ type Occupant struct {
 	Work    *Work
 	Seats   []Stall
 	Charges []queue.Vector
-	// Favoured is how much of it was started out of order.
+	// Favoured counts its GPUs, in thousandths, that the scheduler started out of order.
 	Favoured int64
-	// Likely is when the policy takes it to have ended, from now on, where it asks
-	// whether it delays another.
+	// Likely is the end, from now on, that the policy expects when it checks whether
+	// the entry delays another.
 	Likely estimate.Span
 }
 
-// Stall is what is held of one node.
+// Stall is the share of one node that an entry holds.
 type Stall struct {
 	Node               int32
 	Milli, CPU, Memory int64
 }
 
-// Node is a node as it is now.
+// Node describes the free resources of a node.
 type Node struct {
-	// Milli is what is free of its GPUs, and CPU and Memory what is free beside.
+	// Milli counts the free GPUs in thousandths. CPU and Memory are the free CPU and
+	// memory.
 	Milli, CPU, Memory int64
-	// Kinds are the bits of the kinds of lots that it takes; 0: none, or it is not
-	// there.
+	// Kinds are the bits of the kinds of lots that the node accepts; 0 if it accepts
+	// none, or is missing.
 	Kinds uint64
 }
 
-// SetNodes says what is free now. Largest is the most GPUs that a node has.
+// SetNodes sets the free resources of the nodes. Largest is the largest number of
+// GPUs in a node.
 func (o *Outlook) SetNodes(nodes []Node, largest int) { o.board.build(nodes, largest) }
 
-// Confined reports whether members have to be in one domain, or apart: then
-// SetDomains has to say where nodes are.
+// Confined reports whether a shape has a topology constraint. The caller must then
+// call SetDomains.
 func (o *Outlook) Confined() bool {
 	return slices.ContainsFunc(o.shapes, func(s shape) bool { return s.confined() })
 }
 
-// SetDomains says in which domains the nodes are.
+// SetDomains sets the topology domains of the nodes.
 func (o *Outlook) SetDomains(d *Domains) { o.board.domains = d }
 
-// AddShape adds a way to ask, by lots of which all have to be in one domain of a
-// level (0: of none), and returns its number.
+// AddShape adds a shape and returns its number. All its lots need one common domain of
+// the level within; 0: no constraint.
 func (o *Outlook) AddShape(lots []Lot, within int) int {
 	for k := range lots {
 		lots[k].room = o.board.number(&lots[k])
@@ -133,14 +139,14 @@ func (o *Outlook) AddShape(lots []Lot, within int) int {
 	return len(o.shapes) - 1
 }
 
-// AddWaiting adds the next of the waiting, which asks in the way of a shape.
+// AddWaiting appends a waiting entry with the requests of a shape.
 func (o *Outlook) AddWaiting(p *Pending, shape int) {
 	p.Order, p.shape = len(o.Waiting), shape
 	o.shapes[shape].line = append(o.shapes[shape].line, p)
 	o.Waiting = append(o.Waiting, p)
 }
 
-// AddRunning adds what runs.
+// AddRunning adds a running entry.
 func (o *Outlook) AddRunning(r Occupant) {
 	o.likely.push(end{at: r.Likely, number: len(o.running)})
 	o.running = append(o.running, r)
@@ -149,15 +155,15 @@ func (o *Outlook) AddRunning(r Occupant) {
 // golden spreads numbers evenly over [0, 1).
 const golden = 0.6180339887498949
 
-// quantile is at which quantile of its estimate an entry ends in a scenario:
-// over all scenarios, each entry takes each part of its distribution once.
+// quantile returns the quantile of its estimate at which an entry ends in a scenario.
+// The scenarios together sample each entry's distribution evenly.
 func quantile(scenario, of, number int, salt float64) float64 {
 	x := (float64(scenario)+0.5)/float64(of) + float64(float64(number+1)*golden) + salt
 	return min(0.995, max(0.005, x-math.Floor(x)))
 }
 
-// Starts are when the target starts, in every scenario in which it does, from now on,
-// in ascending order.
+// Starts returns the target's start times, from now on, in ascending order. A scenario
+// in which the target does not start adds none.
 func (o *Outlook) Starts() []estimate.Span {
 	var out []estimate.Span
 	if o.Target == nil {
@@ -176,8 +182,8 @@ func (o *Outlook) Starts() []estimate.Span {
 	return out
 }
 
-// EndsBasis is what most of the ends so far are known from; the firmer of two
-// that are as many.
+// EndsBasis returns the most frequent basis of the ends so far. Of two equally frequent
+// ones it returns the more reliable one.
 func (c *Course) EndsBasis() estimate.Basis {
 	bases := [...]estimate.Basis{estimate.BasisProgress, estimate.BasisDeclared, estimate.BasisHistory, estimate.BasisLimit, estimate.BasisGuess}
 	var count [len(bases)]int
