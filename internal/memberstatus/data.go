@@ -14,8 +14,8 @@ func NamesData(spec *corev1.PodSpec) bool {
 	return slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.CSI != nil && v.CSI.Driver == v1alpha1.DataDriver })
 }
 
-// Data is what was said of the data of a pod; nil: nothing, as where data is there
-// before pods are.
+// Data returns a pod's condition about its data; nil if the node reports none, for
+// example because the data was on the node before the pod.
 func Data(p *corev1.Pod) *corev1.PodCondition {
 	for i := range p.Status.Conditions {
 		if c := &p.Status.Conditions[i]; c.Type == v1alpha1.ConditionPodData {
@@ -25,7 +25,8 @@ func Data(p *corev1.Pod) *corev1.PodCondition {
 	return nil
 }
 
-// AwaitedData is what was said of data that a pod does not have yet; nil: none.
+// AwaitedData returns the condition about data that a pod still waits for; nil if it
+// waits for none.
 func AwaitedData(p *corev1.Pod) *corev1.PodCondition {
 	if c := Data(p); c != nil && c.Status != corev1.ConditionTrue && (p.Status.Phase == corev1.PodPending || p.Status.Phase == "") {
 		return c
@@ -33,12 +34,13 @@ func AwaitedData(p *corev1.Pod) *corev1.PodCondition {
 	return nil
 }
 
-// HopelessData reports that trying again on the same node is of no use.
+// HopelessData reports whether a retry on the same node is useless.
 func HopelessData(c *corev1.PodCondition) bool {
 	return c != nil && (c.Reason == string(v1alpha1.DataUnfit) || c.Reason == string(v1alpha1.DataLost))
 }
 
-// DataText says what is waited for: of several the worst, and on how many nodes.
+// DataText returns the message of the worst of the pods' waits for data, with the number
+// of nodes that wait.
 func DataText(waits []*corev1.Pod) string {
 	if len(waits) == 0 {
 		return ""
@@ -61,7 +63,7 @@ func DataText(waits []*corev1.Pod) string {
 	return text + ")"
 }
 
-// gravity orders what is waited for.
+// gravity orders reasons of waits for data by severity.
 func gravity(c *corev1.PodCondition) int {
 	return slices.Index([]string{string(v1alpha1.DataFetching), string(v1alpha1.DataRetrying), string(v1alpha1.DataUnfit), string(v1alpha1.DataLost)}, c.Reason)
 }

@@ -1,10 +1,12 @@
-// Package memberstatus reads the status of a member's pod: whether and how the pod
-// ended, since when it runs, what it used, what its node reports of data, progress
-// and shares of GPUs.
+// Package memberstatus reads the status of a member's pod: its outcome, its start and
+// end times, its usage, and its node's reports about data, progress and shares of GPUs.
 //
-// Vocabulary: a node takes a pod or refuses it; data is awaited while it is on its
-// way to the node; an exit code is permanent if the same would happen again.
+// Vocabulary:
 //
-// The package is pure: each function is told pods and asks nobody. It decides
-// nothing: package gang does.
+//   - A node accepts a pod or refuses it.
+//   - Data is awaited while the node fetches it.
+//   - An exit code is permanent if a retry would fail in the same way.
+//
+// The package is pure: its functions get pods and do no I/O. It decides nothing: package
+// gang does.
 package memberstatus

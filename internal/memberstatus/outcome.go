@@ -19,14 +19,14 @@ func Ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// Finished reports whether a pod succeeded by itself: one that was being
-// deleted may have ended well only because it was told to stop.
+// Finished reports whether a pod succeeded by itself. A pod under deletion may have
+// succeeded only because its node stopped it.
 func Finished(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded && p.DeletionTimestamp == nil
 }
 
-// Usage is what an ended pod used: the node's measurement, or where there is
-// none the time its containers ran.
+// Usage returns the usage of an ended pod: the node's measurement, or without one the
+// run time of the pod's containers.
 func Usage(p *corev1.Pod) v1alpha1.PodUsage {
 	for _, c := range p.Status.Conditions {
 		var u v1alpha1.PodUsage
@@ -53,8 +53,8 @@ func Usage(p *corev1.Pod) v1alpha1.PodUsage {
 	return v1alpha1.PodUsage{GPUSeconds: memberpod.GPUs(p) * to.Sub(from).Seconds()}
 }
 
-// EndTime is when a pod ended, as well as is known: its own time has whole
-// seconds, so the moment of seeing it is better where the two are close.
+// EndTime returns the time at which a pod ended. The pod's status has whole seconds
+// only, so EndTime returns now if the two are close.
 func EndTime(p *corev1.Pod, now time.Time) time.Time {
 	var at time.Time
 	for _, c := range p.Status.ContainerStatuses {
@@ -68,9 +68,10 @@ func EndTime(p *corev1.Pod, now time.Time) time.Time {
 	return at
 }
 
-// StartTime is when a pod's first main container started; where no container
-// says, when the node took the pod. Making volumes and running init containers
-// lies between the two, and is no time of the member's.
+// StartTime returns the time at which a pod's first main container started. If no
+// container reports one, it returns the time at which the node accepted the pod. The
+// node makes volumes and runs init containers between the two; that time does not count
+// for the member.
 func StartTime(p *corev1.Pod) *metav1.Time {
 	var first *metav1.Time
 	for i := range p.Status.ContainerStatuses {
@@ -92,7 +93,7 @@ func StartTime(p *corev1.Pod) *metav1.Time {
 	return first
 }
 
-// FailureText says how a pod failed, of what messages call it.
+// FailureText describes how a pod failed. Who is the subject of the sentence.
 func FailureText(who string, p *corev1.Pod) string {
 	text := who + " failed"
 	statuses := slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses)
@@ -123,8 +124,8 @@ func FailureText(who string, p *corev1.Pod) string {
 	return text
 }
 
-// Permanent reports whether a pod failed with an exit code that says that the
-// same would happen again: from 1 to 127. A signal ends with more.
+// Permanent reports whether a pod failed with a permanent exit code: from 1 to 127. The
+// exit code after a signal is larger.
 func Permanent(p *corev1.Pod) bool {
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if t := c.State.Terminated; t != nil && t.ExitCode != 0 {

@@ -8,7 +8,8 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
-// Progress is what the node says of a pod.
+// Progress returns the progress of a pod as its node reports it. It returns false
+// without a report.
 func Progress(p *corev1.Pod) (v1alpha1.PodProgress, bool) {
 	for i := range p.Status.Conditions {
 		var r v1alpha1.PodProgress

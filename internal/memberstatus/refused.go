@@ -7,8 +7,8 @@ import (
 	"github.com/muster-dev/muster/internal/startup"
 )
 
-// NotTaken reports whether a node did not take a pod for what may pass there, or
-// does not hold elsewhere.
+// NotTaken reports whether a node refused a pod for a reason that may end, or that does
+// not apply to other nodes.
 func NotTaken(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodFailed && p.Status.Reason == v1alpha1.ReasonRefused || startup.Refused(p) || Unclaimed(p)
 }
@@ -18,7 +18,7 @@ func Unclaimed(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodFailed && p.Status.Reason == v1alpha1.ReasonUnclaimed
 }
 
-// NeverRan reports whether a node did not take a pod, for now or for good.
+// NeverRan reports whether a node refused a pod, for now or for good.
 func NeverRan(p *corev1.Pod) bool {
 	return NotTaken(p) || p.Status.Phase == corev1.PodFailed && p.Status.Reason == v1alpha1.ReasonUnsupported
 }

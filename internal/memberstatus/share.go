@@ -9,8 +9,8 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
-// ShareText is what the nodes say of the shares of a role's members, each
-// sentence once.
+// ShareText joins the nodes' messages about the GPU shares of a role's members, each
+// message once.
 func ShareText(pods []*corev1.Pod, role string) string {
 	var said []string
 	for _, p := range pods {

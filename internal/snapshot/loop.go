@@ -29,7 +29,7 @@ type Loop struct {
 	mirror  *mirror
 	assumed *assumed
 	lessons *dryrun.Answers
-	// learn is what is known of a gang's pods: see [dryrun.Answers.Look].
+	// learn returns the cached answer of a gang's dry runs: see [dryrun.Answers.Look].
 	learn func(ctx context.Context, g *v1alpha1.Gang, now time.Time) (dryrun.Answer, bool)
 
 	// core and history are used by passes alone.

@@ -57,8 +57,8 @@ func Nodes(ctx context.Context, r client.Reader) ([]corev1.Node, error) {
 	return nodes.Items, nil
 }
 
-// inventoryFor is what the node would say of its GPUs; empty: it has none that are
-// Muster's to give out.
+// inventoryFor returns the inventory annotation for a node of a GPU driver; empty if
+// Muster assigns none of its GPUs.
 func inventoryFor(g conversion.GPUResources, n *corev1.Node, parts []*resourcev1.ResourceSlice) (string, error) {
 	var out v1alpha1.NodeInventory
 	pretended := map[string]bool{}

@@ -64,7 +64,7 @@ func bookOf(nodes []corev1.Node, pods []corev1.Pod, parts map[string][]*resource
 }
 
 // HeldByOthers lists the GPUs of Muster's nodes that are allocated to claims that Muster did not
-// make, for commands that show nodes. It lists none to readers who may not see claims.
+// make, for commands that show nodes. It returns none to users without the right to list claims.
 func HeldByOthers(ctx context.Context, r client.Reader, nodes []corev1.Node, pods []corev1.Pod) ([]allocation.Holding, error) {
 	parts, claims := &resourcev1.ResourceSliceList{}, &resourcev1.ResourceClaimList{}
 	for _, list := range []client.ObjectList{parts, claims} {

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-dev/muster/internal/scheduling"
 )
 
-// preferences are the nodes that a pod likes better.
+// preferences returns a pod's preferred node affinity.
 func preferences(spec *corev1.PodSpec) []scheduling.Preference {
 	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil {
 		return nil
@@ -25,7 +25,7 @@ func preferences(spec *corev1.PodSpec) []scheduling.Preference {
 	return out
 }
 
-// levelOf are the keys of a topology that rules about other pods may name.
+// levelOf maps the topology keys that rules about other pods may use to levels.
 var levelOf = map[string]scheduling.Level{
 	corev1.LabelHostname:       scheduling.LevelNode,
 	corev1.LabelTopologyZone:   scheduling.LevelZone,
@@ -34,19 +34,19 @@ var levelOf = map[string]scheduling.Level{
 	"nvidia.com/gpu.clique":    scheduling.LevelNVLink,
 }
 
-// Tied reports that a pod has rules about where others are.
+// Tied reports whether a pod has rules about the places of other pods.
 func Tied(spec *corev1.PodSpec) bool {
 	a := spec.Affinity
 	return len(spec.TopologySpreadConstraints) > 0 || a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil)
 }
 
-// TiedGang reports that pods of a gang have rules about where others are.
+// TiedGang reports whether a pod of a gang is tied.
 func TiedGang(g *v1alpha1.Gang) bool {
 	return slices.ContainsFunc(g.Spec.Roles, func(r v1alpha1.GangRole) bool { return Tied(&r.Template.Spec) })
 }
 
-// Peers are a pod's rules about where others are. The problem names the first
-// field that cannot be honoured, with what can; empty if there is none.
+// Peers returns a pod's rules about the places of other pods. The problem names the
+// first unsupported field and the supported values; empty without one.
 func Peers(namespace string, labels map[string]string, spec *corev1.PodSpec) (rules []scheduling.Peers, problem string) {
 	b := &peersBuilder{namespace: namespace, labels: labels}
 	if a := spec.Affinity; a != nil && a.PodAffinity != nil {
@@ -63,7 +63,7 @@ func Peers(namespace string, labels map[string]string, spec *corev1.PodSpec) (ru
 	return b.rules, b.problem
 }
 
-// peersBuilder gathers rules until it meets one that cannot be honoured.
+// peersBuilder collects rules, and the first unsupported field.
 type peersBuilder struct {
 	namespace string
 	labels    map[string]string
@@ -71,14 +71,14 @@ type peersBuilder struct {
 	problem   string
 }
 
-// refuse notes what cannot be honoured, if it is the first.
+// refuse sets the problem if it is the first.
 func (b *peersBuilder) refuse(format string, args ...any) {
 	if b.problem == "" {
 		b.problem = fmt.Sprintf(format, args...)
 	}
 }
 
-// level is that of a topology key.
+// level returns the level of a topology key.
 func (b *peersBuilder) level(field, key string) scheduling.Level {
 	level, ok := levelOf[key]
 	if !ok {
@@ -104,7 +104,7 @@ func (b *peersBuilder) term(field string, rule scheduling.PeerRule, t *corev1.Po
 		if rule == scheduling.PeersNear && required {
 			b.refuse("%s has no labelSelector, and so no pod is meant; add one", field)
 		}
-		return // nobody is meant
+		return // selects no pods
 	}
 	p.Others.Terms = b.selector(t.LabelSelector, t.MatchLabelKeys, t.MismatchLabelKeys)
 	switch {
@@ -135,13 +135,13 @@ func (b *peersBuilder) even(field string, t *corev1.TopologySpreadConstraint) {
 		b.refuse("%s.nodeTaintsPolicy is %s, which Muster does not support; leave it out, which means Ignore", field, *t.NodeTaintsPolicy)
 	}
 	if t.LabelSelector == nil {
-		return // nobody is counted
+		return // counts no pods
 	}
 	p.Others = scheduling.Selector{Namespaces: []string{b.namespace}, Terms: b.selector(t.LabelSelector, t.MatchLabelKeys, nil)}
 	b.rules = append(b.rules, p)
 }
 
-// selector turns a selector of labels into conditions, in a fixed order.
+// selector converts a label selector into conditions, in a fixed order.
 func (b *peersBuilder) selector(s *metav1.LabelSelector, match, mismatch []string) []scheduling.Expression {
 	var out []scheduling.Expression
 	for _, key := range slices.Sorted(maps.Keys(s.MatchLabels)) {
@@ -163,8 +163,7 @@ func (b *peersBuilder) selector(s *metav1.LabelSelector, match, mismatch []strin
 	return out
 }
 
-// memberLabels are the labels of a role's members, but for those that differ
-// from member to member.
+// memberLabels returns the labels that all members of a role share.
 func memberLabels(g *v1alpha1.Gang, r *v1alpha1.GangRole) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, r.Template.Labels)
@@ -175,8 +174,8 @@ func memberLabels(g *v1alpha1.Gang, r *v1alpha1.GangRole) map[string]string {
 	return out
 }
 
-// TiedRole is a role with its rules about where others are. The problem is what
-// of them cannot be honoured in a gang; empty if nothing is.
+// TiedRole converts a role with its rules about the places of other pods. The problem
+// names the first rule that Muster does not support in a gang; empty without one.
 func (gr GPUResources) TiedRole(g *v1alpha1.Gang, r *v1alpha1.GangRole, spec *corev1.PodSpec) (out scheduling.Role, problem string) {
 	out = gr.GangRole(r, spec)
 	out.Labels = memberLabels(g, r)
@@ -196,14 +195,15 @@ func (gr GPUResources) TiedRole(g *v1alpha1.Gang, r *v1alpha1.GangRole, spec *co
 	return out, problem
 }
 
-// TiePod adds to a pod that is on a node what rules of others need to know. What
-// it asks for and cannot have does not matter any more.
+// TiePod sets the labels and the rules of a pod on a node, for the rules of other pods.
+// It ignores unsupported rules: the pod is on its node already.
 func TiePod(out *scheduling.Pod, p *corev1.Pod) {
 	out.Labels = p.Labels
 	out.Peers, _ = Peers(p.Namespace, p.Labels, &p.Spec)
 }
 
-// TiePlacement adds to what a plan holds what rules of others need to know.
+// TiePlacement sets the labels and the rules of a placement's members, for the rules of
+// other pods.
 func TiePlacement(out *scheduling.Placement, g *v1alpha1.Gang) {
 	if g == nil {
 		return

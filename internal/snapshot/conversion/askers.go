@@ -8,8 +8,8 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
-// Asker is the first container of a pod that asks for GPUs, and by which resource; false if
-// none does, or several do.
+// Asker returns the first container of a pod that requests GPUs, and its resource. Only
+// reports whether it is the single one.
 func (g GPUResources) Asker(spec *corev1.PodSpec) (container string, by corev1.ResourceName, only bool) {
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
@@ -21,8 +21,8 @@ func (g GPUResources) Asker(spec *corev1.PodSpec) (container string, by corev1.R
 	return container, by, len(g.Askers(spec)) == 1
 }
 
-// Askers are the containers of a pod that ask for GPUs: init containers and those that run
-// beside the others are some as well.
+// Askers returns the containers of a pod that request GPUs, with init containers and
+// sidecars.
 func (g GPUResources) Askers(spec *corev1.PodSpec) []string {
 	var out []string
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
@@ -35,7 +35,7 @@ func (g GPUResources) Askers(spec *corev1.PodSpec) []string {
 	return out
 }
 
-// asks is by which resource a container asks for GPUs; empty if it does not.
+// asks returns the resource by which a container requests GPUs; empty if it requests none.
 func (g GPUResources) asks(c *corev1.Container) corev1.ResourceName {
 	asked := containerRequests(c)
 	for _, name := range append(slices.Clone(g.names()), v1alpha1.ResourceGPUMilli, v1alpha1.ResourceGPUMemory) {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// A lone pod gets a claim for the one container that asks; where several do, it
-// cannot have any.
+// A pod outside a gang gets a claim for the single container that requests GPUs. With
+// several such containers it gets none.
 func TestWhoAsks(t *testing.T) {
 	container := func(name, by string) corev1.Container {
 		c := corev1.Container{Name: name}
@@ -24,7 +24,7 @@ func TestWhoAsks(t *testing.T) {
 	}{
 		"one":                    {corev1.PodSpec{Containers: []corev1.Container{container("a", ""), container("b", "nvidia.com/gpu")}}, "b nvidia.com/gpu", true},
 		"a part":                 {corev1.PodSpec{Containers: []corev1.Container{container("a", "muster.dev/gpu-memory")}}, "a muster.dev/gpu-memory", true},
-		"nobody":                 {corev1.PodSpec{Containers: []corev1.Container{container("a", "")}}, " ", false},
+		"no container":           {corev1.PodSpec{Containers: []corev1.Container{container("a", "")}}, " ", false},
 		"several":                {corev1.PodSpec{Containers: []corev1.Container{container("a", "nvidia.com/gpu"), container("b", "nvidia.com/gpu")}}, "a nvidia.com/gpu", false},
 		"an init container, too": {corev1.PodSpec{InitContainers: []corev1.Container{container("a", "nvidia.com/gpu")}, Containers: []corev1.Container{container("b", "nvidia.com/gpu")}}, "a nvidia.com/gpu", false},
 	} {

@@ -16,11 +16,11 @@ import (
 	"github.com/muster-dev/muster/internal/scheduling"
 )
 
-// GPUResources are the extended resources by which GPUs are counted and asked
-// for; nil: that of NVIDIA alone.
+// GPUResources are the extended resources that count as GPUs; nil stands for NVIDIA's
+// resource alone.
 type GPUResources []corev1.ResourceName
 
-// names are the resources.
+// names returns the resources.
 func (g GPUResources) names() []corev1.ResourceName {
 	if len(g) == 0 {
 		return []corev1.ResourceName{v1alpha1.ResourceGPU}
@@ -28,7 +28,7 @@ func (g GPUResources) names() []corev1.ResourceName {
 	return g
 }
 
-// first is the resource that is asked for where no node says which.
+// first returns the resource of a pod that has no node yet.
 func (g GPUResources) first() corev1.ResourceName { return g.names()[0] }
 
 // has reports whether a resource counts GPUs.
@@ -36,7 +36,7 @@ func (g GPUResources) has(name corev1.ResourceName) bool {
 	return name == v1alpha1.ResourceGPU && len(g) == 0 || slices.Contains(g, name)
 }
 
-// sum is how many GPUs a list of amounts comes to.
+// sum returns the number of GPUs in a resource list.
 func (g GPUResources) sum(list corev1.ResourceList) int32 {
 	var n int64
 	for _, name := range g.names() {
@@ -46,13 +46,14 @@ func (g GPUResources) sum(list corev1.ResourceList) int32 {
 	return int32(min(max(0, n), 1<<20))
 }
 
-// maxCounted is how many GPUs of a node are looked at, more than any has.
+// maxCounted is the largest number of GPUs that Muster counts on a node. It is above the
+// number in any machine.
 const maxCounted = 64
 
-// count enters the GPUs of a node that only says how many it has: devices with
-// made-up names if the node is Muster's alone, else what others give out. All of
-// them are of one model, that of its labels. Of a node with several kinds of
-// GPUs the first of the resources counts.
+// count sets the GPUs of a node whose device plugin reports only a number. If Muster
+// alone assigns the node's GPUs, they become devices with generated names, else counts by
+// model. All of them have the model of the node's labels. On a node with several GPU
+// resources only the first one counts.
 func (g GPUResources) count(n *corev1.Node, out *scheduling.Node) {
 	total, model := 0, modelOf(n.Labels)
 	for _, name := range g.names() {
@@ -75,8 +76,8 @@ func (g GPUResources) count(n *corev1.Node, out *scheduling.Node) {
 	}
 }
 
-// modelOf is the model of a node's GPUs as people write it: a slice of a GPU
-// that is given out as if it were one is named for what it is, A100-MIG-1G.5GB.
+// modelOf returns the model of a node's GPUs in its short form. A MIG slice that counts
+// as a GPU has its profile in the name, such as A100-MIG-1G.5GB.
 func modelOf(labels map[string]string) string {
 	if own := labels[v1alpha1.LabelModel]; own != "" {
 		return own
@@ -89,8 +90,7 @@ func modelOf(labels map[string]string) string {
 	return model
 }
 
-// memoryOf is the size of the memory of each of a node's GPUs in MiB; 0 where
-// nobody says.
+// memoryOf returns the memory of each of a node's GPUs in MiB; 0 if no label has it.
 func memoryOf(labels map[string]string) int64 {
 	for _, key := range []string{v1alpha1.LabelMemory, v1alpha1.LabelGPUMemory} {
 		if mib, err := strconv.ParseInt(labels[key], 10, 64); err == nil && mib > 0 {
@@ -100,8 +100,8 @@ func memoryOf(labels map[string]string) int64 {
 	return 0
 }
 
-// GPUResourcesOf are the resources that count GPUs, as whoever runs the scheduler wrote
-// them down.
+// GPUResourcesOf returns the GPU resources that the scheduler wrote to the annotations of
+// Muster's namespace.
 func GPUResourcesOf(namespaces []corev1.Namespace) GPUResources {
 	var out GPUResources
 	for _, name := range noted(namespaces, v1alpha1.AnnotationGPUResources) {
@@ -110,8 +110,8 @@ func GPUResourcesOf(namespaces []corev1.Namespace) GPUResources {
 	return out
 }
 
-// Signs are the signs of nodes that are about to go, in the same way. What is
-// not understood was written by another version, which knows more signs.
+// Signs returns the departure signs that the scheduler wrote to the annotations of
+// Muster's namespace. It skips signs that it cannot parse: a newer version wrote them.
 func Signs(namespaces []corev1.Namespace) departure.Signs {
 	var out departure.Signs
 	for _, text := range noted(namespaces, v1alpha1.AnnotationDepartureSigns) {
@@ -125,7 +125,7 @@ func Signs(namespaces []corev1.Namespace) departure.Signs {
 	return out
 }
 
-// noted are the words of an annotation of Muster's namespace.
+// noted returns the words of an annotation of Muster's namespace.
 func noted(namespaces []corev1.Namespace, annotation string) []string {
 	for i := range namespaces {
 		if namespaces[i].Name == v1alpha1.SystemNamespace {
@@ -135,7 +135,7 @@ func noted(namespaces []corev1.Namespace, annotation string) []string {
 	return nil
 }
 
-// Avoided are the nodes that cool off for a gang.
+// Avoided returns the nodes that the scheduler avoids for a gang for a while.
 func Avoided(g *v1alpha1.Gang) []scheduling.Avoided {
 	var out []scheduling.Avoided
 	for _, a := range g.Status.Avoided {
@@ -144,9 +144,9 @@ func Avoided(g *v1alpha1.Gang) []scheduling.Avoided {
 	return out
 }
 
-// named enters the GPUs that a node's drivers name in ResourceSlices: devices if the
-// node is Muster's alone, else what others give out. It is false where there are
-// none.
+// named sets the GPUs of a node from its drivers' ResourceSlices. If Muster alone
+// assigns the node's GPUs, they become devices, else counts by model. It returns false
+// without GPUs.
 func named(n *corev1.Node, parts []*resourcev1.ResourceSlice, out *scheduling.Node) bool {
 	gpus := inventory.Of(parts)
 	if len(gpus) == 0 {
@@ -170,5 +170,5 @@ func named(n *corev1.Node, parts []*resourcev1.ResourceSlice, out *scheduling.No
 	return true
 }
 
-// Owned reports whether a node is Muster's alone.
+// Owned reports whether Muster alone assigns the node's GPUs.
 func Owned(n *corev1.Node) bool { return n != nil && n.Labels[v1alpha1.LabelOwned] == "true" }

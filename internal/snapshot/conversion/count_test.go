@@ -101,7 +101,7 @@ func TestPodsOnNodesThatCount(t *testing.T) {
 	}
 }
 
-// Who only looks goes by the signs that the scheduler was told.
+// Commands that only read use the departure signs of the scheduler.
 func TestSignsAreNoted(t *testing.T) {
 	leaves := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "acme.com/leaves", Effect: corev1.TaintEffectNoSchedule}}}}
 	disrupted := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}}}

@@ -15,9 +15,9 @@ import (
 	"github.com/muster-dev/muster/internal/scheduling"
 )
 
-// Node turns a Node into the core's, with what its drivers say of its GPUs. An
-// inventory that cannot be read makes the node not ready, saying so, because its
-// GPUs are not known.
+// Node converts a Node, with its GPUs from the inventory annotation, the ResourceSlices
+// or the device plugin's number. An inventory that it cannot parse makes the node not
+// ready, with the error as the reason, because the GPUs are unknown.
 func (g GPUResources) Node(n *corev1.Node, parts ...*resourcev1.ResourceSlice) scheduling.Node {
 	out := scheduling.Node{
 		Name:          n.Name,
@@ -29,7 +29,7 @@ func (g GPUResources) Node(n *corev1.Node, parts ...*resourcev1.ResourceSlice) s
 	}
 	for _, t := range n.Spec.Taints {
 		if t.Key == v1alpha1.TaintOwned && t.Effect == corev1.TaintEffectNoSchedule {
-			continue // it keeps others off
+			continue // it is for other schedulers
 		}
 		out.Taints = append(out.Taints, scheduling.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
 	}
@@ -58,8 +58,8 @@ func (g GPUResources) Node(n *corev1.Node, parts ...*resourcev1.ResourceSlice) s
 	return out
 }
 
-// StayingNode turns a Node into the core's. One that is about to go takes nothing,
-// whatever is tolerated there.
+// StayingNode converts a Node as [GPUResources.Node] does. A node with a departure sign
+// is not ready, whatever taints a pod tolerates.
 func (g GPUResources) StayingNode(n *corev1.Node, signs departure.Signs, parts ...*resourcev1.ResourceSlice) scheduling.Node {
 	out := g.Node(n, parts...)
 	if d, leaves := signs.Of(n); leaves {
@@ -68,8 +68,8 @@ func (g GPUResources) StayingNode(n *corev1.Node, signs departure.Signs, parts .
 	return out
 }
 
-// NotReady says why the node's Ready condition does not hold. A node that has
-// none yet is taken as it is.
+// NotReady returns the message of a Ready condition that is not true; else empty. A node
+// without the condition counts as ready.
 func NotReady(n *corev1.Node) string {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
@@ -82,7 +82,7 @@ func NotReady(n *corev1.Node) string {
 	return ""
 }
 
-// amounts turns a resource list into the core's, without GPUs.
+// amounts converts a resource list, without GPUs.
 func (g GPUResources) amounts(list corev1.ResourceList) scheduling.Resources {
 	out := scheduling.Resources{}
 	for name, q := range list {
@@ -104,9 +104,9 @@ func (g GPUResources) amounts(list corev1.ResourceList) scheduling.Resources {
 	return out
 }
 
-// Requests is what a pod asks for in all: the larger of its containers' sum
-// and each init container (with the restartable ones before it), plus the
-// overhead. One pod is counted as one.
+// Requests returns a pod's resource requests and its number of GPUs: the larger of its
+// containers' sum and each init container (with the sidecars before it), plus the
+// overhead. The pod itself counts as one pod.
 func (g GPUResources) Requests(spec *corev1.PodSpec) (scheduling.Resources, int32) {
 	sum := total(spec, containerRequests)
 	if spec.Resources != nil {
@@ -120,7 +120,7 @@ func (g GPUResources) Requests(spec *corev1.PodSpec) (scheduling.Resources, int3
 	return out, g.sum(sum)
 }
 
-// total is what the containers of a pod come to, of what each has.
+// total sums the resources of a pod's containers.
 func total(spec *corev1.PodSpec, of func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
 	sum := corev1.ResourceList{}
 	for i := range spec.Containers {
@@ -143,8 +143,8 @@ func total(spec *corev1.PodSpec, of func(*corev1.Container) corev1.ResourceList)
 	return sum
 }
 
-// containerRequests are a container's requests; what has only a limit asks
-// for that.
+// containerRequests returns a container's requests. A resource with only a limit has the
+// limit as its request.
 func containerRequests(c *corev1.Container) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name, q := range c.Resources.Limits {
@@ -175,7 +175,7 @@ func raise(least, to corev1.ResourceList) {
 	}
 }
 
-// Role turns a pod's wishes into one role of the core.
+// Role converts a pod spec into a role.
 func (g GPUResources) Role(name string, replicas int32, spec *corev1.PodSpec, models []string) scheduling.Role {
 	res, gpus := g.Requests(spec)
 	share, _ := g.PodShare(spec)
@@ -197,7 +197,7 @@ func (g GPUResources) Role(name string, replicas int32, spec *corev1.PodSpec, mo
 	return out
 }
 
-// Expressions are the conditions of a node selector on labels, or on fields.
+// Expressions converts the conditions of a node selector term on labels, or on fields.
 func Expressions(list []corev1.NodeSelectorRequirement, field bool) []scheduling.Expression {
 	var out []scheduling.Expression
 	for _, e := range list {
@@ -206,7 +206,7 @@ func Expressions(list []corev1.NodeSelectorRequirement, field bool) []scheduling
 	return out
 }
 
-// hostPorts are the node's ports that a pod names.
+// hostPorts returns the host ports of a pod.
 func hostPorts(spec *corev1.PodSpec) []int32 {
 	var out []int32
 	for _, list := range [][]corev1.Container{spec.Containers, spec.InitContainers} {
@@ -221,8 +221,8 @@ func hostPorts(spec *corev1.PodSpec) []int32 {
 	return out
 }
 
-// containerPorts are all ports that a pod declares: on a node whose network it
-// shares, these are the node's.
+// containerPorts returns all ports that a pod declares. They are ports of the node if
+// the pod shares the node's network.
 func containerPorts(spec *corev1.PodSpec) []int32 {
 	out := hostPorts(spec)
 	for i := range spec.Containers {
@@ -246,12 +246,12 @@ func Words(text string) []string {
 	return out
 }
 
-// Ended reports whether a pod's processes are gone for good.
+// Ended reports whether a pod has succeeded or failed.
 func Ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// counted is what quotas ask of a pod beside its requests.
+// counted returns the properties of a pod, beside its requests, that quotas count.
 func (g GPUResources) counted(spec *corev1.PodSpec) scheduling.Counted {
 	limits := total(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits })
 	asked := total(spec, containerRequests)
@@ -267,5 +267,5 @@ func (g GPUResources) counted(spec *corev1.PodSpec) scheduling.Counted {
 	return out
 }
 
-// PodRole is a pod as a role of one member, as quotas count it.
+// PodRole converts a pod into a role of one member, for quotas.
 func (g GPUResources) PodRole(p *corev1.Pod) scheduling.Role { return g.Role("pod", 1, &p.Spec, nil) }

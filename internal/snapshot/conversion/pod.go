@@ -11,7 +11,7 @@ import (
 	"github.com/muster-dev/muster/internal/scheduling"
 )
 
-// Instant turns a time into the core's.
+// Instant converts a time.
 func Instant(t time.Time) scheduling.Instant {
 	if t.IsZero() {
 		return 0
@@ -27,7 +27,7 @@ func GangOf(p *corev1.Pod) types.UID {
 	return ""
 }
 
-// Pod turns a pod that is on a node into the core's.
+// Pod converts a pod on a node. Shared reports whether the pod shares the node's network.
 func (g GPUResources) Pod(p *corev1.Pod, shared bool) scheduling.Pod {
 	res, gpus := g.Requests(&p.Spec)
 	named, share := Words(p.Annotations[v1alpha1.AnnotationGPUs]), ShareOf(p)
@@ -47,7 +47,7 @@ func (g GPUResources) Pod(p *corev1.Pod, shared bool) scheduling.Pod {
 	}
 }
 
-// MemberIndex is the index of a member by its label; -1 where it is no number.
+// MemberIndex parses the index label of a member; -1 if it is not a number.
 func MemberIndex(text string) int32 {
 	var n int32
 	for _, c := range text {

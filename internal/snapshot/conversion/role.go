@@ -9,8 +9,8 @@ import (
 	"github.com/muster-dev/muster/internal/scheduling"
 )
 
-// GangRole turns a role and the pod that the API server would make of it into
-// the core's. The role's own word on GPUs is the one that counts.
+// GangRole converts a role with its pod spec after a dry run. The role's own GPU fields
+// override the pod's requests.
 func (gr GPUResources) GangRole(r *v1alpha1.GangRole, spec *corev1.PodSpec) scheduling.Role {
 	out := gr.Role(r.Name, r.Replicas, spec, r.GPUModels)
 	if r.MinReplicas != nil {
@@ -25,7 +25,7 @@ func (gr GPUResources) GangRole(r *v1alpha1.GangRole, spec *corev1.PodSpec) sche
 	return out
 }
 
-// Sample is a pod of a role, as it will be made but for its place.
+// Sample returns a pod of a role before its placement.
 func (gr GPUResources) Sample(g *v1alpha1.Gang, r *v1alpha1.GangRole) *corev1.Pod {
 	t := r.Template.DeepCopy()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -58,8 +58,8 @@ func setGPUs(list *corev1.ResourceList, name corev1.ResourceName, n int64) {
 	(*list)[name] = *resource.NewQuantity(n, resource.DecimalSI)
 }
 
-// GPUs is the number of GPUs of each member of a role, a part of one counting
-// as one.
+// GPUs returns the number of GPUs of each member of a role. A share of a GPU counts as
+// one.
 func GPUs(r *v1alpha1.GangRole) int64 {
 	n, share, _ := Wants(r)
 	if share != (scheduling.Share{}) {

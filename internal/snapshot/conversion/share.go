@@ -11,17 +11,17 @@ import (
 	"github.com/muster-dev/muster/internal/scheduling"
 )
 
-// The units of parts of GPUs.
+// The units of shares of GPUs.
 const (
 	wholeMilli = 1000
 	mib        = 1 << 20
 )
 
-// mibOf is an amount of memory in MiB, rounded up.
+// mibOf returns an amount of memory in MiB, rounded up.
 func mibOf(q resource.Quantity) int64 { return max(0, (q.Value()+mib-1)/mib) }
 
-// Wants is what a role asks for of GPUs: so many whole ones, or a part of one.
-// What cannot be had at all, such as one and a half, is said in words.
+// Wants returns the GPUs that each member of a role needs: a number of whole GPUs, or a
+// share of one. Invalid is the message for an invalid number, such as one and a half.
 func Wants(r *v1alpha1.GangRole) (gpus int32, share scheduling.Share, invalid string) {
 	if r.GPUMemory != nil {
 		share.MiB = mibOf(*r.GPUMemory)
@@ -41,8 +41,8 @@ func Wants(r *v1alpha1.GangRole) (gpus int32, share scheduling.Share, invalid st
 	return gpus, share, ""
 }
 
-// PodShare is the part of a GPU that a pod's containers ask for. What can never
-// be given is said in words.
+// PodShare returns the share of a GPU that a pod's containers request. Invalid is the
+// message for requests that Muster does not support.
 func (g GPUResources) PodShare(spec *corev1.PodSpec) (share scheduling.Share, invalid string) {
 	askers := 0
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
@@ -81,13 +81,13 @@ func (g GPUResources) PodShare(spec *corev1.PodSpec) (share scheduling.Share, in
 	return share, ""
 }
 
-// wholeGPUs reports that a container of the pod asks for whole GPUs.
+// wholeGPUs reports whether a container of the pod requests whole GPUs.
 func (g GPUResources) wholeGPUs(spec *corev1.PodSpec) bool {
 	_, gpus := g.Requests(spec)
 	return gpus > 0
 }
 
-// PlacedShare is the share of a placed member.
+// PlacedShare converts the share of a placed member.
 func PlacedShare(s *v1alpha1.GPUShare) scheduling.Share {
 	if s == nil {
 		return scheduling.Share{}
@@ -95,8 +95,8 @@ func PlacedShare(s *v1alpha1.GPUShare) scheduling.Share {
 	return scheduling.Share{Milli: int64(s.Milli), MiB: s.MemoryMiB}
 }
 
-// ShareOf is the share that the scheduler wrote to a pod. An annotation that
-// cannot be read counts as the whole GPU: nothing is given out twice by it.
+// ShareOf returns the share that the scheduler wrote to a pod. An annotation that it
+// cannot parse counts as the whole GPU, so that the scheduler does not assign a part twice.
 func ShareOf(p *corev1.Pod) scheduling.Share {
 	text := p.Annotations[v1alpha1.AnnotationGPUShare]
 	if text == "" {
@@ -109,7 +109,7 @@ func ShareOf(p *corev1.Pod) scheduling.Share {
 	return PlacedShare(&s)
 }
 
-// JournalShare is a share as a Placement and a pod have it; nil for none.
+// JournalShare converts a share into the API's form; nil for no share.
 func JournalShare(s scheduling.Share) *v1alpha1.GPUShare {
 	if s == (scheduling.Share{}) {
 		return nil
@@ -117,7 +117,7 @@ func JournalShare(s scheduling.Share) *v1alpha1.GPUShare {
 	return &v1alpha1.GPUShare{Milli: int32(s.Milli), MemoryMiB: s.MiB}
 }
 
-// ShareText is a share as the annotation of a pod.
+// ShareText returns the pod annotation for a share.
 func ShareText(s scheduling.Share) string {
 	text, err := json.Marshal(JournalShare(s))
 	if err != nil {
@@ -126,7 +126,7 @@ func ShareText(s scheduling.Share) string {
 	return string(text)
 }
 
-// setShare asks for a part of a GPU the way a container does.
+// setShare sets the resources of a container that requests a share of a GPU.
 func setShare(list *corev1.ResourceList, s scheduling.Share) {
 	if *list == nil {
 		*list = corev1.ResourceList{}

@@ -5,7 +5,7 @@ import (
 	"github.com/muster-dev/muster/internal/scheduling"
 )
 
-// domains are where a node's labels say that it is.
+// domains returns the topology domains of a node by its labels.
 func domains(labels map[string]string) scheduling.Domains {
 	name := func(l v1alpha1.Level) string {
 		for _, label := range v1alpha1.LabelsOfLevel(l) {
@@ -18,7 +18,7 @@ func domains(labels map[string]string) scheduling.Domains {
 	return scheduling.Domains{Zone: name(v1alpha1.LevelZone), Rack: name(v1alpha1.LevelRack), NVLink: name(v1alpha1.LevelNVLink)}
 }
 
-// Topology turns what a gang says of where it is to be into the core's.
+// Topology converts the topology constraint of a gang.
 func Topology(t *v1alpha1.Topology) scheduling.Topology {
 	if t == nil {
 		return scheduling.Topology{}

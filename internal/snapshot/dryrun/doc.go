@@ -1,11 +1,13 @@
-// Package dryrun finds out what the API server would make of a gang's pods: it asks
-// by a dry run for each role, and keeps the answer.
+// Package dryrun creates a sample pod of each role of a gang by a dry run, and caches
+// the API server's answers.
 //
-// Vocabulary: an [Answer] is the roles as the API server would make them, or its
-// refusal; gangs are twins if their pods are the same but for the gang's name, and
-// the API server is asked once for them; a refusal is firm after [FirmAsks] of
-// them, because an API server that has just started refuses what it does not know
-// yet.
+// Vocabulary:
 //
-// The package must not know which gangs wait, nor what is decided about them.
+//   - An [Answer] has the roles with the API server's defaults, or its refusal.
+//   - Gangs are twins if their pods differ only in the gang's name. Twins share one
+//     dry run.
+//   - A refusal is firm after [FirmAsks] refusals. An API server that has just started
+//     refuses pods because its own caches are not filled yet.
+//
+// The package must not know the queue of gangs, nor the scheduler's decisions.
 package dryrun

@@ -20,16 +20,17 @@ import (
 	"github.com/muster-dev/muster/internal/snapshot/conversion"
 )
 
-// The back-off of asking again after a refusal: at first short, because the
-// service account of a new namespace takes a moment to appear.
+// The back-off of dry runs after a refusal. It is short at first, because the service
+// account of a new namespace appears after a moment.
 const (
 	firstAsk  = 50 * time.Millisecond
 	lastAsk   = 5 * time.Second
 	quickAsks = 20
 )
 
-// The pace of asking again, in pods and lookups a second for all gangs of a namespace; and
-// how often, at most, one acceptance makes the other gangs of the namespace ask at once.
+// repeats and repeatBurst limit repeated dry runs, in pods and lookups a second for all
+// gangs of a namespace. After an acceptance the other gangs of the namespace repeat their
+// dry runs at once; frees limits how often, in times a second.
 const (
 	repeats     = 4
 	repeatBurst = 60
@@ -40,30 +41,30 @@ const (
 type Answers struct {
 	client client.Client
 	gpus   conversion.GPUResources
-	// wake is called with a gang's UID when an answer is in, and when it is time
-	// to ask again.
+	// wake is called with a gang's UID when an answer arrives, and when the next dry run
+	// is due.
 	wake func(types.UID)
 	// references looks up the objects that pods name.
 	references References
-	// slots bounds the questions in flight.
+	// slots limits the concurrent dry runs.
 	slots *fairqueue.Slots
-	// repeats paces the questions that are asked again. Frees paces the questions that an
-	// acceptance causes.
+	// repeats limits the rate of repeated dry runs. frees limits the rate of dry runs
+	// that an acceptance causes.
 	repeats, frees *fairqueue.Pace
 
 	mu    sync.Mutex
 	known map[types.UID]*lesson
-	// twins are the questions of the last seconds.
+	// twins are the dry runs of the last seconds.
 	twins map[question]*twins
 	wg    sync.WaitGroup
 }
 
-// References names the missing objects of a pod, in a sentence; empty: none.
+// References names the missing objects of a pod, in a sentence; empty if none is missing.
 type References interface {
 	Missing(ctx context.Context, namespace string, spec *corev1.PodSpec) (string, error)
 }
 
-// lesson is one answer, or the wait for it.
+// lesson is the answer for one gang, or its dry run in flight.
 type lesson struct {
 	namespace  string
 	generation int64
@@ -75,15 +76,16 @@ type lesson struct {
 	again      time.Time
 }
 
-// New returns Answers that ask by a client, at most so many at once. Wake is called
-// with the UID of a gang whose answer is in, or is to be asked for again.
+// New returns Answers that make dry runs with a client, at most concurrency of them at
+// once. They call wake with a gang's UID when its answer arrives, or when its next dry
+// run is due.
 func New(c client.Client, named References, gpus conversion.GPUResources, wake func(types.UID), concurrency int) *Answers {
 	return &Answers{client: c, references: named, gpus: gpus, wake: wake, slots: fairqueue.NewSlots(concurrency),
 		repeats: fairqueue.NewPace(repeats, repeatBurst), frees: fairqueue.NewPace(frees, 1), known: map[types.UID]*lesson{}, twins: map[question]*twins{}}
 }
 
-// Look returns what is known of a gang's pods, and asks if nothing is. It does
-// not block.
+// Look returns the cached answer for a gang, and starts a dry run if one is due. It
+// returns false without an answer. It does not block.
 func (l *Answers) Look(ctx context.Context, g *v1alpha1.Gang, now time.Time) (Answer, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,18 +102,19 @@ func (l *Answers) Look(ctx context.Context, g *v1alpha1.Gang, now time.Time) (An
 	return k.answer, k.ready
 }
 
-// Forget drops the answer for a gang that is no more.
+// Forget drops the answer for a deleted gang.
 func (l *Answers) Forget(gang types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.known, gang)
 }
 
-// FirmAsks is how many refusals are a no: an API server that has just been started
-// refuses what it has not heard of yet, such as the service account of a namespace.
+// FirmAsks is the number of refusals that make a refusal firm. An API server that has
+// just started refuses pods whose objects, such as the service account of a namespace,
+// are not in its caches yet.
 const FirmAsks = 5
 
-// Asking reports that of a gang there is no answer yet, or a first no.
+// Asking reports whether a gang has no answer yet, or a refusal that is not firm.
 func (l *Answers) Asking() bool {
 	return l.some(func(k *lesson) bool { return k.open() && k.asked < FirmAsks || !k.ready })
 }
@@ -132,8 +135,8 @@ func (l *Answers) some(is func(*lesson) bool) bool {
 	return false
 }
 
-// Hurry asks again soon for the gangs that were refused in a namespace, or in all
-// namespaces if it is empty: an object that refused them has changed.
+// Hurry makes the next dry runs of a namespace's refused gangs due now, because an
+// object that caused refusals has changed. An empty namespace stands for all of them.
 func (l *Answers) Hurry(namespace string) {
 	l.mu.Lock()
 	// A change in one namespace is no reason to ask again for the gangs of others.
@@ -151,10 +154,10 @@ func (l *Answers) Hurry(namespace string) {
 	}
 }
 
-// Wait returns once no question is in flight.
+// Wait returns once no dry run is in flight.
 func (l *Answers) Wait() { l.wg.Wait() }
 
-// ask makes one dry run for each role and records what came of it.
+// ask makes one dry run for each role and records the answer.
 func (l *Answers) ask(ctx context.Context, g *v1alpha1.Gang, k *lesson) {
 	defer l.wg.Done()
 	answers, errs := l.dryRun(ctx, g)
@@ -171,8 +174,9 @@ func (l *Answers) ask(ctx context.Context, g *v1alpha1.Gang, k *lesson) {
 	}
 }
 
-// record enters an answer. News reports whether the answer differs from the last one, or
-// the gang is still new. Freed reports whether the gang was refused before and is not now.
+// record stores an answer. News reports whether the answer differs from the last one, or
+// is not firm yet. Freed reports whether the API server refused the gang before and
+// accepts it now.
 func (l *Answers) record(g *v1alpha1.Gang, k *lesson, answer Answer, known bool) (news, freed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,8 +199,7 @@ func (l *Answers) record(g *v1alpha1.Gang, k *lesson, answer Answer, known bool)
 	return !same || k.asked <= FirmAsks, false
 }
 
-// missing names the objects of a gang's pods that are missing. It is false if a reader
-// does not answer.
+// missing names the missing objects of a gang's pods. It returns false if a read fails.
 func (l *Answers) missing(ctx context.Context, g *v1alpha1.Gang, pods []*corev1.Pod) (string, bool) {
 	for i, p := range pods {
 		words, err := l.references.Missing(ctx, g.Namespace, &p.Spec)
@@ -212,7 +215,8 @@ func (l *Answers) missing(ctx context.Context, g *v1alpha1.Gang, pods []*corev1.
 	return "", true
 }
 
-// answerOf turns the answers into roles. It is false if the API server gave none.
+// answerOf converts the API server's answers into roles. It returns false if the API
+// server did not answer.
 func answerOf(gr conversion.GPUResources, g *v1alpha1.Gang, pods []*corev1.Pod, errs []error) (Answer, bool) {
 	var out Answer
 	for i, err := range errs {
@@ -228,7 +232,7 @@ func answerOf(gr conversion.GPUResources, g *v1alpha1.Gang, pods []*corev1.Pod, 
 			return Answer{Refused: "role " + r.Name + ": " + withoutSample(err.Error(), pods[i]), Invalid: true}, true
 		case denial.NotNow(err) || apierrors.IsNotFound(err):
 			out.Refused = "role " + r.Name + ": " + withoutSample(err.Error(), pods[i])
-			// As it is written: a quota that it would break can be named by it.
+			// The role as written: a message can name the quota that it would exceed.
 			out.Roles = append(out.Roles, gr.GangRole(r, &gr.Sample(g, r).Spec))
 		default:
 			return Answer{}, false
@@ -237,15 +241,14 @@ func answerOf(gr conversion.GPUResources, g *v1alpha1.Gang, pods []*corev1.Pod, 
 	return out, true
 }
 
-// withoutSample takes the sample pod's name, which nobody knows and which is
-// another each time, out of what the API server said of it.
+// withoutSample removes the sample pod's name from the API server's message. Users do
+// not know that name, and it differs in each dry run.
 func withoutSample(words string, p *corev1.Pod) string {
 	quoted := regexp.MustCompile(`(pods )?"` + regexp.QuoteMeta(p.GenerateName) + `[^"]*" is `)
 	return quoted.ReplaceAllString(words, "its pods are ")
 }
 
-// AsWritten are a gang's roles as they are written, without the API server's
-// word on them.
+// AsWritten returns a gang's roles as written, without a dry run.
 func AsWritten(gr conversion.GPUResources, g *v1alpha1.Gang) Answer {
 	var out Answer
 	for i := range g.Spec.Roles {
@@ -259,8 +262,8 @@ func AsWritten(gr conversion.GPUResources, g *v1alpha1.Gang) Answer {
 	return out
 }
 
-// AsTold is AsWritten, with the facts in the gang's status that a live loop has learned:
-// that the API server refuses its pods, or that they name a missing object.
+// AsTold is AsWritten with the refusal or the missing objects from the gang's status,
+// where the manager writes the result of its dry runs.
 func AsTold(gr conversion.GPUResources, g *v1alpha1.Gang) Answer {
 	out := AsWritten(gr, g)
 	if g.Status.Phase != v1alpha1.GangPending && g.Status.Phase != "" {
@@ -275,17 +278,18 @@ func AsTold(gr conversion.GPUResources, g *v1alpha1.Gang) Answer {
 	return out
 }
 
-// Answer is what the API server would make of a gang's pods.
+// Answer is the result of the dry runs of a gang.
 type Answer struct {
 	Roles []scheduling.Role
-	// Refused is what it said if it would not accept them.
+	// Refused is the API server's message if it refuses the pods; else empty.
 	Refused string
 	// Missing names the missing objects of the pods, in a sentence.
 	Missing string
-	// Unsupported is what of the pods cannot be honoured, by field; empty if all
-	// can.
+	// Unsupported names the first field of the pods that Muster does not support; else
+	// empty.
 	Unsupported string
-	// Invalid is true if it never will, or they never can.
+	// Invalid is true if a later dry run cannot succeed: the refusal is permanent, or a
+	// field is unsupported.
 	Invalid bool
 }
 

@@ -14,13 +14,12 @@ import (
 	"github.com/muster-dev/muster/api/v1alpha1"
 )
 
-// twinsFor is for how long the API server's yes to the pods of one gang answers
-// for those of another that are the same but for the gang's name: thousands of
-// equal jobs are submitted together.
+// twinsFor is the time for which twins share an acceptance: users submit thousands of
+// equal jobs together.
 const twinsFor = 2 * time.Second
 
-// twins is a question that several gangs ask. Its pods are set, or nil if the
-// answer was no, once done is closed.
+// twins is a dry run that several gangs share. Once done is closed, pods has the
+// accepted pods, or is nil after a refusal.
 type twins struct {
 	namespace string
 	asked     time.Time
@@ -28,11 +27,11 @@ type twins struct {
 	pods      []*corev1.Pod
 }
 
-// question is what the answer depends on.
+// question is the hash of a gang's pods without the gang's name: the key of twins.
 type question [sha256.Size]byte
 
-// dryRun asks the API server what it would make of a gang's pods, or takes what
-// it has just said of pods that are alike. A no is each gang's own.
+// dryRun makes the dry runs of a gang, or returns the pods of a twin's recent dry runs.
+// Gangs share acceptances only: after a refusal each gang makes its own dry runs.
 func (l *Answers) dryRun(ctx context.Context, g *v1alpha1.Gang) ([]*corev1.Pod, []error) {
 	q, ok := l.question(g)
 	if !ok {
@@ -61,8 +60,8 @@ func (l *Answers) dryRun(ctx context.Context, g *v1alpha1.Gang) ([]*corev1.Pod, 
 	return pods, errs
 }
 
-// join returns the question as it was last asked, and whether the caller is to
-// ask it anew.
+// join returns the twins of a question. Mine reports whether the caller must make the
+// dry runs.
 func (l *Answers) join(q question, namespace string) (a *twins, mine bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,7 +79,7 @@ func (l *Answers) join(q question, namespace string) (a *twins, mine bool) {
 	return a, true
 }
 
-// drop has a question that was not answered with yes asked again.
+// drop removes refused twins, so that the next gang makes its own dry runs.
 func (l *Answers) drop(q question, a *twins) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,9 +88,8 @@ func (l *Answers) drop(q question, a *twins) {
 	}
 }
 
-// question is what the API server is asked about a gang, without the gang's
-// name where Muster itself writes it into pods. It is false for what cannot be
-// told.
+// question returns the hash of a gang's sample pods. It replaces the gang's name in the
+// fields that Muster sets. It returns false for a pod that it cannot encode.
 func (l *Answers) question(g *v1alpha1.Gang) (q question, ok bool) {
 	sum := sha256.New()
 	to := json.NewEncoder(sum)
@@ -109,10 +107,10 @@ func (l *Answers) question(g *v1alpha1.Gang) (q question, ok bool) {
 	return question(sum.Sum(nil)), true
 }
 
-// nameless stands for a gang's name; no name can be this.
+// nameless replaces a gang's name. It is not a valid name.
 const nameless = "*"
 
-// anonymous replaces the gang's name in a pod that Muster makes.
+// anonymous replaces the gang's name in the fields of a pod that Muster sets.
 func anonymous(p *corev1.Pod, gang string) {
 	if p.Labels[v1alpha1.LabelJob] == gang {
 		p.Labels[v1alpha1.LabelJob] = nameless

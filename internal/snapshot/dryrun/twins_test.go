@@ -114,8 +114,8 @@ type allThere struct{}
 
 func (allThere) Missing(context.Context, string, *corev1.PodSpec) (string, error) { return "", nil }
 
-// What an API server refuses at first, and then takes, is asked for all the time; what
-// it goes on refusing is a no.
+// Asking is true during the first refusals, and false after an acceptance or a firm
+// refusal.
 func TestAFirstNoIsNoAnswer(t *testing.T) {
 	for name, noes := range map[string]int32{"for a moment": 2, "for good": 1000} {
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestAFirstNoIsNoAnswer(t *testing.T) {
 	}
 }
 
-// A no is each gang's own: the next one asks again.
+// Gangs do not share refusals: the next gang makes its own dry run.
 func TestNoIsNotShared(t *testing.T) {
 	var n atomic.Int32
 	woken := make(chan types.UID, 8)
